@@ -1,0 +1,114 @@
+#pragma once
+// OpDef: all that gex knows about an op, in one object, registered once by one file of src/ops.
+// Passes, printers, the interpreter, code generation and front ends ask it; nobody switches on
+// names.
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/attrs.hpp"
+#include "ir/type.hpp"
+
+namespace gex {
+
+class Graph;
+class Node;
+class Value;
+class AtenCall;  // frontend spelling, see ops/aten.hpp
+namespace loop {
+struct OpBody;  // see loop/body.hpp
+}
+
+enum class Trait : std::uint32_t {
+  pure = 1u << 0,         // no effect, same inputs same outputs: may be removed, merged, recomputed
+  elementwise = 1u << 1,  // out[i] depends on in_k[i] alone (after broadcasting)
+  reduction = 1u << 2,    // body is a reduction
+  scan = 1u << 3,         // body is a scan
+  scatter = 1u << 4,      // body stores to data-dependent places of a copy of input 0
+  view = 1u << 5,         // body is an index map on input 0: no arithmetic
+  commutative = 1u << 6,  // inputs 0 and 1 may be swapped
+  random = 1u << 7,       // draws from a counter-based generator given as input
+  effect = 1u << 8,       // ordered by tokens; never removed or reordered
+  contraction = 1u << 9,  // has Choices in src/kernels (matmul, conv, attention); takes epilogues
+  composite = 1u << 10,   // defined by `expand`
+  control = 1u << 11,     // has subgraphs
+  constant = 1u << 12,    // no inputs, value known from attributes alone
+  cheap = 1u << 13,       // recomputing costs less than a load and a store
+  idempotent = 1u << 14,  // f(f(x)) == f(x)
+};
+constexpr std::uint32_t operator|(Trait a, Trait b) {
+  return static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b);
+}
+constexpr std::uint32_t operator|(std::uint32_t a, Trait b) {
+  return a | static_cast<std::uint32_t>(b);
+}
+
+struct InputSpec {
+  std::string name;
+  enum class Arity : std::uint8_t { one, optional, variadic } arity = Arity::one;
+};
+
+// What a shape rule sees: it must work on symbolic Dims and throw UserError with both shapes on
+// misuse. Absent optional inputs are null.
+struct InferContext {
+  std::string_view op_name;
+  std::span<const Type* const> inputs;
+  const AttrList& attrs;
+  std::span<const std::unique_ptr<Graph>> subgraphs;
+
+  const Type& in(std::size_t i) const { return *inputs[i]; }
+  bool has(std::size_t i) const { return i < inputs.size() && inputs[i] != nullptr; }
+  template <class S>
+  S as() const {
+    return from_attr_list<S>(attrs);
+  }
+};
+
+// One ATen overload ("aten.add.Tensor") and how it becomes nodes. Returning no values means "not in
+// this form": the importer goes on to the decomposition or a call.
+struct AtenRow {
+  std::string overload;
+  std::function<std::vector<Value*>(AtenCall&)> import;
+};
+
+// How the generated numeric tests draw inputs and judge results.
+struct TestSpec {
+  double low = -3.0, high = 3.0;
+  double ulp_f32 = 4.0;
+  std::vector<DType> dtypes;  // empty: every dtype the op accepts
+};
+
+struct OpDef {
+  std::string name;
+  std::string doc;
+  std::vector<InputSpec> inputs;
+  AttrSchema attrs;
+  std::uint32_t traits = 0;
+  std::function<std::vector<Type>(const InferContext&)> infer;  // mandatory
+  // Exactly one of: a loop body; an expansion into other ops (given the node's inputs; returns its
+  // outputs, inserted before the node); neither for effects and control flow, which runtime steps
+  // do.
+  std::shared_ptr<const loop::OpBody> body;
+  std::function<std::vector<Value*>(Graph&, const Node&)> expand;
+  std::vector<AtenRow> aten;
+  TestSpec test;
+
+  bool has(Trait t) const { return (traits & static_cast<std::uint32_t>(t)) != 0; }
+};
+
+// The registry. Ops of src/ops are there from the start (ops/registry.cpp lists the families, so no
+// order of static initialisation matters); user ops may be added at run time under new names.
+const OpDef& op(std::string_view name);       // UserError(not_found) suggests the nearest name
+const OpDef* find_op(std::string_view name);  // null if unknown
+const OpDef& register_op(OpDef def);          // UserError if the name is taken or infer missing
+std::vector<const OpDef*> all_ops();          // sorted by name
+// Set once by src/ops so that ir can load the built-in ops on first use without depending on them.
+void set_builtin_ops_loader(void (*load)());
+
+}  // namespace gex
