@@ -1,0 +1,109 @@
+#pragma once
+// Runs Programs. A Session holds one Program for one device, its Captures (one for each shape key,
+// LRU) and counters. run() is thread-safe and re-entrant; a call with a known key allocates
+// nothing.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "program/program.hpp"
+
+namespace gex::runtime {
+
+// A tensor in the caller's or the arena's memory, borrowed for the duration of a call.
+struct TensorRef {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  std::span<const std::int64_t> shape;
+  std::span<const std::int64_t> strides;  // in elements
+};
+
+struct InputArg {
+  TensorRef tensor;
+  std::int64_t integer = 0;  // for InputDesc::Kind::integer
+};
+
+// What a run needs from whoever called it. All methods run on the calling thread, between steps,
+// with the workers parked.
+class Host {
+ public:
+  virtual ~Host() = default;
+  // Memory for output k, with at least the extent of shape and strides. Called once per fresh
+  // output before the first step that needs it.
+  virtual void* allocate_output(int k, DType dtype, std::span<const std::int64_t> shape,
+                                std::span<const std::int64_t> strides) = 0;
+  // A view, integer or call result that becomes output k; told so that the caller can build its
+  // object.
+  virtual void set_view_output(int k, int of_input, std::span<const std::int64_t> shape,
+                               std::span<const std::int64_t> strides, std::int64_t offset) = 0;
+  virtual void set_output_view_output(int k, int of_output, std::span<const std::int64_t> shape,
+                                      std::span<const std::int64_t> strides,
+                                      std::int64_t offset) = 0;
+  virtual void set_integer_output(int k, std::int64_t value) = 0;
+  virtual void set_external_output(int k, std::uint64_t handle) = 0;
+  // Runs a call step. Fills `outputs` (pre-sized): data pointer plus the handle that keeps it alive
+  // until release(handle). The result must have the dtype, shape and strides of the expected refs
+  // passed in.
+  struct CallResult {
+    void* data = nullptr;
+    std::uint64_t handle = 0;
+    std::vector<std::int64_t> shape;  // only read where the expected shape has unbound symbols
+  };
+  virtual void call(const program::Call& call, std::span<const TensorRef> inputs,
+                    std::span<const std::int64_t> integers, std::span<const TensorRef> expected,
+                    std::span<CallResult> outputs) = 0;
+  virtual void release(std::uint64_t handle) = 0;
+};
+
+// Better code for a hot shape; implemented by the compiler, absent in run-only builds.
+class Specialiser {
+ public:
+  virtual ~Specialiser() = default;
+  // Static code for launch `code` with these dims, or an empty Callable if generic code is as good.
+  // Called on the background thread.
+  virtual program::Callable specialise(int code, std::span<const std::int64_t> dims) = 0;
+};
+
+struct SessionOptions {
+  std::int64_t capture_limit = 64;  // live shape keys; the least recently used goes first
+  std::string driver = "cpu";       // "null", "cpu", "cuda_stream", "cuda_graph"
+  bool static_code = true;          // ask the Specialiser for hot keys, in the background
+  int hot_after = 3;                // calls with a key before static code is asked for
+};
+
+struct Counters {
+  std::int64_t calls = 0, captures = 0, replays = 0, evictions = 0, uncaptured = 0;
+  std::int64_t launches = 0, host_calls = 0, bytes_copied = 0, specialised = 0;
+  std::int64_t arena_bytes = 0, arena_lower_bound = 0, allocations = 0;
+};
+
+struct CaptureInfo {
+  std::vector<std::int64_t> key;  // values of the program's input symbols
+  std::int64_t hits = 0, arena_bytes = 0, lower_bound = 0;
+  std::string reason;  // in words: "dim 1 of input 0 was 24, now 25"
+};
+
+class Session {
+ public:
+  Session(std::shared_ptr<const program::Program> program, SessionOptions options,
+          std::shared_ptr<Specialiser> specialiser = nullptr);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // UserError if an input does not fit (which input, expected, got).
+  void run(std::span<const InputArg> inputs, Host& host);
+
+  const program::Program& program() const;
+  Counters counters() const;
+  std::vector<CaptureInfo> captures() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gex::runtime
