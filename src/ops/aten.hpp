@@ -1,0 +1,65 @@
+#pragma once
+// How an ATen call looks to the rows in the op definitions. The importer (frontend/fx) fills it
+// from an FX node: arguments in schema order with defaults filled in, tensors already imported as
+// Values.
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ir/graph.hpp"
+
+namespace gex {
+
+struct AtenArg {
+  // none | tensor | bool | int (possibly symbolic) | float | string | dtype | list
+  std::variant<std::monostate, Value*, bool, Dim, double, std::string, DType, std::vector<AtenArg>>
+      v;
+
+  bool is_none() const { return std::holds_alternative<std::monostate>(v); }
+  bool is_tensor() const { return std::holds_alternative<Value*>(v); }
+  bool is_list() const { return std::holds_alternative<std::vector<AtenArg>>(v); }
+};
+
+class AtenCall {
+ public:
+  AtenCall(Graph& graph, std::string overload, std::vector<AtenArg> args, std::vector<Type> results)
+      : graph_(graph),
+        overload_(std::move(overload)),
+        args_(std::move(args)),
+        results_(std::move(results)) {}
+
+  Graph& graph() { return graph_; }
+  const std::string& overload() const { return overload_; }
+  std::size_t size() const { return args_.size(); }
+  const AtenArg& arg(std::size_t i) const { return args_[i]; }
+  bool none(std::size_t i) const { return i >= args_.size() || args_[i].is_none(); }
+
+  Value* tensor(std::size_t i) const;                // UserError if not a tensor
+  std::vector<Value*> tensors(std::size_t i) const;  // a list; absent entries are null
+  bool flag(std::size_t i) const;
+  Dim dim(std::size_t i) const;               // int, maybe symbolic
+  std::int64_t integer(std::size_t i) const;  // constant int; UserError if symbolic
+  double number(std::size_t i) const;         // int, float or bool, constant
+  bool is_constant_number(std::size_t i) const;
+  DType dtype(std::size_t i) const;
+  const std::string& string(std::size_t i) const;
+  std::vector<Dim> dims(std::size_t i) const;  // int[] ; a lone int is a list of one
+  std::vector<std::int64_t> integers(std::size_t i) const;
+
+  // What PyTorch promises of the results (fake tensors): dtype, shape, strides.
+  const std::vector<Type>& results() const { return results_; }
+  const Type& result(std::size_t i = 0) const { return results_[i]; }
+
+ private:
+  Graph& graph_;
+  std::string overload_;
+  std::vector<AtenArg> args_;
+  std::vector<Type> results_;
+};
+
+// Rows of all ops, by overload name ("aten.add.Tensor"). Null if no op claims it.
+const AtenRow* find_aten_row(std::string_view overload);
+std::vector<std::string> all_aten_overloads();
+
+}  // namespace gex
