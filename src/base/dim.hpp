@@ -29,7 +29,7 @@
 
 namespace gex {
 
-struct DimNode;  // interned; defined in dim.cpp
+struct DimNode;  // interned; defined in dim_node.hpp
 
 struct DimRange {
   static constexpr std::int64_t kInf = std::numeric_limits<std::int64_t>::max() / 4;
@@ -92,6 +92,7 @@ class Dim {
   const DimNode* node_;
 };
 
+bool content_less(Dim a, Dim b);
 Dim floordiv(Dim a, Dim b);
 Dim mod(Dim a, Dim b);
 Dim min(Dim a, Dim b);

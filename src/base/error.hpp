@@ -47,7 +47,7 @@ class InternalError : public Error {
 template <class... Args>
 std::string str(const Args&... args) {
   std::ostringstream out;
-  (out << ... << args);
+  ((out << args), ...);
   return out.str();
 }
 

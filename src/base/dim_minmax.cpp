@@ -1,0 +1,88 @@
+// min and max: flat, sorted, without operands that another one makes pointless.
+#include <algorithm>
+
+#include "base/dim_prove.hpp"
+
+namespace gex {
+
+namespace {
+
+using Kind = Dim::Kind;
+
+void flatten(Kind kind, Dim d, std::vector<Dim>& out) {
+  if (d.kind() != kind) {
+    out.push_back(d);
+    return;
+  }
+  for (Dim operand : d.operands()) flatten(kind, operand, out);
+}
+
+Dim extreme(Kind kind, Dim a, Dim b) {
+  if (a == b) return a;
+  std::vector<Dim> all;
+  flatten(kind, a, all);
+  flatten(kind, b, all);
+  std::ranges::sort(all, content_less);
+  auto duplicates = std::ranges::unique(all);
+  all.erase(duplicates.begin(), duplicates.end());
+  // x goes if some other y always wins; of two equal ones the later goes.
+  auto wins = [&](Dim y, Dim x) {
+    return kind == Kind::min ? known_le(y, x) == true : known_le(x, y) == true;
+  };
+  std::vector<Dim> kept;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    bool beaten = false;
+    for (std::size_t j = 0; j < all.size() && !beaten; ++j) {
+      beaten = j != i && wins(all[j], all[i]) && (j < i || !wins(all[i], all[j]));
+    }
+    if (!beaten) kept.push_back(all[i]);
+  }
+  Dim result = kept.back();
+  for (std::size_t i = kept.size() - 1; i-- > 0;) result = DimFactory::atom(kind, kept[i], result);
+  return result;
+}
+
+}  // namespace
+
+Dim min(Dim a, Dim b) {
+  return OpCache::get(OpCache::Op::min, a, b, [&] { return extreme(Kind::min, a, b); });
+}
+
+Dim max(Dim a, Dim b) {
+  return OpCache::get(OpCache::Op::max, a, b, [&] { return extreme(Kind::max, a, b); });
+}
+
+std::optional<bool> known_le(Dim a, Dim b) {
+  if (a == b) return true;
+  DimRange x = a.range();
+  DimRange y = b.range();
+  if (x.hi <= y.lo && x.hi < DimRange::kInf && y.lo > -DimRange::kInf) return true;
+  if (y.hi < x.lo && y.hi < DimRange::kInf && x.lo > -DimRange::kInf) return false;
+  Poly difference = Poly(b) - Poly(a);
+  if (difference.overflow) return std::nullopt;
+  if (difference.is_const()) return difference.constant >= 0;
+  if (DimProver{a, b}.nonnegative(difference)) return true;
+  if (DimProver{a, b}.positive(-difference)) return false;
+  return std::nullopt;
+}
+
+std::optional<bool> known_lt(Dim a, Dim b) {
+  auto reversed = known_le(b, a);
+  return reversed ? std::optional(!*reversed) : std::nullopt;
+}
+
+std::optional<bool> known_eq(Dim a, Dim b) {
+  if (a == b) return true;
+  auto le = known_le(a, b);
+  if (le == false) return false;
+  auto ge = known_le(b, a);
+  if (ge == false) return false;
+  if (le == true && ge == true) return true;
+  return std::nullopt;
+}
+
+bool provably_eq(Dim a, Dim b) { return known_eq(a, b) == true; }
+
+bool provably_nonnegative(Dim a) { return known_le(Dim(0), a) == true; }
+
+}  // namespace gex
