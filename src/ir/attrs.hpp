@@ -12,7 +12,9 @@
 // struct.
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <variant>
@@ -33,6 +35,9 @@ bool attr_equal(const AttrValue& a, const AttrValue& b);  // tensors by content,
 Hash attr_hash(const AttrValue& value);
 std::string attr_text(const AttrValue& value);
 std::string_view attr_kind_name(const AttrValue& value);
+// The value in the kind of `kind` where nothing is lost (int -> float, int -> dim, their lists);
+// nothing otherwise.
+std::optional<AttrValue> attr_convert(const AttrValue& value, const AttrValue& kind);
 
 struct AttrField {
   std::string name;

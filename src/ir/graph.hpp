@@ -30,7 +30,7 @@ class Value {
   void set_type(Type type) { type_ = std::move(type); }
   Node* producer() const { return producer_; }  // null for graph inputs
   int index() const { return index_; }  // output index of the producer, or graph input index
-  const std::vector<Use>& uses() const { return uses_; }
+  const std::vector<Use>& uses() const { return uses_; }  // in no particular order
   bool is_input() const { return producer_ == nullptr; }
   Graph& graph() const { return *graph_; }
   const std::string& name() const { return name_; }  // a hint for printing; may be empty
@@ -74,6 +74,7 @@ class Node {
   friend class Graph;
   const OpDef* op_ = nullptr;
   std::vector<Value*> inputs_;
+  std::vector<std::uint32_t> use_slots_;  // where input i stands in its value's use list
   std::vector<std::unique_ptr<Value>> outputs_;
   AttrList attrs_;
   std::vector<std::unique_ptr<Graph>> subgraphs_;
@@ -160,7 +161,7 @@ class Graph {
   void insert_before(Node* node) { insertion_ = node; }
   Node* insertion_point() const { return insertion_; }
 
-  void replace_all_uses(Value* from, Value* to);
+  void replace_all_uses(Value* from, Value* to);  // graph outputs are uses too
   void set_input(Node* node, int index, Value* value);
   void erase(Node* node);                  // GEX_CHECK: no uses left
   void move_before(Node* node, Node* at);  // keeps SSA order only if the caller knows it does
@@ -175,12 +176,20 @@ class Graph {
  private:
   void link(Node* node);
   void unlink(Node* node);
+  std::unique_ptr<Node> make_node(const OpDef& op, AttrList attrs,
+                                  std::vector<std::unique_ptr<Graph>> subgraphs);
+  static std::unique_ptr<Value> make_value(Graph& graph, Type type, Node* producer, int index);
+  void connect(Node* node, std::vector<Value*> inputs);
+  void check_mine(const Value* value, std::string_view role) const;
+  // Constant time: every use knows its slot in the list, dropping swaps with the last one.
+  std::uint32_t& slot_of(const Use& use);
   void add_use(Value* value, Use use);
   void drop_use(Value* value, Use use);
 
   std::string name_;
   std::vector<std::unique_ptr<Value>> inputs_;
   std::vector<Value*> outputs_;
+  std::vector<std::uint32_t> output_slots_;  // where output i stands in its value's use list
   std::vector<Tie> ties_;
   Node* first_ = nullptr;
   Node* last_ = nullptr;
@@ -214,10 +223,16 @@ bool structurally_equal(const Graph& a, const Graph& b);
 
 // The symbols that appear in input types, in order of first appearance.
 std::vector<Dim> symbols_of(const Graph& graph);
+// Those and the ones that appear only in results, attributes and subgraphs (data-dependent sizes).
+std::vector<Dim> all_symbols_of(const Graph& graph);
 
 // The .gex text form (docs/text.md): print -> parse gives a structurally equal graph.
 std::string print(const Graph& graph);
-std::unique_ptr<Graph> parse_graph(
-    std::string_view text);  // UserError(parse_error) with line:column
+// The node's line as print() shows it, without its location and with subgraphs as "...". For
+// messages: numbers the whole graph, so not for inner loops.
+std::string print_node(const Node& node);
+// UserError(parse_error) with line:column. Shape rules and ties are checked on the way, token
+// linearity is not: verify() what comes from outside.
+std::unique_ptr<Graph> parse_graph(std::string_view text);
 
 }  // namespace gex

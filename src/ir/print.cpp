@@ -1,0 +1,203 @@
+#include <unordered_map>
+#include <unordered_set>
+
+#include "ir/graph.hpp"
+#include "ir/text.hpp"
+
+namespace gex {
+namespace {
+
+// Names of the values of one graph: their own names made unique, numbers for the others.
+class ValueNames {
+ public:
+  explicit ValueNames(const Graph& graph) {
+    for (const auto& input : graph.inputs()) define(*input);
+    for (const Node& node : graph.nodes())
+      for (std::size_t i = 0; i < node.num_outputs(); ++i) define(*node.output(i));
+  }
+  void append(std::string& out, const Value* value) const {
+    if (value == nullptr) {
+      out += "none";
+      return;
+    }
+    auto it = names_.find(value);
+    out += '%';
+    out += it == names_.end() ? "<of another graph>" : it->second;
+  }
+
+ private:
+  void define(const Value& value) {
+    std::string name = value.name().empty() ? std::to_string(next_++) : unique(value.name());
+    names_.emplace(&value, std::move(name));
+  }
+  std::string unique(std::string name) {
+    for (char& c : name)
+      if (!is_identifier(std::string{'_', c})) c = '_';
+    if (!is_identifier(name)) name.insert(name.begin(), '_');
+    while (!taken_.insert(name).second) name = name + "_" + std::to_string(++copies_[name]);
+    return name;
+  }
+
+  std::unordered_map<const Value*, std::string> names_;
+  std::unordered_set<std::string> taken_;
+  std::unordered_map<std::string, int> copies_;
+  int next_ = 0;
+};
+
+class Printer {
+ public:
+  explicit Printer(std::string& out) : out_(out) {}
+
+  void print_symbols(const std::vector<Dim>& symbols) {
+    if (symbols.empty()) return;
+    out_ += "symbols ";
+    for (std::size_t i = 0; i < symbols.size(); ++i) {
+      if (i) out_ += ", ";
+      out_ += symbols[i].name();
+      DimRange range = symbols[i].range();
+      if (range == DimRange{0, DimRange::kInf}) continue;
+      out_ += " in [";
+      append_bound(range.lo);
+      out_ += ", ";
+      append_bound(range.hi);
+      out_ += ']';
+    }
+    out_ += '\n';
+  }
+
+  void print_graph(const Graph& graph, int indent) {
+    ValueNames names(graph);
+    out_ += "graph ";
+    if (is_identifier(graph.name()))
+      out_ += graph.name();
+    else if (!graph.name().empty())
+      append_quoted(out_, graph.name());
+    out_ += '(';
+    for (const auto& input : graph.inputs()) {
+      if (input->index() > 0) out_ += ", ";
+      names.append(out_, input.get());
+      out_ += ": ";
+      out_ += input->type().text();
+    }
+    out_ += ") -> (";
+    for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
+      if (i) out_ += ", ";
+      out_ += graph.outputs()[i]->type().text();
+    }
+    out_ += ')';
+    print_ties(graph.ties());
+    out_ += " {\n";
+    for (const Node& node : graph.nodes()) {
+      out_.append(static_cast<std::size_t>(indent) + 2, ' ');
+      print_node(node, names, indent + 2);
+      if (!node.location().empty()) {
+        out_ += "  @ ";
+        append_quoted(out_, node.location());
+      }
+      out_ += '\n';
+    }
+    out_.append(static_cast<std::size_t>(indent) + 2, ' ');
+    out_ += "return";
+    for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
+      out_ += i ? ", " : " ";
+      names.append(out_, graph.outputs()[i]);
+    }
+    out_ += '\n';
+    out_.append(static_cast<std::size_t>(indent), ' ');
+    out_ += '}';
+  }
+
+  // A negative indent leaves the bodies of subgraphs out.
+  void print_node(const Node& node, const ValueNames& names, int indent) {
+    for (std::size_t i = 0; i < node.num_outputs(); ++i) {
+      if (i) out_ += ", ";
+      names.append(out_, node.output(i));
+    }
+    if (node.num_outputs() > 0) out_ += " = ";
+    out_ += node.op().name;
+    out_ += '(';
+    for (std::size_t i = 0; i < node.inputs().size(); ++i) {
+      if (i) out_ += ", ";
+      names.append(out_, node.input(i));
+    }
+    out_ += ')';
+    print_attrs(node);
+    if (!node.subgraphs().empty()) print_regions(node, indent);
+    for (std::size_t i = 0; i < node.num_outputs(); ++i) {
+      out_ += i ? ", " : " : ";
+      out_ += node.output(i)->type().text();
+    }
+  }
+
+ private:
+  void append_bound(std::int64_t bound) {
+    if (bound <= -DimRange::kInf)
+      out_ += "-inf";
+    else if (bound >= DimRange::kInf)
+      out_ += "inf";
+    else
+      append_int(out_, bound);
+  }
+
+  void print_ties(const std::vector<Tie>& ties) {
+    if (ties.empty()) return;
+    out_ += " ties(";
+    for (std::size_t i = 0; i < ties.size(); ++i) {
+      if (i) out_ += ", ";
+      append_int(out_, ties[i].output);
+      out_ += " -> ";
+      append_int(out_, ties[i].input);
+    }
+    out_ += ')';
+  }
+
+  void print_attrs(const Node& node) {
+    bool any = false;
+    for (std::size_t i = 0; i < node.attrs().size(); ++i) {
+      // A wrong list is the verifier's business; its message must still print.
+      const AttrField* field = i < node.op().attrs.size() ? &node.op().attrs[i] : nullptr;
+      if (field && attr_equal(node.attrs()[i], field->default_value)) continue;
+      out_ += any ? ", " : " {";
+      any = true;
+      out_ += field ? field->name : "?";
+      out_ += " = ";
+      append_attr(out_, node.attrs()[i]);
+    }
+    if (any) out_ += '}';
+  }
+
+  void print_regions(const Node& node, int indent) {
+    out_ += " regions(";
+    if (indent < 0) {
+      out_ += "...)";
+      return;
+    }
+    for (std::size_t i = 0; i < node.subgraphs().size(); ++i) {
+      out_ += i ? ",\n" : "\n";
+      out_.append(static_cast<std::size_t>(indent) + 2, ' ');
+      print_graph(*node.subgraphs()[i], indent + 2);
+    }
+    out_ += ')';
+  }
+
+  std::string& out_;
+};
+
+}  // namespace
+
+std::string print(const Graph& graph) {
+  std::string out;
+  Printer printer(out);
+  printer.print_symbols(all_symbols_of(graph));
+  printer.print_graph(graph, 0);
+  out += '\n';
+  return out;
+}
+
+std::string print_node(const Node& node) {
+  std::string out;
+  Printer(out).print_node(node, ValueNames(node.graph()), -1);
+  return out;
+}
+
+}  // namespace gex
