@@ -19,6 +19,10 @@ struct TensorRef {
   DType dtype = DType::f32;
   std::span<const std::int64_t> shape;
   std::span<const std::int64_t> strides;  // in elements
+  // Operands of call steps only: set where the ref is exactly a tensor the host knows, input number
+  // `input` or the result `handle` of an earlier call, so that it can pass its own object on.
+  int input = -1;
+  std::uint64_t handle = 0;
 };
 
 struct InputArg {
@@ -31,6 +35,9 @@ struct InputArg {
 class Host {
  public:
   virtual ~Host() = default;
+  // Called before the run waits for a lock or an arena and before each stretch of launches: the
+  // host may let go of locks of its own (Python's GIL) and takes them back in its next callback.
+  virtual void about_to_block() {}
   // Memory for output k, with at least the extent of shape and strides. Called once per fresh
   // output before the first step that needs it.
   virtual void* allocate_output(int k, DType dtype, std::span<const std::int64_t> shape,
