@@ -1,0 +1,510 @@
+// Reads what print.cpp writes. Lines that start with '#' are comments. Errors name the line.
+
+#include <cctype>
+#include <charconv>
+#include <unordered_map>
+
+#include "base/error.hpp"
+#include "program/program.hpp"
+
+namespace gex::program {
+
+namespace {
+
+struct Token {
+  enum class Kind { word, text, dims, open, close, end };  // dims: what stands between brackets
+  Kind kind = Kind::end;
+  std::string value;
+};
+
+// The tokens of one line. Every complaint carries the line's number and text.
+class Line {
+ public:
+  Line(std::string_view text, int number) : text_(text), number_(number) { advance(); }
+
+  template <class... Args>
+  [[noreturn]] void complain(const Args&... args) const {
+    fail(ErrorCode::parse_error, "program text, line ", number_, ": ", args..., "; the line is: ",
+         text_);
+  }
+
+  bool done() const { return token_.kind == Token::Kind::end; }
+  bool at_open() const { return token_.kind == Token::Kind::open; }
+  bool at_word(std::string_view word) const {
+    return token_.kind == Token::Kind::word && token_.value == word;
+  }
+  bool at_dims() const { return token_.kind == Token::Kind::dims; }
+
+  bool take_word(std::string_view word) {
+    if (!at_word(word)) return false;
+    advance();
+    return true;
+  }
+  void expect_word(std::string_view word) {
+    if (!take_word(word)) complain("expected '", word, "', got '", token_.value, "'");
+  }
+  void expect(Token::Kind kind) {
+    if (token_.kind != kind) complain("expected '", kind == Token::Kind::open ? "(" : ")", "'");
+    advance();
+  }
+  std::string word() { return take(Token::Kind::word, "a word"); }
+  std::string quoted() { return take(Token::Kind::text, "a name in quotes"); }
+  std::string bracketed() { return take(Token::Kind::dims, "sizes in brackets"); }
+  std::int64_t number() {
+    const std::string value = word();
+    std::int64_t out = 0;
+    const auto result = std::from_chars(value.data(), value.data() + value.size(), out);
+    if (result.ec != std::errc() || result.ptr != value.data() + value.size())
+      complain("expected a number, got '", value, "'");
+    return out;
+  }
+  std::uint64_t unsigned_number() {
+    const std::string value = word();
+    std::uint64_t out = 0;
+    const auto result = std::from_chars(value.data(), value.data() + value.size(), out);
+    if (result.ec != std::errc() || result.ptr != value.data() + value.size())
+      complain("expected a number that is not negative, got '", value, "'");
+    return out;
+  }
+  int small() { return static_cast<int>(number()); }
+  BufferId buffer() {
+    const std::string value = word();
+    int out = 0;
+    const char* end = value.data() + value.size();
+    if (value.size() < 2 || value[0] != '%' ||
+        std::from_chars(value.data() + 1, end, out).ptr != end)
+      complain("expected a buffer such as %3, got '", value, "'");
+    return out;
+  }
+  DType dtype() {
+    const std::string value = word();
+    const auto dtype = dtype_from_name(value);
+    if (!dtype) complain("expected a dtype such as f32, got '", value, "'");
+    return *dtype;
+  }
+  void finish() {
+    if (!done()) complain("unexpected '", token_.value, "'");
+  }
+
+ private:
+  std::string take(Token::Kind kind, const char* what) {
+    if (token_.kind != kind) complain("expected ", what, ", got '", token_.value, "'");
+    std::string value = std::move(token_.value);
+    advance();
+    return value;
+  }
+
+  void advance() {
+    while (position_ < text_.size() &&
+           std::isspace(static_cast<unsigned char>(text_[position_])) != 0)
+      ++position_;
+    token_ = {};
+    if (position_ >= text_.size()) return;
+    const char c = text_[position_];
+    if (c == '(' || c == ')') {
+      token_ = {c == '(' ? Token::Kind::open : Token::Kind::close, std::string(1, c)};
+      ++position_;
+    } else if (c == '[') {
+      const std::size_t end = text_.find(']', position_);
+      if (end == std::string_view::npos) complain("'[' without ']'");
+      token_ = {Token::Kind::dims, std::string(text_.substr(position_ + 1, end - position_ - 1))};
+      position_ = end + 1;
+    } else if (c == '"') {
+      advance_text();
+    } else {
+      const std::size_t end = std::min(text_.find_first_of(" \t()[\"", position_), text_.size());
+      token_ = {Token::Kind::word, std::string(text_.substr(position_, end - position_))};
+      position_ = end;
+    }
+  }
+
+  void advance_text() {
+    std::string value;
+    for (++position_; position_ < text_.size() && text_[position_] != '"'; ++position_) {
+      char c = text_[position_];
+      if (c == '\\' && position_ + 1 < text_.size()) {
+        c = text_[++position_];
+        if (c == 'n') c = '\n';
+      }
+      value += c;
+    }
+    if (position_ >= text_.size()) complain("a quote is never closed");
+    ++position_;
+    token_ = {Token::Kind::text, std::move(value)};
+  }
+
+  std::string_view text_;
+  int number_;
+  std::size_t position_ = 0;
+  Token token_;
+};
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  Program parse() {
+    int number = 0;
+    while (!text_.empty()) {
+      const std::size_t end = std::min(text_.find('\n'), text_.size());
+      parse_line(text_.substr(0, end), ++number);
+      text_.remove_prefix(std::min(end + 1, text_.size()));
+    }
+    if (!named_)
+      fail(ErrorCode::parse_error,
+           "program text has no line of the form: program \"name\"; it should come first");
+    return std::move(program_);
+  }
+
+ private:
+  void parse_line(std::string_view text, int number) {
+    const std::size_t start = text.find_first_not_of(" \t\r");
+    if (start == std::string_view::npos || text[start] == '#') return;
+    if (text[start] == '|') {
+      source_line(text.substr(start + 1), Line(text, number));
+      return;
+    }
+    Line line(text, number);
+    const std::string head = line.word();
+    if (head == "program") {
+      program_.name = line.quoted();
+      named_ = true;
+    } else if (head == "streams") {
+      program_.num_streams = line.small();
+    } else if (head == "events") {
+      program_.num_events = line.small();
+    } else if (head == "symbol") {
+      symbol(line);
+    } else if (head == "input") {
+      input(line);
+    } else if (head == "output") {
+      output(line);
+    } else if (head == "buffer") {
+      buffer(line);
+    } else if (head == "code") {
+      numbered(line, program_.codes.size(), "code");
+      Code code;
+      code.name = line.quoted();
+      line.expect_word("target");
+      code.target = line.quoted();
+      program_.codes.push_back(std::move(code));
+      source_started_ = false;
+    } else if (head == "guard") {
+      guard(line);
+    } else if (head == "count") {
+      std::string name = line.quoted();
+      program_.counters.emplace_back(std::move(name), line.number());
+    } else if (head == "main") {
+      while (!line.done()) program_.main.push_back(line.small());
+    } else if (head == "segment") {
+      numbered(line, program_.segments.size(), "segment");
+      program_.segments.push_back({line.quoted(), {}});
+    } else {
+      step(head, line);
+    }
+    line.finish();
+  }
+
+  static void numbered(Line& line, std::size_t expected, const char* what) {
+    const std::int64_t got = line.number();
+    if (got != static_cast<std::int64_t>(expected))
+      line.complain(what, "s are numbered in order: expected ", expected, ", got ", got);
+  }
+
+  void source_line(std::string_view text, const Line& line) {
+    if (program_.codes.empty()) line.complain("source text before any code line");
+    if (!text.empty() && text[0] == ' ') text.remove_prefix(1);
+    std::string& source = program_.codes.back().source;
+    if (source_started_) source += '\n';
+    source += text;
+    source_started_ = true;
+  }
+
+  std::vector<Dim> dims(Line& line) {
+    const std::string text = line.bracketed();
+    std::vector<Dim> out;
+    if (text.find_first_not_of(' ') == std::string::npos) return out;
+    std::size_t begin = 0;
+    int depth = 0;
+    for (std::size_t i = 0; i <= text.size(); ++i) {
+      if (i == text.size() || (text[i] == ',' && depth == 0)) {
+        out.push_back(parse_one(std::string_view(text).substr(begin, i - begin), line));
+        begin = i + 1;
+      } else if (text[i] == '(') {
+        ++depth;
+      } else if (text[i] == ')') {
+        --depth;
+      }
+    }
+    return out;
+  }
+
+  Dim parse_one(std::string_view text, const Line& line) {
+    try {
+      return parse_dim(text, [this](std::string_view name) -> std::optional<Dim> {
+        const auto found = symbols_.find(std::string(name));
+        if (found == symbols_.end()) return std::nullopt;
+        return found->second;
+      });
+    } catch (const UserError& error) {
+      line.complain(error.what());
+    }
+  }
+
+  Dim dim(Line& line) {
+    const std::vector<Dim> list = dims(line);
+    if (list.size() != 1) line.complain("expected one size in brackets, got ", list.size());
+    return list[0];
+  }
+
+  void symbol(Line& line) {
+    const std::string name = line.word();
+    line.expect_word("in");
+    const std::string text = line.bracketed();
+    const std::size_t comma = text.find(',');
+    if (comma == std::string::npos) line.complain("expected a range such as [1, inf]");
+    const DimRange range{bound(text.substr(0, comma), line), bound(text.substr(comma + 1), line)};
+    if (!symbols_.emplace(name, Dim::symbol(name, range)).second)
+      line.complain("symbol ", name, " is declared twice");
+    program_.symbols.push_back(symbols_.at(name));
+  }
+
+  static std::int64_t bound(std::string text, const Line& line) {
+    std::erase(text, ' ');
+    if (text == "inf") return DimRange::kInf;
+    if (text == "-inf") return -DimRange::kInf;
+    std::int64_t out = 0;
+    const char* end = text.data() + text.size();
+    if (text.empty() || std::from_chars(text.data(), end, out).ptr != end)
+      line.complain("expected a number or inf in a range, got '", text, "'");
+    return out;
+  }
+
+  void input(Line& line) {
+    numbered(line, program_.inputs.size(), "input");
+    InputDesc desc;
+    desc.name = line.quoted();
+    if (line.take_word("integer")) {
+      desc.kind = InputDesc::Kind::integer;
+      desc.dtype = DType::i64;
+      desc.value = dim(line);
+    } else {
+      desc.dtype = line.dtype();
+      desc.shape = dims(line);
+      if (line.take_word("strides")) desc.strides = dims(line);
+      if (line.take_word("->")) desc.buffer = line.buffer();
+    }
+    program_.inputs.push_back(std::move(desc));
+  }
+
+  void output(Line& line) {
+    numbered(line, program_.outputs.size(), "output");
+    OutputDesc desc;
+    desc.name = line.quoted();
+    const std::string kind = line.word();
+    using Kind = OutputDesc::Kind;
+    bool known = false;
+    for (Kind k : {Kind::fresh, Kind::input_view, Kind::output_view, Kind::external, Kind::integer,
+                   Kind::none}) {
+      if (kind != name_of(k)) continue;
+      desc.kind = k;
+      known = true;
+    }
+    if (!known) line.complain("unknown kind of output '", kind, "'");
+    if (desc.kind == Kind::integer) {
+      desc.value = dim(line);
+    } else if (desc.kind != Kind::none) {
+      if (desc.kind == Kind::input_view || desc.kind == Kind::output_view)
+        desc.input = line.small();
+      desc.dtype = line.dtype();
+      desc.shape = dims(line);
+      if (line.take_word("strides")) desc.strides = dims(line);
+      if (line.take_word("offset")) desc.offset = dim(line);
+      if (line.take_word("->")) desc.buffer = line.buffer();
+    }
+    program_.outputs.push_back(std::move(desc));
+  }
+
+  void buffer(Line& line) {
+    const BufferId id = line.buffer();
+    if (id != static_cast<BufferId>(program_.buffers.size()))
+      line.complain("buffers are numbered in order: expected %", program_.buffers.size(),
+                    ", got %", id);
+    BufferDesc desc;
+    desc.name = line.quoted();
+    const std::string kind = line.word();
+    using Kind = BufferDesc::Kind;
+    bool known = false;
+    for (Kind k : {Kind::input, Kind::output, Kind::temp, Kind::constant, Kind::external}) {
+      if (kind != name_of(k)) continue;
+      desc.kind = k;
+      known = true;
+    }
+    if (!known) line.complain("unknown kind of buffer '", kind, "'");
+    if (desc.kind == Kind::input || desc.kind == Kind::output) desc.slot = line.small();
+    desc.dtype = line.dtype();
+    desc.shape = dims(line);
+    if (line.take_word("strides")) desc.strides = dims(line);
+    line.expect_word("bytes");
+    desc.bytes = dim(line);
+    if (line.take_word("alias")) {
+      desc.alias_of = line.buffer();
+      if (line.take_word("at")) desc.alias_offset = dim(line);
+    }
+    if (line.take_word("data")) desc.data = data(line);
+    program_.buffers.push_back(std::move(desc));
+  }
+
+  TensorPtr data(Line& line) {
+    const DType dtype = line.dtype();
+    std::vector<std::int64_t> shape;
+    for (Dim d : dims(line)) shape.push_back(d.constant());
+    auto tensor = std::make_shared<HostTensor>(dtype, std::move(shape));
+    const std::string text = line.word();
+    if (text == "omitted") return tensor;
+    if (text.size() != 2 + 2 * tensor->bytes() || text.substr(0, 2) != "0x")
+      line.complain("expected 0x and ", 2 * tensor->bytes(), " hex digits of data");
+    for (std::size_t i = 0; i < tensor->bytes(); ++i) {
+      unsigned byte = 0;
+      const char* begin = text.data() + 2 + 2 * i;
+      if (std::from_chars(begin, begin + 2, byte, 16).ptr != begin + 2)
+        line.complain("'", std::string(begin, 2), "' is not a hex byte");
+      tensor->data()[i] = static_cast<std::byte>(byte);
+    }
+    return tensor;
+  }
+
+  void guard(Line& line) {
+    Guard guard;
+    guard.lhs = dim(line);
+    const std::string relation = line.word();
+    using Relation = Guard::Relation;
+    bool known = false;
+    for (Relation r : {Relation::eq, Relation::ne, Relation::lt, Relation::le}) {
+      if (relation != symbol_of(r)) continue;
+      guard.relation = r;
+      known = true;
+    }
+    if (!known) line.complain("expected ==, !=, < or <=, got '", relation, "'");
+    guard.rhs = dim(line);
+    guard.message = line.quoted();
+    program_.guards.push_back(std::move(guard));
+  }
+
+  void step(const std::string& head, Line& line) {
+    if (program_.segments.empty()) line.complain("unknown line or step '", head, "'");
+    Step step;
+    if (head == "launch") {
+      step.op = launch(line);
+    } else if (head == "copy") {
+      step.op = copy(line);
+    } else if (head == "fill") {
+      Fill fill;
+      fill.dst = line.buffer();
+      line.expect_word("bytes");
+      fill.bytes = dim(line);
+      line.expect_word("pattern");
+      fill.pattern = line.unsigned_number();
+      line.expect_word("width");
+      fill.pattern_bytes = line.small();
+      step.op = fill;
+    } else if (head == "call") {
+      step.op = call(line);
+    } else if (head == "bind") {
+      Bind bind;
+      bind.symbol = parse_one(line.word(), line);
+      line.expect_word("=");
+      bind.buffer = line.buffer();
+      step.op = bind;
+    } else if (head == "if") {
+      If branch;
+      branch.condition = line.buffer();
+      line.expect_word("then");
+      branch.then_segment = line.small();
+      line.expect_word("else");
+      branch.else_segment = line.small();
+      step.op = branch;
+    } else if (head == "while") {
+      While loop;
+      loop.condition_segment = line.small();
+      loop.condition = line.buffer();
+      line.expect_word("do");
+      loop.body_segment = line.small();
+      step.op = loop;
+    } else if (head == "record") {
+      step.op = Record{line.small()};
+    } else if (head == "wait") {
+      step.op = Wait{line.small()};
+    } else {
+      line.complain("unknown step '", head, "'");
+    }
+    if (line.take_word("stream")) step.stream = line.small();
+    if (line.take_word("at")) step.location = line.quoted();
+    program_.segments.back().steps.push_back(std::move(step));
+  }
+
+  Launch launch(Line& line) {
+    Launch op;
+    op.name = line.quoted();
+    line.expect_word("code");
+    op.code = line.small();
+    while (line.at_word("read") || line.at_word("write")) {
+      op.writes.push_back(line.word() == "write");
+      op.buffers.push_back(line.buffer());
+    }
+    if (line.take_word("dims")) op.dims = dims(line);
+    line.expect_word("grid");
+    op.grid = dim(line);
+    if (line.take_word("scratch")) op.scratch_bytes = dim(line);
+    if (line.take_word("work")) op.work = dim(line);
+    op.ordered = line.take_word("ordered");
+    if (line.take_word("block")) op.block = line.small();
+    return op;
+  }
+
+  Copy copy(Line& line) {
+    Copy op;
+    op.dst = line.buffer();
+    if (line.take_word("+")) op.dst_offset = dim(line);
+    line.expect_word("from");
+    op.src = line.buffer();
+    if (line.take_word("+")) op.src_offset = dim(line);
+    line.expect_word("bytes");
+    op.bytes = dim(line);
+    return op;
+  }
+
+  Call call(Line& line) {
+    Call op;
+    op.name = line.quoted();
+    line.expect_word("callee");
+    op.callee = line.small();
+    while (line.at_open()) {
+      line.expect(Token::Kind::open);
+      TensorView view;
+      view.buffer = line.buffer();
+      view.dtype = line.dtype();
+      view.shape = dims(line);
+      if (line.take_word("strides")) view.strides = dims(line);
+      if (line.take_word("offset")) view.offset = dim(line);
+      line.expect(Token::Kind::close);
+      op.inputs.push_back(std::move(view));
+    }
+    if (line.take_word("integers")) op.integers = dims(line);
+    while (line.take_word("output")) op.outputs.push_back(line.buffer());
+    while (line.take_word("writes")) op.written_inputs.push_back(line.small());
+    return op;
+  }
+
+  std::string_view text_;
+  Program program_;
+  std::unordered_map<std::string, Dim> symbols_;
+  bool named_ = false;
+  bool source_started_ = false;
+};
+
+}  // namespace
+
+Program parse_program(std::string_view text) { return Parser(text).parse(); }
+
+}  // namespace gex::program
