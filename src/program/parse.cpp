@@ -24,8 +24,8 @@ class Line {
 
   template <class... Args>
   [[noreturn]] void complain(const Args&... args) const {
-    fail(ErrorCode::parse_error, "program text, line ", number_, ": ", args..., "; the line is: ",
-         text_);
+    fail(ErrorCode::parse_error, "program text, line ", number_, ": ", args...,
+         "; the line is: ", text_);
   }
 
   bool done() const { return token_.kind == Token::Kind::end; }
@@ -328,8 +328,8 @@ class Parser {
   void buffer(Line& line) {
     const BufferId id = line.buffer();
     if (id != static_cast<BufferId>(program_.buffers.size()))
-      line.complain("buffers are numbered in order: expected %", program_.buffers.size(),
-                    ", got %", id);
+      line.complain("buffers are numbered in order: expected %", program_.buffers.size(), ", got %",
+                    id);
     BufferDesc desc;
     desc.name = line.quoted();
     const std::string kind = line.word();

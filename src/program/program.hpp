@@ -182,13 +182,14 @@ struct Program {
 
 void verify(const Program& program);  // UserError(invalid_graph)
 struct PrintOptions {
-  bool constant_data = true;  // false: contents of constants are left out; such text parses to zeros
+  bool constant_data =
+      true;  // false: contents of constants are left out; such text parses to zeros
 };
 std::string print(const Program& program, PrintOptions options = {});
 Program parse_program(std::string_view text);      // codes come back with source and no function
 std::vector<BufferId> reads_of(const Step& step);  // buffers, aliases not resolved
 std::vector<BufferId> writes_of(const Step& step);
-BufferId root_of(const Program& program, BufferId id);  // follows alias_of
+BufferId root_of(const Program& program, BufferId id);      // follows alias_of
 Dim offset_from_root(const Program& program, BufferId id);  // in bytes, along the same way
 // Symbols that no input gives: a bind or a call's result shape does, while the program runs.
 bool is_bound_symbol(const Program& program, Dim symbol);

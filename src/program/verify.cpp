@@ -148,8 +148,7 @@ class Verifier {
       if (output.kind == Kind::input_view && !in_range(output.input, program_.inputs.size()))
         complain(where, " views input ", output.input, ", which does not exist");
       if (output.kind == Kind::output_view &&
-          (!in_range(output.input, program_.outputs.size()) ||
-           output.input == static_cast<int>(i)))
+          (!in_range(output.input, program_.outputs.size()) || output.input == static_cast<int>(i)))
         complain(where, " views output ", output.input, ", which does not exist");
     }
   }
