@@ -101,6 +101,7 @@ DimNode* build(const Key& key, Hash hash) {
   for (Dim d : n->operands) {
     n->symbol_mask |= d.node()->symbol_mask;
     n->needs_facts |= d.node()->needs_facts;
+    n->has_index |= d.node()->has_index;
   }
   auto operand_range = [&](int i) { return n->operands[static_cast<std::size_t>(i)].range(); };
   switch (key.kind) {
@@ -111,7 +112,7 @@ DimNode* build(const Key& key, Hash hash) {
     }
     case Kind::symbol:
       n->symbol_mask = std::uint64_t{1} << (hash % 64);
-      n->needs_facts = key.extent != nullptr;
+      n->needs_facts = n->has_index = key.extent != nullptr;
       n->range = key.range;
       break;
     case Kind::add:

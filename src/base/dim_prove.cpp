@@ -74,6 +74,11 @@ DimRange DimProver::range_of(const Poly& e) const {
 }
 
 bool DimProver::nonnegative(const Poly& e) {
+  fuel_ = kFuel;
+  return prove(e);
+}
+
+bool DimProver::prove(const Poly& e) {
   std::vector<Dim> opaque;
   return decide(e, opaque);
 }
@@ -83,7 +88,6 @@ bool DimProver::decide(const Poly& e, std::vector<Dim>& opaque) {
   DimRange r = range_of(e);
   if (r.lo >= 0) return true;
   if (r.hi < 0) return false;
-  // An index whose range hangs on another atom goes last, so that its bound can still cancel.
   std::vector<Dim> candidates;
   for (const PolyTerm& t : e.terms) {
     for (Dim atom : atoms_of(t.monomial)) {
@@ -93,17 +97,20 @@ bool DimProver::decide(const Poly& e, std::vector<Dim>& opaque) {
       }
     }
   }
-  auto used_by_others = [&](Dim atom) {
+  if (candidates.empty()) return shifted_nonnegative(e);
+  // What depends on an index goes before that index, and sizes go last: a bound put in early can
+  // still cancel with what comes later.
+  auto in_an_extent = [&](Dim index) {
     return std::ranges::any_of(candidates, [&](Dim other) {
-      if (other == atom) return false;
       auto extent = other.extent();
-      return extent ? extent->depends_on(atom) : other.depends_on(atom);
+      return extent && extent->depends_on(index);
     });
   };
-  std::ranges::stable_sort(candidates, {},
-                           [&](Dim a) { return a.is_symbol() && used_by_others(a); });
-  if (candidates.empty()) return shifted_nonnegative(e);
-  Dim atom = candidates.front();
+  auto turn = [&](Dim atom) {
+    if (!atom.is_symbol()) return atom.node()->has_index ? 0 : 3;
+    return in_an_extent(atom) ? 2 : 1;
+  };
+  Dim atom = *std::ranges::min_element(candidates, {}, turn);
   bool progressed = false;
   if (eliminate(e, atom, opaque, progressed)) return true;
   if (progressed) return false;
@@ -118,13 +125,12 @@ bool DimProver::eliminate(const Poly& e, Dim atom, std::vector<Dim>& opaque, boo
   Poly factor;
   Poly rest(e.constant);
   for (const PolyTerm& t : e.terms) {
-    Poly one;
     auto cofactor = monomial_quotient(t.monomial, atom);
-    if (!cofactor && !(t.monomial == atom)) {
+    if (cofactor) {
+      factor.add(Poly(*cofactor), t.coefficient);
+    } else {
       rest.terms.push_back(t);
-      continue;
     }
-    factor.add(Poly(*cofactor), t.coefficient);
   }
   auto try_bounds = [&](const Poly& base, const Bounds& bounds) {
     if (bounds.options.empty()) return false;
@@ -161,18 +167,18 @@ DimProver::Bounds DimProver::lower_bounds(Dim atom, const Poly& scale) {
     case Kind::mod:
       if (lo > -DimRange::kInf) {
         out.options = {times(Poly(lo))};
-      } else if (positive(Poly(atom.operands()[1]))) {
+      } else if (prove(Poly(atom.operands()[1]) - Poly(1))) {
         out.options = {Poly(0)};
       }
       break;
     case Kind::floordiv: {
       Poly x(atom.operands()[0]);
       Poly b(atom.operands()[1]);
-      if (positive(b)) {
+      if (prove(b - Poly(1))) {
         // b*(x//b) >= x - (b - 1)
         auto m = divide_exactly(scale, b);
-        if (m && nonnegative(*m)) out.options.push_back(*m * (x - b + Poly(1)));
-        if (lo < 0 && nonnegative(x)) lo = 0;
+        if (m && prove(*m)) out.options.push_back(*m * (x - b + Poly(1)));
+        if (lo < 0 && prove(x)) lo = 0;
       }
       if (lo > -DimRange::kInf) out.options.push_back(times(Poly(lo)));
       break;
@@ -201,27 +207,30 @@ DimProver::Bounds DimProver::upper_bounds(Dim atom, const Poly& scale) {
     case Kind::mod: {
       Poly x(atom.operands()[0]);
       Poly b(atom.operands()[1]);
-      if (positive(b)) {
+      if (prove(b - Poly(1))) {
         out.options.push_back(times(b - Poly(1)));
-        if (nonnegative(x)) out.options.push_back(times(x));
+        if (prove(x)) out.options.push_back(times(x));
       }
       break;
     }
     case Kind::floordiv: {
       Poly x(atom.operands()[0]);
       Poly b(atom.operands()[1]);
-      if (positive(b)) {
+      if (prove(b - Poly(1))) {
         // b*(x//b) <= x
         auto m = divide_exactly(-scale, b);
-        if (m && nonnegative(*m)) out.options.push_back(-(*m * x));
-        // x <= q*b + r with 0 <= r < b gives x//b <= q.
+        if (m && prove(*m)) out.options.push_back(-(*m * x));
+        // x <= q*b + r gives x//b <= q + r//b, and r//b is 0 where 0 <= r < b.
         if (auto most = largest(x)) {
           PolyDivision d = divide(*most, b);
-          if (nonnegative(d.remainder) && less(d.remainder, b)) {
-            out.options.push_back(times(d.quotient));
+          bool fits = prove(d.remainder) && prove(b - d.remainder - Poly(1));
+          if (!fits) {
+            Dim rest = DimFactory::atom(Kind::floordiv, to_dim(d.remainder), atom.operands()[1]);
+            d.quotient.add(Poly(rest));
           }
+          out.options.push_back(times(d.quotient));
         }
-        if (nonnegative(x)) out.options.push_back(times(x));
+        if (prove(x)) out.options.push_back(times(x));
       }
       break;
     }
@@ -238,7 +247,8 @@ DimProver::Bounds DimProver::upper_bounds(Dim atom, const Poly& scale) {
   return out;
 }
 
-// x with every index at the end where x is largest; nothing if a direction is not known.
+// x with every index at the end where x is largest; nothing if there is no index or a direction is
+// not known.
 std::optional<Poly> DimProver::largest(const Poly& x) {
   Poly e = x;
   for (int round = 0; round < 16; ++round) {
@@ -248,7 +258,7 @@ std::optional<Poly> DimProver::largest(const Poly& x) {
         if (atom.extent()) index = atom;
       }
     }
-    if (!index) return e.overflow ? std::nullopt : std::optional(e);
+    if (!index) return e.overflow || round == 0 ? std::nullopt : std::optional(e);
     Poly factor;
     Poly rest(e.constant);
     for (const PolyTerm& t : e.terms) {
@@ -259,9 +269,9 @@ std::optional<Poly> DimProver::largest(const Poly& x) {
         rest.terms.push_back(t);
       }
     }
-    if (nonnegative(factor)) {
+    if (prove(factor)) {
       e = rest + factor * (Poly(*index->extent()) - Poly(1));
-    } else if (nonnegative(-factor)) {
+    } else if (prove(-factor)) {
       e = rest;
     } else {
       return std::nullopt;

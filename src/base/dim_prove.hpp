@@ -22,6 +22,7 @@ class DimProver {
   void collect_facts(Dim d);
   DimRange range_of(Dim atom) const;
   DimRange range_of(const Poly& e) const;
+  bool prove(const Poly& e);  // nonnegative, on the fuel that is left
   bool decide(const Poly& e, std::vector<Dim>& opaque);
   bool eliminate(const Poly& e, Dim atom, std::vector<Dim>& opaque, bool& progressed);
   bool shifted_nonnegative(const Poly& e) const;
@@ -32,7 +33,8 @@ class DimProver {
 
   std::vector<std::pair<Dim, std::int64_t>> at_least_;  // atoms with a better lower bound
   std::vector<const DimNode*> seen_;
-  int fuel_ = 120;
+  static constexpr int kFuel = 120;  // steps of one query
+  int fuel_ = 0;
 };
 
 }  // namespace gex
