@@ -18,6 +18,16 @@ Value* image_of(const ValueMap& map, const Value* value) {
   return it->second;
 }
 
+bool is_graph_output(const Value& value) {
+  return std::any_of(value.uses().begin(), value.uses().end(),
+                     [](const Use& use) { return use.node == nullptr; });
+}
+
+// Nobody outside was promised where this value's elements lie.
+bool takes_layout(const Value& value) {
+  return !value.type().strides && !value.is_input() && !is_graph_output(value);
+}
+
 }  // namespace
 
 const AttrValue& Node::attr(std::string_view name) const {
@@ -196,10 +206,18 @@ void Graph::add_output(Value* value) {
   add_use(value, {nullptr, static_cast<int>(outputs_.size()) - 1});
 }
 
+bool Graph::can_replace(const Value* from, const Value* to) const {
+  if (!same_data_type(from->type_, to->type_)) return false;
+  return !is_graph_output(*from) || from->type_.strides == to->type_.strides ||
+         (from->type_.strides && takes_layout(*to));
+}
+
 void Graph::replace_all_uses(Value* from, Value* to) {
   check_mine(from, "replaced value");
   check_mine(to, "replacement");
   if (from == to) return;
+  if (from->type_.strides && is_graph_output(*from) && takes_layout(*to))
+    to->type_.strides = from->type_.strides;
   to->uses_.reserve(to->uses_.size() + from->uses_.size());
   for (const Use& use : from->uses_) {
     (use.node ? use.node->inputs_ : outputs_)[static_cast<std::size_t>(use.index)] = to;

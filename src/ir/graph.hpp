@@ -161,7 +161,11 @@ class Graph {
   void insert_before(Node* node) { insertion_ = node; }
   Node* insertion_point() const { return insertion_; }
 
-  void replace_all_uses(Value* from, Value* to);  // graph outputs are uses too
+  // Whether `to` may stand wherever `from` does: the same dtype and sizes, and if `from` is a graph
+  // output, its memory layout (the strides of its type) is the one of `to` or can be made so.
+  bool can_replace(const Value* from, const Value* to) const;
+  // Graph outputs are uses too; strides promised for them go over to `to` if it has none.
+  void replace_all_uses(Value* from, Value* to);
   void set_input(Node* node, int index, Value* value);
   void erase(Node* node);                  // GEX_CHECK: no uses left
   void move_before(Node* node, Node* at);  // keeps SSA order only if the caller knows it does

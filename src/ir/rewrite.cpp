@@ -1,0 +1,164 @@
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "ir/check_node.hpp"
+#include "ir/matcher.hpp"
+
+namespace gex {
+namespace {
+
+// Positions of nodes in a graph, numbered again only after it changed.
+class NodeOrder {
+ public:
+  explicit NodeOrder(const Graph& graph) : graph_(graph) {}
+  void forget() { position_.clear(); }
+  std::size_t operator()(const Node* node) {
+    if (position_.empty())
+      for (const Node& n : graph_.nodes()) position_.emplace(&n, position_.size() + 1);
+    return position_.at(node);
+  }
+
+ private:
+  const Graph& graph_;
+  std::unordered_map<const Node*, std::size_t> position_;
+};
+
+class Rewriter {
+ public:
+  Rewriter(Graph& graph, const Pattern& pattern) : graph_(graph), order_(graph) {
+    std::unordered_set<const Node*> roots;
+    for (const Value* output : pattern.graph().outputs()) roots.insert(output->producer());
+    one_root_ = roots.size() == 1;
+  }
+
+  // The last node of the match, once the nodes stand where they can be replaced as one; null if
+  // there is no such place.
+  Node* gather(const Match& match) {
+    if (one_root_) return match.outputs[0]->producer();  // all else is computed for it
+    std::vector<Node*> nodes = match.nodes;
+    std::sort(nodes.begin(), nodes.end(),
+              [&](const Node* a, const Node* b) { return order_(a) < order_(b); });
+    std::size_t first_reader = first_outside_reader(match);
+    if (order_(nodes.back()) < first_reader) return nodes.back();
+    std::size_t last_input = 0;
+    for (const Value* input : match.inputs)
+      if (const Node* producer = input->producer();
+          producer && std::find(nodes.begin(), nodes.end(), producer) == nodes.end())
+        last_input = std::max(last_input, order_(producer));
+    if (last_input >= first_reader) return nullptr;
+    // Between its last input and the first reader of an output the match can be computed as a
+    // whole.
+    Node* place = graph_.first();
+    while (order_(place) <= last_input) place = place->next();
+    while (std::find(nodes.begin(), nodes.end(), place) != nodes.end()) place = place->next();
+    for (Node* node : nodes)
+      if (order_(node) > order_(place)) graph_.move_before(node, place);
+    moved = true;
+    order_.forget();
+    return nodes.back();
+  }
+
+  bool replace(const Match& match, Node* place,
+               const std::function<std::vector<Value*>(Graph&, const Match&)>& replacement) {
+    Node* before = place->prev();
+    std::string saved_location = graph_.current_location();
+    graph_.set_location(place->location());
+    std::vector<Value*> values;
+    {
+      InsertBefore here(graph_, place);
+      values = replacement(graph_, match);
+    }
+    graph_.set_location(std::move(saved_location));
+    order_.forget();
+    check(match, values);
+    if (values == match.outputs) return false;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (!graph_.can_replace(match.outputs[i], values[i])) {
+        erase_unused_between(before, place);
+        return false;
+      }
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (values[i]->name().empty()) values[i]->set_name(match.outputs[i]->name());
+      graph_.replace_all_uses(match.outputs[i], values[i]);
+    }
+    return true;
+  }
+
+  bool moved = false;  // whether gather has changed the order of nodes
+
+ private:
+  std::size_t first_outside_reader(const Match& match) {
+    std::size_t first = ~std::size_t{0};
+    for (const Value* output : match.outputs)
+      for (const Use& use : output->uses())
+        if (use.node != nullptr &&
+            std::find(match.nodes.begin(), match.nodes.end(), use.node) == match.nodes.end())
+          first = std::min(first, order_(use.node));
+    return first;
+  }
+
+  void check(const Match& match, const std::vector<Value*>& values) const {
+    if (values.size() != match.outputs.size())
+      fail(ErrorCode::invalid_argument, "the replacement of `",
+           print_node(*match.outputs[0]->producer()), "` gives ", values.size(), " values for ",
+           match.outputs.size(), " outputs");
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (values[i] == nullptr || !same_data_type(values[i]->type(), match.outputs[i]->type()))
+        fail(ErrorCode::type_mismatch, "the replacement of `",
+             print_node(*match.outputs[i]->producer()), "` gives ",
+             values[i] ? values[i]->type().text() : "null");
+    }
+  }
+
+  void erase_unused_between(Node* before, Node* place) {
+    while (place->prev() != before) {
+      Node* node = place->prev();
+      for (std::size_t i = 0; i < node->num_outputs(); ++i)
+        if (!node->output(i)->uses().empty()) return;
+      graph_.erase(node);
+    }
+  }
+
+  Graph& graph_;
+  NodeOrder order_;
+  bool one_root_ = true;
+};
+
+bool is_unused(const Node& node) {
+  for (std::size_t i = 0; i < node.num_outputs(); ++i)
+    if (!node.output(i)->uses().empty()) return false;
+  return true;
+}
+
+}  // namespace
+
+bool apply_rewrite(Graph& graph, const Pattern& pattern,
+                   const std::function<bool(const Match&)>& condition,
+                   const std::function<std::vector<Value*>(Graph&, const Match&)>& replacement,
+                   int* count) {
+  Rewriter rewriter(graph, pattern);
+  std::vector<Node*> candidates;
+  for (Node& node : graph.nodes())
+    if (&node.op() == &pattern.root_op()) candidates.push_back(&node);
+  std::unordered_set<const Node*> erased;
+  bool changed = false;
+  for (Node* root : candidates) {
+    if (erased.contains(root)) continue;
+    std::optional<Match> match = pattern.match_at(root);
+    if (!match || (condition && !condition(*match))) continue;
+    Node* place = rewriter.gather(*match);
+    if (place == nullptr || !rewriter.replace(*match, place, replacement)) continue;
+    changed = true;
+    if (count != nullptr) ++*count;
+    // Users before producers: the pattern's order backwards.
+    for (std::size_t i = match->nodes.size(); i-- > 0;)
+      if (is_unused(*match->nodes[i])) {
+        erased.insert(match->nodes[i]);
+        graph.erase(match->nodes[i]);
+      }
+  }
+  return changed || rewriter.moved;
+}
+
+}  // namespace gex
