@@ -22,8 +22,9 @@ class ScalarBuilder {
   Scalar constant(DType dtype, double value);
   Scalar constant_int(DType dtype, std::int64_t value);
   Scalar index(Dim value);  // i64
-  Dim as_dim(Scalar i64_value,
-             DimRange range = {});  // back again: constants and indices stay exact
+  // Back again: constants and indices stay exact, others become value symbols. The range is a
+  // promise; the first one given for an expression counts.
+  Dim as_dim(Scalar i64_value, DimRange range = {});
   Scalar load(int buffer, DType dtype, std::vector<Dim> index);
   Scalar load(int buffer, DType dtype, std::vector<Dim> index, Scalar pred, Scalar fill);
   Scalar prim(Prim prim, std::span<const Scalar> args);
@@ -51,6 +52,7 @@ class ScalarBuilder {
   Scalar intern(Expr expr);
   std::vector<Expr>& exprs_;
   std::unordered_multimap<std::size_t, ExprId> by_hash_;
+  std::unordered_map<ExprId, Dim> value_symbols_;
 };
 
 }  // namespace gex::loop

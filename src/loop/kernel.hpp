@@ -74,7 +74,7 @@ struct Expr {
   ExprId pred = kNoExpr;
   ExprId fill = kNoExpr;
   int slot = 0;
-  bool operator==(const Expr&) const = default;
+  bool operator==(const Expr&) const;  // constants by bits: NaN equals NaN, -0 is not 0
 };
 
 struct Buffer {
@@ -102,8 +102,9 @@ struct Store {
   ExprId value = kNoExpr;
   ExprId pred = kNoExpr;  // no store where false
   Mode mode = Mode::set;  // other modes read, combine and write back
-  // Several grid points may hit one element: the backend makes the update atomic, or runs the grid
-  // in order on one worker when `ordered` (floating-point results that must not depend on timing).
+  // shared: several grid points may hit one element; the backend makes the update atomic, or, when
+  // also `ordered`, runs the grid in order on one worker (results must not depend on timing).
+  // ordered: several domain points may hit one element; they run in the order of their indices.
   bool shared = false;
   bool ordered = false;
   bool operator==(const Store&) const = default;
@@ -121,7 +122,7 @@ struct Accumulator {
   DType dtype = DType::f32;
   double init = 0;
   std::int64_t init_int = 0;
-  bool operator==(const Accumulator&) const = default;
+  bool operator==(const Accumulator&) const;  // init by bits
 };
 
 struct Reduction {
@@ -153,11 +154,12 @@ struct Kernel {
       const;  // size symbols in order of first appearance: the `dims` arguments
   Dim grid_size() const;
   Dim scratch_bytes() const;  // of all locals, each rounded up to 64 bytes
-  bool ordered() const;       // some store is ordered: run [0, grid) on one worker
+  bool ordered() const;       // some store is shared and ordered: run [0, grid) on one worker
   bool operator==(const Kernel&) const = default;
 };
 
-// The value symbol of expression `id`: Dim::symbol("v<id>", ...). Ranges give bounds if known.
+// The value symbol of expression `id`: Dim::symbol("v<id>", ...). Ranges give bounds if known; all
+// value symbols of one expression in a stage have the same range. No other symbol may be named so.
 Dim value_symbol(ExprId id, DimRange range = {});
 std::optional<ExprId> value_symbol_id(Dim symbol);
 

@@ -1,0 +1,22 @@
+#pragma once
+// The reference executor of one loop kernel over raw memory: the oracle of the code generators, and
+// what runs when there is none. f32 primitives are computed in double and rounded once, low floats
+// in f32. Every index is checked: outside the buffer's shape is a UserError that names the access.
+
+#include <cstdint>
+#include <span>
+
+#include "loop/kernel.hpp"
+#include "program/kernel_abi.hpp"
+
+namespace gex::interp {
+
+// buffers: the kernel's parameters in order; dims: a value for each of kernel.symbols(), in order.
+void eval_kernel(const loop::Kernel& kernel, std::span<void* const> buffers,
+                 std::span<const std::int64_t> dims);
+
+// The same behind the ABI of compiled kernels, prepared once. Ranges of the grid may run on several
+// threads unless kernel.ordered(). A failed bounds check leaves the call as a UserError.
+program::Callable interpreted(const loop::Kernel& kernel);
+
+}  // namespace gex::interp

@@ -1,0 +1,37 @@
+#pragma once
+// The combine bodies that many reductions share. Each takes the two states and gives the new one;
+// each is associative and commutative up to rounding, so partial states may be merged in any
+// grouping.
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "loop/builder.hpp"
+
+namespace gex::loop {
+
+using State = std::vector<Scalar>;
+
+// (value, index): the larger (smaller) value with the smallest index; NaN counts as the extreme.
+State combine_arg_extreme(ScalarBuilder& s, std::span<const Scalar> a, std::span<const Scalar> b,
+                          bool largest);
+// (mean, m2, count): Chan's merge of two sets; an element is (x, 0, 1), the start (0, 0, 0).
+State combine_welford(ScalarBuilder& s, std::span<const Scalar> a, std::span<const Scalar> b);
+// (maximum, sum of e^(x - maximum)): online softmax; an element is (x, 1), the start (-inf, 0).
+State combine_softmax(ScalarBuilder& s, std::span<const Scalar> a, std::span<const Scalar> b);
+
+// Named combines for text: "sum", "prod", "max", "min", "any", "all" over one accumulator,
+// "argmax", "argmin", "softmax" over two, "welford" over three.
+struct NamedCombine {
+  std::string_view name;
+  int slots;
+};
+std::span<const NamedCombine> named_combines();
+const NamedCombine* find_named_combine(std::string_view name);
+// A whole combine body from names that cover the accumulators in order; nothing if they do not fit.
+std::optional<Combine> make_combine(std::span<const std::string_view> names,
+                                    std::span<const Accumulator> accumulators);
+
+}  // namespace gex::loop
