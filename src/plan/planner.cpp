@@ -1,0 +1,326 @@
+#include "plan/planner.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace gex::plan {
+
+namespace {
+
+// Offsets and sizes are counted in units of kAlignment from here on: a placed value fits one word
+// (offset above, end below), so sorting values by offset is sorting plain integers.
+constexpr std::uint64_t kUnplaced = ~std::uint64_t{0};
+std::uint64_t pack(std::uint32_t begin, std::uint32_t end) {
+  return (std::uint64_t{begin} << 32) | end;
+}
+std::uint32_t begin_of(std::uint64_t packed) { return static_cast<std::uint32_t>(packed >> 32); }
+std::uint32_t end_of(std::uint64_t packed) { return static_cast<std::uint32_t>(packed); }
+
+// More pairs than this are not worth keeping: 64 MiB, and the greedy strategies would be slow.
+constexpr std::size_t kMaxConflicts = std::size_t{1} << 24;
+
+// Batcher's odd-even merge network, unrolled: no branch depends on the data, and mispredicted
+// branches are what sorting short random lists otherwise pays for.
+template <int N>
+struct Network {
+  struct Pair {
+    std::uint8_t low, high;
+  };
+  std::array<Pair, static_cast<std::size_t>(N) * 8> pairs{};
+  std::size_t count = 0;
+  constexpr Network() {
+    for (int p = 1; p < N; p *= 2)
+      for (int k = p; k >= 1; k /= 2)
+        for (int j = k % p; j + k < N; j += 2 * k)
+          for (int i = j; i < j + k && i + k < N; ++i)
+            if (i / (2 * p) == (i + k) / (2 * p))
+              pairs[count++] = {static_cast<std::uint8_t>(i), static_cast<std::uint8_t>(i + k)};
+  }
+};
+
+template <int N>
+void sort_network(std::uint64_t* values) {
+  static constexpr Network<N> kNetwork;
+  [values]<std::size_t... i>(std::index_sequence<i...>) {
+    const auto exchange = [values](std::size_t low, std::size_t high) {
+      const std::uint64_t a = values[low], b = values[high];
+      values[low] = a < b ? a : b;
+      values[high] = a < b ? b : a;
+    };
+    (exchange(kNetwork.pairs[i].low, kNetwork.pairs[i].high), ...);
+  }(std::make_index_sequence<kNetwork.count>());
+}
+
+constexpr int kMaxNetwork = 32;
+
+// `values` has room for kMaxNetwork entries at least.
+void sort_short(std::uint64_t* values, int count) {
+  if (count > kMaxNetwork) {
+    std::sort(values, values + count);
+    return;
+  }
+  const int padded = count <= 4 ? 4 : count <= 8 ? 8 : count <= 16 ? 16 : kMaxNetwork;
+  for (int i = count; i < padded; ++i) values[i] = kUnplaced;
+  if (padded == 4) sort_network<4>(values);
+  if (padded == 8) sort_network<8>(values);
+  if (padded == 16) sort_network<16>(values);
+  if (padded == kMaxNetwork) sort_network<kMaxNetwork>(values);
+}
+
+// Descending by key, ties by index: byte-wise radix sort that skips bytes equal in all keys.
+void sort_descending(std::span<const std::uint64_t> keys, std::vector<std::int32_t>& order,
+                     std::vector<std::int32_t>& spare) {
+  std::uint64_t all_or = 0, all_and = ~std::uint64_t{0};
+  for (std::int32_t i : order) {
+    all_or |= keys[static_cast<std::size_t>(i)];
+    all_and &= keys[static_cast<std::size_t>(i)];
+  }
+  spare.resize(order.size());
+  for (int shift = 0; shift < 64; shift += 8) {
+    if ((((all_or ^ all_and) >> shift) & 255) == 0) continue;
+    std::array<std::int32_t, 257> count{};
+    for (std::int32_t i : order)
+      ++count[256 - ((keys[static_cast<std::size_t>(i)] >> shift) & 255)];
+    for (std::size_t b = 1; b < count.size(); ++b) count[b] += count[b - 1];
+    for (std::int32_t i : order) {
+      const std::size_t bucket = 255 - ((keys[static_cast<std::size_t>(i)] >> shift) & 255);
+      spare[static_cast<std::size_t>(count[bucket]++)] = i;
+    }
+    order.swap(spare);
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::by_start:
+      return "by_start";
+    case Strategy::by_size:
+      return "by_size";
+    case Strategy::by_area:
+      return "by_area";
+  }
+  return "?";
+}
+
+struct MemoryPlanner::Scratch {
+  std::vector<std::uint32_t> size;    // in units, by value
+  std::vector<std::uint64_t> placed;  // packed, by value
+  std::vector<std::uint64_t> keys;
+  std::vector<std::int32_t> order, spare;
+  std::vector<std::uint64_t> neighbours;
+  std::uint32_t total = 0;                  // in units
+  std::uint32_t limit = ~std::uint32_t{0};  // no use in going on once `total` reaches this
+};
+
+MemoryPlanner::MemoryPlanner(std::vector<Interval> intervals) : intervals_(std::move(intervals)) {
+  for (std::size_t i = 0; i < intervals_.size(); ++i)
+    if (intervals_[i].used()) by_first_.push_back(static_cast<std::int32_t>(i));
+  by_last_ = by_first_;
+  const auto at = [this](std::int32_t i) { return intervals_[static_cast<std::size_t>(i)]; };
+  std::stable_sort(by_first_.begin(), by_first_.end(),
+                   [&](auto a, auto b) { return at(a).first < at(b).first; });
+  std::stable_sort(by_last_.begin(), by_last_.end(),
+                   [&](auto a, auto b) { return at(a).last < at(b).last; });
+
+  std::vector<std::vector<std::int32_t>> lists(intervals_.size());
+  std::size_t pairs = 0;
+  for (std::size_t a = 0; a < by_first_.size() && pairs <= kMaxConflicts; ++a) {
+    const std::int32_t i = by_first_[a];
+    for (std::size_t b = a + 1; b < by_first_.size(); ++b) {
+      const std::int32_t j = by_first_[b];
+      if (at(j).first > at(i).last) break;
+      lists[static_cast<std::size_t>(i)].push_back(j);
+      lists[static_cast<std::size_t>(j)].push_back(i);
+      pairs += 2;
+    }
+  }
+  if (pairs > kMaxConflicts) return;
+  row_.reserve(intervals_.size() + 1);
+  conflicts_.reserve(pairs);
+  row_.push_back(0);
+  for (const auto& list : lists) {
+    conflicts_.insert(conflicts_.end(), list.begin(), list.end());
+    row_.push_back(static_cast<std::int32_t>(conflicts_.size()));
+  }
+}
+
+// Walks time: values that died give their room back to a list of holes sorted by offset.
+void MemoryPlanner::place_by_start(Scratch& scratch) const {
+  std::vector<std::uint64_t>& holes = scratch.neighbours;
+  holes.clear();
+  std::uint32_t top = 0;
+  std::size_t dead = 0;
+  for (std::int32_t value : by_first_) {
+    const auto i = static_cast<std::size_t>(value);
+    for (; dead < by_last_.size(); ++dead) {
+      const auto d = static_cast<std::size_t>(by_last_[dead]);
+      if (intervals_[d].last >= intervals_[i].first) break;
+      std::uint64_t room = scratch.placed[d];
+      if (begin_of(room) == end_of(room)) continue;
+      auto next = std::lower_bound(holes.begin(), holes.end(), room);
+      const bool joins_next = next != holes.end() && begin_of(*next) == end_of(room);
+      const bool joins_last = next != holes.begin() && end_of(next[-1]) == begin_of(room);
+      if (joins_next) room = pack(begin_of(room), end_of(*next));
+      if (joins_last) {
+        next[-1] = pack(begin_of(next[-1]), end_of(room));
+        if (joins_next) holes.erase(next);
+      } else if (joins_next) {
+        *next = room;
+      } else {
+        holes.insert(next, room);
+      }
+    }
+    const std::uint32_t size = scratch.size[i];
+    std::size_t h = 0;
+    while (h < holes.size() && end_of(holes[h]) - begin_of(holes[h]) < size) ++h;
+    std::uint32_t begin = top;
+    if (h < holes.size()) {
+      begin = begin_of(holes[h]);
+      if (end_of(holes[h]) - begin == size) {
+        holes.erase(holes.begin() + static_cast<std::ptrdiff_t>(h));
+      } else {
+        holes[h] = pack(begin + size, end_of(holes[h]));
+      }
+    } else if (!holes.empty() && end_of(holes.back()) == top) {
+      begin = begin_of(holes.back());  // the hole at the top grows
+      holes.pop_back();
+    }
+    scratch.placed[i] = pack(begin, begin + size);
+    top = std::max(top, begin + size);
+  }
+  scratch.total = top;
+}
+
+// Places values in scratch.order; each sees only those placed before it and alive with it.
+void MemoryPlanner::place_in_order(Scratch& scratch) const {
+  std::fill(scratch.placed.begin(), scratch.placed.end(), kUnplaced);
+  scratch.total = 0;
+  for (std::int32_t value : scratch.order) {
+    if (scratch.total >= scratch.limit) return;
+    const auto i = static_cast<std::size_t>(value);
+    const std::uint32_t size = scratch.size[i];
+    const std::int32_t* begin = conflicts_.data() + row_[i];
+    const std::int32_t* end = conflicts_.data() + row_[i + 1];
+    scratch.neighbours.resize(static_cast<std::size_t>(end - begin) + kMaxNetwork);
+    std::uint64_t* around = scratch.neighbours.data();
+    int count = 0;
+    for (; begin != end; ++begin) {
+      around[count] = scratch.placed[static_cast<std::size_t>(*begin)];
+      count += around[count] != kUnplaced ? 1 : 0;
+    }
+    sort_short(around, count);
+    std::uint32_t top = 0, best = 0, best_room = ~std::uint32_t{0};
+    for (int k = 0; k < count; ++k) {
+      const std::uint32_t hole_end = begin_of(around[k]);
+      if (hole_end > top && hole_end - top >= size && hole_end - top < best_room) {
+        best_room = hole_end - top;
+        best = top;
+      }
+      top = std::max(top, end_of(around[k]));
+    }
+    if (best_room == ~std::uint32_t{0}) best = top;
+    scratch.placed[i] = pack(best, best + size);
+    scratch.total = std::max(scratch.total, best + size);
+  }
+}
+
+void MemoryPlanner::place(Strategy strategy, Scratch& scratch) const {
+  if (strategy == Strategy::by_start || row_.empty()) {
+    place_by_start(scratch);
+    return;
+  }
+  scratch.keys.resize(intervals_.size());
+  for (std::int32_t value : by_first_) {
+    const auto i = static_cast<std::size_t>(value);
+    std::uint64_t key = scratch.size[i];
+    if (strategy == Strategy::by_area)
+      key *= static_cast<std::uint64_t>(intervals_[i].last - intervals_[i].first + 1);
+    scratch.keys[i] = key;
+  }
+  scratch.order = by_first_;
+  sort_descending(scratch.keys, scratch.order, scratch.spare);
+  place_in_order(scratch);
+}
+
+std::int64_t MemoryPlanner::lower_bound(Scratch& scratch) const {
+  std::int64_t live = 0, most = 0;
+  std::size_t dead = 0;
+  for (std::int32_t value : by_first_) {
+    const auto i = static_cast<std::size_t>(value);
+    for (; dead < by_last_.size(); ++dead) {
+      const auto d = static_cast<std::size_t>(by_last_[dead]);
+      if (intervals_[d].last >= intervals_[i].first) break;
+      live -= scratch.size[d];
+    }
+    live += scratch.size[i];
+    most = std::max(most, live);
+  }
+  return most * kAlignment;
+}
+
+namespace {
+
+void to_units(std::span<const std::int64_t> bytes, std::vector<std::uint32_t>& units) {
+  units.resize(bytes.size());
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    GEX_CHECK(bytes[i] >= 0, "value ", i, " has ", bytes[i], " bytes");
+    const std::int64_t count = (bytes[i] + kAlignment - 1) / kAlignment;
+    sum += count;
+    if (sum >= std::int64_t{1} << 32)
+      fail(ErrorCode::out_of_memory, "the values of one program take more than 256 GiB together; ",
+           "use smaller inputs or split the program");
+    units[i] = static_cast<std::uint32_t>(count);
+  }
+}
+
+}  // namespace
+
+Placement MemoryPlanner::plan(std::span<const std::int64_t> bytes, Strategy strategy) const {
+  GEX_CHECK(bytes.size() == intervals_.size(), "one size for each value");
+  Scratch scratch;
+  to_units(bytes, scratch.size);
+  scratch.placed.assign(bytes.size(), 0);
+  place(strategy, scratch);
+  Placement out;
+  out.strategy = strategy;
+  out.total = std::int64_t{scratch.total} * kAlignment;
+  out.lower_bound = lower_bound(scratch);
+  out.offsets.assign(bytes.size(), 0);
+  for (std::int32_t i : by_first_)
+    out.offsets[static_cast<std::size_t>(i)] =
+        std::int64_t{begin_of(scratch.placed[static_cast<std::size_t>(i)])} * kAlignment;
+  return out;
+}
+
+Placement MemoryPlanner::plan(std::span<const std::int64_t> bytes) const {
+  GEX_CHECK(bytes.size() == intervals_.size(), "one size for each value");
+  Scratch scratch;
+  to_units(bytes, scratch.size);
+  scratch.placed.assign(bytes.size(), 0);
+  Placement out;
+  out.lower_bound = lower_bound(scratch);
+  out.offsets.assign(bytes.size(), 0);
+  out.total = -1;
+  for (Strategy strategy : kStrategies) {
+    if (out.total == out.lower_bound) break;  // nothing can be smaller
+    if (strategy != Strategy::by_start && row_.empty()) continue;
+    place(strategy, scratch);
+    const std::int64_t total = std::int64_t{scratch.total} * kAlignment;
+    if (out.total >= 0 && total >= out.total) continue;
+    out.total = total;
+    out.strategy = strategy;
+    scratch.limit = scratch.total;
+    for (std::int32_t i : by_first_)
+      out.offsets[static_cast<std::size_t>(i)] =
+          std::int64_t{begin_of(scratch.placed[static_cast<std::size_t>(i)])} * kAlignment;
+  }
+  return out;
+}
+
+}  // namespace gex::plan

@@ -1,0 +1,148 @@
+#include "plan/planner.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+
+#include "base/error.hpp"
+#include "plan/checker.hpp"
+
+namespace gex::plan {
+namespace {
+
+TEST(Planner, textbook_case_reaches_the_lower_bound) {
+  const std::vector<Interval> lives = {{1, 2}, {2, 4}, {3, 4}, {4, 5}, {5, 6}};
+  const std::vector<std::int64_t> bytes = {1024, 2048, 1024, 512, 4096};
+  const Placement placement = MemoryPlanner(lives).plan(bytes);
+  EXPECT_EQ(placement.total, 4608);
+  EXPECT_EQ(placement.lower_bound, 4608);
+  EXPECT_EQ(find_overlap(lives, bytes, placement.offsets, placement.total), std::nullopt);
+}
+
+TEST(Planner, values_that_meet_at_one_position_do_not_share) {
+  const std::vector<Interval> lives = {{0, 3}, {3, 5}, {4, 6}};
+  const std::vector<std::int64_t> bytes = {100, 100, 100};
+  for (Strategy strategy : kStrategies) {
+    const Placement placement = MemoryPlanner(lives).plan(bytes, strategy);
+    EXPECT_EQ(placement.total, 256) << name_of(strategy);
+    EXPECT_NE(placement.offsets[0], placement.offsets[1]);
+    EXPECT_EQ(placement.offsets[0], placement.offsets[2]);
+  }
+}
+
+TEST(Planner, unused_and_empty_values_take_no_room) {
+  const std::vector<Interval> lives = {{}, {0, 3}, {1, 2}};
+  const std::vector<std::int64_t> bytes = {4096, 64, 0};
+  for (Strategy strategy : kStrategies)
+    EXPECT_EQ(MemoryPlanner(lives).plan(bytes, strategy).total, 64);
+  EXPECT_EQ(MemoryPlanner().plan({}).total, 0);
+}
+
+TEST(Planner, more_memory_than_can_be_addressed_is_an_error) {
+  const std::vector<Interval> lives = {{0, 1}};
+  const std::vector<std::int64_t> bytes = {std::int64_t{1} << 40};
+  EXPECT_THROW(MemoryPlanner(lives).plan(bytes), UserError);
+}
+
+struct Case {
+  std::vector<Interval> lives;
+  std::vector<std::int64_t> bytes;
+};
+
+// Mostly short lives, a few long ones, sizes over several magnitudes with repeats: like a model.
+Case random_case(unsigned seed, int count, int longest) {
+  std::mt19937 random(seed);
+  Case out;
+  for (int i = 0; i < count; ++i) {
+    const int first = i / 2;
+    const int length =
+        random() % 16 == 0 ? static_cast<int>(random() % 50) : static_cast<int>(random() % longest);
+    out.lives.push_back({first, first + length});
+    out.bytes.push_back(random() % 3 == 0
+                            ? std::int64_t{65536}
+                            : static_cast<std::int64_t>(random() % (1U << (random() % 20))));
+  }
+  std::shuffle(out.lives.begin(), out.lives.end(), random);
+  return out;
+}
+
+TEST(Planner, random_lifetimes_never_overlap_under_any_strategy) {
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    const Case random =
+        random_case(seed, 1 + static_cast<int>(seed), 1 + static_cast<int>(seed % 9));
+    const MemoryPlanner planner(random.lives);
+    std::int64_t smallest = -1;
+    for (Strategy strategy : kStrategies) {
+      const Placement placement = planner.plan(random.bytes, strategy);
+      ASSERT_EQ(find_overlap(random.lives, random.bytes, placement.offsets, placement.total),
+                std::nullopt)
+          << name_of(strategy) << " seed " << seed;
+      ASSERT_GE(placement.total, placement.lower_bound);
+      if (smallest < 0 || placement.total < smallest) smallest = placement.total;
+    }
+    const Placement best = planner.plan(random.bytes);
+    ASSERT_EQ(best.total, smallest) << "seed " << seed;
+    ASSERT_EQ(find_overlap(random.lives, random.bytes, best.offsets, best.total), std::nullopt);
+  }
+}
+
+TEST(Planner, lower_bound_is_the_largest_sum_of_live_bytes) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    const Case random = random_case(seed, 60, 6);
+    std::int64_t most = 0;
+    for (int t = 0; t < 120; ++t) {
+      std::int64_t live = 0;
+      for (std::size_t i = 0; i < random.lives.size(); ++i)
+        if (random.lives[i].first <= t && t <= random.lives[i].last)
+          live += (random.bytes[i] + 63) / 64 * 64;
+      most = std::max(most, live);
+    }
+    EXPECT_EQ(MemoryPlanner(random.lives).plan(random.bytes).lower_bound, most);
+  }
+}
+
+TEST(Planner, the_same_sizes_give_the_same_plan) {
+  const Case random = random_case(3, 500, 6);
+  const MemoryPlanner planner(random.lives);
+  EXPECT_EQ(planner.plan(random.bytes).offsets, planner.plan(random.bytes).offsets);
+}
+
+TEST(Planner, two_thousand_values_are_planned_in_under_200_microseconds) {
+  const Case random = random_case(7, 2000, 5);
+  const MemoryPlanner planner(random.lives);
+  double best_us = 1e9;
+  std::int64_t total = 0, bound = 0;
+  for (int i = 0; i < 50; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    const Placement placement = planner.plan(random.bytes);
+    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
+    best_us = std::min(best_us, took.count());
+    total = placement.total;
+    bound = placement.lower_bound;
+  }
+  RecordProperty("plan_us", std::to_string(best_us));
+  std::printf("planned 2000 values in %.0f us, arena %.3f of the lower bound\n", best_us,
+              static_cast<double>(total) / static_cast<double>(bound));
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  EXPECT_LT(best_us, 200);
+#endif
+}
+
+TEST(Checker, sees_overlap_misalignment_and_overflow) {
+  const std::vector<Interval> lives = {{0, 2}, {2, 3}};
+  const std::vector<std::int64_t> bytes = {128, 64};
+  const auto check = [&](std::int64_t a, std::int64_t b, std::int64_t total) {
+    const std::vector<std::int64_t> offsets = {a, b};
+    return find_overlap(lives, bytes, offsets, total).value_or("fine");
+  };
+  EXPECT_EQ(check(0, 128, 192), "fine");
+  EXPECT_NE(check(0, 64, 192).find("both alive at position 2"), std::string::npos);
+  EXPECT_NE(check(64, 64, 192).find("both alive"), std::string::npos);
+  EXPECT_NE(check(0, 130, 256).find("multiple"), std::string::npos);
+  EXPECT_NE(check(0, 128, 128).find("arena of 128"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gex::plan
