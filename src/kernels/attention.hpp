@@ -1,0 +1,41 @@
+#pragma once
+// Scaled dot-product attention on the CPU: softmax(Q*K^T*scale + mask)*V with an online softmax, so
+// that no score matrix is stored. Grouped-query attention: heads is a multiple of kv_heads, and
+// query heads h*group .. h*group+group-1 read key-value head h.
+//
+// Buffers: [Q, K, V, out], or with a mask [Q, K, V, mask, out]. Dims: see attention_dims.hpp.
+// A query that sees no key (everything masked, or no keys at all) gives zeros, as PyTorch does.
+// Keys that no query of a block may see by the causal rule are not read.
+
+#include <optional>
+
+#include "base/dim.hpp"
+#include "base/dtype.hpp"
+#include "base/hash.hpp"
+#include "kernels/attention_dims.hpp"
+#include "kernels/simd/context.hpp"
+#include "program/kernel_abi.hpp"
+
+namespace gex::kernels {
+
+struct AttentionProblem {
+  DType qkv = DType::f32;          // f32, f16, bf16 (f32 arithmetic) or f64
+  DType out = DType::f32;          // f32, f16, bf16; f64 for an f64 problem
+  MaskKind mask = MaskKind::none;  // additive: added to the scaled scores; boolean: false hides
+  DType mask_dtype = DType::f32;   // of an additive mask: f32, f16, bf16; f64 for an f64 problem
+  // top_left: query i sees keys 0..i (PyTorch's is_causal); bottom_right: the last query sees all.
+  Causal causal = Causal::none;
+  std::optional<double> scale;  // default: 1/sqrt(head size)
+
+  bool operator==(const AttentionProblem&) const = default;
+  Hash hash() const;
+};
+
+Dim attention_grid(const AttentionProblem& problem, Dim batch, Dim heads, Dim kv_heads,
+                   Dim queries);
+Dim attention_scratch_bytes(const AttentionProblem& problem, Dim head_size, Dim value_size);
+
+// UserError(unsupported) for dtypes other than those above.
+program::Callable make_attention(const AttentionProblem& problem, const Variant* variant = nullptr);
+
+}  // namespace gex::kernels

@@ -1,0 +1,50 @@
+#pragma once
+// Ties a kernel of a variant to its context, for the make_* functions of this folder.
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/dtype.hpp"
+#include "base/error.hpp"
+#include "kernels/epilogue.hpp"
+#include "kernels/tiles.hpp"
+#include "kernels/variants.hpp"
+
+namespace gex::kernels {
+
+// The context and, through it, the epilogue's code live as long as the Callable.
+template <class Context>
+program::Callable bind_kernel(RangeFn fn, const Context& context,
+                              const std::optional<Epilogue>& epilogue = std::nullopt) {
+  struct Bound {
+    Context context;
+    std::shared_ptr<const void> epilogue_owner;
+  };
+  auto bound = std::make_shared<Bound>(Bound{context, epilogue ? epilogue->fn.owner : nullptr});
+  const void* address = &bound->context;
+  return {fn, address, std::move(bound)};
+}
+
+inline EpilogueCall epilogue_call(const std::optional<Epilogue>& epilogue) {
+  if (!epilogue) return {};
+  GEX_CHECK(epilogue->fn, "an epilogue needs code");
+  if (epilogue->extra_buffers > kMaxEpilogueBuffers)
+    fail(ErrorCode::unsupported, "an epilogue may use ", kMaxEpilogueBuffers, " buffers, got ",
+         epilogue->extra_buffers, "; fuse fewer operands into it");
+  return {epilogue->fn.fn, epilogue->fn.context, epilogue->extra_buffers, epilogue->dims_begin};
+}
+
+// What products of this operand dtype are summed in.
+constexpr std::int64_t accumulator_bytes(DType operand) { return operand == DType::f64 ? 8 : 4; }
+
+// Of a blocked product; see TileScratch.
+constexpr std::int64_t tile_scratch_bytes(DType operand) {
+  return accumulator_bytes(operand) *
+         (kTileRows * kTileCols + kTileRows * kDepthStride + kTileCols * kDepth);
+}
+
+// Any of f32, f16, bf16, or both f64; the kernel itself stores no dtype wider than its sums.
+void check_product_dtypes(const char* kernel, DType a, DType b, DType out, bool has_epilogue);
+
+}  // namespace gex::kernels

@@ -1,0 +1,46 @@
+#pragma once
+// 2-d convolution on the CPU: Y[n,o,:,:] = sum over the group's channels and taps, as an implicit
+// product with a packed column matrix. 1-d is a height of 1. The bias belongs into the epilogue.
+//
+// Buffers: [X, W, Y], or with an epilogue [X, W, extra...]. Dims: see conv2d_dims.hpp. The
+// epilogue's grid is the dense [N, O, OH, OW]; it is called for segments of one [OH*OW] plane.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "base/dim.hpp"
+#include "base/dtype.hpp"
+#include "base/hash.hpp"
+#include "kernels/conv2d_dims.hpp"
+#include "kernels/epilogue.hpp"
+#include "kernels/tiles.hpp"
+
+namespace gex::kernels {
+
+struct Variant;
+
+struct Conv2dProblem {
+  DType x = DType::f32;
+  DType w = DType::f32;  // x and w: any of f32, f16, bf16, accumulated in f32; or both f64
+  DType y = DType::f32;  // f32, f16, bf16; f64 or f32 for an f64 problem; ignored with an epilogue
+  std::array<std::int64_t, 2> stride = {1, 1};  // height, width
+  std::array<std::int64_t, 2> dilation = {1, 1};
+  std::array<std::int64_t, 2> pad = {0, 0};  // before the first row and column; the padding after
+                                             // the last follows from the output's size
+  std::int64_t groups = 1;
+
+  bool operator==(const Conv2dProblem&) const = default;
+  Hash hash() const;
+};
+
+Dim conv2d_grid(const Conv2dProblem& problem, Dim images, Dim out_channels, Dim out_h, Dim out_w);
+// For each worker, without what the epilogue itself asks for.
+Dim conv2d_scratch_bytes(const Conv2dProblem& problem);
+
+// UserError for dtypes other than those above and for strides, dilations or groups below 1.
+program::Callable make_conv2d(const Conv2dProblem& problem,
+                              const std::optional<Epilogue>& epilogue = std::nullopt,
+                              const Variant* variant = nullptr);
+
+}  // namespace gex::kernels

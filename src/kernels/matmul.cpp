@@ -1,0 +1,50 @@
+#include "kernels/matmul.hpp"
+
+#include "kernels/bind.hpp"
+
+namespace gex::kernels {
+
+namespace {
+
+std::int64_t panel_columns(const MatmulProblem& p) { return kPanelBytes / accumulator_bytes(p.a); }
+
+MatmulContext context_of(const MatmulProblem& p) { return {p.a, p.b, p.c, p.b_packed, {}}; }
+
+}  // namespace
+
+Hash MatmulProblem::hash() const {
+  const std::uint8_t fields[] = {static_cast<std::uint8_t>(a), static_cast<std::uint8_t>(b),
+                                 static_cast<std::uint8_t>(c), b_packed};
+  return hash_bytes(fields, sizeof fields);
+}
+
+Dim matmul_grid(const MatmulProblem&, Dim batch, Dim m, Dim n, Dim) {
+  return batch * ceildiv(m, kUnitRows) * ceildiv(n, kUnitCols);
+}
+
+Dim matmul_scratch_bytes(const MatmulProblem& problem, Dim, Dim, Dim, Dim) {
+  return tile_scratch_bytes(problem.a);
+}
+
+program::Callable make_matmul(const MatmulProblem& problem, const std::optional<Epilogue>& epilogue,
+                              const Variant* variant) {
+  check_product_dtypes("matmul", problem.a, problem.b, problem.c, epilogue.has_value());
+  MatmulContext context = context_of(problem);
+  context.epilogue = epilogue_call(epilogue);
+  return bind_kernel(choose_variant(variant).matmul, context, epilogue);
+}
+
+Dim matmul_pack_grid(const MatmulProblem& problem, Dim batch, Dim n, Dim) {
+  return batch * ceildiv(n, panel_columns(problem));
+}
+
+Dim matmul_packed_elements(const MatmulProblem& problem, Dim batch, Dim n, Dim k) {
+  return matmul_pack_grid(problem, batch, n, k) * panel_columns(problem) * k;
+}
+
+program::Callable make_matmul_pack(const MatmulProblem& problem, const Variant* variant) {
+  check_product_dtypes("matmul", problem.a, problem.b, problem.c, true);
+  return bind_kernel(choose_variant(variant).matmul_pack, context_of(problem));
+}
+
+}  // namespace gex::kernels

@@ -1,0 +1,54 @@
+#pragma once
+// What a kernel of any variant is bound to: the static facts of its problem, without anything from
+// the standard library that would emit code in a variant.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/dtype.hpp"
+
+namespace gex::kernels {
+
+using RangeFn = void (*)(const void* context, void* const* buffers, const std::int64_t* dims,
+                         std::int64_t begin, std::int64_t end, std::byte* scratch);
+
+struct EpilogueCall {
+  RangeFn fn = nullptr;  // null: the kernel stores its output itself
+  const void* context = nullptr;
+  int extra_buffers = 0;
+  int dims_begin = 0;
+};
+
+struct MatmulContext {
+  DType a, b, c;
+  bool b_packed;
+  EpilogueCall epilogue;
+};
+
+struct Conv2dContext {
+  DType x, w, y;
+  std::int64_t stride[2], dilation[2], pad[2], groups;
+  EpilogueCall epilogue;
+};
+
+enum class MaskKind : std::uint8_t { none, additive, boolean };
+enum class Causal : std::uint8_t { none, top_left, bottom_right };
+
+struct AttentionContext {
+  DType qkv, mask_dtype, out;
+  MaskKind mask;
+  Causal causal;
+  bool has_scale;  // else 1/sqrt(head size)
+  double scale;
+};
+
+// All kernels of one variant.
+struct Variant {
+  const char* name;
+  RangeFn matmul;
+  RangeFn matmul_pack;
+  RangeFn conv2d;
+  RangeFn attention;
+};
+
+}  // namespace gex::kernels

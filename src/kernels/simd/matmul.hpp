@@ -1,0 +1,223 @@
+#pragma once
+// C[b] = A[b] * B[b] for a range of output units. See kernels/matmul.hpp for dims and buffers.
+
+#include "kernels/matmul_dims.hpp"
+#include "kernels/simd/gemm.hpp"
+#include "kernels/simd/gemv.hpp"
+#include "kernels/simd/tile_io.hpp"
+
+namespace gex::kernels::GEX_VARIANT {
+namespace {
+
+constexpr i64 kFewStride = kFewRowsDepth + 16;
+constexpr i64 kFewCols = 4096;  // columns of a tile with one row; with r rows, 1/r of it
+static_assert(kFewRows * kFewStride <= kTileRows * kDepthStride);
+static_assert(kFewCols <= kTileRows * kTileCols);
+
+template <class T>
+struct Matmul {
+  const MatmulContext& context;
+  void* const* buffers;
+  const i64* dims;
+  TileScratch<T> scratch;
+  BoundEpilogue epilogue;
+  i64 rows, cols, depth;
+
+  Matmul(const MatmulContext& c, void* const* b, const i64* d, std::byte* s)
+      : context(c),
+        buffers(b),
+        dims(d),
+        scratch(tile_scratch<T>(s)),
+        epilogue(c.epilogue, b + 2, d, scratch.rest),
+        rows(d[matmul_dims::m]),
+        cols(d[matmul_dims::n]),
+        depth(d[matmul_dims::k]) {}
+
+  // Offset of a batch in an operand whose strides start at `at`.
+  i64 batch_offset(i64 batch, int at) const {
+    const i64 inner = dims[matmul_dims::batch1];
+    return batch / inner * dims[at] + batch % inner * dims[at + 1];
+  }
+  MatrixView operand(int index, DType dtype, int at, i64 batch) const {
+    return {buffers[index], dtype, batch_offset(batch, at), dims[at + 2], dims[at + 3]};
+  }
+
+  void finish_row(const T* values, i64 batch, i64 row, i64 col, i64 count) {
+    if (context.epilogue.fn) {
+      epilogue.run(values, (batch * rows + row) * cols + col, count);
+      return;
+    }
+    constexpr int at = matmul_dims::c_strides;
+    const i64 offset = batch_offset(batch, at) + row * dims[at + 2] + col * dims[at + 3];
+    store_row(values, count, context.c, buffers[2], offset, dims[at + 3]);
+  }
+
+  // Rows of `left` are few; `right` is the large operand, [depth][columns].
+  // finish(tile, tile_stride, first column, columns).
+  template <class Finish>
+  void run_few(i64 few, const MatrixView& left, const MatrixView& right, i64 first, i64 last,
+               const Finish& finish) {
+    const i64 step = kFewCols / few / kPanel<T> * kPanel<T>;
+    i64 packed_at = -1;
+    for (i64 c = first; c < last; c += step) {
+      const i64 count = smaller(step, last - c);
+      for (i64 i = 0; i < few * step; ++i) scratch.tile[i] = T{};
+      for (i64 k = 0; k < depth; k += kFewRowsDepth) {
+        const i64 slice = smaller(kFewRowsDepth, depth - k);
+        if (packed_at != k) pack_view(scratch.left, kFewStride, few, slice, left, 0, k);
+        packed_at = k;
+        with_storage<T>(right.dtype, right.data, [&](auto* base) {
+          auto* b = base + right.offset + k * right.row_stride + c * right.col_stride;
+          if (right.row_stride == 1)
+            multiply_few_by_dots(few, count, slice, scratch.left, kFewStride, b, right.col_stride,
+                                 scratch.tile, step, true);
+          else
+            multiply_few_by_rows(few, count, slice, scratch.left, kFewStride, b, right.row_stride,
+                                 scratch.tile, step);
+        });
+      }
+      finish(scratch.tile, step, c, count);
+    }
+  }
+
+  static bool contiguous(const MatrixView& m) { return m.row_stride == 1 || m.col_stride == 1; }
+  static MatrixView transposed(MatrixView m) {
+    return {m.data, m.dtype, m.offset, m.col_stride, m.row_stride};
+  }
+
+  void run_packed(i64 batch, const MatrixView& a, const MatrixView& b, i64 row0, i64 row1, i64 col0,
+                  i64 col1) {
+    const i64 panel_depth = kPanel<T> * depth;
+    for (i64 c = col0; c < col1; c += kTileCols) {
+      const i64 width = smaller(kTileCols, col1 - c);
+      for (i64 r = row0; r < row1; r += kTileRows) {
+        const i64 height = smaller(kTileRows, row1 - r);
+        multiply_tile(
+            height, width, depth,
+            [&](T* dst, i64 k, i64 slice) { pack_view(dst, kDepthStride, height, slice, a, r, k); },
+            [&](T* space, i64 k, i64 slice, i64& panel_stride) -> const T* {
+              if (!context.b_packed) {
+                pack_panels(space, b, k, slice, c, width);
+                return space;
+              }
+              return packed_slice(space, b, k, slice, c, width, panel_stride, panel_depth);
+            },
+            scratch);
+        for (i64 i = 0; i < height; ++i)
+          finish_row(scratch.tile + i * kTileCols, batch, r + i, c, width);
+      }
+    }
+  }
+
+  // Panels packed ahead of time are used in place if no widening is needed.
+  const T* packed_slice(T* space, const MatrixView& b, i64 k, i64 slice, i64 col, i64 width,
+                        i64& panel_stride, i64 panel_depth) {
+    const T* result = space;
+    with_storage<T>(b.dtype, b.data, [&](auto* base) {
+      auto* from = base + b.offset + col / kPanel<T> * panel_depth + k * kPanel<T>;
+      if constexpr (sizeof(*from) == sizeof(T)) {
+        panel_stride = panel_depth;
+        result = from;
+      } else {
+        for (i64 p = 0; p < ceil_div(width, kPanel<T>); ++p)
+          pack_contiguous_rows(space + p * kDepth * kPanel<T>, 0, 1, slice * kPanel<T>,
+                               from + p * panel_depth, 0);
+      }
+    });
+    return result;
+  }
+
+  void run_few_packed(i64 batch, const MatrixView& a, const MatrixView& b, i64 col0, i64 col1) {
+    const i64 step = kFewCols / rows / kPanel<T> * kPanel<T>;
+    for (i64 c = col0; c < col1; c += step) {
+      const i64 count = smaller(step, col1 - c);
+      for (i64 i = 0; i < rows * step; ++i) scratch.tile[i] = T{};
+      for (i64 k = 0; k < depth; k += kFewRowsDepth) {
+        const i64 slice = smaller(kFewRowsDepth, depth - k);
+        pack_view(scratch.left, kFewStride, rows, slice, a, 0, k);
+        with_storage<T>(b.dtype, b.data, [&](auto* base) {
+          for (i64 p = 0; p < count; p += kPanel<T>)
+            multiply_few_by_panel(rows, slice, scratch.left, kFewStride,
+                                  base + b.offset + (c + p) * depth + k * kPanel<T>,
+                                  scratch.tile + p, step);
+        });
+      }
+      for (i64 r = 0; r < rows; ++r) finish_row(scratch.tile + r * step, batch, r, c, count);
+    }
+  }
+
+  void run_rectangle(i64 batch, i64 row0, i64 row1, i64 col0, i64 col1) {
+    const MatrixView a = operand(0, context.a, matmul_dims::a_strides, batch);
+    const MatrixView b = operand(1, context.b, matmul_dims::b_strides, batch);
+    if (context.b_packed && rows <= kFewRows) {
+      run_few_packed(batch, a, b, col0, col1);
+    } else if (!context.b_packed && rows <= kFewRows && contiguous(b)) {
+      run_few(rows, a, b, col0, col1, [&](const T* tile, i64 stride, i64 col, i64 count) {
+        for (i64 r = 0; r < rows; ++r) finish_row(tile + r * stride, batch, r, col, count);
+      });
+    } else if (!context.b_packed && cols <= kFewRows && contiguous(a)) {
+      run_few(cols, transposed(b), transposed(a), row0, row1,
+              [&](const T* tile, i64 stride, i64 row, i64 count) {
+                for (i64 i = 0; i < count; ++i) {
+                  T values[kFewRows];
+                  for (i64 c = 0; c < cols; ++c) values[c] = tile[c * stride + i];
+                  finish_row(values, batch, row + i, 0, cols);
+                }
+              });
+    } else {
+      run_packed(batch, a, b, row0, row1, col0, col1);
+    }
+  }
+
+  void run(i64 begin, i64 end) {
+    for_each_rectangle(begin, end, ceil_div(rows, kUnitRows), ceil_div(cols, kUnitCols),
+                       [&](i64 batch, i64 r0, i64 r1, i64 c0, i64 c1) {
+                         run_rectangle(batch, r0 * kUnitRows, smaller(r1 * kUnitRows, rows),
+                                       c0 * kUnitCols, smaller(c1 * kUnitCols, cols));
+                       });
+  }
+};
+
+void matmul(const void* context, void* const* buffers, const i64* dims, i64 begin, i64 end,
+            std::byte* scratch) {
+  const auto& c = *static_cast<const MatmulContext*>(context);
+  if (c.a == DType::f64)
+    Matmul<double>(c, buffers, dims, scratch).run(begin, end);
+  else
+    Matmul<float>(c, buffers, dims, scratch).run(begin, end);
+}
+
+// Storage of panels packed ahead keeps the operand's dtype: half the bytes to read for bf16. Bits
+// are moved, so an unsigned type of the right size stands for the dtype.
+template <class Bits, i64 panel>
+void pack_ahead(void* const* buffers, const i64* dims, i64 begin, i64 end) {
+  const i64 inner = dims[pack_dims::batch1], cols = dims[pack_dims::n], depth = dims[pack_dims::k];
+  const i64* stride = dims + pack_dims::b_strides;
+  const i64 panels = ceil_div(cols, panel);
+  for (i64 unit = begin; unit < end; ++unit) {
+    const i64 batch = unit / panels, first = unit % panels * panel;
+    const i64 width = smaller(panel, cols - first);
+    const Bits* from = static_cast<const Bits*>(buffers[0]) + batch / inner * stride[0] +
+                       batch % inner * stride[1] + first * stride[3];
+    Bits* to = static_cast<Bits*>(buffers[1]) + unit * panel * depth;
+    for (i64 k = 0; k < depth; ++k) {
+      for (i64 c = 0; c < width; ++c) to[k * panel + c] = from[k * stride[2] + c * stride[3]];
+      for (i64 c = width; c < panel; ++c) to[k * panel + c] = 0;
+    }
+  }
+}
+
+void matmul_pack(const void* context, void* const* buffers, const i64* dims, i64 begin, i64 end,
+                 std::byte*) {
+  switch (static_cast<const MatmulContext*>(context)->b) {
+    case DType::f64:
+      return pack_ahead<std::uint64_t, kPanel<double>>(buffers, dims, begin, end);
+    case DType::f32:
+      return pack_ahead<std::uint32_t, kPanel<float>>(buffers, dims, begin, end);
+    default:
+      return pack_ahead<std::uint16_t, kPanel<float>>(buffers, dims, begin, end);
+  }
+}
+
+}  // namespace
+}  // namespace gex::kernels::GEX_VARIANT

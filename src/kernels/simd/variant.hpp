@@ -1,0 +1,16 @@
+#pragma once
+// Brings one variant together: the only symbol with a linkage of its own is `variant`.
+
+#include "kernels/simd/attention.hpp"
+#include "kernels/simd/conv2d.hpp"
+#include "kernels/simd/matmul.hpp"
+
+#define GEX_VARIANT_TEXT_OF(name) #name
+#define GEX_VARIANT_TEXT(name) GEX_VARIANT_TEXT_OF(name)
+
+namespace gex::kernels::GEX_VARIANT {
+
+extern const Variant variant;
+const Variant variant = {GEX_VARIANT_TEXT(GEX_VARIANT), &matmul, &matmul_pack, &conv2d, &attention};
+
+}  // namespace gex::kernels::GEX_VARIANT

@@ -1,0 +1,37 @@
+#pragma once
+// The fixed sizes behind every grid and scratch formula of this folder. A kernel may join
+// neighbouring units of its grid into larger blocks, but no result depends on how they are joined.
+
+#include <cstdint>
+
+namespace gex::kernels {
+
+// One unit of a matmul or conv grid: the smallest piece of output a worker can be given.
+inline constexpr std::int64_t kUnitRows = 96;
+inline constexpr std::int64_t kUnitCols = 64;
+
+// The block that one worker packs operands for and accumulates: fits the second-level cache.
+inline constexpr std::int64_t kTileRows = 192;
+inline constexpr std::int64_t kTileCols = 384;
+
+// How much of K is packed at once, and the row stride of a packed left operand. The stride is not
+// a power of two, so the rows that a micro-kernel reads at once fall into different cache sets.
+inline constexpr std::int64_t kDepth = 256;
+inline constexpr std::int64_t kDepthStride = kDepth + 16;
+
+// A packed right operand consists of panels of this many bytes of accumulator type for each k.
+inline constexpr std::int64_t kPanelBytes = 128;
+
+// At most this many rows (or columns) run without packing the large operand: it is read once, so
+// its bytes are the cost.
+inline constexpr std::int64_t kFewRows = 8;
+inline constexpr std::int64_t kFewRowsDepth = 4096;
+
+// Attention: query rows of one unit and keys of one online-softmax step.
+inline constexpr std::int64_t kQueryRows = 96;
+inline constexpr std::int64_t kKeyBlock = kDepth;
+
+// Extra buffers that an epilogue may use.
+inline constexpr int kMaxEpilogueBuffers = 60;
+
+}  // namespace gex::kernels

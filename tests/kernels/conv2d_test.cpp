@@ -1,0 +1,233 @@
+#include "kernels/conv2d.hpp"
+
+#include "base/error.hpp"
+#include "support.hpp"
+
+namespace gex::test {
+namespace {
+
+using kernels::Conv2dProblem;
+
+struct Case {
+  Conv2dProblem problem;
+  i64 n = 1, c, h, w, o, kh, kw;
+  std::array<i64, 2> pad_after = {-1, -1};  // -1: as before the first
+  std::vector<int> x_order = {0, 1, 2, 3}, w_order = {0, 1, 2, 3}, y_order = {0, 1, 2, 3};
+
+  i64 out_size(int axis) const {
+    const i64 in = axis ? w : h, kernel = axis ? kw : kh;
+    const i64 after = pad_after[axis] < 0 ? problem.pad[axis] : pad_after[axis];
+    return (in + problem.pad[axis] + after - problem.dilation[axis] * (kernel - 1) - 1) /
+               problem.stride[axis] +
+           1;
+  }
+};
+
+struct Operands {
+  HostTensor x, w, y;
+  std::vector<double> x_numbers, w_numbers;
+  std::vector<i64> xs, ws, ys, dims;
+  i64 oh, ow, grid, scratch;
+
+  Operands(const Case& t, std::mt19937& rng) : oh(t.out_size(0)), ow(t.out_size(1)) {
+    const std::vector<i64> x_sizes = {t.n, t.c, t.h, t.w};
+    const std::vector<i64> w_sizes = {t.o, t.c / t.problem.groups, t.kh, t.kw};
+    const std::vector<i64> y_sizes = {t.n, t.o, oh, ow};
+    xs = strides_in_order(x_sizes, t.x_order);
+    ws = strides_in_order(w_sizes, t.w_order);
+    ys = strides_in_order(y_sizes, t.y_order);
+    x = random_tensor(rng, t.problem.x, extent(x_sizes, xs));
+    w = random_tensor(rng, t.problem.w, extent(w_sizes, ws));
+    y = random_tensor(rng, t.problem.y, extent(y_sizes, ys));
+    x_numbers = numbers(x);
+    w_numbers = numbers(w);
+    dims = {t.n, t.c, t.h, t.w, t.o, oh, ow, t.kh, t.kw};
+    for (auto* s : {&xs, &ws, &ys}) dims.insert(dims.end(), s->begin(), s->end());
+    grid = conv2d_grid(t.problem, t.n, t.o, oh, ow).constant();
+    scratch = conv2d_scratch_bytes(t.problem).constant();
+  }
+};
+
+struct Sum {
+  double value = 0, magnitude = 0;
+};
+
+Sum reference(const Case& t, const Operands& v, i64 n, i64 o, i64 oy, i64 ox) {
+  const auto& p = t.problem;
+  const i64 per_group = t.c / p.groups, group = o / (t.o / p.groups);
+  Sum sum;
+  for (i64 c = 0; c < per_group; ++c)
+    for (i64 ky = 0; ky < t.kh; ++ky)
+      for (i64 kx = 0; kx < t.kw; ++kx) {
+        const i64 iy = oy * p.stride[0] - p.pad[0] + ky * p.dilation[0];
+        const i64 ix = ox * p.stride[1] - p.pad[1] + kx * p.dilation[1];
+        if (iy < 0 || iy >= t.h || ix < 0 || ix >= t.w) continue;
+        const double product = v.x_numbers[n * v.xs[0] + (group * per_group + c) * v.xs[1] +
+                                           iy * v.xs[2] + ix * v.xs[3]] *
+                               v.w_numbers[o * v.ws[0] + c * v.ws[1] + ky * v.ws[2] + kx * v.ws[3]];
+        sum.value += product;
+        sum.magnitude += std::fabs(product);
+      }
+  return sum;
+}
+
+std::string describe(const Case& t) {
+  const auto& p = t.problem;
+  return str(p.x, "*", p.w, "->", p.y, " n ", t.n, " c ", t.c, " h ", t.h, " w ", t.w, " o ", t.o,
+             " kernel ", t.kh, "x", t.kw, " stride ", p.stride[0], "x", p.stride[1], " pad ",
+             p.pad[0], "x", p.pad[1], " dilation ", p.dilation[0], "x", p.dilation[1], " groups ",
+             p.groups);
+}
+
+class Conv2d : public testing::TestWithParam<const kernels::Variant*> {
+ protected:
+  std::mt19937 rng{11};
+
+  void check(const Case& t) {
+    Operands v(t, rng);
+    const auto kernel = make_conv2d(t.problem, std::nullopt, GetParam());
+    const std::vector<void*> buffers = {v.x.data(), v.w.data(), v.y.data()};
+    run_in_steps(kernel, buffers, v.dims, v.grid, v.scratch, std::max<i64>(v.grid, 1));
+    for (i64 n = 0; n < t.n; ++n)
+      for (i64 o = 0; o < t.o; ++o)
+        for (i64 y = 0; y < v.oh; ++y)
+          for (i64 x = 0; x < v.ow; ++x) {
+            const Sum want = reference(t, v, n, o, y, x);
+            const double sums = t.problem.x == DType::f64 ? 1e-14 : 3e-6;
+            ASSERT_NEAR(v.y.get(n * v.ys[0] + o * v.ys[1] + y * v.ys[2] + x * v.ys[3]), want.value,
+                        want.magnitude * sums + std::fabs(want.value) * unit_of(t.problem.y))
+                << describe(t) << " at " << n << "," << o << "," << y << "," << x;
+          }
+    const HostTensor whole = v.y;
+    for (const i64 step : {1, 3}) {
+      run_in_steps(kernel, buffers, v.dims, v.grid, v.scratch, step);
+      ASSERT_EQ(whole, v.y) << describe(t) << " differs in steps of " << step;
+    }
+  }
+};
+
+TEST_P(Conv2d, common_shapes) {
+  check({.problem = {.pad = {1, 1}}, .n = 2, .c = 3, .h = 19, .w = 23, .o = 16, .kh = 3, .kw = 3});
+  check({.problem = {.stride = {2, 2}, .pad = {3, 3}},
+         .c = 3,
+         .h = 33,
+         .w = 40,
+         .o = 8,
+         .kh = 7,
+         .kw = 7});
+  check({.c = 70, .h = 9, .w = 50, .o = 110, .kh = 1, .kw = 1});
+  check({.problem = {.stride = {2, 2}}, .c = 20, .h = 9, .w = 11, .o = 12, .kh = 1, .kw = 1});
+  check({.problem = {.pad = {1, 1}}, .c = 40, .h = 7, .w = 7, .o = 101, .kh = 3, .kw = 3});
+}
+
+TEST_P(Conv2d, depthwise_and_thin_groups) {
+  for (const i64 stride : {1, 2})
+    for (const i64 multiplier : {1, 2, 4})
+      check(
+          {.problem = {.stride = {stride, stride}, .dilation = {1, 2}, .pad = {1, 2}, .groups = 6},
+           .n = 2,
+           .c = 6,
+           .h = 13,
+           .w = 29,
+           .o = 6 * multiplier,
+           .kh = 3,
+           .kw = 3});
+  check({.problem = {.pad = {0, 1}}, .c = 5, .h = 2, .w = 500, .o = 2, .kh = 1, .kw = 3});
+}
+
+TEST_P(Conv2d, one_dimension_and_no_output) {
+  check({.problem = {.stride = {1, 3}, .pad = {0, 4}},
+         .n = 2,
+         .c = 17,
+         .h = 1,
+         .w = 151,
+         .o = 9,
+         .kh = 1,
+         .kw = 9});
+  check({.c = 2, .h = 3, .w = 3, .o = 5, .kh = 4, .kw = 1});
+  check({.n = 0, .c = 2, .h = 3, .w = 3, .o = 5, .kh = 1, .kw = 1});
+  check({.c = 0, .h = 3, .w = 3, .o = 5, .kh = 2, .kw = 2});
+}
+
+TEST_P(Conv2d, random_problems) {
+  const DType low[] = {DType::f32, DType::f16, DType::bf16};
+  const std::vector<std::vector<int>> orders = {{0, 1, 2, 3}, {0, 2, 3, 1}, {1, 0, 3, 2}};
+  for (int i = 0; i < 60; ++i) {
+    Case t{.n = pick(rng, {1, 2}),
+           .c = 0,
+           .h = pick(rng, {1, 6, 17}),
+           .w = pick(rng, {5, 16, 37}),
+           .o = 0,
+           .kh = pick(rng, {1, 2, 3}),
+           .kw = pick(rng, {1, 3, 5})};
+    auto& p = t.problem;
+    p.groups = pick(rng, {1, 1, 2, 3});
+    t.c = p.groups * pick(rng, {1, 3, 8});
+    t.o = p.groups * pick(rng, {1, 4, 5, 13, 30});
+    p.stride = {pick(rng, {1, 2}), pick(rng, {1, 2, 3})};
+    p.dilation = {pick(rng, {1, 2}), pick(rng, {1, 2})};
+    p.pad = {pick(rng, {0, 1, 3}), pick(rng, {0, 2, 9})};
+    t.pad_after = {pick(rng, {-1, 0, 2}), pick(rng, {-1, 1, 4})};
+    if (t.out_size(0) < 1 || t.out_size(1) < 1) continue;
+    t.x_order = orders[rng() % orders.size()];
+    t.w_order = orders[rng() % orders.size()];
+    t.y_order = orders[rng() % orders.size()];
+    p.x = low[rng() % 3];
+    p.w = low[rng() % 3];
+    p.y = low[rng() % 3];
+    if (i % 5 == 0) p.x = p.w = p.y = DType::f64;
+    check(t);
+  }
+}
+
+// out[i] = max(0, acc[i] + bias[channel]); dims: [channels, plane]
+void bias_relu(const void*, void* const* buffers, const i64* dims, i64 begin, i64 end, std::byte*) {
+  const auto* acc = static_cast<const float*>(buffers[0]);
+  const auto* bias = static_cast<const float*>(buffers[1]);
+  auto* out = static_cast<float*>(buffers[2]);
+  ASSERT_EQ(begin / dims[1], (end - 1) / dims[1]);
+  for (i64 i = begin; i < end; ++i) out[i] = std::max(0.0f, acc[i] + bias[i / dims[1] % dims[0]]);
+}
+
+TEST_P(Conv2d, epilogue_sees_the_dense_output_grid) {
+  for (const i64 groups : {1, 4, 12}) {
+    Case t{.problem = {.pad = {1, 1}, .groups = groups},
+           .n = 2,
+           .c = 12,
+           .h = 15,
+           .w = 31,
+           .o = 24,
+           .kh = 3,
+           .kw = 3};
+    Operands v(t, rng);
+    HostTensor bias = random_tensor(rng, DType::f32, t.o);
+    HostTensor out(DType::f32, {t.n * t.o * v.oh * v.ow});
+    std::vector<i64> dims = v.dims;
+    dims.push_back(t.o);
+    dims.push_back(v.oh * v.ow);
+    const kernels::Epilogue epilogue{
+        {&bias_relu, nullptr, nullptr}, 2, kernels::conv2d_dims::count, 2};
+    run_in_steps(make_conv2d(t.problem, epilogue, GetParam()),
+                 {v.x.data(), v.w.data(), bias.data(), out.data()}, dims, v.grid, v.scratch, 5);
+    i64 linear = 0;
+    for (i64 n = 0; n < t.n; ++n)
+      for (i64 o = 0; o < t.o; ++o)
+        for (i64 y = 0; y < v.oh; ++y)
+          for (i64 x = 0; x < v.ow; ++x, ++linear)
+            ASSERT_NEAR(out.get(linear),
+                        std::max(0.0, reference(t, v, n, o, y, x).value + bias.get(o)), 1e-4)
+                << describe(t);
+  }
+}
+
+GEX_FOR_EACH_VARIANT(Conv2d);
+
+TEST(Conv2dProblem, impossible_attributes_are_refused) {
+  EXPECT_THROW(kernels::make_conv2d({.stride = {0, 1}}), UserError);
+  EXPECT_THROW(kernels::make_conv2d({.dilation = {1, 0}}), UserError);
+  EXPECT_THROW(kernels::make_conv2d({.groups = 0}), UserError);
+  EXPECT_THROW(kernels::make_conv2d({.x = DType::i8}), UserError);
+}
+
+}  // namespace
+}  // namespace gex::test

@@ -1,0 +1,265 @@
+#include "kernels/matmul.hpp"
+
+#include "base/error.hpp"
+#include "support.hpp"
+
+namespace gex::test {
+namespace {
+
+using kernels::MatmulProblem;
+
+struct Case {
+  MatmulProblem problem;
+  i64 batch0 = 1, batch1 = 1, m, n, k;
+  std::vector<int> a_order = {0, 1, 2, 3}, b_order = {0, 1, 2, 3}, c_order = {0, 1, 2, 3};
+  bool broadcast_a0 = false, broadcast_b1 = false;
+  i64 gap = 1;  // all strides are multiplied by it: 2 leaves no contiguous axis
+};
+
+struct Operands {
+  HostTensor a, b, c;
+  std::vector<double> a_numbers, b_numbers;
+  std::vector<i64> as, bs, cs, dims;
+  i64 grid, scratch;
+
+  Operands(const Case& t, std::mt19937& rng) {
+    const std::vector<i64> a_sizes = {t.batch0, t.batch1, t.m, t.k};
+    const std::vector<i64> b_sizes = {t.batch0, t.batch1, t.k, t.n};
+    const std::vector<i64> c_sizes = {t.batch0, t.batch1, t.m, t.n};
+    as = strides_in_order(a_sizes, t.a_order);
+    bs = strides_in_order(b_sizes, t.b_order);
+    cs = strides_in_order(c_sizes, t.c_order);
+    for (auto* s : {&as, &bs, &cs})
+      for (i64& stride : *s) stride *= t.gap;
+    if (t.broadcast_a0) as[0] = 0;
+    if (t.broadcast_b1) bs[1] = 0;
+    a = random_tensor(rng, t.problem.a, extent(a_sizes, as));
+    b = random_tensor(rng, t.problem.b, extent(b_sizes, bs));
+    c = random_tensor(rng, t.problem.c, extent(c_sizes, cs));
+    a_numbers = numbers(a);
+    b_numbers = numbers(b);
+    dims = {t.batch0, t.batch1, t.m, t.n, t.k};
+    for (auto* s : {&as, &bs, &cs}) dims.insert(dims.end(), s->begin(), s->end());
+    const i64 batch = t.batch0 * t.batch1;
+    grid = matmul_grid(t.problem, batch, t.m, t.n, t.k).constant();
+    scratch = matmul_scratch_bytes(t.problem, batch, t.m, t.n, t.k).constant();
+  }
+};
+
+struct Sum {
+  double value = 0, magnitude = 0;
+};
+
+Sum reference(const Case& t, const Operands& o, i64 b0, i64 b1, i64 m, i64 n) {
+  Sum sum;
+  for (i64 k = 0; k < t.k; ++k) {
+    const double product = o.a_numbers[b0 * o.as[0] + b1 * o.as[1] + m * o.as[2] + k * o.as[3]] *
+                           o.b_numbers[b0 * o.bs[0] + b1 * o.bs[1] + k * o.bs[2] + n * o.bs[3]];
+    sum.value += product;
+    sum.magnitude += std::fabs(product);
+  }
+  return sum;
+}
+
+double tolerance(const Case& t, const Sum& want, DType out) {
+  const double sums = t.problem.a == DType::f64 ? 1e-14 : 3e-6;
+  return want.magnitude * sums + std::fabs(want.value) * unit_of(out);
+}
+
+std::string describe(const Case& t) {
+  return str(t.problem.a, "*", t.problem.b, "->", t.problem.c, " batch ", t.batch0, "x", t.batch1,
+             " m ", t.m, " n ", t.n, " k ", t.k, " gap ", t.gap);
+}
+
+void check_against_reference(const Case& t, const Operands& o) {
+  for (i64 b0 = 0; b0 < t.batch0; ++b0)
+    for (i64 b1 = 0; b1 < t.batch1; ++b1)
+      for (i64 m = 0; m < t.m; ++m)
+        for (i64 n = 0; n < t.n; ++n) {
+          const Sum want = reference(t, o, b0, b1, m, n);
+          const double got = o.c.get(b0 * o.cs[0] + b1 * o.cs[1] + m * o.cs[2] + n * o.cs[3]);
+          ASSERT_NEAR(got, want.value, tolerance(t, want, t.problem.c))
+              << describe(t) << " at " << b0 << "," << b1 << "," << m << "," << n;
+        }
+}
+
+class Matmul : public testing::TestWithParam<const kernels::Variant*> {
+ protected:
+  std::mt19937 rng{7};
+
+  // Right, and the same bits for every split of the grid.
+  void check(const Case& t) {
+    Operands o(t, rng);
+    const auto kernel = make_matmul(t.problem, std::nullopt, GetParam());
+    const std::vector<void*> buffers = {o.a.data(), o.b.data(), o.c.data()};
+    run_in_steps(kernel, buffers, o.dims, o.grid, o.scratch, std::max<i64>(o.grid, 1));
+    check_against_reference(t, o);
+    const HostTensor whole = o.c;
+    for (const i64 step : {1, 3}) {
+      run_in_steps(kernel, buffers, o.dims, o.grid, o.scratch, step);
+      ASSERT_EQ(whole, o.c) << describe(t) << " differs in steps of " << step;
+    }
+  }
+};
+
+TEST_P(Matmul, edge_sizes) {
+  for (const i64 m : {0, 1, 2, 7, 8, 9, 13, 97})
+    for (const i64 n : {0, 1, 5, 8, 9, 31, 33, 130})
+      for (const i64 k : {0, 1, 3, 17, 64}) check({.m = m, .n = n, .k = k});
+}
+
+TEST_P(Matmul, sizes_beyond_one_tile) {
+  check({.m = 389, .n = 401, .k = 261});
+  check({.m = 12, .n = 1031, .k = 513});
+  check({.m = 211, .n = 70, .k = 100});
+}
+
+TEST_P(Matmul, few_rows_or_columns_with_a_long_depth) {
+  for (const i64 few : {1, 2, 3, 4, 5, 6, 7, 8}) {
+    check({.m = few, .n = 67, .k = 4099, .b_order = {0, 1, 3, 2}});
+    check({.m = few, .n = 67, .k = 4099});
+    check({.m = 103, .n = few, .k = 77});
+    check({.m = 103, .n = few, .k = 77, .a_order = {0, 1, 3, 2}});
+  }
+  check({.m = 1, .n = 4500, .k = 9});
+}
+
+TEST_P(Matmul, random_layouts_dtypes_and_batches) {
+  const DType low[] = {DType::f32, DType::f16, DType::bf16};
+  const std::vector<std::vector<int>> orders = {
+      {0, 1, 2, 3}, {0, 1, 3, 2}, {1, 0, 2, 3}, {2, 0, 1, 3}, {3, 2, 1, 0}};
+  for (int i = 0; i < 60; ++i) {
+    Case t{.m = pick(rng, {1, 2, 5, 8, 11, 24, 101}),
+           .n = pick(rng, {1, 3, 8, 16, 29, 64, 113}),
+           .k = pick(rng, {1, 2, 16, 37, 128, 300})};
+    t.batch0 = pick(rng, {1, 2});
+    t.batch1 = pick(rng, {1, 3});
+    t.a_order = orders[rng() % orders.size()];
+    t.b_order = orders[rng() % orders.size()];
+    t.c_order = orders[rng() % orders.size()];
+    t.gap = pick(rng, {1, 1, 2});
+    t.broadcast_a0 = rng() % 2;
+    t.broadcast_b1 = rng() % 2;
+    t.problem = {low[rng() % 3], low[rng() % 3], low[rng() % 3]};
+    if (i % 4 == 0) t.problem = {DType::f64, DType::f64, i % 8 ? DType::f64 : DType::f32};
+    check(t);
+  }
+}
+
+TEST_P(Matmul, packed_b_gives_the_same_numbers) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64})
+    for (const i64 m : {1, 8, 9, 100})
+      for (const i64 n : {1, 64, 101, 400}) {
+        Case t{.problem = {dtype, dtype, dtype},
+               .batch0 = 2,
+               .m = m,
+               .n = n,
+               .k = 270,
+               .b_order = {0, 1, 3, 2}};
+        Operands o(t, rng);
+        const i64 each = matmul_packed_elements(t.problem, 1, n, t.k).constant();
+        HostTensor packed(dtype, {2 * each});
+        std::vector<i64> pack_dims = {t.batch0, t.batch1, n, t.k};
+        pack_dims.insert(pack_dims.end(), o.bs.begin(), o.bs.end());
+        run_in_steps(make_matmul_pack(t.problem, GetParam()), {o.b.data(), packed.data()},
+                     pack_dims, matmul_pack_grid(t.problem, 2, n, t.k).constant(), 0, 2);
+        t.problem.b_packed = true;
+        std::vector<i64> dims = o.dims;
+        dims[kernels::matmul_dims::b_strides] = each;
+        const auto kernel = make_matmul(t.problem, std::nullopt, GetParam());
+        const std::vector<void*> buffers = {o.a.data(), packed.data(), o.c.data()};
+        run_in_steps(kernel, buffers, dims, o.grid, o.scratch, o.grid);
+        check_against_reference(t, o);
+        const HostTensor whole = o.c;
+        run_in_steps(kernel, buffers, dims, o.grid, o.scratch, 1);
+        ASSERT_EQ(whole, o.c) << describe(t);
+      }
+}
+
+double gelu(double x) { return 0.5 * x * (1 + std::erf(x * std::sqrt(0.5))); }
+
+// out[i] = gelu(acc[i] + bias[i % n]); dims: [n]; also notes that segments stay in one row.
+void gelu_bias(const void*, void* const* buffers, const i64* dims, i64 begin, i64 end,
+               std::byte* scratch) {
+  const auto* acc = static_cast<const float*>(buffers[0]);
+  auto* out = static_cast<float*>(buffers[1]);
+  const auto* bias = static_cast<const float*>(buffers[2]);
+  ASSERT_LT(begin, end);
+  ASSERT_EQ(begin / dims[0], (end - 1) / dims[0]);
+  std::memset(scratch, 0x11, 64);  // the epilogue's own scratch follows the kernel's
+  for (i64 i = begin; i < end; ++i) out[i] = static_cast<float>(gelu(acc[i] + bias[i % dims[0]]));
+}
+
+TEST_P(Matmul, epilogue_sees_finished_sums_at_their_linear_index) {
+  for (const i64 m : {1, 4, 40, 100})
+    for (const i64 n : {1, 7, 130, 400})
+      for (const i64 k : {0, 50, 300}) {
+        Case t{.problem = {DType::bf16, DType::f32, DType::f32},
+               .batch0 = 2,
+               .batch1 = 2,
+               .m = m,
+               .n = n,
+               .k = k};
+        Operands o(t, rng);
+        HostTensor out(DType::f32, {4 * m * n});
+        const HostTensor bias = random_tensor(rng, DType::f32, n);
+        kernels::Epilogue epilogue{
+            {&gelu_bias, nullptr, nullptr}, 2, kernels::matmul_dims::count, 1};
+        std::vector<i64> dims = o.dims;
+        dims.push_back(n);
+        const auto kernel = make_matmul(t.problem, epilogue, GetParam());
+        const std::vector<void*> buffers = {o.a.data(), o.b.data(), out.data(),
+                                            const_cast<std::byte*>(bias.data())};
+        run_in_steps(kernel, buffers, dims, o.grid, o.scratch + 64, o.grid);
+        for (i64 b = 0; b < 4; ++b)
+          for (i64 i = 0; i < m; ++i)
+            for (i64 j = 0; j < n; ++j) {
+              const Sum sum = reference(t, o, b / 2, b % 2, i, j);
+              ASSERT_NEAR(out.get((b * m + i) * n + j), gelu(sum.value + bias.get(j)),
+                          1e-6 + sum.magnitude * 4e-6)
+                  << describe(t);
+            }
+        const HostTensor whole = out;
+        run_in_steps(kernel, buffers, dims, o.grid, o.scratch + 64, 1);
+        ASSERT_EQ(whole, out) << describe(t);
+      }
+}
+
+TEST_P(Matmul, nan_and_infinity_reach_the_result) {
+  for (const i64 m : {2, 20}) {
+    Case t{.m = m, .n = 40, .k = 40};
+    Operands o(t, rng);
+    o.a.set(3, std::nan(""));
+    o.b.set(5 * 40 + 7, INFINITY);
+    run_in_steps(make_matmul(t.problem, std::nullopt, GetParam()),
+                 {o.a.data(), o.b.data(), o.c.data()}, o.dims, o.grid, o.scratch, o.grid);
+    for (i64 n = 0; n < 40; ++n) EXPECT_TRUE(std::isnan(o.c.get(n)));
+    EXPECT_TRUE(std::isinf(o.c.get(40 + 7)));
+    EXPECT_TRUE(std::isfinite(o.c.get(40 + 8)));
+  }
+}
+
+GEX_FOR_EACH_VARIANT(Matmul);
+
+TEST(MatmulProblem, unsupported_dtypes_are_refused_with_a_hint) {
+  for (const MatmulProblem& p : {MatmulProblem{DType::i32, DType::i32, DType::i32},
+                                 MatmulProblem{DType::f64, DType::f32, DType::f32},
+                                 MatmulProblem{DType::f32, DType::f32, DType::f64}}) {
+    try {
+      make_matmul(p);
+      FAIL() << "accepted";
+    } catch (const UserError& e) {
+      EXPECT_EQ(e.code(), ErrorCode::unsupported);
+      EXPECT_NE(std::string(e.what()).find("cast"), std::string::npos);
+    }
+  }
+}
+
+TEST(MatmulProblem, grid_is_symbolic) {
+  const Dim s = Dim::symbol("s0");
+  EXPECT_EQ(matmul_grid(MatmulProblem{}, 1, s, 128, 5), ceildiv(s, kernels::kUnitRows) * 2);
+  EXPECT_NE(MatmulProblem{}.hash(), (MatmulProblem{DType::f16}.hash()));
+}
+
+}  // namespace
+}  // namespace gex::test
