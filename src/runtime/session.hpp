@@ -53,7 +53,7 @@ class Host {
   virtual void set_external_output(int k, std::uint64_t handle) = 0;
   // Runs a call step. Fills `outputs` (pre-sized): data pointer plus the handle that keeps it alive
   // until release(handle). The result must have the dtype, shape and strides of the expected refs
-  // passed in.
+  // passed in; -1 there stands for a size or stride that only the result can tell.
   struct CallResult {
     void* data = nullptr;
     std::uint64_t handle = 0;
