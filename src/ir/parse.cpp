@@ -37,8 +37,13 @@ class Parser {
         lexer_.expect("]", "to close a range");
         if (range.lo > range.hi) lexer_.fail_at(offset, str("the range of ", name, " is empty"));
       }
-      if (!symbols_.emplace(name, Dim::symbol(name, range)).second)
+      if (symbols_.contains(name))
         lexer_.fail_at(offset, str("the symbol ", name, " is declared twice"));
+      try {
+        symbols_.emplace(name, Dim::symbol(name, range));
+      } catch (const UserError& error) {
+        lexer_.fail_at(offset, error.what());
+      }
     } while (lexer_.accept(","));
   }
 
@@ -150,7 +155,7 @@ class Parser {
     lexer_.expect("return", "at the end of a graph");
     std::vector<Value*> outputs;
     if (!lexer_.at("}")) {
-      do outputs.push_back(lookup(names, expect_value("a value to return")));
+      do outputs.push_back(lookup(names, expect_value("a value to return or '}'")));
       while (lexer_.accept(","));
     }
     graph.set_outputs(std::move(outputs));

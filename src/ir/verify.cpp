@@ -2,14 +2,53 @@
 #include <unordered_set>
 
 #include "ir/check_node.hpp"
-#include "ir/text.hpp"
 
 namespace gex {
 namespace {
 
+// The symbols of a graph and its subgraphs: the text form knows each by its name alone.
+class SymbolTable {
+ public:
+  // What is wrong with the sizes; empty if nothing is.
+  std::string problem(Dim d) {
+    if (d.is_const() || !sound_.insert(d).second) return {};
+    std::vector<Dim> symbols;
+    d.collect_symbols(symbols);
+    for (Dim symbol : symbols) {
+      if (symbol.extent()) return str("'", symbol, "' is a loop index, not a size");
+      auto [it, is_new] = by_name_.emplace(symbol.name(), symbol);
+      if (!is_new && it->second != symbol)
+        return str("the symbol ", symbol.name(), " appears with two different ranges");
+    }
+    return {};
+  }
+  std::string problem(const std::vector<Dim>& dims) {
+    for (Dim d : dims)
+      if (std::string found = problem(d); !found.empty()) return found;
+    return {};
+  }
+  std::string problem(const AttrValue& value) {
+    if (const auto* dim = std::get_if<Dim>(&value)) return problem(*dim);
+    if (const auto* dims = std::get_if<std::vector<Dim>>(&value)) return problem(*dims);
+    return {};
+  }
+  std::string problem(const Type& type) {
+    if (type.strides && type.strides->size() != type.shape.size())
+      return str(type.strides->size(), " strides for ", type.shape.size(), " sizes");
+    for (Dim d : type.shape)
+      if (known_lt(d, Dim(0)) == true) return str("the size ", d, " is negative");
+    std::string found = problem(type.shape);
+    return found.empty() && type.strides ? problem(*type.strides) : found;
+  }
+
+ private:
+  std::unordered_map<std::string, Dim> by_name_;
+  std::unordered_set<Dim> sound_;
+};
+
 class Verifier {
  public:
-  explicit Verifier(const Graph& graph) : graph_(graph) {}
+  Verifier(const Graph& graph, SymbolTable& symbols) : graph_(graph), symbols_(symbols) {}
 
   void run() {
     for (const Node& node : graph_.nodes()) {
@@ -50,7 +89,7 @@ class Verifier {
       std::string where = str("input ", i);
       if (!input.is_input() || &input.graph() != &graph_ || input.index() != static_cast<int>(i))
         wrong(where, str("an input of this graph with index ", i), "other links");
-      if (std::string problem = type_problem(input.type()); !problem.empty())
+      if (std::string problem = symbols_.problem(input.type()); !problem.empty())
         wrong(where, "a sound type", str(input.type(), ": ", problem));
       defined_.insert(&input);
     }
@@ -64,10 +103,13 @@ class Verifier {
     } catch (const UserError& error) {
       wrong(node, "what the op's definition says", error.what());
     }
+    for (const AttrValue& value : node.attrs())
+      if (std::string problem = symbols_.problem(value); !problem.empty())
+        wrong(node, "sound sizes in attributes", problem);
     for (const auto& sub : node.subgraphs()) {
       if (sub == nullptr) wrong(node, "subgraphs", "a null one");
       try {
-        Verifier(*sub).run();
+        Verifier(*sub, symbols_).run();
       } catch (const UserError& error) {
         wrong(node, "sound subgraphs", error.what());
       }
@@ -106,38 +148,9 @@ class Verifier {
       if (!same_data_type(types[i], output.type()))
         wrong(node, str("output ", i, " of type ", types[i], " by the shape rule"),
               output.type().text());
-      if (std::string problem = type_problem(output.type()); !problem.empty())
+      if (std::string problem = symbols_.problem(output.type()); !problem.empty())
         wrong(node, "sound types", str(output.type(), ": ", problem));
     }
-  }
-
-  std::string type_problem(const Type& type) {
-    if (type.strides && type.strides->size() != type.shape.size())
-      return str(type.strides->size(), " strides for ", type.shape.size(), " sizes");
-    for (Dim d : type.shape) {
-      if (known_lt(d, Dim(0)) == true) return str("the size ", d, " is negative");
-      if (std::string problem = symbol_problem(d); !problem.empty()) return problem;
-    }
-    if (type.strides)
-      for (Dim d : *type.strides)
-        if (std::string problem = symbol_problem(d); !problem.empty()) return problem;
-    return {};
-  }
-
-  // The text form knows a symbol by its name alone.
-  std::string symbol_problem(Dim d) {
-    if (d.is_const() || !sound_dims_.insert(d).second) return {};
-    std::vector<Dim> symbols;
-    d.collect_symbols(symbols);
-    for (Dim symbol : symbols) {
-      if (symbol.extent()) return str("'", symbol, "' is a loop index, not a size");
-      if (!is_identifier(symbol.name()))
-        return str("the symbol name '", symbol.name(), "' is not an identifier");
-      auto [it, is_new] = symbols_.emplace(symbol.name(), symbol);
-      if (!is_new && it->second != symbol)
-        return str("the symbol ", symbol.name(), " appears with two different ranges");
-    }
-    return {};
   }
 
   void check_outputs() {
@@ -204,16 +217,18 @@ class Verifier {
   };
 
   const Graph& graph_;
+  SymbolTable& symbols_;
   std::unordered_set<const Node*> all_nodes_;
   std::unordered_set<const Value*> defined_;
   std::unordered_set<UseKey, UseKeyHash> uses_;
-  std::unordered_map<std::string, Dim> symbols_;
-  std::unordered_set<Dim> sound_dims_;
   std::size_t real_uses_ = 0;
 };
 
 }  // namespace
 
-void verify(const Graph& graph) { Verifier(graph).run(); }
+void verify(const Graph& graph) {
+  SymbolTable symbols;
+  Verifier(graph, symbols).run();
+}
 
 }  // namespace gex
