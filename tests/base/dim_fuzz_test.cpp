@@ -281,7 +281,8 @@ TEST(DimSpeed, SmallOperationsTakeAboutAMicrosecond) {
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   RecordProperty("operations_per_second", static_cast<int>(operations / seconds));
   std::printf("%.2f million new expressions a second\n", operations / seconds / 1e6);
-  EXPECT_GT(operations / seconds, 5e4);  // far below what is usual: for loaded machines
+  EXPECT_GT(operations / seconds,
+            1e4);  // far below what is usual: for loaded machines and sanitizers
   EXPECT_EQ(last.kind(), Dim::Kind::floordiv);
 }
 

@@ -9,6 +9,7 @@
 #include "base/dtype.hpp"
 #include "base/error.hpp"
 #include "base/half.hpp"
+#include "base/log.hpp"
 #include "base/tensor.hpp"
 
 namespace gex {
@@ -207,6 +208,16 @@ TEST(Errors, CarryCodeAndPlace) {
     EXPECT_EQ(e.code(), ErrorCode::internal);
   }
   EXPECT_STREQ(to_string(ErrorCode::out_of_memory), "out_of_memory");
+}
+
+TEST(Log, WritesOnlyWhatTheLevelAsksFor) {
+  LogLevel before = log_level();
+  set_log_level(LogLevel::info);
+  testing::internal::CaptureStderr();
+  log(LogLevel::info, "compiled ", 3, " kernels");
+  log(LogLevel::debug, "not seen");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "gex info: compiled 3 kernels\n");
+  set_log_level(before);
 }
 
 TEST(Hashes, DependOnEveryByteAndTheLength) {

@@ -1,0 +1,22 @@
+#pragma once
+// Messages for whoever runs gex, to stderr. GEX_LOG=error|warning|info|debug; warning if unset.
+
+#include <string>
+
+#include "base/error.hpp"
+
+namespace gex {
+
+enum class LogLevel { error, warning, info, debug };
+
+LogLevel log_level();
+void set_log_level(LogLevel level);
+void write_log(LogLevel level, const std::string& message);  // one line, never torn by threads
+
+// Formats only what will be seen.
+template <class... Args>
+void log(LogLevel level, const Args&... args) {
+  if (level <= log_level()) write_log(level, str(args...));
+}
+
+}  // namespace gex

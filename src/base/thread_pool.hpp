@@ -1,0 +1,75 @@
+#pragma once
+// The one pool of CPU workers. Code that wants them opens a Region, runs loops in it, closes it.
+//
+// The calling thread is worker 0 and never waits for a worker to wake up: it takes over work that
+// nobody has begun. Workers spin briefly between the loops of a Region and sleep outside of one, so
+// they cost nothing to whoever computes next. One Region at a time owns the workers; any other (a
+// second caller thread, a Region inside a loop body) runs its loops on its own thread alone.
+//
+// After fork() the child has no workers; its first Region starts new ones. A loop body must not
+// fork.
+
+#include <atomic>
+#include <cstdint>
+#include <type_traits>
+
+namespace gex {
+
+struct WorkerCrew;  // the threads and the loop they share
+
+class ThreadPool {
+ public:
+  static ThreadPool& global();
+
+  int threads() const { return target_.load(std::memory_order_relaxed); }
+  // From the next Region on. UserError if count < 1.
+  void set_threads(int count);
+
+  // Handles [begin, end). `worker` is below threads() and unique among the calls running at once.
+  using Body = void (*)(void* context, std::int64_t begin, std::int64_t end, int worker);
+
+  class Region {
+   public:
+    explicit Region(ThreadPool& pool);
+    ~Region();
+    Region(const Region&) = delete;
+    Region& operator=(const Region&) = delete;
+
+    // Splits [0, n) into pieces of at least `grain` (the last may be smaller) and returns when all
+    // are done. The first exception of a body is thrown here, after which no new piece is begun.
+    // Allocates nothing. Not to be called from a body of this Region: open another one there.
+    void run(std::int64_t n, std::int64_t grain, Body body, void* context);
+
+    template <class F>
+    void parallel_for(std::int64_t n, std::int64_t grain, F&& f) {
+      using Callable = std::remove_reference_t<F>;
+      run(
+          n, grain,
+          [](void* context, std::int64_t begin, std::int64_t end, int worker) {
+            (*static_cast<Callable*>(context))(begin, end, worker);
+          },
+          const_cast<std::remove_const_t<Callable>*>(&f));
+    }
+
+    // Sends the workers to sleep until the next run(), before code that wants the cores itself.
+    void park();
+    // How many threads run() spreads over: 1 if the workers belong to another Region.
+    int threads() const;
+
+   private:
+    ThreadPool& pool_;
+    WorkerCrew* crew_ = nullptr;  // null: this thread alone
+    std::uint32_t generation_ = 0;
+  };
+
+ private:
+  ThreadPool();
+  void after_fork_in_child();
+
+  std::atomic<int> target_;
+  std::atomic<bool> owned_{false};
+  std::atomic<std::uint32_t> generation_{0};  // counts forks: a crew of the parent is not ours
+  WorkerCrew* crew_ = nullptr;                // touched by the owner only
+};
+
+}  // namespace gex
