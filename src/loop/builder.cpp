@@ -108,7 +108,7 @@ Scalar ScalarBuilder::prim(Prim prim, std::span<const Scalar> args) {
   }
   std::vector<Scalar> operands(args.begin(), args.end());
   // Constants go right: one form for the rules below, and more equal expressions.
-  if (is_commutative(prim) && expr(operands[0]).kind == Expr::Kind::constant)
+  if (is_commutative(prim, dtypes[0]) && expr(operands[0]).kind == Expr::Kind::constant)
     std::swap(operands[0], operands[1]);
   if (auto simpler = simplify_prim(*this, prim, operands)) return *simpler;
   Expr e;

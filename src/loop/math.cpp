@@ -125,18 +125,19 @@ bool is_exact(Prim prim) {
   }
 }
 
-bool is_commutative(Prim prim) {
+bool is_commutative(Prim prim, DType operand) {
   switch (prim) {
     case Prim::add:
     case Prim::mul:
-    case Prim::min:
-    case Prim::max:
     case Prim::eq:
     case Prim::ne:
     case Prim::bit_and:
     case Prim::bit_or:
     case Prim::bit_xor:
       return true;
+    case Prim::min:
+    case Prim::max:  // of +0 and -0 backends may give the first
+      return !is_float(operand);
     default:
       return false;
   }

@@ -31,7 +31,7 @@ bool accepts(Prim prim, DType operand);
 std::optional<DType> result_dtype(Prim prim, std::span<const DType> operands);
 // True where every backend must give the same bits: such primitives may be folded at build time.
 bool is_exact(Prim prim);
-bool is_commutative(Prim prim);
+bool is_commutative(Prim prim, DType operand);
 
 // Computes in double or i64; the caller normalises to the result's dtype. `operand` is the dtype of
 // the (last) operand. Unused operands are ignored.
