@@ -1,0 +1,325 @@
+// The generator behind the entry point of this library: a cache of code by structure, batches
+// compiled on two threads.
+
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/Module.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/Support/MemoryBuffer.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <exception>
+#include <future>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <unordered_map>
+
+#include "base/error.hpp"
+#include "codegen/generator.hpp"
+#include "codegen/llvm/jit.hpp"
+#include "codegen/llvm/kernel_emitter.hpp"
+#include "loop/kernel.hpp"
+
+namespace gex::codegen {
+namespace {
+
+using loop::Kernel;
+using program::Callable;
+
+// One function: a kernel in canonical form and the sizes that are constants in it. Immutable once
+// `ready` is set.
+struct Job {
+  Kernel kernel;
+  std::vector<Dim> symbols;  // of the canonical kernel: the function's dims
+  std::vector<std::pair<Dim, std::int64_t>> constants;
+  bool fast_math = false;
+  std::string name;
+  Callable code;
+  std::promise<void> done;
+  std::shared_future<void> ready = done.get_future().share();
+
+  bool same_as(const Job& o) const {
+    return fast_math == o.fast_math && constants == o.constants && kernel == o.kernel;
+  }
+};
+using JobPtr = std::shared_ptr<Job>;
+
+void emit(Ir& ir, const Job& job) {
+  if (job.fast_math) {
+    llvm::FastMathFlags flags;
+    flags.setAllowContract();
+    flags.setAllowReciprocal();
+    ir.b.setFastMathFlags(flags);
+  } else {
+    ir.b.clearFastMathFlags();
+  }
+  Kernel merged = merge_loops(job.kernel);
+  KernelPlan plan = make_plan(merged, ir.target.lanes());
+  emit_kernel(ir, specialise(merged, job.constants), job.symbols, plan, job.name);
+}
+
+std::unique_ptr<llvm::Module> emit_module(llvm::LLVMContext& context, Compiler& compiler,
+                                          std::span<const JobPtr> jobs) {
+  auto module = std::make_unique<llvm::Module>(jobs[0]->name, context);
+  compiler.prepare(*module);
+  Ir ir(*module, host_target());
+  for (const JobPtr& job : jobs) emit(ir, *job);
+  return module;
+}
+
+void check(const llvm::Module& module) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  if (llvm::verifyModule(module, &out)) GEX_CHECK(false, "invalid LLVM IR: ", out.str());
+}
+
+void compile_jobs(Compiler& compiler, std::span<const JobPtr> jobs) {
+  llvm::LLVMContext context;
+  auto module = emit_module(context, compiler, jobs);
+  check(*module);
+  compiler.optimise(*module);
+  std::vector<std::string> names;
+  for (const JobPtr& job : jobs) names.push_back(job->name);
+  LinkedCode code = link(compiler.object(*module), names);
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    jobs[i]->code.fn = reinterpret_cast<program::KernelFn>(code.functions[i]);
+    jobs[i]->code.owner = code.owner;
+  }
+}
+
+// Where the caller's dims come in another order than the canonical kernel's.
+struct Reordered {
+  Callable inner;
+  std::vector<int> position;  // in the caller's dims, of each canonical symbol
+};
+
+void call_reordered(const void* context, void* const* buffers, const std::int64_t* dims,
+                    std::int64_t begin, std::int64_t end, std::byte* scratch) {
+  const auto& r = *static_cast<const Reordered*>(context);
+  constexpr std::size_t kMany = 32;
+  std::int64_t few[kMany];
+  std::vector<std::int64_t> many;
+  std::int64_t* ordered = few;
+  if (r.position.size() > kMany) {
+    many.resize(r.position.size());
+    ordered = many.data();
+  }
+  for (std::size_t i = 0; i < r.position.size(); ++i) ordered[i] = dims[r.position[i]];
+  r.inner(buffers, ordered, begin, end, scratch);
+}
+
+// Code by structure. Old entries go when there are many: whoever uses their code still owns it.
+class Cache {
+ public:
+  // The job for this kernel, and whether the caller must compile it.
+  std::pair<JobPtr, bool> find_or_add(JobPtr job, Hash key) {
+    std::lock_guard lock(mutex_);
+    auto [first, last] = jobs_.equal_range(key);
+    for (auto it = first; it != last; ++it)
+      if (it->second->same_as(*job)) return {it->second, false};
+    jobs_.emplace(key, job);
+    order_.push_back({key, job});
+    if (order_.size() > kMost) {
+      erase(order_.front().first, order_.front().second);
+      order_.pop_front();
+    }
+    return {job, true};
+  }
+  void forget(const JobPtr& job) {
+    std::lock_guard lock(mutex_);
+    for (auto it = jobs_.begin(); it != jobs_.end(); ++it) {
+      if (it->second != job) continue;
+      jobs_.erase(it);
+      return;
+    }
+  }
+
+ private:
+  static constexpr std::size_t kMost = 4096;
+  void erase(Hash key, const JobPtr& job) {
+    auto [first, last] = jobs_.equal_range(key);
+    for (auto it = first; it != last; ++it) {
+      if (it->second != job) continue;
+      jobs_.erase(it);
+      return;
+    }
+  }
+  std::mutex mutex_;
+  std::unordered_multimap<Hash, JobPtr> jobs_;
+  std::deque<std::pair<Hash, JobPtr>> order_;
+};
+
+// LLVM's target machines are dear to make and serve one thread at a time.
+class CompilerPool {
+ public:
+  std::unique_ptr<Compiler> take() {
+    std::lock_guard lock(mutex_);
+    if (free_.empty()) return std::make_unique<Compiler>();
+    auto compiler = std::move(free_.back());
+    free_.pop_back();
+    return compiler;
+  }
+  void give(std::unique_ptr<Compiler> compiler) {
+    std::lock_guard lock(mutex_);
+    free_.push_back(std::move(compiler));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Compiler>> free_;
+};
+
+class LlvmGenerator final : public Generator {
+ public:
+  std::vector<Callable> compile(std::span<const Kernel> kernels,
+                                const GeneratorOptions& options) override {
+    auto start = std::chrono::steady_clock::now();
+    std::vector<Wanted> wanted;
+    std::vector<JobPtr> mine;
+    for (const Kernel& k : kernels) {
+      wanted.push_back(want(k, options));
+      if (wanted.back().is_new) mine.push_back(wanted.back().job);
+    }
+    compile_all(mine);
+    std::vector<Callable> result;
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      wanted[i].job->ready.get();
+      result.push_back(in_callers_order(kernels[i], wanted[i]));
+    }
+    std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    std::lock_guard lock(stats_mutex_);
+    stats_.seconds += elapsed.count();
+    stats_.compiled += static_cast<std::int64_t>(mine.size());
+    stats_.reused += static_cast<std::int64_t>(kernels.size() - mine.size());
+    return result;
+  }
+
+  std::string dump(const Kernel& kernel, const GeneratorOptions& options, Dump what) override {
+    JobPtr job = want(kernel, options, false).job;
+    auto compiler = compilers_.take();
+    llvm::LLVMContext context;
+    auto module = emit_module(context, *compiler, {&job, 1});
+    std::string text;
+    if (what != Dump::ir) compiler->optimise(*module);
+    if (what == Dump::assembly) {
+      text = compiler->assembly(*module);
+    } else {
+      llvm::raw_string_ostream out(text);
+      module->print(out, nullptr);
+    }
+    compilers_.give(std::move(compiler));
+    return text;
+  }
+
+  std::string target() const override {
+    return str(host_target().cpu, ", ", host_target().vector_bytes, "-byte vectors");
+  }
+  GeneratorStats stats() const override {
+    std::lock_guard lock(stats_mutex_);
+    return stats_;
+  }
+
+ private:
+  struct Wanted {
+    JobPtr job;
+    std::vector<Dim> originals;  // the caller's symbols in the order of the function's dims
+    bool is_new = false;
+  };
+
+  Wanted want(const Kernel& kernel, const GeneratorOptions& options, bool cached = true) {
+    Wanted w;
+    w.job = std::make_shared<Job>();
+    w.job->kernel = loop::canonical(kernel, w.originals);
+    w.job->symbols = w.job->kernel.symbols();
+    w.job->fast_math = options.fast_math;
+    GEX_CHECK(w.job->symbols.size() == w.originals.size(), "symbols of the canonical kernel");
+    Hash key = hash_combine(loop::structural_hash(kernel), options.fast_math);
+    for (std::size_t i = 0; i < w.originals.size(); ++i) {
+      for (const auto& [symbol, value] : options.constants) {
+        if (symbol != w.originals[i]) continue;
+        w.job->constants.emplace_back(w.job->symbols[i], value);
+        key = hash_combine(hash_combine(key, i), static_cast<Hash>(value));
+        break;
+      }
+    }
+    w.job->name = str("gex_kernel_", next_name_++);
+    if (cached) std::tie(w.job, w.is_new) = cache_.find_or_add(w.job, key);
+    return w;
+  }
+
+  // Two threads share the new jobs, a few in each module: LLVM has a cost for each module, and each
+  // module keeps its code until all its users are gone.
+  void compile_all(const std::vector<JobPtr>& jobs) {
+    if (jobs.empty()) return;
+    std::size_t chunk = std::clamp<std::size_t>((jobs.size() + 1) / 2, 1, kJobsInModule);
+    std::atomic<std::size_t> next{0};
+    auto work = [&] {
+      for (;;) {
+        std::size_t first = next.fetch_add(chunk);
+        if (first >= jobs.size()) return;
+        compile_chunk({jobs.data() + first, std::min(chunk, jobs.size() - first)});
+      }
+    };
+    if (jobs.size() > chunk) {
+      std::thread helper(work);
+      work();
+      helper.join();
+    } else {
+      work();
+    }
+  }
+
+  void compile_chunk(std::span<const JobPtr> jobs) {
+    auto compiler = compilers_.take();
+    try {
+      compile_jobs(*compiler, jobs);
+      for (const JobPtr& job : jobs) job->done.set_value();
+    } catch (...) {
+      if (jobs.size() > 1) {  // find the one that can't be compiled, keep the others
+        for (const JobPtr& job : jobs) compile_chunk({&job, 1});
+      } else {
+        cache_.forget(jobs[0]);
+        jobs[0]->done.set_exception(std::current_exception());
+      }
+    }
+    compilers_.give(std::move(compiler));
+    std::lock_guard lock(stats_mutex_);
+    stats_.modules += 1;
+  }
+
+  static Callable in_callers_order(const Kernel& kernel, const Wanted& wanted) {
+    const Job& job = *wanted.job;
+    std::vector<Dim> theirs = kernel.symbols();
+    if (theirs == wanted.originals) return job.code;
+    auto reordered = std::make_shared<Reordered>();
+    reordered->inner = job.code;
+    for (Dim s : wanted.originals) {
+      auto at = std::ranges::find(theirs, s);
+      GEX_CHECK(at != theirs.end(), "symbol ", s, " of the canonical kernel");
+      reordered->position.push_back(static_cast<int>(at - theirs.begin()));
+    }
+    return {&call_reordered, reordered.get(), reordered};
+  }
+
+  static constexpr std::size_t kJobsInModule = 8;
+  Cache cache_;
+  CompilerPool compilers_;
+  std::atomic<std::int64_t> next_name_{0};
+  mutable std::mutex stats_mutex_;
+  GeneratorStats stats_;
+};
+
+}  // namespace
+}  // namespace gex::codegen
+
+extern "C" __attribute__((visibility("default"))) gex::codegen::Generator* gex_llvm_generator(
+    int version) {
+  if (version != gex::codegen::kGeneratorVersion) return nullptr;
+  // Never destroyed: callers may hold code beyond the end of main.
+  static auto* const generator = new gex::codegen::LlvmGenerator;
+  return generator;
+}

@@ -1,0 +1,43 @@
+#pragma once
+// Decides, without any LLVM, how a kernel's loops become vector loops. Everything that fixes the
+// order of a reduction is decided here from the generic kernel, so static code (the same kernel
+// with some sizes known) folds in the same order.
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "loop/kernel.hpp"
+
+namespace gex::codegen {
+
+struct StagePlan {
+  // The loop whose iterations are lanes: a position in the stage's domain loops followed by its
+  // reduce loops; -1: none. It runs innermost of its kind.
+  int vector_loop = -1;
+  // With lanes along a reduce loop: how many vectors of partial accumulators take turns.
+  int partials = 1;
+};
+
+struct KernelPlan {
+  // Lanes are neighbouring points of the last grid axis, in every stage; otherwise points are
+  // visited one by one and each stage has its own vector loop.
+  bool lanes_are_points = false;
+  std::vector<StagePlan> stages;
+};
+
+KernelPlan make_plan(const loop::Kernel& kernel, int lanes);
+
+// Neighbouring loops that all accesses walk as one become one: [s0, s1] elementwise is one long
+// loop of s0*s1.
+loop::Kernel merge_loops(const loop::Kernel& kernel);
+
+// The kernel with some size symbols replaced by numbers, in every extent, shape and index.
+loop::Kernel specialise(const loop::Kernel& kernel,
+                        const std::vector<std::pair<Dim, std::int64_t>>& constants);
+
+// Locals that lanes-as-points code can keep one vector for each element of: few, constant in
+// number.
+inline constexpr std::int64_t kMaxLaneLocals = 64;
+
+}  // namespace gex::codegen

@@ -1,0 +1,21 @@
+#pragma once
+// What the host offers, asked once.
+
+#include <string>
+
+namespace gex::codegen {
+
+struct Target {
+  std::string cpu;       // LLVM's name
+  std::string features;  // LLVM's feature string
+  int vector_bytes = 16;
+  bool avx512 = false;
+
+  // Elements handled side by side. The same for every dtype: wider elements take several registers,
+  // so a value's lane never depends on what else a kernel computes.
+  int lanes() const { return vector_bytes / 4; }
+};
+
+const Target& host_target();
+
+}  // namespace gex::codegen
