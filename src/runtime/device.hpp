@@ -47,6 +47,8 @@ class Device {
   // Aligned to 64 bytes at least; UserError(out_of_memory) if there is none.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void deallocate(void* memory, std::size_t bytes) noexcept = 0;
+  // Copies host memory to the device, and waits for it.
+  virtual void write(void* device, const void* host, std::size_t bytes) = 0;
   virtual std::unique_ptr<Queue> make_queue() = 0;
   // UserError if some code of the Program can't run on this device.
   virtual std::unique_ptr<Loaded> load(const program::Program& program) = 0;

@@ -183,6 +183,10 @@ void* CpuDevice::allocate(std::size_t bytes) {
 
 void CpuDevice::deallocate(void* memory, std::size_t) noexcept { std::free(memory); }
 
+void CpuDevice::write(void* device, const void* host, std::size_t bytes) {
+  std::memcpy(device, host, bytes);
+}
+
 std::unique_ptr<Loaded> CpuDevice::load(const program::Program& program) {
   for (const program::Code& code : program.codes)
     if (!code.generic)

@@ -31,6 +31,7 @@ class CpuDevice final : public Device {
   std::string_view name() const override { return "cpu"; }
   void* allocate(std::size_t bytes) override;
   void deallocate(void* memory, std::size_t bytes) noexcept override;
+  void write(void* device, const void* host, std::size_t bytes) override;
   std::unique_ptr<Queue> make_queue() override { return std::make_unique<CpuQueue>(*this); }
   std::unique_ptr<Loaded> load(const program::Program& program) override;
   std::unique_ptr<Recorder> make_recorder(const Image& image, Loaded& loaded,

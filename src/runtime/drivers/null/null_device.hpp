@@ -33,6 +33,7 @@ class NullDevice : public Device {
   std::string_view name() const override { return "null"; }
   void* allocate(std::size_t bytes) override;
   void deallocate(void*, std::size_t) noexcept override {}
+  void write(void*, const void*, std::size_t) override {}
   std::unique_ptr<Queue> make_queue() override { return std::make_unique<NullQueue>(*this); }
   std::unique_ptr<Loaded> load(const program::Program& program) override;
   std::unique_ptr<Recorder> make_recorder(const Image& image, Loaded& loaded,
