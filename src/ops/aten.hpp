@@ -3,6 +3,7 @@
 // from an FX node: arguments in schema order with defaults filled in, tensors already imported as
 // Values.
 
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -61,5 +62,8 @@ class AtenCall {
 // Rows of all ops, by overload name ("aten.add.Tensor"). Null if no op claims it.
 const AtenRow* find_aten_row(std::string_view overload);
 std::vector<std::string> all_aten_overloads();
+// For overloads that are compositions and belong to no op of their own. Names claimed twice are a
+// bug.
+void register_aten_row(std::string overload, std::function<std::vector<Value*>(AtenCall&)> import);
 
 }  // namespace gex

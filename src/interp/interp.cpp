@@ -1,0 +1,194 @@
+#include "interp/interp.hpp"
+
+#include <iostream>
+#include <memory>
+#include <unordered_map>
+
+#include "base/error.hpp"
+#include "interp/bind_symbols.hpp"
+#include "interp/eval_kernel.hpp"
+#include "loop/single_op.hpp"
+#include "ops/build.hpp"
+#include "ops/call.hpp"
+#include "ops/control.hpp"
+
+namespace gex::interp {
+
+namespace {
+
+using Tensors = std::vector<HostTensor>;
+using TensorHandle = std::shared_ptr<const HostTensor>;
+
+class Interpreter {
+ public:
+  Interpreter(const InterpOptions& options, SymbolValues symbols)
+      : options_(options), symbols_(std::move(symbols)) {}
+
+  Tensors run(const Graph& graph, std::span<const TensorHandle> inputs) {
+    for (std::size_t k = 0; k < inputs.size(); ++k) {
+      values_[graph.inputs()[k].get()] = inputs[k];
+    }
+    for (Node& node : graph.nodes()) run_node(node);
+    Tensors results;
+    for (const Value* v : graph.outputs()) results.push_back(*values_.at(v));
+    return results;
+  }
+
+ private:
+  void run_node(const Node& node) {
+    Tensors results;
+    try {
+      results = compute(node);
+    } catch (const UserError& error) {
+      if (node.location().empty()) throw;
+      throw UserError(error.code(),
+                      str(error.what(), " (", node.op().name, " at ", node.location(), ")"));
+    }
+    GEX_CHECK(results.size() == node.num_outputs(), node.op().name, " gave ", results.size());
+    if (options_.observe) options_.observe(node, results);
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      values_[node.output(k)] = std::make_shared<const HostTensor>(std::move(results[k]));
+    }
+  }
+
+  Tensors compute(const Node& node) {
+    const OpDef& op = node.op();
+    if (op.body) return run_body(node);
+    if (op.expand) return run_expansion(node);
+    if (op.name == "constant") return {*node.as<ops::Constant>().value};
+    if (op.name == "if") return run_if(node);
+    if (op.name == "while") return run_while(node);
+    if (op.name == "call" || op.name == "call_effect") return run_call(node);
+    if (op.name == "bind") return run_bind(node);
+    if (op.name == "token") return {HostTensor(DType::boolean, {})};
+    if (op.name == "print") return run_print(node);
+    fail(ErrorCode::unsupported, "the interpreter has no way to run '", op.name, "'");
+  }
+
+  std::vector<TensorHandle> inputs_of(const Node& node) const {
+    std::vector<TensorHandle> inputs;
+    for (const Value* v : node.inputs()) inputs.push_back(v ? values_.at(v) : nullptr);
+    return inputs;
+  }
+
+  HostTensor make(const Type& type) const {
+    std::vector<std::int64_t> shape;
+    for (Dim d : type.shape) shape.push_back(evaluate(d, symbols_));
+    return HostTensor(type.is_token() ? DType::boolean : type.dtype, shape);
+  }
+
+  Tensors run_body(const Node& node) {
+    loop::Kernel kernel = loop::kernel_of(node);
+    for (loop::Buffer& b : kernel.buffers) b.strides.clear();  // HostTensors are dense
+    Tensors outputs;
+    for (std::size_t k = 0; k < node.num_outputs(); ++k) {
+      outputs.push_back(make(node.output(k)->type()));
+    }
+    std::vector<void*> buffers;
+    for (const TensorHandle& t : inputs_of(node)) {
+      // Kernels take inputs and outputs alike as addresses; inputs are only read.
+      if (t) buffers.push_back(const_cast<std::byte*>(t->data()));
+    }
+    for (HostTensor& t : outputs) buffers.push_back(t.data());
+    std::vector<std::int64_t> dims;
+    for (Dim s : kernel.symbols()) dims.push_back(evaluate(s, symbols_));
+    eval_kernel(kernel, buffers, dims);
+    return outputs;
+  }
+
+  // The op's meaning in terms of other ops, in a graph of its own.
+  Tensors run_expansion(const Node& node) {
+    Graph g(node.op().name);
+    std::vector<Value*> placeholders;
+    std::vector<TensorHandle> inputs;
+    for (const Value* v : node.inputs()) {
+      placeholders.push_back(v ? g.add_input(v->type()) : nullptr);
+      if (v) inputs.push_back(values_.at(v));
+    }
+    Node* copy = g.clone_node(node, placeholders);
+    const std::vector<Value*> results = ops::expand_node(g, *copy);
+    g.erase(copy);
+    g.set_outputs(results);
+    return Interpreter(quiet(), symbols_).run(g, inputs);
+  }
+
+  // Nodes inside an expansion are not the user's: nobody observes them.
+  const InterpOptions& quiet() {
+    quiet_.call = options_.call;
+    return quiet_;
+  }
+
+  Tensors run_if(const Node& node) {
+    std::vector<TensorHandle> inputs = inputs_of(node);
+    const bool condition = inputs[0]->get_int(0) != 0;
+    inputs.erase(inputs.begin());
+    return Interpreter(options_, symbols_).run(*node.subgraphs()[condition ? 0 : 1], inputs);
+  }
+
+  Tensors run_while(const Node& node) {
+    std::vector<TensorHandle> state = inputs_of(node);
+    const auto carried = static_cast<std::size_t>(node.as<ops::While>().carried);
+    const Graph &condition = *node.subgraphs()[0], &body = *node.subgraphs()[1];
+    while (Interpreter(options_, symbols_).run(condition, state)[0].get_int(0) != 0) {
+      Tensors next = Interpreter(options_, symbols_).run(body, state);
+      for (std::size_t k = 0; k < carried; ++k) {
+        state[k] = std::make_shared<const HostTensor>(std::move(next[k]));
+      }
+    }
+    Tensors results;
+    for (std::size_t k = 0; k < carried; ++k) results.push_back(*state[k]);
+    return results;
+  }
+
+  Tensors run_call(const Node& node) {
+    const auto call = node.as<ops::Call>();
+    if (!options_.call) {
+      fail(ErrorCode::unsupported, "call of '", call.name,
+           "' needs the host program; give InterpOptions::call");
+    }
+    Tensors operands;
+    for (const Value* v : ops::call_operands(node)) operands.push_back(*values_.at(v));
+    std::vector<std::int64_t> integers;
+    for (Dim d : call.integers) integers.push_back(evaluate(d, symbols_));
+    Tensors results = options_.call(node, operands, integers);
+    if (node.op().has(Trait::effect)) {
+      results.insert(results.begin(), HostTensor(DType::boolean, {}));
+    }
+    return results;
+  }
+
+  Tensors run_bind(const Node& node) {
+    const TensorHandle x = values_.at(node.input(0));
+    const std::int64_t value = x->get_int(0);
+    symbols_[node.as<ops::Bind>().symbol] = value;
+    HostTensor result(DType::i64, {});
+    result.set_int(0, value);
+    return {result};
+  }
+
+  Tensors run_print(const Node& node) {
+    const HostTensor& x = *values_.at(node.input(1));
+    std::cout << std::get<std::string>(node.attr("label")) << ' ' << node.input(1)->type() << ':';
+    for (std::int64_t i = 0; i < x.numel(); ++i) std::cout << ' ' << x.get(i);
+    std::cout << '\n';
+    return {HostTensor(DType::boolean, {})};
+  }
+
+  const InterpOptions& options_;
+  InterpOptions quiet_;
+  SymbolValues symbols_;
+  std::unordered_map<const Value*, TensorHandle> values_;
+};
+
+}  // namespace
+
+std::vector<HostTensor> interpret(const Graph& graph, std::span<const HostTensor> inputs,
+                                  const InterpOptions& options) {
+  SymbolValues symbols(options.symbols.begin(), options.symbols.end());
+  bind_symbols(graph, inputs, symbols);
+  std::vector<TensorHandle> handles;
+  for (const HostTensor& t : inputs) handles.push_back(std::make_shared<const HostTensor>(t));
+  return Interpreter(options, std::move(symbols)).run(graph, handles);
+}
+
+}  // namespace gex::interp

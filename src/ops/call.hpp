@@ -1,0 +1,52 @@
+#pragma once
+// `call` and `call_effect`: work done by the host program. Their results' types can't be inferred,
+// so they are attributes, as flat lists that print, parse and hash like any other.
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/graph.hpp"
+#include "ops/attributes.hpp"
+
+namespace gex::ops {
+
+struct Call {
+  std::int64_t callee = -1;         // meaning belongs to whoever made the graph
+  std::string name;                 // shown in reports
+  Dims integers;                    // evaluated and passed along
+  Ints written;                     // operands (without the token) whose memory the call changes
+  std::vector<std::string> dtypes;  // one for each result
+  Ints ranks;
+  Dims shapes;           // all results' sizes, one after another
+  Ints strided;          // results with promised strides: 1, dense ones: 0
+  Dims strides;          // of the strided results, one after another
+  Ints operand_strided;  // operands that the call must see with given strides, as above
+  Dims operand_strides;
+
+  static constexpr auto fields() {
+    return std::tuple{field("callee", &Call::callee),
+                      field("name", &Call::name),
+                      field("integers", &Call::integers),
+                      field("written", &Call::written),
+                      field("dtypes", &Call::dtypes),
+                      field("ranks", &Call::ranks),
+                      field("shapes", &Call::shapes),
+                      field("strided", &Call::strided),
+                      field("strides", &Call::strides),
+                      field("operand_strided", &Call::operand_strided),
+                      field("operand_strides", &Call::operand_strides)};
+  }
+};
+
+// `operands`: their types with the strides the call must see; empty if all are dense.
+Call make_call(std::int64_t callee, std::string name, std::span<const Type> results,
+               std::span<const Type> operands = {});
+std::vector<Type> result_types(const Call& call);
+// For each operand of a call node (without the token) the strides it must have.
+std::vector<std::optional<Dims>> operand_strides(const Node& call);
+// Operands of a call node without the token.
+std::span<Value* const> call_operands(const Node& call);
+
+}  // namespace gex::ops

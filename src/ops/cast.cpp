@@ -1,0 +1,46 @@
+// Conversion between dtypes, and the ATen overloads that only copy or convert.
+
+#include "ops/build.hpp"
+#include "ops/define.hpp"
+#include "ops/families.hpp"
+#include "ops/rows.hpp"
+
+namespace gex::ops {
+
+namespace {
+
+// The graph is pure, so a copy is the value itself, converted where dtypes differ.
+std::vector<Value*> import_copy(AtenCall& c) { return one(operand(c, 0, c.result().dtype)); }
+
+}  // namespace
+
+void register_cast() {
+  Definition("cast", "x converted: floats round to nearest even, floats to integers truncate.")
+      .in({"x"})
+      .attrs<Cast>()
+      .traits(Trait::pure | Trait::elementwise | Trait::cheap)
+      .infer_one(
+          [](const InferContext& c) { return Type::tensor(c.as<Cast>().dtype, c.in(0).shape); })
+      .map([](BodyContext& c, int, Indices i) {
+        return c.s.cast(c.in(0, i), c.node.as<Cast>().dtype);
+      })
+      .aten("aten._to_copy.default", import_copy)
+      .aten("aten.to.dtype", import_copy)
+      .aten("aten.to.dtype_layout", import_copy)
+      .aten("aten.clone.default", import_copy)
+      .aten("aten.contiguous.default", import_copy)
+      .aten("aten.alias.default", import_copy)
+      .aten("aten.detach.default", import_copy)
+      .aten("aten.lift_fresh_copy.default", import_copy)
+      .aten("aten.lift_fresh.default", import_copy)
+      .aten("aten.lift.default", import_copy)
+      .aten("aten.positive.default", import_copy)
+      .aten("aten.copy.default",
+            [](AtenCall& c) {
+              return one(expand(c.graph(), operand(c, 1, c.result().dtype), c.result().shape));
+            })
+      .aten("prims.convert_element_type.default", import_copy)
+      .define();
+}
+
+}  // namespace gex::ops

@@ -1,0 +1,117 @@
+// Control flow: subgraphs take everything they use as inputs.
+
+#include "ops/control.hpp"
+#include "ops/build.hpp"
+#include "ops/define.hpp"
+#include "ops/families.hpp"
+
+namespace gex::ops {
+
+namespace {
+
+void require_subgraphs(const InferContext& c, std::size_t count) {
+  if (c.subgraphs.size() != count) {
+    fail(ErrorCode::invalid_graph, c.op_name, ": ", c.subgraphs.size(), " subgraphs, expected ",
+         count);
+  }
+}
+
+// The subgraph takes these inputs of the node, from `first` on.
+void require_inputs(const InferContext& c, const Graph& sub, std::size_t first) {
+  if (sub.inputs().size() != c.inputs.size() - first) {
+    fail(ErrorCode::invalid_graph, c.op_name, ": subgraph '", sub.name(), "' takes ",
+         sub.inputs().size(), " inputs, given ", c.inputs.size() - first);
+  }
+  for (std::size_t k = 0; k < sub.inputs().size(); ++k) {
+    const Type& wants = sub.inputs()[k]->type();
+    const Type& has = c.in(first + k);
+    if (wants.kind != has.kind || wants.dtype != has.dtype || wants.shape != has.shape) {
+      fail(ErrorCode::type_mismatch, c.op_name, ": input ", k, " of subgraph '", sub.name(),
+           "' is ", wants, ", given ", has);
+    }
+  }
+}
+
+std::vector<Type> output_types(const Graph& sub) {
+  std::vector<Type> types;
+  for (const Value* v : sub.outputs()) types.push_back(v->type());
+  return types;
+}
+
+void require_flag(const InferContext& c, const Type& t, const char* what) {
+  if (t.is_token() || t.dtype != DType::boolean || t.rank() != 0) {
+    fail(ErrorCode::type_mismatch, c.op_name, ": ", what, " is ", t, ", expected bool[]");
+  }
+}
+
+std::vector<Type> if_types(const InferContext& c) {
+  require_flag(c, c.in(0), "the condition");
+  require_subgraphs(c, 2);
+  const Graph &yes = *c.subgraphs[0], &no = *c.subgraphs[1];
+  require_inputs(c, yes, 1);
+  require_inputs(c, no, 1);
+  const auto types = output_types(yes);
+  if (types != output_types(no)) {
+    fail(ErrorCode::type_mismatch, "if: the branches give different types");
+  }
+  return types;
+}
+
+std::vector<Type> while_types(const InferContext& c) {
+  require_subgraphs(c, 2);
+  const auto carried = static_cast<std::size_t>(c.as<While>().carried);
+  const Graph &condition = *c.subgraphs[0], &body = *c.subgraphs[1];
+  require_inputs(c, condition, 0);
+  require_inputs(c, body, 0);
+  if (condition.outputs().size() != 1) {
+    fail(ErrorCode::invalid_graph, "while: the condition gives ", condition.outputs().size(),
+         " values, expected one");
+  }
+  require_flag(c, condition.outputs()[0]->type(), "the condition's result");
+  const auto types = output_types(body);
+  if (types.size() != carried || carried > c.inputs.size()) {
+    fail(ErrorCode::invalid_graph, "while: the body gives ", types.size(),
+         " values, but carried is ", carried);
+  }
+  for (std::size_t k = 0; k < carried; ++k) {
+    if (types[k].dtype != c.in(k).dtype || types[k].shape != c.in(k).shape) {
+      fail(ErrorCode::type_mismatch, "while: carried value ", k, " starts as ", c.in(k),
+           " and the body makes it ", types[k]);
+    }
+  }
+  return types;
+}
+
+}  // namespace
+
+void register_control() {
+  Definition("if", "The results of the first subgraph if the condition holds, else the second's.")
+      .in({"condition"})
+      .variadic_in("inputs")
+      .traits(Trait::control)
+      .infer(if_types)
+      .define();
+  Definition("while",
+             "While the first subgraph says so, replaces the carried inputs by the results of the "
+             "second. Inputs after the carried ones stay as they are.")
+      .variadic_in("inputs")
+      .attrs<While>()
+      .traits(Trait::control)
+      .infer(while_types)
+      .define();
+  Definition("bind", "Makes a size symbol equal to the only element of x.")
+      .in({"x"})
+      .attrs<Bind>()
+      .traits(Trait::effect)
+      .infer_one([](const InferContext& c) {
+        require_dtype(c, 0, [](DType d) { return is_int(d); });
+        if (!c.as<Bind>().symbol.is_symbol() || known_eq(c.in(0).numel(), 1) == false) {
+          fail(ErrorCode::invalid_argument, "bind: needs a symbol and one element, got ",
+               c.as<Bind>().symbol, " and ", c.in(0));
+        }
+        return Type::tensor(DType::i64, {});
+      })
+      .define();
+}
+
+}  // namespace gex::ops

@@ -1,0 +1,237 @@
+// Arithmetic and functions of one and two elements.
+
+#include <cmath>
+
+#include "ops/build.hpp"
+#include "ops/define.hpp"
+#include "ops/families.hpp"
+#include "ops/rows.hpp"
+
+namespace gex::ops {
+
+namespace {
+
+// a + alpha*b, in the compute type where alpha scales: one rounding, as eager.
+std::vector<Value*> import_scaled(AtenCall& c, const char* op_name, bool swap) {
+  Graph& g = c.graph();
+  if (c.result().dtype == DType::boolean) {
+    return one(bit_or(g, operand(c, 0, DType::boolean), operand(c, 1, DType::boolean)));
+  }
+  const bool scaled = c.size() > 2 && !(c.is_constant_number(2) && c.number(2) == 1);
+  const DType t = scaled ? compute_type(c.result().dtype) : arithmetic_type(c, {0, 1});
+  Value* a = operand(c, swap ? 1 : 0, t);
+  Value* b = operand(c, swap ? 0 : 1, t);
+  if (scaled) b = mul(g, b, operand(c, 2, t));
+  return one(to_result(c, apply(g, op_name, {a, b})));
+}
+
+std::vector<Value*> import_div_mode(AtenCall& c) {
+  if (c.none(2)) return import_binary("div")(c);
+  return import_binary(c.string(2) == "floor" ? "floor_div" : "trunc_div")(c);
+}
+
+// The exponents that eager PyTorch treats apart, with its roundings.
+std::vector<Value*> import_pow_scalar(AtenCall& c) {
+  Graph& g = c.graph();
+  if (!c.is_constant_number(1) || !is_float(c.result().dtype)) return import_binary("pow")(c);
+  const double exponent = c.number(1);
+  Value* x = operand(c, 0, c.result().dtype);
+  if (exponent == 0) return one(full(g, c.result().dtype, 1, c.result().shape));
+  if (exponent == 1) return one(x);
+  if (exponent == 2) return one(square(g, x));
+  if (exponent == 3) return one(mul(g, square(g, x), x));
+  if (exponent == 0.5) return one(sqrt(g, x));
+  if (exponent == -0.5) return one(rsqrt(g, x));
+  if (exponent == -1) return one(reciprocal(g, x));
+  if (exponent == -2) return one(reciprocal(g, square(g, x)));
+  return import_binary("pow")(c);
+}
+
+AtenImport import_extremum(const char* op_name, const char* bool_op_name) {
+  return [=](AtenCall& c) {
+    return import_binary(c.result().dtype == DType::boolean ? bool_op_name : op_name)(c);
+  };
+}
+
+std::vector<Value*> import_clamp(AtenCall& c, bool has_low, std::size_t low, bool has_high,
+                                 std::size_t high) {
+  const DType t = c.result().dtype;
+  Value* x = operand(c, 0, t);
+  if (has_low && !c.none(low)) x = maximum(c.graph(), x, operand(c, low, t));
+  if (has_high && !c.none(high)) x = minimum(c.graph(), x, operand(c, high, t));
+  return one(x);
+}
+
+void register_binary() {
+  binary("add", Prim::add, "a + b.")
+      .traits(Trait::commutative | Trait::cheap)
+      .aten("aten.add.Tensor", [](AtenCall& c) { return import_scaled(c, "add", false); })
+      .aten("aten.add.Scalar", [](AtenCall& c) { return import_scaled(c, "add", false); })
+      .define();
+  binary("sub", Prim::sub, "a - b.")
+      .traits(Trait::cheap)
+      .aten("aten.sub.Tensor", [](AtenCall& c) { return import_scaled(c, "sub", false); })
+      .aten("aten.sub.Scalar", [](AtenCall& c) { return import_scaled(c, "sub", false); })
+      .aten("aten.rsub.Tensor", [](AtenCall& c) { return import_scaled(c, "sub", true); })
+      .aten("aten.rsub.Scalar", [](AtenCall& c) { return import_scaled(c, "sub", true); })
+      .define();
+  binary("mul", Prim::mul, "a * b; logical and for bool.", any_dtype)
+      .traits(Trait::commutative | Trait::cheap)
+      .aten({"aten.mul.Tensor", "aten.mul.Scalar"})
+      .define();
+  binary("div", Prim::div, "a / b.", floating)
+      .traits(Trait::cheap)
+      .aten({"aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor"})
+      .aten("aten.div.Tensor_mode", import_div_mode)
+      .aten("aten.div.Scalar_mode", import_div_mode)
+      .tested(0.5, 3)
+      .define();
+  binary("floor_div", Prim::floordiv, "a / b rounded towards minus infinity.")
+      .aten({"aten.floor_divide.default", "aten.floor_divide.Scalar"})
+      .tested(0.5, 9)
+      .define();
+  binary("trunc_div", Prim::truncdiv, "a / b rounded towards zero.").tested(0.5, 9).define();
+  binary("mod", Prim::mod, "Remainder with the sign of b, as Python's %.")
+      .aten({"aten.remainder.Tensor", "aten.remainder.Scalar", "aten.remainder.Scalar_Tensor"})
+      .tested(0.5, 9)
+      .define();
+  binary("fmod", Prim::fmod, "Remainder with the sign of a, as C's fmod.")
+      .aten({"aten.fmod.Tensor", "aten.fmod.Scalar"})
+      .tested(0.5, 9)
+      .define();
+  binary("pow", Prim::pow, "a to the power b.")
+      .aten({"aten.pow.Tensor_Tensor", "aten.pow.Scalar"})
+      .aten("aten.pow.Tensor_Scalar", import_pow_scalar)
+      .tested(0.1, 3)
+      .define();
+  binary("minimum", Prim::min, "The smaller; NaN if either is NaN.")
+      .traits(Trait::commutative | Trait::cheap)
+      .aten("aten.minimum.default", import_extremum("minimum", "bit_and"))
+      .aten("aten.min.other", import_extremum("minimum", "bit_and"))
+      .define();
+  binary("maximum", Prim::max, "The larger; NaN if either is NaN.")
+      .traits(Trait::commutative | Trait::cheap)
+      .aten("aten.maximum.default", import_extremum("maximum", "bit_or"))
+      .aten("aten.max.other", import_extremum("maximum", "bit_or"))
+      .aten("aten.clamp.default", [](AtenCall& c) { return import_clamp(c, true, 1, true, 2); })
+      .aten("aten.clamp.Tensor", [](AtenCall& c) { return import_clamp(c, true, 1, true, 2); })
+      .aten("aten.clamp_min.default",
+            [](AtenCall& c) { return import_clamp(c, true, 1, false, 0); })
+      .aten("aten.clamp_min.Tensor", [](AtenCall& c) { return import_clamp(c, true, 1, false, 0); })
+      .aten("aten.clamp_max.default",
+            [](AtenCall& c) { return import_clamp(c, false, 0, true, 1); })
+      .aten("aten.clamp_max.Tensor", [](AtenCall& c) { return import_clamp(c, false, 0, true, 1); })
+      .aten("aten.hardtanh.default", [](AtenCall& c) { return import_clamp(c, true, 1, true, 2); })
+      .define();
+  binary("atan2", Prim::atan2, "Angle of the point (b, a).", floating)
+      .aten("aten.atan2.default")
+      .define();
+}
+
+void register_unary() {
+  unary("neg", Prim::neg, "-x.", numeric).traits(Trait::cheap).aten("aten.neg.default").define();
+  unary("abs", Prim::abs, "|x|.", numeric)
+      .traits(Trait::cheap | Trait::idempotent)
+      .aten("aten.abs.default")
+      .define();
+  unary("sign", Prim::sign, "-1, 0 or 1; NaN stays NaN.", numeric)
+      .traits(Trait::cheap | Trait::idempotent)
+      .aten({"aten.sign.default", "aten.sgn.default"})
+      .define();
+  unary("exp", Prim::exp, "e^x.").aten("aten.exp.default").define();
+  unary("exp2", Prim::exp2, "2^x.").aten("aten.exp2.default").define();
+  unary("expm1", Prim::expm1, "e^x - 1.").aten("aten.expm1.default").define();
+  unary("log", Prim::log, "Natural logarithm.").aten("aten.log.default").tested(0.1, 9).define();
+  unary("log2", Prim::log2, "Logarithm to base 2.")
+      .aten("aten.log2.default")
+      .tested(0.1, 9)
+      .define();
+  unary("log10", Prim::log10, "Logarithm to base 10.")
+      .aten("aten.log10.default")
+      .tested(0.1, 9)
+      .define();
+  unary("log1p", Prim::log1p, "log(1 + x).").aten("aten.log1p.default").tested(-0.9, 9).define();
+  unary("sqrt", Prim::sqrt, "Square root.")
+      .traits(Trait::cheap)
+      .aten("aten.sqrt.default")
+      .tested(0, 9)
+      .define();
+  unary("rsqrt", Prim::rsqrt, "1 / sqrt(x).")
+      .traits(Trait::cheap)
+      .aten("aten.rsqrt.default")
+      .tested(0.1, 9)
+      .define();
+  unary("reciprocal", Prim::reciprocal, "1 / x.")
+      .traits(Trait::cheap)
+      .aten("aten.reciprocal.default")
+      .tested(0.1, 9)
+      .define();
+  unary("sin", Prim::sin, "Sine of radians.").aten("aten.sin.default").define();
+  unary("cos", Prim::cos, "Cosine of radians.").aten("aten.cos.default").define();
+  unary("tan", Prim::tan, "Tangent of radians.").aten("aten.tan.default").tested(-1, 1).define();
+  unary("asin", Prim::asin, "Inverse sine.").aten("aten.asin.default").tested(-1, 1).define();
+  unary("acos", Prim::acos, "Inverse cosine.").aten("aten.acos.default").tested(-1, 1).define();
+  unary("atan", Prim::atan, "Inverse tangent.").aten("aten.atan.default").define();
+  unary("sinh", Prim::sinh, "Hyperbolic sine.").aten("aten.sinh.default").define();
+  unary("cosh", Prim::cosh, "Hyperbolic cosine.").aten("aten.cosh.default").define();
+  unary("tanh", Prim::tanh, "Hyperbolic tangent.").aten("aten.tanh.default").define();
+  unary("sigmoid", Prim::sigmoid, "1 / (1 + e^-x).").aten("aten.sigmoid.default").define();
+  unary("erf", Prim::erf, "Gauss error function.").aten("aten.erf.default").define();
+  unary("floor", Prim::floor, "Largest integer not above x.", numeric)
+      .traits(Trait::cheap | Trait::idempotent)
+      .aten("aten.floor.default")
+      .define();
+  unary("ceil", Prim::ceil, "Smallest integer not below x.", numeric)
+      .traits(Trait::cheap | Trait::idempotent)
+      .aten("aten.ceil.default")
+      .define();
+  unary("round", Prim::round, "Nearest integer, half to even.", numeric)
+      .traits(Trait::cheap | Trait::idempotent)
+      .aten("aten.round.default")
+      .define();
+  unary("trunc", Prim::trunc, "Integer part.", numeric)
+      .traits(Trait::cheap | Trait::idempotent)
+      .aten({"aten.trunc.default", "aten.fix.default"})
+      .define();
+}
+
+// a + value * b * c, or with b / c: computed in the compute type, rounded once.
+std::vector<Value*> import_addc(AtenCall& c, const char* op_name) {
+  Graph& g = c.graph();
+  const DType t = compute_type(c.result().dtype);
+  Value* term = apply(g, op_name, {operand(c, 1, t), operand(c, 2, t)});
+  if (!(c.is_constant_number(3) && c.number(3) == 1)) term = mul(g, operand(c, 3, t), term);
+  return one(to_result(c, add(g, operand(c, 0, t), term)));
+}
+
+// Eager's lerp: from the nearer end, so that it is exact at both.
+std::vector<Value*> import_lerp(AtenCall& c) {
+  Graph& g = c.graph();
+  const DType t = compute_type(c.result().dtype);
+  Value *a = operand(c, 0, t), *b = operand(c, 1, t), *weight = operand(c, 2, t);
+  Value* difference = sub(g, b, a);
+  Value* from_a = add(g, a, mul(g, weight, difference));
+  Value* from_b = sub(g, b, mul(g, difference, sub(g, scalar(g, t, 1), weight)));
+  Value* near_a = lt(g, abs(g, weight), scalar(g, t, 0.5));
+  return one(to_result(c, where(g, near_a, from_a, from_b)));
+}
+
+void register_composed_rows() {
+  register_aten_row("aten.addcmul.default", [](AtenCall& c) { return import_addc(c, "mul"); });
+  register_aten_row("aten.addcdiv.default", [](AtenCall& c) { return import_addc(c, "div"); });
+  register_aten_row("aten.lerp.Scalar", import_lerp);
+  register_aten_row("aten.lerp.Tensor", import_lerp);
+  register_aten_row("aten.square.default", [](AtenCall& c) {
+    return one(square(c.graph(), operand(c, 0, c.result().dtype)));
+  });
+}
+
+}  // namespace
+
+void register_elementwise() {
+  register_binary();
+  register_unary();
+  register_composed_rows();
+}
+
+}  // namespace gex::ops

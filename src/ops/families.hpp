@@ -1,0 +1,21 @@
+#pragma once
+// One function for each family file; registry.cpp calls them all.
+
+namespace gex::ops {
+
+void register_elementwise();
+void register_compare();
+void register_activation();
+void register_cast();
+void register_create();
+void register_reduce();
+void register_view();
+void register_view_rows();
+void register_matmul();
+void register_index_family();
+void register_index_rows();
+void register_softmax();
+void register_control();
+void register_call();
+
+}  // namespace gex::ops

@@ -1,0 +1,171 @@
+// ATen spellings of gathers and scatters.
+
+#include "ops/build.hpp"
+#include "ops/define.hpp"
+#include "ops/families.hpp"
+#include "ops/rows.hpp"
+
+namespace gex::ops {
+
+namespace {
+
+struct IndexList {
+  std::vector<Value*> tensors;
+  Ints axes;
+};
+
+// The present index tensors and the axes they address; nothing for masks, whose result has a
+// data-dependent size.
+std::optional<IndexList> index_list(const AtenCall& c, std::size_t i) {
+  IndexList list;
+  std::int64_t axis = 0;
+  for (Value* v : c.tensors(i)) {
+    if (v != nullptr) {
+      if (!is_int(v->type().dtype) || v->type().dtype == DType::u8) return std::nullopt;
+      list.tensors.push_back(v);
+      list.axes.push_back(axis);
+    }
+    ++axis;
+  }
+  return list;
+}
+
+std::vector<Value*> import_index(AtenCall& c) {
+  const auto list = index_list(c, 1);
+  if (!list) return {};
+  if (list->tensors.empty()) return one(c.tensor(0));
+  return one(index(c.graph(), c.tensor(0), list->tensors, list->axes));
+}
+
+// x[mask] = value with one value is a choice; with several it depends on the count of trues.
+std::vector<Value*> put_by_mask(AtenCall& c) {
+  Graph& g = c.graph();
+  Value *x = c.tensor(0), *values = c.tensor(2);
+  const auto masks = c.tensors(1);
+  if (masks.size() != 1 || masks[0] == nullptr || masks[0]->type().dtype != DType::boolean ||
+      !provably_eq(values->type().numel(), 1)) {
+    return {};
+  }
+  Shape shape = masks[0]->type().shape;
+  shape.resize(x->type().shape.size(), Dim(1));
+  Value* value = reshape(g, cast(g, values, x->type().dtype), {});
+  if (c.flag(3)) value = add(g, x, value);
+  return one(where(g, reshape(g, masks[0], shape), value, x));
+}
+
+std::vector<Value*> import_index_put(AtenCall& c) {
+  const auto list = index_list(c, 1);
+  if (!list) return put_by_mask(c);
+  if (list->tensors.empty()) return {};
+  Value* values = tensor_as(c, 2, c.result().dtype);
+  const bool accumulate = c.size() > 3 && !c.none(3) && c.flag(3);
+  if (accumulate && c.result().dtype == DType::boolean) return {};
+  return one(index_put(c.graph(), c.tensor(0), values, list->tensors, list->axes,
+                       accumulate ? "add" : "set"));
+}
+
+std::vector<Value*> import_index_select(AtenCall& c) {  // x, dim, index
+  Value* x = c.tensor(0);
+  if (x->type().rank() == 0) return {};
+  Value* taken = take(c.graph(), x, c.tensor(2), c.integer(1));
+  return one(reshape(c.graph(), taken, c.result().shape));  // a 0-d index gives an axis of one
+}
+
+std::vector<Value*> import_gather(AtenCall& c) {  // x, dim, index
+  if (c.tensor(0)->type().rank() == 0 || c.tensor(2)->type().rank() == 0) return {};
+  return one(take_along(c.graph(), c.tensor(0), c.tensor(2), c.integer(1)));
+}
+
+std::vector<Value*> import_scatter(AtenCall& c, const char* mode) {  // x, dim, index, src
+  const DType t = c.result().dtype;
+  if (c.tensor(0)->type().rank() == 0 || c.tensor(2)->type().rank() == 0) return {};
+  if (t == DType::boolean && std::string(mode) != "set") return {};
+  return one(scatter(c.graph(), c.tensor(0), c.tensor(2), operand(c, 3, t), c.integer(1), mode));
+}
+
+std::vector<Value*> import_scatter_reduce(AtenCall& c) {  // ..., reduce, include_self
+  if (c.size() > 5 && !c.flag(5)) return {};
+  const std::string& how = c.string(4);
+  if (how == "sum" || how == "add") return import_scatter(c, "add");
+  if (how == "prod" || how == "multiply") return import_scatter(c, "mul");
+  if (how == "amax") return import_scatter(c, "max");
+  if (how == "amin") return import_scatter(c, "min");
+  return {};
+}
+
+Value* as_vector(Graph& g, Value* index) {
+  return index->type().rank() == 0 ? reshape(g, index, {Dim(1)}) : index;
+}
+
+std::vector<Value*> import_index_copy(AtenCall& c) {  // x, dim, index, source
+  Graph& g = c.graph();
+  Value* x = c.tensor(0);
+  if (x->type().rank() == 0) return {};
+  const std::int64_t axis = normal_axis(c.integer(1), x->type().rank());
+  return one(index_put(g, x, c.tensor(3), {as_vector(g, c.tensor(2))}, {axis}));
+}
+
+std::vector<Value*> import_index_add(AtenCall& c) {  // x, dim, index, source, alpha
+  Graph& g = c.graph();
+  Value *x = c.tensor(0), *source = tensor_as(c, 3, c.result().dtype);
+  if (x->type().rank() == 0 || c.result().dtype == DType::boolean) return {};
+  if (!(c.is_constant_number(4) && c.number(4) == 1)) {
+    source = mul(g, source, operand(c, 4, c.result().dtype));
+  }
+  const std::int64_t axis = normal_axis(c.integer(1), x->type().rank());
+  return one(index_put(g, x, source, {as_vector(g, c.tensor(2))}, {axis}, "add"));
+}
+
+std::vector<Value*> import_index_fill(AtenCall& c) {  // x, dim, index, value
+  Graph& g = c.graph();
+  Value* x = c.tensor(0);
+  if (x->type().rank() == 0) return {};
+  const std::int64_t axis = normal_axis(c.integer(1), x->type().rank());
+  return one(index_put(g, x, operand(c, 3, c.result().dtype), {as_vector(g, c.tensor(2))}, {axis}));
+}
+
+std::vector<Value*> import_embedding_backward(AtenCall& c) {
+  // grad, indices, num_weights, padding_idx, scale_grad_by_freq
+  Graph& g = c.graph();
+  if (c.flag(4)) return {};
+  Value *grad = c.tensor(0), *indices = c.tensor(1);
+  if (c.integer(3) >= 0) {
+    Value* padding = eq(g, indices, scalar_int(g, indices->type().dtype, c.integer(3)));
+    Value* zero = scalar(g, grad->type().dtype, 0);
+    grad = where(g, unsqueeze(g, padding, -1), zero, grad);
+  }
+  Value* zeros = full(g, c.result().dtype, 0, c.result().shape);
+  return one(index_put(g, zeros, cast(g, grad, c.result().dtype), {indices}, {0}, "add"));
+}
+
+}  // namespace
+
+void register_index_rows() {
+  register_aten_row("aten.index.Tensor", import_index);
+  register_aten_row("aten._unsafe_index.Tensor", import_index);
+  register_aten_row("aten.index_put.default", import_index_put);
+  register_aten_row("aten._unsafe_index_put.default", import_index_put);
+  register_aten_row("aten.index_select.default", import_index_select);
+  register_aten_row("aten.embedding.default",
+                    [](AtenCall& c) { return one(take(c.graph(), c.tensor(0), c.tensor(1), 0)); });
+  register_aten_row("aten.embedding_dense_backward.default", import_embedding_backward);
+  register_aten_row("aten.gather.default", import_gather);
+  register_aten_row("aten.gather_backward.default", [](AtenCall& c) {  // grad, self, dim, index
+    if (c.tensor(1)->type().rank() == 0) return std::vector<Value*>{};
+    Value* zeros = full(c.graph(), c.result().dtype, 0, c.result().shape);
+    return one(scatter(c.graph(), zeros, c.tensor(3), c.tensor(0), c.integer(2), "add"));
+  });
+  register_aten_row("aten.scatter.src", [](AtenCall& c) { return import_scatter(c, "set"); });
+  register_aten_row("aten.scatter.value", [](AtenCall& c) { return import_scatter(c, "set"); });
+  register_aten_row("aten.scatter_add.default",
+                    [](AtenCall& c) { return import_scatter(c, "add"); });
+  register_aten_row("aten.scatter.reduce", import_scatter_reduce);
+  register_aten_row("aten.scatter.value_reduce", import_scatter_reduce);
+  register_aten_row("aten.scatter_reduce.two", import_scatter_reduce);
+  register_aten_row("aten.index_copy.default", import_index_copy);
+  register_aten_row("aten.index_add.default", import_index_add);
+  register_aten_row("aten.index_fill.int_Scalar", import_index_fill);
+  register_aten_row("aten.index_fill.int_Tensor", import_index_fill);
+}
+
+}  // namespace gex::ops

@@ -1,0 +1,322 @@
+// Reductions over one or more axes.
+
+#include <cmath>
+#include <limits>
+
+#include "ops/build.hpp"
+#include "ops/define.hpp"
+#include "ops/families.hpp"
+#include "ops/fold.hpp"
+#include "ops/rows.hpp"
+
+namespace gex::ops {
+
+namespace {
+
+using loop::Accumulator;
+
+void check_axes(const InferContext& c, const Ints& axes) {
+  std::int64_t last = -1;
+  for (std::int64_t axis : axes) {
+    if (axis <= last || axis >= c.in(0).rank()) {
+      fail(ErrorCode::invalid_argument, c.op_name,
+           ": axes must be ascending and inside the input's ", c.in(0).rank(), " axes; got axis ",
+           axis);
+    }
+    last = axis;
+  }
+}
+
+void require_elements(const InferContext& c, const Ints& axes) {
+  for (std::int64_t axis : axes) {
+    if (c.in(0).shape[static_cast<std::size_t>(axis)] == Dim(0)) {
+      fail(ErrorCode::shape_mismatch, c.op_name, ": axis ", axis, " of ", c.in(0),
+           " is empty, and nothing is the extremum of no elements");
+    }
+  }
+}
+
+Type reduced(const InferContext& c, DType dtype) {
+  const auto a = c.as<Reduce>();
+  check_axes(c, a.axes);
+  return Type::tensor(dtype, reduced_shape(c.in(0).shape, a.axes, a.keepdim));
+}
+
+// A 0-d input, or no axes at all, is folded over a unit axis of its own: one path for all.
+bool needs_unit_axis(const Node& n) { return n.as<Reduce>().axes.empty(); }
+
+Shape iteration_shape(const Node& n) {
+  Shape shape = n.input(0)->type().shape;
+  if (needs_unit_axis(n)) shape.push_back(1);
+  return shape;
+}
+
+std::vector<int> folded_axes(const Node& n) {
+  const auto a = n.as<Reduce>();
+  if (a.axes.empty()) return {n.input(0)->type().rank()};
+  return {a.axes.begin(), a.axes.end()};
+}
+
+std::vector<Dim> kept_index(const Node& n, Indices point) {
+  const auto a = n.as<Reduce>();
+  std::vector<Dim> index;
+  for (int i = 0; i < n.input(0)->type().rank(); ++i) {
+    if (!contains(a.axes, i)) {
+      index.push_back(point[static_cast<std::size_t>(i)]);
+    } else if (a.keepdim) {
+      index.push_back(0);
+    }
+  }
+  return index;
+}
+
+Indices input_index(const Node& n, Indices point) {
+  return point.subspan(0, static_cast<std::size_t>(n.input(0)->type().rank()));
+}
+
+// Position of a point within the folded axes, counted row-major.
+Dim folded_position(const Node& n, Indices point) {
+  const Shape shape = iteration_shape(n);
+  Dim linear = 0;
+  for (int axis : folded_axes(n)) {
+    const auto i = static_cast<std::size_t>(axis);
+    linear = linear * shape[i] + point[i];
+  }
+  return linear;
+}
+
+Dim folded_count(const Node& n) {
+  const Shape shape = iteration_shape(n);
+  Dim count = 1;
+  for (int axis : folded_axes(n)) count *= shape[static_cast<std::size_t>(axis)];
+  return count;
+}
+
+loop::ReductionBody over_axes() {
+  loop::ReductionBody body;
+  body.shape = iteration_shape;
+  body.axes = folded_axes;
+  body.out_index = kept_index;
+  return body;
+}
+
+DType sum_type(DType d) { return is_float(d) ? d : DType::i64; }
+
+// Folds with one primitive in `acc_type(dtype)`; the result has the op's own dtype.
+Definition fold(const char* name, const char* doc, Prim prim, DType (*acc_type)(DType),
+                double (*init)(DType)) {
+  loop::ReductionBody body = over_axes();
+  body.accumulators = [=](const Node& n) {
+    const DType t = acc_type(n.input(0)->type().dtype);
+    return std::vector<Accumulator>{accumulator("a", t, init(t))};
+  };
+  body.elements = [=](BodyContext& c, Indices p) {
+    const Scalar x = c.in(0, input_index(c.node, p));
+    return std::vector<Scalar>{c.s.cast(x, acc_type(x.dtype))};
+  };
+  body.combine = combine_by(prim);
+  body.finish = [](BodyContext& c, int, Indices, std::span<const Scalar> acc) {
+    return c.s.cast(acc[0], c.out_type().dtype);
+  };
+  Definition d(name, doc);
+  d.in({"x"}).attrs<Reduce>().traits(Trait::pure | Trait::reduction).reduction(std::move(body));
+  return d;
+}
+
+DType accumulate_sum(DType d) { return sum_type(compute_type(d)); }
+DType same(DType d) { return d; }
+double zero_of(DType) { return 0; }
+double one_of(DType) { return 1; }
+double lowest_of(DType d) { return lowest(d); }
+double highest_of(DType d) { return highest(d); }
+
+void register_mean() {
+  loop::ReductionBody body = over_axes();
+  body.accumulators = [](const Node& n) {
+    return std::vector<Accumulator>{accumulator("a", compute_type(n.input(0)->type().dtype), 0)};
+  };
+  body.elements = [](BodyContext& c, Indices p) {
+    const Scalar x = c.in(0, input_index(c.node, p));
+    return std::vector<Scalar>{c.s.cast(x, compute_type(x.dtype))};
+  };
+  body.combine = combine_by(Prim::add);
+  body.finish = [](BodyContext& c, int, Indices, std::span<const Scalar> acc) {
+    const Scalar count = c.s.cast(c.s.index(folded_count(c.node)), acc[0].dtype);
+    return c.s.cast(c.s.div(acc[0], count), c.out_type().dtype);
+  };
+  Definition("reduce_mean", "Mean over axes; f16 and bf16 in f32, rounded once.")
+      .in({"x"})
+      .attrs<Reduce>()
+      .traits(Trait::pure | Trait::reduction)
+      .infer_one([](const InferContext& c) {
+        require_dtype(c, 0, floating);
+        return reduced(c, c.in(0).dtype);
+      })
+      .reduction(std::move(body))
+      .define();
+}
+
+Definition arg_extremum(const char* name, const char* doc, Prim better, double (*init)(DType)) {
+  loop::ReductionBody body = over_axes();
+  body.accumulators = [=](const Node& n) {
+    const DType t = n.input(0)->type().dtype;
+    return arg_accumulators(t, init(t));
+  };
+  body.elements = [](BodyContext& c, Indices p) {
+    return std::vector<Scalar>{c.in(0, input_index(c.node, p)),
+                               c.s.index(folded_position(c.node, p))};
+  };
+  body.combine = combine_arg(better);
+  body.finish = [](BodyContext&, int, Indices, std::span<const Scalar> acc) { return acc[1]; };
+  Definition d(name, doc);
+  d.in({"x"})
+      .attrs<Reduce>()
+      .traits(Trait::pure | Trait::reduction)
+      .infer_one([](const InferContext& c) {
+        require_dtype(c, 0, numeric);
+        require_elements(c, c.as<Reduce>().axes);
+        return reduced(c, DType::i64);
+      })
+      .reduction(std::move(body));
+  return d;
+}
+
+// --- rows -------------------------------------------------------------------------------------
+
+bool keepdim_argument(const AtenCall& c, std::size_t i) { return !c.none(i) && c.flag(i); }
+
+// axes at argument 1 and keepdim at 2, where the overload has them.
+std::vector<Value*> import_reduce(AtenCall& c, const char* op_name, DType compute) {
+  Value* x = operand(c, 0, compute);
+  const Ints axes = axes_argument(c, 1, x->type().rank());
+  return one(to_result(c, reduce(c.graph(), op_name, x, axes, keepdim_argument(c, 2))));
+}
+
+std::vector<Value*> import_all(AtenCall& c, const char* op_name, DType compute) {
+  Value* x = operand(c, 0, compute);
+  return one(to_result(c, reduce(c.graph(), op_name, x, all_axes(x->type().rank()))));
+}
+
+DType sum_operand_type(const AtenCall& c) {
+  return is_float(c.result().dtype) ? c.result().dtype : DType::i64;
+}
+
+Value* one_axis(AtenCall& c, const char* op_name, Value* x, bool keepdim) {
+  return reduce(c.graph(), op_name, x, {normal_axis(c.integer(1), x->type().rank())}, keepdim);
+}
+
+std::vector<Value*> import_extremum_dim(AtenCall& c, const char* op_name, const char* arg_name) {
+  const bool keepdim = keepdim_argument(c, 2);
+  Value* x = c.tensor(0);
+  if (x->type().dtype == DType::boolean) return {};
+  return {one_axis(c, op_name, x, keepdim), one_axis(c, arg_name, x, keepdim)};
+}
+
+std::vector<Value*> import_arg(AtenCall& c, const char* op_name) {
+  Value* x = c.tensor(0);
+  if (!c.none(1)) return one(one_axis(c, op_name, x, keepdim_argument(c, 2)));
+  // Without an axis the index counts over the flattened tensor.
+  return one(reduce(c.graph(), op_name, x, all_axes(x->type().rank()), keepdim_argument(c, 2)));
+}
+
+AtenImport extremum_row(const char* op_name, const char* bool_op, bool with_axes) {
+  return [=](AtenCall& c) {
+    const DType t = c.tensor(0)->type().dtype;
+    const char* name = t == DType::boolean ? bool_op : op_name;
+    return with_axes ? import_reduce(c, name, t) : import_all(c, name, t);
+  };
+}
+
+std::vector<Value*> import_any_all(AtenCall& c, const char* op_name, bool one_dim) {
+  if (!one_dim) return import_all(c, op_name, DType::boolean);
+  Value* x = operand(c, 0, DType::boolean);
+  return one(to_result(c, one_axis(c, op_name, x, keepdim_argument(c, 2))));
+}
+
+void register_sums() {
+  fold("reduce_sum", "Sum over axes; f16 and bf16 in f32, integers and bool in i64.", Prim::add,
+       accumulate_sum, zero_of)
+      .infer_one([](const InferContext& c) { return reduced(c, sum_type(c.in(0).dtype)); })
+      .aten("aten.sum.dim_IntList",
+            [](AtenCall& c) { return import_reduce(c, "reduce_sum", sum_operand_type(c)); })
+      .aten("aten.sum.default",
+            [](AtenCall& c) { return import_all(c, "reduce_sum", sum_operand_type(c)); })
+      .define();
+  fold("reduce_prod", "Product over axes.", Prim::mul, accumulate_sum, one_of)
+      .infer_one([](const InferContext& c) { return reduced(c, sum_type(c.in(0).dtype)); })
+      .aten("aten.prod.dim_int",
+            [](AtenCall& c) {
+              Value* x = operand(c, 0, sum_operand_type(c));
+              return one(to_result(c, one_axis(c, "reduce_prod", x, keepdim_argument(c, 2))));
+            })
+      .aten("aten.prod.default",
+            [](AtenCall& c) { return import_all(c, "reduce_prod", sum_operand_type(c)); })
+      .tested(0.5, 1.5)
+      .define();
+}
+
+void register_extrema() {
+  auto extremum_rule = [](const InferContext& c) {
+    require_dtype(c, 0, numeric);
+    require_elements(c, c.as<Reduce>().axes);
+    return reduced(c, c.in(0).dtype);
+  };
+  fold("reduce_max", "Largest element over axes; NaN if one is NaN.", Prim::max, same, lowest_of)
+      .infer_one(extremum_rule)
+      .aten("aten.amax.default", extremum_row("reduce_max", "reduce_any", true))
+      .aten("aten.max.default", extremum_row("reduce_max", "reduce_any", false))
+      .aten("aten.max.dim",
+            [](AtenCall& c) { return import_extremum_dim(c, "reduce_max", "argmax"); })
+      .define();
+  fold("reduce_min", "Smallest element over axes; NaN if one is NaN.", Prim::min, same, highest_of)
+      .infer_one(extremum_rule)
+      .aten("aten.amin.default", extremum_row("reduce_min", "reduce_all", true))
+      .aten("aten.min.default", extremum_row("reduce_min", "reduce_all", false))
+      .aten("aten.min.dim",
+            [](AtenCall& c) { return import_extremum_dim(c, "reduce_min", "argmin"); })
+      .define();
+  arg_extremum("argmax", "First index of the largest element; NaN counts as largest.", Prim::gt,
+               lowest_of)
+      .aten("aten.argmax.default", [](AtenCall& c) { return import_arg(c, "argmax"); })
+      .define();
+  arg_extremum("argmin", "First index of the smallest element; NaN counts as smallest.", Prim::lt,
+               highest_of)
+      .aten("aten.argmin.default", [](AtenCall& c) { return import_arg(c, "argmin"); })
+      .define();
+}
+
+void register_any_all() {
+  auto bool_rule = [](const InferContext& c) {
+    require_dtype(c, 0, [](DType d) { return d == DType::boolean; });
+    return reduced(c, DType::boolean);
+  };
+  fold("reduce_any", "True if any element over axes is.", Prim::bit_or, same, zero_of)
+      .infer_one(bool_rule)
+      .aten("aten.any.default", [](AtenCall& c) { return import_any_all(c, "reduce_any", false); })
+      .aten("aten.any.dim", [](AtenCall& c) { return import_any_all(c, "reduce_any", true); })
+      .aten("aten.any.dims",
+            [](AtenCall& c) { return import_reduce(c, "reduce_any", DType::boolean); })
+      .define();
+  fold("reduce_all", "True if all elements over axes are.", Prim::bit_and, same, one_of)
+      .infer_one(bool_rule)
+      .aten("aten.all.default", [](AtenCall& c) { return import_any_all(c, "reduce_all", false); })
+      .aten("aten.all.dim", [](AtenCall& c) { return import_any_all(c, "reduce_all", true); })
+      .aten("aten.all.dims",
+            [](AtenCall& c) { return import_reduce(c, "reduce_all", DType::boolean); })
+      .define();
+}
+
+}  // namespace
+
+void register_reduce() {
+  register_sums();
+  register_mean();
+  register_extrema();
+  register_any_all();
+  register_aten_row("aten.mean.dim",
+                    [](AtenCall& c) { return import_reduce(c, "reduce_mean", c.result().dtype); });
+  register_aten_row("aten.mean.default",
+                    [](AtenCall& c) { return import_all(c, "reduce_mean", c.result().dtype); });
+}
+
+}  // namespace gex::ops

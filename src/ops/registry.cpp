@@ -1,0 +1,31 @@
+// The list of built-in op families. ir loads them through this hook on the first look-up.
+
+#include "ir/op_def.hpp"
+#include "ops/families.hpp"
+
+namespace gex::ops {
+
+namespace {
+
+void register_all() {
+  register_elementwise();
+  register_compare();
+  register_activation();
+  register_cast();
+  register_create();
+  register_reduce();
+  register_view();
+  register_view_rows();
+  register_matmul();
+  register_index_family();
+  register_index_rows();
+  register_softmax();
+  register_control();
+  register_call();
+}
+
+[[maybe_unused]] const bool kLoaderSet = (set_builtin_ops_loader(&register_all), true);
+
+}  // namespace
+
+}  // namespace gex::ops
