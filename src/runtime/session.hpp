@@ -50,10 +50,12 @@ class Host {
                                       std::span<const std::int64_t> strides,
                                       std::int64_t offset) = 0;
   virtual void set_integer_output(int k, std::int64_t value) = 0;
+  // From here on the object belongs to the caller: release() is not called for it.
   virtual void set_external_output(int k, std::uint64_t handle) = 0;
   // Runs a call step. Fills `outputs` (pre-sized): data pointer plus the handle that keeps it alive
   // until release(handle). The result must have the dtype, shape and strides of the expected refs
-  // passed in; -1 there stands for a size or stride that only the result can tell.
+  // passed in; -1 there stands for a size or stride that only the result can tell, and then `shape`
+  // must be set.
   struct CallResult {
     void* data = nullptr;
     std::uint64_t handle = 0;
@@ -62,7 +64,7 @@ class Host {
   virtual void call(const program::Call& call, std::span<const TensorRef> inputs,
                     std::span<const std::int64_t> integers, std::span<const TensorRef> expected,
                     std::span<CallResult> outputs) = 0;
-  virtual void release(std::uint64_t handle) = 0;
+  virtual void release(std::uint64_t handle) = 0;  // must not throw
 };
 
 // Better code for a hot shape; implemented by the compiler, absent in run-only builds.
@@ -91,6 +93,7 @@ struct CaptureInfo {
   std::vector<std::int64_t> key;  // values of the program's input symbols
   std::int64_t hits = 0, arena_bytes = 0, lower_bound = 0;
   std::string reason;  // in words: "dim 1 of input 0 was 24, now 25"
+  std::string note;    // why some launch has no static code; empty if nothing went wrong
 };
 
 class Session {
@@ -110,7 +113,7 @@ class Session {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;  // background jobs may outlive the Session
 };
 
 }  // namespace gex::runtime

@@ -1,0 +1,102 @@
+#include "runtime/arena.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "runtime/device.hpp"
+
+namespace gex::runtime {
+
+std::byte* Arena::reserve(std::size_t index, std::size_t bytes) {
+  if (blocks_.size() <= index) blocks_.resize(index + 1);
+  Block& block = blocks_[index];
+  if (block.bytes < bytes) {
+    if (block.memory != nullptr) device_.deallocate(block.memory, block.bytes);
+    block = {};
+    block.memory = device_.allocate(bytes);
+    block.bytes = bytes;
+    ++allocations_;
+  }
+  return static_cast<std::byte*>(block.memory);
+}
+
+std::size_t Arena::bytes() const {
+  std::size_t sum = 0;
+  for (const Block& block : blocks_) sum += block.bytes;
+  return sum;
+}
+
+void Arena::clear() noexcept {
+  for (Block& block : blocks_)
+    if (block.memory != nullptr) device_.deallocate(block.memory, block.bytes);
+  blocks_.clear();
+}
+
+QueuePool::QueuePool(Device& device, int limit) : device_(device), limit_(limit) {
+  idle_.reserve(static_cast<std::size_t>(limit) * 4);
+}
+
+QueuePool::~QueuePool() = default;
+
+std::unique_ptr<Queue> QueuePool::acquire(std::size_t bytes_wanted) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return computing_ < limit_; });
+  ++computing_;
+  if (idle_.empty()) {
+    lock.unlock();
+    try {
+      return device_.make_queue();
+    } catch (const std::exception&) {
+      suspend();
+      throw;
+    }
+  }
+  // The smallest arena that is large enough, else the largest: small programs leave large ones
+  // free.
+  auto best = idle_.begin();
+  for (auto it = idle_.begin(); it != idle_.end(); ++it) {
+    const std::size_t size = (*it)->arena.bytes(), best_size = (*best)->arena.bytes();
+    const bool fits = size >= bytes_wanted, best_fits = best_size >= bytes_wanted;
+    if (fits != best_fits ? fits : (fits ? size < best_size : size > best_size)) best = it;
+  }
+  std::unique_ptr<Queue> queue = std::move(*best);
+  std::swap(*best, idle_.back());
+  idle_.pop_back();
+  return queue;
+}
+
+void QueuePool::give_back(std::unique_ptr<Queue> queue) noexcept {
+  queue->reset();
+  {
+    const std::lock_guard lock(mutex_);
+    --computing_;
+    // Queues beyond the limit were made while others sat in host code; they are not kept.
+    if (idle_.size() < static_cast<std::size_t>(limit_)) idle_.push_back(std::move(queue));
+  }
+  changed_.notify_one();
+}
+
+void QueuePool::suspend() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    --computing_;
+  }
+  changed_.notify_one();
+}
+
+void QueuePool::resume() noexcept {
+  const std::lock_guard lock(mutex_);
+  ++computing_;
+}
+
+void QueuePool::trim() noexcept {
+  const std::lock_guard lock(mutex_);
+  idle_.clear();
+}
+
+std::size_t QueuePool::idle_queues() const {
+  const std::lock_guard lock(mutex_);
+  return idle_.size();
+}
+
+}  // namespace gex::runtime

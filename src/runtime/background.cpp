@@ -1,0 +1,114 @@
+#include "runtime/background.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <system_error>
+#include <thread>
+
+#include "runtime/fork.hpp"
+
+namespace gex::runtime {
+
+namespace {
+
+// At exit a job in the middle of a compile may use libraries whose destructors are about to run. It
+// gets this long to reach its next check; after that the process goes on all the same.
+constexpr auto kGraceAtExit = std::chrono::milliseconds(100);
+
+struct Worker {
+  ForkSafeMutex mutex{[] { get().forget_thread(); }};
+  std::condition_variable_any changed;
+  std::deque<std::function<void()>> jobs;
+  bool started = false, running = false;
+  std::atomic<bool> stopping{false};
+  pthread_t thread{};
+
+  static Worker& get() {
+    static Worker* worker = new Worker;  // never destroyed: exit waits for nobody
+    return *worker;
+  }
+
+  // In a forked child: the thread stayed with the parent, and so did its jobs.
+  void forget_thread() {
+    started = running = false;
+    jobs.clear();
+  }
+
+  void add(std::function<void()> job) {
+    {
+      const std::lock_guard lock(mutex);
+      if (stopping.load()) return;
+      jobs.push_back(std::move(job));
+      if (!started) start();
+    }
+    changed.notify_all();
+  }
+
+  void start() {
+    static const int registered = std::atexit([] { get().stop(); });
+    static_cast<void>(registered);
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);  // signals belong to the threads of the program
+    try {
+      std::thread made([this] { loop(); });
+      thread = made.native_handle();
+      made.detach();
+      started = true;
+    } catch (const std::system_error&) {
+      jobs.clear();  // no thread to be had: generic code goes on serving
+    }
+    pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  }
+
+  void loop() {
+    pthread_setname_np(pthread_self(), "gex-compile");
+    const sched_param none{};
+    if (pthread_setschedparam(pthread_self(), SCHED_IDLE, &none) != 0)
+      setpriority(PRIO_PROCESS, 0, 19);
+    std::unique_lock lock(mutex);
+    while (true) {
+      changed.wait(lock, [this] { return !jobs.empty(); });
+      const std::function<void()> job = std::move(jobs.front());
+      jobs.pop_front();
+      running = true;
+      lock.unlock();
+      if (!stopping.load()) job();
+      lock.lock();
+      running = false;
+      changed.notify_all();
+    }
+  }
+
+  void stop() {
+    stopping.store(true);
+    std::unique_lock lock(mutex);
+    jobs.clear();
+    if (!running) return;
+    const sched_param none{};
+    pthread_setschedparam(thread, SCHED_OTHER, &none);  // or a busy machine might never let it end
+    changed.wait_for(lock, kGraceAtExit, [this] { return !running; });
+  }
+};
+
+}  // namespace
+
+void run_in_background(std::function<void()> job) { Worker::get().add(std::move(job)); }
+
+bool background_stopping() { return Worker::get().stopping.load(std::memory_order_relaxed); }
+
+void wait_for_background() {
+  Worker& worker = Worker::get();
+  std::unique_lock lock(worker.mutex);
+  worker.changed.wait(lock, [&] { return worker.jobs.empty() && !worker.running; });
+}
+
+}  // namespace gex::runtime

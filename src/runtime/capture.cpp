@@ -1,0 +1,191 @@
+#include "runtime/capture.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace gex::runtime {
+
+using program::BufferId;
+
+namespace {
+
+std::size_t index(int i) { return static_cast<std::size_t>(i); }
+
+std::int64_t round_up_64(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// A record of steps for the device, batch by batch.
+std::unique_ptr<Recording> record(const Image& image, const BatchLayout& batch, Recorder& recorder,
+                                  int& next_launch) {
+  const auto& steps = image.program->segments[index(batch.segment)].steps;
+  for (int i = batch.first; i < batch.last; ++i) {
+    const program::Step& step = steps[index(i)];
+    const int word = batch.step_words[index(i - batch.first)];
+    if (std::holds_alternative<program::Launch>(step.op))
+      recorder.launch(image.launches[index(next_launch++)]);
+    if (const auto* copy = std::get_if<program::Copy>(&step.op)) recorder.copy({copy, word});
+    if (const auto* fill = std::get_if<program::Fill>(&step.op)) recorder.fill({fill, word});
+    if (const auto* event = std::get_if<program::Record>(&step.op))
+      recorder.record(event->event, step.stream);
+    if (const auto* event = std::get_if<program::Wait>(&step.op))
+      recorder.wait(event->event, step.stream);
+  }
+  return recorder.finish();
+}
+
+}  // namespace
+
+void evaluate(const Image& image, int epoch, std::span<const std::int64_t> symbols,
+              std::span<std::int64_t> values) {
+  const EpochLayout& layout = image.epochs[index(epoch)];
+  layout.tape.eval(symbols.first(layout.tape.symbols().size()),
+                   values.subspan(index(layout.first_slot), index(layout.tape.slots())));
+}
+
+void check_guards(const Image& image, int epoch, std::span<const std::int64_t> values) {
+  for (int g : image.epochs[index(epoch)].guards) {
+    const program::Guard& guard = image.program->guards[index(g)];
+    const std::int64_t lhs = values[index(image.slot(guard.lhs))];
+    const std::int64_t rhs = values[index(image.slot(guard.rhs))];
+    if (program::holds(guard.relation, lhs, rhs)) continue;
+    fail(ErrorCode::shape_mismatch, guard.message, " (", guard.lhs, " ",
+         program::symbol_of(guard.relation), " ", guard.rhs, " does not hold: got ", lhs, " and ",
+         rhs, "; change the sizes of the inputs so that it does)");
+  }
+}
+
+BlockPlan plan_block(const Image& image, int epoch, std::span<const std::int64_t> values,
+                     int workers) {
+  const EpochLayout& layout = image.epochs[index(epoch)];
+  BlockPlan out;
+  out.workers = workers;
+  out.sizes.reserve(layout.placed.size());
+  for (std::size_t i = 0; i < layout.placed.size(); ++i) {
+    std::int64_t size = 0;
+    for (int slot : layout.size_slots[i]) {
+      if (values[index(slot)] < 0)
+        fail(ErrorCode::shape_mismatch, "buffer %", layout.placed[i], " \"",
+             image.program->buffers[index(layout.placed[i])].name, "\" would take ",
+             values[index(slot)], " bytes for these sizes; sizes must not be negative");
+      size = std::max(size, values[index(slot)]);
+    }
+    out.sizes.push_back(size);
+  }
+  out.placement = layout.planner.plan(out.sizes);
+  for (int slot : layout.scratch_slots)
+    out.scratch_stride = std::max(out.scratch_stride, round_up_64(values[index(slot)]));
+  return out;
+}
+
+Frame::Frame(const Image& the_image, const Loaded& loaded) : image(the_image) {
+  symbols.assign(image.program->symbols.size(), 0);
+  values.assign(index(image.num_slots), 0);
+  block.assign(index(image.num_words), 0);
+  base.assign(image.program->buffers.size(), nullptr);
+  scratch.resize(image.epochs.size());
+  late_plans_.resize(image.epochs.size());
+  handle.assign(base.size(), 0);
+  held.assign(base.size(), kNone);
+  for (std::size_t i = 0; i < base.size(); ++i)
+    base[i] = static_cast<std::byte*>(loaded.constants[i]);
+  for (const CallLayout& call : image.calls) {
+    CallState state;
+    for (const TensorLayout& input : call.inputs) state.inputs.push_back(make_ref(input));
+    for (const TensorLayout& output : call.outputs) state.expected.push_back(make_ref(output));
+    state.results.resize(call.outputs.size());
+    calls.push_back(std::move(state));
+  }
+}
+
+TensorRef Frame::make_ref(const TensorLayout& layout) {
+  const std::span<const std::int64_t> words(block);
+  TensorRef ref;
+  ref.dtype = layout.dtype;
+  ref.shape = words.subspan(index(layout.shape.word), index(layout.shape.count));
+  ref.strides = words.subspan(index(layout.strides.word), index(layout.strides.count));
+  return ref;
+}
+
+void Frame::set_key(std::span<const std::int64_t> key) {
+  if (has_key_ && std::equal(key.begin(), key.end(), symbols.begin())) return;
+  has_key_ = false;
+  std::copy(key.begin(), key.end(), symbols.begin());
+  evaluate(image, 0, symbols, values);
+  check_guards(image, 0, values);
+  for (const ValueWord& word : image.epochs[0].value_words)
+    block[index(word.word)] = values[index(word.slot)];
+  scratch[0] = {};  // addresses depend on offsets, which may have changed: place() again
+  has_key_ = true;
+}
+
+void Frame::set_symbol(int symbol, std::int64_t value) { symbols[index(symbol)] = value; }
+
+void Frame::begin_epoch(int epoch) {
+  evaluate(image, epoch, symbols, values);
+  check_guards(image, epoch, values);
+  for (const ValueWord& word : image.epochs[index(epoch)].value_words)
+    block[index(word.word)] = values[index(word.slot)];
+  for (const auto& alias : image.epochs[index(epoch)].late_aliases) {
+    const std::int64_t room = values[index(image.bytes_slot[index(alias.root)])];
+    if (values[index(alias.end_slot)] > room)
+      fail(ErrorCode::shape_mismatch, "buffer %", alias.buffer, " needs ",
+           values[index(alias.end_slot)], " bytes of %", alias.root, ", which has ", room);
+  }
+  for (BufferId root : image.externals)
+    if (held[index(root)] != kNone) patch_external(root);
+}
+
+void Frame::place(int epoch, const BlockPlan& plan, std::byte* memory) {
+  ScratchArea& area = scratch[index(epoch)];
+  const EpochLayout& layout = image.epochs[index(epoch)];
+  std::byte* const scratch_base = memory + plan.placement.total;
+  if (epoch == 0 && area.base == scratch_base && area.workers == plan.workers) return;
+  area = {scratch_base, plan.scratch_stride, plan.workers};
+  for (std::size_t i = 0; i < layout.placed.size(); ++i)
+    base[index(layout.placed[i])] = memory + plan.placement.offsets[i];
+  for (const PointerWord& pointer : layout.arena_words)
+    block[index(pointer.word)] = reinterpret_cast<std::int64_t>(base[index(pointer.root)] +
+                                                                values[index(pointer.offset_slot)]);
+}
+
+const BlockPlan& Frame::late_plan(int epoch, int workers) {
+  LatePlan& late = late_plans_[index(epoch)];
+  if (late.symbols != symbols || late.plan.workers != workers) {
+    late.plan = plan_block(image, epoch, values, workers);
+    late.symbols = symbols;
+  }
+  return late.plan;
+}
+
+void Frame::patch_callers(int epoch) {
+  for (const PointerWord& pointer : image.epochs[index(epoch)].caller_words)
+    block[index(pointer.word)] = reinterpret_cast<std::int64_t>(base[index(pointer.root)] +
+                                                                values[index(pointer.offset_slot)]);
+}
+
+void Frame::patch_external(BufferId root) {
+  for (const PointerWord& pointer : image.external_words[index(root)])
+    block[index(pointer.word)] =
+        reinterpret_cast<std::int64_t>(base[index(root)] + values[index(pointer.offset_slot)]);
+}
+
+std::shared_ptr<Capture> make_capture(const Image& image, Device& device, Loaded& loaded,
+                                      std::span<const std::int64_t> gear_key) {
+  auto capture = std::make_shared<Capture>();
+  capture->key.assign(gear_key.begin(), gear_key.end());
+  capture->gear_values.assign(index(image.num_slots), 0);
+  evaluate(image, 0, gear_key, capture->gear_values);
+  capture->plan = plan_block(image, 0, capture->gear_values, device.workers());
+  int next_launch = 0;
+  for (const BatchLayout& batch : image.batches) {
+    const auto recorder = device.make_recorder(image, loaded, capture->gear_values);
+    capture->recordings.push_back(record(image, batch, *recorder, next_launch));
+  }
+  auto code = std::make_shared<CodeTable>();
+  for (const LaunchOp& op : image.launches)
+    code->push_back(image.program->codes[index(op.launch->code)].generic);
+  capture->code = std::move(code);
+  return capture;
+}
+
+}  // namespace gex::runtime

@@ -1,0 +1,97 @@
+#pragma once
+// A Capture is a Program bound to a shape key: its arena plan and its recordings. A Frame is the
+// state of one call with a Capture: evaluated sizes, addresses and the parameter block, built once
+// and then only patched. A call takes a Frame from its Capture and puts it back, so calls at the
+// same time never share one.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/device.hpp"
+#include "runtime/image.hpp"
+#include "runtime/session.hpp"
+
+namespace gex::runtime {
+
+// Where the temporaries of one epoch stand in their arena block, and the scratch behind them.
+struct BlockPlan {
+  std::vector<std::int64_t> sizes;  // by placed buffer
+  plan::Placement placement;
+  std::int64_t scratch_stride = 0;
+  int workers = 1;
+  std::int64_t bytes() const { return placement.total + scratch_stride * workers; }
+};
+
+using CodeTable = std::vector<program::Callable>;  // by launch number
+
+// The temporaries of `epoch` for these values. UserError if a size is negative.
+BlockPlan plan_block(const Image& image, int epoch, std::span<const std::int64_t> values,
+                     int workers);
+// Sizes of an epoch from the symbols known by then: fills the epoch's slots.
+void evaluate(const Image& image, int epoch, std::span<const std::int64_t> symbols,
+              std::span<std::int64_t> values);
+// UserError with the guard's message and numbers.
+void check_guards(const Image& image, int epoch, std::span<const std::int64_t> values);
+
+class Frame {
+ public:
+  Frame(const Image& image, const Loaded& loaded);
+
+  // Sizes of epoch 0 for this key (nothing to do if they are there already).
+  void set_key(std::span<const std::int64_t> key);
+  void set_symbol(int symbol, std::int64_t value);
+  // Evaluates `epoch` (> 0), checks its guards and writes its words.
+  void begin_epoch(int epoch);
+  // Addresses of the temporaries of `epoch`; skipped if base and plan are those of the last call.
+  void place(int epoch, const BlockPlan& plan, std::byte* base);
+  // The plan of `epoch` (> 0); made anew only when sizes differ from those of the last call.
+  const BlockPlan& late_plan(int epoch, int workers);
+  void patch_callers(int epoch);
+  void patch_external(program::BufferId root);
+
+  const Image& image;
+  std::vector<std::int64_t> symbols, values;
+  std::vector<std::int64_t> block;
+  std::vector<std::byte*> base;      // by root
+  std::vector<ScratchArea> scratch;  // by epoch
+  // Call results in use, by BufferId. Given: the host has it as an output, it is not ours to
+  // release.
+  enum Holding : std::uint8_t { kNone, kHeld, kGiven };
+  std::vector<std::uint64_t> handle;
+  std::vector<Holding> held;
+  struct CallState {
+    std::vector<TensorRef> inputs, expected;
+    std::vector<Host::CallResult> results;
+  };
+  std::vector<CallState> calls;
+
+ private:
+  TensorRef make_ref(const TensorLayout& layout);
+  struct LatePlan {
+    BlockPlan plan;
+    std::vector<std::int64_t> symbols;  // it was made for these
+  };
+  std::vector<LatePlan> late_plans_;  // by epoch; [0] is the Capture's and stays empty here
+  bool has_key_ = false;
+};
+
+struct Capture {
+  std::vector<std::int64_t> key;          // of the gear
+  std::vector<std::int64_t> gear_values;  // by slot, epoch 0
+  BlockPlan plan;
+  std::vector<std::unique_ptr<Recording>> recordings;  // by batch
+  std::string reason;
+  // Changed under the Session's lock only:
+  std::shared_ptr<const CodeTable> code;
+  std::vector<std::unique_ptr<Frame>> idle_frames;
+  std::int64_t hits = 0;
+  std::string note;
+  bool asked_for_static_code = false;
+};
+
+std::shared_ptr<Capture> make_capture(const Image& image, Device& device, Loaded& loaded,
+                                      std::span<const std::int64_t> gear_key);
+
+}  // namespace gex::runtime

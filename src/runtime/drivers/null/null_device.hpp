@@ -1,0 +1,46 @@
+#pragma once
+// Does everything but the memory work: addresses are made up, nothing behind them is read or
+// written. In place of the work it checks it: every access lies in its block, and nothing reads a
+// temporary whose memory another value has taken over since.
+
+#include <atomic>
+
+#include "runtime/device.hpp"
+
+namespace gex::runtime {
+
+class NullQueue final : public Queue {
+ public:
+  using Queue::Queue;
+  bool read(void*, const void*, std::size_t) override { return false; }
+  void reset() noexcept override { pieces_.clear(); }
+
+  void wrote(program::BufferId root, std::uint64_t begin, std::uint64_t end);
+  // The owner of some byte of the range other than `root`, or -1.
+  program::BufferId taken_over(program::BufferId root, std::uint64_t begin,
+                               std::uint64_t end) const;
+
+ private:
+  struct Piece {
+    std::uint64_t begin, end;
+    program::BufferId root;
+  };
+  std::vector<Piece> pieces_;  // who wrote what last; never overlapping
+};
+
+class NullDevice : public Device {
+ public:
+  std::string_view name() const override { return "null"; }
+  void* allocate(std::size_t bytes) override;
+  void deallocate(void*, std::size_t) noexcept override {}
+  void write(void*, const void*, std::size_t) override {}
+  std::unique_ptr<Queue> make_queue() override { return std::make_unique<NullQueue>(*this); }
+  std::unique_ptr<Loaded> load(const program::Program& program) override;
+  std::unique_ptr<Recorder> make_recorder(const Image& image, Loaded& loaded,
+                                          std::span<const std::int64_t> gear) override;
+
+ private:
+  std::atomic<std::uint64_t> next_{std::uint64_t{1} << 46};  // above what user memory lives at
+};
+
+}  // namespace gex::runtime

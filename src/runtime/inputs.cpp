@@ -1,0 +1,170 @@
+#include "runtime/inputs.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "base/error.hpp"
+
+namespace gex::runtime {
+
+using program::InputDesc;
+
+namespace {
+
+std::size_t index(int i) { return static_cast<std::size_t>(i); }
+
+template <class List>
+std::string bracketed(const List& list) {
+  std::ostringstream out;
+  out << "[";
+  for (std::size_t i = 0; i < list.size(); ++i) out << (i == 0 ? "" : ", ") << list[i];
+  out << "]";
+  return out.str();
+}
+
+std::string expected_text(const InputDesc& desc) {
+  if (desc.kind == InputDesc::Kind::integer) return str("the integer ", desc.value);
+  std::string text = str(desc.dtype, bracketed(desc.shape));
+  if (!desc.strides.empty()) text += str(" with strides ", bracketed(desc.strides));
+  return text;
+}
+
+std::string actual_text(const InputDesc& desc, const InputArg& arg) {
+  if (desc.kind == InputDesc::Kind::integer) return std::to_string(arg.integer);
+  return str(arg.tensor.dtype, bracketed(arg.tensor.shape), " with strides ",
+             bracketed(arg.tensor.strides));
+}
+
+bool is_empty(const TensorRef& tensor) {
+  return std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end();
+}
+
+}  // namespace
+
+InputMatcher::InputMatcher(const Image& image) : image_(image) {
+  const auto& program = *image.program;
+  sources_.resize(program.symbols.size());
+  std::vector<bool> bound(program.symbols.size(), false);
+  const auto add = [&](int input, Rule::Where where, int axis, Dim dim, const std::string& place) {
+    const auto at = std::find(program.symbols.begin(), program.symbols.end(), dim);
+    const auto symbol = static_cast<int>(at - program.symbols.begin());
+    if (dim.is_symbol() && !bound[index(symbol)]) {
+      bound[index(symbol)] = true;
+      sources_[index(symbol)] = place;
+      bind_rules_.push_back({input, where, axis, symbol});
+    } else {
+      check_rules_.push_back({input, where, axis, image.slot(dim)});
+    }
+  };
+  // Sizes and integers first: a stride gives a symbol its value only where nothing else does.
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+    const InputDesc& desc = program.inputs[i];
+    const auto input = static_cast<int>(i);
+    if (desc.kind == InputDesc::Kind::integer) {
+      add(input, Rule::Where::integer, 0, desc.value, str("input ", i));
+      continue;
+    }
+    for (std::size_t axis = 0; axis < desc.shape.size(); ++axis)
+      add(input, Rule::Where::shape, static_cast<int>(axis), desc.shape[axis],
+          str("dim ", axis, " of input ", i));
+  }
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+    const InputDesc& desc = program.inputs[i];
+    if (desc.kind == InputDesc::Kind::integer) continue;
+    if (desc.strides.empty() && !desc.shape.empty()) dense_inputs_.push_back(static_cast<int>(i));
+    for (std::size_t axis = 0; axis < desc.strides.size(); ++axis)
+      add(static_cast<int>(i), Rule::Where::stride, static_cast<int>(axis), desc.strides[axis],
+          str("stride ", axis, " of input ", i));
+  }
+}
+
+std::int64_t InputMatcher::actual(const Rule& rule, const InputArg& arg) const {
+  switch (rule.where) {
+    case Rule::Where::shape:
+      return arg.tensor.shape[index(rule.axis)];
+    case Rule::Where::stride:
+      return arg.tensor.strides[index(rule.axis)];
+    case Rule::Where::integer:
+      return arg.integer;
+  }
+  return 0;
+}
+
+void InputMatcher::complain(const Rule& rule, const InputArg& arg, std::int64_t expected,
+                            const char* why) const {
+  const InputDesc& desc = image_.program->inputs[index(rule.input)];
+  const char* what = rule.where == Rule::Where::shape    ? "dim "
+                     : rule.where == Rule::Where::stride ? "stride "
+                                                         : "value";
+  const std::string place = rule.where == Rule::Where::integer ? what : str(what, rule.axis);
+  const char* advice = rule.where == Rule::Where::stride
+                           ? "; pass the tensor in the expected layout (for a dense one: "
+                             "x.contiguous()) or compile for this layout"
+                           : "; pass an input of the expected size or compile for this one";
+  fail(ErrorCode::shape_mismatch, "input ", rule.input, " \"", desc.name, "\": expected ",
+       expected_text(desc), ", got ", actual_text(desc, arg), ": ", place, " should be ", why,
+       expected, advice);
+}
+
+void InputMatcher::bind(std::span<const InputArg> inputs, std::span<std::int64_t> key) const {
+  const auto& descs = image_.program->inputs;
+  if (inputs.size() != descs.size())
+    fail(ErrorCode::invalid_argument, "program \"", image_.program->name, "\" takes ", descs.size(),
+         " inputs, got ", inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const InputDesc& desc = descs[i];
+    if (desc.kind == InputDesc::Kind::integer) continue;
+    const TensorRef& tensor = inputs[i].tensor;
+    if (tensor.dtype != desc.dtype)
+      fail(ErrorCode::type_mismatch, "input ", i, " \"", desc.name, "\": expected ",
+           expected_text(desc), ", got ", actual_text(desc, inputs[i]), "; convert it to ",
+           desc.dtype);
+    if (tensor.shape.size() != desc.shape.size() || tensor.strides.size() != desc.shape.size())
+      fail(ErrorCode::shape_mismatch, "input ", i, " \"", desc.name, "\": expected ",
+           expected_text(desc), ", got ", actual_text(desc, inputs[i]), ": it should have ",
+           desc.shape.size(), " dims; reshape it");
+    for (std::int64_t size : tensor.shape)
+      if (size < 0)
+        fail(ErrorCode::shape_mismatch, "input ", i, " \"", desc.name,
+             "\" has a negative size: ", actual_text(desc, inputs[i]));
+    if (tensor.data == nullptr && !is_empty(tensor))
+      fail(ErrorCode::invalid_argument, "input ", i, " \"", desc.name,
+           "\" has no memory; pass a tensor that is materialised on this device");
+  }
+  for (const Rule& rule : bind_rules_) {
+    const InputArg& arg = inputs[index(rule.input)];
+    const std::int64_t value = actual(rule, arg);
+    const DimRange range = image_.program->symbols[index(rule.target)].range();
+    if (value < range.lo) complain(rule, arg, range.lo, "at least ");
+    if (value > range.hi) complain(rule, arg, range.hi, "at most ");
+    key[index(rule.target)] = value;
+  }
+}
+
+void InputMatcher::check(std::span<const InputArg> inputs,
+                         std::span<const std::int64_t> values) const {
+  for (const Rule& rule : check_rules_) {
+    const InputArg& arg = inputs[index(rule.input)];
+    const std::int64_t value = actual(rule, arg), expected = values[index(rule.target)];
+    if (value == expected) continue;
+    // The stride of an axis that is never stepped along means nothing.
+    if (rule.where == Rule::Where::stride &&
+        (arg.tensor.shape[index(rule.axis)] <= 1 || is_empty(arg.tensor)))
+      continue;
+    complain(rule, arg, expected, "");
+  }
+  for (int input : dense_inputs_) check_dense(input, inputs[index(input)]);
+}
+
+void InputMatcher::check_dense(int input, const InputArg& arg) const {
+  const TensorRef& tensor = arg.tensor;
+  if (is_empty(tensor)) return;
+  std::int64_t dense = 1;
+  for (std::size_t axis = tensor.shape.size(); axis-- > 0;) {
+    if (tensor.shape[axis] != 1 && tensor.strides[axis] != dense)
+      complain({input, Rule::Where::stride, static_cast<int>(axis), 0}, arg, dense, "");
+    dense *= tensor.shape[axis];
+  }
+}
+
+}  // namespace gex::runtime

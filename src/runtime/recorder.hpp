@@ -1,0 +1,89 @@
+#pragma once
+// The recording contract. A batch is a run of steps with no host work between them. A driver's
+// Recorder is told the steps of a batch once and returns a Recording; each call replays it with the
+// call's own parameter block. One interface for immediate launches and for captured graphs.
+//
+// The parameter block is one array of 64-bit words, laid out once for a Program: for each step its
+// buffer addresses, then its sizes. Nothing else changes from call to call, so a driver that reads
+// everything from the block (in host or device memory) never needs to record again.
+//
+//   launch: [address of each buffer] [each dim] [grid] [work] [scratch bytes]
+//   copy:   [dst] [src] [bytes]
+//   fill:   [dst] [bytes]
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "program/program.hpp"
+
+namespace gex::runtime {
+
+struct Image;
+class Queue;
+
+// A step as a Recorder sees it. `word` is where its words begin in the block.
+struct LaunchOp {
+  const program::Launch* launch = nullptr;
+  int number = 0;  // of all launches of the Program: index of its Callable
+  int word = 0;
+  int epoch = 0;  // how many binds must have happened before its sizes are known
+  int dims_word() const { return word + static_cast<int>(launch->buffers.size()); }
+  int grid_word() const { return dims_word() + static_cast<int>(launch->dims.size()); }
+  int work_word() const { return grid_word() + 1; }
+  int scratch_word() const { return grid_word() + 2; }
+  int end_word() const { return grid_word() + 3; }
+};
+struct CopyOp {
+  const program::Copy* copy = nullptr;
+  int word = 0;
+};
+struct FillOp {
+  const program::Fill* fill = nullptr;
+  int word = 0;
+};
+
+// What really ran, for the session's counters.
+struct Tally {
+  std::int64_t launches = 0, bytes_copied = 0;
+};
+
+// Scratch of the launches of one epoch: `stride` bytes for each of `workers` workers.
+struct ScratchArea {
+  std::byte* base = nullptr;
+  std::int64_t stride = 0;
+  int workers = 0;
+};
+
+// What one call hands to its recordings. All of it is valid until replay() returns.
+struct Replay {
+  const std::int64_t* block = nullptr;
+  std::span<const std::int64_t> values;     // by slot of the Image
+  std::span<const program::Callable> code;  // by launch number: the best code there is by now
+  std::span<const ScratchArea> scratch;     // by epoch
+  Tally* tally = nullptr;
+};
+
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  // Runs the batch, or enqueues it. Called by one thread at a time for one Queue; several Queues
+  // may replay one Recording at once.
+  virtual void replay(Queue& queue, const Replay& replay) = 0;
+};
+
+class Recorder {
+ public:
+  virtual ~Recorder() = default;
+  virtual void launch(const LaunchOp& op) = 0;
+  virtual void copy(const CopyOp& op) = 0;
+  virtual void fill(const FillOp& op) = 0;
+  // Optional: default nothing, for drivers that run all streams in program order.
+  virtual void record(int /*event*/, int /*stream*/) {}
+  virtual void wait(int /*event*/, int /*stream*/) {}
+  // Ends the batch. The Recorder is of no use afterwards.
+  virtual std::unique_ptr<Recording> finish() = 0;
+};
+
+}  // namespace gex::runtime

@@ -1,0 +1,94 @@
+// Which drivers there are, and the one open Device of each.
+
+#include <algorithm>
+#include <map>
+#include <thread>
+
+#include "base/error.hpp"
+#include "runtime/device.hpp"
+#include "runtime/drivers/cpu/cpu_device.hpp"
+#include "runtime/drivers/null/null_device.hpp"
+
+namespace gex::runtime {
+
+namespace {
+
+struct Registry {
+  struct Driver {
+    std::function<std::unique_ptr<Device>()> factory;
+    std::weak_ptr<DeviceContext> open;
+  };
+  std::mutex mutex;
+  std::map<std::string, Driver> drivers;
+
+  static Registry& get() {
+    static Registry* registry = [] {
+      auto* made = new Registry;  // Sessions may close after static destructors ran
+      made->drivers["null"].factory = [] { return std::make_unique<NullDevice>(); };
+      made->drivers["cpu"].factory = [] { return std::make_unique<CpuDevice>(); };
+      return made;
+    }();
+    return *registry;
+  }
+};
+
+std::string names(const Registry& registry) {
+  std::string out;
+  for (const auto& [name, driver] : registry.drivers) out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
+}  // namespace
+
+int Device::max_queues() const {
+  return std::max(2, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+DeviceContext::~DeviceContext() = default;
+
+std::shared_ptr<DeviceContext> open_device(const std::string& driver) {
+  Registry& registry = Registry::get();
+  const std::lock_guard lock(registry.mutex);
+  const auto found = registry.drivers.find(driver);
+  if (found == registry.drivers.end())
+    fail(ErrorCode::unsupported, "there is no driver \"", driver,
+         "\"; there are: ", names(registry));
+  if (auto open = found->second.open.lock()) return open;
+  auto context = std::make_shared<DeviceContext>();
+  context->device = found->second.factory();
+  if (context->device == nullptr)
+    fail(ErrorCode::device_error, "driver \"", driver, "\" finds no device on this machine");
+  context->queues = std::make_unique<QueuePool>(*context->device, context->device->max_queues());
+  found->second.open = context;
+  return context;
+}
+
+void register_driver(const std::string& name, std::function<std::unique_ptr<Device>()> factory) {
+  Registry& registry = Registry::get();
+  const std::lock_guard lock(registry.mutex);
+  auto& driver = registry.drivers[name];
+  if (!driver.open.expired())
+    fail(ErrorCode::invalid_argument, "driver \"", name, "\" is in use and can't be replaced");
+  driver.factory = std::move(factory);
+}
+
+std::vector<std::string> available_drivers() {
+  std::vector<std::string> names;
+  {
+    Registry& registry = Registry::get();
+    const std::lock_guard lock(registry.mutex);
+    for (const auto& [name, driver] : registry.drivers) names.push_back(name);
+  }
+  std::erase_if(names, [](const std::string& name) {
+    try {
+      open_device(name);
+      return false;
+    } catch (const UserError& error) {
+      if (error.code() != ErrorCode::device_error) throw;
+      return true;
+    }
+  });
+  return names;
+}
+
+}  // namespace gex::runtime

@@ -1,0 +1,35 @@
+#pragma once
+// Better code for hot shapes: asks the Specialiser on the background thread, launch by launch, and
+// remembers what it said, so that captures and layers with equal sizes share code.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "runtime/capture.hpp"
+
+namespace gex::runtime {
+
+class StaticCode {
+ public:
+  explicit StaticCode(std::shared_ptr<Specialiser> specialiser)
+      : specialiser_(std::move(specialiser)) {}
+
+  struct Result {
+    std::shared_ptr<const CodeTable> code;  // null: nothing better than what the capture has
+    std::int64_t replaced = 0;              // launches with new code
+    std::string error;                      // why some launch kept its generic code; empty if none
+  };
+  // On the background thread. Gives up early when the process ends.
+  Result specialise(const Image& image, const Capture& capture, const CodeTable& present);
+
+ private:
+  program::Callable code_for(int code, const std::vector<std::int64_t>& dims, std::string& error);
+
+  const std::shared_ptr<Specialiser> specialiser_;
+  std::map<std::pair<int, std::vector<std::int64_t>>, program::Callable> known_;
+};
+
+}  // namespace gex::runtime
