@@ -39,6 +39,8 @@ Type token_checked(const InferContext& c) {
 
 }  // namespace
 
+bool is_call(const Node& node) { return node.is("call") || node.is("call_effect"); }
+
 Call make_call(std::int64_t callee, std::string name, std::span<const Type> results,
                std::span<const Type> operands) {
   Call call;

@@ -40,6 +40,8 @@ struct Call {
   }
 };
 
+bool is_call(const Node& node);  // call or call_effect
+
 // `operands`: their types with the strides the call must see; empty if all are dense.
 Call make_call(std::int64_t callee, std::string name, std::span<const Type> results,
                std::span<const Type> operands = {});

@@ -1,0 +1,32 @@
+# Every target does its own set-up (system packages, .venv, build); a second run reuses all of it.
+SAN ?=
+BUILD := $(if $(SAN),build-$(SAN),build)
+
+.PHONY: build test test-all demo bench format lint setup clean
+
+setup:
+	@scripts/setup
+
+build: setup
+	@scripts/build $(BUILD) "$(SAN)"
+
+test: build
+	@scripts/test $(BUILD) "$(SAN)"
+
+test-all: build
+	@scripts/test $(BUILD) "$(SAN)" all
+
+demo: build
+	@.venv/bin/python examples/demo.py
+
+bench: build
+	@scripts/bench
+
+format: setup
+	@scripts/lint --fix
+
+lint: setup
+	@scripts/lint
+
+clean:
+	rm -rf build build-address build-thread build-undefined

@@ -1,0 +1,47 @@
+"""Include directions: a folder of src may include only the folders named for it here."""
+
+import pathlib
+import re
+import sys
+
+SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
+
+BASE = {"base"}
+IR = BASE | {"ir"}
+OPS = IR | {"loop", "ops"}
+ALLOWED = {
+    "base": BASE,
+    "ir": IR,
+    "loop": IR | {"loop"},
+    "ops": OPS,
+    "interp": OPS | {"interp", "program/kernel_abi.hpp"},
+    "passes": OPS | {"interp", "passes"},
+    "program": BASE | {"program"},
+    "kernels": BASE | {"program", "kernels"},
+    "codegen": OPS | {"program", "kernels", "codegen"},
+    "plan": BASE | {"program", "plan"},
+    "runtime": BASE | {"program", "plan", "runtime"},
+    "compile": OPS
+    | {"interp", "passes", "program", "kernels", "codegen", "plan", "runtime", "compile"},
+}
+ALLOWED["frontend"] = ALLOWED["compile"] | {"frontend"}
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+
+
+def main() -> int:
+    bad = []
+    for path in sorted(SRC.rglob("*")):
+        if path.suffix not in (".cpp", ".hpp", ".h"):
+            continue
+        layer = path.relative_to(SRC).parts[0]
+        for target in INCLUDE.findall(path.read_text()):
+            folder = target.split("/")[0]
+            if folder == "gex" or target in ALLOWED[layer] or folder in ALLOWED[layer]:
+                continue
+            bad.append(f"{path.relative_to(SRC.parent)}: {layer} may not include {target}")
+    print("\n".join(bad) if bad else "layers: every include points down")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+#pragma once
+// The kernel level: the graph cut into units, each of which becomes one launch or one runtime step.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "ir/graph.hpp"
+#include "loop/kernel.hpp"
+
+namespace gex::lower {
+
+struct Unit {
+  enum class Kind : std::uint8_t {
+    loop,         // `kernel`; parameters: inputs, then outputs
+    contraction,  // `anchor` by a Choice, then `kernel` (if any) as its epilogue
+    scatter,      // `anchor`, with a form that copies input 0 first and one that works in place
+    step,         // calls and control flow: `anchor` becomes a runtime step
+  };
+  Kind kind = Kind::loop;
+  std::vector<const Node*> nodes;  // in graph order
+  const Node* anchor = nullptr;
+  // Values in memory that are read, and written. Contractions: operands of the anchor are not
+  // listed here (they are strided views, resolved when the step is made), only what the epilogue
+  // reads.
+  std::vector<Value*> inputs;
+  std::vector<Value*> outputs;
+  // loop: parameters are inputs then outputs. contraction with an epilogue: parameter 0 is the
+  // accumulator (dense, f32 or f64, over `space`), then inputs, then outputs.
+  loop::Kernel kernel;
+  Shape space;
+  bool has_epilogue = false;
+
+  std::string label() const;  // "add+gelu+sum": for names and reports
+};
+
+// Why two things that could have been one launch are two.
+struct Remark {
+  std::string node;  // op and result, with the user's line if known
+  std::string reason;
+};
+
+struct FusedGraph {
+  std::vector<Unit> units;  // in an order that respects data and tokens
+  std::vector<Remark> remarks;
+};
+
+struct FuseOptions {
+  bool enabled = true;                      // false: every node its own unit
+  std::size_t max_nodes = 64;               // in one unit
+  std::int64_t max_local_elements = 65536;  // rows longer than this are recomputed, not kept
+  // Graph outputs that are handed out as views of inputs and so need no memory of their own.
+  std::unordered_set<const Value*> views;
+};
+
+// The graph must hold no composites except those with the contraction trait.
+FusedGraph fuse(const Graph& graph, const FuseOptions& options = {});
+
+std::string print(const FusedGraph& fused);  // units with their kernels' loop text, then remarks
+
+}  // namespace gex::lower

@@ -1,0 +1,41 @@
+#pragma once
+// Index maps of views, followed symbolically. Used to hand strided operands to contractions and
+// calls without copying, and to carry an index through reshapes.
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "ir/graph.hpp"
+
+namespace gex::lower {
+
+// Fresh loop indices named prefix0, prefix1, ... over a shape.
+std::vector<Dim> index_variables(const Shape& shape, std::string_view prefix);
+
+Dim linearise(std::span<const Dim> index, std::span<const Dim> strides);
+
+// The index of the same element after a dense reshape from one shape to another.
+std::vector<Dim> reindex(const Shape& from, std::span<const Dim> index, const Shape& to);
+// Without floor-div or mod of indices: cheap to compute and easy to vectorise.
+bool is_clean(std::span<const Dim> index);
+
+// One step up a view: the operand's index for an index of the view's output. Nothing if the node is
+// not a pure index map on input 0 (a predicate, arithmetic, or several operands).
+std::optional<std::vector<Dim>> view_operand_index(const Node& node, std::span<const Dim> index);
+
+// A value as a strided window of another value's memory.
+struct StridedView {
+  Value* base = nullptr;
+  std::vector<Dim>
+      strides;  // one for each axis of the viewed value, in elements of the base's memory
+  Dim offset;   // in elements
+};
+
+// Follows views up to the first value that is no view; nothing if the composed map is not affine.
+std::optional<StridedView> resolve_view(Value* value);
+
+// How a value that owns memory lies there: its type's strides, else dense.
+std::vector<Dim> memory_strides(const Value& value);
+
+}  // namespace gex::lower

@@ -1,0 +1,143 @@
+#include "compile/compile.hpp"
+
+#include <chrono>
+
+#include "codegen/generator.hpp"
+#include "compile/emit.hpp"
+#include "interp/eval_kernel.hpp"
+#include "passes/pipeline.hpp"
+
+namespace gex {
+
+Signature Signature::of(const Graph& graph) {
+  Signature signature;
+  for (std::size_t k = 0; k < graph.inputs().size(); ++k) {
+    signature.inputs.push_back({static_cast<int>(k), Dim(0), graph.inputs()[k]->name()});
+  }
+  for (int k = 0; k < static_cast<int>(graph.outputs().size()); ++k) {
+    bool tied = false;
+    for (const Tie& tie : graph.ties()) tied |= tie.output == k;
+    if (!tied) signature.outputs.push_back({Signature::Output::Kind::tensor, k, Dim(0)});
+  }
+  return signature;
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class StageTimer {
+ public:
+  explicit StageTimer(CompileReport& report) : report_(report) {}
+  void done(std::string stage) {
+    auto now = Clock::now();
+    report_.seconds.push_back(
+        {std::move(stage), std::chrono::duration<double>(now - last_).count()});
+    last_ = now;
+  }
+
+ private:
+  CompileReport& report_;
+  Clock::time_point last_ = Clock::now();
+};
+
+// Static code for hot shapes: the generic kernels compiled again with their sizes as constants.
+class KernelSpecialiser : public runtime::Specialiser {
+ public:
+  KernelSpecialiser(codegen::Generator& generator, compile_detail::KernelTable table,
+                    bool fast_math)
+      : generator_(generator), table_(std::move(table)), fast_math_(fast_math) {}
+
+  program::Callable specialise(int code, std::span<const std::int64_t> dims) override {
+    const auto& spec = table_.codes()[static_cast<std::size_t>(code)];
+    if (spec.make || spec.kernel < 0) return {};
+    const loop::Kernel& kernel = table_.kernels()[static_cast<std::size_t>(spec.kernel)];
+    std::vector<Dim> symbols = kernel.symbols();
+    if (symbols.empty()) return {};
+    codegen::GeneratorOptions options;
+    options.fast_math = fast_math_;
+    for (std::size_t k = 0; k < symbols.size(); ++k)
+      options.constants.push_back({symbols[k], dims[k]});
+    return generator_.compile(std::span(&kernel, 1), options).front();
+  }
+
+ private:
+  codegen::Generator& generator_;
+  compile_detail::KernelTable table_;
+  bool fast_math_;
+};
+
+std::vector<program::Callable> generate(const compile_detail::KernelTable& table,
+                                        const CompileOptions& options,
+                                        codegen::Generator* generator) {
+  if (generator != nullptr) {
+    codegen::GeneratorOptions generator_options;
+    generator_options.fast_math = options.fast_math;
+    return generator->compile(table.kernels(), generator_options);
+  }
+  std::vector<program::Callable> functions;
+  for (const loop::Kernel& kernel : table.kernels())
+    functions.push_back(interp::interpreted(kernel));
+  return functions;
+}
+
+}  // namespace
+
+Compiled compile(std::unique_ptr<Graph> graph, const CompileOptions& options) {
+  Signature signature = Signature::of(*graph);
+  return compile(std::move(graph), signature, options);
+}
+
+Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
+                 const CompileOptions& options) {
+  Compiled compiled;
+  CompileReport& report = compiled.report;
+  StageTimer timer(report);
+  verify(*graph);
+
+  passes::PipelineOptions pass_options;
+  pass_options.level = options.level;
+  pass_options.disabled = options.disabled_passes;
+  pass_options.dump_dir = options.dump_dir;
+  passes::PipelineReport passed = passes::run_pipeline(*graph, pass_options);
+  for (const auto& pass : passed.passes) {
+    if (pass.changed) report.counts.push_back({str("pass.", pass.name), pass.count});
+  }
+  for (std::string& remark : passed.remarks) report.remarks.push_back(std::move(remark));
+  report.graph_text = print(*graph);
+  timer.done("passes");
+
+  compile_detail::KernelTable table;
+  compile_detail::Emitted emitted = compile_detail::emit(*graph, signature, options, table);
+  report.kernel_text = std::move(emitted.kernel_text);
+  for (const lower::Remark& remark : emitted.remarks) {
+    report.remarks.push_back(str("not fused: ", remark.node, ": ", remark.reason));
+  }
+  timer.done("fuse");
+
+  std::string why_not = "switched off";
+  codegen::Generator* generator =
+      options.generate_code ? codegen::llvm_generator(&why_not) : nullptr;
+  report.generator =
+      generator ? str("llvm (", generator->target(), ")") : "interpreter: " + why_not;
+  std::vector<program::Callable> functions = generate(table, options, generator);
+  for (std::size_t k = 0; k < table.codes().size(); ++k) {
+    const auto& spec = table.codes()[k];
+    std::optional<program::Callable> function;
+    if (spec.kernel >= 0) function = functions[static_cast<std::size_t>(spec.kernel)];
+    emitted.program.codes[k].generic = spec.make ? spec.make(function) : *function;
+  }
+  timer.done("code");
+
+  program::verify(emitted.program);
+  for (const auto& [name, value] : emitted.program.counters) report.counts.push_back({name, value});
+  compiled.program = std::make_shared<const program::Program>(std::move(emitted.program));
+  if (generator != nullptr) {
+    compiled.specialiser =
+        std::make_shared<KernelSpecialiser>(*generator, std::move(table), options.fast_math);
+  }
+  timer.done("program");
+  return compiled;
+}
+
+}  // namespace gex

@@ -1,0 +1,66 @@
+#pragma once
+// compile(): the only place that knows all stages. Graph in, Program out.
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/graph.hpp"
+#include "program/program.hpp"
+#include "runtime/session.hpp"
+
+namespace gex {
+
+// How the caller's arguments and results relate to the graph's. Tensors are graph inputs and
+// outputs; sizes the caller passes or gets back as integers have no Value.
+struct Signature {
+  struct Input {
+    int graph_input = -1;  // or -1: an integer
+    Dim integer;
+    std::string name;
+  };
+  struct Output {
+    enum class Kind : std::uint8_t { tensor, integer, none } kind = Kind::tensor;
+    int graph_output = -1;
+    Dim integer;
+  };
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+
+  // Every input in order, and every output that is not merely the new contents of a tied input.
+  static Signature of(const Graph& graph);
+};
+
+struct CompileOptions {
+  int level = 2;                             // O0 .. O3: which passes run
+  std::vector<std::string> disabled_passes;  // by name
+  bool fuse = true;
+  bool fast_math = false;
+  bool frozen_parameters = false;     // contents of parameter inputs never change
+  std::vector<int> parameter_inputs;  // graph inputs that are parameters
+  bool generate_code = true;          // false: kernels run in the interpreter
+  std::string dump_dir;               // graphs after each changing pass, kernels, program
+};
+
+struct CompileReport {
+  std::vector<std::pair<std::string, double>> seconds;  // by stage, in order
+  std::vector<std::pair<std::string, std::int64_t>> counts;
+  std::vector<std::string> remarks;  // why things were not fused, which passes did what
+  std::string graph_text;            // after the passes
+  std::string kernel_text;           // the fused level
+  std::string generator;             // "llvm" or "interpreter: <why>"
+};
+
+struct Compiled {
+  std::shared_ptr<const program::Program> program;
+  std::shared_ptr<runtime::Specialiser> specialiser;  // null without a code generator
+  CompileReport report;
+};
+
+// Takes the graph: passes rewrite it. UserError for what the user can fix.
+Compiled compile(std::unique_ptr<Graph> graph, const CompileOptions& options = {});
+Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
+                 const CompileOptions& options);
+
+}  // namespace gex

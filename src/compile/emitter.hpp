@@ -1,0 +1,96 @@
+#pragma once
+// The state of one emission, shared by the files that write steps.
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "codegen/lower/views.hpp"
+#include "compile/emit.hpp"
+
+namespace gex::compile_detail {
+
+// An operand of a Choice or a call: strided memory.
+struct Operand {
+  program::BufferId buffer = -1;
+  std::vector<Dim> strides;
+  Dim offset;
+};
+
+// A contraction as a launch, before its epilogue is known.
+struct ChoicePlan {
+  std::string name;
+  std::string key;  // of the static problem
+  std::vector<program::BufferId> operands;
+  std::vector<Dim> dims;
+  Dim grid, scratch_bytes, work;
+  std::function<program::Callable(const std::optional<program::Callable>& epilogue,
+                                  int extra_buffers)>
+      make;
+};
+
+class Emitter {
+ public:
+  Emitter(Graph& graph, const Signature& signature, const CompileOptions& options,
+          KernelTable& kernels);
+  Emitted run();
+
+ private:
+  // emit.cpp: the signature, buffers, plain launches.
+  void define_inputs();
+  std::unordered_set<const Value*> choose_views();
+  void define_outputs(const std::vector<lower::Unit>& units);
+  void place_ties(const std::vector<lower::Unit>& units);
+  bool can_write_in_place(const std::vector<lower::Unit>& units, Value* value, Value* input) const;
+  void finish_outputs();
+  void emit_graph(Graph& graph, int segment);
+  void emit_units(const std::vector<lower::Unit>& units, int segment);
+  void emit_loop(const lower::Unit& unit);
+  void emit_scatter(const lower::Unit& unit, const std::vector<lower::Unit>& units,
+                    std::size_t position);
+  void emit_copy(program::BufferId dst, const std::vector<Dim>& dst_strides, program::BufferId src,
+                 const std::vector<Dim>& src_strides, Dim src_offset, const Type& type,
+                 const char* why);
+  void launch(const loop::Kernel& kernel, const std::string& name,
+              std::vector<program::BufferId> buffers, std::vector<bool> writes);
+  void add_step(program::Step step);
+
+  // emit_steps.cpp: calls and control flow.
+  void emit_step(const Node& node);
+  void emit_call(const Node& node);
+  void emit_if(const Node& node);
+  void emit_while(const Node& node);
+  int emit_region(Graph& graph, std::span<const program::BufferId> inputs, const std::string& name);
+
+  // emit_contraction.cpp
+  void emit_contraction(const lower::Unit& unit);
+  ChoicePlan plan_matmul(const lower::Unit& unit);
+  ChoicePlan plan_conv2d(const lower::Unit& unit);
+  ChoicePlan plan_attention(const lower::Unit& unit);
+
+  program::BufferId add_buffer(program::BufferDesc desc);
+  program::BufferId add_temp(const Type& type, std::string name);
+  program::BufferId buffer_of(Value* value);  // its own memory; made for unit outputs on first use
+  program::BufferId materialised(
+      Value* value);              // in the value's own layout, copied there if a view
+  Operand operand(Value* value);  // strided, never copied
+  program::BufferId window(program::BufferId base, Dim offset_elements);  // alias from an offset
+
+  Graph& graph_;
+  const Signature& signature_;
+  const CompileOptions& options_;
+  KernelTable& kernels_;
+  Emitted out_;
+  program::Program& program_;
+  std::unordered_map<const Value*, program::BufferId> buffers_;
+  struct TieCopy {
+    Value* value;
+    Value* input;
+  };
+  std::vector<TieCopy> tie_copies_;
+  int segment_ = 0;
+  const Node* current_ = nullptr;
+};
+
+}  // namespace gex::compile_detail

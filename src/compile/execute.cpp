@@ -1,0 +1,164 @@
+#include "compile/execute.hpp"
+
+#include <cstring>
+
+#include "base/error.hpp"
+#include "ir/type.hpp"
+
+namespace gex {
+namespace {
+
+std::vector<std::int64_t> row_major(std::span<const std::int64_t> shape) {
+  std::vector<std::int64_t> strides(shape.size(), 1);
+  for (std::size_t d = shape.size(); d-- > 1;) {
+    strides[d - 1] = strides[d] * std::max<std::int64_t>(shape[d], 1);
+  }
+  return strides;
+}
+
+// Dense copy of strided memory.
+HostTensor gather(DType dtype, std::span<const std::int64_t> shape,
+                  std::span<const std::int64_t> strides, const std::byte* data) {
+  HostTensor out(dtype, {shape.begin(), shape.end()});
+  std::size_t size = size_of(dtype);
+  std::vector<std::int64_t> index(shape.size(), 0);
+  for (std::int64_t linear = 0; linear < out.numel(); ++linear) {
+    std::int64_t offset = 0;
+    for (std::size_t d = 0; d < shape.size(); ++d) offset += index[d] * strides[d];
+    std::memcpy(out.data() + static_cast<std::size_t>(linear) * size,
+                data + offset * static_cast<std::int64_t>(size), size);
+    for (std::size_t d = shape.size(); d-- > 0;) {
+      if (++index[d] < shape[d]) break;
+      index[d] = 0;
+    }
+  }
+  return out;
+}
+
+class TensorHost : public runtime::Host {
+ public:
+  TensorHost(const program::Program& program, std::span<HostTensor> inputs)
+      : inputs_(inputs), results_(program.outputs.size()) {}
+
+  void* allocate_output(int k, DType dtype, std::span<const std::int64_t> shape,
+                        std::span<const std::int64_t> strides) override {
+    std::int64_t last = 0;
+    bool empty = false;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      last += (shape[d] - 1) * strides[d];
+      empty |= shape[d] == 0;
+    }
+    Result& result = at(k);
+    result = {Result::Kind::own,
+              dtype,
+              {shape.begin(), shape.end()},
+              {strides.begin(), strides.end()},
+              0,
+              0,
+              {}};
+    std::size_t bytes = empty ? 0 : static_cast<std::size_t>(last + 1) * size_of(dtype);
+    result.memory.resize(bytes + 1);
+    return result.memory.data();
+  }
+  void set_view_output(int k, int of_input, std::span<const std::int64_t> shape,
+                       std::span<const std::int64_t> strides, std::int64_t offset) override {
+    at(k) = {Result::Kind::input,
+             inputs_[static_cast<std::size_t>(of_input)].dtype(),
+             {shape.begin(), shape.end()},
+             {strides.begin(), strides.end()},
+             of_input,
+             offset,
+             {}};
+  }
+  void set_output_view_output(int k, int of_output, std::span<const std::int64_t> shape,
+                              std::span<const std::int64_t> strides, std::int64_t offset) override {
+    at(k) = {Result::Kind::output,
+             at(of_output).dtype,
+             {shape.begin(), shape.end()},
+             {strides.begin(), strides.end()},
+             of_output,
+             offset,
+             {}};
+  }
+  void set_integer_output(int k, std::int64_t value) override {
+    at(k).kind = Result::Kind::integer;
+    at(k).offset = value;
+  }
+  void set_external_output(int, std::uint64_t) override { no_calls(); }
+  void call(const program::Call& call, std::span<const runtime::TensorRef>,
+            std::span<const std::int64_t>, std::span<const runtime::TensorRef>,
+            std::span<CallResult>) override {
+    fail(ErrorCode::unsupported, "the program calls \"", call.name,
+         "\", which belongs to the program that made it; run it there");
+  }
+  void release(std::uint64_t) override { no_calls(); }
+
+  std::vector<HostTensor> take() {
+    std::vector<HostTensor> tensors;
+    for (std::size_t k = 0; k < results_.size(); ++k) tensors.push_back(take(k));
+    return tensors;
+  }
+
+ private:
+  struct Result {
+    enum class Kind { none, own, input, output, integer } kind = Kind::none;
+    DType dtype = DType::f32;
+    std::vector<std::int64_t> shape, strides;
+    int of = 0;
+    std::int64_t offset = 0;
+    std::vector<std::byte> memory;
+  };
+
+  Result& at(int k) { return results_[static_cast<std::size_t>(k)]; }
+  [[noreturn]] static void no_calls() { GEX_CHECK(false, "a call result without a call"); }
+
+  HostTensor take(std::size_t k) {
+    const Result& r = results_[k];
+    std::int64_t skip = r.offset * static_cast<std::int64_t>(size_of(r.dtype));
+    switch (r.kind) {
+      case Result::Kind::own:
+        return gather(r.dtype, r.shape, r.strides, r.memory.data());
+      case Result::Kind::input:
+        return gather(r.dtype, r.shape, r.strides,
+                      inputs_[static_cast<std::size_t>(r.of)].data() + skip);
+      case Result::Kind::output:
+        return gather(r.dtype, r.shape, r.strides, at(r.of).memory.data() + skip);
+      case Result::Kind::integer: {
+        HostTensor value(DType::i64, {});
+        value.set_int(0, r.offset);
+        return value;
+      }
+      case Result::Kind::none:
+        return HostTensor(DType::boolean, {0});
+    }
+    return {};
+  }
+
+  std::span<HostTensor> inputs_;
+  std::vector<Result> results_;
+};
+
+}  // namespace
+
+std::vector<HostTensor> execute(runtime::Session& session, std::span<HostTensor> inputs) {
+  const program::Program& program = session.program();
+  if (inputs.size() != program.inputs.size()) {
+    fail(ErrorCode::invalid_argument, "the program takes ", program.inputs.size(), " inputs, got ",
+         inputs.size());
+  }
+  std::vector<runtime::InputArg> args(inputs.size());
+  std::vector<std::vector<std::int64_t>> strides(inputs.size());
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    if (program.inputs[k].kind == program::InputDesc::Kind::integer) {
+      args[k].integer = inputs[k].get_int(0);
+      continue;
+    }
+    strides[k] = row_major(inputs[k].shape());
+    args[k].tensor = {inputs[k].data(), inputs[k].dtype(), inputs[k].shape(), strides[k]};
+  }
+  TensorHost host(program, inputs);
+  session.run(args, host);
+  return host.take();
+}
+
+}  // namespace gex

@@ -1,0 +1,17 @@
+#pragma once
+// Runs a Session on plain host tensors: for the command line, the C API and tests. Graphs with
+// `call` steps need a front end that knows the callees.
+
+#include <span>
+#include <vector>
+
+#include "base/tensor.hpp"
+#include "runtime/session.hpp"
+
+namespace gex {
+
+// Tensor inputs in signature order (integer inputs as 0-d i64 tensors). Tied inputs are updated in
+// place, which is why they are not const. Returns the outputs, dense.
+std::vector<HostTensor> execute(runtime::Session& session, std::span<HostTensor> inputs);
+
+}  // namespace gex

@@ -1,0 +1,37 @@
+#include "passes/expand.hpp"
+
+namespace gex::passes {
+
+bool expand_composites(Graph& graph, PassContext& context) {
+  bool changed = false;
+  // Expansions may hold composites themselves: new nodes go before the node at hand, so start over
+  // there.
+  for (Node* node = graph.first(); node != nullptr;) {
+    for (const auto& subgraph : node->subgraphs()) changed |= expand_composites(*subgraph, context);
+    Node* next = node->next();
+    bool by_choice = node->op().has(Trait::contraction) && is_float(node->output()->type().dtype);
+    if (node->op().expand && !by_choice) {
+      Node* before = node->prev();
+      std::vector<Value*> results;
+      {
+        InsertBefore here(graph, node);
+        graph.set_location(node->location());
+        results = node->op().expand(graph, *node);
+        graph.set_location({});
+      }
+      GEX_CHECK(results.size() == node->num_outputs(), "expansion of ", node->op().name);
+      for (std::size_t k = 0; k < results.size(); ++k) {
+        if (!node->output(k)->uses().empty()) graph.replace_all_uses(node->output(k), results[k]);
+      }
+      next = before ? before->next() : graph.first();
+      if (next == node) next = node->next();
+      graph.erase(node);
+      context.count();
+      changed = true;
+    }
+    node = next;
+  }
+  return changed;
+}
+
+}  // namespace gex::passes
