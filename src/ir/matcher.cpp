@@ -29,7 +29,12 @@ Pattern Pattern::from(std::unique_ptr<Graph> graph) {
   auto define = [&](const Value* value) {
     return number.emplace(value, static_cast<int>(number.size())).first->second;
   };
-  for (const auto& input : graph->inputs()) pattern.inputs_.push_back(define(input.get()));
+  for (const auto& input : graph->inputs()) {
+    if (input->uses().empty())
+      fail(ErrorCode::invalid_argument, "pattern '", graph->name(), "': input ", input->index(),
+           " is not used, so nothing can stand for it; remove it");
+    pattern.inputs_.push_back(define(input.get()));
+  }
   for (const Node& node : graph->nodes()) {
     if (node.op().has(Trait::effect))
       fail(ErrorCode::invalid_argument, "pattern '", graph->name(), "': ", node.op().name,
@@ -134,7 +139,8 @@ class MatchSearch {
   Value*& value(int number) { return values_[static_cast<std::size_t>(number)]; }
 
   bool solve(std::size_t step_index) {
-    if (step_index == pattern_.steps_.size()) return inner_values_stay_inside();
+    if (step_index == pattern_.steps_.size())
+      return inner_values_stay_inside() && inputs_are_no_outputs();
     const Pattern::Step& step = pattern_.steps_[step_index];
     if (step.via == Pattern::Step::Via::root) return try_node(step_index, root_);
     Value* touched = value(step.value);
@@ -208,6 +214,15 @@ class MatchSearch {
             return false;
       }
     }
+    return true;
+  }
+
+  // Outputs are replaced: one that is also read as an input would make the replacement read itself.
+  bool inputs_are_no_outputs() const {
+    auto at = [&](int number) { return values_[static_cast<std::size_t>(number)]; };
+    for (int in : pattern_.inputs_)
+      for (int out : pattern_.outputs_)
+        if (at(in) == at(out)) return false;
     return true;
   }
 

@@ -21,7 +21,8 @@ struct Match {
 
 class Pattern {
  public:
-  // UserError if the pattern has no computed output, falls into unconnected parts, or has effects.
+  // UserError if the pattern has no computed output, falls into unconnected parts, has effects, or
+  // inputs or nodes that nothing uses.
   static Pattern from(std::unique_ptr<Graph> graph);
   Pattern(Pattern&&) noexcept;
   Pattern& operator=(Pattern&&) noexcept;
@@ -37,7 +38,8 @@ class Pattern {
   const OpDef& root_op() const;
 
   // A match whose first output is computed by `root`. Both orders of a commutative op's first two
-  // inputs are tried. Values inside the match have no uses outside it, except those of constants.
+  // inputs are tried. Values inside the match have no uses outside it, except those of constants,
+  // and no input stands for an output.
   std::optional<Match> match_at(Node* root) const;
 
  private:
@@ -55,13 +57,13 @@ class Pattern {
   std::vector<bool> is_output_;
 };
 
-// Tries the pattern at every node that is in the graph now, in order, once. Where it matches and
-// `condition` (may be empty) agrees, `replacement` adds nodes at the insertion point, after all
-// that it may use (the match's inputs, and the values inside the match), and returns a value for
-// each output of the pattern; nodes of the match without uses go away. A match that can't be
-// replaced where it stands (the reader of one output computes an input; the layout promised for a
-// graph output would be lost) is left alone. Returns whether anything changed and adds the number
-// of replaced matches to *count.
+// Tries the pattern at every node that is in the graph now (not in its subgraphs), in order, once.
+// Where it matches and `condition` (may be empty) agrees, `replacement` adds nodes at the insertion
+// point, after all that it may use (the match's inputs, and the values inside the match), and
+// returns a value for each output of the pattern; nodes of the match without uses go away. A match
+// that can't be replaced where it stands (the reader of one output computes an input; the layout
+// promised for a graph output would be lost) is left alone. Returns whether anything changed and
+// adds the number of replaced matches to *count.
 bool apply_rewrite(Graph& graph, const Pattern& pattern,
                    const std::function<bool(const Match&)>& condition,
                    const std::function<std::vector<Value*>(Graph&, const Match&)>& replacement,

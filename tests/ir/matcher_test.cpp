@@ -273,6 +273,17 @@ TEST_F(Matcher, not_when_one_output_is_needed_for_an_input) {
   EXPECT_EQ(structural_hash(*graph), before);
 }
 
+TEST_F(Matcher, not_when_an_input_would_stand_for_an_output) {
+  Pattern two = pattern(
+      "graph p(%x: f32[4], %y: f32[4], %z: f32[4]) -> (f32[4], f32[4]) {\n"
+      "  %a = test.sub(%x, %y) : f32[4]\n  %b = test.sub(%x, %z) : f32[4]\n  return %a, %b\n}");
+  auto graph = parse_graph(
+      "graph g(%x: f32[8], %y: f32[8]) -> (f32[8]) {\n"
+      "  %0 = test.sub(%x, %y) : f32[8]\n  %1 = test.sub(%x, %0) : f32[8]\n  return %1\n}");
+  EXPECT_FALSE(two.match_at(graph->first()).has_value());
+  EXPECT_FALSE(two.match_at(graph->last()).has_value());
+}
+
 TEST_F(Matcher, refuses_patterns_that_make_no_sense) {
   struct Case {
     const char* text;
@@ -280,7 +291,10 @@ TEST_F(Matcher, refuses_patterns_that_make_no_sense) {
   };
   for (auto [text, message] :
        {Case{"graph p(%x: f32[4]) -> (f32[4]) { return %x }", "must be computed"},
-        Case{"graph p(%x: f32[4]) -> () { return }", "no output"},
+        Case{"graph p() -> () { return }", "no output"},
+        Case{"graph p(%x: f32[4], %y: f32[4]) -> (f32[4]) {\n %a = test.neg(%x) : f32[4]\n"
+             " return %a }",
+             "input 1 is not used"},
         Case{"graph p(%x: f32[4]) -> (f32[4]) {\n %a = test.neg(%x) : f32[4]\n"
              " %b = test.neg(%x) : f32[4]\n return %a }",
              "adds nothing"},
