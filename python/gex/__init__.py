@@ -1,0 +1,34 @@
+"""gex: a graph engine. `torch.compile(model, backend="gex")` is the way in from PyTorch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gex._gex import Dim, Error, Graph, InternalError, UserError
+from gex.report import Explanation, GraphReport, collect, explain, reports
+
+if TYPE_CHECKING:
+    from gex.errors import CallNotAllowed
+
+__version__ = "0.1.0"
+__all__ = [
+    "CallNotAllowed",
+    "Dim",
+    "Error",
+    "Explanation",
+    "Graph",
+    "GraphReport",
+    "InternalError",
+    "UserError",
+    "collect",
+    "explain",
+    "reports",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "CallNotAllowed":
+        from gex.errors import CallNotAllowed
+
+        return CallNotAllowed
+    raise AttributeError(f"module 'gex' has no attribute {name!r}")

@@ -1,0 +1,143 @@
+"""Callees of call steps: Python functions that run one node through PyTorch.
+
+A callee takes the node's tensors, then its integers, and returns a tuple of its tensor results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import sympy
+import torch
+
+from gex._gex import Dim, Value
+from gex.symbols import NotADim, Symbols
+
+_aten = torch.ops.aten
+
+# Results depend on how the operands lie in memory.
+_STRIDE_SENSITIVE = {
+    _aten.as_strided.default,
+    _aten.as_strided_copy.default,
+    _aten.as_strided_scatter.default,
+    _aten._reshape_alias.default,
+}
+
+
+def is_random(target: Any, args: Any = (), kwargs: Any = None) -> bool:
+    """Whether this call draws random numbers; a dropout probability of 0 draws none."""
+    if not (
+        isinstance(target, torch._ops.OpOverload)
+        and torch.Tag.nondeterministic_seeded in target.tags
+    ):
+        return False
+    for i, argument in enumerate(target._schema.arguments):
+        if argument.name == "dropout_p":
+            default = argument.default_value
+            value = args[i] if i < len(args) else (kwargs or {}).get("dropout_p", default)
+            return value != 0
+    return True
+
+
+def has_effect(target: Any, args: Any = (), kwargs: Any = None) -> bool:
+    """Whether calls to it must stay in their order: draws random numbers, writes, prints, ..."""
+    if is_random(target, args, kwargs):
+        return True
+    if isinstance(target, torch._ops.OpOverload):
+        return target._schema.is_mutable or not target._schema.returns
+    return False
+
+
+def evaluate(expr: sympy.Basic, symbols: tuple[sympy.Symbol, ...], *values: int) -> Any:
+    """A symbolic float or bool for these values of its symbols."""
+    result = expr.xreplace({s: sympy.Integer(v) for s, v in zip(symbols, values)})
+    if result in (sympy.true, sympy.false):
+        return bool(result)
+    return float(result)
+
+
+@dataclass
+class CallBuilder:
+    """Turns a node's arguments into the text of a callee, collecting operands on the way."""
+
+    target: Any
+    symbols: Symbols
+    operands: list[Value] = field(default_factory=list)
+    operand_strides: list[list[Dim] | None] = field(default_factory=list)
+    integers: list[Dim] = field(default_factory=list)
+    _constants: dict[str, Any] = field(default_factory=dict)
+
+    def build(self, args: Any, kwargs: Any, results: list[int] | None) -> Callable[..., Any]:
+        """`results`: which entries of the returned tuple are tensors; None: one tensor itself.
+
+        Leaves of `args` and `kwargs` are (Value, fake tensor) pairs wrapped in `Operand`,
+        symbolic numbers, or plain constants.
+        """
+        parts = [self._text(a) for a in args]
+        parts += [f"{name}={self._text(a)}" for name, a in kwargs.items()]
+        call = f"target({', '.join(parts)})"
+        if results is None:
+            body = f"    return ({call},)"
+        elif results:
+            entries = "".join(f"r[{i}], " for i in results)
+            body = f"    r = {call}\n    return ({entries})"
+        else:
+            body = f"    {call}\n    return ()"
+        names = [f"t{i}" for i in range(len(self.operands))]
+        names += [f"i{i}" for i in range(len(self.integers))]
+        source = f"def callee({', '.join(names)}):\n{body}\n"
+        scope = {"target": self.target, "evaluate": evaluate, **self._constants}
+        exec(compile(source, f"<gex call {self.target}>", "exec"), scope)
+        return scope["callee"]
+
+    def _text(self, arg: Any) -> str:
+        if isinstance(arg, Operand):
+            return self._operand(arg)
+        if isinstance(arg, (list, tuple)):
+            inner = ", ".join(self._text(a) for a in arg)
+            return f"[{inner}]" if isinstance(arg, list) else f"({inner}{',' if arg else ''})"
+        if isinstance(arg, torch.SymInt):
+            try:
+                return self._integer(self.symbols.dim(arg))
+            except NotADim:
+                return f"int({self._computed(arg)})"
+        if isinstance(arg, (torch.SymFloat, torch.SymBool)):
+            return self._computed(arg)
+        if arg is None or isinstance(arg, (bool, int)):
+            return repr(arg)
+        name = f"c{len(self._constants)}"
+        self._constants[name] = arg
+        return name
+
+    def _operand(self, operand: Operand) -> str:
+        name = f"t{len(self.operands)}"
+        self.operands.append(operand.value)
+        exact = self.target in _STRIDE_SENSITIVE or is_random(self.target)
+        self.operand_strides.append(self.symbols.dims(operand.fake.stride()) if exact else None)
+        return name
+
+    def _integer(self, dim: Dim) -> str:
+        if dim.constant is not None:
+            return str(dim.constant)
+        if dim in self.integers:
+            return f"i{self.integers.index(dim)}"
+        self.integers.append(dim)
+        return f"i{len(self.integers) - 1}"
+
+    def _computed(self, number: Any) -> str:
+        expr = number.node.expr
+        free = tuple(sorted(expr.free_symbols, key=str))
+        name = f"c{len(self._constants)}"
+        self._constants[name] = (expr, free)
+        values = [self._integer(self.symbols.symbol(s)) for s in free]
+        return f"evaluate({', '.join([f'*{name}', *values])})"
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor argument: its value in the graph and what PyTorch says about it."""
+
+    value: Value
+    fake: torch.Tensor

@@ -1,0 +1,101 @@
+"""PyTorch's own decomposition of one node, traced on the node's fake values."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._guards import detect_fake_mode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from gex.symbols import Symbols
+
+_aten = torch.ops.aten
+
+
+@functools.cache
+def _core_table() -> dict[Any, Callable[..., Any]]:
+    return dict(torch._decomp.core_aten_decompositions())
+
+
+# Core ops whose decomposition is as good as a kernel once it is fused. PyTorch's full table also
+# has rules that trade a linear algorithm for a quadratic one; those stay out.
+_FUSIBLE_CORE_OPS = {
+    _aten._adaptive_avg_pool2d.default,
+    _aten._log_softmax.default,
+    _aten._native_batch_norm_legit.default,
+    _aten._native_batch_norm_legit.no_stats,
+    _aten._native_batch_norm_legit_no_training.default,
+    _aten._softmax.default,
+    _aten.avg_pool2d.default,
+    _aten.native_group_norm.default,
+    _aten.native_group_norm_backward.default,
+    _aten.native_layer_norm.default,
+    _aten.native_layer_norm_backward.default,
+    _aten.upsample_bilinear2d.vec,
+    _aten.upsample_nearest2d.vec,
+}
+
+
+def _rule(target: Any) -> Callable[..., Any] | None:
+    rule = _core_table().get(target)
+    if rule is not None:
+        return rule
+    if target in _FUSIBLE_CORE_OPS:
+        return torch._decomp.decomposition_table.get(target)
+    if isinstance(target, torch._ops.OpOverload) and target._can_decompose():
+        return target.decompose
+    return None
+
+
+class Decomposer:
+    """Decompositions of the nodes of one graph; equal nodes are traced once."""
+
+    def __init__(self, symbols: Symbols) -> None:
+        self._symbols = symbols
+        self._traced: dict[Any, torch.fx.GraphModule | None] = {}
+
+    def __call__(self, target: Any, args: Any, kwargs: Any) -> torch.fx.GraphModule | None:
+        """A graph over the tensors among the arguments, in tree order; None if there is no rule.
+
+        `args` and `kwargs` hold fake values where the node has nodes.
+        """
+        rule = _rule(target)
+        if rule is None:
+            return None
+        leaves, spec = tree_flatten((args, kwargs))
+        key = (target, spec, tuple(self._key(leaf) for leaf in leaves))
+        if key not in self._traced:
+            self._traced[key] = _trace(rule, leaves, spec)
+        return self._traced[key]
+
+    def _key(self, leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            sizes = tuple(str(s) for s in (*leaf.shape, *leaf.stride()))
+            return (leaf.dtype, leaf.dim(), sizes)
+        if isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return str(leaf.node.expr)
+        return (type(leaf), repr(leaf))
+
+
+def _trace(rule: Callable[..., Any], leaves: list[Any], spec: Any) -> torch.fx.GraphModule | None:
+    positions = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+
+    def run(*tensors: torch.Tensor) -> Any:
+        filled = list(leaves)
+        for position, tensor in zip(positions, tensors):
+            filled[position] = tensor
+        args, kwargs = tree_unflatten(filled, spec)
+        result = rule(*args, **kwargs)
+        return tuple(result) if isinstance(result, (list, tuple)) else result
+
+    mode = detect_fake_mode([leaves[i] for i in positions])
+    try:
+        with mode or contextlib.nullcontext():
+            return make_fx(run)(*(leaves[i] for i in positions))
+    except NotImplementedError:  # a rule's way to say "not for these arguments"
+        return None

@@ -1,0 +1,18 @@
+"""Errors of the front end; those of the engine itself come from the C++ side."""
+
+from __future__ import annotations
+
+from gex._gex import Error, InternalError, UserError
+
+__all__ = ["CallNotAllowed", "Error", "InternalError", "UserError"]
+
+
+class CallNotAllowed(RuntimeError):
+    """A node would run through PyTorch although `strict` forbids that."""
+
+    def __init__(self, op: str, location: str, reason: str) -> None:
+        where = location or "an unknown line"
+        super().__init__(
+            f"{op} at {where} would run as a call through PyTorch ({reason}); "
+            "options={'strict': True} forbids calls. Rewrite that line or leave `strict` out."
+        )

@@ -1,0 +1,158 @@
+"""PyTorch's symbolic integers (sympy expressions of a ShapeEnv) as gex Dims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy
+import torch
+from torch.utils._sympy import functions as fn
+
+from gex._gex import Dim
+
+
+class NotADim(Exception):
+    """The expression has no form as a Dim (floats, conditions, ...)."""
+
+
+class Symbols:
+    """Makes Dims of the symbols of one ShapeEnv; equal expressions give equal Dims."""
+
+    def __init__(self, shape_env: Any) -> None:
+        self._shape_env = shape_env
+        self._symbols: dict[sympy.Symbol, Dim] = {}
+
+    def dim(self, value: int | torch.SymInt) -> Dim:
+        if isinstance(value, torch.SymInt):
+            return self.of_expr(value.node.expr)
+        return Dim(int(value))
+
+    def dims(self, values: Any) -> list[Dim]:
+        return [self.dim(v) for v in values]
+
+    def symbol(self, symbol: sympy.Symbol) -> Dim:
+        known = self._symbols.get(symbol)
+        if known is None:
+            low, high = self._range(symbol)
+            known = self._symbols[symbol] = Dim.symbol(symbol.name, low, high)
+        return known
+
+    def _range(self, symbol: sympy.Symbol) -> tuple[int | None, int | None]:
+        bounds = self._shape_env.var_to_range.get(symbol) if self._shape_env else None
+        if bounds is None:
+            return None, None
+        return (
+            int(bounds.lower) if bounds.lower.is_Integer else None,
+            int(bounds.upper) if bounds.upper.is_Integer else None,
+        )
+
+    def of_expr(self, expr: sympy.Basic) -> Dim:
+        if isinstance(expr, (sympy.Integer, int)):
+            return Dim(int(expr))
+        if isinstance(expr, sympy.Symbol):
+            return self.symbol(expr)
+        convert = _CONVERTERS.get(type(expr))
+        if convert is None:
+            raise NotADim(f"{type(expr).__name__} in {expr}")
+        return convert(self, expr)
+
+
+def _add(s: Symbols, e: sympy.Basic) -> Dim:
+    total = Dim(0)
+    for arg in e.args:
+        total = total + s.of_expr(arg)
+    return total
+
+
+def _mul(s: Symbols, e: sympy.Basic) -> Dim:
+    # sympy writes n/d as a product with a rational factor; that is an exact quotient here.
+    numerator, denominator = e.as_numer_denom()
+    if denominator != 1:
+        return s.of_expr(numerator) // s.of_expr(denominator)
+    total = Dim(1)
+    for arg in e.args:
+        total = total * s.of_expr(arg)
+    return total
+
+
+def _pow(s: Symbols, e: sympy.Basic) -> Dim:
+    base, exponent = e.args
+    if not (exponent.is_Integer and 0 <= int(exponent) <= 8):
+        raise NotADim(f"power in {e}")
+    total = Dim(1)
+    for _ in range(int(exponent)):
+        total = total * s.of_expr(base)
+    return total
+
+
+def _floordiv(s: Symbols, e: sympy.Basic) -> Dim:
+    return s.of_expr(e.args[0]) // s.of_expr(e.args[1])
+
+
+def _ceildiv(s: Symbols, e: sympy.Basic) -> Dim:
+    divisor = s.of_expr(e.args[1])
+    return (s.of_expr(e.args[0]) + divisor - Dim(1)) // divisor
+
+
+def _mod(s: Symbols, e: sympy.Basic) -> Dim:
+    return s.of_expr(e.args[0]) % s.of_expr(e.args[1])
+
+
+def _modular_indexing(s: Symbols, e: sympy.Basic) -> Dim:
+    base, divisor, modulus = (s.of_expr(a) for a in e.args)
+    return (base // divisor) % modulus
+
+
+def _max(s: Symbols, e: sympy.Basic) -> Dim:
+    first, *rest = (s.of_expr(a) for a in e.args)
+    for other in rest:
+        first = Dim.max(first, other)
+    return first
+
+
+def _min(s: Symbols, e: sympy.Basic) -> Dim:
+    first, *rest = (s.of_expr(a) for a in e.args)
+    for other in rest:
+        first = Dim.min(first, other)
+    return first
+
+
+def _identity(s: Symbols, e: sympy.Basic) -> Dim:
+    return s.of_expr(e.args[0])
+
+
+def _floor_of(s: Symbols, e: sympy.Basic) -> Dim:
+    inner = e.args[0]
+    if isinstance(inner, fn.IntTrueDiv):
+        return _floordiv(s, inner)
+    raise NotADim(f"{type(e).__name__} of {inner}")
+
+
+def _ceil_of(s: Symbols, e: sympy.Basic) -> Dim:
+    inner = e.args[0]
+    if isinstance(inner, fn.IntTrueDiv):
+        return _ceildiv(s, inner)
+    raise NotADim(f"{type(e).__name__} of {inner}")
+
+
+_CONVERTERS: dict[type, Any] = {
+    sympy.Add: _add,
+    sympy.Mul: _mul,
+    sympy.Pow: _pow,
+    fn.PowByNatural: _pow,
+    fn.FloorDiv: _floordiv,
+    fn.CleanDiv: _floordiv,
+    fn.CeilDiv: _ceildiv,
+    fn.Mod: _mod,
+    fn.PythonMod: _mod,
+    sympy.Mod: _mod,
+    fn.ModularIndexing: _modular_indexing,
+    fn.Max: _max,
+    fn.Min: _min,
+    sympy.Max: _max,
+    sympy.Min: _min,
+    fn.Identity: _identity,
+    fn.FloorToInt: _floor_of,
+    fn.TruncToInt: _floor_of,
+    fn.CeilToInt: _ceil_of,
+}

@@ -1,0 +1,151 @@
+"""The backends of torch.compile: `gex`, `npugraph_ex` and `npugraphs`."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import make_boxed_func
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+from gex import _gex, report
+from gex.fx_import import GraphImport, GraphNotSupported, ImportedGraph
+from gex.options import (
+    GEX_OPTIONS,
+    NPUGRAPH_EX_OPTIONS,
+    NPUGRAPHS_OPTIONS,
+    Config,
+    Option,
+)
+
+_graph_numbers = itertools.count(1)
+_warned_about_mode = False
+
+CompiledGraph = Callable[[list[Any]], Sequence[Any]]
+GraphCompiler = Callable[[torch.fx.GraphModule, Sequence[Any]], CompiledGraph]
+
+_gex.Runner._boxed_call = True  # AOTAutograd hands over the list itself, to be emptied
+
+
+def gex(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """Compiles with gex; what it has no op for runs as a call through PyTorch."""
+    return _compile("gex", GEX_OPTIONS, gm, example_inputs, options, mode)
+
+
+def npugraph_ex(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """As `gex`, with the options of torch_npu's npugraph_ex."""
+    return _compile("npugraph_ex", NPUGRAPH_EX_OPTIONS, gm, example_inputs, options, mode)
+
+
+def npugraphs(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """Runs PyTorch's own kernels in their order: the results of eager mode, bit for bit."""
+    return _compile("npugraphs", NPUGRAPHS_OPTIONS, gm, example_inputs, options, mode)
+
+
+def _compile(
+    backend: str,
+    table: Mapping[str, Option],
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    options: Mapping[str, Any] | None,
+    mode: str | None,
+) -> Callable[..., Any]:
+    config = Config(table, options)
+    _warn_about_mode(backend, mode)
+    compiler = graph_compiler(backend, config)
+
+    def compile_backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
+        compiled = compiler(gm, example_inputs)
+
+        # torch._dynamo.disable() keeps attributes of functions only, and AOTAutograd looks for one.
+        def backward(arguments: list[Any]) -> Sequence[Any]:
+            return compiled(arguments)
+
+        backward._boxed_call = True  # type: ignore[attr-defined]
+        return backward
+
+    traced = aot_autograd(
+        fw_compiler=compiler,
+        bw_compiler=compile_backward,
+        inference_compiler=compiler,
+        partition_fn=min_cut_rematerialization_partition,
+        keep_inference_input_mutations=True,
+        decompositions={},
+    )
+    with torch._functorch.config.patch(unlift_effect_tokens=True):
+        return traced(gm, example_inputs)
+
+
+def _warn_about_mode(backend: str, mode: str | None) -> None:
+    global _warned_about_mode
+    if mode not in (None, "default") and not _warned_about_mode:
+        _warned_about_mode = True
+        warnings.warn(
+            f"torch.compile(mode={mode!r}) has no effect with backend={backend!r}", stacklevel=2
+        )
+
+
+def graph_compiler(backend: str, config: Config) -> GraphCompiler:
+    """Compiles the ATen graphs that AOTAutograd makes of a function."""
+
+    def compile_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
+        graph_report = report.GraphReport(f"graph_{next(_graph_numbers)}", backend)
+        report.add(graph_report)
+        if backend == "npugraphs":
+            return _run_eagerly(gm, graph_report, "npugraphs runs PyTorch's kernels")
+        if config.get("force_eager", False):
+            return _run_eagerly(gm, graph_report, "option force_eager")
+        try:
+            imported = GraphImport(
+                gm, graph_report.name, graph_report, strict=config.get("strict", False)
+            ).run()
+        except GraphNotSupported as problem:
+            if config.get("strict", False):
+                raise
+            return _run_eagerly(gm, graph_report, str(problem))
+        runner = _make_runner(imported, config)
+        graph_report.runner = runner
+        return runner
+
+    return compile_graph
+
+
+def _run_eagerly(
+    gm: torch.fx.GraphModule, graph_report: report.GraphReport, reason: str
+) -> CompiledGraph:
+    graph_report.eager_reason = reason
+    return make_boxed_func(gm.forward)
+
+
+def _make_runner(imported: ImportedGraph, config: Config) -> Any:
+    signature = _gex.Signature(
+        num_arguments=imported.num_arguments,
+        tensors=imported.tensors,
+        integers=imported.integers,
+        constants=imported.constants,
+        outputs=imported.outputs,
+        symbols=imported.symbols,
+    )
+    return _gex.interpreter_runner(imported.graph, signature, imported.callees)

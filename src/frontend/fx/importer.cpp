@@ -1,0 +1,116 @@
+#include "frontend/fx/importer.hpp"
+
+#include <utility>
+
+#include "ops/build.hpp"
+#include "ops/call.hpp"
+#include "ops/control.hpp"
+
+namespace gex::fx {
+namespace {
+
+// A row that contradicts the fake tensors of PyTorch is a bug of the row, not of the user.
+void check_promise(const std::string& overload, const std::vector<Value*>& values,
+                   const std::vector<Type>& results) {
+  GEX_CHECK(values.size() == results.size(), overload, ": row gave ", values.size(),
+            " results, PyTorch promises ", results.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (results[i].is_token()) continue;  // absent
+    GEX_CHECK(values[i] != nullptr, overload, ": row gave nothing for result ", i);
+    const Type& got = values[i]->type();
+    const Type& promised = results[i];
+    bool fits = got.dtype == promised.dtype && got.rank() == promised.rank();
+    for (int d = 0; fits && d < got.rank(); ++d)
+      fits = known_eq(got.shape[d], promised.shape[d]) != false;
+    GEX_CHECK(fits, overload, ": row gave ", got, " for result ", i, ", PyTorch promises ",
+              promised);
+  }
+}
+
+}  // namespace
+
+Importer::Importer(std::string name) : graph_(std::make_unique<Graph>(std::move(name))) {}
+
+Value* Importer::add_input(Type type, std::string name) {
+  return graph_->add_input(std::move(type), std::move(name));
+}
+
+Value* Importer::add_constant(HostTensor tensor) {
+  return ops::constant(*graph_, std::move(tensor));
+}
+
+Value* Importer::add_dim(Dim value) { return ops::dim_value(*graph_, value); }
+
+NodeOutcome Importer::add_node(const std::string& overload, std::vector<AtenArg> args,
+                               std::vector<Type> results, const std::string& location) {
+  const AtenRow* row = find_aten_row(overload);
+  if (row == nullptr) return {std::nullopt, "no row for this overload"};
+  Node* last = mark();
+  graph_->set_location(location);
+  AtenCall call(*graph_, overload, std::move(args), std::move(results));
+  try {
+    std::vector<Value*> values = row->import(call);
+    if (!values.empty()) {
+      check_promise(overload, values, call.results());
+      return {std::move(values), {}};
+    }
+  } catch (const UserError& error) {
+    rollback(last);
+    return {std::nullopt, error.what()};
+  }
+  rollback(last);
+  return {std::nullopt, "not in this form"};
+}
+
+void Importer::rollback(Node* mark) {
+  while (graph_->last() != mark) graph_->erase(graph_->last());
+}
+
+std::vector<Value*> Importer::add_call(const CallSpec& spec, const std::string& location) {
+  graph_->set_location(location);
+  std::vector<Type> operand_types;
+  for (std::size_t i = 0; i < spec.operands.size(); ++i) {
+    operand_types.push_back(spec.operands[i]->type());
+    operand_types.back().strides = spec.operand_strides[i];
+  }
+  ops::Call attrs = ops::make_call(spec.callee, spec.name, spec.results, operand_types);
+  attrs.integers = spec.integers;
+  std::vector<Value*> inputs = spec.operands;
+  if (spec.ordered) {
+    if (token_ == nullptr) token_ = ops::apply(*graph_, "token", {});
+    inputs.insert(inputs.begin(), token_);
+  }
+  Node* node = graph_->add(op(spec.ordered ? "call_effect" : "call"), std::move(inputs), attrs);
+  std::size_t first = 0;
+  if (spec.ordered) token_ = node->output(first++);
+  std::vector<Value*> values;
+  for (std::size_t i = first; i < node->num_outputs(); ++i) values.push_back(node->output(i));
+  return values;
+}
+
+Value* Importer::add_bind(Value* value, Dim symbol, const std::string& location) {
+  graph_->set_location(location);
+  return graph_->add(op("bind"), {value}, ops::Bind{symbol})->output();
+}
+
+int Importer::add_output(Value* value, std::optional<std::vector<Dim>> strides) {
+  if (strides) {
+    Type type = value->type();
+    type.strides = std::move(strides);
+    value->set_type(std::move(type));
+  }
+  graph_->add_output(value);
+  return static_cast<int>(graph_->outputs().size()) - 1;
+}
+
+void Importer::tie(Value* value, int input) {
+  graph_->add_output(value);
+  graph_->ties().push_back({static_cast<int>(graph_->outputs().size()) - 1, input});
+}
+
+std::unique_ptr<Graph> Importer::finish() {
+  verify(*graph_);
+  return std::exchange(graph_, nullptr);
+}
+
+}  // namespace gex::fx

@@ -1,0 +1,66 @@
+#pragma once
+// Builds a Graph from the nodes of a traced PyTorch program. Whoever walks the trace (the Python
+// package) hands over one node at a time as (overload, arguments in schema order, promised results,
+// the user's line); the rows in the op definitions say what it becomes. Knows nothing of Python.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/graph.hpp"
+#include "ops/aten.hpp"
+
+namespace gex::fx {
+
+// A call through the framework that gave us the trace, for what has no row.
+struct CallSpec {
+  std::string name;         // what is called, for reports and errors
+  std::int64_t callee = 0;  // number in the caller's table of callees
+  std::vector<Value*> operands;
+  // For each operand the strides it must have; nothing: any will do.
+  std::vector<std::optional<std::vector<Dim>>> operand_strides;
+  std::vector<Dim> integers;  // evaluated at each run and passed along
+  std::vector<Type> results;  // with the strides the callee promises
+  bool ordered = false;       // has an effect: stays in order with other such calls
+};
+
+struct NodeOutcome {
+  std::optional<std::vector<Value*>> values;  // nothing: no row took it
+  std::string reason;                         // why not
+};
+
+class Importer {
+ public:
+  explicit Importer(std::string name);
+
+  Value* add_input(Type type, std::string name);
+  Value* add_constant(HostTensor tensor);
+  Value* add_dim(Dim value);  // a size as a 0-d i64 tensor
+
+  // Leaves the graph as it was if no row takes the call. A result that PyTorch does not give (None)
+  // is promised as a token.
+  NodeOutcome add_node(const std::string& overload, std::vector<AtenArg> args,
+                       std::vector<Type> results, const std::string& location);
+  // Everything added after a mark can be taken back as long as no ordered call is among it.
+  Node* mark() const { return graph_->last(); }
+  void rollback(Node* mark);
+
+  std::vector<Value*> add_call(const CallSpec& spec, const std::string& location);
+  // From here on `symbol` is element 0 of `value`.
+  Value* add_bind(Value* value, Dim symbol, const std::string& location);
+
+  // Adds an output and gives its number; strides are what the outside was promised (absent: dense).
+  int add_output(Value* value, std::optional<std::vector<Dim>> strides);
+  // The new value of an input that the program mutates.
+  void tie(Value* value, int input);
+
+  const Graph& graph() const { return *graph_; }
+  std::unique_ptr<Graph> finish();  // verified; the importer is empty afterwards
+
+ private:
+  std::unique_ptr<Graph> graph_;
+  Value* token_ = nullptr;  // of the last ordered call
+};
+
+}  // namespace gex::fx

@@ -1,0 +1,115 @@
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "frontend/fx/importer.hpp"
+#include "frontend/python/bindings.hpp"
+#include "frontend/python/torch_api.hpp"
+
+namespace gex::python {
+namespace {
+
+struct Mark {
+  Node* last;
+};
+
+AtenArg to_aten_arg(nb::handle object) {
+  PyObject* p = object.ptr();
+  if (p == Py_None) return {};
+  if (PyBool_Check(p)) return {p == Py_True};
+  if (PyLong_Check(p)) return {Dim(nb::cast<std::int64_t>(object))};
+  if (PyFloat_Check(p)) return {PyFloat_AS_DOUBLE(p)};
+  if (PyUnicode_Check(p)) return {nb::cast<std::string>(object)};
+  if (nb::isinstance<ValueRef>(object)) return {nb::cast<ValueRef>(object).value};
+  if (nb::isinstance<Dim>(object)) return {nb::cast<Dim>(object)};
+  if (nb::isinstance<DType>(object)) return {nb::cast<DType>(object)};
+  if (PyList_Check(p) || PyTuple_Check(p)) {
+    std::vector<AtenArg> items;
+    for (nb::handle item : nb::borrow<nb::sequence>(object)) items.push_back(to_aten_arg(item));
+    return {std::move(items)};
+  }
+  fail(ErrorCode::type_mismatch, "an argument of type ", Py_TYPE(p)->tp_name,
+       " has no form that the op rows know");
+}
+
+std::vector<ValueRef> refs_of(const std::vector<Value*>& values) {
+  std::vector<ValueRef> refs;
+  for (Value* value : values) refs.push_back({value});
+  return refs;
+}
+
+// (values, reason): values is None if no row took the node.
+nb::object add_node(fx::Importer& importer, const std::string& overload, nb::sequence args,
+                    std::vector<Type> results, const std::string& location) {
+  std::vector<AtenArg> converted;
+  for (nb::handle arg : args) converted.push_back(to_aten_arg(arg));
+  fx::NodeOutcome outcome =
+      importer.add_node(overload, std::move(converted), std::move(results), location);
+  nb::object values = nb::none();
+  if (outcome.values) values = nb::cast(refs_of(*outcome.values));
+  return nb::make_tuple(values, outcome.reason);
+}
+
+std::vector<ValueRef> add_call(fx::Importer& importer, const std::string& name, std::int64_t callee,
+                               const std::vector<ValueRef>& operands,
+                               std::vector<std::optional<std::vector<Dim>>> operand_strides,
+                               std::vector<Dim> integers, std::vector<Type> results, bool ordered,
+                               const std::string& location) {
+  fx::CallSpec spec;
+  spec.name = name;
+  spec.callee = callee;
+  for (const ValueRef& ref : operands) spec.operands.push_back(ref.value);
+  spec.operand_strides = std::move(operand_strides);
+  spec.integers = std::move(integers);
+  spec.results = std::move(results);
+  spec.ordered = ordered;
+  return refs_of(importer.add_call(spec, location));
+}
+
+ValueRef add_constant(fx::Importer& importer, nb::handle tensor) {
+  const dlpack::Tensor t = TorchApi::get().borrow(tensor.ptr());
+  std::vector<std::int64_t> shape(t.shape, t.shape + t.ndim);
+  return {
+      importer.add_constant(HostTensor::from_bytes(dtype_of(t.dtype), std::move(shape), t.data))};
+}
+
+}  // namespace
+
+void bind_importer(nb::module_& m) {
+  nb::class_<Mark>(m, "Mark", "A point in the building of a graph.");
+  nb::class_<fx::Importer>(m, "Importer", "Builds a Graph from the nodes of a traced program.")
+      .def(nb::init<std::string>(), nb::arg("name"))
+      .def("add_input",
+           [](fx::Importer& importer, Type type, std::string name) {
+             return ValueRef{importer.add_input(std::move(type), std::move(name))};
+           })
+      .def("add_constant", &add_constant, "A contiguous CPU tensor, copied into the graph.")
+      .def("add_dim",
+           [](fx::Importer& importer, Dim value) { return ValueRef{importer.add_dim(value)}; })
+      .def("add_node", &add_node, nb::arg("overload"), nb::arg("args"), nb::arg("results"),
+           nb::arg("location"))
+      .def("mark", [](const fx::Importer& importer) { return Mark{importer.mark()}; })
+      .def("rollback", [](fx::Importer& importer, Mark mark) { importer.rollback(mark.last); })
+      .def("add_call", &add_call, nb::arg("name"), nb::arg("callee"), nb::arg("operands"),
+           nb::arg("operand_strides"), nb::arg("integers"), nb::arg("results"), nb::arg("ordered"),
+           nb::arg("location"))
+      .def("add_bind",
+           [](fx::Importer& importer, ValueRef value, Dim symbol, const std::string& location) {
+             return ValueRef{importer.add_bind(value.value, symbol, location)};
+           })
+      .def(
+          "add_output",
+          [](fx::Importer& importer, ValueRef value, std::optional<std::vector<Dim>> strides) {
+            return importer.add_output(value.value, std::move(strides));
+          },
+          nb::arg("value"), nb::arg("strides") = nb::none())
+      .def("tie", [](fx::Importer& importer, ValueRef value,
+                     int input) { importer.tie(value.value, input); })
+      .def("text", [](const fx::Importer& importer) { return print(importer.graph()); })
+      .def("finish", &fx::Importer::finish);
+  m.def("aten_overloads", &all_aten_overloads, "Overloads that some op's row takes.");
+}
+
+}  // namespace gex::python

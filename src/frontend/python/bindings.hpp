@@ -1,0 +1,22 @@
+#pragma once
+// The pieces of the extension module; module.cpp puts them together.
+
+#include <nanobind/nanobind.h>
+
+#include "ir/graph.hpp"
+#include "ops/aten.hpp"
+
+namespace gex::python {
+
+namespace nb = nanobind;
+
+// A Value as Python holds it: alive as long as the importer or graph that owns it.
+struct ValueRef {
+  Value* value;
+};
+
+void bind_ir(nb::module_& m);        // Dim, DType, Type, Value, Graph
+void bind_importer(nb::module_& m);  // Importer, rows
+void bind_runner(nb::module_& m);    // Signature parts, compiled callables
+
+}  // namespace gex::python

@@ -1,0 +1,187 @@
+#include "frontend/python/interp_engine.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "interp/bind_symbols.hpp"
+#include "interp/interp.hpp"
+#include "ops/call.hpp"
+
+namespace gex::python {
+namespace {
+
+using runtime::Host;
+using runtime::InputArg;
+using runtime::TensorRef;
+using Numbers = std::vector<std::int64_t>;
+
+// Calls visit(element number in dense order, element number in the strided memory).
+template <class Visit>
+void for_each_element(std::span<const std::int64_t> shape, std::span<const std::int64_t> strides,
+                      const Visit& visit) {
+  std::int64_t count = 1;
+  for (std::int64_t size : shape) count *= size;
+  Numbers index(shape.size(), 0);
+  std::int64_t position = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    visit(i, position);
+    for (std::size_t d = shape.size(); d-- > 0;) {
+      position += strides[d];
+      if (++index[d] < shape[d]) break;
+      position -= strides[d] * shape[d];
+      index[d] = 0;
+    }
+  }
+}
+
+HostTensor read(const TensorRef& ref) {
+  HostTensor out(ref.dtype, {ref.shape.begin(), ref.shape.end()});
+  const std::size_t size = size_of(ref.dtype);
+  const auto* from = static_cast<const std::byte*>(ref.data);
+  for_each_element(ref.shape, ref.strides, [&](std::int64_t i, std::int64_t at) {
+    std::memcpy(out.data() + static_cast<std::size_t>(i) * size,
+                from + at * static_cast<std::int64_t>(size), size);
+  });
+  return out;
+}
+
+void write(const HostTensor& tensor, void* data, std::span<const std::int64_t> strides) {
+  const std::size_t size = size_of(tensor.dtype());
+  auto* to = static_cast<std::byte*>(data);
+  for_each_element(tensor.shape(), strides, [&](std::int64_t i, std::int64_t at) {
+    std::memcpy(to + at * static_cast<std::int64_t>(size),
+                tensor.data() + static_cast<std::size_t>(i) * size, size);
+  });
+}
+
+Numbers dense(std::span<const std::int64_t> shape) {
+  Numbers strides(shape.size(), 1);
+  for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+  return strides;
+}
+
+class InterpEngine final : public Engine {
+ public:
+  InterpEngine(std::unique_ptr<Graph> graph, std::span<const Dim> integers)
+      : graph_(std::move(graph)) {
+    verify(*graph_);
+    const std::vector<Dim> from_shapes = symbols_of(*graph_);
+    for (Dim symbol : integers)
+      if (symbol.is_symbol() && std::ranges::find(from_shapes, symbol) == from_shapes.end())
+        integers_.push_back(symbol);
+  }
+
+  std::vector<Input> inputs() const override {
+    std::vector<Input> inputs(graph_->inputs().size());
+    for (Dim symbol : integers_) inputs.push_back({true, symbol});
+    return inputs;
+  }
+  std::size_t num_outputs() const override { return graph_->outputs().size(); }
+
+  void run(std::span<const InputArg> inputs, Host& host) override {
+    std::vector<HostTensor> tensors;
+    for (std::size_t i = 0; i < graph_->inputs().size(); ++i)
+      tensors.push_back(read(inputs[i].tensor));
+    interp::InterpOptions options;
+    for (std::size_t i = 0; i < integers_.size(); ++i)
+      options.symbols.emplace_back(integers_[i], inputs[tensors.size() + i].integer);
+    interp::SymbolValues symbols(options.symbols.begin(), options.symbols.end());
+    interp::bind_symbols(*graph_, tensors, symbols);
+    options.call = [&](const Node& node, std::span<const HostTensor> operands,
+                       std::span<const std::int64_t> integers) {
+      return run_call(node, operands, integers, symbols, host);
+    };
+    const std::vector<HostTensor> results = interp::interpret(*graph_, tensors, options);
+    for (std::size_t k = 0; k < results.size(); ++k) deliver(k, results[k], inputs, symbols, host);
+  }
+
+ private:
+  // Sizes that nobody knows yet are -1.
+  static std::int64_t value_or_unknown(Dim dim, const interp::SymbolValues& symbols) {
+    std::vector<Dim> used;
+    dim.collect_symbols(used);
+    for (Dim symbol : used)
+      if (!symbols.contains(symbol)) return -1;
+    return interp::evaluate(dim, symbols);
+  }
+
+  static Numbers evaluate_all(std::span<const Dim> dims, const interp::SymbolValues& symbols) {
+    Numbers values;
+    for (Dim d : dims) values.push_back(value_or_unknown(d, symbols));
+    return values;
+  }
+
+  static std::vector<HostTensor> run_call(const Node& node, std::span<const HostTensor> operands,
+                                          std::span<const std::int64_t> integers,
+                                          const interp::SymbolValues& symbols, Host& host) {
+    const auto attrs = node.as<ops::Call>();
+    program::Call call;
+    call.name = attrs.name;
+    call.callee = static_cast<int>(attrs.callee);
+    // Operands in the memory layout that the call asks for.
+    std::vector<std::vector<std::byte>> memory(operands.size());
+    std::vector<Numbers> operand_strides(operands.size());
+    const auto asked = ops::operand_strides(node);
+    std::vector<TensorRef> refs;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const std::vector<std::int64_t>& shape = operands[i].shape();
+      operand_strides[i] = asked[i] ? evaluate_all(*asked[i], symbols) : dense(shape);
+      std::int64_t last = 0;
+      for (std::size_t d = 0; d < shape.size(); ++d)
+        last += std::max<std::int64_t>(shape[d] - 1, 0) * operand_strides[i][d];
+      memory[i].resize((static_cast<std::size_t>(last) + 1) * size_of(operands[i].dtype()));
+      write(operands[i], memory[i].data(), operand_strides[i]);
+      refs.push_back({memory[i].data(), operands[i].dtype(), shape, operand_strides[i]});
+    }
+    const std::vector<Type> types = ops::result_types(attrs);
+    std::vector<Numbers> shapes, strides;
+    for (const Type& type : types) {
+      shapes.push_back(evaluate_all(type.shape, symbols));
+      strides.push_back(
+          evaluate_all(type.strides ? *type.strides : dense_strides(type.shape), symbols));
+    }
+    std::vector<TensorRef> expected;
+    for (std::size_t i = 0; i < types.size(); ++i)
+      expected.push_back({nullptr, types[i].dtype, shapes[i], strides[i]});
+    std::vector<Host::CallResult> results(types.size());
+    host.call(call, refs, integers, expected, results);
+    std::vector<HostTensor> tensors;
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      Numbers actual = strides[i];
+      if (std::ranges::find(actual, -1) != actual.end()) actual = dense(results[i].shape);
+      tensors.push_back(read({results[i].data, types[i].dtype, results[i].shape, actual}));
+      host.release(results[i].handle);
+    }
+    return tensors;
+  }
+
+  void deliver(std::size_t k, const HostTensor& result, std::span<const InputArg> inputs,
+               const interp::SymbolValues& symbols, Host& host) const {
+    for (const Tie& tie : graph_->ties()) {
+      if (tie.output != static_cast<int>(k)) continue;
+      const TensorRef& input = inputs[static_cast<std::size_t>(tie.input)].tensor;
+      write(result, input.data, input.strides);
+      return;
+    }
+    const Type& type = graph_->outputs()[k]->type();
+    Numbers strides = dense(result.shape());
+    if (type.strides) {
+      Numbers promised = evaluate_all(*type.strides, symbols);
+      if (std::ranges::find(promised, -1) == promised.end()) strides = std::move(promised);
+    }
+    void* data = host.allocate_output(static_cast<int>(k), result.dtype(), result.shape(), strides);
+    write(result, data, strides);
+  }
+
+  std::unique_ptr<Graph> graph_;
+  std::vector<Dim> integers_;  // symbols that no input's shape tells
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_interp_engine(std::unique_ptr<Graph> graph,
+                                           std::span<const Dim> integers) {
+  return std::make_unique<InterpEngine>(std::move(graph), integers);
+}
+
+}  // namespace gex::python

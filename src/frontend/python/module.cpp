@@ -1,0 +1,16 @@
+#include <nanobind/nanobind.h>
+
+#include "base/error.hpp"
+#include "frontend/python/bindings.hpp"
+
+NB_MODULE(_gex, m) {
+  using namespace gex;
+  m.doc() = "The C++ side of gex.";
+  // Both kinds of errors under one base, so that callers can tell a mistake of theirs from a bug.
+  nanobind::exception<Error> base(m, "Error", PyExc_RuntimeError);
+  nanobind::exception<UserError>(m, "UserError", base.ptr());
+  nanobind::exception<InternalError>(m, "InternalError", base.ptr());
+  python::bind_ir(m);
+  python::bind_importer(m);
+  python::bind_runner(m);
+}

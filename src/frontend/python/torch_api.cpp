@@ -1,0 +1,173 @@
+#include "frontend/python/torch_api.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "base/error.hpp"
+
+namespace gex::python {
+namespace {
+
+nb::object attribute(PyObject* object, std::initializer_list<const char*> path) {
+  nb::object current = nb::borrow(object);
+  for (const char* name : path) current = owned(PyObject_GetAttrString(current.ptr(), name));
+  return current;
+}
+
+const dlpack::ExchangeApi* find_exchange_api(PyObject* tensor_type) {
+  nb::object capsule = nb::steal(PyObject_GetAttrString(tensor_type, "__dlpack_c_exchange_api__"));
+  if (!capsule) {
+    PyErr_Clear();
+    PyErr_SetString(PyExc_ImportError,
+                    "gex needs torch.Tensor.__dlpack_c_exchange_api__, which this PyTorch lacks; "
+                    "install PyTorch 2.11 or newer");
+    throw nb::python_error();
+  }
+  const auto* header = static_cast<const dlpack::ExchangeHeader*>(
+      PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+  if (header == nullptr) throw nb::python_error();
+  while (header != nullptr && header->version.major != dlpack::kMajor) header = header->prev_api;
+  const auto* api = reinterpret_cast<const dlpack::ExchangeApi*>(header);
+  if (api == nullptr || api->borrow == nullptr) {
+    PyErr_SetString(PyExc_ImportError,
+                    "PyTorch's DLPack exchange API has no version 1 that lends "
+                    "tensors; install PyTorch 2.11 or newer");
+    throw nb::python_error();
+  }
+  return api;  // lives as long as the process
+}
+
+// Owns the sizes and strides of a wrapped tensor; the memory itself is somebody else's.
+struct Wrapped {
+  dlpack::ManagedTensor managed;
+  std::int64_t dims[1];  // shape, then strides
+
+  static Wrapped* make(std::size_t rank) {
+    return static_cast<Wrapped*>(::operator new(sizeof(Wrapped) + 2 * rank * sizeof(std::int64_t)));
+  }
+  static void destroy(dlpack::ManagedTensor* managed) {
+    ::operator delete(static_cast<Wrapped*>(managed->manager_ctx));
+  }
+};
+
+}  // namespace
+
+const TorchApi& TorchApi::get() {
+  static const TorchApi* api = new TorchApi();  // outlives interpreter shutdown on purpose
+  return *api;
+}
+
+TorchApi::TorchApi() {
+  nb::object torch = owned(PyImport_ImportModule("torch"));
+  nb::object tensor = attribute(torch.ptr(), {"Tensor"});
+  exchange_ = find_exchange_api(tensor.ptr());
+  tensor_type_ = reinterpret_cast<PyTypeObject*>(tensor.release().ptr());
+  nb::object guards = owned(PyImport_ImportModule("torch._C._dynamo.guards"));
+  empty_strided_ = attribute(guards.ptr(), {"_empty_strided_cpu"}).release().ptr();
+  reinterpret_ = attribute(guards.ptr(), {"_reinterpret_tensor"}).release().ptr();
+  copy_name_ = owned(PyUnicode_InternFromString("copy_")).release().ptr();
+  const char* names[kDTypeCount] = {"float64", "float32", "float16", "bfloat16", "int64",
+                                    "int32",   "int16",   "int8",    "uint8",    "bool"};
+  for (int i = 0; i < kDTypeCount; ++i)
+    dtypes_[i] = attribute(torch.ptr(), {names[i]}).release().ptr();
+}
+
+dlpack::Tensor TorchApi::borrow(PyObject* tensor) const {
+  dlpack::Tensor out;
+  if (exchange_->borrow(tensor, &out) != 0) throw nb::python_error();
+  return out;
+}
+
+nb::object TorchApi::empty_strided(PyObject* sizes, PyObject* strides, DType dtype) const {
+  PyObject* args[] = {sizes, strides, this->dtype(dtype)};
+  return owned(PyObject_Vectorcall(empty_strided_, args, 3, nullptr));
+}
+
+nb::object TorchApi::reinterpret(PyObject* tensor, PyObject* sizes, PyObject* strides,
+                                 std::int64_t offset) const {
+  nb::object number = owned(PyLong_FromLongLong(offset));
+  PyObject* args[] = {tensor, sizes, strides, number.ptr()};
+  return owned(PyObject_Vectorcall(reinterpret_, args, 4, nullptr));
+}
+
+nb::object TorchApi::wrap(const runtime::TensorRef& ref) const {
+  const std::size_t rank = ref.shape.size();
+  Wrapped* wrapped = Wrapped::make(rank);
+  std::copy(ref.shape.begin(), ref.shape.end(), wrapped->dims);
+  std::copy(ref.strides.begin(), ref.strides.end(), wrapped->dims + rank);
+  dlpack::ManagedTensor& managed = wrapped->managed;
+  managed = {};
+  managed.version = {dlpack::kMajor, 0};
+  managed.manager_ctx = wrapped;
+  managed.deleter = &Wrapped::destroy;
+  managed.dl_tensor.data = ref.data;
+  managed.dl_tensor.device = {dlpack::kCpu, 0};
+  managed.dl_tensor.ndim = static_cast<std::int32_t>(rank);
+  managed.dl_tensor.dtype = dlpack_type(ref.dtype);
+  managed.dl_tensor.shape = wrapped->dims;
+  managed.dl_tensor.strides = wrapped->dims + rank;
+  void* object = nullptr;
+  if (exchange_->managed_to_object(&managed, &object) != 0) throw nb::python_error();
+  return nb::steal(static_cast<PyObject*>(object));
+}
+
+nb::object TorchApi::copy_to(PyObject* tensor, const runtime::TensorRef& expected) const {
+  nb::object sizes = tuple_of(expected.shape), strides = tuple_of(expected.strides);
+  nb::object copy = empty_strided(sizes.ptr(), strides.ptr(), expected.dtype);
+  PyObject* args[] = {copy.ptr(), tensor};
+  owned(PyObject_VectorcallMethod(copy_name_, args, 2, nullptr));
+  return copy;
+}
+
+nb::object tuple_of(std::span<const std::int64_t> values) {
+  nb::object tuple = owned(PyTuple_New(static_cast<Py_ssize_t>(values.size())));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i),
+                     owned(PyLong_FromLongLong(values[i])).release().ptr());
+  return tuple;
+}
+
+DType dtype_of(dlpack::DataType d) {
+  if (d.lanes == 1) {
+    switch (d.code) {
+      case dlpack::kFloat:
+        if (d.bits == 32) return DType::f32;
+        if (d.bits == 64) return DType::f64;
+        if (d.bits == 16) return DType::f16;
+        break;
+      case dlpack::kBfloat:
+        if (d.bits == 16) return DType::bf16;
+        break;
+      case dlpack::kInt:
+        if (d.bits == 64) return DType::i64;
+        if (d.bits == 32) return DType::i32;
+        if (d.bits == 16) return DType::i16;
+        if (d.bits == 8) return DType::i8;
+        break;
+      case dlpack::kUInt:
+        if (d.bits == 8) return DType::u8;
+        break;
+      case dlpack::kBool:
+        return DType::boolean;
+      default:
+        break;
+    }
+  }
+  fail(ErrorCode::type_mismatch, "tensor of DLPack type code ", int{d.code}, " with ", int{d.bits},
+       " bits; gex knows f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool");
+}
+
+dlpack::DataType dlpack_type(DType dtype) {
+  std::uint8_t code = dlpack::kInt;
+  if (dtype == DType::bf16)
+    code = dlpack::kBfloat;
+  else if (is_float(dtype))
+    code = dlpack::kFloat;
+  else if (dtype == DType::boolean)
+    code = dlpack::kBool;
+  else if (dtype == DType::u8)
+    code = dlpack::kUInt;
+  return {code, static_cast<std::uint8_t>(8 * size_of(dtype)), 1};
+}
+
+}  // namespace gex::python

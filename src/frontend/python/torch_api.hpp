@@ -1,0 +1,58 @@
+#pragma once
+// What gex needs of PyTorch at run time, reached without linking it: borrowing tensors and wrapping
+// memory through DLPack's C functions, making tensors through PyTorch's own allocator functions.
+// Everything here needs the GIL.
+
+#include <nanobind/nanobind.h>
+
+#include <span>
+
+#include "base/dtype.hpp"
+#include "frontend/python/dlpack.hpp"
+#include "runtime/session.hpp"
+
+namespace gex::python {
+
+namespace nb = nanobind;
+
+// Takes over a new reference; null means that a Python exception is set, which travels on.
+inline nb::object owned(PyObject* object) {
+  if (object == nullptr) throw nb::python_error();
+  return nb::steal(object);
+}
+
+class TorchApi {
+ public:
+  // Imports torch on first use. ImportError if the installed PyTorch lacks the exchange API.
+  static const TorchApi& get();
+
+  // The tensor's memory, sizes and strides, valid while the object lives and is not resized.
+  dlpack::Tensor borrow(PyObject* tensor) const;
+  bool is_tensor(PyObject* object) const { return PyObject_TypeCheck(object, tensor_type_) != 0; }
+
+  PyObject* dtype(DType dtype) const { return dtypes_[static_cast<int>(dtype)]; }
+  // A new CPU tensor; sizes and strides are tuples of int.
+  nb::object empty_strided(PyObject* sizes, PyObject* strides, DType dtype) const;
+  // A view of the tensor's memory; offset counts elements from where the tensor starts.
+  nb::object reinterpret(PyObject* tensor, PyObject* sizes, PyObject* strides,
+                         std::int64_t offset) const;
+  // A tensor over memory that somebody else keeps alive for as long as the tensor lives.
+  nb::object wrap(const runtime::TensorRef& ref) const;
+  // A new tensor with these strides and the contents of `tensor`.
+  nb::object copy_to(PyObject* tensor, const runtime::TensorRef& expected) const;
+
+ private:
+  TorchApi();
+  const dlpack::ExchangeApi* exchange_ = nullptr;
+  PyTypeObject* tensor_type_ = nullptr;
+  PyObject* empty_strided_ = nullptr;
+  PyObject* reinterpret_ = nullptr;
+  PyObject* copy_name_ = nullptr;
+  PyObject* dtypes_[kDTypeCount] = {};
+};
+
+nb::object tuple_of(std::span<const std::int64_t> values);
+DType dtype_of(dlpack::DataType dtype);  // UserError for what gex has no name for
+dlpack::DataType dlpack_type(DType dtype);
+
+}  // namespace gex::python

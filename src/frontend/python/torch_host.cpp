@@ -1,0 +1,177 @@
+#include "frontend/python/torch_host.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace gex::python {
+namespace {
+
+using runtime::TensorRef;
+
+// Strides of axes with one element (or of empty tensors) mean nothing; -1 promises nothing.
+bool same_layout(std::span<const std::int64_t> expected, std::span<const std::int64_t> got,
+                 std::span<const std::int64_t> shape) {
+  if (std::ranges::find(shape, 0) != shape.end()) return true;
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    if (shape[d] > 1 && expected[d] >= 0 && expected[d] != got[d]) return false;
+  return true;
+}
+
+struct Extent {
+  std::uintptr_t begin, end;
+};
+
+Extent extent_of(const void* data, std::span<const std::int64_t> shape,
+                 std::span<const std::int64_t> strides, std::size_t element) {
+  std::int64_t last = 0;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 0) return {0, 0};
+    last += (shape[d] - 1) * strides[d];
+  }
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  return {begin, begin + (static_cast<std::uintptr_t>(last) + 1) * element};
+}
+
+PyObject* object_of(std::uint64_t handle) {
+  return reinterpret_cast<PyObject*>(static_cast<std::uintptr_t>(handle));
+}
+
+}  // namespace
+
+TorchHost::TorchHost(std::span<PyObject* const> inputs, std::vector<OutputTuples>& tuples,
+                     std::span<const nb::object> callees, std::size_t num_outputs)
+    : inputs_(inputs), tuples_(tuples), callees_(callees), outputs_(num_outputs) {}
+
+TorchHost::~TorchHost() { take_gil(); }
+
+void TorchHost::about_to_block() {
+  if (thread_ == nullptr) thread_ = PyEval_SaveThread();
+}
+
+void TorchHost::take_gil() {
+  if (thread_ != nullptr) {
+    PyEval_RestoreThread(thread_);
+    thread_ = nullptr;
+  }
+  for (PyObject* object : pending_releases_) Py_DECREF(object);
+  pending_releases_.clear();
+}
+
+void* TorchHost::allocate_output(int k, DType dtype, std::span<const std::int64_t> shape,
+                                 std::span<const std::int64_t> strides) {
+  take_gil();
+  const auto index = static_cast<std::size_t>(k);
+  OutputTuples& known = tuples_[index];
+  nb::object sizes = known.sizes, steps = known.steps;  // own references: other threads may replace
+  if (!sizes.is_valid() || !std::ranges::equal(known.shape, shape) ||
+      !std::ranges::equal(known.strides, strides)) {
+    sizes = tuple_of(shape);
+    steps = tuple_of(strides);
+    known.shape.assign(shape.begin(), shape.end());
+    known.strides.assign(strides.begin(), strides.end());
+    known.sizes = sizes;
+    known.steps = steps;
+  }
+  const TorchApi& torch = TorchApi::get();
+  outputs_[index] = torch.empty_strided(sizes.ptr(), steps.ptr(), dtype);
+  return torch.borrow(outputs_[index].ptr()).data;
+}
+
+void TorchHost::set_view_output(int k, int of_input, std::span<const std::int64_t> shape,
+                                std::span<const std::int64_t> strides, std::int64_t offset) {
+  take_gil();
+  outputs_[static_cast<std::size_t>(k)] =
+      TorchApi::get().reinterpret(inputs_[static_cast<std::size_t>(of_input)],
+                                  tuple_of(shape).ptr(), tuple_of(strides).ptr(), offset);
+}
+
+void TorchHost::set_output_view_output(int k, int of_output, std::span<const std::int64_t> shape,
+                                       std::span<const std::int64_t> strides, std::int64_t offset) {
+  take_gil();
+  outputs_[static_cast<std::size_t>(k)] =
+      TorchApi::get().reinterpret(outputs_[static_cast<std::size_t>(of_output)].ptr(),
+                                  tuple_of(shape).ptr(), tuple_of(strides).ptr(), offset);
+}
+
+void TorchHost::set_integer_output(int k, std::int64_t value) {
+  take_gil();
+  outputs_[static_cast<std::size_t>(k)] = owned(PyLong_FromLongLong(value));
+}
+
+void TorchHost::set_external_output(int k, std::uint64_t handle) {
+  take_gil();
+  outputs_[static_cast<std::size_t>(k)] = nb::borrow(object_of(handle));
+}
+
+nb::object TorchHost::operand(const TensorRef& ref) const {
+  if (ref.input >= 0) return nb::borrow(inputs_[static_cast<std::size_t>(ref.input)]);
+  if (ref.handle != 0) return nb::borrow(object_of(ref.handle));
+  return TorchApi::get().wrap(ref);
+}
+
+// The result as the program expects it: a tensor of its own with the promised strides.
+nb::object TorchHost::fitting(nb::object result, const TensorRef& expected,
+                              std::span<const TensorRef> operands,
+                              const program::Call& call) const {
+  const TorchApi& torch = TorchApi::get();
+  if (!torch.is_tensor(result.ptr()))
+    fail(ErrorCode::invalid_argument, call.name, " returned a ", Py_TYPE(result.ptr())->tp_name,
+         " where a tensor was promised");
+  const dlpack::Tensor got = torch.borrow(result.ptr());
+  const DType dtype = dtype_of(got.dtype);
+  const auto rank = static_cast<std::size_t>(got.ndim);
+  if (dtype != expected.dtype || rank != expected.shape.size())
+    fail(ErrorCode::type_mismatch, call.name, " returned ", dtype, " of rank ", rank,
+         " where its meta function promised ", expected.dtype, " of rank ", expected.shape.size());
+  std::vector<std::int64_t> shape(got.shape, got.shape + got.ndim);
+  bool copy = !same_layout(expected.strides, {got.strides, rank}, shape);
+  const Extent mine = extent_of(got.data, shape, {got.strides, rank}, size_of(dtype));
+  for (const TensorRef& operand : operands) {
+    const Extent other =
+        extent_of(operand.data, operand.shape, operand.strides, size_of(operand.dtype));
+    copy = copy || (mine.begin < other.end && other.begin < mine.end);
+  }
+  if (!copy) return result;
+  TensorRef target = expected;
+  target.shape = shape;
+  if (std::ranges::find(expected.strides, -1) != expected.strides.end())
+    target.strides = {got.strides, rank};
+  return torch.copy_to(result.ptr(), target);
+}
+
+void TorchHost::call(const program::Call& call, std::span<const TensorRef> inputs,
+                     std::span<const std::int64_t> integers, std::span<const TensorRef> expected,
+                     std::span<CallResult> outputs) {
+  take_gil();
+  std::vector<nb::object> held;
+  std::vector<PyObject*> args;
+  held.reserve(inputs.size() + integers.size());
+  for (const TensorRef& ref : inputs) held.push_back(operand(ref));
+  for (std::int64_t value : integers) held.push_back(owned(PyLong_FromLongLong(value)));
+  for (const nb::object& object : held) args.push_back(object.ptr());
+  PyObject* callee = callees_[static_cast<std::size_t>(call.callee)].ptr();
+  nb::object results =
+      owned(PyObject_Vectorcall(callee, args.data(), args.size(), /*kwnames=*/nullptr));
+  GEX_CHECK(PyTuple_CheckExact(results.ptr()) &&
+                PyTuple_GET_SIZE(results.ptr()) == static_cast<Py_ssize_t>(expected.size()),
+            call.name, ": a callee gives a tuple with one entry for each result");
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    nb::object result =
+        fitting(nb::borrow(PyTuple_GET_ITEM(results.ptr(), static_cast<Py_ssize_t>(i))),
+                expected[i], inputs, call);
+    const dlpack::Tensor tensor = TorchApi::get().borrow(result.ptr());
+    outputs[i].data = tensor.data;
+    outputs[i].shape.assign(tensor.shape, tensor.shape + tensor.ndim);
+    outputs[i].handle = reinterpret_cast<std::uintptr_t>(result.release().ptr());
+  }
+}
+
+void TorchHost::release(std::uint64_t handle) {
+  if (thread_ == nullptr)
+    Py_DECREF(object_of(handle));
+  else
+    pending_releases_.push_back(object_of(handle));
+}
+
+}  // namespace gex::python

@@ -1,0 +1,60 @@
+#pragma once
+// The Host of a run whose caller is PyTorch: makes the output tensors, builds views, carries out
+// call steps through Python callables. Lives for one call, on the calling thread.
+
+#include <nanobind/nanobind.h>
+
+#include <span>
+#include <vector>
+
+#include "frontend/python/torch_api.hpp"
+#include "runtime/session.hpp"
+
+namespace gex::python {
+
+// Sizes and strides of an output as Python tuples, kept from call to call: most calls repeat them.
+struct OutputTuples {
+  std::vector<std::int64_t> shape, strides;
+  nb::object sizes, steps;  // tuples of shape and strides
+};
+
+class TorchHost final : public runtime::Host {
+ public:
+  // `inputs[i]` is the tensor of program input i (null for integers), borrowed for the call.
+  TorchHost(std::span<PyObject* const> inputs, std::vector<OutputTuples>& tuples,
+            std::span<const nb::object> callees, std::size_t num_outputs);
+  ~TorchHost() override;
+  TorchHost(const TorchHost&) = delete;
+  TorchHost& operator=(const TorchHost&) = delete;
+
+  void about_to_block() override;
+  void* allocate_output(int k, DType dtype, std::span<const std::int64_t> shape,
+                        std::span<const std::int64_t> strides) override;
+  void set_view_output(int k, int of_input, std::span<const std::int64_t> shape,
+                       std::span<const std::int64_t> strides, std::int64_t offset) override;
+  void set_output_view_output(int k, int of_output, std::span<const std::int64_t> shape,
+                              std::span<const std::int64_t> strides, std::int64_t offset) override;
+  void set_integer_output(int k, std::int64_t value) override;
+  void set_external_output(int k, std::uint64_t handle) override;
+  void call(const program::Call& call, std::span<const runtime::TensorRef> inputs,
+            std::span<const std::int64_t> integers, std::span<const runtime::TensorRef> expected,
+            std::span<CallResult> outputs) override;
+  void release(std::uint64_t handle) override;
+
+  void take_gil();  // back from about_to_block; nothing happens if it is held
+  PyObject* output(std::size_t k) const { return outputs_[k].ptr(); }
+
+ private:
+  nb::object operand(const runtime::TensorRef& ref) const;
+  nb::object fitting(nb::object result, const runtime::TensorRef& expected,
+                     std::span<const runtime::TensorRef> operands, const program::Call& call) const;
+
+  std::span<PyObject* const> inputs_;
+  std::vector<OutputTuples>& tuples_;
+  std::span<const nb::object> callees_;
+  std::vector<nb::object> outputs_;
+  std::vector<PyObject*> pending_releases_;  // given back when the GIL is held anyway
+  PyThreadState* thread_ = nullptr;          // set while the GIL is let go
+};
+
+}  // namespace gex::python

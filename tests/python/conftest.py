@@ -1,0 +1,43 @@
+"""Shared helpers: compile with gex, compare with eager, look at the reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._pytree import tree_leaves
+
+import gex
+
+
+@pytest.fixture(autouse=True)
+def fresh_state() -> Iterator[None]:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    yield
+
+
+def tensors(tree: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def assert_same(actual: Any, expected: Any, tolerance: float = 1e-5) -> None:
+    """Equal values, dtypes, sizes and strides."""
+    got, want = tensors(actual), tensors(expected)
+    assert len(got) == len(want)
+    for a, b in zip(got, want):
+        torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
+        assert a.stride() == b.stride()
+
+
+def interpreted(fn: Callable[..., Any], **kwargs: Any) -> Callable[..., Any]:
+    """Compiled only as far as the reference executor."""
+    return torch.compile(
+        fn, backend="gex", fullgraph=True, options={"executor": "interpreter"}, **kwargs
+    )
+
+
+def last_report() -> gex.GraphReport:
+    return gex.reports()[-1]

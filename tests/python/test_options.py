@@ -1,0 +1,106 @@
+"""Option tables: defaults, types, errors."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from gex.options import GEX_OPTIONS, NPUGRAPH_EX_OPTIONS, Config
+
+
+def test_defaults_and_no_options_are_the_same() -> None:
+    empty, none = Config(NPUGRAPH_EX_OPTIONS, {}), Config(NPUGRAPH_EX_OPTIONS, None)
+    assert {n: empty.get(n) for n in empty} == {n: none.get(n) for n in none}
+    assert empty.get("capture_limit") == 64
+    assert empty.clone_input.value is True
+
+
+def test_a_config_belongs_to_one_compile() -> None:
+    Config(GEX_OPTIONS, {"capture_limit": 3})
+    assert Config(GEX_OPTIONS).get("capture_limit") == 64
+
+
+def test_unknown_key_lists_the_known_and_suggests_the_nearest() -> None:
+    with pytest.raises(ValueError, match=r"'captur_limit'.*'capture_limit'.*Supported: \["):
+        Config(NPUGRAPH_EX_OPTIONS, {"captur_limit": 3})
+
+
+@pytest.mark.parametrize("value", ["True", 2, None])
+def test_bool_out_of_range(value: object) -> None:
+    with pytest.raises(ValueError, match=r"not in optional list \[True, False\] \(type: <class"):
+        Config(NPUGRAPH_EX_OPTIONS, {"force_eager": value})
+
+
+def test_bool_message_for_text() -> None:
+    with pytest.raises(ValueError) as error:
+        Config(NPUGRAPH_EX_OPTIONS, {"clone_input": "True"})
+    expected = "(type: <class 'str'>) not in optional list [True, False] (type: <class 'bool'>)"
+    assert expected in str(error.value)
+
+
+def test_zero_and_one_are_bools() -> None:
+    config = Config(NPUGRAPH_EX_OPTIONS, {"clone_input": 0, "clone_output": 1})
+    assert config.get("clone_input") is False
+    assert config.get("clone_output") is True
+
+
+def test_enum_out_of_range() -> None:
+    with pytest.raises(ValueError) as error:
+        Config(NPUGRAPH_EX_OPTIONS, {"capture_error_mode": "all"})
+    assert "not in optional list ['global', 'thread_local', 'relaxed']" in str(error.value)
+
+
+@pytest.mark.parametrize("value", ["64", 1.5, True])
+def test_capture_limit_tells_the_type(value: object) -> None:
+    with pytest.raises(ValueError, match=str(type(value))):
+        Config(NPUGRAPH_EX_OPTIONS, {"capture_limit": value})
+
+
+@pytest.mark.parametrize("value", [0, -1, 2**63])
+def test_capture_limit_tells_range_and_value(value: int) -> None:
+    with pytest.raises(ValueError, match=rf"\[1, {2**63 - 1}\], got {value}"):
+        Config(NPUGRAPH_EX_OPTIONS, {"capture_limit": value})
+
+
+def test_dump_directory_must_exist() -> None:
+    with pytest.raises(FileNotFoundError, match="no/such/place"):
+        Config(NPUGRAPH_EX_OPTIONS, {"data_dump_dir": "no/such/place"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("post_grad_custom_pre_pass", 3),
+        ("super_kernel_optimize_options", [1]),
+        ("_vllm_aclnn_static_kernel_sym_range", "12"),
+        ("use_graph_pool", (1, 2)),
+    ],
+)
+def test_wrong_types_tell_both_types(name: str, value: object) -> None:
+    with pytest.raises(TypeError) as error:
+        Config(NPUGRAPH_EX_OPTIONS, {name: value})
+    assert str(type(value)) in str(error.value)
+
+
+def test_a_given_pool_is_not_shared_by_rollback() -> None:
+    config = Config(NPUGRAPH_EX_OPTIONS, {"use_graph_pool": (0, 1)})
+    assert config.get("reuse_graph_pool_in_same_fx") is False
+
+
+def test_options_read_by_torch_compile_itself_pass() -> None:
+    Config(NPUGRAPH_EX_OPTIONS, {"guard_filter_fn": lambda guards: guards})
+
+
+def test_config_as_custom_passes_see_it() -> None:
+    config = Config(NPUGRAPH_EX_OPTIONS)
+    config.capture_limit = 3
+    assert config.capture_limit.value == 3
+    assert not config.force_eager
+    with pytest.raises(ValueError, match="no_such_option"):
+        config.no_such_option = 1
+
+
+def test_bad_option_reaches_the_user_of_torch_compile() -> None:
+    compiled = torch.compile(torch.relu, backend="npugraph_ex", options={"no_such_option": 1})
+    with pytest.raises(Exception, match="no_such_option"):
+        compiled(torch.ones(2))
