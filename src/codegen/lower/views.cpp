@@ -1,6 +1,6 @@
 #include "codegen/lower/views.hpp"
 
-#include "loop/body.hpp"
+#include "loop/view_index.hpp"
 
 namespace gex::lower {
 
@@ -58,30 +58,6 @@ bool has_division(Dim e) {
   }
 }
 
-// Records what a map body asks of its operands.
-class RecordingContext : public loop::BodyContext {
- public:
-  using BodyContext::BodyContext;
-
-  loop::Scalar in(int k, loop::Indices index) override {
-    ++requests;
-    operand = k;
-    operand_index.assign(index.begin(), index.end());
-    result = s.load(0, in_type(k).dtype, operand_index);
-    return result;
-  }
-  loop::Scalar in(int k, loop::Indices index, loop::Scalar pred, loop::Scalar fill) override {
-    if (s.is_true(pred)) return in(k, index);
-    requests = 2;  // predicated: no pure index map
-    return fill;
-  }
-
-  int requests = 0;
-  int operand = -1;
-  std::vector<Dim> operand_index;
-  loop::Scalar result;
-};
-
 }  // namespace
 
 bool is_clean(std::span<const Dim> index) {
@@ -89,17 +65,6 @@ bool is_clean(std::span<const Dim> index) {
     if (has_division(e)) return false;
   }
   return true;
-}
-
-std::optional<std::vector<Dim>> view_operand_index(const Node& node, std::span<const Dim> index) {
-  if (!node.op().has(Trait::view) || !node.op().body || !node.op().body->map) return std::nullopt;
-  std::vector<loop::Expr> exprs;
-  loop::ScalarBuilder builder(exprs);
-  RecordingContext context(builder, node);
-  loop::Scalar value = node.op().body->map(context, 0, index);
-  if (context.requests != 1 || context.operand != 0 || value.id != context.result.id)
-    return std::nullopt;
-  return context.operand_index;
 }
 
 std::vector<Dim> memory_strides(const Value& value) {
@@ -112,7 +77,7 @@ std::optional<StridedView> resolve_view(Value* value) {
   std::vector<Dim> index = variables;
   Value* base = value;
   while (base->producer() != nullptr) {
-    auto up = view_operand_index(*base->producer(), index);
+    auto up = loop::view_operand_index(*base->producer(), index);
     if (!up) break;
     index = std::move(*up);
     base = base->producer()->input(0);

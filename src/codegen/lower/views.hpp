@@ -20,10 +20,6 @@ std::vector<Dim> reindex(const Shape& from, std::span<const Dim> index, const Sh
 // Without floor-div or mod of indices: cheap to compute and easy to vectorise.
 bool is_clean(std::span<const Dim> index);
 
-// One step up a view: the operand's index for an index of the view's output. Nothing if the node is
-// not a pure index map on input 0 (a predicate, arithmetic, or several operands).
-std::optional<std::vector<Dim>> view_operand_index(const Node& node, std::span<const Dim> index);
-
 // A value as a strided window of another value's memory.
 struct StridedView {
   Value* base = nullptr;

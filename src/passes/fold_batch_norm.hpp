@@ -1,0 +1,10 @@
+#pragma once
+// batch_norm(conv2d(x, W) [+ bias]) -> conv2d(x, W') + bias' where W and the statistics are
+// constants of the graph, that is: frozen by contract. Where they are inputs nothing is derived
+// from their contents, and fusion puts the norm into the convolution's epilogue instead.
+
+#include "passes/pass.hpp"
+
+namespace gex::passes {
+bool fold_batch_norm(Graph& graph, PassContext& context);
+}

@@ -1,0 +1,177 @@
+#include "passes/recognise_attention.hpp"
+
+#include "loop/view_index.hpp"
+#include "ops/build.hpp"
+#include "passes/splat.hpp"
+
+namespace gex::passes {
+namespace {
+
+bool used_once(const Value* v) { return v->uses().size() == 1 && v->uses()[0].node != nullptr; }
+
+// Up through reshapes and expansions that keep all elements in order; every step has no other user.
+Value* skip_reshapes(Value* v) {
+  while (v->producer() != nullptr && v->producer()->is("reshape") && used_once(v))
+    v = v->producer()->input(0);
+  return v;
+}
+
+// Keys and values as matmul sees them, [B*H, ...] or [B, H, ...], brought to [B, heads, S, D] with
+// the fewest heads: where the views above come from an expansion by groups, what was expanded is
+// taken instead.
+class Heads {
+ public:
+  Heads(Graph& graph, Dim batch, Dim heads) : graph_(graph), batch_(batch), heads_(heads) {}
+
+  // `transposed`: the last two axes are [D, S].
+  Value* as_keys(Value* v, Dim length, Dim width, bool transposed) {
+    if (Value* grouped = before_repeat(v, length, width, transposed)) return grouped;
+    if (transposed) v = ops::swap_axes(graph_, v, -2, -1);
+    return ops::reshape(graph_, v, {batch_, heads_, length, width});
+  }
+
+ private:
+  // Looks for expand([B, kv, 1, S, D] -> [B, kv, group, S, D]) above the views.
+  Value* before_repeat(Value* v, Dim length, Dim width, bool transposed) {
+    for (Node* node = v->producer(); node != nullptr && node->op().has(Trait::view);
+         node = node->input(0)->producer()) {
+      if (!node->is("expand") || node->output()->type().rank() != 5) continue;
+      const Shape& out = node->output()->type().shape;
+      Value* small = node->input(0);
+      const Shape& in = small->type().shape;
+      Shape want = {batch_, out[1], Dim(1), length, width};
+      if (in != want || !(out[1] * out[2] == heads_)) return nullptr;
+      if (!reads_by_group(v, node, out[1], out[2], length, width, transposed)) return nullptr;
+      return ops::reshape(graph_, small, {batch_, out[1], length, width});
+    }
+    return nullptr;
+  }
+
+  // Follows the index of head kv*group + g up to the expansion: it must arrive as (b, kv, g, s, d).
+  bool reads_by_group(Value* v, const Node* expansion, Dim kv_heads, Dim group, Dim length,
+                      Dim width, bool transposed) {
+    Dim b = Dim::index("b", batch_), kv = Dim::index("kv", kv_heads), g = Dim::index("g", group);
+    Dim s = Dim::index("s", length), d = Dim::index("d", width);
+    Dim head = kv * group + g;
+    std::vector<Dim> index;
+    if (v->type().rank() == 3) {
+      index = {b * heads_ + head, transposed ? d : s, transposed ? s : d};
+    } else {
+      index = {b, head, transposed ? d : s, transposed ? s : d};
+    }
+    for (Node* node = v->producer(); node != expansion; node = node->input(0)->producer()) {
+      auto up = loop::view_operand_index(*node, index);
+      if (!up) return false;
+      index = std::move(*up);
+    }
+    return index == std::vector<Dim>{b, kv, g, s, d};
+  }
+
+  Graph& graph_;
+  Dim batch_, heads_;
+};
+
+struct Scores {
+  Node* softmax = nullptr;
+  Node* matmul = nullptr;
+  Value* mask = nullptr;
+  double scale = 1;
+};
+
+// Below the mask: a matmul, reshaped and scaled.
+bool find_product(Value* v, Scores& scores) {
+  v = skip_reshapes(v);
+  Node* node = v->producer();
+  if (node == nullptr || !used_once(v)) return false;
+  if (node->is("mul") || node->is("div")) {
+    for (std::size_t k = 0; k < (node->is("mul") ? 2u : 1u); ++k) {
+      std::optional<double> factor = splat(node->input(1 - k));
+      if (!factor || !(node->input(k)->type().shape == node->output()->type().shape)) continue;
+      scores.scale = node->is("mul") ? *factor : 1 / *factor;
+      v = skip_reshapes(node->input(k));
+      node = v->producer();
+      if (node == nullptr || !used_once(v)) return false;
+      break;
+    }
+  }
+  if (!node->is("matmul")) return false;
+  scores.matmul = node;
+  return true;
+}
+
+std::optional<Scores> find_scores(Value* probabilities) {
+  Value* v = skip_reshapes(probabilities);
+  Scores scores;
+  scores.softmax = v->producer();
+  if (scores.softmax == nullptr || !scores.softmax->is("softmax") || !used_once(v))
+    return std::nullopt;
+  if (v->type().rank() != 4 || scores.softmax->as<ops::Axis>().axis != 3) return std::nullopt;
+  Value* logits = scores.softmax->input(0);
+  if (!used_once(logits)) return std::nullopt;
+  if (find_product(logits, scores)) return scores;
+  Node* add = logits->producer();
+  if (add == nullptr || !add->is("add")) return std::nullopt;
+  for (std::size_t k = 0; k < 2; ++k) {
+    Value* mask = add->input(1 - k);
+    if (!(add->input(k)->type().shape == logits->type().shape) || mask->type().rank() > 4) continue;
+    if (find_product(add->input(k), scores)) {
+      scores.mask = mask;
+      return scores;
+    }
+  }
+  return std::nullopt;
+}
+
+bool replace(Graph& graph, Node& product) {
+  DType dtype = product.output()->type().dtype;
+  if ((dtype != DType::f32 && dtype != DType::f64) || product.input(0)->type().dtype != dtype)
+    return false;
+  std::optional<Scores> scores = find_scores(product.input(0));
+  if (!scores || scores->softmax->output()->type().dtype != dtype) return false;
+  const Shape& shape = scores->softmax->output()->type().shape;  // [B, H, Sq, Sk]
+  Value* q = scores->matmul->input(0);
+  Value* k = scores->matmul->input(1);
+  Value* v = product.input(1);
+  Dim width = q->type().shape.back(), value_width = v->type().shape.back();
+  auto fits = [&](const Value* x, Dim rows, Dim columns) {
+    const Shape& s = x->type().shape;
+    if (s.size() < 3 || s.size() > 4) return false;
+    Dim outer = s.size() == 3 ? s[0] : s[0] * s[1];
+    return outer == shape[0] * shape[1] && s[s.size() - 2] == rows && s.back() == columns;
+  };
+  if (!fits(q, shape[2], width) || !fits(k, width, shape[3]) || !fits(v, shape[3], value_width))
+    return false;
+  InsertBefore here(graph, &product);
+  graph.set_location(product.location());
+  Heads heads(graph, shape[0], shape[1]);
+  Value* q4 = ops::reshape(graph, q, {shape[0], shape[1], shape[2], width});
+  Value* k4 = heads.as_keys(k, shape[3], width, true);
+  Value* v4 = heads.as_keys(v, shape[3], value_width, false);
+  if (!(k4->type().shape[1] == v4->type().shape[1])) {
+    // One of the two is repeated and the other is not: take both as they are.
+    k4 = ops::reshape(graph, ops::swap_axes(graph, k, -2, -1),
+                      {shape[0], shape[1], shape[3], width});
+    v4 = ops::reshape(graph, v, {shape[0], shape[1], shape[3], value_width});
+  }
+  Value* out = ops::attention(graph, q4, k4, v4, scores->mask, false, scores->scale);
+  out = ops::reshape(graph, out, product.output()->type().shape);
+  graph.set_location({});
+  graph.replace_all_uses(product.output(), out);
+  return true;
+}
+
+}  // namespace
+
+bool recognise_attention(Graph& graph, PassContext& context) {
+  bool changed = false;
+  for (Node& node : graph.nodes()) {
+    for (const auto& subgraph : node.subgraphs())
+      changed |= recognise_attention(*subgraph, context);
+    if (!node.is("matmul") || node.output()->type().strides || !replace(graph, node)) continue;
+    context.count();
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace gex::passes
