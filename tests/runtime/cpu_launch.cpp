@@ -1,0 +1,207 @@
+// The CPU driver: how launches are spread over workers, scratch, static code in the background.
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "base/thread_pool.hpp"
+#include "harness.hpp"
+#include "runtime/background.hpp"
+
+namespace gex::runtime::testing {
+namespace {
+
+struct Seen {
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+  std::set<std::byte*> scratch;
+};
+
+void record_range(const void* context, void* const* buffers, const std::int64_t* dims,
+                  std::int64_t begin, std::int64_t end, std::byte* scratch) {
+  auto& seen = *static_cast<Seen*>(const_cast<void*>(context));
+  auto* out = static_cast<float*>(buffers[0]);
+  for (std::int64_t i = begin; i < end; ++i) out[i] += 1;
+  if (scratch != nullptr) std::memset(scratch, 1, static_cast<std::size_t>(dims[0]));
+  const std::lock_guard lock(seen.mutex);
+  seen.threads.insert(std::this_thread::get_id());
+  seen.ranges.emplace_back(begin, end);
+  seen.scratch.insert(scratch);
+}
+
+struct Launched {
+  Seen seen;
+  std::vector<float> values;
+};
+
+void launch(Launched& out, std::int64_t grid, std::int64_t work, bool ordered) {
+  const std::string text =
+      "program \"spread\"\ninput 0 \"x\" f32 [" + std::to_string(grid) +
+      "] -> %0\nbuffer %0 \"x\" input 0 f32 [" + std::to_string(grid) + "] bytes [" +
+      std::to_string(grid * 4) + "]\ncode 0 \"k\" target \"cpu\"\nmain 0\nsegment 0 \"main\"\n" +
+      "  launch \"k\" code 0 write %0 dims [100] grid [" + std::to_string(grid) +
+      "] scratch [100] work [" + std::to_string(work) + "]" + (ordered ? " ordered" : "") + "\n";
+  auto program = std::make_shared<program::Program>(program::parse_program(text));
+  program->codes[0].generic = {record_range, &out.seen, nullptr};
+  Session session(program, {});
+  const Tensor x =
+      Tensor::f32("cpu", {grid}, std::vector<float>(static_cast<std::size_t>(grid), 0.0F));
+  TestHost host("cpu");
+  session.run(std::vector<InputArg>{x.arg()}, host);
+  out.values = x.values<float>();
+}
+
+class WithThreads : public ::testing::Test {
+ protected:
+  WithThreads() { ThreadPool::global().set_threads(4); }
+  ~WithThreads() override { ThreadPool::global().set_threads(before_); }
+  int before_ = ThreadPool::global().threads();
+};
+
+using CpuLaunch = WithThreads;
+
+TEST_F(CpuLaunch, large_work_is_spread_and_every_point_runs_once) {
+  Launched launched;
+  launch(launched, 1000, 1 << 24, false);
+  EXPECT_GT(launched.seen.ranges.size(), 4U);
+  EXPECT_EQ(launched.values, std::vector<float>(1000, 1.0F));
+  for (std::byte* scratch : launched.seen.scratch) {
+    EXPECT_NE(scratch, nullptr);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(scratch) % 64, 0U);
+  }
+}
+
+TEST_F(CpuLaunch, small_work_stays_on_the_calling_thread_in_one_piece) {
+  Launched launched;
+  launch(launched, 1000, 32 * 1024 - 1, false);
+  EXPECT_EQ(launched.seen.ranges, (std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 1000}}));
+  EXPECT_EQ(launched.seen.threads, (std::set<std::thread::id>{std::this_thread::get_id()}));
+}
+
+TEST_F(CpuLaunch, ordered_work_runs_in_order_on_one_worker) {
+  Launched launched;
+  launch(launched, 1000, 1 << 24, true);
+  EXPECT_EQ(launched.seen.ranges, (std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 1000}}));
+}
+
+TEST_F(CpuLaunch, pieces_are_not_smaller_than_is_worth_it) {
+  Launched launched;
+  launch(launched, 1000, 64 * 1024, false);  // 4 pieces of 16 k units
+  EXPECT_LE(launched.seen.ranges.size(), 4U);
+  EXPECT_EQ(launched.values, std::vector<float>(1000, 1.0F));
+}
+
+// Static code that adds 1 like the generic code, and can be told apart by its context.
+class TestSpecialiser final : public Specialiser {
+ public:
+  program::Callable specialise(int code, std::span<const std::int64_t> dims) override {
+    const std::lock_guard lock(mutex);
+    asked.emplace_back(code, dims[0]);
+    while (blocked) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (fails) throw UserError(ErrorCode::unsupported, "no such luck");
+    if (declines) return {};
+    return {[](const void* runs, void* const* buffers, const std::int64_t*, std::int64_t begin,
+               std::int64_t end, std::byte*) {
+              ++*static_cast<std::atomic<int>*>(const_cast<void*>(runs));
+              for (std::int64_t i = begin; i < end; ++i)
+                static_cast<float*>(buffers[1])[i] = static_cast<const float*>(buffers[0])[i] + 1;
+            },
+            &static_runs, nullptr};
+  }
+  std::mutex mutex;
+  std::vector<std::pair<int, std::int64_t>> asked;
+  std::atomic<int> static_runs{0};
+  std::atomic<bool> fails{false}, declines{false}, blocked{false};
+};
+
+GEX_TEST_KERNEL(static_add_one,
+                { ((float*)buffers[1])[point] = ((const float*)buffers[0])[point] + 1; })
+
+const char* const kTwo = R"(program "two"
+symbol s0 in [1, 1000]
+input 0 "x" f32 [s0] -> %0
+output 0 "y" fresh f32 [s0] -> %1
+buffer %0 "x" input 0 f32 [s0] bytes [s0*4]
+buffer %1 "y" output 0 f32 [s0] bytes [s0*4]
+buffer %2 "t" temp f32 [s0] bytes [s0*4]
+code 0 "static_add_one" target "cpu"
+main 0
+segment 0 "main"
+  launch "a" code 0 read %0 write %2 dims [s0] grid [s0]
+  launch "b" code 0 read %2 write %1 dims [s0] grid [s0]
+)";
+
+void run(Session& session, std::int64_t size, int times) {
+  const std::string driver = "cpu";
+  for (int i = 0; i < times; ++i) {
+    const auto count = static_cast<std::size_t>(size);
+    const Tensor x = Tensor::f32(driver, {size}, std::vector<float>(count, 1.0F));
+    TestHost host(driver);
+    session.run(std::vector<InputArg>{x.arg()}, host);
+    EXPECT_EQ(host.f32(0), std::vector<float>(count, 3.0F));
+  }
+}
+
+TEST(StaticCode, a_hot_key_gets_it_and_a_cold_one_does_not) {
+  const auto specialiser = std::make_shared<TestSpecialiser>();
+  Session session(load_program(kTwo, "cpu"), {.hot_after = 3}, specialiser);
+  run(session, 10, 2);
+  run(session, 20, 1);
+  wait_for_background();
+  EXPECT_TRUE(specialiser->asked.empty());
+  run(session, 10, 1);
+  wait_for_background();
+  EXPECT_EQ(specialiser->asked, (std::vector<std::pair<int, std::int64_t>>{{0, 10}}))
+      << "two launches of equal sizes share one compile";
+  run(session, 10, 5);
+  EXPECT_EQ(specialiser->static_runs, 10);
+  run(session, 20, 1);
+  EXPECT_EQ(specialiser->static_runs, 10);
+  EXPECT_EQ(session.counters().specialised, 2);
+}
+
+TEST(StaticCode, calls_go_on_with_generic_code_while_it_is_compiled) {
+  const auto specialiser = std::make_shared<TestSpecialiser>();
+  specialiser->blocked = true;
+  Session session(load_program(kTwo, "cpu"), {.hot_after = 1}, specialiser);
+  run(session, 10, 20);
+  EXPECT_EQ(specialiser->static_runs, 0);
+  specialiser->blocked = false;
+  wait_for_background();
+  run(session, 10, 1);
+  EXPECT_EQ(specialiser->static_runs, 2);
+}
+
+TEST(StaticCode, a_failed_or_declined_compile_keeps_the_generic_code_and_tells_why) {
+  const auto specialiser = std::make_shared<TestSpecialiser>();
+  specialiser->fails = true;
+  Session session(load_program(kTwo, "cpu"), {.hot_after = 1}, specialiser);
+  run(session, 10, 2);
+  wait_for_background();
+  run(session, 10, 1);
+  EXPECT_HAS(session.captures()[0].note, "no such luck");
+  specialiser->fails = false;
+  specialiser->declines = true;
+  run(session, 11, 2);
+  wait_for_background();
+  run(session, 11, 1);
+  EXPECT_EQ(specialiser->static_runs, 0);
+  EXPECT_EQ(session.counters().specialised, 0);
+}
+
+TEST(StaticCode, a_session_may_go_while_its_code_is_compiled) {
+  const auto specialiser = std::make_shared<TestSpecialiser>();
+  specialiser->blocked = true;
+  {
+    Session session(load_program(kTwo, "cpu"), {.hot_after = 1}, specialiser);
+    run(session, 10, 1);
+  }
+  specialiser->blocked = false;
+  wait_for_background();
+}
+
+}  // namespace
+}  // namespace gex::runtime::testing
