@@ -275,13 +275,13 @@ void Emitter::define_outputs(const std::vector<lower::Unit>& units) {
     if (auto tied = tied_to.find(value); tied != tied_to.end()) {
       output.kind = program::OutputDesc::Kind::input_view;
       output.input = slot_of_input(tied->second);
-    } else if (auto earlier = given.find(value); earlier != given.end()) {
-      output.kind = program::OutputDesc::Kind::output_view;
-      output.input = earlier->second;
     } else if (is_window) {
       output.kind = program::OutputDesc::Kind::input_view;
       output.input = slot_of_input(view->base->index());
       output.offset = view->offset;
+    } else if (auto earlier = given.find(value); earlier != given.end()) {
+      output.kind = program::OutputDesc::Kind::output_view;
+      output.input = earlier->second;
     } else if (from_calls.count(value) != 0) {
       output.kind = program::OutputDesc::Kind::external;
     } else {

@@ -71,8 +71,9 @@ struct NotLowerable {
 
 class Lowering {
  public:
-  Lowering(const Cluster& cluster, const std::vector<Value*>& escaping, const FuseOptions& options)
-      : cluster_(cluster), escaping_(escaping), options_(options) {
+  Lowering(const Cluster& cluster, const std::vector<Value*>& escaping,
+           const std::unordered_set<const Value*>& in_memory, const FuseOptions& options)
+      : cluster_(cluster), escaping_(escaping), in_memory_(in_memory), options_(options) {
     for (const Node* node : cluster.nodes) members_.insert(node);
     vars_ = index_variables(cluster.space, "i");
     for (int axis : cluster.inner) inner_vars_.push_back(vars_[static_cast<std::size_t>(axis)]);
@@ -108,15 +109,17 @@ class Lowering {
     Lowering& lowering_;
   };
 
-  bool is_member(const Value* v) const {
-    return v->producer() != nullptr && members_.count(v->producer()) != 0;
+  // Read from memory rather than computed here.
+  bool is_loaded(const Value* v) const {
+    const Node* node = v->producer();
+    if (node == nullptr) return true;
+    return members_.count(node) == 0 && (!is_free(*node) || in_memory_.count(v) != 0);
   }
 
   // Stage at which a value can first be computed: one after the last reduction it depends on.
   int phase_of(const Value* v) {
     const Node* node = v->producer();
-    if (node == nullptr || (members_.count(node) == 0 && !is_free(*node))) return 0;
-    if (node == cluster_.anchor) return 0;
+    if (is_loaded(v) || node == cluster_.anchor) return 0;
     auto found = phases_.find(node);
     if (found != phases_.end()) return found->second + (is_reduction(*node) ? 1 : 0);
     int phase = 0;
@@ -173,8 +176,7 @@ class Lowering {
 
   int cost_of(const Value* v) {
     const Node* node = v->producer();
-    if (node == nullptr || node == cluster_.anchor || is_reduction(*node)) return 0;
-    if (members_.count(node) == 0 && !is_free(*node)) return 0;
+    if (is_loaded(v) || node == cluster_.anchor || is_reduction(*node)) return 0;
     auto found = costs_.find(node);
     if (found != costs_.end()) return found->second;
     int cost = weight_of(*node);
@@ -223,9 +225,8 @@ class Lowering {
 
   Scalar compute(Value* v, Indices index) {
     const Node* node = v->producer();
-    if (node == nullptr) return load_param(v, index);
+    if (is_loaded(v)) return load_param(v, index);
     bool member = members_.count(node) != 0;
-    if (!member && !is_free(*node)) return load_param(v, index);
     if (node == cluster_.anchor) return load_accumulator(v, index);
     if (is_reduction(*node)) return load_reduced(v, index);
     if (member && !inner_vars_.empty() && phase_of(v) < stage_ && worth_keeping(v)) {
@@ -478,6 +479,7 @@ class Lowering {
 
   const Cluster& cluster_;
   const std::vector<Value*>& escaping_;
+  const std::unordered_set<const Value*>& in_memory_;
   const FuseOptions& options_;
   std::unordered_set<const Node*> members_;
   std::vector<Dim> vars_, inner_vars_;
@@ -525,9 +527,10 @@ int weight_of(const Node& node) {
 }
 
 LoweredCluster lower_cluster(const Cluster& cluster, const std::vector<Value*>& escaping,
+                             const std::unordered_set<const Value*>& in_memory,
                              const FuseOptions& options) {
   try {
-    return Lowering(cluster, escaping, options).run();
+    return Lowering(cluster, escaping, in_memory, options).run();
   } catch (const NotLowerable& e) {
     LoweredCluster result;
     result.reason = e.reason;

@@ -37,7 +37,9 @@ struct LoweredCluster {
 };
 
 // `escaping`: the values of the cluster that must be in memory afterwards, in output order.
+// `in_memory`: values of free nodes that have memory of their own and so are read, not inlined.
 LoweredCluster lower_cluster(const Cluster& cluster, const std::vector<Value*>& escaping,
+                             const std::unordered_set<const Value*>& in_memory,
                              const FuseOptions& options);
 
 }  // namespace gex::lower

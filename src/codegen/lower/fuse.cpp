@@ -116,7 +116,7 @@ class Fusion {
     for (const Use& use : v->uses()) {
       if (use.node == nullptr) return true;
       if (members.count(use.node) != 0) continue;
-      if (!is_free(*use.node)) return true;
+      if (!is_free(*use.node) || roots_.count(use.node->output()) != 0) return true;
       if (used_outside(use.node->output(), members)) return true;
     }
     return false;
@@ -244,7 +244,7 @@ class Fusion {
       merged.space = choice->space;
       merged.inner = choice->inner;
       if (!pays(*choice, choice == &mine ? other : mine, mine, other, why)) continue;
-      LoweredCluster lowered = lower_cluster(merged, out, options_);
+      LoweredCluster lowered = lower_cluster(merged, out, roots_, options_);
       if (lowered.ok) return merged;
       why = lowered.reason;
     }
@@ -325,7 +325,7 @@ class Fusion {
     unit.space = cluster.space;
     bool plain = cluster.kind == Unit::Kind::contraction && cluster.nodes.size() == 1;
     if (cluster.kind == Unit::Kind::loop || (cluster.kind == Unit::Kind::contraction && !plain)) {
-      LoweredCluster lowered = lower_cluster(cluster, unit.outputs, options_);
+      LoweredCluster lowered = lower_cluster(cluster, unit.outputs, roots_, options_);
       GEX_CHECK(lowered.ok, "cluster ", unit.label(), ": ", lowered.reason);
       unit.inputs = std::move(lowered.inputs);
       unit.kernel = std::move(lowered.kernel);
