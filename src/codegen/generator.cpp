@@ -11,8 +11,8 @@ constexpr const char* kLibrary = "libgex_llvm.so";
 
 std::string own_folder() {
   Dl_info info;
-  if (dladdr(reinterpret_cast<const void*>(&llvm_generator), &info) == 0 || !info.dli_fname)
-    return "";
+  // A function of this file only: an exported one could be another copy's.
+  if (dladdr(reinterpret_cast<const void*>(&own_folder), &info) == 0 || !info.dli_fname) return "";
   std::string path = info.dli_fname;
   auto slash = path.rfind('/');
   return slash == std::string::npos ? "" : path.substr(0, slash + 1);

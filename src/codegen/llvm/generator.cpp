@@ -241,6 +241,7 @@ class LlvmGenerator final : public Generator {
     for (std::size_t i = 0; i < w.originals.size(); ++i) {
       for (const auto& [symbol, value] : options.constants) {
         if (symbol != w.originals[i]) continue;
+        if (value < 0) fail(ErrorCode::invalid_argument, "size ", symbol, " can't be ", value);
         w.job->constants.emplace_back(w.job->symbols[i], value);
         key = hash_combine(hash_combine(key, i), static_cast<Hash>(value));
         break;

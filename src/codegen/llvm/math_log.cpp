@@ -171,13 +171,13 @@ Value* pow(Ir& ir, Value* x, Value* y) {
   log = b.CreateSelect(b.CreateFCmpOEQ(a, ir.real(a, kInf)), ir.real(log, kInf), log);
   Value* product = b.CreateFMul(log, b.CreateFPExt(y, f64));
   Value* result = to_f32(ir, exp2_f64(ir, clamp(ir, product, -300, 300)));
-  result = b.CreateSelect(b.CreateFCmpUNO(product, product),
-                          ir.real(x, std::numeric_limits<double>::quiet_NaN()), result);
+  Value* nan = ir.real(x, std::numeric_limits<double>::quiet_NaN());
+  // 0*inf in the product is one of the cases below; a NaN operand stays NaN.
+  result = b.CreateSelect(b.CreateFCmpUNO(x, y), nan, result);
   // Negative x: whole y only, and odd y keep the sign.
   Value* whole = b.CreateFCmpOEQ(ir.unary(Intrinsic::trunc, y), y);
   Value* half = b.CreateFMul(y, ir.real(y, 0.5));
   Value* odd = b.CreateAnd(whole, b.CreateFCmpONE(ir.unary(Intrinsic::trunc, half), half));
-  Value* nan = ir.real(x, std::numeric_limits<double>::quiet_NaN());
   Value* finite_negative =
       b.CreateAnd(b.CreateFCmpOLT(x, zero), b.CreateFCmpONE(x, ir.real(x, -kInf)));
   result = b.CreateSelect(b.CreateAnd(finite_negative, b.CreateNot(whole)), nan, result);

@@ -159,7 +159,7 @@ Value* atan2(Ir& ir, Value* y, Value* x) {
   Value* low = b.CreateSelect(steep, ax, ay);
   Value* high = b.CreateSelect(steep, ay, ax);
   Value* t = b.CreateFDiv(low, high);
-  // 0/0 is the angle 0 and inf/inf that of the diagonal; NaN operands still give NaN.
+  // 0/0 is the angle 0 and inf/inf that of the diagonal.
   t = b.CreateSelect(b.CreateFCmpOEQ(low, high), ir.real(t, 1), t);
   t = b.CreateSelect(b.CreateFCmpOEQ(high, ir.real(t, 0)), ir.real(t, 0), t);
   Value* r = atan_unit(ir, t);
@@ -167,6 +167,8 @@ Value* atan2(Ir& ir, Value* y, Value* x) {
   Value* bits = ir.bits_of(dx);
   Value* left = b.CreateICmpSLT(bits, ir.zero(bits->getType()));
   r = b.CreateSelect(left, b.CreateFSub(ir.real(r, kPi), r), r);
+  r = b.CreateSelect(b.CreateFCmpUNO(x, y), ir.real(r, std::numeric_limits<double>::quiet_NaN()),
+                     r);
   return ir.copysign(to_f32(ir, r), y);
 }
 

@@ -1,0 +1,131 @@
+// Every primitive on every dtype it takes, and every cast, against the reference.
+
+#include <cmath>
+#include <limits>
+
+#include "base/error.hpp"
+#include "harness.hpp"
+#include "loop/scalar.hpp"
+
+namespace gex::codegen {
+namespace {
+
+using loop::Prim;
+
+constexpr DType kAll[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64,
+                          DType::i32, DType::i16, DType::i8,  DType::u8,   DType::boolean};
+
+constexpr Prim kPrims[] = {
+#define GEX_PRIM(name, arity, result, doc) Prim::name,
+#include "loop/math.def"
+};
+
+// Small and large, special and ordinary values, each against each when `columns` differ in phase.
+void fill_widely(HostTensor& t, int phase) {
+  std::mt19937_64 random(static_cast<unsigned>(phase) + 11);
+  const double reals[] = {0,   -0.0,     1,         -1,  0.5,  -2.5, 3,  1e3, -7,
+                          1e6, INFINITY, -INFINITY, NAN, 1e-3, 63,   64, 2,   -3};
+  const std::int64_t ints[] = {0,
+                               1,
+                               -1,
+                               2,
+                               -3,
+                               7,
+                               63,
+                               64,
+                               65,
+                               8,
+                               31,
+                               32,
+                               127,
+                               -128,
+                               200,
+                               std::numeric_limits<std::int64_t>::min(),
+                               std::numeric_limits<std::int64_t>::max()};
+  std::uniform_real_distribution<double> draw(-4, 4);
+  for (std::int64_t i = 0; i < t.numel(); ++i) {
+    std::int64_t k = phase == 0 ? i : i / 19;  // every pair of values meets
+    if (is_float(t.dtype()))
+      t.set(i, i % 3 == 2 ? draw(random) : reals[k % 18]);
+    else
+      t.set_int(i, i % 3 == 2 ? static_cast<std::int64_t>(random()) : ints[k % 17]);
+  }
+}
+
+std::string kernel_text(const std::string& parameters, const std::string& body) {
+  return "kernel f(" + parameters + ") grid(i < n) {\nstage {\n" + body + "} }";
+}
+
+Case prim_case(Prim prim, DType dtype, std::int64_t n) {
+  int arity = loop::arity_of(prim);
+  std::string parameters, body, args;
+  std::vector<DType> operands;
+  for (int a = 0; a < arity; ++a) {
+    DType d = prim == Prim::select && a == 0 ? DType::boolean : dtype;
+    operands.push_back(d);
+    std::string k = std::to_string(a);
+    parameters += str("a", k, ": in ", d, "[n], ");
+    body += "x" + k + " = load a" + k + "[i]\n";
+    args += (a ? ", x" : " x") + k;
+  }
+  DType result = *loop::result_dtype(prim, operands);
+  body += str("r = ", loop::name_of(prim), args, "\nstore y[i] = r\n");
+  Case c = random_case(
+      loop::parse_kernel(kernel_text(str(parameters, "y: out ", result, "[n]"), body)), {n});
+  for (int a = 0; a < arity; ++a) fill_widely(c.buffers[static_cast<std::size_t>(a)], a);
+  return c;
+}
+
+TEST(Prims, EachOnEachDtype) {
+  for (Prim prim : kPrims)
+    for (DType dtype : kAll) {
+      if (!loop::accepts(prim, dtype)) continue;
+      SCOPED_TRACE(str(loop::name_of(prim), " on ", dtype));
+      // What is exact has the reference's bits; the rest is a few ulp off, or one after rounding to
+      // a low float.
+      check(prim_case(prim, dtype, 700), loop::is_exact(prim) ? 0 : 5);
+    }
+}
+
+TEST(Prims, CastsBetweenAllDtypes) {
+  for (DType from : kAll)
+    for (DType to : kAll) {
+      SCOPED_TRACE(str(from, " to ", to));
+      Case c = random_case(loop::parse_kernel(kernel_text(
+                               str("a: in ", from, "[n], y: out ", to, "[n]"),
+                               str("x = load a[i]\nr = cast x : ", to, "\nstore y[i] = r\n"))),
+                           {333});
+      fill_widely(c.buffers[0], 0);
+      check(c, 0);
+    }
+}
+
+TEST(Prims, LowFloatsAreRoundedAfterEachStep) {
+  for (DType d : {DType::f16, DType::bf16}) {
+    // (a + b) - a loses the bits of b that the dtype can't keep.
+    Case c = random_case(
+        loop::parse_kernel(kernel_text(str("a: in ", d, "[n], b: in ", d, "[n], y: out ", d, "[n]"),
+                                       "x = load a[i]\nz = load b[i]\ns = add x, z\nr = sub s, x\n"
+                                       "store y[i] = r\n")),
+        {100});
+    fill(c.buffers[0], 1, 100, 300);
+    check(c, 0);
+    auto code = generator().compile({&c.kernel, 1}, {})[0];
+    EXPECT_NE(run(c, code)[2], c.buffers[1]) << "no rounding happened";
+  }
+}
+
+TEST(Prims, DenormalsAreKept) {
+  Case c = random_case(loop::parse_kernel(kernel_text(
+                           "a: in f32[n], y: out f32[n]",
+                           "x = load a[i]\nh = const 0.5 : f32\nr = mul x, h\nstore y[i] = r\n")),
+                       {40});
+  for (int i = 0; i < 40; ++i) c.buffers[0].as<float>()[i] = std::ldexp(1.25f, -120 - i);
+  auto code = generator().compile({&c.kernel, 1}, {})[0];
+  auto got = run(c, code);
+  for (int i = 0; i < 40; ++i)
+    EXPECT_EQ(got[1].as<float>()[i], c.buffers[0].as<float>()[i] * 0.5f) << i;
+}
+
+}  // namespace
+}  // namespace gex::codegen
