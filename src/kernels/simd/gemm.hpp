@@ -78,7 +78,7 @@ void multiply_packed(i64 rows, i64 cols, i64 depth, const T* a, const T* panels,
 // Scratch of one tile, in elements.
 template <class T>
 struct TileScratch {
-  T* tile;    // [kTileRows][kTileCols]
+  T* tile;    // kTileRows * kTileCols elements; the narrower the tile, the more rows
   T* left;    // [kTileRows][kDepthStride]
   T* panels;  // [kTileCols / panel][kDepth][panel]
   std::byte* rest;
@@ -93,23 +93,45 @@ GEX_INLINE TileScratch<T> tile_scratch(std::byte* scratch) {
   return s;
 }
 
-// Left: void operator()(T* dst, i64 k, i64 depth) packs the tile's rows as [row][kDepthStride].
-// Right: const T* operator()(T* space, i64 k, i64 depth, i64& panel_stride) gives the tile's panels
-// for that slice of K, packed into `space` or wherever they already are.
+template <class T>
+GEX_INLINE i64 tile_stride(i64 cols) {
+  return round_up(cols, kPanel<T>);
+}
+template <class T>
+GEX_INLINE i64 tile_rows(i64 cols) {
+  return kTileRows * kTileCols / tile_stride<T>(cols);
+}
+
+// Left: void operator()(T* dst, i64 row, i64 rows, i64 k, i64 depth) packs rows of the tile as
+// [row][kDepthStride]. Right: const T* operator()(T* space, i64 k, i64 depth, i64& panel_stride)
+// gives the tile's panels for that slice of K, packed into `space` or wherever they already are.
 template <class T, class Left, class Right>
 void multiply_tile(i64 rows, i64 cols, i64 depth, const Left& left, const Right& right,
                    const TileScratch<T>& s) {
+  const i64 stride = tile_stride<T>(cols);
   if (depth == 0) {
-    for (i64 r = 0; r < rows; ++r)
-      for (i64 c = 0; c < cols; ++c) s.tile[r * kTileCols + c] = T{};
+    for (i64 i = 0; i < rows * stride; ++i) s.tile[i] = T{};
     return;
   }
   for (i64 k = 0; k < depth; k += kDepth) {
     const i64 slice = smaller(kDepth, depth - k);
     i64 panel_stride = kDepth * kPanel<T>;
     const T* panels = right(s.panels, k, slice, panel_stride);
-    left(s.left, k, slice);
-    multiply_packed(rows, cols, slice, s.left, panels, panel_stride, s.tile, kTileCols, k > 0);
+    for (i64 r = 0; r < rows; r += kTileRows) {
+      const i64 count = smaller(kTileRows, rows - r);
+      left(s.left, r, count, k, slice);
+      multiply_packed(count, cols, slice, s.left, panels, panel_stride, s.tile + r * stride, stride,
+                      k > 0);
+    }
+  }
+}
+
+// Cuts a rectangle of the output into tiles: fn(row, rows, col, cols).
+template <class T, class Fn>
+void for_each_tile(i64 row0, i64 row1, i64 col0, i64 col1, const Fn& fn) {
+  for (i64 c = col0; c < col1; c += kTileCols) {
+    const i64 width = smaller(kTileCols, col1 - c), step = tile_rows<T>(width);
+    for (i64 r = row0; r < row1; r += step) fn(r, smaller(step, row1 - r), c, width);
   }
 }
 

@@ -24,7 +24,11 @@ GEX_INLINE void dot_block(i64 depth, const T* __restrict a, i64 a_stride, const 
   for (; k + lanes <= depth; k += lanes) {
     Vec<T> right[C];
 #pragma GCC unroll 8
-    for (int c = 0; c < C; ++c) right[c] = load<T>(b + c * b_stride + k);
+    for (int c = 0; c < C; ++c) {
+      right[c] = load<T>(b + c * b_stride + k);
+      // The next columns: a column may be too short for the hardware to notice the pattern.
+      __builtin_prefetch(b + (c + C) * b_stride + k);
+    }
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
       const Vec<T> left = load<T>(a + r * a_stride + k);
@@ -41,13 +45,12 @@ GEX_INLINE void dot_block(i64 depth, const T* __restrict a, i64 a_stride, const 
         acc[r][c] += load_part<T>(a + r * a_stride + k, depth - k) * right;
     }
   }
-#pragma GCC unroll 8
+  T sums[R * C];
+  sum_lanes_of_each<T, R * C>(&acc[0][0], sums);
   for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 8
     for (int c = 0; c < C; ++c) {
       T* out = tile + r * tile_stride + c;
-      const T sum = sum_of_lanes<T>(acc[r][c]);
-      *out = accumulate ? *out + sum : sum;
+      *out = accumulate ? *out + sums[r * C + c] : sums[r * C + c];
     }
   }
 }

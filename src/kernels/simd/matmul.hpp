@@ -87,31 +87,27 @@ struct Matmul {
 
   void run_packed(i64 batch, const MatrixView& a, const MatrixView& b, i64 row0, i64 row1, i64 col0,
                   i64 col1) {
-    const i64 panel_depth = kPanel<T> * depth;
-    for (i64 c = col0; c < col1; c += kTileCols) {
-      const i64 width = smaller(kTileCols, col1 - c);
-      for (i64 r = row0; r < row1; r += kTileRows) {
-        const i64 height = smaller(kTileRows, row1 - r);
-        multiply_tile(
-            height, width, depth,
-            [&](T* dst, i64 k, i64 slice) { pack_view(dst, kDepthStride, height, slice, a, r, k); },
-            [&](T* space, i64 k, i64 slice, i64& panel_stride) -> const T* {
-              if (!context.b_packed) {
-                pack_panels(space, b, k, slice, c, width);
-                return space;
-              }
-              return packed_slice(space, b, k, slice, c, width, panel_stride, panel_depth);
-            },
-            scratch);
-        for (i64 i = 0; i < height; ++i)
-          finish_row(scratch.tile + i * kTileCols, batch, r + i, c, width);
-      }
-    }
+    for_each_tile<T>(row0, row1, col0, col1, [&](i64 row, i64 height, i64 col, i64 width) {
+      multiply_tile(
+          height, width, depth,
+          [&](T* dst, i64 r, i64 count, i64 k, i64 slice) {
+            pack_view(dst, kDepthStride, count, slice, a, row + r, k);
+          },
+          [&](T* space, i64 k, i64 slice, i64& panel_stride) -> const T* {
+            if (context.b_packed) return packed_slice(space, b, k, slice, col, width, panel_stride);
+            pack_panels(space, b, k, slice, col, width);
+            return space;
+          },
+          scratch);
+      for (i64 i = 0; i < height; ++i)
+        finish_row(scratch.tile + i * tile_stride<T>(width), batch, row + i, col, width);
+    });
   }
 
   // Panels packed ahead of time are used in place if no widening is needed.
   const T* packed_slice(T* space, const MatrixView& b, i64 k, i64 slice, i64 col, i64 width,
-                        i64& panel_stride, i64 panel_depth) {
+                        i64& panel_stride) {
+    const i64 panel_depth = kPanel<T> * depth;
     const T* result = space;
     with_storage<T>(b.dtype, b.data, [&](auto* base) {
       auto* from = base + b.offset + col / kPanel<T> * panel_depth + k * kPanel<T>;

@@ -12,10 +12,7 @@ namespace {
 template <class T, int d>
 GEX_INLINE void transpose_step(Vec<T> (&rows)[kLanes<T>]) {
   constexpr int lanes = kLanes<T>;
-  const VecIndex<T> lane = lane_numbers<T>();
-  const VecIndex<T> in_upper = (lane & d) != 0;
-  const VecIndex<T> low = (~in_upper & lane) | (in_upper & (lane - d + lanes));
-  const VecIndex<T> high = (~in_upper & (lane + d)) | (in_upper & (lane + lanes));
+  const VecIndex<T> low = lower_halves<T>(d), high = upper_halves<T>(d);
 #pragma GCC unroll 16
   for (int i = 0; i < lanes; ++i) {
     if (i & d) continue;

@@ -177,12 +177,46 @@ GEX_INLINE VecIndex<T> lane_numbers() {
   return LaneNumbers<typename ShuffleIndex<T>::Int>::make();
 }
 
+// Lane numbers into the pair (a, b) that pick, from every block of 2*d lanes, the lower halves of a
+// and b side by side, or the upper halves.
+template <class T>
+GEX_INLINE VecIndex<T> lower_halves(int d) {
+  const VecIndex<T> lane = lane_numbers<T>(), from_b = (lane & d) != 0;
+  return (~from_b & lane) | (from_b & (lane - d + kLanes<T>));
+}
+template <class T>
+GEX_INLINE VecIndex<T> upper_halves(int d) {
+  const VecIndex<T> lane = lane_numbers<T>(), from_b = (lane & d) != 0;
+  return (~from_b & (lane + d)) | (from_b & (lane + kLanes<T>));
+}
+
 template <class T>
 GEX_INLINE T sum_of_lanes(Vec<T> v) {
 #pragma GCC unroll 8
   for (int width = kLanes<T> / 2; width > 0; width /= 2)
     v += __builtin_shuffle(v, lane_numbers<T>() ^ width);
   return v[0];
+}
+
+// out[i] = sum_of_lanes(v[i]), with the same order of additions: halves of two vectors are added at
+// once until one vector holds all sums. v is used up.
+template <class T, int N>
+GEX_INLINE void sum_lanes_of_each(Vec<T>* v, T* out) {
+  constexpr int lanes = kLanes<T>;
+  constexpr int count = N >= lanes ? lanes : N >= 8 ? 8 : N >= 4 ? 4 : N >= 2 ? 2 : 1;
+  int width = lanes / 2;
+#pragma GCC unroll 8
+  for (int half = count / 2; half > 0; half /= 2, width /= 2) {
+#pragma GCC unroll 16
+    for (int i = 0; i < half; ++i)
+      v[i] = __builtin_shuffle(v[i], v[i + half], lower_halves<T>(width)) +
+             __builtin_shuffle(v[i], v[i + half], upper_halves<T>(width));
+  }
+#pragma GCC unroll 8
+  for (; width > 0; width /= 2) v[0] += __builtin_shuffle(v[0], lane_numbers<T>() ^ width);
+#pragma GCC unroll 16
+  for (int i = 0; i < count; ++i) out[i] = v[0][i * (lanes / count)];
+  if constexpr (N > count) sum_lanes_of_each<T, N - count>(v + count, out + count);
 }
 
 }  // namespace
