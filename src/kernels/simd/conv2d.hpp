@@ -96,58 +96,65 @@ struct Conv2d {
     });
   }
 
-  T weight(i64 channel, const Tap& t) const {
-    T value{};
-    with_storage<T>(context.w, buffers[1], [&](auto* base) {
-      value = widen(base[channel * ws[0] + t.channel * ws[1] + t.y * ws[2] + t.x * ws[3]]);
-    });
-    return value;
+  // Depthwise and other thin groups: taps of one input channel are gathered as rows ready for
+  // vectors, and every output channel sums them in registers. Where the kernel steps by one pixel,
+  // one gathered row serves all taps of a kernel row.
+  static constexpr i64 kTaps = 64;  // of one channel, summed at once
+  // A gathered row has room for the reach of a kernel and for the vector at its last element.
+  static constexpr i64 kRowStride = 2 * kTileCols + kPanel<T>;
+  static_assert(kTaps * kRowStride <= kTileRows * kDepthStride + kTileCols * kDepth);
+
+  T* direct_weights() const { return scratch.tile + kDirectChannels * kTileCols; }
+  bool is_direct() const {
+    return group_out <= kDirectChannels &&
+           group_out * depth <= kTileRows * kTileCols - kDirectChannels * kTileCols;
   }
 
-  // Depthwise and other thin groups. All taps of one input channel are gathered as rows ready for
-  // vectors, then every output channel sums them in registers. One row serves all taps of a kernel
-  // row where it is read without steps.
   void run_direct(i64 image, i64 group, i64 col0, i64 col1) {
-    constexpr i64 kTaps = 64;  // of one channel, summed at once
-    const i64 kernel_w = columns.kernel_w, taps = columns.kernel_h * kernel_w;
-    const i64 reach = (kernel_w - 1) * context.dilation[1];
-    const bool share = context.stride[1] == 1 && reach <= kTileCols;
-    // Room for vectors that start at the last element.
-    constexpr i64 row_stride = 2 * kTileCols + kPanel<T>;
-    static_assert(kTaps * row_stride <= kTileRows * kDepthStride + kTileCols * kDepth);
-    columns.for_each_output_row(col0, col1 - col0, [&](i64 y, i64 x_begin, i64 at, i64 n) {
+    Tap t = {};
+    for (i64 k = 0; k < depth; ++k, columns.next(t))
+      with_storage<T>(context.w, buffers[1], [&](auto* base) {
+        for (i64 o = 0; o < group_out; ++o)
+          direct_weights()[o * depth + k] =
+              widen(base[(group * group_out + o) * ws[0] + t.channel * ws[1] + t.y * ws[2] +
+                         t.x * ws[3]]);
+      });
+    columns.for_each_output_row(col0, col1 - col0, [&](i64 y, i64 x, i64 at, i64 n) {
       for (i64 done = 0; done < n; done += kTileCols) {
-        const i64 count = smaller(kTileCols, n - done), x = x_begin + done;
-        for (i64 i = 0; i < group_out * kTileCols; ++i) scratch.tile[i] = T{};
-        for (i64 channel = 0; channel < group_in; ++channel) {
-          for (i64 first = 0; first < taps; first += kTaps) {
-            const i64 some = smaller(kTaps, taps - first);
-            const T* rows[kTaps];
-            for (i64 i = 0; i < some; ++i) {
-              const i64 tap_y = (first + i) / kernel_w, tap_x = (first + i) % kernel_w;
-              if (share && i > 0 && tap_x > 0) {
-                rows[i] = rows[i - 1] + context.dilation[1];
-                continue;
-              }
-              T* row = scratch.left + i * row_stride;
-              gather_tap(row, plane(image, group) + channel * xs[1], y, tap_y, x, tap_x,
-                         share ? count + reach : count);
-              rows[i] = row;
-            }
-            for (i64 o = 0; o < group_out; ++o) {
-              T weights[kTaps];
-              for (i64 i = 0; i < some; ++i)
-                weights[i] = weight(group * group_out + o,
-                                    {channel, (first + i) / kernel_w, (first + i) % kernel_w});
-              add_taps(scratch.tile + o * kTileCols, rows, weights, some, count);
-            }
-          }
-        }
+        const i64 count = smaller(kTileCols, n - done);
+        sum_taps(plane(image, group), y, x + done, count);
         for (i64 o = 0; o < group_out; ++o)
           finish_row(scratch.tile + o * kTileCols, image, group * group_out + o, col0 + at + done,
                      count);
       }
     });
+  }
+
+  // tile[o][i] = the sum over all channels and taps for output (y, x + i).
+  void sum_taps(i64 group_plane, i64 y, i64 x, i64 count) const {
+    const i64 reach = (columns.kernel_w - 1) * context.dilation[1];
+    const bool share = context.stride[1] == 1 && reach <= kTileCols;
+    const T* rows[kTaps];
+    i64 waiting = 0, summed = 0;
+    Tap t = {};
+    for (i64 o = 0; o < group_out; ++o)
+      for (i64 i = 0; i < round_up(count, kPanel<T>); ++i) scratch.tile[o * kTileCols + i] = T{};
+    for (i64 k = 0; k < depth; ++k, columns.next(t)) {
+      if (share && waiting > 0 && t.x > 0) {
+        rows[waiting] = rows[waiting - 1] + context.dilation[1];
+      } else {
+        T* row = scratch.left + waiting * kRowStride;
+        gather_tap(row, group_plane + t.channel * xs[1], y, t.y, x, t.x,
+                   share ? count + reach : count);
+        rows[waiting] = row;
+      }
+      if (++waiting < kTaps && k + 1 < depth) continue;
+      for (i64 o = 0; o < group_out; ++o)
+        add_taps(scratch.tile + o * kTileCols, rows, direct_weights() + o * depth + summed, waiting,
+                 count);
+      summed += waiting;
+      waiting = 0;
+    }
   }
 
   // row[i] = the input that output x + i reads through a tap (or, shared, its neighbours).
@@ -167,7 +174,18 @@ struct Conv2d {
   // a tail falls depends on the range.
   static void add_taps(T* __restrict acc, const T* const* rows, const T* weights, i64 taps,
                        i64 count) {
-    for (i64 i = 0; i < count; i += kLanes<T>) {
+    constexpr int lanes = kLanes<T>;
+    i64 i = 0;
+    for (; i + lanes < count; i += 2 * lanes) {
+      Vec<T> sum0 = load<T>(acc + i), sum1 = load<T>(acc + i + lanes);
+      for (i64 t = 0; t < taps; ++t) {
+        sum0 += splat(weights[t]) * load<T>(rows[t] + i);
+        sum1 += splat(weights[t]) * load<T>(rows[t] + i + lanes);
+      }
+      store(acc + i, sum0);
+      store(acc + i + lanes, sum1);
+    }
+    if (i < count) {
       Vec<T> sum = load<T>(acc + i);
       for (i64 t = 0; t < taps; ++t) sum += splat(weights[t]) * load<T>(rows[t] + i);
       store(acc + i, sum);
@@ -179,7 +197,7 @@ struct Conv2d {
                        [&](i64 batch, i64 r0, i64 r1, i64 c0, i64 c1) {
                          const i64 image = batch / context.groups, group = batch % context.groups;
                          const i64 col0 = c0 * kUnitCols, col1 = smaller(c1 * kUnitCols, cols);
-                         if (group_out <= kDirectChannels)
+                         if (is_direct())
                            run_direct(image, group, col0, col1);
                          else
                            run_packed(image, group, r0 * kUnitRows,

@@ -14,10 +14,19 @@ constexpr int columns_at_once(int rows) {
   return rows <= 3 ? 3 : rows <= 5 ? 2 : 1;
 }
 
+// How far ahead of the current rows to fetch, in elements: the rows after these, or further where
+// they are short. A row may be too short for the hardware to notice the pattern by itself.
+template <class S>
+GEX_INLINE i64 fetch_distance(i64 rows, i64 row_stride) {
+  const i64 group = rows * larger(row_stride, i64{1});
+  return group * ceil_div(kFetchBytes, group * static_cast<i64>(sizeof(S)));
+}
+
 // tile[R][C] (+)= a[R][depth] . b[C][depth], both contiguous along depth.
 template <class T, class S, int R, int C>
 GEX_INLINE void dot_block(i64 depth, const T* __restrict a, i64 a_stride, const S* __restrict b,
-                          i64 b_stride, T* __restrict tile, i64 tile_stride, bool accumulate) {
+                          i64 b_stride, i64 ahead, T* __restrict tile, i64 tile_stride,
+                          bool accumulate) {
   constexpr int lanes = kLanes<T>;
   Vec<T> acc[R][C] = {};
   i64 k = 0;
@@ -26,8 +35,7 @@ GEX_INLINE void dot_block(i64 depth, const T* __restrict a, i64 a_stride, const 
 #pragma GCC unroll 8
     for (int c = 0; c < C; ++c) {
       right[c] = load<T>(b + c * b_stride + k);
-      // The next columns: a column may be too short for the hardware to notice the pattern.
-      __builtin_prefetch(b + (c + C) * b_stride + k);
+      fetch(b + ahead + c * b_stride + k);
     }
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
@@ -59,13 +67,14 @@ template <class T, class S, int R>
 void dot_rows_of(i64 cols, i64 depth, const T* a, i64 a_stride, const S* b, i64 b_stride, T* tile,
                  i64 tile_stride, bool accumulate) {
   constexpr int C = columns_at_once(R);
+  const i64 ahead = fetch_distance<S>(C, b_stride);
   i64 c = 0;
   for (; c + C <= cols; c += C)
-    dot_block<T, S, R, C>(depth, a, a_stride, b + c * b_stride, b_stride, tile + c, tile_stride,
-                          accumulate);
+    dot_block<T, S, R, C>(depth, a, a_stride, b + c * b_stride, b_stride, ahead, tile + c,
+                          tile_stride, accumulate);
   for (; c < cols; ++c)
-    dot_block<T, S, R, 1>(depth, a, a_stride, b + c * b_stride, b_stride, tile + c, tile_stride,
-                          accumulate);
+    dot_block<T, S, R, 1>(depth, a, a_stride, b + c * b_stride, b_stride, ahead, tile + c,
+                          tile_stride, accumulate);
 }
 
 // tile[rows][cols] (+)= a[rows][depth] * b, where b[depth][cols] is contiguous along depth.
@@ -83,13 +92,14 @@ void multiply_few_by_dots(i64 rows, i64 cols, i64 depth, const T* a, i64 a_strid
 // tile[R][one vector] += a[R][K] * b[K][one vector]
 template <class T, class S, int R, int K, bool whole>
 GEX_INLINE void axpy_block(const T* __restrict a, i64 a_stride, const S* __restrict b, i64 b_stride,
-                           T* __restrict tile, i64 tile_stride, i64 count) {
+                           i64 ahead, T* __restrict tile, i64 tile_stride, i64 count) {
   Vec<T> acc[R];
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) acc[r] = load<T>(tile + r * tile_stride);
 #pragma GCC unroll 8
   for (int k = 0; k < K; ++k) {
     const Vec<T> right = whole ? load<T>(b + k * b_stride) : load_part<T>(b + k * b_stride, count);
+    fetch(b + ahead + k * b_stride);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) acc[r] += splat(a[r * a_stride + k]) * right;
   }
@@ -98,25 +108,29 @@ GEX_INLINE void axpy_block(const T* __restrict a, i64 a_stride, const S* __restr
 }
 
 template <class T, class S, int R, int K>
-GEX_INLINE void axpy_columns(i64 cols, const T* a, i64 a_stride, const S* b, i64 b_stride, T* tile,
-                             i64 tile_stride) {
+GEX_INLINE void axpy_columns(i64 cols, const T* a, i64 a_stride, const S* b, i64 b_stride,
+                             i64 ahead, T* tile, i64 tile_stride) {
   constexpr int lanes = kLanes<T>;
   i64 c = 0;
   for (; c + lanes <= cols; c += lanes)
-    axpy_block<T, S, R, K, true>(a, a_stride, b + c, b_stride, tile + c, tile_stride, lanes);
+    axpy_block<T, S, R, K, true>(a, a_stride, b + c, b_stride, ahead, tile + c, tile_stride, lanes);
   if (c < cols)
-    axpy_block<T, S, R, K, false>(a, a_stride, b + c, b_stride, tile + c, tile_stride, cols - c);
+    axpy_block<T, S, R, K, false>(a, a_stride, b + c, b_stride, ahead, tile + c, tile_stride,
+                                  cols - c);
 }
 
 template <class T, class S, int R>
 void axpy_rows_of(i64 cols, i64 depth, const T* a, i64 a_stride, const S* b, i64 b_stride, T* tile,
                   i64 tile_stride) {
   constexpr int K = 8;
+  const i64 ahead = fetch_distance<S>(K, b_stride);
   i64 k = 0;
   for (; k + K <= depth; k += K)
-    axpy_columns<T, S, R, K>(cols, a + k, a_stride, b + k * b_stride, b_stride, tile, tile_stride);
+    axpy_columns<T, S, R, K>(cols, a + k, a_stride, b + k * b_stride, b_stride, ahead, tile,
+                             tile_stride);
   for (; k < depth; ++k)
-    axpy_columns<T, S, R, 1>(cols, a + k, a_stride, b + k * b_stride, b_stride, tile, tile_stride);
+    axpy_columns<T, S, R, 1>(cols, a + k, a_stride, b + k * b_stride, b_stride, ahead, tile,
+                             tile_stride);
 }
 
 // tile[rows][cols] += a[rows][depth] * b, where b[depth][cols] is contiguous along its columns.
@@ -143,6 +157,7 @@ void panel_rows_of(i64 depth, const T* __restrict a, i64 a_stride, const S* __re
     for (i64 k = 0; k < depth; ++k) {
       const S* b = panel + k * kPanel<T> + c;
       const Vec<T> right[2] = {load<T>(b), load<T>(b + lanes)};
+      fetch(b + kFetchBytes / static_cast<i64>(sizeof(S)));
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) {
         const Vec<T> left = splat(a[r * a_stride + k]);

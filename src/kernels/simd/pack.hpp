@@ -28,7 +28,10 @@ GEX_INLINE void transpose_square(T* dst, i64 dst_stride, const S* src, i64 src_s
   constexpr int lanes = kLanes<T>;
   Vec<T> rows[lanes];
 #pragma GCC unroll 16
-  for (int j = 0; j < lanes; ++j) rows[j] = load<T>(src + j * src_stride);
+  for (int j = 0; j < lanes; ++j) {
+    rows[j] = load<T>(src + j * src_stride);
+    fetch(src + (j + lanes) * src_stride);
+  }
   transpose_step<T, 1>(rows);
   if constexpr (lanes > 2) transpose_step<T, 2>(rows);
   if constexpr (lanes > 4) transpose_step<T, 4>(rows);
@@ -52,6 +55,7 @@ void pack_contiguous_rows(T* dst, i64 dst_stride, i64 rows, i64 cols, const S* s
   for (i64 r = 0; r < rows; ++r) {
     const S* from = src + r * row_stride;
     T* to = dst + r * dst_stride;
+    fetch(from + cols);  // of a panel: what the next panel begins with
     i64 c = 0;
     for (; c + lanes <= cols; c += lanes) store(to + c, load<T>(from + c));
     for (; c < cols; ++c) to[c] = widen(from[c]);

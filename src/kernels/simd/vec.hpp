@@ -71,6 +71,11 @@ GEX_INLINE constexpr T larger(T a, T b) {
 GEX_INLINE constexpr i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
 GEX_INLINE constexpr i64 round_up(i64 a, i64 b) { return ceil_div(a, b) * b; }
 
+// Asks for a line that will be read soon. Into the second-level cache: it keeps far more requests
+// in flight than the first, and twice the bytes arrive.
+GEX_INLINE void fetch(const void* p) { __builtin_prefetch(p, 0, 2); }
+constexpr i64 kFetchBytes = 16 << 10;  // a good distance in a stream
+
 template <class T>
 GEX_INLINE Vec<T> splat(T value) {
   return value - Vec<T>{};
