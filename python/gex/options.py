@@ -103,7 +103,7 @@ def _flag(name: str, default: bool) -> Option:
 _CAPTURE_LIMIT = Option("capture_limit", 64, _check_int(1, _INT64_MAX))
 _STRICT = _flag("strict", False)
 # How far a graph is compiled: all the way, or only to where the reference executor can run it.
-_EXECUTOR = Option("executor", "compiled", _check_enum("compiled", "interpreter", "eager"))
+_EXECUTOR = Option("executor", "compiled", _check_enum("compiled", "interpreter"))
 
 NPUGRAPH_EX_OPTIONS = _table(
     _flag("force_eager", False),

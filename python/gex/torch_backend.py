@@ -148,4 +148,8 @@ def _make_runner(imported: ImportedGraph, config: Config) -> Any:
         outputs=imported.outputs,
         symbols=imported.symbols,
     )
-    return _gex.interpreter_runner(imported.graph, signature, imported.callees)
+    if config.get("executor", "compiled") == "interpreter":
+        return _gex.interpreter_runner(imported.graph, signature, imported.callees)
+    return _gex.compiled_runner(
+        imported.graph, signature, imported.callees, config.get("capture_limit")
+    )

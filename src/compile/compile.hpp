@@ -24,6 +24,8 @@ struct Signature {
     enum class Kind : std::uint8_t { tensor, integer, none } kind = Kind::tensor;
     int graph_output = -1;
     Dim integer;
+    // Never a view of an input or of another output, even where the value is one.
+    bool own_memory = false;
   };
   std::vector<Input> inputs;
   std::vector<Output> outputs;

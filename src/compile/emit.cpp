@@ -135,13 +135,17 @@ void Emitter::define_inputs() {
 // Outputs that are nothing but a window of an input that nobody writes are handed out as that
 // window.
 std::unordered_set<const Value*> Emitter::choose_views() {
-  std::unordered_set<const Value*> tied;
+  std::unordered_set<const Value*> computed;
   for (const Tie& tie : graph_.ties()) {
-    tied.insert(graph_.outputs()[static_cast<std::size_t>(tie.output)]);
+    computed.insert(graph_.outputs()[static_cast<std::size_t>(tie.output)]);
+  }
+  for (const Signature::Output& slot : signature_.outputs) {
+    if (slot.own_memory)
+      computed.insert(graph_.outputs()[static_cast<std::size_t>(slot.graph_output)]);
   }
   std::unordered_set<const Value*> views;
   for (Value* value : graph_.outputs()) {
-    if (value->is_input() || tied.count(value) != 0) continue;
+    if (value->is_input() || computed.count(value) != 0) continue;
     auto view = lower::resolve_view(value);
     if (view && view->base->is_input() && view->strides == lower::memory_strides(*value))
       views.insert(value);
@@ -272,7 +276,19 @@ void Emitter::define_outputs(const std::vector<lower::Unit>& units) {
     auto view = lower::resolve_view(value);
     bool is_window =
         view && view->base->is_input() && view->strides == lower::memory_strides(*value);
-    if (auto tied = tied_to.find(value); tied != tied_to.end()) {
+    const bool shared = buffers_.contains(value) || given.contains(value);
+    if (slot.own_memory && (shared || from_calls.count(value) == 0)) {
+      BufferDesc desc = describe(type, BufferDesc::Kind::output, value->name());
+      desc.slot = number;
+      output.buffer = add_buffer(std::move(desc));
+      if (value->is_input()) {
+        copy_to_output(value, output.buffer);  // before anything may overwrite the input
+      } else if (shared) {
+        output_copies_.push_back({value, output.buffer});
+      } else {
+        buffers_[value] = output.buffer;
+      }
+    } else if (auto tied = tied_to.find(value); tied != tied_to.end()) {
       output.kind = program::OutputDesc::Kind::input_view;
       output.input = slot_of_input(tied->second);
     } else if (is_window) {
@@ -295,12 +311,19 @@ void Emitter::define_outputs(const std::vector<lower::Unit>& units) {
   }
 }
 
+void Emitter::copy_to_output(Value* value, BufferId output) {
+  Operand from = operand(value);
+  emit_copy(output, lower::memory_strides(*value), from.buffer, from.strides, from.offset,
+            value->type(), "output");
+}
+
 void Emitter::finish_outputs() {
   for (const TieCopy& copy : tie_copies_) {
     Operand from = operand(copy.value);
     emit_copy(buffers_.at(copy.input), lower::memory_strides(*copy.input), from.buffer,
               from.strides, from.offset, copy.input->type(), "tie");
   }
+  for (const OutputCopy& copy : output_copies_) copy_to_output(copy.value, copy.output);
   for (std::size_t k = 0; k < program_.outputs.size(); ++k) {
     program::OutputDesc& output = program_.outputs[k];
     if (output.kind != program::OutputDesc::Kind::external) continue;

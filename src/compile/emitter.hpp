@@ -43,6 +43,7 @@ class Emitter {
   void define_outputs(const std::vector<lower::Unit>& units);
   void place_ties(const std::vector<lower::Unit>& units);
   bool can_write_in_place(const std::vector<lower::Unit>& units, Value* value, Value* input) const;
+  void copy_to_output(Value* value, program::BufferId output);
   void finish_outputs();
   void emit_graph(Graph& graph, int segment);
   void emit_units(const std::vector<lower::Unit>& units, int segment);
@@ -89,6 +90,11 @@ class Emitter {
     Value* input;
   };
   std::vector<TieCopy> tie_copies_;
+  struct OutputCopy {
+    Value* value;
+    program::BufferId output;
+  };
+  std::vector<OutputCopy> output_copies_;  // after all steps
   int segment_ = 0;
   const Node* current_ = nullptr;
 };

@@ -103,6 +103,7 @@ TensorRef Frame::make_ref(const TensorLayout& layout) {
   ref.dtype = layout.dtype;
   ref.shape = words.subspan(index(layout.shape.word), index(layout.shape.count));
   ref.strides = words.subspan(index(layout.strides.word), index(layout.strides.count));
+  ref.input = layout.input;
   return ref;
 }
 

@@ -63,6 +63,7 @@ void Executor::run() {
     if (id >= 0) frame_.base[index(id)] = static_cast<std::byte*>(inputs_[i].tensor.data);
   }
   allocate_outputs(0);
+  host_.about_to_block();
   {
     QueueLease lease(*context_.queues, static_cast<std::size_t>(capture_.plan.bytes()));
     lease_ = &lease;
@@ -99,6 +100,7 @@ void Executor::run_item(const Item& item) {
   const Image& image = frame_.image;
   switch (item.kind) {
     case Item::Kind::batch: {
+      host_.about_to_block();
       Replay replay;
       replay.block = frame_.block.data();
       replay.values = frame_.values;
@@ -152,9 +154,11 @@ void Executor::in_host_code(HostWork work) {
 }
 
 void Executor::run_call(const CallLayout& layout, Frame::CallState& state) {
-  for (std::size_t i = 0; i < layout.inputs.size(); ++i)
-    state.inputs[i].data =
-        reinterpret_cast<void*>(frame_.block[index(layout.inputs[i].pointer_word)]);
+  for (std::size_t i = 0; i < layout.inputs.size(); ++i) {
+    const TensorLayout& input = layout.inputs[i];
+    state.inputs[i].data = reinterpret_cast<void*>(frame_.block[index(input.pointer_word)]);
+    if (input.external >= 0) state.inputs[i].handle = frame_.handle[index(input.external)];
+  }
   for (int word : layout.unknown_words) frame_.block[index(word)] = -1;
   for (Host::CallResult& result : state.results) {
     result.data = nullptr;

@@ -315,6 +315,12 @@ class ImageBuilder {
       tensor.dtype = view.dtype;
       tensor.shape = value_words(view.shape);
       tensor.strides = value_words(view.strides);
+      const BufferDesc& whole = buffer(view.buffer);
+      if (view.offset == Dim(0) && whole.alias_of < 0 && view.shape == whole.shape &&
+          view.strides == strides_or_dense(whole.shape, whole.strides)) {
+        if (whole.kind == BufferDesc::Kind::input) tensor.input = whole.slot;
+        if (whole.kind == BufferDesc::Kind::external) tensor.external = view.buffer;
+      }
       layout.inputs.push_back(tensor);
     }
     layout.integers = value_words(call.integers);

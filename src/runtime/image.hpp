@@ -39,6 +39,9 @@ struct TensorLayout {
   int pointer_word = -1;  // none for a call's outputs
   DType dtype = DType::f32;
   WordList shape, strides;
+  // A call's operand that is exactly an input, or exactly the result of an earlier call.
+  int input = -1;
+  program::BufferId external = -1;
 };
 
 struct CallLayout {

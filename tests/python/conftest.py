@@ -32,11 +32,18 @@ def assert_same(actual: Any, expected: Any, tolerance: float = 1e-5) -> None:
         assert a.stride() == b.stride()
 
 
-def interpreted(fn: Callable[..., Any], **kwargs: Any) -> Callable[..., Any]:
-    """Compiled only as far as the reference executor."""
-    return torch.compile(
-        fn, backend="gex", fullgraph=True, options={"executor": "interpreter"}, **kwargs
-    )
+Compile = Callable[..., Callable[..., Any]]
+
+
+@pytest.fixture(params=["interpreter", "compiled"])
+def compile_with(request: pytest.FixtureRequest) -> Compile:
+    """torch.compile(backend="gex"), run by the reference executor and by compiled code."""
+
+    def compile_fn(fn: Callable[..., Any], **kwargs: Any) -> Callable[..., Any]:
+        options = {"executor": request.param}
+        return torch.compile(fn, backend="gex", fullgraph=True, options=options, **kwargs)
+
+    return compile_fn
 
 
 def last_report() -> gex.GraphReport:

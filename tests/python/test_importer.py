@@ -7,21 +7,21 @@ import torch
 from torch import nn
 
 import gex
-from conftest import assert_same, interpreted, last_report
+from conftest import Compile, assert_same, last_report
 
 
-def test_mlp_is_all_native() -> None:
+def test_mlp_is_all_native(compile_with: Compile) -> None:
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
     x = torch.randn(3, 8)
     with torch.no_grad():
-        assert_same(interpreted(model)(x), model(x))
+        assert_same(compile_with(model)(x), model(x))
     assert last_report().native_share == 1.0
     assert last_report().native == 5
 
 
-def test_dynamic_sizes_compile_once() -> None:
+def test_dynamic_sizes_compile_once(compile_with: Compile) -> None:
     model = nn.Linear(8, 4)
-    compiled = interpreted(model, dynamic=True)
+    compiled = compile_with(model, dynamic=True)
     with gex.collect() as graphs, torch.no_grad():
         for rows in (3, 5, 17):
             x = torch.randn(rows, 8)
@@ -29,40 +29,40 @@ def test_dynamic_sizes_compile_once() -> None:
     assert len(graphs) == 1
 
 
-def test_sizes_as_numbers() -> None:
+def test_sizes_as_numbers(compile_with: Compile) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         n = x.shape[0]
         return torch.arange(n) * n + (n + 7) // 8 - n % 3
 
-    compiled = interpreted(fn, dynamic=True)
+    compiled = compile_with(fn, dynamic=True)
     for rows in (3, 5, 17):
         x = torch.randn(rows, 2)
         assert_same(compiled(x), fn(x))
 
 
-def test_integer_argument_that_is_no_size() -> None:
+def test_integer_argument_that_is_no_size(compile_with: Compile) -> None:
     def fn(x: torch.Tensor, n: int) -> torch.Tensor:
         return x * n
 
-    compiled = interpreted(fn, dynamic=True)
+    compiled = compile_with(fn, dynamic=True)
     x = torch.randn(4)
     for n in (3, 5, 8):
         assert_same(compiled(x, n), fn(x, n))
 
 
-def test_op_without_row_runs_as_a_call() -> None:
+def test_op_without_row_runs_as_a_call(compile_with: Compile) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return torch.linalg.inv(x + 1.0) * 2.0
 
     x = torch.eye(4) * 3
-    assert_same(interpreted(fn)(x), fn(x))
+    assert_same(compile_with(fn)(x), fn(x))
     ops = [call.op for call in last_report().calls]
     assert ops == ["aten.linalg_inv_ex.default", "aten._linalg_check_errors.default"]
     assert "test_importer.py" in last_report().calls[0].location
 
 
-def test_errors_of_calls_reach_the_user() -> None:
-    compiled = interpreted(torch.linalg.inv)
+def test_errors_of_calls_reach_the_user(compile_with: Compile) -> None:
+    compiled = compile_with(torch.linalg.inv)
     compiled(torch.eye(3))
     with pytest.raises(torch.linalg.LinAlgError, match="singular"):
         compiled(torch.zeros(3, 3))
@@ -78,7 +78,7 @@ def test_strict_refuses_calls_and_names_op_and_line() -> None:
         compiled(torch.eye(3))
 
 
-def test_dropout_draws_eagers_numbers() -> None:
+def test_dropout_draws_eagers_numbers(compile_with: Compile) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         a = nn.functional.dropout(x, 0.5, training=True)
         return a + nn.functional.dropout(x, 0.25, training=True)
@@ -87,74 +87,74 @@ def test_dropout_draws_eagers_numbers() -> None:
     torch.manual_seed(7)
     want = fn(x), torch.randn(3)
     torch.manual_seed(7)
-    got = interpreted(fn)(x), torch.randn(3)
+    got = compile_with(fn)(x), torch.randn(3)
     assert_same(got, want)
 
 
-def test_mutated_input_is_written_in_place() -> None:
+def test_mutated_input_is_written_in_place(compile_with: Compile) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         x.mul_(2)
         return x + 1
 
-    compiled = interpreted(fn)
+    compiled = compile_with(fn)
     for _ in range(2):
         x, y = torch.ones(3), torch.ones(3)
         assert_same(compiled(x), fn(y))
         assert_same(x, y)
 
 
-def test_output_strides_are_those_of_eager() -> None:
+def test_output_strides_are_those_of_eager(compile_with: Compile) -> None:
     def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         y = x + 1
         return y[1:].select(1, 2), (x * 2).transpose(0, 2), (x * 3).expand(3, *x.shape)
 
     x = torch.randn(4, 5, 6)
-    assert_same(interpreted(fn)(x), fn(x))
+    assert_same(compile_with(fn)(x), fn(x))
 
 
-def test_channels_last_input_and_output() -> None:
+def test_channels_last_input_and_output(compile_with: Compile) -> None:
     x = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
     fn = torch.relu
-    assert_same(interpreted(fn)(x), fn(x))
+    assert_same(compile_with(fn)(x), fn(x))
 
 
-def test_output_that_views_an_input_shares_its_memory() -> None:
+def test_output_that_views_an_input_shares_its_memory(compile_with: Compile) -> None:
     def fn(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return x[1:, ::2], x + 1
 
     x = torch.randn(6, 8)[1:]
-    view, _ = interpreted(fn)(x)
+    view, _ = compile_with(fn)(x)
     assert_same(view, fn(x)[0])
     assert view.data_ptr() == x[1:, ::2].data_ptr()
 
 
-def test_outputs_that_view_each_other_share_memory() -> None:
+def test_outputs_that_view_each_other_share_memory(compile_with: Compile) -> None:
     def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         y = x * 2
         return y.view(-1), y.t(), y[1]
 
     x = torch.randn(3, 4)
-    flat, transposed, row = interpreted(fn)(x)
+    flat, transposed, row = compile_with(fn)(x)
     assert_same((flat, transposed, row), fn(x))
     flat[4] = 100.0
     assert transposed[0, 1] == 100.0
     assert row[0] == 100.0
 
 
-def test_outputs_in_every_form() -> None:
+def test_outputs_in_every_form(compile_with: Compile) -> None:
     def fn(x: torch.Tensor) -> tuple[object, ...]:
         y = x + 1
         return x, y, y, None, x.shape[0] + 1, 3, y.clone()
 
     x = torch.randn(4, 2)
-    got, want = interpreted(fn, dynamic=True)(x), fn(x)
+    got, want = compile_with(fn, dynamic=True)(x), fn(x)
     assert_same(got, want)
     assert got[3:6] == want[3:6]
     assert got[0] is x
     assert got[6].data_ptr() != got[1].data_ptr()
 
 
-def test_item_becomes_a_size() -> None:
+def test_item_becomes_a_size(compile_with: Compile) -> None:
     def fn(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         size = n.item()
         torch._check(size >= 1)
@@ -162,22 +162,22 @@ def test_item_becomes_a_size() -> None:
         return torch.ones(size) * x.sum()
 
     with torch._dynamo.config.patch(capture_scalar_outputs=True):
-        compiled = interpreted(fn)
+        compiled = compile_with(fn)
         for size in (3, 7):
             x, n = torch.randn(4), torch.tensor(size)
             assert_same(compiled(x, n), fn(x, n))
 
 
-def test_unsupported_dtype_runs_through_pytorch_as_a_whole() -> None:
+def test_unsupported_dtype_runs_through_pytorch_as_a_whole(compile_with: Compile) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return x * 2j
 
     x = torch.randn(3, dtype=torch.complex64)
-    assert_same(interpreted(fn)(x), fn(x))
+    assert_same(compile_with(fn)(x), fn(x))
     assert "complex64" in (last_report().eager_reason or "")
 
 
-def test_backward_of_an_mlp() -> None:
+def test_backward_of_an_mlp(compile_with: Compile) -> None:
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
     x, target = torch.randn(3, 8), torch.tensor([0, 3, 1])
 
@@ -187,7 +187,7 @@ def test_backward_of_an_mlp() -> None:
     loss(x, target).backward()
     want = [p.grad for p in model.parameters()]
     model.zero_grad()
-    interpreted(loss)(x, target).backward()
+    compile_with(loss)(x, target).backward()
     assert_same([p.grad for p in model.parameters()], want)
 
 

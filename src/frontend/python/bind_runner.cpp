@@ -6,6 +6,7 @@
 #include "frontend/python/bindings.hpp"
 #include "frontend/python/interp_engine.hpp"
 #include "frontend/python/runner.hpp"
+#include "frontend/python/session_engine.hpp"
 
 namespace gex::python {
 namespace {
@@ -76,6 +77,53 @@ void bind_signature(nb::module_& m) {
           nb::arg("outputs"), nb::arg("symbols"));
 }
 
+std::vector<Dim> integer_values(const Signature& signature) {
+  std::vector<Dim> values;
+  for (const auto& [value, position] : signature.integers) values.push_back(value);
+  return values;
+}
+
+const SessionEngine* session_of(const Runner& runner) {
+  return dynamic_cast<const SessionEngine*>(&runner.engine());
+}
+
+nb::dict counters_of(const Runner& runner) {
+  nb::dict out;
+  const SessionEngine* engine = session_of(runner);
+  if (engine == nullptr) return out;
+  const runtime::Counters c = engine->session().counters();
+  const std::pair<const char*, std::int64_t> counters[] = {
+      {"calls", c.calls},
+      {"captures", c.captures},
+      {"replays", c.replays},
+      {"evictions", c.evictions},
+      {"uncaptured", c.uncaptured},
+      {"launches", c.launches},
+      {"host_calls", c.host_calls},
+      {"bytes_copied", c.bytes_copied},
+      {"specialised", c.specialised},
+      {"arena_bytes", c.arena_bytes},
+      {"arena_lower_bound", c.arena_lower_bound},
+      {"allocations", c.allocations},
+  };
+  for (const auto& [name, value] : counters) out[name] = value;
+  // Facts of the program itself; equal names add up.
+  for (const auto& [name, value] : engine->report().counts)
+    out[name.c_str()] =
+        value + (out.contains(name.c_str()) ? nb::cast<std::int64_t>(out[name.c_str()]) : 0);
+  return out;
+}
+
+std::string text_of(const Runner& runner, const std::string& level) {
+  const SessionEngine* engine = session_of(runner);
+  if (engine == nullptr)
+    fail(ErrorCode::unsupported, "only compiled graphs have a ", level, " text");
+  if (level == "graph") return engine->report().graph_text;
+  if (level == "kernels") return engine->report().kernel_text;
+  if (level == "program") return program::print(engine->session().program());
+  fail(ErrorCode::invalid_argument, "unknown level '", level, "'; use graph, kernels or program");
+}
+
 int traverse_runner(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
@@ -97,14 +145,52 @@ void bind_runner(nb::module_& m) {
   bind_signature(m);
   nb::class_<Runner>(m, "Runner", nb::type_slots(runner_slots),
                      "A compiled graph: takes the list of arguments and empties it.")
-      .def("__call__", &Runner::operator(), nb::arg("arguments"));
+      .def("__call__", &Runner::operator(), nb::arg("arguments"))
+      .def("text", &text_of, nb::arg("level") = "program", "Printed form: graph, kernels, program.")
+      .def_prop_ro("counters", &counters_of)
+      .def_prop_ro("seconds",
+                   [](const Runner& runner) {
+                     const SessionEngine* engine = session_of(runner);
+                     return engine ? engine->report().seconds
+                                   : std::vector<std::pair<std::string, double>>{};
+                   })
+      .def_prop_ro("remarks",
+                   [](const Runner& runner) {
+                     const SessionEngine* engine = session_of(runner);
+                     return engine ? engine->report().remarks : std::vector<std::string>{};
+                   })
+      .def_prop_ro("captures", [](const Runner& runner) {
+        std::vector<std::pair<std::vector<std::int64_t>, std::string>> captures;
+        if (const SessionEngine* engine = session_of(runner))
+          for (const runtime::CaptureInfo& info : engine->session().captures())
+            captures.emplace_back(info.key, info.reason);
+        return captures;
+      });
+  m.def(
+      "compiled_runner",
+      [](const Graph& graph, Signature signature, std::vector<nb::object> callees,
+         std::int64_t capture_limit) {
+        runtime::SessionOptions session_options;
+        session_options.capture_limit = capture_limit;
+        std::unique_ptr<SessionEngine> engine;
+        {
+          const std::vector<Dim> integers = integer_values(signature);
+          std::unique_ptr<Graph> own = graph.clone();
+          nb::gil_scoped_release unlocked;
+          engine = std::make_unique<SessionEngine>(std::move(own), integers, CompileOptions{},
+                                                   session_options);
+        }
+        return std::make_unique<Runner>(std::move(engine), std::move(signature),
+                                        std::move(callees));
+      },
+      nb::arg("graph"), nb::arg("signature"), nb::arg("callees"), nb::arg("capture_limit"),
+      "Compiles the graph and makes it ready to replay.");
   m.def(
       "interpreter_runner",
       [](const Graph& graph, Signature signature, std::vector<nb::object> callees) {
-        std::vector<Dim> integers;
-        for (const auto& [value, position] : signature.integers) integers.push_back(value);
-        return std::make_unique<Runner>(make_interp_engine(graph.clone(), integers),
-                                        std::move(signature), std::move(callees));
+        auto engine = make_interp_engine(graph.clone(), integer_values(signature));
+        return std::make_unique<Runner>(std::move(engine), std::move(signature),
+                                        std::move(callees));
       },
       nb::arg("graph"), nb::arg("signature"), nb::arg("callees"),
       "Runs the graph node by node in the reference executor: slow, for tests and debugging.");

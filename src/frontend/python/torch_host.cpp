@@ -101,7 +101,7 @@ void TorchHost::set_integer_output(int k, std::int64_t value) {
 
 void TorchHost::set_external_output(int k, std::uint64_t handle) {
   take_gil();
-  outputs_[static_cast<std::size_t>(k)] = nb::borrow(object_of(handle));
+  outputs_[static_cast<std::size_t>(k)] = nb::steal(object_of(handle));
 }
 
 nb::object TorchHost::operand(const TensorRef& ref) const {

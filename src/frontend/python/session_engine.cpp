@@ -1,0 +1,33 @@
+#include "frontend/python/session_engine.hpp"
+
+#include <algorithm>
+
+namespace gex::python {
+
+SessionEngine::SessionEngine(std::unique_ptr<Graph> graph, std::span<const Dim> integers,
+                             const CompileOptions& options,
+                             const runtime::SessionOptions& session_options) {
+  gex::Signature signature = gex::Signature::of(*graph);
+  // A size that nothing uses would only make captures more than they need to be.
+  const std::vector<Dim> told_by_tensors = symbols_of(*graph), used = all_symbols_of(*graph);
+  for (Dim value : integers) {
+    if (std::ranges::find(used, value) == used.end()) continue;
+    if (std::ranges::find(told_by_tensors, value) != told_by_tensors.end()) continue;
+    signature.inputs.push_back({-1, value, value.text()});
+  }
+  // Views of inputs and outputs are made by the Runner: what the graph gives is always new memory.
+  for (gex::Signature::Output& output : signature.outputs) output.own_memory = true;
+  Compiled compiled = compile(std::move(graph), signature, options);
+  report_ = std::move(compiled.report);
+  session_ = std::make_unique<runtime::Session>(std::move(compiled.program), session_options,
+                                                std::move(compiled.specialiser));
+}
+
+std::vector<Engine::Input> SessionEngine::inputs() const {
+  std::vector<Input> inputs;
+  for (const program::InputDesc& input : session_->program().inputs)
+    inputs.push_back({input.kind == program::InputDesc::Kind::integer, input.value});
+  return inputs;
+}
+
+}  // namespace gex::python

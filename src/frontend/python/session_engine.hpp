@@ -1,0 +1,32 @@
+#pragma once
+// A compiled Program and the Session that replays it.
+
+#include <memory>
+#include <span>
+
+#include "compile/compile.hpp"
+#include "frontend/python/runner.hpp"
+
+namespace gex::python {
+
+class SessionEngine final : public Engine {
+ public:
+  // `integers`: what the integer arguments of a call are; those that no tensor tells become inputs.
+  SessionEngine(std::unique_ptr<Graph> graph, std::span<const Dim> integers,
+                const CompileOptions& options, const runtime::SessionOptions& session_options);
+
+  std::vector<Input> inputs() const override;
+  std::size_t num_outputs() const override { return session_->program().outputs.size(); }
+  void run(std::span<const runtime::InputArg> inputs, runtime::Host& host) override {
+    session_->run(inputs, host);
+  }
+
+  const CompileReport& report() const { return report_; }
+  const runtime::Session& session() const { return *session_; }
+
+ private:
+  CompileReport report_;
+  std::unique_ptr<runtime::Session> session_;
+};
+
+}  // namespace gex::python
