@@ -1,14 +1,24 @@
 #pragma once
 // The loop IR: one Kernel = one launch.
 //
+//   symbols s0 in [1, 4096], s1
 //   kernel softmax(x: in f32[s0, s1], y: out f32[s0, s1]) grid(i < s0) {
-//     local e: f32[s1]
 //     local m: f32[]
-//     local t: f32[]
-//     stage reduce(j < s1) { v = load x[i, j];  acc a: f32 = -inf;  a <- max(a, v);  store m[] = a
+//     stage largest reduce(j < s1) {
+//       v0 = load x[i, j] : f32
+//       acc a: f32 = -inf <- v0           # accumulator, start value, element
+//       combine max                       # or { v0 = lhs a : f32 ... yield v2 }
+//       v1 = acc a : f32
+//       store m[] = v1
 //     }
 //     ...
 //   }
+//
+// Expressions: `const 1.5`, `index i*4 + 1`, `load x[i, v2] if v3 else v0`, `cast v0`, `acc a` and
+// every primitive of math.def (`mul v1, v2`), each with its dtype; an i64 expression that indexes
+// memory may promise a range: `v2 = load ids[i] : i64 in [0, 9]`. Stores:
+// `store y[i, v4] = v5 mode add if v6 shared ordered`. Texts written by hand may be looser: see
+// parse.cpp and tests/loop/kernels.
 //
 // Semantics. The grid is the set of independent points; the points may run in any order and in
 // parallel. At each point the stages run in order. A stage runs its `domain` loops (points
