@@ -120,16 +120,15 @@ DimNode* build(const Key& key, Hash hash) {
       n->monomial = nullptr;
       break;
     case Kind::mul:
-      for (Dim d : n->operands) n->has_mod |= d.node()->has_mod;
+      for (Dim d : n->operands) n->has_division |= d.node()->has_division;
       n->range = product_range(n->operands);
       break;
     case Kind::floordiv:
-      n->needs_facts = true;
+      n->needs_facts = n->has_division = true;
       n->range = range_floordiv(operand_range(0), operand_range(1));
       break;
     case Kind::mod:
-      n->needs_facts = true;
-      n->has_mod = true;
+      n->needs_facts = n->has_division = true;
       n->range = range_mod(operand_range(0), operand_range(1));
       break;
     case Kind::min:

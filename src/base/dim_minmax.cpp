@@ -1,7 +1,7 @@
 // min and max: flat, sorted, without operands that another one makes pointless.
 #include <algorithm>
 
-#include "base/dim_prove.hpp"
+#include "base/dim_node.hpp"
 
 namespace gex {
 
@@ -51,38 +51,5 @@ Dim min(Dim a, Dim b) {
 Dim max(Dim a, Dim b) {
   return OpCache::get(OpCache::Op::max, a, b, [&] { return extreme(Kind::max, a, b); });
 }
-
-std::optional<bool> known_le(Dim a, Dim b) {
-  if (a == b) return true;
-  DimRange x = a.range();
-  DimRange y = b.range();
-  if (x.hi <= y.lo && x.hi < DimRange::kInf && y.lo > -DimRange::kInf) return true;
-  if (y.hi < x.lo && y.hi < DimRange::kInf && x.lo > -DimRange::kInf) return false;
-  Poly difference = Poly(b) - Poly(a);
-  if (difference.overflow) return std::nullopt;
-  if (difference.is_const()) return difference.constant >= 0;
-  if (DimProver{a, b}.nonnegative(difference)) return true;
-  if (DimProver{a, b}.positive(-difference)) return false;
-  return std::nullopt;
-}
-
-std::optional<bool> known_lt(Dim a, Dim b) {
-  auto reversed = known_le(b, a);
-  return reversed ? std::optional(!*reversed) : std::nullopt;
-}
-
-std::optional<bool> known_eq(Dim a, Dim b) {
-  if (a == b) return true;
-  auto le = known_le(a, b);
-  if (le == false) return false;
-  auto ge = known_le(b, a);
-  if (ge == false) return false;
-  if (le == true && ge == true) return true;
-  return std::nullopt;
-}
-
-bool provably_eq(Dim a, Dim b) { return known_eq(a, b) == true; }
-
-bool provably_nonnegative(Dim a) { return known_le(Dim(0), a) == true; }
 
 }  // namespace gex

@@ -13,9 +13,9 @@ namespace gex {
 
 struct DimNode {
   Dim::Kind kind = Dim::Kind::constant;
-  bool has_mod = false;      // a factor of this monomial is a mod: sums look for x//b*b + x%b
-  bool has_index = false;    // an index symbol occurs inside
-  bool needs_facts = false;  // an index or a division occurs inside: there are facts to collect
+  bool has_division = false;  // a factor of this monomial is a floordiv or mod
+  bool has_index = false;     // an index symbol occurs inside
+  bool needs_facts = false;   // an index or a division occurs inside: there are facts to collect
   Hash hash = 0;
   std::int64_t value = 0;  // constant: the value; mul: the coefficient; else 1
   DimRange range;

@@ -202,42 +202,87 @@ std::optional<Poly> divide_exactly(const Poly& a, const Poly& divisor) {
 
 namespace {
 
-// If every term of `old_part` is in the sum with the same coefficient, puts `new_part` in its
-// place.
-bool replace_part(Poly& sum, const Poly& old_part, const Poly& new_part) {
-  if (old_part.overflow || new_part.overflow) return false;
-  for (const PolyTerm& t : old_part.terms) {
+bool contains(const Poly& sum, const Poly& part) {
+  if (part.overflow) return false;
+  return std::ranges::all_of(part.terms, [&](const PolyTerm& t) {
     auto at = std::lower_bound(
         sum.terms.begin(), sum.terms.end(), t.monomial,
         [](const PolyTerm& x, Dim m) { return compare_monomials(x.monomial, m) < 0; });
-    bool there = at != sum.terms.end() && at->monomial == t.monomial;
-    if (!there || at->coefficient != t.coefficient) return false;
-  }
+    return at != sum.terms.end() && at->monomial == t.monomial && at->coefficient == t.coefficient;
+  });
+}
+
+// If every term of `old_part` is in the sum with the same coefficient, puts `new_part` in its
+// place.
+bool replace_part(Poly& sum, const Poly& old_part, const Poly& new_part) {
+  if (!contains(sum, old_part)) return false;
   Poly result = sum - old_part + new_part;
   if (result.overflow) return false;
   sum = std::move(result);
   return true;
 }
 
-// One step of c*M*b*(x//b) + c*M*(x % b) -> c*M*x, looked for from either side.
+// What the atom is multiplied with in the sum.
+Poly cofactor_of(const Poly& sum, Dim atom) {
+  Poly cofactor;
+  for (const PolyTerm& t : sum.terms) {
+    if (auto rest = monomial_quotient(t.monomial, atom)) {
+      add_scaled(cofactor, *rest, t.coefficient);
+    }
+  }
+  return cofactor;
+}
+
+// m = x % b with factor k:  k*b*(x//b) + k*m -> k*x   and   k*m - k*x -> -k*b*(x//b)
+bool join_mod(Poly& sum, Dim m) {
+  Poly x(m.operands()[0]);
+  Poly b(m.operands()[1]);
+  Poly k = cofactor_of(sum, m);
+  Poly bq = b * Poly(floordiv(m.operands()[0], m.operands()[1]));
+  if (replace_part(sum, k * (bq + Poly(m)), k * x)) return true;
+  return !x.is_const() && replace_part(sum, k * (Poly(m) - x), -(k * bq));
+}
+
+// q = x//b with factor k*b:  k*b*q + k*(x % b) -> k*x   and   k*b*q - k*x -> -k*(x % b)
+bool join_floordiv(Poly& sum, Dim q, Dim x, Dim b, bool has_mod) {
+  auto k = divide_exactly(cofactor_of(sum, q), Poly(b));
+  if (!k) return false;
+  Poly bq = Poly(b) * Poly(q);
+  Poly difference = *k * (bq - Poly(x));
+  // Looked for before the remainder is built: most sums don't hold it.
+  if (!x.is_const() && contains(sum, difference)) {
+    return replace_part(sum, difference, -(*k * Poly(mod(x, b))));
+  }
+  return has_mod && replace_part(sum, *k * (bq + Poly(mod(x, b))), *k * Poly(x));
+}
+
+// One step towards a sum in which no division with remainder is left in pieces.
 bool join_one(Poly& sum) {
+  std::vector<Dim> divisions;
+  bool has_mod = false;
   for (const PolyTerm& t : sum.terms) {
     for (Dim atom : atoms_of(t.monomial)) {
       bool is_mod = atom.kind() == Kind::mod;
       if (!is_mod && atom.kind() != Kind::floordiv) continue;
-      Dim x = atom.operands()[0];
-      Dim b = atom.operands()[1];
-      Poly scale;  // c*M for a mod, c*M*b for a floordiv
-      add_scaled(scale, *monomial_quotient(t.monomial, atom), t.coefficient);
-      if (!is_mod) {
-        auto exact = divide_exactly(scale, Poly(b));
-        if (!exact) continue;
-        scale = std::move(*exact);
-      }
-      Poly quotient(is_mod ? floordiv(x, b) : atom);
-      Poly remainder(is_mod ? atom : mod(x, b));
-      Poly parts = scale * (Poly(b) * quotient + remainder);
-      if (replace_part(sum, parts, scale * Poly(x))) return true;
+      has_mod |= is_mod;
+      if (!std::ranges::count(divisions, atom)) divisions.push_back(atom);
+    }
+  }
+  for (Dim d : divisions) {
+    Dim x = d.operands()[0];
+    Dim b = d.operands()[1];
+    if (d.kind() == Kind::mod) {
+      if (join_mod(sum, d)) return true;
+      continue;
+    }
+    if (join_floordiv(sum, d, x, b, has_mod)) return true;
+    // x//(a*c) is (x//a)//c as well.
+    for (Dim inner : divisions) {
+      if (inner == d || inner.kind() != Kind::floordiv || inner.operands()[0] != x) continue;
+      auto c = divide_exactly(Poly(b), Poly(inner.operands()[1]));
+      if (!c) continue;
+      Dim outer = to_dim(*c);
+      if (floordiv(inner, outer) == d && join_floordiv(sum, d, inner, outer, has_mod)) return true;
     }
   }
   return false;
@@ -250,11 +295,10 @@ Dim to_dim(Poly sum) {
     fail(ErrorCode::invalid_argument,
          "a size expression has a coefficient that does not fit 64 bits");
   }
-  bool has_mod =
-      std::ranges::any_of(sum.terms, [](const PolyTerm& t) { return t.monomial.node()->has_mod; });
-  if (has_mod && sum.terms.size() > 1) {
-    while (join_one(sum)) {
-    }
+  bool has_division = std::ranges::any_of(
+      sum.terms, [](const PolyTerm& t) { return t.monomial.node()->has_division; });
+  // Each step makes the sum shorter or simpler; the bound is for sums that nobody thought of.
+  for (int step = 0; has_division && sum.size() > 1 && step < 64 && join_one(sum); ++step) {
   }
   if (sum.terms.empty()) return DimFactory::constant(sum.constant);
   auto summand = [](const PolyTerm& t) {

@@ -35,7 +35,8 @@ struct Poly {
   Poly operator-() const;
 };
 
-// The canonical Dim of a sum; joins x//b*b + x%b. UserError if the sum left 64 bits.
+// The canonical Dim of a sum; joins divisions with their remainders. UserError if the sum left 64
+// bits.
 Dim to_dim(Poly sum);
 
 Dim monomial_product(Dim a, Dim b);

@@ -98,8 +98,15 @@ bool DimProver::decide(const Poly& e, std::vector<Dim>& opaque) {
     }
   }
   if (candidates.empty()) return shifted_nonnegative(e);
-  // What depends on an index goes before that index, and sizes go last: a bound put in early can
-  // still cancel with what comes later.
+  // Telling cases apart loses nothing and goes first. What depends on an index goes before that
+  // index, and sizes go last: a bound put in early can still cancel with what comes later.
+  auto splits_cases = [&](Dim atom) {
+    if (atom.kind() != Kind::min && atom.kind() != Kind::max) return false;
+    auto term = std::ranges::find_if(e.terms, [&](const PolyTerm& t) {
+      return monomial_quotient(t.monomial, atom).has_value();
+    });
+    return (term->coefficient > 0) == (atom.kind() == Kind::min);
+  };
   auto in_an_extent = [&](Dim index) {
     return std::ranges::any_of(candidates, [&](Dim other) {
       auto extent = other.extent();
@@ -107,6 +114,7 @@ bool DimProver::decide(const Poly& e, std::vector<Dim>& opaque) {
     });
   };
   auto turn = [&](Dim atom) {
+    if (splits_cases(atom)) return -1;
     if (!atom.is_symbol()) return atom.node()->has_index ? 0 : 3;
     return in_an_extent(atom) ? 2 : 1;
   };

@@ -135,7 +135,16 @@ TEST_F(DimTest, DivisionAndRemainderJoinAgain) {
   expect_same("(s1 + 1)*(s0//(s1 + 1)) + s0 % (s1 + 1)", "s0");
   // Delinearised over three dims and back.
   expect_same("(z//(n*n2))*n*n2 + ((z//n2) % n)*n2 + z % n2", "z");
+  expect_same("s0 - s0 % 8", "8*(s0//8)");
+  expect_same("s0 - 8*(s0//8)", "s0 % 8");
+  expect_same("5*n2*s0 - 5*n2*n*(s0//n)", "5*n2*(s0 % n)");
+  expect_same("s0 - (s1 + 1)*(s0//(s1 + 1))", "s0 % (s1 + 1)");
+  expect_same("8*((s0 + 7)//8) - s0", "7 - (s0 + 7) % 8");
+  expect_same("s0//4 - 8*(s0//32)", "(s0//4) % 8");
+  expect_same("s0//4 - (s0//4) % 8", "8*(s0//32)");
+  expect_same("s0//n - n2*(s0//(n*n2))", "(s0//n) % n2");
   // Only where the factors agree.
+  EXPECT_EQ((*this)("n*(5//n)").kind(), Dim::Kind::mul);
   EXPECT_NE((*this)("4*(s0//8) + s0 % 8"), (*this)("s0"));
 }
 
@@ -202,6 +211,9 @@ TEST_F(DimTest, Decisions) {
       {"h//16", "s0*4", yes, yes, no},
       {"8*(s0//8)", "s0", open, yes, open},
       {"s0", "8*((s0 + 7)//8)", open, yes, open},
+      {"16*s0 - s0 % 16 - 15*s0", "16*(s0//16)", no, yes, yes},
+      {"2*s0 - 16*(s0//16)", "s0 + s0 % 16", no, yes, yes},
+      {"min(s0 + 1, 5)", "min(s0, 4) + 1", no, yes, yes},
       {"min(s0, s1)", "s1", open, yes, open},
       {"min(s0, 4)", "5", yes, yes, no},
       {"s0", "max(s0, s1)", open, yes, open},

@@ -75,12 +75,18 @@ TEST_F(ThreadPoolTest, WorkersShareTheWork) {
   std::mutex mutex;
   std::set<int> workers;
   std::set<std::thread::id> threads;
-  // Each piece takes long enough for everybody to wake up.
-  region.parallel_for(16, 1, [&](std::int64_t, std::int64_t, int worker) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  auto all_here = [&] {
     std::lock_guard lock(mutex);
-    workers.insert(worker);
-    threads.insert(std::this_thread::get_id());
+    return threads.size() == 4 || std::chrono::steady_clock::now() > deadline;
+  };
+  region.parallel_for(16, 1, [&](std::int64_t, std::int64_t, int worker) {
+    {
+      std::lock_guard lock(mutex);
+      workers.insert(worker);
+      threads.insert(std::this_thread::get_id());
+    }
+    while (!all_here()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   });
   EXPECT_EQ(workers, (std::set<int>{0, 1, 2, 3}));
   EXPECT_EQ(threads.size(), 4u);
