@@ -16,7 +16,8 @@ std::optional<std::int64_t> constant_without_mods(Poly sum) {
         if (atom.kind() == Dim::Kind::mod) found = atom;
       }
     }
-    if (!found) return sum.is_const() ? std::optional(sum.constant) : std::nullopt;
+    if (!found && sum.is_const()) return sum.constant;
+    if (!found) return std::nullopt;
     Dim x = found->operands()[0];
     Dim b = found->operands()[1];
     Poly unfolded = Poly(x) - Poly(b) * Poly(floordiv(x, b)) - Poly(*found);
