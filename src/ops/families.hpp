@@ -15,6 +15,15 @@ void register_matmul();
 void register_index_family();
 void register_index_rows();
 void register_softmax();
+void register_norm();
+void register_norm_rows();
+void register_conv();
+void register_attention();
+void register_pool();
+void register_scan();
+void register_random();
+void register_gradient_rows();
+void register_loss_rows();
 void register_control();
 void register_call();
 

@@ -20,6 +20,15 @@ void register_all() {
   register_index_family();
   register_index_rows();
   register_softmax();
+  register_norm();
+  register_norm_rows();
+  register_conv();
+  register_attention();
+  register_pool();
+  register_scan();
+  register_random();
+  register_gradient_rows();
+  register_loss_rows();
   register_control();
   register_call();
 }

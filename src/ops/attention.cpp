@@ -1,0 +1,182 @@
+// Scaled dot-product attention. The expansion is its meaning and its fallback; src/kernels has a
+// form that never stores the scores.
+
+#include <cmath>
+#include <limits>
+
+#include "ops/build.hpp"
+#include "ops/define.hpp"
+#include "ops/families.hpp"
+#include "ops/rows.hpp"
+#include "ops/statistics.hpp"
+
+namespace gex::ops {
+
+namespace {
+
+Dim size_at(const Shape& shape, int from_end) {
+  return shape[shape.size() - static_cast<std::size_t>(from_end)];
+}
+
+Type attention_type(const InferContext& c) {
+  require_dtype(c, 0, floating);
+  require_same_dtype(c, 0, 1);
+  require_same_dtype(c, 0, 2);
+  const Shape &q = c.in(0).shape, &k = c.in(1).shape, &v = c.in(2).shape;
+  const bool ranks = q.size() >= 2 && k.size() == q.size() && v.size() == q.size();
+  if (!ranks || known_eq(size_at(q, 1), size_at(k, 1)) == false ||
+      known_eq(size_at(k, 2), size_at(v, 2)) == false ||
+      (q.size() >= 3 && known_eq(mod(size_at(q, 3), size_at(k, 3)), 0) == false)) {
+    fail(ErrorCode::shape_mismatch, "attention: q, k, v are ", c.in(0), ", ", c.in(1), ", ",
+         c.in(2),
+         "; expected [..., H, L, E], [..., H', S, E], [..., H', S, V] with H a multiple of "
+         "H'");
+  }
+  if (c.has(3)) {
+    Shape scores(q.begin(), q.end() - 1);
+    scores.push_back(size_at(k, 2));
+    if (broadcast_shapes(scores, c.in(3).shape, c.op_name).size() != scores.size()) {
+      fail(ErrorCode::shape_mismatch, "attention: mask ", c.in(3), " does not broadcast to ",
+           text_of(scores));
+    }
+  }
+  Shape shape(q.begin(), q.end() - 1);
+  shape.push_back(size_at(v, 1));
+  return Type::tensor(c.in(0).dtype, shape);
+}
+
+// Each key-value head once for every query head that reads it.
+Value* repeat_heads(Graph& g, Value* x, const Shape& q) {
+  const Shape shape = x->type().shape;
+  if (shape.size() < 3 || size_at(shape, 3) == size_at(q, 3)) return x;
+  Shape spread(shape.begin(), shape.end() - 2), merged(shape.begin(), shape.end() - 3);
+  spread.push_back(floordiv(size_at(q, 3), size_at(shape, 3)));
+  merged.push_back(size_at(q, 3));
+  for (int from_end : {2, 1}) {
+    spread.push_back(size_at(shape, from_end));
+    merged.push_back(size_at(shape, from_end));
+  }
+  return reshape(g, expand(g, unsqueeze(g, x, -3), spread), merged);
+}
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+// Masked, scaled scores in the compute type.
+Value* scores_of(Graph& g, Value* q, Value* k, Value* mask, bool causal, double scale) {
+  Value* scores = matmul(g, q, swap_axes(g, k, -1, -2), is_low_float(q->type().dtype));
+  const DType t = scores->type().dtype;
+  scores = mul(g, scores, scale);
+  Value* hidden = scalar(g, t, -kInf);
+  if (mask != nullptr && mask->type().dtype == DType::boolean) {
+    scores = where(g, mask, scores, hidden);
+  } else if (mask != nullptr) {
+    scores = add(g, scores, cast(g, mask, t));
+  }
+  if (causal) {
+    const Shape& shape = scores->type().shape;
+    Value* query = unsqueeze(g, iota(g, size_at(shape, 2)), 1);
+    scores = where(g, le(g, iota(g, size_at(shape, 1)), query), scores, hidden);
+  }
+  return scores;
+}
+
+// A query that sees no key gets zeros, not NaN.
+std::vector<Value*> expand_attention(Graph& g, const Node& n) {
+  const auto a = n.as<Attention>();
+  Value* q = n.input(0);
+  const DType dtype = q->type().dtype;
+  Value* k = repeat_heads(g, n.input(1), q->type().shape);
+  Value* v = repeat_heads(g, n.input(2), q->type().shape);
+  Value* mask = n.has_input(3) ? n.input(3) : nullptr;
+  Value* scores = scores_of(g, q, k, mask, a.causal, a.scale);
+  const DType t = scores->type().dtype;
+  Value* largest = reduce_max(g, scores, {-1}, true);
+  Value* blind = eq(g, largest, scalar(g, t, -kInf));
+  Value* e = exp(g, sub(g, scores, where(g, blind, scalar(g, t, 0), largest)));
+  Value* sum = reduce_sum(g, e, {-1}, true);
+  Value* weights = div(g, e, where(g, blind, scalar(g, t, 1), sum));
+  return {matmul(g, cast(g, weights, dtype), v)};
+}
+
+double scale_argument(const AtenCall& c, std::size_t i) {
+  if (!c.none(i)) return c.number(i);
+  const Dim size = size_at(c.tensor(0)->type().shape, 1);
+  if (!size.is_const()) {
+    fail(ErrorCode::unsupported, c.overload(), ": the head size ", size, " must be constant");
+  }
+  return 1 / std::sqrt(static_cast<double>(size.constant()));
+}
+
+// log(sum(e^scores)), which the gradient wants; dead code wherever it is not used.
+Value* log_sum_exp(Graph& g, Value* q, Value* k, Value* mask, bool causal, double scale) {
+  Value* scores = scores_of(g, q, k, mask, causal, scale);
+  const DType t = scores->type().dtype;
+  Value* largest = reduce_max(g, scores, {-1}, true);
+  Value* blind = eq(g, largest, scalar(g, t, -kInf));
+  Value* shift = where(g, blind, scalar(g, t, 0), largest);
+  Value* sum = reduce_sum(g, exp(g, sub(g, scores, shift)), {-1}, true);
+  return squeeze(g, add(g, log(g, sum), shift), -1);
+}
+
+// q, k, v, dropout_p, is_causal, attn_mask, scale -> output, logsumexp
+std::vector<Value*> import_flash_cpu(AtenCall& c) {
+  Graph& g = c.graph();
+  if (c.number(3) != 0) return {};
+  Value *q = c.tensor(0), *k = c.tensor(1), *v = c.tensor(2);
+  Value* mask = c.none(5) ? nullptr : c.tensor(5);
+  const double scale = scale_argument(c, 6);
+  Value* y = attention(g, q, k, v, mask, c.flag(4), scale);
+  Value* repeated = repeat_heads(g, k, q->type().shape);
+  return {y, to_result(c, log_sum_exp(g, q, repeated, mask, c.flag(4), scale), 1)};
+}
+
+// q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa
+std::vector<Value*> import_sdpa(AtenCall& c) {
+  if (c.number(4) != 0) return {};
+  Value* mask = c.none(3) ? nullptr : c.tensor(3);
+  return one(attention(c.graph(), c.tensor(0), c.tensor(1), c.tensor(2), mask, c.flag(5),
+                       scale_argument(c, 6)));
+}
+
+// grad_out, q, k, v, out, logsumexp, dropout_p, is_causal, attn_mask, scale
+std::vector<Value*> import_flash_cpu_backward(AtenCall& c) {
+  Graph& g = c.graph();
+  Value *q = c.tensor(1), *k = c.tensor(2), *v = c.tensor(3);
+  const bool grouped = !(q->type().shape[1] == k->type().shape[1]);
+  if (c.number(6) != 0 || grouped) return {};
+  const double scale =
+      c.none(9) ? 1 / std::sqrt(static_cast<double>(size_at(q->type().shape, 1).constant()))
+                : c.number(9);
+  Value *grad = wide(g, c.tensor(0)), *out = wide(g, c.tensor(4));
+  const DType t = grad->type().dtype;
+  Value* scores = scores_of(g, q, k, c.none(8) ? nullptr : c.tensor(8), c.flag(7), scale);
+  Value* weights = exp(g, sub(g, scores, unsqueeze(g, cast(g, c.tensor(5), t), -1)));
+  Value* grad_weights = matmul(g, grad, swap_axes(g, cast(g, v, t), -1, -2));
+  Value* inner = sub(g, grad_weights, reduce_sum(g, mul(g, grad, out), {-1}, true));
+  Value* grad_scores = mul(g, mul(g, weights, inner), scale);
+  Value* grad_q = matmul(g, grad_scores, cast(g, k, t));
+  Value* grad_k = matmul(g, swap_axes(g, grad_scores, -1, -2), cast(g, q, t));
+  Value* grad_v = matmul(g, swap_axes(g, weights, -1, -2), grad);
+  return {to_result(c, grad_q, 0), to_result(c, grad_k, 1), to_result(c, grad_v, 2)};
+}
+
+}  // namespace
+
+void register_attention() {
+  Definition("attention",
+             "softmax(q k^T * scale + mask) v; query heads may be a multiple of key-value heads; a "
+             "boolean mask hides where false.")
+      .in({"q", "k", "v"})
+      .optional_in({"mask"})
+      .attrs<Attention>()
+      .traits(Trait::pure | Trait::contraction)
+      .infer_one(attention_type)
+      .expand(expand_attention)
+      .aten("aten._scaled_dot_product_flash_attention_for_cpu.default", import_flash_cpu)
+      .aten("aten.scaled_dot_product_attention.default", import_sdpa)
+      .define();
+  register_aten_row("aten._scaled_dot_product_flash_attention_for_cpu_backward.default",
+                    import_flash_cpu_backward);
+}
+
+}  // namespace gex::ops

@@ -1,0 +1,163 @@
+// Variance and normalisations: compositions, computed in the compute type and rounded once.
+
+#include "ops/build.hpp"
+#include "ops/define.hpp"
+#include "ops/families.hpp"
+#include "ops/rows.hpp"
+#include "ops/statistics.hpp"
+
+namespace gex::ops {
+
+Value* wide(Graph& g, Value* x) { return cast(g, x, compute_type(x->type().dtype)); }
+
+Value* element_count(Graph& g, DType dtype, const Shape& shape, const Ints& axes) {
+  Dim count = 1;
+  for (std::int64_t axis : axes) count *= shape[static_cast<std::size_t>(axis)];
+  if (count.is_const()) return scalar(g, dtype, static_cast<double>(count.constant()));
+  return cast(g, dim_value(g, count), dtype);
+}
+
+Moments moments(Graph& g, Value* x, const Ints& axes, double correction) {
+  const DType t = x->type().dtype;
+  Value* mean = reduce_mean(g, x, axes, true);
+  Value* sum = reduce_sum(g, square(g, sub(g, x, mean)), axes, true);
+  Value* count = element_count(g, t, x->type().shape, axes);
+  if (correction != 0) count = maximum(g, sub(g, count, correction), scalar(g, t, 0));
+  return {mean, div(g, sum, count)};
+}
+
+Value* along_channels(Graph& g, Value* per_channel, int rank) {
+  Shape shape(static_cast<std::size_t>(std::max(rank - 1, 1)), Dim(1));
+  shape[0] = per_channel->type().shape[0];
+  return reshape(g, per_channel, shape);
+}
+
+namespace {
+
+Ints last_axes(int rank, std::int64_t count) {
+  Ints axes;
+  for (std::int64_t a = rank - count; a < rank; ++a) axes.push_back(a);
+  return axes;
+}
+
+void require_norm_rank(const InferContext& c, std::int64_t rank) {
+  if (rank < 1 || rank > c.in(0).rank()) {
+    fail(ErrorCode::invalid_argument, c.op_name, ": rank ", rank, " does not fit ", c.in(0));
+  }
+}
+
+Value* shifted_and_scaled(Graph& g, const Node& n, Value* y, std::size_t weight, std::size_t bias) {
+  if (n.has_input(weight)) y = mul(g, y, cast(g, n.input(weight), y->type().dtype));
+  if (n.has_input(bias)) y = add(g, y, cast(g, n.input(bias), y->type().dtype));
+  return y;
+}
+
+std::vector<Value*> expand_layer_norm(Graph& g, const Node& n) {
+  const auto a = n.as<Norm>();
+  Value* x = wide(g, n.input(0));
+  const auto [mean, variance] = moments(g, x, last_axes(x->type().rank(), a.rank), 0);
+  Value* rstd = rsqrt(g, add(g, variance, a.eps));
+  Value* y = shifted_and_scaled(g, n, mul(g, sub(g, x, mean), rstd), 1, 2);
+  return {cast(g, y, n.input(0)->type().dtype), mean, rstd};
+}
+
+std::vector<Value*> expand_rms_norm(Graph& g, const Node& n) {
+  const auto a = n.as<Norm>();
+  Value* x = wide(g, n.input(0));
+  Value* mean = reduce_mean(g, square(g, x), last_axes(x->type().rank(), a.rank), true);
+  Value* rstd = rsqrt(g, add(g, mean, a.eps));
+  Value* y = shifted_and_scaled(g, n, mul(g, x, rstd), 1, 2);
+  return {cast(g, y, n.input(0)->type().dtype), rstd};
+}
+
+std::vector<Value*> expand_batch_norm(Graph& g, const Node& n) {
+  const int rank = n.input(0)->type().rank();
+  Value* x = wide(g, n.input(0));
+  const DType t = x->type().dtype;
+  auto channel = [&](std::size_t k) { return along_channels(g, cast(g, n.input(k), t), rank); };
+  // Eager folds the statistics into one factor and one offset for each channel.
+  Value* scale = rsqrt(g, add(g, channel(4), n.as<BatchNorm>().eps));
+  if (n.has_input(1)) scale = mul(g, channel(1), scale);
+  Value* offset = neg(g, mul(g, channel(3), scale));
+  if (n.has_input(2)) offset = add(g, channel(2), offset);
+  return {cast(g, add(g, mul(g, x, scale), offset), n.input(0)->type().dtype)};
+}
+
+std::vector<Type> normed_types(const InferContext& c, std::size_t statistics) {
+  require_dtype(c, 0, floating);
+  const auto a = c.as<Norm>();
+  require_norm_rank(c, a.rank);
+  std::vector<Type> types{Type::tensor(c.in(0).dtype, c.in(0).shape)};
+  const Shape kept = reduced_shape(c.in(0).shape, last_axes(c.in(0).rank(), a.rank), true);
+  types.resize(1 + statistics, Type::tensor(compute_type(c.in(0).dtype), kept));
+  return types;
+}
+
+std::vector<Value*> expand_variance(Graph& g, const Node& n) {
+  const auto a = n.as<Variance>();
+  Value* x = wide(g, n.input(0));
+  const Shape shape = reduced_shape(x->type().shape, a.axes, a.keepdim);
+  const auto m = moments(g, x, a.axes, a.correction);
+  const DType t = n.input(0)->type().dtype;
+  return {cast(g, reshape(g, m.variance, shape), t), cast(g, reshape(g, m.mean, shape), t)};
+}
+
+}  // namespace
+
+void register_norm() {
+  Definition("variance", "Variance and mean over axes, with n - correction as divisor.")
+      .in({"x"})
+      .attrs<Variance>()
+      .traits(Trait::pure)
+      .infer([](const InferContext& c) {
+        require_dtype(c, 0, floating);
+        const auto a = c.as<Variance>();
+        const Type t = Type::tensor(c.in(0).dtype, reduced_shape(c.in(0).shape, a.axes, a.keepdim));
+        return std::vector{t, t};
+      })
+      .expand(expand_variance)
+      .define();
+  Definition(
+      "layer_norm",
+      "x normalised over its last `rank` axes, scaled and shifted; also mean and 1/deviation "
+      "in the compute type.")
+      .in({"x"})
+      .optional_in({"weight", "bias"})
+      .attrs<Norm>()
+      .traits(Trait::pure)
+      .infer([](const InferContext& c) { return normed_types(c, 2); })
+      .expand(expand_layer_norm)
+      .define();
+  Definition("rms_norm",
+             "x over its root mean square of the last `rank` axes, scaled; also 1/rms in the "
+             "compute type.")
+      .in({"x"})
+      .optional_in({"weight"})
+      .attrs<Norm>()
+      .traits(Trait::pure)
+      .infer([](const InferContext& c) { return normed_types(c, 1); })
+      .expand(expand_rms_norm)
+      .define();
+  Definition("batch_norm", "x normalised by given statistics of each channel (axis 1).")
+      .in({"x"})
+      .optional_in({"weight", "bias"})
+      .in({"mean", "variance"})
+      .attrs<BatchNorm>()
+      .traits(Trait::pure)
+      .infer_one([](const InferContext& c) {
+        require_dtype(c, 0, floating);
+        for (std::size_t k : {1, 2, 3, 4}) {
+          if (!c.has(k)) continue;
+          if (c.in(0).rank() < 2 || c.in(k).rank() != 1 ||
+              known_eq(c.in(k).shape[0], c.in(0).shape[1]) == false) {
+            fail(ErrorCode::shape_mismatch, "batch_norm: input ", k, " is ", c.in(k),
+                 ", expected one value for each channel (axis 1) of ", c.in(0));
+          }
+        }
+        return Type::tensor(c.in(0).dtype, c.in(0).shape);
+      })
+      .expand(expand_batch_norm)
+      .define();
+}
+
+}  // namespace gex::ops

@@ -1,0 +1,97 @@
+// Counter-based random numbers: element i of a draw depends on the key, the stream number and i
+// alone, so the bits are the same on every device and for every tiling.
+
+#include <cmath>
+#include <numbers>
+
+#include "ops/build.hpp"
+#include "ops/define.hpp"
+#include "ops/families.hpp"
+
+namespace gex::ops {
+
+namespace {
+
+// `stream` tells the draws of one graph apart: they share the key.
+struct Random {
+  DType dtype = DType::f32;
+  Dims shape;
+  std::int64_t stream = 0;
+  static constexpr auto fields() {
+    return std::tuple{field("dtype", &Random::dtype), field("shape", &Random::shape),
+                      field("stream", &Random::stream)};
+  }
+};
+
+Type random_type(const InferContext& c) {
+  const auto a = c.as<Random>();
+  if (c.in(0).dtype != DType::i64 || c.in(0).rank() != 0 || !is_float(a.dtype)) {
+    fail(ErrorCode::type_mismatch, c.op_name, ": the key is ", c.in(0), " and the dtype ", a.dtype,
+         "; expected i64[] and a float");
+  }
+  return Type::tensor(a.dtype, a.shape);
+}
+
+Scalar word(BodyContext& c, Dim block, Dim which) {
+  constexpr std::int64_t kBlocksInStream = std::int64_t{1} << 40;
+  const Dim counter = block + Dim(c.node.as<Random>().stream) * Dim(kBlocksInStream);
+  const Scalar key = c.in(0, {});
+  const Scalar args[] = {key, c.s.index(counter), c.s.index(which)};
+  return c.s.prim(Prim::philox, args);
+}
+
+// The upper `bits` of a 32-bit word as a fraction in [0, 1), exact in `dtype`.
+Scalar fraction(ScalarBuilder& s, Scalar word, int bits, DType dtype) {
+  const Scalar upper = s.binary(Prim::shr, word, s.constant_int(DType::i64, 32 - bits));
+  return s.mul(s.cast(upper, dtype), s.constant(dtype, std::ldexp(1.0, -bits)));
+}
+
+int mantissa_bits(DType d) {
+  return d == DType::f64 ? 32 : d == DType::f32 ? 24 : d == DType::f16 ? 11 : 8;
+}
+
+Scalar uniform_body(BodyContext& c, int, Indices i) {
+  const auto a = c.node.as<Random>();
+  const Dim at = linearise(i, a.shape);
+  const Scalar w = word(c, floordiv(at, 4), mod(at, 4));
+  return c.s.cast(fraction(c.s, w, mantissa_bits(a.dtype), compute_type(a.dtype)), a.dtype);
+}
+
+// Box-Muller: neighbours share two words and take the cosine and the sine.
+Scalar normal_body(BodyContext& c, int, Indices i) {
+  const auto a = c.node.as<Random>();
+  const DType t = compute_type(a.dtype);
+  ScalarBuilder& s = c.s;
+  const Dim at = linearise(i, a.shape);
+  const Dim pair = floordiv(mod(at, 4), 2) * 2;
+  const Scalar u = fraction(s, word(c, floordiv(at, 4), pair), 24, t);
+  const Scalar v = fraction(s, word(c, floordiv(at, 4), pair + 1), 24, t);
+  const Scalar above_zero = s.add(u, s.constant(t, std::ldexp(1.0, -24)));
+  const Scalar radius =
+      s.unary(Prim::sqrt, s.mul(s.constant(t, -2), s.unary(Prim::log, above_zero)));
+  const Scalar angle = s.mul(v, s.constant(t, 2 * std::numbers::pi));
+  const Scalar even = s.binary(Prim::eq, s.index(mod(at, 2)), s.constant_int(DType::i64, 0));
+  const Scalar side = s.select(even, s.unary(Prim::cos, angle), s.unary(Prim::sin, angle));
+  return s.cast(s.mul(radius, side), a.dtype);
+}
+
+}  // namespace
+
+void register_random() {
+  Definition("random_uniform", "Uniform numbers in [0, 1).")
+      .in({"key"})
+      .attrs<Random>()
+      .traits(Trait::pure | Trait::random)
+      .infer_one(random_type)
+      .map(uniform_body)
+      .define();
+  Definition("random_normal", "Normal numbers with mean 0 and deviation 1.")
+      .in({"key"})
+      .attrs<Random>()
+      .traits(Trait::pure | Trait::random)
+      .infer_one(random_type)
+      .map(normal_body)
+      .define();
+}
+
+}  // namespace gex::ops

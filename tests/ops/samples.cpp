@@ -1,0 +1,109 @@
+#include "samples.hpp"
+
+#include "ops/call.hpp"
+
+namespace gex::test {
+namespace {
+
+using namespace ops;
+using Kind = Sample::Input::Kind;
+using Values = const std::vector<Value*>&;
+
+std::vector<Value*> outputs(Node* node) {
+  std::vector<Value*> values;
+  for (std::size_t k = 0; k < node->num_outputs(); ++k) values.push_back(node->output(k));
+  return values;
+}
+
+// The op by name with attributes by name, on all inputs.
+Builder plain(std::string name, std::vector<std::pair<std::string, AttrValue>> attrs = {}) {
+  return [=](Graph& g, Values v) { return outputs(g.add(name, v, attrs)); };
+}
+
+Sample::Input data(Shape shape) { return {std::move(shape)}; }
+Sample::Input indices(Shape shape) { return {std::move(shape), Kind::index}; }
+
+std::map<std::string, Sample> make_samples() {
+  const Dim s = kSize;
+  const AttrValue axis1 = std::int64_t{1};
+  const AttrValue axes1 = Ints{1};
+  std::map<std::string, Sample> samples;
+  auto put = [&](const std::string& name, std::vector<Sample::Input> inputs,
+                 std::vector<std::pair<std::string, AttrValue>> attrs = {}) {
+    samples[name] = {std::move(inputs), plain(name, std::move(attrs))};
+  };
+  const Shape matrix{s, Dim(6)};
+  for (const char* name : {"reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_mean",
+                           "reduce_any", "reduce_all", "argmax", "argmin", "variance"}) {
+    put(name, {data(matrix)}, {{"axes", axes1}});
+  }
+  for (const char* name : {"softmax", "log_softmax", "cumsum", "cumprod"}) {
+    put(name, {data(matrix)}, {{"axis", axis1}});
+  }
+  put("cast", {data(matrix)}, {{"dtype", DType::f64}});
+  put("reshape", {data(matrix)}, {{"shape", Dims{Dim(2), s, Dim(3)}}});
+  put("transpose", {data(matrix)}, {{"perm", Ints{1, 0}}});
+  put("slice", {data(matrix)},
+      {{"starts", Dims{Dim(0), Dim(1)}}, {"steps", Ints{1, 2}}, {"sizes", Dims{s, Dim(3)}}});
+  put("expand", {data({Dim(1), Dim(6)})}, {{"shape", Dims{s, Dim(6)}}});
+  put("flip", {data(matrix)}, {{"axes", axes1}});
+  put("cat", {data(matrix), data({s, s})}, {{"axis", axis1}});
+  put("pad", {data(matrix)}, {{"low", Dims{Dim(0), Dim(2)}}, {"high", Dims{s, Dim(-1)}}});
+  put("triangle", {data(matrix)}, {{"upper", true}});
+  put("full", {}, {{"value", 3.0}, {"shape", Dims{s, Dim(2)}}});
+  put("iota", {}, {{"size", s}});
+  put("dim", {}, {{"size", s * 2}});
+  put("index", {data({s, Dim(4), Dim(3)}), indices({Dim(2)}), indices({Dim(5), Dim(1)})},
+      {{"axes", Ints{1, 2}}});
+  put("index_put",
+      {data({s, Dim(4), Dim(3)}), data({Dim(2), Dim(3)}), indices({Dim(2)}), indices({Dim(2)})},
+      {{"axes", Ints{0, 1}}});
+  put("take_along", {data(matrix), indices({s, Dim(2)})}, {{"axis", axis1}});
+  put("scatter", {data(matrix), indices({s, Dim(2)}), data({s, Dim(2)})},
+      {{"axis", axis1}, {"mode", std::string("add")}});
+  put("slice_update", {data(matrix), data({s, Dim(2)})},
+      {{"starts", Dims{Dim(0), Dim(1)}}, {"steps", Ints{1, 3}}});
+  put("matmul", {data({Dim(2), s, Dim(5)}), data({Dim(5), Dim(3)})});
+  put("conv2d", {data({Dim(2), Dim(4), s + 3, Dim(5)}), data({Dim(6), Dim(2), Dim(3), Dim(3)})},
+      {{"stride", Ints{2, 1}}, {"padding", Ints{1, 0}}, {"groups", std::int64_t{2}}});
+  put("attention",
+      {data({Dim(1), Dim(4), s, Dim(8)}),
+       data({Dim(1), Dim(2), s + 2, Dim(8)}),
+       data({Dim(1), Dim(2), s + 2, Dim(4)}),
+       {{s, s + 2}, Kind::flag}},
+      {{"scale", 0.3}});
+  put("layer_norm", {data(matrix), data({Dim(6)}), data({Dim(6)})});
+  put("rms_norm", {data(matrix), data({Dim(6)})});
+  put("batch_norm",
+      {data({s, Dim(3), Dim(2)}), data({Dim(3)}), data({Dim(3)}), data({Dim(3)}), data({Dim(3)})});
+  put("max_pool2d", {data({Dim(2), s + 3, Dim(6)})},
+      {{"kernel", Ints{3, 2}}, {"stride", Ints{2, 2}}, {"padding", Ints{1, 0}}});
+  put("avg_pool2d", {data({Dim(2), s + 3, Dim(6)})},
+      {{"kernel", Ints{3, 2}}, {"stride", Ints{2, 3}}, {"padding", Ints{1, 1}}, {"ceil", true}});
+  put("random_uniform", {{{}, Kind::key}}, {{"shape", Dims{s, Dim(5)}}});
+  put("random_normal", {{{}, Kind::key}}, {{"shape", Dims{s, Dim(5)}}});
+  samples["where"] = {{{{s, Dim(1)}, Kind::flag}, data({Dim(6)}), data({})}, plain("where")};
+  return samples;
+}
+
+// Elementwise ops need no sample of their own: every input [s, 6], the second broadcast.
+Sample elementwise_sample(const OpDef& op) {
+  Sample sample;
+  for (std::size_t k = 0; k < op.inputs.size(); ++k) {
+    sample.inputs.push_back(data(k == 1 ? Shape{Dim(6)} : Shape{kSize, Dim(6)}));
+  }
+  sample.build = plain(op.name);
+  return sample;
+}
+
+}  // namespace
+
+const Sample* sample_of(const OpDef& op) {
+  static std::map<std::string, Sample> samples = make_samples();
+  auto it = samples.find(op.name);
+  if (it != samples.end()) return &it->second;
+  if (!op.has(Trait::elementwise)) return nullptr;
+  return &samples.emplace(op.name, elementwise_sample(op)).first->second;
+}
+
+}  // namespace gex::test
