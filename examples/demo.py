@@ -106,7 +106,7 @@ def main() -> int:
     same = sum(a == b for a, b in zip(eager.tokens, fast.tokens))
     worst = max(float((a - b).abs().max()) for a, b in zip(eager.logits, fast.logits))
     distinct = len({t for tokens in fast.tokens for t in tokens})
-    counters = [g.runner.counters() for g in graphs if g.runner is not None]
+    counters = [g.runner.counters for g in graphs if g.runner is not None]
     calls = sum(len(g.calls) for g in graphs)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 

@@ -1,0 +1,48 @@
+// Norms and convolutions with what follows them: one launch each.
+
+#include "harness.hpp"
+
+namespace gex::test {
+namespace {
+
+std::mt19937 random_source(1);
+
+HostTensor f32(std::vector<std::int64_t> shape) {
+  return random_tensor(DType::f32, std::move(shape), random_source);
+}
+
+TEST(Fusion, LayerNormIsOneKernel) {
+  Result r = check(R"(symbols s0
+graph main(%x: f32[s0, 96], %w: f32[96], %b: f32[96]) -> (f32[s0, 96]) {
+  %a, %m, %r = layer_norm(%x, %w, %b) : f32[s0, 96], f32[s0, 1], f32[s0, 1]
+  return %a
+})",
+                   {f32({6, 96}), f32({96}), f32({96})});
+  EXPECT_EQ(r.launches, 1) << r.compiled.report.kernel_text;
+}
+
+TEST(Fusion, RmsNormIsOneKernel) {
+  Result r = check(R"(symbols s0
+graph main(%x: f32[s0, 96], %w: f32[96]) -> (f32[s0, 96]) {
+  %a, %r = rms_norm(%x, %w) : f32[s0, 96], f32[s0, 1]
+  return %a
+})",
+                   {f32({6, 96}), f32({96})});
+  EXPECT_EQ(r.launches, 1) << r.compiled.report.kernel_text;
+}
+
+TEST(Fusion, ConvBatchNormReluIsOneKernel) {
+  Result r = check(R"(
+graph main(%x: f32[2, 3, 12, 12], %w: f32[8, 3, 3, 3], %g: f32[8], %b: f32[8], %m: f32[8], %v: f32[8]) -> (f32[2, 8, 12, 12]) {
+  %c = conv2d(%x, %w) {padding = [1, 1]} : f32[2, 8, 12, 12]
+  %n = batch_norm(%c, %g, %b, %m, %v) : f32[2, 8, 12, 12]
+  %r = relu(%n) : f32[2, 8, 12, 12]
+  return %r
+})",
+                   {f32({2, 3, 12, 12}), f32({8, 3, 3, 3}), f32({8}), f32({8}), f32({8}),
+                    random_tensor(DType::f32, {8}, random_source, 0.5, 2)});
+  EXPECT_EQ(r.launches, 1) << r.compiled.report.kernel_text;
+}
+
+}  // namespace
+}  // namespace gex::test
