@@ -239,6 +239,44 @@ TEST_P(Matmul, nan_and_infinity_reach_the_result) {
   }
 }
 
+// Every 16-bit pattern times one, by the path for few rows and by the packed one.
+TEST_P(Matmul, halves_widen_exactly) {
+  for (const DType dtype : {DType::f16, DType::bf16})
+    for (const i64 m : {1, 9}) {
+      Case t{.problem = {DType::f32, dtype, DType::f32}, .m = m, .n = 65536, .k = 1};
+      Operands o(t, rng);
+      for (i64 i = 0; i < m; ++i) o.a.set(i, 1);
+      for (i64 i = 0; i < t.n; ++i) o.b.as<std::uint16_t>()[i] = static_cast<std::uint16_t>(i);
+      run_in_steps(make_matmul(t.problem, std::nullopt, GetParam()),
+                   {o.a.data(), o.b.data(), o.c.data()}, o.dims, o.grid, o.scratch, o.grid);
+      for (i64 i = 0; i < t.n; ++i) {
+        const double want = o.b.get(i), got = o.c.get((m - 1) * t.n + i);
+        ASSERT_TRUE(want == got || (std::isnan(want) && std::isnan(got)))
+            << dtype << " " << i << ": " << want << " became " << got;
+      }
+    }
+}
+
+TEST_P(Matmul, results_round_to_halves_as_base_does) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    Case t{.problem = {DType::f32, DType::f32, dtype}, .m = 1, .n = 200003, .k = 1};
+    Operands o(t, rng);
+    o.a.set(0, 1);
+    for (i64 i = 0; i < t.n; ++i) o.b.as<std::uint32_t>()[i] = static_cast<std::uint32_t>(rng());
+    for (i64 i = 0; i < 2048; ++i)  // ties between neighbours
+      o.b.as<std::uint32_t>()[i] = static_cast<std::uint32_t>(0x3f800000 + i * 0x800);
+    run_in_steps(make_matmul(t.problem, std::nullopt, GetParam()),
+                 {o.a.data(), o.b.data(), o.c.data()}, o.dims, o.grid, o.scratch, o.grid);
+    HostTensor want(dtype, {1});
+    for (i64 i = 0; i < t.n; ++i) {
+      want.set(0, o.b.as<float>()[i]);
+      const double got = o.c.get(i);
+      ASSERT_TRUE(want.get(0) == got || (std::isnan(want.get(0)) && std::isnan(got)))
+          << dtype << " " << o.b.as<float>()[i] << " became " << got;
+    }
+  }
+}
+
 GEX_FOR_EACH_VARIANT(Matmul);
 
 TEST(MatmulProblem, unsupported_dtypes_are_refused_with_a_hint) {

@@ -53,8 +53,11 @@ struct Columns {
   struct Inside {
     i64 first, last;
   };
-  Inside inside(i64 tap_x) const {
-    const i64 step = context.stride[1], x0 = input_x(0, tap_x);
+  Inside inside(i64 tap_x) const { return inside_from(input_x(0, tap_x)); }
+  // The same for a row that starts at input column x0. Division is slow and mostly not needed.
+  GEX_INLINE Inside inside_from(i64 x0) const {
+    const i64 step = context.stride[1];
+    if (step == 1) return {-x0, width - x0};
     return {x0 >= 0 ? 0 : ceil_div(-x0, step), x0 >= width ? 0 : (width - 1 - x0) / step + 1};
   }
 
@@ -71,19 +74,26 @@ struct Columns {
     }
   }
 
-  // dst[i] = row[i*stride] for first <= i < last, zero for the rest of [0, count).
+  // dst[i] = row[i*stride] for first <= i < last, zero for the rest of [0, count). `last` may lie
+  // beyond count; elements up to there are known to exist.
   template <class S>
   GEX_INLINE static void gather(T* dst, const S* row, i64 stride, i64 first, i64 last, i64 count) {
     constexpr int lanes = kLanes<T>;
+    const i64 readable = last;
     first = larger(i64{0}, smaller(first, count));
     last = larger(first, smaller(last, count));
     i64 i = 0;
     for (; i < first; ++i) dst[i] = T{};
     if (stride == 1) {
       for (; i + lanes <= last; i += lanes) store(dst + i, load<T>(row + i));
+      if (i < last && last - first >= lanes) {
+        // The rest as a vector that overlaps what is already there.
+        store(dst + last - lanes, load<T>(row + last - lanes));
+        i = last;
+      }
     } else if (stride == 2) {
       // Strictly less: the second load takes one element more than is needed.
-      for (; i + lanes < last; i += lanes)
+      for (; i + lanes <= last && i + lanes < readable; i += lanes)
         store(dst + i, Vec<T>(__builtin_shuffle(load<T>(row + 2 * i), load<T>(row + 2 * i + lanes),
                                                 lane_numbers<T>() * 2)));
     }

@@ -54,7 +54,11 @@ void pack_panels(T* space, const MatrixView& m, i64 k, i64 depth, i64 col, i64 c
 
 template <class T, class S>
 GEX_INLINE void narrow_row(const T* values, i64 count, S* out, i64 stride) {
-  for (i64 i = 0; i < count; ++i) narrow(values[i], out + i * stride);
+  i64 i = 0;
+  if constexpr (sizeof(S) <= sizeof(T) && !(sizeof(T) == 8 && sizeof(S) == 4))
+    if (stride == 1)
+      for (; i + kLanes<T> <= count; i += kLanes<T>) store_narrow(out + i, load<T>(values + i));
+  for (; i < count; ++i) narrow(values[i], out + i * stride);
 }
 
 template <class T>

@@ -124,6 +124,32 @@ GEX_INLINE void store(T* p, Vec<T> value) {
   *reinterpret_cast<typename VecTraits<T>::unaligned*>(p) = value;
 }
 
+// Rounded to nearest even, bit for bit as base/half.hpp does.
+GEX_INLINE void store_narrow(BF16* p, Vec<float> value) {
+  const VecU32 bits = reinterpret_cast<VecU32>(value);
+  const VecU32 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  const VecU32 nan = (bits >> 16) | 0x40u;
+  const VecU32 result = (bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded;
+  *reinterpret_cast<VecTraits<float, std::uint16_t>::unaligned*>(p) =
+      __builtin_convertvector(result, VecU16Half);
+}
+GEX_INLINE void store_narrow(F16* p, Vec<float> value) {
+#if defined(__AVX512F__)
+  const auto half =
+      _mm512_maskz_cvtps_ph(0xffff, reinterpret_cast<__m512>(value), _MM_FROUND_TO_NEAREST_INT);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), half);
+#elif defined(__F16C__)
+  const auto half = _mm256_cvtps_ph(reinterpret_cast<__m256>(value), _MM_FROUND_TO_NEAREST_INT);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), half);
+#else
+  for (int i = 0; i < kLanes<float>; ++i) p[i].bits = f32_to_f16(value[i]);
+#endif
+}
+template <class T>
+GEX_INLINE void store_narrow(T* p, Vec<T> value) {
+  store(p, value);
+}
+
 // The first `count` lanes; the others are zero and their memory is not touched.
 template <class T, class S>
 GEX_INLINE Vec<T> load_part(const S* p, i64 count) {
