@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.exc import TensorifyScalarRestartAnalysis
+from torch._dynamo.symbolic_convert import TensorifyState
 from torch._functorch.aot_autograd import make_boxed_func
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
@@ -74,6 +76,7 @@ def _compile(
 ) -> Callable[..., Any]:
     config = Config(table, options)
     _warn_about_mode(backend, mode)
+    _fix_module_floats(gm)
     compiler = graph_compiler(backend, config)
 
     def compile_backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
@@ -96,6 +99,27 @@ def _compile(
     )
     with torch._functorch.config.patch(unlift_effect_tokens=True):
         return traced(gm, example_inputs)
+
+
+def _fix_module_floats(gm: torch.fx.GraphModule) -> None:
+    """Has floats that are attributes of modules (eps, scale) traced as constants.
+
+    With dynamic=True Dynamo makes them inputs. AOTAutograd would find out after its own trace that
+    most of them must be constants after all, and start over; the earlier that is said the better.
+    """
+    found = False
+    for node in gm.graph.find_nodes(op="placeholder"):
+        number = getattr(node.meta.get("example_value"), "item_memo", None)
+        argument = node.meta.get("grapharg")
+        if number is None or argument is None or not argument.pass_arg_as_tensor:
+            continue
+        guard_source = argument.source.guard_source
+        if guard_source.is_unspecialized_nn_module() or guard_source.is_specialized_nn_module():
+            name = str(number.node._expr)
+            found = found or not TensorifyState.should_specialize(name)
+            TensorifyState.specialize(name)
+    if found:
+        raise TensorifyScalarRestartAnalysis
 
 
 def _warn_about_mode(backend: str, mode: str | None) -> None:

@@ -407,6 +407,8 @@ void Emitter::emit_copy(BufferId dst, const std::vector<Dim>& dst_strides, Buffe
                         const std::vector<Dim>& src_strides, Dim src_offset, const Type& type,
                         const char* why) {
   program_.counters.push_back({str("copies.", why), 1});
+  if (auto bytes = type.bytes().as_const())
+    program_.counters.push_back({str("copied_bytes.", why), *bytes});
   loop::Kernel kernel;
   kernel.name = "copy";
   std::vector<Dim> index = lower::index_variables(type.shape, "i");

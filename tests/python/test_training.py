@@ -1,0 +1,119 @@
+"""Training: forward and backward compiled, eager's loss curve."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import nn
+
+import gex
+from conftest import assert_same
+
+
+class Classifier(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(128, 256)
+        self.out = nn.Linear(256, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(torch.relu(self.hidden(x)))
+
+
+def train(model: nn.Module, forward: object, steps: int) -> list[float]:
+    generator = torch.Generator().manual_seed(1)
+    directions = torch.randn(128, 10, generator=generator)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    losses = []
+    for _ in range(steps):
+        x = torch.randn(32, 128, generator=generator)
+        target = (x @ directions).argmax(-1)
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(forward(x), target)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def test_mlp_has_eagers_loss_curve() -> None:
+    model = Classifier()
+    reference = copy.deepcopy(model)
+    with gex.collect() as graphs:
+        got = train(model, torch.compile(model, backend="gex"), 300)
+    want = train(reference, reference, 300)
+    assert len(graphs) == 2
+    assert max(abs(a - b) for a, b in zip(got, want)) < 1e-3
+    assert want[-1] < 0.5 * want[0]
+
+
+def test_compiled_loss_and_optimizer() -> None:
+    model = Classifier()
+    reference = copy.deepcopy(model)
+
+    def step(model: nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor) -> torch.Tensor:
+        loss = nn.functional.cross_entropy(model(x), torch.arange(8) % 10)
+        loss.backward()
+        return loss
+
+    update = torch.compile(torch.optim.Adam.step, backend="gex")
+    compiled_step = torch.compile(step, backend="gex")
+    x = torch.randn(8, 128)
+    ours = torch.optim.Adam(model.parameters())
+    theirs = torch.optim.Adam(reference.parameters())
+    for _ in range(4):
+        loss = compiled_step(model, ours, x)
+        update(ours)
+        ours.zero_grad()
+        expected = step(reference, theirs, x)
+        theirs.step()
+        theirs.zero_grad()
+        assert_same(loss, expected, tolerance=1e-4)
+    assert_same(list(model.parameters()), list(reference.parameters()), tolerance=1e-4)
+
+
+def test_two_forwards_before_a_backward() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+    compiled = torch.compile(model, backend="gex")
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+
+    def gradients(fn: object) -> list[torch.Tensor]:
+        model.zero_grad()
+        a, b = fn(x), fn(y)
+        (a.square().sum() + b.sum()).backward()
+        return [p.grad.clone() for p in model.parameters()]
+
+    assert_same(gradients(compiled), gradients(model))
+
+
+def test_dynamic_batch_in_training() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2))
+    compiled = torch.compile(model, backend="gex", dynamic=True)
+
+    def gradients(fn: object, x: torch.Tensor) -> list[torch.Tensor]:
+        model.zero_grad()
+        x.grad = None
+        fn(x).square().mean().backward()
+        return [x.grad.clone(), *(p.grad.clone() for p in model.parameters())]
+
+    with gex.collect() as graphs:
+        for rows in (3, 7, 5):
+            x = torch.randn(rows, 4, requires_grad=True)
+            assert_same(gradients(compiled, x), gradients(model, x), tolerance=1e-4)
+    assert len(graphs) == 2
+
+
+def test_dropout_in_training_draws_eagers_numbers() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 2))
+    compiled = torch.compile(model, backend="gex")
+    x = torch.randn(3, 4)
+
+    def run(fn: object) -> list[torch.Tensor]:
+        torch.manual_seed(3)
+        model.zero_grad()
+        out = fn(x)
+        out.sum().backward()
+        return [out.detach(), torch.rand(2), *(p.grad.clone() for p in model.parameters())]
+
+    assert_same(run(compiled), run(model))
