@@ -1,0 +1,175 @@
+"""Side by side on the CPU: each (job, backend) in its own process, rounds interleaved.
+
+For each pair: seconds of the first call (compilation included), median milliseconds of later calls,
+peak memory, and the largest error relative to eager. `npugraph_ex` runs with frozen_parameter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ALL = [
+    "mlp",
+    "resnet50",
+    "bert",
+    "qwen_tiny",
+    "qwen_grow",
+    "pointwise",
+    "mmoe",
+    "train_mlp",
+    "qwen_decode",
+]
+
+
+def flat(outputs: Any) -> list[Any]:
+    import torch
+
+    if isinstance(outputs, torch.Tensor):
+        return [outputs]
+    return [t for part in outputs for t in flat(part)]
+
+
+def measure(call: Callable[[], Any], seconds: float) -> float:
+    times: list[float] = []
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < seconds or len(times) < 5:
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times) * 1e3
+
+
+def train(backend: str, seconds: float) -> dict[str, float]:
+    import torch
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(128, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10)
+    )
+    forward = model if backend == "eager" else torch.compile(model, backend=backend)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    criterion = torch.nn.CrossEntropyLoss()
+    x, y = torch.randn(32, 128), torch.randint(0, 10, (32,))
+
+    def step() -> Any:
+        loss = criterion(forward(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    start = time.perf_counter()
+    step()
+    first = time.perf_counter() - start
+    return {"first": first, "ms": measure(step, seconds), "err": 0.0}
+
+
+def infer(job: str, backend: str, seconds: float) -> dict[str, float]:
+    import torch
+    from jobs import JOBS
+
+    torch.manual_seed(0)
+    model, inputs, keywords = JOBS[job]()
+    with torch.no_grad():
+        reference = flat(model(*inputs[0]))
+        if backend == "eager":
+            compiled: Any = model
+        else:
+            options = {"frozen_parameter": True} if backend == "npugraph_ex" else None
+            compiled = torch.compile(model, backend=backend, options=options, **keywords)
+        start = time.perf_counter()
+        outputs = flat(compiled(*inputs[0]))
+        first = time.perf_counter() - start
+        error = max(
+            float((a.float() - b.float()).abs().max() / b.float().abs().max().clamp_min(1e-6))
+            for a, b in zip(outputs, reference)
+        )
+        for arguments in inputs:
+            compiled(*arguments)
+
+        def sweep() -> None:
+            for arguments in inputs:
+                compiled(*arguments)
+
+        return {"first": first, "ms": measure(sweep, seconds) / len(inputs), "err": error}
+
+
+def worker(job: str, backend: str, seconds: float) -> None:
+    import torch
+
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    result = train(backend, seconds) if job == "train_mlp" else infer(job, backend, seconds)
+    result["rss"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print("RESULT " + json.dumps(result))
+
+
+def run_once(job: str, backend: str, seconds: float) -> dict[str, Any]:
+    environment = dict(os.environ, TORCHINDUCTOR_FORCE_DISABLE_CACHES="1")
+    command = [sys.executable, __file__, "--worker", job, backend, "--seconds", str(seconds)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=1500)
+    for line in done.stdout.splitlines():
+        if line.startswith("RESULT "):
+            return json.loads(line[7:])
+    reason = (done.stderr.strip().splitlines() or ["no output"])[-1]
+    return {"error": reason[:160]}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--jobs", default=",".join(ALL[:-1]), help="of " + ", ".join(ALL))
+    parser.add_argument("--backends", default="eager,aot_eager,inductor,npugraph_ex")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        worker(*arguments.worker, arguments.seconds)
+        return 0
+    unknown = [j for j in arguments.jobs.split(",") if j not in ALL]
+    if unknown:
+        parser.error(f"no such job: {', '.join(unknown)}; there are: {', '.join(ALL)}")
+
+    results: dict[str, dict[str, Any]] = {}
+    print(f"{'job':<12}{'backend':<14}{'steady ms':>11}{'first s':>9}{'rss MiB':>9}{'error':>10}")
+    for job in arguments.jobs.split(","):
+        rows: dict[str, list[dict[str, Any]]] = {}
+        for _ in range(arguments.rounds):
+            for backend in arguments.backends.split(","):
+                rows.setdefault(backend, []).append(run_once(job, backend, arguments.seconds))
+        for backend, runs in rows.items():
+            good = [r for r in runs if "ms" in r]
+            if not good:
+                print(f"{job:<12}{backend:<14}failed: {runs[-1]['error']}", flush=True)
+                continue
+            best = {
+                "ms": min(r["ms"] for r in good),
+                "first": min(r["first"] for r in good),
+                "rss": max(r["rss"] for r in good),
+                "err": max(r["err"] for r in good),
+            }
+            results.setdefault(job, {})[backend] = best
+            print(
+                f"{job:<12}{backend:<14}{best['ms']:>11.3f}{best['first']:>9.2f}"
+                f"{best['rss']:>9.0f}{best['err']:>10.1e}",
+                flush=True,
+            )
+    if arguments.out:
+        arguments.out.write_text(json.dumps(results, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
