@@ -76,6 +76,7 @@ struct Scores {
   Node* matmul = nullptr;
   Value* mask = nullptr;
   double scale = 1;
+  Value* scale_value = nullptr;  // a scale that is only known at run time: one element
 };
 
 // Below the mask: a matmul, reshaped and scaled.
@@ -86,8 +87,15 @@ bool find_product(Value* v, Scores& scores) {
   if (node->is("mul") || node->is("div")) {
     for (std::size_t k = 0; k < (node->is("mul") ? 2u : 1u); ++k) {
       std::optional<double> factor = splat(node->input(1 - k));
-      if (!factor || !(node->input(k)->type().shape == node->output()->type().shape)) continue;
-      scores.scale = node->is("mul") ? *factor : 1 / *factor;
+      bool one_element = node->is("mul") && node->input(1 - k)->type().numel() == Dim(1);
+      if (!(node->input(k)->type().shape == node->output()->type().shape)) continue;
+      if (factor) {
+        scores.scale = node->is("mul") ? *factor : 1 / *factor;
+      } else if (one_element) {
+        scores.scale_value = node->input(1 - k);
+      } else {
+        continue;
+      }
       v = skip_reshapes(node->input(k));
       node = v->producer();
       if (node == nullptr || !used_once(v)) return false;
@@ -145,6 +153,8 @@ bool replace(Graph& graph, Node& product) {
   graph.set_location(product.location());
   Heads heads(graph, shape[0], shape[1]);
   Value* q4 = ops::reshape(graph, q, {shape[0], shape[1], shape[2], width});
+  if (scores->scale_value != nullptr)
+    q4 = ops::mul(graph, q4, ops::reshape(graph, scores->scale_value, {}));
   Value* k4 = heads.as_keys(k, shape[3], width, true);
   Value* v4 = heads.as_keys(v, shape[3], value_width, false);
   if (!(k4->type().shape[1] == v4->type().shape[1])) {

@@ -44,5 +44,37 @@ graph main(%x: f32[2, 3, 12, 12], %w: f32[8, 3, 3, 3], %g: f32[8], %b: f32[8], %
   EXPECT_EQ(r.launches, 1) << r.compiled.report.kernel_text;
 }
 
+TEST(Fusion, SquaresOfAProductAreNotWritten) {
+  Result r = check(R"(symbols s0
+graph main(%x: f32[s0, 64], %w: f32[64, 96], %g: f32[96]) -> (f32[s0, 96]) {
+  %a = matmul(%x, %w) : f32[s0, 96]
+  %n, %r = rms_norm(%a, %g) : f32[s0, 96], f32[s0, 1]
+  return %n
+})",
+                   {f32({6, 64}), f32({64, 96}), f32({96})});
+  EXPECT_EQ(r.launches, 2);
+  EXPECT_EQ(r.compiled.report.kernel_text.find("matmul+"), std::string::npos)
+      << r.compiled.report.kernel_text;
+}
+
+TEST(Fusion, RotaryEmbeddingJoinsItsNormAcrossATranspose) {
+  Result r = check(R"(symbols s0
+graph main(%x: f32[s0, 256], %g: f32[64], %c: f32[s0, 64], %s: f32[s0, 64]) -> (f32[4, s0, 64]) {
+  %h = reshape(%x) {shape = [s0, 4, 64]} : f32[s0, 4, 64]
+  %n, %r = rms_norm(%h, %g) : f32[s0, 4, 64], f32[s0, 4, 1]
+  %t = transpose(%n) {perm = [1, 0, 2]} : f32[4, s0, 64]
+  %a = mul(%t, %c) : f32[4, s0, 64]
+  %hi = slice(%t) {starts = [0, 0, 32], steps = [1, 1, 1], sizes = [4, s0, 32]} : f32[4, s0, 32]
+  %lo = slice(%t) {starts = [0, 0, 0], steps = [1, 1, 1], sizes = [4, s0, 32]} : f32[4, s0, 32]
+  %m = neg(%hi) : f32[4, s0, 32]
+  %k = cat(%m, %lo) {axis = 2} : f32[4, s0, 64]
+  %b = mul(%k, %s) : f32[4, s0, 64]
+  %y = add(%a, %b) : f32[4, s0, 64]
+  return %y
+})",
+                   {f32({6, 256}), f32({64}), f32({6, 64}), f32({6, 64})});
+  EXPECT_EQ(r.launches, 1) << r.compiled.report.kernel_text;
+}
+
 }  // namespace
 }  // namespace gex::test

@@ -162,6 +162,25 @@ class Lowering {
       std::vector<Dim> index = reindex(space, vars_, shape);
       if (is_clean(index)) return index;
     }
+    return swapped_home(shape);
+  }
+
+  // Two axes exchanged (heads and positions): stores go to other places, the loops stay.
+  std::optional<std::vector<Dim>> swapped_home(const Shape& shape) const {
+    const Shape& space = cluster_.space;
+    if (shape.size() != space.size()) return std::nullopt;
+    for (std::size_t a = 0; a < shape.size(); ++a) {
+      if (shape[a] == space[a]) continue;
+      for (std::size_t b = a + 1; b < shape.size(); ++b) {
+        Shape swapped = space;
+        std::swap(swapped[a], swapped[b]);
+        if (swapped != shape) continue;
+        std::vector<Dim> index = vars_;
+        std::swap(index[a], index[b]);
+        return index;
+      }
+      return std::nullopt;
+    }
     return std::nullopt;
   }
 
@@ -501,7 +520,7 @@ class Lowering {
 
 bool is_free(const Node& node) {
   if (!node.op().body || !node.op().body->map || node.num_outputs() != 1) return false;
-  return node.op().has(Trait::view) || (node.op().has(Trait::constant) && node.inputs().empty());
+  return node.op().has(Trait::view) || (node.op().has(Trait::pure) && node.inputs().empty());
 }
 
 bool is_contraction(const Node& node) {

@@ -166,6 +166,27 @@ class Fusion {
          std::move(reason)});
   }
 
+  // Its elements are summed up (or the like) and nothing else: an epilogue would write them out in
+  // vain.
+  bool feeds_only_reductions(const Node& node) const {
+    constexpr int kRecomputeLimit = 8;
+    if (weight_of(node) >= kRecomputeLimit || roots_.count(node.output()) != 0) return false;
+    return consumers_reduce(node.output());
+  }
+
+  static bool consumers_reduce(const Value* v) {
+    for (const Use& use : v->uses()) {
+      if (use.node == nullptr) return false;
+      if (is_free(*use.node) ? consumers_reduce(use.node->output())
+                             : use.node->op().body && use.node->op().body->reduction &&
+                                   !is_contraction(*use.node)) {
+        continue;
+      }
+      return false;
+    }
+    return !v->uses().empty();
+  }
+
   void place(const Node& node) {
     Cluster mine = single(node);
     int id = static_cast<int>(clusters_.size());
@@ -175,6 +196,10 @@ class Fusion {
       std::set<int> from = sources(mine);
       for (auto it = from.rbegin(); it != from.rend(); ++it) {
         std::string why;
+        if (clusters_[static_cast<std::size_t>(*it)].kind == Unit::Kind::contraction &&
+            feeds_only_reductions(node)) {
+          continue;  // not a loss: it is computed where it is reduced, and never written
+        }
         auto merged = merge(mine, *it, absorbed, why);
         if (merged) {
           mine = std::move(*merged);
