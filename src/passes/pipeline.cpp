@@ -1,5 +1,6 @@
 #include "passes/pipeline.hpp"
 
+#include "passes/assign_layouts.hpp"
 #include "passes/canonicalise.hpp"
 #include "passes/cse.hpp"
 #include "passes/dce.hpp"
@@ -38,6 +39,8 @@ const std::vector<Pass>& builtin_passes() {
        canonicalise},
       {"late-cse", "merges what expansions have in common", Stage::late, 1, merge_equal_nodes},
       {"late-dce", "removes what expansions left unused", Stage::late, 1, eliminate_dead_code},
+      {"assign-layouts", "contractions write what is only read transposed in that order",
+       Stage::late, 2, assign_layouts},
   };
   return passes;
 }

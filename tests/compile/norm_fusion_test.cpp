@@ -76,5 +76,18 @@ graph main(%x: f32[s0, 256], %g: f32[64], %c: f32[s0, 64], %s: f32[s0, 64]) -> (
   EXPECT_EQ(r.launches, 1) << r.compiled.report.kernel_text;
 }
 
+TEST(Fusion, AttentionWritesWhatTheProjectionReads) {
+  Result r = check(R"(symbols s0
+graph main(%q: f32[2, 4, s0, 16], %k: f32[2, 2, s0, 16], %v: f32[2, 2, s0, 16], %w: f32[64, 32]) -> (f32[2*s0, 32]) {
+  %a = attention(%q, %k, %v, none) {scale = 0.25} : f32[2, 4, s0, 16]
+  %t = transpose(%a) {perm = [0, 2, 1, 3]} : f32[2, s0, 4, 16]
+  %f = reshape(%t) {shape = [2*s0, 64]} : f32[2*s0, 64]
+  %y = matmul(%f, %w) : f32[2*s0, 32]
+  return %y
+})",
+                   {f32({2, 4, 9, 16}), f32({2, 2, 9, 16}), f32({2, 2, 9, 16}), f32({64, 32})});
+  EXPECT_EQ(r.launches, 2) << program::print(*r.compiled.program);
+}
+
 }  // namespace
 }  // namespace gex::test
