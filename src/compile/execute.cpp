@@ -1,8 +1,9 @@
 #include "compile/execute.hpp"
 
-#include <cstring>
+#include <algorithm>
 
 #include "base/error.hpp"
+#include "base/strided_copy.hpp"
 #include "ir/type.hpp"
 
 namespace gex {
@@ -20,18 +21,7 @@ std::vector<std::int64_t> row_major(std::span<const std::int64_t> shape) {
 HostTensor gather(DType dtype, std::span<const std::int64_t> shape,
                   std::span<const std::int64_t> strides, const std::byte* data) {
   HostTensor out(dtype, {shape.begin(), shape.end()});
-  std::size_t size = size_of(dtype);
-  std::vector<std::int64_t> index(shape.size(), 0);
-  for (std::int64_t linear = 0; linear < out.numel(); ++linear) {
-    std::int64_t offset = 0;
-    for (std::size_t d = 0; d < shape.size(); ++d) offset += index[d] * strides[d];
-    std::memcpy(out.data() + static_cast<std::size_t>(linear) * size,
-                data + offset * static_cast<std::int64_t>(size), size);
-    for (std::size_t d = shape.size(); d-- > 0;) {
-      if (++index[d] < shape[d]) break;
-      index[d] = 0;
-    }
-  }
+  copy_elements(size_of(dtype), shape, data, strides, out.data(), row_major(shape));
   return out;
 }
 

@@ -125,6 +125,24 @@ void Graph::erase_input(int index) {
     if (tie.input > index) --tie.input;
 }
 
+void Graph::reorder_inputs(std::span<const int> order) {
+  GEX_CHECK(order.size() == inputs_.size(), "an order of ", order.size(), " for ", inputs_.size(),
+            " inputs");
+  std::vector<std::unique_ptr<Value>> reordered;
+  for (int from : order) {
+    GEX_CHECK(from >= 0 && from < static_cast<int>(inputs_.size()) &&
+                  inputs_[static_cast<std::size_t>(from)],
+              "input ", from, " is out of range or there twice");
+    reordered.push_back(std::move(inputs_[static_cast<std::size_t>(from)]));
+  }
+  std::vector<int> new_index(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i)
+    new_index[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
+  for (std::size_t i = 0; i < reordered.size(); ++i) reordered[i]->index_ = static_cast<int>(i);
+  for (Tie& tie : ties_) tie.input = new_index[static_cast<std::size_t>(tie.input)];
+  inputs_ = std::move(reordered);
+}
+
 Node* Graph::add(const OpDef& op, std::vector<Value*> inputs, AttrList attrs,
                  std::vector<std::unique_ptr<Graph>> subgraphs) {
   std::vector<Type> types;

@@ -106,6 +106,8 @@ class Graph {
   std::span<const std::unique_ptr<Value>> inputs() const { return inputs_; }
   // Removes an input that has no uses and no tie.
   void erase_input(int index);
+  // New input k is the one that was number order[k]: a permutation of all inputs. Ties follow.
+  void reorder_inputs(std::span<const int> order);
 
   // Runs the op's shape rule; UserError at the line that makes the mistake. Inserted at the
   // insertion point (the end by default).

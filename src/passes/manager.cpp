@@ -5,6 +5,7 @@
 #include <mutex>
 #include <set>
 
+#include "ir/suggest.hpp"
 #include "passes/pipeline.hpp"
 
 namespace gex::passes {
@@ -39,8 +40,13 @@ const Pass& find(const std::vector<Pass>& passes, const std::string& name) {
     if (pass.name == name) return pass;
   }
   std::string known;
-  for (const Pass& pass : passes) known += (known.empty() ? "" : ", ") + pass.name;
-  fail(ErrorCode::not_found, "no pass is called \"", name, "\"; there are: ", known);
+  std::vector<std::string_view> names;
+  for (const Pass& pass : passes) {
+    known += (known.empty() ? "" : ", ") + pass.name;
+    names.push_back(pass.name);
+  }
+  fail(ErrorCode::not_found, "no pass is called \"", name, "\"", suggestion(name, names),
+       " There are: ", known);
 }
 
 class Manager {

@@ -191,6 +191,20 @@ TEST_F(GraphTest, erases_inputs_and_renumbers_ties) {
   EXPECT_THROW(graph->erase_input(1), InternalError);  // tied
 }
 
+TEST_F(GraphTest, reorders_inputs_and_ties_follow) {
+  auto graph = parse_graph(
+      "graph g(%x: f32[8], %y: f32[8], %z: i64[]) -> (f32[8]) ties(0 -> 1) {\n"
+      "  %a = test.add(%x, %y) : f32[8]\n  return %a\n}");
+  graph->reorder_inputs(std::vector<int>{2, 1, 0});
+  EXPECT_NE(print(*graph).find("(%z: i64[], %y: f32[8], %x: f32[8])"), std::string::npos);
+  EXPECT_EQ(graph->ties(), (std::vector<Tie>{{0, 1}}));
+  graph->reorder_inputs(std::vector<int>{1, 2, 0});
+  EXPECT_EQ(graph->ties(), (std::vector<Tie>{{0, 0}}));
+  EXPECT_EQ(graph->inputs()[1]->name(), "x");
+  EXPECT_EQ(graph->inputs()[1]->index(), 1);
+  verify(*graph);
+}
+
 TEST_F(GraphTest, moves_nodes) {
   auto graph = chain();
   Node* extra = graph->add("test.drop", {graph->inputs()[0].get()});

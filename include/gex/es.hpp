@@ -1,0 +1,15 @@
+#pragma once
+// The C++ way to build, compile and run graphs: header-only, over the C interface alone, so that a
+// program needs nothing but these headers and -lgex.
+//
+//   gex::es::EsGraphBuilder builder("scale");
+//   auto x = builder.CreateInput(0, "x", gex::es::DType::f32, {"s0", 4});
+//   builder.SetOutput(2 * builder.Apply("gelu", {x}) + 1, 0);
+//   auto program = builder.Build()->Compile();
+//   auto results = program.Run({gex::es::Tensor::Of<float>({1, 4}, {1, 2, 3, 4})});
+//
+// Every mistake throws gex::es::Error on the line that makes it.
+
+#include "gex/es/builder.hpp"
+#include "gex/es/graph.hpp"
+#include "gex/es/tensor.hpp"

@@ -1,0 +1,257 @@
+/* The C interface of gex: build or parse a graph, print it, compile it, run it.
+ *
+ * - Every function that can fail returns a gex_status; the words are in gex_last_error(), kept for
+ *   each thread. A failed call changes nothing but that message. No exception crosses this border.
+ * - Structs with a `struct_size` may grow at the end in later versions: set it with sizeof, or use
+ *   the *_INIT macros. Structs without one never change.
+ * - A graph may be used by one thread at a time; a program by any number of threads.
+ * - NULL where a handle, name or result place is needed is an error with a message, never a crash.
+ */
+#ifndef GEX_GEX_H
+#define GEX_GEX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define GEX_API __attribute__((visibility("default")))
+#else
+#define GEX_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raised only when something here changes its meaning: a library serves programs that were built
+ * with its own number. */
+#define GEX_ABI_VERSION 1
+GEX_API uint32_t gex_abi_version(void);
+GEX_API const char* gex_version(void); /* "0.1.0" */
+
+/* --- errors ---------------------------------------------------------------------------------- */
+
+typedef int32_t gex_status;
+enum {
+  GEX_OK = 0,
+  GEX_INVALID_ARGUMENT = 1,
+  GEX_SHAPE_MISMATCH = 2,
+  GEX_TYPE_MISMATCH = 3,
+  GEX_PARSE_ERROR = 4,
+  GEX_UNSUPPORTED = 5,
+  GEX_NOT_FOUND = 6,
+  GEX_OUT_OF_MEMORY = 7,
+  GEX_IO_ERROR = 8,
+  GEX_INVALID_GRAPH = 9,
+  GEX_DEVICE_ERROR = 10,
+  GEX_INTERNAL = 11 /* a bug in gex; the message says where it was noticed */
+};
+GEX_API const char* gex_status_name(gex_status status); /* "shape_mismatch" */
+/* Of this thread's last failed call; valid until its next failed one. "" if none failed. */
+GEX_API const char* gex_last_error(void);
+
+/* --- values that go in ----------------------------------------------------------------------- */
+
+typedef int32_t gex_dtype;
+enum {
+  GEX_F64 = 0,
+  GEX_F32 = 1,
+  GEX_F16 = 2,
+  GEX_BF16 = 3,
+  GEX_I64 = 4,
+  GEX_I32 = 5,
+  GEX_I16 = 6,
+  GEX_I8 = 7,
+  GEX_U8 = 8,
+  GEX_BOOL = 9 /* one byte, 0 or 1 */
+};
+
+/* A size: `number` if `expression` is NULL, else what the text says: "s0", "s0*8 + 1",
+ * "(s0 + 7)//8". */
+typedef struct gex_size {
+  int64_t number;
+  const char* expression;
+} gex_size;
+
+/* Elements in memory. Strides are in elements; NULL means dense, row by row. */
+typedef struct gex_tensor {
+  uint32_t struct_size;
+  gex_dtype dtype;
+  void* data;
+  size_t rank;
+  const int64_t* shape;
+  const int64_t* strides;
+  void* owner; /* set by the library on memory of its own: give it back by gex_tensor_release */
+} gex_tensor;
+#define GEX_TENSOR_INIT {sizeof(gex_tensor), GEX_F32, NULL, 0, NULL, NULL, NULL}
+
+/* Gives library memory back and makes *tensor empty. Does nothing to memory of the caller. */
+GEX_API void gex_tensor_release(gex_tensor* tensor);
+
+/* Texts that functions return through char** belong to the caller. NULL is allowed. */
+GEX_API void gex_text_free(char* text);
+
+/* --- graphs ---------------------------------------------------------------------------------- */
+
+typedef struct gex_graph gex_graph;
+/* A value of one graph; another graph refuses it. Lives as long as its graph. */
+typedef uint64_t gex_value;
+#define GEX_NO_VALUE ((gex_value)0) /* an optional input that is absent */
+
+GEX_API gex_status gex_graph_create(const char* name, gex_graph** graph);
+GEX_API void gex_graph_destroy(gex_graph* graph); /* NULL is allowed */
+GEX_API gex_status gex_graph_clone(const gex_graph* graph, gex_graph** clone);
+/* The text form (docs/text.md). Errors start with line:column. */
+GEX_API gex_status gex_graph_parse(const char* text, size_t length, gex_graph** graph);
+GEX_API gex_status gex_graph_print(const gex_graph* graph, char** text);
+/* Everything that can be checked without running it. gex_compile does so itself. */
+GEX_API gex_status gex_graph_verify(const gex_graph* graph);
+
+/* Declares a size symbol with the range it may take, before anything uses it. A bare name in an
+ * input's shape declares itself as [0, infinity]. */
+GEX_API gex_status gex_graph_symbol(gex_graph* graph, const char* name, int64_t lowest,
+                                    int64_t highest);
+#define GEX_NO_LIMIT INT64_MAX
+
+/* Inputs are numbered in the order they are made. `name` may be NULL. */
+GEX_API gex_status gex_graph_input(gex_graph* graph, const char* name, gex_dtype dtype,
+                                   const gex_size* shape, size_t rank, gex_value* input);
+/* Another dtype or shape for an input that nothing uses yet. */
+GEX_API gex_status gex_graph_set_input_dtype(gex_graph* graph, gex_value input, gex_dtype dtype);
+GEX_API gex_status gex_graph_set_input_shape(gex_graph* graph, gex_value input,
+                                             const gex_size* shape, size_t rank);
+/* New input k is the one that was number order[k]: a permutation of all inputs. */
+GEX_API gex_status gex_graph_order_inputs(gex_graph* graph, const size_t* order, size_t count);
+
+/* A constant with a copy of these elements, converted to `dtype`. Integer results must be exact. */
+GEX_API gex_status gex_graph_constant(gex_graph* graph, const gex_tensor* elements, gex_dtype dtype,
+                                      gex_value* constant);
+
+typedef int32_t gex_attr_kind;
+enum {
+  GEX_ATTR_BOOL = 0,    /* integer */
+  GEX_ATTR_INT = 1,     /* integer */
+  GEX_ATTR_FLOAT = 2,   /* real */
+  GEX_ATTR_STRING = 3,  /* string */
+  GEX_ATTR_DTYPE = 4,   /* integer: a gex_dtype */
+  GEX_ATTR_SIZE = 5,    /* sizes, one */
+  GEX_ATTR_INTS = 6,    /* integers, count */
+  GEX_ATTR_FLOATS = 7,  /* reals, count */
+  GEX_ATTR_SIZES = 8,   /* sizes, count */
+  GEX_ATTR_STRINGS = 9, /* strings, count */
+  GEX_ATTR_TENSOR = 10  /* tensor */
+};
+typedef struct gex_attr {
+  const char* name;
+  gex_attr_kind kind;
+  size_t count; /* of lists */
+  union {
+    int64_t integer;
+    double real;
+    const char* string;
+    const int64_t* integers;
+    const double* reals;
+    const char* const* strings;
+    const gex_size* sizes;
+    const gex_tensor* tensor;
+  } value;
+} gex_attr;
+
+/* One node of any op ("add", "softmax", ...; gex_list_ops tells them), checked at once. Attributes
+ * that are left out have their defaults. Operands of elementwise ops that differ in dtype are cast
+ * to the wider one, as in PyTorch. Fills `outputs`, of which there must be as many as the op has
+ * results. */
+GEX_API gex_status gex_graph_add(gex_graph* graph, const char* op, const gex_value* inputs,
+                                 size_t input_count, const gex_attr* attrs, size_t attr_count,
+                                 gex_value* outputs, size_t output_count);
+
+/* The same with all that a node can have. */
+typedef struct gex_node {
+  uint32_t struct_size;
+  const char* op;
+  const gex_value* inputs;
+  size_t input_count;
+  const gex_attr* attrs;
+  size_t attr_count;
+  const gex_graph* const* subgraphs; /* copied */
+  size_t subgraph_count;
+  const char* location; /* where in the user's code, for messages; may be NULL */
+} gex_node;
+#define GEX_NODE_INIT {sizeof(gex_node), NULL, NULL, 0, NULL, 0, NULL, 0, NULL}
+GEX_API gex_status gex_graph_add_node(gex_graph* graph, const gex_node* node, gex_value* outputs,
+                                      size_t output_count);
+
+GEX_API gex_status gex_graph_set_outputs(gex_graph* graph, const gex_value* outputs, size_t count);
+/* Output `output` is written into the memory of input `input` at each run, and is no result of its
+ * own any more. */
+GEX_API gex_status gex_graph_tie(gex_graph* graph, size_t output, size_t input);
+
+GEX_API gex_status gex_graph_input_count(const gex_graph* graph, size_t* count);
+GEX_API gex_status gex_graph_output_count(const gex_graph* graph, size_t* count);
+GEX_API gex_status gex_graph_get_input(gex_graph* graph, size_t index, gex_value* input);
+GEX_API gex_status gex_graph_get_output(gex_graph* graph, size_t index, gex_value* output);
+/* Places that are not wanted may be NULL. Sizes that are no plain numbers are -1 in `shape`, which
+ * has room for `capacity` of them; `text` is all of it: "f32[s0, 4]". */
+GEX_API gex_status gex_value_type(const gex_graph* graph, gex_value value, gex_dtype* dtype,
+                                  size_t* rank, int64_t* shape, size_t capacity, char** text);
+
+/* A line for each op: "matmul(a, b) {wide = false}  Matrix product ...". */
+GEX_API gex_status gex_list_ops(char** text);
+
+/* --- programs -------------------------------------------------------------------------------- */
+
+typedef struct gex_program gex_program;
+
+typedef struct gex_compile_options {
+  uint32_t struct_size;
+  int32_t level;         /* 0 .. 3: which passes run */
+  int32_t fuse;          /* 0: every node its own kernel */
+  int32_t fast_math;     /* 1: reassociation and reciprocals, bits may differ */
+  int32_t generate_code; /* 0: kernels run in the reference executor */
+  int32_t reserved;
+  int64_t capture_limit; /* shapes kept ready for replay */
+  const char* const* disabled_passes;
+  size_t disabled_pass_count;
+  const char* dump_dir; /* NULL, or a folder for the graph after each pass */
+} gex_compile_options;
+#define GEX_COMPILE_OPTIONS_INIT {sizeof(gex_compile_options), 2, 1, 0, 1, 0, 64, NULL, 0, NULL}
+
+/* The graph stays as it is. `options` may be NULL. */
+GEX_API gex_status gex_compile(const gex_graph* graph, const gex_compile_options* options,
+                               gex_program** program);
+GEX_API void gex_program_destroy(gex_program* program); /* NULL is allowed; not while it runs */
+
+GEX_API gex_status gex_program_input_count(const gex_program* program, size_t* count);
+/* Tied outputs are not counted. */
+GEX_API gex_status gex_program_output_count(const gex_program* program, size_t* count);
+
+/* Inputs are borrowed for the call; tied ones are written. An output whose `data` is NULL gets
+ * dense memory of the library; else the results go into the caller's memory, whose dtype and shape
+ * must be right and whose strides may be any. */
+GEX_API gex_status gex_program_run(gex_program* program, const gex_tensor* inputs,
+                                   size_t input_count, gex_tensor* outputs, size_t output_count);
+
+enum {
+  GEX_LEVEL_GRAPH = 0,   /* after the passes */
+  GEX_LEVEL_KERNELS = 1, /* after fusion */
+  GEX_LEVEL_PROGRAM = 2  /* steps and buffers */
+};
+GEX_API gex_status gex_program_print(const gex_program* program, int32_t level, char** text);
+/* Times of the stages, counts, what was not fused and why: for people. */
+GEX_API gex_status gex_program_report(const gex_program* program, char** text);
+
+typedef struct gex_counters {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t calls, captures, replays, evictions, uncaptured;
+  int64_t launches, host_calls, bytes_copied, specialised;
+  int64_t arena_bytes, arena_lower_bound, allocations;
+} gex_counters;
+#define GEX_COUNTERS_INIT {sizeof(gex_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+GEX_API gex_status gex_program_counters(const gex_program* program, gex_counters* counters);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* GEX_GEX_H */

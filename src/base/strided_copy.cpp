@@ -1,0 +1,35 @@
+#include "base/strided_copy.hpp"
+
+#include <cstring>
+#include <vector>
+
+namespace gex {
+
+void copy_elements(std::size_t element_bytes, std::span<const std::int64_t> shape,
+                   const std::byte* from, std::span<const std::int64_t> from_strides, std::byte* to,
+                   std::span<const std::int64_t> to_strides) {
+  for (std::int64_t size : shape)
+    if (size == 0) return;
+  // The longest tail that is dense on both sides moves in one piece.
+  std::size_t outer = shape.size();
+  std::int64_t run = 1;
+  while (outer > 0 && (shape[outer - 1] == 1 ||
+                       (from_strides[outer - 1] == run && to_strides[outer - 1] == run))) {
+    run *= shape[--outer];
+  }
+  const auto bytes = static_cast<std::int64_t>(element_bytes);
+  std::vector<std::int64_t> index(outer, 0);
+  for (;;) {
+    std::int64_t from_at = 0, to_at = 0;
+    for (std::size_t d = 0; d < outer; ++d) {
+      from_at += index[d] * from_strides[d];
+      to_at += index[d] * to_strides[d];
+    }
+    std::memcpy(to + to_at * bytes, from + from_at * bytes, static_cast<std::size_t>(run * bytes));
+    std::size_t d = outer;
+    while (d > 0 && ++index[d - 1] == shape[d - 1]) index[--d] = 0;
+    if (d == 0) return;
+  }
+}
+
+}  // namespace gex

@@ -1,0 +1,78 @@
+#include "frontend/capi/boundary.hpp"
+
+#include <cstdlib>
+#include <new>
+
+namespace gex::capi {
+namespace {
+
+thread_local std::string last_error;
+// Stands in where not even the message can be stored.
+thread_local const char* last_error_text = "";
+
+gex_status remember(gex_status status, const char* message) noexcept {
+  try {
+    last_error = message;
+    last_error_text = last_error.c_str();
+  } catch (const std::bad_alloc&) {
+    last_error_text = "out of memory, too little even for the message";
+  }
+  return status;
+}
+
+// The numbers of the C interface are those of ErrorCode, after GEX_OK.
+constexpr gex_status status_of(ErrorCode code) { return static_cast<gex_status>(code) + 1; }
+static_assert(status_of(ErrorCode::invalid_argument) == GEX_INVALID_ARGUMENT);
+static_assert(status_of(ErrorCode::shape_mismatch) == GEX_SHAPE_MISMATCH);
+static_assert(status_of(ErrorCode::type_mismatch) == GEX_TYPE_MISMATCH);
+static_assert(status_of(ErrorCode::parse_error) == GEX_PARSE_ERROR);
+static_assert(status_of(ErrorCode::unsupported) == GEX_UNSUPPORTED);
+static_assert(status_of(ErrorCode::not_found) == GEX_NOT_FOUND);
+static_assert(status_of(ErrorCode::out_of_memory) == GEX_OUT_OF_MEMORY);
+static_assert(status_of(ErrorCode::io_error) == GEX_IO_ERROR);
+static_assert(status_of(ErrorCode::invalid_graph) == GEX_INVALID_GRAPH);
+static_assert(status_of(ErrorCode::device_error) == GEX_DEVICE_ERROR);
+static_assert(status_of(ErrorCode::internal) == GEX_INTERNAL);
+
+}  // namespace
+
+gex_status status_of_current_exception() noexcept {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return remember(status_of(error.code()), error.what());
+  } catch (const std::bad_alloc&) {
+    return remember(GEX_OUT_OF_MEMORY, "out of memory");
+  } catch (const std::length_error&) {
+    return remember(GEX_OUT_OF_MEMORY, "out of memory: more elements than memory can hold");
+  } catch (const std::exception& error) {
+    return remember(GEX_INTERNAL, error.what());
+  } catch (...) {
+    return remember(GEX_INTERNAL, "an exception of unknown type");
+  }
+}
+
+void give_text(const std::string& text, char** place) {
+  required(place, "text");
+  auto* copy = static_cast<char*>(std::malloc(text.size() + 1));
+  if (copy == nullptr) throw std::bad_alloc();
+  std::memcpy(copy, text.c_str(), text.size() + 1);
+  *place = copy;
+}
+
+}  // namespace gex::capi
+
+extern "C" {
+
+uint32_t gex_abi_version(void) { return GEX_ABI_VERSION; }
+const char* gex_version(void) { return GEX_VERSION; }
+const char* gex_last_error(void) { return gex::capi::last_error_text; }
+void gex_text_free(char* text) { std::free(text); }
+
+const char* gex_status_name(gex_status status) {
+  if (status == GEX_OK) return "ok";
+  if (status < GEX_OK || status > GEX_INTERNAL) return "unknown status";
+  return gex::to_string(static_cast<gex::ErrorCode>(status - 1));
+}
+
+}  // extern "C"

@@ -1,0 +1,63 @@
+#pragma once
+// What every C function does at the border: exceptions become a status and a message, pointers are
+// checked, texts and versioned structs are copied across.
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <type_traits>
+
+#include "base/error.hpp"
+#include "gex/gex.h"
+
+namespace gex::capi {
+
+// The exception at hand as a status; keeps its message for gex_last_error().
+gex_status status_of_current_exception() noexcept;
+
+template <class Body>
+gex_status guarded(Body&& body) noexcept {
+  try {
+    body();
+    return GEX_OK;
+  } catch (...) {
+    return status_of_current_exception();
+  }
+}
+
+template <class T>
+T& required(T* pointer, const char* what) {
+  if (pointer == nullptr) fail(ErrorCode::invalid_argument, what, " is NULL");
+  return *pointer;
+}
+
+// A list given as pointer and length: NULL only if it is empty.
+template <class T>
+void require_list(const T* pointer, std::size_t count, const char* what) {
+  if (pointer == nullptr && count != 0)
+    fail(ErrorCode::invalid_argument, what, " is NULL but should hold ", count, " elements");
+}
+
+// The caller's struct in today's form: fields it is too old to have keep their defaults; fields
+// that this library is too old for must be zero.
+template <class T>
+T read_versioned(const T* given, const T& defaults, std::size_t smallest, const char* what) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  const std::size_t size = required(given, what).struct_size;
+  constexpr std::size_t kLargest = 1 << 16;
+  if (size < smallest || size > kLargest)
+    fail(ErrorCode::invalid_argument, what, ".struct_size is ", size, ", expected ", sizeof(T),
+         ": set it with sizeof or start from the INIT macro");
+  const auto* bytes = reinterpret_cast<const unsigned char*>(given);
+  for (std::size_t k = sizeof(T); k < size; ++k)
+    if (bytes[k] != 0)
+      fail(ErrorCode::unsupported, what, " has fields of a newer gex than this library ",
+           gex_version());
+  T result = defaults;
+  std::memcpy(&result, given, std::min(size, sizeof(T)));
+  return result;
+}
+
+void give_text(const std::string& text, char** place);
+
+}  // namespace gex::capi

@@ -1,0 +1,334 @@
+// Building graphs through gex.h.
+
+#include <algorithm>
+
+#include "frontend/capi/boundary.hpp"
+#include "frontend/capi/convert.hpp"
+#include "frontend/capi/handles.hpp"
+#include "frontend/capi/promote.hpp"
+#include "ir/check_node.hpp"
+#include "ir/text.hpp"
+
+using namespace gex;
+using namespace gex::capi;
+
+namespace {
+
+// Positions fit an int everywhere behind this border.
+constexpr std::size_t kMostValues = 1u << 30;
+
+std::size_t checked_index(std::size_t index, std::size_t count, const char* what) {
+  if (index >= count)
+    fail(ErrorCode::invalid_argument, what, " ", index, " of ", count, ": there is none");
+  return index;
+}
+
+std::vector<Value*> operands_of(const gex_graph& graph, const gex_node& node) {
+  require_list(node.inputs, node.input_count, "inputs");
+  if (node.input_count > kMostValues)
+    fail(ErrorCode::invalid_argument, node.op, ": ", node.input_count, " inputs are too many");
+  std::vector<Value*> operands;
+  for (std::size_t k = 0; k < node.input_count; ++k)
+    operands.push_back(
+        graph.optional_value(node.inputs[k], str("input ", k, " of ", node.op).c_str()));
+  return operands;
+}
+
+// A node, and the casts its operands needed; all gone again unless keep() is called.
+class NewNode {
+ public:
+  explicit NewNode(Graph& graph) : graph_(graph), last_(graph.last()) {}
+  ~NewNode() {
+    if (kept_) return;
+    for (Node* node = graph_.last(); node != last_;) {
+      Node* before = node->prev();
+      graph_.erase(node);
+      node = before;
+    }
+  }
+  NewNode(const NewNode&) = delete;
+  NewNode& operator=(const NewNode&) = delete;
+  void keep() { kept_ = true; }
+
+ private:
+  Graph& graph_;
+  Node* last_;
+  bool kept_ = false;
+};
+
+void add_node(gex_graph& graph, const gex_node& node, gex_value* outputs,
+              std::size_t output_count) {
+  const OpDef& op = gex::op(&required(node.op, "op"));
+  std::vector<Value*> operands = operands_of(graph, node);
+  require_list(node.attrs, node.attr_count, "attrs");
+  std::vector<std::pair<std::string, AttrValue>> attrs;
+  for (std::size_t k = 0; k < node.attr_count; ++k)
+    attrs.push_back(to_attr(node.attrs[k], op, graph.symbols));
+  require_list(node.subgraphs, node.subgraph_count, "subgraphs");
+  std::vector<std::unique_ptr<Graph>> subgraphs;
+  for (std::size_t k = 0; k < node.subgraph_count; ++k)
+    subgraphs.push_back(required(node.subgraphs[k], "a subgraph").graph->clone());
+  require_list(outputs, output_count, "outputs");
+
+  NewNode guard(*graph.graph);
+  graph.graph->set_location(node.location == nullptr ? "" : node.location);
+  operands = promoted(*graph.graph, op, std::move(operands));
+  Node* added =
+      graph.graph->add(op.name, std::move(operands), std::move(attrs), std::move(subgraphs));
+  if (added->num_outputs() != output_count)
+    fail(ErrorCode::invalid_argument, op.name, " has ", added->num_outputs(),
+         " results, but there is room for ", output_count);
+  for (std::size_t k = 0; k < output_count; ++k) outputs[k] = graph.handle(added->output(k));
+  guard.keep();
+}
+
+void retype(Value& value, Type type) {
+  if (type == value.type()) return;
+  if (!value.is_input())
+    fail(ErrorCode::invalid_argument, "the value is the result of ", value.producer()->op().name,
+         " and has the type ", value.type(), " by its rule; only inputs can be given another (",
+         type, ")");
+  if (!value.uses().empty())
+    fail(ErrorCode::invalid_argument, "the input is used as ", value.type(),
+         " already; give it the type ", type, " before its first use");
+  value.set_type(std::move(type));
+}
+
+std::string describe(const OpDef& op) {
+  std::string line = signature_of(op);
+  std::string attrs;
+  for (const AttrField& field : op.attrs) {
+    attrs += str(attrs.empty() ? "" : ", ", field.name, " = ", attr_text(field.default_value));
+  }
+  if (!attrs.empty()) line += str(" {", attrs, "}");
+  return str(line, "  ", op.doc, "\n");
+}
+
+}  // namespace
+
+extern "C" {
+
+gex_status gex_graph_create(const char* name, gex_graph** graph) {
+  return guarded([&] {
+    required(graph, "graph");
+    *graph = new gex_graph(std::make_unique<Graph>(name == nullptr ? "graph" : name));
+  });
+}
+
+void gex_graph_destroy(gex_graph* graph) { delete graph; }
+
+gex_status gex_graph_clone(const gex_graph* graph, gex_graph** clone) {
+  return guarded([&] {
+    const gex_graph& from = required(graph, "graph");
+    required(clone, "clone");
+    auto copy = std::make_unique<gex_graph>(from.graph->clone());
+    copy->symbols = from.symbols;
+    *clone = copy.release();
+  });
+}
+
+gex_status gex_graph_parse(const char* text, size_t length, gex_graph** graph) {
+  return guarded([&] {
+    required(graph, "graph");
+    require_list(text, length, "text");
+    std::unique_ptr<Graph> parsed = parse_graph(std::string_view(text, length));
+    verify(*parsed);
+    *graph = new gex_graph(std::move(parsed));
+  });
+}
+
+gex_status gex_graph_print(const gex_graph* graph, char** text) {
+  return guarded([&] { give_text(print(*required(graph, "graph").graph), text); });
+}
+
+gex_status gex_graph_verify(const gex_graph* graph) {
+  return guarded([&] { verify(*required(graph, "graph").graph); });
+}
+
+gex_status gex_graph_symbol(gex_graph* graph, const char* name, int64_t lowest, int64_t highest) {
+  return guarded([&] {
+    gex_graph& g = required(graph, "graph");
+    const std::string symbol = &required(name, "name");
+    if (!is_identifier(symbol))
+      fail(ErrorCode::invalid_argument, "'", symbol,
+           "' can't name a size: letters, digits, '_' and '.', a letter or '_' first");
+    if (lowest < 0 || lowest > highest)
+      fail(ErrorCode::invalid_argument, "symbol ", symbol, " has the range [", lowest, ", ",
+           highest, "]; sizes start at 0 and the second bound is not below the first");
+    const Dim dim =
+        Dim::symbol(symbol, {std::min(lowest, DimRange::kInf), std::min(highest, DimRange::kInf)});
+    auto [at, is_new] = g.symbols.try_emplace(symbol, dim);
+    if (!is_new && !(at->second == dim))
+      fail(ErrorCode::invalid_argument, "symbol ", symbol, " is known with the range [",
+           at->second.range().lo, ", ", at->second.range().hi,
+           "]; declare it before its first use");
+  });
+}
+
+gex_status gex_graph_input(gex_graph* graph, const char* name, gex_dtype dtype,
+                           const gex_size* shape, size_t rank, gex_value* input) {
+  return guarded([&] {
+    gex_graph& g = required(graph, "graph");
+    required(input, "input");
+    Type type = to_type(dtype, shape, rank, g.symbols);
+    *input = g.handle(g.graph->add_input(std::move(type), name == nullptr ? "" : name));
+  });
+}
+
+gex_status gex_graph_set_input_dtype(gex_graph* graph, gex_value input, gex_dtype dtype) {
+  return guarded([&] {
+    Value* value = required(graph, "graph").value(input, "input");
+    Type type = value->type();
+    type.dtype = to_dtype(dtype, "dtype");
+    check_bytes(type);
+    retype(*value, std::move(type));
+  });
+}
+
+gex_status gex_graph_set_input_shape(gex_graph* graph, gex_value input, const gex_size* shape,
+                                     size_t rank) {
+  return guarded([&] {
+    gex_graph& g = required(graph, "graph");
+    Value* value = g.value(input, "input");
+    retype(*value, to_type(from_dtype(value->type().dtype), shape, rank, g.symbols));
+  });
+}
+
+gex_status gex_graph_order_inputs(gex_graph* graph, const size_t* order, size_t count) {
+  return guarded([&] {
+    Graph& g = *required(graph, "graph").graph;
+    require_list(order, count, "order");
+    if (count != g.inputs().size())
+      fail(ErrorCode::invalid_argument, "an order of ", count, " for ", g.inputs().size(),
+           " inputs");
+    std::vector<int> permutation;
+    std::vector<bool> seen(count, false);
+    for (std::size_t k = 0; k < count; ++k) {
+      const std::size_t from = checked_index(order[k], count, "input");
+      if (seen[from]) fail(ErrorCode::invalid_argument, "input ", from, " is there twice");
+      seen[from] = true;
+      permutation.push_back(static_cast<int>(from));
+    }
+    g.reorder_inputs(permutation);
+  });
+}
+
+gex_status gex_graph_constant(gex_graph* graph, const gex_tensor* elements, gex_dtype dtype,
+                              gex_value* constant) {
+  return guarded([&] {
+    gex_graph& g = required(graph, "graph");
+    required(constant, "constant");
+    HostTensor tensor = to_host(to_view(required(elements, "elements"), true, "elements"));
+    tensor = converted(tensor, to_dtype(dtype, "dtype"));
+    AttrValue value = std::make_shared<const HostTensor>(std::move(tensor));
+    *constant = g.handle(g.graph->add("constant", {}, {{"value", std::move(value)}})->output());
+  });
+}
+
+gex_status gex_graph_add(gex_graph* graph, const char* op, const gex_value* inputs,
+                         size_t input_count, const gex_attr* attrs, size_t attr_count,
+                         gex_value* outputs, size_t output_count) {
+  return guarded([&] {
+    gex_node node = GEX_NODE_INIT;
+    node.op = op;
+    node.inputs = inputs;
+    node.input_count = input_count;
+    node.attrs = attrs;
+    node.attr_count = attr_count;
+    add_node(required(graph, "graph"), node, outputs, output_count);
+  });
+}
+
+gex_status gex_graph_add_node(gex_graph* graph, const gex_node* node, gex_value* outputs,
+                              size_t output_count) {
+  return guarded([&] {
+    gex_graph& g = required(graph, "graph");
+    const gex_node defaults = GEX_NODE_INIT;
+    add_node(g, read_versioned(node, defaults, sizeof(gex_node), "node"), outputs, output_count);
+  });
+}
+
+gex_status gex_graph_set_outputs(gex_graph* graph, const gex_value* outputs, size_t count) {
+  return guarded([&] {
+    gex_graph& g = required(graph, "graph");
+    require_list(outputs, count, "outputs");
+    std::vector<Value*> values;
+    for (std::size_t k = 0; k < count; ++k)
+      values.push_back(g.value(outputs[k], str("output ", k).c_str()));
+    for (const Tie& tie : g.graph->ties())
+      if (static_cast<std::size_t>(tie.output) >= count ||
+          !(values[static_cast<std::size_t>(tie.output)]->type() ==
+            g.graph->inputs()[static_cast<std::size_t>(tie.input)]->type()))
+        fail(ErrorCode::invalid_argument, "output ", tie.output, " is tied to input ", tie.input,
+             "; the new outputs don't keep it");
+    g.graph->set_outputs(std::move(values));
+  });
+}
+
+gex_status gex_graph_tie(gex_graph* graph, size_t output, size_t input) {
+  return guarded([&] {
+    Graph& g = *required(graph, "graph").graph;
+    const Tie tie{static_cast<int>(checked_index(output, g.outputs().size(), "output")),
+                  static_cast<int>(checked_index(input, g.inputs().size(), "input"))};
+    for (const Tie& known : g.ties())
+      if (known.output == tie.output || known.input == tie.input)
+        fail(ErrorCode::invalid_argument, "output ", known.output, " is tied to input ",
+             known.input, " already");
+    if (std::string problem = tie_problem(g, tie); !problem.empty())
+      fail(ErrorCode::type_mismatch, problem);
+    g.ties().push_back(tie);
+  });
+}
+
+gex_status gex_graph_input_count(const gex_graph* graph, size_t* count) {
+  return guarded(
+      [&] { required(count, "count") = required(graph, "graph").graph->inputs().size(); });
+}
+
+gex_status gex_graph_output_count(const gex_graph* graph, size_t* count) {
+  return guarded(
+      [&] { required(count, "count") = required(graph, "graph").graph->outputs().size(); });
+}
+
+gex_status gex_graph_get_input(gex_graph* graph, size_t index, gex_value* input) {
+  return guarded([&] {
+    gex_graph& g = required(graph, "graph");
+    const auto inputs = g.graph->inputs();
+    required(input, "input") = g.handle(inputs[checked_index(index, inputs.size(), "input")].get());
+  });
+}
+
+gex_status gex_graph_get_output(gex_graph* graph, size_t index, gex_value* output) {
+  return guarded([&] {
+    gex_graph& g = required(graph, "graph");
+    const auto& outputs = g.graph->outputs();
+    required(output, "output") = g.handle(outputs[checked_index(index, outputs.size(), "output")]);
+  });
+}
+
+gex_status gex_value_type(const gex_graph* graph, gex_value value, gex_dtype* dtype, size_t* rank,
+                          int64_t* shape, size_t capacity, char** text) {
+  return guarded([&] {
+    const Type& type = required(graph, "graph").value(value, "value")->type();
+    if (type.is_token() && (dtype != nullptr || rank != nullptr || shape != nullptr))
+      fail(ErrorCode::type_mismatch, "the value is a token: it has an order, no elements");
+    if (shape != nullptr && capacity < type.shape.size())
+      fail(ErrorCode::invalid_argument, "the value is ", type, ", but there is room for ", capacity,
+           " sizes");
+    if (text != nullptr) give_text(type.text(), text);
+    if (dtype != nullptr) *dtype = from_dtype(type.dtype);
+    if (rank != nullptr) *rank = type.shape.size();
+    for (std::size_t k = 0; shape != nullptr && k < type.shape.size(); ++k)
+      shape[k] = type.shape[k].as_const().value_or(-1);
+  });
+}
+
+gex_status gex_list_ops(char** text) {
+  return guarded([&] {
+    std::string list;
+    for (const OpDef* op : all_ops()) list += describe(*op);
+    give_text(list, text);
+  });
+}
+
+}  // extern "C"

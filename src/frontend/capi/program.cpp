@@ -1,0 +1,176 @@
+// Compiling and running through gex.h.
+
+#include <cstddef>
+
+#include "frontend/capi/boundary.hpp"
+#include "frontend/capi/handles.hpp"
+#include "frontend/capi/run_host.hpp"
+
+using namespace gex;
+using namespace gex::capi;
+
+namespace {
+
+CompileOptions to_options(const gex_compile_options& given) {
+  if (given.level < 0 || given.level > 3)
+    fail(ErrorCode::invalid_argument, "level is ", given.level, "; levels are 0 to 3");
+  if (given.capture_limit < 0)
+    fail(ErrorCode::invalid_argument, "capture_limit is ", given.capture_limit,
+         "; it can't be negative");
+  CompileOptions options;
+  options.level = given.level;
+  options.fuse = given.fuse != 0;
+  options.fast_math = given.fast_math != 0;
+  options.generate_code = given.generate_code != 0;
+  require_list(given.disabled_passes, given.disabled_pass_count, "disabled_passes");
+  for (std::size_t k = 0; k < given.disabled_pass_count; ++k)
+    options.disabled_passes.push_back(&required(given.disabled_passes[k], "a pass name"));
+  if (given.dump_dir != nullptr) options.dump_dir = given.dump_dir;
+  return options;
+}
+
+std::vector<TensorView> views_of(const gex_tensor* tensors, std::size_t count, const char* what) {
+  require_list(tensors, count, what);
+  std::vector<TensorView> views;
+  for (std::size_t k = 0; k < count; ++k) {
+    const gex_tensor& tensor = *element(tensors, k);
+    const std::string name = str(what, " ", k);
+    if (tensor.struct_size != tensors->struct_size || tensor.struct_size < sizeof(gex_tensor))
+      fail(ErrorCode::invalid_argument, name, ": struct_size is ", tensor.struct_size,
+           ", expected ", sizeof(gex_tensor), ": start from GEX_TENSOR_INIT");
+    views.push_back(tensor.data == nullptr && std::string_view(what) == "output"
+                        ? TensorView{}
+                        : to_view(tensor, true, name));
+  }
+  return views;
+}
+
+void hand_out(std::unique_ptr<OwnedTensor> owned, gex_tensor& place) {
+  place.dtype = from_dtype(owned->dtype);
+  place.data = owned->memory.get();
+  place.rank = owned->shape.size();
+  place.shape = owned->shape.data();
+  place.strides = owned->strides.data();
+  place.owner = owned.release();
+}
+
+}  // namespace
+
+extern "C" {
+
+gex_status gex_compile(const gex_graph* graph, const gex_compile_options* options,
+                       gex_program** program) {
+  return guarded([&] {
+    const gex_graph& from = required(graph, "graph");
+    required(program, "program");
+    gex_compile_options given = GEX_COMPILE_OPTIONS_INIT;
+    if (options != nullptr)
+      given = read_versioned(options, given, offsetof(gex_compile_options, fuse), "options");
+    auto compiled = std::make_unique<gex_program>();
+    compiled->compiled = compile(from.graph->clone(), to_options(given));
+    runtime::SessionOptions session;
+    session.capture_limit = given.capture_limit;
+    compiled->session = std::make_unique<runtime::Session>(compiled->compiled.program, session,
+                                                           compiled->compiled.specialiser);
+    *program = compiled.release();
+  });
+}
+
+void gex_program_destroy(gex_program* program) { delete program; }
+
+gex_status gex_program_input_count(const gex_program* program, size_t* count) {
+  return guarded([&] {
+    required(count, "count") = required(program, "program").compiled.program->inputs.size();
+  });
+}
+
+gex_status gex_program_output_count(const gex_program* program, size_t* count) {
+  return guarded([&] {
+    required(count, "count") = required(program, "program").compiled.program->outputs.size();
+  });
+}
+
+gex_status gex_program_run(gex_program* program, const gex_tensor* inputs, size_t input_count,
+                           gex_tensor* outputs, size_t output_count) {
+  return guarded([&] {
+    gex_program& p = required(program, "program");
+    const std::size_t results = p.compiled.program->outputs.size();
+    if (output_count != results)
+      fail(ErrorCode::invalid_argument, "the program has ", results,
+           " results, but there is room for ", output_count);
+    const std::vector<TensorView> given = views_of(inputs, input_count, "input");
+    const std::vector<TensorView> wanted = views_of(outputs, output_count, "output");
+    std::vector<runtime::InputArg> args(given.size());
+    for (std::size_t k = 0; k < given.size(); ++k)
+      args[k].tensor = {given[k].data, given[k].dtype, given[k].shape, given[k].strides};
+    RunHost host(given, wanted);
+    p.session->run(args, host);
+    std::vector<std::unique_ptr<OwnedTensor>> owned = host.take();
+    for (std::size_t k = 0; k < owned.size(); ++k)
+      if (owned[k]) hand_out(std::move(owned[k]), *element(outputs, k));
+  });
+}
+
+void gex_tensor_release(gex_tensor* tensor) {
+  if (tensor == nullptr || tensor->owner == nullptr) return;
+  delete static_cast<OwnedTensor*>(tensor->owner);
+  const uint32_t size = tensor->struct_size;
+  *tensor = GEX_TENSOR_INIT;
+  tensor->struct_size = size;
+}
+
+gex_status gex_program_print(const gex_program* program, int32_t level, char** text) {
+  return guarded([&] {
+    const Compiled& compiled = required(program, "program").compiled;
+    switch (level) {
+      case GEX_LEVEL_GRAPH:
+        return give_text(compiled.report.graph_text, text);
+      case GEX_LEVEL_KERNELS:
+        return give_text(compiled.report.kernel_text, text);
+      case GEX_LEVEL_PROGRAM:
+        return give_text(program::print(*compiled.program), text);
+      default:
+        fail(ErrorCode::invalid_argument, "level is ", level,
+             "; levels are 0 (graph), 1 (kernels) and 2 (program)");
+    }
+  });
+}
+
+gex_status gex_program_report(const gex_program* program, char** text) {
+  return guarded([&] {
+    const CompileReport& report = required(program, "program").compiled.report;
+    std::string lines = str("generator: ", report.generator, "\n");
+    for (const auto& [stage, seconds] : report.seconds)
+      lines += str(stage, ": ", seconds * 1e3, " ms\n");
+    for (const auto& [name, count] : report.counts) lines += str(name, ": ", count, "\n");
+    for (const std::string& remark : report.remarks) lines += str(remark, "\n");
+    give_text(lines, text);
+  });
+}
+
+gex_status gex_program_counters(const gex_program* program, gex_counters* counters) {
+  return guarded([&] {
+    const runtime::Counters now = required(program, "program").session->counters();
+    const std::size_t room = required(counters, "counters").struct_size;
+    if (room < offsetof(gex_counters, calls) + sizeof(int64_t))
+      fail(ErrorCode::invalid_argument, "counters.struct_size is ", room, ", expected ",
+           sizeof(gex_counters), ": start from GEX_COUNTERS_INIT");
+    gex_counters all = {};
+    all.struct_size = counters->struct_size;
+    all.calls = now.calls;
+    all.captures = now.captures;
+    all.replays = now.replays;
+    all.evictions = now.evictions;
+    all.uncaptured = now.uncaptured;
+    all.launches = now.launches;
+    all.host_calls = now.host_calls;
+    all.bytes_copied = now.bytes_copied;
+    all.specialised = now.specialised;
+    all.arena_bytes = now.arena_bytes;
+    all.arena_lower_bound = now.arena_lower_bound;
+    all.allocations = now.allocations;
+    std::memcpy(counters, &all, std::min(room, sizeof(all)));
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,184 @@
+#include "frontend/capi/run_host.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <new>
+
+#include "base/error.hpp"
+#include "base/strided_copy.hpp"
+
+namespace gex::capi {
+namespace {
+
+constexpr std::size_t kAlignment = 64;  // a cache line and the widest vector
+
+// Elements from the first to behind the last that shape and strides reach. Strides of results are
+// never negative.
+std::int64_t extent(std::span<const std::int64_t> shape, std::span<const std::int64_t> strides) {
+  std::int64_t last = 0;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 0) return 0;
+    last += (shape[d] - 1) * strides[d];
+  }
+  return last + 1;
+}
+
+bool overlap(const TensorView& a, const TensorView& b) {
+  const auto range = [](const TensorView& view) {
+    const auto* first = static_cast<const std::byte*>(view.data);
+    const std::byte* last = first;
+    for (std::size_t d = 0; d < view.shape.size(); ++d) {
+      const auto reach =
+          (view.shape[d] - 1) * view.strides[d] * static_cast<std::int64_t>(size_of(view.dtype));
+      (reach < 0 ? first : last) += reach;
+    }
+    return std::pair(first, last + size_of(view.dtype));
+  };
+  if (a.data == nullptr || b.data == nullptr || a.empty() || b.empty()) return false;
+  const auto [a_first, a_end] = range(a);
+  const auto [b_first, b_end] = range(b);
+  return std::less<>()(a_first, b_end) && std::less<>()(b_first, a_end);
+}
+
+[[noreturn]] void no_calls() { GEX_CHECK(false, "a call result without a call"); }
+
+}  // namespace
+
+OwnedTensor::OwnedTensor(DType type, std::vector<std::int64_t> sizes)
+    : shape(std::move(sizes)), strides(dense_strides_of(shape)), dtype(type) {
+  auto bytes = static_cast<std::size_t>(extent(shape, strides)) * size_of(dtype);
+  bytes = (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  memory.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes)));
+  if (!memory) throw std::bad_alloc();
+}
+
+void OwnedTensor::Free::operator()(std::byte* memory) const { std::free(memory); }
+
+RunHost::RunHost(std::span<const TensorView> inputs, std::span<const TensorView> outputs)
+    : inputs_(inputs), wanted_(outputs), results_(outputs.size()) {}
+
+void RunHost::check_wanted(std::size_t k, const Result& result) const {
+  const TensorView& wanted = wanted_[k];
+  if (wanted.data == nullptr) return;
+  const TensorView got{result.dtype, nullptr, result.shape, result.strides};
+  if (wanted.dtype != result.dtype)
+    fail(ErrorCode::type_mismatch, "output ", k, " is ", got.text(), ", but the memory for it is ",
+         wanted.text());
+  if (wanted.shape != result.shape)
+    fail(ErrorCode::shape_mismatch, "output ", k, " is ", got.text(), ", but the memory for it is ",
+         wanted.text());
+}
+
+RunHost::Result& RunHost::begin(int k, DType dtype, std::span<const std::int64_t> shape,
+                                std::span<const std::int64_t> strides) {
+  Result& result = results_[static_cast<std::size_t>(k)];
+  result.dtype = dtype;
+  result.shape.assign(shape.begin(), shape.end());
+  result.strides.assign(strides.begin(), strides.end());
+  check_wanted(static_cast<std::size_t>(k), result);
+  return result;
+}
+
+// The kernels may write where the caller wants the result: the layout is theirs, and no other
+// tensor of this call lies there.
+bool RunHost::fits_directly(std::size_t k, std::span<const std::int64_t> strides) const {
+  const TensorView& wanted = wanted_[k];
+  if (wanted.data == nullptr) return false;
+  for (std::size_t d = 0; d < strides.size(); ++d)
+    if (wanted.shape[d] > 1 && wanted.strides[d] != strides[d]) return false;
+  for (const TensorView& input : inputs_)
+    if (overlap(wanted, input)) return false;
+  for (std::size_t other = 0; other < wanted_.size(); ++other)
+    if (other != k && overlap(wanted, wanted_[other])) return false;
+  return true;
+}
+
+void* RunHost::allocate_output(int k, DType dtype, std::span<const std::int64_t> shape,
+                               std::span<const std::int64_t> strides) {
+  const auto at = static_cast<std::size_t>(k);
+  Result& result = begin(k, dtype, shape, strides);
+  if (fits_directly(at, strides)) {
+    result.direct = true;
+    result.data = static_cast<const std::byte*>(wanted_[at].data);
+    return wanted_[at].data;
+  }
+  const bool dense = result.strides == dense_strides_of(result.shape);
+  result.aside = dense ? std::make_unique<OwnedTensor>(dtype, result.shape)
+                       : std::make_unique<OwnedTensor>(
+                             dtype, std::vector<std::int64_t>{extent(shape, strides)});
+  result.data = result.aside->memory.get();
+  return result.aside->memory.get();
+}
+
+void RunHost::set_view_output(int k, int of_input, std::span<const std::int64_t> shape,
+                              std::span<const std::int64_t> strides, std::int64_t offset) {
+  const TensorView& input = inputs_[static_cast<std::size_t>(of_input)];
+  Result& result = begin(k, input.dtype, shape, strides);
+  result.data = static_cast<const std::byte*>(input.data) +
+                offset * static_cast<std::int64_t>(size_of(input.dtype));
+}
+
+void RunHost::set_output_view_output(int k, int of_output, std::span<const std::int64_t> shape,
+                                     std::span<const std::int64_t> strides, std::int64_t offset) {
+  Result& result = begin(k, results_[static_cast<std::size_t>(of_output)].dtype, shape, strides);
+  result.of_output = of_output;
+  result.offset = offset;
+}
+
+void RunHost::set_integer_output(int k, std::int64_t value) {
+  Result& result = begin(k, DType::i64, {}, {});
+  result.aside = std::make_unique<OwnedTensor>(DType::i64, std::vector<std::int64_t>{});
+  *reinterpret_cast<std::int64_t*>(result.aside->memory.get()) = value;
+  result.data = result.aside->memory.get();
+}
+
+void RunHost::set_external_output(int, std::uint64_t) { no_calls(); }
+void RunHost::release(std::uint64_t) { no_calls(); }
+
+void RunHost::call(const program::Call& call, std::span<const runtime::TensorRef>,
+                   std::span<const std::int64_t>, std::span<const runtime::TensorRef>,
+                   std::span<CallResult>) {
+  fail(ErrorCode::unsupported, "the program calls \"", call.name,
+       "\", which belongs to the program that made it; run it there");
+}
+
+// Views of inputs are copied out before anything is copied in, so that overlapping memory of the
+// caller gives what separate memory would.
+std::vector<std::unique_ptr<OwnedTensor>> RunHost::take() {
+  for (Result& result : results_) {
+    if (result.of_output < 0) continue;
+    const Result& base = results_[static_cast<std::size_t>(result.of_output)];
+    GEX_CHECK(base.data != nullptr, "a view of an output that has no memory");
+    result.data = base.data + result.offset * static_cast<std::int64_t>(size_of(result.dtype));
+  }
+  std::vector<std::unique_ptr<OwnedTensor>> dense(results_.size());
+  for (std::size_t k = 0; k < results_.size(); ++k)
+    if (!results_[k].direct) dense[k] = deliver(k);
+  for (std::size_t k = 0; k < results_.size(); ++k) {
+    if (results_[k].direct || wanted_[k].data == nullptr) continue;
+    copy_elements(size_of(dense[k]->dtype), dense[k]->shape, dense[k]->memory.get(),
+                  dense[k]->strides, static_cast<std::byte*>(wanted_[k].data), wanted_[k].strides);
+    dense[k].reset();
+  }
+  return dense;
+}
+
+std::unique_ptr<OwnedTensor> RunHost::deliver(std::size_t k) {
+  Result& result = results_[k];
+  GEX_CHECK(result.data != nullptr || extent(result.shape, result.strides) == 0, "output ", k,
+            " was never made");
+  // Others may be views of memory that is handed out here: it lives until the caller releases it.
+  if (result.aside && result.aside->shape == result.shape &&
+      result.strides == dense_strides_of(result.shape)) {
+    bool viewed = false;
+    for (const Result& other : results_) viewed |= other.of_output == static_cast<int>(k);
+    if (!viewed) return std::move(result.aside);
+  }
+  auto owned = std::make_unique<OwnedTensor>(result.dtype, result.shape);
+  copy_elements(size_of(result.dtype), result.shape, result.data, result.strides,
+                owned->memory.get(), owned->strides);
+  return owned;
+}
+
+}  // namespace gex::capi

@@ -1,0 +1,69 @@
+#pragma once
+// The Host of runs through gex.h: results go into the caller's memory or into memory of the
+// library.
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "frontend/capi/convert.hpp"
+#include "runtime/session.hpp"
+
+namespace gex::capi {
+
+// Memory of the library behind a gex_tensor.
+struct OwnedTensor {
+  OwnedTensor(DType dtype, std::vector<std::int64_t> shape);
+  struct Free {
+    void operator()(std::byte* memory) const;
+  };
+  std::vector<std::int64_t> shape, strides;  // dense
+  DType dtype;
+  std::unique_ptr<std::byte, Free> memory;
+};
+
+class RunHost : public runtime::Host {
+ public:
+  // `outputs[k].data` null: library memory. The spans must outlive the run.
+  RunHost(std::span<const TensorView> inputs, std::span<const TensorView> outputs);
+
+  void* allocate_output(int k, DType dtype, std::span<const std::int64_t> shape,
+                        std::span<const std::int64_t> strides) override;
+  void set_view_output(int k, int of_input, std::span<const std::int64_t> shape,
+                       std::span<const std::int64_t> strides, std::int64_t offset) override;
+  void set_output_view_output(int k, int of_output, std::span<const std::int64_t> shape,
+                              std::span<const std::int64_t> strides, std::int64_t offset) override;
+  void set_integer_output(int k, std::int64_t value) override;
+  void set_external_output(int k, std::uint64_t handle) override;
+  void call(const program::Call& call, std::span<const runtime::TensorRef> inputs,
+            std::span<const std::int64_t> integers, std::span<const runtime::TensorRef> expected,
+            std::span<CallResult> outputs) override;
+  void release(std::uint64_t handle) override;
+
+  // After the run: everything that was computed aside is where it belongs. Null where the caller's
+  // own memory was used.
+  std::vector<std::unique_ptr<OwnedTensor>> take();
+
+ private:
+  struct Result {
+    DType dtype = DType::f32;
+    std::vector<std::int64_t> shape, strides;
+    const std::byte* data = nullptr;     // where the elements are after the run
+    bool direct = false;                 // they were written where the caller wants them
+    std::unique_ptr<OwnedTensor> aside;  // else: memory that holds them until take()
+    int of_output = -1;                  // a view of this output
+    std::int64_t offset = 0;
+  };
+
+  bool fits_directly(std::size_t k, std::span<const std::int64_t> strides) const;
+  void check_wanted(std::size_t k, const Result& result) const;
+  Result& begin(int k, DType dtype, std::span<const std::int64_t> shape,
+                std::span<const std::int64_t> strides);
+  std::unique_ptr<OwnedTensor> deliver(std::size_t k);
+
+  std::span<const TensorView> inputs_;
+  std::span<const TensorView> wanted_;
+  std::vector<Result> results_;
+};
+
+}  // namespace gex::capi

@@ -1,0 +1,214 @@
+"""The gex command: what it prints, what it refuses and how it says so."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+GEX = pathlib.Path(os.environ.get("GEX_BUILD_DIR", ROOT / "build")) / "bin" / "gex"
+
+pytestmark = pytest.mark.skipif(not GEX.exists(), reason="build/bin/gex is not built")
+
+GRAPH = """symbols s0
+graph main(%x: f32[s0, 3], %w: f32[3, 2]) -> (f32[s0, 2]) {
+  %a = full() {value = 2.0} : f32[]
+  %b = full() {value = 3.0} : f32[]
+  %c = add(%a, %b) : f32[]
+  %unused = neg(%x) : f32[s0, 3]
+  %y = matmul(%x, %w) : f32[s0, 2]
+  %z = matmul(%x, %w) : f32[s0, 2]
+  %s = add(%y, %z) : f32[s0, 2]
+  %r = mul(%s, %c) : f32[s0, 2]
+  return %r
+}
+"""
+
+
+def gex(*words: str | pathlib.Path, text: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [GEX, *words], input=text, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def fails(*words: str | pathlib.Path, text: str | None = None) -> str:
+    """The message of a call that must fail in the one way failures look."""
+    result = gex(*words, text=text)
+    assert result.returncode == 1, result
+    assert result.stdout == ""
+    assert result.stderr.startswith("gex: ")
+    assert "bug in gex" not in result.stderr
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+@pytest.fixture
+def graph(tmp_path: pathlib.Path) -> pathlib.Path:
+    path = tmp_path / "in.gex"
+    path.write_text(GRAPH)
+    return path
+
+
+def test_opt_runs_the_named_passes_in_order(graph: pathlib.Path) -> None:
+    result = gex("opt", graph, "--passes=fold,cse,dce")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("matmul(") == 1
+    assert "neg(" not in result.stdout
+    assert "5.0" in result.stdout
+    only_dce = gex("opt", graph, "--passes=dce").stdout
+    assert "neg(" not in only_dce and only_dce.count("matmul(") == 2
+
+
+def test_opt_output_is_input_again(graph: pathlib.Path) -> None:
+    once = gex("opt", graph, "--passes", "fold,cse,dce").stdout
+    again = gex("opt", "-", "--passes=dce", text=once)
+    assert again.stdout == once
+
+
+def test_opt_levels_and_stats(graph: pathlib.Path) -> None:
+    assert "neg(" in gex("opt", graph, "--level=0").stdout
+    result = gex("opt", graph, "--level=2", "--stats")
+    assert "neg(" not in result.stdout
+    assert "cse" in result.stderr and "ms" in result.stderr
+
+
+def test_opt_lists_passes() -> None:
+    names = [line.split()[0] for line in gex("opt", "--list-passes").stdout.splitlines()]
+    assert {"fold", "cse", "dce", "canonicalise", "expand"} <= set(names)
+
+
+def test_run_takes_npy_and_writes_npy(graph: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    w = np.asfortranarray(np.arange(6, dtype=np.float32).reshape(3, 2))
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "w.npy", w)
+    result = gex(
+        *["run", graph, "--input", f"x={tmp_path}/x.npy", f"--input=w={tmp_path}/w.npy"],
+        f"--out={tmp_path}/results",
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "output_0: f32[2, 2]\n[[100, 130],\n [280, 400]]\n"
+    np.testing.assert_allclose(np.load(tmp_path / "results" / "output_0.npy"), 10 * x @ w)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u1", "?"])
+def test_npy_keeps_every_dtype(tmp_path: pathlib.Path, dtype: str) -> None:
+    name = {"f8": "f64", "f4": "f32", "f2": "f16", "u1": "u8", "?": "bool"}.get(dtype)
+    name = name or f"i{8 * int(dtype[1])}"
+    text = f"graph g(%x: {name}[3, 2]) -> ({name}[3, 2]) {{ return %x }}"
+    x = np.array([[0, 1], [1, 0], [1, 1]], dtype=dtype)
+    np.save(tmp_path / "x.npy", x)
+    result = gex("run", "-", f"--input=x={tmp_path}/x.npy", f"--out={tmp_path}", text=text)
+    assert result.returncode == 0, result.stderr
+    back = np.load(tmp_path / "output_0.npy")
+    assert back.dtype == x.dtype
+    np.testing.assert_array_equal(back, x)
+
+
+def test_run_compiled_equals_interpreted(graph: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    common = ["run", graph, "--dim", "s0=7", "--seed=3"]
+    assert gex(*common, f"--out={tmp_path}/c").returncode == 0
+    assert gex(*common, f"--out={tmp_path}/i", "--interpret").returncode == 0
+    compiled, interpreted = (np.load(tmp_path / kind / "output_0.npy") for kind in "ci")
+    np.testing.assert_allclose(compiled, interpreted, rtol=1e-5, atol=1e-5)
+    assert gex(*common).stdout == gex(*common).stdout
+    assert gex(*common).stdout != gex(*common[:-1], "--seed=4").stdout
+
+
+@pytest.mark.parametrize("how", [[], ["--interpret"]])
+def test_run_shows_inputs_that_are_written(how: list[str]) -> None:
+    text = """graph g(%x: f32[2]) -> (f32[2], f32[2]) ties(0 -> 0) {
+      %n = neg(%x) : f32[2]
+      %d = add(%x, %x) : f32[2]
+      return %n, %d
+    }"""
+    result = gex("run", "-", "--input", "x=ones", *how, text=text)
+    assert result.stdout == "output_0: f32[2]\n[2, 2]\nx: f32[2]\n[-1, -1]\n"
+
+
+def test_run_shortens_long_results() -> None:
+    text = "graph g() -> (i64[5000]) { %0 = iota() {size = 5000} : i64[5000] return %0 }"
+    assert gex("run", "-", text=text).stdout == (
+        "output_0: i64[5000]\n[0, 1, 2, ..., 4997, 4998, 4999]\n"
+    )
+
+
+def test_dump_shows_three_levels(graph: pathlib.Path) -> None:
+    levels = {level: gex("dump", graph, f"--level={level}") for level in ["graph", "kernels"]}
+    levels["program"] = gex("dump", graph, "--level", "program")
+    for result in levels.values():
+        assert result.returncode == 0, result.stderr
+    assert levels["graph"].stdout.startswith("symbols s0")
+    assert levels["graph"].stdout == gex("dump", graph).stdout
+    assert "contraction matmul+add+mul" in levels["kernels"].stdout
+    assert "launch " in levels["program"].stdout
+    unfused = gex("dump", graph, "--level=program", "--no-fuse").stdout
+    assert unfused.count("launch ") > levels["program"].stdout.count("launch ")
+
+
+def test_help_reads_well() -> None:
+    overview = gex("--help")
+    assert overview.returncode == 0
+    for name in ["opt", "run", "dump"]:
+        assert f"\n  {name} " in overview.stdout
+        page = gex("help", name)
+        assert page.returncode == 0
+        assert page.stdout.startswith(f"gex {name}: ")
+        assert gex(name, "--help").stdout == page.stdout
+        assert max(len(line) for line in page.stdout.splitlines()) <= 100
+    assert gex("help").stdout == overview.stdout
+    assert gex().returncode == 1
+    assert gex("--version").stdout.startswith("gex 0.")
+
+
+def test_errors_suggest_the_nearest(graph: pathlib.Path) -> None:
+    assert "did you mean 'dump'?" in fails("dmup", graph)
+    assert "did you mean '--passes'?" in fails("opt", graph, "--pases=cse")
+    assert "did you mean 'cse'?" in fails("opt", graph, "--passes=cs")
+    assert "did you mean 'kernels'?" in fails("dump", graph, "--level=kernel")
+    assert "did you mean 's0'?" in fails("run", graph, "--dim", "s1=3")
+    assert "it has: x, w" in fails("run", graph, "--input=y=ones")
+
+
+def test_errors_say_what_to_do(graph: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    assert "add --dim s0=N" in fails("run", graph)
+    assert "needs a file" in fails("run")
+    assert "needs a value" in fails("run", graph, "--seed")
+    assert "takes no value" in fails("run", graph, "--interpret=1")
+    assert "whole number" in fails("run", graph, "--seed=two")
+    assert "name=value" in fails("run", graph, "--dim", "7")
+    assert "0, 1, 2 or 3" in fails("opt", graph, "--level=9")
+    assert "No such file" in fails("opt", tmp_path / "absent.gex")
+    assert "is a folder" in fails("opt", tmp_path)
+    assert "also 'b.gex'" in fails("opt", graph, "b.gex")
+    assert "random, ones" in fails("run", graph, "--dim=s0=2", "--input=x=rnadom")
+    (tmp_path / "bad.npy").write_bytes(b"not numpy at all")
+    assert "no .npy file" in fails("run", graph, f"--input=x={tmp_path}/bad.npy")
+    np.save(tmp_path / "wide.npy", np.zeros((2, 4), np.float32))
+    assert "expected f32[s0, 3], got f32[2, 4]" in fails(
+        "run", graph, f"--input=x={tmp_path}/wide.npy"
+    )
+    np.save(tmp_path / "double.npy", np.zeros((2, 3)))
+    assert "f64" in fails("run", graph, f"--input=x={tmp_path}/double.npy")
+
+
+def test_bad_texts_name_file_and_place(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "bad.gex"
+    path.write_text("graph g(%x: f32[2]) -> (f32[2]) {\n  %0 = nothing(%x) : f32[2]\n}")
+    assert f"{path}:2:" in fails("opt", path)
+    assert "<standard input>:1:" in fails("opt", "-", text="what is this")
+    path.write_bytes(bytes(range(256)) * 20)
+    assert f"{path}:1:" in fails("opt", path)
+
+
+def test_truncated_npy_is_refused(graph: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, np.zeros((2, 3), np.float32))
+    whole = path.read_bytes()
+    for length in [7, 11, 40, len(whole) - 4]:
+        path.write_bytes(whole[:length])
+        fails("run", graph, f"--input=x={path}")

@@ -1,0 +1,143 @@
+"""What a C or C++ user gets: an install into a fresh prefix and programs built against it."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BUILD = pathlib.Path(os.environ.get("GEX_BUILD_DIR", ROOT / "build"))
+
+pytestmark = pytest.mark.skipif(
+    not (BUILD / "lib" / "libgex.so").exists() or shutil.which("g++") is None,
+    reason="libgex is not built, or there is no g++",
+)
+
+C_PROGRAM = """
+#include <gex/gex.h>
+#include <stdio.h>
+int main(void) {
+  gex_graph* graph = NULL;
+  gex_value x, y;
+  gex_size shape = {3, NULL};
+  gex_program* program = NULL;
+  float in[3] = {1, 2, 3}, out[3] = {0};
+  int64_t sizes[1] = {3};
+  gex_tensor input = GEX_TENSOR_INIT, output = GEX_TENSOR_INIT;
+  input.data = in;
+  output.data = out;
+  input.rank = output.rank = 1;
+  input.shape = output.shape = sizes;
+  if (gex_graph_create("c", &graph) || gex_graph_input(graph, "x", GEX_F32, &shape, 1, &x) ||
+      gex_graph_add(graph, "neg", &x, 1, NULL, 0, &y, 1) || gex_graph_set_outputs(graph, &y, 1) ||
+      gex_compile(graph, NULL, &program) || gex_program_run(program, &input, 1, &output, 1)) {
+    fprintf(stderr, "%s\\n", gex_last_error());
+    return 1;
+  }
+  printf("%g %g %g\\n", out[0], out[1], out[2]);
+  gex_program_destroy(program);
+  gex_graph_destroy(graph);
+  return 0;
+}
+"""
+
+CMAKE_PROJECT = """
+cmake_minimum_required(VERSION 3.22)
+project(user LANGUAGES CXX)
+find_package(gex 0.1 REQUIRED)
+add_executable(user user.cpp)
+target_compile_features(user PRIVATE cxx_std_20)
+target_link_libraries(user PRIVATE gex::gex)
+"""
+
+
+def run(*command: str | pathlib.Path, cwd: pathlib.Path, **environment: str) -> str:
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("prefix")
+    run("cmake", "--install", BUILD, "--prefix", folder, cwd=ROOT)
+    return folder
+
+
+def build_and_run(prefix: pathlib.Path, source: pathlib.Path, folder: pathlib.Path) -> str:
+    flags = ["-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+    places = [f"-I{prefix}/include", f"-L{prefix}/lib", "-lgex"]
+    run("g++", *flags, source, *places, "-o", "user", cwd=folder)
+    return run(folder / "user", cwd=folder, LD_LIBRARY_PATH=str(prefix / "lib"))
+
+
+def test_prefix_holds_what_is_promised(prefix: pathlib.Path) -> None:
+    for path in [
+        *["include/gex/gex.h", "include/gex/es.hpp", "include/gex/compat/ge.hpp"],
+        *["lib/libgex.so", "lib/cmake/gex/gexConfig.cmake", "bin/gex"],
+    ]:
+        assert (prefix / path).exists(), path
+    if (BUILD / "lib" / "libgex_llvm.so").exists():
+        assert (prefix / "lib" / "libgex_llvm.so").exists()
+
+
+def test_headers_need_nothing_but_themselves(prefix: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    headers = sorted((prefix / "include").rglob("*.h*"))
+    assert len(headers) >= 3
+    for header in headers:
+        run("g++", "-std=c++20", "-fsyntax-only", "-x", "c++", f"-I{prefix}/include", header,
+            cwd=tmp_path)  # fmt: skip
+
+
+def test_installed_command_finds_its_library(prefix: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "in.gex").write_text("graph g(%x: f32[2]) -> (f32[2]) { return %x }")
+    out = run(prefix / "bin" / "gex", "run", "in.gex", "--input=x=ones", cwd=tmp_path)
+    assert out == "output_0: f32[2]\n[1, 1]\n"
+
+
+def test_ge_listing_with_plain_gxx(prefix: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    listing = (ROOT / "tests" / "capi" / "ge_listing.cpp").read_text()
+    assert listing.count("#include") == 1
+    main = 'int main() { return ge_listing()->Print().find("sub(") == std::string::npos; }\n'
+    (tmp_path / "user.cpp").write_text(listing + main)
+    build_and_run(prefix, tmp_path / "user.cpp", tmp_path)
+
+
+def test_examples_run(prefix: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    out = build_and_run(prefix, ROOT / "examples" / "es_subtract.cpp", tmp_path)
+    assert "--- kernels" in out and "launch " in out
+    assert out.endswith("--- result\nf32[1] 3.5\n")
+    out = build_and_run(prefix, ROOT / "examples" / "es_matmul_gelu.cpp", tmp_path)
+    assert "--- 3 calls, 3 launches, 2 captures" in out
+    assert "expected f32[rows, 4], got f32[2, 5]" in out
+
+
+def test_c_program_with_plain_gcc(prefix: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "user.c").write_text(C_PROGRAM)
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+    places = [f"-I{prefix}/include", f"-L{prefix}/lib", "-lgex"]
+    run("gcc", *flags, "user.c", *places, "-o", "user", cwd=tmp_path)
+    out = run(tmp_path / "user", cwd=tmp_path, LD_LIBRARY_PATH=str(prefix / "lib"))
+    assert out == "-1 -2 -3\n"
+
+
+def test_cmake_package(prefix: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "CMakeLists.txt").write_text(CMAKE_PROJECT)
+    (tmp_path / "user.cpp").write_text(
+        '#include <gex/es.hpp>\nint main() { gex::es::EsGraphBuilder("g").CreateInput(0); }\n'
+    )
+    run("cmake", "-S", ".", "-B", "build", f"-DCMAKE_PREFIX_PATH={prefix}", cwd=tmp_path)
+    run("cmake", "--build", "build", cwd=tmp_path)
+    run(tmp_path / "build" / "user", cwd=tmp_path)

@@ -1,0 +1,54 @@
+#pragma once
+// Command lines: options are declared once, and parsing, help and suggestions come from that.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace gex::tool {
+
+struct Option {
+  std::string name;   // "--seed"
+  std::string value;  // what stands for the value in help: "N"; empty: a switch
+  std::string help;
+};
+
+struct Command {
+  std::string name;
+  std::string synopsis;  // after "gex name"
+  std::string summary;   // one line
+  std::string details;
+  std::vector<Option> options;
+  std::size_t most_files = 1;
+  int (*run)(const class Arguments& arguments) = nullptr;
+};
+
+class Arguments {
+ public:
+  // UserError with the nearest option for unknown ones. Both --a=b and --a b are read.
+  Arguments(const Command& command, const std::vector<std::string>& words);
+
+  bool has(std::string_view option) const;
+  std::optional<std::string> value(std::string_view option) const;  // the last one given
+  std::vector<std::string> values(std::string_view option) const;
+  std::optional<std::int64_t> integer(std::string_view option) const;
+  std::vector<std::string> list(std::string_view option) const;  // a,b,c
+  // name=value pairs of a repeated option.
+  std::vector<std::pair<std::string, std::string>> pairs(std::string_view option) const;
+  const std::vector<std::string>& files() const { return files_; }
+  const std::string& file() const;  // the only one; UserError if there is none
+
+ private:
+  const Command& command_;
+  std::vector<std::pair<std::string, std::string>> given_;
+  std::vector<std::string> files_;
+};
+
+std::int64_t to_integer(std::string_view text, std::string_view what);
+std::string help_of(const Command& command);
+
+}  // namespace gex::tool

@@ -1,0 +1,51 @@
+// gex dump: a graph on its way down, at one of its three levels.
+
+#include <iostream>
+
+#include "base/error.hpp"
+#include "commands.hpp"
+#include "compile/compile.hpp"
+#include "files.hpp"
+#include "ir/suggest.hpp"
+
+namespace gex::tool {
+namespace {
+
+constexpr std::string_view kLevels[] = {"graph", "kernels", "program"};
+
+int run(const Arguments& arguments) {
+  const std::string level = arguments.value("--level").value_or("graph");
+  if (level != kLevels[0] && level != kLevels[1] && level != kLevels[2])
+    fail(ErrorCode::invalid_argument, "--level is graph, kernels or program, got '", level, "'",
+         suggestion(level, kLevels));
+  CompileOptions options;
+  options.level = optimisation_level(arguments, "--opt-level");
+  options.disabled_passes = arguments.list("--disable");
+  options.fuse = !arguments.has("--no-fuse");
+  options.generate_code = false;  // no text shown here depends on it
+  const Compiled compiled = compile(read_graph(arguments.file()), options);
+  if (level == "graph") std::cout << compiled.report.graph_text;
+  if (level == "kernels") std::cout << compiled.report.kernel_text;
+  if (level == "program") std::cout << program::print(*compiled.program);
+  return 0;
+}
+
+}  // namespace
+
+Command dump_command() {
+  return {"dump",
+          "FILE.gex [--level=graph|kernels|program] [options]",
+          "shows what a graph becomes",
+          "Compiles the graph and prints one level of it:\n"
+          "  graph    the tensor graph after the passes\n"
+          "  kernels  what was fused into one launch, as loops, and why other things were not\n"
+          "  program  the steps and buffers that are replayed",
+          {{"--level", "LEVEL", "graph, kernels or program (graph)"},
+           {"--opt-level", "0..3", "which passes run (2)"},
+           {"--disable", "a,b", "passes that are left out"},
+           {"--no-fuse", "", "every node its own kernel"}},
+          1,
+          run};
+}
+
+}  // namespace gex::tool

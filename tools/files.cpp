@@ -1,0 +1,47 @@
+#include "files.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include "base/error.hpp"
+
+namespace gex::tool {
+
+std::string read_file(const std::string& path) {
+  if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
+  if (std::filesystem::is_directory(path))
+    fail(ErrorCode::io_error, path, " is a folder, not a file");
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail(ErrorCode::io_error, "can't read ", path, ": ", std::strerror(errno));
+  std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  if (file.bad()) fail(ErrorCode::io_error, "can't read ", path, ": ", std::strerror(errno));
+  return bytes;
+}
+
+void write_file(const std::string& path, std::string_view bytes) {
+  errno = 0;
+  std::ofstream file(path, std::ios::binary);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  if (!file) fail(ErrorCode::io_error, "can't write ", path, ": ", std::strerror(errno));
+}
+
+std::unique_ptr<Graph> read_graph(const std::string& path) {
+  const std::string text = read_file(path);
+  const std::string name = path == "-" ? "<standard input>" : path;
+  try {
+    std::unique_ptr<Graph> graph = parse_graph(text);
+    verify(*graph);
+    return graph;
+  } catch (const UserError& error) {
+    const bool has_place = error.code() == ErrorCode::parse_error;
+    throw UserError(error.code(), str(name, has_place ? ":" : ": ", error.what()));
+  }
+}
+
+}  // namespace gex::tool

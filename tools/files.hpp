@@ -1,0 +1,18 @@
+#pragma once
+// Files and graphs in and out, with errors that name the file.
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "ir/graph.hpp"
+
+namespace gex::tool {
+
+std::string read_file(const std::string& path);  // "-": standard input
+void write_file(const std::string& path, std::string_view bytes);
+
+// Parsed and verified; errors read file:line:column.
+std::unique_ptr<Graph> read_graph(const std::string& path);
+
+}  // namespace gex::tool

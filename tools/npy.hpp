@@ -1,0 +1,14 @@
+#pragma once
+// NumPy's .npy files.
+
+#include <string>
+
+#include "base/tensor.hpp"
+
+namespace gex::tool {
+
+// UserError names the file and what is wrong with it. bf16 is NumPy's "V2", as ml_dtypes writes it.
+HostTensor read_npy(const std::string& path);
+void write_npy(const std::string& path, const HostTensor& tensor);
+
+}  // namespace gex::tool

@@ -1,0 +1,80 @@
+// gex opt: passes over a graph, text in and text out.
+
+#include <iomanip>
+#include <iostream>
+
+#include "base/error.hpp"
+#include "commands.hpp"
+#include "files.hpp"
+#include "passes/pipeline.hpp"
+
+namespace gex::tool {
+namespace {
+
+const char* name_of(passes::Stage stage) {
+  switch (stage) {
+    case passes::Stage::early:
+      return "early";
+    case passes::Stage::middle:
+      return "middle";
+    case passes::Stage::late:
+      return "late";
+  }
+  return "";
+}
+
+int list_passes() {
+  for (const passes::Pass& pass : passes::builtin_passes())
+    std::cout << std::left << std::setw(20) << pass.name << " " << std::setw(6)
+              << name_of(pass.stage) << " O" << pass.level << "  " << pass.summary << "\n";
+  return 0;
+}
+
+int run(const Arguments& arguments) {
+  if (arguments.has("--list-passes")) return list_passes();
+  passes::PipelineOptions options;
+  options.level = optimisation_level(arguments, "--level");
+  options.only = arguments.list("--passes");
+  options.disabled = arguments.list("--disable");
+  options.check_changed = true;
+  if (arguments.has("--passes") && options.only.empty())
+    fail(ErrorCode::invalid_argument, "--passes names no pass; gex opt --list-passes shows them");
+  auto graph = read_graph(arguments.file());
+  const passes::PipelineReport report = passes::run_pipeline(*graph, options);
+  if (arguments.has("--stats")) {
+    for (const passes::PassRecord& pass : report.passes)
+      std::cerr << std::left << std::setw(20) << pass.name << " "
+                << (pass.changed ? "changed  " : "unchanged") << " " << std::setw(6) << pass.count
+                << " " << pass.seconds * 1e3 << " ms\n";
+    for (const std::string& remark : report.remarks) std::cerr << remark << "\n";
+  }
+  std::cout << print(*graph);
+  return 0;
+}
+
+}  // namespace
+
+int optimisation_level(const Arguments& arguments, std::string_view option) {
+  const std::int64_t level = arguments.integer(option).value_or(2);
+  if (level < 0 || level > 3)
+    fail(ErrorCode::invalid_argument, option, " is 0, 1, 2 or 3, got ", level);
+  return static_cast<int>(level);
+}
+
+Command opt_command() {
+  return {"opt",
+          "FILE.gex [options]",
+          "runs passes over a graph and prints the result",
+          "Reads the text form of a graph (- is standard input), runs the passes of the level, or\n"
+          "exactly those named by --passes in that order, and prints the graph. The result is\n"
+          "verified after every pass that changed something.",
+          {{"--passes", "a,b,c", "just these passes, in this order"},
+           {"--disable", "a,b", "passes of the level that are left out"},
+           {"--level", "0..3", "which passes run (2)"},
+           {"--stats", "", "what each pass did and how long it took, on standard error"},
+           {"--list-passes", "", "names, stages, levels and meanings of all passes"}},
+          1,
+          run};
+}
+
+}  // namespace gex::tool

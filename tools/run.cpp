@@ -1,0 +1,107 @@
+// gex run: a graph from its text form, compiled and run once, or interpreted.
+
+#include <filesystem>
+#include <iostream>
+
+#include "base/error.hpp"
+#include "commands.hpp"
+#include "compile/compile.hpp"
+#include "compile/execute.hpp"
+#include "files.hpp"
+#include "interp/interp.hpp"
+#include "npy.hpp"
+#include "tensors.hpp"
+
+namespace gex::tool {
+namespace {
+
+struct Result {
+  std::string name;
+  HostTensor tensor;
+};
+
+const Tie* tie_of(const std::vector<Tie>& ties, std::size_t output) {
+  for (const Tie& tie : ties)
+    if (static_cast<std::size_t>(tie.output) == output) return &tie;
+  return nullptr;
+}
+
+std::vector<HostTensor> run_interpreted(const Graph& graph, std::vector<HostTensor>& inputs) {
+  std::vector<HostTensor> all = interp::interpret(graph, inputs);
+  std::vector<HostTensor> outputs;
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    if (const Tie* tie = tie_of(graph.ties(), k)) {
+      inputs[static_cast<std::size_t>(tie->input)] = std::move(all[k]);
+    } else {
+      outputs.push_back(std::move(all[k]));
+    }
+  }
+  return outputs;
+}
+
+std::vector<HostTensor> run_compiled(std::unique_ptr<Graph> graph, const CompileOptions& options,
+                                     std::vector<HostTensor>& inputs) {
+  const Compiled compiled = compile(std::move(graph), options);
+  runtime::Session session(compiled.program, {}, compiled.specialiser);
+  return execute(session, inputs);
+}
+
+int run(const Arguments& arguments) {
+  CompileOptions options;
+  options.level = optimisation_level(arguments, "--level");
+  options.disabled_passes = arguments.list("--disable");
+  options.fuse = !arguments.has("--no-fuse");
+  auto graph = read_graph(arguments.file());
+  std::vector<HostTensor> inputs =
+      make_inputs(*graph, arguments.pairs("--input"), arguments.pairs("--dim"),
+                  static_cast<std::uint64_t>(arguments.integer("--seed").value_or(0)));
+  const std::vector<Tie> ties = graph->ties();
+  std::vector<std::string> names;
+  for (const auto& input : graph->inputs()) names.push_back(input->name());
+
+  std::vector<HostTensor> outputs = arguments.has("--interpret")
+                                        ? run_interpreted(*graph, inputs)
+                                        : run_compiled(std::move(graph), options, inputs);
+  std::vector<Result> results;
+  for (std::size_t k = 0; k < outputs.size(); ++k)
+    results.push_back({str("output_", k), std::move(outputs[k])});
+  for (const Tie& tie : ties) {
+    const auto k = static_cast<std::size_t>(tie.input);
+    results.push_back({names[k].empty() ? str("input_", k) : names[k], std::move(inputs[k])});
+  }
+  const auto folder = arguments.value("--out");
+  if (folder) {
+    std::error_code error;
+    std::filesystem::create_directories(*folder, error);
+    if (error) fail(ErrorCode::io_error, "can't make the folder ", *folder, ": ", error.message());
+  }
+  for (const Result& result : results) {
+    std::cout << result.name << ": " << text_of(result.tensor);
+    if (folder)
+      write_npy((std::filesystem::path(*folder) / (result.name + ".npy")).string(), result.tensor);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command run_command() {
+  return {"run",
+          "FILE.gex [--input NAME=SOURCE]... [options]",
+          "compiles a graph, runs it once and prints the results",
+          "SOURCE is an .npy file, random (-1 to 1, whole numbers 0 to 9), ones, zeros or iota\n"
+          "(0, 1, 2, ...); inputs that are not named are random. NAME is the input's name or\n"
+          "number. Inputs that the graph writes into are printed after the outputs.",
+          {{"--input", "NAME=SOURCE", "where an input comes from; may be repeated"},
+           {"--dim", "SYMBOL=N", "a size that no .npy file tells; may be repeated"},
+           {"--seed", "N", "of the random inputs (0)"},
+           {"--out", "FOLDER", "also write each result there, as .npy"},
+           {"--interpret", "", "run node by node in the reference executor"},
+           {"--level", "0..3", "which passes run (2)"},
+           {"--disable", "a,b", "passes that are left out"},
+           {"--no-fuse", "", "every node its own kernel"}},
+          1,
+          run};
+}
+
+}  // namespace gex::tool
