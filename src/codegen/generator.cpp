@@ -35,11 +35,12 @@ Opened open_library() {
             ". Build with -DGEX_LLVM=ON (LLVM 17 or newer, e.g. Debian's llvm-19-dev) and keep ",
             kLibrary, " in the folder of libgex")};
   }
-  using Entry = Generator* (*)(int version);
+  using Entry = Generator* (*)(int version, const char** why_not);
   auto entry = reinterpret_cast<Entry>(dlsym(library, "gex_llvm_generator"));
-  Generator* generator = entry ? entry(kGeneratorVersion) : nullptr;
+  const char* reason = "it has no entry point";
+  Generator* generator = entry ? entry(kGeneratorVersion, &reason) : nullptr;
   if (!generator)
-    return {nullptr, str(path, " belongs to another version of gex: reinstall both libraries")};
+    return {nullptr, str("the CPU code generator ", path, " can't be used: ", reason)};
   return {generator, ""};
 }
 

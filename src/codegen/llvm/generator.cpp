@@ -156,9 +156,10 @@ class Cache {
 // LLVM's target machines are dear to make and serve one thread at a time.
 class CompilerPool {
  public:
+  explicit CompilerPool(Effort effort) : effort_(effort) {}
   std::unique_ptr<Compiler> take() {
     std::lock_guard lock(mutex_);
-    if (free_.empty()) return std::make_unique<Compiler>();
+    if (free_.empty()) return std::make_unique<Compiler>(effort_);
     auto compiler = std::move(free_.back());
     free_.pop_back();
     return compiler;
@@ -170,6 +171,7 @@ class CompilerPool {
 
  private:
   std::mutex mutex_;
+  Effort effort_;
   std::vector<std::unique_ptr<Compiler>> free_;
 };
 
@@ -200,7 +202,8 @@ class LlvmGenerator final : public Generator {
 
   std::string dump(const Kernel& kernel, const GeneratorOptions& options, Dump what) override {
     JobPtr job = want(kernel, options, false).job;
-    auto compiler = compilers_.take();
+    CompilerPool& compilers = compilers_for(*job);
+    auto compiler = compilers.take();
     llvm::LLVMContext context;
     auto module = emit_module(context, *compiler, {&job, 1});
     std::string text;
@@ -211,7 +214,7 @@ class LlvmGenerator final : public Generator {
       llvm::raw_string_ostream out(text);
       module->print(out, nullptr);
     }
-    compilers_.give(std::move(compiler));
+    compilers.give(std::move(compiler));
     return text;
   }
 
@@ -252,6 +255,8 @@ class LlvmGenerator final : public Generator {
     return w;
   }
 
+  CompilerPool& compilers_for(const Job& job) { return job.constants.empty() ? quick_ : thorough_; }
+
   // Two threads share the new jobs, a few in each module: LLVM has a cost for each module, and each
   // module keeps its code until all its users are gone.
   void compile_all(const std::vector<JobPtr>& jobs) {
@@ -275,7 +280,8 @@ class LlvmGenerator final : public Generator {
   }
 
   void compile_chunk(std::span<const JobPtr> jobs) {
-    auto compiler = compilers_.take();
+    CompilerPool& compilers = compilers_for(*jobs[0]);
+    auto compiler = compilers.take();
     try {
       compile_jobs(*compiler, jobs);
       for (const JobPtr& job : jobs) job->done.set_value();
@@ -287,7 +293,7 @@ class LlvmGenerator final : public Generator {
         jobs[0]->done.set_exception(std::current_exception());
       }
     }
-    compilers_.give(std::move(compiler));
+    compilers.give(std::move(compiler));
     std::lock_guard lock(stats_mutex_);
     stats_.modules += 1;
   }
@@ -308,7 +314,7 @@ class LlvmGenerator final : public Generator {
 
   static constexpr std::size_t kJobsInModule = 8;
   Cache cache_;
-  CompilerPool compilers_;
+  CompilerPool quick_{Effort::quick}, thorough_{Effort::thorough};
   std::atomic<std::int64_t> next_name_{0};
   mutable std::mutex stats_mutex_;
   GeneratorStats stats_;
@@ -318,9 +324,17 @@ class LlvmGenerator final : public Generator {
 }  // namespace gex::codegen
 
 extern "C" __attribute__((visibility("default"))) gex::codegen::Generator* gex_llvm_generator(
-    int version) {
-  if (version != gex::codegen::kGeneratorVersion) return nullptr;
+    int version, const char** why_not) {
+  using namespace gex::codegen;
+  if (version != kGeneratorVersion) {
+    *why_not = "it belongs to another version of gex: reinstall both libraries";
+    return nullptr;
+  }
+  if (!host_target().why_not.empty()) {
+    *why_not = host_target().why_not.c_str();
+    return nullptr;
+  }
   // Never destroyed: callers may hold code beyond the end of main.
-  static auto* const generator = new gex::codegen::LlvmGenerator;
+  static auto* const generator = new LlvmGenerator;
   return generator;
 }

@@ -2,6 +2,9 @@
 
 #include <llvm/Analysis/CGSCCPassManager.h>
 #include <llvm/Analysis/LoopAnalysisManager.h>
+#include <llvm/CodeGen/MachineModuleInfo.h>
+#include <llvm/CodeGen/Passes.h>
+#include <llvm/CodeGen/TargetPassConfig.h>
 #include <llvm/Config/llvm-config.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
 #include <llvm/IR/LegacyPassManager.h>
@@ -10,6 +13,7 @@
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/CommandLine.h>
 #include <llvm/Support/SmallVectorMemoryBuffer.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Target/TargetMachine.h>
@@ -27,11 +31,11 @@ namespace gex::codegen {
 namespace {
 
 #if LLVM_VERSION_MAJOR >= 18
-constexpr auto kLevel = llvm::CodeGenOptLevel::Default;
+using Level = llvm::CodeGenOptLevel;
 constexpr auto kObject = llvm::CodeGenFileType::ObjectFile;
 constexpr auto kAssembly = llvm::CodeGenFileType::AssemblyFile;
 #else
-constexpr auto kLevel = llvm::CodeGenOpt::Default;
+using Level = llvm::CodeGenOpt::Level;
 constexpr auto kObject = llvm::CGFT_ObjectFile;
 constexpr auto kAssembly = llvm::CGFT_AssemblyFile;
 #endif
@@ -41,6 +45,11 @@ void initialise_llvm() {
   std::call_once(once, [] {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
+    // Strength reduction takes a fifth of the time and finds nothing: addresses are base plus index
+    // already. LLVM offers no other way to leave it out.
+    auto& options = llvm::cl::getRegisteredOptions();
+    if (auto at = options.find("disable-lsr"); at != options.end())
+      static_cast<llvm::cl::opt<bool>*>(at->second)->setValue(true);
   });
 }
 
@@ -109,7 +118,7 @@ llvm::orc::LLJIT& jit() {
 
 }  // namespace
 
-Compiler::Compiler() {
+Compiler::Compiler(Effort effort) : effort_(effort) {
   initialise_llvm();
   const Target& host = host_target();
   std::string triple = llvm::sys::getProcessTriple(), error;
@@ -117,8 +126,9 @@ Compiler::Compiler() {
   GEX_CHECK(target != nullptr, error);
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
-  machine_.reset(target->createTargetMachine(triple, host.cpu, host.features, options,
-                                             llvm::Reloc::PIC_, std::nullopt, kLevel, true));
+  machine_.reset(target->createTargetMachine(
+      triple, host.cpu, host.features, options, llvm::Reloc::PIC_, std::nullopt,
+      effort == Effort::quick ? Level::Less : Level::Default, true));
   GEX_CHECK(machine_ != nullptr, "no code generator for ", triple);
 }
 
@@ -148,23 +158,42 @@ void Compiler::optimise(llvm::Module& module) {
     if (!f.isDeclaration()) passes.run(f, functions);
 }
 
-std::unique_ptr<llvm::MemoryBuffer> Compiler::object(llvm::Module& module) {
-  llvm::SmallVector<char, 0> bytes;
+// What LLVM::addPassesToEmitFile does, less the passes that cost more than they bring to code which
+// comes out of the emitter hoisted, shared and in order.
+void Compiler::write(llvm::Module& module, llvm::SmallVectorImpl<char>& bytes, bool object) {
   llvm::raw_svector_ostream out(bytes);
   llvm::legacy::PassManager passes;
-  bool unable = machine_->addPassesToEmitFile(passes, out, nullptr, kObject);
-  GEX_CHECK(!unable, "the target can't write objects");
+  auto& machine = static_cast<llvm::LLVMTargetMachine&>(*machine_);
+  auto* info = new llvm::MachineModuleInfoWrapperPass(&machine);  // owned by `passes`
+  llvm::TargetPassConfig* config = machine.createPassConfig(passes);
+  config->setDisableVerify(true);
+  // Constants stay memory operands where they are used: sharing them across the function makes live
+  // ranges that keep the register allocator busy for little gain.
+  if (effort_ == Effort::quick)
+    for (llvm::AnalysisID pass : {&llvm::EarlyMachineLICMID, &llvm::MachineLICMID,
+                                  &llvm::MachineCSEID, &llvm::MachineSinkingID})
+      config->disablePass(pass);
+  passes.add(config);
+  passes.add(info);
+  bool unable = config->addISelPasses();
+  config->addMachinePasses();
+  config->setInitialized();
+  auto kind = object ? kObject : kAssembly;
+  unable = unable || machine.addAsmPrinter(passes, out, nullptr, kind, info->getMMI().getContext());
+  GEX_CHECK(!unable, "the target can't write code");
+  passes.add(llvm::createFreeMachineFunctionPass());
   passes.run(module);
+}
+
+std::unique_ptr<llvm::MemoryBuffer> Compiler::object(llvm::Module& module) {
+  llvm::SmallVector<char, 0> bytes;
+  write(module, bytes, true);
   return std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(bytes), module.getName(), false);
 }
 
 std::string Compiler::assembly(llvm::Module& module) {
   llvm::SmallVector<char, 0> text;
-  llvm::raw_svector_ostream out(text);
-  llvm::legacy::PassManager passes;
-  bool unable = machine_->addPassesToEmitFile(passes, out, nullptr, kAssembly);
-  GEX_CHECK(!unable, "the target can't write assembly");
-  passes.run(module);
+  write(module, text, false);
   return std::string(text.begin(), text.end());
 }
 

@@ -10,15 +10,21 @@
 namespace llvm {
 class MemoryBuffer;
 class Module;
+template <typename T>
+class SmallVectorImpl;
 class TargetMachine;
 }  // namespace llvm
 
 namespace gex::codegen {
 
+// quick: for generic code that someone waits for; thorough: for static code, made when it pays.
+// The code differs, the bits it computes do not.
+enum class Effort { quick, thorough };
+
 // Optimises and translates; one per thread.
 class Compiler {
  public:
-  Compiler();
+  explicit Compiler(Effort effort);
   ~Compiler();
   void prepare(llvm::Module& module);  // sets triple and layout; before anything is emitted
   void optimise(llvm::Module& module);
@@ -26,6 +32,9 @@ class Compiler {
   std::string assembly(llvm::Module& module);
 
  private:
+  void write(llvm::Module& module, llvm::SmallVectorImpl<char>& bytes, bool object);
+
+  Effort effort_;
   std::unique_ptr<llvm::TargetMachine> machine_;
 };
 

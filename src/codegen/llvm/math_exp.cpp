@@ -67,12 +67,27 @@ Value* clamp(Ir& ir, Value* x, double lo, double hi) {
   return ir.b.CreateSelect(ir.b.CreateFCmpOGT(bottom, x), bottom, x);
 }
 
-Value* exp(Ir& ir, Value* x) {
-  Split s = split_ln2(ir, clamp(ir, x, -104, 89));
+namespace {
+
+// e^x for x in [-104, 89] or NaN.
+Value* exp_in_range(Ir& ir, Value* x) {
+  Split s = split_ln2(ir, x);
   Value* r2 = ir.b.CreateFMul(s.r, s.r);
   Value* p = ir.fma(r2, exp_tail(ir, s.r), s.r);
   return scale(ir, ir.b.CreateFAdd(p, ir.real(x, 1)), s.n);
 }
+
+// The same to 22 bits: for sums in which it is the small part.
+Value* exp_roughly(Ir& ir, Value* x) {
+  Split s = split_ln2(ir, x);
+  Value* q = ir.poly(s.r, {0.499992013, 0.166671336, 0.0418944992, 0.00831204932});
+  Value* p = ir.fma(ir.b.CreateFMul(s.r, s.r), q, s.r);
+  return scale(ir, ir.b.CreateFAdd(p, ir.real(x, 1)), s.n);
+}
+
+}  // namespace
+
+Value* exp(Ir& ir, Value* x) { return exp_in_range(ir, clamp(ir, x, -104, 89)); }
 
 Value* exp2(Ir& ir, Value* x) {
   x = clamp(ir, x, -151, 129);
@@ -110,7 +125,9 @@ Value* tanh(Ir& ir, Value* x) {
 Value* sigmoid(Ir& ir, Value* x) {
   // e^-|x| never overflows, and for negative x keeps the denormal results.
   Value* one = ir.real(x, 1);
-  Value* e = exp(ir, ir.b.CreateFNeg(ir.unary(Intrinsic::fabs, x)));
+  Value* minus = ir.b.CreateFNeg(ir.unary(Intrinsic::fabs, x));
+  Value* least = ir.real(x, -104);
+  Value* e = exp_in_range(ir, ir.b.CreateSelect(ir.b.CreateFCmpOGT(least, minus), least, minus));
   Value* negative = ir.b.CreateFCmpOLT(x, ir.real(x, 0));
   return ir.b.CreateFDiv(ir.b.CreateSelect(negative, e, one), ir.b.CreateFAdd(e, one));
 }
@@ -127,7 +144,7 @@ Value* erf(Ir& ir, Value* x) {
   Value* u = ir.b.CreateSelect(ir.b.CreateFCmpOLT(four, t), four, t);
   Value* g = ir.poly(u, {-0.12864849, -0.635151327, -0.106236912, 0.023762092, -0.00364247407,
                          0.000322807813, -1.12317302e-05});
-  Value* tail = exp(ir, ir.fma(g, u, ir.b.CreateFNeg(u)));
+  Value* tail = exp_roughly(ir, ir.fma(g, u, ir.b.CreateFNeg(u)));
   Value* far = ir.copysign(ir.b.CreateFSub(ir.real(x, 1), tail), x);
   return ir.b.CreateSelect(ir.b.CreateFCmpOGT(t, ir.real(x, 0.925)), far, near);
 }

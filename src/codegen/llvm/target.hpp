@@ -10,6 +10,7 @@ struct Target {
   std::string features;  // LLVM's feature string
   int vector_bytes = 16;
   bool avx512 = false;
+  std::string why_not;  // not empty: the generator can't serve this machine
 
   // Elements handled side by side. The same for every dtype: wider elements take several registers,
   // so a value's lane never depends on what else a kernel computes.
