@@ -7,7 +7,8 @@
 //   // CHECK-NOT: add
 //   // COUNT 2: matmul
 //
-// CHECKs must appear in order; CHECK-NOT and COUNT look at the whole result. "not changed" is RUN with
+// CHECKs must appear in order; CHECK-NOT and COUNT look at the whole result. "not changed" is RUN
+// with
 // `// UNCHANGED`. Every case is also verified, and its "changed" checked against the hash.
 
 #include <gtest/gtest.h>
@@ -114,7 +115,9 @@ TEST_P(PassFile, GivesWhatItsChecksSay) {
 
 INSTANTIATE_TEST_SUITE_P(Files, PassFile, ::testing::ValuesIn(load_cases()), [](const auto& info) {
   std::string name = info.param.file + "_" + std::to_string(info.index);
-  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); },
+      '_');
   return name;
 });
 
