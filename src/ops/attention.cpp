@@ -59,6 +59,16 @@ Value* repeat_heads(Graph& g, Value* x, const Shape& q) {
   return reshape(g, expand(g, unsqueeze(g, x, -3), spread), merged);
 }
 
+// The gradient of repeat_heads.
+Value* sum_heads(Graph& g, Value* x, Dim kv_heads) {
+  const Shape shape = x->type().shape;
+  if (size_at(shape, 3) == kv_heads) return x;
+  Shape spread(shape.begin(), shape.end() - 3);
+  spread.insert(spread.end(), {kv_heads, floordiv(size_at(shape, 3), kv_heads), size_at(shape, 2),
+                               size_at(shape, 1)});
+  return reduce_sum(g, reshape(g, x, spread), {-3});
+}
+
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // Masked, scaled scores in the compute type.
@@ -142,8 +152,10 @@ std::vector<Value*> import_sdpa(AtenCall& c) {
 std::vector<Value*> import_flash_cpu_backward(AtenCall& c) {
   Graph& g = c.graph();
   Value *q = c.tensor(1), *k = c.tensor(2), *v = c.tensor(3);
-  const bool grouped = !(q->type().shape[1] == k->type().shape[1]);
-  if (c.number(6) != 0 || grouped) return {};
+  if (c.number(6) != 0) return {};
+  const Shape kv_shape = k->type().shape;
+  k = repeat_heads(g, k, q->type().shape);
+  v = repeat_heads(g, v, q->type().shape);
   const double scale =
       c.none(9) ? 1 / std::sqrt(static_cast<double>(size_at(q->type().shape, 1).constant()))
                 : c.number(9);
@@ -157,7 +169,9 @@ std::vector<Value*> import_flash_cpu_backward(AtenCall& c) {
   Value* grad_q = matmul(g, grad_scores, cast(g, k, t));
   Value* grad_k = matmul(g, swap_axes(g, grad_scores, -1, -2), cast(g, q, t));
   Value* grad_v = matmul(g, swap_axes(g, weights, -1, -2), grad);
-  return {to_result(c, grad_q, 0), to_result(c, grad_k, 1), to_result(c, grad_v, 2)};
+  const Dim kv_heads = size_at(kv_shape, 3);
+  return {to_result(c, grad_q, 0), to_result(c, sum_heads(g, grad_k, kv_heads), 1),
+          to_result(c, sum_heads(g, grad_v, kv_heads), 2)};
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // Comparisons, logic, bits and choice.
 
+#include <limits>
+
 #include "ops/build.hpp"
 #include "ops/define.hpp"
 #include "ops/families.hpp"
@@ -39,6 +41,16 @@ Definition float_test(const char* name, Prim prim, const char* doc) {
       .map([prim](BodyContext& c, int, Indices i) { return c.s.unary(prim, c.in(0, i)); })
       .usual_import(import_float_test(name));
   return d;
+}
+
+AtenImport import_is_infinity(double sign) {
+  return [=](AtenCall& c) {
+    Graph& g = c.graph();
+    Value* x = c.tensor(0);
+    if (!is_float(x->type().dtype)) return one(full(g, DType::boolean, 0, x->type().shape));
+    return one(
+        eq(g, x, scalar(g, x->type().dtype, sign * std::numeric_limits<double>::infinity())));
+  };
 }
 
 std::vector<Value*> import_where(AtenCall& c) {
@@ -126,6 +138,8 @@ void register_compare() {
       .tested(0, 6)
       .define();
   register_where();
+  register_aten_row("aten.isposinf.default", import_is_infinity(1));
+  register_aten_row("aten.isneginf.default", import_is_infinity(-1));
 }
 
 }  // namespace gex::ops

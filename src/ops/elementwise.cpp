@@ -1,6 +1,7 @@
 // Arithmetic and functions of one and two elements.
 
 #include <cmath>
+#include <limits>
 
 #include "ops/build.hpp"
 #include "ops/define.hpp"
@@ -15,7 +16,9 @@ namespace {
 std::vector<Value*> import_scaled(AtenCall& c, const char* op_name, bool swap) {
   Graph& g = c.graph();
   if (c.result().dtype == DType::boolean) {
-    return one(bit_or(g, operand(c, 0, DType::boolean), operand(c, 1, DType::boolean)));
+    Value *a = operand(c, 0, DType::boolean), *b = operand(c, 1, DType::boolean);
+    if (c.size() > 2) b = bit_and(g, b, operand(c, 2, DType::boolean));
+    return one(bit_or(g, a, b));
   }
   const bool scaled = c.size() > 2 && !(c.is_constant_number(2) && c.number(2) == 1);
   const DType t = scaled ? compute_type(c.result().dtype) : arithmetic_type(c, {0, 1});
@@ -195,6 +198,94 @@ void register_unary() {
       .define();
 }
 
+void register_composed_functions() {
+  auto k = [](ScalarBuilder& s, Scalar x, double v) { return s.constant(x.dtype, v); };
+  unary_body("asinh", "Inverse hyperbolic sine.",
+             [k](ScalarBuilder& s, const Node&, Scalar x) {
+               // |x| + x^2 / (1 + sqrt(1 + x^2)) keeps small values exact.
+               const Scalar a = s.unary(Prim::abs, x), square = s.mul(x, x);
+               const Scalar root = s.unary(Prim::sqrt, s.add(square, k(s, x, 1)));
+               const Scalar inner = s.add(a, s.div(square, s.add(root, k(s, x, 1))));
+               return s.mul(s.unary(Prim::sign, x), s.unary(Prim::log1p, inner));
+             })
+      .aten("aten.asinh.default")
+      .define();
+  unary_body("acosh", "Inverse hyperbolic cosine.",
+             [k](ScalarBuilder& s, const Node&, Scalar x) {
+               const Scalar above = s.sub(x, k(s, x, 1));
+               const Scalar root = s.unary(Prim::sqrt, s.mul(above, s.add(x, k(s, x, 1))));
+               return s.unary(Prim::log1p, s.add(above, root));
+             })
+      .aten("aten.acosh.default")
+      .tested(1.1, 9)
+      .define();
+  unary_body("atanh", "Inverse hyperbolic tangent.",
+             [k](ScalarBuilder& s, const Node&, Scalar x) {
+               const Scalar ratio = s.div(s.mul(x, k(s, x, 2)), s.sub(k(s, x, 1), x));
+               return s.mul(s.unary(Prim::log1p, ratio), k(s, x, 0.5));
+             })
+      .aten("aten.atanh.default")
+      .tested(-0.9, 0.9)
+      .define();
+  unary_body(
+      "frac", "What truncation leaves of x.",
+      [](ScalarBuilder& s, const Node&, Scalar x) { return s.sub(x, s.unary(Prim::trunc, x)); })
+      .traits(Trait::cheap)
+      .aten("aten.frac.default")
+      .define();
+  auto without_nan = [](Prim prim) {
+    return [prim](ScalarBuilder& s, const Node&, Scalar a, Scalar b) {
+      const Scalar chosen = s.binary(prim, a, b);
+      if (!is_float(a.dtype)) return chosen;
+      const Scalar unless_a = s.select(s.unary(Prim::is_nan, a), b, chosen);
+      return s.select(s.unary(Prim::is_nan, b), a, unless_a);
+    };
+  };
+  binary_body("fmin", "The smaller; a NaN loses against a number.", without_nan(Prim::min))
+      .traits(Trait::cheap)
+      .aten("aten.fmin.default")
+      .define();
+  binary_body("fmax", "The larger; a NaN loses against a number.", without_nan(Prim::max))
+      .traits(Trait::cheap)
+      .aten("aten.fmax.default")
+      .define();
+  binary_body(
+      "log_add_exp", "log(e^a + e^b).",
+      [](ScalarBuilder& s, const Node&, Scalar a, Scalar b) {
+        const Scalar larger = s.binary(Prim::max, a, b);
+        const Scalar distance = s.unary(Prim::neg, s.unary(Prim::abs, s.sub(a, b)));
+        const Scalar sum = s.add(larger, s.unary(Prim::log1p, s.unary(Prim::exp, distance)));
+        // Equal infinities have no distance.
+        const Scalar same = s.logical_and(s.binary(Prim::eq, a, b), s.unary(Prim::is_inf, a));
+        return s.select(same, a, sum);
+      },
+      floating)
+      .traits(Trait::commutative)
+      .aten("aten.logaddexp.default")
+      .define();
+  binary_body(
+      "x_log_y", "a * log(b), and 0 where a is 0.",
+      [k](ScalarBuilder& s, const Node&, Scalar a, Scalar b) {
+        const Scalar product = s.mul(a, s.unary(Prim::log, b));
+        const Scalar zero = s.binary(Prim::eq, a, k(s, a, 0));
+        const Scalar value = s.select(zero, k(s, a, 0), product);
+        return s.select(s.unary(Prim::is_nan, b), b, value);
+      },
+      floating)
+      .aten({"aten.xlogy.Tensor", "aten.xlogy.Scalar_Other", "aten.xlogy.Scalar_Self"})
+      .tested(0.1, 3)
+      .define();
+  binary_body(
+      "hypot", "sqrt(a^2 + b^2).",
+      [](ScalarBuilder& s, const Node&, Scalar a, Scalar b) {
+        return s.unary(Prim::sqrt, s.add(s.mul(a, a), s.mul(b, b)));
+      },
+      floating)
+      .traits(Trait::commutative | Trait::cheap)
+      .aten("aten.hypot.default")
+      .define();
+}
+
 // a + value * b * c, or with b / c: computed in the compute type, rounded once.
 std::vector<Value*> import_addc(AtenCall& c, const char* op_name) {
   Graph& g = c.graph();
@@ -216,7 +307,43 @@ std::vector<Value*> import_lerp(AtenCall& c) {
   return one(to_result(c, where(g, near_a, from_a, from_b)));
 }
 
+// a*b + c with one rounding: f32 operands multiply exactly in f64.
+std::vector<Value*> import_fma(AtenCall& c) {
+  Graph& g = c.graph();
+  const DType t = is_float(c.result().dtype) ? DType::f64 : c.result().dtype;
+  return one(to_result(c, add(g, mul(g, operand(c, 0, t), operand(c, 1, t)), operand(c, 2, t))));
+}
+
+std::vector<Value*> import_nan_to_num(AtenCall& c) {  // x, nan, posinf, neginf
+  Graph& g = c.graph();
+  const DType t = c.result().dtype;
+  Value* x = operand(c, 0, t);
+  if (!is_float(t)) return one(x);
+  const double inf = std::numeric_limits<double>::infinity();
+  auto replaced = [&](Value* where_true, std::size_t i, double otherwise, Value* rest) {
+    Value* with = c.none(i) ? scalar(g, t, otherwise) : operand(c, i, t);
+    return where(g, where_true, with, rest);
+  };
+  Value* y = replaced(is_nan(g, x), 1, 0, x);
+  y = replaced(eq(g, x, scalar(g, t, inf)), 2, largest_finite(t), y);
+  return one(replaced(eq(g, x, scalar(g, t, -inf)), 3, -largest_finite(t), y));
+}
+
 void register_composed_rows() {
+  register_aten_row("prims.fma.default", import_fma);
+  register_aten_row("aten.nan_to_num.default", import_nan_to_num);
+  register_aten_row("aten.threshold.default", [](AtenCall& c) {  // x, threshold, value
+    Graph& g = c.graph();
+    const DType t = c.result().dtype;
+    Value* x = operand(c, 0, t);
+    return one(where(g, le(g, x, operand(c, 1, t)), operand(c, 2, t), x));
+  });
+  register_aten_row("aten.native_dropout_backward.default", [](AtenCall& c) {  // grad, mask, scale
+    Graph& g = c.graph();
+    const DType t = compute_type(c.result().dtype);
+    Value* kept = mul(g, operand(c, 0, t), operand(c, 1, t));
+    return one(to_result(c, mul(g, kept, operand(c, 2, t))));
+  });
   register_aten_row("aten.addcmul.default", [](AtenCall& c) { return import_addc(c, "mul"); });
   register_aten_row("aten.addcdiv.default", [](AtenCall& c) { return import_addc(c, "div"); });
   register_aten_row("aten.lerp.Scalar", import_lerp);
@@ -231,6 +358,7 @@ void register_composed_rows() {
 void register_elementwise() {
   register_binary();
   register_unary();
+  register_composed_functions();
   register_composed_rows();
 }
 

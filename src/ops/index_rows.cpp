@@ -64,23 +64,30 @@ std::vector<Value*> import_index_put(AtenCall& c) {
                        accumulate ? "add" : "set"));
 }
 
+// Eager treats 0-d tensors along an axis as 1-d ones.
+Value* as_vector(Graph& g, Value* x) { return x->type().rank() == 0 ? reshape(g, x, {Dim(1)}) : x; }
+
+std::vector<Value*> shaped_as_promised(AtenCall& c, Value* x) {
+  return one(reshape(c.graph(), x, c.result().shape));
+}
+
 std::vector<Value*> import_index_select(AtenCall& c) {  // x, dim, index
-  Value* x = c.tensor(0);
-  if (x->type().rank() == 0) return {};
-  Value* taken = take(c.graph(), x, c.tensor(2), c.integer(1));
-  return one(reshape(c.graph(), taken, c.result().shape));  // a 0-d index gives an axis of one
+  Value* x = as_vector(c.graph(), c.tensor(0));
+  return shaped_as_promised(c, take(c.graph(), x, c.tensor(2), c.integer(1)));
 }
 
 std::vector<Value*> import_gather(AtenCall& c) {  // x, dim, index
-  if (c.tensor(0)->type().rank() == 0 || c.tensor(2)->type().rank() == 0) return {};
-  return one(take_along(c.graph(), c.tensor(0), c.tensor(2), c.integer(1)));
+  Graph& g = c.graph();
+  Value *x = as_vector(g, c.tensor(0)), *indices = as_vector(g, c.tensor(2));
+  return shaped_as_promised(c, take_along(g, x, indices, c.integer(1)));
 }
 
 std::vector<Value*> import_scatter(AtenCall& c, const char* mode) {  // x, dim, index, src
+  Graph& g = c.graph();
   const DType t = c.result().dtype;
-  if (c.tensor(0)->type().rank() == 0 || c.tensor(2)->type().rank() == 0) return {};
   if (t == DType::boolean && std::string(mode) != "set") return {};
-  return one(scatter(c.graph(), c.tensor(0), c.tensor(2), operand(c, 3, t), c.integer(1), mode));
+  Value *x = as_vector(g, c.tensor(0)), *indices = as_vector(g, c.tensor(2));
+  return shaped_as_promised(c, scatter(g, x, indices, operand(c, 3, t), c.integer(1), mode));
 }
 
 std::vector<Value*> import_scatter_reduce(AtenCall& c) {  // ..., reduce, include_self
@@ -93,27 +100,24 @@ std::vector<Value*> import_scatter_reduce(AtenCall& c) {  // ..., reduce, includ
   return {};
 }
 
-Value* as_vector(Graph& g, Value* index) {
-  return index->type().rank() == 0 ? reshape(g, index, {Dim(1)}) : index;
-}
-
 std::vector<Value*> import_index_copy(AtenCall& c) {  // x, dim, index, source
   Graph& g = c.graph();
-  Value* x = c.tensor(0);
-  if (x->type().rank() == 0) return {};
+  Value *x = as_vector(g, c.tensor(0)), *source = as_vector(g, c.tensor(3));
   const std::int64_t axis = normal_axis(c.integer(1), x->type().rank());
-  return one(index_put(g, x, c.tensor(3), {as_vector(g, c.tensor(2))}, {axis}));
+  return shaped_as_promised(c, index_put(g, x, source, {as_vector(g, c.tensor(2))}, {axis}));
 }
 
 std::vector<Value*> import_index_add(AtenCall& c) {  // x, dim, index, source, alpha
   Graph& g = c.graph();
-  Value *x = c.tensor(0), *source = tensor_as(c, 3, c.result().dtype);
-  if (x->type().rank() == 0 || c.result().dtype == DType::boolean) return {};
+  if (c.result().dtype == DType::boolean) return {};
+  Value* x = as_vector(g, c.tensor(0));
+  Value* source = as_vector(g, tensor_as(c, 3, c.result().dtype));
   if (!(c.is_constant_number(4) && c.number(4) == 1)) {
     source = mul(g, source, operand(c, 4, c.result().dtype));
   }
   const std::int64_t axis = normal_axis(c.integer(1), x->type().rank());
-  return one(index_put(g, x, source, {as_vector(g, c.tensor(2))}, {axis}, "add"));
+  Value* indices = as_vector(g, c.tensor(2));
+  return shaped_as_promised(c, index_put(g, x, source, {indices}, {axis}, "add"));
 }
 
 std::vector<Value*> import_index_fill(AtenCall& c) {  // x, dim, index, value

@@ -45,7 +45,8 @@ std::vector<Value*> nll_forward(AtenCall& c) {  // x, target, weight, reduction,
   // 0 * inf is no loss: ignored samples count nothing whatever their value is.
   loss = where(g, n.valid, loss, scalar(g, loss->type().dtype, 0));
   const Ints axes = all_axes(loss->type().rank());
-  if (c.integer(3) == kNone) {
+  // Of a single sample eager gives the total even where nothing is reduced.
+  if (c.integer(3) == kNone && n.axis == 1) {
     return {to_result(c, loss), full(g, c.result(1).dtype, 0, c.result(1).shape)};
   }
   Value* total = reduce_sum(g, n.weight, axes);
@@ -104,6 +105,8 @@ std::vector<Value*> mse_backward(AtenCall& c) {  // grad, x, target, reduction
 // x, target, weight, pos_weight, reduction
 std::vector<Value*> bce_with_logits(AtenCall& c) {
   Graph& g = c.graph();
+  // Eager rounds after every step of it; its decomposition does so too.
+  if (is_low_float(c.result().dtype)) return {};
   const DType t = compute_type(c.result().dtype);
   Value *x = operand(c, 0, t), *target = operand(c, 1, t);
   Value* negative = sub(g, scalar(g, t, 1), target);

@@ -51,6 +51,13 @@ void register_variance_rows() {
     Node* n = g.add(op("variance"), {operand(c, 0, t)}, Variance{a.axes, a.keepdim, a.correction});
     return one(to_result(c, sqrt(g, n->output(0))));
   });
+  register_aten_row("aten.std_mean.correction", [](AtenCall& c) {
+    Graph& g = c.graph();
+    const auto a = with_correction(c);
+    const DType t = compute_type(c.result().dtype);
+    Node* n = g.add(op("variance"), {operand(c, 0, t)}, Variance{a.axes, a.keepdim, a.correction});
+    return std::vector{to_result(c, sqrt(g, n->output(0))), to_result(c, n->output(1), 1)};
+  });
   register_aten_row("aten.var_mean.correction", [](AtenCall& c) {
     Node* n = variance_node(c, with_correction(c));
     return std::vector{n->output(0), n->output(1)};

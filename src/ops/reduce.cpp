@@ -27,11 +27,13 @@ void check_axes(const InferContext& c, const Ints& axes) {
   }
 }
 
+// An index of nothing exists only where nobody asks for one.
 void require_elements(const InferContext& c, const Ints& axes) {
+  const Shape kept = reduced_shape(c.in(0).shape, axes, false);
   for (std::int64_t axis : axes) {
-    if (c.in(0).shape[static_cast<std::size_t>(axis)] == Dim(0)) {
+    if (c.in(0).shape[static_cast<std::size_t>(axis)] == Dim(0) && !(product(kept) == Dim(0))) {
       fail(ErrorCode::shape_mismatch, c.op_name, ": axis ", axis, " of ", c.in(0),
-           " is empty, and nothing is the extremum of no elements");
+           " is empty, so it has no extremum");
     }
   }
 }
@@ -258,17 +260,19 @@ void register_sums() {
 void register_extrema() {
   auto extremum_rule = [](const InferContext& c) {
     require_dtype(c, 0, numeric);
-    require_elements(c, c.as<Reduce>().axes);
     return reduced(c, c.in(0).dtype);
   };
-  fold("reduce_max", "Largest element over axes; NaN if one is NaN.", Prim::max, same, lowest_of)
+  fold("reduce_max", "Largest element over axes; NaN if one is NaN; of nothing: the lowest value.",
+       Prim::max, same, lowest_of)
       .infer_one(extremum_rule)
       .aten("aten.amax.default", extremum_row("reduce_max", "reduce_any", true))
       .aten("aten.max.default", extremum_row("reduce_max", "reduce_any", false))
       .aten("aten.max.dim",
             [](AtenCall& c) { return import_extremum_dim(c, "reduce_max", "argmax"); })
       .define();
-  fold("reduce_min", "Smallest element over axes; NaN if one is NaN.", Prim::min, same, highest_of)
+  fold("reduce_min",
+       "Smallest element over axes; NaN if one is NaN; of nothing: the highest value.", Prim::min,
+       same, highest_of)
       .infer_one(extremum_rule)
       .aten("aten.amin.default", extremum_row("reduce_min", "reduce_all", true))
       .aten("aten.min.default", extremum_row("reduce_min", "reduce_all", false))
@@ -315,6 +319,20 @@ void register_reduce() {
   register_any_all();
   register_aten_row("aten.mean.dim",
                     [](AtenCall& c) { return import_reduce(c, "reduce_mean", c.result().dtype); });
+  register_aten_row("aten.aminmax.default", [](AtenCall& c) {  // x, dim, keepdim
+    Value* x = c.tensor(0);
+    if (x->type().dtype == DType::boolean) return std::vector<Value*>{};
+    const Ints axes = axes_argument(c, 1, x->type().rank());
+    const bool keepdim = keepdim_argument(c, 2);
+    return std::vector{reduce_min(c.graph(), x, axes, keepdim),
+                       reduce_max(c.graph(), x, axes, keepdim)};
+  });
+  for (const char* overload : {"aten.count_nonzero.default", "aten.count_nonzero.dim_IntList"}) {
+    register_aten_row(overload, [](AtenCall& c) {
+      Value* x = operand(c, 0, DType::boolean);
+      return one(reduce_sum(c.graph(), x, axes_argument(c, 1, x->type().rank())));
+    });
+  }
   register_aten_row("aten.mean.default",
                     [](AtenCall& c) { return import_all(c, "reduce_mean", c.result().dtype); });
 }

@@ -1,6 +1,7 @@
 #include "ops/rows.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "ops/build.hpp"
@@ -104,6 +105,19 @@ Ints axes_argument(const AtenCall& call, std::size_t i, int rank) {
   for (auto& axis : axes) axis = normal_axis(axis, rank);
   std::sort(axes.begin(), axes.end());
   return axes;
+}
+
+double largest_finite(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return std::numeric_limits<double>::max();
+    case DType::f32:
+      return std::numeric_limits<float>::max();
+    case DType::bf16:
+      return 0x1.FEp127;
+    default:
+      return 65504;
+  }
 }
 
 Value* to_result(AtenCall& call, Value* value, std::size_t k) {

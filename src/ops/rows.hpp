@@ -32,6 +32,9 @@ std::int64_t normal_axis(std::int64_t axis, int rank);
 // int[] argument as ascending non-negative axes; absent or empty means all.
 Ints axes_argument(const AtenCall& call, std::size_t i, int rank);
 
+// The largest number that is not infinity.
+double largest_finite(DType dtype);
+
 // The value cast to what PyTorch promises for result k.
 Value* to_result(AtenCall& call, Value* value, std::size_t k = 0);
 std::vector<Value*> one(Value* value);

@@ -160,6 +160,51 @@ void register_flip() {
       .define();
 }
 
+// out[..., i, ..., j] = x[..., i*step + j, ...]: windows along an axis, their elements last.
+struct Windows {
+  std::int64_t axis = 0, size = 1, step = 1;
+  static constexpr auto fields() {
+    return std::tuple{field("axis", &Windows::axis), field("size", &Windows::size),
+                      field("step", &Windows::step)};
+  }
+};
+
+void register_windows() {
+  Definition("windows", "Windows of a size at every step along an axis; their elements come last.")
+      .in({"x"})
+      .attrs<Windows>()
+      .traits(Trait::pure | Trait::view | Trait::cheap)
+      .infer_one([](const InferContext& c) {
+        const auto a = c.as<Windows>();
+        require_axis(c, a.axis);
+        Shape shape = c.in(0).shape;
+        Dim& size = shape[static_cast<std::size_t>(a.axis)];
+        if (a.size < 0 || a.step < 1 || known_lt(size, a.size) == true) {
+          fail(ErrorCode::invalid_argument, "windows: size ", a.size, " and step ", a.step,
+               " do not fit axis ", a.axis, " of ", c.in(0));
+        }
+        size = floordiv(size - Dim(a.size), a.step) + 1;
+        shape.push_back(a.size);
+        return Type::tensor(c.in(0).dtype, shape);
+      })
+      .map([](BodyContext& c, int, Indices i) {
+        const auto a = c.node.as<Windows>();
+        const auto axis = static_cast<std::size_t>(a.axis);
+        std::vector<Dim> at(i.begin(), i.end() - 1);
+        at[axis] = i[axis] * Dim(a.step) + i.back();
+        return c.in(0, at);
+      })
+      .aten("aten.unfold.default",  // x, dim, size, step
+            [](AtenCall& c) {
+              Value* x = c.tensor(0);
+              if (x->type().rank() == 0) return std::vector<Value*>{};
+              const Windows a{normal_axis(c.integer(1), x->type().rank()), c.integer(2),
+                              c.integer(3)};
+              return one(apply(c.graph(), "windows", {x}, a));
+            })
+      .define();
+}
+
 void register_cat() {
   Definition("cat", "Inputs one after another along an axis.")
       .variadic_in("xs")
@@ -304,6 +349,7 @@ void register_view() {
   register_slice();
   register_expand();
   register_flip();
+  register_windows();
   register_cat();
   register_pad();
   register_triangle();

@@ -1,6 +1,8 @@
 // The many ATen spellings of a few views. PyTorch already knows the result's shape, so most rows
 // only have to say which view it is.
 
+#include <optional>
+
 #include "ops/build.hpp"
 #include "ops/define.hpp"
 #include "ops/families.hpp"
@@ -198,9 +200,77 @@ std::vector<Value*> import_select_scatter(AtenCall& c) {  // x, src, dim, index
   return one(slice_update(g, x, source, starts, Ints(rank, 1)));
 }
 
+// The diagonal of two axes as a slice by steps: element i of it is element start + i*(columns+1) of
+// the flattened matrix.
+struct Diagonal {
+  Ints perm;  // the two axes last
+  Dim columns;
+  Dim start;
+};
+
+std::optional<Diagonal> diagonal_of(const Shape& shape, std::int64_t offset, std::int64_t axis1,
+                                    std::int64_t axis2) {
+  const int rank = static_cast<int>(shape.size());
+  axis1 = normal_axis(axis1, rank);
+  axis2 = normal_axis(axis2, rank);
+  Diagonal d;
+  for (std::int64_t k = 0; k < rank; ++k) {
+    if (k != axis1 && k != axis2) d.perm.push_back(k);
+  }
+  d.perm.insert(d.perm.end(), {axis1, axis2});
+  d.columns = shape[static_cast<std::size_t>(axis2)];
+  // The step of a slice is a number.
+  if (!d.columns.is_const()) return std::nullopt;
+  d.start = offset >= 0 ? Dim(offset) : Dim(-offset) * d.columns;
+  return d;
+}
+
+Shape flat_matrix(const Shape& shape) {
+  Shape flat(shape.begin(), shape.end() - 2);
+  flat.push_back(shape[shape.size() - 2] * shape[shape.size() - 1]);
+  return flat;
+}
+
+std::vector<Value*> import_diagonal(AtenCall& c) {  // x, offset, dim1, dim2
+  Graph& g = c.graph();
+  Value* x = c.tensor(0);
+  const auto d = diagonal_of(x->type().shape, c.integer(1), c.integer(2), c.integer(3));
+  if (!d) return {};
+  x = transpose(g, x, d->perm);
+  x = reshape(g, x, flat_matrix(x->type().shape));
+  const Dim size = c.result().shape.back();
+  if (size == Dim(0)) return one(full(g, c.result().dtype, 0, c.result().shape));
+  return one(slice(g, x, -1, d->start, size, d->columns.constant() + 1));
+}
+
+std::vector<Value*> import_diagonal_backward(AtenCall& c) {  // grad, sizes, offset, dim1, dim2
+  Graph& g = c.graph();
+  Value* grad = c.tensor(0);
+  const Shape& shape = c.result().shape;
+  const auto d = diagonal_of(shape, c.integer(2), c.integer(3), c.integer(4));
+  if (!d) return {};
+  if (grad->type().shape.back() == Dim(0)) return one(full(g, c.result().dtype, 0, shape));
+  Shape permuted;
+  Ints inverse(d->perm.size());
+  for (std::size_t k = 0; k < d->perm.size(); ++k) {
+    permuted.push_back(shape[static_cast<std::size_t>(d->perm[k])]);
+    inverse[static_cast<std::size_t>(d->perm[k])] = static_cast<std::int64_t>(k);
+  }
+  const Shape flat = flat_matrix(permuted);
+  Dims starts(flat.size());
+  starts.back() = d->start;
+  Ints steps(flat.size(), 1);
+  steps.back() = d->columns.constant() + 1;
+  Value* zeros = full(g, c.result().dtype, 0, flat);
+  Value* placed = reshape(g, slice_update(g, zeros, grad, starts, steps), permuted);
+  return one(transpose(g, placed, inverse));
+}
+
 }  // namespace
 
 void register_view_rows() {
+  register_aten_row("aten.diagonal.default", import_diagonal);
+  register_aten_row("aten.diagonal_backward.default", import_diagonal_backward);
   for (const char* overload :
        {"aten.view.default", "aten._unsafe_view.default", "aten.reshape.default",
         "aten._reshape_alias.default", "aten.view_copy.default", "aten.squeeze.default",

@@ -40,7 +40,9 @@ TEST(Reduce, OfNothingGivesTheNeutralElement) {
   EXPECT_EQ(values(reduce("reduce_sum", f32({2, 0}, {}), {1})), (Values{0, 0}));
   EXPECT_EQ(values(reduce("reduce_prod", f32({2, 0}, {}), {1})), (Values{1, 1}));
   EXPECT_EQ(values(reduce("reduce_all", tensor(DType::boolean, {0}, {}), {0})), (Values{1}));
-  EXPECT_THROW(reduce("reduce_max", f32({2, 0}, {}), {1}), UserError);
+  EXPECT_EQ(values(reduce("reduce_max", f32({2, 0}, {}), {1})), (Values{-kInf, -kInf}));
+  EXPECT_THROW(reduce("argmax", f32({2, 0}, {}), {1}), UserError);
+  EXPECT_EQ(reduce("argmax", f32({0, 0}, {}), {1}).numel(), 0);
 }
 
 TEST(Reduce, SmallIntegersAndBoolSumInI64) {

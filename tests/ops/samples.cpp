@@ -47,6 +47,7 @@ std::map<std::string, Sample> make_samples() {
       {{"starts", Dims{Dim(0), Dim(1)}}, {"steps", Ints{1, 2}}, {"sizes", Dims{s, Dim(3)}}});
   put("expand", {data({Dim(1), Dim(6)})}, {{"shape", Dims{s, Dim(6)}}});
   put("flip", {data(matrix)}, {{"axes", axes1}});
+  put("windows", {data({s + 4, Dim(3)})}, {{"size", std::int64_t{3}}, {"step", std::int64_t{2}}});
   put("cat", {data(matrix), data({s, s})}, {{"axis", axis1}});
   put("pad", {data(matrix)}, {{"low", Dims{Dim(0), Dim(2)}}, {"high", Dims{s, Dim(-1)}}});
   put("triangle", {data(matrix)}, {{"upper", true}});
