@@ -1,7 +1,7 @@
 """Holds every ATen call that runs under `RowCheck` against what its row computes.
 
-The rows are run one by one in the reference executor, on the very tensors that eager saw, so a wrong
-row is named by its overload and arguments and not by a model's final output.
+The rows are run one by one in the reference executor, on the very tensors that eager saw, so a
+wrong row is named by its overload and arguments and not by a model's final output.
 """
 
 from __future__ import annotations
@@ -10,9 +10,6 @@ import collections
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
-
 from gex._gex import (
     Dim,
     DType,
@@ -23,6 +20,9 @@ from gex._gex import (
     aten_overloads,
     interpreter_runner,
 )
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
 from gex.tensors import DTYPES, why_unsupported
 
 ROWS = frozenset(aten_overloads())
@@ -120,12 +120,14 @@ class RowCheck(TorchDispatchMode):
         result = func(*args, **kwargs)
         name = str(func)
         if name in ROWS:
-            self._check(name, func, args, kwargs, result)
+            self.compare(func, args, kwargs, result)
         elif name.startswith("aten."):
             self.refused[name].add("no row for this overload")
         return result
 
-    def _check(self, name: str, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+    def compare(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """Holds one call's result against its row's."""
+        name = str(func)
         if isinstance(result, torch.Tensor):
             tensors = [result]
         elif isinstance(result, (list, tuple)) and result:

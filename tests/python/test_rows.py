@@ -1,0 +1,90 @@
+"""Every row of every op against eager PyTorch, run in the reference executor."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import pytest
+import torch
+
+from row_cases import CASES, REFERENCES
+from row_check import ROWS, NoForm, RowCheck, run_row
+from row_samples import Make
+
+DTYPES = [torch.float32, torch.bfloat16, torch.int64, torch.bool]
+
+
+def overload(name: str) -> Any:
+    return operator.attrgetter(name)(torch.ops)
+
+
+def calls_of(name: str, dtype: torch.dtype) -> list[tuple[tuple[Any, ...], dict[str, Any], Any]]:
+    """What eager makes of each case; cases that eager refuses for the dtype are left out."""
+    calls = []
+    try:
+        cases = CASES[name](Make(dtype))
+    except RuntimeError:
+        return []
+    for case in cases:
+        args, kwargs = (case[:-1], case[-1]) if isinstance(case[-1], dict) else (case, {})
+        try:
+            eager = REFERENCES.get(name, overload(name))
+            calls.append((args, kwargs, eager(*args, **kwargs)))
+        except (RuntimeError, NotImplementedError, IndexError):
+            continue
+    return calls
+
+
+def test_every_row_has_a_case() -> None:
+    assert set(CASES) == ROWS
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_row_matches_eager(name: str) -> None:
+    check = RowCheck(scale=2)
+    for dtype in DTYPES:
+        for args, kwargs, result in calls_of(name, dtype):
+            check.compare(overload(name), args, kwargs, result)
+    assert not check.wrong, "\n".join(check.wrong)
+    assert check.taken[name], f"the row took no call: {sorted(check.refused[name])}"
+
+
+def test_rows_refuse_what_they_do_not_know() -> None:
+    mask = torch.tensor([True, False, True])
+    x = torch.randn(3)
+    result = torch.ops.aten.index.Tensor(x, [mask])
+    assert run_row(torch.ops.aten.index.Tensor, (x, [mask]), {}, result) == "not in this form"
+    with pytest.raises(NoForm):
+        run_row(torch.ops.aten.neg.default, (x + 1j,), {}, x + 1j)
+
+
+def test_check_notices_a_wrong_result() -> None:
+    check = RowCheck()
+    x = torch.randn(3)
+    check.compare(torch.ops.aten.neg.default, (x,), {}, x)
+    assert len(check.wrong) == 1
+    assert "aten.neg.default" in check.wrong[0]
+
+
+def test_a_training_step_op_by_op() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3, padding=1),
+        torch.nn.BatchNorm2d(4),
+        torch.nn.ReLU(),
+        torch.nn.MaxPool2d(2),
+        torch.nn.Flatten(),
+        torch.nn.Linear(36, 16),
+        torch.nn.GELU(),
+        torch.nn.LayerNorm(16),
+        torch.nn.Linear(16, 5),
+    )
+    check = RowCheck()
+    with check:
+        loss = torch.nn.functional.cross_entropy(
+            model(torch.randn(2, 3, 6, 6)), torch.tensor([1, 4])
+        )
+        loss.backward()
+    assert not check.wrong, "\n".join(check.wrong)
+    assert len(check.taken) > 15
