@@ -18,6 +18,28 @@ struct Division {
   Value* remainder;
 };
 
+// Vectors have no integer division. Floats that hold both numbers exactly divide as well: the
+// rounded quotient never reaches the next whole number.
+Value* quotient(Ir& ir, Value* x, Value* y, bool is_unsigned) {
+  auto& b = ir.b;
+  unsigned bits = x->getType()->getScalarSizeInBits();
+  if (Ir::width(x) == 1) return is_unsigned ? b.CreateUDiv(x, y) : b.CreateSDiv(x, y);
+  if (bits == 64) {
+    std::string name = is_unsigned ? "gex.udiv64" : "gex.sdiv64";
+    return ir.helper(name, {x, y}, x->getType(), [&](Args in) {
+      return is_unsigned ? b.CreateUDiv(in[0], in[1]) : b.CreateSDiv(in[0], in[1]);
+    });
+  }
+  llvm::IRBuilderBase::FastMathFlagGuard exact(b);
+  b.clearFastMathFlags();
+  llvm::Type* real = Ir::like(x, bits == 32 ? b.getDoubleTy() : b.getFloatTy());
+  auto convert = [&](Value* v) {
+    return is_unsigned ? b.CreateUIToFP(v, real) : b.CreateSIToFP(v, real);
+  };
+  Value* ratio = b.CreateFDiv(convert(x), convert(y));
+  return is_unsigned ? b.CreateFPToUI(ratio, x->getType()) : b.CreateFPToSI(ratio, x->getType());
+}
+
 // Towards zero. A zero divisor gives 0 and 0; -1 gives the wrapped negative.
 Division divide(Ir& ir, Value* x, Value* y, bool is_unsigned) {
   auto& b = ir.b;
@@ -26,12 +48,13 @@ Division divide(Ir& ir, Value* x, Value* y, bool is_unsigned) {
   Value* none = b.CreateICmpEQ(y, zero);
   if (is_unsigned) {
     Value* safe = b.CreateSelect(none, one, y);
-    return {b.CreateSelect(none, zero, b.CreateUDiv(x, safe)),
-            b.CreateSelect(none, zero, b.CreateURem(x, safe))};
+    Value* q = quotient(ir, x, safe, true);
+    Value* r = b.CreateSub(x, b.CreateMul(q, safe));
+    return {b.CreateSelect(none, zero, q), b.CreateSelect(none, zero, r)};
   }
   Value* minus = b.CreateICmpEQ(y, ir.integer(y, -1));
   Value* safe = b.CreateSelect(b.CreateOr(none, minus), one, y);
-  Value* q = b.CreateSDiv(x, safe);
+  Value* q = quotient(ir, x, safe, false);
   Value* r = b.CreateSub(x, b.CreateMul(q, safe));  // 0 for the replaced divisors
   q = b.CreateSelect(minus, b.CreateNeg(x), q);
   return {b.CreateSelect(none, zero, q), r};

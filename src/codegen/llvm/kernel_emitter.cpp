@@ -29,7 +29,9 @@ class KernelEmitter {
     ir_.b.SetInsertPoint(&function_->getEntryBlock());
     ir_.b.CreateCondBr(ir_.b.CreateICmpSLT(begin, end), start, done);
     ir_.b.SetInsertPoint(start);
-    if (plan_.lanes_are_points)
+    if (plan_.lanes_are_points && plan_.tiled)
+      run_tiles(begin, end);
+    else if (plan_.lanes_are_points)
       run_rows(begin, end);
     else
       run_points(begin, end);
@@ -100,7 +102,7 @@ class KernelEmitter {
     std::size_t outer = kernel_.grid.size() - 1;
     Dim lane = kernel_.grid.back().index;
     scope_.lane_index = lane;
-    scope_.lanes = ir_.target.lanes();
+    scope_.lanes = ir_.target.lanes() * plan_.vectors;
     int vector_level = outer == 0 ? 1 : 2;
     for (std::size_t a = 0; a < outer; ++a) scope_.declare(kernel_.grid[a].index, {1, false});
     scope_.declare(lane, {vector_level, true});
@@ -130,6 +132,56 @@ class KernelEmitter {
     });
   }
 
+  // Blocks of rows, and in each block all rows for one vector of columns before the next. The first
+  // and the last row may be cut by the range; a mask for each row takes care of it.
+  void run_tiles(Value* begin, Value* end) {
+    std::size_t outer = kernel_.grid.size() - 2;
+    Dim lane = kernel_.grid.back().index, row = kernel_.grid[outer].index;
+    scope_.lane_index = lane;
+    scope_.lanes = ir_.target.lanes() * plan_.vectors;
+    for (std::size_t a = 0; a < outer; ++a) scope_.declare(kernel_.grid[a].index, {1, false});
+    // Lane values belong to the innermost level: only there the mask is known.
+    scope_.declare(lane, {3, true});
+    scope_.declare(row, {3, false});
+    Value* width = scope_.scalar(*lane.extent());
+    Value* rows = scope_.scalar(*row.extent());
+    Value* tiles =
+        ir_.b.CreateUDiv(ir_.b.CreateAdd(rows, ir_.i64(kTileRows - 1)), ir_.i64(kTileRows));
+    auto tile_of = [&](Value* point) {  // tiles never span two values of the outer axes
+      Value* flat_row = ir_.b.CreateUDiv(point, width);
+      Value* block = ir_.b.CreateUDiv(flat_row, rows);
+      Value* inside = ir_.b.CreateURem(flat_row, rows);
+      return ir_.b.CreateAdd(ir_.b.CreateMul(block, tiles),
+                             ir_.b.CreateUDiv(inside, ir_.i64(kTileRows)));
+    };
+    Value* first = tile_of(begin);
+    Value* last = tile_of(ir_.b.CreateSub(end, ir_.i64(1)));
+    Carried none;
+    emit_loop(scope_, first, ir_.b.CreateAdd(last, ir_.i64(1)), 1, none, [&](Value* tile) {
+      Value* block = ir_.b.CreateUDiv(tile, tiles);
+      Carried indices = decompose(block, outer);
+      for (std::size_t a = 0; a < outer; ++a) scope_.bind(kernel_.grid[a].index, indices[a]);
+      Value* lo = ir_.b.CreateMul(ir_.b.CreateURem(tile, tiles), ir_.i64(kTileRows));
+      Value* hi = ir_.b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, rows,
+                                              ir_.b.CreateAdd(lo, ir_.i64(kTileRows)));
+      Value* rows_before = ir_.b.CreateMul(block, rows);
+      emit_loop(scope_, ir_.i64(0), width, scope_.lanes, none, [&](Value* column) {
+        scope_.bind(lane, column);
+        emit_loop(scope_, lo, hi, 1, none, [&](Value* r) {
+          scope_.bind(row, r);
+          Value* start = ir_.b.CreateMul(ir_.b.CreateAdd(rows_before, r), width);
+          Value* from = ir_.b.CreateSub(begin, start);
+          Value* to = ir_.b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, width,
+                                                  ir_.b.CreateSub(end, start));
+          scope_.mask = lanes_between(ir_, scope_.lanes, column, from, to);
+          run_stages();
+        });
+      });
+    });
+    scope_.mask = nullptr;
+  }
+
+  static constexpr std::int64_t kTileRows = 16;  // f32: one cache line
   Ir& ir_;
   const Kernel& kernel_;
   const KernelPlan& plan_;

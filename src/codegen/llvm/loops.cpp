@@ -21,6 +21,7 @@ BasicBlock* new_block(Ir& ir, const char* name) {
 Value* lanes_below(Ir& ir, int lanes, Value* count) {
   // 32 bits are enough once the count is limited, and take half the registers.
   Value* limited = ir.b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, count, ir.i64(lanes));
+  limited = ir.b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, limited, ir.i64(0));
   Value* narrow = ir.b.CreateTrunc(limited, ir.b.getInt32Ty());
   if (lanes == 1) return ir.b.CreateICmpSGT(narrow, ir.b.getInt32(0));
   Value* iota = ir.b.CreateTrunc(ir.iota(lanes), Ir::widened(ir.b.getInt32Ty(), lanes));
@@ -138,6 +139,13 @@ void emit_vector_loop(Scope& scope, Dim index, Value* lo, Value* hi, Tail tail, 
   emit_loop(scope, lo, full, lanes, carried, [&](Value* i) { run(i, nullptr); });
   emit_if(scope, ir.b.CreateICmpSLT(full, hi), carried,
           [&] { run(full, lanes_below(ir, lanes, ir.b.CreateSub(hi, full))); });
+}
+
+Value* lanes_between(Ir& ir, int lanes, Value* first, Value* lo, Value* hi) {
+  Value* below = lanes_below(ir, lanes, ir.b.CreateSub(hi, first));
+  Value* before =
+      ir.b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, ir.b.CreateSub(lo, first), ir.i64(0));
+  return ir.b.CreateAnd(below, ir.b.CreateNot(lanes_below(ir, lanes, before)));
 }
 
 void emit_lane_loop(Ir& ir, int lanes, Value* mask, const std::function<void(Value* lane)>& body) {

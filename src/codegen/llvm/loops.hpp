@@ -24,6 +24,9 @@ enum class Tail {
 void emit_vector_loop(Scope& scope, Dim index, llvm::Value* lo, llvm::Value* hi, Tail tail,
                       Carried& carried, const std::function<void()>& body);
 
+// The lanes of a vector whose first lane is number `first` that lie in [lo, hi).
+llvm::Value* lanes_between(Ir& ir, int lanes, llvm::Value* first, llvm::Value* lo, llvm::Value* hi);
+
 // for each lane that is on in `mask` (null: all), in order. No level of its own: straight code.
 void emit_lane_loop(Ir& ir, int lanes, llvm::Value* mask,
                     const std::function<void(llvm::Value* lane)>& body);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.hpp"
+#include "loop/scalar.hpp"
 #include "loop/walk.hpp"
 
 namespace gex::codegen {
@@ -237,6 +238,43 @@ bool extents_are_uniform(const Kernel& kernel) {
   return true;
 }
 
+// A column reduction with a small body waits for memory and for its own additions: several vectors
+// at a time keep both busy, as long as their state fits the registers.
+int vectors_for(const Kernel& kernel) {
+  constexpr std::size_t kSmall = 12;
+  bool reduces = false;
+  for (const Stage& stage : kernel.stages) {
+    reduces = reduces || !stage.reduce.empty();
+    if (stage.exprs.size() > kSmall) return 1;
+    for (const Expr& e : stage.exprs)
+      if (e.kind == Expr::Kind::prim && !loop::is_exact(e.prim)) return 1;
+    if (!stage.reduction) continue;
+    if (stage.reduction->combine.exprs.size() > kSmall) return 1;
+    for (const auto& a : stage.reduction->accumulators)
+      if (size_of(a.dtype) > 4) return 1;
+  }
+  return reduces ? 4 : 1;
+}
+
+bool transposes(const Kernel& kernel) {
+  if (kernel.grid.size() < 2 || kernel.ordered()) return false;
+  Dim lane = kernel.grid.back().index, row = kernel.grid[kernel.grid.size() - 2].index;
+  auto crosses = [&](int buffer, const std::vector<Dim>& index) {
+    Dim offset = loop::linear_offset(kernel.buffers[static_cast<std::size_t>(buffer)], index);
+    auto by_lane = affine_in(offset, lane), by_row = affine_in(offset, row);
+    return by_lane && by_row && by_lane->coefficient != Dim(0) && by_lane->coefficient != Dim(1) &&
+           by_row->coefficient == Dim(1);
+  };
+  return std::ranges::any_of(kernel.stages, [&](const Stage& stage) {
+    return std::ranges::any_of(stage.exprs,
+                               [&](const Expr& e) {
+                                 return e.kind == Expr::Kind::load && crosses(e.buffer, e.index);
+                               }) ||
+           std::ranges::any_of(stage.stores,
+                               [&](const Store& s) { return crosses(s.buffer, s.index); });
+  });
+}
+
 }  // namespace
 
 KernelPlan make_plan(const Kernel& kernel, int lanes) {
@@ -258,6 +296,8 @@ KernelPlan make_plan(const Kernel& kernel, int lanes) {
   if (by_stage <= by_point) return points;
   KernelPlan plan;
   plan.lanes_are_points = true;
+  plan.vectors = vectors_for(kernel);
+  plan.tiled = transposes(kernel);
   plan.stages.resize(kernel.stages.size());
   return plan;
 }

@@ -23,6 +23,12 @@ struct KernelPlan {
   // Lanes are neighbouring points of the last grid axis, in every stage; otherwise points are
   // visited one by one and each stage has its own vector loop.
   bool lanes_are_points = false;
+  // Vectors side by side in lanes-as-points code: independent chains, longer runs of memory. Not a
+  // matter of bits: such lanes never meet.
+  int vectors = 1;
+  // Some access is strided along the lanes but contiguous along the grid axis before: a block of
+  // rows is walked for each vector, so that every cache line is used up while it is near.
+  bool tiled = false;
   std::vector<StagePlan> stages;
 };
 

@@ -127,6 +127,13 @@ Value* emit_real(Ir& ir, Prim prim, Args a) {
   }
 }
 
+// f32 bits whose upper half is the nearest bf16, ties to even.
+Value* rounded_bits(Ir& ir, Value* bits) {
+  auto& b = ir.b;
+  Value* odd = b.CreateAnd(b.CreateLShr(bits, ir.integer(bits, 16)), ir.integer(bits, 1));
+  return b.CreateAdd(b.CreateAdd(bits, odd), ir.integer(bits, 0x7fff));
+}
+
 bool never_rounds(Prim prim) {
   switch (prim) {
     case Prim::min:
@@ -145,6 +152,14 @@ bool never_rounds(Prim prim) {
   }
 }
 
+// Of what a primitive made from bf16 values. Its NaNs are quiet and end in zeros, so they pass
+// through the rounding of numbers unharmed.
+Value* round_result(Ir& ir, Value* value, DType dtype) {
+  if (dtype != DType::bf16) return round_to(ir, value, dtype);
+  Value* bits = ir.bits_of(value);
+  return ir.real_of(ir.b.CreateAnd(rounded_bits(ir, bits), ir.integer(bits, 0xffff0000)));
+}
+
 }  // namespace
 
 Value* emit_prim(Ir& ir, Prim prim, DType operand, Args args) {
@@ -152,7 +167,7 @@ Value* emit_prim(Ir& ir, Prim prim, DType operand, Args args) {
   if (!is_float(operand)) return emit_integer_prim(ir, prim, operand, args);
   Value* result = emit_real(ir, prim, args);
   if (!result->getType()->isFPOrFPVectorTy() || never_rounds(prim)) return result;
-  return round_to(ir, result, operand);
+  return round_result(ir, result, operand);
 }
 
 Value* round_to(Ir& ir, Value* value, DType dtype) {
@@ -185,10 +200,8 @@ Value* to_memory(Ir& ir, Value* value, DType dtype) {
                              Ir::like(value, b.getInt16Ty()));
     case DType::bf16: {
       Value* bits = ir.bits_of(value);
-      Value* odd = b.CreateAnd(b.CreateLShr(bits, ir.integer(bits, 16)), ir.integer(bits, 1));
-      Value* rounded = b.CreateAdd(b.CreateAdd(bits, odd), ir.integer(bits, 0x7fff));
       Value* quiet = b.CreateOr(bits, ir.integer(bits, 0x400000));
-      Value* kept = b.CreateSelect(is_nan(ir, value), quiet, rounded);
+      Value* kept = b.CreateSelect(is_nan(ir, value), quiet, rounded_bits(ir, bits));
       return b.CreateTrunc(b.CreateLShr(kept, ir.integer(bits, 16)),
                            Ir::like(value, b.getInt16Ty()));
     }

@@ -142,6 +142,8 @@ Value* Scope::divide_lanes(Dim d) {
   Value* a = vector(d.operands()[0]);
   Value* b = vector(d.operands()[1]);
   if (has_value_symbol(d)) return quotient ? floor_divide(ir, a, b) : floor_remainder(ir, a, b);
+  llvm::IRBuilderBase::FastMathFlagGuard exact(ir.b);
+  ir.b.clearFastMathFlags();
   llvm::Type* f64 = Ir::like(a, ir.b.getDoubleTy());
   Value* ratio = ir.b.CreateFDiv(ir.b.CreateSIToFP(a, f64), ir.b.CreateSIToFP(b, f64));
   Value* whole = ir.unary(llvm::Intrinsic::floor, ratio);
