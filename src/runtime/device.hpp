@@ -18,6 +18,8 @@ namespace gex::runtime {
 // The Program's code and constants as the device needs them; made once for a Session.
 struct Loaded {
   virtual ~Loaded() = default;
+  // Optional: default none. Rounds a key up to the sizes of the gear that serves it.
+  virtual void round_up(std::span<std::int64_t> /*key*/) const {}
   std::vector<void*> constants;  // by BufferId; null for buffers of other kinds
 };
 
@@ -60,9 +62,6 @@ class Device {
   virtual int workers() const { return 1; }
   // Optional: default true. Whether launches run Callables, so that static code can replace them.
   virtual bool runs_callables() const { return true; }
-  // Optional: default none. Rounds a key up to the sizes of the gear that serves it.
-  virtual void round_up(const program::Program& /*program*/,
-                        std::span<std::int64_t> /*key*/) const {}
   // Optional: default the host's thread count. Calls that may compute at once; others wait.
   virtual int max_queues() const;
 };
@@ -76,8 +75,8 @@ struct DeviceContext {
 };
 std::shared_ptr<DeviceContext> open_device(const std::string& driver);
 
-// Adds a driver, or replaces one that no Session uses. The factory returns null where the hardware
-// is absent.
+// Adds a driver, or replaces one that no Session uses. Where the hardware is absent the factory
+// throws UserError(device_error).
 void register_driver(const std::string& name, std::function<std::unique_ptr<Device>()> factory);
 std::vector<std::string> available_drivers();  // those that can be opened here
 

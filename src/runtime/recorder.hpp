@@ -47,6 +47,7 @@ struct FillOp {
 // What really ran, for the session's counters.
 struct Tally {
   std::int64_t launches = 0, bytes_copied = 0;
+  std::int64_t recordings = 0;  // device graphs made
 };
 
 // Scratch of the launches of one epoch: `stride` bytes for each of `workers` workers.

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "runtime/device.hpp"
 #include "runtime/drivers/cpu/cpu_device.hpp"
+#include "runtime/drivers/cuda/cuda_device.hpp"
 #include "runtime/drivers/null/null_device.hpp"
 
 namespace gex::runtime {
@@ -26,6 +27,10 @@ struct Registry {
       auto* made = new Registry;  // Sessions may close after static destructors ran
       made->drivers["null"].factory = [] { return std::make_unique<NullDevice>(); };
       made->drivers["cpu"].factory = [] { return std::make_unique<CpuDevice>(); };
+      for (const bool graphs : {false, true})
+        made->drivers[graphs ? "cuda_graph" : "cuda_stream"].factory = [graphs] {
+          return std::make_unique<cuda::CudaDevice>(graphs);
+        };
       return made;
     }();
     return *registry;
@@ -56,8 +61,6 @@ std::shared_ptr<DeviceContext> open_device(const std::string& driver) {
   if (auto open = found->second.open.lock()) return open;
   auto context = std::make_shared<DeviceContext>();
   context->device = found->second.factory();
-  if (context->device == nullptr)
-    fail(ErrorCode::device_error, "driver \"", driver, "\" finds no device on this machine");
   context->queues = std::make_unique<QueuePool>(*context->device, context->device->max_queues());
   found->second.open = context;
   return context;

@@ -155,7 +155,7 @@ void Session::State::run(std::span<const InputArg> inputs, Host& host) {
   key.resize(static_cast<std::size_t>(image.num_input_symbols()));
   matcher.bind(inputs, key);
   gear_key = key;
-  context->device->round_up(*image.program, gear_key);
+  loaded->round_up(gear_key);
 
   Use use{*this};
   find(gear_key, use);
@@ -183,6 +183,7 @@ void Session::State::finish(Use& use, const CallCounts& counts) {
     ++counters.calls;
     if (!use.made_now) ++counters.replays;
     counters.launches += counts.tally.launches;
+    counters.recordings += counts.tally.recordings;
     counters.bytes_copied += counts.tally.bytes_copied;
     counters.host_calls += counts.host_calls;
     counters.allocations += counts.allocations;

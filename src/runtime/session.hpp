@@ -87,6 +87,7 @@ struct Counters {
   std::int64_t calls = 0, captures = 0, replays = 0, evictions = 0, uncaptured = 0;
   std::int64_t launches = 0, host_calls = 0, bytes_copied = 0, specialised = 0;
   std::int64_t arena_bytes = 0, arena_lower_bound = 0, allocations = 0;
+  std::int64_t recordings = 0;  // device graphs made (cuda_graph)
 };
 
 struct CaptureInfo {

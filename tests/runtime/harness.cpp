@@ -22,7 +22,7 @@ bool is_cuda(const std::string& driver) { return driver.rfind("cuda", 0) == 0; }
 
 std::string cuda_source(const std::string& name, const std::string& body,
                         const program::Launch& launch) {
-  return "typedef long long int64_t;\nextern \"C\" __global__ void " + name +
+  return "#define int64_t long long\nextern \"C\" __global__ void " + name +
          "(const int64_t* words) {\n  void* const* buffers = (void* const*)words;\n" +
          "  const int64_t* dims = words + " + std::to_string(launch.buffers.size()) +
          ";\n  int64_t grid = dims[" + std::to_string(launch.dims.size()) +

@@ -164,6 +164,9 @@ TEST(Memory, everything_is_freed_with_the_last_session) {
 }
 
 TEST(Fork, a_child_runs_the_sessions_of_its_parent) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the thread sanitizer ends a child that starts threads";
+#endif
   Session session(load_program(kThree, "cpu"), {.driver = "cpu"});
   run_and_check(session, "cpu", 60000, 1);
   std::atomic<bool> stop{false};

@@ -1,0 +1,109 @@
+#pragma once
+// The few entry points of NVIDIA's libraries that gex uses, declared by hand and opened at run
+// time: one binary runs with and without a GPU, and building needs no CUDA headers.
+
+#include <cstddef>
+#include <string>
+
+namespace gex::runtime::cuda {
+
+using Result = int;  // CUresult; 0 is success
+using DevicePtr = unsigned long long;
+using Stream = struct CUstream_st*;
+using Event = struct CUevent_st*;
+using Context = struct CUctx_st*;
+using Module = struct CUmod_st*;
+using Function = struct CUfunc_st*;
+using Graph = struct CUgraph_st*;
+using GraphExec = struct CUgraphExec_st*;
+
+inline constexpr Result kOutOfMemory = 2;
+inline constexpr int kAttributeComputeMajor = 75, kAttributeComputeMinor = 76;
+inline constexpr int kFunctionMaxDynamicShared = 8;
+inline constexpr unsigned kStreamNonBlocking = 1, kEventDisableTiming = 2;
+inline constexpr int kCaptureRelaxed = 2;
+
+// member(symbol in the library, parameters)
+#define GEX_CUDA_DRIVER(X)                                                                       \
+  X(init, "cuInit", (unsigned flags))                                                            \
+  X(device_count, "cuDeviceGetCount", (int* count))                                              \
+  X(device_get, "cuDeviceGet", (int* device, int ordinal))                                       \
+  X(device_attribute, "cuDeviceGetAttribute", (int* value, int attribute, int device))           \
+  X(context_retain, "cuDevicePrimaryCtxRetain", (Context * context, int device))                 \
+  X(context_release, "cuDevicePrimaryCtxRelease_v2", (int device))                               \
+  X(context_set, "cuCtxSetCurrent", (Context context))                                           \
+  X(error_string, "cuGetErrorString", (Result error, const char** text))                         \
+  X(memory_alloc, "cuMemAlloc_v2", (DevicePtr * pointer, std::size_t bytes))                     \
+  X(memory_free, "cuMemFree_v2", (DevicePtr pointer))                                            \
+  X(host_alloc, "cuMemHostAlloc", (void** pointer, std::size_t bytes, unsigned flags))           \
+  X(host_free, "cuMemFreeHost", (void* pointer))                                                 \
+  X(copy_to_device, "cuMemcpyHtoD_v2", (DevicePtr to, const void* from, std::size_t bytes))      \
+  X(copy_to_device_async, "cuMemcpyHtoDAsync_v2",                                                \
+    (DevicePtr to, const void* from, std::size_t bytes, Stream stream))                          \
+  X(copy_to_host_async, "cuMemcpyDtoHAsync_v2",                                                  \
+    (void* to, DevicePtr from, std::size_t bytes, Stream stream))                                \
+  X(stream_create, "cuStreamCreate", (Stream * stream, unsigned flags))                          \
+  X(stream_destroy, "cuStreamDestroy_v2", (Stream stream))                                       \
+  X(stream_synchronize, "cuStreamSynchronize", (Stream stream))                                  \
+  X(event_create, "cuEventCreate", (Event * event, unsigned flags))                              \
+  X(event_destroy, "cuEventDestroy_v2", (Event event))                                           \
+  X(event_record, "cuEventRecord", (Event event, Stream stream))                                 \
+  X(event_synchronize, "cuEventSynchronize", (Event event))                                      \
+  X(module_load, "cuModuleLoadData", (Module * module, const void* image))                       \
+  X(module_unload, "cuModuleUnload", (Module module))                                            \
+  X(module_function, "cuModuleGetFunction",                                                      \
+    (Function * function, Module module, const char* name))                                      \
+  X(function_set_attribute, "cuFuncSetAttribute", (Function function, int attribute, int value)) \
+  X(launch, "cuLaunchKernel",                                                                    \
+    (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,     \
+     unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream stream, void** arguments, \
+     void** extra))                                                                              \
+  X(capture_begin, "cuStreamBeginCapture_v2", (Stream stream, int mode))                         \
+  X(capture_end, "cuStreamEndCapture", (Stream stream, Graph * graph))                           \
+  X(graph_instantiate, "cuGraphInstantiateWithFlags",                                            \
+    (GraphExec * exec, Graph graph, unsigned long long flags))                                   \
+  X(graph_destroy, "cuGraphDestroy", (Graph graph))                                              \
+  X(graph_exec_destroy, "cuGraphExecDestroy", (GraphExec exec))                                  \
+  X(graph_launch, "cuGraphLaunch", (GraphExec exec, Stream stream))
+
+#define GEX_CUDA_NVRTC(X)                                                                   \
+  X(create, "nvrtcCreateProgram",                                                           \
+    (void** program, const char* source, const char* name, int headers,                     \
+     const char* const* header_texts, const char* const* header_names))                     \
+  X(compile, "nvrtcCompileProgram", (void* program, int options, const char* const* texts)) \
+  X(destroy, "nvrtcDestroyProgram", (void** program))                                       \
+  X(log_size, "nvrtcGetProgramLogSize", (void* program, std::size_t* bytes))                \
+  X(log, "nvrtcGetProgramLog", (void* program, char* text))                                 \
+  X(cubin_size, "nvrtcGetCUBINSize", (void* program, std::size_t* bytes))                   \
+  X(cubin, "nvrtcGetCUBIN", (void* program, char* data))
+
+#define GEX_CUDA_CUBLAS(X)                                                                      \
+  X(create, "cublasCreate_v2", (void** handle))                                                 \
+  X(destroy, "cublasDestroy_v2", (void* handle))                                                \
+  X(set_stream, "cublasSetStream_v2", (void* handle, Stream stream))                            \
+  X(set_workspace, "cublasSetWorkspace_v2", (void* handle, void* workspace, std::size_t bytes)) \
+  X(gemm, "cublasGemmStridedBatchedEx",                                                         \
+    (void* handle, int trans_a, int trans_b, int m, int n, int k, const void* alpha,            \
+     const void* a, int a_type, int lda, long long a_step, const void* b, int b_type, int ldb,  \
+     long long b_step, const void* beta, void* c, int c_type, int ldc, long long c_step,        \
+     int batch, int compute_type, int algorithm))
+
+#define GEX_CUDA_MEMBER(member, symbol, parameters) Result(*member) parameters = nullptr;
+struct DriverApi {
+  GEX_CUDA_DRIVER(GEX_CUDA_MEMBER)
+};
+struct NvrtcApi {
+  GEX_CUDA_NVRTC(GEX_CUDA_MEMBER)
+};
+struct CublasApi {
+  GEX_CUDA_CUBLAS(GEX_CUDA_MEMBER)
+};
+#undef GEX_CUDA_MEMBER
+
+// Opened once, kept until the process ends. Null if the library is missing or too old; `why_not`
+// then says which. Folders named in GEX_CUDA_LIBRARY_PATH are looked into first.
+const DriverApi* driver_api(std::string& why_not);
+const NvrtcApi* nvrtc_api(std::string& why_not);
+const CublasApi* cublas_api(std::string& why_not);
+
+}  // namespace gex::runtime::cuda

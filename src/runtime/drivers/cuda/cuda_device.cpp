@@ -1,0 +1,259 @@
+#include "runtime/drivers/cuda/cuda_device.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.hpp"
+#include "runtime/drivers/cuda/compile.hpp"
+#include "runtime/drivers/cuda_graph/graph_recording.hpp"
+#include "runtime/drivers/cuda_stream/stream_recording.hpp"
+#include "runtime/image.hpp"
+
+namespace gex::runtime::cuda {
+
+namespace {
+
+constexpr std::int64_t kDefaultShared = 48 * 1024;  // more must be asked for
+constexpr int kHelperBlock = 256;
+constexpr std::int64_t kMaxHelperBlocks = 2048;
+
+// Copies and fills read their addresses and sizes from the parameter block like any kernel.
+const char* const kHelpers = R"cuda(
+typedef long long i64;
+typedef unsigned long long u64;
+struct alignas(16) Wide { u64 low, high; };
+
+extern "C" __global__ void gex_copy(const i64* words) {
+  char* dst = (char*)words[0];
+  const char* src = (const char*)words[1];
+  const i64 bytes = words[2];
+  const i64 first = blockIdx.x * (i64)blockDim.x + threadIdx.x, step = gridDim.x * (i64)blockDim.x;
+  i64 done = 0;
+  if ((((u64)dst | (u64)src) & 15) == 0) {
+    done = bytes / 16 * 16;
+    for (i64 i = first; i < bytes / 16; i += step) ((Wide*)dst)[i] = ((const Wide*)src)[i];
+  }
+  for (i64 i = done + first; i < bytes; i += step) dst[i] = src[i];
+}
+
+extern "C" __global__ void gex_fill(const i64* words, u64 pattern, int width) {
+  unsigned char* dst = (unsigned char*)words[0];
+  const i64 bytes = words[1];
+  const i64 first = blockIdx.x * (i64)blockDim.x + threadIdx.x, step = gridDim.x * (i64)blockDim.x;
+  i64 done = 0;
+  if (((u64)dst & 7) == 0) {
+    u64 wide = pattern;
+    if (width == 1) wide = (pattern & 0xff) * 0x0101010101010101ull;
+    if (width == 2) wide = (pattern & 0xffff) * 0x0001000100010001ull;
+    if (width == 4) wide = (pattern & 0xffffffff) * 0x0000000100000001ull;
+    done = bytes / 8 * 8;
+    for (i64 i = first; i < bytes / 8; i += step) ((u64*)dst)[i] = wide;
+  }
+  for (i64 i = done + first; i < bytes; i += step)
+    dst[i] = (unsigned char)(pattern >> (8 * (i % width)));
+}
+)cuda";
+
+const DriverApi& opened_api() {
+  std::string why_not;
+  const DriverApi* api = driver_api(why_not);
+  if (api == nullptr) fail(ErrorCode::device_error, "no CUDA driver: ", why_not);
+  return *api;
+}
+
+unsigned blocks_for(std::int64_t bytes) {
+  return static_cast<unsigned>(std::clamp<std::int64_t>(
+      (bytes / 16 + kHelperBlock - 1) / kHelperBlock, 1, kMaxHelperBlocks));
+}
+
+unsigned checked_grid(std::int64_t blocks) {
+  if (blocks > std::numeric_limits<int>::max())
+    fail(ErrorCode::unsupported, "CUDA: a launch of ", blocks, " blocks is more than 2^31 - 1");
+  return static_cast<unsigned>(blocks);
+}
+
+}  // namespace
+
+void check(const DriverApi& api, Result result, const char* what) {
+  if (result == 0) return;
+  const char* text = nullptr;
+  api.error_string(result, &text);
+  fail(result == kOutOfMemory ? ErrorCode::out_of_memory : ErrorCode::device_error, "CUDA: ", what,
+       ": ", text == nullptr ? "unknown error" : text, " (code ", result, ")");
+}
+
+CudaDevice::CudaDevice(bool graphs) : api_(opened_api()), graphs_(graphs) {
+  check(api_, api_.init(0), "starting");
+  int count = 0;
+  check(api_, api_.device_count(&count), "counting devices");
+  if (count == 0) fail(ErrorCode::device_error, "CUDA: there is no device");
+  check(api_, api_.device_get(&ordinal_, 0), "opening the device");
+  int major = 0, minor = 0;
+  check(api_, api_.device_attribute(&major, kAttributeComputeMajor, ordinal_), "asking the device");
+  check(api_, api_.device_attribute(&minor, kAttributeComputeMinor, ordinal_), "asking the device");
+  architecture_ = str("sm_", major, minor);
+  check(api_, api_.context_retain(&context_, ordinal_), "opening the context");
+}
+
+CudaDevice::~CudaDevice() {
+  make_current();
+  if (helpers_ != nullptr) api_.module_unload(helpers_);
+  api_.context_release(ordinal_);
+}
+
+void CudaDevice::make_current() const { api_.context_set(context_); }
+
+void* CudaDevice::allocate(std::size_t bytes) {
+  make_current();
+  DevicePtr memory = 0;
+  check(api_, api_.memory_alloc(&memory, std::max<std::size_t>(bytes, 256)), "allocating memory");
+  return reinterpret_cast<void*>(memory);
+}
+
+void CudaDevice::deallocate(void* memory, std::size_t) noexcept {
+  make_current();
+  api_.memory_free(reinterpret_cast<DevicePtr>(memory));
+}
+
+void CudaDevice::write(void* device, const void* host, std::size_t bytes) {
+  if (bytes == 0) return;
+  make_current();
+  check(api_, api_.copy_to_device(reinterpret_cast<DevicePtr>(device), host, bytes),
+        "writing device memory");
+}
+
+std::unique_ptr<Queue> CudaDevice::make_queue() { return std::make_unique<CudaQueue>(*this); }
+
+std::unique_ptr<Loaded> CudaDevice::load(const program::Program& program) {
+  load_helpers();
+  return std::make_unique<CudaLoaded>(*this, program);
+}
+
+void CudaDevice::load_helpers() {
+  if (helpers_ != nullptr) return;
+  make_current();
+  const auto cubin = compile_cubin("gex_helpers", kHelpers, architecture_);
+  check(api_, api_.module_load(&helpers_, cubin->data()), "loading code");
+  check(api_, api_.module_function(&copy_, helpers_, "gex_copy"), "finding gex_copy");
+  check(api_, api_.module_function(&fill_, helpers_, "gex_fill"), "finding gex_fill");
+}
+
+std::unique_ptr<Recorder> CudaDevice::make_recorder(const Image& image, Loaded& loaded,
+                                                    std::span<const std::int64_t> gear) {
+  const auto& cuda = static_cast<const CudaLoaded&>(loaded);
+  if (graphs_) return std::make_unique<GraphRecorder>(*this, image, cuda, gear);
+  return std::make_unique<StreamRecorder>(*this, image, cuda, gear);
+}
+
+void CudaDevice::issue(const CudaOp& op, const std::int64_t* words, CudaQueue& queue,
+                       bool at_gear) const {
+  DevicePtr parameters = queue.block() + static_cast<DevicePtr>(op.word) * 8;
+  std::uint64_t pattern = op.pattern;
+  int width = op.width;
+  switch (op.kind) {
+    case CudaOp::Kind::kernel: {
+      const std::int64_t grid = at_gear ? op.gear_grid : words[op.grid_word];
+      const std::int64_t shared = at_gear ? op.gear_shared : words[op.grid_word + 2];
+      if (grid <= 0) return;
+      if (shared > kDefaultShared)
+        check(api_,
+              api_.function_set_attribute(op.function, kFunctionMaxDynamicShared,
+                                          static_cast<int>(shared)),
+              "asking for shared memory");
+      void* arguments[] = {&parameters};
+      check(api_,
+            api_.launch(op.function, checked_grid(grid), 1, 1, static_cast<unsigned>(op.block), 1,
+                        1, static_cast<unsigned>(shared), queue.stream(), arguments, nullptr),
+            "launching a kernel");
+      return;
+    }
+    case CudaOp::Kind::library: {
+      const std::int64_t* dims = at_gear ? op.gear_dims.data() : words + op.dims_word;
+      if (dims[0] <= 0 || dims[1] <= 0 || dims[2] <= 0) return;
+      std::string why_not;
+      void* handle = queue.cublas();
+      launch_matmul(*op.matmul, words + op.word, dims, *cublas_api(why_not), handle);
+      return;
+    }
+    case CudaOp::Kind::copy:
+    case CudaOp::Kind::fill: {
+      const bool copies = op.kind == CudaOp::Kind::copy;
+      const std::int64_t bytes = at_gear ? op.gear_bytes : words[op.end_word - 1];
+      if (bytes <= 0) return;
+      void* arguments[] = {&parameters, &pattern, &width};
+      check(api_,
+            api_.launch(copies ? copy_ : fill_, blocks_for(bytes), 1, 1, kHelperBlock, 1, 1, 0,
+                        queue.stream(), arguments, nullptr),
+            copies ? "copying" : "filling");
+      return;
+    }
+  }
+}
+
+void CudaRecorder::launch(const LaunchOp& op) {
+  const program::Launch& launch = *op.launch;
+  const auto code = static_cast<std::size_t>(launch.code);
+  CudaOp out;
+  out.word = op.word;
+  out.dims_word = op.dims_word();
+  out.grid_word = op.grid_word();
+  out.end_word = op.end_word();
+  out.epoch = op.epoch;
+  out.block = std::max(1, launch.block);
+  out.function = loaded_.functions[code];
+  out.matmul = loaded_.problems[code];
+  if (out.matmul) {
+    if (launch.buffers.size() != 3 || launch.dims.size() != 4)
+      fail(ErrorCode::invalid_graph, "launch \"", launch.name,
+           "\": a cublas matmul takes 3 buffers and 4 dims (batch, m, n, k), got ",
+           launch.buffers.size(), " and ", launch.dims.size());
+    out.kind = CudaOp::Kind::library;
+    out.fixed_operands =
+        std::all_of(launch.buffers.begin(), launch.buffers.end(), [&](program::BufferId id) {
+          const auto root = static_cast<std::size_t>(image_.root[static_cast<std::size_t>(id)]);
+          const auto kind = image_.program->buffers[root].kind;
+          return kind == program::BufferDesc::Kind::temp ||
+                 kind == program::BufferDesc::Kind::constant;
+        });
+  }
+  if (op.epoch == 0) {
+    const auto value = [&](Dim dim) { return gear_[static_cast<std::size_t>(image_.slot(dim))]; };
+    out.gear_grid = value(launch.grid);
+    out.gear_shared = value(launch.scratch_bytes);
+    for (Dim dim : launch.dims) out.gear_dims.push_back(value(dim));
+  }
+  ops_.push_back(std::move(out));
+}
+
+void CudaRecorder::copy(const CopyOp& op) {
+  CudaOp out;
+  out.kind = CudaOp::Kind::copy;
+  out.word = op.word;
+  out.end_word = op.word + 3;
+  out.epoch = image_.epoch_of(op.copy->bytes);
+  if (out.epoch == 0) out.gear_bytes = gear_[static_cast<std::size_t>(image_.slot(op.copy->bytes))];
+  ops_.push_back(std::move(out));
+}
+
+void CudaRecorder::fill(const FillOp& op) {
+  CudaOp out;
+  out.kind = CudaOp::Kind::fill;
+  out.word = op.word;
+  out.end_word = op.word + 2;
+  out.pattern = op.fill->pattern;
+  out.width = op.fill->pattern_bytes;
+  out.epoch = image_.epoch_of(op.fill->bytes);
+  if (out.epoch == 0) out.gear_bytes = gear_[static_cast<std::size_t>(image_.slot(op.fill->bytes))];
+  ops_.push_back(std::move(out));
+}
+
+void count(const std::vector<CudaOp>& ops, const std::int64_t* words, Tally& tally) {
+  for (const CudaOp& op : ops) {
+    if (op.kind == CudaOp::Kind::kernel || op.kind == CudaOp::Kind::library)
+      tally.launches += words[op.grid_word] > 0 ? 1 : 0;
+    if (op.kind == CudaOp::Kind::copy)
+      tally.bytes_copied += std::max<std::int64_t>(0, words[op.end_word - 1]);
+  }
+}
+
+}  // namespace gex::runtime::cuda

@@ -1,0 +1,140 @@
+#pragma once
+// What the two CUDA drivers share: memory, streams, code, and issuing one step. They differ in what
+// a Recording does with the steps: cuda_stream issues them at each call, cuda_graph captures them.
+
+#include <optional>
+#include <vector>
+
+#include "runtime/device.hpp"
+#include "runtime/drivers/cuda/api.hpp"
+#include "runtime/drivers/cuda/library.hpp"
+
+namespace gex::runtime::cuda {
+
+class CudaDevice;
+
+// Throws UserError: out_of_memory or device_error with the driver's own words.
+void check(const DriverApi& api, Result result, const char* what);
+
+class CudaQueue final : public Queue {
+ public:
+  explicit CudaQueue(CudaDevice& device);
+  ~CudaQueue() override;
+  bool read(void* host, const void* device, std::size_t bytes) override;
+  void park() override { finish(); }
+  void finish() override;
+  void reset() noexcept override;
+
+  Stream stream() const { return stream_; }
+  // The parameter block in device memory. Its address changes only when it has to grow.
+  DevicePtr block() const { return block_; }
+  void reserve_block(int words);
+  // Copies words [begin, end) of the host's block there, in stream order, through pinned memory.
+  void upload(const std::int64_t* words, int begin, int end);
+  void* cublas();  // this stream's handle, made on first use
+
+ private:
+  // Pinned copies of blocks on their way to the device.
+  struct Slot {
+    void* memory = nullptr;
+    std::size_t bytes = 0;
+    Event done = nullptr;
+    bool in_flight = false;
+  };
+  static constexpr std::size_t kSlots = 4;
+
+  CudaDevice& device_;
+  Stream stream_ = nullptr;
+  DevicePtr block_ = 0;
+  int block_words_ = 0;
+  Slot slots_[kSlots];
+  std::size_t next_slot_ = 0;
+  void* cublas_ = nullptr;
+  DevicePtr workspace_ = 0;
+};
+
+// One step, ready to be issued to a stream.
+struct CudaOp {
+  enum class Kind : std::uint8_t { kernel, library, copy, fill };
+  Kind kind = Kind::kernel;
+  int word = 0, dims_word = 0, grid_word = 0, end_word = 0;
+  int block = 1;
+  int epoch = 0;
+  Function function = nullptr;
+  std::optional<MatmulProblem> matmul;
+  std::uint64_t pattern = 0;
+  int width = 1;
+  // For the gear's sizes; the real ones are in the words.
+  std::int64_t gear_grid = 0, gear_shared = 0, gear_bytes = 0;
+  std::vector<std::int64_t> gear_dims;
+  bool fixed_operands = false;  // library: all operands keep their address from call to call
+};
+
+struct CudaLoaded final : Loaded {
+  CudaLoaded(CudaDevice& the_device, const program::Program& program);
+  ~CudaLoaded() override;
+  void round_up(std::span<std::int64_t> key) const override;
+
+  CudaDevice& device;
+  std::vector<Module> modules;
+  std::vector<Function> functions;                     // by code
+  std::vector<std::optional<MatmulProblem>> problems;  // by code
+  std::vector<DimRange> gears;  // by input symbol: range to stay in; empty range: exact
+};
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(bool graphs);
+  ~CudaDevice() override;
+  std::string_view name() const override { return graphs_ ? "cuda_graph" : "cuda_stream"; }
+  void* allocate(std::size_t bytes) override;
+  void deallocate(void* memory, std::size_t bytes) noexcept override;
+  void write(void* device, const void* host, std::size_t bytes) override;
+  std::unique_ptr<Queue> make_queue() override;
+  std::unique_ptr<Loaded> load(const program::Program& program) override;
+  std::unique_ptr<Recorder> make_recorder(const Image& image, Loaded& loaded,
+                                          std::span<const std::int64_t> gear) override;
+  bool runs_callables() const override { return false; }
+  int max_queues() const override { return 4; }
+
+  const DriverApi& api() const { return api_; }
+  bool graphs() const { return graphs_; }
+  const std::string& architecture() const { return architecture_; }
+  void make_current() const;  // every thread that talks to the driver must
+  // Issues one step with its real sizes, or with the gear's (for a graph that serves them all).
+  void issue(const CudaOp& op, const std::int64_t* words, CudaQueue& queue, bool at_gear) const;
+
+ private:
+  void load_helpers();
+
+  const DriverApi& api_;
+  const bool graphs_;
+  int ordinal_ = 0;
+  Context context_ = nullptr;
+  std::string architecture_;
+  Module helpers_ = nullptr;
+  Function copy_ = nullptr, fill_ = nullptr;
+};
+
+// Collects the steps of a batch as CudaOps; drivers make their Recording of them.
+class CudaRecorder : public Recorder {
+ public:
+  CudaRecorder(const CudaDevice& device, const Image& image, const CudaLoaded& loaded,
+               std::span<const std::int64_t> gear)
+      : device_(device), image_(image), loaded_(loaded), gear_(gear) {}
+  void launch(const LaunchOp& op) override;
+  void copy(const CopyOp& op) override;
+  void fill(const FillOp& op) override;
+
+ protected:
+  const CudaDevice& device_;
+  const Image& image_;
+  const CudaLoaded& loaded_;
+  const std::span<const std::int64_t> gear_;
+  std::vector<CudaOp> ops_;
+};
+
+// Adds what a batch did, by its real sizes.
+void count(const std::vector<CudaOp>& ops, const std::int64_t* words, Tally& tally);
+
+}  // namespace gex::runtime::cuda

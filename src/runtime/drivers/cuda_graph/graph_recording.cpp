@@ -1,0 +1,169 @@
+#include "runtime/drivers/cuda_graph/graph_recording.hpp"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "base/error.hpp"
+#include "runtime/image.hpp"
+
+namespace gex::runtime::cuda {
+
+namespace {
+
+// A run of steps that is one graph, or a step that is issued at each call.
+struct Piece {
+  std::size_t first = 0, last = 0;
+  bool captured = false;
+};
+
+bool can_be_captured(const CudaOp& op) {
+  if (op.epoch > 0) return false;  // sizes that no gear bounds
+  return op.kind != CudaOp::Kind::library || op.fixed_operands;
+}
+
+std::vector<Piece> pieces_of(const std::vector<CudaOp>& ops) {
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const bool captured = can_be_captured(ops[i]);
+    if (pieces.empty() || pieces.back().captured != captured) pieces.push_back({i, i, captured});
+    pieces.back().last = i + 1;
+  }
+  return pieces;
+}
+
+class GraphRecording final : public Recording {
+ public:
+  GraphRecording(const CudaDevice& device, std::vector<CudaOp> ops, int words)
+      : device_(device), ops_(std::move(ops)), pieces_(pieces_of(ops_)), words_(words) {}
+
+  ~GraphRecording() override {
+    device_.make_current();
+    for (auto& [block, graphs] : by_block_) destroy(graphs);
+  }
+
+  void replay(Queue& queue, const Replay& replay) override {
+    if (ops_.empty()) return;
+    auto& cuda = static_cast<CudaQueue&>(queue);
+    device_.make_current();
+    cuda.reserve_block(words_);
+    cuda.upload(replay.block, ops_.front().word, ops_.back().end_word);
+    Graphs& graphs = graphs_for(cuda);
+    const bool valid = graphs.made && same_addresses(graphs, replay.block);
+    if (!valid && has_captured_library()) {
+      // Libraries set themselves up on first use, which a capture does not allow: this call runs
+      // uncaptured, and leaves graphs for the next.
+      for (const CudaOp& op : ops_) device_.issue(op, replay.block, cuda, false);
+      capture(graphs, cuda, replay);
+    } else {
+      if (!valid) capture(graphs, cuda, replay);
+      launch(graphs, cuda, replay);
+    }
+    count(ops_, replay.block, *replay.tally);
+  }
+
+ private:
+  // The graphs of one queue: kernels in them know the address of its parameter block.
+  struct Graphs {
+    bool made = false;
+    std::vector<GraphExec> execs;             // by piece; null where not captured
+    std::vector<std::int64_t> library_words;  // addresses that library calls were captured with
+  };
+
+  void launch(const Graphs& graphs, CudaQueue& queue, const Replay& replay) {
+    for (std::size_t p = 0; p < pieces_.size(); ++p) {
+      if (!pieces_[p].captured) {
+        for (std::size_t i = pieces_[p].first; i < pieces_[p].last; ++i)
+          device_.issue(ops_[i], replay.block, queue, false);
+      } else if (graphs.execs[p] != nullptr) {
+        check(device_.api(), device_.api().graph_launch(graphs.execs[p], queue.stream()),
+              "launching a graph");
+      }
+    }
+  }
+
+  Graphs& graphs_for(CudaQueue& queue) {
+    const std::lock_guard lock(mutex_);
+    return by_block_[queue.block()];
+  }
+
+  bool has_captured_library() const {
+    for (const CudaOp& op : ops_)
+      if (op.kind == CudaOp::Kind::library && can_be_captured(op)) return true;
+    return false;
+  }
+
+  // Whether the operands of captured library calls stand where they stood at the capture.
+  bool same_addresses(const Graphs& graphs, const std::int64_t* block) const {
+    auto captured = graphs.library_words.begin();
+    for (const CudaOp& op : ops_) {
+      if (op.kind != CudaOp::Kind::library || !can_be_captured(op)) continue;
+      if (!std::equal(block + op.word, block + op.dims_word, captured)) return false;
+      captured += op.dims_word - op.word;
+    }
+    return true;
+  }
+
+  void destroy(Graphs& graphs) noexcept {
+    for (GraphExec exec : graphs.execs)
+      if (exec != nullptr) device_.api().graph_exec_destroy(exec);
+    graphs = {};
+  }
+
+  void capture(Graphs& graphs, CudaQueue& queue, const Replay& replay) {
+    destroy(graphs);
+    for (const Piece& piece : pieces_) {
+      graphs.execs.push_back(piece.captured ? capture_piece(piece, queue, replay.block) : nullptr);
+      if (graphs.execs.back() != nullptr) ++replay.tally->recordings;
+    }
+    for (const CudaOp& op : ops_)
+      if (op.kind == CudaOp::Kind::library && can_be_captured(op))
+        graphs.library_words.insert(graphs.library_words.end(), replay.block + op.word,
+                                    replay.block + op.dims_word);
+    graphs.made = true;
+  }
+
+  static bool does_nothing(const CudaOp& op) {
+    if (op.kind == CudaOp::Kind::copy || op.kind == CudaOp::Kind::fill) return op.gear_bytes <= 0;
+    return op.gear_grid <= 0;
+  }
+
+  GraphExec capture_piece(const Piece& piece, CudaQueue& queue, const std::int64_t* block) {
+    const DriverApi& api = device_.api();
+    const auto first = ops_.begin() + static_cast<std::ptrdiff_t>(piece.first);
+    const auto last = ops_.begin() + static_cast<std::ptrdiff_t>(piece.last);
+    if (std::all_of(first, last, does_nothing)) return nullptr;
+    check(api, api.capture_begin(queue.stream(), kCaptureRelaxed), "beginning a capture");
+    Graph graph = nullptr;
+    try {
+      for (std::size_t i = piece.first; i < piece.last; ++i)
+        device_.issue(ops_[i], block, queue, true);
+    } catch (const Error&) {
+      // The stream must leave capture mode, or nothing could run on it any more.
+      api.capture_end(queue.stream(), &graph);
+      if (graph != nullptr) api.graph_destroy(graph);
+      throw;
+    }
+    check(api, api.capture_end(queue.stream(), &graph), "ending a capture");
+    GraphExec exec = nullptr;
+    const Result result = api.graph_instantiate(&exec, graph, 0);
+    api.graph_destroy(graph);
+    check(api, result, "making a graph ready");
+    return exec;
+  }
+
+  const CudaDevice& device_;
+  const std::vector<CudaOp> ops_;
+  const std::vector<Piece> pieces_;
+  const int words_;
+  std::mutex mutex_;
+  std::map<DevicePtr, Graphs> by_block_;
+};
+
+}  // namespace
+
+std::unique_ptr<Recording> GraphRecorder::finish() {
+  return std::make_unique<GraphRecording>(device_, std::move(ops_), image_.num_device_words);
+}
+
+}  // namespace gex::runtime::cuda

@@ -1,0 +1,36 @@
+#include "runtime/drivers/cuda_stream/stream_recording.hpp"
+
+#include "runtime/image.hpp"
+
+namespace gex::runtime::cuda {
+
+namespace {
+
+class StreamRecording final : public Recording {
+ public:
+  StreamRecording(const CudaDevice& device, std::vector<CudaOp> ops, int words)
+      : device_(device), ops_(std::move(ops)), words_(words) {}
+
+  void replay(Queue& queue, const Replay& replay) override {
+    if (ops_.empty()) return;
+    auto& cuda = static_cast<CudaQueue&>(queue);
+    device_.make_current();
+    cuda.reserve_block(words_);
+    cuda.upload(replay.block, ops_.front().word, ops_.back().end_word);
+    for (const CudaOp& op : ops_) device_.issue(op, replay.block, cuda, false);
+    count(ops_, replay.block, *replay.tally);
+  }
+
+ private:
+  const CudaDevice& device_;
+  const std::vector<CudaOp> ops_;
+  const int words_;
+};
+
+}  // namespace
+
+std::unique_ptr<Recording> StreamRecorder::finish() {
+  return std::make_unique<StreamRecording>(device_, std::move(ops_), image_.num_device_words);
+}
+
+}  // namespace gex::runtime::cuda

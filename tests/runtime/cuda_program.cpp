@@ -1,0 +1,263 @@
+// A program of generated kernels (elementwise, reduction) and a library matmul on a GPU: replayed
+// with changed sizes and addresses, and without a new capture.
+
+#include <chrono>
+#include <cmath>
+#include <iostream>
+#include <limits>
+
+#include "codegen/cuda/emit.hpp"
+#include "harness.hpp"
+#include "runtime/device.hpp"
+
+namespace gex::runtime::testing {
+namespace {
+
+constexpr std::int64_t kIn = 64, kOut = 32;
+
+bool gpu_is_there() {
+  const auto drivers = available_drivers();
+  return std::count(drivers.begin(), drivers.end(), "cuda_graph") == 1;
+}
+
+const char* const kScale = R"(
+kernel scale(x: in f32[rows, cols], y: out f32[rows, cols]) grid(i < rows, j < cols) {
+  stage {
+    v = load x[i, j]
+    w = add(mul(v, 0.5), 1)
+    store y[i, j] = w
+  }
+})";
+const char* const kSoftmax = R"(
+kernel softmax(x: in f32[rows, cols], y: out f32[rows, cols]) grid(i < rows) {
+  local m: f32[]
+  local t: f32[]
+  stage statistics reduce(j < cols) {
+    v = load x[i, j]
+    one = const 1 : f32
+    acc top: f32 = -inf <- v
+    acc total: f32 = 0 <- one
+    combine softmax
+    a = acc top
+    b = acc total
+    store m[] = a
+    store t[] = b
+  }
+  stage result domain(j < cols) {
+    v = load x[i, j]
+    a = load m[]
+    b = load t[]
+    e = exp(sub(v, a))
+    q = div e, b
+    store y[i, j] = q
+  }
+})";
+
+// y = softmax(x * 0.5 + 1) @ w + elementwise, w a constant or an input.
+std::shared_ptr<program::Program> make_program(const std::vector<float>& weights,
+                                               bool weights_are_input) {
+  using program::BufferDesc;
+  auto p = std::make_shared<program::Program>();
+  p->name = "three_kernels";
+  const Dim rows = Dim::symbol("s0", {1, 4096});
+  p->symbols = {rows};
+  const auto buffer = [&](const char* name, BufferDesc::Kind kind, std::vector<Dim> shape,
+                          int slot = -1) {
+    BufferDesc desc;
+    desc.name = name;
+    desc.kind = kind;
+    desc.bytes = product(shape) * Dim(4);
+    desc.shape = std::move(shape);
+    desc.slot = slot;
+    p->buffers.push_back(desc);
+    return static_cast<int>(p->buffers.size()) - 1;
+  };
+  const int x = buffer("x", BufferDesc::Kind::input, {rows, kIn}, 0);
+  const int w =
+      buffer("w", weights_are_input ? BufferDesc::Kind::input : BufferDesc::Kind::constant,
+             {kIn, kOut}, weights_are_input ? 1 : -1);
+  const int scaled = buffer("scaled", BufferDesc::Kind::temp, {rows, kIn});
+  const int soft = buffer("soft", BufferDesc::Kind::temp, {rows, kIn});
+  const int multiplied = buffer("multiplied", BufferDesc::Kind::temp, {rows, kOut});
+  const int y = buffer("y", BufferDesc::Kind::output, {rows, kOut}, 0);
+  const auto input = [&](const char* name, std::vector<Dim> shape, int id) {
+    program::InputDesc desc;
+    desc.name = name;
+    desc.shape = std::move(shape);
+    desc.buffer = id;
+    p->inputs.push_back(desc);
+  };
+  input("x", {rows, kIn}, x);
+  if (weights_are_input) {
+    input("w", {kIn, kOut}, w);
+  } else {
+    p->buffers[static_cast<std::size_t>(w)].data =
+        std::make_shared<HostTensor>(HostTensor::of({kIn, kOut}, weights));
+  }
+  program::OutputDesc output;
+  output.name = "y";
+  output.shape = {rows, kOut};
+  output.buffer = y;
+  p->outputs.push_back(output);
+
+  program::Segment segment;
+  const auto add_kernel_step = [&](const char* text, int from, int to, Dim cols) {
+    const loop::Kernel kernel = loop::parse_kernel(text);
+    const codegen::cuda::CudaKernel made = codegen::cuda::emit(kernel);
+    p->codes.push_back({made.name, "cuda", made.source, {}});
+    const auto with_sizes = [&](Dim dim) {
+      return dim.substitute(
+          [&](Dim symbol) -> std::optional<Dim> { return symbol.name() == "rows" ? rows : cols; });
+    };
+    program::Launch launch;
+    launch.name = kernel.name;
+    launch.code = static_cast<int>(p->codes.size()) - 1;
+    launch.buffers = {from, to};
+    launch.writes = {false, true};
+    for (Dim symbol : kernel.symbols()) launch.dims.push_back(with_sizes(symbol));
+    launch.grid = with_sizes(made.grid);
+    launch.scratch_bytes = with_sizes(made.shared_bytes);
+    launch.block = made.block;
+    program::Step step;
+    step.op = launch;
+    segment.steps.push_back(step);
+  };
+  add_kernel_step(kScale, x, scaled, kIn);
+  add_kernel_step(kSoftmax, scaled, soft, kIn);
+  p->codes.push_back({"matmul", "cublas", "matmul f32", {}});
+  program::Launch matmul;
+  matmul.name = "matmul";
+  matmul.code = static_cast<int>(p->codes.size()) - 1;
+  matmul.buffers = {soft, w, multiplied};
+  matmul.writes = {false, false, true};
+  matmul.dims = {1, rows, kOut, kIn};
+  matmul.grid = rows;
+  program::Step step;
+  step.op = matmul;
+  segment.steps.push_back(step);
+  add_kernel_step(kScale, multiplied, y, kOut);
+  segment.name = "main";
+  p->segments.push_back(segment);
+  p->main = {0};
+  return p;
+}
+
+std::vector<float> random_values(std::size_t count, unsigned seed) {
+  std::vector<float> out(count);
+  for (float& v : out) {
+    seed = seed * 1664525U + 1013904223U;
+    v = static_cast<float>(seed >> 8) / static_cast<float>(1U << 24) * 4 - 2;
+  }
+  return out;
+}
+
+std::vector<float> expected(const std::vector<float>& x, const std::vector<float>& w,
+                            std::int64_t rows) {
+  std::vector<float> y(static_cast<std::size_t>(rows * kOut));
+  for (std::int64_t i = 0; i < rows; ++i) {
+    double row[kIn], sum = 0;
+    for (std::int64_t j = 0; j < kIn; ++j) {
+      row[j] = std::exp(static_cast<double>(x[static_cast<std::size_t>(i * kIn + j)]) * 0.5 + 1);
+      sum += row[j];
+    }
+    for (std::int64_t n = 0; n < kOut; ++n) {
+      double dot = 0;
+      for (std::int64_t j = 0; j < kIn; ++j)
+        dot += row[j] / sum * static_cast<double>(w[static_cast<std::size_t>(j * kOut + n)]);
+      y[static_cast<std::size_t>(i * kOut + n)] = static_cast<float>(dot * 0.5 + 1);
+    }
+  }
+  return y;
+}
+
+float largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  float worst = a.size() == b.size() ? 0 : std::numeric_limits<float>::infinity();
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    worst = std::isnan(a[i]) ? std::numeric_limits<float>::infinity()
+                             : std::max(worst, std::fabs(a[i] - b[i]));
+  return worst;
+}
+
+// One call with new input and output memory; the difference from the expected result.
+float run_once(Session& session, const std::string& driver, const std::vector<float>& w,
+               bool weights_are_input, std::int64_t rows, unsigned seed) {
+  const std::vector<float> x = random_values(static_cast<std::size_t>(rows * kIn), seed);
+  const Tensor input = Tensor::f32(driver, {rows, kIn}, x);
+  const Tensor weights = Tensor::f32(driver, {kIn, kOut}, w);
+  std::vector<InputArg> args = {input.arg()};
+  if (weights_are_input) args.push_back(weights.arg());
+  TestHost host(driver);
+  session.run(args, host);
+  return largest_difference(host.f32(0), expected(x, w, rows));
+}
+
+TEST(CudaProgram, replays_other_sizes_and_addresses_without_a_new_capture) {
+  if (!gpu_is_there()) GTEST_SKIP() << "NO GPU: the three-kernel program was not run\n";
+  const std::vector<float> w = random_values(kIn * kOut, 5);
+  for (const std::string driver : {"cuda_stream", "cuda_graph"}) {
+    Session session(make_program(w, false), {.driver = driver});
+    unsigned seed = 1;
+    for (const std::int64_t rows : {100, 97, 112, 99, 100, 105})
+      EXPECT_LE(run_once(session, driver, w, false, rows, seed++), 1e-5F)
+          << driver << " rows " << rows;
+    const Counters counters = session.counters();
+    EXPECT_EQ(counters.launches, 6 * 4);
+    if (driver == "cuda_graph") {
+      EXPECT_EQ(counters.captures, 1) << "one gear serves 97 to 112 rows";
+      EXPECT_EQ(counters.recordings, 1) << "one graph, made once";
+      EXPECT_LE(run_once(session, driver, w, false, 113, seed++), 1e-5F);
+      EXPECT_EQ(session.counters().recordings, 2) << "the next gear";
+    }
+  }
+}
+
+TEST(CudaProgram, padding_full_of_nan_reaches_no_valid_row) {
+  if (!gpu_is_there()) GTEST_SKIP() << "NO GPU: padding was not tested\n";
+  const std::string driver = "cuda_graph";
+  const std::vector<float> w = random_values(kIn * kOut, 6);
+  Session session(make_program(w, false), {.driver = driver});
+  const auto context = open_device(driver);
+  EXPECT_LE(run_once(session, driver, w, false, 112, 1), 1e-5F);
+  const auto bytes = static_cast<std::size_t>(session.counters().arena_bytes);
+  const std::vector<float> poison(bytes / 4, std::numeric_limits<float>::quiet_NaN());
+  for (const std::int64_t rows : {97, 111}) {
+    auto queue = context->queues->acquire(bytes);
+    context->device->write(queue->arena.reserve(0, bytes), poison.data(), bytes);
+    context->queues->give_back(std::move(queue));
+    EXPECT_LE(run_once(session, driver, w, false, rows, 2), 1e-5F) << "rows " << rows;
+  }
+  EXPECT_EQ(session.counters().recordings, 1);
+}
+
+TEST(CudaProgram, a_library_call_on_the_callers_memory_runs_between_two_graphs) {
+  if (!gpu_is_there()) GTEST_SKIP() << "NO GPU: library calls were not tested\n";
+  const std::vector<float> w = random_values(kIn * kOut, 7);
+  for (const std::string driver : {"cuda_stream", "cuda_graph"}) {
+    Session session(make_program(w, true), {.driver = driver});
+    for (const std::int64_t rows : {100, 97, 112})
+      EXPECT_LE(run_once(session, driver, w, true, rows, 3), 1e-5F) << driver << " rows " << rows;
+    EXPECT_EQ(session.counters().recordings, driver == "cuda_graph" ? 2 : 0);
+  }
+}
+
+TEST(CudaProgram, replay_times) {
+  if (!gpu_is_there()) GTEST_SKIP() << "NO GPU: nothing was timed\n";
+  const std::vector<float> w = random_values(kIn * kOut, 8);
+  for (const std::string driver : {"cuda_stream", "cuda_graph"}) {
+    Session session(make_program(w, false), {.driver = driver});
+    const Tensor x = Tensor::f32(driver, {100, kIn}, random_values(100 * kIn, 9));
+    const std::vector<InputArg> args = {x.arg()};
+    TestHost host(driver);
+    for (int i = 0; i < 20; ++i) session.run(args, host);
+    const auto start = std::chrono::steady_clock::now();
+    constexpr int kCalls = 500;
+    for (int i = 0; i < kCalls; ++i) session.run(args, host);
+    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
+    std::cout << "  " << driver << ": " << took.count() / kCalls
+              << " us a call (4 steps, output allocation and synchronisation included)\n";
+    EXPECT_GT(took.count(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace gex::runtime::testing

@@ -1,0 +1,274 @@
+// A CUDA driver, NVRTC and cuBLAS that run on the host, with the entry points that gex opens:
+// enough to put the CUDA drivers through the conformance suite where there is no GPU. Device memory
+// is host memory (filled with garbage), "cubin" is the path of a shared library that the host's
+// compiler made, kernels run block by block on one thread, captured streams collect functions.
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <mutex>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+using Work = std::function<void()>;
+using DevicePtr = unsigned long long;
+
+struct Stream {
+  bool capturing = false;
+  std::vector<Work> captured;
+};
+struct Kernel {
+  void (*function)(const long long*, unsigned long long, int);
+  void (*set_grid)(unsigned block, unsigned grid);
+  int parameters;
+};
+struct Graph {
+  std::vector<Work> work;
+};
+struct Program {
+  std::string source, log, library;
+};
+struct Handle {
+  Stream* stream = nullptr;
+};
+
+// Outside of a capture nothing is allocated: callers count that.
+template <class F>
+void submit(Stream* stream, F work) {
+  if (stream->capturing) {
+    stream->captured.push_back(Work(work));
+  } else {
+    work();
+  }
+}
+
+// What CUDA gives a kernel. One thread is a whole block: every loop over threads steps by one.
+const char* const kEmulation = R"(
+#define GEX_EMULATED
+#include <math.h>
+struct GexDim3 { unsigned x; };
+static thread_local GexDim3 threadIdx = {0}, blockIdx, blockDim = {1}, gridDim;
+static thread_local unsigned char gex_locals[1 << 16] __attribute__((aligned(64)));
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(n)
+#define __shared__ static thread_local
+#define __syncthreads()
+#define GEX_DECLARE_LOCALS
+template <class T> void atomicAdd(T* p, T v) { *p += v; }
+namespace gex { float f16_to_f32(unsigned short); unsigned short f32_to_f16(float); }
+static inline float of_f16(unsigned short h) { return gex::f16_to_f32(h); }
+static inline unsigned short to_f16(float f) { return gex::f32_to_f16(f); }
+extern "C" void gex_set_grid(unsigned block, unsigned grid) { blockIdx.x = block; gridDim.x = grid; }
+)";
+
+std::string work_folder() {
+  static const std::string folder = [] {
+    char name[] = "/tmp/gex_fake_cuda_XXXXXX";
+    const std::string made = mkdtemp(name);
+    static std::string to_remove;
+    to_remove = "rm -rf " + made;
+    atexit([] { static_cast<void>(system(to_remove.c_str())); });
+    return made;
+  }();
+  return folder;
+}
+
+}  // namespace
+
+extern "C" {
+
+// ---- driver ----
+
+int cuInit(unsigned) { return 0; }
+int cuDeviceGetCount(int* count) { return *count = 1, 0; }
+int cuDeviceGet(int* device, int) { return *device = 0, 0; }
+int cuDeviceGetAttribute(int* value, int attribute, int) {
+  return *value = attribute == 75 ? 9 : 0, 0;
+}
+int cuDevicePrimaryCtxRetain(void** context, int) { return *context = context, 0; }
+int cuDevicePrimaryCtxRelease_v2(int) { return 0; }
+int cuCtxSetCurrent(void*) { return 0; }
+int cuGetErrorString(int, const char** text) { return *text = "an error of the fake driver", 0; }
+
+int cuMemAlloc_v2(DevicePtr* pointer, std::size_t bytes) {
+  void* memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
+  if (memory == nullptr) return 2;
+  std::memset(memory, 0xcd, bytes);
+  *pointer = reinterpret_cast<DevicePtr>(memory);
+  return 0;
+}
+int cuMemFree_v2(DevicePtr pointer) { return free(reinterpret_cast<void*>(pointer)), 0; }
+int cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned) {
+  return *pointer = malloc(bytes), 0;
+}
+int cuMemFreeHost(void* pointer) { return free(pointer), 0; }
+int cuMemcpyHtoD_v2(DevicePtr to, const void* from, std::size_t bytes) {
+  return std::memcpy(reinterpret_cast<void*>(to), from, bytes), 0;
+}
+int cuMemcpyHtoDAsync_v2(DevicePtr to, const void* from, std::size_t bytes, Stream* stream) {
+  if (stream->capturing) return 900;
+  return cuMemcpyHtoD_v2(to, from, bytes);
+}
+int cuMemcpyDtoHAsync_v2(void* to, DevicePtr from, std::size_t bytes, Stream* stream) {
+  if (stream->capturing) return 900;
+  return std::memcpy(to, reinterpret_cast<const void*>(from), bytes), 0;
+}
+
+int cuStreamCreate(Stream** stream, unsigned) { return *stream = new Stream, 0; }
+int cuStreamDestroy_v2(Stream* stream) { return delete stream, 0; }
+int cuStreamSynchronize(Stream* stream) { return stream->capturing ? 900 : 0; }
+int cuEventCreate(void** event, unsigned) { return *event = event, 0; }
+int cuEventDestroy_v2(void*) { return 0; }
+int cuEventRecord(void*, Stream*) { return 0; }
+int cuEventSynchronize(void*) { return 0; }
+
+int cuModuleLoadData(void** module, const void* image) {
+  *module = dlopen(static_cast<const char*>(image), RTLD_NOW | RTLD_LOCAL);
+  if (*module == nullptr) std::fprintf(stderr, "%s\n", dlerror());
+  return *module == nullptr ? 200 : 0;
+}
+int cuModuleUnload(void* module) { return dlclose(module), 0; }
+int cuModuleGetFunction(Kernel** kernel, void* module, const char* name) {
+  void* function = dlsym(module, name);
+  const void* count = dlsym(module, (std::string(name) + "_parameters").c_str());
+  if (function == nullptr || count == nullptr) return 500;
+  *kernel =
+      new Kernel{reinterpret_cast<void (*)(const long long*, unsigned long long, int)>(function),
+                 reinterpret_cast<void (*)(unsigned, unsigned)>(dlsym(module, "gex_set_grid")),
+                 *static_cast<const int*>(count)};
+  return 0;
+}
+int cuFuncSetAttribute(Kernel*, int, int) { return 0; }
+
+int cuLaunchKernel(Kernel* kernel, unsigned grid, unsigned, unsigned, unsigned block, unsigned,
+                   unsigned, unsigned, Stream* stream, void** arguments, void**) {
+  if (grid == 0 || block == 0) return 1;  // as the real one: an invalid value
+  const auto* words = *static_cast<const long long* const*>(arguments[0]);
+  const bool three = kernel->parameters == 3;
+  const unsigned long long second = three ? *static_cast<unsigned long long*>(arguments[1]) : 0;
+  const int third = three ? *static_cast<int*>(arguments[2]) : 0;
+  submit(stream, [=] {
+    for (unsigned b = 0; b < grid; ++b) {
+      kernel->set_grid(b, grid);
+      kernel->function(words, second, third);
+    }
+  });
+  return 0;
+}
+
+int cuStreamBeginCapture_v2(Stream* stream, int) {
+  if (stream->capturing) return 900;
+  stream->capturing = true;
+  return 0;
+}
+int cuStreamEndCapture(Stream* stream, Graph** graph) {
+  if (!stream->capturing) return 901;
+  stream->capturing = false;
+  *graph = new Graph{std::move(stream->captured)};
+  stream->captured.clear();
+  return 0;
+}
+int cuGraphInstantiateWithFlags(Graph** exec, const Graph* graph, unsigned long long) {
+  return *exec = new Graph(*graph), 0;
+}
+int cuGraphDestroy(Graph* graph) { return delete graph, 0; }
+int cuGraphExecDestroy(Graph* exec) { return delete exec, 0; }
+int cuGraphLaunch(Graph* exec, Stream* stream) {
+  if (stream->capturing) return 900;
+  for (const Work& work : exec->work) work();
+  return 0;
+}
+
+// ---- NVRTC ----
+
+int nvrtcCreateProgram(Program** program, const char* source, const char*, int, const char* const*,
+                       const char* const*) {
+  return *program = new Program{source, "", ""}, 0;
+}
+int nvrtcDestroyProgram(Program** program) { return delete *program, 0; }
+
+int nvrtcCompileProgram(Program* program, int, const char* const*) {
+  static std::mutex mutex;
+  static int number = 0;
+  std::string stem;
+  {
+    const std::lock_guard lock(mutex);
+    stem = work_folder() + "/kernel" + std::to_string(number++);
+  }
+  std::ofstream file(stem + ".cpp");
+  file << kEmulation << program->source;
+  static const std::regex kernels(
+      R"(__global__ void(?: __launch_bounds__\(\d+\))? (\w+)\(([^)]*)\))");
+  std::sregex_iterator found(program->source.begin(), program->source.end(), kernels), end;
+  for (; found != end; ++found) {
+    const std::string parameters = (*found)[2];
+    file << "\nextern \"C\" { int " << (*found)[1]
+         << "_parameters = " << 1 + std::count(parameters.begin(), parameters.end(), ',')
+         << "; }\n";
+  }
+  file.close();
+  program->library = stem + ".so";
+  const std::string command = "c++ -std=c++17 -O0 -w -shared -fPIC -o " + program->library + " " +
+                              stem + ".cpp > " + stem + ".log 2>&1";
+  const bool good = system(command.c_str()) == 0;
+  std::ostringstream log;
+  log << std::ifstream(stem + ".log").rdbuf();
+  program->log = log.str();
+  return good ? 0 : 6;
+}
+int nvrtcGetProgramLogSize(Program* program, std::size_t* bytes) {
+  return *bytes = program->log.size() + 1, 0;
+}
+int nvrtcGetProgramLog(Program* program, char* text) {
+  return std::memcpy(text, program->log.c_str(), program->log.size() + 1), 0;
+}
+int nvrtcGetCUBINSize(Program* program, std::size_t* bytes) {
+  return *bytes = program->library.size() + 1, 0;
+}
+int nvrtcGetCUBIN(Program* program, char* data) {
+  return std::memcpy(data, program->library.c_str(), program->library.size() + 1), 0;
+}
+
+// ---- cuBLAS ----
+
+int cublasCreate_v2(Handle** handle) { return *handle = new Handle, 0; }
+int cublasDestroy_v2(Handle* handle) { return delete handle, 0; }
+int cublasSetStream_v2(Handle* handle, Stream* stream) { return handle->stream = stream, 0; }
+int cublasSetWorkspace_v2(Handle*, void*, std::size_t) { return 0; }
+
+int cublasGemmStridedBatchedEx(Handle* handle, int trans_a, int trans_b, int m, int n, int k,
+                               const void*, const void* a, int type, int lda, long long a_step,
+                               const void* b, int, int ldb, long long b_step, const void*, void* c,
+                               int, int ldc, long long c_step, int batch, int, int) {
+  if (type != 0) return 15;  // f32 alone
+  submit(handle->stream, [=] {
+    for (int i = 0; i < batch; ++i) {
+      const float* x = static_cast<const float*>(a) + i * a_step;
+      const float* y = static_cast<const float*>(b) + i * b_step;
+      float* z = static_cast<float*>(c) + i * c_step;
+      for (int column = 0; column < n; ++column) {
+        for (int row = 0; row < m; ++row) {
+          double sum = 0;
+          for (int p = 0; p < k; ++p)
+            sum += static_cast<double>(x[trans_a != 0 ? row * lda + p : p * lda + row]) *
+                   static_cast<double>(y[trans_b != 0 ? p * ldb + column : column * ldb + p]);
+          z[column * ldc + row] = static_cast<float>(sum);
+        }
+      }
+    }
+  });
+  return 0;
+}
+
+}  // extern "C"
