@@ -2,6 +2,7 @@
 // Inside of Dim: the interned node, how nodes are made, and the total order over them.
 // Private to src/base/dim*.cpp.
 
+#include <cstdint>
 #include <mutex>
 #include <span>
 #include <string>

@@ -2,6 +2,7 @@
 // A sum of integer multiples of monomials, taken apart for arithmetic. Private to
 // src/base/dim*.cpp.
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 

@@ -4,6 +4,8 @@
 // Taken for granted inside a query: every index in it exists, so its extent is at least 1; every
 // divisor in it is not 0.
 
+#include <cstdint>
+
 #include "base/dim_poly.hpp"
 
 namespace gex {

@@ -1,6 +1,7 @@
 #pragma once
 // compile(): the only place that knows all stages. Graph in, Program out.
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>

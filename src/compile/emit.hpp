@@ -2,6 +2,7 @@
 // From units to a Program: buffers for the values that live in memory, ties in place where no later
 // read of the old value exists, and one step for each unit.
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 

@@ -2,6 +2,7 @@
 // The reference executor of graphs: runs node by node, each op by its own body or expansion. It is
 // the oracle of every test, the folder of constants and the debugger; it is slow and meant to be.
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <utility>

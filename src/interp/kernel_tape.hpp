@@ -2,6 +2,7 @@
 // A Kernel flattened for the executor: every Dim and expression is one instruction on numbered
 // registers, sorted by the loop it has to run in.
 
+#include <cstdint>
 #include <vector>
 
 #include "loop/kernel.hpp"

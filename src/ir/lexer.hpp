@@ -2,6 +2,7 @@
 // Tokens of the .gex text form. Keeps one token of lookahead; sizes are cut out as raw text, since
 // their `//` and `%` mean division there.
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 

@@ -2,6 +2,7 @@
 // Spelling of literals, shared by printer, parser and messages. What is appended here is read back
 // to the same bits by ir/parse.cpp.
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 

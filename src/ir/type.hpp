@@ -2,6 +2,7 @@
 // The type of a Value: dtype, symbolic sizes, and strides where they are not the dense row-major
 // ones.
 
+#include <cstdint>
 #include <optional>
 #include <ostream>
 #include <string>

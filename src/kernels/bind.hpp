@@ -1,6 +1,7 @@
 #pragma once
 // Ties a kernel of a variant to its context, for the make_* functions of this folder.
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <utility>

@@ -2,6 +2,7 @@
 // Builds the expressions of one stage (or combine body): equal expressions get one id, constants
 // fold, and trivial identities that are exact in every dtype disappear.
 
+#include <cstdint>
 #include <span>
 #include <unordered_map>
 #include <vector>

@@ -3,6 +3,7 @@
 // from an FX node: arguments in schema order with defaults filled in, tensors already imported as
 // Values.
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <variant>

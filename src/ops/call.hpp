@@ -2,6 +2,7 @@
 // `call` and `call_effect`: work done by the host program. Their results' types can't be inferred,
 // so they are attributes, as flat lists that print, parse and hash like any other.
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>

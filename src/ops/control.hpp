@@ -1,6 +1,8 @@
 #pragma once
 // Attributes of control flow.
 
+#include <cstdint>
+
 #include "ops/attributes.hpp"
 
 namespace gex::ops {

@@ -5,6 +5,7 @@
 //
 // Everything an op needs is said in that one statement; define() puts it into the registry.
 
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <string>

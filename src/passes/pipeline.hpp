@@ -1,6 +1,7 @@
 #pragma once
 // The ordered list of passes with the reasons for the order, and the manager that runs it.
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>

@@ -2,6 +2,7 @@
 // Runs one call: walks the items of the main segments, hands batches to their recordings and host
 // steps to the Host, on the calling thread.
 
+#include <cstdint>
 #include <memory>
 #include <span>
 

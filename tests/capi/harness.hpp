@@ -1,6 +1,7 @@
 #pragma once
 // Shorthand for tests through gex.h.
 
+#include <cstdint>
 #include <gex/gex.h>
 #include <gtest/gtest.h>
 

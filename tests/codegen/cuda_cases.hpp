@@ -1,6 +1,8 @@
 #pragma once
 // Kernels whose CUDA text is tested: on the host by emulation, by a CUDA compiler, and on a GPU.
 
+#include <cstdint>
+
 #include "codegen/cuda/emit.hpp"
 #include "harness.hpp"
 

@@ -1,6 +1,7 @@
 #pragma once
 // Compiles a graph given as text and compares every output with the interpreter's.
 
+#include <cstdint>
 #include <gtest/gtest.h>
 
 #include <cmath>

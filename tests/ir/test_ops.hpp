@@ -1,6 +1,7 @@
 #pragma once
 // Small ops that exercise each feature of the IR, registered once for all tests of this folder.
 
+#include <cstdint>
 #include <gtest/gtest.h>
 
 #include "ir/graph.hpp"

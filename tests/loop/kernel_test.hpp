@@ -1,6 +1,7 @@
 #pragma once
 // What the loop tests share: reading kernel texts, running them in the reference executor.
 
+#include <cstdint>
 #include <gtest/gtest.h>
 
 #include <fstream>

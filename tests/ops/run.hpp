@@ -1,6 +1,7 @@
 #pragma once
 // Small graphs for tests: build with a lambda, run in the interpreter.
 
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <random>

@@ -1,6 +1,7 @@
 #pragma once
 // For every op a small graph that uses it, with a symbolic size, so that one driver can check all.
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>

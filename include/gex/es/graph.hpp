@@ -1,6 +1,7 @@
 #pragma once
 // A built graph and its compiled form.
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>

@@ -3,6 +3,7 @@
 // registers, rounded to their dtype after each operation; bool is bool; other integers compute in
 // 64 bits and are cut to their width.
 
+#include <cstdint>
 #include <span>
 #include <string>
 

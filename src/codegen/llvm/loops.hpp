@@ -1,6 +1,7 @@
 #pragma once
 // Loop skeletons. Each opens a level of the scope for its body.
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 

@@ -2,6 +2,8 @@
 // Scalar primitives, conversions and roundings on registers (ir.hpp says how a dtype is held).
 // Results carry the dtype's rounding: a low float is always an f32 that the dtype can hold.
 
+#include <cstdint>
+
 #include "codegen/llvm/ir.hpp"
 #include "loop/kernel.hpp"
 

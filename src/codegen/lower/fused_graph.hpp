@@ -1,6 +1,7 @@
 #pragma once
 // The kernel level: the graph cut into units, each of which becomes one launch or one runtime step.
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>

@@ -2,6 +2,7 @@
 // The Host of runs through gex.h: results go into the caller's memory or into memory of the
 // library.
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>

@@ -3,6 +3,7 @@
 // package) hands over one node at a time as (overload, arguments in schema order, promised results,
 // the user's line); the rows in the op definitions say what it becomes. Knows nothing of Python.
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>

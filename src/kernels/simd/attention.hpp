@@ -5,6 +5,8 @@
 // The query heads that share a key-value head form one matrix of group*queries rows, so that keys
 // and values are read once for all of them.
 
+#include <cstdint>
+
 #include "kernels/attention_dims.hpp"
 #include "kernels/simd/exp.hpp"
 #include "kernels/simd/gemm.hpp"

@@ -1,6 +1,8 @@
 #pragma once
 // e^x for softmax: x is at most 0 up to rounding, or NaN. NaN stays NaN, -inf gives 0.
 
+#include <cstdint>
+
 #include "kernels/simd/vec.hpp"
 
 namespace gex::kernels::GEX_VARIANT {

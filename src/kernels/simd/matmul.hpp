@@ -1,6 +1,8 @@
 #pragma once
 // C[b] = A[b] * B[b] for a range of output units. See kernels/matmul.hpp for dims and buffers.
 
+#include <cstdint>
+
 #include "kernels/matmul_dims.hpp"
 #include "kernels/simd/gemm.hpp"
 #include "kernels/simd/gemv.hpp"

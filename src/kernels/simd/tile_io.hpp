@@ -2,6 +2,8 @@
 // The two ends of a tile: operands of a dtype known only at run time come in, finished rows go out
 // through the epilogue or straight to strided memory. And the walk over a range of a grid's units.
 
+#include <cstdint>
+
 #include "kernels/simd/context.hpp"
 #include "kernels/simd/pack.hpp"
 

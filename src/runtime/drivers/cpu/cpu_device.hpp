@@ -2,6 +2,7 @@
 // The CPU: launches are Callables over the thread pool, one Region for the whole replay. Small
 // launches stay on the calling thread and wake nobody.
 
+#include <cstdint>
 #include <optional>
 
 #include "base/thread_pool.hpp"

@@ -2,6 +2,7 @@
 // What the two CUDA drivers share: memory, streams, code, and issuing one step. They differ in what
 // a Recording does with the steps: cuda_stream issues them at each call, cuda_graph captures them.
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 

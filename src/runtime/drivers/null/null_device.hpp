@@ -4,6 +4,7 @@
 // temporary whose memory another value has taken over since.
 
 #include <atomic>
+#include <cstdint>
 
 #include "runtime/device.hpp"
 
