@@ -42,7 +42,7 @@ constexpr std::int64_t accumulator_bytes(DType operand) { return operand == DTyp
 // Of a blocked product; see TileScratch.
 constexpr std::int64_t tile_scratch_bytes(DType operand) {
   return accumulator_bytes(operand) *
-         (kTileRows * kTileCols + kTileRows * kDepthStride + kTileCols * kDepth);
+         (kTileElements + kLeftRows * kDepthStride + kTileCols * kDepth);
 }
 
 // Any of f32, f16, bf16, or both f64; the kernel itself stores no dtype wider than its sums.

@@ -10,9 +10,12 @@ namespace gex::kernels {
 inline constexpr std::int64_t kUnitRows = 96;
 inline constexpr std::int64_t kUnitCols = 64;
 
-// The block that one worker packs operands for and accumulates: fits the second-level cache.
-inline constexpr std::int64_t kTileRows = 192;
+// The block of output that one worker accumulates, and the rows of the left operand that are packed
+// at a time. Packed operands stay in the second-level cache; the tile itself passes through it once
+// for each slice of K, so it may be larger: a tall tile packs the right operand less often.
 inline constexpr std::int64_t kTileCols = 384;
+inline constexpr std::int64_t kTileElements = 384 * kTileCols;
+inline constexpr std::int64_t kLeftRows = 192;
 
 // How much of K is packed at once, and the row stride of a packed left operand. The stride is not
 // a power of two, so the rows that a micro-kernel reads at once fall into different cache sets.

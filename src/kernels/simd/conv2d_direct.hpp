@@ -17,8 +17,8 @@ struct DirectConv {
   static constexpr i64 kSlots = 128;   // gathered rows, at most
   // A gathered row has room for the reach of a kernel and for the vector at its last element.
   static constexpr i64 kSlotStride = 2 * kTileCols + kPanel<T>;
-  static_assert(kSlots * kSlotStride <= kTileRows * kDepthStride + kTileCols * kDepth);
-  static constexpr i64 kWeights = kTileRows * kTileCols - kChannels * kRows * kTileCols;
+  static_assert(kSlots * kSlotStride <= kLeftRows * kDepthStride + kTileCols * kDepth);
+  static constexpr i64 kWeights = kTileElements - kChannels * kRows * kTileCols;
 
   const Columns<T>& columns;
   const Conv2dContext& context;

@@ -78,8 +78,8 @@ void multiply_packed(i64 rows, i64 cols, i64 depth, const T* a, const T* panels,
 // Scratch of one tile, in elements.
 template <class T>
 struct TileScratch {
-  T* tile;    // kTileRows * kTileCols elements; the narrower the tile, the more rows
-  T* left;    // [kTileRows][kDepthStride]
+  T* tile;    // kTileElements: the narrower the tile, the more rows
+  T* left;    // [kLeftRows][kDepthStride]
   T* panels;  // [kTileCols / panel][kDepth][panel]
   std::byte* rest;
 };
@@ -87,8 +87,8 @@ template <class T>
 GEX_INLINE TileScratch<T> tile_scratch(std::byte* scratch) {
   TileScratch<T> s;
   s.tile = reinterpret_cast<T*>(scratch);
-  s.left = s.tile + kTileRows * kTileCols;
-  s.panels = s.left + kTileRows * kDepthStride;
+  s.left = s.tile + kTileElements;
+  s.panels = s.left + kLeftRows * kDepthStride;
   s.rest = reinterpret_cast<std::byte*>(s.panels + kTileCols * kDepth);
   return s;
 }
@@ -99,7 +99,7 @@ GEX_INLINE i64 tile_stride(i64 cols) {
 }
 template <class T>
 GEX_INLINE i64 tile_rows(i64 cols) {
-  return kTileRows * kTileCols / tile_stride<T>(cols);
+  return kTileElements / tile_stride<T>(cols);
 }
 
 // Left: void operator()(T* dst, i64 row, i64 rows, i64 k, i64 depth) packs rows of the tile as
@@ -117,8 +117,8 @@ void multiply_tile(i64 rows, i64 cols, i64 depth, const Left& left, const Right&
     const i64 slice = smaller(kDepth, depth - k);
     i64 panel_stride = kDepth * kPanel<T>;
     const T* panels = right(s.panels, k, slice, panel_stride);
-    for (i64 r = 0; r < rows; r += kTileRows) {
-      const i64 count = smaller(kTileRows, rows - r);
+    for (i64 r = 0; r < rows; r += kLeftRows) {
+      const i64 count = smaller(kLeftRows, rows - r);
       left(s.left, r, count, k, slice);
       multiply_packed(count, cols, slice, s.left, panels, panel_stride, s.tile + r * stride, stride,
                       k > 0);

@@ -13,8 +13,8 @@ namespace {
 
 constexpr i64 kFewStride = kFewRowsDepth + 16;
 constexpr i64 kFewCols = 4096;  // columns of a tile with one row; with r rows, 1/r of it
-static_assert(kFewRows * kFewStride <= kTileRows * kDepthStride);
-static_assert(kFewCols <= kTileRows * kTileCols);
+static_assert(kFewRows * kFewStride <= kLeftRows * kDepthStride);
+static_assert(kFewCols <= kTileElements);
 
 template <class T>
 struct Matmul {
