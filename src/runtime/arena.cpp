@@ -40,7 +40,7 @@ QueuePool::~QueuePool() = default;
 
 std::unique_ptr<Queue> QueuePool::acquire(std::size_t bytes_wanted) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return computing_ < limit_; });
+  changed_->wait(lock, [this] { return computing_ < limit_; });
   ++computing_;
   if (idle_.empty()) {
     lock.unlock();
@@ -73,7 +73,7 @@ void QueuePool::give_back(std::unique_ptr<Queue> queue) noexcept {
     // Queues beyond the limit were made while others sat in host code; they are not kept.
     if (idle_.size() < static_cast<std::size_t>(limit_)) idle_.push_back(std::move(queue));
   }
-  changed_.notify_one();
+  changed_->notify_one();
 }
 
 void QueuePool::suspend() noexcept {
@@ -81,7 +81,7 @@ void QueuePool::suspend() noexcept {
     const std::lock_guard lock(mutex_);
     --computing_;
   }
-  changed_.notify_one();
+  changed_->notify_one();
 }
 
 void QueuePool::resume() noexcept {

@@ -3,7 +3,6 @@
 // and key of a device. Nothing in an arena outlives a call, so blocks are reused as they are and
 // only grow.
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -59,8 +58,11 @@ class QueuePool {
   Device& device_;
   const int limit_;
   // A forked child has none of the threads that were computing.
-  mutable ForkSafeMutex mutex_{[this] { computing_ = 0; }};
-  std::condition_variable_any changed_;
+  mutable ForkSafeMutex mutex_{[this] {
+    computing_ = 0;
+    changed_.renew();
+  }};
+  ForkSafeCondition changed_;
   std::vector<std::unique_ptr<Queue>> idle_;
   int computing_ = 0;
 };

@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <deque>
 #include <system_error>
@@ -25,7 +24,7 @@ constexpr auto kGraceAtExit = std::chrono::milliseconds(100);
 
 struct Worker {
   ForkSafeMutex mutex{[] { get().forget_thread(); }};
-  std::condition_variable_any changed;
+  ForkSafeCondition changed;
   std::deque<std::function<void()>> jobs;
   bool started = false, running = false;
   std::atomic<bool> stopping{false};
@@ -40,6 +39,7 @@ struct Worker {
   void forget_thread() {
     started = running = false;
     jobs.clear();
+    changed.renew();
   }
 
   void add(std::function<void()> job) {
@@ -49,7 +49,7 @@ struct Worker {
       jobs.push_back(std::move(job));
       if (!started) start();
     }
-    changed.notify_all();
+    changed->notify_all();
   }
 
   void start() {
@@ -76,7 +76,7 @@ struct Worker {
       setpriority(PRIO_PROCESS, 0, 19);
     std::unique_lock lock(mutex);
     while (true) {
-      changed.wait(lock, [this] { return !jobs.empty(); });
+      changed->wait(lock, [this] { return !jobs.empty(); });
       const std::function<void()> job = std::move(jobs.front());
       jobs.pop_front();
       running = true;
@@ -84,7 +84,7 @@ struct Worker {
       if (!stopping.load()) job();
       lock.lock();
       running = false;
-      changed.notify_all();
+      changed->notify_all();
     }
   }
 
@@ -95,7 +95,7 @@ struct Worker {
     if (!running) return;
     const sched_param none{};
     pthread_setschedparam(thread, SCHED_OTHER, &none);  // or a busy machine might never let it end
-    changed.wait_for(lock, kGraceAtExit, [this] { return !running; });
+    changed->wait_for(lock, kGraceAtExit, [this] { return !running; });
   }
 };
 
@@ -108,7 +108,7 @@ bool background_stopping() { return Worker::get().stopping.load(std::memory_orde
 void wait_for_background() {
   Worker& worker = Worker::get();
   std::unique_lock lock(worker.mutex);
-  worker.changed.wait(lock, [&] { return worker.jobs.empty() && !worker.running; });
+  worker.changed->wait(lock, [&] { return worker.jobs.empty() && !worker.running; });
 }
 
 }  // namespace gex::runtime

@@ -1,7 +1,12 @@
 // The CPU driver: how launches are spread over workers, scratch, static code in the background.
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -100,6 +105,7 @@ class TestSpecialiser final : public Specialiser {
   program::Callable specialise(int code, std::span<const std::int64_t> dims) override {
     const std::lock_guard lock(mutex);
     asked.emplace_back(code, dims[0]);
+    entered = true;
     while (blocked) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (fails) throw UserError(ErrorCode::unsupported, "no such luck");
     if (declines) return {};
@@ -114,7 +120,7 @@ class TestSpecialiser final : public Specialiser {
   std::mutex mutex;
   std::vector<std::pair<int, std::int64_t>> asked;
   std::atomic<int> static_runs{0};
-  std::atomic<bool> fails{false}, declines{false}, blocked{false};
+  std::atomic<bool> fails{false}, declines{false}, blocked{false}, entered{false};
 };
 
 GEX_TEST_KERNEL(static_add_one,
@@ -190,6 +196,31 @@ TEST(StaticCode, a_failed_or_declined_compile_keeps_the_generic_code_and_tells_w
   run(session, 11, 1);
   EXPECT_EQ(specialiser->static_runs, 0);
   EXPECT_EQ(session.counters().specialised, 0);
+}
+
+TEST(StaticCode, exit_does_not_wait_for_a_compile) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the thread sanitizer ends a child that starts threads";
+#endif
+  const auto start = std::chrono::steady_clock::now();
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto specialiser = std::make_shared<TestSpecialiser>();
+    specialiser->blocked = true;  // for good
+    Session session(load_program(kTwo, "cpu"), {.hot_after = 1}, specialiser);
+    run(session, 10, 1);
+    while (!specialiser->entered) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = -1;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    if (std::chrono::steady_clock::now() - start < std::chrono::seconds(20)) continue;
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+  }
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
 }
 
 TEST(StaticCode, a_session_may_go_while_its_code_is_compiled) {
