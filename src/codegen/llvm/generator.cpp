@@ -57,7 +57,7 @@ void emit(Ir& ir, const Job& job) {
   } else {
     ir.b.clearFastMathFlags();
   }
-  Kernel merged = merge_loops(job.kernel);
+  Kernel merged = merge_loops(drop_dead_stores(job.kernel));
   KernelPlan plan = make_plan(merged, ir.target.lanes());
   emit_kernel(ir, specialise(merged, job.constants), job.symbols, plan, job.name);
 }

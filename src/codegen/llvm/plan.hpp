@@ -34,6 +34,9 @@ struct KernelPlan {
 
 KernelPlan make_plan(const loop::Kernel& kernel, int lanes);
 
+// Without stores to locals that no stage loads. The layout of the locals stays.
+loop::Kernel drop_dead_stores(const loop::Kernel& kernel);
+
 // Neighbouring loops that all accesses walk as one become one: [s0, s1] elementwise is one long
 // loop of s0*s1.
 loop::Kernel merge_loops(const loop::Kernel& kernel);

@@ -108,6 +108,25 @@ void specialise_loops(std::vector<Range>& loops, Replacements& map) {
 
 }  // namespace
 
+Kernel drop_dead_stores(const Kernel& kernel) {
+  Kernel result = kernel;
+  for (bool changed = true; changed;) {
+    std::vector<bool> read(kernel.buffers.size());
+    for (const Stage& stage : result.stages)
+      for (const Expr& e : stage.exprs)
+        if (e.kind == Expr::Kind::load) read[static_cast<std::size_t>(e.buffer)] = true;
+    changed = false;
+    for (Stage& stage : result.stages) {
+      changed |= 0 < std::erase_if(stage.stores, [&](const Store& s) {
+                   auto b = static_cast<std::size_t>(s.buffer);
+                   return kernel.buffers[b].role == loop::Buffer::Role::local && !read[b];
+                 });
+    }
+    std::erase_if(result.stages, [](const Stage& stage) { return stage.stores.empty(); });
+  }
+  return result;
+}
+
 Kernel merge_loops(const Kernel& kernel) {
   Kernel result = kernel;
   Replacements units = drop_units(result.grid);
