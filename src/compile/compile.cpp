@@ -1,10 +1,12 @@
 #include "compile/compile.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 #include "codegen/generator.hpp"
 #include "compile/emit.hpp"
 #include "interp/eval_kernel.hpp"
+#include "ir/assume.hpp"
 #include "passes/pipeline.hpp"
 
 namespace gex {
@@ -81,6 +83,30 @@ std::vector<program::Callable> generate(const compile_detail::KernelTable& table
   return functions;
 }
 
+// What shape rules took for granted is checked for each new shape key. Symbols that are only bound
+// inside a branch or a loop have no value where guards are checked.
+void add_guards(const AssumptionLog& assumed, program::Program& program) {
+  std::vector<Dim> known;
+  for (Dim symbol : program.symbols)
+    if (!program::is_bound_symbol(program, symbol)) known.push_back(symbol);
+  for (int segment : program.main)
+    for (const program::Step& step : program.segments[static_cast<std::size_t>(segment)].steps)
+      for (Dim symbol : program::bound_symbols(program, step)) known.push_back(symbol);
+  for (const Assumption& assumption : assumed.taken()) {
+    std::vector<Dim> symbols;
+    assumption.lhs.collect_symbols(symbols);
+    assumption.rhs.collect_symbols(symbols);
+    const bool has_value = std::all_of(symbols.begin(), symbols.end(), [&](Dim symbol) {
+      return std::find(known.begin(), known.end(), symbol) != known.end();
+    });
+    if (!has_value) continue;
+    using Relation = program::Guard::Relation;
+    const bool equal = assumption.relation == Assumption::Relation::equal;
+    program.guards.push_back({assumption.lhs, assumption.rhs, equal ? Relation::eq : Relation::le,
+                              str(assumption.message, ": the sizes do not fit")});
+  }
+}
+
 }  // namespace
 
 Compiled compile(std::unique_ptr<Graph> graph, const CompileOptions& options) {
@@ -93,6 +119,7 @@ Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
   Compiled compiled;
   CompileReport& report = compiled.report;
   StageTimer timer(report);
+  AssumptionLog assumed;  // by the user's graph, then by what the passes made of it
   verify(*graph);
 
   passes::PipelineOptions pass_options;
@@ -104,6 +131,7 @@ Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
     if (pass.changed) report.counts.push_back({str("pass.", pass.name), pass.count});
   }
   for (std::string& remark : passed.remarks) report.remarks.push_back(std::move(remark));
+  verify(*graph);
   report.graph_text = print(*graph);
   timer.done("passes");
 
@@ -129,6 +157,7 @@ Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
   }
   timer.done("code");
 
+  add_guards(assumed, emitted.program);
   program::verify(emitted.program);
   for (const auto& [name, value] : emitted.program.counters) report.counts.push_back({name, value});
   compiled.program = std::make_shared<const program::Program>(std::move(emitted.program));

@@ -1,5 +1,7 @@
 #include "ir/check_node.hpp"
 
+#include "ir/assume.hpp"
+
 namespace gex {
 
 std::string signature_of(const OpDef& op) {
@@ -39,13 +41,48 @@ void check_attrs(const OpDef& op, const AttrList& attrs) {
            attr_kind_name(attrs[i]));
 }
 
+namespace {
+
+// Rules compute sizes; that they can be sizes is checked once for all of them.
+void check_result(const OpDef& op, const Type& result) {
+  auto elements = static_cast<std::int64_t>(size_of(result.dtype));
+  bool empty = false;
+  for (Dim size : result.shape) {
+    if (size.range().lo < 0 && !assume_le(Dim(0), size))
+      fail(ErrorCode::shape_mismatch, op.name, ": the result would be ", result,
+           ", and a size can't be negative");
+    empty |= size == Dim(0);
+  }
+  for (Dim size : result.shape) {
+    const auto number = size.as_const();
+    if (!empty && number && __builtin_mul_overflow(elements, *number, &elements))
+      fail(ErrorCode::invalid_argument, op.name, ": the result would be ", result,
+           ", which takes more bytes than 64 bits can count");
+  }
+}
+
+// "matmul(f32[s0, 6], f32[s1, 4])"
+std::string call_text(const OpDef& op, std::span<const Type* const> types) {
+  std::string text;
+  for (const Type* type : types)
+    text += str(text.empty() ? "" : ", ", type ? type->text() : std::string("none"));
+  return str(op.name, "(", text, ")");
+}
+
+}  // namespace
+
 std::vector<Type> infer_types(const OpDef& op, std::span<Value* const> inputs,
                               const AttrList& attrs,
                               std::span<const std::unique_ptr<Graph>> subgraphs) {
   std::vector<const Type*> types;
   types.reserve(inputs.size());
   for (const Value* value : inputs) types.push_back(value ? &value->type() : nullptr);
-  return op.infer({op.name, types, attrs, subgraphs});
+  AssumptionLog* log = AssumptionLog::current();
+  const std::size_t assumed = log ? log->taken().size() : 0;
+  std::vector<Type> results = op.infer({op.name, types, attrs, subgraphs});
+  for (const Type& result : results) check_result(op, result);
+  if (log && log->taken().size() > assumed) log->name_from(assumed, call_text(op, types));
+  return results;
 }
 
 bool same_data_type(const Type& a, const Type& b) {

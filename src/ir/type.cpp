@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "ir/assume.hpp"
 
 namespace gex {
 namespace {
@@ -24,7 +25,7 @@ std::optional<Dim> broadcast_dim(Dim a, Dim b) {
   if (provably_eq(a, b)) return a.is_const() ? a : b;
   if (a == Dim(1)) return b;
   if (b == Dim(1)) return a;
-  if (known_eq(a, b) == false || may_be_one(a) || may_be_one(b)) return std::nullopt;
+  if (may_be_one(a) || may_be_one(b) || !assume_eq(a, b)) return std::nullopt;
   return b.is_const() ? b : a;
 }
 

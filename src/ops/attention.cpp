@@ -24,9 +24,15 @@ Type attention_type(const InferContext& c) {
   require_same_dtype(c, 0, 2);
   const Shape &q = c.in(0).shape, &k = c.in(1).shape, &v = c.in(2).shape;
   const bool ranks = q.size() >= 2 && k.size() == q.size() && v.size() == q.size();
-  if (!ranks || known_eq(size_at(q, 1), size_at(k, 1)) == false ||
-      known_eq(size_at(k, 2), size_at(v, 2)) == false ||
-      (q.size() >= 3 && known_eq(mod(size_at(q, 3), size_at(k, 3)), 0) == false)) {
+  bool fits =
+      ranks && assume_eq(size_at(q, 1), size_at(k, 1)) && assume_eq(size_at(k, 2), size_at(v, 2));
+  for (int d = static_cast<int>(q.size()); fits && d >= 3; --d) {
+    fits = assume_eq(size_at(k, d), size_at(v, d));
+    if (d > 3) fits = fits && assume_eq(size_at(q, d), size_at(k, d));
+  }
+  if (fits && q.size() >= 3)
+    fits = !(size_at(k, 3) == Dim(0)) && assume_eq(mod(size_at(q, 3), size_at(k, 3)), 0);
+  if (!fits) {
     fail(ErrorCode::shape_mismatch, "attention: q, k, v are ", c.in(0), ", ", c.in(1), ", ",
          c.in(2),
          "; expected [..., H, L, E], [..., H', S, E], [..., H', S, V] with H a multiple of "
@@ -35,7 +41,7 @@ Type attention_type(const InferContext& c) {
   if (c.has(3)) {
     Shape scores(q.begin(), q.end() - 1);
     scores.push_back(size_at(k, 2));
-    if (broadcast_shapes(scores, c.in(3).shape, c.op_name).size() != scores.size()) {
+    if (!broadcasts_to(c.in(3).shape, scores, c.op_name)) {
       fail(ErrorCode::shape_mismatch, "attention: mask ", c.in(3), " does not broadcast to ",
            text_of(scores));
     }
@@ -95,6 +101,9 @@ std::vector<Value*> expand_attention(Graph& g, const Node& n) {
   const auto a = n.as<Attention>();
   Value* q = n.input(0);
   const DType dtype = q->type().dtype;
+  if (size_at(n.input(1)->type().shape, 2) == Dim(0)) {
+    return {full(g, dtype, 0, n.output()->type().shape)};
+  }
   Value* k = repeat_heads(g, n.input(1), q->type().shape);
   Value* v = repeat_heads(g, n.input(2), q->type().shape);
   Value* mask = n.has_input(3) ? n.input(3) : nullptr;

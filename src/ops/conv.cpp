@@ -27,7 +27,10 @@ Type conv_type(const InferContext& c) {
     fail(ErrorCode::invalid_argument,
          "conv2d: stride, padding and dilation need two entries, groups at least 1");
   }
-  if (known_eq(x[1], w[1] * Dim(a.groups)) == false || known_eq(mod(w[0], a.groups), 0) == false) {
+  require_at_least(c, "stride", a.stride, 1);
+  require_at_least(c, "dilation", a.dilation, 1);
+  require_at_least(c, "padding", a.padding, 0);
+  if (!assume_eq(x[1], w[1] * Dim(a.groups)) || !assume_eq(mod(w[0], a.groups), 0)) {
     fail(ErrorCode::shape_mismatch, "conv2d: ", c.in(0), " with weights ", c.in(1), " in ",
          a.groups, " groups: channels must be ", w[1] * Dim(a.groups),
          " and output channels a multiple of the groups");

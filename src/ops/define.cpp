@@ -121,12 +121,30 @@ void require_rank(const InferContext& c, std::size_t input, int rank) {
   }
 }
 
+void require_at_least(const InferContext& c, const char* attribute, const Ints& values,
+                      std::int64_t least) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;  // products of two stay countable
+  for (std::int64_t value : values) {
+    if (value < least || value > kMost) {
+      fail(ErrorCode::invalid_argument, c.op_name, ": ", attribute, " has the entry ", value,
+           "; entries go from ", least, " to ", kMost);
+    }
+  }
+}
+
 Shape broadcast_inputs(const InferContext& c, std::size_t first) {
   Shape shape = c.in(first).shape;
   for (std::size_t i = first + 1; i < c.inputs.size(); ++i) {
     if (c.has(i)) shape = broadcast_shapes(shape, c.in(i).shape, c.op_name);
   }
   return shape;
+}
+
+bool broadcasts_to(const Shape& operand, const Shape& shape, std::string_view op_name) {
+  const Shape joined = broadcast_shapes(operand, shape, op_name);
+  bool same = joined.size() == shape.size();
+  for (std::size_t d = 0; same && d < shape.size(); ++d) same = assume_eq(joined[d], shape[d]);
+  return same;
 }
 
 std::vector<Dim> broadcast_index(const Shape& operand, const Shape& result, Indices index) {
@@ -278,6 +296,30 @@ std::vector<Dim> reshape_index(const Shape& from, const Shape& to, Indices index
     for (Dim d : delinearise(linear, from_group)) result.push_back(d);
   }
   return result;
+}
+
+bool fits_into(Dim start, Dim size, std::int64_t step, Dim axis) {
+  if (size == Dim(0)) return true;
+  const Dim last = start + (size - 1) * Dim(step);
+  // What an empty slice would reach does not matter: multiplied by 0 or 1.
+  const Dim any = min(size, 1);
+  const auto inside = [&](Dim at) {
+    if (known_le(0, at) == true && known_lt(at, axis) == true) return true;
+    return assume_le(0, any * at) && assume_le(any * (at + 1), axis);
+  };
+  return assume_le(0, size) && inside(start) && inside(last);
+}
+
+void require_axes(const InferContext& c, const Ints& axes) {
+  std::int64_t last = -1;
+  for (std::int64_t axis : axes) {
+    if (axis <= last || axis >= c.in(0).rank()) {
+      fail(ErrorCode::invalid_argument, c.op_name,
+           ": axes must be ascending and inside the input's ", c.in(0).rank(), " axes; got axis ",
+           axis);
+    }
+    last = axis;
+  }
 }
 
 Shape reduced_shape(const Shape& shape, const Ints& axes, bool keepdim) {

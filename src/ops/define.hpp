@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/assume.hpp"
 #include "ir/graph.hpp"
 #include "ir/op_def.hpp"
 #include "loop/body.hpp"
@@ -78,10 +79,15 @@ bool numeric_only_signed(DType d);
 void require_dtype(const InferContext& c, std::size_t input, DTypeSet accepts);
 void require_same_dtype(const InferContext& c, std::size_t a, std::size_t b);
 void require_rank(const InferContext& c, std::size_t input, int rank);
+// Attributes of windows (stride, dilation, kernel: from 1; padding: from 0), two entries each.
+void require_at_least(const InferContext& c, const char* attribute, const Ints& values,
+                      std::int64_t least);
 
 // --- elementwise ----------------------------------------------------------------------------
 // Broadcasts all inputs from `first` on.
 Shape broadcast_inputs(const InferContext& c, std::size_t first = 0);
+// Whether an operand can be read at every index of a shape.
+bool broadcasts_to(const Shape& operand, const Shape& shape, std::string_view op_name);
 // Where element `index` of the broadcast result sits in an operand of this shape.
 std::vector<Dim> broadcast_index(const Shape& operand, const Shape& result, Indices index);
 Scalar in_broadcast(BodyContext& c, int k, Indices index);
@@ -103,6 +109,10 @@ Dim linearise(Indices index, const Shape& shape);
 std::vector<Dim> delinearise(Dim linear, const Shape& shape);
 // Index in `from` of the element at `index` of `to`, a shape with as many elements.
 std::vector<Dim> reshape_index(const Shape& from, const Shape& to, Indices index);
+// Whether `size` elements from `start` by `step` lie inside an axis; none always do.
+bool fits_into(Dim start, Dim size, std::int64_t step, Dim axis);
+// Ascending and inside input 0.
+void require_axes(const InferContext& c, const Ints& axes);
 Shape reduced_shape(const Shape& shape, const Ints& axes, bool keepdim);
 bool contains(const Ints& axes, std::int64_t axis);
 Ints all_axes(int rank);

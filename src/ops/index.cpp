@@ -124,6 +124,14 @@ std::vector<Dim> indexed_position(BodyContext& c, std::size_t first, const Ints&
   return at;
 }
 
+// An index is clamped into its axis, so there must be something in it.
+void require_something_at(const InferContext& c, std::size_t axis, const Shape& indices) {
+  if (!assume_le(min(product(indices), 1), c.in(0).shape[axis])) {
+    fail(ErrorCode::shape_mismatch, c.op_name, ": axis ", axis, " of ", c.in(0),
+         " is empty: there is nothing an index could mean");
+  }
+}
+
 void register_index() {
   Definition("index",
              "x at index tensors: index tensor k addresses axis axes[k] (advanced "
@@ -133,7 +141,12 @@ void register_index() {
       .attrs<Index>()
       .traits(Trait::pure)
       .infer_one([](const InferContext& c) {
-        return Type::tensor(c.in(0).dtype, checked_index_space(c, 1, c.as<Index>().axes).result);
+        const Ints axes = c.as<Index>().axes;
+        const IndexSpace space = checked_index_space(c, 1, axes);
+        for (std::int64_t axis : axes) {
+          require_something_at(c, static_cast<std::size_t>(axis), space.result);
+        }
+        return Type::tensor(c.in(0).dtype, space.result);
       })
       .map([](BodyContext& c, int, Indices p) {
         return c.in(0, indexed_position(c, 1, c.node.as<Index>().axes, p, [&](Scalar i, Dim size) {
@@ -166,8 +179,7 @@ void register_index() {
         mode_of(a.mode);
         require_same_dtype(c, 0, 1);
         const Shape space = checked_index_space(c, 2, a.axes).result;
-        const Shape joined = broadcast_shapes(space, c.in(1).shape, c.op_name);
-        if (joined.size() != space.size()) {
+        if (!broadcasts_to(c.in(1).shape, space, c.op_name)) {
           fail(ErrorCode::shape_mismatch, "index_put: values ", c.in(1),
                " do not broadcast to the indexed shape ", text_of(space));
         }
@@ -184,6 +196,13 @@ void require_along(const InferContext& c, std::int64_t axis) {
     fail(ErrorCode::shape_mismatch, c.op_name, ": x is ", c.in(0), ", indices are ", c.in(1),
          ", axis is ", axis, "; both need as many axes, and the axis must be one of them");
   }
+  for (std::size_t d = 0; d < c.in(0).shape.size(); ++d) {
+    if (static_cast<std::int64_t>(d) == axis) continue;
+    if (!assume_le(c.in(1).shape[d], c.in(0).shape[d])) {
+      fail(ErrorCode::shape_mismatch, c.op_name, ": indices ", c.in(1), " reach beyond axis ", d,
+           " of ", c.in(0));
+    }
+  }
 }
 
 void register_along() {
@@ -192,7 +211,9 @@ void register_along() {
       .attrs<Axis>()
       .traits(Trait::pure)
       .infer_one([](const InferContext& c) {
-        require_along(c, c.as<Axis>().axis);
+        const std::int64_t axis = c.as<Axis>().axis;
+        require_along(c, axis);
+        require_something_at(c, static_cast<std::size_t>(axis), c.in(1).shape);
         return Type::tensor(c.in(0).dtype, c.in(1).shape);
       })
       .map([](BodyContext& c, int, Indices p) {
@@ -231,6 +252,12 @@ void register_along() {
           fail(ErrorCode::shape_mismatch, "scatter: indices are ", c.in(1), ", source is ", c.in(2),
                "; both need as many axes");
         }
+        for (std::size_t d = 0; d < c.in(2).shape.size(); ++d) {
+          if (!assume_le(c.in(1).shape[d], c.in(2).shape[d])) {
+            fail(ErrorCode::shape_mismatch, "scatter: indices ", c.in(1), " reach beyond axis ", d,
+                 " of the source ", c.in(2));
+          }
+        }
         return Type::tensor(c.in(0).dtype, c.in(0).shape);
       })
       .scatter(std::move(body))
@@ -264,8 +291,7 @@ void register_slice_update() {
                "; source, starts and steps need as many axes as x");
         }
         for (std::size_t k = 0; k < rank; ++k) {
-          const Dim last = a.starts[k] + (c.in(1).shape[k] - 1) * Dim(a.steps[k]);
-          if (known_lt(a.starts[k], 0) == true || known_le(c.in(0).shape[k], last) == true) {
+          if (!fits_into(a.starts[k], c.in(1).shape[k], a.steps[k], c.in(0).shape[k])) {
             fail(ErrorCode::shape_mismatch, "slice_update: source ", c.in(1), " from ", a.starts[k],
                  " by step ", a.steps[k], " does not fit into axis ", k, " of ", c.in(0));
           }

@@ -20,7 +20,7 @@ Type matmul_type(const InferContext& c) {
     fail(ErrorCode::shape_mismatch, "matmul: operands are ", c.in(0), " and ", c.in(1),
          "; both need at least two axes");
   }
-  if (known_eq(a[a.size() - 1], b[b.size() - 2]) == false) {
+  if (!assume_eq(a[a.size() - 1], b[b.size() - 2])) {
     fail(ErrorCode::shape_mismatch, "matmul: ", c.in(0), " has ", a[a.size() - 1], " columns, but ",
          c.in(1), " has ", b[b.size() - 2], " rows");
   }

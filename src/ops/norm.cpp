@@ -112,6 +112,7 @@ void register_norm() {
       .infer([](const InferContext& c) {
         require_dtype(c, 0, floating);
         const auto a = c.as<Variance>();
+        require_axes(c, a.axes);
         const Type t = Type::tensor(c.in(0).dtype, reduced_shape(c.in(0).shape, a.axes, a.keepdim));
         return std::vector{t, t};
       })
@@ -149,7 +150,7 @@ void register_norm() {
         for (std::size_t k : {1, 2, 3, 4}) {
           if (!c.has(k)) continue;
           if (c.in(0).rank() < 2 || c.in(k).rank() != 1 ||
-              known_eq(c.in(k).shape[0], c.in(0).shape[1]) == false) {
+              !assume_eq(c.in(k).shape[0], c.in(0).shape[1])) {
             fail(ErrorCode::shape_mismatch, "batch_norm: input ", k, " is ", c.in(k),
                  ", expected one value for each channel (axis 1) of ", c.in(0));
           }

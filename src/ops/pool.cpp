@@ -35,6 +35,10 @@ Shape pooled_shape(const InferContext& c) {
     fail(ErrorCode::invalid_argument, c.op_name, ": ", c.in(0),
          " needs two axes, and kernel, stride, padding and dilation two entries each");
   }
+  require_at_least(c, "kernel", a.kernel, 1);
+  require_at_least(c, "stride", a.stride, 1);
+  require_at_least(c, "dilation", a.dilation, 1);
+  require_at_least(c, "padding", a.padding, 0);
   for (std::size_t k = 0; k < 2; ++k) {
     Dim& size = shape[shape.size() - 2 + k];
     const Dim room = size + Dim(2 * a.padding[k] - a.dilation[k] * (a.kernel[k] - 1) - 1);

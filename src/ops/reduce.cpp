@@ -15,20 +15,9 @@ namespace {
 
 using loop::Accumulator;
 
-void check_axes(const InferContext& c, const Ints& axes) {
-  std::int64_t last = -1;
-  for (std::int64_t axis : axes) {
-    if (axis <= last || axis >= c.in(0).rank()) {
-      fail(ErrorCode::invalid_argument, c.op_name,
-           ": axes must be ascending and inside the input's ", c.in(0).rank(), " axes; got axis ",
-           axis);
-    }
-    last = axis;
-  }
-}
-
 // An index of nothing exists only where nobody asks for one.
 void require_elements(const InferContext& c, const Ints& axes) {
+  require_axes(c, axes);
   const Shape kept = reduced_shape(c.in(0).shape, axes, false);
   for (std::int64_t axis : axes) {
     if (c.in(0).shape[static_cast<std::size_t>(axis)] == Dim(0) && !(product(kept) == Dim(0))) {
@@ -40,7 +29,7 @@ void require_elements(const InferContext& c, const Ints& axes) {
 
 Type reduced(const InferContext& c, DType dtype) {
   const auto a = c.as<Reduce>();
-  check_axes(c, a.axes);
+  require_axes(c, a.axes);
   return Type::tensor(dtype, reduced_shape(c.in(0).shape, a.axes, a.keepdim));
 }
 

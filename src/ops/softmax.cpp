@@ -25,6 +25,7 @@ Value* in_compute_type(Graph& g, Value* x) { return cast(g, x, compute_type(x->t
 
 std::vector<Value*> expand_softmax(Graph& g, const Node& n) {
   const Ints axis{n.as<Axis>().axis};
+  if (n.input(0)->type().numel() == Dim(0)) return {n.input(0)};
   Value* x = in_compute_type(g, n.input(0));
   Value* e = exp(g, sub(g, x, reduce_max(g, x, axis, true)));
   Value* y = div(g, e, reduce_sum(g, e, axis, true));
@@ -33,6 +34,7 @@ std::vector<Value*> expand_softmax(Graph& g, const Node& n) {
 
 std::vector<Value*> expand_log_softmax(Graph& g, const Node& n) {
   const Ints axis{n.as<Axis>().axis};
+  if (n.input(0)->type().numel() == Dim(0)) return {n.input(0)};
   Value* x = in_compute_type(g, n.input(0));
   Value* shifted = sub(g, x, reduce_max(g, x, axis, true));
   Value* sum = reduce_sum(g, exp(g, shifted), axis, true);

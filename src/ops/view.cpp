@@ -15,7 +15,7 @@ void require_same_numel(const InferContext& c, const Shape& to) {
       fail(ErrorCode::shape_mismatch, c.op_name, ": size ", d, " in ", text_of(to), " is negative");
     }
   }
-  if (known_eq(product(c.in(0).shape), product(to)) == false) {
+  if (!assume_eq(product(c.in(0).shape), product(to))) {
     fail(ErrorCode::shape_mismatch, c.op_name, ": ", text_of(c.in(0).shape), " has ",
          product(c.in(0).shape), " elements, ", text_of(to), " has ", product(to));
   }
@@ -90,13 +90,8 @@ void register_slice() {
         require_one_for_each_axis(c, a.steps.size(), "steps");
         require_one_for_each_axis(c, a.sizes.size(), "sizes");
         for (std::size_t k = 0; k < a.sizes.size(); ++k) {
-          const Dim first = a.starts[k], last = first + (a.sizes[k] - 1) * Dim(a.steps[k]);
-          const Dim size = c.in(0).shape[k];
-          const bool empty = a.sizes[k] == Dim(0);
-          const bool outside = known_lt(first, 0) == true || known_lt(last, 0) == true ||
-                               known_le(size, first) == true || known_le(size, last) == true;
-          if (known_lt(a.sizes[k], 0) == true || (!empty && outside)) {
-            fail(ErrorCode::shape_mismatch, "slice: ", a.sizes[k], " elements from ", first,
+          if (!fits_into(a.starts[k], a.sizes[k], a.steps[k], c.in(0).shape[k])) {
+            fail(ErrorCode::shape_mismatch, "slice: ", a.sizes[k], " elements from ", a.starts[k],
                  " by step ", a.steps[k], " do not fit into axis ", k, " of ", c.in(0));
           }
         }
@@ -122,7 +117,7 @@ void register_expand() {
         bool fits = from.size() <= a.shape.size();
         for (std::size_t k = 0; fits && k < from.size(); ++k) {
           const Dim to = a.shape[a.shape.size() - from.size() + k];
-          fits = from[k] == Dim(1) || known_eq(from[k], to) != false;
+          fits = from[k] == Dim(1) || assume_eq(from[k], to);
         }
         if (!fits) {
           fail(ErrorCode::shape_mismatch, "expand: ", text_of(from), " does not broadcast to ",
@@ -222,7 +217,7 @@ void register_cat() {
           bool fits = c.in(k).rank() == type.rank();
           for (int d = 0; fits && d < type.rank(); ++d) {
             const auto i = static_cast<std::size_t>(d);
-            fits = d == axis || known_eq(c.in(k).shape[i], c.in(0).shape[i]) != false;
+            fits = d == axis || assume_eq(c.in(k).shape[i], c.in(0).shape[i]);
           }
           if (!fits) {
             fail(ErrorCode::shape_mismatch, "cat: inputs 0 and ", k, " are ", c.in(0), " and ",

@@ -142,6 +142,55 @@ TEST(CApiRun, wrong_inputs_are_named) {
   EXPECT_EQ(out.data, nullptr);
 }
 
+TEST(CApiRun, sizes_that_only_a_run_can_tell_apart_are_checked_then) {
+  GraphPtr graph = new_graph();
+  const gex_value a = input(graph, "a", GEX_F32, {{2, nullptr}, {0, "m"}});
+  const gex_value b = input(graph, "b", GEX_F32, {{0, "n"}, {3, nullptr}});
+  ProgramPtr program = compiled(graph, {add(graph, "matmul", {a, b})});
+  const auto run = [&](std::int64_t m, std::int64_t n) {
+    const std::vector<std::int64_t> a_shape = {2, m}, b_shape = {n, 3};
+    std::vector<float> a_data(static_cast<std::size_t>(2 * m), 1);
+    std::vector<float> b_data(static_cast<std::size_t>(3 * n), 1);
+    const gex_tensor in[] = {tensor(GEX_F32, a_shape, a_data.data()),
+                             tensor(GEX_F32, b_shape, b_data.data())};
+    gex_tensor out = GEX_TENSOR_INIT;
+    const gex_status status = gex_program_run(program.get(), in, 2, &out, 1);
+    if (status == GEX_OK) EXPECT_EQ(static_cast<float*>(out.data)[5], static_cast<float>(m));
+    gex_tensor_release(&out);
+    return status;
+  };
+  EXPECT_EQ(run(4, 4), GEX_OK) << gex_last_error();
+  EXPECT_EQ(run(4, 5), GEX_SHAPE_MISMATCH);
+  EXPECT_TRUE(says("matmul(f32[2, m], f32[n, 3])"));
+  EXPECT_TRUE(says("got 4 and 5"));
+  EXPECT_EQ(run(5, 4), GEX_SHAPE_MISMATCH);
+  EXPECT_EQ(run(7, 7), GEX_OK) << gex_last_error();
+}
+
+TEST(CApiRun, slices_that_reach_outside_are_refused_at_the_run) {
+  GraphPtr graph = new_graph();
+  const gex_value x = input(graph, "x", GEX_F32, {{0, "n"}});
+  const std::int64_t two = 2, one = 1;
+  const gex_size three = {3, nullptr};
+  gex_attr starts = {"starts", GEX_ATTR_INTS, 1, {}}, steps = {"steps", GEX_ATTR_INTS, 1, {}};
+  gex_attr sizes = {"sizes", GEX_ATTR_SIZES, 1, {}};
+  starts.value.integers = &two;
+  steps.value.integers = &one;
+  sizes.value.sizes = &three;
+  ProgramPtr program =
+      compiled(graph, {add(graph, "neg", {add(graph, "slice", {x}, {starts, steps, sizes})})});
+  for (std::int64_t n = 0; n < 8; ++n) {
+    const std::vector<std::int64_t> shape = {n};
+    std::vector<float> data = iota(static_cast<std::size_t>(n));
+    const gex_tensor in = tensor(GEX_F32, shape, data.data());
+    gex_tensor out = GEX_TENSOR_INIT;
+    const gex_status status = gex_program_run(program.get(), &in, 1, &out, 1);
+    EXPECT_EQ(status, n >= 5 ? GEX_OK : GEX_SHAPE_MISMATCH) << n << gex_last_error();
+    if (n >= 5) EXPECT_EQ(static_cast<float*>(out.data)[2], -4);
+    gex_tensor_release(&out);
+  }
+}
+
 TEST(CApiRun, empty_tensors_need_no_memory) {
   Doubler doubler;
   const std::vector<std::int64_t> shape = {0, 3};
