@@ -41,12 +41,16 @@ def is_random(target: Any, args: Any = (), kwargs: Any = None) -> bool:
     return True
 
 
+def mutates(target: Any) -> bool:
+    return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable
+
+
 def has_effect(target: Any, args: Any = (), kwargs: Any = None) -> bool:
-    """Whether calls to it must stay in their order: draws random numbers, writes, prints, ..."""
+    """Whether calls to it must stay in their order: draws random numbers, prints, asserts, ..."""
     if is_random(target, args, kwargs):
         return True
     if isinstance(target, torch._ops.OpOverload):
-        return target._schema.is_mutable or not target._schema.returns
+        return not target._schema.returns
     return False
 
 

@@ -57,17 +57,17 @@ class Decomposer:
 
     def __init__(self, symbols: Symbols) -> None:
         self._symbols = symbols
-        self._traced: dict[Any, torch.fx.GraphModule | None] = {}
+        self._traced: dict[Any, torch.fx.GraphModule | str] = {}
 
-    def __call__(self, target: Any, args: Any, kwargs: Any) -> torch.fx.GraphModule | None:
-        """A graph over the tensors among the arguments, in tree order; None if there is no rule.
+    def __call__(self, target: Any, args: Any, kwargs: Any) -> torch.fx.GraphModule | str:
+        """A graph over the tensors among the arguments, in tree order; else why there is none.
 
         `args` and `kwargs` hold fake values where the node has nodes.
         """
         rule = _rule(target)
         if rule is None:
-            return None
-        leaves, spec = tree_flatten((args, kwargs))
+            return "it has no decomposition"
+        leaves, spec = tree_flatten(_plain((args, kwargs)))
         key = (target, spec, tuple(self._key(leaf) for leaf in leaves))
         if key not in self._traced:
             self._traced[key] = _trace(rule, leaves, spec)
@@ -82,7 +82,16 @@ class Decomposer:
         return (type(leaf), repr(leaf))
 
 
-def _trace(rule: Callable[..., Any], leaves: list[Any], spec: Any) -> torch.fx.GraphModule | None:
+def _plain(tree: Any) -> Any:
+    """The same with ordinary lists and dicts, which decompositions may change."""
+    if isinstance(tree, (list, tuple)):
+        return (list if isinstance(tree, list) else tuple)(_plain(t) for t in tree)
+    if isinstance(tree, dict):
+        return {k: _plain(t) for k, t in tree.items()}
+    return tree
+
+
+def _trace(rule: Callable[..., Any], leaves: list[Any], spec: Any) -> torch.fx.GraphModule | str:
     positions = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
     def run(*tensors: torch.Tensor) -> Any:
@@ -97,5 +106,5 @@ def _trace(rule: Callable[..., Any], leaves: list[Any], spec: Any) -> torch.fx.G
     try:
         with mode or contextlib.nullcontext():
             return make_fx(run)(*(leaves[i] for i in positions))
-    except NotImplementedError:  # a rule's way to say "not for these arguments"
-        return None
+    except Exception as problem:  # rules refuse arguments in many ways; the report tells which
+        return f"its decomposition fails ({type(problem).__name__}: {str(problem)[:120]})"

@@ -99,7 +99,7 @@ class GraphImport:
     _constants: list[torch.Tensor] = field(default_factory=list)
     _storages: dict[int, _Storage] = field(default_factory=dict)
     _sources: dict[Dim, SymbolSource] = field(default_factory=dict)
-    _unbacked: dict[Dim, Value] = field(default_factory=dict)
+    _bound: set[Dim] = field(default_factory=set)  # symbols that the graph gives values to
     _ties: dict[int, Value] = field(default_factory=dict)  # by graph input
     _num_arguments: int = 0
 
@@ -192,7 +192,7 @@ class GraphImport:
         elif target is _WITH_EFFECTS:
             self._env[node] = self._add_effect(node)
         elif target in _ITEM:
-            self._env[node] = self._bind(node)
+            self._bind(node)
         elif target is _aten.copy_.default and self._written_input(node) is not None:
             self._tie(node)
         elif (
@@ -264,7 +264,8 @@ class GraphImport:
                 [i64],
                 location_of(node),
             )
-        self._unbacked[symbol] = self._importer.add_bind(value, symbol, location_of(node))
+        self._importer.add_bind(value, symbol, location_of(node))
+        self._bound.add(symbol)
 
     def _import_node(self, node: Node, env: dict[Node, Any], location: str, chain: Any) -> Any:
         return self._import_call_like(
@@ -395,8 +396,8 @@ class GraphImport:
         if not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
             return None, ""
         sub = self._decompose(target, fake_args, fake_kwargs)
-        if sub is None:
-            return None, ""
+        if isinstance(sub, str):
+            return None, f", and {sub}"
         nodes, _ = tree_flatten((args, kwargs))
         operands = [
             env[n]
@@ -453,6 +454,8 @@ class GraphImport:
         name = overload_name(target)
         if self.strict:
             raise CallNotAllowed(name, location, reason)
+        if calls.mutates(target):
+            raise GraphNotSupported(f"{name} at {location} writes into a value of the graph")
         builder = calls.CallBuilder(target, self._symbols)
         flat = [val] if isinstance(val, torch.Tensor) else list(val or ())
         for item in flat:
@@ -469,13 +472,15 @@ class GraphImport:
             {k: convert(a) for k, a in kwargs.items()},
             None if isinstance(val, torch.Tensor) else positions,
         )
+        results = [type_of(flat[i], self._symbols) for i in positions]
+        self._bound.update(size for type_ in results for size in type_.shape if size.is_symbol)
         values = self._importer.add_call(
             name=name,
             callee=len(self._callees),
             operands=builder.operands,
             operand_strides=builder.operand_strides,
             integers=builder.integers,
-            results=[type_of(flat[i], self._symbols) for i in positions],
+            results=results,
             ordered=ordered or calls.has_effect(target, args, kwargs),
             location=location,
         )
@@ -517,10 +522,14 @@ class _Outputs:
                 storage = storage_of(node.meta["val"])
                 shared[storage] = shared.get(storage, 0) + 1
         items = [self._item(node, shared) for node in results]
-        for symbol, value in self.walk._unbacked.items():
-            if any(symbol in d.symbols for item in items for d in item.dims):
-                output = self.walk._importer.add_output(value)
-                self.walk._sources[symbol] = SymbolSource(symbol, output=output)
+        # Sizes that come to be known while the graph runs are handed out beside the results.
+        importer, sources = self.walk._importer, self.walk._sources
+        for symbol in (s for item in items for d in item.dims for s in d.symbols):
+            if symbol not in sources:
+                if symbol not in self.walk._bound:
+                    raise GraphNotSupported(f"a result depends on {symbol}, which no value gives")
+                output = importer.add_output(importer.add_dim(symbol))
+                sources[symbol] = SymbolSource(symbol, output=output)
         return items
 
     def _item(self, node: Any, shared: dict[int, int]) -> OutputItem:

@@ -7,6 +7,7 @@ from typing import Any
 import sympy
 import torch
 from torch.utils._sympy import functions as fn
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from gex._gex import Dim
 
@@ -41,10 +42,12 @@ class Symbols:
         bounds = self._shape_env.var_to_range.get(symbol) if self._shape_env else None
         if bounds is None:
             return None, None
-        return (
-            int(bounds.lower) if bounds.lower.is_Integer else None,
-            int(bounds.upper) if bounds.upper.is_Integer else None,
-        )
+        low = int(bounds.lower) if bounds.lower.is_Integer else None
+        # Upper bounds of data-dependent sizes are hints (masked_select's is wrong when it
+        # broadcasts); what the user asserts arrives as a node of its own.
+        if symbol_is_type(symbol, (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT)):
+            return low, None
+        return low, int(bounds.upper) if bounds.upper.is_Integer else None
 
     def of_expr(self, expr: sympy.Basic) -> Dim:
         if isinstance(expr, (sympy.Integer, int)):

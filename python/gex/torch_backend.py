@@ -149,7 +149,7 @@ def graph_compiler(backend: str, config: Config) -> GraphCompiler:
             if config.get("strict", False):
                 raise
             return _run_eagerly(gm, graph_report, str(problem))
-        runner = _make_runner(imported, config)
+        runner = make_runner(imported, config)
         graph_report.runner = runner
         return runner
 
@@ -163,7 +163,7 @@ def _run_eagerly(
     return make_boxed_func(gm.forward)
 
 
-def _make_runner(imported: ImportedGraph, config: Config) -> Any:
+def make_runner(imported: ImportedGraph, config: Config) -> Any:
     signature = _gex.Signature(
         num_arguments=imported.num_arguments,
         tensors=imported.tensors,

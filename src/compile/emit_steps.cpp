@@ -85,6 +85,12 @@ void Emitter::emit_call(const Node& node) {
     if (value->type().is_token()) continue;
     BufferId id = add_temp(value->type(), call.name);
     program_.buffers[static_cast<std::size_t>(id)].kind = BufferDesc::Kind::external;
+    // Sizes that only the result tells.
+    for (Dim size : value->type().shape) {
+      auto& known = program_.symbols;
+      if (size.is_symbol() && std::find(known.begin(), known.end(), size) == known.end())
+        known.push_back(size);
+    }
     buffers_[value] = id;
     call.outputs.push_back(id);
   }

@@ -151,10 +151,21 @@ class Interpreter {
     std::vector<std::int64_t> integers;
     for (Dim d : call.integers) integers.push_back(evaluate(d, symbols_));
     Tensors results = options_.call(node, operands, integers);
+    learn_sizes(ops::result_types(call), results);
     if (node.op().has(Trait::effect)) {
       results.insert(results.begin(), HostTensor(DType::boolean, {}));
     }
     return results;
+  }
+
+  // Sizes that only the results of a call tell.
+  void learn_sizes(std::span<const Type> types, std::span<const HostTensor> results) {
+    for (std::size_t k = 0; k < types.size(); ++k) {
+      for (std::size_t d = 0; d < types[k].shape.size(); ++d) {
+        if (types[k].shape[d].is_symbol())
+          symbols_.try_emplace(types[k].shape[d], results[k].shape()[d]);
+      }
+    }
   }
 
   Tensors run_bind(const Node& node) {

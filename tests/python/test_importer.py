@@ -204,3 +204,49 @@ def test_explain_counts_and_names_calls() -> None:
 
     text = str(gex.explain(fn, torch.eye(3)))
     assert "call aten.linalg_inv_ex.default x1" in text
+
+
+def test_sizes_that_only_the_data_tell(compile_with: Compile) -> None:
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        chosen = x[x > 0]
+        where = torch.nonzero(x)
+        return chosen * 2, where + 1, chosen.view(1, -1)
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = compile_with(fn)
+        for _ in range(3):
+            x = torch.randn(5, 4)
+            assert_same(compiled(x), fn(x))
+    assert not last_report().eager_reason
+
+
+def test_condition_runs_one_branch(compile_with: Compile) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos() + 1, (x,)) * 2
+
+    compiled = compile_with(fn)
+    for x in (torch.ones(3), -torch.ones(3)):
+        assert_same(compiled(x), fn(x))
+    assert not last_report().eager_reason
+
+
+def test_symbolic_float_argument(compile_with: Compile) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x * (x.shape[0] ** 0.5) + x.shape[0] / 3
+
+    compiled = compile_with(fn, dynamic=True)
+    for rows in (3, 5):
+        x = torch.randn(rows, 2)
+        assert_same(compiled(x), fn(x))
+
+
+def test_float_argument_changes_without_a_recompile(compile_with: Compile) -> None:
+    def fn(x: torch.Tensor, rate: float) -> torch.Tensor:
+        return x * rate
+
+    compiled = compile_with(fn, dynamic=True)
+    x = torch.randn(3)
+    with gex.collect() as graphs:
+        for rate in (0.5, 0.25, 0.125):
+            assert_same(compiled(x, rate), fn(x, rate))
+    assert len(graphs) == 1

@@ -165,4 +165,4 @@ def test_model_equals_eager(name: str, dynamic: bool) -> None:
     calls = sum(len(g.calls) for g in graphs)
     print(f"{name}: {explanation.native_share:.1%} native, {calls} calls, {len(graphs)} graphs")
     assert all(g.eager_reason is None for g in graphs)
-    assert explanation.native_share > 0.6
+    assert explanation.native_share > 0.9

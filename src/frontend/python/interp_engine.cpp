@@ -113,7 +113,7 @@ class InterpEngine final : public Engine {
 
   static std::vector<HostTensor> run_call(const Node& node, std::span<const HostTensor> operands,
                                           std::span<const std::int64_t> integers,
-                                          const interp::SymbolValues& symbols, Host& host) {
+                                          interp::SymbolValues& symbols, Host& host) {
     const auto attrs = node.as<ops::Call>();
     program::Call call;
     call.name = attrs.name;
@@ -145,10 +145,14 @@ class InterpEngine final : public Engine {
       expected.push_back({nullptr, types[i].dtype, shapes[i], strides[i]});
     std::vector<Host::CallResult> results(types.size());
     host.call(call, refs, integers, expected, results);
+    for (std::size_t i = 0; i < types.size(); ++i)
+      for (std::size_t d = 0; d < types[i].shape.size(); ++d)
+        if (types[i].shape[d].is_symbol())
+          symbols.try_emplace(types[i].shape[d], results[i].shape[d]);
     std::vector<HostTensor> tensors;
     for (std::size_t i = 0; i < types.size(); ++i) {
-      Numbers actual = strides[i];
-      if (std::ranges::find(actual, -1) != actual.end()) actual = dense(results[i].shape);
+      const Numbers actual = evaluate_all(
+          types[i].strides ? *types[i].strides : dense_strides(types[i].shape), symbols);
       tensors.push_back(read({results[i].data, types[i].dtype, results[i].shape, actual}));
       host.release(results[i].handle);
     }
