@@ -18,6 +18,7 @@ from gex._gex import (
     Signature,
     Type,
     aten_overloads,
+    compiled_runner,
     interpreter_runner,
 )
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -45,7 +46,9 @@ def _dense_type(tensor: torch.Tensor) -> Type:
     return Type(DTYPES[tensor.dtype], [Dim(n) for n in tensor.shape])
 
 
-def run_row(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], expected: Any) -> Any:
+def run_row(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], expected: Any, compiled: bool = False
+) -> Any:
     """The row's results as tensors, or the reason why it does not take the call."""
     importer = Importer("row")
     inputs: list[torch.Tensor] = []
@@ -94,7 +97,11 @@ def run_row(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], expected: 
         outputs=[OutputItem.graph(i) for i in range(len(wanted))],
         symbols=[],
     )
-    produced = iter(interpreter_runner(importer.finish(), signature, [])(list(inputs)))
+    if compiled:
+        runner = compiled_runner(importer.finish(), signature, [], capture_limit=1)
+    else:
+        runner = interpreter_runner(importer.finish(), signature, [])
+    produced = iter(runner(list(inputs)))
     return [None if r is None else next(produced) for r in results]
 
 
@@ -108,9 +115,10 @@ class RowCheck(TorchDispatchMode):
     """Runs eagerly and checks on the side. `wrong` holds the differences, `taken` what was checked,
     `refused` why rows did not take calls."""
 
-    def __init__(self, scale: float = 1.0) -> None:
+    def __init__(self, scale: float = 1.0, compiled: bool = False) -> None:
         super().__init__()
         self.scale = scale
+        self.compiled = compiled
         self.wrong: list[str] = []
         self.taken: collections.Counter[str] = collections.Counter()
         self.refused: dict[str, set[str]] = collections.defaultdict(set)
@@ -137,7 +145,7 @@ class RowCheck(TorchDispatchMode):
         if any(not isinstance(t, torch.Tensor) or t.numel() > MAX_ELEMENTS for t in tensors):
             return
         try:
-            rows = run_row(func, args, kwargs, result)
+            rows = run_row(func, args, kwargs, result, self.compiled)
         except NoForm:
             return
         except Exception as error:  # every kind of failure is a finding, with its call

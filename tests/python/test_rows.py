@@ -1,4 +1,4 @@
-"""Every row of every op against eager PyTorch, run in the reference executor."""
+"""Every row of every op against eager PyTorch, in the reference executor and as compiled code."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ def test_every_row_has_a_case() -> None:
     assert set(CASES) == ROWS
 
 
+@pytest.mark.parametrize("compiled", [False, True], ids=["interpreter", "compiled"])
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_row_matches_eager(name: str) -> None:
-    check = RowCheck(scale=2)
+def test_row_matches_eager(name: str, compiled: bool) -> None:
+    check = RowCheck(scale=2, compiled=compiled)
     for dtype in DTYPES:
         for args, kwargs, result in calls_of(name, dtype):
             check.compare(overload(name), args, kwargs, result)
