@@ -11,7 +11,8 @@ namespace gex::tool {
 namespace {
 
 const std::vector<Command>& commands() {
-  static const std::vector<Command> all = {opt_command(), run_command(), dump_command()};
+  static const std::vector<Command> all = {opt_command(), run_command(), dump_command(),
+                                           ops_command()};
   return all;
 }
 
