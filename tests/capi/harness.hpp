@@ -1,9 +1,9 @@
 #pragma once
 // Shorthand for tests through gex.h.
 
-#include <cstdint>
 #include <gex/gex.h>
 #include <gtest/gtest.h>
+#include <cstdint>
 
 #include <memory>
 #include <string>

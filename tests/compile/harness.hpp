@@ -1,8 +1,8 @@
 #pragma once
 // Compiles a graph given as text and compares every output with the interpreter's.
 
-#include <cstdint>
 #include <gtest/gtest.h>
+#include <cstdint>
 
 #include <cmath>
 #include <random>

@@ -1,8 +1,8 @@
 #pragma once
 // Small ops that exercise each feature of the IR, registered once for all tests of this folder.
 
-#include <cstdint>
 #include <gtest/gtest.h>
+#include <cstdint>
 
 #include "ir/graph.hpp"
 

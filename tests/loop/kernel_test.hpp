@@ -1,8 +1,8 @@
 #pragma once
 // What the loop tests share: reading kernel texts, running them in the reference executor.
 
-#include <cstdint>
 #include <gtest/gtest.h>
+#include <cstdint>
 
 #include <fstream>
 #include <random>

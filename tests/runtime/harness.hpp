@@ -3,8 +3,8 @@
 // Host that records what it is told, and the registration of conformance cases. A case runs once
 // for each driver that can be opened here.
 
-#include <cstdint>
 #include <gtest/gtest.h>
+#include <cstdint>
 
 #include <algorithm>
 #include <cstring>

@@ -2,8 +2,8 @@
 // A compiled graph as PyTorch calls it: takes the boxed argument list, runs, builds the results.
 // Everything between the two lists happens here, in one call from Python.
 
-#include <cstdint>
 #include <nanobind/nanobind.h>
+#include <cstdint>
 
 #include <memory>
 #include <mutex>

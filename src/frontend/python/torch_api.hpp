@@ -3,8 +3,8 @@
 // memory through DLPack's C functions, making tensors through PyTorch's own allocator functions.
 // Everything here needs the GIL.
 
-#include <cstdint>
 #include <nanobind/nanobind.h>
+#include <cstdint>
 
 #include <span>
 

@@ -2,8 +2,8 @@
 // The Host of a run whose caller is PyTorch: makes the output tensors, builds views, carries out
 // call steps through Python callables. Lives for one call, on the calling thread.
 
-#include <cstdint>
 #include <nanobind/nanobind.h>
+#include <cstdint>
 
 #include <span>
 #include <vector>
