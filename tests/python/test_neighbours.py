@@ -27,8 +27,8 @@ def test_eager_matmul_right_after_a_call_is_not_slowed_down() -> None:
                 a @ a
             return time.perf_counter() - start
 
-        # Interleaved, so that both see the same machine. Spinning workers would take a core each and
-        # show in every attempt; noise does not.
+        # Interleaved, so that both see the same machine. Spinning workers would take a core each
+        # and show in every attempt; noise does not.
         ratios = []
         for _ in range(6):
             alone, after = [], []
