@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gex._gex import Error, InternalError, UserError
 
-__all__ = ["CallNotAllowed", "Error", "InternalError", "UserError"]
+__all__ = ["CallNotAllowed", "Error", "GraphNotSupported", "InternalError", "UserError"]
 
 
 class CallNotAllowed(RuntimeError):
@@ -16,3 +16,7 @@ class CallNotAllowed(RuntimeError):
             f"{op} at {where} would run as a call through PyTorch ({reason}); "
             "options={'strict': True} forbids calls. Rewrite that line or leave `strict` out."
         )
+
+
+class GraphNotSupported(Exception):
+    """The graph as a whole can't be imported; it then runs through PyTorch."""

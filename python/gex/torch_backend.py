@@ -15,7 +15,8 @@ from torch._functorch.aot_autograd import make_boxed_func
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from gex import _gex, report
-from gex.fx_import import GraphImport, GraphNotSupported, ImportedGraph
+from gex.errors import GraphNotSupported
+from gex.fx_import import GraphImport, ImportedGraph
 from gex.options import (
     GEX_OPTIONS,
     NPUGRAPH_EX_OPTIONS,

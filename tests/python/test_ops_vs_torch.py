@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from conftest import tensors
-from gex.fx_import import GraphNotSupported
+from gex.errors import GraphNotSupported
 from op_samples import comparable_ops, run, samples, trace
 
 pytest.importorskip("expecttest")

@@ -1,0 +1,112 @@
+"""The functions called in the body of an FX graph: of the whole graph, or of one inside it."""
+
+from __future__ import annotations
+
+import operator
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from gex._gex import Type
+from gex.errors import GraphNotSupported
+from gex.higher_order import HANDLERS
+from gex.node_import import SYMBOLIC, Env, NodeImporter, OpCall
+from gex.tensors import DTYPES
+
+_aten = torch.ops.aten
+_FRAME = re.compile(r'File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<name>\S+)')
+
+# Facts for the tracer; the symbols' ranges carry them already.
+_RANGE_FACTS = {
+    _aten.sym_constrain_range.default,
+    _aten.sym_constrain_range_for_size.default,
+    torch._check,
+}
+# The chain of effect tokens; gex orders calls with effects by tokens of its own.
+_TOKENS = {torch.ops.prims._make_token.default, torch.ops.prims._sink_tokens.default}
+_ITEM = {_aten.item.default, _aten._local_scalar_dense.default}
+
+
+def location_of(node: Node) -> str:
+    """The user's line that made the node: "model.py:12 in forward"."""
+    frames = list(_FRAME.finditer(node.stack_trace or ""))
+    if not frames:
+        return ""
+    frame = frames[-1]
+    return f"{frame['file']}:{frame['line']} in {frame['name']}"
+
+
+@dataclass
+class BodyImport:
+    nodes: NodeImporter
+
+    def add(self, node: Node, env: Env, outer_location: str = "") -> None:
+        """Imports one call_function node; what it stands for is in `env` afterwards.
+
+        `outer_location`: the user's line that called the graph this body belongs to.
+        """
+        target, val = node.target, node.meta.get("val")
+        location = location_of(node) or outer_location
+        if target is operator.getitem:
+            env[node] = _item(node, env)
+        elif target in _RANGE_FACTS or target in _TOKENS:
+            pass
+        elif target in HANDLERS:
+            env[node] = HANDLERS[target](self, node, env, location)
+        elif target in _ITEM:
+            self._bind(node, env, location)
+        elif (
+            isinstance(val, SYMBOLIC)
+            or (val is None and not isinstance(target, torch._ops.OpOverload) and not node.users)
+            or isinstance(val, (int, float, bool))
+        ):
+            pass  # a size; its users read its expression
+        else:
+            env[node] = self.nodes.add(OpCall.of(node, location), env)
+
+    def add_graph(self, gm: GraphModule, operands: list[Any], location: str) -> list[Any]:
+        """Imports a graph inside the graph in place of a call to it; gives its results."""
+        env: Env = {}
+        waiting = iter(operands)
+        for node in gm.graph.nodes:
+            if node.op == "placeholder":
+                env[node] = next(waiting)
+            elif node.op == "get_attr":
+                value = operator.attrgetter(node.target)(gm)
+                constant = isinstance(value, torch.Tensor)
+                env[node] = self.nodes.add_constant(value) if constant else value
+            elif node.op == "call_function":
+                self.add(node, env, location)
+            elif node.op == "output":
+                results = node.args[0]
+                results = [results] if isinstance(results, Node) else results
+                return [env.get(r) if isinstance(r, Node) else r for r in results]
+        raise AssertionError("an FX graph ends with its output")
+
+    def _bind(self, node: Node, env: Env, location: str) -> None:
+        """`.item()`: the number becomes a symbol that later sizes may use."""
+        nodes, val = self.nodes, node.meta["val"]
+        if not isinstance(val, torch.SymInt) or not nodes.symbols.dim(val).is_symbol:
+            raise GraphNotSupported(f"{node.target} gives a {type(val).__name__}")
+        symbol = nodes.symbols.dim(val)
+        fake = node.args[0].meta["val"]
+        value = env[node.args[0]]
+        if fake.dtype != torch.int64:
+            i64 = Type(DTYPES[torch.int64], nodes.symbols.dims(fake.shape), None)
+            (value,), _ = nodes.importer.add_node(
+                "aten._to_copy.default",
+                [value, DTYPES[torch.int64], None, None, None, False, None],
+                [i64],
+                location,
+            )
+        nodes.importer.add_bind(value, symbol, location)
+        nodes.bound.add(symbol)
+
+
+def _item(node: Node, env: Env) -> Any:
+    source, index = node.args
+    container = env.get(source)
+    return container[index] if isinstance(container, (list, tuple)) else None

@@ -1,0 +1,269 @@
+"""One call of an ATen graph: a native op, a decomposition into such, or a call through PyTorch."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.utils._pytree import tree_flatten
+
+from gex import calls
+from gex._gex import Dim, Importer, Type, Value
+from gex.decompose import Decomposer
+from gex.errors import CallNotAllowed, GraphNotSupported
+from gex.report import CallRecord, GraphReport
+from gex.symbols import NotADim, Symbols
+from gex.tensors import DTYPES, type_of, why_unsupported
+
+SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+Env = dict[Node, Any]  # Values, lists of them, or what else nodes stand for
+
+_MAX_DECOMPOSITION_DEPTH = 8
+
+
+class _NoRowForm(Exception):
+    """An argument has no form that op rows know."""
+
+
+class _NotNative(Exception):
+    """A decomposition leads to a node without a row."""
+
+
+@dataclass(frozen=True)
+class OpCall:
+    """What is called with what, what PyTorch promises of the result, and the user's line."""
+
+    target: Any
+    args: Any
+    kwargs: Any
+    val: Any
+    location: str
+
+    @classmethod
+    def of(cls, node: Node, location: str) -> OpCall:
+        return cls(node.target, node.args, node.kwargs, node.meta.get("val"), location)
+
+    @property
+    def name(self) -> str:
+        if isinstance(self.target, torch._ops.OpOverload):
+            return str(self.target)
+        return getattr(self.target, "__name__", None) or str(self.target)
+
+    @property
+    def results(self) -> list[Any]:
+        if isinstance(self.val, torch.Tensor):
+            return [self.val]
+        return list(self.val) if isinstance(self.val, (list, tuple)) else []
+
+    def shaped(self, values: list[Any]) -> Any:
+        """Values in the form of the promised result."""
+        return values[0] if isinstance(self.val, torch.Tensor) else values
+
+    @property
+    def is_random(self) -> bool:
+        return calls.is_random(self.target, self.args, self.kwargs)
+
+
+@dataclass
+class NodeImporter:
+    importer: Importer
+    symbols: Symbols
+    report: GraphReport
+    strict: bool
+    callees: list[Callable[..., Any]] = field(default_factory=list)
+    bound: set[Dim] = field(default_factory=set)  # symbols that the graph itself gives values to
+
+    def __post_init__(self) -> None:
+        self._decompose = Decomposer(self.symbols)
+
+    def add(self, call: OpCall, env: Env, chain: tuple[Any, ...] = ()) -> Any:
+        """A row, else PyTorch's decomposition if all of it has rows, else a call.
+
+        `chain`: the targets whose decompositions led here.
+        """
+        reason = "random numbers are drawn by PyTorch"
+        if not call.is_random:
+            values, reason = self._try_row(call, env)
+            if values is not None:
+                self.report.native += not chain
+                return call.shaped(values)
+            if call.target not in chain and len(chain) < _MAX_DECOMPOSITION_DEPTH:
+                values, detail = self._try_decomposition(call, env, chain)
+                if values is not None:
+                    self.report.decomposed += not chain
+                    return call.shaped(values)
+                reason += detail
+        if chain:
+            raise _NotNative(f"{call.name}: {reason}")
+        return self.add_call(call, env, reason)
+
+    def add_constant(self, tensor: torch.Tensor) -> Value:
+        return self.importer.add_constant(tensor.detach().contiguous())
+
+    # --- rows -------------------------------------------------------------------------------
+
+    def _try_row(self, call: OpCall, env: Env) -> tuple[list[Value] | None, str]:
+        if not isinstance(call.target, torch._ops.OpOverload):
+            return None, "not an operator"
+        try:
+            results = self._result_types(call)
+            arguments = self._schema_arguments(call, env)
+        except (_NoRowForm, NotADim) as problem:
+            return None, f"no native form: {problem}"
+        return self.importer.add_node(str(call.target), arguments, results, call.location)
+
+    def _result_types(self, call: OpCall) -> list[Type]:
+        types = []
+        for item in call.results:
+            if item is None:
+                types.append(Type.absent())
+            elif not isinstance(item, torch.Tensor):
+                raise _NoRowForm(f"a result of type {type(item).__name__}")
+            elif problem := why_unsupported(item):
+                raise _NoRowForm(f"a result with {problem}")
+            else:
+                types.append(type_of(item, self.symbols))
+        if not types:
+            raise _NoRowForm("no result")
+        return types
+
+    def _schema_arguments(self, call: OpCall, env: Env) -> list[Any]:
+        """All arguments in the order of the schema, defaults filled in."""
+        out = []
+        for i, argument in enumerate(call.target._schema.arguments):
+            if i < len(call.args) and not argument.kwarg_only:
+                value = call.args[i]
+            else:
+                value = call.kwargs.get(argument.name, argument.default_value)
+            out.append(self._row_form(value, env))
+        return out
+
+    def _row_form(self, arg: Any, env: Env) -> Any:
+        if isinstance(arg, Node):
+            value = env.get(arg)
+            if isinstance(value, Value):
+                return value
+            arg = arg.meta.get("val")
+            if not isinstance(arg, (*SYMBOLIC, int, float)):
+                raise _NoRowForm(f"an argument of type {type(arg).__name__}")
+        if isinstance(arg, torch.SymInt):
+            return self.symbols.dim(arg)
+        if arg is None or isinstance(arg, (bool, int, float, str)):
+            return arg
+        if isinstance(arg, (list, tuple)):
+            return [self._row_form(a, env) for a in arg]
+        if isinstance(arg, torch.dtype) and arg in DTYPES:
+            return DTYPES[arg]
+        if isinstance(arg, torch.memory_format):
+            return str(arg).removeprefix("torch.")
+        if arg in (torch.strided, torch.device("cpu")):
+            return None
+        raise _NoRowForm(f"an argument {arg}")
+
+    # --- decomposition ----------------------------------------------------------------------
+
+    def _try_decomposition(
+        self, call: OpCall, env: Env, chain: tuple[Any, ...]
+    ) -> tuple[list[Any] | None, str]:
+        fakes = torch.fx.map_arg((call.args, call.kwargs), lambda n: n.meta.get("val"))
+        if not any(isinstance(leaf, torch.Tensor) for leaf in tree_flatten(fakes)[0]):
+            return None, ""
+        sub = self._decompose(call.target, *fakes)
+        if isinstance(sub, str):
+            return None, f", and {sub}"
+        operands = [
+            env[node]
+            for node in tree_flatten((call.args, call.kwargs))[0]
+            if isinstance(node, Node) and isinstance(node.meta.get("val"), torch.Tensor)
+        ]
+        mark = self.importer.mark()
+        try:
+            chain = (*chain, call.target)
+            return self._add_decomposition(sub, operands, call.location, chain), ""
+        except _NotNative as problem:
+            if len(chain) > 1:
+                raise
+            self.importer.rollback(mark)
+            return None, f", and its decomposition needs {problem}"
+
+    def _add_decomposition(
+        self, sub: GraphModule, operands: list[Value], location: str, chain: tuple[Any, ...]
+    ) -> list[Any]:
+        env: Env = {}
+        for node in sub.graph.nodes:
+            if node.op == "placeholder":
+                env[node] = operands[len(env)]
+            elif node.op == "get_attr":
+                env[node] = self.add_constant(operator.attrgetter(node.target)(sub))
+            elif node.target is operator.getitem:
+                env[node] = env[node.args[0]][node.args[1]]
+            elif node.op == "output":
+                results = node.args[0]
+                results = [results] if isinstance(results, Node) else results
+                return [env[n] if n is not None else None for n in results]
+            elif not isinstance(node.meta.get("val"), (*SYMBOLIC, int, float, bool)):
+                env[node] = self.add(OpCall.of(node, location), env, chain)
+        raise AssertionError("an FX graph ends with its output")
+
+    # --- calls ------------------------------------------------------------------------------
+
+    def add_call(self, call: OpCall, env: Env, reason: str, ordered: bool = False) -> Any:
+        """A step that runs through PyTorch."""
+        if self.strict:
+            raise CallNotAllowed(call.name, call.location, reason)
+        self._check_call(call)
+        fakes = call.results
+        positions = [i for i, fake in enumerate(fakes) if fake is not None]
+        single = isinstance(call.val, torch.Tensor)
+        builder = calls.CallBuilder(call.target, self.symbols)
+        callee = builder.build(
+            [_call_form(a, env) for a in call.args],
+            {k: _call_form(a, env) for k, a in call.kwargs.items()},
+            None if single else positions,
+        )
+        results = [type_of(fakes[i], self.symbols) for i in positions]
+        self.bound.update(size for type_ in results for size in type_.shape if size.is_symbol)
+        values = self.importer.add_call(
+            name=call.name,
+            callee=len(self.callees),
+            operands=builder.operands,
+            operand_strides=builder.operand_strides,
+            integers=builder.integers,
+            results=results,
+            ordered=ordered or calls.has_effect(call.target, call.args, call.kwargs),
+            location=call.location,
+        )
+        self.callees.append(callee)
+        self.report.calls.append(CallRecord(call.name, reason, call.location))
+        out: list[Any] = [None] * len(fakes)
+        for position, value in zip(positions, values):
+            out[position] = value
+        return call.shaped(out)
+
+    def _check_call(self, call: OpCall) -> None:
+        """Raises GraphNotSupported for calls that can't be steps of a program."""
+        where = f"{call.name} at {call.location or 'an unknown line'}"
+        if calls.mutates(call.target):
+            raise GraphNotSupported(f"{where} writes into a value of the graph")
+        for item in call.results:
+            if isinstance(item, torch.Tensor):
+                problem = why_unsupported(item)
+                if problem:
+                    raise GraphNotSupported(f"{where} gives a tensor with {problem}")
+            elif item is not None:
+                raise GraphNotSupported(f"{where} gives a {type(item).__name__}")
+
+
+def _call_form(arg: Any, env: Env) -> Any:
+    if isinstance(arg, Node):
+        value = env.get(arg)
+        if isinstance(value, Value):
+            return calls.Operand(value, arg.meta["val"])
+        return value if value is not None else arg.meta.get("val")
+    if isinstance(arg, (list, tuple)):
+        return type(arg)(_call_form(a, env) for a in arg)
+    return arg
