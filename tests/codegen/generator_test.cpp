@@ -1,7 +1,10 @@
 // The generator as a service: loading, caching, threads, errors, dumps.
 
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -81,6 +84,51 @@ TEST(Generator, ManyThreadsCompileAndRunAtOnce) {
     });
   for (auto& t : threads) t.join();
   EXPECT_EQ(wrong, std::vector<int>(4));
+}
+
+TEST(Generator, AForkedChildCompilesAndRunsWhileTheParentIsCompiling) {
+  std::atomic<bool> stop{false};
+  std::thread busy([&] {
+    for (int k = 0; !stop; ++k) {
+      loop::Kernel kernel = scale_by(1000.25 + k);
+      generator().compile({&kernel, 1}, {});
+    }
+  });
+  for (int round = 0; round < 5; ++round) {
+    pid_t child = fork();
+    if (child == 0) {
+      alarm(60);
+      loop::Kernel kernel = scale_by(5000.5 + round);
+      auto code = generator().compile({&kernel, 1}, {})[0];
+      std::vector<float> x(5, 2), y(5);
+      std::vector<void*> buffers = {x.data(), y.data()};
+      std::int64_t n = 5;
+      code(buffers.data(), &n, 0, n, nullptr);
+      _exit(y[4] == 2 * (5000.5f + static_cast<float>(round)) ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+  }
+  stop = true;
+  busy.join();
+}
+
+TEST(Generator, TheProcessMayEndWhileAThreadCompiles) {
+  pid_t child = fork();
+  if (child == 0) {
+    std::thread([] {
+      for (int k = 0;; ++k) {
+        loop::Kernel kernel = scale_by(9000.25 + k);
+        generator().compile({&kernel, 1}, {});
+      }
+    }).detach();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
 }
 
 TEST(Generator, CodeLivesAsLongAsItsCallable) {

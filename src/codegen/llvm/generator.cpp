@@ -10,16 +10,15 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <deque>
 #include <exception>
-#include <future>
 #include <mutex>
 #include <span>
 #include <thread>
-#include <unordered_map>
 
 #include "base/error.hpp"
 #include "codegen/generator.hpp"
+#include "codegen/llvm/code_cache.hpp"
+#include "codegen/llvm/gate.hpp"
 #include "codegen/llvm/jit.hpp"
 #include "codegen/llvm/kernel_emitter.hpp"
 #include "loop/kernel.hpp"
@@ -29,24 +28,6 @@ namespace {
 
 using loop::Kernel;
 using program::Callable;
-
-// One function: a kernel in canonical form and the sizes that are constants in it. Immutable once
-// `ready` is set.
-struct Job {
-  Kernel kernel;
-  std::vector<Dim> symbols;  // of the canonical kernel: the function's dims
-  std::vector<std::pair<Dim, std::int64_t>> constants;
-  bool fast_math = false;
-  std::string name;
-  Callable code;
-  std::promise<void> done;
-  std::shared_future<void> ready = done.get_future().share();
-
-  bool same_as(const Job& o) const {
-    return fast_math == o.fast_math && constants == o.constants && kernel == o.kernel;
-  }
-};
-using JobPtr = std::shared_ptr<Job>;
 
 void emit(Ir& ir, const Job& job) {
   if (job.fast_math) {
@@ -112,71 +93,12 @@ void call_reordered(const void* context, void* const* buffers, const std::int64_
   r.inner(buffers, ordered, begin, end, scratch);
 }
 
-// Code by structure. Old entries go when there are many: whoever uses their code still owns it.
-class Cache {
- public:
-  // The job for this kernel, and whether the caller must compile it.
-  std::pair<JobPtr, bool> find_or_add(JobPtr job, Hash key) {
-    std::lock_guard lock(mutex_);
-    auto [first, last] = jobs_.equal_range(key);
-    for (auto it = first; it != last; ++it)
-      if (it->second->same_as(*job)) return {it->second, false};
-    jobs_.emplace(key, job);
-    order_.push_back({key, job});
-    if (order_.size() > kMost) {
-      erase(order_.front().first, order_.front().second);
-      order_.pop_front();
-    }
-    return {job, true};
-  }
-  void forget(const JobPtr& job) {
-    std::lock_guard lock(mutex_);
-    for (auto it = jobs_.begin(); it != jobs_.end(); ++it) {
-      if (it->second != job) continue;
-      jobs_.erase(it);
-      return;
-    }
-  }
-
- private:
-  static constexpr std::size_t kMost = 4096;
-  void erase(Hash key, const JobPtr& job) {
-    auto [first, last] = jobs_.equal_range(key);
-    for (auto it = first; it != last; ++it) {
-      if (it->second != job) continue;
-      jobs_.erase(it);
-      return;
-    }
-  }
-  std::mutex mutex_;
-  std::unordered_multimap<Hash, JobPtr> jobs_;
-  std::deque<std::pair<Hash, JobPtr>> order_;
-};
-
-// LLVM's target machines are dear to make and serve one thread at a time.
-class CompilerPool {
- public:
-  explicit CompilerPool(Effort effort) : effort_(effort) {}
-  std::unique_ptr<Compiler> take() {
-    std::lock_guard lock(mutex_);
-    if (free_.empty()) return std::make_unique<Compiler>(effort_);
-    auto compiler = std::move(free_.back());
-    free_.pop_back();
-    return compiler;
-  }
-  void give(std::unique_ptr<Compiler> compiler) {
-    std::lock_guard lock(mutex_);
-    free_.push_back(std::move(compiler));
-  }
-
- private:
-  std::mutex mutex_;
-  Effort effort_;
-  std::vector<std::unique_ptr<Compiler>> free_;
-};
-
 class LlvmGenerator final : public Generator {
  public:
+  LlvmGenerator() {
+    Gate::install([this] { cache_.forget_unfinished(); });
+  }
+
   std::vector<Callable> compile(std::span<const Kernel> kernels,
                                 const GeneratorOptions& options) override {
     auto start = std::chrono::steady_clock::now();
@@ -202,6 +124,7 @@ class LlvmGenerator final : public Generator {
 
   std::string dump(const Kernel& kernel, const GeneratorOptions& options, Dump what) override {
     JobPtr job = want(kernel, options, false).job;
+    auto open = Gate::pass();
     CompilerPool& compilers = compilers_for(*job);
     auto compiler = compilers.take();
     llvm::LLVMContext context;
@@ -251,26 +174,37 @@ class LlvmGenerator final : public Generator {
       }
     }
     w.job->name = str("gex_kernel_", next_name_++);
-    if (cached) std::tie(w.job, w.is_new) = cache_.find_or_add(w.job, key);
+    if (cached) {
+      auto open = Gate::pass();
+      std::tie(w.job, w.is_new) = cache_.find_or_add(w.job, key);
+    }
     return w;
   }
 
-  CompilerPool& compilers_for(const Job& job) { return job.constants.empty() ? quick_ : thorough_; }
+  CompilerPool& compilers_for(const Job& job) {
+    return job.effort() == Effort::quick ? quick_ : thorough_;
+  }
 
   // Two threads share the new jobs, a few in each module: LLVM has a cost for each module, and each
   // module keeps its code until all its users are gone.
   void compile_all(const std::vector<JobPtr>& jobs) {
-    if (jobs.empty()) return;
-    std::size_t chunk = std::clamp<std::size_t>((jobs.size() + 1) / 2, 1, kJobsInModule);
+    std::vector<std::vector<JobPtr>> chunks;
+    for (Effort effort : {Effort::quick, Effort::thorough}) {
+      std::vector<JobPtr> alike;
+      std::ranges::copy_if(jobs, std::back_inserter(alike),
+                           [&](const JobPtr& job) { return job->effort() == effort; });
+      std::size_t size = std::clamp<std::size_t>((alike.size() + 1) / 2, 1, kJobsInModule);
+      for (std::size_t first = 0; first < alike.size(); first += size) {
+        std::size_t count = std::min(size, alike.size() - first);
+        chunks.emplace_back(alike.begin() + static_cast<std::ptrdiff_t>(first),
+                            alike.begin() + static_cast<std::ptrdiff_t>(first + count));
+      }
+    }
     std::atomic<std::size_t> next{0};
     auto work = [&] {
-      for (;;) {
-        std::size_t first = next.fetch_add(chunk);
-        if (first >= jobs.size()) return;
-        compile_chunk({jobs.data() + first, std::min(chunk, jobs.size() - first)});
-      }
+      for (std::size_t c = next++; c < chunks.size(); c = next++) compile_chunk(chunks[c]);
     };
-    if (jobs.size() > chunk) {
+    if (chunks.size() > 1) {
       std::thread helper(work);
       work();
       helper.join();
@@ -280,6 +214,11 @@ class LlvmGenerator final : public Generator {
   }
 
   void compile_chunk(std::span<const JobPtr> jobs) {
+    auto open = Gate::pass();
+    try_chunk(jobs);
+  }
+
+  void try_chunk(std::span<const JobPtr> jobs) {
     CompilerPool& compilers = compilers_for(*jobs[0]);
     auto compiler = compilers.take();
     try {
@@ -287,7 +226,7 @@ class LlvmGenerator final : public Generator {
       for (const JobPtr& job : jobs) job->done.set_value();
     } catch (...) {
       if (jobs.size() > 1) {  // find the one that can't be compiled, keep the others
-        for (const JobPtr& job : jobs) compile_chunk({&job, 1});
+        for (const JobPtr& job : jobs) try_chunk({&job, 1});
       } else {
         cache_.forget(jobs[0]);
         jobs[0]->done.set_exception(std::current_exception());

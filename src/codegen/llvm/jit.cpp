@@ -26,6 +26,7 @@
 #include <mutex>
 
 #include "base/error.hpp"
+#include "codegen/llvm/gate.hpp"
 
 namespace gex::codegen {
 namespace {
@@ -206,6 +207,7 @@ LinkedCode link(std::unique_ptr<llvm::MemoryBuffer> object, const std::vector<st
   for (const std::string& name : names)
     result.functions.push_back(must(j.lookup(name), "linking").toPtr<void*>());
   result.owner = std::shared_ptr<const void>(result.functions.data(), [tracker](const void*) {
+    auto open = Gate::pass();
     // Failing to free code is no reason to end the program.
     llvm::consumeError(tracker->remove());
   });
