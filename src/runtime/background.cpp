@@ -1,12 +1,10 @@
 #include "runtime/background.hpp"
 
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <deque>
 #include <system_error>
@@ -18,9 +16,8 @@ namespace gex::runtime {
 
 namespace {
 
-// At exit a job in the middle of a compile may use libraries whose destructors are about to run. It
-// gets this long to reach its next check; after that the process goes on all the same.
-constexpr auto kGraceAtExit = std::chrono::milliseconds(100);
+// Low, but not idle: on a busy machine exit and fork wait for the kernel at hand.
+constexpr int kNiceness = 10;
 
 struct Worker {
   ForkSafeMutex mutex{[] { get().forget_thread(); }};
@@ -28,10 +25,9 @@ struct Worker {
   std::deque<std::function<void()>> jobs;
   bool started = false, running = false;
   std::atomic<bool> stopping{false};
-  pthread_t thread{};
 
   static Worker& get() {
-    static Worker* worker = new Worker;  // never destroyed: exit waits for nobody
+    static Worker* worker = new Worker;  // never destroyed: its thread lives until the very end
     return *worker;
   }
 
@@ -60,7 +56,6 @@ struct Worker {
     pthread_sigmask(SIG_SETMASK, &all, &old);  // signals belong to the threads of the program
     try {
       std::thread made([this] { loop(); });
-      thread = made.native_handle();
       made.detach();
       started = true;
     } catch (const std::system_error&) {
@@ -71,9 +66,7 @@ struct Worker {
 
   void loop() {
     pthread_setname_np(pthread_self(), "gex-compile");
-    const sched_param none{};
-    if (pthread_setschedparam(pthread_self(), SCHED_IDLE, &none) != 0)
-      setpriority(PRIO_PROCESS, 0, 19);
+    setpriority(PRIO_PROCESS, 0, kNiceness);  // of this thread alone, on Linux
     std::unique_lock lock(mutex);
     while (true) {
       changed->wait(lock, [this] { return !jobs.empty(); });
@@ -88,14 +81,13 @@ struct Worker {
     }
   }
 
+  // A job in the middle of a compile uses libraries whose destructors are about to run: it must
+  // reach its next check first, which is the end of the kernel at hand.
   void stop() {
     stopping.store(true);
     std::unique_lock lock(mutex);
     jobs.clear();
-    if (!running) return;
-    const sched_param none{};
-    pthread_setschedparam(thread, SCHED_OTHER, &none);  // or a busy machine might never let it end
-    changed->wait_for(lock, kGraceAtExit, [this] { return !running; });
+    changed->wait(lock, [this] { return !running; });
   }
 };
 

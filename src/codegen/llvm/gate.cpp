@@ -2,18 +2,25 @@
 
 #include <pthread.h>
 
-#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <thread>
 
 namespace gex::codegen {
 namespace {
 
-// Exit does not wait for a batch: only for the module at hand, and not even for that if it is long.
-constexpr auto kPatienceAtExit = std::chrono::milliseconds(100);
-
 struct State {
-  std::shared_timed_mutex mutex;
+  std::mutex mutex;
+  std::unique_ptr<std::condition_variable> changed = std::make_unique<std::condition_variable>();
+  int inside = 0;  // threads
+  std::thread::id closed_by;
   std::function<void()> in_child;
+
+  bool open_for_me() const {
+    return closed_by == std::thread::id() || closed_by == std::this_thread::get_id();
+  }
 };
 
 State& state() {
@@ -21,14 +28,38 @@ State& state() {
   return *s;
 }
 
-void before_fork() { state().mutex.lock(); }
-void after_fork_in_parent() { state().mutex.unlock(); }
-void after_fork_in_child() {
-  state().mutex.unlock();
-  state().in_child();
+thread_local int depth = 0;
+
+// Waits for the modules at hand, not for the batches they belong to.
+std::unique_lock<std::mutex> close() {
+  State& s = state();
+  std::unique_lock lock(s.mutex);
+  s.changed->wait(lock, [&] { return s.open_for_me(); });
+  s.closed_by = std::this_thread::get_id();
+  s.changed->wait(lock, [&] { return s.inside == (depth > 0 ? 1 : 0); });
+  return lock;
 }
-// Never opened again: whoever comes now waits until the process is gone.
-void at_exit() { (void)state().mutex.try_lock_for(kPatienceAtExit); }
+
+void before_fork() { close().release(); }
+
+void after_fork_in_parent() {
+  State& s = state();
+  s.closed_by = {};
+  s.mutex.unlock();
+  s.changed->notify_all();
+}
+
+void after_fork_in_child() {
+  State& s = state();
+  s.changed.release();  // glibc's would wait for the parent's threads, even when destroyed
+  s.changed = std::make_unique<std::condition_variable>();
+  s.closed_by = {};
+  s.mutex.unlock();
+  s.in_child();
+}
+
+// Never opened again: whoever else comes now waits until the process is gone.
+void at_exit() { close(); }
 
 }  // namespace
 
@@ -38,6 +69,22 @@ void Gate::install(std::function<void()> in_child) {
   std::atexit(at_exit);
 }
 
-std::shared_lock<std::shared_timed_mutex> Gate::pass() { return std::shared_lock(state().mutex); }
+Gate::Pass::Pass() {
+  if (depth++ > 0) return;
+  State& s = state();
+  std::unique_lock lock(s.mutex);
+  s.changed->wait(lock, [&] { return s.open_for_me(); });
+  ++s.inside;
+}
+
+Gate::Pass::~Pass() {
+  if (--depth > 0) return;
+  State& s = state();
+  {
+    std::lock_guard lock(s.mutex);
+    --s.inside;
+  }
+  s.changed->notify_all();
+}
 
 }  // namespace gex::codegen

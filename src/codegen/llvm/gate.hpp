@@ -4,7 +4,6 @@
 // that still compiles.
 
 #include <functional>
-#include <shared_mutex>
 
 namespace gex::codegen {
 
@@ -12,7 +11,15 @@ class Gate {
  public:
   // `in_child` runs in a forked child before anything else passes.
   static void install(std::function<void()> in_child);
-  static std::shared_lock<std::shared_timed_mutex> pass();
+
+  // Passed for the lifetime of the object; a thread inside may pass again.
+  class Pass {
+   public:
+    Pass();
+    ~Pass();
+    Pass(const Pass&) = delete;
+    Pass& operator=(const Pass&) = delete;
+  };
 };
 
 }  // namespace gex::codegen

@@ -124,7 +124,7 @@ class LlvmGenerator final : public Generator {
 
   std::string dump(const Kernel& kernel, const GeneratorOptions& options, Dump what) override {
     JobPtr job = want(kernel, options, false).job;
-    auto open = Gate::pass();
+    Gate::Pass open;
     CompilerPool& compilers = compilers_for(*job);
     auto compiler = compilers.take();
     llvm::LLVMContext context;
@@ -175,7 +175,7 @@ class LlvmGenerator final : public Generator {
     }
     w.job->name = str("gex_kernel_", next_name_++);
     if (cached) {
-      auto open = Gate::pass();
+      Gate::Pass open;
       std::tie(w.job, w.is_new) = cache_.find_or_add(w.job, key);
     }
     return w;
@@ -214,7 +214,7 @@ class LlvmGenerator final : public Generator {
   }
 
   void compile_chunk(std::span<const JobPtr> jobs) {
-    auto open = Gate::pass();
+    Gate::Pass open;
     try_chunk(jobs);
   }
 

@@ -207,7 +207,7 @@ LinkedCode link(std::unique_ptr<llvm::MemoryBuffer> object, const std::vector<st
   for (const std::string& name : names)
     result.functions.push_back(must(j.lookup(name), "linking").toPtr<void*>());
   result.owner = std::shared_ptr<const void>(result.functions.data(), [tracker](const void*) {
-    auto open = Gate::pass();
+    Gate::Pass open;
     // Failing to free code is no reason to end the program.
     llvm::consumeError(tracker->remove());
   });
