@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import operator
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 
+from gex import storage_views
 from gex._gex import Type
 from gex.errors import GraphNotSupported
 from gex.higher_order import HANDLERS
 from gex.node_import import SYMBOLIC, Env, NodeImporter, OpCall
-from gex.tensors import DTYPES
+from gex.storage_views import Storage
+from gex.tensors import DTYPES, storage_of
 
 _aten = torch.ops.aten
 _FRAME = re.compile(r'File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<name>\S+)')
 
-# Facts for the tracer; the symbols' ranges carry them already.
-_RANGE_FACTS = {
+# Facts for the tracer that hold for every run: the ranges of symbols, dtypes and sizes.
+_FACTS = {
+    _aten._assert_tensor_metadata.default,
     _aten.sym_constrain_range.default,
     _aten.sym_constrain_range_for_size.default,
     torch._check,
@@ -42,6 +45,7 @@ def location_of(node: Node) -> str:
 @dataclass
 class BodyImport:
     nodes: NodeImporter
+    storages: dict[int, Storage] = field(default_factory=dict)
 
     def add(self, node: Node, env: Env, outer_location: str = "") -> None:
         """Imports one call_function node; what it stands for is in `env` afterwards.
@@ -52,8 +56,10 @@ class BodyImport:
         location = location_of(node) or outer_location
         if target is operator.getitem:
             env[node] = _item(node, env)
-        elif target in _RANGE_FACTS or target in _TOKENS:
+        elif target in _FACTS or target in _TOKENS:
             pass
+        elif target is _aten._assert_scalar.default:
+            self._add_condition(OpCall.of(node, location), env)
         elif target in HANDLERS:
             env[node] = HANDLERS[target](self, node, env, location)
         elif target in _ITEM:
@@ -64,8 +70,12 @@ class BodyImport:
             or isinstance(val, (int, float, bool))
         ):
             pass  # a size; its users read its expression
+        elif target in storage_views.TARGETS:
+            env[node] = storage_views.add(self.nodes, OpCall.of(node, location), env, self.storages)
         else:
             env[node] = self.nodes.add(OpCall.of(node, location), env)
+        if isinstance(val, torch.Tensor):
+            self.storages.setdefault(storage_of(val), Storage(node))
 
     def add_graph(self, gm: GraphModule, operands: list[Any], location: str) -> list[Any]:
         """Imports a graph inside the graph in place of a call to it; gives its results."""
@@ -85,6 +95,17 @@ class BodyImport:
                 results = [results] if isinstance(results, Node) else results
                 return [env.get(r) if isinstance(r, Node) else r for r in results]
         raise AssertionError("an FX graph ends with its output")
+
+    def _add_condition(self, call: OpCall, env: Env) -> None:
+        """A condition on sizes: nothing where their ranges imply it, else checked at each run."""
+        condition = call.args[0]
+        if isinstance(condition, Node):
+            condition = condition.meta["val"]
+        expr = condition.node.expr if isinstance(condition, torch.SymBool) else None
+        if expr is None and not condition:
+            raise GraphNotSupported(f"an assertion fails for all sizes: {call.args[1]}")
+        if expr is not None and not self.nodes.symbols.implied(expr):
+            self.nodes.add_check(call, env)
 
     def _bind(self, node: Node, env: Env, location: str) -> None:
         """`.item()`: the number becomes a symbol that later sizes may use."""

@@ -5,6 +5,7 @@ A callee takes the node's tensors, then its integers, and returns a tuple of its
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import sympy
 import torch
 
+from gex import carriers
 from gex._gex import Dim, Value
 from gex.symbols import NotADim, Symbols
 
@@ -62,38 +64,62 @@ def evaluate(expr: sympy.Basic, symbols: tuple[sympy.Symbol, ...], *values: int)
     return float(result)
 
 
+def _result_text(expression: str, fake: torch.Tensor) -> str:
+    if carriers.is_carried(fake):
+        return f"carry({expression})"
+    return f"{expression}.resolve_neg()" if fake.is_neg() else expression
+
+
+def _blame(name: str, location: str, problem: Exception) -> None:
+    """Tells in which op and on which line of the user's the error arose."""
+    if hasattr(problem, "add_note"):  # Python 3.11 and newer
+        problem.add_note(f"gex: while running {name}" + (f" at {location}" if location else ""))
+
+
 @dataclass
 class CallBuilder:
     """Turns a node's arguments into the text of a callee, collecting operands on the way."""
 
     target: Any
     symbols: Symbols
+    name: str  # of what is called, and the user's line: for errors
+    location: str
     operands: list[Value] = field(default_factory=list)
     operand_strides: list[list[Dim] | None] = field(default_factory=list)
     integers: list[Dim] = field(default_factory=list)
     _constants: dict[str, Any] = field(default_factory=dict)
 
-    def build(self, args: Any, kwargs: Any, results: list[int] | None) -> Callable[..., Any]:
-        """`results`: which entries of the returned tuple are tensors; None: one tensor itself.
+    def build(
+        self, args: Any, kwargs: Any, results: list[tuple[str, torch.Tensor]]
+    ) -> Callable[..., Any]:
+        """`results`: each tensor to hand out, as an expression over the call's result `r`.
 
         Leaves of `args` and `kwargs` are (Value, fake tensor) pairs wrapped in `Operand`,
         symbolic numbers, or plain constants.
         """
         parts = [self._text(a) for a in args]
         parts += [f"{name}={self._text(a)}" for name, a in kwargs.items()]
-        call = f"target({', '.join(parts)})"
-        if results is None:
-            body = f"    return ({call},)"
-        elif results:
-            entries = "".join(f"r[{i}], " for i in results)
-            body = f"    r = {call}\n    return ({entries})"
-        else:
-            body = f"    {call}\n    return ()"
+        entries = "".join(f"{_result_text(expr, fake)}, " for expr, fake in results)
         names = [f"t{i}" for i in range(len(self.operands))]
         names += [f"i{i}" for i in range(len(self.integers))]
-        source = f"def callee({', '.join(names)}):\n{body}\n"
-        scope = {"target": self.target, "evaluate": evaluate, **self._constants}
-        exec(compile(source, f"<gex call {self.target}>", "exec"), scope)
+        source = (
+            f"def callee({', '.join(names)}):\n"
+            f"    try:\n"
+            f"        r = target({', '.join(parts)})\n"
+            f"    except Exception as problem:\n"
+            f"        blame(problem)\n"
+            f"        raise\n"
+            f"    return ({entries})\n"
+        )
+        scope = {
+            "target": self.target,
+            "evaluate": evaluate,
+            "carry": carriers.carry,
+            "uncarry": carriers.uncarry,
+            "blame": functools.partial(_blame, self.name, self.location),
+            **self._constants,
+        }
+        exec(compile(source, f"<gex call {self.name}>", "exec"), scope)
         return scope["callee"]
 
     def _text(self, arg: Any) -> str:
@@ -111,16 +137,22 @@ class CallBuilder:
             return self._computed(arg)
         if arg is None or isinstance(arg, (bool, int)):
             return repr(arg)
+        return self._constant(arg)
+
+    def _constant(self, value: Any) -> str:
         name = f"c{len(self._constants)}"
-        self._constants[name] = arg
+        self._constants[name] = value
         return name
 
     def _operand(self, operand: Operand) -> str:
         name = f"t{len(self.operands)}"
         self.operands.append(operand.value)
         exact = self.target in _STRIDE_SENSITIVE or is_random(self.target)
-        self.operand_strides.append(self.symbols.dims(operand.fake.stride()) if exact else None)
-        return name
+        layout = carriers.layout_of(operand.fake, self.symbols)
+        self.operand_strides.append(layout.strides if exact else None)
+        if not carriers.is_carried(operand.fake):
+            return name
+        return f"uncarry({name}, {self._constant(operand.fake.dtype)})"
 
     def _integer(self, dim: Dim) -> str:
         if dim.constant is not None:
@@ -133,8 +165,7 @@ class CallBuilder:
     def _computed(self, number: Any) -> str:
         expr = number.node.expr
         free = tuple(sorted(expr.free_symbols, key=str))
-        name = f"c{len(self._constants)}"
-        self._constants[name] = (expr, free)
+        name = self._constant((expr, free))
         values = [self._integer(self.symbols.symbol(s)) for s in free]
         return f"evaluate({', '.join([f'*{name}', *values])})"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +43,8 @@ _FUSIBLE_CORE_OPS = {
 
 
 def _rule(target: Any) -> Callable[..., Any] | None:
+    if isinstance(target, types.FunctionType):
+        return target  # a function of tensors is its own decomposition
     rule = _core_table().get(target)
     if rule is not None:
         return rule

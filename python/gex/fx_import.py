@@ -8,16 +8,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule, Node
 
+from gex import carriers
 from gex._gex import Dim, Graph, Importer, OutputItem, SymbolSource, Value
+from gex.adapter import Adapter
 from gex.body_import import BodyImport, location_of
 from gex.errors import GraphNotSupported
 from gex.node_import import SYMBOLIC, Env, NodeImporter, OpCall
-from gex.output_plan import OutputPlan, Storage
+from gex.output_plan import OutputPlan
 from gex.report import GraphReport
+from gex.storage_views import Storage
 from gex.symbols import Symbols
-from gex.tensors import storage_of, type_of, why_unsupported
+from gex.tensors import storage_of
 
 _aten = torch.ops.aten
 
@@ -32,6 +36,7 @@ class ImportedGraph:
     constants: list[torch.Tensor]  # passed behind the arguments
     outputs: list[OutputItem]
     symbols: list[SymbolSource]
+    adapter: Adapter
 
 
 @dataclass
@@ -48,6 +53,7 @@ class GraphImport:
     _storages: dict[int, Storage] = field(default_factory=dict)
     _sources: dict[Dim, SymbolSource] = field(default_factory=dict)
     _ties: dict[int, Value] = field(default_factory=dict)  # by graph input
+    _adapter: Adapter = field(default_factory=Adapter)
     _num_arguments: int = 0
 
     def run(self) -> ImportedGraph:
@@ -55,7 +61,7 @@ class GraphImport:
         self._symbols = Symbols(_shape_env_of(self.gm))
         self._nodes = NodeImporter(self._importer, self._symbols, self.report, self.strict)
         self._add_inputs()
-        body = BodyImport(self._nodes)
+        body = BodyImport(self._nodes, self._storages)
         for node in self.gm.graph.nodes:
             if node.op != "call_function":
                 continue
@@ -63,9 +69,6 @@ class GraphImport:
                 self._tie(node)
             else:
                 body.add(node, self._env)
-            val = node.meta.get("val")
-            if isinstance(val, torch.Tensor):
-                self._storages.setdefault(storage_of(val), Storage(node))
         items = self._add_outputs()
         return ImportedGraph(
             graph=self._importer.finish(),
@@ -76,6 +79,7 @@ class GraphImport:
             constants=self._constants,
             outputs=items,
             symbols=list(self._sources.values()),
+            adapter=self._adapter,
         )
 
     # --- inputs -----------------------------------------------------------------------------
@@ -96,6 +100,8 @@ class GraphImport:
         if isinstance(val, torch.Tensor):
             self._input_of[node] = len(self._tensors)
             self._add_tensor_input(node, val, position)
+            if carriers.is_carried(val) or carriers.is_lazy(val):
+                self._adapter.carry_argument(position)
         elif isinstance(val, torch.SymInt):
             dim = self._symbols.dim(val)
             self._integers.append((dim, position))
@@ -105,10 +111,12 @@ class GraphImport:
             raise GraphNotSupported(f"argument {node.name} is a {type(val).__name__}")
 
     def _add_tensor_input(self, node: Node, val: torch.Tensor, argument: int) -> None:
-        reason = why_unsupported(val)
+        reason = carriers.why_not_carried(val)
         if reason:
             raise GraphNotSupported(f"input {node.name} has {reason}")
-        self._env[node] = self._importer.add_input(type_of(val, self._symbols), node.name)
+        self._env[node] = self._importer.add_input(
+            carriers.type_of_any(val, self._symbols), node.name
+        )
         self._tensors.append(argument)
         self._storages.setdefault(storage_of(val), Storage(node, argument))
         for axis, size in enumerate(self._symbols.dims(val.shape)):
@@ -119,7 +127,8 @@ class GraphImport:
         value = operator.attrgetter(node.target)(self.gm)
         if isinstance(value, torch.Tensor):
             position = self._num_arguments + len(self._constants)
-            self._constants.append(value.detach())
+            with unset_fake_temporarily():
+                self._constants.append(carriers.carry_argument(value.detach()))
             self._add_tensor_input(node, node.meta.get("val", value), position)
         else:
             self._env[node] = value
@@ -143,6 +152,8 @@ class GraphImport:
         """copy_ into an argument: its new value, written into its memory at the end."""
         destination, source = node.args[0], node.args[1]
         to, of = destination.meta["val"], source.meta["val"]
+        if carriers.is_lazy(to):
+            raise GraphNotSupported(f"{destination.name}, lazily negated or conjugated, is mutated")
         value = self._env[source]
         if to.dtype != of.dtype or self._symbols.dims(to.shape) != self._symbols.dims(of.shape):
             call = OpCall(_aten.copy.default, (destination, source), {}, to, location_of(node))
@@ -159,6 +170,7 @@ class GraphImport:
             self._storages,
             self._sources,
             self._nodes.bound,
+            self._adapter,
         )
         items = plan.build(output.args[0])
         for graph_input, value in self._ties.items():

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_flatten
 
-from gex import calls
+from gex import calls, carriers
 from gex._gex import Dim, Importer, Type, Value
 from gex.decompose import Decomposer
 from gex.errors import CallNotAllowed, GraphNotSupported
@@ -42,6 +43,7 @@ class OpCall:
     kwargs: Any
     val: Any
     location: str
+    label: str = ""  # shown in reports in place of the target's name
 
     @classmethod
     def of(cls, node: Node, location: str) -> OpCall:
@@ -49,8 +51,8 @@ class OpCall:
 
     @property
     def name(self) -> str:
-        if isinstance(self.target, torch._ops.OpOverload):
-            return str(self.target)
+        if self.label or isinstance(self.target, torch._ops.OpOverload):
+            return self.label or str(self.target)
         return getattr(self.target, "__name__", None) or str(self.target)
 
     @property
@@ -85,6 +87,9 @@ class NodeImporter:
 
         `chain`: the targets whose decompositions led here.
         """
+        if _only_renames(call):
+            self.report.native += not chain
+            return env[call.args[0]]
         reason = "random numbers are drawn by PyTorch"
         if not call.is_random:
             values, reason = self._try_row(call, env)
@@ -102,7 +107,8 @@ class NodeImporter:
         return self.add_call(call, env, reason)
 
     def add_constant(self, tensor: torch.Tensor) -> Value:
-        return self.importer.add_constant(tensor.detach().contiguous())
+        with unset_fake_temporarily():
+            return self.importer.add_constant(carriers.carry(tensor.detach()).contiguous())
 
     # --- rows -------------------------------------------------------------------------------
 
@@ -145,11 +151,12 @@ class NodeImporter:
     def _row_form(self, arg: Any, env: Env) -> Any:
         if isinstance(arg, Node):
             value = env.get(arg)
-            if isinstance(value, Value):
-                return value
             arg = arg.meta.get("val")
+            if isinstance(value, Value) and not carriers.is_carried(arg):
+                return value
             if not isinstance(arg, (*SYMBOLIC, int, float)):
-                raise _NoRowForm(f"an argument of type {type(arg).__name__}")
+                kind = arg.dtype if isinstance(arg, torch.Tensor) else type(arg).__name__
+                raise _NoRowForm(f"an argument of type {kind}")
         if isinstance(arg, torch.SymInt):
             return self.symbols.dim(arg)
         if arg is None or isinstance(arg, (bool, int, float, str)):
@@ -170,7 +177,8 @@ class NodeImporter:
         self, call: OpCall, env: Env, chain: tuple[Any, ...]
     ) -> tuple[list[Any] | None, str]:
         fakes = torch.fx.map_arg((call.args, call.kwargs), lambda n: n.meta.get("val"))
-        if not any(isinstance(leaf, torch.Tensor) for leaf in tree_flatten(fakes)[0]):
+        tensors = [leaf for leaf in tree_flatten(fakes)[0] if isinstance(leaf, torch.Tensor)]
+        if not tensors or any(carriers.is_carried(tensor) for tensor in tensors):
             return None, ""
         sub = self._decompose(call.target, *fakes)
         if isinstance(sub, str):
@@ -212,20 +220,29 @@ class NodeImporter:
     # --- calls ------------------------------------------------------------------------------
 
     def add_call(self, call: OpCall, env: Env, reason: str, ordered: bool = False) -> Any:
-        """A step that runs through PyTorch."""
+        """A step that runs through PyTorch, counted."""
         if self.strict:
             raise CallNotAllowed(call.name, call.location, reason)
+        values = self._add_step(call, env, ordered)
+        self.report.calls.append(CallRecord(call.name, reason, call.location))
+        return values
+
+    def add_check(self, call: OpCall, env: Env) -> None:
+        """A step that raises unless a condition holds. It computes nothing: not counted."""
+        self._add_step(call, env, ordered=True)
+
+    def _add_step(self, call: OpCall, env: Env, ordered: bool) -> Any:
         self._check_call(call)
         fakes = call.results
         positions = [i for i, fake in enumerate(fakes) if fake is not None]
         single = isinstance(call.val, torch.Tensor)
-        builder = calls.CallBuilder(call.target, self.symbols)
+        builder = calls.CallBuilder(call.target, self.symbols, call.name, call.location)
         callee = builder.build(
             [_call_form(a, env) for a in call.args],
             {k: _call_form(a, env) for k, a in call.kwargs.items()},
-            None if single else positions,
+            [("r" if single else f"r[{i}]", fakes[i]) for i in positions],
         )
-        results = [type_of(fakes[i], self.symbols) for i in positions]
+        results = [carriers.type_of_any(fakes[i], self.symbols) for i in positions]
         self.bound.update(size for type_ in results for size in type_.shape if size.is_symbol)
         values = self.importer.add_call(
             name=call.name,
@@ -238,7 +255,6 @@ class NodeImporter:
             location=call.location,
         )
         self.callees.append(callee)
-        self.report.calls.append(CallRecord(call.name, reason, call.location))
         out: list[Any] = [None] * len(fakes)
         for position, value in zip(positions, values):
             out[position] = value
@@ -249,13 +265,24 @@ class NodeImporter:
         where = f"{call.name} at {call.location or 'an unknown line'}"
         if calls.mutates(call.target):
             raise GraphNotSupported(f"{where} writes into a value of the graph")
+        # Fake tensors know nothing of quantised ones.
+        if any(leaf in carriers.QUANTISED for leaf in tree_flatten((call.args, call.kwargs))[0]):
+            raise GraphNotSupported(f"{where} makes a quantised tensor")
         for item in call.results:
             if isinstance(item, torch.Tensor):
-                problem = why_unsupported(item)
+                problem = carriers.why_not_carried(item)
                 if problem:
                     raise GraphNotSupported(f"{where} gives a tensor with {problem}")
             elif item is not None:
                 raise GraphNotSupported(f"{where} gives a {type(item).__name__}")
+
+
+def _only_renames(call: OpCall) -> bool:
+    operand = call.args[0] if call.args else None
+    if not isinstance(operand, Node) or not isinstance(call.val, torch.Tensor):
+        return False
+    fake = operand.meta.get("val")
+    return isinstance(fake, torch.Tensor) and carriers.same_carrier(call.target, fake, call.val)
 
 
 def _call_form(arg: Any, env: Env) -> Any:

@@ -8,18 +8,13 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from gex import carriers
 from gex._gex import Dim, Importer, OutputItem, SymbolSource, Value
+from gex.adapter import Adapter
 from gex.errors import GraphNotSupported
+from gex.storage_views import Storage
 from gex.symbols import Symbols
-from gex.tensors import fills_its_memory, storage_of
-
-
-@dataclass
-class Storage:
-    """Who first holds a piece of memory in the graph."""
-
-    node: Node
-    argument: int | None = None
+from gex.tensors import storage_of
 
 
 @dataclass
@@ -30,15 +25,21 @@ class OutputPlan:
     storages: dict[int, Storage]
     sources: dict[Dim, SymbolSource]
     bound: set[Dim]  # symbols that the graph itself gives values to
+    adapter: Adapter
     _fresh: dict[Node, int] = field(default_factory=dict)
 
     def build(self, results: Any) -> list[OutputItem]:
-        shared: dict[int, int] = {}
+        self._shared: dict[int, int] = {}
         for node in results:
             if isinstance(node, Node) and isinstance(node.meta.get("val"), torch.Tensor):
                 storage = storage_of(node.meta["val"])
-                shared[storage] = shared.get(storage, 0) + 1
-        items = [self._item(node, shared) for node in results]
+                self._shared[storage] = self._shared.get(storage, 0) + 1
+        self.adapter.num_results = len(results)
+        items = [self._item(node, position) for position, node in enumerate(results)]
+        for position, node in enumerate(results):
+            val = node.meta.get("val") if isinstance(node, Node) else node
+            if isinstance(val, (torch.SymBool, torch.SymFloat)):
+                self._add_number(val.node.expr, position, items)
         # Sizes that come to be known while the graph runs are handed out beside the results.
         for symbol in (s for item in items for d in item.dims for s in d.symbols):
             if symbol not in self.sources:
@@ -48,38 +49,53 @@ class OutputPlan:
                 self.sources[symbol] = SymbolSource(symbol, output=output)
         return items
 
-    def _item(self, node: Any, shared: dict[int, int]) -> OutputItem:
-        if node is None:
-            return OutputItem.none()
+    def _add_number(self, expr: Any, position: int, items: list[OutputItem]) -> None:
+        """A float or a truth: its symbols are handed out behind the results."""
+        symbols = tuple(sorted(expr.free_symbols, key=str))
+        at = range(len(items), len(items) + len(symbols))
+        items.extend(OutputItem.integer(self.symbols.symbol(s)) for s in symbols)
+        self.adapter.compute_number(position, expr, symbols, list(at))
+
+    def _item(self, node: Any, position: int) -> OutputItem:
         val = node.meta.get("val") if isinstance(node, Node) else node
+        if val is None or isinstance(val, (torch.SymBool, torch.SymFloat)):
+            return OutputItem.none()
         if isinstance(val, (int, torch.SymInt)) and not isinstance(val, bool):
             return OutputItem.integer(self.symbols.dim(val))
         if not isinstance(val, torch.Tensor):
             raise GraphNotSupported(f"a result of type {type(val).__name__}")
         owner = self.storages[storage_of(val)]
-        if owner.argument is not None:
-            if owner.node is node:
-                return OutputItem.argument(owner.argument)
-            return OutputItem.argument_view(owner.argument, *self._window(val, owner.node))
-        shape, strides = self.symbols.dims(val.shape), self.symbols.dims(val.stride())
-        is_view = owner.node is not node and isinstance(self.env.get(owner.node), Value)
-        if is_view and (shared[storage_of(val)] > 1 or not fills_its_memory(shape, strides)):
-            base = self._fresh_output(owner.node)
-            return OutputItem.output_view(base, *self._window(val, owner.node))
+        if owner.node is node and owner.argument is not None:
+            if self.adapter.is_carried(owner.argument):
+                self.adapter.return_argument(position, owner.argument)
+                return OutputItem.none()
+            if carriers.is_carried(val):
+                self.adapter.uncarry_result(position, val.dtype)
+            return OutputItem.argument(owner.argument)
+        if carriers.is_carried(val):
+            self.adapter.uncarry_result(position, val.dtype)
+        return self._tensor(node, val, owner)
+
+    def _tensor(self, node: Node, val: torch.Tensor, owner: Storage) -> OutputItem:
+        base = owner.node.meta["val"]
+        is_window = carriers.is_lazy(val) == carriers.is_lazy(base) and owner.node is not node
+        if is_window and owner.argument is not None:
+            return OutputItem.argument_view(owner.argument, *self._window(val, base))
+        is_window = is_window and isinstance(self.env.get(owner.node), Value)
+        fills = carriers.layout_of(val, self.symbols).fills_its_memory
+        if is_window and (self._shared[storage_of(val)] > 1 or not fills):
+            output = self._fresh_output(owner.node)
+            return OutputItem.output_view(output, *self._window(val, base))
         return OutputItem.graph(self._fresh_output(node))
 
-    def _window(self, val: torch.Tensor, base: Node) -> tuple[list[Dim], list[Dim], Dim]:
-        of = base.meta["val"]
-        if of.dtype != val.dtype:
+    def _window(self, val: torch.Tensor, of: torch.Tensor) -> tuple[list[Dim], list[Dim], Dim]:
+        if carriers.carrier_of(of.dtype) != carriers.carrier_of(val.dtype):
             raise GraphNotSupported(f"a result that views {of.dtype} memory as {val.dtype}")
-        symbols = self.symbols
-        offset = symbols.dim(val.storage_offset()) - symbols.dim(of.storage_offset())
-        return symbols.dims(val.shape), symbols.dims(val.stride()), offset
+        layout, base = (carriers.layout_of(t, self.symbols) for t in (val, of))
+        return layout.shape, layout.strides, layout.offset - base.offset
 
     def _fresh_output(self, node: Node) -> int:
         if node not in self._fresh:
-            val = node.meta["val"]
-            self._fresh[node] = self.importer.add_output(
-                self.env[node], self.symbols.dims(val.stride())
-            )
+            strides = carriers.layout_of(node.meta["val"], self.symbols).strides
+            self._fresh[node] = self.importer.add_output(self.env[node], strides)
         return self._fresh[node]

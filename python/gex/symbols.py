@@ -49,6 +49,22 @@ class Symbols:
             return low, None
         return low, int(bounds.upper) if bounds.upper.is_Integer else None
 
+    def implied(self, condition: sympy.Basic) -> bool:
+        """Whether a condition on sizes follows from the ranges of its symbols."""
+        if not isinstance(condition, sympy.core.relational.Relational):
+            return condition == sympy.true
+        try:
+            left, right = (self.of_expr(side) for side in condition.args)
+        except NotADim:
+            return False
+        if isinstance(condition, sympy.Eq):
+            return left == right
+        if isinstance(condition, sympy.Ne):
+            return (left - right).low > 0 or (right - left).low > 0
+        if isinstance(condition, (sympy.Le, sympy.Lt)):
+            left, right = right, left
+        return (left - right).low >= isinstance(condition, (sympy.Gt, sympy.Lt))
+
     def of_expr(self, expr: sympy.Basic) -> Dim:
         if isinstance(expr, (sympy.Integer, int)):
             return Dim(int(expr))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -23,8 +23,39 @@ DTYPES: dict[torch.dtype, DType] = {
 }
 
 
+@dataclass(frozen=True)
+class Layout:
+    """Sizes and where elements lie, counted in elements from the start of the storage."""
+
+    shape: list[Dim]
+    strides: list[Dim]
+    offset: Dim
+
+    @property
+    def fills_its_memory(self) -> bool:
+        """Whether the strides are those of a dense tensor with its axes in some order."""
+        return self.memory_order() is not None
+
+    def memory_order(self) -> list[int] | None:
+        """The axes from the slowest to the fastest if together they leave no gaps, else None."""
+        left = [k for k, size in enumerate(self.shape) if size.constant != 1]
+        unit = [k for k, size in enumerate(self.shape) if size.constant == 1]
+        if any(size.constant == 0 for size in self.shape):
+            return list(range(len(self.shape)))
+        order: list[int] = []
+        expected = Dim(1)
+        while left:
+            axis = next((k for k in left if self.strides[k] == expected), None)
+            if axis is None:
+                return None
+            left.remove(axis)
+            order.insert(0, axis)
+            expected = expected * self.shape[axis]
+        return unit + order
+
+
 def why_unsupported(tensor: torch.Tensor) -> str | None:
-    """Why a tensor can't be a value of a Graph; None if it can."""
+    """Why native ops can't take a tensor; None if they can."""
     if tensor.dtype not in DTYPES:
         return f"dtype {tensor.dtype}"
     if tensor.layout != torch.strided:
@@ -32,7 +63,7 @@ def why_unsupported(tensor: torch.Tensor) -> str | None:
     if tensor.device.type != "cpu":
         return f"device {tensor.device}"
     if tensor.is_neg() or tensor.is_conj():
-        return "a lazily negated or conjugated tensor"
+        return "a lazy negation or conjugation"
     return None
 
 
@@ -43,20 +74,3 @@ def type_of(tensor: torch.Tensor, symbols: Symbols) -> Type:
 def storage_of(tensor: torch.Tensor) -> int:
     """Equal for tensors (fake ones too) that share memory."""
     return tensor.untyped_storage()._cdata
-
-
-def fills_its_memory(shape: Sequence[Dim], strides: Sequence[Dim]) -> bool:
-    """Whether the strides are those of a dense tensor with its axes in some order."""
-    left = [(d, s) for d, s in zip(shape, strides) if d.constant != 1]
-    if any(d.constant == 0 for d, _ in left):
-        return True
-    expected = Dim(1)
-    while left:
-        for i, (size, stride) in enumerate(left):
-            if stride == expected:
-                expected = expected * size
-                del left[i]
-                break
-        else:
-            return False
-    return True

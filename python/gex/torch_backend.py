@@ -152,7 +152,7 @@ def graph_compiler(backend: str, config: Config) -> GraphCompiler:
             return _run_eagerly(gm, graph_report, str(problem))
         runner = make_runner(imported, config)
         graph_report.runner = runner
-        return runner
+        return imported.adapter.wrap(runner)
 
     return compile_graph
 

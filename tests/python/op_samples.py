@@ -89,4 +89,4 @@ def run(gm: torch.fx.GraphModule, tensors: list[torch.Tensor], executor: str) ->
     report = GraphReport("op", "gex")
     imported = GraphImport(gm, "op", report).run()
     runner = torch_backend.make_runner(imported, Config(GEX_OPTIONS, {"executor": executor}))
-    return runner(list(tensors)), report
+    return imported.adapter.wrap(runner)(list(tensors)), report

@@ -64,8 +64,10 @@ def test_op_without_row_runs_as_a_call(compile_with: Compile) -> None:
 def test_errors_of_calls_reach_the_user(compile_with: Compile) -> None:
     compiled = compile_with(torch.linalg.inv)
     compiled(torch.eye(3))
-    with pytest.raises(torch.linalg.LinAlgError, match="singular"):
+    with pytest.raises(torch.linalg.LinAlgError, match="singular") as error:
         compiled(torch.zeros(3, 3))
+    if hasattr(error.value, "__notes__"):  # Python 3.11 and newer
+        assert "_linalg_check_errors" in error.value.__notes__[0]
     assert_same(compiled(torch.eye(3) * 2), torch.linalg.inv(torch.eye(3) * 2))
 
 
@@ -154,27 +156,13 @@ def test_outputs_in_every_form(compile_with: Compile) -> None:
     assert got[6].data_ptr() != got[1].data_ptr()
 
 
-def test_item_becomes_a_size(compile_with: Compile) -> None:
-    def fn(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-        size = n.item()
-        torch._check(size >= 1)
-        torch._check(size < 100)
-        return torch.ones(size) * x.sum()
-
-    with torch._dynamo.config.patch(capture_scalar_outputs=True):
-        compiled = compile_with(fn)
-        for size in (3, 7):
-            x, n = torch.randn(4), torch.tensor(size)
-            assert_same(compiled(x, n), fn(x, n))
-
-
-def test_unsupported_dtype_runs_through_pytorch_as_a_whole(compile_with: Compile) -> None:
+def test_quantised_tensors_run_through_pytorch_as_a_whole(compile_with: Compile) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
-        return x * 2j
+        return torch.quantize_per_tensor(x, 0.1, 0, torch.qint8).dequantize()
 
-    x = torch.randn(3, dtype=torch.complex64)
+    x = torch.randn(3)
     assert_same(compile_with(fn)(x), fn(x))
-    assert "complex64" in (last_report().eager_reason or "")
+    assert "quantised" in (last_report().eager_reason or "")
 
 
 def test_backward_of_an_mlp(compile_with: Compile) -> None:
@@ -204,20 +192,6 @@ def test_explain_counts_and_names_calls() -> None:
 
     text = str(gex.explain(fn, torch.eye(3)))
     assert "call aten.linalg_inv_ex.default x1" in text
-
-
-def test_sizes_that_only_the_data_tell(compile_with: Compile) -> None:
-    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        chosen = x[x > 0]
-        where = torch.nonzero(x)
-        return chosen * 2, where + 1, chosen.view(1, -1)
-
-    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
-        compiled = compile_with(fn)
-        for _ in range(3):
-            x = torch.randn(5, 4)
-            assert_same(compiled(x), fn(x))
-    assert not last_report().eager_reason
 
 
 def test_condition_runs_one_branch(compile_with: Compile) -> None:

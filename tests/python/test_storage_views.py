@@ -1,0 +1,78 @@
+"""as_strided reads the memory around a tensor: right, or left to PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from conftest import Compile, assert_same, last_report
+
+
+def overlapping_windows(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    return y.as_strided((y.shape[0] - 1, 2, 3), (3, 3, 1))
+
+
+CASES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "whole intermediate": lambda x: (x + 1).as_strided((2, 2), (1, 2), 1),
+    "view with an offset": lambda x: (x + 1)[1:].as_strided((2, 2), (1, 2), 1),
+    "view with its own offset": lambda x: (x + 1)[1:].as_strided((2, 2), (1, 2)),
+    "transposed intermediate": lambda x: (x.t() + 1).as_strided((2, 2), (1, 2), 1),
+    "overlapping windows": overlapping_windows,
+    "one element": lambda x: (x + 1).as_strided((), (), 2),
+    "copied": lambda x: torch.as_strided_copy((x + 1)[1:], (2, 2), (1, 2), 1),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_windows_into_intermediates_are_native(compile_with: Compile, case: str) -> None:
+    fn, x = CASES[case], torch.randn(5, 3)
+    torch.testing.assert_close(compile_with(fn)(x), fn(x))
+    assert last_report().calls == []
+    assert last_report().eager_reason is None
+
+
+def test_windows_with_symbolic_sizes(compile_with: Compile) -> None:
+    compiled = compile_with(overlapping_windows, dynamic=True)
+    for rows in (4, 7):
+        x = torch.randn(rows, 3)
+        torch.testing.assert_close(compiled(x), overlapping_windows(x))
+
+
+@pytest.mark.parametrize("offset", [None, 1])
+def test_windows_into_arguments_that_lie_inside_more_memory(offset: int | None) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x.as_strided((2, 5), (1, 2), offset) * 2
+
+    compiled = torch.compile(fn, backend="gex", fullgraph=True)
+    whole = torch.randn(6, 4)
+    for x in (whole[2:4], whole[1:3], whole[:2]):  # the window reaches behind them
+        assert_same(compiled(x), fn(x))
+
+
+def test_scatter_into_a_window(compile_with: Compile) -> None:
+    def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.as_strided_scatter(x + 1, y, (2, 2), (1, 2), 1)
+
+    x, y = torch.randn(4, 4), torch.randn(2, 2)
+    assert_same(compile_with(fn)(x, y), fn(x, y))
+
+
+def test_scatter_beside_the_operand_is_left_to_pytorch(compile_with: Compile) -> None:
+    def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.as_strided_scatter((x + 1)[1:], y, (2, 2), (1, 2), 1)
+
+    x, y = torch.randn(4, 4), torch.randn(2, 2)
+    assert_same(compile_with(fn)(x, y), fn(x, y))
+    assert "beside its operand" in (last_report().eager_reason or "")
+
+
+def test_memory_as_another_dtype(compile_with: Compile) -> None:
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x + 1
+        return y.view(torch.int32) + 1, x.view(torch.int32), y.view(torch.int16)
+
+    x = torch.randn(3, 4)
+    assert_same(compile_with(fn)(x), fn(x))
