@@ -1,6 +1,7 @@
 #include "kernels/conv2d.hpp"
 
 #include "kernels/bind.hpp"
+#include "kernels/conv_tiles.hpp"
 
 namespace gex::kernels {
 
@@ -19,11 +20,14 @@ Hash Conv2dProblem::hash() const {
 }
 
 Dim conv2d_grid(const Conv2dProblem& problem, Dim images, Dim out_channels, Dim out_h, Dim out_w) {
-  return images * problem.groups * ceildiv(floordiv(out_channels, problem.groups), kUnitRows) *
-         ceildiv(out_h * out_w, kUnitCols);
+  return images * problem.groups *
+         ceildiv(floordiv(out_channels, problem.groups), kConvUnitChannels) *
+         ceildiv(out_h * out_w, kConvUnitPixels);
 }
 
-Dim conv2d_scratch_bytes(const Conv2dProblem& problem) { return tile_scratch_bytes(problem.x); }
+Dim conv2d_scratch_bytes(const Conv2dProblem& problem) {
+  return conv_scratch_bytes(accumulator_bytes(problem.x));
+}
 
 program::Callable make_conv2d(const Conv2dProblem& p, const std::optional<Epilogue>& epilogue,
                               const Variant* variant) {

@@ -120,6 +120,31 @@ TEST_P(Conv2d, common_shapes) {
   check({.problem = {.pad = {1, 1}}, .c = 40, .h = 7, .w = 7, .o = 101, .kh = 3, .kw = 3});
 }
 
+TEST_P(Conv2d, pixels_as_rows) {
+  // More input than one padded copy holds, with a kernel of several slices of K.
+  check({.problem = {.pad = {1, 1}}, .c = 40, .h = 64, .w = 64, .o = 16, .kh = 3, .kw = 3});
+  // Read in place: whole images, with steps, and the corner of an image.
+  check({.c = 33, .h = 20, .w = 21, .o = 64, .kh = 1, .kw = 1});
+  check({.problem = {.stride = {2, 3}}, .c = 9, .h = 23, .w = 31, .o = 32, .kh = 3, .kw = 2});
+  // Shared out by channel and by pixel, with rests of both.
+  check({.problem = {.pad = {1, 1}}, .n = 2, .c = 64, .h = 20, .w = 20, .o = 47, .kh = 3, .kw = 3});
+  check({.problem = {.pad = {1, 1}}, .c = 8, .h = 21, .w = 20, .o = 95, .kh = 3, .kw = 3});
+  // Wide groups, weights with channels last, 16-bit storage.
+  check({.problem = {.x = DType::bf16, .w = DType::f16, .pad = {2, 0}, .groups = 2},
+         .c = 20,
+         .h = 6,
+         .w = 9,
+         .o = 96,
+         .kh = 5,
+         .kw = 1,
+         .x_order = {0, 2, 3, 1},
+         .w_order = {0, 2, 3, 1}});
+}
+
+TEST_P(Conv2d, deeper_than_packed_weights_may_be) {
+  check({.problem = {.pad = {1, 1}}, .c = 600, .h = 3, .w = 4, .o = 40, .kh = 3, .kw = 3});
+}
+
 TEST_P(Conv2d, depthwise_and_thin_groups) {
   for (const i64 stride : {1, 2})
     for (const i64 multiplier : {1, 2, 4})

@@ -137,6 +137,25 @@ def test_run_shortens_long_results() -> None:
     )
 
 
+def test_profile_lists_launches_by_time(graph: pathlib.Path) -> None:
+    plain = gex("run", graph, "--dim", "s0=4")
+    profiled = subprocess.run(
+        [GEX, "run", graph, "--dim", "s0=4"],
+        env=dict(os.environ, GEX_PROFILE="1"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert plain.stderr == ""
+    assert profiled.stdout == plain.stdout
+    head, columns, *rows = profiled.stderr.splitlines()
+    assert head.startswith("gex profile: ")
+    assert "work/ns" in columns
+    assert len(rows) == 1
+    assert "matmul" in rows[0] and "[1 1 4 2 3" in rows[0]
+
+
 def test_dump_shows_three_levels(graph: pathlib.Path) -> None:
     levels = {level: gex("dump", graph, f"--level={level}") for level in ["graph", "kernels"]}
     levels["program"] = gex("dump", graph, "--level", "program")

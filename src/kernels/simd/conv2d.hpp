@@ -1,9 +1,11 @@
 #pragma once
-// Y[image] = W * X[image] per group, seen as a product of W[o][c*kh*kw] with the columns that each
-// output pixel reads. Columns are gathered while a panel is packed: no im2col matrix exists.
+// Y[image] = W * X[image] per group, in one of three forms: thin groups directly; else a product of
+// pixels with channels; else, for the few that don't fit there, a product of W[o][c*kh*kw] with the
+// columns that each output pixel reads, gathered while a panel is packed.
 
 #include "kernels/simd/columns.hpp"
 #include "kernels/simd/conv2d_direct.hpp"
+#include "kernels/simd/conv2d_pixels.hpp"
 #include "kernels/simd/gemm.hpp"
 
 namespace gex::kernels::GEX_VARIANT {
@@ -11,6 +13,8 @@ namespace {
 
 template <class T>
 struct Conv2d {
+  static constexpr i64 kScratchBytes = conv_scratch_bytes(sizeof(T));
+
   const Conv2dContext& context;
   void* const* buffers;
   const i64* dims;
@@ -25,7 +29,7 @@ struct Conv2d {
         buffers(b),
         dims(d),
         scratch(tile_scratch<T>(s)),
-        epilogue(c.epilogue, b + 2, d, scratch.rest),
+        epilogue(c.epilogue, b + 2, d, s + kScratchBytes),
         columns(c, b[0], d),
         group_in(d[conv2d_dims::c] / c.groups),
         group_out(d[conv2d_dims::o] / c.groups),
@@ -94,23 +98,37 @@ struct Conv2d {
     });
   }
 
-  void run(i64 begin, i64 end) {
+  void run_rectangle(i64 batch, i64 row0, i64 row1, i64 col0, i64 col1) {
+    const i64 image = batch / context.groups, group = batch % context.groups;
+    const i64 channel = group * group_out;
+    const MatrixView w = {buffers[1], context.w, channel * ws[0], 0, 0};
+    const auto finish = [&](const T* values, i64 o, i64 col, i64 count) {
+      finish_row(values, image, channel + o, col, count);
+    };
     const DirectConv<T> direct = {columns, context, scratch, group_in, group_out};
-    const i64 row_units = ceil_div(group_out, kUnitRows), col_units = ceil_div(cols, kUnitCols);
-    for_each_rectangle(
-        begin, end, row_units, col_units, [&](i64 batch, i64 r0, i64 r1, i64 c0, i64 c1) {
-          const i64 image = batch / context.groups, group = batch % context.groups;
-          const i64 col0 = c0 * kUnitCols, col1 = smaller(c1 * kUnitCols, cols);
-          const i64 channel = group * group_out;
-          if (direct.fits())
-            direct.run(plane(image, group), {buffers[1], context.w, channel * ws[0], 0, 0}, ws,
-                       col0, col1, [&](const T* values, i64 o, i64 col, i64 count) {
-                         finish_row(values, image, channel + o, col, count);
-                       });
-          else
-            run_packed(image, group, r0 * kUnitRows, smaller(r1 * kUnitRows, group_out), col0,
-                       col1);
-        });
+    PixelConv<T> by_pixel(columns, context, ws, group_in, group_out,
+                          reinterpret_cast<std::byte*>(scratch.tile));
+    if (direct.fits())
+      direct.run(plane(image, group), w, ws, col0, col1, finish);
+    else if (by_pixel.fits())
+      by_pixel.run(plane(image, group), w, row0, row1, col0, col1, finish);
+    else
+      run_packed(image, group, row0, row1, col0, col1);
+  }
+
+  void run(i64 begin, i64 end) {
+    const i64 row_units = ceil_div(group_out, kConvUnitChannels);
+    const i64 col_units = ceil_div(cols, kConvUnitPixels);
+    const auto run_units = [&](i64 batch, i64 r0, i64 r1, i64 c0, i64 c1) {
+      run_rectangle(batch, r0 * kConvUnitChannels, smaller(r1 * kConvUnitChannels, group_out),
+                    c0 * kConvUnitPixels, smaller(c1 * kConvUnitPixels, cols));
+    };
+    if (cols > kSmallImage)
+      for_each_rectangle(begin, end, row_units, col_units, run_units);
+    else
+      for_each_rectangle(
+          begin, end, col_units, row_units,
+          [&](i64 batch, i64 c0, i64 c1, i64 r0, i64 r1) { run_units(batch, r0, r1, c0, c1); });
   }
 };
 

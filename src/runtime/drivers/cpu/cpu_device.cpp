@@ -3,10 +3,12 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
 #include "base/error.hpp"
+#include "runtime/drivers/cpu/profile.hpp"
 #include "runtime/image.hpp"
 
 namespace gex::runtime {
@@ -17,6 +19,10 @@ namespace {
 constexpr std::int64_t kWorkWorthThreads = 32 * 1024;
 // And no piece that a worker takes is smaller than this.
 constexpr std::int64_t kWorkOfPiece = 16 * 1024;
+// Units this large belong to contractions, which pack operands once for each piece: they are cut
+// into few pieces, and two for each thread still even out a thread that was held up.
+constexpr std::int64_t kWorkOfLargeUnit = 64 * 1024;
+constexpr std::int64_t kLargePiecesOfThread = 2;
 // A copy or fill moves this many bytes for each piece.
 constexpr std::int64_t kBytesOfPiece = 256 * 1024;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
@@ -43,6 +49,7 @@ class CpuRecording final : public Recording {
     int word = 0, dims_word = 0, grid_word = 0;
     int number = 0, epoch = 0;
     std::uint64_t pattern = 0;
+    const program::Launch* launch = nullptr;  // only its name and its number of dims are read
   };
 
   void replay(Queue& queue, const Replay& replay) override {
@@ -50,7 +57,7 @@ class CpuRecording final : public Recording {
     for (const Op& op : ops) {
       switch (op.kind) {
         case Op::Kind::launch:
-          launch(op, cpu, replay);
+          profile_ == nullptr ? launch(op, cpu, replay) : launch_timed(op, cpu, replay);
           break;
         case Op::Kind::copy:
           copy(op, cpu, replay);
@@ -89,8 +96,21 @@ class CpuRecording final : public Recording {
     ThreadPool::Region& region = queue.region();
     // The thread count may have been raised since scratch was laid out.
     std::int64_t grain = std::max<std::int64_t>(1, grid * kWorkOfPiece / work);
+    if (work / grid >= kWorkOfLargeUnit) {
+      const std::int64_t pieces = kLargePiecesOfThread * region.threads();
+      grain = (grid + pieces - 1) / pieces;
+    }
     if (region.threads() > range.scratch.workers) grain = grid;
     region.run(grid, grain, run_range, &range);
+  }
+
+  void launch_timed(const Op& op, CpuQueue& queue, const Replay& replay) {
+    const auto begin = std::chrono::steady_clock::now();
+    launch(op, queue, replay);
+    const auto time = std::chrono::steady_clock::now() - begin;
+    profile_->add(op.launch->name, {replay.block + op.dims_word, op.launch->dims.size()},
+                  replay.block[op.grid_word + 1],
+                  std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
   }
 
   static void run_range(void* context, std::int64_t begin, std::int64_t end, int worker) {
@@ -131,6 +151,8 @@ class CpuRecording final : public Recording {
                                   fill_bytes(dst + begin, end - begin, op.pattern, op.width);
                                 });
   }
+
+  Profile* profile_ = Profile::active();
 };
 
 class CpuRecorder final : public Recorder {
@@ -138,6 +160,7 @@ class CpuRecorder final : public Recorder {
   void launch(const LaunchOp& op) override {
     CpuRecording::Op out{CpuRecording::Op::Kind::launch};
     out.ordered = op.launch->ordered;
+    out.launch = op.launch;
     out.word = op.word;
     out.dims_word = op.dims_word();
     out.grid_word = op.grid_word();
