@@ -1,0 +1,71 @@
+"""Which device stands for "npu", and how device arguments are translated to it.
+
+The name itself is PyTorch's PrivateUse1, renamed, so `torch.device("npu:0")` is an ordinary device.
+No tensor ever lies on it: functions that take a device get the translated one.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+
+NAME = "npu"
+VARIABLE = "GEX_NPU_DEVICE"
+
+
+def choose_target() -> str:
+    """The device type that the npu is mapped onto: "cuda" where there is one, else "cpu"."""
+    wanted = os.environ.get(VARIABLE, "")
+    if wanted not in ("", "cpu", "cuda"):
+        raise RuntimeError(f"{VARIABLE}={wanted!r}: must be 'cpu' or 'cuda'")
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise RuntimeError(f"{VARIABLE}=cuda, but torch.cuda.is_available() is False")
+    return wanted or ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+class Devices:
+    """Translates device arguments: an npu becomes the device that stands for it."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        self.names = {NAME}  # device types that mean an npu
+        self.count = torch.cuda.device_count() if target == "cuda" else 1
+
+    @property
+    def is_cpu(self) -> bool:
+        return self.target == "cpu"
+
+    def is_npu(self, device: Any) -> bool:
+        if isinstance(device, torch.device):
+            return device.type in self.names
+        if isinstance(device, str):
+            return device.partition(":")[0] in self.names
+        # A bare number means an accelerator; on CUDA it has that meaning already.
+        return self.is_cpu and isinstance(device, int) and not isinstance(device, bool)
+
+    def translate(self, device: Any) -> Any:
+        if not self.is_npu(device):
+            return device
+        index = device if isinstance(device, int) else torch.device(device).index
+        if index is not None and not 0 <= index < self.count:
+            where = "the CPU" if self.is_cpu else "CUDA"
+            raise RuntimeError(
+                f"npu:{index} does not exist: {NAME} is mapped onto {where}, "
+                f"which has {self.count} device{'s' if self.count > 1 else ''}"
+            )
+        if self.is_cpu or index is None:
+            return torch.device(self.target)
+        return torch.device(self.target, index)
+
+    def index(self, device: Any) -> int:
+        """The number of a device given as torch.npu's functions take it."""
+        if device is None:
+            return torch.cuda.current_device() if not self.is_cpu else 0
+        if isinstance(device, int):
+            device = f"{NAME}:{device}"
+        translated = self.translate(torch.device(device))
+        if translated.type != self.target:
+            raise ValueError(f"expected an npu device, got {device!r}")
+        return translated.index or 0

@@ -1,0 +1,97 @@
+"""Puts the shim into this process: the device name, torch.npu, the modules to import."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from gex.npu import ops, patches, profiler, runtime, torchair, transfer
+from gex.npu.devices import NAME, Devices, choose_target
+from gex.npu.namespace import Namespace
+
+TRANSFER = "torch_npu.contrib.transfer_to_npu"
+
+_devices: Devices | None = None
+
+
+def installed() -> bool:
+    return _devices is not None
+
+
+def install() -> None:
+    """Maps "npu" onto CUDA or the CPU for the rest of this process; a second call does nothing."""
+    global _devices
+    if _devices is not None:
+        return
+    if importlib.util.find_spec("torch_npu") is not None:
+        raise RuntimeError("torch_npu itself is installed here: run the script without gex.npu")
+    devices = Devices(choose_target())
+    torch.utils.rename_privateuse1_backend(NAME)
+    npu = runtime.make_module(devices)
+    torch._register_device_module(NAME, npu)
+    patches.apply(devices)
+    modules = {**_torch_npu(devices, npu), **torchair.make_modules()}
+    modules["torch_npu.dynamo.torchair"] = modules["torchair"]
+    on_import = {TRANSFER: lambda: transfer.let_cuda_mean_npu(devices, npu)}
+    sys.meta_path.insert(0, _Finder(modules, on_import))
+    _devices = devices
+
+
+def _torch_npu(devices: Devices, npu: Namespace) -> dict[str, ModuleType]:
+    profile = profiler.make_module(devices)
+    contrib = Namespace("torch_npu.contrib", {})
+    optim = Namespace("torch_npu.optim", {"NpuFusedAdamW": torch.optim.AdamW})
+    package = Namespace(
+        "torch_npu",
+        {
+            "__version__": torch.__version__,
+            "contrib": contrib,
+            "npu": npu,
+            "optim": optim,
+            "profiler": profile,
+            **ops.NAMES,
+        },
+        doc="torch_npu as gex.npu provides it.",
+    )
+    return {
+        "torch_npu": package,
+        "torch_npu.contrib": contrib,
+        TRANSFER: Namespace(TRANSFER, {}),
+        "torch_npu.dynamo": Namespace("torch_npu.dynamo", {}),
+        "torch_npu.npu": npu,
+        "torch_npu.npu.amp": npu.amp,
+        "torch_npu.optim": optim,
+        "torch_npu.profiler": profile,
+    }
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds the modules made in memory, so that they import like installed ones."""
+
+    def __init__(
+        self, modules: Mapping[str, ModuleType], on_import: Mapping[str, Callable[[], None]]
+    ) -> None:
+        self._modules = modules
+        self._on_import = on_import
+
+    def find_spec(
+        self, fullname: str, path: Any = None, target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname not in self._modules:
+            return None
+        is_package = any(name.startswith(fullname + ".") for name in self._modules)
+        return importlib.util.spec_from_loader(fullname, self, is_package=is_package)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        return self._modules[spec.name]
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__name__ in self._on_import:
+            self._on_import[module.__name__]()

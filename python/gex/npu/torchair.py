@@ -1,0 +1,99 @@
+"""torchair: a compiler configuration and the torch.compile backend made of it."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from gex.npu.compiler_config import CompilerConfig
+from gex.npu.namespace import Namespace
+
+logger = logging.getLogger("torchair")
+_MAX_GEARS = 100
+
+
+def options_of(config: CompilerConfig) -> dict[str, Any]:
+    """The options of npugraph_ex that a configuration asks for."""
+    options: dict[str, Any] = {}
+    without_effect = []
+    for path, setting, value in config.settings():
+        if value == setting.default:
+            continue
+        if setting.sets:
+            options[setting.sets] = value
+        elif path != "config.mode":
+            without_effect.append(path)
+    if without_effect:
+        warnings.warn(
+            f"no effect under gex.npu: {', '.join(without_effect)}", UserWarning, stacklevel=3
+        )
+    return options
+
+
+def get_npu_backend(
+    *,
+    compiler_config: CompilerConfig | None = None,
+    custom_decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+) -> Callable[..., Any]:
+    """A backend for torch.compile: npugraph_ex with the options of the configuration."""
+    if compiler_config is not None and not isinstance(compiler_config, CompilerConfig):
+        raise TypeError(
+            f"compiler_config must be a torchair.CompilerConfig, got {type(compiler_config)}"
+        )
+    if custom_decompositions:
+        raise ValueError("custom_decompositions is not supported under gex.npu; leave it out")
+    options = options_of(compiler_config or CompilerConfig())
+
+    def npu_backend(
+        gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **ignored: Any
+    ) -> Callable[..., Any]:
+        from gex.torch_backend import npugraph_ex
+
+        return npugraph_ex(gm, example_inputs, options=options)
+
+    return npu_backend
+
+
+def use_internal_format_weight(model: torch.nn.Module) -> None:
+    """Weights keep PyTorch's layout here: there is nothing to convert."""
+
+
+def set_dim_gears(t: torch.Tensor, dim_gears: Mapping[int, Sequence[int]]) -> None:
+    """Marks the dimensions as changing: one compiled graph then serves every size."""
+    for dim, gears in dim_gears.items():
+        if not -t.dim() <= dim < t.dim():
+            raise ValueError(f"set_dim_gears: dimension {dim} of a tensor with {t.dim()}")
+        sizes = list(gears)
+        if not sizes or len(sizes) > _MAX_GEARS or any(s in (0, 1) for s in sizes):
+            raise ValueError(
+                f"set_dim_gears: dimension {dim} needs 1 to {_MAX_GEARS} sizes, none of them "
+                f"0 or 1; got {sizes}"
+            )
+        torch._dynamo.mark_dynamic(t, dim % t.dim())
+
+
+def make_modules() -> dict[str, Namespace]:
+    """Every module of the package by its name."""
+    config = Namespace("torchair.configs.compiler_config", {"CompilerConfig": CompilerConfig})
+    configs = Namespace("torchair.configs", {"compiler_config": config})
+    utils = Namespace("torchair.core.utils", {"logger": logger})
+    core = Namespace("torchair.core", {"utils": utils})
+    inference = Namespace("torchair.inference", {"set_dim_gears": set_dim_gears})
+    package = Namespace(
+        "torchair",
+        {
+            "CompilerConfig": CompilerConfig,
+            "configs": configs,
+            "core": core,
+            "get_npu_backend": get_npu_backend,
+            "inference": inference,
+            "logger": logger,
+            "use_internal_format_weight": use_internal_format_weight,
+        },
+        doc=__doc__ or "",
+    )
+    return {m.__name__: m for m in (package, configs, config, core, utils, inference)}
