@@ -40,6 +40,16 @@ def test_sizes_as_numbers(compile_with: Compile) -> None:
         assert_same(compiled(x), fn(x))
 
 
+def test_tensor_literal_with_dynamic_sizes(compile_with: Compile) -> None:
+    def join_with_nothing(x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([torch.tensor([], dtype=x.dtype), torch.tensor([2.0]), x])
+
+    compiled = compile_with(join_with_nothing, dynamic=True)
+    for rows in (3, 5):
+        x = torch.randn(rows)
+        assert_same(compiled(x), join_with_nothing(x))
+
+
 def test_integer_argument_that_is_no_size(compile_with: Compile) -> None:
     def fn(x: torch.Tensor, n: int) -> torch.Tensor:
         return x * n

@@ -4,6 +4,15 @@
 process that calls it. Importing this package alone changes nothing.
 """
 
-from gex.npu.installation import install, installed
 
-__all__ = ["install", "installed"]
+def install() -> None:
+    """Maps "npu" onto CUDA or the CPU for the rest of this process; a second call does nothing."""
+    from gex.npu.installation import install
+
+    install()
+
+
+def installed() -> bool:
+    from gex.npu.installation import installed
+
+    return installed()

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from gex.npu.errors import CannotStart
+
 NAME = "npu"
 VARIABLE = "GEX_NPU_DEVICE"
 
@@ -19,9 +21,9 @@ def choose_target() -> str:
     """The device type that the npu is mapped onto: "cuda" where there is one, else "cpu"."""
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in ("", "cpu", "cuda"):
-        raise RuntimeError(f"{VARIABLE}={wanted!r}: must be 'cpu' or 'cuda'")
+        raise CannotStart(f"{VARIABLE}={wanted!r}: must be 'cpu' or 'cuda'")
     if wanted == "cuda" and not torch.cuda.is_available():
-        raise RuntimeError(f"{VARIABLE}=cuda, but torch.cuda.is_available() is False")
+        raise CannotStart(f"{VARIABLE}=cuda, but torch.cuda.is_available() is False")
     return wanted or ("cuda" if torch.cuda.is_available() else "cpu")
 
 

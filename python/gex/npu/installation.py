@@ -14,6 +14,7 @@ import torch
 
 from gex.npu import ops, patches, profiler, runtime, torchair, transfer
 from gex.npu.devices import NAME, Devices, choose_target
+from gex.npu.errors import CannotStart
 from gex.npu.namespace import Namespace
 
 TRANSFER = "torch_npu.contrib.transfer_to_npu"
@@ -31,7 +32,7 @@ def install() -> None:
     if _devices is not None:
         return
     if importlib.util.find_spec("torch_npu") is not None:
-        raise RuntimeError("torch_npu itself is installed here: run the script without gex.npu")
+        raise CannotStart("torch_npu itself is installed here: run the script without gex.npu")
     devices = Devices(choose_target())
     torch.utils.rename_privateuse1_backend(NAME)
     npu = runtime.make_module(devices)

@@ -6,11 +6,13 @@ import importlib.util
 import io
 import os
 import sys
+from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
-from gex.npu.installation import install
+import gex.npu
+from gex.npu.errors import CannotStart
 from gex.npu.spawn import run_children_with_shim
 
 USAGE = """\
@@ -23,10 +25,6 @@ GEX_NPU_DEVICE=cpu or GEX_NPU_DEVICE=cuda in the environment chooses.
 """
 
 
-class CannotStart(Exception):
-    """There is nothing to run."""
-
-
 def main(arguments: list[str]) -> int:
     if arguments and arguments[0] in ("-h", "--help"):
         sys.stdout.write(USAGE)
@@ -35,13 +33,10 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(USAGE)
         return 2
     try:
-        install()
-    except RuntimeError as problem:
-        sys.stderr.write(f"gex.npu: {problem}\n")
-        return 2
-    run_children_with_shim()
-    try:
-        _run(arguments)
+        program = _load(arguments)
+        gex.npu.install()
+        run_children_with_shim()
+        program.run()
     except CannotStart as problem:
         sys.stderr.write(f"{sys.executable}: {problem}\n")
         return 2
@@ -53,13 +48,29 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _run(arguments: list[str]) -> None:
+@dataclass
+class Program:
+    """What to run as the main module, and the process around it."""
+
+    module: ModuleType
+    code: CodeType
+    argv: list[str]
+    path: str  # where its imports are looked for first
+
+    def run(self) -> None:
+        sys.argv[:] = self.argv
+        if not getattr(sys.flags, "safe_path", False):
+            sys.path[0] = self.path
+        sys.modules["__main__"] = self.module
+        exec(self.code, self.module.__dict__)
+
+
+def _load(arguments: list[str]) -> Program:
     first, *rest = arguments
     if first == "-c":
-        module = _fresh_main()
-        _enter(argv=["-c", *rest[1:]], path="", module=module)
         code = compile(rest[0], "<string>", "exec", dont_inherit=True)
-    elif first == "-m":
+        return Program(_fresh_main(), code, ["-c", *rest[1:]], "")
+    if first == "-m":
         spec, code = _find_module(rest[0])
         module = _fresh_main(
             __spec__=spec,
@@ -68,14 +79,11 @@ def _run(arguments: list[str]) -> None:
             __file__=spec.origin,
             __cached__=spec.cached,
         )
-        _enter(argv=[spec.origin or rest[0], *rest[1:]], path=os.getcwd(), module=module)
-    else:
-        path = os.path.abspath(first)
-        source = _read(first)
-        module = _fresh_main(__loader__=SourceFileLoader("__main__", path), __file__=path)
-        _enter(argv=arguments, path=os.path.dirname(os.path.realpath(path)), module=module)
-        code = compile(source, path, "exec", dont_inherit=True)
-    exec(code, module.__dict__)
+        return Program(module, code, [spec.origin or rest[0], *rest[1:]], os.getcwd())
+    path = os.path.abspath(first)
+    code = compile(_read(path), path, "exec", dont_inherit=True)
+    module = _fresh_main(__loader__=SourceFileLoader("__main__", path), __file__=path)
+    return Program(module, code, arguments, os.path.dirname(os.path.realpath(path)))
 
 
 def _fresh_main(**attributes: Any) -> ModuleType:
@@ -84,20 +92,13 @@ def _fresh_main(**attributes: Any) -> ModuleType:
     return module
 
 
-def _enter(argv: list[str], path: str, module: ModuleType) -> None:
-    sys.argv[:] = argv
-    if not getattr(sys.flags, "safe_path", False):
-        sys.path[0] = path
-    sys.modules["__main__"] = module
-
-
 def _read(path: str) -> bytes:
     try:
-        with io.open_code(os.path.abspath(path)) as file:
+        with io.open_code(path) as file:
             return file.read()
     except OSError as problem:
         reason = f"[Errno {problem.errno}] {problem.strerror}"
-        raise CannotStart(f"can't open file {os.path.abspath(path)!r}: {reason}") from None
+        raise CannotStart(f"can't open file {path!r}: {reason}") from None
 
 
 def _find_module(name: str) -> tuple[ModuleSpec, CodeType]:
