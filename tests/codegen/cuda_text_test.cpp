@@ -125,7 +125,6 @@ TEST(CudaText, emulated_blocks_compute_what_the_reference_computes) {
           << "buffer " << c.data.kernel.buffers[b].name;
     }
   }
-  dlclose(library);
   EXPECT_EQ(run_command("rm -r " + folder), 0);
 }
 

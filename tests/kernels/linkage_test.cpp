@@ -23,6 +23,8 @@ TEST(Linkage, variants_share_no_weak_symbols) {
       char kind = 0;
       char name[4096] = {};
       if (std::sscanf(line, "%*s %c %4095s", &kind, name) != 2) continue;
+      // A pointer to the language's own function; compilers make it where destructors must run.
+      if (std::string(name).starts_with("DW.ref.")) continue;
       EXPECT_EQ(std::string("WwVvu").find(kind), std::string::npos) << variant << ": " << name;
       found_variant |= std::string(name).ends_with("7variantE");
     }

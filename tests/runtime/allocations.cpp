@@ -19,6 +19,11 @@ void* counted(std::size_t bytes) {
 
 void* operator new(std::size_t bytes) { return counted(bytes); }
 void* operator new[](std::size_t bytes) { return counted(bytes); }
+// std::stable_sort asks for memory this way, and gives it back by the plain operator below.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  if (counting.load(std::memory_order_relaxed)) allocated.fetch_add(1);
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
 void* operator new(std::size_t bytes, std::align_val_t align) {
   if (counting.load(std::memory_order_relaxed)) allocated.fetch_add(1);
   const auto alignment = static_cast<std::size_t>(align);

@@ -4,8 +4,8 @@
 
 #include <condition_variable>
 #include <cstdlib>
-#include <memory>
 #include <mutex>
+#include <new>
 #include <thread>
 
 namespace gex::codegen {
@@ -13,7 +13,7 @@ namespace {
 
 struct State {
   std::mutex mutex;
-  std::unique_ptr<std::condition_variable> changed = std::make_unique<std::condition_variable>();
+  std::condition_variable changed;
   int inside = 0;  // threads
   std::thread::id closed_by;
   std::function<void()> in_child;
@@ -34,9 +34,9 @@ thread_local int depth = 0;
 std::unique_lock<std::mutex> close() {
   State& s = state();
   std::unique_lock lock(s.mutex);
-  s.changed->wait(lock, [&] { return s.open_for_me(); });
+  s.changed.wait(lock, [&] { return s.open_for_me(); });
   s.closed_by = std::this_thread::get_id();
-  s.changed->wait(lock, [&] { return s.inside == (depth > 0 ? 1 : 0); });
+  s.changed.wait(lock, [&] { return s.inside == (depth > 0 ? 1 : 0); });
   return lock;
 }
 
@@ -46,13 +46,13 @@ void after_fork_in_parent() {
   State& s = state();
   s.closed_by = {};
   s.mutex.unlock();
-  s.changed->notify_all();
+  s.changed.notify_all();
 }
 
 void after_fork_in_child() {
   State& s = state();
-  s.changed.release();  // glibc's would wait for the parent's threads, even when destroyed
-  s.changed = std::make_unique<std::condition_variable>();
+  // Anew and not destroyed: glibc's condition would wait for the parent's threads.
+  new (&s.changed) std::condition_variable;
   s.closed_by = {};
   s.mutex.unlock();
   s.in_child();
@@ -73,7 +73,7 @@ Gate::Pass::Pass() {
   if (depth++ > 0) return;
   State& s = state();
   std::unique_lock lock(s.mutex);
-  s.changed->wait(lock, [&] { return s.open_for_me(); });
+  s.changed.wait(lock, [&] { return s.open_for_me(); });
   ++s.inside;
 }
 
@@ -84,7 +84,7 @@ Gate::Pass::~Pass() {
     std::lock_guard lock(s.mutex);
     --s.inside;
   }
-  s.changed->notify_all();
+  s.changed.notify_all();
 }
 
 }  // namespace gex::codegen

@@ -130,8 +130,8 @@ struct DirectConv {
       Vec<T> sum0 = {}, sum1 = {};
       if (accumulate) sum0 = load<T>(acc + i), sum1 = load<T>(acc + i + lanes);
       for (i64 t = 0; t < taps; ++t) {
-        sum0 += splat(weights[t]) * load<T>(rows[t] + i);
-        sum1 += splat(weights[t]) * load<T>(rows[t] + i + lanes);
+        sum0 = mul_add(splat(weights[t]), load<T>(rows[t] + i), sum0);
+        sum1 = mul_add(splat(weights[t]), load<T>(rows[t] + i + lanes), sum1);
       }
       store(acc + i, sum0);
       store(acc + i + lanes, sum1);
@@ -139,7 +139,7 @@ struct DirectConv {
     if (i < count) {
       Vec<T> sum = {};
       if (accumulate) sum = load<T>(acc + i);
-      for (i64 t = 0; t < taps; ++t) sum += splat(weights[t]) * load<T>(rows[t] + i);
+      for (i64 t = 0; t < taps; ++t) sum = mul_add(splat(weights[t]), load<T>(rows[t] + i), sum);
       store(acc + i, sum);
     }
   }

@@ -15,21 +15,22 @@ GEX_INLINE Vec<float> exp_of(Vec<float> x) {
   const Vec<float> clamped = x < -104.0f ? splat(-104.0f) : x;
   // n = round(x / ln 2), taken from the low bits of a sum whose unit in the last place is 1.
   constexpr float kRounder = 0x1.8p23f;
-  const Vec<float> shifted = clamped * 1.44269504088896341f + kRounder;
+  const Vec<float> shifted = mul_add(clamped, splat(1.44269504088896341f), splat(kRounder));
   const Vec<float> n = shifted - kRounder;
   const VecI32 power =
       reinterpret_cast<VecI32>(shifted) - __builtin_bit_cast(std::int32_t, kRounder);
-  const Vec<float> r = (clamped - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
+  const Vec<float> high = mul_add(n, splat(-0x1.62e4p-1f), clamped);
+  const Vec<float> r = mul_add(n, splat(-0x1.7f7d1cp-20f), high);
   // ln 2 in two parts, the first short enough for exact products. Taylor to degree 7 on
   // |r| <= ln(2)/2.
   Vec<float> p = splat(1.0f / 5040);
-  p = p * r + 1.0f / 720;
-  p = p * r + 1.0f / 120;
-  p = p * r + 1.0f / 24;
-  p = p * r + 1.0f / 6;
-  p = p * r + 0.5f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
+  p = mul_add(p, r, splat(1.0f / 720));
+  p = mul_add(p, r, splat(1.0f / 120));
+  p = mul_add(p, r, splat(1.0f / 24));
+  p = mul_add(p, r, splat(1.0f / 6));
+  p = mul_add(p, r, splat(0.5f));
+  p = mul_add(p, r, splat(1.0f));
+  p = mul_add(p, r, splat(1.0f));
   // 2^n in two factors, so that results below the smallest normal number are still right.
   const VecI32 half = power >> 1;
   const Vec<float> scale1 = reinterpret_cast<Vec<float>>((half + 127) << 23);

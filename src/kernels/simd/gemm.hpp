@@ -22,7 +22,7 @@ void micro_kernel(i64 depth, const T* __restrict a, const T* __restrict b, T* __
     for (int r = 0; r < R; ++r) {
       const Vec<T> left = splat(a[r * kDepthStride + k]);
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) acc[r][v] += left * right[v];
+      for (int v = 0; v < kVectors; ++v) acc[r][v] = mul_add(left, right[v], acc[r][v]);
     }
   }
 #pragma GCC unroll 16

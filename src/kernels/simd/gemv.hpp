@@ -41,7 +41,7 @@ GEX_INLINE void dot_block(i64 depth, const T* __restrict a, i64 a_stride, const 
     for (int r = 0; r < R; ++r) {
       const Vec<T> left = load<T>(a + r * a_stride + k);
 #pragma GCC unroll 8
-      for (int c = 0; c < C; ++c) acc[r][c] += left * right[c];
+      for (int c = 0; c < C; ++c) acc[r][c] = mul_add(left, right[c], acc[r][c]);
     }
   }
   if (k < depth) {
@@ -50,7 +50,7 @@ GEX_INLINE void dot_block(i64 depth, const T* __restrict a, i64 a_stride, const 
       const Vec<T> right = load_part<T>(b + c * b_stride + k, depth - k);
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r)
-        acc[r][c] += load_part<T>(a + r * a_stride + k, depth - k) * right;
+        acc[r][c] = mul_add(load_part<T>(a + r * a_stride + k, depth - k), right, acc[r][c]);
     }
   }
   T sums[R * C];
@@ -101,7 +101,7 @@ GEX_INLINE void axpy_block(const T* __restrict a, i64 a_stride, const S* __restr
     const Vec<T> right = whole ? load<T>(b + k * b_stride) : load_part<T>(b + k * b_stride, count);
     fetch(b + ahead + k * b_stride);
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) acc[r] += splat(a[r * a_stride + k]) * right;
+    for (int r = 0; r < R; ++r) acc[r] = mul_add(splat(a[r * a_stride + k]), right, acc[r]);
   }
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) store(tile + r * tile_stride, acc[r]);
@@ -161,8 +161,8 @@ void panel_rows_of(i64 depth, const T* __restrict a, i64 a_stride, const S* __re
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) {
         const Vec<T> left = splat(a[r * a_stride + k]);
-        acc[r][0] += left * right[0];
-        acc[r][1] += left * right[1];
+        acc[r][0] = mul_add(left, right[0], acc[r][0]);
+        acc[r][1] = mul_add(left, right[1], acc[r][1]);
       }
     }
 #pragma GCC unroll 8

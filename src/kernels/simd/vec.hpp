@@ -81,6 +81,27 @@ GEX_INLINE Vec<T> splat(T value) {
   return value - Vec<T>{};
 }
 
+// a*b + c, rounded once wherever the variant has such an instruction. Said outright: whether the
+// compiler fuses a product and a sum depends on the code around them, and results must not.
+GEX_INLINE Vec<float> mul_add(Vec<float> a, Vec<float> b, Vec<float> c) {
+#if defined(__AVX512F__)
+  return _mm512_fmadd_ps(a, b, c);
+#elif defined(__FMA__)
+  return _mm256_fmadd_ps(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+GEX_INLINE Vec<double> mul_add(Vec<double> a, Vec<double> b, Vec<double> c) {
+#if defined(__AVX512F__)
+  return _mm512_fmadd_pd(a, b, c);
+#elif defined(__FMA__)
+  return _mm256_fmadd_pd(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
 using VecU32 = VecTraits<float, std::uint32_t>::type;
 using VecU16Half = VecTraits<float, std::uint16_t>::type;  // one 16-bit value for each f32 lane
 

@@ -127,7 +127,7 @@ int cuMemcpyDtoHAsync_v2(void* to, DevicePtr from, std::size_t bytes, Stream* st
 
 int cuStreamCreate(Stream** stream, unsigned) { return *stream = new Stream, 0; }
 int cuStreamDestroy_v2(Stream* stream) { return delete stream, 0; }
-int cuStreamSynchronize(Stream* stream) { return stream->capturing ? 900 : 0; }
+int cuStreamSynchronize(Stream* stream) { return stream && stream->capturing ? 900 : 0; }
 int cuEventCreate(void** event, unsigned) { return *event = event, 0; }
 int cuEventDestroy_v2(void*) { return 0; }
 int cuEventRecord(void*, Stream*) { return 0; }

@@ -120,6 +120,8 @@ void CudaDevice::write(void* device, const void* host, std::size_t bytes) {
   make_current();
   check(api_, api_.copy_to_device(reinterpret_cast<DevicePtr>(device), host, bytes),
         "writing device memory");
+  // From pageable memory the copy may still be under way, and our streams don't wait for stream 0.
+  check(api_, api_.stream_synchronize(nullptr), "writing device memory");
 }
 
 std::unique_ptr<Queue> CudaDevice::make_queue() { return std::make_unique<CudaQueue>(*this); }
