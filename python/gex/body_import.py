@@ -14,7 +14,7 @@ from gex import storage_views
 from gex._gex import Type
 from gex.errors import GraphNotSupported
 from gex.higher_order import HANDLERS
-from gex.node_import import SYMBOLIC, Env, NodeImporter, OpCall
+from gex.node_import import SYMBOLIC, Env, NodeImporter, NotNative, OpCall
 from gex.storage_views import Storage
 from gex.tensors import DTYPES, storage_of
 
@@ -74,8 +74,11 @@ class BodyImport:
             env[node] = storage_views.add(self.nodes, OpCall.of(node, location), env, self.storages)
         else:
             env[node] = self.nodes.add(OpCall.of(node, location), env)
-        if isinstance(val, torch.Tensor):
-            self.storages.setdefault(storage_of(val), Storage(node))
+        self._own_memory(node)
+
+    def inside(self, nodes: NodeImporter) -> BodyImport:
+        """For a graph inside this one."""
+        return BodyImport(nodes)
 
     def add_graph(self, gm: GraphModule, operands: list[Any], location: str) -> list[Any]:
         """Imports a graph inside the graph in place of a call to it; gives its results."""
@@ -84,6 +87,7 @@ class BodyImport:
         for node in gm.graph.nodes:
             if node.op == "placeholder":
                 env[node] = next(waiting)
+                self._own_memory(node)
             elif node.op == "get_attr":
                 value = operator.attrgetter(node.target)(gm)
                 constant = isinstance(value, torch.Tensor)
@@ -95,6 +99,11 @@ class BodyImport:
                 results = [results] if isinstance(results, Node) else results
                 return [env.get(r) if isinstance(r, Node) else r for r in results]
         raise AssertionError("an FX graph ends with its output")
+
+    def _own_memory(self, node: Node) -> None:
+        val = node.meta.get("val")
+        if isinstance(val, torch.Tensor):
+            self.storages.setdefault(storage_of(val), Storage(node))
 
     def _add_condition(self, call: OpCall, env: Env) -> None:
         """A condition on sizes: nothing where their ranges imply it, else checked at each run."""
@@ -110,6 +119,8 @@ class BodyImport:
     def _bind(self, node: Node, env: Env, location: str) -> None:
         """`.item()`: the number becomes a symbol that later sizes may use."""
         nodes, val = self.nodes, node.meta["val"]
+        if nodes.native_only:
+            raise NotNative(f"{node.target}")
         if not isinstance(val, torch.SymInt) or not nodes.symbols.dim(val).is_symbol:
             raise GraphNotSupported(f"{node.target} gives a {type(val).__name__}")
         symbol = nodes.symbols.dim(val)

@@ -43,6 +43,13 @@ def is_random(target: Any, args: Any = (), kwargs: Any = None) -> bool:
     return True
 
 
+def _sees_strides(target: Any) -> bool:
+    """Whether its operands must lie in memory as they do in eager mode."""
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace not in ("aten", "prims"):
+        return True  # code of the user's
+    return target in _STRIDE_SENSITIVE or is_random(target)
+
+
 def mutates(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable
 
@@ -128,6 +135,8 @@ class CallBuilder:
         if isinstance(arg, (list, tuple)):
             inner = ", ".join(self._text(a) for a in arg)
             return f"[{inner}]" if isinstance(arg, list) else f"({inner}{',' if arg else ''})"
+        if isinstance(arg, dict):
+            return f"{{{', '.join(f'{k!r}: {self._text(a)}' for k, a in arg.items())}}}"
         if isinstance(arg, torch.SymInt):
             try:
                 return self._integer(self.symbols.dim(arg))
@@ -147,7 +156,7 @@ class CallBuilder:
     def _operand(self, operand: Operand) -> str:
         name = f"t{len(self.operands)}"
         self.operands.append(operand.value)
-        exact = self.target in _STRIDE_SENSITIVE or is_random(self.target)
+        exact = _sees_strides(self.target)
         layout = carriers.layout_of(operand.fake, self.symbols)
         self.operand_strides.append(layout.strides if exact else None)
         if not carriers.is_carried(operand.fake):

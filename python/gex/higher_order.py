@@ -6,16 +6,22 @@ call through PyTorch, graphs and all.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._guards import detect_fake_mode
 from torch.fx import Node
 
+from gex import control_flow
 from gex.node_import import Env, OpCall
 
 if TYPE_CHECKING:
     from gex.body_import import BodyImport
+
+_DRAWS = "random numbers are drawn by PyTorch"
 
 # Takes the importer of the body at hand, the node, what the body's nodes stand for, and the
 # user's line. Gives what the node stands for.
@@ -26,12 +32,72 @@ def _with_effects(body: BodyImport, node: Node, env: Env, location: str) -> list
     """with_effects(token, op, *args): the op, kept in order with others that have effects."""
     _, target, *args = node.args
     results = node.meta["val"][1:]
-    single = len(target._schema.returns) == 1
+    schema = getattr(target, "_schema", None)
+    single = schema is not None and len(schema.returns) == 1
     call = OpCall(target, args, node.kwargs, results[0] if single else results, location)
     values = body.nodes.add_call(call, env, "an operator with effects", ordered=True)
     return [None, values] if single else [None, *(values or ())]
 
 
+def _auto_functionalized(body: BodyImport, node: Node, env: Env, location: str) -> Any:
+    """A custom operator that writes its arguments: a call on copies, under the operator's name."""
+    call = replace(OpCall.of(node, location), label=str(node.args[0]))
+    return body.nodes.add_call(call, env, "an operator of the user's that writes its arguments")
+
+
+# --- recomputed random numbers ----------------------------------------------------------------
+
+
+def _save_state_and_run(op: Any, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
+    state = torch.get_rng_state()
+    result = op(*args, **kwargs)
+    return (state, *result) if isinstance(result, (list, tuple)) else (state, result)
+
+
+def _run_with_state(state: torch.Tensor, op: Any, *args: Any, **kwargs: Any) -> Any:
+    with torch.random.fork_rng(devices=[]):
+        torch.set_rng_state(state)
+        return op(*args, **kwargs)
+
+
+def _fake_result(op: Any, args: Any, kwargs: Any) -> Any:
+    """What PyTorch promises of an op; these nodes carry no promise themselves."""
+    fakes, fake_kwargs = torch.fx.map_arg((tuple(args), dict(kwargs)), lambda n: n.meta.get("val"))
+    with detect_fake_mode(fakes) or contextlib.nullcontext():
+        return op(*fakes, **fake_kwargs)
+
+
+def _run_and_save_rng_state(body: BodyImport, node: Node, env: Env, location: str) -> list[Any]:
+    """(op, *args) -> (state of the generator before, result)."""
+    op, *args = node.args
+    val = _fake_result(op, args, node.kwargs)
+    results = list(val) if isinstance(val, (list, tuple)) else [val]
+    state = next(user.meta["val"] for user in node.users if user.args[1] == 0)
+    call = OpCall(
+        _save_state_and_run, node.args, node.kwargs, [state, *results], location, label=str(op)
+    )
+    saved, *values = body.nodes.add_call(call, env, _DRAWS, ordered=True)
+    return [saved, values if isinstance(val, (list, tuple)) else values[0]]
+
+
+def _run_with_rng_state(body: BodyImport, node: Node, env: Env, location: str) -> Any:
+    """(state, op, *args) -> result, the generator left as it was."""
+    _, op, *args = node.args
+    val = _fake_result(op, args, node.kwargs)
+    call = OpCall(_run_with_state, node.args, node.kwargs, val, location, label=str(op))
+    return body.nodes.add_call(call, env, _DRAWS, ordered=True)
+
+
+_ops = torch.ops.higher_order
+
 HANDLERS: dict[Any, Handler] = {
-    torch.ops.higher_order.with_effects: _with_effects,
+    _ops.auto_functionalized: _auto_functionalized,
+    _ops.auto_functionalized_v2: _auto_functionalized,
+    _ops.cond: control_flow.add_cond,
+    _ops.map_impl: control_flow.add_map,
+    _ops.run_and_save_rng_state: _run_and_save_rng_state,
+    _ops.run_with_rng_state: _run_with_rng_state,
+    _ops.scan: control_flow.add_scan,
+    _ops.while_loop: control_flow.add_while_loop,
+    _ops.with_effects: _with_effects,
 }

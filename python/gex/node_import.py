@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -30,8 +30,8 @@ class _NoRowForm(Exception):
     """An argument has no form that op rows know."""
 
 
-class _NotNative(Exception):
-    """A decomposition leads to a node without a row."""
+class NotNative(Exception):
+    """Something that must be native to the last node has one without a row."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,17 @@ class NodeImporter:
     symbols: Symbols
     report: GraphReport
     strict: bool
+    native_only: bool = False  # NotNative where a call would be needed
     callees: list[Callable[..., Any]] = field(default_factory=list)
     bound: set[Dim] = field(default_factory=set)  # symbols that the graph itself gives values to
 
     def __post_init__(self) -> None:
         self._decompose = Decomposer(self.symbols)
+
+    def native_only_in(self, importer: Importer) -> NodeImporter:
+        """For a graph inside this one; what its nodes become is counted apart."""
+        counts = GraphReport(self.report.name, self.report.backend)
+        return replace(self, importer=importer, report=counts, native_only=True)
 
     def add(self, call: OpCall, env: Env, chain: tuple[Any, ...] = ()) -> Any:
         """A row, else PyTorch's decomposition if all of it has rows, else a call.
@@ -102,8 +108,8 @@ class NodeImporter:
                     self.report.decomposed += not chain
                     return call.shaped(values)
                 reason += detail
-        if chain:
-            raise _NotNative(f"{call.name}: {reason}")
+        if chain or self.native_only:
+            raise NotNative(f"{call.name}: {reason}")
         return self.add_call(call, env, reason)
 
     def add_constant(self, tensor: torch.Tensor) -> Value:
@@ -192,7 +198,7 @@ class NodeImporter:
         try:
             chain = (*chain, call.target)
             return self._add_decomposition(sub, operands, call.location, chain), ""
-        except _NotNative as problem:
+        except NotNative as problem:
             if len(chain) > 1:
                 raise
             self.importer.rollback(mark)
@@ -221,7 +227,7 @@ class NodeImporter:
 
     def add_call(self, call: OpCall, env: Env, reason: str, ordered: bool = False) -> Any:
         """A step that runs through PyTorch, counted."""
-        if self.strict:
+        if self.strict and not self.native_only:
             raise CallNotAllowed(call.name, call.location, reason)
         values = self._add_step(call, env, ordered)
         self.report.calls.append(CallRecord(call.name, reason, call.location))
@@ -232,6 +238,8 @@ class NodeImporter:
         self._add_step(call, env, ordered=True)
 
     def _add_step(self, call: OpCall, env: Env, ordered: bool) -> Any:
+        if self.native_only:
+            raise NotNative(call.name)
         self._check_call(call)
         fakes = call.results
         positions = [i for i, fake in enumerate(fakes) if fake is not None]
@@ -293,4 +301,6 @@ def _call_form(arg: Any, env: Env) -> Any:
         return value if value is not None else arg.meta.get("val")
     if isinstance(arg, (list, tuple)):
         return type(arg)(_call_form(a, env) for a in arg)
+    if isinstance(arg, dict):
+        return {k: _call_form(a, env) for k, a in arg.items()}
     return arg

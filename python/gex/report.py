@@ -30,6 +30,11 @@ class GraphReport:
     eager_reason: str | None = None  # set if the whole graph runs through PyTorch
     runner: Any = None
 
+    def count(self, inner: GraphReport) -> None:
+        """Adds the native nodes of a graph inside this one."""
+        self.native += inner.native
+        self.decomposed += inner.decomposed
+
     @property
     def native_share(self) -> float:
         total = self.native + self.decomposed + len(self.calls)

@@ -362,6 +362,10 @@ BufferId Emitter::materialised(Value* value) {
   return copy;
 }
 
+Operand Emitter::placed(Value* value) {
+  return {materialised(value), lower::memory_strides(*value), Dim(0)};
+}
+
 BufferId Emitter::window(BufferId base, Dim offset_elements) {
   if (offset_elements == Dim(0)) return base;
   BufferDesc desc = program_.buffers[static_cast<std::size_t>(base)];

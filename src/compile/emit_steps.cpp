@@ -97,10 +97,16 @@ void Emitter::emit_call(const Node& node) {
   add_step({std::move(call), 0, {}});
 }
 
-// A subgraph as a segment of its own, reading the given buffers as its inputs.
-int Emitter::emit_region(Graph& graph, std::span<const BufferId> inputs, const std::string& name) {
+// A subgraph as a segment of its own, reading the given memory as its inputs.
+int Emitter::emit_region(Graph& graph, std::span<const Operand> inputs, const std::string& name) {
   GEX_CHECK(inputs.size() == graph.inputs().size(), "region ", name);
-  for (std::size_t k = 0; k < inputs.size(); ++k) buffers_[graph.inputs()[k].get()] = inputs[k];
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    Value* input = graph.inputs()[k].get();
+    Type type = input->type();
+    type.strides = inputs[k].strides;
+    input->set_type(std::move(type));
+    buffers_[input] = inputs[k].buffer;
+  }
   int segment = static_cast<int>(program_.segments.size());
   program_.segments.push_back({name, {}});
   emit_graph(graph, segment);
@@ -108,9 +114,9 @@ int Emitter::emit_region(Graph& graph, std::span<const BufferId> inputs, const s
 }
 
 void Emitter::emit_if(const Node& node) {
-  std::vector<BufferId> inputs, results;
-  for (std::size_t k = 1; k < node.inputs().size(); ++k)
-    inputs.push_back(materialised(node.input(k)));
+  std::vector<Operand> inputs;
+  std::vector<BufferId> results;
+  for (std::size_t k = 1; k < node.inputs().size(); ++k) inputs.push_back(placed(node.input(k)));
   program::If step;
   step.condition = materialised(node.input(0));
   for (std::size_t k = 0; k < node.num_outputs(); ++k) results.push_back(buffer_of(node.output(k)));
@@ -134,16 +140,16 @@ void Emitter::emit_if(const Node& node) {
 
 void Emitter::emit_while(const Node& node) {
   // The state lives in the results' buffers from the first iteration on.
-  std::vector<BufferId> state;
+  std::vector<Operand> state;
   for (std::size_t k = 0; k < node.num_outputs(); ++k) {
     Operand from = operand(node.input(k));
-    state.push_back(buffer_of(node.output(k)));
-    emit_copy(state[k], lower::memory_strides(*node.output(k)), from.buffer, from.strides,
-              from.offset, node.output(k)->type(), "region");
+    state.push_back({buffer_of(node.output(k)), lower::memory_strides(*node.output(k)), Dim(0)});
+    emit_copy(state[k].buffer, state[k].strides, from.buffer, from.strides, from.offset,
+              node.output(k)->type(), "region");
   }
   // Inputs beyond the state are the same in every iteration.
   for (std::size_t k = node.num_outputs(); k < node.inputs().size(); ++k) {
-    state.push_back(materialised(node.input(k)));
+    state.push_back(placed(node.input(k)));
   }
   program::While step;
   Graph& condition = *node.subgraphs()[0];
@@ -159,8 +165,8 @@ void Emitter::emit_while(const Node& node) {
   for (std::size_t k = 0; k < node.num_outputs(); ++k) {
     Value* value = body.outputs()[k];
     Operand from = operand(value);
-    bool is_state = std::find(state.begin(), state.end(), from.buffer) != state.end();
-    if (is_state && from.buffer != state[k]) {
+    bool is_state = std::ranges::find(state, from.buffer, &Operand::buffer) != state.end();
+    if (is_state && from != state[k]) {
       BufferId aside = add_temp(value->type(), "next");
       emit_copy(aside, lower::memory_strides(*value), from.buffer, from.strides, from.offset,
                 value->type(), "region");
@@ -169,9 +175,9 @@ void Emitter::emit_while(const Node& node) {
     next.push_back(from);
   }
   for (std::size_t k = 0; k < node.num_outputs(); ++k) {
-    if (next[k].buffer == state[k] && next[k].offset == Dim(0)) continue;
-    emit_copy(state[k], lower::memory_strides(*node.output(k)), next[k].buffer, next[k].strides,
-              next[k].offset, node.output(k)->type(), "region");
+    if (next[k] == state[k]) continue;
+    emit_copy(state[k].buffer, state[k].strides, next[k].buffer, next[k].strides, next[k].offset,
+              node.output(k)->type(), "region");
   }
   segment_ = saved;
   current_ = &node;

@@ -16,6 +16,7 @@ struct Operand {
   program::BufferId buffer = -1;
   std::vector<Dim> strides;
   Dim offset;
+  bool operator==(const Operand&) const = default;
 };
 
 // A contraction as a launch, before its epilogue is known.
@@ -62,7 +63,7 @@ class Emitter {
   void emit_call(const Node& node);
   void emit_if(const Node& node);
   void emit_while(const Node& node);
-  int emit_region(Graph& graph, std::span<const program::BufferId> inputs, const std::string& name);
+  int emit_region(Graph& graph, std::span<const Operand> inputs, const std::string& name);
 
   // emit_contraction.cpp
   void emit_contraction(const lower::Unit& unit);
@@ -76,6 +77,7 @@ class Emitter {
   program::BufferId materialised(
       Value* value);              // in the value's own layout, copied there if a view
   Operand operand(Value* value);  // strided, never copied
+  Operand placed(Value* value);   // as materialised() leaves it
   program::BufferId window(program::BufferId base, Dim offset_elements);  // alias from an offset
 
   Graph& graph_;

@@ -93,6 +93,32 @@ Value* Importer::add_bind(Value* value, Dim symbol, const std::string& location)
   return graph_->add(op("bind"), {value}, ops::Bind{symbol})->output();
 }
 
+std::vector<Value*> Importer::add_region_op(const char* op_name, std::vector<Value*> inputs,
+                                            AttrList attrs, Importer& first, Importer& second,
+                                            const std::string& location) {
+  graph_->set_location(location);
+  std::vector<std::unique_ptr<Graph>> regions;
+  regions.push_back(first.finish());
+  regions.push_back(second.finish());
+  Node* node = graph_->add(op(op_name), std::move(inputs), std::move(attrs), std::move(regions));
+  std::vector<Value*> values;
+  for (std::size_t i = 0; i < node->num_outputs(); ++i) values.push_back(node->output(i));
+  return values;
+}
+
+std::vector<Value*> Importer::add_if(Value* condition, std::vector<Value*> inputs, Importer& yes,
+                                     Importer& no, const std::string& location) {
+  inputs.insert(inputs.begin(), condition);
+  return add_region_op("if", std::move(inputs), {}, yes, no, location);
+}
+
+std::vector<Value*> Importer::add_while(std::vector<Value*> inputs, int carried,
+                                        Importer& condition, Importer& body,
+                                        const std::string& location) {
+  return add_region_op("while", std::move(inputs), to_attr_list(ops::While{carried}), condition,
+                       body, location);
+}
+
 int Importer::add_output(Value* value, std::optional<std::vector<Dim>> strides) {
   if (strides) {
     Type type = value->type();

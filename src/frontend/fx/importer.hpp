@@ -51,6 +51,14 @@ class Importer {
   // From here on `symbol` is element 0 of `value`.
   Value* add_bind(Value* value, Dim symbol, const std::string& location);
 
+  // Control flow. The importers of the regions are finished by this; their inputs are, in order,
+  // `inputs`. UserError if the types don't fit; the graph is as it was then.
+  std::vector<Value*> add_if(Value* condition, std::vector<Value*> inputs, Importer& yes,
+                             Importer& no, const std::string& location);
+  // The first `carried` inputs are what the body replaces.
+  std::vector<Value*> add_while(std::vector<Value*> inputs, int carried, Importer& condition,
+                                Importer& body, const std::string& location);
+
   // Adds an output and gives its number; strides are what the outside was promised (absent: dense).
   int add_output(Value* value, std::optional<std::vector<Dim>> strides);
   // The new value of an input that the program mutates.
@@ -60,6 +68,9 @@ class Importer {
   std::unique_ptr<Graph> finish();  // verified; the importer is empty afterwards
 
  private:
+  std::vector<Value*> add_region_op(const char* op_name, std::vector<Value*> inputs, AttrList attrs,
+                                    Importer& first, Importer& second, const std::string& location);
+
   std::unique_ptr<Graph> graph_;
   Value* token_ = nullptr;  // of the last ordered call
 };

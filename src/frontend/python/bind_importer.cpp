@@ -34,6 +34,12 @@ AtenArg to_aten_arg(nb::handle object) {
        " has no form that the op rows know");
 }
 
+std::vector<Value*> values_of(const std::vector<ValueRef>& refs) {
+  std::vector<Value*> values;
+  for (const ValueRef& ref : refs) values.push_back(ref.value);
+  return values;
+}
+
 std::vector<ValueRef> refs_of(const std::vector<Value*>& values) {
   std::vector<ValueRef> refs;
   for (Value* value : values) refs.push_back({value});
@@ -60,7 +66,7 @@ std::vector<ValueRef> add_call(fx::Importer& importer, const std::string& name, 
   fx::CallSpec spec;
   spec.name = name;
   spec.callee = callee;
-  for (const ValueRef& ref : operands) spec.operands.push_back(ref.value);
+  spec.operands = values_of(operands);
   spec.operand_strides = std::move(operand_strides);
   spec.integers = std::move(integers);
   spec.results = std::move(results);
@@ -99,6 +105,23 @@ void bind_importer(nb::module_& m) {
            [](fx::Importer& importer, ValueRef value, Dim symbol, const std::string& location) {
              return ValueRef{importer.add_bind(value.value, symbol, location)};
            })
+      .def(
+          "add_if",
+          [](fx::Importer& importer, ValueRef condition, const std::vector<ValueRef>& inputs,
+             fx::Importer& yes, fx::Importer& no, const std::string& location) {
+            return refs_of(importer.add_if(condition.value, values_of(inputs), yes, no, location));
+          },
+          nb::arg("condition"), nb::arg("inputs"), nb::arg("yes"), nb::arg("no"),
+          nb::arg("location"))
+      .def(
+          "add_while",
+          [](fx::Importer& importer, const std::vector<ValueRef>& inputs, int carried,
+             fx::Importer& condition, fx::Importer& body, const std::string& location) {
+            return refs_of(
+                importer.add_while(values_of(inputs), carried, condition, body, location));
+          },
+          nb::arg("inputs"), nb::arg("carried"), nb::arg("condition"), nb::arg("body"),
+          nb::arg("location"))
       .def(
           "add_output",
           [](fx::Importer& importer, ValueRef value, std::optional<std::vector<Dim>> strides) {

@@ -65,6 +65,7 @@ void bind_ir(nb::module_& m) {
           nb::arg("dtype"), nb::arg("shape"), nb::arg("strides") = nb::none())
       .def_static("absent", &Type::token, "A result that PyTorch does not give.")
       .def("__str__", &Type::text)
+      .def_ro("dtype", &Type::dtype)
       .def_ro("shape", &Type::shape)
       .def_ro("strides", &Type::strides);
   nb::class_<ValueRef>(m, "Value", "A value of a graph that is being built.")
