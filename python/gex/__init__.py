@@ -8,6 +8,7 @@ from gex._gex import Dim, Error, Graph, InternalError, UserError
 from gex.report import Explanation, GraphReport, collect, explain, reports
 
 if TYPE_CHECKING:
+    from gex.direct import compile
     from gex.errors import CallNotAllowed
 
 __version__ = "0.1.0"
@@ -21,6 +22,7 @@ __all__ = [
     "InternalError",
     "UserError",
     "collect",
+    "compile",
     "explain",
     "reports",
 ]
@@ -31,4 +33,8 @@ def __getattr__(name: str) -> Any:
         from gex.errors import CallNotAllowed
 
         return CallNotAllowed
+    if name == "compile":
+        from gex.direct import compile
+
+        return compile
     raise AttributeError(f"module 'gex' has no attribute {name!r}")

@@ -1,0 +1,205 @@
+"""gex.compile: modules and exported programs without Dynamo."""
+
+from __future__ import annotations
+
+import copy
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+
+import gex
+from conftest import assert_same
+
+
+class TwoHeads(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 4), nn.Linear(8, 2)
+
+    def forward(
+        self, x: torch.Tensor, *, mask: torch.Tensor | None = None, scale: float = 1.0
+    ) -> dict[str, torch.Tensor | tuple[torch.Tensor, ...]]:
+        y = self.first(x) * scale
+        if mask is not None:
+            y = y.masked_fill(mask, 0.0)
+        return {"y": y, "parts": (self.second(x), x + 1)}
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4)).eval()
+
+
+@pytest.mark.parametrize("executor", ["interpreter", "compiled"])
+def test_static_module(executor: str) -> None:
+    model, x = mlp(), torch.randn(3, 8)
+    compiled = gex.compile(model, (x,), options={"executor": executor})
+    for _ in range(3):
+        x = torch.randn(3, 8)
+        assert_same(compiled(x), model(x).detach())
+    assert compiled.report.native_share == 1.0
+    assert not compiled(x).requires_grad
+
+
+def test_dynamic_sizes_share_one_graph() -> None:
+    model = mlp()
+    compiled = gex.compile(model, (torch.randn(3, 8),), ({0: Dim("rows", min=2, max=64)},))
+    for rows in (2, 5, 64):
+        x = torch.randn(rows, 8)
+        assert_same(compiled(x), model(x).detach())
+    with pytest.raises(gex.UserError, match=r'"input".*dim 0 should be at most 64'):
+        compiled(torch.randn(65, 8))
+
+
+def test_nested_results_and_arguments_by_name() -> None:
+    model, x = TwoHeads(), torch.randn(3, 8)
+    mask = torch.rand(3, 4) > 0.5
+    compiled = gex.compile(model, (x,), example_kwargs={"mask": mask, "scale": 2.0})
+    expected = model(x, mask=mask, scale=2.0)
+    for got in (compiled(x, scale=2.0, mask=mask), compiled(x=x, mask=mask, scale=2.0)):
+        assert list(got) == ["y", "parts"] and isinstance(got["parts"], tuple)
+        assert_same(got["y"], expected["y"].detach())
+        assert_same(got["parts"][0], expected["parts"][0].detach())
+        assert_same(got["parts"][1], expected["parts"][1])
+
+
+def test_nested_arguments() -> None:
+    def f(pair: tuple[torch.Tensor, torch.Tensor], more: dict[str, torch.Tensor]) -> list:
+        return [pair[0] + pair[1], more["c"] * 2, None, 3]
+
+    a, b, c = torch.randn(2), torch.randn(2), torch.randn(3)
+    compiled = gex.compile(f, ((a, b), {"c": c}))
+    got = compiled((b, b), {"c": c + 1})
+    assert_same(got[0], b + b)
+    assert_same(got[1], (c + 1) * 2)
+    assert got[2:] == [None, 3]
+
+
+def test_arrays_in_arrays_out() -> None:
+    model = mlp()
+    compiled = gex.compile(model, (np.zeros((3, 8), np.float32),))
+    x = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)
+    result = compiled(x)
+    assert isinstance(result, np.ndarray)
+    assert_same(torch.from_numpy(result), model(torch.from_numpy(x)).detach())
+    x.flags.writeable = False
+    assert np.array_equal(compiled(x), result)
+    assert np.array_equal(compiled(np.asfortranarray(x)), result)
+
+
+def test_exported_program() -> None:
+    model, x = TwoHeads(), torch.randn(3, 8)
+    program = torch.export.export(model, (x,), {"mask": torch.zeros(3, 4, dtype=torch.bool)})
+    compiled = gex.compile(program)
+    mask = torch.rand(3, 4) > 0.5
+    assert_same(compiled(x, mask=mask)["y"], model(x, mask=mask)["y"].detach())
+    with pytest.raises(TypeError, match="pass it alone"):
+        gex.compile(program, (x,))
+
+
+def test_many_threads() -> None:
+    model = mlp()
+    compiled = gex.compile(model, (torch.randn(3, 8),), ({0: Dim("rows", min=2, max=64)},))
+
+    def work(rows: int) -> bool:
+        x = torch.full((rows, 8), float(rows))
+        expected = model(x).detach()
+        return all(torch.allclose(compiled(x), expected, atol=1e-5) for _ in range(20))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, [2, 3, 5, 7] * 4))
+
+
+def test_other_layouts_are_copied() -> None:
+    model = nn.Conv2d(3, 4, 3).eval()
+    compiled = gex.compile(model, (torch.randn(2, 3, 8, 8),))
+    for x in (
+        torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last),
+        torch.randn(2, 3, 8, 16)[..., ::2],
+    ):
+        assert_same(compiled(x), model(x).detach().contiguous())
+
+
+def test_buffers_live_on_in_the_compiled_object() -> None:
+    model = nn.BatchNorm1d(4).train()
+    before = copy.deepcopy(model.state_dict())
+    compiled = gex.compile(model, (torch.randn(3, 4),))
+    for _ in range(3):
+        x = torch.randn(3, 4)
+        assert_same(compiled(x), copy.deepcopy(model)(x).detach())
+        reference = model.running_mean.clone()
+        model(x)
+        assert not torch.equal(reference, model.running_mean)
+        assert_same(compiled.state["running_mean"], model.running_mean)
+    assert compiled.state["num_batches_tracked"].item() == 3
+    assert before["num_batches_tracked"].item() == 0
+
+
+def test_inputs_are_written_in_place() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        x.mul_(2)
+        return x + 1
+
+    compiled = gex.compile(f, (torch.ones(2, 3),))
+    for x in (torch.ones(2, 3), torch.ones(3, 2).T, np.ones((2, 3), np.float32)):
+        assert compiled(x).tolist() == [[3, 3, 3]] * 2
+        assert x.tolist() == [[2, 2, 2]] * 2
+
+
+def test_parameters_are_bound_when_compiled() -> None:
+    model, x = mlp(), torch.randn(3, 8)
+    compiled = gex.compile(model, (x,))
+    expected = model(x).detach()
+    model[0].weight = nn.Parameter(torch.zeros(16, 8))
+    assert_same(compiled(x), expected)
+
+
+def test_op_without_row_runs_as_a_call_without_gradients() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.qr(x)[1].abs()
+
+    x = torch.randn(4, 4, requires_grad=True)
+    compiled = gex.compile(f, (x,))
+    result = compiled(x)
+    assert_same(result, f(x).detach())
+    assert not result.requires_grad and compiled.report.calls
+    with pytest.raises(gex.CallNotAllowed):
+        gex.compile(f, (x,), options={"strict": True})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((torch.ones(3, 8, dtype=torch.float64),), r'"input".*expected f32.*convert it to f32'),
+        ((torch.ones(4, 8),), r'"input".*dim 0 should be 3'),
+        ((torch.ones(3, 8, 1),), r'"input".*should have 2 dims'),
+        ((torch.ones(3, 8), torch.ones(1)), "too many positional arguments"),
+        ((), "missing a required argument: 'input'"),
+        ((1.5,), "input 'input' must be a tensor or an array, got 1.5"),
+        (([torch.ones(3, 8)],), "another structure than the examples"),
+    ],
+)
+def test_wrong_inputs_are_named(arguments: tuple, message: str) -> None:
+    compiled = gex.compile(mlp(), (torch.randn(3, 8),))
+    with pytest.raises((gex.UserError, TypeError), match=message):
+        compiled(*arguments)
+
+
+def test_constants_are_fixed() -> None:
+    compiled = gex.compile(TwoHeads(), (torch.randn(3, 8),), example_kwargs={"scale": 2.0})
+    with pytest.raises(
+        gex.UserError, match=r"'scale' was exported with the value 2.0 and is fixed"
+    ):
+        compiled(torch.randn(3, 8), scale=3.0)
+
+
+def test_what_can_not_be_compiled_is_refused() -> None:
+    with pytest.raises(TypeError, match="example_inputs is missing"):
+        gex.compile(mlp())
+    with pytest.raises(TypeError, match="expected a module"):
+        gex.compile(3, (torch.ones(2),))
+    with pytest.raises(ValueError, match="unknown option 'strickt'; did you mean 'strict'"):
+        gex.compile(mlp(), (torch.ones(2, 8),), options={"strickt": True})
