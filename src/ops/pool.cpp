@@ -92,40 +92,93 @@ loop::ReductionBody over_windows() {
   return body;
 }
 
-void register_max_pool() {
+Scalar lowest_value(BodyContext& c, DType t) {
+  return is_float(t) ? c.s.constant(t, lowest(t))
+                     : c.s.constant_int(t, accumulator("", t, lowest(t)).init_int);
+}
+
+std::vector<Type> max_pool_types(const InferContext& c) {
+  require_dtype(c, 0, numeric);
+  const Shape shape = pooled_shape(c);
+  return {Type::tensor(c.in(0).dtype, shape), Type::tensor(DType::i64, shape)};
+}
+
+// The later of equal values never replaces the earlier one (there are two zeros), nor a NaN.
+std::vector<Scalar> keep_larger(loop::ScalarBuilder& s, const Node&, std::span<const Scalar> a,
+                                std::span<const Scalar> b) {
+  Scalar wins = s.binary(Prim::gt, b[0], a[0]);
+  if (is_float(a[0].dtype)) {
+    const Scalar a_number = s.binary(Prim::eq, a[0], a[0]);
+    const Scalar b_nan = s.unary(Prim::is_nan, b[0]);
+    wins = s.binary(Prim::bit_or, wins, s.logical_and(b_nan, a_number));
+  }
+  return {s.select(wins, b[0], a[0])};
+}
+
+void register_max_pool_values() {
+  loop::ReductionBody body = over_windows();
+  body.accumulators = [](const Node& n) {
+    const DType t = n.input(0)->type().dtype;
+    return std::vector{accumulator("value", t, lowest(t))};
+  };
+  body.elements = [](BodyContext& c, Indices p) {
+    const WindowElement e = window_element(c, c.node.as<Pool>(), p);
+    return std::vector<Scalar>{window_value(c, e, lowest_value(c, c.in_type(0).dtype))};
+  };
+  body.combine = keep_larger;
+  body.finish = [](BodyContext&, int, Indices, std::span<const Scalar> acc) { return acc[0]; };
+  Definition("max_pool2d_values", "Largest element of each window.")
+      .in({"x"})
+      .attrs<Pool>()
+      .traits(Trait::pure | Trait::reduction)
+      .infer_one([](const InferContext& c) { return max_pool_types(c)[0]; })
+      .reduction(std::move(body))
+      .define();
+}
+
+void register_max_pool_indices() {
   loop::ReductionBody body = over_windows();
   body.accumulators = [](const Node& n) {
     const DType t = n.input(0)->type().dtype;
     return arg_accumulators(t, lowest(t));
   };
   body.elements = [](BodyContext& c, Indices p) {
-    const auto a = c.node.as<Pool>();
-    const DType t = c.in_type(0).dtype;
-    const WindowElement e = window_element(c, a, p);
-    const Scalar low = is_float(t) ? c.s.constant(t, lowest(t))
-                                   : c.s.constant_int(t, accumulator("", t, lowest(t)).init_int);
+    const WindowElement e = window_element(c, c.node.as<Pool>(), p);
     const Shape& shape = c.in_type(0).shape;
     const std::size_t rank = shape.size();
     // Padding loses every tie against a real element.
     const Scalar last = c.s.constant_int(DType::i64, std::numeric_limits<std::int64_t>::max());
     const Scalar position = c.s.index(e.at[rank - 2] * shape[rank - 1] + e.at[rank - 1]);
-    return std::vector<Scalar>{window_value(c, e, low), c.s.select(e.inside, position, last)};
+    return std::vector<Scalar>{window_value(c, e, lowest_value(c, c.in_type(0).dtype)),
+                               c.s.select(e.inside, position, last)};
   };
   body.combine = combine_arg(Prim::gt);
-  body.finish = [](BodyContext&, int output, Indices, std::span<const Scalar> acc) {
-    return acc[static_cast<std::size_t>(output)];
-  };
+  body.finish = [](BodyContext&, int, Indices, std::span<const Scalar> acc) { return acc[1]; };
+  Definition("max_pool2d_indices",
+             "Where the largest element of each window is in its plane (row-major).")
+      .in({"x"})
+      .attrs<Pool>()
+      .traits(Trait::pure | Trait::reduction)
+      .infer_one([](const InferContext& c) { return max_pool_types(c)[1]; })
+      .reduction(std::move(body))
+      .define();
+}
+
+void register_max_pool() {
+  register_max_pool_values();
+  register_max_pool_indices();
+  // Two ops, so that a model that wants no gradient pays for no indices.
   Definition("max_pool2d",
              "Largest element of each window, and where it is in the plane (row-major).")
       .in({"x"})
       .attrs<Pool>()
-      .traits(Trait::pure | Trait::reduction)
-      .infer([](const InferContext& c) {
-        require_dtype(c, 0, numeric);
-        const Shape shape = pooled_shape(c);
-        return std::vector{Type::tensor(c.in(0).dtype, shape), Type::tensor(DType::i64, shape)};
+      .traits(Trait::pure)
+      .infer(max_pool_types)
+      .expand([](Graph& g, const Node& node) {
+        const auto a = node.as<Pool>();
+        return std::vector{apply(g, "max_pool2d_values", {node.input(0)}, a),
+                           apply(g, "max_pool2d_indices", {node.input(0)}, a)};
       })
-      .reduction(std::move(body))
       .define();
 }
 

@@ -1,6 +1,7 @@
 // Layouts and shapes that the planner treats differently: transposes, permutations, short rows,
 // columns, broadcasts, reshapes that do not merge.
 
+#include "base/error.hpp"
 #include "harness.hpp"
 
 namespace gex::codegen {
@@ -40,6 +41,28 @@ TEST(Layouts, ReversedAndStridedAndBroadcastReads) {
       "a = load x[n - 1 - i]\n b = load s[]\n c = load w[2*i + 1]\n r = add(mul(a, b), c)\n"
       "store y[i] = r } }");
   for (std::int64_t n : {1, 15, 16, 50}) check(random_case(k, {n}), 1);
+}
+
+TEST(Layouts, EverySecondToFifthElementInEveryDtype) {
+  for (const char* dtype : {"f64", "f32", "bf16", "i64", "i16", "u8", "bool"}) {
+    for (const char* step : {"2", "3", "4", "5"}) {
+      // The last read is the last element there is.
+      auto k = loop::parse_kernel(str("kernel k(x: in ", dtype, "[(n - 1)*", step, " + 1], y: out ",
+                                      dtype, "[n]) grid(i < n) { stage {", "v = load x[i*", step,
+                                      "]\n store y[i] = v } }"));
+      for (std::int64_t n : {1, 7, 16, 33, 70}) check(random_case(k, {n}), 0);
+    }
+  }
+}
+
+TEST(Layouts, SteppedReadsThatStopAtBothEdges) {
+  auto k = loop::parse_kernel(
+      "kernel k(x: in f32[n], y: out f32[(n + 1)//2]) grid(i < (n + 1)//2) { stage {"
+      "p = index 2*i - 1\n zero = const 0 : i64\n end = index n\n"
+      "above = ge(p, zero)\n below = lt(p, end)\n inside = bit_and(above, below)\n"
+      "fill = const -1 : f32\n v = load x[2*i - 1] if inside else fill\n"
+      "store y[i] = v } }");
+  for (std::int64_t n : {1, 2, 15, 31, 32, 33, 112}) check(random_case(k, {n}), 0);
 }
 
 TEST(Layouts, ReshapeThatDoesNotMerge) {

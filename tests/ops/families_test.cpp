@@ -14,6 +14,7 @@ using namespace test;
 using Values = std::vector<double>;
 using Sizes = std::vector<std::int64_t>;
 constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 void expect_near(const HostTensor& t, const Values& expected, double tolerance = 1e-5) {
   ASSERT_EQ(t.numel(), static_cast<std::int64_t>(expected.size()));
@@ -163,6 +164,19 @@ TEST(Pool, MaxTellsWhereAndIgnoresPadding) {
       {f32({1, 2, 2}, {-kInf, -1, -2, -3})});
   EXPECT_EQ(values(r[0]), (Values{-kInf, -1, -2, -3}));
   expect_near(r[1], {0, 1, 2, 3});
+}
+
+TEST(Pool, MaxKeepsNanAndTheFirstOfEqualValues) {
+  const auto r = run(
+      [](Graph& g, auto& v) {
+        Node* n = g.add("max_pool2d", {v[0]}, {{"kernel", ops::Ints{1, 3}}});
+        return std::vector{n->output(0), n->output(1)};
+      },
+      {f32({1, 1, 5}, {-0.0, 0.0, -1, kNan, 7})});
+  const auto largest = values(r[0]);
+  EXPECT_TRUE(std::signbit(largest[0]));
+  EXPECT_TRUE(std::isnan(largest[1]) && std::isnan(largest[2]));
+  expect_near(r[1], {0, 3, 3});
 }
 
 TEST(Pool, AverageCountsAsPytorchDoes) {

@@ -77,8 +77,9 @@ std::map<std::string, Sample> make_samples() {
   put("rms_norm", {data(matrix), data({Dim(6)})});
   put("batch_norm",
       {data({s, Dim(3), Dim(2)}), data({Dim(3)}), data({Dim(3)}), data({Dim(3)}), data({Dim(3)})});
-  put("max_pool2d", {data({Dim(2), s + 3, Dim(6)})},
-      {{"kernel", Ints{3, 2}}, {"stride", Ints{2, 2}}, {"padding", Ints{1, 0}}});
+  for (const char* name : {"max_pool2d", "max_pool2d_values", "max_pool2d_indices"})
+    put(name, {data({Dim(2), s + 3, Dim(6)})},
+        {{"kernel", Ints{3, 2}}, {"stride", Ints{2, 2}}, {"padding", Ints{1, 0}}});
   put("avg_pool2d", {data({Dim(2), s + 3, Dim(6)})},
       {{"kernel", Ints{3, 2}}, {"stride", Ints{2, 3}}, {"padding", Ints{1, 1}}, {"ceil", true}});
   put("random_uniform", {{{}, Kind::key}}, {{"shape", Dims{s, Dim(5)}}});

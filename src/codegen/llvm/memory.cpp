@@ -26,6 +26,36 @@ Value* entry_slot(Ir& ir, llvm::Type* type, std::uint64_t count) {
   return slot;
 }
 
+// Every step-th of (lanes - 1)*step + 1 neighbouring elements, for the lanes of `mask` (null: all).
+// The last vector ends at the last element that is wanted: nothing beyond is read.
+Value* pick_every(Ir& ir, llvm::Type* type, Value* first, int step, int lanes, Value* mask,
+                  llvm::Align align) {
+  llvm::Type* wide = Ir::widened(type, lanes);
+  const auto count = static_cast<std::size_t>(lanes);
+  Value* result = nullptr;
+  for (int piece = 0; piece < step; ++piece) {
+    const int begin = piece + 1 < step ? piece * lanes : (lanes - 1) * (step - 1);
+    Value* pointer = ir.b.CreateConstGEP1_64(type, first, static_cast<std::uint64_t>(begin));
+    std::vector<int> from(count), wanted_by(count, lanes);
+    for (int lane = 0; lane < lanes; ++lane) {
+      const int at = lane * step - begin;
+      const bool here = lane * step >= piece * lanes && at >= 0 && at < lanes;
+      from[static_cast<std::size_t>(lane)] = here ? (result ? lanes + at : at) : lane;
+      if (here) wanted_by[static_cast<std::size_t>(at)] = lane;
+    }
+    Value* vector = nullptr;
+    if (mask) {
+      Value* wanted = ir.b.CreateShuffleVector(mask, ir.zero(mask->getType()), wanted_by);
+      vector = ir.b.CreateMaskedLoad(wide, pointer, align, wanted, ir.zero(wide));
+    } else {
+      vector = ir.b.CreateAlignedLoad(wide, pointer, align);
+    }
+    result = result ? ir.b.CreateShuffleVector(result, vector, from)
+                    : ir.b.CreateShuffleVector(vector, from);
+  }
+  return result;
+}
+
 }  // namespace
 
 Memory::Memory(Scope& scope, const loop::Kernel& kernel, Value* buffers, Value* scratch,
@@ -94,7 +124,13 @@ Memory::Address Memory::address(int buffer, Dim offset) {
       });
       Value* lane_0 = ir_.b.CreateGEP(type, row, moved);
       bool distinct = parts->coefficient.range().lo > 0 || parts->coefficient.range().hi < 0;
-      return {Kind::scattered, ir_.b.CreateGEP(type, lane_0, steps), distinct};
+      Address result{Kind::scattered, ir_.b.CreateGEP(type, lane_0, steps), distinct};
+      const auto step = parts->coefficient.as_const();
+      if (step && *step >= 2 && *step <= kMaxVectorStep && scope_.lanes > 1) {
+        result.step = static_cast<int>(*step);
+        result.lane_0 = lane_0;
+      }
+      return result;
     }
   }
   return {Kind::scattered, ir_.b.CreateGEP(type, base(buffer), scope_.vector(offset)), false};
@@ -148,6 +184,9 @@ Value* Memory::load(int buffer, Dim offset, Value* pred, Value* fill, bool varyi
       Value* mask = combined_mask(pred);
       raw = mask ? ir_.b.CreateMaskedLoad(wide, a.pointers, alignment(dtype), mask, ir_.zero(wide))
                  : static_cast<Value*>(ir_.b.CreateAlignedLoad(wide, a.pointers, alignment(dtype)));
+    } else if (a.step != 0) {
+      raw = pick_every(ir_, type, a.lane_0, a.step, scope_.lanes, combined_mask(pred),
+                       alignment(dtype));
     } else {
       raw = gather(type, a.pointers, combined_mask(pred), dtype);
     }

@@ -40,6 +40,8 @@ class Memory {
     Pending::Kind kind;
     llvm::Value* pointers;  // one pointer, or one for each lane if scattered
     bool distinct;
+    int step = 0;                   // of neighbouring lanes, where vector loads can serve them
+    llvm::Value* lane_0 = nullptr;  // the first lane's pointer, with a step
   };
   llvm::Value* base(int buffer);
   Address address(int buffer, Dim offset);

@@ -21,6 +21,7 @@ namespace {
 
 // Costs of one access for all lanes, relative to a vector load.
 constexpr double kUniform = 0.3, kContiguous = 1, kReversed = 2, kStrided = 10, kGather = 14;
+constexpr double kPiece = 1.5;  // of a step of a few elements: a load and a shuffle
 // One lane after another, with a read, a write and a branch each.
 constexpr double kLaneByLane = 40;
 constexpr double kLoopWeight = 32;  // a stage with loops counts so much more than one without
@@ -47,12 +48,15 @@ bool reads_varying_value(Dim d, const std::vector<bool>& varies) {
   });
 }
 
-double access_cost(Dim offset, Dim index, const std::vector<bool>& varies) {
+double access_cost(Dim offset, Dim index, const std::vector<bool>& varies, bool load) {
   if (reads_varying_value(offset, varies)) return kGather;
   if (!offset.depends_on(index)) return kUniform;
   auto parts = affine_in(offset, index);
   if (!parts) return kGather;
   if (parts->coefficient == Dim(1)) return kContiguous;
+  auto step = parts->coefficient.as_const();
+  if (load && step && *step > 1 && *step <= kMaxVectorStep)
+    return static_cast<double>(*step) * kPiece;
   return parts->coefficient == Dim(-1) ? kReversed : kStrided;
 }
 
@@ -67,9 +71,9 @@ class StageCosts {
     double total = 1;
     for (const Expr& e : stage_.exprs)
       if (e.kind == Expr::Kind::load)
-        total += access_cost(offset(e.buffer, e.index), index, varies);
+        total += access_cost(offset(e.buffer, e.index), index, varies, true);
     for (const Store& s : stage_.stores) {
-      double cost = access_cost(offset(s.buffer, s.index), index, varies);
+      double cost = access_cost(offset(s.buffer, s.index), index, varies, false);
       bool scattered = cost >= kGather || cost == kUniform;
       bool updates = s.mode != Store::Mode::set;
       bool reads_lane = varies[static_cast<std::size_t>(s.value)] || cost > kUniform;

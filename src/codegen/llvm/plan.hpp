@@ -48,5 +48,7 @@ loop::Kernel specialise(const loop::Kernel& kernel,
 // Locals that lanes-as-points code can keep one vector for each element of: few, constant in
 // number.
 inline constexpr std::int64_t kMaxLaneLocals = 64;
+// Loads of lanes this far apart at most are picked out of whole vectors, not gathered.
+inline constexpr std::int64_t kMaxVectorStep = 4;
 
 }  // namespace gex::codegen
