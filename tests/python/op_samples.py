@@ -16,33 +16,11 @@ from gex.fx_import import GraphImport
 from gex.options import GEX_OPTIONS, Config
 from gex.report import GraphReport
 
-# Contents without a meaning, or numbers drawn after the sample's own fixing of the seed.
-UNCOMPARABLE = {
-    "as_strided",  # reads memory beside the tensor it is given
-    "bernoulli",
-    "cauchy",
-    "empty",
-    "empty_like",
-    "empty_permuted",
-    "empty_strided",
-    "exponential",
-    "geometric",
-    "log_normal",
-    "multinomial",
-    "new_empty",
-    "new_empty_strided",
-    "nn.functional.fractional_max_pool2d",
-    "nn.functional.fractional_max_pool3d",
-    "nn.functional.multi_head_attention_forward",
-    "nn.functional.rrelu",
-    "normal",
-    "rand_like",
-    "randint",
-    "randint_like",
-    "randn",
-    "randn_like",
-    "uniform",
-}
+DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64)
+# Results that eager leaves unwritten: their sizes, strides and dtypes are compared.
+UNWRITTEN = frozenset(
+    ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
+)
 
 
 @dataclass
@@ -51,16 +29,27 @@ class Sample:
     tensors: list[torch.Tensor]
 
 
-def comparable_ops() -> list[Any]:
+def operators() -> list[Any]:
     from torch.testing._internal.common_methods_invocations import op_db
 
-    return [op for op in op_db if op.name not in UNCOMPARABLE and "dropout" not in op.name]
+    return list(op_db)
+
+
+def two_dtypes(op: Any, index: int) -> list[torch.dtype]:
+    """f32 and one more, another one from operator to operator."""
+    have = [d for d in DTYPES if d in op.supported_dtypes("cpu")]
+    others = [d for d in have if d != torch.float32]
+    chosen = [d for d in have if d == torch.float32]
+    return chosen + ([others[index % len(others)]] if others else [])
 
 
 def samples(op: Any, dtype: torch.dtype, limit: int) -> Iterator[Sample]:
+    """At most `limit` samples, spread over all that the operator has."""
     torch.manual_seed(0)
     random.seed(0)
-    for _, sample in zip(range(limit), op.sample_inputs("cpu", dtype, requires_grad=False)):
+    found = list(op.sample_inputs("cpu", dtype, requires_grad=False))
+    step = max(1, -(-len(found) // limit))
+    for sample in found[::step]:
         leaves, spec = tree_flatten((sample.input, sample.args, sample.kwargs))
         positions = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
@@ -89,4 +78,5 @@ def run(gm: torch.fx.GraphModule, tensors: list[torch.Tensor], executor: str) ->
     report = GraphReport("op", "gex")
     imported = GraphImport(gm, "op", report).run()
     runner = torch_backend.make_runner(imported, Config(GEX_OPTIONS, {"executor": executor}))
-    return imported.adapter.wrap(runner)(list(tensors)), report
+    torch.manual_seed(1)
+    return runner(list(tensors)), report
