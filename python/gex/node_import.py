@@ -44,10 +44,14 @@ class OpCall:
     val: Any
     location: str
     label: str = ""  # shown in reports in place of the target's name
+    used: frozenset[int] | None = None  # which of several results somebody reads; None: all
 
     @classmethod
     def of(cls, node: Node, location: str) -> OpCall:
-        return cls(node.target, node.args, node.kwargs, node.meta.get("val"), location)
+        val, used = node.meta.get("val"), None
+        if isinstance(val, (list, tuple)) and all(_is_item(user) for user in node.users):
+            used = frozenset(user.args[1] for user in node.users if user.users)
+        return cls(node.target, node.args, node.kwargs, val, location, used=used)
 
     @property
     def name(self) -> str:
@@ -242,7 +246,12 @@ class NodeImporter:
             raise NotNative(call.name)
         self._check_call(call)
         fakes = call.results
-        positions = [i for i, fake in enumerate(fakes) if fake is not None]
+        # PyTorch's promises about results that nobody reads are not always right.
+        positions = [
+            i
+            for i, fake in enumerate(fakes)
+            if fake is not None and (call.used is None or i in call.used)
+        ]
         single = isinstance(call.val, torch.Tensor)
         builder = calls.CallBuilder(call.target, self.symbols, call.name, call.location)
         callee = builder.build(
@@ -291,6 +300,10 @@ def _only_renames(call: OpCall) -> bool:
         return False
     fake = operand.meta.get("val")
     return isinstance(fake, torch.Tensor) and carriers.same_carrier(call.target, fake, call.val)
+
+
+def _is_item(node: Node) -> bool:
+    return node.target is operator.getitem
 
 
 def _call_form(arg: Any, env: Env) -> Any:

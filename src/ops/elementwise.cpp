@@ -28,11 +28,6 @@ std::vector<Value*> import_scaled(AtenCall& c, const char* op_name, bool swap) {
   return one(to_result(c, apply(g, op_name, {a, b})));
 }
 
-std::vector<Value*> import_div_mode(AtenCall& c) {
-  if (c.none(2)) return import_binary("div")(c);
-  return import_binary(c.string(2) == "floor" ? "floor_div" : "trunc_div")(c);
-}
-
 // The exponents that eager PyTorch treats apart, with its roundings.
 std::vector<Value*> import_pow_scalar(AtenCall& c) {
   Graph& g = c.graph();
@@ -85,12 +80,9 @@ void register_binary() {
   binary("div", Prim::div, "a / b.", floating)
       .traits(Trait::cheap)
       .aten({"aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor"})
-      .aten("aten.div.Tensor_mode", import_div_mode)
-      .aten("aten.div.Scalar_mode", import_div_mode)
       .tested(0.5, 3)
       .define();
   binary("floor_div", Prim::floordiv, "a / b rounded towards minus infinity.")
-      .aten({"aten.floor_divide.default", "aten.floor_divide.Scalar"})
       .tested(0.5, 9)
       .define();
   binary("trunc_div", Prim::truncdiv, "a / b rounded towards zero.").tested(0.5, 9).define();

@@ -4,6 +4,7 @@
 namespace gex::ops {
 
 void register_elementwise();
+void register_division_rows();
 void register_compare();
 void register_activation();
 void register_cast();

@@ -142,9 +142,28 @@ std::vector<Value*> import_embedding_backward(AtenCall& c) {
   return one(index_put(g, zeros, cast(g, grad, c.result().dtype), {indices}, {0}, "add"));
 }
 
+// Counts in equal bins from `low` to `high`, which the last one includes; others are left out.
+std::vector<Value*> import_histc(AtenCall& c) {  // x, bins, min, max
+  Graph& g = c.graph();
+  const DType t = c.result().dtype;
+  const bool wide_enough = t == DType::f32 || t == DType::f64;  // eager counts in x's own dtype
+  if (!wide_enough || !c.is_constant_number(2) || !c.is_constant_number(3)) return {};
+  const double low = c.number(2), high = c.number(3);
+  if (!(low < high)) return {};  // the range is then that of the data
+  const std::int64_t bins = c.integer(1);
+  Value* x = reshape(g, c.tensor(0), {c.tensor(0)->type().numel()});
+  Value* inside = bit_and(g, ge(g, x, scalar(g, t, low)), le(g, x, scalar(g, t, high)));
+  Value* known = where(g, inside, x, scalar(g, t, low));
+  Value* place = div(g, mul(g, sub(g, known, low), static_cast<double>(bins)), high - low);
+  Value* last = scalar_int(g, DType::i64, bins - 1);
+  Value* bin = minimum(g, cast(g, place, DType::i64), last);
+  return one(index_put(g, full(g, t, 0, {Dim(bins)}), cast(g, inside, t), {bin}, {0}, "add"));
+}
+
 }  // namespace
 
 void register_index_rows() {
+  register_aten_row("aten.histc.default", import_histc);
   register_aten_row("aten.index.Tensor", import_index);
   register_aten_row("aten._unsafe_index.Tensor", import_index);
   register_aten_row("aten.index_put.default", import_index_put);

@@ -104,6 +104,20 @@ std::vector<Value*> import_add_product(AtenCall& c) {
   return one(to_result(c, add(g, product, input)));
 }
 
+// beta*input + alpha*a*b' for vectors, each step rounded as in eager's kernel.
+std::vector<Value*> import_addr(AtenCall& c) {
+  Graph& g = c.graph();
+  const DType t = c.result().dtype;
+  if (!numeric(t)) return {};
+  Value* column = unsqueeze(g, operand(c, 1, t), 1);
+  if (!is_number(c, 4, 1)) column = mul(g, operand(c, 4, t), column);
+  Value* product = mul(g, column, unsqueeze(g, operand(c, 2, t), 0));
+  if (is_number(c, 3, 0)) return one(product);
+  Value* input = operand(c, 0, t);
+  if (!is_number(c, 3, 1)) input = mul(g, operand(c, 3, t), input);
+  return one(add(g, input, product));
+}
+
 }  // namespace
 
 void register_matmul() {
@@ -127,6 +141,7 @@ void register_matmul() {
               Value* bias = c.none(2) ? nullptr : c.tensor(2);
               return one(linear(c.graph(), c.tensor(0), c.tensor(1), bias));
             })
+      .aten("aten.addr.default", import_addr)
       .define();
 }
 

@@ -231,8 +231,9 @@ std::vector<Value*> batch_norm(AtenCall& c, const BatchNormForm& form) {
       results.push_back(full(g, c.result(k).dtype, 0, c.result(k).shape));
     }
     if (form.running_results != 0) {
-      results[form.running_results] = c.tensor(3);
-      results[form.running_results + 1] = c.tensor(4);
+      const std::size_t k = form.running_results;
+      results[k] = to_result(c, c.tensor(3), k);
+      results[k + 1] = to_result(c, c.tensor(4), k + 1);
     }
     return results;
   }
@@ -247,8 +248,9 @@ std::vector<Value*> batch_norm(AtenCall& c, const BatchNormForm& form) {
     const Ints axes = all_but_channels(x->type().rank());
     Value* count = element_count(g, t, x->type().shape, axes);
     Value* unbiased = mul(g, variance, div(g, count, sub(g, count, 1)));
-    results[form.running_results] = moved_towards(g, c.tensor(3), mean, form.momentum);
-    results[form.running_results + 1] = moved_towards(g, c.tensor(4), unbiased, form.momentum);
+    const std::size_t k = form.running_results;
+    results[k] = to_result(c, moved_towards(g, c.tensor(3), mean, form.momentum), k);
+    results[k + 1] = to_result(c, moved_towards(g, c.tensor(4), unbiased, form.momentum), k + 1);
   }
   for (std::size_t k = 3; k < results.size(); ++k) {
     if (results[k] == nullptr) results[k] = full(g, c.result(k).dtype, 0, c.result(k).shape);

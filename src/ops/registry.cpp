@@ -9,6 +9,7 @@ namespace {
 
 void register_all() {
   register_elementwise();
+  register_division_rows();
   register_compare();
   register_activation();
   register_cast();

@@ -58,6 +58,22 @@ graph main(%x: f32[s0, s1, 64], %w: f32[64, 80], %y: f32[s0, s1, 80]) -> (f32[s0
   EXPECT_EQ(r.launches, 1) << r.compiled.report.kernel_text;
 }
 
+TEST(Fusion, NotWhenTheResultHasMoreElementsThanTheContraction) {
+  check(R"(symbols s0
+graph main(%x: f32[s0, 64], %w: f32[64, 80], %y: f32[2, 80]) -> (f32[2 + s0, 80]) {
+  %a = matmul(%x, %w) : f32[s0, 80]
+  %c = cat(%a, %y) {axis = 0} : f32[2 + s0, 80]
+  return %c
+})",
+        {f32({33, 64}), f32({64, 80}), f32({2, 80})});
+  check(R"(graph main(%x: f32[6, 2], %w: f32[2, 2], %y: f32[1, 2]) -> (f32[7, 2]) {
+  %a = matmul(%x, %w) : f32[6, 2]
+  %c = cat(%a, %y) {axis = 0} : f32[7, 2]
+  return %c
+})",
+        {f32({6, 2}), f32({2, 2}), f32({1, 2})});
+}
+
 TEST(Fusion, PointwiseNormSoftmaxIsOneKernel) {
   Result r = check(R"(symbols s0, s1
 graph main(%x: f32[s0, s1], %y: f32[s0, s1], %w: f32[s1], %b: f32[s1]) -> (f32[s0, s1]) {

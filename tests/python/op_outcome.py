@@ -14,8 +14,8 @@ from torch._subclasses.fake_tensor import (
 )
 
 from conftest import tensors
-from gex.fx_import import GraphNotSupported
-from op_samples import UNWRITTEN, Sample, run, samples, trace
+from gex.errors import GraphNotSupported
+from op_samples import SEED, UNWRITTEN, Sample, copy_of, run, samples, trace
 
 TOLERANCE = {
     torch.float32: 2e-5,
@@ -54,8 +54,8 @@ def outcome(op: Any, dtype: torch.dtype, limit: int, executor: str = "compiled")
 
 
 def _judge(op: Any, sample: Sample, executor: str) -> tuple[str, list[str], str]:
-    torch.manual_seed(1)
-    want = tensors(sample.fn(*(t.clone() for t in sample.tensors)))
+    torch.manual_seed(SEED)
+    want = tensors(sample.fn(*(copy_of(t) for t in sample.tensors)))
     try:
         gm = trace(sample)
     except (
@@ -68,6 +68,9 @@ def _judge(op: Any, sample: Sample, executor: str) -> tuple[str, list[str], str]
         TypeError,
     ) as problem:  # what torch.compile would run eagerly, between two graphs
         return "untraceable", [_first_line(problem)], ""
+    problem = _wrong_promise(gm, want)
+    if problem:
+        return "untraceable", [problem], ""
     try:
         got, report = run(gm, sample.tensors, executor)
     except GraphNotSupported as problem:
@@ -75,7 +78,10 @@ def _judge(op: Any, sample: Sample, executor: str) -> tuple[str, list[str], str]
     except Exception as problem:  # every kind of failure is a finding
         return "error", [], f"{type(problem).__name__}: {problem}"
     try:
-        _compare(tensors(got), want, values=op.name not in UNWRITTEN)
+        if op.name in UNWRITTEN:
+            _compare_types(tensors(got), want)
+        else:
+            _compare(gm, sample, tensors(got), want)
     except AssertionError as difference:
         return "wrong", [], " ".join(str(difference).split())
     if report.calls:
@@ -83,18 +89,53 @@ def _judge(op: Any, sample: Sample, executor: str) -> tuple[str, list[str], str]
     return ("decomposed" if report.decomposed else "native"), [], ""
 
 
+def _promised(gm: torch.fx.GraphModule) -> list[torch.Tensor]:
+    output = next(n for n in reversed(gm.graph.nodes) if n.op == "output")
+    return tensors([n.meta["val"] for n in output.args[0] if isinstance(n, torch.fx.Node)])
+
+
+def _wrong_promise(gm: torch.fx.GraphModule, want: list[torch.Tensor]) -> str:
+    """Some of PyTorch's own meta functions give a wrong rank; no backend can make that right."""
+    for a, b in zip(_promised(gm), want):
+        if a.dim() != b.dim():
+            return f"PyTorch's meta function promises {a.dim()} axes and its kernel gives {b.dim()}"
+    return ""
+
+
 def _first_line(problem: Exception) -> str:
     return f"{type(problem).__name__}: {problem}".splitlines()[0][:160]
 
 
-def _compare(got: list[torch.Tensor], want: list[torch.Tensor], values: bool) -> None:
+def _compare_types(got: list[torch.Tensor], want: list[torch.Tensor]) -> None:
     assert len(got) == len(want), f"{len(got)} results, {len(want)} expected"
     for a, b in zip(got, want):
         assert (a.dtype, a.shape) == (b.dtype, b.shape), (
             f"{a.dtype}{a.shape} for {b.dtype}{b.shape}"
         )
+
+
+def _compare(
+    gm: torch.fx.GraphModule, sample: Sample, got: list[torch.Tensor], want: list[torch.Tensor]
+) -> None:
+    """Values and strides are eager's, or what PyTorch's own kernels make of the traced graph:
+    some operators are traced in pieces that round where the whole does not."""
+    _compare_types(got, want)
+    torch.manual_seed(SEED)
+    traced = tensors(gm(*(copy_of(t) for t in sample.tensors)))
+    for a, b, c, promised in zip(got, want, traced, _promised(gm)):
         if b.layout == torch.strided and b.numel() > 1:
-            assert a.stride() == b.stride(), f"strides {a.stride()}, {b.stride()} expected"
-        if values:
-            tolerance = TOLERANCE.get(b.dtype, 0)
-            torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance, equal_nan=True)
+            right = _steps(a) == _steps(b) or _steps(a) == _steps(promised)
+            assert right, f"strides {a.stride()}, not {b.stride()}"
+        tolerance = TOLERANCE.get(b.dtype, 0)
+        options = {"rtol": tolerance, "atol": tolerance, "equal_nan": True}
+        try:
+            torch.testing.assert_close(a, b, **options)
+        except AssertionError:
+            if torch.equal(b, c):
+                raise
+            torch.testing.assert_close(a, c, **options)
+
+
+def _steps(tensor: torch.Tensor) -> list[int]:
+    """Strides of the axes on which they matter."""
+    return [step for size, step in zip(tensor.shape, tensor.stride()) if size > 1]

@@ -66,7 +66,16 @@ CASES: dict[str, Case] = {
     "aten.floor_divide.Scalar": r.binary_scalar,
     "aten.remainder.Scalar_Tensor": one(lambda t: (7, t.positive(3))),
     "aten.div.Tensor_mode": lambda t: [
-        (t(3, 4), t.positive(4), {"rounding_mode": m}) for m in (None, "floor", "trunc")
+        case
+        for m in (None, "floor", "trunc")
+        for case in (
+            (t(3, 4), t.positive(4), {"rounding_mode": m}),
+            (
+                t(400, low=-90, high=90),
+                t(400) if t.dtype.is_floating_point else t.positive(400),
+                {"rounding_mode": m},
+            ),
+        )
     ],
     "aten.div.Scalar_mode": lambda t: [
         (t(3, 4), 2, {"rounding_mode": m}) for m in (None, "floor", "trunc")
@@ -269,6 +278,16 @@ CASES: dict[str, Case] = {
         (t(5), t(3, 4), t(4, 5), {"beta": 0}),
     ],
     "aten.baddbmm.default": one(lambda t: (t(2, 1, 5), t(2, 3, 4), t(2, 4, 5), {"alpha": 2})),
+    "aten.addr.default": lambda t: [
+        (t(3, 4), t(3), t(4), {"beta": 0.6, "alpha": 0.2}),
+        (t(4), t(3), t(4), {"beta": 0, "alpha": 2}),
+        (t(3, 1), t(3), t(4)),
+    ],
+    "aten.histc.default": lambda t: [
+        (t(5, 40), 7, -1.3, 2.9),
+        (t(60, low=0, high=4).floor(), 4, 0, 3),
+        (torch.tensor([0.0, 3.0, float("nan"), 9.0, -1.0, 1.5]).to(t.dtype), 4, 0, 3),
+    ],
     "aten.addmv.default": one(lambda t: (t(3), t(3, 4), t(4), {"beta": 2})),
     "aten.linear.default": lambda t: [(t(2, 3, 4), t(5, 4), t(5)), (t(3, 4), t(5, 4))],
     "aten.convolution.default": r.conv,

@@ -29,6 +29,40 @@ def test_dynamic_sizes_compile_once(compile_with: Compile) -> None:
     assert len(graphs) == 1
 
 
+def test_constants_made_inside_the_function(compile_with: Compile) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        nothing = torch.tensor([], dtype=x.dtype).reshape(0, 3)
+        return torch.cat([nothing, x, torch.tensor([[1.0, 2.0, 3.0]])])
+
+    x = torch.randn(2, 3)
+    assert_same(compile_with(fn, dynamic=True)(x), fn(x))
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_copies_of_an_input_in_another_layout(compile_with: Compile, dynamic: bool) -> None:
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x + 1
+        return (
+            x.clone(memory_format=torch.channels_last),
+            x.contiguous(memory_format=torch.channels_last),
+            y,
+            y.clone(memory_format=torch.channels_last),
+            x.clone(),
+        )
+
+    x = torch.randn(2, 3, 2, 5)
+    assert_same(compile_with(fn, dynamic=dynamic)(x), fn(x))
+
+
+def test_joining_a_product_with_something_else(compile_with: Compile) -> None:
+    def fn(x: torch.Tensor, w: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        product = x @ w
+        return torch.cat([product, y]), torch.cat([y, product]), torch.cat([product, y[:1] + 1])
+
+    x, w, y = torch.randn(6, 4), torch.randn(4, 8), torch.randn(3, 8)
+    assert_same(compile_with(fn)(x, w, y), fn(x, w, y))
+
+
 def test_sizes_as_numbers(compile_with: Compile) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         n = x.shape[0]

@@ -434,6 +434,11 @@ class Lowering {
       }
     }
     if (cluster_.kind == Unit::Kind::contraction) {
+      // The kernel hands over what it makes and nothing beside it: not the other parts of a cat.
+      if (!provably_eq(product(cluster_.space), product(cluster_.anchor->output()->type().shape))) {
+        throw NotLowerable{
+            str("the loops cover other elements than ", cluster_.anchor->op().name, " makes")};
+      }
       DType dtype = cluster_.anchor->output()->type().dtype == DType::f64 ? DType::f64 : DType::f32;
       kernel_.buffers.push_back({"acc", loop::Buffer::Role::in, dtype, cluster_.space, {}});
     }

@@ -120,7 +120,11 @@ std::vector<Value*> Importer::add_while(std::vector<Value*> inputs, int carried,
 }
 
 int Importer::add_output(Value* value, std::optional<std::vector<Dim>> strides) {
-  if (strides) {
+  if (strides && value->type().strides != strides) {
+    // A layout promised already stays: an input's, or that of the same value as another result.
+    if (value->is_input() || value->type().strides) {
+      value = ops::apply(*graph_, "reshape", {value}, ops::ToShape{value->type().shape});
+    }
     Type type = value->type();
     type.strides = std::move(strides);
     value->set_type(std::move(type));

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from zoo.model import BODY, GROUPED, TEXT, TOKENS, Model, text
+from zoo.model import GROUPED, TEXT, TOKENS, Model, text
 
 
 def _lm(config: str, arguments: dict[str, Any], **more: Any) -> Model:
@@ -47,7 +47,9 @@ MODELS: dict[str, Model] = {
     "granite": _lm("GraniteConfig", {**GROUPED, "residual_multiplier": 0.5}),
     "helium": _lm("HeliumConfig", {**GROUPED, "head_dim": 16}),
     "llama": _lm("LlamaConfig", GROUPED, backward=True),
-    "mistral": _lm("MistralConfig", {**GROUPED, "head_dim": 16, "sliding_window": 8}, backward=True),
+    "mistral": _lm(
+        "MistralConfig", {**GROUPED, "head_dim": 16, "sliding_window": 8}, backward=True
+    ),
     "mpt": _lm(
         "MptConfig", {**TOKENS, "d_model": 64, "n_layers": 2, "n_heads": 4, "max_seq_len": 64}
     ),
@@ -91,18 +93,6 @@ _LATENT: dict[str, Any] = {
 }
 
 EXPERT_MODELS: dict[str, Model] = {
-    "dbrx": _lm(
-        "DbrxConfig",
-        {
-            **TOKENS,
-            "d_model": 64,
-            "n_heads": 4,
-            "n_layers": 2,
-            "max_seq_len": 64,
-            "attn_config": {"kv_n_heads": 2, "clip_qkv": 8.0},
-            "ffn_config": {"ffn_hidden_size": 64, "moe_num_experts": 4, "moe_top_k": 2},
-        },
-    ),
     "deepseek_v2": _lm(
         "DeepseekV2Config",
         {
@@ -289,5 +279,3 @@ STATE_SPACE_MODELS: dict[str, Model] = {
         },
     ),
 }
-
-__all__ = ["BODY", "EXPERT_MODELS", "MODELS", "STATE_SPACE_MODELS"]

@@ -12,9 +12,7 @@ def _masked(config: str, arguments: dict[str, Any], **more: Any) -> Model:
 
 
 def _pair(config: str, arguments: dict[str, Any], **more: Any) -> Model:
-    return Model(
-        "AutoModelForSeq2SeqLM", config, arguments, text_pair, generates=True, **more
-    )
+    return Model("AutoModelForSeq2SeqLM", config, arguments, text_pair, generates=True, **more)
 
 
 ENCODERS: dict[str, Model] = {
@@ -64,12 +62,16 @@ ENCODERS: dict[str, Model] = {
     ),
     "modernbert": _masked(
         "ModernBertConfig",
-        {**TEXT, "global_attn_every_n_layers": 2, "local_attention": 8, "cls_token_id": 1,
-         "sep_token_id": 2},
+        {
+            **TEXT,
+            "global_attn_every_n_layers": 2,
+            "local_attention": 8,
+            "cls_token_id": 1,
+            "sep_token_id": 2,
+        },
         backward=True,
     ),
     "mpnet": _masked("MPNetConfig", TEXT),
-    "nystromformer": _masked("NystromformerConfig", {**TEXT, "num_landmarks": 4, "segment_means_seq_len": 12}),
     "roberta": _masked("RobertaConfig", TEXT, backward=True),
     "roformer": _masked("RoFormerConfig", {**TEXT, "embedding_size": 64}),
     "squeezebert": _masked("SqueezeBertConfig", {**TEXT, "embedding_size": 64}),
@@ -104,7 +106,15 @@ _BART: dict[str, Any] = {
 ENCODER_DECODERS: dict[str, Model] = {
     "bart": _pair("BartConfig", _BART, backward=True),
     "blenderbot": _pair("BlenderbotConfig", _BART),
-    "led": _pair("LEDConfig", {**_BART, "attention_window": 4, "max_encoder_position_embeddings": 64, "max_decoder_position_embeddings": 64}),
+    "led": _pair(
+        "LEDConfig",
+        {
+            **_BART,
+            "attention_window": 4,
+            "max_encoder_position_embeddings": 64,
+            "max_decoder_position_embeddings": 64,
+        },
+    ),
     "m2m_100": _pair("M2M100Config", _BART),
     "marian": _pair("MarianConfig", _BART),
     "mbart": _pair("MBartConfig", _BART),
@@ -113,7 +123,18 @@ ENCODER_DECODERS: dict[str, Model] = {
     "prophetnet": _pair(
         "ProphetNetConfig",
         {
-            **{k: v for k, v in _BART.items() if k not in ("d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads")},
+            **{
+                k: v
+                for k, v in _BART.items()
+                if k
+                not in (
+                    "d_model",
+                    "encoder_layers",
+                    "decoder_layers",
+                    "encoder_attention_heads",
+                    "decoder_attention_heads",
+                )
+            },
             "hidden_size": 64,
             "num_encoder_layers": 1,
             "num_decoder_layers": 1,
@@ -122,7 +143,8 @@ ENCODER_DECODERS: dict[str, Model] = {
         },
     ),
     "switch_transformers": _pair(
-        "SwitchTransformersConfig", {**_T5, "num_experts": 4, "num_sparse_encoder_layers": 1, "num_sparse_decoder_layers": 1}
+        "SwitchTransformersConfig",
+        {**_T5, "num_experts": 4, "num_sparse_encoder_layers": 1, "num_sparse_decoder_layers": 1},
     ),
     "t5": _pair("T5Config", _T5, backward=True),
     "umt5": _pair("UMT5Config", _T5),

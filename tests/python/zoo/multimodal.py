@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from zoo.model import BODY, GROUPED, PATCHES, TEXT, TOKENS, Model, ids, image, masked_text, noise
+from zoo.model import GROUPED, PATCHES, TEXT, TOKENS, Model, ids, image, noise
 
 _IMAGE_TOKEN = 199
 
@@ -62,28 +62,6 @@ _QWEN_TOKENS: dict[str, Any] = {
 }
 
 MODELS: dict[str, Model] = {
-    "align": Model(
-        "AlignModel",
-        "AlignConfig",
-        {
-            "text_config": TEXT,
-            "vision_config": {
-                "image_size": 32,
-                "in_channels": [16, 8],
-                "out_channels": [8, 16],
-                "kernel_sizes": [3, 3],
-                "strides": [1, 2],
-                "num_block_repeats": [1, 1],
-                "expand_ratios": [1, 2],
-                "depthwise_padding": [],
-                "width_coefficient": 1.0,
-                "depth_coefficient": 1.0,
-                "hidden_dim": 64,
-            },
-            "projection_dim": 64,
-        },
-        _contrast,
-    ),
     "altclip": Model(
         "AltCLIPModel",
         "AltCLIPConfig",
@@ -93,7 +71,16 @@ MODELS: dict[str, Model] = {
     "blip": Model(
         "BlipForConditionalGeneration",
         "BlipConfig",
-        {**_TOWERS, "text_config": {**TEXT, "eos_token_id": 2, "sep_token_id": 2, "encoder_hidden_size": 64, "is_decoder": True}},
+        {
+            **_TOWERS,
+            "text_config": {
+                **TEXT,
+                "eos_token_id": 2,
+                "sep_token_id": 2,
+                "encoder_hidden_size": 64,
+                "is_decoder": True,
+            },
+        },
         _contrast,
     ),
     "blip_2": Model(
@@ -144,8 +131,13 @@ MODELS: dict[str, Model] = {
     "clipseg": Model(
         "CLIPSegForImageSegmentation",
         "CLIPSegConfig",
-        {**_TOWERS, "extract_layers": [0, 1], "reduce_dim": 16, "decoder_num_attention_heads": 2,
-         "decoder_intermediate_size": 32},
+        {
+            **_TOWERS,
+            "extract_layers": [0, 1],
+            "reduce_dim": 16,
+            "decoder_num_attention_heads": 2,
+            "decoder_intermediate_size": 32,
+        },
         _contrast,
     ),
     "gemma3_vl": Model(
@@ -209,7 +201,11 @@ MODELS: dict[str, Model] = {
     "owlvit": Model(
         "OwlViTForObjectDetection",
         "OwlViTConfig",
-        {**_TOWERS},
+        {
+            "text_config": {**TEXT, "eos_token_id": 2},
+            "vision_config": PATCHES,
+            "projection_dim": 64,
+        },
         lambda batch: {"input_ids": ids(batch), **image(batch)},
     ),
     "paligemma": Model(
@@ -262,11 +258,4 @@ MODELS: dict[str, Model] = {
         generates=True,
     ),
     "siglip": Model("SiglipModel", "SiglipConfig", _TOWERS, _contrast, backward=True),
-    "siglip2_vision": Model("SiglipVisionModel", "SiglipVisionConfig", {**BODY, "image_size": 64, "patch_size": 16}, lambda batch: {"pixel_values": noise(batch, 3, 64, 64)}),
-    "vilt": Model(
-        "ViltModel",
-        "ViltConfig",
-        {**TEXT, "image_size": 32, "patch_size": 8},
-        lambda batch: {**masked_text(batch), **image(batch), "pixel_mask": torch.ones(batch, 32, 32, dtype=torch.int64)},
-    ),
 }

@@ -32,29 +32,6 @@ CLASSIFIERS: dict[str, Model] = {
     "bit": _classifier("BitConfig", {**_STAGES, "embedding_size": 16, "num_groups": 4}),
     "convnext": _classifier("ConvNextConfig", {**_STAGES, "num_stages": 2}, backward=True),
     "convnextv2": _classifier("ConvNextV2Config", {**_STAGES, "num_stages": 2}),
-    "cvt": _classifier(
-        "CvtConfig",
-        {
-            "embed_dim": [16, 32],
-            "num_heads": [1, 2],
-            "depth": [1, 1],
-            "patch_sizes": [7, 3],
-            "patch_stride": [4, 2],
-            "patch_padding": [2, 1],
-            "mlp_ratio": [2.0, 2.0],
-            "attention_drop_rate": [0.0, 0.0],
-            "drop_rate": [0.0, 0.0],
-            "drop_path_rate": [0.0, 0.0],
-            "qkv_bias": [True, True],
-            "cls_token": [False, True],
-            "qkv_projection_method": ["dw_bn", "dw_bn"],
-            "kernel_qkv": [3, 3],
-            "padding_kv": [1, 1],
-            "stride_kv": [2, 2],
-            "padding_q": [1, 1],
-            "stride_q": [1, 1],
-        },
-    ),
     "deit": Model("DeiTForImageClassification", "DeiTConfig", PATCHES, image),
     "dinov2": _classifier("Dinov2Config", PATCHES, backward=True),
     "dinov2_with_registers": _classifier("Dinov2WithRegistersConfig", PATCHES),
@@ -63,7 +40,7 @@ CLASSIFIERS: dict[str, Model] = {
         "EfficientNetConfig",
         {
             "image_size": 32,
-            "in_channels": [16, 8, 16],
+            "in_channels": [32, 8, 16],
             "out_channels": [8, 16, 24],
             "kernel_sizes": [3, 3, 5],
             "strides": [1, 2, 2],
@@ -72,7 +49,7 @@ CLASSIFIERS: dict[str, Model] = {
             "depthwise_padding": [],
             "width_coefficient": 1.0,
             "depth_coefficient": 1.0,
-            "hidden_dim": 32,
+            "hidden_dim": 1280,
         },
     ),
     "focalnet": _classifier(
@@ -176,9 +153,7 @@ CLASSIFIERS: dict[str, Model] = {
     "siglip_vision": Model("SiglipVisionModel", "SiglipVisionConfig", PATCHES, image),
     "swin": _classifier("SwinConfig", _SWIN, backward=True),
     "swinv2": _classifier("Swinv2Config", _SWIN),
-    "timesformer": Model(
-        "TimesformerForVideoClassification", "TimesformerConfig", _VIDEO, _video
-    ),
+    "timesformer": Model("TimesformerForVideoClassification", "TimesformerConfig", _VIDEO, _video),
     "videomae": Model(
         "VideoMAEForVideoClassification", "VideoMAEConfig", {**_VIDEO, "tubelet_size": 2}, _video
     ),
@@ -192,13 +167,6 @@ CLASSIFIERS: dict[str, Model] = {
     ),
 }
 
-_RESNET_BACKBONE: dict[str, Any] = {
-    "model_type": "resnet",
-    "embedding_size": 16,
-    "hidden_sizes": [16, 32],
-    "depths": [1, 1],
-    "out_features": ["stage2"],
-}
 _DETR: dict[str, Any] = {
     "use_timm_backbone": False,
     "use_pretrained_backbone": False,
@@ -218,8 +186,9 @@ _DETR: dict[str, Any] = {
 def _backbone(features: list[str]) -> dict[str, Any]:
     import transformers
 
-    arguments = {**_RESNET_BACKBONE, "out_features": features}
-    arguments.pop("model_type")
+    sizes = {"hidden_sizes": [16, 32, 48, 64], "depths": [1, 1, 1, 1]}
+    arguments = {"embedding_size": 16, "out_features": features}
+    arguments |= sizes if "stage4" in features else _STAGES
     return {"backbone_config": transformers.ResNetConfig(**arguments)}
 
 
@@ -251,7 +220,7 @@ def _rt_detr(auto: str, config: str, **more: Any) -> Model:
     import transformers
 
     backbone = transformers.RTDetrResNetConfig(
-        embedding_size=16,
+        embedding_size=8,
         hidden_sizes=[8, 16, 32, 48],
         depths=[1, 1, 1, 1],
         layer_type="basic",
@@ -289,7 +258,7 @@ DETECTORS: dict[str, Model] = {
 }
 
 
-def _mask_inputs(auto: str, config: str) -> Model:
+def _mask_former(auto: str, config: str) -> Model:
     import transformers
 
     backbone = transformers.SwinConfig(
@@ -359,7 +328,9 @@ def _dpt() -> Model:
     )
 
 
-def _segmenter(auto: str, config: str, arguments: dict[str, Any], inputs: Inputs = image_64) -> Model:
+def _segmenter(
+    auto: str, config: str, arguments: dict[str, Any], inputs: Inputs = image_64
+) -> Model:
     return Model(auto, config, arguments, inputs)
 
 
@@ -371,8 +342,8 @@ SEGMENTERS: dict[str, Model] = {
     ),
     "dpt": _dpt(),
     "glpn": _segmenter("GLPNForDepthEstimation", "GLPNConfig", _FEATURES),
-    "mask2former": _mask_inputs("Mask2FormerForUniversalSegmentation", "Mask2FormerConfig"),
-    "maskformer": _mask_inputs("MaskFormerForInstanceSegmentation", "MaskFormerConfig"),
+    "mask2former": _mask_former("Mask2FormerModel", "Mask2FormerConfig"),
+    "maskformer": _mask_former("MaskFormerModel", "MaskFormerConfig"),
     "mobilenet_v2_segmentation": _segmenter(
         "MobileNetV2ForSemanticSegmentation", "MobileNetV2Config", {"depth_multiplier": 0.25}
     ),
@@ -417,7 +388,11 @@ SEGMENTERS: dict[str, Model] = {
     "upernet": _segmenter(
         "UperNetForSemanticSegmentation",
         "UperNetConfig",
-        {**_backbone(["stage1", "stage2"]), "hidden_size": 16, "auxiliary_in_channels": 16,
-         "auxiliary_channels": 8, "pool_scales": [1, 2]},
+        {
+            **_backbone(["stage1", "stage2", "stage3", "stage4"]),
+            "hidden_size": 16,
+            "auxiliary_in_channels": 48,
+            "auxiliary_channels": 8,
+        },
     ),
 }

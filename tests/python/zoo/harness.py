@@ -1,0 +1,190 @@
+"""Holds a model compiled by gex against eager: results, gradients, tokens."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+import gex
+from zoo.model import Model
+
+NEW_TOKENS = 10
+
+
+class Difference(AssertionError):
+    """gex and eager disagree."""
+
+
+@dataclass
+class Finding:
+    """What one way of running a model showed."""
+
+    graphs: int = 0
+    native_share: float = 1.0
+    calls: Counter[str] = field(default_factory=Counter)
+    reasons: dict[str, str] = field(default_factory=dict)  # of calls, by operator
+    error: float = 0.0  # largest, as a share of the result's largest number
+    first_call: float = 0.0
+    tokens: int = 0  # distinct ones among those generated
+
+
+def _tensors(tree: Any) -> list[torch.Tensor]:
+    tree = dict(tree) if hasattr(tree, "keys") else tree
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def _compare(got: list[torch.Tensor], want: list[torch.Tensor], tolerance: float) -> float:
+    if len(got) != len(want) or not want:
+        raise Difference(f"{len(got)} results for {len(want)}")
+    worst = 0.0
+    for position, (a, b) in enumerate(zip(got, want)):
+        where = f"result {position} ({b.dtype} {list(b.shape)})"
+        if (a.dtype, a.shape) != (b.dtype, b.shape):
+            raise Difference(f"{where} is {a.dtype} {list(a.shape)}")
+        if not b.is_floating_point():
+            if not torch.equal(a, b):
+                raise Difference(f"{where} differs in {int((a != b).sum())} places")
+            continue
+        if not torch.equal(a.isfinite(), b.isfinite()):
+            raise Difference(f"{where} is finite in other places")
+        a, b = (t.detach().double().nan_to_num(0, 0, 0) for t in (a, b))
+        if b.numel():
+            error = ((a - b).abs().max() / b.abs().max().clamp(min=1e-3)).item()
+            if error > tolerance:
+                raise Difference(f"{where}: off by {error:.2g} of its largest number")
+            worst = max(worst, error)
+    return worst
+
+
+@contextmanager
+def _observed(finding: Finding) -> Iterator[None]:
+    """Fills in what became of the graphs compiled inside."""
+    with gex.collect() as graphs:
+        yield
+    for graph in graphs:
+        if graph.eager_reason is not None:
+            raise Difference(f"a graph runs through PyTorch as a whole: {graph.eager_reason}")
+        for call in graph.calls:
+            finding.calls[call.op] += 1
+            finding.reasons.setdefault(call.op, f"{call.reason} ({call.location})")
+    finding.graphs = len(graphs)
+    finding.native_share = gex.Explanation(graphs).native_share
+
+
+def _compiled(model: Model, fn: Callable[..., Any], dynamic: bool) -> Callable[..., Any]:
+    torch._dynamo.reset()
+    return torch.compile(fn, backend="gex", dynamic=dynamic, fullgraph=not model.breaks)
+
+
+@torch.no_grad()
+def forward(model: Model, dynamic: bool) -> Finding:
+    """Results for two batch sizes with dynamic shapes, for one without; a second run repeats."""
+    module, finding = model.build(), Finding()
+    compiled = _compiled(model, module, dynamic)
+    for batch in (2, 3) if dynamic else (2,):
+        inputs = model.inputs(batch)
+        want = _tensors(module(**inputs))
+        with _observed(finding if batch == 2 else Finding()):
+            start = time.perf_counter()
+            got = _tensors(compiled(**inputs))
+            if batch == 2:
+                finding.first_call = time.perf_counter() - start
+        finding.error = max(finding.error, _compare(got, want, model.tolerance))
+        again = _tensors(compiled(**inputs))
+        if not all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(got, again)):
+            raise Difference("the second run gives other numbers than the first")
+    return finding
+
+
+def _gradients(module: torch.nn.Module, results: list[torch.Tensor]) -> list[torch.Tensor]:
+    module.zero_grad()
+    differentiable = [r for r in results if r.requires_grad]
+    weights = torch.Generator().manual_seed(1)
+    sum((r * torch.randn(r.shape, generator=weights)).sum() for r in differentiable).backward()
+    # Parameters that get none in eager must get none here.
+    return [torch.zeros(0) if p.grad is None else p.grad.clone() for p in module.parameters()]
+
+
+def backward(model: Model) -> Finding:
+    """Results and the gradients of all parameters."""
+    module, finding = model.build(), Finding()
+    inputs = model.inputs(2)
+    results = _tensors(module(**inputs))
+    want = _gradients(module, results)
+    compiled = _compiled(model, module, dynamic=False)
+    with _observed(finding):
+        start = time.perf_counter()
+        got_results = _tensors(compiled(**inputs))
+        got = _gradients(module, got_results)
+        finding.first_call = time.perf_counter() - start
+    finding.error = max(
+        _compare([r.detach() for r in got_results], [r.detach() for r in results], model.tolerance),
+        # Small gradients are differences of large numbers.
+        _compare_gradients(got, want, 10 * model.tolerance),
+    )
+    return finding
+
+
+def _compare_gradients(
+    got: list[torch.Tensor], want: list[torch.Tensor], tolerance: float
+) -> float:
+    scale = max(float(w.abs().max()) for w in want if w.numel())
+    floor = 1e-3 * scale  # a gradient that is zero but for rounding has no digits to compare
+    worst = 0.0
+    for position, (a, b) in enumerate(zip(got, want)):
+        if a.shape != b.shape:
+            raise Difference(f"gradient {position}: {list(a.shape)} for {list(b.shape)}")
+        if b.numel():
+            error = float((a - b).abs().max()) / max(float(b.abs().max()), floor)
+            if not error <= tolerance:
+                raise Difference(f"gradient {position} off by {error:.2g} of its largest number")
+            worst = max(worst, error)
+    return worst
+
+
+@torch.no_grad()
+def generate(model: Model) -> Finding:
+    """Greedy tokens and the logits of every step, with the model's own cache."""
+    module, finding = model.build(), Finding()
+    inputs = {
+        k: v for k, v in model.inputs(2).items() if k not in ("use_cache", "decoder_input_ids")
+    }
+    options = {
+        "max_new_tokens": NEW_TOKENS,
+        "min_new_tokens": NEW_TOKENS,
+        "do_sample": False,
+        "output_logits": True,
+        "return_dict_in_generate": True,
+        **model.extra,
+    }
+    want = module.generate(**inputs, **options)
+    module.forward = _compiled(model, module.forward, dynamic=True)
+    with _observed(finding):
+        start = time.perf_counter()
+        got = module.generate(**inputs, **options)
+        finding.first_call = time.perf_counter() - start
+    if not torch.equal(got.sequences, want.sequences):
+        raise Difference(f"tokens {got.sequences.tolist()} for {want.sequences.tolist()}")
+    finding.error = _compare(list(got.logits), list(want.logits), 10 * model.tolerance)
+    finding.tokens = len(set(want.sequences[:, -NEW_TOKENS:].flatten().tolist()))
+    return finding
+
+
+def ways(model: Model) -> dict[str, Callable[[Model], Finding]]:
+    """How this model is run."""
+    found: dict[str, Callable[[Model], Finding]] = {
+        "static": lambda m: forward(m, dynamic=False),
+        "dynamic": lambda m: forward(m, dynamic=True),
+    }
+    if model.backward:
+        found["backward"] = backward
+    if model.generates:
+        found["generate"] = generate
+    return found
