@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gex._gex import Dim, Error, Graph, InternalError, UserError
-from gex.report import Explanation, GraphReport, collect, explain, reports
+from gex.explanation import Explanation, explain
+from gex.report import GraphReport, collect, reports
 
 if TYPE_CHECKING:
     from gex.direct import compile
     from gex.errors import CallNotAllowed
+    from gex.nested_regions import Regions, regions
 
 __version__ = "0.1.0"
 __all__ = [
@@ -20,10 +22,12 @@ __all__ = [
     "Graph",
     "GraphReport",
     "InternalError",
+    "Regions",
     "UserError",
     "collect",
     "compile",
     "explain",
+    "regions",
     "reports",
 ]
 
@@ -37,4 +41,8 @@ def __getattr__(name: str) -> Any:
         from gex.direct import compile
 
         return compile
+    if name in ("Regions", "regions"):
+        from gex import nested_regions
+
+        return getattr(nested_regions, name)
     raise AttributeError(f"module 'gex' has no attribute {name!r}")

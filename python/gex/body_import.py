@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,7 @@ from gex.storage_views import Storage
 from gex.tensors import DTYPES, storage_of
 
 _aten = torch.ops.aten
+_OWN_FILES = os.path.dirname(__file__) + os.sep
 _FRAME = re.compile(r'File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<name>\S+)')
 
 # Facts for the tracer that hold for every run: the ranges of symbols, dtypes and sizes.
@@ -35,7 +37,11 @@ _ITEM = {_aten.item.default, _aten._local_scalar_dense.default}
 
 def location_of(node: Node) -> str:
     """The user's line that made the node: "model.py:12 in forward"."""
-    frames = list(_FRAME.finditer(node.stack_trace or ""))
+    frames = [
+        frame
+        for frame in _FRAME.finditer(node.stack_trace or "")
+        if not frame["file"].startswith(_OWN_FILES)
+    ]
     if not frames:
         return ""
     frame = frames[-1]

@@ -16,6 +16,7 @@ from gex._gex import Dim, Graph, Importer, OutputItem, SymbolSource, Value
 from gex.adapter import Adapter
 from gex.body_import import BodyImport, location_of
 from gex.errors import GraphNotSupported
+from gex.invoke_subgraph import give_results_own_memory
 from gex.node_import import SYMBOLIC, Env, NodeImporter, OpCall
 from gex.output_plan import OutputPlan
 from gex.report import GraphReport
@@ -60,6 +61,7 @@ class GraphImport:
         self._importer = Importer(self.name)
         self._symbols = Symbols(_shape_env_of(self.gm))
         self._nodes = NodeImporter(self._importer, self._symbols, self.report, self.strict)
+        give_results_own_memory(self.gm)
         self._add_inputs()
         body = BodyImport(self._nodes, self._storages)
         for node in self.gm.graph.nodes:

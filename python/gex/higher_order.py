@@ -16,6 +16,7 @@ from torch._guards import detect_fake_mode
 from torch.fx import Node
 
 from gex import control_flow
+from gex.invoke_subgraph import add_invoke_subgraph
 from gex.node_import import Env, OpCall
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ HANDLERS: dict[Any, Handler] = {
     _ops.auto_functionalized: _auto_functionalized,
     _ops.auto_functionalized_v2: _auto_functionalized,
     _ops.cond: control_flow.add_cond,
+    _ops.invoke_subgraph: add_invoke_subgraph,
     _ops.map_impl: control_flow.add_map,
     _ops.run_and_save_rng_state: _run_and_save_rng_state,
     _ops.run_with_rng_state: _run_with_rng_state,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ class CallRecord:
     location: str
 
 
-@dataclass
+@dataclass(eq=False)
 class GraphReport:
     """One compiled graph."""
 
@@ -28,12 +28,35 @@ class GraphReport:
     decomposed: int = 0  # nodes that did so through a decomposition of PyTorch
     calls: list[CallRecord] = field(default_factory=list)
     eager_reason: str | None = None  # set if the whole graph runs through PyTorch
+    regions: Counter[str] = field(default_factory=Counter)  # calls of each nested region
+    no_regions: list[str] = field(default_factory=list)  # repeated blocks that are none, and why
+    seconds: dict[str, float] = field(default_factory=dict)  # dynamo, aot, import; see `times`
     runner: Any = None
 
     def count(self, inner: GraphReport) -> None:
         """Adds the native nodes of a graph inside this one."""
         self.native += inner.native
         self.decomposed += inner.decomposed
+
+    @property
+    def times(self) -> dict[str, float]:
+        """Seconds spent on this graph by stage, in order; what a stage shares is in the first."""
+        compiled = dict(self.runner.seconds) if self.runner is not None else {}
+        program = compiled.get("program", 0.0) + compiled.get("session", 0.0)
+        return {
+            "dynamo": self.seconds.get("dynamo", 0.0),
+            "aot": self.seconds.get("aot", 0.0),
+            "import": self.seconds.get("import", 0.0),
+            "passes": compiled.get("passes", 0.0),
+            "fuse": compiled.get("fuse", 0.0),
+            "code": compiled.get("code", 0.0),
+            "plan": program + self.capture_seconds,
+        }
+
+    @property
+    def capture_seconds(self) -> float:
+        """Spent on planning for new sizes, while calls were running."""
+        return 0.0 if self.runner is None else self.runner.counters.get("plan_ns", 0) / 1e9
 
     @property
     def native_share(self) -> float:
@@ -48,6 +71,9 @@ class GraphReport:
             f"({self.decomposed} by decomposition), {len(self.calls)} calls through PyTorch "
             f"({self.native_share:.1%} native)"
         ]
+        for region, count in self.regions.items():
+            lines.append(f"  region {region} x{count}: traced once")
+        lines += [f"  no region: {why}" for why in self.no_regions]
         grouped = Counter((c.op, c.reason) for c in self.calls)
         first = {(c.op, c.reason): c.location for c in reversed(self.calls)}
         for (op, reason), count in grouped.most_common():
@@ -63,6 +89,12 @@ def add(report: GraphReport) -> None:
     _recent.append(report)
 
 
+def drop(report: GraphReport) -> None:
+    """Forgets a graph that is compiled anew in another form."""
+    with contextlib.suppress(ValueError):
+        _recent.remove(report)
+
+
 def reports() -> list[GraphReport]:
     """Reports of the graphs compiled last, oldest first."""
     return list(_recent)
@@ -75,26 +107,3 @@ def collect() -> Iterator[list[GraphReport]]:
     before = {id(r) for r in _recent}
     yield collected
     collected.extend(r for r in _recent if id(r) not in before)
-
-
-@dataclass
-class Explanation:
-    graphs: list[GraphReport]
-
-    @property
-    def native_share(self) -> float:
-        calls = sum(len(g.calls) for g in self.graphs)
-        native = sum(g.native + g.decomposed for g in self.graphs)
-        return 1.0 if native + calls == 0 else native / (native + calls)
-
-    def __str__(self) -> str:
-        return "\n".join(g.text() for g in self.graphs)
-
-
-def explain(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
-    """Compiles `fn` with the gex backend, runs it once and tells what each graph became."""
-    import torch
-
-    with collect() as graphs:
-        torch.compile(fn, backend="gex")(*args, **kwargs)
-    return Explanation(graphs)

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import itertools
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
-from torch._dynamo.exc import TensorifyScalarRestartAnalysis
-from torch._dynamo.symbolic_convert import TensorifyState
 from torch._functorch.aot_autograd import make_boxed_func
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from gex import _gex, report
+from gex.compile_times import backend_timed
 from gex.errors import GraphNotSupported
 from gex.fx_import import GraphImport, ImportedGraph
+from gex.module_floats import module_floats_fixed
+from gex.nested_regions import (
+    take_fallbacks,
+    trace_without_regions,
+    without_regions_if_that_fails,
+)
 from gex.options import (
     GEX_OPTIONS,
     NPUGRAPH_EX_OPTIONS,
@@ -77,7 +83,6 @@ def _compile(
 ) -> Callable[..., Any]:
     config = Config(table, options)
     _warn_about_mode(backend, mode)
-    _fix_module_floats(gm)
     compiler = graph_compiler(backend, config)
 
     def compile_backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
@@ -98,29 +103,13 @@ def _compile(
         keep_inference_input_mutations=True,
         decompositions={},
     )
-    with torch._functorch.config.patch(unlift_effect_tokens=True):
-        return traced(gm, example_inputs)
-
-
-def _fix_module_floats(gm: torch.fx.GraphModule) -> None:
-    """Has floats that are attributes of modules (eps, scale) traced as constants.
-
-    With dynamic=True Dynamo makes them inputs. AOTAutograd would find out after its own trace that
-    most of them must be constants after all, and start over; the earlier that is said the better.
-    """
-    found = False
-    for node in gm.graph.find_nodes(op="placeholder"):
-        number = getattr(node.meta.get("example_value"), "item_memo", None)
-        argument = node.meta.get("grapharg")
-        if number is None or argument is None or not argument.pass_arg_as_tensor:
-            continue
-        guard_source = argument.source.guard_source
-        if guard_source.is_unspecialized_nn_module() or guard_source.is_specialized_nn_module():
-            name = str(number.node._expr)
-            found = found or not TensorifyState.should_specialize(name)
-            TensorifyState.specialize(name)
-    if found:
-        raise TensorifyScalarRestartAnalysis
+    with (
+        backend_timed(),
+        torch._functorch.config.patch(unlift_effect_tokens=True),
+        module_floats_fixed(gm, example_inputs) as inputs,
+        without_regions_if_that_fails(),
+    ):
+        return traced(gm, inputs)
 
 
 def _warn_about_mode(backend: str, mode: str | None) -> None:
@@ -137,19 +126,26 @@ def graph_compiler(backend: str, config: Config) -> GraphCompiler:
 
     def compile_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
         graph_report = report.GraphReport(f"graph_{next(_graph_numbers)}", backend)
+        graph_report.no_regions = take_fallbacks()
         report.add(graph_report)
         if backend == "npugraphs":
             return _run_eagerly(gm, graph_report, "npugraphs runs PyTorch's kernels")
         if config.get("force_eager", False):
             return _run_eagerly(gm, graph_report, "option force_eager")
+        start = time.perf_counter()
         try:
             imported = GraphImport(
                 gm, graph_report.name, graph_report, strict=config.get("strict", False)
             ).run()
         except GraphNotSupported as problem:
+            if graph_report.regions:
+                report.drop(graph_report)
+                trace_without_regions(problem)
+                report.add(graph_report)
             if config.get("strict", False):
                 raise
             return _run_eagerly(gm, graph_report, str(problem))
+        graph_report.seconds["import"] = time.perf_counter() - start
         runner = make_runner(imported, config)
         graph_report.runner = runner
         return imported.adapter.wrap(runner)

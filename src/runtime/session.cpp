@@ -1,6 +1,7 @@
 #include "runtime/session.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <list>
 #include <unordered_map>
 
@@ -113,12 +114,15 @@ bool Session::State::find(std::span<const std::int64_t> gear_key, Use& use) {
 
 // The frame has the key already: a call that does not fit fails before anything is planned.
 void Session::State::make(std::span<const std::int64_t> gear_key, Use& use) {
+  const auto start = std::chrono::steady_clock::now();
   use.capture = make_capture(image, *context->device, *loaded, gear_key);
+  const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
   use.capture->idle_frames.reserve(kIdleFrames);
   use.code = use.capture->code;
   use.made_now = true;
   const std::lock_guard lock(mutex);
   use.capture->reason = reason_for(gear_key);
+  counters.plan_ns += took.count();
   counters.arena_bytes = std::max(counters.arena_bytes, use.capture->plan.bytes());
   counters.arena_lower_bound =
       std::max(counters.arena_lower_bound, use.capture->plan.placement.lower_bound);

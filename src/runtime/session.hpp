@@ -88,6 +88,7 @@ struct Counters {
   std::int64_t launches = 0, host_calls = 0, bytes_copied = 0, specialised = 0;
   std::int64_t arena_bytes = 0, arena_lower_bound = 0, allocations = 0;
   std::int64_t recordings = 0;  // device graphs made (cuda_graph)
+  std::int64_t plan_ns = 0;     // spent on making captures: sizes, memory plan, argument tables
 };
 
 struct CaptureInfo {

@@ -105,6 +105,7 @@ nb::dict counters_of(const Runner& runner) {
       {"arena_bytes", c.arena_bytes},
       {"arena_lower_bound", c.arena_lower_bound},
       {"allocations", c.allocations},
+      {"plan_ns", c.plan_ns},
   };
   for (const auto& [name, value] : counters) out[name] = value;
   // Facts of the program itself; equal names add up.

@@ -1,6 +1,7 @@
 #include "frontend/python/session_engine.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 namespace gex::python {
 
@@ -19,8 +20,11 @@ SessionEngine::SessionEngine(std::unique_ptr<Graph> graph, std::span<const Dim> 
   for (gex::Signature::Output& output : signature.outputs) output.own_memory = true;
   Compiled compiled = compile(std::move(graph), signature, options);
   report_ = std::move(compiled.report);
+  const auto start = std::chrono::steady_clock::now();
   session_ = std::make_unique<runtime::Session>(std::move(compiled.program), session_options,
                                                 std::move(compiled.specialiser));
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  report_.seconds.push_back({"session", took.count()});
 }
 
 std::vector<Engine::Input> SessionEngine::inputs() const {

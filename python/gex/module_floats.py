@@ -1,0 +1,66 @@
+"""Floats that are attributes of modules (eps, scale) as constants of the traced graph.
+
+With dynamic=True Dynamo makes every float an input. AOTAutograd would find out after its own trace
+that most of them must be constants after all, and have everything traced again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch._dynamo.exc import TensorifyScalarRestartAnalysis
+from torch._dynamo.symbolic_convert import TensorifyState
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import guard_scalar
+
+
+@contextlib.contextmanager
+def module_floats_fixed(gm: GraphModule, example_inputs: Sequence[Any]) -> Iterator[list[Any]]:
+    """Makes constants of them, each with a guard; gives the inputs that are left.
+
+    A float that a nested region takes can't be replaced in the graph at hand; then Dynamo traces
+    once more, with those floats constant from the start.
+    """
+    kept, names, restart = [], set(), False
+    for node, example in zip(gm.graph.find_nodes(op="placeholder"), example_inputs, strict=True):
+        if not _is_module_float(node):
+            kept.append(example)
+            continue
+        name = str(node.meta["example_value"].item_memo.node._expr)
+        if not TensorifyState.should_specialize(name):
+            names.add(name)
+            TensorifyState.specialize(name)
+        if all(user.op == "call_method" and user.target == "item" for user in node.users):
+            _replace(node)
+        else:
+            restart = True
+    if restart:
+        raise TensorifyScalarRestartAnalysis
+    if len(kept) < len(example_inputs):
+        gm.recompile()
+    try:
+        yield kept
+    finally:  # AOTAutograd asked by then; the next compile may give these names to other floats
+        TensorifyState.force_specializations -= names
+
+
+def _is_module_float(node: Node) -> bool:
+    number = getattr(node.meta.get("example_value"), "item_memo", None)
+    argument = node.meta.get("grapharg")
+    if not isinstance(number, torch.SymFloat) or argument is None:
+        return False
+    source = argument.source.guard_source
+    return argument.pass_arg_as_tensor and (
+        source.is_unspecialized_nn_module() or source.is_specialized_nn_module()
+    )
+
+
+def _replace(node: Node) -> None:
+    value = guard_scalar(node.meta["example_value"].item_memo)
+    for item in list(node.users):
+        item.replace_all_uses_with(value)
+        item.graph.erase_node(item)
+    node.graph.erase_node(node)
