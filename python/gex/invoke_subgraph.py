@@ -16,7 +16,6 @@ from torch.fx import GraphModule, Node
 from gex._gex import Dim
 from gex.errors import GraphNotSupported
 from gex.node_import import Env
-from gex.storage_views import Storage
 from gex.tensors import storage_of
 
 if TYPE_CHECKING:
@@ -35,12 +34,8 @@ def add_invoke_subgraph(body: BodyImport, node: Node, env: Env, location: str) -
         raise GraphNotSupported(f"{identifier} is called twice and finds sizes while it runs")
     _check_sizes(body, gm, node, operands)
     values = [env.get(o) if isinstance(o, Node) else o for o in operands]
-    inside = type(body)(body.nodes)  # memory of other calls of the body is other memory
-    for placeholder in gm.graph.find_nodes(op="placeholder"):
-        if isinstance(placeholder.meta.get("val"), torch.Tensor):
-            key = storage_of(placeholder.meta["val"])
-            inside.storages.setdefault(key, Storage(placeholder))
-    return inside.add_graph(gm, values, location)
+    # Memory of other calls of the body is other memory.
+    return body.inside(body.nodes).add_graph(gm, values, location)
 
 
 def _binds_sizes(gm: GraphModule) -> bool:

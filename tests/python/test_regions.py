@@ -127,7 +127,7 @@ def test_body_is_traced_once_and_kernels_are_shared(dynamic: bool) -> None:
         kernels.append(report.runner.text("program").count("\ncode "))
         traced = Block.traces - layers * (3 if dynamic else 1)  # less the eager calls
         assert traced == 1
-    assert kernels[0] == kernels[1]
+    assert kernels[0] == kernels[1] > 0
 
 
 @torch.no_grad()
@@ -274,13 +274,13 @@ def test_a_copy_with_regions_falls_back_too() -> None:
     assert forwards_of(twin) == [None, None]
 
 
-def test_sizes_found_inside_a_region_called_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
+def test_sizes_found_inside_a_region_called_twice() -> None:
     class Selects(Block):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             rows = torch.nonzero(x[:, 0] > 0).squeeze(1)
             return x.index_add(0, rows, super().forward(x[rows]))
 
-    monkeypatch.setattr(torch._dynamo.config, "capture_dynamic_output_shape_ops", True)
     model = Net(Selects)
     x = torch.randn(6, WIDTH)
     with torch.no_grad(), gex.regions(model) as found, gex.collect() as graphs:
