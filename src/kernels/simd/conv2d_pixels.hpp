@@ -32,7 +32,7 @@ void pixel_kernel(i64 depth, const T* const* __restrict pixels, const i64* __res
     for (int r = 0; r < R; ++r) {
       const Vec<T> left = splat(from[r][offset]);
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) acc[r][v] += left * right[v];
+      for (int v = 0; v < kVectors; ++v) acc[r][v] = mul_add(left, right[v], acc[r][v]);
     }
   }
 #pragma GCC unroll 16
