@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
@@ -62,10 +62,12 @@ class Decomposer:
         self._symbols = symbols
         self._traced: dict[Any, torch.fx.GraphModule | str] = {}
 
-    def __call__(self, target: Any, args: Any, kwargs: Any) -> torch.fx.GraphModule | str:
+    def __call__(
+        self, target: Any, args: Any, kwargs: Any, mode: FakeTensorMode | None
+    ) -> torch.fx.GraphModule | str:
         """A graph over the tensors among the arguments, in tree order; else why there is none.
 
-        `args` and `kwargs` hold fake values where the node has nodes.
+        `args` and `kwargs` hold fake values of this mode where the node has nodes.
         """
         rule = _rule(target)
         if rule is None:
@@ -73,7 +75,7 @@ class Decomposer:
         leaves, spec = tree_flatten(_plain((args, kwargs)))
         key = (target, spec, tuple(self._key(leaf) for leaf in leaves))
         if key not in self._traced:
-            self._traced[key] = _trace(rule, leaves, spec)
+            self._traced[key] = _trace(rule, leaves, spec, mode)
         return self._traced[key]
 
     def _key(self, leaf: Any) -> Any:
@@ -94,7 +96,9 @@ def _plain(tree: Any) -> Any:
     return tree
 
 
-def _trace(rule: Callable[..., Any], leaves: list[Any], spec: Any) -> torch.fx.GraphModule | str:
+def _trace(
+    rule: Callable[..., Any], leaves: list[Any], spec: Any, mode: FakeTensorMode | None
+) -> torch.fx.GraphModule | str:
     positions = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
     def run(*tensors: torch.Tensor) -> Any:
@@ -105,7 +109,6 @@ def _trace(rule: Callable[..., Any], leaves: list[Any], spec: Any) -> torch.fx.G
         result = rule(*args, **kwargs)
         return tuple(result) if isinstance(result, (list, tuple)) else result
 
-    mode = detect_fake_mode([leaves[i] for i in positions])
     try:
         with mode or contextlib.nullcontext():
             return make_fx(run)(*(leaves[i] for i in positions))

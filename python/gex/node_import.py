@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_flatten
@@ -188,9 +189,9 @@ class NodeImporter:
     ) -> tuple[list[Any] | None, str]:
         fakes = torch.fx.map_arg((call.args, call.kwargs), lambda n: n.meta.get("val"))
         tensors = [leaf for leaf in tree_flatten(fakes)[0] if isinstance(leaf, torch.Tensor)]
-        if not tensors or any(carriers.is_carried(tensor) for tensor in tensors):
+        if any(carriers.is_carried(tensor) for tensor in tensors):
             return None, ""
-        sub = self._decompose(call.target, *fakes)
+        sub = self._decompose(call.target, *fakes, detect_fake_mode([*tensors, *call.results]))
         if isinstance(sub, str):
             return None, f", and {sub}"
         operands = [

@@ -32,6 +32,7 @@ class GraphReport:
     no_regions: list[str] = field(default_factory=list)  # repeated blocks that are none, and why
     seconds: dict[str, float] = field(default_factory=dict)  # dynamo, aot, import; see `times`
     runner: Any = None
+    capture_limit: int | None = None
 
     def count(self, inner: GraphReport) -> None:
         """Adds the native nodes of a graph inside this one."""
@@ -63,6 +64,17 @@ class GraphReport:
         total = self.native + self.decomposed + len(self.calls)
         return 1.0 if total == 0 else (self.native + self.decomposed) / total
 
+    def _captures(self) -> list[str]:
+        """What was captured for which sizes, and why; the least recently used go first."""
+        captures = self.runner.captures if self.runner is not None else []
+        if not captures:
+            return []
+        counters = self.runner.counters
+        limit = f" of at most {self.capture_limit}" if self.capture_limit else ""
+        held = f"{len(captures)} held{limit}"
+        made = f"{counters['captures']} made, {counters['evictions']} dropped"
+        return [f"  captures: {held}, {made}", *(f"    {key}: {why}" for key, why in captures)]
+
     def text(self) -> str:
         if self.eager_reason is not None:
             return f"{self.name}: runs through PyTorch as a whole: {self.eager_reason}"
@@ -79,6 +91,7 @@ class GraphReport:
         for (op, reason), count in grouped.most_common():
             where = f", first at {first[op, reason]}" if first[op, reason] else ""
             lines.append(f"  call {op} x{count}: {reason}{where}")
+        lines += self._captures()
         return "\n".join(lines)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 import warnings
@@ -31,6 +32,7 @@ from gex.options import (
     Option,
 )
 
+_TESTED_VERSIONS = ("2.11", "2.13")
 _graph_numbers = itertools.count(1)
 _warned_about_mode = False
 
@@ -82,6 +84,7 @@ def _compile(
     mode: str | None,
 ) -> Callable[..., Any]:
     config = Config(table, options)
+    _warn_about_version(torch.__version__)
     _warn_about_mode(backend, mode)
     compiler = graph_compiler(backend, config)
 
@@ -110,6 +113,15 @@ def _compile(
         without_regions_if_that_fails(),
     ):
         return traced(gm, inputs)
+
+
+@functools.cache
+def _warn_about_version(version: str) -> None:
+    if ".".join(version.split(".")[:2]) not in _TESTED_VERSIONS:
+        warnings.warn(
+            f"gex is tested with PyTorch {' and '.join(_TESTED_VERSIONS)}; this is {version}",
+            stacklevel=2,
+        )
 
 
 def _warn_about_mode(backend: str, mode: str | None) -> None:
@@ -148,6 +160,7 @@ def graph_compiler(backend: str, config: Config) -> GraphCompiler:
         graph_report.seconds["import"] = time.perf_counter() - start
         runner = make_runner(imported, config)
         graph_report.runner = runner
+        graph_report.capture_limit = config.get("capture_limit")
         return imported.adapter.wrap(runner)
 
     return compile_graph

@@ -35,15 +35,24 @@ def assert_same(actual: Any, expected: Any, tolerance: float = 1e-5) -> None:
 Compile = Callable[..., Callable[..., Any]]
 
 
-@pytest.fixture(params=["interpreter", "compiled"])
-def compile_with(request: pytest.FixtureRequest) -> Compile:
-    """torch.compile(backend="gex"), run by the reference executor and by compiled code."""
-
+def _compiler(executor: str) -> Compile:
     def compile_fn(fn: Callable[..., Any], **kwargs: Any) -> Callable[..., Any]:
-        options = {"executor": request.param}
+        options = {"executor": executor}
         return torch.compile(fn, backend="gex", fullgraph=True, options=options, **kwargs)
 
     return compile_fn
+
+
+@pytest.fixture(params=["interpreter", "compiled"])
+def compile_with(request: pytest.FixtureRequest) -> Compile:
+    """torch.compile(backend="gex"), run by the reference executor and by compiled code."""
+    return _compiler(request.param)
+
+
+@pytest.fixture(params=["compiled", pytest.param("interpreter", marks=pytest.mark.slow)])
+def compiling(request: pytest.FixtureRequest) -> Compile:
+    """The same where the reference executor matters less: only among all tests."""
+    return _compiler(request.param)
 
 
 def last_report() -> gex.GraphReport:

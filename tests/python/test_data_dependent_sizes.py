@@ -26,8 +26,8 @@ def leading(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     return torch.ones(size) * x.sum()
 
 
-def test_item_becomes_a_size(compile_with: Compile) -> None:
-    compiled = compile_with(leading)
+def test_item_becomes_a_size(compiling: Compile) -> None:
+    compiled = compiling(leading)
     for size in (3, 7):
         x, n = torch.randn(4), torch.tensor(size)
         assert_same(compiled(x, n), leading(x, n))
@@ -36,8 +36,8 @@ def test_item_becomes_a_size(compile_with: Compile) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.uint8])
-def test_item_of_a_narrow_integer(compile_with: Compile, dtype: torch.dtype) -> None:
-    compiled = compile_with(leading)
+def test_item_of_a_narrow_integer(compiling: Compile, dtype: torch.dtype) -> None:
+    compiled = compiling(leading)
     x, n = torch.randn(4), torch.tensor(5, dtype=dtype)
     assert_same(compiled(x, n), leading(x, n))
 
@@ -58,12 +58,12 @@ def test_conditions_on_sizes_are_no_calls() -> None:
         compiled(torch.randn(9), torch.tensor(10))
 
 
-def test_assertion_on_data_still_fires(compile_with: Compile) -> None:
+def test_assertion_on_data_still_fires(compiling: Compile) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         torch._assert_async((x > 0).all(), "only positive numbers")
         return x * 2
 
-    compiled = compile_with(fn)
+    compiled = compiling(fn)
     x = torch.rand(3) + 1
     assert_same(compiled(x), fn(x))
     with pytest.raises(RuntimeError, match="only positive numbers"):
@@ -90,41 +90,41 @@ def split(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("fn", [selected, repeated, split, torch.unique])
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_sizes_that_only_the_data_tell(
-    compile_with: Compile, fn: Callable[..., Any], dynamic: bool | None
+    compiling: Compile, fn: Callable[..., Any], dynamic: bool | None
 ) -> None:
-    compiled = compile_with(fn, dynamic=dynamic)
+    compiled = compiling(fn, dynamic=dynamic)
     for rows in (5, 5, 5 if dynamic is None else 8):
         x = torch.randn(rows, 4)
         assert_same(compiled(x), fn(x))
     assert last_report().eager_reason is None
 
 
-def test_broadcast_masked_select(compile_with: Compile) -> None:
+def test_broadcast_masked_select(compiling: Compile) -> None:
     def fn(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         return torch.masked_select(x, mask) + 1
 
-    compiled = compile_with(fn)
+    compiled = compiling(fn)
     for mask in (torch.tensor([True, False, True, True]), torch.zeros(4, dtype=torch.bool)):
         x = torch.randn(3, 4)
         assert_same(compiled(x, mask), fn(x, mask))
 
 
-def test_narrow_from_a_place_in_a_tensor(compile_with: Compile) -> None:
+def test_narrow_from_a_place_in_a_tensor(compiling: Compile) -> None:
     def fn(x: torch.Tensor, start: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return torch.narrow(x, 0, start, 2) * 2, torch.narrow(x, 0, start, 2)
 
-    compiled = compile_with(fn)
+    compiled = compiling(fn)
     for start in (1, 3):
         x, at = torch.randn(5, 3), torch.tensor(start)
         assert_same(compiled(x, at), fn(x, at))
 
 
-def test_numbers_among_the_results(compile_with: Compile) -> None:
+def test_numbers_among_the_results(compiling: Compile) -> None:
     def fn(x: torch.Tensor, n: torch.Tensor) -> tuple[Any, ...]:
         rows, number = x.shape[0], n.item()
         return x * 2, rows * 3 + 1, rows // 2, rows / 2, rows > 4, number + 1, number * rows
 
-    compiled = compile_with(fn, dynamic=True)
+    compiled = compiling(fn, dynamic=True)
     for rows in (3, 6):
         x, n = torch.randn(rows), torch.tensor(rows + 1)
         got, want = compiled(x, n), fn(x, n)
@@ -133,11 +133,11 @@ def test_numbers_among_the_results(compile_with: Compile) -> None:
         assert [type(v) for v in got[1:]] == [type(v) for v in want[1:]]
 
 
-def test_truth_taken_from_a_tensor(compile_with: Compile) -> None:
+def test_truth_taken_from_a_tensor(compiling: Compile) -> None:
     def fn(x: torch.Tensor, flag: torch.Tensor) -> torch.Tensor:
         return x * flag.item()
 
-    compiled = compile_with(fn)
+    compiled = compiling(fn)
     for flag in (True, False):
         x = torch.randn(3)
         assert_same(compiled(x, torch.tensor(flag)), fn(x, torch.tensor(flag)))

@@ -37,8 +37,8 @@ def custom_ops() -> Iterator[None]:
         yield
 
 
-def check(compile_with: Compile, fn: Fn, inputs: list[tuple[Any, ...]], **kwargs: Any) -> None:
-    compiled = compile_with(fn, **kwargs)
+def check(compiling: Compile, fn: Fn, inputs: list[tuple[Any, ...]], **kwargs: Any) -> None:
+    compiled = compiling(fn, **kwargs)
     for args in inputs:
         copies = [a.clone() for a in args]
         assert_same(compiled(*args), fn(*copies))
@@ -54,55 +54,55 @@ def choose(x: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_cond_is_native(compile_with: Compile, dynamic: bool) -> None:
+def test_cond_is_native(compiling: Compile, dynamic: bool) -> None:
     inputs = [(torch.ones(3),), (-torch.ones(5 if dynamic else 3),)]
-    check(compile_with, choose, inputs, dynamic=dynamic)
+    check(compiling, choose, inputs, dynamic=dynamic)
     assert last_report().calls == []
 
 
-def test_cond_on_a_size(compile_with: Compile) -> None:
+def test_cond_on_a_size(compiling: Compile) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return torch.cond(x.shape[0] > 4, lambda x: x.sin(), lambda x: x.cos(), (x,))
 
-    check(compile_with, fn, [(torch.randn(3),), (torch.randn(6),)], dynamic=True)
+    check(compiling, fn, [(torch.randn(3),), (torch.randn(6),)], dynamic=True)
     assert last_report().calls == []
 
 
-def test_cond_reads_operands_in_any_layout(compile_with: Compile) -> None:
+def test_cond_reads_operands_in_any_layout(compiling: Compile) -> None:
     def fn(flag: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         z = (y * 2).t()
         return torch.cond(flag, lambda a, b: a + b, lambda a, b: a - b[:1], (x, z)).t()
 
     for flag in (True, False):
         arguments = (torch.tensor(flag), torch.randn(4, 3).t(), torch.randn(4, 3))
-        check(compile_with, fn, [arguments])
+        check(compiling, fn, [arguments])
     assert last_report().calls == []
 
 
-def test_cond_inside_cond(compile_with: Compile) -> None:
+def test_cond_inside_cond(compiling: Compile) -> None:
     def outer(x: torch.Tensor) -> torch.Tensor:
         return torch.cond(x[0] > 1, lambda x: choose(x), lambda x: x * 3, (x,))
 
-    check(compile_with, outer, [(torch.tensor(v),) for v in ([2.0, 1.0], [2.0, -9.0], [0.0, 1.0])])
+    check(compiling, outer, [(torch.tensor(v),) for v in ([2.0, 1.0], [2.0, -9.0], [0.0, 1.0])])
     assert last_report().calls == []
 
 
-def test_cond_with_a_call_inside_is_a_call(compile_with: Compile) -> None:
+def test_cond_with_a_call_inside_is_a_call(compiling: Compile) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return torch.cond(x.sum() > 0, lambda x: torch.linalg.det(x) * x, lambda x: x + 1, (x,))
 
-    check(compile_with, fn, [(torch.eye(3),), (-torch.eye(3),)])
+    check(compiling, fn, [(torch.eye(3),), (-torch.eye(3),)])
     (call,) = last_report().calls
     assert call.op == "cond"
     assert "_linalg_det" in call.reason
 
 
-def test_gradients_of_cond(compile_with: Compile) -> None:
+def test_gradients_of_cond(compiling: Compile) -> None:
     for sign in (1.0, -1.0):
         x = (torch.ones(3) * sign).requires_grad_()
         y = x.detach().clone().requires_grad_()
         choose(x).sum().backward()
-        compile_with(lambda x: choose(x).sum())(y).backward()
+        compiling(lambda x: choose(x).sum())(y).backward()
         assert_same(y.grad, x.grad)
 
 
@@ -114,13 +114,13 @@ def halve(i: torch.Tensor, x: torch.Tensor) -> Any:
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_while_loop_is_native(compile_with: Compile, dynamic: bool) -> None:
+def test_while_loop_is_native(compiling: Compile, dynamic: bool) -> None:
     inputs = [(torch.tensor(i), torch.randn(3 + 2 * i * dynamic)) for i in (0, 2, 7)]
-    check(compile_with, halve, inputs, dynamic=dynamic)
+    check(compiling, halve, inputs, dynamic=dynamic)
     assert last_report().calls == []
 
 
-def test_while_loop_permutes_its_state(compile_with: Compile) -> None:
+def test_while_loop_permutes_its_state(compiling: Compile) -> None:
     def fn(i: torch.Tensor, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> Any:
         def step(i: Any, a: Any, b: Any) -> Any:
             return i + 1, b.clone(), (a.t() + c).contiguous()
@@ -128,7 +128,7 @@ def test_while_loop_permutes_its_state(compile_with: Compile) -> None:
         return while_loop(lambda i, a, b: i < 3, step, (i, a, b))
 
     square = [torch.randn(3, 3) for _ in range(2)]
-    check(compile_with, fn, [(torch.tensor(0), *square, torch.randn(3, 3).t())])
+    check(compiling, fn, [(torch.tensor(0), *square, torch.randn(3, 3).t())])
 
 
 def accumulate(initial: torch.Tensor, x: torch.Tensor) -> Any:
@@ -136,32 +136,34 @@ def accumulate(initial: torch.Tensor, x: torch.Tensor) -> Any:
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_scan(compile_with: Compile, dynamic: bool) -> None:
+def test_scan(compiling: Compile, dynamic: bool) -> None:
     inputs = [(torch.randn(3), torch.randn(4 + 2 * k * dynamic, 3)) for k in range(2)]
-    check(compile_with, accumulate, inputs, dynamic=dynamic)
+    check(compiling, accumulate, inputs, dynamic=dynamic)
     assert [c.op for c in last_report().calls] == (["scan"] if dynamic else [])
 
 
-def test_long_scan_is_a_call(compile_with: Compile) -> None:
-    check(compile_with, accumulate, [(torch.randn(3), torch.randn(40, 3))])
+@pytest.mark.slow
+def test_long_scan_is_a_call(compiling: Compile) -> None:
+    check(compiling, accumulate, [(torch.randn(3), torch.randn(40, 3))])
     assert "40 rounds" in last_report().calls[0].reason
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_map(compile_with: Compile, dynamic: bool) -> None:
+def test_map(compiling: Compile, dynamic: bool) -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return map_slices(lambda v, y: v.sin() + y, x, y)
 
     inputs = [(torch.randn(4 + 2 * k * dynamic, 3), torch.randn(3)) for k in range(2)]
-    check(compile_with, fn, inputs, dynamic=dynamic)
+    check(compiling, fn, inputs, dynamic=dynamic)
     assert [c.op for c in last_report().calls] == (["map_impl"] if dynamic else [])
 
 
-def test_associative_scan(compile_with: Compile) -> None:
+@pytest.mark.slow
+def test_associative_scan(compiling: Compile) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return associative_scan(lambda a, b: a + b, x, 0, combine_mode="generic")
 
-    check(compile_with, fn, [(torch.randn(6, 3),)])
+    check(compiling, fn, [(torch.randn(6, 3),)])
 
 
 # --- operators of the user's --------------------------------------------------------------------
@@ -194,41 +196,41 @@ def writes_and_returns(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize(
     "fn", [writes_intermediate, writes_view, writes_argument, writes_and_returns]
 )
-def test_custom_operator_that_writes(compile_with: Compile, fn: Fn, dynamic: bool) -> None:
-    check(compile_with, fn, [(torch.randn(3 + k * dynamic, 4),) for k in range(2)], dynamic=dynamic)
+def test_custom_operator_that_writes(compiling: Compile, fn: Fn, dynamic: bool) -> None:
+    check(compiling, fn, [(torch.randn(3 + k * dynamic, 4),) for k in range(2)], dynamic=dynamic)
     assert last_report().calls[0].op.startswith("gex_tests.add_")
 
 
-def test_custom_operator(compile_with: Compile) -> None:
-    check(compile_with, lambda x: torch.ops.gex_tests.twice(x + 1) * 3, [(torch.randn(3),)])
+def test_custom_operator(compiling: Compile) -> None:
+    check(compiling, lambda x: torch.ops.gex_tests.twice(x + 1) * 3, [(torch.randn(3),)])
     assert [c.op for c in last_report().calls] == ["gex_tests.twice.default"]
 
 
-def test_print_keeps_its_place(compile_with: Compile, capfd: pytest.CaptureFixture[str]) -> None:
+def test_print_keeps_its_place(compiling: Compile, capfd: pytest.CaptureFixture[str]) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         torch._higher_order_ops.print("first {n}", n=1)
         torch._higher_order_ops.print("second {n}", n=2)
         return x + 1
 
     x = torch.randn(3)
-    assert_same(compile_with(fn)(x), x + 1)
+    assert_same(compiling(fn)(x), x + 1)
     assert capfd.readouterr().out.split() == ["first", "1", "second", "2"]
 
 
 # --- attention, checkpoints, contexts -----------------------------------------------------------
 
 
-def test_flex_attention(compile_with: Compile) -> None:
+def test_flex_attention(compiling: Compile) -> None:
     mask = create_block_mask(lambda b, h, i, j: i >= j, 1, 1, 128, 128, device="cpu")
 
     def fn(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         return flex_attention(q + 1, k, v, lambda s, b, h, i, j: s + (i - j), block_mask=mask)
 
     qkv = tuple(torch.randn(1, 2, 128, 16) for _ in range(3))
-    check(compile_with, fn, [qkv])
+    check(compiling, fn, [qkv])
 
 
-def test_checkpoint_recomputes_in_the_backward(compile_with: Compile) -> None:
+def test_checkpoint_recomputes_in_the_backward(compiling: Compile) -> None:
     layer = nn.Linear(4, 4)
 
     def fn(x: torch.Tensor) -> torch.Tensor:
@@ -236,17 +238,17 @@ def test_checkpoint_recomputes_in_the_backward(compile_with: Compile) -> None:
 
     x, y = (torch.ones(3, 4, requires_grad=True) for _ in range(2))
     fn(x).backward()
-    compile_with(fn)(y).backward()
+    compiling(fn)(y).backward()
     assert_same(y.grad, x.grad)
 
 
-def test_checkpoint_recomputes_the_same_mask(compile_with: Compile) -> None:
+def test_checkpoint_recomputes_the_same_mask(compiling: Compile) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         inner = lambda x: nn.functional.dropout(x.sin(), 0.5, True).sin()  # noqa: E731
         return checkpoint(inner, x, use_reentrant=False).sum()
 
     x, y = (torch.ones(30, 4, requires_grad=True) for _ in range(2))
-    compiled = compile_with(fn)
+    compiled = compiling(fn)
     after = []
     for run, argument in ((fn, x), (compiled, y)):
         torch.manual_seed(3)
@@ -256,7 +258,7 @@ def test_checkpoint_recomputes_the_same_mask(compile_with: Compile) -> None:
     assert_same(after[1], after[0])
 
 
-def test_autocast_and_no_grad_inside_the_function(compile_with: Compile) -> None:
+def test_autocast_and_no_grad_inside_the_function(compiling: Compile) -> None:
     layer = nn.Linear(4, 4)
 
     def fn(x: torch.Tensor) -> torch.Tensor:
@@ -268,7 +270,7 @@ def test_autocast_and_no_grad_inside_the_function(compile_with: Compile) -> None
 
     x, y = (torch.ones(3, 4, requires_grad=True) for _ in range(2))
     fn(x).sum().backward()
-    got = compile_with(fn)(y)
+    got = compiling(fn)(y)
     got.sum().backward()
     assert_same(got, fn(x), tolerance=1e-2)
     assert_same(y.grad, x.grad, tolerance=1e-2)

@@ -105,6 +105,15 @@ def test_op_without_row_runs_as_a_call(compile_with: Compile) -> None:
     assert "test_importer.py" in last_report().calls[0].location
 
 
+def test_decomposition_of_an_op_without_tensors(compile_with: Compile) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.linspace(-1, 1, 7) * x
+
+    x = torch.randn(7)
+    assert_same(compile_with(fn)(x), fn(x))
+    assert last_report().calls == []
+
+
 def test_errors_of_calls_reach_the_user(compile_with: Compile) -> None:
     compiled = compile_with(torch.linalg.inv)
     compiled(torch.eye(3))

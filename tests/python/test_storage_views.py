@@ -27,15 +27,15 @@ CASES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_windows_into_intermediates_are_native(compile_with: Compile, case: str) -> None:
+def test_windows_into_intermediates_are_native(compiling: Compile, case: str) -> None:
     fn, x = CASES[case], torch.randn(5, 3)
-    torch.testing.assert_close(compile_with(fn)(x), fn(x))
+    torch.testing.assert_close(compiling(fn)(x), fn(x))
     assert last_report().calls == []
     assert last_report().eager_reason is None
 
 
-def test_windows_with_symbolic_sizes(compile_with: Compile) -> None:
-    compiled = compile_with(overlapping_windows, dynamic=True)
+def test_windows_with_symbolic_sizes(compiling: Compile) -> None:
+    compiled = compiling(overlapping_windows, dynamic=True)
     for rows in (4, 7):
         x = torch.randn(rows, 3)
         torch.testing.assert_close(compiled(x), overlapping_windows(x))
@@ -52,27 +52,27 @@ def test_windows_into_arguments_that_lie_inside_more_memory(offset: int | None) 
         assert_same(compiled(x), fn(x))
 
 
-def test_scatter_into_a_window(compile_with: Compile) -> None:
+def test_scatter_into_a_window(compiling: Compile) -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.as_strided_scatter(x + 1, y, (2, 2), (1, 2), 1)
 
     x, y = torch.randn(4, 4), torch.randn(2, 2)
-    assert_same(compile_with(fn)(x, y), fn(x, y))
+    assert_same(compiling(fn)(x, y), fn(x, y))
 
 
-def test_scatter_beside_the_operand_is_left_to_pytorch(compile_with: Compile) -> None:
+def test_scatter_beside_the_operand_is_left_to_pytorch(compiling: Compile) -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.as_strided_scatter((x + 1)[1:], y, (2, 2), (1, 2), 1)
 
     x, y = torch.randn(4, 4), torch.randn(2, 2)
-    assert_same(compile_with(fn)(x, y), fn(x, y))
+    assert_same(compiling(fn)(x, y), fn(x, y))
     assert "beside its operand" in (last_report().eager_reason or "")
 
 
-def test_memory_as_another_dtype(compile_with: Compile) -> None:
+def test_memory_as_another_dtype(compiling: Compile) -> None:
     def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         y = x + 1
         return y.view(torch.int32) + 1, x.view(torch.int32), y.view(torch.int16)
 
     x = torch.randn(3, 4)
-    assert_same(compile_with(fn)(x), fn(x))
+    assert_same(compiling(fn)(x), fn(x))

@@ -1,0 +1,152 @@
+"""Sizes that change from call to call: one graph, generic code, captures under a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+import gex
+from conftest import Compile, assert_same, last_report
+
+
+def block(x: torch.Tensor) -> torch.Tensor:
+    rows, columns = x.shape
+    flat = x.reshape(rows * columns)
+    padded = nn.functional.pad(flat, (0, (-flat.shape[0]) % 8))
+    return padded.view(-1, 8).softmax(-1).sum() + x.mean(0)[: columns // 2].sum() * rows
+
+
+def test_every_length_runs_at_once(compiling: Compile) -> None:
+    compiled = compiling(block, dynamic=True)
+    with gex.collect() as graphs:
+        for rows, columns in ((3, 5), (8, 9), (7, 31), (40, 6)):
+            x = torch.randn(rows, columns)
+            assert_same(compiled(x), block(x), tolerance=1e-4)
+    assert len(graphs) == 1
+
+
+def test_the_second_size_makes_a_dimension_dynamic() -> None:
+    compiled = torch.compile(block, backend="gex")
+    with gex.collect() as graphs:
+        for rows in (3, 4, 5, 6, 7):
+            x = torch.randn(rows, 6)
+            assert_same(compiled(x), block(x), tolerance=1e-4)
+    assert len(graphs) == 2
+
+
+def rows(x: torch.Tensor) -> torch.Tensor:
+    return x.softmax(-1).t() * x.shape[0]
+
+
+def test_marked_dimension_with_a_range(compiling: Compile) -> None:
+    compiled = compiling(rows)
+    with gex.collect() as graphs:
+        for count in (2, 9, 64):
+            x = torch.randn(count, 6)
+            torch._dynamo.mark_dynamic(x, 0, min=2, max=64)
+            assert_same(compiled(x), rows(x))
+    assert len(graphs) == 1
+    x = torch.randn(65, 6)
+    with gex.collect() as graphs:
+        assert_same(compiled(x), rows(x))  # outside of the range: another graph
+    assert len(graphs) == 1
+
+
+def test_maybe_marked_dimension(compiling: Compile) -> None:
+    def fixed(x: torch.Tensor) -> torch.Tensor:
+        return x.view(2, 3) + 1  # forces the size after all
+
+    compiled = compiling(fixed)
+    x = torch.randn(6)
+    torch._dynamo.maybe_mark_dynamic(x, 0)
+    assert_same(compiled(x), fixed(x))
+
+
+def test_marked_static_dimension(compiling: Compile) -> None:
+    compiled = compiling(block, dynamic=True)
+    with gex.collect() as graphs:
+        for rows in (3, 4):
+            x = torch.randn(rows, 6)
+            torch._dynamo.mark_static(x, 0)
+            assert_same(compiled(x), block(x), tolerance=1e-4)
+    assert len(graphs) == 2
+
+
+def test_unbacked_dimension(compiling: Compile) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return (x * 2).sum(1)
+
+    compiled = compiling(fn)
+    with gex.collect() as graphs:
+        for rows in (0, 1, 5):
+            x = torch.randn(rows, 3)
+            torch._dynamo.decorators.mark_unbacked(x, 0)
+            assert_same(compiled(x), fn(x))
+    assert len(graphs) == 1
+
+
+EXPRESSIONS: dict[str, Callable[[int], int]] = {
+    "sum and product": lambda n: n * n + 3 * n + 1,
+    "floor": lambda n: (n + 7) // 8,
+    "ceiling": lambda n: -(-n // 3),
+    "remainder": lambda n: n % 5 + 1,
+    "larger": lambda n: max(n, 4),
+    "smaller": lambda n: min(n, 4),
+    "power": lambda n: n**3,
+    "shift": lambda n: (n << 1) + (n >> 1),
+}
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_expressions_over_sizes(compiling: Compile, name: str) -> None:
+    expression = EXPRESSIONS[name]
+
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        size = expression(x.shape[0])
+        return torch.full((size,), 2.0) * x.sum() + size, size
+
+    compiled = compiling(fn, dynamic=True)
+    for rows in (2, 3, 6):
+        x = torch.randn(rows)
+        got, want = compiled(x), fn(x)
+        assert_same(got, want)
+        assert got[1] == want[1]
+
+
+def test_number_arguments(compiling: Compile) -> None:
+    def fn(x: torch.Tensor, n: int, scale: float, flag: bool) -> torch.Tensor:
+        return (x[:n] * scale + n).repeat(n) if flag else x
+
+    compiled = compiling(fn, dynamic=True)
+    for n in (2, 3, 4):
+        x = torch.randn(9)
+        assert_same(compiled(x, n, n / 3, True), fn(x, n, n / 3, True))
+
+
+def test_two_dimensions_that_must_be_equal(compiling: Compile) -> None:
+    def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x + y
+
+    compiled = compiling(fn, dynamic=True)
+    for rows in (3, 5):
+        x, y = torch.randn(rows, 4), torch.randn(rows, 4)
+        assert_same(compiled(x, y), fn(x, y))
+    x, y = torch.randn(1, 4), torch.randn(5, 4)
+    assert_same(compiled(x, y), fn(x, y))
+
+
+def test_captures_stay_under_their_limit_and_the_report_says_so() -> None:
+    compiled = torch.compile(block, backend="gex", dynamic=True, options={"capture_limit": 2})
+    for rows in (3, 4, 3, 5, 3, 4):
+        x = torch.randn(rows, 6)
+        assert_same(compiled(x), block(x), tolerance=1e-4)
+    report = last_report()
+    kept = [key for key, _ in report.runner.captures]
+    assert sorted(kept) == sorted(k for k in kept if k[0] in (3, 4))
+    assert len(kept) == 2
+    # 3, 4 and 5 are new; 5 pushes out 4, the least recently used; then 4 comes back.
+    assert "captures: 2 held of at most 2, 4 made, 2 dropped" in report.text()
+    assert "dim 0 of input 0 was 3, now 4" in report.text()
