@@ -70,6 +70,25 @@ def test_growing_sequence_has_eagers_tokens_in_one_compile() -> None:
     assert max(seconds[1:]) < 0.1 * seconds[0]
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+@torch.no_grad()
+def test_regions_give_eagers_logits_at_every_length(dynamic: bool) -> None:
+    model = make_model()
+    prompt = torch.randint(0, 512, (1, 7))
+    steps = 16 if dynamic else 1
+    want_tokens, want_logits, _ = grow(model, prompt, steps)
+    with gex.regions(model) as found, gex.collect() as graphs:
+        compiled = torch.compile(model, backend="gex", fullgraph=True, dynamic=dynamic)
+        tokens, logits, _ = grow(compiled, prompt, steps)
+    assert len(found.blocks) == 0 and found.reasons == {}  # undone, and not for want of likeness
+    assert tokens == want_tokens
+    for got, want in zip(logits, want_logits):
+        torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-3)
+    (graph,) = graphs
+    assert list(graph.regions.values()) == [LAYERS]
+    assert graph.native_share == 1.0
+
+
 def decode(
     model: torch.nn.Module, forward: Callable[..., Any], prompt: torch.Tensor, steps: int
 ) -> tuple[list[int], list[torch.Tensor], Any]:

@@ -1,0 +1,82 @@
+"""What a first call costs: one trace where one will do, and a table of where the seconds went."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import torch
+from torch import nn
+from torch._dynamo.utils import compilation_time_metrics
+
+import gex
+from conftest import assert_same
+
+STAGES = ["dynamo", "aot", "import", "passes", "fuse", "code", "plan", "run"]
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.scale = 0.5
+        self.eps = 1e-3
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x) * self.scale
+        return y * torch.rsqrt(y.square().mean(-1, keepdim=True) + self.eps)
+
+
+def retraces() -> int:
+    """Times that Dynamo started a frame over."""
+    return len(compilation_time_metrics.get("compile_attempt_1", ()))
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_floats_of_modules_are_constants_after_one_trace(grad: bool) -> None:
+    model = Scaled().requires_grad_(grad)
+    compiled = torch.compile(model, backend="gex", fullgraph=True, dynamic=True)
+    before = retraces()
+    for length in (3, 5):
+        x = torch.randn(length, 4)
+        assert_same(compiled(x), model(x))
+    assert retraces() == before
+
+
+@torch.no_grad()
+def test_a_float_that_changes_is_noticed() -> None:
+    model = Scaled()
+    compiled = torch.compile(model, backend="gex", fullgraph=True, dynamic=True)
+    x = torch.randn(3, 4)
+    for scale, eps in ((0.5, 1e-3), (0.25, 1e-3), (0.25, 0.5), (0.5, 1e-3)):
+        model.scale, model.eps = scale, eps
+        assert_same(compiled(x), model(x))
+
+
+@torch.no_grad()
+def test_table_adds_up_to_the_first_call() -> None:
+    model = Scaled()
+    start = time.perf_counter()
+    explanation = gex.explain(model, torch.randn(3, 4))
+    took = time.perf_counter() - start
+    assert list(explanation.seconds) == STAGES
+    assert all(seconds >= 0 for seconds in explanation.seconds.values())
+    assert all(explanation.seconds[stage] > 0 for stage in STAGES)
+    assert sum(explanation.seconds.values()) <= took
+    assert explanation.table() in str(explanation)
+    assert explanation.table().count("\n") == len(STAGES)
+    (graph,) = explanation.graphs
+    for stage in STAGES[2:-1]:
+        assert graph.times[stage] == explanation.seconds[stage]
+    assert 0 < graph.times["dynamo"] <= took
+
+
+@torch.no_grad()
+def test_explain_takes_what_is_compiled_already() -> None:
+    model = Scaled()
+    compiled = torch.compile(model, backend="npugraph_ex", dynamic=True)
+    explanation = gex.explain(compiled, torch.randn(3, 4))
+    assert [graph.backend for graph in explanation.graphs] == ["npugraph_ex"]
+    again = gex.explain(compiled, torch.randn(3, 4))
+    assert again.graphs == []
+    assert again.seconds["run"] == sum(again.seconds.values()) > 0
