@@ -17,7 +17,7 @@ test-all: build
 	@scripts/test $(BUILD) "$(SAN)" all
 
 demo: build
-	@.venv/bin/python examples/demo.py
+	@.venv/bin/python examples/demo.py $(ARGS)
 
 bench: build
 	@scripts/bench
