@@ -8,11 +8,12 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+import sympy
 import torch
 from torch.fx import GraphModule, Node
 
-from gex import storage_views
-from gex._gex import Type
+from gex import calls, storage_views
+from gex._gex import Dim, Type
 from gex.errors import GraphNotSupported
 from gex.higher_order import HANDLERS
 from gex.node_import import SYMBOLIC, Env, NodeImporter, NotNative, OpCall
@@ -23,6 +24,7 @@ _aten = torch.ops.aten
 _OWN_FILES = os.path.dirname(__file__) + os.sep
 _FRAME = re.compile(r'File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<name>\S+)')
 
+_ASSERT = _aten._assert_scalar.default
 # Facts for the tracer that hold for every run: the ranges of symbols, dtypes and sizes.
 _FACTS = {
     _aten._assert_tensor_metadata.default,
@@ -64,7 +66,7 @@ class BodyImport:
             env[node] = _item(node, env)
         elif target in _FACTS or target in _TOKENS:
             pass
-        elif target is _aten._assert_scalar.default:
+        elif target is _ASSERT:
             self._add_condition(OpCall.of(node, location), env)
         elif target in HANDLERS:
             env[node] = HANDLERS[target](self, node, env, location)
@@ -127,9 +129,11 @@ class BodyImport:
         nodes, val = self.nodes, node.meta["val"]
         if nodes.native_only:
             raise NotNative(f"{node.target}")
-        if not isinstance(val, torch.SymInt) or not nodes.symbols.dim(val).is_symbol:
+        if _is_settled(val):
+            return self._require_value(node, env, location)
+        symbol = self._symbol_of(val)
+        if symbol is None:
             raise GraphNotSupported(f"{node.target} gives a {type(val).__name__}")
-        symbol = nodes.symbols.dim(val)
         fake = node.args[0].meta["val"]
         value = env[node.args[0]]
         if fake.dtype != torch.int64:
@@ -142,6 +146,37 @@ class BodyImport:
             )
         nodes.importer.add_bind(value, symbol, location)
         nodes.bound.add(symbol)
+
+    def _symbol_of(self, val: Any) -> Dim | None:
+        """The symbol that an item is, or of which it tells whether it is 1."""
+        if isinstance(val, torch.SymBool):
+            expr = val.node.expr
+            known = isinstance(expr, sympy.Eq) and expr.rhs == 1 and expr.lhs.is_Symbol
+            return self.nodes.symbols.symbol(expr.lhs) if known else None
+        if isinstance(val, torch.SymInt) and self.nodes.symbols.dim(val).is_symbol:
+            return self.nodes.symbols.dim(val)
+        return None
+
+    def _require_value(self, node: Node, env: Env, location: str) -> None:
+        """The program asserts what the item is, and was traced as if it were that number."""
+        expected = _settled(node.meta["val"])
+        conditions = [node, *node.users]
+        asserts = [u for c in conditions for u in c.users if u.target is _ASSERT]
+        # PyTorch puts its own, which restate the user's, in front.
+        message = asserts[-1].args[1] if asserts else f"the value is not {expected}, as asserted"
+        arguments = (node.args[0], expected, message)
+        call = OpCall(calls.require_value, arguments, {}, None, location)
+        self.nodes.add_check(call, env)
+
+
+def _is_settled(val: Any) -> bool:
+    """Whether tracing left one possible value of a symbolic number."""
+    return isinstance(val, (torch.SymBool, torch.SymInt)) and not val.node.expr.free_symbols
+
+
+def _settled(val: torch.SymBool | torch.SymInt) -> bool | int:
+    expr = val.node.expr
+    return bool(expr) if isinstance(val, torch.SymBool) else int(expr)
 
 
 def _item(node: Node, env: Env) -> Any:

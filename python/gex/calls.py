@@ -83,6 +83,11 @@ def _blame(name: str, location: str, problem: Exception) -> None:
         problem.add_note(f"gex: while running {name}" + (f" at {location}" if location else ""))
 
 
+def require_value(tensor: torch.Tensor, expected: bool | int, message: str) -> None:
+    if tensor.item() != expected:
+        raise RuntimeError(message)
+
+
 @dataclass
 class CallBuilder:
     """Turns a node's arguments into the text of a callee, collecting operands on the way."""

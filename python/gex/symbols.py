@@ -10,9 +10,10 @@ from torch.utils._sympy import functions as fn
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from gex._gex import Dim
+from gex.errors import GraphNotSupported
 
 
-class NotADim(Exception):
+class NotADim(GraphNotSupported):
     """The expression has no form as a Dim (floats, conditions, ...)."""
 
 
@@ -144,7 +145,17 @@ def _floor_of(s: Symbols, e: sympy.Basic) -> Dim:
     inner = e.args[0]
     if isinstance(inner, fn.IntTrueDiv):
         return _floordiv(s, inner)
+    if isinstance(inner, fn.OpaqueUnaryFn_sqrt):
+        return _root_of_square(s, inner)
     raise NotADim(f"{type(e).__name__} of {inner}")
+
+
+def _root_of_square(s: Symbols, e: sympy.Basic) -> Dim:
+    """int(n**0.5) for a square of a size: the side of an image that was made a sequence."""
+    inner = e.args[0].args[0] if isinstance(e.args[0], fn.ToFloat) else e.args[0]
+    if isinstance(inner, (sympy.Pow, fn.PowByNatural)) and inner.args[1] == 2:
+        return s.of_expr(inner.args[0])
+    raise NotADim(f"the square root of {inner}")
 
 
 def _ceil_of(s: Symbols, e: sympy.Basic) -> Dim:

@@ -63,6 +63,23 @@ def test_joining_a_product_with_something_else(compile_with: Compile) -> None:
     assert_same(compile_with(fn)(x, w, y), fn(x, w, y))
 
 
+def test_asserted_values_are_checked_at_each_run(compile_with: Compile) -> None:
+    def fn(x: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        torch._check(bool((counts.sum() == 3).item()), lambda: "counts must add up to 3")
+        torch._check(counts[0].item() == 1, lambda: "the first must be 1")
+        return x + 1
+
+    x = torch.randn(2)
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        compiled = compile_with(fn)
+        assert_same(compiled(x, torch.tensor([1, 2])), x + 1)
+        assert last_report().eager_reason is None
+        with pytest.raises(RuntimeError, match="add up to 3"):
+            compiled(x, torch.tensor([1, 3]))
+        with pytest.raises(RuntimeError, match="first must be 1"):
+            compiled(x, torch.tensor([2, 1]))
+
+
 def test_sizes_as_numbers(compile_with: Compile) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         n = x.shape[0]

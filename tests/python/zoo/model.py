@@ -85,7 +85,7 @@ def mel(batch: int) -> dict[str, Any]:
 
 BODY: dict[str, Any] = {
     "hidden_size": 64,
-    "num_hidden_layers": 2,
+    "num_hidden_layers": 1,
     "num_attention_heads": 4,
     "intermediate_size": 128,
 }

@@ -133,7 +133,7 @@ MODELS: dict[str, Model] = {
         "CLIPSegConfig",
         {
             **_TOWERS,
-            "extract_layers": [0, 1],
+            "extract_layers": [0],
             "reduce_dim": 16,
             "decoder_num_attention_heads": 2,
             "decoder_intermediate_size": 32,
@@ -238,6 +238,7 @@ MODELS: dict[str, Model] = {
             },
         },
         _qwen_image,
+        breaks="cuts the sequence at lengths that it reads from a tensor",
     ),
     "qwen2_vl": Model(
         "Qwen2VLForConditionalGeneration",
@@ -255,6 +256,7 @@ MODELS: dict[str, Model] = {
             },
         },
         _qwen_image,
+        breaks="cuts the sequence at lengths that it reads from a tensor",
         generates=True,
     ),
     "siglip": Model("SiglipModel", "SiglipConfig", _TOWERS, _contrast, backward=True),
