@@ -162,39 +162,41 @@ void matmul(i64 m, i64 n, i64 k, DType a, DType b, bool weight_layout, bool pack
       double(n) * k * gex::size_of(b));
 }
 
-void conv(i64 n, i64 c, i64 size, i64 o, i64 kernel, i64 stride, i64 groups) {
+void conv(i64 n, i64 c, i64 size, i64 o, i64 kernel, i64 stride, i64 groups, bool packed = false) {
   const std::string name = str("conv2d n", n, " c", c, " ", size, "x", size, " o", o, " k", kernel,
-                               " s", stride, " g", groups);
+                               " s", stride, " g", groups, packed ? " packed" : "");
   if (!wanted(name)) return;
   const i64 pad = kernel / 2, out = (size + 2 * pad - kernel) / stride + 1, cg = c / groups;
   gex::kernels::Conv2dProblem p{.stride = {stride, stride}, .pad = {pad, pad}, .groups = groups};
+  p.w_packed = packed;
+  const i64 taps = kernel * kernel, depth = cg * taps;
   gex::HostTensor x = random_tensor(DType::f32, n * c * size * size);
-  gex::HostTensor w = random_tensor(DType::f32, o * cg * kernel * kernel);
+  gex::HostTensor w = random_tensor(
+      DType::f32, packed ? conv2d_packed_elements(p, o, depth).constant() : o * depth);
   gex::HostTensor y(DType::f32, {n * o * out * out});
-  run(name, make_conv2d(p), {x.data(), w.data(), y.data()},
-      {n,
-       c,
-       size,
-       size,
-       o,
-       out,
-       out,
-       kernel,
-       kernel,
-       c * size * size,
-       size * size,
-       size,
-       1,
-       cg * kernel * kernel,
-       kernel * kernel,
-       kernel,
-       1,
-       o * out * out,
-       out * out,
-       out,
-       1},
-      conv2d_grid(p, n, o, out, out), conv2d_scratch_bytes(p),
-      2.0 * n * o * out * out * cg * kernel * kernel, double(x.bytes() + y.bytes()));
+  const std::vector<i64> dims = {n,
+                                 c,
+                                 size,
+                                 size,
+                                 o,
+                                 out,
+                                 out,
+                                 kernel,
+                                 kernel,
+                                 c * size * size,
+                                 size * size,
+                                 size,
+                                 1,
+                                 depth,
+                                 taps,
+                                 kernel,
+                                 1,
+                                 o * out * out,
+                                 out * out,
+                                 out,
+                                 1};
+  run(name, make_conv2d(p), {x.data(), w.data(), y.data()}, dims, conv2d_grid(p, n, o, out, out),
+      conv2d_scratch_bytes(p), 2.0 * n * o * out * out * depth, double(x.bytes() + y.bytes()));
 }
 
 void attention(i64 batch, i64 heads, i64 kv_heads, i64 queries, i64 keys, i64 d, DType dtype,
@@ -246,6 +248,8 @@ int main(int argc, char** argv) {
   conv(1, 64, 56, 64, 3, 1, 1);
   conv(1, 256, 14, 256, 3, 1, 1);
   conv(1, 512, 7, 512, 3, 1, 1);
+  conv(1, 256, 14, 256, 3, 1, 1, true);
+  conv(1, 512, 7, 512, 3, 1, 1, true);
   conv(1, 256, 56, 64, 1, 1, 1);
   conv(1, 3, 224, 64, 7, 2, 1);
   conv(1, 128, 56, 128, 3, 2, 1);

@@ -5,6 +5,28 @@
 
 namespace gex::kernels {
 
+namespace {
+
+std::int64_t panel_channels(const Conv2dProblem& p) { return kPanelBytes / accumulator_bytes(p.x); }
+
+bool has_packed_form(const Conv2dProblem& p) {
+  return p.w == (p.x == DType::f64 ? DType::f64 : DType::f32);
+}
+
+Conv2dContext context_of(const Conv2dProblem& p) {
+  return {p.x,
+          p.w,
+          p.y,
+          {p.stride[0], p.stride[1]},
+          {p.dilation[0], p.dilation[1]},
+          {p.pad[0], p.pad[1]},
+          p.groups,
+          p.w_packed,
+          {}};
+}
+
+}  // namespace
+
 Hash Conv2dProblem::hash() const {
   const std::int64_t fields[] = {static_cast<std::int64_t>(x),
                                  static_cast<std::int64_t>(w),
@@ -15,7 +37,8 @@ Hash Conv2dProblem::hash() const {
                                  dilation[1],
                                  pad[0],
                                  pad[1],
-                                 groups};
+                                 groups,
+                                 w_packed};
   return hash_bytes(fields, sizeof fields);
 }
 
@@ -38,15 +61,27 @@ program::Callable make_conv2d(const Conv2dProblem& p, const std::optional<Epilog
            p.stride[i], " and ", p.dilation[i]);
   if (p.groups < 1)
     fail(ErrorCode::invalid_argument, "conv2d: groups must be at least 1, got ", p.groups);
-  Conv2dContext context = {p.x,
-                           p.w,
-                           p.y,
-                           {p.stride[0], p.stride[1]},
-                           {p.dilation[0], p.dilation[1]},
-                           {p.pad[0], p.pad[1]},
-                           p.groups,
-                           epilogue_call(epilogue)};
+  GEX_CHECK(!p.w_packed || has_packed_form(p), "packed weights of ", p.w);
+  Conv2dContext context = context_of(p);
+  context.epilogue = epilogue_call(epilogue);
   return bind_kernel(choose_variant(variant).conv2d, context, epilogue);
+}
+
+bool conv2d_packs_weights(const Conv2dProblem& problem, const ConvSizes& sizes) {
+  return has_packed_form(problem) && sizes.by_pixels();
+}
+
+Dim conv2d_pack_grid(const Conv2dProblem& problem, Dim out_channels) {
+  return ceildiv(floordiv(out_channels, problem.groups), panel_channels(problem)) * problem.groups;
+}
+
+Dim conv2d_packed_elements(const Conv2dProblem& problem, Dim out_channels, Dim depth) {
+  return conv2d_pack_grid(problem, out_channels) * panel_channels(problem) * depth;
+}
+
+program::Callable make_conv2d_pack(const Conv2dProblem& problem, const Variant* variant) {
+  GEX_CHECK(has_packed_form(problem), "packed weights of ", problem.w);
+  return bind_kernel(choose_variant(variant).conv2d_pack, context_of(problem));
 }
 
 }  // namespace gex::kernels

@@ -13,6 +13,7 @@
 #include "base/dtype.hpp"
 #include "base/hash.hpp"
 #include "kernels/conv2d_dims.hpp"
+#include "kernels/conv_tiles.hpp"
 #include "kernels/epilogue.hpp"
 #include "kernels/tiles.hpp"
 
@@ -29,6 +30,7 @@ struct Conv2dProblem {
   std::array<std::int64_t, 2> pad = {0, 0};  // before the first row and column; the padding after
                                              // the last follows from the output's size
   std::int64_t groups = 1;
+  bool w_packed = false;  // W was written by make_conv2d_pack
 
   bool operator==(const Conv2dProblem&) const = default;
   Hash hash() const;
@@ -42,5 +44,13 @@ Dim conv2d_scratch_bytes(const Conv2dProblem& problem);
 program::Callable make_conv2d(const Conv2dProblem& problem,
                               const std::optional<Epilogue>& epilogue = std::nullopt,
                               const Variant* variant = nullptr);
+
+// Weights packed ahead of time (frozen ones), where their dtype is that of the sums and the kernel
+// would pack them in each call: panels [groups][ceil(O/groups/panel)][C/groups*kh*kw][panel].
+// Launch: buffers [W, packed], dims conv_pack_dims, no scratch.
+bool conv2d_packs_weights(const Conv2dProblem& problem, const ConvSizes& sizes);
+Dim conv2d_pack_grid(const Conv2dProblem& problem, Dim out_channels);
+Dim conv2d_packed_elements(const Conv2dProblem& problem, Dim out_channels, Dim depth);
+program::Callable make_conv2d_pack(const Conv2dProblem& problem, const Variant* variant = nullptr);
 
 }  // namespace gex::kernels

@@ -18,3 +18,15 @@ enum : int {
   count = y_strides + 4,      // the epilogue's dims follow
 };
 }  // namespace gex::kernels::conv2d_dims
+
+// Of the launch that packs weights ahead of time.
+namespace gex::kernels::conv_pack_dims {
+enum : int {
+  o,
+  c,  // of one group
+  kh,
+  kw,
+  w_strides,  // o, c, kh, kw
+  count = w_strides + 4,
+};
+}  // namespace gex::kernels::conv_pack_dims

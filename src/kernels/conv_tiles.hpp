@@ -14,12 +14,51 @@ inline constexpr std::int64_t kConvUnitPixels = 48;
 // larger operand, and each is then packed by one worker only.
 inline constexpr std::int64_t kSmallImage = 400;
 
+// Groups of at most this many output channels have a form of their own.
+inline constexpr std::int64_t kThinGroup = 4;
+
 // Packed weights: one panel of the deepest convolution, or several panels of others.
 inline constexpr std::int64_t kConvDepth = 5120;
 // Elements of a padded copy of some input rows.
 inline constexpr std::int64_t kConvImage = 160 * 1024;
 // Output pixels that are finished at once.
 inline constexpr std::int64_t kConvPixels = 384;
+
+// The sizes of one group that decide in which form a convolution runs.
+struct ConvSizes {
+  std::int64_t in, out, height, width, kernel_h, kernel_w, out_h, out_w;
+  std::int64_t stride[2], dilation[2], pad[2];
+  bool widened;  // the input is narrower than what it is summed in
+
+  constexpr std::int64_t depth() const { return in * kernel_h * kernel_w; }
+  // Columns and rows of the input behind all output columns, and behind some output rows.
+  constexpr std::int64_t reach_x() const {
+    return (out_w - 1) * stride[1] + (kernel_w - 1) * dilation[1] + 1;
+  }
+  constexpr std::int64_t reach_y(std::int64_t rows) const {
+    return (rows - 1) * stride[0] + (kernel_h - 1) * dilation[0] + 1;
+  }
+  // Output rows whose input fits the padded copy; 0: not even one.
+  constexpr std::int64_t rows_at_once() const {
+    const std::int64_t row = in * reach_x();
+    const std::int64_t beyond = (row > 0 ? kConvImage / row : 0) - reach_y(1);
+    return beyond < 0 ? 0 : beyond / stride[0] + 1;
+  }
+  // No tap falls beside the image.
+  constexpr bool in_place() const {
+    return !widened && pad[0] == 0 && pad[1] == 0 && reach_x() <= width && reach_y(out_h) <= height;
+  }
+  constexpr bool is_thin() const { return out <= kThinGroup; }
+  // As a product of pixels with channels; those should fill vectors about as well as pixels would
+  // in the other form.
+  constexpr bool by_pixels() const {
+    constexpr std::int64_t lanes = 16;
+    const bool fills =
+        out_h * out_w <= 4 * lanes || out * 8 >= (out + lanes - 1) / lanes * lanes * 7;
+    return !is_thin() && fills && depth() > 0 && depth() <= kConvDepth &&
+           (in_place() || rows_at_once() > 0);
+  }
+};
 
 // Of one worker, for accumulators of this many bytes: the larger need of the two blocked forms. The
 // epilogue's scratch follows it.

@@ -83,6 +83,46 @@ class Conv2d : public testing::TestWithParam<const kernels::Variant*> {
  protected:
   std::mt19937 rng{11};
 
+  // Weights packed ahead of time change nothing.
+  void check_packed(const Case& t, Operands& v, const HostTensor& whole) {
+    Conv2dProblem p = t.problem;
+    const auto groups = p.groups;
+    const kernels::ConvSizes sizes = {t.c / groups,
+                                      t.o / groups,
+                                      t.h,
+                                      t.w,
+                                      t.kh,
+                                      t.kw,
+                                      v.oh,
+                                      v.ow,
+                                      {p.stride[0], p.stride[1]},
+                                      {p.dilation[0], p.dilation[1]},
+                                      {p.pad[0], p.pad[1]},
+                                      p.x != DType::f64 && p.x != DType::f32};
+    if (!conv2d_packs_weights(p, sizes)) return;
+    ++packed_cases;
+    std::vector<i64> dims = {t.o, t.c / groups, t.kh, t.kw};
+    dims.insert(dims.end(), v.ws.begin(), v.ws.end());
+    HostTensor packed =
+        random_tensor(rng, p.w, conv2d_packed_elements(p, t.o, sizes.depth()).constant());
+    run_in_steps(make_conv2d_pack(p, GetParam()), {v.w.data(), packed.data()}, dims,
+                 conv2d_pack_grid(p, t.o).constant(), 0, 2);
+    HostTensor y = random_tensor(rng, p.y, v.y.numel());
+    HostTensor expected = y;
+    const std::vector<void*> buffers = {v.x.data(), packed.data(), y.data()};
+    p.w_packed = true;
+    run_in_steps(make_conv2d(p, std::nullopt, GetParam()), buffers, v.dims, v.grid, v.scratch, 3);
+    for (i64 n = 0; n < t.n; ++n)
+      for (i64 o = 0; o < t.o; ++o)
+        for (i64 i = 0; i < v.oh * v.ow; ++i) {
+          const i64 at = n * v.ys[0] + o * v.ys[1] + i / v.ow * v.ys[2] + i % v.ow * v.ys[3];
+          expected.set(at, whole.get(at));
+        }
+    ASSERT_EQ(expected, y) << describe(t) << " differs with packed weights";
+  }
+
+  int packed_cases = 0;
+
   void check(const Case& t) {
     Operands v(t, rng);
     const auto kernel = make_conv2d(t.problem, std::nullopt, GetParam());
@@ -99,6 +139,7 @@ class Conv2d : public testing::TestWithParam<const kernels::Variant*> {
                 << describe(t) << " at " << n << "," << o << "," << y << "," << x;
           }
     const HostTensor whole = v.y;
+    check_packed(t, v, whole);
     for (const i64 step : {1, 3}) {
       run_in_steps(kernel, buffers, v.dims, v.grid, v.scratch, step);
       ASSERT_EQ(whole, v.y) << describe(t) << " differs in steps of " << step;
@@ -139,6 +180,15 @@ TEST_P(Conv2d, pixels_as_rows) {
          .kw = 1,
          .x_order = {0, 2, 3, 1},
          .w_order = {0, 2, 3, 1}});
+  check({.problem = {.pad = {1, 1}, .groups = 2},
+         .c = 20,
+         .h = 6,
+         .w = 9,
+         .o = 2 * 47,
+         .kh = 3,
+         .kw = 3,
+         .w_order = {0, 2, 3, 1}});
+  EXPECT_EQ(packed_cases, 6);
 }
 
 TEST_P(Conv2d, deeper_than_packed_weights_may_be) {

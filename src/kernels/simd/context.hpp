@@ -28,6 +28,7 @@ struct MatmulContext {
 struct Conv2dContext {
   DType x, w, y;
   std::int64_t stride[2], dilation[2], pad[2], groups;
+  bool w_packed;
   EpilogueCall epilogue;
 };
 
@@ -48,6 +49,7 @@ struct Variant {
   RangeFn matmul;
   RangeFn matmul_pack;
   RangeFn conv2d;
+  RangeFn conv2d_pack;
   RangeFn attention;
 };
 

@@ -23,6 +23,7 @@ struct Conv2d {
   Columns<T> columns;
   i64 group_in, group_out, depth, cols;
   const i64 *xs, *ws, *ys;
+  ConvSizes sizes;
 
   Conv2d(const Conv2dContext& c, void* const* b, const i64* d, std::byte* s)
       : context(c),
@@ -37,7 +38,19 @@ struct Conv2d {
         cols(columns.out_h * columns.out_w),
         xs(d + conv2d_dims::x_strides),
         ws(d + conv2d_dims::w_strides),
-        ys(d + conv2d_dims::y_strides) {}
+        ys(d + conv2d_dims::y_strides),
+        sizes{group_in,
+              group_out,
+              columns.height,
+              columns.width,
+              columns.kernel_h,
+              columns.kernel_w,
+              columns.out_h,
+              columns.out_w,
+              {c.stride[0], c.stride[1]},
+              {c.dilation[0], c.dilation[1]},
+              {c.pad[0], c.pad[1]},
+              c.x != DType::f64 && c.x != DType::f32} {}
 
   void finish_row(const T* values, i64 image, i64 channel, i64 col, i64 count) {
     if (context.epilogue.fn) {
@@ -101,17 +114,18 @@ struct Conv2d {
   void run_rectangle(i64 batch, i64 row0, i64 row1, i64 col0, i64 col1) {
     const i64 image = batch / context.groups, group = batch % context.groups;
     const i64 channel = group * group_out;
-    const MatrixView w = {buffers[1], context.w, channel * ws[0], 0, 0};
+    const i64 group_weights =
+        context.w_packed ? group * round_up(group_out, kPanel<T>) * depth : channel * ws[0];
+    const MatrixView w = {buffers[1], context.w, group_weights, 0, 0};
     const auto finish = [&](const T* values, i64 o, i64 col, i64 count) {
       finish_row(values, image, channel + o, col, count);
     };
     const DirectConv<T> direct = {columns, context, scratch, group_in, group_out};
-    PixelConv<T> by_pixel(columns, context, ws, group_in, group_out,
-                          reinterpret_cast<std::byte*>(scratch.tile));
-    if (direct.fits())
+    if (sizes.by_pixels())
+      PixelConv<T>(columns, context, sizes, ws, reinterpret_cast<std::byte*>(scratch.tile))
+          .run(plane(image, group), w, row0, row1, col0, col1, finish);
+    else if (direct.fits())
       direct.run(plane(image, group), w, ws, col0, col1, finish);
-    else if (by_pixel.fits())
-      by_pixel.run(plane(image, group), w, row0, row1, col0, col1, finish);
     else
       run_packed(image, group, row0, row1, col0, col1);
   }
@@ -131,6 +145,36 @@ struct Conv2d {
           [&](i64 batch, i64 c0, i64 c1, i64 r0, i64 r1) { run_units(batch, r0, r1, c0, c1); });
   }
 };
+
+// Weights of each group as panels [ceil(out/panel)][depth][panel], zero beyond the last channel.
+template <class T>
+void pack_conv_weights(const Conv2dContext& c, void* const* buffers, const i64* dims, i64 begin,
+                       i64 end) {
+  namespace at = conv_pack_dims;
+  const i64 group_out = dims[at::o] / c.groups, taps = dims[at::kh] * dims[at::kw];
+  const i64 depth = dims[at::c] * taps, panels = ceil_div(group_out, kPanel<T>);
+  const i64* s = dims + at::w_strides;
+  for (i64 unit = begin; unit < end; ++unit) {
+    const i64 channel = unit / panels * group_out, first = unit % panels * kPanel<T>;
+    const i64 width = smaller(kPanel<T>, group_out - first);
+    const T* from = static_cast<const T*>(buffers[0]) + (channel + first) * s[0];
+    T* to = static_cast<T*>(buffers[1]) + unit * depth * kPanel<T>;
+    for (i64 k = 0; k < depth; ++k, to += kPanel<T>) {
+      const i64 tap =
+          k / taps * s[1] + k / dims[at::kw] % dims[at::kh] * s[2] + k % dims[at::kw] * s[3];
+      for (i64 i = 0; i < kPanel<T>; ++i) to[i] = i < width ? from[i * s[0] + tap] : T{};
+    }
+  }
+}
+
+void conv2d_pack(const void* context, void* const* buffers, const i64* dims, i64 begin, i64 end,
+                 std::byte*) {
+  const auto& c = *static_cast<const Conv2dContext*>(context);
+  if (c.w == DType::f64)
+    pack_conv_weights<double>(c, buffers, dims, begin, end);
+  else
+    pack_conv_weights<float>(c, buffers, dims, begin, end);
+}
 
 void conv2d(const void* context, void* const* buffers, const i64* dims, i64 begin, i64 end,
             std::byte* scratch) {

@@ -3,6 +3,7 @@
 // the input rows behind a few output rows are widened and padded once, then every tap reads them
 // shifted, summing in registers.
 
+#include "kernels/conv_tiles.hpp"
 #include "kernels/simd/columns.hpp"
 #include "kernels/simd/gemm.hpp"
 
@@ -11,10 +12,10 @@ namespace {
 
 template <class T>
 struct DirectConv {
-  static constexpr i64 kChannels = 4;  // of one group's output, at most
-  static constexpr i64 kRows = 8;      // output rows at once, at most
-  static constexpr i64 kTaps = 128;    // of one channel, at most
-  static constexpr i64 kSlots = 128;   // gathered rows, at most
+  static constexpr i64 kChannels = kThinGroup;
+  static constexpr i64 kRows = 8;     // output rows at once, at most
+  static constexpr i64 kTaps = 128;   // of one channel, at most
+  static constexpr i64 kSlots = 128;  // gathered rows, at most
   // A gathered row has room for the reach of a kernel and for the vector at its last element.
   static constexpr i64 kSlotStride = 2 * kTileCols + kPanel<T>;
   static_assert(kSlots * kSlotStride <= kLeftRows * kDepthStride + kTileCols * kDepth);

@@ -65,9 +65,10 @@ template <class T>
 struct PixelConv {
   const Columns<T>& columns;
   const Conv2dContext& context;
+  const ConvSizes& sizes;
   const i64* w_strides;
-  i64 group_in, group_out, depth;
-  // Scratch, in the order of conv_scratch_elements().
+  i64 depth;
+  // Scratch, in the order of conv_scratch_bytes().
   T* weights;       // [panels][depth][panel]
   T* image;         // [channel][row][column], with zeros around
   T* tile;          // [pixel][panel]
@@ -75,14 +76,9 @@ struct PixelConv {
   i64* offsets;     // [depth]: from a pixel's first input to the k-th
   i64 packed = -1;  // the channel whose panel lies first in `weights`
 
-  PixelConv(const Columns<T>& of, const Conv2dContext& c, const i64* ws, i64 in, i64 out,
+  PixelConv(const Columns<T>& of, const Conv2dContext& c, const ConvSizes& s, const i64* ws,
             std::byte* scratch)
-      : columns(of),
-        context(c),
-        w_strides(ws),
-        group_in(in),
-        group_out(out),
-        depth(in * of.kernel_h * of.kernel_w) {
+      : columns(of), context(c), sizes(s), w_strides(ws), depth(s.depth()) {
     weights = reinterpret_cast<T*>(scratch);
     image = weights + kConvDepth * kPanel<T>;
     tile = image + kConvImage;
@@ -90,40 +86,15 @@ struct PixelConv {
     offsets = reinterpret_cast<i64*>(finished + kConvPixels * kPanel<T>);
   }
 
-  // Columns and rows of the input that outputs read: [-pad, -pad + reach).
-  i64 reach_x() const {
-    return (columns.out_w - 1) * context.stride[1] + (columns.kernel_w - 1) * context.dilation[1] +
-           1;
-  }
-  i64 reach_y(i64 rows) const {
-    return (rows - 1) * context.stride[0] + (columns.kernel_h - 1) * context.dilation[0] + 1;
-  }
-  i64 rows_at_once() const {
-    const i64 room = kConvImage / larger(group_in * reach_x(), i64{1});
-    const i64 beyond = room - reach_y(1);
-    return beyond < 0 ? 0 : beyond / context.stride[0] + 1;
-  }
-  bool reads_in_place() const {
-    return context.x == (sizeof(T) == 8 ? DType::f64 : DType::f32) && context.pad[0] == 0 &&
-           context.pad[1] == 0 && reach_x() <= columns.width &&
-           reach_y(columns.out_h) <= columns.height;
-  }
-  // Channels should fill vectors about as well as pixels would in the other form.
-  bool fits() const {
-    const i64 lanes = kLanes<T>, pixels = columns.out_h * columns.out_w;
-    const bool fills = pixels <= 4 * lanes || group_out * 8 >= round_up(group_out, lanes) * 7;
-    return fills && depth > 0 && depth <= kConvDepth && (reads_in_place() || rows_at_once() > 0);
-  }
-
   // `plane`: offset of the group's first input plane; `w`: its weights.
   // finish(values, output channel of the group, column, count).
   template <class Finish>
   void run(i64 plane, const MatrixView& w, i64 row0, i64 row1, i64 col0, i64 col1,
            const Finish& finish) {
-    const bool in_place = reads_in_place();
+    const bool in_place = sizes.in_place();
     const T* data = image;
-    i64 step_y = reach_x(), step_x = 1, step_c = 0, first_row = 0;
-    const i64 most_rows = in_place ? columns.out_h : rows_at_once();
+    i64 step_y = sizes.reach_x(), step_x = 1, step_c = 0, first_row = 0;
+    const i64 most_rows = in_place ? columns.out_h : sizes.rows_at_once();
     if (in_place) {
       data = static_cast<const T*>(columns.data) + plane;
       step_y = columns.strides[2], step_x = columns.strides[3], step_c = columns.strides[1];
@@ -135,7 +106,7 @@ struct PixelConv {
       const i64 last_row = smaller(y + most_rows, ceil_div(col1, columns.out_w));
       const i64 end = smaller(last_row * columns.out_w, col1);
       if (!in_place) {
-        const i64 input_rows = reach_y(last_row - y);
+        const i64 input_rows = sizes.reach_y(last_row - y);
         pad_image(plane, columns.input_y(y, 0), input_rows);
         set_offsets(input_rows * step_y, step_y, step_x);
         first_row = y;
@@ -157,12 +128,12 @@ struct PixelConv {
   }
 
   void pad_image(i64 plane, i64 first_y, i64 rows) const {
-    const i64 width = reach_x(), before = smaller(context.pad[1], width);
+    const i64 width = sizes.reach_x(), before = smaller(context.pad[1], width);
     const i64 inside = larger(i64{0}, smaller(columns.width, width - before));
     const i64* strides = columns.strides;
     with_storage<T>(context.x, columns.data, [&](auto* base) {
       T* to = image;
-      for (i64 c = 0; c < group_in; ++c)
+      for (i64 c = 0; c < sizes.in; ++c)
         for (i64 y = first_y; y < first_y + rows; ++y, to += width) {
           const bool outside = y < 0 || y >= columns.height;
           columns.gather(to, base + plane + c * strides[1] + y * strides[2] - before * strides[3],
@@ -171,9 +142,15 @@ struct PixelConv {
     });
   }
 
-  void pack_weights(const MatrixView& w, i64 channel, i64 count) {
-    if (packed == channel) return;
+  // The panels of `count` channels.
+  const T* panels_of(const MatrixView& w, i64 channel, i64 count) {
+    if (context.w_packed) return static_cast<const T*>(w.data) + w.offset + channel * depth;
+    if (packed != channel) pack_weights(w, channel, count);
     packed = channel;
+    return weights;
+  }
+
+  void pack_weights(const MatrixView& w, i64 channel, i64 count) {
     const i64* s = w_strides;
     const bool dense = s[2] == columns.kernel_w * s[3] && s[1] == columns.kernel_h * s[2];
     for (i64 c = 0; c < count; c += kPanel<T>) {
@@ -200,14 +177,14 @@ struct PixelConv {
     const i64 step = kConvDepth / depth * kPanel<T>;
     for (i64 row = row0; row < row1; row += step) {
       const i64 height = smaller(step, row1 - row);
-      pack_weights(w, row, height);
+      const T* panels = panels_of(w, row, height);
       for (i64 col = col0; col < col1; col += kConvPixels) {
         const i64 count = smaller(kConvPixels, col1 - col);
         const T* pixels[kConvPixels];
         for (i64 i = 0; i < count; ++i) pixels[i] = pixel(col + i);
         for (i64 r = 0; r < height; r += kPanel<T>) {
           const i64 width = smaller(kPanel<T>, height - r);
-          multiply_pixels(pixels, count, weights + r * depth, width);
+          multiply_pixels(pixels, count, panels + r * depth, width);
           pack_contiguous_cols(finished, kConvPixels, width, count, tile, kPanel<T>);
           for (i64 i = 0; i < width; ++i)
             finish(finished + i * kConvPixels, row + r + i, col, count);

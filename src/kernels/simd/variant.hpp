@@ -11,6 +11,7 @@
 namespace gex::kernels::GEX_VARIANT {
 
 extern const Variant variant;
-const Variant variant = {GEX_VARIANT_TEXT(GEX_VARIANT), &matmul, &matmul_pack, &conv2d, &attention};
+const Variant variant = {
+    GEX_VARIANT_TEXT(GEX_VARIANT), &matmul, &matmul_pack, &conv2d, &conv2d_pack, &attention};
 
 }  // namespace gex::kernels::GEX_VARIANT
