@@ -1,8 +1,4 @@
-"""Which device stands for "npu", and how device arguments are translated to it.
-
-The name itself is PyTorch's PrivateUse1, renamed, so `torch.device("npu:0")` is an ordinary device.
-No tensor ever lies on it: functions that take a device get the translated one.
-"""
+"""Which device stands for "npu", and how device arguments are translated to it."""
 
 from __future__ import annotations
 
@@ -50,7 +46,7 @@ class Devices:
     def translate(self, device: Any) -> Any:
         if not self.is_npu(device):
             return device
-        index = device if isinstance(device, int) else torch.device(device).index
+        index = device if isinstance(device, int) else _index_of(device)
         if index is not None and not 0 <= index < self.count:
             where = "the CPU" if self.is_cpu else "CUDA"
             raise RuntimeError(
@@ -61,13 +57,26 @@ class Devices:
             return torch.device(self.target)
         return torch.device(self.target, index)
 
+    def translated_name(self, name: str) -> str:
+        """As `translate`, for the name of a device alone."""
+        return str(self.translate(name))
+
     def index(self, device: Any) -> int:
         """The number of a device given as torch.npu's functions take it."""
         if device is None:
             return torch.cuda.current_device() if not self.is_cpu else 0
-        if isinstance(device, int):
-            device = f"{NAME}:{device}"
-        translated = self.translate(torch.device(device))
+        translated = torch.device(
+            self.translate(f"{NAME}:{device}" if isinstance(device, int) else device)
+        )
         if translated.type != self.target:
             raise ValueError(f"expected an npu device, got {device!r}")
         return translated.index or 0
+
+
+def _index_of(device: torch.device | str) -> int | None:
+    if isinstance(device, torch.device):
+        return device.index
+    _, colon, number = device.partition(":")
+    if colon and not number.isdecimal():
+        raise RuntimeError(f"invalid device: {device!r}; a device is spelled like npu or npu:0")
+    return int(number) if colon else None

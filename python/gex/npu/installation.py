@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from gex.npu import ops, patches, profiler, runtime, torchair, transfer
-from gex.npu.devices import NAME, Devices, choose_target
+from gex.npu import naming, ops, patches, profiler, runtime, torchair, transfer
+from gex.npu.devices import Devices, choose_target
 from gex.npu.errors import CannotStart
 from gex.npu.namespace import Namespace
 
@@ -34,9 +34,8 @@ def install() -> None:
     if importlib.util.find_spec("torch_npu") is not None:
         raise CannotStart("torch_npu itself is installed here: run the script without gex.npu")
     devices = Devices(choose_target())
-    torch.utils.rename_privateuse1_backend(NAME)
     npu = runtime.make_module(devices)
-    torch._register_device_module(NAME, npu)
+    naming.introduce(devices, npu)
     patches.apply(devices)
     modules = {**_torch_npu(devices, npu), **torchair.make_modules()}
     modules["torch_npu.dynamo.torchair"] = modules["torchair"]

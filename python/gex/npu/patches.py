@@ -22,7 +22,6 @@ _AUTOCAST = (
 
 
 def apply(devices: Devices) -> None:
-    _patch_accelerator(devices)
     _patch_constructors(devices)
     _patch_tensors(devices)
     _patch_modules()
@@ -49,12 +48,6 @@ def translating(devices: Devices, function: Callable[..., Any]) -> Callable[...,
 def _replace(owner: Any, name: str, wrapper: Any) -> None:
     wrapper.__module__ = getattr(owner, "__name__", None)
     setattr(owner, name, wrapper)
-
-
-def _patch_accelerator(devices: Devices) -> None:
-    """A renamed PrivateUse1 counts as the accelerator, which only the mapped device can be."""
-    accelerator = None if devices.is_cpu else torch.device(devices.target)
-    torch._C._accelerator_getAccelerator = lambda: accelerator
 
 
 def _patch_constructors(devices: Devices) -> None:

@@ -1,0 +1,51 @@
+"""How PyTorch comes to know devices named "npu"."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import torch
+
+from gex.npu.devices import NAME, Devices
+from gex.npu.namespace import Namespace
+
+
+def introduce(devices: Devices, npu: Namespace) -> None:
+    """Makes `torch.device("npu:0")` and `torch.npu` work.
+
+    On the CPU the name is PrivateUse1's, PyTorch's device for others to use. But PyTorch takes a
+    named PrivateUse1 for the machine's accelerator, which would displace CUDA: there
+    `torch.device("npu:0")` is simply made to be `cuda:0`.
+    """
+    if devices.is_cpu:
+        torch.utils.rename_privateuse1_backend(NAME)
+        torch._register_device_module(NAME, npu)
+        torch._C._accelerator_getAccelerator = lambda: None
+    else:
+        # Dynamo knows the types of constants by identity: it has to see the original one.
+        importlib.import_module("torch._dynamo")
+        torch.device = _stand_in(devices, torch.device)
+        torch.npu = npu
+        sys.modules[f"torch.{NAME}"] = npu
+
+
+def _stand_in(devices: Devices, original: type) -> type:
+    """A class that makes and recognises devices as the original does, and translates the name."""
+
+    class DeviceType(type):
+        def __call__(cls, *args: Any, **kwargs: Any) -> torch.device:
+            if args and isinstance(args[0], str):
+                args = (devices.translated_name(args[0]), *args[1:])
+            if "type" in kwargs:
+                kwargs["type"] = devices.translated_name(kwargs["type"])
+            return original(*args, **kwargs)
+
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, original)
+
+        def __getattr__(cls, name: str) -> Any:
+            return getattr(original, name)
+
+    return DeviceType("device", (), {"__module__": "torch", "__doc__": original.__doc__})
