@@ -6,6 +6,7 @@ Runs inside the shim on a machine with a GPU: `python -m gex.npu -m pytest <this
 from __future__ import annotations
 
 import io
+import pickle
 
 import pytest
 import torch
@@ -107,3 +108,18 @@ def test_profiler_sees_the_device() -> None:
         x @ x
         torch.npu.synchronize()
     assert "aten::mm" in prof.key_averages().table(sort_by="npu_time_total")
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_devices_inside_compiled_functions(backend: str) -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.ones(4, device="npu:0") + x.to(torch.device("npu", 0)) * 2
+
+    x = torch.randn(4).npu()
+    assert_close(torch.compile(f, backend=backend, fullgraph=True)(x), f(x))
+
+
+def test_device_objects() -> None:
+    device = torch.device(type="npu", index=0)
+    assert device == torch.device("cuda:0") and isinstance(device, torch.device)
+    assert pickle.loads(pickle.dumps(device)) == device
