@@ -10,7 +10,7 @@ from gex.report import GraphReport, collect, reports
 
 if TYPE_CHECKING:
     from gex.direct import compile
-    from gex.errors import CallNotAllowed
+    from gex.errors import CallNotAllowed, IndexOutOfRange
     from gex.nested_regions import Regions, regions
 
 __version__ = "0.1.0"
@@ -21,6 +21,7 @@ __all__ = [
     "Explanation",
     "Graph",
     "GraphReport",
+    "IndexOutOfRange",
     "InternalError",
     "Regions",
     "UserError",
@@ -33,10 +34,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "CallNotAllowed":
-        from gex.errors import CallNotAllowed
+    if name in ("CallNotAllowed", "IndexOutOfRange"):
+        from gex import errors
 
-        return CallNotAllowed
+        return getattr(errors, name)
     if name == "compile":
         from gex.direct import compile
 

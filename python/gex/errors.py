@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from gex._gex import Error, InternalError, UserError
 
-__all__ = ["CallNotAllowed", "Error", "GraphNotSupported", "InternalError", "UserError"]
+__all__ = [
+    "CallNotAllowed",
+    "Error",
+    "GraphNotSupported",
+    "IndexOutOfRange",
+    "InternalError",
+    "UserError",
+]
 
 
 class CallNotAllowed(RuntimeError):
@@ -20,3 +27,7 @@ class CallNotAllowed(RuntimeError):
 
 class GraphNotSupported(Exception):
     """The graph as a whole can't be imported; it then runs through PyTorch."""
+
+
+class IndexOutOfRange(IndexError, RuntimeError):
+    """An index tensor holds what its axis has not. Eager mode raises one or the other."""

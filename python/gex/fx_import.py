@@ -46,6 +46,7 @@ class GraphImport:
     name: str
     report: GraphReport
     strict: bool = False
+    check_indices: bool = True  # an error for indices out of range, as in eager mode
     _env: Env = field(default_factory=dict)
     _integers: list[tuple[Dim, int]] = field(default_factory=list)
     _tensors: list[int] = field(default_factory=list)
@@ -60,7 +61,13 @@ class GraphImport:
     def run(self) -> ImportedGraph:
         self._importer = Importer(self.name)
         self._symbols = Symbols(_shape_env_of(self.gm))
-        self._nodes = NodeImporter(self._importer, self._symbols, self.report, self.strict)
+        self._nodes = NodeImporter(
+            self._importer,
+            self._symbols,
+            self.report,
+            self.strict,
+            check_indices=self.check_indices,
+        )
         give_results_own_memory(self.gm)
         self._add_inputs()
         body = BodyImport(self._nodes, self._storages)

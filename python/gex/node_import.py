@@ -17,6 +17,7 @@ from gex import calls, carriers
 from gex._gex import Dim, Importer, Type, Value
 from gex.decompose import Decomposer
 from gex.errors import CallNotAllowed, GraphNotSupported
+from gex.index_checks import IndexChecks
 from gex.report import CallRecord, GraphReport
 from gex.symbols import NotADim, Symbols
 from gex.tensors import DTYPES, type_of, why_unsupported
@@ -82,11 +83,13 @@ class NodeImporter:
     report: GraphReport
     strict: bool
     native_only: bool = False  # NotNative where a call would be needed
+    check_indices: bool = True  # an error for indices out of range, as in eager mode
     callees: list[Callable[..., Any]] = field(default_factory=list)
     bound: set[Dim] = field(default_factory=set)  # symbols that the graph itself gives values to
 
     def __post_init__(self) -> None:
         self._decompose = Decomposer(self.symbols)
+        self._index_checks = IndexChecks(self.symbols, self.callees)
 
     def native_only_in(self, importer: Importer) -> NodeImporter:
         """For a graph inside this one; what its nodes become is counted apart."""
@@ -106,16 +109,24 @@ class NodeImporter:
             values, reason = self._try_row(call, env)
             if values is not None:
                 self.report.native += not chain
+                self._check_indices(call, env, chain)
                 return call.shaped(values)
             if call.target not in chain and len(chain) < _MAX_DECOMPOSITION_DEPTH:
                 values, detail = self._try_decomposition(call, env, chain)
                 if values is not None:
                     self.report.decomposed += not chain
+                    self._check_indices(call, env, chain)
                     return call.shaped(values)
                 reason += detail
         if chain or self.native_only:
             raise NotNative(f"{call.name}: {reason}")
         return self.add_call(call, env, reason)
+
+    def _check_indices(self, call: OpCall, env: Env, chain: tuple[Any, ...]) -> None:
+        if self.check_indices and not chain:
+            self._index_checks.add(
+                self.importer, call.target, call.args, env, call.name, call.location
+            )
 
     def add_constant(self, tensor: torch.Tensor) -> Value:
         with unset_fake_temporarily():

@@ -37,7 +37,7 @@ _graph_numbers = itertools.count(1)
 _warned_about_mode = False
 
 CompiledGraph = Callable[[list[Any]], Sequence[Any]]
-GraphCompiler = Callable[[torch.fx.GraphModule, Sequence[Any]], CompiledGraph]
+GraphCompiler = Callable[..., CompiledGraph]
 
 _gex.Runner._boxed_call = True  # AOTAutograd hands over the list itself, to be emptied
 
@@ -89,7 +89,8 @@ def _compile(
     compiler = graph_compiler(backend, config)
 
     def compile_backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
-        compiled = compiler(gm, example_inputs)
+        # The forward has seen the same indices.
+        compiled = compiler(gm, example_inputs, check_indices=False)
 
         # torch._dynamo.disable() keeps attributes of functions only, and AOTAutograd looks for one.
         def backward(arguments: list[Any]) -> Sequence[Any]:
@@ -136,7 +137,9 @@ def _warn_about_mode(backend: str, mode: str | None) -> None:
 def graph_compiler(backend: str, config: Config) -> GraphCompiler:
     """Compiles the ATen graphs that AOTAutograd makes of a function."""
 
-    def compile_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
+    def compile_graph(
+        gm: torch.fx.GraphModule, example_inputs: Sequence[Any], check_indices: bool = True
+    ) -> CompiledGraph:
         graph_report = report.GraphReport(f"graph_{next(_graph_numbers)}", backend)
         graph_report.no_regions = take_fallbacks()
         report.add(graph_report)
@@ -147,7 +150,11 @@ def graph_compiler(backend: str, config: Config) -> GraphCompiler:
         start = time.perf_counter()
         try:
             imported = GraphImport(
-                gm, graph_report.name, graph_report, strict=config.get("strict", False)
+                gm,
+                graph_report.name,
+                graph_report,
+                strict=config.get("strict", False),
+                check_indices=check_indices,
             ).run()
         except GraphNotSupported as problem:
             if graph_report.regions:

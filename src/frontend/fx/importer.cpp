@@ -119,6 +119,21 @@ std::vector<Value*> Importer::add_while(std::vector<Value*> inputs, int carried,
                        body, location);
 }
 
+void Importer::add_check(Value* condition, const CallSpec& on_failure,
+                         const std::string& location) {
+  Importer holds("holds"), fails("fails");
+  CallSpec call = on_failure;
+  call.ordered = true;
+  for (std::size_t i = 0; i < on_failure.operands.size(); ++i) {
+    const Type type =
+        Type::tensor(on_failure.operands[i]->type().dtype, on_failure.operands[i]->type().shape);
+    holds.add_input(type, str("operand", i));
+    call.operands[i] = fails.add_input(type, str("operand", i));
+  }
+  fails.add_call(call, location);
+  add_if(condition, on_failure.operands, holds, fails, location);
+}
+
 int Importer::add_output(Value* value, std::optional<std::vector<Dim>> strides) {
   if (strides && value->type().strides != strides) {
     // A layout promised already stays: an input's, or that of the same value as another result.

@@ -59,6 +59,9 @@ class Importer {
   std::vector<Value*> add_while(std::vector<Value*> inputs, int carried, Importer& condition,
                                 Importer& body, const std::string& location);
 
+  // Unless the condition holds, a call that raises. Its results are not used.
+  void add_check(Value* condition, const CallSpec& on_failure, const std::string& location);
+
   // Adds an output and gives its number; strides are what the outside was promised (absent: dense).
   int add_output(Value* value, std::optional<std::vector<Dim>> strides);
   // The new value of an input that the program mutates.

@@ -123,6 +123,21 @@ void bind_importer(nb::module_& m) {
           nb::arg("inputs"), nb::arg("carried"), nb::arg("condition"), nb::arg("body"),
           nb::arg("location"))
       .def(
+          "add_check",
+          [](fx::Importer& importer, ValueRef condition, const std::vector<ValueRef>& operands,
+             std::vector<Dim> integers, std::string name, std::int64_t callee,
+             const std::string& location) {
+            fx::CallSpec spec;
+            spec.name = std::move(name);
+            spec.callee = callee;
+            spec.operands = values_of(operands);
+            spec.operand_strides.resize(operands.size());
+            spec.integers = std::move(integers);
+            importer.add_check(condition.value, spec, location);
+          },
+          nb::arg("condition"), nb::arg("operands"), nb::arg("integers"), nb::arg("name"),
+          nb::arg("callee"), nb::arg("location"))
+      .def(
           "add_output",
           [](fx::Importer& importer, ValueRef value, std::optional<std::vector<Dim>> strides) {
             return importer.add_output(value.value, std::move(strides));
