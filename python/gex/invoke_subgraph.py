@@ -1,6 +1,6 @@
-"""invoke_subgraph: a body that the graph calls several times, written out at each call.
+"""invoke_subgraph: a body that the graph calls several times, imported once, copied to each call.
 
-Its kernels are compiled once all the same: equal kernels of a program share their code.
+Its kernels are compiled once too: equal kernels of a program share their code.
 """
 
 from __future__ import annotations
@@ -8,14 +8,16 @@ from __future__ import annotations
 import contextlib
 import operator
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.fx import GraphModule, Node
 
-from gex._gex import Dim
+from gex._gex import Dim, Importer, Type, Value
 from gex.errors import GraphNotSupported
-from gex.node_import import Env
+from gex.node_import import Env, NodeImporter, NotNative
+from gex.report import GraphReport
 from gex.tensors import storage_of
 
 if TYPE_CHECKING:
@@ -34,8 +36,53 @@ def add_invoke_subgraph(body: BodyImport, node: Node, env: Env, location: str) -
         raise GraphNotSupported(f"{identifier} is called twice and finds sizes while it runs")
     _check_sizes(body, gm, node, operands)
     values = [env.get(o) if isinstance(o, Node) else o for o in operands]
-    # Memory of other calls of the body is other memory.
-    return body.inside(body.nodes).add_graph(gm, values, location)
+    if gm not in body.nodes.bodies:
+        body.nodes.bodies[gm] = _imported_body(body, gm, values, location)
+    known: _Body | None = body.nodes.bodies[gm]
+    if known is None or not known.takes(values):
+        # Memory of other calls of the body is other memory.
+        return body.inside(body.nodes).add_graph(gm, values, location)
+    return known.copy_to(body.nodes, values)
+
+
+@dataclass
+class _Body:
+    """A body as a graph of its own: its inputs are the tensors among the operands."""
+
+    importer: Importer
+    counts: GraphReport
+    is_tensor: list[bool]  # for each operand
+    results: list[int | None]  # graph output of each result
+
+    def takes(self, values: list[Any]) -> bool:
+        return self.is_tensor == [isinstance(v, Value) for v in values]
+
+    def copy_to(self, nodes: NodeImporter, values: list[Any]) -> list[Any]:
+        inputs = [v for v in values if isinstance(v, Value)]
+        outputs = nodes.importer.add_copy_of(self.importer, inputs)
+        nodes.report.count(self.counts)
+        return [None if at is None else outputs[at] for at in self.results]
+
+
+def _imported_body(
+    body: BodyImport, gm: GraphModule, values: list[Any], location: str
+) -> _Body | None:
+    """None: it holds calls through PyTorch, whose order is kept in one graph only."""
+    importer = Importer("region")
+    inside = body.inside(body.nodes.native_only_in(importer))
+    inputs = [
+        importer.add_input(Type(value.type.dtype, value.type.shape), placeholder.name)
+        if isinstance(value, Value)
+        else value
+        for placeholder, value in zip(gm.graph.find_nodes(op="placeholder"), values)
+    ]
+    try:
+        results = inside.add_graph(gm, inputs, location)
+    except NotNative:
+        return None
+    outputs = [importer.add_output(r) if isinstance(r, Value) else None for r in results]
+    is_tensor = [isinstance(value, Value) for value in values]
+    return _Body(importer, inside.nodes.report, is_tensor, outputs)
 
 
 def _binds_sizes(gm: GraphModule) -> bool:

@@ -86,6 +86,7 @@ class NodeImporter:
     check_indices: bool = True  # an error for indices out of range, as in eager mode
     callees: list[Callable[..., Any]] = field(default_factory=list)
     bound: set[Dim] = field(default_factory=set)  # symbols that the graph itself gives values to
+    bodies: dict[GraphModule, Any] = field(default_factory=dict)  # graphs inside, imported once
 
     def __post_init__(self) -> None:
         self._decompose = Decomposer(self.symbols)

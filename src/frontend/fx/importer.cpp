@@ -134,6 +134,11 @@ void Importer::add_check(Value* condition, const CallSpec& on_failure,
   add_if(condition, on_failure.operands, holds, fails, location);
 }
 
+std::vector<Value*> Importer::add_copy_of(const Importer& body, std::vector<Value*> inputs) {
+  GEX_CHECK(body.token_ == nullptr, "calls with effects keep their order in one graph only");
+  return graph_->inline_graph(*body.graph_, inputs);
+}
+
 int Importer::add_output(Value* value, std::optional<std::vector<Dim>> strides) {
   if (strides && value->type().strides != strides) {
     // A layout promised already stays: an input's, or that of the same value as another result.

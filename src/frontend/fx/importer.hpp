@@ -61,6 +61,8 @@ class Importer {
 
   // Unless the condition holds, a call that raises. Its results are not used.
   void add_check(Value* condition, const CallSpec& on_failure, const std::string& location);
+  // The nodes of a body once more, in place of a call to it; the body can be called again.
+  std::vector<Value*> add_copy_of(const Importer& body, std::vector<Value*> inputs);
 
   // Adds an output and gives its number; strides are what the outside was promised (absent: dense).
   int add_output(Value* value, std::optional<std::vector<Dim>> strides);

@@ -138,6 +138,13 @@ void bind_importer(nb::module_& m) {
           nb::arg("condition"), nb::arg("operands"), nb::arg("integers"), nb::arg("name"),
           nb::arg("callee"), nb::arg("location"))
       .def(
+          "add_copy_of",
+          [](fx::Importer& importer, const fx::Importer& body,
+             const std::vector<ValueRef>& inputs) {
+            return refs_of(importer.add_copy_of(body, values_of(inputs)));
+          },
+          nb::arg("body"), nb::arg("inputs"))
+      .def(
           "add_output",
           [](fx::Importer& importer, ValueRef value, std::optional<std::vector<Dim>> strides) {
             return importer.add_output(value.value, std::move(strides));
