@@ -11,6 +11,7 @@ from gex.report import GraphReport, collect, reports
 if TYPE_CHECKING:
     from gex.direct import compile
     from gex.errors import CallNotAllowed, IndexOutOfRange
+    from gex.frozen import refresh
     from gex.nested_regions import Regions, regions
 
 __version__ = "0.1.0"
@@ -28,6 +29,7 @@ __all__ = [
     "collect",
     "compile",
     "explain",
+    "refresh",
     "regions",
     "reports",
 ]
@@ -46,4 +48,8 @@ def __getattr__(name: str) -> Any:
         from gex import nested_regions
 
         return getattr(nested_regions, name)
+    if name == "refresh":
+        from gex.frozen import refresh
+
+        return refresh
     raise AttributeError(f"module 'gex' has no attribute {name!r}")

@@ -150,6 +150,7 @@ GEX_OPTIONS = _table(
     _STRICT,
     _EXECUTOR,
     _flag("force_eager", False),
+    _flag("frozen_parameter", False),
 )
 
 NPUGRAPHS_OPTIONS: dict[str, Option] = {}

@@ -14,7 +14,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-from gex import _gex, report
+from gex import _gex, frozen, report
 from gex.compile_times import backend_timed
 from gex.errors import GraphNotSupported
 from gex.fx_import import GraphImport, ImportedGraph
@@ -87,6 +87,10 @@ def _compile(
     _warn_about_version(torch.__version__)
     _warn_about_mode(backend, mode)
     compiler = graph_compiler(backend, config)
+    # Training changes parameters, so only graphs without gradients take them as frozen.
+    inference_compiler = compiler
+    if config.get("frozen_parameter", False):
+        inference_compiler = graph_compiler(backend, config, frozen.names_of_inputs(gm))
 
     def compile_backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
         # The forward has seen the same indices.
@@ -102,7 +106,7 @@ def _compile(
     traced = aot_autograd(
         fw_compiler=compiler,
         bw_compiler=compile_backward,
-        inference_compiler=compiler,
+        inference_compiler=inference_compiler,
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=True,
         decompositions={},
@@ -134,8 +138,13 @@ def _warn_about_mode(backend: str, mode: str | None) -> None:
         )
 
 
-def graph_compiler(backend: str, config: Config) -> GraphCompiler:
-    """Compiles the ATen graphs that AOTAutograd makes of a function."""
+def graph_compiler(
+    backend: str, config: Config, frozen_names: list[str] | None = None
+) -> GraphCompiler:
+    """Compiles the ATen graphs that AOTAutograd makes of a function.
+
+    With `frozen_names` (of all inputs) parameters and other static inputs are bound once.
+    """
 
     def compile_graph(
         gm: torch.fx.GraphModule, example_inputs: Sequence[Any], check_indices: bool = True
@@ -165,7 +174,8 @@ def graph_compiler(backend: str, config: Config) -> GraphCompiler:
                 raise
             return _run_eagerly(gm, graph_report, str(problem))
         graph_report.seconds["import"] = time.perf_counter() - start
-        runner = make_runner(imported, config)
+        static = [] if frozen_names is None else frozen.static_arguments(frozen_names)
+        runner = make_runner(imported, config, static)
         graph_report.runner = runner
         graph_report.capture_limit = config.get("capture_limit")
         return imported.adapter.wrap(runner)
@@ -180,7 +190,9 @@ def _run_eagerly(
     return make_boxed_func(gm.forward)
 
 
-def make_runner(imported: ImportedGraph, config: Config) -> Any:
+def make_runner(
+    imported: ImportedGraph, config: Config, static: Sequence[tuple[int, str]] = ()
+) -> Any:
     signature = _gex.Signature(
         num_arguments=imported.num_arguments,
         tensors=imported.tensors,
@@ -191,6 +203,8 @@ def make_runner(imported: ImportedGraph, config: Config) -> Any:
     )
     if config.get("executor", "compiled") == "interpreter":
         return _gex.interpreter_runner(imported.graph, signature, imported.callees)
-    return _gex.compiled_runner(
-        imported.graph, signature, imported.callees, config.get("capture_limit")
+    runner = _gex.compiled_runner(
+        imported.graph, signature, imported.callees, config.get("capture_limit"), list(static)
     )
+    frozen.remember(runner)
+    return runner

@@ -5,6 +5,7 @@
 
 #include "codegen/generator.hpp"
 #include "compile/emit.hpp"
+#include "compile/fold_frozen.hpp"
 #include "interp/eval_kernel.hpp"
 #include "ir/assume.hpp"
 #include "passes/pipeline.hpp"
@@ -107,6 +108,22 @@ void add_guards(const AssumptionLog& assumed, program::Program& program) {
   }
 }
 
+void check_frozen(const Graph& graph, const std::vector<FrozenInput>& frozen) {
+  for (const FrozenInput& input : frozen) {
+    if (input.graph_input < 0 || input.graph_input >= static_cast<int>(graph.inputs().size()))
+      fail(ErrorCode::invalid_argument, "graph \"", graph.name(), "\" has ", graph.inputs().size(),
+           " inputs; input ", input.graph_input, " can't be frozen");
+    const Value& value = *graph.inputs()[static_cast<std::size_t>(input.graph_input)];
+    if (input.memory == nullptr || !value.type().bytes().is_const())
+      fail(ErrorCode::invalid_argument, "input \"", value.name(), "\" ", value.type(),
+           " can't be frozen: it needs memory and a size that does not vary");
+    for (const Tie& tie : graph.ties())
+      if (tie.input == input.graph_input)
+        fail(ErrorCode::invalid_argument, "input \"", value.name(),
+             "\" can't be frozen: the graph writes into it");
+  }
+}
+
 }  // namespace
 
 Compiled compile(std::unique_ptr<Graph> graph, const CompileOptions& options) {
@@ -135,8 +152,17 @@ Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
   report.graph_text = print(*graph);
   timer.done("passes");
 
+  CompileOptions with_folded = options;
+  if (!options.frozen.empty()) {
+    check_frozen(*graph, options.frozen);
+    const int folded = compile_detail::fold_frozen(*graph, with_folded.frozen, options);
+    if (folded > 0) report.counts.push_back({"folded_with_frozen", folded});
+    timer.done("frozen");
+  }
+
   compile_detail::KernelTable table;
-  compile_detail::Emitted emitted = compile_detail::emit(*graph, signature, options, table);
+  compile_detail::Emitted emitted = compile_detail::emit(*graph, signature, with_folded, table);
+  compiled.frozen = std::move(emitted.frozen);
   report.kernel_text = std::move(emitted.kernel_text);
   for (const lower::Remark& remark : emitted.remarks) {
     report.remarks.push_back(str("not fused: ", remark.node, ": ", remark.reason));

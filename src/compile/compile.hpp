@@ -35,15 +35,23 @@ struct Signature {
   static Signature of(const Graph& graph);
 };
 
+// A graph input whose memory is given once and never moves.
+struct FrozenInput {
+  int graph_input = -1;
+  std::shared_ptr<const void> memory;  // as the input's type says, strides included
+  // Nor does what is in it change: results that depend on it alone are computed while compiling,
+  // and copies in other layouts may be made.
+  bool contents = true;
+};
+
 struct CompileOptions {
   int level = 2;                             // O0 .. O3: which passes run
   std::vector<std::string> disabled_passes;  // by name
   bool fuse = true;
   bool fast_math = false;
-  bool frozen_parameters = false;     // contents of parameter inputs never change
-  std::vector<int> parameter_inputs;  // graph inputs that are parameters
-  bool generate_code = true;          // false: kernels run in the interpreter
-  std::string dump_dir;               // graphs after each changing pass, kernels, program
+  std::vector<FrozenInput> frozen;  // these are no inputs of the Program
+  bool generate_code = true;        // false: kernels run in the interpreter
+  std::string dump_dir;             // graphs after each changing pass, kernels, program
 };
 
 struct CompileReport {
@@ -58,6 +66,7 @@ struct CompileReport {
 struct Compiled {
   std::shared_ptr<const program::Program> program;
   std::shared_ptr<runtime::Specialiser> specialiser;  // null without a code generator
+  std::vector<std::shared_ptr<const void>> frozen;    // for SessionOptions
   CompileReport report;
 };
 

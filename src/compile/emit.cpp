@@ -79,6 +79,8 @@ Dim extent_bytes(const Type& type) {
   return (last + Dim(1)) * Dim(static_cast<std::int64_t>(size_of(type.dtype)));
 }
 
+}  // namespace
+
 BufferDesc describe(const Type& type, BufferDesc::Kind kind, std::string name) {
   BufferDesc desc;
   desc.name = std::move(name);
@@ -89,8 +91,6 @@ BufferDesc describe(const Type& type, BufferDesc::Kind kind, std::string name) {
   desc.bytes = extent_bytes(type);
   return desc;
 }
-
-}  // namespace
 
 BufferId Emitter::add_temp(const Type& type, std::string name) {
   return add_buffer(describe(type, BufferDesc::Kind::temp, std::move(name)));
@@ -115,6 +115,7 @@ void Emitter::define_inputs() {
       learn(slot.integer);
     } else {
       Value* value = graph_.inputs()[static_cast<std::size_t>(slot.graph_input)].get();
+      if (is_frozen(value)) continue;
       const Type& type = value->type();
       BufferDesc desc = describe(type, BufferDesc::Kind::input, value->name());
       desc.slot = static_cast<int>(program_.inputs.size());
@@ -130,6 +131,7 @@ void Emitter::define_inputs() {
     program_.inputs.push_back(std::move(input));
   }
   program_.symbols = known;
+  define_frozen();
 }
 
 // Outputs that are nothing but a window of an input that nobody writes are handed out as that
@@ -147,7 +149,8 @@ std::unordered_set<const Value*> Emitter::choose_views() {
   for (Value* value : graph_.outputs()) {
     if (value->is_input() || computed.count(value) != 0) continue;
     auto view = lower::resolve_view(value);
-    if (view && view->base->is_input() && view->strides == lower::memory_strides(*value))
+    if (view && view->base->is_input() && !is_frozen(view->base) &&
+        view->strides == lower::memory_strides(*value))
       views.insert(value);
   }
   return views;
@@ -251,8 +254,9 @@ void Emitter::define_outputs(const std::vector<lower::Unit>& units) {
     tied_to.emplace(graph_.outputs()[static_cast<std::size_t>(tie.output)], tie.input);
   }
   auto slot_of_input = [&](int graph_input) {
-    for (std::size_t k = 0; k < signature_.inputs.size(); ++k) {
-      if (signature_.inputs[k].graph_input == graph_input) return static_cast<int>(k);
+    for (std::size_t k = 0; k < program_.inputs.size(); ++k) {
+      const Value* value = graph_.inputs()[static_cast<std::size_t>(graph_input)].get();
+      if (program_.inputs[k].buffer == buffers_.at(value)) return static_cast<int>(k);
     }
     GEX_CHECK(false, "graph input ", graph_input, " is not in the signature");
     return -1;
@@ -274,10 +278,11 @@ void Emitter::define_outputs(const std::vector<lower::Unit>& units) {
     output.shape = type.shape;
     output.strides = type.strides.value_or(std::vector<Dim>{});
     auto view = lower::resolve_view(value);
-    bool is_window =
-        view && view->base->is_input() && view->strides == lower::memory_strides(*value);
+    bool is_window = view && view->base->is_input() && !is_frozen(view->base) &&
+                     view->strides == lower::memory_strides(*value);
     const bool shared = buffers_.contains(value) || given.contains(value);
-    if (slot.own_memory && (shared || from_calls.count(value) == 0)) {
+    const bool own_memory = slot.own_memory || is_frozen(value);
+    if (own_memory && (shared || from_calls.count(value) == 0)) {
       BufferDesc desc = describe(type, BufferDesc::Kind::output, value->name());
       desc.slot = number;
       output.buffer = add_buffer(std::move(desc));

@@ -128,6 +128,7 @@ ChoicePlan Emitter::plan_matmul(const lower::Unit& unit) {
   push(0, a.strides[a.strides.size() - 2], a.strides.back());
   push(1, b.strides[b.strides.size() - 2], b.strides.back());
   push(2, c_strides[rank - 2], c_strides[rank - 1]);
+  if (pack_right(b, plan, problem)) plan.key += " packed";
   Dim batches = batch.sizes[0] * batch.sizes[1];
   plan.grid = kernels::matmul_grid(problem, batches, m, n, k);
   plan.scratch_bytes = kernels::matmul_scratch_bytes(problem, batches, m, n, k);

@@ -8,6 +8,7 @@
 
 #include "codegen/lower/views.hpp"
 #include "compile/emit.hpp"
+#include "kernels/matmul.hpp"
 
 namespace gex::compile_detail {
 
@@ -30,6 +31,9 @@ struct ChoicePlan {
                                   int extra_buffers)>
       make;
 };
+
+// A buffer as an input, output, temporary or constant of this type.
+program::BufferDesc describe(const Type& type, program::BufferDesc::Kind kind, std::string name);
 
 class Emitter {
  public:
@@ -71,6 +75,15 @@ class Emitter {
   ChoicePlan plan_conv2d(const lower::Unit& unit);
   ChoicePlan plan_attention(const lower::Unit& unit);
 
+  // emit_packed.cpp: frozen inputs.
+  void define_frozen();
+  program::BufferId add_frozen(program::BufferDesc desc, std::shared_ptr<const void> memory,
+                               bool contents);
+  bool is_frozen(const Value* value) const;
+  const void* frozen_contents(program::BufferId id) const;  // null if they may change
+  // Has the product read panels packed while compiling, if its right operand never changes.
+  bool pack_right(const Operand& right, ChoicePlan& plan, kernels::MatmulProblem& problem);
+
   program::BufferId add_buffer(program::BufferDesc desc);
   program::BufferId add_temp(const Type& type, std::string name);
   program::BufferId buffer_of(Value* value);  // its own memory; made for unit outputs on first use
@@ -97,6 +110,8 @@ class Emitter {
     program::BufferId output;
   };
   std::vector<OutputCopy> output_copies_;  // after all steps
+  std::vector<bool> frozen_contents_;      // by slot
+  std::unordered_map<std::string, program::BufferId> packed_;
   int segment_ = 0;
   const Node* current_ = nullptr;
 };

@@ -351,6 +351,7 @@ class Parser {
       desc.alias_of = line.buffer();
       if (line.take_word("at")) desc.alias_offset = dim(line);
     }
+    if (desc.kind == Kind::constant && line.take_word("frozen")) desc.slot = line.small();
     if (line.take_word("data")) desc.data = data(line);
     program_.buffers.push_back(std::move(desc));
   }

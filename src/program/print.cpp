@@ -121,7 +121,8 @@ class Printer {
   void buffer(std::size_t i) {
     const BufferDesc& desc = program_.buffers[i];
     out_ << "buffer %" << i << " " << quoted(desc.name) << " " << name_of(desc.kind);
-    if (desc.slot >= 0) out_ << " " << desc.slot;
+    const bool frozen = desc.kind == BufferDesc::Kind::constant && desc.slot >= 0;
+    if (desc.slot >= 0 && !frozen) out_ << " " << desc.slot;
     out_ << " " << desc.dtype;
     dims(" ", desc.shape);
     dims_unless_empty(" strides ", desc.strides);
@@ -130,6 +131,7 @@ class Printer {
       out_ << " alias %" << desc.alias_of;
       dim_unless_zero(" at ", desc.alias_offset);
     }
+    if (frozen) out_ << " frozen " << desc.slot;
     if (desc.data != nullptr) {
       out_ << " data " << desc.data->dtype() << " [";
       const auto& shape = desc.data->shape();

@@ -24,7 +24,7 @@ struct BufferDesc {
     input,     // the caller's memory, borrowed for the call
     output,    // memory the caller makes for this call, written here and never touched again
     temp,      // in the arena, placed by the planner
-    constant,  // `data`
+    constant,  // `data`; or, with a slot, memory that the Session was given for good
     external,  // memory that a call step hands over; lives until its last use
   };
   std::string name;
@@ -33,7 +33,7 @@ struct BufferDesc {
   std::vector<Dim> shape;
   std::vector<Dim> strides;  // in elements; empty = dense row-major
   Dim bytes;                 // extent of the memory behind it
-  int slot = -1;             // input or output number
+  int slot = -1;             // number of the input, output or frozen memory
   // Same memory as another buffer, from a byte offset: ties, in-place results, strided views.
   BufferId alias_of = -1;
   Dim alias_offset;

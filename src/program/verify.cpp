@@ -75,8 +75,10 @@ class Verifier {
       if (buffer.alias_of >= static_cast<BufferId>(program_.buffers.size()))
         complain(where, " aliases %", buffer.alias_of, ", which does not exist");
       if (buffer.kind == BufferDesc::Kind::constant && buffer.alias_of < 0 &&
-          buffer.data == nullptr)
-        complain(where, " is a constant without data");
+          (buffer.data == nullptr) != (buffer.slot >= 0))
+        complain(where, " is a constant that needs either data or the number of frozen memory");
+      if (buffer.kind == BufferDesc::Kind::constant && buffer.slot >= 0 && !buffer.bytes.is_const())
+        complain(where, " is frozen memory of a size that is not known: ", buffer.bytes);
       if (buffer.alias_of >= 0 && buffer.kind != BufferDesc::Kind::temp)
         complain(where, " aliases %", buffer.alias_of, " but is ", name_of(buffer.kind),
                  "; only temp buffers may be aliases");

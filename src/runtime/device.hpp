@@ -62,6 +62,9 @@ class Device {
   virtual int workers() const { return 1; }
   // Optional: default true. Whether launches run Callables, so that static code can replace them.
   virtual bool runs_callables() const { return true; }
+  // Optional: default false. Whether launches can read host memory, so that frozen constants need
+  // no copy on the device.
+  virtual bool reads_host_memory() const { return false; }
   // Optional: default the host's thread count. Calls that may compute at once; others wait.
   virtual int max_queues() const;
 };

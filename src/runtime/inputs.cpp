@@ -1,6 +1,7 @@
 #include "runtime/inputs.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <sstream>
 
 #include "base/error.hpp"
@@ -56,6 +57,7 @@ InputMatcher::InputMatcher(const Image& image) : image_(image) {
       check_rules_.push_back({input, where, axis, image.slot(dim)});
     }
   };
+  for (const InputDesc& desc : program.inputs) fix(desc);
   // Sizes and integers first: a stride gives a symbol its value only where nothing else does.
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     const InputDesc& desc = program.inputs[i];
@@ -64,18 +66,63 @@ InputMatcher::InputMatcher(const Image& image) : image_(image) {
       add(input, Rule::Where::integer, 0, desc.value, str("input ", i));
       continue;
     }
+    if (fixed_[i].rank >= 0) continue;
     for (std::size_t axis = 0; axis < desc.shape.size(); ++axis)
       add(input, Rule::Where::shape, static_cast<int>(axis), desc.shape[axis],
           str("dim ", axis, " of input ", i));
   }
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     const InputDesc& desc = program.inputs[i];
-    if (desc.kind == InputDesc::Kind::integer) continue;
+    if (desc.kind == InputDesc::Kind::integer || fixed_[i].rank >= 0) continue;
     if (desc.strides.empty() && !desc.shape.empty()) dense_inputs_.push_back(static_cast<int>(i));
     for (std::size_t axis = 0; axis < desc.strides.size(); ++axis)
       add(static_cast<int>(i), Rule::Where::stride, static_cast<int>(axis), desc.strides[axis],
           str("stride ", axis, " of input ", i));
   }
+}
+
+void InputMatcher::fix(const InputDesc& desc) {
+  const auto is_number = [](Dim d) { return d.is_const(); };
+  fixed_.emplace_back();
+  if (desc.kind == InputDesc::Kind::integer || !std::ranges::all_of(desc.shape, is_number) ||
+      !std::ranges::all_of(desc.strides, is_number))
+    return;
+  fixed_.back() = {static_cast<int>(desc.shape.size()), static_cast<int>(fixed_numbers_.size())};
+  for (Dim size : desc.shape) fixed_numbers_.push_back(size.constant());
+  const std::size_t strides = fixed_numbers_.size();
+  for (Dim stride : desc.strides) fixed_numbers_.push_back(stride.constant());
+  if (!desc.strides.empty()) return;
+  fixed_numbers_.resize(strides + desc.shape.size());
+  std::int64_t dense = 1;
+  for (std::size_t axis = desc.shape.size(); axis-- > 0; dense *= desc.shape[axis].constant())
+    fixed_numbers_[strides + axis] = dense;
+}
+
+bool InputMatcher::fits_exactly(std::size_t input, const TensorRef& tensor) const {
+  const Fixed& fixed = fixed_[input];
+  const auto rank = static_cast<std::size_t>(fixed.rank);
+  if (tensor.shape.size() != rank || tensor.strides.size() != rank) return false;
+  const std::int64_t* numbers = fixed_numbers_.data() + fixed.first;
+  for (std::size_t d = 0; d < rank; ++d)
+    if (tensor.shape[d] != numbers[d] || tensor.strides[d] != numbers[rank + d]) return false;
+  return tensor.data != nullptr && tensor.dtype == image_.program->inputs[input].dtype;
+}
+
+void InputMatcher::check_fixed(std::size_t input, const InputArg& arg) const {
+  const Fixed& fixed = fixed_[input];
+  const auto rank = static_cast<std::size_t>(fixed.rank);
+  const std::int64_t* numbers = fixed_numbers_.data() + fixed.first;
+  const auto rule = [&](Rule::Where where, std::size_t axis) {
+    return Rule{static_cast<int>(input), where, static_cast<int>(axis), 0};
+  };
+  for (std::size_t d = 0; d < rank; ++d)
+    if (arg.tensor.shape[d] != numbers[d])
+      complain(rule(Rule::Where::shape, d), arg, numbers[d], "");
+  if (is_empty(arg.tensor)) return;
+  // The stride of an axis that is never stepped along means nothing.
+  for (std::size_t d = 0; d < rank; ++d)
+    if (numbers[d] > 1 && arg.tensor.strides[d] != numbers[rank + d])
+      complain(rule(Rule::Where::stride, d), arg, numbers[rank + d], "");
 }
 
 std::int64_t InputMatcher::actual(const Rule& rule, const InputArg& arg) const {
@@ -106,30 +153,38 @@ void InputMatcher::complain(const Rule& rule, const InputArg& arg, std::int64_t 
        expected, advice);
 }
 
+void InputMatcher::check_form(std::size_t i, const InputArg& arg) const {
+  const InputDesc& desc = image_.program->inputs[i];
+  const TensorRef& tensor = arg.tensor;
+  if (tensor.dtype != desc.dtype)
+    fail(ErrorCode::type_mismatch, "input ", i, " \"", desc.name, "\": expected ",
+         expected_text(desc), ", got ", actual_text(desc, arg), "; convert it to ", desc.dtype);
+  if (tensor.shape.size() != desc.shape.size() || tensor.strides.size() != desc.shape.size())
+    fail(ErrorCode::shape_mismatch, "input ", i, " \"", desc.name, "\": expected ",
+         expected_text(desc), ", got ", actual_text(desc, arg), ": it should have ",
+         desc.shape.size(), " dims; reshape it");
+  for (std::int64_t size : tensor.shape)
+    if (size < 0)
+      fail(ErrorCode::shape_mismatch, "input ", i, " \"", desc.name,
+           "\" has a negative size: ", actual_text(desc, arg));
+  if (tensor.data == nullptr && !is_empty(tensor))
+    fail(ErrorCode::invalid_argument, "input ", i, " \"", desc.name,
+         "\" has no memory; pass a tensor that is materialised on this device");
+}
+
 void InputMatcher::bind(std::span<const InputArg> inputs, std::span<std::int64_t> key) const {
   const auto& descs = image_.program->inputs;
   if (inputs.size() != descs.size())
     fail(ErrorCode::invalid_argument, "program \"", image_.program->name, "\" takes ", descs.size(),
          " inputs, got ", inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const InputDesc& desc = descs[i];
-    if (desc.kind == InputDesc::Kind::integer) continue;
-    const TensorRef& tensor = inputs[i].tensor;
-    if (tensor.dtype != desc.dtype)
-      fail(ErrorCode::type_mismatch, "input ", i, " \"", desc.name, "\": expected ",
-           expected_text(desc), ", got ", actual_text(desc, inputs[i]), "; convert it to ",
-           desc.dtype);
-    if (tensor.shape.size() != desc.shape.size() || tensor.strides.size() != desc.shape.size())
-      fail(ErrorCode::shape_mismatch, "input ", i, " \"", desc.name, "\": expected ",
-           expected_text(desc), ", got ", actual_text(desc, inputs[i]), ": it should have ",
-           desc.shape.size(), " dims; reshape it");
-    for (std::int64_t size : tensor.shape)
-      if (size < 0)
-        fail(ErrorCode::shape_mismatch, "input ", i, " \"", desc.name,
-             "\" has a negative size: ", actual_text(desc, inputs[i]));
-    if (tensor.data == nullptr && !is_empty(tensor))
-      fail(ErrorCode::invalid_argument, "input ", i, " \"", desc.name,
-           "\" has no memory; pass a tensor that is materialised on this device");
+    if (fixed_[i].rank >= 0) {
+      if (fits_exactly(i, inputs[i].tensor)) continue;
+      check_form(i, inputs[i]);
+      check_fixed(i, inputs[i]);
+    } else if (descs[i].kind != InputDesc::Kind::integer) {
+      check_form(i, inputs[i]);
+    }
   }
   for (const Rule& rule : bind_rules_) {
     const InputArg& arg = inputs[index(rule.input)];

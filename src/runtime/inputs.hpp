@@ -40,8 +40,20 @@ class InputMatcher {
                              const char* why) const;
   void check_dense(int input, const InputArg& arg) const;
 
+  // Sizes and strides of an input that are all numbers: one comparison tells that it fits.
+  struct Fixed {
+    int rank = -1;  // -1: some are not
+    int first = 0;  // in fixed_numbers_: shape, then strides
+  };
+  void fix(const program::InputDesc& desc);
+  bool fits_exactly(std::size_t input, const TensorRef& tensor) const;
+  void check_form(std::size_t input, const InputArg& arg) const;
+  void check_fixed(std::size_t input, const InputArg& arg) const;
+
   const Image& image_;
-  std::vector<Rule> bind_rules_, check_rules_;
+  std::vector<Fixed> fixed_;
+  std::vector<std::int64_t> fixed_numbers_;
+  std::vector<Rule> bind_rules_, check_rules_;  // of the other inputs
   std::vector<int> dense_inputs_;
   std::vector<std::string> sources_;
 };

@@ -11,6 +11,7 @@
 #include "runtime/capture.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/fork.hpp"
+#include "runtime/frozen.hpp"
 #include "runtime/inputs.hpp"
 #include "runtime/static_code.hpp"
 
@@ -56,6 +57,7 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
         matcher(image),
         context(open_device(options.driver)),
         loaded(context->device->load(*image.program)),
+        frozen(*image.program, options.frozen, *context->device, *loaded),
         specialises(the_specialiser != nullptr && options.static_code &&
                     context->device->runs_callables()),
         static_code(std::move(the_specialiser)) {}
@@ -82,6 +84,7 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
   const InputMatcher matcher;
   const std::shared_ptr<DeviceContext> context;
   const std::unique_ptr<Loaded> loaded;
+  const FrozenConstants frozen;
   const bool specialises;
   StaticCode static_code;  // used by the background thread alone
 

@@ -81,6 +81,8 @@ struct SessionOptions {
   std::string driver = "cpu";       // "null", "cpu", "cuda_stream", "cuda_graph"
   bool static_code = true;          // ask the Specialiser for hot keys, in the background
   int hot_after = 3;                // calls with a key before static code is asked for
+  // Host memory behind the Program's frozen constants, by slot: it neither moves nor changes.
+  std::vector<std::shared_ptr<const void>> frozen;
 };
 
 struct Counters {

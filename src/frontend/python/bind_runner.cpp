@@ -1,4 +1,5 @@
 #include <nanobind/stl/pair.h>
+#include <algorithm>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
@@ -84,7 +85,7 @@ std::vector<Dim> integer_values(const Signature& signature) {
 }
 
 const SessionEngine* session_of(const Runner& runner) {
-  return dynamic_cast<const SessionEngine*>(&runner.engine());
+  return dynamic_cast<const SessionEngine*>(runner.engine());
 }
 
 nb::dict counters_of(const Runner& runner) {
@@ -108,6 +109,7 @@ nb::dict counters_of(const Runner& runner) {
       {"plan_ns", c.plan_ns},
   };
   for (const auto& [name, value] : counters) out[name] = value;
+  out["rebinds"] = runner.rebinds();
   // Facts of the program itself; equal names add up.
   for (const auto& [name, value] : engine->report().counts)
     out[name.c_str()] =
@@ -118,10 +120,12 @@ nb::dict counters_of(const Runner& runner) {
 std::string text_of(const Runner& runner, const std::string& level) {
   const SessionEngine* engine = session_of(runner);
   if (engine == nullptr)
-    fail(ErrorCode::unsupported, "only compiled graphs have a ", level, " text");
+    fail(ErrorCode::unsupported, "only compiled graphs have a ", level,
+         " text, with frozen parameters from the first call on");
   if (level == "graph") return engine->report().graph_text;
   if (level == "kernels") return engine->report().kernel_text;
-  if (level == "program") return program::print(engine->session().program());
+  if (level == "program")
+    return program::print(engine->session().program(), {.constant_data = false});
   fail(ErrorCode::invalid_argument, "unknown level '", level, "'; use graph, kernels or program");
 }
 
@@ -136,6 +140,52 @@ int clear_runner(PyObject* self) {
   return 0;
 }
 
+// Those of the arguments called static that can be bound once: not written, not handed out, and of
+// a size that never changes.
+std::vector<FrozenArgument> frozen_arguments(
+    const Graph& graph, const Signature& signature,
+    const std::vector<std::pair<int, std::string>>& candidates) {
+  const auto needed_in_each_call = [&](int argument) {
+    return std::ranges::any_of(signature.outputs,
+                               [&](const OutputItem& item) {
+                                 return (item.kind == Kind::argument ||
+                                         item.kind == Kind::argument_view) &&
+                                        item.of == argument;
+                               }) ||
+           std::ranges::any_of(signature.symbols, [&](const SymbolSource& source) {
+             return source.argument == argument;
+           });
+  };
+  std::vector<FrozenArgument> frozen;
+  for (const auto& [argument, name] : candidates) {
+    const auto at = std::ranges::find(signature.tensors, argument);
+    if (at == signature.tensors.end() || needed_in_each_call(argument)) continue;
+    const auto input = static_cast<int>(at - signature.tensors.begin());
+    const bool written =
+        std::ranges::any_of(graph.ties(), [&](const Tie& tie) { return tie.input == input; });
+    const auto bytes = graph.inputs()[static_cast<std::size_t>(input)]->type().bytes().as_const();
+    if (written || bytes.value_or(0) == 0) continue;
+    frozen.push_back({argument, input, name});
+  }
+  std::ranges::sort(frozen, {}, &FrozenArgument::argument);
+  return frozen;
+}
+
+// Compiles the graph; the graph stays, to be compiled again when frozen memory moves.
+EngineMaker engine_maker(const Graph& graph, std::vector<Dim> integers,
+                         const runtime::SessionOptions& session_options) {
+  return [own = std::shared_ptr<const Graph>(graph.clone()), integers = std::move(integers),
+          session_options](std::span<const FrozenMemory> frozen) -> std::unique_ptr<Engine> {
+    CompileOptions options;
+    for (const FrozenMemory& memory : frozen)
+      options.frozen.push_back(
+          {memory.graph_input,
+           std::shared_ptr<const void>(std::shared_ptr<const void>(), memory.data),
+           memory.contents});
+    return std::make_unique<SessionEngine>(own->clone(), integers, options, session_options);
+  };
+}
+
 PyType_Slot runner_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_runner)},
                               {Py_tp_clear, reinterpret_cast<void*>(clear_runner)},
                               {0, nullptr}};
@@ -144,9 +194,11 @@ PyType_Slot runner_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_
 
 void bind_runner(nb::module_& m) {
   bind_signature(m);
-  nb::class_<Runner>(m, "Runner", nb::type_slots(runner_slots),
+  nb::class_<Runner>(m, "Runner", nb::type_slots(runner_slots), nb::is_weak_referenceable(),
                      "A compiled graph: takes the list of arguments and empties it.")
       .def("__call__", &Runner::operator(), nb::arg("arguments"))
+      .def("refresh", &Runner::refresh, "Has the next call bind frozen arguments anew.")
+      .def_prop_ro("frozen_tensors", &Runner::frozen_tensors)
       .def("text", &text_of, nb::arg("level") = "program", "Printed form: graph, kernels, program.")
       .def_prop_ro("counters", &counters_of)
       .def_prop_ro("seconds",
@@ -170,22 +222,26 @@ void bind_runner(nb::module_& m) {
   m.def(
       "compiled_runner",
       [](const Graph& graph, Signature signature, std::vector<nb::object> callees,
-         std::int64_t capture_limit) {
+         std::int64_t capture_limit, const std::vector<std::pair<int, std::string>>& frozen) {
         runtime::SessionOptions session_options;
         session_options.capture_limit = capture_limit;
-        std::unique_ptr<SessionEngine> engine;
+        EngineMaker make = engine_maker(graph, integer_values(signature), session_options);
+        std::vector<FrozenArgument> bound_once = frozen_arguments(graph, signature, frozen);
+        if (!bound_once.empty())
+          return std::make_unique<Runner>(std::move(make), std::move(bound_once),
+                                          std::move(signature), std::move(callees));
+        std::unique_ptr<Engine> engine;
         {
-          const std::vector<Dim> integers = integer_values(signature);
-          std::unique_ptr<Graph> own = graph.clone();
           nb::gil_scoped_release unlocked;
-          engine = std::make_unique<SessionEngine>(std::move(own), integers, CompileOptions{},
-                                                   session_options);
+          engine = make({});
         }
         return std::make_unique<Runner>(std::move(engine), std::move(signature),
                                         std::move(callees));
       },
       nb::arg("graph"), nb::arg("signature"), nb::arg("callees"), nb::arg("capture_limit"),
-      "Compiles the graph and makes it ready to replay.");
+      nb::arg("frozen"),
+      "Compiles the graph and makes it ready to replay. Arguments in `frozen` (position, name) are "
+      "bound once, at the first call.");
   m.def(
       "interpreter_runner",
       [](const Graph& graph, Signature signature, std::vector<nb::object> callees) {

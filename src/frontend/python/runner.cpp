@@ -1,5 +1,7 @@
 #include "frontend/python/runner.hpp"
 
+#include <utility>
+
 #include "base/error.hpp"
 
 namespace gex::python {
@@ -43,22 +45,19 @@ bool uses_symbols(const OutputItem& item) {
 }  // namespace
 
 Runner::Runner(std::unique_ptr<Engine> engine, Signature signature, std::vector<nb::object> callees)
-    : engine_(std::move(engine)), signature_(std::move(signature)), callees_(std::move(callees)) {
-  std::size_t next_tensor = 0;
-  for (const Engine::Input& input : engine_->inputs()) {
-    input_is_integer_.push_back(input.is_integer);
-    int argument = -1;
-    if (input.is_integer) {
-      for (const auto& [value, position] : signature_.integers)
-        if (value == input.value) argument = position;
-    } else if (next_tensor < signature_.tensors.size()) {
-      argument = signature_.tensors[next_tensor++];
-    }
-    GEX_CHECK(argument >= 0, "no argument for input ", argument_of_input_.size());
-    argument_of_input_.push_back(argument);
-  }
-  tuples_.resize(engine_->num_outputs());
+    : Runner(EngineMaker(), {}, std::move(signature), std::move(callees)) {
+  bound_ = attach(std::move(engine));
+  tuples_.resize(bound_->engine->num_outputs());
+}
 
+Runner::Runner(EngineMaker make, std::vector<FrozenArgument> frozen, Signature signature,
+               std::vector<nb::object> callees)
+    : make_engine_(std::move(make)),
+      signature_(std::move(signature)),
+      num_arguments_(signature_.num_arguments),
+      callees_(std::move(callees)) {
+  if (!frozen.empty()) frozen_ = std::make_unique<FrozenArguments>(std::move(frozen));
+  number_arguments();
   std::vector<Dim> symbols;
   for (const SymbolSource& source : signature_.symbols) symbols.push_back(source.symbol);
   tape_ = DimTape(std::move(symbols));
@@ -72,6 +71,111 @@ Runner::Runner(std::unique_ptr<Engine> engine, Signature signature, std::vector<
     }
     slots_.push_back(std::move(slots));
   }
+}
+
+// From here on argument k is the k-th that is taken from the list; constants follow as before.
+void Runner::number_arguments() {
+  std::vector<int> number(static_cast<std::size_t>(num_arguments_), 0);
+  if (frozen_)
+    for (const FrozenArgument& frozen : frozen_->arguments())
+      number[static_cast<std::size_t>(frozen.argument)] = -1;
+  for (int k = 0; k < num_arguments_; ++k) {
+    if (number[static_cast<std::size_t>(k)] < 0) continue;
+    number[static_cast<std::size_t>(k)] = static_cast<int>(taken_.size());
+    taken_.push_back(k);
+  }
+  for (std::size_t k = 0; k < signature_.constants.size(); ++k)
+    number.push_back(static_cast<int>(taken_.size() + k));
+  const auto renumber = [&](int& argument) {
+    if (argument < 0) return;
+    argument = number[static_cast<std::size_t>(argument)];
+    GEX_CHECK(argument >= 0, "a frozen argument is used as something else");
+  };
+  std::erase_if(signature_.tensors,
+                [&](int argument) { return number[static_cast<std::size_t>(argument)] < 0; });
+  for (int& argument : signature_.tensors) renumber(argument);
+  for (auto& [value, argument] : signature_.integers) renumber(argument);
+  for (SymbolSource& source : signature_.symbols) renumber(source.argument);
+  for (OutputItem& item : signature_.outputs)
+    if (item.kind == Kind::argument || item.kind == Kind::argument_view) renumber(item.of);
+}
+
+std::shared_ptr<Runner::Bound> Runner::attach(std::unique_ptr<Engine> engine) const {
+  auto bound = std::make_shared<Bound>();
+  std::size_t next_tensor = 0;
+  for (const Engine::Input& input : engine->inputs()) {
+    bound->input_is_integer.push_back(input.is_integer);
+    int argument = -1;
+    if (input.is_integer) {
+      for (const auto& [value, position] : signature_.integers)
+        if (value == input.value) argument = position;
+    } else if (next_tensor < signature_.tensors.size()) {
+      argument = signature_.tensors[next_tensor++];
+    }
+    GEX_CHECK(argument >= 0, "no argument for input ", bound->argument_of_input.size());
+    bound->argument_of_input.push_back(argument);
+  }
+  bound->engine = std::move(engine);
+  return bound;
+}
+
+void Runner::bind_frozen(PyObject* const* arguments) {
+  std::string change = frozen_->change(arguments);
+  if (change.empty()) return;
+  if (bound_ != nullptr) {
+    ++rebinds_;
+    const std::string message =
+        str("frozen_parameter: ", change,
+            "; the graph is bound to it anew, which takes as long as compiling. Calls shortly "
+            "before this one may have used what was there: call gex.refresh(model) after a change");
+    if (PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) != 0) throw nb::python_error();
+  }
+  FrozenArguments::Tensors tensors = frozen_->read(arguments);
+  std::vector<FrozenMemory> memory;
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    memory.push_back(
+        {frozen_->arguments()[i].graph_input, tensors[i].data, tensors[i].contents});
+  std::unique_ptr<Engine> engine;
+  {
+    nb::gil_scoped_release unlocked;
+    engine = make_engine_(memory);
+  }
+  std::shared_ptr<Bound> bound = attach(std::move(engine));
+  for (const FrozenArguments::Tensor& tensor : tensors) bound->memory.push_back(tensor.memory);
+  tuples_.resize(bound->engine->num_outputs());
+  frozen_->bind(std::move(tensors));
+  bound_ = std::move(bound);
+}
+
+void Runner::refresh() {
+  if (!frozen_) return;
+  frozen_->unbind();
+  bound_ = nullptr;
+}
+
+nb::list Runner::frozen_tensors() const {
+  nb::list tensors;
+  if (frozen_)
+    for (PyObject* object : frozen_->objects()) tensors.append(nb::borrow(object));
+  return tensors;
+}
+
+// The caller's references to the taken arguments end here; frozen ones stay in the list.
+void Runner::take_arguments(PyObject* list, Frame& frame) {
+  const Py_ssize_t count = PyList_GET_SIZE(list);
+  if (count != num_arguments_)
+    fail(ErrorCode::invalid_argument, "expected ", num_arguments_, " arguments, got ", count);
+  PyObject** items = reinterpret_cast<PyListObject*>(list)->ob_item;
+  if (frozen_) {
+    bind_frozen(items);
+    for (int position : taken_)
+      frame.arguments.push_back(std::exchange(items[position], Py_NewRef(Py_None)));
+  } else {
+    frame.arguments.assign(items, items + count);
+    Py_SET_SIZE(reinterpret_cast<PyVarObject*>(list), 0);
+  }
+  for (const nb::object& constant : signature_.constants)
+    frame.arguments.push_back(Py_NewRef(constant.ptr()));
 }
 
 nb::object Runner::operator()(nb::list arguments) {
@@ -90,41 +194,27 @@ nb::object Runner::operator()(nb::list arguments) {
       spare_frames.push_back(std::move(frame));
     }
   } give_back{frame};
-
-  PyObject* list = arguments.ptr();
-  const Py_ssize_t count = PyList_GET_SIZE(list);
-  if (count != signature_.num_arguments)
-    fail(ErrorCode::invalid_argument, "expected ", signature_.num_arguments, " arguments, got ",
-         count);
-  for (Py_ssize_t i = 0; i < count; ++i)
-    frame->arguments.push_back(Py_NewRef(PyList_GET_ITEM(list, i)));
-  for (const nb::object& constant : signature_.constants)
-    frame->arguments.push_back(Py_NewRef(constant.ptr()));
-  if (PyList_SetSlice(list, 0, count, nullptr) != 0) throw nb::python_error();
+  take_arguments(arguments.ptr(), *frame);
+  const std::shared_ptr<Bound> bound = bound_;  // another thread may bind anew meanwhile
 
   const TorchApi& torch = TorchApi::get();
-  const std::size_t num_inputs = argument_of_input_.size();
+  const std::size_t num_inputs = bound->argument_of_input.size();
   frame->inputs.resize(num_inputs);
   frame->tensors.resize(num_inputs);
   for (std::size_t i = 0; i < num_inputs; ++i) {
-    PyObject* object = frame->arguments[static_cast<std::size_t>(argument_of_input_[i])];
+    PyObject* object = frame->arguments[static_cast<std::size_t>(bound->argument_of_input[i])];
     InputArg& input = frame->inputs[i];
-    if (input_is_integer_[i]) {
+    if (bound->input_is_integer[i]) {
       frame->tensors[i] = nullptr;
       input.integer = integer_of(object);
       continue;
     }
     frame->tensors[i] = object;
-    const dlpack::Tensor t = torch.borrow(object);
-    const auto rank = static_cast<std::size_t>(t.ndim);
-    input.tensor.data = static_cast<std::byte*>(t.data) + t.byte_offset;
-    input.tensor.dtype = dtype_of(t.dtype);
-    input.tensor.shape = {t.shape, rank};
-    input.tensor.strides = {t.strides, rank};
+    torch.read(object, input.tensor);
   }
 
-  TorchHost host(frame->tensors, tuples_, callees_, engine_->num_outputs());
-  engine_->run(frame->inputs, host);
+  TorchHost host(frame->tensors, tuples_, callees_, bound->engine->num_outputs());
+  bound->engine->run(frame->inputs, host);
   host.take_gil();
 
   evaluate_symbols(*frame, host);
@@ -187,12 +277,13 @@ nb::object Runner::build_result(std::size_t i, Frame& frame, const TorchHost& ho
 int Runner::traverse(visitproc visit, void* arg) const {
   for (const nb::object& object : callees_) Py_VISIT(object.ptr());
   for (const nb::object& object : signature_.constants) Py_VISIT(object.ptr());
-  return 0;
+  return frozen_ ? frozen_->traverse(visit, arg) : 0;
 }
 
 void Runner::clear() {
   callees_.clear();
   signature_.constants.clear();
+  refresh();
 }
 
 }  // namespace gex::python

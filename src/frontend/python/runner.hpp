@@ -5,11 +5,14 @@
 #include <nanobind/nanobind.h>
 #include <cstdint>
 
+#include <functional>
 #include <memory>
-#include <mutex>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "base/dim.hpp"
+#include "frontend/python/frozen_arguments.hpp"
 #include "frontend/python/torch_host.hpp"
 #include "runtime/session.hpp"
 
@@ -62,28 +65,60 @@ struct Signature {
   std::vector<SymbolSource> symbols;
 };
 
+// Memory of a frozen graph input.
+struct FrozenMemory {
+  int graph_input;
+  const void* data;
+  bool contents;
+};
+// Called without the GIL.
+using EngineMaker = std::function<std::unique_ptr<Engine>(std::span<const FrozenMemory>)>;
+
 class Runner {
  public:
   Runner(std::unique_ptr<Engine> engine, Signature signature, std::vector<nb::object> callees);
+  // The engine is made at the first call, when the frozen arguments are there, and again after one
+  // of them was changed.
+  Runner(EngineMaker make, std::vector<FrozenArgument> frozen, Signature signature,
+         std::vector<nb::object> callees);
 
-  // Empties the list (the caller's references end here) and returns a tuple.
+  // Takes over the arguments that it needs and returns a tuple.
   nb::object operator()(nb::list arguments);
-  const Engine& engine() const { return *engine_; }
+  void refresh();  // the next call binds the frozen arguments anew
+  const Engine* engine() const { return bound_ ? bound_->engine.get() : nullptr; }  // null: no call
+  std::int64_t rebinds() const { return rebinds_; }
+  // Arguments bound once, as the last call passed them.
+  nb::list frozen_tensors() const;
 
   int traverse(visitproc visit, void* arg) const;  // for Python's cycle collector
   void clear();
 
  private:
   struct Frame;
+  // An engine and what it needs to live; calls on several threads share it.
+  struct Bound {
+    std::vector<nb::object> memory;  // of frozen arguments
+    std::unique_ptr<Engine> engine;
+    std::vector<int> argument_of_input;
+    std::vector<bool> input_is_integer;
+  };
+
+  void number_arguments();
+  std::shared_ptr<Bound> attach(std::unique_ptr<Engine> engine) const;
+  void bind_frozen(PyObject* const* arguments);
+  void take_arguments(PyObject* list, Frame& frame);
   void evaluate_symbols(Frame& frame, const TorchHost& host) const;
   nb::object build_result(std::size_t i, Frame& frame, const TorchHost& host) const;
 
-  std::unique_ptr<Engine> engine_;
-  Signature signature_;
+  EngineMaker make_engine_;
+  std::unique_ptr<FrozenArguments> frozen_;  // null: all arguments are passed in each call
+  Signature signature_;                      // numbers arguments without the frozen ones
+  std::vector<int> taken_;                   // positions of those
+  int num_arguments_ = 0;
   std::vector<nb::object> callees_;
-  std::vector<int> argument_of_input_;  // for each engine input
-  std::vector<bool> input_is_integer_;
+  std::shared_ptr<Bound> bound_;
   std::vector<OutputTuples> tuples_;
+  std::int64_t rebinds_ = 0;
   DimTape tape_;
   struct ItemSlots {
     std::vector<int> shape, strides;

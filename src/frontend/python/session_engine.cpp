@@ -21,7 +21,9 @@ SessionEngine::SessionEngine(std::unique_ptr<Graph> graph, std::span<const Dim> 
   Compiled compiled = compile(std::move(graph), signature, options);
   report_ = std::move(compiled.report);
   const auto start = std::chrono::steady_clock::now();
-  session_ = std::make_unique<runtime::Session>(std::move(compiled.program), session_options,
+  runtime::SessionOptions with_frozen = session_options;
+  with_frozen.frozen = std::move(compiled.frozen);
+  session_ = std::make_unique<runtime::Session>(std::move(compiled.program), with_frozen,
                                                 std::move(compiled.specialiser));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   report_.seconds.push_back({"session", took.count()});

@@ -62,6 +62,7 @@ TorchApi::TorchApi() {
   nb::object tensor = attribute(torch.ptr(), {"Tensor"});
   exchange_ = find_exchange_api(tensor.ptr());
   tensor_type_ = reinterpret_cast<PyTypeObject*>(tensor.release().ptr());
+  reader_ = new TensorReader();
   nb::object guards = owned(PyImport_ImportModule("torch._C._dynamo.guards"));
   empty_strided_ = attribute(guards.ptr(), {"_empty_strided_cpu"}).release().ptr();
   reinterpret_ = attribute(guards.ptr(), {"_reinterpret_tensor"}).release().ptr();
@@ -76,6 +77,20 @@ dlpack::Tensor TorchApi::borrow(PyObject* tensor) const {
   dlpack::Tensor out;
   if (exchange_->borrow(tensor, &out) != 0) throw nb::python_error();
   return out;
+}
+
+void* TorchApi::borrowed_data(PyObject* tensor) const {
+  const dlpack::Tensor t = borrow(tensor);
+  return static_cast<std::byte*>(t.data) + t.byte_offset;
+}
+
+void TorchApi::read_borrowed(PyObject* tensor, runtime::TensorRef& out) const {
+  const dlpack::Tensor t = borrow(tensor);
+  const auto rank = static_cast<std::size_t>(t.ndim);
+  out.data = static_cast<std::byte*>(t.data) + t.byte_offset;
+  out.dtype = dtype_of(t.dtype);
+  out.shape = {t.shape, rank};
+  out.strides = {t.strides, rank};
 }
 
 nb::object TorchApi::empty_strided(PyObject* sizes, PyObject* strides, DType dtype) const {

@@ -10,6 +10,7 @@
 
 #include "base/dtype.hpp"
 #include "frontend/python/dlpack.hpp"
+#include "frontend/python/tensor_reader.hpp"
 #include "runtime/session.hpp"
 
 namespace gex::python {
@@ -29,6 +30,14 @@ class TorchApi {
 
   // The tensor's memory, sizes and strides, valid while the object lives and is not resized.
   dlpack::Tensor borrow(PyObject* tensor) const;
+  // The same as a TensorRef; whatever is quickest.
+  void read(PyObject* tensor, runtime::TensorRef& out) const {
+    if (!is_tensor(tensor) || !reader_->read(tensor, out)) read_borrowed(tensor, out);
+  }
+  void* data(PyObject* tensor) const {  // where the first element is
+    void* address = is_tensor(tensor) ? reader_->data(tensor) : nullptr;
+    return address != nullptr ? address : borrowed_data(tensor);
+  }
   bool is_tensor(PyObject* object) const { return PyObject_TypeCheck(object, tensor_type_) != 0; }
 
   PyObject* dtype(DType dtype) const { return dtypes_[static_cast<int>(dtype)]; }
@@ -44,6 +53,9 @@ class TorchApi {
 
  private:
   TorchApi();
+  void read_borrowed(PyObject* tensor, runtime::TensorRef& out) const;
+  void* borrowed_data(PyObject* tensor) const;
+  const TensorReader* reader_ = nullptr;
   const dlpack::ExchangeApi* exchange_ = nullptr;
   PyTypeObject* tensor_type_ = nullptr;
   PyObject* empty_strided_ = nullptr;

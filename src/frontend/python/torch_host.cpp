@@ -75,7 +75,7 @@ void* TorchHost::allocate_output(int k, DType dtype, std::span<const std::int64_
   }
   const TorchApi& torch = TorchApi::get();
   outputs_[index] = torch.empty_strided(sizes.ptr(), steps.ptr(), dtype);
-  return torch.borrow(outputs_[index].ptr()).data;
+  return torch.data(outputs_[index].ptr());
 }
 
 void TorchHost::set_view_output(int k, int of_input, std::span<const std::int64_t> shape,

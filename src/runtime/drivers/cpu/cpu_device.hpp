@@ -37,6 +37,7 @@ class CpuDevice final : public Device {
   std::unique_ptr<Loaded> load(const program::Program& program) override;
   std::unique_ptr<Recorder> make_recorder(const Image& image, Loaded& loaded,
                                           std::span<const std::int64_t> gear) override;
+  bool reads_host_memory() const override { return true; }
   int workers() const override { return ThreadPool::global().threads(); }
 };
 

@@ -1,0 +1,157 @@
+#include "frontend/python/frozen_arguments.hpp"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "base/error.hpp"
+
+namespace gex::python {
+
+namespace {
+
+constexpr std::size_t kLookedAtInACall = 4;
+constexpr int kShareOfTime = 100;  // looking at all takes at most this part of the time
+
+bool checks_contents() {
+  static const bool checks = [] {
+    const char* value = std::getenv("GEX_CHECK_FROZEN");
+    return value != nullptr && *value != '\0' && std::strcmp(value, "0") != 0;
+  }();
+  return checks;
+}
+
+// How often the tensor was written; -1 for tensors of inference mode, which count nothing.
+std::int64_t version_of(PyObject* tensor) {
+  static PyObject* const name = PyUnicode_InternFromString("_version");
+  PyObject* version = PyObject_GetAttr(tensor, name);
+  if (version == nullptr) {
+    if (!PyErr_ExceptionMatches(PyExc_RuntimeError)) throw nb::python_error();
+    PyErr_Clear();
+    return -1;
+  }
+  const std::int64_t value = PyLong_AsLongLong(version);
+  Py_DECREF(version);
+  return value;
+}
+
+Hash sum_of(const dlpack::Tensor& t) {
+  std::int64_t last = 0;
+  for (std::int32_t d = 0; d < t.ndim; ++d) last += (t.shape[d] - 1) * t.strides[d];
+  return hash_bytes(static_cast<const std::byte*>(t.data) + t.byte_offset,
+                    static_cast<std::size_t>(last + 1) * (t.dtype.bits / 8));
+}
+
+void* address_of(const dlpack::Tensor& t) {
+  return static_cast<std::byte*>(t.data) + t.byte_offset;
+}
+
+bool is_parameter(PyObject* tensor) {
+  static PyObject* const type = [] {
+    nb::object module = owned(PyImport_ImportModule("torch.nn"));
+    return owned(PyObject_GetAttrString(module.ptr(), "Parameter")).release().ptr();
+  }();
+  const int is = PyObject_IsInstance(tensor, type);
+  if (is < 0) throw nb::python_error();
+  return is == 1;
+}
+
+}  // namespace
+
+FrozenArguments::FrozenArguments(std::vector<FrozenArgument> arguments)
+    : arguments_(std::move(arguments)) {
+  for (std::size_t i = 0; i < arguments_.size(); ++i) {
+    const int argument = arguments_[i].argument;
+    if (runs_.empty() || argument != runs_.back().argument + runs_.back().count)
+      runs_.push_back({argument, static_cast<int>(i), 0});
+    ++runs_.back().count;
+  }
+}
+
+FrozenArguments::Tensors FrozenArguments::read(PyObject* const* arguments) const {
+  Tensors tensors;
+  for (const FrozenArgument& frozen : arguments_) {
+    Tensor tensor;
+    tensor.object = nb::borrow(arguments[frozen.argument]);
+    tensor.memory = owned(PyObject_CallMethod(tensor.object.ptr(), "detach", nullptr));
+    const dlpack::Tensor memory = TorchApi::get().borrow(tensor.memory.ptr());
+    tensor.data = address_of(memory);
+    tensor.version = version_of(tensor.object.ptr());
+    tensor.contents = is_parameter(tensor.object.ptr());
+    if (tensor.contents && checks_contents()) tensor.sum = sum_of(memory);
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+void FrozenArguments::bind(Tensors tensors) {
+  tensors_ = std::move(tensors);
+  objects_.clear();
+  for (const Tensor& tensor : tensors_) objects_.push_back(tensor.object.ptr());
+  next_ = 0;
+  all_seen_ = Clock::now();
+}
+
+void FrozenArguments::unbind() {
+  objects_.clear();
+  tensors_.clear();
+}
+
+std::string FrozenArguments::change_of(std::size_t i) const {
+  const Tensor& seen = tensors_[i];
+  if (TorchApi::get().data(objects_[i]) != seen.data)
+    return str(arguments_[i].name, " was moved to other memory");
+  if (seen.contents && version_of(objects_[i]) != seen.version)
+    return str(arguments_[i].name, " was written to");
+  return {};
+}
+
+std::string FrozenArguments::change_of_any() {
+  const Clock::time_point begin = Clock::now();
+  for (std::size_t i = 0; i < objects_.size(); ++i)
+    if (std::string change = change_of(i); !change.empty()) return change;
+  all_seen_ = Clock::now();
+  all_cost_ = all_seen_ - begin;
+  return {};
+}
+
+std::string FrozenArguments::change(PyObject* const* arguments) {
+  if (objects_.empty()) return "not bound";
+  for (const Run& run : runs_) {
+    PyObject* const* known = objects_.data() + run.first;
+    if (std::memcmp(arguments + run.argument, known,
+                    static_cast<std::size_t>(run.count) * sizeof(PyObject*)) == 0)
+      continue;
+    for (int i = 0; i < run.count; ++i)
+      if (arguments[run.argument + i] != known[i])
+        return str(arguments_[static_cast<std::size_t>(run.first + i)].name,
+                   " was replaced by another tensor");
+  }
+  if (checks_contents()) {
+    std::string change = change_of_any();
+    if (change.empty()) check_contents();
+    return change;
+  }
+  for (std::size_t i = 0; i < std::min(kLookedAtInACall, objects_.size()); ++i) {
+    next_ = next_ + 1 < objects_.size() ? next_ + 1 : 0;
+    if (std::string change = change_of(next_); !change.empty()) return change;
+  }
+  if (objects_.size() > kLookedAtInACall && Clock::now() - all_seen_ > all_cost_ * kShareOfTime)
+    return change_of_any();
+  return {};
+}
+
+void FrozenArguments::check_contents() const {
+  for (std::size_t i = 0; i < objects_.size(); ++i) {
+    if (!tensors_[i].contents || sum_of(TorchApi::get().borrow(objects_[i])) == tensors_[i].sum) continue;
+    fail(ErrorCode::invalid_argument, "the contents of the frozen parameter ", arguments_[i].name,
+         " have changed since it was bound; call gex.refresh(model) after changing parameters, or "
+         "compile without frozen_parameter");
+  }
+}
+
+int FrozenArguments::traverse(visitproc visit, void* arg) const {
+  for (PyObject* object : objects_) Py_VISIT(object);
+  return 0;
+}
+
+}  // namespace gex::python

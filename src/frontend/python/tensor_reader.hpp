@@ -1,0 +1,58 @@
+#pragma once
+// Reads a PyTorch tensor through the C functions that PyTorch promises to compiled models
+// (torch/csrc/inductor/aoti_torch/c/shim.h), found at run time. Several times faster than DLPack's
+// way, which makes and drops a reference to the tensor.
+
+#include <nanobind/nanobind.h>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/dtype.hpp"
+#include "runtime/session.hpp"
+
+namespace gex::python {
+
+class TensorReader {
+ public:
+  // Whether this PyTorch has the functions and keeps its tensors where they are looked for.
+  TensorReader();
+
+  // False if the tensor has to be read in another way: nothing is wrong with it by that.
+  bool read(PyObject* tensor, runtime::TensorRef& out) const {
+    if (offset_ < 0) return false;
+    void* handle = reinterpret_cast<std::byte*>(tensor) + offset_;
+    std::int64_t rank = 0;
+    std::int64_t *shape = nullptr, *strides = nullptr;
+    std::int32_t type = 0;
+    if (data_(handle, &out.data) != 0 || rank_(handle, &rank) != 0 ||
+        shape_(handle, &shape) != 0 || strides_(handle, &strides) != 0 ||
+        type_(handle, &type) != 0 || type < 0 || type >= kTypes || dtypes_[type] < 0)
+      return false;
+    out.dtype = static_cast<DType>(dtypes_[type]);
+    out.shape = {shape, static_cast<std::size_t>(rank)};
+    out.strides = {strides, static_cast<std::size_t>(rank)};
+    return true;
+  }
+  // The address of the tensor's first element; null if it has to be found in another way.
+  void* data(PyObject* tensor) const {
+    void* address = nullptr;
+    if (offset_ < 0) return nullptr;
+    return data_(reinterpret_cast<std::byte*>(tensor) + offset_, &address) == 0 ? address : nullptr;
+  }
+
+ private:
+  static constexpr std::int32_t kTypes = 64;
+  using GetPointer = std::int32_t (*)(void*, void**);
+  using GetNumbers = std::int32_t (*)(void*, std::int64_t**);
+  using GetNumber = std::int32_t (*)(void*, std::int64_t*);
+  using GetType = std::int32_t (*)(void*, std::int32_t*);
+
+  std::ptrdiff_t offset_ = -1;  // of the tensor in its Python object; -1: not to be used
+  GetPointer data_ = nullptr;
+  GetNumber rank_ = nullptr;
+  GetNumbers shape_ = nullptr, strides_ = nullptr;
+  GetType type_ = nullptr;
+  std::int8_t dtypes_[kTypes];  // by PyTorch's number; -1: none of gex's
+};
+
+}  // namespace gex::python
