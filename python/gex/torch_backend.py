@@ -175,6 +175,7 @@ def graph_compiler(
             return _run_eagerly(gm, graph_report, str(problem))
         graph_report.seconds["import"] = time.perf_counter() - start
         static = [] if frozen_names is None else frozen.static_arguments(frozen_names)
+        static = [(i, name) for i, name in static if not imported.adapter.is_carried(i)]
         runner = make_runner(imported, config, static)
         graph_report.runner = runner
         graph_report.capture_limit = config.get("capture_limit")

@@ -17,7 +17,7 @@ struct Emitted {
   program::Program program;
   std::string kernel_text;  // every fused graph, subgraphs included
   std::vector<lower::Remark> remarks;
-  std::int64_t operators = 0;  // nodes that compute something, before fusion
+  std::int64_t operators = 0;                       // nodes that compute something, before fusion
   std::vector<std::shared_ptr<const void>> frozen;  // memory of the program's frozen constants
 };
 

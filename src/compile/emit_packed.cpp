@@ -44,15 +44,14 @@ const void* Emitter::frozen_contents(BufferId id) const {
 }
 
 // Few rows or columns are multiplied without panels: there the operand is read where it lies.
-bool Emitter::pack_right(const Operand& right, ChoicePlan& plan,
-                         kernels::MatmulProblem& problem) {
+bool Emitter::pack_right(const Operand& right, ChoicePlan& plan, kernels::MatmulProblem& problem) {
   namespace at = kernels::matmul_dims;
   const void* contents = frozen_contents(right.buffer);
   if (contents == nullptr) return false;
   const Dim m = plan.dims[at::m], n = plan.dims[at::n], k = plan.dims[at::k];
   if (m.as_const().value_or(kernels::kFewRows + 1) <= kernels::kFewRows) return false;
-  std::vector<Dim> sizes, strides(plan.dims.begin() + at::b_strides,
-                                  plan.dims.begin() + at::b_strides + 4);
+  std::vector<Dim> sizes,
+      strides(plan.dims.begin() + at::b_strides, plan.dims.begin() + at::b_strides + 4);
   for (int level = 0; level < 2; ++level) {
     const auto l = static_cast<std::size_t>(level);
     sizes.push_back(strides[l] == Dim(0) ? Dim(1) : plan.dims[l]);

@@ -29,6 +29,7 @@ buffer %4 "t2" temp f32 [min(s0, 4), 8] bytes [min(s0, 4)*32] alias %3 at [64]
 buffer %5 "nz" external i64 [u0, 2] bytes [u0*16]
 buffer %6 "c" constant i16 [2] bytes [4] data i16 [2] 0x0100ff7f
 buffer %7 "b" temp bool [] bytes [1]
+buffer %8 "f" constant f32 [2] bytes [8] frozen 0
 code 0 "relu" target "cpu"
   | kernel relu(x) {
   | 
@@ -116,6 +117,8 @@ TEST(ProgramVerify, rejects_what_could_not_run) {
   expect_invalid("grid [u0]", "grid [u0] at \"x\"\n  while 0 %7 do 5", "two places");
   expect_invalid("read %0 read %6", "read %4 read %6", "before anything wrote it");
   expect_invalid("write %3 dims", "write %6 dims", "writes the constant");
+  expect_invalid("bytes [8] frozen 0", "bytes [8]", "frozen memory");
+  expect_invalid("bytes [8] frozen 0", "bytes [s0*8] frozen 0", "not known");
   expect_invalid("grid [s0]", "grid [u0]", "bound only later");
   expect_invalid("main 0 1", "main 0", "never run");
   expect_invalid("if %7 then", "if %3 then", "must be bool");

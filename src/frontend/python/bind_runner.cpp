@@ -1,8 +1,8 @@
 #include <nanobind/stl/pair.h>
-#include <algorithm>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
+#include <algorithm>
 
 #include "frontend/python/bindings.hpp"
 #include "frontend/python/interp_engine.hpp"
@@ -146,12 +146,12 @@ std::vector<FrozenArgument> frozen_arguments(
     const Graph& graph, const Signature& signature,
     const std::vector<std::pair<int, std::string>>& candidates) {
   const auto needed_in_each_call = [&](int argument) {
-    return std::ranges::any_of(signature.outputs,
-                               [&](const OutputItem& item) {
-                                 return (item.kind == Kind::argument ||
-                                         item.kind == Kind::argument_view) &&
-                                        item.of == argument;
-                               }) ||
+    return std::ranges::any_of(
+               signature.outputs,
+               [&](const OutputItem& item) {
+                 return (item.kind == Kind::argument || item.kind == Kind::argument_view) &&
+                        item.of == argument;
+               }) ||
            std::ranges::any_of(signature.symbols, [&](const SymbolSource& source) {
              return source.argument == argument;
            });
@@ -165,10 +165,25 @@ std::vector<FrozenArgument> frozen_arguments(
         std::ranges::any_of(graph.ties(), [&](const Tie& tie) { return tie.input == input; });
     const auto bytes = graph.inputs()[static_cast<std::size_t>(input)]->type().bytes().as_const();
     if (written || bytes.value_or(0) == 0) continue;
-    frozen.push_back({argument, input, name});
+    nb::object constant;
+    if (argument >= signature.num_arguments)
+      constant = signature.constants[static_cast<std::size_t>(argument - signature.num_arguments)];
+    frozen.push_back({argument, input, name, std::move(constant)});
   }
   std::ranges::sort(frozen, {}, &FrozenArgument::argument);
   return frozen;
+}
+
+void check_layout(const Value& input, const FrozenMemory& memory) {
+  const Type& type = input.type();
+  const std::vector<Dim> strides = type.strides.value_or(dense_strides(type.shape));
+  bool fits = type.dtype == memory.tensor.dtype && type.shape.size() == memory.tensor.shape.size();
+  for (std::size_t d = 0; fits && d < type.shape.size(); ++d)
+    fits = type.shape[d] == Dim(memory.tensor.shape[d]) &&
+           (type.shape[d] == Dim(1) || strides[d] == Dim(memory.tensor.strides[d]));
+  if (!fits)
+    fail(ErrorCode::shape_mismatch, memory.name, " no longer has the type ", type,
+         " that it was compiled with; compile again");
 }
 
 // Compiles the graph; the graph stays, to be compiled again when frozen memory moves.
@@ -177,11 +192,13 @@ EngineMaker engine_maker(const Graph& graph, std::vector<Dim> integers,
   return [own = std::shared_ptr<const Graph>(graph.clone()), integers = std::move(integers),
           session_options](std::span<const FrozenMemory> frozen) -> std::unique_ptr<Engine> {
     CompileOptions options;
-    for (const FrozenMemory& memory : frozen)
+    for (const FrozenMemory& memory : frozen) {
+      check_layout(*own->inputs()[static_cast<std::size_t>(memory.graph_input)], memory);
       options.frozen.push_back(
           {memory.graph_input,
-           std::shared_ptr<const void>(std::shared_ptr<const void>(), memory.data),
+           std::shared_ptr<const void>(std::shared_ptr<const void>(), memory.tensor.data),
            memory.contents});
+    }
     return std::make_unique<SessionEngine>(own->clone(), integers, options, session_options);
   };
 }

@@ -34,15 +34,10 @@ std::int64_t version_of(PyObject* tensor) {
   return value;
 }
 
-Hash sum_of(const dlpack::Tensor& t) {
+Hash sum_of(const runtime::TensorRef& t) {
   std::int64_t last = 0;
-  for (std::int32_t d = 0; d < t.ndim; ++d) last += (t.shape[d] - 1) * t.strides[d];
-  return hash_bytes(static_cast<const std::byte*>(t.data) + t.byte_offset,
-                    static_cast<std::size_t>(last + 1) * (t.dtype.bits / 8));
-}
-
-void* address_of(const dlpack::Tensor& t) {
-  return static_cast<std::byte*>(t.data) + t.byte_offset;
+  for (std::size_t d = 0; d < t.shape.size(); ++d) last += (t.shape[d] - 1) * t.strides[d];
+  return hash_bytes(t.data, static_cast<std::size_t>(last + 1) * size_of(t.dtype));
 }
 
 bool is_parameter(PyObject* tensor) {
@@ -61,6 +56,7 @@ FrozenArguments::FrozenArguments(std::vector<FrozenArgument> arguments)
     : arguments_(std::move(arguments)) {
   for (std::size_t i = 0; i < arguments_.size(); ++i) {
     const int argument = arguments_[i].argument;
+    if (arguments_[i].constant.is_valid()) break;  // they come last, and are compared with nothing
     if (runs_.empty() || argument != runs_.back().argument + runs_.back().count)
       runs_.push_back({argument, static_cast<int>(i), 0});
     ++runs_.back().count;
@@ -71,13 +67,13 @@ FrozenArguments::Tensors FrozenArguments::read(PyObject* const* arguments) const
   Tensors tensors;
   for (const FrozenArgument& frozen : arguments_) {
     Tensor tensor;
-    tensor.object = nb::borrow(arguments[frozen.argument]);
+    tensor.object =
+        frozen.constant.is_valid() ? frozen.constant : nb::borrow(arguments[frozen.argument]);
     tensor.memory = owned(PyObject_CallMethod(tensor.object.ptr(), "detach", nullptr));
-    const dlpack::Tensor memory = TorchApi::get().borrow(tensor.memory.ptr());
-    tensor.data = address_of(memory);
+    TorchApi::get().read(tensor.memory.ptr(), tensor.ref);
     tensor.version = version_of(tensor.object.ptr());
-    tensor.contents = is_parameter(tensor.object.ptr());
-    if (tensor.contents && checks_contents()) tensor.sum = sum_of(memory);
+    tensor.contents = frozen.constant.is_valid() || is_parameter(tensor.object.ptr());
+    if (tensor.contents && checks_contents()) tensor.sum = sum_of(tensor.ref);
     tensors.push_back(std::move(tensor));
   }
   return tensors;
@@ -98,7 +94,7 @@ void FrozenArguments::unbind() {
 
 std::string FrozenArguments::change_of(std::size_t i) const {
   const Tensor& seen = tensors_[i];
-  if (TorchApi::get().data(objects_[i]) != seen.data)
+  if (TorchApi::get().data(objects_[i]) != seen.ref.data)
     return str(arguments_[i].name, " was moved to other memory");
   if (seen.contents && version_of(objects_[i]) != seen.version)
     return str(arguments_[i].name, " was written to");
@@ -142,7 +138,7 @@ std::string FrozenArguments::change(PyObject* const* arguments) {
 
 void FrozenArguments::check_contents() const {
   for (std::size_t i = 0; i < objects_.size(); ++i) {
-    if (!tensors_[i].contents || sum_of(TorchApi::get().borrow(objects_[i])) == tensors_[i].sum) continue;
+    if (!tensors_[i].contents || sum_of(tensors_[i].ref) == tensors_[i].sum) continue;
     fail(ErrorCode::invalid_argument, "the contents of the frozen parameter ", arguments_[i].name,
          " have changed since it was bound; call gex.refresh(model) after changing parameters, or "
          "compile without frozen_parameter");

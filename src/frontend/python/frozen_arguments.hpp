@@ -21,7 +21,8 @@ namespace gex::python {
 struct FrozenArgument {
   int argument = -1;
   int graph_input = -1;
-  std::string name;  // as the user knows it
+  std::string name;     // as the user knows it
+  nb::object constant;  // no argument of the call but this tensor
 };
 
 class FrozenArguments {
@@ -30,10 +31,10 @@ class FrozenArguments {
 
   struct Tensor {
     nb::object object;
-    nb::object memory;  // shares the tensor's storage and keeps it alive
-    void* data = nullptr;
+    nb::object memory;          // shares the tensor's storage and keeps it alive
+    runtime::TensorRef ref;     // to it
     std::int64_t version = -1;  // -1: the tensor counts no writes
-    bool contents = false;      // parameters: what is in it is fixed too
+    bool contents = false;      // parameters and constants: what is in it is fixed too
     Hash sum = 0;
   };
   using Tensors = std::vector<Tensor>;

@@ -73,19 +73,25 @@ Runner::Runner(EngineMaker make, std::vector<FrozenArgument> frozen, Signature s
   }
 }
 
-// From here on argument k is the k-th that is taken from the list; constants follow as before.
+// From here on argument k is the k-th that is taken from the list; constants follow. Frozen ones
+// of either kind have no number.
 void Runner::number_arguments() {
-  std::vector<int> number(static_cast<std::size_t>(num_arguments_), 0);
+  const auto arguments = static_cast<std::size_t>(num_arguments_);
+  std::vector<int> number(arguments + signature_.constants.size(), 0);
   if (frozen_)
     for (const FrozenArgument& frozen : frozen_->arguments())
       number[static_cast<std::size_t>(frozen.argument)] = -1;
-  for (int k = 0; k < num_arguments_; ++k) {
-    if (number[static_cast<std::size_t>(k)] < 0) continue;
-    number[static_cast<std::size_t>(k)] = static_cast<int>(taken_.size());
-    taken_.push_back(k);
+  std::vector<nb::object> constants;
+  int next = 0;
+  for (std::size_t k = 0; k < number.size(); ++k) {
+    if (number[k] < 0) continue;
+    number[k] = next++;
+    if (k < arguments)
+      taken_.push_back(static_cast<int>(k));
+    else
+      constants.push_back(signature_.constants[k - arguments]);
   }
-  for (std::size_t k = 0; k < signature_.constants.size(); ++k)
-    number.push_back(static_cast<int>(taken_.size() + k));
+  signature_.constants = std::move(constants);
   const auto renumber = [&](int& argument) {
     if (argument < 0) return;
     argument = number[static_cast<std::size_t>(argument)];
@@ -133,8 +139,8 @@ void Runner::bind_frozen(PyObject* const* arguments) {
   FrozenArguments::Tensors tensors = frozen_->read(arguments);
   std::vector<FrozenMemory> memory;
   for (std::size_t i = 0; i < tensors.size(); ++i)
-    memory.push_back(
-        {frozen_->arguments()[i].graph_input, tensors[i].data, tensors[i].contents});
+    memory.push_back({frozen_->arguments()[i].graph_input, frozen_->arguments()[i].name,
+                      tensors[i].ref, tensors[i].contents});
   std::unique_ptr<Engine> engine;
   {
     nb::gil_scoped_release unlocked;

@@ -68,7 +68,8 @@ struct Signature {
 // Memory of a frozen graph input.
 struct FrozenMemory {
   int graph_input;
-  const void* data;
+  std::string name;
+  runtime::TensorRef tensor;
   bool contents;
 };
 // Called without the GIL.

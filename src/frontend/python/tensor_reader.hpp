@@ -24,9 +24,9 @@ class TensorReader {
     std::int64_t rank = 0;
     std::int64_t *shape = nullptr, *strides = nullptr;
     std::int32_t type = 0;
-    if (data_(handle, &out.data) != 0 || rank_(handle, &rank) != 0 ||
-        shape_(handle, &shape) != 0 || strides_(handle, &strides) != 0 ||
-        type_(handle, &type) != 0 || type < 0 || type >= kTypes || dtypes_[type] < 0)
+    if (data_(handle, &out.data) != 0 || rank_(handle, &rank) != 0 || shape_(handle, &shape) != 0 ||
+        strides_(handle, &strides) != 0 || type_(handle, &type) != 0 || type < 0 ||
+        type >= kTypes || dtypes_[type] < 0)
       return false;
     out.dtype = static_cast<DType>(dtypes_[type]);
     out.shape = {shape, static_cast<std::size_t>(rank)};
