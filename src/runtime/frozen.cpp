@@ -1,5 +1,7 @@
 #include "runtime/frozen.hpp"
 
+#include <utility>
+
 #include "base/error.hpp"
 
 namespace gex::runtime {
@@ -9,7 +11,7 @@ using program::BufferDesc;
 FrozenConstants::FrozenConstants(const program::Program& program,
                                  std::vector<std::shared_ptr<const void>> memory, Device& device,
                                  Loaded& loaded)
-    : memory_(std::move(memory)), device_(device) {
+    : memory_(std::move(memory)), device_(device), loaded_(loaded) {
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
     const BufferDesc& buffer = program.buffers[i];
     if (buffer.kind != BufferDesc::Kind::constant || buffer.slot < 0) continue;
@@ -22,7 +24,7 @@ FrozenConstants::FrozenConstants(const program::Program& program,
     if (!device.reads_host_memory()) {
       const auto bytes = static_cast<std::size_t>(buffer.bytes.constant());
       address = device.allocate(bytes);
-      copies_.push_back({address, bytes});
+      copies_.push_back({i, bytes});
       device.write(address, memory_[slot].get(), bytes);
     }
     loaded.constants[i] = address;
@@ -30,7 +32,8 @@ FrozenConstants::FrozenConstants(const program::Program& program,
 }
 
 FrozenConstants::~FrozenConstants() {
-  for (const auto& [address, bytes] : copies_) device_.deallocate(address, bytes);
+  for (const auto& [buffer, bytes] : copies_)
+    device_.deallocate(std::exchange(loaded_.constants[buffer], nullptr), bytes);
 }
 
 }  // namespace gex::runtime

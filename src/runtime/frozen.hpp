@@ -23,7 +23,8 @@ class FrozenConstants {
  private:
   const std::vector<std::shared_ptr<const void>> memory_;
   Device& device_;
-  std::vector<std::pair<void*, std::size_t>> copies_;
+  Loaded& loaded_;
+  std::vector<std::pair<std::size_t, std::size_t>> copies_;  // buffer, bytes
 };
 
 }  // namespace gex::runtime
