@@ -9,6 +9,7 @@
 #include "passes/fold_batch_norm.hpp"
 #include "passes/recognise_attention.hpp"
 #include "passes/recognise_silu.hpp"
+#include "passes/split_reductions.hpp"
 
 namespace gex::passes {
 
@@ -38,6 +39,8 @@ const std::vector<Pass>& builtin_passes() {
       {"late-canonicalise", "removes identities that expansions made", Stage::late, 1,
        canonicalise},
       {"late-cse", "merges what expansions have in common", Stage::late, 1, merge_equal_nodes},
+      {"split-reductions", "folds a large tensor to one number in two steps", Stage::late, 2,
+       split_reductions},
       {"late-dce", "removes what expansions left unused", Stage::late, 1, eliminate_dead_code},
       {"assign-layouts", "contractions write what is only read transposed in that order",
        Stage::late, 2, assign_layouts},
