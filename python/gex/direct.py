@@ -96,9 +96,14 @@ class Compiled:
         )
 
     def _compile(self, graph: ExportGraph, config: Config) -> Callable[[list[Any]], Sequence[Any]]:
-        name, strict = self.report.name, config.get("strict", False)
         try:
-            imported = GraphImport(graph.gm, name, self.report, strict=strict).run()
+            imported = GraphImport(
+                graph.gm,
+                self.report.name,
+                self.report,
+                strict=config.get("strict", False),
+                fast_random=config.get("random", "eager") == "fast",
+            ).run()
         except GraphNotSupported as problem:
             raise UserError(f"gex.compile can't take this program: {problem}") from problem
         imported.num_arguments -= len(graph.bound)

@@ -16,6 +16,7 @@ from gex._gex import Dim, Graph, Importer, OutputItem, SymbolSource, Value
 from gex.adapter import Adapter
 from gex.body_import import BodyImport, location_of
 from gex.errors import GraphNotSupported
+from gex.fast_random import FastRandom
 from gex.invoke_subgraph import give_results_own_memory
 from gex.node_import import SYMBOLIC, Env, NodeImporter, OpCall
 from gex.output_plan import OutputPlan
@@ -47,6 +48,7 @@ class GraphImport:
     report: GraphReport
     strict: bool = False
     check_indices: bool = True  # an error for indices out of range, as in eager mode
+    fast_random: bool = False
     _env: Env = field(default_factory=dict)
     _integers: list[tuple[Dim, int]] = field(default_factory=list)
     _tensors: list[int] = field(default_factory=list)
@@ -67,6 +69,7 @@ class GraphImport:
             self.report,
             self.strict,
             check_indices=self.check_indices,
+            fast_random=FastRandom() if self.fast_random else None,
         )
         give_results_own_memory(self.gm)
         self._add_inputs()

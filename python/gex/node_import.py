@@ -17,6 +17,7 @@ from gex import calls, carriers
 from gex._gex import Dim, Importer, Type, Value
 from gex.decompose import Decomposer
 from gex.errors import CallNotAllowed, GraphNotSupported
+from gex.fast_random import FastRandom
 from gex.index_checks import IndexChecks
 from gex.report import CallRecord, GraphReport
 from gex.symbols import NotADim, Symbols
@@ -84,6 +85,7 @@ class NodeImporter:
     strict: bool
     native_only: bool = False  # NotNative where a call would be needed
     check_indices: bool = True  # an error for indices out of range, as in eager mode
+    fast_random: FastRandom | None = None  # else PyTorch draws random numbers
     callees: list[Callable[..., Any]] = field(default_factory=list)
     bound: set[Dim] = field(default_factory=set)  # symbols that the graph itself gives values to
     bodies: dict[GraphModule, Any] = field(default_factory=dict)  # graphs inside, imported once
@@ -106,7 +108,13 @@ class NodeImporter:
             self.report.native += not chain
             return env[call.args[0]]
         reason = "random numbers are drawn by PyTorch"
-        if not call.is_random:
+        if call.is_random:
+            if self.fast_random is not None and not chain and not self.native_only:
+                values = self.fast_random.try_add(self, call, env)
+                if values is not None:
+                    self.report.native += 1
+                    return call.shaped(values)
+        else:
             values, reason = self._try_row(call, env)
             if values is not None:
                 self.report.native += not chain
@@ -249,6 +257,18 @@ class NodeImporter:
         values = self._add_step(call, env, ordered)
         self.report.calls.append(CallRecord(call.name, reason, call.location))
         return values
+
+    def add_own_call(self, function: Callable[[], torch.Tensor], like: torch.Tensor) -> Value:
+        """A step that gex needs for itself, in its order among those with effects; not counted."""
+        return self._add_step(OpCall(function, (), {}, like, ""), {}, ordered=True)
+
+    def add_own_row(self, name: str, arguments: list[Any], call: OpCall) -> list[Value] | None:
+        """A row under a name of gex's own, with the results of `call`."""
+        try:
+            results = self._result_types(call)
+        except (_NoRowForm, NotADim):
+            return None
+        return self.importer.add_node(name, arguments, results, call.location)[0]
 
     def add_check(self, call: OpCall, env: Env) -> None:
         """A step that raises unless a condition holds. It computes nothing: not counted."""

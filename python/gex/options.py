@@ -102,6 +102,8 @@ def _flag(name: str, default: bool) -> Option:
 
 _CAPTURE_LIMIT = Option("capture_limit", 64, _check_int(1, _INT64_MAX))
 _STRICT = _flag("strict", False)
+# Eager's random numbers, or ones drawn inside kernels.
+_RANDOM = Option("random", "eager", _check_enum("eager", "fast"))
 # How far a graph is compiled: all the way, or only to where the reference executor can run it.
 _EXECUTOR = Option("executor", "compiled", _check_enum("compiled", "interpreter"))
 
@@ -143,11 +145,13 @@ NPUGRAPH_EX_OPTIONS = _table(
         _check_type("a list or tuple of int or None", _is_int_list),
     ),
     _STRICT,
+    _RANDOM,
 )
 
 GEX_OPTIONS = _table(
     _CAPTURE_LIMIT,
     _STRICT,
+    _RANDOM,
     _EXECUTOR,
     _flag("force_eager", False),
     _flag("frozen_parameter", False),

@@ -164,6 +164,7 @@ def graph_compiler(
                 graph_report,
                 strict=config.get("strict", False),
                 check_indices=check_indices,
+                fast_random=config.get("random", "eager") == "fast",
             ).run()
         except GraphNotSupported as problem:
             if graph_report.regions:

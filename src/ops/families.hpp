@@ -23,6 +23,7 @@ void register_attention();
 void register_pool();
 void register_scan();
 void register_random();
+void register_random_rows();
 void register_gradient_rows();
 void register_loss_rows();
 void register_control();

@@ -7,21 +7,11 @@
 #include "ops/build.hpp"
 #include "ops/define.hpp"
 #include "ops/families.hpp"
+#include "ops/random.hpp"
 
 namespace gex::ops {
 
 namespace {
-
-// `stream` tells the draws of one graph apart: they share the key.
-struct Random {
-  DType dtype = DType::f32;
-  Dims shape;
-  std::int64_t stream = 0;
-  static constexpr auto fields() {
-    return std::tuple{field("dtype", &Random::dtype), field("shape", &Random::shape),
-                      field("stream", &Random::stream)};
-  }
-};
 
 Type random_type(const InferContext& c) {
   const auto a = c.as<Random>();

@@ -28,6 +28,7 @@ void register_all() {
   register_pool();
   register_scan();
   register_random();
+  register_random_rows();
   register_gradient_rows();
   register_loss_rows();
   register_control();

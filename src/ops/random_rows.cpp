@@ -1,0 +1,68 @@
+// Draws in the forms that PyTorch has them. Rows of our own, since they take a key and the number
+// of the draw in its graph, which no overload of PyTorch's has.
+
+#include "ops/build.hpp"
+#include "ops/define.hpp"
+#include "ops/families.hpp"
+#include "ops/random.hpp"
+#include "ops/rows.hpp"
+#include "ops/statistics.hpp"
+
+namespace gex::ops {
+
+namespace {
+
+enum : std::size_t { kKey = 0, kStream = 1, kFirst = 2 };
+
+// In the compute type: rounded to a 16-bit float, a uniform number could become 1.
+Value* draw(AtenCall& c, const char* op_name, DType dtype, const Shape& shape) {
+  return apply(c.graph(), op_name, {c.tensor(kKey)},
+               Random{compute_type(dtype), shape, c.integer(kStream)});
+}
+
+std::vector<Value*> uniform_row(AtenCall& c) {  // key, stream, low, high
+  Graph& g = c.graph();
+  const double low = c.number(kFirst), high = c.number(kFirst + 1);
+  Value* u = draw(c, "random_uniform", c.result().dtype, c.result().shape);
+  // In [0, 1) it is exact in the dtype by itself.
+  if (low == 0 && high == 1) {
+    u = apply(g, "random_uniform", {c.tensor(kKey)},
+              Random{c.result().dtype, c.result().shape, c.integer(kStream)});
+    return one(u);
+  }
+  return one(to_result(c, add(g, mul(g, u, high - low), low)));
+}
+
+std::vector<Value*> normal_row(AtenCall& c) {  // key, stream, mean, deviation
+  Graph& g = c.graph();
+  Value* z = draw(c, "random_normal", c.result().dtype, c.result().shape);
+  return one(to_result(c, add(g, mul(g, z, c.number(kFirst + 1)), c.number(kFirst))));
+}
+
+std::vector<Value*> bernoulli_row(AtenCall& c) {  // key, stream, probability
+  Graph& g = c.graph();
+  Value* u = draw(c, "random_uniform", DType::f32, c.result().shape);
+  return one(to_result(c, lt(g, u, operand(c, kFirst, DType::f32))));
+}
+
+std::vector<Value*> dropout_row(AtenCall& c) {  // key, stream, x, probability
+  Graph& g = c.graph();
+  Value* x = c.tensor(kFirst);
+  const double p = c.number(kFirst + 1);
+  Value* u = draw(c, "random_uniform", DType::f32, x->type().shape);
+  Value* kept = ge(g, u, scalar(g, DType::f32, p));
+  // As eager: the product with the mask, so that infinities and NaNs that are dropped show.
+  Value* masked = mul(g, wide(g, x), cast(g, kept, compute_type(x->type().dtype)));
+  return {to_result(c, mul(g, masked, p == 1 ? 0 : 1 / (1 - p))), kept};
+}
+
+}  // namespace
+
+void register_random_rows() {
+  register_aten_row("gex.uniform", uniform_row);
+  register_aten_row("gex.normal", normal_row);
+  register_aten_row("gex.bernoulli", bernoulli_row);
+  register_aten_row("gex.native_dropout", dropout_row);
+}
+
+}  // namespace gex::ops
