@@ -23,6 +23,16 @@ class Adapter:
     _carried: set[int] = field(default_factory=set)
     _kept: set[int] = field(default_factory=set)
     _finish: dict[int, Finish] = field(default_factory=dict)
+    _bound: dict[int, Any] = field(default_factory=dict)
+
+    def bind(self, first: int, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The arguments from `first` on are these in every call; gives what the runner gets."""
+        given = []
+        for argument, tensor in enumerate(tensors, first):
+            self._bound[argument] = tensor
+            is_carried = argument in self._carried
+            given.append(carriers.carry_argument(tensor) if is_carried else tensor)
+        return given
 
     def carry_argument(self, argument: int) -> None:
         self._carried.add(argument)
@@ -46,12 +56,13 @@ class Adapter:
         )
 
     def wrap(self, runner: Any) -> Any:
-        if not self._carried and not self._finish:
+        carried = sorted(self._carried - self._bound.keys())
+        kept_arguments = sorted(self._kept - self._bound.keys())
+        if not carried and not self._finish:
             return runner
-        carried, kept_arguments = sorted(self._carried), sorted(self._kept)
 
         def run(arguments: list[Any]) -> list[Any]:
-            kept = {i: arguments[i] for i in kept_arguments}
+            kept = self._bound | {i: arguments[i] for i in kept_arguments}
             for i in carried:
                 arguments[i] = carriers.carry_argument(arguments[i])
             given = runner(arguments)

@@ -131,6 +131,11 @@ class BodyImport:
             raise NotNative(f"{node.target}")
         if _is_settled(val):
             return self._require_value(node, env, location)
+        if isinstance(val, torch.SymFloat) and val.node.expr.is_Symbol:
+            # No size: calls that use it get the tensor it lies in.
+            operand = node.args[0]
+            nodes.floats[val.node.expr] = calls.Operand(env[operand], operand.meta["val"])
+            return None
         symbol = self._symbol_of(val)
         if symbol is None:
             raise GraphNotSupported(f"{node.target} gives a {type(val).__name__}")

@@ -63,9 +63,11 @@ def has_effect(target: Any, args: Any = (), kwargs: Any = None) -> bool:
     return False
 
 
-def evaluate(expr: sympy.Basic, symbols: tuple[sympy.Symbol, ...], *values: int) -> Any:
+def evaluate(expr: sympy.Basic, symbols: tuple[sympy.Symbol, ...], *values: float) -> Any:
     """A symbolic float or bool for these values of its symbols."""
-    result = expr.xreplace({s: sympy.Integer(v) for s, v in zip(symbols, values)})
+    if expr in symbols:
+        return float(values[symbols.index(expr)])
+    result = expr.xreplace({s: sympy.sympify(v) for s, v in zip(symbols, values)})
     if result in (sympy.true, sympy.false):
         return bool(result)
     return float(result)
@@ -94,6 +96,7 @@ class CallBuilder:
 
     target: Any
     symbols: Symbols
+    floats: dict[sympy.Symbol, Operand]  # numbers that lie in tensors
     name: str  # of what is called, and the user's line: for errors
     location: str
     operands: list[Value] = field(default_factory=list)
@@ -180,7 +183,12 @@ class CallBuilder:
         expr = number.node.expr
         free = tuple(sorted(expr.free_symbols, key=str))
         name = self._constant((expr, free))
-        values = [self._integer(self.symbols.symbol(s)) for s in free]
+        values = [
+            f"{self._operand(self.floats[s])}.item()"
+            if s in self.floats
+            else self._integer(self.symbols.symbol(s))
+            for s in free
+        ]
         return f"evaluate({', '.join([f'*{name}', *values])})"
 
 

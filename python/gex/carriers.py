@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from gex import tensors
 from gex._gex import Dim, Type
 from gex.symbols import Symbols
 from gex.tensors import DTYPES, Layout
@@ -86,15 +87,22 @@ def same_carrier(target: Any, of: torch.Tensor, result: torch.Tensor) -> bool:
 
 def layout_of(tensor: torch.Tensor, symbols: Symbols) -> Layout:
     """How a tensor, or what carries it, lies in memory."""
-    shape, strides = symbols.dims(tensor.shape), symbols.dims(tensor.stride())
-    offset = symbols.dim(tensor.storage_offset())
+    plain = tensors.layout_of(tensor, symbols)
     if not tensor.dtype.is_complex:
-        return Layout(shape, strides, offset)
+        return plain
     two = Dim(2)
-    return Layout([*shape, two], [*(s * two for s in strides), Dim(1)], offset * two)
+    strides = [*(s * two for s in plain.strides), Dim(1)]
+    return Layout([*plain.shape, two], strides, plain.offset * two)
 
 
 def type_of_any(tensor: torch.Tensor, symbols: Symbols) -> Type:
     """The type of a tensor, or of what carries it."""
     layout = layout_of(tensor, symbols)
     return Type(DTYPES[carrier_of(tensor.dtype)], layout.shape, layout.strides)
+
+
+def type_of_result(tensor: torch.Tensor, symbols: Symbols) -> Type:
+    """The same for what a call gives; elements that share memory come out apart."""
+    layout = layout_of(tensor, symbols)
+    shares = any(s.constant == 0 and n.constant != 1 for n, s in zip(layout.shape, layout.strides))
+    return Type(DTYPES[carrier_of(tensor.dtype)], layout.shape, None if shares else layout.strides)

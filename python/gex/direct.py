@@ -107,14 +107,14 @@ class Compiled:
         except GraphNotSupported as problem:
             raise UserError(f"gex.compile can't take this program: {problem}") from problem
         imported.num_arguments -= len(graph.bound)
-        imported.constants[:0] = graph.bound
+        imported.constants[:0] = imported.adapter.bind(imported.num_arguments, graph.bound)
         # What the module held when it was compiled is fixed by contract.
         first = imported.num_arguments
         static = [(first + k, f"tensor {k} of the module") for k in range(len(graph.bound))]
         self.report.runner = make_runner(imported, config, static)
         run = imported.adapter.wrap(self.report.runner)
         # Calls through PyTorch would otherwise record gradients of what they are given.
-        return torch.no_grad()(run) if imported.callees else run
+        return torch.no_grad()(run) if self.report.calls else run
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._is_flat or kwargs:

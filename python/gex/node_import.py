@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import sympy
 import torch
 from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import unset_fake_temporarily
@@ -89,6 +90,8 @@ class NodeImporter:
     callees: list[Callable[..., Any]] = field(default_factory=list)
     bound: set[Dim] = field(default_factory=set)  # symbols that the graph itself gives values to
     bodies: dict[GraphModule, Any] = field(default_factory=dict)  # graphs inside, imported once
+    # Floats taken from tensors, and the tensors.
+    floats: dict[sympy.Symbol, calls.Operand] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._decompose = Decomposer(self.symbols)
@@ -286,13 +289,15 @@ class NodeImporter:
             if fake is not None and (call.used is None or i in call.used)
         ]
         single = isinstance(call.val, torch.Tensor)
-        builder = calls.CallBuilder(call.target, self.symbols, call.name, call.location)
+        builder = calls.CallBuilder(
+            call.target, self.symbols, self.floats, call.name, call.location
+        )
         callee = builder.build(
             [_call_form(a, env) for a in call.args],
             {k: _call_form(a, env) for k, a in call.kwargs.items()},
             [("r" if single else f"r[{i}]", fakes[i]) for i in positions],
         )
-        results = [carriers.type_of_any(fakes[i], self.symbols) for i in positions]
+        results = [carriers.type_of_result(fakes[i], self.symbols) for i in positions]
         self.bound.update(size for type_ in results for size in type_.shape if size.is_symbol)
         values = self.importer.add_call(
             name=call.name,

@@ -16,12 +16,11 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from gex import carriers
 from gex._gex import Dim
 from gex.errors import GraphNotSupported
 from gex.node_import import Env, NodeImporter, OpCall
 from gex.symbols import Symbols
-from gex.tensors import Layout, storage_of
+from gex.tensors import Layout, layout_of, storage_of
 
 _aten = torch.ops.aten
 TARGETS = {
@@ -67,9 +66,11 @@ def add(nodes: NodeImporter, call: OpCall, env: Env, storages: dict[int, Storage
     operand = call.args[0]
     owner = storages[storage_of(operand.meta["val"])]
     memory = owner.node.meta["val"]
-    layout = carriers.layout_of(memory, nodes.symbols)
+    layout = layout_of(memory, nodes.symbols)
     order = layout.memory_order()
     where = f"{call.name} at {call.location or 'an unknown line'}"
+    if memory.dtype != operand.meta["val"].dtype:
+        raise GraphNotSupported(f"{where} reads {memory.dtype} memory as {call.val.dtype}")
     if call.target is _aten.as_strided_scatter.default:
         if owner.node is not operand or order is None:
             raise GraphNotSupported(f"{where} writes memory beside its operand")

@@ -71,6 +71,14 @@ def type_of(tensor: torch.Tensor, symbols: Symbols) -> Type:
     return Type(DTYPES[tensor.dtype], symbols.dims(tensor.shape), symbols.dims(tensor.stride()))
 
 
+def layout_of(tensor: torch.Tensor, symbols: Symbols) -> Layout:
+    return Layout(
+        symbols.dims(tensor.shape),
+        symbols.dims(tensor.stride()),
+        symbols.dim(tensor.storage_offset()),
+    )
+
+
 def storage_of(tensor: torch.Tensor) -> int:
     """Equal for tensors (fake ones too) that share memory."""
     return tensor.untyped_storage()._cdata

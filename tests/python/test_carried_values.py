@@ -125,6 +125,14 @@ def test_narrow_types_inside_a_graph(compiling: Compile, dtype: torch.dtype) -> 
     assert_same([r.float() for r in got], [r.float() for r in want])
 
 
+def test_broadcast_complex_numbers(compiling: Compile) -> None:
+    def fn(x: torch.Tensor) -> Tensors:
+        wide = (x * 2)[:, None].expand(3, 4)
+        return wide @ wide.t(), wide, x.expand(2, 3)
+
+    check(compiling(fn), fn, complex_numbers(3))
+
+
 def test_constant_complex_tensor(compiling: Compile) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return x * torch.tensor([1 + 2j, 3j])

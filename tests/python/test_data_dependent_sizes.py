@@ -141,3 +141,16 @@ def test_truth_taken_from_a_tensor(compiling: Compile) -> None:
     for flag in (True, False):
         x = torch.randn(3)
         assert_same(compiled(x, torch.tensor(flag)), fn(x, torch.tensor(flag)))
+    assert last_report().eager_reason is None
+
+
+def test_float_taken_from_a_tensor(compiling: Compile) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        largest = x.abs().max().item()
+        return torch.full((3,), largest * 2) + torch.addcmul(x, x, x, value=largest)
+
+    compiled = compiling(fn)
+    for _ in range(2):
+        x = torch.randn(3)
+        assert_same(compiled(x), fn(x))
+    assert last_report().eager_reason is None

@@ -203,3 +203,18 @@ def test_what_can_not_be_compiled_is_refused() -> None:
         gex.compile(3, (torch.ones(2),))
     with pytest.raises(ValueError, match="unknown option 'strickt'; did you mean 'strict'"):
         gex.compile(mlp(), (torch.ones(2, 8),), options={"strickt": True})
+
+
+def test_complex_inputs_and_buffers() -> None:
+    class Rotation(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("turn", torch.polar(torch.ones(3), torch.arange(3.0)))
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return x * self.turn, self.turn, x, x.real + 1
+
+    module, x = Rotation(), torch.randn(2, 3, dtype=torch.complex64)
+    compiled = gex.compile(module, (x,))
+    for got, want in zip(compiled(x), module(x)):
+        torch.testing.assert_close(got, want)

@@ -34,6 +34,16 @@ def test_windows_into_intermediates_are_native(compiling: Compile, case: str) ->
     assert last_report().eager_reason is None
 
 
+def test_windows_into_complex_numbers(compiling: Compile) -> None:
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x * 2
+        return y[1:].as_strided((2, 2), (1, 2)), torch.view_as_real(y).as_strided((3,), (2,), 1)
+
+    x = torch.randn(5, 3, dtype=torch.complex64)
+    for got, want in zip(compiling(fn)(x), fn(x)):
+        torch.testing.assert_close(got, want)
+
+
 def test_windows_with_symbolic_sizes(compiling: Compile) -> None:
     compiled = compiling(overlapping_windows, dynamic=True)
     for rows in (4, 7):
