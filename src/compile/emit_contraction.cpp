@@ -168,6 +168,7 @@ ChoicePlan Emitter::plan_conv2d(const lower::Unit& unit) {
     plan.dims.insert(plan.dims.end(), strides->begin(), strides->end());
   }
   GEX_CHECK(plan.dims.size() == kernels::conv2d_dims::count, "conv2d dims");
+  if (pack_weights(w, plan, problem, plan.operands[1])) plan.key += " packed";
   plan.grid = kernels::conv2d_grid(problem, y_type.shape[0], y_type.shape[1], y_type.shape[2],
                                    y_type.shape[3]);
   plan.scratch_bytes = kernels::conv2d_scratch_bytes(problem);

@@ -1,10 +1,12 @@
-// Frozen right operands of matrix products, packed once into the panels that the kernel reads.
+// Frozen right operands of matrix products and frozen weights of convolutions, packed once into the
+// panels that the kernel reads.
 
 #include <algorithm>
 
 #include "base/thread_pool.hpp"
 #include "compile/emitter.hpp"
 #include "compile/fold_frozen.hpp"
+#include "kernels/conv2d.hpp"
 #include "kernels/matmul.hpp"
 #include "kernels/tiles.hpp"
 
@@ -46,8 +48,7 @@ const void* Emitter::frozen_contents(BufferId id) const {
 // Few rows or columns are multiplied without panels: there the operand is read where it lies.
 bool Emitter::pack_right(const Operand& right, ChoicePlan& plan, kernels::MatmulProblem& problem) {
   namespace at = kernels::matmul_dims;
-  const void* contents = frozen_contents(right.buffer);
-  if (contents == nullptr) return false;
+  if (frozen_contents(right.buffer) == nullptr) return false;
   const Dim m = plan.dims[at::m], n = plan.dims[at::n], k = plan.dims[at::k];
   if (m.as_const().value_or(kernels::kFewRows + 1) <= kernels::kFewRows) return false;
   std::vector<Dim> sizes,
@@ -65,33 +66,83 @@ bool Emitter::pack_right(const Operand& right, ChoicePlan& plan, kernels::Matmul
 
   problem.b_packed = true;
   const Dim one = kernels::matmul_packed_elements(problem, 1, n, k);
-  std::string key = str(right.buffer, " ", right.offset);
-  for (std::int64_t d : dims) key += str(" ", d);
-  auto [found, added] = packed_.try_emplace(key, -1);
-  if (added) {
-    const auto element = static_cast<std::int64_t>(size_of(problem.b));
-    const Dim total = sizes[0] * sizes[1] * one;
-    std::shared_ptr<std::byte> memory =
-        aligned_memory(static_cast<std::size_t>(total.constant() * element));
-    const program::Callable pack = kernels::make_matmul_pack(problem);
-    auto* from = const_cast<std::byte*>(static_cast<const std::byte*>(contents)) +
-                 right.offset.constant() * element;
-    void* buffers[] = {from, memory.get()};
-    const Dim grid = kernels::matmul_pack_grid(problem, sizes[0] * sizes[1], n, k);
-    ThreadPool::Region region(ThreadPool::global());
-    region.parallel_for(grid.constant(), 1, [&](std::int64_t begin, std::int64_t end, int) {
-      pack(buffers, dims.data(), begin, end, nullptr);
-    });
-    BufferDesc desc =
-        describe(Type::tensor(problem.b, {total}), BufferDesc::Kind::constant,
-                 program_.buffers[static_cast<std::size_t>(right.buffer)].name + ".packed");
-    found->second = add_frozen(std::move(desc), std::move(memory), true);
-    program_.counters.push_back({"packed_bytes", total.constant() * element});
-  }
-  plan.operands[1] = found->second;
+  const Dim batches = sizes[0] * sizes[1];
+  plan.operands[1] =
+      packed(right, "matmul", problem.b, batches * one, dims, kernels::make_matmul_pack(problem),
+             kernels::matmul_pack_grid(problem, batches, n, k));
   plan.dims[at::b_strides] = strides[0] == Dim(0) ? Dim(0) : sizes[1] * one;
   plan.dims[at::b_strides + 1] = strides[1] == Dim(0) ? Dim(0) : one;
   return true;
+}
+
+bool Emitter::pack_weights(const Operand& weights, const ChoicePlan& plan,
+                           kernels::Conv2dProblem& problem, BufferId& packed_weights) {
+  namespace at = kernels::conv2d_dims;
+  if (frozen_contents(weights.buffer) == nullptr || !weights.offset.is_const()) return false;
+  std::vector<std::int64_t> d;
+  for (Dim dim : plan.dims) {
+    // Strides of the images may be anything.
+    const auto position = static_cast<int>(d.size());
+    const bool needed = position < at::x_strides
+                            ? position != at::n
+                            : position >= at::w_strides && position < at::y_strides;
+    if (needed && !dim.is_const()) return false;
+    d.push_back(dim.as_const().value_or(0));
+  }
+  const std::int64_t channels = d[at::c] / problem.groups;
+  const kernels::ConvSizes sizes = {channels,
+                                    d[at::o] / problem.groups,
+                                    d[at::h],
+                                    d[at::w],
+                                    d[at::kh],
+                                    d[at::kw],
+                                    d[at::oh],
+                                    d[at::ow],
+                                    {problem.stride[0], problem.stride[1]},
+                                    {problem.dilation[0], problem.dilation[1]},
+                                    {problem.pad[0], problem.pad[1]},
+                                    problem.x != DType::f64 && problem.x != DType::f32};
+  if (!kernels::conv2d_packs_weights(problem, sizes)) return false;
+  problem.w_packed = true;
+  const std::vector<std::int64_t> dims = {d[at::o],
+                                          channels,
+                                          d[at::kh],
+                                          d[at::kw],
+                                          d[at::w_strides],
+                                          d[at::w_strides + 1],
+                                          d[at::w_strides + 2],
+                                          d[at::w_strides + 3]};
+  packed_weights =
+      packed(weights, str("conv2d ", problem.groups), problem.w,
+             kernels::conv2d_packed_elements(problem, d[at::o], sizes.depth()), dims,
+             kernels::make_conv2d_pack(problem), kernels::conv2d_pack_grid(problem, d[at::o]));
+  return true;
+}
+
+BufferId Emitter::packed(const Operand& source, const std::string& form, DType dtype, Dim elements,
+                         const std::vector<std::int64_t>& dims, const program::Callable& pack,
+                         Dim grid) {
+  std::string key = str(form, " ", source.buffer, " ", source.offset);
+  for (std::int64_t d : dims) key += str(" ", d);
+  auto [found, added] = packed_.try_emplace(key, -1);
+  if (!added) return found->second;
+  const auto bytes = static_cast<std::int64_t>(size_of(dtype));
+  std::shared_ptr<std::byte> memory =
+      aligned_memory(static_cast<std::size_t>(elements.constant() * bytes));
+  auto* from =
+      const_cast<std::byte*>(static_cast<const std::byte*>(frozen_contents(source.buffer))) +
+      source.offset.constant() * bytes;
+  void* buffers[] = {from, memory.get()};
+  ThreadPool::Region region(ThreadPool::global());
+  region.parallel_for(grid.constant(), 1, [&](std::int64_t begin, std::int64_t end, int) {
+    pack(buffers, dims.data(), begin, end, nullptr);
+  });
+  BufferDesc desc =
+      describe(Type::tensor(dtype, {elements}), BufferDesc::Kind::constant,
+               program_.buffers[static_cast<std::size_t>(source.buffer)].name + ".packed");
+  found->second = add_frozen(std::move(desc), std::move(memory), true);
+  program_.counters.push_back({"packed_bytes", elements.constant() * bytes});
+  return found->second;
 }
 
 }  // namespace gex::compile_detail

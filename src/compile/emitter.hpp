@@ -8,6 +8,7 @@
 
 #include "codegen/lower/views.hpp"
 #include "compile/emit.hpp"
+#include "kernels/conv2d.hpp"
 #include "kernels/matmul.hpp"
 
 namespace gex::compile_detail {
@@ -83,6 +84,13 @@ class Emitter {
   const void* frozen_contents(program::BufferId id) const;  // null if they may change
   // Has the product read panels packed while compiling, if its right operand never changes.
   bool pack_right(const Operand& right, ChoicePlan& plan, kernels::MatmulProblem& problem);
+  // The same for the weights of a convolution.
+  bool pack_weights(const Operand& weights, const ChoicePlan& plan, kernels::Conv2dProblem& problem,
+                    program::BufferId& packed_weights);
+  // A frozen copy of `source`, written by `pack`; equal ones are made once.
+  program::BufferId packed(const Operand& source, const std::string& form, DType dtype,
+                           Dim elements, const std::vector<std::int64_t>& dims,
+                           const program::Callable& pack, Dim grid);
 
   program::BufferId add_buffer(program::BufferDesc desc);
   program::BufferId add_temp(const Type& type, std::string name);

@@ -63,6 +63,21 @@ def test_packed_weights_give_the_same_bits_as_unpacked() -> None:
     assert torch.equal(call(x), unpacked(x))
 
 
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_packed_convolutions_give_the_same_bits_as_unpacked(layout: torch.memory_format) -> None:
+    model = nn.Sequential(
+        nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 64, 3, stride=2, groups=2)
+    ).eval()
+    model.to(memory_format=layout)
+    x = torch.randn(2, 3, 17, 19)
+    call, runner = compiled(model, x)
+    assert runner.counters["packed_bytes"] > 0
+    torch.testing.assert_close(call(x), model(x))
+    torch._dynamo.reset()
+    unpacked = torch.compile(copy.deepcopy(model), backend="npugraph_ex", fullgraph=True)
+    assert torch.equal(call(x), unpacked(x))
+
+
 def test_weights_read_by_few_rows_are_not_packed() -> None:
     model, x = mlp(), torch.randn(2, 24)
     call, runner = compiled(model, x)
