@@ -33,6 +33,7 @@ _FUSIBLE_CORE_OPS = {
     _aten._native_batch_norm_legit_no_training.default,
     _aten._softmax.default,
     _aten.avg_pool2d.default,
+    _aten.grid_sampler_2d.default,
     _aten.native_group_norm.default,
     _aten.native_group_norm_backward.default,
     _aten.native_layer_norm.default,

@@ -42,7 +42,15 @@ class SymbolCollector {
 
 std::vector<Dim> symbols_of(const Graph& graph) {
   SymbolCollector collector;
-  collector.add_inputs(graph);
+  auto add_symbols = [&](const std::vector<Dim>& dims) {
+    for (Dim d : dims) {
+      if (d.is_symbol()) collector.add(d);
+    }
+  };
+  for (const auto& input : graph.inputs()) {
+    add_symbols(input->type().shape);
+    if (input->type().strides) add_symbols(*input->type().strides);
+  }
   return std::move(collector.symbols);
 }
 

@@ -1,5 +1,7 @@
 // 2-d convolution as one reduction; 1-d is a height of one. Weights are [O, C/groups, KH, KW].
 
+#include <algorithm>
+
 #include "ops/build.hpp"
 #include "ops/define.hpp"
 #include "ops/families.hpp"
@@ -86,12 +88,53 @@ loop::ReductionBody conv_body() {
   return body;
 }
 
+Value* with_bias(AtenCall& c, Value* y) {
+  if (c.none(2)) return y;
+  Graph& g = c.graph();
+  Value* bias = cast(g, c.tensor(2), y->type().dtype);
+  return add(g, y, reshape(g, bias, {bias->type().shape[0], Dim(1), Dim(1)}));
+}
+
+bool all_are(const Ints& values, std::int64_t value) {
+  return std::all_of(values.begin(), values.end(), [&](std::int64_t v) { return v == value; });
+}
+
+// A transposed convolution whose windows lie side by side (patches to pixels) is one product: each
+// input pixel makes a patch of its own.
+std::vector<Value*> import_patches(AtenCall& c) {
+  Graph& g = c.graph();
+  Value *x = c.tensor(0), *weight = c.tensor(1);
+  const int rank = x->type().rank();
+  const Ints stride = c.integers(3);
+  for (std::size_t k = 0; k + 2 < static_cast<std::size_t>(rank); ++k) {
+    if (weight->type().shape[k + 2] != Dim(stride[std::min(k, stride.size() - 1)])) return {};
+  }
+  if (!all_are(c.integers(4), 0) || !all_are(c.integers(5), 1) || !all_are(c.integers(7), 0) ||
+      c.integer(8) != 1) {
+    return {};
+  }
+  if (rank == 3) {
+    x = unsqueeze(g, x, 2);
+    weight = unsqueeze(g, weight, 2);
+  }
+  const Shape in = x->type().shape, w = weight->type().shape;
+  const Dim pixels = in[0] * in[2] * in[3];
+  Value* rows = reshape(g, transpose(g, x, {0, 2, 3, 1}), {pixels, in[1]});
+  const bool wide = is_low_float(c.result().dtype) && !c.none(2);
+  Value* y = matmul(g, rows, reshape(g, weight, {w[0], w[1] * w[2] * w[3]}), wide);
+  y = reshape(g, y, {in[0], in[2], in[3], w[1], w[2], w[3]});
+  y = transpose(g, y, {0, 3, 1, 4, 2, 5});
+  y = with_bias(c, reshape(g, y, {in[0], w[1], in[2] * w[2], in[3] * w[3]}));
+  return one(to_result(c, rank == 3 ? squeeze(g, y, 2) : y));
+}
+
 // x, weight, bias, stride, padding, dilation, transposed, output_padding, groups
 std::vector<Value*> import_convolution(AtenCall& c) {
   Graph& g = c.graph();
   Value *x = c.tensor(0), *weight = c.tensor(1);
   const int rank = x->type().rank();
-  if (c.flag(6) || !is_float(c.result().dtype) || (rank != 3 && rank != 4)) return {};
+  if (!is_float(c.result().dtype) || (rank != 3 && rank != 4)) return {};
+  if (c.flag(6)) return import_patches(c);
   auto two = [&](std::size_t i, std::int64_t fill) {
     Ints values = c.integers(i);
     if (values.size() == 1 && rank == 4) values.push_back(values[0]);
@@ -105,11 +148,7 @@ std::vector<Value*> import_convolution(AtenCall& c) {
     x = unsqueeze(g, x, 2);
     weight = unsqueeze(g, weight, 2);
   }
-  Value* y = conv2d(g, x, weight, attrs);
-  if (biased) {
-    Value* bias = cast(g, c.tensor(2), y->type().dtype);
-    y = add(g, y, reshape(g, bias, {bias->type().shape[0], Dim(1), Dim(1)}));
-  }
+  Value* y = with_bias(c, conv2d(g, x, weight, attrs));
   return one(to_result(c, rank == 3 ? squeeze(g, y, 2) : y));
 }
 

@@ -142,6 +142,22 @@ std::vector<Value*> import_embedding_backward(AtenCall& c) {
   return one(index_put(g, zeros, cast(g, grad, c.result().dtype), {indices}, {0}, "add"));
 }
 
+// The k-th true element of the mask takes the k-th element of the source.
+std::vector<Value*> import_masked_scatter(AtenCall& c) {  // x, mask, source
+  Graph& g = c.graph();
+  const Shape& shape = c.result().shape;
+  const Dim count = c.tensor(2)->type().numel();
+  if (known_lt(Dim(0), count) != true) return {};
+  const Dim elements = c.result().numel();
+  Value* x = reshape(g, expand(g, c.tensor(0), shape), {elements});
+  Value* mask = reshape(g, expand(g, c.tensor(1), shape), {elements});
+  Value* place = sub(g, cumsum(g, cast(g, mask, DType::i64), 0), dim_value(g, Dim(1)));
+  // Eager refuses a source that is too short; the tracer can't know.
+  place = minimum(g, maximum(g, place, dim_value(g, Dim(0))), dim_value(g, count - Dim(1)));
+  Value* picked = take(g, reshape(g, c.tensor(2), {count}), place, 0);
+  return one(reshape(g, where(g, mask, picked, x), shape));
+}
+
 // Counts in equal bins from `low` to `high`, which the last one includes; others are left out.
 std::vector<Value*> import_histc(AtenCall& c) {  // x, bins, min, max
   Graph& g = c.graph();
@@ -164,6 +180,7 @@ std::vector<Value*> import_histc(AtenCall& c) {  // x, bins, min, max
 
 void register_index_rows() {
   register_aten_row("aten.histc.default", import_histc);
+  register_aten_row("aten.masked_scatter.default", import_masked_scatter);
   register_aten_row("aten.index.Tensor", import_index);
   register_aten_row("aten._unsafe_index.Tensor", import_index);
   register_aten_row("aten.index_put.default", import_index_put);

@@ -292,6 +292,8 @@ void register_any_all() {
       .define();
   fold("reduce_all", "True if all elements over axes are.", Prim::bit_and, same, one_of)
       .infer_one(bool_rule)
+      .aten("aten._is_all_true.default",
+            [](AtenCall& c) { return import_any_all(c, "reduce_all", false); })
       .aten("aten.all.default", [](AtenCall& c) { return import_any_all(c, "reduce_all", false); })
       .aten("aten.all.dim", [](AtenCall& c) { return import_any_all(c, "reduce_all", true); })
       .aten("aten.all.dims",

@@ -137,6 +137,11 @@ CASES: dict[str, Case] = {
     "aten.scalar_tensor.default": one(lambda t: (3.0, {"dtype": t.dtype})),
     "aten.arange.default": r.arange(7),
     "aten.arange.start": r.arange(2, 9),
+    "aten.linspace.default": lambda t: [
+        (-1.0, 1.0, 7, {"dtype": t.dtype}),
+        (0, 5, 1, {"dtype": t.dtype}),
+        (3, -2.5, 10, {"dtype": t.dtype}),
+    ],
     "aten.arange.start_step": lambda t: [(2, 11, 3, {"dtype": t.dtype}), (1.5, 0.2, -0.3)],
     "prims.iota.default": one(
         lambda t: (
@@ -283,6 +288,12 @@ CASES: dict[str, Case] = {
         (t(4), t(3), t(4), {"beta": 0, "alpha": 2}),
         (t(3, 1), t(3), t(4)),
     ],
+    "aten.masked_scatter.default": lambda t: [
+        (t(3, 4), t.mask(3, 4), t(14)),
+        (t(2, 3, 4), t.mask(3, 1), t(4, 6)),
+        (t(4), t.mask(3, 4), t(12)),
+    ],
+    "aten._is_all_true.default": lambda t: [(t.mask(3, 4),), (torch.ones(2, 3) > 0,)],
     "aten.histc.default": lambda t: [
         (t(5, 40), 7, -1.3, 2.9),
         (t(60, low=0, high=4).floor(), 4, 0, 3),

@@ -80,6 +80,17 @@ def test_asserted_values_are_checked_at_each_run(compile_with: Compile) -> None:
             compiled(x, torch.tensor([2, 1]))
 
 
+@pytest.mark.parametrize("shift", [0, 1])
+def test_sizes_that_only_a_number_tells(compile_with: Compile, shift: int) -> None:
+    def fn(x: torch.Tensor, n: int) -> torch.Tensor:
+        return x.view(2, n, 4) + shift
+
+    compiled = compile_with(fn, dynamic=True)
+    for n in (3, 5):
+        x = torch.randn(2 * n, 4)
+        assert_same(compiled(x, n), fn(x, n))
+
+
 def test_sizes_as_numbers(compile_with: Compile) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         n = x.shape[0]

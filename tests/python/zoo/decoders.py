@@ -8,7 +8,8 @@ from zoo.model import GROUPED, TEXT, TOKENS, Model, text
 
 
 def _lm(config: str, arguments: dict[str, Any], **more: Any) -> Model:
-    return Model("AutoModelForCausalLM", config, arguments, text, generates=True, **more)
+    flags = {"generates": True, **more}
+    return Model("AutoModelForCausalLM", config, arguments, text, **flags)
 
 
 _GPT: dict[str, Any] = {"n_embd": 64, "n_layer": 1, "n_head": 4, "n_positions": 64, **TOKENS}
@@ -285,6 +286,7 @@ STATE_SPACE_MODELS: dict[str, Model] = {
             "chunk_size": 8,
             "mode": "inference",
         },
+        generates=False,
     ),
     "zamba2": _lm(
         "Zamba2Config",

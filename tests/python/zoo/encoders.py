@@ -12,7 +12,8 @@ def _masked(config: str, arguments: dict[str, Any], **more: Any) -> Model:
 
 
 def _pair(config: str, arguments: dict[str, Any], **more: Any) -> Model:
-    return Model("AutoModelForSeq2SeqLM", config, arguments, text_pair, generates=True, **more)
+    flags = {"generates": True, **more}
+    return Model("AutoModelForSeq2SeqLM", config, arguments, text_pair, **flags)
 
 
 ENCODERS: dict[str, Model] = {
@@ -87,7 +88,7 @@ _T5: dict[str, Any] = {
     "num_layers": 1,
     "num_heads": 4,
     "decoder_start_token_id": 0,
-    "initializer_factor": 2.0,
+    "initializer_factor": 4.0,
 }
 _BART: dict[str, Any] = {
     **{k: v for k, v in TOKENS.items() if k != "initializer_range"},
@@ -118,7 +119,7 @@ ENCODER_DECODERS: dict[str, Model] = {
         breaks="branches on the contents of the attention mask",
     ),
     "m2m_100": _pair("M2M100Config", _BART),
-    "marian": _pair("MarianConfig", _BART),
+    "marian": _pair("MarianConfig", {**_BART, "init_std": 0.05}),
     "mbart": _pair("MBartConfig", _BART),
     "mt5": _pair("MT5Config", _T5),
     "pegasus": _pair("PegasusConfig", _BART),
@@ -146,8 +147,15 @@ ENCODER_DECODERS: dict[str, Model] = {
     ),
     "switch_transformers": _pair(
         "SwitchTransformersConfig",
-        {**_T5, "num_experts": 4, "num_sparse_encoder_layers": 1, "num_sparse_decoder_layers": 1},
+        {
+            **_T5,
+            "initializer_factor": 1.0,
+            "num_experts": 4,
+            "num_sparse_encoder_layers": 1,
+            "num_sparse_decoder_layers": 1,
+        },
         breaks="raises inside a helper that it calls",
+        generates=False,
     ),
     "t5": _pair("T5Config", _T5, backward=True),
     "umt5": _pair("UMT5Config", _T5),
