@@ -39,6 +39,7 @@ def test_training_with_a_compiler(backend: str) -> None:
     assert "fell True" in succeed(str(SCRIPTS / "train.py"), backend)
 
 
+@pytest.mark.slow
 def test_mixed_precision() -> None:
     assert "done" in succeed(str(SCRIPTS / "mixed_precision.py"))
 
