@@ -107,10 +107,11 @@ class Compiled:
         except GraphNotSupported as problem:
             raise UserError(f"gex.compile can't take this program: {problem}") from problem
         imported.num_arguments -= len(graph.bound)
-        imported.constants[:0] = imported.adapter.bind(imported.num_arguments, graph.bound)
+        tensors = [tensor for _, tensor in graph.bound]
+        imported.constants[:0] = imported.adapter.bind(imported.num_arguments, tensors)
         # What the module held when it was compiled is fixed by contract.
-        first = imported.num_arguments
-        static = [(first + k, f"tensor {k} of the module") for k in range(len(graph.bound))]
+        names = [name for name, _ in graph.bound]
+        static = list(enumerate(names, start=imported.num_arguments))
         self.report.runner = make_runner(imported, config, static)
         run = imported.adapter.wrap(self.report.runner)
         # Calls through PyTorch would otherwise record gradients of what they are given.

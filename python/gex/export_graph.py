@@ -52,7 +52,7 @@ class Passed:
 class ExportGraph:
     gm: GraphModule
     inputs: list[Fixed | Passed]  # one for each leaf of the call's arguments
-    bound: list[torch.Tensor]  # behind the passed inputs
+    bound: list[tuple[str, torch.Tensor]]  # behind the passed inputs; names as in the module
     state: dict[str, torch.Tensor] = field(default_factory=dict)  # of them, what the graph writes
 
 
@@ -85,7 +85,7 @@ def graph_of(program: ExportedProgram) -> ExportGraph:
             tensor = _tensor_of(program, spec)
             if spec.target in written:
                 tensor = out.state[spec.target] = tensor.clone()
-            out.bound.append(tensor)
+            out.bound.append((spec.target, tensor))
             first_operation.prepend(node)
         else:
             raise UserError(

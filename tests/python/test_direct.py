@@ -157,6 +157,21 @@ def test_parameters_are_bound_when_compiled() -> None:
     assert_same(compiled(x), expected)
 
 
+def test_compiled_before_the_first_call() -> None:
+    compiled = gex.compile(mlp(), (torch.randn(3, 8),))
+    assert compiled.report.runner.counters["calls"] == 0
+    assert "launch" in compiled.report.runner.text("program")
+
+
+def test_parameters_written_to_later_are_named() -> None:
+    model, x = mlp(), torch.randn(3, 8)
+    compiled = gex.compile(model, (x,))
+    with torch.no_grad():
+        model[0].weight.zero_()
+    with pytest.warns(UserWarning, match=r"0\.weight was written to"):
+        assert_same(compiled(x), model(x).detach())
+
+
 def test_op_without_row_runs_as_a_call_without_gradients() -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
         return torch.linalg.qr(x)[1].abs()

@@ -244,9 +244,12 @@ void bind_runner(nb::module_& m) {
         session_options.capture_limit = capture_limit;
         EngineMaker make = engine_maker(graph, integer_values(signature), session_options);
         std::vector<FrozenArgument> bound_once = frozen_arguments(graph, signature, frozen);
-        if (!bound_once.empty())
-          return std::make_unique<Runner>(std::move(make), std::move(bound_once),
-                                          std::move(signature), std::move(callees));
+        if (!bound_once.empty()) {
+          auto runner = std::make_unique<Runner>(std::move(make), std::move(bound_once),
+                                                 std::move(signature), std::move(callees));
+          runner->bind_constants();
+          return runner;
+        }
         std::unique_ptr<Engine> engine;
         {
           nb::gil_scoped_release unlocked;

@@ -153,6 +153,13 @@ void Runner::bind_frozen(PyObject* const* arguments) {
   bound_ = std::move(bound);
 }
 
+void Runner::bind_constants() {
+  if (!frozen_) return;
+  for (const FrozenArgument& frozen : frozen_->arguments())
+    if (!frozen.constant.is_valid()) return;
+  bind_frozen(nullptr);
+}
+
 void Runner::refresh() {
   if (!frozen_) return;
   frozen_->unbind();

@@ -83,6 +83,8 @@ class Runner {
   Runner(EngineMaker make, std::vector<FrozenArgument> frozen, Signature signature,
          std::vector<nb::object> callees);
 
+  // Makes the engine now if no frozen argument has to be waited for.
+  void bind_constants();
   // Takes over the arguments that it needs and returns a tuple.
   nb::object operator()(nb::list arguments);
   void refresh();  // the next call binds the frozen arguments anew
