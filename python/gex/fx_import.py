@@ -47,7 +47,7 @@ class GraphImport:
     name: str
     report: GraphReport
     strict: bool = False
-    check_indices: bool = True  # an error for indices out of range, as in eager mode
+    check_values: bool = True  # errors for values that eager mode refuses
     fast_random: bool = False
     _env: Env = field(default_factory=dict)
     _integers: list[tuple[Dim, int]] = field(default_factory=list)
@@ -68,7 +68,7 @@ class GraphImport:
             self._symbols,
             self.report,
             self.strict,
-            check_indices=self.check_indices,
+            check_values=self.check_values,
             fast_random=FastRandom() if self.fast_random else None,
         )
         give_results_own_memory(self.gm)

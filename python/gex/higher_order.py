@@ -89,17 +89,21 @@ def _run_with_rng_state(body: BodyImport, node: Node, env: Env, location: str) -
     return body.nodes.add_call(call, env, _DRAWS, ordered=True)
 
 
-_ops = torch.ops.higher_order
-
+_BY_NAME: dict[str, Handler] = {
+    "auto_functionalized": _auto_functionalized,
+    "auto_functionalized_v2": _auto_functionalized,
+    "cond": control_flow.add_cond,
+    "invoke_subgraph": add_invoke_subgraph,
+    "map_impl": control_flow.add_map,
+    "run_and_save_rng_state": _run_and_save_rng_state,
+    "run_with_rng_state": _run_with_rng_state,
+    "scan": control_flow.add_scan,
+    "while_loop": control_flow.add_while_loop,
+    "with_effects": _with_effects,
+}
+# Not every version of PyTorch has all of them.
 HANDLERS: dict[Any, Handler] = {
-    _ops.auto_functionalized: _auto_functionalized,
-    _ops.auto_functionalized_v2: _auto_functionalized,
-    _ops.cond: control_flow.add_cond,
-    _ops.invoke_subgraph: add_invoke_subgraph,
-    _ops.map_impl: control_flow.add_map,
-    _ops.run_and_save_rng_state: _run_and_save_rng_state,
-    _ops.run_with_rng_state: _run_with_rng_state,
-    _ops.scan: control_flow.add_scan,
-    _ops.while_loop: control_flow.add_while_loop,
-    _ops.with_effects: _with_effects,
+    getattr(torch.ops.higher_order, name): handler
+    for name, handler in _BY_NAME.items()
+    if hasattr(torch.ops.higher_order, name)
 }

@@ -19,10 +19,10 @@ from gex._gex import Dim, Importer, Type, Value
 from gex.decompose import Decomposer
 from gex.errors import CallNotAllowed, GraphNotSupported
 from gex.fast_random import FastRandom
-from gex.index_checks import IndexChecks
 from gex.report import CallRecord, GraphReport
 from gex.symbols import NotADim, Symbols
 from gex.tensors import DTYPES, type_of, why_unsupported
+from gex.value_checks import ValueChecks
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 Env = dict[Node, Any]  # Values, lists of them, or what else nodes stand for
@@ -85,7 +85,7 @@ class NodeImporter:
     report: GraphReport
     strict: bool
     native_only: bool = False  # NotNative where a call would be needed
-    check_indices: bool = True  # an error for indices out of range, as in eager mode
+    check_values: bool = True  # errors for values that eager mode refuses
     fast_random: FastRandom | None = None  # else PyTorch draws random numbers
     callees: list[Callable[..., Any]] = field(default_factory=list)
     bound: set[Dim] = field(default_factory=set)  # symbols that the graph itself gives values to
@@ -95,7 +95,7 @@ class NodeImporter:
 
     def __post_init__(self) -> None:
         self._decompose = Decomposer(self.symbols)
-        self._index_checks = IndexChecks(self.symbols, self.callees)
+        self._value_checks = ValueChecks(self.symbols, self.callees)
 
     def native_only_in(self, importer: Importer) -> NodeImporter:
         """For a graph inside this one; what its nodes become is counted apart."""
@@ -121,23 +121,23 @@ class NodeImporter:
             values, reason = self._try_row(call, env)
             if values is not None:
                 self.report.native += not chain
-                self._check_indices(call, env, chain)
+                self._check(call, env, chain)
                 return call.shaped(values)
             if call.target not in chain and len(chain) < _MAX_DECOMPOSITION_DEPTH:
                 values, detail = self._try_decomposition(call, env, chain)
                 if values is not None:
                     self.report.decomposed += not chain
-                    self._check_indices(call, env, chain)
+                    self._check(call, env, chain)
                     return call.shaped(values)
                 reason += detail
         if chain or self.native_only:
             raise NotNative(f"{call.name}: {reason}")
         return self.add_call(call, env, reason)
 
-    def _check_indices(self, call: OpCall, env: Env, chain: tuple[Any, ...]) -> None:
-        if self.check_indices and not chain:
-            self._index_checks.add(
-                self.importer, call.target, call.args, env, call.name, call.location
+    def _check(self, call: OpCall, env: Env, chain: tuple[Any, ...]) -> None:
+        if self.check_values and not chain:
+            self._value_checks.add(
+                self.importer, call.target, call.args, call.val, env, call.name, call.location
             )
 
     def add_constant(self, tensor: torch.Tensor) -> Value:

@@ -93,8 +93,8 @@ def _compile(
         inference_compiler = graph_compiler(backend, config, frozen.names_of_inputs(gm))
 
     def compile_backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
-        # The forward has seen the same indices.
-        compiled = compiler(gm, example_inputs, check_indices=False)
+        # The forward has checked the same values.
+        compiled = compiler(gm, example_inputs, check_values=False)
 
         # torch._dynamo.disable() keeps attributes of functions only, and AOTAutograd looks for one.
         def backward(arguments: list[Any]) -> Sequence[Any]:
@@ -147,7 +147,7 @@ def graph_compiler(
     """
 
     def compile_graph(
-        gm: torch.fx.GraphModule, example_inputs: Sequence[Any], check_indices: bool = True
+        gm: torch.fx.GraphModule, example_inputs: Sequence[Any], check_values: bool = True
     ) -> CompiledGraph:
         graph_report = report.GraphReport(f"graph_{next(_graph_numbers)}", backend)
         graph_report.no_regions = take_fallbacks()
@@ -163,7 +163,7 @@ def graph_compiler(
                 graph_report.name,
                 graph_report,
                 strict=config.get("strict", False),
-                check_indices=check_indices,
+                check_values=check_values,
                 fast_random=config.get("random", "eager") == "fast",
             ).run()
         except GraphNotSupported as problem:

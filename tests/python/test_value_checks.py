@@ -1,4 +1,5 @@
-"""Indices out of range raise as in eager mode; indices that are known to fit cost nothing."""
+"""Indices out of range and divisors of 0 raise as in eager mode; values that are known to fit cost
+nothing."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def test_an_index_behind_the_end_raises(compiling: Compile, case: str, dynamic: 
         fn(x, bad)
     with pytest.raises(gex.IndexOutOfRange, match=r"reach from 0 to 4, .* has 4 elements") as error:
         compiled(x, bad)
-    assert "test_index_range.py" in str(error.value)
+    assert "test_value_checks.py" in str(error.value)
     assert isinstance(error.value, IndexError)
     assert isinstance(error.value, RuntimeError)
     assert_same(compiled(x, good), fn(x, good))  # goes on
@@ -89,6 +90,26 @@ def test_check_inside_a_condition(compiling: Compile) -> None:
     assert last_report().calls == []
 
 
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda a, b: a // b,
+        lambda a, b: a % b,
+        lambda a, b: torch.div(a, b, rounding_mode="trunc"),
+        torch.fmod,
+    ],
+)
+def test_integer_division_by_zero_raises(compiling: Compile, fn: Fn) -> None:
+    compiled = compiling(fn, dynamic=True)
+    a, b = torch.tensor([7, -8, 9]), torch.tensor([2, -3, 4])
+    assert_same(compiled(a, b), fn(a, b))
+    for run in (fn, compiled):
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            run(a, torch.tensor([2, 0, 4]))
+    got, want = compiled(a.float(), b * 0), fn(a.float(), b * 0)
+    torch.testing.assert_close(got, want, equal_nan=True)
+
+
 SAFE: dict[str, Callable[[torch.Tensor], Any]] = {
     "arange": lambda x: x[torch.arange(x.shape[0])],
     "backwards": lambda x: x[x.shape[0] - 1 - torch.arange(x.shape[0])],
@@ -97,6 +118,7 @@ SAFE: dict[str, Callable[[torch.Tensor], Any]] = {
     "argmax": lambda x: x.gather(1, x.argmax(1)[:, None]),
     "sorted": lambda x: x.gather(1, x.sort(1)[1]),
     "largest": lambda x: x.gather(1, x.topk(2)[1]),
+    "divisor": lambda x: x[torch.arange(5) // (torch.arange(5) + 1)],
     "chosen": lambda x: x[torch.where(x[:, 0] > 0, 0, 2)],
 }
 

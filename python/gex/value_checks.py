@@ -1,7 +1,7 @@
-"""Indices out of range: an error as in eager mode, where native gathers would clamp them.
+"""Values that eager mode refuses and native code would not: indices out of range, divisors of 0.
 
-The smallest and the largest index are computed natively and compared with the axis; only if they
-don't fit is Python called, to raise. Indices that are known to fit cost nothing.
+What decides (the smallest and the largest index, whether a divisor is 0) is computed natively; only
+if it doesn't fit is Python called, to raise. Values that are known to fit cost nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from gex._gex import Dim, DType, Importer, Type, Value
 from gex.errors import IndexOutOfRange
 from gex.index_ranges import IndexRanges
 from gex.symbols import NotADim, Symbols
-from gex.tensors import DTYPES
 
 _aten = torch.ops.aten
 
@@ -74,6 +73,14 @@ _INDICES: dict[Any, Callable[[Sequence[Any]], list[_Index]]] = {
 }
 
 
+_DIVISIONS = {
+    _aten.div.Tensor_mode,
+    _aten.floor_divide.default,
+    _aten.fmod.Tensor,
+    _aten.remainder.Tensor,
+}
+
+
 def _refuse(name: str, location: str, low: torch.Tensor, high: torch.Tensor, size: int) -> NoReturn:
     where = f" at {location}" if location else ""
     raise IndexOutOfRange(
@@ -82,8 +89,13 @@ def _refuse(name: str, location: str, low: torch.Tensor, high: torch.Tensor, siz
     )
 
 
-class IndexChecks:
-    """Adds to one graph the checks that its gathers and scatters need, each once."""
+def _refuse_zero(name: str, location: str) -> NoReturn:
+    where = f" at {location}" if location else ""
+    raise RuntimeError(f"ZeroDivisionError: {name}{where}: a divisor is 0")
+
+
+class ValueChecks:
+    """Adds to one graph the checks that its nodes need, each once."""
 
     def __init__(self, symbols: Symbols, callees: list[Callable[..., Any]]) -> None:
         self._symbols = symbols
@@ -96,54 +108,79 @@ class IndexChecks:
         importer: Importer,
         target: Any,
         args: Sequence[Any],
+        val: Any,
         env: dict[Node, Any],
         name: str,
         location: str,
     ) -> None:
         """For a node that became native."""
+        steps = _Steps(importer, name, location, self._callees)
         for index in _INDICES[target](args) if target in _INDICES else ():
-            fake = index.tensor.meta["val"]
-            is_empty = any(type(size) is int and size == 0 for size in fake.shape)
-            if is_empty or fake.dtype not in (torch.int64, torch.int32):
-                continue
-            try:
-                size = self._symbols.dim(index.size)
-            except NotADim:
-                continue
-            low = Dim(0) - size if index.from_the_end else Dim(0)
-            key = (index.tensor, low, size)
-            known = self._ranges.of(index.tensor)
-            if key in self._done or (known and known.inside(low, size - Dim(1))):
-                continue
-            self._done.add(key)
-            steps = _Steps(importer, location)
-            lowest, highest, fits = steps.compare(env[index.tensor], index, fake, low, size)
-            operands = [lowest, highest]
-            importer.add_check(fits, operands, [size], name, len(self._callees), location)
-            self._callees.append(functools.partial(_refuse, name, location))
+            self._add_index(index, env, steps)
+        if target in _DIVISIONS and isinstance(args[1], Node) and not val.is_floating_point():
+            self._add_divisor(args[1], env, steps)
+
+    def _add_index(self, index: _Index, env: dict[Node, Any], steps: _Steps) -> None:
+        fake = index.tensor.meta["val"]
+        is_empty = any(type(size) is int and size == 0 for size in fake.shape)
+        if is_empty or fake.dtype not in (torch.int64, torch.int32):
+            return
+        try:
+            size = self._symbols.dim(index.size)
+        except NotADim:
+            return
+        low = Dim(0) - size if index.from_the_end else Dim(0)
+        key = (index.tensor, low, size)
+        known = self._ranges.of(index.tensor)
+        if key in self._done or (known and known.inside(low, size - Dim(1))):
+            return
+        self._done.add(key)
+        steps.require_range(env[index.tensor], index, low, size)
+
+    def _add_divisor(self, divisor: Node, env: dict[Node, Any], steps: _Steps) -> None:
+        key = (divisor, Dim(0), Dim(0))
+        known = self._ranges.of(divisor)
+        is_tensor = isinstance(divisor.meta.get("val"), torch.Tensor)
+        if not is_tensor or key in self._done or (known and known.low.low > 0):
+            return
+        self._done.add(key)
+        steps.require_no_zero(env[divisor])
 
 
 @dataclass
 class _Steps:
-    importer: Importer
-    location: str
+    """The native steps of a check of one node."""
 
-    def compare(
-        self, value: Value, index: _Index, fake: torch.Tensor, low: Dim, size: Dim
-    ) -> tuple[Value, Value, Value]:
-        """The smallest index, the largest, and whether both fit."""
-        dtype = DTYPES[fake.dtype]
-        scalar, flag = Type(dtype, []), Type(DType.boolean, [])
+    importer: Importer
+    name: str
+    location: str
+    callees: list[Callable[..., Any]]
+
+    def require_range(self, value: Value, index: _Index, low: Dim, size: Dim) -> None:
+        scalar, flag = Type(value.type.dtype, []), Type(DType.boolean, [])
         if index.ignored is not None:
             mask = Type(DType.boolean, value.type.shape)
             ignored = self._native("aten.eq.Scalar", [value, index.ignored], mask)
-            plain = Type(dtype, value.type.shape)
+            plain = Type(value.type.dtype, value.type.shape)
             value = self._native("aten.masked_fill.Scalar", [value, ignored, 0], plain)
         lowest = self._native("aten.min.default", [value], scalar)
         highest = self._native("aten.max.default", [value], scalar)
         above = self._native("aten.ge.Scalar", [lowest, low], flag)
         below = self._native("aten.lt.Scalar", [highest, size], flag)
-        return lowest, highest, self._native("aten.logical_and.default", [above, below], flag)
+        fits = self._native("aten.logical_and.default", [above, below], flag)
+        self._require(fits, [lowest, highest], [size], _refuse)
+
+    def require_no_zero(self, value: Value) -> None:
+        flags, flag = Type(DType.boolean, value.type.shape), Type(DType.boolean, [])
+        fits = self._native("aten.ne.Scalar", [value, 0], flags)
+        self._require(self._native("aten.all.default", [fits], flag), [], [], _refuse_zero)
+
+    def _require(
+        self, fits: Value, operands: list[Value], sizes: list[Dim], refuse: Callable[..., NoReturn]
+    ) -> None:
+        callee = len(self.callees)
+        self.importer.add_check(fits, operands, sizes, self.name, callee, self.location)
+        self.callees.append(functools.partial(refuse, self.name, self.location))
 
     def _native(self, name: str, args: list[Any], result: Type) -> Value:
         values, reason = self.importer.add_node(name, args, [result], self.location)
