@@ -77,7 +77,7 @@ class Regions:
         lines = []
         for group in self.groups:
             what = f"{group.class_name} x{len(group.blocks)}"
-            became = f"no region: {group.reason}" if group.reason else "traced once"
+            became = f"no regions: {group.reason}" if group.reason else "regions"
             lines.append(f"{what} ({next(iter(group.blocks))}, ...): {became}")
         return "\n".join(lines)
 

@@ -98,9 +98,11 @@ def _why_not_reusable(tx: Any, args: list[Any], kwargs: dict[str, Any], result: 
         return None
     if _dynamos_fingerprint(tx, args[1:], kwargs).has_unknown:
         return "it takes arguments that are no tensors, numbers or modules"
-    if not isinstance(result, (TensorVariable, TupleVariable, ListVariable)):
-        return f"it returns a {result.python_type_name()}"
-    return "it changes something outside itself, or returns more than tensors"
+    parts = result.items if isinstance(result, (TupleVariable, ListVariable)) else [result]
+    for part in parts:
+        if not isinstance(part, TensorVariable):
+            return f"it returns a {part.python_type_name()}"
+    return "it changes something outside itself"
 
 
 # --- what calls are compared by and made of -------------------------------------------------

@@ -45,6 +45,7 @@ class Net(nn.Module):
     def forward(self, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         for layer in self.layers:
             x = layer(x, *args, **kwargs)
+            x = x[0] if isinstance(x, tuple) else x
         return self.head(x)
 
 
@@ -217,6 +218,11 @@ class Settings:
     pass
 
 
+class ReturnsNone(Block):
+    def forward(self, x: torch.Tensor) -> Any:
+        return super().forward(x), None
+
+
 class Numbered(Block):
     made = 0
 
@@ -242,6 +248,7 @@ FALLBACKS = {
     Counts: "changes something outside itself",
     Breaks: "graph_break()",
     TakesObject: "arguments that are no tensors, numbers or modules",
+    ReturnsNone: "returns a NoneType",
     Numbered: "each of its calls differs",
     Normalises: "mutations",
 }
