@@ -180,6 +180,32 @@ def test_calls_through_pytorch_inside_a_region() -> None:
     assert all(call.location.startswith(__file__) for call in calls)
 
 
+@pytest.mark.parametrize("random", ["eager", "fast"])
+@torch.no_grad()
+def test_each_call_of_a_region_draws_its_own_numbers(random: str) -> None:
+    class Draws(Block):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2 + nn.functional.dropout(torch.ones_like(x), 0.5).sign()
+
+    layers = Net(Draws).layers
+
+    def bits(x: torch.Tensor) -> torch.Tensor:
+        for layer in layers:
+            x = layer(x)
+        return x
+
+    with gex.regions(layers) as found:
+        options = {"random": random}
+        compiled = torch.compile(bits, backend="gex", fullgraph=True, options=options)
+        torch.manual_seed(3)
+        got = compiled(torch.zeros(8, WIDTH))
+        assert found.reasons == {}
+    assert len(got.unique()) == 16  # one bit from each of the four
+    if random == "eager":
+        torch.manual_seed(3)
+        assert_same(got, bits(torch.zeros(8, WIDTH)))
+
+
 def test_floats_stay_inputs_in_other_compilations() -> None:
     model = Net()
     x = torch.randn(3, WIDTH)
