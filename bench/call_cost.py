@@ -46,9 +46,12 @@ def hands_out_ready_tensors(
     gm: torch.fx.GraphModule, _inputs: Sequence[Any]
 ) -> Callable[[list[Any]], list[torch.Tensor]]:
     output = next(node for node in gm.graph.nodes if node.op == "output")
-    ready = [torch.zeros(tuple(node.meta["val"].shape)) for node in output.args[0]]
+    shapes = [tuple(node.meta["val"].shape) for node in output.args[0]]
+    ready: list[torch.Tensor] = []
 
     def call(arguments: list[Any]) -> list[torch.Tensor]:
+        if not ready:  # tensors made while tracing would be fake
+            ready.extend(torch.zeros(shape) for shape in shapes)
         return ready
 
     call._boxed_call = True  # type: ignore[attr-defined]

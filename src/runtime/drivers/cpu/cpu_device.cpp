@@ -15,7 +15,10 @@ namespace gex::runtime {
 
 namespace {
 
-// Waking a worker costs some microseconds: less work than this is done sooner alone.
+// A sleeping worker arrives some 15 microseconds after it was called, and calling costs half of
+// that: a batch with less work than this is done sooner alone.
+constexpr std::int64_t kWorkWorthWaking = 1280 * 1024;
+// Sharing a launch costs a microsecond even among workers that are awake.
 constexpr std::int64_t kWorkWorthThreads = 32 * 1024;
 // And no piece that a worker takes is smaller than this.
 constexpr std::int64_t kWorkOfPiece = 16 * 1024;
@@ -54,10 +57,12 @@ class CpuRecording final : public Recording {
 
   void replay(Queue& queue, const Replay& replay) override {
     auto& cpu = static_cast<CpuQueue&>(queue);
+    const bool alone = !cpu.has_region() && !worth_waking(replay.block);
     for (const Op& op : ops) {
       switch (op.kind) {
         case Op::Kind::launch:
-          profile_ == nullptr ? launch(op, cpu, replay) : launch_timed(op, cpu, replay);
+          profile_ == nullptr ? launch(op, cpu, replay, alone)
+                              : launch_timed(op, cpu, replay, alone);
           break;
         case Op::Kind::copy:
           copy(op, cpu, replay);
@@ -79,7 +84,16 @@ class CpuRecording final : public Recording {
     ScratchArea scratch;
   };
 
-  static void launch(const Op& op, CpuQueue& queue, const Replay& replay) {
+  bool worth_waking(const std::int64_t* words) const {
+    std::int64_t work = 0;
+    for (const Op& op : ops) {
+      if (op.kind == Op::Kind::launch && words[op.grid_word] > 0) work += words[op.grid_word + 1];
+      if (work >= kWorkWorthWaking) return true;
+    }
+    return false;
+  }
+
+  static void launch(const Op& op, CpuQueue& queue, const Replay& replay, bool alone) {
     const std::int64_t* words = replay.block;
     const std::int64_t grid = words[op.grid_word], work = words[op.grid_word + 1];
     if (grid <= 0) return;
@@ -87,7 +101,7 @@ class CpuRecording final : public Recording {
                 reinterpret_cast<void* const*>(words + op.word), words + op.dims_word,
                 replay.scratch[static_cast<std::size_t>(op.epoch)]};
     ++replay.tally->launches;
-    const bool small = op.ordered || grid == 1 || work < kWorkWorthThreads;
+    const bool small = alone || op.ordered || grid == 1 || work < kWorkWorthThreads;
     if (small || range.scratch.workers == 1) {
       (*range.code)(range.buffers, range.dims, 0, grid,
                     range.scratch.stride == 0 ? nullptr : range.scratch.base);
@@ -104,9 +118,9 @@ class CpuRecording final : public Recording {
     region.run(grid, grain, run_range, &range);
   }
 
-  void launch_timed(const Op& op, CpuQueue& queue, const Replay& replay) {
+  void launch_timed(const Op& op, CpuQueue& queue, const Replay& replay, bool alone) {
     const auto begin = std::chrono::steady_clock::now();
-    launch(op, queue, replay);
+    launch(op, queue, replay, alone);
     const auto time = std::chrono::steady_clock::now() - begin;
     profile_->add(op.launch->name, {replay.block + op.dims_word, op.launch->dims.size()},
                   replay.block[op.grid_word + 1],

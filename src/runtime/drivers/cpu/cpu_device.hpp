@@ -18,6 +18,7 @@ class CpuQueue final : public Queue {
   void park() override { region_.reset(); }
   void reset() noexcept override { region_.reset(); }
 
+  bool has_region() const { return region_.has_value(); }  // its workers are awake
   ThreadPool::Region& region() {
     if (!region_) region_.emplace(ThreadPool::global());
     return *region_;
