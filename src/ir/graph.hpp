@@ -227,9 +227,11 @@ void verify(const Graph& graph);
 Hash structural_hash(const Graph& graph);
 bool structurally_equal(const Graph& a, const Graph& b);
 
-// The symbols that are a size or a stride of an input by themselves, in order of first appearance.
+// The symbols that appear in input types, in order of first appearance.
 std::vector<Dim> symbols_of(const Graph& graph);
-// All symbols, also those of expressions, results, attributes and subgraphs (data-dependent sizes).
+// Of those, the ones that are a size or a stride by themselves: a run reads them off its inputs.
+std::vector<Dim> symbols_told_by_inputs(const Graph& graph);
+// All: also the ones that appear only in results, attributes and subgraphs (data-dependent sizes).
 std::vector<Dim> all_symbols_of(const Graph& graph);
 
 // The .gex text form (docs/text.md): print -> parse gives a structurally equal graph.

@@ -42,6 +42,12 @@ class SymbolCollector {
 
 std::vector<Dim> symbols_of(const Graph& graph) {
   SymbolCollector collector;
+  collector.add_inputs(graph);
+  return std::move(collector.symbols);
+}
+
+std::vector<Dim> symbols_told_by_inputs(const Graph& graph) {
+  SymbolCollector collector;
   auto add_symbols = [&](const std::vector<Dim>& dims) {
     for (Dim d : dims) {
       if (d.is_symbol()) collector.add(d);

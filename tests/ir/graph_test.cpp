@@ -300,6 +300,7 @@ TEST_F(GraphTest, lists_symbols_in_order_of_appearance) {
   Value* x = graph.add_input(f32({b * 2 + a, b}));
   graph.add(op("test.topk"), {x}, TopkAttrs{u});
   EXPECT_EQ(symbols_of(graph).size(), 2u);
+  EXPECT_EQ(symbols_told_by_inputs(graph), std::vector<Dim>{b});
   std::vector<Dim> all = all_symbols_of(graph);
   ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(all[2], u);

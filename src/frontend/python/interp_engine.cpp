@@ -65,7 +65,7 @@ class InterpEngine final : public Engine {
   InterpEngine(std::unique_ptr<Graph> graph, std::span<const Dim> integers)
       : graph_(std::move(graph)) {
     verify(*graph_);
-    const std::vector<Dim> from_shapes = symbols_of(*graph_);
+    const std::vector<Dim> from_shapes = symbols_told_by_inputs(*graph_);
     for (Dim symbol : integers)
       if (symbol.is_symbol() && std::ranges::find(from_shapes, symbol) == from_shapes.end())
         integers_.push_back(symbol);

@@ -10,7 +10,8 @@ SessionEngine::SessionEngine(std::unique_ptr<Graph> graph, std::span<const Dim> 
                              const runtime::SessionOptions& session_options) {
   gex::Signature signature = gex::Signature::of(*graph);
   // A size that nothing uses would only make captures more than they need to be.
-  const std::vector<Dim> told_by_tensors = symbols_of(*graph), used = all_symbols_of(*graph);
+  const std::vector<Dim> told_by_tensors = symbols_told_by_inputs(*graph);
+  const std::vector<Dim> used = all_symbols_of(*graph);
   for (Dim value : integers) {
     if (std::ranges::find(used, value) == used.end()) continue;
     if (std::ranges::find(told_by_tensors, value) != told_by_tensors.end()) continue;
