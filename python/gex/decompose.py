@@ -20,7 +20,9 @@ _aten = torch.ops.aten
 
 @functools.cache
 def _core_table() -> dict[Any, Callable[..., Any]]:
-    return dict(torch._decomp.core_aten_decompositions())
+    # The public function adds every op that is defined by others, which takes a quarter of a
+    # second; those have a `decompose` of their own.
+    return torch._decomp._core_aten_decompositions_post_autograd()
 
 
 # Core ops whose decomposition is as good as a kernel once it is fused. PyTorch's full table also
