@@ -9,6 +9,8 @@ from torch import nn
 import gex
 from conftest import Compile, assert_same, last_report
 
+TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
+
 
 def test_mlp_is_all_native(compile_with: Compile) -> None:
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
@@ -129,7 +131,8 @@ def test_op_without_row_runs_as_a_call(compile_with: Compile) -> None:
     x = torch.eye(4) * 3
     assert_same(compile_with(fn)(x), fn(x))
     ops = [call.op for call in last_report().calls]
-    assert ops == ["aten.linalg_inv_ex.default", "aten._linalg_check_errors.default"]
+    assert ops[0] == "aten.linalg_inv_ex.default"
+    assert ops[1:] == (["aten._linalg_check_errors.default"] if TORCH >= (2, 13) else [])
     assert "test_importer.py" in last_report().calls[0].location
 
 
@@ -142,6 +145,7 @@ def test_decomposition_of_an_op_without_tensors(compile_with: Compile) -> None:
     assert last_report().calls == []
 
 
+@pytest.mark.skipif(TORCH < (2, 13), reason="tracing drops the check that raises")
 def test_errors_of_calls_reach_the_user(compile_with: Compile) -> None:
     compiled = compile_with(torch.linalg.inv)
     compiled(torch.eye(3))
@@ -237,6 +241,7 @@ def test_outputs_in_every_form(compile_with: Compile) -> None:
     assert got[6].data_ptr() != got[1].data_ptr()
 
 
+@pytest.mark.skipif(TORCH < (2, 13), reason="Dynamo can't trace quantised tensors")
 def test_quantised_tensors_run_through_pytorch_as_a_whole(compile_with: Compile) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return torch.quantize_per_tensor(x, 0.1, 0, torch.qint8).dequantize()
