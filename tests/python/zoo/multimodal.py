@@ -208,18 +208,6 @@ MODELS: dict[str, Model] = {
         },
         lambda batch: {"input_ids": ids(batch), **image(batch)},
     ),
-    "paligemma": Model(
-        "PaliGemmaForConditionalGeneration",
-        "PaliGemmaConfig",
-        {
-            "text_config": {"model_type": "gemma", **GROUPED, "head_dim": 16},
-            "vision_config": {"model_type": "siglip_vision_model", **PATCHES, "projection_dim": 64},
-            "projection_dim": 64,
-            "image_token_index": _IMAGE_TOKEN,
-            "tie_word_embeddings": False,
-        },
-        _with_image(16),
-    ),
     "qwen2_5_vl": Model(
         "Qwen2_5_VLForConditionalGeneration",
         "Qwen2_5_VLConfig",
