@@ -45,6 +45,10 @@ _FUSIBLE_CORE_OPS = {
 }
 
 
+# Eager computes these in f32 and rounds once; the rules round at each step.
+_ROUNDED_ONCE = {_aten.grid_sampler_2d.default}
+
+
 def _rule(target: Any) -> Callable[..., Any] | None:
     if isinstance(target, types.FunctionType):
         return target  # a function of tensors is its own decomposition
@@ -76,6 +80,10 @@ class Decomposer:
         if rule is None:
             return "it has no decomposition"
         leaves, spec = tree_flatten(_plain((args, kwargs)))
+        if target in _ROUNDED_ONCE and any(_is_low_float(leaf) for leaf in leaves):
+            return "its decomposition rounds more often than eager does"
+        if target is _aten.linspace.default and torch.int64 in leaves:
+            return "its decomposition truncates where eager does not"
         key = (target, spec, tuple(self._key(leaf) for leaf in leaves))
         if key not in self._traced:
             self._traced[key] = _trace(rule, leaves, spec, mode)
@@ -88,6 +96,10 @@ class Decomposer:
         if isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             return str(leaf.node.expr)
         return (type(leaf), repr(leaf))
+
+
+def _is_low_float(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.float16, torch.bfloat16)
 
 
 def _plain(tree: Any) -> Any:

@@ -92,21 +92,6 @@ void register_constants() {
       .define();
 }
 
-// From each end to the middle, so that both ends are exact.
-std::vector<Value*> import_linspace(AtenCall& c) {  // start, end, steps
-  Graph& g = c.graph();
-  const DType t = c.result().dtype;
-  if (t != DType::f32 && t != DType::f64) return {};
-  const Dim size = c.result().shape.at(0);
-  auto number = [&](Dim n) { return cast(g, dim_value(g, n), t); };
-  Value *start = operand(c, 0, t), *end = operand(c, 1, t), *i = cast(g, iota(g, size), t);
-  Value* step = div(g, sub(g, end, start), number(max(size - Dim(1), Dim(1))));
-  Value* up = add(g, start, mul(g, step, i));
-  Value* down = sub(g, end, mul(g, step, sub(g, number(size - Dim(1)), i)));
-  Value* first_half = lt(g, i, number(max(floordiv(size, Dim(2)), Dim(1))));
-  return one(where(g, first_half, up, down));
-}
-
 }  // namespace
 
 void register_create() {
@@ -143,7 +128,6 @@ void register_create() {
             })
       .define();
 
-  register_aten_row("aten.linspace.default", import_linspace);
   register_aten_row("aten.eye.m", [](AtenCall& c) {
     Graph& g = c.graph();
     const Shape& shape = c.result().shape;

@@ -137,11 +137,6 @@ CASES: dict[str, Case] = {
     "aten.scalar_tensor.default": one(lambda t: (3.0, {"dtype": t.dtype})),
     "aten.arange.default": r.arange(7),
     "aten.arange.start": r.arange(2, 9),
-    "aten.linspace.default": lambda t: [
-        (-1.0, 1.0, 7, {"dtype": t.dtype}),
-        (0, 5, 1, {"dtype": t.dtype}),
-        (3, -2.5, 10, {"dtype": t.dtype}),
-    ],
     "aten.arange.start_step": lambda t: [(2, 11, 3, {"dtype": t.dtype}), (1.5, 0.2, -0.3)],
     "prims.iota.default": one(
         lambda t: (
