@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 from typing import TYPE_CHECKING, Any
 
-from gex._gex import Dim, Error, Graph, InternalError, UserError
+from gex._gex import Dim, Error, Graph, InternalError, UserError, stop_background
 from gex.explanation import Explanation, explain
 from gex.report import GraphReport, collect, reports
 
@@ -33,6 +34,9 @@ __all__ = [
     "regions",
     "reports",
 ]
+
+# Python's handlers run before any destructor of the libraries that the background thread uses.
+atexit.register(stop_background)
 
 
 def __getattr__(name: str) -> Any:

@@ -19,11 +19,14 @@ namespace {
 // Low, but not idle: on a busy machine exit and fork wait for the kernel at hand.
 constexpr int kNiceness = 10;
 
+constexpr int kJobsThatMakeStatics = 16;
+
 struct Worker {
   ForkSafeMutex mutex{[] { get().forget_thread(); }};
   ForkSafeCondition changed;
   std::deque<std::function<void()>> jobs;
   bool started = false, running = false;
+  int jobs_done = 0;
   std::atomic<bool> stopping{false};
 
   static Worker& get() {
@@ -48,9 +51,15 @@ struct Worker {
     changed->notify_all();
   }
 
+  // Handlers run last in, first out: a job that is the first to use some part of a library makes
+  // statics that would be destroyed before a handler registered earlier. Most are made by the first
+  // jobs.
+  void stop_at_exit() {
+    if (jobs_done < kJobsThatMakeStatics) std::atexit([] { get().stop(); });
+  }
+
   void start() {
-    static const int registered = std::atexit([] { get().stop(); });
-    static_cast<void>(registered);
+    stop_at_exit();
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);  // signals belong to the threads of the program
@@ -77,6 +86,8 @@ struct Worker {
       if (!stopping.load()) job();
       lock.lock();
       running = false;
+      ++jobs_done;
+      stop_at_exit();
       changed->notify_all();
     }
   }
@@ -94,6 +105,8 @@ struct Worker {
 }  // namespace
 
 void run_in_background(std::function<void()> job) { Worker::get().add(std::move(job)); }
+
+void stop_background() { Worker::get().stop(); }
 
 bool background_stopping() { return Worker::get().stopping.load(std::memory_order_relaxed); }
 

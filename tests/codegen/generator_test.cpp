@@ -114,26 +114,6 @@ TEST(Generator, AForkedChildCompilesAndRunsWhileTheParentIsCompiling) {
   busy.join();
 }
 
-TEST(Generator, TheProcessMayEndWhileAThreadCompiles) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the thread sanitizer ends a child that starts threads";
-#endif
-  pid_t child = fork();
-  if (child == 0) {
-    std::thread([] {
-      for (int k = 0;; ++k) {
-        loop::Kernel kernel = scale_by(9000.25 + k);
-        generator().compile({&kernel, 1}, {});
-      }
-    }).detach();
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    std::exit(0);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
-}
-
 TEST(Generator, CodeLivesAsLongAsItsCallable) {
   loop::Kernel kernel = scale_by(6.5);
   auto code = generator().compile({&kernel, 1}, {})[0];

@@ -8,6 +8,7 @@
 #include "frontend/python/interp_engine.hpp"
 #include "frontend/python/runner.hpp"
 #include "frontend/python/session_engine.hpp"
+#include "runtime/background.hpp"
 
 namespace gex::python {
 namespace {
@@ -236,6 +237,8 @@ void bind_runner(nb::module_& m) {
             captures.emplace_back(info.key, info.reason);
         return captures;
       });
+  m.def("stop_background", &runtime::stop_background, nb::call_guard<nb::gil_scoped_release>(),
+        "Ends compiling in the background, for good.");
   m.def(
       "compiled_runner",
       [](const Graph& graph, Signature signature, std::vector<nb::object> callees,

@@ -6,6 +6,8 @@
 NB_MODULE(_gex, m) {
   using namespace gex;
   m.doc() = "The C++ side of gex.";
+  // Compiled functions that PyTorch keeps until the very end are no leak.
+  nanobind::set_leak_warnings(false);
   // Both kinds of errors under one base, so that callers can tell a mistake of theirs from a bug.
   nanobind::exception<Error> base(m, "Error", PyExc_RuntimeError);
   nanobind::exception<UserError>(m, "UserError", base.ptr());
