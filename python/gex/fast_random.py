@@ -30,15 +30,18 @@ def _dropout(given: dict[str, Any]) -> tuple[Any, ...] | None:
 
 
 _ROWS: dict[Any, _Row] = {
-    _aten.rand.default: ("gex.uniform", lambda given: (0.0, 1.0)),
-    _aten.rand_like.default: ("gex.uniform", lambda given: (0.0, 1.0)),
-    _aten.uniform.default: ("gex.uniform", lambda given: (given["from"], given["to"])),
-    _aten.randn.default: ("gex.normal", lambda given: (0.0, 1.0)),
-    _aten.randn_like.default: ("gex.normal", lambda given: (0.0, 1.0)),
-    _aten.normal_functional.default: ("gex.normal", lambda given: (given["mean"], given["std"])),
-    _aten.bernoulli.default: ("gex.bernoulli", lambda given: (given["self"],)),
-    _aten.bernoulli.p: ("gex.bernoulli", lambda given: (given["p"],)),
-    _aten.native_dropout.default: ("gex.native_dropout", _dropout),
+    _aten.rand.default: ("gex.uniform.default", lambda given: (0.0, 1.0)),
+    _aten.rand_like.default: ("gex.uniform.default", lambda given: (0.0, 1.0)),
+    _aten.uniform.default: ("gex.uniform.default", lambda given: (given["from"], given["to"])),
+    _aten.randn.default: ("gex.normal.default", lambda given: (0.0, 1.0)),
+    _aten.randn_like.default: ("gex.normal.default", lambda given: (0.0, 1.0)),
+    _aten.normal_functional.default: (
+        "gex.normal.default",
+        lambda given: (given["mean"], given["std"]),
+    ),
+    _aten.bernoulli.default: ("gex.bernoulli.default", lambda given: (given["self"],)),
+    _aten.bernoulli.p: ("gex.bernoulli.default", lambda given: (given["p"],)),
+    _aten.native_dropout.default: ("gex.native_dropout.default", _dropout),
 }
 
 

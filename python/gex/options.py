@@ -152,6 +152,8 @@ GEX_OPTIONS = _table(
     _CAPTURE_LIMIT,
     _STRICT,
     _RANDOM,
+    # Contracted and reciprocal arithmetic: quicker, rounded otherwise than in eager mode.
+    _flag("fast_math", False),
     _EXECUTOR,
     _flag("force_eager", False),
     _flag("frozen_parameter", False),

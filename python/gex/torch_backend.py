@@ -34,7 +34,7 @@ from gex.options import (
 
 _TESTED_VERSIONS = ("2.11", "2.13")
 _graph_numbers = itertools.count(1)
-_warned_about_mode = False
+_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 CompiledGraph = Callable[[list[Any]], Sequence[Any]]
 GraphCompiler = Callable[..., CompiledGraph]
@@ -85,7 +85,7 @@ def _compile(
 ) -> Callable[..., Any]:
     config = Config(table, options)
     _warn_about_version(torch.__version__)
-    _warn_about_mode(backend, mode)
+    _apply_mode(backend, config, mode)
     compiler = graph_compiler(backend, config)
     # Training changes parameters, so only graphs without gradients take them as frozen.
     inference_compiler = compiler
@@ -129,13 +129,14 @@ def _warn_about_version(version: str) -> None:
         )
 
 
-def _warn_about_mode(backend: str, mode: str | None) -> None:
-    global _warned_about_mode
-    if mode not in (None, "default") and not _warned_about_mode:
-        _warned_about_mode = True
-        warnings.warn(
-            f"torch.compile(mode={mode!r}) has no effect with backend={backend!r}", stacklevel=2
-        )
+def _apply_mode(backend: str, config: Config, mode: str | None) -> None:
+    """`mode` of torch.compile. Replaying with one call is what every mode gets."""
+    if mode is None:
+        return
+    if mode not in _MODES:
+        raise ValueError(f"unknown mode {mode!r} of backend {backend!r}. Supported: {list(_MODES)}")
+    if mode.startswith("max-autotune") and "fast_math" in config:
+        config.fast_math = True
 
 
 def graph_compiler(
@@ -206,7 +207,12 @@ def make_runner(
     if config.get("executor", "compiled") == "interpreter":
         return _gex.interpreter_runner(imported.graph, signature, imported.callees)
     runner = _gex.compiled_runner(
-        imported.graph, signature, imported.callees, config.get("capture_limit"), list(static)
+        imported.graph,
+        signature,
+        imported.callees,
+        config.get("capture_limit"),
+        list(static),
+        fast_math=config.get("fast_math", False),
     )
     frozen.remember(runner)
     return runner

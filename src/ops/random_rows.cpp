@@ -59,10 +59,10 @@ std::vector<Value*> dropout_row(AtenCall& c) {  // key, stream, x, probability
 }  // namespace
 
 void register_random_rows() {
-  register_aten_row("gex.uniform", uniform_row);
-  register_aten_row("gex.normal", normal_row);
-  register_aten_row("gex.bernoulli", bernoulli_row);
-  register_aten_row("gex.native_dropout", dropout_row);
+  register_aten_row("gex.uniform.default", uniform_row);
+  register_aten_row("gex.normal.default", normal_row);
+  register_aten_row("gex.bernoulli.default", bernoulli_row);
+  register_aten_row("gex.native_dropout.default", dropout_row);
 }
 
 }  // namespace gex::ops

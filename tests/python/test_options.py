@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 
@@ -104,3 +107,30 @@ def test_bad_option_reaches_the_user_of_torch_compile() -> None:
     compiled = torch.compile(torch.relu, backend="npugraph_ex", options={"no_such_option": 1})
     with pytest.raises(Exception, match="no_such_option"):
         compiled(torch.ones(2))
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune"])
+def test_modes_of_torch_compile(mode: str) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x * 2 + 1, -1)
+
+    x = torch.randn(5, 33)
+    torch.testing.assert_close(torch.compile(fn, backend="gex", mode=mode)(x), fn(x))
+
+
+def test_fast_math_contracts_products_and_sums() -> None:
+    def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x * y - 1
+
+    x = torch.full((64,), 1 + 2**-12)
+    exact = compiled_with({}, fn)(x, x)
+    assert torch.equal(exact, fn(x, x)), "the product is rounded before the sum, as in eager mode"
+    fast = compiled_with({"fast_math": True}, fn)(x, x)
+    assert float(fast[0]) == 2**-11 + 2**-24, "rounded once"
+    with pytest.raises(Exception, match="unknown mode 'maximum'"):
+        torch.compile(fn, backend="gex", mode="maximum")(x, x)
+
+
+def compiled_with(options: dict[str, Any], fn: Callable[..., Any]) -> Callable[..., Any]:
+    torch._dynamo.reset()
+    return torch.compile(fn, backend="gex", options=options)

@@ -189,10 +189,12 @@ void check_layout(const Value& input, const FrozenMemory& memory) {
 
 // Compiles the graph; the graph stays, to be compiled again when frozen memory moves.
 EngineMaker engine_maker(const Graph& graph, std::vector<Dim> integers,
-                         const runtime::SessionOptions& session_options) {
+                         const runtime::SessionOptions& session_options, bool fast_math) {
   return [own = std::shared_ptr<const Graph>(graph.clone()), integers = std::move(integers),
-          session_options](std::span<const FrozenMemory> frozen) -> std::unique_ptr<Engine> {
+          session_options,
+          fast_math](std::span<const FrozenMemory> frozen) -> std::unique_ptr<Engine> {
     CompileOptions options;
+    options.fast_math = fast_math;
     for (const FrozenMemory& memory : frozen) {
       check_layout(*own->inputs()[static_cast<std::size_t>(memory.graph_input)], memory);
       options.frozen.push_back(
@@ -242,10 +244,12 @@ void bind_runner(nb::module_& m) {
   m.def(
       "compiled_runner",
       [](const Graph& graph, Signature signature, std::vector<nb::object> callees,
-         std::int64_t capture_limit, const std::vector<std::pair<int, std::string>>& frozen) {
+         std::int64_t capture_limit, const std::vector<std::pair<int, std::string>>& frozen,
+         bool fast_math) {
         runtime::SessionOptions session_options;
         session_options.capture_limit = capture_limit;
-        EngineMaker make = engine_maker(graph, integer_values(signature), session_options);
+        EngineMaker make =
+            engine_maker(graph, integer_values(signature), session_options, fast_math);
         std::vector<FrozenArgument> bound_once = frozen_arguments(graph, signature, frozen);
         if (!bound_once.empty()) {
           auto runner = std::make_unique<Runner>(std::move(make), std::move(bound_once),
@@ -262,7 +266,7 @@ void bind_runner(nb::module_& m) {
                                         std::move(callees));
       },
       nb::arg("graph"), nb::arg("signature"), nb::arg("callees"), nb::arg("capture_limit"),
-      nb::arg("frozen"),
+      nb::arg("frozen"), nb::arg("fast_math") = false,
       "Compiles the graph and makes it ready to replay. Arguments in `frozen` (position, name) are "
       "bound once, at the first call.");
   m.def(
