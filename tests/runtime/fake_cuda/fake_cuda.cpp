@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <regex>
 #include <sstream>
@@ -27,9 +28,16 @@ struct Stream {
   std::vector<Work> captured;
 };
 struct Kernel {
+  Kernel(void (*run)(const long long*, unsigned long long, int), void (*set)(unsigned, unsigned),
+         int count)
+      : function(run), set_grid(set), parameters(count) {}
   void (*function)(const long long*, unsigned long long, int);
   void (*set_grid)(unsigned block, unsigned grid);
   int parameters;
+};
+struct Module {
+  void* library;
+  std::vector<std::unique_ptr<Kernel>> kernels;
 };
 struct Graph {
   std::vector<Work> work;
@@ -133,20 +141,26 @@ int cuEventDestroy_v2(void*) { return 0; }
 int cuEventRecord(void*, Stream*) { return 0; }
 int cuEventSynchronize(void*) { return 0; }
 
-int cuModuleLoadData(void** module, const void* image) {
-  *module = dlopen(static_cast<const char*>(image), RTLD_NOW | RTLD_LOCAL);
-  if (*module == nullptr) std::fprintf(stderr, "%s\n", dlerror());
-  return *module == nullptr ? 200 : 0;
+int cuModuleLoadData(Module** module, const void* image) {
+  void* library = dlopen(static_cast<const char*>(image), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return std::fprintf(stderr, "%s\n", dlerror()), 200;
+  *module = new Module{library, {}};
+  return 0;
 }
-int cuModuleUnload(void* module) { return dlclose(module), 0; }
-int cuModuleGetFunction(Kernel** kernel, void* module, const char* name) {
-  void* function = dlsym(module, name);
-  const void* count = dlsym(module, (std::string(name) + "_parameters").c_str());
+int cuModuleUnload(Module* module) {
+  dlclose(module->library);
+  delete module;
+  return 0;
+}
+int cuModuleGetFunction(Kernel** kernel, Module* module, const char* name) {
+  void* function = dlsym(module->library, name);
+  const void* count = dlsym(module->library, (std::string(name) + "_parameters").c_str());
   if (function == nullptr || count == nullptr) return 500;
-  *kernel =
-      new Kernel{reinterpret_cast<void (*)(const long long*, unsigned long long, int)>(function),
-                 reinterpret_cast<void (*)(unsigned, unsigned)>(dlsym(module, "gex_set_grid")),
-                 *static_cast<const int*>(count)};
+  module->kernels.push_back(std::make_unique<Kernel>(
+      reinterpret_cast<void (*)(const long long*, unsigned long long, int)>(function),
+      reinterpret_cast<void (*)(unsigned, unsigned)>(dlsym(module->library, "gex_set_grid")),
+      *static_cast<const int*>(count)));
+  *kernel = module->kernels.back().get();
   return 0;
 }
 int cuFuncSetAttribute(Kernel*, int, int) { return 0; }
