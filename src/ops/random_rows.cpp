@@ -14,28 +14,23 @@ namespace {
 
 enum : std::size_t { kKey = 0, kStream = 1, kFirst = 2 };
 
-// In the compute type: rounded to a 16-bit float, a uniform number could become 1.
 Value* draw(AtenCall& c, const char* op_name, DType dtype, const Shape& shape) {
-  return apply(c.graph(), op_name, {c.tensor(kKey)},
-               Random{compute_type(dtype), shape, c.integer(kStream)});
+  return apply(c.graph(), op_name, {c.tensor(kKey)}, Random{dtype, shape, c.integer(kStream)});
 }
 
 std::vector<Value*> uniform_row(AtenCall& c) {  // key, stream, low, high
   Graph& g = c.graph();
   const double low = c.number(kFirst), high = c.number(kFirst + 1);
-  Value* u = draw(c, "random_uniform", c.result().dtype, c.result().shape);
-  // In [0, 1) it is exact in the dtype by itself.
-  if (low == 0 && high == 1) {
-    u = apply(g, "random_uniform", {c.tensor(kKey)},
-              Random{c.result().dtype, c.result().shape, c.integer(kStream)});
-    return one(u);
-  }
+  const Type& t = c.result();
+  // In [0, 1) a draw is exact in its own dtype; rounded to it, it could become 1.
+  if (low == 0 && high == 1) return one(draw(c, "random_uniform", t.dtype, t.shape));
+  Value* u = draw(c, "random_uniform", compute_type(t.dtype), t.shape);
   return one(to_result(c, add(g, mul(g, u, high - low), low)));
 }
 
 std::vector<Value*> normal_row(AtenCall& c) {  // key, stream, mean, deviation
   Graph& g = c.graph();
-  Value* z = draw(c, "random_normal", c.result().dtype, c.result().shape);
+  Value* z = draw(c, "random_normal", compute_type(c.result().dtype), c.result().shape);
   return one(to_result(c, add(g, mul(g, z, c.number(kFirst + 1)), c.number(kFirst))));
 }
 
