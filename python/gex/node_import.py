@@ -19,6 +19,7 @@ from gex._gex import Dim, Importer, Type, Value
 from gex.decompose import Decomposer
 from gex.errors import CallNotAllowed, GraphNotSupported
 from gex.fast_random import FastRandom
+from gex.float_values import FloatValues
 from gex.report import CallRecord, GraphReport
 from gex.symbols import NotADim, Symbols
 from gex.tensors import DTYPES, type_of, why_unsupported
@@ -179,10 +180,10 @@ class NodeImporter:
                 value = call.args[i]
             else:
                 value = call.kwargs.get(argument.name, argument.default_value)
-            out.append(self._row_form(value, env))
+            out.append(self._row_form(value, env, call))
         return out
 
-    def _row_form(self, arg: Any, env: Env) -> Any:
+    def _row_form(self, arg: Any, env: Env, call: OpCall) -> Any:
         if isinstance(arg, Node):
             value = env.get(arg)
             arg = arg.meta.get("val")
@@ -193,10 +194,12 @@ class NodeImporter:
                 raise _NoRowForm(f"an argument of type {kind}")
         if isinstance(arg, torch.SymInt):
             return self.symbols.dim(arg)
+        if isinstance(arg, torch.SymFloat):
+            return self._float(arg.node.expr, call)
         if arg is None or isinstance(arg, (bool, int, float, str)):
             return arg
         if isinstance(arg, (list, tuple)):
-            return [self._row_form(a, env) for a in arg]
+            return [self._row_form(a, env, call) for a in arg]
         if isinstance(arg, torch.dtype) and arg in DTYPES:
             return DTYPES[arg]
         if isinstance(arg, torch.memory_format):
@@ -204,6 +207,18 @@ class NodeImporter:
         if arg in (torch.strided, torch.device("cpu")):
             return None
         raise _NoRowForm(f"an argument {arg}")
+
+    def _float(self, expr: sympy.Basic, call: OpCall) -> Value | float:
+        """A float that the sizes or a tensor tell; in comparisons rounded as eager rounds it."""
+        # Tensors of an outer graph are no values of a graph inside it.
+        tensors = {} if self.native_only else {s: t.value for s, t in self.floats.items()}
+        floats = FloatValues(self.importer, self.symbols, tensors, call.location)
+        value = floats.of(expr)
+        if all(result.dtype == torch.bool for result in call.results):
+            others = torch.fx.map_arg((call.args, call.kwargs), lambda n: n.meta.get("val"))
+            fakes = [leaf for leaf in tree_flatten(others)[0] if isinstance(leaf, torch.Tensor)]
+            return floats.cast(value, DTYPES[torch.result_type(fakes[0], 1.0)]) if fakes else value
+        return value
 
     # --- decomposition ----------------------------------------------------------------------
 

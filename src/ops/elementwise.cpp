@@ -12,7 +12,8 @@ namespace gex::ops {
 
 namespace {
 
-// a + alpha*b, in the compute type where alpha scales: one rounding, as eager.
+// a + alpha*b, in the compute type where alpha scales: one rounding, as eager. Other than in
+// products and quotients, eager rounds numbers to the dtype of the result first.
 std::vector<Value*> import_scaled(AtenCall& c, const char* op_name, bool swap) {
   Graph& g = c.graph();
   if (c.result().dtype == DType::boolean) {
@@ -21,10 +22,12 @@ std::vector<Value*> import_scaled(AtenCall& c, const char* op_name, bool swap) {
     return one(bit_or(g, a, b));
   }
   const bool scaled = c.size() > 2 && !(c.is_constant_number(2) && c.number(2) == 1);
-  const DType t = scaled ? compute_type(c.result().dtype) : arithmetic_type(c, {0, 1});
-  Value* a = operand(c, swap ? 1 : 0, t);
-  Value* b = operand(c, swap ? 0 : 1, t);
-  if (scaled) b = mul(g, b, operand(c, 2, t));
+  const DType result = c.result().dtype;
+  const DType t = scaled ? compute_type(result) : result;
+  const auto rounded = [&](std::size_t i) { return cast(g, operand(c, i, result), t); };
+  Value* a = rounded(swap ? 1 : 0);
+  Value* b = rounded(swap ? 0 : 1);
+  if (scaled) b = mul(g, b, rounded(2));
   return one(to_result(c, apply(g, op_name, {a, b})));
 }
 

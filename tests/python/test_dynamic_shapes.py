@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -124,6 +125,46 @@ def test_number_arguments(compiling: Compile) -> None:
     for n in (2, 3, 4):
         x = torch.randn(9)
         assert_same(compiled(x, n, n / 3, True), fn(x, n, n / 3, True))
+
+
+FLOATS: dict[str, Callable[[int], float]] = {
+    "ratio": lambda n: n / 7,
+    "ratio of sums": lambda n: (n + 1) / (2 * n - 1) + 0.5,
+    "root": lambda n: math.sqrt(n),
+    "inverse root": lambda n: n**-0.5,
+    "half": lambda n: float(n) * 0.5,
+}
+
+
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+def test_floats_of_sizes_are_no_calls(dtype: torch.dtype, name: str) -> None:
+    expression = FLOATS[name]
+
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        number = expression(x.shape[0])
+        return x * number, x + number, number / (x + 1), x > number, x.sum() <= number
+
+    compiled = torch.compile(
+        fn, backend="gex", fullgraph=True, dynamic=True, options={"strict": True}
+    )
+    for rows in (3, 7):
+        x = torch.arange(2 * rows).reshape(rows, 2).to(dtype)
+        assert_same(compiled(x), fn(x))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_images_of_any_size_are_resized_without_calls(compiling: Compile, mode: str) -> None:
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        half = (x.shape[2] // 2 + 1, x.shape[3] // 2)
+        resize = torch.nn.functional.interpolate
+        return resize(x, size=half, mode=mode), resize(x, scale_factor=2.0, mode=mode)
+
+    compiled = compiling(fn, dynamic=True)
+    for height, width in ((6, 9), (11, 5)):
+        x = torch.randn(2, 3, height, width)
+        assert_same(compiled(x), fn(x))
+    assert last_report().calls == []
 
 
 def test_two_dimensions_that_must_be_equal(compiling: Compile) -> None:

@@ -10,54 +10,70 @@ from collections import Counter
 import torch
 import transformers
 
-from zoo import harness
+from zoo import harness, page, records
 from zoo.families import FAMILIES, MODELS
 
 _HEAD = "| model | way | graphs | native | largest error | first call s | calls |"
 
 
-def main() -> None:
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="models or families; all if none is given")
-    parser.add_argument("--ways", default="static,dynamic,backward,generate")
-    arguments = parser.parse_args()
-    names = [n for name in arguments.names for n in FAMILIES.get(name, {name: None})]
+    parser.add_argument("--ways", default=",".join(harness.WAYS))
+    parser.add_argument(
+        "--resume", action="store_true", help="leave out what passed with this very build"
+    )
+    parser.add_argument("--page", action="store_true", help="put the results into docs/zoo.md")
+    return parser.parse_args()
+
+
+def _line(record: records.Record) -> str:
+    if not record.passed:
+        return f"| {record.model} | {record.way} | FAILED: {record.failure}"
+    calls = ", ".join(f"{op} x{n}" for op, n in Counter(record.calls).most_common())
+    extra = f", {record.tokens} distinct tokens" if record.tokens else ""
+    extra += f", {record.recompiled} graphs again" if record.recompiled else ""
+    return (
+        f"| {record.model} | {record.way}{extra} | {record.graphs} | {record.native_share:.1%} "
+        f"| {record.error:.1e} | {record.seconds:.1f} | {calls} |"
+    )
+
+
+def main() -> None:
+    arguments = _arguments()
+    names = [n for name in arguments.names for n in FAMILIES.get(name, {name: None})] or MODELS
+    wanted = arguments.ways.split(",")
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
     logging.disable(logging.WARNING)
     print(_HEAD)
     print("|" + "---|" * (_HEAD.count("|") - 1))
-    total: Counter[str] = Counter()
-    reasons: dict[str, str] = {}
-    failures = []
-    for name in names or MODELS:
-        for way, run in harness.ways(MODELS[name]).items():
-            if way not in arguments.ways.split(","):
-                continue
-            try:
-                f = run(MODELS[name])
-            except Exception as problem:  # the table goes on; the end names it
-                text = " ".join(f"{type(problem).__name__}: {problem}".split())[:500]
-                failures.append(f"{name} {way}: {text}")
-                print(f"| {name} | {way} | FAILED: {text}", flush=True)
-                continue
-            total.update(f.calls)
-            reasons |= f.reasons
-            calls = ", ".join(f"{op} x{n}" for op, n in f.calls.most_common())
-            extra = f", {f.tokens} distinct tokens" if way == "generate" else ""
-            print(
-                f"| {name} | {way}{extra} | {f.graphs} | {f.native_share:.1%} | {f.error:.1e} "
-                f"| {f.first_call:.1f} | {calls} |",
-                flush=True,
-            )
+    found = []
+    for name in names:
+        model = MODELS[name]
+        for way in (way for way in harness.WAYS if way in wanted):
+            if reason := model.cannot.get(way):
+                print(f"| {name} | {way} | left out, PyTorch itself can't: {reason}")
+            elif way in harness.ways(model):
+                record = records.passed_before(name, model, way) if arguments.resume else None
+                if record is not None:
+                    print(f"| {name} | {way} | left out: passed with this build at {record.when}")
+                    continue
+                found.append(records.run(name, model, way))
+                print(_line(found[-1]), flush=True)
+    failures = [record for record in found if not record.passed]
     print(
-        f"\n{len(names or MODELS)} models, torch {torch.__version__}, "
+        f"\n{len(names)} models, torch {torch.__version__}, "
         f"transformers {transformers.__version__}; {len(failures)} failed."
     )
+    reasons = {op: reason for record in found for op, reason in record.reasons.items()}
+    total = sum((Counter(record.calls) for record in found), Counter())
     for op, count in total.most_common():
         print(f"- {op} x{count}: {reasons[op]}")
+    if arguments.page:
+        page.write()
     if failures:
-        raise SystemExit("\n".join(failures))
+        raise SystemExit("\n".join(f"{r.model} {r.way}: {r.failure}" for r in failures))
 
 
 if __name__ == "__main__":

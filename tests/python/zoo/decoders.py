@@ -16,10 +16,12 @@ _GPT: dict[str, Any] = {"n_embd": 64, "n_layer": 1, "n_head": 4, "n_positions": 
 
 MODELS: dict[str, Model] = {
     "apertus": _lm("ApertusConfig", GROUPED),
-    "biogpt": _lm("BioGptConfig", TEXT),
-    "bloom": _lm("BloomConfig", {"hidden_size": 64, "n_layer": 1, "n_head": 4, **TOKENS}),
+    "biogpt": _lm("BioGptConfig", TEXT, backward=True),
+    "bloom": _lm(
+        "BloomConfig", {"hidden_size": 64, "n_layer": 1, "n_head": 4, **TOKENS}, backward=True
+    ),
     "codegen": _lm("CodeGenConfig", {**_GPT, "rotary_dim": 8, "n_inner": 128}),
-    "cohere": _lm("CohereConfig", GROUPED),
+    "cohere": _lm("CohereConfig", GROUPED, backward=True),
     "cohere2": _lm(
         "Cohere2Config", {**GROUPED, "sliding_window": 8, "num_hidden_layers": 2, "head_dim": 16}
     ),
@@ -28,7 +30,7 @@ MODELS: dict[str, Model] = {
         "Exaone4Config", {**GROUPED, "sliding_window": 8, "num_hidden_layers": 2, "head_dim": 16}
     ),
     "falcon": _lm("FalconConfig", {**TEXT, "new_decoder_architecture": True, "num_kv_heads": 2}),
-    "gemma": _lm("GemmaConfig", {**GROUPED, "head_dim": 16}),
+    "gemma": _lm("GemmaConfig", {**GROUPED, "head_dim": 16}, backward=True),
     "gemma2": _lm(
         "Gemma2Config", {**GROUPED, "head_dim": 16, "sliding_window": 8, "num_hidden_layers": 2}
     ),
@@ -52,8 +54,8 @@ MODELS: dict[str, Model] = {
         },
     ),
     "gpt_neox": _lm("GPTNeoXConfig", TEXT, backward=True),
-    "gptj": _lm("GPTJConfig", {**_GPT, "rotary_dim": 8, "n_inner": 128}),
-    "granite": _lm("GraniteConfig", {**GROUPED, "residual_multiplier": 0.5}),
+    "gptj": _lm("GPTJConfig", {**_GPT, "rotary_dim": 8, "n_inner": 128}, backward=True),
+    "granite": _lm("GraniteConfig", {**GROUPED, "residual_multiplier": 0.5}, backward=True),
     "helium": _lm("HeliumConfig", {**GROUPED, "head_dim": 16}),
     "llama": _lm("LlamaConfig", GROUPED, backward=True),
     "mistral": _lm(
@@ -66,7 +68,7 @@ MODELS: dict[str, Model] = {
     ),
     "nemotron": _lm("NemotronConfig", {**GROUPED, "head_dim": 16}),
     "olmo": _lm("OlmoConfig", GROUPED),
-    "olmo2": _lm("Olmo2Config", GROUPED),
+    "olmo2": _lm("Olmo2Config", GROUPED, backward=True),
     "opt": _lm(
         "OPTConfig",
         {
@@ -81,13 +83,13 @@ MODELS: dict[str, Model] = {
         backward=True,
     ),
     "persimmon": _lm("PersimmonConfig", TEXT),
-    "phi": _lm("PhiConfig", GROUPED),
+    "phi": _lm("PhiConfig", GROUPED, backward=True),
     "phi3": _lm("Phi3Config", GROUPED, backward=True),
     "qwen2": _lm("Qwen2Config", GROUPED, backward=True),
     "qwen3": _lm("Qwen3Config", {**GROUPED, "head_dim": 16}, backward=True),
-    "smollm3": _lm("SmolLM3Config", GROUPED),
-    "stablelm": _lm("StableLmConfig", GROUPED),
-    "starcoder2": _lm("Starcoder2Config", GROUPED),
+    "smollm3": _lm("SmolLM3Config", GROUPED, backward=True),
+    "stablelm": _lm("StableLmConfig", GROUPED, backward=True),
+    "starcoder2": _lm("Starcoder2Config", GROUPED, backward=True),
     "xglm": _lm(
         "XGLMConfig",
         {**TOKENS, "d_model": 64, "num_layers": 1, "attention_heads": 4, "ffn_dim": 128},

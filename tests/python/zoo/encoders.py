@@ -17,7 +17,7 @@ def _pair(config: str, arguments: dict[str, Any], **more: Any) -> Model:
 
 
 ENCODERS: dict[str, Model] = {
-    "albert": _masked("AlbertConfig", {**TEXT, "embedding_size": 32}),
+    "albert": _masked("AlbertConfig", {**TEXT, "embedding_size": 32}, backward=True),
     "bert": _masked("BertConfig", TEXT, backward=True),
     "big_bird": _masked("BigBirdConfig", {**TEXT, "attention_type": "original_full"}),
     "camembert": _masked("CamembertConfig", TEXT),
@@ -36,8 +36,12 @@ ENCODERS: dict[str, Model] = {
         {**TOKENS, "dim": 64, "n_layers": 1, "n_heads": 4, "hidden_dim": 128},
         backward=True,
     ),
-    "electra": _masked("ElectraConfig", {**TEXT, "embedding_size": 32}),
-    "esm": _masked("EsmConfig", {**TEXT, "mask_token_id": 4, "position_embedding_type": "rotary"}),
+    "electra": _masked("ElectraConfig", {**TEXT, "embedding_size": 32}, backward=True),
+    "esm": _masked(
+        "EsmConfig",
+        {**TEXT, "mask_token_id": 4, "position_embedding_type": "rotary"},
+        backward=True,
+    ),
     "fnet": Model(
         "FNetForMaskedLM",
         "FNetConfig",
@@ -73,11 +77,11 @@ ENCODERS: dict[str, Model] = {
         },
         backward=True,
     ),
-    "mpnet": _masked("MPNetConfig", TEXT),
+    "mpnet": _masked("MPNetConfig", TEXT, backward=True),
     "roberta": _masked("RobertaConfig", TEXT, backward=True),
-    "roformer": _masked("RoFormerConfig", {**TEXT, "embedding_size": 64}),
+    "roformer": _masked("RoFormerConfig", {**TEXT, "embedding_size": 64}, backward=True),
     "squeezebert": _masked("SqueezeBertConfig", {**TEXT, "embedding_size": 64}),
-    "xlm_roberta": _masked("XLMRobertaConfig", TEXT),
+    "xlm_roberta": _masked("XLMRobertaConfig", TEXT, backward=True),
 }
 
 _T5: dict[str, Any] = {
@@ -119,10 +123,10 @@ ENCODER_DECODERS: dict[str, Model] = {
         breaks="branches on the contents of the attention mask",
     ),
     "m2m_100": _pair("M2M100Config", _BART),
-    "marian": _pair("MarianConfig", {**_BART, "init_std": 0.05}),
-    "mbart": _pair("MBartConfig", _BART),
+    "marian": _pair("MarianConfig", {**_BART, "init_std": 0.05}, backward=True),
+    "mbart": _pair("MBartConfig", _BART, backward=True),
     "mt5": _pair("MT5Config", _T5),
-    "pegasus": _pair("PegasusConfig", _BART),
+    "pegasus": _pair("PegasusConfig", _BART, backward=True),
     "prophetnet": _pair(
         "ProphetNetConfig",
         {

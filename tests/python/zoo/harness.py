@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ import gex
 from zoo.model import Model
 
 NEW_TOKENS = 10
+WAYS = ("static", "dynamic", "generate", "static_cache", "backward")
 
 
 class Difference(AssertionError):
@@ -27,6 +29,7 @@ class Finding:
     """What one way of running a model showed."""
 
     graphs: int = 0
+    recompiled: int = 0  # graphs compiled again for another batch size
     native_share: float = 1.0
     calls: Counter[str] = field(default_factory=Counter)
     reasons: dict[str, str] = field(default_factory=dict)  # of calls, by operator
@@ -76,26 +79,31 @@ def _observed(finding: Finding) -> Iterator[None]:
             finding.reasons.setdefault(call.op, f"{call.reason} ({call.location})")
     finding.graphs = len(graphs)
     finding.native_share = gex.Explanation(graphs).native_share
+    if finding.native_share <= 0.9:
+        raise Difference(f"too many calls through PyTorch: {dict(finding.calls)}")
 
 
-def _compiled(model: Model, fn: Callable[..., Any], dynamic: bool) -> Callable[..., Any]:
+def _compiled(
+    model: Model, fn: Callable[..., Any], dynamic: bool, backend: str
+) -> Callable[..., Any]:
     torch._dynamo.reset()
-    return torch.compile(fn, backend="gex", dynamic=dynamic, fullgraph=not model.breaks)
+    return torch.compile(fn, backend=backend, dynamic=dynamic, fullgraph=not model.breaks)
 
 
 @torch.no_grad()
-def forward(model: Model, dynamic: bool) -> Finding:
+def forward(model: Model, dynamic: bool, backend: str = "gex") -> Finding:
     """Results for two batch sizes with dynamic shapes, for one without; a second run repeats."""
     module, finding = model.build(), Finding()
-    compiled = _compiled(model, module, dynamic)
+    compiled = _compiled(model, module, dynamic, backend)
     for batch in (2, 3) if dynamic else (2,):
         inputs = model.inputs(batch)
         want = _tensors(module(**inputs))
-        with _observed(finding if batch == 2 else Finding()):
+        observed = finding if batch == 2 else Finding()
+        with _observed(observed):
             start = time.perf_counter()
             got = _tensors(compiled(**inputs))
-            if batch == 2:
-                finding.first_call = time.perf_counter() - start
+            observed.first_call = time.perf_counter() - start
+        finding.recompiled = observed.graphs if batch == 3 else 0
         finding.error = max(finding.error, _compare(got, want, model.tolerance))
         again = _tensors(compiled(**inputs))
         if not all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(got, again)):
@@ -112,13 +120,13 @@ def _gradients(module: torch.nn.Module, results: list[torch.Tensor]) -> list[tor
     return [torch.zeros(0) if p.grad is None else p.grad.clone() for p in module.parameters()]
 
 
-def backward(model: Model) -> Finding:
+def backward(model: Model, backend: str = "gex") -> Finding:
     """Results and the gradients of all parameters."""
     module, finding = model.build(), Finding()
     inputs = model.inputs(2)
     results = _tensors(module(**inputs))
     want = _gradients(module, results)
-    compiled = _compiled(model, module, dynamic=False)
+    compiled = _compiled(model, module, dynamic=False, backend=backend)
     with _observed(finding):
         start = time.perf_counter()
         got_results = _tensors(compiled(**inputs))
@@ -150,8 +158,8 @@ def _compare_gradients(
 
 
 @torch.no_grad()
-def generate(model: Model) -> Finding:
-    """Greedy tokens and the logits of every step, with the model's own cache."""
+def generate(model: Model, static_cache: bool = False, backend: str = "gex") -> Finding:
+    """Greedy tokens and the logits of every step, with the model's own cache or a static one."""
     module, finding = model.build(), Finding()
     inputs = {
         k: v for k, v in model.inputs(2).items() if k not in ("use_cache", "decoder_input_ids")
@@ -162,10 +170,12 @@ def generate(model: Model) -> Finding:
         "do_sample": False,
         "output_logits": True,
         "return_dict_in_generate": True,
+        **({"cache_implementation": "static"} if static_cache else {}),
         **model.extra,
     }
     want = module.generate(**inputs, **options)
-    module.forward = _compiled(model, module.forward, dynamic=True)
+    part = module.get_submodule(model.generator)
+    part.forward = _compiled(model, part.forward, dynamic=True, backend=backend)
     with _observed(finding):
         start = time.perf_counter()
         got = module.generate(**inputs, **options)
@@ -174,17 +184,23 @@ def generate(model: Model) -> Finding:
         raise Difference(f"tokens {got.sequences.tolist()} for {want.sequences.tolist()}")
     finding.error = _compare(list(got.logits), list(want.logits), 10 * model.tolerance)
     finding.tokens = len(set(want.sequences[:, -NEW_TOKENS:].flatten().tolist()))
+    if finding.tokens < 4:
+        raise Difference(f"{finding.tokens} distinct tokens don't tell right from wrong ones")
     return finding
 
 
-def ways(model: Model) -> dict[str, Callable[[Model], Finding]]:
+Way = Callable[..., Finding]  # of a model and, if it isn't gex, the backend
+
+
+def ways(model: Model) -> dict[str, Way]:
     """How this model is run."""
-    found: dict[str, Callable[[Model], Finding]] = {
-        "static": lambda m: forward(m, dynamic=False),
-        "dynamic": lambda m: forward(m, dynamic=True),
+    found: dict[str, Way] = {
+        "static": functools.partial(forward, dynamic=False),
+        "dynamic": functools.partial(forward, dynamic=True),
     }
-    if model.backward:
-        found["backward"] = backward
     if model.generates:
         found["generate"] = generate
+        found["static_cache"] = functools.partial(generate, static_cache=True)
+    if model.backward:
+        found["backward"] = backward
     return found

@@ -18,8 +18,11 @@ class Model:
     arguments: Mapping[str, Any]
     inputs: Inputs
     generates: bool = False  # has a cache that generate() uses
+    generator: str = ""  # the part whose forward generate() calls, if not the whole
     backward: bool = False  # gradients are compared too
     breaks: str = ""  # why Dynamo itself can't take it as one graph
+    # Ways that PyTorch or transformers themselves can't go, each with the reason.
+    cannot: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)  # more arguments of generate()
     tolerance: float = 1e-4  # of the largest number of a result
 

@@ -67,6 +67,7 @@ MODELS: dict[str, Model] = {
         "AltCLIPConfig",
         {**_TOWERS, "text_config": {**TEXT, "project_dim": 32}},
         _contrast,
+        backward=True,
     ),
     "blip": Model(
         "BlipForConditionalGeneration",
@@ -82,6 +83,8 @@ MODELS: dict[str, Model] = {
             },
         },
         _contrast,
+        generates=True,
+        generator="text_decoder",
     ),
     "blip_2": Model(
         "Blip2ForConditionalGeneration",
@@ -103,6 +106,8 @@ MODELS: dict[str, Model] = {
             "image_token_index": _IMAGE_TOKEN,
         },
         lambda batch: {**_with_image(4)(batch)},
+        generates=True,
+        generator="language_model",
     ),
     "chinese_clip": Model("ChineseCLIPModel", "ChineseCLIPConfig", _TOWERS, _contrast),
     "clap": Model(
@@ -151,12 +156,14 @@ MODELS: dict[str, Model] = {
             "tie_word_embeddings": False,
         },
         _with_image(4),
+        generates=True,
     ),
     "git": Model(
         "GitForCausalLM",
         "GitConfig",
         {**TEXT, "vision_config": PATCHES},
         lambda batch: {**_contrast(batch), "use_cache": False},
+        generates=True,
     ),
     "idefics3": Model(
         "Idefics3ForConditionalGeneration",
@@ -173,6 +180,7 @@ MODELS: dict[str, Model] = {
             "pixel_values": noise(batch, 1, 3, 32, 32),
             "pixel_attention_mask": torch.ones(batch, 1, 32, 32, dtype=torch.bool),
         },
+        generates=True,
     ),
     "internvl": Model(
         "InternVLForConditionalGeneration",
@@ -184,6 +192,7 @@ MODELS: dict[str, Model] = {
             "tie_word_embeddings": False,
         },
         _with_image(4),
+        generates=True,
     ),
     "llava": Model(
         "LlavaForConditionalGeneration",
@@ -207,6 +216,7 @@ MODELS: dict[str, Model] = {
             "projection_dim": 64,
         },
         lambda batch: {"input_ids": ids(batch), **image(batch)},
+        backward=True,
     ),
     "qwen2_5_vl": Model(
         "Qwen2_5_VLForConditionalGeneration",
@@ -227,6 +237,7 @@ MODELS: dict[str, Model] = {
         },
         _qwen_image,
         breaks="cuts the sequence at lengths that it reads from a tensor",
+        generates=True,
     ),
     "qwen2_vl": Model(
         "Qwen2VLForConditionalGeneration",

@@ -54,6 +54,7 @@ MODELS: dict[str, Model] = {
             "num_mel_bins": 16,
         },
         lambda batch: {"input_values": noise(batch, 24, 16)},
+        backward=True,
     ),
     "dac": Model(
         "DacModel",

@@ -16,7 +16,7 @@ _SWIN: dict[str, Any] = {
     "image_size": 32,
     "patch_size": 4,
     "embed_dim": 16,
-    "depths": [2, 2],
+    "depths": [2, 1],  # the second layer shifts its windows
     "num_heads": [2, 4],
     "window_size": 4,
 }
@@ -28,14 +28,16 @@ def _video(batch: int) -> dict[str, Any]:
 
 
 CLASSIFIERS: dict[str, Model] = {
-    "beit": _classifier("BeitConfig", {**PATCHES, "use_relative_position_bias": True}),
+    "beit": _classifier(
+        "BeitConfig", {**PATCHES, "use_relative_position_bias": True}, backward=True
+    ),
     "bit": _classifier("BitConfig", {**_STAGES, "embedding_size": 16, "num_groups": 4}),
     "convnext": _classifier("ConvNextConfig", {**_STAGES, "num_stages": 2}, backward=True),
     "convnextv2": _classifier("ConvNextV2Config", {**_STAGES, "num_stages": 2}),
-    "deit": Model("DeiTForImageClassification", "DeiTConfig", PATCHES, image),
+    "deit": Model("DeiTForImageClassification", "DeiTConfig", PATCHES, image, backward=True),
     "dinov2": _classifier("Dinov2Config", PATCHES, backward=True),
     "dinov2_with_registers": _classifier("Dinov2WithRegistersConfig", PATCHES),
-    "dinov3_vit": Model("AutoModel", "DINOv3ViTConfig", PATCHES, image),
+    "dinov3_vit": Model("AutoModel", "DINOv3ViTConfig", PATCHES, image, backward=True),
     "efficientnet": _classifier(
         "EfficientNetConfig",
         {
@@ -80,7 +82,7 @@ CLASSIFIERS: dict[str, Model] = {
             "masked_unit_attention": [True, False],
         },
     ),
-    "ijepa": _classifier("IJepaConfig", PATCHES),
+    "ijepa": _classifier("IJepaConfig", PATCHES, backward=True),
     "levit": Model(
         "LevitForImageClassification",
         "LevitConfig",
@@ -150,7 +152,9 @@ CLASSIFIERS: dict[str, Model] = {
     ),
     "regnet": _classifier("RegNetConfig", {**_STAGES, "embedding_size": 16, "groups_width": 8}),
     "resnet": _classifier("ResNetConfig", {**_STAGES, "embedding_size": 16}, backward=True),
-    "siglip_vision": Model("SiglipVisionModel", "SiglipVisionConfig", PATCHES, image),
+    "siglip_vision": Model(
+        "SiglipVisionModel", "SiglipVisionConfig", PATCHES, image, backward=True
+    ),
     "swin": _classifier("SwinConfig", _SWIN, backward=True),
     "swinv2": _classifier("Swinv2Config", _SWIN),
     "timesformer": Model("TimesformerForVideoClassification", "TimesformerConfig", _VIDEO, _video),
@@ -158,7 +162,7 @@ CLASSIFIERS: dict[str, Model] = {
         "VideoMAEForVideoClassification", "VideoMAEConfig", {**_VIDEO, "tubelet_size": 2}, _video
     ),
     "vit": _classifier("ViTConfig", PATCHES, backward=True),
-    "vit_msn": _classifier("ViTMSNConfig", PATCHES),
+    "vit_msn": _classifier("ViTMSNConfig", PATCHES, backward=True),
     "vivit": Model(
         "VivitForVideoClassification",
         "VivitConfig",
