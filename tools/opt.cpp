@@ -7,26 +7,22 @@
 #include "commands.hpp"
 #include "files.hpp"
 #include "passes/pipeline.hpp"
+#include "passes/user_passes.hpp"
 
 namespace gex::tool {
 namespace {
 
-const char* name_of(passes::Stage stage) {
-  switch (stage) {
-    case passes::Stage::early:
-      return "early";
-    case passes::Stage::middle:
-      return "middle";
-    case passes::Stage::late:
-      return "late";
-  }
-  return "";
+void list(const std::vector<passes::Pass>& some) {
+  for (const passes::Pass& pass : some)
+    std::cout << std::left << std::setw(20) << pass.name << " " << std::setw(6)
+              << name_of(pass.stage) << " "
+              << (pass.level == passes::kOnRequest ? "--" : str("O", pass.level)) << "  "
+              << pass.summary << "\n";
 }
 
 int list_passes() {
-  for (const passes::Pass& pass : passes::builtin_passes())
-    std::cout << std::left << std::setw(20) << pass.name << " " << std::setw(6)
-              << name_of(pass.stage) << " O" << pass.level << "  " << pass.summary << "\n";
+  list(passes::builtin_passes());
+  list(*passes::user_passes());
   return 0;
 }
 
@@ -36,16 +32,24 @@ int run(const Arguments& arguments) {
   options.level = optimisation_level(arguments, "--level");
   options.only = arguments.list("--passes");
   options.disabled = arguments.list("--disable");
+  options.enabled = arguments.list("--enable");
+  options.switch_file = arguments.value("--switches").value_or("");
+  options.dump_dir = arguments.value("--dump").value_or("");
+  options.dump_passes = arguments.list("--dump-passes");
+  if (!options.dump_passes.empty() && options.dump_dir.empty())
+    fail(ErrorCode::invalid_argument, "--dump-passes needs --dump=DIR, where the graphs go");
+  if (std::optional<std::int64_t> limit = arguments.integer("--fold-limit"))
+    options.settings.fold_limit = *limit;
   options.check_changed = true;
   if (arguments.has("--passes") && options.only.empty())
     fail(ErrorCode::invalid_argument, "--passes names no pass; gex opt --list-passes shows them");
   auto graph = read_graph(arguments.file());
   const passes::PipelineReport report = passes::run_pipeline(*graph, options);
   if (arguments.has("--stats")) {
-    for (const passes::PassRecord& pass : report.passes)
+    for (const passes::PassRecord& pass : passes::totals(report))
       std::cerr << std::left << std::setw(20) << pass.name << " "
-                << (pass.changed ? "changed  " : "unchanged") << " " << std::setw(6) << pass.count
-                << " " << pass.seconds * 1e3 << " ms\n";
+                << (pass.changed ? "changed  " : "unchanged") << " " << std::setw(6)
+                << str(pass.count, "/", pass.matches) << " " << pass.seconds * 1e3 << " ms\n";
     for (const std::string& remark : report.remarks) std::cerr << remark << "\n";
   }
   std::cout << print(*graph);
@@ -70,6 +74,11 @@ Command opt_command() {
           "verified after every pass that changed something.",
           {{"--passes", "a,b,c", "just these passes, in this order"},
            {"--disable", "a,b", "passes of the level that are left out"},
+           {"--enable", "a,b", "passes that run whatever the level is"},
+           {"--switches", "FILE", "a JSON file of switches: {\"ALL\": \"off\", \"fold\": \"on\"}"},
+           {"--dump", "DIR", "the graph after each pass that changed it, and fusion_result.json"},
+           {"--dump-passes", "a,b", "with --dump: instead, before and after each of these"},
+           {"--fold-limit", "N", "the most elements of a constant that is computed (4096)"},
            {"--level", "0..3", "which passes run (2)"},
            {"--stats", "", "what each pass did and how long it took, on standard error"},
            {"--list-passes", "", "names, stages, levels and meanings of all passes"}},

@@ -212,9 +212,13 @@ typedef struct gex_compile_options {
   int64_t capture_limit; /* shapes kept ready for replay */
   const char* const* disabled_passes;
   size_t disabled_pass_count;
-  const char* dump_dir; /* NULL, or a folder for the graph after each pass */
+  const char* dump_dir;              /* NULL, or a folder for the graph after each pass */
+  const char* const* enabled_passes; /* whatever the level is */
+  size_t enabled_pass_count;
+  const char* switch_file; /* NULL, or a JSON file that switches passes on and off by name */
 } gex_compile_options;
-#define GEX_COMPILE_OPTIONS_INIT {sizeof(gex_compile_options), 2, 1, 0, 1, 0, 64, NULL, 0, NULL}
+#define GEX_COMPILE_OPTIONS_INIT \
+  {sizeof(gex_compile_options), 2, 1, 0, 1, 0, 64, NULL, 0, NULL, NULL, 0, NULL}
 
 /* The graph stays as it is. `options` may be NULL. */
 GEX_API gex_status gex_compile(const gex_graph* graph, const gex_compile_options* options,
@@ -234,7 +238,8 @@ GEX_API gex_status gex_program_run(gex_program* program, const gex_tensor* input
 enum {
   GEX_LEVEL_GRAPH = 0,   /* after the passes */
   GEX_LEVEL_KERNELS = 1, /* after fusion */
-  GEX_LEVEL_PROGRAM = 2  /* steps and buffers */
+  GEX_LEVEL_PROGRAM = 2, /* steps and buffers */
+  GEX_LEVEL_PASSES = 3   /* how often each pass found something and did something, as JSON */
 };
 GEX_API gex_status gex_program_print(const gex_program* program, int32_t level, char** text);
 /* Times of the stages, counts, what was not fused and why: for people. */
@@ -249,6 +254,131 @@ typedef struct gex_counters {
 } gex_counters;
 #define GEX_COUNTERS_INIT {sizeof(gex_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 GEX_API gex_status gex_program_counters(const gex_program* program, gex_counters* counters);
+
+/* --- looking into graphs and changing them -----------------------------------------------------
+ * For passes. A node is named by any of its results. Lists are written as far as `capacity` goes;
+ * *count is how long they are (with a capacity of 0 the list may be NULL). */
+
+/* The first result of each node, in order. */
+GEX_API gex_status gex_graph_nodes(gex_graph* graph, gex_value* values, size_t capacity,
+                                   size_t* count);
+/* "matmul"; "" for an input of the graph. */
+GEX_API gex_status gex_value_op(const gex_graph* graph, gex_value value, char** op);
+/* GEX_NO_VALUE where an optional one is absent. */
+GEX_API gex_status gex_value_operands(gex_graph* graph, gex_value value, gex_value* operands,
+                                      size_t capacity, size_t* count);
+/* How often it is read; being a result of the graph counts. */
+GEX_API gex_status gex_value_uses(const gex_graph* graph, gex_value value, size_t* count);
+/* As printed: 3, 0.5, [1, 2], "add", f32. */
+GEX_API gex_status gex_value_attr(const gex_graph* graph, gex_value value, const char* name,
+                                  char** text);
+/* Bools, integers, sizes that are numbers, and lists of them. */
+GEX_API gex_status gex_value_attr_integers(const gex_graph* graph, gex_value value,
+                                           const char* name, int64_t* numbers, size_t capacity,
+                                           size_t* count);
+/* A copy of what a constant holds; GEX_NOT_FOUND if the value is none. */
+GEX_API gex_status gex_value_constant(const gex_graph* graph, gex_value value, gex_tensor* tensor);
+
+/* Where new nodes go: before the node of `value`, or with GEX_NO_VALUE at the end. */
+GEX_API gex_status gex_graph_insert_before(gex_graph* graph, gex_value value);
+/* All that read `from` read `to`, which must be computed before them. */
+GEX_API gex_status gex_graph_replace(gex_graph* graph, gex_value from, gex_value to);
+/* Removes the node of `value`; nothing may read its results any more. */
+GEX_API gex_status gex_graph_erase(gex_graph* graph, gex_value value);
+/* A copy of another graph's nodes, with `inputs` for its inputs; fills one output for each of its
+ * outputs. */
+GEX_API gex_status gex_graph_inline(gex_graph* graph, const gex_graph* callee,
+                                    const gex_value* inputs, size_t input_count, gex_value* outputs,
+                                    size_t output_count);
+
+/* --- passes of the user --------------------------------------------------------------------------
+ * Run in every compile from their registration on, at the stage they name, in any thread. */
+
+/* What was found: values of the graph that the callback gets, valid until it returns. */
+typedef struct gex_match gex_match;
+GEX_API gex_status gex_match_counts(const gex_match* match, size_t* inputs, size_t* outputs,
+                                    size_t* captures);
+/* What stands for the pattern's inputs; the operands of a node, GEX_NO_VALUE where absent. */
+GEX_API gex_status gex_match_input(const gex_match* match, size_t index, gex_value* value);
+GEX_API gex_status gex_match_output(const gex_match* match, size_t index, gex_value* value);
+GEX_API gex_status gex_match_captured(const gex_match* match, size_t index, gex_value* value);
+
+/* A graph whose inputs stand for any values. Its types only have to be consistent. */
+typedef struct gex_pattern {
+  const gex_graph* graph;    /* copied */
+  const gex_value* captures; /* values of it that callbacks want to see */
+  size_t capture_count;
+} gex_pattern;
+
+typedef int32_t gex_pass_kind;
+enum {
+  GEX_PASS_PATTERN = 0,   /* finds patterns, and replaces each match */
+  GEX_PASS_DECOMPOSE = 1, /* replaces nodes of the ops it names */
+  GEX_PASS_GRAPH = 2      /* sees the graph as a whole */
+};
+
+typedef struct gex_pass {
+  uint32_t struct_size;
+  gex_pass_kind kind;
+  const char* name;
+  const char* summary; /* may be NULL */
+  /* "early": before the passes of gex; "middle": after its first clean-up; "late": composite ops
+   * are gone. Or BEFORE_INFER_SHAPE, AFTER_INFER_SHAPE, AFTER_BUILTIN_FUSION_PASS,
+   * AFTER_ORIGIN_GRAPH_OPTIMIZE. NULL is early. */
+  const char* stage;
+  int32_t level;          /* runs at this level and above */
+  int32_t any_constants;  /* constants of a pattern stand for any constants */
+  int32_t any_attributes; /* nodes of a pattern may have any attributes */
+  int32_t reserved;
+  const gex_pattern* patterns; /* GEX_PASS_PATTERN: tried in turn */
+  size_t pattern_count;
+  const char* const* ops; /* GEX_PASS_DECOMPOSE */
+  size_t op_count;
+  /* Whether to replace a match, by *agrees. NULL: always. */
+  gex_status (*condition)(void* user, gex_graph* graph, const gex_match* match, int32_t* agrees);
+  /* Adds nodes to the graph, where the match is, and gives a value for each output of the match. */
+  gex_status (*replacement)(void* user, gex_graph* graph, const gex_match* match,
+                            gex_value* outputs, size_t output_count);
+  /* GEX_PASS_GRAPH: changes the graph and says whether it did. */
+  gex_status (*run)(void* user, gex_graph* graph, int32_t* changed);
+  void* user;
+  void (*release)(void* user); /* NULL, or called once when the pass is gone or was refused */
+} gex_pass;
+#define GEX_PASS_INIT \
+  {sizeof(gex_pass),  \
+   GEX_PASS_PATTERN,  \
+   NULL,              \
+   NULL,              \
+   NULL,              \
+   2,                 \
+   0,                 \
+   0,                 \
+   0,                 \
+   NULL,              \
+   0,                 \
+   NULL,              \
+   0,                 \
+   NULL,              \
+   NULL,              \
+   NULL,              \
+   NULL,              \
+   NULL}
+
+/* A callback that fails returns a status and its message is gex_last_error(): its own by
+ * gex_fail(), or the one of the function that failed. The compile then fails with the name of the
+ * pass and that message. Patterns that could never match are refused here. */
+GEX_API gex_status gex_pass_register(const gex_pass* pass);
+GEX_API gex_status gex_pass_unregister(const char* name);
+/* Sets this thread's message and returns `status`. */
+GEX_API gex_status gex_fail(gex_status status, const char* message);
+/* A line for each pass, of gex and of the user: name, stage, level, summary. */
+GEX_API gex_status gex_list_passes(char** text);
+
+/* Shared libraries whose static objects register passes, "a.so:b.so". Those in GEX_PLUGINS are
+ * loaded by the first compile. */
+GEX_API gex_status gex_load_plugins(const char* list);
+/* For such objects: what went wrong, to be told by whoever loads the library. */
+GEX_API void gex_plugin_failed(const char* message);
 
 #ifdef __cplusplus
 }

@@ -142,11 +142,16 @@ Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
   passes::PipelineOptions pass_options;
   pass_options.level = options.level;
   pass_options.disabled = options.disabled_passes;
+  pass_options.enabled = options.enabled_passes;
+  pass_options.switch_file = options.switch_file;
+  for (const FrozenInput& input : options.frozen)
+    if (input.contents) pass_options.settings.frozen_inputs.push_back(input.graph_input);
   pass_options.dump_dir = options.dump_dir;
   passes::PipelineReport passed = passes::run_pipeline(*graph, pass_options);
-  for (const auto& pass : passed.passes) {
+  for (const auto& pass : passes::totals(passed)) {
     if (pass.changed) report.counts.push_back({str("pass.", pass.name), pass.count});
   }
+  report.pass_statistics = passes::statistics_json(graph->name(), passed);
   for (std::string& remark : passed.remarks) report.remarks.push_back(std::move(remark));
   verify(*graph);
   report.graph_text = print(*graph);

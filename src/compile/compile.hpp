@@ -47,6 +47,8 @@ struct FrozenInput {
 struct CompileOptions {
   int level = 2;                             // O0 .. O3: which passes run
   std::vector<std::string> disabled_passes;  // by name
+  std::vector<std::string> enabled_passes;   // by name, whatever the level is
+  std::string switch_file;                   // of passes, see passes/switches.hpp
   bool fuse = true;
   bool fast_math = false;
   std::vector<FrozenInput> frozen;  // these are no inputs of the Program
@@ -58,6 +60,7 @@ struct CompileReport {
   std::vector<std::pair<std::string, double>> seconds;  // by stage, in order
   std::vector<std::pair<std::string, std::int64_t>> counts;
   std::vector<std::string> remarks;  // why things were not fused, which passes did what
+  std::string pass_statistics;       // how often each pass found and did something: JSON
   std::string graph_text;            // after the passes
   std::string kernel_text;           // the fused level
   std::string generator;             // "llvm" or "interpreter: <why>"

@@ -116,6 +116,16 @@ Pattern& Pattern::any_attr(std::string_view result, std::string_view attr) {
        "'");
 }
 
+Pattern& Pattern::any_attrs() {
+  for (PatternNode& node : nodes_) node.any_attr.assign(node.any_attr.size(), true);
+  return *this;
+}
+
+Pattern& Pattern::compare_constants(SameConstant same) {
+  same_constant_ = same;
+  return *this;
+}
+
 const OpDef& Pattern::root_op() const { return graph_->outputs()[0]->producer()->op(); }
 
 class MatchSearch {
@@ -172,8 +182,10 @@ class MatchSearch {
     return false;
   }
 
-  static bool same_operation(const Pattern::PatternNode& wanted, const Node& node) {
+  bool same_operation(const Pattern::PatternNode& wanted, const Node& node) const {
     const Node& pattern = *wanted.node;
+    if (pattern_.same_constant_ != nullptr && pattern.op().has(Trait::constant))
+      return node.op().has(Trait::constant) && pattern_.same_constant_(pattern, node);
     if (&pattern.op() != &node.op() || pattern.inputs().size() != node.inputs().size() ||
         pattern.num_outputs() != node.num_outputs() ||
         pattern.subgraphs().size() != node.subgraphs().size())

@@ -32,6 +32,12 @@ class Pattern {
   // name, whatever all its attributes are. UserError(not_found) if there is no such value or
   // attribute.
   Pattern& any_attr(std::string_view result, std::string_view attr = {});
+  // All nodes match whatever their attributes are.
+  Pattern& any_attrs();
+  // Decides which constants the pattern's constants stand for, whatever op made either; without it
+  // they are compared as other nodes are.
+  using SameConstant = bool (*)(const Node& wanted, const Node& found);
+  Pattern& compare_constants(SameConstant same);
 
   const Graph& graph() const { return *graph_; }
   // The op that a node must have for match_at to try it.
@@ -55,6 +61,7 @@ class Pattern {
   std::vector<int> inputs_;   // value numbers
   std::vector<int> outputs_;  // value numbers
   std::vector<bool> is_output_;
+  SameConstant same_constant_ = nullptr;
 };
 
 // Tries the pattern at every node that is in the graph now (not in its subgraphs), in order, once.
@@ -63,10 +70,10 @@ class Pattern {
 // returns a value for each output of the pattern; nodes of the match without uses go away. A match
 // that can't be replaced where it stands (the reader of one output computes an input; the layout
 // promised for a graph output would be lost) is left alone. Returns whether anything changed and
-// adds the number of replaced matches to *count.
+// adds the number of replaced matches to *count, of all matches to *matched.
 bool apply_rewrite(Graph& graph, const Pattern& pattern,
                    const std::function<bool(const Match&)>& condition,
                    const std::function<std::vector<Value*>(Graph&, const Match&)>& replacement,
-                   int* count = nullptr);
+                   int* count = nullptr, int* matched = nullptr);
 
 }  // namespace gex

@@ -136,7 +136,7 @@ bool is_unused(const Node& node) {
 bool apply_rewrite(Graph& graph, const Pattern& pattern,
                    const std::function<bool(const Match&)>& condition,
                    const std::function<std::vector<Value*>(Graph&, const Match&)>& replacement,
-                   int* count) {
+                   int* count, int* matched) {
   Rewriter rewriter(graph, pattern);
   std::vector<Node*> candidates;
   for (Node& node : graph.nodes())
@@ -146,7 +146,9 @@ bool apply_rewrite(Graph& graph, const Pattern& pattern,
   for (Node* root : candidates) {
     if (erased.contains(root)) continue;
     std::optional<Match> match = pattern.match_at(root);
-    if (!match || (condition && !condition(*match))) continue;
+    if (!match) continue;
+    if (matched != nullptr) ++*matched;
+    if (condition && !condition(*match)) continue;
     Node* place = rewriter.gather(*match);
     if (place == nullptr || !rewriter.replace(*match, place, replacement)) continue;
     changed = true;

@@ -4,12 +4,12 @@
 #include <cmath>
 
 #include "ops/build.hpp"
+#include "passes/dtypes.hpp"
+#include "passes/rules.hpp"
 #include "passes/splat.hpp"
 
 namespace gex::passes {
 namespace {
-
-using Rule = Value* (*)(Graph&, Node&);
 
 // f(x) -> x where the types are equal: reshape, expand, transpose, slice, cast that change nothing.
 Value* drop_identity(Graph&, Node& node) {
@@ -54,29 +54,30 @@ Value* join_transposes(Graph& graph, Node& node) {
   return ops::transpose(graph, inner->input(0), outer);
 }
 
-// x * 1 -> x,  1 * x -> x,  x / 1 -> x,  x - 0 -> x: exact for every x. Not x + 0: -0 + 0 is +0.
-Value* drop_neutral(Graph&, Node& node) {
+// x * 1 -> x,  1 * x -> x,  x / 1 -> x,  x - 0 -> x,  x + -0 -> x: exact for every x. Not x + 0:
+// -0 + 0 is +0. Where the other operand made x larger, x is broadcast.
+Value* drop_neutral(Graph& graph, Node& node) {
   if (node.inputs().size() != 2 || node.num_outputs() != 1) return nullptr;
   const Type& out = node.output()->type();
   auto keeps = [&](std::size_t kept, double neutral) -> Value* {
     Value* x = node.input(kept);
+    if (x->type().dtype != out.dtype) return nullptr;
     std::optional<double> value = splat(node.input(1 - kept));
-    bool same = x->type().shape == out.shape && x->type().dtype == out.dtype;
-    return same && value && *value == neutral ? x : nullptr;
+    if (!value || *value != neutral || std::signbit(*value) != std::signbit(neutral))
+      return nullptr;
+    return x->type().shape == out.shape ? x : ops::expand(graph, x, out.shape);
   };
   if (node.is("mul") && out.dtype != DType::boolean) {
     if (Value* x = keeps(0, 1)) return x;
     return keeps(1, 1);
   }
   if (node.is("div")) return keeps(0, 1);
-  if (node.is("sub")) {
-    // x - (-0) is x + 0 and turns -0 into +0.
-    Value* x = keeps(0, 0);
-    return x != nullptr && !std::signbit(*splat(node.input(1))) ? x : nullptr;
-  }
-  if (node.is("add") && is_int(out.dtype)) {
-    if (Value* x = keeps(0, 0)) return x;
-    return keeps(1, 0);
+  // x - (-0) is x + 0 and turns -0 into +0.
+  if (node.is("sub")) return keeps(0, 0);
+  if (node.is("add")) {
+    const double neutral = is_int(out.dtype) ? 0.0 : -0.0;
+    if (Value* x = keeps(0, neutral)) return x;
+    return keeps(1, neutral);
   }
   return nullptr;
 }
@@ -98,52 +99,25 @@ Value* join_casts(Graph& graph, Node& node) {
   if (!node.is("cast")) return nullptr;
   Node* inner = node.input(0)->producer();
   if (inner == nullptr || !inner->is("cast")) return nullptr;
-  DType from = inner->input(0)->type().dtype, wide = inner->output()->type().dtype;
-  bool lossless =
-      from == wide || (is_low_float(from) && (wide == DType::f32 || wide == DType::f64)) ||
-      (from == DType::f32 && wide == DType::f64) || (is_int(from) && wide == DType::i64) ||
-      (from == DType::boolean && wide != DType::boolean);
-  if (!lossless) return nullptr;
+  if (!holds_all_values(inner->output()->type().dtype, inner->input(0)->type().dtype))
+    return nullptr;
   return ops::cast(graph, inner->input(0), node.output()->type().dtype);
 }
 
-constexpr std::array<Rule, 6> kRules = {drop_identity, join_reshapes, join_transposes,
-                                        drop_neutral,  drop_repeated, join_casts};
-
-bool is_graph_output(const Node& node) {
-  for (std::size_t k = 0; k < node.num_outputs(); ++k) {
-    for (const Use& use : node.output(k)->uses()) {
-      if (use.node == nullptr) return true;
-    }
-  }
-  return false;
+// f(f(x)) -> x for f that is its own inverse.
+Value* drop_involution(Graph&, Node& node) {
+  if (!node.is("neg") && !node.is("bit_not")) return nullptr;
+  Node* inner = producer_of(node.input(0), node.op().name);
+  return inner == nullptr ? nullptr : inner->input(0);
 }
+
+constexpr std::array<Rule, 7> kRules = {drop_identity, join_reshapes, join_transposes, drop_neutral,
+                                        drop_repeated, join_casts,    drop_involution};
 
 }  // namespace
 
 bool canonicalise(Graph& graph, PassContext& context) {
-  bool changed = false;
-  for (Node& node : graph.nodes()) {
-    for (const auto& subgraph : node.subgraphs()) changed |= canonicalise(*subgraph, context);
-    if (!node.op().has(Trait::pure)) continue;
-    // A layout promised for a graph output belongs to this very value: it can't be handed on.
-    bool promised = is_graph_output(node);
-    if (promised && node.output()->type().strides) continue;
-    for (Rule rule : kRules) {
-      InsertBefore here(graph, &node);
-      graph.set_location(node.location());
-      Value* simpler = rule(graph, node);
-      graph.set_location({});
-      if (simpler == nullptr) continue;
-      if (promised && simpler->type().strides) continue;
-      graph.replace_all_uses(node.output(), simpler);
-      graph.erase(&node);
-      context.count();
-      changed = true;
-      break;
-    }
-  }
-  return changed;
+  return apply_rules(graph, context, kRules);
 }
 
 }  // namespace gex::passes

@@ -1,12 +1,12 @@
 #include "passes/fold.hpp"
 
+#include <unordered_set>
+
 #include "interp/interp.hpp"
 #include "ops/build.hpp"
 
 namespace gex::passes {
 namespace {
-
-constexpr std::int64_t kMaxElements = 4096;
 
 bool is_generated(const Value* v) {
   return v->producer() != nullptr && v->producer()->op().has(Trait::constant) &&
@@ -14,23 +14,42 @@ bool is_generated(const Value* v) {
 }
 
 // Small and of known size.
-bool is_small(const Type& type) {
+bool is_small(const Type& type, std::int64_t limit) {
   std::optional<std::int64_t> numel = type.numel().as_const();
-  return numel && *numel <= kMaxElements;
+  return numel && *numel <= limit;
 }
 
-bool can_fold(const Node& node) {
+// Views cost nothing: only those that give no more elements than the list they read are worth a
+// constant of their own.
+bool is_part_of_list(const Node& view) {
+  const Value* x = view.input(0);
+  return view.inputs().size() == 1 && x->producer() != nullptr && x->producer()->is("constant") &&
+         known_le(view.output()->type().numel(), x->type().numel()) == true;
+}
+
+// A view of a number that is the same everywhere is that number in another shape.
+bool refill(Graph& graph, Node& node) {
+  if (!node.op().has(Trait::view) || node.inputs().size() != 1) return false;
+  const Node* full = node.input(0)->producer();
+  if (full == nullptr || !full->is("full") || node.output()->type().strides) return false;
+  InsertBefore here(graph, &node);
+  const Type& type = node.output()->type();
+  graph.replace_all_uses(node.output(),
+                         ops::full(graph, type.dtype, full->as<ops::Full>().value, type.shape));
+  return true;
+}
+
+bool can_fold(const Node& node, std::int64_t limit) {
   const OpDef& op = node.op();
-  if (!op.has(Trait::pure) || op.has(Trait::random) || op.has(Trait::constant) ||
-      op.has(Trait::view))
-    return false;
+  if (!op.has(Trait::pure) || op.has(Trait::random) || op.has(Trait::constant)) return false;
   if (!op.body && !op.expand) return false;
   if (node.inputs().empty() || !node.subgraphs().empty()) return false;
+  if (op.has(Trait::view) && !is_part_of_list(node)) return false;
   for (const Value* input : node.inputs()) {
-    if (input != nullptr && (!is_generated(input) || !is_small(input->type()))) return false;
+    if (input != nullptr && (!is_generated(input) || !is_small(input->type(), limit))) return false;
   }
   for (std::size_t k = 0; k < node.num_outputs(); ++k) {
-    if (!is_small(node.output(k)->type())) return false;
+    if (!is_small(node.output(k)->type(), limit)) return false;
   }
   return true;
 }
@@ -48,13 +67,29 @@ std::vector<HostTensor> evaluate(const Node& node) {
   return interp::interpret(graph, {});
 }
 
+// With the constants that only this node read: also levels without dead-code removal lose them.
+void erase_with_orphans(Graph& graph, Node& node) {
+  const std::vector<Value*> inputs(node.inputs().begin(), node.inputs().end());
+  graph.erase(&node);
+  std::unordered_set<Node*> orphans;
+  for (const Value* input : inputs)
+    if (input != nullptr && input->uses().empty()) orphans.insert(input->producer());
+  for (Node* orphan : orphans) graph.erase(orphan);
+}
+
 }  // namespace
 
 bool fold_constants(Graph& graph, PassContext& context) {
   bool changed = false;
   for (Node& node : graph.nodes()) {
     for (const auto& subgraph : node.subgraphs()) changed |= fold_constants(*subgraph, context);
-    if (!can_fold(node)) continue;
+    if (refill(graph, node)) {
+      erase_with_orphans(graph, node);
+      context.count();
+      changed = true;
+      continue;
+    }
+    if (!can_fold(node, context.settings().fold_limit)) continue;
     std::vector<HostTensor> values = evaluate(node);
     InsertBefore here(graph, &node);
     for (std::size_t k = 0; k < values.size(); ++k) {
@@ -62,7 +97,7 @@ bool fold_constants(Graph& graph, PassContext& context) {
       constant->set_type(node.output(k)->type());
       graph.replace_all_uses(node.output(k), constant);
     }
-    graph.erase(&node);
+    erase_with_orphans(graph, node);
     context.count();
     changed = true;
   }

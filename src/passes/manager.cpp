@@ -1,12 +1,11 @@
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <mutex>
 #include <set>
 
-#include "ir/suggest.hpp"
+#include "passes/dump.hpp"
 #include "passes/pipeline.hpp"
+#include "passes/switches.hpp"
+#include "passes/user_passes.hpp"
 
 namespace gex::passes {
 
@@ -15,75 +14,73 @@ void PassContext::remark(const Node& node, std::string_view reason) {
   remarks_.push_back(str(node.op().name, at.empty() ? "" : " at ", at, ": ", reason));
 }
 
+bool PassContext::is_frozen(const Value* value) const {
+  const std::vector<int>& frozen = settings_.frozen_inputs;
+  return value->is_input() && &value->graph() == &graph_ &&
+         std::ranges::find(frozen, value->index()) != frozen.end();
+}
+
 namespace {
 
-struct UserPasses {
-  std::mutex mutex;
-  std::vector<Pass> passes;
-};
-
-UserPasses& user_passes() {
-  static UserPasses registry;
-  return registry;
-}
-
-std::vector<Pass> all_passes() {
+std::vector<Pass> with_users(const std::vector<Pass>& users) {
   std::vector<Pass> passes = builtin_passes();
-  UserPasses& user = user_passes();
-  std::lock_guard lock(user.mutex);
-  passes.insert(passes.end(), user.passes.begin(), user.passes.end());
+  passes.insert(passes.end(), users.begin(), users.end());
   return passes;
-}
-
-const Pass& find(const std::vector<Pass>& passes, const std::string& name) {
-  for (const Pass& pass : passes) {
-    if (pass.name == name) return pass;
-  }
-  std::string known;
-  std::vector<std::string_view> names;
-  for (const Pass& pass : passes) {
-    known += (known.empty() ? "" : ", ") + pass.name;
-    names.push_back(pass.name);
-  }
-  fail(ErrorCode::not_found, "no pass is called \"", name, "\"", suggestion(name, names),
-       " There are: ", known);
 }
 
 class Manager {
  public:
-  Manager(Graph& graph, const PipelineOptions& options) : graph_(graph), options_(options) {}
+  Manager(Graph& graph, const PipelineOptions& options)
+      : graph_(graph),
+        options_(options),
+        users_(user_passes()),
+        all_(with_users(*users_)),
+        switches_(options, all_),
+        dumper_(graph, options) {
+    for (const std::string& name : options.dump_passes) find_pass(all_, name);
+  }
 
   PipelineReport run() {
-    std::vector<Pass> passes = all_passes();
-    for (const std::string& name : options_.disabled) find(passes, name);
     if (!options_.only.empty()) {
-      for (const std::string& name : options_.only) run_pass(find(passes, name));
-      return std::move(report_);
+      for (const std::string& name : options_.only) run_pass(find_pass(all_, name));
+    } else {
+      run_users(Stage::early);
+      for (const Pass& pass : builtin_passes())
+        if (pass.stage == Stage::early) run_if_on(pass);
+      clean_up();
+      if (run_users(Stage::middle)) clean_up();
+      run_late();
     }
-    for (const Pass& pass : passes) {
-      if (pass.stage == Stage::early) run_pass(pass);
-    }
-    fixpoint(passes, Stage::middle);
-    for (const Pass& pass : passes) {
-      if (pass.stage == Stage::late) run_pass(pass);
-    }
+    dumper_.statistics(graph_, report_);
     return std::move(report_);
   }
 
  private:
-  bool enabled(const Pass& pass) const {
-    return pass.level <= options_.level &&
-           std::find(options_.disabled.begin(), options_.disabled.end(), pass.name) ==
-               options_.disabled.end();
+  bool run_users(Stage stage) {
+    bool changed = false;
+    for (const Pass& pass : *users_)
+      if (pass.stage == stage) changed |= run_if_on(pass);
+    return changed;
   }
 
-  void fixpoint(const std::vector<Pass>& passes, Stage stage) {
+  // Users' late passes see no composites, and may make some.
+  void run_late() {
+    run_late(true);
+    if (run_users(Stage::late)) run_late(true);
+    run_late(false);
+  }
+  void run_late(bool required) {
+    for (const Pass& pass : builtin_passes())
+      if (pass.stage == Stage::late && (pass.level == 0) == required) run_if_on(pass);
+  }
+
+  // The middle stage, until nothing changes.
+  void clean_up() {
     std::set<std::string> alternating;
     for (int round = 0; round < options_.fixpoint_limit; ++round) {
       alternating.clear();
-      for (const Pass& pass : passes) {
-        if (pass.stage == stage && run_pass(pass)) alternating.insert(pass.name);
-      }
+      for (const Pass& pass : builtin_passes())
+        if (pass.stage == Stage::middle && run_if_on(pass)) alternating.insert(pass.name);
       if (alternating.empty()) return;
     }
     std::string names;
@@ -92,60 +89,51 @@ class Manager {
          " rounds: ", names, "; switch one of them off to go on");
   }
 
+  bool run_if_on(const Pass& pass) { return switches_.on(pass) && run_pass(pass); }
+
   bool run_pass(const Pass& pass) {
-    if (options_.only.empty() && !enabled(pass)) return false;
-    Hash before = options_.check_changed ? structural_hash(graph_) : 0;
-    PassContext context;
-    auto start = std::chrono::steady_clock::now();
-    bool changed = pass.run(graph_, context);
-    double seconds =
+    dumper_.before(pass, graph_);
+    const Hash before = options_.check_changed ? structural_hash(graph_) : 0;
+    PassContext context(graph_, options_.settings);
+    const auto start = std::chrono::steady_clock::now();
+    bool changed = false;
+    try {
+      changed = pass.run(graph_, context);
+      if (changed && options_.verify) verify(graph_);
+    } catch (const UserError& error) {
+      // Passes of gex make no user errors of their own: the words are about the user's graph.
+      const bool users_own =
+          std::ranges::any_of(*users_, [&](const Pass& own) { return own.name == pass.name; });
+      if (!users_own) throw;
+      fail(error.code(), "pass ", pass.name, ": ", error.what());
+    }
+    const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (options_.check_changed && changed != (structural_hash(graph_) != before)) {
       fail(ErrorCode::internal, "pass ", pass.name, " says it ",
            changed ? "changed" : "did not change", " the graph, but it ",
            changed ? "did not" : "did");
     }
-    if (changed && options_.verify) verify(graph_);
-    if (changed && !options_.dump_dir.empty()) dump(pass);
-    report_.passes.push_back({pass.name, changed, context.counted(), seconds});
+    dumper_.after(pass, graph_, changed);
+    report_.passes.push_back({pass.name, changed, context.matches(), context.counted(), seconds});
     for (std::string& remark : context.remarks())
       report_.remarks.push_back(pass.name + ": " + remark);
     return changed;
   }
 
-  void dump(const Pass& pass) {
-    std::filesystem::create_directories(options_.dump_dir);
-    std::string number = std::to_string(dumped_++);
-    number.insert(0, 3 - std::min<std::size_t>(3, number.size()), '0');
-    std::filesystem::path path =
-        std::filesystem::path(options_.dump_dir) / (number + "_after_" + pass.name + ".gex");
-    std::ofstream file(path);
-    file << print(graph_);
-    if (!file) fail(ErrorCode::io_error, "could not write ", path.string());
-  }
-
   Graph& graph_;
   const PipelineOptions& options_;
+  PassSnapshot users_;
+  std::vector<Pass> all_;
+  Switches switches_;
+  Dumper dumper_;
   PipelineReport report_;
-  int dumped_ = 0;
 };
 
 }  // namespace
 
 PipelineReport run_pipeline(Graph& graph, const PipelineOptions& options) {
   return Manager(graph, options).run();
-}
-
-void register_pass(Pass pass) {
-  if (pass.name.empty() || !pass.run)
-    fail(ErrorCode::invalid_argument, "a pass needs a name and a function");
-  for (const Pass& known : all_passes()) {
-    if (known.name == pass.name)
-      fail(ErrorCode::invalid_argument, "a pass called \"", pass.name, "\" exists already");
-  }
-  UserPasses& user = user_passes();
-  std::lock_guard lock(user.mutex);
-  user.passes.push_back(std::move(pass));
 }
 
 }  // namespace gex::passes

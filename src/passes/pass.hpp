@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,25 +20,49 @@ enum class Stage : std::uint8_t {
   late,    // composites are gone: prepare for fusion
 };
 
+// What a pass may know beside the graph.
+struct PassSettings {
+  std::vector<int> frozen_inputs;  // graph inputs whose contents never change
+  std::int64_t fold_limit = 4096;  // results with more elements are not computed while compiling
+};
+
 class PassContext {
  public:
+  // The graph as a whole: passes see its subgraphs as well.
+  PassContext(const Graph& graph, const PassSettings& settings)
+      : graph_(graph), settings_(settings) {}
+
+  const PassSettings& settings() const { return settings_; }
+  // Whether the value is an input whose contents never change.
+  bool is_frozen(const Value* value) const;
+
   // Why something was or was not done, with the node it is about.
   void remark(const Node& node, std::string_view reason);
   // How many times the pass did its thing; shown in reports.
   void count(std::int64_t n = 1) { count_ += n; }
   std::int64_t counted() const { return count_; }
+  // How many times it found its thing, for passes that then decide; else what it did.
+  void matched(std::int64_t n) { matched_ = matched_.value_or(0) + n; }
+  std::int64_t matches() const { return matched_.value_or(count_); }
   std::vector<std::string>& remarks() { return remarks_; }
 
  private:
+  const Graph& graph_;
+  const PassSettings& settings_;
   std::int64_t count_ = 0;
+  std::optional<std::int64_t> matched_;
   std::vector<std::string> remarks_;
 };
+
+constexpr int kHighestLevel = 3;
+// The level of passes that run only where they are switched on by name.
+constexpr int kOnRequest = kHighestLevel + 1;
 
 struct Pass {
   std::string name;
   std::string summary;
   Stage stage = Stage::middle;
-  int level = 1;  // runs at this level and above
+  int level = 1;  // runs at this level and above; 0: nothing could be lowered without it
   std::function<bool(Graph&, PassContext&)> run;
 };
 

@@ -13,16 +13,24 @@ namespace gex::passes {
 struct PipelineOptions {
   int level = 2;                      // O0 .. O3
   std::vector<std::string> disabled;  // by name; UserError suggests the nearest for unknown ones
+  std::vector<std::string> enabled;   // by name, whatever the level is
+  std::string switch_file;            // see switches.hpp
   std::vector<std::string> only;      // if not empty: just these, in this order
-  std::string dump_dir;               // NNN_after_<pass>.gex for each pass that changed something
-  bool verify = true;                 // after every changing pass
-  bool check_changed = false;         // hash before and after: "changed" must be the truth
+  // NNN_after_<pass>.gex for each pass that changed something; with dump_passes instead before and
+  // after each of those. GEX_DUMP_PASSES=DIR or DIR:a,b does the same from outside, in a folder for
+  // each graph. What the passes did goes to fusion_result.json beside them.
+  std::string dump_dir;
+  std::vector<std::string> dump_passes;
+  PassSettings settings;
+  bool verify = true;          // after every changing pass
+  bool check_changed = false;  // hash before and after: "changed" must be the truth
   int fixpoint_limit = 16;  // rounds of the middle stage; hitting it is an error naming the passes
 };
 
 struct PassRecord {
   std::string name;
   bool changed = false;
+  std::int64_t matches = 0;
   std::int64_t count = 0;
   double seconds = 0;
 };
@@ -34,9 +42,12 @@ struct PipelineReport {
 
 PipelineReport run_pipeline(Graph& graph, const PipelineOptions& options);
 
+// One record for each pass that ran, in the order of their first runs.
+std::vector<PassRecord> totals(const PipelineReport& report);
+// {"main": {"graph_fusion": {"cse": {"match_times": "2", "effect_times": "2"}}}}
+std::string statistics_json(const std::string& graph_name, const PipelineReport& report);
+
 // Every known pass, in pipeline order: for --help and for switching off by name.
 const std::vector<Pass>& builtin_passes();
-// User passes join the stage they name, after the built-in ones. UserError if the name is taken.
-void register_pass(Pass pass);
 
 }  // namespace gex::passes

@@ -6,20 +6,20 @@
 namespace gex::passes {
 
 Pass recognise_silu() {
-  PatternPass silu;
-  silu.name = "recognise-silu";
-  silu.summary = "x * sigmoid(x) becomes silu(x)";
-  silu.pattern = R"(graph silu(%x: f32[4]) -> (f32[4]) {
+  PatternRule silu;
+  silu.pattern = parse_graph(R"(graph silu(%x: f32[4]) -> (f32[4]) {
     %s = sigmoid(%x) : f32[4]
     %y = mul(%x, %s) : f32[4]
     return %y
-  })";
+  })");
   // Low floats round the sigmoid first: one op would give other bits than eager.
   silu.condition = [](const Match& match) { return !is_low_float(match.inputs[0]->type().dtype); };
   silu.replacement = [](Graph& graph, const Match& match) {
     return std::vector<Value*>{ops::silu(graph, match.inputs[0])};
   };
-  return pattern_pass(std::move(silu));
+  PatternPass pass{"recognise-silu", "x * sigmoid(x) becomes silu(x)", Stage::early, 2, {}};
+  pass.rules.push_back(std::move(silu));
+  return pattern_pass(std::move(pass));
 }
 
 }  // namespace gex::passes

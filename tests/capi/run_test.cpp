@@ -236,7 +236,7 @@ TEST(CApiRun, every_level_prints) {
   EXPECT_NE(texts[1].find("kernel"), std::string::npos) << texts[1];
   EXPECT_NE(texts[2].find("launch"), std::string::npos) << texts[2];
   char* text = nullptr;
-  EXPECT_EQ(gex_program_print(doubler.program.get(), 3, &text), GEX_INVALID_ARGUMENT);
+  EXPECT_EQ(gex_program_print(doubler.program.get(), 4, &text), GEX_INVALID_ARGUMENT);
   ASSERT_EQ(gex_program_report(doubler.program.get(), &text), GEX_OK);
   EXPECT_NE(taken(text).find("generator: "), std::string::npos);
 }

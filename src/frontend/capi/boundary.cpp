@@ -10,16 +10,6 @@ thread_local std::string last_error;
 // Stands in where not even the message can be stored.
 thread_local const char* last_error_text = "";
 
-gex_status remember(gex_status status, const char* message) noexcept {
-  try {
-    last_error = message;
-    last_error_text = last_error.c_str();
-  } catch (const std::bad_alloc&) {
-    last_error_text = "out of memory, too little even for the message";
-  }
-  return status;
-}
-
 // The numbers of the C interface are those of ErrorCode, after GEX_OK.
 constexpr gex_status status_of(ErrorCode code) { return static_cast<gex_status>(code) + 1; }
 static_assert(status_of(ErrorCode::invalid_argument) == GEX_INVALID_ARGUMENT);
@@ -35,6 +25,16 @@ static_assert(status_of(ErrorCode::device_error) == GEX_DEVICE_ERROR);
 static_assert(status_of(ErrorCode::internal) == GEX_INTERNAL);
 
 }  // namespace
+
+gex_status remember(gex_status status, const char* message) noexcept {
+  try {
+    last_error = message;
+    last_error_text = last_error.c_str();
+  } catch (const std::bad_alloc&) {
+    last_error_text = "out of memory, too little even for the message";
+  }
+  return status;
+}
 
 gex_status status_of_current_exception() noexcept {
   try {

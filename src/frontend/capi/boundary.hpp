@@ -15,6 +15,9 @@ namespace gex::capi {
 // The exception at hand as a status; keeps its message for gex_last_error().
 gex_status status_of_current_exception() noexcept;
 
+// Keeps a message for gex_last_error() and returns the status.
+gex_status remember(gex_status status, const char* message) noexcept;
+
 template <class Body>
 gex_status guarded(Body&& body) noexcept {
   try {

@@ -27,6 +27,13 @@ gex_value gex_graph::handle(gex::Value* value) {
   return at->second;
 }
 
+void gex_graph::forget(const gex::Value* value) {
+  const auto at = handles_.find(value);
+  if (at == handles_.end()) return;
+  values_[(at->second & 0xffffffffu) - 1] = nullptr;
+  handles_.erase(at);
+}
+
 gex::Value* gex_graph::value(gex_value handle, const char* what) const {
   using gex::ErrorCode;
   if (handle == GEX_NO_VALUE)
@@ -37,6 +44,8 @@ gex::Value* gex_graph::value(gex_value handle, const char* what) const {
   const std::uint64_t position = handle & 0xffffffffu;
   if (position == 0 || position > values_.size())
     gex::fail(ErrorCode::invalid_argument, what, " is no value of graph '", graph->name(), "'");
+  if (values_[position - 1] == nullptr)
+    gex::fail(ErrorCode::invalid_argument, what, " was erased from graph '", graph->name(), "'");
   return values_[position - 1];
 }
 

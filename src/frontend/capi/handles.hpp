@@ -18,6 +18,7 @@ struct gex_graph {
   explicit gex_graph(std::unique_ptr<gex::Graph> graph);
 
   gex_value handle(gex::Value* value);
+  void forget(const gex::Value* value);  // before it is erased: its handle is refused from now on
   gex::Value* value(gex_value handle, const char* what) const;           // UserError
   gex::Value* optional_value(gex_value handle, const char* what) const;  // or null
 

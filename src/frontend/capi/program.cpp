@@ -25,6 +25,10 @@ CompileOptions to_options(const gex_compile_options& given) {
   require_list(given.disabled_passes, given.disabled_pass_count, "disabled_passes");
   for (std::size_t k = 0; k < given.disabled_pass_count; ++k)
     options.disabled_passes.push_back(&required(given.disabled_passes[k], "a pass name"));
+  require_list(given.enabled_passes, given.enabled_pass_count, "enabled_passes");
+  for (std::size_t k = 0; k < given.enabled_pass_count; ++k)
+    options.enabled_passes.push_back(&required(given.enabled_passes[k], "a pass name"));
+  if (given.switch_file != nullptr) options.switch_file = given.switch_file;
   if (given.dump_dir != nullptr) options.dump_dir = given.dump_dir;
   return options;
 }
@@ -43,15 +47,6 @@ std::vector<TensorView> views_of(const gex_tensor* tensors, std::size_t count, c
                         : to_view(tensor, true, name));
   }
   return views;
-}
-
-void hand_out(std::unique_ptr<OwnedTensor> owned, gex_tensor& place) {
-  place.dtype = from_dtype(owned->dtype);
-  place.data = owned->memory.get();
-  place.rank = owned->shape.size();
-  place.shape = owned->shape.data();
-  place.strides = owned->strides.data();
-  place.owner = owned.release();
 }
 
 }  // namespace
@@ -129,9 +124,11 @@ gex_status gex_program_print(const gex_program* program, int32_t level, char** t
         return give_text(compiled.report.kernel_text, text);
       case GEX_LEVEL_PROGRAM:
         return give_text(program::print(*compiled.program), text);
+      case GEX_LEVEL_PASSES:
+        return give_text(compiled.report.pass_statistics, text);
       default:
         fail(ErrorCode::invalid_argument, "level is ", level,
-             "; levels are 0 (graph), 1 (kernels) and 2 (program)");
+             "; levels are 0 (graph), 1 (kernels), 2 (program) and 3 (passes)");
     }
   });
 }

@@ -55,6 +55,15 @@ OwnedTensor::OwnedTensor(DType type, std::vector<std::int64_t> sizes)
 
 void OwnedTensor::Free::operator()(std::byte* memory) const { std::free(memory); }
 
+void hand_out(std::unique_ptr<OwnedTensor> owned, gex_tensor& place) {
+  place.dtype = from_dtype(owned->dtype);
+  place.data = owned->memory.get();
+  place.rank = owned->shape.size();
+  place.shape = owned->shape.data();
+  place.strides = owned->strides.data();
+  place.owner = owned.release();
+}
+
 RunHost::RunHost(std::span<const TensorView> inputs, std::span<const TensorView> outputs)
     : inputs_(inputs), wanted_(outputs), results_(outputs.size()) {}
 

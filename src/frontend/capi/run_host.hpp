@@ -23,6 +23,9 @@ struct OwnedTensor {
   std::unique_ptr<std::byte, Free> memory;
 };
 
+// The caller gives it back by gex_tensor_release.
+void hand_out(std::unique_ptr<OwnedTensor> owned, gex_tensor& place);
+
 class RunHost : public runtime::Host {
  public:
   // `outputs[k].data` null: library memory. The spans must outlive the run.

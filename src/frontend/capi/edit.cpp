@@ -1,0 +1,196 @@
+// Looking into graphs and changing them through gex.h.
+
+#include <algorithm>
+#include <cstring>
+
+#include "frontend/capi/boundary.hpp"
+#include "frontend/capi/convert.hpp"
+#include "frontend/capi/handles.hpp"
+#include "frontend/capi/run_host.hpp"
+#include "ir/check_node.hpp"
+#include "passes/splat.hpp"
+
+using namespace gex;
+using namespace gex::capi;
+
+namespace {
+
+Node& node_of(const gex_graph& graph, gex_value value) {
+  Node* node = graph.value(value, "value")->producer();
+  if (node == nullptr)
+    fail(ErrorCode::invalid_argument, "the value is an input of the graph; no node computes it");
+  return *node;
+}
+
+// As much of a list as there is room for.
+template <class T, class List>
+void give_list(const List& list, T* places, std::size_t capacity, std::size_t* count) {
+  require_list(places, capacity, "the list");
+  required(count, "count") = list.size();
+  for (std::size_t k = 0; k < std::min(capacity, list.size()); ++k) places[k] = list[k];
+}
+
+struct AsIntegers {
+  std::vector<std::int64_t> operator()(bool value) const { return {value}; }
+  std::vector<std::int64_t> operator()(std::int64_t value) const { return {value}; }
+  std::vector<std::int64_t> operator()(const std::vector<std::int64_t>& values) const {
+    return values;
+  }
+  std::vector<std::int64_t> operator()(Dim value) const { return (*this)(std::vector<Dim>{value}); }
+  std::vector<std::int64_t> operator()(const std::vector<Dim>& values) const {
+    std::vector<std::int64_t> numbers;
+    for (Dim value : values) {
+      if (!value.is_const()) fail(ErrorCode::type_mismatch, "the size ", value, " is no number");
+      numbers.push_back(value.constant());
+    }
+    return numbers;
+  }
+  template <class T>
+  std::vector<std::int64_t> operator()(const T& value) const {
+    fail(ErrorCode::type_mismatch, "the attribute is a ", attr_kind_name(AttrValue(value)),
+         ", no integers");
+  }
+};
+
+// Whether a node comes before another in their graph; a null one stands behind all.
+bool is_before(const Node* a, const Node* b) {
+  for (const Node* node = a->next(); node != nullptr; node = node->next())
+    if (node == b) return true;
+  return b == nullptr;
+}
+
+void check_order(const Value& to, const Value& from) {
+  if (to.is_input()) return;
+  for (const Use& use : from.uses())
+    if (use.node != nullptr && !is_before(to.producer(), use.node))
+      fail(ErrorCode::invalid_graph, "`", print_node(*use.node),
+           "` would read a value that is computed after it or from it: a cycle; make the new value "
+           "before it (gex_graph_insert_before)");
+}
+
+}  // namespace
+
+extern "C" {
+
+gex_status gex_graph_nodes(gex_graph* graph, gex_value* values, size_t capacity, size_t* count) {
+  return guarded([&] {
+    gex_graph& g = required(graph, "graph");
+    std::vector<gex_value> list;
+    for (const Node& node : g.graph->nodes())
+      list.push_back(node.num_outputs() == 0 ? GEX_NO_VALUE : g.handle(node.output()));
+    give_list(list, values, capacity, count);
+  });
+}
+
+gex_status gex_value_op(const gex_graph* graph, gex_value value, char** op) {
+  return guarded([&] {
+    const Node* node = required(graph, "graph").value(value, "value")->producer();
+    give_text(node == nullptr ? "" : node->op().name, op);
+  });
+}
+
+gex_status gex_value_operands(gex_graph* graph, gex_value value, gex_value* operands,
+                              size_t capacity, size_t* count) {
+  return guarded([&] {
+    gex_graph& g = required(graph, "graph");
+    std::vector<gex_value> list;
+    for (Value* input : node_of(g, value).inputs())
+      list.push_back(input == nullptr ? GEX_NO_VALUE : g.handle(input));
+    give_list(list, operands, capacity, count);
+  });
+}
+
+gex_status gex_value_uses(const gex_graph* graph, gex_value value, size_t* count) {
+  return guarded([&] {
+    required(count, "count") = required(graph, "graph").value(value, "value")->uses().size();
+  });
+}
+
+gex_status gex_value_attr(const gex_graph* graph, gex_value value, const char* name, char** text) {
+  return guarded([&] {
+    const Node& node = node_of(required(graph, "graph"), value);
+    give_text(attr_text(node.attr(&required(name, "name"))), text);
+  });
+}
+
+gex_status gex_value_attr_integers(const gex_graph* graph, gex_value value, const char* name,
+                                   int64_t* numbers, size_t capacity, size_t* count) {
+  return guarded([&] {
+    const Node& node = node_of(required(graph, "graph"), value);
+    const AttrValue& attr = node.attr(&required(name, "name"));
+    give_list(std::visit(AsIntegers(), attr), numbers, capacity, count);
+  });
+}
+
+gex_status gex_value_constant(const gex_graph* graph, gex_value value, gex_tensor* tensor) {
+  return guarded([&] {
+    const Value& v = *required(graph, "graph").value(value, "value");
+    gex_tensor& place = required(tensor, "tensor");
+    if (place.struct_size < sizeof(gex_tensor))
+      fail(ErrorCode::invalid_argument, "tensor.struct_size is ", place.struct_size,
+           "; start from GEX_TENSOR_INIT");
+    const std::optional<HostTensor> elements = passes::constant_value(v);
+    if (!elements) fail(ErrorCode::not_found, "the value is no constant of known size");
+    auto copy = std::make_unique<OwnedTensor>(elements->dtype(), elements->shape());
+    std::memcpy(copy->memory.get(), elements->data(), elements->bytes());
+    hand_out(std::move(copy), place);
+  });
+}
+
+gex_status gex_graph_insert_before(gex_graph* graph, gex_value value) {
+  return guarded([&] {
+    gex_graph& g = required(graph, "graph");
+    g.graph->insert_before(value == GEX_NO_VALUE ? nullptr : &node_of(g, value));
+  });
+}
+
+gex_status gex_graph_replace(gex_graph* graph, gex_value from, gex_value to) {
+  return guarded([&] {
+    gex_graph& g = required(graph, "graph");
+    Value* old = g.value(from, "from");
+    Value* value = g.value(to, "to");
+    if (!same_data_type(old->type(), value->type()))
+      fail(ErrorCode::type_mismatch, "a value of type ", value->type(), " can't stand for one of ",
+           old->type());
+    if (!g.graph->can_replace(old, value))
+      fail(ErrorCode::invalid_argument, "the graph promises a memory layout for ", old->type(),
+           " that ", value->type(), " does not have");
+    check_order(*value, *old);
+    g.graph->replace_all_uses(old, value);
+  });
+}
+
+gex_status gex_graph_erase(gex_graph* graph, gex_value value) {
+  return guarded([&] {
+    gex_graph& g = required(graph, "graph");
+    Node& node = node_of(g, value);
+    if (node.op().has(Trait::effect))
+      fail(ErrorCode::invalid_argument, node.op().name, " has an effect; it can't be removed");
+    for (std::size_t k = 0; k < node.num_outputs(); ++k)
+      if (!node.output(k)->uses().empty())
+        fail(ErrorCode::invalid_argument, "`", print_node(node), "` is still read");
+    if (g.graph->insertion_point() == &node) g.graph->insert_before(node.next());
+    for (std::size_t k = 0; k < node.num_outputs(); ++k) g.forget(node.output(k));
+    g.graph->erase(&node);
+  });
+}
+
+gex_status gex_graph_inline(gex_graph* graph, const gex_graph* callee, const gex_value* inputs,
+                            size_t input_count, gex_value* outputs, size_t output_count) {
+  return guarded([&] {
+    gex_graph& g = required(graph, "graph");
+    const Graph& from = *required(callee, "callee").graph;
+    require_list(inputs, input_count, "inputs");
+    require_list(outputs, output_count, "outputs");
+    if (output_count != from.outputs().size())
+      fail(ErrorCode::invalid_argument, "graph '", from.name(), "' gives ", from.outputs().size(),
+           " values, but ", output_count, " are wanted");
+    std::vector<Value*> values;
+    for (std::size_t k = 0; k < input_count; ++k)
+      values.push_back(g.value(inputs[k], str("input ", k).c_str()));
+    const std::vector<Value*> results = g.graph->inline_graph(from, values);
+    for (std::size_t k = 0; k < results.size(); ++k) outputs[k] = g.handle(results[k]);
+  });
+}
+
+}  // extern "C"

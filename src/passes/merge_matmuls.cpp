@@ -1,0 +1,136 @@
+#include "passes/merge_matmuls.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "ops/build.hpp"
+#include "passes/rules.hpp"
+
+namespace gex::passes {
+namespace {
+
+using Group = std::vector<Node*>;
+
+const HostTensor* constant_of(const Value* v) {
+  const Node* node = producer_of(v, "constant");
+  return node == nullptr ? nullptr : std::get<TensorPtr>(node->attr("value")).get();
+}
+
+// A matrix as a product reads it: [k, n], or the transpose of [n, k].
+struct Matrix {
+  Value* base;
+  bool transposed;
+
+  explicit Matrix(Value* v) : base(v), transposed(false) {
+    if (Node* transpose = producer_of(v, "transpose"); transpose && v->type().rank() == 2) {
+      base = transpose->input(0);
+      transposed = true;
+    }
+  }
+  bool operator==(const Matrix&) const = default;
+};
+
+// Rows of equal matrices side by side (axis 1) or one below the other (axis 0).
+HostTensor joined(const std::vector<const HostTensor*>& parts, std::size_t axis) {
+  std::vector<std::int64_t> shape = parts[0]->shape();
+  for (std::size_t k = 1; k < parts.size(); ++k) shape[axis] += parts[k]->shape()[axis];
+  HostTensor whole(parts[0]->dtype(), shape);
+  std::byte* to = whole.data();
+  const std::int64_t rows = axis == 0 ? 1 : shape[0];
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (const HostTensor* part : parts) {
+      const std::size_t bytes =
+          part->bytes() / static_cast<std::size_t>(std::max<std::int64_t>(rows, 1));
+      std::memcpy(to, part->data() + static_cast<std::size_t>(row) * bytes, bytes);
+      to += bytes;
+    }
+  }
+  return whole;
+}
+
+class Merger {
+ public:
+  Merger(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
+
+  bool run() {
+    std::map<std::tuple<const Value*, bool, bool, bool>, std::size_t> number;
+    std::vector<Group> groups;  // in the graph's order
+    for (Node& node : graph_.nodes()) {
+      if (!mergeable(node)) continue;
+      const Matrix matrix(node.input(1));
+      const auto key = std::tuple{node.input(0), node.as<ops::Matmul>().wide, matrix.transposed,
+                                  constant_of(matrix.base) != nullptr};
+      const auto [at, is_new] = number.try_emplace(key, groups.size());
+      if (is_new) groups.emplace_back();
+      groups[at->second].push_back(&node);
+    }
+    bool changed = false;
+    for (const Group& group : groups) {
+      if (group.size() < 2) continue;
+      merge(group);
+      context_.count();
+      changed = true;
+    }
+    return changed;
+  }
+
+ private:
+  bool mergeable(const Node& node) const {
+    if (!node.is("matmul") || node.input(1)->type().rank() != 2 || node.output()->type().strides)
+      return false;
+    if (!node.output()->type().shape.back().is_const() || !is_float(node.output()->type().dtype))
+      return false;
+    // A result handed out as it is would have to be copied out of the large one.
+    for (const Use& use : node.output()->uses())
+      if (use.node == nullptr) return false;
+    const Value* base = Matrix(node.input(1)).base;
+    return context_.is_frozen(base) || constant_of(base) != nullptr;
+  }
+
+  // Before the first of them: constants and inputs are there already.
+  Value* side_by_side(const Group& group) {
+    const bool transposed = Matrix(group[0]->input(1)).transposed;
+    std::vector<Value*> bases;
+    std::vector<const HostTensor*> constants;
+    for (const Node* node : group) {
+      bases.push_back(Matrix(node->input(1)).base);
+      constants.push_back(constant_of(bases.back()));
+    }
+    const std::size_t axis = transposed ? 0 : 1;
+    Value* all = constants[0] != nullptr
+                     ? ops::constant(graph_, joined(constants, axis))
+                     : ops::cat(graph_, std::move(bases), static_cast<std::int64_t>(axis));
+    return transposed ? ops::transpose(graph_, all, {1, 0}) : all;
+  }
+
+  void merge(const Group& group) {
+    InsertBefore here(graph_, group[0]);
+    graph_.set_location(group[0]->location());
+    Value* product = ops::matmul(graph_, group[0]->input(0), side_by_side(group),
+                                 group[0]->as<ops::Matmul>().wide);
+    Dim column = 0;
+    for (Node* node : group) {
+      const Dim columns = node->output()->type().shape.back();
+      Value* part = ops::slice(graph_, product, -1, column, columns);
+      graph_.replace_all_uses(node->output(), part);
+      graph_.erase(node);
+      column += columns;
+    }
+    graph_.set_location({});
+  }
+
+  Graph& graph_;
+  PassContext& context_;
+};
+
+}  // namespace
+
+bool merge_matmuls(Graph& graph, PassContext& context) {
+  bool changed = false;
+  for (Node& node : graph.nodes())
+    for (const auto& subgraph : node.subgraphs()) changed |= merge_matmuls(*subgraph, context);
+  return Merger(graph, context).run() || changed;
+}
+
+}  // namespace gex::passes
