@@ -31,6 +31,7 @@ from gex.options import (
     Config,
     Option,
 )
+from gex.plain_graphs import CompiledGraphs
 
 _TESTED_VERSIONS = ("2.11", "2.13")
 _graph_numbers = itertools.count(1)
@@ -92,21 +93,12 @@ def _compile(
     if config.get("frozen_parameter", False):
         inference_compiler = graph_compiler(backend, config, frozen.names_of_inputs(gm))
 
-    def compile_backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
-        # The forward has checked the same values.
-        compiled = compiler(gm, example_inputs, check_values=False)
-
-        # torch._dynamo.disable() keeps attributes of functions only, and AOTAutograd looks for one.
-        def backward(arguments: list[Any]) -> Sequence[Any]:
-            return compiled(arguments)
-
-        backward._boxed_call = True  # type: ignore[attr-defined]
-        return backward
-
+    graphs = CompiledGraphs()
     traced = aot_autograd(
-        fw_compiler=compiler,
-        bw_compiler=compile_backward,
-        inference_compiler=inference_compiler,
+        fw_compiler=graphs.forward(compiler),
+        # The forward has checked the same values.
+        bw_compiler=graphs.backward(functools.partial(compiler, check_values=False)),
+        inference_compiler=graphs.inference(inference_compiler),
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=True,
         decompositions={},
@@ -117,7 +109,7 @@ def _compile(
         module_floats_fixed(gm, example_inputs) as inputs,
         without_regions_if_that_fails(),
     ):
-        return traced(gm, inputs)
+        return graphs.shortened(traced(gm, inputs), inputs)
 
 
 @functools.cache

@@ -22,6 +22,11 @@ namespace {
 
 // About what it costs to wake a sleeping thread: spinning longer than that can't pay.
 constexpr auto kSpin = std::chrono::microseconds(50);
+// A Region that begins this soon after the last one returns in time to find workers awake: an
+// operator of somebody else on all cores takes longer than that.
+constexpr auto kQuickReturn = std::chrono::microseconds(30);
+constexpr int kFirstReturnsNeeded = 16;
+constexpr int kMostReturnsNeeded = 4096;
 // Pieces for each thread: enough to even out uneven bodies.
 constexpr std::int64_t kPiecesPerThread = 4;
 
@@ -201,7 +206,7 @@ void WorkerCrew::run(std::int64_t count, std::int64_t piece_size, ThreadPool::Bo
   if (failed.load()) std::rethrow_exception(std::exchange(error, nullptr));
 }
 
-ThreadPool::ThreadPool() : target_(default_thread_count()) {
+ThreadPool::ThreadPool() : target_(default_thread_count()), returns_needed_(kFirstReturnsNeeded) {
   pthread_atfork(nullptr, nullptr, [] { global().after_fork_in_child(); });
 }
 
@@ -223,6 +228,21 @@ void ThreadPool::set_threads(int count) {
   target_.store(count);
 }
 
+bool ThreadPool::note_return() {
+  if (std::chrono::steady_clock::now() - last_end_ < kQuickReturn) {
+    quick_returns_ = std::min(quick_returns_ + 1, kMostReturnsNeeded);
+    return quick_returns_ >= returns_needed_;
+  }
+  if (waiting_awake_) returns_needed_ = std::min(2 * returns_needed_, kMostReturnsNeeded);
+  quick_returns_ = 0;
+  return false;
+}
+
+bool ThreadPool::expects_return() {
+  last_end_ = std::chrono::steady_clock::now();
+  return waiting_awake_ = quick_returns_ >= returns_needed_;
+}
+
 ThreadPool::Region::Region(ThreadPool& pool) : pool_(pool) {
   int wanted = pool.threads();
   if (wanted == 1 || pool.owned_.exchange(true)) return;
@@ -233,15 +253,17 @@ ThreadPool::Region::Region(ThreadPool& pool) : pool_(pool) {
   }
   if (!pool.crew_) pool.crew_ = new WorkerCrew(wanted);
   crew_ = pool.crew_;
+  awake_ = pool.note_return();
 }
 
 ThreadPool::Region::~Region() {
   if (!crew_ || generation_ != pool_.generation_.load()) return;
-  crew_->park();
+  if (!pool_.expects_return()) crew_->park();
   pool_.owned_.store(false);
 }
 
 void ThreadPool::Region::park() {
+  awake_ = false;
   if (crew_ && generation_ == pool_.generation_.load()) crew_->park();
 }
 
@@ -260,6 +282,7 @@ void ThreadPool::Region::run(std::int64_t n, std::int64_t grain, Body body, void
   // Pieces are whole grains, so where they begin depends on the grain only.
   std::int64_t grains = (n - 1) / grain + 1;
   std::int64_t grains_per_piece = (grains - 1) / (count * kPiecesPerThread) + 1;
+  awake_ = true;
   crew_->run(n, grains_per_piece * grain, body, context);
 }
 

@@ -3,13 +3,17 @@
 //
 // The calling thread is worker 0 and never waits for a worker to wake up: it takes over work that
 // nobody has begun. Workers spin briefly between the loops of a Region and sleep outside of one, so
-// they cost nothing to whoever computes next. One Region at a time owns the workers; any other (a
-// second caller thread, a Region inside a loop body) runs its loops on its own thread alone.
+// they cost nothing to whoever computes next. Only where Regions have followed each other within
+// microseconds many times over (small models called in a loop: nobody else had time for anything in
+// between) do they wait awake for the next one, as briefly. One Region at a time owns the workers;
+// any other (a second caller thread, a Region inside a loop body) runs its loops on its own thread
+// alone.
 //
 // After fork() the child has no workers; its first Region starts new ones. A loop body must not
 // fork.
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <type_traits>
 
@@ -55,21 +59,31 @@ class ThreadPool {
     void park();
     // How many threads run() spreads over: 1 if the workers belong to another Region.
     int threads() const;
+    // Whether run() finds workers that are not asleep, or likely so: then sharing is cheap.
+    bool workers_awake() const { return awake_; }
 
    private:
     ThreadPool& pool_;
     WorkerCrew* crew_ = nullptr;  // null: this thread alone
     std::uint32_t generation_ = 0;
+    bool awake_ = false;
   };
 
  private:
   ThreadPool();
+  bool note_return();     // a Region begins: whether the workers wait awake for it from now on
+  bool expects_return();  // a Region ends: whether the next one is likely to begin at once
   void after_fork_in_child();
 
   std::atomic<int> target_;
   std::atomic<bool> owned_{false};
   std::atomic<std::uint32_t> generation_{0};  // counts forks: a crew of the parent is not ours
-  WorkerCrew* crew_ = nullptr;                // touched by the owner only
+  // All that follows is touched by the owner only.
+  WorkerCrew* crew_ = nullptr;
+  std::chrono::steady_clock::time_point last_end_;  // of a Region
+  int quick_returns_ = 0;                           // Regions in a row that began soon after
+  int returns_needed_ = 0;  // before workers wait awake; more each time they waited in vain
+  bool waiting_awake_ = false;
 };
 
 }  // namespace gex

@@ -18,6 +18,8 @@ namespace {
 // A sleeping worker arrives some 15 microseconds after it was called, and calling costs half of
 // that: a batch with less work than this is done sooner alone.
 constexpr std::int64_t kWorkWorthWaking = 1280 * 1024;
+// Where calls follow each other at once the workers wait awake, and this is enough.
+constexpr std::int64_t kWorkWorthSharing = 128 * 1024;
 // Sharing a launch costs a microsecond even among workers that are awake.
 constexpr std::int64_t kWorkWorthThreads = 32 * 1024;
 // And no piece that a worker takes is smaller than this.
@@ -57,7 +59,7 @@ class CpuRecording final : public Recording {
 
   void replay(Queue& queue, const Replay& replay) override {
     auto& cpu = static_cast<CpuQueue&>(queue);
-    const bool alone = !cpu.has_region() && !worth_waking(replay.block);
+    const bool alone = !cpu.workers_awake() && !worth_sharing(cpu, replay.block);
     for (const Op& op : ops) {
       switch (op.kind) {
         case Op::Kind::launch:
@@ -84,13 +86,13 @@ class CpuRecording final : public Recording {
     ScratchArea scratch;
   };
 
-  bool worth_waking(const std::int64_t* words) const {
+  bool worth_sharing(CpuQueue& queue, const std::int64_t* words) const {
     std::int64_t work = 0;
     for (const Op& op : ops) {
       if (op.kind == Op::Kind::launch && words[op.grid_word] > 0) work += words[op.grid_word + 1];
       if (work >= kWorkWorthWaking) return true;
     }
-    return false;
+    return work >= kWorkWorthSharing && queue.region().workers_awake();
   }
 
   static void launch(const Op& op, CpuQueue& queue, const Replay& replay, bool alone) {

@@ -15,10 +15,13 @@ class CpuQueue final : public Queue {
   using Queue::Queue;
   bool read(void* host, const void* device, std::size_t bytes) override;
   // Host code may want the workers for itself, a gex call inside it included: they are given up.
-  void park() override { region_.reset(); }
+  void park() override {
+    if (region_) region_->park();
+    region_.reset();
+  }
   void reset() noexcept override { region_.reset(); }
 
-  bool has_region() const { return region_.has_value(); }  // its workers are awake
+  bool workers_awake() const { return region_ && region_->workers_awake(); }
   ThreadPool::Region& region() {
     if (!region_) region_.emplace(ThreadPool::global());
     return *region_;

@@ -1,0 +1,209 @@
+"""The short way around AOTAutograd's wrappers: taken where nothing is out of the ordinary."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+
+def small_model() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
+
+
+def compiled(function, **options):
+    return torch.compile(function, backend="npugraph_ex", fullgraph=True, **options)
+
+
+def is_short(output: torch.Tensor) -> bool:
+    return type(output.grad_fn).__name__ == "CompiledNodeBackward"
+
+
+def warm(function, *inputs) -> None:
+    """The backward is compiled with the first one."""
+    function(*inputs).sum().backward()
+
+
+def gradients(model: nn.Module) -> list[torch.Tensor]:
+    return [p.grad for p in model.parameters()]
+
+
+def test_training_takes_the_short_way_from_the_second_call():
+    model, x = small_model(), torch.randn(4, 6)
+    expected = copy.deepcopy(model)
+    step = compiled(model)
+    warm(step, x)
+    model.zero_grad()
+    output = step(x)
+    assert is_short(output)
+    output.square().sum().backward()
+    expected(x).square().sum().backward()
+    torch.testing.assert_close(gradients(model), gradients(expected))
+
+
+def test_backward_twice_with_retain_graph_adds_up():
+    model, x = small_model(), torch.randn(4, 6)
+    step = compiled(model)
+    with torch._functorch.config.patch(donated_buffer=False):
+        warm(step, x)
+    model.zero_grad()
+    loss = step(x).square().sum()
+    loss.backward(retain_graph=True)
+    once = [g.clone() for g in gradients(model)]
+    loss.backward()
+    torch.testing.assert_close(gradients(model), [2 * g for g in once])
+
+
+def test_second_backward_without_retain_graph_is_an_error():
+    model, x = small_model(), torch.randn(4, 6)
+    step = compiled(model)
+    warm(step, x)
+    loss = step(x).sum()
+    loss.backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        loss.backward()
+
+
+def test_gradients_of_gradients_are_refused():
+    model, x = small_model(), torch.randn(4, 6, requires_grad=True)
+    step = compiled(model)
+    warm(step, x)
+    (gradient,) = torch.autograd.grad(step(x).square().sum(), x, create_graph=True)
+    assert gradient.requires_grad
+    with pytest.raises(RuntimeError, match="double backward"):
+        gradient.sum().backward()
+
+
+def test_changing_a_saved_input_before_backward_is_an_error_as_in_eager():
+    weight = torch.randn(3, 3, requires_grad=True)
+    step = compiled(lambda x, w: (x * w).sin())
+    x = torch.randn(3, 3)
+    warm(step, x, weight)
+    output = step(x, weight)
+    assert is_short(output)
+    x.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()
+
+
+def test_output_without_gradient_stays_without():
+    weight = torch.randn(5, requires_grad=True)
+    step = compiled(lambda w: (w * 2, w.argmax(), w.detach() + 1))
+    step(weight)[0].sum().backward()
+    doubled, largest, shifted = step(weight)
+    assert is_short(doubled)
+    assert not largest.requires_grad and not shifted.requires_grad
+    torch.testing.assert_close(shifted, weight.detach() + 1)
+    weight.grad = None
+    doubled.sum().backward()
+    torch.testing.assert_close(weight.grad, torch.full((5,), 2.0))
+
+
+def test_only_one_of_two_outputs_is_used():
+    weight = torch.randn(5, requires_grad=True)
+    step = compiled(lambda w: (w.sin(), w.exp()))
+    sum(o.sum() for o in step(weight)).backward()
+    weight.grad = None
+    _, second = step(weight)
+    assert is_short(second)
+    second.sum().backward()
+    torch.testing.assert_close(weight.grad, weight.detach().exp())
+
+
+def test_input_that_has_no_influence_gets_no_gradient():
+    used, unused = (torch.randn(5, requires_grad=True) for _ in range(2))
+    step = compiled(lambda a, b: a.sin() + b.detach())
+    warm(step, used, unused)
+    output = step(used, unused * 1)
+    assert is_short(output)
+    output.sum().backward()
+    assert unused.grad is None
+
+
+def test_gradient_of_another_layout_than_traced():
+    weight = torch.randn(4, 6, requires_grad=True)
+    step = compiled(lambda w: w.sin())
+    warm(step, weight)
+    weight.grad = None
+    scale = torch.randn(6, 4)
+    output = step(weight)
+    assert is_short(output)
+    (output.t() * scale).sum().backward()
+    torch.testing.assert_close(weight.grad, scale.t() * weight.detach().cos())
+
+
+def test_buffers_are_written_and_their_version_counts():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8))
+    expected = copy.deepcopy(model)
+    x = torch.randn(5, 6)
+    step = compiled(model)
+    warm(step, x)
+    expected(x)
+    version = model[1].running_mean._version
+    output = step(x)
+    expected(x)
+    assert is_short(output)
+    assert model[1].running_mean._version > version
+    torch.testing.assert_close(model[1].running_mean, expected[1].running_mean)
+    torch.testing.assert_close(model[1].num_batches_tracked, expected[1].num_batches_tracked)
+
+
+def test_saved_sizes_of_dynamic_graphs():
+    step = compiled(lambda w: (w * w.shape[0]).sum(0) / w.shape[1], dynamic=True)
+    for rows in (3, 7, 5):
+        weight = torch.randn(rows, 4, requires_grad=True)
+        output = step(weight)
+        output.sum().backward()
+        torch.testing.assert_close(weight.grad, torch.full((rows, 4), rows / 4))
+    assert is_short(output)
+
+
+def test_hooks_on_saved_tensors_are_called():
+    weight = torch.randn(5, requires_grad=True)
+    step = compiled(lambda w: w.sin())
+    warm(step, weight)
+    weight.grad = None
+    packed = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: packed.append(t) or t, lambda t: t):
+        output = step(weight)
+    output.sum().backward()
+    assert packed
+    torch.testing.assert_close(weight.grad, weight.detach().cos())
+
+
+def test_views_of_inputs_and_mutated_inputs_go_the_long_way():
+    weight = torch.randn(4, requires_grad=True)
+    for function in (lambda w: w.view(2, 2), lambda w: (w * 2).view(2, 2).t()):
+        step = compiled(function)
+        for _ in range(3):
+            output = step(weight)
+        torch.testing.assert_close(output, function(weight))
+        weight.grad = None
+        output.sum().backward()
+        assert weight.grad is not None
+
+
+def test_inference_takes_the_short_way_and_gives_up_inside_gradients():
+    model, x = small_model().requires_grad_(False), torch.randn(4, 6)
+    step = compiled(model)
+    expected = model(x)
+    with torch.no_grad():
+        torch.testing.assert_close(step(x), expected)
+        torch.testing.assert_close(step(x), expected)
+    torch.testing.assert_close(step(x), expected)
+    with torch.inference_mode():
+        torch.testing.assert_close(step(x), expected)
+
+
+def test_gradient_penalty_inside_functorch_is_right():
+    weight = torch.randn(5)
+    step = torch.compile(lambda w: (w.sin() * w).sum(), backend="npugraph_ex")
+    step(weight.requires_grad_()).backward()
+    step(weight).backward()
+    with torch.no_grad():
+        given = torch.func.grad(step)(weight.detach())
+    torch.testing.assert_close(given, torch.func.grad(lambda w: (w.sin() * w).sum())(weight))
