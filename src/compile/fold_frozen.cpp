@@ -76,7 +76,9 @@ class FrozenNodes {
 
   bool read_outside(const Value* value) const {
     return std::ranges::any_of(value->uses(), [&](const Use& use) {
-      if (use.node == nullptr || !known_.contains(use.node->output())) return true;
+      // A check has no results.
+      if (use.node == nullptr || use.node->num_outputs() == 0) return true;
+      if (!known_.contains(use.node->output())) return true;
       return use.node->op().has(Trait::view) && read_outside(use.node->output());
     });
   }

@@ -233,3 +233,17 @@ def test_complex_inputs_and_buffers() -> None:
     compiled = gex.compile(module, (x,))
     for got, want in zip(compiled(x), module(x)):
         torch.testing.assert_close(got, want)
+
+
+def test_checked_indices_that_a_buffer_decides():
+    class Positions(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("ids", torch.arange(4))
+            self.table = nn.Embedding(10, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + self.table(self.ids * 2)
+
+    model, x = Positions().eval(), torch.randn(4, 3)
+    torch.testing.assert_close(gex.compile(model, (x,))(x), model(x).detach())
