@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "commands.hpp"
-#include "compile/compile.hpp"
+#include "compiling.hpp"
 #include "files.hpp"
 #include "ir/suggest.hpp"
 
@@ -18,10 +18,7 @@ int run(const Arguments& arguments) {
   if (level != kLevels[0] && level != kLevels[1] && level != kLevels[2])
     fail(ErrorCode::invalid_argument, "--level is graph, kernels or program, got '", level, "'",
          suggestion(level, kLevels));
-  CompileOptions options;
-  options.level = optimisation_level(arguments, "--opt-level");
-  options.disabled_passes = arguments.list("--disable");
-  options.fuse = !arguments.has("--no-fuse");
+  CompileOptions options = compile_options(arguments, "--opt-level");
   options.generate_code = false;  // no text shown here depends on it
   const Compiled compiled = compile(read_graph(arguments.file()), options);
   if (level == "graph") std::cout << compiled.report.graph_text;
@@ -40,10 +37,8 @@ Command dump_command() {
           "  graph    the tensor graph after the passes\n"
           "  kernels  what was fused into one launch, as loops, and why other things were not\n"
           "  program  the steps and buffers that are replayed",
-          {{"--level", "LEVEL", "graph, kernels or program (graph)"},
-           {"--opt-level", "0..3", "which passes run (2)"},
-           {"--disable", "a,b", "passes that are left out"},
-           {"--no-fuse", "", "every node its own kernel"}},
+          with_compile_options({{"--level", "LEVEL", "graph, kernels or program (graph)"}},
+                               "--opt-level"),
           1,
           run};
 }

@@ -11,8 +11,9 @@ namespace gex::tool {
 namespace {
 
 const std::vector<Command>& commands() {
-  static const std::vector<Command> all = {opt_command(), run_command(), dump_command(),
-                                           ops_command()};
+  static const std::vector<Command> all = {opt_command(),     run_command(),   dump_command(),
+                                           explain_command(), bench_command(), reduce_command(),
+                                           fuzz_command(),    ops_command()};
   return all;
 }
 
@@ -21,13 +22,18 @@ std::string overview() {
       "gex: a graph engine. Graphs are read and written in their text form (.gex).\n\nCommands:\n";
   for (const Command& command : commands()) {
     std::string name = command.name;
-    name.resize(6, ' ');
+    name.resize(9, ' ');
     text += str("  ", name, command.summary, "\n");
   }
   return text +
          "\n  gex help COMMAND   all about one of them\n"
          "  gex --version      the version of this program\n\n"
-         "Example:\n  gex opt model.gex --passes=fold,cse,dce | gex run - --dim s0=4\n";
+         "Examples:\n"
+         "  gex opt model.gex --passes=fold,cse,dce | gex run - --dim s0=4\n"
+         "  gex explain model.gex --dim s0=4     what became of it, and where its memory lies\n"
+         "  gex reduce wrong.gex > small.gex     the part of it that is still wrong\n\n"
+         "Errors are one line on standard error that starts with \"gex: \"; the exit code is then "
+         "1.\n";
 }
 
 const Command& find(const std::string& name) {

@@ -70,6 +70,14 @@ DType dtype_of(const std::string& descr, const std::string& path) {
        "'; gex reads little-endian f8, f4, f2, i8, i4, i2, i1, u1, b1 and V2 (bf16)");
 }
 
+std::size_t bytes_of(DType dtype, const std::vector<std::int64_t>& shape, const std::string& path) {
+  std::size_t bytes = size_of(dtype);
+  for (std::int64_t size : shape)
+    if (size < 0 || __builtin_mul_overflow(bytes, static_cast<std::size_t>(size), &bytes))
+      fail(ErrorCode::parse_error, path, ": its shape has no sensible size");
+  return bytes;
+}
+
 }  // namespace
 
 HostTensor read_npy(const std::string& path) {
@@ -85,11 +93,13 @@ HostTensor read_npy(const std::string& path) {
   if (length > bytes.size() - start)
     fail(ErrorCode::parse_error, path, ": the .npy header is cut off");
   const Header header = parse_header(std::string_view(bytes).substr(start, length), path);
-  HostTensor tensor(dtype_of(header.descr, path), header.shape);
+  const DType dtype = dtype_of(header.descr, path);
   const std::size_t have = bytes.size() - start - length;
-  if (have != tensor.bytes())
-    fail(ErrorCode::parse_error, path, ": expected ", tensor.bytes(), " bytes of elements, found ",
-         have);
+  // Before anything of that size is made: the header may claim what it likes.
+  const std::size_t expected = bytes_of(dtype, header.shape, path);
+  if (have != expected)
+    fail(ErrorCode::parse_error, path, ": expected ", expected, " bytes of elements, found ", have);
+  HostTensor tensor(dtype, header.shape);
   const auto* data = reinterpret_cast<const std::byte*>(bytes.data()) + start + length;
   std::vector<std::int64_t> dense(header.shape.size(), 1), fortran(header.shape.size(), 1);
   for (std::size_t d = 1; d < dense.size(); ++d) {

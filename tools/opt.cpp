@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "commands.hpp"
+#include "compiling.hpp"
 #include "files.hpp"
 #include "passes/pipeline.hpp"
 #include "passes/user_passes.hpp"
@@ -57,13 +58,6 @@ int run(const Arguments& arguments) {
 }
 
 }  // namespace
-
-int optimisation_level(const Arguments& arguments, std::string_view option) {
-  const std::int64_t level = arguments.integer(option).value_or(2);
-  if (level < 0 || level > 3)
-    fail(ErrorCode::invalid_argument, option, " is 0, 1, 2 or 3, got ", level);
-  return static_cast<int>(level);
-}
 
 Command opt_command() {
   return {"opt",

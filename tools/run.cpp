@@ -5,8 +5,8 @@
 
 #include "base/error.hpp"
 #include "commands.hpp"
-#include "compile/compile.hpp"
 #include "compile/execute.hpp"
+#include "compiling.hpp"
 #include "files.hpp"
 #include "interp/interp.hpp"
 #include "npy.hpp"
@@ -47,14 +47,9 @@ std::vector<HostTensor> run_compiled(std::unique_ptr<Graph> graph, const Compile
 }
 
 int run(const Arguments& arguments) {
-  CompileOptions options;
-  options.level = optimisation_level(arguments, "--level");
-  options.disabled_passes = arguments.list("--disable");
-  options.fuse = !arguments.has("--no-fuse");
+  const CompileOptions options = compile_options(arguments);
   auto graph = read_graph(arguments.file());
-  std::vector<HostTensor> inputs =
-      make_inputs(*graph, arguments.pairs("--input"), arguments.pairs("--dim"),
-                  static_cast<std::uint64_t>(arguments.integer("--seed").value_or(0)));
+  std::vector<HostTensor> inputs = make_inputs(*graph, arguments);
   const std::vector<Tie> ties = graph->ties();
   std::vector<std::string> names;
   for (const auto& input : graph->inputs()) names.push_back(input->name());
@@ -92,14 +87,9 @@ Command run_command() {
           "SOURCE is an .npy file, random (-1 to 1, whole numbers 0 to 9), ones, zeros or iota\n"
           "(0, 1, 2, ...); inputs that are not named are random. NAME is the input's name or\n"
           "number. Inputs that the graph writes into are printed after the outputs.",
-          {{"--input", "NAME=SOURCE", "where an input comes from; may be repeated"},
-           {"--dim", "SYMBOL=N", "a size that no .npy file tells; may be repeated"},
-           {"--seed", "N", "of the random inputs (0)"},
-           {"--out", "FOLDER", "also write each result there, as .npy"},
-           {"--interpret", "", "run node by node in the reference executor"},
-           {"--level", "0..3", "which passes run (2)"},
-           {"--disable", "a,b", "passes that are left out"},
-           {"--no-fuse", "", "every node its own kernel"}},
+          with_compile_options(with_input_options(
+              {{"--out", "FOLDER", "also write each result there, as .npy"},
+               {"--interpret", "", "run node by node in the reference executor"}})),
           1,
           run};
 }

@@ -1,13 +1,10 @@
 #include "tensors.hpp"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <random>
 
-#include "arguments.hpp"
 #include "base/error.hpp"
-#include "interp/bind_symbols.hpp"
 #include "ir/suggest.hpp"
 #include "npy.hpp"
 
@@ -71,13 +68,9 @@ bool is_generated(const std::string& source) {
 
 }  // namespace
 
-std::vector<HostTensor> make_inputs(const Graph& graph, const Pairs& sources, const Pairs& dims,
-                                    std::uint64_t seed) {
-  const std::size_t count = graph.inputs().size();
-  std::vector<std::string> source(count, "random");
-  for (const auto& [name, from] : sources) source[input_called(graph, name)] = from;
+interp::SymbolValues sizes_given(const Graph& graph, const Arguments& arguments) {
   interp::SymbolValues sizes;
-  for (const auto& [name, text] : dims) {
+  for (const auto& [name, text] : arguments.pairs("--dim")) {
     const Dim symbol = symbol_called(graph, name);
     const std::int64_t size = to_integer(text, "--dim " + name);
     const DimRange range = symbol.range();
@@ -86,6 +79,15 @@ std::vector<HostTensor> make_inputs(const Graph& graph, const Pairs& sources, co
            range.lo, ", ", range.hi, "]");
     sizes[symbol] = size;
   }
+  return sizes;
+}
+
+std::vector<HostTensor> make_inputs(const Graph& graph, const Arguments& arguments) {
+  const std::size_t count = graph.inputs().size();
+  std::vector<std::string> source(count, "random");
+  for (const auto& [name, from] : arguments.pairs("--input"))
+    source[input_called(graph, name)] = from;
+  interp::SymbolValues sizes = sizes_given(graph, arguments);
   std::vector<std::optional<HostTensor>> from_file(count);
   for (std::size_t k = 0; k < count; ++k) {
     if (is_generated(source[k])) continue;
@@ -97,7 +99,7 @@ std::vector<HostTensor> make_inputs(const Graph& graph, const Pairs& sources, co
     for (std::size_t d = 0; d < std::min(shape.size(), from_file[k]->shape().size()); ++d)
       if (shape[d].is_symbol()) sizes.try_emplace(shape[d], from_file[k]->shape()[d]);
   }
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(static_cast<std::uint64_t>(arguments.integer("--seed").value_or(0)));
   std::vector<HostTensor> inputs;
   for (std::size_t k = 0; k < count; ++k) {
     if (from_file[k]) {

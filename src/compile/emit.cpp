@@ -149,11 +149,19 @@ std::unordered_set<const Value*> Emitter::choose_views() {
   for (Value* value : graph_.outputs()) {
     if (value->is_input() || computed.count(value) != 0) continue;
     auto view = lower::resolve_view(value);
-    if (view && view->base->is_input() && !is_frozen(view->base) &&
+    if (view && view->base->is_input() && !is_frozen(view->base) && !is_written(view->base) &&
         view->strides == lower::memory_strides(*value))
       views.insert(value);
   }
   return views;
+}
+
+// Whether a tie gives the input new contents: what was promised as its old ones needs a copy.
+bool Emitter::is_written(const Value* input) const {
+  return std::any_of(graph_.ties().begin(), graph_.ties().end(), [&](const Tie& tie) {
+    return tie.input == input->index() &&
+           graph_.outputs()[static_cast<std::size_t>(tie.output)] != input;
+  });
 }
 
 bool Emitter::can_write_in_place(const std::vector<lower::Unit>& units, Value* value,
@@ -281,7 +289,10 @@ void Emitter::define_outputs(const std::vector<lower::Unit>& units) {
     bool is_window = view && view->base->is_input() && !is_frozen(view->base) &&
                      view->strides == lower::memory_strides(*value);
     const bool shared = buffers_.contains(value) || given.contains(value);
-    const bool own_memory = slot.own_memory || is_frozen(value);
+    const bool old_contents = view && view->base->is_input() && is_written(view->base);
+    const bool own_memory = slot.own_memory || is_frozen(value) ||
+                            (old_contents && tied_to.count(value) == 0) ||
+                            (value->is_input() && is_written(value));
     if (own_memory && (shared || from_calls.count(value) == 0)) {
       BufferDesc desc = describe(type, BufferDesc::Kind::output, value->name());
       desc.slot = number;
@@ -462,7 +473,13 @@ void Emitter::emit_scatter(const lower::Unit& unit, const std::vector<lower::Uni
       program_.buffers[static_cast<std::size_t>(base_buffer)].kind == BufferDesc::Kind::temp &&
       program_.buffers[static_cast<std::size_t>(base_buffer)].alias_of < 0 &&
       base->producer() != nullptr && base->type() == result->type()) {
+    // Its own other operands are read while it writes.
     bool read_later = false;
+    for (std::size_t k = 1; k < node.inputs().size(); ++k) {
+      if (!node.has_input(k)) continue;
+      auto view = lower::resolve_view(node.input(k));
+      read_later |= (view ? view->base : node.input(k)) == base;
+    }
     for (std::size_t u = position + 1; u < units.size(); ++u) {
       read_later |=
           std::find(units[u].inputs.begin(), units[u].inputs.end(), base) != units[u].inputs.end();

@@ -182,12 +182,17 @@ ChoicePlan Emitter::plan_conv2d(const lower::Unit& unit) {
 ChoicePlan Emitter::plan_attention(const lower::Unit& unit) {
   const Node& node = *unit.anchor;
   auto attrs = node.as<ops::Attention>();
-  const Type& q_type = node.input(0)->type();
-  const Type& k_type = node.input(1)->type();
-  const Type& v_type = node.input(2)->type();
+  Type q_type = node.input(0)->type(), k_type = node.input(1)->type();
+  Type v_type = node.input(2)->type();
   const Type& out_type = node.output()->type();
   bool has_mask = node.has_input(3);
   Operand q = operand(node.input(0)), k = operand(node.input(1)), v = operand(node.input(2));
+  std::vector<Dim> out_strides = lower::memory_strides(*node.output());
+  // The kernel's batch and heads, where the operands have none.
+  for (Type* type : {&q_type, &k_type, &v_type})
+    while (type->shape.size() < 4) type->shape.insert(type->shape.begin(), Dim(1));
+  for (std::vector<Dim>* strides : {&q.strides, &k.strides, &v.strides, &out_strides})
+    while (strides->size() < 4) strides->insert(strides->begin(), Dim(0));
   kernels::AttentionProblem problem;
   problem.qkv = q_type.dtype;
   problem.out = out_type.dtype;
@@ -215,7 +220,6 @@ ChoicePlan Emitter::plan_attention(const lower::Unit& unit) {
           problem.mask_dtype, " causal", attrs.causal, " scale", attrs.scale);
   plan.dims = {q_type.shape[0], q_type.shape[1], k_type.shape[1], q_type.shape[2],
                k_type.shape[2], q_type.shape[3], v_type.shape[3]};
-  std::vector<Dim> out_strides = lower::memory_strides(*node.output());
   for (const std::vector<Dim>* strides : {&q.strides, &k.strides, &v.strides, &out_strides}) {
     plan.dims.insert(plan.dims.end(), strides->begin(), strides->end());
   }

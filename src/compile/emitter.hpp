@@ -48,6 +48,7 @@ class Emitter {
   std::unordered_set<const Value*> choose_views();
   void define_outputs(const std::vector<lower::Unit>& units);
   void place_ties(const std::vector<lower::Unit>& units);
+  bool is_written(const Value* input) const;
   bool can_write_in_place(const std::vector<lower::Unit>& units, Value* value, Value* input) const;
   void copy_to_output(Value* value, program::BufferId output);
   void finish_outputs();

@@ -74,6 +74,10 @@ std::string call_text(const OpDef& op, std::span<const Type* const> types) {
 std::vector<Type> infer_types(const OpDef& op, std::span<Value* const> inputs,
                               const AttrList& attrs,
                               std::span<const std::unique_ptr<Graph>> subgraphs) {
+  if (!subgraphs.empty() && !op.has(Trait::control))
+    fail(ErrorCode::invalid_graph, op.name, ": ", subgraphs.size(),
+         subgraphs.size() == 1 ? " subgraph" : " subgraphs",
+         ", but only control flow (if, while, for) has any");
   std::vector<const Type*> types;
   types.reserve(inputs.size());
   for (const Value* value : inputs) types.push_back(value ? &value->type() : nullptr);

@@ -23,7 +23,7 @@ Type attention_type(const InferContext& c) {
   require_same_dtype(c, 0, 1);
   require_same_dtype(c, 0, 2);
   const Shape &q = c.in(0).shape, &k = c.in(1).shape, &v = c.in(2).shape;
-  const bool ranks = q.size() >= 2 && k.size() == q.size() && v.size() == q.size();
+  const bool ranks = q.size() >= 2 && q.size() <= 4 && k.size() == q.size() && v.size() == q.size();
   bool fits =
       ranks && assume_eq(size_at(q, 1), size_at(k, 1)) && assume_eq(size_at(k, 2), size_at(v, 2));
   for (int d = static_cast<int>(q.size()); fits && d >= 3; --d) {
@@ -35,8 +35,8 @@ Type attention_type(const InferContext& c) {
   if (!fits) {
     fail(ErrorCode::shape_mismatch, "attention: q, k, v are ", c.in(0), ", ", c.in(1), ", ",
          c.in(2),
-         "; expected [..., H, L, E], [..., H', S, E], [..., H', S, V] with H a multiple of "
-         "H'");
+         "; expected [N, H, L, E], [N, H', S, E], [N, H', S, V] with H a multiple of H'; N, or N "
+         "and the heads, may be left out, more batch axes have to be reshaped into one");
   }
   if (c.has(3)) {
     Shape scores(q.begin(), q.end() - 1);
@@ -151,7 +151,7 @@ std::vector<Value*> import_flash_cpu(AtenCall& c) {
 
 // q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa
 std::vector<Value*> import_sdpa(AtenCall& c) {
-  if (c.number(4) != 0) return {};
+  if (c.number(4) != 0 || c.tensor(0)->type().rank() > 4) return {};
   Value* mask = c.none(3) ? nullptr : c.tensor(3);
   return one(attention(c.graph(), c.tensor(0), c.tensor(1), c.tensor(2), mask, c.flag(5),
                        scale_argument(c, 6)));

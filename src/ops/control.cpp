@@ -82,6 +82,74 @@ std::vector<Type> while_types(const InferContext& c) {
   return types;
 }
 
+std::vector<Type> for_types(const InferContext& c) {
+  require_subgraphs(c, 1);
+  for (std::size_t k = 0; k < 3; ++k)
+    if (c.in(k).is_token() || c.in(k).dtype != DType::i64 || c.in(k).rank() != 0)
+      fail(ErrorCode::type_mismatch, "for: start, limit and delta are i64[], got ", c.in(k));
+  const auto carried = static_cast<std::size_t>(c.as<For>().carried);
+  const Graph& body = *c.subgraphs[0];
+  if (body.inputs().size() != c.inputs.size() - 2)
+    fail(ErrorCode::invalid_graph, "for: the body takes ", body.inputs().size(),
+         " inputs, given the index and ", c.inputs.size() - 3);
+  for (std::size_t k = 0; k < body.inputs().size(); ++k) {
+    const Type& wants = body.inputs()[k]->type();
+    const Type& has = c.in(k == 0 ? 0 : k + 2);
+    if (wants.kind != has.kind || wants.dtype != has.dtype || wants.shape != has.shape)
+      fail(ErrorCode::type_mismatch, "for: input ", k, " of the body is ", wants, ", given ", has);
+  }
+  const auto types = output_types(body);
+  if (types.size() != carried || carried + 3 > c.inputs.size())
+    fail(ErrorCode::invalid_graph, "for: the body gives ", types.size(), " values, but carried is ",
+         carried);
+  for (std::size_t k = 0; k < carried; ++k)
+    if (types[k].dtype != c.in(k + 3).dtype || types[k].shape != c.in(k + 3).shape)
+      fail(ErrorCode::type_mismatch, "for: carried value ", k, " starts as ", c.in(k + 3),
+           " and the body makes it ", types[k]);
+  return types;
+}
+
+// while over (index, carried..., limit, delta, others...).
+std::vector<Value*> for_as_while(Graph& g, const Node& node) {
+  const auto carried = node.as<For>().carried;
+  const auto last = node.inputs().begin() + 3 + carried;
+  std::vector<Value*> operands = {node.input(0)};
+  operands.insert(operands.end(), node.inputs().begin() + 3, last);
+  operands.push_back(node.input(1));
+  operands.push_back(node.input(2));
+  operands.insert(operands.end(), last, node.inputs().end());
+
+  auto condition = std::make_unique<Graph>("condition"), body = std::make_unique<Graph>("body");
+  std::vector<Value*> seen, given;
+  for (Value* operand : operands) {
+    seen.push_back(condition->add_input(operand->type()));
+    given.push_back(body->add_input(operand->type()));
+  }
+  const auto limit_at = static_cast<std::size_t>(carried) + 1, delta_at = limit_at + 1;
+  {
+    Graph& c = *condition;
+    Value* zero = scalar_int(c, DType::i64, 0);
+    Value* up = bit_and(c, gt(c, seen[delta_at], zero), lt(c, seen[0], seen[limit_at]));
+    Value* down = bit_and(c, lt(c, seen[delta_at], zero), gt(c, seen[0], seen[limit_at]));
+    c.set_outputs({bit_or(c, up, down)});
+  }
+  std::vector<Value*> arguments = given;
+  arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(limit_at),
+                  arguments.begin() + static_cast<std::ptrdiff_t>(limit_at) + 2);
+  std::vector<Value*> results = body->inline_graph(*node.subgraphs()[0], arguments);
+  results.insert(results.begin(), add(*body, given[0], given[delta_at]));
+  body->set_outputs(results);
+
+  std::vector<std::unique_ptr<Graph>> subgraphs;
+  subgraphs.push_back(std::move(condition));
+  subgraphs.push_back(std::move(body));
+  const Node* loop =
+      g.add(op("while"), operands, to_attr_list(While{carried + 1}), std::move(subgraphs));
+  std::vector<Value*> values;
+  for (std::size_t k = 1; k < loop->num_outputs(); ++k) values.push_back(loop->output(k));
+  return values;
+}
+
 }  // namespace
 
 void register_control() {
@@ -98,6 +166,17 @@ void register_control() {
       .attrs<While>()
       .traits(Trait::control)
       .infer(while_types)
+      .define();
+  Definition("for",
+             "Counts from start by delta, limit excluded, and replaces the carried inputs by the "
+             "results of the subgraph, which takes the index and then the inputs. A delta that "
+             "leads away from the limit, or of 0, gives no turn at all.")
+      .in({"start", "limit", "delta"})
+      .variadic_in("inputs")
+      .attrs<For>()
+      .traits(Trait::control)
+      .infer(for_types)
+      .expand(for_as_while)
       .define();
   Definition("bind", "Makes a size symbol equal to the only element of x.")
       .in({"x"})

@@ -13,6 +13,12 @@ struct While {
   static constexpr auto fields() { return std::tuple{field("carried", &While::carried)}; }
 };
 
+// for: so many of the inputs after start, limit and delta change from turn to turn.
+struct For {
+  std::int64_t carried = 0;
+  static constexpr auto fields() { return std::tuple{field("carried", &For::carried)}; }
+};
+
 // bind: nodes behind it may use the symbol in their sizes.
 struct Bind {
   Dim symbol = Dim::symbol("u");

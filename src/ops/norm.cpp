@@ -87,6 +87,14 @@ std::vector<Type> normed_types(const InferContext& c, std::size_t statistics) {
   require_dtype(c, 0, floating);
   const auto a = c.as<Norm>();
   require_norm_rank(c, a.rank);
+  const Shape normed(c.in(0).shape.end() - a.rank, c.in(0).shape.end());
+  for (std::size_t k = 1; k < c.inputs.size(); ++k) {
+    if (!c.has(k)) continue;
+    require_dtype(c, k, floating);
+    if (!broadcasts_to(c.in(k).shape, normed, c.op_name))
+      fail(ErrorCode::shape_mismatch, c.op_name, ": input ", k, " is ", c.in(k), ", expected ",
+           text_of(normed), ", the axes of ", c.in(0), " that are normalised");
+  }
   std::vector<Type> types{Type::tensor(c.in(0).dtype, c.in(0).shape)};
   const Shape kept = reduced_shape(c.in(0).shape, last_axes(c.in(0).rank(), a.rank), true);
   types.resize(1 + statistics, Type::tensor(compute_type(c.in(0).dtype), kept));

@@ -11,7 +11,9 @@ namespace gex::plan {
 
 std::optional<std::string> find_overlap(std::span<const Interval> intervals,
                                         std::span<const std::int64_t> bytes,
-                                        std::span<const std::int64_t> offsets, std::int64_t total) {
+                                        std::span<const std::int64_t> offsets, std::int64_t total,
+                                        std::span<const std::string> names) {
+  const auto called = [&](std::size_t i) { return names.empty() ? str(i) : names[i]; };
   struct Event {
     int time;
     bool birth;
@@ -21,9 +23,10 @@ std::optional<std::string> find_overlap(std::span<const Interval> intervals,
   for (std::size_t i = 0; i < intervals.size(); ++i) {
     if (!intervals[i].used() || bytes[i] == 0) continue;
     if (offsets[i] % kAlignment != 0)
-      return str("value ", i, " stands at ", offsets[i], ", not a multiple of ", kAlignment);
+      return str("value ", called(i), " stands at ", offsets[i], ", not a multiple of ",
+                 kAlignment);
     if (offsets[i] < 0 || offsets[i] + bytes[i] > total)
-      return str("value ", i, " takes [", offsets[i], ", ", offsets[i] + bytes[i],
+      return str("value ", called(i), " takes [", offsets[i], ", ", offsets[i] + bytes[i],
                  ") of an arena of ", total, " bytes");
     events.push_back({intervals[i].first, true, i});
     events.push_back({intervals[i].last + 1, false, i});
@@ -40,8 +43,8 @@ std::optional<std::string> find_overlap(std::span<const Interval> intervals,
       continue;
     }
     const auto complain = [&](std::size_t other) {
-      return str("values ", event.value, " [", begin, ", ", begin + bytes[event.value], ") and ",
-                 other, " [", offsets[other], ", ", offsets[other] + bytes[other],
+      return str("values ", called(event.value), " [", begin, ", ", begin + bytes[event.value],
+                 ") and ", called(other), " [", offsets[other], ", ", offsets[other] + bytes[other],
                  ") are both alive at position ", event.time);
     };
     const auto next = live.lower_bound(begin);

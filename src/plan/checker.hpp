@@ -11,9 +11,10 @@
 
 namespace gex::plan {
 
-// What is wrong, in words, or nothing.
+// What is wrong, in words, or nothing. Values are called by `names`, or by number without them.
 std::optional<std::string> find_overlap(std::span<const Interval> intervals,
                                         std::span<const std::int64_t> bytes,
-                                        std::span<const std::int64_t> offsets, std::int64_t total);
+                                        std::span<const std::int64_t> offsets, std::int64_t total,
+                                        std::span<const std::string> names = {});
 
 }  // namespace gex::plan

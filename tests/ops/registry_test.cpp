@@ -13,7 +13,7 @@ namespace gex {
 namespace {
 
 bool runs_as_step(const OpDef& op) {
-  return op.has(Trait::effect) || op.has(Trait::control) || op.name == "constant" ||
+  return op.has(Trait::effect) || (op.has(Trait::control) && !op.expand) || op.name == "constant" ||
          op.name == "call";
 }
 

@@ -20,6 +20,17 @@ Builder plain(std::string name, std::vector<std::pair<std::string, AttrValue>> a
   return [=](Graph& g, Values v) { return outputs(g.add(name, v, attrs)); };
 }
 
+// Turns that change nothing: start, limit and delta may be anything.
+std::vector<Value*> counted_loop(Graph& g, Values v) {
+  auto body = std::make_unique<Graph>("body");
+  body->add_input(v[0]->type());
+  Value* x = body->add_input(v[3]->type());
+  body->set_outputs({apply(*body, "maximum", {x, x})});
+  std::vector<std::unique_ptr<Graph>> subgraphs;
+  subgraphs.push_back(std::move(body));
+  return outputs(g.add("for", v, {{"carried", std::int64_t{1}}}, std::move(subgraphs)));
+}
+
 Sample::Input data(Shape shape) { return {std::move(shape)}; }
 Sample::Input indices(Shape shape) { return {std::move(shape), Kind::index}; }
 
@@ -84,6 +95,8 @@ std::map<std::string, Sample> make_samples() {
       {{"kernel", Ints{3, 2}}, {"stride", Ints{2, 3}}, {"padding", Ints{1, 1}}, {"ceil", true}});
   put("random_uniform", {{{}, Kind::key}}, {{"shape", Dims{s, Dim(5)}}});
   put("random_normal", {{{}, Kind::key}}, {{"shape", Dims{s, Dim(5)}}});
+  samples["for"] = {{{{}, Kind::key}, {{}, Kind::key}, {{}, Kind::key}, data(matrix)},
+                    counted_loop};
   samples["where"] = {{{{s, Dim(1)}, Kind::flag}, data({Dim(6)}), data({})}, plain("where")};
   return samples;
 }

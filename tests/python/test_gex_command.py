@@ -172,7 +172,7 @@ def test_dump_shows_three_levels(graph: pathlib.Path) -> None:
 def test_help_reads_well() -> None:
     overview = gex("--help")
     assert overview.returncode == 0
-    for name in ["opt", "run", "dump"]:
+    for name in ["opt", "run", "dump", "explain", "bench", "reduce", "fuzz", "ops"]:
         assert f"\n  {name} " in overview.stdout
         page = gex("help", name)
         assert page.returncode == 0
@@ -241,3 +241,62 @@ def test_ops_lists_definitions_and_overloads() -> None:
     assert "elementwise" in one and "aten.tanh.default" in one
     assert "aten.addmm.default" in gex("ops", "--aten").stdout.splitlines()
     assert "did you mean" in fails("ops", "tanj")
+
+
+def test_explain_tells_stages_counts_remarks_and_memory(graph: pathlib.Path) -> None:
+    text = gex("explain", graph).stdout
+    assert text.startswith('graph "main": 8 nodes, ')
+    assert "passes" in text and "pass.cse" in text
+    assert "Memory depends on s0: give them by --dim" in text
+    plan = gex("explain", graph, "--dim", "s0=64", "--no-fuse", "--level=0").stdout
+    assert "lower bound" in plan and "without reuse" in plan
+    assert " offset 0 bytes 512 steps 4..6 shares with %" in plan
+    assert "did you mean 's0'?" in fails("explain", graph, "--dim", "s9=3")
+
+
+def test_explain_tells_what_is_checked_when_sizes_change() -> None:
+    text = """symbols s0, s1
+graph g(%a: f32[2, s0], %b: f32[s1, 3]) -> (f32[2, 3]) {
+  %y = matmul(%a, %b) : f32[2, 3]
+  return %y
+}"""
+    assert "s0 == s1  (matmul(f32[2, s0], f32[s1, 3])" in gex("explain", "-", text=text).stdout
+
+
+def test_bench_measures_calls(graph: pathlib.Path) -> None:
+    result = gex("bench", graph, "--dim", "s0=4", "--calls=5")
+    assert result.returncode == 0, result.stderr
+    rows = {line[:16].strip(): line[16:].split() for line in result.stdout.splitlines()}
+    assert rows["calls"] == ["5", "timed"]
+    assert float(rows["fastest call"][0]) <= float(rows["median call"][0])
+    assert int(rows["launches"][0]) >= 1
+    assert "at least 1" in fails("bench", graph, "--dim=s0=4", "--seconds=0")
+
+
+def test_reduce_shrinks_what_a_command_calls_wrong(
+    graph: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    wrong = tmp_path / "wrong.sh"
+    wrong.write_text('#!/bin/sh\nif grep -q "matmul(" "$1"; then exit 3; fi\nexit 0\n')
+    wrong.chmod(0o755)
+    result = gex("reduce", graph, "--command", f"{wrong} {{}}")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("matmul(") == 1
+    assert "add(" not in result.stdout and "mul(" not in result.stdout.replace("matmul(", "")
+    assert "8 nodes reduced to 1" in result.stderr
+    assert gex("run", "-", text=result.stdout).returncode == 0
+    other = gex("reduce", graph, "--command", f"{wrong} {{}}", "--exit-code=3")
+    assert other.stdout == result.stdout
+    assert "does not fail" in fails("reduce", graph, "--command", f"{wrong} {{}}", "--exit-code=4")
+
+
+def test_reduce_says_when_there_is_nothing_to_reduce(graph: pathlib.Path) -> None:
+    assert "agrees with the interpreter" in fails("reduce", graph, "--dim", "s0=3")
+
+
+def test_fuzz_tries_graphs_and_counts_them() -> None:
+    result = gex("fuzz", "--graphs=6", "--seed=40")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == ""
+    assert result.stderr == "6 graphs from seed 40, 0 failed\n"
+    assert "at least 1" in fails("fuzz", "--seconds=0")

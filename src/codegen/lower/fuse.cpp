@@ -380,17 +380,22 @@ class Fusion {
       }
       if (waiting[static_cast<std::size_t>(id)] == 0) ready.insert({priority(id), id});
     }
+    std::size_t left_out = 0;
     while (!ready.empty()) {
       int id = ready.begin()->second;
       ready.erase(ready.begin());
-      fused.units.push_back(lower(clusters_[static_cast<std::size_t>(id)]));
+      Unit unit = lower(clusters_[static_cast<std::size_t>(id)]);
+      // At O0 nothing removes code whose result nobody wants; it has no place to write it to.
+      const bool dead = unit.kind != Unit::Kind::step && unit.outputs.empty();
+      if (dead) ++left_out;
+      if (!dead) fused.units.push_back(std::move(unit));
       for (int next : consumers[id]) {
         if (--waiting[static_cast<std::size_t>(next)] == 0) ready.insert({priority(next), next});
       }
     }
     std::size_t live = 0;
     for (const Cluster& cluster : clusters_) live += cluster.nodes.empty() ? 0 : 1;
-    GEX_CHECK(fused.units.size() == live, "fusion made a cycle");
+    GEX_CHECK(fused.units.size() + left_out == live, "fusion made a cycle");
     fused.remarks = std::move(remarks_);
     return fused;
   }

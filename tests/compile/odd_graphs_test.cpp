@@ -1,0 +1,85 @@
+// Forms that users rarely write and random graphs often.
+
+#include "harness.hpp"
+
+namespace gex::test {
+namespace {
+
+CompileOptions unoptimised() {
+  CompileOptions options;
+  options.level = 0;
+  return options;
+}
+
+TEST(OddGraphs, results_that_nobody_uses_are_not_computed_even_without_passes) {
+  std::mt19937 random(1);
+  for (const char* dead :
+       {"%d = matmul(%x, %x) : f32[4, 4]", "%d = scatter(%x, %i, %x) : f32[4, 4]",
+        "%d = tanh(%x) : f32[4, 4]", "%d = attention(%x, %x, %x, none) : f32[4, 4]"}) {
+    const std::string text = "graph g(%x: f32[4, 4], %i: i64[4, 4]) -> (f32[4, 4]) {\n  " +
+                             std::string(dead) + "\n  %y = neg(%x) : f32[4, 4]\n  return %y\n}";
+    const Result result =
+        check(text, {random_tensor(DType::f32, {4, 4}, random), HostTensor(DType::i64, {4, 4})},
+              2e-5, unoptimised());
+    EXPECT_EQ(result.launches, 1) << text;
+  }
+}
+
+TEST(OddGraphs, attention_without_batch_or_heads) {
+  std::mt19937 random(2);
+  check(
+      "graph g(%q: f32[5, 8], %k: f32[7, 8], %v: f32[7, 4]) -> (f32[5, 4]) {\n"
+      "  %y = attention(%q, %k, %v, none) {scale = 0.5} : f32[5, 4]\n  return %y\n}",
+      {random_tensor(DType::f32, {5, 8}, random), random_tensor(DType::f32, {7, 8}, random),
+       random_tensor(DType::f32, {7, 4}, random)});
+  check(
+      "graph g(%q: f32[4, 5, 8], %k: f32[2, 7, 8], %v: f32[2, 7, 4], %m: bool[5, 7])"
+      " -> (f32[4, 5, 4]) {\n"
+      "  %y = attention(%q, %k, %v, %m) {causal = true} : f32[4, 5, 4]\n  return %y\n}",
+      {random_tensor(DType::f32, {4, 5, 8}, random), random_tensor(DType::f32, {2, 7, 8}, random),
+       random_tensor(DType::f32, {2, 7, 4}, random),
+       random_tensor(DType::boolean, {5, 7}, random)});
+}
+
+TEST(OddGraphs, attention_over_more_batch_axes_is_refused_with_a_remedy) {
+  try {
+    parse_graph(
+        "graph g(%q: f32[2, 2, 2, 5, 8]) -> (f32[2, 2, 2, 5, 8]) {\n"
+        "  %y = attention(%q, %q, %q, none) : f32[2, 2, 2, 5, 8]\n  return %y\n}");
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("reshaped into one"), std::string::npos);
+  }
+}
+
+// ties: the input has its new contents after the run, outputs that are its old ones keep those.
+TEST(OddGraphs, an_input_that_is_returned_and_overwritten_is_returned_as_it_was) {
+  const std::vector<HostTensor> inputs = {HostTensor::of({2, 2}, std::vector<float>{1, 2, 3, 4}),
+                                          HostTensor::of({2, 2}, std::vector<float>{5, 6, 7, 8})};
+  for (int level : {0, 2}) {
+    CompileOptions options;
+    options.level = level;
+    options.generate_code = false;
+    check(
+        "graph g(%x: f32[2, 2], %y: f32[2, 2]) -> (f32[2, 2], f32[2, 2]) ties(0 -> 0) {\n"
+        "  return %y, %x\n}",
+        inputs, 0, options);
+    check(
+        "graph g(%x: f32[2, 2], %y: f32[2, 2]) -> (f32[2, 2], f32[2, 2]) ties(0 -> 0) {\n"
+        "  %t = transpose(%x) {perm = [1, 0]} : f32[2, 2]\n"
+        "  %n = neg(%y) : f32[2, 2]\n  return %n, %t\n}",
+        inputs, 0, options);
+    check(
+        "graph g(%x: f32[2, 2], %y: f32[2, 2]) -> (f32[2, 2], f32[4]) ties(0 -> 0) {\n"
+        "  %f = reshape(%x) {shape = [4]} : f32[4]\n"
+        "  %n = neg(%x) : f32[2, 2]\n  return %n, %f\n}",
+        inputs, 0, options);
+    check(
+        "graph g(%x: f32[2, 2], %y: f32[2, 2]) -> (f32[2, 2], f32[2, 2], f32[2, 2])"
+        " ties(0 -> 0) {\n  %n = neg(%x) : f32[2, 2]\n  return %n, %n, %x\n}",
+        inputs, 0, options);
+  }
+}
+
+}  // namespace
+}  // namespace gex::test

@@ -1,0 +1,149 @@
+// Reduction: what is left is small, valid, and still has the property.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "base/error.hpp"
+#include "check/child.hpp"
+#include "check/generate.hpp"
+#include "check/reduce.hpp"
+#include "check/trial.hpp"
+
+namespace gex::check {
+namespace {
+
+int count(const Graph& graph, const char* op) {
+  int found = 0;
+  for (Node& node : graph.nodes()) found += node.is(op) ? 1 : 0;
+  return found;
+}
+
+TEST(Reduce, leaves_the_one_node_that_matters) {
+  const auto graph = parse_graph(R"(symbols s0 in [2, 64]
+graph g(%x: f32[s0, 128], %w: f32[128, 64], %b: f32[64]) -> (f32[s0, 64], f32[s0, 128]) ties(1 -> 0) {
+  %a = relu(%x) : f32[s0, 128]
+  %m = matmul(%a, %w) : f32[s0, 64]
+  %y = add(%m, %b) : f32[s0, 64]
+  %e = exp(%y) : f32[s0, 64]
+  %z = tanh(%e) : f32[s0, 64]
+  %u = neg(%x) : f32[s0, 128]
+  return %z, %u
+})");
+  const auto small =
+      reduce(*graph, [](const Graph& candidate) { return count(candidate, "exp") > 0; });
+  EXPECT_EQ(small->num_nodes(), 1u) << print(*small);
+  EXPECT_EQ(small->outputs().size(), 1u);
+  EXPECT_EQ(small->inputs().size(), 1u);
+  EXPECT_TRUE(small->ties().empty());
+  EXPECT_TRUE(symbols_of(*small).empty());
+  EXPECT_EQ(small->inputs()[0]->type().text(), "f32[1, 1]");
+}
+
+TEST(Reduce, keeps_nodes_that_only_fail_together) {
+  const auto graph = parse_graph(R"(
+graph g(%x: f32[8]) -> (f32[8]) {
+  %a = relu(%x) : f32[8]
+  %b = exp(%a) : f32[8]
+  %c = neg(%b) : f32[8]
+  %d = tanh(%c) : f32[8]
+  %e = abs(%d) : f32[8]
+  return %e
+})");
+  const auto small = reduce(*graph, [](const Graph& candidate) {
+    return count(candidate, "exp") > 0 && count(candidate, "tanh") > 0;
+  });
+  EXPECT_EQ(small->num_nodes(), 2u) << print(*small);
+}
+
+TEST(Reduce, takes_a_branch_for_an_if) {
+  const auto graph = parse_graph(R"(
+graph g(%c: bool[], %x: f32[4]) -> (f32[4]) {
+  %y = if(%c, %x) regions(
+    graph then(%a: f32[4]) -> (f32[4]) {
+      %0 = exp(%a) : f32[4]
+      return %0
+    },
+    graph else(%a: f32[4]) -> (f32[4]) {
+      return %a
+    }) : f32[4]
+  return %y
+})");
+  const auto small = reduce(*graph, [](const Graph& candidate) {
+    return print(candidate).find("exp(") != std::string::npos;
+  });
+  EXPECT_EQ(count(*small, "if"), 0) << print(*small);
+  EXPECT_EQ(count(*small, "exp"), 1);
+}
+
+TEST(Reduce, asks_about_valid_graphs_only_and_stops_when_told) {
+  const auto graph = random_graph(3, {40});
+  int asked = 0;
+  ReduceOptions options;
+  options.most_tests = 25;
+  reduce(
+      *graph,
+      [&](const Graph& candidate) {
+        ++asked;
+        verify(candidate);
+        EXPECT_TRUE(structurally_equal(candidate, *parse_graph(print(candidate))));
+        return false;
+      },
+      options);
+  EXPECT_EQ(asked, 25);
+}
+
+TEST(Child, a_crash_is_an_answer_and_earlier_words_are_kept) {
+  const ChildResult crashed = in_child(
+      [](std::ostream& out) {
+        out << "before" << std::flush;
+        std::abort();
+      },
+      20);
+  EXPECT_FALSE(crashed.finished());
+  EXPECT_EQ(crashed.text, "before");
+  EXPECT_EQ(crashed.signal, SIGABRT);
+  const ChildResult fine = in_child([](std::ostream& out) { out << "done"; }, 20);
+  EXPECT_TRUE(fine.finished());
+  EXPECT_EQ(fine.text, "done");
+}
+
+TEST(Child, one_that_hangs_is_ended) {
+  const ChildResult hung = in_child([](std::ostream&) { pause(); }, 1);
+  EXPECT_TRUE(hung.timed_out);
+  EXPECT_EQ(hung.ending(), "no answer in time");
+}
+
+// A wrong answer must be seen: the comparison is what all of this rests on.
+TEST(Trial, sees_wrong_values_shapes_and_refusals) {
+  const auto graph = parse_graph(
+      "graph g(%x: f32[3]) -> (f32[3]) {\n"
+      "  %y = exp(%x) : f32[3]\n  return %y\n}");
+  const auto inputs = draw_inputs(*graph, sizes_of(*graph), 1);
+  EXPECT_EQ(find_fault(*graph, inputs, {}), std::nullopt);
+  const Reference reference(*graph, inputs);
+  EXPECT_EQ(reference.judge(0, HostTensor(DType::f32, {3})).value_or("").substr(0, 18),
+            "output 0 at [0] is");
+  EXPECT_NE(reference.judge(0, HostTensor(DType::f32, {2})), std::nullopt);
+  EXPECT_NE(find_fault(*graph, inputs, {2, true, true, {"no_such_pass"}}), std::nullopt);
+}
+
+// Whether 1.0000001 rounds up is nobody's fault.
+TEST(Trial, results_that_hang_on_the_last_bit_are_not_judged) {
+  const auto graph = parse_graph(
+      "graph g(%x: f32[1]) -> (f32[1]) {\n"
+      "  %y = floor(%x) : f32[1]\n  return %y\n}");
+  std::vector<HostTensor> inputs{HostTensor(DType::f32, {1})};
+  inputs[0].set(0, 2.0);
+  const Reference reference(*graph, inputs);
+  HostTensor below(DType::f32, {1}), far(DType::f32, {1});
+  below.set(0, 1.0);
+  far.set(0, 100.0);
+  EXPECT_EQ(reference.judge(0, below), std::nullopt);
+  EXPECT_NE(reference.judge(0, far), std::nullopt);
+}
+
+}  // namespace
+}  // namespace gex::check

@@ -1,0 +1,176 @@
+// Acceptance cases about scheduling: dynamic sizes, independent branches, loops.
+
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+#include "compile/compile.hpp"
+#include "compile/execute.hpp"
+#include "interp/interp.hpp"
+
+namespace gex {
+namespace {
+
+HostTensor iota(std::vector<std::int64_t> shape) {
+  HostTensor tensor(DType::f32, std::move(shape));
+  for (std::int64_t k = 0; k < tensor.numel(); ++k)
+    tensor.set(k, 0.25 * static_cast<double>(k % 9));
+  return tensor;
+}
+
+HostTensor number(std::int64_t value) {
+  HostTensor tensor(DType::i64, {});
+  tensor.set_int(0, value);
+  return tensor;
+}
+
+struct Ready {
+  Compiled compiled;
+  std::unique_ptr<runtime::Session> session;
+  explicit Ready(const std::string& text, CompileOptions options = {})
+      : compiled(compile(parse_graph(text), options)),
+        session(std::make_unique<runtime::Session>(compiled.program, runtime::SessionOptions{},
+                                                   compiled.specialiser)) {}
+  std::vector<HostTensor> operator()(std::vector<HostTensor> inputs) {
+    return execute(*session, inputs);
+  }
+};
+
+TEST(GeCase, N48_MatmulOfSizesThatDoNotFitIsAnErrorAndNotARecompilation) {
+  Ready program(R"(symbols s0, s1, s2, s3
+graph g(%a: f32[s0, s1], %b: f32[s2, s3]) -> (f32[s0, s3]) {
+  %y = matmul(%a, %b) : f32[s0, s3]
+  return %y
+})");
+  EXPECT_EQ(program({iota({2, 3}), iota({3, 4})})[0].shape(), (std::vector<std::int64_t>{2, 4}));
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    try {
+      program({iota({2, 3}), iota({4, 4})});
+      FAIL() << "3 and 4 do not fit";
+    } catch (const UserError& error) {
+      const std::string words = error.what();
+      EXPECT_NE(words.find("matmul"), std::string::npos) << words;
+      EXPECT_NE(words.find('3'), std::string::npos) << words;
+      EXPECT_NE(words.find('4'), std::string::npos) << words;
+    }
+  }
+  EXPECT_EQ(program({iota({5, 2}), iota({2, 1})})[0].shape(), (std::vector<std::int64_t>{5, 1}));
+  EXPECT_EQ(program.session->counters().captures, 2) << "the refused sizes left nothing behind";
+}
+
+TEST(GeCase, N57_ADynamicGraphServesEveryBatchWithOneCompilation) {
+  const std::string text = R"(symbols s0 in [1, 4096]
+graph g(%x: f32[s0, 16], %w: f32[16, 8], %b: f32[8]) -> (f32[s0, 8]) {
+  %m = matmul(%x, %w) : f32[s0, 8]
+  %a = add(%m, %b) : f32[s0, 8]
+  %r = relu(%a) : f32[s0, 8]
+  %y = softmax(%r) {axis = 1} : f32[s0, 8]
+  return %y
+})";
+  Ready program(text);
+  const auto graph = parse_graph(text);
+  for (std::int64_t batch : {3, 17, 64, 3}) {
+    const std::vector<HostTensor> inputs = {iota({batch, 16}), iota({16, 8}), iota({8})};
+    const HostTensor want = interp::interpret(*graph, inputs)[0];
+    const HostTensor got = program(inputs)[0];
+    ASSERT_EQ(got.shape(), want.shape());
+    for (std::int64_t k = 0; k < want.numel(); ++k) ASSERT_NEAR(got.get(k), want.get(k), 1e-5);
+  }
+  const runtime::Counters counters = program.session->counters();
+  EXPECT_EQ(counters.captures, 3) << "one for each batch";
+  EXPECT_EQ(counters.replays, 1) << "the batch that came again";
+  EXPECT_EQ(counters.launches % counters.calls, 0) << "the same steps for every batch";
+}
+
+// A CPU has no queues that wait for each other: a launch takes all threads, and independent ones
+// stand one after the other, so nothing has to be recorded or waited for.
+TEST(GeCase, N58_FourEqualBranchesRunOnOneStreamWithoutEvents) {
+  std::string text = "graph g(%x: f32[32, 16], %w: f32[16, 16]) -> (f32[32, 16]) {\n";
+  std::string sum;
+  for (int k = 0; k < 4; ++k)
+    text += str("  %s", k, " = full() {value = ", k + 1, ".0} : f32[]\n  %m", k, " = mul(%w, %s", k,
+                ") : f32[16, 16]\n  %b", k, " = matmul(%x, %m", k, ") : f32[32, 16]\n");
+  text +=
+      "  %t0 = add(%b0, %b1) : f32[32, 16]\n  %t1 = add(%t0, %b2) : f32[32, 16]\n"
+      "  %t2 = add(%t1, %b3) : f32[32, 16]\n  return %t2\n}\n";
+  const std::vector<HostTensor> inputs = {iota({32, 16}), iota({16, 16})};
+  const HostTensor want = interp::interpret(*parse_graph(text), inputs)[0];
+  Ready program(text);
+  EXPECT_EQ(program.compiled.program->num_streams, 1);
+  EXPECT_EQ(program.compiled.program->num_events, 0);
+  const HostTensor got = program(inputs)[0];
+  for (std::int64_t k = 0; k < want.numel(); ++k)
+    ASSERT_NEAR(got.get(k), want.get(k), 1e-5 * (1 + want.get(k)));
+}
+
+const char* const kSum = R"(graph g(%n: i64[]) -> (i64[]) {
+  %zero = full() {dtype = i64} : i64[]
+  %i, %sum = while(%zero, %zero, %n) {carried = 2} regions(
+    graph condition(%i: i64[], %sum: i64[], %n: i64[]) -> (bool[]) {
+      %go = lt(%i, %n) : bool[]
+      return %go
+    },
+    graph body(%i: i64[], %sum: i64[], %n: i64[]) -> (i64[], i64[]) {
+      %one = full() {dtype = i64, value = 1.0} : i64[]
+      %next = add(%i, %one) : i64[]
+      %more = add(%sum, %next) : i64[]
+      return %next, %more
+    }) : i64[], i64[]
+  return %sum
+})";
+
+TEST(GeCase, N61_AWhileSumsOneToAHundred) {
+  EXPECT_EQ(interp::interpret(*parse_graph(kSum), std::vector{number(100)})[0].get_int(0), 5050);
+  Ready program(kSum);
+  EXPECT_EQ(program({number(100)})[0].get_int(0), 5050);
+  EXPECT_EQ(program({number(0)})[0].get_int(0), 0);
+  EXPECT_EQ(program.session->counters().captures, 1) << "the same program for every limit";
+}
+
+// Counts turns and adds up the indices it saw.
+const char* const kFor = R"(graph g(%start: i64[], %limit: i64[], %delta: i64[]) -> (i64[], i64[]) {
+  %zero = full() {dtype = i64} : i64[]
+  %one = full() {dtype = i64, value = 1.0} : i64[]
+  %turns, %sum = for(%start, %limit, %delta, %zero, %zero, %one) {carried = 2} regions(
+    graph body(%i: i64[], %turns: i64[], %sum: i64[], %one: i64[]) -> (i64[], i64[]) {
+      %t = add(%turns, %one) : i64[]
+      %s = add(%sum, %i) : i64[]
+      return %t, %s
+    }) : i64[], i64[]
+  return %turns, %sum
+})";
+
+TEST(GeCase, N61_AForExcludesItsLimitInBothDirections) {
+  struct Case {
+    std::int64_t start, limit, delta, turns, sum;
+  };
+  for (int level : {0, 3}) {
+    CompileOptions options;
+    options.level = level;
+    Ready program(kFor, options);
+    for (const Case& c : {Case{0, 5, 1, 5, 10}, Case{5, 0, -1, 5, 15}, Case{5, 0, 1, 0, 0},
+                          Case{0, 5, -1, 0, 0}, Case{0, 7, 3, 3, 9}, Case{0, 5, 0, 0, 0}}) {
+      const std::vector<HostTensor> inputs = {number(c.start), number(c.limit), number(c.delta)};
+      const auto host = interp::interpret(*parse_graph(kFor), inputs);
+      const auto sunk = program(inputs);
+      for (const auto* results : {&host, &sunk}) {
+        EXPECT_EQ((*results)[0].get_int(0), c.turns) << c.start << " " << c.limit << " " << c.delta;
+        EXPECT_EQ((*results)[1].get_int(0), c.sum);
+      }
+    }
+  }
+}
+
+TEST(GeCase, N61_AForWithTheWrongBodyIsRefusedInWords) {
+  std::string text = kFor;
+  const std::string right = "%i: i64[], %turns: i64[]", wrong = "%i: i64[], %turns: f32[]";
+  text.replace(text.find(right), right.size(), wrong);
+  try {
+    parse_graph(text);
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("i64[]"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace gex

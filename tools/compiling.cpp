@@ -1,0 +1,36 @@
+#include "compiling.hpp"
+
+#include "base/error.hpp"
+
+namespace gex::tool {
+
+int optimisation_level(const Arguments& arguments, std::string_view option) {
+  const std::int64_t level = arguments.integer(option).value_or(2);
+  if (level < 0 || level > 3)
+    fail(ErrorCode::invalid_argument, option, " is 0, 1, 2 or 3, got ", level);
+  return static_cast<int>(level);
+}
+
+CompileOptions compile_options(const Arguments& arguments, std::string_view level_option) {
+  CompileOptions options;
+  options.level = optimisation_level(arguments, level_option);
+  options.disabled_passes = arguments.list("--disable");
+  options.fuse = !arguments.has("--no-fuse");
+  return options;
+}
+
+std::vector<Option> with_compile_options(std::vector<Option> own, std::string_view level_option) {
+  own.push_back({std::string(level_option), "0..3", "which passes run (2)"});
+  own.push_back({"--disable", "a,b", "passes that are left out"});
+  own.push_back({"--no-fuse", "", "every node its own kernel"});
+  return own;
+}
+
+std::vector<Option> with_input_options(std::vector<Option> own) {
+  own.push_back({"--input", "NAME=SOURCE", "where an input comes from; may be repeated"});
+  own.push_back({"--dim", "SYMBOL=N", "a size that no .npy file tells; may be repeated"});
+  own.push_back({"--seed", "N", "of the random inputs (0)"});
+  return own;
+}
+
+}  // namespace gex::tool

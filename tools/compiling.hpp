@@ -1,0 +1,23 @@
+#pragma once
+// The options that every command that compiles a graph has.
+
+#include <vector>
+
+#include "arguments.hpp"
+#include "compile/compile.hpp"
+
+namespace gex::tool {
+
+// 0 .. 3; 2 if nothing is said.
+int optimisation_level(const Arguments& arguments, std::string_view option = "--level");
+
+CompileOptions compile_options(const Arguments& arguments,
+                               std::string_view level_option = "--level");
+
+// `own`, then --level, --disable and --no-fuse.
+std::vector<Option> with_compile_options(std::vector<Option> own,
+                                         std::string_view level_option = "--level");
+// `own`, then --input, --dim and --seed.
+std::vector<Option> with_input_options(std::vector<Option> own);
+
+}  // namespace gex::tool
