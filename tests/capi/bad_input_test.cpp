@@ -243,6 +243,92 @@ std::vector<Misuse> misuses() {
          return gex_value_type(v.g(), v.foreign, nullptr, nullptr, nullptr, 0, &v.text);
        },
        "graph"},
+      {"gex_graph_nodes", "no count",
+       [](Valid& v) { return gex_graph_nodes(v.g(), nullptr, 0, nullptr); }, "NULL"},
+      {"gex_graph_nodes", "room without a list",
+       [](Valid& v) { return gex_graph_nodes(v.g(), nullptr, 4, &v.count); }, "NULL"},
+      {"gex_value_op", "of another graph",
+       [](Valid& v) { return gex_value_op(v.g(), v.foreign, &v.text); }, "graph"},
+      {"gex_value_operands", "no value",
+       [](Valid& v) { return gex_value_operands(v.g(), GEX_NO_VALUE, nullptr, 0, &v.count); },
+       "value"},
+      {"gex_value_uses", "of another graph",
+       [](Valid& v) { return gex_value_uses(v.g(), v.foreign, &v.count); }, "graph"},
+      {"gex_value_attr", "that it does not have",
+       [](Valid& v) { return gex_value_attr(v.g(), v.y, "axis", &v.text); }, "axis"},
+      {"gex_value_attr_integers", "no name",
+       [](Valid& v) { return gex_value_attr_integers(v.g(), v.y, nullptr, nullptr, 0, &v.count); },
+       "NULL"},
+      {"gex_value_constant", "that is none",
+       [](Valid& v) { return gex_value_constant(v.g(), v.y, &v.out); }, "constant"},
+      {"gex_graph_insert_before", "of another graph",
+       [](Valid& v) { return gex_graph_insert_before(v.g(), v.foreign); }, "graph"},
+      {"gex_graph_replace", "another type",
+       [](Valid& v) { return gex_graph_replace(v.g(), v.x, v.whole); }, "i64"},
+      {"gex_graph_replace", "by what is computed from it",
+       [](Valid& v) { return gex_graph_replace(v.g(), v.x, v.y); }, "before"},
+      {"gex_graph_erase", "an input", [](Valid& v) { return gex_graph_erase(v.g(), v.x); },
+       "input"},
+      {"gex_graph_inline", "too few inputs",
+       [](Valid& v) { return gex_graph_inline(v.g(), v.other.get(), nullptr, 0, nullptr, 0); },
+       "1"},
+      {"gex_graph_inline", "itself",
+       [](Valid& v) {
+         const gex_value given[] = {v.whole, v.x};
+         return gex_graph_inline(v.g(), v.g(), given, 2, nullptr, 0);
+       },
+       "graph"},
+      {"gex_graph_inline", "inputs that its second node refuses",
+       [](Valid& v) {
+         gex_graph* callee = nullptr;
+         const std::string text =
+             "graph c(%a: i64[3, 4]) -> () {\n  %b = neg(%a) : i64[3, 4]\n"
+             "  %t = transpose(%b) {perm = [1, 0]} : i64[4, 3]\n  return\n}";
+         EXPECT_EQ(gex_graph_parse(text.data(), text.size(), &callee), GEX_OK);
+         const gex_status status = gex_graph_inline(v.g(), callee, &v.whole, 1, nullptr, 0);
+         gex_graph_destroy(callee);
+         return status;
+       },
+       "transpose"},
+      {"gex_match_counts", "no match",
+       [](Valid& v) { return gex_match_counts(nullptr, &v.count, nullptr, nullptr); }, "NULL"},
+      {"gex_match_input", "no match",
+       [](Valid& v) { return gex_match_input(nullptr, 0, &v.value); }, "NULL"},
+      {"gex_match_output", "no match",
+       [](Valid& v) { return gex_match_output(nullptr, 0, &v.value); }, "NULL"},
+      {"gex_match_captured", "no match",
+       [](Valid& v) { return gex_match_captured(nullptr, 0, &v.value); }, "NULL"},
+      {"gex_pass_register", "no pass", [](Valid&) { return gex_pass_register(nullptr); }, "NULL"},
+      {"gex_pass_register", "no name",
+       [](Valid&) {
+         const gex_pass pass = GEX_PASS_INIT;
+         return gex_pass_register(&pass);
+       },
+       "name"},
+      {"gex_pass_register", "no patterns",
+       [](Valid&) {
+         gex_pass pass = GEX_PASS_INIT;
+         pass.name = "bad_input.empty";
+         return gex_pass_register(&pass);
+       },
+       "bad_input.empty"},
+      {"gex_pass_register", "a stage that is none",
+       [](Valid&) {
+         gex_pass pass = GEX_PASS_INIT;
+         pass.kind = GEX_PASS_GRAPH;
+         pass.name = "bad_input.stage";
+         pass.stage = "sometime";
+         pass.run = [](void*, gex_graph*, int32_t*) -> gex_status { return GEX_OK; };
+         return gex_pass_register(&pass);
+       },
+       "sometime"},
+      {"gex_pass_unregister", "that is not there",
+       [](Valid&) { return gex_pass_unregister("bad_input.absent"); }, "bad_input.absent"},
+      {"gex_fail", "for a reason", [](Valid&) { return gex_fail(GEX_UNSUPPORTED, "a reason"); },
+       "a reason"},
+      {"gex_list_passes", "no place", [](Valid&) { return gex_list_passes(nullptr); }, "NULL"},
+      {"gex_load_plugins", "that are not there",
+       [](Valid&) { return gex_load_plugins("absent_plugin.so"); }, "absent_plugin.so"},
       {"gex_list_ops", "no place", [](Valid&) { return gex_list_ops(nullptr); }, "NULL"},
       {"gex_compile", "no graph",
        [](Valid& v) { return gex_compile(nullptr, nullptr, &v.compiled_program); }, "NULL"},

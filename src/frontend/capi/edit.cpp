@@ -52,6 +52,20 @@ struct AsIntegers {
   }
 };
 
+// A copy that a shape rule refuses half-way leaves no nodes behind.
+std::vector<Value*> inlined_or_nothing(Graph& graph, const Graph& callee,
+                                       const std::vector<Value*>& inputs) {
+  Node* const end = graph.insertion_point();
+  const auto last = [&] { return end != nullptr ? end->prev() : graph.last(); };
+  Node* const before = last();
+  try {
+    return graph.inline_graph(callee, inputs);
+  } catch (const UserError&) {
+    while (last() != before) graph.erase(last());
+    throw;
+  }
+}
+
 // Whether a node comes before another in their graph; a null one stands behind all.
 bool is_before(const Node* a, const Node* b) {
   for (const Node* node = a->next(); node != nullptr; node = node->next())
@@ -188,7 +202,10 @@ gex_status gex_graph_inline(gex_graph* graph, const gex_graph* callee, const gex
     std::vector<Value*> values;
     for (std::size_t k = 0; k < input_count; ++k)
       values.push_back(g.value(inputs[k], str("input ", k).c_str()));
-    const std::vector<Value*> results = g.graph->inline_graph(from, values);
+    if (&from == g.graph.get())
+      fail(ErrorCode::invalid_argument, "graph '", from.name(),
+           "' can't be copied into itself; copy a clone of it");
+    const std::vector<Value*> results = inlined_or_nothing(*g.graph, from, values);
     for (std::size_t k = 0; k < results.size(); ++k) outputs[k] = g.handle(results[k]);
   });
 }
