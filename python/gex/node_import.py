@@ -21,6 +21,7 @@ from gex.errors import CallNotAllowed, GraphNotSupported
 from gex.fast_random import FastRandom
 from gex.float_values import FloatValues
 from gex.report import CallRecord, GraphReport
+from gex.sized_operands import SizedOperands
 from gex.symbols import NotADim, Symbols
 from gex.tensors import DTYPES, type_of, why_unsupported
 from gex.value_checks import ValueChecks
@@ -155,7 +156,14 @@ class NodeImporter:
             arguments = self._schema_arguments(call, env)
         except (_NoRowForm, NotADim) as problem:
             return None, f"no native form: {problem}"
-        return self.importer.add_node(str(call.target), arguments, results, call.location)
+        row = str(call.target)
+        values, reason = self.importer.add_node(row, arguments, results, call.location)
+        one_result = isinstance(call.val, torch.Tensor)
+        if values is None and one_result and torch.Tag.pointwise in call.target.tags:
+            sized = SizedOperands(self.importer, self.symbols, call.val, call.location)
+            arguments = [sized.like(*pair) for pair in zip(_in_schema_order(call), arguments)]
+            values, _ = self.importer.add_node(row, arguments, results, call.location)
+        return values, reason
 
     def _result_types(self, call: OpCall) -> list[Type]:
         types = []
@@ -173,15 +181,7 @@ class NodeImporter:
         return types
 
     def _schema_arguments(self, call: OpCall, env: Env) -> list[Any]:
-        """All arguments in the order of the schema, defaults filled in."""
-        out = []
-        for i, argument in enumerate(call.target._schema.arguments):
-            if i < len(call.args) and not argument.kwarg_only:
-                value = call.args[i]
-            else:
-                value = call.kwargs.get(argument.name, argument.default_value)
-            out.append(self._row_form(value, env, call))
-        return out
+        return [self._row_form(value, env, call) for value in _in_schema_order(call)]
 
     def _row_form(self, arg: Any, env: Env, call: OpCall) -> Any:
         if isinstance(arg, Node):
@@ -353,6 +353,16 @@ def _only_renames(call: OpCall) -> bool:
         return False
     fake = operand.meta.get("val")
     return isinstance(fake, torch.Tensor) and carriers.same_carrier(call.target, fake, call.val)
+
+
+def _in_schema_order(call: OpCall) -> list[Any]:
+    """All arguments in the order of the schema, defaults filled in."""
+    return [
+        call.args[i]
+        if i < len(call.args) and not argument.kwarg_only
+        else call.kwargs.get(argument.name, argument.default_value)
+        for i, argument in enumerate(call.target._schema.arguments)
+    ]
 
 
 def _is_item(node: Node) -> bool:

@@ -143,11 +143,10 @@ def _identity(s: Symbols, e: sympy.Basic) -> Dim:
 
 def _floor_of(s: Symbols, e: sympy.Basic) -> Dim:
     inner = e.args[0]
-    if isinstance(inner, fn.IntTrueDiv):
-        return _floordiv(s, inner)
     if isinstance(inner, fn.OpaqueUnaryFn_sqrt):
         return _root_of_square(s, inner)
-    raise NotADim(f"{type(e).__name__} of {inner}")
+    numerator, denominator = _ratio(s, inner)
+    return numerator // denominator
 
 
 def _root_of_square(s: Symbols, e: sympy.Basic) -> Dim:
@@ -159,10 +158,42 @@ def _root_of_square(s: Symbols, e: sympy.Basic) -> Dim:
 
 
 def _ceil_of(s: Symbols, e: sympy.Basic) -> Dim:
-    inner = e.args[0]
-    if isinstance(inner, fn.IntTrueDiv):
-        return _ceildiv(s, inner)
-    raise NotADim(f"{type(e).__name__} of {inner}")
+    numerator, denominator = _ratio(s, e.args[0])
+    return (numerator + denominator - Dim(1)) // denominator
+
+
+def _ratio(s: Symbols, e: sympy.Basic) -> tuple[Dim, Dim]:
+    """A float of sizes as an exact quotient: only forms whose f64 arithmetic rounds no whole number
+    away. Sums and products of halves, quarters, ... are exact, and one division is at the end.
+    """
+    if isinstance(e, (fn.IntTrueDiv, fn.FloatTrueDiv)):
+        above, below = (_binary_fraction(s, a) for a in e.args)
+        numerator, denominator = above[0] * Dim(below[1]), below[0] * Dim(above[1])
+        sign = Dim(-1 if (denominator.constant or 1) < 0 else 1)
+        return numerator * sign, denominator * sign
+    numerator, denominator = _binary_fraction(s, e)
+    return numerator, Dim(denominator)
+
+
+def _binary_fraction(s: Symbols, e: sympy.Basic) -> tuple[Dim, int]:
+    """Of the form n / 2**k."""
+    if isinstance(e, (sympy.Float, sympy.Integer)):
+        numerator, denominator = float(e).as_integer_ratio()
+        if denominator > 1 << 20:
+            raise NotADim(f"{e} in a size")
+        return Dim(numerator), denominator
+    if isinstance(e, fn.ToFloat):
+        return s.of_expr(e.args[0]), 1
+    if isinstance(e, (sympy.Add, sympy.Mul)) and e.has(fn.ToFloat, sympy.Float):
+        (total, denominator), *rest = (_binary_fraction(s, a) for a in e.args)
+        for numerator, other in rest:
+            if isinstance(e, sympy.Mul):
+                total = total * numerator
+            else:
+                total = total * Dim(other) + numerator * Dim(denominator)
+            denominator *= other
+        return total, denominator
+    return s.of_expr(e), 1
 
 
 _CONVERTERS: dict[type, Any] = {

@@ -153,6 +153,40 @@ def test_floats_of_sizes_are_no_calls(dtype: torch.dtype, name: str) -> None:
         assert_same(compiled(x), fn(x))
 
 
+SIZES: dict[str, Callable[[int], torch.Tensor]] = {
+    "centres": lambda n: torch.arange(0.5, n),
+    "halves": lambda n: torch.arange(0, n, 0.5),
+    "every third": lambda n: torch.arange(0, n + 0.25, 3.0),
+    "descending": lambda n: torch.arange(n, -0.5, -1.5),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_that_come_about_by_floats(compiling: Compile, name: str) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return SIZES[name](x.shape[0]).sin() * x[0]
+
+    compiled = compiling(fn, dynamic=True)
+    for rows in (3, 4, 7, 12):
+        x = torch.randn(rows)
+        assert_same(compiled(x), fn(x))
+    assert last_report().eager_reason is None
+
+
+def test_equal_sizes_that_come_about_in_two_ways_are_no_calls() -> None:
+    def fn(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        half = x[::2]
+        return half + y, torch.where(y > 0, half[:, None], y), half[:, None] * y
+
+    options = {"strict": True}
+    compiled = torch.compile(fn, backend="gex", fullgraph=True, dynamic=True, options=options)
+    for rows in (6, 9, 14):
+        x, y = torch.randn(rows), torch.randn((rows + 1) // 2)
+        assert_same(compiled(x, y), fn(x, y))
+    x, y = torch.randn(9), torch.randn(1)
+    assert_same(compiled(x, y), fn(x, y))
+
+
 @pytest.mark.parametrize("mode", ["nearest", "bilinear"])
 def test_images_of_any_size_are_resized_without_calls(compiling: Compile, mode: str) -> None:
     def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:

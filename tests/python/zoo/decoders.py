@@ -60,7 +60,7 @@ MODELS: dict[str, Model] = {
     "llama": _lm("LlamaConfig", GROUPED, backward=True),
     "mistral": _lm(
         "MistralConfig",
-        {**GROUPED, "head_dim": 16, "sliding_window": 8, "num_hidden_layers": 2},
+        {**GROUPED, "head_dim": 16, "sliding_window": 8},
         backward=True,
     ),
     "mpt": _lm(
