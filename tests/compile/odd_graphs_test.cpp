@@ -52,6 +52,18 @@ TEST(OddGraphs, attention_over_more_batch_axes_is_refused_with_a_remedy) {
   }
 }
 
+TEST(OddGraphs, padding_of_reshaped_empty_values) {
+  const Result result = check(R"(graph g(%x: bool[2, 1, 0]) -> (f32[1, 2]) {
+  %s = slice(%x) {starts = [0, 0, 0], steps = [1, 1, 1], sizes = [1, 1, 0]} : bool[1, 1, 0]
+  %r = reshape(%s) {shape = [1, 0]} : bool[1, 0]
+  %p = pad(%r) {low = [0, 0], high = [0, 2]} : bool[1, 2]
+  %y = cast(%p) : f32[1, 2]
+  return %y
+})",
+                              {HostTensor(DType::boolean, {2, 1, 0})});
+  EXPECT_EQ(result.outputs[0].get(1), 0);
+}
+
 // ties: the input has its new contents after the run, outputs that are its old ones keep those.
 TEST(OddGraphs, an_input_that_is_returned_and_overwritten_is_returned_as_it_was) {
   const std::vector<HostTensor> inputs = {HostTensor::of({2, 2}, std::vector<float>{1, 2, 3, 4}),
