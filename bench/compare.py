@@ -28,6 +28,7 @@ ALL = [
     "qwen_grow",
     "pointwise",
     "mmoe",
+    "wide_deep",
     "train_mlp",
     "qwen_decode",
 ]

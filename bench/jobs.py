@@ -64,6 +64,30 @@ class Mmoe(nn.Module):
         )
 
 
+class WideDeep(nn.Module):
+    """Criteo's shape: 26 fields of ids, 13 numbers; a linear part beside three wide layers."""
+
+    def __init__(self, rows: int = 10_000, width: int = 16) -> None:
+        super().__init__()
+        self.wide = nn.ModuleList([nn.Embedding(rows, 1) for _ in range(26)])
+        self.deep = nn.ModuleList([nn.Embedding(rows, width) for _ in range(26)])
+        sizes = [26 * width + 13, 1024, 512, 256]
+        layers: list[nn.Module] = []
+        for inner, outer in zip(sizes, sizes[1:]):
+            layers += [nn.Linear(inner, outer), nn.ReLU()]
+        self.layers = nn.Sequential(*layers, nn.Linear(sizes[-1], 1))
+        self.numbers = nn.Linear(13, 1)
+
+    def forward(self, ids: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+        wide = torch.cat([e(ids[:, k]) for k, e in enumerate(self.wide)], 1).sum(1, keepdim=True)
+        deep = torch.cat([e(ids[:, k]) for k, e in enumerate(self.deep)] + [numbers], 1)
+        return torch.sigmoid(wide + self.numbers(numbers) + self.layers(deep))
+
+
+def wide_deep() -> Job:
+    return WideDeep().eval(), [(torch.randint(0, 10_000, (512, 26)), torch.randn(512, 13))], {}
+
+
 def mlp() -> Job:
     model = nn.Sequential(nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 10)).eval()
     return model, [(torch.randn(32, 128),)], {}
@@ -146,5 +170,16 @@ def mmoe() -> Job:
 
 
 JOBS: dict[str, Callable[[], Job]] = {
-    f.__name__: f for f in (mlp, resnet50, bert, qwen_tiny, qwen_decode, qwen_grow, pointwise, mmoe)
+    f.__name__: f
+    for f in (
+        mlp,
+        resnet50,
+        bert,
+        qwen_tiny,
+        qwen_decode,
+        qwen_grow,
+        pointwise,
+        mmoe,
+        wide_deep,
+    )
 }

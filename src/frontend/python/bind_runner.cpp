@@ -7,6 +7,7 @@
 #include "frontend/python/bindings.hpp"
 #include "frontend/python/interp_engine.hpp"
 #include "frontend/python/runner.hpp"
+#include "plan/report.hpp"
 #include "frontend/python/session_engine.hpp"
 #include "runtime/background.hpp"
 
@@ -118,6 +119,31 @@ nb::dict counters_of(const Runner& runner) {
   return out;
 }
 
+// The memory plan of each capture, as the compiler's report tells it.
+nb::list memory_of(const Runner& runner) {
+  nb::list out;
+  const SessionEngine* engine = session_of(runner);
+  if (engine == nullptr) return out;
+  const program::Program& program = engine->session().program();
+  for (const runtime::CaptureInfo& capture : engine->session().captures()) {
+    const auto value_of = [&](Dim symbol) -> std::optional<std::int64_t> {
+      for (std::size_t k = 0; k < capture.key.size(); ++k)
+        if (program.symbols[k] == symbol) return capture.key[k];
+      return std::nullopt;
+    };
+    const plan::MemoryReport report = plan::memory_report(program, value_of);
+    nb::dict entry;
+    entry["arena"] = report.total;
+    entry["lower_bound"] = report.lower_bound;
+    entry["without_reuse"] = report.without_reuse;
+    entry["temporaries"] = report.rows.size();
+    entry["why"] = report.why();
+    entry["text"] = report.text();
+    out.append(entry);
+  }
+  return out;
+}
+
 std::string text_of(const Runner& runner, const std::string& level) {
   const SessionEngine* engine = session_of(runner);
   if (engine == nullptr)
@@ -221,6 +247,7 @@ void bind_runner(nb::module_& m) {
       .def_prop_ro("frozen_tensors", &Runner::frozen_tensors)
       .def("text", &text_of, nb::arg("level") = "program", "Printed form: graph, kernels, program.")
       .def_prop_ro("counters", &counters_of)
+      .def_prop_ro("memory", &memory_of, "For each capture: arena, lower_bound, why, text, ...")
       .def_prop_ro("seconds",
                    [](const Runner& runner) {
                      const SessionEngine* engine = session_of(runner);
