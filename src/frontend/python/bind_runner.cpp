@@ -7,8 +7,8 @@
 #include "frontend/python/bindings.hpp"
 #include "frontend/python/interp_engine.hpp"
 #include "frontend/python/runner.hpp"
-#include "plan/report.hpp"
 #include "frontend/python/session_engine.hpp"
+#include "plan/report.hpp"
 #include "runtime/background.hpp"
 
 namespace gex::python {
