@@ -143,7 +143,8 @@ def _identity(s: Symbols, e: sympy.Basic) -> Dim:
 
 def _floor_of(s: Symbols, e: sympy.Basic) -> Dim:
     inner = e.args[0]
-    if isinstance(inner, fn.OpaqueUnaryFn_sqrt):
+    half_power = isinstance(inner, fn.FloatPow) and inner.args[1] == 0.5
+    if half_power or isinstance(inner, fn.OpaqueUnaryFn_sqrt):
         return _root_of_square(s, inner)
     numerator, denominator = _ratio(s, inner)
     return numerator // denominator

@@ -146,15 +146,19 @@ std::vector<Value*> import_embedding_backward(AtenCall& c) {
 std::vector<Value*> import_masked_scatter(AtenCall& c) {  // x, mask, source
   Graph& g = c.graph();
   const Shape& shape = c.result().shape;
-  const Dim count = c.tensor(2)->type().numel();
-  if (known_lt(Dim(0), count) != true) return {};
+  Dim count = c.tensor(2)->type().numel();
+  Value* source = reshape(g, c.tensor(2), {count});
+  if (known_lt(Dim(0), count) != true) {  // there must be something to read, even if nobody does
+    source = pad(g, source, {Dim(0)}, {Dim(1)});
+    count = count + Dim(1);
+  }
   const Dim elements = c.result().numel();
   Value* x = reshape(g, expand(g, c.tensor(0), shape), {elements});
   Value* mask = reshape(g, expand(g, c.tensor(1), shape), {elements});
   Value* place = sub(g, cumsum(g, cast(g, mask, DType::i64), 0), dim_value(g, Dim(1)));
   // Eager refuses a source that is too short; the tracer can't know.
   place = minimum(g, maximum(g, place, dim_value(g, Dim(0))), dim_value(g, count - Dim(1)));
-  Value* picked = take(g, reshape(g, c.tensor(2), {count}), place, 0);
+  Value* picked = take(g, source, place, 0);
   return one(reshape(g, where(g, mask, picked, x), shape));
 }
 

@@ -98,6 +98,7 @@ EXPRESSIONS: dict[str, Callable[[int], int]] = {
     "smaller": lambda n: min(n, 4),
     "power": lambda n: n**3,
     "shift": lambda n: (n << 1) + (n >> 1),
+    "root of a square": lambda n: int(math.sqrt(n * n)) + int((n * n) ** 0.5),
 }
 
 
@@ -171,6 +172,17 @@ def test_sizes_that_come_about_by_floats(compiling: Compile, name: str) -> None:
         x = torch.randn(rows)
         assert_same(compiled(x), fn(x))
     assert last_report().eager_reason is None
+
+
+def test_masked_scatter_from_a_source_that_may_be_empty(compiling: Compile) -> None:
+    def fn(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return x.masked_scatter(mask, x[: x.shape[0] // 4] * 2)
+
+    compiled = compiling(fn, dynamic=True)
+    for rows in (9, 5, 3):
+        x, mask = torch.randn(rows), torch.arange(rows) >= rows - rows // 4
+        assert_same(compiled(x, mask), fn(x, mask))
+    assert last_report().calls == []
 
 
 def test_equal_sizes_that_come_about_in_two_ways_are_no_calls() -> None:

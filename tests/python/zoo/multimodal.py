@@ -192,6 +192,7 @@ MODELS: dict[str, Model] = {
             "tie_word_embeddings": False,
         },
         _with_image(4),
+        cannot={"dynamic": "Dynamo's guards on sizes fail (ValueRangeError)"},
         generates=True,
     ),
     "llava": Model(
