@@ -2,7 +2,8 @@
 //   g++ -std=c++20 es_subtract.cpp -IPREFIX/include -LPREFIX/lib -lgex
 
 #include <gex/compat/ge.hpp>
-#include <iostream>
+
+#include "show.hpp"
 
 using namespace ge::es;
 
@@ -16,14 +17,6 @@ std::unique_ptr<ge::Graph> build() {
 }
 
 int main() {
-  using gex::es::Level;
-  const auto graph = build();
-  std::cout << "--- as built\n" << graph->Print();
-  const auto program = graph->Compile();
-  std::cout << "--- graph, after the passes\n" << program.Print(Level::graph);
-  std::cout << "--- kernels, after fusion\n" << program.Print(Level::kernels);
-  std::cout << "--- program, ready for replay\n" << program.Print(Level::program) << "\n";
-  const auto results = program.Run({gex::es::Tensor::Of<float>({}, {3.5f})});
-  std::cout << "--- result\n"
-            << results[0].text() << " " << results[0].ToVector<float>()[0] << "\n";
+  const auto program = examples::Show(*build());
+  examples::Run(program, {gex::es::Tensor::Of<float>({}, {3.5f})});
 }

@@ -104,6 +104,8 @@ GEX_API gex_status gex_graph_clone(const gex_graph* graph, gex_graph** clone);
 /* The text form (docs/text.md). Errors start with line:column. */
 GEX_API gex_status gex_graph_parse(const char* text, size_t length, gex_graph** graph);
 GEX_API gex_status gex_graph_print(const gex_graph* graph, char** text);
+/* For people: the same with at most the first and last three values of a constant. */
+GEX_API gex_status gex_graph_print_abbreviated(const gex_graph* graph, char** text);
 /* Everything that can be checked without running it. gex_compile does so itself. */
 GEX_API gex_status gex_graph_verify(const gex_graph* graph);
 
@@ -116,6 +118,9 @@ GEX_API gex_status gex_graph_symbol(gex_graph* graph, const char* name, int64_t 
 /* Inputs are numbered in the order they are made. `name` may be NULL. */
 GEX_API gex_status gex_graph_input(gex_graph* graph, const char* name, gex_dtype dtype,
                                    const gex_size* shape, size_t rank, gex_value* input);
+/* An input with the dtype and sizes of a value of `other`: how subgraphs take what they use. */
+GEX_API gex_status gex_graph_input_like(gex_graph* graph, const char* name, const gex_graph* other,
+                                        gex_value value, gex_value* input);
 /* Another dtype or shape for an input that nothing uses yet. */
 GEX_API gex_status gex_graph_set_input_dtype(gex_graph* graph, gex_value input, gex_dtype dtype);
 GEX_API gex_status gex_graph_set_input_shape(gex_graph* graph, gex_value input,
@@ -126,6 +131,11 @@ GEX_API gex_status gex_graph_order_inputs(gex_graph* graph, const size_t* order,
 /* A constant with a copy of these elements, converted to `dtype`. Integer results must be exact. */
 GEX_API gex_status gex_graph_constant(gex_graph* graph, const gex_tensor* elements, gex_dtype dtype,
                                       gex_value* constant);
+
+/* The first elements of a file of raw little-endian numbers; it may be longer. */
+GEX_API gex_status gex_graph_constant_from_file(gex_graph* graph, const char* path, gex_dtype dtype,
+                                                const int64_t* shape, size_t rank,
+                                                gex_value* constant);
 
 typedef int32_t gex_attr_kind;
 enum {
@@ -158,9 +168,10 @@ typedef struct gex_attr {
 } gex_attr;
 
 /* One node of any op ("add", "softmax", ...; gex_list_ops tells them), checked at once. Attributes
- * that are left out have their defaults. Operands of elementwise ops that differ in dtype are cast
- * to the wider one, as in PyTorch. Fills `outputs`, of which there must be as many as the op has
- * results. */
+ * that are left out have their defaults; a negative axis counts from the end. Operands of
+ * elementwise ops that differ in dtype are cast to the wider one, as in PyTorch. Fills `outputs`,
+ * of which there must be as many as the op has results. The node is called "<Op>_<n>", where n
+ * counts the nodes made by these functions from 0. */
 GEX_API gex_status gex_graph_add(gex_graph* graph, const char* op, const gex_value* inputs,
                                  size_t input_count, const gex_attr* attrs, size_t attr_count,
                                  gex_value* outputs, size_t output_count);
@@ -177,9 +188,32 @@ typedef struct gex_node {
   size_t subgraph_count;
   const char* location; /* where in the user's code, for messages; may be NULL */
 } gex_node;
+/* Subgraphs below one graph have different names, unless they have none. */
 #define GEX_NODE_INIT {sizeof(gex_node), NULL, NULL, 0, NULL, 0, NULL, 0, NULL}
 GEX_API gex_status gex_graph_add_node(gex_graph* graph, const gex_node* node, gex_value* outputs,
                                       size_t output_count);
+
+/* The same where the number of results is not known before: fills *count of `outputs`, which has
+ * room for `capacity`. */
+GEX_API gex_status gex_graph_add_node_counted(gex_graph* graph, const gex_node* node,
+                                              gex_value* outputs, size_t capacity, size_t* count);
+
+/* Words of the user about the graph or about the node that makes a value: a bool, an integer or a
+ * string. Nodes whose labels differ are never merged. Reading gives the text form: 3, true, "a". */
+GEX_API gex_status gex_graph_set_label(gex_graph* graph, const gex_attr* label);
+GEX_API gex_status gex_graph_label(const gex_graph* graph, const char* name, char** text);
+GEX_API gex_status gex_value_set_label(gex_graph* graph, gex_value value, const gex_attr* label);
+GEX_API gex_status gex_value_label(const gex_graph* graph, gex_value value, const char* name,
+                                   char** text);
+
+/* From the end of each run on, input `variable` holds `value`, converted to its dtype. Nodes that
+ * read the variable see what it held before the run, except those that are ordered behind the
+ * assignment (gex_graph_order): they see `assigned`. */
+GEX_API gex_status gex_graph_assign(gex_graph* graph, gex_value variable, gex_value value,
+                                    gex_value* assigned);
+/* A control edge: the node of `after` comes after the nodes of `before`. */
+GEX_API gex_status gex_graph_order(gex_graph* graph, gex_value after, const gex_value* before,
+                                   size_t count);
 
 GEX_API gex_status gex_graph_set_outputs(gex_graph* graph, const gex_value* outputs, size_t count);
 /* Output `output` is written into the memory of input `input` at each run, and is no result of its
@@ -190,6 +224,8 @@ GEX_API gex_status gex_graph_input_count(const gex_graph* graph, size_t* count);
 GEX_API gex_status gex_graph_output_count(const gex_graph* graph, size_t* count);
 GEX_API gex_status gex_graph_get_input(gex_graph* graph, size_t index, gex_value* input);
 GEX_API gex_status gex_graph_get_output(gex_graph* graph, size_t index, gex_value* output);
+/* As printed: "x", "Softmax_3"; "" if it has none. */
+GEX_API gex_status gex_value_name(const gex_graph* graph, gex_value value, char** name);
 /* Places that are not wanted may be NULL. Sizes that are no plain numbers are -1 in `shape`, which
  * has room for `capacity` of them; `text` is all of it: "f32[s0, 4]". */
 GEX_API gex_status gex_value_type(const gex_graph* graph, gex_value value, gex_dtype* dtype,
@@ -198,9 +234,50 @@ GEX_API gex_status gex_value_type(const gex_graph* graph, gex_value value, gex_d
 /* A line for each op: "matmul(a, b) {wide = false}  Matrix product ...". */
 GEX_API gex_status gex_list_ops(char** text);
 
+/* An op of the caller's, made of other ops: from here on gex_graph_add knows it, in this process.
+ * `expand` builds it from `inputs` in `graph` and sets *output_count of `outputs`, which has room
+ * for `capacity`; it is called for each node, to tell the types and to replace it. It gives the
+ * same for the same types, may be called by any thread, and must not throw. */
+typedef struct gex_op {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const char* name;          /* a new one: "my.scaled" */
+  const char* doc;           /* may be NULL */
+  const char* const* inputs; /* names: "x", "bias?" (may be absent), "xs..." (any number, last) */
+  size_t input_count;
+  void* user;
+  gex_status (*expand)(void* user, gex_graph* graph, const gex_value* inputs, size_t input_count,
+                       gex_value* outputs, size_t capacity, size_t* output_count);
+} gex_op;
+#define GEX_OP_INIT {sizeof(gex_op), 0, NULL, NULL, NULL, 0, NULL, NULL}
+GEX_API gex_status gex_register_op(const gex_op* op);
+
 /* --- programs -------------------------------------------------------------------------------- */
 
 typedef struct gex_program gex_program;
+
+/* Memory of the caller's for a program's temporaries and for results in library memory. Both
+ * functions may be called by any thread. What is held goes back when the program and the results
+ * are destroyed. Constants stay where the graph has them. */
+typedef struct gex_allocator {
+  uint32_t struct_size;
+  uint32_t reserved;
+  void* user;
+  void* (*allocate)(void* user, size_t bytes, size_t alignment); /* NULL: there is no more */
+  void (*release)(void* user, void* memory, size_t bytes);
+} gex_allocator;
+#define GEX_ALLOCATOR_INIT {sizeof(gex_allocator), 0, NULL, NULL, NULL}
+
+/* Threads of the caller's. `run` calls task(context, k) for each k from 0 to count - 1, on any
+ * threads and in any order, and returns when all are done. It may be called by several threads at
+ * once, and must not throw. */
+typedef struct gex_thread_pool {
+  uint32_t struct_size;
+  int32_t threads; /* how many tasks run at once */
+  void* user;
+  void (*run)(void* user, int64_t count, void (*task)(void* context, int64_t k), void* context);
+} gex_thread_pool;
+#define GEX_THREAD_POOL_INIT {sizeof(gex_thread_pool), 1, NULL, NULL}
 
 typedef struct gex_compile_options {
   uint32_t struct_size;
@@ -215,15 +292,18 @@ typedef struct gex_compile_options {
   const char* dump_dir;              /* NULL, or a folder for the graph after each pass */
   const char* const* enabled_passes; /* whatever the level is */
   size_t enabled_pass_count;
-  const char* switch_file; /* NULL, or a JSON file that switches passes on and off by name */
+  const char* switch_file;        /* NULL, or a JSON file that switches passes on and off by name */
+  const gex_allocator* allocator; /* NULL: the library's; copied */
+  const gex_thread_pool* thread_pool; /* NULL: the library's; copied */
 } gex_compile_options;
 #define GEX_COMPILE_OPTIONS_INIT \
-  {sizeof(gex_compile_options), 2, 1, 0, 1, 0, 64, NULL, 0, NULL, NULL, 0, NULL}
+  {sizeof(gex_compile_options), 2, 1, 0, 1, 0, 64, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL}
 
 /* The graph stays as it is. `options` may be NULL. */
 GEX_API gex_status gex_compile(const gex_graph* graph, const gex_compile_options* options,
                                gex_program** program);
-GEX_API void gex_program_destroy(gex_program* program); /* NULL is allowed; not while it runs */
+/* NULL is allowed; not while another thread runs it. Waits for asynchronous runs. */
+GEX_API void gex_program_destroy(gex_program* program);
 
 GEX_API gex_status gex_program_input_count(const gex_program* program, size_t* count);
 /* Tied outputs are not counted. */
@@ -234,6 +314,15 @@ GEX_API gex_status gex_program_output_count(const gex_program* program, size_t* 
  * must be right and whose strides may be any. */
 GEX_API gex_status gex_program_run(gex_program* program, const gex_tensor* inputs,
                                    size_t input_count, gex_tensor* outputs, size_t output_count);
+
+/* Returns at once; a thread of the program's runs its calls in order and tells `callback` about
+ * each. The arrays and what they point to stay as they are until then. `message` is "" if all went
+ * well, and lives as long as the callback, which must not destroy the program. */
+typedef void (*gex_run_callback)(void* user, gex_status status, const char* message);
+GEX_API gex_status gex_program_run_async(gex_program* program, const gex_tensor* inputs,
+                                         size_t input_count, gex_tensor* outputs,
+                                         size_t output_count, gex_run_callback callback,
+                                         void* user);
 
 enum {
   GEX_LEVEL_GRAPH = 0,   /* after the passes */

@@ -206,8 +206,47 @@ void WorkerCrew::run(std::int64_t count, std::int64_t piece_size, ThreadPool::Bo
   if (failed.load()) std::rethrow_exception(std::exchange(error, nullptr));
 }
 
+namespace {
+
+// One task for each thread, with the thread's number as worker; tasks share the pieces, so whoever
+// is late or never comes leaves its part to the others.
+void run_external(const ExternalWorkers& workers, std::int64_t n, std::int64_t piece,
+                  ThreadPool::Body body, void* context) {
+  struct Loop {
+    std::int64_t n, piece;
+    ThreadPool::Body body;
+    void* context;
+    std::atomic<std::int64_t> next{0};
+    std::atomic<bool> failed{false};
+    std::exception_ptr error;
+  } loop{n, piece, body, context};
+  workers.run(
+      workers.threads,
+      [](void* shared, std::int64_t worker) {
+        auto& l = *static_cast<Loop*>(shared);
+        for (;;) {
+          const std::int64_t begin = l.next.fetch_add(1, std::memory_order_relaxed) * l.piece;
+          if (begin >= l.n || l.failed.load(std::memory_order_relaxed)) return;
+          try {
+            l.body(l.context, begin, std::min(l.n, begin + l.piece), static_cast<int>(worker));
+          } catch (...) {
+            if (!l.failed.exchange(true)) l.error = std::current_exception();  // thrown below
+          }
+        }
+      },
+      &loop);
+  if (loop.failed.load()) std::rethrow_exception(loop.error);
+}
+
+}  // namespace
+
 ThreadPool::ThreadPool() : target_(default_thread_count()), returns_needed_(kFirstReturnsNeeded) {
   pthread_atfork(nullptr, nullptr, [] { global().after_fork_in_child(); });
+}
+
+ThreadPool::ThreadPool(ExternalWorkers external)
+    : external_(std::move(external)), target_(external_.threads) {
+  GEX_CHECK(external_.threads >= 1 && external_.run, "external workers without threads or run");
 }
 
 ThreadPool& ThreadPool::global() {
@@ -245,7 +284,7 @@ bool ThreadPool::expects_return() {
 
 ThreadPool::Region::Region(ThreadPool& pool) : pool_(pool) {
   int wanted = pool.threads();
-  if (wanted == 1 || pool.owned_.exchange(true)) return;
+  if (wanted == 1 || pool.external_.run || pool.owned_.exchange(true)) return;
   generation_ = pool.generation_.load();
   if (pool.crew_ && pool.crew_->requested != wanted) {
     delete pool.crew_;
@@ -268,6 +307,7 @@ void ThreadPool::Region::park() {
 }
 
 int ThreadPool::Region::threads() const {
+  if (pool_.external_.run) return pool_.external_.threads;
   return crew_ && generation_ == pool_.generation_.load() ? crew_->threads() : 1;
 }
 
@@ -282,6 +322,10 @@ void ThreadPool::Region::run(std::int64_t n, std::int64_t grain, Body body, void
   // Pieces are whole grains, so where they begin depends on the grain only.
   std::int64_t grains = (n - 1) / grain + 1;
   std::int64_t grains_per_piece = (grains - 1) / (count * kPiecesPerThread) + 1;
+  if (pool_.external_.run) {
+    run_external(pool_.external_, n, grains_per_piece * grain, body, context);
+    return;
+  }
   awake_ = true;
   crew_->run(n, grains_per_piece * grain, body, context);
 }

@@ -15,15 +15,26 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <type_traits>
 
 namespace gex {
 
 struct WorkerCrew;  // the threads and the loop they share
 
+// Threads that belong to somebody else.
+struct ExternalWorkers {
+  int threads = 1;
+  // Calls task(context, k) for every k below count, on any threads, and returns when all are done.
+  using Task = void (*)(void* context, std::int64_t k);
+  std::function<void(std::int64_t count, Task task, void* context)> run;
+};
+
 class ThreadPool {
  public:
   static ThreadPool& global();
+  // Regions of this pool spread their loops over these, several at once if it comes to that.
+  explicit ThreadPool(ExternalWorkers external);
 
   int threads() const { return target_.load(std::memory_order_relaxed); }
   // From the next Region on. UserError if count < 1.
@@ -75,6 +86,7 @@ class ThreadPool {
   bool expects_return();  // a Region ends: whether the next one is likely to begin at once
   void after_fork_in_child();
 
+  const ExternalWorkers external_;  // run is empty: own workers
   std::atomic<int> target_;
   std::atomic<bool> owned_{false};
   std::atomic<std::uint32_t> generation_{0};  // counts forks: a crew of the parent is not ours

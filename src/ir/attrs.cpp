@@ -1,5 +1,6 @@
 #include "ir/attrs.hpp"
 
+#include <algorithm>
 #include <bit>
 
 #include "ir/text.hpp"
@@ -82,6 +83,42 @@ std::optional<AttrValue> attr_convert(const AttrValue& value, const AttrValue& k
       return AttrValue(std::vector<std::string>());
   }
   return std::nullopt;
+}
+
+const AttrValue* find_label(const Labels& labels, std::string_view name) {
+  for (const auto& [known, value] : labels)
+    if (known == name) return &value;
+  return nullptr;
+}
+
+void set_label(Labels& labels, std::string name, AttrValue value) {
+  if (!is_identifier(name))
+    fail(ErrorCode::invalid_argument, "'", name,
+         "' can't name a label: letters, digits, '_' and '.', a letter or '_' first");
+  if (!std::holds_alternative<bool>(value) && !std::holds_alternative<std::int64_t>(value) &&
+      !std::holds_alternative<std::string>(value))
+    fail(ErrorCode::invalid_argument, "label '", name, "' is the ", attr_kind_name(value), " ",
+         attr_text(value), "; labels are bools, integers and strings");
+  const auto at =
+      std::lower_bound(labels.begin(), labels.end(), name,
+                       [](const auto& label, const auto& wanted) { return label.first < wanted; });
+  if (at != labels.end() && at->first == name)
+    at->second = std::move(value);
+  else
+    labels.emplace(at, std::move(name), std::move(value));
+}
+
+bool labels_equal(const Labels& a, const Labels& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return x.first == y.first && attr_equal(x.second, y.second);
+  });
+}
+
+Hash labels_hash(const Labels& labels) {
+  Hash hash = labels.size();
+  for (const auto& [name, value] : labels)
+    hash = hash_combine(hash_combine(hash, hash_text(name)), attr_hash(value));
+  return hash;
 }
 
 }  // namespace gex

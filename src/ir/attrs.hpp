@@ -17,6 +17,7 @@
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -45,6 +46,15 @@ struct AttrField {
 };
 using AttrSchema = std::vector<AttrField>;
 using AttrList = std::vector<AttrValue>;  // same order and kinds as the schema
+
+// What users say about a node or a graph ("_stream_label" = "label_0"): kept, printed and compared,
+// without meaning to the op. Sorted by name; values are bools, integers or strings.
+using Labels = std::vector<std::pair<std::string, AttrValue>>;
+const AttrValue* find_label(const Labels& labels, std::string_view name);  // null if absent
+// UserError if the name is no identifier or the value of another kind.
+void set_label(Labels& labels, std::string name, AttrValue value);
+bool labels_equal(const Labels& a, const Labels& b);
+Hash labels_hash(const Labels& labels);
 
 template <class S, class T>
 struct Field {

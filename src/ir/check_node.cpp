@@ -84,6 +84,8 @@ std::vector<Type> infer_types(const OpDef& op, std::span<Value* const> inputs,
   AssumptionLog* log = AssumptionLog::current();
   const std::size_t assumed = log ? log->taken().size() : 0;
   std::vector<Type> results = op.infer({op.name, types, attrs, subgraphs});
+  GEX_CHECK(op.outputs.empty() || op.outputs.size() == results.size(), op.name, " declares ",
+            op.outputs.size(), " results, its rule gives ", results.size());
   for (const Type& result : results) check_result(op, result);
   if (log && log->taken().size() > assumed) log->name_from(assumed, call_text(op, types));
   return results;

@@ -85,6 +85,7 @@ std::unique_ptr<Graph> Graph::clone() const {
     for (const auto& sub : node.subgraphs_) subgraphs.push_back(sub->clone());
     std::unique_ptr<Node> made = copy->make_node(*node.op_, node.attrs_, std::move(subgraphs));
     made->location_ = node.location_;
+    made->labels_ = node.labels_;
     for (const auto& out : node.outputs_) made->outputs_.push_back(copy_value(*out, made.get()));
     copy->link(made.release());
   }
@@ -100,6 +101,7 @@ std::unique_ptr<Graph> Graph::clone() const {
   for (const Value* value : outputs_) outputs.push_back(image_of(image, value));
   copy->set_outputs(std::move(outputs));
   copy->ties_ = ties_;
+  copy->labels_ = labels_;
   copy->current_location_ = current_location_;
   return copy;
 }
@@ -280,6 +282,7 @@ Node* Graph::clone_node(const Node& node, std::vector<Value*> inputs) {
   for (const auto& sub : node.subgraphs_) subgraphs.push_back(sub->clone());
   Node* copy = add(*node.op_, std::move(inputs), node.attrs_, std::move(subgraphs));
   copy->location_ = node.location_;
+  copy->labels_ = node.labels_;
   for (std::size_t i = 0; i < copy->outputs_.size() && i < node.outputs_.size(); ++i) {
     copy->outputs_[i]->name_ = node.outputs_[i]->name_;
     if (same_data_type(copy->outputs_[i]->type_, node.outputs_[i]->type_))

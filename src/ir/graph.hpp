@@ -67,6 +67,10 @@ class Node {
   // Where in the user's code this came from ("model.py:12 in forward"); survives rewrites.
   const std::string& location() const { return location_; }
   void set_location(std::string location) { location_ = std::move(location); }
+  // Nodes with different labels are different nodes: none is merged with the other. A rewrite that
+  // replaces a node drops them.
+  const Labels& labels() const { return labels_; }
+  void set_labels(Labels labels) { labels_ = std::move(labels); }
   Node* next() const { return next_; }
   Node* prev() const { return prev_; }
 
@@ -79,6 +83,7 @@ class Node {
   AttrList attrs_;
   std::vector<std::unique_ptr<Graph>> subgraphs_;
   std::string location_;
+  Labels labels_;
   Graph* graph_ = nullptr;
   Node* prev_ = nullptr;
   Node* next_ = nullptr;
@@ -126,6 +131,9 @@ class Graph {
   void set_output(int index, Value* value);
   void add_output(Value* value);
   const std::vector<Value*>& outputs() const { return outputs_; }
+
+  const Labels& labels() const { return labels_; }
+  void set_labels(Labels labels) { labels_ = std::move(labels); }
 
   std::vector<Tie>& ties() { return ties_; }
   const std::vector<Tie>& ties() const { return ties_; }
@@ -197,6 +205,7 @@ class Graph {
   std::vector<Value*> outputs_;
   std::vector<std::uint32_t> output_slots_;  // where output i stands in its value's use list
   std::vector<Tie> ties_;
+  Labels labels_;
   Node* first_ = nullptr;
   Node* last_ = nullptr;
   Node* insertion_ = nullptr;
@@ -236,6 +245,8 @@ std::vector<Dim> all_symbols_of(const Graph& graph);
 
 // The .gex text form (docs/text.md): print -> parse gives a structurally equal graph.
 std::string print(const Graph& graph);
+// For people: the same with at most the first and last three values of a constant. Not parsed back.
+std::string print_abbreviated(const Graph& graph);
 // The node's line as print() shows it, without its location and with subgraphs as "...". For
 // messages: numbers the whole graph, so not for inner loops.
 std::string print_node(const Node& node);

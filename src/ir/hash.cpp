@@ -46,7 +46,7 @@ bool equal_nodes(const Node& a, const Node& b, const Numbering& id_a, const Numb
     if (!attr_equal(a.attrs()[i], b.attrs()[i])) return false;
   for (std::size_t i = 0; i < a.subgraphs().size(); ++i)
     if (!structurally_equal(*a.subgraphs()[i], *b.subgraphs()[i])) return false;
-  return true;
+  return labels_equal(a.labels(), b.labels());
 }
 
 }  // namespace
@@ -64,6 +64,7 @@ Hash structural_hash(const Graph& graph) {
     add(node.inputs().size());
     for (const Value* value : node.inputs()) add(id(value));
     for (const AttrValue& value : node.attrs()) add(attr_hash(value));
+    if (!node.labels().empty()) add(labels_hash(node.labels()));
     add(node.subgraphs().size());
     for (const auto& sub : node.subgraphs()) add(structural_hash(*sub));
     add(node.num_outputs());
@@ -78,12 +79,14 @@ Hash structural_hash(const Graph& graph) {
     add(static_cast<Hash>(tie.output));
     add(static_cast<Hash>(tie.input));
   }
+  if (!graph.labels().empty()) add(labels_hash(graph.labels()));
   return hash;
 }
 
 bool structurally_equal(const Graph& a, const Graph& b) {
   if (a.inputs().size() != b.inputs().size() || a.outputs().size() != b.outputs().size() ||
-      a.num_nodes() != b.num_nodes() || a.ties() != b.ties())
+      a.num_nodes() != b.num_nodes() || a.ties() != b.ties() ||
+      !labels_equal(a.labels(), b.labels()))
     return false;
   Numbering id_a, id_b;
   for (std::size_t i = 0; i < a.inputs().size(); ++i) {

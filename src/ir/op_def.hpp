@@ -88,6 +88,7 @@ struct OpDef {
   std::string name;
   std::string doc;
   std::vector<InputSpec> inputs;
+  std::vector<std::string> outputs;  // names; none where their number depends on the node
   AttrSchema attrs;
   std::uint32_t traits = 0;
   std::function<std::vector<Type>(const InferContext&)> infer;  // mandatory

@@ -78,6 +78,7 @@ class Parser {
     }
     std::size_t ties_offset = lexer_.peek().offset;
     if (lexer_.accept("ties")) parse_ties(*graph);
+    graph->set_labels(parse_labels());
     lexer_.expect("{", "to open the body of a graph");
     while (!lexer_.at("return")) parse_node(*graph, names, depth);
     parse_return(*graph, names);
@@ -172,6 +173,7 @@ class Parser {
     const OpDef& def = parse_op_name(results.empty());
     std::vector<Value*> inputs = parse_operands(names);
     AttrList attrs = parse_attrs(def);
+    Labels labels = parse_labels();
     std::vector<std::unique_ptr<Graph>> subgraphs;
     if (lexer_.accept("regions")) {
       lexer_.expect("(", "after regions");
@@ -185,6 +187,7 @@ class Parser {
     } catch (const UserError& error) {
       lexer_.fail_at(offset, error.what());
     }
+    node->set_labels(std::move(labels));
     parse_types(*node, results.size(), offset);
     if (lexer_.accept("@")) node->set_location(lexer_.expect_string("a place in double quotes"));
     for (std::size_t i = 0; i < results.size(); ++i) define(names, results[i], node->output(i));
@@ -231,6 +234,25 @@ class Parser {
     } while (lexer_.accept(","));
     lexer_.expect("}", "or ',' in the attributes");
     return attrs;
+  }
+
+  Labels parse_labels() {
+    Labels labels;
+    if (!lexer_.accept("labels")) return labels;
+    lexer_.expect("(", "after labels");
+    do {
+      Token name = lexer_.peek();
+      lexer_.expect_identifier("the name of a label");
+      if (find_label(labels, name.text) != nullptr)
+        lexer_.fail_at(name.offset, str("label '", name.text, "' is given twice"));
+      lexer_.expect("=", "after the name of a label");
+      AttrValue kind = std::int64_t{0};
+      if (lexer_.at("true") || lexer_.at("false")) kind = false;
+      if (lexer_.peek().kind == Token::Kind::string) kind = std::string();
+      set_label(labels, std::string(name.text), parse_attr(lexer_, symbols_, kind));
+    } while (lexer_.accept(","));
+    lexer_.expect(")", "or ',' in the labels");
+    return labels;
   }
 
   std::size_t find_attr(const OpDef& def, const Token& name) {

@@ -46,7 +46,8 @@ class ValueNames {
 
 class Printer {
  public:
-  explicit Printer(std::string& out) : out_(out) {}
+  explicit Printer(std::string& out, bool abbreviated = false)
+      : out_(out), abbreviated_(abbreviated) {}
 
   void print_symbols(const std::vector<Dim>& symbols) {
     if (symbols.empty()) return;
@@ -86,6 +87,7 @@ class Printer {
     }
     out_ += ')';
     print_ties(graph.ties());
+    print_labels(graph.labels());
     out_ += " {\n";
     for (const Node& node : graph.nodes()) {
       out_.append(static_cast<std::size_t>(indent) + 2, ' ');
@@ -122,6 +124,7 @@ class Printer {
     }
     out_ += ')';
     print_attrs(node);
+    print_labels(node.labels());
     if (!node.subgraphs().empty()) print_regions(node, indent);
     for (std::size_t i = 0; i < node.num_outputs(); ++i) {
       out_ += i ? ", " : " : ";
@@ -161,9 +164,23 @@ class Printer {
       any = true;
       out_ += field ? field->name : "?";
       out_ += " = ";
-      append_attr(out_, node.attrs()[i]);
+      const auto* tensor = std::get_if<TensorPtr>(&node.attrs()[i]);
+      if (abbreviated_ && tensor != nullptr && *tensor != nullptr)
+        append_abbreviated(out_, **tensor);
+      else
+        append_attr(out_, node.attrs()[i]);
     }
     if (any) out_ += '}';
+  }
+
+  void print_labels(const Labels& labels) {
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      out_ += i ? ", " : " labels(";
+      out_ += labels[i].first;
+      out_ += " = ";
+      append_attr(out_, labels[i].second);
+    }
+    if (!labels.empty()) out_ += ')';
   }
 
   void print_regions(const Node& node, int indent) {
@@ -181,18 +198,22 @@ class Printer {
   }
 
   std::string& out_;
+  const bool abbreviated_;
 };
 
-}  // namespace
-
-std::string print(const Graph& graph) {
+std::string print_whole(const Graph& graph, bool abbreviated) {
   std::string out;
-  Printer printer(out);
+  Printer printer(out, abbreviated);
   printer.print_symbols(all_symbols_of(graph));
   printer.print_graph(graph, 0);
   out += '\n';
   return out;
 }
+
+}  // namespace
+
+std::string print(const Graph& graph) { return print_whole(graph, false); }
+std::string print_abbreviated(const Graph& graph) { return print_whole(graph, true); }
 
 std::string print_node(const Node& node) {
   std::string out;

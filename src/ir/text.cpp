@@ -136,6 +136,24 @@ void append_tensor(std::string& out, const HostTensor& tensor) {
   }
 }
 
+void append_abbreviated(std::string& out, const HostTensor& tensor) {
+  constexpr std::int64_t kEnds = 3;
+  if (tensor.numel() <= 2 * kEnds) return append_tensor(out, tensor);
+  out += name_of(tensor.dtype());
+  append_list(out, tensor.shape(), [&](std::int64_t size) { append_int(out, size); });
+  out += '(';
+  for (std::int64_t i = 0; i < kEnds; ++i) {
+    append_element(out, tensor, i);
+    out += ", ";
+  }
+  out += "...";
+  for (std::int64_t i = tensor.numel() - kEnds; i < tensor.numel(); ++i) {
+    out += ", ";
+    append_element(out, tensor, i);
+  }
+  out += ')';
+}
+
 namespace {
 
 struct AppendAttr {

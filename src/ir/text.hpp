@@ -17,6 +17,8 @@ void append_quoted(std::string& out, std::string_view text);  // "a\nb", control
 void append_int(std::string& out, std::int64_t value);
 void append_double(std::string& out, double value);  // shortest exact; inf, nan, 0x... for odd NaNs
 void append_tensor(std::string& out, const HostTensor& tensor);
+// At most the first and the last three values: "f32[100](1.0, 2.0, 3.0, ..., 98.0, 99.0, 100.0)".
+void append_abbreviated(std::string& out, const HostTensor& tensor);
 void append_attr(std::string& out, const AttrValue& value);
 
 std::string encode_base64(const void* data, std::size_t size);

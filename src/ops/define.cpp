@@ -36,7 +36,12 @@ Definition& Definition::infer(std::function<std::vector<Type>(const InferContext
   def_.infer = std::move(rule);
   return *this;
 }
+Definition& Definition::out(std::initializer_list<const char*> names) {
+  def_.outputs.assign(names.begin(), names.end());
+  return *this;
+}
 Definition& Definition::infer_one(std::function<Type(const InferContext&)> rule) {
+  def_.outputs = {"result"};
   def_.infer = [rule = std::move(rule)](const InferContext& c) {
     return std::vector<Type>{rule(c)};
   };

@@ -43,6 +43,8 @@ class Definition {
   Definition& traits(Trait t);
   Definition& traits(std::uint32_t t);
   Definition& infer(std::function<std::vector<Type>(const InferContext&)> rule);
+  // Names of the results of an op that always has these; ops with one need none.
+  Definition& out(std::initializer_list<const char*> names);
   // For ops with one output.
   Definition& infer_one(std::function<Type(const InferContext&)> rule);
 

@@ -115,6 +115,7 @@ std::vector<Value*> expand_variance(Graph& g, const Node& n) {
 void register_norm() {
   Definition("variance", "Variance and mean over axes, with n - correction as divisor.")
       .in({"x"})
+      .out({"variance", "mean"})
       .attrs<Variance>()
       .traits(Trait::pure)
       .infer([](const InferContext& c) {
@@ -132,6 +133,7 @@ void register_norm() {
       "in the compute type.")
       .in({"x"})
       .optional_in({"weight", "bias"})
+      .out({"result", "mean", "reciprocal_deviation"})
       .attrs<Norm>()
       .traits(Trait::pure)
       .infer([](const InferContext& c) { return normed_types(c, 2); })
@@ -142,6 +144,7 @@ void register_norm() {
              "compute type.")
       .in({"x"})
       .optional_in({"weight"})
+      .out({"result", "reciprocal_rms"})
       .attrs<Norm>()
       .traits(Trait::pure)
       .infer([](const InferContext& c) { return normed_types(c, 1); })

@@ -171,6 +171,7 @@ void register_max_pool() {
   Definition("max_pool2d",
              "Largest element of each window, and where it is in the plane (row-major).")
       .in({"x"})
+      .out({"values", "indices"})
       .attrs<Pool>()
       .traits(Trait::pure)
       .infer(max_pool_types)

@@ -60,11 +60,12 @@ class Merger {
     Hash hash = hash_text(node.op().name);
     for (std::size_t id : operands(node)) hash = hash_combine(hash, id);
     for (const AttrValue& value : node.attrs()) hash = hash_combine(hash, attr_hash(value));
-    return hash;
+    return hash_combine(hash, labels_hash(node.labels()));
   }
 
   bool same(const Node& a, const Node& b) const {
-    if (&a.op() != &b.op() || operands(a) != operands(b) || a.num_outputs() != b.num_outputs())
+    if (&a.op() != &b.op() || operands(a) != operands(b) || a.num_outputs() != b.num_outputs() ||
+        !labels_equal(a.labels(), b.labels()))
       return false;
     for (std::size_t k = 0; k < a.attrs().size(); ++k) {
       if (!attr_equal(a.attrs()[k], b.attrs()[k])) return false;

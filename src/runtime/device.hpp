@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/thread_pool.hpp"
 #include "runtime/arena.hpp"
 #include "runtime/recorder.hpp"
 
@@ -77,6 +78,15 @@ struct DeviceContext {
   ~DeviceContext();
 };
 std::shared_ptr<DeviceContext> open_device(const std::string& driver);
+
+// What the CPU uses of somebody else's; empty functions leave it to the CPU itself.
+struct CpuResources {
+  std::function<void*(std::size_t bytes, std::size_t alignment)> allocate;  // null: none left
+  std::function<void(void* memory, std::size_t bytes)> release;
+  ExternalWorkers workers;
+};
+// A CPU of its own, whose arenas go back with the last Session that uses it.
+std::shared_ptr<DeviceContext> open_cpu(CpuResources resources);
 
 // Adds a driver, or replaces one that no Session uses. Where the hardware is absent the factory
 // throws UserError(device_error).

@@ -43,6 +43,13 @@ std::string names(const Registry& registry) {
   return out;
 }
 
+std::shared_ptr<DeviceContext> context_of(std::unique_ptr<Device> device) {
+  auto context = std::make_shared<DeviceContext>();
+  context->device = std::move(device);
+  context->queues = std::make_unique<QueuePool>(*context->device, context->device->max_queues());
+  return context;
+}
+
 }  // namespace
 
 int Device::max_queues() const {
@@ -59,11 +66,13 @@ std::shared_ptr<DeviceContext> open_device(const std::string& driver) {
     fail(ErrorCode::unsupported, "there is no driver \"", driver,
          "\"; there are: ", names(registry));
   if (auto open = found->second.open.lock()) return open;
-  auto context = std::make_shared<DeviceContext>();
-  context->device = found->second.factory();
-  context->queues = std::make_unique<QueuePool>(*context->device, context->device->max_queues());
+  auto context = context_of(found->second.factory());
   found->second.open = context;
   return context;
+}
+
+std::shared_ptr<DeviceContext> open_cpu(CpuResources resources) {
+  return context_of(std::make_unique<CpuDevice>(std::move(resources)));
 }
 
 void register_driver(const std::string& name, std::function<std::unique_ptr<Device>()> factory) {

@@ -55,7 +55,7 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
       : options(std::move(the_options)),
         image(std::move(program)),
         matcher(image),
-        context(open_device(options.driver)),
+        context(options.device ? options.device : open_device(options.driver)),
         loaded(context->device->load(*image.program)),
         frozen(*image.program, options.frozen, *context->device, *loaded),
         specialises(the_specialiser != nullptr && options.static_code &&
@@ -226,7 +226,10 @@ Session::Session(std::shared_ptr<const program::Program> program, SessionOptions
     : state_(std::make_shared<State>(std::move(program), std::move(options),
                                      std::move(specialiser))) {}
 
-Session::~Session() = default;
+Session::~Session() {
+  // A background job may keep the state for a moment; memory of the caller's goes back now.
+  if (state_->options.device) state_->context->queues->trim();
+}
 
 void Session::run(std::span<const InputArg> inputs, Host& host) { state_->run(inputs, host); }
 

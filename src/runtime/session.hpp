@@ -76,11 +76,15 @@ class Specialiser {
   virtual program::Callable specialise(int code, std::span<const std::int64_t> dims) = 0;
 };
 
+struct DeviceContext;  // see device.hpp
+
 struct SessionOptions {
   std::int64_t capture_limit = 64;  // live shape keys; the least recently used goes first
   std::string driver = "cpu";       // "null", "cpu", "cuda_stream", "cuda_graph"
-  bool static_code = true;          // ask the Specialiser for hot keys, in the background
-  int hot_after = 3;                // calls with a key before static code is asked for
+  // Instead of the driver's shared device: one of its own, whose arenas are freed with the Session.
+  std::shared_ptr<DeviceContext> device;
+  bool static_code = true;  // ask the Specialiser for hot keys, in the background
+  int hot_after = 3;        // calls with a key before static code is asked for
   // Host memory behind the Program's frozen constants, by slot: it neither moves nor changes.
   std::vector<std::shared_ptr<const void>> frozen;
 };

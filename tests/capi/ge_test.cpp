@@ -15,10 +15,10 @@ TEST(Ge, the_listing_builds_the_graph_it_says) {
   const auto graph = ge_listing();
   EXPECT_EQ(graph->Print(),
             "graph \"EsbGraph Sample\"(%input_0: f32[]) -> (f32[1]) {\n"
-            "  %0 = constant() {value = i64[1](0)} : i64[1]\n"
-            "  %1 = cast(%0) : f32[1]\n"
-            "  %2 = sub(%input_0, %1) : f32[1]\n"
-            "  return %2\n"
+            "  %Const_0 = constant() {value = i64[1](0)} : i64[1]\n"
+            "  %0 = cast(%Const_0) : f32[1]\n"
+            "  %Sub_1 = sub(%input_0, %0) : f32[1]\n"
+            "  return %Sub_1\n"
             "}\n");
 }
 

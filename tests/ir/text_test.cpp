@@ -44,6 +44,38 @@ TEST_F(TextForm, prints_ties) {
   expect_round_trip(*graph);
 }
 
+TEST_F(TextForm, prints_labels_of_nodes_and_graphs) {
+  auto graph = parse_graph(
+      "graph g(%x: f32[8]) -> (f32[8]) labels(kept = true) {\n"
+      "  %0 = test.clamp(%x) labels(b = -3, a = \"x y\") : f32[8]\n"
+      "  return %0\n"
+      "}\n");
+  EXPECT_EQ(*find_label(graph->first()->labels(), "b"), AttrValue(std::int64_t{-3}));
+  EXPECT_EQ(find_label(graph->labels(), "b"), nullptr);
+  expect_contains(print(*graph), "-> (f32[8]) labels(kept = true) {");
+  expect_contains(print(*graph), "test.clamp(%x, none, none) labels(a = \"x y\", b = -3) : f32[8]");
+  expect_round_trip(*graph);
+  auto plain = graph->clone();
+  EXPECT_TRUE(structurally_equal(*graph, *plain));
+  plain->first()->set_labels({});
+  EXPECT_FALSE(structurally_equal(*graph, *plain));
+  EXPECT_NE(structural_hash(*graph), structural_hash(*plain));
+}
+
+TEST_F(TextForm, labels_are_bools_integers_and_strings_under_identifiers) {
+  Labels labels;
+  EXPECT_THROW(set_label(labels, "a b", true), UserError);
+  EXPECT_THROW(set_label(labels, "ratio", 0.5), UserError);
+  set_label(labels, "z", std::int64_t{1});
+  set_label(labels, "a", true);
+  set_label(labels, "z", std::string("new"));
+  ASSERT_EQ(labels.size(), 2u);
+  EXPECT_EQ(labels[0].first, "a");
+  EXPECT_EQ(labels[1].second, AttrValue(std::string("new")));
+  EXPECT_THROW(parse_graph("graph g(%x: f32[8]) -> (f32[8]) labels(a = 1, a = 2) { return %x }"),
+               UserError);
+}
+
 TEST_F(TextForm, prints_absent_optional_inputs_as_none) {
   auto graph = parse_graph(
       "graph g(%x: f32[8], %h: f32[]) -> (f32[8], f32[8]) {\n"

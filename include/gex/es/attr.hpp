@@ -49,21 +49,22 @@ class Attr {
     }
   }
 
- private:
-  friend class EsGraphBuilder;
-  // What the C structs of a list of attributes point to.
+  // What the C struct points to.
   struct Backing {
     std::vector<gex_size> sizes;
     std::vector<const char*> strings;
     gex_tensor tensor;
   };
 
+  // Valid as long as this Attr and the backing.
   gex_attr c(Backing& backing) const {
     gex_attr attr = {};
     attr.name = name_.c_str();
     std::visit([&](const auto& value) { Fill(attr, backing, value); }, value_);
     return attr;
   }
+
+ private:
   void Fill(gex_attr& attr, Backing&, bool value) const {
     attr.kind = GEX_ATTR_BOOL;
     attr.value.integer = value;

@@ -1,117 +1,57 @@
 #pragma once
-// EsGraphBuilder: a graph by function calls and operators.
+// EsGraphBuilder: a graph by function calls.
 
 #include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "gex/es/attr.hpp"
 #include "gex/es/graph.hpp"
-#include "gex/es/tensor.hpp"
+#include "gex/es/node.hpp"
 
 namespace gex::es {
 
-// Customisation point: another library's enum of dtypes becomes ours by an overload beside it (and
-// its layouts are accepted by a CheckFormat beside them).
-inline DType ToDType(DType dtype) { return dtype; }
-
 namespace detail {
 
-// The graph while it is being built; holders share it, so a holder outlives its builder safely.
-struct Building {
-  explicit Building(const char* graph_name) : name(graph_name == nullptr ? "graph" : graph_name) {
-    gex_graph* created = nullptr;
-    Check(gex_graph_create(name.c_str(), &created));
-    graph.reset(created);
-  }
-  gex_graph* open() const {
-    if (!graph)
-      throw Error(GEX_INVALID_ARGUMENT, "graph '" + name + "' is built already; use a new builder");
-    return graph.get();
-  }
+// Unsigned numbers of more than 8 bits have no tensors: they become i64, which must hold them.
+template <class T>
+inline constexpr bool kIsWideUnsigned =
+    std::is_unsigned_v<T> && !std::is_same_v<T, bool> && (sizeof(T) > 1);
 
-  std::string name;
-  std::unique_ptr<gex_graph, void (*)(gex_graph*)> graph{nullptr, gex_graph_destroy};
-  std::vector<std::int64_t> input_index;      // by position in the graph
-  std::map<std::int64_t, gex_value> outputs;  // by index
-};
+template <class T>
+std::vector<std::int64_t> ToSigned(const std::vector<T>& values) {
+  std::vector<std::int64_t> converted;
+  for (T value : values) {
+    converted.push_back(static_cast<std::int64_t>(value));
+    if (converted.back() < 0)
+      throw Error(GEX_UNSUPPORTED,
+                  std::to_string(value) + " is above what i64 holds; there are no u64 tensors");
+  }
+  return converted;
+}
 
 }  // namespace detail
-
-// A value of the graph under construction.
-class EsTensorHolder {
- public:
-  EsTensorHolder() = default;  // holds nothing until it is assigned: an absent optional input
-
-  // For inputs that nothing uses yet; a result has the type its op gives it.
-  template <class D>
-  EsTensorHolder& SetDataType(D dtype) {
-    detail::Check(
-        gex_graph_set_input_dtype(open(), value_, static_cast<gex_dtype>(ToDType(dtype))));
-    return *this;
-  }
-  EsTensorHolder& SetShape(const Shape& shape) {
-    const std::vector<gex_size> sizes = detail::ToC(shape);
-    detail::Check(gex_graph_set_input_shape(open(), value_, sizes.data(), sizes.size()));
-    return *this;
-  }
-  // A label: sizes are in memory order whatever it says.
-  template <class F>
-  EsTensorHolder& SetFormat(F format) {
-    open();
-    CheckFormat(format);
-    return *this;
-  }
-
-  DType dtype() const {
-    gex_dtype dtype = GEX_F32;
-    detail::Check(gex_value_type(open(), value_, &dtype, nullptr, nullptr, 0, nullptr));
-    return static_cast<DType>(dtype);
-  }
-  std::size_t rank() const {
-    std::size_t rank = 0;
-    detail::Check(gex_value_type(open(), value_, nullptr, &rank, nullptr, 0, nullptr));
-    return rank;
-  }
-  // -1 where the size is no plain number.
-  std::vector<std::int64_t> shape() const {
-    std::vector<std::int64_t> sizes(rank());
-    detail::Check(
-        gex_value_type(open(), value_, nullptr, nullptr, sizes.data(), sizes.size(), nullptr));
-    return sizes;
-  }
-  std::string type() const {  // "f32[s0, 4]"
-    char* text = nullptr;
-    detail::Check(gex_value_type(open(), value_, nullptr, nullptr, nullptr, 0, &text));
-    return detail::Take(text);
-  }
-  gex_value value() const { return value_; }
-
- private:
-  friend class EsGraphBuilder;
-  EsTensorHolder(std::shared_ptr<detail::Building> building, gex_value value)
-      : building_(std::move(building)), value_(value) {}
-
-  gex_graph* open() const {
-    if (!building_) throw Error(GEX_INVALID_ARGUMENT, "the tensor holder holds nothing");
-    return building_->open();
-  }
-
-  std::shared_ptr<detail::Building> building_;
-  gex_value value_ = GEX_NO_VALUE;
-};
 
 class EsGraphBuilder {
  public:
   explicit EsGraphBuilder(const char* name = "graph")
       : building_(std::make_shared<detail::Building>(name)) {}
   explicit EsGraphBuilder(const std::string& name) : EsGraphBuilder(name.c_str()) {}
+
+  // Goes on with a graph that somebody else owns and builds.
+  static EsGraphBuilder Continue(const char* name, gex_graph* graph) {
+    EsGraphBuilder builder;
+    builder.building_ = std::make_shared<detail::Building>(name, graph);
+    return builder;
+  }
+  // A value that the graph has already.
+  EsTensorHolder Hold(gex_value value) const { return detail::Access::Holder(building_, value); }
 
   // Indices may come in any order; Build() wants them all from 0 on.
   EsTensorHolder CreateInput(std::int64_t index) {
@@ -130,7 +70,29 @@ class EsGraphBuilder {
     detail::Check(gex_graph_input(graph, given.c_str(), static_cast<gex_dtype>(dtype), sizes.data(),
                                   sizes.size(), &value));
     building_->input_index.push_back(index);
-    return {building_, value};
+    return detail::Access::Holder(building_, value);
+  }
+  // With the dtype and sizes of a value of another builder: what a subgraph takes.
+  EsTensorHolder CreateInputLike(std::int64_t index, const EsTensorHolder& other) {
+    gex_graph* graph = building_->open();
+    CheckNewIndex("input", index, HasInput(index));
+    gex_value value = GEX_NO_VALUE;
+    detail::Check(gex_graph_input_like(graph, ("input_" + std::to_string(index)).c_str(),
+                                       detail::Access::BuildingOf(other)->open(), other.value(),
+                                       &value));
+    building_->input_index.push_back(index);
+    return detail::Access::Holder(building_, value);
+  }
+  // An input whose memory Assign() writes. The same name is the same variable.
+  EsTensorHolder CreateVariable(std::int64_t index, const char* name, DType dtype = DType::f32,
+                                const Shape& shape = {}) {
+    const std::string given = name == nullptr ? "variable_" + std::to_string(index) : name;
+    building_->open();
+    if (const auto known = building_->variables.find(given); known != building_->variables.end())
+      return detail::Access::Holder(building_, known->second);
+    const EsTensorHolder made = CreateInput(index, given.c_str(), dtype, shape);
+    building_->variables[given] = made.value();
+    return made;
   }
   template <std::size_t N>
   std::array<EsTensorHolder, N> CreateInputs(std::int64_t start = 0) {
@@ -153,7 +115,11 @@ class EsGraphBuilder {
   // Bare lists: whole numbers are int64, others float. Vectors keep their element type.
   template <class T>
   EsTensorHolder CreateConst(const std::vector<T>& values, const std::vector<std::int64_t>& dims) {
-    return CreateConst(values, dims, DTypeOf<T>());
+    if constexpr (detail::kIsWideUnsigned<T>) {
+      return CreateConst(values, dims, DType::i64);
+    } else {
+      return CreateConst(values, dims, DTypeOf<T>());
+    }
   }
   template <class T>
   EsTensorHolder CreateConst(std::initializer_list<T> values,
@@ -171,12 +137,25 @@ class EsGraphBuilder {
   EsTensorHolder CreateConst(const std::vector<T>& values, const std::vector<std::int64_t>& dims,
                              DType dtype) {
     detail::CheckCount(values, dims);
-    const Tensor tensor = Tensor::Of<T>(dims, values);
-    const gex_tensor elements = tensor.c();
+    if constexpr (detail::kIsWideUnsigned<T>) {
+      return CreateConst(detail::ToSigned(values), dims, dtype);
+    } else {
+      return detail::AddConstant(building_, Tensor::Of<T>(dims, values), dtype);
+    }
+  }
+  EsTensorHolder CreateConst(const Tensor& tensor) {
+    return detail::AddConstant(building_, tensor, tensor.dtype());
+  }
+  // The first bytes of a file of raw little-endian numbers.
+  EsTensorHolder CreateConstFromFile(const std::string& path, DType dtype,
+                                     const std::vector<std::int64_t>& dims) {
     gex_value value = GEX_NO_VALUE;
-    detail::Check(
-        gex_graph_constant(building_->open(), &elements, static_cast<gex_dtype>(dtype), &value));
-    return {building_, value};
+    detail::Check(gex_graph_constant_from_file(building_->open(), path.c_str(),
+                                               static_cast<gex_dtype>(dtype), dims.data(),
+                                               dims.size(), &value));
+    EsTensorHolder made = detail::Access::Holder(building_, value);
+    detail::Scopes::OfThisThread().ApplyTo(made);
+    return made;
   }
   template <class T>
   EsTensorHolder CreateVector(const std::vector<T>& values) {
@@ -207,15 +186,31 @@ class EsGraphBuilder {
   std::vector<EsTensorHolder> ApplyMany(const std::string& op,
                                         const std::vector<EsTensorHolder>& inputs,
                                         const Attrs& attrs, std::size_t result_count) {
-    return AddNode(building_, op, inputs, attrs, result_count);
+    return detail::AddNode(building_, op, inputs, attrs, result_count);
+  }
+  // As many results as the op gives.
+  std::vector<EsTensorHolder> ApplyAll(const std::string& op,
+                                       const std::vector<EsTensorHolder>& inputs,
+                                       const Attrs& attrs = {}) {
+    return detail::AddNode(building_, op, inputs, attrs, std::nullopt);
+  }
+
+  // A label of the graph: a bool, an integer or a string.
+  template <class T>
+  void SetAttr(const std::string& name, T value) {
+    SetLabel(Attr(name, value));
+  }
+  void SetLabel(const Attr& label) {
+    Attr::Backing backing;
+    const gex_attr c = label.c(backing);
+    detail::Check(gex_graph_set_label(building_->open(), &c));
   }
 
   // Returns GEX_OK; what goes wrong is thrown.
   static gex_status SetOutput(const EsTensorHolder& tensor, std::int64_t index) {
-    tensor.open();
-    auto& outputs = tensor.building_->outputs;
+    auto& outputs = detail::Access::BuildingOf(tensor)->outputs;
     CheckNewIndex("output", index, outputs.count(index) != 0);
-    outputs[index] = tensor.value_;
+    outputs[index] = tensor.value();
     return GEX_OK;
   }
 
@@ -234,36 +229,19 @@ class EsGraphBuilder {
     building_->graph.release();
     return built;
   }
+  const std::string& name() const { return building_->name; }
   std::unique_ptr<Graph> BuildAndReset() { return Build(); }
   std::unique_ptr<Graph> BuildAndReset(const std::vector<EsTensorHolder>& outputs) {
-    for (std::size_t k = 0; k < outputs.size(); ++k)
+    building_->open();
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+      const detail::BuildingPtr& owner = detail::Access::BuildingOf(outputs[k]);
+      if (owner != building_)
+        throw Error(GEX_INVALID_ARGUMENT, "output " + std::to_string(k) + " of '" +
+                                              building_->name + "' is a tensor of builder '" +
+                                              owner->name + "'; pass it in as an input");
       SetOutput(outputs[k], static_cast<std::int64_t>(k));
-    return Build();
-  }
-
-  // A node in the graph of its operands: what the operators do.
-  static EsTensorHolder Binary(const char* op, const EsTensorHolder& a, const EsTensorHolder& b) {
-    a.open();
-    b.open();
-    return AddNode(a.building_, op, {a, b}, {}, 1)[0];
-  }
-  static EsTensorHolder Unary(const char* op, const EsTensorHolder& x) {
-    x.open();
-    return AddNode(x.building_, op, {x}, {}, 1)[0];
-  }
-  // A plain number beside a tensor: of the tensor's dtype if that can hold its kind.
-  template <class T>
-  static EsTensorHolder NumberLike(const EsTensorHolder& tensor, T number) {
-    const DType dtype = tensor.dtype();
-    EsGraphBuilder builder(tensor.building_);
-    if constexpr (std::is_same_v<T, bool>) {
-      return builder.CreateScalar(number);
-    } else if constexpr (std::is_floating_point_v<T>) {
-      return builder.CreateScalar(static_cast<double>(number), IsFloat(dtype) ? dtype : DType::f32);
-    } else {
-      return builder.CreateScalar(static_cast<std::int64_t>(number),
-                                  dtype == DType::boolean ? DType::i64 : dtype);
     }
+    return Build();
   }
 
  private:
@@ -272,32 +250,6 @@ class EsGraphBuilder {
       std::conditional_t<std::is_integral_v<T>,
                          std::conditional_t<std::is_same_v<T, std::uint64_t>, T, std::int64_t>,
                          std::conditional_t<std::is_same_v<T, double>, float, T>>;
-
-  explicit EsGraphBuilder(std::shared_ptr<detail::Building> building)
-      : building_(std::move(building)) {}
-
-  static std::vector<EsTensorHolder> AddNode(const std::shared_ptr<detail::Building>& building,
-                                             const std::string& op,
-                                             const std::vector<EsTensorHolder>& inputs,
-                                             const Attrs& attrs, std::size_t result_count) {
-    gex_graph* graph = building->open();
-    std::vector<gex_value> operands;
-    for (const EsTensorHolder& input : inputs) {
-      if (input.building_ && input.building_ != building)
-        throw Error(GEX_INVALID_ARGUMENT, op + ": operands of two builders, '" + building->name +
-                                              "' and '" + input.building_->name + "'");
-      operands.push_back(input.value_);
-    }
-    std::vector<Attr::Backing> backing(attrs.size());
-    std::vector<gex_attr> c_attrs;
-    for (std::size_t k = 0; k < attrs.size(); ++k) c_attrs.push_back(attrs[k].c(backing[k]));
-    std::vector<gex_value> values(result_count);
-    detail::Check(gex_graph_add(graph, op.c_str(), operands.data(), operands.size(), c_attrs.data(),
-                                c_attrs.size(), values.data(), values.size()));
-    std::vector<EsTensorHolder> results;
-    for (gex_value value : values) results.push_back({building, value});
-    return results;
-  }
 
   bool HasInput(std::int64_t index) const {
     for (std::int64_t taken : building_->input_index)
@@ -328,41 +280,7 @@ class EsGraphBuilder {
       building_->input_index[k] = static_cast<std::int64_t>(k);
   }
 
-  std::shared_ptr<detail::Building> building_;
+  detail::BuildingPtr building_;
 };
-
-namespace detail {
-
-// Whole numbers divide as in C++: towards zero.
-inline EsTensorHolder Divide(const EsTensorHolder& a, const EsTensorHolder& b) {
-  const bool whole = !IsFloat(a.dtype()) && !IsFloat(b.dtype());
-  return EsGraphBuilder::Binary(whole ? "trunc_div" : "div", a, b);
-}
-
-template <class T>
-using IfNumber = std::enable_if_t<std::is_arithmetic_v<T>, int>;
-
-}  // namespace detail
-
-// Shapes broadcast; operands of two dtypes are cast to the wider one. Either side may be a number.
-#define GEX_ES_OPERATOR(symbol, expression)                                                 \
-  inline EsTensorHolder operator symbol(const EsTensorHolder& a, const EsTensorHolder& b) { \
-    return expression;                                                                      \
-  }                                                                                         \
-  template <class T, detail::IfNumber<T> = 0>                                               \
-  EsTensorHolder operator symbol(const EsTensorHolder& a, T b) {                            \
-    return a symbol EsGraphBuilder::NumberLike(a, b);                                       \
-  }                                                                                         \
-  template <class T, detail::IfNumber<T> = 0>                                               \
-  EsTensorHolder operator symbol(T a, const EsTensorHolder& b) {                            \
-    return EsGraphBuilder::NumberLike(b, a) symbol b;                                       \
-  }
-GEX_ES_OPERATOR(+, EsGraphBuilder::Binary("add", a, b))
-GEX_ES_OPERATOR(-, EsGraphBuilder::Binary("sub", a, b))
-GEX_ES_OPERATOR(*, EsGraphBuilder::Binary("mul", a, b))
-GEX_ES_OPERATOR(/, detail::Divide(a, b))
-#undef GEX_ES_OPERATOR
-
-inline EsTensorHolder operator-(const EsTensorHolder& x) { return EsGraphBuilder::Unary("neg", x); }
 
 }  // namespace gex::es

@@ -2,6 +2,8 @@
 // A built graph and its compiled form.
 
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -26,6 +28,8 @@ struct CompileOptions {
   std::int64_t capture_limit = 64;
   std::vector<std::string> disabled_passes;
   std::string dump_dir;
+  const gex_allocator* allocator = nullptr;      // for temporaries and results; copied
+  const gex_thread_pool* thread_pool = nullptr;  // copied
 };
 
 // Ready to run, for any sizes that the graph's symbols allow. Run() may be called by any number of
@@ -35,7 +39,9 @@ class Program {
   explicit Program(gex_program* program) : program_(program, gex_program_destroy) {}
 
   // Inputs tied to an output are written.
-  std::vector<Tensor> Run(const std::vector<Tensor>& inputs) const {
+  std::vector<Tensor> Run(const std::vector<Tensor>& inputs) const { return RunOn(ToC(inputs)); }
+  // Of memory in any layout.
+  std::vector<Tensor> RunOn(const std::vector<gex_tensor>& inputs) const {
     std::vector<gex_tensor> results(output_count(), GEX_TENSOR_INIT);
     RunInto(inputs, results);
     std::vector<Tensor> outputs;
@@ -44,9 +50,24 @@ class Program {
   }
   // Into memory that is there: dtypes and shapes must be those of the results.
   void Run(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) const {
-    std::vector<gex_tensor> results;
-    for (const Tensor& output : outputs) results.push_back(output.c());
-    RunInto(inputs, results);
+    std::vector<gex_tensor> results = ToC(outputs);
+    RunInto(ToC(inputs), results);
+  }
+
+  // Gets the results, or the error and none.
+  using Callback = std::function<void(std::vector<Tensor> results, std::exception_ptr error)>;
+  // Returns at once; the callback is called by a thread of the program's, which runs these calls in
+  // order. It must not throw, nor destroy the Program.
+  void RunAsync(std::vector<Tensor> inputs, Callback callback) const {
+    auto call = std::make_unique<AsyncCall>();
+    call->inputs = std::move(inputs);
+    call->arguments = ToC(call->inputs);
+    call->results.assign(output_count(), GEX_TENSOR_INIT);
+    call->callback = std::move(callback);
+    AsyncCall& c = *call;
+    detail::Check(gex_program_run_async(handle(), c.arguments.data(), c.arguments.size(),
+                                        c.results.data(), c.results.size(), AsyncCall::Finish, &c));
+    call.release();  // Finish deletes it
   }
 
   std::size_t input_count() const {
@@ -77,11 +98,31 @@ class Program {
   gex_program* handle() const { return program_.get(); }
 
  private:
-  void RunInto(const std::vector<Tensor>& inputs, std::vector<gex_tensor>& results) const {
-    std::vector<gex_tensor> arguments;
-    for (const Tensor& input : inputs) arguments.push_back(input.c());
-    detail::Check(gex_program_run(handle(), arguments.data(), arguments.size(), results.data(),
-                                  results.size()));
+  struct AsyncCall {
+    std::vector<Tensor> inputs;
+    std::vector<gex_tensor> arguments, results;
+    Callback callback;
+
+    static void Finish(void* user, gex_status status, const char* message) {
+      const std::unique_ptr<AsyncCall> call(static_cast<AsyncCall*>(user));
+      std::vector<Tensor> outputs;
+      std::exception_ptr error;
+      if (status == GEX_OK)
+        for (const gex_tensor& result : call->results) outputs.push_back(Tensor::Adopt(result));
+      else
+        error = std::make_exception_ptr(Error(status, message));
+      call->callback(std::move(outputs), error);
+    }
+  };
+
+  static std::vector<gex_tensor> ToC(const std::vector<Tensor>& tensors) {
+    std::vector<gex_tensor> c;
+    for (const Tensor& tensor : tensors) c.push_back(tensor.c());
+    return c;
+  }
+  void RunInto(const std::vector<gex_tensor>& inputs, std::vector<gex_tensor>& results) const {
+    detail::Check(
+        gex_program_run(handle(), inputs.data(), inputs.size(), results.data(), results.size()));
   }
 
   std::unique_ptr<gex_program, void (*)(gex_program*)> program_;
@@ -101,6 +142,18 @@ class Graph {
   std::string Print() const {
     char* text = nullptr;
     detail::Check(gex_graph_print(handle(), &text));
+    return detail::Take(text);
+  }
+  // For people: at most the first and last three values of a constant.
+  std::string PrintAbbreviated() const {
+    char* text = nullptr;
+    detail::Check(gex_graph_print_abbreviated(handle(), &text));
+    return detail::Take(text);
+  }
+  // A label of the graph as the text form has it: 3, true, "a".
+  std::string GetAttr(const std::string& name) const {
+    char* text = nullptr;
+    detail::Check(gex_graph_label(handle(), name.c_str(), &text));
     return detail::Take(text);
   }
   std::size_t input_count() const {
@@ -127,6 +180,8 @@ class Graph {
     c.disabled_passes = disabled.data();
     c.disabled_pass_count = disabled.size();
     c.dump_dir = options.dump_dir.empty() ? nullptr : options.dump_dir.c_str();
+    c.allocator = options.allocator;
+    c.thread_pool = options.thread_pool;
     gex_program* program = nullptr;
     detail::Check(gex_compile(handle(), &c, &program));
     return Program(program);

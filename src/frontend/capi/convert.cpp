@@ -209,6 +209,11 @@ const AttrValue* kind_in_schema(const OpDef& op, const std::string& name) {
 
 }  // namespace
 
+std::pair<std::string, AttrValue> to_label(const gex_attr& attr, Symbols& symbols) {
+  std::string name = &required(attr.name, "label name");
+  return {std::move(name), plain_attr(attr, symbols)};
+}
+
 std::pair<std::string, AttrValue> to_attr(const gex_attr& attr, const OpDef& op, Symbols& symbols) {
   const std::string name = &required(attr.name, "attribute name");
   AttrValue value = plain_attr(attr, symbols);

@@ -45,6 +45,9 @@ HostTensor converted(const HostTensor& tensor, DType dtype);
 // In the kind that the op's schema has for this name, if the C kind can be read so.
 std::pair<std::string, AttrValue> to_attr(const gex_attr& attr, const OpDef& op, Symbols& symbols);
 
+// A bool, an integer or a string about a node or graph.
+std::pair<std::string, AttrValue> to_label(const gex_attr& attr, Symbols& symbols);
+
 // Element k of an array whose elements are as large as the caller's version of gex.h says.
 template <class T>
 T* element(T* array, std::size_t k) {

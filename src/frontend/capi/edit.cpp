@@ -145,8 +145,9 @@ gex_status gex_value_constant(const gex_graph* graph, gex_value value, gex_tenso
            "; start from GEX_TENSOR_INIT");
     const std::optional<HostTensor> elements = passes::constant_value(v);
     if (!elements) fail(ErrorCode::not_found, "the value is no constant of known size");
-    auto copy = std::make_unique<OwnedTensor>(elements->dtype(), elements->shape());
-    std::memcpy(copy->memory.get(), elements->data(), elements->bytes());
+    auto copy = std::make_unique<OwnedTensor>(std::make_shared<const Memory>(nullptr),
+                                              elements->dtype(), elements->shape());
+    std::memcpy(copy->data(), elements->data(), elements->bytes());
     hand_out(std::move(copy), place);
   });
 }

@@ -5,7 +5,6 @@
 #include "frontend/capi/boundary.hpp"
 #include "frontend/capi/convert.hpp"
 #include "frontend/capi/handles.hpp"
-#include "frontend/capi/promote.hpp"
 #include "ir/check_node.hpp"
 #include "ir/text.hpp"
 
@@ -14,72 +13,10 @@ using namespace gex::capi;
 
 namespace {
 
-// Positions fit an int everywhere behind this border.
-constexpr std::size_t kMostValues = 1u << 30;
-
 std::size_t checked_index(std::size_t index, std::size_t count, const char* what) {
   if (index >= count)
     fail(ErrorCode::invalid_argument, what, " ", index, " of ", count, ": there is none");
   return index;
-}
-
-std::vector<Value*> operands_of(const gex_graph& graph, const gex_node& node) {
-  require_list(node.inputs, node.input_count, "inputs");
-  if (node.input_count > kMostValues)
-    fail(ErrorCode::invalid_argument, node.op, ": ", node.input_count, " inputs are too many");
-  std::vector<Value*> operands;
-  for (std::size_t k = 0; k < node.input_count; ++k)
-    operands.push_back(
-        graph.optional_value(node.inputs[k], str("input ", k, " of ", node.op).c_str()));
-  return operands;
-}
-
-// A node, and the casts its operands needed; all gone again unless keep() is called.
-class NewNode {
- public:
-  explicit NewNode(Graph& graph) : graph_(graph), last_(graph.last()) {}
-  ~NewNode() {
-    if (kept_) return;
-    for (Node* node = graph_.last(); node != last_;) {
-      Node* before = node->prev();
-      graph_.erase(node);
-      node = before;
-    }
-  }
-  NewNode(const NewNode&) = delete;
-  NewNode& operator=(const NewNode&) = delete;
-  void keep() { kept_ = true; }
-
- private:
-  Graph& graph_;
-  Node* last_;
-  bool kept_ = false;
-};
-
-void add_node(gex_graph& graph, const gex_node& node, gex_value* outputs,
-              std::size_t output_count) {
-  const OpDef& op = gex::op(&required(node.op, "op"));
-  std::vector<Value*> operands = operands_of(graph, node);
-  require_list(node.attrs, node.attr_count, "attrs");
-  std::vector<std::pair<std::string, AttrValue>> attrs;
-  for (std::size_t k = 0; k < node.attr_count; ++k)
-    attrs.push_back(to_attr(node.attrs[k], op, graph.symbols));
-  require_list(node.subgraphs, node.subgraph_count, "subgraphs");
-  std::vector<std::unique_ptr<Graph>> subgraphs;
-  for (std::size_t k = 0; k < node.subgraph_count; ++k)
-    subgraphs.push_back(required(node.subgraphs[k], "a subgraph").graph->clone());
-  require_list(outputs, output_count, "outputs");
-
-  NewNode guard(*graph.graph);
-  graph.graph->set_location(node.location == nullptr ? "" : node.location);
-  operands = promoted(*graph.graph, op, std::move(operands));
-  Node* added =
-      graph.graph->add(op.name, std::move(operands), std::move(attrs), std::move(subgraphs));
-  if (added->num_outputs() != output_count)
-    fail(ErrorCode::invalid_argument, op.name, " has ", added->num_outputs(),
-         " results, but there is room for ", output_count);
-  for (std::size_t k = 0; k < output_count; ++k) outputs[k] = graph.handle(added->output(k));
-  guard.keep();
 }
 
 void retype(Value& value, Type type) {
@@ -122,7 +59,7 @@ gex_status gex_graph_clone(const gex_graph* graph, gex_graph** clone) {
     const gex_graph& from = required(graph, "graph");
     required(clone, "clone");
     auto copy = std::make_unique<gex_graph>(from.graph->clone());
-    copy->symbols = from.symbols;
+    copy->continue_from(from);
     *clone = copy.release();
   });
 }
@@ -139,6 +76,10 @@ gex_status gex_graph_parse(const char* text, size_t length, gex_graph** graph) {
 
 gex_status gex_graph_print(const gex_graph* graph, char** text) {
   return guarded([&] { give_text(print(*required(graph, "graph").graph), text); });
+}
+
+gex_status gex_graph_print_abbreviated(const gex_graph* graph, char** text) {
+  return guarded([&] { give_text(print_abbreviated(*required(graph, "graph").graph), text); });
 }
 
 gex_status gex_graph_verify(const gex_graph* graph) {
@@ -172,6 +113,24 @@ gex_status gex_graph_input(gex_graph* graph, const char* name, gex_dtype dtype,
     required(input, "input");
     Type type = to_type(dtype, shape, rank, g.symbols);
     *input = g.handle(g.graph->add_input(std::move(type), name == nullptr ? "" : name));
+  });
+}
+
+gex_status gex_graph_input_like(gex_graph* graph, const char* name, const gex_graph* other,
+                                gex_value value, gex_value* input) {
+  return guarded([&] {
+    gex_graph& g = required(graph, "graph");
+    required(input, "input");
+    const gex_graph& from = required(other, "other");
+    const Type& type = from.value(value, "value")->type();
+    if (type.is_token()) fail(ErrorCode::type_mismatch, "the value is a token, no tensor");
+    for (Dim size : type.shape) {
+      std::vector<Dim> symbols;
+      size.collect_symbols(symbols);
+      for (Dim symbol : symbols) g.symbols.emplace(symbol.name(), symbol);
+    }
+    *input = g.handle(
+        g.graph->add_input(Type::tensor(type.dtype, type.shape), name == nullptr ? "" : name));
   });
 }
 
@@ -213,41 +172,6 @@ gex_status gex_graph_order_inputs(gex_graph* graph, const size_t* order, size_t 
   });
 }
 
-gex_status gex_graph_constant(gex_graph* graph, const gex_tensor* elements, gex_dtype dtype,
-                              gex_value* constant) {
-  return guarded([&] {
-    gex_graph& g = required(graph, "graph");
-    required(constant, "constant");
-    HostTensor tensor = to_host(to_view(required(elements, "elements"), true, "elements"));
-    tensor = converted(tensor, to_dtype(dtype, "dtype"));
-    AttrValue value = std::make_shared<const HostTensor>(std::move(tensor));
-    *constant = g.handle(g.graph->add("constant", {}, {{"value", std::move(value)}})->output());
-  });
-}
-
-gex_status gex_graph_add(gex_graph* graph, const char* op, const gex_value* inputs,
-                         size_t input_count, const gex_attr* attrs, size_t attr_count,
-                         gex_value* outputs, size_t output_count) {
-  return guarded([&] {
-    gex_node node = GEX_NODE_INIT;
-    node.op = op;
-    node.inputs = inputs;
-    node.input_count = input_count;
-    node.attrs = attrs;
-    node.attr_count = attr_count;
-    add_node(required(graph, "graph"), node, outputs, output_count);
-  });
-}
-
-gex_status gex_graph_add_node(gex_graph* graph, const gex_node* node, gex_value* outputs,
-                              size_t output_count) {
-  return guarded([&] {
-    gex_graph& g = required(graph, "graph");
-    const gex_node defaults = GEX_NODE_INIT;
-    add_node(g, read_versioned(node, defaults, sizeof(gex_node), "node"), outputs, output_count);
-  });
-}
-
 gex_status gex_graph_set_outputs(gex_graph* graph, const gex_value* outputs, size_t count) {
   return guarded([&] {
     gex_graph& g = required(graph, "graph");
@@ -255,13 +179,20 @@ gex_status gex_graph_set_outputs(gex_graph* graph, const gex_value* outputs, siz
     std::vector<Value*> values;
     for (std::size_t k = 0; k < count; ++k)
       values.push_back(g.value(outputs[k], str("output ", k).c_str()));
-    for (const Tie& tie : g.graph->ties())
-      if (static_cast<std::size_t>(tie.output) >= count ||
-          !(values[static_cast<std::size_t>(tie.output)]->type() ==
-            g.graph->inputs()[static_cast<std::size_t>(tie.input)]->type()))
-        fail(ErrorCode::invalid_argument, "output ", tie.output, " is tied to input ", tie.input,
-             "; the new outputs don't keep it");
+    g.remove_assigned_outputs();
+    const auto fits = [&](const Tie& tie) {
+      return static_cast<std::size_t>(tie.output) < count &&
+             values[static_cast<std::size_t>(tie.output)]->type() ==
+                 g.graph->inputs()[static_cast<std::size_t>(tie.input)]->type();
+    };
+    for (const Tie& tie : g.graph->ties()) {
+      if (fits(tie)) continue;
+      g.append_assigned_outputs();
+      fail(ErrorCode::invalid_argument, "output ", tie.output, " is tied to input ", tie.input,
+           "; the new outputs don't keep it");
+    }
     g.graph->set_outputs(std::move(values));
+    g.append_assigned_outputs();
   });
 }
 
@@ -304,6 +235,10 @@ gex_status gex_graph_get_output(gex_graph* graph, size_t index, gex_value* outpu
     const auto& outputs = g.graph->outputs();
     required(output, "output") = g.handle(outputs[checked_index(index, outputs.size(), "output")]);
   });
+}
+
+gex_status gex_value_name(const gex_graph* graph, gex_value value, char** name) {
+  return guarded([&] { give_text(required(graph, "graph").value(value, "value")->name(), name); });
 }
 
 gex_status gex_value_type(const gex_graph* graph, gex_value value, gex_dtype* dtype, size_t* rank,

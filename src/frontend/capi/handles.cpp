@@ -52,3 +52,40 @@ gex::Value* gex_graph::value(gex_value handle, const char* what) const {
 gex::Value* gex_graph::optional_value(gex_value handle, const char* what) const {
   return handle == GEX_NO_VALUE ? nullptr : value(handle, what);
 }
+
+void gex_graph::name_node(gex::Node& node, const std::string& kind) {
+  const std::string name = kind + "_" + std::to_string(next_node_++);
+  for (std::size_t k = 0; k < node.num_outputs(); ++k)
+    node.output(k)->set_name(node.num_outputs() == 1 ? name : name + "." + std::to_string(k));
+}
+
+void gex_graph::append_assigned_outputs() {
+  for (const Assignment& assignment : assignments) {
+    graph->add_output(assignment.value);
+    graph->ties().push_back(
+        {static_cast<int>(graph->outputs().size()) - 1, assignment.variable->index()});
+  }
+  assigned_outputs_ = assignments.size();
+}
+
+void gex_graph::remove_assigned_outputs() {
+  std::vector<gex::Value*> outputs = graph->outputs();
+  outputs.resize(outputs.size() - assigned_outputs_);
+  std::erase_if(graph->ties(), [&](const gex::Tie& tie) {
+    return static_cast<std::size_t>(tie.output) >= outputs.size();
+  });
+  graph->set_outputs(std::move(outputs));
+  assigned_outputs_ = 0;
+}
+
+void gex_graph::continue_from(const gex_graph& other) {
+  symbols = other.symbols;
+  next_node_ = other.next_node_;
+  assigned_outputs_ = other.assigned_outputs_;
+  const std::size_t own = graph->outputs().size() - assigned_outputs_;
+  for (std::size_t k = 0; k < other.assignments.size(); ++k) {
+    const auto variable = static_cast<std::size_t>(other.assignments[k].variable->index());
+    assignments.push_back({graph->inputs()[variable].get(), graph->outputs()[own + k]});
+    assigned_by[assignments.back().value] = assignments.back().variable;
+  }
+}

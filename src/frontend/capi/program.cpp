@@ -62,9 +62,11 @@ gex_status gex_compile(const gex_graph* graph, const gex_compile_options* option
     if (options != nullptr)
       given = read_versioned(options, given, offsetof(gex_compile_options, fuse), "options");
     auto compiled = std::make_unique<gex_program>();
+    compiled->memory = std::make_shared<const Memory>(given.allocator);
     compiled->compiled = compile(from.graph->clone(), to_options(given));
     runtime::SessionOptions session;
     session.capture_limit = given.capture_limit;
+    session.device = device_of(given, compiled->memory);
     compiled->session = std::make_unique<runtime::Session>(compiled->compiled.program, session,
                                                            compiled->compiled.specialiser);
     *program = compiled.release();
@@ -98,11 +100,27 @@ gex_status gex_program_run(gex_program* program, const gex_tensor* inputs, size_
     std::vector<runtime::InputArg> args(given.size());
     for (std::size_t k = 0; k < given.size(); ++k)
       args[k].tensor = {given[k].data, given[k].dtype, given[k].shape, given[k].strides};
-    RunHost host(given, wanted);
+    RunHost host(given, wanted, p.memory);
     p.session->run(args, host);
     std::vector<std::unique_ptr<OwnedTensor>> owned = host.take();
     for (std::size_t k = 0; k < owned.size(); ++k)
       if (owned[k]) hand_out(std::move(owned[k]), *element(outputs, k));
+  });
+}
+
+gex_status gex_program_run_async(gex_program* program, const gex_tensor* inputs, size_t input_count,
+                                 gex_tensor* outputs, size_t output_count,
+                                 gex_run_callback callback, void* user) {
+  return guarded([&] {
+    gex_program& p = required(program, "program");
+    if (callback == nullptr) fail(ErrorCode::invalid_argument, "callback is NULL");
+    require_list(inputs, input_count, "inputs");
+    require_list(outputs, output_count, "outputs");
+    p.async.add([=] {
+      const gex_status status =
+          gex_program_run(program, inputs, input_count, outputs, output_count);
+      callback(user, status, status == GEX_OK ? "" : gex_last_error());
+    });
   });
 }
 

@@ -45,27 +45,36 @@ bool overlap(const TensorView& a, const TensorView& b) {
 
 }  // namespace
 
-OwnedTensor::OwnedTensor(DType type, std::vector<std::int64_t> sizes)
-    : shape(std::move(sizes)), strides(dense_strides_of(shape)), dtype(type) {
-  auto bytes = static_cast<std::size_t>(extent(shape, strides)) * size_of(dtype);
-  bytes = (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
-  memory.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes)));
-  if (!memory) throw std::bad_alloc();
+OwnedTensor::OwnedTensor(std::shared_ptr<const Memory> memory, DType type,
+                         std::vector<std::int64_t> sizes)
+    : shape(std::move(sizes)),
+      strides(dense_strides_of(shape)),
+      dtype(type),
+      memory_(std::move(memory)) {
+  const auto bytes = static_cast<std::size_t>(extent(shape, strides)) * size_of(dtype);
+  bytes_ = (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  data_ = static_cast<std::byte*>(memory_->allocate(bytes_, kAlignment));
 }
 
-void OwnedTensor::Free::operator()(std::byte* memory) const { std::free(memory); }
+OwnedTensor::~OwnedTensor() { memory_->release(data_, bytes_); }
 
 void hand_out(std::unique_ptr<OwnedTensor> owned, gex_tensor& place) {
   place.dtype = from_dtype(owned->dtype);
-  place.data = owned->memory.get();
+  place.data = owned->data();
   place.rank = owned->shape.size();
   place.shape = owned->shape.data();
   place.strides = owned->strides.data();
   place.owner = owned.release();
 }
 
-RunHost::RunHost(std::span<const TensorView> inputs, std::span<const TensorView> outputs)
-    : inputs_(inputs), wanted_(outputs), results_(outputs.size()) {}
+RunHost::RunHost(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
+                 std::shared_ptr<const Memory> memory)
+    : memory_(std::move(memory)), inputs_(inputs), wanted_(outputs), results_(outputs.size()) {}
+
+std::unique_ptr<OwnedTensor> RunHost::new_tensor(DType dtype,
+                                                 std::vector<std::int64_t> shape) const {
+  return std::make_unique<OwnedTensor>(memory_, dtype, std::move(shape));
+}
 
 void RunHost::check_wanted(std::size_t k, const Result& result) const {
   const TensorView& wanted = wanted_[k];
@@ -113,11 +122,10 @@ void* RunHost::allocate_output(int k, DType dtype, std::span<const std::int64_t>
     return wanted_[at].data;
   }
   const bool dense = result.strides == dense_strides_of(result.shape);
-  result.aside = dense ? std::make_unique<OwnedTensor>(dtype, result.shape)
-                       : std::make_unique<OwnedTensor>(
-                             dtype, std::vector<std::int64_t>{extent(shape, strides)});
-  result.data = result.aside->memory.get();
-  return result.aside->memory.get();
+  result.aside =
+      new_tensor(dtype, dense ? result.shape : std::vector<std::int64_t>{extent(shape, strides)});
+  result.data = result.aside->data();
+  return result.aside->data();
 }
 
 void RunHost::set_view_output(int k, int of_input, std::span<const std::int64_t> shape,
@@ -137,9 +145,9 @@ void RunHost::set_output_view_output(int k, int of_output, std::span<const std::
 
 void RunHost::set_integer_output(int k, std::int64_t value) {
   Result& result = begin(k, DType::i64, {}, {});
-  result.aside = std::make_unique<OwnedTensor>(DType::i64, std::vector<std::int64_t>{});
-  *reinterpret_cast<std::int64_t*>(result.aside->memory.get()) = value;
-  result.data = result.aside->memory.get();
+  result.aside = new_tensor(DType::i64, {});
+  *reinterpret_cast<std::int64_t*>(result.aside->data()) = value;
+  result.data = result.aside->data();
 }
 
 void RunHost::set_external_output(int, std::uint64_t) { no_calls(); }
@@ -166,8 +174,8 @@ std::vector<std::unique_ptr<OwnedTensor>> RunHost::take() {
     if (!results_[k].direct) dense[k] = deliver(k);
   for (std::size_t k = 0; k < results_.size(); ++k) {
     if (results_[k].direct || wanted_[k].data == nullptr) continue;
-    copy_elements(size_of(dense[k]->dtype), dense[k]->shape, dense[k]->memory.get(),
-                  dense[k]->strides, static_cast<std::byte*>(wanted_[k].data), wanted_[k].strides);
+    copy_elements(size_of(dense[k]->dtype), dense[k]->shape, dense[k]->data(), dense[k]->strides,
+                  static_cast<std::byte*>(wanted_[k].data), wanted_[k].strides);
     dense[k].reset();
   }
   return dense;
@@ -184,9 +192,9 @@ std::unique_ptr<OwnedTensor> RunHost::deliver(std::size_t k) {
     for (const Result& other : results_) viewed |= other.of_output == static_cast<int>(k);
     if (!viewed) return std::move(result.aside);
   }
-  auto owned = std::make_unique<OwnedTensor>(result.dtype, result.shape);
-  copy_elements(size_of(result.dtype), result.shape, result.data, result.strides,
-                owned->memory.get(), owned->strides);
+  auto owned = new_tensor(result.dtype, result.shape);
+  copy_elements(size_of(result.dtype), result.shape, result.data, result.strides, owned->data(),
+                owned->strides);
   return owned;
 }
 

@@ -8,19 +8,26 @@
 #include <vector>
 
 #include "frontend/capi/convert.hpp"
+#include "frontend/capi/resources.hpp"
 #include "runtime/session.hpp"
 
 namespace gex::capi {
 
 // Memory of the library behind a gex_tensor.
 struct OwnedTensor {
-  OwnedTensor(DType dtype, std::vector<std::int64_t> shape);
-  struct Free {
-    void operator()(std::byte* memory) const;
-  };
+  OwnedTensor(std::shared_ptr<const Memory> memory, DType dtype, std::vector<std::int64_t> shape);
+  ~OwnedTensor();
+  OwnedTensor(const OwnedTensor&) = delete;
+  OwnedTensor& operator=(const OwnedTensor&) = delete;
+  std::byte* data() const { return data_; }
+
   std::vector<std::int64_t> shape, strides;  // dense
   DType dtype;
-  std::unique_ptr<std::byte, Free> memory;
+
+ private:
+  std::shared_ptr<const Memory> memory_;
+  std::size_t bytes_;
+  std::byte* data_;
 };
 
 // The caller gives it back by gex_tensor_release.
@@ -29,7 +36,8 @@ void hand_out(std::unique_ptr<OwnedTensor> owned, gex_tensor& place);
 class RunHost : public runtime::Host {
  public:
   // `outputs[k].data` null: library memory. The spans must outlive the run.
-  RunHost(std::span<const TensorView> inputs, std::span<const TensorView> outputs);
+  RunHost(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
+          std::shared_ptr<const Memory> memory);
 
   void* allocate_output(int k, DType dtype, std::span<const std::int64_t> shape,
                         std::span<const std::int64_t> strides) override;
@@ -65,6 +73,9 @@ class RunHost : public runtime::Host {
                 std::span<const std::int64_t> strides);
   std::unique_ptr<OwnedTensor> deliver(std::size_t k);
 
+  std::unique_ptr<OwnedTensor> new_tensor(DType dtype, std::vector<std::int64_t> shape) const;
+
+  std::shared_ptr<const Memory> memory_;
   std::span<const TensorView> inputs_;
   std::span<const TensorView> wanted_;
   std::vector<Result> results_;

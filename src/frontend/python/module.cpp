@@ -15,4 +15,5 @@ NB_MODULE(_gex, m) {
   python::bind_ir(m);
   python::bind_importer(m);
   python::bind_runner(m);
+  python::bind_es(m);
 }

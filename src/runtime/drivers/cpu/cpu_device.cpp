@@ -209,7 +209,17 @@ bool CpuQueue::read(void* host, const void* device, std::size_t bytes) {
   return true;
 }
 
+CpuDevice::CpuDevice(CpuResources resources) : resources_(std::move(resources)) {
+  if (resources_.workers.run) own_pool_ = std::make_unique<ThreadPool>(resources_.workers);
+}
+
 void* CpuDevice::allocate(std::size_t bytes) {
+  if (resources_.allocate) {
+    void* memory = resources_.allocate(bytes, 64);
+    if (memory == nullptr)
+      fail(ErrorCode::out_of_memory, "the allocator of the program has no ", bytes, " bytes");
+    return memory;
+  }
   const std::size_t alignment = bytes >= kHugePage ? kHugePage : 64;
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   void* memory = std::aligned_alloc(alignment, std::max(rounded, alignment));
@@ -220,7 +230,12 @@ void* CpuDevice::allocate(std::size_t bytes) {
   return memory;
 }
 
-void CpuDevice::deallocate(void* memory, std::size_t) noexcept { std::free(memory); }
+void CpuDevice::deallocate(void* memory, std::size_t bytes) noexcept {
+  if (resources_.release)
+    resources_.release(memory, bytes);
+  else
+    std::free(memory);
+}
 
 void CpuDevice::write(void* device, const void* host, std::size_t bytes) {
   std::memcpy(device, host, bytes);

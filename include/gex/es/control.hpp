@@ -1,0 +1,98 @@
+#pragma once
+// If and While: branches are functions that build a subgraph from the values they are given. What a
+// branch uses comes through `inputs`; values of the graph around it are refused there.
+//
+//   If(flag, {x}, [](EsGraphBuilder&, const Holders& in) -> Holders { return {in[0] * 2}; },
+//      [](EsGraphBuilder&, const Holders& in) -> Holders { return {in[0] * 0}; });
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gex/es/builder.hpp"
+#include "gex/es/like.hpp"
+
+namespace gex::es {
+
+using Holders = std::vector<EsTensorHolder>;
+using Branch = std::function<Holders(EsGraphBuilder& builder, const Holders& inputs)>;
+
+namespace detail {
+
+inline BuildingPtr CommonBuilding(const char* op, const std::vector<EsTensorLike>& operands) {
+  for (const EsTensorLike& operand : operands)
+    if (!operand.holder().empty()) return Access::BuildingOf(operand.holder());
+  throw Error(GEX_INVALID_ARGUMENT, std::string(op) + ": no operand is a tensor");
+}
+
+inline Holders ToHolders(const BuildingPtr& building, const std::vector<EsTensorLike>& inputs) {
+  Holders holders;
+  for (const EsTensorLike& input : inputs) holders.push_back(input.In(building, std::nullopt));
+  return holders;
+}
+
+inline std::unique_ptr<Graph> BuildBranch(const std::string& name, const Holders& inputs,
+                                          const Branch& branch) {
+  EsGraphBuilder builder(name);
+  Holders arguments;
+  for (std::size_t k = 0; k < inputs.size(); ++k)
+    arguments.push_back(builder.CreateInputLike(static_cast<std::int64_t>(k), inputs[k]));
+  return builder.BuildAndReset(branch(builder, arguments));
+}
+
+// A number counts as true if it is not zero.
+inline EsTensorHolder AsFlag(const EsTensorHolder& condition) {
+  return condition.dtype() == DType::boolean ? condition : Op("ne", {condition, 0}, {}, 1, true)[0];
+}
+
+inline std::string RegionName(Building& building, const char* kind) {
+  return building.name + "." + kind + std::to_string(building.regions++);
+}
+
+}  // namespace detail
+
+// Graphs made by hand: input k of each reads inputs[k]. `result_count` is checked against them.
+inline Holders If(const EsTensorHolder& condition, const std::vector<EsTensorLike>& inputs,
+                  std::size_t result_count, const Graph& then_graph, const Graph& else_graph) {
+  const detail::BuildingPtr& building = detail::Access::BuildingOf(condition);
+  Holders operands = detail::ToHolders(building, inputs);
+  operands.insert(operands.begin(), detail::AsFlag(condition));
+  return detail::AddNode(building, "if", operands, {}, result_count,
+                         {then_graph.handle(), else_graph.handle()});
+}
+
+// The results of one of two branches, which give the same types.
+inline Holders If(const EsTensorHolder& condition, const std::vector<EsTensorLike>& inputs,
+                  const Branch& then_branch, const Branch& else_branch) {
+  const detail::BuildingPtr& building = detail::Access::BuildingOf(condition);
+  const Holders holders = detail::ToHolders(building, inputs);
+  const std::string name = detail::RegionName(*building, "if");
+  const auto then_graph = detail::BuildBranch(name + ".then", holders, then_branch);
+  const auto else_graph = detail::BuildBranch(name + ".else", holders, else_branch);
+  return If(condition, {holders.begin(), holders.end()}, then_graph->output_count(), *then_graph,
+            *else_graph);
+}
+
+// While `condition` of the values says so, replaces the first of them by the results of `body`, and
+// gives what those are in the end. Values that the body gives no result for stay as they are.
+inline Holders While(const std::vector<EsTensorLike>& inputs, const Branch& condition,
+                     const Branch& body) {
+  const detail::BuildingPtr building = detail::CommonBuilding("while", inputs);
+  const Holders holders = detail::ToHolders(building, inputs);
+  const std::string name = detail::RegionName(*building, "while");
+  const Branch flag = [&](EsGraphBuilder& builder, const Holders& values) {
+    Holders results = condition(builder, values);
+    if (results.size() == 1) results[0] = detail::AsFlag(results[0]);
+    return results;
+  };
+  const auto condition_graph = detail::BuildBranch(name + ".condition", holders, flag);
+  const auto body_graph = detail::BuildBranch(name + ".body", holders, body);
+  const std::size_t carried = body_graph->output_count();
+  return detail::AddNode(building, "while", holders, {{"carried", carried}}, carried,
+                         {condition_graph->handle(), body_graph->handle()});
+}
+
+}  // namespace gex::es

@@ -1,0 +1,177 @@
+#pragma once
+// EsTensorHolder: a value of a graph under construction.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gex/es/attr.hpp"
+#include "gex/es/tensor.hpp"
+
+namespace gex::es {
+
+// Customisation point: another library's enum of dtypes becomes ours by an overload beside it (and
+// its layouts are accepted by a CheckFormat beside them).
+inline DType ToDType(DType dtype) { return dtype; }
+
+class EsTensorHolder;
+
+namespace detail {
+
+// The graph while it is being built; holders share it, so a holder outlives its builder safely.
+struct Building {
+  explicit Building(const char* graph_name) : name(graph_name == nullptr ? "graph" : graph_name) {
+    gex_graph* created = nullptr;
+    Check(gex_graph_create(name.c_str(), &created));
+    graph.reset(created);
+  }
+  // A graph that somebody else owns and has begun.
+  Building(const char* graph_name, gex_graph* borrowed)
+      : name(graph_name), graph(borrowed, [](gex_graph*) {}) {}
+  gex_graph* open() const {
+    if (!graph)
+      throw Error(GEX_INVALID_ARGUMENT, "graph '" + name + "' is built already; use a new builder");
+    return graph.get();
+  }
+
+  std::string name;
+  std::unique_ptr<gex_graph, void (*)(gex_graph*)> graph{nullptr, gex_graph_destroy};
+  std::vector<std::int64_t> input_index;       // by position in the graph
+  std::map<std::int64_t, gex_value> outputs;   // by index
+  std::map<std::string, gex_value> variables;  // by name
+  int regions = 0;                             // of If and While, for the names of their branches
+};
+using BuildingPtr = std::shared_ptr<Building>;
+
+// What the parts of this library see of a holder.
+struct Access {
+  static EsTensorHolder Holder(BuildingPtr building, gex_value value);
+  static const BuildingPtr& BuildingOf(const EsTensorHolder& holder);
+};
+
+}  // namespace detail
+
+class EsTensorHolder {
+ public:
+  EsTensorHolder() = default;  // holds nothing until it is assigned: an absent optional input
+
+  // For inputs that nothing uses yet; a result has the type its op gives it.
+  template <class D>
+  EsTensorHolder& SetDataType(D dtype) {
+    detail::Check(
+        gex_graph_set_input_dtype(open(), value_, static_cast<gex_dtype>(ToDType(dtype))));
+    return *this;
+  }
+  EsTensorHolder& SetShape(const Shape& shape) {
+    const std::vector<gex_size> sizes = detail::ToC(shape);
+    detail::Check(gex_graph_set_input_shape(open(), value_, sizes.data(), sizes.size()));
+    return *this;
+  }
+  // A word about the memory layout: sizes are in memory order whatever it says.
+  template <class F>
+  EsTensorHolder& SetFormat(F format) {
+    open();
+    CheckFormat(format);
+    return *this;
+  }
+  // A label of the node that makes this value: a bool, an integer or a string.
+  EsTensorHolder& SetAttrForNode(const Attr& label) {
+    Attr::Backing backing;
+    const gex_attr c = label.c(backing);
+    detail::Check(gex_value_set_label(open(), value_, &c));
+    return *this;
+  }
+  template <class T>
+  EsTensorHolder& SetAttr(const std::string& name, T value) {
+    return SetAttrForNode(Attr(name, value));
+  }
+  // As the text form has it: 3, true, "a".
+  std::string GetAttr(const std::string& name) const {
+    char* text = nullptr;
+    detail::Check(gex_value_label(open(), value_, name.c_str(), &text));
+    return detail::Take(text);
+  }
+  // The node of this value comes after the nodes of `sources`, and sees what they assign.
+  EsTensorHolder& AddControlEdge(const std::vector<EsTensorHolder>& sources) {
+    std::vector<gex_value> values;
+    for (const EsTensorHolder& source : sources) values.push_back(source.value_);
+    detail::Check(gex_graph_order(open(), value_, values.data(), values.size()));
+    return *this;
+  }
+
+  DType dtype() const {
+    gex_dtype dtype = GEX_F32;
+    detail::Check(gex_value_type(open(), value_, &dtype, nullptr, nullptr, 0, nullptr));
+    return static_cast<DType>(dtype);
+  }
+  std::size_t rank() const {
+    std::size_t rank = 0;
+    detail::Check(gex_value_type(open(), value_, nullptr, &rank, nullptr, 0, nullptr));
+    return rank;
+  }
+  // -1 where the size is no plain number.
+  std::vector<std::int64_t> shape() const {
+    std::vector<std::int64_t> sizes(rank());
+    detail::Check(
+        gex_value_type(open(), value_, nullptr, nullptr, sizes.data(), sizes.size(), nullptr));
+    return sizes;
+  }
+  // With the symbols: what another op's shape can be made of.
+  Shape sizes() const {
+    const std::string text = type();
+    Shape shape;
+    int depth = 0;
+    std::string size;
+    for (std::size_t k = text.find('[') + 1; k < text.size(); ++k) {
+      const char c = text[k];
+      depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+      const bool ends = depth == 0 && (c == ',' || c == ']');
+      if (!ends) {
+        if (c != ' ' || !size.empty()) size += c;
+        continue;
+      }
+      if (!size.empty()) shape.push_back(size);
+      size.clear();
+      if (c == ']') break;
+    }
+    return shape;
+  }
+  std::string type() const {  // "f32[s0, 4]"
+    char* text = nullptr;
+    detail::Check(gex_value_type(open(), value_, nullptr, nullptr, nullptr, 0, &text));
+    return detail::Take(text);
+  }
+  std::string name() const {  // "x", "Softmax_3"
+    char* text = nullptr;
+    detail::Check(gex_value_name(open(), value_, &text));
+    return detail::Take(text);
+  }
+  bool empty() const { return building_ == nullptr; }
+  gex_value value() const { return value_; }
+
+ private:
+  friend struct detail::Access;
+  EsTensorHolder(detail::BuildingPtr building, gex_value value)
+      : building_(std::move(building)), value_(value) {}
+
+  gex_graph* open() const {
+    if (!building_) throw Error(GEX_INVALID_ARGUMENT, "the tensor holder holds nothing");
+    return building_->open();
+  }
+
+  detail::BuildingPtr building_;
+  gex_value value_ = GEX_NO_VALUE;
+};
+
+inline EsTensorHolder detail::Access::Holder(BuildingPtr building, gex_value value) {
+  return {std::move(building), value};
+}
+inline const detail::BuildingPtr& detail::Access::BuildingOf(const EsTensorHolder& holder) {
+  holder.open();
+  return holder.building_;
+}
+
+}  // namespace gex::es

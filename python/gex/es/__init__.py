@@ -1,0 +1,38 @@
+"""Graphs by function calls and operators, as in C++ (`gex/es.hpp`).
+
+    from gex import es
+
+    builder = es.EsGraphBuilder("scale")
+    x = builder.CreateInput(0, "x", "f32", ["s0", 4])
+    graph = builder.Build([2 * es.gelu(x) + 1])
+    (y,) = graph.compile().run([array])
+
+Every mistake raises on the line that makes it.
+"""
+
+from gex._gex import DType, EsError
+from gex.es.builder import EsGraphBuilder, GraphBuilder
+from gex.es.control import if_, if_graphs, while_
+from gex.es.graph import Graph, Program
+from gex.es.holder import TensorHolder, assign, attr_scope, control_dependency_scope
+from gex.es.ops import *  # noqa: F403
+from gex.es.ops import __all__ as _ops
+from gex.es.split import split
+
+__all__ = [
+    "DType",
+    "EsError",
+    "EsGraphBuilder",
+    "Graph",
+    "GraphBuilder",
+    "Program",
+    "TensorHolder",
+    "assign",
+    "attr_scope",
+    "control_dependency_scope",
+    "if_",
+    "if_graphs",
+    "split",
+    "while_",
+    *_ops,
+]

@@ -1,0 +1,111 @@
+"""A built graph and its compiled form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gex._gex import es as _es
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_LEVELS = {"graph": 0, "kernels": 1, "program": 2}
+
+
+class Program:
+    """Ready to run, for any sizes that the graph's symbols allow."""
+
+    def __init__(self, native: _es.Program) -> None:
+        self._native = native
+
+    input_count = property(lambda self: self._native.input_count)
+    output_count = property(lambda self: self._native.output_count)
+
+    def run(self, inputs: Sequence[Any]) -> list[np.ndarray]:
+        """NumPy arrays (or CPU tensors of anything with DLPack) in, NumPy arrays out. Arrays of
+        variables are written."""
+        return self._native.run(list(inputs))
+
+    def print(self, level: str = "program") -> str:
+        if level not in _LEVELS:
+            raise ValueError(f"there is no level {level!r}; there are {', '.join(_LEVELS)}")
+        return self._native.print(_LEVELS[level])
+
+    def report(self) -> str:
+        """Times of the stages, counts, what was not fused and why: for people."""
+        return self._native.report()
+
+    def counters(self) -> dict[str, int]:
+        return self._native.counters()
+
+    Run, Print, Report, Counters = run, print, report, counters
+
+
+class Graph:
+    """Printed, compiled and run; never changed."""
+
+    def __init__(self, native: _es.Graph) -> None:
+        self._native = native
+
+    input_count = property(lambda self: self._native.input_count)
+    output_count = property(lambda self: self._native.output_count)
+
+    @staticmethod
+    def parse(text: str) -> Graph:
+        return Graph(_es.Graph.parse(text))
+
+    def print(self) -> str:
+        """The text form (docs/text.md), which parse() reads back."""
+        return self._native.print()
+
+    def print_abbreviated(self) -> str:
+        """For people: at most the first and last three values of a constant."""
+        return self._native.print_abbreviated()
+
+    def dump_to_file(self, path: str | Path) -> None:
+        """What print_abbreviated() gives."""
+        Path(path).write_text(self.print_abbreviated())
+
+    def get_attr(self, name: str) -> str:
+        """A label of the graph as the text form has it: 3, true, "a"."""
+        return self._native.label(name)
+
+    def compile(
+        self,
+        *,
+        level: int = 2,
+        fuse: bool = True,
+        fast_math: bool = False,
+        generate_code: bool = True,
+        capture_limit: int = 64,
+        disabled_passes: Sequence[str] = (),
+        dump_dir: str = "",
+    ) -> Program:
+        return Program(
+            self._native.compile(
+                level=level,
+                fuse=fuse,
+                fast_math=fast_math,
+                generate_code=generate_code,
+                capture_limit=capture_limit,
+                disabled_passes=list(disabled_passes),
+                dump_dir=dump_dir,
+            )
+        )
+
+    def run(self, inputs: Sequence[Any]) -> list[np.ndarray]:
+        """Compile and run, for when it is run once."""
+        return self.compile().run(inputs)
+
+    def __str__(self) -> str:
+        return self.print()
+
+    def __copy__(self) -> Graph:
+        raise RuntimeError("a Graph can't be copied; it never changes, so share it")
+
+    def __deepcopy__(self, memo: object) -> Graph:
+        return self.__copy__()
+
+    Print, Compile, Run, Parse = print, compile, run, parse

@@ -1,0 +1,79 @@
+"""Numbers, nested lists, arrays and dtypes as Python writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Union
+
+from gex._gex import DType
+from gex._gex import es as _es
+
+Number = Union[bool, int, float]
+Size = Union[int, str]
+DTypeLike = Union[DType, str, Any]
+
+_FLOATS = {DType.f64, DType.f32, DType.f16, DType.bf16}
+_NUMPY_NAMES = {
+    "float64": DType.f64,
+    "float32": DType.f32,
+    "float16": DType.f16,
+    "bfloat16": DType.bf16,
+    "int64": DType.i64,
+    "int32": DType.i32,
+    "int16": DType.i16,
+    "int8": DType.i8,
+    "uint8": DType.u8,
+    "bool": DType.boolean,
+}
+_OWN_NAMES = {("bool" if d is DType.boolean else d.name): d for d in _NUMPY_NAMES.values()}
+
+
+def to_dtype(dtype: DTypeLike) -> DType:
+    """A DType, its name ("f32"), or NumPy's or PyTorch's dtype or name for it."""
+    if isinstance(dtype, DType):
+        return dtype
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
+    name = name.removeprefix("torch.")
+    known = _OWN_NAMES.get(name) or _NUMPY_NAMES.get(name)
+    if known is None:
+        raise ValueError(f"{dtype!r} is no dtype with tensors; there are {', '.join(_OWN_NAMES)}")
+    return known
+
+
+def flatten(value: object) -> tuple[list[Number], list[int]]:
+    """The numbers of a nested list and its shape; ValueError if it is ragged."""
+    if isinstance(value, (bool, int, float)):
+        return [value], []
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"{value!r} of type {type(value).__name__} is no number or list of numbers")
+    numbers: list[Number] = []
+    inner: list[int] | None = None
+    for item in value:
+        flat, shape = flatten(item)
+        if inner is not None and shape != inner:
+            raise ValueError(f"ragged list: an item of shape {shape} beside one of {inner}")
+        inner = shape
+        numbers += flat
+    return numbers, [len(value), *(inner or [])]
+
+
+def dtype_beside(numbers: Sequence[Number], beside: DType | None) -> DType:
+    """Of the tensor beside, if that can hold the kind of the numbers."""
+    if numbers and all(isinstance(n, bool) for n in numbers):
+        return DType.boolean
+    if any(isinstance(n, float) for n in numbers):
+        return beside if beside in _FLOATS else DType.f32
+    return DType.i64 if beside in (None, DType.boolean) else beside
+
+
+def constant(
+    builder: _es.Builder, numbers: Sequence[Number], shape: Sequence[int], dtype: DType
+) -> _es.Holder:
+    if any(isinstance(n, float) for n in numbers):
+        return builder.constant_floats([float(n) for n in numbers], shape, dtype)
+    if numbers and all(isinstance(n, bool) for n in numbers):
+        return builder.constant_bools(numbers, shape, dtype)
+    out_of_range = [n for n in numbers if not -(2**63) <= n < 2**63]
+    if out_of_range:
+        raise ValueError(f"{out_of_range[0]} does not fit 64 bits")
+    return builder.constant_ints([int(n) for n in numbers], shape, dtype)

@@ -1,0 +1,204 @@
+// Nodes and constants through gex.h.
+
+#include <fstream>
+#include <set>
+
+#include "frontend/capi/boundary.hpp"
+#include "frontend/capi/convert.hpp"
+#include "frontend/capi/handles.hpp"
+#include "frontend/capi/operands.hpp"
+#include "frontend/capi/spelling.hpp"
+
+using namespace gex;
+using namespace gex::capi;
+
+namespace {
+
+// Positions fit an int everywhere behind this border.
+constexpr std::size_t kMostValues = 1u << 30;
+
+std::vector<Value*> operands_of(const gex_graph& graph, const gex_node& node) {
+  require_list(node.inputs, node.input_count, "inputs");
+  if (node.input_count > kMostValues)
+    fail(ErrorCode::invalid_argument, node.op, ": ", node.input_count, " inputs are too many");
+  std::vector<Value*> operands;
+  for (std::size_t k = 0; k < node.input_count; ++k)
+    operands.push_back(
+        graph.optional_value(node.inputs[k], str("input ", k, " of ", node.op).c_str()));
+  return operands;
+}
+
+// A node, and the casts its operands needed; all gone again unless keep() is called.
+class NewNode {
+ public:
+  explicit NewNode(Graph& graph) : graph_(graph), before_(last()) {}
+  ~NewNode() {
+    if (kept_) return;
+    for (Node* node = last(); node != before_;) {
+      Node* before = node->prev();
+      graph_.erase(node);
+      node = before;
+    }
+  }
+  NewNode(const NewNode&) = delete;
+  NewNode& operator=(const NewNode&) = delete;
+  void keep() { kept_ = true; }
+
+ private:
+  // The last of the nodes before the insertion point.
+  Node* last() const {
+    const Node* at = graph_.insertion_point();
+    return at == nullptr ? graph_.last() : at->prev();
+  }
+
+  Graph& graph_;
+  Node* before_;
+  bool kept_ = false;
+};
+
+bool is_named(const Graph& graph) { return !graph.name().empty() && graph.name() != "graph"; }
+
+void collect_names(const Graph& graph, std::multiset<std::string>& names) {
+  for (const Node& node : graph.nodes())
+    for (const auto& subgraph : node.subgraphs()) {
+      if (is_named(*subgraph)) names.insert(subgraph->name());
+      collect_names(*subgraph, names);
+    }
+}
+
+std::vector<std::unique_ptr<Graph>> subgraphs_of(const gex_graph& graph, const gex_node& node) {
+  require_list(node.subgraphs, node.subgraph_count, "subgraphs");
+  std::vector<std::unique_ptr<Graph>> subgraphs;
+  std::multiset<std::string> names;
+  if (node.subgraph_count > 0) collect_names(*graph.graph, names);
+  for (std::size_t k = 0; k < node.subgraph_count; ++k) {
+    subgraphs.push_back(required(node.subgraphs[k], "a subgraph").graph->clone());
+    if (is_named(*subgraphs.back())) names.insert(subgraphs.back()->name());
+    collect_names(*subgraphs.back(), names);
+  }
+  for (const std::string& name : names)
+    if (names.count(name) > 1)
+      fail(ErrorCode::invalid_graph, node.op, ": two subgraphs below graph '", graph.graph->name(),
+           "' are called '", name, "'; give each a name of its own");
+  return subgraphs;
+}
+
+// The node with its results in `outputs`; `capacity` is what there is room for.
+std::size_t add_node(gex_graph& graph, const gex_node& node, gex_value* outputs,
+                     std::size_t capacity, bool exactly) {
+  const OpDef& op = gex::op(&required(node.op, "op"));
+  std::vector<Value*> operands = operands_of(graph, node);
+  require_list(node.attrs, node.attr_count, "attrs");
+  std::vector<std::pair<std::string, AttrValue>> attrs;
+  for (std::size_t k = 0; k < node.attr_count; ++k)
+    attrs.push_back(to_attr(node.attrs[k], op, graph.symbols));
+  std::vector<std::unique_ptr<Graph>> subgraphs = subgraphs_of(graph, node);
+  require_list(outputs, capacity, "outputs");
+
+  NewNode guard(*graph.graph);
+  graph.graph->set_location(node.location == nullptr ? "" : node.location);
+  operands = promoted(*graph.graph, op, std::move(operands));
+  count_axes_from_start(op, operands, attrs);
+  Node* added =
+      graph.graph->add(op.name, std::move(operands), std::move(attrs), std::move(subgraphs));
+  const std::size_t count = added->num_outputs();
+  if (exactly ? count != capacity : count > capacity)
+    fail(ErrorCode::invalid_argument, op.name, " has ", count, " results, but there is room for ",
+         capacity);
+  graph.name_node(*added, es_name(op.name));
+  for (std::size_t k = 0; k < count; ++k) outputs[k] = graph.handle(added->output(k));
+  guard.keep();
+  return count;
+}
+
+gex_value add_constant(gex_graph& graph, HostTensor tensor) {
+  AttrValue value = std::make_shared<const HostTensor>(std::move(tensor));
+  Node* added = graph.graph->add("constant", {}, {{"value", std::move(value)}});
+  graph.name_node(*added, es_name("constant"));
+  return graph.handle(added->output());
+}
+
+HostTensor read_tensor(const std::string& path, DType dtype, std::vector<std::int64_t> shape) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail(ErrorCode::io_error, "'", path, "' can't be read; is it there?");
+  const Type type = Type::tensor(dtype, Shape(shape.begin(), shape.end()));
+  check_bytes(type);
+  file.seekg(0, std::ios::end);
+  const std::streamoff there = file.tellg();
+  auto needed = static_cast<std::streamoff>(size_of(dtype));
+  for (std::int64_t size : shape) needed *= size;
+  // Before memory is asked for: a short file can't claim a large tensor.
+  if (there < needed)
+    fail(ErrorCode::io_error, "'", path, "' has ", there, " bytes, but ", type, " takes ", needed);
+  HostTensor tensor(dtype, std::move(shape));
+  file.seekg(0);
+  file.read(reinterpret_cast<char*>(tensor.data()), needed);
+  if (!file) fail(ErrorCode::io_error, "reading '", path, "' failed");
+  return tensor;
+}
+
+}  // namespace
+
+extern "C" {
+
+gex_status gex_graph_constant(gex_graph* graph, const gex_tensor* elements, gex_dtype dtype,
+                              gex_value* constant) {
+  return guarded([&] {
+    gex_graph& g = required(graph, "graph");
+    required(constant, "constant");
+    HostTensor tensor = to_host(to_view(required(elements, "elements"), true, "elements"));
+    *constant = add_constant(g, converted(tensor, to_dtype(dtype, "dtype")));
+  });
+}
+
+gex_status gex_graph_constant_from_file(gex_graph* graph, const char* path, gex_dtype dtype,
+                                        const int64_t* shape, size_t rank, gex_value* constant) {
+  return guarded([&] {
+    gex_graph& g = required(graph, "graph");
+    required(constant, "constant");
+    // The checks of any tensor in memory, but its data.
+    gex_tensor described = GEX_TENSOR_INIT;
+    described.dtype = dtype;
+    described.rank = rank;
+    described.shape = shape;
+    const TensorView view = to_view(described, false, "constant");
+    *constant = add_constant(g, read_tensor(&required(path, "path"), view.dtype, view.shape));
+  });
+}
+
+gex_status gex_graph_add(gex_graph* graph, const char* op, const gex_value* inputs,
+                         size_t input_count, const gex_attr* attrs, size_t attr_count,
+                         gex_value* outputs, size_t output_count) {
+  return guarded([&] {
+    gex_node node = GEX_NODE_INIT;
+    node.op = op;
+    node.inputs = inputs;
+    node.input_count = input_count;
+    node.attrs = attrs;
+    node.attr_count = attr_count;
+    add_node(required(graph, "graph"), node, outputs, output_count, true);
+  });
+}
+
+gex_status gex_graph_add_node(gex_graph* graph, const gex_node* node, gex_value* outputs,
+                              size_t output_count) {
+  return guarded([&] {
+    gex_graph& g = required(graph, "graph");
+    const gex_node defaults = GEX_NODE_INIT;
+    add_node(g, read_versioned(node, defaults, sizeof(gex_node), "node"), outputs, output_count,
+             true);
+  });
+}
+
+gex_status gex_graph_add_node_counted(gex_graph* graph, const gex_node* node, gex_value* outputs,
+                                      size_t capacity, size_t* count) {
+  return guarded([&] {
+    gex_graph& g = required(graph, "graph");
+    required(count, "count");
+    const gex_node defaults = GEX_NODE_INIT;
+    *count = add_node(g, read_versioned(node, defaults, sizeof(gex_node), "node"), outputs,
+                      capacity, false);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,275 @@
+// gex.es: the C++ builder over the C interface, as Python's builder uses it. Everything that has a
+// form of its own in Python (numbers and nested lists as operands, names) is done in python/gex/es.
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include <gex/es/builder.hpp>
+#include <gex/es/control.hpp>
+#include <gex/es/operators.hpp>
+
+#include "frontend/python/bindings.hpp"
+#include "frontend/python/es_tensors.hpp"
+
+namespace gex::python {
+namespace {
+
+using es::EsGraphBuilder;
+using es::EsTensorHolder;
+using PySize = std::variant<std::int64_t, std::string>;
+using PyHolders = std::vector<std::optional<EsTensorHolder>>;
+
+es::DType to_es(DType dtype) { return static_cast<es::DType>(dtype); }
+
+es::Shape to_shape(const std::vector<PySize>& sizes) {
+  es::Shape shape;
+  for (const PySize& size : sizes)
+    shape.push_back(std::visit([](const auto& s) { return es::Size(s); }, size));
+  return shape;
+}
+
+template <class T>
+bool all_are(nb::sequence list) {
+  for (nb::handle item : list)
+    if (!nb::isinstance<T>(item)) return false;
+  return true;
+}
+
+es::Attr to_attr(const std::string& name, nb::handle value) {
+  if (nb::isinstance<nb::bool_>(value)) return {name, nb::cast<bool>(value)};
+  if (nb::isinstance<nb::int_>(value)) return {name, nb::cast<std::int64_t>(value)};
+  if (nb::isinstance<nb::float_>(value)) return {name, nb::cast<double>(value)};
+  if (nb::isinstance<nb::str>(value)) return {name, nb::cast<std::string>(value)};
+  if (nb::isinstance<DType>(value)) return {name, to_es(nb::cast<DType>(value))};
+  if (nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value)) {
+    const auto list = nb::cast<nb::sequence>(value);
+    if (all_are<nb::int_>(list)) return {name, nb::cast<std::vector<std::int64_t>>(value)};
+    if (all_are<nb::str>(list)) return {name, nb::cast<std::vector<std::string>>(value)};
+    std::vector<PySize> sizes;
+    if (nb::try_cast(value, sizes)) return {name, to_shape(sizes)};
+    return {name, nb::cast<std::vector<double>>(value)};
+  }
+  throw nb::type_error(("attribute '" + name +
+                        "' is no bool, int, float, str, DType or list of ints, floats or strs")
+                           .c_str());
+}
+
+es::Attrs to_attrs(const nb::dict& dict) {
+  es::Attrs attrs;
+  for (auto [name, value] : dict) attrs.push_back(to_attr(nb::cast<std::string>(name), value));
+  return attrs;
+}
+
+std::vector<EsTensorHolder> to_holders(const PyHolders& given) {
+  std::vector<EsTensorHolder> holders;
+  for (const auto& holder : given) holders.push_back(holder.value_or(EsTensorHolder()));
+  return holders;
+}
+
+std::vector<es::EsTensorLike> to_likes(const std::vector<EsTensorHolder>& holders) {
+  return {holders.begin(), holders.end()};
+}
+
+// Numbers where they are plain, else text.
+std::vector<PySize> sizes_of(const EsTensorHolder& holder) {
+  const std::vector<std::int64_t> numbers = holder.shape();
+  const es::Shape texts = holder.sizes();
+  std::vector<PySize> sizes;
+  for (std::size_t k = 0; k < numbers.size(); ++k) {
+    if (numbers[k] >= 0)
+      sizes.emplace_back(numbers[k]);
+    else
+      sizes.emplace_back(std::string(texts[k].c().expression));
+  }
+  return sizes;
+}
+
+void bind_holder(nb::module_& m) {
+  nb::class_<EsTensorHolder>(m, "Holder", "A value of a graph under construction.")
+      .def_prop_ro("type", &EsTensorHolder::type)
+      .def_prop_ro("name", &EsTensorHolder::name)
+      .def_prop_ro("rank", &EsTensorHolder::rank)
+      .def_prop_ro("shape", &EsTensorHolder::shape)
+      .def_prop_ro("sizes", sizes_of)
+      .def_prop_ro("dtype", [](const EsTensorHolder& h) { return static_cast<DType>(h.dtype()); })
+      .def("set_dtype", [](EsTensorHolder& h, DType dtype) { h.SetDataType(to_es(dtype)); })
+      .def("set_shape",
+           [](EsTensorHolder& h, const std::vector<PySize>& shape) { h.SetShape(to_shape(shape)); })
+      .def("set_label", [](EsTensorHolder& h, const std::string& name,
+                           nb::handle value) { h.SetAttrForNode(to_attr(name, value)); })
+      .def("label", &EsTensorHolder::GetAttr)
+      .def("add_control_edge",
+           [](EsTensorHolder& h, const std::vector<EsTensorHolder>& s) { h.AddControlEdge(s); })
+      .def("same_graph", [](const EsTensorHolder& a, const EsTensorHolder& b) {
+        return es::detail::Access::BuildingOf(a) == es::detail::Access::BuildingOf(b);
+      });
+}
+
+void bind_builder(nb::module_& m) {
+  nb::class_<EsGraphBuilder>(m, "Builder")
+      .def(nb::init<const std::string&>())
+      .def_prop_ro("name", &EsGraphBuilder::name)
+      .def("create_input",
+           [](EsGraphBuilder& b, std::int64_t index, const std::optional<std::string>& name,
+              DType dtype, const std::vector<PySize>& shape) {
+             return b.CreateInput(index, name ? name->c_str() : nullptr, to_es(dtype),
+                                  to_shape(shape));
+           })
+      .def("create_variable",
+           [](EsGraphBuilder& b, std::int64_t index, const std::string& name, DType dtype,
+              const std::vector<PySize>& shape) {
+             return b.CreateVariable(index, name.c_str(), to_es(dtype), to_shape(shape));
+           })
+      .def("declare_size", &EsGraphBuilder::DeclareSize, nb::arg("name"), nb::arg("lowest"),
+           nb::arg("highest") = GEX_NO_LIMIT)
+      .def("constant_bools", [](EsGraphBuilder& b, const std::vector<bool>& values,
+                                const std::vector<std::int64_t>& dims,
+                                DType dtype) { return b.CreateConst(values, dims, to_es(dtype)); })
+      .def("constant_ints", [](EsGraphBuilder& b, const std::vector<std::int64_t>& values,
+                               const std::vector<std::int64_t>& dims,
+                               DType dtype) { return b.CreateConst(values, dims, to_es(dtype)); })
+      .def("constant_floats", [](EsGraphBuilder& b, const std::vector<double>& values,
+                                 const std::vector<std::int64_t>& dims,
+                                 DType dtype) { return b.CreateConst(values, dims, to_es(dtype)); })
+      .def("constant_array",
+           [](EsGraphBuilder& b, const HostArray& array) {
+             const ArrayArgument argument(array, "the constant");
+             return b.CreateConst(argument.copied());
+           })
+      .def("constant_from_file",
+           [](EsGraphBuilder& b, const std::string& path, DType dtype,
+              const std::vector<std::int64_t>& dims) {
+             return b.CreateConstFromFile(path, to_es(dtype), dims);
+           })
+      .def(
+          "apply",
+          [](EsGraphBuilder& b, const std::string& op, const PyHolders& inputs,
+             const nb::dict& attrs, std::optional<std::size_t> count) {
+            return count ? b.ApplyMany(op, to_holders(inputs), to_attrs(attrs), *count)
+                         : b.ApplyAll(op, to_holders(inputs), to_attrs(attrs));
+          },
+          nb::arg("op"), nb::arg("inputs"), nb::arg("attrs"), nb::arg("count").none())
+      .def("set_label", [](EsGraphBuilder& b, const std::string& name,
+                           nb::handle value) { b.SetLabel(to_attr(name, value)); })
+      .def("set_output", [](EsGraphBuilder&, const EsTensorHolder& tensor,
+                            std::int64_t index) { EsGraphBuilder::SetOutput(tensor, index); })
+      .def("build", &EsGraphBuilder::Build);
+  m.def("assign", [](const EsTensorHolder& variable, const EsTensorHolder& value) {
+    return es::Assign(variable, value);
+  });
+  m.def("if_", [](const EsTensorHolder& condition, const std::vector<EsTensorHolder>& inputs,
+                  const es::Branch& yes,
+                  const es::Branch& no) { return es::If(condition, to_likes(inputs), yes, no); });
+  m.def("if_graphs", [](const EsTensorHolder& condition, const std::vector<EsTensorHolder>& inputs,
+                        std::size_t count, const es::Graph& yes, const es::Graph& no) {
+    return es::If(condition, to_likes(inputs), count, yes, no);
+  });
+  m.def("while_",
+        [](const std::vector<EsTensorHolder>& inputs, const es::Branch& condition,
+           const es::Branch& body) { return es::While(to_likes(inputs), condition, body); });
+  m.def("push_labels", [](const nb::dict& labels) {
+    es::detail::Scopes::OfThisThread().labels.push_back(to_attrs(labels));
+  });
+  m.def("pop_labels", [] { es::detail::Scopes::OfThisThread().labels.pop_back(); });
+  m.def("push_sources", [](std::vector<EsTensorHolder> sources) {
+    es::detail::Scopes::OfThisThread().sources.push_back(std::move(sources));
+  });
+  m.def("pop_sources", [] { es::detail::Scopes::OfThisThread().sources.pop_back(); });
+}
+
+nb::dict counters_of(const es::Program& program) {
+  const gex_counters counters = program.Counters();
+  nb::dict dict;
+  dict["calls"] = counters.calls;
+  dict["captures"] = counters.captures;
+  dict["replays"] = counters.replays;
+  dict["evictions"] = counters.evictions;
+  dict["launches"] = counters.launches;
+  dict["host_calls"] = counters.host_calls;
+  dict["bytes_copied"] = counters.bytes_copied;
+  dict["specialised"] = counters.specialised;
+  dict["arena_bytes"] = counters.arena_bytes;
+  dict["arena_lower_bound"] = counters.arena_lower_bound;
+  dict["allocations"] = counters.allocations;
+  return dict;
+}
+
+void bind_graph(nb::module_& m) {
+  nb::class_<es::Program>(m, "Program", "A compiled graph, ready to run for any of its sizes.")
+      .def_prop_ro("input_count", &es::Program::input_count)
+      .def_prop_ro("output_count", &es::Program::output_count)
+      .def("print",
+           [](const es::Program& p, int level) { return p.Print(static_cast<es::Level>(level)); })
+      .def("report", &es::Program::Report)
+      .def("counters", counters_of)
+      .def("run", run_on_arrays);
+  nb::class_<es::Graph>(m, "Graph", "A graph that was built or parsed.")
+      .def_static("parse", [](const std::string& text) { return es::Graph::Parse(text); })
+      .def("print", &es::Graph::Print)
+      .def("print_abbreviated", &es::Graph::PrintAbbreviated)
+      .def_prop_ro("input_count", &es::Graph::input_count)
+      .def_prop_ro("output_count", &es::Graph::output_count)
+      .def("label", &es::Graph::GetAttr)
+      .def(
+          "compile",
+          [](const es::Graph& g, int level, bool fuse, bool fast_math, bool generate_code,
+             std::int64_t capture_limit, const std::vector<std::string>& disabled_passes,
+             const std::string& dump_dir) {
+            const nb::gil_scoped_release unlocked;
+            es::CompileOptions options;
+            options.level = level;
+            options.fuse = fuse;
+            options.fast_math = fast_math;
+            options.generate_code = generate_code;
+            options.capture_limit = capture_limit;
+            options.disabled_passes = disabled_passes;
+            options.dump_dir = dump_dir;
+            return g.Compile(options);
+          },
+          nb::kw_only(), nb::arg("level") = 2, nb::arg("fuse") = true, nb::arg("fast_math") = false,
+          nb::arg("generate_code") = true, nb::arg("capture_limit") = 64,
+          nb::arg("disabled_passes") = std::vector<std::string>(), nb::arg("dump_dir") = "");
+}
+
+// Mistakes of the caller are also ValueErrors, as Python's own functions have it.
+void bind_errors(nb::module_& m) {
+  static PyObject* mistake = nullptr;
+  const nb::object user_error = m.attr("UserError");
+  const nb::object bases = nb::make_tuple(user_error, nb::handle(PyExc_ValueError));
+  mistake = PyErr_NewException("gex.es.EsError", bases.ptr(), nullptr);
+  if (mistake == nullptr) throw nb::python_error();
+  m.attr("EsError") = nb::handle(mistake);
+  static PyObject* internal = m.attr("InternalError").ptr();
+  nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const es::Error& error) {
+      switch (error.status()) {
+        case GEX_OUT_OF_MEMORY:
+          return PyErr_SetString(PyExc_MemoryError, error.what());
+        case GEX_INTERNAL:
+          return PyErr_SetString(internal, error.what());
+        default:
+          return PyErr_SetString(mistake, error.what());
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void bind_es(nb::module_& m) {
+  bind_errors(m);
+  nb::module_ sub = m.def_submodule("es", "The builder behind gex.es.");
+  bind_holder(sub);
+  bind_builder(sub);
+  bind_graph(sub);
+}
+
+}  // namespace gex::python
