@@ -2,6 +2,7 @@
 // + - * / on tensors and numbers, and Assign.
 
 #include <type_traits>
+#include <vector>
 
 #include "gex/es/like.hpp"
 
@@ -29,6 +30,10 @@ template <class T>
 bool IsWhole(const T&) {
   return std::is_integral_v<T>;
 }
+template <class T>
+bool IsWhole(const std::vector<T>&) {
+  return std::is_integral_v<T>;
+}
 
 // Whole numbers divide as in C++: towards zero.
 template <class A, class B>
@@ -38,12 +43,15 @@ EsTensorHolder Divide(const A& a, const B& b) {
 
 template <class T>
 inline constexpr bool kIsHolder = std::is_same_v<T, EsTensorHolder>;
+template <class T>
+inline constexpr bool kIsNumbers = std::is_arithmetic_v<T>;
+template <class T>
+inline constexpr bool kIsNumbers<std::vector<T>> = std::is_arithmetic_v<T>;
 
-// Two tensors, or a tensor and a number.
+// Two tensors, or a tensor beside a number or a vector of them.
 template <class A, class B>
-using IfOperands = std::enable_if_t<(kIsHolder<A> && (kIsHolder<B> || std::is_arithmetic_v<B>)) ||
-                                        (std::is_arithmetic_v<A> && kIsHolder<B>),
-                                    int>;
+using IfOperands = std::enable_if_t<
+    (kIsHolder<A> && (kIsHolder<B> || kIsNumbers<B>)) || (kIsNumbers<A> && kIsHolder<B>), int>;
 
 }  // namespace detail
 
