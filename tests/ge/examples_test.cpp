@@ -51,7 +51,9 @@ class Examples : public testing::TestWithParam<Example> {};
 TEST_P(Examples, print_three_levels_and_need_these_kernels) {
   const std::string output = output_of(GetParam().name);
   expect_three_levels(output);
-  if (!GetParam().kernels.empty()) EXPECT_EQ(kernels_of(output), GetParam().kernels) << output;
+  if (!GetParam().kernels.empty()) {
+    EXPECT_EQ(kernels_of(output), GetParam().kernels) << output;
+  }
   EXPECT_NE(output.find(GetParam().says), std::string::npos) << output;
 }
 
