@@ -396,6 +396,84 @@ std::vector<Misuse> misuses() {
        "GEX_TENSOR_INIT"},
       {"gex_program_print", "a level that is none",
        [](Valid& v) { return gex_program_print(v.p(), 17, &v.text); }, "17"},
+      {"gex_program_run_async", "no callback",
+       [](Valid& v) { return gex_program_run_async(v.p(), &v.in, 1, &v.out, 1, nullptr, nullptr); },
+       "callback is NULL"},
+      {"gex_graph_print_abbreviated", "no graph",
+       [](Valid& v) { return gex_graph_print_abbreviated(nullptr, &v.text); }, "NULL"},
+      {"gex_graph_input_like", "a value of another graph",
+       [](Valid& v) { return gex_graph_input_like(v.g(), "z", v.g(), v.foreign, &v.value); },
+       "another graph"},
+      {"gex_graph_constant_from_file", "no such file",
+       [](Valid& v) {
+         return gex_graph_constant_from_file(v.g(), "absent.bin", GEX_F32, v.shape.data(), 2,
+                                             &v.value);
+       },
+       "absent.bin"},
+      {"gex_graph_constant_from_file", "a negative size",
+       [](Valid& v) {
+         v.shape = {-2, 3};
+         return gex_graph_constant_from_file(v.g(), "absent.bin", GEX_F32, v.shape.data(), 2,
+                                             &v.value);
+       },
+       "negative"},
+      {"gex_graph_add_node_counted", "no room",
+       [](Valid& v) {
+         gex_node node = GEX_NODE_INIT;
+         node.op = "neg";
+         node.inputs = &v.x;
+         node.input_count = 1;
+         return gex_graph_add_node_counted(v.g(), &node, nullptr, 0, &v.count);
+       },
+       "room for 0"},
+      {"gex_graph_set_label", "no name",
+       [](Valid& v) {
+         const gex_attr label = int_attr("two words", 3);
+         return gex_graph_set_label(v.g(), &label);
+       },
+       "two words"},
+      {"gex_graph_label", "absent",
+       [](Valid& v) { return gex_graph_label(v.g(), "kept", &v.text); }, "kept"},
+      {"gex_value_set_label", "an input",
+       [](Valid& v) {
+         const gex_attr label = int_attr("kept", 3);
+         return gex_value_set_label(v.g(), v.x, &label);
+       },
+       "made by no node"},
+      {"gex_value_set_label", "a fraction",
+       [](Valid& v) {
+         gex_attr label = {"kept", GEX_ATTR_FLOAT, 0, {}};
+         label.value.real = 0.5;
+         return gex_value_set_label(v.g(), v.y, &label);
+       },
+       "0.5"},
+      {"gex_value_label", "absent",
+       [](Valid& v) { return gex_value_label(v.g(), v.y, "kept", &v.text); }, "kept"},
+      {"gex_value_name", "made up", [](Valid& v) { return gex_value_name(v.g(), 77, &v.text); },
+       "value"},
+      {"gex_graph_assign", "to a result",
+       [](Valid& v) { return gex_graph_assign(v.g(), v.y, v.x, &v.value); }, "only inputs"},
+      {"gex_graph_assign", "of another shape",
+       [](Valid& v) { return gex_graph_assign(v.g(), v.x, v.whole, &v.value); }, "i64[s0]"},
+      {"gex_graph_order", "after itself",
+       [](Valid& v) { return gex_graph_order(v.g(), v.y, &v.y, 1); }, "cycle"},
+      {"gex_graph_order", "an input", [](Valid& v) { return gex_graph_order(v.g(), v.x, &v.y, 1); },
+       "made by no node"},
+      {"gex_register_op", "no name",
+       [](Valid&) {
+         const gex_op op = GEX_OP_INIT;
+         return gex_register_op(&op);
+       },
+       "NULL"},
+      {"gex_register_op", "a name that is taken",
+       [](Valid&) {
+         gex_op op = GEX_OP_INIT;
+         op.name = "neg";
+         op.expand = [](void*, gex_graph*, const gex_value*, std::size_t, gex_value*, std::size_t,
+                        std::size_t*) -> gex_status { return GEX_OK; };
+         return gex_register_op(&op);
+       },
+       "neg"},
       {"gex_program_report", "no place",
        [](Valid& v) { return gex_program_report(v.p(), nullptr); }, "NULL"},
       {"gex_program_counters", "a struct that was not set up",
