@@ -88,6 +88,12 @@ def _is_int_list(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and all(isinstance(v, int) for v in value)
 
 
+def _check_names(name: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value):
+        return tuple(value)
+    raise TypeError(f"option {name!r} must be a list of str, got {value!r} of {type(value)}")
+
+
 _callable = _check_type("a callable or None", callable)
 _dict = _check_type("a dict or None", lambda v: isinstance(v, dict))
 
@@ -157,6 +163,10 @@ GEX_OPTIONS = _table(
     _EXECUTOR,
     _flag("force_eager", False),
     _flag("frozen_parameter", False),
+    # Which passes run: those of the level, without the first and with the second of these.
+    Option("opt_level", 2, _check_int(0, 3)),
+    Option("disabled_passes", (), _check_names),
+    Option("enabled_passes", (), _check_names),
 )
 
 NPUGRAPHS_OPTIONS: dict[str, Option] = {}

@@ -31,6 +31,7 @@ from gex.options import (
     Config,
     Option,
 )
+from gex.pass_path import load_named_passes
 from gex.plain_graphs import CompiledGraphs
 
 _TESTED_VERSIONS = ("2.11", "2.13")
@@ -198,6 +199,7 @@ def make_runner(
     )
     if config.get("executor", "compiled") == "interpreter":
         return _gex.interpreter_runner(imported.graph, signature, imported.callees)
+    load_named_passes()
     runner = _gex.compiled_runner(
         imported.graph,
         signature,
@@ -205,6 +207,9 @@ def make_runner(
         config.get("capture_limit"),
         list(static),
         fast_math=config.get("fast_math", False),
+        level=config.get("opt_level", 2),
+        disabled_passes=config.get("disabled_passes", ()),
+        enabled_passes=config.get("enabled_passes", ()),
     )
     frozen.remember(runner)
     return runner

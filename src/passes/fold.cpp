@@ -13,6 +13,12 @@ bool is_generated(const Value* v) {
          v->producer()->inputs().empty();
 }
 
+// The user's word that a node is not to be computed while compiling.
+bool is_kept(const Node& node) {
+  const AttrValue* label = find_label(node.labels(), "_do_not_constant_folding");
+  return label != nullptr && !attr_equal(*label, AttrValue(false));
+}
+
 // Small and of known size.
 bool is_small(const Type& type, std::int64_t limit) {
   std::optional<std::int64_t> numel = type.numel().as_const();
@@ -29,7 +35,7 @@ bool is_part_of_list(const Node& view) {
 
 // A view of a number that is the same everywhere is that number in another shape.
 bool refill(Graph& graph, Node& node) {
-  if (!node.op().has(Trait::view) || node.inputs().size() != 1) return false;
+  if (!node.op().has(Trait::view) || node.inputs().size() != 1 || is_kept(node)) return false;
   const Node* full = node.input(0)->producer();
   if (full == nullptr || !full->is("full") || node.output()->type().strides) return false;
   InsertBefore here(graph, &node);
@@ -42,6 +48,7 @@ bool refill(Graph& graph, Node& node) {
 bool can_fold(const Node& node, std::int64_t limit) {
   const OpDef& op = node.op();
   if (!op.has(Trait::pure) || op.has(Trait::random) || op.has(Trait::constant)) return false;
+  if (is_kept(node)) return false;
   if (!op.body && !op.expand) return false;
   if (node.inputs().empty() || !node.subgraphs().empty()) return false;
   if (op.has(Trait::view) && !is_part_of_list(node)) return false;

@@ -26,6 +26,9 @@ void refuse_what_never_matches(const Graph& pattern) {
     if (node.op().has(Trait::control) || !node.subgraphs().empty())
       fail(ErrorCode::invalid_argument, "pattern '", pattern.name(), "': ", node.op().name,
            " has subgraphs; a pattern is made of plain ops");
+    if (find_label(node.labels(), "after") != nullptr)
+      fail(ErrorCode::invalid_argument, "pattern '", pattern.name(), "': ", node.op().name,
+           " has a control edge; a pattern is made of values");
     for (std::size_t k = 0; k < node.num_outputs(); ++k)
       if (node.output(k)->type().is_token())
         fail(ErrorCode::invalid_argument, "pattern '", pattern.name(), "': ", node.op().name,

@@ -54,6 +54,13 @@ TEST(GeCase, N23_NothingFoldsWhereFoldingIsOffOrTheResultTooLarge) {
   EXPECT_EQ(count(optimised(kConstants, limited), "mul("), 1);
 }
 
+TEST(GeCase, N23_ALabelKeepsANodeFromBeingFolded) {
+  std::string labelled = kConstants;
+  labelled.replace(labelled.find("mul(%two, %three)"), 17,
+                   "mul(%two, %three) labels(_do_not_constant_folding = true)");
+  EXPECT_EQ(count(optimised(labelled), "mul("), 1) << optimised(labelled);
+}
+
 TEST(GeCase, N24_ShapeArithmeticOfKnownSizesIsGone) {
   const std::string result =
       optimised(R"(graph main(%x: f32[6, 4], %y: f32[24]) -> (f32[6, 4], i64[2]) {

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gex._gex import es as _es
+from gex.pass_path import load_named_passes
 
 if TYPE_CHECKING:
     import numpy as np
 
-_LEVELS = {"graph": 0, "kernels": 1, "program": 2}
+_LEVELS = {"graph": 0, "kernels": 1, "program": 2, "passes": 3}
 
 
 class Program:
@@ -83,6 +84,7 @@ class Graph:
         disabled_passes: Sequence[str] = (),
         dump_dir: str = "",
     ) -> Program:
+        load_named_passes()
         return Program(
             self._native.compile(
                 level=level,

@@ -52,9 +52,11 @@ class Callbacks {
     const std::string location = str(graph.current_location(), "(pass ", name_, ")");
     BorrowedGraph borrowed(graph);
     const gex_match match = make(borrowed.handle());
+    const std::size_t inputs = graph.inputs().size();
     std::vector<gex_value> outputs(match.outputs.size(), GEX_NO_VALUE);
     check_callback(
         replacement_(user_.get(), &borrowed.handle(), &match, outputs.data(), outputs.size()));
+    check_inputs(graph, inputs);
     for (Node* node = before == nullptr ? graph.first() : before->next();
          node != nullptr && node != place; node = node->next())
       if (node->location().empty()) node->set_location(location);
@@ -67,13 +69,21 @@ class Callbacks {
   bool run(Graph& graph) const {
     BorrowedGraph borrowed(graph);
     std::int32_t changed = 0;
+    const std::size_t inputs = graph.inputs().size();
     const gex_status status = run_(user_.get(), &borrowed.handle(), &changed);
     graph.insert_before(nullptr);
     check_callback(status);
+    check_inputs(graph, inputs);
     return changed != 0;
   }
 
  private:
+  // What the caller of the compiled graph gives it is not the pass's to decide.
+  static void check_inputs(const Graph& graph, std::size_t count) {
+    if (graph.inputs().size() != count)
+      fail(ErrorCode::invalid_argument, "it made an input; a pass can't change what a graph takes");
+  }
+
   std::string name_;
   decltype(gex_pass::condition) condition_;
   decltype(gex_pass::replacement) replacement_;

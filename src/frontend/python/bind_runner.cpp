@@ -215,12 +215,12 @@ void check_layout(const Value& input, const FrozenMemory& memory) {
 
 // Compiles the graph; the graph stays, to be compiled again when frozen memory moves.
 EngineMaker engine_maker(const Graph& graph, std::vector<Dim> integers,
-                         const runtime::SessionOptions& session_options, bool fast_math) {
+                         const runtime::SessionOptions& session_options,
+                         const CompileOptions& compile_options) {
   return [own = std::shared_ptr<const Graph>(graph.clone()), integers = std::move(integers),
           session_options,
-          fast_math](std::span<const FrozenMemory> frozen) -> std::unique_ptr<Engine> {
-    CompileOptions options;
-    options.fast_math = fast_math;
+          compile_options](std::span<const FrozenMemory> frozen) -> std::unique_ptr<Engine> {
+    CompileOptions options = compile_options;
     for (const FrozenMemory& memory : frozen) {
       check_layout(*own->inputs()[static_cast<std::size_t>(memory.graph_input)], memory);
       options.frozen.push_back(
@@ -272,11 +272,16 @@ void bind_runner(nb::module_& m) {
       "compiled_runner",
       [](const Graph& graph, Signature signature, std::vector<nb::object> callees,
          std::int64_t capture_limit, const std::vector<std::pair<int, std::string>>& frozen,
-         bool fast_math) {
+         bool fast_math, int level, std::vector<std::string> disabled_passes,
+         std::vector<std::string> enabled_passes) {
+        CompileOptions options;
+        options.fast_math = fast_math;
+        options.level = level;
+        options.disabled_passes = std::move(disabled_passes);
+        options.enabled_passes = std::move(enabled_passes);
         runtime::SessionOptions session_options;
         session_options.capture_limit = capture_limit;
-        EngineMaker make =
-            engine_maker(graph, integer_values(signature), session_options, fast_math);
+        EngineMaker make = engine_maker(graph, integer_values(signature), session_options, options);
         std::vector<FrozenArgument> bound_once = frozen_arguments(graph, signature, frozen);
         if (!bound_once.empty()) {
           auto runner = std::make_unique<Runner>(std::move(make), std::move(bound_once),
@@ -293,7 +298,9 @@ void bind_runner(nb::module_& m) {
                                         std::move(callees));
       },
       nb::arg("graph"), nb::arg("signature"), nb::arg("callees"), nb::arg("capture_limit"),
-      nb::arg("frozen"), nb::arg("fast_math") = false,
+      nb::arg("frozen"), nb::arg("fast_math") = false, nb::arg("level") = 2,
+      nb::arg("disabled_passes") = std::vector<std::string>(),
+      nb::arg("enabled_passes") = std::vector<std::string>(),
       "Compiles the graph and makes it ready to replay. Arguments in `frozen` (position, name) are "
       "bound once, at the first call.");
   m.def(

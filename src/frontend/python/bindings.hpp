@@ -19,5 +19,6 @@ void bind_ir(nb::module_& m);        // Dim, DType, Type, Value, Graph
 void bind_importer(nb::module_& m);  // Importer, rows
 void bind_runner(nb::module_& m);    // Signature parts, compiled callables
 void bind_es(nb::module_& m);        // the builder behind gex.es
+void bind_passes(nb::module_& m);    // users' passes, behind gex.passes
 
 }  // namespace gex::python

@@ -16,4 +16,5 @@ NB_MODULE(_gex, m) {
   python::bind_importer(m);
   python::bind_runner(m);
   python::bind_es(m);
+  python::bind_passes(m);
 }

@@ -1,0 +1,196 @@
+"""The three kinds of passes: patterns, single nodes, whole graphs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Union
+
+from gex._gex import passes as _passes
+from gex.es import holder
+from gex.es.builder import EsGraphBuilder
+from gex.es.graph import Graph
+from gex.es.holder import TensorHolder
+from gex.passes.values import builder_of
+
+Result = Union[TensorHolder, Sequence[TensorHolder]]
+
+
+class Match:
+    """What was found in the graph at hand; good until the function that got it returns."""
+
+    def __init__(self, native: _passes.Match) -> None:
+        self._native = native
+        self.builder = builder_of(native.builder())
+
+    @property
+    def inputs(self) -> list[TensorHolder | None]:
+        """What stands for the pattern's inputs, or the operands of the node."""
+        count = self._native.input_count
+        return [self._holder(self._native.input(k)) for k in range(count)]
+
+    def output(self, index: int = 0) -> TensorHolder:
+        return holder.make(self.builder, self._native.output(index))
+
+    def captured(self, index: int) -> TensorHolder:
+        return holder.make(self.builder, self._native.captured(index))
+
+    def inline(self, graph: Graph) -> list[TensorHolder]:
+        """A copy of a graph that was built by hand: its inputs are the match's."""
+        return [holder.make(self.builder, value) for value in self._native.inline(graph._native)]
+
+    def _holder(self, native: Any) -> TensorHolder | None:
+        return None if native is None else holder.make(self.builder, native)
+
+
+class PatternInputs:
+    """Inputs of a pattern, made when they are first asked for: inputs[0], inputs[:3]."""
+
+    def __init__(self, builder: EsGraphBuilder) -> None:
+        self.builder = builder
+        self.captures: list[TensorHolder] = []
+        self._made: dict[int, TensorHolder] = {}
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            if index.stop is None or index.stop < 0 or (index.start or 0) < 0:
+                raise IndexError("a slice of pattern inputs needs an end: inputs[:3]")
+            return [self[k] for k in range(*index.indices(index.stop))]
+        if index not in self._made:
+            self._made[index] = self.builder.CreateInput(index)
+        return self._made[index]
+
+    def __iter__(self) -> Any:
+        raise TypeError("a pattern has as many inputs as it asks for; write inputs[:3]")
+
+    def typed(self, index: int, shape: Sequence[int | str], dtype: str = "f32") -> TensorHolder:
+        """An input of a shape that the ops of the pattern accept; matching ignores it."""
+        if index in self._made:
+            raise ValueError(f"input {index} of the pattern is there already")
+        self._made[index] = self.builder.CreateInput(index, None, dtype, shape)
+        return self._made[index]
+
+    def capture(self, tensor: TensorHolder) -> TensorHolder:
+        """Has `match.captured()` give what stands for it."""
+        self.captures.append(tensor)
+        return tensor
+
+
+def pattern(function: Callable[[Any, PatternInputs], Result]) -> Callable[..., Result]:
+    """Marks a method that builds a pattern. Several are tried in turn."""
+    function._gex_pattern = True  # type: ignore[attr-defined]
+    return function
+
+
+def _as_list(result: Result, of: str) -> list[Any]:
+    values = [result] if isinstance(result, TensorHolder) else list(result)
+    for value in values:
+        if not isinstance(value, TensorHolder):
+            raise TypeError(f"{of} gives {value!r}; it must give tensors of the graph")
+    return [value._native for value in values]
+
+
+def _call_with(function: Callable[..., Any], match: Match) -> Any:
+    """replacement(self, inputs) or replacement(self, inputs, match)."""
+    wants_match = len(inspect.signature(function).parameters) > 1
+    return function(match.inputs, match) if wants_match else function(match.inputs)
+
+
+def _refuse_run(cls: type) -> None:
+    if "run" in cls.__dict__:
+        raise TypeError(f"{cls.__name__} overrides run(), which only graph passes have")
+
+
+class PatternPass:
+    """Methods marked by @pattern say what to find, replacement() by what to replace it."""
+
+    any_constants = False  # constants of the patterns stand for any constants
+    any_attributes = False  # nodes of the patterns may have any attributes
+
+    def __init_subclass__(cls) -> None:
+        _refuse_run(cls)
+
+    def meet_requirements(self, match: Match) -> bool:
+        return True
+
+    def replacement(self, inputs: list[TensorHolder], match: Match) -> Result:
+        raise NotImplementedError
+
+    def _register(self, description: _passes.Description) -> None:
+        patterns = []
+        for name, function in inspect.getmembers(self, inspect.ismethod):
+            if not getattr(function, "_gex_pattern", False):
+                continue
+            builder = EsGraphBuilder(name)
+            inputs = PatternInputs(builder)
+            result = function(inputs)
+            outputs = [result] if isinstance(result, TensorHolder) else list(result)
+            graph = builder.Build(outputs)
+            captures = [tensor._native for tensor in inputs.captures]
+            patterns.append((graph._native, captures))
+        if not patterns:
+            raise ValueError(f"{type(self).__name__} has no method marked by @pattern")
+        _passes.register_pattern_pass(
+            description,
+            patterns,
+            self.any_constants,
+            self.any_attributes,
+            lambda found: bool(self.meet_requirements(Match(found))),
+            lambda found: _as_list(_call_with(self.replacement, Match(found)), "replacement()"),
+        )
+
+
+class DecomposePass:
+    """Replaces nodes of the ops it is registered for."""
+
+    def __init_subclass__(cls) -> None:
+        _refuse_run(cls)
+
+    def meet_requirements(self, match: Match) -> bool:
+        return True
+
+    def replacement(self, inputs: list[TensorHolder | None], match: Match) -> Result:
+        raise NotImplementedError
+
+    def _register(self, description: _passes.Description, op_types: Sequence[str]) -> None:
+        _passes.register_decompose_pass(
+            description,
+            list(op_types),
+            lambda found: bool(self.meet_requirements(Match(found))),
+            lambda found: _as_list(_call_with(self.replacement, Match(found)), "replacement()"),
+        )
+
+
+class GraphEditor:
+    """A graph while a pass changes it; good until run() returns."""
+
+    def __init__(self, native: _passes.Editor) -> None:
+        self._native = native
+        self.builder = builder_of(native.builder())
+
+    def nodes(self) -> list[TensorHolder]:
+        """The first result of each node, in order."""
+        return [holder.make(self.builder, value) for value in self._native.nodes()]
+
+    def insert_before(self, tensor: TensorHolder) -> None:
+        """New nodes go before the node of this value."""
+        self._native.insert_before(tensor._native)
+
+    def replace(self, tensor: TensorHolder, by: TensorHolder) -> None:
+        """All that read the one read the other, which must be computed before them."""
+        self._native.replace(tensor._native, by._native)
+
+    def erase(self, tensor: TensorHolder) -> None:
+        """Removes the node of a value that nothing reads any more."""
+        self._native.erase(tensor._native)
+
+
+class GraphPass:
+    """Sees the graph as a whole."""
+
+    def run(self, graph: GraphEditor) -> bool:
+        """Whether it changed anything."""
+        raise NotImplementedError
+
+    def _register(self, description: _passes.Description) -> None:
+        _passes.register_graph_pass(description, lambda editor: bool(self.run(GraphEditor(editor))))

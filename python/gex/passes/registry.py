@@ -1,0 +1,81 @@
+"""Passes by name."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from gex._gex import passes as _passes
+from gex.passes.kinds import DecomposePass, GraphPass, PatternPass
+
+Class = TypeVar("Class", bound=type)
+
+
+class PassStage:
+    """When a pass runs: before the passes of gex, after its first clean-up, or when composite ops
+    are gone. The other names are GE's."""
+
+    EARLY = "early"
+    MIDDLE = "middle"
+    LATE = "late"
+    BEFORE_INFER_SHAPE = "BEFORE_INFER_SHAPE"
+    AFTER_INFER_SHAPE = "AFTER_INFER_SHAPE"
+    AFTER_BUILTIN_FUSION_PASS = "AFTER_BUILTIN_FUSION_PASS"
+    AFTER_ORIGIN_GRAPH_OPTIMIZE = "AFTER_ORIGIN_GRAPH_OPTIMIZE"
+
+
+_registered: dict[str, Any] = {}
+
+
+def _register(
+    name: str, stage: str, level: int, kind: type, register: Callable[..., None]
+) -> Callable[[Class], Class]:
+    def decorate(cls: Class) -> Class:
+        if not issubclass(cls, kind):
+            raise TypeError(f"pass {name!r}: {cls.__name__} does not derive from {kind.__name__}")
+        instance = cls()
+        summary = (cls.__doc__ or "").strip().split("\n")[0]
+        register(instance, _passes.Description(name, stage, summary, level))
+        _registered[name] = instance
+        return cls
+
+    return decorate
+
+
+def register_fusion_pass(
+    name: str, stage: str = PassStage.EARLY, *, level: int = 2
+) -> Callable[[Class], Class]:
+    """Makes one object of the class below and registers it. Names are taken once."""
+    return _register(name, stage, level, PatternPass, lambda p, d: p._register(d))
+
+
+def register_decompose_pass(
+    name: str, stage: str = PassStage.EARLY, op_types: Sequence[str] = (), *, level: int = 2
+) -> Callable[[Class], Class]:
+    return _register(name, stage, level, DecomposePass, lambda p, d: p._register(d, op_types))
+
+
+def register_graph_pass(
+    name: str, stage: str = PassStage.EARLY, *, level: int = 2
+) -> Callable[[Class], Class]:
+    return _register(name, stage, level, GraphPass, lambda p, d: p._register(d))
+
+
+def unregister(name: str) -> None:
+    _passes.unregister(name)
+    del _registered[name]
+
+
+def get_registered_passes() -> list[str]:
+    """Names of passes that were registered from Python, in order."""
+    return list(_registered)
+
+
+def clear_registered_passes() -> None:
+    for name in get_registered_passes():
+        unregister(name)
+
+
+# Their functions must not outlive the interpreter.
+atexit.register(clear_registered_passes)
