@@ -103,6 +103,8 @@ std::string_view name_of(Strategy strategy) {
       return "by_size";
     case Strategy::by_area:
       return "by_area";
+    case Strategy::by_blame:
+      return "by_blame";
   }
   return "?";
 }
@@ -229,6 +231,39 @@ void MemoryPlanner::place_in_order(Scratch& scratch) const {
   }
 }
 
+void MemoryPlanner::sort_by_keys(Scratch& scratch) const {
+  scratch.order = by_first_;
+  sort_descending(scratch.keys, scratch.order, scratch.spare);
+}
+
+// What ends above the lower bound should have been placed earlier: it goes up one class, and all is
+// placed again. Ends with the best placement of all rounds.
+void MemoryPlanner::place_by_blame(Scratch& scratch) const {
+  constexpr std::uint64_t kClass = std::uint64_t{1} << 56;  // above every size * lifetime
+  const auto bound = static_cast<std::uint32_t>(lower_bound(scratch) / kAlignment);
+  const std::size_t values = std::max<std::size_t>(by_first_.size(), 1);
+  const std::size_t rounds = std::clamp<std::size_t>(8000 / values, 2, 64);
+  const std::uint32_t limit = std::exchange(scratch.limit, ~std::uint32_t{0});
+  std::vector<std::uint64_t> best;
+  std::uint32_t best_total = ~std::uint32_t{0};
+  for (std::size_t round = 0; round < rounds && best_total > bound; ++round) {
+    sort_by_keys(scratch);
+    place_in_order(scratch);
+    if (scratch.total < best_total) {
+      best_total = scratch.total;
+      best = scratch.placed;
+    }
+    for (std::int32_t value : by_first_) {
+      const auto i = static_cast<std::size_t>(value);
+      if (end_of(scratch.placed[i]) > bound && scratch.keys[i] < 200 * kClass)
+        scratch.keys[i] += kClass;
+    }
+  }
+  scratch.limit = limit;
+  scratch.total = best_total;
+  scratch.placed = std::move(best);
+}
+
 void MemoryPlanner::place(Strategy strategy, Scratch& scratch) const {
   if (strategy == Strategy::by_start || row_.empty()) {
     place_by_start(scratch);
@@ -238,12 +273,15 @@ void MemoryPlanner::place(Strategy strategy, Scratch& scratch) const {
   for (std::int32_t value : by_first_) {
     const auto i = static_cast<std::size_t>(value);
     std::uint64_t key = scratch.size[i];
-    if (strategy == Strategy::by_area)
+    if (strategy != Strategy::by_size)
       key *= static_cast<std::uint64_t>(intervals_[i].last - intervals_[i].first + 1);
     scratch.keys[i] = key;
   }
-  scratch.order = by_first_;
-  sort_descending(scratch.keys, scratch.order, scratch.spare);
+  if (strategy == Strategy::by_blame) {
+    place_by_blame(scratch);
+    return;
+  }
+  sort_by_keys(scratch);
   place_in_order(scratch);
 }
 
@@ -310,6 +348,8 @@ Placement MemoryPlanner::plan(std::span<const std::int64_t> bytes) const {
   for (Strategy strategy : kStrategies) {
     if (out.total == out.lower_bound) break;  // nothing can be smaller
     if (strategy != Strategy::by_start && row_.empty()) continue;
+    if (strategy == Strategy::by_blame && out.total - out.lower_bound <= out.lower_bound / 64)
+      continue;
     place(strategy, scratch);
     const std::int64_t total = std::int64_t{scratch.total} * kAlignment;
     if (out.total >= 0 && total >= out.total) continue;

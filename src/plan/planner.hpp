@@ -18,9 +18,10 @@ enum class Strategy : std::uint8_t {
   by_start,  // in order of birth, lowest hole that fits
   by_size,   // largest first, tightest hole that fits
   by_area,   // largest size * lifetime first, tightest hole that fits
+  by_blame,  // again and again, each time with those first that stood too high the last time
 };
-inline constexpr Strategy kStrategies[] = {Strategy::by_start, Strategy::by_size,
-                                           Strategy::by_area};
+inline constexpr Strategy kStrategies[] = {Strategy::by_start, Strategy::by_size, Strategy::by_area,
+                                           Strategy::by_blame};
 std::string_view name_of(Strategy strategy);
 
 struct Placement {
@@ -36,7 +37,9 @@ class MemoryPlanner {
   // Values whose interval is unused get offset 0 and no room.
   explicit MemoryPlanner(std::vector<Interval> intervals);
 
-  Placement plan(std::span<const std::int64_t> bytes) const;  // the smallest of all strategies
+  // The smallest of all strategies; by_blame runs only where the others are not within 1/64 of the
+  // lower bound, since it takes as long as several of them.
+  Placement plan(std::span<const std::int64_t> bytes) const;
   Placement plan(std::span<const std::int64_t> bytes, Strategy strategy) const;
   std::span<const Interval> intervals() const { return intervals_; }
 
@@ -45,6 +48,8 @@ class MemoryPlanner {
   void place(Strategy strategy, Scratch& scratch) const;
   void place_by_start(Scratch& scratch) const;
   void place_in_order(Scratch& scratch) const;
+  void place_by_blame(Scratch& scratch) const;
+  void sort_by_keys(Scratch& scratch) const;
   std::int64_t lower_bound(Scratch& scratch) const;
 
   std::vector<Interval> intervals_;

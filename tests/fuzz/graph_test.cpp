@@ -20,7 +20,7 @@ std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
 
 TEST(GraphFuzz, every_level_agrees_with_the_interpreter) {
   const std::uint64_t first = number_from("GEX_FUZZ_FIRST", 0);
-  const std::uint64_t count = number_from("GEX_FUZZ_SEEDS", 40);
+  const std::uint64_t count = number_from("GEX_FUZZ_SEEDS", 60);
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     const auto failure = fuzz_one(seed);
     if (!failure) continue;

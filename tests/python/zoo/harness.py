@@ -74,6 +74,9 @@ def _observed(finding: Finding) -> Iterator[None]:
     for graph in graphs:
         if graph.eager_reason is not None:
             raise Difference(f"a graph runs through PyTorch as a whole: {graph.eager_reason}")
+        for plan in graph.runner.memory if graph.runner is not None else []:
+            if plan["why"]:  # more than 5 % above the lower bound
+                raise Difference(f"{plan['arena']} bytes are planned: {plan['why']}")
         for call in graph.calls:
             finding.calls[call.op] += 1
             finding.reasons.setdefault(call.op, f"{call.reason} ({call.location})")
