@@ -77,6 +77,18 @@ def test_opt_levels_and_stats(graph: pathlib.Path) -> None:
     assert "cse" in result.stderr and "ms" in result.stderr
 
 
+def test_opt_switches_and_dumps(graph: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    switches = tmp_path / "switches.json"
+    switches.write_text('{"Switch": {"GraphFusion": {"ALL": "off", "dce": "on"}}}')
+    only_dce = gex("opt", graph, f"--switches={switches}", "--stats")
+    assert "dce" in only_dce.stderr and "cse" not in only_dce.stderr
+    dumped = tmp_path / "dumped"
+    gex("opt", graph, "--level=0", "--enable=cse", f"--dump={dumped}", "--dump-passes=cse")
+    names = {path.name for path in dumped.iterdir()}
+    assert {"000_before_cse.gex", "001_after_cse.gex", "fusion_result.json"} <= names
+    assert "--dump=DIR" in fails("opt", graph, "--dump-passes=cse")
+
+
 def test_opt_lists_passes() -> None:
     names = [line.split()[0] for line in gex("opt", "--list-passes").stdout.splitlines()]
     assert {"fold", "cse", "dce", "canonicalise", "expand"} <= set(names)
