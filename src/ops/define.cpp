@@ -269,9 +269,6 @@ std::vector<Dim> delinearise(Dim linear, const Shape& shape) {
 }
 
 std::vector<Dim> reshape_index(const Shape& from, const Shape& to, Indices index) {
-  // No element is ever read, but an index may be asked for: nothing is to be divided by 0 for it.
-  if (std::find(from.begin(), from.end(), Dim(0)) != from.end())
-    return std::vector<Dim>(from.size(), Dim(0));
   // Axes are matched in groups with equal products, so that what did not change stays untouched.
   std::vector<Dim> result;
   result.reserve(from.size());

@@ -62,6 +62,14 @@ TEST(OddGraphs, padding_of_reshaped_empty_values) {
 })",
                               {HostTensor(DType::boolean, {2, 1, 0})});
   EXPECT_EQ(result.outputs[0].get(1), 0);
+  check(R"(graph g(%x: f32[1, 1, 0]) -> (f32[1, 4, 1, 5]) {
+  %a = sqrt(%x) : f32[1, 1, 0]
+  %r = reshape(%a) {shape = [1, 1, 1, 0]} : f32[1, 1, 1, 0]
+  %p = pad(%r) {low = [0, 0, 0, 0], high = [0, 3, 0, 0]} : f32[1, 4, 1, 0]
+  %y = pad(%p) {low = [0, 0, 0, 0], high = [0, 0, 0, 5]} : f32[1, 4, 1, 5]
+  return %y
+})",
+        {HostTensor(DType::f32, {1, 1, 0})}, 0, unoptimised());
 }
 
 // ties: the input has its new contents after the run, outputs that are its old ones keep those.

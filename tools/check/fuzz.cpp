@@ -9,6 +9,11 @@ namespace {
 
 constexpr int kSecondsForOne = 60;
 
+// Small graphs are quick and many, large ones fuse deeper.
+std::unique_ptr<Graph> graph_of(std::uint64_t seed) {
+  return random_graph(seed, {static_cast<int>(6 + seed % 5 * 6)});
+}
+
 std::vector<Trial> trials_of(std::uint64_t seed) {
   std::vector<Trial> trials;
   for (int level = 0; level <= 3; ++level) trials.push_back({level, true, false, {}});
@@ -21,7 +26,7 @@ std::vector<Trial> trials_of(std::uint64_t seed) {
 
 std::optional<Failure> fuzz_one(std::uint64_t seed,
                                 const std::function<void(const Trial&)>& about_to) {
-  const auto graph = random_graph(seed);
+  const auto graph = graph_of(seed);
   const auto inputs = draw_inputs(*graph, sizes_of(*graph), seed);
   const Reference reference(*graph, inputs);
   for (const Trial& trial : trials_of(seed)) {
@@ -43,7 +48,7 @@ std::string reduced_failure(std::uint64_t seed, const Failure& failure) {
         kSecondsForOne);
     return kind_of(child.finished() ? child.text : child.ending()) == kind_of(failure.fault);
   };
-  return print(*reduce(*random_graph(seed), fails));
+  return print(*reduce(*graph_of(seed), fails));
 }
 
 }  // namespace gex::check

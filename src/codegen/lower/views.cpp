@@ -1,5 +1,7 @@
 #include "codegen/lower/views.hpp"
 
+#include <algorithm>
+
 #include "loop/view_index.hpp"
 
 namespace gex::lower {
@@ -25,6 +27,7 @@ std::vector<Dim> reindex(const Shape& from, std::span<const Dim> index, const Sh
   Dim linear = linearise(index, dense_strides(from));
   std::vector<Dim> strides = dense_strides(to);
   std::vector<Dim> result(to.size());
+  if (std::find(to.begin(), to.end(), Dim(0)) != to.end()) return result;  // nothing is there
   for (std::size_t d = 0; d < to.size(); ++d) {
     Dim at = floordiv(linear, strides[d]);
     result[d] = d == 0 ? at : mod(at, to[d]);
