@@ -183,6 +183,24 @@ TEST(GeCase, N08_WhileSumsTo5050) {
             std::vector<std::int64_t>{5050});
 }
 
+TEST(GeCase, N08_ForCountsInBothDirections) {
+  const std::vector<std::vector<std::int64_t>> bounds = {{0, 5, 1}, {5, 0, -1}, {5, 0, 1}};
+  EsGraphBuilder builder("g");
+  const auto given = std::vector<EsTensorHolder>{builder.CreateInput(0, "start", DType::i64, {}),
+                                                 builder.CreateInput(1, "limit", DType::i64, {}),
+                                                 builder.CreateInput(2, "delta", DType::i64, {})};
+  const auto results =
+      For(given[0], given[1], given[2], {builder.CreateScalar(std::int64_t{0})},
+          [](EsGraphBuilder&, const Holders& in) -> Holders { return {in[1] * 10 + in[0]}; });
+  const Program program = builder.BuildAndReset(results)->Compile();
+  const std::vector<std::int64_t> expected = {1234, 54321, 0};
+  for (std::size_t k = 0; k < bounds.size(); ++k) {
+    std::vector<Tensor> inputs;
+    for (std::int64_t number : bounds[k]) inputs.push_back(Tensor::Of<std::int64_t>({}, {number}));
+    EXPECT_EQ(program.Run(inputs)[0].ToVector<std::int64_t>()[0], expected[k]);
+  }
+}
+
 TEST(GeCase, N09_AControlEdgeFromAssignReadsTheNewValueInEveryRun) {
   EsGraphBuilder builder("g");
   auto v = builder.CreateVariable(0, "v", DType::f32, {2});

@@ -104,6 +104,14 @@ def test_case_8_while_sums_to_5050():
     assert builder.Build([total]).run([np.array(100)])[0] == 5050
 
 
+def test_case_8_for_counts_to_a_limit():
+    builder = es.EsGraphBuilder("g")
+    limit = builder.CreateInput(0, "limit", "i64")
+    results = es.for_(0, limit, 1, [0], lambda k, total: total * 10 + k)
+    program = builder.Build(results).compile()
+    assert [int(program.run([np.array(n)])[0]) for n in (0, 1, 5)] == [0, 0, 1234]
+
+
 def test_case_8_a_branch_sees_only_its_inputs():
     builder = es.EsGraphBuilder("g")
     condition = builder.CreateInput(0, "condition", "bool")

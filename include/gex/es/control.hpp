@@ -1,6 +1,6 @@
 #pragma once
-// If and While: branches are functions that build a subgraph from the values they are given. What a
-// branch uses comes through `inputs`; values of the graph around it are refused there.
+// If, While and For: branches are functions that build a subgraph from the values they are given.
+// What a branch uses comes through `inputs`; values of the graph around it are refused there.
 //
 //   If(flag, {x}, [](EsGraphBuilder&, const Holders& in) -> Holders { return {in[0] * 2}; },
 //      [](EsGraphBuilder&, const Holders& in) -> Holders { return {in[0] * 0}; });
@@ -93,6 +93,23 @@ inline Holders While(const std::vector<EsTensorLike>& inputs, const Branch& cond
   const std::size_t carried = body_graph->output_count();
   return detail::AddNode(building, "while", holders, {{"carried", carried}}, carried,
                          {condition_graph->handle(), body_graph->handle()});
+}
+
+// For each index from `start` on by `delta`, until `limit`, which is not reached: replaces the
+// first of the values by the results of `body`, which gets the index and all of them.
+inline Holders For(const EsTensorLike& start, const EsTensorLike& limit, const EsTensorLike& delta,
+                   const std::vector<EsTensorLike>& inputs, const Branch& body) {
+  std::vector<EsTensorLike> operands = {start, limit, delta};
+  operands.insert(operands.end(), inputs.begin(), inputs.end());
+  const detail::BuildingPtr building = detail::CommonBuilding("for", operands);
+  const Holders holders = detail::ToHolders(building, operands);
+  Holders taken = {holders[0]};
+  taken.insert(taken.end(), holders.begin() + 3, holders.end());
+  const std::string name = detail::RegionName(*building, "for");
+  const auto body_graph = detail::BuildBranch(name + ".body", taken, body);
+  const std::size_t carried = body_graph->output_count();
+  return detail::AddNode(building, "for", holders, {{"carried", carried}}, carried,
+                         {body_graph->handle()});
 }
 
 }  // namespace gex::es

@@ -12,7 +12,7 @@ Every mistake raises on the line that makes it.
 
 from gex._gex import DType, EsError
 from gex.es.builder import EsGraphBuilder, GraphBuilder
-from gex.es.control import if_, if_graphs, while_
+from gex.es.control import for_, if_, if_graphs, while_
 from gex.es.graph import Graph, Program
 from gex.es.holder import TensorHolder, assign, attr_scope, control_dependency_scope
 from gex.es.ops import *  # noqa: F403
@@ -30,6 +30,7 @@ __all__ = [
     "assign",
     "attr_scope",
     "control_dependency_scope",
+    "for_",
     "if_",
     "if_graphs",
     "split",

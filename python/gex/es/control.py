@@ -1,4 +1,4 @@
-"""If and While: branches are functions that build a subgraph from the values they are given.
+"""If, While and For: branches are functions that build a subgraph from the values they are given.
 
 What a branch uses comes through `inputs`; values of the graph around it are refused there.
 """
@@ -36,7 +36,7 @@ def _native_branch(branch: Branch) -> Callable[[_es.Builder, list], list]:
     return build
 
 
-def _natives(op: str, tensors: Sequence[TensorLike], builder: EsGraphBuilder) -> list[_es.Holder]:
+def _natives(tensors: Sequence[TensorLike], builder: EsGraphBuilder) -> list[_es.Holder]:
     return [holder.tensor(builder, value, None)._native for value in tensors]
 
 
@@ -48,7 +48,7 @@ def if_(
 ) -> list[TensorHolder]:
     """The results of one of two branches, which give the same types."""
     builder = condition._builder
-    natives = _natives("if", inputs, builder)
+    natives = _natives(inputs, builder)
     branches = _native_branch(then_branch), _native_branch(else_branch)
     made = _es.if_(condition._native, natives, *branches)
     return [holder.make(builder, native) for native in made]
@@ -63,9 +63,24 @@ def if_graphs(
 ) -> list[TensorHolder]:
     """The same of graphs made by hand: input k of each reads inputs[k]."""
     builder = condition._builder
-    natives = _natives("if", inputs, builder)
+    natives = _natives(inputs, builder)
     graphs = then_graph._native, else_graph._native
     made = _es.if_graphs(condition._native, natives, result_count, *graphs)
+    return [holder.make(builder, native) for native in made]
+
+
+def for_(
+    start: TensorLike,
+    limit: TensorLike,
+    delta: TensorLike,
+    inputs: Sequence[TensorLike],
+    body: Branch,
+) -> list[TensorHolder]:
+    """For each index from `start` on by `delta`, until `limit`, which is not reached: replaces the
+    first of the values by the results of `body`, which gets the index and all of them."""
+    builder = holder.owner_of("for", [start, limit, delta, *inputs])
+    bounds = _natives([start, limit, delta], builder)
+    made = _es.for_(*bounds, _natives(inputs, builder), _native_branch(body))
     return [holder.make(builder, native) for native in made]
 
 
@@ -73,6 +88,6 @@ def while_(inputs: Sequence[TensorLike], condition: Branch, body: Branch) -> lis
     """While `condition` of the values says so, replaces the first of them by the results of
     `body`, and gives what those are in the end."""
     builder = holder.owner_of("while", inputs)
-    natives = _natives("while", inputs, builder)
+    natives = _natives(inputs, builder)
     made = _es.while_(natives, _native_branch(condition), _native_branch(body))
     return [holder.make(builder, native) for native in made]

@@ -173,6 +173,11 @@ void bind_builder(nb::module_& m) {
   m.def("while_",
         [](const std::vector<EsTensorHolder>& inputs, const es::Branch& condition,
            const es::Branch& body) { return es::While(to_likes(inputs), condition, body); });
+  m.def("for_",
+        [](const EsTensorHolder& start, const EsTensorHolder& limit, const EsTensorHolder& delta,
+           const std::vector<EsTensorHolder>& inputs, const es::Branch& body) {
+          return es::For(start, limit, delta, to_likes(inputs), body);
+        });
   m.def("push_labels", [](const nb::dict& labels) {
     es::detail::Scopes::OfThisThread().labels.push_back(to_attrs(labels));
   });
