@@ -34,6 +34,8 @@ struct CustomOp {
       return GEX_OK;
     } catch (const Error& error) {
       return gex_fail(error.status(), error.what());
+    } catch (const std::exception& error) {
+      return gex_fail(GEX_INVALID_ARGUMENT, error.what());
     }
   }
 };
