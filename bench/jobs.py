@@ -88,6 +88,33 @@ def wide_deep() -> Job:
     return WideDeep().eval(), [(torch.randint(0, 10_000, (512, 26)), torch.randn(512, 13))], {}
 
 
+class Chain(nn.Module):
+    """A hundred operators with next to nothing to do."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(25):
+            x = torch.tanh(x * 1.01 + 0.5) - x
+        return x
+
+
+class Block(nn.Module):
+    """A small transformer block, written out."""
+
+    def __init__(self, width: int = 64, heads: int = 4) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        parts = self.qkv(self.norm1(x)).chunk(3, -1)
+        q, k, v = (p.unflatten(-1, (self.heads, -1)).transpose(1, 2) for p in parts)
+        weights = torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, -1)
+        x = x + self.out((weights @ v).transpose(1, 2).flatten(2))
+        return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
+
+
 def mlp() -> Job:
     model = nn.Sequential(nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 10)).eval()
     return model, [(torch.randn(32, 128),)], {}
@@ -169,17 +196,16 @@ def mmoe() -> Job:
     return Mmoe().eval(), [(torch.randint(0, 1000, (16, 8)),)], {}
 
 
-JOBS: dict[str, Callable[[], Job]] = {
-    f.__name__: f
-    for f in (
-        mlp,
-        resnet50,
-        bert,
-        qwen_tiny,
-        qwen_decode,
-        qwen_grow,
-        pointwise,
-        mmoe,
-        wide_deep,
-    )
-}
+def chain() -> Job:
+    return Chain(), [(torch.randn(16),)], {}
+
+
+def block() -> Job:
+    return Block().eval(), [(torch.randn(1, 16, 64),)], {}
+
+
+_FUNCTIONS = (
+    *(mlp, resnet50, bert, qwen_tiny, qwen_decode, qwen_grow, pointwise, mmoe),
+    *(wide_deep, chain, block),
+)
+JOBS: dict[str, Callable[[], Job]] = {f.__name__: f for f in _FUNCTIONS}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 from typing import TYPE_CHECKING, Any
 
-from gex._gex import Dim, Error, Graph, InternalError, UserError, stop_background
+from gex._gex import Dim, Error, Graph, InternalError, UserError, stop_background, trim
 from gex.explanation import Explanation, explain
 from gex.report import GraphReport, collect, reports
 
@@ -33,6 +33,7 @@ __all__ = [
     "refresh",
     "regions",
     "reports",
+    "trim",
 ]
 
 # Python's handlers run before any destructor of the libraries that the background thread uses.

@@ -112,7 +112,7 @@ class Compiled:
         # What the module held when it was compiled is fixed by contract.
         names = [name for name, _ in graph.bound]
         static = list(enumerate(names, start=imported.num_arguments))
-        self.report.runner = make_runner(imported, config, static)
+        self.report.runner = make_runner(imported, config, static=static)
         run = imported.adapter.wrap(self.report.runner)
         # Calls through PyTorch would otherwise record gradients of what they are given.
         return torch.no_grad()(run) if self.report.calls else run

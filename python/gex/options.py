@@ -154,7 +154,14 @@ NPUGRAPH_EX_OPTIONS = _table(
     _RANDOM,
 )
 
+# Names that other backends have for what is done here anyway: replaying with one call, and running
+# any shape without padding it.
+_ALWAYS_SO = (_flag("triton.cudagraphs", True), _flag("enable_shape_handling", True))
+
 GEX_OPTIONS = _table(
+    *_ALWAYS_SO,
+    # Writes each graph on its way down to a folder of torch_compile_debug.
+    _flag("trace.enabled", False),
     _CAPTURE_LIMIT,
     _STRICT,
     _RANDOM,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import itertools
 import time
@@ -11,10 +12,9 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
-from torch._functorch.aot_autograd import make_boxed_func
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-from gex import _gex, frozen, report
+from gex import _gex, dumps, eager_graph, frozen, report, saved_tensors
 from gex.compile_times import backend_timed
 from gex.errors import GraphNotSupported
 from gex.fx_import import GraphImport, ImportedGraph
@@ -39,7 +39,7 @@ _graph_numbers = itertools.count(1)
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 CompiledGraph = Callable[[list[Any]], Sequence[Any]]
-GraphCompiler = Callable[..., CompiledGraph]
+GraphCompiler = Callable[[torch.fx.GraphModule, Sequence[Any]], CompiledGraph]
 
 _gex.Runner._boxed_call = True  # AOTAutograd hands over the list itself, to be emptied
 
@@ -88,18 +88,17 @@ def _compile(
     config = Config(table, options)
     _warn_about_version(torch.__version__)
     _apply_mode(backend, config, mode)
-    compiler = graph_compiler(backend, config)
     # Training changes parameters, so only graphs without gradients take them as frozen.
-    inference_compiler = compiler
-    if config.get("frozen_parameter", False):
-        inference_compiler = graph_compiler(backend, config, frozen.names_of_inputs(gm))
+    is_frozen = config.get("frozen_parameter", False)
+    frozen_names = frozen.names_of_inputs(gm) if is_frozen else None
 
     graphs = CompiledGraphs()
     traced = aot_autograd(
-        fw_compiler=graphs.forward(compiler),
-        # The forward has checked the same values.
-        bw_compiler=graphs.backward(functools.partial(compiler, check_values=False)),
-        inference_compiler=graphs.inference(inference_compiler),
+        fw_compiler=graphs.forward(graph_compiler(backend, config, Role.FORWARD)),
+        bw_compiler=graphs.backward(graph_compiler(backend, config, Role.BACKWARD)),
+        inference_compiler=graphs.inference(
+            graph_compiler(backend, config, Role.INFERENCE, frozen_names)
+        ),
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=True,
         decompositions={},
@@ -132,17 +131,28 @@ def _apply_mode(backend: str, config: Config, mode: str | None) -> None:
         config.fast_math = True
 
 
+class Role(enum.Enum):
+    """What a graph is for."""
+
+    INFERENCE = enum.auto()
+    FORWARD = enum.auto()  # of a training step
+    BACKWARD = enum.auto()
+
+
 def graph_compiler(
-    backend: str, config: Config, frozen_names: list[str] | None = None
+    backend: str,
+    config: Config,
+    role: Role = Role.INFERENCE,
+    frozen_names: list[str] | None = None,
 ) -> GraphCompiler:
     """Compiles the ATen graphs that AOTAutograd makes of a function.
 
     With `frozen_names` (of all inputs) parameters and other static inputs are bound once.
     """
 
-    def compile_graph(
-        gm: torch.fx.GraphModule, example_inputs: Sequence[Any], check_values: bool = True
-    ) -> CompiledGraph:
+    def compile_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
+        if role is Role.BACKWARD:
+            saved_tensors.allow_second_backward()
         graph_report = report.GraphReport(f"graph_{next(_graph_numbers)}", backend)
         graph_report.no_regions = take_fallbacks()
         report.add(graph_report)
@@ -157,7 +167,8 @@ def graph_compiler(
                 graph_report.name,
                 graph_report,
                 strict=config.get("strict", False),
-                check_values=check_values,
+                # The forward has checked the same values.
+                check_values=role is not Role.BACKWARD,
                 fast_random=config.get("random", "eager") == "fast",
             ).run()
         except GraphNotSupported as problem:
@@ -171,7 +182,8 @@ def graph_compiler(
         graph_report.seconds["import"] = time.perf_counter() - start
         static = [] if frozen_names is None else frozen.static_arguments(frozen_names)
         static = [(i, name) for i, name in static if not imported.adapter.is_carried(i)]
-        runner = make_runner(imported, config, static)
+        released = saved_tensors.arguments_of(gm) if role is Role.BACKWARD else []
+        runner = make_runner(imported, config, role, static, released)
         graph_report.runner = runner
         graph_report.capture_limit = config.get("capture_limit")
         return imported.adapter.wrap(runner)
@@ -183,12 +195,18 @@ def _run_eagerly(
     gm: torch.fx.GraphModule, graph_report: report.GraphReport, reason: str
 ) -> CompiledGraph:
     graph_report.eager_reason = reason
-    return make_boxed_func(gm.forward)
+    return eager_graph.function_of(gm)
 
 
 def make_runner(
-    imported: ImportedGraph, config: Config, static: Sequence[tuple[int, str]] = ()
+    imported: ImportedGraph,
+    config: Config,
+    role: Role = Role.INFERENCE,
+    static: Sequence[tuple[int, str]] = (),
+    released: Sequence[int] = (),
 ) -> Any:
+    """Arguments in `static` are bound once, those in `released` let go of at their last use."""
+    dump_dir = dumps.folder_of(imported.graph) if config.get("trace.enabled", False) else ""
     signature = _gex.Signature(
         num_arguments=imported.num_arguments,
         tensors=imported.tensors,
@@ -210,6 +228,10 @@ def make_runner(
         level=config.get("opt_level", 2),
         disabled_passes=config.get("disabled_passes", ()),
         enabled_passes=config.get("enabled_passes", ()),
+        released=list(released),
+        # Between forward and backward a training step needs most of its memory.
+        keep_arena=role is Role.INFERENCE,
+        dump_dir=dump_dir,
     )
     frozen.remember(runner)
     return runner

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 
 #include "codegen/generator.hpp"
 #include "compile/emit.hpp"
@@ -124,6 +126,14 @@ void check_frozen(const Graph& graph, const std::vector<FrozenInput>& frozen) {
   }
 }
 
+void write_text(const std::string& folder, const char* name, const std::string& text) {
+  std::filesystem::create_directories(folder);
+  const std::filesystem::path path = std::filesystem::path(folder) / name;
+  std::ofstream file(path);
+  file << text;
+  if (!file) fail(ErrorCode::io_error, "could not write ", path.string());
+}
+
 }  // namespace
 
 Compiled compile(std::unique_ptr<Graph> graph, const CompileOptions& options) {
@@ -197,6 +207,12 @@ Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
         std::make_shared<KernelSpecialiser>(*generator, std::move(table), options.fast_math);
   }
   timer.done("program");
+  if (!options.dump_dir.empty()) {
+    write_text(options.dump_dir, "graph.gex", report.graph_text);
+    write_text(options.dump_dir, "kernels.txt", report.kernel_text);
+    write_text(options.dump_dir, "program.txt",
+               program::print(*compiled.program, {.constant_data = false}));
+  }
   return compiled;
 }
 

@@ -20,6 +20,7 @@ struct Signature {
     int graph_input = -1;  // or -1: an integer
     Dim integer;
     std::string name;
+    bool released = false;  // the host lets go of it at its last use
   };
   struct Output {
     enum class Kind : std::uint8_t { tensor, integer, none } kind = Kind::tensor;
@@ -53,7 +54,8 @@ struct CompileOptions {
   bool fast_math = false;
   std::vector<FrozenInput> frozen;  // these are no inputs of the Program
   bool generate_code = true;        // false: kernels run in the interpreter
-  std::string dump_dir;             // graphs after each changing pass, kernels, program
+  // NNN_after_<pass>.gex for each pass that changed something, graph.gex, kernels.txt, program.txt
+  std::string dump_dir;
 };
 
 struct CompileReport {

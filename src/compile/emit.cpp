@@ -122,6 +122,7 @@ void Emitter::define_inputs() {
       input.dtype = type.dtype;
       input.shape = type.shape;
       input.strides = desc.strides;
+      input.released = slot.released;
       if (input.name.empty()) input.name = value->name();
       input.buffer = add_buffer(std::move(desc));
       buffers_[value] = input.buffer;

@@ -293,6 +293,7 @@ class Parser {
       desc.shape = dims(line);
       if (line.take_word("strides")) desc.strides = dims(line);
       if (line.take_word("->")) desc.buffer = line.buffer();
+      desc.released = line.take_word("released");
     }
     program_.inputs.push_back(std::move(desc));
   }

@@ -90,6 +90,7 @@ class Printer {
     dims(" ", desc.shape);
     dims_unless_empty(" strides ", desc.strides);
     if (desc.buffer >= 0) out_ << " -> %" << desc.buffer;
+    if (desc.released) out_ << " released";
     out_ << "\n";
   }
 

@@ -49,6 +49,8 @@ struct InputDesc {
   std::vector<Dim> strides;  // empty = dense
   Dim value;                 // integer: likewise
   BufferId buffer = -1;
+  // Tensor: the host hears of its last use, so that it can let go of the memory.
+  bool released = false;
 };
 
 struct OutputDesc {

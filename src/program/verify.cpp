@@ -149,6 +149,9 @@ class Verifier {
         complain(where, " names %", output.buffer, ", which no call makes");
       if (output.kind == Kind::input_view && !in_range(output.input, program_.inputs.size()))
         complain(where, " views input ", output.input, ", which does not exist");
+      if (output.kind == Kind::input_view &&
+          program_.inputs[static_cast<std::size_t>(output.input)].released)
+        complain(where, " views input ", output.input, ", which is released at its last use");
       if (output.kind == Kind::output_view &&
           (!in_range(output.input, program_.outputs.size()) || output.input == static_cast<int>(i)))
         complain(where, " views output ", output.input, ", which does not exist");

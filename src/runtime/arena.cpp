@@ -7,12 +7,21 @@
 
 namespace gex::runtime {
 
+namespace {
+
+// Large blocks are whole huge pages: a part of one could not be discarded.
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+}  // namespace
+
 std::byte* Arena::reserve(std::size_t index, std::size_t bytes) {
   if (blocks_.size() <= index) blocks_.resize(index + 1);
   Block& block = blocks_[index];
   if (block.bytes < bytes) {
     if (block.memory != nullptr) device_.deallocate(block.memory, block.bytes);
     block = {};
+    if (worth_discarding(static_cast<std::int64_t>(bytes)))
+      bytes = (bytes + kHugePage - 1) / kHugePage * kHugePage;
     block.memory = device_.allocate(bytes);
     block.bytes = bytes;
     ++allocations_;
@@ -30,6 +39,17 @@ void Arena::clear() noexcept {
   for (Block& block : blocks_)
     if (block.memory != nullptr) device_.deallocate(block.memory, block.bytes);
   blocks_.clear();
+}
+
+void Arena::discard() noexcept {
+  for (const Block& block : blocks_)
+    if (worth_discarding(static_cast<std::int64_t>(block.bytes)))
+      device_.discard(block.memory, block.bytes);
+}
+
+void Arena::discard(std::int64_t begin, std::int64_t end) noexcept {
+  device_.discard(static_cast<std::byte*>(blocks_[0].memory) + begin,
+                  static_cast<std::size_t>(end - begin));
 }
 
 QueuePool::QueuePool(Device& device, int limit) : device_(device), limit_(limit) {

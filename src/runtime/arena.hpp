@@ -16,6 +16,9 @@ namespace gex::runtime {
 class Device;
 class Queue;
 
+// Getting a page back takes the system about as long as filling it does: small blocks are kept.
+inline bool worth_discarding(std::int64_t bytes) { return bytes >= (std::int64_t{8} << 20); }
+
 class Arena {
  public:
   explicit Arena(Device& device) : device_(device) {}
@@ -29,6 +32,9 @@ class Arena {
   std::size_t bytes() const;
   std::int64_t allocations() const { return allocations_; }
   void clear() noexcept;
+  // Large blocks stay where they are, but give the memory behind them back until it is used again.
+  void discard() noexcept;
+  void discard(std::int64_t begin, std::int64_t end) noexcept;  // bytes of block 0
 
  private:
   struct Block {

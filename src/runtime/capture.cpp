@@ -14,15 +14,57 @@ std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
 std::int64_t round_up_64(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// A record of steps for the device, batch by batch.
-std::unique_ptr<Recording> record(const Image& image, const BatchLayout& batch, Recorder& recorder,
-                                  int& next_launch) {
-  const auto& steps = image.program->segments[index(batch.segment)].steps;
-  for (int i = batch.first; i < batch.last; ++i) {
-    const program::Step& step = steps[index(i)];
-    const int word = batch.step_words[index(i - batch.first)];
+// Records the steps of the batches, cut into pieces behind which memory can be let go.
+class BatchRecorder {
+ public:
+  BatchRecorder(const Image& image, Device& device, Loaded& loaded, Capture& capture,
+                bool keep_arena)
+      : image_(image), device_(device), loaded_(loaded), capture_(capture) {
+    capture.batches.resize(image.batches.size());
+    capture.after_calls.resize(image.calls.size());
+    if (!device.works_in_replay()) return;
+    const bool discard = !keep_arena && worth_discarding(capture.plan.bytes());
+    releases_ = ReleasePlan(image, capture.gear_values, discard ? &capture.plan.placement : nullptr,
+                            capture.plan.sizes);
+  }
+
+  void run() {
+    for (int segment : image_.program->main)
+      for (const Item& item : image_.segments[index(segment)]) {
+        if (item.kind == Item::Kind::batch) record(item.index, releases_);
+        if (item.kind != Item::Kind::call) continue;
+        // Host code ran just now, so that nothing is interrupted.
+        releases_.pass(image_.lifetimes.of_step[index(segment)][index(item.step)].last);
+        capture_.after_calls[index(item.index)] = releases_.take();
+      }
+    // What a branch or a loop runs may run again.
+    ReleasePlan nothing;
+    for (std::size_t b = 0; b < image_.batches.size(); ++b)
+      if (capture_.batches[b].empty()) record(static_cast<int>(b), nothing);
+  }
+
+ private:
+  void record(int number, ReleasePlan& releases) {
+    const BatchLayout& batch = image_.batches[index(number)];
+    const auto& steps = image_.program->segments[index(batch.segment)].steps;
+    const auto& positions = image_.lifetimes.of_step[index(batch.segment)];
+    std::vector<Piece>& pieces = capture_.batches[index(number)];
+    int launch = batch.first_launch;
+    auto recorder = device_.make_recorder(image_, loaded_, capture_.gear_values);
+    for (int i = batch.first; i < batch.last; ++i) {
+      record_step(steps[index(i)], batch.step_words[index(i - batch.first)], launch, *recorder);
+      releases.pass(positions[index(i)].last);
+      if (!releases.is_worth_it() || i + 1 == batch.last) continue;
+      pieces.push_back({recorder->finish(), releases.take()});
+      recorder = device_.make_recorder(image_, loaded_, capture_.gear_values);
+    }
+    pieces.push_back({recorder->finish(), {}});
+    if (releases.is_worth_it()) pieces.back().release = releases.take();
+  }
+
+  void record_step(const program::Step& step, int word, int& next_launch, Recorder& recorder) {
     if (std::holds_alternative<program::Launch>(step.op))
-      recorder.launch(image.launches[index(next_launch++)]);
+      recorder.launch(image_.launches[index(next_launch++)]);
     if (const auto* copy = std::get_if<program::Copy>(&step.op)) recorder.copy({copy, word});
     if (const auto* fill = std::get_if<program::Fill>(&step.op)) recorder.fill({fill, word});
     if (const auto* event = std::get_if<program::Record>(&step.op))
@@ -30,8 +72,13 @@ std::unique_ptr<Recording> record(const Image& image, const BatchLayout& batch, 
     if (const auto* event = std::get_if<program::Wait>(&step.op))
       recorder.wait(event->event, step.stream);
   }
-  return recorder.finish();
-}
+
+  const Image& image_;
+  Device& device_;
+  Loaded& loaded_;
+  Capture& capture_;
+  ReleasePlan releases_;
+};
 
 }  // namespace
 
@@ -171,17 +218,13 @@ void Frame::patch_external(BufferId root) {
 }
 
 std::shared_ptr<Capture> make_capture(const Image& image, Device& device, Loaded& loaded,
-                                      std::span<const std::int64_t> gear_key) {
+                                      std::span<const std::int64_t> gear_key, bool keep_arena) {
   auto capture = std::make_shared<Capture>();
   capture->key.assign(gear_key.begin(), gear_key.end());
   capture->gear_values.assign(index(image.num_slots), 0);
   evaluate(image, 0, gear_key, capture->gear_values);
   capture->plan = plan_block(image, 0, capture->gear_values, device.workers());
-  int next_launch = 0;
-  for (const BatchLayout& batch : image.batches) {
-    const auto recorder = device.make_recorder(image, loaded, capture->gear_values);
-    capture->recordings.push_back(record(image, batch, *recorder, next_launch));
-  }
+  BatchRecorder(image, device, loaded, *capture, keep_arena).run();
   auto code = std::make_shared<CodeTable>();
   for (const LaunchOp& op : image.launches)
     code->push_back(image.program->codes[index(op.launch->code)].generic);

@@ -11,6 +11,7 @@
 
 #include "runtime/device.hpp"
 #include "runtime/image.hpp"
+#include "runtime/release_plan.hpp"
 #include "runtime/session.hpp"
 
 namespace gex::runtime {
@@ -77,11 +78,18 @@ class Frame {
   bool has_key_ = false;
 };
 
+// A part of a batch, and what nothing behind it touches any more.
+struct Piece {
+  std::unique_ptr<Recording> recording;
+  Release release;
+};
+
 struct Capture {
   std::vector<std::int64_t> key;          // of the gear
   std::vector<std::int64_t> gear_values;  // by slot, epoch 0
   BlockPlan plan;
-  std::vector<std::unique_ptr<Recording>> recordings;  // by batch
+  std::vector<std::vector<Piece>> batches;
+  std::vector<Release> after_calls;
   std::string reason;
   // Changed under the Session's lock only:
   std::shared_ptr<const CodeTable> code;
@@ -92,6 +100,6 @@ struct Capture {
 };
 
 std::shared_ptr<Capture> make_capture(const Image& image, Device& device, Loaded& loaded,
-                                      std::span<const std::int64_t> gear_key);
+                                      std::span<const std::int64_t> gear_key, bool keep_arena);
 
 }  // namespace gex::runtime

@@ -50,6 +50,9 @@ class Device {
   // Aligned to 64 bytes at least; UserError(out_of_memory) if there is none.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void deallocate(void* memory, std::size_t bytes) noexcept = 0;
+  // Optional: default nothing. What is in this part of some memory of allocate() is not needed any
+  // more: whole pages of it may serve others until they are touched again.
+  virtual void discard(void* /*memory*/, std::size_t /*bytes*/) noexcept {}
   // Copies host memory to the device, and waits for it.
   virtual void write(void* device, const void* host, std::size_t bytes) = 0;
   virtual std::unique_ptr<Queue> make_queue() = 0;
@@ -66,6 +69,9 @@ class Device {
   // Optional: default false. Whether launches can read host memory, so that frozen constants need
   // no copy on the device.
   virtual bool reads_host_memory() const { return false; }
+  // Optional: default false. Whether replay() returns when the work is done, so that memory can be
+  // let go between the launches of a batch.
+  virtual bool works_in_replay() const { return false; }
   // Optional: default the host's thread count. Calls that may compute at once; others wait.
   virtual int max_queues() const;
 };

@@ -41,13 +41,15 @@ std::int64_t integer_at(const std::byte* data, DType dtype) {
 }  // namespace
 
 Executor::Executor(const Capture& capture, std::shared_ptr<const CodeTable> code, Frame& frame,
-                   DeviceContext& context, std::span<const InputArg> inputs, Host& host)
+                   DeviceContext& context, std::span<const InputArg> inputs, Host& host,
+                   bool keep_arena)
     : capture_(capture),
       code_(std::move(code)),
       frame_(frame),
       context_(context),
       inputs_(inputs),
-      host_(host) {}
+      host_(host),
+      keep_arena_(keep_arena) {}
 
 Executor::~Executor() {
   for (BufferId id : frame_.image.externals) {
@@ -73,6 +75,7 @@ void Executor::run() {
     for (int segment : image.program->main) run_segment(segment);
     lease.queue().finish();
     lease_ = nullptr;
+    if (!keep_arena_) lease.queue().arena.discard();
     counts_.allocations = lease.queue().arena.allocations() - before;
   }
   give_outputs();
@@ -100,18 +103,22 @@ void Executor::run_item(const Item& item) {
   const Image& image = frame_.image;
   switch (item.kind) {
     case Item::Kind::batch: {
-      host_.about_to_block();
       Replay replay;
       replay.block = frame_.block.data();
       replay.values = frame_.values;
       replay.code = *code_;
       replay.scratch = frame_.scratch;
       replay.tally = &counts_.tally;
-      capture_.recordings[index(item.index)]->replay(lease_->queue(), replay);
+      for (const Piece& piece : capture_.batches[index(item.index)]) {
+        host_.about_to_block();
+        piece.recording->replay(lease_->queue(), replay);
+        let_go(piece.release);
+      }
       break;
     }
     case Item::Kind::call:
       run_call(image.calls[index(item.index)], frame_.calls[index(item.index)]);
+      let_go(capture_.after_calls[index(item.index)]);
       break;
     case Item::Kind::bind:
       run_bind(image.binds[index(item.index)]);
@@ -249,6 +256,13 @@ void Executor::allocate_outputs(int epoch) {
         k, output.dtype, words.subspan(index(layout.shape.word), index(layout.shape.count)),
         words.subspan(index(layout.strides.word), index(layout.strides.count))));
   }
+}
+
+void Executor::let_go(const Release& release) {
+  for (const ByteRange& range : release.arena)
+    lease_->queue().arena.discard(range.begin, range.end);
+  for (int input : release.inputs) host_.release_input(input);
+  counts_.inputs_released += static_cast<std::int64_t>(release.inputs.size());
 }
 
 void Executor::release(BufferId id) {

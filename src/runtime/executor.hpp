@@ -28,13 +28,13 @@ class QueueLease {
 
 struct CallCounts {
   Tally tally;
-  std::int64_t host_calls = 0, allocations = 0;
+  std::int64_t host_calls = 0, allocations = 0, inputs_released = 0;
 };
 
 class Executor {
  public:
   Executor(const Capture& capture, std::shared_ptr<const CodeTable> code, Frame& frame,
-           DeviceContext& context, std::span<const InputArg> inputs, Host& host);
+           DeviceContext& context, std::span<const InputArg> inputs, Host& host, bool keep_arena);
   ~Executor();  // lets go of call results that are still held
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -53,6 +53,7 @@ class Executor {
   void bind_symbol(int symbol, std::int64_t value);
   void allocate_outputs(int epoch);
   std::byte* reserve(int epoch, std::int64_t bytes);
+  void let_go(const Release& release);
   void release(program::BufferId id);
   void give_outputs();
   template <class HostWork>
@@ -64,6 +65,7 @@ class Executor {
   DeviceContext& context_;
   const std::span<const InputArg> inputs_;
   Host& host_;
+  const bool keep_arena_;
   QueueLease* lease_ = nullptr;
   int epoch_ = 0;
   CallCounts counts_;

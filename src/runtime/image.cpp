@@ -58,6 +58,7 @@ class ImageBuilder {
       epoch.planner = plan::MemoryPlanner(std::move(lives));
     }
     place_releases();
+    find_input_ends();
   }
 
  private:
@@ -207,6 +208,7 @@ class ImageBuilder {
       batch.segment = segment;
       batch.first = static_cast<int>(i);
       batch.word_begin = next_word_;
+      batch.first_launch = static_cast<int>(image_.launches.size());
       for (; i < steps.size() && is_device_step(steps[i]); ++i) {
         batch.step_words.push_back(next_word_);
         batch.epoch = std::max(batch.epoch, device_step(steps[i]));
@@ -423,6 +425,17 @@ class ImageBuilder {
       for (int segment : program_.main)
         if (release_in(segment, id, live)) break;
     }
+  }
+
+  void find_input_ends() {
+    for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
+      const program::InputDesc& input = program_.inputs[i];
+      if (!input.released || input.buffer < 0) continue;
+      const int last = image_.lifetimes.of_root[index(input.buffer)].last;
+      image_.input_ends.push_back(
+          {last, static_cast<int>(i), image_.bytes_slot[index(input.buffer)]});
+    }
+    std::ranges::stable_sort(image_.input_ends, {}, &InputEnd::position);
   }
 
   plan::Interval span_of(const Item& item, int segment) const {

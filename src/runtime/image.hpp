@@ -67,6 +67,7 @@ struct BatchLayout {
   int segment = 0, first = 0, last = 0;
   int word_begin = 0, word_end = 0;
   int epoch = 0;
+  int first_launch = 0;         // number of its first launch
   std::vector<int> step_words;  // by step of the batch
 };
 
@@ -81,6 +82,14 @@ struct Item {
   int index = 0;                           // in the list of its kind
   int step = 0;                            // the first of its segment that it covers
   std::vector<program::BufferId> release;  // externals whose last use this was
+};
+
+// An input that the host wants to hear of: where its last use is, in positions of the flattened
+// order; -1 if it has none.
+struct InputEnd {
+  int position = -1;
+  int input = 0;
+  int bytes_slot = 0;
 };
 
 struct OutputLayout {
@@ -128,6 +137,7 @@ struct Image {
   std::vector<ControlLayout> controls;
   std::vector<std::vector<Item>> segments;
   std::vector<OutputLayout> outputs;
+  std::vector<InputEnd> input_ends;                      // of released inputs, by position
   std::vector<std::vector<PointerWord>> external_words;  // by BufferId
   std::vector<program::BufferId> externals;              // roots
   std::vector<program::BufferId> root;                   // by BufferId

@@ -40,6 +40,13 @@ bool is_empty(const TensorRef& tensor) {
   return std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end();
 }
 
+std::vector<std::int64_t> dense_strides(std::span<const std::int64_t> shape) {
+  std::vector<std::int64_t> strides(shape.size(), 1);
+  for (std::size_t axis = strides.size(); axis-- > 1;)
+    strides[axis - 1] = strides[axis] * shape[axis];
+  return strides;
+}
+
 }  // namespace
 
 InputMatcher::InputMatcher(const Image& image) : image_(image) {
@@ -58,6 +65,13 @@ InputMatcher::InputMatcher(const Image& image) : image_(image) {
     }
   };
   for (const InputDesc& desc : program.inputs) fix(desc);
+  std::vector<bool> written(program.buffers.size(), false);
+  for (const program::Segment& segment : program.segments)
+    for (const program::Step& step : segment.steps)
+      for (program::BufferId id : program::writes_of(step))
+        written[index(image.root[index(id)])] = true;
+  for (const InputDesc& desc : program.inputs)
+    written_.push_back(desc.buffer >= 0 && written[index(desc.buffer)]);
   // Sizes and integers first: a stride gives a symbol its value only where nothing else does.
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     const InputDesc& desc = program.inputs[i];
@@ -122,7 +136,8 @@ void InputMatcher::check_fixed(std::size_t input, const InputArg& arg) const {
   // The stride of an axis that is never stepped along means nothing.
   for (std::size_t d = 0; d < rank; ++d)
     if (numbers[d] > 1 && arg.tensor.strides[d] != numbers[rank + d])
-      complain(rule(Rule::Where::stride, d), arg, numbers[rank + d], "");
+      complain_of_layout(rule(Rule::Where::stride, d), arg,
+                         {numbers + rank, numbers + rank + rank});
 }
 
 std::int64_t InputMatcher::actual(const Rule& rule, const InputArg& arg) const {
@@ -139,6 +154,18 @@ std::int64_t InputMatcher::actual(const Rule& rule, const InputArg& arg) const {
 
 void InputMatcher::complain(const Rule& rule, const InputArg& arg, std::int64_t expected,
                             const char* why) const {
+  throw UserError(ErrorCode::shape_mismatch, complaint(rule, arg, expected, why));
+}
+
+void InputMatcher::complain_of_layout(const Rule& rule, const InputArg& arg,
+                                      std::vector<std::int64_t> strides) const {
+  const std::int64_t expected = strides[index(rule.axis)];
+  if (written_[index(rule.input)]) complain(rule, arg, expected, "");
+  throw LayoutMismatch(complaint(rule, arg, expected, ""), rule.input, std::move(strides));
+}
+
+std::string InputMatcher::complaint(const Rule& rule, const InputArg& arg, std::int64_t expected,
+                                    const char* why) const {
   const InputDesc& desc = image_.program->inputs[index(rule.input)];
   const char* what = rule.where == Rule::Where::shape    ? "dim "
                      : rule.where == Rule::Where::stride ? "stride "
@@ -148,9 +175,8 @@ void InputMatcher::complain(const Rule& rule, const InputArg& arg, std::int64_t 
                            ? "; pass the tensor in the expected layout (for a dense one: "
                              "x.contiguous()) or compile for this layout"
                            : "; pass an input of the expected size or compile for this one";
-  fail(ErrorCode::shape_mismatch, "input ", rule.input, " \"", desc.name, "\": expected ",
-       expected_text(desc), ", got ", actual_text(desc, arg), ": ", place, " should be ", why,
-       expected, advice);
+  return str("input ", rule.input, " \"", desc.name, "\": expected ", expected_text(desc), ", got ",
+             actual_text(desc, arg), ": ", place, " should be ", why, expected, advice);
 }
 
 void InputMatcher::check_form(std::size_t i, const InputArg& arg) const {
@@ -202,11 +228,13 @@ void InputMatcher::check(std::span<const InputArg> inputs,
     const InputArg& arg = inputs[index(rule.input)];
     const std::int64_t value = actual(rule, arg), expected = values[index(rule.target)];
     if (value == expected) continue;
+    if (rule.where != Rule::Where::stride) complain(rule, arg, expected, "");
     // The stride of an axis that is never stepped along means nothing.
-    if (rule.where == Rule::Where::stride &&
-        (arg.tensor.shape[index(rule.axis)] <= 1 || is_empty(arg.tensor)))
-      continue;
-    complain(rule, arg, expected, "");
+    if (arg.tensor.shape[index(rule.axis)] <= 1 || is_empty(arg.tensor)) continue;
+    std::vector<std::int64_t> strides;
+    for (Dim stride : image_.program->inputs[index(rule.input)].strides)
+      strides.push_back(values[index(image_.slot(stride))]);
+    complain_of_layout(rule, arg, std::move(strides));
   }
   for (int input : dense_inputs_) check_dense(input, inputs[index(input)]);
 }
@@ -217,7 +245,8 @@ void InputMatcher::check_dense(int input, const InputArg& arg) const {
   std::int64_t dense = 1;
   for (std::size_t axis = tensor.shape.size(); axis-- > 0;) {
     if (tensor.shape[axis] != 1 && tensor.strides[axis] != dense)
-      complain({input, Rule::Where::stride, static_cast<int>(axis), 0}, arg, dense, "");
+      complain_of_layout({input, Rule::Where::stride, static_cast<int>(axis), 0}, arg,
+                         dense_strides(tensor.shape));
     dense *= tensor.shape[axis];
   }
 }

@@ -38,6 +38,11 @@ class InputMatcher {
   std::int64_t actual(const Rule& rule, const InputArg& arg) const;
   [[noreturn]] void complain(const Rule& rule, const InputArg& arg, std::int64_t expected,
                              const char* why) const;
+  // `strides`: all those that the input should have.
+  [[noreturn]] void complain_of_layout(const Rule& rule, const InputArg& arg,
+                                       std::vector<std::int64_t> strides) const;
+  std::string complaint(const Rule& rule, const InputArg& arg, std::int64_t expected,
+                        const char* why) const;
   void check_dense(int input, const InputArg& arg) const;
 
   // Sizes and strides of an input that are all numbers: one comparison tells that it fits.
@@ -55,6 +60,7 @@ class InputMatcher {
   std::vector<std::int64_t> fixed_numbers_;
   std::vector<Rule> bind_rules_, check_rules_;  // of the other inputs
   std::vector<int> dense_inputs_;
+  std::vector<bool> written_;  // by input
   std::vector<std::string> sources_;
 };
 

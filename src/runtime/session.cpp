@@ -118,7 +118,7 @@ bool Session::State::find(std::span<const std::int64_t> gear_key, Use& use) {
 // The frame has the key already: a call that does not fit fails before anything is planned.
 void Session::State::make(std::span<const std::int64_t> gear_key, Use& use) {
   const auto start = std::chrono::steady_clock::now();
-  use.capture = make_capture(image, *context->device, *loaded, gear_key);
+  use.capture = make_capture(image, *context->device, *loaded, gear_key, options.keep_arena);
   const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
   use.capture->idle_frames.reserve(kIdleFrames);
   use.code = use.capture->code;
@@ -178,7 +178,7 @@ void Session::State::run(std::span<const InputArg> inputs, Host& host) {
     use.frame->set_key(key);
     if (use.capture == nullptr) make(key, use);
   }
-  Executor executor(*use.capture, use.code, *use.frame, *context, inputs, host);
+  Executor executor(*use.capture, use.code, *use.frame, *context, inputs, host, options.keep_arena);
   executor.run();
   finish(use, executor.counts());
 }
@@ -194,6 +194,7 @@ void Session::State::finish(Use& use, const CallCounts& counts) {
     counters.bytes_copied += counts.tally.bytes_copied;
     counters.host_calls += counts.host_calls;
     counters.allocations += counts.allocations;
+    counters.inputs_released += counts.inputs_released;
     ++use.capture->hits;
     last_key.assign(use.capture->key.begin(), use.capture->key.end());
     ask = specialises && options.capture_limit > 0 && !use.capture->asked_for_static_code &&

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "program/program.hpp"
 
 namespace gex::runtime {
@@ -28,6 +29,18 @@ struct TensorRef {
 struct InputArg {
   TensorRef tensor;
   std::int64_t integer = 0;  // for InputDesc::Kind::integer
+};
+
+// An input that the Program only reads lies in memory otherwise than expected. Thrown before
+// anything ran: a copy with these strides would do.
+class LayoutMismatch : public UserError {
+ public:
+  LayoutMismatch(const std::string& message, int the_input, std::vector<std::int64_t> the_strides)
+      : UserError(ErrorCode::shape_mismatch, message),
+        input(the_input),
+        strides(std::move(the_strides)) {}
+  int input;
+  std::vector<std::int64_t> strides;
 };
 
 // What a run needs from whoever called it. All methods run on the calling thread, between steps,
@@ -65,6 +78,9 @@ class Host {
                     std::span<const std::int64_t> integers, std::span<const TensorRef> expected,
                     std::span<CallResult> outputs) = 0;
   virtual void release(std::uint64_t handle) = 0;  // must not throw
+  // Optional: default nothing. Input `i`, which the Program says is released, is not touched any
+  // more in this call. Told where much memory is at stake; workers may be awake.
+  virtual void release_input(int /*i*/) {}
 };
 
 // Better code for a hot shape; implemented by the compiler, absent in run-only builds.
@@ -85,6 +101,8 @@ struct SessionOptions {
   std::shared_ptr<DeviceContext> device;
   bool static_code = true;  // ask the Specialiser for hot keys, in the background
   int hot_after = 3;        // calls with a key before static code is asked for
+  // Whether memory for temporaries is held between calls, or given back where it is much.
+  bool keep_arena = true;
   // Host memory behind the Program's frozen constants, by slot: it neither moves nor changes.
   std::vector<std::shared_ptr<const void>> frozen;
 };
@@ -93,8 +111,9 @@ struct Counters {
   std::int64_t calls = 0, captures = 0, replays = 0, evictions = 0, uncaptured = 0;
   std::int64_t launches = 0, host_calls = 0, bytes_copied = 0, specialised = 0;
   std::int64_t arena_bytes = 0, arena_lower_bound = 0, allocations = 0;
-  std::int64_t recordings = 0;  // device graphs made (cuda_graph)
-  std::int64_t plan_ns = 0;     // spent on making captures: sizes, memory plan, argument tables
+  std::int64_t recordings = 0;       // device graphs made (cuda_graph)
+  std::int64_t inputs_released = 0;  // told to the host before the end of a call
+  std::int64_t plan_ns = 0;  // spent on making captures: sizes, memory plan, argument tables
 };
 
 struct CaptureInfo {

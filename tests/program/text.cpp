@@ -13,7 +13,7 @@ symbol s0 in [1, 4096]
 symbol t0 in [0, inf]
 symbol u0 in [0, 99]
 input 0 "x" f32 [s0, 8] -> %0
-input 1 "w" f32 [8, 4] strides [1, t0] -> %1
+input 1 "w" f32 [8, 4] strides [1, t0] -> %1 released
 input 2 "n" integer [s0*2 + 1]
 output 0 "y" fresh f32 [s0, 4] strides [1, s0] -> %2
 output 1 "v" view_of_input 0 f32 [8, s0] strides [1, 8] offset [4]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import gc
 
+import pytest
 import torch
 from torch import nn
 
+import gex
 from conftest import assert_same, last_report
 
 
@@ -203,6 +205,33 @@ def test_boxed_call_releases_inputs() -> None:
     arguments = [torch.randn(3)]
     runner(arguments)
     assert arguments == []
+
+
+def test_an_argument_with_other_strides_is_copied() -> None:
+    """Dynamo has it compiled anew; some versions of PyTorch don't guard strides of parameters."""
+    model, x = make_model(), torch.randn(4, 6)
+    compiled = torch.compile(model, backend="gex")
+    with torch.no_grad():
+        compiled(x)
+        runner = last_report().runner
+        inputs = [model[0].weight, model[0].bias, x, model[2].weight, model[2].bias]
+        assert_same(runner([*inputs])[0], model(x))
+        transposed = [t.t().contiguous().t() for t in inputs]
+        assert transposed[0].stride() != inputs[0].stride()
+        assert_same(runner(transposed)[0], model(x))
+
+
+def test_an_argument_that_is_written_or_viewed_is_never_copied() -> None:
+    def write(x: torch.Tensor) -> torch.Tensor:
+        return x.add_(1).sum()
+
+    def view(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x[1:], x * 2
+
+    for fn in (write, view):
+        torch.compile(fn, backend="gex")(torch.zeros(3, 4))
+        with pytest.raises(gex.UserError, match="stride 0 should be 4"):
+            last_report().runner([torch.zeros(4, 3).t()])
 
 
 def test_empty_tensors() -> None:

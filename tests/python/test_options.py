@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from gex import Graph
 from gex.options import GEX_OPTIONS, NPUGRAPH_EX_OPTIONS, Config
+
+X = torch.linspace(-1, 1, 15).view(3, 5)
 
 
 def test_defaults_and_no_options_are_the_same() -> None:
@@ -116,6 +120,40 @@ def test_modes_of_torch_compile(mode: str) -> None:
 
     x = torch.randn(5, 33)
     torch.testing.assert_close(torch.compile(fn, backend="gex", mode=mode)(x), fn(x))
+
+
+@pytest.mark.parametrize("name", ["triton.cudagraphs", "trace.enabled", "enable_shape_handling"])
+def test_options_that_other_backends_have(name: str, tmp_path: Path) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x * 2 + 1, -1)
+
+    with torch._dynamo.config.patch(debug_dir_root=str(tmp_path)):
+        for value in (True, False):
+            torch.testing.assert_close(compiled_with({name: value}, fn)(X), fn(X))
+    with pytest.raises(ValueError, match=rf"did you mean '{name}'"):
+        Config(GEX_OPTIONS, {name + "s": True})
+
+
+@pytest.mark.parametrize("executor", ["compiled", "interpreter"])
+def test_tracing_writes_every_level_of_each_graph(tmp_path: Path, executor: str) -> None:
+    options = {"trace.enabled": True, "executor": executor}
+    with torch._dynamo.config.patch(debug_dir_root=str(tmp_path)):
+        x = torch.ones(3, requires_grad=True)
+        compiled_with(options, lambda x: (x * 2 + 0).exp().sum())(x).backward()
+    folders = sorted(path.parent for path in tmp_path.rglob("imported.gex"))
+    assert len(folders) == 2, "forward and backward"
+    for folder in folders:
+        assert "graph " in (folder / "imported.gex").read_text()
+        if executor == "compiled":
+            assert Graph.parse((folder / "graph.gex").read_text()) is not None
+            assert "kernel" in (folder / "kernels.txt").read_text()
+            assert "launch" in (folder / "program.txt").read_text()
+
+
+def test_nothing_is_written_without_being_asked(tmp_path: Path) -> None:
+    with torch._dynamo.config.patch(debug_dir_root=str(tmp_path)):
+        compiled_with({}, torch.exp)(X)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_fast_math_contracts_products_and_sums() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 
+import pytest
 import torch
 from torch import nn
 
@@ -117,3 +119,37 @@ def test_dropout_in_training_draws_eagers_numbers() -> None:
         return [out.detach(), torch.rand(2), *(p.grad.clone() for p in model.parameters())]
 
     assert_same(run(compiled), run(model))
+
+
+@pytest.mark.parametrize("backend", ["gex", "npugraphs"])
+def test_a_second_backward_through_the_same_graph(backend: str) -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+    compiled = torch.compile(model, backend=backend)
+    x = torch.randn(3, 4)
+
+    def gradients(fn: Callable[..., torch.Tensor], first_retains: bool) -> list[torch.Tensor]:
+        model.zero_grad()
+        if not first_retains:
+            fn(x).sum().backward()
+        loss = fn(x).square().sum()
+        loss.backward(retain_graph=True)
+        loss.backward()
+        return [p.grad.clone() for p in model.parameters()]
+
+    for first_retains in (False, True):
+        assert_same(gradients(compiled, first_retains), gradients(model, first_retains))
+
+
+def test_a_backward_lets_go_of_what_the_forward_saved() -> None:
+    layers = [layer for _ in range(6) for layer in (nn.Linear(256, 256), nn.ReLU())]
+    model = nn.Sequential(*layers)
+    x = torch.randn(2048, 256)  # 2 MiB
+    with gex.collect() as graphs:
+        torch.compile(model, backend="gex")(x).sum().backward()
+    forward, backward = (graph.runner.counters for graph in graphs)
+    assert forward["inputs_released"] == 0, "those are the caller's"
+    assert backward["inputs_released"] >= 5
+    gradients = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    model(x).sum().backward()
+    assert_same(gradients, [p.grad for p in model.parameters()], tolerance=1e-3)

@@ -72,6 +72,7 @@ void bind_ir(nb::module_& m) {
       .def_prop_ro("type", [](const ValueRef& v) { return v.value->type(); })
       .def("__repr__", [](const ValueRef& v) { return "Value(" + v.value->type().text() + ")"; });
   nb::class_<Graph>(m, "Graph", "A tensor program: pure, typed, printable.")
+      .def_prop_ro("name", [](const Graph& g) { return g.name(); })
       .def("text", [](const Graph& g) { return print(g); })
       .def("clone", &Graph::clone)
       .def_prop_ro("num_nodes", &Graph::num_nodes)

@@ -10,6 +10,7 @@
 #include "frontend/python/session_engine.hpp"
 #include "plan/report.hpp"
 #include "runtime/background.hpp"
+#include "runtime/device.hpp"
 
 namespace gex::python {
 namespace {
@@ -108,6 +109,7 @@ nb::dict counters_of(const Runner& runner) {
       {"arena_bytes", c.arena_bytes},
       {"arena_lower_bound", c.arena_lower_bound},
       {"allocations", c.allocations},
+      {"inputs_released", c.inputs_released},
       {"plan_ns", c.plan_ns},
   };
   for (const auto& [name, value] : counters) out[name] = value;
@@ -167,31 +169,34 @@ int clear_runner(PyObject* self) {
   return 0;
 }
 
-// Those of the arguments called static that can be bound once: not written, not handed out, and of
-// a size that never changes.
+// The graph input that a tensor argument is; -1 if results are made of it, or sizes read from it,
+// or it is written: then a call needs the argument itself, to its end.
+int plain_input(const Graph& graph, const Signature& signature, int argument) {
+  const auto at = std::ranges::find(signature.tensors, argument);
+  if (at == signature.tensors.end()) return -1;
+  const auto input = static_cast<int>(at - signature.tensors.begin());
+  const auto makes_result = [&](const OutputItem& item) {
+    return (item.kind == Kind::argument || item.kind == Kind::argument_view) && item.of == argument;
+  };
+  const auto tells_size = [&](const SymbolSource& source) { return source.argument == argument; };
+  const auto writes = [&](const Tie& tie) { return tie.input == input; };
+  const bool needed = std::ranges::any_of(signature.outputs, makes_result) ||
+                      std::ranges::any_of(signature.symbols, tells_size) ||
+                      std::ranges::any_of(graph.ties(), writes);
+  return needed ? -1 : input;
+}
+
+// Those of the arguments called static that can be bound once: plain ones of a size that never
+// changes.
 std::vector<FrozenArgument> frozen_arguments(
     const Graph& graph, const Signature& signature,
     const std::vector<std::pair<int, std::string>>& candidates) {
-  const auto needed_in_each_call = [&](int argument) {
-    return std::ranges::any_of(
-               signature.outputs,
-               [&](const OutputItem& item) {
-                 return (item.kind == Kind::argument || item.kind == Kind::argument_view) &&
-                        item.of == argument;
-               }) ||
-           std::ranges::any_of(signature.symbols, [&](const SymbolSource& source) {
-             return source.argument == argument;
-           });
-  };
   std::vector<FrozenArgument> frozen;
   for (const auto& [argument, name] : candidates) {
-    const auto at = std::ranges::find(signature.tensors, argument);
-    if (at == signature.tensors.end() || needed_in_each_call(argument)) continue;
-    const auto input = static_cast<int>(at - signature.tensors.begin());
-    const bool written =
-        std::ranges::any_of(graph.ties(), [&](const Tie& tie) { return tie.input == input; });
+    const int input = plain_input(graph, signature, argument);
+    if (input < 0) continue;
     const auto bytes = graph.inputs()[static_cast<std::size_t>(input)]->type().bytes().as_const();
-    if (written || bytes.value_or(0) == 0) continue;
+    if (bytes.value_or(0) == 0) continue;
     nb::object constant;
     if (argument >= signature.num_arguments)
       constant = signature.constants[static_cast<std::size_t>(argument - signature.num_arguments)];
@@ -199,6 +204,16 @@ std::vector<FrozenArgument> frozen_arguments(
   }
   std::ranges::sort(frozen, {}, &FrozenArgument::argument);
   return frozen;
+}
+
+std::vector<int> released_inputs(const Graph& graph, const Signature& signature,
+                                 const std::vector<int>& candidates) {
+  std::vector<int> released;
+  for (int argument : candidates) {
+    const int input = plain_input(graph, signature, argument);
+    if (input >= 0) released.push_back(input);
+  }
+  return released;
 }
 
 void check_layout(const Value& input, const FrozenMemory& memory) {
@@ -214,11 +229,11 @@ void check_layout(const Value& input, const FrozenMemory& memory) {
 }
 
 // Compiles the graph; the graph stays, to be compiled again when frozen memory moves.
-EngineMaker engine_maker(const Graph& graph, std::vector<Dim> integers,
+EngineMaker engine_maker(const Graph& graph, std::vector<Dim> integers, std::vector<int> released,
                          const runtime::SessionOptions& session_options,
                          const CompileOptions& compile_options) {
   return [own = std::shared_ptr<const Graph>(graph.clone()), integers = std::move(integers),
-          session_options,
+          released = std::move(released), session_options,
           compile_options](std::span<const FrozenMemory> frozen) -> std::unique_ptr<Engine> {
     CompileOptions options = compile_options;
     for (const FrozenMemory& memory : frozen) {
@@ -228,7 +243,8 @@ EngineMaker engine_maker(const Graph& graph, std::vector<Dim> integers,
            std::shared_ptr<const void>(std::shared_ptr<const void>(), memory.tensor.data),
            memory.contents});
     }
-    return std::make_unique<SessionEngine>(own->clone(), integers, options, session_options);
+    return std::make_unique<SessionEngine>(own->clone(), integers, released, options,
+                                           session_options);
   };
 }
 
@@ -266,6 +282,10 @@ void bind_runner(nb::module_& m) {
             captures.emplace_back(info.key, info.reason);
         return captures;
       });
+  m.def(
+      "trim", [] { runtime::open_device("cpu")->queues->trim(); },
+      nb::call_guard<nb::gil_scoped_release>(),
+      "Frees memory that is kept from call to call for temporaries.");
   m.def("stop_background", &runtime::stop_background, nb::call_guard<nb::gil_scoped_release>(),
         "Ends compiling in the background, for good.");
   m.def(
@@ -273,15 +293,20 @@ void bind_runner(nb::module_& m) {
       [](const Graph& graph, Signature signature, std::vector<nb::object> callees,
          std::int64_t capture_limit, const std::vector<std::pair<int, std::string>>& frozen,
          bool fast_math, int level, std::vector<std::string> disabled_passes,
-         std::vector<std::string> enabled_passes) {
+         std::vector<std::string> enabled_passes, const std::vector<int>& released, bool keep_arena,
+         std::string dump_dir) {
         CompileOptions options;
         options.fast_math = fast_math;
         options.level = level;
         options.disabled_passes = std::move(disabled_passes);
         options.enabled_passes = std::move(enabled_passes);
+        options.dump_dir = std::move(dump_dir);
         runtime::SessionOptions session_options;
         session_options.capture_limit = capture_limit;
-        EngineMaker make = engine_maker(graph, integer_values(signature), session_options, options);
+        session_options.keep_arena = keep_arena;
+        EngineMaker make =
+            engine_maker(graph, integer_values(signature),
+                         released_inputs(graph, signature, released), session_options, options);
         std::vector<FrozenArgument> bound_once = frozen_arguments(graph, signature, frozen);
         if (!bound_once.empty()) {
           auto runner = std::make_unique<Runner>(std::move(make), std::move(bound_once),
@@ -301,8 +326,11 @@ void bind_runner(nb::module_& m) {
       nb::arg("frozen"), nb::arg("fast_math") = false, nb::arg("level") = 2,
       nb::arg("disabled_passes") = std::vector<std::string>(),
       nb::arg("enabled_passes") = std::vector<std::string>(),
+      nb::arg("released") = std::vector<int>(), nb::arg("keep_arena") = true,
+      nb::arg("dump_dir") = "",
       "Compiles the graph and makes it ready to replay. Arguments in `frozen` (position, name) are "
-      "bound once, at the first call.");
+      "bound once, at the first call; a call lets go of those in `released` (positions) at their "
+      "last use. With a `dump_dir` graphs, kernels and program are written there.");
   m.def(
       "interpreter_runner",
       [](const Graph& graph, Signature signature, std::vector<nb::object> callees) {

@@ -12,13 +12,12 @@ using runtime::InputArg;
 // What one call holds; reused by the next call of the thread, so that a call allocates nothing
 // here.
 struct Runner::Frame {
-  std::vector<PyObject*> arguments;  // owned
-  std::vector<PyObject*> tensors;    // borrowed, by engine input
+  std::vector<PyObject*> arguments;  // owned; null once released
   std::vector<InputArg> inputs;
   std::vector<std::int64_t> symbols, dims;
 
   void drop_arguments() {
-    for (PyObject* object : arguments) Py_DECREF(object);
+    for (PyObject* object : arguments) Py_XDECREF(object);
     arguments.clear();
   }
 };
@@ -213,21 +212,26 @@ nb::object Runner::operator()(nb::list arguments) {
   const TorchApi& torch = TorchApi::get();
   const std::size_t num_inputs = bound->argument_of_input.size();
   frame->inputs.resize(num_inputs);
-  frame->tensors.resize(num_inputs);
   for (std::size_t i = 0; i < num_inputs; ++i) {
     PyObject* object = frame->arguments[static_cast<std::size_t>(bound->argument_of_input[i])];
     InputArg& input = frame->inputs[i];
-    if (bound->input_is_integer[i]) {
-      frame->tensors[i] = nullptr;
+    if (bound->input_is_integer[i])
       input.integer = integer_of(object);
-      continue;
-    }
-    frame->tensors[i] = object;
-    torch.read(object, input.tensor);
+    else
+      torch.read(object, input.tensor);
   }
 
-  TorchHost host(frame->tensors, tuples_, callees_, bound->engine->num_outputs());
-  bound->engine->run(frame->inputs, host);
+  TorchHost host({frame->arguments, bound->argument_of_input}, tuples_, callees_,
+                 bound->engine->num_outputs());
+  while (true) {
+    try {
+      bound->engine->run(frame->inputs, host);
+      break;
+    } catch (const runtime::LayoutMismatch& mismatch) {
+      host.take_gil();
+      if (!lay_out(mismatch, *bound, *frame)) throw;
+    }
+  }
   host.take_gil();
 
   evaluate_symbols(*frame, host);
@@ -238,6 +242,24 @@ nb::object Runner::operator()(nb::list arguments) {
                      build_result(i, *frame, host).release().ptr());
   }
   return results;
+}
+
+// A parameter may have been replaced by one with other strides: nothing guards against that in some
+// versions of PyTorch. False if results are made of the argument itself.
+bool Runner::lay_out(const runtime::LayoutMismatch& mismatch, const Bound& bound,
+                     Frame& frame) const {
+  const auto input = static_cast<std::size_t>(mismatch.input);
+  const int argument = bound.argument_of_input[input];
+  for (const OutputItem& item : signature_.outputs)
+    if ((item.kind == Kind::argument || item.kind == Kind::argument_view) && item.of == argument)
+      return false;
+  PyObject*& object = frame.arguments[static_cast<std::size_t>(argument)];
+  runtime::TensorRef wanted = frame.inputs[input].tensor;
+  wanted.strides = mismatch.strides;
+  PyObject* copy = TorchApi::get().copy_to(object, wanted).release().ptr();
+  Py_DECREF(std::exchange(object, copy));
+  TorchApi::get().read(object, frame.inputs[input].tensor);
+  return true;
 }
 
 void Runner::evaluate_symbols(Frame& frame, const TorchHost& host) const {

@@ -110,6 +110,7 @@ class Runner {
   std::shared_ptr<Bound> attach(std::unique_ptr<Engine> engine) const;
   void bind_frozen(PyObject* const* arguments);
   void take_arguments(PyObject* list, Frame& frame);
+  bool lay_out(const runtime::LayoutMismatch& mismatch, const Bound& bound, Frame& frame) const;
   void evaluate_symbols(Frame& frame, const TorchHost& host) const;
   nb::object build_result(std::size_t i, Frame& frame, const TorchHost& host) const;
 

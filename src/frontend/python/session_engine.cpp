@@ -6,9 +6,10 @@
 namespace gex::python {
 
 SessionEngine::SessionEngine(std::unique_ptr<Graph> graph, std::span<const Dim> integers,
-                             const CompileOptions& options,
+                             std::span<const int> released, const CompileOptions& options,
                              const runtime::SessionOptions& session_options) {
   gex::Signature signature = gex::Signature::of(*graph);
+  for (int input : released) signature.inputs[static_cast<std::size_t>(input)].released = true;
   // A size that nothing uses would only make captures more than they need to be.
   const std::vector<Dim> told_by_tensors = symbols_told_by_inputs(*graph);
   const std::vector<Dim> used = all_symbols_of(*graph);

@@ -12,8 +12,10 @@ namespace gex::python {
 class SessionEngine final : public Engine {
  public:
   // `integers`: what the integer arguments of a call are; those that no tensor tells become inputs.
+  // `released`: graph inputs that the host lets go of at their last use.
   SessionEngine(std::unique_ptr<Graph> graph, std::span<const Dim> integers,
-                const CompileOptions& options, const runtime::SessionOptions& session_options);
+                std::span<const int> released, const CompileOptions& options,
+                const runtime::SessionOptions& session_options);
 
   std::vector<Input> inputs() const override;
   std::size_t num_outputs() const override { return session_->program().outputs.size(); }

@@ -39,7 +39,7 @@ PyObject* object_of(std::uint64_t handle) {
 
 }  // namespace
 
-TorchHost::TorchHost(std::span<PyObject* const> inputs, std::vector<OutputTuples>& tuples,
+TorchHost::TorchHost(Arguments inputs, std::vector<OutputTuples>& tuples,
                      std::span<const nb::object> callees, std::size_t num_outputs)
     : inputs_(inputs), tuples_(tuples), callees_(callees), outputs_(num_outputs) {}
 
@@ -81,9 +81,8 @@ void* TorchHost::allocate_output(int k, DType dtype, std::span<const std::int64_
 void TorchHost::set_view_output(int k, int of_input, std::span<const std::int64_t> shape,
                                 std::span<const std::int64_t> strides, std::int64_t offset) {
   take_gil();
-  outputs_[static_cast<std::size_t>(k)] =
-      TorchApi::get().reinterpret(inputs_[static_cast<std::size_t>(of_input)],
-                                  tuple_of(shape).ptr(), tuple_of(strides).ptr(), offset);
+  outputs_[static_cast<std::size_t>(k)] = TorchApi::get().reinterpret(
+      inputs_[of_input], tuple_of(shape).ptr(), tuple_of(strides).ptr(), offset);
 }
 
 void TorchHost::set_output_view_output(int k, int of_output, std::span<const std::int64_t> shape,
@@ -105,7 +104,7 @@ void TorchHost::set_external_output(int k, std::uint64_t handle) {
 }
 
 nb::object TorchHost::operand(const TensorRef& ref) const {
-  if (ref.input >= 0) return nb::borrow(inputs_[static_cast<std::size_t>(ref.input)]);
+  if (ref.input >= 0) return nb::borrow(inputs_[ref.input]);
   if (ref.handle != 0) return nb::borrow(object_of(ref.handle));
   return TorchApi::get().wrap(ref);
 }
@@ -172,6 +171,11 @@ void TorchHost::release(std::uint64_t handle) {
     Py_DECREF(object_of(handle));
   else
     pending_releases_.push_back(object_of(handle));
+}
+
+void TorchHost::release_input(int input) {
+  take_gil();
+  Py_CLEAR(inputs_[input]);
 }
 
 }  // namespace gex::python

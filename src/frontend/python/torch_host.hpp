@@ -21,8 +21,16 @@ struct OutputTuples {
 
 class TorchHost final : public runtime::Host {
  public:
-  // `inputs[i]` is the tensor of program input i (null for integers), borrowed for the call.
-  TorchHost(std::span<PyObject* const> inputs, std::vector<OutputTuples>& tuples,
+  // The objects that a call owns. Program input i is arguments[of_input[i]]; one that is released
+  // becomes null.
+  struct Arguments {
+    std::span<PyObject*> arguments;
+    std::span<const int> of_input;
+    PyObject*& operator[](int input) const {
+      return arguments[static_cast<std::size_t>(of_input[static_cast<std::size_t>(input)])];
+    }
+  };
+  TorchHost(Arguments inputs, std::vector<OutputTuples>& tuples,
             std::span<const nb::object> callees, std::size_t num_outputs);
   ~TorchHost() override;
   TorchHost(const TorchHost&) = delete;
@@ -41,6 +49,7 @@ class TorchHost final : public runtime::Host {
             std::span<const std::int64_t> integers, std::span<const runtime::TensorRef> expected,
             std::span<CallResult> outputs) override;
   void release(std::uint64_t handle) override;
+  void release_input(int input) override;
 
   void take_gil();  // back from about_to_block; nothing happens if it is held
   PyObject* output(std::size_t k) const { return outputs_[k].ptr(); }
@@ -50,7 +59,7 @@ class TorchHost final : public runtime::Host {
   nb::object fitting(nb::object result, const runtime::TensorRef& expected,
                      std::span<const runtime::TensorRef> operands, const program::Call& call) const;
 
-  std::span<PyObject* const> inputs_;
+  Arguments inputs_;
   std::vector<OutputTuples>& tuples_;
   std::span<const nb::object> callees_;
   std::vector<nb::object> outputs_;

@@ -30,6 +30,7 @@ constexpr std::int64_t kWorkOfLargeUnit = 64 * 1024;
 constexpr std::int64_t kLargePiecesOfThread = 2;
 // A copy or fill moves this many bytes for each piece.
 constexpr std::int64_t kBytesOfPiece = 256 * 1024;
+constexpr std::size_t kPage = 4096;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 void fill_bytes(std::byte* dst, std::int64_t bytes, std::uint64_t pattern, int width) {
@@ -235,6 +236,13 @@ void CpuDevice::deallocate(void* memory, std::size_t bytes) noexcept {
     resources_.release(memory, bytes);
   else
     std::free(memory);
+}
+
+void CpuDevice::discard(void* memory, std::size_t bytes) noexcept {
+  if (resources_.allocate) return;  // not ours to hand to the system
+  const auto begin = (reinterpret_cast<std::uintptr_t>(memory) + kPage - 1) / kPage * kPage;
+  const auto end = (reinterpret_cast<std::uintptr_t>(memory) + bytes) / kPage * kPage;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 void CpuDevice::write(void* device, const void* host, std::size_t bytes) {

@@ -38,12 +38,14 @@ class CpuDevice final : public Device {
   std::string_view name() const override { return "cpu"; }
   void* allocate(std::size_t bytes) override;
   void deallocate(void* memory, std::size_t bytes) noexcept override;
+  void discard(void* memory, std::size_t bytes) noexcept override;
   void write(void* device, const void* host, std::size_t bytes) override;
   std::unique_ptr<Queue> make_queue() override { return std::make_unique<CpuQueue>(*this, pool()); }
   std::unique_ptr<Loaded> load(const program::Program& program) override;
   std::unique_ptr<Recorder> make_recorder(const Image& image, Loaded& loaded,
                                           std::span<const std::int64_t> gear) override;
   bool reads_host_memory() const override { return true; }
+  bool works_in_replay() const override { return true; }
   int workers() const override { return pool().threads(); }
 
  private:

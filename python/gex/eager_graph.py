@@ -1,0 +1,37 @@
+"""A graph that runs through PyTorch as a whole: its calls, in their order, as one function."""
+
+from __future__ import annotations
+
+import operator
+import re
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+from torch.fx.graph import _BoxedCodeGen
+
+# A statement that calls an overload. Text in quotes never begins a line.
+_CALL = re.compile(r"(?m)^(    \w+ = )torch\.ops\.(\w+\.\w+\.\w+)\(")
+
+
+def function_of(gm: GraphModule) -> Callable[[list[Any]], Sequence[Any]]:
+    """Takes the list of arguments, empties it and lets go of each at its last use.
+
+    As FX writes it, but overloads are found once and not at each call.
+    """
+    gm.graph.set_codegen(_BoxedCodeGen())
+    code = gm.graph.python_code("self")
+    names = dict(code.globals)
+
+    def bind(call: re.Match[str]) -> str:
+        name = "op_" + call[2].replace(".", "_")
+        overload = operator.attrgetter(call[2])(torch.ops)
+        names[name] = getattr(overload, "_op", overload)
+        return f"{call[1]}{name}("
+
+    exec(compile(_CALL.sub(bind, code.src), f"<{gm._get_name()}>", "exec"), names)
+    forward = names["forward"]
+    forward._boxed_call = True
+    return types.MethodType(forward, gm)

@@ -1,0 +1,22 @@
+"""What a forward graph saves for its backward: let go of as the backward uses it up."""
+
+from __future__ import annotations
+
+from torch._guards import TracingContext
+from torch.fx import GraphModule
+
+
+def arguments_of(backward: GraphModule) -> list[int]:
+    """Positions of arguments that nobody holds but the backward: not the forward's own inputs."""
+    placeholders = backward.graph.find_nodes(op="placeholder")
+    return [i for i, node in enumerate(placeholders) if not node.name.startswith("primals")]
+
+
+def allow_second_backward() -> None:
+    """Nothing here writes into saved tensors, so `retain_graph=True` works as in eager mode.
+
+    AOTAutograd would refuse it where it offers them as memory to be overwritten.
+    """
+    context = TracingContext.try_get()
+    if context is not None and context.fw_metadata is not None:
+        context.fw_metadata.bw_donated_idxs = []
