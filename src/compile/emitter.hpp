@@ -76,6 +76,10 @@ class Emitter {
   ChoicePlan plan_matmul(const lower::Unit& unit);
   ChoicePlan plan_conv2d(const lower::Unit& unit);
   ChoicePlan plan_attention(const lower::Unit& unit);
+  // emit_choices.cpp
+  ChoicePlan plan_conv2d_weight_grad(const lower::Unit& unit);
+  ChoicePlan plan_sort(const lower::Unit& unit);
+  ChoicePlan plan_grouped_matmul(const lower::Unit& unit);
 
   // emit_packed.cpp: frozen inputs.
   void define_frozen();

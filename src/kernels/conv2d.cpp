@@ -25,6 +25,15 @@ Conv2dContext context_of(const Conv2dProblem& p) {
           {}};
 }
 
+void check_geometry(const Conv2dProblem& p) {
+  for (int i = 0; i < 2; ++i)
+    if (p.stride[i] < 1 || p.dilation[i] < 1)
+      fail(ErrorCode::invalid_argument, "conv2d: stride and dilation must be at least 1, got ",
+           p.stride[i], " and ", p.dilation[i]);
+  if (p.groups < 1)
+    fail(ErrorCode::invalid_argument, "conv2d: groups must be at least 1, got ", p.groups);
+}
+
 }  // namespace
 
 Hash Conv2dProblem::hash() const {
@@ -55,12 +64,7 @@ Dim conv2d_scratch_bytes(const Conv2dProblem& problem) {
 program::Callable make_conv2d(const Conv2dProblem& p, const std::optional<Epilogue>& epilogue,
                               const Variant* variant) {
   check_product_dtypes("conv2d", p.x, p.w, p.y, epilogue.has_value());
-  for (int i = 0; i < 2; ++i)
-    if (p.stride[i] < 1 || p.dilation[i] < 1)
-      fail(ErrorCode::invalid_argument, "conv2d: stride and dilation must be at least 1, got ",
-           p.stride[i], " and ", p.dilation[i]);
-  if (p.groups < 1)
-    fail(ErrorCode::invalid_argument, "conv2d: groups must be at least 1, got ", p.groups);
+  check_geometry(p);
   GEX_CHECK(!p.w_packed || has_packed_form(p), "packed weights of ", p.w);
   Conv2dContext context = context_of(p);
   context.epilogue = epilogue_call(epilogue);
@@ -82,6 +86,21 @@ Dim conv2d_packed_elements(const Conv2dProblem& problem, Dim out_channels, Dim d
 program::Callable make_conv2d_pack(const Conv2dProblem& problem, const Variant* variant) {
   GEX_CHECK(has_packed_form(problem), "packed weights of ", problem.w);
   return bind_kernel(choose_variant(variant).conv2d_pack, context_of(problem));
+}
+
+Dim conv2d_weight_grad_grid(const Conv2dProblem& problem, Dim out_channels, Dim taps) {
+  return problem.groups * ceildiv(taps, kUnitRows) *
+         ceildiv(floordiv(out_channels, problem.groups), kUnitCols);
+}
+
+Dim conv2d_weight_grad_scratch_bytes(const Conv2dProblem& problem) {
+  return tile_scratch_bytes(problem.x);
+}
+
+program::Callable make_conv2d_weight_grad(const Conv2dProblem& p, const Variant* variant) {
+  check_product_dtypes("conv2d_weight_grad", p.x, p.w, p.y, false);
+  check_geometry(p);
+  return bind_kernel(choose_variant(variant).conv2d_weight_grad, context_of(p));
 }
 
 }  // namespace gex::kernels

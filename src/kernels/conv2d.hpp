@@ -53,4 +53,12 @@ Dim conv2d_pack_grid(const Conv2dProblem& problem, Dim out_channels);
 Dim conv2d_packed_elements(const Conv2dProblem& problem, Dim out_channels, Dim depth);
 program::Callable make_conv2d_pack(const Conv2dProblem& problem, const Variant* variant = nullptr);
 
+// The gradient of the weights. In the problem, w is the dtype of the result's gradient and y that
+// of the weights' gradient; there is no epilogue. Launch: buffers [X, G, dW]; dims as of conv2d,
+// with the strides of dW for those of W and the strides of G for those of Y.
+Dim conv2d_weight_grad_grid(const Conv2dProblem& problem, Dim out_channels, Dim taps);
+Dim conv2d_weight_grad_scratch_bytes(const Conv2dProblem& problem);
+program::Callable make_conv2d_weight_grad(const Conv2dProblem& problem,
+                                          const Variant* variant = nullptr);
+
 }  // namespace gex::kernels

@@ -3,6 +3,7 @@
 #include "ops/build.hpp"
 #include "ops/define.hpp"
 #include "ops/families.hpp"
+#include "ops/fold.hpp"
 #include "ops/rows.hpp"
 
 namespace gex::ops {
@@ -90,14 +91,109 @@ std::vector<Value*> import_scatter(AtenCall& c, const char* mode) {  // x, dim, 
   return shaped_as_promised(c, scatter(g, x, indices, operand(c, 3, t), c.integer(1), mode));
 }
 
-std::vector<Value*> import_scatter_reduce(AtenCall& c) {  // ..., reduce, include_self
-  if (c.size() > 5 && !c.flag(5)) return {};
-  const std::string& how = c.string(4);
-  if (how == "sum" || how == "add") return import_scatter(c, "add");
-  if (how == "prod" || how == "multiply") return import_scatter(c, "mul");
-  if (how == "amax") return import_scatter(c, "max");
-  if (how == "amin") return import_scatter(c, "min");
-  return {};
+// How several values at one place become one.
+struct Folding {
+  const char* mode;
+  double identity;
+  bool mean;
+};
+
+std::optional<Folding> folding(const std::string& how, DType dtype) {
+  if (how == "sum" || how == "add") return Folding{"add", 0, false};
+  if (how == "prod" || how == "multiply") return Folding{"mul", 1, false};
+  if (how == "amax") return Folding{"max", lowest(dtype), false};
+  if (how == "amin") return Folding{"min", highest(dtype), false};
+  if (how == "mean") return Folding{"add", 0, true};
+  return std::nullopt;
+}
+
+// A number of a dtype; the ends of an integer's range exactly.
+Value* extreme(Graph& g, DType t, double value) {
+  return is_float(t) ? scalar(g, t, value) : scalar_int(g, t, accumulator("", t, value).init_int);
+}
+
+// `put` writes a source (0-d: the same everywhere) into a base by a mode.
+template <class Put>
+Value* fold_into(Graph& g, Value* x, Value* source, const Folding& f, bool include_self,
+                 const Put& put) {
+  const DType t = x->type().dtype;
+  Value* base = x;
+  if (!include_self) {
+    Value* touched = put(full(g, DType::i8, 0, x->type().shape), scalar(g, DType::i8, 1), "set");
+    base = where(g, cast(g, touched, DType::boolean), extreme(g, t, f.identity), x);
+  }
+  Value* folded = put(base, source, f.mode);
+  if (!f.mean) return folded;
+  Value* count = full(g, t, include_self ? 1 : 0, x->type().shape);
+  count = maximum(g, put(count, scalar(g, t, 1), "add"), scalar(g, t, 1));
+  return is_float(t) ? div(g, folded, count) : floor_div(g, folded, count);
+}
+
+std::vector<Value*> import_scatter_reduce(AtenCall& c) {  // x, dim, index, src, reduce, self
+  Graph& g = c.graph();
+  const DType t = c.result().dtype;
+  const auto how = folding(c.string(4), t);
+  if (!how || t == DType::boolean) return {};
+  Value *x = as_vector(g, c.tensor(0)), *indices = as_vector(g, c.tensor(2));
+  auto put = [&](Value* base, Value* source, const char* mode) {
+    return scatter(g, base, indices, source, c.integer(1), mode);
+  };
+  const bool include_self = c.size() <= 5 || c.flag(5);
+  Value* source = operand(c, 3, t);
+  return shaped_as_promised(c, fold_into(g, x, source, *how, include_self, put));
+}
+
+std::vector<Value*> import_index_reduce(AtenCall& c) {  // x, dim, index, source, reduce, self
+  Graph& g = c.graph();
+  const DType t = c.result().dtype;
+  const auto how = folding(c.string(4), t);
+  if (!how || t == DType::boolean) return {};
+  Value *x = as_vector(g, c.tensor(0)), *indices = as_vector(g, c.tensor(2));
+  const std::int64_t axis = normal_axis(c.integer(1), x->type().rank());
+  auto put = [&](Value* base, Value* source, const char* mode) {
+    return index_put(g, base, source, {indices}, {axis}, mode);
+  };
+  Value* source = as_vector(g, tensor_as(c, 3, t));
+  return shaped_as_promised(c, fold_into(g, x, source, *how, c.flag(5), put));
+}
+
+// Which element each of output_size results repeats: how many elements end at or before it.
+std::vector<Value*> import_repeat_counts(AtenCall& c) {  // repeats, output_size
+  Graph& g = c.graph();
+  if (c.none(1)) return {};  // as many as the repeats say
+  Value* ends = cumsum(g, cast(g, c.tensor(0), DType::i64), 0);
+  Value* marks = full(g, DType::i64, 0, c.result().shape);
+  marks = index_put(g, marks, scalar_int(g, DType::i64, 1), {ends}, {0}, "add");
+  return one(to_result(c, cumsum(g, marks, 0)));
+}
+
+// How many of a sorted sequence go before a value. Every one is compared, so it must be short.
+Value* count_before(Graph& g, Value* sequence, Value* x, bool right) {
+  Value* before = bit_not(g, apply(g, right ? "gt" : "ge", {sequence, x}));
+  return reduce_sum(g, before, {-1});
+}
+
+std::vector<Value*> count_in_sequence(AtenCall& c, Value* sequence, Value* x, bool right) {
+  constexpr std::int64_t kLongest = 1024;
+  Graph& g = c.graph();
+  const auto size = sequence->type().shape.back().as_const();
+  const DType t = promote(sequence->type().dtype, x->type().dtype);
+  if (!size || *size > kLongest || t == DType::boolean) return {};
+  sequence = cast(g, sequence, t);
+  if (sequence->type().rank() > 1) sequence = unsqueeze(g, sequence, -2);
+  Value* each = unsqueeze(g, cast(g, x, t), x->type().rank());
+  return one(to_result(c, count_before(g, sequence, each, right)));
+}
+
+std::vector<Value*> import_bucketize(AtenCall& c) {  // x, boundaries, out_int32, right
+  return count_in_sequence(c, c.tensor(1), c.tensor(0), c.flag(3));
+}
+
+// sequence, x, out_int32, right, side, sorter
+std::vector<Value*> import_searchsorted(AtenCall& c) {
+  if (!c.none(5)) return {};
+  const bool right = c.flag(3) || (!c.none(4) && c.string(4) == "right");
+  return count_in_sequence(c, c.tensor(0), c.tensor(1), right);
 }
 
 std::vector<Value*> import_index_copy(AtenCall& c) {  // x, dim, index, source
@@ -206,6 +302,10 @@ void register_index_rows() {
   register_aten_row("aten.scatter.reduce", import_scatter_reduce);
   register_aten_row("aten.scatter.value_reduce", import_scatter_reduce);
   register_aten_row("aten.scatter_reduce.two", import_scatter_reduce);
+  register_aten_row("aten.index_reduce.default", import_index_reduce);
+  register_aten_row("aten.repeat_interleave.Tensor", import_repeat_counts);
+  register_aten_row("aten.bucketize.Tensor", import_bucketize);
+  register_aten_row("aten.searchsorted.Tensor", import_searchsorted);
   register_aten_row("aten.index_copy.default", import_index_copy);
   register_aten_row("aten.index_add.default", import_index_add);
   register_aten_row("aten.index_fill.int_Scalar", import_index_fill);

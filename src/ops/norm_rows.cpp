@@ -17,11 +17,6 @@ Value* optional_tensor(const AtenCall& c, std::size_t i) {
   return c.none(i) ? nullptr : c.tensor(i);
 }
 
-bool asked_for(const AtenCall& c, std::size_t mask, std::size_t k) {
-  const auto& list = std::get<std::vector<AtenArg>>(c.arg(mask).v);
-  return std::get<bool>(list.at(k).v);
-}
-
 // --- variance -----------------------------------------------------------------------------------
 
 struct VarianceArguments {

@@ -24,8 +24,18 @@ void register_all() {
   register_norm();
   register_norm_rows();
   register_conv();
+  register_conv_grad();
+  register_conv3d();
+  register_conv_rows();
+  register_sort();
+  register_grouped_matmul();
   register_attention();
   register_pool();
+  register_pool_grad();
+  register_pool_rows();
+  register_interpolate();
+  register_pad_modes();
+  register_quantise();
   register_scan();
   register_random();
   register_random_rows();

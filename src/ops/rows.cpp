@@ -107,6 +107,11 @@ Ints axes_argument(const AtenCall& call, std::size_t i, int rank) {
   return axes;
 }
 
+bool asked_for(const AtenCall& call, std::size_t mask, std::size_t k) {
+  const auto& list = std::get<std::vector<AtenArg>>(call.arg(mask).v);
+  return std::get<bool>(list.at(k).v);
+}
+
 double largest_finite(DType dtype) {
   switch (dtype) {
     case DType::f64:

@@ -32,6 +32,9 @@ std::int64_t normal_axis(std::int64_t axis, int rank);
 // int[] argument as ascending non-negative axes; absent or empty means all.
 Ints axes_argument(const AtenCall& call, std::size_t i, int rank);
 
+// Whether entry k of an output_mask argument is true.
+bool asked_for(const AtenCall& call, std::size_t mask, std::size_t k);
+
 // The largest number that is not infinity.
 double largest_finite(DType dtype);
 

@@ -12,10 +12,14 @@ namespace {
 
 DType running_type(DType d) { return is_float(d) ? compute_type(d) : DType::i64; }
 
-Definition scan(const char* name, const char* doc, Prim prim, double init) {
+std::vector<Scalar> element_of(BodyContext& c, Indices p) {
+  return {c.in(0, p.subspan(0, static_cast<std::size_t>(c.in_type(0).rank())))};
+}
+
+// A scan over the axis, without accumulators and bodies. A 0-d input scans over a unit axis.
+loop::ReductionBody along_axis() {
   loop::ReductionBody body;
   body.scan = true;
-  // A 0-d input scans over a unit axis of its own.
   body.shape = [](const Node& n) {
     const Shape& shape = n.input(0)->type().shape;
     return shape.empty() ? Shape{Dim(1)} : shape;
@@ -25,15 +29,31 @@ Definition scan(const char* name, const char* doc, Prim prim, double init) {
     return n.input(0)->type().rank() == 0 ? std::vector<Dim>{}
                                           : std::vector<Dim>(p.begin(), p.end());
   };
+  return body;
+}
+
+void require_scan_axis(const InferContext& c) {
+  const std::int64_t axis = c.as<Axis>().axis;
+  if (axis < 0 || axis >= std::max(c.in(0).rank(), 1)) {
+    fail(ErrorCode::invalid_argument, c.op_name, ": axis ", axis, " is out of range for ", c.in(0));
+  }
+}
+
+Axis axis_argument(const AtenCall& c, const Value* x) {
+  return {normal_axis(c.integer(1), x->type().rank())};
+}
+
+Definition scan(const char* name, const char* doc, CombineBody combine, double init,
+                DTypeSet accepts) {
+  loop::ReductionBody body = along_axis();
   body.accumulators = [init](const Node& n) {
     return std::vector{accumulator("a", running_type(n.input(0)->type().dtype), init)};
   };
   body.elements = [](BodyContext& c, Indices p) {
-    const auto rank = static_cast<std::size_t>(c.in_type(0).rank());
-    const Scalar x = c.in(0, p.subspan(0, rank));
+    const Scalar x = element_of(c, p)[0];
     return std::vector<Scalar>{c.s.cast(x, running_type(x.dtype))};
   };
-  body.combine = combine_by(prim);
+  body.combine = std::move(combine);
   body.finish = [](BodyContext& c, int, Indices, std::span<const Scalar> acc) {
     return c.s.cast(acc[0], c.out_type().dtype);
   };
@@ -41,12 +61,9 @@ Definition scan(const char* name, const char* doc, Prim prim, double init) {
   d.in({"x"})
       .attrs<Axis>()
       .traits(Trait::pure | Trait::scan)
-      .infer_one([](const InferContext& c) {
-        const std::int64_t axis = c.as<Axis>().axis;
-        if (axis < 0 || axis >= std::max(c.in(0).rank(), 1)) {
-          fail(ErrorCode::invalid_argument, c.op_name, ": axis ", axis, " is out of range for ",
-               c.in(0));
-        }
+      .infer_one([accepts](const InferContext& c) {
+        require_dtype(c, 0, accepts);
+        require_scan_axis(c);
         const DType t = c.in(0).dtype;
         return Type::tensor(is_float(t) ? t : DType::i64, c.in(0).shape);
       })
@@ -54,22 +71,105 @@ Definition scan(const char* name, const char* doc, Prim prim, double init) {
       .usual_import([op_name = std::string(name)](AtenCall& c) {
         const DType result = c.result().dtype;
         Value* x = operand(c, 0, is_float(result) ? result : DType::i64);
-        const Axis axis{normal_axis(c.integer(1), x->type().rank())};
-        return one(to_result(c, apply(c.graph(), op_name, {x}, axis)));
+        return one(to_result(c, apply(c.graph(), op_name, {x}, axis_argument(c, x))));
       });
   return d;
+}
+
+// log(e^a + e^b), also of infinities.
+std::vector<Scalar> log_add_exp(ScalarBuilder& s, const Node&, std::span<const Scalar> a,
+                                std::span<const Scalar> b) {
+  const Scalar low = s.binary(Prim::min, a[0], b[0]), high = s.binary(Prim::max, a[0], b[0]);
+  const Scalar sum = s.add(high, s.unary(Prim::log1p, s.unary(Prim::exp, s.sub(low, high))));
+  const Scalar infinite = s.logical_and(s.unary(Prim::is_inf, low), s.binary(Prim::eq, low, high));
+  return {s.select(infinite, high, sum)};
+}
+
+// (value, index) of the last of the best so far; a NaN stays, and the last NaN counts.
+CombineBody keep_last_best(Prim at_least) {
+  return [at_least](ScalarBuilder& s, const Node&, std::span<const Scalar> a,
+                    std::span<const Scalar> b) {
+    Scalar take = s.binary(at_least, b[0], a[0]);
+    if (is_float(a[0].dtype)) take = s.binary(Prim::bit_or, take, s.unary(Prim::is_nan, b[0]));
+    return std::vector<Scalar>{s.select(take, b[0], a[0]), s.select(take, b[1], a[1])};
+  };
+}
+
+// Values and indices are two ops: who wants only one pays for one.
+void register_extremum(const std::string& name, const char* which, Prim at_least,
+                       double (*init)(DType)) {
+  auto body_of = [=](std::size_t result) {
+    loop::ReductionBody body = along_axis();
+    body.accumulators = [=](const Node& n) {
+      const DType t = n.input(0)->type().dtype;
+      return std::vector{accumulator("value", t, init(t)), accumulator("index", DType::i64, 0)};
+    };
+    body.elements = [](BodyContext& c, Indices p) {
+      std::vector<Scalar> element = element_of(c, p);
+      element.push_back(c.s.index(p[static_cast<std::size_t>(c.node.as<Axis>().axis)]));
+      return element;
+    };
+    body.combine = keep_last_best(at_least);
+    body.finish = [result](BodyContext&, int, Indices, std::span<const Scalar> acc) {
+      return acc[result];
+    };
+    return body;
+  };
+  auto types = [](const InferContext& c) {
+    require_dtype(c, 0, numeric);
+    require_scan_axis(c);
+    return std::vector{Type::tensor(c.in(0).dtype, c.in(0).shape),
+                       Type::tensor(DType::i64, c.in(0).shape)};
+  };
+  const char* suffixes[] = {"_values", "_indices"};
+  for (std::size_t k : {0, 1}) {
+    Definition(name + suffixes[k],
+               str(k == 0 ? "The " : "Where the ", which, " element so far", k == 0 ? "." : " is."))
+        .in({"x"})
+        .attrs<Axis>()
+        .traits(Trait::pure | Trait::scan)
+        .infer_one([types, k](const InferContext& c) { return types(c)[k]; })
+        .reduction(body_of(k))
+        .define();
+  }
+  Definition(name, str("The ", which, " element up to each along an axis, and where it is."))
+      .in({"x"})
+      .out({"values", "indices"})
+      .attrs<Axis>()
+      .traits(Trait::pure)
+      .infer(types)
+      .expand([name](Graph& g, const Node& n) {
+        return std::vector{apply(g, name + "_values", {n.input(0)}, n.as<Axis>()),
+                           apply(g, name + "_indices", {n.input(0)}, n.as<Axis>())};
+      })
+      .aten(str("aten.", name, ".default").c_str(),
+            [name](AtenCall& c) {
+              Value* x = c.tensor(0);
+              if (!numeric(x->type().dtype)) return std::vector<Value*>{};
+              Node* n = c.graph().add(op(name), {x}, axis_argument(c, x));
+              return std::vector{n->output(0), n->output(1)};
+            })
+      .define();
 }
 
 }  // namespace
 
 void register_scan() {
-  scan("cumsum", "Sum of all elements up to each along an axis.", Prim::add, 0)
+  scan("cumsum", "Sum of all elements up to each along an axis.", combine_by(Prim::add), 0,
+       any_dtype)
       .aten("aten.cumsum.default")
       .define();
-  scan("cumprod", "Product of all elements up to each along an axis.", Prim::mul, 1)
+  scan("cumprod", "Product of all elements up to each along an axis.", combine_by(Prim::mul), 1,
+       any_dtype)
       .aten("aten.cumprod.default")
       .tested(0.5, 1.5)
       .define();
+  scan("logcumsumexp", "log of the sum of e^x up to each element along an axis.", log_add_exp,
+       lowest(DType::f64), floating)
+      .aten("aten.logcumsumexp.default")
+      .define();
+  register_extremum("cummax", "largest", Prim::ge, lowest);
+  register_extremum("cummin", "smallest", Prim::le, highest);
 }
 
 }  // namespace gex::ops

@@ -1,5 +1,7 @@
 #include "passes/expand.hpp"
 
+#include "ops/choices.hpp"
+
 namespace gex::passes {
 
 bool expand_composites(Graph& graph, PassContext& context) {
@@ -9,8 +11,7 @@ bool expand_composites(Graph& graph, PassContext& context) {
   for (Node* node = graph.first(); node != nullptr;) {
     for (const auto& subgraph : node->subgraphs()) changed |= expand_composites(*subgraph, context);
     Node* next = node->next();
-    bool by_choice = node->op().has(Trait::contraction) && is_float(node->output()->type().dtype);
-    if (node->op().expand && !by_choice) {
+    if (node->op().expand && !ops::has_choice(*node)) {
       Node* before = node->prev();
       std::vector<Value*> results;
       {

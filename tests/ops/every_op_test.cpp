@@ -6,74 +6,12 @@
 #include <cmath>
 
 #include "loop/single_op.hpp"
-#include "samples.hpp"
+#include "sample_graphs.hpp"
 
 namespace gex {
 namespace {
 
 using namespace test;
-
-bool is_computed(const OpDef& op) { return op.body != nullptr || op.expand != nullptr; }
-
-std::vector<const OpDef*> computed_ops() {
-  std::vector<const OpDef*> ops;
-  for (const OpDef* op : all_ops()) {
-    if (is_computed(*op)) ops.push_back(op);
-  }
-  return ops;
-}
-
-DType dtype_of(const Sample::Input& input, DType dtype) {
-  switch (input.kind) {
-    case Sample::Input::Kind::index:
-    case Sample::Input::Kind::key:
-      return DType::i64;
-    case Sample::Input::Kind::flag:
-      return DType::boolean;
-    default:
-      return dtype;
-  }
-}
-
-HostTensor draw(const OpDef& op, const Sample::Input& input, DType dtype, std::int64_t size,
-                unsigned seed) {
-  std::vector<std::int64_t> shape;
-  for (Dim d : input.shape) shape.push_back(d.eval([&](Dim) { return size; }));
-  const bool index = input.kind == Sample::Input::Kind::index;
-  const double low = index ? -1 : op.test.low, high = index ? 1 : op.test.high;
-  const bool non_negative = dtype == DType::u8 || (op.name == "batch_norm");
-  return random_tensor(dtype_of(input, dtype), shape, non_negative ? std::max(low, 0.0) : low, high,
-                       seed);
-}
-
-// The sample's graph, or nothing if the op does not accept the dtype.
-std::unique_ptr<Graph> graph_of(const OpDef& op, DType dtype) {
-  const Sample& sample = *sample_of(op);
-  auto g = std::make_unique<Graph>(op.name);
-  std::vector<Value*> values;
-  // Ops without tensor inputs still need something that tells s.
-  g->add_input(Type::tensor(DType::f32, {kSize}));
-  for (const auto& input : sample.inputs) {
-    values.push_back(g->add_input(Type::tensor(dtype_of(input, dtype), input.shape)));
-  }
-  try {
-    g->set_outputs(sample.build(*g, values));
-  } catch (const UserError& error) {
-    EXPECT_EQ(error.code(), ErrorCode::type_mismatch) << op.name << ": " << error.what();
-    return nullptr;
-  }
-  verify(*g);
-  return g;
-}
-
-Tensors inputs_of(const OpDef& op, DType dtype, std::int64_t size) {
-  Tensors inputs{HostTensor(DType::f32, {size})};
-  unsigned seed = 1;
-  for (const auto& input : sample_of(op)->inputs) {
-    inputs.push_back(draw(op, input, dtype, size, seed++));
-  }
-  return inputs;
-}
 
 TEST(EveryOp, HasASample) {
   for (const OpDef* op : computed_ops()) EXPECT_NE(sample_of(*op), nullptr) << op->name;

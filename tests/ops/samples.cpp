@@ -34,6 +34,60 @@ std::vector<Value*> counted_loop(Graph& g, Values v) {
 Sample::Input data(Shape shape) { return {std::move(shape)}; }
 Sample::Input indices(Shape shape) { return {std::move(shape), Kind::index}; }
 
+// Convolutions over other axes, pools and the gradients of both.
+template <class Put>
+void put_windows(const Put& put) {
+  const Dim s = kSize;
+  put("conv_transpose2d",
+      {data({Dim(2), Dim(6), s + 1, Dim(3)}), data({Dim(6), Dim(2), Dim(3), Dim(3)})},
+      {{"stride", Ints{2, 1}},
+       {"padding", Ints{1, 0}},
+       {"groups", std::int64_t{2}},
+       {"size", Dims{s * 2 + 2, Dim(5)}}});
+  put("conv2d_weight_grad",
+      {data({Dim(2), Dim(4), s * 2 + 1, Dim(5)}), data({Dim(2), Dim(6), s, Dim(3)})},
+      {{"stride", Ints{2, 1}}, {"groups", std::int64_t{2}}, {"kernel", Dims{Dim(3), Dim(3)}}});
+  const Ints steps{2, 1, 2}, around{1, 0, 1}, dense{1, 1, 1};
+  put("conv3d",
+      {data({Dim(1), Dim(4), s + 3, Dim(4), Dim(5)}),
+       data({Dim(2), Dim(2), Dim(3), Dim(2), Dim(3)})},
+      {{"stride", steps}, {"padding", around}, {"dilation", dense}, {"groups", std::int64_t{2}}});
+  put("conv_transpose3d",
+      {data({Dim(1), Dim(2), s + 1, Dim(3), Dim(2)}),
+       data({Dim(2), Dim(2), Dim(3), Dim(2), Dim(3)})},
+      {{"stride", steps},
+       {"padding", around},
+       {"dilation", dense},
+       {"groups", std::int64_t{2}},
+       {"size", Dims{s * 2 + 1, Dim(4), Dim(3)}}});
+  for (const std::int64_t axes : {2, 3}) {
+    Shape image{Dim(2), s + 3}, windows{Dim(2), s + 1};
+    image.resize(static_cast<std::size_t>(axes) + 1, Dim(6));
+    windows.resize(static_cast<std::size_t>(axes) + 1, Dim(3));
+    const auto ints = [&](std::int64_t value) {
+      return Ints(static_cast<std::size_t>(axes), value);
+    };
+    const Dims in(image.begin() + 1, image.end()), out(windows.begin() + 1, windows.end());
+    const auto named = [&](const char* kind, const char* rest) {
+      return str(kind, axes, "d", rest);
+    };
+    const std::vector<std::pair<std::string, AttrValue>> form{
+        {"kernel", ints(3)}, {"stride", ints(2)}, {"padding", ints(1)}, {"dilation", ints(1)}};
+    auto sized = form;
+    sized.push_back({"size", in});
+    for (const char* rest : {"", "_values", "_indices"}) {
+      put(named("max_pool", rest), {data(image)}, form);
+      put(named("adaptive_max_pool", rest), {data(image)}, {{"size", out}});
+    }
+    put(named("avg_pool", ""), {data(image)}, form);
+    put(named("adaptive_avg_pool", ""), {data(image)}, {{"size", out}});
+    put(named("max_pool", "_grad"), {data(windows), indices(windows)}, sized);
+    put(named("avg_pool", "_grad"), {data(windows)}, sized);
+    put(named("adaptive_max_pool", "_grad"), {data(windows), indices(windows)}, {{"size", in}});
+    put(named("adaptive_avg_pool", "_grad"), {data(windows)}, {{"size", in}});
+  }
+}
+
 std::map<std::string, Sample> make_samples() {
   const Dim s = kSize;
   const AttrValue axis1 = std::int64_t{1};
@@ -48,7 +102,9 @@ std::map<std::string, Sample> make_samples() {
                            "reduce_any", "reduce_all", "argmax", "argmin", "variance"}) {
     put(name, {data(matrix)}, {{"axes", axes1}});
   }
-  for (const char* name : {"softmax", "log_softmax", "cumsum", "cumprod"}) {
+  for (const char* name :
+       {"softmax", "log_softmax", "cumsum", "cumprod", "logcumsumexp", "cummax", "cummax_values",
+        "cummax_indices", "cummin", "cummin_values", "cummin_indices"}) {
     put(name, {data(matrix)}, {{"axis", axis1}});
   }
   put("cast", {data(matrix)}, {{"dtype", DType::f64}});
@@ -78,6 +134,13 @@ std::map<std::string, Sample> make_samples() {
   put("matmul", {data({Dim(2), s, Dim(5)}), data({Dim(5), Dim(3)})});
   put("conv2d", {data({Dim(2), Dim(4), s + 3, Dim(5)}), data({Dim(6), Dim(2), Dim(3), Dim(3)})},
       {{"stride", Ints{2, 1}}, {"padding", Ints{1, 0}}, {"groups", std::int64_t{2}}});
+  samples["grouped_matmul"] = {
+      {data({s + 3, Dim(4)}), data({Dim(3), Dim(4), Dim(5)}), indices({Dim(3)})},
+      [](Graph& g, Values v) {
+        // Ends ascend: 1, 2, 3 and what the input adds.
+        Value* ends = cumsum(g, add(g, v[2], scalar_int(g, DType::i64, 1)), 0);
+        return outputs(g.add("grouped_matmul", {v[0], v[1], ends}));
+      }};
   put("attention",
       {data({Dim(1), Dim(4), s, Dim(8)}),
        data({Dim(1), Dim(2), s + 2, Dim(8)}),
@@ -88,11 +151,22 @@ std::map<std::string, Sample> make_samples() {
   put("rms_norm", {data(matrix), data({Dim(6)})});
   put("batch_norm",
       {data({s, Dim(3), Dim(2)}), data({Dim(3)}), data({Dim(3)}), data({Dim(3)}), data({Dim(3)})});
-  for (const char* name : {"max_pool2d", "max_pool2d_values", "max_pool2d_indices"})
-    put(name, {data({Dim(2), s + 3, Dim(6)})},
-        {{"kernel", Ints{3, 2}}, {"stride", Ints{2, 2}}, {"padding", Ints{1, 0}}});
-  put("avg_pool2d", {data({Dim(2), s + 3, Dim(6)})},
-      {{"kernel", Ints{3, 2}}, {"stride", Ints{2, 3}}, {"padding", Ints{1, 1}}, {"ceil", true}});
+  for (const char* name : {"pad_reflect", "pad_replicate", "pad_circular"}) {
+    put(name, {data({s + 2, Dim(6)})}, {{"low", Dims{Dim(1), Dim(2)}}, {"high", Dims{s, Dim(-1)}}});
+  }
+  // Scales have a dtype of their own.
+  for (const char* name : {"quantise", "dequantise"}) {
+    samples[name] = {
+        {data(matrix), indices({Dim(6)}), indices({Dim(6)})}, [name](Graph& g, Values v) {
+          Value* scale = add(g, cast(g, abs(g, v[1]), DType::f32), 1);
+          return outputs(g.add(name, {v[0], scale, v[2]}, {{"axis", std::int64_t{1}}}));
+        }};
+  }
+  put_windows(put);
+  put("sort", {data(matrix)}, {{"axis", axis1}, {"descending", true}});
+  put("topk", {data(matrix)}, {{"axis", axis1}, {"k", Dim(4)}, {"largest", false}});
+  put("interpolate", {data({Dim(2), s + 2, Dim(3)})},
+      {{"mode", std::string("linear")}, {"size", Dims{s * 2, Dim(5)}}});
   put("random_uniform", {{{}, Kind::key}}, {{"shape", Dims{s, Dim(5)}}});
   put("random_normal", {{{}, Kind::key}}, {{"shape", Dims{s, Dim(5)}}});
   samples["for"] = {{{{}, Kind::key}, {{}, Kind::key}, {{}, Kind::key}, data(matrix)},

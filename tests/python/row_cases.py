@@ -8,6 +8,8 @@ from typing import Any
 import torch
 import torch._inductor.inductor_prims  # registers prims.fma
 
+import row_cases_order
+import row_cases_windows
 import row_samples as r
 from row_samples import Case, one
 
@@ -59,6 +61,8 @@ _TENSOR_AND_SCALAR: dict[str, tuple[Case, Case]] = {
 }
 
 CASES: dict[str, Case] = {
+    **row_cases_order.CASES,
+    **row_cases_windows.CASES,
     **{f"aten.{n}.default": case for case, names in _ROWS_BY_SHAPE.items() for n in names},
     **{f"aten.{n}.Tensor": tensor for n, (tensor, _) in _TENSOR_AND_SCALAR.items()},
     **{f"aten.{n}.Scalar": scalar for n, (_, scalar) in _TENSOR_AND_SCALAR.items()},
@@ -257,7 +261,6 @@ CASES: dict[str, Case] = {
     "aten.scatter.value_reduce": one(
         lambda t: (t(4, 5), 1, torch.tensor([[0, 3]]), 2, {"reduce": "add"})
     ),
-    "aten.scatter_reduce.two": r.scatter_reduce,
     "aten.index_copy.default": r.index_write,
     "aten.index_add.default": lambda t: [
         *r.index_write(t),
@@ -296,7 +299,6 @@ CASES: dict[str, Case] = {
     ],
     "aten.addmv.default": one(lambda t: (t(3), t(3, 4), t(4), {"beta": 2})),
     "aten.linear.default": lambda t: [(t(2, 3, 4), t(5, 4), t(5)), (t(3, 4), t(5, 4))],
-    "aten.convolution.default": r.conv,
     "aten._scaled_dot_product_flash_attention_for_cpu.default": r.attention,
     "aten._scaled_dot_product_flash_attention_for_cpu_backward.default": r.attention_gradient,
     "aten.scaled_dot_product_attention.default": r.sdpa,
@@ -320,17 +322,6 @@ CASES: dict[str, Case] = {
     "aten.native_batch_norm_backward.default": r.batch_norm_gradient,
     "aten.native_group_norm.default": one(lambda t: (t(2, 4, 3), t(4), t(4), 2, 4, 3, 2, 1e-5)),
     "aten.native_group_norm_backward.default": r.group_norm_gradient,
-    # --- pooling
-    "aten.max_pool2d_with_indices.default": r.max_pool,
-    "aten.max_pool2d_with_indices_backward.default": r.max_pool_gradient,
-    "aten.avg_pool2d.default": r.avg_pool,
-    "aten._adaptive_avg_pool2d.default": lambda t: [
-        (t(2, 3, 6, 8), [1, 1]),
-        (t(3, 6, 8), [3, 2]),
-    ],
-    "aten._adaptive_avg_pool2d_backward.default": one(lambda t: (t(2, 3, 3, 2), t(2, 3, 6, 8))),
-    "aten.upsample_nearest2d.default": one(lambda t: (t(2, 3, 2, 3), [4, 9])),
-    "aten.upsample_nearest2d.vec": one(lambda t: (t(2, 3, 2, 3), None, [2.0, 2.0])),
     # --- losses and gradients
     "aten.nll_loss_forward.default": lambda t: [*r.nll((4, 3), (4,))(t), *r.nll((3,), ())(t)],
     "aten.nll_loss_backward.default": r.nll_gradient((4, 3), (4,)),

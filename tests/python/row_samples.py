@@ -162,11 +162,6 @@ def scatter(*rest: Any) -> Case:
     return lambda t: [(t(4, 5), 1, torch.tensor([[0, 3], [1, 2]]), t(2, 2), *rest)]
 
 
-def scatter_reduce(t: Make) -> list[Call]:
-    index = torch.tensor([[0, 0], [1, 4]])
-    return [(t(4, 5), 1, index, t(2, 2), how) for how in ("sum", "prod", "amax", "amin")]
-
-
 def index_write(t: Make) -> list[Call]:
     return [(t(4, 5), 1, torch.tensor([0, 3]), t(4, 2)), (t(), 0, torch.tensor(0), t())]
 
@@ -239,17 +234,6 @@ def group_norm_gradient(t: Make) -> list[Call]:
     return [(t(2, 4, 3), x, mean, rstd, t(4), 2, 4, 3, 2, [True, True, True])]
 
 
-def conv(t: Make) -> list[Call]:
-    two = [1, 1], [0, 0], [1, 1], False, [0, 0], 1
-    return [
-        (t(2, 3, 5, 6), t(4, 3, 3, 2), t(4), *two),
-        (t(2, 4, 5, 6), t(6, 2, 3, 3), None, [2, 1], [1, 2], [1, 2], False, [0, 0], 2),
-        (t(2, 4, 9), t(4, 1, 3), t(4), [2], [1], [1], False, [0], 4),
-        (t(2, 3, 4, 5), t(3, 4, 2, 3), t(4), [2, 3], [0, 0], [1, 1], True, [0, 0], 1),
-        (t(2, 3, 5), t(3, 4, 2), None, [2], [0], [1], True, [0], 1),
-    ]
-
-
 def attention(t: Make) -> list[Call]:
     q, k, v = t(2, 4, 3, 8), t(2, 4, 5, 8), t(2, 4, 5, 8)
     return [
@@ -293,25 +277,6 @@ def nll_gradient(shape: tuple[int, ...], target: tuple[int, ...]) -> Case:
         ]
 
     return calls
-
-
-def max_pool(t: Make) -> list[Call]:
-    return [(t(2, 3, 6, 7), [3, 2]), (t(3, 6, 7), [3, 3], [2, 2], [1, 1], [1, 1], True)]
-
-
-def max_pool_gradient(t: Make) -> list[Call]:
-    x = t(2, 3, 6, 7)
-    form = [3, 3], [2, 2], [1, 1], [1, 1], False
-    y, where = torch.ops.aten.max_pool2d_with_indices(x, *form)
-    return [(t(*y.shape), x, *form, where)]
-
-
-def avg_pool(t: Make) -> list[Call]:
-    return [
-        (t(2, 3, 6, 7), [3, 2]),
-        (t(3, 6, 7), [3, 3], [2, 2], [1, 1], True, False),
-        (t(3, 6, 7), [3, 3], [2, 2], [1, 1], True, True, 5),
-    ]
 
 
 def correction(t: Make) -> list[Call]:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from row_cases import CASES, REFERENCES
+from row_cases_order import equals
 from row_check import ROWS, NoForm, RowCheck, run_row
 from row_samples import Make
 
@@ -89,3 +90,15 @@ def test_a_training_step_op_by_op() -> None:
         loss.backward()
     assert not check.wrong, "\n".join(check.wrong)
     assert len(check.taken) > 15
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+def test_topk_takes_the_equal_elements_that_eager_takes(dtype: torch.dtype) -> None:
+    t = Make(dtype)
+    topk = torch.ops.aten.topk.default
+    for shape, k in (((40, 8), 2), ((3, 200), 3), ((3, 200), 90), ((2, 5000), 60)):
+        for largest in (True, False):
+            x = equals(t, *shape)
+            expected = topk(x, k, -1, largest)
+            got = run_row(topk, (x, k, -1, largest), {}, expected, compiled=True)
+            assert torch.equal(got[1], expected[1])

@@ -6,6 +6,7 @@
 
 #include "codegen/lower/views.hpp"
 #include "loop/body.hpp"
+#include "ops/choices.hpp"
 
 namespace gex::lower {
 namespace {
@@ -528,9 +529,7 @@ bool is_free(const Node& node) {
   return node.op().has(Trait::view) || (node.op().has(Trait::pure) && node.inputs().empty());
 }
 
-bool is_contraction(const Node& node) {
-  return node.op().has(Trait::contraction) && is_float(node.output()->type().dtype);
-}
+bool is_contraction(const Node& node) { return ops::has_choice(node); }
 
 bool takes_epilogue(const Node& node) {
   return is_contraction(node) && node.op().body != nullptr && node.num_outputs() == 1;

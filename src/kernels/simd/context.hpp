@@ -50,6 +50,7 @@ struct Variant {
   RangeFn matmul_pack;
   RangeFn conv2d;
   RangeFn conv2d_pack;
+  RangeFn conv2d_weight_grad;
   RangeFn attention;
 };
 

@@ -3,6 +3,7 @@
 
 #include "kernels/simd/attention.hpp"
 #include "kernels/simd/conv2d.hpp"
+#include "kernels/simd/conv2d_weight_grad.hpp"
 #include "kernels/simd/matmul.hpp"
 
 #define GEX_VARIANT_TEXT_OF(name) #name
@@ -12,6 +13,7 @@ namespace gex::kernels::GEX_VARIANT {
 
 extern const Variant variant;
 const Variant variant = {
-    GEX_VARIANT_TEXT(GEX_VARIANT), &matmul, &matmul_pack, &conv2d, &conv2d_pack, &attention};
+    GEX_VARIANT_TEXT(GEX_VARIANT), &matmul,   &matmul_pack, &conv2d, &conv2d_pack,
+    &conv2d_weight_grad,           &attention};
 
 }  // namespace gex::kernels::GEX_VARIANT

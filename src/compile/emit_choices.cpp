@@ -1,0 +1,139 @@
+// Launches of the Choices that are no contraction with an epilogue: gradients of weights, sorting.
+
+#include <algorithm>
+
+#include "compile/emitter.hpp"
+#include "kernels/conv2d.hpp"
+#include "kernels/grouped_matmul.hpp"
+#include "kernels/sort.hpp"
+#include "kernels/sort_dims.hpp"
+#include "ops/conv.hpp"
+#include "ops/sort.hpp"
+
+namespace gex::compile_detail {
+
+ChoicePlan Emitter::plan_conv2d_weight_grad(const lower::Unit& unit) {
+  const Node& node = *unit.anchor;
+  auto attrs = node.as<ops::ConvWeightGrad>();
+  const Type& x_type = node.input(0)->type();
+  const Type& grad_type = node.input(1)->type();
+  const Type& result_type = node.output()->type();
+  Operand x = operand(node.input(0)), grad = operand(node.input(1));
+  kernels::Conv2dProblem problem;
+  problem.x = x_type.dtype;
+  problem.w = grad_type.dtype;
+  problem.y = result_type.dtype;
+  for (std::size_t k = 0; k < 2; ++k) {
+    problem.stride[k] = attrs.stride[k];
+    problem.dilation[k] = attrs.dilation[k];
+    problem.pad[k] = attrs.padding[k];
+  }
+  problem.groups = attrs.groups;
+  ChoicePlan plan;
+  plan.name = "conv2d_weight_grad";
+  plan.key = str(plan.name, " ", problem.hash());
+  plan.operands = {window(x.buffer, x.offset), window(grad.buffer, grad.offset)};
+  plan.dims = x_type.shape;
+  plan.dims.insert(plan.dims.end(), grad_type.shape.begin() + 1, grad_type.shape.end());
+  plan.dims.insert(plan.dims.end(), result_type.shape.begin() + 2, result_type.shape.end());
+  std::vector<Dim> strides = lower::memory_strides(*node.output());
+  for (const std::vector<Dim>* of : {&x.strides, &strides, &grad.strides}) {
+    plan.dims.insert(plan.dims.end(), of->begin(), of->end());
+  }
+  GEX_CHECK(plan.dims.size() == kernels::conv2d_dims::count, "conv2d_weight_grad dims");
+  const Dim taps = result_type.shape[1] * result_type.shape[2] * result_type.shape[3];
+  plan.grid = kernels::conv2d_weight_grad_grid(problem, grad_type.shape[1], taps);
+  plan.scratch_bytes = kernels::conv2d_weight_grad_scratch_bytes(problem);
+  plan.work = grad_type.numel() * taps;
+  plan.make = [problem](const std::optional<program::Callable>&, int) {
+    return kernels::make_conv2d_weight_grad(problem);
+  };
+  return plan;
+}
+
+ChoicePlan Emitter::plan_sort(const lower::Unit& unit) {
+  const Node& node = *unit.anchor;
+  const bool all = node.is("sort");
+  const auto axis =
+      static_cast<std::size_t>(all ? node.as<ops::Sort>().axis : node.as<ops::TopK>().axis);
+  const Type& x_type = node.input(0)->type();
+  Operand x = operand(node.input(0));
+  auto asked_for = [&](std::size_t k) {
+    return std::find(unit.outputs.begin(), unit.outputs.end(), node.output(k)) !=
+           unit.outputs.end();
+  };
+  kernels::SortProblem problem;
+  problem.dtype = x_type.dtype;
+  problem.descending = all ? node.as<ops::Sort>().descending : node.as<ops::TopK>().largest;
+  problem.stable = all || node.as<ops::TopK>().stable;
+  problem.batch_rank = x_type.rank() - 1;
+  problem.values = asked_for(0);
+  problem.indices = asked_for(1);
+  ChoicePlan plan;
+  plan.name = node.op().name;
+  plan.key =
+      str("sort ", problem.dtype, " down", problem.descending, " stable", problem.stable, " batch",
+          problem.batch_rank, " values", problem.values, " indices", problem.indices);
+  plan.operands = {window(x.buffer, x.offset)};
+  const Dim length = x_type.shape[axis];
+  plan.dims = {length, node.output()->type().shape[axis]};
+  Dim rows = 1;
+  for (std::size_t d = 0; d < x_type.shape.size(); ++d) {
+    if (d == axis) continue;
+    plan.dims.push_back(x_type.shape[d]);
+    rows *= x_type.shape[d];
+  }
+  auto push = [&](std::vector<Dim> strides) {
+    const Dim along = strides[axis];
+    strides.erase(strides.begin() + static_cast<std::ptrdiff_t>(axis));
+    plan.dims.insert(plan.dims.end(), strides.begin(), strides.end());
+    plan.dims.push_back(along);
+  };
+  push(x.strides);
+  for (std::size_t k = 0; k < 2; ++k) {
+    if (asked_for(k)) push(lower::memory_strides(*node.output(k)));
+  }
+  plan.grid = rows;
+  plan.scratch_bytes = kernels::sort_scratch_bytes(problem, length);
+  constexpr int kStepsForEachElement = 16;
+  plan.work = rows * length * Dim(kStepsForEachElement);
+  plan.make = [problem](const std::optional<program::Callable>&, int) {
+    return kernels::make_sort(problem);
+  };
+  return plan;
+}
+
+ChoicePlan Emitter::plan_grouped_matmul(const lower::Unit& unit) {
+  const Node& node = *unit.anchor;
+  const Type& a_type = node.input(0)->type();
+  const Type& b_type = node.input(1)->type();
+  const Type& ends_type = node.input(2)->type();
+  Operand a = operand(node.input(0)), b = operand(node.input(1));
+  kernels::GroupedMatmulProblem problem;
+  problem.product.a = a_type.dtype;
+  problem.product.b = b_type.dtype;
+  problem.product.c = node.output()->type().dtype;
+  problem.ends = ends_type.dtype;
+  ChoicePlan plan;
+  plan.name = "grouped_matmul";
+  plan.key = str(plan.name, " ", a_type.dtype, " ", ends_type.dtype);
+  // A view of the ends may have any step: a copy is dense.
+  Operand ends = placed(node.input(2));
+  GEX_CHECK(ends.strides[0] == Dim(1) || ends_type.shape[0] == Dim(1), "ends with a step");
+  plan.operands = {window(a.buffer, a.offset), window(b.buffer, b.offset), ends.buffer};
+  const Dim rows = a_type.shape[0], columns = b_type.shape[2], depth = b_type.shape[1];
+  std::vector<Dim> c = lower::memory_strides(*node.output());
+  plan.dims = {Dim(1), Dim(1), rows, columns, depth};
+  plan.dims.insert(plan.dims.end(), {Dim(0), Dim(0), a.strides[0], a.strides[1]});
+  plan.dims.insert(plan.dims.end(), {b.strides[0], Dim(0), b.strides[1], b.strides[2]});
+  plan.dims.insert(plan.dims.end(), {Dim(0), Dim(0), c[0], c[1], b_type.shape[0]});
+  plan.grid = kernels::grouped_matmul_grid(columns);
+  plan.scratch_bytes = kernels::grouped_matmul_scratch_bytes(problem);
+  plan.work = rows * columns * depth;
+  plan.make = [problem](const std::optional<program::Callable>&, int) {
+    return kernels::make_grouped_matmul(problem);
+  };
+  return plan;
+}
+
+}  // namespace gex::compile_detail

@@ -1,0 +1,79 @@
+#include "kernels/grouped_matmul.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "base/error.hpp"
+#include "kernels/bind.hpp"
+
+namespace gex::kernels {
+
+namespace {
+
+using i64 = std::int64_t;
+
+struct Context {
+  GroupedMatmulProblem problem;
+  program::Callable product;
+};
+
+i64 end_of(const Context& c, const void* ends, i64 group) {
+  return c.problem.ends == DType::i64 ? static_cast<const i64*>(ends)[group]
+                                      : static_cast<const std::int32_t*>(ends)[group];
+}
+
+void* moved(void* base, i64 elements, DType dtype) {
+  return static_cast<std::byte*>(base) + elements * static_cast<i64>(size_of(dtype));
+}
+
+void clear(const Context& c, void* out, const i64* dims, i64 first, i64 col0, i64 col1) {
+  const i64* stride = dims + matmul_dims::c_strides;
+  for (i64 r = first; r < dims[matmul_dims::m]; ++r) {
+    for (i64 n = col0; n < col1; ++n) {
+      auto* at =
+          static_cast<std::byte*>(moved(out, r * stride[2] + n * stride[3], c.problem.product.c));
+      std::fill_n(at, size_of(c.problem.product.c), std::byte{0});
+    }
+  }
+}
+
+// The grid counts columns: within a product its units run through the rows first, so some columns
+// of it are a range of its own grid.
+void run(const void* context, void* const* buffers, const i64* dims, i64 begin, i64 end,
+         std::byte* scratch) {
+  const auto& c = *static_cast<const Context*>(context);
+  const i64 rows = dims[matmul_dims::m], groups = dims[matmul_dims::count];
+  i64 group_dims[matmul_dims::count];
+  std::copy(dims, dims + matmul_dims::count, group_dims);
+  i64 start = 0;
+  for (i64 g = 0; g < groups; ++g) {
+    const i64 stop = std::clamp(end_of(c, buffers[2], g), start, rows), count = stop - start;
+    const i64 units = (count + kUnitRows - 1) / kUnitRows;
+    group_dims[matmul_dims::m] = count;
+    void* operands[] = {
+        moved(buffers[0], start * dims[matmul_dims::a_strides + 2], c.problem.product.a),
+        moved(buffers[1], g * dims[matmul_dims::b_strides], c.problem.product.b),
+        moved(buffers[3], start * dims[matmul_dims::c_strides + 2], c.problem.product.c)};
+    if (count > 0) c.product(operands, group_dims, begin * units, end * units, scratch);
+    start = stop;
+  }
+  clear(c, buffers[3], dims, start, begin * kUnitCols,
+        std::min(end * kUnitCols, dims[matmul_dims::n]));
+}
+
+}  // namespace
+
+Dim grouped_matmul_grid(Dim columns) { return ceildiv(columns, kUnitCols); }
+
+Dim grouped_matmul_scratch_bytes(const GroupedMatmulProblem& problem) {
+  return tile_scratch_bytes(problem.product.a);
+}
+
+program::Callable make_grouped_matmul(const GroupedMatmulProblem& problem) {
+  GEX_CHECK(problem.ends == DType::i64 || problem.ends == DType::i32, "ends of ", problem.ends);
+  auto context = std::make_shared<const Context>(Context{problem, make_matmul(problem.product)});
+  const void* address = context.get();
+  return {&run, address, std::move(context)};
+}
+
+}  // namespace gex::kernels

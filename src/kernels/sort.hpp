@@ -1,0 +1,26 @@
+#pragma once
+// Rows of a strided tensor in order, or the first few of them: values, i64 indices, or both. Equal
+// values keep their order; NaN is larger than every number, and the two zeros are equal.
+//
+// Buffers: [X, values, indices], without the results that are not asked for. Dims: sort_dims.hpp.
+
+#include "base/dim.hpp"
+#include "base/dtype.hpp"
+#include "program/kernel_abi.hpp"
+
+namespace gex::kernels {
+
+struct SortProblem {
+  DType dtype = DType::f32;
+  bool descending = false;
+  // Else the first few come as PyTorch's topk picks them among equal ones.
+  bool stable = true;
+  int batch_rank = 0;  // axes besides the sorted one
+  bool values = true, indices = true;
+};
+
+// One unit for each row.
+Dim sort_scratch_bytes(const SortProblem& problem, Dim length);
+program::Callable make_sort(const SortProblem& problem);
+
+}  // namespace gex::kernels

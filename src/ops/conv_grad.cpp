@@ -1,0 +1,263 @@
+// The two gradients of a convolution. That of the input, which is also the transposed convolution,
+// becomes convolutions with steps of one; that of the weights has a kernel of its own in
+// src/kernels, and its expansion is its meaning.
+
+#include <algorithm>
+
+#include "ops/build.hpp"
+#include "ops/conv.hpp"
+#include "ops/families.hpp"
+
+namespace gex::ops {
+
+namespace {
+
+// Weights [O, C/groups, ...] as those of a convolution from O channels to C.
+Value* swap_channels(Graph& g, Value* w, std::int64_t groups) {
+  if (groups == 1) return transpose(g, w, {1, 0, 2, 3});
+  const Shape s = w->type().shape;
+  const Dim out = floordiv(s[0], groups);
+  Value* grouped = reshape(g, w, {Dim(groups), out, s[1], s[2], s[3]});
+  grouped = transpose(g, grouped, {0, 2, 1, 3, 4});
+  return reshape(g, grouped, {s[1] * Dim(groups), out, s[2], s[3]});
+}
+
+struct Border {
+  Dim low, high;  // zeros before and after; negative: cropped
+};
+
+// conv2d with steps of one over x with a border. Equal borders are the kernel's own padding; where
+// one side is wider the result's surplus is cut off, which is cheaper than a copy of x.
+Value* correlate(Graph& g, Value* x, Value* w, const ConvTranspose& form, const Ints& dilation,
+                 const Border (&border)[2]) {
+  Conv attrs;
+  attrs.dilation = dilation;
+  attrs.groups = form.groups;
+  attrs.wide = form.wide;
+  Dims low(4), high(4);
+  Dim sizes[2];
+  for (std::size_t k = 0; k < 2; ++k) {
+    const Dim taps = w->type().shape[k + 2];
+    sizes[k] =
+        x->type().shape[k + 2] + border[k].low + border[k].high - Dim(dilation[k]) * (taps - 1);
+    const auto l = border[k].low.as_const(), h = border[k].high.as_const();
+    if (l && h && *l >= 0 && *h >= 0) {
+      attrs.padding[k] = std::max(*l, *h);
+    } else {
+      low[k + 2] = border[k].low;
+      high[k + 2] = border[k].high;
+    }
+  }
+  const Dims none(4);
+  if (low != none || high != none) x = pad(g, x, low, high);
+  Value* y = conv2d(g, x, w, attrs);
+  for (std::size_t k = 0; k < 2; ++k) {
+    if (attrs.padding[k] == 0) continue;
+    y = slice(g, y, static_cast<std::int64_t>(k) + 2, Dim(attrs.padding[k]) - border[k].low,
+              sizes[k]);
+  }
+  return y;
+}
+
+// Results y = start, start+stride, ... of one axis: they read the taps phase, phase+stride, ... at
+// neighbouring elements.
+struct Phase {
+  std::int64_t start = 0, phase = 0, taps = 0;
+  Dim count;
+  Border border;
+};
+
+Phase phase_from(std::int64_t start, std::int64_t stride, std::int64_t padding, std::int64_t taps,
+                 Dim in, Dim out) {
+  Phase p;
+  p.start = start;
+  p.phase = (start + padding) % stride;
+  p.taps = p.phase < taps ? (taps - p.phase + stride - 1) / stride : 0;
+  p.count = ceildiv(out - Dim(start), stride);
+  p.border.low = Dim(p.taps - 1 - (start + padding) / stride);
+  p.border.high = p.count - in - p.border.low + Dim(p.taps - 1);
+  return p;
+}
+
+// Taps phase, phase+stride, ... of an axis, last first.
+Value* taps_of(Graph& g, Value* w, std::int64_t axis, const Phase& p, std::int64_t stride) {
+  return flip(g, slice(g, w, axis, p.phase, p.taps, stride), {axis});
+}
+
+// Each phase is a convolution of its own with a part of the taps; no zero is ever multiplied.
+Value* transpose_by_phases(Graph& g, Value* x, Value* w, const ConvTranspose& form,
+                           const Ints& taps) {
+  const Shape in = x->type().shape;
+  const DType dtype = form.wide ? compute_type(x->type().dtype) : x->type().dtype;
+  auto phase = [&](std::size_t axis, std::int64_t start) {
+    return phase_from(start, form.stride[axis], form.padding[axis], taps[axis], in[axis + 2],
+                      form.size[axis]);
+  };
+  const Dim rows = ceildiv(form.size[0], form.stride[0]);
+  const Dim columns = ceildiv(form.size[1], form.stride[1]);
+  std::vector<Value*> bands;
+  for (std::int64_t y = 0; y < form.stride[0]; ++y) {
+    const Phase py = phase(0, y);
+    std::vector<Value*> parts;
+    for (std::int64_t x0 = 0; x0 < form.stride[1]; ++x0) {
+      const Phase px = phase(1, x0);
+      Value* part = nullptr;
+      if (py.taps == 0 || px.taps == 0) {
+        part = full(g, dtype, 0, {in[0], w->type().shape[0], rows, columns});
+      } else {
+        Value* some = taps_of(g, taps_of(g, w, 2, py, form.stride[0]), 3, px, form.stride[1]);
+        part = correlate(g, x, some, form, {1, 1}, {py.border, px.border});
+        const Dims short_of{Dim(0), Dim(0), rows - py.count, columns - px.count};
+        if (short_of != Dims(4)) part = pad(g, part, Dims(4), short_of);
+      }
+      parts.push_back(reshape(g, part, {in[0], w->type().shape[0], rows, Dim(1), columns, Dim(1)}));
+    }
+    bands.push_back(cat(g, parts, 5));
+  }
+  Value* all = reshape(
+      g, cat(g, bands, 3),
+      {in[0], w->type().shape[0], rows * Dim(form.stride[0]), columns * Dim(form.stride[1])});
+  all = slice(g, all, 2, 0, form.size[0]);
+  return slice(g, all, 3, 0, form.size[1]);
+}
+
+std::vector<Value*> expand_transpose(Graph& g, const Node& n) {
+  const auto form = n.as<ConvTranspose>();
+  Value* x = n.input(0);
+  Value* w = swap_channels(g, n.input(1), form.groups);
+  Ints taps;
+  for (std::size_t k = 2; k < 4; ++k) {
+    if (auto size = w->type().shape[k].as_const()) taps.push_back(*size);
+  }
+  const bool steps = form.stride[0] > 1 || form.stride[1] > 1;
+  if (steps && taps.size() == 2 && form.dilation == Ints{1, 1}) {
+    return {transpose_by_phases(g, x, w, form, taps)};
+  }
+  Border border[2];
+  for (std::size_t k = 0; k < 2; ++k) {
+    x = spread_with_zeros(g, x, static_cast<std::int64_t>(k) + 2, form.stride[k]);
+    const Dim reach = Dim(form.dilation[k]) * (w->type().shape[k + 2] - 1);
+    border[k].low = reach - Dim(form.padding[k]);
+    border[k].high = form.size[k] - x->type().shape[k + 2] - border[k].low + reach;
+  }
+  return {correlate(g, x, flip(g, w, {2, 3}), form, form.dilation, border)};
+}
+
+Type transpose_type(const InferContext& c) {
+  require_dtype(c, 0, floating);
+  require_same_dtype(c, 0, 1);
+  require_rank(c, 0, 4);
+  require_rank(c, 1, 4);
+  const auto a = c.as<ConvTranspose>();
+  require_conv_attributes(c, 2, a.stride, a.padding, a.dilation, a.groups);
+  const Shape &x = c.in(0).shape, &w = c.in(1).shape;
+  if (a.size.size() != 2 || !assume_eq(x[1], w[0]) || !assume_eq(mod(w[0], a.groups), 0)) {
+    fail(ErrorCode::shape_mismatch, "conv_transpose2d: ", c.in(0), " with weights ", c.in(1),
+         " in ", a.groups, " groups to ", a.size.size(), " sizes: channels must be ", w[0],
+         ", a multiple of the groups, and there must be two sizes");
+  }
+  for (std::size_t k = 0; k < 2; ++k) {
+    const Dim windows =
+        conv_output_size(a.size[k], w[k + 2], a.stride[k], a.padding[k], a.dilation[k]);
+    if (!assume_le(1, w[k + 2]) || !assume_le(1, x[k + 2]) || !assume_le(x[k + 2], windows)) {
+      fail(ErrorCode::shape_mismatch, "conv_transpose2d: size ", a.size[k], " has room for ",
+           windows, " windows of ", w[k + 2], " taps, but ", c.in(0), " has ", x[k + 2],
+           " elements on axis ", k + 2);
+    }
+  }
+  const DType dtype = a.wide ? compute_type(c.in(0).dtype) : c.in(0).dtype;
+  return Type::tensor(dtype, {x[0], w[1] * Dim(a.groups), a.size[0], a.size[1]});
+}
+
+// As a convolution whose images are the channels of x and whose taps are the pixels of grad: what
+// was a step between windows is one between taps, and the reverse.
+std::vector<Value*> expand_weight_grad(Graph& g, const Node& n) {
+  const auto a = n.as<ConvWeightGrad>();
+  Value *x = n.input(0), *grad = n.input(1);
+  const Shape result = n.output()->type().shape, s = x->type().shape;
+  const Dim images = s[0], per_group = result[1];
+  x = reshape(g, x, {images, Dim(a.groups), per_group, s[2], s[3]});
+  x = reshape(g, transpose(g, x, {2, 1, 0, 3, 4}), {per_group, Dim(a.groups) * images, s[2], s[3]});
+  Conv attrs;
+  attrs.stride = a.dilation;
+  attrs.dilation = a.stride;
+  attrs.padding = a.padding;
+  attrs.groups = a.groups;
+  Value* y = conv2d(g, x, transpose(g, grad, {1, 0, 2, 3}), attrs);
+  y = slice(g, slice(g, y, 2, 0, result[2]), 3, 0, result[3]);
+  return {transpose(g, y, {1, 0, 2, 3})};
+}
+
+Type weight_grad_type(const InferContext& c) {
+  require_dtype(c, 0, floating);
+  require_same_dtype(c, 0, 1);
+  require_rank(c, 0, 4);
+  require_rank(c, 1, 4);
+  const auto a = c.as<ConvWeightGrad>();
+  require_conv_attributes(c, 2, a.stride, a.padding, a.dilation, a.groups);
+  const Shape &x = c.in(0).shape, &grad = c.in(1).shape;
+  if (a.kernel.size() != 2 || !assume_eq(x[0], grad[0]) || !assume_eq(mod(x[1], a.groups), 0) ||
+      !assume_eq(mod(grad[1], a.groups), 0)) {
+    fail(ErrorCode::shape_mismatch, "conv2d_weight_grad: ", c.in(0), " and ", c.in(1), " in ",
+         a.groups, " groups with ", a.kernel.size(),
+         " kernel sizes: images must be equal, channels",
+         " multiples of the groups, and there must be two kernel sizes");
+  }
+  for (std::size_t k = 0; k < 2; ++k) {
+    const Dim windows =
+        conv_output_size(x[k + 2], a.kernel[k], a.stride[k], a.padding[k], a.dilation[k]);
+    if (!assume_le(1, a.kernel[k]) || !assume_le(1, grad[k + 2]) ||
+        !assume_le(grad[k + 2], windows)) {
+      fail(ErrorCode::shape_mismatch, "conv2d_weight_grad: axis ", k + 2, " of ", c.in(0),
+           " has room for ", windows, " windows of ", a.kernel[k], " taps, but ", c.in(1), " has ",
+           grad[k + 2], " elements there");
+    }
+  }
+  return Type::tensor(c.in(0).dtype, {grad[1], floordiv(x[1], a.groups), a.kernel[0], a.kernel[1]});
+}
+
+}  // namespace
+
+Value* spread_with_zeros(Graph& g, Value* x, std::int64_t axis, std::int64_t step) {
+  if (step == 1) return x;
+  const auto k = static_cast<std::size_t>(axis);
+  Shape shape = x->type().shape;
+  const Dim size = shape[k];
+  x = unsqueeze(g, x, axis + 1);
+  Dims high(shape.size() + 1);
+  high[k + 1] = Dim(step - 1);
+  x = pad(g, x, Dims(shape.size() + 1), high);
+  shape[k] = size * Dim(step);
+  return slice(g, reshape(g, x, shape), axis, 0, (size - 1) * Dim(step) + 1);
+}
+
+Value* conv_transpose2d(Graph& g, Value* x, Value* weight, const ConvTranspose& attrs) {
+  return apply(g, "conv_transpose2d", {x, weight}, attrs);
+}
+
+Value* conv2d_weight_grad(Graph& g, Value* x, Value* grad, const ConvWeightGrad& attrs) {
+  return apply(g, "conv2d_weight_grad", {x, grad}, attrs);
+}
+
+void register_conv_grad() {
+  Definition("conv_transpose2d",
+             "Transposed convolution of [N, O, h, w] with weights [O, C/groups, KH, KW] to "
+             "[N, C, size]: the gradient of conv2d with respect to its input.")
+      .in({"x", "weight"})
+      .attrs<ConvTranspose>()
+      .traits(Trait::pure)
+      .infer_one(transpose_type)
+      .expand(expand_transpose)
+      .define();
+  Definition("conv2d_weight_grad",
+             "The gradient of conv2d with respect to its weights, from its input [N, C, H, W] and "
+             "the gradient [N, O, OH, OW] of its result.")
+      .in({"x", "grad"})
+      .attrs<ConvWeightGrad>()
+      .traits(Trait::pure | Trait::contraction)
+      .infer_one(weight_grad_type)
+      .expand(expand_weight_grad)
+      .define();
+}
+
+}  // namespace gex::ops

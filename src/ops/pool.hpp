@@ -1,0 +1,80 @@
+#pragma once
+// Windows on the last axes of a tensor: what pools and their gradients share.
+
+#include <tuple>
+
+#include "ops/define.hpp"
+
+namespace gex::ops {
+
+// One entry for each pooled axis.
+struct Pool {
+  Ints kernel{1, 1}, stride{1, 1}, padding{0, 0}, dilation{1, 1};
+  bool ceil = false;              // a last window may reach over the edge
+  bool count_include_pad = true;  // avg_pool: padding counts as zeros
+  double divisor = 0;             // avg_pool: instead of the count, if not 0
+  static constexpr auto fields() {
+    return std::tuple{
+        field("kernel", &Pool::kernel),   field("stride", &Pool::stride),
+        field("padding", &Pool::padding), field("dilation", &Pool::dilation),
+        field("ceil", &Pool::ceil),       field("count_include_pad", &Pool::count_include_pad),
+        field("divisor", &Pool::divisor)};
+  }
+};
+
+// Gradients of pools: the windows, and the size of the pooled axes of what was pooled.
+struct PoolGrad {
+  Ints kernel{1, 1}, stride{1, 1}, padding{0, 0}, dilation{1, 1};
+  bool count_include_pad = true;
+  double divisor = 0;
+  Dims size;
+  static constexpr auto fields() {
+    return std::tuple{field("kernel", &PoolGrad::kernel),
+                      field("stride", &PoolGrad::stride),
+                      field("padding", &PoolGrad::padding),
+                      field("dilation", &PoolGrad::dilation),
+                      field("count_include_pad", &PoolGrad::count_include_pad),
+                      field("divisor", &PoolGrad::divisor),
+                      field("size", &PoolGrad::size)};
+  }
+};
+
+// Adaptive pools: window o of `size` covers [o*in/size, ceil((o+1)*in/size)). Their gradients: the
+// size of what was pooled.
+struct Adaptive {
+  Dims size;
+  static constexpr auto fields() { return std::tuple{field("size", &Adaptive::size)}; }
+};
+
+// How many windows lie on an axis.
+Dim pooled_size(Dim size, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
+                std::int64_t dilation, bool ceil);
+void require_windows(const InferContext& c, std::size_t axes, const Ints& kernel,
+                     const Ints& stride, const Ints& padding, const Ints& dilation);
+
+// An element of a window, or a window that covers an element, and whether it is there.
+struct Place {
+  std::vector<Dim> at;
+  Scalar inside;
+};
+
+// Windows of one form. A point of a pool's iteration space is [..., window, tap], that of its
+// gradient [..., element, candidate window].
+struct WindowForm {
+  Dims (*taps)(const Node&);
+  Place (*element)(BodyContext&, Indices point);
+  // What the sum over the window at `point` is divided by.
+  Scalar (*count)(BodyContext&, Indices point, const Shape& pooled, DType dtype);
+};
+extern const WindowForm kPoolWindows, kAdaptiveWindows;        // of pools
+extern const WindowForm kPoolCandidates, kAdaptiveCandidates;  // of their gradients
+
+// Folds over the taps, without accumulators and bodies.
+loop::ReductionBody over_windows(const WindowForm& form);
+
+// The last `axes` of an index, counted row-major.
+Dim plane_position(Indices index, const Shape& shape, std::size_t axes);
+
+std::string pool_name(const char* kind, std::size_t axes, const char* rest = "");
+
+}  // namespace gex::ops

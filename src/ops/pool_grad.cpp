@@ -1,0 +1,133 @@
+// Gradients of pools: each element collects from the windows that cover it, so that elements are
+// independent of each other.
+
+#include "ops/build.hpp"
+#include "ops/families.hpp"
+#include "ops/fold.hpp"
+#include "ops/pool.hpp"
+
+namespace gex::ops {
+
+namespace {
+
+using Rule = std::function<Shape(const InferContext&)>;
+
+// The shape of what was pooled.
+Shape with_size(const InferContext& c, std::size_t axes, const Dims& size) {
+  Shape shape = c.in(0).shape;
+  if (shape.size() < axes || size.size() != axes) {
+    fail(ErrorCode::invalid_argument, c.op_name, ": ", c.in(0), " needs ", axes,
+         " axes, and size as many entries");
+  }
+  for (std::size_t k = 0; k < axes; ++k) {
+    if (!assume_le(1, size[k]) || !assume_le(1, shape[shape.size() - axes + k])) {
+      fail(ErrorCode::shape_mismatch, c.op_name, ": ", c.in(0), " to ", text_of(size),
+           ": every pooled axis needs an element and a window");
+    }
+    shape[shape.size() - axes + k] = size[k];
+  }
+  return shape;
+}
+
+Rule fixed_rule(std::size_t axes) {
+  return [axes](const InferContext& c) {
+    const auto a = c.as<PoolGrad>();
+    require_windows(c, axes, a.kernel, a.stride, a.padding, a.dilation);
+    return with_size(c, axes, a.size);
+  };
+}
+
+Rule adaptive_rule(std::size_t axes) {
+  return [axes](const InferContext& c) { return with_size(c, axes, c.as<Adaptive>().size); };
+}
+
+loop::ReductionBody collecting(const WindowForm& form) {
+  loop::ReductionBody body = over_windows(form);
+  body.accumulators = [](const Node& n) {
+    return std::vector{accumulator("a", compute_type(n.input(0)->type().dtype), 0)};
+  };
+  body.combine = combine_by(Prim::add);
+  body.finish = [](BodyContext& c, int, Indices, std::span<const Scalar> acc) {
+    return c.s.cast(acc[0], c.out_type().dtype);
+  };
+  return body;
+}
+
+Scalar gradient_at(BodyContext& c, const Place& e) {
+  const DType t = c.in_type(0).dtype;
+  return c.s.cast(c.in(0, e.at, e.inside, c.s.constant(t, 0)), compute_type(t));
+}
+
+template <class Attributes>
+void register_max_grad(const std::string& name, std::size_t axes, const WindowForm& form,
+                       const Rule& rule) {
+  loop::ReductionBody body = collecting(form);
+  body.elements = [form, axes](BodyContext& c, Indices p) {
+    const Place e = form.element(c, p);
+    const Scalar nowhere = c.s.constant_int(DType::i64, -1);
+    const Scalar largest = c.in(1, e.at, e.inside, nowhere);
+    const Scalar self = c.s.index(plane_position(p, c.out_type().shape, axes));
+    const Scalar grad = gradient_at(c, e);
+    return std::vector<Scalar>{
+        c.s.select(c.s.binary(Prim::eq, largest, self), grad, c.s.constant(grad.dtype, 0))};
+  };
+  Definition(name, "The gradient of a max pool, from that of its result and its indices.")
+      .in({"grad", "indices"})
+      .attrs<Attributes>()
+      .traits(Trait::pure | Trait::reduction)
+      .infer_one([rule](const InferContext& c) {
+        require_dtype(c, 0, floating);
+        require_dtype(c, 1, [](DType d) { return d == DType::i64; });
+        bool fits = c.in(0).rank() == c.in(1).rank();
+        for (std::size_t d = 0; fits && d < c.in(0).shape.size(); ++d) {
+          fits = assume_eq(c.in(0).shape[d], c.in(1).shape[d]);
+        }
+        if (!fits) {
+          fail(ErrorCode::shape_mismatch, c.op_name, ": grad is ", c.in(0), ", indices are ",
+               c.in(1), "; both need one shape");
+        }
+        return Type::tensor(c.in(0).dtype, rule(c));
+      })
+      .reduction(std::move(body))
+      .define();
+}
+
+template <class Attributes>
+void register_mean_grad(const std::string& name, const WindowForm& form, const Rule& rule) {
+  loop::ReductionBody body = collecting(form);
+  body.elements = [form](BodyContext& c, Indices p) {
+    const Place e = form.element(c, p);
+    const Scalar grad = gradient_at(c, e);
+    const Scalar count = form.count(c, e.at, c.out_type().shape, grad.dtype);
+    // A window that is not there may have no elements: nothing is divided by their number.
+    const Scalar nothing = c.s.constant(grad.dtype, 0);
+    return std::vector<Scalar>{c.s.select(e.inside, c.s.div(grad, count), nothing)};
+  };
+  Definition(name, "The gradient of a mean pool, from that of its result.")
+      .in({"grad"})
+      .attrs<Attributes>()
+      .traits(Trait::pure | Trait::reduction)
+      .infer_one([rule](const InferContext& c) {
+        require_dtype(c, 0, floating);
+        return Type::tensor(c.in(0).dtype, rule(c));
+      })
+      .reduction(std::move(body))
+      .define();
+}
+
+}  // namespace
+
+void register_pool_grad() {
+  for (std::size_t axes : {2, 3}) {
+    register_max_grad<PoolGrad>(pool_name("max_pool", axes, "_grad"), axes, kPoolCandidates,
+                                fixed_rule(axes));
+    register_max_grad<Adaptive>(pool_name("adaptive_max_pool", axes, "_grad"), axes,
+                                kAdaptiveCandidates, adaptive_rule(axes));
+    register_mean_grad<PoolGrad>(pool_name("avg_pool", axes, "_grad"), kPoolCandidates,
+                                 fixed_rule(axes));
+    register_mean_grad<Adaptive>(pool_name("adaptive_avg_pool", axes, "_grad"), kAdaptiveCandidates,
+                                 adaptive_rule(axes));
+  }
+}
+
+}  // namespace gex::ops

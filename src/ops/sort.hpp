@@ -1,0 +1,31 @@
+#pragma once
+// Attributes of sort and topk, which compile reads too.
+
+#include <cstdint>
+#include <tuple>
+
+#include "ops/attributes.hpp"
+
+namespace gex::ops {
+
+struct Sort {
+  std::int64_t axis = 0;
+  bool descending = false;
+  static constexpr auto fields() {
+    return std::tuple{field("axis", &Sort::axis), field("descending", &Sort::descending)};
+  }
+};
+
+// Not `stable`: which of equal elements are taken is the kernel's choice, and that is PyTorch's.
+struct TopK {
+  Dim k = 1;
+  std::int64_t axis = 0;
+  bool largest = true;
+  bool stable = true;
+  static constexpr auto fields() {
+    return std::tuple{field("k", &TopK::k), field("axis", &TopK::axis),
+                      field("largest", &TopK::largest), field("stable", &TopK::stable)};
+  }
+};
+
+}  // namespace gex::ops

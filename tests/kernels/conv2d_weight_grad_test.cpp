@@ -1,0 +1,142 @@
+#include "base/error.hpp"
+#include "kernels/conv2d.hpp"
+#include "support.hpp"
+
+namespace gex::test {
+namespace {
+
+using kernels::Conv2dProblem;
+
+struct Case {
+  Conv2dProblem problem;
+  i64 n = 1, c, h, w, o, kh, kw;
+  std::vector<int> x_order = {0, 1, 2, 3}, g_order = {0, 1, 2, 3}, w_order = {0, 1, 2, 3};
+
+  i64 out_size(int axis) const {
+    const i64 in = axis ? w : h, kernel = axis ? kw : kh;
+    return (in + 2 * problem.pad[axis] - problem.dilation[axis] * (kernel - 1) - 1) /
+               problem.stride[axis] +
+           1;
+  }
+};
+
+class Conv2dWeightGrad : public testing::TestWithParam<const kernels::Variant*> {
+ protected:
+  std::mt19937 rng{12};
+
+  void check(const Case& t) {
+    const auto& p = t.problem;
+    const i64 oh = t.out_size(0), ow = t.out_size(1);
+    const i64 group_in = t.c / p.groups, group_out = t.o / p.groups;
+    const std::vector<i64> x_sizes = {t.n, t.c, t.h, t.w}, g_sizes = {t.n, t.o, oh, ow};
+    const std::vector<i64> w_sizes = {t.o, group_in, t.kh, t.kw};
+    const auto xs = strides_in_order(x_sizes, t.x_order), gs = strides_in_order(g_sizes, t.g_order),
+               ws = strides_in_order(w_sizes, t.w_order);
+    HostTensor x = random_tensor(rng, p.x, extent(x_sizes, xs));
+    HostTensor g = random_tensor(rng, p.w, extent(g_sizes, gs));
+    HostTensor dw = random_tensor(rng, p.y, extent(w_sizes, ws));
+    std::vector<i64> dims = {t.n, t.c, t.h, t.w, t.o, oh, ow, t.kh, t.kw};
+    for (const auto* s : {&xs, &ws, &gs}) dims.insert(dims.end(), s->begin(), s->end());
+    const i64 grid = conv2d_weight_grad_grid(p, t.o, group_in * t.kh * t.kw).constant();
+    const i64 scratch = conv2d_weight_grad_scratch_bytes(p).constant();
+    const auto kernel = make_conv2d_weight_grad(p, GetParam());
+    const std::vector<void*> buffers = {x.data(), g.data(), dw.data()};
+    run_in_steps(kernel, buffers, dims, grid, scratch, std::max<i64>(grid, 1));
+    const auto xv = numbers(x), gv = numbers(g);
+    for (i64 o = 0; o < t.o; ++o)
+      for (i64 c = 0; c < group_in; ++c)
+        for (i64 ky = 0; ky < t.kh; ++ky)
+          for (i64 kx = 0; kx < t.kw; ++kx) {
+            double sum = 0, magnitude = 0;
+            const i64 channel = o / group_out * group_in + c;
+            for (i64 n = 0; n < t.n; ++n)
+              for (i64 y = 0; y < oh; ++y)
+                for (i64 z = 0; z < ow; ++z) {
+                  const i64 iy = y * p.stride[0] - p.pad[0] + ky * p.dilation[0];
+                  const i64 ix = z * p.stride[1] - p.pad[1] + kx * p.dilation[1];
+                  if (iy < 0 || iy >= t.h || ix < 0 || ix >= t.w) continue;
+                  const double product = xv[n * xs[0] + channel * xs[1] + iy * xs[2] + ix * xs[3]] *
+                                         gv[n * gs[0] + o * gs[1] + y * gs[2] + z * gs[3]];
+                  sum += product;
+                  magnitude += std::fabs(product);
+                }
+            const double unit = p.x == DType::f64 ? 1e-14 : 3e-6;
+            ASSERT_NEAR(dw.get(o * ws[0] + c * ws[1] + ky * ws[2] + kx * ws[3]), sum,
+                        magnitude * unit + std::fabs(sum) * unit_of(p.y))
+                << "at " << o << "," << c << "," << ky << "," << kx << " of n " << t.n << " c "
+                << t.c << " o " << t.o << " stride " << p.stride[0] << "x" << p.stride[1];
+          }
+    const HostTensor whole = dw;
+    for (const i64 step : {1, 3}) {
+      run_in_steps(kernel, buffers, dims, grid, scratch, step);
+      ASSERT_EQ(whole, dw) << "differs in steps of " << step;
+    }
+  }
+};
+
+TEST_P(Conv2dWeightGrad, common_shapes) {
+  check({.problem = {.pad = {1, 1}}, .n = 2, .c = 20, .h = 19, .w = 23, .o = 33, .kh = 3, .kw = 3});
+  check({.problem = {.stride = {2, 2}, .pad = {3, 3}},
+         .n = 2,
+         .c = 3,
+         .h = 33,
+         .w = 40,
+         .o = 8,
+         .kh = 7,
+         .kw = 7});
+  check({.n = 3, .c = 100, .h = 9, .w = 11, .o = 70, .kh = 1, .kw = 1});
+  check(
+      {.problem = {.stride = {2, 2}}, .n = 2, .c = 20, .h = 9, .w = 11, .o = 12, .kh = 1, .kw = 1});
+  check({.problem = {.pad = {1, 1}}, .n = 5, .c = 12, .h = 7, .w = 7, .o = 101, .kh = 3, .kw = 3});
+}
+
+TEST_P(Conv2dWeightGrad, groups_dilation_and_one_dimension) {
+  check({.problem = {.stride = {1, 2}, .dilation = {2, 1}, .pad = {2, 1}, .groups = 6},
+         .n = 2,
+         .c = 6,
+         .h = 13,
+         .w = 29,
+         .o = 12,
+         .kh = 3,
+         .kw = 3});
+  check({.problem = {.stride = {1, 3}, .pad = {0, 4}, .groups = 2},
+         .n = 2,
+         .c = 18,
+         .h = 1,
+         .w = 151,
+         .o = 10,
+         .kh = 1,
+         .kw = 9});
+}
+
+TEST_P(Conv2dWeightGrad, any_layout_and_storage) {
+  check({.problem = {.x = DType::bf16, .w = DType::f16, .y = DType::bf16, .pad = {1, 0}},
+         .n = 2,
+         .c = 9,
+         .h = 8,
+         .w = 9,
+         .o = 40,
+         .kh = 3,
+         .kw = 2,
+         .x_order = {0, 2, 3, 1},
+         .g_order = {0, 2, 3, 1},
+         .w_order = {1, 0, 3, 2}});
+  check({.problem = {.x = DType::f64, .w = DType::f64, .y = DType::f64, .stride = {2, 1}},
+         .n = 2,
+         .c = 5,
+         .h = 9,
+         .w = 9,
+         .o = 7,
+         .kh = 2,
+         .kw = 3,
+         .g_order = {1, 0, 3, 2}});
+}
+
+TEST_P(Conv2dWeightGrad, of_no_images_is_zero) {
+  check({.n = 0, .c = 2, .h = 3, .w = 3, .o = 5, .kh = 2, .kw = 2});
+}
+
+GEX_FOR_EACH_VARIANT(Conv2dWeightGrad);
+
+}  // namespace
+}  // namespace gex::test
