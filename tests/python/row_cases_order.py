@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 import torch.ao.quantization.fx._decomposed  # registers quantized_decomposed
-import transformers.integrations.moe  # registers transformers.grouped_mm_fallback
+import transformers.integrations.moe  # noqa: F401  registers transformers.grouped_mm_fallback
 
 from row_samples import Call, Case, Make, along_axis
 
@@ -120,6 +120,10 @@ def grouped(ends: list[int]) -> Case:
     return lambda t: [(t(9, 8), t(3, 8, 16), torch.tensor(ends, dtype=torch.int32))]
 
 
+def floats(case: Case) -> Case:
+    return lambda t: case(t) if t.dtype.is_floating_point else []
+
+
 LIMITS = (-128, 127, torch.int8)
 CASES: dict[str, Case] = {
     "aten.sort.default": sort,
@@ -138,17 +142,21 @@ CASES: dict[str, Case] = {
     "aten._grouped_mm.default": grouped([2, 2, 9]),
     "transformers.grouped_mm_fallback.default": grouped([4, 4, 7]),
     "aten.searchsorted.Tensor": sequences,
-    "quantized_decomposed.quantize_per_tensor.default": lambda t: [(t(3, 4), 0.031, 5, *LIMITS)],
-    "quantized_decomposed.quantize_per_tensor.tensor": lambda t: [(t(3, 4), *single(t), *LIMITS)],
+    "quantized_decomposed.quantize_per_tensor.default": floats(
+        lambda t: [(t(3, 4), 0.031, 5, *LIMITS)]
+    ),
+    "quantized_decomposed.quantize_per_tensor.tensor": floats(
+        lambda t: [(t(3, 4), *single(t), *LIMITS)]
+    ),
     "quantized_decomposed.dequantize_per_tensor.default": lambda t: [
         (quantised(t), 0.031, 5, *LIMITS)
     ],
     "quantized_decomposed.dequantize_per_tensor.tensor": lambda t: [
         (quantised(t), *single(t), *LIMITS)
     ],
-    "quantized_decomposed.quantize_per_channel.default": lambda t: [
-        (t(3, 4), scales(t, 4), points(t, 4), 1, *LIMITS)
-    ],
+    "quantized_decomposed.quantize_per_channel.default": floats(
+        lambda t: [(t(3, 4), scales(t, 4), points(t, 4), 1, *LIMITS)]
+    ),
     "quantized_decomposed.dequantize_per_channel.default": lambda t: [
         (quantised(t), scales(t, 3), points(t, 3), 0, *LIMITS)
     ],

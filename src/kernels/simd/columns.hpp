@@ -91,6 +91,15 @@ struct Columns {
         store(dst + last - lanes, load<T>(row + last - lanes));
         i = last;
       }
+      if constexpr (sizeof(S) == sizeof(T)) {
+        // Rows of small images are shorter than a vector.
+        constexpr i64 part = 4;
+        for (; i + part <= last; i += part) __builtin_memcpy(dst + i, row + i, part * sizeof(T));
+        if (i < last && last - first >= part) {
+          __builtin_memcpy(dst + last - part, row + last - part, part * sizeof(T));
+          i = last;
+        }
+      }
     } else if (stride == 2) {
       // Strictly less: the second load takes one element more than is needed.
       for (; i + lanes <= last && i + lanes < readable; i += lanes)

@@ -108,6 +108,27 @@ struct ConvWeightGrad {
     }
   }
 
+  // The tile is [tap][channel], the result [channel][tap].
+  void store_tile(i64 row, i64 height, i64 channel, i64 width) {
+    const i64 stride = tile_stride<T>(width);
+    Tap t = columns.tap(row);
+    const auto offset = [&] { return t.channel * ws[1] + t.y * ws[2] + t.x * ws[3]; };
+    const bool dense = ws[3] == 1 && ws[2] == columns.kernel_w && ws[1] == columns.kernel_h * ws[2];
+    if (dense) {
+      // Packed operands are done with: there is room to turn the tile around.
+      T* turned = scratch.left;
+      static_assert(kTileElements <= kLeftRows * kDepthStride + kTileCols * kDepth);
+      pack_contiguous_cols(turned, height, width, height, scratch.tile, stride);
+      for (i64 o = 0; o < width; ++o)
+        store_row(turned + o * height, height, context.y, buffers[2],
+                  (channel + o) * ws[0] + offset(), 1);
+      return;
+    }
+    for (i64 i = 0; i < height; ++i, columns.next(t))
+      store_row(scratch.tile + i * stride, width, context.y, buffers[2], channel * ws[0] + offset(),
+                ws[0]);
+  }
+
   void run_rectangle(i64 group, i64 row0, i64 row1, i64 col0, i64 col1) {
     for_each_tile<T>(row0, row1, col0, col1, [&](i64 row, i64 height, i64 col, i64 width) {
       const i64 channel = group * group_out + col;
@@ -121,10 +142,7 @@ struct ConvWeightGrad {
             return space;
           },
           scratch);
-      Tap t = columns.tap(row);
-      for (i64 i = 0; i < height; ++i, columns.next(t))
-        store_row(scratch.tile + i * tile_stride<T>(width), width, context.y, buffers[2],
-                  channel * ws[0] + t.channel * ws[1] + t.y * ws[2] + t.x * ws[3], ws[0]);
+      store_tile(row, height, channel, width);
     });
   }
 
