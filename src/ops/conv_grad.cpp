@@ -121,9 +121,44 @@ Value* transpose_by_phases(Graph& g, Value* x, Value* w, const ConvTranspose& fo
   return slice(g, all, 3, 0, form.size[1]);
 }
 
+// Small images of many channels: the weights are by far the largest operand, and as the left side
+// of one product over all pixels they are read once, as they lie.
+bool is_product(const Shape& x, const Shape& w, std::int64_t groups) {
+  constexpr std::int64_t kPixels = 64, kChannels = 128, kTaps = 49;
+  const auto pixels = (x[2] * x[3]).as_const(), taps = (w[2] * w[3]).as_const();
+  return groups == 1 && pixels && taps && *pixels <= kPixels && *taps > 1 && *taps <= kTaps &&
+         known_le(kChannels, w[0]) == true;
+}
+
+// What each tap gives is added up where it falls.
+Value* transpose_by_product(Graph& g, Value* x, Value* w, const ConvTranspose& form) {
+  const Shape in = x->type().shape, taps = w->type().shape;
+  Value* left = swap_axes(g, reshape(g, w, {taps[0], taps[1] * taps[2] * taps[3]}), 0, 1);
+  Value* right = reshape(g, transpose(g, x, {1, 0, 2, 3}), {in[1], in[0] * in[2] * in[3]});
+  Value* product = matmul(g, left, right, is_low_float(x->type().dtype));
+  product = reshape(g, product, {taps[1], taps[2] * taps[3], in[0], in[2], in[3]});
+  Value* sum = nullptr;
+  for (std::int64_t t = 0; t < (taps[2] * taps[3]).constant(); ++t) {
+    const std::int64_t at[2] = {t / taps[3].constant(), t % taps[3].constant()};
+    Value* part = select(g, product, 1, t);
+    Dims low(4), high(4);
+    for (std::size_t k = 0; k < 2; ++k) {
+      part = spread_with_zeros(g, part, static_cast<std::int64_t>(k) + 2, form.stride[k]);
+      low[k + 2] = Dim(at[k] * form.dilation[k] - form.padding[k]);
+      high[k + 2] = form.size[k] - low[k + 2] - part->type().shape[k + 2];
+    }
+    part = pad(g, part, low, high);
+    sum = sum == nullptr ? part : add(g, sum, part);
+  }
+  return transpose(g, sum, {1, 0, 2, 3});
+}
+
 std::vector<Value*> expand_transpose(Graph& g, const Node& n) {
   const auto form = n.as<ConvTranspose>();
   Value* x = n.input(0);
+  if (is_product(x->type().shape, n.input(1)->type().shape, form.groups)) {
+    return {cast(g, transpose_by_product(g, x, n.input(1), form), n.output()->type().dtype)};
+  }
   Value* w = swap_channels(g, n.input(1), form.groups);
   Ints taps;
   for (std::size_t k = 2; k < 4; ++k) {

@@ -111,7 +111,9 @@ std::unique_ptr<Graph> with_size(const Graph& graph, std::int64_t size) {
     for (const Value* v : node.inputs()) inputs.push_back(v ? copies.at(v) : nullptr);
     AttrList attrs;
     for (const AttrValue& attr : node.attrs()) attrs.push_back(with_size(attr, sized));
-    Node* copy = g->add(node.op(), inputs, attrs);
+    std::vector<std::unique_ptr<Graph>> regions;
+    for (const auto& region : node.subgraphs()) regions.push_back(with_size(*region, size));
+    Node* copy = g->add(node.op(), inputs, attrs, std::move(regions));
     for (std::size_t k = 0; k < node.num_outputs(); ++k) copies[node.output(k)] = copy->output(k);
   }
   for (const Value* v : graph.outputs()) g->add_output(copies.at(v));
