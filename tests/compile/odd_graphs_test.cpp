@@ -25,6 +25,20 @@ TEST(OddGraphs, results_that_nobody_uses_are_not_computed_even_without_passes) {
   }
 }
 
+TEST(OddGraphs, an_operand_of_a_contraction_is_read_again_by_its_epilogue) {
+  std::mt19937 random(4);
+  const std::vector<HostTensor> inputs = {random_tensor(DType::f32, {4, 4}, random),
+                                          random_tensor(DType::f32, {4, 4}, random)};
+  for (const char* product : {"matmul(%c, %h)", "matmul(%h, %c)", "matmul(%h, %h)"}) {
+    const Result result = check(
+        "graph g(%x: f32[4, 4], %c: f32[4, 4]) -> (f32[4, 4]) {\n  %h = tanh(%x) : f32[4, 4]\n"
+        "  %m = " +
+            std::string(product) + " : f32[4, 4]\n  %y = mul(%h, %m) : f32[4, 4]\n  return %y\n}",
+        inputs);
+    EXPECT_EQ(result.launches, 2) << product;
+  }
+}
+
 TEST(OddGraphs, attention_without_batch_or_heads) {
   std::mt19937 random(2);
   check(

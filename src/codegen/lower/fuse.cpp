@@ -215,6 +215,16 @@ class Fusion {
     clusters_.push_back(std::move(mine));
   }
 
+  // Whether one of these clusters computes an operand of the contraction, which is there before
+  // the contraction begins and so can't be part of its epilogue.
+  bool is_operand(const Node& contraction, int other_id, const std::vector<int>& absorbed) const {
+    std::set<int> from;
+    for (Value* input : contraction.inputs())
+      if (input != nullptr) sources(input, from);
+    return from.count(other_id) != 0 || std::any_of(absorbed.begin(), absorbed.end(),
+                                                    [&](int id) { return from.count(id) != 0; });
+  }
+
   // The union of two clusters in some iteration space in which it can be lowered.
   std::optional<Cluster> merge(const Cluster& mine, int other_id, const std::vector<int>& absorbed,
                                std::string& why) {
@@ -243,6 +253,11 @@ class Fusion {
                 text_of(mine.space));
       return std::nullopt;
     }
+    const Node* anchor = mine.anchor ? mine.anchor : other.anchor;
+    if (contraction && is_operand(*anchor, other_id, absorbed)) {
+      why = str(anchor->op().name, " reads it from memory");
+      return std::nullopt;
+    }
     if (makes_cycle(mine, other_id, absorbed)) {
       why = "something between them depends on the first and feeds the second";
       return std::nullopt;
@@ -253,7 +268,7 @@ class Fusion {
     std::sort(merged.nodes.begin(), merged.nodes.end(),
               [&](const Node* a, const Node* b) { return position_.at(a) < position_.at(b); });
     merged.kind = contraction ? Unit::Kind::contraction : Unit::Kind::loop;
-    merged.anchor = mine.anchor ? mine.anchor : other.anchor;
+    merged.anchor = anchor;
     merged.sealed = mine.sealed;
     std::vector<const Cluster*> spaces;
     if (!mine.inner.empty()) {
