@@ -312,9 +312,14 @@ def _points(batch: int) -> dict[str, Any]:
 
 
 _FEATURES: dict[str, Any] = {
-    "hidden_sizes": [8, 16, 32, 64],
-    "depths": [1, 1, 1, 1],
-    "num_attention_heads": [1, 1, 2, 4],
+    "num_encoder_blocks": 2,
+    "hidden_sizes": [16, 32],
+    "depths": [1, 1],
+    "num_attention_heads": [1, 2],
+    "sr_ratios": [2, 1],
+    "patch_sizes": [7, 3],
+    "strides": [4, 2],
+    "mlp_ratios": [2, 2],
     "decoder_hidden_size": 32,
 }
 
