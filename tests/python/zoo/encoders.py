@@ -25,6 +25,7 @@ ENCODERS: dict[str, Model] = {
     "deberta": _masked(
         "DebertaConfig",
         {**TEXT, "relative_attention": True, "pos_att_type": ["c2p", "p2c"]},
+        cannot={"dynamic": "Dynamo loses a number it read (PendingUnbackedSymbolNotFound)"},
     ),
     "deberta_v2": _masked(
         "DebertaV2Config",
