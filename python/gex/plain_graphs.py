@@ -218,7 +218,7 @@ def _autograd_node(
             ctx.save_for_backward(*saved)
             if has_symints:
                 ctx.symints = results[symints_slice]
-            outputs = results[:num_outputs]
+            outputs = list(results[:num_outputs])
             for i in views:
                 outputs[i] = torch.ops.aten._unsafe_view(outputs[i], outputs[i].shape)
             if constant:

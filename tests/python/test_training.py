@@ -153,3 +153,21 @@ def test_a_backward_lets_go_of_what_the_forward_saved() -> None:
     model.zero_grad()
     model(x).sum().backward()
     assert_same(gradients, [p.grad for p in model.parameters()], tolerance=1e-3)
+
+
+def test_a_result_that_is_a_reshaped_intermediate() -> None:
+    model = nn.Linear(4, 6)
+    x = torch.randn(2, 3, 4)
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return model(x).flatten(0, 1)
+
+    def gradients(fn: Callable[..., torch.Tensor]) -> list[torch.Tensor]:
+        model.zero_grad()
+        result = fn(x)
+        result.square().sum().backward()
+        return [result.detach(), *(p.grad.clone() for p in model.parameters())]
+
+    compiled = torch.compile(fn, backend="gex")
+    for _ in range(2):
+        assert_same(gradients(compiled), gradients(fn))
