@@ -37,6 +37,9 @@ std::optional<std::string> find_fault(const Graph& graph, const std::vector<Host
 // One word for faults that are alike: a reduction must not turn one failure into another.
 std::string kind_of(const std::string& fault);
 
+// How inputs are changed in the last bits: every element up, every one down, each as it falls.
+enum class Nudge : std::uint8_t { up, down, either };
+
 // What the interpreter says, kept to judge several trials of one graph.
 class Reference {
  public:
@@ -46,11 +49,13 @@ class Reference {
   bool refused() const { return refused_; }
 
  private:
+  void look_nearby(Nudge nudge) const;
+
   const Graph& graph_;
   const std::vector<HostTensor>& inputs_;
   std::vector<HostTensor> expected_;
-  std::vector<std::vector<HostTensor>> nearby_;  // for inputs changed in the last bits
-  std::string error_;                            // a bug that the interpreter itself met
+  mutable std::vector<std::vector<HostTensor>> nearby_;  // for inputs changed in the last bits
+  std::string error_;                                    // a bug that the interpreter itself met
   double tolerance_ = 0;
   bool refused_ = false;
 };
