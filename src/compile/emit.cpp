@@ -474,8 +474,14 @@ void Emitter::emit_scatter(const lower::Unit& unit, const std::vector<lower::Uni
       program_.buffers[static_cast<std::size_t>(base_buffer)].kind == BufferDesc::Kind::temp &&
       program_.buffers[static_cast<std::size_t>(base_buffer)].alias_of < 0 &&
       base->producer() != nullptr && base->type() == result->type()) {
-    // Its own other operands are read while it writes.
+    // Copies that end the program read it last; its own other operands are read while it writes.
+    const auto ends_as = [&](Value* value) {
+      auto view = lower::resolve_view(value);
+      return (view ? view->base : value) == base;
+    };
     bool read_later = false;
+    for (const TieCopy& copy : tie_copies_) read_later |= ends_as(copy.value);
+    for (const OutputCopy& copy : output_copies_) read_later |= ends_as(copy.value);
     for (std::size_t k = 1; k < node.inputs().size(); ++k) {
       if (!node.has_input(k)) continue;
       auto view = lower::resolve_view(node.input(k));

@@ -37,5 +37,17 @@ TEST(Scatter, reads_a_view_of_its_base_before_it_writes) {
          indices({3, 3}, {1, 1, 1, 2, 2, 2, 0, 0, 0})});
 }
 
+TEST(Scatter, leaves_alone_what_a_tied_input_gets_at_the_end) {
+  check(R"(graph g(%x: f32[4], %t: f32[4], %u: f32[2]) -> (f32[4], f32[4]) ties(0 -> 1) {
+  %m = exp(%x) : f32[4]
+  %s = slice_update(%m, %u) {starts = [1], steps = [2]} : f32[4]
+  %y = add(%s, %t) : f32[4]
+  return %m, %y
+})",
+        {HostTensor::of({4}, std::vector<float>{1, 2, 3, 4}),
+         HostTensor::of({4}, std::vector<float>{5, 6, 7, 8}),
+         HostTensor::of({2}, std::vector<float>{9, 10})});
+}
+
 }  // namespace
 }  // namespace gex::test
