@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -118,10 +119,11 @@ def _compare(
     gm: torch.fx.GraphModule, sample: Sample, got: list[torch.Tensor], want: list[torch.Tensor]
 ) -> None:
     """Values and strides are eager's, or what PyTorch's own kernels make of the traced graph:
-    some operators are traced in pieces that round where the whole does not."""
+    some operators are traced in pieces that round where the whole does not, and which of equals
+    comes first in a sort that need not be stable is anybody's guess."""
     _compare_types(got, want)
     torch.manual_seed(SEED)
-    traced = tensors(gm(*(copy_of(t) for t in sample.tensors)))
+    traced = tensors(_sorting_stably(gm)(*(copy_of(t) for t in sample.tensors)))
     for a, b, c, promised in zip(got, want, traced, _promised(gm)):
         if b.layout == torch.strided and b.numel() > 1:
             right = _steps(a) == _steps(b) or _steps(a) == _steps(promised)
@@ -131,9 +133,44 @@ def _compare(
         try:
             torch.testing.assert_close(a, b, **options)
         except AssertionError:
+            if _chooses_among_equals(gm, sample, a, got[0]):
+                continue
             if torch.equal(b, c):
                 raise
             torch.testing.assert_close(a, c, **options)
+
+
+def _chooses_among_equals(
+    gm: torch.fx.GraphModule, sample: Sample, indices: torch.Tensor, values: torch.Tensor
+) -> bool:
+    """Whether these are places of the largest elements, or the k-th: eager names one of several."""
+    aten = torch.ops.aten
+    for target in (aten.topk.default, aten.kthvalue.default):
+        for node in gm.graph.find_nodes(op="call_function", target=target):
+            (argument, _, *rest) = node.args
+            if argument.op != "placeholder" or indices.dtype != torch.int64:
+                return False
+            x = sample.tensors[list(gm.graph.find_nodes(op="placeholder")).index(argument)]
+            if x.dim() == 0:
+                return False
+            dim = rest[0] if rest else -1
+            if indices.dim() < x.dim():
+                indices, values = indices.unsqueeze(dim), values.unsqueeze(dim)
+            distinct = indices.sort(dim).values.diff(dim=dim).ne(0).all()
+            found = x.gather(dim, indices)
+            return bool(distinct) and torch.allclose(found, values, 0, 0, equal_nan=True)
+    return False
+
+
+def _sorting_stably(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    gm = copy.deepcopy(gm)
+    for node in gm.graph.find_nodes(op="call_function", target=torch.ops.aten.sort.default):
+        names = ("dim", "descending")
+        node.kwargs = {**node.kwargs, **dict(zip(names, node.args[1:])), "stable": True}
+        node.args = node.args[:1]
+        node.target = torch.ops.aten.sort.stable
+    gm.recompile()
+    return gm
 
 
 def _steps(tensor: torch.Tensor) -> list[int]:
