@@ -25,8 +25,10 @@ constexpr auto kSpin = std::chrono::microseconds(50);
 // A Region that begins this soon after the last one returns in time to find workers awake: an
 // operator of somebody else on all cores takes longer than that.
 constexpr auto kQuickReturn = std::chrono::microseconds(30);
-constexpr int kFirstReturnsNeeded = 16;
-constexpr int kMostReturnsNeeded = 4096;
+// Workers wait awake while nine in ten Regions return that soon, and not before many have.
+constexpr int kLateCosts = 8;
+constexpr int kPromptEnough = 32;
+constexpr int kMostPrompt = 64;
 // Pieces for each thread: enough to even out uneven bodies.
 constexpr std::int64_t kPiecesPerThread = 4;
 
@@ -240,7 +242,7 @@ void run_external(const ExternalWorkers& workers, std::int64_t n, std::int64_t p
 
 }  // namespace
 
-ThreadPool::ThreadPool() : target_(default_thread_count()), returns_needed_(kFirstReturnsNeeded) {
+ThreadPool::ThreadPool() : target_(default_thread_count()) {
   pthread_atfork(nullptr, nullptr, [] { global().after_fork_in_child(); });
 }
 
@@ -268,18 +270,14 @@ void ThreadPool::set_threads(int count) {
 }
 
 bool ThreadPool::note_return() {
-  if (std::chrono::steady_clock::now() - last_end_ < kQuickReturn) {
-    quick_returns_ = std::min(quick_returns_ + 1, kMostReturnsNeeded);
-    return quick_returns_ >= returns_needed_;
-  }
-  if (waiting_awake_) returns_needed_ = std::min(2 * returns_needed_, kMostReturnsNeeded);
-  quick_returns_ = 0;
-  return false;
+  const bool prompt = std::chrono::steady_clock::now() - last_end_ < kQuickReturn;
+  promptness_ = std::clamp(promptness_ + (prompt ? 1 : -kLateCosts), 0, kMostPrompt);
+  return promptness_ >= kPromptEnough;
 }
 
 bool ThreadPool::expects_return() {
   last_end_ = std::chrono::steady_clock::now();
-  return waiting_awake_ = quick_returns_ >= returns_needed_;
+  return promptness_ >= kPromptEnough;
 }
 
 ThreadPool::Region::Region(ThreadPool& pool) : pool_(pool) {

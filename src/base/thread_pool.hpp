@@ -93,9 +93,7 @@ class ThreadPool {
   // All that follows is touched by the owner only.
   WorkerCrew* crew_ = nullptr;
   std::chrono::steady_clock::time_point last_end_;  // of a Region
-  int quick_returns_ = 0;                           // Regions in a row that began soon after
-  int returns_needed_ = 0;  // before workers wait awake; more each time they waited in vain
-  bool waiting_awake_ = false;
+  int promptness_ = 0;  // rises with Regions that begin soon after the last, falls with others
 };
 
 }  // namespace gex
