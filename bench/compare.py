@@ -92,12 +92,18 @@ def infer(job: str, backend: str, seconds: float) -> dict[str, float]:
     model, inputs, keywords = JOBS[job]()
     with torch.no_grad():
         reference = flat(model(*inputs[0]))
+        start = time.perf_counter()
         if backend == "eager":
             compiled: Any = model
+        elif backend == "gex.compile":
+            import gex
+
+            any_length = ({1: torch.export.Dim("length", min=2, max=4096)},)
+            shapes = any_length if keywords.get("dynamic") else None
+            compiled = gex.compile(model, inputs[0], dynamic_shapes=shapes)
         else:
             options = {"frozen_parameter": True} if backend == "npugraph_ex" else None
             compiled = torch.compile(model, backend=backend, options=options, **keywords)
-        start = time.perf_counter()
         outputs = flat(compiled(*inputs[0]))
         first = time.perf_counter() - start
         error = max(
@@ -142,7 +148,11 @@ def main() -> int:
     )
     usual = [job for job in ALL if job not in NOT_BY_DEFAULT]
     parser.add_argument("--jobs", default=",".join(usual), help="of " + ", ".join(ALL))
-    parser.add_argument("--backends", default="eager,aot_eager,inductor,npugraph_ex")
+    parser.add_argument(
+        "--backends",
+        default="eager,aot_eager,inductor,npugraph_ex",
+        help="also gex.compile, which needs no Dynamo (not for train_mlp)",
+    )
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))

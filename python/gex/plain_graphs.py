@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch._dynamo import compiled_autograd
-from torch._functorch import config as functorch_config
 from torch._functorch._aot_autograd import runtime_wrappers
 from torch._functorch._aot_autograd.schemas import OutputType, PlainTensorMeta
 from torch._guards import TracingContext
@@ -202,7 +201,6 @@ def _autograd_node(
         if getattr(o, "requires_grad_for_backward", o.requires_grad)
     ]
     expected = metadata.subclass_tangent_meta
-    donated = bool(functorch_config.donated_buffer and metadata.bw_donated_idxs)
     must_be_deterministic_as_traced = metadata.deterministic is False
 
     class CompiledNode(torch.autograd.Function):
@@ -243,13 +241,6 @@ def _autograd_node(
             if torch.is_grad_enabled():
                 return _OnceDifferentiable.apply(
                     backward_graph, torch.empty(0, requires_grad=True), *arguments
-                )
-            keeps_graph = torch._C._autograd._get_current_graph_task_keep_graph()
-            if donated and keeps_graph:
-                raise RuntimeError(
-                    "the backward may overwrite what the forward saved, but retain_graph=True asks "
-                    "to keep it: set torch._functorch.config.donated_buffer = False before the "
-                    "model is compiled"
                 )
             ctx.maybe_clear_saved_tensors()
             return tuple(backward_graph(arguments))

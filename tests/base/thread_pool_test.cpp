@@ -216,7 +216,8 @@ int exit_code_of_child(const std::function<bool()>& works) {
 }
 
 TEST_F(ThreadPoolTest, ForkedChildHasAWorkingPool) {
-  if (!kChildMayStartThreads) GTEST_SKIP();
+  if (!kChildMayStartThreads)
+    GTEST_SKIP() << "the thread sanitizer ends a child that starts threads";
   {
     Region region(pool_);
     expect_covers(region, 100, 1);
@@ -233,7 +234,8 @@ TEST_F(ThreadPoolTest, ForkedChildHasAWorkingPool) {
 }
 
 TEST_F(ThreadPoolTest, ForkInsideARegionLeavesTheChildWorking) {
-  if (!kChildMayStartThreads) GTEST_SKIP();
+  if (!kChildMayStartThreads)
+    GTEST_SKIP() << "the thread sanitizer ends a child that starts threads";
   Region region(pool_);
   expect_covers(region, 100, 1);
   EXPECT_EQ(

@@ -227,7 +227,9 @@ def test_mistakes_in_classes_are_told_where_they_are_made() -> None:
     with pytest.raises(ValueError, match="no method marked by @pattern"):
 
         @passes.register_fusion_pass("py-empty")
-        class Empty(passes.PatternPass): ...
+        class Empty(passes.PatternPass):
+            def replacement(self, inputs: Any, match: Any) -> Any:
+                return inputs[0]
 
     with pytest.raises(TypeError, match="does not derive from PatternPass"):
 
@@ -241,6 +243,9 @@ def test_mistakes_in_classes_are_told_where_they_are_made() -> None:
             @passes.pattern
             def p(self, inputs: Any) -> Any:
                 return sum(inputs)
+
+            def replacement(self, inputs: Any, match: Any) -> Any:
+                return inputs[0]
 
     assert passes.get_registered_passes() == []
 
@@ -261,3 +266,14 @@ def test_torch_options_switch_passes() -> None:
     assert counters(opt_level=1, enabled_passes=["recognise-silu"])["pass.recognise-silu"] == 1
     with pytest.raises(Exception, match="did you mean 'recognise-silu'"):
         counters(disabled_passes=["recognize-silu"])
+
+
+def test_a_pass_without_its_method_is_refused_where_it_is_registered() -> None:
+    for register, base, missing in (
+        (passes.register_fusion_pass, passes.PatternPass, "replacement"),
+        (passes.register_decompose_pass, passes.DecomposePass, "replacement"),
+        (passes.register_graph_pass, passes.GraphPass, "run"),
+    ):
+        with pytest.raises(TypeError, match=missing):
+            register("unfinished")(type("Unfinished", (base,), {}))
+    assert "unfinished" not in passes.get_registered_passes()

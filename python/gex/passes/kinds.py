@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Union
 
@@ -101,7 +102,7 @@ def _refuse_run(cls: type) -> None:
         raise TypeError(f"{cls.__name__} overrides run(), which only graph passes have")
 
 
-class PatternPass:
+class PatternPass(ABC):
     """Methods marked by @pattern say what to find, replacement() by what to replace it."""
 
     any_constants = False  # constants of the patterns stand for any constants
@@ -113,8 +114,9 @@ class PatternPass:
     def meet_requirements(self, match: Match) -> bool:
         return True
 
+    @abstractmethod
     def replacement(self, inputs: list[TensorHolder], match: Match) -> Result:
-        raise NotImplementedError
+        """A value for each result of the pattern."""
 
     def _register(self, description: _passes.Description) -> None:
         patterns = []
@@ -140,7 +142,7 @@ class PatternPass:
         )
 
 
-class DecomposePass:
+class DecomposePass(ABC):
     """Replaces nodes of the ops it is registered for."""
 
     def __init_subclass__(cls) -> None:
@@ -149,8 +151,9 @@ class DecomposePass:
     def meet_requirements(self, match: Match) -> bool:
         return True
 
+    @abstractmethod
     def replacement(self, inputs: list[TensorHolder | None], match: Match) -> Result:
-        raise NotImplementedError
+        """A value for each result of the node."""
 
     def _register(self, description: _passes.Description, op_types: Sequence[str]) -> None:
         _passes.register_decompose_pass(
@@ -185,12 +188,12 @@ class GraphEditor:
         self._native.erase(tensor._native)
 
 
-class GraphPass:
+class GraphPass(ABC):
     """Sees the graph as a whole."""
 
+    @abstractmethod
     def run(self, graph: GraphEditor) -> bool:
         """Whether it changed anything."""
-        raise NotImplementedError
 
     def _register(self, description: _passes.Description) -> None:
         _passes.register_graph_pass(description, lambda editor: bool(self.run(GraphEditor(editor))))
