@@ -111,13 +111,14 @@ class Reducer {
     for (std::size_t at = 0; at < graph_->num_nodes(); ++at) {
       Node* node = nodes()[at];
       bool done = false;
-      for (std::size_t k = 0; k < node->inputs().size() && node->num_outputs() == 1 && !done; ++k) {
+      // An attempt that succeeds replaces the graph, and with it the node.
+      for (std::size_t k = 0; !done && k < node->inputs().size() && node->num_outputs() == 1; ++k) {
         if (!node->has_input(k) || node->input(k)->type() != node->output()->type()) continue;
         Changes changes;
         changes.bypass[node] = k;
         done = attempt(changes);
       }
-      for (std::size_t k = 0; k < (done ? 0 : node->subgraphs().size()) && !done; ++k) {
+      for (std::size_t k = 0; !done && k < node->subgraphs().size(); ++k) {
         if (node->subgraphs()[k]->outputs().size() != node->num_outputs()) continue;
         Changes changes;
         changes.inlined[node] = k;

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "base/memory_size.hpp"
 #include "frontend/capi/boundary.hpp"
 
 namespace gex::capi {
@@ -16,9 +17,11 @@ Memory::Memory(const gex_allocator* allocator) {
 }
 
 void* Memory::allocate(std::size_t bytes, std::size_t alignment) const {
-  void* memory =
-      is_callers() ? allocator_.allocate(allocator_.user, bytes, alignment)
-                   : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  void* memory = nullptr;
+  if (is_callers())
+    memory = allocator_.allocate(allocator_.user, bytes, alignment);
+  else if (bytes <= total_memory())
+    memory = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/memory_size.hpp"
 #include "runtime/drivers/cpu/profile.hpp"
 #include "runtime/image.hpp"
 
@@ -223,7 +224,9 @@ void* CpuDevice::allocate(std::size_t bytes) {
   }
   const std::size_t alignment = bytes >= kHugePage ? kHugePage : 64;
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  void* memory = std::aligned_alloc(alignment, std::max(rounded, alignment));
+  void* memory = bytes <= total_memory()
+                     ? std::aligned_alloc(alignment, std::max(rounded, alignment))
+                     : nullptr;
   if (memory == nullptr)
     fail(ErrorCode::out_of_memory, "no memory for an arena of ", bytes,
          " bytes; use smaller inputs or free memory");
