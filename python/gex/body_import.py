@@ -15,6 +15,7 @@ from torch.fx import GraphModule, Node
 from gex import calls, storage_views
 from gex._gex import Dim, Type
 from gex.errors import GraphNotSupported
+from gex.fx_stage.scope_ops import MARKS
 from gex.higher_order import HANDLERS
 from gex.node_import import SYMBOLIC, Env, NodeImporter, NotNative, OpCall
 from gex.storage_views import Storage
@@ -64,7 +65,7 @@ class BodyImport:
         location = location_of(node) or outer_location
         if target is operator.getitem:
             env[node] = _item(node, env)
-        elif target in _FACTS or target in _TOKENS:
+        elif target in _FACTS or target in _TOKENS or target in MARKS:
             pass
         elif target is _ASSERT:
             self._add_condition(OpCall.of(node, location), env)

@@ -14,7 +14,7 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-from gex import _gex, dumps, eager_graph, frozen, report, saved_tensors
+from gex import _gex, dumps, eager_graph, frozen, fx_stage, report, saved_tensors
 from gex.compile_times import backend_timed
 from gex.errors import GraphNotSupported
 from gex.fx_import import GraphImport, ImportedGraph
@@ -158,6 +158,8 @@ def graph_compiler(
         report.add(graph_report)
         if backend == "npugraphs":
             return _run_eagerly(gm, graph_report, "npugraphs runs PyTorch's kernels")
+        phase = "backward" if role is Role.BACKWARD else "forward"
+        fx_stage.run(gm, example_inputs, config, fx_stage.Subject(graph_report.name, phase))
         if config.get("force_eager", False):
             return _run_eagerly(gm, graph_report, "option force_eager")
         start = time.perf_counter()

@@ -1,0 +1,15 @@
+"""What users may do to an ATen graph between AOTAutograd and the importer."""
+
+from gex.fx_stage.observation import AOT_GRAPH, Observer, Subject, add_observer, observe
+from gex.fx_stage.pipeline import STAGES, Stage, run
+
+__all__ = [
+    "AOT_GRAPH",
+    "STAGES",
+    "Observer",
+    "Stage",
+    "Subject",
+    "add_observer",
+    "observe",
+    "run",
+]
