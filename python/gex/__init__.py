@@ -10,6 +10,8 @@ from gex.explanation import Explanation, explain
 from gex.report import GraphReport, collect, reports
 
 if TYPE_CHECKING:
+    from gex import ops
+    from gex.debug.nan_check import NonFiniteValue
     from gex.direct import compile
     from gex.errors import CallNotAllowed, IndexOutOfRange
     from gex.frozen import refresh
@@ -25,11 +27,13 @@ __all__ = [
     "GraphReport",
     "IndexOutOfRange",
     "InternalError",
+    "NonFiniteValue",
     "Regions",
     "UserError",
     "collect",
     "compile",
     "explain",
+    "ops",
     "refresh",
     "regions",
     "reports",
@@ -53,6 +57,14 @@ def __getattr__(name: str) -> Any:
         from gex import nested_regions
 
         return getattr(nested_regions, name)
+    if name == "ops":
+        import importlib
+
+        return importlib.import_module("gex.ops")
+    if name == "NonFiniteValue":
+        from gex.debug.nan_check import NonFiniteValue
+
+        return NonFiniteValue
     if name == "refresh":
         from gex.frozen import refresh
 

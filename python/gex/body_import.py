@@ -14,6 +14,7 @@ from torch.fx import GraphModule, Node
 
 from gex import calls, storage_views
 from gex._gex import Dim, Type
+from gex.debug import effect_ops
 from gex.errors import GraphNotSupported
 from gex.fx_stage.scope_ops import MARKS
 from gex.higher_order import HANDLERS
@@ -67,6 +68,8 @@ class BodyImport:
             env[node] = _item(node, env)
         elif target in _FACTS or target in _TOKENS or target in MARKS:
             pass
+        elif target in effect_ops.TARGETS:
+            self.nodes.add_effect(OpCall.of(node, location), env)
         elif target is _ASSERT:
             self._add_condition(OpCall.of(node, location), env)
         elif target in HANDLERS:
@@ -123,7 +126,7 @@ class BodyImport:
         if expr is None and not condition:
             raise GraphNotSupported(f"an assertion fails for all sizes: {call.args[1]}")
         if expr is not None and not self.nodes.symbols.implied(expr):
-            self.nodes.add_check(call, env)
+            self.nodes.add_effect(call, env)
 
     def _bind(self, node: Node, env: Env, location: str) -> None:
         """`.item()`: the number becomes a symbol that later sizes may use."""
@@ -172,7 +175,7 @@ class BodyImport:
         message = asserts[-1].args[1] if asserts else f"the value is not {expected}, as asserted"
         arguments = (node.args[0], expected, message)
         call = OpCall(calls.require_value, arguments, {}, None, location)
-        self.nodes.add_check(call, env)
+        self.nodes.add_effect(call, env)
 
 
 def _is_settled(val: Any) -> bool:

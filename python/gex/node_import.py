@@ -288,8 +288,8 @@ class NodeImporter:
             return None
         return self.importer.add_node(name, arguments, results, call.location)[0]
 
-    def add_check(self, call: OpCall, env: Env) -> None:
-        """A step that raises unless a condition holds. It computes nothing: not counted."""
+    def add_effect(self, call: OpCall, env: Env) -> None:
+        """A step that checks, prints or saves. It computes nothing: not counted."""
         self._add_step(call, env, ordered=True)
 
     def _add_step(self, call: OpCall, env: Env, ordered: bool) -> Any:

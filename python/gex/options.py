@@ -113,6 +113,15 @@ _RANDOM = Option("random", "eager", _check_enum("eager", "fast"))
 # How far a graph is compiled: all the way, or only to where the reference executor can run it.
 _EXECUTOR = Option("executor", "compiled", _check_enum("compiled", "interpreter"))
 
+# Every node's tensors as files, and which graph's; see gex/debug.
+_DEBUGGING = (
+    _flag("dump_tensor_data", False),
+    Option("data_dump_stage", "optimized", _check_enum("original", "optimized")),
+    Option("data_dump_dir", "./", _check_directory),
+    _flag("data_dump_by_step", False),
+    _flag("detect_nan", False),
+)
+
 NPUGRAPH_EX_OPTIONS = _table(
     _flag("force_eager", False),
     _flag("force_recapture", False),
@@ -135,9 +144,7 @@ NPUGRAPH_EX_OPTIONS = _table(
     _flag("pattern_fusion_pass", True),
     Option("post_grad_custom_pre_pass", None, _callable),
     Option("post_grad_custom_post_pass", None, _callable),
-    _flag("dump_tensor_data", False),
-    Option("data_dump_stage", "optimized", _check_enum("original", "optimized")),
-    Option("data_dump_dir", "./", _check_directory),
+    *_DEBUGGING,
     _flag("super_kernel_optimize", False),
     Option("super_kernel_optimize_options", None, _dict),
     Option("super_kernel_debug_options", None, _dict),
@@ -162,6 +169,7 @@ GEX_OPTIONS = _table(
     *_ALWAYS_SO,
     # Writes each graph on its way down to a folder of torch_compile_debug.
     _flag("trace.enabled", False),
+    *_DEBUGGING,
     _CAPTURE_LIMIT,
     _STRICT,
     _RANDOM,

@@ -14,8 +14,9 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-from gex import _gex, dumps, eager_graph, frozen, fx_stage, report, saved_tensors
+from gex import _gex, dumps, frozen, fx_stage, report, saved_tensors
 from gex.compile_times import backend_timed
+from gex.debug import instruments, tensor_dump
 from gex.errors import GraphNotSupported
 from gex.fx_import import GraphImport, ImportedGraph
 from gex.module_floats import module_floats_fixed
@@ -156,12 +157,13 @@ def graph_compiler(
         graph_report = report.GraphReport(f"graph_{next(_graph_numbers)}", backend)
         graph_report.no_regions = take_fallbacks()
         report.add(graph_report)
-        if backend == "npugraphs":
-            return _run_eagerly(gm, graph_report, "npugraphs runs PyTorch's kernels")
-        phase = "backward" if role is Role.BACKWARD else "forward"
-        fx_stage.run(gm, example_inputs, config, fx_stage.Subject(graph_report.name, phase))
-        if config.get("force_eager", False):
-            return _run_eagerly(gm, graph_report, "option force_eager")
+        if backend != "npugraphs" and not tensor_dump.of_original(config):
+            phase = "backward" if role is Role.BACKWARD else "forward"
+            fx_stage.run(gm, example_inputs, config, fx_stage.Subject(graph_report.name, phase))
+        instruments.put_into(gm, graph_report.name, config)
+        eager_reason = _why_eager(backend, config)
+        if eager_reason is not None:
+            return _run_eagerly(gm, graph_report, config, eager_reason)
         start = time.perf_counter()
         try:
             imported = GraphImport(
@@ -180,7 +182,7 @@ def graph_compiler(
                 report.add(graph_report)
             if config.get("strict", False):
                 raise
-            return _run_eagerly(gm, graph_report, str(problem))
+            return _run_eagerly(gm, graph_report, config, str(problem))
         graph_report.seconds["import"] = time.perf_counter() - start
         static = [] if frozen_names is None else frozen.static_arguments(frozen_names)
         static = [(i, name) for i, name in static if not imported.adapter.is_carried(i)]
@@ -193,11 +195,19 @@ def graph_compiler(
     return compile_graph
 
 
+def _why_eager(backend: str, config: Config) -> str | None:
+    if backend == "npugraphs":
+        return "npugraphs runs PyTorch's kernels"
+    if tensor_dump.of_original(config):
+        return "option data_dump_stage='original'"
+    return "option force_eager" if config.get("force_eager", False) else None
+
+
 def _run_eagerly(
-    gm: torch.fx.GraphModule, graph_report: report.GraphReport, reason: str
+    gm: torch.fx.GraphModule, graph_report: report.GraphReport, config: Config, reason: str
 ) -> CompiledGraph:
     graph_report.eager_reason = reason
-    return eager_graph.function_of(gm)
+    return instruments.eager_form(gm, graph_report.name, config)
 
 
 def make_runner(
