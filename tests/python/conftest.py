@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +18,19 @@ def fresh_state() -> Iterator[None]:
     torch._dynamo.reset()
     torch.manual_seed(0)
     yield
+
+
+def _traces_regions_once() -> bool:
+    try:
+        importlib.import_module("gex.region_trace")
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+needs_regions = pytest.mark.skipif(
+    not _traces_regions_once(), reason="this version of PyTorch does not trace regions once"
+)
 
 
 def tensors(tree: Any) -> list[torch.Tensor]:

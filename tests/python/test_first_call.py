@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import pytest
@@ -80,3 +81,16 @@ def test_explain_takes_what_is_compiled_already() -> None:
     again = gex.explain(compiled, torch.randn(3, 4))
     assert again.graphs == []
     assert again.seconds["run"] == sum(again.seconds.values()) > 0
+
+
+def test_versions_that_trace_no_region_once_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gex.region_trace", None)
+    monkeypatch.delattr(gex, "region_trace", raising=False)
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(3)))
+    x = torch.randn(2, 4)
+    with gex.regions(model) as found:
+        assert found.blocks == []
+        assert found.reasons == {
+            "Sequential": f"PyTorch {torch.__version__} does not trace regions once"
+        }
+        assert_same(torch.compile(model, backend="gex")(x), model(x))

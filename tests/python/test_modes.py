@@ -224,6 +224,9 @@ class Compiled(Dataset):
         return self.fn(torch.full((4,), float(index)))
 
 
+@pytest.mark.skipif(
+    torch.cuda.is_available(), reason="Dynamo saves CUDA's random state, which no fork may read"
+)
 def test_forked_data_loader_workers() -> None:
     loader = DataLoader(Compiled(), batch_size=4, num_workers=2, multiprocessing_context="fork")
     got = torch.cat(list(loader))

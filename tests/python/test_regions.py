@@ -10,7 +10,9 @@ import torch
 from torch import nn
 
 import gex
-from conftest import assert_same, last_report
+from conftest import assert_same, last_report, needs_regions
+
+pytestmark = needs_regions
 
 WIDTH = 16
 

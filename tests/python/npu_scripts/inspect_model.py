@@ -45,6 +45,7 @@ with (
     prof.step()
     assert "conv2d" in prof.key_averages().table(sort_by="self_npu_time_total", row_limit=50)
 
+on_device = torch.ones(1 << 20).npu()
 print(f"allocated: {torch.npu.memory_allocated() / 1024**2:.2f} MB")
 print(f"peak: {torch.npu.max_memory_allocated() / 1024**2:.2f} MB")
 
