@@ -25,6 +25,8 @@ struct Command {
   std::vector<Option> options;
   std::size_t most_files = 1;
   int (*run)(const class Arguments& arguments) = nullptr;
+  // Instead of `run`, for commands that read their words themselves.
+  int (*run_words)(const std::vector<std::string>& words) = nullptr;
 };
 
 class Arguments {

@@ -12,5 +12,7 @@ Command explain_command();
 Command reduce_command();
 Command fuzz_command();
 Command ops_command();
+Command diff_command();
+Command bisect_command();
 
 }  // namespace gex::tool

@@ -11,9 +11,9 @@ namespace gex::tool {
 namespace {
 
 const std::vector<Command>& commands() {
-  static const std::vector<Command> all = {opt_command(),     run_command(),   dump_command(),
-                                           explain_command(), bench_command(), reduce_command(),
-                                           fuzz_command(),    ops_command()};
+  static const std::vector<Command> all = {
+      opt_command(),    run_command(),  dump_command(), explain_command(), bench_command(),
+      reduce_command(), fuzz_command(), ops_command(),  diff_command(),    bisect_command()};
   return all;
 }
 
@@ -67,6 +67,7 @@ int dispatch(const std::vector<std::string>& words) {
     std::cout << help_of(command);
     return 0;
   }
+  if (command.run_words != nullptr) return command.run_words(rest);
   return command.run(Arguments(command, rest));
 }
 

@@ -242,5 +242,8 @@ class Config:
             return self._values[name].value
         return default
 
+    def default(self, name: str) -> Any:
+        return self._table[name].default
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)

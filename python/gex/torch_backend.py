@@ -16,7 +16,8 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from gex import _gex, dumps, frozen, fx_stage, report, saved_tensors
 from gex.compile_times import backend_timed
-from gex.debug import instruments, tensor_dump
+from gex.debug import folder, instruments, tensor_dump
+from gex.debug.watching import watched
 from gex.errors import GraphNotSupported
 from gex.fx_import import GraphImport, ImportedGraph
 from gex.module_floats import module_floats_fixed
@@ -94,11 +95,12 @@ def _compile(
     frozen_names = frozen.names_of_inputs(gm) if is_frozen else None
 
     graphs = CompiledGraphs()
+    files = folder.ModelFolder.of_dynamo(gm)
     traced = aot_autograd(
-        fw_compiler=graphs.forward(graph_compiler(backend, config, Role.FORWARD)),
-        bw_compiler=graphs.backward(graph_compiler(backend, config, Role.BACKWARD)),
+        fw_compiler=graphs.forward(graph_compiler(backend, config, Role.FORWARD, files=files)),
+        bw_compiler=graphs.backward(graph_compiler(backend, config, Role.BACKWARD, files=files)),
         inference_compiler=graphs.inference(
-            graph_compiler(backend, config, Role.INFERENCE, frozen_names)
+            graph_compiler(backend, config, Role.INFERENCE, frozen_names, files)
         ),
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=True,
@@ -145,10 +147,12 @@ def graph_compiler(
     config: Config,
     role: Role = Role.INFERENCE,
     frozen_names: list[str] | None = None,
+    files: folder.ModelFolder | None = None,
 ) -> GraphCompiler:
     """Compiles the ATen graphs that AOTAutograd makes of a function.
 
     With `frozen_names` (of all inputs) parameters and other static inputs are bound once.
+    Texts of the graphs go to `files`.
     """
 
     def compile_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
@@ -157,9 +161,13 @@ def graph_compiler(
         graph_report = report.GraphReport(f"graph_{next(_graph_numbers)}", backend)
         graph_report.no_regions = take_fallbacks()
         report.add(graph_report)
-        if backend != "npugraphs" and not tensor_dump.of_original(config):
-            phase = "backward" if role is Role.BACKWARD else "forward"
-            fx_stage.run(gm, example_inputs, config, fx_stage.Subject(graph_report.name, phase))
+        phase = "backward" if role is Role.BACKWARD else "forward"
+        with folder.stages_of(files, graph_report.name, phase) as phase_files:
+            if backend != "npugraphs" and not tensor_dump.of_original(config):
+                subject = fx_stage.Subject(graph_report.name, phase)
+                fx_stage.run(gm, example_inputs, config, subject)
+        if phase_files is not None:
+            phase_files.write_code(gm, backend, config)
         instruments.put_into(gm, graph_report.name, config)
         eager_reason = _why_eager(backend, config)
         if eager_reason is not None:
@@ -187,10 +195,14 @@ def graph_compiler(
         static = [] if frozen_names is None else frozen.static_arguments(frozen_names)
         static = [(i, name) for i, name in static if not imported.adapter.is_carried(i)]
         released = saved_tensors.arguments_of(gm) if role is Role.BACKWARD else []
-        runner = make_runner(imported, config, role, static, released)
+        if phase_files is not None:
+            phase_files.write_imported(imported.graph.text())
+        dump_dir = phase_files.engine_dir if phase_files is not None else ""
+        runner = make_runner(imported, config, role, static, released, dump_dir)
         graph_report.runner = runner
         graph_report.capture_limit = config.get("capture_limit")
-        return imported.adapter.wrap(runner)
+        compiled = imported.adapter.wrap(runner)
+        return watched(compiled, runner, graph_report.name, phase_files, config)
 
     return compile_graph
 
@@ -216,9 +228,11 @@ def make_runner(
     role: Role = Role.INFERENCE,
     static: Sequence[tuple[int, str]] = (),
     released: Sequence[int] = (),
+    dump_dir: str = "",
 ) -> Any:
     """Arguments in `static` are bound once, those in `released` let go of at their last use."""
-    dump_dir = dumps.folder_of(imported.graph) if config.get("trace.enabled", False) else ""
+    if config.get("trace.enabled", False):
+        dump_dir = dumps.folder_of(imported.graph)
     signature = _gex.Signature(
         num_arguments=imported.num_arguments,
         tensors=imported.tensors,

@@ -8,6 +8,7 @@
 #include "frontend/python/interp_engine.hpp"
 #include "frontend/python/runner.hpp"
 #include "frontend/python/session_engine.hpp"
+#include "frontend/python/steps.hpp"
 #include "plan/report.hpp"
 #include "runtime/background.hpp"
 #include "runtime/device.hpp"
@@ -146,6 +147,15 @@ nb::list memory_of(const Runner& runner) {
   return out;
 }
 
+// The steps that each capture replays.
+nb::list steps_of_captures(const Runner& runner) {
+  nb::list out;
+  if (const SessionEngine* engine = session_of(runner))
+    for (const runtime::CaptureInfo& capture : engine->session().captures())
+      out.append(steps_of(engine->session().program(), capture.key));
+  return out;
+}
+
 std::string text_of(const Runner& runner, const std::string& level) {
   const SessionEngine* engine = session_of(runner);
   if (engine == nullptr)
@@ -263,6 +273,7 @@ void bind_runner(nb::module_& m) {
       .def_prop_ro("frozen_tensors", &Runner::frozen_tensors)
       .def("text", &text_of, nb::arg("level") = "program", "Printed form: graph, kernels, program.")
       .def_prop_ro("counters", &counters_of)
+      .def_prop_ro("steps", &steps_of_captures, "For each capture: a dict for each of its steps.")
       .def_prop_ro("memory", &memory_of, "For each capture: arena, lower_bound, why, text, ...")
       .def_prop_ro("seconds",
                    [](const Runner& runner) {
@@ -294,13 +305,15 @@ void bind_runner(nb::module_& m) {
          std::int64_t capture_limit, const std::vector<std::pair<int, std::string>>& frozen,
          bool fast_math, int level, std::vector<std::string> disabled_passes,
          std::vector<std::string> enabled_passes, const std::vector<int>& released, bool keep_arena,
-         std::string dump_dir) {
+         std::string dump_dir, bool fuse, bool generate_code) {
         CompileOptions options;
         options.fast_math = fast_math;
         options.level = level;
         options.disabled_passes = std::move(disabled_passes);
         options.enabled_passes = std::move(enabled_passes);
         options.dump_dir = std::move(dump_dir);
+        options.fuse = fuse;
+        options.generate_code = generate_code;
         runtime::SessionOptions session_options;
         session_options.capture_limit = capture_limit;
         session_options.keep_arena = keep_arena;
@@ -327,10 +340,11 @@ void bind_runner(nb::module_& m) {
       nb::arg("disabled_passes") = std::vector<std::string>(),
       nb::arg("enabled_passes") = std::vector<std::string>(),
       nb::arg("released") = std::vector<int>(), nb::arg("keep_arena") = true,
-      nb::arg("dump_dir") = "",
+      nb::arg("dump_dir") = "", nb::arg("fuse") = true, nb::arg("generate_code") = true,
       "Compiles the graph and makes it ready to replay. Arguments in `frozen` (position, name) are "
       "bound once, at the first call; a call lets go of those in `released` (positions) at their "
-      "last use. With a `dump_dir` graphs, kernels and program are written there.");
+      "last use. With a `dump_dir` graphs, kernels and program are written there. Without "
+      "`fuse` each op is a kernel; without `generate_code` kernels run in the reference executor.");
   m.def(
       "interpreter_runner",
       [](const Graph& graph, Signature signature, std::vector<nb::object> callees) {

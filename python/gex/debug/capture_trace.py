@@ -1,0 +1,76 @@
+"""What a capture holds, as a trace that chrome://tracing and Perfetto show.
+
+One event for each step, in program order on its stream's row. `args` has the task's number, its
+kind, the user's line, and where they apply event, grid, cores and whether it communicates.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+# Steps that need other processes to be at the same point.
+_COMMUNICATES = ("c10d", "_c10d_functional", "hccl", "hcom", "nccl")
+
+
+def trace_of(steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    cores = torch.get_num_threads()
+    events = []
+    for task, step in enumerate(steps):
+        args = {
+            "task id": task,
+            "kind": step["kind"],
+            "line": step["line"],
+            "communication": any(word in step["name"] for word in _COMMUNICATES),
+        }
+        args |= {key: step[key] for key in ("event", "grid", "bytes") if step.get(key) is not None}
+        if step["kind"] in ("launch", "call"):
+            args["cores"] = min(cores, step.get("grid") or cores)
+        events.append(
+            {
+                "name": step["name"],
+                "ph": "X",
+                "pid": 0,
+                "tid": step["stream"],
+                "ts": task,
+                "dur": 1,
+                "args": args,
+            }
+        )
+    return {"traceEvents": events, "total cores": cores}
+
+
+class CaptureTraces:
+    """The captures of one graph, each written when it is new."""
+
+    def __init__(self, folder: pathlib.Path, graph_name: str) -> None:
+        self._folder = folder
+        self._graph_name = graph_name
+        self._seen: set[tuple[int, ...]] = set()
+        self.files: list[pathlib.Path] = []
+
+    def write_new(self, runner: Any) -> Iterator[tuple[int, str]]:
+        """Writes what was captured since the last time; gives number and memory plan of each."""
+        keys = [tuple(key) for key, _ in runner.captures]
+        if all(key in self._seen for key in keys):
+            return
+        # Later ones stand first.
+        for key, steps, memory in reversed(list(zip(keys, runner.steps, runner.memory))):
+            if key in self._seen:
+                continue
+            number = len(self._seen)
+            self._seen.add(key)
+            file = self._folder / self._file_name(number)
+            file.write_text(json.dumps(trace_of(steps), indent=1), encoding="utf-8")
+            self.files.append(file)
+            yield number, memory["text"]
+
+    def _file_name(self, number: int) -> str:
+        now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%d%H%M%S%f")
+        return f"{self._graph_name}_id_{number}_rank_0_pid_{os.getpid()}_ts_{now}.json"

@@ -1,0 +1,17 @@
+#pragma once
+// The steps of a Program as Python sees them: for traces of what a capture holds.
+
+#include <nanobind/nanobind.h>
+#include <cstdint>
+#include <span>
+
+#include "frontend/python/bindings.hpp"
+#include "program/program.hpp"
+
+namespace gex::python {
+
+// A dict for each step in order: kind, name, stream, line, and where it applies grid, bytes, event.
+// Branches and bodies of loops stand behind their step. `key`: values of the input symbols.
+nb::list steps_of(const program::Program& program, std::span<const std::int64_t> key);
+
+}  // namespace gex::python
