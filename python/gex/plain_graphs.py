@@ -90,19 +90,20 @@ class CompiledGraphs:
     def _training_call(
         self, wrapped: Callable[..., Any], with_gradient: Sequence[int]
     ) -> Callable[..., Any]:
-        node: type[torch.autograd.Function] | None = None
+        apply: Callable[..., Any] | None = None
         written = tuple(self._metadata.mutated_graph_handled_indices_seen_by_autograd)
         detached: list[int] = []
         peek_transforms = torch._C._functorch.peek_interpreter_stack
         is_grad_enabled = torch.is_grad_enabled
 
         def call(*arguments: Any) -> Any:
-            nonlocal node, detached
-            if node is None:
+            nonlocal apply, detached
+            if apply is None:
                 # The backward may be compiled as late as with the first backward.
                 if self._forward is None or self._backward is None:
                     return wrapped(*arguments)
                 node = _autograd_node(self._forward, self._backward, self._metadata)
+                apply = _shortest_apply(node, arguments)
                 detached = [i for i in with_gradient if i in self._without_gradient]
             if (
                 peek_transforms() is not None
@@ -116,8 +117,8 @@ class CompiledGraphs:
                 changed = list(arguments)
                 for i in detached:
                     changed[i] = changed[i].detach()
-                return node.apply(*changed)
-            return node.apply(*arguments)
+                return apply(*changed)
+            return apply(*arguments)
 
         return _marking(call, self._metadata)
 
@@ -183,6 +184,19 @@ def _marking(call: Callable[..., Any], metadata: Any) -> Callable[..., Any]:
         return results
 
     return call_and_mark
+
+
+def _shortest_apply(
+    node: type[torch.autograd.Function], arguments: Sequence[Any]
+) -> Callable[..., Any]:
+    """Function.apply in Python is there for functorch's transforms and what they leave behind.
+
+    Dynamo's guards keep wrapped tensors apart from others, so a look at one call's is enough.
+    """
+    is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+    if any(isinstance(x, torch.Tensor) and is_wrapped(x) for x in arguments):
+        return node.apply
+    return super(torch.autograd.Function, node).apply  # type: ignore[misc]
 
 
 def _autograd_node(

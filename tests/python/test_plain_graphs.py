@@ -221,3 +221,20 @@ def test_gradient_penalty_inside_functorch_is_right():
     with torch.no_grad():
         given = torch.func.grad(step)(weight.detach())
     torch.testing.assert_close(given, torch.func.grad(lambda w: (w.sin() * w).sum())(weight))
+
+
+def test_tensor_that_outlived_its_transform_is_taken_as_the_one_inside():
+    weight = torch.randn(4, 6, requires_grad=True)
+    step = compiled(lambda x, w: x * w)
+    warm(step, torch.randn(4, 6), weight)
+    left_behind = []
+    x = torch.randn(4, 6)
+    torch.func.grad(lambda x: (left_behind.append(x), x.sum())[1])(x)
+    for _ in range(2):
+        weight.grad = None
+        output = step(left_behind[0], weight)
+        output.sum().backward()
+    assert is_short(output)
+    torch.testing.assert_close(output, x * weight)
+    torch.testing.assert_close(weight.grad, x)
+    torch.testing.assert_close(step(x, weight), x * weight)
