@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule, Node
 
 from gex import carriers
-from gex._gex import Dim, Graph, Importer, OutputItem, SymbolSource, Value
+from gex._gex import Dim, Graph, Importer, OutputItem, Signature, SymbolSource, Value
 from gex.adapter import Adapter
 from gex.body_import import BodyImport, location_of
 from gex.errors import GraphNotSupported
@@ -39,6 +39,16 @@ class ImportedGraph:
     outputs: list[OutputItem]
     symbols: list[SymbolSource]
     adapter: Adapter
+
+    def signature(self) -> Signature:
+        return Signature(
+            num_arguments=self.num_arguments,
+            tensors=self.tensors,
+            integers=self.integers,
+            constants=self.constants,
+            outputs=self.outputs,
+            symbols=self.symbols,
+        )
 
 
 @dataclass

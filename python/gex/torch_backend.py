@@ -16,7 +16,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from gex import _gex, dumps, frozen, fx_stage, report, saved_tensors
 from gex.compile_times import backend_timed
-from gex.debug import folder, instruments, tensor_dump
+from gex.debug import folder, inspection, instruments, tensor_dump
 from gex.debug.watching import watched
 from gex.errors import GraphNotSupported
 from gex.fx_import import GraphImport, ImportedGraph
@@ -112,7 +112,7 @@ def _compile(
         module_floats_fixed(gm, example_inputs) as inputs,
         without_regions_if_that_fails(),
     ):
-        return graphs.shortened(traced(gm, inputs), inputs)
+        return inspection.dynamo_graph(gm, graphs.shortened(traced(gm, inputs), inputs))
 
 
 @functools.cache
@@ -202,7 +202,8 @@ def graph_compiler(
         graph_report.runner = runner
         graph_report.capture_limit = config.get("capture_limit")
         compiled = imported.adapter.wrap(runner)
-        return watched(compiled, runner, graph_report.name, phase_files, config)
+        compiled = watched(compiled, runner, graph_report.name, phase_files, config)
+        return inspection.aten_graph(compiled, graph_report.name, config, imported)
 
     return compile_graph
 
@@ -219,7 +220,8 @@ def _run_eagerly(
     gm: torch.fx.GraphModule, graph_report: report.GraphReport, config: Config, reason: str
 ) -> CompiledGraph:
     graph_report.eager_reason = reason
-    return instruments.eager_form(gm, graph_report.name, config)
+    compiled = instruments.eager_form(gm, graph_report.name, config)
+    return inspection.aten_graph(compiled, graph_report.name, config)
 
 
 def make_runner(
@@ -233,14 +235,7 @@ def make_runner(
     """Arguments in `static` are bound once, those in `released` let go of at their last use."""
     if config.get("trace.enabled", False):
         dump_dir = dumps.folder_of(imported.graph)
-    signature = _gex.Signature(
-        num_arguments=imported.num_arguments,
-        tensors=imported.tensors,
-        integers=imported.integers,
-        constants=imported.constants,
-        outputs=imported.outputs,
-        symbols=imported.symbols,
-    )
+    signature = imported.signature()
     if config.get("executor", "compiled") == "interpreter":
         return _gex.interpreter_runner(imported.graph, signature, imported.callees)
     load_named_passes()

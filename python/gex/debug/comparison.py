@@ -48,9 +48,8 @@ def compare(a: np.ndarray, b: np.ndarray, rtol: float, atol: float) -> Compariso
     close = np.isclose(other, right, rtol=rtol, atol=atol, equal_nan=True)
     finite = np.isfinite(right) & np.isfinite(other)
     error = np.abs(np.where(finite, other, 0) - np.where(finite, right, 0))
-    size = np.abs(np.where(finite, right, 1))
-    relative = error / np.maximum(size, np.finfo(np.float64).tiny)
-    relative = np.where(error > atol, relative, 0.0)
+    size = np.abs(np.where(finite, right, 0))
+    relative = np.divide(error, size, out=np.zeros_like(error), where=(size > 0) & (error > atol))
     differs = np.argwhere(~close)
     return Comparison(
         same=bool(close.all()),
