@@ -12,6 +12,7 @@ from typing import Any
 
 import sympy
 import torch
+from torch.fx.node import _side_effectful_functions
 
 from gex import carriers
 from gex._gex import Dim, Value
@@ -55,11 +56,14 @@ def mutates(target: Any) -> bool:
 
 
 def has_effect(target: Any, args: Any = (), kwargs: Any = None) -> bool:
-    """Whether calls to it must stay in their order: draws random numbers, prints, asserts, ..."""
-    if is_random(target, args, kwargs):
+    """Whether calls to it must stay in their order: draws random numbers, prints, asserts, ...
+
+    Collectives too: every process of a group has to make the same ones in the same order.
+    """
+    if is_random(target, args, kwargs) or target in _side_effectful_functions:
         return True
     if isinstance(target, torch._ops.OpOverload):
-        return not target._schema.returns
+        return not target._schema.returns or target.namespace == "_c10d_functional"
     return False
 
 

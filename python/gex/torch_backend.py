@@ -14,7 +14,7 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-from gex import _gex, dumps, frozen, fx_stage, report, saved_tensors
+from gex import _gex, collectives, dumps, frozen, fx_stage, report, saved_tensors
 from gex.compile_times import backend_timed
 from gex.debug import folder, inspection, instruments, tensor_dump
 from gex.debug.watching import watched
@@ -43,6 +43,7 @@ _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagra
 CompiledGraph = Callable[[list[Any]], Sequence[Any]]
 GraphCompiler = Callable[[torch.fx.GraphModule, Sequence[Any]], CompiledGraph]
 
+collectives.install()
 _gex.Runner._boxed_call = True  # AOTAutograd hands over the list itself, to be emptied
 
 

@@ -1,0 +1,64 @@
+"""send and recv: operators of ours, for not every version of PyTorch has some for graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import _resolve_process_group
+
+from gex.collectives.tracing import global_rank, group_name
+
+_library = torch.library.Library("gex_messages", "DEF")
+_library.define("send(Tensor x, int to, int tag, str group) -> Tensor")
+_library.define("recv(Tensor like, int source, int tag, str group) -> Tensor")
+
+
+def _send(x: torch.Tensor, to: int, tag: int, group: str) -> torch.Tensor:
+    dist.send(x.contiguous(), to, _resolve_process_group(group), tag)
+    return x.new_empty(0)
+
+
+def _recv(like: torch.Tensor, source: int, tag: int, group: str) -> torch.Tensor:
+    received = torch.empty(like.shape, dtype=like.dtype, device=like.device)
+    dist.recv(received, source, _resolve_process_group(group), tag)
+    return received
+
+
+_library.impl("send", _send, "CompositeExplicitAutograd")
+_library.impl("recv", _recv, "CompositeExplicitAutograd")
+torch.library.register_fake("gex_messages::send", lambda x, *_: x.new_empty(0), lib=_library)
+torch.library.register_fake(
+    "gex_messages::recv", lambda like, *_: like.new_empty(like.shape), lib=_library
+)
+for _operator in (torch.ops.gex_messages.send.default, torch.ops.gex_messages.recv.default):
+    torch.fx.node.has_side_effect(_operator)
+
+
+def forms() -> dict[Callable[..., Any], Callable[..., Any]]:
+    return {dist.send: send, dist.recv: recv}
+
+
+def send(
+    tensor: torch.Tensor,
+    dst: int | None = None,
+    group: Any = None,
+    tag: int = 0,
+    group_dst: int | None = None,
+) -> None:
+    to = global_rank(dst, group_dst, group, "dst")
+    torch.ops.gex_messages.send(tensor, to, tag, group_name(group))
+
+
+def recv(
+    tensor: torch.Tensor,
+    src: int | None = None,
+    group: Any = None,
+    tag: int = 0,
+    group_src: int | None = None,
+) -> int:
+    source = global_rank(src, group_src, group, "src")
+    tensor.copy_(torch.ops.gex_messages.recv(tensor, source, tag, group_name(group)))
+    return source
