@@ -1,14 +1,20 @@
-"""The pages that say how to extend gex show code that is compiled and run by tests/guide."""
+"""Code in the pages: what shows how to extend gex is built by tests/guide, snippets are run."""
 
 from __future__ import annotations
 
+import logging
+import os
 import pathlib
 import re
+from collections.abc import Iterator
 
 import pytest
+import torch
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGES = {"add_an_op.md": "op", "add_a_pass.md": "pass", "add_a_kernel.md": "kernel"}
+
+PAGES_TO_RUN = ("debugging.md", "npugraph_ex.md")
 
 
 def blocks(page: pathlib.Path, language: str) -> list[str]:
@@ -37,3 +43,37 @@ def test_contributing_leads_to_the_pages() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
     for page in PAGES:
         assert f"docs/{page}" in text
+
+
+SNIPPETS = [
+    pytest.param(block, id=f"{page}-{i}")
+    for page in PAGES_TO_RUN
+    for i, block in enumerate(blocks(ROOT / "docs" / page, "python"))
+]
+
+
+@pytest.fixture
+def settings_as_they_were() -> Iterator[None]:
+    """Snippets may change what holds for the whole process."""
+    environment, log = dict(os.environ), logging.getLogger("npugraph_ex")
+    level, handlers = log.level, list(log.handlers)
+    levels = [handler.level for handler in handlers]
+    with torch._dynamo.config.patch(debug_dir_root=torch._dynamo.config.debug_dir_root):
+        yield
+    os.environ.clear()
+    os.environ.update(environment)
+    log.setLevel(level)
+    log.handlers[:] = handlers
+    for handler, its_level in zip(handlers, levels):
+        handler.setLevel(its_level)
+
+
+@pytest.mark.parametrize("snippet", SNIPPETS)
+def test_snippets_run_as_they_stand(
+    snippet: str,
+    settings_as_they_were: None,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(snippet, "<snippet>", "exec"), {"__name__": "snippet"})
