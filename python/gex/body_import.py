@@ -17,6 +17,7 @@ from gex._gex import Dim, Type
 from gex.debug import effect_ops
 from gex.errors import GraphNotSupported
 from gex.fx_stage.scope_ops import MARKS
+from gex.fx_stage.stream_ops import STREAM_MARKS
 from gex.higher_order import HANDLERS
 from gex.node_import import SYMBOLIC, Env, NodeImporter, NotNative, OpCall
 from gex.storage_views import Storage
@@ -36,6 +37,8 @@ _FACTS = {
 }
 # The chain of effect tokens; gex orders calls with effects by tokens of its own.
 _TOKENS = {torch.ops.prims._make_token.default, torch.ops.prims._sink_tokens.default}
+# What says something about a graph and computes nothing.
+_IGNORED = _FACTS | _TOKENS | MARKS | STREAM_MARKS
 _ITEM = {_aten.item.default, _aten._local_scalar_dense.default}
 
 
@@ -66,7 +69,7 @@ class BodyImport:
         location = location_of(node) or outer_location
         if target is operator.getitem:
             env[node] = _item(node, env)
-        elif target in _FACTS or target in _TOKENS or target in MARKS:
+        elif target in _IGNORED:
             pass
         elif target in effect_ops.TARGETS:
             self.nodes.add_effect(OpCall.of(node, location), env)

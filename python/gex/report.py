@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from gex.fx_stage.lanes import Lanes
+
 
 @dataclass(frozen=True)
 class CallRecord:
@@ -31,6 +33,7 @@ class GraphReport:
     regions: Counter[str] = field(default_factory=Counter)  # calls of each nested region
     no_regions: list[str] = field(default_factory=list)  # repeated blocks that are none, and why
     seconds: dict[str, float] = field(default_factory=dict)  # dynamo, aot, import; see `times`
+    lanes: Lanes = field(default_factory=Lanes)  # its streams
     runner: Any = None
     capture_limit: int | None = None
 
@@ -75,6 +78,16 @@ class GraphReport:
         made = f"{counters['captures']} made, {counters['evictions']} dropped"
         return [f"  captures: {held}, {made}", *(f"    {key}: {why}" for key, why in captures)]
 
+    def _streams(self) -> list[str]:
+        """Side streams: what lies on them, and who waits for whom because of an event."""
+        return [
+            f"  stream {stream}: {self.lanes.nodes[stream]} nodes, joined before the results"
+            for stream in self.lanes.side
+        ] + [
+            f"  stream {waiting or 'of the caller'} waits for {awaited or 'that of the caller'}"
+            for waiting, awaited in self.lanes.waits
+        ]
+
     def text(self) -> str:
         if self.eager_reason is not None:
             return f"{self.name}: runs through PyTorch as a whole: {self.eager_reason}"
@@ -91,6 +104,7 @@ class GraphReport:
         for (op, reason), count in grouped.most_common():
             where = f", first at {first[op, reason]}" if first[op, reason] else ""
             lines.append(f"  call {op} x{count}: {reason}{where}")
+        lines += self._streams()
         lines += self._captures()
         return "\n".join(lines)
 

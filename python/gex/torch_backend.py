@@ -20,6 +20,7 @@ from gex.debug import folder, inspection, instruments, tensor_dump
 from gex.debug.watching import watched
 from gex.errors import GraphNotSupported
 from gex.fx_import import GraphImport, ImportedGraph
+from gex.fx_stage import lanes
 from gex.module_floats import module_floats_fixed
 from gex.nested_regions import (
     take_fallbacks,
@@ -167,6 +168,7 @@ def graph_compiler(
             if backend != "npugraphs" and not tensor_dump.of_original(config):
                 subject = fx_stage.Subject(graph_report.name, phase)
                 fx_stage.run(gm, example_inputs, config, subject)
+                graph_report.lanes = lanes.find(gm)
         if phase_files is not None:
             phase_files.write_code(gm, backend, config)
         instruments.put_into(gm, graph_report.name, config)

@@ -10,6 +10,7 @@ import torch
 import torch.utils._device
 
 from gex.npu.devices import NAME, Devices
+from gex.npu.streams import keep_for_stream
 
 _LIKE = ("empty", "full", "ones", "rand", "randint", "randn", "zeros")
 _NEW = ("new_empty", "new_empty_strided", "new_full", "new_ones", "new_tensor", "new_zeros")
@@ -121,7 +122,7 @@ def _patch_tensors(devices: Devices) -> None:
         return self
 
     def record_stream(self: torch.Tensor, stream: Any) -> None:
-        """Nothing to keep alive: work on the CPU is done when a call returns."""
+        keep_for_stream(self, stream)
 
     for function in (cpu, pin_memory, record_stream):
         name = function.__name__

@@ -1,17 +1,21 @@
-"""Streams and events on the CPU: work is done when its call returns, so order is always kept."""
+"""Streams and events on the CPU: work is done when its call returns, so order is always kept.
+
+While Dynamo traces, each becomes a mark in the graph (`gex.fx_stage.stream_ops`).
+"""
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
 from typing import Any
 
 import torch
+from torch.compiler import is_dynamo_compiling
 
+from gex.fx_stage.stream_ops import new_number
 from gex.npu.devices import NAME
 
-_ids = itertools.count(1)
+_marks = torch.ops.npugraph_ex
 
 
 class Event:
@@ -20,19 +24,26 @@ class Event:
     ) -> None:
         self.enable_timing = enable_timing
         self.blocking = blocking
+        self._number = new_number()
         self._recorded: int | None = None
 
     def record(self, stream: Stream | None = None) -> None:
-        self._recorded = time.perf_counter_ns()
+        if is_dynamo_compiling():
+            _marks.event_record(f"event_{self._number}", _name(stream), new_number())
+        else:
+            self._recorded = time.perf_counter_ns()
 
     def wait(self, stream: Stream | None = None) -> None:
-        """What was recorded is done already."""
+        """What was recorded is done already, except in a graph."""
+        if is_dynamo_compiling():
+            _marks.event_wait(f"event_{self._number}", _name(stream), new_number())
 
     def query(self) -> bool:
         return True
 
     def synchronize(self) -> None:
         """What was recorded is done already."""
+        _end_graph("event.synchronize()")
 
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds between the two records."""
@@ -49,7 +60,7 @@ class Event:
 class Stream:
     def __init__(self, device: Any = None, priority: int = 0, **kwargs: Any) -> None:
         self.priority = priority
-        self.stream_id = 0 if kwargs.get("default") else next(_ids)
+        self.stream_id = 0 if kwargs.get("default") else new_number()
 
     @property
     def device(self) -> torch.device:
@@ -60,10 +71,12 @@ class Stream:
         return self.stream_id
 
     def wait_stream(self, stream: Stream) -> None:
-        """What the other stream was given is done already."""
+        """What the other stream was given is done already, except in a graph."""
+        if is_dynamo_compiling():
+            _marks.stream_wait(_name(self), _name(stream), new_number())
 
     def wait_event(self, event: Event) -> None:
-        """What was recorded is done already."""
+        event.wait(self)
 
     def record_event(self, event: Event | None = None) -> Event:
         event = Event() if event is None else event
@@ -72,16 +85,17 @@ class Stream:
 
     def synchronize(self) -> None:
         """What the stream was given is done already."""
+        _end_graph("stream.synchronize()")
 
     def query(self) -> bool:
         return True
 
     def __enter__(self) -> Stream:
-        _state.stack.append(self)
+        _enter(self)
         return self
 
     def __exit__(self, *error: Any) -> None:
-        _state.stack.pop()
+        _leave()
 
     def __repr__(self) -> str:
         return f"<torch.npu.Stream device={self.device} npu_stream={self.npu_stream:#x}>"
@@ -98,8 +112,39 @@ class _State(threading.local):
 _state = _State()
 
 
+def _name(stream: Stream | None) -> str:
+    """In marks; nothing for the stream that the mark stands on."""
+    return "" if stream is None else f"stream_{stream.stream_id}"
+
+
+def _enter(stream: Stream) -> None:
+    if is_dynamo_compiling():
+        _marks.stream_enter(_name(stream), new_number())
+    else:
+        _state.stack.append(stream)
+
+
+def _leave() -> None:
+    if is_dynamo_compiling():
+        _marks.stream_exit(new_number())
+    else:
+        _state.stack.pop()
+
+
+def _end_graph(what: str) -> None:
+    """The host can't wait in the middle of a graph: one ends before, another begins after."""
+    if is_dynamo_compiling():
+        torch._dynamo.graph_break(
+            f"{what}: the host can't wait in the middle of a graph; order streams by event.wait()"
+        )
+
+
 def current_stream(device: Any = None) -> Stream:
-    return _state.stack[-1]
+    if not is_dynamo_compiling():
+        return _state.stack[-1]
+    stream = Stream()
+    _marks.stream_note(_name(stream), new_number())
+    return stream
 
 
 def default_stream(device: Any = None) -> Stream:
@@ -107,8 +152,18 @@ def default_stream(device: Any = None) -> Stream:
 
 
 def set_stream(stream: Stream | None) -> None:
-    if stream is not None:
+    if stream is None:
+        return
+    if is_dynamo_compiling():
+        _marks.stream_set(_name(stream), new_number())
+    else:
         _state.stack[-1] = stream
+
+
+def keep_for_stream(tensor: torch.Tensor, stream: Stream) -> None:
+    """tensor.record_stream(stream): nothing is freed while a call runs."""
+    if is_dynamo_compiling():
+        _marks.stream_keeps(tensor, _name(stream), new_number())
 
 
 class StreamContext:
@@ -118,10 +173,10 @@ class StreamContext:
         self.stream = stream
 
     def __enter__(self) -> None:
-        _state.stack.append(current_stream() if self.stream is None else self.stream)
+        _enter(current_stream() if self.stream is None else self.stream)
 
     def __exit__(self, *error: Any) -> None:
-        _state.stack.pop()
+        _leave()
 
 
 def stream(stream: Stream | None) -> StreamContext:
