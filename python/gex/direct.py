@@ -15,7 +15,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 from gex import report
 from gex._gex import UserError
 from gex.errors import GraphNotSupported
-from gex.export_graph import ExportGraph, Fixed, graph_of
+from gex.export_graph import ExportGraph, Fixed, graph_of, traced, without_composites
 from gex.fx_import import GraphImport
 from gex.options import GEX_OPTIONS, Config
 from gex.torch_backend import make_runner
@@ -41,9 +41,11 @@ def compile(
     if isinstance(module, ExportedProgram):
         if example_inputs is not None or dynamic_shapes is not None or example_kwargs:
             raise TypeError("an exported program has its inputs and shapes already: pass it alone")
-        return Compiled(module, None, config)
+        return Compiled(without_composites(module), None, config)
     if not callable(module):
         raise TypeError(f"expected a module, a function or an ExportedProgram, got {type(module)}")
+    if isinstance(module, torch.jit.ScriptModule):
+        raise TypeError("a ScriptModule can't be traced: pass the module that it was made of")
     if example_inputs is None:
         raise TypeError("example_inputs is missing: pass a tuple with one entry for each argument")
     owner = module if isinstance(module, torch.nn.Module) else _module_of(module)
@@ -51,7 +53,7 @@ def compile(
     leaves, spec = tree_flatten((args, dict(example_kwargs or {})))
     args, kwargs = tree_unflatten([_example(leaf) for leaf in leaves], spec)
     with torch.no_grad():
-        program = torch.export.export(owner, args, kwargs, dynamic_shapes=dynamic_shapes)
+        program = traced(owner, args, kwargs, dynamic_shapes)
         return Compiled(program, inspect.signature(owner.forward), config)
 
 

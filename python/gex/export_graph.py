@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch._export.utils import _collect_all_valid_cia_ops, _get_decomp_for_cia
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.export import ExportedProgram
+from torch.export._trace import _export
+from torch.export.exported_program import _decompose_exported_program
 from torch.export.graph_signature import (
     ConstantArgument,
     InputKind,
@@ -57,15 +61,12 @@ class ExportGraph:
 
 
 def graph_of(program: ExportedProgram) -> ExportGraph:
-    """The program without decompositions, mutations as copies at its end.
+    """The graph of a program of pure ATen ops that nobody else has, mutations as copies at its end.
 
     What the graph writes is copied first: the state of a compiled object is its own.
     """
-    with warnings.catch_warnings():  # about PyTorch's use of its own trees
-        warnings.simplefilter("ignore", FutureWarning)
-        program = program.run_decompositions(_composites())
     signature = program.graph_signature
-    graph = program.graph  # of the decomposed program, which nobody else has
+    graph = program.graph
     nodes = [node for node in graph.nodes if node.op == "placeholder"]
     targets = _targets(signature.input_specs, nodes)
     written = {
@@ -96,9 +97,36 @@ def graph_of(program: ExportedProgram) -> ExportGraph:
     return out
 
 
-def _composites() -> dict[Any, Any]:
-    """Decompositions of ops that are defined by others only; torch.compile never sees those."""
-    return {op: _get_decomp_for_cia(op) for op in _collect_all_valid_cia_ops()}
+def traced(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
+) -> ExportedProgram:
+    """What `torch.export.export` and `without_composites` give, traced once instead of twice."""
+    with _quiet():
+        return _export(module, args, kwargs, dynamic_shapes, strict=False, pre_dispatch=False)
+
+
+def without_composites(program: ExportedProgram) -> ExportedProgram:
+    """Ops that are defined by others only are taken apart, as torch.compile does; no others.
+
+    What `run_decompositions` does with a table of them all, but for making that table and putting
+    each op's own definition in the place of that definition, which takes most of its time.
+    """
+    with _quiet():
+        return _decompose_exported_program(
+            program,
+            cia_to_decomp={},
+            python_decomp_table={},
+            joint_loss_index=None,
+            decompose_custom_triton_ops=False,
+        )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """As PyTorch's public functions do; and without a word about its use of its own trees."""
+    with unset_fake_temporarily(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        yield
 
 
 def _user_input(spec: InputSpec, node: Node, written: set[str]) -> Fixed | Passed:

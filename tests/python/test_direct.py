@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -247,3 +248,38 @@ def test_checked_indices_that_a_buffer_decides():
 
     model, x = Positions().eval(), torch.randn(4, 3)
     torch.testing.assert_close(gex.compile(model, (x,))(x), model(x).detach())
+
+
+class Branches(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
+
+
+class MixedPrecision(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return self.layer(x)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [Branches(), MixedPrecision(), nn.BatchNorm1d(8), nn.LSTM(8, 4)],
+    ids=lambda module: type(module).__name__,
+)
+def test_a_module_and_its_exported_program_become_the_same_program(module: nn.Module) -> None:
+    x = torch.randn(3, 8)
+    texts = []
+    for given in ((module, (x,)), (torch.export.export(module, (x,)),)):
+        compiled = gex.compile(*given)
+        text = compiled.report.runner.text().replace(compiled.report.name, "")
+        texts.append(re.sub(' at ".*?"', "", text))
+    assert texts[0] == texts[1]
+
+
+def test_a_scripted_module_is_refused() -> None:
+    with pytest.raises(TypeError, match="ScriptModule"):
+        gex.compile(torch.jit.script(nn.Linear(8, 8)), (torch.randn(3, 8),))
