@@ -169,7 +169,10 @@ void Session::State::run(std::span<const InputArg> inputs, Host& host) {
   if (use.frame == nullptr) use.frame = std::make_unique<Frame>(image, *loaded);
   use.frame->set_key(key);
   matcher.check(inputs, use.frame->values);
-  if (use.capture == nullptr) make(gear_key, use);
+  if (use.capture == nullptr) {
+    host.begins(Host::Phase::capture);
+    make(gear_key, use);
+  }
   if (gear_key != key && !fits(image, *use.capture, *use.frame)) {
     // Sizes that shrink where the input grows: no larger gear can serve them.
     use.capture = nullptr;
@@ -178,6 +181,7 @@ void Session::State::run(std::span<const InputArg> inputs, Host& host) {
     use.frame->set_key(key);
     if (use.capture == nullptr) make(key, use);
   }
+  host.begins(Host::Phase::replay);
   Executor executor(*use.capture, use.code, *use.frame, *context, inputs, host, options.keep_arena);
   executor.run();
   finish(use, executor.counts());

@@ -51,6 +51,9 @@ class Host {
   // Called before the run waits for a lock or an arena and before each stretch of launches: the
   // host may let go of locks of its own (Python's GIL) and takes them back in its next callback.
   virtual void about_to_block() {}
+  // Optional: default nothing. What the call does from here on, for profilers.
+  enum class Phase : std::uint8_t { capture, replay };
+  virtual void begins(Phase /*phase*/) {}
   // Memory for output k, with at least the extent of shape and strides. Called once per fresh
   // output before the first step that needs it.
   virtual void* allocate_output(int k, DType dtype, std::span<const std::int64_t> shape,

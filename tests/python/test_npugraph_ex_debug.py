@@ -370,3 +370,45 @@ def test_case_73_every_capture_is_checked(
             torch.testing.assert_close(run(torch.ones(rows, 2)), fn(torch.ones(rows, 2)))
     assert capfd.readouterr().out.count("no deadlock risk was detected") == 2
     assert len(list(tmp_path.rglob("*_filtered.json"))) == 2
+
+
+# --- ranges in PyTorch's profiler -----------------------------------------------------------
+
+
+def ranges(run: Any) -> list[str]:
+    with torch.profiler.profile() as profiler:
+        run()
+    events = sorted(profiler.events(), key=lambda event: event.time_range.start)
+    known = ("npu_fx_compiler", "acl_graph", "fx_run")
+    return [event.name for event in events if event.name.startswith(known)]
+
+
+def test_profilers_see_captures_and_replays() -> None:
+    compiled = torch.compile(torch.exp, backend="npugraph_ex", dynamic=True)
+    whole, capture, replay = "npu_fx_compiler inference", "acl_graph_capture", "acl_graph_replay"
+    compiled(torch.ones(3))
+    assert ranges(lambda: compiled(torch.ones(3))) == [whole, replay]
+    assert ranges(lambda: compiled(torch.ones(4))) == [whole, capture, replay]
+    assert ranges(lambda: compiled(torch.ones(4))) == [whole, replay]
+
+
+def test_profilers_see_what_runs_eagerly() -> None:
+    options = {"force_eager": True}
+    compiled = torch.compile(torch.exp, backend="npugraph_ex", options=options)
+    compiled(torch.ones(3))
+    assert ranges(lambda: compiled(torch.ones(3))) == ["fx_run_eagerly"]
+
+
+def test_ranges_are_closed_when_a_call_fails() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.log(x)
+
+    compiled = torch.compile(fn, backend="npugraph_ex", options={"detect_nan": True})
+    compiled(torch.ones(2))
+
+    def fail() -> None:
+        with pytest.raises(gex.NonFiniteValue):
+            compiled(torch.tensor([-1.0, 1.0]))
+        compiled(torch.ones(2))
+
+    assert ranges(fail).count("npu_fx_compiler inference") == 2

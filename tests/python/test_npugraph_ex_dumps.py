@@ -177,6 +177,7 @@ def test_diff_of_folders_without_an_index(tmp_path: pathlib.Path) -> None:
 def test_what_a_comparison_tells() -> None:
     a = np.array([1.0, 0.0, np.nan, np.inf])
     assert compare(a, a.copy(), 0.0, 0.0).same
+    assert compare(a, a.copy(), 0.0, 0.0).cosine == 1.0, "of what is finite"
     off = compare(a, np.array([1.0, 0.5, np.nan, np.inf]), 1e-3, 1e-5)
     assert not off.same and off.first == (1,) and off.max_abs == 0.5
     assert not compare(a, np.array([1.0, 0.0, 0.0, np.inf]), 1e-3, 1e-5).same

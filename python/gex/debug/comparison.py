@@ -53,7 +53,7 @@ def compare(a: np.ndarray, b: np.ndarray, rtol: float, atol: float) -> Compariso
     differs = np.argwhere(~close)
     return Comparison(
         same=bool(close.all()),
-        cosine=_cosine(right, other),
+        cosine=_cosine(np.where(finite, right, 0), np.where(finite, other, 0)),
         max_abs=float(error.max(initial=0.0)),
         max_rel=float(relative.max(initial=0.0)),
         first=tuple(int(i) for i in differs[0]) if len(differs) else None,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch.fx import GraphModule
+from torch.profiler import record_function
 
 from gex import eager_graph
 from gex.debug import effect_ops, nan_check, tensor_dump
@@ -27,4 +28,14 @@ def eager_form(gm: GraphModule, graph_name: str, config: Config) -> Compiled:
     """The graph, run op by op; with `dump_tensor_data` every node's tensors go to files."""
     if tensor_dump.wanted(config) and config.get("force_eager", False):
         return tensor_dump.NumpyDumper(gm, graph_name, config).function()
-    return eager_graph.function_of(gm)
+    run = eager_graph.function_of(gm)
+    return _in_range(run) if config.get("force_eager", False) else run
+
+
+def _in_range(run: Compiled) -> Compiled:
+    def run_in_range(arguments: list[Any]) -> Sequence[Any]:
+        with record_function("fx_run_eagerly"):
+            return run(arguments)
+
+    run_in_range._boxed_call = True  # type: ignore[attr-defined]
+    return run_in_range

@@ -206,6 +206,8 @@ nb::object Runner::operator()(nb::list arguments) {
       spare_frames.push_back(std::move(frame));
     }
   } give_back{frame};
+  ProfilerRanges ranges;
+  ranges.enter("npu_fx_compiler inference");
   take_arguments(arguments.ptr(), *frame);
   const std::shared_ptr<Bound> bound = bound_;  // another thread may bind anew meanwhile
 
@@ -222,7 +224,7 @@ nb::object Runner::operator()(nb::list arguments) {
   }
 
   TorchHost host({frame->arguments, bound->argument_of_input}, tuples_, callees_,
-                 bound->engine->num_outputs());
+                 bound->engine->num_outputs(), ranges);
   while (true) {
     try {
       bound->engine->run(frame->inputs, host);

@@ -40,13 +40,22 @@ PyObject* object_of(std::uint64_t handle) {
 }  // namespace
 
 TorchHost::TorchHost(Arguments inputs, std::vector<OutputTuples>& tuples,
-                     std::span<const nb::object> callees, std::size_t num_outputs)
-    : inputs_(inputs), tuples_(tuples), callees_(callees), outputs_(num_outputs) {}
+                     std::span<const nb::object> callees, std::size_t num_outputs,
+                     ProfilerRanges& ranges)
+    : inputs_(inputs), tuples_(tuples), callees_(callees), outputs_(num_outputs), ranges_(ranges) {}
 
 TorchHost::~TorchHost() { take_gil(); }
 
 void TorchHost::about_to_block() {
   if (thread_ == nullptr) thread_ = PyEval_SaveThread();
+}
+
+void TorchHost::begins(Phase phase) {
+  if (!ranges_.profiling()) return;
+  take_gil();
+  if (in_phase_) ranges_.leave();
+  in_phase_ = true;
+  ranges_.enter(phase == Phase::capture ? "acl_graph_capture" : "acl_graph_replay");
 }
 
 void TorchHost::take_gil() {

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "frontend/python/profiler_ranges.hpp"
 #include "frontend/python/torch_api.hpp"
 #include "runtime/session.hpp"
 
@@ -31,12 +32,13 @@ class TorchHost final : public runtime::Host {
     }
   };
   TorchHost(Arguments inputs, std::vector<OutputTuples>& tuples,
-            std::span<const nb::object> callees, std::size_t num_outputs);
+            std::span<const nb::object> callees, std::size_t num_outputs, ProfilerRanges& ranges);
   ~TorchHost() override;
   TorchHost(const TorchHost&) = delete;
   TorchHost& operator=(const TorchHost&) = delete;
 
   void about_to_block() override;
+  void begins(Phase phase) override;
   void* allocate_output(int k, DType dtype, std::span<const std::int64_t> shape,
                         std::span<const std::int64_t> strides) override;
   void set_view_output(int k, int of_input, std::span<const std::int64_t> shape,
@@ -63,6 +65,8 @@ class TorchHost final : public runtime::Host {
   std::vector<OutputTuples>& tuples_;
   std::span<const nb::object> callees_;
   std::vector<nb::object> outputs_;
+  ProfilerRanges& ranges_;
+  bool in_phase_ = false;                    // a range for it is open
   std::vector<PyObject*> pending_releases_;  // given back when the GIL is held anyway
   PyThreadState* thread_ = nullptr;          // set while the GIL is let go
 };

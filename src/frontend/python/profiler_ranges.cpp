@@ -1,0 +1,44 @@
+#include "frontend/python/profiler_ranges.hpp"
+
+namespace gex::python {
+namespace {
+
+// PyTorch keeps this module variable true while any profiler runs.
+bool somebody_profiles() {
+  static PyObject* const names = [] {
+    nb::module_ profiler = nb::module_::import_("torch.autograd.profiler");
+    return Py_NewRef(PyModule_GetDict(profiler.ptr()));  // for good, as the module itself
+  }();
+  static PyObject* const name = PyUnicode_InternFromString("_is_profiler_enabled");
+  return PyDict_GetItemWithError(names, name) == Py_True;
+}
+
+}  // namespace
+
+ProfilerRanges::ProfilerRanges() : profiling_(somebody_profiles()) {}
+
+ProfilerRanges::~ProfilerRanges() {
+  while (!open_.empty()) {
+    try {
+      leave();
+    } catch (nb::python_error& error) {
+      error.discard_as_unraisable("a range of the profiler");
+    }
+  }
+}
+
+void ProfilerRanges::enter(const char* name) {
+  if (!profiling_) return;
+  nb::object range = nb::module_::import_("torch.profiler").attr("record_function")(name);
+  range.attr("__enter__")();
+  open_.push_back(std::move(range));
+}
+
+void ProfilerRanges::leave() {
+  if (open_.empty()) return;
+  const nb::object range = std::move(open_.back());
+  open_.pop_back();
+  range.attr("__exit__")(nb::none(), nb::none(), nb::none());
+}
+
+}  // namespace gex::python
