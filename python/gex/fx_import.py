@@ -59,6 +59,7 @@ class GraphImport:
     strict: bool = False
     check_values: bool = True  # errors for values that eager mode refuses
     fast_random: bool = False
+    keep_identities: bool = False  # calls that change nothing stay in the graph
     _env: Env = field(default_factory=dict)
     _integers: list[tuple[Dim, int]] = field(default_factory=list)
     _tensors: list[int] = field(default_factory=list)
@@ -80,6 +81,7 @@ class GraphImport:
             self.strict,
             check_values=self.check_values,
             fast_random=FastRandom() if self.fast_random else None,
+            keep_identities=self.keep_identities,
         )
         give_results_own_memory(self.gm)
         self._add_inputs()

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._guards import detect_fake_mode
+from torch._higher_order_ops import auto_functionalize
 from torch.fx import Node
 
-from gex import control_flow
+from gex import carriers, control_flow
+from gex._gex import Value
 from gex.invoke_subgraph import add_invoke_subgraph
 from gex.node_import import Env, OpCall
 
@@ -44,6 +46,30 @@ def _auto_functionalized(body: BodyImport, node: Node, env: Env, location: str) 
     """A custom operator that writes its arguments: a call on copies, under the operator's name."""
     call = replace(OpCall.of(node, location), label=str(node.args[0]))
     return body.nodes.add_call(call, env, "an operator of the user's that writes its arguments")
+
+
+def _run_in_place(bases: list[torch.Tensor], op: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """What the operator returns beside the tensors that it writes into."""
+    given = auto_functionalize.auto_functionalized_v2_dense(op, (), _all_bases=bases, **kwargs)
+    return tuple(given[: len(given) - len(bases)])
+
+
+def _auto_functionalized_v2(body: BodyImport, node: Node, env: Env, location: str) -> Any:
+    """The same on the tensors themselves, as far as nobody reads their old contents later."""
+    op, val = node.args[0], node.meta["val"]
+    kwargs = dict(node.kwargs)
+    bases = kwargs.pop("_all_bases", [])
+    plain = isinstance(op, torch._ops.OpOverload) and all(
+        isinstance(base, Node)
+        and isinstance(env.get(base), Value)
+        and not carriers.is_carried(base.meta["val"])
+        for base in bases
+    )
+    if not plain or not bases or len(val) <= len(bases):
+        return _auto_functionalized(body, node, env, location)
+    call = OpCall(_run_in_place, (bases, op, kwargs), {}, val, location, label=str(op))
+    reason = "an operator of the user's that writes its arguments"
+    return body.nodes.add_writing_call(call, bases, env, reason)
 
 
 # --- recomputed random numbers ----------------------------------------------------------------
@@ -91,7 +117,7 @@ def _run_with_rng_state(body: BodyImport, node: Node, env: Env, location: str) -
 
 _BY_NAME: dict[str, Handler] = {
     "auto_functionalized": _auto_functionalized,
-    "auto_functionalized_v2": _auto_functionalized,
+    "auto_functionalized_v2": _auto_functionalized_v2,
     "cond": control_flow.add_cond,
     "invoke_subgraph": add_invoke_subgraph,
     "map_impl": control_flow.add_map,

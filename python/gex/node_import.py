@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_flatten
 
-from gex import calls, carriers
+from gex import calls, carriers, identities
 from gex._gex import Dim, Importer, Type, Value
 from gex.decompose import Decomposer
 from gex.errors import CallNotAllowed, GraphNotSupported
@@ -89,6 +89,7 @@ class NodeImporter:
     native_only: bool = False  # NotNative where a call would be needed
     check_values: bool = True  # errors for values that eager mode refuses
     fast_random: FastRandom | None = None  # else PyTorch draws random numbers
+    keep_identities: bool = False  # calls that change nothing stay in the graph
     callees: list[Callable[..., Any]] = field(default_factory=list)
     bound: set[Dim] = field(default_factory=set)  # symbols that the graph itself gives values to
     bodies: dict[GraphModule, Any] = field(default_factory=dict)  # graphs inside, imported once
@@ -109,6 +110,10 @@ class NodeImporter:
 
         `chain`: the targets whose decompositions led here.
         """
+        if self.keep_identities and not chain:
+            kept = self._try_keep(call, env)
+            if kept is not None:
+                return kept
         if _only_renames(call):
             self.report.native += not chain
             return env[call.args[0]]
@@ -135,6 +140,17 @@ class NodeImporter:
         if chain or self.native_only:
             raise NotNative(f"{call.name}: {reason}")
         return self.add_call(call, env, reason)
+
+    def _try_keep(self, call: OpCall, env: Env) -> Value | None:
+        source = identities.source_of(call.target, call.args, call.val)
+        if source is None:
+            return None
+        read = [env[node] for node in _nodes_in(call.args) if node is not source]
+        if not all(isinstance(value, Value) for value in (env[source], *read)):
+            return None
+        values = self.add_own_row("gex.kept.default", [env[source], read, call.name], call)
+        self.report.native += values is not None
+        return values[0] if values is not None else None
 
     def _check(self, call: OpCall, env: Env, chain: tuple[Any, ...]) -> None:
         if self.check_values and not chain:
@@ -276,6 +292,16 @@ class NodeImporter:
         self.report.calls.append(CallRecord(call.name, reason, call.location))
         return values
 
+    def add_writing_call(
+        self, call: OpCall, written: list[Node], env: Env, reason: str
+    ) -> list[Any]:
+        """A call that changes these tensors, its first operands; gives its results and those."""
+        if self.strict and not self.native_only:
+            raise CallNotAllowed(call.name, call.location, reason)
+        values = self._add_step(call, env, ordered=False, num_written=len(written))
+        self.report.calls.append(CallRecord(call.name, reason, call.location))
+        return values
+
     def add_own_call(self, function: Callable[[], torch.Tensor], like: torch.Tensor) -> Value:
         """A step that gex needs for itself, in its order among those with effects; not counted."""
         return self._add_step(OpCall(function, (), {}, like, ""), {}, ordered=True)
@@ -292,16 +318,18 @@ class NodeImporter:
         """A step that checks, prints or saves. It computes nothing: not counted."""
         self._add_step(call, env, ordered=True)
 
-    def _add_step(self, call: OpCall, env: Env, ordered: bool) -> Any:
+    def _add_step(self, call: OpCall, env: Env, ordered: bool, num_written: int = 0) -> Any:
+        """`num_written`: so many operands, the first, are the last results afterwards."""
         if self.native_only:
             raise NotNative(call.name)
         self._check_call(call)
         fakes = call.results
+        first_written = len(fakes) - num_written
         # PyTorch's promises about results that nobody reads are not always right.
         positions = [
             i
             for i, fake in enumerate(fakes)
-            if fake is not None and (call.used is None or i in call.used)
+            if fake is not None and (call.used is None or i in call.used or i >= first_written)
         ]
         single = isinstance(call.val, torch.Tensor)
         builder = calls.CallBuilder(
@@ -310,7 +338,7 @@ class NodeImporter:
         callee = builder.build(
             [_call_form(a, env) for a in call.args],
             {k: _call_form(a, env) for k, a in call.kwargs.items()},
-            [("r" if single else f"r[{i}]", fakes[i]) for i in positions],
+            [("r" if single else f"r[{i}]", fakes[i]) for i in positions if i < first_written],
         )
         results = [carriers.type_of_result(fakes[i], self.symbols) for i in positions]
         self.bound.update(size for type_ in results for size in type_.shape if size.is_symbol)
@@ -323,6 +351,7 @@ class NodeImporter:
             results=results,
             ordered=ordered or calls.has_effect(call.target, call.args, call.kwargs),
             location=call.location,
+            written=list(range(num_written)),
         )
         self.callees.append(callee)
         out: list[Any] = [None] * len(fakes)
@@ -345,6 +374,10 @@ class NodeImporter:
                     raise GraphNotSupported(f"{where} gives a tensor with {problem}")
             elif item is not None:
                 raise GraphNotSupported(f"{where} gives a {type(item).__name__}")
+
+
+def _nodes_in(args: Any) -> list[Node]:
+    return [leaf for leaf in tree_flatten(args)[0] if isinstance(leaf, Node)]
 
 
 def _only_renames(call: OpCall) -> bool:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gex import super_kernel_options
+
 _INT64_MAX = 2**63 - 1
 _MISSING = object()
 
@@ -95,7 +97,6 @@ def _check_names(name: str, value: Any) -> tuple[str, ...]:
 
 
 _callable = _check_type("a callable or None", callable)
-_dict = _check_type("a dict or None", lambda v: isinstance(v, dict))
 
 
 def _table(*options: Option) -> dict[str, Option]:
@@ -146,8 +147,16 @@ NPUGRAPH_EX_OPTIONS = _table(
     Option("post_grad_custom_post_pass", None, _callable),
     *_DEBUGGING,
     _flag("super_kernel_optimize", False),
-    Option("super_kernel_optimize_options", None, _dict),
-    Option("super_kernel_debug_options", None, _dict),
+    Option(
+        "super_kernel_optimize_options",
+        None,
+        super_kernel_options.check_options(super_kernel_options.OPTIMIZE_OPTIONS),
+    ),
+    Option(
+        "super_kernel_debug_options",
+        None,
+        super_kernel_options.check_options(super_kernel_options.DEBUG_OPTIONS),
+    ),
     _flag("deadlock_check", False),
     Option("capture_error_mode", "global", _check_enum("global", "thread_local", "relaxed")),
     Option("mode", "npugraph_ex", _check_enum("npugraph_ex")),
@@ -245,5 +254,24 @@ class Config:
     def default(self, name: str) -> Any:
         return self._table[name].default
 
+    def changed(self) -> dict[str, Any]:
+        """The options that differ from their defaults."""
+        return {
+            name: self.get(name)
+            for name, option in self._table.items()
+            if self.get(name) != option.default
+        }
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.changed().items())
+        return f"{type(self).__name__}({given})"
+
+
+class CompilerConfig(Config):
+    """The options of npugraph_ex, each an attribute; set before compiling."""
+
+    def __init__(self, options: Mapping[str, Any] | None = None) -> None:
+        super().__init__(NPUGRAPH_EX_OPTIONS, options)

@@ -31,6 +31,7 @@ class GraphReport:
     calls: list[CallRecord] = field(default_factory=list)
     eager_reason: str | None = None  # set if the whole graph runs through PyTorch
     regions: Counter[str] = field(default_factory=Counter)  # calls of each nested region
+    notes: list[str] = field(default_factory=list)  # about options that did nothing, or not all
     no_regions: list[str] = field(default_factory=list)  # repeated blocks that are none, and why
     seconds: dict[str, float] = field(default_factory=dict)  # dynamo, aot, import; see `times`
     lanes: Lanes = field(default_factory=Lanes)  # its streams
@@ -67,6 +68,13 @@ class GraphReport:
         total = self.native + self.decomposed + len(self.calls)
         return 1.0 if total == 0 else (self.native + self.decomposed) / total
 
+    @property
+    def missed_in_place(self) -> tuple[int, int]:
+        """Copies of what calls write while its old contents are read: how many, and bytes."""
+        counters = self.runner.counters if self.runner is not None else {}
+        name = "not_in_place"
+        return counters.get(f"copies.{name}", 0), counters.get(f"copied_bytes.{name}", 0)
+
     def _captures(self) -> list[str]:
         """What was captured for which sizes, and why; the least recently used go first."""
         captures = self.runner.captures if self.runner is not None else []
@@ -99,12 +107,16 @@ class GraphReport:
         for region, count in self.regions.items():
             lines.append(f"  region {region} x{count}: traced once")
         lines += [f"  no region: {why}" for why in self.no_regions]
+        lines += [f"  note: {note}" for note in self.notes]
         grouped = Counter((c.op, c.reason) for c in self.calls)
         first = {(c.op, c.reason): c.location for c in reversed(self.calls)}
         for (op, reason), count in grouped.most_common():
             where = f", first at {first[op, reason]}" if first[op, reason] else ""
             lines.append(f"  call {op} x{count}: {reason}{where}")
         lines += self._streams()
+        missed, missed_bytes = self.missed_in_place
+        if missed:
+            lines.append(f"  not in place: {missed} tensors copied, {missed_bytes} bytes")
         lines += self._captures()
         return "\n".join(lines)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import itertools
+import logging
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -14,9 +15,21 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-from gex import _gex, collectives, dumps, frozen, fx_stage, report, saved_tensors
+from gex import (
+    _gex,
+    collectives,
+    dumps,
+    engine_switches,
+    forced_breaks,
+    frozen,
+    fx_stage,
+    report,
+    saved_tensors,
+    super_kernel_options,
+)
 from gex.compile_times import backend_timed
 from gex.debug import folder, inspection, instruments, tensor_dump
+from gex.debug.logs import logger
 from gex.debug.watching import watched
 from gex.errors import GraphNotSupported
 from gex.fx_import import GraphImport, ImportedGraph
@@ -29,10 +42,9 @@ from gex.nested_regions import (
 )
 from gex.options import (
     GEX_OPTIONS,
-    NPUGRAPH_EX_OPTIONS,
     NPUGRAPHS_OPTIONS,
+    CompilerConfig,
     Config,
-    Option,
 )
 from gex.pass_path import load_named_passes
 from gex.plain_graphs import CompiledGraphs
@@ -45,6 +57,7 @@ CompiledGraph = Callable[[list[Any]], Sequence[Any]]
 GraphCompiler = Callable[[torch.fx.GraphModule, Sequence[Any]], CompiledGraph]
 
 collectives.install()
+forced_breaks.install()
 _gex.Runner._boxed_call = True  # AOTAutograd hands over the list itself, to be emptied
 
 
@@ -56,7 +69,7 @@ def gex(
     mode: str | None = None,
 ) -> Callable[..., Any]:
     """Compiles with gex; what it has no op for runs as a call through PyTorch."""
-    return _compile("gex", GEX_OPTIONS, gm, example_inputs, options, mode)
+    return compile_dynamo_graph("gex", Config(GEX_OPTIONS, options), gm, example_inputs, mode)
 
 
 def npugraph_ex(
@@ -67,7 +80,7 @@ def npugraph_ex(
     mode: str | None = None,
 ) -> Callable[..., Any]:
     """As `gex`, with the options of torch_npu's npugraph_ex."""
-    return _compile("npugraph_ex", NPUGRAPH_EX_OPTIONS, gm, example_inputs, options, mode)
+    return compile_dynamo_graph("npugraph_ex", CompilerConfig(options), gm, example_inputs, mode)
 
 
 def npugraphs(
@@ -78,18 +91,19 @@ def npugraphs(
     mode: str | None = None,
 ) -> Callable[..., Any]:
     """Runs PyTorch's own kernels in their order: the results of eager mode, bit for bit."""
-    return _compile("npugraphs", NPUGRAPHS_OPTIONS, gm, example_inputs, options, mode)
+    config = Config(NPUGRAPHS_OPTIONS, options)
+    return compile_dynamo_graph("npugraphs", config, gm, example_inputs, mode)
 
 
-def _compile(
+def compile_dynamo_graph(
     backend: str,
-    table: Mapping[str, Option],
+    config: Config,
     gm: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
-    options: Mapping[str, Any] | None,
-    mode: str | None,
+    mode: str | None = None,
+    decompositions: Mapping[Any, Callable[..., Any]] | None = None,
 ) -> Callable[..., Any]:
-    config = Config(table, options)
+    """What a backend of torch.compile does with a graph of Dynamo's."""
     _warn_about_version(torch.__version__)
     _apply_mode(backend, config, mode)
     # Training changes parameters, so only graphs without gradients take them as frozen.
@@ -106,7 +120,7 @@ def _compile(
         ),
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=True,
-        decompositions={},
+        decompositions=dict(decompositions or {}),
     )
     with (
         backend_timed(),
@@ -126,12 +140,22 @@ def _warn_about_version(version: str) -> None:
         )
 
 
+@functools.cache
+def _warn_about_mode() -> None:
+    warnings.warn(
+        "mode has no effect with backend 'npugraph_ex': say what you want in options",
+        stacklevel=2,
+    )
+
+
 def _apply_mode(backend: str, config: Config, mode: str | None) -> None:
     """`mode` of torch.compile. Replaying with one call is what every mode gets."""
     if mode is None:
         return
     if mode not in _MODES:
         raise ValueError(f"unknown mode {mode!r} of backend {backend!r}. Supported: {list(_MODES)}")
+    if backend == "npugraph_ex":
+        _warn_about_mode()
     if mode.startswith("max-autotune") and "fast_math" in config:
         config.fast_math = True
 
@@ -142,6 +166,9 @@ class Role(enum.Enum):
     INFERENCE = enum.auto()
     FORWARD = enum.auto()  # of a training step
     BACKWARD = enum.auto()
+
+
+_PHASES = {Role.INFERENCE: "forward", Role.FORWARD: "forward", Role.BACKWARD: "backward"}
 
 
 def graph_compiler(
@@ -163,17 +190,20 @@ def graph_compiler(
         graph_report = report.GraphReport(f"graph_{next(_graph_numbers)}", backend)
         graph_report.no_regions = take_fallbacks()
         report.add(graph_report)
-        phase = "backward" if role is Role.BACKWARD else "forward"
-        with folder.stages_of(files, graph_report.name, phase) as phase_files:
+        subject = fx_stage.Subject(graph_report.name, _PHASES[role])
+        with folder.stages_of(files, graph_report.name, subject.phase) as phase_files:
             if backend != "npugraphs" and not tensor_dump.of_original(config):
-                subject = fx_stage.Subject(graph_report.name, phase)
                 fx_stage.run(gm, example_inputs, config, subject)
                 graph_report.lanes = lanes.find(gm)
         if phase_files is not None:
             phase_files.write_code(gm, backend, config)
+        if config.get("super_kernel_optimize", False):
+            graph_report.notes.append(super_kernel_options.NOTHING_MERGED)
         instruments.put_into(gm, graph_report.name, config)
         eager_reason = _why_eager(backend, config)
         if eager_reason is not None:
+            if backend == "npugraph_ex":
+                logger.warning("%s falls back to eager: %s", graph_report.name, eager_reason)
             return _run_eagerly(gm, graph_report, config, eager_reason)
         start = time.perf_counter()
         try:
@@ -185,6 +215,7 @@ def graph_compiler(
                 # The forward has checked the same values.
                 check_values=role is not Role.BACKWARD,
                 fast_random=config.get("random", "eager") == "fast",
+                keep_identities=not config.get("remove_noop_ops", True),
             ).run()
         except GraphNotSupported as problem:
             if graph_report.regions:
@@ -203,6 +234,8 @@ def graph_compiler(
         dump_dir = phase_files.engine_dir if phase_files is not None else ""
         runner = make_runner(imported, config, role, static, released, dump_dir)
         graph_report.runner = runner
+        if backend == "npugraph_ex" and logger.isEnabledFor(logging.DEBUG):
+            logger.debug("%s: generated code\n%s", graph_report.name, runner.text("program"))
         graph_report.capture_limit = config.get("capture_limit")
         compiled = imported.adapter.wrap(runner)
         compiled = watched(compiled, runner, graph_report.name, phase_files, config)
@@ -248,10 +281,7 @@ def make_runner(
         imported.callees,
         config.get("capture_limit"),
         list(static),
-        fast_math=config.get("fast_math", False),
-        level=config.get("opt_level", 2),
-        disabled_passes=config.get("disabled_passes", ()),
-        enabled_passes=config.get("enabled_passes", ()),
+        **engine_switches.of(config),
         released=list(released),
         # Between forward and backward a training step needs most of its memory.
         keep_arena=role is Role.INFERENCE,

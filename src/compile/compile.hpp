@@ -52,6 +52,9 @@ struct CompileOptions {
   std::string switch_file;                   // of passes, see passes/switches.hpp
   bool fuse = true;
   bool fast_math = false;
+  bool place_cats = true;           // parts of a concatenation are written where they end up
+  bool overwrite_temps = true;      // temporaries that nobody reads any more are written over
+  bool write_ties_in_place = true;  // inputs with new contents too, where that is safe
   std::vector<FrozenInput> frozen;  // these are no inputs of the Program
   bool generate_code = true;        // false: kernels run in the interpreter
   // NNN_after_<pass>.gex for each pass that changed something, graph.gex, kernels.txt, program.txt

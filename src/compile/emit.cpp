@@ -35,6 +35,7 @@ Emitted Emitter::run() {
     Value* value = graph_.outputs()[static_cast<std::size_t>(tie.output)];
     const Value& input = *graph_.inputs()[static_cast<std::size_t>(tie.input)];
     if (value->is_input() || value->type().strides == input.type().strides) continue;
+    if (written_operand(value) != nullptr) continue;  // lies as the operand that the call changes
     Type type = value->type();
     type.strides = input.type().strides;
     value->set_type(std::move(type));
@@ -43,11 +44,14 @@ Emitted Emitter::run() {
   lower::FuseOptions fuse_options;
   fuse_options.enabled = options_.fuse;
   fuse_options.views = choose_views();
+  choose_cats(fuse_options);
   lower::FusedGraph fused = lower::fuse(graph_, fuse_options);
   out_.kernel_text += lower::print(fused);
   out_.remarks = fused.remarks;
   place_ties(fused.units);
   define_outputs(fused.units);
+  place_written(fused.units);
+  place_cats();
   emit_units(fused.units, 0);
   finish_outputs();
   for (const KernelTable::CodeSpec& spec : kernels_.codes()) {
@@ -138,15 +142,19 @@ void Emitter::define_inputs() {
 // Outputs that are nothing but a window of an input that nobody writes are handed out as that
 // window.
 std::unordered_set<const Value*> Emitter::choose_views() {
-  std::unordered_set<const Value*> computed;
-  for (const Tie& tie : graph_.ties()) {
-    computed.insert(graph_.outputs()[static_cast<std::size_t>(tie.output)]);
-  }
+  std::unordered_set<const Value*> computed, views;
   for (const Signature::Output& slot : signature_.outputs) {
     if (slot.own_memory)
       computed.insert(graph_.outputs()[static_cast<std::size_t>(slot.graph_output)]);
   }
-  std::unordered_set<const Value*> views;
+  for (const Tie& tie : graph_.ties()) {
+    Value* value = graph_.outputs()[static_cast<std::size_t>(tie.output)];
+    const Node* scatter = scatter_under(graph_, tie);
+    // What a scatter has left in its input's memory needs no computing; copied if it has not.
+    if (scatter != nullptr && scatter->output() != value && !computed.contains(value))
+      views.insert(value);
+    computed.insert(value);
+  }
   for (Value* value : graph_.outputs()) {
     if (value->is_input() || computed.count(value) != 0) continue;
     auto view = lower::resolve_view(value);
@@ -165,97 +173,13 @@ bool Emitter::is_written(const Value* input) const {
   });
 }
 
-bool Emitter::can_write_in_place(const std::vector<lower::Unit>& units, Value* value,
-                                 Value* input) const {
-  auto reads_input = [&](const lower::Unit& unit) {
-    if (std::find(unit.inputs.begin(), unit.inputs.end(), input) != unit.inputs.end()) return true;
-    if (unit.anchor == nullptr) return false;
-    for (Value* operand : unit.anchor->inputs()) {
-      if (operand == nullptr) continue;
-      auto view = lower::resolve_view(operand);
-      if ((view ? view->base : operand) == input) return true;
-    }
-    return false;
-  };
-  std::size_t writer = units.size();
-  for (std::size_t u = 0; u < units.size(); ++u) {
-    if (std::find(units[u].outputs.begin(), units[u].outputs.end(), value) !=
-        units[u].outputs.end())
-      writer = u;
-  }
-  if (writer == units.size()) return false;
-  for (std::size_t u = writer + 1; u < units.size(); ++u) {
-    if (reads_input(units[u])) return false;
-  }
-  const lower::Unit& unit = units[writer];
-  if (unit.kind == lower::Unit::Kind::scatter) {
-    if (unit.anchor->input(0) != input) return false;
-    for (std::size_t k = 1; k < unit.anchor->inputs().size(); ++k) {
-      Value* operand = unit.anchor->input(k);
-      if (operand == nullptr) continue;
-      auto view = lower::resolve_view(operand);
-      if ((view ? view->base : operand) == input) return false;
-    }
-    return true;
-  }
-  if (unit.kind == lower::Unit::Kind::step) return false;
-  if (unit.kind == lower::Unit::Kind::contraction) {
-    for (Value* operand : unit.anchor->inputs()) {
-      if (operand == nullptr) continue;
-      auto view = lower::resolve_view(operand);
-      if ((view ? view->base : operand) == input) return false;
-    }
-  }
-  auto at = std::find(unit.inputs.begin(), unit.inputs.end(), input);
-  if (at == unit.inputs.end()) return true;
-  // The kernel reads the old value itself: only at the very element it writes, and never after
-  // that.
-  int first = unit.kind == lower::Unit::Kind::contraction ? 1 : 0;
-  int read = first + static_cast<int>(at - unit.inputs.begin());
-  int written = first + static_cast<int>(unit.inputs.size()) +
-                static_cast<int>(std::find(unit.outputs.begin(), unit.outputs.end(), value) -
-                                 unit.outputs.begin());
-  const loop::Store* store = nullptr;
-  for (const loop::Stage& stage : unit.kernel.stages) {
-    for (const loop::Expr& e : stage.exprs) {
-      if (e.kind != loop::Expr::Kind::load || e.buffer != read) continue;
-      if (store != nullptr) return false;
-    }
-    for (const loop::Store& s : stage.stores) {
-      if (s.buffer == written) store = &s;
-    }
-    if (store == nullptr) continue;
-    for (const loop::Stage& earlier : unit.kernel.stages) {
-      for (const loop::Expr& e : earlier.exprs) {
-        if (e.kind == loop::Expr::Kind::load && e.buffer == read && e.index != store->index)
-          return false;
-      }
-      if (&earlier == &stage) break;
-    }
-  }
-  return store != nullptr;
-}
-
-void Emitter::place_ties(const std::vector<lower::Unit>& units) {
-  for (const Tie& tie : graph_.ties()) {
-    Value* value = graph_.outputs()[static_cast<std::size_t>(tie.output)];
-    Value* input = graph_.inputs()[static_cast<std::size_t>(tie.input)].get();
-    if (value == input) continue;
-    if (!value->is_input() && buffers_.count(value) == 0 &&
-        can_write_in_place(units, value, input)) {
-      buffers_[value] = buffers_.at(input);
-    } else {
-      tie_copies_.push_back({value, input});
-    }
-  }
-}
-
 void Emitter::define_outputs(const std::vector<lower::Unit>& units) {
   std::unordered_set<const Value*> from_calls;
   for (const lower::Unit& unit : units) {
     if (unit.kind != lower::Unit::Kind::step || !ops::is_call(*unit.anchor)) continue;
     for (std::size_t k = 0; k < unit.anchor->num_outputs(); ++k)
-      from_calls.insert(unit.anchor->output(k));
+      if (written_operand(unit.anchor->output(k)) == nullptr)
+        from_calls.insert(unit.anchor->output(k));
   }
   std::unordered_map<const Value*, int> given;
   std::unordered_map<const Value*, int> tied_to;
@@ -462,62 +386,6 @@ void Emitter::emit_loop(const lower::Unit& unit) {
   launch(unit.kernel, unit.label(), std::move(buffers), std::move(writes));
 }
 
-void Emitter::emit_scatter(const lower::Unit& unit, const std::vector<lower::Unit>& units,
-                           std::size_t position) {
-  const Node& node = *unit.anchor;
-  Value* base = node.input(0);
-  Value* result = node.output();
-  BufferId base_buffer = materialised(base);
-  bool in_place = buffers_.count(result) != 0 && buffers_.at(result) == base_buffer;
-  // A temporary that dies here may be overwritten as well.
-  if (!in_place && buffers_.count(result) == 0 &&
-      program_.buffers[static_cast<std::size_t>(base_buffer)].kind == BufferDesc::Kind::temp &&
-      program_.buffers[static_cast<std::size_t>(base_buffer)].alias_of < 0 &&
-      base->producer() != nullptr && base->type() == result->type()) {
-    // Copies that end the program read it last; its own other operands are read while it writes.
-    const auto ends_as = [&](Value* value) {
-      auto view = lower::resolve_view(value);
-      return (view ? view->base : value) == base;
-    };
-    bool read_later = false;
-    for (const TieCopy& copy : tie_copies_) read_later |= ends_as(copy.value);
-    for (const OutputCopy& copy : output_copies_) read_later |= ends_as(copy.value);
-    for (std::size_t k = 1; k < node.inputs().size(); ++k) {
-      if (!node.has_input(k)) continue;
-      auto view = lower::resolve_view(node.input(k));
-      read_later |= (view ? view->base : node.input(k)) == base;
-    }
-    for (std::size_t u = position + 1; u < units.size(); ++u) {
-      read_later |=
-          std::find(units[u].inputs.begin(), units[u].inputs.end(), base) != units[u].inputs.end();
-      if (units[u].anchor == nullptr) continue;
-      for (Value* v : units[u].anchor->inputs()) {
-        if (v == nullptr) continue;
-        auto view = lower::resolve_view(v);
-        read_later |= (view ? view->base : v) == base;
-      }
-    }
-    if (!read_later) {
-      buffers_[result] = base_buffer;
-      in_place = true;
-    }
-  }
-  std::vector<BufferId> buffers;
-  std::vector<bool> writes;
-  for (Value* v : node.inputs()) {
-    if (v == nullptr) continue;
-    buffers.push_back(materialised(v));
-    writes.push_back(in_place && v == base);
-  }
-  if (!in_place) {
-    buffers.push_back(buffer_of(result));
-    writes.push_back(true);
-    program_.counters.push_back({"copies.scatter", 1});
-  }
-  loop::Kernel kernel = in_place ? loop::kernel_of_scatter_inplace(node) : loop::kernel_of(node);
-  launch(kernel, unit.label(), std::move(buffers), std::move(writes));
-}
-
 void Emitter::emit_units(const std::vector<lower::Unit>& units, int segment) {
   int saved = std::exchange(segment_, segment);
   for (std::size_t u = 0; u < units.size(); ++u) {
@@ -535,7 +403,11 @@ void Emitter::emit_units(const std::vector<lower::Unit>& units, int segment) {
         emit_scatter(unit, units, u);
         break;
       case lower::Unit::Kind::step:
-        emit_step(*unit.anchor);
+        if (placed_cats_.contains(unit.anchor)) {
+          emit_cat(*unit.anchor);
+        } else {
+          emit_step(*unit.anchor);
+        }
         break;
     }
   }
@@ -546,6 +418,7 @@ void Emitter::emit_units(const std::vector<lower::Unit>& units, int segment) {
 void Emitter::emit_graph(Graph& graph, int segment) {
   lower::FuseOptions fuse_options;
   fuse_options.enabled = options_.fuse;
+  fuse_options.cats_alone = !options_.place_cats;
   lower::FusedGraph fused = lower::fuse(graph, fuse_options);
   out_.kernel_text += str("// region ", graph.name(), "\n", lower::print(fused));
   out_.remarks.insert(out_.remarks.end(), fused.remarks.begin(), fused.remarks.end());

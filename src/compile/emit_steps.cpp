@@ -58,6 +58,19 @@ void Emitter::emit_step(const Node& node) {
   }
 }
 
+namespace {
+
+// What a call makes of an operand that it changes; null for one that it only reads.
+Value* new_contents(const Node& call, std::size_t operand) {
+  const auto attrs = call.as<ops::Call>();
+  const std::size_t first = call.num_outputs() - attrs.written.size();
+  for (std::size_t k = 0; k < attrs.written.size(); ++k)
+    if (static_cast<std::size_t>(attrs.written[k]) == operand) return call.output(first + k);
+  return nullptr;
+}
+
+}  // namespace
+
 void Emitter::emit_call(const Node& node) {
   auto attrs = node.as<ops::Call>();
   program::Call call;
@@ -70,7 +83,13 @@ void Emitter::emit_call(const Node& node) {
     const Type& type = operands[k]->type();
     std::vector<Dim> strides = wanted[k] ? *wanted[k] : dense_strides(type.shape);
     Operand at = operand(operands[k]);
-    if (at.strides != strides) {
+    if (Value* changed = new_contents(node, k)) {
+      const BufferId own = buffer_of(changed);
+      if (at != Operand{own, strides, Dim(0)}) {
+        emit_copy(own, strides, at.buffer, at.strides, at.offset, type, "not_in_place");
+        at = {own, strides, Dim(0)};
+      }
+    } else if (at.strides != strides) {
       Type copied = type;
       copied.strides = strides;
       BufferId copy = add_temp(copied, call.name);
@@ -82,7 +101,7 @@ void Emitter::emit_call(const Node& node) {
   for (std::int64_t k : attrs.written) call.written_inputs.push_back(static_cast<int>(k));
   for (std::size_t k = 0; k < node.num_outputs(); ++k) {
     Value* value = node.output(k);
-    if (value->type().is_token()) continue;
+    if (value->type().is_token() || written_operand(value) != nullptr) continue;
     BufferId id = add_temp(value->type(), call.name);
     program_.buffers[static_cast<std::size_t>(id)].kind = BufferDesc::Kind::external;
     // Sizes that only the result tells.

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "codegen/lower/views.hpp"
@@ -36,6 +37,10 @@ struct ChoicePlan {
 // A buffer as an input, output, temporary or constant of this type.
 program::BufferDesc describe(const Type& type, program::BufferDesc::Kind kind, std::string name);
 
+// The operand of a call whose new contents the value is; null for any other value.
+Value* written_operand(const Value* value);
+const Node* scatter_under(const Graph& graph, const Tie& tie);
+
 class Emitter {
  public:
   Emitter(Graph& graph, const Signature& signature, const CompileOptions& options,
@@ -47,22 +52,36 @@ class Emitter {
   void define_inputs();
   std::unordered_set<const Value*> choose_views();
   void define_outputs(const std::vector<lower::Unit>& units);
-  void place_ties(const std::vector<lower::Unit>& units);
   bool is_written(const Value* input) const;
-  bool can_write_in_place(const std::vector<lower::Unit>& units, Value* value, Value* input) const;
   void copy_to_output(Value* value, program::BufferId output);
   void finish_outputs();
   void emit_graph(Graph& graph, int segment);
   void emit_units(const std::vector<lower::Unit>& units, int segment);
   void emit_loop(const lower::Unit& unit);
-  void emit_scatter(const lower::Unit& unit, const std::vector<lower::Unit>& units,
-                    std::size_t position);
   void emit_copy(program::BufferId dst, const std::vector<Dim>& dst_strides, program::BufferId src,
                  const std::vector<Dim>& src_strides, Dim src_offset, const Type& type,
                  const char* why);
   void launch(const loop::Kernel& kernel, const std::string& name,
               std::vector<program::BufferId> buffers, std::vector<bool> writes);
   void add_step(program::Step step);
+
+  // emit_in_place.cpp: memory whose old contents nobody reads any more.
+  void place_ties(const std::vector<lower::Unit>& units);
+  bool place_scatter(const std::vector<lower::Unit>& units, const Tie& tie);
+  bool can_write_in_place(const std::vector<lower::Unit>& units, Value* value, Value* input) const;
+  void place_written(const std::vector<lower::Unit>& units);
+  // Whether a unit after this one, or a copy at the end, reads what lies in the value's memory.
+  bool read_after(const std::vector<lower::Unit>& units, std::size_t position,
+                  const Value* value) const;
+  Value* input_at(program::BufferId id) const;  // the graph input that lies there, or null
+  void emit_scatter(const lower::Unit& unit, const std::vector<lower::Unit>& units,
+                    std::size_t position);
+
+  // emit_cat.cpp: parts of a concatenation written where they end up.
+  void choose_cats(lower::FuseOptions& options);
+  bool can_be_placed(const Value& part, const Node& cat) const;
+  void place_cats();
+  void emit_cat(const Node& node);
 
   // emit_steps.cpp: calls and control flow.
   void emit_step(const Node& node);
@@ -125,6 +144,8 @@ class Emitter {
   std::vector<OutputCopy> output_copies_;  // after all steps
   std::vector<bool> frozen_contents_;      // by slot
   std::unordered_map<std::string, program::BufferId> packed_;
+  std::unordered_set<const Node*> placed_cats_;
+  std::unordered_set<program::BufferId> windowed_;  // others lie inside: never to be overwritten
   int segment_ = 0;
   const Node* current_ = nullptr;
 };

@@ -17,7 +17,9 @@ struct Call {
   std::int64_t callee = -1;         // meaning belongs to whoever made the graph
   std::string name;                 // shown in reports
   Dims integers;                    // evaluated and passed along
-  Ints written;                     // operands (without the token) whose memory the call changes
+  // Operands (without the token) whose memory the call changes. The last results are their new
+  // contents, in this order.
+  Ints written;
   std::vector<std::string> dtypes;  // one for each result
   Ints ranks;
   Dims shapes;           // all results' sizes, one after another

@@ -12,9 +12,33 @@ namespace {
 // The graph is pure, so a copy is the value itself, converted where dtypes differ.
 std::vector<Value*> import_copy(AtenCall& c) { return one(operand(c, 0, c.result().dtype)); }
 
+// Which call of the user's it stands for.
+struct Kept {
+  std::string what;
+  static constexpr auto fields() { return std::tuple{field("what", &Kept::what)}; }
+};
+
+void register_kept() {
+  Definition("kept", "x; stands for a call that changes nothing and is to stay, with all it reads.")
+      .in({"x"})
+      .variadic_in("others")
+      .attrs<Kept>()
+      .traits(Trait::pure)
+      .infer_one([](const InferContext& c) { return Type::tensor(c.in(0).dtype, c.in(0).shape); })
+      .map([](BodyContext& c, int, Indices i) { return c.in(0, i); })
+      .define();
+  // What it is to be, all that it reads, the name of the call.
+  register_aten_row("gex.kept.default", [](AtenCall& c) {
+    std::vector<Value*> inputs = c.tensors(1);
+    inputs.insert(inputs.begin(), c.tensor(0));
+    return one(apply(c.graph(), "kept", std::move(inputs), Kept{c.string(2)}));
+  });
+}
+
 }  // namespace
 
 void register_cast() {
+  register_kept();
   Definition("cast", "x converted: floats round to nearest even, floats to integers truncate.")
       .in({"x"})
       .attrs<Cast>()

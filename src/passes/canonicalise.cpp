@@ -33,7 +33,8 @@ Value* drop_identity(Graph&, Node& node) {
     }
     return x;
   }
-  return nullptr;
+  const bool rounds = node.is("ceil") || node.is("floor") || node.is("round") || node.is("trunc");
+  return rounds && !is_float(out.dtype) ? x : nullptr;
 }
 
 // reshape(reshape(x)) -> reshape(x)

@@ -155,10 +155,50 @@ Value* drop_empty_pad(Graph&, Node& node) {
   return none(attrs.low) && none(attrs.high) ? node.input(0) : nullptr;
 }
 
-constexpr std::array<Rule, 9> kRules = {
-    join_slices,           join_expands,           drop_double_flip,
-    reshape_for_unit_axes, drop_casts_around_view, slice_of_one_part,
-    flatten_cat,           join_neighbours,        drop_empty_pad};
+// Whether a slice, or an update of one, is about what the inner update writes.
+template <class Outer>
+bool same_place(const Outer& outer, const Shape& sizes, const Node& update) {
+  const auto inner = update.as<ops::SliceUpdate>();
+  return inner.starts == outer.starts && inner.steps == outer.steps &&
+         update.input(1)->type().shape == sizes;
+}
+
+// slice(slice_update(x, v)) -> v where it reads what was written.
+Value* read_back(Graph&, Node& node) {
+  if (!node.is("slice")) return nullptr;
+  Node* update = producer_of(node.input(0), "slice_update");
+  if (update == nullptr) return nullptr;
+  const auto slice = node.as<ops::Slice>();
+  return same_place(slice, slice.sizes, *update) ? update->input(1) : nullptr;
+}
+
+// slice_update(slice_update(x, v), w) -> slice_update(x, w) in one place; slice_update(x, v) -> v
+// where v is all of it.
+Value* drop_overwritten(Graph& graph, Node& node) {
+  if (!node.is("slice_update")) return nullptr;
+  const auto attrs = node.as<ops::SliceUpdate>();
+  const Shape& sizes = node.input(1)->type().shape;
+  const auto is_zero = [](Dim start) { return start == Dim(0); };
+  const auto is_one = [](std::int64_t step) { return step == 1; };
+  if (sizes == node.input(0)->type().shape && std::ranges::all_of(attrs.starts, is_zero) &&
+      std::ranges::all_of(attrs.steps, is_one))
+    return node.input(1);
+  Node* inner = producer_of(node.input(0), "slice_update");
+  if (inner == nullptr || !same_place(attrs, sizes, *inner)) return nullptr;
+  return ops::apply(graph, "slice_update", {inner->input(0), node.input(1)}, attrs);
+}
+
+constexpr std::array<Rule, 11> kRules = {join_slices,
+                                         join_expands,
+                                         drop_double_flip,
+                                         reshape_for_unit_axes,
+                                         drop_casts_around_view,
+                                         slice_of_one_part,
+                                         flatten_cat,
+                                         join_neighbours,
+                                         drop_empty_pad,
+                                         read_back,
+                                         drop_overwritten};
 
 }  // namespace
 

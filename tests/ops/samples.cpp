@@ -108,6 +108,7 @@ std::map<std::string, Sample> make_samples() {
     put(name, {data(matrix)}, {{"axis", axis1}});
   }
   put("cast", {data(matrix)}, {{"dtype", DType::f64}});
+  put("kept", {data(matrix), data({s})}, {{"what", std::string("aten.copy.default")}});
   put("reshape", {data(matrix)}, {{"shape", Dims{Dim(2), s, Dim(3)}}});
   put("transpose", {data(matrix)}, {{"perm", Ints{1, 0}}});
   put("slice", {data(matrix)},

@@ -96,7 +96,7 @@ def stages_of(
 
 def _on_stage(subject: fx_stage.Subject, stage: str, gm: GraphModule) -> None:
     phase = _phases.get(subject.graph)
-    if phase is not None:
+    if phase is not None and stage != fx_stage.ALL_PASSES:  # that one has been written already
         phase.write_fx(stage, gm)
 
 

@@ -107,16 +107,20 @@ class NodeTable:
         return "\n".join(lines)
 
 
-_tables: dict[str, NodeTable] = {}  # of graphs as they were last seen, by name
+# Of graphs, by name: as they were first seen, and last.
+_first_tables: dict[str, NodeTable] = {}
+_tables: dict[str, NodeTable] = {}
 
 
 def _on_stage(subject: fx_stage.Subject, stage: str, gm: GraphModule) -> None:
     if not logger.isEnabledFor(logging.DEBUG):
         return
     table = NodeTable.of_fx(gm)
-    before = _tables.get(subject.graph)
+    before = (_first_tables if stage == fx_stage.ALL_PASSES else _tables).get(subject.graph)
     _tables[subject.graph] = table
-    if before is not None and stage != fx_stage.AOT_GRAPH:
+    if stage == fx_stage.AOT_GRAPH:
+        _first_tables[subject.graph] = table
+    elif before is not None:
         title = f"After fx graph pass({stage}) optimization of {subject.graph} {subject.phase}"
         logger.debug("%s", table.change(before, title))
 

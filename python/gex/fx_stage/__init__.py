@@ -1,9 +1,17 @@
 """What users may do to an ATen graph between AOTAutograd and the importer."""
 
-from gex.fx_stage.observation import AOT_GRAPH, Observer, Subject, add_observer, observe
+from gex.fx_stage.observation import (
+    ALL_PASSES,
+    AOT_GRAPH,
+    Observer,
+    Subject,
+    add_observer,
+    observe,
+)
 from gex.fx_stage.pipeline import STAGES, Stage, run
 
 __all__ = [
+    "ALL_PASSES",
     "AOT_GRAPH",
     "STAGES",
     "Observer",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch.fx import GraphModule
 
 AOT_GRAPH = "aot_graph"  # the name under which a graph is seen before any stage
+ALL_PASSES = "all_passes"  # and after all of them
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,7 @@ class Subject:
     """The graph that a compile is at."""
 
     graph: str  # as in reports: graph_<k>
-    phase: str  # forward, backward or compile_fx
+    phase: str  # forward or backward
 
 
 # Sees the graph as it is after the stage of that name; must not change it.

@@ -10,11 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch.fx import GraphModule
 
-from gex.fx_stage import scopes, values
-from gex.fx_stage.observation import AOT_GRAPH, Subject, observe
+from gex.fx_stage import replacements, scopes, values
+from gex.fx_stage.observation import ALL_PASSES, AOT_GRAPH, Subject, observe
 from gex.options import Config
+
+_PRE_PASS, _POST_PASS = "post_grad_custom_pre_pass", "post_grad_custom_post_pass"
 
 
 @dataclass(frozen=True)
@@ -24,18 +27,50 @@ class Stage:
     run: Callable[[GraphModule, Sequence[Any], Config], None]
 
 
+def _has(option: str) -> Callable[[Config], bool]:
+    return lambda config: config.get(option, None) is not None
+
+
 def _custom_pass(option: str) -> Stage:
     """A pass of the user's: edits the graph in place; what it raises ends the compile."""
 
     def run(gm: GraphModule, example_inputs: Sequence[Any], config: Config) -> None:
         values.fill_in(gm, lambda: config.get(option)(gm, example_inputs, config))
 
-    return Stage(option, lambda config: config.get(option, None) is not None, run)
+    return Stage(option, _has(option), run)
+
+
+def _replaces(config: Config) -> bool:
+    return config.get("pattern_fusion_pass", False) and replacements.any_registered()
+
+
+def _reads_identities(config: Config) -> bool:
+    """Whether anything after this stage would be disturbed by nodes that do nothing."""
+    return config.get("remove_noop_ops", False) and (_replaces(config) or _has(_POST_PASS)(config))
+
+
+def _remove_identities(gm: GraphModule, _: Sequence[Any], config: Config) -> None:
+    values.fill_in(gm, lambda: replacements.remove_identities(gm.graph))
+
+
+def _replace(gm: GraphModule, _: Sequence[Any], config: Config) -> None:
+    values.fill_in(gm, lambda: replacements.apply(gm))
+
+
+def _views_as_reshapes(gm: GraphModule, _: Sequence[Any], config: Config) -> None:
+    for node in gm.graph.find_nodes(op="call_function", target=torch.ops.aten.view.default):
+        node.target = torch.ops.aten.reshape.default
+    gm.recompile()
 
 
 STAGES = (
-    _custom_pass("post_grad_custom_pre_pass"),
-    _custom_pass("post_grad_custom_post_pass"),
+    _custom_pass(_PRE_PASS),
+    # The engine removes identities by itself; patterns and the second custom pass see none either.
+    Stage("optimize_noop_ops", _reads_identities, _remove_identities),
+    Stage("apply_pattern_passes", _replaces, _replace),
+    # The second custom pass finds reshapes alone, as it does in the reference.
+    Stage("view_to_reshape", _has(_POST_PASS), _views_as_reshapes),
+    _custom_pass(_POST_PASS),
 )
 
 
@@ -46,4 +81,5 @@ def run(gm: GraphModule, example_inputs: Sequence[Any], config: Config, subject:
         if stage.wanted(config):
             stage.run(gm, example_inputs, config)
             observe(subject, stage.name, gm)
+    observe(subject, ALL_PASSES, gm)
     scopes.check_pairs(gm)

@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from gex.npu import naming, ops, patches, profiler, runtime, torchair, transfer
+from gex import npugraph_ex
+from gex.npu import naming, ops, patches, profiler, quant_ops, runtime, torchair, transfer
 from gex.npu.devices import Devices, choose_target
 from gex.npu.errors import CannotStart
 from gex.npu.namespace import Namespace
@@ -35,6 +36,7 @@ def install() -> None:
         raise CannotStart("torch_npu itself is installed here: run the script without gex.npu")
     devices = Devices(choose_target())
     npu = runtime.make_module(devices)
+    npu.npugraph_ex = _npugraph_ex("torch.npu.npugraph_ex")
     naming.introduce(devices, npu)
     patches.apply(devices)
     modules = {**_torch_npu(devices, npu), **torchair.make_modules()}
@@ -42,6 +44,11 @@ def install() -> None:
     on_import = {TRANSFER: lambda: transfer.let_cuda_mean_npu(devices, npu)}
     sys.meta_path.insert(0, _Finder(modules, on_import))
     _devices = devices
+
+
+def _npugraph_ex(name: str) -> Namespace:
+    names = {key: getattr(npugraph_ex, key) for key in npugraph_ex.__all__}
+    return Namespace(name, names, doc=npugraph_ex.__doc__ or "")
 
 
 def _torch_npu(devices: Devices, npu: Namespace) -> dict[str, ModuleType]:
@@ -57,6 +64,7 @@ def _torch_npu(devices: Devices, npu: Namespace) -> dict[str, ModuleType]:
             "optim": optim,
             "profiler": profile,
             **ops.NAMES,
+            **quant_ops.NAMES,
         },
         doc="torch_npu as gex.npu provides it.",
     )
@@ -67,6 +75,9 @@ def _torch_npu(devices: Devices, npu: Namespace) -> dict[str, ModuleType]:
         "torch_npu.dynamo": Namespace("torch_npu.dynamo", {}),
         "torch_npu.npu": npu,
         "torch_npu.npu.amp": npu.amp,
+        "torch_npu.npu.npugraph_ex": npu.npugraph_ex,
+        "torch.npu.npugraph_ex": npu.npugraph_ex,
+        "npugraph_ex": _npugraph_ex("npugraph_ex"),
         "torch_npu.optim": optim,
         "torch_npu.profiler": profile,
     }

@@ -11,6 +11,7 @@ import torch
 
 from gex.npu.compiler_config import CompilerConfig
 from gex.npu.namespace import Namespace
+from gex.npugraph_ex.backend import backend_with
 
 logger = logging.getLogger("torchair")
 _MAX_GEARS = 100
@@ -44,18 +45,8 @@ def get_npu_backend(
         raise TypeError(
             f"compiler_config must be a torchair.CompilerConfig, got {type(compiler_config)}"
         )
-    if custom_decompositions:
-        raise ValueError("custom_decompositions is not supported under gex.npu; leave it out")
     options = options_of(compiler_config or CompilerConfig())
-
-    def npu_backend(
-        gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **ignored: Any
-    ) -> Callable[..., Any]:
-        from gex.torch_backend import npugraph_ex
-
-        return npugraph_ex(gm, example_inputs, options=options)
-
-    return npu_backend
+    return backend_with(options, custom_decompositions or {})
 
 
 def use_internal_format_weight(model: torch.nn.Module) -> None:

@@ -36,12 +36,18 @@ class Fusion {
   }
 
  private:
+  // Computed by loops here: a placed concatenation is not.
+  bool is_loop(const Node& node) const {
+    return has_loop_body(node) && options_.placed_cats.count(&node) == 0;
+  }
+  bool is_alone(const Node& node) const { return options_.cats_alone && node.is("cat"); }
+
   void collect_roots() {
     for (Value* output : graph_.outputs()) {
       if (options_.views.count(output) == 0) require(output);
     }
     for (const Node& node : graph_.nodes()) {
-      if (has_loop_body(node) && !is_contraction(node)) continue;
+      if (is_loop(node) && !is_contraction(node)) continue;
       if (is_free(node)) continue;
       for (Value* input : node.inputs()) {
         if (input == nullptr || input->type().is_token()) continue;
@@ -142,7 +148,7 @@ class Fusion {
       cluster.anchor = &node;
       cluster.space = node.output()->type().shape;
       cluster.sealed = !takes_epilogue(node);
-    } else if (!has_loop_body(node)) {
+    } else if (!is_loop(node)) {
       cluster.kind =
           node.op().body && node.op().body->scatter ? Unit::Kind::scatter : Unit::Kind::step;
       cluster.anchor = &node;
@@ -155,6 +161,7 @@ class Fusion {
       cluster.sealed = body.scan;
     } else {
       cluster.space = node.output()->type().shape;
+      cluster.sealed = is_alone(node);
     }
     return cluster;
   }
@@ -191,7 +198,7 @@ class Fusion {
     Cluster mine = single(node);
     int id = static_cast<int>(clusters_.size());
     std::vector<int> absorbed;
-    bool fusible = options_.enabled && (mine.kind == Unit::Kind::loop);
+    bool fusible = options_.enabled && mine.kind == Unit::Kind::loop && !is_alone(node);
     if (fusible) {
       std::set<int> from = sources(mine);
       for (auto it = from.rbegin(); it != from.rend(); ++it) {
@@ -230,7 +237,11 @@ class Fusion {
                                std::string& why) {
     const Cluster& other = clusters_[static_cast<std::size_t>(other_id)];
     if (other.sealed) {
-      why = str(other.anchor ? other.anchor->op().name : "a scan", " takes no consumers");
+      const bool cat = is_alone(*other.nodes.front());
+      why = str(other.anchor ? other.anchor->op().name
+                : cat        ? "cat"
+                             : "a scan",
+                " takes no consumers");
       return std::nullopt;
     }
     if (mine.nodes.size() + other.nodes.size() > options_.max_nodes) {

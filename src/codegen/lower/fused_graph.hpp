@@ -54,6 +54,9 @@ struct FuseOptions {
   std::int64_t max_local_elements = 65536;  // rows longer than this are recomputed, not kept
   // Graph outputs that are handed out as views of inputs and so need no memory of their own.
   std::unordered_set<const Value*> views;
+  // Concatenations whose parts are written where they end up: steps, not kernels.
+  std::unordered_set<const Node*> placed_cats;
+  bool cats_alone = false;  // every concatenation is a kernel of its own
 };
 
 // The graph must hold no composites except those with the contraction trait.

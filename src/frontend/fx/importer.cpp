@@ -75,6 +75,7 @@ std::vector<Value*> Importer::add_call(const CallSpec& spec, const std::string& 
   }
   ops::Call attrs = ops::make_call(spec.callee, spec.name, spec.results, operand_types);
   attrs.integers = spec.integers;
+  attrs.written.assign(spec.written.begin(), spec.written.end());
   std::vector<Value*> inputs = spec.operands;
   if (spec.ordered) {
     if (token_ == nullptr) token_ = ops::apply(*graph_, "token", {});

@@ -23,6 +23,7 @@ struct CallSpec {
   std::vector<std::optional<std::vector<Dim>>> operand_strides;
   std::vector<Dim> integers;  // evaluated at each run and passed along
   std::vector<Type> results;  // with the strides the callee promises
+  std::vector<int> written;   // operands that it changes; the last results are their new contents
   bool ordered = false;       // has an effect: stays in order with other such calls
 };
 

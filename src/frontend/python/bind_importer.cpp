@@ -62,7 +62,7 @@ std::vector<ValueRef> add_call(fx::Importer& importer, const std::string& name, 
                                const std::vector<ValueRef>& operands,
                                std::vector<std::optional<std::vector<Dim>>> operand_strides,
                                std::vector<Dim> integers, std::vector<Type> results, bool ordered,
-                               const std::string& location) {
+                               const std::string& location, std::vector<int> written) {
   fx::CallSpec spec;
   spec.name = name;
   spec.callee = callee;
@@ -71,6 +71,7 @@ std::vector<ValueRef> add_call(fx::Importer& importer, const std::string& name, 
   spec.integers = std::move(integers);
   spec.results = std::move(results);
   spec.ordered = ordered;
+  spec.written = std::move(written);
   return refs_of(importer.add_call(spec, location));
 }
 
@@ -100,7 +101,8 @@ void bind_importer(nb::module_& m) {
       .def("rollback", [](fx::Importer& importer, Mark mark) { importer.rollback(mark.last); })
       .def("add_call", &add_call, nb::arg("name"), nb::arg("callee"), nb::arg("operands"),
            nb::arg("operand_strides"), nb::arg("integers"), nb::arg("results"), nb::arg("ordered"),
-           nb::arg("location"))
+           nb::arg("location"), nb::arg("written") = std::vector<int>(),
+           "`written`: operands that the call changes; the last results are their new contents.")
       .def("add_bind",
            [](fx::Importer& importer, ValueRef value, Dim symbol, const std::string& location) {
              return ValueRef{importer.add_bind(value.value, symbol, location)};

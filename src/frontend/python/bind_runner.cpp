@@ -305,12 +305,16 @@ void bind_runner(nb::module_& m) {
          std::int64_t capture_limit, const std::vector<std::pair<int, std::string>>& frozen,
          bool fast_math, int level, std::vector<std::string> disabled_passes,
          std::vector<std::string> enabled_passes, const std::vector<int>& released, bool keep_arena,
-         std::string dump_dir, bool fuse, bool generate_code) {
+         bool place_cats, bool overwrite_temps, bool write_ties_in_place, std::string dump_dir,
+         bool fuse, bool generate_code) {
         CompileOptions options;
         options.fast_math = fast_math;
         options.level = level;
         options.disabled_passes = std::move(disabled_passes);
         options.enabled_passes = std::move(enabled_passes);
+        options.place_cats = place_cats;
+        options.overwrite_temps = overwrite_temps;
+        options.write_ties_in_place = write_ties_in_place;
         options.dump_dir = std::move(dump_dir);
         options.fuse = fuse;
         options.generate_code = generate_code;
@@ -340,7 +344,9 @@ void bind_runner(nb::module_& m) {
       nb::arg("disabled_passes") = std::vector<std::string>(),
       nb::arg("enabled_passes") = std::vector<std::string>(),
       nb::arg("released") = std::vector<int>(), nb::arg("keep_arena") = true,
-      nb::arg("dump_dir") = "", nb::arg("fuse") = true, nb::arg("generate_code") = true,
+      nb::arg("place_cats") = true, nb::arg("overwrite_temps") = true,
+      nb::arg("write_ties_in_place") = true, nb::arg("dump_dir") = "", nb::arg("fuse") = true,
+      nb::arg("generate_code") = true,
       "Compiles the graph and makes it ready to replay. Arguments in `frozen` (position, name) are "
       "bound once, at the first call; a call lets go of those in `released` (positions) at their "
       "last use. With a `dump_dir` graphs, kernels and program are written there. Without "

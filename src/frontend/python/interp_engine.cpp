@@ -133,7 +133,9 @@ class InterpEngine final : public Engine {
       write(operands[i], memory[i].data(), operand_strides[i]);
       refs.push_back({memory[i].data(), operands[i].dtype(), shape, operand_strides[i]});
     }
-    const std::vector<Type> types = ops::result_types(attrs);
+    // Operands that the call changes are copies here: their new contents are read from those.
+    std::vector<Type> types = ops::result_types(attrs);
+    types.resize(types.size() - attrs.written.size());
     std::vector<Numbers> shapes, strides;
     for (const Type& type : types) {
       shapes.push_back(evaluate_all(type.shape, symbols));
@@ -156,6 +158,7 @@ class InterpEngine final : public Engine {
       tensors.push_back(read({results[i].data, types[i].dtype, results[i].shape, actual}));
       host.release(results[i].handle);
     }
+    for (std::int64_t k : attrs.written) tensors.push_back(read(refs[static_cast<std::size_t>(k)]));
     return tensors;
   }
 

@@ -1,0 +1,137 @@
+"""Patterns of the user's and what replaces them, by PyTorch's own matcher.
+
+Its module is imported when the first pattern is registered: it brings all of inductor along.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from gex.fx_stage.scopes import stream_labels
+
+if TYPE_CHECKING:
+    from torch._inductor.pattern_matcher import Match, PatternExpr, PatternMatcherPass
+
+_patterns: PatternMatcherPass | None = None  # of this process
+
+
+def fwd_only(fn: Callable[..., Any], args: Sequence[Any], **_: Any) -> GraphModule:
+    """Traces to the operators that graphs consist of when patterns are looked for in them."""
+    from torch._dispatch.python import enable_python_dispatcher
+    from torch._inductor.fx_passes.post_grad import remove_noop_ops
+
+    with torch.no_grad(), enable_python_dispatcher():
+        gm = make_fx(fn, {}, tracing_mode="real")(*args)
+    remove_noop_ops(gm.graph)
+    gm.graph.eliminate_dead_code()
+    gm.recompile()
+    return gm
+
+
+def always_true(match: Match) -> bool:
+    return True
+
+
+def register_replacement(
+    search_fn: Callable[..., Any],
+    replace_fn: Callable[..., Any],
+    example_inputs: Sequence[Any],
+    trace_fn: Callable[..., GraphModule] = fwd_only,
+    extra_check: Callable[[Match], bool] = always_true,
+    search_fn_pattern: PatternExpr | None = None,
+    scalar_workaround: dict[str, float | int] | None = None,
+    skip_duplicates: bool = False,
+) -> None:
+    """Has every later compile replace what `search_fn` computes by `replace_fn`.
+
+    `search_fn` is traced on `example_inputs`; sizes need not be the real ones. A match is checked
+    again with the values at hand, then by `extra_check`. With `skip_duplicates` a pattern that is
+    registered already is left as it is; otherwise that is an error.
+    """
+    from torch._inductor import pattern_matcher
+
+    global _patterns
+    names = list(inspect.signature(search_fn).parameters)
+    for name in scalar_workaround or {}:
+        if name not in names:
+            raise ValueError(
+                f"scalar_workaround: {name!r} is no parameter of search_fn, which has {names}"
+            )
+    if _patterns is None:
+        _patterns = pattern_matcher.PatternMatcherPass(pass_name="npugraph_ex_user_patterns")
+    with _fake_values_of(example_inputs):
+        pattern_matcher.register_replacement(
+            search_fn,
+            replace_fn,
+            _told_apart(example_inputs),
+            trace_fn,  # type: ignore[arg-type]
+            _patterns,
+            extra_check=lambda match: _on_one_stream(match) and bool(extra_check(match)),
+            scalar_workaround=scalar_workaround,
+            search_fn_pattern=search_fn_pattern,
+            skip_duplicates=skip_duplicates,
+        )
+
+
+@contextlib.contextmanager
+def _fake_values_of(example_inputs: Sequence[Any]) -> Iterator[None]:
+    """Traces in the mode that made the examples, if they are fake."""
+    from torch._guards import detect_fake_mode
+
+    with detect_fake_mode(list(example_inputs)) or contextlib.nullcontext():
+        yield
+
+
+def _told_apart(example_inputs: Sequence[Any]) -> list[Any]:
+    """One tensor given for two arguments would be one argument in the trace."""
+    seen: set[int] = set()
+    out = []
+    for example in example_inputs:
+        again = id(example) in seen and isinstance(example, torch.Tensor)
+        seen.add(id(example))
+        out.append(example.clone() if again else example)
+    return out
+
+
+def _on_one_stream(match: Match) -> bool:
+    labels = stream_labels(match.graph)
+    return len({labels.get(node) for node in match.nodes}) <= 1
+
+
+def any_registered() -> bool:
+    return _patterns is not None
+
+
+def apply(gm: GraphModule) -> int:
+    """Replaces all matches, in the graphs inside as well; gives how many."""
+    if _patterns is None:
+        return 0
+    count = _patterns.apply(gm)
+    for inner in _graphs_inside(gm):
+        count += apply(inner)
+    if count:
+        from torch._inductor.pattern_matcher import stable_topological_sort
+
+        stable_topological_sort(gm.graph)
+        gm.recompile()
+    return count
+
+
+def _graphs_inside(gm: GraphModule) -> list[GraphModule]:
+    nodes: list[Node] = gm.graph.find_nodes(op="get_attr")
+    found = [getattr(gm, str(node.target), None) for node in nodes]
+    return [inner for inner in dict.fromkeys(found) if isinstance(inner, GraphModule)]
+
+
+def remove_identities(graph: Graph) -> None:
+    """What patterns were freed of when they were traced, graphs must be freed of as well."""
+    from torch._inductor.fx_passes.post_grad import remove_noop_ops
+
+    remove_noop_ops(graph)

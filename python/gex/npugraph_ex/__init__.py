@@ -1,0 +1,20 @@
+"""The API of npugraph_ex; with the npu shim also as torch.npu.npugraph_ex."""
+
+from gex.debug.logs import logger
+from gex.fx_stage.replacements import register_replacement
+from gex.npugraph_ex.backend import get_npu_backend
+from gex.npugraph_ex.fx_compiler import CompiledFx, compile_fx, get_compiler
+from gex.npugraph_ex.super_kernel import super_kernel_scope_begin, super_kernel_scope_end
+from gex.options import CompilerConfig
+
+__all__ = [
+    "CompiledFx",
+    "CompilerConfig",
+    "compile_fx",
+    "get_compiler",
+    "get_npu_backend",
+    "logger",
+    "register_replacement",
+    "super_kernel_scope_begin",
+    "super_kernel_scope_end",
+]

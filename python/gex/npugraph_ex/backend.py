@@ -1,0 +1,44 @@
+"""A backend for torch.compile made of a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from gex.npugraph_ex.fx_compiler import changed_options
+from gex.options import CompilerConfig
+
+
+def get_npu_backend(
+    *,
+    compiler_config: CompilerConfig | None = None,
+    custom_decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+) -> Callable[..., Any]:
+    """Backend npugraph_ex with the options of the configuration as they are now.
+
+    `custom_decompositions`: what AOTAutograd traces in place of an operator, by operator.
+    """
+    return backend_with(changed_options(compiler_config), custom_decompositions or {})
+
+
+def backend_with(
+    options: Mapping[str, Any], custom_decompositions: Mapping[Any, Callable[..., Any]]
+) -> Callable[..., Any]:
+    decompositions = dict(custom_decompositions)
+
+    def npu_backend(
+        gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **ignored: Any
+    ) -> Callable[..., Any]:
+        from gex.torch_backend import compile_dynamo_graph
+
+        return compile_dynamo_graph(
+            "npugraph_ex",
+            CompilerConfig(options),
+            gm,
+            example_inputs,
+            decompositions=decompositions,
+        )
+
+    return npu_backend

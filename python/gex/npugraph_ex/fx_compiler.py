@@ -1,0 +1,148 @@
+"""compile_fx: an ATen graph, as AOTAutograd hands it to a compiler, becomes a callable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import GraphModule
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+
+from gex.debug.folder import ModelFolder
+from gex.fx_stage import add_observer
+from gex.fx_stage.observation import ALL_PASSES, Subject
+from gex.options import CompilerConfig, Config
+
+ARTIFACTS_VERSION = "0.1"
+# The graph of a record has been through these.
+_APPLIED = ("post_grad_custom_pre_pass", "post_grad_custom_post_pass")
+
+
+@dataclass(frozen=True)
+class Artifacts:
+    """What a compiled graph can be made of again, in another process: picklable."""
+
+    version: str
+    code: str  # for people: the graph after all passes, and the options
+    graph: bytes
+    options: dict[str, Any]
+
+
+class CompiledFx:
+    """Takes the graph's inputs one by one and gives the list of its outputs."""
+
+    def __init__(self, run: Callable[[list[Any]], Sequence[Any]], artifacts: Artifacts) -> None:
+        self._run = run
+        self._artifacts = artifacts
+
+    def __call__(self, *inputs: Any) -> list[Any]:
+        return list(self._run(list(inputs)))
+
+    def dump_artifacts(self) -> Artifacts:
+        return self._artifacts
+
+    @classmethod
+    def load_artifacts(cls, record: Artifacts) -> CompiledFx:
+        """Compiles what dump_artifacts() gave, without tracing anything."""
+        if record.version != ARTIFACTS_VERSION:
+            raise RuntimeError(
+                f"artifacts of version {record.version!r} can't be loaded: this is version "
+                f"{ARTIFACTS_VERSION!r}; compile again and dump anew"
+            )
+        from torch.fx._graph_pickler import GraphPickler
+
+        mode = FakeTensorMode(shape_env=ShapeEnv())
+        gm = GraphPickler.loads(record.graph, mode)
+        assert isinstance(gm, GraphModule)
+        return _compile(gm, None, CompilerConfig(record.options))
+
+
+def compile_fx(
+    gm: GraphModule,
+    example_inputs: Sequence[Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> CompiledFx:
+    """Compiles an ATen graph. Options as those of backend "npugraph_ex"."""
+    return _compile(gm, example_inputs, CompilerConfig(options))
+
+
+def get_compiler(
+    compiler_config: Config | None = None,
+) -> Callable[[GraphModule, Sequence[Any] | None], CompiledFx]:
+    """compile_fx with the options of a configuration, as a compiler for AOTAutograd."""
+    given = changed_options(compiler_config)
+
+    def compiler(gm: GraphModule, example_inputs: Sequence[Any] | None = None) -> CompiledFx:
+        return compile_fx(gm, example_inputs, given)
+
+    return compiler
+
+
+def changed_options(config: Config | None) -> dict[str, Any]:
+    if config is not None and not isinstance(config, CompilerConfig):
+        raise TypeError(f"compiler_config must be a CompilerConfig or None, got {type(config)}")
+    return {} if config is None else config.changed()
+
+
+def _compile(gm: GraphModule, example_inputs: Sequence[Any] | None, config: Config) -> CompiledFx:
+    from gex.torch_backend import graph_compiler
+
+    if not isinstance(gm, GraphModule):
+        raise TypeError(f"compile_fx takes a torch.fx.GraphModule, got {type(gm)}")
+    placeholders = gm.graph.find_nodes(op="placeholder")
+    _give_values(gm, placeholders, example_inputs)
+    if example_inputs is None:
+        example_inputs = [node.meta["val"] for node in placeholders]
+    names = [node.name for node in placeholders] if config.get("frozen_parameter") else None
+    taken: list[Artifacts] = []
+
+    def take(subject: Subject, stage: str, seen: GraphModule) -> None:
+        if seen is gm and stage == ALL_PASSES:
+            taken.append(_artifacts_of(gm, config))
+
+    take_off = add_observer(take)
+    try:
+        files = ModelFolder.of_compile_fx()
+        compiler = graph_compiler("npugraph_ex", config, frozen_names=names, files=files)
+        run = compiler(gm, example_inputs)
+    finally:
+        take_off()
+    artifacts = taken[0] if taken else _artifacts_of(gm, config)
+    return CompiledFx(_boxed(run), artifacts)
+
+
+def _boxed(run: Any) -> Callable[[list[Any]], Sequence[Any]]:
+    if getattr(run, "_boxed_call", False):
+        return run
+    return lambda inputs: run(*inputs)
+
+
+def _give_values(
+    gm: GraphModule, placeholders: Sequence[torch.fx.Node], example_inputs: Sequence[Any] | None
+) -> None:
+    """Graphs that nobody traced with fake tensors get their values from the examples."""
+    if example_inputs is not None and len(example_inputs) != len(placeholders):
+        raise ValueError(
+            f"the graph has {len(placeholders)} inputs, got {len(example_inputs)} examples"
+        )
+    if all("val" in node.meta for node in placeholders):
+        return
+    if example_inputs is None:
+        raise ValueError(
+            "example_inputs is missing: the nodes of this graph carry no values (meta['val'])"
+        )
+    FakeTensorProp(gm, FakeTensorMode(allow_non_fake_inputs=True)).propagate(*example_inputs)
+
+
+def _artifacts_of(gm: GraphModule, config: Config) -> Artifacts:
+    from torch.fx._graph_pickler import GraphPickler, Options
+
+    options = {name: v for name, v in config.changed().items() if name not in _APPLIED}
+    shown = {name: config.get(name) for name in ("capture_error_mode", *config.changed())}
+    code = "\n".join([*(f"# {name} = {value!r}" for name, value in shown.items()), gm.code])
+    graph = GraphPickler.dumps(gm, Options(ops_filter=None))
+    return Artifacts(ARTIFACTS_VERSION, code, graph, options)

@@ -1,0 +1,148 @@
+"""compile_fx: an ATen graph compiled by itself, and what can be kept of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch._functorch.aot_autograd import aot_module_simplified
+from torch.fx.experimental.proxy_tensor import make_fx
+
+import gex
+from gex import npugraph_ex
+from gex.npugraph_ex import CompiledFx, CompilerConfig, compile_fx
+
+
+class Compiler:
+    """A backend as users of compile_fx write it; keeps what was compiled."""
+
+    def __init__(self, compiler: Callable[..., CompiledFx]) -> None:
+        self.compiled: list[CompiledFx] = []
+        self._compiler = compiler
+
+    def __call__(self, gm: Any, inputs: Any) -> Any:
+        def inner(aten: Any, aten_inputs: Any) -> CompiledFx:
+            self.compiled.append(self._compiler(aten, aten_inputs))
+            return self.compiled[-1]
+
+        return aot_module_simplified(gm, inputs, fw_compiler=inner)
+
+
+@pytest.mark.parametrize("options", [None, {}, {"clone_input": False}])
+def test_case_28_ones_make_two_and_the_config_shows_the_given_options(
+    options: dict[str, Any] | None,
+) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def look(gm: Any, example_inputs: Any, config: Any) -> None:
+        changed = config.changed()
+        assert changed.pop("post_grad_custom_pre_pass") is look
+        seen.append(changed)
+
+    given = {**(options or {}), "post_grad_custom_pre_pass": look}
+    for pass_it in (options, given):
+        torch._dynamo.reset()
+        backend = Compiler(lambda gm, inputs, o=pass_it: compile_fx(gm, inputs, o))
+        fn = torch.compile(lambda a, b: a + b, backend=backend, fullgraph=True, dynamic=False)
+        assert torch.equal(fn(torch.ones(2, 2), torch.ones(2, 2)), torch.full((2, 2), 2.0))
+    assert seen == [options or {}]
+
+
+def test_it_takes_flat_inputs_and_gives_a_list() -> None:
+    x = torch.randn(3)
+    compiled = compile_fx(make_fx(lambda x: [x + 1, x * 2])(x), [x])
+    result = compiled(x)
+    assert isinstance(result, list)
+    torch.testing.assert_close(result, [x + 1, x * 2])
+
+
+def test_examples_may_be_left_out_where_the_graph_has_values() -> None:
+    x = torch.randn(3)
+    torch.testing.assert_close(compile_fx(make_fx(lambda x: [x + 1])(x))(x), [x + 1])
+
+
+def test_a_graph_without_values_gets_them_from_the_examples() -> None:
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    graph.output((graph.call_function(torch.ops.aten.add.Tensor, (x, 1)),))
+    gm = torch.fx.GraphModule({}, graph)
+    with pytest.raises(ValueError, match="example_inputs is missing"):
+        compile_fx(gm)
+    with pytest.raises(ValueError, match="1 inputs, got 2"):
+        compile_fx(gm, [torch.ones(2), torch.ones(2)])
+    value = torch.randn(4)
+    torch.testing.assert_close(compile_fx(gm, [value])(value), [value + 1])
+
+
+def test_what_is_no_graph_is_refused() -> None:
+    with pytest.raises(TypeError, match="GraphModule"):
+        compile_fx(lambda x: x)  # type: ignore[arg-type]
+
+
+def test_training_through_it_gives_eager_gradients() -> None:
+    backend = Compiler(compile_fx)
+    x = torch.randn(4, 3, requires_grad=True)
+    y = x.detach().clone().requires_grad_()
+    torch.compile(lambda x: (x.tanh() * x).sum(), backend=backend)(x).backward()
+    (y.tanh() * y).sum().backward()
+    torch.testing.assert_close(x.grad, y.grad)
+    assert len(backend.compiled) == 2
+
+
+def test_a_compiler_has_the_options_of_its_configuration() -> None:
+    config = CompilerConfig()
+    config.force_eager = True
+    backend = Compiler(npugraph_ex.get_compiler(config))
+    config.force_eager = False  # comes too late
+    with gex.collect() as graphs:
+        fn = torch.compile(lambda a: a + 1, backend=backend, fullgraph=True)
+        assert torch.equal(fn(torch.ones(2)), torch.full((2,), 2.0))
+    assert "force_eager" in graphs[0].text()
+
+
+# --- artifacts --------------------------------------------------------------------------------
+
+
+def dumped(fn: Callable[..., Any], *args: Any, dynamic: bool = False, **options: Any) -> Any:
+    torch._dynamo.reset()
+    backend = Compiler(lambda gm, inputs: compile_fx(gm, inputs, options))
+    torch.compile(fn, backend=backend, fullgraph=True, dynamic=dynamic)(*args)
+    return pickle.loads(pickle.dumps(backend.compiled[0].dump_artifacts()))
+
+
+def test_artifacts_make_the_same_graph_again() -> None:
+    a, b = torch.randn(3, 4), torch.randn(4, 2)
+    record = dumped(lambda a, b: torch.softmax(a @ b, -1), a, b, clone_input=False)
+    assert record.version == "0.1"
+    assert "aten.mm.default" in record.code and "clone_input = False" in record.code
+    loaded = CompiledFx.load_artifacts(record)
+    torch.testing.assert_close(loaded(a, b), [torch.softmax(a @ b, -1)])
+
+
+def test_artifacts_hold_what_passes_have_done() -> None:
+    def to_sub(gm: Any, example_inputs: Any, config: Any) -> None:
+        for node in gm.graph.find_nodes(op="call_function", target=torch.ops.aten.add.Tensor):
+            node.target = torch.ops.aten.sub.Tensor
+
+    a, b = torch.randn(3), torch.randn(3)
+    record = dumped(lambda a, b: a + b, a, b, post_grad_custom_pre_pass=to_sub)
+    torch.testing.assert_close(CompiledFx.load_artifacts(record)(a, b), [a - b])
+
+
+def test_artifacts_keep_sizes_that_vary() -> None:
+    record = dumped(lambda a: (a * 2).sum(0), torch.randn(3, 4), dynamic=True)
+    loaded = CompiledFx.load_artifacts(record)
+    for rows in (3, 7):
+        a = torch.randn(rows, 4)
+        torch.testing.assert_close(loaded(rows, 4, a), [(a * 2).sum(0)])
+
+
+def test_artifacts_of_another_version_tell_both() -> None:
+    a = torch.randn(3)
+    record = dataclasses.replace(dumped(lambda a: a + 1, a), version="9.9")
+    with pytest.raises(RuntimeError, match=r"'9\.9'.*'0\.1'"):
+        CompiledFx.load_artifacts(record)
