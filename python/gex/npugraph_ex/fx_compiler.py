@@ -33,14 +33,17 @@ class Artifacts:
 
 
 class CompiledFx:
-    """Takes the graph's inputs one by one and gives the list of its outputs."""
+    """Takes the graph's inputs one by one, or as one list to be emptied; gives a list."""
+
+    _boxed_call = True  # AOTAutograd hands over the list
 
     def __init__(self, run: Callable[[list[Any]], Sequence[Any]], artifacts: Artifacts) -> None:
         self._run = run
         self._artifacts = artifacts
 
     def __call__(self, *inputs: Any) -> list[Any]:
-        return list(self._run(list(inputs)))
+        boxed = len(inputs) == 1 and isinstance(inputs[0], list)
+        return list(self._run(inputs[0] if boxed else list(inputs)))
 
     def dump_artifacts(self) -> Artifacts:
         return self._artifacts
