@@ -14,9 +14,9 @@
 namespace gex::ops {
 
 struct Call {
-  std::int64_t callee = -1;         // meaning belongs to whoever made the graph
-  std::string name;                 // shown in reports
-  Dims integers;                    // evaluated and passed along
+  std::int64_t callee = -1;  // meaning belongs to whoever made the graph
+  std::string name;          // shown in reports
+  Dims integers;             // evaluated and passed along
   // Operands (without the token) whose memory the call changes. The last results are their new
   // contents, in this order.
   Ints written;

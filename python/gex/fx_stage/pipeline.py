@@ -54,6 +54,7 @@ def _remove_identities(gm: GraphModule, _: Sequence[Any], config: Config) -> Non
 
 
 def _replace(gm: GraphModule, _: Sequence[Any], config: Config) -> None:
+    scopes.check_pairs(gm)  # streams decide what is matched
     values.fill_in(gm, lambda: replacements.apply(gm))
 
 

@@ -14,7 +14,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from gex.fx_stage.scopes import stream_labels
+from gex.fx_stage import lanes
 
 if TYPE_CHECKING:
     from torch._inductor.pattern_matcher import Match, PatternExpr, PatternMatcherPass
@@ -101,8 +101,8 @@ def _told_apart(example_inputs: Sequence[Any]) -> list[Any]:
 
 
 def _on_one_stream(match: Match) -> bool:
-    labels = stream_labels(match.graph)
-    return len({labels.get(node) for node in match.nodes}) <= 1
+    streams = lanes.find(match.graph.owning_module).of
+    return len({streams.get(node) for node in match.nodes}) <= 1
 
 
 def any_registered() -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import GraphModule, Node
 
 from gex.fx_stage.scope_ops import SCOPE_ENTER, SCOPE_EXIT, SUPER_KERNEL_BEGIN, SUPER_KERNEL_END
 
@@ -59,19 +59,3 @@ def _check_super_kernels(gm: GraphModule) -> None:
                 f"super_kernel_scope_begin({label!r}) {nodes[0].name!r} pairs with no "
                 f"super_kernel_scope_end({label!r}): {_WHY}"
             )
-
-
-def stream_labels(graph: Graph) -> dict[Node, str]:
-    """The label of the stream that each node is on; those on the entry stream are left out."""
-    labels: dict[Node, str] = {}
-    entered: list[str | None] = []
-    for node in graph.nodes:
-        if node.target is SCOPE_ENTER:
-            keys, values = node.args[0], node.args[1]
-            given = dict(zip(keys, values)).get("_user_stream_label")  # type: ignore[arg-type]
-            entered.append(given or (entered[-1] if entered else None))
-        elif node.target is SCOPE_EXIT and entered:
-            entered.pop()
-        elif entered and entered[-1] is not None:
-            labels[node] = entered[-1]
-    return labels
