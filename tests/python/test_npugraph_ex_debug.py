@@ -359,6 +359,18 @@ def test_case_73_an_event_recorded_too_early_orders_nothing(tmp_path: pathlib.Pa
     assert deadlock.check(trace(tmp_path / "c.json", *circle)) is not None
 
 
+def test_case_73_what_communicates() -> None:
+    names_of = [
+        "_c10d_functional.all_reduce.default",
+        "gex_messages.send.default",
+        "aten.mm.default",
+    ]
+    names_of.append("_c10d_functional.wait_tensor.default")
+    steps = [comm(0, 1, name) for name in names_of]
+    events = trace_of(steps)["traceEvents"]
+    assert [event["args"]["communication"] for event in events] == [True, True, False, False]
+
+
 def test_case_73_every_capture_is_checked(
     tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -174,6 +174,19 @@ def test_diff_of_folders_without_an_index(tmp_path: pathlib.Path) -> None:
         diff(tmp_path / "a", tmp_path / "missing")
 
 
+def test_diff_takes_steps_in_their_order(tmp_path: pathlib.Path) -> None:
+    for step in (10, 9):
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        np.save(folder / "x.npy", np.full(1, float(step)))
+        row = {"node": "x", "role": "OUTPUT.0", "file": "x.npy"}
+        row |= {"dtype": "float64", "target": "exp", "line": ""}
+        (folder / "index.jsonl").write_text(json.dumps(row) + "\n")
+    entries = [d.entry for d in diff(tmp_path, tmp_path).compared]
+    assert [float(entry.array()[0]) for entry in entries] == [9.0, 10.0]
+    assert [entry.key for entry in entries] == ["x.OUTPUT.0", "x.OUTPUT.0#2"]
+
+
 def test_what_a_comparison_tells() -> None:
     a = np.array([1.0, 0.0, np.nan, np.inf])
     assert compare(a, a.copy(), 0.0, 0.0).same
