@@ -251,9 +251,6 @@ class Config:
             return self._values[name].value
         return default
 
-    def default(self, name: str) -> Any:
-        return self._table[name].default
-
     def changed(self) -> dict[str, Any]:
         """The options that differ from their defaults."""
         return {

@@ -14,9 +14,10 @@ import torch
 from torch.fx import GraphModule
 
 import gex
-from gex import passes
+from gex import npugraph_ex, passes
 from gex.debug.bisect import Bisector, Found, bisect, main
 from gex.debug.graph_runs import Tolerance
+from gex.fx_stage import replacements
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 GEX = pathlib.Path(os.environ.get("GEX_BUILD_DIR", ROOT / "build")) / "bin" / "gex"
@@ -69,6 +70,28 @@ def test_a_wrong_custom_pass_is_found() -> None:
     assert culprit.what == "FX stage post_grad_custom_pre_pass"
     assert any(LINE in line for line in culprit.lines)
     assert any(change.startswith("+ ") and "add" in change for change in culprit.changes)
+
+
+def test_a_wrong_replacement_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replacements, "_patterns", None)  # else it would stay for good
+
+    def search(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.atan2(a, b).erf()
+
+    def replace(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.atan2(b, a).erf()
+
+    npugraph_ex.register_replacement(search, replace, [torch.ones(2, 2), torch.ones(2, 2)])
+
+    def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        z = x + 3
+        return torch.atan2(z, y).erf()
+
+    culprit, _ = bisect(calling(fn, X, Y))
+    assert culprit is not None
+    assert culprit.what == "FX stage apply_pattern_passes", culprit.text
+    line = f"test_npugraph_ex_bisect.py:{fn.__code__.co_firstlineno + 2} in fn"
+    assert any(line in found for found in culprit.lines), culprit.text
 
 
 def test_a_wrong_pass_of_the_engine_is_found(wrong_engine_pass: None) -> None:

@@ -19,11 +19,10 @@ from gex._gex import Graph
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import gex
+from gex import npugraph_ex
 from gex.debug import deadlock, folder, logs
 from gex.debug.capture_trace import trace_of
 from gex.debug.logs import EVENT, LineFormat, logger
-from gex.options import NPUGRAPH_EX_OPTIONS, Config
-from gex.torch_backend import graph_compiler
 
 
 @pytest.fixture
@@ -123,8 +122,7 @@ def test_case_69_folders_are_numbered_and_compile_fx_has_its_own(debugging: path
         torch._dynamo.reset()
         torch.compile(fn, backend="npugraph_ex")(torch.ones(2))
     gm = make_fx(lambda x: (x.exp(),), tracing_mode="fake")(torch.ones(2))
-    files = folder.ModelFolder.of_compile_fx()
-    graph_compiler("npugraph_ex", Config(NPUGRAPH_EX_OPTIONS), files=files)(gm, [])([torch.ones(2)])
+    npugraph_ex.compile_fx(gm, [torch.ones(2)])(torch.ones(2))
     root = run_of(debugging) / "npugraph_ex"
     assert names(root) == ["compile__2", "debug.log", "model__0", "model__1"]
     assert names(root / "model__1")[:2] == ["dynamo_out_graph.txt", "forward"]

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import gex
+import gex.npugraph_ex
 from gex.debug import effect_ops
 from gex.debug.comparison import compare
 from gex.debug.diff import diff, main
@@ -209,7 +210,7 @@ def test_print_runs_at_every_call_in_its_order(
     def fn(x: torch.Tensor) -> torch.Tensor:
         a = x + 1
         gex.ops.print(a, "first")
-        effect_ops.print_npugraph_tensor(x, tensor_name="second")
+        gex.npugraph_ex.print_npugraph_tensor(x, tensor_name="second")
         return x * 0
 
     run = torch.compile(fn, backend=backend, fullgraph=True)

@@ -43,7 +43,8 @@ class Bisector:
         self.not_compared: list[str] = []
 
     def on_stage(self, subject: fx_stage.Subject, stage: str, gm: GraphModule) -> None:
-        self._stages.setdefault(subject.graph, []).append((stage, copy_of(gm)))
+        if stage != fx_stage.ALL_PASSES:  # the graph after the last one
+            self._stages.setdefault(subject.graph, []).append((stage, copy_of(gm)))
 
     def dynamo_graph(self, gm: GraphModule, compiled: Callable[..., Any]) -> Callable[..., Any]:
         """Whatever no ATen graph explains is AOTAutograd's doing."""

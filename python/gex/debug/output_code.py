@@ -67,10 +67,9 @@ def script_of(gm: GraphModule, name: str, backend: str, config: Config) -> str:
 
 def _plain_options(config: Config) -> dict[str, Any]:
     """Those that say how to compile; passes have run, and files are not written again."""
-    given = {name: config.get(name) for name in config if config.get(name) != config.default(name)}
     return {
         name: value
-        for name, value in given.items()
+        for name, value in config.changed().items()
         if isinstance(value, (bool, int, str, tuple)) and not _LOOKS.search(name)
     }
 

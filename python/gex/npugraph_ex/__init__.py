@@ -1,5 +1,6 @@
 """The API of npugraph_ex; with the npu shim also as torch.npu.npugraph_ex."""
 
+from gex.debug.effect_ops import print_npugraph_tensor, save_npugraph_tensor
 from gex.debug.logs import logger
 from gex.fx_stage.replacements import register_replacement
 from gex.npugraph_ex.backend import get_npu_backend
@@ -14,7 +15,9 @@ __all__ = [
     "get_compiler",
     "get_npu_backend",
     "logger",
+    "print_npugraph_tensor",
     "register_replacement",
+    "save_npugraph_tensor",
     "super_kernel_scope_begin",
     "super_kernel_scope_end",
 ]
