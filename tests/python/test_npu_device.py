@@ -247,3 +247,18 @@ def test_scripts_for_cuda_by_transfer_to_npu() -> None:
     torch.cuda.synchronize()
     assert torch.cuda.memory_allocated() >= 0
     assert torch.nn.Linear(2, 2).cuda()(x).shape == (2,)
+
+
+def test_graphs_are_recorded_and_replayed() -> None:
+    a = torch.ones(1000, device="npu")
+    g = torch.npu.NPUGraph()
+    with torch.npu.graph(g):
+        assert torch.npu.is_current_stream_capturing()
+        b = a
+        for _ in range(10):
+            b = b + 1
+    a.fill_(2)
+    g.replay()
+    assert b.sum().item() == 12000
+    layer = torch.npu.make_graphed_callables(torch.nn.Linear(3, 3).npu(), (a[:3],))
+    assert_close(layer(a[3:6]), F.linear(a[3:6], layer.weight, layer.bias))

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from gex import recording
 from gex.npu import streams
 from gex.npu.devices import Devices
 from gex.npu.memory import ProcessMemory
@@ -81,6 +82,7 @@ def _of_cuda(devices: Devices) -> dict[str, Any]:
             super().__init__(devices.translate(device))
 
     names["device"] = device
+    names["NPUGraph"] = torch.cuda.CUDAGraph
     names["get_device_name"] = lambda device=None: torch.cuda.get_device_name(devices.index(device))
     return names
 
@@ -103,10 +105,14 @@ class DeviceProperties:
 def _of_cpu(devices: Devices) -> dict[str, Any]:
     names = {
         "Event": streams.Event,
+        "NPUGraph": recording.NPUGraph,
         "Stream": streams.Stream,
         "StreamContext": streams.StreamContext,
         "current_stream": streams.current_stream,
         "default_stream": streams.default_stream,
+        "graph": recording.graph,
+        "is_current_stream_capturing": recording.is_current_stream_capturing,
+        "make_graphed_callables": recording.make_graphed_callables,
         "set_stream": streams.set_stream,
         "stream": streams.stream,
     }

@@ -1,0 +1,6 @@
+"""Eager calls recorded and replayed as one Program: NPUGraph, graph, make_graphed_callables."""
+
+from gex.recording.callables import make_graphed_callables
+from gex.recording.graph import NPUGraph, graph, is_current_stream_capturing
+
+__all__ = ["NPUGraph", "graph", "is_current_stream_capturing", "make_graphed_callables"]

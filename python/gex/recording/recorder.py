@@ -1,0 +1,145 @@
+"""Writes down the operators that run while it is active, as an FX graph over the tensors they met.
+
+They do run once while they are recorded, for a tensor that is made must have its memory; what
+tensors from outside held before is given back to them at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+_aten = torch.ops.aten
+# These hand a value to the host, which a replay could not do in the middle.
+_TO_HOST = {
+    _aten._local_scalar_dense.default,
+    _aten.item.default,
+    _aten.nonzero.default,
+    _aten.equal.default,
+    _aten.is_nonzero.default,
+}
+
+
+@dataclass
+class Recording:
+    """A graph without results: all that it does is to write into the tensors it is given."""
+
+    module: GraphModule
+    inputs: list[torch.Tensor]
+
+
+class Recorder(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self._graph = Graph()
+        self._nodes: dict[int, Node] = {}  # by id of the tensor
+        self._outside: list[torch.Tensor] = []
+        self._outside_memory: set[int] = set()
+        self._made: list[torch.Tensor] = []  # kept, so that no id or address is used twice
+        self._layouts: dict[tuple[Any, ...], Node] = {}  # nodes of made tensors
+        self._before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func.namespace == "profiler":
+            return func(*args, **kwargs)
+        if func is _aten.native_batch_norm.default and args[3] is not None:
+            func = _aten._native_batch_norm_legit.default  # whose schema says what it writes
+        if func in _TO_HOST:
+            raise RuntimeError(
+                f"{func} gives a value to the host, which a recorded graph can't wait for: take it "
+                "after the replay, or split the recording there"
+            )
+        operands = tree_map_only(torch.Tensor, self._node_of, (list(args), kwargs))
+        self._keep_contents(func, args, kwargs)
+        results = func(*args, **kwargs)
+        node = self._graph.call_function(func, tuple(operands[0]), operands[1])
+        self._name_results(node, results)
+        return results
+
+    def finish(self) -> Recording:
+        """The recording of what is still held of the tensors that were made."""
+        for whole, contents in self._before.values():
+            whole.copy_(contents)
+        held = [(weakref.ref(tensor), self._nodes[id(tensor)]) for tensor in self._made]
+        self._made.clear()
+        inputs = list(self._outside)
+        for reference, node in held:
+            tensor = reference()
+            if tensor is None or tensor.numel() == 0 or _memory(tensor) in self._outside_memory:
+                continue
+            written = self._placeholder(len(inputs))
+            self._graph.call_function(_aten.copy_.default, (written, node))
+            inputs.append(tensor)
+        self._graph.output(())
+        return Recording(GraphModule(torch.nn.Module(), self._graph), inputs)
+
+    def _placeholder(self, number: int) -> Node:
+        """The next one, after those that are there already."""
+        first = next((n for n in self._graph.nodes if n.op != "placeholder"), None)
+        with self._graph.inserting_before(first) if first else contextlib.nullcontext():
+            return self._graph.placeholder(f"tensor_{number}")
+
+    def _node_of(self, tensor: torch.Tensor) -> Node:
+        """Autograd hands out other tensors over the memory of one that was made."""
+        node = self._nodes.get(id(tensor)) or self._layouts.get(_layout(tensor))
+        if node is None:
+            node = self._placeholder(len(self._outside))
+            self._outside.append(tensor)
+            self._outside_memory.add(_memory(tensor))
+            self._nodes[id(tensor)] = node
+        return node
+
+    def _keep_contents(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        """Of tensors from outside that are about to be written."""
+        for number, argument in enumerate(func._schema.arguments):
+            if argument.alias_info is None or not argument.alias_info.is_write:
+                continue
+            given = args[number] if number < len(args) else kwargs.get(argument.name)
+            for tensor in tree_leaves(given):
+                if isinstance(tensor, torch.Tensor) and _memory(tensor) in self._outside_memory:
+                    self._keep(tensor)
+
+    def _keep(self, tensor: torch.Tensor) -> None:
+        if _memory(tensor) not in self._before:
+            storage = tensor.untyped_storage()
+            whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
+            self._before[_memory(tensor)] = (whole, whole.clone())
+
+    def _name_results(self, node: Node, results: Any) -> None:
+        if isinstance(results, tuple | list):
+            for number, result in enumerate(results):
+                self._name_results(
+                    self._graph.call_function(operator.getitem, (node, number)), result
+                )
+        # An operator that writes in place gives back what it was given.
+        elif isinstance(results, torch.Tensor) and id(results) not in self._nodes:
+            self._nodes[id(results)] = node
+            self._made.append(results)
+            if _memory(results) not in self._outside_memory:
+                self._layouts.setdefault(_layout(results), node)
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+def _layout(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return (
+        _memory(tensor),
+        tensor.dtype,
+        tensor.storage_offset(),
+        tuple(tensor.shape),
+        tuple(tensor.stride()),
+    )
