@@ -194,4 +194,4 @@ def _settled(val: torch.SymBool | torch.SymInt) -> bool | int:
 def _item(node: Node, env: Env) -> Any:
     source, index = node.args
     container = env.get(source)
-    return container[index] if isinstance(container, (list, tuple)) else None
+    return container[index] if isinstance(container, (list, tuple, dict)) else None

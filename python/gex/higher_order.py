@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._guards import detect_fake_mode
 from torch._higher_order_ops import auto_functionalize
+from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 from torch.fx import Node
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from gex import carriers, control_flow
 from gex._gex import Value
@@ -72,6 +74,26 @@ def _auto_functionalized_v2(body: BodyImport, node: Node, env: Env, location: st
     return body.nodes.add_writing_call(call, bases, env, reason)
 
 
+def _triton_kernel(body: BodyImport, node: Node, env: Env, location: str) -> dict[str, Any]:
+    """A launch of a Triton kernel of the user's: a call on copies of what the kernel writes."""
+    leaves, spec = tree_flatten(dict(node.kwargs))
+    given = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Node)]
+    names, results = list(node.meta["val"]), list(node.meta["val"].values())
+
+    def launch(*values: Any) -> tuple[torch.Tensor, ...]:
+        filled = list(leaves)
+        for i, value in zip(given, values, strict=True):
+            filled[i] = value
+        written = node.target(**tree_unflatten(filled, spec))
+        return tuple(written[name] for name in names)
+
+    kernel = kernel_side_table.get_kernel(node.kwargs["kernel_idx"])
+    label = f"Triton kernel {getattr(getattr(kernel, 'fn', kernel), '__name__', kernel)}"
+    call = OpCall(launch, [leaves[i] for i in given], {}, results, location, label=label)
+    values = body.nodes.add_call(call, env, "a Triton kernel of the user's")
+    return dict(zip(names, values, strict=True))
+
+
 # --- recomputed random numbers ----------------------------------------------------------------
 
 
@@ -124,6 +146,7 @@ _BY_NAME: dict[str, Handler] = {
     "run_and_save_rng_state": _run_and_save_rng_state,
     "run_with_rng_state": _run_with_rng_state,
     "scan": control_flow.add_scan,
+    "triton_kernel_wrapper_functional": _triton_kernel,
     "while_loop": control_flow.add_while_loop,
     "with_effects": _with_effects,
 }

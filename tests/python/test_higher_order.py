@@ -11,12 +11,17 @@ from torch import nn
 from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.map import map as map_slices
 from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.triton_kernel_wrap import (
+    kernel_side_table,
+    triton_kernel_wrapper_mutation,
+)
 from torch._higher_order_ops.while_loop import while_loop
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.utils.checkpoint import checkpoint
 
 import gex
 from conftest import Compile, assert_same, last_report
+from gex import torch_backend
 
 Fn = Callable[..., Any]
 
@@ -218,6 +223,55 @@ def test_print_keeps_its_place(compiling: Compile, capfd: pytest.CaptureFixture[
 
 
 # --- attention, checkpoints, contexts -----------------------------------------------------------
+
+
+# --- Triton kernels -----------------------------------------------------------------------------
+
+
+class ScaledSum:
+    """What PyTorch asks of a Triton kernel, in Python: result = (a + b) * factor."""
+
+    __name__ = "scaled_sum"
+    arg_names = ("a", "b", "result", "factor")
+
+    def __getitem__(self, grid: Any) -> Fn:
+        assert tuple(grid) == (2, 1, 1)
+        return lambda a, b, result, factor: result.copy_((a + b) * factor)
+
+
+def launching_a_kernel() -> torch.fx.GraphModule:
+    """As Dynamo writes it for a function that launches a kernel on tensors of its own."""
+    graph = torch.fx.Graph()
+    x, y = graph.placeholder("x"), graph.placeholder("y")
+    doubled = graph.call_function(torch.mul, (x, 2))
+    result = graph.call_function(torch.zeros_like, (x,))
+    arguments = {
+        "kernel_idx": kernel_side_table.add_kernel(ScaledSum()),
+        "constant_args_idx": kernel_side_table.add_constant_args({"factor": 3}),
+        "grid": [(2, 1, 1)],
+        "tma_descriptor_metadata": {},
+        "kwargs": {"a": doubled, "b": y, "result": result},
+    }
+    graph.call_function(triton_kernel_wrapper_mutation, (), arguments)
+    graph.output((graph.call_function(torch.add, (result, 1)),))
+    return torch.fx.GraphModule(torch.nn.Module(), graph)
+
+
+def test_a_triton_kernel_is_a_call_under_its_name() -> None:
+    x, y = torch.randn(4), torch.randn(4)
+    compiled = torch_backend.gex(launching_a_kernel(), [x, y])
+    for _ in range(2):
+        before = x.clone(), y.clone()
+        with torch.no_grad():
+            (result,) = compiled(x, y)
+        torch.testing.assert_close(result, (x * 2 + y) * 3 + 1)
+        assert_same((x, y), before)
+    assert [call.op for call in last_report().calls] == ["Triton kernel scaled_sum"]
+
+
+def test_strict_names_the_triton_kernel() -> None:
+    with pytest.raises(Exception, match="Triton kernel scaled_sum"):
+        torch_backend.gex(launching_a_kernel(), [torch.ones(4)] * 2, options={"strict": True})
 
 
 def test_flex_attention(compiling: Compile) -> None:
