@@ -26,6 +26,11 @@ def test_npugraph_ex_and_torchair_backends() -> None:
     assert "did you mean 'frozen_parameter'" in refused[2]
 
 
+def test_the_graph_api_under_each_of_its_names() -> None:
+    lines = succeed(str(SCRIPTS / "graph_api.py")).splitlines()
+    assert lines == ["configured 32.0", "decomposed 48.0", "quantised torch.int8 (3,)"]
+
+
 def test_profiler_memory_events_and_checkpoints() -> None:
     lines = succeed(str(SCRIPTS / "inspect_model.py")).splitlines()
     assert lines[-1] == "done"

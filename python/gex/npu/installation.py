@@ -37,6 +37,7 @@ def install() -> None:
     devices = Devices(choose_target())
     npu = runtime.make_module(devices)
     npu.npugraph_ex = _npugraph_ex("torch.npu.npugraph_ex")
+    npu.__path__ = []  # so that torch.npu.npugraph_ex can be imported
     naming.introduce(devices, npu)
     patches.apply(devices)
     modules = {**_torch_npu(devices, npu), **torchair.make_modules()}
