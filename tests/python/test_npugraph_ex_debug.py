@@ -373,7 +373,10 @@ def test_case_73_every_capture_is_checked(
     tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
-        return x.exp() + x.sin()
+        torch.ops.npugraph_ex.scope_enter(["_user_stream_label"], ["side"])
+        y = x.exp()
+        torch.ops.npugraph_ex.scope_exit()
+        return y + x.sin()
 
     with torch._dynamo.config.patch(debug_dir_root=str(tmp_path)):
         options = {"deadlock_check": True}

@@ -95,6 +95,7 @@ def test_several_outputs_are_dumped_one_by_one(tmp_path: pathlib.Path) -> None:
 
 def test_force_eager_writes_numpy_files_for_each_step(tmp_path: pathlib.Path) -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        gex.ops.print(x)
         return torch.cat([x, y]).to(torch.bfloat16)
 
     options = {"data_dump_dir": str(tmp_path), "force_eager": True}
@@ -109,6 +110,7 @@ def test_force_eager_writes_numpy_files_for_each_step(tmp_path: pathlib.Path) ->
         assert [np.load(p).tolist() for p in inputs] == [[step, step], [1]]
         (rounded,) = (graph / str(step)).glob("_to_copy-*.OUTPUT.0.*.npy")
         assert np.load(rounded).dtype == np.float32
+        assert not list((graph / str(step)).glob("*print*"))
         roles = [row["role"] for row in rows(graph / str(step)) if row["node"] == "cat"]
         assert roles == ["INPUT.0.0", "INPUT.0.1", "OUTPUT.0"]
 

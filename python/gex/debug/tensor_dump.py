@@ -137,6 +137,8 @@ class NumpyDumper(Interpreter):
         return run
 
     def run_node(self, node: Node) -> Any:
+        if node.target in effect_ops.TARGETS:  # what they read is written where it is computed
+            return super().run_node(node)
         if node.op == "call_function":
             args, kwargs = self.fetch_args_kwargs_from_env(node)
             # Written before the node runs: it may overwrite them.
