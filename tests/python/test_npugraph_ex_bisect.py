@@ -111,6 +111,9 @@ def test_the_pass_is_told_among_many(wrong_engine_pass: None) -> None:
 
     culprit, _ = bisect(calling(fn, X, Y))
     assert culprit is not None and culprit.what.startswith("pass turn-round (number 1 of")
+    # The node, and the one behind it, which now reads a value with a name.
+    assert [change[0] for change in culprit.changes] == ["-", "-", "+", "+"]
+    assert len(culprit.lines) == 1
 
 
 def test_a_value_written_into_an_argument_is_compared(wrong_engine_pass: None) -> None:

@@ -23,13 +23,16 @@ class Comparison:
     max_abs: float
     max_rel: float
     first: tuple[int, ...] | None  # where the first element differs
+    wrong: int = 0  # elements that differ, NaN and infinities among them
     why: str = ""  # if they can't be compared element by element
 
     @property
     def text(self) -> str:
         if self.why:
             return self.why
-        at = "" if self.first is None else f", first at {list(self.first)}"
+        at = ""
+        if self.first is not None:
+            at = f", {self.wrong} elements differ, the first at {list(self.first)}"
         return (
             f"cosine {self.cosine:.6f}, max abs error {self.max_abs:.3g}, "
             f"max rel error {self.max_rel:.3g}{at}"
@@ -40,7 +43,7 @@ def compare(a: np.ndarray, b: np.ndarray, rtol: float, atol: float) -> Compariso
     """`a` is right: relative errors are relative to it."""
     if a.shape != b.shape:
         why = f"shapes differ: {list(a.shape)} and {list(b.shape)}"
-        return Comparison(False, float("nan"), float("nan"), float("nan"), None, why)
+        return Comparison(False, float("nan"), float("nan"), float("nan"), None, why=why)
     if a.dtype.kind not in "fc" and b.dtype.kind not in "fc":
         rtol = atol = 0.0
     wide = np.complex128 if "c" in (a.dtype.kind, b.dtype.kind) else np.float64
@@ -57,6 +60,7 @@ def compare(a: np.ndarray, b: np.ndarray, rtol: float, atol: float) -> Compariso
         max_abs=float(error.max(initial=0.0)),
         max_rel=float(relative.max(initial=0.0)),
         first=tuple(int(i) for i in differs[0]) if len(differs) else None,
+        wrong=len(differs),
     )
 
 

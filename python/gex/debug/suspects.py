@@ -32,7 +32,9 @@ Stages = Sequence[tuple[str, GraphModule]]
 
 _PASS = re.compile(r"\d+_after_(.+)\.gex")
 _LINE = re.compile(r'@ "([^"]*?)(?:\(pass [^"]*)?"')  # passes add their names to the lines
+_NUMBER = re.compile(r"%\d+\b")
 _SHOWN = 12  # changed lines
+_LINES_SHOWN = 3  # of the user's
 
 
 @dataclass
@@ -58,7 +60,7 @@ class Culprit:
         parts = [f"gex bisect: {line}" for line in self.tried]
         parts.append(f"gex bisect: first wrong: {self.what}")
         parts.append(f"  {self.difference}")
-        parts += [f"  your line: {line}" for line in self.lines]
+        parts += [f"  your line: {line}" for line in self.lines[:_LINES_SHOWN]]
         parts += [f"  {change}" for change in self.changes[:_SHOWN]]
         if len(self.changes) > _SHOWN:
             parts.append(f"  ... and {len(self.changes) - _SHOWN} more changed lines")
@@ -213,5 +215,14 @@ def _calls(gm: GraphModule) -> dict[str, torch.fx.Node]:
 
 
 def _changes(before: str, after: str) -> list[str]:
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
-    return [line for line in lines if not line.startswith(("---", "+++", "@@"))]
+    """Nodes that went and came. Numbers of values shift behind a change, which changes nothing."""
+    old, new = before.splitlines(), after.splitlines()
+    matcher = difflib.SequenceMatcher(
+        None, [_NUMBER.sub("%", x) for x in old], [_NUMBER.sub("%", x) for x in new], autojunk=False
+    )
+    changes = []
+    for kind, old_from, old_to, new_from, new_to in matcher.get_opcodes():
+        if kind != "equal":
+            changes += [f"-{line}" for line in old[old_from:old_to]]
+            changes += [f"+{line}" for line in new[new_from:new_to]]
+    return changes
