@@ -7,10 +7,12 @@
 #include "base/error.hpp"
 #include "interp/bind_symbols.hpp"
 #include "interp/eval_kernel.hpp"
+#include "interp/sort.hpp"
 #include "loop/single_op.hpp"
 #include "ops/build.hpp"
 #include "ops/call.hpp"
 #include "ops/control.hpp"
+#include "ops/sort.hpp"
 
 namespace gex::interp {
 
@@ -54,6 +56,7 @@ class Interpreter {
   Tensors compute(const Node& node) {
     const OpDef& op = node.op();
     if (op.body) return run_body(node);
+    if (op.name == "sort" || op.name == "topk") return run_sort(node);
     if (op.expand) return run_expansion(node);
     if (op.name == "constant") return {*node.as<ops::Constant>().value};
     if (op.name == "if") return run_if(node);
@@ -110,6 +113,16 @@ class Interpreter {
     g.erase(copy);
     g.set_outputs(results);
     return Interpreter(quiet(), symbols_).run(g, inputs);
+  }
+
+  Tensors run_sort(const Node& node) {
+    const HostTensor& x = *values_.at(node.input(0));
+    if (node.is("topk")) {
+      const auto a = node.as<ops::TopK>();
+      return sorted_along(x, a.axis, evaluate(a.k, symbols_), a.largest);
+    }
+    const auto a = node.as<ops::Sort>();
+    return sorted_along(x, a.axis, x.shape()[static_cast<std::size_t>(a.axis)], a.descending);
   }
 
   // Nodes inside an expansion are not the user's: nobody observes them.

@@ -2,6 +2,7 @@
 
 #include "ops/build.hpp"
 #include "ops/define.hpp"
+#include "ops/embedding_rows.hpp"
 #include "ops/families.hpp"
 #include "ops/fold.hpp"
 #include "ops/rows.hpp"
@@ -279,6 +280,7 @@ std::vector<Value*> import_histc(AtenCall& c) {  // x, bins, min, max
 }  // namespace
 
 void register_index_rows() {
+  register_embedding_rows();
   register_aten_row("aten.histc.default", import_histc);
   register_aten_row("aten.masked_scatter.default", import_masked_scatter);
   register_aten_row("aten.index.Tensor", import_index);

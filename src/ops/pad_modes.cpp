@@ -134,6 +134,7 @@ void register_pad_modes() {
   register_mode("pad_replicate", "x with its edges repeated.", nearest_edge,
                 [](Dim) { return Dim(DimRange::kInf); });
   register_mode("pad_circular", "x continued with itself.", wrapped, [](Dim size) { return size; });
+  register_aten_row("aten._pad_circular.default", import_pad("pad_circular"));
   for (int axes = 1; axes <= 3; ++axes) {
     const std::string reflect = str("aten.reflection_pad", axes, "d");
     const std::string replicate = str("aten.replication_pad", axes, "d");

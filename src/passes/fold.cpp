@@ -1,5 +1,6 @@
 #include "passes/fold.hpp"
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "interp/interp.hpp"
@@ -45,10 +46,20 @@ bool refill(Graph& graph, Node& node) {
   return true;
 }
 
+// A size in an attribute that only a run can tell.
+bool waits_for_sizes(const Node& node) {
+  const auto open = [](Dim size) { return !size.is_const(); };
+  return std::any_of(node.attrs().begin(), node.attrs().end(), [&](const AttrValue& attr) {
+    if (const Dim* size = std::get_if<Dim>(&attr)) return open(*size);
+    const auto* sizes = std::get_if<std::vector<Dim>>(&attr);
+    return sizes != nullptr && std::any_of(sizes->begin(), sizes->end(), open);
+  });
+}
+
 bool can_fold(const Node& node, std::int64_t limit) {
   const OpDef& op = node.op();
   if (!op.has(Trait::pure) || op.has(Trait::random) || op.has(Trait::constant)) return false;
-  if (is_kept(node)) return false;
+  if (is_kept(node) || waits_for_sizes(node)) return false;
   if (!op.body && !op.expand) return false;
   if (node.inputs().empty() || !node.subgraphs().empty()) return false;
   if (op.has(Trait::view) && !is_part_of_list(node)) return false;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
+#include <unordered_map>
 
 #include "ops/build.hpp"
 #include "passes/rules.hpp"
@@ -28,7 +28,6 @@ struct Matrix {
       transposed = true;
     }
   }
-  bool operator==(const Matrix&) const = default;
 };
 
 // Rows of equal matrices side by side (axis 1) or one below the other (axis 0).
@@ -54,16 +53,20 @@ class Merger {
   Merger(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
 
   bool run() {
-    std::map<std::tuple<const Value*, bool, bool, bool>, std::size_t> number;
+    std::unordered_map<const Value*, std::vector<std::size_t>> of_root;
     std::vector<Group> groups;  // in the graph's order
     for (Node& node : graph_.nodes()) {
       if (!mergeable(node)) continue;
-      const Matrix matrix(node.input(1));
-      const auto key = std::tuple{node.input(0), node.as<ops::Matmul>().wide, matrix.transposed,
-                                  constant_of(matrix.base) != nullptr};
-      const auto [at, is_new] = number.try_emplace(key, groups.size());
-      if (is_new) groups.emplace_back();
-      groups[at->second].push_back(&node);
+      std::vector<std::size_t>& candidates = of_root[before_reshape(node.input(0))];
+      const auto at = std::find_if(candidates.begin(), candidates.end(), [&](std::size_t group) {
+        return fits(*groups[group][0], node);
+      });
+      if (at != candidates.end()) {
+        groups[*at].push_back(&node);
+      } else {
+        candidates.push_back(groups.size());
+        groups.push_back({&node});
+      }
     }
     bool changed = false;
     for (const Group& group : groups) {
@@ -76,6 +79,23 @@ class Merger {
   }
 
  private:
+  // Linear layers flatten their operand one by one: equal reshapes of one value are one operand.
+  static const Value* before_reshape(const Value* v) {
+    const Node* reshape = producer_of(v, "reshape");
+    return reshape != nullptr ? reshape->input(0) : v;
+  }
+
+  // Whether they have one left operand and may stand side by side.
+  static bool fits(const Node& first, const Node& node) {
+    const Value *left = first.input(0), *other = node.input(0);
+    const bool same = left == other || (before_reshape(left) == before_reshape(other) &&
+                                        left->type() == other->type());
+    const Matrix a(first.input(1)), b(node.input(1));
+    return same && first.as<ops::Matmul>().wide == node.as<ops::Matmul>().wide &&
+           a.transposed == b.transposed &&
+           (constant_of(a.base) != nullptr) == (constant_of(b.base) != nullptr);
+  }
+
   bool mergeable(const Node& node) const {
     if (!node.is("matmul") || node.input(1)->type().rank() != 2 || node.output()->type().strides)
       return false;

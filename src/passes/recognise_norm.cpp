@@ -7,45 +7,47 @@
 namespace gex::passes {
 namespace {
 
-// How many of the last axes it folds, if it folds just those and keeps them as ones.
-std::optional<std::int64_t> last_axes(const Node& reduction) {
-  const auto attrs = reduction.as<ops::Reduce>();
-  const std::int64_t rank = reduction.input(0)->type().rank();
-  const auto count = static_cast<std::int64_t>(attrs.axes.size());
+// How many of the last axes are folded, if just those are and stay as ones.
+std::optional<std::int64_t> last_axes(const ops::Ints& axes, bool keepdim, std::int64_t rank) {
+  const auto count = static_cast<std::int64_t>(axes.size());
   for (std::int64_t k = 0; k < count; ++k)
-    if (attrs.axes[static_cast<std::size_t>(k)] != rank - count + k) return std::nullopt;
-  return attrs.keepdim && count > 0 ? std::optional(count) : std::nullopt;
+    if (axes[static_cast<std::size_t>(k)] != rank - count + k) return std::nullopt;
+  return keepdim && count > 0 ? std::optional(count) : std::nullopt;
 }
 
-const Node* find(const Match& match, std::string_view op_name, std::size_t skip = 0) {
-  for (const Node* node : match.nodes)
-    if (node->is(op_name) && skip-- == 0) return node;
-  return nullptr;
+std::optional<std::int64_t> folded_axes(const Node& node) {
+  const std::int64_t rank = node.input(0)->type().rank();
+  if (node.is("variance")) {
+    const auto a = node.as<ops::Variance>();
+    return a.correction == 0 ? last_axes(a.axes, a.keepdim, rank) : std::nullopt;
+  }
+  const auto a = node.as<ops::Reduce>();
+  return last_axes(a.axes, a.keepdim, rank);
 }
 
-// The number added under the root: the constant of the match.
-std::optional<double> epsilon(const Match& match) {
-  for (const Node* node : match.nodes)
-    if (node->op().has(Trait::constant)) return splat(node->output());
-  return std::nullopt;
-}
-
+// The norm that a match stands for: all its statistics are of the same last axes, and its constant
+// is the number added under the root.
 std::optional<ops::Norm> norm_of(const Match& match) {
-  const Value* x = match.inputs[0];
-  const DType dtype = x->type().dtype;
+  const DType dtype = match.inputs[0]->type().dtype;
   if (dtype != DType::f32 && dtype != DType::f64) return std::nullopt;
-  const std::optional<std::int64_t> rank = last_axes(*find(match, "reduce_mean"));
-  const std::optional<double> eps = epsilon(match);
+  std::optional<std::int64_t> rank;
+  std::optional<double> eps;
+  for (const Node* node : match.nodes) {
+    if (node->op().has(Trait::constant)) eps = splat(node->output());
+    if (!node->is("reduce_mean") && !node->is("variance")) continue;
+    const auto axes = folded_axes(*node);
+    if (!axes || (rank && rank != axes)) return std::nullopt;
+    rank = axes;
+  }
   if (!rank || !eps) return std::nullopt;
-  if (const Node* second = find(match, "reduce_mean", 1); second && last_axes(*second) != rank)
-    return std::nullopt;
   return ops::Norm{*rank, *eps};
 }
 
-PatternRule rule(const char* pattern, const char* op_name, std::vector<std::string> reductions) {
+PatternRule rule(const std::string& lines, const char* op_name, std::vector<std::string> folding) {
   PatternRule rule;
-  rule.pattern = parse_graph(pattern);
-  rule.any_attributes = std::move(reductions);
+  rule.pattern =
+      parse_graph("graph norm(%x: f32[2, 4]) -> (f32[2, 4]) {\n" + lines + "  return %y\n}");
+  rule.any_attributes = std::move(folding);
   rule.any_constants = true;
   rule.condition = [](const Match& match) { return norm_of(match).has_value(); };
   rule.replacement = [op_name](Graph& graph, const Match& match) {
@@ -57,34 +59,52 @@ PatternRule rule(const char* pattern, const char* op_name, std::vector<std::stri
   return rule;
 }
 
+// Where `variance` and, for a layer norm, `centred` come from.
+constexpr const char* kMeanOfSquares = R"(
+  %mean = reduce_mean(%x) {axes = [1], keepdim = true} : f32[2, 1]
+  %centred = sub(%x, %mean) : f32[2, 4]
+  %square = mul(%centred, %centred) : f32[2, 4]
+  %variance = reduce_mean(%square) {axes = [1], keepdim = true} : f32[2, 1]
+)";
+constexpr const char* kVarianceBesideMean = R"(
+  %mean = reduce_mean(%x) {axes = [1], keepdim = true} : f32[2, 1]
+  %centred = sub(%x, %mean) : f32[2, 4]
+  %variance, %other = variance(%x) {axes = [1], keepdim = true, correction = 0.0} : f32[2, 1], f32[2, 1]
+)";
+constexpr const char* kVarianceAndMean = R"(
+  %variance, %mean = variance(%x) {axes = [1], keepdim = true, correction = 0.0} : f32[2, 1], f32[2, 1]
+  %centred = sub(%x, %mean) : f32[2, 4]
+)";
+constexpr const char* kSquares = R"(
+  %square = mul(%x, %x) : f32[2, 4]
+  %variance = reduce_mean(%square) {axes = [1], keepdim = true} : f32[2, 1]
+)";
+
+// What becomes of it, for the value named.
+std::vector<std::string> endings(const std::string& value) {
+  const std::string sum = R"(
+  %eps = full() {dtype = f32, value = 1e-05, shape = []} : f32[]
+  %sum = add(%variance, %eps) : f32[2, 1]
+)";
+  const std::string product = "  %y = mul(" + value + ", %scale) : f32[2, 4]\n";
+  const std::string root = "  %root = sqrt(%sum) : f32[2, 1]\n";
+  return {sum + "  %scale = rsqrt(%sum) : f32[2, 1]\n" + product,
+          sum + root + "  %scale = reciprocal(%root) : f32[2, 1]\n" + product};
+}
+
 }  // namespace
 
 Pass recognise_norm() {
   PatternPass pass{
       "recognise-norm", "RMS and layer norms written out become one op", Stage::early, 2, {}};
-  // First: a root-mean-square norm is part of it.
-  pass.rules.push_back(rule(R"(graph layer(%x: f32[2, 4]) -> (f32[2, 4]) {
-    %mean = reduce_mean(%x) {axes = [1], keepdim = true} : f32[2, 1]
-    %centred = sub(%x, %mean) : f32[2, 4]
-    %square = mul(%centred, %centred) : f32[2, 4]
-    %variance = reduce_mean(%square) {axes = [1], keepdim = true} : f32[2, 1]
-    %eps = full() {dtype = f32, value = 1e-05, shape = []} : f32[]
-    %sum = add(%variance, %eps) : f32[2, 1]
-    %scale = rsqrt(%sum) : f32[2, 1]
-    %y = mul(%centred, %scale) : f32[2, 4]
-    return %y
-  })",
-                            "layer_norm", {"mean", "variance"}));
-  pass.rules.push_back(rule(R"(graph rms(%x: f32[2, 4]) -> (f32[2, 4]) {
-    %square = mul(%x, %x) : f32[2, 4]
-    %mean = reduce_mean(%square) {axes = [1], keepdim = true} : f32[2, 1]
-    %eps = full() {dtype = f32, value = 1e-05, shape = []} : f32[]
-    %sum = add(%mean, %eps) : f32[2, 1]
-    %scale = rsqrt(%sum) : f32[2, 1]
-    %y = mul(%x, %scale) : f32[2, 4]
-    return %y
-  })",
-                            "rms_norm", {"mean"}));
+  // Layer norms first: a root-mean-square norm is part of one.
+  for (const std::string& ending : endings("%centred")) {
+    pass.rules.push_back(rule(kMeanOfSquares + ending, "layer_norm", {"mean", "variance"}));
+    pass.rules.push_back(rule(kVarianceBesideMean + ending, "layer_norm", {"mean", "variance"}));
+    pass.rules.push_back(rule(kVarianceAndMean + ending, "layer_norm", {"variance"}));
+  }
+  for (const std::string& ending : endings("%x"))
+    pass.rules.push_back(rule(kSquares + ending, "rms_norm", {"variance"}));
   return pattern_pass(std::move(pass));
 }
 

@@ -5,70 +5,19 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "plan/tightest_hole.hpp"
 
 namespace gex::plan {
 
 namespace {
 
-// Offsets and sizes are counted in units of kAlignment from here on: a placed value fits one word
-// (offset above, end below), so sorting values by offset is sorting plain integers.
-constexpr std::uint64_t kUnplaced = ~std::uint64_t{0};
-std::uint64_t pack(std::uint32_t begin, std::uint32_t end) {
-  return (std::uint64_t{begin} << 32) | end;
-}
-std::uint32_t begin_of(std::uint64_t packed) { return static_cast<std::uint32_t>(packed >> 32); }
-std::uint32_t end_of(std::uint64_t packed) { return static_cast<std::uint32_t>(packed); }
-
 // More pairs than this are not worth keeping: 64 MiB, and the greedy strategies would be slow.
 constexpr std::size_t kMaxConflicts = std::size_t{1} << 24;
-
-// Batcher's odd-even merge network, unrolled: no branch depends on the data, and mispredicted
-// branches are what sorting short random lists otherwise pays for.
-template <int N>
-struct Network {
-  struct Pair {
-    std::uint8_t low, high;
-  };
-  std::array<Pair, static_cast<std::size_t>(N) * 8> pairs{};
-  std::size_t count = 0;
-  constexpr Network() {
-    for (int p = 1; p < N; p *= 2)
-      for (int k = p; k >= 1; k /= 2)
-        for (int j = k % p; j + k < N; j += 2 * k)
-          for (int i = j; i < j + k && i + k < N; ++i)
-            if (i / (2 * p) == (i + k) / (2 * p))
-              pairs[count++] = {static_cast<std::uint8_t>(i), static_cast<std::uint8_t>(i + k)};
-  }
-};
-
-template <int N>
-void sort_network(std::uint64_t* values) {
-  static constexpr Network<N> kNetwork;
-  [values]<std::size_t... i>(std::index_sequence<i...>) {
-    const auto exchange = [values](std::size_t low, std::size_t high) {
-      const std::uint64_t a = values[low], b = values[high];
-      values[low] = a < b ? a : b;
-      values[high] = a < b ? b : a;
-    };
-    (exchange(kNetwork.pairs[i].low, kNetwork.pairs[i].high), ...);
-  }(std::make_index_sequence<kNetwork.count>());
-}
-
-constexpr int kMaxNetwork = 32;
-
-// `values` has room for kMaxNetwork entries at least.
-void sort_short(std::uint64_t* values, int count) {
-  if (count > kMaxNetwork) {
-    std::sort(values, values + count);
-    return;
-  }
-  const int padded = count <= 4 ? 4 : count <= 8 ? 8 : count <= 16 ? 16 : kMaxNetwork;
-  for (int i = count; i < padded; ++i) values[i] = kUnplaced;
-  if (padded == 4) sort_network<4>(values);
-  if (padded == 8) sort_network<8>(values);
-  if (padded == 16) sort_network<16>(values);
-  if (padded == kMaxNetwork) sort_network<kMaxNetwork>(values);
-}
+// Rows of conflicts are filled up to a multiple of this, so that loops over them rarely end early.
+constexpr int kRowStep = 8;
+// With more neighbours for each value than this the greedy strategies take far longer than
+// by_start.
+constexpr std::size_t kCrowded = 64;
 
 // Descending by key, ties by index: byte-wise radix sort that skips bytes equal in all keys.
 void sort_descending(std::span<const std::uint64_t> keys, std::vector<std::int32_t>& order,
@@ -111,7 +60,7 @@ std::string_view name_of(Strategy strategy) {
 
 struct MemoryPlanner::Scratch {
   std::vector<std::uint32_t> size;    // in units, by value
-  std::vector<std::uint64_t> placed;  // packed, by value
+  std::vector<std::uint64_t> placed;  // packed, by value; nobody's is the last
   std::vector<std::uint64_t> keys;
   std::vector<std::int32_t> order, spare;
   std::vector<std::uint64_t> neighbours;
@@ -129,26 +78,36 @@ MemoryPlanner::MemoryPlanner(std::vector<Interval> intervals) : intervals_(std::
   std::stable_sort(by_last_.begin(), by_last_.end(),
                    [&](auto a, auto b) { return at(a).last < at(b).last; });
 
-  std::vector<std::vector<std::int32_t>> lists(intervals_.size());
-  std::size_t pairs = 0;
-  for (std::size_t a = 0; a < by_first_.size() && pairs <= kMaxConflicts; ++a) {
-    const std::int32_t i = by_first_[a];
-    for (std::size_t b = a + 1; b < by_first_.size(); ++b) {
-      const std::int32_t j = by_first_[b];
-      if (at(j).first > at(i).last) break;
-      lists[static_cast<std::size_t>(i)].push_back(j);
-      lists[static_cast<std::size_t>(j)].push_back(i);
-      pairs += 2;
+  const auto each_pair = [&](auto&& visit) {
+    for (std::size_t a = 0; a < by_first_.size(); ++a) {
+      const int last = at(by_first_[a]).last;
+      for (std::size_t b = a + 1; b < by_first_.size() && at(by_first_[b]).first <= last; ++b)
+        if (!visit(static_cast<std::size_t>(by_first_[a]), static_cast<std::size_t>(by_first_[b])))
+          return false;
     }
-  }
-  if (pairs > kMaxConflicts) return;
+    return true;
+  };
+  std::vector<std::int32_t> degree(intervals_.size());
+  std::size_t pairs = 0;
+  if (!each_pair([&](std::size_t i, std::size_t j) {
+        ++degree[i];
+        ++degree[j];
+        return (pairs += 2) <= kMaxConflicts;
+      }))
+    return;
   row_.reserve(intervals_.size() + 1);
-  conflicts_.reserve(pairs);
   row_.push_back(0);
-  for (const auto& list : lists) {
-    conflicts_.insert(conflicts_.end(), list.begin(), list.end());
-    row_.push_back(static_cast<std::int32_t>(conflicts_.size()));
-  }
+  for (std::int32_t count : degree)
+    row_.push_back(row_.back() + (count + kRowStep - 1) / kRowStep * kRowStep);
+  // Rows are filled up with nobody: a value that is never placed.
+  const auto nobody = static_cast<std::int32_t>(intervals_.size());
+  conflicts_.assign(static_cast<std::size_t>(row_.back()), nobody);
+  std::vector<std::int32_t> next(row_.begin(), row_.end() - 1);
+  each_pair([&](std::size_t i, std::size_t j) {
+    conflicts_[static_cast<std::size_t>(next[i]++)] = static_cast<std::int32_t>(j);
+    conflicts_[static_cast<std::size_t>(next[j]++)] = static_cast<std::int32_t>(i);
+    return true;
+  });
 }
 
 // Walks time: values that died give their room back to a list of holes sorted by offset.
@@ -202,30 +161,24 @@ void MemoryPlanner::place_by_start(Scratch& scratch) const {
 void MemoryPlanner::place_in_order(Scratch& scratch) const {
   std::fill(scratch.placed.begin(), scratch.placed.end(), kUnplaced);
   scratch.total = 0;
+  const std::uint64_t* const placed = scratch.placed.data();
   for (std::int32_t value : scratch.order) {
     if (scratch.total >= scratch.limit) return;
     const auto i = static_cast<std::size_t>(value);
     const std::uint32_t size = scratch.size[i];
     const std::int32_t* begin = conflicts_.data() + row_[i];
     const std::int32_t* end = conflicts_.data() + row_[i + 1];
-    scratch.neighbours.resize(static_cast<std::size_t>(end - begin) + kMaxNetwork);
-    std::uint64_t* around = scratch.neighbours.data();
-    int count = 0;
-    for (; begin != end; ++begin) {
-      around[count] = scratch.placed[static_cast<std::size_t>(*begin)];
-      count += around[count] != kUnplaced ? 1 : 0;
-    }
-    sort_short(around, count);
-    std::uint32_t top = 0, best = 0, best_room = ~std::uint32_t{0};
-    for (int k = 0; k < count; ++k) {
-      const std::uint32_t hole_end = begin_of(around[k]);
-      if (hole_end > top && hole_end - top >= size && hole_end - top < best_room) {
-        best_room = hole_end - top;
-        best = top;
+    const std::size_t room = static_cast<std::size_t>(end - begin) + kMaxNetwork;
+    if (scratch.neighbours.size() < room) scratch.neighbours.resize(room);
+    std::uint64_t* const around = scratch.neighbours.data();
+    std::uint64_t* top = around;
+    for (; begin != end; begin += kRowStep) {
+      for (int k = 0; k < kRowStep; ++k) {
+        *top = placed[begin[k]];
+        top += *top != kUnplaced ? 1 : 0;
       }
-      top = std::max(top, end_of(around[k]));
     }
-    if (best_room == ~std::uint32_t{0}) best = top;
+    const std::uint32_t best = tightest_hole_between(around, static_cast<int>(top - around), size);
     scratch.placed[i] = pack(best, best + size);
     scratch.total = std::max(scratch.total, best + size);
   }
@@ -323,7 +276,7 @@ Placement MemoryPlanner::plan(std::span<const std::int64_t> bytes, Strategy stra
   GEX_CHECK(bytes.size() == intervals_.size(), "one size for each value");
   Scratch scratch;
   to_units(bytes, scratch.size);
-  scratch.placed.assign(bytes.size(), 0);
+  scratch.placed.assign(bytes.size() + 1, 0);
   place(strategy, scratch);
   Placement out;
   out.strategy = strategy;
@@ -340,12 +293,16 @@ Placement MemoryPlanner::plan(std::span<const std::int64_t> bytes) const {
   GEX_CHECK(bytes.size() == intervals_.size(), "one size for each value");
   Scratch scratch;
   to_units(bytes, scratch.size);
-  scratch.placed.assign(bytes.size(), 0);
+  scratch.placed.assign(bytes.size() + 1, 0);
   Placement out;
   out.lower_bound = lower_bound(scratch);
   out.offsets.assign(bytes.size(), 0);
   out.total = -1;
-  for (Strategy strategy : kStrategies) {
+  // The quickest first where values have many neighbours; else the one that most often gets there.
+  const bool crowded = conflicts_.size() > kCrowded * by_first_.size();
+  std::array order = {Strategy::by_size, Strategy::by_area, Strategy::by_start, Strategy::by_blame};
+  if (crowded) std::rotate(order.begin(), order.begin() + 2, order.begin() + 3);
+  for (Strategy strategy : order) {
     if (out.total == out.lower_bound) break;  // nothing can be smaller
     if (strategy != Strategy::by_start && row_.empty()) continue;
     if (strategy == Strategy::by_blame && out.total - out.lower_bound <= out.lower_bound / 64)

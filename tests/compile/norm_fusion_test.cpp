@@ -31,6 +31,42 @@ graph main(%x: f32[s0, 96], %w: f32[96]) -> (f32[s0, 96]) {
   EXPECT_EQ(r.launches, 1) << r.compiled.report.kernel_text;
 }
 
+// Recognised or not: the same bits, and one kernel.
+TEST(Fusion, NormsWrittenOutKeepTheirBits) {
+  const std::string head = "graph main(%x: f32[6, 96]) -> (f32[6, 96]) {\n";
+  const std::string end = "  return %y\n}";
+  const std::string eps = R"(
+  %eps = full() {dtype = f32, value = 1e-05, shape = []} : f32[]
+  %s = add(%v, %eps) : f32[6, 1]
+)";
+  const std::string centred = R"(
+  %v, %m = variance(%x) {axes = [1], keepdim = true, correction = 0.0} : f32[6, 1], f32[6, 1]
+  %d = sub(%x, %m) : f32[6, 96]
+)";
+  const std::string squares = R"(
+  %q = mul(%x, %x) : f32[6, 96]
+  %v = reduce_mean(%q) {axes = [1], keepdim = true} : f32[6, 1]
+)";
+  for (const bool layer : {true, false}) {
+    const std::string value = layer ? "%d" : "%x";
+    for (const std::string& ending :
+         {"  %r = rsqrt(%s) : f32[6, 1]\n  %y = mul(" + value + ", %r) : f32[6, 96]\n",
+          "  %r = sqrt(%s) : f32[6, 1]\n  %y = div(" + value + ", %r) : f32[6, 96]\n",
+          "  %t = sqrt(%s) : f32[6, 1]\n  %r = reciprocal(%t) : f32[6, 1]\n  %y = mul(" + value +
+              ", %r) : f32[6, 96]\n"}) {
+      const std::string text = head + (layer ? centred : squares) + eps + ending + end;
+      const std::vector<HostTensor> inputs = {f32({6, 96})};
+      const Result recognised = check(text, inputs);
+      EXPECT_EQ(recognised.launches, 1) << text;
+      EXPECT_NE(recognised.compiled.report.pass_statistics.find("recognise-norm"),
+                std::string::npos);
+      CompileOptions without;
+      without.disabled_passes = {"recognise-norm"};
+      EXPECT_EQ(recognised.outputs, check(text, inputs, 2e-5, without).outputs) << text;
+    }
+  }
+}
+
 TEST(Fusion, ConvBatchNormReluIsOneKernel) {
   Result r = check(R"(
 graph main(%x: f32[2, 3, 12, 12], %w: f32[8, 3, 3, 3], %g: f32[8], %b: f32[8], %m: f32[8], %v: f32[8]) -> (f32[2, 8, 12, 12]) {

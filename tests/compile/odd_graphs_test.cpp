@@ -86,6 +86,42 @@ TEST(OddGraphs, padding_of_reshaped_empty_values) {
         {HostTensor(DType::f32, {1, 1, 0})}, 0, unoptimised());
 }
 
+// What is read by a sum over nothing has no element either: its place is in no row.
+TEST(OddGraphs, empty_values_beside_a_reduction_of_nothing_are_not_stored) {
+  const Result result = check(R"(graph g(%x: f32[6, 0]) -> (f32[1, 6, 0], f32[6, 1]) {
+  %a = ceil(%x) : f32[6, 0]
+  %b = reshape(%a) {shape = [1, 6, 0]} : f32[1, 6, 0]
+  %c = neg(%b) : f32[1, 6, 0]
+  %m = reduce_sum(%a) {axes = [1], keepdim = true} : f32[6, 1]
+  return %c, %m
+})",
+                              {HostTensor(DType::f32, {6, 0})});
+  EXPECT_EQ(result.compiled.report.kernel_text.find("stage rows"), std::string::npos)
+      << result.compiled.report.kernel_text;
+}
+
+// exp and mul are one kernel that waits for the product; so nothing that exp leads to may become
+// part of the product's kernel, also where all of it stands before the product.
+TEST(OddGraphs, a_kernel_that_grew_still_counts_for_those_that_read_it_before) {
+  std::mt19937 random(9);
+  std::vector<HostTensor> inputs;
+  for (int k = 0; k < 4; ++k) inputs.push_back(random_tensor(DType::f32, {4, 4}, random));
+  check(
+      R"(graph g(%x: f32[4, 4], %u: f32[4, 4], %p: f32[4, 4], %q: f32[4, 4]) -> (f32[4, 4], f32[4, 4], f32[4, 4]) {
+  %a = exp(%x) : f32[4, 4]
+  %s, %i = sort(%a) {axis = 1} : f32[4, 4], i64[4, 4]
+  %f = floor(%u) : f32[4, 4]
+  %l = maximum(%f, %s) : f32[4, 4]
+  %c = matmul(%p, %q) : f32[4, 4]
+  %g, %j = sort(%f) {axis = 1} : f32[4, 4], i64[4, 4]
+  %t = transpose(%c) {perm = [1, 0]} : f32[4, 4]
+  %e = mul(%a, %t) : f32[4, 4]
+  %y = minimum(%c, %g) : f32[4, 4]
+  return %l, %e, %y
+})",
+      inputs);
+}
+
 // ties: the input has its new contents after the run, outputs that are its old ones keep those.
 TEST(OddGraphs, an_input_that_is_returned_and_overwritten_is_returned_as_it_was) {
   const std::vector<HostTensor> inputs = {HostTensor::of({2, 2}, std::vector<float>{1, 2, 3, 4}),

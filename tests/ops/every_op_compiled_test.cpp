@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <span>
 
 #include "compile/compile.hpp"
 #include "compile/execute.hpp"
@@ -17,6 +19,11 @@ using namespace test;
 constexpr std::int64_t kRunSize = 3;
 // One of each way to compute: as it is, in a wider type, integers, truth values.
 constexpr DType kDTypes[] = {DType::f32, DType::bf16, DType::i64, DType::boolean};
+constexpr DType kOtherDTypes[] = {DType::f16, DType::f64, DType::i32,
+                                  DType::i16, DType::i8,  DType::u8};
+
+// GEX_TEST_ALL=1 (make test-all): every way of giving memory and sizes for the other dtypes too.
+bool tests_all() { return std::getenv("GEX_TEST_ALL") != nullptr; }
 
 double tolerance(DType dtype) {
   switch (dtype) {
@@ -55,11 +62,11 @@ void expect_same_as_interpreted(std::unique_ptr<Graph> graph, Tensors inputs) {
 }
 
 template <class Check>
-void for_every_op(const Check& check) {
+int for_every_op(std::span<const DType> dtypes, const Check& check) {
   int checked = 0;
   for (const OpDef* op : computed_ops()) {
     if (sample_of(*op) == nullptr) continue;
-    for (const DType dtype : kDTypes) {
+    for (const DType dtype : dtypes) {
       const auto graph = graph_of(*op, dtype);
       if (!graph) continue;
       SCOPED_TRACE(str(op->name, " ", dtype));
@@ -67,13 +74,27 @@ void for_every_op(const Check& check) {
       ++checked;
     }
   }
-  EXPECT_GT(checked, 250);
+  return checked;
+}
+
+template <class Check>
+void for_every_op(const Check& check) {
+  EXPECT_GT(for_every_op(kDTypes, check), 250);
+  if (tests_all()) for_every_op(kOtherDTypes, check);
 }
 
 TEST(EveryOpCompiled, WithSizesOfTheRun) {
   for_every_op([](const OpDef& op, DType dtype, const Graph& graph) {
     expect_same_as_interpreted(graph.clone(), inputs_of(op, dtype, kRunSize));
   });
+}
+
+TEST(EveryOpCompiled, OfOtherDTypes) {
+  const int checked =
+      for_every_op(kOtherDTypes, [](const OpDef& op, DType dtype, const Graph& graph) {
+        expect_same_as_interpreted(graph.clone(), inputs_of(op, dtype, kRunSize));
+      });
+  EXPECT_GT(checked, 400);
 }
 
 TEST(EveryOpCompiled, WithSizesKnownBefore) {

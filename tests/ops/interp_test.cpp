@@ -2,6 +2,7 @@
 
 #include "ops/call.hpp"
 #include "ops/control.hpp"
+#include "ops/sort.hpp"
 #include "run.hpp"
 
 namespace gex {
@@ -167,6 +168,56 @@ TEST(Interp, BindGivesASymbolItsValue) {
   g.set_outputs({ops::iota(g, u)});
   const Tensors in{i64({}, {3})};
   EXPECT_EQ(values(interp::interpret(g, in)[0]), (Values{0, 1, 2}));
+}
+
+// What the interpreter computes without comparing all pairs is what the definitions say.
+TEST(Interp, SortsAsItsExpansionSays) {
+  const double nan = std::nan("");
+  const Tensors rows{f32({2, 5, 2}, {3, nan, 1,    0, 3, nan, -1, 2,  nan, 2,  //
+                                     0, 1,   -0.0, 1, 7, 7,   0,  -7, 2,   2}),
+                     i64({2, 5, 2}, {3, 1, 1, 0, 3, 1, -1, 2, 0, 2, 5, 5, 5, 4, 4, 4, 9, 9, 8, 8})};
+  for (const HostTensor& x : rows) {
+    for (const bool flag : {false, true}) {
+      for (const bool topk : {false, true}) {
+        Graph direct, expanded;
+        for (Graph* g : {&direct, &expanded}) {
+          Value* in = g->add_input(type_of(x));
+          Node* n = topk ? g->add(op("topk"), {in}, ops::TopK{Dim(3), 1, flag})
+                         : g->add(op("sort"), {in}, ops::Sort{1, flag});
+          g->set_outputs({n->output(0), n->output(1)});
+        }
+        // Twice: topk is a sort first.
+        for (int round = 0; round < 2; ++round) {
+          for (Node& n : expanded.nodes()) {
+            if (!n.is("sort") && !n.is("topk")) continue;
+            InsertBefore here(expanded, &n);
+            const auto results = ops::expand_node(expanded, n);
+            for (std::size_t k = 0; k < 2; ++k) expanded.replace_all_uses(n.output(k), results[k]);
+          }
+          for (Node& n : expanded.nodes())
+            if (n.output()->uses().empty() && n.output(n.num_outputs() - 1)->uses().empty())
+              expanded.erase(&n);
+        }
+        for (const Node& n : expanded.nodes()) ASSERT_FALSE(n.is("sort") || n.is("topk"));
+        const Tensors in{x};
+        const Tensors got = interp::interpret(direct, in), want = interp::interpret(expanded, in);
+        EXPECT_EQ(got[1], want[1]) << "descending " << flag << " topk " << topk;
+        EXPECT_EQ(got[0], want[0]);
+      }
+    }
+  }
+}
+
+TEST(Interp, SortsALongRow) {
+  const std::int64_t size = 200000;  // all pairs would take hours
+  HostTensor x(DType::i32, {size});
+  for (std::int64_t k = 0; k < size; ++k) x.set_int(k, (k * 7919) % size);
+  Graph g;
+  Value* in = g.add_input(type_of(x));
+  g.set_outputs({g.add(op("sort"), {in}, ops::Sort{0, false})->output(0)});
+  const Tensors inputs{x};
+  const HostTensor sorted = interp::interpret(g, inputs)[0];
+  for (std::int64_t k = 0; k < size; ++k) ASSERT_EQ(sorted.get_int(k), k);
 }
 
 TEST(Interp, ObserverSeesEveryNode) {

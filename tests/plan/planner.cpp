@@ -89,6 +89,21 @@ TEST(Planner, random_lifetimes_never_overlap_under_any_strategy) {
   }
 }
 
+TEST(Planner, many_neighbours_never_overlap_under_any_strategy) {
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    const Case random = random_case(seed, 400, 150);
+    const MemoryPlanner planner(random.lives);
+    for (Strategy strategy : kStrategies) {
+      const Placement placement = planner.plan(random.bytes, strategy);
+      ASSERT_EQ(find_overlap(random.lives, random.bytes, placement.offsets, placement.total),
+                std::nullopt)
+          << name_of(strategy) << " seed " << seed;
+      ASSERT_LE(planner.plan(random.bytes).total,
+                std::max(placement.total, placement.lower_bound + placement.lower_bound / 64));
+    }
+  }
+}
+
 TEST(Planner, blame_reaches_bounds_that_single_orders_miss) {
   int better = 0, at_bound = 0;
   for (unsigned seed = 0; seed < 200; ++seed) {

@@ -247,6 +247,9 @@ CASES: dict[str, Case] = {
     ],
     "aten.embedding.default": one(lambda t: (t(5, 4), t.index(5, 2, 3))),
     "aten.embedding_dense_backward.default": r.embedding_gradient,
+    "aten._embedding_bag.default": r.embedding_bags,
+    "aten._embedding_bag_forward_only.default": r.embedding_bags,
+    "aten._embedding_bag_dense_backward.default": r.embedding_bag_gradient,
     "aten.gather.default": lambda t: [
         (t(4, 5), 1, t.index(5, 2, 3)),
         (t(), 0, torch.tensor(0)),
@@ -344,7 +347,9 @@ CASES: dict[str, Case] = {
     "aten.log_sigmoid_backward.default": r.log_sigmoid_gradient,
 }
 
-# Overloads without a CPU kernel.
+# Overloads without a CPU kernel, or whose kernel leaves results unwritten.
 REFERENCES: dict[str, Callable[..., Any]] = {
+    "aten._embedding_bag.default": r.embedding_bags_with_all_results,
+    "aten._embedding_bag_forward_only.default": r.embedding_bags_with_all_results,
     "aten._fused_rms_norm_backward.default": r.rms_norm_gradient_by_autograd,
 }

@@ -243,3 +243,8 @@ for n in (1, 2, 3):
             f"aten.{kind}_pad{n}d.default": borders(n),
             f"aten.{kind}_pad{n}d_backward.default": borders_gradient(kind, n),
         }
+CASES["aten._pad_circular.default"] = lambda t: [
+    (t(2, 3, 4), [1, 2]),
+    (t(1, 2, 3, 5), [5, 0, 1, 3]),
+    (t(1, 1, 2, 3, 4), [1, 1, 2, 0, 0, 2]),
+]

@@ -220,6 +220,49 @@ class Fusion {
     for (int old : absorbed) clusters_[static_cast<std::size_t>(old)].nodes.clear();
     for (const Node* member : mine.nodes) cluster_of_[member] = id;
     clusters_.push_back(std::move(mine));
+    reach_.push_back(position_.at(&node));
+    for (int from : sources(clusters_.back()))
+      if (from != id)
+        reach_.back() = std::max(reach_.back(), reach_[static_cast<std::size_t>(from)]);
+    if (!absorbed.empty()) raise_readers(id);
+  }
+
+  // A cluster that grows may be read already: all that follows from it now reaches further too.
+  void raise_readers(int grown) {
+    std::vector<int> todo{grown};
+    while (!todo.empty()) {
+      const int from = todo.back();
+      todo.pop_back();
+      std::set<int> readers;
+      for (const Node* node : clusters_[static_cast<std::size_t>(from)].nodes) {
+        for (std::size_t k = 0; k < node->num_outputs(); ++k)
+          collect_readers(node->output(k), readers);
+        if (node->is("bind")) collect_waiting(std::get<Dim>(node->attr("symbol")), readers);
+      }
+      for (int reader : readers) {
+        int& reach = reach_[static_cast<std::size_t>(reader)];
+        if (reach >= reach_[static_cast<std::size_t>(from)]) continue;
+        reach = reach_[static_cast<std::size_t>(from)];
+        todo.push_back(reader);
+      }
+    }
+  }
+
+  // The reverse of `sources`, as far as nodes are placed.
+  void collect_readers(const Value* v, std::set<int>& out) const {
+    for (const Use& use : v->uses()) {
+      if (use.node == nullptr) continue;
+      if (auto found = cluster_of_.find(use.node); found != cluster_of_.end()) {
+        out.insert(found->second);
+      } else if (is_free(*use.node)) {
+        collect_readers(use.node->output(), out);
+      }
+    }
+  }
+
+  void collect_waiting(Dim symbol, std::set<int>& out) const {
+    for (const auto& [node, id] : cluster_of_)
+      if (mentions(*node, symbol)) out.insert(id);
   }
 
   // Whether one of these clusters computes an operand of the contraction, which is there before
@@ -352,7 +395,7 @@ class Fusion {
       int id = *frontier.begin();
       frontier.erase(frontier.begin());
       const Cluster& cluster = clusters_[static_cast<std::size_t>(id)];
-      if (position_.at(cluster.nodes.back()) < first) continue;
+      if (reach_[static_cast<std::size_t>(id)] < first) continue;
       for (int up : sources(cluster)) {
         if (inside.count(up) != 0) return true;
         if (seen.insert(up).second) frontier.insert(up);
@@ -432,6 +475,8 @@ class Fusion {
   std::unordered_set<const Value*> roots_;
   std::vector<std::pair<Dim, const Node*>> binds_;
   std::vector<Cluster> clusters_;
+  // By cluster: the last position of the nodes in it and in all that it depends on.
+  std::vector<int> reach_;
   std::vector<Remark> remarks_;
 };
 

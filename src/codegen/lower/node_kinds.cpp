@@ -1,0 +1,92 @@
+// What fusion asks of a single node: is it free, a contraction, how much work is it.
+
+#include "codegen/lower/cluster.hpp"
+#include "codegen/lower/views.hpp"
+#include "loop/body.hpp"
+#include "ops/choices.hpp"
+
+namespace gex::lower {
+namespace {
+
+using loop::Indices;
+using loop::Scalar;
+
+int weight_of_prim(loop::Prim prim) {
+  using loop::Prim;
+  switch (prim) {
+    case Prim::pow:
+    case Prim::atan2:
+    case Prim::philox:
+      return 30;
+    case Prim::exp:
+    case Prim::exp2:
+    case Prim::expm1:
+    case Prim::log:
+    case Prim::log2:
+    case Prim::log10:
+    case Prim::log1p:
+    case Prim::sin:
+    case Prim::cos:
+    case Prim::tan:
+    case Prim::asin:
+    case Prim::acos:
+    case Prim::atan:
+    case Prim::sinh:
+    case Prim::cosh:
+    case Prim::tanh:
+    case Prim::sigmoid:
+    case Prim::erf:
+      return 15;
+    case Prim::div:
+    case Prim::sqrt:
+    case Prim::rsqrt:
+    case Prim::reciprocal:
+    case Prim::mod:
+    case Prim::fmod:
+    case Prim::floordiv:
+    case Prim::truncdiv:
+      return 4;
+    default:
+      return 1;
+  }
+}
+
+class OpaqueContext : public loop::BodyContext {
+ public:
+  using BodyContext::BodyContext;
+  Scalar in(int k, Indices index) override {
+    return s.load(k, in_type(k).dtype, {index.begin(), index.end()});
+  }
+  Scalar in(int k, Indices index, Scalar pred, Scalar fill) override {
+    return s.load(k, in_type(k).dtype, {index.begin(), index.end()}, pred, fill);
+  }
+};
+
+}  // namespace
+
+bool is_free(const Node& node) {
+  if (!node.op().body || !node.op().body->map || node.num_outputs() != 1) return false;
+  return node.op().has(Trait::view) || (node.op().has(Trait::pure) && node.inputs().empty());
+}
+
+bool is_contraction(const Node& node) { return ops::has_choice(node); }
+
+bool takes_epilogue(const Node& node) {
+  return is_contraction(node) && node.op().body != nullptr && node.num_outputs() == 1;
+}
+
+int weight_of(const Node& node) {
+  if (!node.op().body || !node.op().body->map || is_free(node)) return 0;
+  std::vector<loop::Expr> exprs;
+  loop::ScalarBuilder builder(exprs);
+  OpaqueContext context(builder, node);
+  std::vector<Dim> index = index_variables(node.output()->type().shape, "w");
+  node.op().body->map(context, 0, index);
+  int weight = 0;
+  for (const loop::Expr& e : exprs) {
+    if (e.kind == loop::Expr::Kind::prim) weight += weight_of_prim(e.prim);
+  }
+  return weight;
+}
+
+}  // namespace gex::lower

@@ -1,0 +1,80 @@
+#include "plan/tightest_hole.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <utility>
+
+namespace gex::plan {
+namespace {
+
+// Batcher's odd-even merge network, unrolled: no branch depends on the data, and mispredicted
+// branches are what sorting short random lists otherwise pays for.
+template <int N>
+struct Network {
+  struct Pair {
+    std::uint8_t low, high;
+  };
+  std::array<Pair, static_cast<std::size_t>(N) * 8> pairs{};
+  std::size_t count = 0;
+  constexpr Network() {
+    for (int p = 1; p < N; p *= 2)
+      for (int k = p; k >= 1; k /= 2)
+        for (int j = k % p; j + k < N; j += 2 * k)
+          for (int i = j; i < j + k && i + k < N; ++i)
+            if (i / (2 * p) == (i + k) / (2 * p))
+              pairs[count++] = {static_cast<std::uint8_t>(i), static_cast<std::uint8_t>(i + k)};
+  }
+};
+
+template <int N>
+void sort_network(std::uint64_t* values) {
+  static constexpr Network<N> kNetwork;
+  [values]<std::size_t... i>(std::index_sequence<i...>) {
+    const auto exchange = [values](std::size_t low, std::size_t high) {
+      const std::uint64_t a = values[low], b = values[high];
+      values[low] = a < b ? a : b;
+      values[high] = a < b ? b : a;
+    };
+    (exchange(kNetwork.pairs[i].low, kNetwork.pairs[i].high), ...);
+  }(std::make_index_sequence<kNetwork.count>());
+}
+
+// The offset of the tightest hole between sorted neighbours that `size` fits; the last neighbour is
+// kUnplaced, and the room below it is a hole like the others. A hole is one word, its room above
+// its offset, and all ones where it is too small: no branch depends on the data here either.
+std::uint32_t tightest_hole(const std::uint64_t* around, int count, std::uint32_t size) {
+  const std::int64_t least = std::max<std::int64_t>(size, 1);
+  std::uint32_t top = 0;
+  std::uint64_t best = kUnplaced;
+  for (int k = 0; k < count; ++k) {
+    const std::int64_t room = std::int64_t{begin_of(around[k])} - top;
+    const auto too_small = static_cast<std::uint64_t>((room - least) >> 63);
+    best = std::min(best, (static_cast<std::uint64_t>(room) << 32 | top) | too_small);
+    top = std::max(top, end_of(around[k]));
+  }
+  return static_cast<std::uint32_t>(best);
+}
+
+template <int N>
+std::uint32_t tightest_hole_of(std::uint64_t* around, std::uint32_t size) {
+  sort_network<N>(around);
+  return tightest_hole(around, N, size);
+}
+
+}  // namespace
+
+std::uint32_t tightest_hole_between(std::uint64_t* around, int count, std::uint32_t size) {
+  constexpr int kMostPadding = 8;  // between one network and the next
+  for (int i = 0; i < kMostPadding; ++i) around[count + i] = kUnplaced;
+  if (count < 4) return tightest_hole_of<4>(around, size);
+  if (count < 8) return tightest_hole_of<8>(around, size);
+  if (count < 12) return tightest_hole_of<12>(around, size);
+  if (count < 16) return tightest_hole_of<16>(around, size);
+  if (count < 24) return tightest_hole_of<24>(around, size);
+  if (count < kMaxNetwork) return tightest_hole_of<kMaxNetwork>(around, size);
+  std::sort(around, around + count);
+  return tightest_hole(around, count + 1, size);
+}
+
+}  // namespace gex::plan
