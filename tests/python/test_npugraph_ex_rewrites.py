@@ -191,13 +191,14 @@ def test_products_are_placed_in_columns() -> None:
 
 
 def test_a_part_that_is_read_again_is_what_it_was() -> None:
-    def fn(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        e, s = x.exp(), x.sin()
-        c = torch.cat([e, s], 1)
-        c = c.index_put((torch.tensor([0]),), torch.tensor(7.0))
-        return c @ c.t(), e.sum(1)
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        e = x.exp()
+        c = torch.cat([e, x.sin()], 1)
+        c = c.index_put((torch.tensor([0]),), torch.tensor(0.5))
+        return (c @ c.t()).sum(1, keepdim=True) * e
 
-    run(fn, X)
+    ran = run(fn, X)
+    assert ran.counters["cat_parts_placed"] == 2
 
 
 def test_remove_cat_ops_off_makes_concatenations_kernels_of_their_own() -> None:
@@ -349,6 +350,21 @@ def test_case_44_intermediates_are_changed_in_place_and_can_be_read_later() -> N
 
     assert run(fn, V).report.missed_in_place == (0, 0)
     assert run(fn, V, inplace_pass=False).report.missed_in_place == (2, 24)
+
+
+@torch.library.custom_op("gex_test::put_twice", mutates_args={"out"})
+def put_twice(x: torch.Tensor, out: torch.Tensor) -> None:
+    out.add_(x)
+    out.add_(x)
+
+
+def test_what_a_call_reads_as_well_is_not_changed_under_it() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        a = x * 2
+        put_twice(a.clone(), a)
+        return a + 1
+
+    assert run(fn, V).report.missed_in_place == (1, 12)
 
 
 def test_one_tensor_for_two_mutated_arguments_is_copied_once() -> None:
