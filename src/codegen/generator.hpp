@@ -4,8 +4,10 @@
 // itself never needs LLVM.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,11 +20,22 @@ struct Kernel;
 
 namespace gex::codegen {
 
+// Where machine code outlives the process: relocatable objects by the text of all that they depend
+// on. Called from several threads.
+class ObjectStore {
+ public:
+  virtual ~ObjectStore() = default;
+  virtual std::optional<std::string> load(const std::string& key) = 0;
+  virtual void save(const std::string& key, const std::string& label, std::string object) = 0;
+  virtual void discard(const std::string& key, const std::string& why) = 0;
+};
+
 struct GeneratorOptions {
   // Static form: the size symbols that are constants in the code. Symbols a kernel lacks are
   // ignored. The `dims` argument keeps its layout: values of constant symbols are just not read.
   std::vector<std::pair<Dim, std::int64_t>> constants;
   bool fast_math = false;  // contraction and reciprocals: bits may differ from the default form
+  ObjectStore* objects = nullptr;  // null: everything is compiled
 };
 
 enum class Dump : std::uint8_t { ir, optimised_ir, assembly };
@@ -30,6 +43,7 @@ enum class Dump : std::uint8_t { ir, optimised_ir, assembly };
 struct GeneratorStats {
   std::int64_t compiled = 0;  // functions turned into machine code
   std::int64_t reused = 0;    // requests answered by code that was there
+  std::int64_t loaded = 0;    // functions linked from a store instead of compiled
   std::int64_t modules = 0;
   double seconds = 0;  // wall time inside compile()
 };
@@ -52,7 +66,7 @@ class Generator {
 };
 
 // Raised whenever Generator's layout or meaning changes: both libraries must agree.
-inline constexpr int kGeneratorVersion = 1;
+inline constexpr int kGeneratorVersion = 2;
 
 // Opens libgex_llvm.so beside libgex on the first call. Null if it is missing or unfit; `why_not`
 // (may be null) then says why and how to get it. Thread-safe; lives until the process ends.

@@ -8,6 +8,8 @@
 #include "codegen/generator.hpp"
 #include "compile/emit.hpp"
 #include "compile/fold_frozen.hpp"
+#include "compile/program_cache.hpp"
+#include "compile/store.hpp"
 #include "interp/eval_kernel.hpp"
 #include "ir/assume.hpp"
 #include "passes/pipeline.hpp"
@@ -50,17 +52,21 @@ class StageTimer {
 class KernelSpecialiser : public runtime::Specialiser {
  public:
   KernelSpecialiser(codegen::Generator& generator, compile_detail::KernelTable table,
-                    bool fast_math)
-      : generator_(generator), table_(std::move(table)), fast_math_(fast_math) {}
+                    bool fast_math, std::unique_ptr<codegen::ObjectStore> objects)
+      : generator_(generator),
+        table_(std::move(table)),
+        fast_math_(fast_math),
+        objects_(std::move(objects)) {}
 
   program::Callable specialise(int code, std::span<const std::int64_t> dims) override {
     const auto& spec = table_.codes()[static_cast<std::size_t>(code)];
-    if (spec.make || spec.kernel < 0) return {};
+    if (spec.problem || spec.kernel < 0) return {};
     const loop::Kernel& kernel = table_.kernels()[static_cast<std::size_t>(spec.kernel)];
     std::vector<Dim> symbols = kernel.symbols();
     if (symbols.empty()) return {};
     codegen::GeneratorOptions options;
     options.fast_math = fast_math_;
+    options.objects = objects_.get();
     for (std::size_t k = 0; k < symbols.size(); ++k)
       options.constants.push_back({symbols[k], dims[k]});
     return generator_.compile(std::span(&kernel, 1), options).front();
@@ -70,7 +76,13 @@ class KernelSpecialiser : public runtime::Specialiser {
   codegen::Generator& generator_;
   compile_detail::KernelTable table_;
   bool fast_math_;
+  std::unique_ptr<codegen::ObjectStore> objects_;
 };
+
+std::unique_ptr<codegen::ObjectStore> objects_in(const std::shared_ptr<Store>& store) {
+  if (store == nullptr) return nullptr;
+  return std::make_unique<compile_detail::StoredObjects>(store);
+}
 
 std::vector<program::Callable> generate(const compile_detail::KernelTable& table,
                                         const CompileOptions& options,
@@ -78,6 +90,8 @@ std::vector<program::Callable> generate(const compile_detail::KernelTable& table
   if (generator != nullptr) {
     codegen::GeneratorOptions generator_options;
     generator_options.fast_math = options.fast_math;
+    const std::unique_ptr<codegen::ObjectStore> objects = objects_in(options.cache);
+    generator_options.objects = objects.get();
     return generator->compile(table.kernels(), generator_options);
   }
   std::vector<program::Callable> functions;
@@ -126,6 +140,47 @@ void check_frozen(const Graph& graph, const std::vector<FrozenInput>& frozen) {
   }
 }
 
+// Gives the program its functions, by code generation where that is possible.
+void finish(program::Program program, compile_detail::KernelTable table,
+            const CompileOptions& options, Compiled& compiled, StageTimer& timer) {
+  std::string why_not = "switched off";
+  codegen::Generator* generator =
+      options.generate_code ? codegen::llvm_generator(&why_not) : nullptr;
+  compiled.report.generator =
+      generator ? str("llvm (", generator->target(), ")") : "interpreter: " + why_not;
+  const std::vector<program::Callable> functions = table.bind(generate(table, options, generator));
+  for (std::size_t k = 0; k < functions.size(); ++k) program.codes[k].generic = functions[k];
+  timer.done("code");
+  compiled.program = std::make_shared<const program::Program>(std::move(program));
+  if (generator != nullptr) {
+    compiled.specialiser = std::make_shared<KernelSpecialiser>(
+        *generator, std::move(table), options.fast_math,
+        objects_in(options.keep_static_code ? options.cache : nullptr));
+  }
+  timer.done("program");
+}
+
+// Whether the program was kept by an earlier compile and is ready now.
+bool take_kept(const Digest& key, const std::string& name, const CompileOptions& options,
+               Compiled& compiled, StageTimer& timer) {
+  const std::optional<program::Artefact> artefact = options.cache->load("program", key);
+  if (!artefact) return false;
+  try {
+    compile_detail::KeptProgram kept = compile_detail::load_program(*artefact);
+    kept.report.seconds = std::move(compiled.report.seconds);
+    compiled.report = std::move(kept.report);
+    compiled.report.counts.push_back({"programs_from_cache", 1});
+    kept.program.name = name;
+    timer.done("load");
+    finish(std::move(kept.program), std::move(kept.table), options, compiled, timer);
+    return true;
+  } catch (const Error& error) {
+    options.cache->discard("program", key, error.what());
+    compiled = {};
+    return false;
+  }
+}
+
 void write_text(const std::string& folder, const char* name, const std::string& text) {
   std::filesystem::create_directories(folder);
   const std::filesystem::path path = std::filesystem::path(folder) / name;
@@ -146,6 +201,11 @@ Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
   Compiled compiled;
   CompileReport& report = compiled.report;
   StageTimer timer(report);
+  std::optional<Digest> key;
+  if (options.cache != nullptr) {
+    key = compile_detail::program_key(*graph, signature, options);
+    if (key && take_kept(*key, graph->name(), options, compiled, timer)) return compiled;
+  }
   AssumptionLog assumed;  // by the user's graph, then by what the passes made of it
   verify(*graph);
 
@@ -184,29 +244,15 @@ Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
   }
   timer.done("fuse");
 
-  std::string why_not = "switched off";
-  codegen::Generator* generator =
-      options.generate_code ? codegen::llvm_generator(&why_not) : nullptr;
-  report.generator =
-      generator ? str("llvm (", generator->target(), ")") : "interpreter: " + why_not;
-  std::vector<program::Callable> functions = generate(table, options, generator);
-  for (std::size_t k = 0; k < table.codes().size(); ++k) {
-    const auto& spec = table.codes()[k];
-    std::optional<program::Callable> function;
-    if (spec.kernel >= 0) function = functions[static_cast<std::size_t>(spec.kernel)];
-    emitted.program.codes[k].generic = spec.make ? spec.make(function) : *function;
-  }
-  timer.done("code");
-
   add_guards(assumed, emitted.program);
   program::verify(emitted.program);
   for (const auto& [name, value] : emitted.program.counters) report.counts.push_back({name, value});
-  compiled.program = std::make_shared<const program::Program>(std::move(emitted.program));
-  if (generator != nullptr) {
-    compiled.specialiser =
-        std::make_shared<KernelSpecialiser>(*generator, std::move(table), options.fast_math);
+  if (key) {
+    options.cache->save("program", *key,
+                        compile_detail::save_program(emitted.program, table, report));
+    timer.done("save");
   }
-  timer.done("program");
+  finish(std::move(emitted.program), std::move(table), options, compiled, timer);
   if (!options.dump_dir.empty()) {
     write_text(options.dump_dir, "graph.gex", report.graph_text);
     write_text(options.dump_dir, "kernels.txt", report.kernel_text);

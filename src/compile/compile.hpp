@@ -36,6 +36,8 @@ struct Signature {
   static Signature of(const Graph& graph);
 };
 
+class Store;  // see store.hpp
+
 // A graph input whose memory is given once and never moves.
 struct FrozenInput {
   int graph_input = -1;
@@ -59,6 +61,9 @@ struct CompileOptions {
   bool generate_code = true;        // false: kernels run in the interpreter
   // NNN_after_<pass>.gex for each pass that changed something, graph.gex, kernels.txt, program.txt
   std::string dump_dir;
+  // Compiled programs and machine code are looked up and kept here; null: nothing is.
+  std::shared_ptr<Store> cache;
+  bool keep_static_code = true;  // code for one set of sizes too
 };
 
 struct CompileReport {

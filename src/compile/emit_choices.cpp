@@ -31,7 +31,6 @@ ChoicePlan Emitter::plan_conv2d_weight_grad(const lower::Unit& unit) {
   problem.groups = attrs.groups;
   ChoicePlan plan;
   plan.name = "conv2d_weight_grad";
-  plan.key = str(plan.name, " ", problem.hash());
   plan.operands = {window(x.buffer, x.offset), window(grad.buffer, grad.offset)};
   plan.dims = x_type.shape;
   plan.dims.insert(plan.dims.end(), grad_type.shape.begin() + 1, grad_type.shape.end());
@@ -45,9 +44,7 @@ ChoicePlan Emitter::plan_conv2d_weight_grad(const lower::Unit& unit) {
   plan.grid = kernels::conv2d_weight_grad_grid(problem, grad_type.shape[1], taps);
   plan.scratch_bytes = kernels::conv2d_weight_grad_scratch_bytes(problem);
   plan.work = grad_type.numel() * taps;
-  plan.make = [problem](const std::optional<program::Callable>&, int) {
-    return kernels::make_conv2d_weight_grad(problem);
-  };
+  plan.problem = kernels::Conv2dWeightGradProblem{problem};
   return plan;
 }
 
@@ -71,9 +68,6 @@ ChoicePlan Emitter::plan_sort(const lower::Unit& unit) {
   problem.indices = asked_for(1);
   ChoicePlan plan;
   plan.name = node.op().name;
-  plan.key =
-      str("sort ", problem.dtype, " down", problem.descending, " stable", problem.stable, " batch",
-          problem.batch_rank, " values", problem.values, " indices", problem.indices);
   plan.operands = {window(x.buffer, x.offset)};
   const Dim length = x_type.shape[axis];
   plan.dims = {length, node.output()->type().shape[axis]};
@@ -97,9 +91,7 @@ ChoicePlan Emitter::plan_sort(const lower::Unit& unit) {
   plan.scratch_bytes = kernels::sort_scratch_bytes(problem, length);
   constexpr int kStepsForEachElement = 16;
   plan.work = rows * length * Dim(kStepsForEachElement);
-  plan.make = [problem](const std::optional<program::Callable>&, int) {
-    return kernels::make_sort(problem);
-  };
+  plan.problem = problem;
   return plan;
 }
 
@@ -116,7 +108,6 @@ ChoicePlan Emitter::plan_grouped_matmul(const lower::Unit& unit) {
   problem.ends = ends_type.dtype;
   ChoicePlan plan;
   plan.name = "grouped_matmul";
-  plan.key = str(plan.name, " ", a_type.dtype, " ", ends_type.dtype);
   // A view of the ends may have any step: a copy is dense.
   Operand ends = placed(node.input(2));
   GEX_CHECK(ends.strides[0] == Dim(1) || ends_type.shape[0] == Dim(1), "ends with a step");
@@ -130,9 +121,7 @@ ChoicePlan Emitter::plan_grouped_matmul(const lower::Unit& unit) {
   plan.grid = kernels::grouped_matmul_grid(columns);
   plan.scratch_bytes = kernels::grouped_matmul_scratch_bytes(problem);
   plan.work = rows * columns * depth;
-  plan.make = [problem](const std::optional<program::Callable>&, int) {
-    return kernels::make_grouped_matmul(problem);
-  };
+  plan.problem = problem;
   return plan;
 }
 

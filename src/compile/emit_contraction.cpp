@@ -15,12 +15,6 @@ using program::BufferId;
 
 namespace {
 
-std::optional<kernels::Epilogue> as_epilogue(const std::optional<program::Callable>& code,
-                                             int extra_buffers, int dims_begin) {
-  if (!code) return std::nullopt;
-  return kernels::Epilogue{*code, extra_buffers, dims_begin, 0};
-}
-
 // Neighbouring batch axes become one where every operand walks them with one stride.
 struct Batch {
   std::vector<Dim> sizes;
@@ -118,7 +112,6 @@ ChoicePlan Emitter::plan_matmul(const lower::Unit& unit) {
   problem.c = unit.has_epilogue ? DType::f32 : c_type.dtype;
   ChoicePlan plan;
   plan.name = "matmul";
-  plan.key = str("matmul ", problem.a, " ", problem.b, " ", problem.c);
   plan.operands = {window(a.buffer, a.offset), window(b.buffer, b.offset)};
   plan.dims = {batch.sizes[0], batch.sizes[1], m, n, k};
   auto push = [&](std::size_t which, Dim outer, Dim inner) {
@@ -128,14 +121,12 @@ ChoicePlan Emitter::plan_matmul(const lower::Unit& unit) {
   push(0, a.strides[a.strides.size() - 2], a.strides.back());
   push(1, b.strides[b.strides.size() - 2], b.strides.back());
   push(2, c_strides[rank - 2], c_strides[rank - 1]);
-  if (pack_right(b, plan, problem)) plan.key += " packed";
+  pack_right(b, plan, problem);
   Dim batches = batch.sizes[0] * batch.sizes[1];
   plan.grid = kernels::matmul_grid(problem, batches, m, n, k);
   plan.scratch_bytes = kernels::matmul_scratch_bytes(problem, batches, m, n, k);
   plan.work = batches * m * n * k;
-  plan.make = [problem](const std::optional<program::Callable>& epilogue, int extra) {
-    return kernels::make_matmul(problem, as_epilogue(epilogue, extra, kernels::matmul_dims::count));
-  };
+  plan.problem = problem;
   return plan;
 }
 
@@ -156,9 +147,6 @@ ChoicePlan Emitter::plan_conv2d(const lower::Unit& unit) {
   problem.groups = attrs.groups;
   ChoicePlan plan;
   plan.name = "conv2d";
-  plan.key = str("conv2d ", problem.x, " ", problem.w, " ", problem.y, " s", problem.stride[0], ",",
-                 problem.stride[1], " d", problem.dilation[0], ",", problem.dilation[1], " p",
-                 problem.pad[0], ",", problem.pad[1], " g", problem.groups);
   plan.operands = {window(x.buffer, x.offset), window(w.buffer, w.offset)};
   plan.dims = x_type.shape;
   plan.dims.insert(plan.dims.end(), y_type.shape.begin() + 1, y_type.shape.end());
@@ -168,14 +156,12 @@ ChoicePlan Emitter::plan_conv2d(const lower::Unit& unit) {
     plan.dims.insert(plan.dims.end(), strides->begin(), strides->end());
   }
   GEX_CHECK(plan.dims.size() == kernels::conv2d_dims::count, "conv2d dims");
-  if (pack_weights(w, plan, problem, plan.operands[1])) plan.key += " packed";
+  pack_weights(w, plan, problem, plan.operands[1]);
   plan.grid = kernels::conv2d_grid(problem, y_type.shape[0], y_type.shape[1], y_type.shape[2],
                                    y_type.shape[3]);
   plan.scratch_bytes = kernels::conv2d_scratch_bytes(problem);
   plan.work = y_type.numel() * w_type.shape[1] * w_type.shape[2] * w_type.shape[3];
-  plan.make = [problem](const std::optional<program::Callable>& epilogue, int extra) {
-    return kernels::make_conv2d(problem, as_epilogue(epilogue, extra, kernels::conv2d_dims::count));
-  };
+  plan.problem = problem;
   return plan;
 }
 
@@ -215,9 +201,6 @@ ChoicePlan Emitter::plan_attention(const lower::Unit& unit) {
     plan.operands.push_back(window(mask.buffer, mask.offset));
   }
   plan.name = "attention";
-  plan.key =
-      str("attention ", problem.qkv, " ", problem.out, " mask", static_cast<int>(problem.mask), " ",
-          problem.mask_dtype, " causal", attrs.causal, " scale", attrs.scale);
   plan.dims = {q_type.shape[0], q_type.shape[1], k_type.shape[1], q_type.shape[2],
                k_type.shape[2], q_type.shape[3], v_type.shape[3]};
   for (const std::vector<Dim>* strides : {&q.strides, &k.strides, &v.strides, &out_strides}) {
@@ -228,9 +211,7 @@ ChoicePlan Emitter::plan_attention(const lower::Unit& unit) {
                                       q_type.shape[2]);
   plan.scratch_bytes = kernels::attention_scratch_bytes(problem, q_type.shape[3], v_type.shape[3]);
   plan.work = q_type.numel() * k_type.shape[2] * Dim(2);
-  plan.make = [problem](const std::optional<program::Callable>&, int) {
-    return kernels::make_attention(problem);
-  };
+  plan.problem = problem;
   return plan;
 }
 
@@ -262,10 +243,7 @@ void Emitter::emit_contraction(const lower::Unit& unit) {
   }
   for (Value* v : unit.outputs) launch.buffers.push_back(buffer_of(v));
   launch.writes.resize(launch.buffers.size(), true);
-  auto make = plan.make;
-  launch.code = kernels_.add_choice_code(
-      plan.name, plan.key, epilogue,
-      [make, extra](const std::optional<program::Callable>& code) { return make(code, extra); });
+  launch.code = kernels_.add_choice_code(plan.name, plan.problem, epilogue, extra);
   add_step({std::move(launch), 0, {}});
 }
 

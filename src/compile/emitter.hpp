@@ -9,8 +9,7 @@
 
 #include "codegen/lower/views.hpp"
 #include "compile/emit.hpp"
-#include "kernels/conv2d.hpp"
-#include "kernels/matmul.hpp"
+#include "kernels/choice.hpp"
 
 namespace gex::compile_detail {
 
@@ -25,13 +24,10 @@ struct Operand {
 // A contraction as a launch, before its epilogue is known.
 struct ChoicePlan {
   std::string name;
-  std::string key;  // of the static problem
+  kernels::Problem problem;
   std::vector<program::BufferId> operands;
   std::vector<Dim> dims;
   Dim grid, scratch_bytes, work;
-  std::function<program::Callable(const std::optional<program::Callable>& epilogue,
-                                  int extra_buffers)>
-      make;
 };
 
 // A buffer as an input, output, temporary or constant of this type.

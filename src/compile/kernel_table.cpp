@@ -25,21 +25,39 @@ int KernelTable::add_loop_code(std::string name, int kernel) {
   auto found = code_by_key_.find(key);
   if (found != code_by_key_.end()) return found->second;
   int id = static_cast<int>(codes_.size());
-  codes_.push_back({std::move(name), kernel, nullptr});
+  codes_.push_back({std::move(name), kernel, std::nullopt, 0});
   code_by_key_.emplace(std::move(key), id);
   return id;
 }
 
-int KernelTable::add_choice_code(
-    std::string name, const std::string& key, int epilogue_kernel,
-    std::function<program::Callable(const std::optional<program::Callable>&)> make) {
-  std::string full_key = str("choice ", key, " epilogue ", epilogue_kernel);
-  auto found = code_by_key_.find(full_key);
+int KernelTable::add_choice_code(std::string name, kernels::Problem problem, int epilogue_kernel,
+                                 int extra_buffers) {
+  std::string key = str(kernels::print(problem), " epilogue ", epilogue_kernel, " ", extra_buffers);
+  auto found = code_by_key_.find(key);
   if (found != code_by_key_.end()) return found->second;
   int id = static_cast<int>(codes_.size());
-  codes_.push_back({std::move(name), epilogue_kernel, std::move(make)});
-  code_by_key_.emplace(std::move(full_key), id);
+  codes_.push_back({std::move(name), epilogue_kernel, std::move(problem), extra_buffers});
+  code_by_key_.emplace(std::move(key), id);
   return id;
+}
+
+std::vector<program::Callable> KernelTable::bind(
+    const std::vector<program::Callable>& functions) const {
+  std::vector<program::Callable> bound;
+  for (const CodeSpec& spec : codes_) {
+    std::optional<program::Callable> function;
+    if (spec.kernel >= 0) function = functions[static_cast<std::size_t>(spec.kernel)];
+    bound.push_back(spec.problem ? kernels::make(*spec.problem, function, spec.extra_buffers)
+                                 : *function);
+  }
+  return bound;
+}
+
+KernelTable KernelTable::restored(std::vector<loop::Kernel> kernels, std::vector<CodeSpec> codes) {
+  KernelTable table;
+  table.kernels_ = std::move(kernels);
+  table.codes_ = std::move(codes);
+  return table;
 }
 
 }  // namespace gex::compile_detail

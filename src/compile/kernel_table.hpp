@@ -2,12 +2,12 @@
 // The distinct kernels of a program. Equal structures are one entry, so the layers of a model share
 // code.
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "kernels/choice.hpp"
 #include "loop/kernel.hpp"
 #include "program/kernel_abi.hpp"
 
@@ -19,19 +19,23 @@ class KernelTable {
   int add(const loop::Kernel& kernel, std::vector<Dim>& symbols);
   const std::vector<loop::Kernel>& kernels() const { return kernels_; }
 
-  // A code of the program: a kernel of this table, or a bound Choice made once its epilogue is
-  // compiled.
+  // A code of the program: a kernel of this table, or a Choice with a kernel of it as epilogue.
   struct CodeSpec {
     std::string name;
-    int kernel = -1;  // loop kernel, or the epilogue of `make`
-    std::function<program::Callable(const std::optional<program::Callable>& epilogue)> make;
+    int kernel = -1;  // loop kernel, or the epilogue of the Choice
+    std::optional<kernels::Problem> problem;
+    int extra_buffers = 0;  // of the epilogue
   };
   int add_loop_code(std::string name, int kernel);
-  // `key` identifies the problem: equal problems with equal epilogues are one code.
-  int add_choice_code(
-      std::string name, const std::string& key, int epilogue_kernel,
-      std::function<program::Callable(const std::optional<program::Callable>&)> make);
+  // Equal problems with equal epilogues are one code.
+  int add_choice_code(std::string name, kernels::Problem problem, int epilogue_kernel,
+                      int extra_buffers);
   const std::vector<CodeSpec>& codes() const { return codes_; }
+  // The functions of the codes, once those of the kernels are there.
+  std::vector<program::Callable> bind(const std::vector<program::Callable>& functions) const;
+
+  // As they were in another table.
+  static KernelTable restored(std::vector<loop::Kernel> kernels, std::vector<CodeSpec> codes);
 
  private:
   std::vector<loop::Kernel> kernels_;

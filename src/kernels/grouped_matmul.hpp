@@ -13,6 +13,8 @@ namespace gex::kernels {
 struct GroupedMatmulProblem {
   MatmulProblem product;
   DType ends = DType::i64;  // or i32
+
+  bool operator==(const GroupedMatmulProblem&) const = default;
 };
 
 Dim grouped_matmul_grid(Dim columns);

@@ -17,6 +17,8 @@ struct SortProblem {
   bool stable = true;
   int batch_rank = 0;  // axes besides the sorted one
   bool values = true, indices = true;
+
+  bool operator==(const SortProblem&) const = default;
 };
 
 // One unit for each row.

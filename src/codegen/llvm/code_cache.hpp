@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/generator.hpp"
 #include "codegen/llvm/jit.hpp"
 #include "loop/kernel.hpp"
 #include "program/kernel_abi.hpp"
@@ -25,6 +26,7 @@ struct Job {
   std::vector<std::pair<Dim, std::int64_t>> constants;
   bool fast_math = false;
   std::string name;
+  ObjectStore* objects = nullptr;  // where its code is kept; only read before `ready`
   program::Callable code;
   std::promise<void> done;
   std::shared_future<void> ready = done.get_future().share();

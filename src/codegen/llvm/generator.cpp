@@ -1,6 +1,7 @@
 // The generator behind the entry point of this library: a cache of code by structure, batches
 // compiled on two threads.
 
+#include <llvm/Config/llvm-config.h>
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
@@ -15,6 +16,7 @@
 #include <span>
 #include <thread>
 
+#include "base/build_id.hpp"
 #include "base/error.hpp"
 #include "codegen/generator.hpp"
 #include "codegen/llvm/code_cache.hpp"
@@ -28,6 +30,22 @@ namespace {
 
 using loop::Kernel;
 using program::Callable;
+
+// The name of every function that is kept: each has an object of its own.
+constexpr const char* kStoredName = "gex_kernel";
+
+// All that the machine code of a job depends on.
+std::string stored_key(const Job& job) {
+  static const std::string build = build_id_at(kStoredName);
+  const Target& host = host_target();
+  Kernel nameless = job.kernel;
+  nameless.name = kStoredName;
+  std::string key = str("object of ", build, " llvm ", LLVM_VERSION_STRING, " for ", host.cpu, " ",
+                        host.features, "\nfast ", job.fast_math, " thorough ",
+                        job.effort() == Effort::thorough, "\n", loop::print(nameless));
+  for (const auto& [symbol, value] : job.constants) key += str(symbol, " = ", value, "\n");
+  return key;
+}
 
 void emit(Ir& ir, const Job& job) {
   if (job.fast_math) {
@@ -58,18 +76,38 @@ void check(const llvm::Module& module) {
   if (llvm::verifyModule(module, &out)) GEX_CHECK(false, "invalid LLVM IR: ", out.str());
 }
 
+void link_jobs(std::unique_ptr<llvm::MemoryBuffer> object, std::span<const JobPtr> jobs) {
+  std::vector<std::string> names;
+  for (const JobPtr& job : jobs) names.push_back(job->name);
+  LinkedCode code = link(std::move(object), names);
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    jobs[i]->code.fn = reinterpret_cast<program::KernelFn>(code.functions[i]);
+    jobs[i]->code.owner = code.owner;
+  }
+}
+
 void compile_jobs(Compiler& compiler, std::span<const JobPtr> jobs) {
   llvm::LLVMContext context;
   auto module = emit_module(context, compiler, jobs);
   check(*module);
   compiler.optimise(*module);
-  std::vector<std::string> names;
-  for (const JobPtr& job : jobs) names.push_back(job->name);
-  LinkedCode code = link(compiler.object(*module), names);
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    jobs[i]->code.fn = reinterpret_cast<program::KernelFn>(code.functions[i]);
-    jobs[i]->code.owner = code.owner;
+  auto object = compiler.object(*module);
+  if (jobs[0]->objects != nullptr)
+    jobs[0]->objects->save(stored_key(*jobs[0]), jobs[0]->kernel.name, object->getBuffer().str());
+  link_jobs(std::move(object), jobs);
+}
+
+bool load_job(const JobPtr& job) {
+  const std::string key = stored_key(*job);
+  const std::optional<std::string> object = job->objects->load(key);
+  if (!object) return false;
+  try {
+    link_jobs(llvm::MemoryBuffer::getMemBufferCopy(*object, job->name), {&job, 1});
+  } catch (const Error& problem) {
+    job->objects->discard(key, problem.what());
+    return false;
   }
+  return true;
 }
 
 // Where the caller's dims come in another order than the canonical kernel's.
@@ -108,6 +146,8 @@ class LlvmGenerator final : public Generator {
       wanted.push_back(want(k, options));
       if (wanted.back().is_new) mine.push_back(wanted.back().job);
     }
+    const std::size_t added = mine.size();
+    load_stored(mine);
     compile_all(mine);
     std::vector<Callable> result;
     for (std::size_t i = 0; i < kernels.size(); ++i) {
@@ -118,7 +158,8 @@ class LlvmGenerator final : public Generator {
     std::lock_guard lock(stats_mutex_);
     stats_.seconds += elapsed.count();
     stats_.compiled += static_cast<std::int64_t>(mine.size());
-    stats_.reused += static_cast<std::int64_t>(kernels.size() - mine.size());
+    stats_.loaded += static_cast<std::int64_t>(added - mine.size());
+    stats_.reused += static_cast<std::int64_t>(kernels.size() - added);
     return result;
   }
 
@@ -173,12 +214,24 @@ class LlvmGenerator final : public Generator {
         break;
       }
     }
-    w.job->name = str("gex_kernel_", next_name_++);
+    w.job->objects = cached ? options.objects : nullptr;
+    w.job->name = w.job->objects ? kStoredName : str("gex_kernel_", next_name_++);
     if (cached) {
       Gate::Pass open;
       std::tie(w.job, w.is_new) = cache_.find_or_add(w.job, key);
     }
     return w;
+  }
+
+  // Those that are kept somewhere are done; the others stay in the list.
+  void load_stored(std::vector<JobPtr>& jobs) {
+    std::erase_if(jobs, [](const JobPtr& job) {
+      if (job->objects == nullptr) return false;
+      Gate::Pass open;
+      if (!load_job(job)) return false;
+      job->done.set_value();
+      return true;
+    });
   }
 
   CompilerPool& compilers_for(const Job& job) {
@@ -193,7 +246,9 @@ class LlvmGenerator final : public Generator {
       std::vector<JobPtr> alike;
       std::ranges::copy_if(jobs, std::back_inserter(alike),
                            [&](const JobPtr& job) { return job->effort() == effort; });
-      std::size_t size = std::clamp<std::size_t>((alike.size() + 1) / 2, 1, kJobsInModule);
+      // What is kept is kept kernel by kernel.
+      const std::size_t most = !alike.empty() && alike[0]->objects ? 1 : kJobsInModule;
+      std::size_t size = std::clamp<std::size_t>((alike.size() + 1) / 2, 1, most);
       for (std::size_t first = 0; first < alike.size(); first += size) {
         std::size_t count = std::min(size, alike.size() - first);
         chunks.emplace_back(alike.begin() + static_cast<std::ptrdiff_t>(first),

@@ -21,6 +21,7 @@
 #include <llvm/Transforms/Scalar/EarlyCSE.h>
 #include <llvm/Transforms/Scalar/SROA.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <mutex>
@@ -59,7 +60,7 @@ std::string message_of(llvm::Error error) { return llvm::toString(std::move(erro
 template <class T>
 T must(llvm::Expected<T> value, const char* what) {
   if (!value) GEX_CHECK(false, what, ": ", message_of(value.takeError()));
-  return std::move(*value);
+  return std::forward<T>(*value);
 }
 
 // What generated code may call. Nothing else is looked up in the process.
@@ -200,17 +201,21 @@ std::string Compiler::assembly(llvm::Module& module) {
 
 LinkedCode link(std::unique_ptr<llvm::MemoryBuffer> object, const std::vector<std::string>& names) {
   auto& j = jit();
-  auto tracker = j.getMainJITDylib().createResourceTracker();
-  if (auto failed = j.addObjectFile(tracker, std::move(object)))
-    GEX_CHECK(false, "adding code: ", message_of(std::move(failed)));
+  // A scope of its own: functions of different objects may have the same name.
+  static std::atomic<std::int64_t> number{0};
+  auto& scope =
+      must<llvm::orc::JITDylib&>(j.createJITDylib(str("object_", number++)), "a scope for code");
+  scope.addToLinkOrder(j.getMainJITDylib());
   LinkedCode result;
-  for (const std::string& name : names)
-    result.functions.push_back(must(j.lookup(name), "linking").toPtr<void*>());
-  result.owner = std::shared_ptr<const void>(result.functions.data(), [tracker](const void*) {
+  result.owner = std::shared_ptr<const void>(&scope, [&j, &scope](const void*) {
     Gate::Pass open;
     // Failing to free code is no reason to end the program.
-    llvm::consumeError(tracker->remove());
+    llvm::consumeError(j.getExecutionSession().removeJITDylib(scope));
   });
+  if (auto failed = j.addObjectFile(scope, std::move(object)))
+    GEX_CHECK(false, "adding code: ", message_of(std::move(failed)));
+  for (const std::string& name : names)
+    result.functions.push_back(must(j.lookup(scope, name), "linking").toPtr<void*>());
   return result;
 }
 

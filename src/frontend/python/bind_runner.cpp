@@ -4,6 +4,8 @@
 #include <nanobind/stl/vector.h>
 #include <algorithm>
 
+#include "codegen/generator.hpp"
+#include "compile/store.hpp"
 #include "frontend/python/bindings.hpp"
 #include "frontend/python/interp_engine.hpp"
 #include "frontend/python/runner.hpp"
@@ -297,6 +299,23 @@ void bind_runner(nb::module_& m) {
       "trim", [] { runtime::open_device("cpu")->queues->trim(); },
       nb::call_guard<nb::gil_scoped_release>(),
       "Frees memory that is kept from call to call for temporaries.");
+  m.def("wait_for_background", &runtime::wait_for_background,
+        nb::call_guard<nb::gil_scoped_release>(),
+        "Waits until nothing is compiled in the background.");
+  m.def(
+      "generator_stats",
+      [] {
+        nb::dict out;
+        const codegen::Generator* generator = codegen::llvm_generator(nullptr);
+        const codegen::GeneratorStats stats =
+            generator ? generator->stats() : codegen::GeneratorStats();
+        out["compiled"] = stats.compiled;
+        out["loaded"] = stats.loaded;
+        out["reused"] = stats.reused;
+        return out;
+      },
+      "How many kernels of this process were compiled, loaded from a cache, or there already.");
+  m.def("engine_build", &engine_build, "Names this build of the engine.");
   m.def("stop_background", &runtime::stop_background, nb::call_guard<nb::gil_scoped_release>(),
         "Ends compiling in the background, for good.");
   m.def(
@@ -306,8 +325,11 @@ void bind_runner(nb::module_& m) {
          bool fast_math, int level, std::vector<std::string> disabled_passes,
          std::vector<std::string> enabled_passes, const std::vector<int>& released, bool keep_arena,
          bool place_cats, bool overwrite_temps, bool write_ties_in_place, std::string dump_dir,
-         bool fuse, bool generate_code) {
+         bool fuse, bool generate_code, const std::string& cache_dir, bool keep_static_code,
+         bool static_code_at_once) {
         CompileOptions options;
+        options.cache = cache_dir.empty() ? Store::from_environment() : Store::at(cache_dir);
+        options.keep_static_code = keep_static_code;
         options.fast_math = fast_math;
         options.level = level;
         options.disabled_passes = std::move(disabled_passes);
@@ -321,6 +343,7 @@ void bind_runner(nb::module_& m) {
         runtime::SessionOptions session_options;
         session_options.capture_limit = capture_limit;
         session_options.keep_arena = keep_arena;
+        if (static_code_at_once) session_options.hot_after = 1;
         EngineMaker make =
             engine_maker(graph, integer_values(signature),
                          released_inputs(graph, signature, released), session_options, options);
@@ -346,11 +369,15 @@ void bind_runner(nb::module_& m) {
       nb::arg("released") = std::vector<int>(), nb::arg("keep_arena") = true,
       nb::arg("place_cats") = true, nb::arg("overwrite_temps") = true,
       nb::arg("write_ties_in_place") = true, nb::arg("dump_dir") = "", nb::arg("fuse") = true,
-      nb::arg("generate_code") = true,
+      nb::arg("generate_code") = true, nb::arg("cache_dir") = "",
+      nb::arg("keep_static_code") = true, nb::arg("static_code_at_once") = false,
       "Compiles the graph and makes it ready to replay. Arguments in `frozen` (position, name) are "
       "bound once, at the first call; a call lets go of those in `released` (positions) at their "
       "last use. With a `dump_dir` graphs, kernels and program are written there. Without "
-      "`fuse` each op is a kernel; without `generate_code` kernels run in the reference executor.");
+      "`fuse` each op is a kernel; without `generate_code` kernels run in the reference executor. "
+      "What is compiled is kept in `cache_dir`, or where GEX_CACHE_DIR says; with "
+      "`keep_static_code` code for one set of sizes too, which is asked for with the first call of "
+      "such a set or with a later one.");
   m.def(
       "interpreter_runner",
       [](const Graph& graph, Signature signature, std::vector<nb::object> callees) {

@@ -1,0 +1,184 @@
+#include "compile/program_cache.hpp"
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "passes/user_passes.hpp"
+#include "program/bytes.hpp"
+
+namespace gex::compile_detail {
+
+using program::ByteReader;
+using program::ByteWriter;
+
+namespace {
+
+constexpr const char* kObject = "object";
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string text_of_file(const std::string& path) {
+  if (path.empty()) return "";
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+void add_names(Digester& key, const std::vector<std::string>& names) {
+  key.add(static_cast<std::int64_t>(names.size()));
+  for (const std::string& name : names) key.add(name);
+}
+
+void add_signature(Digester& key, const Signature& signature) {
+  key.add(static_cast<std::int64_t>(signature.inputs.size()));
+  for (const Signature::Input& input : signature.inputs)
+    key.add(input.graph_input).add(input.integer.text()).add(input.name).add(input.released);
+  key.add(static_cast<std::int64_t>(signature.outputs.size()));
+  for (const Signature::Output& output : signature.outputs)
+    key.add(static_cast<std::int64_t>(output.kind))
+        .add(output.graph_output)
+        .add(output.integer.text())
+        .add(output.own_memory);
+}
+
+void write_kernels(const KernelTable& table, program::Artefact& artefact) {
+  ByteWriter kernels, codes;
+  kernels.u64(table.kernels().size());
+  for (const loop::Kernel& kernel : table.kernels()) kernels.text(loop::print(kernel));
+  codes.u64(table.codes().size());
+  for (const KernelTable::CodeSpec& spec : table.codes()) {
+    codes.text(spec.name);
+    codes.i64(spec.kernel);
+    codes.i64(spec.extra_buffers);
+    codes.text(spec.problem ? kernels::print(*spec.problem) : "");
+  }
+  artefact.sections.push_back({"kernels", kernels.take()});
+  artefact.sections.push_back({"codes", codes.take()});
+}
+
+KernelTable read_kernels(const program::Artefact& artefact) {
+  ByteReader kernels(artefact.section("kernels")), codes(artefact.section("codes"));
+  std::vector<loop::Kernel> all(kernels.count(8));
+  for (loop::Kernel& kernel : all) {
+    kernel = loop::parse_kernel(kernels.text());
+    loop::verify(kernel);
+  }
+  kernels.must_end();
+  std::vector<KernelTable::CodeSpec> specs(codes.count(32));
+  for (KernelTable::CodeSpec& spec : specs) {
+    spec.name = codes.text();
+    const std::int64_t kernel = codes.i64(), extra = codes.i64();
+    const std::string problem = codes.text();
+    if (!problem.empty()) spec.problem = kernels::parse_problem(problem);
+    const std::int64_t first = problem.empty() ? 0 : -1;  // without a Choice there is a kernel
+    if (kernel < first || kernel >= static_cast<std::int64_t>(all.size()) || extra < 0 ||
+        extra > kernels::kMaxEpilogueBuffers)
+      fail(ErrorCode::parse_error, "code \"", spec.name, "\" has no kernel");
+    spec.kernel = static_cast<int>(kernel);
+    spec.extra_buffers = static_cast<int>(extra);
+  }
+  codes.must_end();
+  return KernelTable::restored(std::move(all), std::move(specs));
+}
+
+void write_report(const CompileReport& report, program::Artefact& artefact) {
+  ByteWriter out;
+  out.u64(report.counts.size());
+  for (const auto& [name, count] : report.counts) {
+    out.text(name);
+    out.i64(count);
+  }
+  out.u64(report.remarks.size());
+  for (const std::string& remark : report.remarks) out.text(remark);
+  for (const std::string* text : {&report.pass_statistics, &report.graph_text, &report.kernel_text})
+    out.text(*text);
+  artefact.sections.push_back({"report", out.take()});
+}
+
+CompileReport read_report(const program::Artefact& artefact) {
+  ByteReader in(artefact.section("report"));
+  CompileReport report;
+  report.counts.resize(in.count(16));
+  for (auto& [name, count] : report.counts) {
+    name = in.text();
+    count = in.i64();
+  }
+  report.remarks.resize(in.count(8));
+  for (std::string& remark : report.remarks) remark = in.text();
+  for (std::string* text : {&report.pass_statistics, &report.graph_text, &report.kernel_text})
+    *text = in.text();
+  in.must_end();
+  return report;
+}
+
+}  // namespace
+
+std::optional<Digest> program_key(Graph& graph, const Signature& signature,
+                                  const CompileOptions& options) {
+  if (!options.frozen.empty() || !options.dump_dir.empty() ||
+      !variable("GEX_DUMP_PASSES").empty() || !passes::user_passes()->empty())
+    return std::nullopt;
+  // The number in a graph's name depends on what else the process compiled.
+  std::string name = graph.name();
+  graph.set_name("");
+  Digester key;
+  key.add("gex program").add(engine_build()).add(print(graph));
+  graph.set_name(std::move(name));
+  add_signature(key, signature);
+  key.add(options.level).add(options.fuse).add(options.fast_math).add(options.generate_code);
+  add_names(key, options.disabled_passes);
+  add_names(key, options.enabled_passes);
+  key.add(text_of_file(options.switch_file)).add(variable("GEX_PASSES"));
+  // Grids, tiles and choices may depend on the processor.
+  codegen::Generator* generator =
+      options.generate_code ? codegen::llvm_generator(nullptr) : nullptr;
+  key.add(generator ? generator->target() : "no generator");
+  return key.digest();
+}
+
+program::Artefact save_program(const program::Program& program, const KernelTable& table,
+                               const CompileReport& report) {
+  program::Artefact artefact;
+  artefact.label = program.name;
+  program::save(program, artefact);
+  write_kernels(table, artefact);
+  write_report(report, artefact);
+  return artefact;
+}
+
+KeptProgram load_program(const program::Artefact& artefact) {
+  KeptProgram kept{program::load(artefact), read_kernels(artefact), read_report(artefact)};
+  program::verify(kept.program);
+  if (kept.program.codes.size() != kept.table.codes().size())
+    fail(ErrorCode::parse_error, "it has ", kept.table.codes().size(), " codes, its program ",
+         kept.program.codes.size());
+  return kept;
+}
+
+std::optional<std::string> StoredObjects::load(const std::string& key) {
+  std::optional<program::Artefact> artefact = store_->load(kObject, digest_of(key));
+  if (!artefact) return std::nullopt;
+  if (artefact->sections.size() != 1) {
+    discard(key, "it holds no object");
+    return std::nullopt;
+  }
+  return std::move(artefact->sections[0].bytes);
+}
+
+void StoredObjects::save(const std::string& key, const std::string& label, std::string object) {
+  program::Artefact artefact;
+  artefact.label = label;
+  artefact.sections.push_back({kObject, std::move(object)});
+  store_->save(kObject, digest_of(key), std::move(artefact));
+}
+
+void StoredObjects::discard(const std::string& key, const std::string& why) {
+  store_->discard(kObject, digest_of(key), why);
+}
+
+}  // namespace gex::compile_detail

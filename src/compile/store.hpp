@@ -1,0 +1,70 @@
+#pragma once
+// A folder of artefacts by the digest of what they depend on, shared by any number of processes.
+//
+//   FOLDER/program/3f/3f9c...   FOLDER/object/a0/a0b1...
+//
+// An entry appears by rename, whole or not at all, readable by its owner alone; nobody locks. Files
+// of other users, or that others may write, are never read. Above the size limit the entries that
+// were not used for the longest time go.
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/digest.hpp"
+#include "program/artefact.hpp"
+
+namespace gex {
+
+inline constexpr std::int64_t kDefaultStoreBytes = std::int64_t{2} << 30;
+
+struct StoreEntry {
+  std::string path;
+  std::string kind, key;  // as the path says
+  std::int64_t bytes = 0;
+  std::int64_t used = 0;  // nanoseconds since 1970
+};
+
+class Store {
+ public:
+  // `max_bytes`: 0 is GEX_CACHE_MAX_BYTES, or 2 GiB.
+  explicit Store(std::string folder, std::int64_t max_bytes = 0);
+  // GEX_CACHE_DIR, else TORCH_NPU_COMPILE_CACHE_DIR; null if neither is set.
+  static std::shared_ptr<Store> from_environment();
+  static std::shared_ptr<Store> at(const std::string& folder);  // one for each folder
+  // $XDG_CACHE_HOME/gex or ~/.cache/gex: for whoever asks for it.
+  static std::string default_folder();
+
+  const std::string& folder() const { return folder_; }
+
+  // Nothing if there is none, or (with a warning, and the file goes) if it can't be used.
+  std::optional<program::Artefact> load(const std::string& kind, const Digest& key);
+  // Fields `kind` and `key` are set here. A folder that can't be written is warned about once.
+  void save(const std::string& kind, const Digest& key, program::Artefact artefact);
+  // What was loaded turned out to be of no use.
+  void discard(const std::string& kind, const Digest& key, const std::string& why);
+
+  std::vector<StoreEntry> entries() const;  // the least recently used first
+  std::int64_t clear();                     // how many
+  // Why this entry can't be used; empty if it can.
+  std::string problem_of(const StoreEntry& entry) const;
+  // Removes the least recently used entries until the rest is within the limit.
+  void trim();
+
+ private:
+  std::string path_of(const std::string& kind, const Digest& key) const;
+
+  std::string folder_;
+  std::int64_t max_bytes_;
+  std::mutex mutex_;
+  std::int64_t bytes_ = -1;  // of all entries, as far as this process knows; -1: not counted yet
+  bool warned_ = false;
+};
+
+// Of this libgex; what another one wrote is never used.
+const std::string& engine_build();
+
+}  // namespace gex

@@ -1,0 +1,152 @@
+#include "kernels/choice.hpp"
+
+#include <bit>
+#include <charconv>
+#include <sstream>
+#include <type_traits>
+
+#include "base/error.hpp"
+
+namespace gex::kernels {
+
+namespace {
+
+std::optional<Epilogue> as_epilogue(const std::optional<program::Callable>& code, int extra,
+                                    int dims_begin) {
+  if (!code) return std::nullopt;
+  return Epilogue{*code, extra, dims_begin, 0};
+}
+
+struct Maker {
+  const std::optional<program::Callable>& epilogue;
+  int extra;
+
+  program::Callable operator()(const MatmulProblem& p) const {
+    return make_matmul(p, as_epilogue(epilogue, extra, matmul_dims::count));
+  }
+  program::Callable operator()(const Conv2dProblem& p) const {
+    return make_conv2d(p, as_epilogue(epilogue, extra, conv2d_dims::count));
+  }
+  program::Callable operator()(const Conv2dWeightGradProblem& p) const {
+    return make_conv2d_weight_grad(p.conv);
+  }
+  program::Callable operator()(const AttentionProblem& p) const { return make_attention(p); }
+  program::Callable operator()(const SortProblem& p) const { return make_sort(p); }
+  program::Callable operator()(const GroupedMatmulProblem& p) const {
+    return make_grouped_matmul(p);
+  }
+};
+
+// The fields of each problem in order; writing and reading go through this one list.
+template <class Visit, class AnyProblem>
+void fields_of(Visit& visit, AnyProblem& p) {
+  using P = std::remove_const_t<AnyProblem>;
+  const auto each = [&](auto&... fields) { (visit(fields), ...); };
+  if constexpr (std::is_same_v<P, MatmulProblem>) {
+    each(p.a, p.b, p.c, p.b_packed);
+  } else if constexpr (std::is_same_v<P, Conv2dProblem>) {
+    each(p.x, p.w, p.y, p.stride[0], p.stride[1], p.dilation[0], p.dilation[1], p.pad[0], p.pad[1],
+         p.groups, p.w_packed);
+  } else if constexpr (std::is_same_v<P, Conv2dWeightGradProblem>) {
+    fields_of(visit, p.conv);
+  } else if constexpr (std::is_same_v<P, AttentionProblem>) {
+    each(p.qkv, p.out, p.mask, p.mask_dtype, p.causal, p.scale);
+  } else if constexpr (std::is_same_v<P, SortProblem>) {
+    each(p.dtype, p.descending, p.stable, p.batch_rank, p.values, p.indices);
+  } else {
+    fields_of(visit, p.product);
+    each(p.ends);
+  }
+}
+
+constexpr const char* kNames[] = {"matmul",    "conv2d", "conv2d_weight_grad",
+                                  "attention", "sort",   "grouped_matmul"};
+static_assert(std::size(kNames) == std::variant_size_v<Problem>);
+
+struct Writer {
+  std::string out;
+  void operator()(DType value) { out += str(" ", value); }
+  void operator()(std::int64_t value) { out += str(" ", value); }
+  void operator()(MaskKind value) { out += str(" ", static_cast<int>(value)); }
+  void operator()(Causal value) { out += str(" ", static_cast<int>(value)); }
+  void operator()(const std::optional<double>& value) {
+    // By its bits: two scales that print alike are two problems.
+    out += value ? str(" ", std::bit_cast<std::uint64_t>(*value)) : " default";
+  }
+};
+
+struct Reader {
+  std::istringstream in;
+
+  std::string word() {
+    std::string text;
+    if (!(in >> text)) fail(ErrorCode::parse_error, "a kernel's problem ends too early");
+    return text;
+  }
+  template <class T>
+  T number(std::int64_t low, std::int64_t high) {
+    const std::string text = word();
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || value < low || value > high)
+      fail(ErrorCode::parse_error, "'", text, "' is no number from ", low, " to ", high);
+    return static_cast<T>(value);
+  }
+  void operator()(DType& value) {
+    const std::string text = word();
+    const std::optional<DType> dtype = dtype_from_name(text);
+    if (!dtype) fail(ErrorCode::parse_error, "unknown dtype '", text, "'");
+    value = *dtype;
+  }
+  void operator()(bool& value) { value = number<bool>(0, 1); }
+  void operator()(int& value) { value = number<int>(0, 64); }
+  void operator()(std::int64_t& value) { value = number<std::int64_t>(INT64_MIN, INT64_MAX); }
+  void operator()(MaskKind& value) { value = number<MaskKind>(0, 2); }
+  void operator()(Causal& value) { value = number<Causal>(0, 2); }
+  void operator()(std::optional<double>& value) {
+    const std::string text = word();
+    value.reset();
+    if (text == "default") return;
+    std::uint64_t bits = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bits);
+    if (error != std::errc() || end != text.data() + text.size())
+      fail(ErrorCode::parse_error, "'", text, "' is no scale");
+    value = std::bit_cast<double>(bits);
+  }
+};
+
+template <std::size_t kIndex = 0>
+Problem read_problem(const std::string& name, Reader& reader) {
+  if constexpr (kIndex == std::variant_size_v<Problem>) {
+    fail(ErrorCode::parse_error, "there is no kernel '", name, "'");
+  } else {
+    if (name != kNames[kIndex]) return read_problem<kIndex + 1>(name, reader);
+    std::variant_alternative_t<kIndex, Problem> problem;
+    fields_of(reader, problem);
+    return problem;
+  }
+}
+
+}  // namespace
+
+program::Callable make(const Problem& problem, const std::optional<program::Callable>& epilogue,
+                       int extra_buffers) {
+  return std::visit(Maker{epilogue, extra_buffers}, problem);
+}
+
+std::string print(const Problem& problem) {
+  Writer writer{kNames[problem.index()]};
+  std::visit([&](const auto& p) { fields_of(writer, p); }, problem);
+  return writer.out;
+}
+
+Problem parse_problem(std::string_view text) {
+  Reader reader{std::istringstream(std::string(text))};
+  const std::string name = reader.word();
+  Problem problem = read_problem(name, reader);
+  std::string more;
+  if (reader.in >> more) fail(ErrorCode::parse_error, "'", more, "' is too much");
+  return problem;
+}
+
+}  // namespace gex::kernels

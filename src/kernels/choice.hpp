@@ -1,0 +1,36 @@
+#pragma once
+// Any kernel of this folder as data: what it computes, written as one line that reads back to the
+// same, so that a compiled program can be kept.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "kernels/attention.hpp"
+#include "kernels/conv2d.hpp"
+#include "kernels/grouped_matmul.hpp"
+#include "kernels/matmul.hpp"
+#include "kernels/sort.hpp"
+
+namespace gex::kernels {
+
+// The gradient of a convolution's weights: its problem, read otherwise.
+struct Conv2dWeightGradProblem {
+  Conv2dProblem conv;
+  bool operator==(const Conv2dWeightGradProblem&) const = default;
+};
+
+using Problem = std::variant<MatmulProblem, Conv2dProblem, Conv2dWeightGradProblem,
+                             AttentionProblem, SortProblem, GroupedMatmulProblem>;
+
+// `epilogue`: over the finished accumulators, with so many buffers behind the operands; for
+// products and convolutions only.
+program::Callable make(const Problem& problem, const std::optional<program::Callable>& epilogue,
+                       int extra_buffers);
+
+// "matmul f32 f32 f32 packed 0": equal problems have equal texts.
+std::string print(const Problem& problem);
+Problem parse_problem(std::string_view text);  // UserError(parse_error)
+
+}  // namespace gex::kernels

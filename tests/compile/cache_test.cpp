@@ -1,0 +1,310 @@
+// What compile() keeps between processes: the same answers from a kept program as from a new one,
+// and no trust in files that are not exactly what was written.
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include "base/log.hpp"
+#include "codegen/generator.hpp"
+#include "compile/program_cache.hpp"
+#include "compile/store.hpp"
+#include "harness.hpp"
+#include "kernels/choice.hpp"
+#include "passes/user_passes.hpp"
+
+namespace gex::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A matmul with an epilogue, a softmax, a constant, attention-like structure: every kind of code.
+const char* const kGraph = R"(symbols s0 in [1, 512]
+graph NAME(%x: f32[s0, 48], %w: f32[48, 40], %b: f32[40]) -> (f32[2, s0, 40], f32[s0]) {
+  %c = constant() {value = f32[2, 1](0.125, 3.5)} : f32[2, 1]
+  %a = matmul(%x, %w) : f32[s0, 40]
+  %d = add(%a, %b) : f32[s0, 40]
+  %h = reshape(%c) {shape = [2, 1, 1]} : f32[2, 1, 1]
+  %e = mul(%d, %h) : f32[2, s0, 40]
+  %f = softmax(%e) {axis = 2} : f32[2, s0, 40]
+  %g = reduce_sum(%f) {axes = [0, 2]} : f32[s0]
+  return %f, %g
+})";
+
+std::string graph_text(const std::string& name = "main") {
+  std::string text = kGraph;
+  return text.replace(text.find("NAME"), 4, name);
+}
+
+class Cache : public testing::Test {
+ protected:
+  Cache() {
+    char name[] = "/tmp/gex_cache_XXXXXX";
+    folder_ = ::mkdtemp(name);
+    store_ = std::make_shared<Store>(folder_ + "/store");
+    set_log_level(LogLevel::error);
+  }
+  ~Cache() override {
+    set_log_level(LogLevel::warning);
+    fs::remove_all(folder_);
+  }
+  Compiled compiled(const std::string& text = graph_text(),
+                    const std::function<void(CompileOptions&)>& change = {}) {
+    CompileOptions options;
+    options.cache = store_;
+    if (change) change(options);
+    return compile(parse_graph(text), options);
+  }
+  static bool was_kept(const Compiled& compiled) {
+    for (const auto& [name, count] : compiled.report.counts)
+      if (name == "programs_from_cache") return count == 1;
+    return false;
+  }
+  std::vector<StoreEntry> of_kind(const std::string& kind) const {
+    std::vector<StoreEntry> entries = store_->entries();
+    std::erase_if(entries, [&](const StoreEntry& entry) { return entry.kind != kind; });
+    return entries;
+  }
+  static std::vector<HostTensor> inputs() {
+    std::mt19937 random(3);
+    return {random_tensor(DType::f32, {9, 48}, random), random_tensor(DType::f32, {48, 40}, random),
+            random_tensor(DType::f32, {40}, random)};
+  }
+  static std::vector<HostTensor> results_of(const Compiled& compiled) {
+    runtime::Session session(compiled.program, {}, compiled.specialiser);
+    std::vector<HostTensor> given = inputs();
+    return execute(session, given);
+  }
+  std::string folder_;
+  std::shared_ptr<Store> store_;
+};
+
+TEST_F(Cache, KeptProgramGivesTheSameBits) {
+  const Compiled first = compiled();
+  EXPECT_FALSE(was_kept(first));
+  const Compiled second = compiled();
+  EXPECT_TRUE(was_kept(second));
+  EXPECT_EQ(program::print(*first.program), program::print(*second.program));
+  EXPECT_EQ(first.report.graph_text, second.report.graph_text);
+  EXPECT_EQ(results_of(first), results_of(second));
+}
+
+TEST_F(Cache, TheNameOfAGraphIsNotPartOfTheKey) {
+  compiled(graph_text("graph_1"));
+  const Compiled second = compiled(graph_text("graph_7"));
+  EXPECT_TRUE(was_kept(second));
+  EXPECT_EQ(second.program->name, "graph_7");
+}
+
+TEST_F(Cache, WhateverChangesTheResultChangesTheKey) {
+  compiled();
+  EXPECT_FALSE(was_kept(compiled(graph_text(), [](CompileOptions& o) { o.level = 0; })));
+  EXPECT_FALSE(was_kept(compiled(graph_text(), [](CompileOptions& o) { o.fast_math = true; })));
+  EXPECT_FALSE(was_kept(compiled(graph_text(), [](CompileOptions& o) { o.fuse = false; })));
+  EXPECT_FALSE(
+      was_kept(compiled(graph_text(), [](CompileOptions& o) { o.disabled_passes = {"fold"}; })));
+  std::string other = graph_text();
+  other.replace(other.find("0.125"), 5, "0.250");
+  EXPECT_FALSE(was_kept(compiled(other)));
+  EXPECT_TRUE(was_kept(compiled()));
+}
+
+TEST_F(Cache, ResultsOfPassesFromOutsideAreNotKept) {
+  passes::Pass pass;
+  pass.name = "from-outside";
+  pass.run = [](Graph&, passes::PassContext&) { return false; };
+  passes::register_user_pass(pass);
+  compiled();
+  EXPECT_TRUE(of_kind("program").empty());
+  passes::unregister_user_pass("from-outside");
+  compiled();
+  EXPECT_EQ(of_kind("program").size(), 1U);
+}
+
+TEST_F(Cache, DamagedCutAndForeignEntriesAreMadeAnew) {
+  const std::vector<HostTensor> want = results_of(compiled());
+  const std::vector<std::function<void(const std::string&)>> ways = {
+      [](const std::string& path) { fs::resize_file(path, fs::file_size(path) / 2); },
+      [](const std::string& path) { fs::resize_file(path, 0); },
+      [](const std::string& path) { std::ofstream(path) << "something else entirely"; },
+      [](const std::string& path) {
+        std::fstream file(path, std::ios::in | std::ios::out);
+        file.seekp(static_cast<std::streamoff>(fs::file_size(path) / 2));
+        file.put('\x7f');
+      },
+      [](const std::string& path) { ::chmod(path.c_str(), 0622); },
+      [](const std::string& path) {
+        fs::rename(path, path + "_");
+        fs::create_symlink(path + "_", path);
+      },
+  };
+  for (const auto& harm : ways) {
+    for (const StoreEntry& entry : store_->entries()) harm(entry.path);
+    const Compiled again = compiled();
+    EXPECT_FALSE(was_kept(again));
+    EXPECT_EQ(results_of(again), want);
+    EXPECT_TRUE(was_kept(compiled()));
+    for (const fs::path& path : fs::recursive_directory_iterator(store_->folder()))
+      if (path.string().ends_with("_")) fs::remove(path);
+  }
+}
+
+TEST_F(Cache, WhatAnotherBuildWroteIsNotUsed) {
+  program::Artefact artefact;
+  const Digest key = digest_of("something");
+  store_->save("object", key, artefact);
+  ASSERT_TRUE(store_->load("object", key).has_value());
+  const std::string path = of_kind("object")[0].path;
+  artefact.kind = "object";
+  artefact.key = key.hex();
+  artefact.build = "another";
+  std::ofstream(path) << program::write(artefact);
+  EXPECT_NE(store_->problem_of(of_kind("object")[0]), "");
+  EXPECT_FALSE(store_->load("object", key).has_value());
+  EXPECT_TRUE(of_kind("object").empty());
+}
+
+TEST_F(Cache, EntriesBelongToTheirOwnerAlone) {
+  compiled();
+  ASSERT_FALSE(store_->entries().empty());
+  for (const StoreEntry& entry : store_->entries()) {
+    struct stat info{};
+    ASSERT_EQ(::stat(entry.path.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, 0600U) << entry.path;
+    EXPECT_EQ(store_->problem_of(entry), "");
+  }
+}
+
+TEST_F(Cache, TheLeastRecentlyUsedGoFirst) {
+  Store small(folder_ + "/small", 4000);
+  const auto key = [](int i) { return digest_of(std::to_string(i)); };
+  const auto put = [&](int i) {
+    program::Artefact artefact;
+    artefact.sections.push_back({"bytes", std::string(700, 'x')});
+    small.save("object", key(i), artefact);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  };
+  for (int i = 0; i < 4; ++i) put(i);
+  ASSERT_TRUE(small.load("object", key(0)).has_value());
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  put(4);
+  put(5);
+  std::int64_t total = 0;
+  for (const StoreEntry& entry : small.entries()) total += entry.bytes;
+  EXPECT_LE(total, 4000);
+  EXPECT_TRUE(small.load("object", key(0)).has_value());
+  EXPECT_FALSE(small.load("object", key(1)).has_value());
+  EXPECT_TRUE(small.load("object", key(5)).has_value());
+}
+
+TEST_F(Cache, ManyProcessesShareOneFolder) {
+  constexpr int kProcesses = 4, kRounds = 40;
+  std::vector<pid_t> children;
+  for (int process = 0; process < kProcesses; ++process) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      int wrong = 0;
+      Store mine(folder_ + "/shared", 20000);
+      for (int round = 0; round < kRounds; ++round) {
+        const int which = (round * 7 + process) % 10;
+        const Digest key = digest_of(std::to_string(which));
+        const std::string content(500 + 37 * which, static_cast<char>('a' + which));
+        if (const auto found = mine.load("object", key)) {
+          wrong += found->section("bytes") != content;
+        } else {
+          program::Artefact artefact;
+          artefact.sections.push_back({"bytes", content});
+          mine.save("object", key, artefact);
+        }
+        if (round % 13 == 12) mine.trim();
+      }
+      ::_exit(wrong == 0 ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  for (pid_t child : children) {
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  Store after(folder_ + "/shared");
+  EXPECT_FALSE(after.entries().empty());
+  for (const StoreEntry& entry : after.entries()) EXPECT_EQ(after.problem_of(entry), "");
+}
+
+TEST_F(Cache, AFolderThatCantBeWrittenIsNoReasonToFail) {
+  std::ofstream(folder_ + "/file") << "x";
+  store_ = std::make_shared<Store>(folder_ + "/file/store");
+  EXPECT_FALSE(was_kept(compiled()));
+  EXPECT_FALSE(was_kept(compiled()));
+}
+
+TEST_F(Cache, ClearRemovesEverything) {
+  compiled();
+  const auto before = static_cast<std::int64_t>(store_->entries().size());
+  EXPECT_GT(before, 0);
+  EXPECT_EQ(store_->clear(), before);
+  EXPECT_TRUE(store_->entries().empty());
+  EXPECT_FALSE(was_kept(compiled()));
+}
+
+// The sums of the file are right and its contents are not: that is what parsing has to notice.
+TEST_F(Cache, NonsenseInAKeptProgramIsAnErrorNeverACrash) {
+  compiled();
+  std::ifstream file(of_kind("program")[0].path);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  const program::Artefact good = program::read_artefact(bytes);
+  std::mt19937 random(11);
+  int refused = 0;
+  for (int round = 0; round < 600; ++round) {
+    program::Artefact bad = good;
+    std::string& section = bad.sections[random() % bad.sections.size()].bytes;
+    if (section.empty()) continue;
+    const std::size_t at = random() % section.size();
+    if (round % 4 == 0) {
+      section.resize(at);
+    } else {
+      section[at] = static_cast<char>(random());
+    }
+    try {
+      compile_detail::load_program(bad);
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 200);
+}
+
+TEST(Choices, TextReadsBackToTheSameProblem) {
+  kernels::AttentionProblem attention;
+  attention.scale = 0.1 + 0.2;
+  attention.causal = kernels::Causal::top_left;
+  kernels::Conv2dProblem conv;
+  conv.stride = {2, 3};
+  conv.groups = 4;
+  conv.w_packed = true;
+  const kernels::Problem problems[] = {
+      kernels::MatmulProblem{DType::bf16, DType::f32, DType::f16, true},
+      conv,
+      kernels::Conv2dWeightGradProblem{conv},
+      attention,
+      kernels::SortProblem{DType::i32, true, false, 3, false, true},
+      kernels::GroupedMatmulProblem{{}, DType::i32}};
+  for (const kernels::Problem& problem : problems)
+    EXPECT_EQ(kernels::parse_problem(kernels::print(problem)), problem) << kernels::print(problem);
+  kernels::AttentionProblem near = attention;
+  near.scale = 0.3;
+  EXPECT_NE(kernels::print(near), kernels::print(attention));
+  EXPECT_THROW(kernels::parse_problem("matmul f32 f32"), UserError);
+  EXPECT_THROW(kernels::parse_problem("matmul f32 f32 f32 2"), UserError);
+  EXPECT_THROW(kernels::parse_problem("nothing"), UserError);
+}
+
+}  // namespace
+}  // namespace gex::test
