@@ -14,5 +14,6 @@ Command fuzz_command();
 Command ops_command();
 Command diff_command();
 Command bisect_command();
+Command cache_command();
 
 }  // namespace gex::tool

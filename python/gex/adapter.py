@@ -40,6 +40,10 @@ class Adapter:
     def is_carried(self, argument: int) -> bool:
         return argument in self._carried
 
+    @property
+    def does_nothing(self) -> bool:
+        return not (self._carried or self._kept or self._finish or self._bound)
+
     def return_argument(self, result: int, argument: int) -> None:
         self._kept.add(argument)
         self._finish[result] = lambda _, kept: kept[argument]

@@ -94,6 +94,31 @@ def require_value(tensor: torch.Tensor, expected: bool | int, message: str) -> N
         raise RuntimeError(message)
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """All that a callee is made of: another process can make it again."""
+
+    target: Any
+    source: str
+    name: str
+    location: str
+    constants: dict[str, Any]
+
+    def make(self) -> Callable[..., Any]:
+        scope = {
+            "target": self.target,
+            "evaluate": evaluate,
+            "carry": carriers.carry,
+            "uncarry": carriers.uncarry,
+            "blame": functools.partial(_blame, self.name, self.location),
+            **self.constants,
+        }
+        exec(compile(self.source, f"<gex call {self.name}>", "exec"), scope)
+        callee = scope["callee"]
+        callee.recipe = self
+        return callee
+
+
 @dataclass
 class CallBuilder:
     """Turns a node's arguments into the text of a callee, collecting operands on the way."""
@@ -130,16 +155,7 @@ class CallBuilder:
             f"        raise\n"
             f"    return ({entries})\n"
         )
-        scope = {
-            "target": self.target,
-            "evaluate": evaluate,
-            "carry": carriers.carry,
-            "uncarry": carriers.uncarry,
-            "blame": functools.partial(_blame, self.name, self.location),
-            **self._constants,
-        }
-        exec(compile(source, f"<gex call {self.name}>", "exec"), scope)
-        return scope["callee"]
+        return Recipe(self.target, source, self.name, self.location, self._constants).make()
 
     def _text(self, arg: Any) -> str:
         if isinstance(arg, Operand):

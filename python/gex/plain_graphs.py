@@ -75,8 +75,7 @@ class CompiledGraphs:
 
     def shortened(self, wrapped: Callable[..., Any], inputs: Sequence[Any]) -> Callable[..., Any]:
         """`wrapped` is AOTAutograd's function of these inputs; gives the shortest way to call."""
-        flat = all(isinstance(x, torch.Tensor | int | torch.SymInt) for x in inputs)
-        if not flat or self._num_arguments != len(inputs) or not _is_plain(self._metadata):
+        if not self._is_all(inputs):
             return wrapped
         if self._inference is not None:
             return _inference_call(self._inference, self._metadata, wrapped)
@@ -86,6 +85,18 @@ class CompiledGraphs:
             i for i, x in enumerate(inputs) if isinstance(x, torch.Tensor) and x.requires_grad
         ]
         return self._training_call(wrapped, with_gradient)
+
+    def _is_all(self, inputs: Sequence[Any]) -> bool:
+        """Whether a call of these inputs is a call of the graphs and nothing else."""
+        flat = all(isinstance(x, torch.Tensor | int | torch.SymInt) for x in inputs)
+        return flat and self._num_arguments == len(inputs) and _is_plain(self._metadata)
+
+    def written_without_gradient(self, inputs: Sequence[Any]) -> tuple[int, ...] | None:
+        """The arguments that a call without gradients writes; None if it takes more than a call of
+        one graph."""
+        if self._inference is None or not self._is_all(inputs):
+            return None
+        return tuple(self._metadata.mutated_graph_handled_indices_seen_by_autograd)
 
     def _training_call(
         self, wrapped: Callable[..., Any], with_gradient: Sequence[int]

@@ -34,6 +34,7 @@ from gex.debug.watching import watched
 from gex.errors import GraphNotSupported
 from gex.fx_import import GraphImport, ImportedGraph
 from gex.fx_stage import lanes
+from gex.graph_record import GraphRecord
 from gex.module_floats import module_floats_fixed
 from gex.nested_regions import (
     take_fallbacks,
@@ -102,8 +103,12 @@ def compile_dynamo_graph(
     example_inputs: Sequence[Any],
     mode: str | None = None,
     decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+    record: GraphRecord | None = None,
 ) -> Callable[..., Any]:
-    """What a backend of torch.compile does with a graph of Dynamo's."""
+    """What a backend of torch.compile does with a graph of Dynamo's.
+
+    `record` gets what another process needs to have the graph again.
+    """
     _warn_about_version(torch.__version__)
     _apply_mode(backend, config, mode)
     # Training changes parameters, so only graphs without gradients take them as frozen.
@@ -116,7 +121,7 @@ def compile_dynamo_graph(
         fw_compiler=graphs.forward(graph_compiler(backend, config, Role.FORWARD, files=files)),
         bw_compiler=graphs.backward(graph_compiler(backend, config, Role.BACKWARD, files=files)),
         inference_compiler=graphs.inference(
-            graph_compiler(backend, config, Role.INFERENCE, frozen_names, files)
+            graph_compiler(backend, config, Role.INFERENCE, frozen_names, files, record)
         ),
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=True,
@@ -128,7 +133,10 @@ def compile_dynamo_graph(
         module_floats_fixed(gm, example_inputs) as inputs,
         without_regions_if_that_fails(),
     ):
-        return inspection.dynamo_graph(gm, graphs.shortened(traced(gm, inputs), inputs))
+        wrapped = traced(gm, inputs)
+        if record is not None:
+            record.written = graphs.written_without_gradient(inputs)
+        return inspection.dynamo_graph(gm, graphs.shortened(wrapped, inputs))
 
 
 @functools.cache
@@ -177,6 +185,7 @@ def graph_compiler(
     role: Role = Role.INFERENCE,
     frozen_names: list[str] | None = None,
     files: folder.ModelFolder | None = None,
+    record: GraphRecord | None = None,
 ) -> GraphCompiler:
     """Compiles the ATen graphs that AOTAutograd makes of a function.
 
@@ -232,7 +241,10 @@ def graph_compiler(
         if phase_files is not None:
             phase_files.write_imported(imported.graph.text())
         dump_dir = phase_files.engine_dir if phase_files is not None else ""
-        runner = make_runner(imported, config, role, static, released, dump_dir)
+        cache_dir = "" if record is None else record.cache_dir
+        runner = make_runner(imported, config, role, static, released, dump_dir, cache_dir)
+        if record is not None:
+            record.take(imported, static)
         graph_report.runner = runner
         if backend == "npugraph_ex" and logger.isEnabledFor(logging.DEBUG):
             logger.debug("%s: generated code\n%s", graph_report.name, runner.text("program"))
@@ -267,8 +279,12 @@ def make_runner(
     static: Sequence[tuple[int, str]] = (),
     released: Sequence[int] = (),
     dump_dir: str = "",
+    cache_dir: str = "",
 ) -> Any:
-    """Arguments in `static` are bound once, those in `released` let go of at their last use."""
+    """Arguments in `static` are bound once, those in `released` let go of at their last use.
+
+    Without a `cache_dir` the environment says where compiled programs are kept, if anywhere.
+    """
     if config.get("trace.enabled", False):
         dump_dir = dumps.folder_of(imported.graph)
     signature = imported.signature()
@@ -286,6 +302,9 @@ def make_runner(
         # Between forward and backward a training step needs most of its memory.
         keep_arena=role is Role.INFERENCE,
         dump_dir=dump_dir,
+        cache_dir=cache_dir,
+        keep_static_code=not config.get("disable_static_kernel_compile_cache", False),
+        static_code_at_once=config.get("static_kernel_compile", False),
     )
     frozen.remember(runner)
     return runner

@@ -258,6 +258,15 @@ std::string Store::problem_of(const StoreEntry& entry) const {
   }
 }
 
+std::string Store::label_of(const StoreEntry& entry) const {
+  try {
+    const std::optional<std::string> bytes = read_file(entry.path, false);
+    return bytes ? program::read_artefact(*bytes).label : "";
+  } catch (const UserError&) {
+    return "";  // problem_of says why
+  }
+}
+
 void Store::trim() {
   std::int64_t total = 0;
   const std::vector<StoreEntry> all = entries();

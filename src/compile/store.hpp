@@ -51,6 +51,8 @@ class Store {
   std::int64_t clear();                     // how many
   // Why this entry can't be used; empty if it can.
   std::string problem_of(const StoreEntry& entry) const;
+  // For people; empty if it can't be read.
+  std::string label_of(const StoreEntry& entry) const;
   // Removes the least recently used entries until the rest is within the limit.
   void trim();
 

@@ -313,3 +313,21 @@ def test_fuzz_tries_graphs_and_counts_them() -> None:
     assert result.stdout == ""
     assert result.stderr == "6 graphs from seed 40, 0 failed\n"
     assert "at least 1" in fails("fuzz", "--seconds=0")
+
+
+def test_cache_lists_checks_and_clears_a_folder(tmp_path: pathlib.Path) -> None:
+    folder = ("--dir", tmp_path / "c")
+    assert "0 entries" in gex("cache", "list", *folder).stdout
+    entry = tmp_path / "c" / "program" / "ab" / ("ab" * 32)
+    entry.parent.mkdir(parents=True)
+    entry.write_bytes(b"GEXART and nothing else")
+    entry.chmod(0o600)
+    listed = gex("cache", "list", *folder).stdout
+    assert "program  abababababababab" in listed and "1 entries, 23 bytes" in listed
+    verified = gex("cache", "verify", *folder)
+    assert verified.returncode == 1
+    assert "not a file of gex" in verified.stdout and "0 of 1 entries" in verified.stdout
+    assert "1 entries removed" in gex("cache", "clear", *folder).stdout
+    assert not entry.exists()
+    assert gex("cache", "verify", *folder).returncode == 0
+    assert "did you mean 'list'" in fails("cache", "lst", *folder)

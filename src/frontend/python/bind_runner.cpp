@@ -81,7 +81,9 @@ void bind_signature(nb::module_& m) {
                                  std::move(constants), std::move(outputs), std::move(symbols)};
           },
           nb::arg("num_arguments"), nb::arg("tensors"), nb::arg("integers"), nb::arg("constants"),
-          nb::arg("outputs"), nb::arg("symbols"));
+          nb::arg("outputs"), nb::arg("symbols"))
+      .def("save", &save_signature, "As bytes, without the constants.")
+      .def_static("load", &load_signature, nb::arg("bytes"), nb::arg("constants"));
 }
 
 std::vector<Dim> integer_values(const Signature& signature) {

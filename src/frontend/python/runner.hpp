@@ -65,6 +65,10 @@ struct Signature {
   std::vector<SymbolSource> symbols;
 };
 
+// signature_bytes.cpp. Constants are not part of it.
+nb::bytes save_signature(const Signature& signature);
+Signature load_signature(const nb::bytes& bytes, std::vector<nb::object> constants);  // UserError
+
 // Memory of a frozen graph input.
 struct FrozenMemory {
   int graph_input;

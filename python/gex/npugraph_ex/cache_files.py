@@ -1,0 +1,106 @@
+"""Files that cache_compile keeps: a record with a checksum, readable by its owner alone."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import fcntl
+import hashlib
+import os
+import pickle
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gex.graph_record import SavedGraph
+
+VERSION = "1.0"
+_MAGIC = b"GEXCACHE\n"
+
+
+class BadCacheFile(Exception):
+    """It is there and can't be used; the message says why."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One way through a function: the frame that Dynamo made of it, when it may run, its graph."""
+
+    code: Any  # torch._dynamo.package.SerializedCode
+    guards: bytes
+    backend_id: str  # the name by which the frame calls the graph
+    imports: dict[str, tuple[str, str]]  # module and path by the names that the frame has
+    builtins: tuple[str, ...]  # names that the frame has for the dict of builtins
+    sources: dict[str, str]  # digests of the files whose code was traced
+    graph: SavedGraph
+    inputs: tuple[str, ...]  # where each argument of the graph comes from: for people
+
+    def key(self) -> tuple[bytes, str]:
+        return self.guards, self.graph.graph
+
+
+@dataclass
+class Record:
+    """All that is kept of one function."""
+
+    name: str
+    options: str
+    version: str = VERSION
+    date: str = field(default_factory=lambda: datetime.datetime.now().isoformat(timespec="seconds"))
+    entries: list[Entry] = field(default_factory=list)
+
+
+def read(path: Path) -> Record | None:
+    """None if there is no such file; BadCacheFile if it can't be used."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as problem:
+        raise BadCacheFile(str(problem)) from problem
+    with os.fdopen(descriptor, "rb") as file:
+        info = os.fstat(file.fileno())
+        if not stat.S_ISREG(info.st_mode):
+            raise BadCacheFile("it is no plain file")
+        if info.st_uid != os.geteuid():
+            raise BadCacheFile("it belongs to another user")
+        if stat.S_IMODE(info.st_mode) != 0o600:
+            raise BadCacheFile(f"its mode is {stat.S_IMODE(info.st_mode):o}, not 600")
+        data = file.read()
+    body = data[len(_MAGIC) + 32 :]
+    if not data.startswith(_MAGIC):
+        raise BadCacheFile("it is not a file of cache_compile")
+    if hashlib.sha256(body).digest() != data[len(_MAGIC) : len(_MAGIC) + 32]:
+        raise BadCacheFile("it is damaged or cut short")
+    version, record = pickle.loads(body)
+    if version != VERSION:
+        raise BadCacheFile(f"it has format {version}, this gex reads {VERSION}")
+    return pickle.loads(record)
+
+
+def write(path: Path, record: Record) -> None:
+    body = pickle.dumps((record.version, pickle.dumps(record)))
+    temporary = path.with_name(f"{path.name}.writing.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(_MAGIC + hashlib.sha256(body).digest() + body)
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """No other process changes the file meanwhile; its folder is made if it is not there."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,241 @@
+"""What Dynamo makes of a function, taken apart to be kept and put together in another process.
+
+The frame's bytecode runs against the live function: its globals, closure, defaults, and the module
+it is a method of, from which it takes parameters by their paths. Guards that say "this very object"
+mean nothing in another process and are left out; the files whose code was traced are compared
+instead.
+"""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import importlib
+import operator
+import pickle
+import types
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._dynamo import convert_frame
+from torch._dynamo.bytecode_transformation import unique_id
+from torch._dynamo.eval_frame import set_enable_dynamic
+from torch._dynamo.guards import CheckFunctionManager
+from torch._dynamo.hooks import Hooks
+from torch._dynamo.package import SerializedCode, load_guard_manager, load_guards_state
+from torch._dynamo.types import GuardFilterEntry
+from torch._dynamo.utils import dynamo_timed, get_metrics_context
+from torch._dynamo.variables.torch_function import torch_function_mode_stack_state_mgr
+from torch._guards import CompileContext, compile_context
+
+from gex.graph_record import CannotBeKept, SavedGraph
+from gex.npugraph_ex.cache_files import Entry
+
+_UNKEPT_GUARDS = frozenset(CheckFunctionManager.UNSUPPORTED_SERIALIZATION_GUARD_TYPES)
+# What a function consists of is known by the file it comes from.
+_PARTS_OF_FUNCTIONS = (
+    ".__code__",
+    ".__defaults__",
+    ".__kwdefaults__",
+    ".__closure__",
+    ".__globals__",
+)
+_TORCH_FOLDER = str(Path(torch.__file__).parent)
+_BUILTINS_PREFIX = "__builtins_dict__"
+
+Graph = Callable[..., Any]
+GraphMaker = Callable[[torch.fx.GraphModule, Sequence[Any]], Graph]
+
+
+class Frame:
+    """A traced form of a function that runs when its guards hold."""
+
+    def __init__(self, run: Callable[..., Any], guards: Any) -> None:
+        self.run = run
+        self._guards = guards
+
+    def fits(self, scope: dict[str, Any]) -> bool:
+        return self._guards.check(scope)
+
+    def why_not(self, scope: dict[str, Any]) -> str:
+        return str(self._guards.check_verbose(scope))
+
+
+class Capture:
+    """Traces a function for these arguments and compiles its graph."""
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        dynamic: bool,
+        make_graph: GraphMaker,
+    ) -> None:
+        self._function = getattr(func, "__func__", func)
+        self._known_globals = set(self._function.__globals__)
+        self._backend_id = ""
+        self._inputs: tuple[str, ...] = ()
+        graph: Graph | None = None
+
+        def compile_graph(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Graph:
+            nonlocal graph
+            graph = make_graph(gm, inputs)
+            self._backend_id = gm.meta["backend_id"]
+            self._inputs = tuple(n.name for n in gm.graph.find_nodes(op="placeholder"))
+            return graph
+
+        with (
+            compile_context(CompileContext(convert_frame.get_compile_id({}))),
+            get_metrics_context(),
+            dynamo_timed("cache_compile"),
+            set_enable_dynamic(dynamic),
+            torch_function_mode_stack_state_mgr,
+        ):
+            frame = convert_frame._get_frame(func, args, kwargs)
+            traced = convert_frame.compile_frame(
+                frame.code,
+                frame.globals,
+                frame.locals,
+                frame.builtins,
+                frame.closure,
+                compiler_fn=compile_graph,
+                one_graph=True,
+                restart_reasons=set(),
+            )
+            if graph is None:
+                raise ValueError(
+                    f"cache_compile: {self._function.__qualname__} computes nothing with tensors"
+                )
+            self._output = traced.graph_capture_output(frame.argdefs, frame.kwdefaults)
+            checks = self._output.build_guards(
+                self._function.__code__,
+                hooks=Hooks(guard_filter_fn=_kept_guards),
+                save=True,
+                strict_error=True,
+            )
+        self._guards_state = checks.guards_state
+        self._scope = frame.locals
+        self._env = self._output.get_runtime_env()
+        self.frame = Frame(
+            self._env.forward_callable(
+                self._backend_id, graph, extra_globals=self._function.__globals__
+            ),
+            checks.guard_manager,
+        )
+
+    def entry(self, graph: SavedGraph) -> Entry:
+        """CannotBeKept if another process could not run the frame."""
+        imports = {name: (module, "") for name, module in self._env.import_sources.items()}
+        for name in self._env.external_refs - self._known_globals - imports.keys():
+            if name.startswith(_BUILTINS_PREFIX) or name == self._backend_id:
+                continue
+            if name in self._function.__globals__:
+                imports[name] = _importable(name, self._function.__globals__[name])
+            elif not hasattr(builtins, name):
+                raise CannotBeKept(f"its frame needs {name}, which nothing defines")
+        code = SerializedCode.from_code_object(self._env.bytecode)
+        try:
+            pickle.dumps(code)
+            guards = _guards_of(self._guards_state, self._function)
+        except Exception as problem:  # of any kind: what pickles is up to the user's objects
+            raise CannotBeKept(f"its frame can't be written down: {problem}") from problem
+        if not guards.check(self._scope):
+            raise CannotBeKept(
+                f"a guard does not hold any more: {guards.check_verbose(self._scope)}"
+            )
+        used = {n for n in self._function.__globals__ if n.startswith(_BUILTINS_PREFIX)}
+        return Entry(
+            code=code,
+            guards=self._guards_state,
+            backend_id=self._backend_id,
+            imports=imports,
+            builtins=tuple(sorted(used)),
+            sources=_digests({code.co_filename for code in self._output.traced_code}),
+            graph=graph,
+            inputs=self._inputs,
+        )
+
+
+def restore(entry: Entry, func: Callable[..., Any], graph: Graph) -> Frame:
+    """The frame of another process, bound to this one's function and graph."""
+    function = getattr(func, "__func__", func)
+    scope = function.__globals__
+    for name, (module, path) in entry.imports.items():
+        if name not in scope:
+            scope[name] = _imported(module, path)
+    for name in entry.builtins:
+        scope.setdefault(name, builtins.__dict__)
+        _never_give(name)
+    scope[entry.backend_id] = graph
+    guards = _guards_of(entry.guards, function)
+    run = types.FunctionType(
+        SerializedCode.to_code_object(entry.code),
+        scope,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    run.__kwdefaults__ = function.__kwdefaults__
+    return Frame(run, guards)
+
+
+def _guards_of(state: bytes, function: types.FunctionType) -> Any:
+    with (
+        compile_context(CompileContext(convert_frame.get_compile_id({}))),
+        get_metrics_context(),
+        dynamo_timed("cache_compile"),
+    ):
+        return load_guard_manager(load_guards_state(state), function.__code__, function.__globals__)
+
+
+def _never_give(name: str) -> None:
+    """Dynamo numbers its names and stops at one that is taken."""
+    prefix, _, number = name.rpartition("_")
+    while int(unique_id(prefix).rpartition("_")[2]) < int(number):
+        pass
+
+
+def _importable(name: str, value: Any) -> tuple[str, str]:
+    """Module and path of an object that Dynamo refers to by a name of its own."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__, ""
+    module, path = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
+    try:
+        if module and path and _imported(module, path) is value:
+            return module, path
+    except (ImportError, AttributeError):
+        pass
+    raise CannotBeKept(f"its frame needs {name}, an object of this process: {type(value)}")
+
+
+def _imported(module: str, path: str) -> Any:
+    value = importlib.import_module(module)
+    return operator.attrgetter(path)(value) if path else value
+
+
+def sources_are_unchanged(entry: Entry) -> bool:
+    return _digests(set(entry.sources)) == entry.sources
+
+
+def _kept_guards(guards: Sequence[GuardFilterEntry]) -> list[bool]:
+    return [
+        g.guard_type not in _UNKEPT_GUARDS
+        and not any(derived in _UNKEPT_GUARDS for derived in g.derived_guard_types)
+        and not g.orig_guard._unserializable
+        and not any(part in g.name for part in _PARTS_OF_FUNCTIONS)
+        for g in guards
+    ]
+
+
+def _digests(files: set[str]) -> dict[str, str]:
+    """PyTorch's own files are known by its version."""
+    out = {}
+    for name in sorted(files):
+        path = Path(name)
+        if name.startswith(_TORCH_FOLDER) or not path.is_file():
+            continue
+        out[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return out
