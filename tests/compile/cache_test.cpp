@@ -45,8 +45,8 @@ std::string graph_text(const std::string& name = "main") {
 class Cache : public testing::Test {
  protected:
   Cache() {
-    char name[] = "/tmp/gex_cache_XXXXXX";
-    folder_ = ::mkdtemp(name);
+    std::string name = testing::TempDir() + "gex_cache_XXXXXX";
+    folder_ = ::mkdtemp(name.data());
     store_ = std::make_shared<Store>(folder_ + "/store");
     set_log_level(LogLevel::error);
   }
