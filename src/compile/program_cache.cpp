@@ -131,6 +131,7 @@ std::optional<Digest> program_key(Graph& graph, const Signature& signature,
   graph.set_name(std::move(name));
   add_signature(key, signature);
   key.add(options.level).add(options.fuse).add(options.fast_math).add(options.generate_code);
+  key.add(options.place_cats).add(options.overwrite_temps).add(options.write_ties_in_place);
   add_names(key, options.disabled_passes);
   add_names(key, options.enabled_passes);
   key.add(text_of_file(options.switch_file)).add(variable("GEX_PASSES"));
