@@ -379,6 +379,15 @@ def test_what_cannot_be_kept_runs_and_says_why(tmp_path: Path) -> None:
     assert result.data_ptr() == x.data_ptr()
 
 
+def test_class_of_no_module_runs_and_is_not_kept(tmp_path: Path) -> None:
+    scope: dict[str, Any] = {"__name__": "a_module_that_is_not_there", "nn": nn}
+    exec("class Odd(nn.Module):\n    def decode(self, x):\n        return x + 1\n", scope)
+    with pytest.warns(UserWarning, match="nothing is kept"):
+        kept = cache_compile(scope["Odd"]().decode, cache_dir=str(tmp_path))
+        assert kept(torch.ones(2)).tolist() == [2.0, 2.0]
+    assert kept(torch.ones(3)).tolist() == [2.0, 2.0, 2.0]
+
+
 def test_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(ValueError, match="belongs to another user"):

@@ -77,6 +77,7 @@ class Capture:
         self._function = getattr(func, "__func__", func)
         self._known_globals = set(self._function.__globals__)
         self._backend_id = ""
+        self._why_not = ""
         self._inputs: tuple[str, ...] = ()
         graph: Graph | None = None
 
@@ -110,12 +111,7 @@ class Capture:
                     f"cache_compile: {self._function.__qualname__} computes nothing with tensors"
                 )
             self._output = traced.graph_capture_output(frame.argdefs, frame.kwdefaults)
-            checks = self._output.build_guards(
-                self._function.__code__,
-                hooks=Hooks(guard_filter_fn=_kept_guards),
-                save=True,
-                strict_error=True,
-            )
+            checks = self._checks()
         self._guards_state = checks.guards_state
         self._scope = frame.locals
         self._env = self._output.get_runtime_env()
@@ -126,8 +122,19 @@ class Capture:
             checks.guard_manager,
         )
 
+    def _checks(self) -> CheckFunctionManager:
+        code = self._function.__code__
+        try:
+            hooks = Hooks(guard_filter_fn=_kept_guards)
+            return self._output.build_guards(code, hooks=hooks, save=True, strict_error=True)
+        except Exception as problem:  # of any kind: what pickles is up to the user's objects
+            self._why_not = f"its guards can't be written down: {problem}"
+            return self._output.build_guards(code)
+
     def entry(self, graph: SavedGraph) -> Entry:
         """CannotBeKept if another process could not run the frame."""
+        if self._why_not:
+            raise CannotBeKept(self._why_not)
         imports = {name: (module, "") for name, module in self._env.import_sources.items()}
         for name in self._env.external_refs - self._known_globals - imports.keys():
             if name.startswith(_BUILTINS_PREFIX) or name == self._backend_id:
