@@ -1,6 +1,7 @@
 // Concatenations without a kernel: whoever computes a part writes it into its place in the result,
 // and parts that lie elsewhere are copied there. Only for results that must be in memory anyway and
-// where a part is worth a kernel of its own; else the parts are computed inside the concatenation.
+// where all parts but one are worth kernels of their own; else one kernel computes the cheap parts
+// inside the concatenation.
 
 #include <algorithm>
 
@@ -88,13 +89,14 @@ void Emitter::choose_cats(lower::FuseOptions& fuse_options) {
         });
     if (elsewhere || !lies_in_memory(*result)) continue;
     std::vector<Value*> parts;
-    bool worth = false;
+    std::size_t kept = 0;  // parts with a kernel of their own in any case
     for (Value* part : node.inputs()) {
       if (!can_be_placed(*part, node) || !taken.insert(part).second) continue;
       parts.push_back(part);
-      worth = worth || cost_of(*part) >= kWorthKeeping;
+      if (cost_of(*part) >= kWorthKeeping) ++kept;
     }
-    if (!worth) {
+    // One kernel could compute or copy all the others: placing them takes one for each.
+    if (kept == 0 || node.inputs().size() - kept > 1) {
       for (Value* part : parts) taken.erase(part);
       continue;
     }

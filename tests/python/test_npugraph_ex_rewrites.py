@@ -184,6 +184,11 @@ def test_inputs_among_the_parts_are_copied_once() -> None:
     assert ran.copies("cat") == (1, X.numel() * 4)
 
 
+def test_cheap_parts_are_computed_inside_one_kernel() -> None:
+    ran = run(lambda x: torch.cat([x + 1, x * 2, x.exp(), x - 3], 0), X)
+    assert len(ran.launches) == 2
+
+
 def test_products_are_placed_in_columns() -> None:
     a, b = torch.randn(5, 8), torch.randn(8, 3)
     ran = run(lambda a, b: torch.cat([a @ b, (a @ b).exp()], 1), a, b)
