@@ -119,4 +119,11 @@ std::size_t QueuePool::idle_queues() const {
   return idle_.size();
 }
 
+std::size_t QueuePool::idle_bytes() const {
+  const std::lock_guard lock(mutex_);
+  std::size_t sum = 0;
+  for (const auto& queue : idle_) sum += queue->arena.bytes();
+  return sum;
+}
+
 }  // namespace gex::runtime

@@ -27,7 +27,8 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
 
   // Block `index` with at least `bytes`; its old contents are gone when it had to grow. Block 0 is
-  // for sizes known at the start of a call, block e for those known after the e-th bind.
+  // for sizes known at the start of a call, block e for those known after the e-th bind, later ones
+  // for Captures that share no block.
   std::byte* reserve(std::size_t index, std::size_t bytes);
   std::size_t bytes() const;
   std::int64_t allocations() const { return allocations_; }
@@ -59,6 +60,7 @@ class QueuePool {
   void resume() noexcept;   // and is back; never waits
   void trim() noexcept;     // frees the arenas that nobody uses
   std::size_t idle_queues() const;
+  std::size_t idle_bytes() const;  // of their arenas
 
  private:
   Device& device_;

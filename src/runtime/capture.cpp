@@ -12,6 +12,9 @@ namespace {
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
+// Sizes that a Capture keeps frames and code for.
+constexpr std::size_t kServedSizes = 8;
+
 std::int64_t round_up_64(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // Records the steps of the batches, cut into pieces behind which memory can be let go.
@@ -228,8 +231,39 @@ std::shared_ptr<Capture> make_capture(const Image& image, Device& device, Loaded
   auto code = std::make_shared<CodeTable>();
   for (const LaunchOp& op : image.launches)
     code->push_back(image.program->codes[index(op.launch->code)].generic);
-  capture->code = std::move(code);
+  capture->generic_code = std::move(code);
   return capture;
+}
+
+bool Capture::has_room_for(const Image& image, std::span<const std::int64_t> values) const {
+  const EpochLayout& epoch = image.epochs[0];
+  for (std::size_t i = 0; i < epoch.placed.size(); ++i)
+    for (int slot : epoch.size_slots[i])
+      if (values[index(slot)] < 0 || values[index(slot)] > plan.sizes[i]) return false;
+  return std::ranges::all_of(epoch.scratch_slots, [&](int slot) {
+    return round_up_64(values[index(slot)]) <= plan.scratch_stride;
+  });
+}
+
+std::shared_ptr<Served> Capture::find(std::span<const std::int64_t> sizes) {
+  const auto found = std::ranges::find_if(
+      served, [&](const auto& entry) { return std::ranges::equal(entry->key, sizes); });
+  if (found == served.end()) return nullptr;
+  std::rotate(served.begin(), found, found + 1);
+  return served.front();
+}
+
+std::shared_ptr<Served> Capture::admit(std::span<const std::int64_t> sizes) {
+  auto entry = std::make_shared<Served>();
+  entry->key.assign(sizes.begin(), sizes.end());
+  entry->code = generic_code;
+  if (served.size() >= kServedSizes) {
+    entry->idle_frames = std::move(served.back()->idle_frames);
+    served.pop_back();
+  }
+  entry->idle_frames.reserve(kIdleFrames);
+  served.insert(served.begin(), entry);
+  return entry;
 }
 
 }  // namespace gex::runtime

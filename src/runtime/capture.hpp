@@ -1,8 +1,8 @@
 #pragma once
-// A Capture is a Program bound to a shape key: its arena plan and its recordings. A Frame is the
-// state of one call with a Capture: evaluated sizes, addresses and the parameter block, built once
-// and then only patched. A call takes a Frame from its Capture and puts it back, so calls at the
-// same time never share one.
+// A Capture is a Program bound to the sizes of a gear: its arena plan and its recordings. It serves
+// those sizes and all smaller ones that fit the plan. A Frame is the state of one call with a
+// Capture: evaluated sizes, addresses and the parameter block, built once and then only patched. A
+// call takes a Frame from its Capture and puts it back, so calls at the same time never share one.
 
 #include <cstdint>
 #include <memory>
@@ -25,6 +25,9 @@ struct BlockPlan {
   std::int64_t bytes() const { return placement.total + scratch_stride * workers; }
 };
 
+// Frames kept for each of a Capture's sizes: as many calls at once find one ready.
+constexpr std::size_t kIdleFrames = 8;
+
 using CodeTable = std::vector<program::Callable>;  // by launch number
 
 // The temporaries of `epoch` for these values. UserError if a size is negative.
@@ -42,6 +45,8 @@ class Frame {
 
   // Sizes of epoch 0 for this key (nothing to do if they are there already).
   void set_key(std::span<const std::int64_t> key);
+  // The next call places its temporaries anew: it has another plan.
+  void forget_places() { scratch[0] = {}; }
   void set_symbol(int symbol, std::int64_t value);
   // Evaluates `epoch` (> 0), checks its guards and writes its words.
   void begin_epoch(int epoch);
@@ -84,19 +89,37 @@ struct Piece {
   Release release;
 };
 
-struct Capture {
-  std::vector<std::int64_t> key;          // of the gear
-  std::vector<std::int64_t> gear_values;  // by slot, epoch 0
-  BlockPlan plan;
-  std::vector<std::vector<Piece>> batches;
-  std::vector<Release> after_calls;
-  std::string reason;
-  // Changed under the Session's lock only:
+// Sizes that a Capture has served lately, and what is ready for them. Changed under the Session's
+// lock only.
+struct Served {
+  std::vector<std::int64_t> key;
+  std::int64_t hits = 0;
   std::shared_ptr<const CodeTable> code;
   std::vector<std::unique_ptr<Frame>> idle_frames;
+  bool asked_for_static_code = false;
+};
+
+struct Capture {
+  std::vector<std::int64_t> key;          // of the gear
+  std::vector<std::int64_t> lookup;       // what it is found by
+  std::vector<std::int64_t> gear_values;  // by slot, epoch 0
+  BlockPlan plan;
+  int arena_block = 0;  // that the plan is for
+  std::vector<std::vector<Piece>> batches;
+  std::vector<Release> after_calls;
+  std::shared_ptr<const CodeTable> generic_code;
+  std::string reason;
+  // Changed under the Session's lock only:
+  std::vector<std::shared_ptr<Served>> served;  // most recent first
   std::int64_t hits = 0;
   std::string note;
-  bool asked_for_static_code = false;
+
+  // Whether the sizes that these values (by slot) come to have room in the plan.
+  bool has_room_for(const Image& image, std::span<const std::int64_t> values) const;
+  // Most recent from now on; null if these sizes are not among the last ones.
+  std::shared_ptr<Served> find(std::span<const std::int64_t> key);
+  // Adds sizes, in place of those not used for longest. Idle frames of those are taken over.
+  std::shared_ptr<Served> admit(std::span<const std::int64_t> key);
 };
 
 std::shared_ptr<Capture> make_capture(const Image& image, Device& device, Loaded& loaded,

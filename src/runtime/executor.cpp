@@ -70,7 +70,7 @@ void Executor::run() {
     QueueLease lease(*context_.queues, static_cast<std::size_t>(capture_.plan.bytes()));
     lease_ = &lease;
     const std::int64_t before = lease.queue().arena.allocations();
-    frame_.place(0, capture_.plan, reserve(0, capture_.plan.bytes()));
+    frame_.place(0, capture_.plan, reserve(capture_.arena_block, capture_.plan.bytes()));
     frame_.patch_callers(0);
     for (int segment : image.program->main) run_segment(segment);
     lease.queue().finish();
@@ -81,14 +81,14 @@ void Executor::run() {
   give_outputs();
 }
 
-std::byte* Executor::reserve(int epoch, std::int64_t bytes) {
+std::byte* Executor::reserve(int block, std::int64_t bytes) {
   Arena& arena = lease_->queue().arena;
   try {
-    return arena.reserve(index(epoch), static_cast<std::size_t>(bytes));
+    return arena.reserve(index(block), static_cast<std::size_t>(bytes));
   } catch (const UserError& error) {
     if (error.code() != ErrorCode::out_of_memory) throw;
     context_.queues->trim();
-    return arena.reserve(index(epoch), static_cast<std::size_t>(bytes));
+    return arena.reserve(index(block), static_cast<std::size_t>(bytes));
   }
 }
 

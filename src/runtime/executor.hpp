@@ -52,7 +52,7 @@ class Executor {
   void begin_epoch(int epoch);
   void bind_symbol(int symbol, std::int64_t value);
   void allocate_outputs(int epoch);
-  std::byte* reserve(int epoch, std::int64_t bytes);
+  std::byte* reserve(int block, std::int64_t bytes);
   void let_go(const Release& release);
   void release(program::BufferId id);
   void give_outputs();

@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <list>
-#include <unordered_map>
 
 #include "base/error.hpp"
-#include "base/hash.hpp"
 #include "runtime/background.hpp"
-#include "runtime/capture.hpp"
+#include "runtime/capture_table.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/fork.hpp"
 #include "runtime/frozen.hpp"
+#include "runtime/gears.hpp"
 #include "runtime/inputs.hpp"
 #include "runtime/static_code.hpp"
 
@@ -21,30 +19,8 @@ namespace {
 
 using Key = std::vector<std::int64_t>;
 
-// Frames kept by a Capture: as many calls at once find one ready.
-constexpr std::size_t kIdleFrames = 8;
-
-struct KeyHash {
-  using is_transparent = void;
-  std::size_t operator()(std::span<const std::int64_t> key) const {
-    return hash_bytes(key.data(), key.size_bytes());
-  }
-};
-struct KeyEqual {
-  using is_transparent = void;
-  bool operator()(std::span<const std::int64_t> a, std::span<const std::int64_t> b) const {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end());
-  }
-};
-
-// Whether sizes of this frame fit the arena plan made for the gear's sizes.
-bool fits(const Image& image, const Capture& capture, const Frame& frame) {
-  const EpochLayout& epoch = image.epochs[0];
-  for (std::size_t i = 0; i < epoch.placed.size(); ++i)
-    for (int slot : epoch.size_slots[i])
-      if (frame.values[static_cast<std::size_t>(slot)] > capture.plan.sizes[i]) return false;
-  return true;
-}
+// A gear takes no more address space than this; larger programs get Captures of their own sizes.
+constexpr std::int64_t kLargestGearBytes = std::int64_t{1} << 30;
 
 }  // namespace
 
@@ -58,6 +34,8 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
         context(options.device ? options.device : open_device(options.driver)),
         loaded(context->device->load(*image.program)),
         frozen(*image.program, options.frozen, *context->device, *loaded),
+        // Where code is recorded into device graphs, values are part of what is recorded.
+        gears(image, options.gears, context->device->runs_callables()),
         specialises(the_specialiser != nullptr && options.static_code &&
                     context->device->runs_callables()),
         static_code(std::move(the_specialiser)) {}
@@ -66,6 +44,7 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
   struct Use {
     State& state;
     std::shared_ptr<Capture> capture;
+    std::shared_ptr<Served> served;  // null: not these sizes yet
     std::shared_ptr<const CodeTable> code;
     std::unique_ptr<Frame> frame;
     bool made_now = false;
@@ -73,11 +52,20 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
   };
 
   void run(std::span<const InputArg> inputs, Host& host);
-  bool find(std::span<const std::int64_t> gear_key, Use& use);
-  void make(std::span<const std::int64_t> gear_key, Use& use);
+  void find(std::span<const std::int64_t> key, std::span<std::int64_t> gear_key, Use& use);
+  void take_frame(Use& use);
+  void settle(std::span<const std::int64_t> key, std::span<const std::int64_t> gear_key, Host& host,
+              Use& use);
+  std::shared_ptr<Capture> make_gear(std::span<const std::int64_t> gear_key, const Use& use);
+  void make(std::span<const std::int64_t> key, std::span<const std::int64_t> gear_key, Use& use);
+  void recapture(Use& use);
+  void give_block(Capture& capture);
+  void keep(const std::shared_ptr<Capture>& capture);
   void finish(Use& use, const CallCounts& counts);
-  void ask_for_static_code(const std::shared_ptr<Capture>& capture);
-  std::string reason_for(std::span<const std::int64_t> key) const;
+  void ask_for_static_code(const std::shared_ptr<Capture>& capture,
+                           const std::shared_ptr<Served>& served);
+  std::string reason_for(std::span<const std::int64_t> key,
+                         std::span<const std::int64_t> gear_key) const;
 
   const SessionOptions options;
   const Image image;
@@ -85,75 +73,161 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
   const std::shared_ptr<DeviceContext> context;
   const std::unique_ptr<Loaded> loaded;
   const FrozenConstants frozen;
+  const Gears gears;
   const bool specialises;
   StaticCode static_code;  // used by the background thread alone
 
   mutable ForkSafeMutex mutex;  // guards all that follows, and the Captures' changing fields
-  std::list<std::shared_ptr<Capture>> by_use;  // most recent first
-  std::unordered_map<Key, std::list<std::shared_ptr<Capture>>::iterator, KeyHash, KeyEqual> by_key;
+  CaptureTable table;
+  std::vector<int> free_blocks;  // of the arena, where Captures don't share one
+  int num_blocks = 0;
   Key last_key;
   Counters counters;
 };
 
 Session::State::Use::~Use() {
-  if (capture == nullptr || frame == nullptr) return;
+  if (served == nullptr || frame == nullptr) return;
   const std::lock_guard lock(state.mutex);
-  if (capture->idle_frames.size() < kIdleFrames) capture->idle_frames.push_back(std::move(frame));
+  if (served->idle_frames.size() < kIdleFrames) served->idle_frames.push_back(std::move(frame));
 }
 
-bool Session::State::find(std::span<const std::int64_t> gear_key, Use& use) {
+// The Capture of exactly these sizes, or of the gear above them.
+void Session::State::find(std::span<const std::int64_t> key, std::span<std::int64_t> gear_key,
+                          Use& use) {
+  thread_local Key lookup;
   const std::lock_guard lock(mutex);
-  const auto found = by_key.find(gear_key);
-  if (found == by_key.end()) return false;
-  by_use.splice(by_use.begin(), by_use, found->second);
-  use.capture = *found->second;
-  use.code = use.capture->code;
-  if (!use.capture->idle_frames.empty()) {
-    use.frame = std::move(use.capture->idle_frames.back());
-    use.capture->idle_frames.pop_back();
+  lookup.assign(key.begin(), key.end());
+  gears.keep_sizes(lookup);
+  use.capture = table.find(lookup);
+  if (use.capture == nullptr) {
+    gears.round_up(gear_key, counters.captures);
+    loaded->round_up(gear_key);
+    lookup.assign(gear_key.begin(), gear_key.end());
+    gears.keep_sizes(lookup);
+    use.capture = table.find(lookup);
   }
-  return true;
+  if (use.capture == nullptr) return;
+  use.served = use.capture->find(key);
+  take_frame(use);
+}
+
+// Sizes that come for the first time get a frame of others that may soon be forgotten.
+void Session::State::take_frame(Use& use) {
+  Served* from = use.served.get();
+  if (from == nullptr && !use.capture->served.empty()) from = use.capture->served.back().get();
+  if (use.served != nullptr) use.code = use.served->code;
+  if (from == nullptr || from->idle_frames.empty()) return;
+  use.frame = std::move(from->idle_frames.back());
+  from->idle_frames.pop_back();
 }
 
 // The frame has the key already: a call that does not fit fails before anything is planned.
-void Session::State::make(std::span<const std::int64_t> gear_key, Use& use) {
-  const auto start = std::chrono::steady_clock::now();
-  use.capture = make_capture(image, *context->device, *loaded, gear_key, options.keep_arena);
-  const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
-  use.capture->idle_frames.reserve(kIdleFrames);
-  use.code = use.capture->code;
-  use.made_now = true;
+void Session::State::settle(std::span<const std::int64_t> key,
+                            std::span<const std::int64_t> gear_key, Host& host, Use& use) {
+  const bool found = use.capture != nullptr;
+  if (!found || !use.capture->has_room_for(image, use.frame->values)) {
+    host.begins(Host::Phase::capture);
+    // Sizes that shrink where the input grows: no larger gear serves them.
+    make(key, found ? key : gear_key, use);
+  }
   const std::lock_guard lock(mutex);
-  use.capture->reason = reason_for(gear_key);
+  use.served = use.capture->find(key);  // another thread may have been here meanwhile
+  if (use.served == nullptr) use.served = use.capture->admit(key);
+  use.code = use.served->code;
+}
+
+// Null if the gear has no room for the call's own sizes, or takes too much itself.
+std::shared_ptr<Capture> Session::State::make_gear(std::span<const std::int64_t> gear_key,
+                                                   const Use& use) {
+  try {
+    auto capture = make_capture(image, *context->device, *loaded, gear_key, options.keep_arena);
+    const bool is_small = capture->plan.bytes() <= kLargestGearBytes;
+    return is_small && capture->has_room_for(image, use.frame->values) ? capture : nullptr;
+  } catch (const UserError&) {
+    return nullptr;  // expressions over sizes may have no value for the gear's
+  }
+}
+
+void Session::State::make(std::span<const std::int64_t> key, std::span<const std::int64_t> gear_key,
+                          Use& use) {
+  const auto start = std::chrono::steady_clock::now();
+  use.capture = nullptr;
+  if (!std::ranges::equal(key, gear_key)) use.capture = make_gear(gear_key, use);
+  if (use.capture == nullptr)
+    use.capture = make_capture(image, *context->device, *loaded, key, options.keep_arena);
+  const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
+  use.made_now = true;
+  use.frame->forget_places();  // it may be another Capture's
+  use.capture->lookup = use.capture->key;
+  gears.keep_sizes(use.capture->lookup);
+  const std::lock_guard lock(mutex);
+  use.capture->reason = reason_for(key, use.capture->key);
   counters.plan_ns += took.count();
-  counters.arena_bytes = std::max(counters.arena_bytes, use.capture->plan.bytes());
-  counters.arena_lower_bound =
-      std::max(counters.arena_lower_bound, use.capture->plan.placement.lower_bound);
   if (options.capture_limit <= 0) {
     ++counters.uncaptured;
     return;
   }
   ++counters.captures;
   // Another thread may have made the same one meanwhile; the newer one serves this call only.
-  if (by_key.contains(gear_key)) return;
-  by_use.push_front(use.capture);
-  by_key.emplace(use.capture->key, by_use.begin());
-  while (static_cast<std::int64_t>(by_use.size()) > options.capture_limit) {
-    by_key.erase(by_use.back()->key);
-    by_use.pop_back();
+  if (!table.contains(use.capture->lookup)) keep(use.capture);
+}
+
+void Session::State::keep(const std::shared_ptr<Capture>& capture) {
+  counters.arena_bytes = std::max(counters.arena_bytes, capture->plan.bytes());
+  counters.arena_lower_bound =
+      std::max(counters.arena_lower_bound, capture->plan.placement.lower_bound);
+  give_block(*capture);
+  table.put(capture);
+  for (const auto& dropped : table.shrink(options.capture_limit)) {
+    if (dropped->arena_block > 0) free_blocks.push_back(dropped->arena_block);
     ++counters.evictions;
   }
 }
 
-std::string Session::State::reason_for(std::span<const std::int64_t> key) const {
+// Blocks of epochs come first in an arena.
+void Session::State::give_block(Capture& capture) {
+  if (options.captures_share_arena) return;
+  if (free_blocks.empty())
+    free_blocks.push_back(static_cast<int>(image.epochs.size()) + num_blocks++);
+  capture.arena_block = free_blocks.back();
+  free_blocks.pop_back();
+}
+
+// Sizes, plan and recordings are made anew; the old ones go when nobody runs them any more.
+void Session::State::recapture(Use& use) {
+  auto anew = make_capture(image, *context->device, *loaded, use.capture->key, options.keep_arena);
+  anew->lookup = use.capture->lookup;
+  anew->arena_block = use.capture->arena_block;
+  anew->reason = "force_recapture";
+  const Key key = use.served->key;
+  const std::lock_guard lock(mutex);
+  anew->hits = use.capture->hits;
+  ++counters.recaptures;
+  table.put(anew);
+  use.capture = std::move(anew);
+  use.served = use.capture->admit(key);
+  use.code = use.served->code;
+}
+
+std::string Session::State::reason_for(std::span<const std::int64_t> key,
+                                       std::span<const std::int64_t> gear_key) const {
   if (counters.captures + counters.uncaptured == 0) return "first call";
-  std::string reason;
+  std::string changes, covering;
+  int num_gears = 0;
+  bool both = true;
   for (std::size_t i = 0; i < key.size(); ++i) {
-    if (i >= last_key.size() || key[i] == last_key[i]) continue;
-    if (!reason.empty()) reason += ", ";
-    reason += str(matcher.source_of(static_cast<int>(i)), " was ", last_key[i], ", now ", key[i]);
+    if (i >= last_key.size() || key[i] == last_key[i] || !gears.matters(i)) continue;
+    changes += str(changes.empty() ? "" : ", ", matcher.source_of(static_cast<int>(i)), " was ",
+                   last_key[i], ", now ", key[i]);
+    if (gear_key[i] == key[i]) continue;
+    covering += str(covering.empty() ? "" : ", ", gear_key[i]);
+    ++num_gears;
+    both = both && last_key[i] <= gear_key[i];
   }
-  return reason.empty() ? "there was no capture of these sizes any more" : reason;
+  if (changes.empty()) return "there was no capture of these sizes any more";
+  if (num_gears == 0) return changes;
+  return str(changes, num_gears > 1 ? "; gears " : "; gear ", covering,
+             num_gears > 1 ? " cover " : " covers ", both ? "both" : "it");
 }
 
 void Session::State::run(std::span<const InputArg> inputs, Host& host) {
@@ -162,25 +236,18 @@ void Session::State::run(std::span<const InputArg> inputs, Host& host) {
   key.resize(static_cast<std::size_t>(image.num_input_symbols()));
   matcher.bind(inputs, key);
   gear_key = key;
-  loaded->round_up(gear_key);
 
   Use use{*this};
-  find(gear_key, use);
+  find(key, gear_key, use);
   if (use.frame == nullptr) use.frame = std::make_unique<Frame>(image, *loaded);
   use.frame->set_key(key);
   matcher.check(inputs, use.frame->values);
-  if (use.capture == nullptr) {
+  if (options.force_recapture && use.served != nullptr) {
     host.begins(Host::Phase::capture);
-    make(gear_key, use);
+    recapture(use);
+    use.frame->forget_places();
   }
-  if (gear_key != key && !fits(image, *use.capture, *use.frame)) {
-    // Sizes that shrink where the input grows: no larger gear can serve them.
-    use.capture = nullptr;
-    use.frame = std::make_unique<Frame>(image, *loaded);
-    find(key, use);
-    use.frame->set_key(key);
-    if (use.capture == nullptr) make(key, use);
-  }
+  if (use.served == nullptr) settle(key, gear_key, host, use);
   host.begins(Host::Phase::replay);
   Executor executor(*use.capture, use.code, *use.frame, *context, inputs, host, options.keep_arena);
   executor.run();
@@ -200,28 +267,33 @@ void Session::State::finish(Use& use, const CallCounts& counts) {
     counters.allocations += counts.allocations;
     counters.inputs_released += counts.inputs_released;
     ++use.capture->hits;
-    last_key.assign(use.capture->key.begin(), use.capture->key.end());
-    ask = specialises && options.capture_limit > 0 && !use.capture->asked_for_static_code &&
-          use.capture->hits >= options.hot_after;
-    if (ask) use.capture->asked_for_static_code = true;
+    ++use.served->hits;
+    last_key = use.served->key;
+    ask = specialises && options.capture_limit > 0 && !use.served->asked_for_static_code &&
+          use.served->hits >= options.hot_after;
+    if (ask) use.served->asked_for_static_code = true;
   }
-  if (ask) ask_for_static_code(use.capture);
+  if (ask) ask_for_static_code(use.capture, use.served);
 }
 
-void Session::State::ask_for_static_code(const std::shared_ptr<Capture>& capture) {
-  run_in_background([weak_state = weak_from_this(), weak_capture = std::weak_ptr(capture)] {
+void Session::State::ask_for_static_code(const std::shared_ptr<Capture>& capture,
+                                         const std::shared_ptr<Served>& served) {
+  run_in_background([weak_state = weak_from_this(), weak_capture = std::weak_ptr(capture),
+                     weak_served = std::weak_ptr(served)] {
     const auto state = weak_state.lock();
-    const auto hot = weak_capture.lock();
-    if (state == nullptr || hot == nullptr) return;  // nobody runs this shape any more
+    const auto of = weak_capture.lock();
+    const auto hot = weak_served.lock();
+    // Nobody runs these sizes any more.
+    if (state == nullptr || of == nullptr || hot == nullptr) return;
     std::shared_ptr<const CodeTable> present;
     {
       const std::lock_guard lock(state->mutex);
       present = hot->code;
     }
-    StaticCode::Result result = state->static_code.specialise(state->image, *hot, *present);
+    StaticCode::Result result = state->static_code.specialise(state->image, hot->key, *present);
     const std::lock_guard lock(state->mutex);
     if (result.code != nullptr) hot->code = std::move(result.code);
-    hot->note = std::move(result.error);
+    of->note = std::move(result.error);
     state->counters.specialised += result.replaced;
   });
 }
@@ -248,10 +320,12 @@ Counters Session::counters() const {
 std::vector<CaptureInfo> Session::captures() const {
   const std::lock_guard lock(state_->mutex);
   std::vector<CaptureInfo> out;
-  for (const auto& capture : state_->by_use)
+  for (const auto& capture : state_->table.by_use())
     out.push_back({capture->key, capture->hits, capture->plan.bytes(),
                    capture->plan.placement.lower_bound, capture->reason, capture->note});
   return out;
 }
+
+std::size_t Session::pool_bytes() const { return state_->context->queues->idle_bytes(); }
 
 }  // namespace gex::runtime

@@ -1,7 +1,7 @@
 #pragma once
-// Runs Programs. A Session holds one Program for one device, its Captures (one for each shape key,
-// LRU) and counters. run() is thread-safe and re-entrant; a call with a known key allocates
-// nothing.
+// Runs Programs. A Session holds one Program for one device, its Captures (one for each shape key
+// or gear, LRU) and counters. run() is thread-safe and re-entrant; a call with a known key
+// allocates nothing.
 
 #include <cstdint>
 #include <memory>
@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "program/program.hpp"
+#include "runtime/gear_options.hpp"
 
 namespace gex::runtime {
 
@@ -98,8 +99,12 @@ class Specialiser {
 struct DeviceContext;  // see device.hpp
 
 struct SessionOptions {
-  std::int64_t capture_limit = 64;  // live shape keys; the least recently used goes first
-  std::string driver = "cpu";       // "null", "cpu", "cuda_stream", "cuda_graph"
+  std::int64_t capture_limit = 64;  // live Captures; the least recently used goes first
+  GearOptions gears;                // which sizes share a Capture
+  bool force_recapture = false;     // each call captures anew: for debugging
+  // False: temporaries of each Capture lie in memory of their own, kept from call to call.
+  bool captures_share_arena = true;
+  std::string driver = "cpu";  // "null", "cpu", "cuda_stream", "cuda_graph"
   // Instead of the driver's shared device: one of its own, whose arenas are freed with the Session.
   std::shared_ptr<DeviceContext> device;
   bool static_code = true;  // ask the Specialiser for hot keys, in the background
@@ -112,6 +117,7 @@ struct SessionOptions {
 
 struct Counters {
   std::int64_t calls = 0, captures = 0, replays = 0, evictions = 0, uncaptured = 0;
+  std::int64_t recaptures = 0;  // forced, of sizes that had a Capture
   std::int64_t launches = 0, host_calls = 0, bytes_copied = 0, specialised = 0;
   std::int64_t arena_bytes = 0, arena_lower_bound = 0, allocations = 0;
   std::int64_t recordings = 0;       // device graphs made (cuda_graph)
@@ -120,9 +126,9 @@ struct Counters {
 };
 
 struct CaptureInfo {
-  std::vector<std::int64_t> key;  // values of the program's input symbols
+  std::vector<std::int64_t> key;  // values of the program's input symbols: the largest it serves
   std::int64_t hits = 0, arena_bytes = 0, lower_bound = 0;
-  std::string reason;  // in words: "dim 1 of input 0 was 24, now 25"
+  std::string reason;  // in words: "dim 1 of input 0 was 24, now 25; gear 32 covers both"
   std::string note;    // why some launch has no static code; empty if nothing went wrong
 };
 
@@ -140,6 +146,7 @@ class Session {
   const program::Program& program() const;
   Counters counters() const;
   std::vector<CaptureInfo> captures() const;
+  std::size_t pool_bytes() const;  // held between calls for temporaries, by all who share the pool
 
  private:
   struct State;

@@ -10,16 +10,18 @@ namespace {
 constexpr std::size_t kMaxKnown = 4096;
 }  // namespace
 
-StaticCode::Result StaticCode::specialise(const Image& image, const Capture& capture,
+StaticCode::Result StaticCode::specialise(const Image& image, std::span<const std::int64_t> key,
                                           const CodeTable& present) {
   Result result;
+  std::vector<std::int64_t> values(static_cast<std::size_t>(image.num_slots), 0);
+  evaluate(image, 0, key, values);
   auto table = std::make_shared<CodeTable>(present);
   for (const LaunchOp& op : image.launches) {
     if (background_stopping()) return {};
     if (op.epoch > 0) continue;  // sizes differ from call to call
     std::vector<std::int64_t> dims;
     for (Dim dim : op.launch->dims)
-      dims.push_back(capture.gear_values[static_cast<std::size_t>(image.slot(dim))]);
+      dims.push_back(values[static_cast<std::size_t>(image.slot(dim))]);
     const program::Callable code = code_for(op.launch->code, dims, result.error);
     if (!code) continue;
     (*table)[static_cast<std::size_t>(op.number)] = code;

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "runtime/capture.hpp"
@@ -23,7 +24,8 @@ class StaticCode {
     std::string error;                      // why some launch kept its generic code; empty if none
   };
   // On the background thread. Gives up early when the process ends.
-  Result specialise(const Image& image, const Capture& capture, const CodeTable& present);
+  Result specialise(const Image& image, std::span<const std::int64_t> key,
+                    const CodeTable& present);
 
  private:
   program::Callable code_for(int code, const std::vector<std::int64_t>& dims, std::string& error);

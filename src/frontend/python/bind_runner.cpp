@@ -7,6 +7,7 @@
 #include "codegen/generator.hpp"
 #include "compile/store.hpp"
 #include "frontend/python/bindings.hpp"
+#include "frontend/python/captures.hpp"
 #include "frontend/python/interp_engine.hpp"
 #include "frontend/python/runner.hpp"
 #include "frontend/python/session_engine.hpp"
@@ -107,6 +108,7 @@ nb::dict counters_of(const Runner& runner) {
       {"replays", c.replays},
       {"evictions", c.evictions},
       {"uncaptured", c.uncaptured},
+      {"recaptures", c.recaptures},
       {"launches", c.launches},
       {"host_calls", c.host_calls},
       {"bytes_copied", c.bytes_copied},
@@ -119,6 +121,7 @@ nb::dict counters_of(const Runner& runner) {
   };
   for (const auto& [name, value] : counters) out[name] = value;
   out["rebinds"] = runner.rebinds();
+  out["pool_bytes"] = engine->session().pool_bytes();
   // Facts of the program itself; equal names add up.
   for (const auto& [name, value] : engine->report().counts)
     out[name.c_str()] =
@@ -290,13 +293,13 @@ void bind_runner(nb::module_& m) {
                      const SessionEngine* engine = session_of(runner);
                      return engine ? engine->report().remarks : std::vector<std::string>{};
                    })
-      .def_prop_ro("captures", [](const Runner& runner) {
-        std::vector<std::pair<std::vector<std::int64_t>, std::string>> captures;
-        if (const SessionEngine* engine = session_of(runner))
-          for (const runtime::CaptureInfo& info : engine->session().captures())
-            captures.emplace_back(info.key, info.reason);
-        return captures;
-      });
+      .def_prop_ro(
+          "captures",
+          [](const Runner& runner) {
+            const SessionEngine* engine = session_of(runner);
+            return engine ? captures_of(engine->session()) : nb::list();
+          },
+          "For each capture, the last used first: key, hits, arena_bytes, reason, note.");
   m.def(
       "trim", [] { runtime::open_device("cpu")->queues->trim(); },
       nb::call_guard<nb::gil_scoped_release>(),
@@ -323,7 +326,7 @@ void bind_runner(nb::module_& m) {
   m.def(
       "compiled_runner",
       [](const Graph& graph, Signature signature, std::vector<nb::object> callees,
-         std::int64_t capture_limit, const std::vector<std::pair<int, std::string>>& frozen,
+         const CaptureOptions& captures, const std::vector<std::pair<int, std::string>>& frozen,
          bool fast_math, int level, std::vector<std::string> disabled_passes,
          std::vector<std::string> enabled_passes, const std::vector<int>& released, bool keep_arena,
          bool place_cats, bool overwrite_temps, bool write_ties_in_place, std::string dump_dir,
@@ -342,8 +345,7 @@ void bind_runner(nb::module_& m) {
         options.dump_dir = std::move(dump_dir);
         options.fuse = fuse;
         options.generate_code = generate_code;
-        runtime::SessionOptions session_options;
-        session_options.capture_limit = capture_limit;
+        runtime::SessionOptions session_options = captures.session_options();
         session_options.keep_arena = keep_arena;
         if (static_code_at_once) session_options.hot_after = 1;
         EngineMaker make =
@@ -364,7 +366,7 @@ void bind_runner(nb::module_& m) {
         return std::make_unique<Runner>(std::move(engine), std::move(signature),
                                         std::move(callees));
       },
-      nb::arg("graph"), nb::arg("signature"), nb::arg("callees"), nb::arg("capture_limit"),
+      nb::arg("graph"), nb::arg("signature"), nb::arg("callees"), nb::arg("captures"),
       nb::arg("frozen"), nb::arg("fast_math") = false, nb::arg("level") = 2,
       nb::arg("disabled_passes") = std::vector<std::string>(),
       nb::arg("enabled_passes") = std::vector<std::string>(),

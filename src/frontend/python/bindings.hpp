@@ -18,6 +18,7 @@ struct ValueRef {
 void bind_ir(nb::module_& m);        // Dim, DType, Type, Value, Graph
 void bind_importer(nb::module_& m);  // Importer, rows
 void bind_runner(nb::module_& m);    // Signature parts, compiled callables
+void bind_captures(nb::module_& m);  // how they capture
 void bind_es(nb::module_& m);        // the builder behind gex.es
 void bind_passes(nb::module_& m);    // users' passes, behind gex.passes
 

@@ -14,6 +14,7 @@ NB_MODULE(_gex, m) {
   nanobind::exception<InternalError>(m, "InternalError", base.ptr());
   python::bind_ir(m);
   python::bind_importer(m);
+  python::bind_captures(m);
   python::bind_runner(m);
   python::bind_es(m);
   python::bind_passes(m);

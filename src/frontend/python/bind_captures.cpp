@@ -1,0 +1,106 @@
+// How a compiled graph captures: limit, gears, pools; and what it captured.
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <map>
+#include <mutex>
+
+#include "base/error.hpp"
+#include "frontend/python/bindings.hpp"
+#include "frontend/python/captures.hpp"
+#include "runtime/device.hpp"
+
+namespace gex::python {
+
+namespace {
+
+// Pools by handle; each lives as long as a graph that uses it.
+struct Pools {
+  std::mutex mutex;
+  std::map<PoolHandle, std::weak_ptr<runtime::DeviceContext>> open;
+  static Pools& get() {
+    static Pools* pools = new Pools;  // graphs may go after static destructors ran
+    return *pools;
+  }
+};
+
+std::shared_ptr<runtime::DeviceContext> pool_of(const PoolHandle& handle) {
+  Pools& pools = Pools::get();
+  const std::lock_guard lock(pools.mutex);
+  auto& open = pools.open[handle];
+  if (auto device = open.lock()) return device;
+  auto device = runtime::open_cpu({});
+  open = device;
+  return device;
+}
+
+std::size_t bytes_of_pool(const PoolHandle& handle) {
+  Pools& pools = Pools::get();
+  const std::lock_guard lock(pools.mutex);
+  const auto found = pools.open.find(handle);
+  if (found == pools.open.end()) return 0;
+  const auto device = found->second.lock();
+  return device == nullptr ? 0 : device->queues->idle_bytes();
+}
+
+runtime::GearOptions::Policy policy_of(const std::string& name) {
+  using Policy = runtime::GearOptions::Policy;
+  if (name == "exact") return Policy::exact;
+  if (name == "auto") return Policy::automatic;
+  if (name == "listed") return Policy::listed;
+  fail(ErrorCode::invalid_argument, "gears can't be '", name, "'; use exact, auto or listed");
+}
+
+}  // namespace
+
+runtime::SessionOptions CaptureOptions::session_options() const {
+  runtime::SessionOptions options;
+  options.capture_limit = limit;
+  options.gears = gears;
+  options.force_recapture = force_recapture;
+  options.captures_share_arena = share_arena;
+  if (pool)
+    options.device = pool_of(*pool);
+  else if (!share_arena)
+    options.device = runtime::open_cpu({});
+  return options;
+}
+
+nb::list captures_of(const runtime::Session& session) {
+  nb::list out;
+  for (const runtime::CaptureInfo& info : session.captures()) {
+    nb::dict entry;
+    entry["key"] = info.key;
+    entry["hits"] = info.hits;
+    entry["arena_bytes"] = info.arena_bytes;
+    entry["reason"] = info.reason;
+    entry["note"] = info.note;
+    out.append(entry);
+  }
+  return out;
+}
+
+void bind_captures(nb::module_& m) {
+  nb::class_<CaptureOptions>(m, "CaptureOptions", "How a compiled graph captures.")
+      .def(
+          "__init__",
+          [](CaptureOptions* self, std::int64_t limit, const std::string& gears,
+             std::vector<std::pair<Dim, std::vector<std::int64_t>>> ladders, bool gears_only,
+             bool force_recapture, bool share_arena, std::optional<PoolHandle> pool) {
+            new (self)
+                CaptureOptions{limit, {policy_of(gears)}, force_recapture, share_arena, pool};
+            self->gears.ladders = std::move(ladders);
+            self->gears.refuse_others = gears_only;
+          },
+          nb::arg("limit") = 64, nb::arg("gears") = "exact",
+          nb::arg("ladders") = std::vector<std::pair<Dim, std::vector<std::int64_t>>>(),
+          nb::arg("gears_only") = false, nb::arg("force_recapture") = false,
+          nb::arg("share_arena") = true, nb::arg("pool") = nb::none());
+  m.def("pool_bytes", &bytes_of_pool, nb::arg("handle"),
+        "Bytes that the pool of this handle holds between calls.");
+}
+
+}  // namespace gex::python

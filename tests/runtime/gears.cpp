@@ -1,0 +1,189 @@
+// Gears: one Capture for a range of sizes, with the results of the sizes of the call.
+
+#include <algorithm>
+
+#include "harness.hpp"
+#include "runtime/device.hpp"
+
+namespace gex::runtime::testing {
+namespace {
+
+GEX_TEST_KERNEL(geared_add_one,
+                { ((float*)buffers[1])[point] = ((const float*)buffers[0])[point] + 1; })
+GEX_TEST_KERNEL(geared_read_first, { ((float*)buffers[1])[point] = ((const float*)buffers[0])[0]; })
+
+// Three temporaries in a row; the sizes of one fall where the input grows.
+std::string program_text(const std::string& shrinking) {
+  return str(R"(program "geared"
+symbol s0 in [1, 1000]
+input 0 "x" f32 [s0] -> %0
+output 0 "y" fresh f32 [s0] -> %1
+buffer %0 "x" input 0 f32 [s0] bytes [s0*4]
+buffer %1 "y" output 0 f32 [s0] bytes [s0*4]
+buffer %2 "a" temp f32 [s0] bytes [s0*4]
+buffer %3 "b" temp f32 [s0] bytes [s0*4]
+buffer %4 "c" temp f32 [)",
+             shrinking, "] bytes [(", shrinking, R"()*4]
+code 0 "geared_add_one" target "cpu"
+code 1 "geared_read_first" target "cpu"
+main 0
+segment 0 "main"
+  launch "a" code 0 read %0 write %2 grid [s0] work [s0*8]
+  launch "c" code 1 read %2 write %4 grid [)",
+             shrinking, R"(] work [8]
+  launch "b" code 0 read %2 write %3 grid [s0] work [s0*8]
+  launch "y" code 0 read %3 write %1 grid [s0] work [s0*8]
+)");
+}
+
+void run(Session& session, std::int64_t size, float from = 1) {
+  const auto count = static_cast<std::size_t>(size);
+  const Tensor x = Tensor::f32("cpu", {size}, std::vector<float>(count, from));
+  TestHost host("cpu");
+  session.run(std::vector<InputArg>{x.arg()}, host);
+  ASSERT_EQ(host.f32(0), std::vector<float>(count, from + 3)) << size;
+}
+
+SessionOptions with(GearOptions gears) {
+  SessionOptions options;
+  options.gears = std::move(gears);
+  return options;
+}
+
+GearOptions listed(std::vector<std::int64_t> sizes) {
+  GearOptions gears{GearOptions::Policy::listed};
+  gears.ladders = {{Dim(0), std::move(sizes)}};
+  return gears;
+}
+
+TEST(Gears, one_capture_serves_every_size_up_to_the_gear) {
+  Session session(load_program(program_text("s0"), "cpu"), with(listed({16, 64})));
+  for (const std::int64_t size : {16, 3, 1, 9, 40, 64, 5, 17}) run(session, size);
+  EXPECT_EQ(session.counters().captures, 2);
+  EXPECT_EQ(session.counters().replays, 6);
+  EXPECT_EQ(session.captures()[0].key, (std::vector<std::int64_t>{64}));
+  EXPECT_EQ(session.captures()[1].hits, 5);
+}
+
+TEST(Gears, a_size_above_the_last_gear_is_captured_as_it_is) {
+  Session session(load_program(program_text("s0"), "cpu"), with(listed({8})));
+  for (const std::int64_t size : {8, 9, 10, 9}) run(session, size);
+  EXPECT_EQ(session.counters().captures, 3);
+}
+
+TEST(Gears, sizes_that_are_none_can_be_refused) {
+  GearOptions gears = listed({1, 4, 8});
+  gears.refuse_others = true;
+  Session session(load_program(program_text("s0"), "cpu"), with(gears));
+  for (const std::int64_t size : {1, 4, 8, 4}) run(session, size);
+  EXPECT_HAS(error_of([&] { run(session, 3); }), "size 3 is none of the gears (1, 4, 8)");
+  EXPECT_HAS(error_of([&] { run(session, 9); }), "size 9 is none of the gears");
+  EXPECT_EQ(session.counters().captures, 3);
+}
+
+TEST(Gears, lists_that_make_no_sense_are_refused) {
+  const auto problem = [](std::vector<std::int64_t> sizes) {
+    return error_of(
+        [&] { Session(load_program(program_text("s0"), "cpu"), with(listed(std::move(sizes)))); });
+  };
+  EXPECT_HAS(problem({}), "empty");
+  EXPECT_HAS(problem({0, 4}), "gear 0 is no size");
+  EXPECT_HAS(problem({4, 4}), "gear 4 stands after 4");
+  EXPECT_HAS(problem({8, 4}), "ascending");
+}
+
+TEST(Gears, automatic_ones_are_powers_of_two_from_the_third_size_on) {
+  Session session(load_program(program_text("s0"), "cpu"), with({GearOptions::Policy::automatic}));
+  for (std::int64_t size = 10; size < 138; ++size) run(session, size);
+  EXPECT_EQ(session.counters().captures, 7) << "10, 11, then 16, 32, 64, 128, 256";
+  EXPECT_EQ(session.counters().replays, 121);
+  const auto captures = session.captures();
+  EXPECT_EQ(captures[0].reason, "dim 0 of input 0 was 128, now 129; gear 256 covers both");
+  EXPECT_EQ(captures[5].reason, "dim 0 of input 0 was 10, now 11");
+}
+
+TEST(Gears, a_gear_stays_within_the_range_of_its_symbol) {
+  Session session(load_program(program_text("s0"), "cpu"), with({GearOptions::Policy::automatic}));
+  for (const std::int64_t size : {5, 6, 900}) run(session, size);
+  EXPECT_EQ(session.captures()[0].key, (std::vector<std::int64_t>{1000}));
+}
+
+TEST(Gears, sizes_that_shrink_where_the_input_grows_get_a_plan_of_their_own) {
+  Session session(load_program(program_text("100 - s0"), "cpu"), with(listed({64})));
+  run(session, 64);  // 36 elements for c
+  run(session, 10);  // 90
+  run(session, 10);
+  EXPECT_EQ(session.counters().captures, 2);
+  EXPECT_EQ(session.captures()[0].key, (std::vector<std::int64_t>{10}));
+}
+
+TEST(Gears, a_gear_whose_sizes_have_no_meaning_is_not_used) {
+  Session session(load_program(program_text("100 - s0"), "cpu"), with(listed({128})));
+  run(session, 70);
+  EXPECT_EQ(session.captures()[0].key, (std::vector<std::int64_t>{70}));
+}
+
+TEST(Gears, values_that_no_memory_depends_on_share_a_capture) {
+  Session session(load_program(R"(program "plain"
+symbol s0 in [1, 1000]
+input 0 "x" f32 [s0] -> %0
+output 0 "y" fresh f32 [s0] -> %1
+buffer %0 "x" input 0 f32 [s0] bytes [s0*4]
+buffer %1 "y" output 0 f32 [s0] bytes [s0*4]
+code 0 "geared_add_one" target "cpu"
+main 0
+segment 0 "main"
+  launch "a" code 0 read %0 write %1 grid [s0] work [s0*8]
+)",
+                               "cpu"),
+                  {});
+  for (const std::int64_t size : {5, 6, 900, 5}) {
+    const Tensor x = Tensor::f32("cpu", {size}, std::vector<float>(static_cast<std::size_t>(size)));
+    TestHost host("cpu");
+    session.run(std::vector<InputArg>{x.arg()}, host);
+    EXPECT_EQ(host.f32(0).size(), static_cast<std::size_t>(size));
+    EXPECT_TRUE(std::ranges::all_of(host.f32(0), [](float v) { return v == 1; }));
+  }
+  EXPECT_EQ(session.counters().captures, 1);
+}
+
+TEST(Captures, forced_anew_in_each_call_count_as_recaptures) {
+  SessionOptions options;
+  options.force_recapture = true;
+  Session session(load_program(program_text("s0"), "cpu"), std::move(options));
+  for (int i = 0; i < 3; ++i) run(session, 12, static_cast<float>(i));
+  EXPECT_EQ(session.counters().captures, 1);
+  EXPECT_EQ(session.counters().recaptures, 2);
+  ASSERT_EQ(session.captures().size(), 1U);
+  EXPECT_EQ(session.captures()[0].hits, 3);
+}
+
+TEST(Captures, without_a_shared_arena_each_holds_memory_of_its_own) {
+  const auto held = [](bool share) {
+    SessionOptions options;
+    options.captures_share_arena = share;
+    options.device = open_cpu({});
+    Session session(load_program(program_text("s0"), "cpu"), std::move(options));
+    for (const std::int64_t size : {300, 200, 300, 100}) run(session, size);
+    return session.pool_bytes();
+  };
+  const std::size_t shared = held(true), apart = held(false);
+  EXPECT_GT(shared, 0U);
+  EXPECT_GE(apart, shared * 19 / 10) << "300, 200 and 100 elements against 300";
+}
+
+TEST(Captures, memory_of_a_dropped_one_serves_the_next) {
+  SessionOptions options;
+  options.captures_share_arena = false;
+  options.capture_limit = 1;
+  options.device = open_cpu({});
+  Session session(load_program(program_text("s0"), "cpu"), std::move(options));
+  run(session, 300);
+  const std::size_t before = session.pool_bytes();
+  for (const std::int64_t size : {100, 200, 300}) run(session, size);
+  EXPECT_EQ(session.counters().evictions, 3);
+  EXPECT_LE(session.pool_bytes(), before * 2) << "at most the one that goes and the one that comes";
+}
+
+}  // namespace
+}  // namespace gex::runtime::testing
