@@ -11,6 +11,7 @@ from gex.report import GraphReport, collect, reports
 
 if TYPE_CHECKING:
     from gex import ops
+    from gex.captures.warmup import warmup
     from gex.debug.nan_check import NonFiniteValue
     from gex.direct import compile
     from gex.errors import CallNotAllowed, IndexOutOfRange
@@ -38,6 +39,7 @@ __all__ = [
     "regions",
     "reports",
     "trim",
+    "warmup",
 ]
 
 # Python's handlers run before any destructor of the libraries that the background thread uses.
@@ -65,6 +67,10 @@ def __getattr__(name: str) -> Any:
         from gex.debug.nan_check import NonFiniteValue
 
         return NonFiniteValue
+    if name == "warmup":
+        from gex.captures.warmup import warmup
+
+        return warmup
     if name == "refresh":
         from gex.frozen import refresh
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gex.report import GraphReport, collect
+from gex.report import GraphReport, collect, reports
+
+if TYPE_CHECKING:
+    from gex.origin import Origin
 
 _STAGES = {
     "dynamo": "Dynamo: bytecode to FX, guards",
@@ -27,16 +31,27 @@ class Explanation:
     seconds: dict[str, float] = field(default_factory=dict)  # by stage; together the first call
 
     @property
+    def captures(self) -> list[dict[str, Any]]:
+        """Of all graphs: key, hits, arena_bytes, reason, note; see GraphReport.runner.captures."""
+        return [c for g in self.graphs if g.runner is not None for c in g.runner.captures]
+
+    @property
+    def recompiles(self) -> list[str]:
+        """Why Dynamo compiled again, in its words, oldest first."""
+        origins = dict.fromkeys(g.origin for g in self.graphs if g.origin is not None)
+        return [o.recompile_reason for o in origins if o.recompile_reason is not None]
+
+    @property
     def native_share(self) -> float:
         calls = sum(len(g.calls) for g in self.graphs)
         native = sum(g.native + g.decomposed for g in self.graphs)
         return 1.0 if native + calls == 0 else native / (native + calls)
 
     def table(self) -> str:
-        """Where the seconds of the first call went."""
+        """Where the seconds went."""
         total = sum(self.seconds.values())
         rows = [(_STAGES[stage], seconds) for stage, seconds in self.seconds.items()]
-        rows.append(("first call", total))
+        rows.append(("first call" if "run" in self.seconds else "all of it", total))
         return "\n".join(
             f"  {what:<34}{seconds:8.3f} s {seconds / (total or 1.0):6.1%}"
             for what, seconds in rows
@@ -47,25 +62,58 @@ class Explanation:
 
 
 def explain(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
-    """Calls `fn` for the first time and tells what each graph became and what took how long.
+    """Tells what became of each graph of `fn`, what it captured and why, what took how long.
 
-    A function or module that is not compiled yet is compiled with backend "gex".
+    With arguments `fn` is called with them first. Without, a compiled function is explained as its
+    calls so far have left it. A function or module that is not compiled yet is compiled with
+    backend "gex".
     """
     import torch
 
     from gex.compile_times import seconds_compiling
 
-    compiled = fn if _is_compiled(fn) else torch.compile(fn, backend="gex")
+    is_compiled = _is_compiled(fn)
+    known = graphs_of(fn) if is_compiled and not args and not kwargs else []
+    if known:
+        return Explanation(known, _seconds(known))
+    compiled = fn if is_compiled else torch.compile(fn, backend="gex")
     compiling_before = seconds_compiling()
     start = time.perf_counter()
     with collect() as graphs:
         compiled(*args, **kwargs)
     total = time.perf_counter() - start
-    stages = {stage: sum(g.times[stage] for g in graphs) for stage in _STAGES if stage != "run"}
+    stages = _seconds(graphs)
     in_backend = sum(stages.values()) - stages["dynamo"] - sum(g.capture_seconds for g in graphs)
     stages["dynamo"] = max(0.0, seconds_compiling() - compiling_before - in_backend)
     stages["run"] = max(0.0, total - sum(stages.values()))
     return Explanation(graphs, stages)
+
+
+def graphs_of(fn: Callable[..., Any]) -> list[GraphReport]:
+    """Reports of the graphs that a compiled function or module has by now."""
+    import torch
+
+    module = getattr(fn, "_orig_mod", None)
+    inner = torch._dynamo.eval_frame.innermost_fn(fn) if module is None else module.forward
+    if module is None:
+        module = getattr(inner, "__self__", None)
+    # A graph break may make graphs of parts of a module.
+    parts = list(module.modules()) if isinstance(module, torch.nn.Module) else []
+    functions = [inspect.unwrap(f) for f in (inner, *(part.forward for part in parts))]
+    codes = {f.__code__ for f in functions if hasattr(f, "__code__")}
+
+    def is_of(origin: Origin | None) -> bool:
+        if origin is None:
+            return False
+        if origin.module is not None:
+            return any(origin.module() is part for part in parts)
+        return origin.code in codes
+
+    return [graph for graph in reports() if is_of(graph.origin)]
+
+
+def _seconds(graphs: list[GraphReport]) -> dict[str, float]:
+    return {stage: sum(g.times[stage] for g in graphs) for stage in _STAGES if stage != "run"}
 
 
 def _is_compiled(fn: Callable[..., Any]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch._guards import TracingContext
 _runners: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def static_arguments(names: list[str]) -> list[tuple[int, str]]:
+def static_arguments(names: Sequence[str]) -> list[tuple[int, str]]:
     """Positions and names of the arguments that AOTAutograd, now compiling, takes for static.
 
     `names`: what the user calls the arguments of the whole graph, if that is known.

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gex import super_kernel_options
+from gex.captures.gear_option import check_gears
+from gex.shape_handling.config import check_hooks, parse_configs
 
 _INT64_MAX = 2**63 - 1
 _MISSING = object()
@@ -108,6 +110,8 @@ def _flag(name: str, default: bool) -> Option:
 
 
 _CAPTURE_LIMIT = Option("capture_limit", 64, _check_int(1, _INT64_MAX))
+# Upper sizes that one capture serves for all smaller ones, and whether other sizes are refused.
+_GEARS = (Option("gears", "auto", check_gears), _flag("gears_only", False))
 _STRICT = _flag("strict", False)
 # Eager's random numbers, or ones drawn inside kernels.
 _RANDOM = Option("random", "eager", _check_enum("eager", "fast"))
@@ -123,7 +127,15 @@ _DEBUGGING = (
     _flag("detect_nan", False),
 )
 
+# Sizes that change from call to call are symbols from the first call on.
+_SHAPE_HANDLING = (
+    _flag("enable_shape_handling", False),
+    Option("shape_handling_configs", None, lambda _, configs: parse_configs(configs)),
+    Option("shape_handling_dict", None, check_hooks),
+)
+
 NPUGRAPH_EX_OPTIONS = _table(
+    *_SHAPE_HANDLING,
     _flag("force_eager", False),
     _flag("force_recapture", False),
     Option(
@@ -133,6 +145,7 @@ NPUGRAPH_EX_OPTIONS = _table(
     ),
     _flag("reuse_graph_pool_in_same_fx", True),
     _CAPTURE_LIMIT,
+    *_GEARS,
     _flag("clone_input", True),
     _flag("clone_output", False),
     _flag("frozen_parameter", False),
@@ -170,16 +183,15 @@ NPUGRAPH_EX_OPTIONS = _table(
     _RANDOM,
 )
 
-# Names that other backends have for what is done here anyway: replaying with one call, and running
-# any shape without padding it.
-_ALWAYS_SO = (_flag("triton.cudagraphs", True), _flag("enable_shape_handling", True))
-
 GEX_OPTIONS = _table(
-    *_ALWAYS_SO,
+    # What other backends call replaying with one call, which is done in any case.
+    _flag("triton.cudagraphs", True),
+    *_SHAPE_HANDLING,
     # Writes each graph on its way down to a folder of torch_compile_debug.
     _flag("trace.enabled", False),
     *_DEBUGGING,
     _CAPTURE_LIMIT,
+    *_GEARS,
     _STRICT,
     _RANDOM,
     # Contracted and reciprocal arithmetic: quicker, rounded otherwise than in eager mode.
@@ -193,7 +205,7 @@ GEX_OPTIONS = _table(
     Option("enabled_passes", (), _check_names),
 )
 
-NPUGRAPHS_OPTIONS: dict[str, Option] = {}
+NPUGRAPHS_OPTIONS = _table(*_SHAPE_HANDLING)
 
 # torch.compile itself reads these and leaves them in the dict.
 _CONSUMED_BY_TORCH = ("guard_filter_fn",)

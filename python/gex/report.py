@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gex.origin import Origin
 
 from gex.fx_stage.lanes import Lanes
 
@@ -37,6 +41,8 @@ class GraphReport:
     lanes: Lanes = field(default_factory=Lanes)  # its streams
     runner: Any = None
     capture_limit: int | None = None
+    origin: Origin | None = None  # the function that it is a graph of
+    input_names: dict[int, str] = field(default_factory=dict)  # of the inputs that captures name
 
     def count(self, inner: GraphReport) -> None:
         """Adds the native nodes of a graph inside this one."""
@@ -84,7 +90,21 @@ class GraphReport:
         limit = f" of at most {self.capture_limit}" if self.capture_limit else ""
         held = f"{len(captures)} held{limit}"
         made = f"{counters['captures']} made, {counters['evictions']} dropped"
-        return [f"  captures: {held}, {made}", *(f"    {key}: {why}" for key, why in captures)]
+        lines = [f"  captures: {held}, {made}, {counters['replays']} replays"]
+        for capture in captures:
+            about = f"{capture['hits']} calls, {capture['arena_bytes']} bytes"
+            lines.append(f"    {capture['key']}: {about}: {capture['reason']}")
+            if capture["note"]:
+                lines.append(f"      {capture['note']}")
+        return lines + self._named_inputs(captures)
+
+    def _named_inputs(self, captures: list[dict[str, Any]]) -> list[str]:
+        """What the user calls the inputs that reasons mention."""
+        reasons = " ".join(capture["reason"] for capture in captures)
+        mentioned = sorted({int(k) for k in re.findall(r"input (\d+)", reasons)})
+        return [
+            f"    input {k} is {self.input_names[k]}" for k in mentioned if k in self.input_names
+        ]
 
     def _streams(self) -> list[str]:
         """Side streams: what lies on them, and who waits for whom because of an event."""
@@ -104,6 +124,10 @@ class GraphReport:
             f"({self.decomposed} by decomposition), {len(self.calls)} calls through PyTorch "
             f"({self.native_share:.1%} native)"
         ]
+        if self.origin is not None:
+            lines.append(f"  of {self.origin.text()}")
+            if self.origin.recompile_reason is not None:
+                lines.append(f"  compiled again because {self.origin.recompile_reason.strip()}")
         for region, count in self.regions.items():
             lines.append(f"  region {region} x{count}: traced once")
         lines += [f"  no region: {why}" for why in self.no_regions]

@@ -9,6 +9,7 @@ import logging
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -27,6 +28,10 @@ from gex import (
     saved_tensors,
     super_kernel_options,
 )
+from gex.captures import counters
+from gex.captures.gears import plain_name
+from gex.captures.outputs import with_memory_of_their_own
+from gex.captures.settings import settings_of
 from gex.compile_times import backend_timed
 from gex.debug import folder, inspection, instruments, tensor_dump
 from gex.debug.logs import logger
@@ -47,8 +52,11 @@ from gex.options import (
     CompilerConfig,
     Config,
 )
+from gex.origin import Origin, current_origin
 from gex.pass_path import load_named_passes
 from gex.plain_graphs import CompiledGraphs
+from gex.shape_handling.config import parse_configs
+from gex.shape_handling.dynamic_dims import trace_sizes_as_symbols
 
 _TESTED_VERSIONS = ("2.11", "2.13")
 _graph_numbers = itertools.count(1)
@@ -111,17 +119,19 @@ def compile_dynamo_graph(
     """
     _warn_about_version(torch.__version__)
     _apply_mode(backend, config, mode)
-    # Training changes parameters, so only graphs without gradients take them as frozen.
-    is_frozen = config.get("frozen_parameter", False)
-    frozen_names = frozen.names_of_inputs(gm) if is_frozen else None
+    dynamo = FromDynamo(current_origin(), tuple(frozen.names_of_inputs(gm)))
+    if config.get("enable_shape_handling"):
+        configs = parse_configs(config.get("shape_handling_configs"))
+        trace_sizes_as_symbols(gm, configs, dynamo.origin)
+    counters.install()
 
     graphs = CompiledGraphs()
     files = folder.ModelFolder.of_dynamo(gm)
     traced = aot_autograd(
-        fw_compiler=graphs.forward(graph_compiler(backend, config, Role.FORWARD, files=files)),
-        bw_compiler=graphs.backward(graph_compiler(backend, config, Role.BACKWARD, files=files)),
+        fw_compiler=graphs.forward(graph_compiler(backend, config, Role.FORWARD, dynamo, files)),
+        bw_compiler=graphs.backward(graph_compiler(backend, config, Role.BACKWARD, dynamo, files)),
         inference_compiler=graphs.inference(
-            graph_compiler(backend, config, Role.INFERENCE, frozen_names, files, record)
+            graph_compiler(backend, config, Role.INFERENCE, dynamo, files, record)
         ),
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=True,
@@ -136,7 +146,10 @@ def compile_dynamo_graph(
         wrapped = traced(gm, inputs)
         if record is not None:
             record.written = graphs.written_without_gradient(inputs)
-        return inspection.dynamo_graph(gm, graphs.shortened(wrapped, inputs))
+        compiled = inspection.dynamo_graph(gm, graphs.shortened(wrapped, inputs))
+    if config.get("clone_output", False):
+        return with_memory_of_their_own(compiled)
+    return compiled
 
 
 @functools.cache
@@ -179,24 +192,30 @@ class Role(enum.Enum):
 _PHASES = {Role.INFERENCE: "forward", Role.FORWARD: "forward", Role.BACKWARD: "backward"}
 
 
+@dataclass(frozen=True)
+class FromDynamo:
+    """What Dynamo gave to compile."""
+
+    origin: Origin | None = None
+    names: tuple[str, ...] = ()  # of all inputs, as the user's code spells them
+
+
 def graph_compiler(
     backend: str,
     config: Config,
     role: Role = Role.INFERENCE,
-    frozen_names: list[str] | None = None,
+    dynamo: FromDynamo | None = None,
     files: folder.ModelFolder | None = None,
     record: GraphRecord | None = None,
 ) -> GraphCompiler:
-    """Compiles the ATen graphs that AOTAutograd makes of a function.
-
-    With `frozen_names` (of all inputs) parameters and other static inputs are bound once.
-    Texts of the graphs go to `files`.
-    """
+    """Compiles the ATen graphs that AOTAutograd makes of a function; their texts go to `files`."""
+    names = () if dynamo is None or role is Role.BACKWARD else dynamo.names
 
     def compile_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
         if role is Role.BACKWARD:
             saved_tensors.allow_second_backward()
         graph_report = report.GraphReport(f"graph_{next(_graph_numbers)}", backend)
+        graph_report.origin = None if dynamo is None else dynamo.origin
         graph_report.no_regions = take_fallbacks()
         report.add(graph_report)
         subject = fx_stage.Subject(graph_report.name, _PHASES[role])
@@ -235,25 +254,40 @@ def graph_compiler(
                 raise
             return _run_eagerly(gm, graph_report, config, str(problem))
         graph_report.seconds["import"] = time.perf_counter() - start
-        static = [] if frozen_names is None else frozen.static_arguments(frozen_names)
+        # Training changes parameters, so only graphs without gradients take them as frozen.
+        is_frozen = role is Role.INFERENCE and config.get("frozen_parameter", False)
+        static = frozen.static_arguments(names) if is_frozen else []
         static = [(i, name) for i, name in static if not imported.adapter.is_carried(i)]
         released = saved_tensors.arguments_of(gm) if role is Role.BACKWARD else []
         if phase_files is not None:
             phase_files.write_imported(imported.graph.text())
         dump_dir = phase_files.engine_dir if phase_files is not None else ""
+        captures = settings_of(config, gm.graph, names)
         cache_dir = "" if record is None else record.cache_dir
-        runner = make_runner(imported, config, role, static, released, dump_dir, cache_dir)
+        runner = make_runner(
+            imported, config, role, static, released, captures, dump_dir, cache_dir
+        )
         if record is not None:
             record.take(imported, static)
         graph_report.runner = runner
         if backend == "npugraph_ex" and logger.isEnabledFor(logging.DEBUG):
             logger.debug("%s: generated code\n%s", graph_report.name, runner.text("program"))
         graph_report.capture_limit = config.get("capture_limit")
+        graph_report.input_names = _names_of_tensors(imported, names, static)
         compiled = imported.adapter.wrap(runner)
         compiled = watched(compiled, runner, graph_report.name, phase_files, config)
         return inspection.aten_graph(compiled, graph_report.name, config, imported)
 
     return compile_graph
+
+
+def _names_of_tensors(
+    imported: ImportedGraph, names: Sequence[str], static: Sequence[tuple[int, str]]
+) -> dict[int, str]:
+    """By number among the tensors that a call passes to the engine."""
+    bound = {argument for argument, _ in static}
+    passed = [argument for argument in imported.tensors if argument not in bound]
+    return {k: plain_name(names[a]) for k, a in enumerate(passed) if a < len(names)}
 
 
 def _why_eager(backend: str, config: Config) -> str | None:
@@ -278,6 +312,7 @@ def make_runner(
     role: Role = Role.INFERENCE,
     static: Sequence[tuple[int, str]] = (),
     released: Sequence[int] = (),
+    captures: _gex.CaptureOptions | None = None,
     dump_dir: str = "",
     cache_dir: str = "",
 ) -> Any:
@@ -295,7 +330,7 @@ def make_runner(
         imported.graph,
         signature,
         imported.callees,
-        config.get("capture_limit"),
+        captures or settings_of(config),
         list(static),
         **engine_switches.of(config),
         released=list(released),

@@ -2,7 +2,6 @@
 // Which sizes share a Capture; see gears.hpp.
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "base/dim.hpp"
@@ -13,13 +12,18 @@ struct GearOptions {
   enum class Policy : std::uint8_t {
     exact,      // a Capture for each shape key
     automatic,  // the first `exact_first` keys as they are, then powers of two
-    listed,     // the sizes of `ladders`; a size above the last is its own gear
+    listed,     // the sizes of `ladders`; sizes that no row covers are their own gear
   };
   Policy policy = Policy::exact;
   int exact_first = 2;
-  bool refuse_others = false;  // listed: a size that is no gear is an error
-  // By symbol; the one with the Dim 0 is for all other symbols. Sizes ascend.
-  std::vector<std::pair<Dim, std::vector<std::int64_t>>> ladders;
+  bool refuse_others = false;  // listed: sizes that are no row are an error
+  // Symbols that change gear together, and their sizes row by row. The first row that covers all of
+  // them serves. A ladder of the one symbol Dim 0 is for every symbol that no other one names.
+  struct Ladder {
+    std::vector<Dim> symbols;
+    std::vector<std::vector<std::int64_t>> rows;
+  };
+  std::vector<Ladder> ladders;
 };
 
 }  // namespace gex::runtime

@@ -15,7 +15,8 @@ namespace gex::runtime {
 
 class Gears {
  public:
-  // UserError if a ladder has no sizes, one below 1, or one that does not ascend.
+  // UserError if a ladder has no rows, one of other length than its symbols, a size below 1, or the
+  // same row twice.
   // `sizes_only`: values that no memory depends on are left out of the key.
   Gears(const Image& image, GearOptions options, bool sizes_only);
 
@@ -26,12 +27,16 @@ class Gears {
   void round_up(std::span<std::int64_t> key, std::int64_t captures) const;
 
  private:
-  std::int64_t gear_of(std::size_t symbol, std::int64_t size) const;
+  struct Rows {
+    std::vector<std::size_t> symbols;  // input symbols
+    const std::vector<std::vector<std::int64_t>>* sizes;
+  };
+  void round_up(const Rows& rows, std::span<std::int64_t> key) const;
 
   const GearOptions options_;
-  std::vector<bool> matters_;                                // by input symbol
-  std::vector<DimRange> ranges_;                             // by input symbol
-  std::vector<const std::vector<std::int64_t>*> ladder_of_;  // by input symbol; null: exact
+  std::vector<bool> matters_;     // by input symbol
+  std::vector<DimRange> ranges_;  // by input symbol
+  std::vector<Rows> listed_;
 };
 
 }  // namespace gex::runtime

@@ -33,6 +33,11 @@ needs_regions = pytest.mark.skipif(
 )
 
 
+@pytest.fixture
+def device() -> str:
+    return "cpu"
+
+
 def tensors(tree: Any) -> list[torch.Tensor]:
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 

@@ -50,9 +50,10 @@ SessionOptions with(GearOptions gears) {
   return options;
 }
 
-GearOptions listed(std::vector<std::int64_t> sizes) {
+GearOptions listed(const std::vector<std::int64_t>& sizes) {
   GearOptions gears{GearOptions::Policy::listed};
-  gears.ladders = {{Dim(0), std::move(sizes)}};
+  gears.ladders.push_back({{Dim(0)}, {}});
+  for (const std::int64_t size : sizes) gears.ladders[0].rows.push_back({size});
   return gears;
 }
 
@@ -82,14 +83,55 @@ TEST(Gears, sizes_that_are_none_can_be_refused) {
 }
 
 TEST(Gears, lists_that_make_no_sense_are_refused) {
-  const auto problem = [](std::vector<std::int64_t> sizes) {
-    return error_of(
-        [&] { Session(load_program(program_text("s0"), "cpu"), with(listed(std::move(sizes)))); });
+  const auto problem = [](const std::vector<std::int64_t>& sizes) {
+    return error_of([&] { Session(load_program(program_text("s0"), "cpu"), with(listed(sizes))); });
   };
   EXPECT_HAS(problem({}), "empty");
   EXPECT_HAS(problem({0, 4}), "gear 0 is no size");
-  EXPECT_HAS(problem({4, 4}), "gear 4 stands after 4");
-  EXPECT_HAS(problem({8, 4}), "ascending");
+  EXPECT_HAS(problem({4, 8, 4}), "gear 4 is given twice");
+  GearOptions two{GearOptions::Policy::listed};
+  two.ladders.push_back({{Dim::symbol("s0"), Dim::symbol("s1")}, {{3, 4}, {5}}});
+  EXPECT_HAS(error_of([&] { Session(load_program(program_text("s0"), "cpu"), with(two)); }),
+             "gear 5 has 1 sizes");
+}
+
+TEST(Gears, sizes_that_change_together_take_the_first_row_that_covers_all) {
+  auto program = load_program(R"(program "two"
+symbol s0 in [1, 1000]
+symbol s1 in [1, 1000]
+input 0 "x" f32 [s0] -> %0
+input 1 "z" f32 [s1] -> %4
+output 0 "y" fresh f32 [s0] -> %1
+buffer %0 "x" input 0 f32 [s0] bytes [s0*4]
+buffer %1 "y" output 0 f32 [s0] bytes [s0*4]
+buffer %2 "a" temp f32 [s0] bytes [s0*4]
+buffer %3 "b" temp f32 [s1] bytes [s1*4]
+buffer %4 "z" input 1 f32 [s1] bytes [s1*4]
+code 0 "geared_add_one" target "cpu"
+main 0
+segment 0 "main"
+  launch "a" code 0 read %0 write %2 grid [s0] work [s0*8]
+  launch "b" code 0 read %4 write %3 grid [s1] work [s1*8]
+  launch "y" code 0 read %2 write %1 grid [s0] work [s0*8]
+)",
+                              "cpu");
+  GearOptions gears{GearOptions::Policy::listed};
+  gears.ladders.push_back({{program->symbols[0], program->symbols[1]}, {{20, 8}, {40, 4}}});
+  Session session(program, with(gears));
+  const auto gear_of = [&](std::int64_t rows, std::int64_t columns) {
+    const Tensor x = Tensor::f32("cpu", {rows}, std::vector<float>(static_cast<std::size_t>(rows)));
+    const Tensor z =
+        Tensor::f32("cpu", {columns}, std::vector<float>(static_cast<std::size_t>(columns)));
+    TestHost host("cpu");
+    session.run(std::vector<InputArg>{x.arg(), z.arg()}, host);
+    return session.captures()[0].key;
+  };
+  using Key = std::vector<std::int64_t>;
+  EXPECT_EQ(gear_of(20, 8), (Key{20, 8}));
+  EXPECT_EQ(gear_of(3, 7), (Key{20, 8}));
+  EXPECT_EQ(gear_of(21, 1), (Key{40, 4}));
+  EXPECT_EQ(gear_of(21, 5), (Key{21, 5})) << "no row has room for both";
+  EXPECT_EQ(session.counters().captures, 3);
 }
 
 TEST(Gears, automatic_ones_are_powers_of_two_from_the_third_size_on) {

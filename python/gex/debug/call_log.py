@@ -36,10 +36,10 @@ def _tell(graph_name: str, before: dict[str, int], runner: Any, took: int) -> No
     planning = counters.get("plan_ns", 0) - before.get("plan_ns", 0)
     captures = runner.captures
     if since["captures"]:
-        key, reason = captures[0] if captures else ([], "")
-        logger.debug("%s: key %s not found, captured: %s", graph_name, key, reason)
+        last = captures[0] if captures else {"key": [], "reason": ""}
+        logger.debug("%s: key %s not found, captured: %s", graph_name, last["key"], last["reason"])
     elif since["replays"]:
-        logger.debug("%s: key %s found, no recapture needed", graph_name, captures[0][0])
+        logger.debug("%s: key %s found, no recapture needed", graph_name, captures[0]["key"])
     else:
         logger.debug("%s: ran uncaptured", graph_name)
     total = ", ".join(f"{name} {counters.get(name, 0)}" for name in _TOLD)

@@ -62,7 +62,7 @@ class CaptureTraces:
 
     def write_new(self, runner: Any) -> Iterator[tuple[int, str]]:
         """Writes what was captured since the last time; gives number and memory plan of each."""
-        keys = [tuple(key) for key, _ in runner.captures]
+        keys = [tuple(capture["key"]) for capture in runner.captures]
         if all(key in self._seen for key in keys):
             return
         # Later ones stand first.

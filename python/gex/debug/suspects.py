@@ -166,7 +166,7 @@ class _Search:
             imported.graph,
             imported.signature(),
             imported.callees,
-            1,
+            _gex.CaptureOptions(limit=1),
             [],
             fast_math=config.get("fast_math", False),
             level=config.get("opt_level", 2),

@@ -17,6 +17,9 @@ namespace gex::python {
 
 namespace {
 
+// Symbols that change gear together, and the rows of their sizes.
+using Ladder = std::pair<std::vector<Dim>, std::vector<std::vector<std::int64_t>>>;
+
 // Pools by handle; each lives as long as a graph that uses it.
 struct Pools {
   std::mutex mutex;
@@ -88,17 +91,18 @@ void bind_captures(nb::module_& m) {
       .def(
           "__init__",
           [](CaptureOptions* self, std::int64_t limit, const std::string& gears,
-             std::vector<std::pair<Dim, std::vector<std::int64_t>>> ladders, bool gears_only,
-             bool force_recapture, bool share_arena, std::optional<PoolHandle> pool) {
+             const std::vector<Ladder>& ladders, bool gears_only, bool force_recapture,
+             bool share_arena, std::optional<PoolHandle> pool) {
             new (self)
                 CaptureOptions{limit, {policy_of(gears)}, force_recapture, share_arena, pool};
-            self->gears.ladders = std::move(ladders);
+            for (const auto& [symbols, rows] : ladders)
+              self->gears.ladders.push_back({symbols, rows});
             self->gears.refuse_others = gears_only;
           },
           nb::arg("limit") = 64, nb::arg("gears") = "exact",
-          nb::arg("ladders") = std::vector<std::pair<Dim, std::vector<std::int64_t>>>(),
-          nb::arg("gears_only") = false, nb::arg("force_recapture") = false,
-          nb::arg("share_arena") = true, nb::arg("pool") = nb::none());
+          nb::arg("ladders") = std::vector<Ladder>(), nb::arg("gears_only") = false,
+          nb::arg("force_recapture") = false, nb::arg("share_arena") = true,
+          nb::arg("pool") = nb::none());
   m.def("pool_bytes", &bytes_of_pool, nb::arg("handle"),
         "Bytes that the pool of this handle holds between calls.");
 }

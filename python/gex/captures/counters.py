@@ -1,0 +1,100 @@
+"""torch._dynamo.utils.counters["npugraph_ex"]: read from the engine when somebody looks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch._dynamo.utils
+
+from gex import report
+
+_BACKEND = "npugraph_ex"
+_NO_RECAPTURE = (
+    # Addresses are patched and threads counted at each call: neither needs a capture.
+    "recapture_due_to_mutated_input_change",
+    "recapture_due_to_global_limit_core_change",
+)
+_OF_THE_ENGINE = {
+    "recapture_due_to_force_recapture": "recaptures",
+    "replays": "replays",
+    "uncaptured": "uncaptured",
+    "evictions": "evictions",
+    "bytes_copied": "bytes_copied",
+    "pool_bytes": "pool_bytes",
+    "calls_through_pytorch": "host_calls",
+}
+_NO_EVENTS = ("captured", "pool_bytes")  # what is there now; the others add up
+
+
+def _counts() -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for graph in report.reports():
+        if graph.backend != _BACKEND:
+            continue
+        runner = graph.runner
+        counters = {} if runner is None else runner.counters
+        counts[f"captured_{graph.name}"] = 0 if runner is None else len(runner.captures)
+        for name in _NO_RECAPTURE:
+            counts[f"{name}_{graph.name}"] = 0
+        for name, source in _OF_THE_ENGINE.items():
+            counts[f"{name}_{graph.name}"] = counters.get(source, 0)
+    return counts
+
+
+class EngineCounters(Counter):
+    """A Counter whose contents are what the engine has counted since it was last cleared."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._before: dict[str, int] = {}
+
+    def _read(self) -> EngineCounters:
+        dict.clear(self)
+        for name, count in _counts().items():
+            dict.__setitem__(self, name, count - self._before.get(name, 0))
+        return self
+
+    def clear(self) -> None:
+        self._before = {n: c for n, c in _counts().items() if not n.startswith(_NO_EVENTS)}
+
+    def __getitem__(self, name: str) -> int:
+        return dict.get(self._read(), name, 0)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return dict.get(self._read(), name, default)
+
+    def __contains__(self, name: object) -> bool:
+        return dict.__contains__(self._read(), name)
+
+    def __iter__(self) -> Iterator[str]:
+        return dict.__iter__(self._read())
+
+    def __len__(self) -> int:
+        return dict.__len__(self._read())
+
+    def __repr__(self) -> str:
+        return repr(dict(self.items()))
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return Counter, (dict(self.items()),)
+
+    def keys(self) -> Any:
+        return dict.keys(self._read())
+
+    def values(self) -> Any:
+        return dict.values(self._read())
+
+    def items(self) -> Any:
+        return dict.items(self._read())
+
+    def copy(self) -> Counter[str]:
+        return Counter(dict(self.items()))
+
+
+def install() -> None:
+    """Puts the counters where PyTorch keeps its own; they may have been cleared meanwhile."""
+    counters = torch._dynamo.utils.counters
+    if not isinstance(counters.get(_BACKEND), EngineCounters):
+        counters[_BACKEND] = EngineCounters()

@@ -1,0 +1,31 @@
+"""The option `clone_output`: results that share memory with nothing but an input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+def with_memory_of_their_own(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Results of `call` are never overwritten by a later one anyway; here they also share no memory
+    with one another. What shares an input's memory goes on doing so."""
+
+    def call_and_separate(*arguments: Any) -> Any:
+        inputs = {_memory(x) for x in arguments if isinstance(x, torch.Tensor)}
+        seen: set[int] = set()
+        results = []
+        for result in call(*arguments):
+            if isinstance(result, torch.Tensor) and _memory(result) not in inputs:
+                if _memory(result) in seen:
+                    result = result.clone()
+                seen.add(_memory(result))
+            results.append(result)
+        return results
+
+    return call_and_separate
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata

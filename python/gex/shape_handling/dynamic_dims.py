@@ -1,0 +1,86 @@
+"""The option `enable_shape_handling`: dims that change in size become symbols of the graph.
+
+Other engines pad such dims up to a bucket, because each size costs them a compile. Here one graph
+runs every size, so that nothing has to be padded, split or trimmed: what Dynamo took for a number
+is traced once more as a symbol, and later sizes compile nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch._dynamo.exc import TensorifyScalarRestartAnalysis
+from torch._dynamo.symbolic_convert import InstructionTranslator
+from torch.fx import GraphModule
+
+from gex.origin import Origin
+from gex.shape_handling.config import ShapeConfig
+
+# Read by Dynamo when it makes an input symbolic, and not guarded on.
+_MARK = "_dynamo_propagated_dynamic_indices"
+_ongoing = threading.local()  # .origin and .marked: of the trace that was started over
+
+
+def trace_sizes_as_symbols(
+    gm: GraphModule, configs: Sequence[ShapeConfig], origin: Origin | None
+) -> None:
+    """Has Dynamo start over if a configured dim of an input is a number that may change."""
+    if origin is None:
+        return
+    if _take_marks() is origin.code:
+        return  # what is a number now was fixed by the function itself
+    marked = []
+    for tensor, dim in _numbers(gm, configs, origin):
+        setattr(tensor, _MARK, {*getattr(tensor, _MARK, ()), dim})
+        marked.append(tensor)
+    if marked:
+        _ongoing.code, _ongoing.marked = origin.code, marked
+        # The next trace may take another way through the function.
+        InstructionTranslator.current_tx().speculation_log.clear()
+        raise TensorifyScalarRestartAnalysis(
+            restart_reason="sizes of shape handling become symbols"
+        )
+
+
+def _take_marks() -> Any:
+    """The function that was started over, if one was; what was marked for it is no more."""
+    for tensor in getattr(_ongoing, "marked", ()):
+        delattr(tensor, _MARK)
+    code = getattr(_ongoing, "code", None)
+    _ongoing.code, _ongoing.marked = None, ()
+    return code
+
+
+def _numbers(
+    gm: GraphModule, configs: Sequence[ShapeConfig], origin: Origin
+) -> Iterator[tuple[torch.Tensor, int]]:
+    for i, (tensor, traced) in enumerate(_arguments(gm, origin)):
+        for config in configs:
+            dim = config.dim_of(i, tensor.dim())
+            if dim is None or isinstance(traced.shape[dim], torch.SymInt):
+                continue
+            if tensor.shape[dim] > 1:  # Dynamo fixes 0 and 1 in any case
+                yield tensor, dim
+
+
+def _arguments(gm: GraphModule, origin: Origin) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Tensors that are passed in calls, as they are and as they are traced, in the order of the
+    function's arguments."""
+    order = [name for name in origin.code.co_varnames if name != "self"]
+    found = []
+    for node in gm.graph.find_nodes(op="placeholder"):
+        argument = node.meta.get("grapharg")
+        if argument is None or not isinstance(argument.example, torch.Tensor):
+            continue
+        tensor = argument.example
+        is_state = hasattr(tensor, "_dynamo_static_input_type")
+        local = re.match(r"L\['(\w+)'\]", argument.source.name)
+        if is_state or isinstance(tensor, torch.nn.Parameter) or local is None:
+            continue
+        if local[1] in order:
+            found.append((order.index(local[1]), tensor, argument.fake_tensor))
+    return [(tensor, traced) for _, tensor, traced in sorted(found, key=lambda f: f[0])]
