@@ -168,6 +168,28 @@ TEST(StaticCode, a_hot_key_gets_it_and_a_cold_one_does_not) {
   EXPECT_EQ(session.counters().specialised, 2);
 }
 
+TEST(StaticCode, a_hot_size_within_a_gear_gets_code_for_itself) {
+  const auto specialiser = std::make_shared<TestSpecialiser>();
+  SessionOptions options;
+  options.hot_after = 2;
+  options.gears = {GearOptions::Policy::listed};
+  options.gears.ladders.push_back({{Dim(0)}, {{64}}});
+  Session session(load_program(kTwo, "cpu"), options, specialiser);
+  run(session, 10, 2);
+  run(session, 20, 1);
+  wait_for_background();
+  EXPECT_EQ(specialiser->asked, (std::vector<std::pair<int, std::int64_t>>{{0, 10}}));
+  run(session, 20, 1);
+  wait_for_background();
+  EXPECT_EQ(specialiser->asked.size(), 2U);
+  EXPECT_EQ(specialiser->asked.back().second, 20);
+  specialiser->static_runs = 0;
+  run(session, 10, 1);
+  run(session, 30, 1);
+  EXPECT_EQ(specialiser->static_runs, 2) << "two launches with 10; none yet with 30";
+  EXPECT_EQ(session.counters().captures, 1);
+}
+
 TEST(StaticCode, calls_go_on_with_generic_code_while_it_is_compiled) {
   const auto specialiser = std::make_shared<TestSpecialiser>();
   specialiser->blocked = true;
