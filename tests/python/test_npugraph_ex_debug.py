@@ -374,9 +374,9 @@ def test_case_73_every_capture_is_checked(
 ) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         torch.ops.npugraph_ex.scope_enter(["_user_stream_label"], ["side"])
-        y = x.exp()
+        y = (x @ x.t()).softmax(0)
         torch.ops.npugraph_ex.scope_exit()
-        return y + x.sin()
+        return y @ x + x.sin()
 
     with torch._dynamo.config.patch(debug_dir_root=str(tmp_path)):
         options = {"deadlock_check": True}

@@ -92,7 +92,7 @@ def changed_options(config: Config | None) -> dict[str, Any]:
 
 
 def _compile(gm: GraphModule, example_inputs: Sequence[Any] | None, config: Config) -> CompiledFx:
-    from gex.torch_backend import graph_compiler
+    from gex.torch_backend import FromDynamo, graph_compiler
 
     if not isinstance(gm, GraphModule):
         raise TypeError(f"compile_fx takes a torch.fx.GraphModule, got {type(gm)}")
@@ -100,7 +100,7 @@ def _compile(gm: GraphModule, example_inputs: Sequence[Any] | None, config: Conf
     _give_values(gm, placeholders, example_inputs)
     if example_inputs is None:
         example_inputs = [node.meta["val"] for node in placeholders]
-    names = [node.name for node in placeholders] if config.get("frozen_parameter") else None
+    names = tuple(node.name for node in placeholders)
     taken: list[Artifacts] = []
 
     def take(subject: Subject, stage: str, seen: GraphModule) -> None:
@@ -110,7 +110,8 @@ def _compile(gm: GraphModule, example_inputs: Sequence[Any] | None, config: Conf
     take_off = add_observer(take)
     try:
         files = ModelFolder.of_compile_fx()
-        compiler = graph_compiler("npugraph_ex", config, frozen_names=names, files=files)
+        given = FromDynamo(names=names)
+        compiler = graph_compiler("npugraph_ex", config, dynamo=given, files=files)
         run = compiler(gm, example_inputs)
     finally:
         take_off()
