@@ -72,11 +72,12 @@ std::vector<Dim> sizing_symbols(const Image& image) {
 Gears::Gears(const Image& image, GearOptions options, bool sizes_only)
     : options_(std::move(options)) {
   for (const GearOptions::Ladder& ladder : options_.ladders) check(ladder);
+  const bool all_matter = !sizes_only || options_.policy == GearOptions::Policy::exact;
   const std::vector<Dim> sizing = sizing_symbols(image);
   std::vector<Dim> others;
   for (int i = 0; i < image.num_input_symbols(); ++i) {
     const Dim symbol = image.program->symbols[static_cast<std::size_t>(i)];
-    matters_.push_back(!sizes_only || std::ranges::find(sizing, symbol) != sizing.end());
+    matters_.push_back(all_matter || std::ranges::find(sizing, symbol) != sizing.end());
     ranges_.push_back(symbol.range());
     others.push_back(symbol);
   }

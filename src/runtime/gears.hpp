@@ -17,7 +17,8 @@ class Gears {
  public:
   // UserError if a ladder has no rows, one of other length than its symbols, a size below 1, or the
   // same row twice.
-  // `sizes_only`: values that no memory depends on are left out of the key.
+  // `sizes_only`: values that no memory depends on are left out of the key, unless it is to be
+  // exact.
   Gears(const Image& image, GearOptions options, bool sizes_only);
 
   // What tells Captures apart: a key without the values that no memory depends on.

@@ -178,7 +178,7 @@ segment 0 "main"
   launch "a" code 0 read %0 write %1 grid [s0] work [s0*8]
 )",
                                "cpu"),
-                  {});
+                  with({GearOptions::Policy::automatic}));
   for (const std::int64_t size : {5, 6, 900, 5}) {
     const Tensor x = Tensor::f32("cpu", {size}, std::vector<float>(static_cast<std::size_t>(size)));
     TestHost host("cpu");
