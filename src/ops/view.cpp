@@ -174,7 +174,7 @@ void register_windows() {
         require_axis(c, a.axis);
         Shape shape = c.in(0).shape;
         Dim& size = shape[static_cast<std::size_t>(a.axis)];
-        if (a.size < 0 || a.step < 1 || known_lt(size, a.size) == true) {
+        if (a.size < 0 || a.step < 1 || !assume_le(a.size, size)) {
           fail(ErrorCode::invalid_argument, "windows: size ", a.size, " and step ", a.step,
                " do not fit axis ", a.axis, " of ", c.in(0));
         }
@@ -259,7 +259,7 @@ void register_pad() {
         Type type = Type::tensor(c.in(0).dtype, c.in(0).shape);
         for (std::size_t k = 0; k < type.shape.size(); ++k) {
           type.shape[k] = type.shape[k] + a.low[k] + a.high[k];
-          if (known_lt(type.shape[k], 0) == true) {
+          if (!assume_le(0, type.shape[k])) {
             fail(ErrorCode::shape_mismatch, "pad: cropping ", a.low[k], " and ", a.high[k],
                  " leaves less than nothing of axis ", k, " of ", c.in(0));
           }

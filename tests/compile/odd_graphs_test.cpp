@@ -39,6 +39,16 @@ TEST(OddGraphs, an_operand_of_a_contraction_is_read_again_by_its_epilogue) {
   }
 }
 
+TEST(OddGraphs, windows_larger_than_their_axis_are_told_when_its_size_is_known) {
+  std::mt19937 random(8);
+  const std::string text =
+      "symbols s0 in [1, 100]\ngraph g(%x: f32[s0, 3]) -> (f32[(s0 + -4)//3 + 1, 3, 4]) {\n"
+      "  %y = windows(%x) {axis = 0, size = 4, step = 3} : f32[(s0 + -4)//3 + 1, 3, 4]\n"
+      "  return %y\n}";
+  check(text, {random_tensor(DType::f32, {7, 3}, random)});
+  EXPECT_THROW(check(text, {random_tensor(DType::f32, {2, 3}, random)}), UserError);
+}
+
 TEST(OddGraphs, attention_without_batch_or_heads) {
   std::mt19937 random(2);
   check(
