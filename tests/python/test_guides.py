@@ -45,6 +45,14 @@ def test_contributing_leads_to_the_pages() -> None:
         assert f"docs/{page}" in text
 
 
+def test_the_chinese_page_has_the_same_sections_and_snippets() -> None:
+    english, chinese = (ROOT / "docs" / f"npugraph_ex{kind}.md" for kind in ("", ".zh"))
+    assert blocks(chinese, "python") == blocks(english, "python")
+    headings = [len(re.findall(r"^## ", p.read_text(), re.MULTILINE)) for p in (english, chinese)]
+    rows = [len(re.findall(r"^\| ", p.read_text(), re.MULTILINE)) for p in (english, chinese)]
+    assert headings[0] == headings[1] and rows[0] == rows[1]
+
+
 SNIPPETS = [
     pytest.param(block, id=f"{page}-{i}")
     for page in PAGES_TO_RUN

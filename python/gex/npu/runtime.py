@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from gex import recording
+from gex.captures.pools import graph_pool_handle
 from gex.npu import streams
 from gex.npu.devices import Devices
 from gex.npu.memory import ProcessMemory
@@ -111,6 +112,7 @@ def _of_cpu(devices: Devices) -> dict[str, Any]:
         "current_stream": streams.current_stream,
         "default_stream": streams.default_stream,
         "graph": recording.graph,
+        "graph_pool_handle": graph_pool_handle,
         "is_current_stream_capturing": recording.is_current_stream_capturing,
         "make_graphed_callables": recording.make_graphed_callables,
         "set_stream": streams.set_stream,
