@@ -12,7 +12,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gex.origin import Origin
 
-from gex.fx_stage.lanes import Lanes
+
+ENTRY = ""  # the stream on which the caller is
+
+
+@dataclass
+class Lanes:
+    """Nodes of a graph by stream, with the order that events ask for."""
+
+    nodes: Counter[str] = field(default_factory=Counter)
+    of: dict[Any, str] = field(default_factory=dict)  # FX nodes
+    waits: list[tuple[str, str]] = field(default_factory=list)  # who waits, for whom
+
+    @property
+    def side(self) -> list[str]:
+        return [stream for stream in self.nodes if stream != ENTRY]
 
 
 @dataclass(frozen=True)

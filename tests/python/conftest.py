@@ -11,13 +11,17 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 import gex
+from gex.fx_stage import replacements
 
 
 @pytest.fixture(autouse=True)
 def fresh_state() -> Iterator[None]:
     torch._dynamo.reset()
     torch.manual_seed(0)
+    registered = replacements._patterns
+    replacements._patterns = None
     yield
+    replacements._patterns = registered
 
 
 def _traces_regions_once() -> bool:

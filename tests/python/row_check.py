@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from gex._gex import (
+    CaptureOptions,
     Dim,
     DType,
     Importer,
@@ -99,7 +100,9 @@ def run_row(
         symbols=[],
     )
     if compiled:
-        runner = compiled_runner(importer.finish(), signature, [], capture_limit=1, frozen=[])
+        runner = compiled_runner(
+            importer.finish(), signature, [], CaptureOptions(limit=1), frozen=[]
+        )
     else:
         runner = interpreter_runner(importer.finish(), signature, [])
     produced = iter(runner(list(inputs)))

@@ -14,7 +14,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import gex
 from gex import npugraph_ex
-from gex.npugraph_ex import CompiledFx, CompilerConfig, compile_fx
+from gex.npugraph_ex import CompiledFx, CompilerConfig, compile_fx, register_replacement
 
 
 class Compiler:
@@ -58,6 +58,16 @@ def test_it_takes_flat_inputs_and_gives_a_list() -> None:
     result = compiled(x)
     assert isinstance(result, list)
     torch.testing.assert_close(result, [x + 1, x * 2])
+
+
+def test_patterns_are_replaced_in_a_graph_traced_with_real_tensors() -> None:
+    """Each value of such a graph has a fake mode of its own."""
+    examples = [torch.empty(2), torch.empty(2)]
+    register_replacement(lambda a, b: torch.relu(a + b), lambda a, b: a - b, examples)
+    x = torch.randn(3)
+    gm = make_fx(lambda a, b: [torch.relu(a + b) * 2])(x, x)
+    (got,) = compile_fx(gm, [x, x])(x, x)
+    assert torch.equal(got, torch.zeros(3))
 
 
 def test_examples_may_be_left_out_where_the_graph_has_values() -> None:

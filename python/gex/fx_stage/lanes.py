@@ -6,29 +6,13 @@ first node, and the entry stream for every side stream before the results are ha
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
-
 from torch.fx import GraphModule, Node
 
 from gex.fx_stage import stream_ops as marks
 from gex.fx_stage.scope_ops import MARKS, SCOPE_ENTER, SCOPE_EXIT
+from gex.report import ENTRY, Lanes
 
-ENTRY = ""  # the stream on which the caller is
 _LABEL = "_user_stream_label"
-
-
-@dataclass
-class Lanes:
-    """Nodes by stream, with the order that events ask for."""
-
-    nodes: Counter[str] = field(default_factory=Counter)
-    of: dict[Node, str] = field(default_factory=dict)
-    waits: list[tuple[str, str]] = field(default_factory=list)  # who waits, for whom
-
-    @property
-    def side(self) -> list[str]:
-        return [stream for stream in self.nodes if stream != ENTRY]
 
 
 def find(gm: GraphModule) -> Lanes:

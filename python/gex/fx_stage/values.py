@@ -8,13 +8,15 @@ from typing import Any
 
 import torch
 from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx import GraphModule, Node
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 
 def fill_in(gm: GraphModule, edit: Callable[[], Any]) -> None:
     """Edits the graph; what was changed, and what follows from it, gets its value anew."""
     before = {node: _call_of(node) for node in gm.graph.nodes}
+    _have_one_mode(gm)
     edit()
     gm.graph.lint()
     mode = detect_fake_mode([v for n in gm.graph.nodes for v in tree_leaves(n.meta.get("val"))])
@@ -27,6 +29,21 @@ def fill_in(gm: GraphModule, edit: Callable[[], Any]) -> None:
             if is_new or any(operand in changed for operand in node.all_input_nodes):
                 _fill_in(node, changed)
     gm.recompile()
+
+
+def _have_one_mode(gm: GraphModule) -> None:
+    """Graphs traced with real tensors have values of a fake mode each, which don't go together."""
+    leaves = [v for n in gm.graph.nodes for v in tree_leaves(n.meta.get("val"))]
+    if len({id(v.fake_mode) for v in leaves if isinstance(v, FakeTensor)}) < 2:
+        return
+    with FakeTensorMode():
+        for node in gm.graph.nodes:
+            if "val" in node.meta:
+                node.meta["val"] = tree_map_only(FakeTensor, _like, node.meta["val"])
+
+
+def _like(fake: FakeTensor) -> torch.Tensor:
+    return torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=fake.device)
 
 
 def _call_of(node: Node) -> tuple[Any, ...]:
