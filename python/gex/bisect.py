@@ -1,10 +1,6 @@
 """`python -m gex.bisect script.py`, which is also `gex bisect script.py`."""
 
-from __future__ import annotations
-
-import sys
-
-from gex.debug.bisect import main
+from gex.command_line import run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run("bisect")

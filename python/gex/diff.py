@@ -1,10 +1,6 @@
 """`python -m gex.diff A B`, which is also `gex diff A B`."""
 
-from __future__ import annotations
-
-import sys
-
-from gex.debug.diff import main
+from gex.command_line import run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run("diff")

@@ -124,7 +124,7 @@ def _compare(
     _compare_types(got, want)
     torch.manual_seed(SEED)
     traced = tensors(_sorting_stably(gm)(*(copy_of(t) for t in sample.tensors)))
-    for a, b, c, promised in zip(got, want, traced, _promised(gm)):
+    for number, (a, b, c, promised) in enumerate(zip(got, want, traced, _promised(gm))):
         if b.layout == torch.strided and b.numel() > 1:
             right = _steps(a) == _steps(b) or _steps(a) == _steps(promised)
             assert right, f"strides {a.stride()}, not {b.stride()}"
@@ -133,11 +133,30 @@ def _compare(
         try:
             torch.testing.assert_close(a, b, **options)
         except AssertionError:
-            if _chooses_among_equals(gm, sample, a, got[0]):
+            if _chooses_among_equals(gm, sample, a, got[0]) or _is_no_farther(
+                gm, sample, number, a, b
+            ):
                 continue
             if torch.equal(b, c):
                 raise
             torch.testing.assert_close(a, c, **options)
+
+
+def _is_no_farther(
+    gm: torch.fx.GraphModule, sample: Sample, number: int, got: torch.Tensor, want: torch.Tensor
+) -> bool:
+    """Whether it is within twice eager's distance from what f64 gives: sums that nearly cancel
+    show the order of their additions."""
+    if got.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+        return False
+    inputs = [t.double() if t.is_floating_point() else copy_of(t) for t in sample.tensors]
+    try:
+        exact = tensors(gm(*inputs))[number]
+    except RuntimeError:  # a dtype is written into the graph
+        return False
+    if exact.dtype != torch.float64 or not bool(exact.isfinite().all()):
+        return False
+    return bool((got - exact).abs().max() <= 2 * (want - exact).abs().max())
 
 
 def _chooses_among_equals(

@@ -263,3 +263,17 @@ def test_the_gex_command_says_what_it_needs(tmp_path: pathlib.Path) -> None:
     assert missing.returncode == 1 and "set GEX_PYTHON" in missing.stderr
     assert "Exit code 1" in run("diff", "--help", python="").stdout
     assert "SCRIPT.py" in run("help", "bisect", python="").stdout
+
+
+def test_a_script_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["no_such_script.py"]) == 1
+    assert capsys.readouterr().err == "gex bisect: there is no file 'no_such_script.py' to run\n"
+
+
+def test_a_python_without_pytorch_is_told() -> None:
+    program = "import sys, runpy; sys.modules['torch'] = None; "
+    program += "runpy.run_module('gex.bisect', run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "has no PyTorch; set GEX_PYTHON" in done.stderr
+    assert "Traceback" not in done.stderr

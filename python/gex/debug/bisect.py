@@ -8,6 +8,7 @@ engine, without fusion, and as it is. The first form with other results is what 
 from __future__ import annotations
 
 import argparse
+import os
 import runpy
 import sys
 from collections.abc import Callable, Sequence
@@ -134,6 +135,9 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     given = parser.parse_args(words)
+    if not os.path.isfile(given.script):
+        print(f"gex bisect: there is no file {given.script!r} to run", file=sys.stderr)
+        return 1
     own_words, sys.argv = sys.argv, [given.script, *given.arguments]
     try:
         culprit, bisector = bisect(
