@@ -155,7 +155,7 @@ def test_an_operator_of_the_users_can_be_the_replacement() -> None:
     torch.testing.assert_close(compiled(search, a, b), search(a, b) + 1)
 
 
-def test_what_a_scope_puts_on_another_stream_is_not_matched() -> None:
+def test_case_51_what_a_scope_puts_on_another_stream_is_not_matched() -> None:
     def relu_aside(gm: Any, example_inputs: Any, config: Any) -> None:
         (node,) = gm.graph.find_nodes(op="call_function", target=torch.ops.aten.relu.default)
         ops = torch.ops.npugraph_ex
