@@ -109,7 +109,7 @@ Ints axes_argument(const AtenCall& call, std::size_t i, int rank) {
 
 bool asked_for(const AtenCall& call, std::size_t mask, std::size_t k) {
   const auto& list = std::get<std::vector<AtenArg>>(call.arg(mask).v);
-  return std::get<bool>(list.at(k).v);
+  return std::get<bool>(list.at(k).v) || !call.result(k).is_token();
 }
 
 double largest_finite(DType dtype) {

@@ -32,7 +32,7 @@ std::int64_t normal_axis(std::int64_t axis, int rank);
 // int[] argument as ascending non-negative axes; absent or empty means all.
 Ints axes_argument(const AtenCall& call, std::size_t i, int rank);
 
-// Whether entry k of an output_mask argument is true.
+// Whether result k must be there: an output_mask asks for it, or PyTorch promises it all the same.
 bool asked_for(const AtenCall& call, std::size_t mask, std::size_t k);
 
 // The largest number that is not infinity.

@@ -145,6 +145,16 @@ def test_views_made_before_and_inside_a_capture() -> None:
         assert_same(row.clone(), (want + 1).view(3, 4)[2].clone())
 
 
+def test_another_tensor_over_the_memory_of_one_that_was_made() -> None:
+    x = torch.zeros(3)
+    g = NPUGraph()
+    with graph(g):
+        z = (x + 1).data * 2  # no operator runs for `.data`
+    x.fill_(4)
+    g.replay()
+    assert z.tolist() == [10, 10, 10]
+
+
 def test_a_value_for_the_host_is_refused_and_leaves_nothing_behind() -> None:
     x = torch.ones(3)
     with pytest.raises(RuntimeError, match="gives a value to the host"), graph(NPUGraph()):
@@ -238,6 +248,15 @@ def test_case_79_what_can_not_be_graphed_is_an_error() -> None:
         make_graphed_callables(leaf, (x,))
     with pytest.raises(ValueError, match="2 callables with 1 sets"):
         make_graphed_callables((nn.Linear(4, 4), nn.Linear(4, 4)), ((x,),))
+
+
+def test_graphing_a_module_leaves_its_buffers_alone() -> None:
+    norm = make_graphed_callables(nn.BatchNorm1d(4), (torch.randn(5, 4),))
+    assert norm.num_batches_tracked == 0
+    assert norm.running_mean.tolist() == [0, 0, 0, 0]
+    norm(torch.ones(5, 4))
+    assert norm.num_batches_tracked == 1
+    assert_same(norm.running_mean, torch.full((4,), 0.1))
 
 
 def test_a_module_in_another_mode_runs_as_it_was() -> None:

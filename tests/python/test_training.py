@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import gex
-from conftest import assert_same
+from conftest import Compile, assert_same
 
 
 class Classifier(nn.Module):
@@ -171,3 +171,15 @@ def test_a_result_that_is_a_reshaped_intermediate() -> None:
     compiled = torch.compile(fn, backend="gex")
     for _ in range(2):
         assert_same(gradients(compiled), gradients(fn))
+
+
+@pytest.mark.parametrize("needs_gradient", [False, True])
+def test_a_first_layer_that_normalises(compile_with: Compile, needs_gradient: bool) -> None:
+    """Its input may need no gradient, and PyTorch promises one all the same."""
+    models = [nn.BatchNorm1d(4), nn.GroupNorm(2, 4), nn.LayerNorm(4)]
+    for model in models:
+        torch._dynamo.reset()
+        x = torch.randn(5, 4, requires_grad=needs_gradient)
+        want = torch.autograd.grad(model(x).square().sum(), list(model.parameters()))
+        got = torch.autograd.grad(compile_with(model)(x).square().sum(), list(model.parameters()))
+        assert_same(got, want, 1e-4)
