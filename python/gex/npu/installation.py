@@ -13,7 +13,17 @@ from typing import Any
 import torch
 
 from gex import npugraph_ex
-from gex.npu import naming, ops, patches, profiler, quant_ops, runtime, torchair, transfer
+from gex.npu import (
+    infer_attention,
+    naming,
+    ops,
+    patches,
+    profiler,
+    quant_ops,
+    runtime,
+    torchair,
+    transfer,
+)
 from gex.npu.devices import Devices, choose_target
 from gex.npu.errors import CannotStart
 from gex.npu.namespace import Namespace
@@ -64,6 +74,7 @@ def _torch_npu(devices: Devices, npu: Namespace) -> dict[str, ModuleType]:
             "npu": npu,
             "optim": optim,
             "profiler": profile,
+            **infer_attention.NAMES,
             **ops.NAMES,
             **quant_ops.NAMES,
         },

@@ -115,6 +115,7 @@ def _of_cpu(devices: Devices) -> dict[str, Any]:
         "graph_pool_handle": graph_pool_handle,
         "is_current_stream_capturing": recording.is_current_stream_capturing,
         "make_graphed_callables": recording.make_graphed_callables,
+        "register_npu_graph_handler": recording.register_npu_graph_handler,
         "set_stream": streams.set_stream,
         "stream": streams.stream,
     }
@@ -141,6 +142,7 @@ def _device_functions(devices: Devices) -> dict[str, Any]:
     def synchronize(device: Any = None) -> None:
         """Work on the CPU is done when its call returns."""
         devices.index(device)
+        streams.host_waits("torch.npu.synchronize()")
 
     class device:
         """`with torch.npu.device(0):`"""
@@ -198,7 +200,7 @@ def _memory_functions(devices: Devices) -> dict[str, Any]:
     allocated, peak = on_device(memory.allocated), on_device(memory.peak)
     reset = on_device(memory.reset_peak)
     return {
-        "empty_cache": lambda: None,
+        "empty_cache": lambda: streams.host_waits("torch.npu.empty_cache()"),
         "max_memory_allocated": peak,
         "max_memory_cached": peak,
         "max_memory_reserved": peak,

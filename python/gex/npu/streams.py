@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.compiler import is_dynamo_compiling
 
+from gex.captures import error_mode
 from gex.fx_stage.stream_ops import new_number
 from gex.npu.devices import NAME
 
@@ -43,7 +44,7 @@ class Event:
 
     def synchronize(self) -> None:
         """What was recorded is done already."""
-        _end_graph("event.synchronize()")
+        host_waits("event.synchronize()")
 
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds between the two records."""
@@ -85,7 +86,7 @@ class Stream:
 
     def synchronize(self) -> None:
         """What the stream was given is done already."""
-        _end_graph("stream.synchronize()")
+        host_waits("stream.synchronize()")
 
     def query(self) -> bool:
         return True
@@ -131,12 +132,14 @@ def _leave() -> None:
         _state.stack.pop()
 
 
-def _end_graph(what: str) -> None:
+def host_waits(what: str) -> None:
     """The host can't wait in the middle of a graph: one ends before, another begins after."""
     if is_dynamo_compiling():
         torch._dynamo.graph_break(
             f"{what}: the host can't wait in the middle of a graph; order streams by event.wait()"
         )
+    else:
+        error_mode.unsafe(what)
 
 
 def current_stream(device: Any = None) -> Stream:

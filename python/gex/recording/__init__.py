@@ -2,5 +2,13 @@
 
 from gex.recording.callables import make_graphed_callables
 from gex.recording.graph import NPUGraph, graph, is_current_stream_capturing
+from gex.recording.updates import NpuGraphOpHandler, register_npu_graph_handler
 
-__all__ = ["NPUGraph", "graph", "is_current_stream_capturing", "make_graphed_callables"]
+__all__ = [
+    "NPUGraph",
+    "NpuGraphOpHandler",
+    "graph",
+    "is_current_stream_capturing",
+    "make_graphed_callables",
+    "register_npu_graph_handler",
+]

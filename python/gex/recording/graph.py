@@ -5,19 +5,25 @@ from __future__ import annotations
 import gc
 import json
 import os
+import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from gex.recording.recorder import Recorder, Recording
+from gex import super_kernel_options
+from gex.captures import error_mode
+from gex.captures.pools import graph_pool_handle
+from gex.debug.capture_trace import trace_of
+from gex.recording.recorder import Recorder
+from gex.recording.replays import Replays
 
-_ERROR_MODES = ("global", "thread_local", "relaxed")
 _capturing: NPUGraph | None = None
 
 
 def is_current_stream_capturing() -> bool:
-    return _capturing is not None
+    return _capturing is not None and _capturing._is_of_this_thread()
 
 
 class NPUGraph:
@@ -25,97 +31,147 @@ class NPUGraph:
 
     def __init__(self, keep_graph: bool = False) -> None:
         self._recorder: Recorder | None = None
-        self._recording: Recording | None = None
-        self._run: Any = None
+        self._capture: error_mode.Capture | None = None
+        self._replays: Replays | None = None
         self._pool: Any = None
-        self._seed = 0
-        self._random_state: torch.Tensor | None = None
+        self._generators: list[torch.Generator] = [torch.default_generator]
+        self._seeds: list[int] = []
+        self._random_states: list[torch.Tensor] = []
+        self._module: Any = None
         self._report: Any = None
+        self._dispatches_updates = False
 
-    def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
+    def capture_begin(
+        self,
+        pool: Any = None,
+        capture_error_mode: str = "global",
+        auto_dispatch_capture: bool = False,
+    ) -> None:
         global _capturing
-        if capture_error_mode not in _ERROR_MODES:
-            raise ValueError(
-                f"capture_error_mode {capture_error_mode!r} not in optional list "
-                f"{list(_ERROR_MODES)}"
-            )
+        error_mode.check(capture_error_mode)
         if _capturing is not None:
             raise RuntimeError("another capture is under way: one at a time in a process")
-        if self._run is not None:
+        if self._replays is not None:
             raise RuntimeError("this graph holds a capture already: reset() it, or make another")
         self._pool = pool
-        self._seed = torch.default_generator.initial_seed()
-        self._random_state = torch.default_generator.get_state()
-        self._recorder = Recorder()
+        self._dispatches_updates = auto_dispatch_capture
+        self._seeds = [generator.initial_seed() for generator in self._generators]
+        self._random_states = [generator.get_state() for generator in self._generators]
+        self._recorder = Recorder(auto_dispatch_capture)
         self._recorder.__enter__()
+        self._capture = error_mode.begin("an NPUGraph", capture_error_mode, is_recording=True)
         _capturing = self
 
+    def _is_of_this_thread(self) -> bool:
+        return self._capture is not None and self._capture.thread == threading.get_ident()
+
     def capture_end(self) -> None:
-        if _capturing is not self or self._recorder is None:
+        if _capturing is not self or self._capture is None:
             raise RuntimeError("capture_end() without capture_begin()")
+        if not self._is_of_this_thread():
+            raise RuntimeError("capture_end() in another thread than capture_begin()")
+        spoilt_by = self._capture.spoilt_by
         recorder = self._abandon()
-        assert self._random_state is not None
-        if torch.default_generator.initial_seed() != self._seed:
-            torch.default_generator.set_state(self._random_state)
+        seeds = [generator.initial_seed() for generator in self._generators]
+        for generator, state in zip(self._generators, self._random_states, strict=True):
+            generator.set_state(state)
+        if seeds != self._seeds:
+            recorder.restore()
             raise RuntimeError(
                 "the random generator was seeded during the capture, which no replay could repeat: "
                 "seed it before"
             )
-        torch.default_generator.set_state(self._random_state)
+        if spoilt_by is not None:
+            recorder.restore()
+            raise RuntimeError(f"the capture is void: {spoilt_by} was called during it")
         with torch.no_grad():
-            self._recording = recorder.finish()
-            self._compile(self._recording)
+            self._compile(recorder)
 
     def _abandon(self) -> Recorder:
         """Ends the recording, whatever became of it."""
         global _capturing
-        assert self._recorder is not None
-        recorder, self._recorder, _capturing = self._recorder, None, None
+        assert self._recorder is not None and self._capture is not None
+        error_mode.end(self._capture)
+        recorder, self._recorder, self._capture, _capturing = self._recorder, None, None, None
         recorder.__exit__(None, None, None)
         return recorder
 
-    def _compile(self, recording: Recording) -> None:
+    def _compile(self, recorder: Recorder) -> None:
         from gex import report, torch_backend
 
+        recording = recorder.finish()
+        options = {"use_graph_pool": self.pool()}
         with report.collect() as graphs:
-            self._run = torch_backend.npugraph_ex(recording.module, recording.inputs)
+            run = torch_backend.npugraph_ex(recording.module, recording.inputs, options=options)
         self._report = graphs[-1] if graphs else None
+        self._module = recording.module
+        self._replays = Replays(recording, run)
+
+    def _recorded(self, action: str) -> Replays:
+        if self._replays is None:
+            raise RuntimeError(f"{action}() before a capture: nothing is recorded")
+        return self._replays
 
     def replay(self) -> None:
-        if self._run is None or self._recording is None:
-            raise RuntimeError("replay() before a capture: nothing is recorded")
-        with torch.no_grad():
-            self._run(*self._recording.inputs)
+        self._recorded("replay").replay()
 
     def reset(self) -> None:
-        self._run = self._recording = self._report = None
+        self._replays = self._module = self._report = None
 
     def pool(self) -> Any:
+        """The handle given to the capture, or one of this graph's own."""
+        if self._pool is None:
+            self._pool = graph_pool_handle()
         return self._pool
 
     def register_generator_state(self, generator: torch.Generator) -> None:
-        """Replays draw from PyTorch's generators anyway."""
+        """Must be known before the capture if that draws from it."""
+        if _capturing is self:
+            raise RuntimeError("register_generator_state() during the capture: do it before")
+        if generator not in self._generators:
+            self._generators.append(generator)
 
     def enable_debug_mode(self) -> None:
         """What debug_dump writes is always known."""
 
     def debug_dump(self, path: str) -> None:
-        """The recorded operators as JSON, with sizes, in their order."""
-        if self._recording is None:
-            raise RuntimeError("debug_dump() before a capture: nothing is recorded")
+        """The recorded operators as JSON; `<path>.aligned.json` has the steps of the Program as a
+        trace, once they were replayed."""
+        self._recorded("debug_dump")
         steps = [
             {"name": node.name, "op": str(node.target), "args": [str(a) for a in node.args]}
-            for node in self._recording.module.graph.nodes
+            for node in self._module.graph.nodes
             if node.op == "call_function"
         ]
         report = self._report.text() if self._report is not None else ""
         Path(path).write_text(json.dumps({"steps": steps, "program": report}, indent=1))
+        runner = None if self._report is None else self._report.runner
+        captures = [] if runner is None else runner.steps
+        trace = trace_of(captures[0] if captures else [])
+        Path(path).with_suffix(".aligned.json").write_text(json.dumps(trace, indent=1))
+
+    def super_kernel_optimize(
+        self,
+        optimize_options: Mapping[str, Any] | None = None,
+        debug_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Checked; kernels are fused when a recording is compiled, so nothing is left to merge."""
+        self._recorded("super_kernel_optimize")
+        for name, known, given in (
+            ("optimize_options", super_kernel_options.OPTIMIZE_OPTIONS, optimize_options),
+            ("debug_options", super_kernel_options.DEBUG_OPTIONS, debug_options),
+        ):
+            super_kernel_options.check_options(known)(name, given)
+        if self._report is not None:
+            self._report.notes.append(super_kernel_options.NOTHING_MERGED)
 
     def update(self, cpu_update_input: Any) -> None:
-        raise RuntimeError(
-            "update() needs a capture with auto_dispatch_capture=True that holds an operator with "
-            "lengths on the host; this one has none"
-        )
+        """New arguments on the host for the updatable calls: a dict for each, or one for all."""
+        if not self._dispatches_updates:
+            raise RuntimeError(
+                "update() needs a capture with auto_dispatch_capture=True, and there is none"
+            )
+        self._recorded("update").update(cpu_update_input)
 
 
 class graph:
@@ -129,17 +185,27 @@ class graph:
         auto_dispatch_capture: bool = False,
         capture_error_mode: str = "global",
     ) -> None:
+        from gex.npu.streams import Stream, StreamContext
+
         self._graph = npu_graph
         self._pool = pool
         self._mode = capture_error_mode
+        self._dispatches_updates = auto_dispatch_capture
+        self._stream = StreamContext(Stream() if stream is None else stream)
 
     def __enter__(self) -> None:
         if os.environ.get("TORCH_NPUGRAPH_GC", "0") == "1":
             gc.collect()
-        self._graph.capture_begin(self._pool, self._mode)
+        self._stream.__enter__()
+        try:
+            self._graph.capture_begin(self._pool, self._mode, self._dispatches_updates)
+        except BaseException:
+            self._stream.__exit__()
+            raise
 
     def __exit__(self, kind: Any, *_: Any) -> None:
+        self._stream.__exit__()
         if kind is not None:
-            self._graph._abandon()
+            self._graph._abandon().restore()
         else:
             self._graph.capture_end()

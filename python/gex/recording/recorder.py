@@ -10,13 +10,15 @@ import contextlib
 import operator
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
+
+from gex.recording import updates
 
 _aten = torch.ops.aten
 # These hand a value to the host, which a replay could not do in the middle.
@@ -35,11 +37,17 @@ class Recording:
 
     module: GraphModule
     inputs: list[torch.Tensor]
+    written: list[torch.Tensor] = field(default_factory=list)  # memory from outside, as bytes
+    updatable: list[updates.UpdatableCall] = field(default_factory=list)
 
 
 class Recorder(TorchDispatchMode):
-    def __init__(self) -> None:
+    """With `dispatch_updates` host arguments of updatable operators stay open."""
+
+    def __init__(self, dispatch_updates: bool = False) -> None:
         super().__init__()
+        self._dispatch_updates = dispatch_updates
+        self._updatable: list[updates.UpdatableCall] = []
         self._graph = Graph()
         self._nodes: dict[int, Node] = {}  # by id of the tensor
         self._outside: list[torch.Tensor] = []
@@ -61,6 +69,8 @@ class Recorder(TorchDispatchMode):
                 f"{func} gives a value to the host, which a recorded graph can't wait for: take it "
                 "after the replay, or split the recording there"
             )
+        if self._dispatch_updates and updates.handler_of(func) is not None:
+            return self._record_updatable(func, args, kwargs)
         operands = tree_map_only(torch.Tensor, self._node_of, (list(args), kwargs))
         self._keep_contents(func, args, kwargs)
         results = func(*args, **kwargs)
@@ -68,10 +78,26 @@ class Recorder(TorchDispatchMode):
         self._name_results(node, results)
         return results
 
+    def _record_updatable(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        handler = updates.handler_of(func)
+        assert handler is not None
+        func, args, kwargs = handler.prepare_capture(func, args, kwargs)
+        call = updates.make_call(func, args, kwargs)
+        operands = [self._node_of(tensor) for tensor in call.tensors]
+        self._keep_contents(func, args, kwargs)
+        results = func(*args, **kwargs)
+        fresh, written = call.finish(results)
+        node = self._graph.call_function(updates.UPDATABLE_CALL, (operands, call.number))
+        self._name_results(node, fresh)
+        for number, tensor in enumerate(written, len(fresh)):
+            contents = self._graph.call_function(operator.getitem, (node, number))
+            self._graph.call_function(_aten.copy_.default, (self._node_of(tensor), contents))
+        self._updatable.append(call)
+        return handler.postprocess_result(results, kwargs)
+
     def finish(self) -> Recording:
         """The recording of what is still held of the tensors that were made."""
-        for whole, contents in self._before.values():
-            whole.copy_(contents)
+        self.restore()
         held = [(weakref.ref(tensor), self._nodes[id(tensor)]) for tensor in self._made]
         self._made.clear()
         inputs = list(self._outside)
@@ -83,7 +109,15 @@ class Recorder(TorchDispatchMode):
             self._graph.call_function(_aten.copy_.default, (written, node))
             inputs.append(tensor)
         self._graph.output(())
-        return Recording(GraphModule(torch.nn.Module(), self._graph), inputs)
+        module = GraphModule(torch.nn.Module(), self._graph)
+        written = [whole for whole, _ in self._before.values()]
+        return Recording(module, inputs, written, self._updatable)
+
+    def restore(self) -> None:
+        """Gives tensors from outside back what they held."""
+        with torch.no_grad():
+            for whole, contents in self._before.values():
+                whole.copy_(contents)
 
     def _placeholder(self, number: int) -> Node:
         """The next one, after those that are there already."""
