@@ -113,6 +113,8 @@ _CAPTURE_LIMIT = Option("capture_limit", 64, _check_int(1, _INT64_MAX))
 # Upper sizes that one capture serves for all smaller ones, and whether other sizes are refused.
 _GEARS = (Option("gears", "auto", check_gears), _flag("gears_only", False))
 _STRICT = _flag("strict", False)
+# Reading a result after the next call is an error, as where captures overwrite results.
+_STRICT_OUTPUTS = _flag("strict_outputs", False)
 # Eager's random numbers, or ones drawn inside kernels.
 _RANDOM = Option("random", "eager", _check_enum("eager", "fast"))
 # How far a graph is compiled: all the way, or only to where the reference executor can run it.
@@ -180,6 +182,7 @@ NPUGRAPH_EX_OPTIONS = _table(
         _check_type("a list or tuple of int or None", _is_int_list),
     ),
     _STRICT,
+    _STRICT_OUTPUTS,
     _RANDOM,
 )
 
@@ -193,6 +196,7 @@ GEX_OPTIONS = _table(
     _CAPTURE_LIMIT,
     *_GEARS,
     _STRICT,
+    _STRICT_OUTPUTS,
     _RANDOM,
     # Contracted and reciprocal arithmetic: quicker, rounded otherwise than in eager mode.
     _flag("fast_math", False),
@@ -205,7 +209,7 @@ GEX_OPTIONS = _table(
     Option("enabled_passes", (), _check_names),
 )
 
-NPUGRAPHS_OPTIONS = _table(*_SHAPE_HANDLING)
+NPUGRAPHS_OPTIONS = _table(*_SHAPE_HANDLING, _STRICT_OUTPUTS)
 
 # torch.compile itself reads these and leaves them in the dict.
 _CONSUMED_BY_TORCH = ("guard_filter_fn",)

@@ -37,6 +37,11 @@ class CallRecord:
     reason: str
     location: str
 
+    @property
+    def is_of_user(self) -> bool:
+        """Whether it may run anything: it is none of PyTorch's own."""
+        return not self.op.startswith(("aten.", "prims.", "prim."))
+
 
 @dataclass(eq=False)
 class GraphReport:

@@ -28,7 +28,7 @@ from gex import (
     saved_tensors,
     super_kernel_options,
 )
-from gex.captures import counters
+from gex.captures import counters, error_mode, strict_outputs
 from gex.captures.gears import plain_name
 from gex.captures.outputs import with_memory_of_their_own
 from gex.captures.settings import settings_of
@@ -148,7 +148,9 @@ def compile_dynamo_graph(
             record.written = graphs.written_without_gradient(inputs)
         compiled = inspection.dynamo_graph(gm, graphs.shortened(wrapped, inputs))
     if config.get("clone_output", False):
-        return with_memory_of_their_own(compiled)
+        compiled = with_memory_of_their_own(compiled)
+    if config.get("strict_outputs", False):
+        compiled = strict_outputs.ending_with_the_next_call(compiled)
     return compiled
 
 
@@ -275,6 +277,9 @@ def graph_compiler(
         graph_report.capture_limit = config.get("capture_limit")
         graph_report.input_names = _names_of_tensors(imported, names, static)
         compiled = imported.adapter.wrap(runner)
+        if any(call.is_of_user for call in graph_report.calls):
+            mode = config.get("capture_error_mode", "global")
+            compiled = error_mode.guarded(compiled, runner, graph_report.name, mode)
         compiled = watched(compiled, runner, graph_report.name, phase_files, config)
         return inspection.aten_graph(compiled, graph_report.name, config, imported)
 

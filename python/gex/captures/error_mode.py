@@ -38,7 +38,7 @@ class Capture:
 
 
 _under_way: list[Capture] = []
-_told: set[tuple[str, str]] = set()
+_told: set[tuple[str, str, str]] = set()  # graph, operator, line
 
 
 def check(mode: Any) -> None:
@@ -89,8 +89,8 @@ def unsafe(action: str) -> None:
 
 def _warn_about_op(graph: str, action: str) -> None:
     op, line = _running_op()
-    if (op, line) not in _told:
-        _told.add((op, line))
+    if (graph, op, line) not in _told:
+        _told.add((graph, op, line))
         warnings.warn(
             f"{op}{f' at {line}' if line else ''} calls {action}, which no captured graph can "
             f"hold: in {graph} it runs through PyTorch at each replay",

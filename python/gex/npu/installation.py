@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from gex import npugraph_ex
+from gex.captures.strict_outputs import mark_step_begin
 from gex.npu import (
     infer_attention,
     naming,
@@ -50,6 +51,7 @@ def install() -> None:
     npu.__path__ = []  # so that torch.npu.npugraph_ex can be imported
     naming.introduce(devices, npu)
     patches.apply(devices)
+    torch.compiler.npugraph_mark_step_begin = mark_step_begin  # type: ignore[attr-defined]
     modules = {**_torch_npu(devices, npu), **torchair.make_modules()}
     modules["torch_npu.dynamo.torchair"] = modules["torchair"]
     on_import = {TRANSFER: lambda: transfer.let_cuda_mean_npu(devices, npu)}

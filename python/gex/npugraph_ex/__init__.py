@@ -2,6 +2,7 @@
 
 from gex.captures.ge_gears import dim_gears
 from gex.captures.pools import graph_pool_handle, pool_bytes
+from gex.captures.strict_outputs import mark_step_begin
 from gex.captures.warmup import warmup as precapture
 from gex.debug.effect_ops import print_npugraph_tensor, save_npugraph_tensor
 from gex.debug.logs import logger
@@ -27,6 +28,7 @@ __all__ = [
     "graph_pool_handle",
     "inference",
     "logger",
+    "mark_step_begin",
     "pool_bytes",
     "precapture",
     "print_npugraph_tensor",

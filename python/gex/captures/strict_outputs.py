@@ -1,0 +1,112 @@
+"""The option `strict_outputs`: results end with the next call, as where captures overwrite them.
+
+Here no call overwrites what another gave back. A program that is to run where that is so can be
+checked: in this mode the next call of a compiled function, or `mark_step_begin()`, ends the results
+of earlier ones, and reading such a result is an error that names the line that made it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from collections.abc import Callable, Collection
+from types import FrameType
+from typing import Any
+
+import torch
+from torch._dynamo import eval_frame
+from torch._dynamo.mutation_guard import GenerationTracker
+
+_PACKAGES = tuple(os.path.dirname(sys.modules[name].__file__ or "") for name in ("torch", "gex"))
+_MADE_AT = "_gex_made_at"
+_steps = 0
+# Results that may still be read, with the generation that made them.
+_live: list[tuple[tuple[int, int], weakref.ref[torch.Tensor]]] = []
+
+
+def mark_step_begin() -> None:
+    """Results of what was called before are no longer needed."""
+    global _steps
+    _steps += 1
+    _end_before(_generation())
+
+
+class EndedResult(torch.Tensor):
+    """What becomes of a result whose generation is over."""
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func in _ABOUT_TENSORS:
+            return super().__torch_function__(func, types, args, kwargs)
+        ended = next(x for x in (*args, *(kwargs or {}).values()) if isinstance(x, EndedResult))
+        raise RuntimeError(
+            f"a result of the compiled call at {vars(ended)[_MADE_AT]} is read after a later call "
+            "began: clone() it before, or call mark_step_begin() only when results are done with "
+            "(option strict_outputs)"
+        )
+
+
+_ABOUT_TENSORS = {
+    getattr(torch.Tensor, name).__get__
+    for name in ("device", "dtype", "is_leaf", "layout", "ndim", "requires_grad", "shape")
+}
+
+
+def ending_with_the_next_call(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Results that wait for a backward stay; so does what lies in memory of an argument."""
+
+    def call_and_note(*arguments: Any) -> Any:
+        now = _generation()
+        outside = {_memory(x) for x in arguments if isinstance(x, torch.Tensor)}
+        _end_before(now, outside)
+        results = call(*arguments)
+        line = _line_of_user()
+        for result in results:
+            if not isinstance(result, torch.Tensor) or result.requires_grad:
+                continue
+            if _memory(result) not in outside:
+                setattr(result, _MADE_AT, line)
+                _live.append((now, weakref.ref(result)))
+        return results
+
+    return call_and_note
+
+
+def _generation() -> tuple[int, int]:
+    """Graphs of one call, with breaks between them, are one generation."""
+    return _steps, GenerationTracker.generation
+
+
+def _end_before(now: tuple[int, int], used: Collection[int] = ()) -> None:
+    """What the new generation uses belongs to it."""
+    held = [(generation, reference()) for generation, reference in _live]
+    _live.clear()
+    for generation, result in held:
+        if result is None:
+            continue
+        if generation == now or _memory(result) in used:
+            _live.append((now, weakref.ref(result)))
+        else:
+            result.__class__ = EndedResult
+
+
+def _line_of_user() -> str:
+    """Where the compiled function was called: behind Dynamo's wrapper of it."""
+    frame: FrameType | None = sys._getframe(1)
+    is_called = False
+    while frame is not None:
+        file = frame.f_code.co_filename
+        is_called = is_called or (
+            file == eval_frame.__file__ and frame.f_code.co_name == "compile_wrapper"
+        )
+        if is_called and not file.startswith((*_PACKAGES, "<")):
+            return f"{file}:{frame.f_lineno}"
+        frame = frame.f_back
+    return "an unknown line"
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata
