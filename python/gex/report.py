@@ -61,6 +61,7 @@ class GraphReport:
     runner: Any = None
     capture_limit: int | None = None
     origin: Origin | None = None  # the function that it is a graph of
+    end: str | None = None  # where and why it ends before that function does
     input_names: dict[int, str] = field(default_factory=dict)  # of the inputs that captures name
 
     def count(self, inner: GraphReport) -> None:
@@ -147,6 +148,8 @@ class GraphReport:
             lines.append(f"  of {self.origin.text()}")
             if self.origin.recompile_reason is not None:
                 lines.append(f"  compiled again because {self.origin.recompile_reason.strip()}")
+        if self.end is not None:
+            lines.append(f"  ends at {self.end}")
         for region, count in self.regions.items():
             lines.append(f"  region {region} x{count}: traced once")
         lines += [f"  no region: {why}" for why in self.no_regions]

@@ -24,6 +24,7 @@ from gex import (
     forced_breaks,
     frozen,
     fx_stage,
+    graph_breaks,
     report,
     saved_tensors,
     super_kernel_options,
@@ -119,7 +120,8 @@ def compile_dynamo_graph(
     """
     _warn_about_version(torch.__version__)
     _apply_mode(backend, config, mode)
-    dynamo = FromDynamo(current_origin(), tuple(frozen.names_of_inputs(gm)))
+    names = tuple(frozen.names_of_inputs(gm))
+    dynamo = FromDynamo(current_origin(), names, graph_breaks.end_of(gm))
     if config.get("enable_shape_handling"):
         configs = parse_configs(config.get("shape_handling_configs"))
         trace_sizes_as_symbols(gm, configs, dynamo.origin)
@@ -200,6 +202,7 @@ class FromDynamo:
 
     origin: Origin | None = None
     names: tuple[str, ...] = ()  # of all inputs, as the user's code spells them
+    end: str | None = None  # why the graph ends where its function goes on
 
 
 def graph_compiler(
@@ -217,7 +220,8 @@ def graph_compiler(
         if role is Role.BACKWARD:
             saved_tensors.allow_second_backward()
         graph_report = report.GraphReport(f"graph_{next(_graph_numbers)}", backend)
-        graph_report.origin = None if dynamo is None else dynamo.origin
+        if dynamo is not None:
+            graph_report.origin, graph_report.end = dynamo.origin, dynamo.end
         graph_report.no_regions = take_fallbacks()
         report.add(graph_report)
         subject = fx_stage.Subject(graph_report.name, _PHASES[role])

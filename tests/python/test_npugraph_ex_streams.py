@@ -211,23 +211,6 @@ def test_gradients_through_streams() -> None:
         assert_same(torch.autograd.grad(compiled(x3), w), want)
 
 
-def test_waiting_on_the_host_is_refused_in_one_graph_and_splits_several() -> None:
-    side = Stream()
-
-    def fn(x: torch.Tensor) -> torch.Tensor:
-        y = x * 2
-        side.synchronize()
-        return y + 1
-
-    with pytest.raises(Exception, match="the host can't wait in the middle"):
-        compile_fn(fn)(x3)
-    torch._dynamo.reset()
-    with gex.collect() as graphs:
-        compiled = torch.compile(fn, backend="npugraph_ex")
-        assert_same(compiled(x3), fn(x3))
-    assert len(graphs) == 2
-
-
 def test_a_stream_inside_a_stream_of_no_name_stays_where_it_is() -> None:
     side = Stream()
 
