@@ -23,6 +23,7 @@ from gex import npugraph_ex
 from gex.debug import deadlock, folder, logs
 from gex.debug.capture_trace import trace_of
 from gex.debug.logs import EVENT, LineFormat, logger
+from gex.npugraph_ex.inference import cache_compile
 
 
 @pytest.fixture
@@ -252,7 +253,11 @@ def test_what_is_told_at_debug_is_not_told_at_info(log_as_it_was: None) -> None:
     assert "removed: add\n" in text and "added: add_tensor" in text
     assert "key [] not found, captured: first call" in text
     assert "key [] found, no recapture needed" in text
-    assert text.count("[npugraph_ex overhead]") == 2
+    for part in ("key generation", "input processing", "parameter update"):
+        costs = re.findall(rf"\[npugraph_ex overhead\] graph_\d+: {part} (\S+) us", text)
+        assert len(costs) == 2
+        assert all(0 <= float(cost) < 1e6 for cost in costs)
+    assert not re.search(r"(key generation|input processing) 0\.0 us", text)
     assert "memory of temporaries" in text
 
 
@@ -394,7 +399,7 @@ def ranges(run: Any) -> list[str]:
     with torch.profiler.profile() as profiler:
         run()
     events = sorted(profiler.events(), key=lambda event: event.time_range.start)
-    known = ("npu_fx_compiler", "acl_graph", "fx_run")
+    known = ("npu_fx_compiler", "acl_graph", "cache_compiler", "fx_run")
     return [event.name for event in events if event.name.startswith(known)]
 
 
@@ -406,6 +411,14 @@ def test_profilers_see_captures_and_replays() -> None:
     assert ranges(lambda: compiled(torch.ones(3))) == [whole, replay]
     assert ranges(lambda: compiled(torch.ones(4))) == [whole, capture, replay]
     assert ranges(lambda: compiled(torch.ones(4))) == [whole, replay]
+
+
+def test_profilers_see_what_comes_from_the_cache(tmp_path: pathlib.Path) -> None:
+    layer = torch.nn.Linear(2, 2)
+    run = cache_compile(layer.forward, cache_dir=str(tmp_path))
+    run(torch.ones(1, 2))
+    whole, inner = "cache_compiler inference", "npu_fx_compiler inference"
+    assert ranges(lambda: run(torch.ones(1, 2))) == [whole, inner, "acl_graph_replay"]
 
 
 def test_profilers_see_what_runs_eagerly() -> None:

@@ -10,6 +10,11 @@ from typing import Any
 from gex.debug.logs import logger
 
 Compiled = Callable[[list[Any]], Sequence[Any]]
+_OVERHEADS = {
+    "key generation": "key_ns",
+    "input processing": "inputs_ns",
+    "parameter update": "parameters_ns",
+}
 _TOLD = ("captures", "replays", "evictions", "uncaptured", "rebinds")
 
 
@@ -18,6 +23,8 @@ def wanted() -> bool:
 
 
 def logged(compiled: Compiled, runner: Any, graph_name: str) -> Compiled:
+    runner.measure_overhead(True)
+
     def run(arguments: list[Any]) -> Sequence[Any]:
         before = dict(runner.counters)
         start = time.perf_counter_ns()
@@ -44,8 +51,13 @@ def _tell(graph_name: str, before: dict[str, int], runner: Any, took: int) -> No
         logger.debug("%s: ran uncaptured", graph_name)
     total = ", ".join(f"{name} {counters.get(name, 0)}" for name in _TOLD)
     logger.debug("%s: so far %s", graph_name, total)
+    overhead = runner.overhead
+    for what, part in _OVERHEADS.items():
+        logger.debug(
+            "[npugraph_ex overhead] %s: %s %.1f us", graph_name, what, overhead[part] / 1e3
+        )
     logger.debug(
-        "[npugraph_ex overhead] %s: call %.1f us, of it planning for a new key %.1f us",
+        "%s: call %.1f us, of it planning for a new key %.1f us",
         graph_name,
         took / 1000,
         planning / 1000,

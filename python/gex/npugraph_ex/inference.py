@@ -86,6 +86,12 @@ class _Cached:
         return _placeholder, ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not torch.autograd._profiler_enabled():
+            return self._call(args, kwargs)
+        with torch.profiler.record_function("cache_compiler inference"):
+            return self._call(args, kwargs)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         with torch.no_grad():
             if self._frames is None:
                 self._open()

@@ -280,6 +280,17 @@ void bind_runner(nb::module_& m) {
       .def_prop_ro("frozen_tensors", &Runner::frozen_tensors)
       .def("text", &text_of, nb::arg("level") = "program", "Printed form: graph, kernels, program.")
       .def_prop_ro("counters", &counters_of)
+      .def("measure_overhead", &Runner::measure_overhead, nb::arg("on"))
+      .def_prop_ro(
+          "overhead",
+          [](const Runner& runner) {
+            nb::dict out;
+            out["parameters_ns"] = runner.overhead().parameters_ns;
+            out["inputs_ns"] = runner.overhead().inputs_ns;
+            out["key_ns"] = runner.overhead().key_ns;
+            return out;
+          },
+          "Of the last call that was measured.")
       .def_prop_ro("steps", &steps_of_captures, "For each capture: a dict for each of its steps.")
       .def_prop_ro("memory", &memory_of, "For each capture: arena, lower_bound, why, text, ...")
       .def_prop_ro("seconds",

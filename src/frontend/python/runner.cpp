@@ -173,13 +173,14 @@ nb::list Runner::frozen_tensors() const {
 }
 
 // The caller's references to the taken arguments end here; frozen ones stay in the list.
-void Runner::take_arguments(PyObject* list, Frame& frame) {
+void Runner::take_arguments(PyObject* list, Frame& frame, OverheadClock& clock) {
   const Py_ssize_t count = PyList_GET_SIZE(list);
   if (count != num_arguments_)
     fail(ErrorCode::invalid_argument, "expected ", num_arguments_, " arguments, got ", count);
   PyObject** items = reinterpret_cast<PyListObject*>(list)->ob_item;
   if (frozen_) {
     bind_frozen(items);
+    clock.mark(&Overhead::parameters_ns);
     for (int position : taken_)
       frame.arguments.push_back(std::exchange(items[position], Py_NewRef(Py_None)));
   } else {
@@ -208,7 +209,8 @@ nb::object Runner::operator()(nb::list arguments) {
   } give_back{frame};
   ProfilerRanges ranges;
   ranges.enter("npu_fx_compiler inference");
-  take_arguments(arguments.ptr(), *frame);
+  OverheadClock clock(measures_overhead_);
+  take_arguments(arguments.ptr(), *frame, clock);
   const std::shared_ptr<Bound> bound = bound_;  // another thread may bind anew meanwhile
 
   const TorchApi& torch = TorchApi::get();
@@ -222,9 +224,10 @@ nb::object Runner::operator()(nb::list arguments) {
     else
       torch.read(object, input.tensor);
   }
+  clock.mark(&Overhead::inputs_ns);
 
   TorchHost host({frame->arguments, bound->argument_of_input}, tuples_, callees_,
-                 bound->engine->num_outputs(), ranges);
+                 bound->engine->num_outputs(), ranges, clock);
   while (true) {
     try {
       bound->engine->run(frame->inputs, host);
@@ -235,6 +238,7 @@ nb::object Runner::operator()(nb::list arguments) {
     }
   }
   host.take_gil();
+  if (clock.runs()) overhead_ = clock.overhead();
 
   evaluate_symbols(*frame, host);
   const std::size_t num_results = signature_.outputs.size();

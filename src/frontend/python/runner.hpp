@@ -13,6 +13,7 @@
 
 #include "base/dim.hpp"
 #include "frontend/python/frozen_arguments.hpp"
+#include "frontend/python/overhead.hpp"
 #include "frontend/python/torch_host.hpp"
 #include "runtime/session.hpp"
 
@@ -94,6 +95,8 @@ class Runner {
   void refresh();  // the next call binds the frozen arguments anew
   const Engine* engine() const { return bound_ ? bound_->engine.get() : nullptr; }  // null: no call
   std::int64_t rebinds() const { return rebinds_; }
+  void measure_overhead(bool on) { measures_overhead_ = on; }
+  const Overhead& overhead() const { return overhead_; }  // of the last call that was measured
   // Arguments bound once, as the last call passed them.
   nb::list frozen_tensors() const;
 
@@ -113,7 +116,7 @@ class Runner {
   void number_arguments();
   std::shared_ptr<Bound> attach(std::unique_ptr<Engine> engine) const;
   void bind_frozen(PyObject* const* arguments);
-  void take_arguments(PyObject* list, Frame& frame);
+  void take_arguments(PyObject* list, Frame& frame, OverheadClock& clock);
   bool lay_out(const runtime::LayoutMismatch& mismatch, const Bound& bound, Frame& frame) const;
   void evaluate_symbols(Frame& frame, const TorchHost& host) const;
   nb::object build_result(std::size_t i, Frame& frame, const TorchHost& host) const;
@@ -127,6 +130,8 @@ class Runner {
   std::shared_ptr<Bound> bound_;
   std::vector<OutputTuples> tuples_;
   std::int64_t rebinds_ = 0;
+  bool measures_overhead_ = false;
+  Overhead overhead_;
   DimTape tape_;
   struct ItemSlots {
     std::vector<int> shape, strides;

@@ -41,8 +41,13 @@ PyObject* object_of(std::uint64_t handle) {
 
 TorchHost::TorchHost(Arguments inputs, std::vector<OutputTuples>& tuples,
                      std::span<const nb::object> callees, std::size_t num_outputs,
-                     ProfilerRanges& ranges)
-    : inputs_(inputs), tuples_(tuples), callees_(callees), outputs_(num_outputs), ranges_(ranges) {}
+                     ProfilerRanges& ranges, OverheadClock& clock)
+    : inputs_(inputs),
+      tuples_(tuples),
+      callees_(callees),
+      outputs_(num_outputs),
+      ranges_(ranges),
+      clock_(clock) {}
 
 TorchHost::~TorchHost() { take_gil(); }
 
@@ -51,6 +56,7 @@ void TorchHost::about_to_block() {
 }
 
 void TorchHost::begins(Phase phase) {
+  clock_.mark(&Overhead::key_ns);
   if (!ranges_.profiling()) return;
   take_gil();
   if (in_phase_) ranges_.leave();

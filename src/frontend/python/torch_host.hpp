@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "frontend/python/overhead.hpp"
 #include "frontend/python/profiler_ranges.hpp"
 #include "frontend/python/torch_api.hpp"
 #include "runtime/session.hpp"
@@ -32,7 +33,8 @@ class TorchHost final : public runtime::Host {
     }
   };
   TorchHost(Arguments inputs, std::vector<OutputTuples>& tuples,
-            std::span<const nb::object> callees, std::size_t num_outputs, ProfilerRanges& ranges);
+            std::span<const nb::object> callees, std::size_t num_outputs, ProfilerRanges& ranges,
+            OverheadClock& clock);
   ~TorchHost() override;
   TorchHost(const TorchHost&) = delete;
   TorchHost& operator=(const TorchHost&) = delete;
@@ -66,6 +68,7 @@ class TorchHost final : public runtime::Host {
   std::span<const nb::object> callees_;
   std::vector<nb::object> outputs_;
   ProfilerRanges& ranges_;
+  OverheadClock& clock_;
   bool in_phase_ = false;                    // a range for it is open
   std::vector<PyObject*> pending_releases_;  // given back when the GIL is held anyway
   PyThreadState* thread_ = nullptr;          // set while the GIL is let go
