@@ -207,9 +207,3 @@ def test_an_operator_of_the_users_is_updatable(scaled_sum: Any, device: str) -> 
     x.fill_(2)
     g.replay()
     assert y.tolist() == [21, 21, 21]
-
-
-def test_in_a_compiled_function_lengths_need_no_update(qkv: list[torch.Tensor]) -> None:
-    fn = torch.compile(attention, backend="npugraph_ex", dynamic=True)
-    for lengths in LENGTHS:
-        assert_same(fn(*qkv, lengths), masked(*qkv, lengths))

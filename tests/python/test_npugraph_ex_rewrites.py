@@ -461,6 +461,21 @@ def test_case_47_the_forms_with_views_and_casts() -> None:
     assert run(cast, *half).counters["launches"] == 1
 
 
+def test_case_47_all_forms_in_one_model() -> None:
+    def model(a: torch.Tensor, b: torch.Tensor, gamma: torch.Tensor, smooth: torch.Tensor) -> Any:
+        q, scale, h = add_norm_quant(a, b, gamma, smooth)
+        y, _, h = ops.npu_add_rms_norm(h, b, gamma)
+        q2, scale2 = quant_ops.npu_dynamic_quant(y.flatten(0, 1))
+        y, _, h = ops.npu_add_rms_norm(h, a, gamma)
+        return q, scale, q2, scale2.view(-1, 1), y.view(-1, 64).to(torch.float32), h
+
+    args = ROWS, ROWS.flip(0), GAMMA, SMOOTH
+    on, off = (run(model, *args, pattern_fusion_pass=wanted) for wanted in (True, False))
+    assert on.counters["launches"] <= off.counters["launches"] <= 5
+    for one, other in zip(on.result, off.result):
+        assert torch.equal(one, other)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("out", [torch.int8, torch.qint8])
 @pytest.mark.parametrize("with_sum", [True, False])
@@ -479,7 +494,12 @@ def test_case_48_norm_and_quantisation_are_one_kernel_bit_for_bit(
 
 @pytest.mark.parametrize(
     ("zero_point", "out", "div_mode"),
-    [(torch.int8, torch.int8, True), (torch.float32, torch.int32, True), (None, torch.int8, False)],
+    [
+        (torch.int8, torch.int8, True),
+        (torch.uint8, torch.int8, True),
+        (torch.float32, torch.int32, True),
+        (None, torch.int8, False),
+    ],
 )
 def test_case_48_forms_that_the_reference_leaves_apart_are_right_too(
     zero_point: torch.dtype | None, out: torch.dtype, div_mode: bool
@@ -496,7 +516,13 @@ def test_case_48_forms_that_the_reference_leaves_apart_are_right_too(
 
 @pytest.mark.parametrize(
     ("k", "axes", "one_kernel"),
-    [(512, (1, 0), True), (511, (0, 1), True), (64, (-3, -2), True), (64, (0, 2), True)],
+    [
+        (512, (1, 0), True),
+        (511, (0, 1), True),  # apart in the reference: no multiple of 128
+        (64, (-3, -2), True),
+        (64, (0, 2), True),
+        (64, (-1, -2), True),  # another transposition, which is a layout of the result as well
+    ],
 )
 def test_case_49_a_transposed_batch_of_products_is_written_so(
     k: int, axes: tuple[int, int], one_kernel: bool
@@ -504,10 +530,19 @@ def test_case_49_a_transposed_batch_of_products_is_written_so(
     a, b = torch.randn(64, 4, k) * 0.1, torch.randn(64, k, 128) * 0.1
     ran = run(lambda a, b: torch.bmm(a, b).transpose(*axes), a, b, tolerance=1e-4)
     assert (ran.counters["launches"] == 1) == one_kernel
+    off = run(
+        lambda a, b: torch.bmm(a, b).transpose(*axes),
+        a,
+        b,
+        tolerance=1e-4,
+        pattern_fusion_pass=False,
+    )
+    assert torch.equal(off.result, ran.result)
 
 
-def test_case_49_the_form_with_a_transposed_operand() -> None:
-    a, b = torch.randn(4, 64, 128) * 0.1, torch.randn(64, 128, 32) * 0.1
+@pytest.mark.parametrize("k", [128, 1152])  # 64 * 1152 = 73728: apart in the reference
+def test_case_49_the_form_with_a_transposed_operand(k: int) -> None:
+    a, b = torch.randn(4, 64, k) * 0.1, torch.randn(64, k, 32) * 0.1
 
     def parts(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return torch.bmm(a.transpose(0, 1), b).transpose(0, 1)
@@ -515,7 +550,7 @@ def test_case_49_the_form_with_a_transposed_operand() -> None:
     def fused(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return quant_ops.npu_transpose_batchmatmul(a, b, perm_x1=[1, 0, 2])
 
-    one, other = run(parts, a, b), run(fused, a, b)
+    one, other = (run(fn, a, b, tolerance=1e-4) for fn in (parts, fused))
     assert one.counters["launches"] == other.counters["launches"] == 1
     assert torch.equal(one.result, other.result)
 
