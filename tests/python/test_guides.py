@@ -53,6 +53,15 @@ def test_the_chinese_page_has_the_same_sections_and_snippets() -> None:
     assert headings[0] == headings[1] and rows[0] == rows[1]
 
 
+@pytest.mark.parametrize("kind", ["", ".zh"])
+def test_each_limit_in_the_guide_has_its_test(kind: str) -> None:
+    tests = (ROOT / "tests" / "python" / "test_npugraph_ex_limits.py").read_text()
+    page = (ROOT / "docs" / f"npugraph_ex{kind}.md").read_text()
+    listed = re.findall(r"^\| (\d+) \|.*`(test_limit_\w+)` \|$", page, re.MULTILINE)
+    assert [int(number) for number, _ in listed] == list(range(1, 21))
+    assert [name for _, name in listed] == re.findall(r"^def (test_limit_\w+)", tests, re.MULTILINE)
+
+
 SNIPPETS = [
     pytest.param(block, id=f"{page}-{i}")
     for page in PAGES_TO_RUN
