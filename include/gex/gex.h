@@ -432,6 +432,9 @@ typedef struct gex_pass {
   gex_status (*run)(void* user, gex_graph* graph, int32_t* changed);
   void* user;
   void (*release)(void* user); /* NULL, or called once when the pass is gone or was refused */
+  /* The same for as long as the pass does the same: compiled programs that it took part in are then
+   * kept in the compile cache. NULL or "": they are not. */
+  const char* version;
 } gex_pass;
 #define GEX_PASS_INIT \
   {sizeof(gex_pass),  \
@@ -447,6 +450,7 @@ typedef struct gex_pass {
    0,                 \
    NULL,              \
    0,                 \
+   NULL,              \
    NULL,              \
    NULL,              \
    NULL,              \

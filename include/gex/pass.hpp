@@ -170,7 +170,8 @@ struct Pattern {
 
 struct PassOptions {
   std::string summary;
-  int level = 2;  // runs at this level and above; 4: only where it is enabled by name
+  int level = 2;             // runs at this level and above; 4: only where it is enabled by name
+  std::string version = {};  // see gex_pass
 };
 
 class PatternPass {
@@ -351,6 +352,7 @@ void RegisterPass(const std::string& name, const std::string& stage = "early",
   c.stage = stage.c_str();
   c.summary = options.summary.c_str();
   c.level = options.level;
+  c.version = options.version.c_str();
   detail::Register(std::unique_ptr<Base>(std::make_unique<P>()), c);
 }
 

@@ -19,6 +19,7 @@ from gex.export_graph import ExportGraph, Fixed, graph_of, traced, without_compo
 from gex.fx_import import GraphImport
 from gex.options import GEX_OPTIONS, Config
 from gex.torch_backend import make_runner
+from gex.torch_version import warn_if_untested
 
 _numbers = itertools.count(1)
 
@@ -37,6 +38,7 @@ def compile(
     bound now and must not change; results need no gradient. Buffers that the module writes are
     copied: they live on in the compiled object (`state`).
     """
+    warn_if_untested()
     config = Config(GEX_OPTIONS, options)
     if isinstance(module, ExportedProgram):
         if example_inputs is not None or dynamic_shapes is not None or example_kwargs:

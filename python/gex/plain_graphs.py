@@ -17,8 +17,12 @@ from torch._functorch._aot_autograd import runtime_wrappers
 from torch._functorch._aot_autograd.schemas import OutputType, PlainTensorMeta
 from torch._guards import TracingContext
 
-# What a later graph learns about the sizes of this one's results; other versions name it otherwise.
-_mark_dynamic = getattr(runtime_wrappers, "mark_dynamo_propagated_dynamic_indices", None)
+# What a later graph learns about the sizes of this one's results; PyTorch 2.11 names it otherwise.
+_mark_dynamic = getattr(
+    runtime_wrappers,
+    "mark_dynamo_propagated_dynamic_indices",
+    getattr(runtime_wrappers, "maybe_mark_dynamic_helper", None),
+)
 
 Compiled = Callable[[list[Any]], Sequence[Any]]
 Compiler = Callable[..., Compiled]

@@ -58,8 +58,8 @@ from gex.pass_path import load_named_passes
 from gex.plain_graphs import CompiledGraphs
 from gex.shape_handling.config import parse_configs
 from gex.shape_handling.dynamic_dims import trace_sizes_as_symbols
+from gex.torch_version import warn_if_untested
 
-_TESTED_VERSIONS = ("2.11", "2.13")
 _graph_numbers = itertools.count(1)
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
@@ -118,7 +118,7 @@ def compile_dynamo_graph(
 
     `record` gets what another process needs to have the graph again.
     """
-    _warn_about_version(torch.__version__)
+    warn_if_untested()
     _apply_mode(backend, config, mode)
     names = tuple(frozen.names_of_inputs(gm))
     dynamo = FromDynamo(current_origin(), names, graph_breaks.end_of(gm))
@@ -154,15 +154,6 @@ def compile_dynamo_graph(
     if config.get("strict_outputs", False):
         compiled = strict_outputs.ending_with_the_next_call(compiled)
     return compiled
-
-
-@functools.cache
-def _warn_about_version(version: str) -> None:
-    if ".".join(version.split(".")[:2]) not in _TESTED_VERSIONS:
-        warnings.warn(
-            f"gex is tested with PyTorch {' and '.join(_TESTED_VERSIONS)}; this is {version}",
-            stacklevel=2,
-        )
 
 
 @functools.cache

@@ -160,6 +160,14 @@ void finish(program::Program program, compile_detail::KernelTable table,
   timer.done("program");
 }
 
+// Gives the program's frozen constants their memory.
+void bind(compile_detail::FrozenPlan plan, const CompileOptions& options, Compiled& compiled,
+          StageTimer& timer) {
+  if (plan.slots.empty()) return;
+  compiled.frozen = compile_detail::bind_frozen(std::move(plan), options);
+  timer.done("frozen");
+}
+
 // Whether the program was kept by an earlier compile and is ready now.
 bool take_kept(const Digest& key, const std::string& name, const CompileOptions& options,
                Compiled& compiled, StageTimer& timer) {
@@ -172,6 +180,7 @@ bool take_kept(const Digest& key, const std::string& name, const CompileOptions&
     compiled.report.counts.push_back({"programs_from_cache", 1});
     kept.program.name = name;
     timer.done("load");
+    bind(std::move(kept.frozen), options, compiled, timer);
     finish(std::move(kept.program), std::move(kept.table), options, compiled, timer);
     return true;
   } catch (const Error& error) {
@@ -201,6 +210,7 @@ Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
   Compiled compiled;
   CompileReport& report = compiled.report;
   StageTimer timer(report);
+  check_frozen(*graph, options.frozen);
   std::optional<Digest> key;
   if (options.cache != nullptr) {
     key = compile_detail::program_key(*graph, signature, options);
@@ -228,16 +238,12 @@ Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
   timer.done("passes");
 
   CompileOptions with_folded = options;
-  if (!options.frozen.empty()) {
-    check_frozen(*graph, options.frozen);
-    const int folded = compile_detail::fold_frozen(*graph, with_folded.frozen, options);
-    if (folded > 0) report.counts.push_back({"folded_with_frozen", folded});
-    timer.done("frozen");
-  }
+  compile_detail::FoldedPart folded = compile_detail::fold_frozen(*graph, with_folded.frozen);
+  if (folded.nodes > 0) report.counts.push_back({"folded_with_frozen", folded.nodes});
 
   compile_detail::KernelTable table;
   compile_detail::Emitted emitted = compile_detail::emit(*graph, signature, with_folded, table);
-  compiled.frozen = std::move(emitted.frozen);
+  compile_detail::FrozenPlan frozen{std::move(folded.graph), std::move(emitted.frozen)};
   report.kernel_text = std::move(emitted.kernel_text);
   for (const lower::Remark& remark : emitted.remarks) {
     report.remarks.push_back(str("not fused: ", remark.node, ": ", remark.reason));
@@ -249,9 +255,10 @@ Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
   for (const auto& [name, value] : emitted.program.counters) report.counts.push_back({name, value});
   if (key) {
     options.cache->save("program", *key,
-                        compile_detail::save_program(emitted.program, table, report));
+                        compile_detail::save_program(emitted.program, table, frozen, report));
     timer.done("save");
   }
+  bind(std::move(frozen), options, compiled, timer);
   finish(std::move(emitted.program), std::move(table), options, compiled, timer);
   if (!options.dump_dir.empty()) {
     write_text(options.dump_dir, "graph.gex", report.graph_text);

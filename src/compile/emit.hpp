@@ -8,6 +8,7 @@
 
 #include "codegen/lower/fused_graph.hpp"
 #include "compile/compile.hpp"
+#include "compile/frozen_plan.hpp"
 #include "compile/kernel_table.hpp"
 #include "program/program.hpp"
 
@@ -17,8 +18,8 @@ struct Emitted {
   program::Program program;
   std::string kernel_text;  // every fused graph, subgraphs included
   std::vector<lower::Remark> remarks;
-  std::int64_t operators = 0;                       // nodes that compute something, before fusion
-  std::vector<std::shared_ptr<const void>> frozen;  // memory of the program's frozen constants
+  std::int64_t operators = 0;      // nodes that compute something, before fusion
+  std::vector<FrozenSlot> frozen;  // what lies behind the program's frozen constants
 };
 
 // `kernels` collects the distinct kernels that the program's codes need; their functions are filled

@@ -1,11 +1,9 @@
 // Frozen right operands of matrix products and frozen weights of convolutions, packed once into the
-// panels that the kernel reads.
+// panels that the kernel reads. Here it is decided; frozen_plan.cpp does it.
 
 #include <algorithm>
 
-#include "base/thread_pool.hpp"
 #include "compile/emitter.hpp"
-#include "compile/fold_frozen.hpp"
 #include "kernels/conv2d.hpp"
 #include "kernels/matmul.hpp"
 #include "kernels/tiles.hpp"
@@ -16,17 +14,18 @@ using program::BufferDesc;
 using program::BufferId;
 
 void Emitter::define_frozen() {
-  for (const FrozenInput& input : options_.frozen) {
+  for (std::size_t k = 0; k < options_.frozen.size(); ++k) {
+    const FrozenInput& input = options_.frozen[k];
     Value* value = graph_.inputs()[static_cast<std::size_t>(input.graph_input)].get();
     if (value->uses().empty()) continue;
     BufferDesc desc = describe(value->type(), BufferDesc::Kind::constant, value->name());
-    buffers_[value] = add_frozen(std::move(desc), input.memory, input.contents);
+    buffers_[value] = add_frozen(std::move(desc), {static_cast<int>(k), {}}, input.contents);
   }
 }
 
-BufferId Emitter::add_frozen(BufferDesc desc, std::shared_ptr<const void> memory, bool contents) {
+BufferId Emitter::add_frozen(BufferDesc desc, FrozenSlot slot, bool contents) {
   desc.slot = static_cast<int>(out_.frozen.size());
-  out_.frozen.push_back(std::move(memory));
+  out_.frozen.push_back(std::move(slot));
   frozen_contents_.push_back(contents);
   return add_buffer(std::move(desc));
 }
@@ -38,17 +37,16 @@ bool Emitter::is_frozen(const Value* value) const {
          });
 }
 
-const void* Emitter::frozen_contents(BufferId id) const {
+bool Emitter::has_frozen_contents(BufferId id) const {
   const BufferDesc& desc = program_.buffers[static_cast<std::size_t>(id)];
-  if (desc.kind != BufferDesc::Kind::constant || desc.slot < 0) return nullptr;
-  const auto slot = static_cast<std::size_t>(desc.slot);
-  return frozen_contents_[slot] ? out_.frozen[slot].get() : nullptr;
+  return desc.kind == BufferDesc::Kind::constant && desc.slot >= 0 &&
+         frozen_contents_[static_cast<std::size_t>(desc.slot)];
 }
 
 // Few rows or columns are multiplied without panels: there the operand is read where it lies.
 bool Emitter::pack_right(const Operand& right, ChoicePlan& plan, kernels::MatmulProblem& problem) {
   namespace at = kernels::matmul_dims;
-  if (frozen_contents(right.buffer) == nullptr) return false;
+  if (!has_frozen_contents(right.buffer)) return false;
   const Dim m = plan.dims[at::m], n = plan.dims[at::n], k = plan.dims[at::k];
   if (m.as_const().value_or(kernels::kFewRows + 1) <= kernels::kFewRows) return false;
   std::vector<Dim> sizes,
@@ -67,9 +65,8 @@ bool Emitter::pack_right(const Operand& right, ChoicePlan& plan, kernels::Matmul
   problem.b_packed = true;
   const Dim one = kernels::matmul_packed_elements(problem, 1, n, k);
   const Dim batches = sizes[0] * sizes[1];
-  plan.operands[1] =
-      packed(right, "matmul", problem.b, batches * one, dims, kernels::make_matmul_pack(problem),
-             kernels::matmul_pack_grid(problem, batches, n, k));
+  plan.operands[1] = packed(right, "matmul", problem.b, batches * one, dims, problem,
+                            kernels::matmul_pack_grid(problem, batches, n, k));
   plan.dims[at::b_strides] = strides[0] == Dim(0) ? Dim(0) : sizes[1] * one;
   plan.dims[at::b_strides + 1] = strides[1] == Dim(0) ? Dim(0) : one;
   return true;
@@ -78,7 +75,7 @@ bool Emitter::pack_right(const Operand& right, ChoicePlan& plan, kernels::Matmul
 bool Emitter::pack_weights(const Operand& weights, const ChoicePlan& plan,
                            kernels::Conv2dProblem& problem, BufferId& packed_weights) {
   namespace at = kernels::conv2d_dims;
-  if (frozen_contents(weights.buffer) == nullptr || !weights.offset.is_const()) return false;
+  if (!has_frozen_contents(weights.buffer) || !weights.offset.is_const()) return false;
   std::vector<std::int64_t> d;
   for (Dim dim : plan.dims) {
     // Strides of the images may be anything.
@@ -112,36 +109,28 @@ bool Emitter::pack_weights(const Operand& weights, const ChoicePlan& plan,
                                           d[at::w_strides + 1],
                                           d[at::w_strides + 2],
                                           d[at::w_strides + 3]};
-  packed_weights =
-      packed(weights, str("conv2d ", problem.groups), problem.w,
-             kernels::conv2d_packed_elements(problem, d[at::o], sizes.depth()), dims,
-             kernels::make_conv2d_pack(problem), kernels::conv2d_pack_grid(problem, d[at::o]));
+  packed_weights = packed(weights, str("conv2d ", problem.groups), problem.w,
+                          kernels::conv2d_packed_elements(problem, d[at::o], sizes.depth()), dims,
+                          problem, kernels::conv2d_pack_grid(problem, d[at::o]));
   return true;
 }
 
 BufferId Emitter::packed(const Operand& source, const std::string& form, DType dtype, Dim elements,
-                         const std::vector<std::int64_t>& dims, const program::Callable& pack,
+                         const std::vector<std::int64_t>& dims, const kernels::Problem& problem,
                          Dim grid) {
   std::string key = str(form, " ", source.buffer, " ", source.offset);
   for (std::int64_t d : dims) key += str(" ", d);
   auto [found, added] = packed_.try_emplace(key, -1);
   if (!added) return found->second;
-  const auto bytes = static_cast<std::int64_t>(size_of(dtype));
-  std::shared_ptr<std::byte> memory =
-      aligned_memory(static_cast<std::size_t>(elements.constant() * bytes));
-  auto* from =
-      const_cast<std::byte*>(static_cast<const std::byte*>(frozen_contents(source.buffer))) +
-      source.offset.constant() * bytes;
-  void* buffers[] = {from, memory.get()};
-  ThreadPool::Region region(ThreadPool::global());
-  region.parallel_for(grid.constant(), 1, [&](std::int64_t begin, std::int64_t end, int) {
-    pack(buffers, dims.data(), begin, end, nullptr);
-  });
+  const BufferDesc& from = program_.buffers[static_cast<std::size_t>(source.buffer)];
+  const auto element = static_cast<std::int64_t>(size_of(dtype));
+  const std::int64_t bytes = elements.constant() * element;
+  FrozenSlot slot{from.slot, FrozenSlot::Packing{problem, source.offset.constant() * element, bytes,
+                                                 dims, grid.constant()}};
   BufferDesc desc =
-      describe(Type::tensor(dtype, {elements}), BufferDesc::Kind::constant,
-               program_.buffers[static_cast<std::size_t>(source.buffer)].name + ".packed");
-  found->second = add_frozen(std::move(desc), std::move(memory), true);
-  program_.counters.push_back({"packed_bytes", elements.constant() * bytes});
+      describe(Type::tensor(dtype, {elements}), BufferDesc::Kind::constant, from.name + ".packed");
+  found->second = add_frozen(std::move(desc), std::move(slot), true);
+  program_.counters.push_back({"packed_bytes", bytes});
   return found->second;
 }
 

@@ -98,19 +98,18 @@ class Emitter {
 
   // emit_packed.cpp: frozen inputs.
   void define_frozen();
-  program::BufferId add_frozen(program::BufferDesc desc, std::shared_ptr<const void> memory,
-                               bool contents);
+  program::BufferId add_frozen(program::BufferDesc desc, FrozenSlot slot, bool contents);
   bool is_frozen(const Value* value) const;
-  const void* frozen_contents(program::BufferId id) const;  // null if they may change
-  // Has the product read panels packed while compiling, if its right operand never changes.
+  bool has_frozen_contents(program::BufferId id) const;
+  // Has the product read panels packed once, if its right operand never changes.
   bool pack_right(const Operand& right, ChoicePlan& plan, kernels::MatmulProblem& problem);
   // The same for the weights of a convolution.
   bool pack_weights(const Operand& weights, const ChoicePlan& plan, kernels::Conv2dProblem& problem,
                     program::BufferId& packed_weights);
-  // A frozen copy of `source`, written by `pack`; equal ones are made once.
+  // A frozen copy of `source` in the layout of `problem`; equal ones are made once.
   program::BufferId packed(const Operand& source, const std::string& form, DType dtype,
                            Dim elements, const std::vector<std::int64_t>& dims,
-                           const program::Callable& pack, Dim grid);
+                           const kernels::Problem& problem, Dim grid);
 
   program::BufferId add_buffer(program::BufferDesc desc);
   program::BufferId add_temp(const Type& type, std::string name);

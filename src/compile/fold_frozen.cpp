@@ -1,20 +1,15 @@
 #include "compile/fold_frozen.hpp"
 
 #include <algorithm>
-#include <cstdlib>
-#include <new>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "base/error.hpp"
-#include "codegen/lower/views.hpp"
-#include "runtime/session.hpp"
 
 namespace gex::compile_detail {
 
 namespace {
 
-constexpr std::size_t kAlignment = 64;
 // A result may be this much larger than what it is made of: beyond that, computing it again costs
 // less than keeping it.
 constexpr std::int64_t kMaxGrowth = 4;
@@ -87,45 +82,6 @@ class FrozenNodes {
   std::vector<const Node*> nodes_;
 };
 
-// Keeps what a run gives.
-class KeepingHost final : public runtime::Host {
- public:
-  explicit KeepingHost(std::size_t outputs) : memory(outputs) {}
-  void* allocate_output(int k, DType dtype, std::span<const std::int64_t> shape,
-                        std::span<const std::int64_t> strides) override {
-    std::int64_t last = 0;
-    for (std::size_t d = 0; d < shape.size(); ++d)
-      last += std::max<std::int64_t>(shape[d] - 1, 0) * strides[d];
-    memory[static_cast<std::size_t>(k)] =
-        aligned_memory(static_cast<std::size_t>(last + 1) * size_of(dtype));
-    return memory[static_cast<std::size_t>(k)].get();
-  }
-  void set_view_output(int, int, std::span<const std::int64_t>, std::span<const std::int64_t>,
-                       std::int64_t) override {
-    GEX_CHECK(false, "every result has memory of its own");
-  }
-  void set_output_view_output(int, int, std::span<const std::int64_t>,
-                              std::span<const std::int64_t>, std::int64_t) override {
-    GEX_CHECK(false, "every result has memory of its own");
-  }
-  void set_integer_output(int, std::int64_t) override { GEX_CHECK(false, "results are tensors"); }
-  void set_external_output(int, std::uint64_t) override { GEX_CHECK(false, "no calls"); }
-  void call(const program::Call&, std::span<const runtime::TensorRef>,
-            std::span<const std::int64_t>, std::span<const runtime::TensorRef>,
-            std::span<CallResult>) override {
-    GEX_CHECK(false, "no calls");
-  }
-  void release(std::uint64_t) override {}
-
-  std::vector<std::shared_ptr<std::byte>> memory;
-};
-
-std::vector<std::int64_t> numbers(const std::vector<Dim>& dims) {
-  std::vector<std::int64_t> values;
-  for (Dim d : dims) values.push_back(d.constant());
-  return values;
-}
-
 // The frozen part as a graph of its own: the same inputs in the same order, `results` its outputs.
 std::unique_ptr<Graph> extract(const Graph& graph, const std::vector<FrozenInput>& frozen,
                                const FrozenNodes& part, const std::vector<Value*>& results) {
@@ -150,57 +106,22 @@ std::unique_ptr<Graph> extract(const Graph& graph, const std::vector<FrozenInput
   return out;
 }
 
-std::vector<std::shared_ptr<std::byte>> evaluate(std::unique_ptr<Graph> graph,
-                                                 const std::vector<FrozenInput>& frozen,
-                                                 CompileOptions options) {
-  options.frozen.clear();
-  options.dump_dir.clear();
-  std::vector<std::vector<std::int64_t>> dims;
-  dims.reserve(2 * frozen.size());
-  std::vector<runtime::InputArg> inputs(frozen.size());
-  for (std::size_t i = 0; i < frozen.size(); ++i) {
-    const Value& value = *graph->inputs()[i];
-    dims.push_back(numbers(value.type().shape));
-    dims.push_back(numbers(lower::memory_strides(value)));
-    inputs[i].tensor.data = const_cast<void*>(frozen[i].memory.get());
-    inputs[i].tensor.dtype = value.type().dtype;
-    inputs[i].tensor.shape = dims[2 * i];
-    inputs[i].tensor.strides = dims[2 * i + 1];
-  }
-  Signature signature = Signature::of(*graph);
-  for (Signature::Output& output : signature.outputs) output.own_memory = true;
-  Compiled compiled = compile(std::move(graph), signature, options);
-  runtime::SessionOptions session_options;
-  session_options.static_code = false;
-  runtime::Session session(compiled.program, session_options);
-  KeepingHost host(compiled.program->outputs.size());
-  session.run(inputs, host);
-  return std::move(host.memory);
-}
-
 }  // namespace
 
-std::shared_ptr<std::byte> aligned_memory(std::size_t bytes) {
-  const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  void* memory = std::aligned_alloc(kAlignment, std::max(rounded, kAlignment));
-  if (memory == nullptr) throw std::bad_alloc();
-  return {static_cast<std::byte*>(memory), [](std::byte* p) { std::free(p); }};
-}
-
-int fold_frozen(Graph& graph, std::vector<FrozenInput>& frozen, const CompileOptions& options) {
+FoldedPart fold_frozen(Graph& graph, std::vector<FrozenInput>& frozen) {
   std::vector<Value*> results;
-  std::vector<std::shared_ptr<std::byte>> memory;
+  FoldedPart folded;
   {
     const FrozenNodes part(graph, frozen);
     results = part.results();
-    if (results.empty()) return 0;
-    memory = evaluate(extract(graph, frozen, part, results), frozen, options);
+    if (results.empty()) return folded;
+    folded.graph = extract(graph, frozen, part, results);
   }
   const std::size_t before = graph.num_nodes();
   for (std::size_t k = 0; k < results.size(); ++k) {
     Value* ready = graph.add_input(results[k]->type(), str("frozen", k));
     graph.replace_all_uses(results[k], ready);
-    frozen.push_back({ready->index(), memory[k], true});
+    frozen.push_back({ready->index(), nullptr, true});
   }
   for (Node* node = graph.last(); node != nullptr;) {
     Node* previous = node->prev();
@@ -209,7 +130,8 @@ int fold_frozen(Graph& graph, std::vector<FrozenInput>& frozen, const CompileOpt
     if (!used) graph.erase(node);
     node = previous;
   }
-  return static_cast<int>(before - graph.num_nodes());
+  folded.nodes = static_cast<int>(before - graph.num_nodes());
+  return folded;
 }
 
 }  // namespace gex::compile_detail

@@ -1,17 +1,20 @@
 #pragma once
-// What depends on frozen contents alone is computed once, by compiled code, while compiling.
+// What depends on frozen contents alone is taken out of the graph, to be computed once.
 
+#include <memory>
 #include <vector>
 
 #include "compile/compile.hpp"
 
 namespace gex::compile_detail {
 
-// Runs after the passes. `frozen` grows by one entry, and the graph by one input, for each result
-// that the rest of the graph reads; what computed it is removed. Returns how many nodes went.
-int fold_frozen(Graph& graph, std::vector<FrozenInput>& frozen, const CompileOptions& options);
+struct FoldedPart {
+  std::unique_ptr<Graph> graph;  // of the frozen inputs in their order; null if there is nothing
+  int nodes = 0;                 // how many went
+};
 
-// Memory that lives as long as somebody holds it, aligned for vector loads.
-std::shared_ptr<std::byte> aligned_memory(std::size_t bytes);
+// Runs after the passes. `frozen` grows by one entry without memory, and the graph by one input,
+// for each result of the part that the rest of the graph reads.
+FoldedPart fold_frozen(Graph& graph, std::vector<FrozenInput>& frozen);
 
 }  // namespace gex::compile_detail

@@ -34,16 +34,48 @@ void add_names(Digester& key, const std::vector<std::string>& names) {
   for (const std::string& name : names) key.add(name);
 }
 
+// Structs are taken apart field by field: one that gets another field does not compile here before
+// somebody has said what the field means for the key.
+
 void add_signature(Digester& key, const Signature& signature) {
-  key.add(static_cast<std::int64_t>(signature.inputs.size()));
-  for (const Signature::Input& input : signature.inputs)
-    key.add(input.graph_input).add(input.integer.text()).add(input.name).add(input.released);
-  key.add(static_cast<std::int64_t>(signature.outputs.size()));
-  for (const Signature::Output& output : signature.outputs)
-    key.add(static_cast<std::int64_t>(output.kind))
-        .add(output.graph_output)
-        .add(output.integer.text())
-        .add(output.own_memory);
+  const auto& [inputs, outputs] = signature;
+  key.add(static_cast<std::int64_t>(inputs.size()));
+  for (const auto& [graph_input, integer, name, released] : inputs)
+    key.add(graph_input).add(integer.text()).add(name).add(released);
+  key.add(static_cast<std::int64_t>(outputs.size()));
+  for (const auto& [kind, graph_output, integer, own_memory] : outputs)
+    key.add(static_cast<std::int64_t>(kind)).add(graph_output).add(integer.text()).add(own_memory);
+}
+
+// False if nothing can be kept.
+bool add_options(Digester& key, const CompileOptions& options) {
+  const auto& [level, disabled_passes, enabled_passes, switch_file, fuse, fast_math, place_cats,
+               overwrite_temps, write_ties_in_place, frozen, generate_code, dump_dir, cache,
+               keep_static_code] = options;
+  // Of no influence on the program: where it is kept, and what of its machine code.
+  static_cast<void>(cache);
+  static_cast<void>(keep_static_code);
+  if (!dump_dir.empty() || !variable("GEX_DUMP_PASSES").empty()) return false;
+  key.add(level).add(fuse).add(fast_math).add(generate_code);
+  key.add(place_cats).add(overwrite_temps).add(write_ties_in_place);
+  add_names(key, disabled_passes);
+  add_names(key, enabled_passes);
+  key.add(text_of_file(switch_file.empty() ? variable("GEX_PASS_FILE") : switch_file));
+  key.add(variable("GEX_PASSES"));
+  key.add(static_cast<std::int64_t>(frozen.size()));
+  for (const auto& [graph_input, memory, contents] : frozen) key.add(graph_input).add(contents);
+  return true;
+}
+
+// False if a pass does not say which version of itself it is.
+bool add_user_passes(Digester& key) {
+  const passes::PassSnapshot user_passes = passes::user_passes();
+  key.add(static_cast<std::int64_t>(user_passes->size()));
+  for (const passes::Pass& pass : *user_passes) {
+    if (pass.version.empty()) return false;
+    key.add(pass.name).add(pass.version).add(passes::name_of(pass.stage)).add(pass.level);
+  }
+  return true;
 }
 
 void write_kernels(const KernelTable& table, program::Artefact& artefact) {
@@ -120,21 +152,14 @@ CompileReport read_report(const program::Artefact& artefact) {
 
 std::optional<Digest> program_key(Graph& graph, const Signature& signature,
                                   const CompileOptions& options) {
-  if (!options.frozen.empty() || !options.dump_dir.empty() ||
-      !variable("GEX_DUMP_PASSES").empty() || !passes::user_passes()->empty())
-    return std::nullopt;
+  Digester key;
+  if (!add_options(key, options) || !add_user_passes(key)) return std::nullopt;
   // The number in a graph's name depends on what else the process compiled.
   std::string name = graph.name();
   graph.set_name("");
-  Digester key;
   key.add("gex program").add(engine_build()).add(print(graph));
   graph.set_name(std::move(name));
   add_signature(key, signature);
-  key.add(options.level).add(options.fuse).add(options.fast_math).add(options.generate_code);
-  key.add(options.place_cats).add(options.overwrite_temps).add(options.write_ties_in_place);
-  add_names(key, options.disabled_passes);
-  add_names(key, options.enabled_passes);
-  key.add(text_of_file(options.switch_file)).add(variable("GEX_PASSES"));
   // Grids, tiles and choices may depend on the processor.
   codegen::Generator* generator =
       options.generate_code ? codegen::llvm_generator(nullptr) : nullptr;
@@ -143,17 +168,19 @@ std::optional<Digest> program_key(Graph& graph, const Signature& signature,
 }
 
 program::Artefact save_program(const program::Program& program, const KernelTable& table,
-                               const CompileReport& report) {
+                               const FrozenPlan& frozen, const CompileReport& report) {
   program::Artefact artefact;
   artefact.label = program.name;
   program::save(program, artefact);
   write_kernels(table, artefact);
+  save_frozen(frozen, artefact);
   write_report(report, artefact);
   return artefact;
 }
 
 KeptProgram load_program(const program::Artefact& artefact) {
-  KeptProgram kept{program::load(artefact), read_kernels(artefact), read_report(artefact)};
+  KeptProgram kept{program::load(artefact), read_kernels(artefact), load_frozen(artefact),
+                   read_report(artefact)};
   program::verify(kept.program);
   if (kept.program.codes.size() != kept.table.codes().size())
     fail(ErrorCode::parse_error, "it has ", kept.table.codes().size(), " codes, its program ",

@@ -6,25 +6,28 @@
 
 #include "codegen/generator.hpp"
 #include "compile/compile.hpp"
+#include "compile/frozen_plan.hpp"
 #include "compile/kernel_table.hpp"
 #include "compile/store.hpp"
 
 namespace gex::compile_detail {
 
-// Of everything the result depends on: graph, signature, options, switches of passes, this build.
-// Nothing if the result can't be kept: it holds memory of this process (frozen inputs), has files
-// to write on the way, or passes from outside took part, of which nobody can say what they do.
+// Of everything the result depends on: graph, signature, options, switches of passes, this build;
+// of frozen inputs which they are, for their contents only go into memory that a kept program is
+// bound to. Nothing if the result can't be kept: it has files to write on the way, or passes from
+// outside without a version take part, of which nobody can say what they do.
 std::optional<Digest> program_key(Graph& graph, const Signature& signature,
                                   const CompileOptions& options);
 
 struct KeptProgram {
   program::Program program;  // without functions
   KernelTable table;
+  FrozenPlan frozen;
   CompileReport report;  // without times
 };
 
 program::Artefact save_program(const program::Program& program, const KernelTable& table,
-                               const CompileReport& report);
+                               const FrozenPlan& frozen, const CompileReport& report);
 KeptProgram load_program(const program::Artefact& artefact);  // UserError
 
 // Machine code in a Store.

@@ -64,6 +64,9 @@ struct Pass {
   Stage stage = Stage::middle;
   int level = 1;  // runs at this level and above; 0: nothing could be lowered without it
   std::function<bool(Graph&, PassContext&)> run;
+  // Of a user pass: the same for as long as it does the same, so that compiled programs it took
+  // part in may be kept. Empty: they are not.
+  std::string version = {};
 };
 
 }  // namespace gex::passes

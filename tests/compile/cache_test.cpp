@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -12,78 +13,15 @@
 #include <thread>
 
 #include "base/log.hpp"
+#include "cache_fixture.hpp"
 #include "codegen/generator.hpp"
 #include "compile/program_cache.hpp"
 #include "compile/store.hpp"
-#include "harness.hpp"
 #include "kernels/choice.hpp"
 #include "passes/user_passes.hpp"
 
 namespace gex::test {
 namespace {
-
-namespace fs = std::filesystem;
-
-// A matmul with an epilogue, a softmax, a constant, attention-like structure: every kind of code.
-const char* const kGraph = R"(symbols s0 in [1, 512]
-graph NAME(%x: f32[s0, 48], %w: f32[48, 40], %b: f32[40]) -> (f32[2, s0, 40], f32[s0]) {
-  %c = constant() {value = f32[2, 1](0.125, 3.5)} : f32[2, 1]
-  %a = matmul(%x, %w) : f32[s0, 40]
-  %d = add(%a, %b) : f32[s0, 40]
-  %h = reshape(%c) {shape = [2, 1, 1]} : f32[2, 1, 1]
-  %e = mul(%d, %h) : f32[2, s0, 40]
-  %f = softmax(%e) {axis = 2} : f32[2, s0, 40]
-  %g = reduce_sum(%f) {axes = [0, 2]} : f32[s0]
-  return %f, %g
-})";
-
-std::string graph_text(const std::string& name = "main") {
-  std::string text = kGraph;
-  return text.replace(text.find("NAME"), 4, name);
-}
-
-class Cache : public testing::Test {
- protected:
-  Cache() {
-    std::string name = testing::TempDir() + "gex_cache_XXXXXX";
-    folder_ = ::mkdtemp(name.data());
-    store_ = std::make_shared<Store>(folder_ + "/store");
-    set_log_level(LogLevel::error);
-  }
-  ~Cache() override {
-    set_log_level(LogLevel::warning);
-    fs::remove_all(folder_);
-  }
-  Compiled compiled(const std::string& text = graph_text(),
-                    const std::function<void(CompileOptions&)>& change = {}) {
-    CompileOptions options;
-    options.cache = store_;
-    if (change) change(options);
-    return compile(parse_graph(text), options);
-  }
-  static bool was_kept(const Compiled& compiled) {
-    for (const auto& [name, count] : compiled.report.counts)
-      if (name == "programs_from_cache") return count == 1;
-    return false;
-  }
-  std::vector<StoreEntry> of_kind(const std::string& kind) const {
-    std::vector<StoreEntry> entries = store_->entries();
-    std::erase_if(entries, [&](const StoreEntry& entry) { return entry.kind != kind; });
-    return entries;
-  }
-  static std::vector<HostTensor> inputs() {
-    std::mt19937 random(3);
-    return {random_tensor(DType::f32, {9, 48}, random), random_tensor(DType::f32, {48, 40}, random),
-            random_tensor(DType::f32, {40}, random)};
-  }
-  static std::vector<HostTensor> results_of(const Compiled& compiled) {
-    runtime::Session session(compiled.program, {}, compiled.specialiser);
-    std::vector<HostTensor> given = inputs();
-    return execute(session, given);
-  }
-  std::string folder_;
-  std::shared_ptr<Store> store_;
-};
 
 TEST_F(Cache, KeptProgramGivesTheSameBits) {
   const Compiled first = compiled();
@@ -100,36 +38,6 @@ TEST_F(Cache, TheNameOfAGraphIsNotPartOfTheKey) {
   const Compiled second = compiled(graph_text("graph_7"));
   EXPECT_TRUE(was_kept(second));
   EXPECT_EQ(second.program->name, "graph_7");
-}
-
-TEST_F(Cache, WhateverChangesTheResultChangesTheKey) {
-  compiled();
-  EXPECT_FALSE(was_kept(compiled(graph_text(), [](CompileOptions& o) { o.level = 0; })));
-  EXPECT_FALSE(was_kept(compiled(graph_text(), [](CompileOptions& o) { o.fast_math = true; })));
-  EXPECT_FALSE(was_kept(compiled(graph_text(), [](CompileOptions& o) { o.fuse = false; })));
-  for (bool CompileOptions::* field :
-       {&CompileOptions::place_cats, &CompileOptions::overwrite_temps,
-        &CompileOptions::write_ties_in_place, &CompileOptions::generate_code})
-    EXPECT_FALSE(
-        was_kept(compiled(graph_text(), [field](CompileOptions& o) { o.*field = false; })));
-  EXPECT_FALSE(
-      was_kept(compiled(graph_text(), [](CompileOptions& o) { o.disabled_passes = {"fold"}; })));
-  std::string other = graph_text();
-  other.replace(other.find("0.125"), 5, "0.250");
-  EXPECT_FALSE(was_kept(compiled(other)));
-  EXPECT_TRUE(was_kept(compiled()));
-}
-
-TEST_F(Cache, ResultsOfPassesFromOutsideAreNotKept) {
-  passes::Pass pass;
-  pass.name = "from-outside";
-  pass.run = [](Graph&, passes::PassContext&) { return false; };
-  passes::register_user_pass(pass);
-  compiled();
-  EXPECT_TRUE(of_kind("program").empty());
-  passes::unregister_user_pass("from-outside");
-  compiled();
-  EXPECT_EQ(of_kind("program").size(), 1U);
 }
 
 TEST_F(Cache, DamagedCutAndForeignEntriesAreMadeAnew) {

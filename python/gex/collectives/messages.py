@@ -29,10 +29,9 @@ def _recv(like: torch.Tensor, source: int, tag: int, group: str) -> torch.Tensor
 
 _library.impl("send", _send, "CompositeExplicitAutograd")
 _library.impl("recv", _recv, "CompositeExplicitAutograd")
-torch.library.register_fake("gex_messages::send", lambda x, *_: x.new_empty(0), lib=_library)
-torch.library.register_fake(
-    "gex_messages::recv", lambda like, *_: like.new_empty(like.shape), lib=_library
-)
+# register_fake() would read the sources of this module: 20 ms.
+_library.impl("send", lambda x, *_: x.new_empty(0), "Meta")
+_library.impl("recv", lambda like, *_: like.new_empty(like.shape), "Meta")
 for _operator in (torch.ops.gex_messages.send.default, torch.ops.gex_messages.recv.default):
     torch.fx.node.has_side_effect(_operator)
 

@@ -20,6 +20,8 @@ def forms() -> dict[Callable[..., Any], Callable[..., Any]]:
 
 
 def _name(op: Any) -> str:
+    if op is None:  # PyTorch 2.11 can't trace a default that is an object of C++
+        return "sum"
     for known, name in (
         (dist.ReduceOp.SUM, "sum"),
         (dist.ReduceOp.AVG, "avg"),
@@ -30,13 +32,13 @@ def _name(op: Any) -> str:
         (dist.ReduceOp.BOR, "bor"),
         (dist.ReduceOp.BXOR, "bxor"),
     ):
-        if op == known:
+        if op is known:
             return name
     raise ValueError(f"a graph can't reduce with {op}")
 
 
 def all_reduce(
-    tensor: torch.Tensor, op: Any = dist.ReduceOp.SUM, group: Any = None, async_op: bool = False
+    tensor: torch.Tensor, op: Any = None, group: Any = None, async_op: bool = False
 ) -> Any:
     result = torch.ops._c10d_functional.all_reduce(tensor, _name(op), group_name(group))
     return finish(result, [tensor], async_op)
@@ -45,7 +47,7 @@ def all_reduce(
 def reduce_scatter_tensor(
     output: torch.Tensor,
     input: torch.Tensor,
-    op: Any = dist.ReduceOp.SUM,
+    op: Any = None,
     group: Any = None,
     async_op: bool = False,
 ) -> Any:
@@ -65,7 +67,7 @@ def reduce_scatter_tensor(
 def reduce_scatter(
     output: torch.Tensor,
     input_list: list[torch.Tensor],
-    op: Any = dist.ReduceOp.SUM,
+    op: Any = None,
     group: Any = None,
     async_op: bool = False,
 ) -> Any:

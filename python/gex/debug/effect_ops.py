@@ -135,7 +135,7 @@ for _name, _function in (
     ("check_value", _check_value),
 ):
     _library.impl(_name, _function, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"gex::{_name}", _nothing, lib=_library)
+    _library.impl(_name, _nothing, "Meta")  # register_fake() would read sources: 20 ms
 
 PRINT = torch.ops.gex.print_tensor.default
 SAVE = torch.ops.gex.save_tensors.default

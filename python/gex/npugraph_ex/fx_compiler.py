@@ -16,6 +16,7 @@ from gex.debug.folder import ModelFolder
 from gex.fx_stage import add_observer
 from gex.fx_stage.observation import ALL_PASSES, Subject
 from gex.options import CompilerConfig, Config
+from gex.torch_version import warn_if_untested
 
 ARTIFACTS_VERSION = "0.1"
 # The graph of a record has been through these.
@@ -96,6 +97,7 @@ def _compile(gm: GraphModule, example_inputs: Sequence[Any] | None, config: Conf
 
     if not isinstance(gm, GraphModule):
         raise TypeError(f"compile_fx takes a torch.fx.GraphModule, got {type(gm)}")
+    warn_if_untested()
     placeholders = gm.graph.find_nodes(op="placeholder")
     _give_values(gm, placeholders, example_inputs)
     if example_inputs is None:

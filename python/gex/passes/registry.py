@@ -29,14 +29,14 @@ _registered: dict[str, Any] = {}
 
 
 def _register(
-    name: str, stage: str, level: int, kind: type, register: Callable[..., None]
+    name: str, stage: str, level: int, version: str, kind: type, register: Callable[..., None]
 ) -> Callable[[Class], Class]:
     def decorate(cls: Class) -> Class:
         if not issubclass(cls, kind):
             raise TypeError(f"pass {name!r}: {cls.__name__} does not derive from {kind.__name__}")
         instance = cls()
         summary = (cls.__doc__ or "").strip().split("\n")[0]
-        register(instance, _passes.Description(name, stage, summary, level))
+        register(instance, _passes.Description(name, stage, summary, level, version))
         _registered[name] = instance
         return cls
 
@@ -44,22 +44,33 @@ def _register(
 
 
 def register_fusion_pass(
-    name: str, stage: str = PassStage.EARLY, *, level: int = 2
+    name: str, stage: str = PassStage.EARLY, *, level: int = 2, version: str = ""
 ) -> Callable[[Class], Class]:
-    """Makes one object of the class below and registers it. Names are taken once."""
-    return _register(name, stage, level, PatternPass, lambda p, d: p._register(d))
+    """Makes one object of the class below and registers it. Names are taken once.
+
+    `version`: to be changed whenever the pass does something else. With it the compile cache keeps
+    programs that the pass took part in, without it it does not.
+    """
+    return _register(name, stage, level, version, PatternPass, lambda p, d: p._register(d))
 
 
 def register_decompose_pass(
-    name: str, stage: str = PassStage.EARLY, op_types: Sequence[str] = (), *, level: int = 2
+    name: str,
+    stage: str = PassStage.EARLY,
+    op_types: Sequence[str] = (),
+    *,
+    level: int = 2,
+    version: str = "",
 ) -> Callable[[Class], Class]:
-    return _register(name, stage, level, DecomposePass, lambda p, d: p._register(d, op_types))
+    return _register(
+        name, stage, level, version, DecomposePass, lambda p, d: p._register(d, op_types)
+    )
 
 
 def register_graph_pass(
-    name: str, stage: str = PassStage.EARLY, *, level: int = 2
+    name: str, stage: str = PassStage.EARLY, *, level: int = 2, version: str = ""
 ) -> Callable[[Class], Class]:
-    return _register(name, stage, level, GraphPass, lambda p, d: p._register(d))
+    return _register(name, stage, level, version, GraphPass, lambda p, d: p._register(d))
 
 
 def unregister(name: str) -> None:

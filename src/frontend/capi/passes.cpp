@@ -215,6 +215,7 @@ passes::Pass to_pass(const gex_pass& given) {
   pass.summary = given.summary == nullptr ? "" : given.summary;
   pass.stage = stage;
   pass.level = given.level;
+  pass.version = given.version == nullptr ? "" : given.version;
   return pass;
 }
 
@@ -262,7 +263,7 @@ gex_status gex_match_captured(const gex_match* match, size_t index, gex_value* v
 gex_status gex_pass_register(const gex_pass* pass) {
   return guarded([&] {
     const gex_pass defaults = GEX_PASS_INIT;
-    const gex_pass given = read_versioned(pass, defaults, sizeof(gex_pass), "pass");
+    const gex_pass given = read_versioned(pass, defaults, offsetof(gex_pass, version), "pass");
     const std::string name = given.name == nullptr ? "" : given.name;
     try {
       passes::register_user_pass(to_pass(given));

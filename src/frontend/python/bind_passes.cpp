@@ -84,6 +84,7 @@ gex_status run(void* user, gex_graph* graph, std::int32_t* changed) {
 struct Description {
   std::string name, stage, summary;
   int level = 2;
+  std::string version;
 };
 
 void register_pass(const Description& description, gex_pass pass, PyPass functions) {
@@ -91,6 +92,7 @@ void register_pass(const Description& description, gex_pass pass, PyPass functio
   pass.stage = description.stage.c_str();
   pass.summary = description.summary.c_str();
   pass.level = description.level;
+  pass.version = description.version.c_str();
   if (functions.condition.is_valid() && !functions.condition.is_none()) pass.condition = condition;
   pass.user = new PyPass(std::move(functions));
   pass.release = release;
@@ -191,11 +193,13 @@ void bind_passes(nb::module_& m) {
   nb::class_<Description>(sub, "Description")
       .def(
           "__init__",
-          [](Description* self, std::string name, std::string stage, std::string summary,
-             int level) {
-            new (self) Description{std::move(name), std::move(stage), std::move(summary), level};
+          [](Description* self, std::string name, std::string stage, std::string summary, int level,
+             std::string version) {
+            new (self) Description{std::move(name), std::move(stage), std::move(summary), level,
+                                   std::move(version)};
           },
-          nb::arg("name"), nb::arg("stage"), nb::arg("summary"), nb::arg("level"));
+          nb::arg("name"), nb::arg("stage"), nb::arg("summary"), nb::arg("level"),
+          nb::arg("version"));
   sub.def("register_pattern_pass", &register_pattern_pass, nb::arg("description"),
           nb::arg("patterns"), nb::arg("any_constants"), nb::arg("any_attributes"),
           nb::arg("condition").none(), nb::arg("replacement"));
