@@ -12,9 +12,6 @@ namespace {
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
-// Sizes that a Capture keeps frames and code for.
-constexpr std::size_t kServedSizes = 8;
-
 std::int64_t round_up_64(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // Records the steps of the batches, cut into pieces behind which memory can be let go.
@@ -243,27 +240,6 @@ bool Capture::has_room_for(const Image& image, std::span<const std::int64_t> val
   return std::ranges::all_of(epoch.scratch_slots, [&](int slot) {
     return round_up_64(values[index(slot)]) <= plan.scratch_stride;
   });
-}
-
-std::shared_ptr<Served> Capture::find(std::span<const std::int64_t> sizes) {
-  const auto found = std::ranges::find_if(
-      served, [&](const auto& entry) { return std::ranges::equal(entry->key, sizes); });
-  if (found == served.end()) return nullptr;
-  std::rotate(served.begin(), found, found + 1);
-  return served.front();
-}
-
-std::shared_ptr<Served> Capture::admit(std::span<const std::int64_t> sizes) {
-  auto entry = std::make_shared<Served>();
-  entry->key.assign(sizes.begin(), sizes.end());
-  entry->code = generic_code;
-  if (served.size() >= kServedSizes) {
-    entry->idle_frames = std::move(served.back()->idle_frames);
-    served.pop_back();
-  }
-  entry->idle_frames.reserve(kIdleFrames);
-  served.insert(served.begin(), entry);
-  return entry;
 }
 
 }  // namespace gex::runtime

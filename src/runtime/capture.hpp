@@ -12,6 +12,7 @@
 #include "runtime/device.hpp"
 #include "runtime/image.hpp"
 #include "runtime/release_plan.hpp"
+#include "runtime/served_sizes.hpp"
 #include "runtime/session.hpp"
 
 namespace gex::runtime {
@@ -24,11 +25,6 @@ struct BlockPlan {
   int workers = 1;
   std::int64_t bytes() const { return placement.total + scratch_stride * workers; }
 };
-
-// Frames kept for each of a Capture's sizes: as many calls at once find one ready.
-constexpr std::size_t kIdleFrames = 8;
-
-using CodeTable = std::vector<program::Callable>;  // by launch number
 
 // The temporaries of `epoch` for these values. UserError if a size is negative.
 BlockPlan plan_block(const Image& image, int epoch, std::span<const std::int64_t> values,
@@ -89,16 +85,6 @@ struct Piece {
   Release release;
 };
 
-// Sizes that a Capture has served lately, and what is ready for them. Changed under the Session's
-// lock only.
-struct Served {
-  std::vector<std::int64_t> key;
-  std::int64_t hits = 0;
-  std::shared_ptr<const CodeTable> code;
-  std::vector<std::unique_ptr<Frame>> idle_frames;
-  bool asked_for_static_code = false;
-};
-
 struct Capture {
   std::vector<std::int64_t> key;          // of the gear
   std::vector<std::int64_t> lookup;       // what it is found by
@@ -110,16 +96,12 @@ struct Capture {
   std::shared_ptr<const CodeTable> generic_code;
   std::string reason;
   // Changed under the Session's lock only:
-  std::vector<std::shared_ptr<Served>> served;  // most recent first
+  ServedSizes served;
   std::int64_t hits = 0;
   std::string note;
 
   // Whether the sizes that these values (by slot) come to have room in the plan.
   bool has_room_for(const Image& image, std::span<const std::int64_t> values) const;
-  // Most recent from now on; null if these sizes are not among the last ones.
-  std::shared_ptr<Served> find(std::span<const std::int64_t> key);
-  // Adds sizes, in place of those not used for longest. Idle frames of those are taken over.
-  std::shared_ptr<Served> admit(std::span<const std::int64_t> key);
 };
 
 std::shared_ptr<Capture> make_capture(const Image& image, Device& device, Loaded& loaded,

@@ -1,13 +1,6 @@
 #include "runtime/capture_table.hpp"
 
-#include <algorithm>
-
 namespace gex::runtime {
-
-bool CaptureTable::Equal::operator()(std::span<const std::int64_t> a,
-                                     std::span<const std::int64_t> b) const {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end());
-}
 
 std::shared_ptr<Capture> CaptureTable::find(std::span<const std::int64_t> lookup) {
   const auto found = by_key_.find(lookup);

@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/hash.hpp"
 #include "runtime/capture.hpp"
+#include "runtime/size_key.hpp"
 
 namespace gex::runtime {
 
@@ -27,19 +27,10 @@ class CaptureTable {
   const std::list<std::shared_ptr<Capture>>& by_use() const { return by_use_; }
 
  private:
-  using Key = std::vector<std::int64_t>;
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::span<const std::int64_t> key) const {
-      return hash_bytes(key.data(), key.size_bytes());
-    }
-  };
-  struct Equal {
-    using is_transparent = void;
-    bool operator()(std::span<const std::int64_t> a, std::span<const std::int64_t> b) const;
-  };
   std::list<std::shared_ptr<Capture>> by_use_;  // most recent first
-  std::unordered_map<Key, std::list<std::shared_ptr<Capture>>::iterator, Hash, Equal> by_key_;
+  std::unordered_map<SizeKey, std::list<std::shared_ptr<Capture>>::iterator, SizeKeyHash,
+                     SizeKeyEqual>
+      by_key_;
 };
 
 }  // namespace gex::runtime

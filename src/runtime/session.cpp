@@ -17,7 +17,7 @@ namespace gex::runtime {
 
 namespace {
 
-using Key = std::vector<std::int64_t>;
+using Key = SizeKey;
 
 // A gear takes no more address space than this; larger programs get Captures of their own sizes.
 constexpr std::int64_t kLargestGearBytes = std::int64_t{1} << 30;
@@ -53,7 +53,6 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
 
   void run(std::span<const InputArg> inputs, Host& host);
   void find(std::span<const std::int64_t> key, std::span<std::int64_t> gear_key, Use& use);
-  void take_frame(Use& use);
   void settle(std::span<const std::int64_t> key, std::span<const std::int64_t> gear_key, Host& host,
               Use& use);
   std::shared_ptr<Capture> make_gear(std::span<const std::int64_t> gear_key, const Use& use);
@@ -88,7 +87,7 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
 Session::State::Use::~Use() {
   if (served == nullptr || frame == nullptr) return;
   const std::lock_guard lock(state.mutex);
-  if (served->idle_frames.size() < kIdleFrames) served->idle_frames.push_back(std::move(frame));
+  capture->served.give_back(*served, std::move(frame));
 }
 
 // The Capture of exactly these sizes, or of the gear above them.
@@ -107,18 +106,9 @@ void Session::State::find(std::span<const std::int64_t> key, std::span<std::int6
     use.capture = table.find(lookup);
   }
   if (use.capture == nullptr) return;
-  use.served = use.capture->find(key);
-  take_frame(use);
-}
-
-// Sizes that come for the first time get a frame of others that may soon be forgotten.
-void Session::State::take_frame(Use& use) {
-  Served* from = use.served.get();
-  if (from == nullptr && !use.capture->served.empty()) from = use.capture->served.back().get();
+  use.served = use.capture->served.find(key);
+  use.frame = use.capture->served.take_frame(use.served.get());
   if (use.served != nullptr) use.code = use.served->code;
-  if (from == nullptr || from->idle_frames.empty()) return;
-  use.frame = std::move(from->idle_frames.back());
-  from->idle_frames.pop_back();
 }
 
 // The frame has the key already: a call that does not fit fails before anything is planned.
@@ -131,8 +121,9 @@ void Session::State::settle(std::span<const std::int64_t> key,
     make(key, found ? key : gear_key, use);
   }
   const std::lock_guard lock(mutex);
-  use.served = use.capture->find(key);  // another thread may have been here meanwhile
-  if (use.served == nullptr) use.served = use.capture->admit(key);
+  ServedSizes& sizes = use.capture->served;
+  use.served = sizes.find(key);  // another thread may have been here meanwhile
+  if (use.served == nullptr) use.served = sizes.admit(key, use.capture->generic_code);
   use.code = use.served->code;
 }
 
@@ -205,7 +196,7 @@ void Session::State::recapture(Use& use) {
   ++counters.recaptures;
   table.put(anew);
   use.capture = std::move(anew);
-  use.served = use.capture->admit(key);
+  use.served = use.capture->served.admit(key, use.capture->generic_code);
   use.code = use.served->code;
 }
 
@@ -269,9 +260,9 @@ void Session::State::finish(Use& use, const CallCounts& counts) {
     ++use.capture->hits;
     ++use.served->hits;
     last_key = use.served->key;
-    ask = specialises && options.capture_limit > 0 && !use.served->asked_for_static_code &&
-          use.served->hits >= options.hot_after;
-    if (ask) use.served->asked_for_static_code = true;
+    ask = specialises && options.capture_limit > 0 && !use.served->has_own_code &&
+          use.served->hits >= options.hot_after &&
+          use.capture->served.reserve_own_code(*use.served);
   }
   if (ask) ask_for_static_code(use.capture, use.served);
 }
@@ -292,7 +283,7 @@ void Session::State::ask_for_static_code(const std::shared_ptr<Capture>& capture
     }
     StaticCode::Result result = state->static_code.specialise(state->image, hot->key, *present);
     const std::lock_guard lock(state->mutex);
-    if (result.code != nullptr) hot->code = std::move(result.code);
+    if (result.code != nullptr && hot->has_own_code) hot->code = std::move(result.code);
     of->note = std::move(result.error);
     state->counters.specialised += result.replaced;
   });

@@ -190,6 +190,23 @@ TEST(StaticCode, a_hot_size_within_a_gear_gets_code_for_itself) {
   EXPECT_EQ(session.counters().captures, 1);
 }
 
+TEST(StaticCode, each_of_many_sizes_that_rotate_within_a_gear_gets_it) {
+  constexpr int kSizes = 24;
+  const auto specialiser = std::make_shared<TestSpecialiser>();
+  SessionOptions options;
+  options.hot_after = 2;
+  options.gears = {GearOptions::Policy::listed};
+  options.gears.ladders.push_back({{Dim(0)}, {{64}}});
+  Session session(load_program(kTwo, "cpu"), options, specialiser);
+  for (int round = 0; round < 2; ++round)
+    for (int size = 1; size <= kSizes; ++size) run(session, size, 1);
+  wait_for_background();
+  EXPECT_EQ(specialiser->asked.size(), static_cast<std::size_t>(kSizes));
+  for (int size = 1; size <= kSizes; ++size) run(session, size, 1);
+  EXPECT_EQ(specialiser->static_runs, 2 * kSizes);
+  EXPECT_EQ(session.counters().captures, 1);
+}
+
 TEST(StaticCode, calls_go_on_with_generic_code_while_it_is_compiled) {
   const auto specialiser = std::make_shared<TestSpecialiser>();
   specialiser->blocked = true;

@@ -1,0 +1,98 @@
+// What a Capture remembers of the sizes that it has served: bounded, and the right ones.
+
+#include "runtime/served_sizes.hpp"
+
+#include <gtest/gtest.h>
+
+#include "runtime/capture.hpp"
+
+namespace gex::runtime {
+namespace {
+
+const auto kGeneric = std::make_shared<const CodeTable>();
+
+SizeKey key(std::size_t size) { return {static_cast<std::int64_t>(size)}; }
+
+std::shared_ptr<Served> call(ServedSizes& sizes, std::size_t size) {
+  std::shared_ptr<Served> served = sizes.find(key(size));
+  return served ? served : sizes.admit(key(size), kGeneric);
+}
+
+// Sizes 0 to 63 have code of their own.
+void fill_with_code(ServedSizes& sizes) {
+  for (std::size_t size = 0; size < ServedSizes::kWithOwnCode; ++size) {
+    const std::shared_ptr<Served> served = call(sizes, size);
+    ASSERT_TRUE(sizes.reserve_own_code(*served));
+    served->code = std::make_shared<const CodeTable>(1);
+  }
+}
+
+TEST(ServedSizes, find_gives_what_was_admitted) {
+  ServedSizes sizes;
+  EXPECT_EQ(sizes.find(key(7)), nullptr);
+  const auto served = sizes.admit(key(7), kGeneric);
+  EXPECT_EQ(served->code, kGeneric);
+  sizes.admit(key(8), kGeneric);
+  EXPECT_EQ(sizes.find(key(7)), served);
+  EXPECT_EQ(sizes.find(key(9)), nullptr);
+}
+
+TEST(ServedSizes, beyond_the_limit_those_unused_for_longest_are_forgotten) {
+  ServedSizes sizes;
+  for (std::size_t size = 0; size < ServedSizes::kCounted; ++size) call(sizes, size);
+  const auto oldest = sizes.find(key(0));
+  const auto next = sizes.find(key(1));
+  call(sizes, 1000);  // 2 goes
+  EXPECT_EQ(sizes.find(key(2)), nullptr);
+  EXPECT_EQ(sizes.find(key(0)), oldest);
+  EXPECT_EQ(sizes.find(key(1)), next);
+}
+
+TEST(ServedSizes, those_with_code_are_not_forgotten_for_sizes_that_come_once) {
+  ServedSizes sizes;
+  fill_with_code(sizes);
+  for (std::size_t size = 1000; size < 1000 + 2 * ServedSizes::kCounted; ++size) call(sizes, size);
+  for (std::size_t size = 0; size < ServedSizes::kWithOwnCode; ++size) {
+    const auto served = sizes.find(key(size));
+    ASSERT_NE(served, nullptr);
+    EXPECT_NE(served->code, kGeneric);
+  }
+}
+
+TEST(ServedSizes, code_in_use_stays_where_it_is) {
+  ServedSizes sizes;
+  fill_with_code(sizes);
+  // 100 sizes in turn: 36 have to do without.
+  for (int round = 0; round < 50; ++round)
+    for (std::size_t size = 0; size < 100; ++size) {
+      const auto served = call(sizes, size);
+      if (!served->has_own_code) EXPECT_FALSE(sizes.reserve_own_code(*served)) << size;
+    }
+  for (std::size_t size = 0; size < 100; ++size)
+    EXPECT_EQ(call(sizes, size)->has_own_code, size < ServedSizes::kWithOwnCode);
+}
+
+TEST(ServedSizes, code_unused_for_long_makes_room) {
+  ServedSizes sizes;
+  fill_with_code(sizes);
+  const auto oldest = sizes.find(key(0));
+  for (std::size_t size = 1; size < ServedSizes::kWithOwnCode; ++size) sizes.find(key(size));
+  const auto other = call(sizes, 100);
+  EXPECT_FALSE(sizes.reserve_own_code(*other));
+  for (std::int64_t n = 0; n < ServedSizes::kUnused; ++n) sizes.find(key(100));
+  EXPECT_TRUE(sizes.reserve_own_code(*other));
+  EXPECT_TRUE(other->has_own_code);
+  EXPECT_FALSE(oldest->has_own_code);
+  EXPECT_EQ(oldest->code, kGeneric);
+}
+
+TEST(ServedSizes, forgotten_sizes_get_no_code) {
+  ServedSizes sizes;
+  const auto forgotten = call(sizes, 0);
+  for (std::size_t size = 1; size <= ServedSizes::kCounted; ++size) call(sizes, size);
+  EXPECT_FALSE(sizes.reserve_own_code(*forgotten));
+  EXPECT_TRUE(sizes.reserve_own_code(*call(sizes, 1)));
+}
+
+}  // namespace
+}  // namespace gex::runtime
