@@ -24,21 +24,17 @@ VARIANTS = {
 
 
 def make_model(layers: int, wide: bool) -> Any:
+    import qwen3
     import torch
-    from transformers import Qwen3Config, Qwen3ForCausalLM
+    from transformers import Qwen3ForCausalLM
 
     torch.manual_seed(0)
-    sizes = dict(hidden_size=256, intermediate_size=768, num_attention_heads=4, head_dim=64)
-    if wide:  # Qwen3-0.6B
-        sizes = dict(hidden_size=1024, intermediate_size=3072, num_attention_heads=16, head_dim=128)
-    config = Qwen3Config(
+    config = (qwen3.full if wide else qwen3.small)(
         vocab_size=4096,
         num_hidden_layers=layers,
-        num_key_value_heads=sizes["num_attention_heads"] // 2,
         max_position_embeddings=512,
         tie_word_embeddings=False,
         initializer_range=0.1,
-        **sizes,
     )
     return Qwen3ForCausalLM(config).eval()
 

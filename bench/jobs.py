@@ -139,30 +139,10 @@ def bert() -> Job:
 
 
 def _qwen(small: bool) -> nn.Module:
-    from transformers import Qwen3Config, Qwen3ForCausalLM
+    import qwen3
+    from transformers import Qwen3ForCausalLM
 
-    sizes = dict(
-        vocab_size=151936,
-        hidden_size=1024,
-        intermediate_size=3072,
-        num_hidden_layers=28,
-        num_attention_heads=16,
-        num_key_value_heads=8,
-        head_dim=128,
-        tie_word_embeddings=True,
-        max_position_embeddings=4096,
-    )
-    if small:
-        sizes.update(
-            vocab_size=4096,
-            hidden_size=256,
-            intermediate_size=768,
-            num_hidden_layers=8,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            head_dim=64,
-        )
-    config = Qwen3Config(**sizes)
+    config = (qwen3.small if small else qwen3.full)(tie_word_embeddings=True)
     config._attn_implementation = "eager"
     model = Qwen3ForCausalLM(config)
     return model if small else model.to(torch.bfloat16)

@@ -11,8 +11,8 @@ import argparse
 import time
 from collections.abc import Callable
 
+import qwen3
 import torch
-from transformers import Qwen3Config
 from transformers.models.qwen3.modeling_qwen3 import Qwen3Model
 
 import gex
@@ -45,15 +45,7 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    config = Qwen3Config(
-        hidden_size=1024,
-        intermediate_size=3072,
-        num_hidden_layers=1,
-        num_attention_heads=16,
-        num_key_value_heads=8,
-        head_dim=128,
-        vocab_size=1000,
-    )
+    config = qwen3.full(num_hidden_layers=1, vocab_size=1000)
     model = Qwen3Model(config).eval().to(DTYPES[arguments.dtype])
     ids = torch.randint(0, 1000, (arguments.batch, 1))
     calls = {merged: compiled(model, ids, merged) for merged in (False, True)}

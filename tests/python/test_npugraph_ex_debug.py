@@ -143,6 +143,18 @@ def test_case_69_ranks_have_their_own_folders(
     assert found == ["rank_0", "rank_1"]
 
 
+def test_the_folder_of_a_rank_has_the_log_of_dynamo(
+    debugging: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda group=None: 3)
+    torch.compile(torch.exp, backend="npugraph_ex")(torch.ones(2))
+    (run,) = debugging.glob("run_*-rank_3")
+    assert names(run) == ["npugraph_ex", "torchdynamo"]
+    (plain,) = (path for path in debugging.iterdir() if path != run)
+    assert (run / "torchdynamo/debug.log").samefile(plain / "torchdynamo/debug.log")
+
+
 def test_nothing_is_written_without_the_environment(tmp_path: pathlib.Path) -> None:
     with torch._dynamo.config.patch(debug_dir_root=str(tmp_path)):
         torch.compile(torch.exp, backend="npugraph_ex")(torch.ones(2))

@@ -18,17 +18,10 @@ LAYERS = 8
 
 
 def make_model() -> torch.nn.Module:
-    config = transformers.Qwen3Config(
-        vocab_size=512,
-        hidden_size=256,
-        intermediate_size=512,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=64,
-        max_position_embeddings=512,
-        tie_word_embeddings=False,
-        initializer_range=0.1,
+    from tiny_qwen3 import tiny_qwen3
+
+    config = tiny_qwen3(
+        hidden_size=256, intermediate_size=512, num_hidden_layers=LAYERS, head_dim=64
     )
     return transformers.Qwen3ForCausalLM(config).eval()
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
+
+from tiny_qwen3 import tiny_qwen3
 
 _CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"
@@ -17,19 +19,7 @@ _CHAT_TEMPLATE = (
 def save_tiny_qwen3(folder: Path) -> None:
     _save_tokenizer(folder)
     torch.manual_seed(0)
-    config = Qwen3Config(
-        vocab_size=512,
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=16,
-        max_position_embeddings=512,
-        tie_word_embeddings=False,
-        initializer_range=0.1,
-    )
-    Qwen3ForCausalLM(config).eval().save_pretrained(folder)
+    Qwen3ForCausalLM(tiny_qwen3()).eval().save_pretrained(folder)
 
 
 def _save_tokenizer(folder: Path) -> None:

@@ -66,7 +66,8 @@ TEST(ServedSizes, code_in_use_stays_where_it_is) {
   for (int round = 0; round < 50; ++round)
     for (std::size_t size = 0; size < 100; ++size) {
       const auto served = call(sizes, size);
-      if (!served->has_own_code) EXPECT_FALSE(sizes.reserve_own_code(*served)) << size;
+      if (served->has_own_code) continue;
+      EXPECT_FALSE(sizes.reserve_own_code(*served)) << size;
     }
   for (std::size_t size = 0; size < 100; ++size)
     EXPECT_EQ(call(sizes, size)->has_own_code, size < ServedSizes::kWithOwnCode);

@@ -1,6 +1,6 @@
 """TORCH_COMPILE_DEBUG=1: what became of each graph, stage by stage, as files.
 
-torch_compile_debug/run_<time>-pid_<pid>[-rank_<r>]/npugraph_ex/
+torch_compile_debug/run_<time>-pid_<pid>[-rank_<r>]/npugraph_ex/, beside torchdynamo/debug.log
   debug.log                                    our log, level DEBUG
   model__<n>/dynamo_out_graph.txt              absent under compile__<n>/compile_fx
   model__<n>/forward/000_aot_forward_graph.txt ATen, as AOTAutograd gave it
@@ -45,10 +45,18 @@ def wanted() -> bool:
 
 def run_folder() -> pathlib.Path:
     """Of this process, in PyTorch's own debug folder."""
-    path = get_debug_dir()
+    path = pathlib.Path(get_debug_dir())
     if torch.distributed.is_available() and torch.distributed.is_initialized():
-        path += f"-rank_{torch.distributed.get_rank()}"
-    return pathlib.Path(path) / "npugraph_ex"
+        path = path.with_name(f"{path.name}-rank_{torch.distributed.get_rank()}")
+    return path / "npugraph_ex"
+
+
+def _link_log_of_dynamo(run: pathlib.Path) -> None:
+    """Dynamo knows of no ranks: its log lies in a folder without one, and is found here too."""
+    own = pathlib.Path(get_debug_dir())
+    link = run / "torchdynamo"
+    if run != own and not link.is_symlink():
+        link.symlink_to(pathlib.Path("..") / own.name / "torchdynamo")
 
 
 class ModelFolder:
@@ -60,6 +68,7 @@ class ModelFolder:
         if wanted() and str(root) not in _logged:
             _logged.add(str(root))
             logs.write_to(str(root / "debug.log"))
+            _link_log_of_dynamo(root.parent)
         number = next(_models.setdefault(str(root), itertools.count()))
         self.kind = kind
         self.path = root / f"{kind}__{number}"

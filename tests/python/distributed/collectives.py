@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 import gex
+from gex import torch_backend  # noqa: F401  Dynamo traces collectives as ours from here on
 
 BACKEND = sys.argv[1]
 Function = Callable[[torch.Tensor], torch.Tensor]
@@ -168,6 +169,9 @@ def check(function: Function, expected: Callable[[int], torch.Tensor]) -> None:
     with gex.collect() as graphs:
         for step in range(3):
             torch.testing.assert_close(compiled(mine(step)), expected(step))
+    if BACKEND not in ("gex", "npugraph_ex"):
+        assert not graphs
+        return
     assert len(graphs) == 1, f"{len(graphs)} graphs of {function.__name__}"
     captures = graphs[0].runner.counters["captures"]
     assert captures == 1, f"{captures} captures of {function.__name__}"

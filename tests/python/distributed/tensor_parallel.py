@@ -13,10 +13,10 @@ from torch.distributed.tensor.parallel import (
     RowwiseParallel,
     parallelize_module,
 )
-from transformers import Qwen3Config
 from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer, Qwen3RotaryEmbedding
 
 import gex
+from tiny_qwen3 import tiny_qwen3
 
 BACKEND = sys.argv[1]
 PLAN = {
@@ -30,12 +30,9 @@ PLAN = {
 dist.init_process_group("gloo")
 world = dist.get_world_size()
 torch.manual_seed(0)
-config = Qwen3Config(
-    hidden_size=64,
-    intermediate_size=128,
+config = tiny_qwen3(
     num_attention_heads=8,
     num_key_value_heads=4,
-    head_dim=16,
     num_hidden_layers=1,
     attn_implementation="eager",
 )
