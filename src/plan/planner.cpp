@@ -189,28 +189,54 @@ void MemoryPlanner::sort_by_keys(Scratch& scratch) const {
   sort_descending(scratch.keys, scratch.order, scratch.spare);
 }
 
-// What ends above the lower bound should have been placed earlier: it goes up one class, and all is
-// placed again. Ends with the best placement of all rounds.
+// What ends above the lower bound should have been placed earlier. First all of it goes up one
+// class at a time, which brings large programs near the bound in a few rounds; then one value at a
+// time goes before one picked by lot, which finds the last holes of small ones. Ends with the best
+// placement.
 void MemoryPlanner::place_by_blame(Scratch& scratch) const {
   constexpr std::uint64_t kClass = std::uint64_t{1} << 56;  // above every size * lifetime
   const auto bound = static_cast<std::uint32_t>(lower_bound(scratch) / kAlignment);
   const std::size_t values = std::max<std::size_t>(by_first_.size(), 1);
-  const std::size_t rounds = std::clamp<std::size_t>(8000 / values, 2, 64);
   const std::uint32_t limit = std::exchange(scratch.limit, ~std::uint32_t{0});
   std::vector<std::uint64_t> best;
+  std::vector<std::int32_t> best_order;
   std::uint32_t best_total = ~std::uint32_t{0};
+  const auto place_and_keep_best = [&] {
+    place_in_order(scratch);
+    if (scratch.total >= best_total) return;
+    best_total = scratch.total;
+    best = scratch.placed;
+    best_order = scratch.order;
+  };
+  const auto is_too_high = [&](std::int32_t value) {
+    return end_of(scratch.placed[static_cast<std::size_t>(value)]) > bound;
+  };
+  const std::size_t rounds = std::clamp<std::size_t>(8000 / values, 2, 64);
   for (std::size_t round = 0; round < rounds && best_total > bound; ++round) {
     sort_by_keys(scratch);
-    place_in_order(scratch);
-    if (scratch.total < best_total) {
-      best_total = scratch.total;
-      best = scratch.placed;
-    }
+    place_and_keep_best();
     for (std::int32_t value : by_first_) {
-      const auto i = static_cast<std::size_t>(value);
-      if (end_of(scratch.placed[i]) > bound && scratch.keys[i] < 200 * kClass)
-        scratch.keys[i] += kClass;
+      std::uint64_t& key = scratch.keys[static_cast<std::size_t>(value)];
+      if (is_too_high(value) && key < 200 * kClass) key += kClass;
     }
+  }
+  const std::size_t moves = std::clamp<std::size_t>(16000 / values, 2, 400);
+  std::uint64_t lot = 1;  // the same numbers for every plan: equal programs get equal places
+  const auto draw = [&](std::size_t below) {
+    lot = lot * 6364136223846793005U + 1442695040888963407U;
+    return static_cast<std::ptrdiff_t>((lot >> 33) % below);
+  };
+  scratch.order = best_order;
+  scratch.placed = best;
+  for (std::size_t move = 0; move < moves && best_total > bound; ++move) {
+    scratch.spare.clear();
+    for (std::size_t at = 0; at < scratch.order.size(); ++at)
+      if (is_too_high(scratch.order[at])) scratch.spare.push_back(static_cast<std::int32_t>(at));
+    const std::int32_t from = scratch.spare[static_cast<std::size_t>(draw(scratch.spare.size()))];
+    const auto to = draw(static_cast<std::size_t>(from) + 1);
+    const auto begin = scratch.order.begin();
+    std::rotate(begin + to, begin + from, begin + from + 1);
+    place_and_keep_best();
   }
   scratch.limit = limit;
   scratch.total = best_total;
