@@ -12,10 +12,12 @@ from typing import Any
 
 import sympy
 import torch
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.node import _side_effectful_functions
 
 from gex import carriers
 from gex._gex import Dim, Value
+from gex.errors import GraphNotSupported
 from gex.symbols import NotADim, Symbols
 
 _aten = torch.ops.aten
@@ -77,9 +79,46 @@ def evaluate(expr: sympy.Basic, symbols: tuple[sympy.Symbol, ...], *values: floa
     return float(result)
 
 
+def lay_out(tensor: torch.Tensor, order: tuple[int, ...]) -> torch.Tensor:
+    """The tensor with its axes in this order in memory, slowest first, without gaps."""
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return tensor.permute(order).contiguous().permute(back)
+
+
+def _promised_order(fake: torch.Tensor) -> tuple[int, ...] | None:
+    """How a result lies in memory whose strides depend on sizes that only the call tells.
+
+    Meta functions guess there (`unique_consecutive` along an axis), and the engine can compare
+    strides with a promise only where it knows them before: so the callee keeps the promise.
+    """
+    if carriers.is_carried(fake) or not any(
+        isinstance(step, torch.SymInt) and free_unbacked_symbols(step) for step in fake.stride()
+    ):
+        return None
+    expressions = [
+        n.node.expr if isinstance(n, torch.SymInt) else sympy.Integer(n)
+        for n in (*fake.shape, *fake.stride())
+    ]
+    symbols = sorted(set().union(*(e.free_symbols for e in expressions)), key=str)
+    sample = {symbol: sympy.prime(i + 4) for i, symbol in enumerate(symbols)}
+    numbers = [int(e.xreplace(sample)) for e in expressions]
+    sizes, steps = numbers[: fake.dim()], numbers[fake.dim() :]
+    order = tuple(sorted(range(fake.dim()), key=lambda axis: (-steps[axis], -sizes[axis], axis)))
+    packed = 1
+    for axis in reversed(order):
+        if steps[axis] != packed and sizes[axis] != 1:
+            raise GraphNotSupported(
+                f"a result with gaps in memory whose sizes only the call tells: {fake}"
+            )
+        packed *= sizes[axis]
+    return order
+
+
 def _result_text(expression: str, fake: torch.Tensor) -> str:
     if carriers.is_carried(fake):
         return f"carry({expression})"
+    if order := _promised_order(fake):
+        expression = f"lay_out({expression}, {order})"
     return f"{expression}.resolve_neg()" if fake.is_neg() else expression
 
 
@@ -110,6 +149,7 @@ class Recipe:
             "evaluate": evaluate,
             "carry": carriers.carry,
             "uncarry": carriers.uncarry,
+            "lay_out": lay_out,
             "blame": functools.partial(_blame, self.name, self.location),
             **self.constants,
         }

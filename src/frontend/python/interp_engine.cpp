@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "interp/bind_symbols.hpp"
 #include "interp/interp.hpp"
@@ -89,7 +90,7 @@ class InterpEngine final : public Engine {
     interp::bind_symbols(*graph_, tensors, symbols);
     options.call = [&](const Node& node, std::span<const HostTensor> operands,
                        std::span<const std::int64_t> integers) {
-      return run_call(node, operands, integers, symbols, host);
+      return run_call(node, operands, integers, inputs, symbols, host);
     };
     const std::vector<HostTensor> results = interp::interpret(*graph_, tensors, options);
     for (std::size_t k = 0; k < results.size(); ++k) deliver(k, results[k], inputs, symbols, host);
@@ -111,9 +112,21 @@ class InterpEngine final : public Engine {
     return values;
   }
 
-  static std::vector<HostTensor> run_call(const Node& node, std::span<const HostTensor> operands,
-                                          std::span<const std::int64_t> integers,
-                                          interp::SymbolValues& symbols, Host& host) {
+  // The input that this operand of a call is, where the call may have the caller's own tensor.
+  std::optional<std::size_t> input_of(const Node& node, std::size_t operand) const {
+    const auto written = node.as<ops::Call>().written;
+    if (std::ranges::find(written, static_cast<std::int64_t>(operand)) != written.end())
+      return std::nullopt;
+    const auto found =
+        std::ranges::find(graph_->inputs(), node.inputs()[operand], &std::unique_ptr<Value>::get);
+    if (found == graph_->inputs().end()) return std::nullopt;
+    return static_cast<std::size_t>(found - graph_->inputs().begin());
+  }
+
+  std::vector<HostTensor> run_call(const Node& node, std::span<const HostTensor> operands,
+                                   std::span<const std::int64_t> integers,
+                                   std::span<const InputArg> inputs, interp::SymbolValues& symbols,
+                                   Host& host) const {
     const auto attrs = node.as<ops::Call>();
     program::Call call;
     call.name = attrs.name;
@@ -125,6 +138,13 @@ class InterpEngine final : public Engine {
     std::vector<TensorRef> refs;
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const std::vector<std::int64_t>& shape = operands[i].shape();
+      const auto input = input_of(node, i);
+      if (input && (!asked[i] || std::ranges::equal(evaluate_all(*asked[i], symbols),
+                                                    inputs[*input].tensor.strides))) {
+        refs.push_back(inputs[*input].tensor);
+        refs.back().input = static_cast<int>(*input);
+        continue;
+      }
       operand_strides[i] = asked[i] ? evaluate_all(*asked[i], symbols) : dense(shape);
       std::int64_t last = 0;
       for (std::size_t d = 0; d < shape.size(); ++d)

@@ -149,6 +149,7 @@ ENCODER_DECODERS: dict[str, Model] = {
             "num_encoder_attention_heads": 4,
             "num_decoder_attention_heads": 4,
         },
+        cannot={"static_cache": "its mask is not made for one, in eager either (RuntimeError)"},
     ),
     "switch_transformers": _pair(
         "SwitchTransformersConfig",

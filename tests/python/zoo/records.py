@@ -69,12 +69,15 @@ def run(name: str, model: Model, way: str) -> Record:
             reasons=found.reasons,
         )
     except Exception as problem:  # every way to fail is a finding about the model
-        text = " ".join(f"{type(problem).__name__}: {problem}".split())[:500]
-        record = Record(name, way, _key(model), now, failure=text)
+        record = Record(name, way, _key(model), now, failure=failure_text(problem))
     FILE.parent.mkdir(parents=True, exist_ok=True)
     with FILE.open("a") as file:
         file.write(json.dumps(asdict(record)) + "\n")
     return record
+
+
+def failure_text(problem: Exception) -> str:
+    return " ".join(f"{type(problem).__name__}: {problem}".split())[:500]
 
 
 def passed_before(name: str, model: Model, way: str) -> Record | None:
