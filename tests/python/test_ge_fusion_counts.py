@@ -110,21 +110,22 @@ class TransformerBlock(nn.Module):
         return x + self.down(nn.functional.silu(self.gate(y)) * self.up(y))
 
 
-def _inputs(kind: str) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+def _inputs(kind: str, device: str) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     if kind == "mmoe":
-        return Mmoe(), (torch.randn(16, 64),)
+        return Mmoe().to(device), (torch.randn(16, 64, device=device),)
     if kind == "wide_and_deep":
-        return WideAndDeep(), (torch.randint(0, 100, (16, 8)), torch.randn(16, 13))
-    return TransformerBlock(), (torch.randn(2, 16, 64),)
+        ids = torch.randint(0, 100, (16, 8), device=device)
+        return WideAndDeep().to(device), (ids, torch.randn(16, 13, device=device))
+    return TransformerBlock().to(device), (torch.randn(2, 16, 64, device=device),)
 
 
 @pytest.mark.parametrize(
     ("kind", "at_most"), [("mmoe", 0.6), ("wide_and_deep", 0.5), ("transformer", 0.5)]
 )
-def test_fusion_leaves_few_operators(kind: str, at_most: float) -> None:
+def test_fusion_leaves_few_operators(kind: str, at_most: float, device: str) -> None:
     torch.manual_seed(0)
     torch._dynamo.reset()
-    model, inputs = _inputs(kind)
+    model, inputs = _inputs(kind, device)
     with torch.no_grad():
         with CountOperators() as eager:
             want = model(*inputs)

@@ -54,8 +54,8 @@ def test_case_59_gears_share_the_weight_and_work_that_no_size_changes(device: st
     class Model(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.weight = nn.Parameter(torch.randn(4, 4))
-            self.constant = nn.Parameter(torch.randn(6, 8))
+            self.weight = nn.Parameter(torch.randn(4, 4, device=device))
+            self.constant = nn.Parameter(torch.randn(6, 8, device=device))
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return (x @ self.weight).softmax(-1) @ torch.relu(self.constant[:4, :4])

@@ -62,11 +62,11 @@ def test_case_35_a_pattern_pass_replaces_and_is_counted() -> None:
     assert result.tolist() == [0, 1, 2, 3]
 
 
-def test_case_35_torch_compile_uses_the_passes() -> None:
+def test_case_35_torch_compile_uses_the_passes(device: str) -> None:
     torch._dynamo.reset()
     register_add_zero()
     with gex.collect() as graphs:
-        x = torch.randn(4)
+        x = torch.randn(4, device=device)
         assert torch.equal(torch.compile(lambda v: (v + 0.0) * 2, backend="gex")(x), x * 2)
     assert graphs[0].runner.counters["pass.py-add-zero"] == 1
 
@@ -250,14 +250,14 @@ def test_mistakes_in_classes_are_told_where_they_are_made() -> None:
     assert passes.get_registered_passes() == []
 
 
-def test_torch_options_switch_passes() -> None:
+def test_torch_options_switch_passes(device: str) -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
         return torch.sigmoid(x) * x
 
     def counters(**options: Any) -> dict[str, int]:
         torch._dynamo.reset()
         with gex.collect() as graphs:
-            torch.compile(f, backend="gex", options=options)(torch.randn(4))
+            torch.compile(f, backend="gex", options=options)(torch.randn(4, device=device))
         return graphs[0].runner.counters
 
     assert counters()["pass.recognise-silu"] == 1

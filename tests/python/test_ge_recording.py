@@ -19,8 +19,8 @@ from gex.recording import (
 )
 
 
-def test_case_70_a_replay_reads_what_the_input_holds_now() -> None:
-    a = torch.ones(1000)
+def test_case_70_a_replay_reads_what_the_input_holds_now(device: str) -> None:
+    a = torch.ones(1000, device=device)
     g = NPUGraph()
     with graph(g):
         assert is_current_stream_capturing()
@@ -37,10 +37,10 @@ def test_case_70_a_replay_reads_what_the_input_holds_now() -> None:
     assert b.data_ptr() == address
 
 
-def test_a_capture_changes_nothing_until_it_is_replayed() -> None:
-    total = torch.zeros(3)
-    batch_norm = nn.BatchNorm1d(3)
-    x = torch.randn(5, 3)
+def test_a_capture_changes_nothing_until_it_is_replayed(device: str) -> None:
+    total = torch.zeros(3, device=device)
+    batch_norm = nn.BatchNorm1d(3).to(device)
+    x = torch.randn(5, 3, device=device)
     torch.manual_seed(7)
     state = torch.get_rng_state()
     g = NPUGraph()
@@ -52,8 +52,8 @@ def test_a_capture_changes_nothing_until_it_is_replayed() -> None:
     assert batch_norm.running_mean.tolist() == [0, 0, 0]
     assert torch.equal(torch.get_rng_state(), state)
 
-    want = nn.BatchNorm1d(3)
-    want_total = torch.zeros(3)
+    want = nn.BatchNorm1d(3).to(device)
+    want_total = torch.zeros(3, device=device)
     with torch.no_grad():
         for _ in range(3):
             g.replay()
@@ -67,14 +67,14 @@ def test_a_capture_changes_nothing_until_it_is_replayed() -> None:
     assert batch_norm.num_batches_tracked == 3
 
 
-def test_a_training_step_with_its_optimizer_is_recorded_as_a_whole() -> None:
+def test_a_training_step_with_its_optimizer_is_recorded_as_a_whole(device: str) -> None:
     def make() -> tuple[nn.Module, torch.optim.Optimizer]:
         torch.manual_seed(0)
-        model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+        model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)).to(device)
         return model, torch.optim.SGD(model.parameters(), lr=0.1)
 
     model, optimizer = make()
-    x, y = torch.randn(16, 4), torch.randn(16, 1)
+    x, y = torch.randn(16, 4, device=device), torch.randn(16, 1, device=device)
     g = NPUGraph()
     with graph(g):
         optimizer.zero_grad(set_to_none=True)
@@ -84,7 +84,7 @@ def test_a_training_step_with_its_optimizer_is_recorded_as_a_whole() -> None:
 
     want, want_optimizer = make()
     for _ in range(20):
-        data = torch.randn(16, 4)
+        data = torch.randn(16, 4, device=device)
         x.copy_(data)
         g.replay()
         want_optimizer.zero_grad(set_to_none=True)
@@ -96,8 +96,10 @@ def test_a_training_step_with_its_optimizer_is_recorded_as_a_whole() -> None:
     assert_same([p.grad for p in model.parameters()], [p.grad for p in want.parameters()])
 
 
-def test_case_80_random_numbers_differ_between_replays_and_repeat_with_the_seed() -> None:
-    x = torch.ones(100)
+def test_case_80_random_numbers_differ_between_replays_and_repeat_with_the_seed(
+    device: str,
+) -> None:
+    x = torch.ones(100, device=device)
     g = NPUGraph()
     with graph(g):
         y = F.dropout(x)
@@ -113,17 +115,17 @@ def test_case_80_random_numbers_differ_between_replays_and_repeat_with_the_seed(
     assert torch.equal(F.dropout(x), first)
 
 
-def test_case_80_seeding_during_a_capture_is_an_error() -> None:
+def test_case_80_seeding_during_a_capture_is_an_error(device: str) -> None:
     torch.manual_seed(1)
     with pytest.raises(RuntimeError, match="seeded during the capture"), graph(NPUGraph()):
         torch.manual_seed(2)
-        torch.randn(3)
+        torch.randn(3, device=device)
     assert torch.initial_seed() == 1
     assert not is_current_stream_capturing()
 
 
-def test_views_made_before_and_inside_a_capture() -> None:
-    base = torch.arange(12.0)
+def test_views_made_before_and_inside_a_capture(device: str) -> None:
+    base = torch.arange(12.0, device=device)
     view = base.view(3, 4)
     g = NPUGraph()
     with graph(g):
@@ -131,7 +133,7 @@ def test_views_made_before_and_inside_a_capture() -> None:
         total = base.sum()
         row = (base + 1).view(3, 4)[2]
     for start in (0.0, 1.0):
-        base.copy_(torch.arange(12.0) + start)
+        base.copy_(torch.arange(12.0, device=device) + start)
         want = base.clone()
         want.view(3, 4)[1].mul_(2)
         g.replay()
@@ -140,8 +142,8 @@ def test_views_made_before_and_inside_a_capture() -> None:
         assert_same(row.clone(), (want + 1).view(3, 4)[2].clone())
 
 
-def test_another_tensor_over_the_memory_of_one_that_was_made() -> None:
-    x = torch.zeros(3)
+def test_another_tensor_over_the_memory_of_one_that_was_made(device: str) -> None:
+    x = torch.zeros(3, device=device)
     g = NPUGraph()
     with graph(g):
         z = (x + 1).data * 2  # no operator runs for `.data`
@@ -150,15 +152,15 @@ def test_another_tensor_over_the_memory_of_one_that_was_made() -> None:
     assert z.tolist() == [10, 10, 10]
 
 
-def test_a_value_for_the_host_is_refused_and_leaves_nothing_behind() -> None:
-    x = torch.ones(3)
+def test_a_value_for_the_host_is_refused_and_leaves_nothing_behind(device: str) -> None:
+    x = torch.ones(3, device=device)
     with pytest.raises(RuntimeError, match="gives a value to the host"), graph(NPUGraph()):
         x.sum().item()
     assert not is_current_stream_capturing()
     assert x.sum().item() == 3
 
 
-def test_misuse_is_told() -> None:
+def test_misuse_is_told(device: str) -> None:
     g = NPUGraph()
     with pytest.raises(RuntimeError, match="nothing is recorded"):
         g.replay()
@@ -166,7 +168,7 @@ def test_misuse_is_told() -> None:
         g.capture_end()
     with pytest.raises(ValueError, match="not in optional list"):
         g.capture_begin(capture_error_mode="never")
-    x = torch.ones(2)
+    x = torch.ones(2, device=device)
     with graph(g):
         with pytest.raises(RuntimeError, match="one at a time"):
             NPUGraph().capture_begin()
@@ -180,8 +182,8 @@ def test_misuse_is_told() -> None:
         g.replay()
 
 
-def test_debug_dump_lists_what_was_recorded(tmp_path: Path) -> None:
-    x = torch.ones(2)
+def test_debug_dump_lists_what_was_recorded(tmp_path: Path, device: str) -> None:
+    x = torch.ones(2, device=device)
     g = NPUGraph()
     with graph(g):
         y = (x + 1).exp()
@@ -193,13 +195,13 @@ def test_debug_dump_lists_what_was_recorded(tmp_path: Path) -> None:
     assert_same(y, (x + 1).exp())
 
 
-def test_case_79_three_linears_around_a_branch_on_data() -> None:
+def test_case_79_three_linears_around_a_branch_on_data(device: str) -> None:
     def make() -> list[nn.Module]:
         torch.manual_seed(0)
-        return [nn.Linear(4, 4) for _ in range(3)]
+        return [nn.Linear(4, 4).to(device) for _ in range(3)]
 
     layers, want_layers = make(), make()
-    samples = [(torch.randn(2, 4, requires_grad=i > 0),) for i in range(3)]
+    samples = [(torch.randn(2, 4, requires_grad=i > 0, device=device),) for i in range(3)]
     graphed = make_graphed_callables(tuple(layers), tuple(samples))
     assert all(p.grad is None for layer in layers for p in layer.parameters())
 
@@ -218,15 +220,15 @@ def test_case_79_three_linears_around_a_branch_on_data() -> None:
 
     branches = set()
     for _ in range(10):
-        x = torch.randn(2, 4)
+        x = torch.randn(2, 4, device=device)
         branches.add(want_layers[0](x).sum().item() > 0)
         assert_same(step(list(graphed), x), step(want_layers, x))
     assert branches == {True, False}
 
 
-def test_case_79_what_can_not_be_graphed_is_an_error() -> None:
-    x = torch.randn(2, 4)
-    hooked = nn.Linear(4, 4)
+def test_case_79_what_can_not_be_graphed_is_an_error(device: str) -> None:
+    x = torch.randn(2, 4, device=device)
+    hooked = nn.Linear(4, 4).to(device)
     hooked.register_forward_hook(lambda *_: None)
     with pytest.raises(RuntimeError, match="has hooks"):
         make_graphed_callables(hooked, (x,))
@@ -234,29 +236,29 @@ def test_case_79_what_can_not_be_graphed_is_an_error() -> None:
         torch.autocast("cpu", dtype=torch.bfloat16),
         pytest.raises(RuntimeError, match="autocast's cache"),
     ):
-        make_graphed_callables(nn.Linear(4, 4), (x,))
+        make_graphed_callables(nn.Linear(4, 4).to(device), (x,))
     with pytest.raises(TypeError, match="must be tensors, got 3"):
-        make_graphed_callables(nn.Linear(4, 4), (3,))
-    leaf = nn.BatchNorm1d(4)
+        make_graphed_callables(nn.Linear(4, 4).to(device), (3,))
+    leaf = nn.BatchNorm1d(4).to(device)
     leaf.running_mean.requires_grad_()
     with pytest.raises(RuntimeError, match="buffer 'running_mean' requires a gradient"):
         make_graphed_callables(leaf, (x,))
     with pytest.raises(ValueError, match="2 callables with 1 sets"):
-        make_graphed_callables((nn.Linear(4, 4), nn.Linear(4, 4)), ((x,),))
+        make_graphed_callables((nn.Linear(4, 4).to(device), nn.Linear(4, 4).to(device)), ((x,),))
 
 
-def test_graphing_a_module_leaves_its_buffers_alone() -> None:
-    norm = make_graphed_callables(nn.BatchNorm1d(4), (torch.randn(5, 4),))
+def test_graphing_a_module_leaves_its_buffers_alone(device: str) -> None:
+    norm = make_graphed_callables(nn.BatchNorm1d(4).to(device), (torch.randn(5, 4, device=device),))
     assert norm.num_batches_tracked == 0
     assert norm.running_mean.tolist() == [0, 0, 0, 0]
-    norm(torch.ones(5, 4))
+    norm(torch.ones(5, 4, device=device))
     assert norm.num_batches_tracked == 1
-    assert_same(norm.running_mean, torch.full((4,), 0.1))
+    assert_same(norm.running_mean, torch.full((4,), 0.1, device=device))
 
 
-def test_a_module_in_another_mode_runs_as_it_was() -> None:
-    model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))
-    x = torch.randn(2, 4)
+def test_a_module_in_another_mode_runs_as_it_was(device: str) -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)).to(device)
+    x = torch.randn(2, 4, device=device)
     make_graphed_callables(model, (x,))
     model.eval()
     assert_same(model(x), model[0](x))

@@ -10,7 +10,7 @@ import gex
 from conftest import assert_same
 
 
-def test_case_47_a_relation_of_sizes_is_a_guard_and_not_a_recompilation() -> None:
+def test_case_47_a_relation_of_sizes_is_a_guard_and_not_a_recompilation(device: str) -> None:
     """Rows plus columns of one input are the rows of the other, or they are not."""
 
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -26,33 +26,37 @@ def test_case_47_a_relation_of_sizes_is_a_guard_and_not_a_recompilation() -> Non
         ((5, 4), (7, 2), 1),
         ((4, 5), (9, 2), 0),
     ]:
-        x, y = torch.randn(left), torch.randn(right)
+        x, y = torch.randn(left, device=device), torch.randn(right, device=device)
         torch._dynamo.mark_static(y, 1)  # or Dynamo takes it for the same size as x's first
         with gex.collect() as graphs:
             assert_same(compiled(x, y), fn(x, y))
         assert len(graphs) == new, (left, right)
 
 
-def test_case_48_sizes_that_do_not_fit_raise_and_do_not_recompile() -> None:
+def test_case_48_sizes_that_do_not_fit_raise_and_do_not_recompile(device: str) -> None:
     torch._dynamo.reset()
     compiled = torch.compile(lambda a, b: a @ b, backend="gex", dynamic=True)
     with gex.collect() as graphs:
-        a, b = torch.randn(3, 4), torch.randn(4, 5)
+        a, b = torch.randn(3, 4, device=device), torch.randn(4, 5, device=device)
         assert_same(compiled(a, b), a @ b)
         for _ in range(5):
             with pytest.raises(Exception, match="same reduction dim"):
-                compiled(a, torch.randn(6, 5))
+                compiled(a, torch.randn(6, 5, device=device))
         assert_same(compiled(a, b), a @ b)
     assert len(graphs) == 1
 
 
-def test_case_57_three_batches_one_compilation() -> None:
-    model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 8), nn.Softmax(-1)).eval()
+def test_case_57_three_batches_one_compilation(device: str) -> None:
+    model = (
+        nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 8), nn.Softmax(-1))
+        .to(device)
+        .eval()
+    )
     torch._dynamo.reset()
     compiled = torch.compile(model, backend="gex", dynamic=True)
     with torch.no_grad(), gex.collect() as graphs:
         for batch in (3, 17, 64):
-            x = torch.randn(batch, 16)
+            x = torch.randn(batch, 16, device=device)
             assert_same(compiled(x), model(x))
     assert len(graphs) == 1
     assert graphs[0].runner.counters["captures"] == 3

@@ -59,20 +59,22 @@ def wrong_fx_pass(gm: GraphModule, example_inputs: Any, config: Any) -> None:
     node.target = torch.ops.aten.add.Tensor
 
 
-def test_nothing_is_found_where_all_is_right() -> None:
-    culprit, bisector = bisect(calling(model, X, Y))
+def test_nothing_is_found_where_all_is_right(device: str) -> None:
+    culprit, bisector = bisect(calling(model, X.to(device), Y.to(device)))
     assert culprit is None and bisector.graphs == 1 and bisector.compared == 1
 
 
-def test_a_wrong_custom_pass_is_found() -> None:
-    culprit, _ = bisect(calling(model, X, Y, post_grad_custom_pre_pass=wrong_fx_pass))
+def test_a_wrong_custom_pass_is_found(device: str) -> None:
+    culprit, _ = bisect(
+        calling(model, X.to(device), Y.to(device), post_grad_custom_pre_pass=wrong_fx_pass)
+    )
     assert culprit is not None
     assert culprit.what == "FX stage post_grad_custom_pre_pass"
     assert any(LINE in line for line in culprit.lines)
     assert any(change.startswith("+ ") and "add" in change for change in culprit.changes)
 
 
-def test_a_wrong_replacement_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_replacement_is_found(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
     monkeypatch.setattr(replacements, "_patterns", None)  # else it would stay for good
 
     def search(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -81,21 +83,23 @@ def test_a_wrong_replacement_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def replace(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return torch.atan2(b, a).erf()
 
-    npugraph_ex.register_replacement(search, replace, [torch.ones(2, 2), torch.ones(2, 2)])
+    npugraph_ex.register_replacement(
+        search, replace, [torch.ones(2, 2, device=device), torch.ones(2, 2, device=device)]
+    )
 
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         z = x + 3
         return torch.atan2(z, y).erf()
 
-    culprit, _ = bisect(calling(fn, X, Y))
+    culprit, _ = bisect(calling(fn, X.to(device), Y.to(device)))
     assert culprit is not None
     assert culprit.what == "FX stage apply_pattern_passes", culprit.text
     line = f"test_npugraph_ex_bisect.py:{fn.__code__.co_firstlineno + 2} in fn"
     assert any(line in found for found in culprit.lines), culprit.text
 
 
-def test_a_wrong_pass_of_the_engine_is_found(wrong_engine_pass: None) -> None:
-    culprit, _ = bisect(calling(model, X, Y))
+def test_a_wrong_pass_of_the_engine_is_found(wrong_engine_pass: None, device: str) -> None:
+    culprit, _ = bisect(calling(model, X.to(device), Y.to(device)))
     assert culprit is not None
     assert culprit.what.startswith("pass turn-round (number 1 of")
     assert any(LINE in line for line in culprit.lines), culprit.text
@@ -103,86 +107,88 @@ def test_a_wrong_pass_of_the_engine_is_found(wrong_engine_pass: None) -> None:
     assert "right: the imported graph in the reference executor" in culprit.text
 
 
-def test_the_pass_is_told_among_many(wrong_engine_pass: None) -> None:
+def test_the_pass_is_told_among_many(wrong_engine_pass: None, device: str) -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         for _ in range(3):
             x = torch.softmax(x + 0.0, -1).transpose(0, 1).transpose(0, 1) * 1.0
         return torch.nn.functional.layer_norm(x - y, (4,))
 
-    culprit, _ = bisect(calling(fn, X, Y))
+    culprit, _ = bisect(calling(fn, X.to(device), Y.to(device)))
     assert culprit is not None and culprit.what.startswith("pass turn-round (number 1 of")
     # The node, and the one behind it, which now reads a value with a name.
     assert [change[0] for change in culprit.changes] == ["-", "-", "+", "+"]
     assert len(culprit.lines) == 1
 
 
-def test_a_value_written_into_an_argument_is_compared(wrong_engine_pass: None) -> None:
+def test_a_value_written_into_an_argument_is_compared(wrong_engine_pass: None, device: str) -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         x.sub_(y)
         return y + 1
 
-    culprit, _ = bisect(calling(fn, X.clone(), Y))
+    culprit, _ = bisect(calling(fn, X.to(device).clone(), Y.to(device)))
     assert culprit is not None and "pass turn-round" in culprit.what
 
 
-def test_a_wrong_backward_is_found(wrong_engine_pass: None) -> None:
+def test_a_wrong_backward_is_found(wrong_engine_pass: None, device: str) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return torch.softmax(x, -1)
 
-    x = X.clone().requires_grad_()
+    x = X.to(device).clone().requires_grad_()
     out = calling(fn, x)
     culprit, bisector = bisect(lambda: out().square().sum().backward())
     assert culprit is not None and "pass turn-round" in culprit.what
     assert bisector.graphs == 2
 
 
-def test_calls_through_pytorch_are_run_again(capfd: pytest.CaptureFixture[str]) -> None:
+def test_calls_through_pytorch_are_run_again(
+    capfd: pytest.CaptureFixture[str], device: str
+) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         x = torch.nn.functional.dropout(x, 0.5)
         gex.ops.print(x.sum(), "sum")
-        return torch.linalg.inv(x @ x.T + torch.eye(3))
+        return torch.linalg.inv(x @ x.T + torch.eye(3, device=device))
 
     torch.manual_seed(0)
-    culprit, bisector = bisect(calling(fn, X))
+    culprit, bisector = bisect(calling(fn, X.to(device)))
     assert culprit is None and bisector.compared == 1
     assert capfd.readouterr().out.count("sum:") >= 2
 
 
-def test_a_kernel_is_named_where_rounding_is_not_allowed() -> None:
+def test_a_kernel_is_named_where_rounding_is_not_allowed(device: str) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         y = x + 1
         return torch.exp(y).sum(-1)
 
-    x = torch.linspace(-3, 3, 1000).reshape(10, 100)
+    x = torch.linspace(-3, 3, 1000, device=device).reshape(10, 100)
     culprit, _ = bisect(calling(fn, x), rtol=0.0, atol=0.0)
     assert culprit is not None
     first = f"test_npugraph_ex_bisect.py:{fn.__code__.co_firstlineno + 2} in fn"
     assert "exp (exp.default)" in culprit.what and any(first in line for line in culprit.lines)
 
 
-def test_what_aot_makes_wrong_is_told_apart() -> None:
+def test_what_aot_makes_wrong_is_told_apart(device: str) -> None:
     bisector = Bisector(Tolerance(), 1)
     gm = torch.fx.symbolic_trace(lambda x: (x + 1,))
     wrong = bisector.dynamo_graph(gm, lambda x: (x + 2,))
     with pytest.raises(Found) as found:
-        wrong(X)
+        wrong(X.to(device))
     assert found.value.culprit.what.startswith("AOTAutograd")
     right = bisector.dynamo_graph(gm, lambda x: (x + 1,))
-    assert torch.equal(right(X)[0], X + 1)
+    assert torch.equal(right(X.to(device))[0], X.to(device) + 1)
 
 
-def test_other_random_numbers_are_not_taken_for_errors() -> None:
+def test_other_random_numbers_are_not_taken_for_errors(device: str) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.dropout(x, 0.5)
 
-    culprit, bisector = bisect(calling(fn, X, random="fast"))
+    culprit, bisector = bisect(calling(fn, X.to(device), random="fast"))
     assert bisector.compared == 0
     assert "random='fast'" in bisector.not_compared[0]
     assert culprit is None
 
 
-def test_only_the_first_calls_are_compared() -> None:
-    run = calling(model, X, Y)
+def test_only_the_first_calls_are_compared(device: str) -> None:
+    run = calling(model, X.to(device), Y.to(device))
     culprit, bisector = bisect(lambda: [run() for _ in range(5)], calls=3)
     assert culprit is None and bisector.compared == 3
     assert bisect(lambda: None)[1].graphs == 0

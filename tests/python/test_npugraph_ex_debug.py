@@ -80,7 +80,9 @@ STAGES = [
 ]
 
 
-def test_case_69_every_stage_of_forward_and_backward_is_a_file(debugging: pathlib.Path) -> None:
+def test_case_69_every_stage_of_forward_and_backward_is_a_file(
+    debugging: pathlib.Path, device: str
+) -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.softmax(x * 2 + y, -1).sum()
 
@@ -89,7 +91,9 @@ def test_case_69_every_stage_of_forward_and_backward_is_a_file(debugging: pathli
         "post_grad_custom_post_pass": leave_alone,
     }
     compiled = torch.compile(fn, backend="npugraph_ex", options=options)
-    compiled(torch.randn(2, 8, requires_grad=True), torch.randn(2, 8)).backward()
+    compiled(
+        torch.randn(2, 8, requires_grad=True, device=device), torch.randn(2, 8, device=device)
+    ).backward()
     run = run_of(debugging)
     assert re.fullmatch(rf"run_[\d_]+-pid_{os.getpid()}", run.name)
     assert (run / "torchdynamo" / "debug.log").exists()
@@ -118,12 +122,14 @@ def test_case_69_every_stage_of_forward_and_backward_is_a_file(debugging: pathli
     assert "torch.softmax" in (model / "dynamo_out_graph.txt").read_text()
 
 
-def test_case_69_folders_are_numbered_and_compile_fx_has_its_own(debugging: pathlib.Path) -> None:
+def test_case_69_folders_are_numbered_and_compile_fx_has_its_own(
+    debugging: pathlib.Path, device: str
+) -> None:
     for fn in (torch.exp, torch.sin):
         torch._dynamo.reset()
-        torch.compile(fn, backend="npugraph_ex")(torch.ones(2))
-    gm = make_fx(lambda x: (x.exp(),), tracing_mode="fake")(torch.ones(2))
-    npugraph_ex.compile_fx(gm, [torch.ones(2)])(torch.ones(2))
+        torch.compile(fn, backend="npugraph_ex")(torch.ones(2, device=device))
+    gm = make_fx(lambda x: (x.exp(),), tracing_mode="fake")(torch.ones(2, device=device))
+    npugraph_ex.compile_fx(gm, [torch.ones(2, device=device)])(torch.ones(2, device=device))
     root = run_of(debugging) / "npugraph_ex"
     assert names(root) == ["compile__2", "debug.log", "model__0", "model__1"]
     assert names(root / "model__1")[:2] == ["dynamo_out_graph.txt", "forward"]
@@ -144,40 +150,40 @@ def test_case_69_ranks_have_their_own_folders(
 
 
 def test_the_folder_of_a_rank_has_the_log_of_dynamo(
-    debugging: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    debugging: pathlib.Path, monkeypatch: pytest.MonkeyPatch, device: str
 ) -> None:
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_rank", lambda group=None: 3)
-    torch.compile(torch.exp, backend="npugraph_ex")(torch.ones(2))
+    torch.compile(torch.exp, backend="npugraph_ex")(torch.ones(2, device=device))
     (run,) = debugging.glob("run_*-rank_3")
     assert names(run) == ["npugraph_ex", "torchdynamo"]
     (plain,) = (path for path in debugging.iterdir() if path != run)
     assert (run / "torchdynamo/debug.log").samefile(plain / "torchdynamo/debug.log")
 
 
-def test_nothing_is_written_without_the_environment(tmp_path: pathlib.Path) -> None:
+def test_nothing_is_written_without_the_environment(tmp_path: pathlib.Path, device: str) -> None:
     with torch._dynamo.config.patch(debug_dir_root=str(tmp_path)):
-        torch.compile(torch.exp, backend="npugraph_ex")(torch.ones(2))
+        torch.compile(torch.exp, backend="npugraph_ex")(torch.ones(2, device=device))
     assert list(tmp_path.iterdir()) == []
 
 
 SCRIPTED = {
     "sizes": lambda x, i: (x[i] * float("inf")).sum(0),
     "branch": lambda x, i: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)),
-    "constant": lambda x, i: x + torch.tensor([1.5, 2.5, 3.5]),
+    "constant": lambda x, i: x + torch.tensor([1.5, 2.5, 3.5], device=x.device),
     "mutation": lambda x, i: x.add_(1).relu(),
 }
 
 
-def written_script(debugging: pathlib.Path, name: str) -> pathlib.Path:
+def written_script(debugging: pathlib.Path, name: str, device: str) -> pathlib.Path:
     fn = torch.compile(SCRIPTED[name], backend="npugraph_ex", dynamic=True)
-    fn(torch.randn(4, 3), torch.tensor([0, 1]))
+    fn(torch.randn(4, 3, device=device), torch.tensor([0, 1], device=device))
     (script,) = debugging.rglob("output_code.py")
     return script
 
 
-def test_case_70_the_written_script_runs_by_itself(debugging: pathlib.Path) -> None:
-    script = written_script(debugging, "sizes")
+def test_case_70_the_written_script_runs_by_itself(debugging: pathlib.Path, device: str) -> None:
+    script = written_script(debugging, "sizes", device)
     package = os.path.dirname(os.path.dirname(gex.__file__))
     result = subprocess.run(
         [sys.executable, script],
@@ -198,8 +204,9 @@ def test_case_70_scripts_of_all_kinds_of_graphs_run(
     name: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
+    device: str,
 ) -> None:
-    script = written_script(debugging, name)
+    script = written_script(debugging, name, device)
     monkeypatch.setenv("TORCH_COMPILE_DEBUG", "0")
     runpy.run_path(str(script), run_name="__main__")
     assert "float32[" in capsys.readouterr().out
@@ -243,7 +250,7 @@ def test_lines_of_the_log(log_as_it_was: None, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out.startswith("[EVENT] NPUGRAPH_EX(")
 
 
-def test_what_is_told_at_debug_is_not_told_at_info(log_as_it_was: None) -> None:
+def test_what_is_told_at_debug_is_not_told_at_info(log_as_it_was: None, device: str) -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x + y
 
@@ -256,7 +263,7 @@ def test_what_is_told_at_debug_is_not_told_at_info(log_as_it_was: None) -> None:
         options = {"post_grad_custom_pre_pass": swap_operands}
         run = torch.compile(fn, backend="npugraph_ex", dynamic=False, options=options)
         for _ in range(2):
-            run(torch.ones(2), torch.ones(2))
+            run(torch.ones(2, device=device), torch.ones(2, device=device))
         told[level] = "\n".join(lines.lines)
         logger.removeHandler(lines)
     assert told[logging.INFO] == ""
@@ -273,8 +280,8 @@ def test_what_is_told_at_debug_is_not_told_at_info(log_as_it_was: None) -> None:
     assert "memory of temporaries" in text
 
 
-def test_the_debug_folder_has_the_log(debugging: pathlib.Path) -> None:
-    torch.compile(lambda x: x.exp() + 1, backend="npugraph_ex")(torch.ones(2))
+def test_the_debug_folder_has_the_log(debugging: pathlib.Path, device: str) -> None:
+    torch.compile(lambda x: x.exp() + 1, backend="npugraph_ex")(torch.ones(2, device=device))
     text = (run_of(debugging) / "npugraph_ex" / "debug.log").read_text()
     assert "[DEBUG] NPUGRAPH_EX(" in text
     assert "After graph all passes optimization" in text
@@ -387,7 +394,7 @@ def test_case_73_what_communicates() -> None:
 
 
 def test_case_73_every_capture_is_checked(
-    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str], device: str
 ) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         torch.ops.npugraph_ex.scope_enter(["_user_stream_label"], ["side"])
@@ -399,7 +406,9 @@ def test_case_73_every_capture_is_checked(
         options = {"deadlock_check": True}
         run = torch.compile(fn, backend="npugraph_ex", dynamic=True, options=options)
         for rows in (3, 4, 3):
-            torch.testing.assert_close(run(torch.ones(rows, 2)), fn(torch.ones(rows, 2)))
+            torch.testing.assert_close(
+                run(torch.ones(rows, 2, device=device)), fn(torch.ones(rows, 2, device=device))
+            )
     assert capfd.readouterr().out.count("no deadlock risk was detected") == 2
     assert len(list(tmp_path.rglob("*_filtered.json"))) == 2
 
@@ -415,41 +424,45 @@ def ranges(run: Any) -> list[str]:
     return [event.name for event in events if event.name.startswith(known)]
 
 
-def test_profilers_see_captures_and_replays() -> None:
+def test_profilers_see_captures_and_replays(device: str) -> None:
     options = {"gears": None}
     compiled = torch.compile(torch.exp, backend="npugraph_ex", dynamic=True, options=options)
     whole, capture, replay = "npu_fx_compiler inference", "acl_graph_capture", "acl_graph_replay"
-    compiled(torch.ones(3))
-    assert ranges(lambda: compiled(torch.ones(3))) == [whole, replay]
-    assert ranges(lambda: compiled(torch.ones(4))) == [whole, capture, replay]
-    assert ranges(lambda: compiled(torch.ones(4))) == [whole, replay]
+    compiled(torch.ones(3, device=device))
+    assert ranges(lambda: compiled(torch.ones(3, device=device))) == [whole, replay]
+    assert ranges(lambda: compiled(torch.ones(4, device=device))) == [whole, capture, replay]
+    assert ranges(lambda: compiled(torch.ones(4, device=device))) == [whole, replay]
 
 
-def test_profilers_see_what_comes_from_the_cache(tmp_path: pathlib.Path) -> None:
-    layer = torch.nn.Linear(2, 2)
+def test_profilers_see_what_comes_from_the_cache(tmp_path: pathlib.Path, device: str) -> None:
+    layer = torch.nn.Linear(2, 2).to(device)
     run = cache_compile(layer.forward, cache_dir=str(tmp_path))
-    run(torch.ones(1, 2))
+    run(torch.ones(1, 2, device=device))
     whole, inner = "cache_compiler inference", "npu_fx_compiler inference"
-    assert ranges(lambda: run(torch.ones(1, 2))) == [whole, inner, "acl_graph_replay"]
+    assert ranges(lambda: run(torch.ones(1, 2, device=device))) == [
+        whole,
+        inner,
+        "acl_graph_replay",
+    ]
 
 
-def test_profilers_see_what_runs_eagerly() -> None:
+def test_profilers_see_what_runs_eagerly(device: str) -> None:
     options = {"force_eager": True}
     compiled = torch.compile(torch.exp, backend="npugraph_ex", options=options)
-    compiled(torch.ones(3))
-    assert ranges(lambda: compiled(torch.ones(3))) == ["fx_run_eagerly"]
+    compiled(torch.ones(3, device=device))
+    assert ranges(lambda: compiled(torch.ones(3, device=device))) == ["fx_run_eagerly"]
 
 
-def test_ranges_are_closed_when_a_call_fails() -> None:
+def test_ranges_are_closed_when_a_call_fails(device: str) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return torch.log(x)
 
     compiled = torch.compile(fn, backend="npugraph_ex", options={"detect_nan": True})
-    compiled(torch.ones(2))
+    compiled(torch.ones(2, device=device))
 
     def fail() -> None:
         with pytest.raises(gex.NonFiniteValue):
-            compiled(torch.tensor([-1.0, 1.0]))
-        compiled(torch.ones(2))
+            compiled(torch.tensor([-1.0, 1.0], device=device))
+        compiled(torch.ones(2, device=device))
 
     assert ranges(fail).count("npu_fx_compiler inference") == 2

@@ -62,14 +62,16 @@ def test_case_24_a_capture_limit_out_of_range_is_refused(limit: object) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 2**63 - 1])
-def test_case_24_the_ends_of_the_range_are_accepted(limit: int) -> None:
-    x = torch.randn(3)
+def test_case_24_the_ends_of_the_range_are_accepted(limit: int, device: str) -> None:
+    x = torch.randn(3, device=device)
     assert torch.equal(compile_with(lambda x: x + 1, capture_limit=limit)(x), x + 1)
 
 
 @pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])
-def test_case_25_each_capture_error_mode_works_and_shows_in_the_code(mode: str) -> None:
-    x = torch.randn(3)
+def test_case_25_each_capture_error_mode_works_and_shows_in_the_code(
+    mode: str, device: str
+) -> None:
+    x = torch.randn(3, device=device)
     assert torch.equal(compile_with(lambda x: x + 1, capture_error_mode=mode)(x), x + 1)
     gm = torch.fx.experimental.proxy_tensor.make_fx(lambda x: [x + 1])(x)
     compiled = gex.npugraph_ex.compile_fx(gm, [x], {"capture_error_mode": mode})
@@ -89,14 +91,14 @@ def test_case_26_a_missing_dump_directory_and_a_pass_that_is_none() -> None:
     assert isinstance(error_of(post_grad_custom_post_pass="p"), TypeError)
 
 
-def test_case_27_options_of_one_compile_never_reach_another() -> None:
+def test_case_27_options_of_one_compile_never_reach_another(device: str) -> None:
     seen: list[bool] = []
 
     def look(gm: Any, example_inputs: Any, config: Any) -> None:
         seen.append(config.clone_output.value)
         config.clone_output = not config.clone_output.value
 
-    x = torch.randn(3)
+    x = torch.randn(3, device=device)
     for given in (True, False):
         options = {"post_grad_custom_pre_pass": look}
         if given:
@@ -106,32 +108,34 @@ def test_case_27_options_of_one_compile_never_reach_another() -> None:
     assert seen == [True, False]
 
 
-def test_an_option_that_torch_compile_reads_itself_is_never_refused() -> None:
+def test_an_option_that_torch_compile_reads_itself_is_never_refused(device: str) -> None:
     kept = compile_with(lambda x: x + 1, guard_filter_fn=lambda guards: [True for _ in guards])
-    assert torch.equal(kept(torch.ones(2)), torch.full((2,), 2.0))
+    assert torch.equal(kept(torch.ones(2, device=device)), torch.full((2,), 2.0, device=device))
 
 
-def test_mode_warns_once_that_it_has_no_effect() -> None:
+def test_mode_warns_once_that_it_has_no_effect(device: str) -> None:
     torch_backend._warn_about_mode.cache_clear()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(2):
             torch._dynamo.reset()
             fn = torch.compile(lambda x: x + 1, backend="npugraph_ex", mode="max-autotune")
-            fn(torch.ones(2))
+            fn(torch.ones(2, device=device))
     assert sum("mode has no effect" in str(w.message) for w in caught) == 1
 
 
-def test_disable_is_plain_eager() -> None:
+def test_disable_is_plain_eager(device: str) -> None:
     with gex.collect() as graphs:
-        torch.compile(lambda x: x + 1, backend="npugraph_ex", disable=True)(torch.ones(2))
+        torch.compile(lambda x: x + 1, backend="npugraph_ex", disable=True)(
+            torch.ones(2, device=device)
+        )
     assert graphs == []
 
 
 # --- super kernels ----------------------------------------------------------------------------
 
 
-def test_super_kernels_are_reported_as_merging_nothing() -> None:
+def test_super_kernels_are_reported_as_merging_nothing(device: str) -> None:
     options = {
         "super_kernel_optimize": True,
         "super_kernel_optimize_options": {
@@ -142,7 +146,7 @@ def test_super_kernels_are_reported_as_merging_nothing() -> None:
         },
         "super_kernel_debug_options": {"debug_sync_all": 1},
     }
-    x = torch.randn(3)
+    x = torch.randn(3, device=device)
     with gex.collect() as graphs:
         assert torch.equal(compile_with(lambda x: x + 1, **options)(x), x + 1)
     assert "merged nothing" in graphs[0].text()
@@ -168,7 +172,7 @@ def test_options_of_super_kernels_are_checked(options: dict[str, Any], told: lis
         assert part in str(error)
 
 
-def test_super_kernel_scopes_change_no_value_and_have_names() -> None:
+def test_super_kernel_scopes_change_no_value_and_have_names(device: str) -> None:
     begin = gex.npugraph_ex.super_kernel_scope_begin
     end = gex.npugraph_ex.super_kernel_scope_end
 
@@ -181,7 +185,7 @@ def test_super_kernel_scopes_change_no_value_and_have_names() -> None:
         end("outer")
         return y
 
-    x = torch.randn(3)
+    x = torch.randn(3, device=device)
     assert torch.equal(compile_with(fn)(x), fn(x))
     with pytest.raises(RuntimeError, match="blank"):
         begin(" ")
@@ -200,7 +204,7 @@ def test_a_configuration_shows_what_was_changed() -> None:
         config.clone_outputs = True
 
 
-def test_a_backend_made_of_a_configuration_has_its_options_and_decompositions() -> None:
+def test_a_backend_made_of_a_configuration_has_its_options_and_decompositions(device: str) -> None:
     seen: list[bool] = []
     config = CompilerConfig()
     config.post_grad_custom_pre_pass = lambda gm, inputs, given: seen.append(
@@ -211,7 +215,7 @@ def test_a_backend_made_of_a_configuration_has_its_options_and_decompositions() 
         compiler_config=config,
         custom_decompositions={torch.ops.aten.add.Tensor: lambda a, b: a * 3},
     )
-    a, b = torch.randn(3), torch.randn(3)
+    a, b = torch.randn(3, device=device), torch.randn(3, device=device)
     compiled = torch.compile(lambda a, b: a + b, backend=backend, fullgraph=True)
     torch.testing.assert_close(compiled(a, b), a * 3)
     assert seen == [False]
@@ -245,9 +249,13 @@ def swap(gm: Any, example_inputs: Any, config: Any) -> None:
         gm.graph.erase_node(node)
 
 
-def test_debug_lines_tell_what_each_pass_did(log_lines: list[logging.LogRecord]) -> None:
+def test_debug_lines_tell_what_each_pass_did(
+    log_lines: list[logging.LogRecord], device: str
+) -> None:
     logger.setLevel(logging.DEBUG)
-    compile_with(lambda a, b: a + b, post_grad_custom_pre_pass=swap)(torch.ones(2), torch.ones(2))
+    compile_with(lambda a, b: a + b, post_grad_custom_pre_pass=swap)(
+        torch.ones(2, device=device), torch.ones(2, device=device)
+    )
     text = "\n".join(r.getMessage() for r in log_lines)
     assert "After fx graph pass(post_grad_custom_pre_pass) optimization" in text
     assert "4 nodes before, 4 after" in text
@@ -257,15 +265,17 @@ def test_debug_lines_tell_what_each_pass_did(log_lines: list[logging.LogRecord])
     assert "generated code" in text
 
 
-def test_info_has_none_of_the_debug_lines(log_lines: list[logging.LogRecord]) -> None:
+def test_info_has_none_of_the_debug_lines(log_lines: list[logging.LogRecord], device: str) -> None:
     logger.setLevel(logging.INFO)
-    compile_with(lambda a, b: a + b, post_grad_custom_pre_pass=swap)(torch.ones(2), torch.ones(2))
+    compile_with(lambda a, b: a + b, post_grad_custom_pre_pass=swap)(
+        torch.ones(2, device=device), torch.ones(2, device=device)
+    )
     assert log_lines == []
 
 
-def test_force_eager_logs_a_warning(log_lines: list[logging.LogRecord]) -> None:
+def test_force_eager_logs_a_warning(log_lines: list[logging.LogRecord], device: str) -> None:
     logger.setLevel(logging.WARNING)
-    x = torch.randn(3)
+    x = torch.randn(3, device=device)
     assert torch.equal(compile_with(lambda x: x + 1, force_eager=True)(x), x + 1)
     assert [r.levelname for r in log_lines] == ["WARNING"]
     assert "eager" in log_lines[0].getMessage()
