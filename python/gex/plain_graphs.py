@@ -17,12 +17,7 @@ from torch._functorch._aot_autograd import runtime_wrappers
 from torch._functorch._aot_autograd.schemas import OutputType, PlainTensorMeta
 from torch._guards import TracingContext
 
-# What a later graph learns about the sizes of this one's results; PyTorch 2.11 names it otherwise.
-_mark_dynamic = getattr(
-    runtime_wrappers,
-    "mark_dynamo_propagated_dynamic_indices",
-    getattr(runtime_wrappers, "maybe_mark_dynamic_helper", None),
-)
+from gex.torch_version import mark_dynamic
 
 Compiled = Callable[[list[Any]], Sequence[Any]]
 Compiler = Callable[..., Compiled]
@@ -155,7 +150,6 @@ def _is_plain(metadata: Any) -> bool:
         metadata.num_graphsafe_rng_states,
         metadata.num_backward_tokens,
         metadata.is_rng_op_functionalized,
-        metadata.dynamic_outputs and _mark_dynamic is None,
         metadata.tokens,
         metadata.grad_enabled_mutation is not None,
         metadata.indices_of_inputs_that_requires_grad_with_mutations_in_bw,
@@ -195,7 +189,7 @@ def _marking(call: Callable[..., Any], metadata: Any) -> Callable[..., Any]:
     def call_and_mark(*arguments: Any) -> Any:
         results = call(*arguments)
         for i, dims in dynamic:
-            _mark_dynamic(results[i], dims)
+            mark_dynamic(results[i], dims)
         return results
 
     return call_and_mark

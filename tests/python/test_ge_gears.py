@@ -322,6 +322,17 @@ def test_hooks_and_the_class(device: str) -> None:
         Config(GEX_OPTIONS, {"shape_handling_dict": hooks})
 
 
+def test_two_dims_of_one_tensor_are_traced_as_symbols(device: str) -> None:
+    configs = [{"type": "BATCHSIZE", "dimensions": 0}, {"type": "SEQLEN", "dimensions": 1}]
+    options = {"enable_shape_handling": True, "shape_handling_configs": configs}
+    fn = torch.compile(lambda x: x * 2, backend="npugraph_ex", dynamic=False, options=options)
+    with gex.collect() as graphs:
+        for n in (3, 4, 5):
+            x = torch.randn(n, n + 4, device=device)
+            torch.testing.assert_close(fn(x), x * 2)
+    assert len(graphs) == 1
+
+
 def test_the_option_marks_no_tensor_for_good(device: str) -> None:
     fn = torch.compile(lambda x: x * 2, backend="gex", options={"enable_shape_handling": True})
     x = torch.randn(3, 2, device=device)

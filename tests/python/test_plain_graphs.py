@@ -7,7 +7,6 @@ import copy
 import pytest
 import torch
 from torch import nn
-from torch._functorch._aot_autograd import runtime_wrappers
 
 
 def small_model() -> nn.Module:
@@ -172,8 +171,7 @@ def test_saved_sizes_of_dynamic_graphs():
         output = step(weight)
         output.sum().backward()
         torch.testing.assert_close(weight.grad, torch.full((rows, 4), rows / 4))
-    # Versions that can't be told which sizes of a result change keep AOTAutograd's way.
-    assert is_short(output) == hasattr(runtime_wrappers, "mark_dynamo_propagated_dynamic_indices")
+    assert is_short(output)
 
 
 def test_hooks_on_saved_tensors_are_called():

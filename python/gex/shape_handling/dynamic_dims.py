@@ -19,9 +19,8 @@ from torch.fx import GraphModule
 
 from gex.origin import Origin
 from gex.shape_handling.config import ShapeConfig
+from gex.torch_version import DYNAMIC_MARK, mark_dynamic
 
-# Read by Dynamo when it makes an input symbolic, and not guarded on.
-_MARK = "_dynamo_propagated_dynamic_indices"
 _ongoing = threading.local()  # .origin and .marked: of the trace that was started over
 
 
@@ -33,10 +32,11 @@ def trace_sizes_as_symbols(
         return
     if _take_marks() is origin.code:
         return  # what is a number now was fixed by the function itself
-    marked = []
+    marked: list[torch.Tensor] = []
     for tensor, dim in _numbers(gm, configs, origin):
-        setattr(tensor, _MARK, {*getattr(tensor, _MARK, ()), dim})
-        marked.append(tensor)
+        mark_dynamic(tensor, [dim])
+        if not any(tensor is other for other in marked):
+            marked.append(tensor)
     if marked:
         _ongoing.code, _ongoing.marked = origin.code, marked
         # The next trace may take another way through the function.
@@ -49,7 +49,7 @@ def trace_sizes_as_symbols(
 def _take_marks() -> Any:
     """The function that was started over, if one was; what was marked for it is no more."""
     for tensor in getattr(_ongoing, "marked", ()):
-        delattr(tensor, _MARK)
+        delattr(tensor, DYNAMIC_MARK)
     code = getattr(_ongoing, "code", None)
     _ongoing.code, _ongoing.marked = None, ()
     return code
