@@ -16,6 +16,7 @@ from torch._dynamo import compiled_autograd
 from torch._functorch._aot_autograd import runtime_wrappers
 from torch._functorch._aot_autograd.schemas import OutputType, PlainTensorMeta
 from torch._guards import TracingContext
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from gex.torch_version import mark_dynamic
 
@@ -26,7 +27,11 @@ Compiler = Callable[..., Compiled]
 class CompiledGraphs:
     """Sees what AOTAutograd has compiled for one function, and what it knows about that."""
 
-    def __init__(self) -> None:
+    def __init__(self, gm: torch.fx.GraphModule) -> None:
+        self._returns_subclass = any(
+            is_traceable_wrapper_subclass(node.meta.get("example_value"))
+            for node in gm.graph.output_node().all_input_nodes
+        )
         self._metadata: Any = None
         self._forward: Compiled | None = None
         self._inference: Compiled | None = None
@@ -87,6 +92,9 @@ class CompiledGraphs:
 
     def _is_all(self, inputs: Sequence[Any]) -> bool:
         """Whether a call of these inputs is a call of the graphs and nothing else."""
+        # AOTAutograd's metadata is that of the tensors inside of others, should there be such.
+        if self._returns_subclass or any(is_traceable_wrapper_subclass(x) for x in inputs):
+            return False
         flat = all(isinstance(x, torch.Tensor | int | torch.SymInt) for x in inputs)
         return flat and self._num_arguments == len(inputs) and _is_plain(self._metadata)
 

@@ -127,7 +127,7 @@ def compile_dynamo_graph(
         trace_sizes_as_symbols(gm, configs, dynamo.origin)
     counters.install()
 
-    graphs = CompiledGraphs()
+    graphs = CompiledGraphs(gm)
     files = folder.ModelFolder.of_dynamo(gm)
     traced = aot_autograd(
         fw_compiler=graphs.forward(graph_compiler(backend, config, Role.FORWARD, dynamo, files)),

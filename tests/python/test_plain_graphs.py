@@ -236,3 +236,58 @@ def test_tensor_that_outlived_its_transform_is_taken_as_the_one_inside():
     torch.testing.assert_close(output, x * weight)
     torch.testing.assert_close(weight.grad, x)
     torch.testing.assert_close(step(x, weight), x * weight)
+
+
+class Boxed(torch.Tensor):
+    """A tensor around one other, as DTensor is."""
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor) -> Boxed:
+        return torch.Tensor._make_wrapper_subclass(
+            cls, inner.shape, strides=inner.stride(), dtype=inner.dtype, device=inner.device
+        )
+
+    def __init__(self, inner: torch.Tensor) -> None:
+        self.inner = inner
+
+    def __repr__(self) -> str:
+        return "Boxed"
+
+    def __tensor_flatten__(self):
+        return ["inner"], None
+
+    @staticmethod
+    def __tensor_unflatten__(inner, meta, size, stride):
+        return Boxed(inner["inner"])
+
+    @classmethod
+    def __torch_dispatch__(cls, op, types, args=(), kwargs=None):
+        args, kwargs = torch.utils._pytree.tree_map_only(
+            Boxed, lambda boxed: boxed.inner, (args, kwargs or {})
+        )
+        result = op(*args, **kwargs)
+        return torch.utils._pytree.tree_map_only(torch.Tensor, Boxed, result)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@torch.no_grad()
+def test_tensors_around_others_go_in_and_out(dynamic: bool):
+    step = compiled(lambda x: x * 2 + 1, dynamic=dynamic)
+    for rows in (3, 5):
+        x = torch.randn(rows, 4)
+        result = step(Boxed(x))
+        assert type(result) is Boxed
+        torch.testing.assert_close(result.inner, x * 2 + 1)
+
+
+@torch.no_grad()
+def test_tensors_around_others_may_be_made_inside():
+    @torch._dynamo.allow_in_graph
+    def boxed(x: torch.Tensor) -> torch.Tensor:
+        return Boxed(x)
+
+    step = compiled(lambda x: boxed(x * 2) + 1)
+    x = torch.randn(3, 4)
+    result = step(x)
+    assert type(result) is Boxed
+    torch.testing.assert_close(result.inner, x * 2 + 1)
