@@ -76,6 +76,7 @@ def explain(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     known = graphs_of(fn) if is_compiled and not args and not kwargs else []
     if known:
         return Explanation(known, _seconds(known))
+    _check_arguments(fn, args, kwargs)
     compiled = fn if is_compiled else torch.compile(fn, backend="gex")
     compiling_before = seconds_compiling()
     start = time.perf_counter()
@@ -87,6 +88,18 @@ def explain(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     stages["dynamo"] = max(0.0, seconds_compiling() - compiling_before - in_backend)
     stages["run"] = max(0.0, total - sum(stages.values()))
     return Explanation(graphs, stages)
+
+
+def _check_arguments(fn: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    try:
+        inspect.signature(getattr(fn, "forward", fn)).bind(*args, **kwargs)
+    except TypeError as problem:
+        raise TypeError(
+            f"gex.explain: nothing is compiled yet and a call fails: {problem}. "
+            "Call the compiled function before, or give its arguments: gex.explain(fn, x, ...)"
+        ) from None
+    except ValueError:
+        pass  # no signature is known: the call itself will tell
 
 
 def graphs_of(fn: Callable[..., Any]) -> list[GraphReport]:
@@ -105,8 +118,9 @@ def graphs_of(fn: Callable[..., Any]) -> list[GraphReport]:
     def is_of(origin: Origin | None) -> bool:
         if origin is None:
             return False
-        if origin.module is not None:
-            return any(origin.module() is part for part in parts)
+        whole = origin.module or (origin.owner if parts else None)
+        if whole is not None:
+            return any(whole() is part for part in parts)
         return origin.code in codes
 
     return [graph for graph in reports() if is_of(graph.origin)]

@@ -22,6 +22,7 @@ class Origin:
     compile_id: str
     recompile_reason: str | None  # what Dynamo found changed; None for the first compile
     module: weakref.ref[Module] | None = None  # of PyTorch's own class, called as a whole
+    owner: weakref.ref[Module] | None = None  # whose method the code is
 
     def text(self) -> str:
         module = None if self.module is None else self.module()
@@ -43,7 +44,14 @@ def current_origin() -> Origin | None:
     code = trace.f_code
     while (after_break := ContinueExecutionCache.generated_code_metadata.get(code)) is not None:
         code = after_break.code
-    return Origin(code, str(compile_id), reason, _wrapped_module(code, trace))
+    return Origin(code, str(compile_id), reason, _wrapped_module(code, trace), _owner(trace))
+
+
+def _owner(trace: Any) -> weakref.ref[Module] | None:
+    """Decorators give methods of many classes one code: what tells them apart is `self`."""
+    names = trace.f_code.co_varnames
+    first = trace.f_locals.get("self", trace.f_locals.get(names[0]) if names else None)
+    return weakref.ref(first) if isinstance(first, Module) else None
 
 
 def _wrapped_module(code: types.CodeType, trace: Any) -> weakref.ref[Module] | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -146,6 +147,44 @@ def test_modules_are_explained_and_others_graphs_left_out(device: str) -> None:
         (graph,) = gex.explain(model).graphs
         assert graph.runner.counters["calls"] == 1
     assert "of Sequential, compile" in str(gex.explain(model))
+
+
+def _decorated(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return method(self, *args, **kwargs)
+
+    return wrapper
+
+
+class _Scale(nn.Module):
+    @_decorated
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+
+class _Shift(nn.Module):
+    @_decorated
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 2
+
+
+def test_modules_whose_methods_share_a_decorator_are_told_apart(device: str) -> None:
+    scale, shift = compiled(_Scale()), compiled(_Shift())
+    x = torch.ones(2, device=device)
+    for model, calls in ((scale, 1), (shift, 2)):
+        for _ in range(calls):
+            model(x)
+    for model, calls in ((scale, 1), (shift, 2)):
+        (graph,) = gex.explain(model).graphs
+        assert graph.runner.counters["calls"] == calls
+
+
+def test_what_was_never_called_can_only_be_explained_with_arguments(device: str) -> None:
+    fn = compiled(lambda x: x.exp())
+    with pytest.raises(TypeError, match=r"nothing is compiled yet.*'x'.*gex.explain\(fn, x"):
+        gex.explain(fn)
+    assert len(gex.explain(fn, torch.ones(2, device=device)).graphs) == 1
 
 
 def test_calls_through_pytorch_are_explained_with_their_line(device: str) -> None:
