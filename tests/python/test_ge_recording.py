@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from conftest import assert_same
+from gex.npugraph_ex import graph_pool_handle, pool_bytes
 from gex.recording import (
     NPUGraph,
     graph,
@@ -113,6 +114,33 @@ def test_case_80_random_numbers_differ_between_replays_and_repeat_with_the_seed(
     assert torch.equal(y, first)
     torch.manual_seed(3)
     assert torch.equal(F.dropout(x), first)
+
+
+def test_numbers_of_a_registered_generator_are_those_of_eager(device: str) -> None:
+    generator = torch.Generator(device).manual_seed(5)
+    g = NPUGraph()
+    g.register_generator_state(generator)
+    x = torch.ones(4, device=device)
+    with graph(g):
+        y = torch.randn(3, generator=generator, device=device) + 1
+        x.normal_(generator=generator)
+    got = []
+    for _ in range(3):
+        g.replay()
+        got.append((y.clone(), x.clone()))
+    generator.manual_seed(5)
+    for mine, also_mine in got:
+        assert torch.equal(mine, torch.randn(3, generator=generator, device=device) + 1)
+        assert torch.equal(also_mine, torch.empty_like(x).normal_(generator=generator))
+    with (
+        pytest.raises(RuntimeError, match=r"register_generator_state\(\) it before"),
+        graph(NPUGraph()),
+    ):
+        torch.randn(3, generator=generator, device=device)
+    other = NPUGraph()
+    other.register_generator_state(generator)
+    with pytest.raises(RuntimeError, match="seeded during"), graph(other):
+        generator.manual_seed(6)
 
 
 def test_case_80_seeding_during_a_capture_is_an_error(device: str) -> None:
@@ -245,6 +273,26 @@ def test_case_79_what_can_not_be_graphed_is_an_error(device: str) -> None:
         make_graphed_callables(leaf, (x,))
     with pytest.raises(ValueError, match="2 callables with 1 sets"):
         make_graphed_callables((nn.Linear(4, 4).to(device), nn.Linear(4, 4).to(device)), ((x,),))
+
+
+def test_graphed_callables_share_one_pool(device: str) -> None:
+    handle = graph_pool_handle()
+    layers = tuple(nn.Sequential(nn.Linear(64, 64), nn.Softmax(-1)).to(device) for _ in range(2))
+    x = torch.randn(8, 64, device=device)
+    want = [layer(x) for layer in layers]
+    graphed = make_graphed_callables(layers, ((x,), (x,)), pool=handle)
+    assert_same([layer(x) for layer in graphed], want)
+    assert pool_bytes(handle) > 0
+
+
+def test_an_input_that_no_result_depends_on(device: str) -> None:
+    x, unused = (torch.randn(3, requires_grad=True, device=device) for _ in range(2))
+    with pytest.raises(RuntimeError, match="no result depends on input 1"):
+        make_graphed_callables(lambda x, unused: x * 2, (x, unused))
+    fn = make_graphed_callables(lambda x, unused: x * 2, (x, unused), allow_unused_input=True)
+    fn(x, unused).sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
+    assert unused.grad is None
 
 
 def test_graphing_a_module_leaves_its_buffers_alone(device: str) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
+from gex.captures.pools import graph_pool_handle
+
 Graphed = Callable[..., Any]
 
 
@@ -19,7 +21,8 @@ def make_graphed_callables(
     allow_unused_input: bool = False,
     pool: Any = None,
 ) -> Any:
-    """Each is compiled for its sample arguments and run `num_warmup_iters` times beforehand.
+    """Each is compiled for its sample arguments and run `num_warmup_iters` times beforehand, all
+    with temporaries in one pool.
 
     A module is given back itself, with a forward that replays while it is in the mode (training or
     not) that it was graphed in.
@@ -36,8 +39,10 @@ def make_graphed_callables(
         raise ValueError(f"{len(functions)} callables with {len(samples)} sets of sample arguments")
     for function, sample in zip(functions, samples):
         _check(function, sample)
+    options = {"use_graph_pool": graph_pool_handle() if pool is None else pool}
     graphed = [
-        _graphed(function, sample, num_warmup_iters) for function, sample in zip(functions, samples)
+        _graphed(function, sample, num_warmup_iters, allow_unused_input, options)
+        for function, sample in zip(functions, samples)
     ]
     return graphed[0] if single else tuple(graphed)
 
@@ -59,12 +64,20 @@ def _check(function: Any, sample: Sequence[Any]) -> None:
             raise RuntimeError(f"buffer {name!r} requires a gradient: only parameters may")
 
 
-def _graphed(function: Any, sample: Sequence[torch.Tensor], warmup: int) -> Any:
+def _graphed(
+    function: Any,
+    sample: Sequence[torch.Tensor],
+    warmup: int,
+    allow_unused: bool,
+    options: dict[str, Any],
+) -> Any:
     is_module = isinstance(function, torch.nn.Module)
     original = function.forward if is_module else function
-    compiled = torch.compile(original, backend="npugraph_ex", fullgraph=True, dynamic=False)
+    compiled = torch.compile(
+        original, backend="npugraph_ex", fullgraph=True, dynamic=False, options=options
+    )
     for _ in range(warmup):
-        _run_once(compiled, function, sample)
+        _run_once(compiled, function, sample, allow_unused)
     if not is_module:
         return compiled
     was_training = function.training
@@ -78,7 +91,9 @@ def _graphed(function: Any, sample: Sequence[torch.Tensor], warmup: int) -> Any:
     return function
 
 
-def _run_once(compiled: Graphed, function: Any, sample: Sequence[torch.Tensor]) -> None:
+def _run_once(
+    compiled: Graphed, function: Any, sample: Sequence[torch.Tensor], allow_unused: bool
+) -> None:
     """Forward and backward, leaving gradients, buffers and random numbers as they were."""
     buffers = list(function.buffers()) if isinstance(function, torch.nn.Module) else []
     kept = [buffer.clone() for buffer in buffers]
@@ -88,7 +103,13 @@ def _run_once(compiled: Graphed, function: Any, sample: Sequence[torch.Tensor]) 
         if differentiable:
             wanted = [x for x in _inputs(function, sample) if x.requires_grad]
             gradients = [torch.zeros_like(o) for o in differentiable]
-            torch.autograd.grad(differentiable, wanted, gradients, allow_unused=True)
+            got = torch.autograd.grad(differentiable, wanted, gradients, allow_unused=True)
+            if not allow_unused and any(gradient is None for gradient in got):
+                unused = next(i for i, gradient in enumerate(got) if gradient is None)
+                raise RuntimeError(
+                    f"no result depends on input {unused} of those that require a gradient, "
+                    f"of size {list(wanted[unused].shape)}: pass allow_unused_input=True"
+                )
     with torch.no_grad():
         for buffer, contents in zip(buffers, kept):
             buffer.copy_(contents)

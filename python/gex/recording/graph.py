@@ -57,7 +57,7 @@ class NPUGraph:
         self._dispatches_updates = auto_dispatch_capture
         self._seeds = [generator.initial_seed() for generator in self._generators]
         self._random_states = [generator.get_state() for generator in self._generators]
-        self._recorder = Recorder(auto_dispatch_capture)
+        self._recorder = Recorder(auto_dispatch_capture, self._generators)
         self._recorder.__enter__()
         self._capture = error_mode.begin("an NPUGraph", capture_error_mode, is_recording=True)
         _capturing = self

@@ -39,14 +39,22 @@ class Recording:
     inputs: list[torch.Tensor]
     written: list[torch.Tensor] = field(default_factory=list)  # memory from outside, as bytes
     updatable: list[updates.UpdatableCall] = field(default_factory=list)
+    drawing: list[updates.UpdatableCall] = field(default_factory=list)  # kept, not updatable
 
 
 class Recorder(TorchDispatchMode):
-    """With `dispatch_updates` host arguments of updatable operators stay open."""
+    """With `dispatch_updates` host arguments of updatable operators stay open.
 
-    def __init__(self, dispatch_updates: bool = False) -> None:
+    Numbers may be drawn from the `generators`.
+    """
+
+    def __init__(
+        self, dispatch_updates: bool = False, generators: Sequence[torch.Generator] = ()
+    ) -> None:
         super().__init__()
         self._dispatch_updates = dispatch_updates
+        self._generators = generators
+        self._drawing: list[updates.UpdatableCall] = []
         self._updatable: list[updates.UpdatableCall] = []
         self._graph = Graph()
         self._nodes: dict[int, Node] = {}  # by id of the tensor
@@ -71,6 +79,10 @@ class Recorder(TorchDispatchMode):
             )
         if self._dispatch_updates and updates.handler_of(func) is not None:
             return self._record_updatable(func, args, kwargs)
+        if self._draws_from_a_generator(func, args, kwargs):
+            call = updates.UpdatableCall(func, args, kwargs)
+            self._drawing.append(call)
+            return self._record_call(call, func, args, kwargs)
         operands = tree_map_only(torch.Tensor, self._node_of, (list(args), kwargs))
         self._keep_contents(func, args, kwargs)
         results = func(*args, **kwargs)
@@ -83,6 +95,27 @@ class Recorder(TorchDispatchMode):
         assert handler is not None
         func, args, kwargs = handler.prepare_capture(func, args, kwargs)
         call = updates.make_call(func, args, kwargs)
+        self._updatable.append(call)
+        results = self._record_call(call, func, args, kwargs)
+        return handler.postprocess_result(results, kwargs)
+
+    def _draws_from_a_generator(
+        self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> bool:
+        """An object that no graph can hold, if it is another than PyTorch's own."""
+        for value in (*args, *kwargs.values()):
+            if isinstance(value, torch.Generator):
+                if value._cdata not in {generator._cdata for generator in self._generators}:
+                    raise RuntimeError(
+                        f"{func} draws from a generator that this graph does not know: "
+                        "register_generator_state() it before the capture"
+                    )
+                return True
+        return False
+
+    def _record_call(
+        self, call: updates.UpdatableCall, func: Any, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Any:
         operands = [self._node_of(tensor) for tensor in call.tensors]
         self._keep_contents(func, args, kwargs)
         results = func(*args, **kwargs)
@@ -92,8 +125,7 @@ class Recorder(TorchDispatchMode):
         for number, tensor in enumerate(written, len(fresh)):
             contents = self._graph.call_function(operator.getitem, (node, number))
             self._graph.call_function(_aten.copy_.default, (self._node_of(tensor), contents))
-        self._updatable.append(call)
-        return handler.postprocess_result(results, kwargs)
+        return results
 
     def finish(self) -> Recording:
         """The recording of what is still held of the tensors that were made."""
@@ -111,7 +143,7 @@ class Recorder(TorchDispatchMode):
         self._graph.output(())
         module = GraphModule(torch.nn.Module(), self._graph)
         written = [whole for whole, _ in self._before.values()]
-        return Recording(module, inputs, written, self._updatable)
+        return Recording(module, inputs, written, self._updatable, self._drawing)
 
     def restore(self) -> None:
         """Gives tensors from outside back what they held."""

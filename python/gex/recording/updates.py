@@ -9,13 +9,18 @@ import difflib
 import itertools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
 
 _library = torch.library.Library("gex", "FRAGMENT")
-_library.define("updatable_call(Tensor[] tensors, int number) -> Tensor[]")
+# Some draw random numbers: all of them stay in their order.
+_library.define(
+    "updatable_call(Tensor[] tensors, int number) -> Tensor[]",
+    tags=(torch.Tag.nondeterministic_seeded,),
+)
 UPDATABLE_CALL = torch.ops.gex.updatable_call.default
 
 # "arg" or "kwarg", its place, and the key under which update() takes it.
@@ -64,11 +69,26 @@ def handler_of(func: Any) -> type[NpuGraphOpHandler] | None:
     return next((_handlers[name] for name in _names(func) if name in _handlers), None)
 
 
+@dataclass(frozen=True)
+class _Layout:
+    shape: torch.Size
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> _Layout:
+        return cls(tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
+
+    def empty(self) -> torch.Tensor:
+        return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=self.device)
+
+
 class UpdatableCall:
     """A recorded call: tensors come with each run, arguments on the host are kept here."""
 
     def __init__(
-        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], specs: Sequence[Spec]
+        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], specs: Sequence[Spec] = ()
     ) -> None:
         self._func = func
         self.number = next(_numbers)
@@ -89,7 +109,7 @@ class UpdatableCall:
             if a.alias_info is not None and a.alias_info.is_write and a.name in given
         ]
         self._fresh: list[int] = []
-        self._layouts: list[torch.Tensor] = []
+        self._layouts: list[_Layout] = []
         _calls[self.number] = self
 
     @property
@@ -110,7 +130,7 @@ class UpdatableCall:
         fresh = [leaves[i] for i in self._fresh]
         values = tree_unflatten(self._with(self.tensors), self._structure)
         written = tree_leaves([values[name] for name in self._written])
-        self._layouts = [torch.empty_like(x, device="meta") for x in (*fresh, *written)]
+        self._layouts = [_Layout.of(x) for x in (*fresh, *written)]
         self.tensors = []
         return fresh, written
 
@@ -137,12 +157,8 @@ class UpdatableCall:
         memory = {tensor.untyped_storage()._cdata for tensor in tensors}
         return [r.clone() if r.untyped_storage()._cdata in memory else r for r in results]
 
-    def like_results(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        device = tensors[0].device
-        return [
-            torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device)
-            for x in self._layouts
-        ]
+    def like_results(self) -> list[torch.Tensor]:
+        return [layout.empty() for layout in self._layouts]
 
     def check(self, key: str, value: Any) -> None:
         old = self.host[self._name_of_key[key]]
@@ -171,7 +187,7 @@ def _run(tensors: list[torch.Tensor], number: int) -> list[torch.Tensor]:
 
 
 def _like_results(tensors: list[torch.Tensor], number: int) -> list[torch.Tensor]:
-    return _calls[number].like_results(tensors)
+    return _calls[number].like_results()
 
 
 _library.impl("updatable_call", _run, "CompositeExplicitAutograd")
