@@ -11,7 +11,16 @@ from torch import nn
 
 import gex.npu.infer_attention  # noqa: F401 - the operators of namespace npu
 from conftest import assert_same
-from gex.recording import NPUGraph, NpuGraphOpHandler, graph, register_npu_graph_handler
+from gex.recording import (
+    NPUGraph,
+    NpuGraphOpHandler,
+    graph,
+    graph_task_group_begin,
+    graph_task_group_end,
+    graph_task_update_begin,
+    graph_task_update_end,
+    register_npu_graph_handler,
+)
 
 LENGTHS = ([28, 29, 1], [66, 88, 55], [100, 5, 77])
 
@@ -207,3 +216,46 @@ def test_an_operator_of_the_users_is_updatable(scaled_sum: Any, device: str) -> 
     x.fill_(2)
     g.replay()
     assert y.tolist() == [21, 21, 21]
+
+
+def test_a_task_group_is_updated_by_the_same_calls(qkv: list[torch.Tensor]) -> None:
+    q, k, v = qkv
+    g = NPUGraph()
+    with graph(g):
+        graph_task_group_begin()
+        first = attention(q, k, v, LENGTHS[0])
+        second = torch.clamp(first, -0.5, 0.5)
+        handle = graph_task_group_end()
+        third = second + 1
+    for lengths, bound in zip(LENGTHS, (0.5, 0.1, 0.3)):
+        q.normal_()
+        g.replay()
+        graph_task_update_begin(None, handle)
+        torch.clamp(attention(q, k, v, lengths), -bound, bound)
+        graph_task_update_end()
+        want = masked(q, k, v, lengths)
+        assert_same(first, want)
+        assert_same(third, want.clamp(-bound, bound) + 1)
+
+
+def test_task_groups_tell_misuse(qkv: list[torch.Tensor]) -> None:
+    with pytest.raises(RuntimeError, match="outside of a capture"):
+        graph_task_group_begin()
+    g = NPUGraph()
+    with graph(g):
+        with pytest.raises(RuntimeError, match="without graph_task_group_begin"):
+            graph_task_group_end()
+        graph_task_group_begin()
+        out = torch.clamp(qkv[0], -0.5, 0.5)
+        handle = graph_task_group_end()
+    graph_task_update_begin(None, handle)
+    with pytest.raises(RuntimeError, match=r"aten.clamp.default was recorded here, not aten.exp"):
+        torch.exp(qkv[0])
+    with pytest.raises(RuntimeError, match="0 of its 1 calls were made"):
+        graph_task_update_end()
+    with pytest.raises(RuntimeError, match="without graph_task_update_begin"):
+        graph_task_update_end()
+    with pytest.raises(TypeError, match="must be that of graph_task_group_end"):
+        graph_task_update_begin(None, 3)
+    g.replay()
+    assert_same(out, qkv[0].clamp(-0.5, 0.5))

@@ -106,19 +106,15 @@ class DeviceProperties:
 def _of_cpu(devices: Devices) -> dict[str, Any]:
     names = {
         "Event": streams.Event,
-        "NPUGraph": recording.NPUGraph,
         "Stream": streams.Stream,
         "StreamContext": streams.StreamContext,
         "current_stream": streams.current_stream,
         "default_stream": streams.default_stream,
-        "graph": recording.graph,
         "graph_pool_handle": graph_pool_handle,
-        "is_current_stream_capturing": recording.is_current_stream_capturing,
-        "make_graphed_callables": recording.make_graphed_callables,
-        "register_npu_graph_handler": recording.register_npu_graph_handler,
         "set_stream": streams.set_stream,
         "stream": streams.stream,
     }
+    names.update({name: getattr(recording, name) for name in recording.__all__})
     names.update({name: getattr(torch, name) for name in _TENSOR_TYPES})
     names.update(_device_functions(devices))
     names.update(_memory_functions(devices))

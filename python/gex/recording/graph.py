@@ -6,7 +6,7 @@ import gc
 import json
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,25 @@ from gex.captures.pools import graph_pool_handle
 from gex.debug.capture_trace import trace_of
 from gex.recording.recorder import Recorder
 from gex.recording.replays import Replays
+from gex.recording.updates import Change
 
 _capturing: NPUGraph | None = None
 
 
 def is_current_stream_capturing() -> bool:
     return _capturing is not None and _capturing._is_of_this_thread()
+
+
+def current_graph() -> NPUGraph | None:
+    """The one that records the calls of this thread."""
+    return _capturing if is_current_stream_capturing() else None
+
+
+def current_recorder(action: str) -> Recorder:
+    graph = current_graph()
+    if graph is None or graph._recorder is None:
+        raise RuntimeError(f"{action}() outside of a capture of this thread")
+    return graph._recorder
 
 
 class NPUGraph:
@@ -172,6 +185,9 @@ class NPUGraph:
                 "update() needs a capture with auto_dispatch_capture=True, and there is none"
             )
         self._recorded("update").update(cpu_update_input)
+
+    def update_calls(self, changes: Sequence[Change]) -> None:
+        self._recorded("graph_task_update_end").update_calls(changes)
 
 
 class graph:

@@ -55,6 +55,7 @@ class Recorder(TorchDispatchMode):
         self._dispatch_updates = dispatch_updates
         self._generators = generators
         self._drawing: list[updates.UpdatableCall] = []
+        self._group: list[updates.UpdatableCall] | None = None
         self._updatable: list[updates.UpdatableCall] = []
         self._graph = Graph()
         self._nodes: dict[int, Node] = {}  # by id of the tensor
@@ -79,6 +80,11 @@ class Recorder(TorchDispatchMode):
             )
         if self._dispatch_updates and updates.handler_of(func) is not None:
             return self._record_updatable(func, args, kwargs)
+        if self._group is not None and not func.is_view:
+            call = updates.open_call(func, args, kwargs)
+            self._group.append(call)
+            self._updatable.append(call)
+            return self._record_call(call, func, args, kwargs)
         if self._draws_from_a_generator(func, args, kwargs):
             call = updates.UpdatableCall(func, args, kwargs)
             self._drawing.append(call)
@@ -126,6 +132,17 @@ class Recorder(TorchDispatchMode):
             contents = self._graph.call_function(operator.getitem, (node, number))
             self._graph.call_function(_aten.copy_.default, (self._node_of(tensor), contents))
         return results
+
+    def begin_group(self) -> None:
+        if self._group is not None:
+            raise RuntimeError("a task group is open already: graph_task_group_end() it first")
+        self._group = []
+
+    def end_group(self) -> list[updates.UpdatableCall]:
+        if self._group is None:
+            raise RuntimeError("graph_task_group_end() without graph_task_group_begin()")
+        group, self._group = self._group, None
+        return group
 
     def finish(self) -> Recording:
         """The recording of what is still held of the tensors that were made."""

@@ -35,8 +35,14 @@ class Replays:
                 self._undo.note_versions()
 
     def update(self, given: Any) -> None:
+        self._assign(lambda: updates.assign(self._recording.updatable, given))
+
+    def update_calls(self, changes: Sequence[updates.Change]) -> None:
+        self._assign(lambda: updates.apply(changes))
+
+    def _assign(self, assign: Callable[[], None]) -> None:
         with self._lock:
-            updates.assign(self._recording.updatable, given)
+            assign()
             undo, self._undo = self._undo, None
             self._is_updated = undo is None or not undo.is_possible()
             if undo is not None and not self._is_updated:

@@ -92,7 +92,7 @@ class UpdatableCall:
     ) -> None:
         self._func = func
         self.number = next(_numbers)
-        given = _by_name(func, args, kwargs)
+        given = by_name(func, args, kwargs)
         self._name_of_key = {
             key: where if kind == "kwarg" else func._schema.arguments[where].name
             for kind, where, key in specs
@@ -160,15 +160,25 @@ class UpdatableCall:
     def like_results(self) -> list[torch.Tensor]:
         return [layout.empty() for layout in self._layouts]
 
+    def result_in_place_of_a_run(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What a call that does not run gives: the tensors that it would write, or unset ones."""
+        if self._written:
+            written = [by_name(self._func, args, kwargs)[name] for name in self._written]
+            return written[0] if len(written) == 1 else tuple(written)
+        results = self.like_results()
+        return results[0] if len(self._func._schema.returns) == 1 else tuple(results)
+
     def check(self, key: str, value: Any) -> None:
         old = self.host[self._name_of_key[key]]
         if isinstance(old, torch.Tensor):
             fits = isinstance(value, torch.Tensor) and value.shape == old.shape
             wanted = f"a tensor of size {list(old.shape)}"
-        else:
-            value = value if isinstance(value, (list, tuple)) else [value]
-            fits = all(isinstance(x, int) and not isinstance(x, bool) for x in value)
+        elif old is None or isinstance(old, (list, tuple)):
+            listed = value if isinstance(value, (list, tuple)) else [value]
+            fits = all(isinstance(x, int) and not isinstance(x, bool) for x in listed)
             wanted = "ints"
+        else:
+            fits, wanted = isinstance(value, type(old)), str(type(old))
         if not fits:
             raise RuntimeError(f"update of {self.op}: {key!r} must be {wanted}, got {value!r}")
 
@@ -178,6 +188,7 @@ class UpdatableCall:
         )
 
 
+Change = tuple[UpdatableCall, str, Any]  # key and value
 _numbers = itertools.count()
 _calls: weakref.WeakValueDictionary[int, UpdatableCall] = weakref.WeakValueDictionary()
 
@@ -194,9 +205,19 @@ _library.impl("updatable_call", _run, "CompositeExplicitAutograd")
 torch.library.register_fake("gex::updatable_call", _like_results, lib=_library)
 
 
-def _by_name(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def by_name(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     names = [argument.name for argument in func._schema.arguments]
     return {**dict(zip(names, args)), **kwargs}
+
+
+def open_call(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> UpdatableCall:
+    """The record of a call of which everything but its tensors may change."""
+    given = by_name(func, args, kwargs)
+    is_tensor = {
+        name: any(isinstance(x, torch.Tensor) for x in tree_leaves(v)) for name, v in given.items()
+    }
+    specs = [("kwarg", name, name) for name in given if not is_tensor[name]]
+    return UpdatableCall(func, args, kwargs, specs)
 
 
 def make_call(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> UpdatableCall:
@@ -219,13 +240,23 @@ def assign(calls: Sequence[UpdatableCall], given: Any) -> None:
             f"update() got {len(given)} dicts for {len(calls)} recorded updatable calls "
             f"({', '.join(call.op for call in calls)}): give one for each, or one for all"
         )
+    apply(_changes(calls, given))
+
+
+def apply(changes: Sequence[Change]) -> None:
+    for call, key, value in changes:
+        call.check(key, value)
+    for call, key, value in changes:
+        call.assign(key, value)
+
+
+def _changes(calls: Sequence[UpdatableCall], given: Sequence[Mapping[str, Any]]) -> list[Change]:
     known = sorted({key for call in calls for key in call.keys})
     for_all = len(given) == 1
     changes = []
     for call, values in zip(calls, itertools.cycle(given)):
         for key, value in values.items():
             if key in call.keys:
-                call.check(key, value)
                 changes.append((call, key, value))
             elif not for_all or key not in known:
                 close = difflib.get_close_matches(key, known, n=1)
@@ -233,8 +264,7 @@ def assign(calls: Sequence[UpdatableCall], given: Any) -> None:
                 raise RuntimeError(
                     f"update of {call.op}: unknown key {key!r}{hint} It has: {call.keys}"
                 )
-    for call, key, value in changes:
-        call.assign(key, value)
+    return changes
 
 
 @register_npu_graph_handler(
