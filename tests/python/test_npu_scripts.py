@@ -31,6 +31,16 @@ def test_the_graph_api_under_each_of_its_names() -> None:
     assert lines == ["configured 32.0", "decomposed 48.0", "quantised torch.int8 (3,)"]
 
 
+def test_recorded_calls_are_updated_and_refuse_to_wait() -> None:
+    assert succeed(str(SCRIPTS / "recorded.py")).splitlines() == [
+        "capturing True",
+        "updated True False",
+        "torch.npu.synchronize() refused",
+        "torch.npu.empty_cache() refused",
+        "split [3.0, 3.0]",
+    ]
+
+
 def test_profiler_memory_events_and_checkpoints() -> None:
     lines = succeed(str(SCRIPTS / "inspect_model.py")).splitlines()
     assert lines[-1] == "done"
