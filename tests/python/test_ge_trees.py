@@ -98,6 +98,18 @@ def test_case_72_strict_results_of_one_call_and_arguments_stay(device: str) -> N
         unread.sum()
 
 
+@torch.no_grad()
+def test_case_72_strict_results_in_memory_of_an_argument_stay(device: str) -> None:
+    fn = compiled(lambda x: (x.view(-1), x + 1), strict_outputs=True)
+    x = torch.zeros(2, 2, device=device)
+    view, ended = fn(x)
+    fn(torch.ones(2, 2, device=device))
+    x.fill_(3)
+    assert view.tolist() == [3, 3, 3, 3]
+    with pytest.raises(RuntimeError, match="is read after"):
+        ended.tolist()
+
+
 def test_case_73_a_hundred_steps_of_training_replay_two_graphs(device: str) -> None:
     def losses(compile_model: Callable[[nn.Module], Any]) -> list[torch.Tensor]:
         torch.manual_seed(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import pytest
@@ -68,6 +69,26 @@ def test_case_80_lengths_are_updated_between_replays(qkv: list[torch.Tensor], or
         want = masked(q * 2, k, v, lengths)
         assert_same(first, want)
         assert_same(second, masked(want, k, v, lengths) + 1)
+
+
+def test_case_80_after_a_change_an_update_is_for_the_next_replay(device: str) -> None:
+    def values(length: int) -> torch.Tensor:
+        return torch.ops.npu.npu_fused_infer_attention_score(
+            q, k, v, actual_seq_lengths_kv=[length], input_layout="BNSD"
+        )[0]
+
+    q, k, v = (torch.randn(1, 1, 3, 4, device=device) for _ in range(3))
+    total = torch.zeros(1, 1, 3, 4, device=device)
+    g = NPUGraph()
+    with graph(g, auto_dispatch_capture=True):
+        total += values(3)
+    g.replay()
+    want = values(3)
+    q.normal_()
+    g.update([{"actual_seq_lengths_kv": [1]}])
+    assert_same(total, want)
+    g.replay()
+    assert_same(total, want + values(1))
 
 
 def test_case_80_each_call_can_have_its_own_update(qkv: list[torch.Tensor]) -> None:
@@ -192,30 +213,53 @@ def test_paged_attention_writes_where_it_is_told(device: str) -> None:
 
 
 @pytest.fixture
-def scaled_sum(device: str) -> Any:
+def own_ops() -> Iterator[Any]:
     library = torch.library.Library("test_updates", "FRAGMENT")
     library.define("scaled(Tensor x, int[] factors) -> Tensor")
+    library.define("put(Tensor x, int factor, Tensor(a!) out) -> ()")
+
+    def put(x: torch.Tensor, factor: int, out: torch.Tensor) -> None:
+        out.copy_(x * factor)
+
+    library.impl("put", put, "CompositeExplicitAutograd")
     library.impl("scaled", lambda x, factors: x * sum(factors), "CompositeExplicitAutograd")
 
-    @register_npu_graph_handler(["scaled"])
+    @register_npu_graph_handler(["scaled", "put"])
     class _Handler(NpuGraphOpHandler):
-        UPDATE_SPECS: ClassVar = {"scaled": [("arg", 1, "factors")]}
+        UPDATE_SPECS: ClassVar = {
+            "scaled": [("arg", 1, "factors")],
+            "put": [("arg", 1, "factor")],
+        }
 
-    yield torch.ops.test_updates.scaled
+    yield torch.ops.test_updates
     library._destroy()
 
 
-def test_an_operator_of_the_users_is_updatable(scaled_sum: Any, device: str) -> None:
+def test_an_operator_of_the_users_is_updatable(own_ops: Any, device: str) -> None:
     x = torch.ones(3, device=device)
     g = NPUGraph()
     with graph(g, auto_dispatch_capture=True):
-        y = scaled_sum(x, [1, 2]) + 1
+        y = own_ops.scaled(x, [1, 2]) + 1
     g.replay()
     assert y.tolist() == [4, 4, 4]
     g.update([{"factors": [10]}])
     x.fill_(2)
     g.replay()
     assert y.tolist() == [21, 21, 21]
+
+
+def test_what_an_updatable_call_writes_over_is_kept_for_others(own_ops: Any, device: str) -> None:
+    x = torch.ones(3, device=device)
+    g = NPUGraph()
+    with graph(g, auto_dispatch_capture=True):
+        out = torch.exp(x)
+        old = out.clone()
+        own_ops.put(x, 2, out)
+        both = old + out * 10
+    g.update([{"factor": 5}])
+    g.replay()
+    assert_same(out, x * 5)
+    assert_same(both, torch.exp(x) + 50)
 
 
 def test_a_task_group_is_updated_by_the_same_calls(qkv: list[torch.Tensor]) -> None:
