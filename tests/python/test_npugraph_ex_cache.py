@@ -71,28 +71,30 @@ def mode_of(path: Path) -> int:
 
 
 def test_case_61_second_instance_takes_what_the_first_left(
-    tmp_path: Path, traces: list[str], no_warnings: None
+    tmp_path: Path, traces: list[str], no_warnings: None, device: str
 ) -> None:
-    first = Model(tmp_path)
+    first = Model(tmp_path).to(device)
     assert not any(tmp_path.iterdir()), "nothing happens before the first call"
-    check(first, torch.randn(2, 4))
+    check(first, torch.randn(2, 4, device=device))
     (path,) = tmp_path.glob("*/*/compiled_module")
     pattern = r"Model_dynamic_aclgraphcache_[0-9a-f]{32}/decode/compiled_module"
     assert re.fullmatch(pattern, str(path.relative_to(tmp_path)))
     assert mode_of(path) == 0o600
     assert traces == ["decode"]
-    second = Model(tmp_path)
-    check(second, torch.randn(2, 4))
-    check(second, torch.randn(7, 4))
+    second = Model(tmp_path).to(device)
+    check(second, torch.randn(2, 4, device=device))
+    check(second, torch.randn(7, 4, device=device))
     assert traces == ["decode"]
 
 
-def test_weights_of_the_new_instance_are_used(tmp_path: Path, traces: list[str]) -> None:
-    check(Model(tmp_path), torch.randn(2, 4))
-    other = Model(tmp_path)
+def test_weights_of_the_new_instance_are_used(
+    tmp_path: Path, traces: list[str], device: str
+) -> None:
+    check(Model(tmp_path).to(device), torch.randn(2, 4, device=device))
+    other = Model(tmp_path).to(device)
     with torch.no_grad():
         other.layer.weight.fill_(3.0)
-    check(other, torch.randn(2, 4))
+    check(other, torch.randn(2, 4, device=device))
     assert traces == ["decode"]
 
 
@@ -132,9 +134,9 @@ def structured(x: torch.Tensor) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("name", ["not_numbers", "empty", "constant", "buffers", "structure"])
 def test_case_62_hit_and_equal(
-    name: str, tmp_path: Path, traces: list[str], no_warnings: None
+    name: str, tmp_path: Path, traces: list[str], no_warnings: None, device: str
 ) -> None:
-    for x in (torch.randn(2, 3), torch.randn(4, 3)):
+    for x in (torch.randn(2, 3, device=device), torch.randn(4, 3, device=device)):
         module = Shapes()
         method = getattr(module, name)
         args = structured(x) if name == "structure" else (x,)
@@ -144,7 +146,7 @@ def test_case_62_hit_and_equal(
 
 
 def test_case_62_closure_is_that_of_the_live_function(
-    tmp_path: Path, traces: list[str], no_warnings: None
+    tmp_path: Path, traces: list[str], no_warnings: None, device: str
 ) -> None:
     def make(scale: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
         def scaled(x: torch.Tensor) -> torch.Tensor:
@@ -152,30 +154,30 @@ def test_case_62_closure_is_that_of_the_live_function(
 
         return cache_compile(scaled, cache_dir=str(tmp_path))
 
-    x = torch.randn(3)
-    for scale in (torch.tensor(2.0), torch.tensor(5.0)):
+    x = torch.randn(3, device=device)
+    for scale in (torch.tensor(2.0, device=device), torch.tensor(5.0, device=device)):
         torch.testing.assert_close(make(scale)(x), x * scale)
     assert traces == ["scaled"]
 
 
 def test_case_63_another_size_is_compiled_not_refused(
-    tmp_path: Path, traces: list[str], no_warnings: None
+    tmp_path: Path, traces: list[str], no_warnings: None, device: str
 ) -> None:
-    check(Model(tmp_path, dynamic=False), torch.randn(5, 4))
-    second = Model(tmp_path, dynamic=False)
-    check(second, torch.randn(10, 4))
-    check(second, torch.randn(5, 4))
+    check(Model(tmp_path, dynamic=False).to(device), torch.randn(5, 4, device=device))
+    second = Model(tmp_path, dynamic=False).to(device)
+    check(second, torch.randn(10, 4, device=device))
+    check(second, torch.randn(5, 4, device=device))
     assert traces == ["decode", "decode"]
 
 
 def test_case_64_both_branches_are_kept(
-    tmp_path: Path, traces: list[str], no_warnings: None
+    tmp_path: Path, traces: list[str], no_warnings: None, device: str
 ) -> None:
-    first, x = Model(tmp_path), torch.randn(2, 4)
+    first, x = Model(tmp_path).to(device), torch.randn(2, 4, device=device)
     check(first, x, True)
     check(first, x, False)
     assert len(list(tmp_path.glob("*/*/compiled_module"))) == 1
-    second = Model(tmp_path)
+    second = Model(tmp_path).to(device)
     check(second, x, False)
     check(second, x, True)
     assert len(traces) == 2
@@ -204,7 +206,7 @@ def test_case_65_edited_source_is_another_folder(tmp_path: Path) -> None:
 
 
 def test_edited_function_that_is_called_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str
 ) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     helper = tmp_path / "cache_helper_of_test.py"
@@ -221,18 +223,20 @@ def test_edited_function_that_is_called_is_noticed(
             name.unlink()
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
-            result = cache_compile(used, cache_dir=str(tmp_path / "c"))(torch.zeros(2))
+            result = cache_compile(used, cache_dir=str(tmp_path / "c"))(
+                torch.zeros(2, device=device)
+            )
         assert result.tolist() == [number, number]
     assert any("source of a function" in str(w.message) for w in seen)
 
 
 def test_changed_global_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, traces: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, traces: list[str], device: str
 ) -> None:
     def times(x: torch.Tensor) -> torch.Tensor:
         return x * FACTOR
 
-    x = torch.ones(2)
+    x = torch.ones(2, device=device)
     for factor in (2, 3, 2):
         monkeypatch.setitem(globals(), "FACTOR", factor)
         assert cache_compile(times, cache_dir=str(tmp_path))(x).tolist() == [factor, factor]
@@ -259,30 +263,32 @@ def open_to_all(path: Path) -> None:
 
 @pytest.mark.parametrize("harm", [cut, damage, replace, open_to_all])
 def test_case_66_bad_file_is_made_anew_with_one_warning(
-    harm: Callable[[Path], None], tmp_path: Path, traces: list[str]
+    harm: Callable[[Path], None], tmp_path: Path, traces: list[str], device: str
 ) -> None:
-    check(Model(tmp_path), torch.randn(2, 4))
+    check(Model(tmp_path).to(device), torch.randn(2, 4, device=device))
     (path,) = tmp_path.glob("*/*/compiled_module")
     harm(path)
     with pytest.warns(UserWarning, match="cache_compile") as seen:
-        check(Model(tmp_path), torch.randn(2, 4))
+        check(Model(tmp_path).to(device), torch.randn(2, 4, device=device))
     assert len([w for w in seen if "cache_compile" in str(w.message)]) == 1
     assert len(traces) == 2
     assert mode_of(path) == 0o600
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="cache_compile")
-        check(Model(tmp_path), torch.randn(2, 4))
+        check(Model(tmp_path).to(device), torch.randn(2, 4, device=device))
     assert len(traces) == 2
 
 
 def test_case_66_plain_functions_work_and_other_methods_do_not(
-    tmp_path: Path, traces: list[str]
+    tmp_path: Path, traces: list[str], device: str
 ) -> None:
     def double(x: torch.Tensor) -> torch.Tensor:
         return x * 2
 
     for _ in range(2):
-        assert cache_compile(double, cache_dir=str(tmp_path))(torch.ones(2)).tolist() == [2.0, 2.0]
+        assert cache_compile(double, cache_dir=str(tmp_path))(
+            torch.ones(2, device=device)
+        ).tolist() == [2.0, 2.0]
     assert traces == ["double"]
     with pytest.raises(ValueError, match=r"is one of .*Path"):
         cache_compile(tmp_path.exists)
@@ -290,8 +296,10 @@ def test_case_66_plain_functions_work_and_other_methods_do_not(
         cache_compile(nn.ReLU())
 
 
-def test_case_67_readable_cache(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    check(Model(tmp_path / "c"), torch.randn(2, 4))
+def test_case_67_readable_cache(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], device: str
+) -> None:
+    check(Model(tmp_path / "c").to(device), torch.randn(2, 4, device=device))
     (path,) = tmp_path.glob("c/*/*/compiled_module")
     file = tmp_path / "new" / "decode.py"
     text = readable_cache(str(path), file=str(file))
@@ -316,12 +324,12 @@ def test_case_67_readable_cache(tmp_path: Path, capsys: pytest.CaptureFixture[st
         readable_cache(str(path), print_output=False, file=str(file))
 
 
-def test_case_68_custom_decompositions(tmp_path: Path, traces: list[str]) -> None:
+def test_case_68_custom_decompositions(tmp_path: Path, traces: list[str], device: str) -> None:
     def add(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return a + b
 
     table = {torch.ops.aten.add.Tensor: lambda t1, t2: t1 * 3}
-    a, b = torch.ones(2), torch.full((2,), 7.0)
+    a, b = torch.ones(2, device=device), torch.full((2,), 7.0, device=device)
     for _ in range(2):
         kept = cache_compile(add, cache_dir=str(tmp_path), custom_decompositions=table)
         assert kept(a, b).tolist() == [3.0, 3.0]
@@ -330,12 +338,12 @@ def test_case_68_custom_decompositions(tmp_path: Path, traces: list[str]) -> Non
 
 
 def test_calls_through_pytorch_and_random_numbers_come_back(
-    tmp_path: Path, traces: list[str], no_warnings: None
+    tmp_path: Path, traces: list[str], no_warnings: None, device: str
 ) -> None:
     def noisy(x: torch.Tensor) -> torch.Tensor:
-        return torch.linalg.solve(x, torch.ones(3, 3)) + torch.rand_like(x)
+        return torch.linalg.solve(x, torch.ones(3, 3, device=device)) + torch.rand_like(x)
 
-    x = torch.randn(3, 3) + 3 * torch.eye(3)
+    x = torch.randn(3, 3, device=device) + 3 * torch.eye(3, device=device)
     for _ in range(2):
         kept = cache_compile(noisy, cache_dir=str(tmp_path))
         torch.manual_seed(1)
@@ -346,12 +354,12 @@ def test_calls_through_pytorch_and_random_numbers_come_back(
 
 
 def test_written_buffers_are_those_of_the_live_module(
-    tmp_path: Path, traces: list[str], no_warnings: None
+    tmp_path: Path, traces: list[str], no_warnings: None, device: str
 ) -> None:
     class Counting(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.register_buffer("seen", torch.zeros(2))
+            self.register_buffer("seen", torch.zeros(2, device=device))
 
         def step(self, x: torch.Tensor) -> torch.Tensor:
             self.seen.add_(x)
@@ -361,18 +369,18 @@ def test_written_buffers_are_those_of_the_live_module(
         module = Counting()
         kept = cache_compile(module.step, cache_dir=str(tmp_path))
         version = module.seen._version
-        assert kept(torch.ones(2)).tolist() == [2.0, 2.0]
-        assert kept(torch.ones(2)).tolist() == [4.0, 4.0]
+        assert kept(torch.ones(2, device=device)).tolist() == [2.0, 2.0]
+        assert kept(torch.ones(2, device=device)).tolist() == [4.0, 4.0]
         assert module.seen.tolist() == [2.0, 2.0]
         assert module.seen._version > version
     assert traces == ["step"]
 
 
-def test_what_cannot_be_kept_runs_and_says_why(tmp_path: Path) -> None:
+def test_what_cannot_be_kept_runs_and_says_why(tmp_path: Path, device: str) -> None:
     def view(x: torch.Tensor) -> torch.Tensor:
         return x.view(-1)
 
-    x = torch.ones(2, 2)
+    x = torch.ones(2, 2, device=device)
     with pytest.warns(UserWarning, match="nothing is kept: it returns views"):
         kept = cache_compile(view, cache_dir=str(tmp_path))
         result = kept(x)
@@ -390,14 +398,18 @@ class Odd(nn.Module):
 """
 
 
-def test_class_of_no_module_runs_and_is_not_kept(tmp_path: Path) -> None:
+def test_class_of_no_module_runs_and_is_not_kept(tmp_path: Path, device: str) -> None:
     scope: dict[str, Any] = {"__name__": "a_module_that_is_not_there", "nn": nn}
     exec(ODD, scope)
-    odd = scope["Odd"]()
+    odd = scope["Odd"]().to(device)
     kept = cache_compile(odd.decode, cache_dir=str(tmp_path))
     with pytest.warns(UserWarning, match="nothing is kept"):
-        torch.testing.assert_close(kept(torch.ones(3, 2)), odd.decode(torch.ones(3, 2)))
-    torch.testing.assert_close(kept(torch.ones(4, 2)), odd.decode(torch.ones(4, 2)))
+        torch.testing.assert_close(
+            kept(torch.ones(3, 2, device=device)), odd.decode(torch.ones(3, 2, device=device))
+        )
+    torch.testing.assert_close(
+        kept(torch.ones(4, 2, device=device)), odd.decode(torch.ones(4, 2, device=device))
+    )
 
 
 def test_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -419,12 +431,12 @@ def test_root_and_ranks_are_in_the_path(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_torch_compile_takes_programs_from_the_folder_of_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str
 ) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return torch.softmax(x @ x.t(), -1).cumsum(0)
 
-    x = torch.randn(5, 5)
+    x = torch.randn(5, 5, device=device)
     found = []
     for name in ("GEX_CACHE_DIR", "TORCH_NPU_COMPILE_CACHE_DIR"):
         monkeypatch.setenv(name, str(tmp_path / name))

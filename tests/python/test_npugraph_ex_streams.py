@@ -36,7 +36,7 @@ def check(fn: Function, *args: torch.Tensor, calls: int = 3) -> gex.GraphReport:
 x3 = torch.randn(3, 3)
 
 
-def test_case_53_a_pass_puts_nodes_on_a_stream_and_orders_them() -> None:
+def test_case_53_a_pass_puts_nodes_on_a_stream_and_orders_them(device: str) -> None:
     def on_side_stream(gm: torch.fx.GraphModule, _: Any, __: Any) -> None:
         graph = gm.graph
         mm, absolute, sub = (
@@ -59,13 +59,13 @@ def test_case_53_a_pass_puts_nodes_on_a_stream_and_orders_them() -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return (x @ y).abs() - x
 
-    x, y = torch.randn(2, 3, 3)
+    x, y = torch.randn(2, 3, 3, device=device)
     compiled = compile_fn(fn, post_grad_custom_pre_pass=on_side_stream)
     assert_same(compiled(x, y), fn(x, y))
     assert last_report().lanes.nodes == {"stream_1": 2, "": 1}
 
 
-def test_case_54_nested_streams_without_events_are_joined() -> None:
+def test_case_54_nested_streams_without_events_are_joined(device: str) -> None:
     one, two = Stream(), Stream()
 
     def fn(x: torch.Tensor) -> torch.Tensor:
@@ -76,12 +76,12 @@ def test_case_54_nested_streams_without_events_are_joined() -> None:
             y = y + 1
         return y + z
 
-    report = check(fn, x3)
+    report = check(fn, x3.to(device))
     assert report.lanes.nodes == {f"stream_{one.stream_id}": 2, f"stream_{two.stream_id}": 1, "": 1}
     assert report.text().count("joined before the results") == 2
 
 
-def test_case_55_events_in_all_forms() -> None:
+def test_case_55_events_in_all_forms(device: str) -> None:
     outside, side, other = Event(), Stream(), Stream()
 
     def fn(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -98,14 +98,14 @@ def test_case_55_events_in_all_forms() -> None:
         current_stream().wait_stream(other)
         return y, z, t
 
-    report = check(fn, x3, calls=100)
+    report = check(fn, x3.to(device), calls=100)
     side_name, other_name = f"stream_{side.stream_id}", f"stream_{other.stream_id}"
     assert report.lanes.waits == [(side_name, ""), (other_name, side_name), ("", other_name)]
     assert f"stream {side_name} waits for that of the caller" in report.text()
     assert report.runner.counters["captures"] == 1
 
 
-def test_case_56_set_stream_goes_back_to_one_that_is_set() -> None:
+def test_case_56_set_stream_goes_back_to_one_that_is_set(device: str) -> None:
     one, two, three = Stream(), Stream(), Stream()
 
     def fn(x: torch.Tensor) -> torch.Tensor:
@@ -122,11 +122,11 @@ def test_case_56_set_stream_goes_back_to_one_that_is_set() -> None:
         return y * 3
 
     names = [f"stream_{s.stream_id}" for s in (one, two, three)]
-    assert check(fn, x3).lanes.nodes == {names[0]: 2, names[1]: 1, names[2]: 1, "": 1}
+    assert check(fn, x3.to(device)).lanes.nodes == {names[0]: 2, names[1]: 1, names[2]: 1, "": 1}
     assert streams.current_stream() is streams.default_stream()
 
 
-def test_case_56_a_stream_that_is_not_left_is_an_error() -> None:
+def test_case_56_a_stream_that_is_not_left_is_an_error(device: str) -> None:
     side = Stream()
 
     def fn(x: torch.Tensor) -> torch.Tensor:
@@ -134,10 +134,10 @@ def test_case_56_a_stream_that_is_not_left_is_an_error() -> None:
         return x * 2
 
     with pytest.raises(Exception, match=f"ends on stream 'stream_{side.stream_id}'.*set that"):
-        compile_fn(fn)(x3)
+        compile_fn(fn)(x3.to(device))
 
 
-def test_case_57_streams_of_a_branch_do_not_grow_with_calls() -> None:
+def test_case_57_streams_of_a_branch_do_not_grow_with_calls(device: str) -> None:
     one, two = Stream(), Stream()
 
     def fn(x: torch.Tensor, both: bool) -> torch.Tensor:
@@ -151,11 +151,13 @@ def test_case_57_streams_of_a_branch_do_not_grow_with_calls() -> None:
     compiled = compile_fn(fn)
     with gex.collect() as graphs:
         for both in (True, False, True, False):
-            assert_same(compiled(x3, both), fn(x3, both))
+            assert_same(compiled(x3.to(device), both), fn(x3.to(device), both))
     assert [len(graph.lanes.side) for graph in graphs] == [2, 1]
 
 
-def test_case_58_writing_in_place_on_another_stream_is_safe_with_and_without_events() -> None:
+def test_case_58_writing_in_place_on_another_stream_is_safe_with_and_without_events(
+    device: str,
+) -> None:
     side, event = Stream(), Event()
 
     def protected(x: torch.Tensor) -> torch.Tensor:
@@ -175,10 +177,10 @@ def test_case_58_writing_in_place_on_another_stream_is_safe_with_and_without_eve
         return y + x
 
     for fn in (protected, unprotected):
-        check(fn, x3)
+        check(fn, x3.to(device))
 
 
-def test_case_37_a_concatenation_over_three_streams() -> None:
+def test_case_37_a_concatenation_over_three_streams(device: str) -> None:
     one, two, three = Stream(), Stream(), Stream()
 
     def fn(x: torch.Tensor) -> torch.Tensor:
@@ -190,13 +192,13 @@ def test_case_37_a_concatenation_over_three_streams() -> None:
             c = x * 2
         return torch.cat([a, b, c])
 
-    report = check(fn, x3)
+    report = check(fn, x3.to(device))
     assert len(report.lanes.side) == 3
 
 
-def test_gradients_through_streams() -> None:
+def test_gradients_through_streams(device: str) -> None:
     side = Stream()
-    w = torch.randn(3, 3, requires_grad=True)
+    w = torch.randn(3, 3, requires_grad=True, device=device)
 
     def fn(x: torch.Tensor) -> torch.Tensor:
         with stream(side):
@@ -205,13 +207,13 @@ def test_gradients_through_streams() -> None:
                 y = y * 2
         return y.sum()
 
-    want = torch.autograd.grad(fn(x3), w)
+    want = torch.autograd.grad(fn(x3.to(device)), w)
     compiled = compile_fn(fn)
     for _ in range(3):
-        assert_same(torch.autograd.grad(compiled(x3), w), want)
+        assert_same(torch.autograd.grad(compiled(x3.to(device)), w), want)
 
 
-def test_a_stream_inside_a_stream_of_no_name_stays_where_it_is() -> None:
+def test_a_stream_inside_a_stream_of_no_name_stays_where_it_is(device: str) -> None:
     side = Stream()
 
     def fn(x: torch.Tensor) -> torch.Tensor:
@@ -220,4 +222,4 @@ def test_a_stream_inside_a_stream_of_no_name_stays_where_it_is() -> None:
         with stream(streams.default_stream()):
             return y + 1
 
-    assert check(fn, x3).lanes.nodes == {f"stream_{side.stream_id}": 1, "": 1}
+    assert check(fn, x3.to(device)).lanes.nodes == {f"stream_{side.stream_id}": 1, "": 1}
