@@ -19,10 +19,17 @@ CompileOptions compile_options(const Arguments& arguments, std::string_view leve
   return options;
 }
 
+runtime::SessionOptions session_options(const Arguments& arguments) {
+  runtime::SessionOptions options;
+  options.reuse_memory = !arguments.has("--no-reuse");
+  return options;
+}
+
 std::vector<Option> with_compile_options(std::vector<Option> own, std::string_view level_option) {
   own.push_back({std::string(level_option), "0..3", "which passes run (2)"});
   own.push_back({"--disable", "a,b", "passes that are left out"});
   own.push_back({"--no-fuse", "", "every node its own kernel"});
+  own.push_back({"--no-reuse", "", "temporaries never share memory"});
   return own;
 }
 

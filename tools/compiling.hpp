@@ -5,6 +5,7 @@
 
 #include "arguments.hpp"
 #include "compile/compile.hpp"
+#include "runtime/session.hpp"
 
 namespace gex::tool {
 
@@ -14,7 +15,9 @@ int optimisation_level(const Arguments& arguments, std::string_view option = "--
 CompileOptions compile_options(const Arguments& arguments,
                                std::string_view level_option = "--level");
 
-// `own`, then --level, --disable and --no-fuse.
+runtime::SessionOptions session_options(const Arguments& arguments);
+
+// `own`, then --level, --disable, --no-fuse and --no-reuse.
 std::vector<Option> with_compile_options(std::vector<Option> own,
                                          std::string_view level_option = "--level");
 // `own`, then --input, --dim and --seed.

@@ -30,7 +30,7 @@ void print_guards(const program::Program& program) {
               << "  (" << guard.message << ")\n";
 }
 
-void print_memory(const program::Program& program, const interp::SymbolValues& sizes) {
+void print_memory(const program::Program& program, const interp::SymbolValues& sizes, bool reuse) {
   std::string unknown;
   for (Dim symbol : program.symbols)
     if (!program::is_bound_symbol(program, symbol) && !sizes.contains(symbol))
@@ -39,12 +39,12 @@ void print_memory(const program::Program& program, const interp::SymbolValues& s
     std::cout << "\nMemory depends on " << unknown << ": give them by --dim to see the plan.\n";
     return;
   }
-  std::cout << "\n"
-            << plan::memory_report(program, [&](Dim symbol) -> std::optional<std::int64_t> {
-                 const auto at = sizes.find(symbol);
-                 if (at == sizes.end()) return std::nullopt;
-                 return at->second;
-               }).text();
+  const auto value_of = [&](Dim symbol) -> std::optional<std::int64_t> {
+    const auto at = sizes.find(symbol);
+    if (at == sizes.end()) return std::nullopt;
+    return at->second;
+  };
+  std::cout << "\n" << plan::memory_report(program, value_of, reuse).text();
 }
 
 int run(const Arguments& arguments) {
@@ -70,7 +70,7 @@ int run(const Arguments& arguments) {
     for (const std::string& remark : report.remarks) std::cout << "  " << remark << "\n";
   }
   print_guards(*compiled.program);
-  print_memory(*compiled.program, sizes);
+  print_memory(*compiled.program, sizes, session_options(arguments).reuse_memory);
   return 0;
 }
 

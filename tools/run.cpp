@@ -39,15 +39,14 @@ std::vector<HostTensor> run_interpreted(const Graph& graph, std::vector<HostTens
   return outputs;
 }
 
-std::vector<HostTensor> run_compiled(std::unique_ptr<Graph> graph, const CompileOptions& options,
+std::vector<HostTensor> run_compiled(std::unique_ptr<Graph> graph, const Arguments& arguments,
                                      std::vector<HostTensor>& inputs) {
-  const Compiled compiled = compile(std::move(graph), options);
-  runtime::Session session(compiled.program, {}, compiled.specialiser);
+  const Compiled compiled = compile(std::move(graph), compile_options(arguments));
+  runtime::Session session(compiled.program, session_options(arguments), compiled.specialiser);
   return execute(session, inputs);
 }
 
 int run(const Arguments& arguments) {
-  const CompileOptions options = compile_options(arguments);
   auto graph = read_graph(arguments.file());
   std::vector<HostTensor> inputs = make_inputs(*graph, arguments);
   const std::vector<Tie> ties = graph->ties();
@@ -56,7 +55,7 @@ int run(const Arguments& arguments) {
 
   std::vector<HostTensor> outputs = arguments.has("--interpret")
                                         ? run_interpreted(*graph, inputs)
-                                        : run_compiled(std::move(graph), options, inputs);
+                                        : run_compiled(std::move(graph), arguments, inputs);
   std::vector<Result> results;
   for (std::size_t k = 0; k < outputs.size(); ++k)
     results.push_back({str("output_", k), std::move(outputs[k])});

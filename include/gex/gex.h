@@ -106,6 +106,8 @@ GEX_API gex_status gex_graph_parse(const char* text, size_t length, gex_graph** 
 GEX_API gex_status gex_graph_print(const gex_graph* graph, char** text);
 /* For people: the same with at most the first and last three values of a constant. */
 GEX_API gex_status gex_graph_print_abbreviated(const gex_graph* graph, char** text);
+/* For viewers: an ONNX ModelProto in protobuf's text format, with gex's own ops. */
+GEX_API gex_status gex_graph_print_onnx(const gex_graph* graph, char** text);
 /* Everything that can be checked without running it. gex_compile does so itself. */
 GEX_API gex_status gex_graph_verify(const gex_graph* graph);
 
@@ -248,8 +250,15 @@ typedef struct gex_op {
   void* user;
   gex_status (*expand)(void* user, gex_graph* graph, const gex_value* inputs, size_t input_count,
                        gex_value* outputs, size_t capacity, size_t* output_count);
+  const gex_attr* attrs; /* names and defaults, which also fix the kinds; no tensors */
+  size_t attr_count;
+  /* If it is there, instead of `expand`: also gets the node's attributes, all that are declared and
+   * in that order, good until it returns. */
+  gex_status (*expand_with)(void* user, gex_graph* graph, const gex_value* inputs,
+                            size_t input_count, const gex_attr* attrs, size_t attr_count,
+                            gex_value* outputs, size_t capacity, size_t* output_count);
 } gex_op;
-#define GEX_OP_INIT {sizeof(gex_op), 0, NULL, NULL, NULL, 0, NULL, NULL}
+#define GEX_OP_INIT {sizeof(gex_op), 0, NULL, NULL, NULL, 0, NULL, NULL, NULL, 0, NULL}
 GEX_API gex_status gex_register_op(const gex_op* op);
 
 /* --- programs -------------------------------------------------------------------------------- */
@@ -285,7 +294,7 @@ typedef struct gex_compile_options {
   int32_t fuse;          /* 0: every node its own kernel */
   int32_t fast_math;     /* 1: reassociation and reciprocals, bits may differ */
   int32_t generate_code; /* 0: kernels run in the reference executor */
-  int32_t reserved;
+  int32_t keep_apart;    /* 1: temporaries never share memory, to find stray writes */
   int64_t capture_limit; /* shapes kept ready for replay */
   const char* const* disabled_passes;
   size_t disabled_pass_count;

@@ -37,9 +37,8 @@ namespace detail {
 class Borrowed {
  public:
   explicit Borrowed(gex_graph* graph)
-      : builder_("pass"), building_(Access::BuildingOf(builder_.CreateScalar(0))) {
-    building_->graph = {graph, [](gex_graph*) {}};
-  }
+      : builder_(EsGraphBuilder::Continue("pass", graph)),
+        building_(Access::BuildingOf(builder_.Hold(GEX_NO_VALUE))) {}
   ~Borrowed() { building_->graph.release(); }
   Borrowed(const Borrowed&) = delete;
   Borrowed& operator=(const Borrowed&) = delete;
@@ -294,6 +293,14 @@ void Release(void* user) {
   delete static_cast<P*>(user);
 }
 
+// The library owns it from here on.
+template <class P>
+void HandOver(std::unique_ptr<P> pass, gex_pass& c) {
+  c.release = Release<P>;
+  c.user = pass.release();
+  Check(gex_pass_register(&c));
+}
+
 inline void Register(std::unique_ptr<PatternPass> pass, gex_pass& c) {
   const std::vector<Pattern> patterns = pass->Patterns();
   std::vector<std::vector<gex_value>> captures(patterns.size());
@@ -311,9 +318,7 @@ inline void Register(std::unique_ptr<PatternPass> pass, gex_pass& c) {
   c.pattern_count = c_patterns.size();
   c.condition = Condition<PatternPass>;
   c.replacement = Replacement<PatternPass>;
-  c.release = Release<PatternPass>;
-  c.user = pass.release();
-  Check(gex_pass_register(&c));
+  HandOver(std::move(pass), c);
 }
 
 inline void Register(std::unique_ptr<DecomposePass> pass, gex_pass& c) {
@@ -325,17 +330,13 @@ inline void Register(std::unique_ptr<DecomposePass> pass, gex_pass& c) {
   c.op_count = names.size();
   c.condition = Condition<DecomposePass>;
   c.replacement = Replacement<DecomposePass>;
-  c.release = Release<DecomposePass>;
-  c.user = pass.release();
-  Check(gex_pass_register(&c));
+  HandOver(std::move(pass), c);
 }
 
 inline void Register(std::unique_ptr<GraphPass> pass, gex_pass& c) {
   c.kind = GEX_PASS_GRAPH;
   c.run = Run;
-  c.release = Release<GraphPass>;
-  c.user = pass.release();
-  Check(gex_pass_register(&c));
+  HandOver(std::move(pass), c);
 }
 
 }  // namespace detail

@@ -336,6 +336,7 @@ def make_runner(
         released=list(released),
         # Between forward and backward a training step needs most of its memory.
         keep_arena=role is Role.INFERENCE,
+        reuse_memory=config.get("reuse_memory", True),
         dump_dir=dump_dir,
         cache_dir=cache_dir,
         keep_static_code=not config.get("disable_static_kernel_compile_cache", False),

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "ir/builtin_ops.hpp"
 #include "passes/user_passes.hpp"
 #include "program/bytes.hpp"
 
@@ -148,12 +149,23 @@ CompileReport read_report(const program::Artefact& artefact) {
   return report;
 }
 
+// What an op of the caller's is made of is known to this process alone.
+bool has_outside_ops(const Graph& graph) {
+  for (const Node& node : graph.nodes()) {
+    if (!is_builtin(node.op())) return true;
+    for (const auto& subgraph : node.subgraphs())
+      if (has_outside_ops(*subgraph)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<Digest> program_key(Graph& graph, const Signature& signature,
                                   const CompileOptions& options) {
   Digester key;
-  if (!add_options(key, options) || !add_user_passes(key)) return std::nullopt;
+  if (has_outside_ops(graph) || !add_options(key, options) || !add_user_passes(key))
+    return std::nullopt;
   // The number in a graph's name depends on what else the process compiled.
   std::string name = graph.name();
   graph.set_name("");

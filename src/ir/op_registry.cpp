@@ -3,7 +3,9 @@
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
+#include <unordered_set>
 
+#include "ir/builtin_ops.hpp"
 #include "ir/op_def.hpp"
 #include "ir/suggest.hpp"
 #include "ir/text.hpp"
@@ -21,6 +23,7 @@ struct TextHash {
 struct Registry {
   std::shared_mutex mutex;
   std::unordered_map<std::string, std::unique_ptr<const OpDef>, TextHash, std::equal_to<>> ops;
+  std::unordered_set<const OpDef*> builtin;
   std::atomic<void (*)()> loader{nullptr};
   std::atomic<bool> loaded{false};
   std::mutex loading;
@@ -99,6 +102,7 @@ const OpDef& register_op(OpDef def) {
   if (!is_new)
     fail(ErrorCode::invalid_argument, "op '", name, "' is already registered; use another name");
   it->second = std::make_unique<const OpDef>(std::move(def));
+  if (inside_loader) r.builtin.insert(it->second.get());
   return *it->second;
 }
 
@@ -111,6 +115,12 @@ std::vector<const OpDef*> all_ops() {
   std::sort(out.begin(), out.end(),
             [](const OpDef* a, const OpDef* b) { return a->name < b->name; });
   return out;
+}
+
+bool is_builtin(const OpDef& op) {
+  Registry& r = registry();
+  std::shared_lock lock(r.mutex);
+  return r.builtin.contains(&op);
 }
 
 void set_builtin_ops_loader(void (*load)()) {

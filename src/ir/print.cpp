@@ -1,48 +1,9 @@
-#include <unordered_map>
-#include <unordered_set>
-
 #include "ir/graph.hpp"
 #include "ir/text.hpp"
+#include "ir/value_names.hpp"
 
 namespace gex {
 namespace {
-
-// Names of the values of one graph: their own names made unique, numbers for the others.
-class ValueNames {
- public:
-  explicit ValueNames(const Graph& graph) {
-    for (const auto& input : graph.inputs()) define(*input);
-    for (const Node& node : graph.nodes())
-      for (std::size_t i = 0; i < node.num_outputs(); ++i) define(*node.output(i));
-  }
-  void append(std::string& out, const Value* value) const {
-    if (value == nullptr) {
-      out += "none";
-      return;
-    }
-    auto it = names_.find(value);
-    out += '%';
-    out += it == names_.end() ? "<of another graph>" : it->second;
-  }
-
- private:
-  void define(const Value& value) {
-    std::string name = value.name().empty() ? std::to_string(next_++) : unique(value.name());
-    names_.emplace(&value, std::move(name));
-  }
-  std::string unique(std::string name) {
-    for (char& c : name)
-      if (!is_identifier(std::string{'_', c})) c = '_';
-    if (!is_identifier(name)) name.insert(name.begin(), '_');
-    while (!taken_.insert(name).second) name = name + "_" + std::to_string(++copies_[name]);
-    return name;
-  }
-
-  std::unordered_map<const Value*, std::string> names_;
-  std::unordered_set<std::string> taken_;
-  std::unordered_map<std::string, int> copies_;
-  int next_ = 0;
-};
 
 class Printer {
  public:
@@ -76,7 +37,7 @@ class Printer {
     out_ += '(';
     for (const auto& input : graph.inputs()) {
       if (input->index() > 0) out_ += ", ";
-      names.append(out_, input.get());
+      append_name(names, input.get());
       out_ += ": ";
       out_ += input->type().text();
     }
@@ -102,7 +63,7 @@ class Printer {
     out_ += "return";
     for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
       out_ += i ? ", " : " ";
-      names.append(out_, graph.outputs()[i]);
+      append_name(names, graph.outputs()[i]);
     }
     out_ += '\n';
     out_.append(static_cast<std::size_t>(indent), ' ');
@@ -113,14 +74,14 @@ class Printer {
   void print_node(const Node& node, const ValueNames& names, int indent) {
     for (std::size_t i = 0; i < node.num_outputs(); ++i) {
       if (i) out_ += ", ";
-      names.append(out_, node.output(i));
+      append_name(names, node.output(i));
     }
     if (node.num_outputs() > 0) out_ += " = ";
     out_ += node.op().name;
     out_ += '(';
     for (std::size_t i = 0; i < node.inputs().size(); ++i) {
       if (i) out_ += ", ";
-      names.append(out_, node.input(i));
+      append_name(names, node.input(i));
     }
     out_ += ')';
     print_attrs(node);
@@ -133,6 +94,15 @@ class Printer {
   }
 
  private:
+  void append_name(const ValueNames& names, const Value* value) {
+    if (value == nullptr) {
+      out_ += "none";
+      return;
+    }
+    out_ += '%';
+    out_ += names.of(*value);
+  }
+
   void append_bound(std::int64_t bound) {
     if (bound <= -DimRange::kInf)
       out_ += "-inf";

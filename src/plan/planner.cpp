@@ -15,6 +15,9 @@ namespace {
 constexpr std::size_t kMaxConflicts = std::size_t{1} << 24;
 // Rows of conflicts are filled up to a multiple of this, so that loops over them rarely end early.
 constexpr int kRowStep = 8;
+// How many values ahead of the one that is placed rows are fetched.
+constexpr std::size_t kAhead = 8;
+constexpr std::size_t kCacheLine = 64;
 // With more neighbours for each value than this the greedy strategies take far longer than
 // by_start.
 constexpr std::size_t kCrowded = 64;
@@ -54,6 +57,8 @@ std::string_view name_of(Strategy strategy) {
       return "by_area";
     case Strategy::by_blame:
       return "by_blame";
+    case Strategy::apart:
+      return "apart";
   }
   return "?";
 }
@@ -77,6 +82,12 @@ MemoryPlanner::MemoryPlanner(std::vector<Interval> intervals) : intervals_(std::
                    [&](auto a, auto b) { return at(a).first < at(b).first; });
   std::stable_sort(by_last_.begin(), by_last_.end(),
                    [&](auto a, auto b) { return at(a).last < at(b).last; });
+  dead_before_.reserve(by_first_.size());
+  std::size_t dead = 0;
+  for (std::int32_t value : by_first_) {
+    while (at(by_last_[dead]).last < at(value).first) ++dead;
+    dead_before_.push_back(dead);
+  }
 
   const auto each_pair = [&](auto&& visit) {
     for (std::size_t a = 0; a < by_first_.size(); ++a) {
@@ -116,11 +127,10 @@ void MemoryPlanner::place_by_start(Scratch& scratch) const {
   holes.clear();
   std::uint32_t top = 0;
   std::size_t dead = 0;
-  for (std::int32_t value : by_first_) {
-    const auto i = static_cast<std::size_t>(value);
-    for (; dead < by_last_.size(); ++dead) {
+  for (std::size_t k = 0; k < by_first_.size(); ++k) {
+    const auto i = static_cast<std::size_t>(by_first_[k]);
+    for (; dead < dead_before_[k]; ++dead) {
       const auto d = static_cast<std::size_t>(by_last_[dead]);
-      if (intervals_[d].last >= intervals_[i].first) break;
       std::uint64_t room = scratch.placed[d];
       if (begin_of(room) == end_of(room)) continue;
       auto next = std::lower_bound(holes.begin(), holes.end(), room);
@@ -162,9 +172,14 @@ void MemoryPlanner::place_in_order(Scratch& scratch) const {
   std::fill(scratch.placed.begin(), scratch.placed.end(), kUnplaced);
   scratch.total = 0;
   const std::uint64_t* const placed = scratch.placed.data();
-  for (std::int32_t value : scratch.order) {
+  const std::size_t count = scratch.order.size();
+  for (std::size_t turn = 0; turn < count; ++turn) {
     if (scratch.total >= scratch.limit) return;
-    const auto i = static_cast<std::size_t>(value);
+    // Rows come in no order that the processor could guess: it is told which is next.
+    const auto soon = static_cast<std::size_t>(scratch.order[std::min(turn + kAhead, count - 1)]);
+    __builtin_prefetch(conflicts_.data() + row_[soon]);
+    __builtin_prefetch(conflicts_.data() + row_[soon] + kCacheLine / sizeof(std::int32_t));
+    const auto i = static_cast<std::size_t>(scratch.order[turn]);
     const std::uint32_t size = scratch.size[i];
     const std::int32_t* begin = conflicts_.data() + row_[i];
     const std::int32_t* end = conflicts_.data() + row_[i + 1];
@@ -243,7 +258,19 @@ void MemoryPlanner::place_by_blame(Scratch& scratch) const {
   scratch.placed = std::move(best);
 }
 
+void MemoryPlanner::place_apart(Scratch& scratch) const {
+  scratch.total = 0;
+  for (std::int32_t value : by_first_) {
+    const std::uint32_t end = scratch.total + scratch.size[static_cast<std::size_t>(value)];
+    scratch.placed[static_cast<std::size_t>(value)] = pack(std::exchange(scratch.total, end), end);
+  }
+}
+
 void MemoryPlanner::place(Strategy strategy, Scratch& scratch) const {
+  if (strategy == Strategy::apart) {
+    place_apart(scratch);
+    return;
+  }
   if (strategy == Strategy::by_start || row_.empty()) {
     place_by_start(scratch);
     return;
@@ -267,14 +294,10 @@ void MemoryPlanner::place(Strategy strategy, Scratch& scratch) const {
 std::int64_t MemoryPlanner::lower_bound(Scratch& scratch) const {
   std::int64_t live = 0, most = 0;
   std::size_t dead = 0;
-  for (std::int32_t value : by_first_) {
-    const auto i = static_cast<std::size_t>(value);
-    for (; dead < by_last_.size(); ++dead) {
-      const auto d = static_cast<std::size_t>(by_last_[dead]);
-      if (intervals_[d].last >= intervals_[i].first) break;
-      live -= scratch.size[d];
-    }
-    live += scratch.size[i];
+  for (std::size_t k = 0; k < by_first_.size(); ++k) {
+    for (; dead < dead_before_[k]; ++dead)
+      live -= scratch.size[static_cast<std::size_t>(by_last_[dead])];
+    live += scratch.size[static_cast<std::size_t>(by_first_[k])];
     most = std::max(most, live);
   }
   return most * kAlignment;

@@ -19,7 +19,9 @@ enum class Strategy : std::uint8_t {
   by_size,   // largest first, tightest hole that fits
   by_area,   // largest size * lifetime first, tightest hole that fits
   by_blame,  // again and again, each time with those first that stood too high the last time
+  apart,     // no two values share a byte: only where it is asked for, to find who writes where
 };
+// Those that compete.
 inline constexpr Strategy kStrategies[] = {Strategy::by_start, Strategy::by_size, Strategy::by_area,
                                            Strategy::by_blame};
 std::string_view name_of(Strategy strategy);
@@ -47,6 +49,7 @@ class MemoryPlanner {
   struct Scratch;
   void place(Strategy strategy, Scratch& scratch) const;
   void place_by_start(Scratch& scratch) const;
+  void place_apart(Scratch& scratch) const;
   void place_in_order(Scratch& scratch) const;
   void place_by_blame(Scratch& scratch) const;
   void sort_by_keys(Scratch& scratch) const;
@@ -54,6 +57,7 @@ class MemoryPlanner {
 
   std::vector<Interval> intervals_;
   std::vector<std::int32_t> by_first_, by_last_;  // used values, sorted
+  std::vector<std::size_t> dead_before_;  // how many of by_last_ are dead when by_first_[k] begins
   // Who is alive together with value i: conflicts_[row_[i] .. row_[i + 1]). Empty when there are
   // too many to keep; then only by_start runs.
   std::vector<std::int32_t> row_, conflicts_;

@@ -26,6 +26,7 @@ double MemoryReport::ratio() const {
 
 std::string MemoryReport::why() const {
   if (ratio() <= 1.05) return "";
+  if (strategy == Strategy::apart) return "memory is not reused, as asked for";
   // The value at the top of the arena, and what kept it from standing lower.
   const auto top = std::max_element(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
     return a.offset + a.bytes < b.offset + b.bytes;
@@ -62,7 +63,8 @@ std::string MemoryReport::text() const {
 }
 
 MemoryReport memory_report(const program::Program& program,
-                           const std::function<std::optional<std::int64_t>(Dim)>& value_of) {
+                           const std::function<std::optional<std::int64_t>(Dim)>& value_of,
+                           bool reuse) {
   const Lifetimes lives = lifetimes_of(program);
   const auto evaluated = [&](Dim size) -> std::optional<std::int64_t> {
     std::vector<Dim> symbols;
@@ -99,7 +101,8 @@ MemoryReport memory_report(const program::Program& program,
   }
   std::vector<std::int64_t> bytes;
   for (const MemoryReport::Row& row : report.rows) bytes.push_back(row.bytes);
-  const Placement placement = MemoryPlanner(intervals).plan(bytes);
+  const MemoryPlanner planner(intervals);
+  const Placement placement = reuse ? planner.plan(bytes) : planner.plan(bytes, Strategy::apart);
   std::vector<std::string> names;
   for (std::size_t k = 0; k < report.rows.size(); ++k) {
     MemoryReport::Row& row = report.rows[k];

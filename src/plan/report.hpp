@@ -31,8 +31,10 @@ struct MemoryReport {
   std::string text() const;  // all of it, a line for each row
 };
 
-// `value_of` knows the symbols of the Program's inputs and nothing else.
+// `value_of` knows the symbols of the Program's inputs and nothing else. Without `reuse` as a
+// session does it that is told not to reuse memory.
 MemoryReport memory_report(const program::Program& program,
-                           const std::function<std::optional<std::int64_t>(Dim)>& value_of);
+                           const std::function<std::optional<std::int64_t>(Dim)>& value_of,
+                           bool reuse = true);
 
 }  // namespace gex::plan

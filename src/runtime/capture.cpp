@@ -118,7 +118,8 @@ BlockPlan plan_block(const Image& image, int epoch, std::span<const std::int64_t
     }
     out.sizes.push_back(size);
   }
-  out.placement = layout.planner.plan(out.sizes);
+  out.placement = image.reuse_memory ? layout.planner.plan(out.sizes)
+                                     : layout.planner.plan(out.sizes, plan::Strategy::apart);
   for (int slot : layout.scratch_slots)
     out.scratch_stride = std::max(out.scratch_stride, round_up_64(values[index(slot)]));
   return out;

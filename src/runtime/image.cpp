@@ -475,8 +475,8 @@ class ImageBuilder {
   int current_epoch_ = 0;
 };
 
-Image::Image(std::shared_ptr<const program::Program> the_program)
-    : program(std::move(the_program)) {
+Image::Image(std::shared_ptr<const program::Program> the_program, bool reuses)
+    : program(std::move(the_program)), reuse_memory(reuses) {
   program::verify(*program);
   ImageBuilder(*this).build();
 }

@@ -121,13 +121,14 @@ struct EpochLayout {
 };
 
 struct Image {
-  explicit Image(std::shared_ptr<const program::Program> program);
+  explicit Image(std::shared_ptr<const program::Program> program, bool reuse_memory = true);
 
   int slot(Dim dim) const;  // of a Dim that the Program mentions
   int epoch_of(Dim dim) const;
   int num_input_symbols() const { return num_input_symbols_; }
 
   std::shared_ptr<const program::Program> program;
+  bool reuse_memory = true;
   plan::Lifetimes lifetimes;
   std::vector<EpochLayout> epochs;
   std::vector<LaunchOp> launches;  // by number

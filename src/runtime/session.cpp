@@ -29,7 +29,7 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
   State(std::shared_ptr<const program::Program> program, SessionOptions the_options,
         std::shared_ptr<Specialiser> the_specialiser)
       : options(std::move(the_options)),
-        image(std::move(program)),
+        image(std::move(program), options.reuse_memory),
         matcher(image),
         context(options.device ? options.device : open_device(options.driver)),
         loaded(context->device->load(*image.program)),
@@ -302,6 +302,7 @@ Session::~Session() {
 void Session::run(std::span<const InputArg> inputs, Host& host) { state_->run(inputs, host); }
 
 const program::Program& Session::program() const { return *state_->image.program; }
+bool Session::reuses_memory() const { return state_->options.reuse_memory; }
 
 Counters Session::counters() const {
   const std::lock_guard lock(state_->mutex);

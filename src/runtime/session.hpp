@@ -111,6 +111,8 @@ struct SessionOptions {
   int hot_after = 3;        // calls with a key before static code is asked for
   // Whether memory for temporaries is held between calls, or given back where it is much.
   bool keep_arena = true;
+  // Without: no two temporaries share a byte, so that a stray write shows where it comes from.
+  bool reuse_memory = true;
   // Host memory behind the Program's frozen constants, by slot: it neither moves nor changes.
   std::vector<std::shared_ptr<const void>> frozen;
 };
@@ -144,6 +146,7 @@ class Session {
   void run(std::span<const InputArg> inputs, Host& host);
 
   const program::Program& program() const;
+  bool reuses_memory() const;
   Counters counters() const;
   std::vector<CaptureInfo> captures() const;
   std::size_t pool_bytes() const;  // held between calls for temporaries, by all who share the pool

@@ -474,6 +474,18 @@ std::vector<Misuse> misuses() {
          return gex_register_op(&op);
        },
        "neg"},
+      {"gex_register_op", "attributes that nobody is given",
+       [](Valid&) {
+         gex_attr attr = {"slope", GEX_ATTR_FLOAT, 0, {}};
+         gex_op op = GEX_OP_INIT;
+         op.name = "bad_input.attributes";
+         op.expand = [](void*, gex_graph*, const gex_value*, std::size_t, gex_value*, std::size_t,
+                        std::size_t*) -> gex_status { return GEX_OK; };
+         op.attrs = &attr;
+         op.attr_count = 1;
+         return gex_register_op(&op);
+       },
+       "expand_with"},
       {"gex_program_report", "no place",
        [](Valid& v) { return gex_program_report(v.p(), nullptr); }, "NULL"},
       {"gex_program_counters", "a struct that was not set up",

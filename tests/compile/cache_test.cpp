@@ -40,6 +40,25 @@ TEST_F(Cache, TheNameOfAGraphIsNotPartOfTheKey) {
   EXPECT_EQ(second.program->name, "graph_7");
 }
 
+// What such an op is made of is known to this process alone.
+TEST_F(Cache, GraphsWithOpsFromOutsideAreNotKept) {
+  OpDef def;
+  def.name = "cache_test.twice";
+  def.inputs = {{"x"}};
+  def.traits = static_cast<std::uint32_t>(Trait::pure);
+  def.infer = [](const InferContext& c) { return std::vector<Type>{c.in(0)}; };
+  def.expand = [](Graph& g, const Node& n) {
+    return std::vector<Value*>{g.add("add", {n.input(0), n.input(0)})->output()};
+  };
+  register_op(std::move(def));
+  const std::string text = R"(graph main(%x: f32[4]) -> (f32[4]) {
+  %y = cache_test.twice(%x) : f32[4]
+  return %y
+})";
+  for (int run = 0; run < 2; ++run) EXPECT_FALSE(was_kept(compiled(text)));
+  EXPECT_TRUE(of_kind("program").empty());
+}
+
 TEST_F(Cache, DamagedCutAndForeignEntriesAreMadeAnew) {
   const std::vector<HostTensor> want = results_of(compiled());
   const std::vector<std::function<void(const std::string&)>> ways = {

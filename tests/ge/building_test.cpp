@@ -354,5 +354,23 @@ TEST(GeCase, N22_AReadableDumpAbbreviatesConstants) {
   EXPECT_EQ(Graph::Parse(graph->Print())->Print(), graph->Print());
 }
 
+// That ONNX's own library reads it is tested in Python, where there is protobuf.
+TEST(GeCase, N22_AnOnnxDumpNamesNodesTypesAndAttributes) {
+  EsGraphBuilder builder("g");
+  auto x = builder.CreateInput(0, "x", DType::f32, {"s0", 4});
+  const auto graph = builder.BuildAndReset({Softmax(x + std::vector<float>{1, 2, 3, 4}, 1)});
+  const std::string name = graph->DumpToFile(DumpFormat::kOnnx, "s");
+  EXPECT_TRUE(name.starts_with("ge_onnx_") && name.ends_with("_s.pbtxt")) << name;
+  std::ifstream file(name);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(text, graph->PrintOnnx());
+  std::filesystem::remove(name);
+  for (const char* part : {"op_type: \"softmax\"", "dim_param: \"s0\"", "elem_type: 1",
+                           "raw_data: \"\\000\\000\\200?", "opset_import"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  const std::string readable = graph->DumpToFile(DumpFormat::kReadable, "r");
+  EXPECT_TRUE(std::filesystem::remove(readable)) << readable;
+}
+
 }  // namespace
 }  // namespace gex::test

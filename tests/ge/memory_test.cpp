@@ -69,6 +69,30 @@ TEST(GeCase, N51_AChainOfTenReluTakesTwoMegabytesAndNoneOnceFused) {
   EXPECT_EQ(plan_of(compile(parse_graph(relu_chain(10)), fused)).total, 0);
 }
 
+// As ge.exec.disableReuseMemory asks for.
+TEST(GeMemory, WithoutReuseEveryTemporaryHasBytesOfItsOwn) {
+  CompileOptions plain;
+  plain.level = 0;
+  plain.fuse = false;
+  plain.generate_code = false;
+  const Compiled compiled = compile(parse_graph(relu_chain(10)), plain);
+  std::vector<HostTensor> inputs = {HostTensor(DType::f32, {262144})};
+  inputs[0].set(7, 3);
+  runtime::SessionOptions apart;
+  apart.reuse_memory = false;
+  runtime::Session with(compiled.program, {}), without(compiled.program, apart);
+  EXPECT_EQ(execute(with, inputs), execute(without, inputs));
+  EXPECT_EQ(with.counters().arena_bytes, 2 * kMegabyte);
+  EXPECT_EQ(without.counters().arena_bytes, 9 * kMegabyte);
+  EXPECT_EQ(without.counters().arena_lower_bound, 2 * kMegabyte);
+
+  const plan::MemoryReport report = plan::memory_report(
+      *compiled.program, [](Dim) -> std::optional<std::int64_t> { return std::nullopt; }, false);
+  EXPECT_EQ(report.total, 9 * kMegabyte);
+  EXPECT_EQ(report.text().find("shares with"), std::string::npos) << report.text();
+  EXPECT_NE(report.why().find("not reused"), std::string::npos);
+}
+
 TEST(GeCase, N51_TheReportListsPlaceLifeSizeAndBoundOfEveryTemporary) {
   CompileOptions plain;
   plain.level = 0;

@@ -104,6 +104,17 @@ TEST(Planner, many_neighbours_never_overlap_under_any_strategy) {
   }
 }
 
+TEST(Planner, values_that_are_kept_apart_share_no_byte) {
+  const std::vector<Interval> lives = {{0, 1}, {}, {2, 3}, {4, 5}};
+  const std::vector<std::int64_t> bytes = {100, 100, 64, 1};
+  const MemoryPlanner planner(lives);
+  EXPECT_EQ(planner.plan(bytes).total, 128);
+  const Placement apart = planner.plan(bytes, Strategy::apart);
+  EXPECT_EQ(apart.total, 256);
+  EXPECT_EQ(apart.lower_bound, 128);
+  EXPECT_EQ(apart.offsets, (std::vector<std::int64_t>{0, 0, 128, 192}));
+}
+
 TEST(Planner, blame_reaches_bounds_that_single_orders_miss) {
   int better = 0, at_bound = 0;
   for (unsigned seed = 0; seed < 200; ++seed) {

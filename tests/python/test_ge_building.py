@@ -295,6 +295,42 @@ def test_case_22_a_readable_dump_abbreviates_constants(tmp_path):
     assert es.Graph.parse(graph.print()).print() == graph.print()
 
 
+def test_case_22_an_onnx_dump_parses_as_onnx(tmp_path, monkeypatch):
+    text_format = pytest.importorskip("google.protobuf.text_format")
+    from onnx_schema import model_class
+
+    monkeypatch.chdir(tmp_path)
+    builder = es.EsGraphBuilder("dumped")
+    x = builder.CreateInput(0, "x", "f32", ["s0", 4])
+    flag = builder.CreateInput(1, "flag", "bool", [])
+    y = es.softmax(x + np.float32([1.5, -2, 0, 4]), axis=1)
+    y.set_attr("_stream_label", 'a "b"\n')
+    (z,) = es.if_(flag, [y], lambda y: y * 2.0, lambda y: es.reshape(y, shape=["s0", 4]))
+    graph = builder.Build([z])
+    path = graph.dump_to_file(format="onnx", suffix="s")
+    assert path.match("ge_onnx_*_s.pbtxt")
+    model = text_format.Parse(path.read_text(), model_class()())
+    nodes = {node.op_type: node for node in model.graph.node}
+    assert set(nodes) == {"constant", "add", "softmax", "if"}
+    assert [i.name for i in model.graph.input] == ["x", "flag"]
+    sizes = model.graph.input[0].type.tensor_type.shape.dim
+    assert (sizes[0].dim_param, sizes[1].dim_value) == ("s0", 4)
+    assert nodes["add"].input[0] == "x" and nodes["add"].output == nodes["softmax"].input
+    attrs = {a.name: a for a in nodes["softmax"].attribute}
+    assert attrs["axis"].i == 1 and attrs["label._stream_label"].s == b'a "b"\n'
+    constant = nodes["constant"].attribute[0].t
+    assert list(constant.dims) == [4] and constant.data_type == 1
+    assert constant.raw_data == np.float32([1.5, -2, 0, 4]).tobytes()
+    branches = [a.g for a in nodes["if"].attribute if a.HasField("g")]
+    assert [[n.op_type for n in b.node][-1] for b in branches] == ["mul", "reshape"]
+    # A library that reads ONNX gets as far as our ops, which are not its own.
+    runtime = pytest.importorskip("onnxruntime")
+    with pytest.raises(Exception, match=r"softmax|add|gex"):
+        runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    with pytest.raises(ValueError, match="no format 'json'; there are readable, txt, onnx"):
+        graph.dump_to_file(format="json")
+
+
 def test_a_wrong_shape_raises_at_the_call_with_both_shapes():
     builder = es.EsGraphBuilder("g")
     a = builder.CreateInput(0, "a", "f32", [2, 3])

@@ -256,6 +256,16 @@ def test_ops_lists_definitions_and_overloads() -> None:
     assert "did you mean" in fails("ops", "tanj")
 
 
+def test_explain_without_reuse_shares_no_memory(tmp_path: pathlib.Path) -> None:
+    chain = tmp_path / "chain.gex"
+    steps = "".join(f"  %{b} = exp(%{a}) : f32[64]\n" for a, b in zip("xabc", "abcd"))
+    chain.write_text(f"graph chain(%x: f32[64]) -> (f32[64]) {{\n{steps}  return %d\n}}\n")
+    plan = gex("explain", chain, "--no-fuse", "--level=0").stdout
+    apart = gex("explain", chain, "--no-fuse", "--level=0", "--no-reuse").stdout
+    assert "shares with" in plan and "shares with" not in apart
+    assert "arena 768 bytes, lower bound 512" in apart and "memory is not reused" in apart
+
+
 def test_explain_tells_stages_counts_remarks_and_memory(graph: pathlib.Path) -> None:
     text = gex("explain", graph).stdout
     assert text.startswith('graph "main": 8 nodes, ')

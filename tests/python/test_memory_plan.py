@@ -6,11 +6,13 @@ import pathlib
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import gex
+from gex import es
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "bench"))
 
@@ -71,3 +73,33 @@ def test_a_plan_for_each_set_of_sizes() -> None:
     assert len(plans) == 2
     check_plans(plans)
     assert plans[0]["arena"] != plans[1]["arena"]
+
+
+def test_without_reuse_no_two_temporaries_share_memory() -> None:
+    def attend(x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(torch.softmax(x @ x.t(), -1) @ x @ x.t(), -1) @ x
+
+    x = torch.randn(32, 16)
+    plans = {}
+    results = {}
+    for reuse in (True, False):
+        torch._dynamo.reset()
+        compiled = torch.compile(attend, backend="gex", options={"reuse_memory": reuse})
+        with gex.collect() as graphs:
+            results[reuse] = compiled(x)
+        plans[reuse] = graphs[0].runner.memory[0]
+    assert torch.equal(results[True], results[False])
+    assert plans[True]["arena"] < plans[False]["arena"] == plans[False]["without_reuse"]
+    assert "not reused" in plans[False]["why"]
+
+
+def test_a_graph_built_by_hand_without_reuse() -> None:
+    builder = es.EsGraphBuilder("chain")
+    x = builder.CreateInput(0, "x", "f32", [64])
+    graph = builder.Build([es.cumsum(es.cumsum(es.cumsum(es.cumsum(x))))])
+    arenas = []
+    for reuse in (True, False):
+        program = graph.compile(reuse_memory=reuse, fuse=False)
+        program.run([np.ones(64, np.float32)])
+        arenas.append(program.counters()["arena_bytes"])
+    assert arenas == [512, 768]

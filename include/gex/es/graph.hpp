@@ -1,8 +1,10 @@
 #pragma once
 // A built graph and its compiled form.
 
+#include <atomic>
 #include <cstdint>
 #include <exception>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -26,6 +28,7 @@ struct CompileOptions {
   bool fast_math = false;
   bool generate_code = true;  // false: kernels run in the reference executor
   std::int64_t capture_limit = 64;
+  bool reuse_memory = true;  // false: temporaries never share memory, to find stray writes
   std::vector<std::string> disabled_passes;
   std::string dump_dir;
   const gex_allocator* allocator = nullptr;      // for temporaries and results; copied
@@ -128,6 +131,8 @@ class Program {
   std::unique_ptr<gex_program, void (*)(gex_program*)> program_;
 };
 
+enum class DumpFormat { kOnnx = 0, kTxt = 1, kReadable = 2 };
+
 class Graph {
  public:
   explicit Graph(gex_graph* graph) : graph_(graph, gex_graph_destroy) {}
@@ -149,6 +154,27 @@ class Graph {
     char* text = nullptr;
     detail::Check(gex_graph_print_abbreviated(handle(), &text));
     return detail::Take(text);
+  }
+  // For viewers: an ONNX model in protobuf's text format, with gex's own ops.
+  std::string PrintOnnx() const {
+    char* text = nullptr;
+    detail::Check(gex_graph_print_onnx(handle(), &text));
+    return detail::Take(text);
+  }
+  // Writes ge_onnx_<n>_<suffix>.pbtxt, ge_txt_<n>_<suffix>.txt or ge_readable_<n>_<suffix>.txt into
+  // the current folder, n counting the dumps of this process. Gives the name.
+  std::string DumpToFile(DumpFormat format, const std::string& suffix) const {
+    static std::atomic<int> dumps{0};
+    const bool onnx = format == DumpFormat::kOnnx, text = format == DumpFormat::kTxt;
+    const std::string name = std::string("ge_") +
+                             (onnx   ? "onnx_"
+                              : text ? "txt_"
+                                     : "readable_") +
+                             std::to_string(dumps++) + "_" + suffix + (onnx ? ".pbtxt" : ".txt");
+    std::ofstream file(name, std::ios::binary);
+    file << (onnx ? PrintOnnx() : text ? Print() : PrintAbbreviated());
+    if (!file.flush()) throw Error(GEX_INVALID_ARGUMENT, "can't write '" + name + "'");
+    return name;
   }
   // A label of the graph as the text form has it: 3, true, "a".
   std::string GetAttr(const std::string& name) const {
@@ -176,6 +202,7 @@ class Graph {
     c.fuse = options.fuse;
     c.fast_math = options.fast_math;
     c.generate_code = options.generate_code;
+    c.keep_apart = !options.reuse_memory;
     c.capture_limit = options.capture_limit;
     c.disabled_passes = disabled.data();
     c.disabled_pass_count = disabled.size();

@@ -13,6 +13,7 @@ Every mistake raises on the line that makes it.
 from gex._gex import DType, EsError
 from gex.es.builder import EsGraphBuilder, GraphBuilder
 from gex.es.control import for_, if_, if_graphs, while_
+from gex.es.custom_op import register_op
 from gex.es.graph import Graph, Program
 from gex.es.holder import TensorHolder, assign, attr_scope, control_dependency_scope
 from gex.es.ops import *  # noqa: F403
@@ -33,6 +34,7 @@ __all__ = [
     "for_",
     "if_",
     "if_graphs",
+    "register_op",
     "split",
     "while_",
     *_ops,

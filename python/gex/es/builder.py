@@ -222,3 +222,10 @@ class EsGraphBuilder:
 
 
 GraphBuilder = EsGraphBuilder
+
+
+def builder_of(native: _es.Builder) -> EsGraphBuilder:
+    """A builder for a graph that is there already."""
+    builder = EsGraphBuilder.__new__(EsGraphBuilder)
+    builder._native = native
+    return builder

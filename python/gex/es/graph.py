@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from gex.pass_path import load_named_passes
 if TYPE_CHECKING:
     import numpy as np
 
+_dumps = itertools.count()
 _LEVELS = {"graph": 0, "kernels": 1, "program": 2, "passes": 3}
 
 
@@ -65,9 +67,24 @@ class Graph:
         """For people: at most the first and last three values of a constant."""
         return self._native.print_abbreviated()
 
-    def dump_to_file(self, path: str | Path) -> None:
-        """What print_abbreviated() gives."""
-        Path(path).write_text(self.print_abbreviated())
+    def print_onnx(self) -> str:
+        """For viewers: an ONNX model in protobuf's text format, with gex's own ops."""
+        return self._native.print_onnx()
+
+    def dump_to_file(
+        self, path: str | Path | None = None, *, format: str = "readable", suffix: str = ""
+    ) -> Path:
+        """What print_abbreviated(), print() or print_onnx() gives: format "readable", "txt" or
+        "onnx". Without a path the file is ge_<format>_<n>_<suffix>.txt (.pbtxt for onnx) in the
+        current folder, n counting such dumps."""
+        printed = {"readable": self.print_abbreviated, "txt": self.print, "onnx": self.print_onnx}
+        if format not in printed:
+            raise ValueError(f"there is no format {format!r}; there are {', '.join(printed)}")
+        if path is None:
+            ending = "pbtxt" if format == "onnx" else "txt"
+            path = f"ge_{format}_{next(_dumps)}_{suffix}.{ending}"
+        Path(path).write_text(printed[format]())
+        return Path(path)
 
     def get_attr(self, name: str) -> str:
         """A label of the graph as the text form has it: 3, true, "a"."""
@@ -81,6 +98,7 @@ class Graph:
         fast_math: bool = False,
         generate_code: bool = True,
         capture_limit: int = 64,
+        reuse_memory: bool = True,
         disabled_passes: Sequence[str] = (),
         dump_dir: str = "",
     ) -> Program:
@@ -92,6 +110,7 @@ class Graph:
                 fast_math=fast_math,
                 generate_code=generate_code,
                 capture_limit=capture_limit,
+                reuse_memory=reuse_memory,
                 disabled_passes=list(disabled_passes),
                 dump_dir=dump_dir,
             )

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # What stands for a tensor: a holder, a number, a nested list, or an array.
 TensorLike = Union["TensorHolder", literals.Number, Sequence, Any]
+# What a function of the user's that builds part of a graph gives.
+Result = Union["TensorHolder", Sequence["TensorHolder"]]
 _KEY = object()
 
 
@@ -117,6 +119,14 @@ class TensorHolder:
 
 def make(builder: EsGraphBuilder, native: _es.Holder) -> TensorHolder:
     return TensorHolder(builder, native, _KEY)
+
+
+def natives_of(result: Result, of: str) -> list[_es.Holder]:
+    values = [result] if isinstance(result, TensorHolder) else list(result)
+    for value in values:
+        if not isinstance(value, TensorHolder):
+            raise TypeError(f"{of} gives {value!r}; it must give tensors of the graph")
+    return [value._native for value in values]
 
 
 def tensor(builder: EsGraphBuilder, value: TensorLike, beside: DType | None) -> TensorHolder:

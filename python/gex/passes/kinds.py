@@ -5,16 +5,13 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Union
+from typing import Any
 
 from gex._gex import passes as _passes
 from gex.es import holder
-from gex.es.builder import EsGraphBuilder
+from gex.es.builder import EsGraphBuilder, builder_of
 from gex.es.graph import Graph
-from gex.es.holder import TensorHolder
-from gex.passes.values import builder_of
-
-Result = Union[TensorHolder, Sequence[TensorHolder]]
+from gex.es.holder import Result, TensorHolder, natives_of
 
 
 class Match:
@@ -83,14 +80,6 @@ def pattern(function: Callable[[Any, PatternInputs], Result]) -> Callable[..., R
     return function
 
 
-def _as_list(result: Result, of: str) -> list[Any]:
-    values = [result] if isinstance(result, TensorHolder) else list(result)
-    for value in values:
-        if not isinstance(value, TensorHolder):
-            raise TypeError(f"{of} gives {value!r}; it must give tensors of the graph")
-    return [value._native for value in values]
-
-
 def _call_with(function: Callable[..., Any], match: Match) -> Any:
     """replacement(self, inputs) or replacement(self, inputs, match)."""
     wants_match = len(inspect.signature(function).parameters) > 1
@@ -138,7 +127,7 @@ class PatternPass(ABC):
             self.any_constants,
             self.any_attributes,
             lambda found: bool(self.meet_requirements(Match(found))),
-            lambda found: _as_list(_call_with(self.replacement, Match(found)), "replacement()"),
+            lambda found: natives_of(_call_with(self.replacement, Match(found)), "replacement()"),
         )
 
 
@@ -160,7 +149,7 @@ class DecomposePass(ABC):
             description,
             list(op_types),
             lambda found: bool(self.meet_requirements(Match(found))),
-            lambda found: _as_list(_call_with(self.replacement, Match(found)), "replacement()"),
+            lambda found: natives_of(_call_with(self.replacement, Match(found)), "replacement()"),
         )
 
 

@@ -5,18 +5,9 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from gex._gex import es as _es
 from gex._gex import passes as _passes
 from gex.es import holder
-from gex.es.builder import EsGraphBuilder
 from gex.es.holder import TensorHolder
-
-
-def builder_of(native: _es.Builder) -> EsGraphBuilder:
-    """A builder for a graph that is there already."""
-    builder = EsGraphBuilder.__new__(EsGraphBuilder)
-    builder._native = native
-    return builder
 
 
 def op(tensor: TensorHolder) -> str:

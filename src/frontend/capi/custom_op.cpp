@@ -1,8 +1,11 @@
 // Ops of the caller's through gex.h: defined by the other ops that they are made of.
 
 #include <algorithm>
+#include <cstddef>
 
+#include "frontend/capi/attr_views.hpp"
 #include "frontend/capi/boundary.hpp"
+#include "frontend/capi/convert.hpp"
 #include "frontend/capi/handles.hpp"
 #include "ir/text.hpp"
 
@@ -26,20 +29,47 @@ InputSpec to_input(const std::string& text, bool last) {
   return input;
 }
 
+// An op of the caller's: its callbacks and what it is declared to have.
+struct CustomOp {
+  gex_op op;
+  std::string name;
+  AttrSchema schema;
+};
+
+gex_status call_expand(const CustomOp& custom, gex_graph& graph,
+                       const std::vector<gex_value>& inputs, const AttrList& attrs,
+                       std::vector<gex_value>& outputs, std::size_t& count) {
+  const gex_op& op = custom.op;
+  if (op.expand_with == nullptr)
+    return op.expand(op.user, &graph, inputs.data(), inputs.size(), outputs.data(), outputs.size(),
+                     &count);
+  const AttrViews views(custom.schema, attrs);
+  return op.expand_with(op.user, &graph, inputs.data(), inputs.size(), views.attrs().data(),
+                        views.attrs().size(), outputs.data(), outputs.size(), &count);
+}
+
+void add_symbols(const AttrValue& value, std::vector<Dim>& symbols) {
+  if (const auto* dim = std::get_if<Dim>(&value)) dim->collect_symbols(symbols);
+  if (const auto* dims = std::get_if<std::vector<Dim>>(&value))
+    for (Dim dim : *dims) dim.collect_symbols(symbols);
+}
+
 // What the op is made of, for operands of these types.
-std::unique_ptr<Graph> expanded(const gex_op& op, const std::string& name,
-                                const std::vector<const Type*>& types) {
+std::unique_ptr<Graph> expanded(const CustomOp& custom, const std::vector<const Type*>& types,
+                                const AttrList& attrs) {
+  const std::string& name = custom.name;
   gex_graph scratch(std::make_unique<Graph>(name));
   std::vector<gex_value> inputs;
   for (const Type* type : types)
     inputs.push_back(type == nullptr ? GEX_NO_VALUE
                                      : scratch.handle(scratch.graph->add_input(
                                            Type::tensor(type->dtype, type->shape))));
-  for (Dim symbol : all_symbols_of(*scratch.graph)) scratch.symbols.emplace(symbol.name(), symbol);
+  std::vector<Dim> symbols = all_symbols_of(*scratch.graph);
+  for (const AttrValue& value : attrs) add_symbols(value, symbols);
+  for (Dim symbol : symbols) scratch.symbols.emplace(symbol.name(), symbol);
   std::vector<gex_value> outputs(kMostResults);
   std::size_t count = 0;
-  const gex_status status = op.expand(op.user, &scratch, inputs.data(), inputs.size(),
-                                      outputs.data(), outputs.size(), &count);
+  const gex_status status = call_expand(custom, scratch, inputs, attrs, outputs, count);
   if (status != GEX_OK) {
     const bool known = status > GEX_OK && status <= GEX_INTERNAL;
     fail(known ? static_cast<ErrorCode>(status - 1) : ErrorCode::invalid_argument, name, ": ",
@@ -54,15 +84,32 @@ std::unique_ptr<Graph> expanded(const gex_op& op, const std::string& name,
   return std::move(scratch.graph);
 }
 
-std::vector<Value*> expand_node(const gex_op& op, const std::string& name, Graph& graph,
-                                const Node& node) {
+std::vector<Value*> expand_node(const CustomOp& custom, Graph& graph, const Node& node) {
   std::vector<const Type*> types;
   std::vector<Value*> present;
   for (Value* input : node.inputs()) {
     types.push_back(input == nullptr ? nullptr : &input->type());
     if (input != nullptr) present.push_back(input);
   }
-  return graph.inline_graph(*expanded(op, name, types), present);
+  return graph.inline_graph(*expanded(custom, types, node.attrs()), present);
+}
+
+// Attributes with their defaults, which fix the kinds.
+AttrSchema to_schema(const gex_op& op, const OpDef& def) {
+  require_list(op.attrs, op.attr_count, "op.attrs");
+  if (op.attr_count != 0 && op.expand_with == nullptr)
+    fail(ErrorCode::invalid_argument, def.name, " has attributes: they are given to ",
+         "op.expand_with, which is NULL");
+  AttrSchema schema;
+  Symbols none;
+  for (std::size_t k = 0; k < op.attr_count; ++k) {
+    auto [name, value] = to_attr(op.attrs[k], def, none);
+    if (std::holds_alternative<TensorPtr>(value))
+      fail(ErrorCode::invalid_argument, "attribute '", name, "' of ", def.name,
+           " is a tensor: make it an input");
+    schema.push_back({std::move(name), std::move(value)});
+  }
+  return schema;
 }
 
 }  // namespace
@@ -70,27 +117,30 @@ std::vector<Value*> expand_node(const gex_op& op, const std::string& name, Graph
 extern "C" gex_status gex_register_op(const gex_op* given) {
   return guarded([&] {
     const gex_op defaults = GEX_OP_INIT;
-    const gex_op op = read_versioned(given, defaults, sizeof(gex_op), "op");
+    const gex_op op = read_versioned(given, defaults, offsetof(gex_op, attrs), "op");
     OpDef def;
     def.name = &required(op.name, "op.name");
     if (!is_identifier(def.name))
       fail(ErrorCode::invalid_argument, "'", def.name,
            "' can't name an op: letters, digits, '_' and '.', a letter or '_' first");
-    if (op.expand == nullptr) fail(ErrorCode::invalid_argument, "op.expand is NULL");
+    if (op.expand == nullptr && op.expand_with == nullptr)
+      fail(ErrorCode::invalid_argument, "op.expand is NULL");
     if (op.doc != nullptr) def.doc = op.doc;
     require_list(op.inputs, op.input_count, "op.inputs");
     for (std::size_t k = 0; k < op.input_count; ++k)
       def.inputs.push_back(
           to_input(&required(op.inputs[k], "an input's name"), k + 1 == op.input_count));
     def.traits = static_cast<std::uint32_t>(Trait::pure);
-    def.infer = [op, name = def.name](const InferContext& c) {
-      const auto made = expanded(op, name, {c.inputs.begin(), c.inputs.end()});
+    def.attrs = to_schema(op, def);
+    const CustomOp custom{op, def.name, def.attrs};
+    def.infer = [custom](const InferContext& c) {
+      const auto made = expanded(custom, {c.inputs.begin(), c.inputs.end()}, c.attrs);
       std::vector<Type> types;
       for (const Value* output : made->outputs()) types.push_back(output->type());
       return types;
     };
-    def.expand = [op, name = def.name](Graph& graph, const Node& node) {
-      return expand_node(op, name, graph, node);
+    def.expand = [custom](Graph& graph, const Node& node) {
+      return expand_node(custom, graph, node);
     };
     register_op(std::move(def));
   });

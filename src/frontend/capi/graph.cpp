@@ -6,6 +6,7 @@
 #include "frontend/capi/convert.hpp"
 #include "frontend/capi/handles.hpp"
 #include "ir/check_node.hpp"
+#include "ir/onnx_text.hpp"
 #include "ir/text.hpp"
 
 using namespace gex;
@@ -80,6 +81,10 @@ gex_status gex_graph_print(const gex_graph* graph, char** text) {
 
 gex_status gex_graph_print_abbreviated(const gex_graph* graph, char** text) {
   return guarded([&] { give_text(print_abbreviated(*required(graph, "graph").graph), text); });
+}
+
+gex_status gex_graph_print_onnx(const gex_graph* graph, char** text) {
+  return guarded([&] { give_text(print_onnx(*required(graph, "graph").graph), text); });
 }
 
 gex_status gex_graph_verify(const gex_graph* graph) {

@@ -66,6 +66,7 @@ gex_status gex_compile(const gex_graph* graph, const gex_compile_options* option
     compiled->compiled = compile(from.graph->clone(), to_options(given));
     runtime::SessionOptions session;
     session.capture_limit = given.capture_limit;
+    session.reuse_memory = given.keep_apart == 0;
     session.device = device_of(given, compiled->memory);
     compiled->session = std::make_unique<runtime::Session>(compiled->compiled.program, session,
                                                            compiled->compiled.specialiser);

@@ -12,10 +12,12 @@
 
 #include <gex/es/builder.hpp>
 #include <gex/es/control.hpp>
+#include <gex/es/custom_op.hpp>
 #include <gex/es/operators.hpp>
 
 #include "frontend/python/bindings.hpp"
 #include "frontend/python/es_tensors.hpp"
+#include "frontend/python/python_error.hpp"
 
 namespace gex::python {
 namespace {
@@ -111,6 +113,65 @@ void bind_holder(nb::module_& m) {
       });
 }
 
+nb::object size_of(const gex_size& size) {
+  return size.expression == nullptr ? nb::cast(size.number) : nb::cast(size.expression);
+}
+
+template <class T, class Convert>
+nb::object list_of(const T* elements, std::size_t count, Convert convert) {
+  nb::list list;
+  for (std::size_t k = 0; k < count; ++k) list.append(convert(elements[k]));
+  return list;
+}
+
+nb::object from_attr(const gex_attr& attr) {
+  const auto plain = [](auto element) { return nb::cast(element); };
+  switch (attr.kind) {
+    case GEX_ATTR_BOOL:
+      return nb::cast(attr.value.integer != 0);
+    case GEX_ATTR_INT:
+      return nb::cast(attr.value.integer);
+    case GEX_ATTR_FLOAT:
+      return nb::cast(attr.value.real);
+    case GEX_ATTR_STRING:
+      return nb::cast(attr.value.string);
+    case GEX_ATTR_DTYPE:
+      return nb::cast(static_cast<DType>(attr.value.integer));
+    case GEX_ATTR_SIZE:
+      return size_of(attr.value.sizes[0]);
+    case GEX_ATTR_SIZES:
+      return list_of(attr.value.sizes, attr.count, size_of);
+    case GEX_ATTR_INTS:
+      return list_of(attr.value.integers, attr.count, plain);
+    case GEX_ATTR_FLOATS:
+      return list_of(attr.value.reals, attr.count, plain);
+    default:
+      return list_of(attr.value.strings, attr.count, plain);
+  }
+}
+
+// `body(builder, operands, attributes)` gives the results; absent operands are None. It is called
+// in every compile, by whichever thread compiles.
+void register_custom_op(const std::string& name, const std::string& doc,
+                        const std::vector<std::string>& inputs, const nb::dict& attrs,
+                        nb::object body) {
+  const auto expand = [body = std::move(body)](EsGraphBuilder& builder, const es::Holders& operands,
+                                               const es::OpAttrs& given) -> es::Holders {
+    const nb::gil_scoped_acquire locked;
+    try {
+      nb::list natives;
+      for (const EsTensorHolder& operand : operands)
+        natives.append(operand.empty() ? nb::none() : nb::cast(operand));
+      nb::dict values;
+      for (const gex_attr& attr : given) values[attr.name] = from_attr(attr);
+      return nb::cast<es::Holders>(body(builder, natives, values));
+    } catch (nb::python_error& error) {
+      throw es::Error(GEX_INVALID_ARGUMENT, one_line(error));
+    }
+  };
+  es::RegisterOp(name, doc, inputs, to_attrs(attrs), expand);
+}
+
 void bind_builder(nb::module_& m) {
   nb::class_<EsGraphBuilder>(m, "Builder")
       .def(nb::init<const std::string&>())
@@ -178,6 +239,7 @@ void bind_builder(nb::module_& m) {
            const std::vector<EsTensorHolder>& inputs, const es::Branch& body) {
           return es::For(start, limit, delta, to_likes(inputs), body);
         });
+  m.def("register_op", register_custom_op);
   m.def("push_labels", [](const nb::dict& labels) {
     es::detail::Scopes::OfThisThread().labels.push_back(to_attrs(labels));
   });
@@ -218,14 +280,15 @@ void bind_graph(nb::module_& m) {
       .def_static("parse", [](const std::string& text) { return es::Graph::Parse(text); })
       .def("print", &es::Graph::Print)
       .def("print_abbreviated", &es::Graph::PrintAbbreviated)
+      .def("print_onnx", &es::Graph::PrintOnnx)
       .def_prop_ro("input_count", &es::Graph::input_count)
       .def_prop_ro("output_count", &es::Graph::output_count)
       .def("label", &es::Graph::GetAttr)
       .def(
           "compile",
           [](const es::Graph& g, int level, bool fuse, bool fast_math, bool generate_code,
-             std::int64_t capture_limit, const std::vector<std::string>& disabled_passes,
-             const std::string& dump_dir) {
+             std::int64_t capture_limit, bool reuse_memory,
+             const std::vector<std::string>& disabled_passes, const std::string& dump_dir) {
             const nb::gil_scoped_release unlocked;
             es::CompileOptions options;
             options.level = level;
@@ -233,13 +296,15 @@ void bind_graph(nb::module_& m) {
             options.fast_math = fast_math;
             options.generate_code = generate_code;
             options.capture_limit = capture_limit;
+            options.reuse_memory = reuse_memory;
             options.disabled_passes = disabled_passes;
             options.dump_dir = dump_dir;
             return g.Compile(options);
           },
           nb::kw_only(), nb::arg("level") = 2, nb::arg("fuse") = true, nb::arg("fast_math") = false,
           nb::arg("generate_code") = true, nb::arg("capture_limit") = 64,
-          nb::arg("disabled_passes") = std::vector<std::string>(), nb::arg("dump_dir") = "");
+          nb::arg("reuse_memory") = true, nb::arg("disabled_passes") = std::vector<std::string>(),
+          nb::arg("dump_dir") = "");
 }
 
 // Mistakes of the caller are also ValueErrors, as Python's own functions have it.

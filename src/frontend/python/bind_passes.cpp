@@ -9,6 +9,7 @@
 
 #include "base/tensor.hpp"
 #include "frontend/python/bindings.hpp"
+#include "frontend/python/python_error.hpp"
 
 namespace gex::python {
 namespace {
@@ -39,7 +40,7 @@ gex_status called(Body&& body) {
     body();
     return GEX_OK;
   } catch (nb::python_error& error) {
-    return gex_fail(GEX_INVALID_ARGUMENT, error.what());
+    return gex_fail(GEX_INVALID_ARGUMENT, one_line(error).c_str());
   } catch (const es::Error& error) {
     return gex_fail(error.status(), error.what());
   } catch (const std::exception& error) {

@@ -141,7 +141,8 @@ nb::list memory_of(const Runner& runner) {
         if (program.symbols[k] == symbol) return capture.key[k];
       return std::nullopt;
     };
-    const plan::MemoryReport report = plan::memory_report(program, value_of);
+    const plan::MemoryReport report =
+        plan::memory_report(program, value_of, engine->session().reuses_memory());
     nb::dict entry;
     entry["arena"] = report.total;
     entry["lower_bound"] = report.lower_bound;
@@ -340,9 +341,9 @@ void bind_runner(nb::module_& m) {
          const CaptureOptions& captures, const std::vector<std::pair<int, std::string>>& frozen,
          bool fast_math, int level, std::vector<std::string> disabled_passes,
          std::vector<std::string> enabled_passes, const std::vector<int>& released, bool keep_arena,
-         bool place_cats, bool overwrite_temps, bool write_ties_in_place, std::string dump_dir,
-         bool fuse, bool generate_code, const std::string& cache_dir, bool keep_static_code,
-         bool static_code_at_once) {
+         bool place_cats, bool overwrite_temps, bool write_ties_in_place, bool reuse_memory,
+         std::string dump_dir, bool fuse, bool generate_code, const std::string& cache_dir,
+         bool keep_static_code, bool static_code_at_once) {
         CompileOptions options;
         options.cache = cache_dir.empty() ? Store::from_environment() : Store::at(cache_dir);
         options.keep_static_code = keep_static_code;
@@ -358,6 +359,7 @@ void bind_runner(nb::module_& m) {
         options.generate_code = generate_code;
         runtime::SessionOptions session_options = captures.session_options();
         session_options.keep_arena = keep_arena;
+        session_options.reuse_memory = reuse_memory;
         if (static_code_at_once) session_options.hot_after = 1;
         EngineMaker make =
             engine_maker(graph, integer_values(signature),
@@ -383,9 +385,10 @@ void bind_runner(nb::module_& m) {
       nb::arg("enabled_passes") = std::vector<std::string>(),
       nb::arg("released") = std::vector<int>(), nb::arg("keep_arena") = true,
       nb::arg("place_cats") = true, nb::arg("overwrite_temps") = true,
-      nb::arg("write_ties_in_place") = true, nb::arg("dump_dir") = "", nb::arg("fuse") = true,
-      nb::arg("generate_code") = true, nb::arg("cache_dir") = "",
-      nb::arg("keep_static_code") = true, nb::arg("static_code_at_once") = false,
+      nb::arg("write_ties_in_place") = true, nb::arg("reuse_memory") = true,
+      nb::arg("dump_dir") = "", nb::arg("fuse") = true, nb::arg("generate_code") = true,
+      nb::arg("cache_dir") = "", nb::arg("keep_static_code") = true,
+      nb::arg("static_code_at_once") = false,
       "Compiles the graph and makes it ready to replay. Arguments in `frozen` (position, name) are "
       "bound once, at the first call; a call lets go of those in `released` (positions) at their "
       "last use. With a `dump_dir` graphs, kernels and program are written there. Without "

@@ -1,0 +1,10 @@
+#pragma once
+// Which ops are gex's own: those of src/ops, the same in every process of this build.
+
+#include "ir/op_def.hpp"
+
+namespace gex {
+
+bool is_builtin(const OpDef& op);
+
+}  // namespace gex
