@@ -12,6 +12,7 @@ import torch
 from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._pytree import tree_flatten
 
 from gex import calls, carriers, identities
@@ -172,6 +173,9 @@ class NodeImporter:
             arguments = self._schema_arguments(call, env)
         except (_NoRowForm, NotADim) as problem:
             return None, f"no native form: {problem}"
+        new_sizes = _new_sizes(call)
+        if new_sizes and self.native_only:
+            return None, "sizes that only a run can tell, inside a graph of the graph"
         row = str(call.target)
         values, reason = self.importer.add_node(row, arguments, results, call.location)
         one_result = isinstance(call.val, torch.Tensor)
@@ -179,6 +183,8 @@ class NodeImporter:
             sized = SizedOperands(self.importer, self.symbols, call.val, call.location)
             arguments = [sized.like(*pair) for pair in zip(_in_schema_order(call), arguments)]
             values, _ = self.importer.add_node(row, arguments, results, call.location)
+        if values is not None:
+            self.bound.update(self.symbols.symbol(size) for size in new_sizes)
         return values, reason
 
     def _result_types(self, call: OpCall) -> list[Type]:
@@ -386,6 +392,17 @@ def _only_renames(call: OpCall) -> bool:
         return False
     fake = operand.meta.get("val")
     return isinstance(fake, torch.Tensor) and carriers.same_carrier(call.target, fake, call.val)
+
+
+def _new_sizes(call: OpCall) -> set[sympy.Symbol]:
+    """Sizes of the results that only a run can tell and no operand has."""
+    results = [fake for fake in call.results if isinstance(fake, torch.Tensor)]
+    found = {s for fake in results for s in free_unbacked_symbols(fake)}
+    if not found:
+        return found
+    operands = (node.meta.get("val") for node in _nodes_in((call.args, call.kwargs)))
+    known = (free_unbacked_symbols(val) for val in operands if val is not None)
+    return found.difference(*known)
 
 
 def _in_schema_order(call: OpCall) -> list[Any]:

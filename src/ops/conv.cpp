@@ -11,13 +11,9 @@ namespace gex::ops {
 namespace {
 
 Type conv_type(const InferContext& c) {
-  require_dtype(c, 0, floating);
-  require_same_dtype(c, 0, 1);
-  require_rank(c, 0, 4);
-  require_rank(c, 1, 4);
   const auto a = c.as<Conv>();
+  require_convolution(c, 2, a.stride, a.padding, a.dilation, a.groups);
   const Shape &x = c.in(0).shape, &w = c.in(1).shape;
-  require_conv_attributes(c, 2, a.stride, a.padding, a.dilation, a.groups);
   if (!assume_eq(x[1], w[1] * Dim(a.groups)) || !assume_eq(mod(w[0], a.groups), 0)) {
     fail(ErrorCode::shape_mismatch, "conv2d: ", c.in(0), " with weights ", c.in(1), " in ",
          a.groups, " groups: channels must be ", w[1] * Dim(a.groups),
@@ -82,8 +78,12 @@ Dim conv_output_size(Dim size, Dim taps, std::int64_t stride, std::int64_t paddi
   return floordiv(size + Dim(2 * padding) - reach, Dim(stride)) + 1;
 }
 
-void require_conv_attributes(const InferContext& c, std::size_t axes, const Ints& stride,
-                             const Ints& padding, const Ints& dilation, std::int64_t groups) {
+void require_convolution(const InferContext& c, std::size_t axes, const Ints& stride,
+                         const Ints& padding, const Ints& dilation, std::int64_t groups) {
+  require_dtype(c, 0, floating);
+  require_same_dtype(c, 0, 1);
+  require_rank(c, 0, static_cast<int>(axes) + 2);
+  require_rank(c, 1, static_cast<int>(axes) + 2);
   if (stride.size() != axes || padding.size() != axes || dilation.size() != axes || groups < 1) {
     fail(ErrorCode::invalid_argument, c.op_name, ": stride, padding and dilation need ", axes,
          " entries, groups at least 1");

@@ -44,9 +44,10 @@ struct ConvWeightGrad {
 Dim conv_output_size(Dim size, Dim taps, std::int64_t stride, std::int64_t padding,
                      std::int64_t dilation);
 
-// One entry for each of `axes` spatial axes, each in range, and at least one group.
-void require_conv_attributes(const InferContext& c, std::size_t axes, const Ints& stride,
-                             const Ints& padding, const Ints& dilation, std::int64_t groups);
+// Two floating-point operands of one dtype with `axes` spatial axes; attributes with an entry for
+// each axis, each in range, and at least one group.
+void require_convolution(const InferContext& c, std::size_t axes, const Ints& stride,
+                         const Ints& padding, const Ints& dilation, std::int64_t groups);
 
 Value* conv_transpose2d(Graph& g, Value* x, Value* weight, const ConvTranspose& attrs);
 Value* conv2d_weight_grad(Graph& g, Value* x, Value* grad, const ConvWeightGrad& attrs);

@@ -56,11 +56,7 @@ Value* taps_to_channels(Graph& g, Value* weight) {
 
 void require_conv3d(const InferContext& c, const Ints& stride, const Ints& padding,
                     const Ints& dilation, std::int64_t groups) {
-  require_dtype(c, 0, floating);
-  require_same_dtype(c, 0, 1);
-  require_rank(c, 0, 5);
-  require_rank(c, 1, 5);
-  require_conv_attributes(c, 3, stride, padding, dilation, groups);
+  require_convolution(c, 3, stride, padding, dilation, groups);
   constant_taps(c.in(1).shape[2]);
   for (std::size_t k = 2; k < 5; ++k) {
     if (!assume_le(1, c.in(1).shape[k])) {

@@ -179,12 +179,8 @@ std::vector<Value*> expand_transpose(Graph& g, const Node& n) {
 }
 
 Type transpose_type(const InferContext& c) {
-  require_dtype(c, 0, floating);
-  require_same_dtype(c, 0, 1);
-  require_rank(c, 0, 4);
-  require_rank(c, 1, 4);
   const auto a = c.as<ConvTranspose>();
-  require_conv_attributes(c, 2, a.stride, a.padding, a.dilation, a.groups);
+  require_convolution(c, 2, a.stride, a.padding, a.dilation, a.groups);
   const Shape &x = c.in(0).shape, &w = c.in(1).shape;
   if (a.size.size() != 2 || !assume_eq(x[1], w[0]) || !assume_eq(mod(w[0], a.groups), 0)) {
     fail(ErrorCode::shape_mismatch, "conv_transpose2d: ", c.in(0), " with weights ", c.in(1),
@@ -224,12 +220,8 @@ std::vector<Value*> expand_weight_grad(Graph& g, const Node& n) {
 }
 
 Type weight_grad_type(const InferContext& c) {
-  require_dtype(c, 0, floating);
-  require_same_dtype(c, 0, 1);
-  require_rank(c, 0, 4);
-  require_rank(c, 1, 4);
   const auto a = c.as<ConvWeightGrad>();
-  require_conv_attributes(c, 2, a.stride, a.padding, a.dilation, a.groups);
+  require_convolution(c, 2, a.stride, a.padding, a.dilation, a.groups);
   const Shape &x = c.in(0).shape, &grad = c.in(1).shape;
   if (a.kernel.size() != 2 || !assume_eq(x[0], grad[0]) || !assume_eq(mod(x[1], a.groups), 0) ||
       !assume_eq(mod(grad[1], a.groups), 0)) {

@@ -5,6 +5,7 @@
 #include "ops/embedding_rows.hpp"
 #include "ops/families.hpp"
 #include "ops/fold.hpp"
+#include "ops/nonzero_rows.hpp"
 #include "ops/rows.hpp"
 
 namespace gex::ops {
@@ -32,9 +33,18 @@ std::optional<IndexList> index_list(const AtenCall& c, std::size_t i) {
   return list;
 }
 
+// x[mask], with nothing else in the brackets.
+std::vector<Value*> import_mask(AtenCall& c) {
+  const auto masks = c.tensors(1);
+  if (masks.size() != 1 || masks[0] == nullptr || masks[0]->type().dtype != DType::boolean)
+    return {};
+  Value* rows = selected_by_mask(c, c.tensor(0), masks[0]);
+  return rows == nullptr ? std::vector<Value*>{} : one(rows);
+}
+
 std::vector<Value*> import_index(AtenCall& c) {
   const auto list = index_list(c, 1);
-  if (!list) return {};
+  if (!list) return import_mask(c);
   if (list->tensors.empty()) return one(c.tensor(0));
   return one(index(c.graph(), c.tensor(0), list->tensors, list->axes));
 }
@@ -281,6 +291,7 @@ std::vector<Value*> import_histc(AtenCall& c) {  // x, bins, min, max
 
 void register_index_rows() {
   register_embedding_rows();
+  register_nonzero_rows();
   register_aten_row("aten.histc.default", import_histc);
   register_aten_row("aten.masked_scatter.default", import_masked_scatter);
   register_aten_row("aten.index.Tensor", import_index);

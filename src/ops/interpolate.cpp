@@ -2,6 +2,7 @@
 // the place that a result stands for. Gradients are products with the matrix that one axis'
 // resampling is.
 
+#include "ops/antialias.hpp"
 #include "ops/build.hpp"
 #include "ops/define.hpp"
 #include "ops/families.hpp"
@@ -279,6 +280,7 @@ void register_interpolate() {
     register_aten_row(name + ".vec", by_factors(o));
     register_aten_row(name + "_backward.default", gradient(o));
   }
+  register_antialias_rows();
 }
 
 }  // namespace gex::ops

@@ -12,9 +12,7 @@ namespace gex::ops {
 
 namespace {
 
-using Rule = std::function<Shape(const InferContext&)>;
-
-Rule pooled_shape(std::size_t axes) {
+ShapeRule pooled_shape(std::size_t axes) {
   return [axes](const InferContext& c) {
     const auto a = c.as<Pool>();
     require_windows(c, axes, a.kernel, a.stride, a.padding, a.dilation);
@@ -27,24 +25,8 @@ Rule pooled_shape(std::size_t axes) {
   };
 }
 
-Rule adaptive_shape(std::size_t axes) {
-  return [axes](const InferContext& c) {
-    const Dims size = c.as<Adaptive>().size;
-    Shape shape = c.in(0).shape;
-    if (shape.size() < axes || size.size() != axes) {
-      fail(ErrorCode::invalid_argument, c.op_name, ": ", c.in(0), " needs ", axes,
-           " axes, and size as many entries");
-    }
-    for (std::size_t k = 0; k < axes; ++k) {
-      Dim& axis = shape[shape.size() - axes + k];
-      if (!assume_le(1, size[k]) || !assume_le(1, axis)) {
-        fail(ErrorCode::shape_mismatch, c.op_name, ": ", c.in(0), " to ", text_of(size),
-             ": every pooled axis needs an element and a window");
-      }
-      axis = size[k];
-    }
-    return shape;
-  };
+ShapeRule adaptive_shape(std::size_t axes) {
+  return [axes](const InferContext& c) { return with_pooled_axes(c, axes, c.as<Adaptive>().size); };
 }
 
 Scalar element_value(BodyContext& c, const Place& e, Scalar fill) {
@@ -105,7 +87,7 @@ loop::ReductionBody max_indices(const WindowForm& form, std::size_t axes) {
 // Two ops, so that a model that wants no gradient pays for no indices.
 template <class Attributes>
 void register_max(const std::string& name, std::size_t axes, const WindowForm& form,
-                  const Rule& rule) {
+                  const ShapeRule& rule) {
   auto types = [rule](const InferContext& c) {
     require_dtype(c, 0, numeric);
     const Shape shape = rule(c);
@@ -142,34 +124,21 @@ void register_max(const std::string& name, std::size_t axes, const WindowForm& f
 }
 
 template <class Attributes>
-void register_mean(const std::string& name, const WindowForm& form, const Rule& rule) {
-  loop::ReductionBody body = over_windows(form);
-  body.accumulators = [](const Node& n) {
-    return std::vector{accumulator("a", compute_type(n.input(0)->type().dtype), 0)};
-  };
+void register_mean(const std::string& name, const WindowForm& form, const ShapeRule& rule) {
+  loop::ReductionBody body = sum_over_windows(form);
   body.elements = [form](BodyContext& c, Indices p) {
     const DType t = c.in_type(0).dtype;
     const Place e = form.element(c, p);
     return std::vector<Scalar>{c.s.cast(element_value(c, e, c.s.constant(t, 0)), compute_type(t))};
   };
-  body.combine = combine_by(Prim::add);
   body.finish = [form](BodyContext& c, int, Indices p, std::span<const Scalar> acc) {
     const Scalar count = form.count(c, p, c.in_type(0).shape, acc[0].dtype);
     return c.s.cast(c.s.div(acc[0], count), c.out_type().dtype);
   };
-  Definition(name, "Mean of each window.")
-      .in({"x"})
-      .attrs<Attributes>()
-      .traits(Trait::pure | Trait::reduction)
-      .infer_one([rule](const InferContext& c) {
-        require_dtype(c, 0, floating);
-        return Type::tensor(c.in(0).dtype, rule(c));
-      })
-      .reduction(std::move(body))
-      .define();
+  define_mean<Attributes>(name, "Mean of each window.", "x", rule, std::move(body));
 }
 
-Rule without_dilation(std::size_t axes) {
+ShapeRule without_dilation(std::size_t axes) {
   return [axes](const InferContext& c) {
     if (c.as<Pool>().dilation != Ints(axes, 1)) {
       fail(ErrorCode::invalid_argument, c.op_name, ": windows have no dilation");

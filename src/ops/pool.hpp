@@ -1,6 +1,7 @@
 #pragma once
 // Windows on the last axes of a tensor: what pools and their gradients share.
 
+#include <functional>
 #include <tuple>
 
 #include "ops/define.hpp"
@@ -52,6 +53,10 @@ Dim pooled_size(Dim size, std::int64_t kernel, std::int64_t stride, std::int64_t
 void require_windows(const InferContext& c, std::size_t axes, const Ints& kernel,
                      const Ints& stride, const Ints& padding, const Ints& dilation);
 
+using ShapeRule = std::function<Shape(const InferContext&)>;
+// The input's shape with these sizes on its last axes, all of which have an element.
+Shape with_pooled_axes(const InferContext& c, std::size_t axes, const Dims& size);
+
 // An element of a window, or a window that covers an element, and whether it is there.
 struct Place {
   std::vector<Dim> at;
@@ -71,6 +76,24 @@ extern const WindowForm kPoolCandidates, kAdaptiveCandidates;  // of their gradi
 
 // Folds over the taps, without accumulators and bodies.
 loop::ReductionBody over_windows(const WindowForm& form);
+// Adds them up in the compute type and rounds once; without elements.
+loop::ReductionBody sum_over_windows(const WindowForm& form);
+
+// A pool or gradient of one floating-point operand.
+template <class Attributes>
+void define_mean(const std::string& name, const char* doc, const char* operand,
+                 const ShapeRule& rule, loop::ReductionBody body) {
+  Definition(name, doc)
+      .in({operand})
+      .attrs<Attributes>()
+      .traits(Trait::pure | Trait::reduction)
+      .infer_one([rule](const InferContext& c) {
+        require_dtype(c, 0, floating);
+        return Type::tensor(c.in(0).dtype, rule(c));
+      })
+      .reduction(std::move(body))
+      .define();
+}
 
 // The last `axes` of an index, counted row-major.
 Dim plane_position(Indices index, const Shape& shape, std::size_t axes);

@@ -10,47 +10,16 @@ namespace gex::ops {
 
 namespace {
 
-using Rule = std::function<Shape(const InferContext&)>;
-
-// The shape of what was pooled.
-Shape with_size(const InferContext& c, std::size_t axes, const Dims& size) {
-  Shape shape = c.in(0).shape;
-  if (shape.size() < axes || size.size() != axes) {
-    fail(ErrorCode::invalid_argument, c.op_name, ": ", c.in(0), " needs ", axes,
-         " axes, and size as many entries");
-  }
-  for (std::size_t k = 0; k < axes; ++k) {
-    if (!assume_le(1, size[k]) || !assume_le(1, shape[shape.size() - axes + k])) {
-      fail(ErrorCode::shape_mismatch, c.op_name, ": ", c.in(0), " to ", text_of(size),
-           ": every pooled axis needs an element and a window");
-    }
-    shape[shape.size() - axes + k] = size[k];
-  }
-  return shape;
-}
-
-Rule fixed_rule(std::size_t axes) {
+ShapeRule fixed_rule(std::size_t axes) {
   return [axes](const InferContext& c) {
     const auto a = c.as<PoolGrad>();
     require_windows(c, axes, a.kernel, a.stride, a.padding, a.dilation);
-    return with_size(c, axes, a.size);
+    return with_pooled_axes(c, axes, a.size);
   };
 }
 
-Rule adaptive_rule(std::size_t axes) {
-  return [axes](const InferContext& c) { return with_size(c, axes, c.as<Adaptive>().size); };
-}
-
-loop::ReductionBody collecting(const WindowForm& form) {
-  loop::ReductionBody body = over_windows(form);
-  body.accumulators = [](const Node& n) {
-    return std::vector{accumulator("a", compute_type(n.input(0)->type().dtype), 0)};
-  };
-  body.combine = combine_by(Prim::add);
-  body.finish = [](BodyContext& c, int, Indices, std::span<const Scalar> acc) {
-    return c.s.cast(acc[0], c.out_type().dtype);
-  };
-  return body;
+ShapeRule adaptive_rule(std::size_t axes) {
+  return [axes](const InferContext& c) { return with_pooled_axes(c, axes, c.as<Adaptive>().size); };
 }
 
 Scalar gradient_at(BodyContext& c, const Place& e) {
@@ -60,8 +29,8 @@ Scalar gradient_at(BodyContext& c, const Place& e) {
 
 template <class Attributes>
 void register_max_grad(const std::string& name, std::size_t axes, const WindowForm& form,
-                       const Rule& rule) {
-  loop::ReductionBody body = collecting(form);
+                       const ShapeRule& rule) {
+  loop::ReductionBody body = sum_over_windows(form);
   body.elements = [form, axes](BodyContext& c, Indices p) {
     const Place e = form.element(c, p);
     const Scalar nowhere = c.s.constant_int(DType::i64, -1);
@@ -93,8 +62,8 @@ void register_max_grad(const std::string& name, std::size_t axes, const WindowFo
 }
 
 template <class Attributes>
-void register_mean_grad(const std::string& name, const WindowForm& form, const Rule& rule) {
-  loop::ReductionBody body = collecting(form);
+void register_mean_grad(const std::string& name, const WindowForm& form, const ShapeRule& rule) {
+  loop::ReductionBody body = sum_over_windows(form);
   body.elements = [form](BodyContext& c, Indices p) {
     const Place e = form.element(c, p);
     const Scalar grad = gradient_at(c, e);
@@ -103,16 +72,8 @@ void register_mean_grad(const std::string& name, const WindowForm& form, const R
     const Scalar nothing = c.s.constant(grad.dtype, 0);
     return std::vector<Scalar>{c.s.select(e.inside, c.s.div(grad, count), nothing)};
   };
-  Definition(name, "The gradient of a mean pool, from that of its result.")
-      .in({"grad"})
-      .attrs<Attributes>()
-      .traits(Trait::pure | Trait::reduction)
-      .infer_one([rule](const InferContext& c) {
-        require_dtype(c, 0, floating);
-        return Type::tensor(c.in(0).dtype, rule(c));
-      })
-      .reduction(std::move(body))
-      .define();
+  define_mean<Attributes>(name, "The gradient of a mean pool, from that of its result.", "grad",
+                          rule, std::move(body));
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include "ops/pool.hpp"
 
+#include "ops/fold.hpp"
+
 namespace gex::ops {
 
 namespace {
@@ -164,6 +166,35 @@ void require_windows(const InferContext& c, std::size_t axes, const Ints& kernel
   require_at_least(c, "stride", stride, 1);
   require_at_least(c, "dilation", dilation, 1);
   require_at_least(c, "padding", padding, 0);
+}
+
+Shape with_pooled_axes(const InferContext& c, std::size_t axes, const Dims& size) {
+  Shape shape = c.in(0).shape;
+  if (shape.size() < axes || size.size() != axes) {
+    fail(ErrorCode::invalid_argument, c.op_name, ": ", c.in(0), " needs ", axes,
+         " axes, and size as many entries");
+  }
+  for (std::size_t k = 0; k < axes; ++k) {
+    Dim& axis = shape[shape.size() - axes + k];
+    if (!assume_le(1, size[k]) || !assume_le(1, axis)) {
+      fail(ErrorCode::shape_mismatch, c.op_name, ": ", c.in(0), " to ", text_of(size),
+           ": every pooled axis needs an element and a window");
+    }
+    axis = size[k];
+  }
+  return shape;
+}
+
+loop::ReductionBody sum_over_windows(const WindowForm& form) {
+  loop::ReductionBody body = over_windows(form);
+  body.accumulators = [](const Node& n) {
+    return std::vector{accumulator("a", compute_type(n.input(0)->type().dtype), 0)};
+  };
+  body.combine = combine_by(Prim::add);
+  body.finish = [](BodyContext& c, int, Indices, std::span<const Scalar> acc) {
+    return c.s.cast(acc[0], c.out_type().dtype);
+  };
+  return body;
 }
 
 loop::ReductionBody over_windows(const WindowForm& form) {

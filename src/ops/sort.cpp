@@ -125,16 +125,41 @@ std::vector<Value*> median(AtenCall& c, Value* x, std::int64_t axis, bool keepdi
   return {where(g, any, value, middle[0]), where(g, any, first, middle[1])};
 }
 
-std::vector<Value*> import_median_dim(AtenCall& c) {  // x, dim, keepdim
-  Value* x = with_axis(c.graph(), c.tensor(0));
-  auto found = median(c, x, normal_axis(c.integer(1), x->type().rank()), c.flag(2));
-  return found.empty() ? found : shaped(c, found);
+// The same without the NaNs, which are sorted behind all numbers; NaN where there is nothing else.
+std::vector<Value*> nanmedian(AtenCall& c, Value* x, std::int64_t axis, bool keepdim) {
+  if (!is_float(x->type().dtype)) return median(c, x, axis, keepdim);
+  Graph& g = c.graph();
+  if (known_lt(Dim(0), x->type().shape[static_cast<std::size_t>(axis)]) != true) return {};
+  Node* n = g.add(op("sort"), {x}, Sort{axis, false});
+  Value* is_number = bit_not(g, is_nan(g, x));
+  Value* numbers = reduce_sum(g, cast(g, is_number, DType::i64), {axis}, true);
+  Value* nothing = scalar_int(g, DType::i64, 0);
+  Value* last = sub(g, numbers, scalar_int(g, DType::i64, 1));
+  Value* place = maximum(g, floor_div(g, last, scalar_int(g, DType::i64, 2)), nothing);
+  std::vector<Value*> picked;
+  for (std::size_t k = 0; k < 2; ++k) {
+    Value* v = take_along(g, n->output(k), place, axis);
+    picked.push_back(keepdim ? v : squeeze(g, v, axis));
+  }
+  return picked;
 }
 
-std::vector<Value*> import_median(AtenCall& c) {
-  Value* x = reshape(c.graph(), c.tensor(0), {c.tensor(0)->type().numel()});
-  const auto found = median(c, x, 0, false);
-  return found.empty() ? found : one(found[0]);
+using Middle = std::vector<Value*> (*)(AtenCall&, Value*, std::int64_t, bool);
+
+AtenImport import_middle_of_axis(Middle middle) {  // x, dim, keepdim
+  return [middle](AtenCall& c) {
+    Value* x = with_axis(c.graph(), c.tensor(0));
+    auto found = middle(c, x, normal_axis(c.integer(1), x->type().rank()), c.flag(2));
+    return found.empty() ? found : shaped(c, found);
+  };
+}
+
+AtenImport import_middle(Middle middle) {
+  return [middle](AtenCall& c) {
+    Value* x = reshape(c.graph(), c.tensor(0), {c.tensor(0)->type().numel()});
+    const auto found = middle(c, x, 0, false);
+    return found.empty() ? found : one(found[0]);
+  };
 }
 
 }  // namespace
@@ -181,8 +206,10 @@ void register_sort() {
       .aten("aten.topk.default", import_topk)
       .define();
   register_aten_row("aten.kthvalue.default", import_kthvalue);
-  register_aten_row("aten.median.dim", import_median_dim);
-  register_aten_row("aten.median.default", import_median);
+  register_aten_row("aten.median.dim", import_middle_of_axis(median));
+  register_aten_row("aten.median.default", import_middle(median));
+  register_aten_row("aten.nanmedian.dim", import_middle_of_axis(nanmedian));
+  register_aten_row("aten.nanmedian.default", import_middle(nanmedian));
 }
 
 }  // namespace gex::ops

@@ -11,6 +11,7 @@ import torch._inductor.inductor_prims  # registers prims.fma
 import row_cases_order
 import row_cases_windows
 import row_samples as r
+import row_samples_select as s
 from row_samples import Case, one
 
 # fmt: off
@@ -236,7 +237,9 @@ CASES: dict[str, Case] = {
     ],
     "aten.select_scatter.default": one(lambda t: (t(4, 3), t(3), 0, -2)),
     # --- gathers and scatters
-    "aten.index.Tensor": r.indices,
+    "aten.index.Tensor": lambda t: [*r.indices(t), *s.masks(t)],
+    "aten.nonzero.default": s.with_zeros,
+    "aten.masked_select.default": s.masked_selections,
     "aten._unsafe_index.Tensor": r.indices,
     "aten.index_put.default": r.masked_index_put,
     "aten._unsafe_index_put.default": r.index_put,
@@ -246,10 +249,12 @@ CASES: dict[str, Case] = {
         (t(), 0, torch.tensor([0])),
     ],
     "aten.embedding.default": one(lambda t: (t(5, 4), t.index(5, 2, 3))),
-    "aten.embedding_dense_backward.default": r.embedding_gradient,
-    "aten._embedding_bag.default": r.embedding_bags,
-    "aten._embedding_bag_forward_only.default": r.embedding_bags,
-    "aten._embedding_bag_dense_backward.default": r.embedding_bag_gradient,
+    "aten.embedding_dense_backward.default": s.embedding_gradient,
+    "aten._embedding_bag.default": s.embedding_bags,
+    "aten._embedding_bag_forward_only.default": s.embedding_bags,
+    "aten._embedding_bag_dense_backward.default": s.embedding_bag_gradient,
+    "aten._embedding_bag_backward.default": s.embedding_bag_gradient_by_offsets,
+    "aten._embedding_bag_per_sample_weights_backward.default": s.sample_weights_gradient,
     "aten.gather.default": lambda t: [
         (t(4, 5), 1, t.index(5, 2, 3)),
         (t(), 0, torch.tensor(0)),
@@ -349,7 +354,7 @@ CASES: dict[str, Case] = {
 
 # Overloads without a CPU kernel, or whose kernel leaves results unwritten.
 REFERENCES: dict[str, Callable[..., Any]] = {
-    "aten._embedding_bag.default": r.embedding_bags_with_all_results,
-    "aten._embedding_bag_forward_only.default": r.embedding_bags_with_all_results,
+    "aten._embedding_bag.default": s.embedding_bags_with_all_results,
+    "aten._embedding_bag_forward_only.default": s.embedding_bags_with_all_results,
     "aten._fused_rms_norm_backward.default": r.rms_norm_gradient_by_autograd,
 }

@@ -90,6 +90,24 @@ def boundaries(t: Make) -> list[Call]:
     ]
 
 
+def with_gaps(t: Make, *shape: int) -> torch.Tensor:
+    """Different numbers, and NaN in every third place."""
+    x = different(t, *shape)
+    if t.dtype.is_floating_point:
+        x.view(-1)[::3] = torch.nan
+    return x
+
+
+def middle_without_nan(t: Make) -> list[Call]:
+    calls = middle(t)
+    return [
+        *calls,
+        (with_gaps(t, 3, 8), 1),
+        (with_gaps(t, 4, 5), 0, True),
+        (with_gaps(t, 2, 7), -1),
+    ]
+
+
 def sequences(t: Make) -> list[Call]:
     rows = t(3, 6).sort(-1).values
     return [
@@ -132,6 +150,8 @@ CASES: dict[str, Case] = {
     "aten.kthvalue.default": kth,
     "aten.median.dim": middle,
     "aten.median.default": lambda t: [(different(t, 3, 17),), (different(t, 8)[3:],)],
+    "aten.nanmedian.dim": middle_without_nan,
+    "aten.nanmedian.default": lambda t: [(with_gaps(t, 3, 17),), (different(t, 8)[3:],)],
     "aten.logcumsumexp.default": along_axis,
     "aten.cummax.default": along_axis,
     "aten.cummin.default": along_axis,

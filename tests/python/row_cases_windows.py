@@ -248,3 +248,30 @@ CASES["aten._pad_circular.default"] = lambda t: [
     (t(1, 2, 3, 5), [5, 0, 1, 3]),
     (t(1, 1, 2, 3, 4), [1, 1, 2, 0, 0, 2]),
 ]
+
+
+def antialiased(t: Make) -> list[Call]:
+    """Axes that shrink, grow and stay; scales that the sizes don't say."""
+    if t.dtype.itemsize < 4:  # eager has no kernel for them
+        return []
+    x = t(2, 3, 9, 7)
+    with_nan = t(1, 1, 12, 12)
+    with_nan[0, 0, 2, 3] = torch.nan
+    calls: list[Call] = [
+        (x, size, corners)
+        for size in ([4, 3], [2, 12], [9, 7], [1, 1])
+        for corners in (True, False)
+    ]
+    return [*calls, (x, [5, 3], False, 0.6, 0.5), (with_nan, [4, 5], False)]
+
+
+def antialiasing_gradient(t: Make) -> list[Call]:
+    return [
+        (t(*call[0].shape[:2], *call[1]), call[1], list(call[0].shape), *call[2:])
+        for call in antialiased(t)
+    ]
+
+
+for kind in ("bilinear", "bicubic"):
+    CASES[f"aten._upsample_{kind}2d_aa.default"] = antialiased
+    CASES[f"aten._upsample_{kind}2d_aa_backward.default"] = antialiasing_gradient

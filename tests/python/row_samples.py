@@ -307,46 +307,6 @@ def slices(t: Make) -> list[Call]:
     ]
 
 
-def embedding_gradient(t: Make) -> list[Call]:
-    return [(t(2, 3, 4), t.index(5, 2, 3), 5, padding, False) for padding in (-1, 2)]
-
-
-def embedding_bags(t: Make) -> list[Call]:
-    """Sums and means; empty bags in the middle and at the end; weights, padding, a last offset."""
-    table, indices = t(7, 4), torch.tensor([1, 6, 2, 2, 0, 5])
-    offsets = torch.tensor([0, 2, 2, 5, 6])
-    return [
-        (table, indices, offsets, False, 0, False, None, False, -1),
-        (table, indices, offsets, False, 1, False, None, False, -1),
-        (table, indices, offsets, False, 0, False, t(6), False, -1),
-        (table, indices, offsets, False, 0, False, None, True, -1),
-        (table, indices, offsets, False, 1, False, None, False, 2),
-        (table, indices[:0], offsets[:1], False, 1, False, None, False, -1),
-    ]
-
-
-def embedding_bags_with_all_results(*call: Any) -> tuple[torch.Tensor, ...]:
-    """Eager leaves sizes and places unwritten where its own gradient does not need them."""
-    result, bags, sizes, places = torch.ops.aten._embedding_bag.default(*call)
-    _, indices, offsets, *_, with_end, padding = call
-    starts = offsets[:-1] if with_end else offsets
-    bag_of = torch.bucketize(torch.arange(len(indices)), starts, right=True) - 1
-    counts = torch.zeros(len(sizes), dtype=torch.int64)
-    counts.index_add_(0, bag_of, (indices != padding).long())
-    return result, bag_of if len(bags) else bags, counts, torch.zeros_like(places)
-
-
-def embedding_bag_gradient(t: Make) -> list[Call]:
-    indices, bags = torch.tensor([1, 6, 2, 2, 0, 5]), torch.tensor([0, 0, 2, 2, 2, 3])
-    sizes = torch.tensor([2, 0, 3, 1])
-    return [
-        (t(4, 3), indices, bags, sizes, sizes, 7, False, 0, None, -1),
-        (t(4, 3), indices, bags, sizes, sizes, 7, False, 1, None, -1),
-        (t(4, 3), indices, bags, sizes, sizes, 7, False, 0, t(6), -1),
-        (t(4, 3), indices, bags, sizes, sizes, 7, False, 0, None, 2),
-    ]
-
-
 def arange(*arguments: Any) -> Case:
     return lambda t: [(*arguments, {"dtype": t.dtype})]
 

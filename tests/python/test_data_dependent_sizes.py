@@ -99,6 +99,31 @@ def test_sizes_that_only_the_data_tell(
     assert last_report().eager_reason is None
 
 
+def test_selections_by_mask_are_no_calls() -> None:
+    """Also several with one count, which PyTorch takes for one size, and none at all."""
+
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        mask = x > 0
+        rows = x[mask[:, 0]]
+        places = torch.nonzero(mask)
+        return x[mask] * 2, (x + 1)[mask], rows @ x.t(), x[places[:, 0]].sum(), places
+
+    compiled = torch.compile(fn, backend="gex", fullgraph=True, options={"strict": True})
+    for scale in (1, 1, -1, 0, 1):
+        x = torch.randn(6, 4) if scale == 1 else scale * torch.rand(6, 4)
+        assert_same(compiled(x), fn(x))
+    assert last_report().calls == []
+
+
+def test_selections_inside_a_branch(compiling: Compile) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x[x > 0].sum(), lambda x: x.sum(), (x,))
+
+    compiled = compiling(fn)
+    for x in (torch.rand(5), -torch.rand(5)):
+        assert_same(compiled(x), fn(x))
+
+
 def test_broadcast_masked_select(compiling: Compile) -> None:
     def fn(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         return torch.masked_select(x, mask) + 1

@@ -1,0 +1,115 @@
+"""Samples of rows that are selected from a table: by masks, and bag by bag."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from row_samples import Call, Make
+
+
+def with_zeros(t: Make) -> list[Call]:
+    x = t(3, 1, 5)
+    x[x > 0] = 0
+    return [(x,), (x[0, 0],), (x.transpose(0, 2),), (torch.zeros_like(x),), (x[:0],)]
+
+
+def masks(t: Make) -> list[Call]:
+    """x[mask] for masks of all axes and of the first ones; one that selects nothing."""
+    x = t(4, 3, 2)
+    some = torch.arange(12).reshape(4, 3) % 5 < 2
+    return [
+        (x, [some]),
+        (x, [torch.arange(4) == 2]),
+        (x.transpose(0, 1), [some.t()]),
+        (x, [torch.zeros(4, 3, 2, dtype=torch.bool)]),
+    ]
+
+
+def masked_selections(t: Make) -> list[Call]:
+    mask = torch.arange(5) % 2 == 0
+    return [(t(3, 5), mask), (t(5), mask[:, None]), (t(3, 5), torch.zeros(1, dtype=torch.bool))]
+
+
+def embedding_gradient(t: Make) -> list[Call]:
+    return [(t(2, 3, 4), t.index(5, 2, 3), 5, padding, False) for padding in (-1, 2)]
+
+
+def embedding_bags(t: Make) -> list[Call]:
+    """Sums, means, maxima; empty bags in the middle and at the end; weights, padding, a last
+    offset; NaN as the first of a bag, which eager keeps, and later, where it passes it over."""
+    table, indices = t(7, 4), torch.tensor([1, 6, 2, 2, 0, 5])
+    offsets = torch.tensor([0, 2, 2, 5, 6])
+    with_nan = t(7, 4)
+    with_nan[[6, 0]] = torch.nan
+    return [
+        (table, indices, offsets, False, 0, False, None, False, -1),
+        (table, indices, offsets, False, 1, False, None, False, -1),
+        (table, indices, offsets, False, 0, False, t(6), False, -1),
+        (table, indices, offsets, False, 0, False, None, True, -1),
+        (table, indices, offsets, False, 1, False, None, False, 2),
+        (table, indices[:0], offsets[:1], False, 1, False, None, False, -1),
+        (table, indices, offsets, False, 2, False, None, False, -1),
+        (table, indices, offsets, False, 2, False, None, False, 5),
+        (table, indices, offsets, False, 2, False, None, True, -1),
+        (table, indices[:0], offsets[:1], False, 2, False, None, False, -1),
+        (with_nan, indices, offsets, False, 2, False, None, False, 1),
+    ]
+
+
+def embedding_bags_with_all_results(*call: Any) -> tuple[torch.Tensor, ...]:
+    """Eager leaves sizes and places unwritten where its own gradient does not need them."""
+    result, bags, sizes, places = torch.ops.aten._embedding_bag.default(*call)
+    _, indices, offsets, *_, with_end, padding = call
+    starts = offsets[:-1] if with_end else offsets
+    bag_of = torch.bucketize(torch.arange(len(indices)), starts, right=True) - 1
+    counts = torch.zeros(len(sizes), dtype=torch.int64)
+    counts.index_add_(0, bag_of, (indices != padding).long())
+    places = places if call[4] == 2 else torch.zeros_like(places)
+    return result, bag_of if len(bags) else bags, counts, places
+
+
+def embedding_bag_gradient(t: Make) -> list[Call]:
+    indices, bags = torch.tensor([1, 6, 2, 2, 0, 5]), torch.tensor([0, 0, 2, 2, 2, 3])
+    sizes = torch.tensor([2, 0, 3, 1])
+    places = torch.tensor([[1, 6, 1], [0, 0, 0], [2, 0, 2], [5, 5, 5]])
+    return [
+        (t(4, 3), indices, bags, sizes, sizes, 7, False, 0, None, -1),
+        (t(4, 3), indices, bags, sizes, sizes, 7, False, 1, None, -1),
+        (t(4, 3), indices, bags, sizes, sizes, 7, False, 0, t(6), -1),
+        (t(4, 3), indices, bags, sizes, sizes, 7, False, 0, None, 2),
+        (t(4, 3), indices, bags, sizes, places, 7, False, 2, None, -1),
+    ]
+
+
+def embedding_bag_gradient_by_offsets(t: Make) -> list[Call]:
+    """The same calls in the form that autograd makes, with bags and without."""
+    offsets = torch.tensor([0, 2, 2, 5])
+    calls: list[Call] = []
+    for (
+        grad,
+        indices,
+        bags,
+        sizes,
+        places,
+        rows,
+        scale,
+        mode,
+        weights,
+        padding,
+    ) in embedding_bag_gradient(t):
+        for known in (bags, bags[:0]) if mode == 0 else (bags,):
+            call = (grad, indices, offsets, known, sizes, places, rows, scale, mode, False)
+            calls.append((*call, weights, padding))
+    return calls
+
+
+def sample_weights_gradient(t: Make) -> list[Call]:
+    indices, bags = torch.tensor([1, 6, 2, 2, 0, 5]), torch.tensor([0, 0, 2, 2, 2, 3])
+    offsets = torch.tensor([0, 2, 2, 5])
+    return [
+        (t(4, 3), t(7, 3), indices, offsets, known, 0, padding)
+        for known in (bags, bags[:0])
+        for padding in (-1, 2)
+    ]
