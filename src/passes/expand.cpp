@@ -1,5 +1,6 @@
 #include "passes/expand.hpp"
 
+#include "ir/carry_labels.hpp"
 #include "ops/choices.hpp"
 
 namespace gex::passes {
@@ -13,6 +14,7 @@ bool expand_composites(Graph& graph, PassContext& context) {
     Node* next = node->next();
     if (node->op().expand && !ops::has_choice(*node)) {
       Node* before = node->prev();
+      CarryLabels carry(graph, node);
       std::vector<Value*> results;
       {
         InsertBefore here(graph, node);
@@ -24,6 +26,7 @@ bool expand_composites(Graph& graph, PassContext& context) {
       for (std::size_t k = 0; k < results.size(); ++k) {
         if (!node->output(k)->uses().empty()) graph.replace_all_uses(node->output(k), results[k]);
       }
+      carry.give(*node);
       next = before ? before->next() : graph.first();
       if (next == node) next = node->next();
       graph.erase(node);

@@ -1,5 +1,6 @@
 #include "passes/recognise_attention.hpp"
 
+#include "ir/carry_labels.hpp"
 #include "loop/view_index.hpp"
 #include "ops/build.hpp"
 #include "passes/splat.hpp"
@@ -149,6 +150,7 @@ bool replace(Graph& graph, Node& product) {
   };
   if (!fits(q, shape[2], width) || !fits(k, width, shape[3]) || !fits(v, shape[3], value_width))
     return false;
+  CarryLabels carry(graph, &product);
   InsertBefore here(graph, &product);
   graph.set_location(product.location());
   Heads heads(graph, shape[0], shape[1]);
@@ -166,6 +168,7 @@ bool replace(Graph& graph, Node& product) {
   Value* out = ops::attention(graph, q4, k4, v4, scores->mask, false, scores->scale);
   out = ops::reshape(graph, out, product.output()->type().shape);
   graph.set_location({});
+  carry.give(product);
   graph.replace_all_uses(product.output(), out);
   return true;
 }

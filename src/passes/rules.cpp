@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/carry_labels.hpp"
+
 namespace gex::passes {
 namespace {
 
@@ -26,12 +28,14 @@ bool apply_rules(Graph& graph, PassContext& context, std::span<const Rule> rules
     const bool promised = is_graph_output(node);
     if (promised && node.output()->type().strides) continue;
     for (Rule rule : rules) {
+      CarryLabels carry(graph, &node);
       InsertBefore here(graph, &node);
       graph.set_location(node.location());
       Value* simpler = rule(graph, node);
       graph.set_location({});
       if (simpler == nullptr) continue;
       if (promised && simpler->type().strides) continue;
+      carry.give(node);
       graph.replace_all_uses(node.output(), simpler);
       graph.erase(&node);
       context.count();

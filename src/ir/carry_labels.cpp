@@ -1,0 +1,16 @@
+#include "ir/carry_labels.hpp"
+
+namespace gex {
+
+void CarryLabels::give(const Node& from) {
+  if (from.labels().empty()) return;
+  Node* node = before_ == nullptr ? graph_.first() : before_->next();
+  for (; node != nullptr && node != place_; node = node->next()) {
+    Labels labels = node->labels();
+    for (const auto& [name, value] : from.labels())
+      if (find_label(labels, name) == nullptr) set_label(labels, name, value);
+    node->set_labels(std::move(labels));
+  }
+}
+
+}  // namespace gex
