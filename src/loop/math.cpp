@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "loop/functions.hpp"
 #include "loop/scalar.hpp"
 
 namespace gex::loop {
@@ -94,11 +95,10 @@ std::optional<DType> result_dtype(Prim prim, std::span<const DType> operands) {
   return std::nullopt;
 }
 
-bool is_exact(Prim prim) {
+bool is_function(Prim prim) {
   switch (prim) {
     case Prim::pow:
     case Prim::atan2:
-    case Prim::rsqrt:
     case Prim::exp:
     case Prim::exp2:
     case Prim::expm1:
@@ -117,12 +117,14 @@ bool is_exact(Prim prim) {
     case Prim::tanh:
     case Prim::sigmoid:
     case Prim::erf:
-    case Prim::floordiv:
-    case Prim::mod:
-      return false;
-    default:
       return true;
+    default:
+      return false;
   }
+}
+
+bool is_exact(Prim prim) {
+  return !is_function(prim) && prim != Prim::rsqrt && prim != Prim::floordiv && prim != Prim::mod;
 }
 
 bool is_commutative(Prim prim, DType operand) {

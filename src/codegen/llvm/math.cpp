@@ -1,39 +1,14 @@
 #include "codegen/llvm/math.hpp"
 
 #include "base/error.hpp"
+#include "loop/functions.hpp"
 
 namespace gex::codegen {
 
 using llvm::Value;
 using loop::Prim;
 
-bool is_math(Prim prim) {
-  switch (prim) {
-    case Prim::pow:
-    case Prim::atan2:
-    case Prim::exp:
-    case Prim::exp2:
-    case Prim::expm1:
-    case Prim::log:
-    case Prim::log2:
-    case Prim::log10:
-    case Prim::log1p:
-    case Prim::sin:
-    case Prim::cos:
-    case Prim::tan:
-    case Prim::asin:
-    case Prim::acos:
-    case Prim::atan:
-    case Prim::sinh:
-    case Prim::cosh:
-    case Prim::tanh:
-    case Prim::sigmoid:
-    case Prim::erf:
-      return true;
-    default:
-      return false;
-  }
-}
+bool is_math(Prim prim) { return loop::is_function(prim); }
 
 namespace {
 

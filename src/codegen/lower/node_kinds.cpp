@@ -3,6 +3,7 @@
 #include "codegen/lower/cluster.hpp"
 #include "codegen/lower/views.hpp"
 #include "loop/body.hpp"
+#include "loop/functions.hpp"
 #include "ops/choices.hpp"
 
 namespace gex::lower {
@@ -14,29 +15,8 @@ using loop::Scalar;
 int weight_of_prim(loop::Prim prim) {
   using loop::Prim;
   switch (prim) {
-    case Prim::pow:
-    case Prim::atan2:
     case Prim::philox:
       return 30;
-    case Prim::exp:
-    case Prim::exp2:
-    case Prim::expm1:
-    case Prim::log:
-    case Prim::log2:
-    case Prim::log10:
-    case Prim::log1p:
-    case Prim::sin:
-    case Prim::cos:
-    case Prim::tan:
-    case Prim::asin:
-    case Prim::acos:
-    case Prim::atan:
-    case Prim::sinh:
-    case Prim::cosh:
-    case Prim::tanh:
-    case Prim::sigmoid:
-    case Prim::erf:
-      return 15;
     case Prim::div:
     case Prim::sqrt:
     case Prim::rsqrt:
@@ -47,7 +27,7 @@ int weight_of_prim(loop::Prim prim) {
     case Prim::truncdiv:
       return 4;
     default:
-      return 1;
+      return loop::is_function(prim) ? 15 * loop::arity_of(prim) : 1;
   }
 }
 
