@@ -401,6 +401,8 @@ std::vector<Misuse> misuses() {
        "callback is NULL"},
       {"gex_graph_print_abbreviated", "no graph",
        [](Valid& v) { return gex_graph_print_abbreviated(nullptr, &v.text); }, "NULL"},
+      {"gex_graph_print_onnx", "no graph",
+       [](Valid& v) { return gex_graph_print_onnx(nullptr, &v.text); }, "NULL"},
       {"gex_graph_input_like", "a value of another graph",
        [](Valid& v) { return gex_graph_input_like(v.g(), "z", v.g(), v.foreign, &v.value); },
        "another graph"},

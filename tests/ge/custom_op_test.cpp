@@ -62,7 +62,7 @@ TEST(CustomOps, AttributesOfEveryKindReachTheBody) {
                                         {"sizes", Shape{"s0*2", 1}}},
                                        2);
   EXPECT_EQ(plain[0].type(), "f32[1]");
-  EXPECT_EQ(given[0].type(), "f64[2*s0, 1]");
+  EXPECT_EQ(given[0].type(), "f64[s0*2, 1]");
   EXPECT_EQ(given[1].type(), "f32[s0]");
   const auto graph = builder.BuildAndReset({plain[0], given[0], given[1] + rows});
   EXPECT_EQ(Graph::Parse(graph->Print())->Print(), graph->Print());

@@ -54,9 +54,10 @@ def test_row_matches_eager(name: str, compiled: bool) -> None:
 
 def test_rows_refuse_what_they_do_not_know() -> None:
     mask = torch.tensor([True, False, True])
-    x = torch.randn(3)
-    result = torch.ops.aten.index.Tensor(x, [mask])
-    assert run_row(torch.ops.aten.index.Tensor, (x, [mask]), {}, result) == "not in this form"
+    x = torch.randn(3, 4)
+    beside = [mask, torch.tensor([0, 3])]
+    result = torch.ops.aten.index.Tensor(x, beside)
+    assert run_row(torch.ops.aten.index.Tensor, (x, beside), {}, result) == "not in this form"
     with pytest.raises(NoForm):
         run_row(torch.ops.aten.neg.default, (x + 1j,), {}, x + 1j)
 

@@ -122,7 +122,7 @@ def make(builder: EsGraphBuilder, native: _es.Holder) -> TensorHolder:
 
 
 def natives_of(result: Result, of: str) -> list[_es.Holder]:
-    values = [result] if isinstance(result, TensorHolder) else list(result)
+    values = list(result) if isinstance(result, (list, tuple)) else [result]
     for value in values:
         if not isinstance(value, TensorHolder):
             raise TypeError(f"{of} gives {value!r}; it must give tensors of the graph")

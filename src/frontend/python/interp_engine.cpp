@@ -93,6 +93,8 @@ class InterpEngine final : public Engine {
       return run_call(node, operands, integers, inputs, symbols, host);
     };
     const std::vector<HostTensor> results = interp::interpret(*graph_, tensors, options);
+    for (std::size_t k = 0; k < results.size(); ++k)
+      learn_sizes(graph_->outputs()[k]->type().shape, results[k].shape(), symbols);
     for (std::size_t k = 0; k < results.size(); ++k) deliver(k, results[k], inputs, symbols, host);
   }
 
@@ -104,6 +106,13 @@ class InterpEngine final : public Engine {
     for (Dim symbol : used)
       if (!symbols.contains(symbol)) return -1;
     return interp::evaluate(dim, symbols);
+  }
+
+  // Sizes that the run has bound, as results have them.
+  static void learn_sizes(const Shape& shape, std::span<const std::int64_t> sizes,
+                          interp::SymbolValues& symbols) {
+    for (std::size_t d = 0; d < shape.size(); ++d)
+      if (shape[d].is_symbol()) symbols.emplace(shape[d], sizes[d]);
   }
 
   static Numbers evaluate_all(std::span<const Dim> dims, const interp::SymbolValues& symbols) {
