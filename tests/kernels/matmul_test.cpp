@@ -176,6 +176,74 @@ TEST_P(Matmul, packed_b_gives_the_same_numbers) {
       }
 }
 
+// B packed ahead, then the product: what every other way of computing it must agree with.
+HostTensor product_of_packed(const Case& t, const Operands& o, const kernels::Variant* variant) {
+  MatmulProblem problem = t.problem;
+  HostTensor packed(problem.b, {matmul_packed_elements(problem, 1, t.n, t.k).constant()});
+  std::vector<i64> pack_dims = {1, 1, t.n, t.k};
+  pack_dims.insert(pack_dims.end(), o.bs.begin(), o.bs.end());
+  run_in_steps(make_matmul_pack(problem, variant),
+               {const_cast<std::byte*>(o.b.data()), packed.data()}, pack_dims,
+               matmul_pack_grid(problem, 1, t.n, t.k).constant(), 0, 2);
+  problem.b_packed = true;
+  HostTensor c = o.c;
+  run_in_steps(make_matmul(problem, std::nullopt, variant),
+               {const_cast<std::byte*>(o.a.data()), packed.data(), c.data()}, o.dims, o.grid,
+               o.scratch, o.grid);
+  return c;
+}
+
+TEST_P(Matmul, small_products_read_in_place_have_the_bits_of_packed_ones) {
+  const std::vector<std::vector<int>> orders = {{0, 1, 2, 3}, {0, 1, 3, 2}};
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const i64 m : {9, 10, 16, 31, 32, 64})
+      for (const i64 n : {9, 16, 40, 100, 256})
+        for (const i64 k : {1, 10, 32, 300})
+          for (const auto& a_order : orders)
+            for (const auto& b_order : orders) {
+              Case t{.problem = {dtype, dtype, dtype}, .m = m, .n = n, .k = k};
+              t.a_order = a_order;
+              t.b_order = b_order;
+              Operands o(t, rng);
+              run_in_steps(make_matmul(t.problem, std::nullopt, GetParam()),
+                           {o.a.data(), o.b.data(), o.c.data()}, o.dims, o.grid, o.scratch, o.grid);
+              ASSERT_EQ(o.c, product_of_packed(t, o, GetParam()))
+                  << describe(t) << " orders " << a_order[3] << " and " << b_order[3];
+            }
+}
+
+TEST_P(Matmul, small_products_of_any_layout_don_t_depend_on_the_split) {
+  for (const auto& a_order : {std::vector{0, 1, 2, 3}, std::vector{0, 1, 3, 2}})
+    for (const auto& b_order : {std::vector{0, 1, 2, 3}, std::vector{0, 1, 3, 2}})
+      for (const i64 gap : {1, 2}) {
+        check({.m = 100, .n = 10, .k = 37, .a_order = a_order, .b_order = b_order, .gap = gap});
+        check({.m = 32, .n = 200, .k = 128, .a_order = a_order, .b_order = b_order, .gap = gap});
+        check({.m = 130, .n = 400, .k = 9, .a_order = a_order, .b_order = b_order, .gap = gap});
+      }
+  check({.m = 20, .n = 48, .k = 40, .c_order = {0, 1, 3, 2}});
+  check({.m = 13, .n = 24, .k = 1024, .b_order = {0, 1, 3, 2}});  // rows of A a page apart
+}
+
+// The result as a window of a wider matrix: nothing beside it is written.
+TEST_P(Matmul, small_products_leave_what_lies_beside_the_result_alone) {
+  for (const auto& b_order : {std::vector{0, 1, 2, 3}, std::vector{0, 1, 3, 2}})
+    for (const i64 n : {32, 37}) {
+      Case t{.m = 24, .n = n, .k = 20, .b_order = b_order};
+      Operands o(t, rng);
+      const i64 stride = n + 11;
+      HostTensor wide(DType::f32, {t.m * stride});
+      for (i64 i = 0; i < wide.numel(); ++i) wide.set(i, 77);
+      std::vector<i64> dims = o.dims;
+      dims[kernels::matmul_dims::c_strides + 2] = stride;
+      run_in_steps(make_matmul(t.problem, std::nullopt, GetParam()),
+                   {o.a.data(), o.b.data(), wide.data()}, dims, o.grid, o.scratch, o.grid);
+      const HostTensor want = product_of_packed(t, o, GetParam());
+      for (i64 i = 0; i < wide.numel(); ++i)
+        ASSERT_EQ(wide.get(i), i % stride < n ? want.get(i / stride * n + i % stride) : 77)
+            << describe(t) << " at " << i;
+    }
+}
+
 double gelu(double x) { return 0.5 * x * (1 + std::erf(x * std::sqrt(0.5))); }
 
 // out[i] = gelu(acc[i] + bias[i % n]); dims: [n]; also notes that segments stay in one row.
@@ -194,12 +262,13 @@ TEST_P(Matmul, epilogue_sees_finished_sums_at_their_linear_index) {
   for (const i64 m : {1, 4, 40, 100})
     for (const i64 n : {1, 7, 130, 400})
       for (const i64 k : {0, 50, 300}) {
-        Case t{.problem = {DType::bf16, DType::f32, DType::f32},
+        Case t{.problem = {k == 300 ? DType::bf16 : DType::f32, DType::f32, DType::f32},
                .batch0 = 2,
                .batch1 = 2,
                .m = m,
                .n = n,
                .k = k};
+        if (n != 7) t.b_order = {0, 1, 3, 2};
         Operands o(t, rng);
         HostTensor out(DType::f32, {4 * m * n});
         const HostTensor bias = random_tensor(rng, DType::f32, n);
@@ -226,11 +295,13 @@ TEST_P(Matmul, epilogue_sees_finished_sums_at_their_linear_index) {
 }
 
 TEST_P(Matmul, nan_and_infinity_reach_the_result) {
-  for (const i64 m : {2, 20}) {
+  for (const i64 m : {2, 20, 32}) {
+    const bool turned = m == 32;  // by the transposed product
     Case t{.m = m, .n = 40, .k = 40};
+    if (turned) t.b_order = {0, 1, 3, 2};
     Operands o(t, rng);
     o.a.set(3, std::nan(""));
-    o.b.set(5 * 40 + 7, INFINITY);
+    o.b.set(turned ? 7 * 40 + 5 : 5 * 40 + 7, INFINITY);
     run_in_steps(make_matmul(t.problem, std::nullopt, GetParam()),
                  {o.a.data(), o.b.data(), o.c.data()}, o.dims, o.grid, o.scratch, o.grid);
     for (i64 n = 0; n < 40; ++n) EXPECT_TRUE(std::isnan(o.c.get(n)));

@@ -6,6 +6,7 @@
 #include "kernels/matmul_dims.hpp"
 #include "kernels/simd/gemm.hpp"
 #include "kernels/simd/gemv.hpp"
+#include "kernels/simd/matmul_small.hpp"
 #include "kernels/simd/tile_io.hpp"
 
 namespace gex::kernels::GEX_VARIANT {
@@ -162,9 +163,24 @@ struct Matmul {
                   finish_row(values, batch, row + i, 0, cols);
                 }
               });
+    } else if (!context.b_packed && SmallProduct<T>::is_small(a, b, rows, cols, depth)) {
+      run_small(batch, a, b, row0, row1, col0, col1);
     } else {
       run_packed(batch, a, b, row0, row1, col0, col1);
     }
+  }
+
+  void run_small(i64 batch, const MatrixView& a, const MatrixView& b, i64 row0, i64 row1, i64 col0,
+                 i64 col1) {
+    constexpr int at = matmul_dims::c_strides;
+    constexpr DType stored = sizeof(T) == 8 ? DType::f64 : DType::f32;
+    const bool as_stored = !context.epilogue.fn && context.c == stored && dims[at + 3] == 1;
+    T* result = as_stored ? static_cast<T*>(buffers[2]) + batch_offset(batch, at) : nullptr;
+    SmallProduct<T>{a, b, rows, cols, depth, scratch}.run(
+        row0, row1, col0, col1, result, dims[at + 2],
+        [&](const T* values, i64 row, i64 col, i64 count) {
+          finish_row(values, batch, row, col, count);
+        });
   }
 
   void run(i64 begin, i64 end) {
