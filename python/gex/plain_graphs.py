@@ -231,8 +231,15 @@ def _autograd_node(
         for i, o in enumerate(metadata.output_info)
         if getattr(o, "requires_grad_for_backward", o.requires_grad)
     ]
-    expected = metadata.subclass_tangent_meta
+    expected = [
+        (i, meta, _is_contiguous(meta.memory_format))
+        for i, meta in zip(tangents, metadata.subclass_tangent_meta, strict=True)
+    ]
     must_be_deterministic_as_traced = metadata.deterministic is False
+    is_view = torch.Tensor._is_view
+    is_deterministic = torch._C._get_deterministic_algorithms
+    is_grad_enabled = torch.is_grad_enabled
+    tensor = torch.Tensor
 
     class CompiledNode(torch.autograd.Function):
         boxed_grads_call = True
@@ -240,16 +247,20 @@ def _autograd_node(
         @staticmethod
         def forward(ctx: Any, *arguments: Any) -> tuple[Any, ...]:
             results = forward_graph(list(arguments))
-            saved = [x.detach() if x._is_view() else x for x in results[saved_slice]]
+            saved = results[saved_slice]
+            if any(map(is_view, saved)):
+                saved = [x.detach() if x._is_view() else x for x in saved]
             if unchecked:
                 ctx.unchecked = saved[-unchecked:]
                 saved = saved[:-unchecked]
             ctx.save_for_backward(*saved)
             if has_symints:
                 ctx.symints = results[symints_slice]
-            outputs = list(results[:num_outputs])
-            for i in views:
-                outputs[i] = torch.ops.aten._unsafe_view(outputs[i], outputs[i].shape)
+            outputs = results[:num_outputs]
+            if views:
+                outputs = list(outputs)
+                for i in views:
+                    outputs[i] = torch.ops.aten._unsafe_view(outputs[i], outputs[i].shape)
             if constant:
                 ctx.mark_non_differentiable(*(outputs[i] for i in constant))
                 ctx._materialize_non_diff_grads = False
@@ -263,13 +274,16 @@ def _autograd_node(
             arguments += ctx.saved_tensors
             if unchecked:
                 arguments += ctx.unchecked
-            for i, meta in zip(tangents, expected, strict=True):
-                arguments.append(_tangent(given[i], meta))
+            for i, meta, contiguous in expected:
+                gradient = given[i]
+                if not (contiguous and type(gradient) is tensor and gradient.is_contiguous()):
+                    gradient = _tangent(gradient, meta)
+                arguments.append(gradient)
             if boxed:
                 given.clear()
-            if must_be_deterministic_as_traced:
-                _check_deterministic()
-            if torch.is_grad_enabled():
+            if must_be_deterministic_as_traced and is_deterministic():
+                _refuse_determinism()
+            if is_grad_enabled():
                 return _OnceDifferentiable.apply(
                     backward_graph, torch.empty(0, requires_grad=True), *arguments
                 )
@@ -279,18 +293,29 @@ def _autograd_node(
     return CompiledNode
 
 
+def _is_contiguous(expected: Any) -> bool:
+    """Whether any contiguous tensor of the right sizes has the expected layout."""
+    if expected.memory_format is not None:
+        return expected.memory_format is torch.contiguous_format
+    step = 1
+    for size, stride in zip(reversed(expected.size), reversed(expected.stride), strict=True):
+        if size < 2 or stride != step:  # the stride of an axis of one may be anything
+            return False
+        step *= size
+    return True
+
+
 def _tangent(gradient: Any, meta: Any) -> Any:
     if type(gradient) is not torch.Tensor:
         return runtime_wrappers.AOTDispatchAutograd.process_runtime_tangent(gradient, meta)[0]
     return runtime_wrappers.coerce_to_expected_memory_format(gradient, meta.memory_format)
 
 
-def _check_deterministic() -> None:
-    if torch.are_deterministic_algorithms_enabled():
-        raise RuntimeError(
-            "the backward was compiled before torch.use_deterministic_algorithms(True): compile "
-            "the model again"
-        )
+def _refuse_determinism() -> None:
+    raise RuntimeError(
+        "the backward was compiled before torch.use_deterministic_algorithms(True): compile "
+        "the model again"
+    )
 
 
 class _OnceDifferentiable(torch.autograd.Function):

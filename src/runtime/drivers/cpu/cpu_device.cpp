@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/host_workers.hpp"
 #include "base/memory_size.hpp"
 #include "runtime/drivers/cpu/profile.hpp"
 #include "runtime/image.hpp"
@@ -105,6 +106,7 @@ class CpuRecording final : public Recording {
                 reinterpret_cast<void* const*>(words + op.word), words + op.dims_word,
                 replay.scratch[static_cast<std::size_t>(op.epoch)]};
     ++replay.tally->launches;
+    if (alone && shared_with_host(op, grid, work, range)) return;
     const bool small = alone || op.ordered || grid == 1 || work < kWorkWorthThreads;
     if (small || range.scratch.workers == 1) {
       (*range.code)(range.buffers, range.dims, 0, grid,
@@ -120,6 +122,12 @@ class CpuRecording final : public Recording {
     }
     if (region.threads() > range.scratch.workers) grain = grid;
     region.run(grid, grain, run_range, &range);
+  }
+
+  // What isn't worth waking anybody for is still worth sharing with threads that are awake anyway.
+  static bool shared_with_host(const Op& op, std::int64_t grid, std::int64_t work, Range& range) {
+    if (op.ordered || grid == 1 || work < kWorkWorthSharing) return false;
+    return HostWorkers::global().run(grid, range.scratch.workers, run_range, &range);
   }
 
   void launch_timed(const Op& op, CpuQueue& queue, const Replay& replay, bool alone) {
