@@ -20,10 +20,11 @@ bool is_kept(const Node& node) {
   return label != nullptr && !attr_equal(*label, AttrValue(false));
 }
 
-// Small and of known size.
+// Small and of known sizes, all of them: nothing times an open size is nothing too.
 bool is_small(const Type& type, std::int64_t limit) {
-  std::optional<std::int64_t> numel = type.numel().as_const();
-  return numel && *numel <= limit;
+  const bool known =
+      std::all_of(type.shape.begin(), type.shape.end(), [](Dim size) { return size.is_const(); });
+  return known && type.numel().constant() <= limit;
 }
 
 // Views cost nothing: only those that give no more elements than the list they read are worth a
