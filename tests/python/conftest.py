@@ -13,6 +13,8 @@ from torch.utils._pytree import tree_leaves
 import gex
 from gex.fx_stage import replacements
 
+TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
+
 
 @pytest.fixture(autouse=True)
 def fresh_state() -> Iterator[None]:

@@ -6,6 +6,8 @@ import logging
 import os
 import pathlib
 import re
+import sys
+import types
 from collections.abc import Iterator
 
 import pytest
@@ -93,4 +95,6 @@ def test_snippets_run_as_they_stand(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    exec(compile(snippet, "<snippet>", "exec"), {"__name__": "snippet"})
+    module = types.ModuleType("snippet")
+    monkeypatch.setitem(sys.modules, "snippet", module)  # PyTorch 2.11 looks it up
+    exec(compile(snippet, "<snippet>", "exec"), module.__dict__)

@@ -10,9 +10,7 @@ import torch
 from torch import nn
 
 import gex
-from conftest import Compile, assert_same, last_report
-
-TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
+from conftest import TORCH, Compile, assert_same, last_report
 
 
 def test_mlp_is_all_native(compile_with: Compile) -> None:
