@@ -115,6 +115,16 @@ def test_selections_by_mask_are_no_calls() -> None:
     assert last_report().calls == []
 
 
+def test_the_count_of_a_selection_is_a_result() -> None:
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        chosen = x[x > 0]
+        return chosen.sum(), chosen.shape[0] * 2
+
+    compiled = torch.compile(fn, backend="gex", fullgraph=True, options={"strict": True})
+    for x in (torch.randn(9), -torch.rand(3), torch.rand(3)):
+        assert_same(compiled(x), fn(x))
+
+
 def test_selections_inside_a_branch(compiling: Compile) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return torch.cond(x.sum() > 0, lambda x: x[x > 0].sum(), lambda x: x.sum(), (x,))
