@@ -147,6 +147,24 @@ def test_gradient_of_another_layout_than_traced(backend):
     torch.testing.assert_close(weight.grad, by_columns.reshape(24) * weight.detach().cos())
 
 
+def test_contiguous_gradient_of_a_result_that_is_not():
+    x = torch.randn(4, 6, requires_grad=True)
+
+    def turned(x: torch.Tensor) -> torch.Tensor:
+        return (x * x).sin().t() * 2
+
+    step = compiled(turned)
+    gradient = torch.randn(6, 4)
+    for _ in range(3):
+        result = step(x)
+        assert not result.is_contiguous()
+        result.backward(gradient)
+        expected = torch.autograd.grad(turned(x), x, gradient)[0]
+        torch.testing.assert_close(x.grad, expected)
+        x.grad = None
+    assert is_short(step(x))
+
+
 def test_buffers_are_written_and_their_version_counts():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8))
