@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import pathlib
@@ -16,6 +17,7 @@ import torch
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGES = {"add_an_op.md": "op", "add_a_pass.md": "pass", "add_a_kernel.md": "kernel"}
 
+_numbers = itertools.count()
 PAGES_TO_RUN = ("debugging.md", "npugraph_ex.md")
 
 
@@ -95,6 +97,6 @@ def test_snippets_run_as_they_stand(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    module = types.ModuleType("snippet")
-    monkeypatch.setitem(sys.modules, "snippet", module)  # PyTorch 2.11 looks it up
+    module = types.ModuleType(f"snippet_{next(_numbers)}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)  # PyTorch 2.11 looks it up, once
     exec(compile(snippet, "<snippet>", "exec"), module.__dict__)
