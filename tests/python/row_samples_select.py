@@ -42,7 +42,7 @@ def embedding_bags(t: Make) -> list[Call]:
     table, indices = t(7, 4), torch.tensor([1, 6, 2, 2, 0, 5])
     offsets = torch.tensor([0, 2, 2, 5, 6])
     with_nan = t(7, 4)
-    with_nan[[6, 0]] = torch.nan
+    with_nan[[2, 5]] = torch.nan
     return [
         (table, indices, offsets, False, 0, False, None, False, -1),
         (table, indices, offsets, False, 1, False, None, False, -1),
