@@ -17,6 +17,7 @@ from torch.fx.node import _side_effectful_functions
 
 from gex import carriers
 from gex._gex import Dim, Value
+from gex.determinism import repeatable_algorithms
 from gex.errors import GraphNotSupported
 from gex.symbols import NotADim, Symbols
 
@@ -150,6 +151,7 @@ class Recipe:
             "carry": carriers.carry,
             "uncarry": carriers.uncarry,
             "lay_out": lay_out,
+            "repeatable_algorithms": repeatable_algorithms,
             "blame": functools.partial(_blame, self.name, self.location),
             **self.constants,
         }
@@ -168,6 +170,7 @@ class CallBuilder:
     floats: dict[sympy.Symbol, Operand]  # numbers that lie in tensors
     name: str  # of what is called, and the user's line: for errors
     location: str
+    repeatable: bool = False  # runs under PyTorch's deterministic algorithms
     operands: list[Value] = field(default_factory=list)
     operand_strides: list[list[Dim] | None] = field(default_factory=list)
     integers: list[Dim] = field(default_factory=list)
@@ -186,10 +189,11 @@ class CallBuilder:
         entries = "".join(f"{_result_text(expr, fake)}, " for expr, fake in results)
         names = [f"t{i}" for i in range(len(self.operands))]
         names += [f"i{i}" for i in range(len(self.integers))]
+        run = f"r = target({', '.join(parts)})"
         source = (
             f"def callee({', '.join(names)}):\n"
             f"    try:\n"
-            f"        r = target({', '.join(parts)})\n"
+            f"        {'with repeatable_algorithms(): ' if self.repeatable else ''}{run}\n"
             f"    except Exception as problem:\n"
             f"        blame(problem)\n"
             f"        raise\n"

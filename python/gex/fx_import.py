@@ -17,6 +17,7 @@ from gex.adapter import Adapter
 from gex.body_import import BodyImport, location_of
 from gex.errors import GraphNotSupported
 from gex.fast_random import FastRandom
+from gex.fx_stage.scope_ops import AICORES, VECTORCORES
 from gex.invoke_subgraph import give_results_own_memory
 from gex.node_import import SYMBOLIC, Env, NodeImporter, OpCall
 from gex.output_plan import OutputPlan
@@ -26,6 +27,7 @@ from gex.symbols import Symbols
 from gex.tensors import storage_of
 
 _aten = torch.ops.aten
+_LANE = "_lane"  # the label by which the engine knows streams
 
 
 @dataclass
@@ -92,7 +94,7 @@ class GraphImport:
             if node.target is _aten.copy_.default and node.args[0] in self._input_of:
                 self._tie(node)
             else:
-                body.add(node, self._env)
+                self._add(node, body)
         items = self._add_outputs()
         return ImportedGraph(
             graph=self._importer.finish(),
@@ -105,6 +107,18 @@ class GraphImport:
             symbols=list(self._sources.values()),
             adapter=self._adapter,
         )
+
+    def _add(self, node: Node, body: BodyImport) -> None:
+        lanes, mark = self.report.lanes, self._importer.mark()
+        self._nodes.level = lanes.levels.get(node, 0)
+        body.add(node, self._env)
+        labels: list[tuple[str, int]] = []
+        if node in lanes.limits:
+            labels += zip((AICORES, VECTORCORES), lanes.limits[node])
+        if lanes.number_of(node):
+            labels.append((_LANE, lanes.number_of(node)))
+        if labels:
+            self._importer.label(mark, labels)
 
     # --- inputs -----------------------------------------------------------------------------
 

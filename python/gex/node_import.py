@@ -91,6 +91,7 @@ class NodeImporter:
     check_values: bool = True  # errors for values that eager mode refuses
     fast_random: FastRandom | None = None  # else PyTorch draws random numbers
     keep_identities: bool = False  # calls that change nothing stay in the graph
+    level: int = 0  # how repeatable calls through PyTorch must be
     callees: list[Callable[..., Any]] = field(default_factory=list)
     bound: set[Dim] = field(default_factory=set)  # symbols that the graph itself gives values to
     bodies: dict[GraphModule, Any] = field(default_factory=dict)  # graphs inside, imported once
@@ -339,7 +340,7 @@ class NodeImporter:
         ]
         single = isinstance(call.val, torch.Tensor)
         builder = calls.CallBuilder(
-            call.target, self.symbols, self.floats, call.name, call.location
+            call.target, self.symbols, self.floats, call.name, call.location, self.level > 0
         )
         callee = builder.build(
             [_call_form(a, env) for a in call.args],

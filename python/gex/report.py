@@ -23,10 +23,17 @@ class Lanes:
     nodes: Counter[str] = field(default_factory=Counter)
     of: dict[Any, str] = field(default_factory=dict)  # FX nodes
     waits: list[tuple[str, str]] = field(default_factory=list)  # who waits, for whom
+    limits: dict[Any, tuple[int, int]] = field(default_factory=dict)  # AI and vector cores of nodes
+    levels: dict[Any, int] = field(default_factory=dict)  # deterministic levels of nodes
 
     @property
     def side(self) -> list[str]:
         return [stream for stream in self.nodes if stream != ENTRY]
+
+    def number_of(self, node: Any) -> int:
+        """Of the node's stream in this graph; 0 is the caller's."""
+        stream = self.of.get(node, ENTRY)
+        return 0 if stream == ENTRY else 1 + self.side.index(stream)
 
 
 @dataclass(frozen=True)
@@ -136,6 +143,13 @@ class GraphReport:
             for waiting, awaited in self.lanes.waits
         ]
 
+    def _limits(self) -> list[str]:
+        counts = Counter(self.lanes.limits.values())
+        return [
+            f"  core limit ({aicores}, {vectorcores}): {count} nodes"
+            for (aicores, vectorcores), count in counts.items()
+        ]
+
     def text(self) -> str:
         if self.eager_reason is not None:
             return f"{self.name}: runs through PyTorch as a whole: {self.eager_reason}"
@@ -159,7 +173,7 @@ class GraphReport:
         for (op, reason), count in grouped.most_common():
             where = f", first at {first[op, reason]}" if first[op, reason] else ""
             lines.append(f"  call {op} x{count}: {reason}{where}")
-        lines += self._streams()
+        lines += self._streams() + self._limits()
         missed, missed_bytes = self.missed_in_place
         if missed:
             lines.append(f"  not in place: {missed} tensors copied, {missed_bytes} bytes")

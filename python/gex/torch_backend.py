@@ -19,6 +19,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from gex import (
     _gex,
     collectives,
+    determinism,
     dumps,
     engine_switches,
     forced_breaks,
@@ -126,6 +127,7 @@ def compile_dynamo_graph(
         configs = parse_configs(config.get("shape_handling_configs"))
         trace_sizes_as_symbols(gm, configs, dynamo.origin)
     counters.install()
+    determinism.guard_level()
 
     graphs = CompiledGraphs(gm)
     files = folder.ModelFolder.of_dynamo(gm)

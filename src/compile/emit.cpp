@@ -7,6 +7,7 @@
 #include "loop/body.hpp"
 #include "loop/single_op.hpp"
 #include "ops/call.hpp"
+#include "plan/streams.hpp"
 
 namespace gex::compile_detail {
 
@@ -54,6 +55,7 @@ Emitted Emitter::run() {
   place_cats();
   emit_units(fused.units, 0);
   finish_outputs();
+  plan::synchronise_streams(program_);
   for (const KernelTable::CodeSpec& spec : kernels_.codes()) {
     program::Code code;
     code.name = spec.name;
@@ -323,6 +325,11 @@ BufferId Emitter::window(BufferId base, Dim offset_elements) {
 
 void Emitter::add_step(program::Step step) {
   if (current_ != nullptr) step.location = current_->location();
+  if (const auto* launch = std::get_if<program::Launch>(&step.op)) {
+    step.threads = launch->matrix ? placement_.matrix_cores : placement_.vector_cores;
+    step.stream = placement_.lane;
+    program_.num_streams = std::max(program_.num_streams, placement_.lane + 1);
+  }
   program_.segments[static_cast<std::size_t>(segment_)].steps.push_back(std::move(step));
 }
 
@@ -388,9 +395,11 @@ void Emitter::emit_loop(const lower::Unit& unit) {
 
 void Emitter::emit_units(const std::vector<lower::Unit>& units, int segment) {
   int saved = std::exchange(segment_, segment);
+  const Placement outer = placement_;
   for (std::size_t u = 0; u < units.size(); ++u) {
     const lower::Unit& unit = units[u];
     current_ = unit.anchor ? unit.anchor : unit.nodes.back();
+    place(*current_, outer);
     out_.operators += static_cast<std::int64_t>(unit.nodes.size());
     switch (unit.kind) {
       case lower::Unit::Kind::loop:
@@ -413,6 +422,17 @@ void Emitter::emit_units(const std::vector<lower::Unit>& units, int segment) {
   }
   segment_ = saved;
   current_ = nullptr;
+  placement_ = outer;
+}
+
+// What a region does not say itself is as for the step that runs it.
+void Emitter::place(const Node& node, const Placement& outer) {
+  placement_ = placement_of(node);
+  if (placement_.lane == 0) placement_.lane = outer.lane;
+  if (placement_.same_limits({})) {
+    placement_.matrix_cores = outer.matrix_cores;
+    placement_.vector_cores = outer.vector_cores;
+  }
 }
 
 void Emitter::emit_graph(Graph& graph, int segment) {

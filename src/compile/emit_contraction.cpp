@@ -229,6 +229,7 @@ void Emitter::emit_contraction(const lower::Unit& unit) {
   launch.grid = plan.grid;
   launch.scratch_bytes = plan.scratch_bytes;
   launch.work = plan.work;
+  launch.matrix = !std::holds_alternative<kernels::SortProblem>(plan.problem);
   launch.buffers = std::move(plan.operands);
   launch.writes.assign(launch.buffers.size(), false);
   int epilogue = -1, extra = 0;

@@ -9,6 +9,7 @@
 
 #include "codegen/lower/views.hpp"
 #include "compile/emit.hpp"
+#include "ir/placement.hpp"
 #include "kernels/choice.hpp"
 
 namespace gex::compile_detail {
@@ -53,6 +54,7 @@ class Emitter {
   void finish_outputs();
   void emit_graph(Graph& graph, int segment);
   void emit_units(const std::vector<lower::Unit>& units, int segment);
+  void place(const Node& node, const Placement& outer);
   void emit_loop(const lower::Unit& unit);
   void emit_copy(program::BufferId dst, const std::vector<Dim>& dst_strides, program::BufferId src,
                  const std::vector<Dim>& src_strides, Dim src_offset, const Type& type,
@@ -143,6 +145,7 @@ class Emitter {
   std::unordered_set<program::BufferId> windowed_;  // others lie inside: never to be overwritten
   int segment_ = 0;
   const Node* current_ = nullptr;
+  Placement placement_;  // of the unit at hand
 };
 
 }  // namespace gex::compile_detail

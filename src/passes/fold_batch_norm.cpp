@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ir/carry_labels.hpp"
 #include "ops/build.hpp"
 
 namespace gex::passes {
@@ -51,12 +52,14 @@ bool fold(Graph& graph, Node& norm, PassContext& context) {
       new_weight.set(k, weight->get(k) * scale);
     new_bias.set(c, ((bias ? bias->get(c) : 0) - mean->get(c)) * scale + (beta ? beta->get(c) : 0));
   }
+  CarryLabels carry(graph, &norm);
   InsertBefore here(graph, &norm);
   graph.set_location(norm.location());
   Value* y = ops::conv2d(graph, conv->input(0), ops::constant(graph, std::move(new_weight)),
                          conv->as<ops::Conv>());
   y = ops::add(graph, y, ops::constant(graph, std::move(new_bias)));
   graph.set_location({});
+  carry.give(norm);
   graph.replace_all_uses(norm.output(), y);
   return true;
 }

@@ -1,5 +1,6 @@
 #include "passes/inline_control.hpp"
 
+#include "ir/carry_labels.hpp"
 #include "passes/splat.hpp"
 
 namespace gex::passes {
@@ -35,8 +36,10 @@ bool remove(Graph& graph, Node& node) {
   if (node.is("if")) {
     const Graph* branch = taken_branch(node);
     if (branch == nullptr || !can_inline(graph, node, *branch)) return false;
+    CarryLabels carry(graph, &node);
     InsertBefore here(graph, &node);
     results = graph.inline_graph(*branch, node.inputs().subspan(1));
+    carry.give(node);
   } else {
     if (!never_runs(node)) return false;
     results.assign(node.inputs().begin(),

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "ir/carry_labels.hpp"
 #include "ops/build.hpp"
 #include "passes/rules.hpp"
 
@@ -125,10 +126,12 @@ class Merger {
   }
 
   void merge(const Group& group) {
+    CarryLabels carry(graph_, group[0]);
     InsertBefore here(graph_, group[0]);
     graph_.set_location(group[0]->location());
     Value* product = ops::matmul(graph_, group[0]->input(0), side_by_side(group),
                                  group[0]->as<ops::Matmul>().wide);
+    carry.give(*group[0]);
     Dim column = 0;
     for (Node* node : group) {
       const Dim columns = node->output()->type().shape.back();

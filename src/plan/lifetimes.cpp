@@ -1,6 +1,9 @@
 #include "plan/lifetimes.hpp"
 
 #include <algorithm>
+#include <span>
+
+#include "plan/streams.hpp"
 
 namespace gex::plan {
 
@@ -10,11 +13,13 @@ using program::Step;
 
 namespace {
 
-// One touch of a root. `path` is the chain of segments around the step.
+// One touch of a root. `path` is the chain of segments around the step, `beside` the positions of
+// the steps that may run at the same time.
 struct Access {
   int position;
   int path;
   bool write;
+  Interval beside;
 };
 
 class Flattener {
@@ -43,8 +48,11 @@ class Flattener {
   }
 
   void touch(BufferId id, int position, int path, bool write) {
+    touch(id, {position, path, write, {position, position}});
+  }
+  void touch(BufferId id, const Access& access) {
     const BufferId root = program::root_of(program_, id);
-    accesses_[static_cast<std::size_t>(root)].push_back({position, path, write});
+    accesses_[static_cast<std::size_t>(root)].push_back(access);
   }
 
   void visit_segment(int id, int path) {
@@ -52,9 +60,28 @@ class Flattener {
     auto& intervals = out_.of_step[static_cast<std::size_t>(id)];
     intervals.resize(steps.size());
     for (std::size_t i = 0; i < steps.size(); ++i) {
+      if (program_.num_streams > 1 && is_device_step(steps[i])) {
+        std::size_t end = i;
+        while (end < steps.size() && is_device_step(steps[end])) ++end;
+        visit_run(std::span(steps).subspan(i, end - i), std::span(intervals).subspan(i), path);
+        i = end - 1;
+        continue;
+      }
       const int first = position_;
       visit_step(steps[i], path);
       intervals[i] = {first, position_ - 1};
+    }
+  }
+
+  void visit_run(std::span<const Step> run, std::span<Interval> intervals, int path) {
+    const std::vector<Interval> sides = beside(run, program_.num_streams);
+    const int start = position_;
+    for (std::size_t i = 0; i < run.size(); ++i) {
+      const int position = position_++;
+      const Interval side{start + sides[i].first, start + sides[i].last};
+      for (BufferId id : program::reads_of(run[i])) touch(id, {position, path, false, side});
+      for (BufferId id : program::writes_of(run[i])) touch(id, {position, path, true, side});
+      intervals[i] = {position, position};
     }
   }
 
@@ -97,10 +124,10 @@ class Flattener {
   }
 
   Interval extent(const std::vector<Access>& accesses) const {
-    Interval live{accesses.front().position, accesses.front().position};
+    Interval live = accesses.front().beside;
     for (const Access& access : accesses) {
-      live.first = std::min(live.first, access.position);
-      live.last = std::max(live.last, access.position);
+      live.first = std::min(live.first, access.beside.first);
+      live.last = std::max(live.last, access.beside.last);
     }
     // Inner loops are listed before the loops around them.
     for (const Loop& loop : loops_) {

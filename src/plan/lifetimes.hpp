@@ -26,7 +26,7 @@ struct Lifetimes {
 };
 
 // What is touched inside a while and also outside of it, or carried from one turn to the next,
-// lives through the whole loop.
+// lives through the whole loop. Beside steps of other streams it lives as long as those may run.
 Lifetimes lifetimes_of(const program::Program& program);
 
 }  // namespace gex::plan

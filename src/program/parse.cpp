@@ -441,6 +441,7 @@ class Parser {
       line.complain("unknown step '", head, "'");
     }
     if (line.take_word("stream")) step.stream = line.small();
+    if (line.take_word("threads")) step.threads = line.small();
     if (line.take_word("at")) step.location = line.quoted();
     program_.segments.back().steps.push_back(std::move(step));
   }
@@ -460,6 +461,7 @@ class Parser {
     if (line.take_word("scratch")) op.scratch_bytes = dim(line);
     if (line.take_word("work")) op.work = dim(line);
     op.ordered = line.take_word("ordered");
+    op.matrix = line.take_word("matrix");
     if (line.take_word("block")) op.block = line.small();
     return op;
   }

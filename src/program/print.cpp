@@ -172,6 +172,7 @@ class Printer {
     out_ << "  ";
     std::visit([this](const auto& op) { print_op(op); }, one.op);
     if (one.stream != 0) out_ << " stream " << one.stream;
+    if (one.threads != 0) out_ << " threads " << one.threads;
     if (!one.location.empty()) out_ << " at " << quoted(one.location);
     out_ << "\n";
   }
@@ -185,6 +186,7 @@ class Printer {
     dim_unless_zero(" scratch ", op.scratch_bytes);
     dim_unless_zero(" work ", op.work);
     if (op.ordered) out_ << " ordered";
+    if (op.matrix) out_ << " matrix";
     if (op.block != 0) out_ << " block " << op.block;
   }
 

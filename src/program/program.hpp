@@ -91,6 +91,7 @@ struct Launch {
   Dim scratch_bytes;     // for each worker
   Dim work;              // rough cost in bytes touched + flops: decides grain and threads
   bool ordered = false;  // [0, grid) on one worker, in order
+  bool matrix = false;   // a product: limits for matrix cores hold
   int block = 0;         // CUDA: threads in a block
 };
 
@@ -154,6 +155,7 @@ struct Step {
   std::variant<Launch, Copy, Fill, Call, Bind, If, While, Record, Wait> op;
   int stream = 0;
   std::string location;  // the user's line, for errors and traces
+  int threads = 0;       // device steps: at most so many workers; 0: as many as the caller allows
 };
 
 struct Segment {

@@ -196,6 +196,7 @@ class Verifier {
   void visit_step(const Step& step, const std::string& where, bool top_level, bool last) {
     if (!in_range(step.stream, static_cast<std::size_t>(program_.num_streams)))
       complain(where, " runs on stream ", step.stream, " of ", program_.num_streams);
+    if (step.threads < 0) complain(where, " may use ", step.threads, " threads");
     if (const auto* launch = std::get_if<Launch>(&step.op)) check(*launch, where);
     if (const auto* call = std::get_if<Call>(&step.op)) check(*call, where);
     if (const auto* copy = std::get_if<Copy>(&step.op)) {

@@ -63,14 +63,26 @@ class BatchRecorder {
   }
 
   void record_step(const program::Step& step, int word, int& next_launch, Recorder& recorder) {
-    if (std::holds_alternative<program::Launch>(step.op))
-      recorder.launch(image_.launches[index(next_launch++)]);
-    if (const auto* copy = std::get_if<program::Copy>(&step.op)) recorder.copy({copy, word});
-    if (const auto* fill = std::get_if<program::Fill>(&step.op)) recorder.fill({fill, word});
+    if (const auto* launch = std::get_if<program::Launch>(&step.op)) {
+      LaunchOp op = image_.launches[index(next_launch++)];
+      op.stream = step.stream;
+      op.threads = threads_of(step, launch->matrix);
+      recorder.launch(op);
+    }
+    const int threads = threads_of(step, false);
+    if (const auto* copy = std::get_if<program::Copy>(&step.op))
+      recorder.copy({copy, word, step.stream, threads});
+    if (const auto* fill = std::get_if<program::Fill>(&step.op))
+      recorder.fill({fill, word, step.stream, threads});
     if (const auto* event = std::get_if<program::Record>(&step.op))
       recorder.record(event->event, step.stream);
     if (const auto* event = std::get_if<program::Wait>(&step.op))
       recorder.wait(event->event, step.stream);
+  }
+
+  int threads_of(const program::Step& step, bool matrix) const {
+    if (step.threads != 0) return step.threads;
+    return matrix ? capture_.limit.matrix : capture_.limit.vector;
   }
 
   const Image& image_;
@@ -219,8 +231,10 @@ void Frame::patch_external(BufferId root) {
 }
 
 std::shared_ptr<Capture> make_capture(const Image& image, Device& device, Loaded& loaded,
-                                      std::span<const std::int64_t> gear_key, bool keep_arena) {
+                                      std::span<const std::int64_t> gear_key, bool keep_arena,
+                                      CoreLimit limit) {
   auto capture = std::make_shared<Capture>();
+  capture->limit = limit;
   capture->key.assign(gear_key.begin(), gear_key.end());
   capture->gear_values.assign(index(image.num_slots), 0);
   evaluate(image, 0, gear_key, capture->gear_values);

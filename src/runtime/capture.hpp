@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/core_limit.hpp"
 #include "runtime/device.hpp"
 #include "runtime/image.hpp"
 #include "runtime/release_plan.hpp"
@@ -91,6 +92,7 @@ struct Capture {
   std::vector<std::int64_t> gear_values;  // by slot, epoch 0
   BlockPlan plan;
   int arena_block = 0;  // that the plan is for
+  CoreLimit limit;      // of the caller, recorded with its launches
   std::vector<std::vector<Piece>> batches;
   std::vector<Release> after_calls;
   std::shared_ptr<const CodeTable> generic_code;
@@ -105,6 +107,7 @@ struct Capture {
 };
 
 std::shared_ptr<Capture> make_capture(const Image& image, Device& device, Loaded& loaded,
-                                      std::span<const std::int64_t> gear_key, bool keep_arena);
+                                      std::span<const std::int64_t> gear_key, bool keep_arena,
+                                      CoreLimit limit);
 
 }  // namespace gex::runtime

@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "plan/streams.hpp"
 
 namespace gex::runtime {
 
+using plan::is_device_step;
 using program::BufferDesc;
 using program::BufferId;
 using program::Program;
@@ -20,14 +22,6 @@ std::vector<Dim> strides_or_dense(const std::vector<Dim>& shape, const std::vect
   std::vector<Dim> dense(shape.size(), 1);
   for (std::size_t i = shape.size() - 1; i > 0; --i) dense[i - 1] = dense[i] * max(shape[i], 1);
   return dense;
-}
-
-bool is_device_step(const Step& step) {
-  return std::holds_alternative<program::Launch>(step.op) ||
-         std::holds_alternative<program::Copy>(step.op) ||
-         std::holds_alternative<program::Fill>(step.op) ||
-         std::holds_alternative<program::Record>(step.op) ||
-         std::holds_alternative<program::Wait>(step.op);
 }
 
 }  // namespace

@@ -29,6 +29,8 @@ struct LaunchOp {
   int number = 0;  // of all launches of the Program: index of its Callable
   int word = 0;
   int epoch = 0;  // how many binds must have happened before its sizes are known
+  int stream = 0;
+  int threads = 0;  // at most so many workers; 0: all
   int dims_word() const { return word + static_cast<int>(launch->buffers.size()); }
   int grid_word() const { return dims_word() + static_cast<int>(launch->dims.size()); }
   int work_word() const { return grid_word() + 1; }
@@ -38,16 +40,20 @@ struct LaunchOp {
 struct CopyOp {
   const program::Copy* copy = nullptr;
   int word = 0;
+  int stream = 0, threads = 0;
 };
 struct FillOp {
   const program::Fill* fill = nullptr;
   int word = 0;
+  int stream = 0, threads = 0;
 };
 
 // What really ran, for the session's counters.
 struct Tally {
   std::int64_t launches = 0, bytes_copied = 0;
   std::int64_t recordings = 0;  // device graphs made
+  std::int64_t limited = 0;     // launches on fewer workers than there are, for a limit
+  std::int64_t overlapped = 0;  // launches that ran while one of another stream did
 };
 
 // Scratch of the launches of one epoch: `stride` bytes for each of `workers` workers.

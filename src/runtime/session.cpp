@@ -48,6 +48,7 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
     std::shared_ptr<const CodeTable> code;
     std::unique_ptr<Frame> frame;
     bool made_now = false;
+    CoreLimit limit = current_limit();
     ~Use();
   };
 
@@ -57,7 +58,7 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
               Use& use);
   std::shared_ptr<Capture> make_gear(std::span<const std::int64_t> gear_key, const Use& use);
   void make(std::span<const std::int64_t> key, std::span<const std::int64_t> gear_key, Use& use);
-  void recapture(Use& use);
+  void recapture(Use& use, bool forced);
   void give_block(Capture& capture);
   void keep(const std::shared_ptr<Capture>& capture);
   void finish(Use& use, const CallCounts& counts);
@@ -131,7 +132,8 @@ void Session::State::settle(std::span<const std::int64_t> key,
 std::shared_ptr<Capture> Session::State::make_gear(std::span<const std::int64_t> gear_key,
                                                    const Use& use) {
   try {
-    auto capture = make_capture(image, *context->device, *loaded, gear_key, options.keep_arena);
+    auto capture =
+        make_capture(image, *context->device, *loaded, gear_key, options.keep_arena, use.limit);
     const bool is_small = capture->plan.bytes() <= kLargestGearBytes;
     return is_small && capture->has_room_for(image, use.frame->values) ? capture : nullptr;
   } catch (const UserError&) {
@@ -145,7 +147,8 @@ void Session::State::make(std::span<const std::int64_t> key, std::span<const std
   use.capture = nullptr;
   if (!std::ranges::equal(key, gear_key)) use.capture = make_gear(gear_key, use);
   if (use.capture == nullptr)
-    use.capture = make_capture(image, *context->device, *loaded, key, options.keep_arena);
+    use.capture =
+        make_capture(image, *context->device, *loaded, key, options.keep_arena, use.limit);
   const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
   use.made_now = true;
   use.frame->forget_places();  // it may be another Capture's
@@ -185,15 +188,16 @@ void Session::State::give_block(Capture& capture) {
 }
 
 // Sizes, plan and recordings are made anew; the old ones go when nobody runs them any more.
-void Session::State::recapture(Use& use) {
-  auto anew = make_capture(image, *context->device, *loaded, use.capture->key, options.keep_arena);
+void Session::State::recapture(Use& use, bool forced) {
+  auto anew = make_capture(image, *context->device, *loaded, use.capture->key, options.keep_arena,
+                           use.limit);
   anew->lookup = use.capture->lookup;
   anew->arena_block = use.capture->arena_block;
-  anew->reason = "force_recapture";
+  anew->reason = forced ? "force_recapture" : "the core limit of the caller's stream changed";
   const Key key = use.served->key;
   const std::lock_guard lock(mutex);
   anew->hits = use.capture->hits;
-  ++counters.recaptures;
+  ++(forced ? counters.recaptures : counters.limit_recaptures);
   table.put(anew);
   use.capture = std::move(anew);
   use.served = use.capture->served.admit(key, use.capture->generic_code);
@@ -233,12 +237,13 @@ void Session::State::run(std::span<const InputArg> inputs, Host& host) {
   if (use.frame == nullptr) use.frame = std::make_unique<Frame>(image, *loaded);
   use.frame->set_key(key);
   matcher.check(inputs, use.frame->values);
-  if (options.force_recapture && use.served != nullptr) {
+  const bool forced = options.force_recapture && use.served != nullptr;
+  if (use.served == nullptr) settle(key, gear_key, host, use);
+  if (forced || (!use.made_now && use.capture->limit != use.limit)) {
     host.begins(Host::Phase::capture);
-    recapture(use);
+    recapture(use, forced);
     use.frame->forget_places();
   }
-  if (use.served == nullptr) settle(key, gear_key, host, use);
   host.begins(Host::Phase::replay);
   Executor executor(*use.capture, use.code, *use.frame, *context, inputs, host, options.keep_arena);
   executor.run();
@@ -253,6 +258,8 @@ void Session::State::finish(Use& use, const CallCounts& counts) {
     if (!use.made_now) ++counters.replays;
     counters.launches += counts.tally.launches;
     counters.recordings += counts.tally.recordings;
+    counters.limited_launches += counts.tally.limited;
+    counters.overlapped_launches += counts.tally.overlapped;
     counters.bytes_copied += counts.tally.bytes_copied;
     counters.host_calls += counts.host_calls;
     counters.allocations += counts.allocations;

@@ -119,7 +119,10 @@ struct SessionOptions {
 
 struct Counters {
   std::int64_t calls = 0, captures = 0, replays = 0, evictions = 0, uncaptured = 0;
-  std::int64_t recaptures = 0;  // forced, of sizes that had a Capture
+  std::int64_t recaptures = 0;           // forced, of sizes that had a Capture
+  std::int64_t limit_recaptures = 0;     // likewise, because the caller's core limit changed
+  std::int64_t limited_launches = 0;     // on fewer workers than there are, for a core limit
+  std::int64_t overlapped_launches = 0;  // while one of another stream ran
   std::int64_t launches = 0, host_calls = 0, bytes_copied = 0, specialised = 0;
   std::int64_t arena_bytes = 0, arena_lower_bound = 0, allocations = 0;
   std::int64_t recordings = 0;       // device graphs made (cuda_graph)

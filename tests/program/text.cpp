@@ -40,7 +40,7 @@ guard [s0 % 8] == [0] "s0 must be a multiple of 8"
 count "operators" 12
 main 0 1
 segment 0 "first"
-  launch "relu" code 0 read %0 read %6 write %3 dims [s0, 8] grid [s0] scratch [128] work [s0*8] ordered block 128 stream 1 at "model.py:12"
+  launch "relu" code 0 read %0 read %6 write %3 dims [s0, 8] grid [s0] scratch [128] work [s0*8] ordered matrix block 128 stream 1 threads 2 at "model.py:12"
   record 0 stream 1
   wait 0
   copy %3 + [8] from %0 + [s0] bytes [16]
@@ -123,7 +123,7 @@ TEST(ProgramVerify, rejects_what_could_not_run) {
   expect_invalid("main 0 1", "main 0", "never run");
   expect_invalid("if %7 then", "if %3 then", "must be bool");
   expect_invalid("width 1\n  if", "width 3\n  if", "3 bytes");
-  expect_invalid("stream 1 at", "stream 2 at", "stream 2");
+  expect_invalid("stream 1 threads", "stream 2 threads", "stream 2");
   expect_invalid("record 0", "record 1", "event 1");
   expect_invalid("output %5 writes", "output %3 writes", "external");
   expect_invalid("view_of_input 0", "view_of_input 7", "views input 7");

@@ -11,13 +11,11 @@ import torch._dynamo.utils
 from gex import report
 
 _BACKEND = "npugraph_ex"
-_NO_RECAPTURE = (
-    # Addresses are patched and threads counted at each call: neither needs a capture.
-    "recapture_due_to_mutated_input_change",
-    "recapture_due_to_global_limit_core_change",
-)
+# Addresses are patched at each call: that needs no capture.
+_NO_RECAPTURE = ("recapture_due_to_mutated_input_change",)
 _OF_THE_ENGINE = {
     "recapture_due_to_force_recapture": "recaptures",
+    "recapture_due_to_global_limit_core_change": "limit_recaptures",
     "replays": "replays",
     "uncaptured": "uncaptured",
     "evictions": "evictions",

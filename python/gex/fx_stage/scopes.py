@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from torch.fx import GraphModule, Node
 
-from gex.fx_stage.scope_ops import SCOPE_ENTER, SCOPE_EXIT, SUPER_KERNEL_BEGIN, SUPER_KERNEL_END
+from gex.fx_stage.scope_ops import (
+    SCOPE_ENTER,
+    SCOPE_EXIT,
+    SCOPE_LEAVE,
+    SUPER_KERNEL_BEGIN,
+    SUPER_KERNEL_END,
+)
 
 _WHY = "a scope must be entered and left in the same graph; a graph break between may be the cause"
 
@@ -20,7 +26,7 @@ def _check_scopes(gm: GraphModule) -> None:
     for node in gm.graph.nodes:
         if node.target is SCOPE_ENTER:
             entered.append(node)
-        elif node.target is SCOPE_EXIT:
+        elif node.target in (SCOPE_EXIT, SCOPE_LEAVE):
             if not entered:
                 raise RuntimeError(
                     f"scope_exit {node.name!r} has no scope_enter before it to pair with: {_WHY}"

@@ -6,50 +6,14 @@ the stream that the mark stands on. `note` names that stream for marks that come
 
 from __future__ import annotations
 
-import itertools
+from gex.fx_stage.mark_ops import define_mark
 
-import torch
-from torch.fx.node import has_side_effect
-
-_SCHEMAS = (
-    "stream_enter(str stream, int mark) -> ()",
-    "stream_exit(int mark) -> ()",
-    "stream_set(str stream, int mark) -> ()",
-    "stream_note(str name, int mark) -> ()",
-    "event_record(str event, str stream, int mark) -> ()",
-    "event_wait(str event, str stream, int mark) -> ()",
-    "stream_wait(str waiting, str awaited, int mark) -> ()",
-    "stream_keeps(Tensor x, str stream, int mark) -> ()",
-)
-
-_library = torch.library.Library("npugraph_ex", "FRAGMENT")
-
-
-def _nothing(*_: object) -> None:
-    pass
-
-
-for _schema in _SCHEMAS:
-    _library.define(_schema)
-    _library.impl(_schema.partition("(")[0], _nothing, "CompositeExplicitAutograd")
-
-_ops = torch.ops.npugraph_ex
-ENTER = _ops.stream_enter.default
-EXIT = _ops.stream_exit.default
-SET = _ops.stream_set.default
-NOTE = _ops.stream_note.default
-RECORD = _ops.event_record.default
-WAIT = _ops.event_wait.default
-STREAM_WAIT = _ops.stream_wait.default
-KEEPS = _ops.stream_keeps.default
+ENTER = define_mark("stream_enter(str stream, int mark) -> ()")
+EXIT = define_mark("stream_exit(int mark) -> ()")
+SET = define_mark("stream_set(str stream, int mark) -> ()")
+NOTE = define_mark("stream_note(str name, int mark) -> ()")
+RECORD = define_mark("event_record(str event, str stream, int mark) -> ()")
+WAIT = define_mark("event_wait(str event, str stream, int mark) -> ()")
+STREAM_WAIT = define_mark("stream_wait(str waiting, str awaited, int mark) -> ()")
+KEEPS = define_mark("stream_keeps(Tensor x, str stream, int mark) -> ()")
 STREAM_MARKS = {ENTER, EXIT, SET, NOTE, RECORD, WAIT, STREAM_WAIT, KEEPS}
-for _mark in STREAM_MARKS:
-    has_side_effect(_mark)
-
-_numbers = itertools.count(1)
-
-
-@torch._dynamo.assume_constant_result
-def new_number() -> int:
-    """Of a mark, a stream or an event; the same in every call of a graph."""
-    return next(_numbers)

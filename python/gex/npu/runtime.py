@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from gex import recording
+from gex import core_limits, determinism, recording
 from gex.captures.pools import graph_pool_handle
 from gex.npu import streams
 from gex.npu.devices import Devices
@@ -65,9 +65,11 @@ def _common(devices: Devices) -> dict[str, Any]:
         "config": SimpleNamespace(allow_internal_format=False),
         "conv": SimpleNamespace(allow_hf32=False),
         "get_amp_supported_dtype": get_amp_supported_dtype,
+        "get_deterministic_level": determinism.get_deterministic_level,
         "is_available": lambda: True,
         "matmul": SimpleNamespace(allow_hf32=False),
         "set_compile_mode": set_compile_mode,
+        "set_deterministic_level": determinism.set_deterministic_level,
     }
 
 
@@ -110,8 +112,13 @@ def _of_cpu(devices: Devices) -> dict[str, Any]:
         "StreamContext": streams.StreamContext,
         "current_stream": streams.current_stream,
         "default_stream": streams.default_stream,
+        "get_device_limit": core_limits.get_device_limit,
+        "get_stream_limit": core_limits.get_stream_limit,
         "graph_pool_handle": graph_pool_handle,
+        "reset_stream_limit": core_limits.reset_stream_limit,
+        "set_device_limit": core_limits.set_device_limit,
         "set_stream": streams.set_stream,
+        "set_stream_limit": core_limits.set_stream_limit,
         "stream": streams.stream,
     }
     names.update({name: getattr(recording, name) for name in recording.__all__})

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch.compiler import is_dynamo_compiling
 
+from gex import _gex
 from gex.captures import error_mode
-from gex.fx_stage.stream_ops import new_number
+from gex.fx_stage import stream_ops
+from gex.fx_stage.mark_ops import new_number
 from gex.npu.devices import NAME
-
-_marks = torch.ops.npugraph_ex
 
 
 class Event:
@@ -25,19 +25,20 @@ class Event:
     ) -> None:
         self.enable_timing = enable_timing
         self.blocking = blocking
-        self._number = new_number()
+        # Dynamo may take numbers of objects for sizes that change, but never text.
+        self.name = f"event_{new_number()}"
         self._recorded: int | None = None
 
     def record(self, stream: Stream | None = None) -> None:
         if is_dynamo_compiling():
-            _marks.event_record(f"event_{self._number}", _name(stream), new_number())
+            stream_ops.RECORD(self.name, name_in_marks(stream), new_number())
         else:
             self._recorded = time.perf_counter_ns()
 
     def wait(self, stream: Stream | None = None) -> None:
         """What was recorded is done already, except in a graph."""
         if is_dynamo_compiling():
-            _marks.event_wait(f"event_{self._number}", _name(stream), new_number())
+            stream_ops.WAIT(self.name, name_in_marks(stream), new_number())
 
     def query(self) -> bool:
         return True
@@ -62,6 +63,7 @@ class Stream:
     def __init__(self, device: Any = None, priority: int = 0, **kwargs: Any) -> None:
         self.priority = priority
         self.stream_id = 0 if kwargs.get("default") else new_number()
+        self.name = f"stream_{self.stream_id}"  # text, as for events
 
     @property
     def device(self) -> torch.device:
@@ -74,7 +76,7 @@ class Stream:
     def wait_stream(self, stream: Stream) -> None:
         """What the other stream was given is done already, except in a graph."""
         if is_dynamo_compiling():
-            _marks.stream_wait(_name(self), _name(stream), new_number())
+            stream_ops.STREAM_WAIT(name_in_marks(self), name_in_marks(stream), new_number())
 
     def wait_event(self, event: Event) -> None:
         event.wait(self)
@@ -113,23 +115,30 @@ class _State(threading.local):
 _state = _State()
 
 
-def _name(stream: Stream | None) -> str:
+def name_in_marks(stream: Stream | None) -> str:
     """In marks; nothing for the stream that the mark stands on."""
-    return "" if stream is None else f"stream_{stream.stream_id}"
+    return "" if stream is None else stream.name
+
+
+def _tell_engine() -> None:
+    """Whose core limit holds for the calls of this thread."""
+    _gex.set_current_stream(_state.stack[-1].stream_id)
 
 
 def _enter(stream: Stream) -> None:
     if is_dynamo_compiling():
-        _marks.stream_enter(_name(stream), new_number())
+        stream_ops.ENTER(name_in_marks(stream), new_number())
     else:
         _state.stack.append(stream)
+        _tell_engine()
 
 
 def _leave() -> None:
     if is_dynamo_compiling():
-        _marks.stream_exit(new_number())
+        stream_ops.EXIT(new_number())
     else:
         _state.stack.pop()
+        _tell_engine()
 
 
 def host_waits(what: str) -> None:
@@ -146,7 +155,7 @@ def current_stream(device: Any = None) -> Stream:
     if not is_dynamo_compiling():
         return _state.stack[-1]
     stream = Stream()
-    _marks.stream_note(_name(stream), new_number())
+    stream_ops.NOTE(name_in_marks(stream), new_number())
     return stream
 
 
@@ -158,15 +167,16 @@ def set_stream(stream: Stream | None) -> None:
     if stream is None:
         return
     if is_dynamo_compiling():
-        _marks.stream_set(_name(stream), new_number())
+        stream_ops.SET(name_in_marks(stream), new_number())
     else:
         _state.stack[-1] = stream
+        _tell_engine()
 
 
 def keep_for_stream(tensor: torch.Tensor, stream: Stream) -> None:
     """tensor.record_stream(stream): nothing is freed while a call runs."""
     if is_dynamo_compiling():
-        _marks.stream_keeps(tensor, _name(stream), new_number())
+        stream_ops.KEEPS(tensor, name_in_marks(stream), new_number())
 
 
 class StreamContext:

@@ -8,7 +8,7 @@ from gex.debug.effect_ops import print_npugraph_tensor, save_npugraph_tensor
 from gex.debug.logs import logger
 from gex.explanation import explain
 from gex.fx_stage.replacements import register_replacement
-from gex.npugraph_ex import inference
+from gex.npugraph_ex import inference, scope
 from gex.npugraph_ex.backend import get_npu_backend
 from gex.npugraph_ex.fx_compiler import CompiledFx, compile_fx, get_compiler
 from gex.npugraph_ex.super_kernel import super_kernel_scope_begin, super_kernel_scope_end
@@ -34,6 +34,7 @@ __all__ = [
     "print_npugraph_tensor",
     "register_replacement",
     "save_npugraph_tensor",
+    "scope",
     "shape_handling",
     "super_kernel_scope_begin",
     "super_kernel_scope_end",

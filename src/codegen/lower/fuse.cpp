@@ -7,6 +7,7 @@
 #include "codegen/lower/cluster.hpp"
 #include "codegen/lower/cluster_graph.hpp"
 #include "codegen/lower/views.hpp"
+#include "ir/placement.hpp"
 #include "loop/body.hpp"
 
 namespace gex::lower {
@@ -186,6 +187,10 @@ class Fusion {
     }
     if (mine.nodes.size() + other.nodes.size() > options_.max_nodes) {
       why = "the kernel would have too many operators";
+      return std::nullopt;
+    }
+    if (!placement_of(*mine.nodes.front()).same_limits(placement_of(*other.nodes.front()))) {
+      why = "they may use different numbers of cores";
       return std::nullopt;
     }
     bool contraction =

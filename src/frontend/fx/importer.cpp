@@ -66,6 +66,16 @@ void Importer::rollback(Node* mark) {
   while (graph_->last() != mark) graph_->erase(graph_->last());
 }
 
+void Importer::label(Node* mark, const Labels& labels) {
+  for (Node* node = mark == nullptr ? graph_->first() : mark->next(); node != nullptr;
+       node = node->next()) {
+    Labels all = node->labels();
+    for (const auto& [name, value] : labels)
+      if (find_label(all, name) == nullptr) set_label(all, name, value);
+    node->set_labels(std::move(all));
+  }
+}
+
 std::vector<Value*> Importer::add_call(const CallSpec& spec, const std::string& location) {
   graph_->set_location(location);
   std::vector<Type> operand_types;

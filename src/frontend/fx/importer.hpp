@@ -47,6 +47,8 @@ class Importer {
   // Everything added after a mark can be taken back as long as no ordered call is among it.
   Node* mark() const { return graph_->last(); }
   void rollback(Node* mark);
+  // Gives everything added after a mark these labels, where it does not have them.
+  void label(Node* mark, const Labels& labels);
 
   std::vector<Value*> add_call(const CallSpec& spec, const std::string& location);
   // From here on `symbol` is element 0 of `value`.

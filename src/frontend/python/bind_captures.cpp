@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "frontend/python/bindings.hpp"
 #include "frontend/python/captures.hpp"
+#include "runtime/core_limit.hpp"
 #include "runtime/device.hpp"
 
 namespace gex::python {
@@ -55,6 +56,31 @@ runtime::GearOptions::Policy policy_of(const std::string& name) {
   if (name == "auto") return Policy::automatic;
   if (name == "listed") return Policy::listed;
   fail(ErrorCode::invalid_argument, "gears can't be '", name, "'; use exact, auto or listed");
+}
+
+using Cores = std::pair<int, int>;  // for products, for the rest; 0: no limit
+
+Cores cores_of(runtime::CoreLimit limit) { return {limit.matrix, limit.vector}; }
+
+void bind_core_limits(nb::module_& m) {
+  m.def("set_current_stream", &runtime::set_current_stream, nb::arg("stream"),
+        "The stream that this thread is on, by number.");
+  m.def(
+      "set_stream_limit",
+      [](std::int64_t stream, std::optional<Cores> cores) {
+        std::optional<runtime::CoreLimit> limit;
+        if (cores) limit = runtime::CoreLimit{cores->first, cores->second};
+        runtime::set_stream_limit(stream, limit);
+      },
+      nb::arg("stream"), nb::arg("cores").none());
+  m.def(
+      "stream_limit", [](std::int64_t stream) { return cores_of(runtime::stream_limit(stream)); },
+      nb::arg("stream"));
+  m.def(
+      "set_device_limit",
+      [](Cores cores) { runtime::set_device_limit({cores.first, cores.second}); },
+      nb::arg("cores"));
+  m.def("device_limit", [] { return cores_of(runtime::device_limit()); });
 }
 
 }  // namespace
@@ -103,6 +129,7 @@ void bind_captures(nb::module_& m) {
           nb::arg("ladders") = std::vector<Ladder>(), nb::arg("gears_only") = false,
           nb::arg("force_recapture") = false, nb::arg("share_arena") = true,
           nb::arg("pool") = nb::none());
+  bind_core_limits(m);
   m.def("pool_bytes", &bytes_of_pool, nb::arg("handle"),
         "Bytes that the pool of this handle holds between calls.");
 }

@@ -99,6 +99,15 @@ void bind_importer(nb::module_& m) {
            nb::arg("location"))
       .def("mark", [](const fx::Importer& importer) { return Mark{importer.mark()}; })
       .def("rollback", [](fx::Importer& importer, Mark mark) { importer.rollback(mark.last); })
+      .def(
+          "label",
+          [](fx::Importer& importer, Mark mark,
+             const std::vector<std::pair<std::string, std::int64_t>>& given) {
+            Labels labels;
+            for (const auto& [name, value] : given) set_label(labels, name, value);
+            importer.label(mark.last, labels);
+          },
+          nb::arg("mark"), nb::arg("labels"), "Labels what was added after the mark.")
       .def("add_call", &add_call, nb::arg("name"), nb::arg("callee"), nb::arg("operands"),
            nb::arg("operand_strides"), nb::arg("integers"), nb::arg("results"), nb::arg("ordered"),
            nb::arg("location"), nb::arg("written") = std::vector<int>(),

@@ -1,6 +1,6 @@
 #pragma once
 // The CPU: launches are Callables over the thread pool, one Region for the whole replay. Small
-// launches stay on the calling thread and wake nobody.
+// launches stay on the calling thread and wake nobody (cpu_recording.hpp).
 
 #include <cstdint>
 #include <optional>

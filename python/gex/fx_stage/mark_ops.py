@@ -1,0 +1,34 @@
+"""Operators of namespace `npugraph_ex` that mark a place of a graph and compute nothing."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx.node import has_side_effect
+
+NAMESPACE = "npugraph_ex"
+_library = torch.library.Library(NAMESPACE, "FRAGMENT")
+_numbers = itertools.count(1)
+
+
+def _nothing(*_: object, **__: object) -> None:
+    pass
+
+
+def define_mark(schema: str, run: Callable[..., Any] = _nothing) -> torch._ops.OpOverload:
+    """An operator that stays where it is in a graph, whether its result is used or not."""
+    name = schema.partition("(")[0]
+    _library.define(schema)
+    _library.impl(name, run, "CompositeExplicitAutograd")
+    mark = getattr(getattr(torch.ops, NAMESPACE), name).default
+    has_side_effect(mark)
+    return mark
+
+
+@torch._dynamo.assume_constant_result
+def new_number() -> int:
+    """Of a mark, a stream or an event; the same in every call of a graph."""
+    return next(_numbers)

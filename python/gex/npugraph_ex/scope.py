@@ -1,0 +1,88 @@
+"""Blocks inside a compiled function: how many cores they may use, how repeatable they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.compiler import is_dynamo_compiling
+
+from gex import core_limits, determinism
+from gex.fx_stage import scope_ops
+from gex.fx_stage.mark_ops import new_number
+from gex.npu import streams
+
+__all__ = ["deterministic", "limit_core_num"]
+
+_marks = torch.ops.npugraph_ex
+
+
+class limit_core_num:
+    """`with limit_core_num(4, 8):` what is in the block uses at most so many cores.
+
+    In a compiled function this holds for each step of the block, also on streams that are switched
+    to inside; with `stream` only for what lies on that one. Outside it limits the current stream
+    (or `stream`) for the compiled functions that are called in the block; operators of eager mode
+    keep PyTorch's threads.
+    """
+
+    def __init__(self, op_aicore_num: int, op_vectorcore_num: int, stream: Any = None) -> None:
+        # While Dynamo traces, the compiler checks: an error raised there would only be a graph
+        # break to it.
+        self._cores = (op_aicore_num, op_vectorcore_num)
+        self._stream = stream
+        self._before: dict[str, int] = {}
+        if not is_dynamo_compiling():
+            core_limits.check(op_aicore_num, op_vectorcore_num)
+
+    def __enter__(self) -> None:
+        if is_dynamo_compiling():
+            keys = [scope_ops.AICORES, scope_ops.VECTORCORES, scope_ops.NUMBER]
+            values = [str(self._cores[0]), str(self._cores[1]), str(new_number())]
+            if self._stream is not None:
+                keys.append(scope_ops.LIMITED_STREAM)
+                values.append(streams.name_in_marks(self._stream))
+            _marks.scope_enter(keys, values)
+        else:
+            self._stream = streams.current_stream() if self._stream is None else self._stream
+            self._before = core_limits.get_stream_limit(self._stream)
+            core_limits.set_stream_limit(self._stream, *self._cores)
+
+    def __exit__(self, *error: Any) -> None:
+        if is_dynamo_compiling():
+            _marks.scope_leave(new_number())
+        else:
+            core_limits.set_stream_limit(self._stream, *self._before.values())
+
+
+class deterministic:
+    """`with deterministic(1):` what is in the block gives the same bits in each run.
+
+    See gex.determinism for the levels. Outside of a compiled function the level is the process's
+    for the length of the block.
+    """
+
+    def __init__(self, level: int) -> None:
+        self._level = level
+        self._before = (False, False, 0)
+        if not is_dynamo_compiling():
+            determinism.check_level(level)
+
+    def __enter__(self) -> None:
+        if is_dynamo_compiling():
+            keys = [scope_ops.LEVEL, scope_ops.NUMBER]
+            _marks.scope_enter(keys, [str(self._level), str(new_number())])
+        else:
+            self._before = (
+                torch.are_deterministic_algorithms_enabled(),
+                torch.is_deterministic_algorithms_warn_only_enabled(),
+                determinism.level,
+            )
+            determinism.set_deterministic_level(self._level)
+
+    def __exit__(self, *error: Any) -> None:
+        if is_dynamo_compiling():
+            _marks.scope_leave(new_number())
+        else:
+            enabled, warn_only, determinism.level = self._before
+            torch.use_deterministic_algorithms(enabled, warn_only=warn_only)

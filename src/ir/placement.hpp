@@ -1,0 +1,24 @@
+#pragma once
+// Where the user wants a node to run, said by labels, which go over to whatever takes the node's
+// place (carry_labels.hpp). No value depends on them.
+
+#include <string_view>
+
+#include "ir/graph.hpp"
+
+namespace gex {
+
+inline constexpr std::string_view kLaneLabel = "_lane";
+inline constexpr std::string_view kMatrixCoresLabel = "_op_aicore_num";
+inline constexpr std::string_view kVectorCoresLabel = "_op_vectorcore_num";
+
+struct Placement {
+  int lane = 0;                            // may run beside others; 0: the caller's
+  int matrix_cores = 0, vector_cores = 0;  // at most so many for products, for the rest; 0: any
+  bool same_limits(const Placement& other) const {
+    return matrix_cores == other.matrix_cores && vector_cores == other.vector_cores;
+  }
+};
+Placement placement_of(const Node& node);
+
+}  // namespace gex

@@ -1,0 +1,336 @@
+#include "runtime/drivers/cpu/cpu_recording.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/host_workers.hpp"
+#include "runtime/drivers/cpu/cpu_device.hpp"
+#include "runtime/drivers/cpu/lanes.hpp"
+#include "runtime/drivers/cpu/profile.hpp"
+
+namespace gex::runtime {
+
+namespace {
+
+// A sleeping worker arrives some 15 microseconds after it was called, and calling costs half of
+// that: a batch with less work than this is done sooner alone.
+constexpr std::int64_t kWorkWorthWaking = 1280 * 1024;
+// Where calls follow each other at once the workers wait awake, and this is enough.
+constexpr std::int64_t kWorkWorthSharing = 128 * 1024;
+// Sharing a launch costs a microsecond even among workers that are awake.
+constexpr std::int64_t kWorkWorthThreads = 32 * 1024;
+// And no piece that a worker takes is smaller than this.
+constexpr std::int64_t kWorkOfPiece = 16 * 1024;
+// Units this large belong to contractions, which pack operands once for each piece: they are cut
+// into few pieces, and two for each thread still even out a thread that was held up.
+constexpr std::int64_t kWorkOfLargeUnit = 64 * 1024;
+constexpr std::int64_t kLargePiecesOfThread = 2;
+// Pieces of a step beside others: enough to even out uneven ones.
+constexpr std::int64_t kPiecesOfThread = 4;
+// A copy or fill moves this many bytes for each piece.
+constexpr std::int64_t kBytesOfPiece = 256 * 1024;
+
+void fill_bytes(std::byte* dst, std::int64_t bytes, std::uint64_t pattern, int width) {
+  if (width == 1) {
+    std::memset(dst, static_cast<int>(pattern & 255), static_cast<std::size_t>(bytes));
+    return;
+  }
+  std::uint64_t wide = pattern;
+  if (width == 2) wide = (pattern & 0xffff) * 0x0001000100010001ULL;
+  if (width == 4) wide = (pattern & 0xffffffff) * 0x0000000100000001ULL;
+  std::int64_t done = 0;
+  for (; done + 8 <= bytes; done += 8) std::memcpy(dst + done, &wide, 8);
+  std::memcpy(dst + done, &wide, static_cast<std::size_t>(bytes - done));
+}
+
+class CpuRecording final : public Recording {
+ public:
+  struct Op {
+    enum class Kind : std::uint8_t { launch, copy, fill } kind;
+    bool ordered = false;
+    std::uint8_t width = 1;
+    int word = 0, dims_word = 0, grid_word = 0;
+    int number = 0, epoch = 0;
+    int threads = 0;  // at most so many workers; 0: all
+    std::uint64_t pattern = 0;
+    const program::Launch* launch = nullptr;  // only its name and its number of dims are read
+  };
+
+  void replay(Queue& queue, const Replay& replay) override {
+    auto& cpu = static_cast<CpuQueue&>(queue);
+    const bool alone = !cpu.workers_awake() && !worth_sharing(cpu, replay.block);
+    if (!alone && lanes.several() && run_lanes(cpu.region(), replay)) return;
+    for (const Op& op : ops) {
+      switch (op.kind) {
+        case Op::Kind::launch:
+          profile_ == nullptr ? launch(op, cpu, replay, alone)
+                              : launch_timed(op, cpu, replay, alone);
+          break;
+        case Op::Kind::copy:
+          copy(op, cpu, replay);
+          break;
+        case Op::Kind::fill:
+          fill(op, cpu, replay);
+          break;
+      }
+    }
+  }
+
+  std::vector<Op> ops;
+  Lanes lanes;
+
+ private:
+  struct Range {
+    const program::Callable* code;
+    void* const* buffers;
+    const std::int64_t* dims;
+    ScratchArea scratch;
+  };
+
+  bool worth_sharing(CpuQueue& queue, const std::int64_t* words) const {
+    std::int64_t work = 0;
+    for (const Op& op : ops) {
+      if (op.kind == Op::Kind::launch && words[op.grid_word] > 0) work += words[op.grid_word + 1];
+      if (work >= kWorkWorthWaking) return true;
+    }
+    return work >= kWorkWorthSharing && queue.region().workers_awake();
+  }
+
+  // So many pieces are taken by so many workers at most.
+  static std::int64_t share_of(std::int64_t all, std::int64_t workers) {
+    return (all + workers - 1) / workers;
+  }
+
+  // Bytes of a piece that a worker copies or fills at once: whole kBytesOfPiece.
+  static std::int64_t bytes_of_piece(const Op& op, std::int64_t bytes) {
+    if (op.threads == 0) return kBytesOfPiece;
+    return share_of(share_of(bytes, op.threads), kBytesOfPiece) * kBytesOfPiece;
+  }
+
+  static Range range_of(const Op& op, const Replay& replay) {
+    return {&replay.code[static_cast<std::size_t>(op.number)],
+            reinterpret_cast<void* const*>(replay.block + op.word), replay.block + op.dims_word,
+            replay.scratch[static_cast<std::size_t>(op.epoch)]};
+  }
+
+  static bool is_small(const Op& op, const std::int64_t* words) {
+    return op.ordered || words[op.grid_word] == 1 || words[op.grid_word + 1] < kWorkWorthThreads;
+  }
+
+  static bool is_limited(const Op& op, int threads) {
+    return op.threads > 0 && op.threads < threads;
+  }
+
+  // Points of the grid that a worker takes at once, at least.
+  static std::int64_t grain_of(const Op& op, const std::int64_t* words, int threads) {
+    const std::int64_t grid = words[op.grid_word], work = words[op.grid_word + 1];
+    std::int64_t grain = std::max<std::int64_t>(1, grid * kWorkOfPiece / work);
+    if (work / grid >= kWorkOfLargeUnit) grain = share_of(grid, kLargePiecesOfThread * threads);
+    return is_limited(op, threads) ? std::max(grain, share_of(grid, op.threads)) : grain;
+  }
+
+  static void launch(const Op& op, CpuQueue& queue, const Replay& replay, bool alone) {
+    const std::int64_t grid = replay.block[op.grid_word];
+    if (grid <= 0) return;
+    Range range = range_of(op, replay);
+    ++replay.tally->launches;
+    if (alone && shared_with_host(op, replay.block, range)) return;
+    if (alone || is_small(op, replay.block) || range.scratch.workers == 1) {
+      run_range(&range, 0, grid, 0);
+      return;
+    }
+    ThreadPool::Region& region = queue.region();
+    const int threads = region.threads();
+    if (is_limited(op, threads)) ++replay.tally->limited;
+    // The thread count may have been raised since scratch was laid out.
+    const bool too_many = threads > range.scratch.workers;
+    region.run(grid, too_many ? grid : grain_of(op, replay.block, threads), run_range, &range);
+  }
+
+  // What isn't worth waking anybody for is still worth sharing with threads that are awake anyway.
+  static bool shared_with_host(const Op& op, const std::int64_t* words, Range& range) {
+    const std::int64_t grid = words[op.grid_word], work = words[op.grid_word + 1];
+    if (op.ordered || grid == 1 || op.threads == 1 || work < kWorkWorthSharing) return false;
+    const int most =
+        op.threads == 0 ? range.scratch.workers : std::min(op.threads, range.scratch.workers);
+    return HostWorkers::global().run(grid, most, run_range, &range);
+  }
+
+  void launch_timed(const Op& op, CpuQueue& queue, const Replay& replay, bool alone) {
+    const auto begin = std::chrono::steady_clock::now();
+    launch(op, queue, replay, alone);
+    const auto time = std::chrono::steady_clock::now() - begin;
+    profile_->add(op.launch->name, {replay.block + op.dims_word, op.launch->dims.size()},
+                  replay.block[op.grid_word + 1],
+                  std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
+  }
+
+  static void run_range(void* context, std::int64_t begin, std::int64_t end, int worker) {
+    const auto& range = *static_cast<const Range*>(context);
+    std::byte* scratch =
+        range.scratch.stride == 0 ? nullptr : range.scratch.base + range.scratch.stride * worker;
+    (*range.code)(range.buffers, range.dims, begin, end, scratch);
+  }
+
+  static bool is_large_move(std::int64_t bytes) { return bytes >= 4 * kBytesOfPiece; }
+
+  static bool overlaps(const Op& op, const std::int64_t* words) {
+    const std::int64_t dst = words[op.word], src = words[op.word + 1], bytes = words[op.word + 2];
+    return dst < src + bytes && src < dst + bytes;
+  }
+
+  static std::int64_t bytes_to_copy(const Op& op, const std::int64_t* words) {
+    return words[op.word] == words[op.word + 1] ? 0 : words[op.word + 2];
+  }
+
+  static void copy_part(const Op& op, const std::int64_t* words, std::int64_t begin,
+                        std::int64_t end) {
+    auto* dst = reinterpret_cast<std::byte*>(words[op.word]);
+    const auto* src = reinterpret_cast<const std::byte*>(words[op.word + 1]);
+    std::memmove(dst + begin, src + begin, static_cast<std::size_t>(end - begin));
+  }
+
+  // Pieces begin at multiples of kBytesOfPiece, so the pattern is in phase in each.
+  static void fill_part(const Op& op, const std::int64_t* words, std::int64_t begin,
+                        std::int64_t end) {
+    fill_bytes(reinterpret_cast<std::byte*>(words[op.word]) + begin, end - begin, op.pattern,
+               op.width);
+  }
+
+  static void copy(const Op& op, CpuQueue& queue, const Replay& replay) {
+    const std::int64_t* words = replay.block;
+    const std::int64_t bytes = bytes_to_copy(op, words);
+    if (bytes <= 0) return;
+    replay.tally->bytes_copied += bytes;
+    if (!is_large_move(bytes) || overlaps(op, words)) return copy_part(op, words, 0, bytes);
+    queue.region().parallel_for(
+        bytes, bytes_of_piece(op, bytes),
+        [&](std::int64_t begin, std::int64_t end, int) { copy_part(op, words, begin, end); });
+  }
+
+  static void fill(const Op& op, CpuQueue& queue, const Replay& replay) {
+    const std::int64_t* words = replay.block;
+    const std::int64_t bytes = words[op.word + 1];
+    if (bytes <= 0) return;
+    if (!is_large_move(bytes)) return fill_part(op, words, 0, bytes);
+    queue.region().parallel_for(
+        bytes, bytes_of_piece(op, bytes),
+        [&](std::int64_t begin, std::int64_t end, int) { fill_part(op, words, begin, end); });
+  }
+
+  // What a call hands to the lanes of the batch: each step cut into pieces.
+  class Work final : public LaneWork {
+   public:
+    Work(const CpuRecording& recording, const Replay& replay, int threads)
+        : ops_(recording.ops), replay_(replay), threads_(threads) {}
+
+    std::int64_t pieces(int task) const override {
+      const Cut cut = cut_of(ops_[static_cast<std::size_t>(task)]);
+      return cut.all <= 0 ? 0 : share_of(cut.all, cut.piece);
+    }
+
+    void run(int task, std::int64_t piece, int worker) const override {
+      const Op& op = ops_[static_cast<std::size_t>(task)];
+      const Cut cut = cut_of(op);
+      const std::int64_t begin = piece * cut.piece, end = std::min(cut.all, begin + cut.piece);
+      if (op.kind == Op::Kind::copy) return copy_part(op, replay_.block, begin, end);
+      if (op.kind == Op::Kind::fill) return fill_part(op, replay_.block, begin, end);
+      Range range = range_of(op, replay_);
+      run_range(&range, begin, end, worker);
+    }
+
+   private:
+    struct Cut {
+      std::int64_t all, piece;
+    };
+
+    Cut cut_of(const Op& op) const {
+      const std::int64_t* words = replay_.block;
+      if (op.kind != Op::Kind::launch) {
+        const bool copies = op.kind == Op::Kind::copy;
+        const std::int64_t bytes = copies ? bytes_to_copy(op, words) : words[op.word + 1];
+        const bool whole = !is_large_move(bytes) || (copies && overlaps(op, words));
+        return {bytes, whole ? bytes : bytes_of_piece(op, bytes)};
+      }
+      const std::int64_t grid = words[op.grid_word];
+      if (grid <= 0 || is_small(op, words)) return {grid, grid};
+      const std::int64_t grain = grain_of(op, words, threads_);
+      return {grid, grain * share_of(share_of(grid, grain), kPiecesOfThread * threads_)};
+    }
+
+    const std::vector<Op>& ops_;
+    const Replay& replay_;
+    const int threads_;
+  };
+
+  // False if the steps have to run one after the other.
+  bool run_lanes(ThreadPool::Region& region, const Replay& replay) const {
+    const int threads = region.threads();
+    if (threads == 1 || profile_ != nullptr) return false;
+    for (const Op& op : ops)
+      if (op.kind == Op::Kind::launch &&
+          replay.scratch[static_cast<std::size_t>(op.epoch)].workers < threads)
+        return false;
+    replay.tally->overlapped += lanes.run(region, Work(*this, replay, threads));
+    for (const Op& op : ops) {
+      if (op.kind == Op::Kind::copy)
+        replay.tally->bytes_copied += std::max<std::int64_t>(0, bytes_to_copy(op, replay.block));
+      if (op.kind != Op::Kind::launch || replay.block[op.grid_word] <= 0) continue;
+      ++replay.tally->launches;
+      if (is_limited(op, threads) && !is_small(op, replay.block)) ++replay.tally->limited;
+    }
+    return true;
+  }
+
+  Profile* profile_ = Profile::active();
+};
+
+class CpuRecorder final : public Recorder {
+ public:
+  void launch(const LaunchOp& op) override {
+    CpuRecording::Op out{CpuRecording::Op::Kind::launch};
+    out.ordered = op.launch->ordered;
+    out.launch = op.launch;
+    out.word = op.word;
+    out.dims_word = op.dims_word();
+    out.grid_word = op.grid_word();
+    out.number = op.number;
+    out.epoch = op.epoch;
+    out.threads = op.threads;
+    add(out, op.stream);
+  }
+  void copy(const CopyOp& op) override {
+    CpuRecording::Op out{CpuRecording::Op::Kind::copy};
+    out.word = op.word;
+    out.threads = op.threads;
+    add(out, op.stream);
+  }
+  void fill(const FillOp& op) override {
+    CpuRecording::Op out{CpuRecording::Op::Kind::fill};
+    out.word = op.word;
+    out.pattern = op.fill->pattern;
+    out.width = static_cast<std::uint8_t>(op.fill->pattern_bytes);
+    out.threads = op.threads;
+    add(out, op.stream);
+  }
+  void record(int event, int stream) override { recording_->lanes.record(event, stream); }
+  void wait(int event, int stream) override { recording_->lanes.wait(event, stream); }
+  std::unique_ptr<Recording> finish() override { return std::move(recording_); }
+
+ private:
+  void add(const CpuRecording::Op& op, int stream) {
+    recording_->lanes.add(stream, static_cast<int>(recording_->ops.size()));
+    recording_->ops.push_back(op);
+  }
+
+  std::unique_ptr<CpuRecording> recording_ = std::make_unique<CpuRecording>();
+};
+
+}  // namespace
+
+std::unique_ptr<Recorder> make_cpu_recorder() { return std::make_unique<CpuRecorder>(); }
+
+}  // namespace gex::runtime
