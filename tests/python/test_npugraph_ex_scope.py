@@ -46,10 +46,12 @@ def check(fn: Function, *args: torch.Tensor) -> gex.GraphReport:
     return last_report()
 
 
-x64 = torch.randn(64, 64)
+@pytest.fixture
+def x64(device: str) -> torch.Tensor:
+    return torch.randn(64, 64, device=device)
 
 
-def test_case_59_the_inner_limit_wins_and_the_outer_one_comes_back() -> None:
+def test_case_59_the_inner_limit_wins_and_the_outer_one_comes_back(x64: torch.Tensor) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         a = x.exp()
         with scope.limit_core_num(2, 4):
@@ -66,7 +68,7 @@ def test_case_59_the_inner_limit_wins_and_the_outer_one_comes_back() -> None:
     assert "core limit (12, 24)" in report.text()
 
 
-def test_case_59_a_stream_inside_the_block_inherits_the_limit() -> None:
+def test_case_59_a_stream_inside_the_block_inherits_the_limit(x64: torch.Tensor) -> None:
     side = Stream()
 
     def fn(x: torch.Tensor) -> torch.Tensor:
@@ -83,7 +85,7 @@ def test_case_59_a_stream_inside_the_block_inherits_the_limit() -> None:
     assert len(report.lanes.side) == 1
 
 
-def test_case_59_with_a_stream_only_what_lies_on_it_is_limited() -> None:
+def test_case_59_with_a_stream_only_what_lies_on_it_is_limited(x64: torch.Tensor) -> None:
     side = Stream()
 
     def fn(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -112,8 +114,8 @@ def test_case_59_outside_of_a_graph_the_stream_is_limited_and_restored() -> None
     assert core_limits.get_stream_limit(side) == most
 
 
-def test_a_limit_holds_in_training_too() -> None:
-    w = torch.randn(64, 64, requires_grad=True)
+def test_a_limit_holds_in_training_too(x64: torch.Tensor, device: str) -> None:
+    w = torch.randn(64, 64, requires_grad=True, device=device)
 
     def fn(x: torch.Tensor) -> torch.Tensor:
         with scope.limit_core_num(2, 4):
@@ -130,7 +132,7 @@ def test_a_limit_holds_in_training_too() -> None:
     assert set(threads(graphs[0]).values()) >= {2}
 
 
-def test_limits_reach_a_graph_that_is_given_to_compile_fx() -> None:
+def test_limits_reach_a_graph_that_is_given_to_compile_fx(x64: torch.Tensor) -> None:
     from torch._functorch.aot_autograd import aot_module_simplified
 
     def inner(gm: torch.fx.GraphModule, inputs: Any) -> Any:
@@ -147,7 +149,7 @@ def test_limits_reach_a_graph_that_is_given_to_compile_fx() -> None:
     assert threads(last_report()) == {"exp": 4}
 
 
-def test_a_pass_may_limit_what_it_wants() -> None:
+def test_a_pass_may_limit_what_it_wants(x64: torch.Tensor) -> None:
     def limit_sines(gm: torch.fx.GraphModule, _: Any, __: Any) -> None:
         (sine,) = gm.graph.find_nodes(op="call_function", target=torch.ops.aten.sin.default)
         keys, values = ["_op_aicore_num", "_op_vectorcore_num"], ["3", "5"]
@@ -161,7 +163,7 @@ def test_a_pass_may_limit_what_it_wants() -> None:
     assert threads(last_report()) == {"exp": 0, "sin": 5}
 
 
-def test_a_block_that_is_not_left_names_the_pair() -> None:
+def test_a_block_that_is_not_left_names_the_pair(x64: torch.Tensor) -> None:
     def enter_only(gm: torch.fx.GraphModule, _: Any, __: Any) -> None:
         first = next(n for n in gm.graph.nodes if n.op == "call_function")
         with gm.graph.inserting_before(first):
@@ -173,7 +175,7 @@ def test_a_block_that_is_not_left_names_the_pair() -> None:
 
 
 @pytest.mark.parametrize("cores", [(0, 4), (2, 0), (-2, 4), (2, 10**6)])
-def test_numbers_out_of_range_are_refused(cores: tuple[int, int]) -> None:
+def test_numbers_out_of_range_are_refused(cores: tuple[int, int], x64: torch.Tensor) -> None:
     with pytest.raises(ValueError, match="must be 1 to"):
         scope.limit_core_num(*cores)
     with pytest.raises(ValueError, match="must be 1 to"):
@@ -193,9 +195,9 @@ def test_a_number_of_cores_is_an_int() -> None:
             scope.limit_core_num(wrong, 4)  # type: ignore[arg-type]
 
 
-def test_case_60_a_changed_limit_of_the_callers_stream_is_counted() -> None:
+def test_case_60_a_changed_limit_of_the_callers_stream_is_counted(device: str) -> None:
     torch._dynamo.utils.counters.clear()
-    big = torch.randn(512, 512)
+    big = torch.randn(512, 512, device=device)
     compiled = compile_fn(lambda x: (x @ x).exp().sum(1))
     want = compiled(big)
     name = f"recapture_due_to_global_limit_core_change_{last_report().name}"
@@ -219,7 +221,7 @@ def test_case_60_a_changed_limit_of_the_callers_stream_is_counted() -> None:
     assert "the core limit of the caller's stream changed" in last_report().text()
 
 
-def test_case_60_the_limit_is_that_of_the_stream_that_the_caller_is_on() -> None:
+def test_case_60_the_limit_is_that_of_the_stream_that_the_caller_is_on(x64: torch.Tensor) -> None:
     side = Stream()
     core_limits.set_stream_limit(side, 1, 1)
     compiled = compile_fn(lambda x: x + 1)
@@ -247,7 +249,7 @@ def test_the_limit_of_the_device_holds_where_a_stream_has_none() -> None:
 # --- deterministic levels -----------------------------------------------------------------------
 
 
-def test_each_level_of_the_process_is_compiled_once() -> None:
+def test_each_level_of_the_process_is_compiled_once(x64: torch.Tensor) -> None:
     compiled = compile_fn(lambda x: x.exp())
     with gex.collect() as graphs:
         for level in (1, 2, 1, 2):
@@ -277,7 +279,7 @@ def _(x: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(x)
 
 
-def test_calls_in_a_deterministic_block_run_under_pytorchs_switch() -> None:
+def test_calls_in_a_deterministic_block_run_under_pytorchs_switch(x64: torch.Tensor) -> None:
     note = torch.ops.gex_test.note_switch
 
     def fn(x: torch.Tensor) -> torch.Tensor:
@@ -296,7 +298,7 @@ def test_calls_in_a_deterministic_block_run_under_pytorchs_switch() -> None:
     assert not torch.are_deterministic_algorithms_enabled()
 
 
-def test_a_level_is_one_of_four() -> None:
+def test_a_level_is_one_of_four(x64: torch.Tensor) -> None:
     with pytest.raises(ValueError, match=r"level 4: must be one of \[0, 1, 2, 3\]"):
         scope.deterministic(4)
     with pytest.raises(TypeError, match="is an int"):
@@ -320,8 +322,8 @@ def test_outside_of_a_graph_the_block_sets_the_level_and_puts_it_back() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_row_has_the_same_bits_wherever_it_stands(dtype: torch.dtype) -> None:
-    w, g = torch.randn(80, 64).to(dtype), torch.randn(64).to(dtype)
+def test_a_row_has_the_same_bits_wherever_it_stands(dtype: torch.dtype, device: str) -> None:
+    w, g = torch.randn(80, 64, device=device).to(dtype), torch.randn(64, device=device).to(dtype)
 
     def fn(x: torch.Tensor) -> torch.Tensor:
         with scope.deterministic(2):
@@ -329,7 +331,7 @@ def test_a_row_has_the_same_bits_wherever_it_stands(dtype: torch.dtype) -> None:
             return torch.nn.functional.linear(y, w).softmax(-1)
 
     compiled = compile_fn(fn)
-    x, order = torch.randn(37, 64).to(dtype), torch.randperm(37)
+    x, order = torch.randn(37, 64, device=device).to(dtype), torch.randperm(37, device=device)
     assert torch.equal(compiled(x[order]), compiled(x)[order])
 
 
@@ -347,12 +349,12 @@ def two_products(side: Stream) -> Function:
     return fn
 
 
-def test_streams_run_side_by_side_with_the_values_of_one() -> None:
+def test_streams_run_side_by_side_with_the_values_of_one(device: str) -> None:
     fn = two_products(Stream())
     compiled = compile_fn(fn)
-    w = torch.randn(256, 256) * 0.05
+    w = torch.randn(256, 256, device=device) * 0.05
     for _ in range(30):
-        x = torch.randn(256, 256)
+        x = torch.randn(256, 256, device=device)
         assert_same(compiled(x, w), fn(x, w))
     program, engine = last_report().runner.text("program"), last_report().runner
     assert "streams 2" in program
@@ -366,14 +368,16 @@ def test_streams_run_side_by_side_with_the_values_of_one() -> None:
         pytest.fail("the streams never ran at the same time")
 
 
-def test_streams_of_small_steps_cost_nothing() -> None:
+def test_streams_of_small_steps_cost_nothing(device: str) -> None:
     fn = two_products(Stream())
     compiled = compile_fn(fn)
-    compiled(torch.randn(4, 4), torch.randn(4, 4))
+    compiled(torch.randn(4, 4, device=device), torch.randn(4, 4, device=device))
     assert "stream" not in last_report().runner.text("program")
 
 
-def test_case_44_operators_that_write_several_intermediates_and_a_use_on_another_stream() -> None:
+def test_case_44_operators_that_write_several_intermediates_and_a_use_on_another_stream(
+    device: str,
+) -> None:
     side = Stream()
 
     def fn(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -386,7 +390,7 @@ def test_case_44_operators_that_write_several_intermediates_and_a_use_on_another
             b.add_(1)
         return a, b + c, d
 
-    x, w = torch.randn(2, 128, 128)
+    x, w = torch.randn(2, 128, 128, device=device)
     compiled = compile_fn(fn)
     for _ in range(50):
         assert_same(compiled(x, w), fn(x, w), 1e-3)
@@ -400,7 +404,9 @@ def _scale_both(a: torch.Tensor, b: torch.Tensor) -> None:
 
 
 @pytest.mark.parametrize("later_use", [False, True])
-def test_case_44_a_custom_operator_that_writes_two_intermediates(later_use: bool) -> None:
+def test_case_44_a_custom_operator_that_writes_two_intermediates(
+    later_use: bool, device: str
+) -> None:
     """Without a later use of the old contents both are written where they are."""
     side = Stream()
 
@@ -412,20 +418,20 @@ def test_case_44_a_custom_operator_that_writes_two_intermediates(later_use: bool
             c = b @ w
         return a, c, old
 
-    x, w = torch.randn(2, 128, 128)
+    x, w = torch.randn(2, 128, 128, device=device)
     compiled = compile_fn(fn)
     for _ in range(10):
         assert_same(compiled(x, w), fn(x, w), 1e-3)
     assert last_report().missed_in_place[0] == 0
 
 
-def test_case_62_streams_and_events_in_a_function_that_is_kept(tmp_path: Any) -> None:
+def test_case_62_streams_and_events_in_a_function_that_is_kept(tmp_path: Any, device: str) -> None:
     side, ready = Stream(), Event()
 
     class Model(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.w = torch.nn.Parameter(torch.randn(256, 256) * 0.05)
+            self.w = torch.nn.Parameter(torch.randn(256, 256, device=device) * 0.05)
             self.run = inference.cache_compile(self.step, cache_dir=str(tmp_path))
 
         def step(self, x: torch.Tensor) -> torch.Tensor:
@@ -437,7 +443,7 @@ def test_case_62_streams_and_events_in_a_function_that_is_kept(tmp_path: Any) ->
                     b = (x @ self.w.t()).relu().mean(0)
             return a + b
 
-    x = torch.randn(256, 256)
+    x = torch.randn(256, 256, device=device)
     first = Model()
     want = first.run(x)
     assert_same(want, first.step(x))
