@@ -1,8 +1,9 @@
 """How repeatable results must be.
 
 0: as PyTorch is set. 1: the same input gives the same bits. 2: and a row's bits do not depend on
-where it stands. 3: nor on how many rows there are. Kernels of gex meet 1 and 2 by themselves, and
-3 but for products of up to 8 rows; calls through PyTorch run under PyTorch's own switch.
+where it stands. 3: nor on how many rows there are. Kernels of gex meet 1 and 2 by themselves; at 3
+products of few rows take the way of those with many. Calls through PyTorch run under PyTorch's own
+switch from 1 on.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 
 LEVELS = (0, 1, 2, 3)
+ANY_BATCH = 3
 level = 0  # says something only while PyTorch's own switch is on; guards of graphs read it
 
 

@@ -15,9 +15,10 @@ from gex import carriers
 from gex._gex import Dim, Graph, Importer, OutputItem, Signature, SymbolSource, Value
 from gex.adapter import Adapter
 from gex.body_import import BodyImport, location_of
+from gex.determinism import ANY_BATCH, get_deterministic_level
 from gex.errors import GraphNotSupported
 from gex.fast_random import FastRandom
-from gex.fx_stage.scope_ops import AICORES, VECTORCORES
+from gex.fx_stage.scope_ops import AICORES, LEVEL, VECTORCORES
 from gex.invoke_subgraph import give_results_own_memory
 from gex.node_import import SYMBOLIC, Env, NodeImporter, OpCall
 from gex.output_plan import OutputPlan
@@ -74,6 +75,7 @@ class GraphImport:
     _num_arguments: int = 0
 
     def run(self) -> ImportedGraph:
+        self._level = get_deterministic_level()
         self._importer = Importer(self.name)
         self._symbols = Symbols(_shape_env_of(self.gm))
         self._nodes = NodeImporter(
@@ -110,11 +112,14 @@ class GraphImport:
 
     def _add(self, node: Node, body: BodyImport) -> None:
         lanes, mark = self.report.lanes, self._importer.mark()
-        self._nodes.level = lanes.levels.get(node, 0)
+        level = lanes.levels.get(node, self._level)
+        self._nodes.level = level
         body.add(node, self._env)
         labels: list[tuple[str, int]] = []
         if node in lanes.limits:
             labels += zip((AICORES, VECTORCORES), lanes.limits[node])
+        if level == ANY_BATCH:  # lower ones are the engine's way anyway
+            labels.append((LEVEL, level))
         if lanes.number_of(node):
             labels.append((_LANE, lanes.number_of(node)))
         if labels:

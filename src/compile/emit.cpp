@@ -429,6 +429,7 @@ void Emitter::emit_units(const std::vector<lower::Unit>& units, int segment) {
 void Emitter::place(const Node& node, const Placement& outer) {
   placement_ = placement_of(node);
   if (placement_.lane == 0) placement_.lane = outer.lane;
+  placement_.any_batch |= outer.any_batch;
   if (placement_.same_limits({})) {
     placement_.matrix_cores = outer.matrix_cores;
     placement_.vector_cores = outer.vector_cores;

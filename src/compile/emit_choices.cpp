@@ -105,6 +105,7 @@ ChoicePlan Emitter::plan_grouped_matmul(const lower::Unit& unit) {
   problem.product.a = a_type.dtype;
   problem.product.b = b_type.dtype;
   problem.product.c = node.output()->type().dtype;
+  problem.product.any_rows = placement_.any_batch;
   problem.ends = ends_type.dtype;
   ChoicePlan plan;
   plan.name = "grouped_matmul";

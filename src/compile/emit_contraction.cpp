@@ -110,6 +110,7 @@ ChoicePlan Emitter::plan_matmul(const lower::Unit& unit) {
   problem.a = a_type.dtype;
   problem.b = b_type.dtype;
   problem.c = unit.has_epilogue ? DType::f32 : c_type.dtype;
+  problem.any_rows = placement_.any_batch;
   ChoicePlan plan;
   plan.name = "matmul";
   plan.operands = {window(a.buffer, a.offset), window(b.buffer, b.offset)};

@@ -4,6 +4,8 @@ namespace gex {
 
 namespace {
 
+constexpr int kAnyBatch = 3;  // of the deterministic levels
+
 int number_of(const Node& node, std::string_view label) {
   const AttrValue* value = find_label(node.labels(), label);
   if (value == nullptr) return 0;
@@ -19,7 +21,7 @@ int number_of(const Node& node, std::string_view label) {
 Placement placement_of(const Node& node) {
   if (node.labels().empty()) return {};
   return {number_of(node, kLaneLabel), number_of(node, kMatrixCoresLabel),
-          number_of(node, kVectorCoresLabel)};
+          number_of(node, kVectorCoresLabel), number_of(node, kLevelLabel) >= kAnyBatch};
 }
 
 }  // namespace gex

@@ -1,6 +1,6 @@
 #pragma once
-// Where the user wants a node to run, said by labels, which go over to whatever takes the node's
-// place (carry_labels.hpp). No value depends on them.
+// Where and how the user wants a node to run, said by labels, which go over to whatever takes the
+// node's place (carry_labels.hpp). No value depends on them beyond its last bits.
 
 #include <string_view>
 
@@ -11,10 +11,13 @@ namespace gex {
 inline constexpr std::string_view kLaneLabel = "_lane";
 inline constexpr std::string_view kMatrixCoresLabel = "_op_aicore_num";
 inline constexpr std::string_view kVectorCoresLabel = "_op_vectorcore_num";
+inline constexpr std::string_view kLevelLabel = "_deterministic_level";
 
 struct Placement {
   int lane = 0;                            // may run beside others; 0: the caller's
   int matrix_cores = 0, vector_cores = 0;  // at most so many for products, for the rest; 0: any
+  bool any_batch =
+      false;  // deterministic level 3: bits of a row don't depend on how many there are
   bool same_limits(const Placement& other) const {
     return matrix_cores == other.matrix_cores && vector_cores == other.vector_cores;
   }

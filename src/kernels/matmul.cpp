@@ -8,13 +8,15 @@ namespace {
 
 std::int64_t panel_columns(const MatmulProblem& p) { return kPanelBytes / accumulator_bytes(p.a); }
 
-MatmulContext context_of(const MatmulProblem& p) { return {p.a, p.b, p.c, p.b_packed, {}}; }
+MatmulContext context_of(const MatmulProblem& p) {
+  return {p.a, p.b, p.c, p.b_packed, p.any_rows, {}};
+}
 
 }  // namespace
 
 Hash MatmulProblem::hash() const {
   const std::uint8_t fields[] = {static_cast<std::uint8_t>(a), static_cast<std::uint8_t>(b),
-                                 static_cast<std::uint8_t>(c), b_packed};
+                                 static_cast<std::uint8_t>(c), b_packed, any_rows};
   return hash_bytes(fields, sizeof fields);
 }
 

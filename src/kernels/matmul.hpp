@@ -24,6 +24,7 @@ struct MatmulProblem {
   DType b = DType::f32;   // a and b: any of f32, f16, bf16, accumulated in f32; or both f64
   DType c = DType::f32;   // f32, f16, bf16; f64 or f32 for an f64 problem; ignored with an epilogue
   bool b_packed = false;  // B was written by make_matmul_pack
+  bool any_rows = false;  // a row has the same bits whatever the number of rows
 
   bool operator==(const MatmulProblem&) const = default;
   Hash hash() const;

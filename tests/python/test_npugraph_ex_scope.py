@@ -335,6 +335,36 @@ def test_a_row_has_the_same_bits_wherever_it_stands(dtype: torch.dtype, device: 
     assert torch.equal(compiled(x[order]), compiled(x)[order])
 
 
+@pytest.mark.parametrize("shape", [(256, 80), (256, 4), (5000, 40)])
+def test_at_level_3_a_row_has_the_same_bits_in_any_batch(
+    shape: tuple[int, int], device: str
+) -> None:
+    w = torch.randn(shape[1], shape[0], device=device)
+
+    def fn(x: torch.Tensor, level: int) -> torch.Tensor:
+        with scope.deterministic(level):
+            return torch.nn.functional.linear(x, w).softmax(-1)
+
+    compiled = compile_fn(fn, dynamic=True)
+    x = torch.randn(64, shape[0], device=device)
+    whole = {level: compiled(x, level) for level in (0, 3)}
+    differs = False
+    for rows in (2, 5, 8, 9, 33):
+        assert torch.equal(compiled(x[:rows].clone(), 3), whole[3][:rows]), rows
+        differs |= not torch.equal(compiled(x[:rows].clone(), 0), whole[0][:rows])
+    assert differs  # or the level would change nothing
+
+
+def test_level_3_of_the_process_holds_without_a_block(device: str) -> None:
+    w = torch.randn(80, 256, device=device)
+    compiled = compile_fn(lambda x: torch.nn.functional.linear(x, w), dynamic=True)
+    x = torch.randn(64, 256, device=device)
+    determinism.set_deterministic_level(3)
+    whole = compiled(x)
+    for rows in (2, 8):
+        assert torch.equal(compiled(x[:rows].clone()), whole[:rows])
+
+
 # --- streams side by side -----------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ struct EpilogueCall {
 
 struct MatmulContext {
   DType a, b, c;
-  bool b_packed;
+  bool b_packed, any_rows;
   EpilogueCall epilogue;
 };
 

@@ -148,9 +148,10 @@ struct Matmul {
   void run_rectangle(i64 batch, i64 row0, i64 row1, i64 col0, i64 col1) {
     const MatrixView a = operand(0, context.a, matmul_dims::a_strides, batch);
     const MatrixView b = operand(1, context.b, matmul_dims::b_strides, batch);
-    if (context.b_packed && rows <= kFewRows) {
+    const bool few_rows = rows <= kFewRows && !context.any_rows;
+    if (context.b_packed && few_rows) {
       run_few_packed(batch, a, b, col0, col1);
-    } else if (!context.b_packed && rows <= kFewRows && contiguous(b)) {
+    } else if (!context.b_packed && few_rows && contiguous(b)) {
       run_few(rows, a, b, col0, col1, [&](const T* tile, i64 stride, i64 col, i64 count) {
         for (i64 r = 0; r < rows; ++r) finish_row(tile + r * stride, batch, r, col, count);
       });
