@@ -335,7 +335,7 @@ def test_a_row_has_the_same_bits_wherever_it_stands(dtype: torch.dtype, device: 
     assert torch.equal(compiled(x[order]), compiled(x)[order])
 
 
-@pytest.mark.parametrize("shape", [(256, 80), (256, 4), (5000, 40)])
+@pytest.mark.parametrize("shape", [(256, 80), (5000, 40)])
 def test_at_level_3_a_row_has_the_same_bits_in_any_batch(
     shape: tuple[int, int], device: str
 ) -> None:

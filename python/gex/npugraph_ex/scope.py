@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch.compiler import is_dynamo_compiling
+from torch.fx.experimental.symbolic_shapes import guard_scalar
 
 from gex import core_limits, determinism
 from gex.fx_stage import scope_ops
@@ -15,6 +16,11 @@ from gex.npu import streams
 __all__ = ["deterministic", "limit_core_num"]
 
 _marks = torch.ops.npugraph_ex
+
+
+def _text(number: Any) -> str:
+    """Of a number that Dynamo may take for one that changes: the graph is for this one."""
+    return str(guard_scalar(number))
 
 
 class limit_core_num:
@@ -38,7 +44,7 @@ class limit_core_num:
     def __enter__(self) -> None:
         if is_dynamo_compiling():
             keys = [scope_ops.AICORES, scope_ops.VECTORCORES, scope_ops.NUMBER]
-            values = [str(self._cores[0]), str(self._cores[1]), str(new_number())]
+            values = [_text(self._cores[0]), _text(self._cores[1]), str(new_number())]
             if self._stream is not None:
                 keys.append(scope_ops.LIMITED_STREAM)
                 values.append(streams.name_in_marks(self._stream))
@@ -71,7 +77,7 @@ class deterministic:
     def __enter__(self) -> None:
         if is_dynamo_compiling():
             keys = [scope_ops.LEVEL, scope_ops.NUMBER]
-            _marks.scope_enter(keys, [str(self._level), str(new_number())])
+            _marks.scope_enter(keys, [_text(self._level), str(new_number())])
         else:
             self._before = (
                 torch.are_deterministic_algorithms_enabled(),
