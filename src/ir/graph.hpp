@@ -67,8 +67,8 @@ class Node {
   // Where in the user's code this came from ("model.py:12 in forward"); survives rewrites.
   const std::string& location() const { return location_; }
   void set_location(std::string location) { location_ = std::move(location); }
-  // Nodes with different labels are different nodes: none is merged with the other. A rewrite that
-  // replaces a node drops them.
+  // Nodes with different labels are different nodes: none is merged with the other. What takes the
+  // place of a node gets them.
   const Labels& labels() const { return labels_; }
   void set_labels(Labels labels) { labels_ = std::move(labels); }
   Node* next() const { return next_; }

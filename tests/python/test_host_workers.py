@@ -1,13 +1,17 @@
-"""Small launches may be shared with PyTorch's own threads: nobody can tell from the results."""
+"""gex has as many threads as PyTorch, and small launches may be shared with PyTorch's own: nobody
+can tell from the results."""
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
 
 import pytest
 import torch
 from torch import nn
+
+from gex import _gex
 
 
 @pytest.fixture(autouse=True)
@@ -55,3 +59,28 @@ def test_a_forked_child_runs_without_its_parent_s_threads():
         same = all(torch.equal(step(x), expected) for _ in range(50))
         os._exit(0 if same else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_the_number_of_threads_is_the_one_that_pytorch_was_told():
+    fn = torch.compile(lambda x: x.exp() + 1, backend="gex")
+    x = torch.randn(8)
+    torch.set_num_threads(1000)
+    fn(x)
+    most = _gex.thread_count()
+    assert most <= len(os.sched_getaffinity(0))
+    for asked in (1, 2, 1, most + 5):
+        torch.set_num_threads(asked)
+        fn(x)
+        assert _gex.thread_count() == min(asked, most)
+
+
+def test_a_call_from_another_thread_changes_no_number():
+    fn = torch.compile(lambda x: x.exp() + 1, backend="gex")
+    x = torch.randn(8)
+    torch.set_num_threads(1)
+    fn(x)
+    other = threading.Thread(target=fn, args=(x,))
+    other.start()
+    other.join()
+    fn(x)
+    assert _gex.thread_count() == 1

@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 #include <algorithm>
 
+#include "base/thread_pool.hpp"
 #include "codegen/generator.hpp"
 #include "compile/store.hpp"
 #include "frontend/python/bindings.hpp"
@@ -319,6 +320,9 @@ void bind_runner(nb::module_& m) {
       "trim", [] { runtime::open_device("cpu")->queues->trim(); },
       nb::call_guard<nb::gil_scoped_release>(),
       "Frees memory that is kept from call to call for temporaries.");
+  m.def(
+      "thread_count", [] { return ThreadPool::global().threads(); },
+      "Threads that a launch may use, the caller's among them.");
   m.def("wait_for_background", &runtime::wait_for_background,
         nb::call_guard<nb::gil_scoped_release>(),
         "Waits until nothing is compiled in the background.");

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "frontend/python/torch_threads.hpp"
 
 namespace gex::python {
 
@@ -225,6 +226,7 @@ nb::object Runner::operator()(nb::list arguments) {
       torch.read(object, input.tensor);
   }
   clock.mark(&Overhead::inputs_ns);
+  follow_torch_threads();
 
   TorchHost host({frame->arguments, bound->argument_of_input}, tuples_, callees_,
                  bound->engine->num_outputs(), ranges, clock);

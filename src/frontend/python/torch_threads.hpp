@@ -6,4 +6,8 @@ namespace gex::python {
 // function that PyTorch promises to extensions; does nothing where that is missing.
 void offer_torch_threads();
 
+// Takes over the number of threads that torch.set_num_threads() has set since the last call; never
+// more than the process may use. A few nanoseconds where nothing changed.
+void follow_torch_threads();
+
 }  // namespace gex::python
