@@ -57,9 +57,11 @@ def test_case_71_every_node_and_input_has_a_file(
 def test_case_71_a_node_saved_by_hand_is_not_dumped_twice(
     tmp_path: pathlib.Path, device: str
 ) -> None:
+    by_hand = str(tmp_path / "by_hand.pt")
+
     def fn(x: torch.Tensor) -> torch.Tensor:
         a = x + 1
-        gex.ops.save(a, save_path=str(tmp_path / "by_hand.pt"))
+        gex.ops.save(a, save_path=by_hand)
         return a * 2
 
     compiled(fn, dump_tensor_data=True, data_dump_dir=str(tmp_path))(torch.ones(2, device=device))
@@ -264,11 +266,13 @@ def test_print_needs_no_leave_of_strict(capfd: pytest.CaptureFixture[str], devic
 def test_case_72_saves_of_one_path_are_numbered(
     tmp_path: pathlib.Path, backend: str, device: str
 ) -> None:
+    numbered, one, stepped = (str(tmp_path / name) for name in ("x.pt", "one.bin", "s"))
+
     def fn(x: torch.Tensor) -> torch.Tensor:
-        effect_ops.save_npugraph_tensor(x, save_path=str(tmp_path / "x.pt"))
-        effect_ops.save_npugraph_tensor([x, x + 1], save_path=str(tmp_path / "x.pt"))
-        effect_ops.save_npugraph_tensor(x, save_path=str(tmp_path / "one.bin"), overwrite=True)
-        effect_ops.save_npugraph_tensor(x, save_path=str(tmp_path / "s"), by_step=True)
+        effect_ops.save_npugraph_tensor(x, save_path=numbered)
+        effect_ops.save_npugraph_tensor([x, x + 1], save_path=numbered)
+        effect_ops.save_npugraph_tensor(x, save_path=one, overwrite=True)
+        effect_ops.save_npugraph_tensor(x, save_path=stepped, by_step=True)
         return x * 2
 
     run = torch.compile(fn, backend=backend, fullgraph=True)
