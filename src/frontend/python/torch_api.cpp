@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "base/error.hpp"
-#include "frontend/python/torch_threads.hpp"
 
 namespace gex::python {
 namespace {
@@ -64,7 +63,6 @@ TorchApi::TorchApi() {
   exchange_ = find_exchange_api(tensor.ptr());
   tensor_type_ = reinterpret_cast<PyTypeObject*>(tensor.release().ptr());
   reader_ = new TensorReader();
-  offer_torch_threads();
   nb::object guards = owned(PyImport_ImportModule("torch._C._dynamo.guards"));
   empty_strided_ = attribute(guards.ptr(), {"_empty_strided_cpu"}).release().ptr();
   reinterpret_ = attribute(guards.ptr(), {"_reinterpret_tensor"}).release().ptr();

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/host_workers.hpp"
 #include "runtime/drivers/cpu/cpu_device.hpp"
 #include "runtime/drivers/cpu/lanes.hpp"
 #include "runtime/drivers/cpu/profile.hpp"
@@ -137,7 +136,6 @@ class CpuRecording final : public Recording {
     if (grid <= 0) return;
     Range range = range_of(op, replay);
     ++replay.tally->launches;
-    if (alone && shared_with_host(op, replay.block, range)) return;
     if (alone || is_small(op, replay.block) || range.scratch.workers == 1) {
       run_range(&range, 0, grid, 0);
       return;
@@ -148,15 +146,6 @@ class CpuRecording final : public Recording {
     // The thread count may have been raised since scratch was laid out.
     const bool too_many = threads > range.scratch.workers;
     region.run(grid, too_many ? grid : grain_of(op, replay.block, threads), run_range, &range);
-  }
-
-  // What isn't worth waking anybody for is still worth sharing with threads that are awake anyway.
-  static bool shared_with_host(const Op& op, const std::int64_t* words, Range& range) {
-    const std::int64_t grid = words[op.grid_word], work = words[op.grid_word + 1];
-    if (op.ordered || grid == 1 || op.threads == 1 || work < kWorkWorthSharing) return false;
-    const int most =
-        op.threads == 0 ? range.scratch.workers : std::min(op.threads, range.scratch.workers);
-    return HostWorkers::global().run(grid, most, run_range, &range);
   }
 
   void launch_timed(const Op& op, CpuQueue& queue, const Replay& replay, bool alone) {

@@ -1,5 +1,4 @@
-"""gex has as many threads as PyTorch, and small launches may be shared with PyTorch's own: nobody
-can tell from the results."""
+"""gex has as many threads as PyTorch, and nobody can tell from the results how many."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ def steps_of_training(step, model: nn.Module, x: torch.Tensor) -> list[torch.Ten
         model.zero_grad()
         y = step(x)
         y.square().sum().backward()
-        torch.randn(300_000).sqrt()  # an operator of PyTorch's that keeps its threads awake
+        torch.randn(300_000).sqrt()  # an operator of PyTorch's that uses its own threads
         results = [y.detach(), *(p.grad for p in model.parameters())]
     return results
 
