@@ -42,6 +42,7 @@ from gex.errors import GraphNotSupported
 from gex.fx_import import GraphImport, ImportedGraph
 from gex.fx_stage import lanes
 from gex.graph_record import GraphRecord
+from gex.grouped_experts import with_traceable_gradients
 from gex.module_floats import module_floats_fixed
 from gex.nested_regions import (
     take_fallbacks,
@@ -128,6 +129,7 @@ def compile_dynamo_graph(
         trace_sizes_as_symbols(gm, configs, dynamo.origin)
     counters.install()
     determinism.guard_level()
+    with_traceable_gradients(gm)
 
     graphs = CompiledGraphs(gm)
     files = folder.ModelFolder.of_dynamo(gm)

@@ -95,8 +95,10 @@ ChoicePlan Emitter::plan_sort(const lower::Unit& unit) {
   return plan;
 }
 
-ChoicePlan Emitter::plan_grouped_matmul(const lower::Unit& unit) {
+// Rows in groups times a matrix of each group, or the gradient of those matrices.
+ChoicePlan Emitter::plan_grouped(const lower::Unit& unit) {
   const Node& node = *unit.anchor;
+  const bool weight_grad = node.is("grouped_weight_grad");
   const Type& a_type = node.input(0)->type();
   const Type& b_type = node.input(1)->type();
   const Type& ends_type = node.input(2)->type();
@@ -108,21 +110,30 @@ ChoicePlan Emitter::plan_grouped_matmul(const lower::Unit& unit) {
   problem.product.any_rows = placement_.any_batch;
   problem.ends = ends_type.dtype;
   ChoicePlan plan;
-  plan.name = "grouped_matmul";
+  plan.name = node.op().name;
   // A view of the ends may have any step: a copy is dense.
   Operand ends = placed(node.input(2));
   GEX_CHECK(ends.strides[0] == Dim(1) || ends_type.shape[0] == Dim(1), "ends with a step");
   plan.operands = {window(a.buffer, a.offset), window(b.buffer, b.offset), ends.buffer};
-  const Dim rows = a_type.shape[0], columns = b_type.shape[2], depth = b_type.shape[1];
+  const Dim rows = a_type.shape[0], depth = a_type.shape[1], columns = b_type.shape.back();
   std::vector<Dim> c = lower::memory_strides(*node.output());
-  plan.dims = {Dim(1), Dim(1), rows, columns, depth};
-  plan.dims.insert(plan.dims.end(), {Dim(0), Dim(0), a.strides[0], a.strides[1]});
-  plan.dims.insert(plan.dims.end(), {b.strides[0], Dim(0), b.strides[1], b.strides[2]});
-  plan.dims.insert(plan.dims.end(), {Dim(0), Dim(0), c[0], c[1], b_type.shape[0]});
-  plan.grid = kernels::grouped_matmul_grid(columns);
+  if (weight_grad) {
+    plan.dims = {Dim(1), Dim(1), depth, columns, rows};
+    plan.dims.insert(plan.dims.end(), {Dim(0), Dim(0), a.strides[1], a.strides[0]});
+    plan.dims.insert(plan.dims.end(), {Dim(0), Dim(0), b.strides[0], b.strides[1]});
+    plan.dims.insert(plan.dims.end(), {c[0], Dim(0), c[1], c[2], ends_type.shape[0]});
+    plan.grid = kernels::matmul_grid(problem.product, 1, depth, columns, rows);
+    plan.problem = kernels::GroupedWeightGradProblem{problem};
+  } else {
+    plan.dims = {Dim(1), Dim(1), rows, columns, depth};
+    plan.dims.insert(plan.dims.end(), {Dim(0), Dim(0), a.strides[0], a.strides[1]});
+    plan.dims.insert(plan.dims.end(), {b.strides[0], Dim(0), b.strides[1], b.strides[2]});
+    plan.dims.insert(plan.dims.end(), {Dim(0), Dim(0), c[0], c[1], ends_type.shape[0]});
+    plan.grid = kernels::grouped_matmul_grid(columns);
+    plan.problem = problem;
+  }
   plan.scratch_bytes = kernels::grouped_matmul_scratch_bytes(problem);
   plan.work = rows * columns * depth;
-  plan.problem = problem;
   return plan;
 }
 

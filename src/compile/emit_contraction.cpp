@@ -218,12 +218,12 @@ ChoicePlan Emitter::plan_attention(const lower::Unit& unit) {
 
 void Emitter::emit_contraction(const lower::Unit& unit) {
   const Node& node = *unit.anchor;
-  ChoicePlan plan = node.is("matmul")               ? plan_matmul(unit)
-                    : node.is("conv2d")             ? plan_conv2d(unit)
-                    : node.is("attention")          ? plan_attention(unit)
-                    : node.is("conv2d_weight_grad") ? plan_conv2d_weight_grad(unit)
-                    : node.is("grouped_matmul")     ? plan_grouped_matmul(unit)
-                                                    : plan_sort(unit);
+  ChoicePlan plan = node.is("matmul")                    ? plan_matmul(unit)
+                    : node.is("conv2d")                  ? plan_conv2d(unit)
+                    : node.is("attention")               ? plan_attention(unit)
+                    : node.is("conv2d_weight_grad")      ? plan_conv2d_weight_grad(unit)
+                    : node.is("sort") || node.is("topk") ? plan_sort(unit)
+                                                         : plan_grouped(unit);
   program::Launch launch;
   launch.name = unit.label();
   launch.dims = std::move(plan.dims);

@@ -96,7 +96,7 @@ class Emitter {
   // emit_choices.cpp
   ChoicePlan plan_conv2d_weight_grad(const lower::Unit& unit);
   ChoicePlan plan_sort(const lower::Unit& unit);
-  ChoicePlan plan_grouped_matmul(const lower::Unit& unit);
+  ChoicePlan plan_grouped(const lower::Unit& unit);
 
   // emit_packed.cpp: frozen inputs.
   void define_frozen();

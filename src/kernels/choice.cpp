@@ -35,6 +35,9 @@ struct Maker {
   program::Callable operator()(const GroupedMatmulProblem& p) const {
     return make_grouped_matmul(p);
   }
+  program::Callable operator()(const GroupedWeightGradProblem& p) const {
+    return make_grouped_weight_grad(p.grouped);
+  }
 };
 
 // The fields of each problem in order; writing and reading go through this one list.
@@ -53,14 +56,16 @@ void fields_of(Visit& visit, AnyProblem& p) {
     each(p.qkv, p.out, p.mask, p.mask_dtype, p.causal, p.scale);
   } else if constexpr (std::is_same_v<P, SortProblem>) {
     each(p.dtype, p.descending, p.stable, p.batch_rank, p.values, p.indices);
+  } else if constexpr (std::is_same_v<P, GroupedWeightGradProblem>) {
+    fields_of(visit, p.grouped);
   } else {
     fields_of(visit, p.product);
     each(p.ends);
   }
 }
 
-constexpr const char* kNames[] = {"matmul",    "conv2d", "conv2d_weight_grad",
-                                  "attention", "sort",   "grouped_matmul"};
+constexpr const char* kNames[] = {"matmul", "conv2d",         "conv2d_weight_grad", "attention",
+                                  "sort",   "grouped_matmul", "grouped_weight_grad"};
 static_assert(std::size(kNames) == std::variant_size_v<Problem>);
 
 struct Writer {

@@ -15,14 +15,21 @@
 
 namespace gex::kernels {
 
-// The gradient of a convolution's weights: its problem, read otherwise.
+// The gradients of the weights of a convolution and of a grouped product: the same problem, read
+// otherwise.
 struct Conv2dWeightGradProblem {
   Conv2dProblem conv;
   bool operator==(const Conv2dWeightGradProblem&) const = default;
 };
 
-using Problem = std::variant<MatmulProblem, Conv2dProblem, Conv2dWeightGradProblem,
-                             AttentionProblem, SortProblem, GroupedMatmulProblem>;
+struct GroupedWeightGradProblem {
+  GroupedMatmulProblem grouped;
+  bool operator==(const GroupedWeightGradProblem&) const = default;
+};
+
+using Problem =
+    std::variant<MatmulProblem, Conv2dProblem, Conv2dWeightGradProblem, AttentionProblem,
+                 SortProblem, GroupedMatmulProblem, GroupedWeightGradProblem>;
 
 // `epilogue`: over the finished accumulators, with so many buffers behind the operands; for
 // products and convolutions only.

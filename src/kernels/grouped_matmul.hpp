@@ -5,6 +5,11 @@
 //
 // Buffers: [A, B, ends, C]. Dims: those of a matmul of all rows, with the stride between matrices
 // of B as its first batch stride, then the number of groups.
+//
+// The gradient of the matrices: D[g] = A[rows of g]^T * B[rows of g], zeros where g has no rows.
+// Buffers: [A, B, ends, D]. Dims: those of a matmul of A^T and B whose depth are all rows, with the
+// stride between matrices of D as its first batch stride, then the number of groups. Grid and
+// scratch are those of that matmul.
 
 #include "kernels/matmul.hpp"
 
@@ -20,5 +25,6 @@ struct GroupedMatmulProblem {
 Dim grouped_matmul_grid(Dim columns);
 Dim grouped_matmul_scratch_bytes(const GroupedMatmulProblem& problem);
 program::Callable make_grouped_matmul(const GroupedMatmulProblem& problem);
+program::Callable make_grouped_weight_grad(const GroupedMatmulProblem& problem);
 
 }  // namespace gex::kernels

@@ -1,4 +1,5 @@
-// Mixtures of experts: rows sorted by expert, each expert's rows times its own matrix.
+// Mixtures of experts: rows sorted by expert, each expert's rows times its own matrix, and the
+// gradient of those matrices.
 
 #include "ops/build.hpp"
 #include "ops/define.hpp"
@@ -24,24 +25,82 @@ Type grouped_type(const InferContext& c) {
   return Type::tensor(c.in(0).dtype, {a[0], b[2]});
 }
 
-// Each row with its own matrix: the number of ends at or before it says which.
+Type weight_grad_type(const InferContext& c) {
+  require_dtype(c, 0, floating);
+  require_same_dtype(c, 0, 1);
+  require_dtype(c, 2, [](DType d) { return d == DType::i32 || d == DType::i64; });
+  require_rank(c, 0, 2);
+  require_rank(c, 1, 2);
+  require_rank(c, 2, 1);
+  const Shape &a = c.in(0).shape, &grad = c.in(1).shape;
+  if (!assume_eq(a[0], grad[0])) {
+    fail(ErrorCode::shape_mismatch, "grouped_weight_grad: rows ", c.in(0), " and gradients ",
+         c.in(1), "; expected [T, K] and [T, N]");
+  }
+  return Type::tensor(c.in(0).dtype, {c.in(2).shape[0], a[1], grad[1]});
+}
+
+// i64[T]: the number of ends at or before a row says which group it belongs to.
+Value* group_of_rows(Graph& g, Value* ends, Dim rows) {
+  Value* row = unsqueeze(g, iota(g, rows), 1);
+  return reduce_sum(g, le(g, cast(g, ends, DType::i64), row), {1});
+}
+
+// Each row with its own matrix.
 std::vector<Value*> expand_grouped(Graph& g, const Node& n) {
-  Value *a = n.input(0), *b = n.input(1), *ends = cast(g, n.input(2), DType::i64);
+  Value *a = n.input(0), *b = n.input(1);
   const Dim groups = b->type().shape[0];
-  Value* row = unsqueeze(g, iota(g, a->type().shape[0]), 1);
-  Value* group = reduce_sum(g, le(g, ends, row), {1});
+  Value* group = group_of_rows(g, n.input(2), a->type().shape[0]);
   Value* product = matmul(g, unsqueeze(g, a, 1), take(g, b, group, 0));
   Value* has_group = lt(g, group, dim_value(g, groups));
   return {
       where(g, unsqueeze(g, has_group, 1), squeeze(g, product, 1), scalar(g, a->type().dtype, 0))};
 }
 
-// rows, matrices, ends, and for aten._grouped_mm bias and out_dtype
+// Each group with all rows, those of others as zeros on both sides: what they hold must not matter.
+std::vector<Value*> expand_weight_grad(Graph& g, const Node& n) {
+  Value *a = n.input(0), *grad = n.input(1);
+  const Dim rows = a->type().shape[0], groups = n.input(2)->type().shape[0];
+  Value* group = group_of_rows(g, n.input(2), rows);
+  Value* member = unsqueeze(g, eq(g, unsqueeze(g, iota(g, groups), 1), group), 2);
+  Value* zero = scalar(g, a->type().dtype, 0);
+  Value* left = transpose(g, where(g, member, a, zero), {0, 2, 1});
+  return {matmul(g, left, where(g, member, grad, zero))};
+}
+
+Value* grouped_matmul(Graph& g, Value* a, Value* b, Value* ends) {
+  return apply(g, "grouped_matmul", {a, b, ends});
+}
+
+// left, right, ends, bias, out_dtype. Where `left` or `right` has no axis of groups, the ends cut
+// its rows or columns; where neither has, they cut what is summed.
 std::vector<Value*> import_grouped(AtenCall& c) {
-  const bool plain = c.none(2) || !c.none(3);
-  if (plain || c.tensor(0)->type().rank() != 2 || c.tensor(1)->type().rank() != 3) return {};
-  Value* y = apply(c.graph(), "grouped_matmul", {c.tensor(0), c.tensor(1), c.tensor(2)});
+  Graph& g = c.graph();
+  Value *left = c.tensor(0), *right = c.tensor(1);
+  const bool many_left = left->type().rank() == 3, many_right = right->type().rank() == 3;
+  if (!c.none(3) || c.none(2) != (many_left && many_right)) return {};
+  Value* y = nullptr;
+  if (many_left && many_right) {
+    y = matmul(g, left, right);
+  } else if (many_right) {
+    y = grouped_matmul(g, left, right, c.tensor(2));
+  } else if (many_left) {
+    y = grouped_matmul(g, transpose(g, right, {1, 0}), transpose(g, left, {0, 2, 1}), c.tensor(2));
+    y = transpose(g, y, {1, 0});
+  } else {
+    y = apply(g, "grouped_weight_grad", {transpose(g, left, {1, 0}), right, c.tensor(2)});
+  }
   return one(to_result(c, y));
+}
+
+// rows, matrices, ends
+std::vector<Value*> import_fallback(AtenCall& c) {
+  return one(to_result(c, grouped_matmul(c.graph(), c.tensor(0), c.tensor(1), c.tensor(2))));
+}
+
+// rows, gradients, ends
+std::vector<Value*> import_weight_grad(AtenCall& c) {
+  return one(apply(c.graph(), "grouped_weight_grad", {c.tensor(0), c.tensor(1), c.tensor(2)}));
 }
 
 }  // namespace
@@ -55,7 +114,17 @@ void register_grouped_matmul() {
       .infer_one(grouped_type)
       .expand(expand_grouped)
       .aten("aten._grouped_mm.default", import_grouped)
-      .aten("transformers.grouped_mm_fallback.default", import_grouped)
+      .aten("transformers.grouped_mm_fallback.default", import_fallback)
+      .aten("gex.grouped_mm.default", import_fallback)
+      .define();
+  Definition("grouped_weight_grad",
+             "The gradient of grouped_matmul's matrices from its rows [T, K] and the gradient "
+             "[T, N] of its result: [G, K, N], zeros for groups without rows.")
+      .in({"a", "grad", "ends"})
+      .traits(Trait::pure | Trait::contraction)
+      .infer_one(weight_grad_type)
+      .expand(expand_weight_grad)
+      .aten("gex.grouped_mm_weight_grad.default", import_weight_grad)
       .define();
 }
 

@@ -227,7 +227,8 @@ TEST(Choices, TextReadsBackToTheSameProblem) {
       kernels::Conv2dWeightGradProblem{conv},
       attention,
       kernels::SortProblem{DType::i32, true, false, 3, false, true},
-      kernels::GroupedMatmulProblem{{}, DType::i32}};
+      kernels::GroupedMatmulProblem{{}, DType::i32},
+      kernels::GroupedWeightGradProblem{{{}, DType::i32}}};
   for (const kernels::Problem& problem : problems)
     EXPECT_EQ(kernels::parse_problem(kernels::print(problem)), problem) << kernels::print(problem);
   kernels::AttentionProblem near = attention;

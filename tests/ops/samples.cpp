@@ -135,13 +135,19 @@ std::map<std::string, Sample> make_samples() {
   put("matmul", {data({Dim(2), s, Dim(5)}), data({Dim(5), Dim(3)})});
   put("conv2d", {data({Dim(2), Dim(4), s + 3, Dim(5)}), data({Dim(6), Dim(2), Dim(3), Dim(3)})},
       {{"stride", Ints{2, 1}}, {"padding", Ints{1, 0}}, {"groups", std::int64_t{2}}});
+  // Ends ascend: 1, 2, 3 and what the input adds.
+  auto with_ends = [](const char* name) {
+    return [name](Graph& g, Values v) {
+      Value* ends = cumsum(g, add(g, v[2], scalar_int(g, DType::i64, 1)), 0);
+      return outputs(g.add(name, {v[0], v[1], ends}));
+    };
+  };
   samples["grouped_matmul"] = {
       {data({s + 3, Dim(4)}), data({Dim(3), Dim(4), Dim(5)}), indices({Dim(3)})},
-      [](Graph& g, Values v) {
-        // Ends ascend: 1, 2, 3 and what the input adds.
-        Value* ends = cumsum(g, add(g, v[2], scalar_int(g, DType::i64, 1)), 0);
-        return outputs(g.add("grouped_matmul", {v[0], v[1], ends}));
-      }};
+      with_ends("grouped_matmul")};
+  samples["grouped_weight_grad"] = {
+      {data({s + 3, Dim(4)}), data({s + 3, Dim(5)}), indices({Dim(3)})},
+      with_ends("grouped_weight_grad")};
   put("attention",
       {data({Dim(1), Dim(4), s, Dim(8)}),
        data({Dim(1), Dim(2), s + 2, Dim(8)}),

@@ -138,6 +138,18 @@ def grouped(ends: list[int]) -> Case:
     return lambda t: [(t(9, 8), t(3, 8, 16), torch.tensor(ends, dtype=torch.int32))]
 
 
+def grouped_forms(t: Make) -> list[Call]:
+    """With and without an axis of groups on either side; the second group of three is empty."""
+    ends = torch.tensor([2, 2, 9], dtype=torch.int32)
+    columns = torch.tensor([8, 8, 16], dtype=torch.int32)
+    return [
+        (t(9, 8), t(3, 8, 16), ends),
+        (t(9, 8).T, t(9, 16), ends),
+        (t(3, 8, 16), t(3, 16, 8)),
+        (t(3, 8, 16), t(16, 16), columns),
+    ]
+
+
 def floats(case: Case) -> Case:
     return lambda t: case(t) if t.dtype.is_floating_point else []
 
@@ -159,7 +171,7 @@ CASES: dict[str, Case] = {
     "aten.index_reduce.default": index_reduce,
     "aten.repeat_interleave.Tensor": repeats,
     "aten.bucketize.Tensor": boundaries,
-    "aten._grouped_mm.default": grouped([2, 2, 9]),
+    "aten._grouped_mm.default": grouped_forms,
     "transformers.grouped_mm_fallback.default": grouped([4, 4, 7]),
     "aten.searchsorted.Tensor": sequences,
     "quantized_decomposed.quantize_per_tensor.default": floats(

@@ -173,10 +173,11 @@ EXPERT_MODELS: dict[str, Model] = {
     "mixtral": _lm(
         "MixtralConfig",
         {**GROUPED, "num_local_experts": 4, "num_experts_per_tok": 2},
+        backward=True,
     ),
-    "olmoe": _lm("OlmoeConfig", _EXPERTS),
+    "olmoe": _lm("OlmoeConfig", _EXPERTS, backward=True),
     "phimoe": _lm("PhimoeConfig", {**GROUPED, "num_local_experts": 4}),
-    # AOTAutograd itself fails on the backward of the default, grouped experts.
+    # The others have grouped experts.
     "qwen2_moe": _lm(
         "Qwen2MoeConfig",
         {
@@ -187,7 +188,11 @@ EXPERT_MODELS: dict[str, Model] = {
         },
         backward=True,
     ),
-    "qwen3_moe": _lm("Qwen3MoeConfig", {**_EXPERTS, "head_dim": 16, "moe_intermediate_size": 32}),
+    "qwen3_moe": _lm(
+        "Qwen3MoeConfig",
+        {**_EXPERTS, "head_dim": 16, "moe_intermediate_size": 32},
+        backward=True,
+    ),
 }
 
 _MAMBA: dict[str, Any] = {**TOKENS, "hidden_size": 64, "num_hidden_layers": 1, "state_size": 8}
