@@ -28,7 +28,7 @@ constexpr std::pair<Trait, const char*> kTraits[] = {
     {Trait::idempotent, "idempotent"},
 };
 
-// "add(a, b)", "cat(xs...)", "layer_norm(x, weight?, bias?; rank = 1, eps = 1e-05)"
+// "add(a, b)", "cat(xs...)", "batch_norm(x, weight?, bias?, mean, variance; eps = 1e-05)"
 std::string signature(const OpDef& op) {
   std::string text = op.name + "(";
   const char* separator = "";

@@ -135,12 +135,15 @@ struct Attention {
   }
 };
 
-// layer_norm: the last `rank` axes are normalised. rms_norm likewise.
+// layer_norm: the last `rank` axes are normalised, by the deviation as a divisor if `divide`, else
+// by its reciprocal as a factor: they round differently. rms_norm likewise.
 struct Norm {
   std::int64_t rank = 1;
   double eps = 1e-5;
+  bool divide = false;
   static constexpr auto fields() {
-    return std::tuple{field("rank", &Norm::rank), field("eps", &Norm::eps)};
+    return std::tuple{field("rank", &Norm::rank), field("eps", &Norm::eps),
+                      field("divide", &Norm::divide)};
   }
 };
 

@@ -52,22 +52,37 @@ Value* shifted_and_scaled(Graph& g, const Node& n, Value* y, std::size_t weight,
   return y;
 }
 
+struct Normed {
+  Value *values, *reciprocal;
+};
+
+// x over the root of its mean square or variance, and one over that root.
+Normed over_root(Graph& g, Value* x, Value* variance, const Norm& a) {
+  Value* sum = add(g, variance, a.eps);
+  if (a.divide) {
+    Value* root = sqrt(g, sum);
+    return {div(g, x, root), reciprocal(g, root)};
+  }
+  Value* factor = rsqrt(g, sum);
+  return {mul(g, x, factor), factor};
+}
+
 std::vector<Value*> expand_layer_norm(Graph& g, const Node& n) {
   const auto a = n.as<Norm>();
   Value* x = wide(g, n.input(0));
   const auto [mean, variance] = moments(g, x, last_axes(x->type().rank(), a.rank), 0);
-  Value* rstd = rsqrt(g, add(g, variance, a.eps));
-  Value* y = shifted_and_scaled(g, n, mul(g, sub(g, x, mean), rstd), 1, 2);
-  return {cast(g, y, n.input(0)->type().dtype), mean, rstd};
+  const Normed normed = over_root(g, sub(g, x, mean), variance, a);
+  Value* y = shifted_and_scaled(g, n, normed.values, 1, 2);
+  return {cast(g, y, n.input(0)->type().dtype), mean, normed.reciprocal};
 }
 
 std::vector<Value*> expand_rms_norm(Graph& g, const Node& n) {
   const auto a = n.as<Norm>();
   Value* x = wide(g, n.input(0));
   Value* mean = reduce_mean(g, square(g, x), last_axes(x->type().rank(), a.rank), true);
-  Value* rstd = rsqrt(g, add(g, mean, a.eps));
-  Value* y = shifted_and_scaled(g, n, mul(g, x, rstd), 1, 2);
-  return {cast(g, y, n.input(0)->type().dtype), rstd};
+  const Normed normed = over_root(g, x, mean, a);
+  Value* y = shifted_and_scaled(g, n, normed.values, 1, 2);
+  return {cast(g, y, n.input(0)->type().dtype), normed.reciprocal};
 }
 
 std::vector<Value*> expand_batch_norm(Graph& g, const Node& n) {
@@ -130,7 +145,7 @@ void register_norm() {
   Definition(
       "layer_norm",
       "x normalised over its last `rank` axes, scaled and shifted; also mean and 1/deviation "
-      "in the compute type.")
+      "in the compute type. `divide`: by the deviation, not times its rounded reciprocal.")
       .in({"x"})
       .optional_in({"weight", "bias"})
       .out({"result", "mean", "reciprocal_deviation"})
@@ -141,7 +156,7 @@ void register_norm() {
       .define();
   Definition("rms_norm",
              "x over its root mean square of the last `rank` axes, scaled; also 1/rms in the "
-             "compute type.")
+             "compute type. `divide`: by the rms, not times its rounded reciprocal.")
       .in({"x"})
       .optional_in({"weight"})
       .out({"result", "reciprocal_rms"})

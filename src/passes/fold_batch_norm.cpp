@@ -21,7 +21,9 @@ bool fold(Graph& graph, Node& norm, PassContext& context) {
   Value* x = norm.input(0);
   const HostTensor* bias = nullptr;
   Node* conv = x->producer();
+  const Node* biased = nullptr;
   if (conv != nullptr && conv->is("add") && used_once(x)) {
+    biased = conv;
     bias = constant_of(conv->input(1));
     x = conv->input(0);
     conv = x->producer();
@@ -59,7 +61,11 @@ bool fold(Graph& graph, Node& norm, PassContext& context) {
                          conv->as<ops::Conv>());
   y = ops::add(graph, y, ops::constant(graph, std::move(new_bias)));
   graph.set_location({});
+  // The last of them first: where labels differ, those of the result count.
   carry.give(norm);
+  if (biased != nullptr) carry.give(*biased);
+  carry.give(*conv);
+  y->set_name(norm.output()->name());
   graph.replace_all_uses(norm.output(), y);
   return true;
 }

@@ -86,14 +86,15 @@ class Merger {
     return reshape != nullptr ? reshape->input(0) : v;
   }
 
-  // Whether they have one left operand and may stand side by side.
+  // Whether they have one left operand and may stand side by side; what users labelled otherwise
+  // stays apart.
   static bool fits(const Node& first, const Node& node) {
     const Value *left = first.input(0), *other = node.input(0);
     const bool same = left == other || (before_reshape(left) == before_reshape(other) &&
                                         left->type() == other->type());
     const Matrix a(first.input(1)), b(node.input(1));
     return same && first.as<ops::Matmul>().wide == node.as<ops::Matmul>().wide &&
-           a.transposed == b.transposed &&
+           a.transposed == b.transposed && labels_equal(first.labels(), node.labels()) &&
            (constant_of(a.base) != nullptr) == (constant_of(b.base) != nullptr);
   }
 
@@ -131,16 +132,21 @@ class Merger {
     graph_.set_location(group[0]->location());
     Value* product = ops::matmul(graph_, group[0]->input(0), side_by_side(group),
                                  group[0]->as<ops::Matmul>().wide);
-    carry.give(*group[0]);
+    std::vector<Value*> parts;
     Dim column = 0;
     for (Node* node : group) {
       const Dim columns = node->output()->type().shape.back();
-      Value* part = ops::slice(graph_, product, -1, column, columns);
-      graph_.replace_all_uses(node->output(), part);
-      graph_.erase(node);
+      graph_.set_location(node->location());
+      parts.push_back(ops::slice(graph_, product, -1, column, columns));
+      parts.back()->set_name(node->output()->name());
       column += columns;
     }
     graph_.set_location({});
+    carry.give(*group[0]);  // all of them have its labels
+    for (std::size_t k = 0; k < group.size(); ++k) {
+      graph_.replace_all_uses(group[k]->output(), parts[k]);
+      graph_.erase(group[k]);
+    }
   }
 
   Graph& graph_;

@@ -168,7 +168,8 @@ bool replace(Graph& graph, Node& product) {
   Value* out = ops::attention(graph, q4, k4, v4, scores->mask, false, scores->scale);
   out = ops::reshape(graph, out, product.output()->type().shape);
   graph.set_location({});
-  carry.give(product);
+  // The last of them first: where labels differ, those of the result count.
+  for (const Node* node : {&product, scores->softmax, scores->matmul}) carry.give(*node);
   graph.replace_all_uses(product.output(), out);
   return true;
 }

@@ -32,15 +32,17 @@ std::optional<ops::Norm> norm_of(const Match& match) {
   if (dtype != DType::f32 && dtype != DType::f64) return std::nullopt;
   std::optional<std::int64_t> rank;
   std::optional<double> eps;
+  bool divide = false;
   for (const Node* node : match.nodes) {
     if (node->op().has(Trait::constant)) eps = splat(node->output());
+    if (node->is("div")) divide = true;
     if (!node->is("reduce_mean") && !node->is("variance")) continue;
     const auto axes = folded_axes(*node);
     if (!axes || (rank && rank != axes)) return std::nullopt;
     rank = axes;
   }
   if (!rank || !eps) return std::nullopt;
-  return ops::Norm{*rank, *eps};
+  return ops::Norm{*rank, *eps, divide};
 }
 
 PatternRule rule(const std::string& lines, const char* op_name, std::vector<std::string> folding) {
@@ -89,7 +91,8 @@ std::vector<std::string> endings(const std::string& value) {
   const std::string product = "  %y = mul(" + value + ", %scale) : f32[2, 4]\n";
   const std::string root = "  %root = sqrt(%sum) : f32[2, 1]\n";
   return {sum + "  %scale = rsqrt(%sum) : f32[2, 1]\n" + product,
-          sum + root + "  %scale = reciprocal(%root) : f32[2, 1]\n" + product};
+          sum + root + "  %scale = reciprocal(%root) : f32[2, 1]\n" + product,
+          sum + root + "  %y = div(" + value + ", %root) : f32[2, 4]\n"};
 }
 
 }  // namespace

@@ -58,8 +58,10 @@ TEST(Fusion, NormsWrittenOutKeepTheirBits) {
       const std::vector<HostTensor> inputs = {f32({6, 96})};
       const Result recognised = check(text, inputs);
       EXPECT_EQ(recognised.launches, 1) << text;
-      EXPECT_NE(recognised.compiled.report.pass_statistics.find("recognise-norm"),
-                std::string::npos);
+      EXPECT_NE(recognised.compiled.report.pass_statistics.find(
+                    R"("recognise-norm": {"match_times": "1", "effect_times": "1"})"),
+                std::string::npos)
+          << text;
       CompileOptions without;
       without.disabled_passes = {"recognise-norm"};
       EXPECT_EQ(recognised.outputs, check(text, inputs, 2e-5, without).outputs) << text;

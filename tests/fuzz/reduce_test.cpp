@@ -78,6 +78,43 @@ graph g(%c: bool[], %x: f32[4]) -> (f32[4]) {
   EXPECT_EQ(count(*small, "exp"), 1);
 }
 
+// Twice s0 tells nobody s0: what is cut off leaves a graph that runs.
+TEST(Reduce, keeps_an_input_that_tells_each_size) {
+  const auto graph = parse_graph(R"(symbols s0 in [2, 64]
+graph g(%x: f32[s0, 8]) -> (f32[2*s0, 8]) {
+  %a = relu(%x) : f32[s0, 8]
+  %b = cat(%a, %a) {axis = 0} : f32[2*s0, 8]
+  %c = exp(%b) : f32[2*s0, 8]
+  %d = neg(%c) : f32[2*s0, 8]
+  return %d
+})");
+  const auto small = reduce(*graph, [](const Graph& candidate) {
+    return count(candidate, "exp") > 0 && !all_symbols_of(candidate).empty();
+  });
+  EXPECT_EQ(symbols_told_by_inputs(*small), all_symbols_of(*small)) << print(*small);
+  EXPECT_EQ(small->num_nodes(), 2u) << print(*small);
+  EXPECT_EQ(find_fault(*small, draw_inputs(*small, sizes_of(*small), 1), {}), std::nullopt);
+}
+
+// A count that only a run can tell is told by the node that counts.
+TEST(Reduce, sizes_that_the_graph_counts_itself_may_stay) {
+  const auto graph = parse_graph(R"(symbols u0 in [0, 64]
+graph g(%cut: i64[]) -> (f32[u0 + 1]) {
+  %k = bind(%cut) {symbol = u0} : i64[]
+  %f = full() {dtype = f32, value = 1.0, shape = [u0 + 1]} : f32[u0 + 1]
+  %e = exp(%f) : f32[u0 + 1]
+  %y = neg(%e) : f32[u0 + 1]
+  return %y
+})");
+  const auto small = reduce(*graph, [](const Graph& candidate) {
+    for (Node& node : candidate.nodes())
+      if (node.is("exp") && !node.output()->type().numel().is_const()) return true;
+    return false;
+  });
+  EXPECT_EQ(small->num_nodes(), 3u) << print(*small);
+  EXPECT_EQ(find_fault(*small, draw_inputs(*small, sizes_of(*small), 1), {}), std::nullopt);
+}
+
 TEST(Reduce, asks_about_valid_graphs_only_and_stops_when_told) {
   const auto graph = random_graph(3, {40});
   int asked = 0;

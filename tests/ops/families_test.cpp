@@ -50,6 +50,29 @@ TEST(Norm, LayerNormGivesMeanAndDeviationToo) {
   expect_near(r[2], {1 / d});
 }
 
+// A quotient and a product with the rounded reciprocal differ in the last bit.
+TEST(Norm, DividesByTheDeviationWhereTold) {
+  const auto normed = [](const char* name, bool divide, std::size_t result) {
+    return run(
+        [&](Graph& g, auto& v) {
+          const std::vector<Value*> no_weights(op(name).inputs.size() - 1, nullptr);
+          std::vector<Value*> inputs{v[0]};
+          inputs.insert(inputs.end(), no_weights.begin(), no_weights.end());
+          Node* n = g.add(op(name), inputs, ops::Norm{1, 0, divide});
+          return std::vector{n->output(0), n->output(result)};
+        },
+        {f32({1, 4}, {-11, -1, 1, 11})});  // of mean 0 and variance 61
+  };
+  const float deviation = std::sqrt(61.0F), factor = 1 / deviation;
+  ASSERT_NE(11 / deviation, 11 * factor);
+  for (const auto& [name, reciprocal] : {std::pair{"layer_norm", 2}, std::pair{"rms_norm", 1}}) {
+    const auto quotients = normed(name, true, static_cast<std::size_t>(reciprocal));
+    EXPECT_EQ(quotients[0].get(3), 11 / deviation) << name;
+    EXPECT_EQ(quotients[1].get(0), factor) << name;
+    EXPECT_NE(normed(name, false, 1)[0].get(3), 11 / deviation) << name;
+  }
+}
+
 TEST(Norm, VarianceUsesTheCorrection) {
   auto variance = [](double correction) {
     return run_one(

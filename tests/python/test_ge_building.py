@@ -355,6 +355,8 @@ def test_typed_functions_take_attributes_by_name_and_give_named_results():
         es.softmax(x, 1)
     with pytest.raises(ValueError, match="axis"):
         es.softmax(x, axis=2)
+    divided = es.rms_norm(x, eps=0.5, divide=True).result
+    assert "{eps = 0.5, divide = true}" in str(builder.Build([divided]))
 
 
 def test_one_program_runs_for_every_size():

@@ -268,6 +268,30 @@ def test_torch_options_switch_passes(device: str) -> None:
         counters(disabled_passes=["recognize-silu"])
 
 
+def test_norms_that_divide_by_a_root_are_recognised(device: str) -> None:
+    def layer_norm(x: torch.Tensor) -> torch.Tensor:
+        centred = x - x.mean(-1, keepdim=True)
+        return centred / torch.sqrt((centred * centred).mean(-1, keepdim=True) + 1e-5)
+
+    def rms_norm(x: torch.Tensor) -> torch.Tensor:
+        return x / (x.pow(2).mean(-1, keepdim=True) + 1e-6) ** 0.5
+
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        mean = x.mean((1, 2), keepdim=True)
+        deviation = (x.var((1, 2), unbiased=False, keepdim=True) + 1e-5).sqrt()
+        return layer_norm(x), rms_norm(x), (x - mean) / deviation
+
+    x = torch.randn(4, 6, 33, device=device)
+    with gex.collect() as graphs:
+        got = torch.compile(f, backend="gex")(x)
+    assert graphs[0].runner.counters["pass.recognise-norm"] == 3
+    torch.testing.assert_close(got, f(x), atol=2e-6, rtol=2e-6)
+    without = {"disabled_passes": ["recognise-norm"]}
+    torch._dynamo.reset()
+    for one, other in zip(got, torch.compile(f, backend="gex", options=without)(x), strict=True):
+        assert torch.equal(one, other)
+
+
 def test_a_pass_without_its_method_is_refused_where_it_is_registered() -> None:
     for register, base, missing in (
         (passes.register_fusion_pass, passes.PatternPass, "replacement"),

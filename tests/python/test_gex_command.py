@@ -249,7 +249,7 @@ def test_truncated_npy_is_refused(graph: pathlib.Path, tmp_path: pathlib.Path) -
 def test_ops_lists_definitions_and_overloads() -> None:
     table = gex("ops").stdout
     assert "| `add(a, b)` |" in table
-    assert "| `layer_norm(x, weight?, bias?; rank = 1, eps = 1e-05)` |" in table
+    assert "| `layer_norm(x, weight?, bias?; rank = 1, eps = 1e-05, divide = false)` |" in table
     one = gex("ops", "tanh").stdout
     assert "elementwise" in one and "aten.tanh.default" in one
     assert "aten.addmm.default" in gex("ops", "--aten").stdout.splitlines()

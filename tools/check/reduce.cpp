@@ -6,15 +6,33 @@
 
 #include "base/error.hpp"
 #include "check/rebuild.hpp"
+#include "ops/call.hpp"
 
 namespace gex::check {
 namespace {
+
+// Symbols that a run can't learn: an input uses them, but none has them as a size by itself, or
+// they are used inside and no bind or call gives them either.
+std::set<std::string> untold_symbols(const Graph& graph) {
+  std::set<std::string> untold;
+  for (Dim symbol : all_symbols_of(graph)) untold.insert(symbol.name());
+  for (const Node& node : graph.nodes()) {
+    if (node.is("bind")) untold.erase(std::get<Dim>(node.attr("symbol")).name());
+    if (!ops::is_call(node)) continue;
+    for (std::size_t k = 0; k < node.num_outputs(); ++k)
+      for (Dim size : node.output(k)->type().shape)
+        if (size.is_symbol()) untold.erase(size.name());
+  }
+  for (Dim symbol : symbols_of(graph)) untold.insert(symbol.name());
+  for (Dim symbol : symbols_told_by_inputs(graph)) untold.erase(symbol.name());
+  return untold;
+}
 
 class Reducer {
  public:
   Reducer(const Graph& graph, const std::function<bool(const Graph&)>& holds,
           const ReduceOptions& options)
-      : graph_(graph.clone()), holds_(holds), options_(options) {}
+      : graph_(graph.clone()), untold_(untold_symbols(graph)), holds_(holds), options_(options) {}
 
   std::unique_ptr<Graph> run() {
     bool smaller = true;
@@ -30,7 +48,8 @@ class Reducer {
   }
 
  private:
-  // Whether the changed graph is valid and still holds: then it is the graph from here on.
+  // Whether the changed graph is valid, can be run where the given one can, and still holds: then
+  // it is the graph from here on.
   bool attempt(const Changes& changes) {
     if (tests_ >= options_.most_tests) return false;
     std::unique_ptr<Graph> candidate;
@@ -40,6 +59,7 @@ class Reducer {
       return false;  // no graph at all
     }
     if (structurally_equal(*candidate, *graph_)) return false;
+    if (!std::ranges::includes(untold_, untold_symbols(*candidate))) return false;
     ++tests_;
     if (!holds_(*candidate)) return false;
     graph_ = std::move(candidate);
@@ -173,6 +193,7 @@ class Reducer {
   }
 
   std::unique_ptr<Graph> graph_;
+  const std::set<std::string> untold_;  // in the given graph: those may stay so
   const std::function<bool(const Graph&)>& holds_;
   const ReduceOptions& options_;
   std::int64_t tests_ = 0;

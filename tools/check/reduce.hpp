@@ -1,6 +1,7 @@
 #pragma once
 // The smallest graph for which something still holds: delta debugging over outputs, nodes, ties,
-// sizes and attributes. Values that are cut off become inputs, so every candidate is a valid graph.
+// sizes and attributes. Values that are cut off become inputs, so every candidate is a valid graph;
+// where that would leave a size that no input tells, they stay.
 
 #include <cstdint>
 #include <functional>
