@@ -172,3 +172,12 @@ def test_fast_math_contracts_products_and_sums() -> None:
 def compiled_with(options: dict[str, Any], fn: Callable[..., Any]) -> Callable[..., Any]:
     torch._dynamo.reset()
     return torch.compile(fn, backend="gex", options=options)
+
+
+def test_the_interpreter_gives_random_calls_their_own_operands() -> None:
+    mean, deviation = torch.full((5, 2, 3), -4.0), torch.full((1, 2, 3), 0.5)
+    fn = torch.compile(torch.normal, backend="gex", options={"executor": "interpreter"})
+    torch.manual_seed(0)
+    expected = torch.normal(mean, deviation)
+    torch.manual_seed(0)
+    assert torch.equal(fn(mean, deviation), expected)

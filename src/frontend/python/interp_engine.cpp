@@ -126,8 +126,8 @@ class InterpEngine final : public Engine {
     const auto written = node.as<ops::Call>().written;
     if (std::ranges::find(written, static_cast<std::int64_t>(operand)) != written.end())
       return std::nullopt;
-    const auto found =
-        std::ranges::find(graph_->inputs(), node.inputs()[operand], &std::unique_ptr<Value>::get);
+    const auto found = std::ranges::find(graph_->inputs(), ops::call_operands(node)[operand],
+                                         &std::unique_ptr<Value>::get);
     if (found == graph_->inputs().end()) return std::nullopt;
     return static_cast<std::size_t>(found - graph_->inputs().begin());
   }
