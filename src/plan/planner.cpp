@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "plan/radix_sort.hpp"
 #include "plan/tightest_hole.hpp"
 
 namespace gex::plan {
@@ -22,27 +23,41 @@ constexpr std::size_t kCacheLine = 64;
 // by_start.
 constexpr std::size_t kCrowded = 64;
 
-// Descending by key, ties by index: byte-wise radix sort that skips bytes equal in all keys.
-void sort_descending(std::span<const std::uint64_t> keys, std::vector<std::int32_t>& order,
-                     std::vector<std::int32_t>& spare) {
-  std::uint64_t all_or = 0, all_and = ~std::uint64_t{0};
-  for (std::int32_t i : order) {
-    all_or |= keys[static_cast<std::size_t>(i)];
-    all_and &= keys[static_cast<std::size_t>(i)];
+void give_back(std::vector<std::uint64_t>& holes, std::uint64_t room) {
+  if (begin_of(room) == end_of(room)) return;
+  auto next = std::lower_bound(holes.begin(), holes.end(), room);
+  const bool joins_next = next != holes.end() && begin_of(*next) == end_of(room);
+  const bool joins_last = next != holes.begin() && end_of(next[-1]) == begin_of(room);
+  if (joins_next) room = pack(begin_of(room), end_of(*next));
+  if (joins_last) {
+    next[-1] = pack(begin_of(next[-1]), end_of(room));
+    if (joins_next) holes.erase(next);
+  } else if (joins_next) {
+    *next = room;
+  } else {
+    holes.insert(next, room);
   }
-  spare.resize(order.size());
-  for (int shift = 0; shift < 64; shift += 8) {
-    if ((((all_or ^ all_and) >> shift) & 255) == 0) continue;
-    std::array<std::int32_t, 257> count{};
-    for (std::int32_t i : order)
-      ++count[256 - ((keys[static_cast<std::size_t>(i)] >> shift) & 255)];
-    for (std::size_t b = 1; b < count.size(); ++b) count[b] += count[b - 1];
-    for (std::int32_t i : order) {
-      const std::size_t bucket = 255 - ((keys[static_cast<std::size_t>(i)] >> shift) & 255);
-      spare[static_cast<std::size_t>(count[bucket]++)] = i;
-    }
-    order.swap(spare);
+}
+
+// Where `size` fits, out of the holes below `top` or on top of all.
+std::uint32_t take_lowest(std::vector<std::uint64_t>& holes, std::uint32_t size,
+                          std::uint32_t top) {
+  const auto hole = std::find_if(holes.begin(), holes.end(), [=](std::uint64_t room) {
+    return end_of(room) - begin_of(room) >= size;
+  });
+  if (hole == holes.end()) {
+    if (holes.empty() || end_of(holes.back()) != top) return top;
+    const std::uint32_t begin = begin_of(holes.back());  // the hole at the top grows
+    holes.pop_back();
+    return begin;
   }
+  const std::uint32_t begin = begin_of(*hole);
+  if (end_of(*hole) - begin == size) {
+    holes.erase(hole);
+  } else {
+    *hole = pack(begin + size, end_of(*hole));
+  }
+  return begin;
 }
 
 }  // namespace
@@ -63,6 +78,8 @@ std::string_view name_of(Strategy strategy) {
   return "?";
 }
 
+// Each thread keeps one from plan to plan, made ready when a planner is: memory that is touched for
+// the first time costs a plan a fifth of its time.
 struct MemoryPlanner::Scratch {
   std::vector<std::uint32_t> size;    // in units, by value
   std::vector<std::uint64_t> placed;  // packed, by value; nobody's is the last
@@ -71,22 +88,38 @@ struct MemoryPlanner::Scratch {
   std::vector<std::uint64_t> neighbours;
   std::uint32_t total = 0;                  // in units
   std::uint32_t limit = ~std::uint32_t{0};  // no use in going on once `total` reaches this
+
+  static Scratch& of_this_thread(std::size_t values) {
+    static thread_local Scratch scratch;
+    scratch.size.resize(values);
+    scratch.placed.assign(values + 1, 0);
+    scratch.keys.resize(values);
+    scratch.order.resize(values);
+    scratch.spare.resize(values);
+    scratch.total = 0;
+    scratch.limit = ~std::uint32_t{0};
+    return scratch;
+  }
 };
 
 MemoryPlanner::MemoryPlanner(std::vector<Interval> intervals) : intervals_(std::move(intervals)) {
   for (std::size_t i = 0; i < intervals_.size(); ++i)
     if (intervals_[i].used()) by_first_.push_back(static_cast<std::int32_t>(i));
-  by_last_ = by_first_;
+  std::vector<std::int32_t> by_last = by_first_;
+  Scratch& scratch = Scratch::of_this_thread(intervals_.size());
   const auto at = [this](std::int32_t i) { return intervals_[static_cast<std::size_t>(i)]; };
-  std::stable_sort(by_first_.begin(), by_first_.end(),
-                   [&](auto a, auto b) { return at(a).first < at(b).first; });
-  std::stable_sort(by_last_.begin(), by_last_.end(),
-                   [&](auto a, auto b) { return at(a).last < at(b).last; });
-  dead_before_.reserve(by_first_.size());
+  const auto sort_by = [&](int Interval::* time, std::vector<std::int32_t>& order) {
+    for (std::size_t i = 0; i < intervals_.size(); ++i)
+      scratch.keys[i] = ~static_cast<std::uint64_t>(intervals_[i].*time);
+    sort_descending(scratch.keys, order, scratch.spare);
+  };
+  sort_by(&Interval::first, by_first_);
+  sort_by(&Interval::last, by_last);
+  events_.reserve(2 * by_first_.size());
   std::size_t dead = 0;
   for (std::int32_t value : by_first_) {
-    while (at(by_last_[dead]).last < at(value).first) ++dead;
-    dead_before_.push_back(dead);
+    for (; at(by_last[dead]).last < at(value).first; ++dead) events_.push_back(~by_last[dead]);
+    events_.push_back(value);
   }
 
   const auto each_pair = [&](auto&& visit) {
@@ -125,46 +158,18 @@ MemoryPlanner::MemoryPlanner(std::vector<Interval> intervals) : intervals_(std::
 void MemoryPlanner::place_by_start(Scratch& scratch) const {
   std::vector<std::uint64_t>& holes = scratch.neighbours;
   holes.clear();
-  std::uint32_t top = 0;
-  std::size_t dead = 0;
-  for (std::size_t k = 0; k < by_first_.size(); ++k) {
-    const auto i = static_cast<std::size_t>(by_first_[k]);
-    for (; dead < dead_before_[k]; ++dead) {
-      const auto d = static_cast<std::size_t>(by_last_[dead]);
-      std::uint64_t room = scratch.placed[d];
-      if (begin_of(room) == end_of(room)) continue;
-      auto next = std::lower_bound(holes.begin(), holes.end(), room);
-      const bool joins_next = next != holes.end() && begin_of(*next) == end_of(room);
-      const bool joins_last = next != holes.begin() && end_of(next[-1]) == begin_of(room);
-      if (joins_next) room = pack(begin_of(room), end_of(*next));
-      if (joins_last) {
-        next[-1] = pack(begin_of(next[-1]), end_of(room));
-        if (joins_next) holes.erase(next);
-      } else if (joins_next) {
-        *next = room;
-      } else {
-        holes.insert(next, room);
-      }
+  scratch.total = 0;
+  for (std::int32_t event : events_) {
+    if (event < 0) {
+      give_back(holes, scratch.placed[static_cast<std::size_t>(~event)]);
+      continue;
     }
+    const auto i = static_cast<std::size_t>(event);
     const std::uint32_t size = scratch.size[i];
-    std::size_t h = 0;
-    while (h < holes.size() && end_of(holes[h]) - begin_of(holes[h]) < size) ++h;
-    std::uint32_t begin = top;
-    if (h < holes.size()) {
-      begin = begin_of(holes[h]);
-      if (end_of(holes[h]) - begin == size) {
-        holes.erase(holes.begin() + static_cast<std::ptrdiff_t>(h));
-      } else {
-        holes[h] = pack(begin + size, end_of(holes[h]));
-      }
-    } else if (!holes.empty() && end_of(holes.back()) == top) {
-      begin = begin_of(holes.back());  // the hole at the top grows
-      holes.pop_back();
-    }
+    const std::uint32_t begin = take_lowest(holes, size, scratch.total);
     scratch.placed[i] = pack(begin, begin + size);
-    top = std::max(top, begin + size);
+    scratch.total = std::max(scratch.total, begin + size);
   }
-  scratch.total = top;
 }
 
 // Places values in scratch.order; each sees only those placed before it and alive with it.
@@ -183,7 +188,7 @@ void MemoryPlanner::place_in_order(Scratch& scratch) const {
     const std::uint32_t size = scratch.size[i];
     const std::int32_t* begin = conflicts_.data() + row_[i];
     const std::int32_t* end = conflicts_.data() + row_[i + 1];
-    const std::size_t room = static_cast<std::size_t>(end - begin) + kMaxNetwork;
+    const std::size_t room = words_for(static_cast<std::size_t>(end - begin));
     if (scratch.neighbours.size() < room) scratch.neighbours.resize(room);
     std::uint64_t* const around = scratch.neighbours.data();
     std::uint64_t* top = around;
@@ -275,7 +280,6 @@ void MemoryPlanner::place(Strategy strategy, Scratch& scratch) const {
     place_by_start(scratch);
     return;
   }
-  scratch.keys.resize(intervals_.size());
   for (std::int32_t value : by_first_) {
     const auto i = static_cast<std::size_t>(value);
     std::uint64_t key = scratch.size[i];
@@ -291,13 +295,11 @@ void MemoryPlanner::place(Strategy strategy, Scratch& scratch) const {
   place_in_order(scratch);
 }
 
-std::int64_t MemoryPlanner::lower_bound(Scratch& scratch) const {
+std::int64_t MemoryPlanner::lower_bound(const Scratch& scratch) const {
   std::int64_t live = 0, most = 0;
-  std::size_t dead = 0;
-  for (std::size_t k = 0; k < by_first_.size(); ++k) {
-    for (; dead < dead_before_[k]; ++dead)
-      live -= scratch.size[static_cast<std::size_t>(by_last_[dead])];
-    live += scratch.size[static_cast<std::size_t>(by_first_[k])];
+  for (std::int32_t event : events_) {
+    const std::int32_t dies = event >> 31;  // all ones: the sign of what is added
+    live += (std::int64_t{scratch.size[static_cast<std::size_t>(event ^ dies)]} ^ dies) - dies;
     most = std::max(most, live);
   }
   return most * kAlignment;
@@ -306,7 +308,6 @@ std::int64_t MemoryPlanner::lower_bound(Scratch& scratch) const {
 namespace {
 
 void to_units(std::span<const std::int64_t> bytes, std::vector<std::uint32_t>& units) {
-  units.resize(bytes.size());
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     GEX_CHECK(bytes[i] >= 0, "value ", i, " has ", bytes[i], " bytes");
@@ -323,9 +324,8 @@ void to_units(std::span<const std::int64_t> bytes, std::vector<std::uint32_t>& u
 
 Placement MemoryPlanner::plan(std::span<const std::int64_t> bytes, Strategy strategy) const {
   GEX_CHECK(bytes.size() == intervals_.size(), "one size for each value");
-  Scratch scratch;
+  Scratch& scratch = Scratch::of_this_thread(bytes.size());
   to_units(bytes, scratch.size);
-  scratch.placed.assign(bytes.size() + 1, 0);
   place(strategy, scratch);
   Placement out;
   out.strategy = strategy;
@@ -340,9 +340,8 @@ Placement MemoryPlanner::plan(std::span<const std::int64_t> bytes, Strategy stra
 
 Placement MemoryPlanner::plan(std::span<const std::int64_t> bytes) const {
   GEX_CHECK(bytes.size() == intervals_.size(), "one size for each value");
-  Scratch scratch;
+  Scratch& scratch = Scratch::of_this_thread(bytes.size());
   to_units(bytes, scratch.size);
-  scratch.placed.assign(bytes.size() + 1, 0);
   Placement out;
   out.lower_bound = lower_bound(scratch);
   out.offsets.assign(bytes.size(), 0);

@@ -53,11 +53,11 @@ class MemoryPlanner {
   void place_in_order(Scratch& scratch) const;
   void place_by_blame(Scratch& scratch) const;
   void sort_by_keys(Scratch& scratch) const;
-  std::int64_t lower_bound(Scratch& scratch) const;
+  std::int64_t lower_bound(const Scratch& scratch) const;
 
   std::vector<Interval> intervals_;
-  std::vector<std::int32_t> by_first_, by_last_;  // used values, sorted
-  std::vector<std::size_t> dead_before_;  // how many of by_last_ are dead when by_first_[k] begins
+  std::vector<std::int32_t> by_first_;  // used values, sorted
+  std::vector<std::int32_t> events_;    // births i and deaths ~i in order, up to the last birth
   // Who is alive together with value i: conflicts_[row_[i] .. row_[i + 1]). Empty when there are
   // too many to keep; then only by_start runs.
   std::vector<std::int32_t> row_, conflicts_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <utility>
 
@@ -56,6 +57,33 @@ std::uint32_t tightest_hole(const std::uint64_t* around, int count, std::uint32_
   return static_cast<std::uint32_t>(best);
 }
 
+// Two sorted halves as one, from both ends at once: no end has to be looked for.
+void merge_halves(const std::uint64_t* from, std::size_t half, std::uint64_t* to) {
+  const std::uint64_t *low = from, *high = from + half;
+  const std::uint64_t *last_low = high - 1, *last_high = last_low + half;
+  std::uint64_t *front = to, *back = to + 2 * half - 1;
+  for (std::size_t k = 0; k < half; ++k) {
+    const std::uint64_t a = *low, b = *high, c = *last_low, d = *last_high;
+    *front++ = a <= b ? a : b;
+    low += a <= b ? 1 : 0;
+    high += a <= b ? 0 : 1;
+    *back-- = c <= d ? d : c;
+    last_high -= c <= d ? 1 : 0;
+    last_low -= c <= d ? 0 : 1;
+  }
+}
+
+// `count` is a power of two; there is as much room behind. Returns where the result is.
+std::uint64_t* sort_in_halves(std::uint64_t* values, std::size_t count) {
+  for (std::size_t at = 0; at < count; at += kMaxNetwork) sort_network<kMaxNetwork>(values + at);
+  std::uint64_t *from = values, *to = values + count;
+  for (std::size_t half = kMaxNetwork; half < count; half *= 2) {
+    for (std::size_t at = 0; at < count; at += 2 * half) merge_halves(from + at, half, to + at);
+    std::swap(from, to);
+  }
+  return from;
+}
+
 template <int N>
 std::uint32_t tightest_hole_of(std::uint64_t* around, std::uint32_t size) {
   sort_network<N>(around);
@@ -65,16 +93,15 @@ std::uint32_t tightest_hole_of(std::uint64_t* around, std::uint32_t size) {
 }  // namespace
 
 std::uint32_t tightest_hole_between(std::uint64_t* around, int count, std::uint32_t size) {
-  constexpr int kMostPadding = 8;  // between one network and the next
+  constexpr int kMostPadding = 4;  // between one network and the next
   for (int i = 0; i < kMostPadding; ++i) around[count + i] = kUnplaced;
   if (count < 4) return tightest_hole_of<4>(around, size);
   if (count < 8) return tightest_hole_of<8>(around, size);
   if (count < 12) return tightest_hole_of<12>(around, size);
-  if (count < 16) return tightest_hole_of<16>(around, size);
-  if (count < 24) return tightest_hole_of<24>(around, size);
   if (count < kMaxNetwork) return tightest_hole_of<kMaxNetwork>(around, size);
-  std::sort(around, around + count);
-  return tightest_hole(around, count + 1, size);
+  const std::size_t room = std::bit_ceil(static_cast<std::size_t>(count) + 1);
+  std::fill(around + count, around + room, kUnplaced);
+  return tightest_hole(sort_in_halves(around, room), count + 1, size);
 }
 
 }  // namespace gex::plan

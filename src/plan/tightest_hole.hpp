@@ -1,6 +1,9 @@
 #pragma once
 // Placed values as words, and the search for room between them.
 
+#include <algorithm>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 
 namespace gex::plan {
@@ -16,11 +19,15 @@ inline std::uint32_t begin_of(std::uint64_t packed) {
 }
 inline std::uint32_t end_of(std::uint64_t packed) { return static_cast<std::uint32_t>(packed); }
 
-// Lists up to this long are sorted by a network.
-inline constexpr int kMaxNetwork = 32;
+// Lists up to this long are sorted by a network, longer ones in pieces.
+inline constexpr int kMaxNetwork = 16;
+// How many words tightest_hole_between needs for so many neighbours.
+inline std::size_t words_for(std::size_t count) {
+  return 2 * std::bit_ceil(std::max<std::size_t>(count + 1, kMaxNetwork));
+}
 
 // The offset of the tightest hole that `size` fits; that above all neighbours is the last choice.
-// Sorts the neighbours, of which there is room for count + kMaxNetwork.
+// Sorts the neighbours, in room for words_for(count).
 std::uint32_t tightest_hole_between(std::uint64_t* around, int count, std::uint32_t size);
 
 }  // namespace gex::plan
