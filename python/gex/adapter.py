@@ -10,6 +10,7 @@ import sympy
 import torch
 
 from gex import calls, carriers
+from gex._gex import Dim
 
 # Makes an entry of the result list from the runner's results and the arguments kept for it.
 Finish = Callable[[Sequence[Any], dict[int, Any]], Any]
@@ -20,6 +21,8 @@ class Adapter:
     """Carries what has no dtype in gex over the edges of a graph, and computes odd numbers."""
 
     num_results: int = 0  # what the runner gives beyond them is for the numbers
+    # Arguments that stand for the sizes of a ragged axis: equal or not, but no number.
+    ragged: dict[Dim, int] = field(default_factory=dict)
     _carried: set[int] = field(default_factory=set)
     _kept: set[int] = field(default_factory=set)
     _finish: dict[int, Finish] = field(default_factory=dict)

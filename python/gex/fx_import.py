@@ -147,6 +147,9 @@ class GraphImport:
                 self._adapter.carry_argument(position)
         elif isinstance(val, torch.SymInt):
             dim = self._symbols.dim(val)
+            if val.node.is_nested_int():
+                self._adapter.ragged[dim] = position
+                return
             self._integers.append((dim, position))
             if dim.is_symbol:
                 self._sources.setdefault(dim, SymbolSource(dim, argument=position))
@@ -210,6 +213,7 @@ class GraphImport:
             self._importer,
             self._symbols,
             self._env,
+            {node: self._tensors[i] for node, i in self._input_of.items()},
             self._storages,
             self._sources,
             self._nodes.bound,

@@ -23,6 +23,7 @@ class OutputPlan:
     importer: Importer
     symbols: Symbols
     env: dict[Node, Any]
+    arguments: dict[Node, int]  # several may be one tensor
     storages: dict[int, Storage]
     sources: dict[Dim, SymbolSource]
     bound: set[Dim]  # symbols that the graph itself gives values to
@@ -64,17 +65,22 @@ class OutputPlan:
         if val is None or isinstance(val, (torch.SymBool, torch.SymFloat)):
             return OutputItem.none()
         if isinstance(val, (int, torch.SymInt)) and not isinstance(val, bool):
-            return OutputItem.integer(self.symbols.dim(val))
+            dim = self.symbols.dim(val)
+            if dim in self.adapter.ragged:
+                self.adapter.return_argument(position, self.adapter.ragged[dim])
+                return OutputItem.none()
+            return OutputItem.integer(dim)
         if not isinstance(val, torch.Tensor):
             raise GraphNotSupported(f"a result of type {type(val).__name__}")
         owner = self.storages[storage_of(val)]
-        if owner.node is node and owner.argument is not None:
-            if self.adapter.is_carried(owner.argument):
-                self.adapter.return_argument(position, owner.argument)
+        argument = self.arguments.get(node, owner.argument if owner.node is node else None)
+        if argument is not None:
+            if self.adapter.is_carried(argument):
+                self.adapter.return_argument(position, argument)
                 return OutputItem.none()
             if carriers.is_carried(val):
                 self.adapter.uncarry_result(position, val.dtype)
-            return OutputItem.argument(owner.argument)
+            return OutputItem.argument(argument)
         if carriers.is_carried(val):
             self.adapter.uncarry_result(position, val.dtype)
         return self._tensor(node, val, owner)

@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from gex import (
     _gex,
@@ -23,6 +22,7 @@ from gex import (
     dumps,
     engine_switches,
     forced_breaks,
+    forward_mode,
     frozen,
     fx_stage,
     graph_breaks,
@@ -58,6 +58,7 @@ from gex.options import (
 from gex.origin import Origin, current_origin
 from gex.pass_path import load_named_passes
 from gex.plain_graphs import CompiledGraphs
+from gex.recomputed_regions import partition
 from gex.shape_handling.config import parse_configs
 from gex.shape_handling.dynamic_dims import trace_sizes_as_symbols
 from gex.torch_version import warn_if_untested
@@ -130,6 +131,7 @@ def compile_dynamo_graph(
     counters.install()
     determinism.guard_level()
     with_traceable_gradients(gm)
+    forward_mode.guard()
 
     graphs = CompiledGraphs(gm)
     files = folder.ModelFolder.of_dynamo(gm)
@@ -139,7 +141,7 @@ def compile_dynamo_graph(
         inference_compiler=graphs.inference(
             graph_compiler(backend, config, Role.INFERENCE, dynamo, files, record)
         ),
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=partition,
         keep_inference_input_mutations=True,
         decompositions=dict(decompositions or {}),
     )
@@ -299,6 +301,8 @@ def _why_eager(backend: str, config: Config) -> str | None:
         return "npugraphs runs PyTorch's kernels"
     if tensor_dump.of_original(config):
         return "option data_dump_stage='original'"
+    if forward_mode.is_on():
+        return "tangents of forward mode are carried along by PyTorch's own ops"
     return "option force_eager" if config.get("force_eager", False) else None
 
 

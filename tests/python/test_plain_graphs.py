@@ -7,6 +7,9 @@ import copy
 import pytest
 import torch
 from torch import nn
+from torch.autograd import forward_ad
+
+from conftest import assert_same, last_report
 
 
 def small_model() -> nn.Module:
@@ -309,3 +312,18 @@ def test_tensors_around_others_may_be_made_inside():
     result = step(x)
     assert type(result) is Boxed
     torch.testing.assert_close(result.inner, x * 2 + 1)
+
+
+def test_tangents_of_forward_mode_are_carried_through():
+    def function(x):
+        return x.sin() * x
+
+    run = torch.compile(function, backend="gex")
+    x, direction = torch.randn(5), torch.randn(5)
+    assert_same(run(x), function(x))
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, direction)
+        got, expected = (forward_ad.unpack_dual(f(dual)) for f in (run, function))
+    assert_same([*got], [*expected])
+    assert last_report().eager_reason is not None
+    assert_same(run(x), function(x))

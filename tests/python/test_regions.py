@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import gex
 from conftest import assert_same, last_report, needs_regions
@@ -298,6 +299,56 @@ def test_falls_back_and_says_why(block: type[Block]) -> None:
     assert found.blocks == []
     if block is Counts:
         assert [layer.calls for layer in model.layers] == [1, 1, 1]
+
+
+class DrawsNumbers(Block):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.dropout(super().forward(x), 0.5, self.training)
+
+
+class Checkpointed(Net):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = checkpoint(layer, x, use_reentrant=False)
+        return self.head(x)
+
+
+def loss_and_gradients(run: Any, model: nn.Module) -> list[torch.Tensor]:
+    torch.manual_seed(5)
+    loss = run(torch.linspace(-1, 1, 5 * WIDTH).view(5, WIDTH)).square().mean()
+    return [loss, *torch.autograd.grad(loss, list(model.parameters()))]
+
+
+def test_a_checkpoint_recomputes_the_numbers_that_a_block_drew() -> None:
+    model = Checkpointed(DrawsNumbers, layers=3)
+    expected = loss_and_gradients(model, model)
+    with gex.regions(model) as found:
+        got = loss_and_gradients(torch.compile(model, backend="gex"), model)
+    assert_same(got, expected)
+    assert "a checkpoint recomputes it" in found.reasons["DrawsNumbers"]
+    model.eval()  # nothing is drawn: they may be regions
+    with gex.regions(model) as found:
+        got = loss_and_gradients(torch.compile(model, backend="gex"), model)
+        assert len(found.blocks) == 3
+    assert_same(got, loss_and_gradients(model, model))
+
+
+def test_regions_of_the_users_in_a_checkpoint_draw_once() -> None:
+    model = DrawsNumbers()
+
+    @torch.compiler.nested_compile_region
+    def region(x: torch.Tensor) -> torch.Tensor:
+        return model(x)
+
+    def thrice(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(3):
+            x = checkpoint(region, x, use_reentrant=False)
+        return x
+
+    expected = loss_and_gradients(thrice, model)
+    with torch._dynamo.config.patch(specialize_float=True):
+        got = loss_and_gradients(torch.compile(thrice, backend="gex"), model)
+    assert_same(got, expected)
 
 
 def test_a_copy_with_regions_falls_back_too() -> None:
