@@ -62,7 +62,10 @@ ChoicePlan Emitter::plan_sort(const lower::Unit& unit) {
   kernels::SortProblem problem;
   problem.dtype = x_type.dtype;
   problem.descending = all ? node.as<ops::Sort>().descending : node.as<ops::TopK>().largest;
-  problem.stable = all || node.as<ops::TopK>().stable;
+  const bool stable = all ? node.as<ops::Sort>().stable : node.as<ops::TopK>().stable;
+  problem.ties = stable ? kernels::Ties::stable
+                 : all  ? kernels::Ties::as_sort
+                        : kernels::Ties::as_topk;
   problem.batch_rank = x_type.rank() - 1;
   problem.values = asked_for(0);
   problem.indices = asked_for(1);

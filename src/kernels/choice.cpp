@@ -55,7 +55,7 @@ void fields_of(Visit& visit, AnyProblem& p) {
   } else if constexpr (std::is_same_v<P, AttentionProblem>) {
     each(p.qkv, p.out, p.mask, p.mask_dtype, p.causal, p.scale);
   } else if constexpr (std::is_same_v<P, SortProblem>) {
-    each(p.dtype, p.descending, p.stable, p.batch_rank, p.values, p.indices);
+    each(p.dtype, p.descending, p.ties, p.batch_rank, p.values, p.indices);
   } else if constexpr (std::is_same_v<P, GroupedWeightGradProblem>) {
     fields_of(visit, p.grouped);
   } else {
@@ -73,6 +73,7 @@ struct Writer {
   void operator()(DType value) { out += str(" ", value); }
   void operator()(std::int64_t value) { out += str(" ", value); }
   void operator()(MaskKind value) { out += str(" ", static_cast<int>(value)); }
+  void operator()(Ties value) { out += str(" ", static_cast<int>(value)); }
   void operator()(Causal value) { out += str(" ", static_cast<int>(value)); }
   void operator()(const std::optional<double>& value) {
     // By its bits: two scales that print alike are two problems.
@@ -107,6 +108,7 @@ struct Reader {
   void operator()(int& value) { value = number<int>(0, 64); }
   void operator()(std::int64_t& value) { value = number<std::int64_t>(INT64_MIN, INT64_MAX); }
   void operator()(MaskKind& value) { value = number<MaskKind>(0, 2); }
+  void operator()(Ties& value) { value = number<Ties>(0, 2); }
   void operator()(Causal& value) { value = number<Causal>(0, 2); }
   void operator()(std::optional<double>& value) {
     const std::string text = word();

@@ -130,10 +130,11 @@ void select_smallest(Entry* entries, i64 n, i64 k, const Make& make) {
   std::partial_sort(entries, entries + std::min(k, held), entries + held);
 }
 
-// The same steps of the same standard algorithms as PyTorch's topk on the CPU, with comparisons
-// that give the same answers: equal elements end up where eager leaves them.
-void select_like_pytorch(LongEntry* entries, i64 n, i64 k) {
+// The same steps of the same standard algorithms as PyTorch's topk, or mode, on the CPU, with
+// comparisons that give the same answers: equal elements end up where eager leaves them.
+void select_like_pytorch(LongEntry* entries, i64 n, i64 k, Ties ties) {
   const auto less = [](const LongEntry& a, const LongEntry& b) { return a.high < b.high; };
+  if (ties == Ties::as_sort) return std::sort(entries, entries + n, less);
   constexpr i64 kFew = 64;
   if (k * kFew <= n) {
     std::partial_sort(entries, entries + k, entries + n, less);
@@ -176,9 +177,9 @@ struct RowSorter {
     auto make = [&](i64 i) { return Entry::of(key(x[i * step]), i); };
     Entry* entries = reinterpret_cast<Entry*>(scratch);
     if constexpr (std::is_same_v<Entry, LongEntry>) {
-      if (!problem.stable && kept > 0) {
+      if (problem.ties != Ties::stable && kept > 0) {
         for (i64 i = 0; i < n; ++i) entries[i] = make(i);
-        select_like_pytorch(entries, n, kept);
+        select_like_pytorch(entries, n, kept, problem.ties);
         return store(row, x, entries);
       }
     }
@@ -210,8 +211,8 @@ struct RowSorter {
   }
 
   void run(i64 begin, i64 end) {
-    const bool fits =
-        problem.stable && sizeof(Bits) <= 4 && dims[sort_dims::length] < kLongestShortRow;
+    const bool fits = problem.ties == Ties::stable && sizeof(Bits) <= 4 &&
+                      dims[sort_dims::length] < kLongestShortRow;
     for (i64 row = begin; row < end; ++row) {
       if (fits) {
         sort_row<ShortEntry>(row);

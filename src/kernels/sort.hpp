@@ -1,6 +1,6 @@
 #pragma once
-// Rows of a strided tensor in order, or the first few of them: values, i64 indices, or both. Equal
-// values keep their order; NaN is larger than every number, and the two zeros are equal.
+// Rows of a strided tensor in order, or the first few of them: values, i64 indices, or both. NaN is
+// larger than every number, and the two zeros are equal.
 //
 // Buffers: [X, values, indices], without the results that are not asked for. Dims: sort_dims.hpp.
 
@@ -10,11 +10,14 @@
 
 namespace gex::kernels {
 
+// Which of equal values goes first: the one that was, or what PyTorch's topk leaves there, or a
+// plain std::sort of all of them.
+enum class Ties { stable, as_topk, as_sort };
+
 struct SortProblem {
   DType dtype = DType::f32;
   bool descending = false;
-  // Else the first few come as PyTorch's topk picks them among equal ones.
-  bool stable = true;
+  Ties ties = Ties::stable;
   int batch_rank = 0;  // axes besides the sorted one
   bool values = true, indices = true;
 

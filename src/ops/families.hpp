@@ -23,6 +23,7 @@ void register_conv_grad();
 void register_conv3d();
 void register_conv_rows();
 void register_sort();
+void register_unique_rows();
 void register_grouped_matmul();
 void register_attention();
 void register_pool();

@@ -27,19 +27,12 @@ bool is_known(const Graph& g, Dim symbol) {
   return false;
 }
 
-// Where the flat mask is true, in order: i64[count]. A symbol for `count` gets its value here.
-Value* true_places(Graph& g, Value* mask, Dim count) {
-  const Dim size = mask->type().numel();
-  Value* flat = reshape(g, mask, {size});
-  Value* ones = cast(g, flat, DType::i64);
-  if (count.is_symbol() && !is_known(g, count))
-    g.add(op("bind"), {reduce_sum(g, ones, {0})}, Bind{count});
-  Value* place = sub(g, cumsum(g, ones, 0), scalar_int(g, DType::i64, 1));
-  // What is not selected goes to a spare place behind the others.
+// Of each element of the flat mask: how many true ones are before it. What is false, or the mask
+// has more of than `count`, goes to the spare place `count` behind the others.
+Value* place_among_true(Graph& g, Value* flat, Dim count) {
+  Value* place = sub(g, cumsum(g, cast(g, flat, DType::i64), 0), scalar_int(g, DType::i64, 1));
   Value* end = dim_value(g, count);
-  Value* to = where(g, bit_and(g, flat, lt(g, place, end)), place, end);
-  Value* places = index_put(g, full(g, DType::i64, 0, {count + 1}), iota(g, size), {to}, {0});
-  return slice(g, places, 0, 0, count);
+  return where(g, bit_and(g, flat, lt(g, place, end)), place, end);
 }
 
 std::vector<Value*> import_nonzero(AtenCall& c) {
@@ -68,7 +61,30 @@ std::vector<Value*> import_masked_select(AtenCall& c) {  // x, mask
   return one(take(g, flat, places, 0));
 }
 
+// What the mask selects of the gradient, in the source's shape; zeros where nothing was taken.
+std::vector<Value*> import_masked_scatter_backward(AtenCall& c) {  // grad, mask, sizes
+  Graph& g = c.graph();
+  const Shape& shape = c.tensor(0)->type().shape;
+  const Dim size = product(shape), room = c.result().numel();
+  Value* grad = reshape(g, c.tensor(0), {size});
+  Value* mask = reshape(g, expand(g, c.tensor(1), shape), {size});
+  Value* taken = place_among_true(g, mask, room);
+  Value* zeros = full(g, grad->type().dtype, 0, {room + 1});
+  Value* all = slice(g, index_put(g, zeros, grad, {taken}, {0}), 0, 0, room);
+  return one(reshape(g, all, c.result().shape));
+}
+
 }  // namespace
+
+Value* true_places(Graph& g, Value* mask, Dim count) {
+  const Dim size = mask->type().numel();
+  Value* flat = reshape(g, mask, {size});
+  if (count.is_symbol() && !is_known(g, count))
+    g.add(op("bind"), {reduce_sum(g, cast(g, flat, DType::i64), {0})}, Bind{count});
+  Value* to = place_among_true(g, flat, count);
+  Value* places = index_put(g, full(g, DType::i64, 0, {count + 1}), iota(g, size), {to}, {0});
+  return slice(g, places, 0, 0, count);
+}
 
 Value* selected_by_mask(AtenCall& c, Value* x, Value* mask) {
   Graph& g = c.graph();
@@ -85,6 +101,7 @@ Value* selected_by_mask(AtenCall& c, Value* x, Value* mask) {
 void register_nonzero_rows() {
   register_aten_row("aten.nonzero.default", import_nonzero);
   register_aten_row("aten.masked_select.default", import_masked_select);
+  register_aten_row("aten.masked_scatter_backward.default", import_masked_scatter_backward);
 }
 
 }  // namespace gex::ops

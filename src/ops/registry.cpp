@@ -28,6 +28,7 @@ void register_all() {
   register_conv3d();
   register_conv_rows();
   register_sort();
+  register_unique_rows();
   register_grouped_matmul();
   register_attention();
   register_pool();

@@ -167,7 +167,7 @@ AtenImport import_middle(Middle middle) {
 void register_sort() {
   Definition("sort",
              "x in order along an axis, and where each element was. Equal elements keep their "
-             "order; NaN is larger than every number.")
+             "order if stable; NaN is larger than every number.")
       .in({"x"})
       .out({"values", "indices"})
       .attrs<Sort>()

@@ -8,15 +8,18 @@
 
 namespace gex::ops {
 
+// Not `stable`: where equal elements go is the kernel's choice, and that is PyTorch's: of `sort` as
+// its mode sorts, of `topk` as its topk picks.
 struct Sort {
   std::int64_t axis = 0;
   bool descending = false;
+  bool stable = true;
   static constexpr auto fields() {
-    return std::tuple{field("axis", &Sort::axis), field("descending", &Sort::descending)};
+    return std::tuple{field("axis", &Sort::axis), field("descending", &Sort::descending),
+                      field("stable", &Sort::stable)};
   }
 };
 
-// Not `stable`: which of equal elements are taken is the kernel's choice, and that is PyTorch's.
 struct TopK {
   Dim k = 1;
   std::int64_t axis = 0;

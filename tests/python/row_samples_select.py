@@ -32,6 +32,78 @@ def masked_selections(t: Make) -> list[Call]:
     return [(t(3, 5), mask), (t(5), mask[:, None]), (t(3, 5), torch.zeros(1, dtype=torch.bool))]
 
 
+def masked_gradients(t: Make) -> list[Call]:
+    """Sources as long as what the mask takes, and longer; a mask of fewer axes."""
+    mask = torch.arange(12).reshape(3, 4) % 3 == 0
+    return [
+        (t(3, 4), mask, [4]),
+        (t(3, 4), mask, [3, 3]),
+        (t(2, 3, 4), mask, [10]),
+        (t(3, 4), torch.zeros(4, dtype=torch.bool), [2]),
+    ]
+
+
+def few_values(t: Make, *shape: int) -> torch.Tensor:
+    return torch.randint(0, 4, shape, generator=t.generator).to(t.dtype)
+
+
+def with_odd_values(t: Make) -> torch.Tensor:
+    """Two NaNs, which are two values, and both zeros, which are one."""
+    x = few_values(t, 9)
+    if t.dtype.is_floating_point:
+        x[[2, 5]] = float("nan")
+        x[[0, 1, 7]] = torch.tensor([0.0, -0.0, 0.0], dtype=t.dtype)
+    return x
+
+
+def distinct(t: Make) -> list[Call]:
+    """All combinations of results; one element, none, no axis."""
+    x = few_values(t, 3, 7)
+    flags = [(True, inverse, counts) for inverse in (False, True) for counts in (False, True)]
+    return [
+        *((x, *flag) for flag in flags),
+        (x.t(), False, True, True),
+        (with_odd_values(t), True, True, True),
+        (t(3, 1)[2], True, True, True),
+        (t(0, 2), True, True, True),
+        (t(), True, True, True),
+    ]
+
+
+def distinct_along(t: Make) -> list[Call]:
+    """Rows, columns, planes, and numbers of columns that are no power of two."""
+    x = few_values(t, 6, 2, 3) // 2 if t.dtype != torch.bool else few_values(t, 6, 2, 3)
+    return [
+        *((x, axis, True, True, True) for axis in (0, 1, 2)),
+        (few_values(t, 9, 1), 0, True, True, True),
+        (few_values(t, 12), 0, True, False, True),
+        (x[:, :, 0].repeat(2, 1), 0, False, True, False),
+        (x[:1], 0, True, True, True),
+    ]
+
+
+def consecutive(t: Make) -> list[Call]:
+    x = few_values(t, 2, 9)
+    flags = [(inverse, counts) for inverse in (False, True) for counts in (False, True)]
+    rows = few_values(t, 3, 2).repeat_interleave(torch.tensor([2, 1, 3]), 0)
+    return [
+        *((x, *flag) for flag in flags),
+        (with_odd_values(t), True, True),
+        (rows, True, True, 0),
+        (rows.t(), True, True, 1),
+        (rows.reshape(3, 2, 2).transpose(0, 1), True, True, 1),
+        (t(0), True, True),
+    ]
+
+
+def modes(t: Make) -> list[Call]:
+    """No NaN: eager's sort takes it for equal to everything. Of more than 16 elements the reference
+    executor tells the last of equal ones, and eager another one."""
+    x = few_values(t, 4, 11)
+    zeros = with_odd_values(t).nan_to_num(nan=3)
+    return [(x, -1), (x, 0, True), (x.t(), 1), (zeros,), (t(3, 1), 1), (t(),)]
+
+
 def embedding_gradient(t: Make) -> list[Call]:
     return [(t(2, 3, 4), t.index(5, 2, 3), 5, padding, False) for padding in (-1, 2)]
 

@@ -216,3 +216,51 @@ def test_results_whose_strides_only_a_run_tells_are_read_as_they_lie(
         x = torch.randint(0, most, (5, 6, 4), generator=generator).float()
         for got, want in zip(compiled(x), fn(x), strict=True):
             assert torch.equal(got, want)  # strides are those of the promise
+
+
+def distinct(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    values, inverse, counts = torch.unique(x, return_inverse=True, return_counts=True)
+    rows, row_of = torch.unique(x, dim=0, return_inverse=True)
+    runs, lengths = torch.unique_consecutive(x[:, 0], return_counts=True)
+    again = torch.unique(x)  # as many as before, and PyTorch knows
+    return values * 2, values[inverse] - x, counts / x.numel(), rows[row_of], runs, lengths, again
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_distinct_elements_are_no_calls(dtype: torch.dtype) -> None:
+    compiled = torch.compile(distinct, backend="gex", fullgraph=True, options={"strict": True})
+    for rows, kinds in ((9, 3), (9, 7), (40, 1), (5, 2), (1000, 9)):
+        x = torch.randint(0, kinds, (rows, 3)).to(dtype)
+        torch._dynamo.mark_dynamic(x, 0)
+        assert_same(compiled(x), distinct(x))
+    assert last_report().calls == []
+
+
+def test_distinct_columns_and_runs_of_planes(compiling: Compile) -> None:
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        columns, counts = torch.unique(x, dim=1, return_counts=True)
+        planes, plane_of = torch.unique_consecutive(x, dim=0, return_inverse=True)
+        # PyTorch promises dense results; eager's kernel gives others.
+        return (columns + 1).contiguous(), counts, (planes * 2).contiguous(), plane_of
+
+    compiled = compiling(fn)
+    for seed in range(3):
+        x = torch.randint(0, 2, (4, 6, 2), generator=torch.Generator().manual_seed(seed)).float()
+        x[1] = x[0]
+        assert_same(compiled(x), fn(x))
+    assert last_report().calls == []
+
+
+def test_gradients_of_what_a_mask_scatters_are_no_calls() -> None:
+    def fn(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+        return x.masked_scatter(mask, source).square().sum()
+
+    compiled = torch.compile(fn, backend="gex", fullgraph=True, options={"strict": True})
+    x, mask = torch.randn(4, 5), torch.arange(20).reshape(4, 5) % 3 == 1
+    results = []
+    for call in (fn, compiled):
+        source = torch.arange(20.0).requires_grad_()
+        call(x, mask, source).backward()
+        results.append(source.grad)
+    assert_same(results[1], results[0])
+    assert last_report().calls == []

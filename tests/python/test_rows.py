@@ -93,6 +93,16 @@ def test_a_training_step_op_by_op() -> None:
     assert len(check.taken) > 15
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
+def test_mode_tells_the_place_that_eager_tells(dtype: torch.dtype) -> None:
+    mode = torch.ops.aten.mode.default
+    for length in (17, 100, 3000):
+        x = equals(Make(dtype), 3, length)
+        expected = mode(x, 1)
+        got = run_row(mode, (x, 1), {}, expected, compiled=True)
+        assert torch.equal(got[0], expected[0]) and torch.equal(got[1], expected[1])
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
 def test_topk_takes_the_equal_elements_that_eager_takes(dtype: torch.dtype) -> None:
     t = Make(dtype)
