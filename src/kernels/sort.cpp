@@ -90,12 +90,17 @@ constexpr i64 kCountingLength = 512;
 // the returned one of the two arrays.
 template <class Entry>
 Entry* sort_by_digits(Entry* from, Entry* to, i64 n, int key_bytes) {
+  std::uint64_t different = 0;
+  for (i64 i = 1; i < n; ++i) different |= from[i].key() ^ from[0].key();
+  int digits[8], used = 0;
+  for (int b = 0; b < key_bytes; ++b)
+    if ((different >> (8 * b) & 0xFF) != 0) digits[used++] = b;
   i64 counts[8][256] = {};
   for (i64 i = 0; i < n; ++i)
-    for (int b = 0; b < key_bytes; ++b) ++counts[b][from[i].key() >> (8 * b) & 0xFF];
-  for (int b = 0; b < key_bytes; ++b) {
-    i64* count = counts[b];
-    if (count[from[0].key() >> (8 * b) & 0xFF] == n) continue;
+    for (int d = 0; d < used; ++d) ++counts[d][from[i].key() >> (8 * digits[d]) & 0xFF];
+  for (int u = 0; u < used; ++u) {
+    i64* count = counts[u];
+    const int b = digits[u];
     i64 position = 0;
     for (int d = 0; d < 256; ++d) position += std::exchange(count[d], position);
     for (i64 i = 0; i < n; ++i) to[count[from[i].key() >> (8 * b) & 0xFF]++] = from[i];
