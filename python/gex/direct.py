@@ -107,6 +107,7 @@ class Compiled:
                 self.report,
                 strict=config.get("strict", False),
                 fast_random=config.get("random", "eager") == "fast",
+                ranges=graph.ranges,
             ).run()
         except GraphNotSupported as problem:
             raise UserError(f"gex.compile can't take this program: {problem}") from problem

@@ -57,6 +57,7 @@ class ExportGraph:
     gm: GraphModule
     inputs: list[Fixed | Passed]  # one for each leaf of the call's arguments
     bound: list[tuple[str, torch.Tensor]]  # behind the passed inputs; names as in the module
+    ranges: dict[Any, Any]  # that the program promises for the symbols of its sizes
     state: dict[str, torch.Tensor] = field(default_factory=dict)  # of them, what the graph writes
 
 
@@ -74,7 +75,7 @@ def graph_of(program: ExportedProgram) -> ExportGraph:
         for spec in signature.output_specs
         if spec.kind in _MUTATIONS and spec.target is not None
     }
-    out = ExportGraph(program.graph_module, [], [])
+    out = ExportGraph(program.graph_module, [], [], program.range_constraints)
     first_operation = next(node for node in graph.nodes if node.op != "placeholder")
     for spec, node in zip(signature.input_specs, nodes):
         if spec.kind is InputKind.USER_INPUT:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +63,7 @@ class GraphImport:
     check_values: bool = True  # errors for values that eager mode refuses
     fast_random: bool = False
     keep_identities: bool = False  # calls that change nothing stay in the graph
+    ranges: Mapping[Any, Any] | None = None  # of sizes; those of the trace where it has none
     _env: Env = field(default_factory=dict)
     _integers: list[tuple[Dim, int]] = field(default_factory=list)
     _tensors: list[int] = field(default_factory=list)
@@ -77,7 +78,7 @@ class GraphImport:
     def run(self) -> ImportedGraph:
         self._level = get_deterministic_level()
         self._importer = Importer(self.name)
-        self._symbols = Symbols(_shape_env_of(self.gm))
+        self._symbols = Symbols(_shape_env_of(self.gm), self.ranges)
         self._nodes = NodeImporter(
             self._importer,
             self._symbols,

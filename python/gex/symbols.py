@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import sympy
@@ -20,8 +21,10 @@ class NotADim(GraphNotSupported):
 class Symbols:
     """Makes Dims of the symbols of one ShapeEnv; equal expressions give equal Dims."""
 
-    def __init__(self, shape_env: Any) -> None:
+    def __init__(self, shape_env: Any, ranges: Mapping[sympy.Symbol, Any] | None = None) -> None:
+        """`ranges` are those promised to callers: they may be wider than what was traced with."""
         self._shape_env = shape_env
+        self._ranges = ranges or {}
         self._symbols: dict[sympy.Symbol, Dim] = {}
 
     def dim(self, value: int | torch.SymInt) -> Dim:
@@ -40,7 +43,9 @@ class Symbols:
         return known
 
     def _range(self, symbol: sympy.Symbol) -> tuple[int | None, int | None]:
-        bounds = self._shape_env.var_to_range.get(symbol) if self._shape_env else None
+        bounds = self._ranges.get(symbol)
+        if bounds is None and self._shape_env:
+            bounds = self._shape_env.var_to_range.get(symbol)
         if bounds is None:
             return None, None
         low = int(bounds.lower) if bounds.lower.is_Integer else None

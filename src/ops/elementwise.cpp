@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "ops/build.hpp"
 #include "ops/define.hpp"
@@ -132,7 +133,14 @@ void register_unary() {
       .traits(Trait::cheap | Trait::idempotent)
       .aten("aten.abs.default")
       .define();
-  unary("sign", Prim::sign, "-1, 0 or 1; NaN stays NaN.", numeric)
+  unary_body(
+      "sign", "-1, 0 or 1; 0 for NaN.",
+      [](ScalarBuilder& s, const Node&, Scalar x) {
+        const Scalar sign = s.unary(Prim::sign, x);
+        if (!is_float(x.dtype)) return sign;
+        return s.select(s.unary(Prim::is_nan, x), s.constant(x.dtype, 0.0), sign);
+      },
+      numeric)
       .traits(Trait::cheap | Trait::idempotent)
       .aten({"aten.sign.default", "aten.sgn.default"})
       .define();
@@ -195,21 +203,36 @@ void register_unary() {
 
 void register_composed_functions() {
   auto k = [](ScalarBuilder& s, Scalar x, double v) { return s.constant(x.dtype, v); };
+  // log(2x): where it is what the inverse functions are, and squares of f32 may overflow.
+  constexpr double kFar = 1e8;
+  auto log_of_twice = [k](ScalarBuilder& s, Scalar x) {
+    return s.add(s.unary(Prim::log, x), k(s, x, std::numbers::ln2));
+  };
   unary_body("asinh", "Inverse hyperbolic sine.",
-             [k](ScalarBuilder& s, const Node&, Scalar x) {
+             [=](ScalarBuilder& s, const Node&, Scalar x) {
                // |x| + x^2 / (1 + sqrt(1 + x^2)) keeps small values exact.
                const Scalar a = s.unary(Prim::abs, x), square = s.mul(x, x);
                const Scalar root = s.unary(Prim::sqrt, s.add(square, k(s, x, 1)));
                const Scalar inner = s.add(a, s.div(square, s.add(root, k(s, x, 1))));
-               return s.mul(s.unary(Prim::sign, x), s.unary(Prim::log1p, inner));
+               const Scalar near = s.unary(Prim::log1p, inner);
+               const Scalar far = s.binary(Prim::gt, a, k(s, x, kFar));
+               const Scalar size = s.select(far, log_of_twice(s, a), near);
+               const Scalar zero = k(s, x, 0);
+               const Scalar below = s.binary(Prim::lt, x, zero);
+               const Scalar value = s.select(below, s.unary(Prim::neg, size), size);
+               return s.select(s.binary(Prim::eq, x, zero), x, value);  // -0 too
              })
       .aten("aten.asinh.default")
       .define();
   unary_body("acosh", "Inverse hyperbolic cosine.",
-             [k](ScalarBuilder& s, const Node&, Scalar x) {
+             [=](ScalarBuilder& s, const Node&, Scalar x) {
+               // Two roots: below 1 the first is NaN, and so is the result.
                const Scalar above = s.sub(x, k(s, x, 1));
-               const Scalar root = s.unary(Prim::sqrt, s.mul(above, s.add(x, k(s, x, 1))));
-               return s.unary(Prim::log1p, s.add(above, root));
+               const Scalar root =
+                   s.mul(s.unary(Prim::sqrt, above), s.unary(Prim::sqrt, s.add(x, k(s, x, 1))));
+               const Scalar near = s.unary(Prim::log1p, s.add(above, root));
+               const Scalar far = s.binary(Prim::gt, x, k(s, x, kFar));
+               return s.select(far, log_of_twice(s, x), near);
              })
       .aten("aten.acosh.default")
       .tested(1.1, 9)

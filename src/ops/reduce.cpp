@@ -214,6 +214,8 @@ AtenImport extremum_row(const char* op_name, const char* bool_op, bool with_axes
   return [=](AtenCall& c) {
     const DType t = c.tensor(0)->type().dtype;
     const char* name = t == DType::boolean ? bool_op : op_name;
+    // PyTorch, called, raises its error.
+    if (!with_axes && c.tensor(0)->type().numel() == Dim(0)) return std::vector<Value*>{};
     return with_axes ? import_reduce(c, name, t) : import_all(c, name, t);
   };
 }

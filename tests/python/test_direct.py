@@ -283,3 +283,19 @@ def test_a_module_and_its_exported_program_become_the_same_program(module: nn.Mo
 def test_a_scripted_module_is_refused() -> None:
     with pytest.raises(TypeError, match="ScriptModule"):
         gex.compile(torch.jit.script(nn.Linear(8, 8)), (torch.randn(3, 8),))
+
+
+def test_a_size_may_be_all_that_the_export_promises() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.LayerNorm(8), nn.Linear(8, 2)).eval()
+    batch = torch.export.Dim("batch")
+    compiled = gex.compile(model, (torch.randn(3, 4),), dynamic_shapes=({0: batch},))
+    for rows in (1, 0, 2, 7):
+        x = torch.randn(rows, 4)
+        assert_same(compiled(x), model(x))
+    several = gex.compile(
+        model,
+        (torch.randn(3, 4),),
+        dynamic_shapes=({0: torch.export.Dim("batch", min=2)},),
+    )
+    with pytest.raises(gex.UserError, match="at least 2"):
+        several(torch.randn(1, 4))

@@ -35,6 +35,11 @@ Value* asin_half(Ir& ir, Value* t) {
   return ir.fma(ir.b.CreateFMul(q, z), t, t);
 }
 
+// f(x), but x itself where that is a zero: the sums above lose the sign of -0.
+Value* zero_as_it_is(Ir& ir, Value* x, Value* fast) {
+  return ir.b.CreateSelect(ir.b.CreateFCmpOEQ(x, ir.real(x, 0)), x, fast);
+}
+
 // asin(|d|) in two ways: directly, or where |d| > 1/2 through pi/2 - 2*asin(sqrt((1 - |d|)/2)).
 struct ArcParts {
   Value* far;     // |d| > 1/2
@@ -97,6 +102,7 @@ Value* sin_or_cos(Ir& ir, Value* x, bool cosine) {
         Value* value = b.CreateSelect(odd, c, s);
         Value* sign = b.CreateShl(b.CreateLShr(n, ir.integer(n, 1)), ir.integer(n, 31));
         value = ir.real_of(b.CreateXor(ir.bits_of(value), sign));
+        if (!cosine) value = zero_as_it_is(ir, in, value);
         return unless_huge(ir, in, value, cosine ? "cos" : "sin");
       });
 }
@@ -117,7 +123,8 @@ Value* tan(Ir& ir, Value* x) {
     Value* odd = b.CreateTrunc(q.n, Ir::like(in, b.getInt1Ty()));
     Value* top = b.CreateSelect(odd, b.CreateFNeg(c), s);
     Value* bottom = b.CreateSelect(odd, s, c);
-    return unless_huge(ir, in, to_f32(ir, b.CreateFDiv(top, bottom)), "tan");
+    Value* value = zero_as_it_is(ir, in, to_f32(ir, b.CreateFDiv(top, bottom)));
+    return unless_huge(ir, in, value, "tan");
   });
 }
 
