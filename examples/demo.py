@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3Config
@@ -185,6 +186,10 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.model is not None and arguments.layers is not None:
         parser.error("--layers is given by the checkpoint of --model")
+    if arguments.model is not None and not (Path(arguments.model) / "config.json").is_file():
+        parser.error(f"--model: {arguments.model} is no folder with a checkpoint (config.json)")
+    if any(number is not None and number < 1 for number in (arguments.layers, arguments.tokens)):
+        parser.error("--layers and --tokens are at least 1")
 
     if arguments.model is not None:
         job = checkpoint(arguments.model)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -100,6 +101,7 @@ class Compiled:
         )
 
     def _compile(self, graph: ExportGraph, config: Config) -> Callable[[list[Any]], Sequence[Any]]:
+        start = time.perf_counter()
         try:
             imported = GraphImport(
                 graph.gm,
@@ -111,6 +113,7 @@ class Compiled:
             ).run()
         except GraphNotSupported as problem:
             raise UserError(f"gex.compile can't take this program: {problem}") from problem
+        self.report.seconds["import"] = time.perf_counter() - start
         imported.num_arguments -= len(graph.bound)
         tensors = [tensor for _, tensor in graph.bound]
         imported.constants[:0] = imported.adapter.bind(imported.num_arguments, tensors)

@@ -72,6 +72,11 @@ def explain(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
 
     from gex.compile_times import seconds_compiling
 
+    of_export = getattr(fn, "report", None)  # gex.compile has made fn
+    if isinstance(of_export, GraphReport):
+        if args or kwargs:
+            fn(*args, **kwargs)
+        return Explanation([of_export], _seconds([of_export]))
     is_compiled = _is_compiled(fn)
     known = graphs_of(fn) if is_compiled and not args and not kwargs else []
     if known:

@@ -25,6 +25,7 @@ from torch.export.graph_signature import (
 from torch.fx import Graph, GraphModule, Node
 
 from gex._gex import UserError
+from gex.tensors import storage_of
 
 _aten = torch.ops.aten
 _BOUND = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
@@ -75,6 +76,11 @@ def graph_of(program: ExportedProgram) -> ExportGraph:
         for spec in signature.output_specs
         if spec.kind in _MUTATIONS and spec.target is not None
     }
+    returned = {
+        storage_of(node.meta["val"])
+        for node in graph.output_node().all_input_nodes
+        if isinstance(node.meta.get("val"), torch.Tensor)
+    }
     out = ExportGraph(program.graph_module, [], [], program.range_constraints)
     first_operation = next(node for node in graph.nodes if node.op != "placeholder")
     for spec, node in zip(signature.input_specs, nodes):
@@ -86,7 +92,9 @@ def graph_of(program: ExportedProgram) -> ExportGraph:
         elif spec.kind in _BOUND:
             tensor = _tensor_of(program, spec)
             if spec.target in written:
-                tensor = out.state[spec.target] = tensor.clone()
+                tensor = out.state[spec.target] = tensor.detach().clone()
+            elif storage_of(node.meta["val"]) in returned:
+                tensor = tensor.detach()  # results need no gradient
             out.bound.append((spec.target, tensor))
             first_operation.prepend(node)
         else:
@@ -140,7 +148,7 @@ def _user_input(spec: InputSpec, node: Node, written: set[str]) -> Fixed | Passe
 
 def _tensor_of(program: ExportedProgram, spec: InputSpec) -> torch.Tensor:
     values = program.state_dict if spec.target in program.state_dict else program.constants
-    return values[spec.target].detach()
+    return values[spec.target]
 
 
 def _targets(specs: list[InputSpec], nodes: list[Node]) -> dict[str, Node]:

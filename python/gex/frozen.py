@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch._guards import TracingContext
 
+from gex.report import GraphReport
+
 _runners: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -43,9 +45,13 @@ def refresh(fn: Callable[..., Any] | None = None) -> int:
     """Has graphs compiled with `frozen_parameter` read their parameters anew at their next call.
 
     To be called after parameters were changed. `fn`: the module (compiled or not) whose parameters
-    they are; without it, or for a plain function, every graph reads its own again. Returns how many
-    graphs will.
+    they are, or what `gex.compile` has made of it; without it, or for a plain function, every graph
+    reads its own again. Returns how many graphs will.
     """
+    of_export = getattr(fn, "report", None)
+    if isinstance(of_export, GraphReport) and of_export.runner is not None:
+        of_export.runner.refresh()
+        return 1
     module = getattr(fn, "_orig_mod", fn)
     mine: set[int] | None = None
     if isinstance(module, torch.nn.Module):

@@ -88,6 +88,8 @@ def regions(model: nn.Module) -> Regions:
     Blocks repeat if they have the same class and structure. Whether they are called with like
     arguments shows when the model is compiled; those that are not fall back.
     """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"gex.regions takes a module, got {model!r} of {type(model)}")
     found = Regions()
     for blocks in repeated_blocks(model):
         group = Group(type(next(iter(blocks.values()))).__name__, blocks)

@@ -241,6 +241,8 @@ class Config:
             self, "_values", {name: OptionValue(option.default) for name, option in table.items()}
         )
         for name, value in (options or {}).items():
+            if not isinstance(name, str):
+                raise TypeError(f"names of options are strings, got {name!r} of {type(name)}")
             if name not in _CONSUMED_BY_TORCH:
                 setattr(self, name, value)
         if "use_graph_pool" in table and self.get("use_graph_pool") is not None:

@@ -32,3 +32,9 @@ def test_full_width_in_half_precision() -> None:
 def test_layers_of_a_checkpoint_are_its_own() -> None:
     done = run_python(DEMO, "--model", "somewhere", "--layers", "2")
     assert done.returncode == 2 and "--layers is given by the checkpoint" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_folder_without_a_checkpoint_is_named(tmp_path: Path) -> None:
+    done = run_python(DEMO, "--model", str(tmp_path))
+    assert done.returncode == 2 and f"{tmp_path} is no folder with a checkpoint" in done.stderr

@@ -299,3 +299,36 @@ def test_a_size_may_be_all_that_the_export_promises() -> None:
     )
     with pytest.raises(gex.UserError, match="at least 2"):
         several(torch.randn(1, 4))
+
+
+def test_parameters_are_read_anew_where_they_were_moved_to() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).eval()
+    x = torch.randn(3, 4)
+    other = gex.compile(nn.Linear(4, 4), (x,))
+    compiled = gex.compile(model, (x,))
+    other(x), compiled(x)
+    for of in (model, compiled):
+        model[0].weight.data = torch.randn(8, 4)
+        assert gex.refresh(of) == 1
+        assert_same(compiled(x), model(x))
+
+
+def test_a_returned_parameter_needs_no_gradient() -> None:
+    class Returns(nn.Linear):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return self.weight, self.weight.t(), super().forward(x)
+
+    model, x = Returns(3, 3), torch.randn(2, 3)
+    results = gex.compile(model, (x,))(x)
+    assert_same(results, [result.detach() for result in model(x)])
+    assert not any(result.requires_grad for result in results)
+
+
+def test_a_compiled_program_is_explained() -> None:
+    x = torch.randn(3, 4)
+    compiled = gex.compile(nn.Linear(4, 2), (x,))
+    explained = gex.explain(compiled, x)
+    assert explained.graphs == [compiled.report]
+    assert len(explained.captures) == 1
+    assert explained.seconds["import"] > 0
+    assert "import: ATen to a Graph" in str(explained)

@@ -32,6 +32,11 @@ def test_unknown_key_lists_the_known_and_suggests_the_nearest() -> None:
         Config(NPUGRAPH_EX_OPTIONS, {"captur_limit": 3})
 
 
+def test_names_are_strings() -> None:
+    with pytest.raises(TypeError, match="names of options are strings, got 3"):
+        Config(NPUGRAPH_EX_OPTIONS, {3: True})
+
+
 @pytest.mark.parametrize("value", ["True", 2, None])
 def test_bool_out_of_range(value: object) -> None:
     with pytest.raises(ValueError, match=r"not in optional list \[True, False\] \(type: <class"):

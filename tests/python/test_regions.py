@@ -87,6 +87,11 @@ def test_lone_layers_are_no_blocks() -> None:
     assert str(found) == "no repeated blocks"
 
 
+def test_only_modules_have_blocks() -> None:
+    with pytest.raises(TypeError, match="takes a module"):
+        gex.regions(torch.relu)
+
+
 def test_undo_and_exit_leave_no_trace() -> None:
     model = Net()
     found = gex.regions(model)
