@@ -40,10 +40,12 @@ Type weight_grad_type(const InferContext& c) {
   return Type::tensor(c.in(0).dtype, {c.in(2).shape[0], a[1], grad[1]});
 }
 
-// i64[T]: the number of ends at or before a row says which group it belongs to.
+// i64[T]: the number of ends at or before a row says which group it belongs to. None counts as less
+// than those before it: that group has no rows.
 Value* group_of_rows(Graph& g, Value* ends, Dim rows) {
   Value* row = unsqueeze(g, iota(g, rows), 1);
-  return reduce_sum(g, le(g, cast(g, ends, DType::i64), row), {1});
+  Value* reached = apply(g, "cummax_values", {cast(g, ends, DType::i64)}, Axis{0});
+  return reduce_sum(g, le(g, reached, row), {1});
 }
 
 // Each row with its own matrix.

@@ -8,6 +8,12 @@
 
 namespace gex::ops {
 
+Ints last_axes(int rank, std::size_t count) {
+  Ints axes;
+  for (std::int64_t a = rank - static_cast<std::int64_t>(count); a < rank; ++a) axes.push_back(a);
+  return axes;
+}
+
 Value* wide(Graph& g, Value* x) { return cast(g, x, compute_type(x->type().dtype)); }
 
 Value* element_count(Graph& g, DType dtype, const Shape& shape, const Ints& axes) {
@@ -34,10 +40,8 @@ Value* along_channels(Graph& g, Value* per_channel, int rank) {
 
 namespace {
 
-Ints last_axes(int rank, std::int64_t count) {
-  Ints axes;
-  for (std::int64_t a = rank - count; a < rank; ++a) axes.push_back(a);
-  return axes;
+Ints normed_axes(const Type& x, const Norm& a) {
+  return last_axes(x.rank(), static_cast<std::size_t>(a.rank));
 }
 
 void require_norm_rank(const InferContext& c, std::int64_t rank) {
@@ -70,7 +74,7 @@ Normed over_root(Graph& g, Value* x, Value* variance, const Norm& a) {
 std::vector<Value*> expand_layer_norm(Graph& g, const Node& n) {
   const auto a = n.as<Norm>();
   Value* x = wide(g, n.input(0));
-  const auto [mean, variance] = moments(g, x, last_axes(x->type().rank(), a.rank), 0);
+  const auto [mean, variance] = moments(g, x, normed_axes(x->type(), a), 0);
   const Normed normed = over_root(g, sub(g, x, mean), variance, a);
   Value* y = shifted_and_scaled(g, n, normed.values, 1, 2);
   return {cast(g, y, n.input(0)->type().dtype), mean, normed.reciprocal};
@@ -79,7 +83,7 @@ std::vector<Value*> expand_layer_norm(Graph& g, const Node& n) {
 std::vector<Value*> expand_rms_norm(Graph& g, const Node& n) {
   const auto a = n.as<Norm>();
   Value* x = wide(g, n.input(0));
-  Value* mean = reduce_mean(g, square(g, x), last_axes(x->type().rank(), a.rank), true);
+  Value* mean = reduce_mean(g, square(g, x), normed_axes(x->type(), a), true);
   const Normed normed = over_root(g, x, mean, a);
   Value* y = shifted_and_scaled(g, n, normed.values, 1, 2);
   return {cast(g, y, n.input(0)->type().dtype), normed.reciprocal};
@@ -111,7 +115,7 @@ std::vector<Type> normed_types(const InferContext& c, std::size_t statistics) {
            text_of(normed), ", the axes of ", c.in(0), " that are normalised");
   }
   std::vector<Type> types{Type::tensor(c.in(0).dtype, c.in(0).shape)};
-  const Shape kept = reduced_shape(c.in(0).shape, last_axes(c.in(0).rank(), a.rank), true);
+  const Shape kept = reduced_shape(c.in(0).shape, normed_axes(c.in(0), a), true);
   types.resize(1 + statistics, Type::tensor(compute_type(c.in(0).dtype), kept));
   return types;
 }

@@ -1,8 +1,8 @@
 // ATen spellings of normalisations, their statistics and their gradients.
 
 #include <cmath>
-#include <limits>
 
+#include "base/precision.hpp"
 #include "ops/build.hpp"
 #include "ops/define.hpp"
 #include "ops/families.hpp"
@@ -102,9 +102,7 @@ std::vector<Value*> import_rms_norm(AtenCall& c) {  // x, normalized_shape, weig
   const auto rank = static_cast<std::int64_t>(c.dims(1).size());
   const DType t = c.tensor(0)->type().dtype;
   // Without an eps PyTorch takes the epsilon of the type it computes in.
-  const double eps = !c.none(3)                      ? c.number(3)
-                     : compute_type(t) == DType::f64 ? std::numeric_limits<double>::epsilon()
-                                                     : std::numeric_limits<float>::epsilon();
+  const double eps = c.none(3) ? epsilon_of(compute_type(t)) : c.number(3);
   Node* n = g.add(op("rms_norm"), {c.tensor(0), optional_tensor(c, 2)}, Norm{rank, eps});
   std::vector<Value*> results{to_result(c, n->output(0))};
   if (c.results().size() > 1) {
@@ -123,21 +121,13 @@ Value* sum_leading(Graph& g, Value* x, const Shape& normalised) {
   return axes.empty() ? x : reduce_sum(g, x, axes);
 }
 
-Ints trailing_axes(const Shape& x, const Shape& normalised) {
-  Ints axes;
-  for (std::size_t k = x.size() - normalised.size(); k < x.size(); ++k) {
-    axes.push_back(static_cast<std::int64_t>(k));
-  }
-  return axes;
-}
-
 // grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask
 std::vector<Value*> import_layer_norm_backward(AtenCall& c) {
   Graph& g = c.graph();
   Value *grad = wide(g, c.tensor(0)), *x = wide(g, c.tensor(1));
   const DType t = x->type().dtype;
   const Shape normalised = c.dims(2);
-  const Ints axes = trailing_axes(x->type().shape, normalised);
+  const Ints axes = last_axes(x->type().rank(), normalised.size());
   const Shape kept = reduced_shape(x->type().shape, axes, true);
   Value* mean = reshape(g, cast(g, c.tensor(3), t), kept);
   Value* rstd = reshape(g, cast(g, c.tensor(4), t), kept);
@@ -163,7 +153,7 @@ std::vector<Value*> import_rms_norm_backward(AtenCall& c) {
   Value *grad = wide(g, c.tensor(0)), *x = wide(g, c.tensor(1));
   const DType t = x->type().dtype;
   const Shape normalised = c.dims(2);
-  const Ints axes = trailing_axes(x->type().shape, normalised);
+  const Ints axes = last_axes(x->type().rank(), normalised.size());
   Value* rstd = reshape(g, cast(g, c.tensor(3), t), reduced_shape(x->type().shape, axes, true));
   Value* normed = mul(g, x, rstd);
   std::vector<Value*> results(2, nullptr);

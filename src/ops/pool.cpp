@@ -25,10 +25,6 @@ ShapeRule pooled_shape(std::size_t axes) {
   };
 }
 
-ShapeRule adaptive_shape(std::size_t axes) {
-  return [axes](const InferContext& c) { return with_pooled_axes(c, axes, c.as<Adaptive>().size); };
-}
-
 Scalar element_value(BodyContext& c, const Place& e, Scalar fill) {
   return c.s.is_true(e.inside) ? c.in(0, e.at) : c.in(0, e.at, e.inside, fill);
 }

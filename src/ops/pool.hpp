@@ -56,6 +56,7 @@ void require_windows(const InferContext& c, std::size_t axes, const Ints& kernel
 using ShapeRule = std::function<Shape(const InferContext&)>;
 // The input's shape with these sizes on its last axes, all of which have an element.
 Shape with_pooled_axes(const InferContext& c, std::size_t axes, const Dims& size);
+ShapeRule adaptive_shape(std::size_t axes);
 
 // An element of a window, or a window that covers an element, and whether it is there.
 struct Place {

@@ -18,10 +18,6 @@ ShapeRule fixed_rule(std::size_t axes) {
   };
 }
 
-ShapeRule adaptive_rule(std::size_t axes) {
-  return [axes](const InferContext& c) { return with_pooled_axes(c, axes, c.as<Adaptive>().size); };
-}
-
 Scalar gradient_at(BodyContext& c, const Place& e) {
   const DType t = c.in_type(0).dtype;
   return c.s.cast(c.in(0, e.at, e.inside, c.s.constant(t, 0)), compute_type(t));
@@ -83,11 +79,11 @@ void register_pool_grad() {
     register_max_grad<PoolGrad>(pool_name("max_pool", axes, "_grad"), axes, kPoolCandidates,
                                 fixed_rule(axes));
     register_max_grad<Adaptive>(pool_name("adaptive_max_pool", axes, "_grad"), axes,
-                                kAdaptiveCandidates, adaptive_rule(axes));
+                                kAdaptiveCandidates, adaptive_shape(axes));
     register_mean_grad<PoolGrad>(pool_name("avg_pool", axes, "_grad"), kPoolCandidates,
                                  fixed_rule(axes));
     register_mean_grad<Adaptive>(pool_name("adaptive_avg_pool", axes, "_grad"), kAdaptiveCandidates,
-                                 adaptive_rule(axes));
+                                 adaptive_shape(axes));
   }
 }
 

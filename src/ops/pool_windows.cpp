@@ -185,6 +185,10 @@ Shape with_pooled_axes(const InferContext& c, std::size_t axes, const Dims& size
   return shape;
 }
 
+ShapeRule adaptive_shape(std::size_t axes) {
+  return [axes](const InferContext& c) { return with_pooled_axes(c, axes, c.as<Adaptive>().size); };
+}
+
 loop::ReductionBody sum_over_windows(const WindowForm& form) {
   loop::ReductionBody body = over_windows(form);
   body.accumulators = [](const Node& n) {

@@ -10,6 +10,7 @@ class Value;
 
 namespace gex::ops {
 
+Ints last_axes(int rank, std::size_t count);
 // x in its compute type.
 Value* wide(Graph& g, Value* x);
 // How many elements the axes hold, as a 0-d tensor.

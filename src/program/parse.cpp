@@ -1,143 +1,15 @@
 // Reads what print.cpp writes. Lines that start with '#' are comments. Errors name the line.
 
-#include <cctype>
 #include <charconv>
 #include <unordered_map>
 
 #include "base/error.hpp"
 #include "program/program.hpp"
+#include "program/text_line.hpp"
 
 namespace gex::program {
 
 namespace {
-
-struct Token {
-  enum class Kind { word, text, dims, open, close, end };  // dims: what stands between brackets
-  Kind kind = Kind::end;
-  std::string value;
-};
-
-// The tokens of one line. Every complaint carries the line's number and text.
-class Line {
- public:
-  Line(std::string_view text, int number) : text_(text), number_(number) { advance(); }
-
-  template <class... Args>
-  [[noreturn]] void complain(const Args&... args) const {
-    fail(ErrorCode::parse_error, "program text, line ", number_, ": ", args...,
-         "; the line is: ", text_);
-  }
-
-  bool done() const { return token_.kind == Token::Kind::end; }
-  bool at_open() const { return token_.kind == Token::Kind::open; }
-  bool at_word(std::string_view word) const {
-    return token_.kind == Token::Kind::word && token_.value == word;
-  }
-  bool at_dims() const { return token_.kind == Token::Kind::dims; }
-
-  bool take_word(std::string_view word) {
-    if (!at_word(word)) return false;
-    advance();
-    return true;
-  }
-  void expect_word(std::string_view word) {
-    if (!take_word(word)) complain("expected '", word, "', got '", token_.value, "'");
-  }
-  void expect(Token::Kind kind) {
-    if (token_.kind != kind) complain("expected '", kind == Token::Kind::open ? "(" : ")", "'");
-    advance();
-  }
-  std::string word() { return take(Token::Kind::word, "a word"); }
-  std::string quoted() { return take(Token::Kind::text, "a name in quotes"); }
-  std::string bracketed() { return take(Token::Kind::dims, "sizes in brackets"); }
-  std::int64_t number() {
-    const std::string value = word();
-    std::int64_t out = 0;
-    const auto result = std::from_chars(value.data(), value.data() + value.size(), out);
-    if (result.ec != std::errc() || result.ptr != value.data() + value.size())
-      complain("expected a number, got '", value, "'");
-    return out;
-  }
-  std::uint64_t unsigned_number() {
-    const std::string value = word();
-    std::uint64_t out = 0;
-    const auto result = std::from_chars(value.data(), value.data() + value.size(), out);
-    if (result.ec != std::errc() || result.ptr != value.data() + value.size())
-      complain("expected a number that is not negative, got '", value, "'");
-    return out;
-  }
-  int small() { return static_cast<int>(number()); }
-  BufferId buffer() {
-    const std::string value = word();
-    int out = 0;
-    const char* end = value.data() + value.size();
-    if (value.size() < 2 || value[0] != '%' ||
-        std::from_chars(value.data() + 1, end, out).ptr != end)
-      complain("expected a buffer such as %3, got '", value, "'");
-    return out;
-  }
-  DType dtype() {
-    const std::string value = word();
-    const auto dtype = dtype_from_name(value);
-    if (!dtype) complain("expected a dtype such as f32, got '", value, "'");
-    return *dtype;
-  }
-  void finish() {
-    if (!done()) complain("unexpected '", token_.value, "'");
-  }
-
- private:
-  std::string take(Token::Kind kind, const char* what) {
-    if (token_.kind != kind) complain("expected ", what, ", got '", token_.value, "'");
-    std::string value = std::move(token_.value);
-    advance();
-    return value;
-  }
-
-  void advance() {
-    while (position_ < text_.size() &&
-           std::isspace(static_cast<unsigned char>(text_[position_])) != 0)
-      ++position_;
-    token_ = {};
-    if (position_ >= text_.size()) return;
-    const char c = text_[position_];
-    if (c == '(' || c == ')') {
-      token_ = {c == '(' ? Token::Kind::open : Token::Kind::close, std::string(1, c)};
-      ++position_;
-    } else if (c == '[') {
-      const std::size_t end = text_.find(']', position_);
-      if (end == std::string_view::npos) complain("'[' without ']'");
-      token_ = {Token::Kind::dims, std::string(text_.substr(position_ + 1, end - position_ - 1))};
-      position_ = end + 1;
-    } else if (c == '"') {
-      advance_text();
-    } else {
-      const std::size_t end = std::min(text_.find_first_of(" \t()[\"", position_), text_.size());
-      token_ = {Token::Kind::word, std::string(text_.substr(position_, end - position_))};
-      position_ = end;
-    }
-  }
-
-  void advance_text() {
-    std::string value;
-    for (++position_; position_ < text_.size() && text_[position_] != '"'; ++position_) {
-      char c = text_[position_];
-      if (c == '\\' && position_ + 1 < text_.size()) {
-        c = text_[++position_];
-        if (c == 'n') c = '\n';
-      }
-      value += c;
-    }
-    if (position_ >= text_.size()) complain("a quote is never closed");
-    ++position_;
-    token_ = {Token::Kind::text, std::move(value)};
-  }
-
-  std::string_view text_;
-  int number_;
-  std::size_t position_ = 0;
-  Token token_;
-};
 
 class Parser {
  public:

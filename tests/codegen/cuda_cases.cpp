@@ -1,6 +1,7 @@
 #include "cuda_cases.hpp"
 
 #include "base/error.hpp"
+#include "base/precision.hpp"
 #include "loop/builder.hpp"
 #include "loop/scalar.hpp"
 
@@ -104,20 +105,7 @@ kernel histogram(ids: in i64[n], y: inout i64[10]) grid(i < n) {
   return cases;
 }
 
-double allowed(const CudaCase& c, DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return c.tolerance_in_eps * 0x1p-52;
-    case DType::f32:
-      return c.tolerance_in_eps * 0x1p-23;
-    case DType::f16:
-      return c.tolerance_in_eps * 0x1p-10;
-    case DType::bf16:
-      return c.tolerance_in_eps * 0x1p-7;
-    default:
-      return 0;
-  }
-}
+double allowed(const CudaCase& c, DType dtype) { return c.tolerance_in_eps * epsilon_of(dtype); }
 
 std::int64_t evaluate(const CudaCase& c, Dim dim) {
   const std::vector<Dim> symbols = c.data.kernel.symbols();

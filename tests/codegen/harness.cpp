@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "base/precision.hpp"
 #include "interp/eval_kernel.hpp"
 
 namespace gex::codegen {
@@ -36,19 +37,6 @@ std::int64_t value_of(Dim d, const std::vector<Dim>& symbols,
       if (symbols[i] == s) return dims[i];
     fail(ErrorCode::not_found, "no value for ", s);
   });
-}
-
-double precision(DType d) {
-  switch (d) {
-    case DType::f64:
-      return 0x1p-52;
-    case DType::f32:
-      return 0x1p-23;
-    case DType::f16:
-      return 0x1p-10;
-    default:
-      return 0x1p-7;
-  }
 }
 
 }  // namespace
@@ -187,7 +175,7 @@ void check(const Case& c, double tolerance_in_eps) {
   auto got = run(c, generic);
   auto want = reference(c);
   for (std::size_t b = 0; b < got.size(); ++b)
-    EXPECT_LE(distance(got[b], want[b]), tolerance_in_eps * precision(got[b].dtype()))
+    EXPECT_LE(distance(got[b], want[b]), tolerance_in_eps * epsilon_of(got[b].dtype()))
         << "generic code against the reference, buffer " << c.kernel.buffers[b].name;
   EXPECT_EQ(run(c, fixed), got) << "static code gives other bits than generic code";
   std::int64_t grid = grid_of(c);

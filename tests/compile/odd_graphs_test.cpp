@@ -161,5 +161,25 @@ TEST(OddGraphs, an_input_that_is_returned_and_overwritten_is_returned_as_it_was)
   }
 }
 
+// An end before the one in front of it leaves its group without rows, in the kernel and in what the
+// ops stand for.
+TEST(OddGraphs, groups_of_rows_may_end_anywhere) {
+  HostTensor ends(DType::i32, {4});
+  const std::int64_t values[] = {3, -1, 2, 9};
+  for (std::int64_t k = 0; k < 4; ++k) ends.set_int(k, values[k]);
+  std::mt19937 random(1);
+  const HostTensor rows = random_tensor(DType::f32, {6, 3}, random),
+                   grads = random_tensor(DType::f32, {6, 5}, random),
+                   matrices = random_tensor(DType::f32, {4, 3, 5}, random);
+  check(
+      "graph g(%x: f32[6, 3], %w: f32[4, 3, 5], %e: i32[4]) -> (f32[6, 5]) {\n"
+      "  %y = grouped_matmul(%x, %w, %e) : f32[6, 5]\n  return %y\n}",
+      {rows, matrices, ends});
+  check(
+      "graph g(%x: f32[6, 3], %d: f32[6, 5], %e: i32[4]) -> (f32[4, 3, 5]) {\n"
+      "  %y = grouped_weight_grad(%x, %d, %e) : f32[4, 3, 5]\n  return %y\n}",
+      {rows, grads, ends});
+}
+
 }  // namespace
 }  // namespace gex::test

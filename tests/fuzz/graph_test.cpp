@@ -8,6 +8,7 @@
 
 #include "check/fuzz.hpp"
 #include "check/generate.hpp"
+#include "check/generate_training.hpp"
 #include "tests/ops/samples.hpp"
 
 namespace gex::check {
@@ -32,6 +33,20 @@ TEST(GraphFuzz, every_level_agrees_with_the_interpreter) {
 TEST(GraphFuzz, the_same_seed_gives_the_same_graph) {
   for (std::uint64_t seed = 0; seed < 20; ++seed)
     EXPECT_EQ(print(*random_graph(seed)), print(*random_graph(seed)));
+}
+
+TEST(GraphFuzz, training_steps_write_parameters_and_are_the_same_for_a_seed) {
+  int symbolic = 0, tied = 0, products = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const auto graph = random_training_step(seed, 6);
+    EXPECT_EQ(print(*graph), print(*random_training_step(seed, 6)));
+    symbolic += symbols_of(*graph).empty() ? 0 : 1;
+    tied += graph->ties().empty() ? 0 : 1;
+    for (Node& node : graph->nodes()) products += node.is("matmul") ? 1 : 0;
+  }
+  EXPECT_GT(symbolic, 10);
+  EXPECT_GT(tied, 10);
+  EXPECT_GT(products, 40);
 }
 
 TEST(GraphFuzz, texts_of_random_graphs_read_back) {

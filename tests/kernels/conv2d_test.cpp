@@ -1,27 +1,14 @@
 #include "kernels/conv2d.hpp"
 
 #include "base/error.hpp"
-#include "support.hpp"
+#include "conv_case.hpp"
 
 namespace gex::test {
 namespace {
 
 using kernels::Conv2dProblem;
 
-struct Case {
-  Conv2dProblem problem;
-  i64 n = 1, c, h, w, o, kh, kw;
-  std::array<i64, 2> pad_after = {-1, -1};  // -1: as before the first
-  std::vector<int> x_order = {0, 1, 2, 3}, w_order = {0, 1, 2, 3}, y_order = {0, 1, 2, 3};
-
-  i64 out_size(int axis) const {
-    const i64 in = axis ? w : h, kernel = axis ? kw : kh;
-    const i64 after = pad_after[axis] < 0 ? problem.pad[axis] : pad_after[axis];
-    return (in + problem.pad[axis] + after - problem.dilation[axis] * (kernel - 1) - 1) /
-               problem.stride[axis] +
-           1;
-  }
-};
+using Case = ConvCase;
 
 struct Operands {
   HostTensor x, w, y;
@@ -30,26 +17,18 @@ struct Operands {
   i64 oh, ow, grid, scratch;
 
   Operands(const Case& t, std::mt19937& rng) : oh(t.out_size(0)), ow(t.out_size(1)) {
-    const std::vector<i64> x_sizes = {t.n, t.c, t.h, t.w};
-    const std::vector<i64> w_sizes = {t.o, t.c / t.problem.groups, t.kh, t.kw};
-    const std::vector<i64> y_sizes = {t.n, t.o, oh, ow};
-    xs = strides_in_order(x_sizes, t.x_order);
-    ws = strides_in_order(w_sizes, t.w_order);
-    ys = strides_in_order(y_sizes, t.y_order);
-    x = random_tensor(rng, t.problem.x, extent(x_sizes, xs));
-    w = random_tensor(rng, t.problem.w, extent(w_sizes, ws));
-    y = random_tensor(rng, t.problem.y, extent(y_sizes, ys));
+    xs = strides_in_order(t.x_sizes(), t.x_order);
+    ws = strides_in_order(t.w_sizes(), t.w_order);
+    ys = strides_in_order(t.y_sizes(), t.y_order);
+    x = random_tensor(rng, t.problem.x, extent(t.x_sizes(), xs));
+    w = random_tensor(rng, t.problem.w, extent(t.w_sizes(), ws));
+    y = random_tensor(rng, t.problem.y, extent(t.y_sizes(), ys));
     x_numbers = numbers(x);
     w_numbers = numbers(w);
-    dims = {t.n, t.c, t.h, t.w, t.o, oh, ow, t.kh, t.kw};
-    for (auto* s : {&xs, &ws, &ys}) dims.insert(dims.end(), s->begin(), s->end());
+    dims = t.dims(xs, ws, ys);
     grid = conv2d_grid(t.problem, t.n, t.o, oh, ow).constant();
     scratch = conv2d_scratch_bytes(t.problem).constant();
   }
-};
-
-struct Sum {
-  double value = 0, magnitude = 0;
 };
 
 Sum reference(const Case& t, const Operands& v, i64 n, i64 o, i64 oy, i64 ox) {
@@ -59,14 +38,11 @@ Sum reference(const Case& t, const Operands& v, i64 n, i64 o, i64 oy, i64 ox) {
   for (i64 c = 0; c < per_group; ++c)
     for (i64 ky = 0; ky < t.kh; ++ky)
       for (i64 kx = 0; kx < t.kw; ++kx) {
-        const i64 iy = oy * p.stride[0] - p.pad[0] + ky * p.dilation[0];
-        const i64 ix = ox * p.stride[1] - p.pad[1] + kx * p.dilation[1];
-        if (iy < 0 || iy >= t.h || ix < 0 || ix >= t.w) continue;
-        const double product = v.x_numbers[n * v.xs[0] + (group * per_group + c) * v.xs[1] +
-                                           iy * v.xs[2] + ix * v.xs[3]] *
-                               v.w_numbers[o * v.ws[0] + c * v.ws[1] + ky * v.ws[2] + kx * v.ws[3]];
-        sum.value += product;
-        sum.magnitude += std::fabs(product);
+        const auto pixel = t.pixel(oy, ox, ky, kx);
+        if (!pixel) continue;
+        const auto [iy, ix] = *pixel;
+        sum.add(v.x_numbers[place(v.xs, n, group * per_group + c, iy, ix)] *
+                v.w_numbers[place(v.ws, o, c, ky, kx)]);
       }
   return sum;
 }
@@ -115,7 +91,7 @@ class Conv2d : public testing::TestWithParam<const kernels::Variant*> {
     for (i64 n = 0; n < t.n; ++n)
       for (i64 o = 0; o < t.o; ++o)
         for (i64 i = 0; i < v.oh * v.ow; ++i) {
-          const i64 at = n * v.ys[0] + o * v.ys[1] + i / v.ow * v.ys[2] + i % v.ow * v.ys[3];
+          const i64 at = place(v.ys, n, o, i / v.ow, i % v.ow);
           expected.set(at, whole.get(at));
         }
     ASSERT_EQ(expected, y) << describe(t) << " differs with packed weights";
@@ -133,9 +109,8 @@ class Conv2d : public testing::TestWithParam<const kernels::Variant*> {
         for (i64 y = 0; y < v.oh; ++y)
           for (i64 x = 0; x < v.ow; ++x) {
             const Sum want = reference(t, v, n, o, y, x);
-            const double sums = t.problem.x == DType::f64 ? 1e-14 : 3e-6;
-            ASSERT_NEAR(v.y.get(n * v.ys[0] + o * v.ys[1] + y * v.ys[2] + x * v.ys[3]), want.value,
-                        want.magnitude * sums + std::fabs(want.value) * unit_of(t.problem.y))
+            ASSERT_NEAR(v.y.get(place(v.ys, n, o, y, x)), want.value,
+                        t.tolerance(want.value, want.magnitude))
                 << describe(t) << " at " << n << "," << o << "," << y << "," << x;
           }
     const HostTensor whole = v.y;

@@ -17,6 +17,7 @@
 
 #include "base/dim.hpp"
 #include "base/dtype.hpp"
+#include "base/precision.hpp"
 #include "base/tensor.hpp"
 #include "kernels/variants.hpp"
 #include "program/kernel_abi.hpp"
@@ -63,18 +64,7 @@ inline i64 extent(const std::vector<i64>& sizes, const std::vector<i64>& strides
 }
 
 // How much one rounding to the dtype may change a value of magnitude 1.
-inline double unit_of(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return 1e-15;
-    case DType::f16:
-      return 1.0 / 2048;
-    case DType::bf16:
-      return 1.0 / 256;
-    default:
-      return 1.2e-7;
-  }
-}
+inline double unit_of(DType dtype) { return epsilon_of(dtype) / 2; }
 
 // Scratch with marks on both sides: a kernel that leaves it is found out.
 class Scratch {

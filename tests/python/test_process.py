@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -47,29 +48,37 @@ def test_gex_alone_does_not_import_torch() -> None:
     assert done.stdout == "3\n", done.stderr
 
 
-def test_threads_call_one_compiled_function() -> None:
-    model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16))
-    compiled = torch.compile(model, backend="gex", dynamic=True)
-    with torch.no_grad():
-        compiled(torch.randn(2, 16))
+def in_four_threads(work: Callable[[int], None]) -> None:
     problems: list[BaseException] = []
 
-    def work(seed: int) -> None:
-        generator = torch.Generator().manual_seed(seed)
+    def guarded(seed: int) -> None:
         try:
-            with torch.no_grad():
-                for i in range(50):
-                    x = torch.randn(2 + (seed + i) % 5, 16, generator=generator)
-                    assert_same(compiled(x), model(x))
+            work(seed)
         except BaseException as problem:
             problems.append(problem)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    threads = [threading.Thread(target=guarded, args=(seed,)) for seed in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert problems == []
+
+
+def test_threads_call_one_compiled_function() -> None:
+    model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16))
+    compiled = torch.compile(model, backend="gex", dynamic=True)
+    with torch.no_grad():
+        compiled(torch.randn(2, 16))
+
+    def work(seed: int) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            for i in range(50):
+                x = torch.randn(2 + (seed + i) % 5, 16, generator=generator)
+                assert_same(compiled(x), model(x))
+
+    in_four_threads(work)
 
 
 def test_threads_with_calls_through_python() -> None:
@@ -78,22 +87,13 @@ def test_threads_with_calls_through_python() -> None:
 
     compiled = torch.compile(fn, backend="gex")
     compiled(torch.eye(4))
-    problems: list[BaseException] = []
 
     def work(seed: int) -> None:
-        try:
-            for i in range(30):
-                x = torch.eye(4) * (seed + i + 1)
-                assert_same(compiled(x), fn(x))
-        except BaseException as problem:
-            problems.append(problem)
+        for i in range(30):
+            x = torch.eye(4) * (seed + i + 1)
+            assert_same(compiled(x), fn(x))
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert problems == []
+    in_four_threads(work)
 
 
 def test_a_call_inside_a_call() -> None:

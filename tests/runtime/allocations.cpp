@@ -41,9 +41,6 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std
 namespace gex::runtime::testing {
 namespace {
 
-GEX_TEST_KERNEL(quiet_add_one,
-                { ((float*)buffers[1])[point] = ((const float*)buffers[0])[point] + 1; })
-
 // Hands out memory made before, in turns, and answers calls without allocating.
 class QuietHost final : public Host {
  public:
@@ -96,7 +93,7 @@ buffer %1 "y" output 0 f32 [s0] bytes [s0*4]
 buffer %2 "a" temp f32 [s0] bytes [s0*4]
 buffer %3 "b" temp f32 [s0] bytes [s0*4]
 buffer %4 "r" external f32 [s0] bytes [s0*4]
-code 0 "quiet_add_one" target "cpu"
+code 0 "add_one" target "cpu"
 main 0
 segment 0 "main"
   launch "a" code 0 read %0 write %2 grid [s0] scratch [64] work [s0*8]
@@ -128,7 +125,7 @@ buffer %0 "n" input 0 i64 [1] bytes [8]
 buffer %1 "x" input 1 f32 [64] bytes [256]
 buffer %2 "y" output 0 f32 [u0] bytes [u0*4]
 buffer %3 "t" temp f32 [u0] bytes [u0*4]
-code 0 "quiet_add_one" target "cpu"
+code 0 "add_one" target "cpu"
 main 0 1
 segment 0 "a"
   bind u0 = %0

@@ -122,22 +122,7 @@ class TestSpecialiser final : public Specialiser {
   std::atomic<bool> fails{false}, declines{false}, blocked{false}, entered{false};
 };
 
-GEX_TEST_KERNEL(static_add_one,
-                { ((float*)buffers[1])[point] = ((const float*)buffers[0])[point] + 1; })
-
-const char* const kTwo = R"(program "two"
-symbol s0 in [1, 1000]
-input 0 "x" f32 [s0] -> %0
-output 0 "y" fresh f32 [s0] -> %1
-buffer %0 "x" input 0 f32 [s0] bytes [s0*4]
-buffer %1 "y" output 0 f32 [s0] bytes [s0*4]
-buffer %2 "t" temp f32 [s0] bytes [s0*4]
-code 0 "static_add_one" target "cpu"
-main 0
-segment 0 "main"
-  launch "a" code 0 read %0 write %2 dims [s0] grid [s0]
-  launch "b" code 0 read %2 write %1 dims [s0] grid [s0]
-)";
+const std::string kTwo = count_up(1);
 
 void run(Session& session, std::int64_t size, int times) {
   const std::string driver = "cpu";

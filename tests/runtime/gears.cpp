@@ -8,8 +8,6 @@
 namespace gex::runtime::testing {
 namespace {
 
-GEX_TEST_KERNEL(geared_add_one,
-                { ((float*)buffers[1])[point] = ((const float*)buffers[0])[point] + 1; })
 GEX_TEST_KERNEL(geared_read_first, { ((float*)buffers[1])[point] = ((const float*)buffers[0])[0]; })
 
 // Three temporaries in a row; the sizes of one fall where the input grows.
@@ -24,7 +22,7 @@ buffer %2 "a" temp f32 [s0] bytes [s0*4]
 buffer %3 "b" temp f32 [s0] bytes [s0*4]
 buffer %4 "c" temp f32 [)",
              shrinking, "] bytes [(", shrinking, R"()*4]
-code 0 "geared_add_one" target "cpu"
+code 0 "add_one" target "cpu"
 code 1 "geared_read_first" target "cpu"
 main 0
 segment 0 "main"
@@ -107,7 +105,7 @@ buffer %1 "y" output 0 f32 [s0] bytes [s0*4]
 buffer %2 "a" temp f32 [s0] bytes [s0*4]
 buffer %3 "b" temp f32 [s1] bytes [s1*4]
 buffer %4 "z" input 1 f32 [s1] bytes [s1*4]
-code 0 "geared_add_one" target "cpu"
+code 0 "add_one" target "cpu"
 main 0
 segment 0 "main"
   launch "a" code 0 read %0 write %2 grid [s0] work [s0*8]
@@ -166,19 +164,7 @@ TEST(Gears, a_gear_whose_sizes_have_no_meaning_is_not_used) {
 }
 
 TEST(Gears, values_that_no_memory_depends_on_share_a_capture) {
-  Session session(load_program(R"(program "plain"
-symbol s0 in [1, 1000]
-input 0 "x" f32 [s0] -> %0
-output 0 "y" fresh f32 [s0] -> %1
-buffer %0 "x" input 0 f32 [s0] bytes [s0*4]
-buffer %1 "y" output 0 f32 [s0] bytes [s0*4]
-code 0 "geared_add_one" target "cpu"
-main 0
-segment 0 "main"
-  launch "a" code 0 read %0 write %1 grid [s0] work [s0*8]
-)",
-                               "cpu"),
-                  with({GearOptions::Policy::automatic}));
+  Session session(load_program(count_up(0), "cpu"), with({GearOptions::Policy::automatic}));
   for (const std::int64_t size : {5, 6, 900, 5}) {
     const Tensor x = Tensor::f32("cpu", {size}, std::vector<float>(static_cast<std::size_t>(size)));
     TestHost host("cpu");

@@ -18,6 +18,8 @@ std::map<std::string, TestKernel>& kernels() {
   return table;
 }
 
+GEX_TEST_KERNEL(add_one, { ((float*)buffers[1])[point] = ((const float*)buffers[0])[point] + 1; })
+
 bool is_cuda(const std::string& driver) { return driver.rfind("cuda", 0) == 0; }
 
 std::string cuda_source(const std::string& name, const std::string& body,
@@ -34,6 +36,23 @@ std::string cuda_source(const std::string& name, const std::string& body,
 
 bool add_kernel(const char* name, program::KernelFn fn, const char* body) {
   return kernels().emplace(name, TestKernel{fn, body}).second;
+}
+
+std::string count_up(int temporaries) {
+  std::string text = R"(program "count_up"
+symbol s0 in [1, 100000]
+input 0 "x" f32 [s0] -> %0
+output 0 "y" fresh f32 [s0] -> %1
+buffer %0 "x" input 0 f32 [s0] bytes [s0*4]
+buffer %1 "y" output 0 f32 [s0] bytes [s0*4]
+)";
+  for (int k = 0; k < temporaries; ++k)
+    text += str("buffer %", k + 2, " \"t", k, "\" temp f32 [s0] bytes [s0*4]\n");
+  text += "code 0 \"add_one\" target \"cpu\"\nmain 0\nsegment 0 \"main\"\n";
+  for (int k = 0; k <= temporaries; ++k)
+    text += str("  launch \"step", k, "\" code 0 read %", k == 0 ? 0 : k + 1, " write %",
+                k == temporaries ? 1 : k + 2, " dims [s0] grid [s0] work [s0*8]\n");
+  return text;
 }
 
 std::shared_ptr<program::Program> load_program(const std::string& text, const std::string& driver) {

@@ -14,24 +14,7 @@
 namespace gex::runtime::testing {
 namespace {
 
-GEX_TEST_KERNEL(shared_add_one,
-                { ((float*)buffers[1])[point] = ((const float*)buffers[0])[point] + 1; })
-
-const char* const kThree = R"(program "three"
-symbol s0 in [1, 100000]
-input 0 "x" f32 [s0] -> %0
-output 0 "y" fresh f32 [s0] -> %1
-buffer %0 "x" input 0 f32 [s0] bytes [s0*4]
-buffer %1 "y" output 0 f32 [s0] bytes [s0*4]
-buffer %2 "a" temp f32 [s0] bytes [s0*4]
-buffer %3 "b" temp f32 [s0] bytes [s0*4]
-code 0 "shared_add_one" target "cpu"
-main 0
-segment 0 "main"
-  launch "a" code 0 read %0 write %2 grid [s0] work [s0*8]
-  launch "b" code 0 read %2 write %3 grid [s0] work [s0*8]
-  launch "c" code 0 read %3 write %1 grid [s0] work [s0*8]
-)";
+const std::string kThree = count_up(2);
 
 void run_and_check(Session& session, const std::string& driver, std::int64_t size, float from) {
   const auto count = static_cast<std::size_t>(size);
@@ -127,8 +110,7 @@ TEST(Memory, arenas_that_nobody_uses_are_dropped_when_it_runs_out) {
 
 TEST(Memory, a_call_that_can_never_fit_says_so_and_leaves_the_session_usable) {
   register_driver("tiny", [] { return std::make_unique<TinyDevice>(); });
-  const std::string text = kThree;
-  Session session(load_program(text, "null"), {.driver = "tiny"});
+  Session session(load_program(kThree, "null"), {.driver = "tiny"});
   TestHost host("null");
   const auto context = open_device("tiny");
   auto keeper = context->queues->acquire(0);

@@ -5,7 +5,6 @@
 namespace gex::runtime::testing {
 namespace {
 
-GEX_TEST_KERNEL(add_one, { ((float*)buffers[1])[point] = ((const float*)buffers[0])[point] + 1; })
 GEX_TEST_KERNEL(twice, { ((float*)buffers[1])[point] = ((const float*)buffers[0])[point] * 2; })
 GEX_TEST_KERNEL(add, {
   ((float*)buffers[2])[point] =

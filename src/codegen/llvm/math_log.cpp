@@ -48,10 +48,14 @@ Value* with_ends(Ir& ir, Value* x, Value* inside) {
   return b.CreateSelect(b.CreateFCmpULT(x, ir.real(x, 0)), nan, r);
 }
 
-// log2(x) in f64 for positive finite f32 values, to about 45 bits.
-Value* log2_f64(Ir& ir, Value* x) {
+// A positive finite f64 as mantissa * 2^exponent, the mantissa near 1 and its natural logarithm
+// known to about 45 bits.
+struct Logarithm {
+  Value *of_mantissa, *exponent;
+};
+
+Logarithm logarithm_f64(Ir& ir, Value* d) {
   auto& b = ir.b;
-  Value* d = b.CreateFPExt(x, Ir::like(x, b.getDoubleTy()));
   Value* bits = ir.bits_of(d);
   Value* shifted = b.CreateSub(bits, ir.integer(bits, 0x3fe6a09e667f3bcd));  // sqrt(1/2)
   Value* exponent = b.CreateAShr(shifted, ir.integer(bits, 52));
@@ -63,8 +67,14 @@ Value* log2_f64(Ir& ir, Value* x) {
           0.091020533405513943, -0.083140524461922147, 0.07533053901427858, -0.071478780241787332,
           0.077651967857689963, -0.074911042708882603, 0.036481257155035612});
   Value* tail = b.CreateFMul(b.CreateFMul(f, f), ir.fma(q, f, ir.real(f, -0.5)));
-  Value* log = b.CreateFAdd(f, tail);
-  return ir.fma(log, ir.real(f, 1 / kLn2), b.CreateSIToFP(exponent, d->getType()));
+  return {b.CreateFAdd(f, tail), b.CreateSIToFP(exponent, d->getType())};
+}
+
+// log2(x) in f64 for positive finite f32 values.
+Value* log2_f64(Ir& ir, Value* x) {
+  Value* d = ir.b.CreateFPExt(x, Ir::like(x, ir.b.getDoubleTy()));
+  const Logarithm log = logarithm_f64(ir, d);
+  return ir.fma(log.of_mantissa, ir.real(d, 1 / kLn2), log.exponent);
 }
 
 // 2^y in f64 for |y| <= 1000.
@@ -116,20 +126,8 @@ Value* log1p(Ir& ir, Value* x) {
   auto& b = ir.b;
   Value* d = b.CreateFPExt(x, Ir::like(x, b.getDoubleTy()));
   Value* u = b.CreateFAdd(d, ir.real(d, 1));  // exact unless |x| < 2^-29
-  Value* bits = ir.bits_of(u);
-  Value* shifted = b.CreateSub(bits, ir.integer(bits, 0x3fe6a09e667f3bcd));
-  Value* exponent = b.CreateAShr(shifted, ir.integer(bits, 52));
-  Value* mantissa = ir.real_of(b.CreateSub(bits, b.CreateShl(exponent, ir.integer(bits, 52))));
-  Value* f = b.CreateFSub(mantissa, ir.real(mantissa, 1));
-  Value* q = ir.poly(
-      f, {0.33333333333558074, -0.2499999999125026, 0.19999999925615911, -0.16666668054823777,
-          0.14285722395575123, -0.12499923582498219, 0.11110696267657719, -0.10001875601294392,
-          0.091020533405513943, -0.083140524461922147, 0.07533053901427858, -0.071478780241787332,
-          0.077651967857689963, -0.074911042708882603, 0.036481257155035612});
-  Value* tail = b.CreateFMul(b.CreateFMul(f, f), ir.fma(q, f, ir.real(f, -0.5)));
-  Value* log = b.CreateFAdd(f, tail);
-  Value* e = b.CreateSIToFP(exponent, d->getType());
-  Value* result = to_f32(ir, ir.fma(e, ir.real(d, kLn2), log));
+  const Logarithm log = logarithm_f64(ir, u);
+  Value* result = to_f32(ir, ir.fma(log.exponent, ir.real(d, kLn2), log.of_mantissa));
   constexpr double kInf = std::numeric_limits<double>::infinity();
   result = b.CreateSelect(b.CreateFCmpOEQ(x, ir.real(x, -1)), ir.real(x, -kInf), result);
   result = b.CreateSelect(b.CreateFCmpOEQ(x, ir.real(x, kInf)), x, result);

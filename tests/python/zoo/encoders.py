@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from zoo.model import TEXT, TOKENS, Model, masked_text, text_pair
+from zoo.model import PAIR, TEXT, TOKENS, Model, masked_text, text_pair
 
 
 def _masked(config: str, arguments: dict[str, Any], **more: Any) -> Model:
@@ -96,15 +96,7 @@ _T5: dict[str, Any] = {
     "initializer_factor": 4.0,
 }
 _BART: dict[str, Any] = {
-    **{k: v for k, v in TOKENS.items() if k != "initializer_range"},
-    "init_std": 0.1,
-    "d_model": 64,
-    "encoder_layers": 1,
-    "decoder_layers": 1,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 128,
-    "decoder_ffn_dim": 128,
+    **PAIR,
     "max_position_embeddings": 64,
     "decoder_start_token_id": 1,
     "forced_eos_token_id": None,

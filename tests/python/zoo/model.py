@@ -101,5 +101,16 @@ TOKENS: dict[str, Any] = {
     "pad_token_id": 0,
 }
 TEXT: dict[str, Any] = {**BODY, **TOKENS, "max_position_embeddings": 64}
+PAIR: dict[str, Any] = {  # an encoder and a decoder
+    **{k: v for k, v in TOKENS.items() if k != "initializer_range"},
+    "init_std": 0.1,
+    "d_model": 64,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 128,
+    "decoder_ffn_dim": 128,
+}
 GROUPED: dict[str, Any] = {**TEXT, "num_key_value_heads": 2}
 PATCHES: dict[str, Any] = {**BODY, "image_size": 32, "patch_size": 8, "initializer_range": 0.1}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from zoo.model import BODY, TOKENS, Model, ids, mel, noise, sound
+from zoo.model import BODY, PAIR, TOKENS, Model, ids, mel, noise, sound
 
 _FEATURES: dict[str, Any] = {
     **BODY,
@@ -18,15 +18,7 @@ _FEATURES: dict[str, Any] = {
     "num_conv_pos_embedding_groups": 4,
 }
 _PAIR: dict[str, Any] = {
-    **{k: v for k, v in TOKENS.items() if k != "initializer_range"},
-    "init_std": 0.1,
-    "d_model": 64,
-    "encoder_layers": 1,
-    "decoder_layers": 1,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 128,
-    "decoder_ffn_dim": 128,
+    **PAIR,
     "max_source_positions": 50,
     "max_target_positions": 32,
     "decoder_start_token_id": 1,

@@ -1,0 +1,68 @@
+#pragma once
+// A convolution to test, in numbers: what its forward and gradient tests share.
+
+#include <array>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "kernels/conv2d.hpp"
+#include "support.hpp"
+
+namespace gex::test {
+
+struct ConvCase {
+  kernels::Conv2dProblem problem;
+  i64 n = 1, c, h, w, o, kh, kw;
+  std::array<i64, 2> pad_after = {-1, -1};  // -1: as before the first
+  std::vector<int> x_order = {0, 1, 2, 3}, w_order = {0, 1, 2, 3}, y_order = {0, 1, 2, 3};
+
+  i64 out_size(int axis) const {
+    const i64 in = axis ? w : h, kernel = axis ? kw : kh;
+    const i64 after = pad_after[axis] < 0 ? problem.pad[axis] : pad_after[axis];
+    return (in + problem.pad[axis] + after - problem.dilation[axis] * (kernel - 1) - 1) /
+               problem.stride[axis] +
+           1;
+  }
+
+  std::vector<i64> x_sizes() const { return {n, c, h, w}; }
+  std::vector<i64> w_sizes() const { return {o, c / problem.groups, kh, kw}; }
+  std::vector<i64> y_sizes() const { return {n, o, out_size(0), out_size(1)}; }
+
+  // As kernels take them.
+  std::vector<i64> dims(const std::vector<i64>& xs, const std::vector<i64>& ws,
+                        const std::vector<i64>& ys) const {
+    std::vector<i64> dims = {n, c, h, w, o, out_size(0), out_size(1), kh, kw};
+    for (const auto* strides : {&xs, &ws, &ys})
+      dims.insert(dims.end(), strides->begin(), strides->end());
+    return dims;
+  }
+
+  // The pixel that a tap reads for a result; none in the border.
+  std::optional<std::pair<i64, i64>> pixel(i64 y, i64 x, i64 ky, i64 kx) const {
+    const i64 iy = y * problem.stride[0] - problem.pad[0] + ky * problem.dilation[0];
+    const i64 ix = x * problem.stride[1] - problem.pad[1] + kx * problem.dilation[1];
+    if (iy < 0 || iy >= h || ix < 0 || ix >= w) return std::nullopt;
+    return std::pair(iy, ix);
+  }
+
+  // For sums of products whose magnitudes add up to `magnitude`.
+  double tolerance(double value, double magnitude) const {
+    const double sums = problem.x == DType::f64 ? 1e-14 : 3e-6;
+    return magnitude * sums + std::fabs(value) * unit_of(problem.y);
+  }
+};
+
+inline i64 place(const std::vector<i64>& strides, i64 a, i64 b, i64 c, i64 d) {
+  return a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3];
+}
+
+struct Sum {
+  double value = 0, magnitude = 0;
+  void add(double product) {
+    value += product;
+    magnitude += std::fabs(product);
+  }
+};
+
+}  // namespace gex::test
