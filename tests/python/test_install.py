@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
-import subprocess
 
 import pytest
+
+from processes import run
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("GEX_BUILD_DIR", ROOT / "build"))
@@ -53,20 +54,6 @@ add_executable(user user.cpp)
 target_compile_features(user PRIVATE cxx_std_20)
 target_link_libraries(user PRIVATE gex::gex)
 """
-
-
-def run(*command: str | pathlib.Path, cwd: pathlib.Path, **environment: str) -> str:
-    done = subprocess.run(
-        command,
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="module")

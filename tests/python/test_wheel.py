@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import shutil
-import subprocess
 import sys
 import textwrap
 
 import numpy as np
 import pytest
+
+from processes import run
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
@@ -20,20 +20,6 @@ pytestmark = [
     pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a checkout"),
     pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++"),
 ]
-
-
-def run(*command: str | pathlib.Path, cwd: pathlib.Path, **environment: str) -> str:
-    done = subprocess.run(
-        command,
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=3000,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
