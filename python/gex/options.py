@@ -200,6 +200,8 @@ GEX_OPTIONS = _table(
     _RANDOM,
     # Contracted and reciprocal arithmetic: quicker, rounded otherwise than in eager mode.
     _flag("fast_math", False),
+    # Products and convolutions: the fastest of several ways is found by measuring.
+    _flag("autotune", False),
     # Without, no two temporaries share memory: for finding stray writes.
     _flag("reuse_memory", True),
     _EXECUTOR,

@@ -178,6 +178,8 @@ class GraphReport:
         if missed:
             lines.append(f"  not in place: {missed} tensors copied, {missed_bytes} bytes")
         lines += self._captures()
+        if self.runner is not None:
+            lines += [f"  tuned: {finding}" for finding in self.runner.tuned]
         return "\n".join(lines)
 
 

@@ -179,7 +179,7 @@ def _apply_mode(backend: str, config: Config, mode: str | None) -> None:
     if backend == "npugraph_ex":
         _warn_about_mode()
     if mode.startswith("max-autotune") and "fast_math" in config:
-        config.fast_math = True
+        config.fast_math = config.autotune = True
 
 
 class Role(enum.Enum):

@@ -10,6 +10,7 @@
 #include "compile/fold_frozen.hpp"
 #include "compile/program_cache.hpp"
 #include "compile/store.hpp"
+#include "compile/tune.hpp"
 #include "interp/eval_kernel.hpp"
 #include "ir/assume.hpp"
 #include "passes/pipeline.hpp"
@@ -52,31 +53,59 @@ class StageTimer {
 class KernelSpecialiser : public runtime::Specialiser {
  public:
   KernelSpecialiser(codegen::Generator& generator, compile_detail::KernelTable table,
-                    bool fast_math, std::unique_ptr<codegen::ObjectStore> objects)
+                    bool fast_math, std::unique_ptr<codegen::ObjectStore> objects,
+                    std::unique_ptr<compile_detail::Tuner> tuner)
       : generator_(generator),
         table_(std::move(table)),
         fast_math_(fast_math),
-        objects_(std::move(objects)) {}
+        objects_(std::move(objects)),
+        tuner_(std::move(tuner)) {}
 
   program::Callable specialise(int code, std::span<const std::int64_t> dims) override {
     const auto& spec = table_.codes()[static_cast<std::size_t>(code)];
-    if (spec.problem || spec.kernel < 0) return {};
-    const loop::Kernel& kernel = table_.kernels()[static_cast<std::size_t>(spec.kernel)];
-    std::vector<Dim> symbols = kernel.symbols();
-    if (symbols.empty()) return {};
+    if (spec.problem) return tuner_ == nullptr ? program::Callable{} : tuned(spec, dims);
+    if (spec.kernel < 0 || kernel_of(spec).symbols().empty()) return {};
+    return compiled_for(kernel_of(spec), dims);
+  }
+
+  std::vector<std::string> findings() const override {
+    return tuner_ == nullptr ? std::vector<std::string>() : tuner_->findings();
+  }
+
+ private:
+  using CodeSpec = compile_detail::KernelTable::CodeSpec;
+
+  const loop::Kernel& kernel_of(const CodeSpec& spec) const {
+    return table_.kernels()[static_cast<std::size_t>(spec.kernel)];
+  }
+
+  program::Callable compiled_for(const loop::Kernel& kernel, std::span<const std::int64_t> dims) {
     codegen::GeneratorOptions options;
     options.fast_math = fast_math_;
     options.objects = objects_.get();
+    const std::vector<Dim> symbols = kernel.symbols();
     for (std::size_t k = 0; k < symbols.size(); ++k)
       options.constants.push_back({symbols[k], dims[k]});
     return generator_.compile(std::span(&kernel, 1), options).front();
   }
 
- private:
+  // The dims of an epilogue follow those of its problem.
+  program::Callable tuned(const CodeSpec& spec, std::span<const std::int64_t> dims) {
+    const kernels::Way way = tuner_->best(*spec.problem, dims);
+    if (way == kernels::Way{}) return {};
+    std::optional<program::Callable> epilogue;
+    if (spec.kernel >= 0) {
+      const loop::Kernel& kernel = kernel_of(spec);
+      epilogue = compiled_for(kernel, dims.last(kernel.symbols().size()));
+    }
+    return kernels::make(*spec.problem, way, epilogue, spec.extra_buffers);
+  }
+
   codegen::Generator& generator_;
   compile_detail::KernelTable table_;
   bool fast_math_;
   std::unique_ptr<codegen::ObjectStore> objects_;
+  std::unique_ptr<compile_detail::Tuner> tuner_;  // null: products keep their own rule
 };
 
 std::unique_ptr<codegen::ObjectStore> objects_in(const std::shared_ptr<Store>& store) {
@@ -155,7 +184,10 @@ void finish(program::Program program, compile_detail::KernelTable table,
   if (generator != nullptr) {
     compiled.specialiser = std::make_shared<KernelSpecialiser>(
         *generator, std::move(table), options.fast_math,
-        objects_in(options.keep_static_code ? options.cache : nullptr));
+        objects_in(options.keep_static_code ? options.cache : nullptr),
+        options.autotune
+            ? std::make_unique<compile_detail::Tuner>(options.cache, generator->target())
+            : nullptr);
   }
   timer.done("program");
 }

@@ -64,6 +64,9 @@ struct CompileOptions {
   // Compiled programs and machine code are looked up and kept here; null: nothing is.
   std::shared_ptr<Store> cache;
   bool keep_static_code = true;  // code for one set of sizes too
+  // For each hot set of sizes, ways to compute products and convolutions are measured in the
+  // background, and the fastest is taken.
+  bool autotune = false;
 };
 
 struct CompileReport {

@@ -52,10 +52,12 @@ void add_signature(Digester& key, const Signature& signature) {
 bool add_options(Digester& key, const CompileOptions& options) {
   const auto& [level, disabled_passes, enabled_passes, switch_file, fuse, fast_math, place_cats,
                overwrite_temps, write_ties_in_place, frozen, generate_code, dump_dir, cache,
-               keep_static_code] = options;
-  // Of no influence on the program: where it is kept, and what of its machine code.
+               keep_static_code, autotune] = options;
+  // Of no influence on the program: where it is kept, what of its machine code, and what code
+  // replaces its own later.
   static_cast<void>(cache);
   static_cast<void>(keep_static_code);
+  static_cast<void>(autotune);
   if (!dump_dir.empty() || !variable("GEX_DUMP_PASSES").empty()) return false;
   key.add(level).add(fuse).add(fast_math).add(generate_code);
   key.add(place_cats).add(overwrite_temps).add(write_ties_in_place);

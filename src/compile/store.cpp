@@ -216,7 +216,7 @@ void Store::save(const std::string& kind, const Digest& key, program::Artefact a
 std::vector<StoreEntry> Store::entries() const {
   std::vector<StoreEntry> out;
   std::error_code failed;
-  for (const char* kind : {"program", "object"}) {
+  for (const char* kind : {"program", "object", "tuning"}) {
     const fs::path of_kind = fs::path(folder_) / kind;
     for (fs::recursive_directory_iterator it(of_kind, failed), end; !failed && it != end;
          it.increment(failed)) {

@@ -1,7 +1,7 @@
 #pragma once
 // A folder of artefacts by the digest of what they depend on, shared by any number of processes.
 //
-//   FOLDER/program/3f/3f9c...   FOLDER/object/a0/a0b1...
+//   FOLDER/program/3f/3f9c...   FOLDER/object/a0/a0b1...   FOLDER/tuning/07/0722...
 //
 // An entry appears by rename, whole or not at all, readable by its owner alone; nobody locks. Files
 // of other users, or that others may write, are never read. Above the size limit the entries that

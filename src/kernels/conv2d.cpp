@@ -22,6 +22,7 @@ Conv2dContext context_of(const Conv2dProblem& p) {
           {p.pad[0], p.pad[1]},
           p.groups,
           p.w_packed,
+          Form::by_rule,
           {}};
 }
 
@@ -62,17 +63,18 @@ Dim conv2d_scratch_bytes(const Conv2dProblem& problem) {
 }
 
 program::Callable make_conv2d(const Conv2dProblem& p, const std::optional<Epilogue>& epilogue,
-                              const Variant* variant) {
+                              const Variant* variant, Form form) {
   check_product_dtypes("conv2d", p.x, p.w, p.y, epilogue.has_value());
   check_geometry(p);
   GEX_CHECK(!p.w_packed || has_packed_form(p), "packed weights of ", p.w);
   Conv2dContext context = context_of(p);
+  context.form = form;
   context.epilogue = epilogue_call(epilogue);
   return bind_kernel(choose_variant(variant).conv2d, context, epilogue);
 }
 
 bool conv2d_packs_weights(const Conv2dProblem& problem, const ConvSizes& sizes) {
-  return has_packed_form(problem) && sizes.by_pixels();
+  return has_packed_form(problem) && sizes.by_rule() == Form::pixels;
 }
 
 Dim conv2d_pack_grid(const Conv2dProblem& problem, Dim out_channels) {

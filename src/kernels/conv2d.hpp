@@ -15,6 +15,7 @@
 #include "kernels/conv2d_dims.hpp"
 #include "kernels/conv_tiles.hpp"
 #include "kernels/epilogue.hpp"
+#include "kernels/form.hpp"
 #include "kernels/tiles.hpp"
 
 namespace gex::kernels {
@@ -43,7 +44,7 @@ Dim conv2d_scratch_bytes(const Conv2dProblem& problem);
 // UserError for dtypes other than those above and for strides, dilations or groups below 1.
 program::Callable make_conv2d(const Conv2dProblem& problem,
                               const std::optional<Epilogue>& epilogue = std::nullopt,
-                              const Variant* variant = nullptr);
+                              const Variant* variant = nullptr, Form form = Form::by_rule);
 
 // Weights packed ahead of time (frozen ones), where their dtype is that of the sums and the kernel
 // would pack them in each call: panels [groups][ceil(O/groups/panel)][C/groups*kh*kw][panel].

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "kernels/conv2d_dims.hpp"
+#include "kernels/form.hpp"
 #include "kernels/tiles.hpp"
 
 namespace gex::kernels {
@@ -23,6 +25,12 @@ inline constexpr std::int64_t kConvDepth = 5120;
 inline constexpr std::int64_t kConvImage = 160 * 1024;
 // Output pixels that are finished at once.
 inline constexpr std::int64_t kConvPixels = 384;
+
+// The direct form: output rows at once; taps of a channel, gathered rows and weights at most.
+inline constexpr std::int64_t kDirectRows = 8;
+inline constexpr std::int64_t kDirectTaps = 128;
+inline constexpr std::int64_t kDirectSlots = 128;
+inline constexpr std::int64_t kDirectWeights = kTileElements - kThinGroup * kDirectRows * kTileCols;
 
 // The sizes of one group that decide in which form a convolution runs.
 struct ConvSizes {
@@ -49,16 +57,54 @@ struct ConvSizes {
     return !widened && pad[0] == 0 && pad[1] == 0 && reach_x() <= width && reach_y(out_h) <= height;
   }
   constexpr bool is_thin() const { return out <= kThinGroup; }
-  // As a product of pixels with channels; those should fill vectors about as well as pixels would
-  // in the other form.
-  constexpr bool by_pixels() const {
+  // Where the kernel steps by one pixel, one gathered row serves all taps of a kernel row.
+  constexpr bool shares_rows() const {
+    return stride[1] == 1 && (kernel_w - 1) * dilation[1] <= kTileCols;
+  }
+  constexpr std::int64_t slots_per_row() const { return shares_rows() ? 1 : kernel_w; }
+  // Gathered rows behind this many output rows.
+  constexpr std::int64_t slots(std::int64_t rows) const { return reach_y(rows) * slots_per_row(); }
+
+  constexpr bool can(Form form) const {
+    const std::int64_t taps = kernel_h * kernel_w;
+    switch (form) {
+      case Form::pixels:
+        return depth() > 0 && depth() <= kConvDepth && (in_place() || rows_at_once() > 0);
+      case Form::direct:
+        return is_thin() && taps <= kDirectTaps && slots(1) <= kDirectSlots &&
+               out * in * taps <= kDirectWeights;
+      default:
+        return form == Form::columns;
+    }
+  }
+  constexpr Form by_rule() const {
+    // Channels should fill vectors about as well as pixels would in the other form.
     constexpr std::int64_t lanes = 16;
     const bool fills =
         out_h * out_w <= 4 * lanes || out * 8 >= (out + lanes - 1) / lanes * lanes * 7;
-    return !is_thin() && fills && depth() > 0 && depth() <= kConvDepth &&
-           (in_place() || rows_at_once() > 0);
+    if (!is_thin() && fills && can(Form::pixels)) return Form::pixels;
+    return can(Form::direct) ? Form::direct : Form::columns;
   }
 };
+
+// `dims`: as conv2d_dims.hpp says.
+constexpr ConvSizes conv_sizes(DType x, const std::int64_t (&stride)[2],
+                               const std::int64_t (&dilation)[2], const std::int64_t (&pad)[2],
+                               std::int64_t groups, const std::int64_t* dims) {
+  namespace at = conv2d_dims;
+  return {dims[at::c] / groups,
+          dims[at::o] / groups,
+          dims[at::h],
+          dims[at::w],
+          dims[at::kh],
+          dims[at::kw],
+          dims[at::oh],
+          dims[at::ow],
+          {stride[0], stride[1]},
+          {dilation[0], dilation[1]},
+          {pad[0], pad[1]},
+          x != DType::f64 && x != DType::f32};
+}
 
 // Of one worker, for accumulators of this many bytes: the larger need of the two blocked forms. The
 // epilogue's scratch follows it.

@@ -9,7 +9,7 @@ namespace {
 std::int64_t panel_columns(const MatmulProblem& p) { return kPanelBytes / accumulator_bytes(p.a); }
 
 MatmulContext context_of(const MatmulProblem& p) {
-  return {p.a, p.b, p.c, p.b_packed, p.any_rows, {}};
+  return {p.a, p.b, p.c, p.b_packed, p.any_rows, Form::by_rule, {}};
 }
 
 }  // namespace
@@ -29,9 +29,10 @@ Dim matmul_scratch_bytes(const MatmulProblem& problem, Dim, Dim, Dim, Dim) {
 }
 
 program::Callable make_matmul(const MatmulProblem& problem, const std::optional<Epilogue>& epilogue,
-                              const Variant* variant) {
+                              const Variant* variant, Form form) {
   check_product_dtypes("matmul", problem.a, problem.b, problem.c, epilogue.has_value());
   MatmulContext context = context_of(problem);
+  context.form = form;
   context.epilogue = epilogue_call(epilogue);
   return bind_kernel(choose_variant(variant).matmul, context, epilogue);
 }

@@ -12,6 +12,7 @@
 #include "base/dtype.hpp"
 #include "base/hash.hpp"
 #include "kernels/epilogue.hpp"
+#include "kernels/form.hpp"
 #include "kernels/matmul_dims.hpp"
 #include "kernels/tiles.hpp"
 
@@ -35,10 +36,10 @@ Dim matmul_grid(const MatmulProblem& problem, Dim batch, Dim m, Dim n, Dim k);
 Dim matmul_scratch_bytes(const MatmulProblem& problem, Dim batch, Dim m, Dim n, Dim k);
 
 // UserError(unsupported) for dtypes other than those above. The variant is the best one of this
-// machine unless one is given.
+// machine, and the form that of the kernel's own rule, unless one is given: see ways.hpp.
 program::Callable make_matmul(const MatmulProblem& problem,
                               const std::optional<Epilogue>& epilogue = std::nullopt,
-                              const Variant* variant = nullptr);
+                              const Variant* variant = nullptr, Form form = Form::by_rule);
 
 // B packed ahead of time (frozen weights): panels [batch][ceil(N/panel)][K][panel] in B's dtype.
 // Launch: buffers [B, packed], dims pack_dims, no scratch. Strides of the packed B in a matmul

@@ -22,7 +22,7 @@ struct Artefact {
     std::string name;
     std::string bytes;
   };
-  std::string kind;    // "program", "object"
+  std::string kind;    // "program", "object", "tuning"
   std::string key;     // of what it is, as whoever keeps it calls it
   std::string build;   // of the engine that wrote it
   std::string target;  // the processor and its features

@@ -308,6 +308,8 @@ Session::~Session() {
 
 void Session::run(std::span<const InputArg> inputs, Host& host) { state_->run(inputs, host); }
 
+std::vector<std::string> Session::findings() const { return state_->static_code.findings(); }
+
 const program::Program& Session::program() const { return *state_->image.program; }
 bool Session::reuses_memory() const { return state_->options.reuse_memory; }
 

@@ -94,6 +94,8 @@ class Specialiser {
   // Static code for launch `code` with these dims, or an empty Callable if generic code is as good.
   // Called on the background thread.
   virtual program::Callable specialise(int code, std::span<const std::int64_t> dims) = 0;
+  // What was measured for that, in words. Any thread.
+  virtual std::vector<std::string> findings() const { return {}; }
 };
 
 struct DeviceContext;  // see device.hpp
@@ -152,6 +154,7 @@ class Session {
   bool reuses_memory() const;
   Counters counters() const;
   std::vector<CaptureInfo> captures() const;
+  std::vector<std::string> findings() const;  // of the Specialiser
   std::size_t pool_bytes() const;  // held between calls for temporaries, by all who share the pool
 
  private:

@@ -23,6 +23,9 @@ class StaticCode {
     std::int64_t replaced = 0;              // launches with new code
     std::string error;                      // why some launch kept its generic code; empty if none
   };
+  std::vector<std::string> findings() const {  // any thread
+    return specialiser_ ? specialiser_->findings() : std::vector<std::string>();
+  }
   // On the background thread. Gives up early when the process ends.
   Result specialise(const Image& image, std::span<const std::int64_t> key,
                     const CodeTable& present);

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+import gex
 from gex import Graph
 from gex.options import GEX_OPTIONS, NPUGRAPH_EX_OPTIONS, Config
 
@@ -125,6 +126,32 @@ def test_modes_of_torch_compile(mode: str) -> None:
 
     x = torch.randn(5, 33)
     torch.testing.assert_close(torch.compile(fn, backend="gex", mode=mode)(x), fn(x))
+
+
+def test_max_autotune_measures_ways_to_compute_products() -> None:
+    weights = torch.randn(96, 64)
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x @ weights + 1)
+
+    x = torch.randn(48, 96)
+    compiled = torch.compile(fn, backend="gex", mode="max-autotune")
+    with gex.collect() as graphs:
+        for _ in range(6):
+            compiled(x)
+    gex._gex.wait_for_background()
+    torch.testing.assert_close(compiled(x), fn(x))
+    tuned = [line for line in graphs[0].text().splitlines() if line.startswith("  tuned: ")]
+    assert len(tuned) == 1
+    assert "1x1x48x64x96 matmul" in tuned[0]
+    assert " us" in tuned[0]
+
+    plain = torch.compile(fn, backend="gex")
+    with gex.collect() as graphs:
+        for _ in range(6):
+            plain(x)
+    gex._gex.wait_for_background()
+    assert "tuned" not in graphs[0].text()
 
 
 @pytest.mark.parametrize("name", ["triton.cudagraphs", "trace.enabled", "enable_shape_handling"])

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/dtype.hpp"
+#include "kernels/form.hpp"
 
 namespace gex::kernels {
 
@@ -22,6 +23,7 @@ struct EpilogueCall {
 struct MatmulContext {
   DType a, b, c;
   bool b_packed, any_rows;
+  Form form;
   EpilogueCall epilogue;
 };
 
@@ -29,6 +31,7 @@ struct Conv2dContext {
   DType x, w, y;
   std::int64_t stride[2], dilation[2], pad[2], groups;
   bool w_packed;
+  Form form;
   EpilogueCall epilogue;
 };
 
@@ -46,6 +49,7 @@ struct AttentionContext {
 // All kernels of one variant.
 struct Variant {
   const char* name;
+  int vector_bytes;
   RangeFn matmul;
   RangeFn matmul_pack;
   RangeFn conv2d;

@@ -24,6 +24,7 @@ struct Conv2d {
   i64 group_in, group_out, depth, cols;
   const i64 *xs, *ws, *ys;
   ConvSizes sizes;
+  Form form;
 
   Conv2d(const Conv2dContext& c, void* const* b, const i64* d, std::byte* s)
       : context(c),
@@ -39,18 +40,8 @@ struct Conv2d {
         xs(d + conv2d_dims::x_strides),
         ws(d + conv2d_dims::w_strides),
         ys(d + conv2d_dims::y_strides),
-        sizes{group_in,
-              group_out,
-              columns.height,
-              columns.width,
-              columns.kernel_h,
-              columns.kernel_w,
-              columns.out_h,
-              columns.out_w,
-              {c.stride[0], c.stride[1]},
-              {c.dilation[0], c.dilation[1]},
-              {c.pad[0], c.pad[1]},
-              c.x != DType::f64 && c.x != DType::f32} {}
+        sizes(conv_sizes(c.x, c.stride, c.dilation, c.pad, c.groups, d)),
+        form(c.form == Form::by_rule ? sizes.by_rule() : c.form) {}
 
   void finish_row(const T* values, i64 image, i64 channel, i64 col, i64 count) {
     if (context.epilogue.fn) {
@@ -120,12 +111,12 @@ struct Conv2d {
     const auto finish = [&](const T* values, i64 o, i64 col, i64 count) {
       finish_row(values, image, channel + o, col, count);
     };
-    const DirectConv<T> direct = {columns, context, scratch, group_in, group_out};
-    if (sizes.by_pixels())
+    if (form == Form::pixels)
       PixelConv<T>(columns, context, sizes, ws, reinterpret_cast<std::byte*>(scratch.tile))
           .run(plane(image, group), w, row0, row1, col0, col1, finish);
-    else if (direct.fits())
-      direct.run(plane(image, group), w, ws, col0, col1, finish);
+    else if (form == Form::direct)
+      DirectConv<T>{columns, context, sizes, scratch, group_in, group_out}.run(
+          plane(image, group), w, ws, col0, col1, finish);
     else
       run_packed(image, group, row0, row1, col0, col1);
   }

@@ -13,33 +13,18 @@ namespace {
 template <class T>
 struct DirectConv {
   static constexpr i64 kChannels = kThinGroup;
-  static constexpr i64 kRows = 8;     // output rows at once, at most
-  static constexpr i64 kTaps = 128;   // of one channel, at most
-  static constexpr i64 kSlots = 128;  // gathered rows, at most
+  static constexpr i64 kRows = kDirectRows;
   // A gathered row has room for the reach of a kernel and for the vector at its last element.
   static constexpr i64 kSlotStride = 2 * kTileCols + kPanel<T>;
-  static_assert(kSlots * kSlotStride <= kLeftRows * kDepthStride + kTileCols * kDepth);
-  static constexpr i64 kWeights = kTileElements - kChannels * kRows * kTileCols;
+  static_assert(kDirectSlots * kSlotStride <= kLeftRows * kDepthStride + kTileCols * kDepth);
 
   const Columns<T>& columns;
   const Conv2dContext& context;
+  const ConvSizes& sizes;
   const TileScratch<T>& scratch;
   i64 group_in, group_out;
 
   i64 taps() const { return columns.kernel_h * columns.kernel_w; }
-  // Where the kernel steps by one pixel, one gathered row serves all taps of a kernel row.
-  bool shares_rows() const {
-    return context.stride[1] == 1 && (columns.kernel_w - 1) * context.dilation[1] <= kTileCols;
-  }
-  i64 slots_per_row() const { return shares_rows() ? 1 : columns.kernel_w; }
-  i64 slots(i64 rows) const {
-    return ((rows - 1) * context.stride[0] + (columns.kernel_h - 1) * context.dilation[0] + 1) *
-           slots_per_row();
-  }
-  bool fits() const {
-    return group_out <= kChannels && taps() <= kTaps && slots(1) <= kSlots &&
-           group_out * group_in * taps() <= kWeights;
-  }
 
   T* weights() const { return scratch.tile + kChannels * kRows * kTileCols; }
   T* tile(i64 channel, i64 row) const { return scratch.tile + (channel * kRows + row) * kTileCols; }
@@ -59,7 +44,7 @@ struct DirectConv {
                          t.y * w_strides[2] + t.x * w_strides[3]]);
       });
     i64 rows_at_once = kRows;
-    while (rows_at_once > 1 && slots(rows_at_once) > kSlots) --rows_at_once;
+    while (rows_at_once > 1 && sizes.slots(rows_at_once) > kDirectSlots) --rows_at_once;
     for (i64 col = col0; col < col1;) {
       const i64 y = col / out_w, x = col % out_w;
       const i64 width = smaller(out_w - x, col1 - col);
@@ -83,7 +68,7 @@ struct DirectConv {
     for (i64 channel = 0; channel < group_in; ++channel) {
       gather_rows(plane + channel * columns.strides[1], y, rows, x, count);
       for (i64 r = 0; r < rows; ++r) {
-        const T* sources[kTaps];
+        const T* sources[kDirectTaps];
         for (i64 k = 0, tap_y = 0; tap_y < columns.kernel_h; ++tap_y)
           for (i64 tap_x = 0; tap_x < columns.kernel_w; ++tap_x, ++k)
             sources[k] = source(r * context.stride[0] + tap_y * context.dilation[0], tap_x);
@@ -96,20 +81,20 @@ struct DirectConv {
 
   // `row` counts input rows from the first that the block reads.
   T* source(i64 row, i64 tap_x) const {
-    if (shares_rows()) return scratch.left + row * kSlotStride + tap_x * context.dilation[1];
+    if (sizes.shares_rows()) return scratch.left + row * kSlotStride + tap_x * context.dilation[1];
     return scratch.left + (row * columns.kernel_w + tap_x) * kSlotStride;
   }
 
   void gather_rows(i64 plane, i64 y, i64 rows, i64 x, i64 count) const {
-    const bool share = shares_rows();
+    const bool share = sizes.shares_rows();
     const i64 reach = share ? (columns.kernel_w - 1) * context.dilation[1] : 0;
     const i64* strides = columns.strides;
-    const i64 last_row = slots(rows) / slots_per_row();
+    const i64 last_row = sizes.reach_y(rows);
     with_storage<T>(context.x, columns.data, [&](auto* base) {
       for (i64 row = 0; row < last_row; ++row) {
         const i64 input_y = columns.input_y(y, 0) + row;
         const bool outside = input_y < 0 || input_y >= columns.height;
-        for (i64 tap_x = 0; tap_x < slots_per_row(); ++tap_x) {
+        for (i64 tap_x = 0; tap_x < sizes.slots_per_row(); ++tap_x) {
           const i64 input_x = columns.input_x(x, tap_x);
           const auto inside = columns.inside_from(input_x);
           columns.gather(source(row, tap_x),

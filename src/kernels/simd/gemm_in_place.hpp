@@ -8,17 +8,6 @@
 namespace gex::kernels::GEX_VARIANT {
 namespace {
 
-// Both operands together, in elements, padded to whole panels: what stays in the second-level cache
-// and what one right operand may take of the space for panels.
-constexpr i64 kInPlaceElements = kTileCols * kDepth;
-
-template <class T>
-GEX_INLINE bool fits_in_place(i64 rows, i64 cols, i64 depth) {
-  const i64 lines = round_up(rows, kPanel<T>) + round_up(cols, kPanel<T>);
-  return lines <= kInPlaceElements && depth > 0 &&
-         depth <= kInPlaceElements / larger(lines, i64{1});
-}
-
 // The operand whose elements are broadcast: rows by k. Either stride is 1.
 template <class T>
 struct LeftInPlace {

@@ -25,6 +25,7 @@ struct Matmul {
   TileScratch<T> scratch;
   BoundEpilogue epilogue;
   i64 rows, cols, depth;
+  Form form;
 
   Matmul(const MatmulContext& c, void* const* b, const i64* d, std::byte* s)
       : context(c),
@@ -34,7 +35,10 @@ struct Matmul {
         epilogue(c.epilogue, b + 2, d, scratch.rest),
         rows(d[matmul_dims::m]),
         cols(d[matmul_dims::n]),
-        depth(d[matmul_dims::k]) {}
+        depth(d[matmul_dims::k]),
+        form(c.form == Form::by_rule
+                 ? matmul_sizes(c.a, c.b, c.b_packed, c.any_rows, d).by_rule(kLanes<T>)
+                 : c.form) {}
 
   // Offset of a batch in an operand whose strides start at `at`.
   i64 batch_offset(i64 batch, int at) const {
@@ -83,7 +87,6 @@ struct Matmul {
     }
   }
 
-  static bool contiguous(const MatrixView& m) { return m.row_stride == 1 || m.col_stride == 1; }
   static MatrixView transposed(MatrixView m) {
     return {m.data, m.dtype, m.offset, m.col_stride, m.row_stride};
   }
@@ -148,40 +151,41 @@ struct Matmul {
   void run_rectangle(i64 batch, i64 row0, i64 row1, i64 col0, i64 col1) {
     const MatrixView a = operand(0, context.a, matmul_dims::a_strides, batch);
     const MatrixView b = operand(1, context.b, matmul_dims::b_strides, batch);
-    const bool few_rows = rows <= kFewRows && !context.any_rows;
-    if (context.b_packed && few_rows) {
-      run_few_packed(batch, a, b, col0, col1);
-    } else if (!context.b_packed && few_rows && contiguous(b)) {
-      run_few(rows, a, b, col0, col1, [&](const T* tile, i64 stride, i64 col, i64 count) {
-        for (i64 r = 0; r < rows; ++r) finish_row(tile + r * stride, batch, r, col, count);
-      });
-    } else if (!context.b_packed && cols <= kFewRows && contiguous(a)) {
-      run_few(cols, transposed(b), transposed(a), row0, row1,
-              [&](const T* tile, i64 stride, i64 row, i64 count) {
-                for (i64 i = 0; i < count; ++i) {
-                  T values[kFewRows];
-                  for (i64 c = 0; c < cols; ++c) values[c] = tile[c * stride + i];
-                  finish_row(values, batch, row + i, 0, cols);
-                }
-              });
-    } else if (!context.b_packed && SmallProduct<T>::is_small(a, b, rows, cols, depth)) {
-      run_small(batch, a, b, row0, row1, col0, col1);
-    } else {
-      run_packed(batch, a, b, row0, row1, col0, col1);
+    switch (form) {
+      case Form::few_rows:
+        if (context.b_packed) return run_few_packed(batch, a, b, col0, col1);
+        return run_few(rows, a, b, col0, col1, [&](const T* tile, i64 stride, i64 col, i64 count) {
+          for (i64 r = 0; r < rows; ++r) finish_row(tile + r * stride, batch, r, col, count);
+        });
+      case Form::few_columns:
+        return run_few(cols, transposed(b), transposed(a), row0, row1,
+                       [&](const T* tile, i64 stride, i64 row, i64 count) {
+                         for (i64 i = 0; i < count; ++i) {
+                           T values[kFewRows];
+                           for (i64 c = 0; c < cols; ++c) values[c] = tile[c * stride + i];
+                           finish_row(values, batch, row + i, 0, cols);
+                         }
+                       });
+      case Form::in_place:
+      case Form::turned:
+        return run_small(batch, a, b, row0, row1, col0, col1);
+      default:
+        return run_packed(batch, a, b, row0, row1, col0, col1);
     }
   }
 
   void run_small(i64 batch, const MatrixView& a, const MatrixView& b, i64 row0, i64 row1, i64 col0,
                  i64 col1) {
+    SmallProduct<T> product{a, b, depth, scratch};
+    const auto finish = [&](const T* values, i64 row, i64 col, i64 count) {
+      finish_row(values, batch, row, col, count);
+    };
+    if (form == Form::turned) return product.run_turned(row0, row1, col0, col1, finish);
     constexpr int at = matmul_dims::c_strides;
     constexpr DType stored = sizeof(T) == 8 ? DType::f64 : DType::f32;
     const bool as_stored = !context.epilogue.fn && context.c == stored && dims[at + 3] == 1;
     T* result = as_stored ? static_cast<T*>(buffers[2]) + batch_offset(batch, at) : nullptr;
-    SmallProduct<T>{a, b, rows, cols, depth, scratch}.run(
-        row0, row1, col0, col1, result, dims[at + 2],
-        [&](const T* values, i64 row, i64 col, i64 count) {
-          finish_row(values, batch, row, col, count);
-        });
+    product.run(row0, row1, col0, col1, result, dims[at + 2], finish);
   }
 
   void run(i64 begin, i64 end) {

@@ -12,20 +12,14 @@ namespace {
 template <class T>
 struct SmallProduct {
   MatrixView a, b;
-  i64 rows, cols, depth;  // of the whole product
+  i64 depth;
   TileScratch<T> scratch;
-
-  static bool is_small(const MatrixView& a, const MatrixView& b, i64 rows, i64 cols, i64 depth) {
-    constexpr DType stored = sizeof(T) == 8 ? DType::f64 : DType::f32;
-    return a.dtype == stored && b.dtype == stored && fits_in_place<T>(rows, cols, depth);
-  }
 
   // finish(values, row, col, count) takes finished elements, unless `result` is memory that they
   // can be written to directly: element (row, col) at result[row * result_stride + col].
   template <class Finish>
   void run(i64 row0, i64 row1, i64 col0, i64 col1, T* result, i64 result_stride,
            const Finish& finish) {
-    if (transposed_is_cheaper()) return run_transposed(row0, row1, col0, col1, finish);
     for (i64 col = col0; col < col1; col += kTileCols) {
       const i64 width = smaller(kTileCols, col1 - col);
       const RightInPlace<T> right = right_operand(b, col, width);
@@ -40,26 +34,9 @@ struct SmallProduct {
     }
   }
 
- private:
-  static MatrixView transpose(const MatrixView& m) {
-    return {m.data, m.dtype, m.offset, m.col_stride, m.row_stride};
-  }
-  static const T* at(const MatrixView& m, i64 row, i64 col) {
-    return static_cast<const T*>(m.data) + m.offset + row * m.row_stride + col * m.col_stride;
-  }
-
-  // In fifths of a multiplication of vectors; moving an element to another layout takes two.
-  bool transposed_is_cheaper() const {
-    if (b.col_stride == 1 || b.row_stride != 1) return false;
-    const i64 here = 5 * ceil_div(cols, kLanes<T>) * rows * depth + 2 * cols * depth;
-    const i64 there = 5 * ceil_div(rows, kLanes<T>) * cols * depth + 2 * rows * cols +
-                      (a.row_stride == 1 ? 0 : 2 * rows * depth);
-    return there < here;
-  }
-
-  // Rows of the result lie across what the transposed product gives: a block of them is turned.
+  // Likewise as the transposed product, in whose result rows lie across: a block of them is turned.
   template <class Finish>
-  void run_transposed(i64 row0, i64 row1, i64 col0, i64 col1, const Finish& finish) {
+  void run_turned(i64 row0, i64 row1, i64 col0, i64 col1, const Finish& finish) {
     constexpr i64 block = kPanel<T>;
     T* turned = scratch.tile + kTileCols * block;
     const MatrixView left = transpose(b), from = transpose(a);
@@ -75,6 +52,14 @@ struct SmallProduct {
         for (i64 r = 0; r < height; ++r) finish(turned + r * stride, row + r, col, width);
       }
     }
+  }
+
+ private:
+  static MatrixView transpose(const MatrixView& m) {
+    return {m.data, m.dtype, m.offset, m.col_stride, m.row_stride};
+  }
+  static const T* at(const MatrixView& m, i64 row, i64 col) {
+    return static_cast<const T*>(m.data) + m.offset + row * m.row_stride + col * m.col_stride;
   }
 
   // Rows that lie a multiple of a page apart would meet in one set of the first-level cache.

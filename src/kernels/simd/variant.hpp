@@ -13,7 +13,7 @@ namespace gex::kernels::GEX_VARIANT {
 
 extern const Variant variant;
 const Variant variant = {
-    GEX_VARIANT_TEXT(GEX_VARIANT), &matmul,   &matmul_pack, &conv2d, &conv2d_pack,
+    GEX_VARIANT_TEXT(GEX_VARIANT), kVectorBytes, &matmul, &matmul_pack, &conv2d, &conv2d_pack,
     &conv2d_weight_grad,           &attention};
 
 }  // namespace gex::kernels::GEX_VARIANT

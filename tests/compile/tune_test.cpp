@@ -1,0 +1,120 @@
+#include "compile/tune.hpp"
+
+#include <fstream>
+#include <regex>
+
+#include "cache_fixture.hpp"
+#include "runtime/background.hpp"
+
+namespace gex::test {
+namespace {
+
+using compile_detail::Tuner;
+using kernels::MatmulProblem;
+using kernels::Way;
+
+std::vector<std::int64_t> dims_of(std::int64_t m, std::int64_t n, std::int64_t k) {
+  return {1, 1, m, n, k, 0, 0, k, 1, 0, 0, n, 1, 0, 0, n, 1};
+}
+
+class Tuning : public Cache {};
+
+// "...: CHOSEN of NAME TIME us, NAME TIME us, ...": the first is the rule's.
+TEST_F(Tuning, TakesTheFastestOfTheWaysItMeasured) {
+  Tuner tuner(nullptr, "here");
+  for (std::int64_t m : {1, 4, 32, 100}) tuner.best(MatmulProblem{}, dims_of(m, 96, 64));
+  ASSERT_EQ(tuner.findings().size(), 4u);
+  for (const std::string& line : tuner.findings()) {
+    std::smatch parts;
+    ASSERT_TRUE(std::regex_match(line, parts, std::regex("1x1x\\d+x96x64 matmul .*: (.*) of (.*)")))
+        << line;
+    const std::string rest = parts[2];
+    std::vector<std::pair<double, std::string>> times;
+    const std::regex one("(\\w+ \\w+) ([0-9.]+) us");
+    for (std::sregex_iterator it(rest.begin(), rest.end(), one), end; it != end; ++it)
+      times.push_back({std::stod((*it)[2]), (*it)[1]});
+    ASSERT_GT(times.size(), 2u) << line;
+    const auto rule = times.front();
+    const auto fastest = *std::min_element(times.begin(), times.end());
+    EXPECT_EQ(parts[1], fastest.first < rule.first * 0.97 ? fastest.second : rule.second) << line;
+  }
+}
+
+TEST_F(Tuning, MeasuresEachProblemOnce) {
+  Tuner tuner(nullptr, "here");
+  const Way first = tuner.best(MatmulProblem{}, dims_of(32, 96, 64));
+  EXPECT_EQ(tuner.best(MatmulProblem{}, dims_of(32, 96, 64)), first);
+  EXPECT_EQ(tuner.findings().size(), 1u);
+}
+
+TEST_F(Tuning, IsKeptForOtherProcessesOfThisMachine) {
+  const Way first = Tuner(store_, "here").best(MatmulProblem{}, dims_of(32, 96, 64));
+  Tuner again(store_, "here");
+  EXPECT_EQ(again.best(MatmulProblem{}, dims_of(32, 96, 64)), first);
+  EXPECT_NE(again.findings().at(0).find("measured earlier"), std::string::npos);
+  Tuner elsewhere(store_, "another processor");
+  elsewhere.best(MatmulProblem{}, dims_of(32, 96, 64));
+  EXPECT_EQ(elsewhere.findings().at(0).find("measured earlier"), std::string::npos);
+}
+
+TEST_F(Tuning, WhatIsTooLargeToTryKeepsItsRule) {
+  Tuner tuner(nullptr, "here");
+  EXPECT_EQ(tuner.best(MatmulProblem{}, dims_of(1 << 14, 1 << 14, 1 << 14)), Way{});
+  EXPECT_NE(tuner.findings().at(0).find("too large"), std::string::npos);
+}
+
+TEST_F(Tuning, EmptyProductsAreNotMeasured) {
+  Tuner tuner(nullptr, "here");
+  EXPECT_EQ(tuner.best(MatmulProblem{}, dims_of(0, 96, 64)), Way{});
+  EXPECT_TRUE(tuner.findings().empty());
+}
+
+// The kept choice is replaced by each way there is: all give the results of the rule's, with the
+// epilogue that was fused into the product.
+TEST_F(Tuning, ProgramsRunInWhicheverWayWasChosen) {
+  const auto run = [&](std::vector<std::string>& findings) {
+    const Compiled tuned =
+        compiled(graph_text(), [](CompileOptions& options) { options.autotune = true; });
+    runtime::SessionOptions options;
+    options.hot_after = 1;
+    runtime::Session session(tuned.program, options, tuned.specialiser);
+    std::vector<HostTensor> given = inputs();
+    execute(session, given);
+    runtime::wait_for_background();
+    findings = session.findings();
+    return execute(session, given);
+  };
+  const std::vector<HostTensor> expected = results_of(compiled());
+  std::vector<std::string> findings;
+  run(findings);
+  ASSERT_EQ(findings.size(), 1u);
+  ASSERT_EQ(of_kind("tuning").size(), 1u);
+  const std::string hex = of_kind("tuning").front().key;
+  Digest key;
+  for (std::size_t i = 0; i < key.bytes.size(); ++i)
+    key.bytes[i] = static_cast<std::uint8_t>(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
+  const std::vector<Way> ways = kernels::ways(MatmulProblem{}, dims_of(9, 40, 48));
+  ASSERT_GT(ways.size(), 2u);
+  for (const Way& way : ways) {
+    program::Artefact kept = *store_->load("tuning", key);
+    kept.sections.at(0).bytes = name_of(way);
+    store_->save("tuning", key, kept);
+    const std::vector<HostTensor> got = run(findings);
+    EXPECT_NE(findings.at(0).find(str(name_of(way), ", measured earlier")), std::string::npos);
+    for (std::size_t k = 0; k < expected.size(); ++k)
+      for (std::int64_t i = 0; i < expected[k].numel(); ++i)
+        ASSERT_NEAR(got[k].get(i), expected[k].get(i), 1e-5) << name_of(way);
+  }
+}
+
+TEST_F(Tuning, KeptNonsenseIsMeasuredAgain) {
+  Tuner(store_, "here").best(MatmulProblem{}, dims_of(32, 96, 64));
+  const std::string path = of_kind("tuning").front().path;
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << "nonsense";
+  Tuner again(store_, "here");
+  again.best(MatmulProblem{}, dims_of(32, 96, 64));
+  EXPECT_EQ(again.findings().at(0).find("measured earlier"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gex::test

@@ -1,0 +1,178 @@
+#include "kernels/ways.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "support.hpp"
+
+namespace gex::test {
+namespace {
+
+using kernels::Conv2dProblem;
+using kernels::Form;
+using kernels::MatmulProblem;
+using kernels::Problem;
+using kernels::Way;
+
+// C = A * B, rows adjacent unless said otherwise.
+std::vector<i64> product_dims(i64 m, i64 n, i64 k, bool a_turned = false, bool b_turned = false) {
+  return {1,
+          1,
+          m,
+          n,
+          k,
+          0,
+          0,
+          a_turned ? 1 : k,
+          a_turned ? m : 1,
+          0,
+          0,
+          b_turned ? 1 : n,
+          b_turned ? k : 1,
+          0,
+          0,
+          n,
+          1};
+}
+
+std::vector<i64> conv_dims(i64 n, i64 c, i64 size, i64 o, i64 per_group, i64 kernel, i64 out) {
+  return {n,
+          c,
+          size,
+          size,
+          o,
+          out,
+          out,
+          kernel,
+          kernel,
+          c * size * size,
+          size * size,
+          size,
+          1,
+          per_group * kernel * kernel,
+          kernel * kernel,
+          kernel,
+          1,
+          o * out * out,
+          out * out,
+          out,
+          1};
+}
+
+std::vector<double> result_of(const kernels::Trial& trial, const Way& way, const HostTensor& a,
+                              const HostTensor& b, i64 step) {
+  const DType stored = a.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  HostTensor c(stored, {trial.buffer_bytes[2] / static_cast<i64>(size_of(stored))});
+  HostTensor left = a, right = b;
+  run_in_steps(kernels::make(trial.problem, way, std::nullopt, 0),
+               {left.data(), right.data(), c.data()}, trial.dims, trial.grid, trial.scratch_bytes,
+               step);
+  return numbers(c);
+}
+
+// Gives the forms that were tried.
+std::set<Form> expect_all_ways_agree(const Problem& problem, DType left, DType right,
+                                     const std::vector<i64>& dims) {
+  std::mt19937 rng{5};
+  const std::optional<kernels::Trial> trial = kernels::trial_of(problem, dims);
+  if (!trial) throw std::logic_error("no trial");
+  const HostTensor a =
+      random_tensor(rng, left, trial->buffer_bytes[0] / static_cast<i64>(size_of(left)));
+  const HostTensor b =
+      random_tensor(rng, right, trial->buffer_bytes[1] / static_cast<i64>(size_of(right)));
+  const std::vector<Way> ways = kernels::ways(problem, dims);
+  EXPECT_EQ(ways.front(), Way{}) << "the rule's comes first";
+  const std::vector<double> expected = result_of(*trial, ways.front(), a, b, trial->grid);
+  std::set<Form> forms;
+  for (const Way& way : ways) {
+    forms.insert(way.form);
+    for (i64 step : {trial->grid, i64{1}}) {
+      const std::vector<double> got = result_of(*trial, way, a, b, step);
+      double worst = 0;
+      for (std::size_t i = 0; i < got.size(); ++i)
+        worst = std::max(worst, std::fabs(got[i] - expected[i]));
+      EXPECT_LT(worst, left == DType::f64 ? 1e-12 : 1e-4)
+          << kernels::print(problem) << " by " << name_of(way) << ", step " << step;
+    }
+  }
+  return forms;
+}
+
+TEST(Ways, ProductsInEveryFormAgree) {
+  std::set<Form> seen;
+  for (const auto& [m, n, k] : {std::array<i64, 3>{32, 256, 128},
+                                {5, 40, 70},
+                                {130, 7, 33},
+                                {1, 100, 300},
+                                {97, 65, 1},
+                                {8, 8, 8},
+                                {200, 190, 257}})
+    for (bool a_turned : {false, true})
+      for (bool b_turned : {false, true})
+        for (DType dtype : {DType::f32, DType::bf16, DType::f64}) {
+          MatmulProblem problem;
+          problem.a = problem.b = dtype;
+          seen.merge(expect_all_ways_agree(problem, dtype, dtype,
+                                           product_dims(m, n, k, a_turned, b_turned)));
+        }
+  EXPECT_EQ(seen, (std::set{Form::by_rule, Form::packed, Form::in_place, Form::turned,
+                            Form::few_rows, Form::few_columns}));
+}
+
+TEST(Ways, ConvolutionsInEveryFormAgree) {
+  std::set<Form> seen;
+  for (i64 groups : {1, 4, 8})
+    for (i64 out_channels : {8, 24, 64}) {
+      Conv2dProblem problem;
+      problem.groups = groups;
+      problem.pad = {1, 1};
+      seen.merge(expect_all_ways_agree(problem, DType::f32, DType::f32,
+                                       conv_dims(2, 16, 13, out_channels, 16 / groups, 3, 13)));
+      problem.pad = {0, 0};
+      problem.stride = {2, 2};
+      seen.merge(expect_all_ways_agree(problem, DType::f32, DType::f32,
+                                       conv_dims(1, 16, 11, out_channels, 16 / groups, 3, 5)));
+    }
+  EXPECT_EQ(seen, (std::set{Form::by_rule, Form::pixels, Form::direct, Form::columns}));
+}
+
+TEST(Ways, TheRuleIsOneOfTheForms) {
+  const auto rule = [](i64 m, i64 n, i64 k, bool b_packed = false) {
+    return kernels::matmul_sizes(DType::f32, DType::f32, b_packed, false,
+                                 product_dims(m, n, k).data())
+        .by_rule(16);
+  };
+  EXPECT_EQ(rule(1, 1000, 1000), Form::few_rows);
+  EXPECT_EQ(rule(1, 1000, 1000, true), Form::few_rows);
+  EXPECT_EQ(rule(1000, 1, 1000), Form::few_columns);
+  EXPECT_EQ(rule(32, 256, 128), Form::in_place);
+  EXPECT_EQ(rule(32, 256, 128, true), Form::packed);
+  EXPECT_EQ(rule(512, 512, 512), Form::packed);
+}
+
+TEST(Ways, NothingToChooseWhereRowsMustNotDependOnTheirNumber) {
+  MatmulProblem problem;
+  problem.any_rows = true;
+  EXPECT_TRUE(kernels::ways(problem, product_dims(4, 64, 64)).empty());
+}
+
+TEST(Ways, OtherKindsHaveOneWay) {
+  const kernels::AttentionProblem attention;
+  EXPECT_TRUE(kernels::ways(attention, {}).empty());
+  EXPECT_FALSE(kernels::trial_of(attention, {}));
+}
+
+TEST(Ways, BackwardStridesAreNotTried) {
+  std::vector<i64> dims = product_dims(4, 64, 64);
+  dims[kernels::matmul_dims::a_strides + 2] = -64;
+  EXPECT_FALSE(kernels::trial_of(MatmulProblem{}, dims));
+}
+
+TEST(Ways, NamesReadBack) {
+  const std::vector<Way> ways = kernels::ways(MatmulProblem{}, product_dims(32, 256, 128));
+  for (const Way& way : ways) EXPECT_EQ(kernels::find_way(ways, name_of(way)), way);
+  EXPECT_FALSE(kernels::find_way(ways, "by_magic avx512"));
+}
+
+}  // namespace
+}  // namespace gex::test
