@@ -114,13 +114,19 @@ std::vector<Value*> import_convolution(AtenCall& c) {
   return one(to_result(c, form.lowered(g, with_bias(c, y))));
 }
 
-// Depthwise and the like. PyTorch's own kernels for their gradients are several times faster than
-// products with so few rows and columns.
-bool has_thin_groups(const Geometry& form, const Shape& weight) {
-  constexpr std::int64_t kThin = 32;
-  if (form.groups == 1) return false;
-  const Dim out = floordiv(weight[0], form.groups);
-  return known_lt(weight[1], kThin) == true || known_lt(out, kThin) == true;
+// PyTorch's kernels are the faster ones where groups are narrow and taps are few: groups of several
+// channels fill no product here, and those of few, which have kernels of their own, lose where the
+// input was stepped over or the image is small.
+bool is_faster_as_call(const Geometry& form, const Shape& weight, const Shape& grad) {
+  constexpr std::int64_t kThin = 4, kFew = 32, kFewTaps = 9, kSmallImage = 64;
+  const Dim in = weight[1], out = floordiv(weight[0], form.groups);
+  const bool few = known_lt(in, kFew) == true || known_lt(out, kFew) == true;
+  if (form.groups == 1 || !few) return false;
+  if (form.axes == 3) return true;
+  if (known_le(weight[2] * weight[3], kFewTaps) != true) return false;
+  const bool thin = known_le(in, kThin) == true && known_le(out, kThin) == true;
+  const bool small = form.axes == 2 && known_le(grad[2] * grad[3], kSmallImage) == true;
+  return !thin || !all_are(form.stride, 1) || small;
 }
 
 // The spatial sizes of x where a plain convolution gave more than was asked for.
@@ -139,7 +145,7 @@ std::vector<Value*> import_convolution_backward(AtenCall& c) {
   Value *grad = form.raised(g, c.tensor(0)), *x = form.raised(g, c.tensor(1));
   Value* weight = form.raised(g, c.tensor(2));
   const Shape in = x->type().shape, w = weight->type().shape;
-  if (has_thin_groups(form, w)) return {};
+  if (is_faster_as_call(form, w, grad->type().shape)) return {};
   std::vector<Value*> results(3, nullptr);
   if (asked_for(c, 10, 0)) {
     Value* dx = form.transposed ? cut_to(g, form.plain(g, grad, weight, false), in)

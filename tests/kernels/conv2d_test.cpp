@@ -185,6 +185,62 @@ TEST_P(Conv2d, depthwise_and_thin_groups) {
   check({.problem = {.pad = {0, 1}}, .c = 5, .h = 2, .w = 500, .o = 2, .kh = 1, .kw = 3});
 }
 
+TEST_P(Conv2d, thin_groups_plane_by_plane) {
+  // Several blocks of rows; a border wider than the kernel; channels on either side; rows with
+  // gaps.
+  check({.problem = {.pad = {1, 1}, .groups = 2},
+         .c = 2,
+         .h = 70,
+         .w = 131,
+         .o = 2,
+         .kh = 3,
+         .kw = 3});
+  check({.problem = {.pad = {3, 3}, .groups = 3},
+         .n = 2,
+         .c = 6,
+         .h = 14,
+         .w = 9,
+         .o = 9,
+         .kh = 7,
+         .kw = 7});
+  check({.problem = {.dilation = {2, 3}, .pad = {0, 4}, .groups = 2},
+         .n = 3,
+         .c = 4,
+         .h = 9,
+         .w = 16,
+         .o = 8,
+         .kh = 3,
+         .kw = 2});
+  check({.problem = {.pad = {5, 6}, .groups = 2},
+         .n = 2,
+         .c = 2,
+         .h = 3,
+         .w = 2,
+         .o = 2,
+         .kh = 2,
+         .kw = 3});
+  check({.problem =
+             {.x = DType::bf16, .w = DType::bf16, .y = DType::bf16, .pad = {1, 1}, .groups = 5},
+         .n = 3,
+         .c = 5,
+         .h = 7,
+         .w = 7,
+         .o = 5,
+         .kh = 3,
+         .kw = 3});
+  check({.problem = {.pad = {1, 1}, .groups = 3},
+         .n = 2,
+         .c = 3,
+         .h = 30,
+         .w = 6,
+         .o = 3,
+         .kh = 3,
+         .kw = 3,
+         .x_order = {2, 0, 1, 3},
+         .y_order = {2, 1, 0, 3}});
+  check({.problem = {.groups = 2}, .n = 2, .c = 2, .h = 5, .w = 40, .o = 4, .kh = 2, .kw = 1});
+}
+
 TEST_P(Conv2d, one_dimension_and_no_output) {
   check({.problem = {.stride = {1, 3}, .pad = {0, 4}},
          .n = 2,

@@ -22,7 +22,7 @@ class Conv2dWeightGrad : public testing::TestWithParam<const kernels::Variant*> 
     HostTensor dw = random_tensor(rng, p.y, extent(t.w_sizes(), ws));
     const std::vector<i64> dims = t.dims(xs, ws, gs);
     const i64 grid = conv2d_weight_grad_grid(p, t.o, group_in * t.kh * t.kw).constant();
-    const i64 scratch = conv2d_weight_grad_scratch_bytes(p).constant();
+    const i64 scratch = kernels::conv2d_weight_grad_scratch_bytes(p).constant();
     const auto kernel = make_conv2d_weight_grad(p, GetParam());
     const std::vector<void*> buffers = {x.data(), g.data(), dw.data()};
     run_in_steps(kernel, buffers, dims, grid, scratch, std::max<i64>(grid, 1));
@@ -108,6 +108,98 @@ TEST_P(Conv2dWeightGrad, any_layout_and_storage) {
          .kh = 2,
          .kw = 3,
          .y_order = {1, 0, 3, 2}});
+}
+
+TEST_P(Conv2dWeightGrad, thin_groups) {
+  // Several blocks of rows; several channels on either side; more taps than sums at once.
+  check({.problem = {.pad = {1, 1}, .groups = 2},
+         .c = 2,
+         .h = 70,
+         .w = 131,
+         .o = 2,
+         .kh = 3,
+         .kw = 3});
+  check({.problem = {.pad = {3, 3}, .groups = 3},
+         .n = 2,
+         .c = 6,
+         .h = 14,
+         .w = 9,
+         .o = 9,
+         .kh = 7,
+         .kw = 7});
+  check({.problem = {.dilation = {2, 3}, .pad = {0, 4}, .groups = 2},
+         .n = 3,
+         .c = 4,
+         .h = 9,
+         .w = 16,
+         .o = 16,
+         .kh = 3,
+         .kw = 2});
+  check({.problem = {.stride = {3, 2}, .pad = {1, 2}, .groups = 4},
+         .n = 2,
+         .c = 4,
+         .h = 13,
+         .w = 20,
+         .o = 4,
+         .kh = 5,
+         .kw = 5});
+  check({.problem = {.stride = {2, 3}, .groups = 2},
+         .n = 2,
+         .c = 2,
+         .h = 9,
+         .w = 10,
+         .o = 4,
+         .kh = 1,
+         .kw = 2});
+  check({.problem = {.pad = {5, 6}, .groups = 2},
+         .n = 2,
+         .c = 2,
+         .h = 3,
+         .w = 2,
+         .o = 2,
+         .kh = 2,
+         .kw = 3});
+  check({.problem =
+             {.x = DType::bf16, .w = DType::bf16, .y = DType::bf16, .pad = {1, 1}, .groups = 5},
+         .n = 3,
+         .c = 5,
+         .h = 7,
+         .w = 7,
+         .o = 5,
+         .kh = 3,
+         .kw = 3});
+  check({.problem = {.pad = {1, 1}, .groups = 3},
+         .n = 2,
+         .c = 3,
+         .h = 7,
+         .w = 6,
+         .o = 3,
+         .kh = 3,
+         .kw = 3,
+         .x_order = {0, 2, 3, 1},
+         .y_order = {0, 2, 3, 1}});
+}
+
+TEST_P(Conv2dWeightGrad, an_infinity_reaches_only_the_taps_that_read_it) {
+  kernels::Conv2dProblem p;
+  p.pad = {1, 1};
+  p.groups = 2;
+  HostTensor x(DType::f32, {1, 2, 3, 3}), g(DType::f32, {1, 2, 3, 3}), dw(DType::f32, {2, 1, 3, 3});
+  for (i64 i = 0; i < 18; ++i) {
+    x.set(i, 1);
+    g.set(i, 1);
+  }
+  x.set(2, HUGE_VAL);  // first row, last column
+  const std::vector<i64> dims = {1, 2, 3, 3, 2, 3, 3, 3, 3, 18, 9, 3, 1, 9, 9, 3, 1, 18, 9, 3, 1};
+  run_in_steps(make_conv2d_weight_grad(p, GetParam()), {x.data(), g.data(), dw.data()}, dims, 2,
+               kernels::conv2d_weight_grad_scratch_bytes(p).constant(), 2);
+  const double inf = HUGE_VAL;
+  const double with[] = {4, inf, inf, 6, inf, inf, 4, 6, 4},
+               without[] = {4, 6, 4, 6, 9, 6, 4, 6, 4};
+  for (i64 t = 0; t < 9; ++t) {
+    EXPECT_EQ(dw.get(t), with[t]) << "tap " << t;
+    EXPECT_EQ(dw.get(9 + t), without[t]) << "tap " << t;
+  }
 }
 
 TEST_P(Conv2dWeightGrad, of_no_images_is_zero) {

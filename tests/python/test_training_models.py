@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -135,3 +136,28 @@ def test_checkpointing_saves_less_for_the_backward() -> None:
         return sum(sizes.values())
 
     assert saved_bytes(True) < 0.7 * saved_bytes(False)
+
+
+@pytest.mark.parametrize(
+    "conv",
+    [
+        nn.Conv2d(6, 6, 3, padding=1, groups=6),
+        nn.Conv2d(6, 12, 7, padding=3, groups=6),
+        nn.Conv2d(8, 8, 3, padding=2, dilation=2, groups=2),
+        nn.Conv2d(6, 6, 5, stride=2, padding=2, groups=6),
+        nn.Conv1d(6, 6, 4, padding=3, groups=6),
+        nn.Conv1d(32, 32, 16, padding=8, groups=4),
+    ],
+    ids=["depthwise", "7x7", "dilated", "stepping", "mamba", "many taps"],
+)
+def test_gradients_of_thin_groups_are_native(conv: nn.Module) -> None:
+    axes = len(conv.kernel_size)  # type: ignore[arg-type]
+    results = []
+    for fn in (conv, torch.compile(conv, backend="gex", fullgraph=True, options={"strict": True})):
+        torch.manual_seed(0)
+        x = torch.randn(2, conv.in_channels, *[19, 17][:axes], requires_grad=True)
+        conv.zero_grad()
+        fn(x).square().sum().backward()
+        results.append([x.grad, *(p.grad.clone() for p in conv.parameters())])
+    for want, got in zip(*results):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4 * float(want.abs().max()))

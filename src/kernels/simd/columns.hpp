@@ -19,6 +19,7 @@ struct Columns {
   const void* data;
   const i64* strides;  // of X: n, c, h, w
   i64 height, width, kernel_h, kernel_w, out_h, out_w;
+  i64 extent;  // elements from the first of X to its last
 
   Columns(const Conv2dContext& c, const void* x, const i64* dims)
       : context(c),
@@ -29,7 +30,9 @@ struct Columns {
         kernel_h(dims[conv2d_dims::kh]),
         kernel_w(dims[conv2d_dims::kw]),
         out_h(dims[conv2d_dims::oh]),
-        out_w(dims[conv2d_dims::ow]) {}
+        out_w(dims[conv2d_dims::ow]),
+        extent((dims[conv2d_dims::n] - 1) * strides[0] + (dims[conv2d_dims::c] - 1) * strides[1] +
+               (height - 1) * strides[2] + (width - 1) * strides[3] + 1) {}
 
   Tap tap(i64 k) const {
     return {k / (kernel_h * kernel_w), k / kernel_w % kernel_h, k % kernel_w};
@@ -108,6 +111,18 @@ struct Columns {
     }
     for (; i < last; ++i) dst[i] = widen(row[i * stride]);
     for (; i < count; ++i) dst[i] = T{};
+  }
+
+  // The weights of a group's channels as [channels][depth].
+  void widen_weights(T* dst, const MatrixView& w, const i64* w_strides, i64 depth,
+                     i64 channels) const {
+    Tap t = {};
+    for (i64 k = 0; k < depth; ++k, next(t))
+      with_storage<T>(w.dtype, w.data, [&](auto* base) {
+        for (i64 o = 0; o < channels; ++o)
+          dst[o * depth + k] = widen(base[w.offset + o * w_strides[0] + t.channel * w_strides[1] +
+                                          t.y * w_strides[2] + t.x * w_strides[3]]);
+      });
   }
 
   // `plane`: offset of the group's first channel. Packs rows [k, k + slice) of columns

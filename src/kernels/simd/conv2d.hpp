@@ -1,11 +1,13 @@
 #pragma once
-// Y[image] = W * X[image] per group, in one of three forms: thin groups directly; else a product of
-// pixels with channels; else, for the few that don't fit there, a product of W[o][c*kh*kw] with the
-// columns that each output pixel reads, gathered while a panel is packed.
+// Y[image] = W * X[image] per group, in one of three forms: thin groups directly, plane by plane
+// where they step by one pixel; else a product of pixels with channels; else, for the few that
+// don't fit there, a product of W[o][c*kh*kw] with the columns that each output pixel reads,
+// gathered while a panel is packed.
 
 #include "kernels/simd/columns.hpp"
 #include "kernels/simd/conv2d_direct.hpp"
 #include "kernels/simd/conv2d_pixels.hpp"
+#include "kernels/simd/conv2d_planes.hpp"
 #include "kernels/simd/gemm.hpp"
 
 namespace gex::kernels::GEX_VARIANT {
@@ -25,6 +27,7 @@ struct Conv2d {
   const i64 *xs, *ws, *ys;
   ConvSizes sizes;
   Form form;
+  PlaneConv<T> planes;
 
   Conv2d(const Conv2dContext& c, void* const* b, const i64* d, std::byte* s)
       : context(c),
@@ -41,7 +44,8 @@ struct Conv2d {
         ws(d + conv2d_dims::w_strides),
         ys(d + conv2d_dims::y_strides),
         sizes(conv_sizes(c.x, c.stride, c.dilation, c.pad, c.groups, d)),
-        form(c.form == Form::by_rule ? sizes.by_rule() : c.form) {}
+        form(c.form == Form::by_rule ? sizes.by_rule() : c.form),
+        planes(columns, c, scratch, group_in, group_out) {}
 
   void finish_row(const T* values, i64 image, i64 channel, i64 col, i64 count) {
     if (context.epilogue.fn) {
@@ -49,6 +53,8 @@ struct Conv2d {
       return;
     }
     const i64 base = image * ys[0] + channel * ys[1];
+    if (ys[2] == columns.out_w * ys[3])
+      return store_row(values, count, context.y, buffers[2], base + col * ys[3], ys[3]);
     columns.for_each_output_row(col, count, [&](i64 y, i64 x, i64 at, i64 n) {
       store_row(values + at, n, context.y, buffers[2], base + y * ys[2] + x * ys[3], ys[3]);
     });
@@ -114,6 +120,8 @@ struct Conv2d {
     if (form == Form::pixels)
       PixelConv<T>(columns, context, sizes, ws, reinterpret_cast<std::byte*>(scratch.tile))
           .run(plane(image, group), w, row0, row1, col0, col1, finish);
+    else if (form == Form::direct && planes.fits())
+      planes.run(plane(image, group), w, ws, col0, col1, finish);
     else if (form == Form::direct)
       DirectConv<T>{columns, context, sizes, scratch, group_in, group_out}.run(
           plane(image, group), w, ws, col0, col1, finish);

@@ -35,14 +35,7 @@ struct DirectConv {
   void run(i64 plane, const MatrixView& w, const i64* w_strides, i64 col0, i64 col1,
            const Finish& finish) const {
     const i64 depth = group_in * taps(), out_w = columns.out_w;
-    Tap t = {};
-    for (i64 k = 0; k < depth; ++k, columns.next(t))
-      with_storage<T>(w.dtype, w.data, [&](auto* base) {
-        for (i64 o = 0; o < group_out; ++o)
-          weights()[o * depth + k] =
-              widen(base[w.offset + o * w_strides[0] + t.channel * w_strides[1] +
-                         t.y * w_strides[2] + t.x * w_strides[3]]);
-      });
+    columns.widen_weights(weights(), w, w_strides, depth, group_out);
     i64 rows_at_once = kRows;
     while (rows_at_once > 1 && sizes.slots(rows_at_once) > kDirectSlots) --rows_at_once;
     for (i64 col = col0; col < col1;) {

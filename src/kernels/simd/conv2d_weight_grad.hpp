@@ -2,9 +2,10 @@
 // dW[o][tap] = sum over all images and output pixels of G[o][pixel] * X[pixel shifted by the tap]:
 // a product whose rows are taps and whose columns are output channels. Rows of the column matrix
 // are gathered as the left operand, so the image is never unfolded in memory; the gradient is
-// packed into panels.
+// packed into panels. Thin groups have a form of their own.
 
 #include "kernels/simd/columns.hpp"
+#include "kernels/simd/conv2d_weight_grad_thin.hpp"
 #include "kernels/simd/gemm.hpp"
 
 namespace gex::kernels::GEX_VARIANT {
@@ -19,6 +20,7 @@ struct ConvWeightGrad {
   Columns<T> columns;
   i64 group_in, group_out, taps, pixels, depth;
   const i64 *xs, *ws, *gs;
+  ThinWeightGrad<T> thin;
 
   ConvWeightGrad(const Conv2dContext& c, void* const* b, const i64* d, std::byte* s)
       : context(c),
@@ -33,7 +35,8 @@ struct ConvWeightGrad {
         depth(d[conv2d_dims::n] * pixels),
         xs(d + conv2d_dims::x_strides),
         ws(d + conv2d_dims::w_strides),
-        gs(d + conv2d_dims::y_strides) {}
+        gs(d + conv2d_dims::y_strides),
+        thin(columns, c, scratch, b, d) {}
 
   // Cuts [k, k + slice) of the pixels of all images at the ends of images:
   // fn(image, pixel, distance from k, count).
@@ -130,6 +133,7 @@ struct ConvWeightGrad {
   }
 
   void run_rectangle(i64 group, i64 row0, i64 row1, i64 col0, i64 col1) {
+    if (thin.fits()) return thin.run(group, row0, row1);
     for_each_tile<T>(row0, row1, col0, col1, [&](i64 row, i64 height, i64 col, i64 width) {
       const i64 channel = group * group_out + col;
       multiply_tile(
