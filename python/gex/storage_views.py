@@ -53,13 +53,34 @@ def _gathered(
     offset: int,
 ) -> torch.Tensor:
     """The same of a tensor whose axes lie without gaps in this order, slowest first."""
+    flat = memory.permute(order).reshape(-1)
+    index = _places(size, stride, offset)
+    return flat[index] if len(size) else flat.select(0, index)
+
+
+def _scattered(
+    memory: torch.Tensor,
+    source: torch.Tensor,
+    order: Sequence[int],
+    size: Sequence[int],
+    stride: Sequence[int],
+    offset: int,
+) -> torch.Tensor:
+    """Such a tensor with `source` in the window."""
+    ordered = memory.permute(order)
+    places = _places(size, stride, offset) if len(size) else torch.full((), offset)
+    written = ordered.reshape(-1).index_put((places,), source)
+    back = sorted(range(len(order)), key=lambda axis: order[axis])
+    return written.reshape(ordered.shape).permute(back)
+
+
+def _places(size: Sequence[int], stride: Sequence[int], offset: int) -> Any:
     index: Any = offset
     for axis, (count, step) in enumerate(zip(size, stride)):
         place = [1] * len(size)
         place[axis] = count
         index = index + (torch.arange(count) * step).view(place)
-    flat = memory.permute(order).reshape(-1)
-    return flat[index] if len(size) else flat.select(0, index)
+    return index
 
 
 def add(nodes: NodeImporter, call: OpCall, env: Env, storages: dict[int, Storage]) -> Any:
@@ -74,6 +95,12 @@ def add(nodes: NodeImporter, call: OpCall, env: Env, storages: dict[int, Storage
     if call.target is _aten.as_strided_scatter.default:
         if owner.node is not operand or order is None:
             raise GraphNotSupported(f"{where} writes memory beside its operand")
+        source, size, stride, *rest = call.args[1:]
+        numbers = (size, stride, rest[0] if rest else call.kwargs.get("storage_offset"))
+        if numbers[2] is None or not _is_plain_window(nodes.symbols, numbers, layout):
+            return nodes.add(call, env)
+        scattered = (operand, source, order, *numbers)
+        call = replace(call, target=_scattered, args=scattered, kwargs={}, label=call.name)
         return nodes.add(call, env)
     size, stride, *rest = call.args[1:]
     absolute = rest[0] if rest else call.kwargs.get("storage_offset")
@@ -93,11 +120,24 @@ def add(nodes: NodeImporter, call: OpCall, env: Env, storages: dict[int, Storage
     return nodes.add_call(window, env, "memory beside the tensor")
 
 
+def _is_plain_window(symbols: Symbols, numbers: Sequence[Any], layout: Layout) -> bool:
+    """Whether it surely lies inside the tensor and no two of its elements in one place."""
+    size, stride, _ = numbers
+    if not all(isinstance(number, int) for number in (*size, *stride)):
+        return False
+    reach = 0
+    for step, count in sorted(zip(stride, size)):
+        if count > 1 and step <= reach:
+            return False
+        reach += (count - 1) * step
+    return _lies_inside(symbols, numbers, layout)
+
+
 def _number(arg: Any) -> Any:
     return arg.meta["val"] if isinstance(arg, Node) else arg
 
 
-def _lies_inside(symbols: Symbols, numbers: tuple[Any, Any, Any], layout: Layout) -> bool:
+def _lies_inside(symbols: Symbols, numbers: Sequence[Any], layout: Layout) -> bool:
     """Whether the window surely reads only the memory of the tensor."""
     size, stride, offset = numbers
     first = last = symbols.dim(offset)

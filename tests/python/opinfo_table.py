@@ -1,6 +1,6 @@
 """Writes docs/opinfo.md: what becomes of each operator of PyTorch's sample database.
 
-PYTHONPATH=build/python python tests/python/opinfo_table.py
+PYTHONPATH=build/python python tests/python/opinfo_table.py [operator ...]
 """
 
 from __future__ import annotations
@@ -62,11 +62,28 @@ def _reason(found: dict[str, Outcome]) -> str:
     return " ".join((failures[0] if failures else text).split()).replace("|", "/")[:220]
 
 
-def page(rows: list[tuple[str, dict[str, Outcome]]], samples: int) -> str:
-    counts: dict[str, Counter[str]] = {}
-    for _, found in rows:
-        for dtype, o in found.items():
-            counts.setdefault(dtype, Counter())[o.kind] += 1
+def _line(name: str, found: dict[str, Outcome]) -> str:
+    f32 = [(d, o) for d, o in found.items() if d == "float32"]
+    other = [(d, o) for d, o in found.items() if d != "float32"]
+    cells = [_cell(f32[0] if f32 else None), _cell(other[0] if other else None)]
+    return f"| {name} | {cells[0]} | {cells[1]} | {_reason(found)} |"
+
+
+def _lines_of_page() -> dict[str, str]:
+    """Those of the operators on the page as it is, by name."""
+    table = _PAGE.read_text().split("| operator |", 1)[1].splitlines()[2:]
+    return {line.split(" | ")[0].removeprefix("| "): line for line in table}
+
+
+def page(lines: dict[str, str], samples: int) -> str:
+    counts: dict[str, Counter[str]] = {"float32": Counter()}
+    for line in lines.values():
+        _, f32, other, *_ = (cell.strip() for cell in line.strip("|").split("|"))
+        if f32:
+            counts["float32"][f32] += 1
+        if other:
+            dtype, kind = other.split(": ")
+            counts.setdefault(dtype, Counter())[kind] += 1
     kinds = [k for k in (*KINDS, "no sample") if any(c[k] for c in counts.values())]
     text = _HEAD.format(
         version=torch.__version__.split("+")[0],
@@ -74,15 +91,11 @@ def page(rows: list[tuple[str, dict[str, Outcome]]], samples: int) -> str:
         kinds=" | ".join(kinds),
         dashes="---|" * len(kinds),
     )
-    for dtype, count in counts.items():
-        text += f"| {dtype} | " + " | ".join(str(count[k]) for k in kinds) + " |\n"
+    order = ["float32", "bfloat16", "int64", "bool", "complex64"]
+    for dtype in sorted(counts, key=order.index):
+        text += f"| {dtype} | " + " | ".join(str(counts[dtype][k]) for k in kinds) + " |\n"
     text += "\n| operator | f32 | other dtype | why not native |\n|---|---|---|---|\n"
-    for name, found in sorted(rows):
-        f32 = [(d, o) for d, o in found.items() if d == "float32"]
-        other = [(d, o) for d, o in found.items() if d != "float32"]
-        cells = [_cell(f32[0] if f32 else None), _cell(other[0] if other else None)]
-        text += f"| {name} | {cells[0]} | {cells[1]} | {_reason(found)} |\n"
-    return text
+    return text + "".join(f"{lines[name]}\n" for name in sorted(lines))
 
 
 def _call(arguments: tuple[int, int]) -> Any:
@@ -91,13 +104,23 @@ def _call(arguments: tuple[int, int]) -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "names", nargs="*", help="whose lines are written anew; all if none is given"
+    )
     parser.add_argument("--samples", type=int, default=4)
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
-    work = [(index, arguments.samples) for index in range(len(operators()))]
+    wanted = set(arguments.names)
+    work = [
+        (index, arguments.samples)
+        for index, op in enumerate(operators())
+        if not wanted or op.formatted_name in wanted
+    ]
     with multiprocessing.get_context("spawn").Pool(arguments.processes) as pool:
         rows = pool.map(_call, work, chunksize=8)
-    _PAGE.write_text(page(rows, arguments.samples))
+    lines = _lines_of_page() if wanted else {}
+    lines.update((name, _line(name, found)) for name, found in rows)
+    _PAGE.write_text(page(lines, arguments.samples))
     bad = [name for name, found in rows for o in found.values() if o.failures]
     if bad:
         raise SystemExit(f"wrong or failing: {', '.join(bad)}")

@@ -70,6 +70,30 @@ def test_scatter_into_a_window(compiling: Compile) -> None:
     assert_same(compiling(fn)(x, y), fn(x, y))
 
 
+@pytest.mark.parametrize(
+    "window", [((2, 2), (1, 2), 1), ((3,), (5,), 0), ((1, 2), (0, 7), 8), ((), (), 6)]
+)
+def test_windows_that_are_written_are_no_calls(
+    compiling: Compile, window: tuple[tuple[int, ...], tuple[int, ...], int]
+) -> None:
+    def fn(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        turned = torch.as_strided_scatter((x * 2).t(), y, *window)
+        return torch.as_strided_scatter(x + 1, y, *window), turned
+
+    x, y = torch.randn(4, 4), torch.randn(window[0])
+    assert_same(compiling(fn)(x, y), fn(x, y))
+    assert last_report().calls == []
+
+
+def test_overlapping_windows_are_written_by_pytorch(compiling: Compile) -> None:
+    def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.as_strided_scatter(x + 1, y, (3, 2), (1, 2), 1)
+
+    x, y = torch.randn(4, 4), torch.ones(3, 2)
+    assert_same(compiling(fn)(x, y), fn(x, y))
+    assert [call.op for call in last_report().calls] == ["aten.as_strided_scatter.default"]
+
+
 def test_scatter_beside_the_operand_is_left_to_pytorch(compiling: Compile) -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.as_strided_scatter((x + 1)[1:], y, (2, 2), (1, 2), 1)
