@@ -13,8 +13,10 @@ from typing import Any
 import torch
 from torch._dynamo.exc import TensorifyScalarRestartAnalysis
 from torch._dynamo.symbolic_convert import TensorifyState
+from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import guard_scalar
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 
 @contextlib.contextmanager
@@ -25,14 +27,19 @@ def module_floats_fixed(gm: GraphModule, example_inputs: Sequence[Any]) -> Itera
     once more, with those floats constant from the start.
     """
     kept, names, restart = [], set(), False
+
+    def specialize(name: str) -> None:
+        if not TensorifyState.should_specialize(name):
+            names.add(name)
+            TensorifyState.specialize(name)
+
+    for name in _only_looked_at(gm):
+        specialize(name)
     for node, example in zip(gm.graph.find_nodes(op="placeholder"), example_inputs, strict=True):
         if not _is_module_float(node):
             kept.append(example)
             continue
-        name = str(node.meta["example_value"].item_memo.node._expr)
-        if not TensorifyState.should_specialize(name):
-            names.add(name)
-            TensorifyState.specialize(name)
+        specialize(str(node.meta["example_value"].item_memo.node._expr))
         if all(user.op == "call_method" and user.target == "item" for user in node.users):
             _replace(node)
         else:
@@ -45,6 +52,23 @@ def module_floats_fixed(gm: GraphModule, example_inputs: Sequence[Any]) -> Itera
         yield kept
     finally:  # AOTAutograd asked by then; the next compile may give these names to other floats
         TensorifyState.force_specializations -= names
+
+
+def _only_looked_at(gm: GraphModule) -> set[str]:
+    """Floats that no node takes, such as a probability that was compared with 0.
+
+    Their guards say all about them, but AOTAutograd, which misses them, would start over.
+    """
+    context = TracingContext.try_get()
+    shape_env = context.fake_mode.shape_env if context and context.fake_mode else None
+    if shape_env is None:
+        return set()
+    floats = {str(s) for s in shape_env.backed_var_to_val if symbol_is_type(s, SymT.FLOAT)}
+    for node in gm.graph.find_nodes(op="placeholder"):
+        number = getattr(node.meta.get("example_value"), "item_memo", None)
+        if isinstance(number, torch.SymFloat):
+            floats -= {str(s) for s in number.node._expr.free_symbols}
+    return floats
 
 
 def _is_module_float(node: Node) -> bool:

@@ -44,6 +44,31 @@ def test_floats_of_modules_are_constants_after_one_trace(grad: bool) -> None:
     assert retraces() == before
 
 
+class Switched(nn.Module):
+    """Looks at floats without computing with them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.probability = 0.0
+        self.times = 3.0
+
+    def forward(self, x: torch.Tensor, limit: float = 2.0) -> torch.Tensor:
+        x = x + 1 if self.probability > 0 else x - 1
+        x = x * 2 if limit > 1 else x * 3
+        return x * int(self.times)
+
+
+@torch.no_grad()
+def test_floats_that_are_only_looked_at_take_no_second_trace() -> None:
+    model, x = Switched(), torch.randn(3, 4)
+    compiled = torch.compile(model, backend="gex", fullgraph=True, dynamic=True)
+    before = retraces()
+    for probability, times, limit in ((0.0, 3.0, 2.0), (0.5, 3.0, 2.0), (0.0, 4.5, 0.5)):
+        model.probability, model.times = probability, times
+        assert_same(compiled(x, limit), model(x, limit))
+    assert retraces() == before
+
+
 @torch.no_grad()
 def test_a_float_that_changes_is_noticed() -> None:
     model = Scaled()
