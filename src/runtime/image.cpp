@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "plan/streams.hpp"
+#include "runtime/last_uses.hpp"
 
 namespace gex::runtime {
 
@@ -51,8 +52,8 @@ class ImageBuilder {
       for (BufferId id : epoch.placed) lives.push_back(image_.lifetimes.of_root[index(id)]);
       epoch.planner = plan::MemoryPlanner(std::move(lives));
     }
-    place_releases();
-    find_input_ends();
+    place_releases(image_);
+    find_input_ends(image_);
   }
 
  private:
@@ -408,58 +409,6 @@ class ImageBuilder {
         epoch(layout.epoch).outputs.push_back(static_cast<int>(k));
       image_.outputs.push_back(layout);
     }
-  }
-
-  // An external is let go by the item that holds its last use, in the innermost segment that also
-  // holds its birth: one made before a loop and used inside goes when the loop is over.
-  void place_releases() {
-    for (BufferId id : image_.externals) {
-      const plan::Interval live = image_.lifetimes.of_root[index(id)];
-      if (!live.used() || image_.returned[index(id)]) continue;
-      for (int segment : program_.main)
-        if (release_in(segment, id, live)) break;
-    }
-  }
-
-  void find_input_ends() {
-    for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
-      const program::InputDesc& input = program_.inputs[i];
-      if (!input.released || input.buffer < 0) continue;
-      const int last = image_.lifetimes.of_root[index(input.buffer)].last;
-      image_.input_ends.push_back(
-          {last, static_cast<int>(i), image_.bytes_slot[index(input.buffer)]});
-    }
-    std::ranges::stable_sort(image_.input_ends, {}, &InputEnd::position);
-  }
-
-  plan::Interval span_of(const Item& item, int segment) const {
-    const auto& steps = image_.lifetimes.of_step[index(segment)];
-    if (item.kind == Item::Kind::batch) {
-      const BatchLayout& batch = image_.batches[index(item.index)];
-      return {steps[index(batch.first)].first, steps[index(batch.last - 1)].last};
-    }
-    return steps[index(item.step)];
-  }
-
-  bool release_in(int segment, BufferId id, plan::Interval live) {
-    for (Item& item : image_.segments[index(segment)]) {
-      const plan::Interval span = span_of(item, segment);
-      if (live.last < span.first || live.last > span.last) continue;
-      const bool control = item.kind == Item::Kind::branch || item.kind == Item::Kind::loop;
-      if (control && live.first > span.first) {
-        const ControlLayout& layout = image_.controls[index(item.index)];
-        for (int inner : {layout.first_segment, layout.second_segment})
-          if (holds(inner, live) && release_in(inner, id, live)) return true;
-      }
-      item.release.push_back(id);
-      return true;
-    }
-    return false;
-  }
-
-  bool holds(int segment, plan::Interval live) const {
-    const auto& steps = image_.lifetimes.of_step[index(segment)];
-    return !steps.empty() && steps.front().first <= live.first && live.last <= steps.back().last;
   }
 
   Image& image_;
