@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conftest import assert_same
+from conftest import assert_same, last_report
 
 # PyTorch warns that its nested tensors are a prototype.
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
@@ -39,3 +39,11 @@ def test_results_have_the_ragged_axis_of_their_operands() -> None:
     first, second = torch.compile(two, backend="gex")(a, b)
     assert first.shape == second.shape == a.shape
     assert_same((first + second).values(), sum(two(a, b)).values())
+
+
+def test_a_ragged_size_is_a_result_itself() -> None:
+    x = ragged(2, 5)
+    doubled, size = torch.compile(lambda x: (x * 2, x.shape[1]), backend="gex")(x)
+    assert size == x.shape[1]
+    assert last_report().eager_reason is None
+    assert_same(doubled.values(), x.values() * 2)
