@@ -304,13 +304,22 @@ typedef struct gex_compile_options {
   const char* switch_file;        /* NULL, or a JSON file that switches passes on and off by name */
   const gex_allocator* allocator; /* NULL: the library's; copied */
   const gex_thread_pool* thread_pool; /* NULL: the library's; copied */
+  int32_t streams; /* 0: as nodes are labelled; 1: one; 2..64: spread over so many where it pays */
+  int32_t reserved;
 } gex_compile_options;
 #define GEX_COMPILE_OPTIONS_INIT \
-  {sizeof(gex_compile_options), 2, 1, 0, 1, 0, 64, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL}
+  {sizeof(gex_compile_options), 2, 1, 0, 1, 0, 64, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, 0, 0}
 
 /* The graph stays as it is. `options` may be NULL. */
 GEX_API gex_status gex_compile(const gex_graph* graph, const gex_compile_options* options,
                                gex_program** program);
+/* A file that another process of the same build on the same kind of processor can load, without the
+ * graph and without the passes and ops that made it. */
+GEX_API gex_status gex_program_save(const gex_program* program, const char* path);
+/* Of the options those about running count: generate_code, keep_apart, capture_limit, allocator and
+ * thread_pool. */
+GEX_API gex_status gex_program_load(const char* path, const gex_compile_options* options,
+                                    gex_program** program);
 /* NULL is allowed; not while another thread runs it. Waits for asynchronous runs. */
 GEX_API void gex_program_destroy(gex_program* program);
 

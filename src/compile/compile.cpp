@@ -13,6 +13,8 @@
 #include "compile/tune.hpp"
 #include "interp/eval_kernel.hpp"
 #include "ir/assume.hpp"
+#include "ir/placement.hpp"
+#include "passes/dump.hpp"
 #include "passes/pipeline.hpp"
 
 namespace gex {
@@ -52,8 +54,9 @@ class StageTimer {
 // Static code for hot shapes: the generic kernels compiled again with their sizes as constants.
 class KernelSpecialiser : public runtime::Specialiser {
  public:
-  KernelSpecialiser(codegen::Generator& generator, compile_detail::KernelTable table,
-                    bool fast_math, std::unique_ptr<codegen::ObjectStore> objects,
+  KernelSpecialiser(codegen::Generator& generator,
+                    std::shared_ptr<const compile_detail::KernelTable> table, bool fast_math,
+                    std::unique_ptr<codegen::ObjectStore> objects,
                     std::unique_ptr<compile_detail::Tuner> tuner)
       : generator_(generator),
         table_(std::move(table)),
@@ -62,7 +65,7 @@ class KernelSpecialiser : public runtime::Specialiser {
         tuner_(std::move(tuner)) {}
 
   program::Callable specialise(int code, std::span<const std::int64_t> dims) override {
-    const auto& spec = table_.codes()[static_cast<std::size_t>(code)];
+    const auto& spec = table_->codes()[static_cast<std::size_t>(code)];
     if (spec.problem) return tuner_ == nullptr ? program::Callable{} : tuned(spec, dims);
     if (spec.kernel < 0 || kernel_of(spec).symbols().empty()) return {};
     return compiled_for(kernel_of(spec), dims);
@@ -76,7 +79,7 @@ class KernelSpecialiser : public runtime::Specialiser {
   using CodeSpec = compile_detail::KernelTable::CodeSpec;
 
   const loop::Kernel& kernel_of(const CodeSpec& spec) const {
-    return table_.kernels()[static_cast<std::size_t>(spec.kernel)];
+    return table_->kernels()[static_cast<std::size_t>(spec.kernel)];
   }
 
   program::Callable compiled_for(const loop::Kernel& kernel, std::span<const std::int64_t> dims) {
@@ -102,7 +105,7 @@ class KernelSpecialiser : public runtime::Specialiser {
   }
 
   codegen::Generator& generator_;
-  compile_detail::KernelTable table_;
+  std::shared_ptr<const compile_detail::KernelTable> table_;
   bool fast_math_;
   std::unique_ptr<codegen::ObjectStore> objects_;
   std::unique_ptr<compile_detail::Tuner> tuner_;  // null: products keep their own rule
@@ -169,6 +172,16 @@ void check_frozen(const Graph& graph, const std::vector<FrozenInput>& frozen) {
   }
 }
 
+void choose_streams(Graph& graph, int streams) {
+  constexpr int kMost = 64;
+  if (streams < 0 || streams > kMost)
+    fail(ErrorCode::invalid_argument, "streams is ", streams, "; it is 0 (as labels say) to ",
+         kMost);
+  if (number_streams(graph) > 1 && streams == 1)
+    fail(ErrorCode::invalid_argument, "graph \"", graph.name(), "\" has nodes with different ",
+         kStreamLabel, "s, but is compiled for one stream; leave one of the two out");
+}
+
 // Gives the program its functions, by code generation where that is possible.
 void finish(program::Program program, compile_detail::KernelTable table,
             const CompileOptions& options, Compiled& compiled, StageTimer& timer) {
@@ -181,9 +194,11 @@ void finish(program::Program program, compile_detail::KernelTable table,
   for (std::size_t k = 0; k < functions.size(); ++k) program.codes[k].generic = functions[k];
   timer.done("code");
   compiled.program = std::make_shared<const program::Program>(std::move(program));
+  compiled.kernels = std::make_shared<const compile_detail::KernelTable>(std::move(table));
+  compiled.fast_math = options.fast_math;
   if (generator != nullptr) {
     compiled.specialiser = std::make_shared<KernelSpecialiser>(
-        *generator, std::move(table), options.fast_math,
+        *generator, compiled.kernels, options.fast_math,
         objects_in(options.keep_static_code ? options.cache : nullptr),
         options.autotune
             ? std::make_unique<compile_detail::Tuner>(options.cache, generator->target())
@@ -200,6 +215,15 @@ void bind(compile_detail::FrozenPlan plan, const CompileOptions& options, Compil
   timer.done("frozen");
 }
 
+void restore(compile_detail::KeptProgram kept, const CompileOptions& options, Compiled& compiled,
+             StageTimer& timer) {
+  kept.report.seconds = std::move(compiled.report.seconds);
+  compiled.report = std::move(kept.report);
+  timer.done("load");
+  bind(std::move(kept.frozen), options, compiled, timer);
+  finish(std::move(kept.program), std::move(kept.table), options, compiled, timer);
+}
+
 // Whether the program was kept by an earlier compile and is ready now.
 bool take_kept(const Digest& key, const std::string& name, const CompileOptions& options,
                Compiled& compiled, StageTimer& timer) {
@@ -207,13 +231,9 @@ bool take_kept(const Digest& key, const std::string& name, const CompileOptions&
   if (!artefact) return false;
   try {
     compile_detail::KeptProgram kept = compile_detail::load_program(*artefact);
-    kept.report.seconds = std::move(compiled.report.seconds);
-    compiled.report = std::move(kept.report);
-    compiled.report.counts.push_back({"programs_from_cache", 1});
+    kept.report.counts.push_back({"programs_from_cache", 1});
     kept.program.name = name;
-    timer.done("load");
-    bind(std::move(kept.frozen), options, compiled, timer);
-    finish(std::move(kept.program), std::move(kept.table), options, compiled, timer);
+    restore(std::move(kept), options, compiled, timer);
     return true;
   } catch (const Error& error) {
     options.cache->discard("program", key, error.what());
@@ -222,15 +242,14 @@ bool take_kept(const Digest& key, const std::string& name, const CompileOptions&
   }
 }
 
-void write_text(const std::string& folder, const char* name, const std::string& text) {
-  std::filesystem::create_directories(folder);
-  const std::filesystem::path path = std::filesystem::path(folder) / name;
-  std::ofstream file(path);
-  file << text;
-  if (!file) fail(ErrorCode::io_error, "could not write ", path.string());
-}
-
 }  // namespace
+
+Compiled compile_detail::restored(KeptProgram kept, const CompileOptions& options) {
+  Compiled compiled;
+  StageTimer timer(compiled.report);
+  restore(std::move(kept), options, compiled, timer);
+  return compiled;
+}
 
 Compiled compile(std::unique_ptr<Graph> graph, const CompileOptions& options) {
   Signature signature = Signature::of(*graph);
@@ -250,6 +269,7 @@ Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
   }
   AssumptionLog assumed;  // by the user's graph, then by what the passes made of it
   verify(*graph);
+  choose_streams(*graph, options.streams);
 
   passes::PipelineOptions pass_options;
   pass_options.level = options.level;
@@ -293,10 +313,10 @@ Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
   bind(std::move(frozen), options, compiled, timer);
   finish(std::move(emitted.program), std::move(table), options, compiled, timer);
   if (!options.dump_dir.empty()) {
-    write_text(options.dump_dir, "graph.gex", report.graph_text);
-    write_text(options.dump_dir, "kernels.txt", report.kernel_text);
-    write_text(options.dump_dir, "program.txt",
-               program::print(*compiled.program, {.constant_data = false}));
+    passes::write_text(options.dump_dir, "graph.gex", report.graph_text);
+    passes::write_text(options.dump_dir, "kernels.txt", report.kernel_text);
+    passes::write_text(options.dump_dir, "program.txt",
+                       program::print(*compiled.program, {.constant_data = false}));
   }
   return compiled;
 }

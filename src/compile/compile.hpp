@@ -37,6 +37,9 @@ struct Signature {
 };
 
 class Store;  // see store.hpp
+namespace compile_detail {
+class KernelTable;
+}
 
 // A graph input whose memory is given once and never moves.
 struct FrozenInput {
@@ -58,7 +61,10 @@ struct CompileOptions {
   bool overwrite_temps = true;      // temporaries that nobody reads any more are written over
   bool write_ties_in_place = true;  // inputs with new contents too, where that is safe
   std::vector<FrozenInput> frozen;  // these are no inputs of the Program
-  bool generate_code = true;        // false: kernels run in the interpreter
+  // 0: what nodes say by labels; 1: one stream, and labels are an error; more: launches that do not
+  // depend on each other are spread over so many, as far as that can gain anything.
+  int streams = 0;
+  bool generate_code = true;  // false: kernels run in the interpreter
   // NNN_after_<pass>.gex for each pass that changed something, graph.gex, kernels.txt, program.txt
   std::string dump_dir;
   // Compiled programs and machine code are looked up and kept here; null: nothing is.
@@ -84,6 +90,8 @@ struct Compiled {
   std::shared_ptr<runtime::Specialiser> specialiser;  // null without a code generator
   std::vector<std::shared_ptr<const void>> frozen;    // for SessionOptions
   CompileReport report;
+  std::shared_ptr<const compile_detail::KernelTable> kernels;  // what the functions are made of
+  bool fast_math = false;
 };
 
 // Takes the graph: passes rewrite it. UserError for what the user can fix.

@@ -55,6 +55,7 @@ Emitted Emitter::run() {
   place_cats();
   emit_units(fused.units, 0);
   finish_outputs();
+  if (options_.streams > 1) plan::spread_over_streams(program_, options_.streams);
   plan::synchronise_streams(program_);
   for (const KernelTable::CodeSpec& spec : kernels_.codes()) {
     program::Code code;

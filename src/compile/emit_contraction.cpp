@@ -185,6 +185,7 @@ ChoicePlan Emitter::plan_attention(const lower::Unit& unit) {
   problem.out = out_type.dtype;
   problem.causal = attrs.causal ? kernels::Causal::top_left : kernels::Causal::none;
   problem.scale = attrs.scale;
+  problem.nan_if_blind = attrs.nan_if_blind;
   std::vector<Dim> mask_strides(4, Dim(0));
   ChoicePlan plan;
   plan.operands = {window(q.buffer, q.offset), window(k.buffer, k.offset),

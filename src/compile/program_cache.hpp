@@ -29,6 +29,8 @@ struct KeptProgram {
 program::Artefact save_program(const program::Program& program, const KernelTable& table,
                                const FrozenPlan& frozen, const CompileReport& report);
 KeptProgram load_program(const program::Artefact& artefact);  // UserError
+// With its functions, as `options` want them; the passes and fusion are behind it.
+Compiled restored(KeptProgram kept, const CompileOptions& options);
 
 // Machine code in a Store.
 class StoredObjects : public codegen::ObjectStore {

@@ -1,5 +1,8 @@
 #include "ir/placement.hpp"
 
+#include <map>
+#include <string>
+
 namespace gex {
 
 namespace {
@@ -16,7 +19,26 @@ int number_of(const Node& node, std::string_view label) {
   return static_cast<int>(*number);
 }
 
+void number_streams(Graph& graph, std::map<std::string, std::int64_t>& lanes) {
+  for (Node& node : graph.nodes()) {
+    for (const auto& subgraph : node.subgraphs()) number_streams(*subgraph, lanes);
+    const AttrValue* label = find_label(node.labels(), kStreamLabel);
+    if (label == nullptr || find_label(node.labels(), kLaneLabel) != nullptr) continue;
+    const auto lane =
+        lanes.try_emplace(attr_text(*label), static_cast<std::int64_t>(lanes.size())).first->second;
+    Labels labels = node.labels();
+    set_label(labels, std::string(kLaneLabel), lane);
+    node.set_labels(std::move(labels));
+  }
+}
+
 }  // namespace
+
+int number_streams(Graph& graph) {
+  std::map<std::string, std::int64_t> lanes;
+  number_streams(graph, lanes);
+  return static_cast<int>(lanes.size());
+}
 
 Placement placement_of(const Node& node) {
   if (node.labels().empty()) return {};

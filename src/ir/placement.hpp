@@ -9,6 +9,7 @@
 namespace gex {
 
 inline constexpr std::string_view kLaneLabel = "_lane";
+inline constexpr std::string_view kStreamLabel = "_stream_label";  // a lane by name
 inline constexpr std::string_view kMatrixCoresLabel = "_op_aicore_num";
 inline constexpr std::string_view kVectorCoresLabel = "_op_vectorcore_num";
 inline constexpr std::string_view kLevelLabel = "_deterministic_level";
@@ -23,5 +24,9 @@ struct Placement {
   }
 };
 Placement placement_of(const Node& node);
+
+// Numbers the streams that nodes name, in the order of their first use, subgraphs included: the
+// first is the caller's lane. Returns how many names there are.
+int number_streams(Graph& graph);
 
 }  // namespace gex

@@ -13,7 +13,8 @@ Hash AttentionProblem::hash() const {
                                   static_cast<std::uint64_t>(mask_dtype),
                                   static_cast<std::uint64_t>(causal),
                                   scale.has_value(),
-                                  std::bit_cast<std::uint64_t>(scale.value_or(0))};
+                                  std::bit_cast<std::uint64_t>(scale.value_or(0)),
+                                  nan_if_blind};
   return hash_bytes(fields, sizeof fields);
 }
 
@@ -37,8 +38,9 @@ program::Callable make_attention(const AttentionProblem& p, const Variant* varia
       (!is_float(p.mask_dtype) || (p.mask_dtype == DType::f64) != (p.qkv == DType::f64)))
     fail(ErrorCode::unsupported, "attention kernel: a mask of ", p.mask_dtype,
          " can't be added to scores of ", p.qkv, " operands; cast the mask first");
-  const AttentionContext context = {
-      p.qkv, p.mask_dtype, p.out, p.mask, p.causal, p.scale.has_value(), p.scale.value_or(0)};
+  const AttentionContext context = {p.qkv,          p.mask_dtype,       p.out,
+                                    p.mask,         p.causal,           p.scale.has_value(),
+                                    p.nan_if_blind, p.scale.value_or(0)};
   return bind_kernel(choose_variant(variant).attention, context);
 }
 

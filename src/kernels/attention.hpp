@@ -4,7 +4,8 @@
 // query heads h*group .. h*group+group-1 read key-value head h.
 //
 // Buffers: [Q, K, V, out], or with a mask [Q, K, V, mask, out]. Dims: see attention_dims.hpp.
-// A query that sees no key (everything masked, or no keys at all) gives zeros, as PyTorch does.
+// A query that sees no key (everything masked, or no keys at all) gives zeros, as PyTorch does,
+// unless the problem says otherwise.
 // Keys that no query of a block may see by the causal rule are not read.
 
 #include <optional>
@@ -26,6 +27,7 @@ struct AttentionProblem {
   // top_left: query i sees keys 0..i (PyTorch's is_causal); bottom_right: the last query sees all.
   Causal causal = Causal::none;
   std::optional<double> scale;  // default: 1/sqrt(head size)
+  bool nan_if_blind = false;    // where there are keys but none is seen: NaN instead of zeros
 
   bool operator==(const AttentionProblem&) const = default;
   Hash hash() const;

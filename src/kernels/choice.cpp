@@ -53,7 +53,7 @@ void fields_of(Visit& visit, AnyProblem& p) {
   } else if constexpr (std::is_same_v<P, Conv2dWeightGradProblem>) {
     fields_of(visit, p.conv);
   } else if constexpr (std::is_same_v<P, AttentionProblem>) {
-    each(p.qkv, p.out, p.mask, p.mask_dtype, p.causal, p.scale);
+    each(p.qkv, p.out, p.mask, p.mask_dtype, p.causal, p.scale, p.nan_if_blind);
   } else if constexpr (std::is_same_v<P, SortProblem>) {
     each(p.dtype, p.descending, p.ties, p.batch_rank, p.values, p.indices);
   } else if constexpr (std::is_same_v<P, GroupedWeightGradProblem>) {

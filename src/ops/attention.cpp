@@ -96,7 +96,7 @@ Value* scores_of(Graph& g, Value* q, Value* k, Value* mask, bool causal, double 
   return scores;
 }
 
-// A query that sees no key gets zeros, not NaN.
+// A query that sees no key gets zeros, not NaN, unless the node wants it as softmax has it.
 std::vector<Value*> expand_attention(Graph& g, const Node& n) {
   const auto a = n.as<Attention>();
   Value* q = n.input(0);
@@ -109,6 +109,7 @@ std::vector<Value*> expand_attention(Graph& g, const Node& n) {
   Value* mask = n.has_input(3) ? n.input(3) : nullptr;
   Value* scores = scores_of(g, q, k, mask, a.causal, a.scale);
   const DType t = scores->type().dtype;
+  if (a.nan_if_blind) return {matmul(g, cast(g, softmax(g, scores, -1), dtype), v)};
   Value* largest = reduce_max(g, scores, {-1}, true);
   Value* blind = eq(g, largest, scalar(g, t, -kInf));
   Value* e = exp(g, sub(g, scores, where(g, blind, scalar(g, t, 0), largest)));
@@ -144,7 +145,7 @@ std::vector<Value*> import_flash_cpu(AtenCall& c) {
   Value *q = c.tensor(0), *k = c.tensor(1), *v = c.tensor(2);
   Value* mask = c.none(5) ? nullptr : c.tensor(5);
   const double scale = scale_argument(c, 6);
-  Value* y = attention(g, q, k, v, mask, c.flag(4), scale);
+  Value* y = attention(g, q, k, v, mask, {.causal = c.flag(4), .scale = scale});
   Value* repeated = repeat_heads(g, k, q->type().shape);
   return {y, to_result(c, log_sum_exp(g, q, repeated, mask, c.flag(4), scale), 1)};
 }
@@ -153,8 +154,8 @@ std::vector<Value*> import_flash_cpu(AtenCall& c) {
 std::vector<Value*> import_sdpa(AtenCall& c) {
   if (c.number(4) != 0 || c.tensor(0)->type().rank() > 4) return {};
   Value* mask = c.none(3) ? nullptr : c.tensor(3);
-  return one(attention(c.graph(), c.tensor(0), c.tensor(1), c.tensor(2), mask, c.flag(5),
-                       scale_argument(c, 6)));
+  return one(attention(c.graph(), c.tensor(0), c.tensor(1), c.tensor(2), mask,
+                       {.causal = c.flag(5), .scale = scale_argument(c, 6)}));
 }
 
 // grad_out, q, k, v, out, logsumexp, dropout_p, is_causal, attn_mask, scale

@@ -203,8 +203,8 @@ Value* conv2d(Graph& g, Value* x, Value* weight, const Conv& attrs) {
   return apply(g, "conv2d", {x, weight}, attrs);
 }
 
-Value* attention(Graph& g, Value* q, Value* k, Value* v, Value* mask, bool causal, double scale) {
-  return apply(g, "attention", {q, k, v, mask}, Attention{causal, scale});
+Value* attention(Graph& g, Value* q, Value* k, Value* v, Value* mask, const Attention& attrs) {
+  return apply(g, "attention", {q, k, v, mask}, attrs);
 }
 
 std::vector<Value*> expand_node(Graph& g, Node& node) {

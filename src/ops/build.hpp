@@ -143,7 +143,7 @@ Value* matmul(Graph& g, Value* a, Value* b, bool wide = false);
 // x @ weight^T + bias, rounded once; bias may be null.
 Value* linear(Graph& g, Value* x, Value* weight, Value* bias);
 Value* conv2d(Graph& g, Value* x, Value* weight, const Conv& attrs);
-Value* attention(Graph& g, Value* q, Value* k, Value* v, Value* mask, bool causal, double scale);
+Value* attention(Graph& g, Value* q, Value* k, Value* v, Value* mask, const Attention& attrs);
 
 // What the op's definition expands the node to; the node itself stays. For passes and tests.
 std::vector<Value*> expand_node(Graph& g, Node& node);

@@ -294,9 +294,18 @@ void register_composed_functions() {
       .tested(0.1, 3)
       .define();
   binary_body(
-      "hypot", "sqrt(a^2 + b^2).",
-      [](ScalarBuilder& s, const Node&, Scalar a, Scalar b) {
-        return s.unary(Prim::sqrt, s.add(s.mul(a, a), s.mul(b, b)));
+      "hypot", "sqrt(a^2 + b^2), without overflow on the way.",
+      [k](ScalarBuilder& s, const Node&, Scalar a, Scalar b) {
+        const Scalar x = s.unary(Prim::abs, a), y = s.unary(Prim::abs, b);
+        const Scalar larger = s.binary(Prim::max, x, y), smaller = s.binary(Prim::min, x, y);
+        // 0 / 0 otherwise; one infinity decides, whatever the other is.
+        const Scalar zero = s.binary(Prim::eq, larger, k(s, a, 0));
+        const Scalar ratio = s.div(smaller, s.select(zero, k(s, a, 1), larger));
+        const Scalar root = s.unary(Prim::sqrt, s.add(s.mul(ratio, ratio), k(s, a, 1)));
+        const Scalar inf = k(s, a, std::numeric_limits<double>::infinity());
+        const Scalar infinite =
+            s.binary(Prim::bit_or, s.unary(Prim::is_inf, a), s.unary(Prim::is_inf, b));
+        return s.select(infinite, inf, s.mul(larger, root));
       },
       floating)
       .traits(Trait::commutative | Trait::cheap)

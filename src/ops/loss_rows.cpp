@@ -63,7 +63,8 @@ std::vector<Value*> nll_backward(AtenCall& c) {
   const NllTerms n = nll_terms(c, x, 2, 3, 5);
   Value* grad = wide(g, c.tensor(0));
   if (c.integer(4) == kMean) grad = div(g, grad, cast(g, c.tensor(6), t));
-  Value* share = neg(g, mul(g, grad, n.weight));
+  // Where all samples are ignored, the mean divides by 0: none of that reaches a gradient.
+  Value* share = where(g, n.valid, neg(g, mul(g, grad, n.weight)), scalar(g, t, 0));
   const auto axis = static_cast<std::size_t>(n.axis);
   Shape classes(x->type().shape.size() - axis, Dim(1));
   classes[0] = x->type().shape[axis];

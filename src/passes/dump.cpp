@@ -21,6 +21,17 @@ std::string folder_of(const Graph& graph) {
 
 }  // namespace
 
+void write_text(const std::string& folder, const std::string& name, const std::string& text) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error)
+    fail(ErrorCode::io_error, "can't make the folder ", folder, " for dumps: ", error.message());
+  const std::filesystem::path path = std::filesystem::path(folder) / name;
+  std::ofstream file(path);
+  file << text;
+  if (!file.flush()) fail(ErrorCode::io_error, "can't write ", path.string());
+}
+
 Dumper::Dumper(const Graph& graph, const PipelineOptions& options)
     : folder_(options.dump_dir), passes_(options.dump_passes) {
   const char* wish = std::getenv("GEX_DUMP_PASSES");
@@ -57,12 +68,7 @@ void Dumper::write_graph(const char* when, const Pass& pass, const Graph& graph)
 }
 
 void Dumper::write(const std::string& file_name, const std::string& text) {
-  std::filesystem::create_directories(folder_);
-  const std::filesystem::path path = std::filesystem::path(folder_) / file_name;
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  if (!file) fail(ErrorCode::io_error, "could not write ", path.string());
+  write_text(folder_, file_name, text);
 }
 
 }  // namespace gex::passes

@@ -8,6 +8,9 @@
 
 namespace gex::passes {
 
+// A file in a folder that is made if it is not there. UserError where that can't be.
+void write_text(const std::string& folder, const std::string& name, const std::string& text);
+
 class Dumper {
  public:
   Dumper(const Graph& graph, const PipelineOptions& options);

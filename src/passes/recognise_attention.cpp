@@ -1,5 +1,7 @@
 #include "passes/recognise_attention.hpp"
 
+#include <limits>
+
 #include "ir/carry_labels.hpp"
 #include "loop/view_index.hpp"
 #include "ops/build.hpp"
@@ -34,6 +36,7 @@ class Heads {
  private:
   // Looks for expand([B, kv, 1, S, D] -> [B, kv, group, S, D]) above the views.
   Value* before_repeat(Value* v, Dim length, Dim width, bool transposed) {
+    if (v->type().rank() < 3) return nullptr;  // no heads at all
     for (Node* node = v->producer(); node != nullptr && node->op().has(Trait::view);
          node = node->input(0)->producer()) {
       if (!node->is("expand") || node->output()->type().rank() != 5) continue;
@@ -76,6 +79,7 @@ struct Scores {
   Node* softmax = nullptr;
   Node* matmul = nullptr;
   Value* mask = nullptr;
+  bool mask_hides = false;  // a boolean one that is true where a key is not seen
   double scale = 1;
   Value* scale_value = nullptr;  // a scale that is only known at run time: one element
 };
@@ -108,21 +112,39 @@ bool find_product(Value* v, Scores& scores) {
   return true;
 }
 
+// where(seen, scores, -inf), or where(hidden, -inf, scores).
+bool find_hidden(const Node& where, Scores& scores) {
+  const auto hides = [](const Value* v) {
+    return splat(v) == -std::numeric_limits<double>::infinity();
+  };
+  const bool seen = hides(where.input(2));
+  if (!seen && !hides(where.input(1))) return false;
+  Value* logits = where.input(seen ? 1 : 2);
+  if (!(logits->type().shape == where.output()->type().shape) || !find_product(logits, scores))
+    return false;
+  scores.mask = where.input(0);
+  scores.mask_hides = !seen;
+  return true;
+}
+
 std::optional<Scores> find_scores(Value* probabilities) {
   Value* v = skip_reshapes(probabilities);
   Scores scores;
   scores.softmax = v->producer();
   if (scores.softmax == nullptr || !scores.softmax->is("softmax") || !used_once(v))
     return std::nullopt;
-  if (v->type().rank() != 4 || scores.softmax->as<ops::Axis>().axis != 3) return std::nullopt;
+  const auto rank = static_cast<std::int64_t>(v->type().rank());
+  if (rank < 2 || rank > 4 || scores.softmax->as<ops::Axis>().axis != rank - 1) return std::nullopt;
   Value* logits = scores.softmax->input(0);
   if (!used_once(logits)) return std::nullopt;
   if (find_product(logits, scores)) return scores;
   Node* add = logits->producer();
-  if (add == nullptr || !add->is("add")) return std::nullopt;
+  if (add == nullptr) return std::nullopt;
+  if (add->is("where") && find_hidden(*add, scores)) return scores;
+  if (!add->is("add")) return std::nullopt;
   for (std::size_t k = 0; k < 2; ++k) {
     Value* mask = add->input(1 - k);
-    if (!(add->input(k)->type().shape == logits->type().shape) || mask->type().rank() > 4) continue;
+    if (!(add->input(k)->type().shape == logits->type().shape)) continue;
     if (find_product(add->input(k), scores)) {
       scores.mask = mask;
       return scores;
@@ -137,15 +159,21 @@ bool replace(Graph& graph, Node& product) {
     return false;
   std::optional<Scores> scores = find_scores(product.input(0));
   if (!scores || scores->softmax->output()->type().dtype != dtype) return false;
-  const Shape& shape = scores->softmax->output()->type().shape;  // [B, H, Sq, Sk]
+  Shape shape = scores->softmax->output()->type().shape;  // [B, H, Sq, Sk]
+  const int rank = scores->softmax->output()->type().rank();
+  const bool bare = scores->scale == 1 && scores->scale_value == nullptr && !scores->mask;
+  // Two matrices and a softmax are as likely a classifier, which products do better.
+  if (rank == 2 && bare) return false;
+  while (shape.size() < 4) shape.insert(shape.begin(), Dim(1));
   Value* q = scores->matmul->input(0);
   Value* k = scores->matmul->input(1);
   Value* v = product.input(1);
   Dim width = q->type().shape.back(), value_width = v->type().shape.back();
   auto fits = [&](const Value* x, Dim rows, Dim columns) {
     const Shape& s = x->type().shape;
-    if (s.size() < 3 || s.size() > 4) return false;
-    Dim outer = s.size() == 3 ? s[0] : s[0] * s[1];
+    if (s.size() > 4) return false;
+    Dim outer = 1;
+    for (std::size_t d = 0; d + 2 < s.size(); ++d) outer *= s[d];
     return outer == shape[0] * shape[1] && s[s.size() - 2] == rows && s.back() == columns;
   };
   if (!fits(q, shape[2], width) || !fits(k, width, shape[3]) || !fits(v, shape[3], value_width))
@@ -153,6 +181,23 @@ bool replace(Graph& graph, Node& product) {
   CarryLabels carry(graph, &product);
   InsertBefore here(graph, &product);
   graph.set_location(product.location());
+  Value* mask = scores->mask;
+  if (scores->mask_hides) mask = ops::apply(graph, "logical_not", {mask});
+  const ops::Attention attrs{.scale = scores->scale, .nan_if_blind = true};
+  const auto finish = [&](Value* out) {
+    graph.set_location({});
+    // The last of them first: where labels differ, those of the result count.
+    for (const Node* node : {&product, scores->softmax, scores->matmul}) carry.give(*node);
+    graph.replace_all_uses(product.output(), out);
+    return true;
+  };
+  // Attention itself takes operands without batch or heads.
+  if (rank < 4 && q->type().rank() == rank && k->type().rank() == rank &&
+      v->type().rank() == rank) {
+    if (scores->scale_value != nullptr)
+      q = ops::mul(graph, q, ops::reshape(graph, scores->scale_value, {}));
+    return finish(ops::attention(graph, q, ops::swap_axes(graph, k, -2, -1), v, mask, attrs));
+  }
   Heads heads(graph, shape[0], shape[1]);
   Value* q4 = ops::reshape(graph, q, {shape[0], shape[1], shape[2], width});
   if (scores->scale_value != nullptr)
@@ -165,13 +210,8 @@ bool replace(Graph& graph, Node& product) {
                       {shape[0], shape[1], shape[3], width});
     v4 = ops::reshape(graph, v, {shape[0], shape[1], shape[3], value_width});
   }
-  Value* out = ops::attention(graph, q4, k4, v4, scores->mask, false, scores->scale);
-  out = ops::reshape(graph, out, product.output()->type().shape);
-  graph.set_location({});
-  // The last of them first: where labels differ, those of the result count.
-  for (const Node* node : {&product, scores->softmax, scores->matmul}) carry.give(*node);
-  graph.replace_all_uses(product.output(), out);
-  return true;
+  Value* out = ops::attention(graph, q4, k4, v4, mask, attrs);
+  return finish(ops::reshape(graph, out, product.output()->type().shape));
 }
 
 }  // namespace

@@ -36,6 +36,53 @@ void for_each_run(const std::vector<Step>& steps, Visit visit) {
   }
 }
 
+struct Access {
+  int step;
+  BufferId buffer;
+  bool write;
+};
+
+// Which earlier steps of a run touch the same memory as a step, where one of the two writes.
+class Conflicts {
+ public:
+  explicit Conflicts(const Program& program) : program_(program) {}
+
+  // Of step `i`, the next one.
+  std::vector<int> of(const std::vector<Step>& run, int i) {
+    std::vector<int> found;
+    const auto touch = [&](BufferId id, bool write) {
+      std::vector<Access>& earlier = accesses_[program::root_of(program_, id)];
+      for (const Access& access : earlier)
+        if (access.step != i && (write || access.write) && !apart(access.buffer, id))
+          found.push_back(access.step);
+      earlier.push_back({i, id, write});
+    };
+    for (BufferId id : program::reads_of(run[index(i)])) touch(id, false);
+    for (BufferId id : program::writes_of(run[index(i)])) touch(id, true);
+    return found;
+  }
+
+ private:
+  // Parts of the same memory of which one surely ends before the other begins.
+  bool apart(BufferId a, BufferId b) const {
+    if (a == b) return false;
+    const auto ends_before = [&](BufferId first, BufferId second) {
+      const Dim end =
+          program::offset_from_root(program_, first) + program_.buffers[index(first)].bytes;
+      return provably_nonnegative(program::offset_from_root(program_, second) - end);
+    };
+    return ends_before(a, b) || ends_before(b, a);
+  }
+
+  const Program& program_;
+  std::map<BufferId, std::vector<Access>> accesses_;  // by root
+};
+
+std::int64_t work_of(const Step& step) {
+  const auto* launch = std::get_if<Launch>(&step.op);
+  return launch == nullptr ? 1 : launch->work.as_const().value_or(kWorkWorthStream);
+}
+
 class Synchroniser {
  public:
   explicit Synchroniser(Program& program) : program_(program) {}
@@ -60,12 +107,6 @@ class Synchroniser {
  private:
   static std::ptrdiff_t offset(std::size_t i) { return static_cast<std::ptrdiff_t>(i); }
 
-  struct Access {
-    int step;
-    BufferId buffer;
-    bool write;
-  };
-
   std::vector<Step> synchronised(std::vector<Step> run) {
     const bool plain = std::ranges::none_of(run, [](const Step& s) { return s.stream != 0; });
     if (plain) return run;
@@ -78,7 +119,7 @@ class Synchroniser {
   }
 
   std::vector<Step> with_events(const std::vector<Step>& run) {
-    std::map<BufferId, std::vector<Access>> accesses;  // by root
+    Conflicts conflicts(program_);
     std::vector<std::vector<int>> before;
     std::vector<int> last_on(index(program_.num_streams), -1);
     std::vector<int> event_of(run.size(), -1);
@@ -89,7 +130,7 @@ class Synchroniser {
       std::vector<int> known(index(program_.num_streams), -1);
       if (last >= 0) known = before[index(last)];
       // The latest first: what it has waited for itself needs no event.
-      std::vector<int> needed = conflicts(run, i, accesses);
+      std::vector<int> needed = conflicts.of(run, i);
       std::ranges::sort(needed, std::greater());
       for (int j : needed) {
         const int stream = run[index(j)].stream;
@@ -113,33 +154,6 @@ class Synchroniser {
     return out;
   }
 
-  // Earlier steps that touch the same memory, where one of the two writes. Notes what `i` touches.
-  std::vector<int> conflicts(const std::vector<Step>& run, int i,
-                             std::map<BufferId, std::vector<Access>>& accesses) const {
-    std::vector<int> found;
-    const auto touch = [&](BufferId id, bool write) {
-      std::vector<Access>& earlier = accesses[program::root_of(program_, id)];
-      for (const Access& access : earlier)
-        if (access.step != i && (write || access.write) && !apart(access.buffer, id))
-          found.push_back(access.step);
-      earlier.push_back({i, id, write});
-    };
-    for (BufferId id : program::reads_of(run[index(i)])) touch(id, false);
-    for (BufferId id : program::writes_of(run[index(i)])) touch(id, true);
-    return found;
-  }
-
-  // Parts of the same memory of which one surely ends before the other begins.
-  bool apart(BufferId a, BufferId b) const {
-    if (a == b) return false;
-    const auto ends_before = [&](BufferId first, BufferId second) {
-      const Dim end =
-          program::offset_from_root(program_, first) + program_.buffers[index(first)].bytes;
-      return provably_nonnegative(program::offset_from_root(program_, second) - end);
-    };
-    return ends_before(a, b) || ends_before(b, a);
-  }
-
   bool has_large_steps_side_by_side(const std::vector<Step>& run) const {
     const std::vector<std::vector<int>> before = known_before(run, program_.num_streams);
     for (std::size_t i = 0; i < run.size(); ++i) {
@@ -161,6 +175,31 @@ bool is_device_step(const Step& step) {
          std::holds_alternative<program::Fill>(step.op) ||
          std::holds_alternative<program::Record>(step.op) ||
          std::holds_alternative<program::Wait>(step.op);
+}
+
+void spread_over_streams(Program& program, int streams) {
+  program.num_streams = std::max(program.num_streams, streams);
+  for (program::Segment& segment : program.segments) {
+    for_each_run(segment.steps, [&](std::size_t first, std::size_t last) {
+      const std::vector<Step> run(segment.steps.begin() + static_cast<std::ptrdiff_t>(first),
+                                  segment.steps.begin() + static_cast<std::ptrdiff_t>(last));
+      Conflicts conflicts(program);
+      std::vector<int> stream_of(run.size()), last_on(index(program.num_streams), -1);
+      std::vector<std::int64_t> work(index(streams), 0);
+      for (int i = 0; i < static_cast<int>(run.size()); ++i) {
+        int stream = run[index(i)].stream, latest = -1;
+        for (int j : conflicts.of(run, i))
+          if (last_on[index(stream_of[index(j)])] == j) latest = std::max(latest, j);
+        if (stream == 0)
+          stream = latest >= 0 ? stream_of[index(latest)]
+                               : static_cast<int>(std::ranges::min_element(work) - work.begin());
+        if (stream < streams) work[index(stream)] += work_of(run[index(i)]);
+        stream_of[index(i)] = stream;
+        last_on[index(stream)] = i;
+        segment.steps[first + index(i)].stream = stream;
+      }
+    });
+  }
 }
 
 void synchronise_streams(Program& program) {

@@ -14,6 +14,11 @@
 
 namespace gex::plan {
 
+// Gives launches that do not depend on each other streams of their own, at most `streams` of them:
+// a step goes on where the last step that it needs was, or else where the least work lies. Steps
+// that have a stream keep it.
+void spread_over_streams(program::Program& program, int streams);
+
 // Orders the steps of different streams by events wherever one needs what another has done, or
 // must not overwrite what another still reads: results are those of the list's order. Streams of a
 // run in which nothing large could run side by side become one.

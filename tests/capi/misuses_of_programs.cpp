@@ -60,6 +60,23 @@ std::vector<Misuse> misuses_of_programs() {
          return gex_compile(v.g(), &options, &v.compiled_program);
        },
        "-5"},
+      {"gex_compile", "more streams than there may be",
+       [](Valid& v) {
+         gex_compile_options options = GEX_COMPILE_OPTIONS_INIT;
+         options.streams = 65;
+         return gex_compile(v.g(), &options, &v.compiled_program);
+       },
+       "65"},
+      {"gex_program_save", "a folder that is not there",
+       [](Valid& v) { return gex_program_save(v.p(), "absent_folder/p.bin"); },
+       "absent_folder/p.bin"},
+      {"gex_program_save", "no path", [](Valid& v) { return gex_program_save(v.p(), nullptr); },
+       "NULL"},
+      {"gex_program_load", "no such file",
+       [](Valid& v) { return gex_program_load("absent.bin", nullptr, &v.compiled_program); },
+       "absent.bin"},
+      {"gex_program_load", "no path",
+       [](Valid& v) { return gex_program_load(nullptr, nullptr, &v.compiled_program); }, "NULL"},
       {"gex_program_input_count", "no program",
        [](Valid& v) { return gex_program_input_count(nullptr, &v.count); }, "NULL"},
       {"gex_program_output_count", "no place",

@@ -240,6 +240,31 @@ TEST(GeCase, N10_NodesWithDifferentLabelsAreNotMerged) {
   }
 }
 
+// Streams are for what is worth running side by side: a sum of two small sigmoids is one kernel.
+TEST(GeCase, N10_LargeNodesOfTwoStreamLabelsRunOnTwoStreams) {
+  EsGraphBuilder builder("g");
+  auto x = builder.CreateInput(0, "x", DType::f32, {64, 64});
+  std::vector<EsTensorHolder> sums;
+  for (const char* label : {"label_0", "label_1"}) {
+    AttrScope scope{{"_stream_label", label}};
+    sums.push_back(ReduceSum(Sigmoid(Matmul(x, x)), {1}));
+  }
+  const auto graph = builder.BuildAndReset({sums[0] * 2 + sums[1]});
+  const Program program = graph->Compile();
+  EXPECT_NE(program.Print(Level::program).find("streams 2\n"), std::string::npos)
+      << program.Print(Level::program);
+  CompileOptions one;
+  one.streams = 1;
+  expect_says(message_of([&] { graph->Compile(one); }), {"_stream_label", "one stream"});
+  CompileOptions plain;
+  plain.level = 0;
+  plain.fuse = false;
+  const Tensor input = filled({64, 64}, 0.01f);
+  const auto got = program.Run({input})[0].ToVector<float>();
+  const auto want = graph->Compile(plain).Run({input})[0].ToVector<float>();
+  for (std::size_t k = 0; k < want.size(); ++k) EXPECT_NEAR(got[k], want[k], 1e-3);
+}
+
 TEST(GeCase, N11_WrongIndicesAndTypesOfInputsAreNamed) {
   ge::es::EsGraphBuilder builder("g");
   auto x = builder.CreateInput(0);

@@ -1,10 +1,13 @@
 // GE's acceptance cases on running compiled graphs: whose memory, whose threads.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 #include <gex/es.hpp>
 
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <future>
 #include <map>
 #include <mutex>
@@ -112,6 +115,97 @@ TEST(GeCase, N53_AnEmptyAllocatorIsToldAndNothingIsLost) {
     EXPECT_THROW(two_products()->Compile(options), Error);
   }
   EXPECT_TRUE(counting.live.empty());
+}
+
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& name)
+      : path_(testing::TempDir() + name + std::to_string(::getpid())) {}
+  ~TemporaryFile() { std::filesystem::remove(path_); }
+  const std::string& path() const { return path_; }
+  std::string bytes() const {
+    std::ifstream file(path_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  void write(const std::string& bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
+
+ private:
+  std::string path_;
+};
+
+TEST(EsRun, a_saved_program_is_loaded_and_gives_the_same_bits_for_every_size) {
+  const TemporaryFile file("gex_program_");
+  EsGraphBuilder builder("saved");
+  auto x = builder.CreateInput(0, "x", DType::f32, {"rows", 64});
+  std::vector<float> weights(64 * 64);
+  for (std::size_t k = 0; k < weights.size(); ++k) weights[k] = static_cast<float>(k % 13) - 6;
+  auto w = builder.CreateConst(weights, {64, 64});
+  const Program made = builder.BuildAndReset({Softmax(Gelu(Matmul(x, w)), -1)})->Compile();
+  made.Save(file.path());
+  CountingAllocator counting;
+  {
+    const gex_allocator allocator = counting.c();
+    CompileOptions options;
+    options.allocator = &allocator;
+    const Program loaded = Program::Load(file.path(), options);
+    EXPECT_EQ(loaded.Print(Level::program), made.Print(Level::program));
+    EXPECT_EQ(loaded.Print(Level::graph), made.Print(Level::graph));
+    for (std::int64_t rows : {1, 5, 0, 33}) {
+      const Tensor input = ones({rows, 64});
+      EXPECT_EQ(loaded.Run({input})[0].ToVector<float>(), made.Run({input})[0].ToVector<float>());
+    }
+    EXPECT_GT(counting.given, 0u);
+    EXPECT_THROW(loaded.Run({ones({1, 63})}), Error);
+  }
+  EXPECT_TRUE(counting.live.empty());
+}
+
+TEST(EsRun, files_that_are_no_program_are_refused_in_words) {
+  const TemporaryFile file("gex_damaged_");
+  two_products()->Compile().Save(file.path());
+  const std::string whole = file.bytes();
+  const auto problem = [&](const std::string& bytes) -> std::string {
+    file.write(bytes);
+    try {
+      Program::Load(file.path());
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "nothing was thrown";
+  };
+  EXPECT_EQ(problem(whole), "nothing was thrown");
+  for (std::size_t cut : {std::size_t{0}, std::size_t{7}, whole.size() / 2, whole.size() - 1})
+    EXPECT_NE(problem(whole.substr(0, cut)).find("is no compiled program"), std::string::npos);
+  std::string flipped = whole;
+  flipped[whole.size() / 3] ^= 4;
+  EXPECT_NE(problem(flipped).find(file.path()), std::string::npos);
+  EXPECT_NE(problem("graph g() -> () {}").find("is no compiled program"), std::string::npos);
+  const std::string folder = testing::TempDir();
+  EXPECT_THROW(Program::Load(folder), Error);
+  EXPECT_THROW(two_products()->Compile().Save(folder), Error);
+}
+
+TEST(EsRun, passes_are_switched_and_counted) {
+  EsGraphBuilder builder("g");
+  auto x = builder.CreateInput(0, "x", DType::f32, {4});
+  const auto graph = builder.BuildAndReset({Exp(x) + Exp(x)});
+  const auto merged = [&](const CompileOptions& options) {
+    return graph->Compile(options).Print(Level::passes).find("\"cse\": {\"match_times\": \"1\"") !=
+           std::string::npos;
+  };
+  CompileOptions options;
+  EXPECT_TRUE(merged(options));
+  options.level = 0;
+  EXPECT_FALSE(merged(options));
+  options.enabled_passes = {"cse"};
+  EXPECT_TRUE(merged(options));
+  const TemporaryFile file("gex_switches_");
+  file.write(R"({"cse": "off"})");
+  options = {};
+  options.switch_file = file.path();
+  EXPECT_FALSE(merged(options));
+  options.enabled_passes = {"csee"};
+  EXPECT_THROW(graph->Compile(options), Error);
 }
 
 TEST(EsRun, loops_run_on_the_users_threads_with_the_same_bits) {

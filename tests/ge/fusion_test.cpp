@@ -74,6 +74,40 @@ TEST(GeCase, N34_AttentionIsOneLaunch) {
   EXPECT_EQ(r.launches, 1);
 }
 
+// By a sum or by a choice, with a row that sees nothing: NaN, as without the passes.
+TEST(GeCase, N34_AttentionWithAMaskIsOneLaunchAndKeepsNan) {
+  const auto text = [](const std::string& masked, const char* mask) {
+    return str("graph main(%q: f32[3, 8, 16], %k: f32[3, 16, 8], %v: f32[3, 8, 16], %m: ", mask,
+               R"() -> (f32[3, 8, 16]) {
+  %s = matmul(%q, %k) : f32[3, 8, 8]
+  %scale = full() {value = 0.25} : f32[]
+  %inf = full() {value = -inf} : f32[]
+  %d = mul(%s, %scale) : f32[3, 8, 8]
+  %h = )",
+               masked, R"( : f32[3, 8, 8]
+  %p = softmax(%h) {axis = 2} : f32[3, 8, 8]
+  %y = matmul(%p, %v) : f32[3, 8, 16]
+  return %y
+})");
+  };
+  HostTensor added(DType::f32, {8, 8}), seen(DType::boolean, {8, 8});
+  for (std::int64_t k = 0; k < 64; ++k) {
+    const bool visible = k / 8 != 5 && k % 3 != 0;
+    added.set(k, visible ? 0.5 : -std::numeric_limits<double>::infinity());
+    seen.set(k, visible ? 1 : 0);
+  }
+  const std::vector<HostTensor> qkv = {f32({3, 8, 16}), f32({3, 16, 8}), f32({3, 8, 16})};
+  const auto is_one_launch = [&](const std::string& graph, const HostTensor& mask) {
+    std::vector<HostTensor> inputs = qkv;
+    inputs.push_back(mask);
+    const Result r = check(graph, inputs);
+    EXPECT_EQ(r.launches, 1) << r.compiled.report.graph_text;
+    EXPECT_TRUE(std::isnan(r.outputs[0].get(5 * 16)));
+  };
+  is_one_launch(text("add(%d, %m)", "f32[8, 8]"), added);
+  is_one_launch(text("where(%m, %d, %inf)", "bool[8, 8]"), seen);
+}
+
 // A dropout between the weights and the values is not part of attention: it must not get lost.
 TEST(GeCase, N34_DroppedOutWeightsStayDroppedOut) {
   HostTensor mask(DType::f32, {1, 4, 8, 8});
@@ -88,6 +122,35 @@ TEST(GeCase, N34_DroppedOutWeightsStayDroppedOut) {
 })",
       {f32({1, 4, 8, 16}), f32({1, 4, 16, 8}), f32({1, 4, 8, 16}), mask});
   EXPECT_EQ(count(r.compiled.report.graph_text, "attention("), 0) << r.compiled.report.graph_text;
+}
+
+// Dropped out by random numbers of a seed: the same ones at every level, and the seed decides.
+TEST(GeCase, N34_DropoutBetweenWeightsAndValuesIsThatOfItsSeed) {
+  const std::string text =
+      R"(graph main(%q: f32[1, 4, 8, 16], %k: f32[1, 4, 16, 8], %v: f32[1, 4, 8, 16], %seed: i64[2]) -> (f32[1, 4, 8, 16]) {
+  %s = matmul(%q, %k) : f32[1, 4, 8, 8]
+  %p = softmax(%s) {axis = 3} : f32[1, 4, 8, 8]
+  %u = random_uniform(%seed) {shape = [1, 4, 8, 8]} : f32[1, 4, 8, 8]
+  %half = full() {value = 0.5} : f32[]
+  %two = full() {value = 2.0} : f32[]
+  %zero = full() : f32[]
+  %keep = lt(%u, %half) : bool[1, 4, 8, 8]
+  %w = where(%keep, %two, %zero) : f32[1, 4, 8, 8]
+  %d = mul(%p, %w) : f32[1, 4, 8, 8]
+  %y = matmul(%d, %v) : f32[1, 4, 8, 16]
+  return %y
+})";
+  std::vector<HostTensor> inputs = {f32({1, 4, 8, 16}), f32({1, 4, 16, 8}), f32({1, 4, 8, 16}),
+                                    HostTensor(DType::i64, {2})};
+  std::vector<HostTensor> of_seed;
+  for (const std::int64_t seed : {7, 8, 7}) {
+    inputs[3].set_int(0, seed);
+    const Result r = check(text, inputs);
+    EXPECT_EQ(count(r.compiled.report.graph_text, "attention("), 0) << r.compiled.report.graph_text;
+    of_seed.push_back(r.outputs[0]);
+  }
+  EXPECT_EQ(of_seed[0], of_seed[2]);
+  EXPECT_NE(of_seed[0], of_seed[1]);
 }
 
 TEST(GeCase, N45_ABroadcastChainIsOneKernelWithFusionAndThreeWithout) {
@@ -123,6 +186,14 @@ TEST(GeCase, N46_LongChainsAreCutAtSixtyFourNodes) {
                        "  return %x_69\n}"),
                    {f32({2, 4, 8, 8})});
   EXPECT_EQ(r.launches, 2) << r.compiled.report.kernel_text;
+  std::vector<int> nodes;  // of each unit, "// unit 0: kernel cos+sin+... (64 operators)"
+  const std::string& kernels = r.compiled.report.kernel_text;
+  for (std::size_t at = kernels.find("// unit "); at != std::string::npos;
+       at = kernels.find("// unit ", at + 1))
+    nodes.push_back(std::stoi(kernels.substr(kernels.find('(', at) + 1)));
+  ASSERT_EQ(nodes.size(), 2U) << kernels;
+  EXPECT_LE(std::max(nodes[0], nodes[1]), 64);
+  EXPECT_EQ(nodes[0] + nodes[1], 70);
 }
 
 TEST(GeCase, N46_AChainIsCutAtAConvolution) {

@@ -81,25 +81,67 @@ graph g(%x: f32[s0, 16], %w: f32[16, 8], %b: f32[8]) -> (f32[s0, 8]) {
   EXPECT_EQ(counters.launches % counters.calls, 0) << "the same steps for every batch";
 }
 
-// A CPU has no queues that wait for each other: a launch takes all threads, and independent ones
-// stand one after the other, so nothing has to be recorded or waited for.
-TEST(GeCase, N58_FourEqualBranchesRunOnOneStreamWithoutEvents) {
-  std::string text = "graph g(%x: f32[32, 16], %w: f32[16, 16]) -> (f32[32, 16]) {\n";
-  std::string sum;
+// Four chains of two products, and what joins them.
+std::string four_branches() {
+  std::string text = "graph g(%x: f32[64, 64], %w: f32[64, 64]) -> (f32[256]) {\n";
   for (int k = 0; k < 4; ++k)
-    text += str("  %s", k, " = full() {value = ", k + 1, ".0} : f32[]\n  %m", k, " = mul(%w, %s", k,
-                ") : f32[16, 16]\n  %b", k, " = matmul(%x, %m", k, ") : f32[32, 16]\n");
-  text +=
-      "  %t0 = add(%b0, %b1) : f32[32, 16]\n  %t1 = add(%t0, %b2) : f32[32, 16]\n"
-      "  %t2 = add(%t1, %b3) : f32[32, 16]\n  return %t2\n}\n";
-  const std::vector<HostTensor> inputs = {iota({32, 16}), iota({16, 16})};
+    text += str("  %s", k, " = full() {value = ", k + 1, ".0} : f32[]\n  %v", k, " = mul(%w, %s", k,
+                ") : f32[64, 64]\n  %a", k, " = matmul(%x, %v", k, ") : f32[64, 64]\n  %b", k,
+                " = matmul(%a", k, ", %v", k, ") : f32[64, 64]\n  %r", k, " = reduce_max(%b", k,
+                ") {axes = [1]} : f32[64]\n");
+  return text +
+         "  %y = cat(%r0, %r1, %r2, %r3) {axis = 0} : f32[256]\n  %z = softmax(%y) {axis = 0} : "
+         "f32[256]\n  return %z\n}\n";
+}
+
+TEST(GeCase, N58_FourEqualBranchesAreSpreadOverFourStreamsWithFewEvents) {
+  const std::string text = four_branches();
+  const std::vector<HostTensor> inputs = {iota({64, 64}), iota({64, 64})};
   const HostTensor want = interp::interpret(*parse_graph(text), inputs)[0];
-  Ready program(text);
+  for (const int streams : {0, 1, 2, 4}) {
+    CompileOptions options;
+    options.streams = streams;
+    Ready program(text, options);
+    const program::Program& made = *program.compiled.program;
+    EXPECT_EQ(made.num_streams, std::max(streams, 1)) << print(made);
+    if (streams < 2) {
+      EXPECT_EQ(made.num_events, 0) << print(made);
+    } else {
+      EXPECT_GE(made.num_events, 1) << print(made);
+      EXPECT_LE(made.num_events, 6) << print(made);
+    }
+    for (int call = 0; call < 5; ++call) {
+      const HostTensor got = program(inputs)[0];
+      for (std::int64_t k = 0; k < want.numel(); ++k)
+        ASSERT_NEAR(got.get(k), want.get(k), 1e-5 * (1 + want.get(k))) << streams;
+    }
+  }
+}
+
+TEST(GeCase, N58_WhatStandsInOneChainStaysOnOneStream) {
+  CompileOptions options;
+  options.streams = 4;
+  Ready program(R"(graph g(%x: f32[64, 64]) -> (f32[64, 64]) {
+  %a = matmul(%x, %x) : f32[64, 64]
+  %b = matmul(%a, %x) : f32[64, 64]
+  %c = softmax(%b) {axis = 1} : f32[64, 64]
+  return %c
+})",
+                options);
   EXPECT_EQ(program.compiled.program->num_streams, 1);
-  EXPECT_EQ(program.compiled.program->num_events, 0);
-  const HostTensor got = program(inputs)[0];
-  for (std::int64_t k = 0; k < want.numel(); ++k)
-    ASSERT_NEAR(got.get(k), want.get(k), 1e-5 * (1 + want.get(k)));
+}
+
+TEST(GeCase, N58_OneStreamAndStreamsByNameContradictEachOther) {
+  const std::string text = R"(graph g(%x: f32[64, 64]) -> (f32[64, 64], f32[64, 64]) {
+  %a = matmul(%x, %x) labels(_stream_label = "one") : f32[64, 64]
+  %b = matmul(%a, %x) labels(_stream_label = "two") : f32[64, 64]
+  return %a, %b
+})";
+  for (const int streams : {1, -1, 65}) {
+    CompileOptions options;
+    options.streams = streams;
+    EXPECT_THROW(compile(parse_graph(text), options), UserError) << streams;
+  }
 }
 
 const char* const kSum = R"(graph g(%n: i64[]) -> (i64[]) {

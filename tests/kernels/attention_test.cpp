@@ -215,6 +215,23 @@ TEST_P(Attention, queries_that_see_nothing_give_zeros_and_nan_stays_nan) {
   }
 }
 
+TEST_P(Attention, queries_that_see_nothing_give_nan_on_request_but_zeros_without_keys) {
+  for (const i64 keys : {300, 0}) {
+    Case t{
+        .problem = {.mask = MaskKind::boolean, .nan_if_blind = true}, .queries = 2, .keys = keys};
+    Operands o(t, rng);
+    for (i64 j = 0; j < keys; ++j) {
+      o.mask.set(j, 0);
+      o.mask.set(keys + j, 1);
+    }
+    run_in_steps(make_attention(t.problem, GetParam()), o.buffers(t), o.dims, o.grid, o.scratch, 1);
+    for (i64 c = 0; c < 16; ++c) {
+      EXPECT_EQ(std::isnan(o.out.get(c)), keys > 0);
+      EXPECT_FALSE(std::isnan(o.out.get(16 + c)));
+    }
+  }
+}
+
 TEST_P(Attention, large_scores_do_not_overflow) {
   Case t{.problem = {.scale = 1000.0}, .queries = 12, .keys = 270};
   Operands o(t, rng);
@@ -229,6 +246,7 @@ TEST(AttentionProblem, unsupported_dtypes_are_refused) {
   EXPECT_THROW(kernels::make_attention({.mask = MaskKind::additive, .mask_dtype = DType::f64}),
                UserError);
   EXPECT_NE(AttentionProblem{}.hash(), (AttentionProblem{.scale = 0.0}.hash()));
+  EXPECT_NE(AttentionProblem{}.hash(), (AttentionProblem{.nan_if_blind = true}.hash()));
 }
 
 }  // namespace

@@ -121,17 +121,30 @@ TEST(Conv, MatchesTheDefinition) {
 TEST(Attention, WeighsValuesAndSharesHeads) {
   // Two query heads over one key-value head; equal scores average the values.
   const auto y = run_one(
-      [](Graph& g, auto& v) { return ops::attention(g, v[0], v[1], v[2], nullptr, true, 1.0); },
+      [](Graph& g, auto& v) {
+        return ops::attention(g, v[0], v[1], v[2], nullptr, {.causal = true});
+      },
       {f32({1, 2, 2, 1}, {0, 0, 0, 0}), f32({1, 1, 2, 1}, {1, 1}), f32({1, 1, 2, 1}, {10, 20})});
   expect_near(y, {10, 15, 10, 15});
 }
 
 TEST(Attention, AFullyMaskedQueryGivesZeros) {
+  const auto y =
+      run_one([](Graph& g, auto& v) { return ops::attention(g, v[0], v[1], v[2], v[3], {}); },
+              {f32({1, 1, 2, 1}, {1, 1}), f32({1, 1, 2, 1}, {1, 1}), f32({1, 1, 2, 1}, {10, 20}),
+               tensor(DType::boolean, {2, 2}, {0, 0, 1, 0})});
+  expect_near(y, {0, 10});
+}
+
+TEST(Attention, AFullyMaskedQueryGivesNanOnRequest) {
   const auto y = run_one(
-      [](Graph& g, auto& v) { return ops::attention(g, v[0], v[1], v[2], v[3], false, 1.0); },
+      [](Graph& g, auto& v) {
+        return ops::attention(g, v[0], v[1], v[2], v[3], {.nan_if_blind = true});
+      },
       {f32({1, 1, 2, 1}, {1, 1}), f32({1, 1, 2, 1}, {1, 1}), f32({1, 1, 2, 1}, {10, 20}),
        tensor(DType::boolean, {2, 2}, {0, 0, 1, 0})});
-  expect_near(y, {0, 10});
+  EXPECT_TRUE(std::isnan(y.get(0)));
+  EXPECT_NEAR(y.get(1), 10, 1e-5);
 }
 
 TEST(Index, NegativeIndicesWrapAndOthersAreClamped) {

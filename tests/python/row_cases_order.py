@@ -82,7 +82,7 @@ def scatter_reduce(t: Make) -> list[Call]:
 
 
 def boundaries(t: Make) -> list[Call]:
-    edges = torch.tensor([-2, -1, 0, 1, 2]).to(t.dtype)
+    edges = torch.tensor([-2, -1, 0, 1, 2]).to(t.dtype).sort().values
     return [
         (t(3, 4), edges, {"right": right, "out_int32": narrow})
         for right in (False, True)

@@ -87,6 +87,7 @@ def test_opt_switches_and_dumps(graph: pathlib.Path, tmp_path: pathlib.Path) -> 
     names = {path.name for path in dumped.iterdir()}
     assert {"000_before_cse.gex", "001_after_cse.gex", "fusion_result.json"} <= names
     assert "--dump=DIR" in fails("opt", graph, "--dump-passes=cse")
+    assert "can't make the folder" in fails("opt", graph, f"--dump={switches}/inside")
 
 
 def test_opt_lists_passes() -> None:

@@ -19,7 +19,8 @@ namespace gex::es {
 enum class Level {
   graph = GEX_LEVEL_GRAPH,
   kernels = GEX_LEVEL_KERNELS,
-  program = GEX_LEVEL_PROGRAM
+  program = GEX_LEVEL_PROGRAM,
+  passes = GEX_LEVEL_PASSES  // how often each pass found and did something, as JSON
 };
 
 struct CompileOptions {
@@ -30,10 +31,46 @@ struct CompileOptions {
   std::int64_t capture_limit = 64;
   bool reuse_memory = true;  // false: temporaries never share memory, to find stray writes
   std::vector<std::string> disabled_passes;
+  std::vector<std::string> enabled_passes;  // whatever the level is
+  std::string switch_file;                  // a JSON file that switches passes on and off by name
   std::string dump_dir;
+  int streams = 0;  // 0: as nodes are labelled; 1: one; more: spread over so many where it pays
   const gex_allocator* allocator = nullptr;      // for temporaries and results; copied
   const gex_thread_pool* thread_pool = nullptr;  // copied
 };
+
+namespace detail {
+
+// Options as the C interface wants them, for as long as `options` and this live.
+class OptionsForC {
+ public:
+  explicit OptionsForC(const CompileOptions& options) {
+    for (const std::string& pass : options.disabled_passes) disabled_.push_back(pass.c_str());
+    for (const std::string& pass : options.enabled_passes) enabled_.push_back(pass.c_str());
+    c_.level = options.level;
+    c_.fuse = options.fuse;
+    c_.fast_math = options.fast_math;
+    c_.generate_code = options.generate_code;
+    c_.keep_apart = !options.reuse_memory;
+    c_.capture_limit = options.capture_limit;
+    c_.disabled_passes = disabled_.data();
+    c_.disabled_pass_count = disabled_.size();
+    c_.enabled_passes = enabled_.data();
+    c_.enabled_pass_count = enabled_.size();
+    c_.switch_file = options.switch_file.empty() ? nullptr : options.switch_file.c_str();
+    c_.dump_dir = options.dump_dir.empty() ? nullptr : options.dump_dir.c_str();
+    c_.streams = options.streams;
+    c_.allocator = options.allocator;
+    c_.thread_pool = options.thread_pool;
+  }
+  const gex_compile_options* get() const { return &c_; }
+
+ private:
+  std::vector<const char*> disabled_, enabled_;
+  gex_compile_options c_ = GEX_COMPILE_OPTIONS_INIT;
+};
+
+}  // namespace detail
 
 // Ready to run, for any sizes that the graph's symbols allow. Run() may be called by any number of
 // threads at once.
@@ -41,20 +78,34 @@ class Program {
  public:
   explicit Program(gex_program* program) : program_(program, gex_program_destroy) {}
 
+  // As Save() wrote it, in this or another process. Of the options those about running count.
+  static Program Load(const std::string& path, const CompileOptions& options = {}) {
+    gex_program* program = nullptr;
+    detail::Check(gex_program_load(path.c_str(), detail::OptionsForC(options).get(), &program));
+    return Program(program);
+  }
+  void Save(const std::string& path) const {
+    detail::Check(gex_program_save(handle(), path.c_str()));
+  }
+
   // Inputs tied to an output are written.
   std::vector<Tensor> Run(const std::vector<Tensor>& inputs) const { return RunOn(ToC(inputs)); }
   // Of memory in any layout.
   std::vector<Tensor> RunOn(const std::vector<gex_tensor>& inputs) const {
     std::vector<gex_tensor> results(output_count(), GEX_TENSOR_INIT);
-    RunInto(inputs, results);
+    RunOn(inputs, results);
     std::vector<Tensor> outputs;
     for (const gex_tensor& result : results) outputs.push_back(Tensor::Adopt(result));
     return outputs;
   }
+  void RunOn(const std::vector<gex_tensor>& inputs, std::vector<gex_tensor>& outputs) const {
+    detail::Check(
+        gex_program_run(handle(), inputs.data(), inputs.size(), outputs.data(), outputs.size()));
+  }
   // Into memory that is there: dtypes and shapes must be those of the results.
   void Run(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) const {
     std::vector<gex_tensor> results = ToC(outputs);
-    RunInto(ToC(inputs), results);
+    RunOn(ToC(inputs), results);
   }
 
   // Gets the results, or the error and none.
@@ -122,10 +173,6 @@ class Program {
     std::vector<gex_tensor> c;
     for (const Tensor& tensor : tensors) c.push_back(tensor.c());
     return c;
-  }
-  void RunInto(const std::vector<gex_tensor>& inputs, std::vector<gex_tensor>& results) const {
-    detail::Check(
-        gex_program_run(handle(), inputs.data(), inputs.size(), results.data(), results.size()));
   }
 
   std::unique_ptr<gex_program, void (*)(gex_program*)> program_;
@@ -195,22 +242,8 @@ class Graph {
 
   // The graph stays as it is.
   Program Compile(const CompileOptions& options = {}) const {
-    std::vector<const char*> disabled;
-    for (const std::string& pass : options.disabled_passes) disabled.push_back(pass.c_str());
-    gex_compile_options c = GEX_COMPILE_OPTIONS_INIT;
-    c.level = options.level;
-    c.fuse = options.fuse;
-    c.fast_math = options.fast_math;
-    c.generate_code = options.generate_code;
-    c.keep_apart = !options.reuse_memory;
-    c.capture_limit = options.capture_limit;
-    c.disabled_passes = disabled.data();
-    c.disabled_pass_count = disabled.size();
-    c.dump_dir = options.dump_dir.empty() ? nullptr : options.dump_dir.c_str();
-    c.allocator = options.allocator;
-    c.thread_pool = options.thread_pool;
     gex_program* program = nullptr;
-    detail::Check(gex_compile(handle(), &c, &program));
+    detail::Check(gex_compile(handle(), detail::OptionsForC(options).get(), &program));
     return Program(program);
   }
   // Compile and run, for when it is run once.

@@ -41,7 +41,8 @@ class EsGraphBuilder:
         """Indices may come in any order; Build() wants them all from 0 on. Sizes are numbers or
         expressions over symbols: 8, "s0", "s0*8 + 1"."""
         dtype = literals.to_dtype(dtype)
-        return holder.make(self, self._native.create_input(index, name, dtype, list(shape)))
+        sizes = literals.to_sizes(shape)
+        return holder.make(self, self._native.create_input(index, name, dtype, sizes))
 
     def CreateInputs(self, count: int, start: int = 0) -> list[TensorHolder]:
         return [self.CreateInput(start + k) for k in range(count)]
@@ -71,7 +72,8 @@ class EsGraphBuilder:
     ) -> TensorHolder:
         """An input whose memory assign() writes. The same name is the same variable."""
         dtype = literals.to_dtype(dtype)
-        return holder.make(self, self._native.create_variable(index, name, dtype, list(shape)))
+        sizes = literals.to_sizes(shape)
+        return holder.make(self, self._native.create_variable(index, name, dtype, sizes))
 
     create_variable = CreateVariable
 
@@ -87,13 +89,16 @@ class EsGraphBuilder:
         shape: Sequence[int] | None = None,
         dtype: DTypeLike | None = None,
     ) -> TensorHolder:
-        """A number, a nested list or an array. Whole numbers are i64 and others f32, unless
-        `dtype` says more; a flat list fills `shape` row by row."""
-        if hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__"):
+        """A number, a nested list or an array. Arrays keep their dtype, other whole numbers are i64
+        and the rest f32, unless `dtype` says more; the values fill `shape` row by row."""
+        if literals.is_array(value) and shape is None and dtype is None:
             return holder.make(self, self._native.constant_array(value))
         numbers, own_shape = literals.flatten(value)
-        kind = literals.dtype_beside(numbers, None)
-        dims = own_shape if shape is None else list(shape)
+        if literals.is_array(value):
+            kind = literals.to_dtype(value.dtype)
+        else:
+            kind = literals.dtype_beside(numbers, None)
+        dims = own_shape if shape is None else literals.to_sizes(shape)
         chosen = kind if dtype is None else literals.to_dtype(dtype)
         return holder.make(self, literals.constant(self._native, numbers, dims, chosen))
 
@@ -110,7 +115,8 @@ class EsGraphBuilder:
     ) -> TensorHolder:
         """The first bytes of a file of raw little-endian numbers."""
         dtype = literals.to_dtype(dtype)
-        native = self._native.constant_from_file(str(path), dtype, list(shape))
+        sizes = literals.to_sizes(shape)
+        native = self._native.constant_from_file(str(path), dtype, sizes)
         return holder.make(self, native)
 
     def _typed_const(
@@ -203,6 +209,7 @@ class EsGraphBuilder:
     # --- the graph ---------------------------------------------------------------------------
 
     def SetOutput(self, tensor: TensorHolder, index: int) -> None:
+        holder.natives_of(tensor, f"output {index} of {self.name!r}")
         if tensor._builder is not self:
             raise ValueError(
                 f"output {index} is a tensor of builder {tensor._builder.name!r}, not of "

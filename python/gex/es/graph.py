@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 from gex._gex import es as _es
 from gex.pass_path import load_named_passes
@@ -13,8 +15,20 @@ from gex.pass_path import load_named_passes
 if TYPE_CHECKING:
     import numpy as np
 
+# Gets the results, or the error.
+Callback = Callable[[Union["list[np.ndarray]", None], Union[Exception, None]], object]
+
 _dumps = itertools.count()
+_pending: set[Future[Any]] = set()
+# A thread that wants Python's lock when there is no Python any more would end the process.
+atexit.register(lambda: wait(tuple(_pending)))
 _LEVELS = {"graph": 0, "kernels": 1, "program": 2, "passes": 3}
+
+
+def _arrays(given: Sequence[Any]) -> list[Any]:
+    if not isinstance(given, (list, tuple)):
+        raise TypeError(f"expected a list of arrays, got {type(given).__name__}")
+    return list(given)
 
 
 class Program:
@@ -26,10 +40,60 @@ class Program:
     input_count = property(lambda self: self._native.input_count)
     output_count = property(lambda self: self._native.output_count)
 
-    def run(self, inputs: Sequence[Any]) -> list[np.ndarray]:
-        """NumPy arrays (or CPU tensors of anything with DLPack) in, NumPy arrays out. Arrays of
-        variables are written."""
-        return self._native.run(list(inputs))
+    @staticmethod
+    def load(
+        path: str | Path,
+        *,
+        generate_code: bool = True,
+        capture_limit: int = 64,
+        reuse_memory: bool = True,
+    ) -> Program:
+        """What save() wrote, in this or another process."""
+        return Program(
+            _es.Program.load(
+                str(path),
+                generate_code=generate_code,
+                capture_limit=capture_limit,
+                reuse_memory=reuse_memory,
+            )
+        )
+
+    def save(self, path: str | Path) -> None:
+        """A file for another process of the same build on the same kind of processor; neither the
+        graph nor the passes and ops that made it are needed there."""
+        self._native.save(str(path))
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[Any]:
+        """NumPy arrays (or CPU tensors of anything with DLPack) in, NumPy arrays out, or results
+        written into `outputs`. Arrays of variables are written."""
+        return self._native.run(_arrays(inputs), None if outputs is None else _arrays(outputs))
+
+    def run_async(
+        self, inputs: Sequence[Any], callback: Callback | None = None
+    ) -> Future[list[np.ndarray]]:
+        """Returns at once; a thread of the program's runs such calls in order. `callback` is called
+        there, with the results and None or with None and the error. The arrays stay as they are
+        until then."""
+        future: Future[list[np.ndarray]] = Future()
+
+        def done(results: list[np.ndarray] | None, error: Exception | None) -> None:
+            try:
+                if callback is not None:
+                    callback(results, error)
+            finally:
+                _pending.discard(future)
+                if error is None:
+                    future.set_result(results or [])
+                else:
+                    future.set_exception(error)
+
+        _pending.add(future)
+        try:
+            self._native.run_async(_arrays(inputs), done)
+        except BaseException:
+            _pending.discard(future)
+            raise
+        return future
 
     def print(self, level: str = "program") -> str:
         if level not in _LEVELS:
@@ -43,7 +107,8 @@ class Program:
     def counters(self) -> dict[str, int]:
         return self._native.counters()
 
-    Run, Print, Report, Counters = run, print, report, counters
+    Run, RunAsync, Print, Report, Counters = run, run_async, print, report, counters
+    Save, Load = save, load
 
 
 class Graph:
@@ -100,8 +165,12 @@ class Graph:
         capture_limit: int = 64,
         reuse_memory: bool = True,
         disabled_passes: Sequence[str] = (),
-        dump_dir: str = "",
+        enabled_passes: Sequence[str] = (),
+        switch_file: str | Path = "",
+        streams: int = 0,
+        dump_dir: str | Path = "",
     ) -> Program:
+        """The options of C++'s CompileOptions, under the same names."""
         load_named_passes()
         return Program(
             self._native.compile(
@@ -112,7 +181,10 @@ class Graph:
                 capture_limit=capture_limit,
                 reuse_memory=reuse_memory,
                 disabled_passes=list(disabled_passes),
-                dump_dir=dump_dir,
+                enabled_passes=list(enabled_passes),
+                switch_file=str(switch_file),
+                streams=streams,
+                dump_dir=str(dump_dir),
             )
         )
 

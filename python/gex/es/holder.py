@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Union
 
-from gex._gex import DType
+from gex._gex import DType, EsError
 from gex._gex import es as _es
 from gex.es import literals
 
@@ -51,7 +51,7 @@ class TensorHolder:
         return self
 
     def set_shape(self, shape: Sequence[literals.Size]) -> TensorHolder:
-        self._native.set_shape(list(shape))
+        self._native.set_shape(literals.to_sizes(shape))
         return self
 
     def set_attr(self, name: str, value: bool | int | str) -> TensorHolder:
@@ -65,7 +65,7 @@ class TensorHolder:
 
     def add_control_edge(self, sources: Sequence[TensorHolder]) -> TensorHolder:
         """The node comes after those of `sources`, and sees what they assign."""
-        self._native.add_control_edge([s._native for s in sources])
+        self._native.add_control_edge(natives_of(sources, "a control edge"))
         return self
 
     SetDataType = set_data_type
@@ -75,7 +75,10 @@ class TensorHolder:
     AddControlEdge = add_control_edge
 
     def __repr__(self) -> str:
-        return f"TensorHolder({self.name}: {self.type})"
+        try:
+            return f"TensorHolder({self.name}: {self.type})"
+        except EsError:
+            return f"TensorHolder(of the built graph {self._builder.name!r})"
 
     def __copy__(self) -> TensorHolder:
         raise RuntimeError("a TensorHolder can't be copied; use it as often as you like")
@@ -116,6 +119,31 @@ class TensorHolder:
     def __neg__(self) -> TensorHolder:
         return apply("neg", [self], {}, 1, alike=True)[0]
 
+    def __lt__(self, other: TensorLike) -> TensorHolder:
+        return _binary("lt", self, other)
+
+    def __le__(self, other: TensorLike) -> TensorHolder:
+        return _binary("le", self, other)
+
+    def __gt__(self, other: TensorLike) -> TensorHolder:
+        return _binary("gt", self, other)
+
+    def __ge__(self, other: TensorLike) -> TensorHolder:
+        return _binary("ge", self, other)
+
+    def __eq__(self, other: object) -> TensorHolder:  # type: ignore[override]
+        return _binary("eq", self, other)
+
+    def __ne__(self, other: object) -> TensorHolder:  # type: ignore[override]
+        return _binary("ne", self, other)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "a tensor has no value while its graph is built; if_ and while_ branch on tensors"
+        )
+
 
 def make(builder: EsGraphBuilder, native: _es.Holder) -> TensorHolder:
     return TensorHolder(builder, native, _KEY)
@@ -134,7 +162,7 @@ def tensor(builder: EsGraphBuilder, value: TensorLike, beside: DType | None) -> 
     if isinstance(value, TensorHolder):
         return value
     native = builder._native
-    if hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__"):
+    if literals.is_array(value):
         return make(builder, native.constant_array(value))
     numbers, shape = literals.flatten(value)
     dtype = literals.dtype_beside(numbers, beside)
@@ -202,7 +230,7 @@ def attr_scope(labels: Mapping[str, bool | int | str]) -> Iterator[None]:
 @contextmanager
 def control_dependency_scope(sources: Sequence[TensorHolder]) -> Iterator[None]:
     """Nodes that this thread makes inside come after those of `sources`."""
-    _es.push_sources([s._native for s in sources])
+    _es.push_sources(natives_of(sources, "a control dependency"))
     try:
         yield
     finally:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from typing import Any, Union
 
 from gex._gex import DType
@@ -40,8 +41,32 @@ def to_dtype(dtype: DTypeLike) -> DType:
     return known
 
 
+def to_sizes(shape: Iterable[Size]) -> list[Size]:
+    """Whole numbers that 64 bits hold, and expressions."""
+    sizes: list[Size] = []
+    for k, size in enumerate(shape):
+        if not isinstance(size, str):
+            try:
+                size = operator.index(size)
+            except TypeError:
+                raise TypeError(
+                    f"size {k} of the shape is {size!r}; sizes are whole numbers or names: 8, 's0'"
+                ) from None
+            if not -(2**63) <= size < 2**63:
+                raise ValueError(f"size {k} of the shape is {size}, which does not fit 64 bits")
+        sizes.append(size)
+    return sizes
+
+
+def is_array(value: object) -> bool:
+    return hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__")
+
+
 def flatten(value: object) -> tuple[list[Number], list[int]]:
-    """The numbers of a nested list and its shape; ValueError if it is ragged."""
+    """The numbers of a nested list or array and its shape; ValueError if it is ragged."""
+    if is_array(value):
+        numbers, _ = flatten(value.reshape(-1).tolist())
+        return numbers, list(value.shape)
     if isinstance(value, (bool, int, float)):
         return [value], []
     if not isinstance(value, (list, tuple)):

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "compile/program_file.hpp"
 #include "frontend/capi/boundary.hpp"
 #include "frontend/capi/handles.hpp"
 #include "frontend/capi/run_host.hpp"
@@ -21,6 +22,7 @@ CompileOptions to_options(const gex_compile_options& given) {
   options.level = given.level;
   options.fuse = given.fuse != 0;
   options.fast_math = given.fast_math != 0;
+  options.streams = given.streams;
   options.generate_code = given.generate_code != 0;
   require_list(given.disabled_passes, given.disabled_pass_count, "disabled_passes");
   for (std::size_t k = 0; k < given.disabled_pass_count; ++k)
@@ -31,6 +33,25 @@ CompileOptions to_options(const gex_compile_options& given) {
   if (given.switch_file != nullptr) options.switch_file = given.switch_file;
   if (given.dump_dir != nullptr) options.dump_dir = given.dump_dir;
   return options;
+}
+
+// What `make` gives for the options, ready to run.
+template <class Make>
+void make_program(const gex_compile_options* options, gex_program** program, const Make& make) {
+  required(program, "program");
+  gex_compile_options given = GEX_COMPILE_OPTIONS_INIT;
+  if (options != nullptr)
+    given = read_versioned(options, given, offsetof(gex_compile_options, fuse), "options");
+  auto made = std::make_unique<gex_program>();
+  made->memory = std::make_shared<const Memory>(given.allocator);
+  made->compiled = make(to_options(given));
+  runtime::SessionOptions session;
+  session.capture_limit = given.capture_limit;
+  session.reuse_memory = given.keep_apart == 0;
+  session.device = device_of(given, made->memory);
+  made->session = std::make_unique<runtime::Session>(made->compiled.program, session,
+                                                     made->compiled.specialiser);
+  *program = made.release();
 }
 
 std::vector<TensorView> views_of(const gex_tensor* tensors, std::size_t count, const char* what) {
@@ -57,20 +78,22 @@ gex_status gex_compile(const gex_graph* graph, const gex_compile_options* option
                        gex_program** program) {
   return guarded([&] {
     const gex_graph& from = required(graph, "graph");
-    required(program, "program");
-    gex_compile_options given = GEX_COMPILE_OPTIONS_INIT;
-    if (options != nullptr)
-      given = read_versioned(options, given, offsetof(gex_compile_options, fuse), "options");
-    auto compiled = std::make_unique<gex_program>();
-    compiled->memory = std::make_shared<const Memory>(given.allocator);
-    compiled->compiled = compile(from.graph->clone(), to_options(given));
-    runtime::SessionOptions session;
-    session.capture_limit = given.capture_limit;
-    session.reuse_memory = given.keep_apart == 0;
-    session.device = device_of(given, compiled->memory);
-    compiled->session = std::make_unique<runtime::Session>(compiled->compiled.program, session,
-                                                           compiled->compiled.specialiser);
-    *program = compiled.release();
+    make_program(options, program,
+                 [&](const CompileOptions& with) { return compile(from.graph->clone(), with); });
+  });
+}
+
+gex_status gex_program_save(const gex_program* program, const char* path) {
+  return guarded(
+      [&] { save_program_file(required(program, "program").compiled, &required(path, "path")); });
+}
+
+gex_status gex_program_load(const char* path, const gex_compile_options* options,
+                            gex_program** program) {
+  return guarded([&] {
+    const std::string from = &required(path, "path");
+    make_program(options, program,
+                 [&](const CompileOptions& with) { return load_program_file(from, with); });
   });
 }
 

@@ -199,7 +199,8 @@ void bind_builder(nb::module_& m) {
                                  const std::vector<std::int64_t>& dims,
                                  DType dtype) { return b.CreateConst(values, dims, to_es(dtype)); })
       .def("constant_array",
-           [](EsGraphBuilder& b, const HostArray& array) {
+           [](EsGraphBuilder& b, nb::handle given) {
+             const HostArray array = to_array(given, "the constant");
              const ArrayArgument argument(array, "the constant");
              return b.CreateConst(argument.copied());
            })
@@ -250,8 +251,8 @@ void bind_builder(nb::module_& m) {
   m.def("pop_sources", [] { es::detail::Scopes::OfThisThread().sources.pop_back(); });
 }
 
-nb::dict counters_of(const es::Program& program) {
-  const gex_counters counters = program.Counters();
+nb::dict counters_of(const PyProgram& program) {
+  const gex_counters counters = program.program->Counters();
   nb::dict dict;
   dict["calls"] = counters.calls;
   dict["captures"] = counters.captures;
@@ -268,14 +269,29 @@ nb::dict counters_of(const es::Program& program) {
 }
 
 void bind_graph(nb::module_& m) {
-  nb::class_<es::Program>(m, "Program", "A compiled graph, ready to run for any of its sizes.")
-      .def_prop_ro("input_count", &es::Program::input_count)
-      .def_prop_ro("output_count", &es::Program::output_count)
-      .def("print",
-           [](const es::Program& p, int level) { return p.Print(static_cast<es::Level>(level)); })
-      .def("report", &es::Program::Report)
+  nb::class_<PyProgram>(m, "Program", "A compiled graph, ready to run for any of its sizes.")
+      .def_static(
+          "load",
+          [](const std::string& path, bool generate_code, std::int64_t capture_limit,
+             bool reuse_memory) {
+            const nb::gil_scoped_release unlocked;
+            es::CompileOptions options;
+            options.generate_code = generate_code;
+            options.capture_limit = capture_limit;
+            options.reuse_memory = reuse_memory;
+            return PyProgram(es::Program::Load(path, options));
+          },
+          nb::arg("path"), nb::kw_only(), nb::arg("generate_code") = true,
+          nb::arg("capture_limit") = 64, nb::arg("reuse_memory") = true)
+      .def("save", [](const PyProgram& p, const std::string& path) { p.program->Save(path); })
+      .def_prop_ro("input_count", [](const PyProgram& p) { return p.program->input_count(); })
+      .def_prop_ro("output_count", [](const PyProgram& p) { return p.program->output_count(); })
+      .def("print", [](const PyProgram& p,
+                       int level) { return p.program->Print(static_cast<es::Level>(level)); })
+      .def("report", [](const PyProgram& p) { return p.program->Report(); })
       .def("counters", counters_of)
-      .def("run", run_on_arrays);
+      .def("run", run_on_arrays, nb::arg("inputs"), nb::arg("outputs").none() = nb::none())
+      .def("run_async", run_async_on_arrays, nb::arg("inputs"), nb::arg("callback"));
   nb::class_<es::Graph>(m, "Graph", "A graph that was built or parsed.")
       .def_static("parse", [](const std::string& text) { return es::Graph::Parse(text); })
       .def("print", &es::Graph::Print)
@@ -288,7 +304,9 @@ void bind_graph(nb::module_& m) {
           "compile",
           [](const es::Graph& g, int level, bool fuse, bool fast_math, bool generate_code,
              std::int64_t capture_limit, bool reuse_memory,
-             const std::vector<std::string>& disabled_passes, const std::string& dump_dir) {
+             const std::vector<std::string>& disabled_passes,
+             const std::vector<std::string>& enabled_passes, const std::string& switch_file,
+             int streams, const std::string& dump_dir) {
             const nb::gil_scoped_release unlocked;
             es::CompileOptions options;
             options.level = level;
@@ -298,13 +316,17 @@ void bind_graph(nb::module_& m) {
             options.capture_limit = capture_limit;
             options.reuse_memory = reuse_memory;
             options.disabled_passes = disabled_passes;
+            options.enabled_passes = enabled_passes;
+            options.switch_file = switch_file;
+            options.streams = streams;
             options.dump_dir = dump_dir;
-            return g.Compile(options);
+            return PyProgram(g.Compile(options));
           },
           nb::kw_only(), nb::arg("level") = 2, nb::arg("fuse") = true, nb::arg("fast_math") = false,
           nb::arg("generate_code") = true, nb::arg("capture_limit") = 64,
           nb::arg("reuse_memory") = true, nb::arg("disabled_passes") = std::vector<std::string>(),
-          nb::arg("dump_dir") = "");
+          nb::arg("enabled_passes") = std::vector<std::string>(), nb::arg("switch_file") = "",
+          nb::arg("streams") = 0, nb::arg("dump_dir") = "");
 }
 
 // Mistakes of the caller are also ValueErrors, as Python's own functions have it.

@@ -3,6 +3,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <memory>
+
 #include "base/strided_copy.hpp"
 
 namespace gex::python {
@@ -84,20 +86,102 @@ es::Tensor ArrayArgument::copied() const {
   return tensor;
 }
 
-nb::list run_on_arrays(const es::Program& program, const std::vector<HostArray>& inputs) {
-  std::vector<ArrayArgument> arguments;
-  for (std::size_t k = 0; k < inputs.size(); ++k)
-    arguments.emplace_back(inputs[k], "input " + std::to_string(k));
-  std::vector<gex_tensor> tensors;
-  for (const ArrayArgument& argument : arguments) tensors.push_back(argument.c());
-  std::vector<es::Tensor> results;
-  {
-    const nb::gil_scoped_release unlocked;
-    results = program.RunOn(tensors);
+HostArray to_array(nb::handle given, const std::string& what) {
+  HostArray array;
+  if (!nb::try_cast(given, array))
+    throw es::Error(GEX_INVALID_ARGUMENT,
+                    what + " is of type " + nb::cast<std::string>(nb::str(given.type())) +
+                        "; expected a NumPy array of numbers or a tensor on the CPU");
+  return array;
+}
+
+namespace {
+
+// The arrays of a call, kept as long as it needs them.
+class Arguments {
+ public:
+  Arguments(const nb::list& given, const char* what) {
+    for (std::size_t k = 0; k < given.size(); ++k) {
+      const std::string name = what + (" " + std::to_string(k));
+      arrays_.push_back(to_array(given[k], name));
+      arguments_.emplace_back(arrays_.back(), name);
+    }
+    for (const ArrayArgument& argument : arguments_) tensors_.push_back(argument.c());
   }
+  std::vector<gex_tensor>& tensors() { return tensors_; }
+
+ private:
+  std::vector<HostArray> arrays_;
+  std::vector<ArrayArgument> arguments_;
+  std::vector<gex_tensor> tensors_;
+};
+
+nb::list to_list(std::vector<es::Tensor> results) {
   nb::list list;
   for (std::size_t k = 0; k < results.size(); ++k) list.append(to_numpy(results[k], k));
   return list;
+}
+
+nb::object exception_of(gex_status status, const char* message) {
+  if (status == GEX_OUT_OF_MEMORY) return nb::handle(PyExc_MemoryError)(message);
+  return nb::module_::import_("gex._gex").attr("EsError")(message);
+}
+
+struct AsyncRun {
+  AsyncRun(const nb::list& given, std::size_t outputs, nb::object to_call)
+      : inputs(given, "input"), results(outputs, GEX_TENSOR_INIT), callback(std::move(to_call)) {}
+
+  Arguments inputs;
+  std::vector<gex_tensor> results;
+  nb::object callback;
+
+  static void finish(void* user, gex_status status, const char* message) {
+    const nb::gil_scoped_acquire locked;
+    const std::unique_ptr<AsyncRun> run(static_cast<AsyncRun*>(user));
+    std::vector<es::Tensor> owned;
+    if (status == GEX_OK)
+      for (const gex_tensor& result : run->results) owned.push_back(es::Tensor::Adopt(result));
+    try {
+      if (status == GEX_OK)
+        run->callback(to_list(std::move(owned)), nb::none());
+      else
+        run->callback(nb::none(), exception_of(status, message));
+    } catch (nb::python_error& error) {
+      error.restore();
+      PyErr_WriteUnraisable(run->callback.ptr());
+    }
+  }
+};
+
+}  // namespace
+
+nb::list run_on_arrays(const PyProgram& program, const nb::list& inputs,
+                       const std::optional<nb::list>& outputs) {
+  Arguments arguments(inputs, "input");
+  if (!outputs) {
+    std::vector<es::Tensor> results;
+    {
+      const nb::gil_scoped_release unlocked;
+      results = program.program->RunOn(arguments.tensors());
+    }
+    return to_list(std::move(results));
+  }
+  Arguments results(*outputs, "output");
+  {
+    const nb::gil_scoped_release unlocked;
+    program.program->RunOn(arguments.tensors(), results.tensors());
+  }
+  return *outputs;
+}
+
+void run_async_on_arrays(const PyProgram& program, const nb::list& inputs, nb::object callback) {
+  auto run =
+      std::make_unique<AsyncRun>(inputs, program.program->output_count(), std::move(callback));
+  std::vector<gex_tensor>& tensors = run->inputs.tensors();
+  es::detail::Check(gex_program_run_async(program.program->handle(), tensors.data(), tensors.size(),
+                                          run->results.data(), run->results.size(),
+                                          AsyncRun::finish, run.get()));
+  run.release();  // finish deletes it
 }
 
 }  // namespace gex::python

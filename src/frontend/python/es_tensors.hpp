@@ -5,6 +5,9 @@
 
 #include <gex/es/graph.hpp>
 #include <gex/es/tensor.hpp>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "frontend/python/bindings.hpp"
@@ -27,7 +30,27 @@ class ArrayArgument {
   std::vector<std::int64_t> shape_, strides_;
 };
 
-// Results as NumPy arrays that own their memory.
-nb::list run_on_arrays(const es::Program& program, const std::vector<HostArray>& inputs);
+// Lets go of Python's lock while it waits for asynchronous runs, whose callbacks need that.
+struct PyProgram {
+  explicit PyProgram(es::Program made) : program(std::move(made)) {}
+  PyProgram(PyProgram&&) = default;
+  ~PyProgram() {
+    if (!program) return;
+    const nb::gil_scoped_release unlocked;
+    program.reset();
+  }
+  std::optional<es::Program> program;
+};
+
+// Results as NumPy arrays that own their memory, or written into `outputs`.
+nb::list run_on_arrays(const PyProgram& program, const nb::list& inputs,
+                       const std::optional<nb::list>& outputs);
+
+// Returns at once. `callback(results, error)` is called by a thread of the program's, with None for
+// one of the two; what it raises is printed.
+void run_async_on_arrays(const PyProgram& program, const nb::list& inputs, nb::object callback);
+
+// UserError that names the argument.
+HostArray to_array(nb::handle given, const std::string& what);
 
 }  // namespace gex::python

@@ -43,6 +43,7 @@ struct AttentionContext {
   MaskKind mask;
   Causal causal;
   bool has_scale;  // else 1/sqrt(head size)
+  bool nan_if_blind;
   double scale;
 };
 

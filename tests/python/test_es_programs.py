@@ -1,0 +1,178 @@
+"""Programs of gex.es: options, results in given memory, asynchronous calls, files; mistakes."""
+
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gex import es
+
+
+def linear(rows: int | str = "rows") -> es.Graph:
+    builder = es.EsGraphBuilder("linear")
+    x = builder.CreateInput(0, "x", "f32", [rows, 4])
+    return builder.Build([es.gelu(x @ np.arange(12, dtype=np.float32).reshape(4, 3)) + 1])
+
+
+def values(rows: int) -> np.ndarray:
+    return np.linspace(-1, 1, rows * 4, dtype=np.float32).reshape(rows, 4)
+
+
+def test_results_go_into_arrays_that_are_there() -> None:
+    program = linear().compile()
+    (want,) = program.run([values(5)])
+    memory = np.zeros((5, 3), np.float32)
+    (got,) = program.run([values(5)], [memory])
+    assert got is memory
+    np.testing.assert_array_equal(memory, want)
+    with pytest.raises(es.EsError, match=r"f32\[5, 3\].*f32\[4, 3\]|f32\[4, 3\].*f32\[5, 3\]"):
+        program.run([values(5)], [np.zeros((4, 3), np.float32)])
+
+
+def test_asynchronous_runs_call_back_in_order() -> None:
+    program = linear().compile()
+    seen: list[tuple[int, bool]] = []
+
+    def callback(results: list[np.ndarray] | None, error: Exception | None) -> None:
+        assert threading.current_thread() is not threading.main_thread()
+        seen.append((-1 if results is None else len(results[0]), error is None))
+
+    futures = [program.run_async([values(rows)], callback) for rows in (1, 2, 3)]
+    wrong = program.run_async([np.zeros((2, 5), np.float32)], callback)
+    for rows, future in zip((1, 2, 3), futures):
+        np.testing.assert_array_equal(future.result()[0], program.run([values(rows)])[0])
+    with pytest.raises(es.EsError, match=r"f32\[2, 5\]"):
+        wrong.result()
+    assert seen == [(1, True), (2, True), (3, True), (-1, False)]
+    with pytest.raises(es.EsError, match="input 0 is of type"):
+        program.run_async([[1.0, 2.0]])
+
+
+def test_a_program_that_goes_waits_for_its_asynchronous_runs() -> None:
+    futures = [linear().compile().run_async([values(rows)]) for rows in (8, 9)]
+    gc.collect()
+    assert [f.result(timeout=60)[0].shape for f in futures] == [(8, 3), (9, 3)]
+
+
+def test_passes_are_switched_by_name_and_by_file(tmp_path: Path) -> None:
+    builder = es.EsGraphBuilder("g")
+    x = builder.CreateInput(0, "x", "f32", [4])
+    graph = builder.Build([es.exp(x) + es.exp(x)])
+
+    def merged(**options: Any) -> str | None:
+        (passes,) = json.loads(graph.compile(**options).print("passes")).values()
+        return passes["graph_fusion"].get("cse", {}).get("effect_times")
+
+    assert merged() == "1"
+    assert merged(level=0) is None
+    assert merged(level=0, enabled_passes=["cse"]) == "1"
+    assert merged(disabled_passes=["cse"]) is None
+    switches = tmp_path / "switches.json"
+    switches.write_text('{"cse": "off"}')
+    assert merged(switch_file=switches) is None
+
+
+def test_streams_spread_what_is_independent() -> None:
+    builder = es.EsGraphBuilder("g")
+    x = builder.CreateInput(0, "x", "f32", [64, 64])
+    sums = [es.reduce_sum(es.matmul(x, x * float(k + 1)), axes=[1]) for k in range(2)]
+    graph = builder.Build([es.cat(sums, axis=0)])
+    spread = graph.compile(streams=2)
+    assert "streams 2\n" in spread.print("program")
+    assert "streams" not in graph.compile().print("program").splitlines()[1]
+    array = np.random.default_rng(0).random((64, 64), np.float32)
+    np.testing.assert_array_equal(spread.run([array])[0], graph.run([array])[0])
+    with pytest.raises(es.EsError, match="streams is 65"):
+        graph.compile(streams=65)
+
+
+LOAD = """
+import sys
+import numpy as np
+from gex import es
+program = es.Program.load(sys.argv[1])
+np.save(sys.argv[2], program.run([np.load(sys.argv[3])])[0])
+"""
+
+
+def test_a_saved_program_runs_in_another_process_without_its_custom_op(tmp_path: Path) -> None:
+    @es.register_op("test.saved_twice")
+    def twice(x: Any, *, factor: float = 2.0) -> Any:
+        return x * factor
+
+    builder = es.EsGraphBuilder("g")
+    x = builder.CreateInput(0, "x", "f32", ["rows", 4])
+    program = builder.Build([es.softmax(twice(x, factor=3.0), axis=-1)]).compile()
+    program.save(tmp_path / "program.gexp")
+    np.save(tmp_path / "in.npy", values(7))
+    paths = [str(tmp_path / name) for name in ("program.gexp", "out.npy", "in.npy")]
+    subprocess.run([sys.executable, "-c", LOAD, *paths], check=True, timeout=120)
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), program.run([values(7)])[0])
+    (tmp_path / "garbage").write_bytes(b"GEXART\r\n" + b"\x00" * 100)
+    with pytest.raises(es.EsError, match="garbage' is no compiled program"):
+        es.Program.load(tmp_path / "garbage")
+    with pytest.raises(es.EsError, match="is it there"):
+        es.Program.load(tmp_path / "absent")
+
+
+def test_comparisons_are_nodes_and_a_tensor_has_no_truth() -> None:
+    builder = es.EsGraphBuilder("g")
+    x = builder.CreateInput(0, "x", "f32", [3])
+    graph = builder.Build([x < 1, x <= 1, x > 1, x >= 1, x == 1, x != 1])
+    array = np.float32([0, 1, 2])
+    for got, want in zip(
+        graph.run([array]),
+        (array < 1, array <= 1, array > 1, array >= 1, array == 1, array != 1),
+    ):
+        np.testing.assert_array_equal(got, want)
+    with pytest.raises(TypeError, match="if_ and while_"):
+        bool(x)
+    assert len({x, x}) == 1
+    assert repr(x) == "TensorHolder(of the built graph 'g')"
+
+
+def test_arrays_take_the_shape_and_dtype_that_are_asked_for() -> None:
+    builder = es.EsGraphBuilder("g")
+    array = np.arange(6, dtype=np.float32)
+    assert builder.CreateConst(array, [2, 3]).type == "f32[2, 3]"
+    assert builder.CreateConst(array, dtype="f16").type == "f16[6]"
+    assert builder.CreateConst(array.reshape(2, 3), dtype="i64").type == "i64[2, 3]"
+    assert builder.create_const_int32(np.array([1, 2])).type == "i32[2]"
+    with pytest.raises(ValueError, match=r"6 values for the shape \[4\], which holds 4"):
+        builder.CreateConst(array, [4])
+    with pytest.raises(ValueError, match=r"0\.5"):
+        builder.CreateConst(array / 2, dtype="i64")
+
+
+@pytest.mark.parametrize("size", [float("nan"), 2.0, None, [3]])
+def test_sizes_that_are_no_whole_numbers_are_named(size: object) -> None:
+    builder = es.EsGraphBuilder("g")
+    with pytest.raises(TypeError, match=r"size 1 of the shape is .*; sizes are whole numbers"):
+        builder.CreateInput(0, "x", "f32", [2, size])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="does not fit 64 bits"):
+        builder.CreateInput(0, "x", "f32", [10**30])
+    assert builder.CreateInput(0, "x", "f32", [np.int32(2)]).type == "f32[2]"
+
+
+def test_what_is_no_tensor_is_named() -> None:
+    builder = es.EsGraphBuilder("g")
+    x = builder.CreateInput(0, "x", "f32", [3])
+    with pytest.raises(TypeError, match="output 0 of 'g' gives 'a'"):
+        builder.SetOutput("a", 0)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a control edge gives 3"):
+        es.relu(x).add_control_edge([3])  # type: ignore[list-item]
+    with pytest.raises(es.EsError, match=r"the constant is of type .*ndarray.*array of numbers"):
+        builder.CreateConst(np.array([None]))
+    program = builder.Build([es.relu(x)]).compile()
+    with pytest.raises(es.EsError, match=r"input 0 is of type .*list.*; expected a NumPy array"):
+        program.run([[1.0, 2.0, 3.0]])
+    with pytest.raises(TypeError, match="expected a list of arrays, got NoneType"):
+        program.run(None)  # type: ignore[arg-type]
