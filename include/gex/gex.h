@@ -304,11 +304,11 @@ typedef struct gex_compile_options {
   const char* switch_file;        /* NULL, or a JSON file that switches passes on and off by name */
   const gex_allocator* allocator; /* NULL: the library's; copied */
   const gex_thread_pool* thread_pool; /* NULL: the library's; copied */
-  int32_t streams; /* 0: as nodes are labelled; 1: one; 2..64: spread over so many where it pays */
-  int32_t reserved;
+  int32_t streams;  /* 0: as nodes are labelled; 1: one; 2..64: spread over so many where it pays */
+  int32_t in_place; /* 0: results never take the place of what nobody reads any more */
 } gex_compile_options;
 #define GEX_COMPILE_OPTIONS_INIT \
-  {sizeof(gex_compile_options), 2, 1, 0, 1, 0, 64, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, 0, 0}
+  {sizeof(gex_compile_options), 2, 1, 0, 1, 0, 64, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, 0, 1}
 
 /* The graph stays as it is. `options` may be NULL. */
 GEX_API gex_status gex_compile(const gex_graph* graph, const gex_compile_options* options,

@@ -66,6 +66,7 @@ Emitted Emitter::run() {
     program_.codes.push_back(std::move(code));
   }
   program_.counters.push_back({"operators", out_.operators});
+  if (in_place_ > 0) program_.counters.push_back({"in_place", in_place_});
   program_.counters.push_back({"kernels", static_cast<std::int64_t>(kernels_.codes().size())});
   return std::move(out_);
 }

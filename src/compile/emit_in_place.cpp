@@ -133,6 +133,7 @@ void Emitter::place_written(const std::vector<lower::Unit>& units) {
       Value* input = input_at(target);
       if (input != nullptr && !can_write_in_place(units, changed, input)) continue;
       buffers_[changed] = target;
+      ++in_place_;
     }
   }
 }
@@ -203,10 +204,14 @@ void Emitter::place_ties(const std::vector<lower::Unit>& units) {
     Value* value = graph_.outputs()[static_cast<std::size_t>(tie.output)];
     Value* input = graph_.inputs()[static_cast<std::size_t>(tie.input)].get();
     if (value == input) continue;
-    if (options_.write_ties_in_place && place_scatter(units, tie)) continue;
+    if (options_.write_ties_in_place && place_scatter(units, tie)) {
+      ++in_place_;
+      continue;
+    }
     if (options_.write_ties_in_place && !value->is_input() && buffers_.count(value) == 0 &&
         can_write_in_place(units, value, input)) {
       buffers_[value] = buffers_.at(input);
+      ++in_place_;
     } else {
       tie_copies_.push_back({value, input});
     }
@@ -233,6 +238,7 @@ void Emitter::emit_scatter(const lower::Unit& unit, const std::vector<lower::Uni
     if (!read_later) {
       buffers_[result] = base_buffer;
       in_place = true;
+      ++in_place_;
     }
   }
   std::vector<BufferId> buffers;

@@ -134,6 +134,7 @@ class Emitter {
     Value* input;
   };
   std::vector<TieCopy> tie_copies_;
+  std::int64_t in_place_ = 0;  // results that are written where something else was
   struct OutputCopy {
     Value* value;
     program::BufferId output;

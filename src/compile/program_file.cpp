@@ -69,9 +69,11 @@ void save_program_file(const Compiled& compiled, const std::string& path) {
   std::ofstream file(part, std::ios::binary);
   file << program::write(artefact);
   file.close();
-  std::error_code error;
+  std::error_code error, ignored;
   if (file) std::filesystem::rename(part, path, error);
-  if (!file || error) fail(ErrorCode::io_error, "'", path, "' can't be written");
+  if (file && !error) return;
+  std::filesystem::remove(part, ignored);
+  fail(ErrorCode::io_error, "'", path, "' can't be written");
 }
 
 Compiled load_program_file(const std::string& path, CompileOptions options) {

@@ -65,7 +65,48 @@ Scalar normal_body(BodyContext& c, int, Indices i) {
   return s.cast(s.mul(radius, side), a.dtype);
 }
 
+void require_key(const InferContext& c, std::size_t input) {
+  if (c.in(input).dtype != DType::i64 || c.in(input).rank() != 0)
+    fail(ErrorCode::type_mismatch, c.op_name, ": the key is ", c.in(input), ", expected i64[]");
+}
+
+Type bernoulli_type(const InferContext& c) {
+  require_dtype(c, 0, floating);
+  require_key(c, 1);
+  return Type::tensor(c.in(0).dtype, c.in(0).shape);
+}
+
+std::vector<Value*> expand_bernoulli(Graph& g, const Node& n) {
+  const Type& type = n.output()->type();
+  Value* u = apply(g, "random_uniform", {n.input(1)},
+                   Random{DType::f32, type.shape, n.as<Bernoulli>().stream});
+  return {cast(g, lt(g, u, cast(g, n.input(0), DType::f32)), type.dtype)};
+}
+
+std::vector<Type> dropout_types(const InferContext& c) {
+  require_dtype(c, 0, floating);
+  require_key(c, 1);
+  const double p = c.as<Dropout>().p;
+  if (!(p >= 0 && p <= 1))
+    fail(ErrorCode::invalid_argument, "dropout: p is ", p, ", expected a probability in [0, 1]");
+  return {Type::tensor(c.in(0).dtype, c.in(0).shape), Type::tensor(DType::boolean, c.in(0).shape)};
+}
+
+std::vector<Value*> expand_dropout(Graph& g, const Node& n) {
+  const DroppedOut dropped = dropped_out(g, n.input(0), n.input(1), n.as<Dropout>());
+  return {cast(g, dropped.result, n.output(0)->type().dtype), dropped.kept};
+}
+
 }  // namespace
+
+DroppedOut dropped_out(Graph& g, Value* x, Value* key, const Dropout& attrs) {
+  const DType t = compute_type(x->type().dtype);
+  Value* u = apply(g, "random_uniform", {key}, Random{DType::f32, x->type().shape, attrs.stream});
+  Value* kept = ge(g, u, scalar(g, DType::f32, attrs.p));
+  // As eager: the product with the mask, so that infinities and NaNs that are dropped show.
+  Value* masked = mul(g, cast(g, x, t), cast(g, kept, t));
+  return {mul(g, masked, attrs.p == 1 ? 0 : 1 / (1 - attrs.p)), kept};
+}
 
 void register_random() {
   Definition("random_uniform", "Uniform numbers in [0, 1).")
@@ -81,6 +122,23 @@ void register_random() {
       .traits(Trait::pure | Trait::random)
       .infer_one(random_type)
       .map(normal_body)
+      .define();
+  Definition("bernoulli", "1 with probability p, else 0, for each element of p.")
+      .in({"p", "key"})
+      .attrs<Bernoulli>()
+      .traits(Trait::pure | Trait::random)
+      .infer_one(bernoulli_type)
+      .expand(expand_bernoulli)
+      .define();
+  Definition("dropout",
+             "x with elements zeroed by probability p and the others times 1/(1 - p); also which "
+             "ones were kept.")
+      .in({"x", "key"})
+      .out({"result", "kept"})
+      .attrs<Dropout>()
+      .traits(Trait::pure | Trait::random)
+      .infer(dropout_types)
+      .expand(expand_dropout)
       .define();
 }
 

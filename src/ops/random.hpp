@@ -1,8 +1,9 @@
 #pragma once
-// Attributes of the ops that draw random numbers.
+// The ops that draw random numbers: their attributes, and what dropping out is made of.
 
 #include <tuple>
 
+#include "ir/graph.hpp"
 #include "ops/attributes.hpp"
 
 namespace gex::ops {
@@ -17,5 +18,26 @@ struct Random {
                       field("stream", &Random::stream)};
   }
 };
+
+struct Bernoulli {
+  std::int64_t stream = 0;
+  static constexpr auto fields() { return std::tuple{field("stream", &Bernoulli::stream)}; }
+};
+
+struct Dropout {
+  double p = 0.5;
+  std::int64_t stream = 0;
+  static constexpr auto fields() {
+    return std::tuple{field("p", &Dropout::p), field("stream", &Dropout::stream)};
+  }
+};
+
+// x with elements zeroed by probability p and the others scaled up, in the compute type; and where
+// elements were kept.
+struct DroppedOut {
+  Value* result;
+  Value* kept;
+};
+DroppedOut dropped_out(Graph& g, Value* x, Value* key, const Dropout& attrs);
 
 }  // namespace gex::ops

@@ -41,14 +41,9 @@ std::vector<Value*> bernoulli_row(AtenCall& c) {  // key, stream, probability
 }
 
 std::vector<Value*> dropout_row(AtenCall& c) {  // key, stream, x, probability
-  Graph& g = c.graph();
-  Value* x = c.tensor(kFirst);
-  const double p = c.number(kFirst + 1);
-  Value* u = draw(c, "random_uniform", DType::f32, x->type().shape);
-  Value* kept = ge(g, u, scalar(g, DType::f32, p));
-  // As eager: the product with the mask, so that infinities and NaNs that are dropped show.
-  Value* masked = mul(g, wide(g, x), cast(g, kept, compute_type(x->type().dtype)));
-  return {to_result(c, mul(g, masked, p == 1 ? 0 : 1 / (1 - p))), kept};
+  const DroppedOut dropped = dropped_out(c.graph(), c.tensor(kFirst), c.tensor(kKey),
+                                         {c.number(kFirst + 1), c.integer(kStream)});
+  return {to_result(c, dropped.result), dropped.kept};
 }
 
 }  // namespace

@@ -124,6 +124,15 @@ TEST(GeCase, N54_AnOutputTiedToAnInputIsWrittenInPlaceWithoutACopy) {
     EXPECT_EQ(inputs[0].data(), memory);
     EXPECT_EQ(inputs[0].get(3), call);
   }
+  const auto in_place = [](const Compiled& made) {
+    std::int64_t n = 0;
+    for (const auto& [what, count] : made.report.counts) n += what == "in_place" ? count : 0;
+    return n;
+  };
+  EXPECT_EQ(in_place(compiled), 1);
+  CompileOptions aside;
+  aside.write_ties_in_place = false;
+  EXPECT_EQ(in_place(compile(parse_graph(text), aside)), 0);
   EXPECT_EQ(session.counters().bytes_copied, 0);
   EXPECT_EQ(session.counters().launches, 3);
   EXPECT_EQ(session.counters().arena_bytes, 0);

@@ -81,6 +81,32 @@ graph g(%x: f32[s0, 16], %w: f32[16, 8], %b: f32[8]) -> (f32[s0, 8]) {
   EXPECT_EQ(counters.launches % counters.calls, 0) << "the same steps for every batch";
 }
 
+TEST(GeCase, N59_GearsOneFourAndEightServeEveryBatchUpToEight) {
+  const std::string text = R"(symbols s0 in [1, 64]
+graph g(%x: f32[s0, 16], %w: f32[16, 8]) -> (f32[s0, 8]) {
+  %m = matmul(%x, %w) : f32[s0, 8]
+  %y = softmax(%m) {axis = 1} : f32[s0, 8]
+  return %y
+})";
+  const Compiled compiled = compile(parse_graph(text));
+  runtime::SessionOptions options;
+  options.gears = {.policy = runtime::GearOptions::Policy::listed,
+                   .ladders = {{{Dim(0)}, {{1}, {4}, {8}}}}};
+  runtime::Session session(compiled.program, options, compiled.specialiser);
+  for (std::int64_t batch : {1, 4, 8, 3, 4}) {
+    std::vector<HostTensor> inputs = {iota({batch, 16}), iota({16, 8})};
+    const HostTensor want = interp::interpret(*parse_graph(text), inputs)[0];
+    const HostTensor got = execute(session, inputs)[0];
+    ASSERT_EQ(got.shape(), want.shape());
+    for (std::int64_t k = 0; k < want.numel(); ++k) ASSERT_NEAR(got.get(k), want.get(k), 1e-6);
+  }
+  EXPECT_EQ(session.counters().captures, 3) << "batch 3 runs in the gear of 4";
+  options.gears.refuse_others = true;
+  runtime::Session strict(compiled.program, options, compiled.specialiser);
+  std::vector<HostTensor> three = {iota({3, 16}), iota({16, 8})};
+  EXPECT_THROW(execute(strict, three), UserError);
+}
+
 // Four chains of two products, and what joins them.
 std::string four_branches() {
   std::string text = "graph g(%x: f32[64, 64], %w: f32[64, 64]) -> (f32[256]) {\n";

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/random.hpp"
 #include "run.hpp"
 
 namespace gex {
@@ -116,6 +117,28 @@ TEST(Conv, MatchesTheDefinition) {
               }
           EXPECT_NEAR(y.get(((n * 6 + o) * 3 + i) * 8 + j), sum, 1e-5);
         }
+}
+
+TEST(Random, DropoutKeepsItsShareScaledUpAndBernoulliFollowsItsProbabilities) {
+  const HostTensor key = tensor(DType::i64, {}, {7});
+  const HostTensor ones = random_tensor(DType::f32, {100, 100}, 1, 1);
+  std::int64_t kept = 0;
+  const auto y = run_one(
+      [](Graph& g, auto& v) {
+        return ops::apply(g, "dropout", {v[0], v[1]}, ops::Dropout{.p = 0.25});
+      },
+      {ones, key});
+  for (std::int64_t k = 0; k < y.numel(); ++k) {
+    ASSERT_TRUE(y.get(k) == 0 || std::abs(y.get(k) - 4.0 / 3) < 1e-6) << y.get(k);
+    kept += y.get(k) != 0;
+  }
+  EXPECT_NEAR(static_cast<double>(kept), 7500, 200);
+  const auto drawn = run_one(
+      [](Graph& g, auto& v) {
+        return ops::apply(g, "bernoulli", {v[0], v[1]}, ops::Bernoulli{.stream = 2});
+      },
+      {tensor(DType::f32, {4}, {0, 1, 0, 1}), key});
+  expect_near(drawn, {0, 1, 0, 1});
 }
 
 TEST(Attention, WeighsValuesAndSharesHeads) {

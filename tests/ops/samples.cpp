@@ -176,6 +176,8 @@ std::map<std::string, Sample> make_samples() {
       {{"mode", std::string("linear")}, {"size", Dims{s * 2, Dim(5)}}});
   put("random_uniform", {{{}, Kind::key}}, {{"shape", Dims{s, Dim(5)}}});
   put("random_normal", {{{}, Kind::key}}, {{"shape", Dims{s, Dim(5)}}});
+  put("bernoulli", {data(matrix), {{}, Kind::key}}, {{"stream", std::int64_t{3}}});
+  put("dropout", {data(matrix), {{}, Kind::key}}, {{"p", 0.3}});
   samples["for"] = {{{{}, Kind::key}, {{}, Kind::key}, {{}, Kind::key}, data(matrix)},
                     counted_loop};
   samples["where"] = {{{{s, Dim(1)}, Kind::flag}, data({Dim(6)}), data({})}, plain("where")};

@@ -35,6 +35,9 @@ def test_results_go_into_arrays_that_are_there() -> None:
     np.testing.assert_array_equal(memory, want)
     with pytest.raises(es.EsError, match=r"f32\[5, 3\].*f32\[4, 3\]|f32\[4, 3\].*f32\[5, 3\]"):
         program.run([values(5)], [np.zeros((4, 3), np.float32)])
+    memory.flags.writeable = False
+    with pytest.raises(ValueError, match="output 0 can't be written"):
+        program.run([values(5)], [memory])
 
 
 def test_asynchronous_runs_call_back_in_order() -> None:
@@ -78,6 +81,19 @@ def test_passes_are_switched_by_name_and_by_file(tmp_path: Path) -> None:
     switches = tmp_path / "switches.json"
     switches.write_text('{"cse": "off"}')
     assert merged(switch_file=switches) is None
+
+
+def test_writing_in_place_can_be_switched_off() -> None:
+    builder = es.EsGraphBuilder("g")
+    v = builder.create_variable(0, "v", "f32", [4])
+    es.assign(v, v + 1)
+    graph = builder.Build([])
+    assert "in_place: 1" in graph.compile().report()
+    aside = graph.compile(in_place=False)
+    assert "in_place" not in aside.report()
+    memory = np.zeros(4, np.float32)
+    aside.run([memory])
+    np.testing.assert_array_equal(memory, np.ones(4, np.float32))
 
 
 def test_streams_spread_what_is_independent() -> None:

@@ -144,6 +144,19 @@ def test_run_shows_inputs_that_are_written(how: list[str]) -> None:
     assert result.stdout == "output_0: f32[2]\n[2, 2]\nx: f32[2]\n[-1, -1]\n"
 
 
+def test_writing_in_place_is_counted_and_can_be_switched_off(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "tied.gex"
+    path.write_text("""graph g(%x: f32[2]) -> (f32[2]) ties(0 -> 0) {
+      %n = neg(%x) : f32[2]
+      return %n
+    }""")
+    assert re.search(r"in_place:? +1", gex("explain", path).stdout)
+    assert "in_place" not in gex("explain", path, "--no-in-place").stdout
+    for option in ([], ["--no-in-place"]):
+        assert gex("run", path, "--input=x=ones", *option).stdout == "x: f32[2]\n[-1, -1]\n"
+    assert "streams is -1" in fails("run", path, "--streams=-1")
+
+
 def test_run_shortens_long_results() -> None:
     text = "graph g() -> (i64[5000]) { %0 = iota() {size = 5000} : i64[5000] return %0 }"
     assert gex("run", "-", text=text).stdout == (

@@ -34,6 +34,7 @@ struct CompileOptions {
   std::vector<std::string> enabled_passes;  // whatever the level is
   std::string switch_file;                  // a JSON file that switches passes on and off by name
   std::string dump_dir;
+  bool in_place = true;  // false: results never take the place of what nobody reads any more
   int streams = 0;  // 0: as nodes are labelled; 1: one; more: spread over so many where it pays
   const gex_allocator* allocator = nullptr;      // for temporaries and results; copied
   const gex_thread_pool* thread_pool = nullptr;  // copied
@@ -60,6 +61,7 @@ class OptionsForC {
     c_.switch_file = options.switch_file.empty() ? nullptr : options.switch_file.c_str();
     c_.dump_dir = options.dump_dir.empty() ? nullptr : options.dump_dir.c_str();
     c_.streams = options.streams;
+    c_.in_place = options.in_place;
     c_.allocator = options.allocator;
     c_.thread_pool = options.thread_pool;
   }

@@ -66,7 +66,12 @@ class Program:
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[Any]:
         """NumPy arrays (or CPU tensors of anything with DLPack) in, NumPy arrays out, or results
         written into `outputs`. Arrays of variables are written."""
-        return self._native.run(_arrays(inputs), None if outputs is None else _arrays(outputs))
+        if outputs is None:
+            return self._native.run(_arrays(inputs))
+        for k, output in enumerate(outputs):
+            if not getattr(getattr(output, "flags", None), "writeable", True):
+                raise ValueError(f"output {k} can't be written: the array is read-only")
+        return self._native.run(_arrays(inputs), _arrays(outputs))
 
     def run_async(
         self, inputs: Sequence[Any], callback: Callback | None = None
@@ -168,6 +173,7 @@ class Graph:
         enabled_passes: Sequence[str] = (),
         switch_file: str | Path = "",
         streams: int = 0,
+        in_place: bool = True,
         dump_dir: str | Path = "",
     ) -> Program:
         """The options of C++'s CompileOptions, under the same names."""
@@ -184,6 +190,7 @@ class Graph:
                 enabled_passes=list(enabled_passes),
                 switch_file=str(switch_file),
                 streams=streams,
+                in_place=in_place,
                 dump_dir=str(dump_dir),
             )
         )

@@ -23,6 +23,7 @@ CompileOptions to_options(const gex_compile_options& given) {
   options.fuse = given.fuse != 0;
   options.fast_math = given.fast_math != 0;
   options.streams = given.streams;
+  options.overwrite_temps = options.write_ties_in_place = given.in_place != 0;
   options.generate_code = given.generate_code != 0;
   require_list(given.disabled_passes, given.disabled_pass_count, "disabled_passes");
   for (std::size_t k = 0; k < given.disabled_pass_count; ++k)

@@ -306,7 +306,7 @@ void bind_graph(nb::module_& m) {
              std::int64_t capture_limit, bool reuse_memory,
              const std::vector<std::string>& disabled_passes,
              const std::vector<std::string>& enabled_passes, const std::string& switch_file,
-             int streams, const std::string& dump_dir) {
+             int streams, bool in_place, const std::string& dump_dir) {
             const nb::gil_scoped_release unlocked;
             es::CompileOptions options;
             options.level = level;
@@ -319,6 +319,7 @@ void bind_graph(nb::module_& m) {
             options.enabled_passes = enabled_passes;
             options.switch_file = switch_file;
             options.streams = streams;
+            options.in_place = in_place;
             options.dump_dir = dump_dir;
             return PyProgram(g.Compile(options));
           },
@@ -326,7 +327,7 @@ void bind_graph(nb::module_& m) {
           nb::arg("generate_code") = true, nb::arg("capture_limit") = 64,
           nb::arg("reuse_memory") = true, nb::arg("disabled_passes") = std::vector<std::string>(),
           nb::arg("enabled_passes") = std::vector<std::string>(), nb::arg("switch_file") = "",
-          nb::arg("streams") = 0, nb::arg("dump_dir") = "");
+          nb::arg("streams") = 0, nb::arg("in_place") = true, nb::arg("dump_dir") = "");
 }
 
 // Mistakes of the caller are also ValueErrors, as Python's own functions have it.
