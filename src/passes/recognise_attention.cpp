@@ -182,7 +182,7 @@ bool replace(Graph& graph, Node& product) {
   InsertBefore here(graph, &product);
   graph.set_location(product.location());
   Value* mask = scores->mask;
-  if (scores->mask_hides) mask = ops::apply(graph, "logical_not", {mask});
+  if (scores->mask_hides) mask = ops::apply(graph, "bit_not", {mask});
   const ops::Attention attrs{.scale = scores->scale, .nan_if_blind = true};
   const auto finish = [&](Value* out) {
     graph.set_location({});
