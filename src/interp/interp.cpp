@@ -119,10 +119,12 @@ class Interpreter {
     const HostTensor& x = *values_.at(node.input(0));
     if (node.is("topk")) {
       const auto a = node.as<ops::TopK>();
-      return sorted_along(x, a.axis, evaluate(a.k, symbols_), a.largest);
+      return sorted_along(x, a.axis, evaluate(a.k, symbols_), a.largest,
+                          a.stable ? Ties::stable : Ties::as_topk);
     }
     const auto a = node.as<ops::Sort>();
-    return sorted_along(x, a.axis, x.shape()[static_cast<std::size_t>(a.axis)], a.descending);
+    return sorted_along(x, a.axis, x.shape()[static_cast<std::size_t>(a.axis)], a.descending,
+                        a.stable ? Ties::stable : Ties::as_sort);
   }
 
   // Nodes inside an expansion are not the user's: nobody observes them.

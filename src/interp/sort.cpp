@@ -5,6 +5,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/eager_order.hpp"
+
 namespace gex::interp {
 namespace {
 
@@ -12,17 +14,22 @@ bool is_less(double a, double b) { return a < b || (std::isnan(b) && !std::isnan
 bool is_less(std::int64_t a, std::int64_t b) { return a < b; }
 
 template <class Key>
-void sort_places(std::vector<std::int64_t>& places, const std::vector<Key>& keys, bool descending) {
-  std::stable_sort(places.begin(), places.end(), [&](std::int64_t a, std::int64_t b) {
+void sort_places(std::vector<std::int64_t>& places, const std::vector<Key>& keys,
+                 std::int64_t length, bool descending, Ties ties) {
+  const auto less = [&](std::int64_t a, std::int64_t b) {
     const Key x = keys[static_cast<std::size_t>(a)], y = keys[static_cast<std::size_t>(b)];
     return descending ? is_less(y, x) : is_less(x, y);
-  });
+  };
+  if (ties == Ties::stable) return std::stable_sort(places.begin(), places.end(), less);
+  if (length > 0)
+    order_like_eager(places.begin(), static_cast<std::int64_t>(places.size()), length,
+                     ties == Ties::as_sort, less);
 }
 
 }  // namespace
 
 std::vector<HostTensor> sorted_along(const HostTensor& x, std::int64_t axis, std::int64_t length,
-                                     bool descending) {
+                                     bool descending, Ties ties) {
   const auto at = static_cast<std::size_t>(axis);
   const std::int64_t size = x.shape()[at];
   std::vector<std::int64_t> shape = x.shape();
@@ -48,9 +55,9 @@ std::vector<HostTensor> sorted_along(const HostTensor& x, std::int64_t axis, std
       }
     }
     if (is_float(x.dtype())) {
-      sort_places(places, reals, descending);
+      sort_places(places, reals, length, descending, ties);
     } else {
-      sort_places(places, integers, descending);
+      sort_places(places, integers, length, descending, ties);
     }
     const std::int64_t to = row / inner * length * inner + row % inner;
     for (std::int64_t k = 0; k < length; ++k) {

@@ -1,6 +1,6 @@
 #pragma once
-// sort and topk in n log n steps; their expansions compare every pair. Equal elements keep their
-// order, NaN is larger than every number.
+// sort and topk in n log n steps; their expansions compare every pair. NaN is larger than every
+// number.
 
 #include <vector>
 
@@ -8,8 +8,11 @@
 
 namespace gex::interp {
 
+// Of equal elements: they keep their order, or lie as eager leaves them (see base/eager_order.hpp).
+enum class Ties { stable, as_topk, as_sort };
+
 // The first `length` elements of each row along `axis`, and where they were, as i64.
 std::vector<HostTensor> sorted_along(const HostTensor& x, std::int64_t axis, std::int64_t length,
-                                     bool descending);
+                                     bool descending, Ties ties);
 
 }  // namespace gex::interp

@@ -38,34 +38,38 @@ struct ConvSizes {
   std::int64_t stride[2], dilation[2], pad[2];
   bool widened;  // the input is narrower than what it is summed in
 
-  constexpr std::int64_t depth() const { return in * kernel_h * kernel_w; }
+  GEX_IN_EVERY_VARIANT constexpr std::int64_t depth() const { return in * kernel_h * kernel_w; }
   // Columns and rows of the input behind all output columns, and behind some output rows.
-  constexpr std::int64_t reach_x() const {
+  GEX_IN_EVERY_VARIANT constexpr std::int64_t reach_x() const {
     return (out_w - 1) * stride[1] + (kernel_w - 1) * dilation[1] + 1;
   }
-  constexpr std::int64_t reach_y(std::int64_t rows) const {
+  GEX_IN_EVERY_VARIANT constexpr std::int64_t reach_y(std::int64_t rows) const {
     return (rows - 1) * stride[0] + (kernel_h - 1) * dilation[0] + 1;
   }
   // Output rows whose input fits the padded copy; 0: not even one.
-  constexpr std::int64_t rows_at_once() const {
+  GEX_IN_EVERY_VARIANT constexpr std::int64_t rows_at_once() const {
     const std::int64_t row = in * reach_x();
     const std::int64_t beyond = (row > 0 ? kConvImage / row : 0) - reach_y(1);
     return beyond < 0 ? 0 : beyond / stride[0] + 1;
   }
   // No tap falls beside the image.
-  constexpr bool in_place() const {
+  GEX_IN_EVERY_VARIANT constexpr bool in_place() const {
     return !widened && pad[0] == 0 && pad[1] == 0 && reach_x() <= width && reach_y(out_h) <= height;
   }
-  constexpr bool is_thin() const { return out <= kThinGroup; }
+  GEX_IN_EVERY_VARIANT constexpr bool is_thin() const { return out <= kThinGroup; }
   // Where the kernel steps by one pixel, one gathered row serves all taps of a kernel row.
-  constexpr bool shares_rows() const {
+  GEX_IN_EVERY_VARIANT constexpr bool shares_rows() const {
     return stride[1] == 1 && (kernel_w - 1) * dilation[1] <= kTileCols;
   }
-  constexpr std::int64_t slots_per_row() const { return shares_rows() ? 1 : kernel_w; }
+  GEX_IN_EVERY_VARIANT constexpr std::int64_t slots_per_row() const {
+    return shares_rows() ? 1 : kernel_w;
+  }
   // Gathered rows behind this many output rows.
-  constexpr std::int64_t slots(std::int64_t rows) const { return reach_y(rows) * slots_per_row(); }
+  GEX_IN_EVERY_VARIANT constexpr std::int64_t slots(std::int64_t rows) const {
+    return reach_y(rows) * slots_per_row();
+  }
 
-  constexpr bool can(Form form) const {
+  GEX_IN_EVERY_VARIANT constexpr bool can(Form form) const {
     const std::int64_t taps = kernel_h * kernel_w;
     switch (form) {
       case Form::pixels:
@@ -77,7 +81,7 @@ struct ConvSizes {
         return form == Form::columns;
     }
   }
-  constexpr Form by_rule() const {
+  GEX_IN_EVERY_VARIANT constexpr Form by_rule() const {
     // Channels should fill vectors about as well as pixels would in the other form.
     constexpr std::int64_t lanes = 16;
     const bool fills =
@@ -88,9 +92,10 @@ struct ConvSizes {
 };
 
 // `dims`: as conv2d_dims.hpp says.
-constexpr ConvSizes conv_sizes(DType x, const std::int64_t (&stride)[2],
-                               const std::int64_t (&dilation)[2], const std::int64_t (&pad)[2],
-                               std::int64_t groups, const std::int64_t* dims) {
+GEX_IN_EVERY_VARIANT constexpr ConvSizes conv_sizes(DType x, const std::int64_t (&stride)[2],
+                                                    const std::int64_t (&dilation)[2],
+                                                    const std::int64_t (&pad)[2],
+                                                    std::int64_t groups, const std::int64_t* dims) {
   namespace at = conv2d_dims;
   return {dims[at::c] / groups,
           dims[at::o] / groups,

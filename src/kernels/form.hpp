@@ -31,18 +31,18 @@ struct MatmulSizes {
   DType a, b;
   bool b_packed, any_rows;
 
-  constexpr std::int64_t panel() const {
+  GEX_IN_EVERY_VARIANT constexpr std::int64_t panel() const {
     return a == DType::f64 ? kPanelBytes / 8 : kPanelBytes / 4;
   }
   // Both operands together, padded to whole panels, stay in the second-level cache, and one right
   // operand fits the space for panels.
-  constexpr bool fits_in_place() const {
+  GEX_IN_EVERY_VARIANT constexpr bool fits_in_place() const {
     constexpr std::int64_t elements = kTileCols * kDepth;
     const std::int64_t lines = padded(rows) + padded(cols);
     const bool as_summed = a == b && (a == DType::f64 || a == DType::f32);
     return as_summed && depth > 0 && lines > 0 && lines <= elements && depth <= elements / lines;
   }
-  constexpr bool can(Form form) const {
+  GEX_IN_EVERY_VARIANT constexpr bool can(Form form) const {
     switch (form) {
       case Form::packed:
         return true;
@@ -59,7 +59,7 @@ struct MatmulSizes {
     }
   }
   // `lanes`: elements of a vector.
-  constexpr Form by_rule(std::int64_t lanes) const {
+  GEX_IN_EVERY_VARIANT constexpr Form by_rule(std::int64_t lanes) const {
     for (Form form : {Form::few_rows, Form::few_columns})
       if (can(form)) return form;
     if (can(Form::turned) && turned_is_cheaper(lanes)) return Form::turned;
@@ -67,14 +67,14 @@ struct MatmulSizes {
   }
 
  private:
-  static constexpr bool has_unit(const std::int64_t (&strides)[2]) {
+  GEX_IN_EVERY_VARIANT static constexpr bool has_unit(const std::int64_t (&strides)[2]) {
     return strides[0] == 1 || strides[1] == 1;
   }
-  constexpr std::int64_t padded(std::int64_t lines) const {
+  GEX_IN_EVERY_VARIANT constexpr std::int64_t padded(std::int64_t lines) const {
     return (lines + panel() - 1) / panel() * panel();
   }
   // In fifths of a multiplication of vectors; moving an element to another layout takes two.
-  constexpr bool turned_is_cheaper(std::int64_t lanes) const {
+  GEX_IN_EVERY_VARIANT constexpr bool turned_is_cheaper(std::int64_t lanes) const {
     const std::int64_t here = 5 * ((cols + lanes - 1) / lanes) * rows * depth + 2 * cols * depth;
     const std::int64_t there = 5 * ((rows + lanes - 1) / lanes) * cols * depth + 2 * rows * cols +
                                (a_strides[0] == 1 ? 0 : 2 * rows * depth);
@@ -83,8 +83,8 @@ struct MatmulSizes {
 };
 
 // `dims`: as matmul_dims.hpp says.
-constexpr MatmulSizes matmul_sizes(DType a, DType b, bool b_packed, bool any_rows,
-                                   const std::int64_t* dims) {
+GEX_IN_EVERY_VARIANT constexpr MatmulSizes matmul_sizes(DType a, DType b, bool b_packed,
+                                                        bool any_rows, const std::int64_t* dims) {
   namespace at = matmul_dims;
   return {dims[at::m],
           dims[at::n],

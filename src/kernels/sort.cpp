@@ -6,6 +6,7 @@
 #include <memory>
 #include <type_traits>
 
+#include "base/eager_order.hpp"
 #include "base/error.hpp"
 #include "kernels/sort_dims.hpp"
 
@@ -135,20 +136,6 @@ void select_smallest(Entry* entries, i64 n, i64 k, const Make& make) {
   std::partial_sort(entries, entries + std::min(k, held), entries + held);
 }
 
-// The same steps of the same standard algorithms as PyTorch's topk, or mode, on the CPU, with
-// comparisons that give the same answers: equal elements end up where eager leaves them.
-void select_like_pytorch(LongEntry* entries, i64 n, i64 k, Ties ties) {
-  const auto less = [](const LongEntry& a, const LongEntry& b) { return a.high < b.high; };
-  if (ties == Ties::as_sort) return std::sort(entries, entries + n, less);
-  constexpr i64 kFew = 64;
-  if (k * kFew <= n) {
-    std::partial_sort(entries, entries + k, entries + n, less);
-    return;
-  }
-  std::nth_element(entries, entries + k - 1, entries + n, less);
-  std::sort(entries, entries + k - 1, less);
-}
-
 template <class Storage>
 struct RowSorter {
   using Bits = typename Storage::Bits;
@@ -184,7 +171,8 @@ struct RowSorter {
     if constexpr (std::is_same_v<Entry, LongEntry>) {
       if (problem.ties != Ties::stable && kept > 0) {
         for (i64 i = 0; i < n; ++i) entries[i] = make(i);
-        select_like_pytorch(entries, n, kept, problem.ties);
+        order_like_eager(entries, n, kept, problem.ties == Ties::as_sort,
+                         [](const LongEntry& a, const LongEntry& b) { return a.high < b.high; });
         return store(row, x, entries);
       }
     }

@@ -4,6 +4,10 @@
 
 #include <cstdint>
 
+// A function that variants call, too: as a part of its caller, for the linker would keep one of its
+// copies for all, with vectors that not every machine has.
+#define GEX_IN_EVERY_VARIANT [[gnu::always_inline]]
+
 namespace gex::kernels {
 
 // One unit of a matmul or conv grid: the smallest piece of output a worker can be given.
