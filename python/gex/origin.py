@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import types
 import weakref
@@ -44,7 +45,10 @@ def current_origin() -> Origin | None:
     code = trace.f_code
     while (after_break := ContinueExecutionCache.generated_code_metadata.get(code)) is not None:
         code = after_break.code
-    return Origin(code, str(compile_id), reason, _wrapped_module(code, trace), _owner(trace))
+    module = None
+    if code.co_filename == external_utils.__file__:
+        code, module = _wrapped(code, trace)
+    return Origin(code, str(compile_id), reason, module, _owner(trace))
 
 
 def _owner(trace: Any) -> weakref.ref[Module] | None:
@@ -54,12 +58,13 @@ def _owner(trace: Any) -> weakref.ref[Module] | None:
     return weakref.ref(first) if isinstance(first, Module) else None
 
 
-def _wrapped_module(code: types.CodeType, trace: Any) -> weakref.ref[Module] | None:
-    """Dynamo puts a frame of its own around functions that it would skip."""
-    if code.co_filename != external_utils.__file__:
-        return None
+def _wrapped(code: types.CodeType, trace: Any) -> tuple[types.CodeType, weakref.ref[Module] | None]:
+    """Dynamo puts a frame of its own around functions that it would skip: what is inside."""
     for cell in getattr(trace, "closure", None) or ():
-        for owner in (cell.cell_contents, getattr(cell.cell_contents, "__self__", None)):
+        inside = inspect.unwrap(cell.cell_contents) if callable(cell.cell_contents) else None
+        for owner in (inside, getattr(inside, "__self__", None)):
             if isinstance(owner, Module):
-                return weakref.ref(owner)
-    return None
+                return code, weakref.ref(owner)
+        if isinstance(inside, types.FunctionType):
+            return inside.__code__, None
+    return code, None

@@ -119,3 +119,12 @@ def test_versions_that_trace_no_region_once_say_so(monkeypatch: pytest.MonkeyPat
             "Sequential": f"PyTorch {torch.__version__} does not trace regions once"
         }
         assert_same(torch.compile(model, backend="gex")(x), model(x))
+
+
+def test_explain_finds_functions_that_dynamo_puts_a_frame_around() -> None:
+    fn = torch.compile(torch.nn.functional.softmax, backend="npugraph_ex")
+    with torch.no_grad():
+        fn(torch.randn(3, 4), dim=-1)
+    (graph,) = gex.explain(fn).graphs
+    assert graph.origin is not None
+    assert graph.origin.text().startswith("softmax (functional.py:")
