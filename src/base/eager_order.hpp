@@ -7,10 +7,13 @@
 
 namespace gex {
 
-// The first k of n elements from `first` on, in order; `all`: as mode sorts, else as topk selects.
+// Of equal elements: they keep their order, or lie as eager's topk or sort leaves them.
+enum class Ties { stable, as_topk, as_sort };
+
+// The first k of n elements from `first` on, in order; k is above 0, ties are not stable.
 template <class Iterator, class Less>
-void order_like_eager(Iterator first, std::int64_t n, std::int64_t k, bool all, const Less& less) {
-  if (all) return std::sort(first, first + n, less);
+void order_like_eager(Iterator first, std::int64_t n, std::int64_t k, Ties ties, const Less& less) {
+  if (ties == Ties::as_sort) return std::sort(first, first + n, less);
   constexpr std::int64_t kFew = 64;
   if (k * kFew <= n) {
     std::partial_sort(first, first + k, first + n, less);

@@ -101,7 +101,7 @@ class KernelSpecialiser : public runtime::Specialiser {
       const loop::Kernel& kernel = kernel_of(spec);
       epilogue = compiled_for(kernel, dims.last(kernel.symbols().size()));
     }
-    return kernels::make(*spec.problem, way, epilogue, spec.extra_buffers);
+    return kernels::make(*spec.problem, epilogue, spec.extra_buffers, way);
   }
 
   codegen::Generator& generator_;

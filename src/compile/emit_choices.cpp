@@ -63,9 +63,7 @@ ChoicePlan Emitter::plan_sort(const lower::Unit& unit) {
   problem.dtype = x_type.dtype;
   problem.descending = all ? node.as<ops::Sort>().descending : node.as<ops::TopK>().largest;
   const bool stable = all ? node.as<ops::Sort>().stable : node.as<ops::TopK>().stable;
-  problem.ties = stable ? kernels::Ties::stable
-                 : all  ? kernels::Ties::as_sort
-                        : kernels::Ties::as_topk;
+  problem.ties = stable ? Ties::stable : all ? Ties::as_sort : Ties::as_topk;
   problem.batch_rank = x_type.rank() - 1;
   problem.values = asked_for(0);
   problem.indices = asked_for(1);

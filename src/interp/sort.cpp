@@ -5,8 +5,6 @@
 #include <cstring>
 #include <numeric>
 
-#include "base/eager_order.hpp"
-
 namespace gex::interp {
 namespace {
 
@@ -22,8 +20,7 @@ void sort_places(std::vector<std::int64_t>& places, const std::vector<Key>& keys
   };
   if (ties == Ties::stable) return std::stable_sort(places.begin(), places.end(), less);
   if (length > 0)
-    order_like_eager(places.begin(), static_cast<std::int64_t>(places.size()), length,
-                     ties == Ties::as_sort, less);
+    order_like_eager(places.begin(), static_cast<std::int64_t>(places.size()), length, ties, less);
 }
 
 }  // namespace

@@ -4,12 +4,10 @@
 
 #include <vector>
 
+#include "base/eager_order.hpp"
 #include "base/tensor.hpp"
 
 namespace gex::interp {
-
-// Of equal elements: they keep their order, or lie as eager leaves them (see base/eager_order.hpp).
-enum class Ties { stable, as_topk, as_sort };
 
 // The first `length` elements of each row along `axis`, and where they were, as i64.
 std::vector<HostTensor> sorted_along(const HostTensor& x, std::int64_t axis, std::int64_t length,

@@ -20,12 +20,13 @@ std::optional<Epilogue> as_epilogue(const std::optional<program::Callable>& code
 struct Maker {
   const std::optional<program::Callable>& epilogue;
   int extra;
+  const Way& way;
 
   program::Callable operator()(const MatmulProblem& p) const {
-    return make_matmul(p, as_epilogue(epilogue, extra, matmul_dims::count));
+    return make_matmul(p, as_epilogue(epilogue, extra, matmul_dims::count), way.variant, way.form);
   }
   program::Callable operator()(const Conv2dProblem& p) const {
-    return make_conv2d(p, as_epilogue(epilogue, extra, conv2d_dims::count));
+    return make_conv2d(p, as_epilogue(epilogue, extra, conv2d_dims::count), way.variant, way.form);
   }
   program::Callable operator()(const Conv2dWeightGradProblem& p) const {
     return make_conv2d_weight_grad(p.conv);
@@ -137,8 +138,11 @@ Problem read_problem(const std::string& name, Reader& reader) {
 }  // namespace
 
 program::Callable make(const Problem& problem, const std::optional<program::Callable>& epilogue,
-                       int extra_buffers) {
-  return std::visit(Maker{epilogue, extra_buffers}, problem);
+                       int extra_buffers, const Way& way) {
+  const bool has_ways = std::holds_alternative<MatmulProblem>(problem) ||
+                        std::holds_alternative<Conv2dProblem>(problem);
+  GEX_CHECK(has_ways || way == Way{}, "ways of ", print(problem));
+  return std::visit(Maker{epilogue, extra_buffers, way}, problem);
 }
 
 std::string print(const Problem& problem) {

@@ -32,9 +32,9 @@ using Problem =
                  SortProblem, GroupedMatmulProblem, GroupedWeightGradProblem>;
 
 // `epilogue`: over the finished accumulators, with so many buffers behind the operands; for
-// products and convolutions only.
+// products and convolutions only. `way`: one of those that ways.hpp lists for the launch's sizes.
 program::Callable make(const Problem& problem, const std::optional<program::Callable>& epilogue,
-                       int extra_buffers);
+                       int extra_buffers, const Way& way = {});
 
 // "matmul f32 f32 f32 packed 0": equal problems have equal texts.
 std::string print(const Problem& problem);

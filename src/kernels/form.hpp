@@ -24,6 +24,16 @@ enum class Form : std::uint8_t {
   columns,      // a product of weights with gathered columns
 };
 
+struct Variant;
+
+// How to compute it: in which form, and with which vectors.
+struct Way {
+  Form form = Form::by_rule;
+  const Variant* variant = nullptr;  // null: the best of this machine
+
+  bool operator==(const Way&) const = default;
+};
+
 // Of one product of a batch: what decides between the forms.
 struct MatmulSizes {
   std::int64_t rows, cols, depth;

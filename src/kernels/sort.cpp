@@ -6,7 +6,6 @@
 #include <memory>
 #include <type_traits>
 
-#include "base/eager_order.hpp"
 #include "base/error.hpp"
 #include "kernels/sort_dims.hpp"
 
@@ -171,7 +170,7 @@ struct RowSorter {
     if constexpr (std::is_same_v<Entry, LongEntry>) {
       if (problem.ties != Ties::stable && kept > 0) {
         for (i64 i = 0; i < n; ++i) entries[i] = make(i);
-        order_like_eager(entries, n, kept, problem.ties == Ties::as_sort,
+        order_like_eager(entries, n, kept, problem.ties,
                          [](const LongEntry& a, const LongEntry& b) { return a.high < b.high; });
         return store(row, x, entries);
       }

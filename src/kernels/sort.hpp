@@ -6,13 +6,10 @@
 
 #include "base/dim.hpp"
 #include "base/dtype.hpp"
+#include "base/eager_order.hpp"
 #include "program/kernel_abi.hpp"
 
 namespace gex::kernels {
-
-// Which of equal values goes first: the one that was, or what PyTorch's topk leaves there, or a
-// plain std::sort of all of them.
-enum class Ties { stable, as_topk, as_sort };
 
 struct SortProblem {
   DType dtype = DType::f32;

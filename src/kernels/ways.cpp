@@ -174,19 +174,6 @@ std::optional<Way> find_way(const std::vector<Way>& ways, std::string_view name)
   return *found;
 }
 
-program::Callable make(const Problem& problem, const Way& way,
-                       const std::optional<program::Callable>& epilogue, int extra_buffers) {
-  const auto with = [&](int dims_begin) -> std::optional<Epilogue> {
-    if (!epilogue) return std::nullopt;
-    return Epilogue{*epilogue, extra_buffers, dims_begin, 0};
-  };
-  if (const auto* p = std::get_if<MatmulProblem>(&problem))
-    return make_matmul(*p, with(matmul_dims::count), way.variant, way.form);
-  const auto* conv = std::get_if<Conv2dProblem>(&problem);
-  GEX_CHECK(conv != nullptr, "ways of ", print(problem));
-  return make_conv2d(*conv, with(conv2d_dims::count), way.variant, way.form);
-}
-
 std::optional<Trial> trial_of(const Problem& problem, std::span<const i64> dims) {
   return std::visit(
       [&]<class P>(const P& p) -> std::optional<Trial> {

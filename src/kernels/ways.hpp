@@ -14,13 +14,6 @@
 
 namespace gex::kernels {
 
-struct Way {
-  Form form = Form::by_rule;
-  const Variant* variant = nullptr;  // null: the best of this machine
-
-  bool operator==(const Way&) const = default;
-};
-
 // "in_place avx512".
 std::string name_of(const Way& way);
 
@@ -30,9 +23,6 @@ std::string name_of(const Way& way);
 std::vector<Way> ways(const Problem& problem, std::span<const std::int64_t> dims);
 // One of them by its name; nothing if there is no such way here.
 std::optional<Way> find_way(const std::vector<Way>& ways, std::string_view name);
-
-program::Callable make(const Problem& problem, const Way& way,
-                       const std::optional<program::Callable>& epilogue, int extra_buffers);
 
 // A launch of a problem that has ways, without an epilogue: the result is stored as it is summed.
 struct Trial {

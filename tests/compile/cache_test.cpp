@@ -226,7 +226,7 @@ TEST(Choices, TextReadsBackToTheSameProblem) {
       conv,
       kernels::Conv2dWeightGradProblem{conv},
       attention,
-      kernels::SortProblem{DType::i32, true, kernels::Ties::as_sort, 3, false, true},
+      kernels::SortProblem{DType::i32, true, Ties::as_sort, 3, false, true},
       kernels::GroupedMatmulProblem{{}, DType::i32},
       kernels::GroupedWeightGradProblem{{{}, DType::i32}}};
   for (const kernels::Problem& problem : problems)

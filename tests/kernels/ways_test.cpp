@@ -64,7 +64,7 @@ std::vector<double> result_of(const kernels::Trial& trial, const Way& way, const
   const DType stored = a.dtype() == DType::f64 ? DType::f64 : DType::f32;
   HostTensor c(stored, {trial.buffer_bytes[2] / static_cast<i64>(size_of(stored))});
   HostTensor left = a, right = b;
-  run_in_steps(kernels::make(trial.problem, way, std::nullopt, 0),
+  run_in_steps(kernels::make(trial.problem, std::nullopt, 0, way),
                {left.data(), right.data(), c.data()}, trial.dims, trial.grid, trial.scratch_bytes,
                step);
   return numbers(c);
@@ -134,6 +134,45 @@ TEST(Ways, ConvolutionsInEveryFormAgree) {
                                        conv_dims(1, 16, 11, out_channels, 16 / groups, 3, 5)));
     }
   EXPECT_EQ(seen, (std::set{Form::by_rule, Form::pixels, Form::direct, Form::columns}));
+}
+
+// Each form leaves other things in its scratch: a form that is not taken shows.
+TEST(Ways, TheFormThatIsAskedForIsTaken) {
+  const auto scratch_of = [](const kernels::Trial& trial, const Way& way) {
+    HostTensor a(DType::f32, {trial.buffer_bytes[0] / 4}),
+        b(DType::f32, {trial.buffer_bytes[1] / 4});
+    HostTensor c(DType::f32, {trial.buffer_bytes[2] / 4});
+    for (HostTensor* t : {&a, &b})
+      for (i64 i = 0; i < t->numel(); ++i) t->set(i, static_cast<double>(i % 97) + 1);
+    Scratch scratch(trial.scratch_bytes);
+    void* const buffers[] = {a.data(), b.data(), c.data()};
+    kernels::make(trial.problem, std::nullopt, 0, way)(buffers, trial.dims.data(), 0, trial.grid,
+                                                       scratch.data());
+    return std::string(reinterpret_cast<const char*>(scratch.data()),
+                       static_cast<std::size_t>(trial.scratch_bytes));
+  };
+  Conv2dProblem thin;
+  thin.groups = 4;
+  const std::pair<Problem, std::vector<i64>> cases[] = {
+      {MatmulProblem{}, product_dims(8, 24, 40, false, true)},
+      {MatmulProblem{}, product_dims(24, 8, 40, false, true)},
+      {thin, conv_dims(1, 16, 9, 8, 4, 3, 7)}};
+  for (const auto& [problem, dims] : cases) {
+    const kernels::Trial trial = kernels::trial_of(problem, dims).value();
+    std::set<std::string> different;
+    std::size_t forms = 0;
+    for (Form form : {Form::packed, Form::in_place, Form::turned, Form::few_rows, Form::few_columns,
+                      Form::pixels, Form::direct, Form::columns}) {
+      const bool is_conv = std::holds_alternative<Conv2dProblem>(problem);
+      const bool listed = std::ranges::any_of(kernels::ways(problem, dims),
+                                              [&](const Way& way) { return way.form == form; });
+      if (!listed || is_conv != (form >= Form::pixels)) continue;
+      different.insert(scratch_of(trial, {form, nullptr}));
+      ++forms;
+    }
+    EXPECT_GE(forms, 3u) << kernels::print(problem);
+    EXPECT_EQ(different.size(), forms) << kernels::print(problem);
+  }
 }
 
 TEST(Ways, TheRuleIsOneOfTheForms) {
