@@ -279,6 +279,7 @@ def _autograd_node(
                 if not (contiguous and type(gradient) is tensor and gradient.is_contiguous()):
                     gradient = _tangent(gradient, meta)
                 arguments.append(gradient)
+                del gradient  # nothing but the arguments holds it: the graph frees it when read
             if boxed:
                 given.clear()
             if must_be_deterministic_as_traced and is_deterministic():

@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import nn
 from torch.autograd import forward_ad
+from torch.multiprocessing.reductions import StorageWeakRef
 
-from conftest import assert_same, last_report
+from conftest import TORCH, assert_same, last_report
 
 
 def small_model() -> nn.Module:
@@ -327,3 +328,48 @@ def test_tangents_of_forward_mode_are_carried_through():
     assert_same([*got], [*expected])
     assert last_report().eager_reason is not None
     assert_same(run(x), function(x))
+
+
+@torch.library.custom_op("gex_plain_graphs::looked_at", mutates_args=())
+def looked_at(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+@looked_at.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+@torch.library.custom_op("gex_plain_graphs::look", mutates_args=())
+def look(gradient: torch.Tensor) -> torch.Tensor:
+    seen.extend(given.expired() for given in watched)
+    return gradient.clone()
+
+
+@look.register_fake
+def _(gradient: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(gradient)
+
+
+looked_at.register_autograd(lambda _, gradient: look(gradient))
+watched: list[StorageWeakRef] = []
+seen: list[bool] = []
+
+
+@pytest.mark.skipif(TORCH < (2, 13), reason="this version's engine keeps gradients until the end")
+def test_a_given_gradient_is_freed_once_it_was_read():
+    """It is the largest value of a model's step where that ends in many classes."""
+    first, last = nn.Linear(8, 8), nn.Linear(8, 512)  # 2 MiB: enough to be freed before the end
+    step = compiled(lambda x: last(looked_at(first(x))))
+    x = torch.randn(1024, 8)
+    warm(step, x)
+    output = step(x)
+    assert is_short(output)
+    gradient = torch.randn_like(output)
+    watched[:] = [StorageWeakRef(gradient.untyped_storage())]
+    seen.clear()
+    given = [gradient]
+    del gradient
+    output.register_hook(lambda _: given.pop())
+    output.sum().backward()
+    assert seen == [True]
