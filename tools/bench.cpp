@@ -10,6 +10,7 @@
 #include "compile/execute.hpp"
 #include "compiling.hpp"
 #include "files.hpp"
+#include "runtime/background.hpp"
 #include "tensors.hpp"
 
 namespace gex::tool {
@@ -45,12 +46,14 @@ int run(const Arguments& arguments) {
 
   // Static code comes from a background thread after a few calls: half of the time is for that.
   std::vector<double> times;
-  const auto began = Clock::now();
+  auto began = Clock::now();
   const auto time_is_left = [&](double share) {
     return seconds_since(began) < share * static_cast<double>(seconds);
   };
   while (calls == 0 && time_is_left(0.5)) execute(session, inputs);
-  while (calls > 0 ? std::ssize(times) < calls : times.empty() || time_is_left(1.5)) {
+  if (calls == 0 && arguments.has("--autotune")) runtime::wait_for_background();
+  began = Clock::now();
+  while (calls > 0 ? std::ssize(times) < calls : times.empty() || time_is_left(1)) {
     const auto call_start = Clock::now();
     execute(session, inputs);
     times.push_back(seconds_since(call_start));
@@ -69,23 +72,26 @@ int run(const Arguments& arguments) {
   line("copied", static_cast<double>(counters.bytes_copied / counters.calls), "bytes a call");
   line("arena", static_cast<double>(counters.arena_bytes), "bytes");
   line("lower bound", static_cast<double>(counters.arena_lower_bound), "bytes");
+  for (const std::string& finding : session.findings()) std::cout << "tuned: " << finding << "\n";
   return 0;
 }
 
 }  // namespace
 
 Command bench_command() {
-  return {"bench",
-          "FILE.gex [--input NAME=SOURCE]... [options]",
-          "compiles a graph and measures its calls",
-          "Runs the graph on inputs made as for gex run and prints what compiling took, the first\n"
-          "call, the fastest and the median of the later ones, launches and memory. Times include\n"
-          "making the result tensors. GEX_PROFILE=20 in the environment adds times by kernel.",
-          with_compile_options(with_input_options(
-              {{"--seconds", "N", "how long to measure (1), after half of it as warm-up"},
-               {"--calls", "N", "so many calls instead, without warm-up"}})),
-          1,
-          run};
+  return {
+      "bench",
+      "FILE.gex [--input NAME=SOURCE]... [options]",
+      "compiles a graph and measures its calls",
+      "Runs the graph on inputs made as for gex run and prints what compiling took, the first\n"
+      "call, the fastest and the median of the later ones, launches and memory. Times include\n"
+      "making the result tensors. GEX_PROFILE=20 in the environment adds times by kernel. With\n"
+      "--autotune the warm-up ends when all ways have been measured, and they are listed.",
+      with_compile_options(with_input_options(
+          {{"--seconds", "N", "how long to measure (1), after half of it as warm-up"},
+           {"--calls", "N", "so many calls instead, without warm-up"}})),
+      1,
+      run};
 }
 
 }  // namespace gex::tool

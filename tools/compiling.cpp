@@ -19,6 +19,7 @@ CompileOptions compile_options(const Arguments& arguments, std::string_view leve
   options.disabled_passes = arguments.list("--disable");
   options.fuse = !arguments.has("--no-fuse");
   options.overwrite_temps = options.write_ties_in_place = !arguments.has("--no-in-place");
+  options.autotune = arguments.has("--autotune");
   const std::int64_t streams = arguments.integer("--streams").value_or(0);
   // compile() says which numbers there may be; nothing it would take is cut off here.
   options.streams = static_cast<int>(std::clamp<std::int64_t>(streams, -1, 1 << 20));
@@ -37,6 +38,7 @@ std::vector<Option> with_compile_options(std::vector<Option> own, std::string_vi
   own.push_back({"--no-fuse", "", "every node its own kernel"});
   own.push_back({"--no-reuse", "", "temporaries never share memory"});
   own.push_back({"--no-in-place", "", "results never take the place of what is read no more"});
+  own.push_back({"--autotune", "", "ways to compute products are measured once sizes are hot"});
   own.push_back({"--streams", "N", "independent launches are spread over N streams"});
   return own;
 }

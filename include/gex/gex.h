@@ -306,9 +306,14 @@ typedef struct gex_compile_options {
   const gex_thread_pool* thread_pool; /* NULL: the library's; copied */
   int32_t streams;  /* 0: as nodes are labelled; 1: one; 2..64: spread over so many where it pays */
   int32_t in_place; /* 0: results never take the place of what nobody reads any more */
+  int32_t autotune; /* 1: ways to compute products are measured for sizes that are run often */
+  int32_t reserved; /* 0 */
 } gex_compile_options;
-#define GEX_COMPILE_OPTIONS_INIT \
-  {sizeof(gex_compile_options), 2, 1, 0, 1, 0, 64, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, 0, 1}
+/* clang-format off */
+#define GEX_COMPILE_OPTIONS_INIT                                                              \
+  {sizeof(gex_compile_options), 2, 1, 0, 1, 0, 64, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, \
+   0, 1, 0, 0}
+/* clang-format on */
 
 /* The graph stays as it is. `options` may be NULL. */
 GEX_API gex_status gex_compile(const gex_graph* graph, const gex_compile_options* options,
@@ -316,8 +321,8 @@ GEX_API gex_status gex_compile(const gex_graph* graph, const gex_compile_options
 /* A file that another process of the same build on the same kind of processor can load, without the
  * graph and without the passes and ops that made it. */
 GEX_API gex_status gex_program_save(const gex_program* program, const char* path);
-/* Of the options those about running count: generate_code, keep_apart, capture_limit, allocator and
- * thread_pool. */
+/* Of the options those about running count: generate_code, keep_apart, capture_limit, allocator,
+ * thread_pool and autotune. */
 GEX_API gex_status gex_program_load(const char* path, const gex_compile_options* options,
                                     gex_program** program);
 /* NULL is allowed; not while another thread runs it. Waits for asynchronous runs. */
@@ -349,7 +354,8 @@ enum {
   GEX_LEVEL_PASSES = 3   /* how often each pass found something and did something, as JSON */
 };
 GEX_API gex_status gex_program_print(const gex_program* program, int32_t level, char** text);
-/* Times of the stages, counts, what was not fused and why: for people. */
+/* Times of the stages, counts, what was not fused and why, what autotune has found so far: for
+ * people. */
 GEX_API gex_status gex_program_report(const gex_program* program, char** text);
 
 typedef struct gex_counters {

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gex._gex import wait_for_background
 
 from gex import es
 
@@ -108,6 +109,16 @@ def test_streams_spread_what_is_independent() -> None:
     np.testing.assert_array_equal(spread.run([array])[0], graph.run([array])[0])
     with pytest.raises(es.EsError, match="streams is 65"):
         graph.compile(streams=65)
+
+
+def test_autotune_measures_ways_to_compute_hot_products() -> None:
+    program = linear().compile(autotune=True)
+    plain = linear().compile()
+    for _ in range(8):
+        np.testing.assert_allclose(program.run([values(32)])[0], plain.run([values(32)])[0], 1e-5)
+    wait_for_background()
+    assert "tuned: 1x1x32x3x4 matmul" in program.report()
+    assert "tuned" not in plain.report()
 
 
 LOAD = """

@@ -310,6 +310,13 @@ def test_bench_measures_calls(graph: pathlib.Path) -> None:
     assert "at least 1" in fails("bench", graph, "--dim=s0=4", "--seconds=0")
 
 
+def test_bench_lists_the_ways_that_autotune_measured(graph: pathlib.Path) -> None:
+    tuned = gex("bench", graph, "--dim", "s0=40", "--seconds=1", "--autotune")
+    assert tuned.returncode == 0, tuned.stderr
+    (line,) = [line for line in tuned.stdout.splitlines() if line.startswith("tuned: ")]
+    assert re.search(r"tuned: 1x1x40x\d+x\d+ matmul .* us", line)
+
+
 def test_reduce_shrinks_what_a_command_calls_wrong(
     graph: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

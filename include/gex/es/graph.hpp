@@ -36,6 +36,7 @@ struct CompileOptions {
   std::string dump_dir;
   bool in_place = true;  // false: results never take the place of what nobody reads any more
   int streams = 0;  // 0: as nodes are labelled; 1: one; more: spread over so many where it pays
+  bool autotune = false;  // ways to compute products are measured for sizes that are run often
   const gex_allocator* allocator = nullptr;      // for temporaries and results; copied
   const gex_thread_pool* thread_pool = nullptr;  // copied
 };
@@ -62,6 +63,7 @@ class OptionsForC {
     c_.dump_dir = options.dump_dir.empty() ? nullptr : options.dump_dir.c_str();
     c_.streams = options.streams;
     c_.in_place = options.in_place;
+    c_.autotune = options.autotune;
     c_.allocator = options.allocator;
     c_.thread_pool = options.thread_pool;
   }

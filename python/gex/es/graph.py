@@ -47,6 +47,7 @@ class Program:
         generate_code: bool = True,
         capture_limit: int = 64,
         reuse_memory: bool = True,
+        autotune: bool = False,
     ) -> Program:
         """What save() wrote, in this or another process."""
         return Program(
@@ -55,6 +56,7 @@ class Program:
                 generate_code=generate_code,
                 capture_limit=capture_limit,
                 reuse_memory=reuse_memory,
+                autotune=autotune,
             )
         )
 
@@ -106,7 +108,8 @@ class Program:
         return self._native.print(_LEVELS[level])
 
     def report(self) -> str:
-        """Times of the stages, counts, what was not fused and why: for people."""
+        """Times of the stages, counts, what was not fused and why, what autotune has found so far:
+        for people."""
         return self._native.report()
 
     def counters(self) -> dict[str, int]:
@@ -174,6 +177,7 @@ class Graph:
         switch_file: str | Path = "",
         streams: int = 0,
         in_place: bool = True,
+        autotune: bool = False,
         dump_dir: str | Path = "",
     ) -> Program:
         """The options of C++'s CompileOptions, under the same names."""
@@ -191,6 +195,7 @@ class Graph:
                 switch_file=str(switch_file),
                 streams=streams,
                 in_place=in_place,
+                autotune=autotune,
                 dump_dir=str(dump_dir),
             )
         )

@@ -25,6 +25,7 @@ CompileOptions to_options(const gex_compile_options& given) {
   options.streams = given.streams;
   options.overwrite_temps = options.write_ties_in_place = given.in_place != 0;
   options.generate_code = given.generate_code != 0;
+  options.autotune = given.autotune != 0;
   require_list(given.disabled_passes, given.disabled_pass_count, "disabled_passes");
   for (std::size_t k = 0; k < given.disabled_pass_count; ++k)
     options.disabled_passes.push_back(&required(given.disabled_passes[k], "a pass name"));
@@ -178,12 +179,15 @@ gex_status gex_program_print(const gex_program* program, int32_t level, char** t
 
 gex_status gex_program_report(const gex_program* program, char** text) {
   return guarded([&] {
-    const CompileReport& report = required(program, "program").compiled.report;
+    const gex_program& from = required(program, "program");
+    const CompileReport& report = from.compiled.report;
     std::string lines = str("generator: ", report.generator, "\n");
     for (const auto& [stage, seconds] : report.seconds)
       lines += str(stage, ": ", seconds * 1e3, " ms\n");
     for (const auto& [name, count] : report.counts) lines += str(name, ": ", count, "\n");
     for (const std::string& remark : report.remarks) lines += str(remark, "\n");
+    for (const std::string& finding : from.session->findings())
+      lines += str("tuned: ", finding, "\n");
     give_text(lines, text);
   });
 }

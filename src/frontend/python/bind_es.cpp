@@ -273,16 +273,18 @@ void bind_graph(nb::module_& m) {
       .def_static(
           "load",
           [](const std::string& path, bool generate_code, std::int64_t capture_limit,
-             bool reuse_memory) {
+             bool reuse_memory, bool autotune) {
             const nb::gil_scoped_release unlocked;
             es::CompileOptions options;
             options.generate_code = generate_code;
             options.capture_limit = capture_limit;
             options.reuse_memory = reuse_memory;
+            options.autotune = autotune;
             return PyProgram(es::Program::Load(path, options));
           },
           nb::arg("path"), nb::kw_only(), nb::arg("generate_code") = true,
-          nb::arg("capture_limit") = 64, nb::arg("reuse_memory") = true)
+          nb::arg("capture_limit") = 64, nb::arg("reuse_memory") = true,
+          nb::arg("autotune") = false)
       .def("save", [](const PyProgram& p, const std::string& path) { p.program->Save(path); })
       .def_prop_ro("input_count", [](const PyProgram& p) { return p.program->input_count(); })
       .def_prop_ro("output_count", [](const PyProgram& p) { return p.program->output_count(); })
@@ -306,7 +308,7 @@ void bind_graph(nb::module_& m) {
              std::int64_t capture_limit, bool reuse_memory,
              const std::vector<std::string>& disabled_passes,
              const std::vector<std::string>& enabled_passes, const std::string& switch_file,
-             int streams, bool in_place, const std::string& dump_dir) {
+             int streams, bool in_place, bool autotune, const std::string& dump_dir) {
             const nb::gil_scoped_release unlocked;
             es::CompileOptions options;
             options.level = level;
@@ -320,6 +322,7 @@ void bind_graph(nb::module_& m) {
             options.switch_file = switch_file;
             options.streams = streams;
             options.in_place = in_place;
+            options.autotune = autotune;
             options.dump_dir = dump_dir;
             return PyProgram(g.Compile(options));
           },
@@ -327,7 +330,8 @@ void bind_graph(nb::module_& m) {
           nb::arg("generate_code") = true, nb::arg("capture_limit") = 64,
           nb::arg("reuse_memory") = true, nb::arg("disabled_passes") = std::vector<std::string>(),
           nb::arg("enabled_passes") = std::vector<std::string>(), nb::arg("switch_file") = "",
-          nb::arg("streams") = 0, nb::arg("in_place") = true, nb::arg("dump_dir") = "");
+          nb::arg("streams") = 0, nb::arg("in_place") = true, nb::arg("autotune") = false,
+          nb::arg("dump_dir") = "");
 }
 
 // Mistakes of the caller are also ValueErrors, as Python's own functions have it.
