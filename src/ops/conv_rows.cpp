@@ -116,7 +116,7 @@ std::vector<Value*> import_convolution(AtenCall& c) {
 
 // PyTorch's kernels are the faster ones where groups are narrow and taps are few: groups of several
 // channels fill no product here, and those of few, which have kernels of their own, lose where the
-// input was stepped over or the image is small.
+// input was stepped over or where several channels meet a small image.
 bool is_faster_as_call(const Geometry& form, const Shape& weight, const Shape& grad) {
   constexpr std::int64_t kThin = 4, kFew = 32, kFewTaps = 9, kSmallImage = 64;
   const Dim in = weight[1], out = floordiv(weight[0], form.groups);
@@ -125,8 +125,9 @@ bool is_faster_as_call(const Geometry& form, const Shape& weight, const Shape& g
   if (form.axes == 3) return true;
   if (known_le(weight[2] * weight[3], kFewTaps) != true) return false;
   const bool thin = known_le(in, kThin) == true && known_le(out, kThin) == true;
+  const bool single = in == Dim(1) && out == Dim(1);
   const bool small = form.axes == 2 && known_le(grad[2] * grad[3], kSmallImage) == true;
-  return !thin || !all_are(form.stride, 1) || small;
+  return !thin || !all_are(form.stride, 1) || (small && !single);
 }
 
 // The spatial sizes of x where a plain convolution gave more than was asked for.

@@ -185,6 +185,18 @@ TEST_P(Conv2d, depthwise_and_thin_groups) {
   check({.problem = {.pad = {0, 1}}, .c = 5, .h = 2, .w = 500, .o = 2, .kh = 1, .kw = 3});
 }
 
+TEST_P(Conv2d, single_channels_with_few_taps) {
+  for (const Case& t : single_channels_with_few_taps()) check(t);
+  // More rows than are finished at once.
+  check({.problem = {.pad = {1, 1}, .groups = 1},
+         .c = 1,
+         .h = 70,
+         .w = 131,
+         .o = 1,
+         .kh = 3,
+         .kw = 3});
+}
+
 TEST_P(Conv2d, thin_groups_plane_by_plane) {
   // Several blocks of rows; a border wider than the kernel; channels on either side; rows with
   // gaps.

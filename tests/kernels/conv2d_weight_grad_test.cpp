@@ -180,6 +180,10 @@ TEST_P(Conv2dWeightGrad, thin_groups) {
          .y_order = {0, 2, 3, 1}});
 }
 
+TEST_P(Conv2dWeightGrad, single_channels_with_few_taps) {
+  for (const Case& t : single_channels_with_few_taps()) check(t);
+}
+
 TEST_P(Conv2dWeightGrad, an_infinity_reaches_only_the_taps_that_read_it) {
   kernels::Conv2dProblem p;
   p.pad = {1, 1};

@@ -53,6 +53,33 @@ struct ConvCase {
   }
 };
 
+// Rows shorter and longer than vectors of any width, with borders up to beyond the kernel.
+inline std::vector<ConvCase> single_channels_with_few_taps() {
+  constexpr DType dtypes[] = {DType::f32, DType::bf16, DType::f16, DType::f64};
+  std::vector<ConvCase> cases;
+  for (const i64 taps : {3, 5})
+    for (const i64 stride : {1, 2})
+      for (const i64 width : {1, 7, 14, 16, 17, 33})
+        for (const i64 pad : {0, 1, 6}) {
+          if (width + 2 * pad < taps) continue;
+          const DType d = dtypes[cases.size() % 4];
+          cases.push_back({.problem = {.x = d,
+                                       .w = d,
+                                       .y = d,
+                                       .stride = {stride, stride},
+                                       .pad = {pad, pad},
+                                       .groups = 3},
+                           .n = 2,
+                           .c = 3,
+                           .h = 6,
+                           .w = width,
+                           .o = cases.size() % 2 ? 3 : 6,
+                           .kh = taps,
+                           .kw = taps});
+        }
+  return cases;
+}
+
 inline i64 place(const std::vector<i64>& strides, i64 a, i64 b, i64 c, i64 d) {
   return a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3];
 }

@@ -1,13 +1,14 @@
 #pragma once
-// Y[image] = W * X[image] per group, in one of three forms: thin groups directly, plane by plane
-// where they step by one pixel; else a product of pixels with channels; else, for the few that
-// don't fit there, a product of W[o][c*kh*kw] with the columns that each output pixel reads,
-// gathered while a panel is packed.
+// Y[image] = W * X[image] per group, in one of three forms: thin groups directly, row by row or
+// plane by plane where their taps are such; else a product of pixels with channels; else, for the
+// few that don't fit there, a product of W[o][c*kh*kw] with the columns that each output pixel
+// reads, gathered while a panel is packed.
 
 #include "kernels/simd/columns.hpp"
 #include "kernels/simd/conv2d_direct.hpp"
 #include "kernels/simd/conv2d_pixels.hpp"
 #include "kernels/simd/conv2d_planes.hpp"
+#include "kernels/simd/conv2d_rows.hpp"
 #include "kernels/simd/gemm.hpp"
 
 namespace gex::kernels::GEX_VARIANT {
@@ -27,6 +28,7 @@ struct Conv2d {
   const i64 *xs, *ws, *ys;
   ConvSizes sizes;
   Form form;
+  RowConv<T> rows;
   PlaneConv<T> planes;
 
   Conv2d(const Conv2dContext& c, void* const* b, const i64* d, std::byte* s)
@@ -45,6 +47,7 @@ struct Conv2d {
         ys(d + conv2d_dims::y_strides),
         sizes(conv_sizes(c.x, c.stride, c.dilation, c.pad, c.groups, d)),
         form(c.form == Form::by_rule ? sizes.by_rule() : c.form),
+        rows(columns, c, scratch, group_in, group_out),
         planes(columns, c, scratch, group_in, group_out) {}
 
   void finish_row(const T* values, i64 image, i64 channel, i64 col, i64 count) {
@@ -120,6 +123,8 @@ struct Conv2d {
     if (form == Form::pixels)
       PixelConv<T>(columns, context, sizes, ws, reinterpret_cast<std::byte*>(scratch.tile))
           .run(plane(image, group), w, row0, row1, col0, col1, finish);
+    else if (form == Form::direct && rows.fits)
+      rows.run(plane(image, group), w, ws, col0, col1, finish);
     else if (form == Form::direct && planes.fits())
       planes.run(plane(image, group), w, ws, col0, col1, finish);
     else if (form == Form::direct)
@@ -136,7 +141,15 @@ struct Conv2d {
       run_rectangle(batch, r0 * kConvUnitChannels, smaller(r1 * kConvUnitChannels, group_out),
                     c0 * kConvUnitPixels, smaller(c1 * kConvUnitPixels, cols));
     };
-    if (cols > kSmallImage)
+    if (form == Form::direct) {
+      // Thin groups are one unit high: whole planes follow one another.
+      i64 batch = begin / col_units, unit = begin % col_units;
+      for (i64 left = end - begin; left > 0; ++batch, unit = 0) {
+        const i64 count = smaller(left, col_units - unit);
+        run_units(batch, 0, 1, unit, unit + count);
+        left -= count;
+      }
+    } else if (cols > kSmallImage)
       for_each_rectangle(begin, end, row_units, col_units, run_units);
     else
       for_each_rectangle(

@@ -4,9 +4,11 @@
 //
 // Rows of G lie as far apart as those of the padded copy of X, with zeros between them, so a tap is
 // one shift of the whole plane. Where the convolution steps over pixels, each remainder of their
-// number by the step has a copy of its own, and in that one the step is one.
+// number by the step has a copy of its own, and in that one the step is one. Single channels with
+// few taps are read in place.
 
 #include "kernels/simd/columns.hpp"
+#include "kernels/simd/conv2d_weight_grad_rows.hpp"
 #include "kernels/simd/gemm.hpp"
 #include "kernels/simd/planes.hpp"
 
@@ -31,6 +33,7 @@ struct ThinWeightGrad {
   i64 taps, row_stride, elements_of_x;
   i64 rows_at_once = 0;     // 0: does not fit
   i64 reach[2], copies[2];  // how far the last tap lies from the first, in pixels of a copy
+  RowWeightGrad<T> by_rows;
 
   ThinWeightGrad(const Columns<T>& all, const Conv2dContext& c, const TileScratch<T>& s,
                  void* const* b, const i64* dims)
@@ -43,7 +46,8 @@ struct ThinWeightGrad {
         images(dims[conv2d_dims::n]),
         group_in(dims[conv2d_dims::c] / c.groups),
         group_out(dims[conv2d_dims::o] / c.groups),
-        taps(group_in * all.kernel_h * all.kernel_w) {
+        taps(group_in * all.kernel_h * all.kernel_w),
+        by_rows(all, c, gs, images, group_in) {
     for (int axis = 0; axis < 2; ++axis) {
       const i64 span = ((axis ? all.kernel_w : all.kernel_h) - 1) * c.dilation[axis];
       reach[axis] = span / c.stride[axis];
@@ -77,17 +81,11 @@ struct ThinWeightGrad {
 
   // The gradients of taps [first, last) of all channels of a group.
   void run(i64 group, i64 first, i64 last) const {
-    for (i64 o = 0; o < group_out; ++o)
-      for (i64 t = first; t < last; ++t) store(sums(o, t), Vec<T>{});
-    for (i64 image = 0; image < images; ++image)
-      for (i64 y = 0; y < columns.out_h; y += rows_at_once) {
-        const i64 rows = smaller(rows_at_once, columns.out_h - y);
-        gather_x(image, group, y, rows);
-        for (i64 o = 0; o < group_out; ++o) {
-          gather_gradient(image, group * group_out + o, y, rows);
-          add_block(rows, first, last, o);
-        }
-      }
+    if (by_rows.fits && first == 0 && last == taps)
+      for (i64 o = 0; o < group_out; ++o)
+        by_rows.run(buffers[1], group, group * group_out + o, sums(o, 0));
+    else
+      add_planes(group, first, last);
     for (i64 o = 0; o < group_out; ++o) {
       Tap t = columns.tap(first);
       for (i64 k = first; k < last; ++k, columns.next(t)) {
@@ -99,6 +97,20 @@ struct ThinWeightGrad {
                   1);
       }
     }
+  }
+
+  void add_planes(i64 group, i64 first, i64 last) const {
+    for (i64 o = 0; o < group_out; ++o)
+      for (i64 t = first; t < last; ++t) store(sums(o, t), Vec<T>{});
+    for (i64 image = 0; image < images; ++image)
+      for (i64 y = 0; y < columns.out_h; y += rows_at_once) {
+        const i64 rows = smaller(rows_at_once, columns.out_h - y);
+        gather_x(image, group, y, rows);
+        for (i64 o = 0; o < group_out; ++o) {
+          gather_gradient(image, group * group_out + o, y, rows);
+          add_block(rows, first, last, o);
+        }
+      }
   }
 
   i64 copy_of_x(i64 channel, i64 copy_y, i64 copy_x) const {
