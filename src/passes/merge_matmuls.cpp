@@ -7,6 +7,7 @@
 #include "ir/carry_labels.hpp"
 #include "ops/build.hpp"
 #include "passes/rules.hpp"
+#include "passes/shared_tail.hpp"
 
 namespace gex::passes {
 namespace {
@@ -72,7 +73,14 @@ class Merger {
     bool changed = false;
     for (const Group& group : groups) {
       if (group.size() < 2) continue;
-      merge(group);
+      std::vector<Value*> products;
+      for (const Node* node : group) products.push_back(node->output());
+      const SharedTail tail(std::move(products));
+      if (tail.waits()) {
+        context_.remark(*group[0], "not merged: what is added to each is computed in between");
+        continue;
+      }
+      merge(group, tail);
       context_.count();
       changed = true;
     }
@@ -98,14 +106,23 @@ class Merger {
            (constant_of(a.base) != nullptr) == (constant_of(b.base) != nullptr);
   }
 
+  // What is handed out as it is, or after what fits into the product's epilogue, would have to be
+  // copied out of the large one.
+  static bool is_handed_out(const Value* v) {
+    if (const Node* next = only_by_columns(v)) return is_handed_out(next->output());
+    return std::any_of(v->uses().begin(), v->uses().end(), [](const Use& use) {
+      if (use.node == nullptr) return true;
+      return use.node->op().has(Trait::view) && use.node->inputs().size() == 1 &&
+             is_handed_out(use.node->output());
+    });
+  }
+
   bool mergeable(const Node& node) const {
     if (!node.is("matmul") || node.input(1)->type().rank() != 2 || node.output()->type().strides)
       return false;
     if (!node.output()->type().shape.back().is_const() || !is_float(node.output()->type().dtype))
       return false;
-    // A result handed out as it is would have to be copied out of the large one.
-    for (const Use& use : node.output()->uses())
-      if (use.node == nullptr) return false;
+    if (is_handed_out(node.output())) return false;
     const Value* base = Matrix(node.input(1)).base;
     return context_.is_frozen(base) || constant_of(base) != nullptr;
   }
@@ -126,27 +143,30 @@ class Merger {
     return transposed ? ops::transpose(graph_, all, {1, 0}) : all;
   }
 
-  void merge(const Group& group) {
+  void merge(const Group& group, const SharedTail& tail) {
     CarryLabels carry(graph_, group[0]);
     InsertBefore here(graph_, group[0]);
     graph_.set_location(group[0]->location());
     Value* product = ops::matmul(graph_, group[0]->input(0), side_by_side(group),
                                  group[0]->as<ops::Matmul>().wide);
+    carry.give(*group[0]);  // all of them have its labels
+    Value* whole = tail.make(graph_, product);
+    CarryLabels carry_on(graph_, group[0]);
     std::vector<Value*> parts;
     Dim column = 0;
-    for (Node* node : group) {
-      const Dim columns = node->output()->type().shape.back();
-      graph_.set_location(node->location());
-      parts.push_back(ops::slice(graph_, product, -1, column, columns));
-      parts.back()->set_name(node->output()->name());
+    for (const Value* end : tail.ends()) {
+      const Dim columns = end->type().shape.back();
+      graph_.set_location(end->producer()->location());
+      parts.push_back(ops::slice(graph_, whole, -1, column, columns));
+      parts.back()->set_name(end->name());
       column += columns;
     }
     graph_.set_location({});
-    carry.give(*group[0]);  // all of them have its labels
-    for (std::size_t k = 0; k < group.size(); ++k) {
-      graph_.replace_all_uses(group[k]->output(), parts[k]);
-      graph_.erase(group[k]);
-    }
+    carry_on.give(*tail.ends()[0]->producer());
+    for (std::size_t k = 0; k < group.size(); ++k)
+      graph_.replace_all_uses(tail.ends()[k], parts[k]);
+    tail.erase(graph_);
+    for (Node* node : group) graph_.erase(node);
   }
 
   Graph& graph_;
