@@ -7,6 +7,7 @@
 
 #include "codegen/generator.hpp"
 #include "compile/emit.hpp"
+#include "compile/execute.hpp"
 #include "compile/fold_frozen.hpp"
 #include "compile/program_cache.hpp"
 #include "compile/store.hpp"
@@ -244,6 +245,29 @@ bool take_kept(const Digest& key, const std::string& name, const CompileOptions&
 
 }  // namespace
 
+namespace {
+
+// With `folds_large` constants of any size are folded; that compiles parts of the graph on its own.
+Compiled compile_graph(std::unique_ptr<Graph> graph, const Signature& signature,
+                       const CompileOptions& options, bool folds_large);
+
+// What a graph of constants gives.
+std::vector<HostTensor> computed(std::unique_ptr<Graph> constants, CompileOptions options) {
+  options.frozen.clear();
+  options.dump_dir.clear();
+  options.cache = nullptr;
+  options.autotune = false;
+  Signature signature = Signature::of(*constants);
+  for (Signature::Output& output : signature.outputs) output.own_memory = true;
+  const Compiled compiled = compile_graph(std::move(constants), signature, options, false);
+  runtime::SessionOptions session_options;
+  session_options.static_code = false;
+  runtime::Session session(compiled.program, session_options);
+  return execute(session, {});
+}
+
+}  // namespace
+
 Compiled compile_detail::restored(KeptProgram kept, const CompileOptions& options) {
   Compiled compiled;
   StageTimer timer(compiled.report);
@@ -258,6 +282,13 @@ Compiled compile(std::unique_ptr<Graph> graph, const CompileOptions& options) {
 
 Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
                  const CompileOptions& options) {
+  return compile_graph(std::move(graph), signature, options, true);
+}
+
+namespace {
+
+Compiled compile_graph(std::unique_ptr<Graph> graph, const Signature& signature,
+                       const CompileOptions& options, bool folds_large) {
   Compiled compiled;
   CompileReport& report = compiled.report;
   StageTimer timer(report);
@@ -278,6 +309,10 @@ Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
   pass_options.switch_file = options.switch_file;
   for (const FrozenInput& input : options.frozen)
     if (input.contents) pass_options.settings.frozen_inputs.push_back(input.graph_input);
+  if (folds_large)
+    pass_options.settings.compute = [&](std::unique_ptr<Graph> constants) {
+      return computed(std::move(constants), options);
+    };
   pass_options.dump_dir = options.dump_dir;
   passes::PipelineReport passed = passes::run_pipeline(*graph, pass_options);
   for (const auto& pass : passes::totals(passed)) {
@@ -320,5 +355,7 @@ Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
   }
   return compiled;
 }
+
+}  // namespace
 
 }  // namespace gex

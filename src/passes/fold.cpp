@@ -5,6 +5,7 @@
 
 #include "interp/interp.hpp"
 #include "ops/build.hpp"
+#include "passes/fold_large.hpp"
 
 namespace gex::passes {
 namespace {
@@ -58,12 +59,8 @@ bool waits_for_sizes(const Node& node) {
 }
 
 bool can_fold(const Node& node, std::int64_t limit) {
-  const OpDef& op = node.op();
-  if (!op.has(Trait::pure) || op.has(Trait::random) || op.has(Trait::constant)) return false;
-  if (is_kept(node) || waits_for_sizes(node)) return false;
-  if (!op.body && !op.expand) return false;
-  if (node.inputs().empty() || !node.subgraphs().empty()) return false;
-  if (op.has(Trait::view) && !is_part_of_list(node)) return false;
+  if (!may_be_computed(node)) return false;
+  if (node.op().has(Trait::view) && !is_part_of_list(node)) return false;
   for (const Value* input : node.inputs()) {
     if (input != nullptr && (!is_generated(input) || !is_small(input->type(), limit))) return false;
   }
@@ -86,17 +83,25 @@ std::vector<HostTensor> evaluate(const Node& node) {
   return interp::interpret(graph, {});
 }
 
-// With the constants that only this node read: also levels without dead-code removal lose them.
+}  // namespace
+
+bool may_be_computed(const Node& node) {
+  const OpDef& op = node.op();
+  if (!op.has(Trait::pure) || op.has(Trait::random) || op.has(Trait::constant)) return false;
+  if (is_kept(node) || waits_for_sizes(node)) return false;
+  if (!op.body && !op.expand) return false;
+  return !node.inputs().empty() && node.subgraphs().empty();
+}
+
 void erase_with_orphans(Graph& graph, Node& node) {
   const std::vector<Value*> inputs(node.inputs().begin(), node.inputs().end());
   graph.erase(&node);
   std::unordered_set<Node*> orphans;
   for (const Value* input : inputs)
-    if (input != nullptr && input->uses().empty()) orphans.insert(input->producer());
+    if (input != nullptr && input->uses().empty() && is_generated(input))
+      orphans.insert(input->producer());
   for (Node* orphan : orphans) graph.erase(orphan);
 }
-
-}  // namespace
 
 bool fold_constants(Graph& graph, PassContext& context) {
   bool changed = false;
@@ -120,7 +125,7 @@ bool fold_constants(Graph& graph, PassContext& context) {
     context.count();
     changed = true;
   }
-  return changed;
+  return fold_large(graph, context) || changed;
 }
 
 }  // namespace gex::passes

@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/tensor.hpp"
 #include "ir/graph.hpp"
 
 namespace gex::passes {
@@ -23,7 +25,9 @@ enum class Stage : std::uint8_t {
 // What a pass may know beside the graph.
 struct PassSettings {
   std::vector<int> frozen_inputs;  // graph inputs whose contents never change
-  std::int64_t fold_limit = 4096;  // results with more elements are not computed while compiling
+  std::int64_t fold_limit = 4096;  // results with more elements are not left to the interpreter
+  // Runs a graph without inputs, quickly: constants of any size can be folded. Null: they stay.
+  std::function<std::vector<HostTensor>(std::unique_ptr<Graph>)> compute = {};
 };
 
 class PassContext {

@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Example{"es_conv_bn_relu", {1}, "f32[2, 8, 16, 16]"},
                     Example{"es_resnet_block", {2}, "f32[1, 16, 14, 14]"},
                     Example{"es_attention", {1}, "f32[1, 4, 10, 32]"},
-                    Example{"es_transformer_block", {11, 11}, "f32[12, 64]"},
+                    Example{"es_transformer_block", {9, 9}, "f32[12, 64]"},
                     Example{"es_control_flow", {}, "i64[] 111\n"},
                     Example{"es_pattern_pass", {2, 1}, "f32[3, 4]"},
                     Example{"es_custom_op", {1}, "a wrong shape: my.scaled_tanh"}),
