@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch._functorch._aot_autograd import runtime_wrappers
+from torch._subclasses import fake_impls
 
 TESTED = ("2.11", "2.13")
 
@@ -33,3 +35,24 @@ def _warn_about(version: str) -> None:
         warnings.warn(
             f"gex is tested with PyTorch {' and '.join(TESTED)}; this is {version}", stacklevel=3
         )
+
+
+def _with_integer_places(fake: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(fake)
+    def corrected(*args: Any, **kwargs: Any) -> Any:
+        distinct, *places = fake(*args, **kwargs)
+        return distinct, *(p.new_empty(p.shape, dtype=torch.int64) for p in places)
+
+    return corrected
+
+
+def _correct_fakes() -> None:
+    """PyTorch 2.11 promises places and counts of distinct elements in the dtype of those: traces
+    that use them as indices fail, and others get numbers of another dtype than was promised."""
+    aten, known = torch.ops.aten, fake_impls.op_implementations_dict
+    for op in (aten._unique2, aten.unique_dim, aten.unique_consecutive):
+        known[op.default] = _with_integer_places(known[op.default])
+
+
+if torch.__version__.startswith("2.11."):
+    _correct_fakes()
