@@ -1,7 +1,11 @@
-"""Nested regions inside of checkpoints: what draws random numbers must not be run twice.
+"""What a training step computes twice instead of keeping it.
 
-PyTorch's partitioner has an op that it recomputes draw the numbers of the forward once more, but
-takes a region for something that draws none.
+An activation function is computed again where its argument is kept anyway, also for a product that
+reads it from memory: that takes no longer than writing and reading it did (`docs/performance.md`).
+
+Of nested regions inside of checkpoints, what draws random numbers must not be run twice: PyTorch's
+partitioner has an op that it recomputes draw the numbers of the forward once more, but takes a
+region for something that draws none.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch._functorch import config
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.utils.checkpoint import CheckpointPolicy
 
@@ -29,7 +34,8 @@ def partition(joint: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
     for region in regions:
         for kept in (region, *(u for u in region.users if u.target is operator.getitem)):
             kept.meta["recompute"] = CheckpointPolicy.MUST_SAVE
-    return min_cut_rematerialization_partition(joint, *args, **kwargs)
+    with config.patch(ban_recompute_materialized_backward=False):
+        return min_cut_rematerialization_partition(joint, *args, **kwargs)
 
 
 def _recomputed_random_regions(joint: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:

@@ -16,7 +16,8 @@ namespace gex::runtime {
 class Device;
 class Queue;
 
-// Getting a page back takes the system about as long as filling it does: small blocks are kept.
+// Getting a page back takes the system about as long as filling it does: few temporaries are kept,
+// and so is the scratch of however many workers beside them.
 inline bool worth_discarding(std::int64_t bytes) { return bytes >= (std::int64_t{8} << 20); }
 
 class Arena {

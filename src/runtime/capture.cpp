@@ -23,7 +23,7 @@ class BatchRecorder {
     capture.batches.resize(image.batches.size());
     capture.after_calls.resize(image.calls.size());
     if (!device.works_in_replay()) return;
-    const bool discard = !keep_arena && worth_discarding(capture.plan.bytes());
+    const bool discard = !keep_arena && worth_discarding(capture.plan.placement.total);
     releases_ = ReleasePlan(image, capture.gear_values, discard ? &capture.plan.placement : nullptr,
                             capture.plan.sizes);
   }

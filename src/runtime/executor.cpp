@@ -70,18 +70,20 @@ void Executor::run() {
     QueueLease lease(*context_.queues, static_cast<std::size_t>(capture_.plan.bytes()));
     lease_ = &lease;
     const std::int64_t before = lease.queue().arena.allocations();
-    frame_.place(0, capture_.plan, reserve(capture_.arena_block, capture_.plan.bytes()));
+    frame_.place(0, capture_.plan, reserve(capture_.arena_block, capture_.plan));
     frame_.patch_callers(0);
     for (int segment : image.program->main) run_segment(segment);
     lease.queue().finish();
     lease_ = nullptr;
-    if (!keep_arena_) lease.queue().arena.discard();
+    if (!keep_arena_ && worth_discarding(temporaries_)) lease.queue().arena.discard();
     counts_.allocations = lease.queue().arena.allocations() - before;
   }
   give_outputs();
 }
 
-std::byte* Executor::reserve(int block, std::int64_t bytes) {
+std::byte* Executor::reserve(int block, const BlockPlan& plan) {
+  temporaries_ = std::max(temporaries_, plan.placement.total);
+  const std::int64_t bytes = plan.bytes();
   Arena& arena = lease_->queue().arena;
   try {
     return arena.reserve(index(block), static_cast<std::size_t>(bytes));
@@ -242,7 +244,7 @@ void Executor::begin_epoch(int epoch) {
   if (!frame_.image.epochs[index(epoch)].outputs.empty())
     in_host_code([&] { allocate_outputs(epoch); });
   const BlockPlan& plan = frame_.late_plan(epoch, context_.device->workers());
-  frame_.place(epoch, plan, reserve(epoch, plan.bytes()));
+  frame_.place(epoch, plan, reserve(epoch, plan));
   frame_.patch_callers(epoch);
 }
 

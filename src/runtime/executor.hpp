@@ -52,7 +52,7 @@ class Executor {
   void begin_epoch(int epoch);
   void bind_symbol(int symbol, std::int64_t value);
   void allocate_outputs(int epoch);
-  std::byte* reserve(int block, std::int64_t bytes);
+  std::byte* reserve(int block, const BlockPlan& plan);
   void let_go(const Release& release);
   void release(program::BufferId id);
   void give_outputs();
@@ -68,6 +68,7 @@ class Executor {
   const bool keep_arena_;
   QueueLease* lease_ = nullptr;
   int epoch_ = 0;
+  std::int64_t temporaries_ = 0;  // bytes of the largest block, without the workers' scratch
   CallCounts counts_;
 };
 

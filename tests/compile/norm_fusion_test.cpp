@@ -95,6 +95,39 @@ graph main(%x: f32[s0, 64], %w: f32[64, 96], %g: f32[96]) -> (f32[s0, 96]) {
       << r.compiled.report.kernel_text;
 }
 
+// As in the gradient of a norm: the product itself is in memory for the sum over its rows.
+TEST(Fusion, WhatReductionsReadBesideTheProductIsNotWritten) {
+  Result r =
+      check(R"(graph main(%x: f32[40, 64], %w: f32[64, 96], %s: f32[96]) -> (f32[40, 96], f32[96]) {
+  %g = matmul(%x, %w) : f32[40, 96]
+  %b = reduce_sum(%g) {axes = [0]} : f32[96]
+  %h = mul(%g, %s) : f32[40, 96]
+  %m = reduce_mean(%h) {axes = [1], keepdim = true} : f32[40, 1]
+  %y = sub(%h, %m) : f32[40, 96]
+  return %y, %b
+})",
+            {f32({40, 64}), f32({64, 96}), f32({96})});
+  EXPECT_EQ(r.launches, 3);
+  EXPECT_EQ(r.compiled.report.kernel_text.find("matmul+"), std::string::npos)
+      << r.compiled.report.kernel_text;
+}
+
+// Here the sum is all that there is in memory.
+TEST(Fusion, ASumThatANormReadsIsTheProductsEpilogue) {
+  Result r =
+      check(R"(graph main(%x: f32[40, 64], %w: f32[64, 96], %s: f32[40, 96]) -> (f32[40, 96]) {
+  %g = matmul(%x, %w) : f32[40, 96]
+  %h = add(%g, %s) : f32[40, 96]
+  %m = reduce_mean(%h) {axes = [1], keepdim = true} : f32[40, 1]
+  %y = sub(%h, %m) : f32[40, 96]
+  return %y
+})",
+            {f32({40, 64}), f32({64, 96}), f32({40, 96})});
+  EXPECT_EQ(r.launches, 2);
+  EXPECT_NE(r.compiled.report.kernel_text.find("matmul+add"), std::string::npos)
+      << r.compiled.report.kernel_text;
+}
+
 TEST(Fusion, RotaryEmbeddingJoinsItsNormAcrossATranspose) {
   Result r = check(R"(symbols s0
 graph main(%x: f32[s0, 256], %g: f32[64], %c: f32[s0, 64], %s: f32[s0, 64]) -> (f32[4, s0, 64]) {

@@ -183,3 +183,53 @@ def test_a_first_layer_that_normalises(compile_with: Compile, needs_gradient: bo
         want = torch.autograd.grad(model(x).square().sum(), list(model.parameters()))
         got = torch.autograd.grad(compile_with(model)(x).square().sum(), list(model.parameters()))
         assert_same(got, want, 1e-4)
+
+
+class Gated(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.up, self.down = nn.Linear(32, 64), nn.Linear(32, 64), nn.Linear(64, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.down(nn.functional.silu(self.gate(x)) * self.up(x))
+
+
+def kept_for_the_backward(
+    model: nn.Module, fn: Callable[..., torch.Tensor], x: torch.Tensor
+) -> tuple[int, list[torch.Tensor]]:
+    """Bytes beside parameters, and the gradients."""
+    kept: dict[int, int] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    model.zero_grad()
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        result = fn(x)
+    result.sum().backward()
+    for parameter in model.parameters():
+        kept.pop(parameter.untyped_storage().data_ptr(), None)
+    return sum(kept.values()), [p.grad.clone() for p in model.parameters()]
+
+
+@pytest.mark.parametrize(
+    ("make", "wide_values"),
+    [
+        (lambda: nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 32)), 1),
+        (Gated, 2),
+        (lambda: nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 32)), 1),
+    ],
+    ids=["gelu", "gated", "relu"],
+)
+def test_an_activation_is_computed_again_where_its_argument_is_kept(
+    make: Callable[[], nn.Module], wide_values: int
+) -> None:
+    model, x = make(), torch.randn(48, 32)
+    in_eager, expected = kept_for_the_backward(model, model, x)
+    compiled = torch.compile(model, backend="gex")
+    compiled(x).sum().backward()
+    kept, gradients = kept_for_the_backward(model, compiled, x)
+    assert kept == (32 + wide_values * 64) * 48 * 4 <= in_eager
+    assert_same(gradients, expected)

@@ -125,6 +125,37 @@ TEST(Memory, a_call_that_can_never_fit_says_so_and_leaves_the_session_usable) {
   EXPECT_EQ(session.counters().calls, 2);
 }
 
+// Of many workers: their scratch is a large block by itself.
+struct GivingDevice final : NullDevice {
+  int workers() const override { return 64; }
+  void discard(void*, std::size_t bytes) noexcept override { given_back += bytes; }
+  static inline std::atomic<std::size_t> given_back{0};
+};
+
+TEST(Memory, only_a_call_with_large_temporaries_gives_memory_back) {
+  register_driver("giving", [] { return std::make_unique<GivingDevice>(); });
+  const auto bytes_given_back = [](std::int64_t temporary) {
+    const std::string text = R"(program "scratch"
+output 0 "y" fresh f32 [8] -> %0
+buffer %0 "y" output 0 f32 [8] bytes [32]
+buffer %1 "t" temp u8 [)" + std::to_string(temporary) +
+                             "] bytes [" + std::to_string(temporary) + R"(]
+code 0 "add_one" target "cpu"
+main 0
+segment 0 "main"
+  launch "add_one" code 0 write %1 grid [8] scratch [1048576] work [8]
+  launch "add_one" code 0 read %1 write %0 grid [8] scratch [1048576] work [8]
+)";
+    Session session(load_program(text, "null"), {.driver = "giving", .keep_arena = false});
+    TestHost host("null");
+    GivingDevice::given_back = 0;
+    session.run({}, host);
+    return GivingDevice::given_back.load();
+  };
+  EXPECT_EQ(bytes_given_back(1024), 0U);
+  EXPECT_GT(bytes_given_back(std::int64_t{16} << 20), std::size_t{16} << 20);
+}
+
 TEST(Memory, everything_is_freed_with_the_last_session) {
   static std::atomic<int> live{0};
   struct Counting final : NullDevice {

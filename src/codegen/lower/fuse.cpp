@@ -119,23 +119,44 @@ class Fusion {
          std::move(reason)});
   }
 
-  // Its elements are summed up (or the like) and nothing else: an epilogue would write them out in
-  // vain.
-  bool feeds_only_reductions(const Node& node) const {
+  // An epilogue would write its elements out in vain: they are summed up (or the like) and nothing
+  // else; or they are, and what they are made of is in memory for the kernel that does it.
+  bool belongs_to_reductions(const Node& node, int contraction) const {
     constexpr int kRecomputeLimit = 8;
     if (weight_of(node) >= kRecomputeLimit || roots_.count(node.output()) != 0) return false;
-    return consumers_reduce(node.output());
+    if (consumers_reduce(node.output())) return true;
+    return is_reduced(node.output()) && reads_only_memory(node, contraction);
+  }
+
+  // Whether all that it has of this cluster is written anyway.
+  bool reads_only_memory(const Node& node, int cluster) const {
+    for (const Value* v : node.inputs()) {
+      std::set<int> from;
+      if (v != nullptr) clusters_.sources(v, from);
+      if (from.count(cluster) == 0) continue;
+      while (is_free(*v->producer())) v = v->producer()->input(0);
+      if (roots_.count(v) == 0 && !is_reduced(v)) return false;
+    }
+    return true;
+  }
+
+  static bool is_reduction(const Node& node) {
+    return node.op().body && node.op().body->reduction && !is_contraction(node);
+  }
+
+  // Somewhere. No epilogue can do that.
+  static bool is_reduced(const Value* v) {
+    return std::ranges::any_of(v->uses(), [](const Use& use) {
+      if (use.node == nullptr) return false;
+      return is_free(*use.node) ? is_reduced(use.node->output()) : is_reduction(*use.node);
+    });
   }
 
   static bool consumers_reduce(const Value* v) {
     for (const Use& use : v->uses()) {
       if (use.node == nullptr) return false;
-      if (is_free(*use.node) ? consumers_reduce(use.node->output())
-                             : use.node->op().body && use.node->op().body->reduction &&
-                                   !is_contraction(*use.node)) {
-        continue;
-      }
-      return false;
+      if (is_free(*use.node) ? !consumers_reduce(use.node->output()) : !is_reduction(*use.node))
+        return false;
     }
     return !v->uses().empty();
   }
@@ -148,7 +169,7 @@ class Fusion {
       std::set<int> from = clusters_.sources(mine);
       for (auto it = from.rbegin(); it != from.rend(); ++it) {
         std::string why;
-        if (clusters_.at(*it).kind == Unit::Kind::contraction && feeds_only_reductions(node)) {
+        if (clusters_.at(*it).kind == Unit::Kind::contraction && belongs_to_reductions(node, *it)) {
           continue;  // not a loss: it is computed where it is reduced, and never written
         }
         auto merged = merge(mine, *it, absorbed, why);
