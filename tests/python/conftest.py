@@ -22,8 +22,11 @@ def fresh_state() -> Iterator[None]:
     torch.manual_seed(0)
     registered = replacements._patterns
     replacements._patterns = None
+    static = torch._dynamo.config.assume_static_by_default
     yield
     replacements._patterns = registered
+    # In PyTorch 2.11 threads that call with dynamic=True at once restore each other's setting.
+    torch._dynamo.config.assume_static_by_default = static
 
 
 def _traces_regions_once() -> bool:
