@@ -48,6 +48,47 @@ ChoicePlan Emitter::plan_conv2d_weight_grad(const lower::Unit& unit) {
   return plan;
 }
 
+ChoicePlan Emitter::plan_conv2d_input_grad(const lower::Unit& unit) {
+  const Node& node = *unit.anchor;
+  auto attrs = node.as<ops::ConvTranspose>();
+  const Type& grad_type = node.input(0)->type();
+  const Type& w_type = node.input(1)->type();
+  const Type& x_type = node.output()->type();
+  Operand grad = operand(node.input(0)), w = operand(node.input(1));
+  if (!(grad.strides[3] == Dim(1))) {
+    program::BufferId copy = add_temp(grad_type, "dense");
+    std::vector<Dim> dense = dense_strides(grad_type.shape);
+    emit_copy(copy, dense, grad.buffer, grad.strides, grad.offset, grad_type, "layout");
+    grad = {copy, dense, Dim(0)};
+  }
+  kernels::Conv2dProblem problem;
+  problem.x = x_type.dtype;
+  problem.w = w_type.dtype;
+  problem.y = grad_type.dtype;
+  for (std::size_t k = 0; k < 2; ++k) {
+    problem.stride[k] = attrs.stride[k];
+    problem.dilation[k] = attrs.dilation[k];
+    problem.pad[k] = attrs.padding[k];
+  }
+  problem.groups = attrs.groups;
+  ChoicePlan plan;
+  plan.name = "conv2d_input_grad";
+  plan.operands = {window(grad.buffer, grad.offset), window(w.buffer, w.offset)};
+  plan.dims = x_type.shape;
+  plan.dims.insert(plan.dims.end(), grad_type.shape.begin() + 1, grad_type.shape.end());
+  plan.dims.insert(plan.dims.end(), w_type.shape.begin() + 2, w_type.shape.end());
+  std::vector<Dim> strides = lower::memory_strides(*node.output());
+  for (const std::vector<Dim>* of : {&strides, &w.strides, &grad.strides}) {
+    plan.dims.insert(plan.dims.end(), of->begin(), of->end());
+  }
+  GEX_CHECK(plan.dims.size() == kernels::conv2d_dims::count, "conv2d_input_grad dims");
+  plan.grid = kernels::conv2d_input_grad_grid(x_type.shape[0], x_type.shape[1]);
+  plan.scratch_bytes = kernels::conv2d_input_grad_scratch_bytes(problem);
+  plan.work = grad_type.numel() * w_type.shape[1] * w_type.shape[2] * w_type.shape[3];
+  plan.problem = kernels::Conv2dInputGradProblem{problem};
+  return plan;
+}
+
 ChoicePlan Emitter::plan_sort(const lower::Unit& unit) {
   const Node& node = *unit.anchor;
   const bool all = node.is("sort");

@@ -223,6 +223,7 @@ void Emitter::emit_contraction(const lower::Unit& unit) {
                     : node.is("conv2d")                  ? plan_conv2d(unit)
                     : node.is("attention")               ? plan_attention(unit)
                     : node.is("conv2d_weight_grad")      ? plan_conv2d_weight_grad(unit)
+                    : node.is("conv2d_input_grad")       ? plan_conv2d_input_grad(unit)
                     : node.is("sort") || node.is("topk") ? plan_sort(unit)
                                                          : plan_grouped(unit);
   program::Launch launch;

@@ -87,18 +87,9 @@ bool Emitter::pack_weights(const Operand& weights, const ChoicePlan& plan,
     d.push_back(dim.as_const().value_or(0));
   }
   const std::int64_t channels = d[at::c] / problem.groups;
-  const kernels::ConvSizes sizes = {channels,
-                                    d[at::o] / problem.groups,
-                                    d[at::h],
-                                    d[at::w],
-                                    d[at::kh],
-                                    d[at::kw],
-                                    d[at::oh],
-                                    d[at::ow],
-                                    {problem.stride[0], problem.stride[1]},
-                                    {problem.dilation[0], problem.dilation[1]},
-                                    {problem.pad[0], problem.pad[1]},
-                                    problem.x != DType::f64 && problem.x != DType::f32};
+  const kernels::ConvSizes sizes = kernels::conv_sizes(
+      problem.x, {problem.stride[0], problem.stride[1]}, {problem.dilation[0], problem.dilation[1]},
+      {problem.pad[0], problem.pad[1]}, problem.groups, d.data());
   if (!kernels::conv2d_packs_weights(problem, sizes)) return false;
   problem.w_packed = true;
   const std::vector<std::int64_t> dims = {d[at::o],

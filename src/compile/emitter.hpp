@@ -95,6 +95,7 @@ class Emitter {
   ChoicePlan plan_attention(const lower::Unit& unit);
   // emit_choices.cpp
   ChoicePlan plan_conv2d_weight_grad(const lower::Unit& unit);
+  ChoicePlan plan_conv2d_input_grad(const lower::Unit& unit);
   ChoicePlan plan_sort(const lower::Unit& unit);
   ChoicePlan plan_grouped(const lower::Unit& unit);
 

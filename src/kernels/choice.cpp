@@ -31,6 +31,9 @@ struct Maker {
   program::Callable operator()(const Conv2dWeightGradProblem& p) const {
     return make_conv2d_weight_grad(p.conv);
   }
+  program::Callable operator()(const Conv2dInputGradProblem& p) const {
+    return make_conv2d_input_grad(p.conv);
+  }
   program::Callable operator()(const AttentionProblem& p) const { return make_attention(p); }
   program::Callable operator()(const SortProblem& p) const { return make_sort(p); }
   program::Callable operator()(const GroupedMatmulProblem& p) const {
@@ -51,7 +54,8 @@ void fields_of(Visit& visit, AnyProblem& p) {
   } else if constexpr (std::is_same_v<P, Conv2dProblem>) {
     each(p.x, p.w, p.y, p.stride[0], p.stride[1], p.dilation[0], p.dilation[1], p.pad[0], p.pad[1],
          p.groups, p.w_packed);
-  } else if constexpr (std::is_same_v<P, Conv2dWeightGradProblem>) {
+  } else if constexpr (std::is_same_v<P, Conv2dWeightGradProblem> ||
+                       std::is_same_v<P, Conv2dInputGradProblem>) {
     fields_of(visit, p.conv);
   } else if constexpr (std::is_same_v<P, AttentionProblem>) {
     each(p.qkv, p.out, p.mask, p.mask_dtype, p.causal, p.scale, p.nan_if_blind);
@@ -65,8 +69,9 @@ void fields_of(Visit& visit, AnyProblem& p) {
   }
 }
 
-constexpr const char* kNames[] = {"matmul", "conv2d",         "conv2d_weight_grad", "attention",
-                                  "sort",   "grouped_matmul", "grouped_weight_grad"};
+constexpr const char* kNames[] = {
+    "matmul",    "conv2d", "conv2d_weight_grad", "conv2d_input_grad",
+    "attention", "sort",   "grouped_matmul",     "grouped_weight_grad"};
 static_assert(std::size(kNames) == std::variant_size_v<Problem>);
 
 struct Writer {

@@ -15,11 +15,16 @@
 
 namespace gex::kernels {
 
-// The gradients of the weights of a convolution and of a grouped product: the same problem, read
+// The gradients of a convolution and of the weights of a grouped product: the same problem, read
 // otherwise.
 struct Conv2dWeightGradProblem {
   Conv2dProblem conv;
   bool operator==(const Conv2dWeightGradProblem&) const = default;
+};
+
+struct Conv2dInputGradProblem {
+  Conv2dProblem conv;
+  bool operator==(const Conv2dInputGradProblem&) const = default;
 };
 
 struct GroupedWeightGradProblem {
@@ -28,8 +33,8 @@ struct GroupedWeightGradProblem {
 };
 
 using Problem =
-    std::variant<MatmulProblem, Conv2dProblem, Conv2dWeightGradProblem, AttentionProblem,
-                 SortProblem, GroupedMatmulProblem, GroupedWeightGradProblem>;
+    std::variant<MatmulProblem, Conv2dProblem, Conv2dWeightGradProblem, Conv2dInputGradProblem,
+                 AttentionProblem, SortProblem, GroupedMatmulProblem, GroupedWeightGradProblem>;
 
 // `epilogue`: over the finished accumulators, with so many buffers behind the operands; for
 // products and convolutions only. `way`: one of those that ways.hpp lists for the launch's sizes.

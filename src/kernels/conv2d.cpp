@@ -105,4 +105,16 @@ program::Callable make_conv2d_weight_grad(const Conv2dProblem& p, const Variant*
   return bind_kernel(choose_variant(variant).conv2d_weight_grad, context_of(p));
 }
 
+Dim conv2d_input_grad_grid(Dim images, Dim channels) { return images * channels; }
+
+Dim conv2d_input_grad_scratch_bytes(const Conv2dProblem& problem) {
+  return tile_scratch_bytes(problem.y);
+}
+
+program::Callable make_conv2d_input_grad(const Conv2dProblem& p, const Variant* variant) {
+  check_product_dtypes("conv2d_input_grad", p.y, p.w, p.x, false);
+  check_geometry(p);
+  return bind_kernel(choose_variant(variant).conv2d_input_grad, context_of(p));
+}
+
 }  // namespace gex::kernels

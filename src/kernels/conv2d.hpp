@@ -62,4 +62,14 @@ Dim conv2d_weight_grad_scratch_bytes(const Conv2dProblem& problem);
 program::Callable make_conv2d_weight_grad(const Conv2dProblem& problem,
                                           const Variant* variant = nullptr);
 
+// The gradient of the input of a convolution with steps of two, dilations of one, square kernels of
+// kRowTaps taps at most, 3 or 5 a side, and groups of kRowGroup channels at most. In the problem, x
+// is the dtype of the input's gradient and y that of the result's; there is no epilogue. Launch:
+// buffers [G, W, dX]; dims as of conv2d, with the strides of dX for those of X and the strides of
+// G, whose columns are adjacent, for those of Y.
+Dim conv2d_input_grad_grid(Dim images, Dim channels);
+Dim conv2d_input_grad_scratch_bytes(const Conv2dProblem& problem);
+program::Callable make_conv2d_input_grad(const Conv2dProblem& problem,
+                                         const Variant* variant = nullptr);
+
 }  // namespace gex::kernels

@@ -19,6 +19,12 @@ inline constexpr std::int64_t kSmallImage = 400;
 // Groups of at most this many output channels have a form of their own.
 inline constexpr std::int64_t kThinGroup = 4;
 
+// Groups of at most this many channels, on either side, with square kernels of 3 or 5 taps a side
+// have another: rows of the image are read where they lie.
+inline constexpr std::int64_t kRowGroup = 8;
+inline constexpr std::int64_t kRowTaps = 25;
+inline constexpr std::int64_t kRowPixels = 64 * 1024;  // of a row of the result, at most
+
 // Packed weights: one panel of the deepest convolution, or several panels of others.
 inline constexpr std::int64_t kConvDepth = 5120;
 // Elements of a padded copy of some input rows.
@@ -36,7 +42,8 @@ inline constexpr std::int64_t kDirectWeights = kTileElements - kThinGroup * kDir
 struct ConvSizes {
   std::int64_t in, out, height, width, kernel_h, kernel_w, out_h, out_w;
   std::int64_t stride[2], dilation[2], pad[2];
-  bool widened;  // the input is narrower than what it is summed in
+  bool widened;   // the input is narrower than what it is summed in
+  bool adjacent;  // the pixels of an input row
 
   GEX_IN_EVERY_VARIANT constexpr std::int64_t depth() const { return in * kernel_h * kernel_w; }
   // Columns and rows of the input behind all output columns, and behind some output rows.
@@ -69,11 +76,20 @@ struct ConvSizes {
     return reach_y(rows) * slots_per_row();
   }
 
+  // Square kernels of narrow groups that step alike on both axes.
+  GEX_IN_EVERY_VARIANT constexpr bool has_row_taps() const {
+    return (kernel_h == 3 || kernel_h == 5) && kernel_w == kernel_h && stride[0] == stride[1] &&
+           dilation[0] == 1 && dilation[1] == 1 && in <= kRowGroup && out <= kRowGroup;
+  }
+
   GEX_IN_EVERY_VARIANT constexpr bool can(Form form) const {
     const std::int64_t taps = kernel_h * kernel_w;
     switch (form) {
       case Form::pixels:
         return depth() > 0 && depth() <= kConvDepth && (in_place() || rows_at_once() > 0);
+      case Form::rows:
+        return has_row_taps() && adjacent && stride[0] <= 2 && in > 0 && out_w > 0 &&
+               out_w <= kRowPixels;
       case Form::direct:
         return is_thin() && taps <= kDirectTaps && slots(1) <= kDirectSlots &&
                out * in * taps <= kDirectWeights;
@@ -84,6 +100,7 @@ struct ConvSizes {
   GEX_IN_EVERY_VARIANT constexpr Form by_rule() const {
     // Channels should fill vectors about as well as pixels would in the other form.
     constexpr std::int64_t lanes = 16;
+    if (can(Form::rows)) return Form::rows;
     const bool fills =
         out_h * out_w <= 4 * lanes || out * 8 >= (out + lanes - 1) / lanes * lanes * 7;
     if (!is_thin() && fills && can(Form::pixels)) return Form::pixels;
@@ -108,7 +125,8 @@ GEX_IN_EVERY_VARIANT constexpr ConvSizes conv_sizes(DType x, const std::int64_t 
           {stride[0], stride[1]},
           {dilation[0], dilation[1]},
           {pad[0], pad[1]},
-          x != DType::f64 && x != DType::f32};
+          x != DType::f64 && x != DType::f32,
+          dims[at::x_strides + 3] == 1};
 }
 
 // Of one worker, for accumulators of this many bytes: the larger need of the two blocked forms. The

@@ -20,6 +20,7 @@ enum class Form : std::uint8_t {
   few_rows,     // the right operand is read once, row by row
   few_columns,  // likewise the left one
   pixels,       // a convolution as a product of pixels with channels
+  rows,         // narrow groups: rows of the image are read where they lie
   direct,       // thin groups: taps summed in registers
   columns,      // a product of weights with gathered columns
 };

@@ -12,7 +12,7 @@ namespace {
 using i64 = std::int64_t;
 
 constexpr const char* kFormNames[] = {"by_rule",     "packed", "in_place", "turned", "few_rows",
-                                      "few_columns", "pixels", "direct",   "columns"};
+                                      "few_columns", "pixels", "rows",     "direct", "columns"};
 
 MatmulSizes sizes_of(const MatmulProblem& p, std::span<const i64> dims) {
   return matmul_sizes(p.a, p.b, p.b_packed, p.any_rows, dims.data());
@@ -47,7 +47,7 @@ std::vector<Form> forms(const Conv2dProblem& p, std::span<const i64> dims) {
   if (p.w_packed) return {Form::pixels};
   const ConvSizes sizes = sizes_of(p, dims);
   std::vector<Form> found;
-  for (Form form : {Form::pixels, Form::direct, Form::columns})
+  for (Form form : {Form::pixels, Form::rows, Form::direct, Form::columns})
     if (sizes.can(form)) found.push_back(form);
   return found;
 }

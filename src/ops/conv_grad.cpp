@@ -153,11 +153,31 @@ Value* transpose_by_product(Graph& g, Value* x, Value* w, const ConvTranspose& f
   return transpose(g, sum, {1, 0, 2, 3});
 }
 
+// Narrow groups that step over pixels have a kernel of their own, as src/kernels/conv2d.hpp says.
+bool has_input_grad_kernel(const Shape& w, const ConvTranspose& form, Dim width) {
+  constexpr std::int64_t kChannels = 8, kWidth = 64 * 1024;
+  const auto rows = w[2].as_const(), columns = w[3].as_const();
+  return rows && rows == columns && (*rows == 3 || *rows == 5) && form.stride == Ints{2, 2} &&
+         form.dilation == Ints{1, 1} && known_le(w[1], kChannels) == true &&
+         known_le(floordiv(w[0], form.groups), kChannels) == true &&
+         known_le(width, kWidth) == true;
+}
+
+std::vector<Value*> expand_input_grad(Graph& g, const Node& n) {
+  const auto form = n.as<ConvTranspose>();
+  Value* w = swap_channels(g, n.input(1), form.groups);
+  const Ints taps{w->type().shape[2].constant(), w->type().shape[3].constant()};
+  return {transpose_by_phases(g, n.input(0), w, form, taps)};
+}
+
 std::vector<Value*> expand_transpose(Graph& g, const Node& n) {
   const auto form = n.as<ConvTranspose>();
   Value* x = n.input(0);
   if (is_product(x->type().shape, n.input(1)->type().shape, form.groups)) {
     return {cast(g, transpose_by_product(g, x, n.input(1), form), n.output()->type().dtype)};
+  }
+  if (has_input_grad_kernel(n.input(1)->type().shape, form, form.size[1])) {
+    return {apply(g, "conv2d_input_grad", {x, n.input(1)}, form)};
   }
   Value* w = swap_channels(g, n.input(1), form.groups);
   Ints taps;
@@ -198,6 +218,18 @@ Type transpose_type(const InferContext& c) {
   }
   const DType dtype = a.wide ? compute_type(c.in(0).dtype) : c.in(0).dtype;
   return Type::tensor(dtype, {x[0], w[1] * Dim(a.groups), a.size[0], a.size[1]});
+}
+
+Type input_grad_type(const InferContext& c) {
+  const Type type = transpose_type(c);
+  const auto a = c.as<ConvTranspose>();
+  if (!has_input_grad_kernel(c.in(1).shape, a, a.size[1])) {
+    fail(ErrorCode::invalid_argument, "conv2d_input_grad: weights ", c.in(1), " in ", a.groups,
+         " groups to a width of ", a.size[1],
+         ": groups must have at most 8 channels, kernels 3x3 or 5x5 taps, steps two pixels, and"
+         " rows 65536 pixels at most; conv_transpose2d takes any");
+  }
+  return type;
 }
 
 // As a convolution whose images are the channels of x and whose taps are the pixels of grad: what
@@ -275,6 +307,14 @@ void register_conv_grad() {
       .traits(Trait::pure)
       .infer_one(transpose_type)
       .expand(expand_transpose)
+      .define();
+  Definition("conv2d_input_grad",
+             "conv_transpose2d of narrow groups with few taps and steps of two.")
+      .in({"x", "weight"})
+      .attrs<ConvTranspose>()
+      .traits(Trait::pure | Trait::contraction)
+      .infer_one(input_grad_type)
+      .expand(expand_input_grad)
       .define();
   Definition("conv2d_weight_grad",
              "The gradient of conv2d with respect to its weights, from its input [N, C, H, W] and "

@@ -114,20 +114,31 @@ std::vector<Value*> import_convolution(AtenCall& c) {
   return one(to_result(c, form.lowered(g, with_bias(c, y))));
 }
 
+// Kernels that src/kernels reads by rows.
+bool has_row_form(const Geometry& form, const Shape& weight, Dim in, Dim out) {
+  constexpr std::int64_t kChannels = 8;
+  const auto rows = weight[2].as_const(), columns = weight[3].as_const();
+  const bool square = form.axes == 2 && rows && rows == columns && (*rows == 3 || *rows == 5);
+  return square && all_are(form.dilation, 1) &&
+         (all_are(form.stride, 1) || all_are(form.stride, 2)) && known_le(in, kChannels) == true &&
+         known_le(out, kChannels) == true;
+}
+
 // PyTorch's kernels are the faster ones where groups are narrow and taps are few: groups of several
 // channels fill no product here, and those of few, which have kernels of their own, lose where the
-// input was stepped over or where several channels meet a small image.
+// input was stepped over or the image is small.
 bool is_faster_as_call(const Geometry& form, const Shape& weight, const Shape& grad) {
   constexpr std::int64_t kThin = 4, kFew = 32, kFewTaps = 9, kSmallImage = 64;
   const Dim in = weight[1], out = floordiv(weight[0], form.groups);
   const bool few = known_lt(in, kFew) == true || known_lt(out, kFew) == true;
   if (form.groups == 1 || !few) return false;
   if (form.axes == 3) return true;
-  if (known_le(weight[2] * weight[3], kFewTaps) != true) return false;
+  if (known_le(weight[2] * weight[3], kFewTaps) != true || has_row_form(form, weight, in, out)) {
+    return false;
+  }
   const bool thin = known_le(in, kThin) == true && known_le(out, kThin) == true;
-  const bool single = in == Dim(1) && out == Dim(1);
   const bool small = form.axes == 2 && known_le(grad[2] * grad[3], kSmallImage) == true;
-  return !thin || !all_are(form.stride, 1) || (small && !single);
+  return !thin || !all_are(form.stride, 1) || small;
 }
 
 // The spatial sizes of x where a plain convolution gave more than was asked for.

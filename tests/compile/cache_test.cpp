@@ -225,6 +225,7 @@ TEST(Choices, TextReadsBackToTheSameProblem) {
       kernels::MatmulProblem{DType::bf16, DType::f32, DType::f16, true},
       conv,
       kernels::Conv2dWeightGradProblem{conv},
+      kernels::Conv2dInputGradProblem{conv},
       attention,
       kernels::SortProblem{DType::i32, true, Ties::as_sort, 3, false, true},
       kernels::GroupedMatmulProblem{{}, DType::i32},

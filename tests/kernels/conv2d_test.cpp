@@ -63,18 +63,9 @@ class Conv2d : public testing::TestWithParam<const kernels::Variant*> {
   void check_packed(const Case& t, Operands& v, const HostTensor& whole) {
     Conv2dProblem p = t.problem;
     const auto groups = p.groups;
-    const kernels::ConvSizes sizes = {t.c / groups,
-                                      t.o / groups,
-                                      t.h,
-                                      t.w,
-                                      t.kh,
-                                      t.kw,
-                                      v.oh,
-                                      v.ow,
-                                      {p.stride[0], p.stride[1]},
-                                      {p.dilation[0], p.dilation[1]},
-                                      {p.pad[0], p.pad[1]},
-                                      p.x != DType::f64 && p.x != DType::f32};
+    const kernels::ConvSizes sizes =
+        kernels::conv_sizes(p.x, {p.stride[0], p.stride[1]}, {p.dilation[0], p.dilation[1]},
+                            {p.pad[0], p.pad[1]}, groups, v.dims.data());
     if (!conv2d_packs_weights(p, sizes)) return;
     ++packed_cases;
     std::vector<i64> dims = {t.o, t.c / groups, t.kh, t.kw};

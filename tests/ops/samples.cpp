@@ -44,6 +44,12 @@ void put_windows(const Put& put) {
        {"padding", Ints{1, 0}},
        {"groups", std::int64_t{2}},
        {"size", Dims{s * 2 + 2, Dim(5)}}});
+  put("conv2d_input_grad",
+      {data({Dim(2), Dim(6), s + 1, Dim(3)}), data({Dim(6), Dim(2), Dim(3), Dim(3)})},
+      {{"stride", Ints{2, 2}},
+       {"padding", Ints{1, 0}},
+       {"groups", std::int64_t{2}},
+       {"size", Dims{s * 2 + 2, Dim(7)}}});
   put("conv2d_weight_grad",
       {data({Dim(2), Dim(4), s * 2 + 1, Dim(5)}), data({Dim(2), Dim(6), s, Dim(3)})},
       {{"stride", Ints{2, 1}}, {"groups", std::int64_t{2}}, {"kernel", Dims{Dim(3), Dim(3)}}});

@@ -56,6 +56,7 @@ struct Variant {
   RangeFn conv2d;
   RangeFn conv2d_pack;
   RangeFn conv2d_weight_grad;
+  RangeFn conv2d_input_grad;
   RangeFn attention;
 };
 

@@ -1,8 +1,8 @@
 #pragma once
-// Y[image] = W * X[image] per group, in one of three forms: thin groups directly, row by row or
-// plane by plane where their taps are such; else a product of pixels with channels; else, for the
-// few that don't fit there, a product of W[o][c*kh*kw] with the columns that each output pixel
-// reads, gathered while a panel is packed.
+// Y[image] = W * X[image] per group, in one of four forms: narrow groups row by row; thin groups
+// directly, plane by plane where they step by one pixel; else a product of pixels with channels;
+// else, for the few that don't fit there, a product of W[o][c*kh*kw] with the columns that each
+// output pixel reads, gathered while a panel is packed.
 
 #include "kernels/simd/columns.hpp"
 #include "kernels/simd/conv2d_direct.hpp"
@@ -46,7 +46,9 @@ struct Conv2d {
         ws(d + conv2d_dims::w_strides),
         ys(d + conv2d_dims::y_strides),
         sizes(conv_sizes(c.x, c.stride, c.dilation, c.pad, c.groups, d)),
-        form(c.form == Form::by_rule ? sizes.by_rule() : c.form),
+        form(c.w_packed                ? Form::pixels
+             : c.form == Form::by_rule ? sizes.by_rule()
+                                       : c.form),
         rows(columns, c, scratch, group_in, group_out),
         planes(columns, c, scratch, group_in, group_out) {}
 
@@ -123,7 +125,7 @@ struct Conv2d {
     if (form == Form::pixels)
       PixelConv<T>(columns, context, sizes, ws, reinterpret_cast<std::byte*>(scratch.tile))
           .run(plane(image, group), w, row0, row1, col0, col1, finish);
-    else if (form == Form::direct && rows.fits)
+    else if (form == Form::rows)
       rows.run(plane(image, group), w, ws, col0, col1, finish);
     else if (form == Form::direct && planes.fits())
       planes.run(plane(image, group), w, ws, col0, col1, finish);
@@ -141,8 +143,8 @@ struct Conv2d {
       run_rectangle(batch, r0 * kConvUnitChannels, smaller(r1 * kConvUnitChannels, group_out),
                     c0 * kConvUnitPixels, smaller(c1 * kConvUnitPixels, cols));
     };
-    if (form == Form::direct) {
-      // Thin groups are one unit high: whole planes follow one another.
+    if (form == Form::direct || form == Form::rows) {
+      // Such groups are one unit high: whole planes follow one another.
       i64 batch = begin / col_units, unit = begin % col_units;
       for (i64 left = end - begin; left > 0; ++batch, unit = 0) {
         const i64 count = smaller(left, col_units - unit);

@@ -1,5 +1,5 @@
 #pragma once
-// The gradient of the weights of single channels (depthwise) with few taps, in the form of
+// The gradient of the weights of narrow groups (depthwise above all) with few taps, in the form of
 // conv2d_rows.hpp: rows of X and of G are read where they lie, and the sums of all taps stay in
 // registers through all images.
 
@@ -16,13 +16,13 @@ struct RowWeightGrad {
   i64 images;
   bool fits;
 
-  RowWeightGrad(const Columns<T>& all, const Conv2dContext& c, const i64* g_strides, i64 n,
-                i64 group_in)
+  RowWeightGrad(const Columns<T>& all, const Conv2dContext& c, const i64* dims)
       : columns(all),
         context(c),
-        gs(g_strides),
-        images(n),
-        fits(rows_have_form(all, c, group_in) && c.x == c.w && gs[3] == 1) {}
+        gs(dims + conv2d_dims::y_strides),
+        images(dims[conv2d_dims::n]),
+        fits(conv_sizes(c.x, c.stride, c.dilation, c.pad, c.groups, dims).can(Form::rows) &&
+             c.x == c.w && gs[3] == 1) {}
 
   // sums[tap] = the products of a channel of X with one of G, lane by lane.
   void run(const void* gradient, i64 in_channel, i64 out_channel, T* sums) const {

@@ -4,8 +4,8 @@
 //
 // Rows of G lie as far apart as those of the padded copy of X, with zeros between them, so a tap is
 // one shift of the whole plane. Where the convolution steps over pixels, each remainder of their
-// number by the step has a copy of its own, and in that one the step is one. Single channels with
-// few taps are read in place.
+// number by the step has a copy of its own, and in that one the step is one. Where taps are few
+// nothing is copied.
 
 #include "kernels/simd/columns.hpp"
 #include "kernels/simd/conv2d_weight_grad_rows.hpp"
@@ -23,6 +23,8 @@ struct ThinWeightGrad {
   static constexpr i64 kRoomOfX = kLeftRows * kDepthStride + kTileCols * kDepth;
   static constexpr i64 kRoomOfG = kTileElements / 2, kRoomOfSums = kTileElements / 4;
   static constexpr int lanes = kLanes<T>;
+  // Where rows are read in place, the sums may lie where X would.
+  static_assert(kRoomOfG + kRowGroup * kRowGroup * kRowTaps * lanes <= kTileElements + kRoomOfX);
 
   const Columns<T>& columns;
   const Conv2dContext& context;
@@ -47,7 +49,7 @@ struct ThinWeightGrad {
         group_in(dims[conv2d_dims::c] / c.groups),
         group_out(dims[conv2d_dims::o] / c.groups),
         taps(group_in * all.kernel_h * all.kernel_w),
-        by_rows(all, c, gs, images, group_in) {
+        by_rows(all, c, dims) {
     for (int axis = 0; axis < 2; ++axis) {
       const i64 span = ((axis ? all.kernel_w : all.kernel_h) - 1) * c.dilation[axis];
       reach[axis] = span / c.stride[axis];
@@ -65,7 +67,7 @@ struct ThinWeightGrad {
     for (i64 k = 0; k < taps; ++k, columns.next(t)) shifts()[k] = shift(t);
   }
 
-  bool fits() const { return rows_at_once > 0; }
+  bool fits() const { return by_rows.fits || rows_at_once > 0; }
   T* gradient() const { return scratch.tile; }
   T* sums(i64 channel, i64 tap) const {
     return scratch.tile + kRoomOfG + (channel * taps + tap) * lanes;
@@ -81,9 +83,8 @@ struct ThinWeightGrad {
 
   // The gradients of taps [first, last) of all channels of a group.
   void run(i64 group, i64 first, i64 last) const {
-    if (by_rows.fits && first == 0 && last == taps)
-      for (i64 o = 0; o < group_out; ++o)
-        by_rows.run(buffers[1], group, group * group_out + o, sums(o, 0));
+    if (by_rows.fits)
+      add_rows(group, first, last);
     else
       add_planes(group, first, last);
     for (i64 o = 0; o < group_out; ++o) {
@@ -97,6 +98,14 @@ struct ThinWeightGrad {
                   1);
       }
     }
+  }
+
+  void add_rows(i64 group, i64 first, i64 last) const {
+    const i64 of_channel = columns.kernel_h * columns.kernel_w;
+    for (i64 o = 0; o < group_out; ++o)
+      for (i64 c = first / of_channel; c * of_channel < last; ++c)
+        by_rows.run(buffers[1], group * group_in + c, group * group_out + o,
+                    sums(o, c * of_channel));
   }
 
   void add_planes(i64 group, i64 first, i64 last) const {

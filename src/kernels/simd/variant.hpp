@@ -3,6 +3,7 @@
 
 #include "kernels/simd/attention.hpp"
 #include "kernels/simd/conv2d.hpp"
+#include "kernels/simd/conv2d_input_grad.hpp"
 #include "kernels/simd/conv2d_weight_grad.hpp"
 #include "kernels/simd/matmul.hpp"
 
@@ -12,8 +13,14 @@
 namespace gex::kernels::GEX_VARIANT {
 
 extern const Variant variant;
-const Variant variant = {
-    GEX_VARIANT_TEXT(GEX_VARIANT), kVectorBytes, &matmul, &matmul_pack, &conv2d, &conv2d_pack,
-    &conv2d_weight_grad,           &attention};
+const Variant variant = {GEX_VARIANT_TEXT(GEX_VARIANT),
+                         kVectorBytes,
+                         &matmul,
+                         &matmul_pack,
+                         &conv2d,
+                         &conv2d_pack,
+                         &conv2d_weight_grad,
+                         &conv2d_input_grad,
+                         &attention};
 
 }  // namespace gex::kernels::GEX_VARIANT
