@@ -52,27 +52,35 @@ class Axis {
 
   // Only what is inside of a window is read, so that one NaN does not spread over the axis.
   Value* resampled(Value* x, std::int64_t axis) {
-    Value* at = add(g_, first_, cast(g_, iota(g_, taps_), t_));  // [out, taps]
-    Value* weights = weights_at(at);
-    Value* inside = lt(g_, at, end_);
-    Value* last = scalar_int(g_, DType::i64, in_ - 1);
-    Value* elements = take(g_, swap_axes(g_, x, axis, -1),
-                           minimum(g_, cast(g_, at, DType::i64), last), x->type().rank() - 1);
-    elements = where(g_, inside, elements, scalar(g_, t_, 0));
-    Value* sums = reduce_sum(g_, mul(g_, elements, weights), {elements->type().rank() - 1});
+    Value* at = window();
+    Value* elements = take(g_, swap_axes(g_, x, axis, -1), index(at), x->type().rank() - 1);
+    elements = where(g_, lt(g_, at, end_), elements, scalar(g_, t_, 0));
+    Value* sums = reduce_sum(g_, mul(g_, elements, weights_at(at)), {elements->type().rank() - 1});
     return swap_axes(g_, sums, axis, -1);
   }
 
+  // Nor does an infinite gradient reach what is outside of its window.
   Value* gradient(Value* grad, std::int64_t axis) {
-    Value* matrix = weights_at(unsqueeze(g_, cast(g_, iota(g_, in_), t_), 0));  // [out, in]
-    return swap_axes(g_, matmul(g_, swap_axes(g_, grad, axis, -1), matrix), axis, -1);
+    Value* at = window();
+    Value* last = unsqueeze(g_, swap_axes(g_, grad, axis, -1), -1);  // [..., out, 1]
+    Value* parts = where(g_, lt(g_, at, end_), mul(g_, last, weights_at(at)), scalar(g_, t_, 0));
+    Shape shape(parts->type().shape.begin(), parts->type().shape.end() - 2);
+    shape.push_back(in_);
+    const auto rank = static_cast<std::int64_t>(shape.size());
+    Value* sums = index_put(g_, full(g_, t_, 0, shape), parts, {index(at)}, {rank - 1}, "add");
+    return swap_axes(g_, sums, axis, -1);
   }
 
  private:
+  // Places of the axis that a result has room to read: [out, taps].
+  Value* window() { return add(g_, first_, cast(g_, iota(g_, taps_), t_)); }
+  Value* index(Value* at) {
+    return minimum(g_, cast(g_, at, DType::i64), scalar_int(g_, DType::i64, in_ - 1));
+  }
+
   Value* weights_at(Value* at) {
     Value* distance = mul(g_, abs(g_, add(g_, sub(g_, at, center_), 0.5)), inverse_);
-    Value* inside = bit_and(g_, ge(g_, at, first_), lt(g_, at, end_));
-    Value* weights = where(g_, inside, filter_.at(g_, distance), scalar(g_, t_, 0));
+    Value* weights = where(g_, lt(g_, at, end_), filter_.at(g_, distance), scalar(g_, t_, 0));
     return div(g_, weights, reduce_sum(g_, weights, {1}, true));
   }
 

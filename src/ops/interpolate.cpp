@@ -1,11 +1,11 @@
 // Resampling of the last axes. One op for all modes: each axis reads one, two or four neighbours of
-// the place that a result stands for. Gradients are products with the matrix that one axis'
-// resampling is.
+// the place that a result stands for.
 
 #include "ops/antialias.hpp"
 #include "ops/build.hpp"
 #include "ops/define.hpp"
 #include "ops/families.hpp"
+#include "ops/resampled_gradient.hpp"
 #include "ops/rows.hpp"
 
 namespace gex::ops {
@@ -241,24 +241,19 @@ AtenImport by_factors(Overload o) {  // x, output_size?, [align_corners], scale_
   };
 }
 
-// The gradient along each axis is a product with the matrix [out, in] that resampling is.
 AtenImport gradient(Overload o) {  // grad, output_size, input_size, [align_corners], scales...
   return [o](AtenCall& c) {
-    Graph& g = c.graph();
     const DType t = compute_type(c.result().dtype);
     if (!is_float(t)) return std::vector<Value*>{};
     const Shape& in = c.result().shape;
     const auto scales = scale_arguments(c, o.aligns ? 4 : 3, o.axes);
-    Value* grad = cast(g, c.tensor(0), t);
+    Value* grad = cast(c.graph(), c.tensor(0), t);
+    if (std::string_view(o.mode) == "cubic" && in == grad->type().shape)
+      return one(to_result(c, grad));
     for (std::size_t k = 0; k < o.axes; ++k) {
       const std::size_t axis = in.size() - o.axes + k;
-      const Dim size = in[axis];
-      Value* rows = iota(g, size);
-      Value* unit = cast(g, eq(g, unsqueeze(g, rows, 1), rows), t);
-      const Interpolate a{o.mode, {grad->type().shape[axis]}, o.aligns && c.flag(3), {scales[k]}};
-      Value* matrix = swap_axes(g, apply(g, "interpolate", {unit}, a), 0, 1);
-      const auto at = static_cast<std::int64_t>(axis);
-      grad = swap_axes(g, matmul(g, swap_axes(g, grad, at, -1), matrix), at, -1);
+      grad = resampled_gradient(c.graph(), grad, axis, in[axis],
+                                {o.mode, o.aligns && c.flag(3), scales[k]});
     }
     return one(to_result(c, grad));
   };

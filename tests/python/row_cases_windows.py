@@ -149,7 +149,7 @@ def adaptive_max_gradient(axes: int) -> Case:
     return calls
 
 
-RESAMPLED = [(4, 9, 5), (2, 3, 1), (5, 2, 7), (3, 6, 4)]
+RESAMPLED = [(4, 9, 5), (2, 3, 1), (5, 2, 7), (3, 6, 4), (3, 9, 4)]
 KINDS = [
     ("upsample_nearest", 1, False),
     ("upsample_nearest", 2, False),
@@ -188,13 +188,21 @@ def by_factors(axes: int, aligns: bool) -> Case:
     return calls
 
 
+def with_infinities(gradient: torch.Tensor) -> torch.Tensor:
+    """Of both signs, far enough apart that most elements should see none of them."""
+    gradient.flatten()[::11] = torch.inf
+    gradient.flatten()[5::23] = -torch.inf
+    return gradient
+
+
 def resampling_gradient(axes: int, aligns: bool) -> Case:
     def calls(t: Make) -> list[Call]:
         shape = [2, 3, *(3, 6, 4)[:axes]]
         return [
-            (t(2, 3, *size[:axes]), list(size[:axes]), shape, *corners)
+            (gradient, list(size[:axes]), shape, *corners)
             for size in RESAMPLED
             for corners in ([(True,), (False,)] if aligns else [()])
+            for gradient in (t(2, 3, *size[:axes]), with_infinities(t(2, 3, *size[:axes])))
         ]
 
     return calls
@@ -266,10 +274,15 @@ def antialiased(t: Make) -> list[Call]:
 
 
 def antialiasing_gradient(t: Make) -> list[Call]:
-    return [
-        (t(*call[0].shape[:2], *call[1]), call[1], list(call[0].shape), *call[2:])
-        for call in antialiased(t)
-    ]
+    """Infinities where no window ends at a weight of nothing: there the last bit of the weight
+    decides between infinity and NaN."""
+    calls: list[Call] = []
+    for x, size, *rest in antialiased(t):
+        shape = (*x.shape[:2], *size)
+        calls.append((t(*shape), size, list(x.shape), *rest))
+        if size not in ([4, 3], [5, 3]):
+            calls.append((with_infinities(t(*shape)), size, list(x.shape), *rest))
+    return calls
 
 
 for kind in ("bilinear", "bicubic"):
