@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from gex.grid_sampler import grid_sampler_2d
 from gex.symbols import Symbols
 
 _aten = torch.ops.aten
@@ -35,7 +36,6 @@ _FUSIBLE_CORE_OPS = {
     _aten._native_batch_norm_legit_no_training.default,
     _aten._softmax.default,
     _aten.avg_pool2d.default,
-    _aten.grid_sampler_2d.default,
     _aten.native_group_norm.default,
     _aten.native_group_norm_backward.default,
     _aten.native_layer_norm.default,
@@ -45,12 +45,12 @@ _FUSIBLE_CORE_OPS = {
 }
 
 
-# Eager rounds each step of these to f16 or bf16; the rules compute in f32 and round once, which is
-# closer to the truth and too far from eager (another pixel for mode nearest).
-_ROUNDED_AT_EACH_STEP = {_aten.grid_sampler_2d.default}
+_OWN_RULES: dict[Any, Callable[..., Any]] = {_aten.grid_sampler_2d.default: grid_sampler_2d}
 
 
 def _rule(target: Any) -> Callable[..., Any] | None:
+    if target in _OWN_RULES:
+        return _OWN_RULES[target]
     if isinstance(target, types.FunctionType):
         return target  # a function of tensors is its own decomposition
     rule = _core_table().get(target)
@@ -81,8 +81,6 @@ class Decomposer:
         if rule is None:
             return "it has no decomposition"
         leaves, spec = tree_flatten(_plain((args, kwargs)))
-        if target in _ROUNDED_AT_EACH_STEP and any(_is_low_float(leaf) for leaf in leaves):
-            return "its decomposition rounds once where eager rounds at each step"
         if target is _aten.linspace.default and torch.int64 in leaves:
             return "its decomposition truncates where eager does not"
         key = (target, spec, tuple(self._key(leaf) for leaf in leaves))
@@ -97,10 +95,6 @@ class Decomposer:
         if isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             return str(leaf.node.expr)
         return (type(leaf), repr(leaf))
-
-
-def _is_low_float(leaf: Any) -> bool:
-    return isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.float16, torch.bfloat16)
 
 
 def _plain(tree: Any) -> Any:
