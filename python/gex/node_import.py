@@ -372,7 +372,8 @@ class NodeImporter:
         if calls.mutates(call.target):
             raise GraphNotSupported(f"{where} writes into a value of the graph")
         # Fake tensors know nothing of quantised ones.
-        if any(leaf in carriers.QUANTISED for leaf in tree_flatten((call.args, call.kwargs))[0]):
+        leaves = tree_flatten((call.args, call.kwargs))[0]
+        if any(isinstance(leaf, torch.dtype) and leaf in carriers.QUANTISED for leaf in leaves):
             raise GraphNotSupported(f"{where} makes a quantised tensor")
         for item in call.results:
             if isinstance(item, torch.Tensor):

@@ -51,12 +51,15 @@ def test_windows_with_symbolic_sizes(compiling: Compile) -> None:
         torch.testing.assert_close(compiled(x), overlapping_windows(x))
 
 
+@pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("offset", [None, 1])
-def test_windows_into_arguments_that_lie_inside_more_memory(offset: int | None) -> None:
+def test_windows_into_arguments_that_lie_inside_more_memory(
+    offset: int | None, dynamic: bool | None
+) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return x.as_strided((2, 5), (1, 2), offset) * 2
 
-    compiled = torch.compile(fn, backend="gex", fullgraph=True)
+    compiled = torch.compile(fn, backend="gex", fullgraph=True, dynamic=dynamic)
     whole = torch.randn(6, 4)
     for x in (whole[2:4], whole[1:3], whole[:2]):  # the window reaches behind them
         assert_same(compiled(x), fn(x))
