@@ -296,8 +296,12 @@ ScalarValue convert(ScalarValue value, DType from, DType to) {
   if (to == DType::boolean) return {.i = is_float(from) ? value.f != 0 : value.i != 0};
   if (is_float(from)) {
     if (is_float(to)) return normalise(to, value);
-    constexpr double kLimit = 9223372036854775808.0;  // 2^63
-    bool fits = value.f >= -kLimit && value.f < kLimit;
+    if (converts_through_i32(to)) {
+      const bool fits = value.f > -0x1p31 - 1 && value.f < 0x1p31;
+      return normalise(
+          to, {.i = fits ? static_cast<I>(value.f) : std::numeric_limits<std::int32_t>::min()});
+    }
+    const bool fits = value.f >= -0x1p63 && value.f < 0x1p63;
     return normalise(to, {.i = fits ? static_cast<I>(value.f) : std::numeric_limits<I>::min()});
   }
   if (!is_float(to)) return normalise(to, value);

@@ -20,7 +20,12 @@ union ScalarValue {
 
 // Rounds (floats; low floats through f32) or wraps (integers) a raw result to the dtype.
 ScalarValue normalise(DType dtype, ScalarValue raw);
-// Floats to integers truncate; NaN and values outside i64 give INT64_MIN, then wrap. To bool: != 0.
+// Floats to integers truncate as x86 and PyTorch's kernels there do: to i32, and from there wrapped
+// to i16 and i8; to i64, and from there wrapped to u8. NaN and what does not fit the first of these
+// give its smallest number. To bool: != 0.
+inline bool converts_through_i32(DType to) {
+  return to == DType::i32 || to == DType::i16 || to == DType::i8;
+}
 ScalarValue convert(ScalarValue value, DType from, DType to);
 ScalarValue load_scalar(DType dtype, const void* base, std::int64_t element);
 void store_scalar(DType dtype, void* base, std::int64_t element, ScalarValue value);

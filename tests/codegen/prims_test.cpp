@@ -96,6 +96,11 @@ TEST(Prims, CastsBetweenAllDtypes) {
                                str("x = load a[i]\nr = cast x : ", to, "\nstore y[i] = r\n"))),
                            {333});
       fill_widely(c.buffers[0], 0);
+      // Both sides of what each integer holds.
+      const double limits[] = {0x1p7,  0x1p8,  0x1p15, 0x1p16, 0x1p31, 0x1p31 + 7,
+                               0x1p32, 0x1p33, 0x1p62, 0x1p63, 0x1p64, 0x1p31 - 0.5};
+      for (int i = 0; is_float(from) && i < 48; ++i)
+        c.buffers[0].set(i, (i % 2 == 0 ? 1 : -1) * limits[i % 12] + i / 24);
       check(c, 0);
     }
 }

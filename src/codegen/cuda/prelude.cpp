@@ -83,6 +83,9 @@ GEX_FN unsigned short to_bf16(float f) {
     return a >= (T)-9223372036854775808.0 && a < (T)9223372036854775808.0              \
                ? (i64)a                                                                \
                : (i64)0x8000000000000000ull;                                           \
+  }                                                                                    \
+  GEX_FN i64 to_i32_##S(T a) {                                                         \
+    return (double)a > -2147483649.0 && a < (T)2147483648.0 ? (i64)a : -2147483648ll;  \
   }
 GEX_FLOAT_HELPERS(float, f32)
 GEX_FLOAT_HELPERS(double, f64)

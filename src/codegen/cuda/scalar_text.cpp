@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "loop/scalar.hpp"
 
 namespace gex::codegen::cuda {
 
@@ -270,7 +271,8 @@ std::string constant_text(DType dtype, double imm, std::int64_t imm_int) {
 std::string cast_text(DType from, DType to, const std::string& value) {
   if (to == DType::boolean) return "(" + value + " != 0)";
   if (is_float(from) && !is_float(to))
-    return cut(to, (from == DType::f64 ? "to_i64_f64(" : "to_i64_f32(") + value + ")");
+    return cut(to, str(loop::converts_through_i32(to) ? "to_i32_" : "to_i64_",
+                       from == DType::f64 ? "f64(" : "f32(", value, ")"));
   if (!is_float(to)) return cut(to, "(i64)" + value);
   if (to == DType::f64) return "(double)" + value;
   return rounded(to, "(float)" + value);

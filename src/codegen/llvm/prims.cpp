@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "codegen/llvm/integers.hpp"
 #include "codegen/llvm/math.hpp"
+#include "loop/scalar.hpp"
 
 namespace gex::codegen {
 
@@ -221,10 +222,9 @@ Value* emit_cast(Ir& ir, Value* value, DType from, DType to) {
   }
   if (is_float(from) && is_float(to)) return round_to(ir, b.CreateFPCast(value, type), to);
   if (is_float(from)) {
-    // Through i64 for every width: what does not fit wraps, and beyond i64 the result is its
-    // smallest value, as the hardware has it.
-    Value* wide = b.CreateFPToSI(value, Ir::like(value, b.getInt64Ty()));
-    return b.CreateTrunc(wide, type);
+    // What fits neither i32 nor i64 is its smallest value, as the hardware has it; the rest wraps.
+    llvm::Type* first = loop::converts_through_i32(to) ? b.getInt32Ty() : b.getInt64Ty();
+    return b.CreateTrunc(b.CreateFPToSI(value, Ir::like(value, first)), type);
   }
   bool is_unsigned = from == DType::u8 || from == DType::boolean;
   if (is_float(to)) {
