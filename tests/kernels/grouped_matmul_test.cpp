@@ -119,6 +119,8 @@ const Case kCases[] = {
     {.ends_dtype = DType::i32, .rows = 40, .depth = 100, .cols = 70, .ends = {0, 17, 30}},
     {.rows = 9, .depth = 5, .cols = 3, .ends = {4, 12, 12}},
     {.dtype = DType::bf16, .rows = 60, .depth = 33, .cols = 65, .ends = {1, 60}, .turned = true},
+    // Odd numbers of rows, one of more than are packed at once; more columns than a tile has.
+    {.dtype = DType::bf16, .rows = 400, .depth = 205, .cols = 301, .ends = {7, 7, 308, 399}},
     {.dtype = DType::f64, .rows = 30, .depth = 12, .cols = 20, .ends = {0, 0, 30}, .turned = true},
     {.rows = 0, .depth = 12, .cols = 20, .ends = {0, 0}},
 };
