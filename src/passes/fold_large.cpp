@@ -40,18 +40,8 @@ class LargePart {
 
   std::unique_ptr<Graph> extract() const {
     auto part = std::make_unique<Graph>(graph_.name() + ".constant");
-    std::unordered_map<const Value*, Value*> image;
-    for (const Node* node : nodes_) {
-      std::vector<Value*> inputs;
-      for (const Value* input : node->inputs()) {
-        if (input != nullptr && !image.contains(input))
-          image[input] = part->clone_node(*input->producer(), {})->output();
-        inputs.push_back(input == nullptr ? nullptr : image.at(input));
-      }
-      const Node* copy = part->clone_node(*node, std::move(inputs));
-      for (std::size_t k = 0; k < node->num_outputs(); ++k)
-        image[node->output(k)] = copy->output(k);
-    }
+    Image image;
+    for (const Node* node : nodes_) copy(*part, *node, image);
     for (const Value* result : results_) part->add_output(image.at(result));
     return part;
   }
@@ -67,6 +57,19 @@ class LargePart {
   }
 
  private:
+  using Image = std::unordered_map<const Value*, Value*>;
+
+  // With what it reads: constants, and views that stay in the graph for others.
+  static void copy(Graph& part, const Node& node, Image& image) {
+    std::vector<Value*> inputs;
+    for (const Value* input : node.inputs()) {
+      if (input != nullptr && !image.contains(input)) copy(part, *input->producer(), image);
+      inputs.push_back(input == nullptr ? nullptr : image.at(input));
+    }
+    const Node* copied = part.clone_node(node, std::move(inputs));
+    for (std::size_t k = 0; k < node.num_outputs(); ++k) image[node.output(k)] = copied->output(k);
+  }
+
   bool depends_on_lists_alone(const Node& node) {
     if (!may_be_computed(node)) return false;
     Lists lists;

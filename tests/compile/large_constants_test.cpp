@@ -70,6 +70,13 @@ TEST_F(LargeConstants, WhatTheyWereMadeOfGoesAtALevelWithoutDeadCodeRemoval) {
   EXPECT_EQ(launches(), 1);
 }
 
+TEST_F(LargeConstants, AViewThatOthersReadTooIsReadBothWays) {
+  Value* turned = ops::transpose(graph_, list(), {1, 0});
+  Value* x = input({kColumns, kRows});
+  run(ops::add(graph_, ops::mul(graph_, x, turned), ops::exp(graph_, turned)));
+  EXPECT_EQ(folded(), 1);
+}
+
 TEST_F(LargeConstants, AProductOfTwoIsDoneOnce) {
   Value* product = ops::matmul(graph_, list(), list(DType::f32, {kColumns, kColumns}));
   run(ops::matmul(graph_, input({4, kRows}), ops::relu(graph_, product)));
