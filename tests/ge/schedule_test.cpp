@@ -81,6 +81,50 @@ graph g(%x: f32[s0, 16], %w: f32[16, 8], %b: f32[8]) -> (f32[s0, 8]) {
   EXPECT_EQ(counters.launches % counters.calls, 0) << "the same steps for every batch";
 }
 
+class StaticCluster : public testing::TestWithParam<int> {};
+
+// The reference schedules a cluster of 3 ops one by one and makes a graph of its own of one of 10.
+// Here neither the number nor what lies around it matters: sizes that are known are known to the
+// kernel from the start, and it is one launch of the same program.
+TEST_P(StaticCluster, N57_InsideADynamicGraphIsOneLaunchThatNoBatchChanges) {
+  const int ops = GetParam();
+  std::string text = R"(symbols s0 in [1, 4096]
+graph g(%x: f32[s0, 16], %c0: f32[16, 8]) -> (f32[s0, 8]) {
+)";
+  for (int k = 0; k < ops; ++k)
+    text +=
+        str("  %c", k + 1, " = ", k % 2 == 0 ? "tanh" : "sigmoid", "(%c", k, ") : f32[16, 8]\n");
+  text += str("  %m = matmul(%x, %c", ops, ") : f32[s0, 8]\n  %y = relu(%m) : f32[s0, 8]\n",
+              "  return %y\n}");
+  Ready program(text);
+  for (std::int64_t batch : {3, 17, 64}) {
+    const std::vector<HostTensor> inputs = {iota({batch, 16}), iota({16, 8})};
+    const HostTensor want = interp::interpret(*parse_graph(text), inputs)[0];
+    const HostTensor got = program(inputs)[0];
+    ASSERT_EQ(got.shape(), want.shape());
+    for (std::int64_t k = 0; k < want.numel(); ++k) ASSERT_NEAR(got.get(k), want.get(k), 1e-5);
+  }
+  const runtime::Counters counters = program.session->counters();
+  EXPECT_EQ(counters.captures, 3) << "one for each batch, of one compilation";
+  EXPECT_EQ(counters.launches, 3 * 2) << "the cluster, and the product with its epilogue";
+
+  const program::Program& compiled = *program.compiled.program;
+  ASSERT_EQ(compiled.main.size(), 1u) << "nothing is split off";
+  const auto& steps = compiled.segments[static_cast<std::size_t>(compiled.main[0])].steps;
+  ASSERT_EQ(steps.size(), 2u);
+  const auto depends_on_batch = [](const program::Step& step) {
+    const auto& launch = std::get<program::Launch>(step.op);
+    std::vector<Dim> symbols;
+    for (Dim d : launch.dims) d.collect_symbols(symbols);
+    launch.grid.collect_symbols(symbols);
+    return !symbols.empty();
+  };
+  EXPECT_FALSE(depends_on_batch(steps[0]));
+  EXPECT_TRUE(depends_on_batch(steps[1]));
+}
+
+INSTANTIATE_TEST_SUITE_P(GeCase, StaticCluster, testing::Values(3, 10));
+
 TEST(GeCase, N59_GearsOneFourAndEightServeEveryBatchUpToEight) {
   const std::string text = R"(symbols s0 in [1, 64]
 graph g(%x: f32[s0, 16], %w: f32[16, 8]) -> (f32[s0, 8]) {
