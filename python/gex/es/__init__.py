@@ -18,9 +18,11 @@ from gex.es.graph import Graph, Program
 from gex.es.holder import TensorHolder, assign, attr_scope, control_dependency_scope
 from gex.es.ops import *  # noqa: F403
 from gex.es.ops import __all__ as _ops
+from gex.es.resources import Allocator, ThreadPool
 from gex.es.split import split
 
 __all__ = [
+    "Allocator",
     "DType",
     "EsError",
     "EsGraphBuilder",
@@ -28,6 +30,7 @@ __all__ = [
     "GraphBuilder",
     "Program",
     "TensorHolder",
+    "ThreadPool",
     "assign",
     "attr_scope",
     "control_dependency_scope",

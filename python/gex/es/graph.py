@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 from gex._gex import es as _es
+from gex.es.resources import Allocator, ThreadPool
 from gex.pass_path import load_named_passes
 
 if TYPE_CHECKING:
@@ -31,6 +32,19 @@ def _arrays(given: Sequence[Any]) -> list[Any]:
     return list(given)
 
 
+def _resources(allocator: Allocator | None, pool: ThreadPool | None) -> tuple[Any, Any, Any, int]:
+    """As the extension takes them."""
+    for given, kind in ((allocator, Allocator), (pool, ThreadPool)):
+        if given is not None and not isinstance(given, kind):
+            raise TypeError(f"expected a gex.es.{kind.__name__}, got {type(given).__name__}")
+    return (
+        allocator.allocate if allocator else None,
+        allocator.release if allocator else None,
+        pool.submit if pool else None,
+        pool.threads if pool else 1,
+    )
+
+
 class Program:
     """Ready to run, for any sizes that the graph's symbols allow."""
 
@@ -48,6 +62,8 @@ class Program:
         capture_limit: int = 64,
         reuse_memory: bool = True,
         autotune: bool = False,
+        allocator: Allocator | None = None,
+        thread_pool: ThreadPool | None = None,
     ) -> Program:
         """What save() wrote, in this or another process."""
         return Program(
@@ -57,6 +73,7 @@ class Program:
                 capture_limit=capture_limit,
                 reuse_memory=reuse_memory,
                 autotune=autotune,
+                resources=_resources(allocator, thread_pool),
             )
         )
 
@@ -179,6 +196,8 @@ class Graph:
         in_place: bool = True,
         autotune: bool = False,
         dump_dir: str | Path = "",
+        allocator: Allocator | None = None,
+        thread_pool: ThreadPool | None = None,
     ) -> Program:
         """The options of C++'s CompileOptions, under the same names."""
         load_named_passes()
@@ -197,6 +216,7 @@ class Graph:
                 in_place=in_place,
                 autotune=autotune,
                 dump_dir=str(dump_dir),
+                resources=_resources(allocator, thread_pool),
             )
         )
 

@@ -6,6 +6,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
@@ -252,7 +253,10 @@ void bind_builder(nb::module_& m) {
 }
 
 nb::dict counters_of(const PyProgram& program) {
-  const gex_counters counters = program.program->Counters();
+  const gex_counters counters = [&] {
+    const nb::gil_scoped_release unlocked;  // a run may hold what this waits for, and wait for us
+    return program.program->Counters();
+  }();
   nb::dict dict;
   dict["calls"] = counters.calls;
   dict["captures"] = counters.captures;
@@ -268,29 +272,42 @@ nb::dict counters_of(const PyProgram& program) {
   return dict;
 }
 
+// allocate, release, submit, threads: see EsResources.
+using PyResources = std::tuple<nb::object, nb::object, nb::object, int>;
+
+EsResources::Held held_by_program(const PyResources& resources) {
+  const auto& [allocate, release, submit, threads] = resources;
+  return EsResources::Held(new EsResources(allocate, release, submit, threads));
+}
+
 void bind_graph(nb::module_& m) {
   nb::class_<PyProgram>(m, "Program", "A compiled graph, ready to run for any of its sizes.")
       .def_static(
           "load",
           [](const std::string& path, bool generate_code, std::int64_t capture_limit,
-             bool reuse_memory, bool autotune) {
+             bool reuse_memory, bool autotune, const PyResources& resources) {
+            EsResources::Held held = held_by_program(resources);
             const nb::gil_scoped_release unlocked;
             es::CompileOptions options;
+            options.allocator = held->allocator();
+            options.thread_pool = held->thread_pool();
             options.generate_code = generate_code;
             options.capture_limit = capture_limit;
             options.reuse_memory = reuse_memory;
             options.autotune = autotune;
-            return PyProgram(es::Program::Load(path, options));
+            return PyProgram(es::Program::Load(path, options), std::move(held));
           },
           nb::arg("path"), nb::kw_only(), nb::arg("generate_code") = true,
           nb::arg("capture_limit") = 64, nb::arg("reuse_memory") = true,
-          nb::arg("autotune") = false)
+          nb::arg("autotune") = false, nb::arg("resources"))
       .def("save", [](const PyProgram& p, const std::string& path) { p.program->Save(path); })
       .def_prop_ro("input_count", [](const PyProgram& p) { return p.program->input_count(); })
       .def_prop_ro("output_count", [](const PyProgram& p) { return p.program->output_count(); })
       .def("print", [](const PyProgram& p,
                        int level) { return p.program->Print(static_cast<es::Level>(level)); })
-      .def("report", [](const PyProgram& p) { return p.program->Report(); })
+      .def(
+          "report", [](const PyProgram& p) { return p.program->Report(); },
+          nb::call_guard<nb::gil_scoped_release>())
       .def("counters", counters_of)
       .def("run", run_on_arrays, nb::arg("inputs"), nb::arg("outputs").none() = nb::none())
       .def("run_async", run_async_on_arrays, nb::arg("inputs"), nb::arg("callback"));
@@ -308,9 +325,13 @@ void bind_graph(nb::module_& m) {
              std::int64_t capture_limit, bool reuse_memory,
              const std::vector<std::string>& disabled_passes,
              const std::vector<std::string>& enabled_passes, const std::string& switch_file,
-             int streams, bool in_place, bool autotune, const std::string& dump_dir) {
+             int streams, bool in_place, bool autotune, const std::string& dump_dir,
+             const PyResources& resources) {
+            EsResources::Held held = held_by_program(resources);
             const nb::gil_scoped_release unlocked;
             es::CompileOptions options;
+            options.allocator = held->allocator();
+            options.thread_pool = held->thread_pool();
             options.level = level;
             options.fuse = fuse;
             options.fast_math = fast_math;
@@ -324,14 +345,14 @@ void bind_graph(nb::module_& m) {
             options.in_place = in_place;
             options.autotune = autotune;
             options.dump_dir = dump_dir;
-            return PyProgram(g.Compile(options));
+            return PyProgram(g.Compile(options), std::move(held));
           },
           nb::kw_only(), nb::arg("level") = 2, nb::arg("fuse") = true, nb::arg("fast_math") = false,
           nb::arg("generate_code") = true, nb::arg("capture_limit") = 64,
           nb::arg("reuse_memory") = true, nb::arg("disabled_passes") = std::vector<std::string>(),
           nb::arg("enabled_passes") = std::vector<std::string>(), nb::arg("switch_file") = "",
           nb::arg("streams") = 0, nb::arg("in_place") = true, nb::arg("autotune") = false,
-          nb::arg("dump_dir") = "");
+          nb::arg("dump_dir") = "", nb::arg("resources"));
 }
 
 // Mistakes of the caller are also ValueErrors, as Python's own functions have it.

@@ -122,6 +122,27 @@ nb::list to_list(std::vector<es::Tensor> results) {
   return list;
 }
 
+// Runs `body` without Python's lock. What callables of the program's raised meanwhile is raised
+// here: if there was no memory because of it, that says more.
+template <class Body>
+void run_unlocked(const Body& body) {
+  forget_raised();
+  const auto raise = [] {
+    const nb::object error = take_raised();
+    if (error.is_none()) return;
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+    throw nb::python_error();
+  };
+  try {
+    const nb::gil_scoped_release unlocked;
+    body();
+  } catch (const es::Error&) {
+    raise();
+    throw;
+  }
+  raise();
+}
+
 nb::object exception_of(gex_status status, const char* message) {
   if (status == GEX_OUT_OF_MEMORY) return nb::handle(PyExc_MemoryError)(message);
   return nb::module_::import_("gex._gex").attr("EsError")(message);
@@ -141,8 +162,11 @@ struct AsyncRun {
     std::vector<es::Tensor> owned;
     if (status == GEX_OK)
       for (const gex_tensor& result : run->results) owned.push_back(es::Tensor::Adopt(result));
+    const nb::object problem = take_raised();
     try {
-      if (status == GEX_OK)
+      if (!problem.is_none())
+        run->callback(nb::none(), problem);
+      else if (status == GEX_OK)
         run->callback(to_list(std::move(owned)), nb::none());
       else
         run->callback(nb::none(), exception_of(status, message));
@@ -160,17 +184,11 @@ nb::list run_on_arrays(const PyProgram& program, const nb::list& inputs,
   Arguments arguments(inputs, "input");
   if (!outputs) {
     std::vector<es::Tensor> results;
-    {
-      const nb::gil_scoped_release unlocked;
-      results = program.program->RunOn(arguments.tensors());
-    }
+    run_unlocked([&] { results = program.program->RunOn(arguments.tensors()); });
     return to_list(std::move(results));
   }
   Arguments results(*outputs, "output");
-  {
-    const nb::gil_scoped_release unlocked;
-    program.program->RunOn(arguments.tensors(), results.tensors());
-  }
+  run_unlocked([&] { program.program->RunOn(arguments.tensors(), results.tensors()); });
   return *outputs;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "frontend/python/bindings.hpp"
+#include "frontend/python/es_resources.hpp"
 
 namespace gex::python {
 
@@ -32,13 +33,15 @@ class ArrayArgument {
 
 // Lets go of Python's lock while it waits for asynchronous runs, whose callbacks need that.
 struct PyProgram {
-  explicit PyProgram(es::Program made) : program(std::move(made)) {}
+  PyProgram(es::Program made, EsResources::Held of_caller)
+      : resources(std::move(of_caller)), program(std::move(made)) {}
   PyProgram(PyProgram&&) = default;
   ~PyProgram() {
     if (!program) return;
     const nb::gil_scoped_release unlocked;
     program.reset();
   }
+  EsResources::Held resources;  // goes after the program
   std::optional<es::Program> program;
 };
 
