@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from gex.grid_sampler import grid_sampler_2d
+from gex.grid_sampler import grid_sampler_2d, grid_sampler_2d_backward
 from gex.symbols import Symbols
 
 _aten = torch.ops.aten
@@ -46,11 +46,17 @@ _FUSIBLE_CORE_OPS = {
 
 
 _OWN_RULES: dict[Any, Callable[..., Any]] = {_aten.grid_sampler_2d.default: grid_sampler_2d}
+# For f32 and f64 PyTorch's kernel is faster than scatters are.
+_OWN_RULES_OF_LOW_FLOATS: dict[Any, Callable[..., Any]] = {
+    _aten.grid_sampler_2d_backward.default: grid_sampler_2d_backward,
+}
 
 
-def _rule(target: Any) -> Callable[..., Any] | None:
+def _rule(target: Any, leaves: list[Any]) -> Callable[..., Any] | None:
     if target in _OWN_RULES:
         return _OWN_RULES[target]
+    if target in _OWN_RULES_OF_LOW_FLOATS and any(_is_low_float(leaf) for leaf in leaves):
+        return _OWN_RULES_OF_LOW_FLOATS[target]
     if isinstance(target, types.FunctionType):
         return target  # a function of tensors is its own decomposition
     rule = _core_table().get(target)
@@ -77,10 +83,10 @@ class Decomposer:
 
         `args` and `kwargs` hold fake values of this mode where the node has nodes.
         """
-        rule = _rule(target)
+        leaves, spec = tree_flatten(_plain((args, kwargs)))
+        rule = _rule(target, leaves)
         if rule is None:
             return "it has no decomposition"
-        leaves, spec = tree_flatten(_plain((args, kwargs)))
         if target is _aten.linspace.default and torch.int64 in leaves:
             return "its decomposition truncates where eager does not"
         key = (target, spec, tuple(self._key(leaf) for leaf in leaves))
@@ -95,6 +101,10 @@ class Decomposer:
         if isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             return str(leaf.node.expr)
         return (type(leaf), repr(leaf))
+
+
+def _is_low_float(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.float16, torch.bfloat16)
 
 
 def _plain(tree: Any) -> Any:

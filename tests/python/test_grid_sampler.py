@@ -21,3 +21,26 @@ def test_every_bit_is_that_of_eager(device, dtype, mode, padding):
         arguments = (image, grid, mode, padding, align_corners)
         assert torch.equal(compiled(*arguments), torch.grid_sampler_2d(*arguments))
         assert not gex.reports()[-1].calls
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("mode", [0, 1, 2], ids=["bilinear", "nearest", "bicubic"])
+def test_gradients_of_the_grid_are_those_of_eager_and_of_the_image_within_its_rounding(
+    device, dtype, mode
+):
+    torch.manual_seed(0)
+    backward = torch.ops.aten.grid_sampler_2d_backward
+    compiled = torch.compile(backward, backend="gex", fullgraph=True, dynamic=False)
+    for padding, align_corners in ((2, False), (1, True), (0, False))[: 1 if mode == 2 else 3]:
+        image = torch.randn(2, 1, 13, 17, device=device).to(dtype)
+        grid = (torch.rand(2, 9, 21, 2, device=device) * 5 - 2.5).to(dtype)
+        grad = torch.randn(2, 1, 9, 21, device=device).to(dtype)
+        arguments = (grad, image, grid, mode, padding, align_corners, [True, True])
+        of_image, of_grid = compiled(*arguments)
+        want_of_image, want_of_grid = backward(*arguments)
+        assert not gex.reports()[-1].calls
+        assert torch.equal(of_grid, want_of_grid)
+        assert of_image.dtype == dtype
+        # Eager rounds after each of up to some dozens of additions to a pixel.
+        error = (of_image.double() - want_of_image.double()).abs().max()
+        assert error <= 8 * torch.finfo(dtype).eps * want_of_image.double().abs().max()
