@@ -97,12 +97,13 @@ class KernelSpecialiser : public runtime::Specialiser {
   program::Callable tuned(const CodeSpec& spec, std::span<const std::int64_t> dims) {
     const kernels::Way way = tuner_->best(*spec.problem, dims);
     if (way == kernels::Way{}) return {};
-    std::optional<program::Callable> epilogue;
-    if (spec.kernel >= 0) {
+    GEX_CHECK(spec.prologues.empty(), "ways of a problem with computed operands");
+    const auto function_of = [&](int) {
       const loop::Kernel& kernel = kernel_of(spec);
-      epilogue = compiled_for(kernel, dims.last(kernel.symbols().size()));
-    }
-    return kernels::make(*spec.problem, epilogue, spec.extra_buffers, way);
+      return compiled_for(kernel, dims.last(kernel.symbols().size()));
+    };
+    return kernels::make(*spec.problem, compile_detail::KernelTable::attached(spec, function_of),
+                         way);
   }
 
   codegen::Generator& generator_;

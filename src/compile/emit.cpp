@@ -63,6 +63,10 @@ Emitted Emitter::run() {
     code.target = "cpu";
     if (spec.kernel >= 0)
       code.source = loop::print(kernels_.kernels()[static_cast<std::size_t>(spec.kernel)]);
+    for (const KernelTable::PrologueSpec& prologue : spec.prologues)
+      code.source +=
+          str(code.source.empty() ? "" : "\n", "// operand ", prologue.operand, ":\n",
+              loop::print(kernels_.kernels()[static_cast<std::size_t>(prologue.kernel)]));
     program_.codes.push_back(std::move(code));
   }
   program_.counters.push_back({"operators", out_.operators});

@@ -57,7 +57,23 @@ std::vector<Dim> batch_strides(const Type& type, const std::vector<Dim>& strides
   return result;
 }
 
+// What an epilogue gets: its own code rounds and stores.
+DType accumulated(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+
+kernels::OperandSet computed_operands(const lower::Unit& unit) {
+  kernels::OperandSet set = 0;
+  for (const lower::Prologue& prologue : unit.prologues) set |= 1 << prologue.operand;
+  return set;
+}
+
 }  // namespace
+
+Operand Emitter::operand(const lower::Unit& unit, int k) {
+  Value* value = unit.anchor->input(static_cast<std::size_t>(k));
+  const lower::Prologue* prologue = unit.prologue_of(k);
+  if (prologue == nullptr) return operand(value);
+  return {materialised(prologue->inputs.front()), lower::resolve_view(value)->strides, Dim(0)};
+}
 
 ChoicePlan Emitter::plan_matmul(const lower::Unit& unit) {
   const Node& node = *unit.anchor;
@@ -66,7 +82,7 @@ ChoicePlan Emitter::plan_matmul(const lower::Unit& unit) {
   const Type& c_type = node.output()->type();
   std::size_t rank = c_type.shape.size();
   std::size_t batch_rank = rank - 2;
-  Operand a = operand(node.input(0)), b = operand(node.input(1));
+  Operand a = operand(unit, 0), b = operand(unit, 1);
   std::vector<Dim> c_strides = lower::memory_strides(*node.output());
   auto gather = [&] {
     Batch batch;
@@ -80,6 +96,7 @@ ChoicePlan Emitter::plan_matmul(const lower::Unit& unit) {
   };
   Batch batch = gather();
   if (batch.sizes.size() > 2) {
+    GEX_CHECK(unit.prologues.empty(), "a computed operand with a batch of rank ", batch_rank);
     // More than two levels of strides: dense copies of the operands have at most two.
     for (int k = 0; k < 2; ++k) {
       Operand& which = k == 0 ? a : b;
@@ -111,6 +128,7 @@ ChoicePlan Emitter::plan_matmul(const lower::Unit& unit) {
   problem.b = b_type.dtype;
   problem.c = unit.has_epilogue ? DType::f32 : c_type.dtype;
   problem.any_rows = placement_.any_batch;
+  problem.computed = computed_operands(unit);
   ChoicePlan plan;
   plan.name = "matmul";
   plan.operands = {window(a.buffer, a.offset), window(b.buffer, b.offset)};
@@ -122,7 +140,7 @@ ChoicePlan Emitter::plan_matmul(const lower::Unit& unit) {
   push(0, a.strides[a.strides.size() - 2], a.strides.back());
   push(1, b.strides[b.strides.size() - 2], b.strides.back());
   push(2, c_strides[rank - 2], c_strides[rank - 1]);
-  pack_right(b, plan, problem);
+  if (unit.prologue_of(1) == nullptr) pack_right(b, plan, problem);
   Dim batches = batch.sizes[0] * batch.sizes[1];
   plan.grid = kernels::matmul_grid(problem, batches, m, n, k);
   plan.scratch_bytes = kernels::matmul_scratch_bytes(problem, batches, m, n, k);
@@ -137,7 +155,7 @@ ChoicePlan Emitter::plan_conv2d(const lower::Unit& unit) {
   const Type& x_type = node.input(0)->type();
   const Type& w_type = node.input(1)->type();
   const Type& y_type = node.output()->type();
-  Operand x = operand(node.input(0)), w = operand(node.input(1));
+  Operand x = operand(unit, 0), w = operand(unit, 1);
   kernels::Conv2dProblem problem;
   problem.x = x_type.dtype;
   problem.w = w_type.dtype;
@@ -146,6 +164,7 @@ ChoicePlan Emitter::plan_conv2d(const lower::Unit& unit) {
   problem.dilation = {attrs.dilation[0], attrs.dilation[1]};
   problem.pad = {attrs.padding[0], attrs.padding[1]};
   problem.groups = attrs.groups;
+  problem.x_computed = unit.prologue_of(0) != nullptr;
   ChoicePlan plan;
   plan.name = "conv2d";
   plan.operands = {window(x.buffer, x.offset), window(w.buffer, w.offset)};
@@ -173,7 +192,7 @@ ChoicePlan Emitter::plan_attention(const lower::Unit& unit) {
   Type v_type = node.input(2)->type();
   const Type& out_type = node.output()->type();
   bool has_mask = node.has_input(3);
-  Operand q = operand(node.input(0)), k = operand(node.input(1)), v = operand(node.input(2));
+  Operand q = operand(unit, 0), k = operand(unit, 1), v = operand(unit, 2);
   std::vector<Dim> out_strides = lower::memory_strides(*node.output());
   // The kernel's batch and heads, where the operands have none.
   for (Type* type : {&q_type, &k_type, &v_type})
@@ -182,10 +201,11 @@ ChoicePlan Emitter::plan_attention(const lower::Unit& unit) {
     while (strides->size() < 4) strides->insert(strides->begin(), Dim(0));
   kernels::AttentionProblem problem;
   problem.qkv = q_type.dtype;
-  problem.out = out_type.dtype;
+  problem.out = unit.has_epilogue ? accumulated(out_type.dtype) : out_type.dtype;
   problem.causal = attrs.causal ? kernels::Causal::top_left : kernels::Causal::none;
   problem.scale = attrs.scale;
   problem.nan_if_blind = attrs.nan_if_blind;
+  problem.computed = computed_operands(unit);
   std::vector<Dim> mask_strides(4, Dim(0));
   ChoicePlan plan;
   plan.operands = {window(q.buffer, q.offset), window(k.buffer, k.offset),
@@ -195,7 +215,7 @@ ChoicePlan Emitter::plan_attention(const lower::Unit& unit) {
     problem.mask = mask_type.dtype == DType::boolean ? kernels::MaskKind::boolean
                                                      : kernels::MaskKind::additive;
     problem.mask_dtype = mask_type.dtype;
-    Operand mask = operand(node.input(3));
+    Operand mask = operand(unit, 3);
     std::size_t skip = 4 - mask_type.shape.size();
     for (std::size_t d = skip; d < 4; ++d) {
       if (!(mask_type.shape[d - skip] == Dim(1))) mask_strides[d] = mask.strides[d - skip];
@@ -247,7 +267,19 @@ void Emitter::emit_contraction(const lower::Unit& unit) {
   }
   for (Value* v : unit.outputs) launch.buffers.push_back(buffer_of(v));
   launch.writes.resize(launch.buffers.size(), true);
-  launch.code = kernels_.add_choice_code(plan.name, plan.problem, epilogue, extra);
+  std::vector<KernelTable::PrologueSpec> prologues;
+  for (const lower::Prologue& prologue : unit.prologues) {
+    std::vector<Dim> symbols;
+    const int kernel = kernels_.add(prologue.kernel, symbols);
+    prologues.push_back({kernel, prologue.operand, static_cast<int>(launch.buffers.size()),
+                         static_cast<int>(prologue.inputs.size()),
+                         static_cast<int>(launch.dims.size())});
+    launch.dims.insert(launch.dims.end(), symbols.begin(), symbols.end());
+    for (Value* v : prologue.inputs) launch.buffers.push_back(materialised(v));
+  }
+  launch.writes.resize(launch.buffers.size(), false);
+  launch.code =
+      kernels_.add_choice_code(plan.name, plan.problem, epilogue, extra, std::move(prologues));
   add_step({std::move(launch), 0, {}});
 }
 

@@ -24,6 +24,9 @@ const Value* base_of(Value* value) {
 
 bool reads_as_operand(const lower::Unit& unit, const Value* value) {
   if (unit.anchor == nullptr) return false;
+  for (const lower::Prologue& prologue : unit.prologues)
+    if (std::find(prologue.inputs.begin(), prologue.inputs.end(), value) != prologue.inputs.end())
+      return true;
   return std::any_of(
       unit.anchor->inputs().begin(), unit.anchor->inputs().end(),
       [&](Value* operand) { return operand != nullptr && base_of(operand) == value; });

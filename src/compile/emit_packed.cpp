@@ -89,7 +89,7 @@ bool Emitter::pack_weights(const Operand& weights, const ChoicePlan& plan,
   const std::int64_t channels = d[at::c] / problem.groups;
   const kernels::ConvSizes sizes = kernels::conv_sizes(
       problem.x, {problem.stride[0], problem.stride[1]}, {problem.dilation[0], problem.dilation[1]},
-      {problem.pad[0], problem.pad[1]}, problem.groups, d.data());
+      {problem.pad[0], problem.pad[1]}, problem.groups, problem.x_computed, d.data());
   if (!kernels::conv2d_packs_weights(problem, sizes)) return false;
   problem.w_packed = true;
   const std::vector<std::int64_t> dims = {d[at::o],

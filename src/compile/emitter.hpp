@@ -90,6 +90,9 @@ class Emitter {
 
   // emit_contraction.cpp
   void emit_contraction(const lower::Unit& unit);
+  // Of the unit's contraction: strided, never copied; what a prologue computes has the placeholder
+  // of a buffer that is not read.
+  Operand operand(const lower::Unit& unit, int k);
   ChoicePlan plan_matmul(const lower::Unit& unit);
   ChoicePlan plan_conv2d(const lower::Unit& unit);
   ChoicePlan plan_attention(const lower::Unit& unit);

@@ -25,18 +25,22 @@ int KernelTable::add_loop_code(std::string name, int kernel) {
   auto found = code_by_key_.find(key);
   if (found != code_by_key_.end()) return found->second;
   int id = static_cast<int>(codes_.size());
-  codes_.push_back({std::move(name), kernel, std::nullopt, 0});
+  codes_.push_back({std::move(name), kernel, std::nullopt, 0, {}});
   code_by_key_.emplace(std::move(key), id);
   return id;
 }
 
 int KernelTable::add_choice_code(std::string name, kernels::Problem problem, int epilogue_kernel,
-                                 int extra_buffers) {
+                                 int extra_buffers, std::vector<PrologueSpec> prologues) {
   std::string key = str(kernels::print(problem), " epilogue ", epilogue_kernel, " ", extra_buffers);
+  for (const PrologueSpec& p : prologues)
+    key += str(" prologue ", p.kernel, " ", p.operand, " ", p.first_buffer, " ", p.input_buffers,
+               " ", p.dims_begin);
   auto found = code_by_key_.find(key);
   if (found != code_by_key_.end()) return found->second;
   int id = static_cast<int>(codes_.size());
-  codes_.push_back({std::move(name), epilogue_kernel, std::move(problem), extra_buffers});
+  codes_.push_back(
+      {std::move(name), epilogue_kernel, std::move(problem), extra_buffers, std::move(prologues)});
   code_by_key_.emplace(std::move(key), id);
   return id;
 }
@@ -45,10 +49,11 @@ std::vector<program::Callable> KernelTable::bind(
     const std::vector<program::Callable>& functions) const {
   std::vector<program::Callable> bound;
   for (const CodeSpec& spec : codes_) {
-    std::optional<program::Callable> function;
-    if (spec.kernel >= 0) function = functions[static_cast<std::size_t>(spec.kernel)];
-    bound.push_back(spec.problem ? kernels::make(*spec.problem, function, spec.extra_buffers)
-                                 : *function);
+    const auto function_of = [&](int kernel) {
+      return functions[static_cast<std::size_t>(kernel)];
+    };
+    bound.push_back(spec.problem ? kernels::make(*spec.problem, attached(spec, function_of))
+                                 : function_of(spec.kernel));
   }
   return bound;
 }

@@ -91,6 +91,10 @@ void write_kernels(const KernelTable& table, program::Artefact& artefact) {
     codes.i64(spec.kernel);
     codes.i64(spec.extra_buffers);
     codes.text(spec.problem ? kernels::print(*spec.problem) : "");
+    codes.u64(spec.prologues.size());
+    for (const KernelTable::PrologueSpec& p : spec.prologues)
+      for (int field : {p.kernel, p.operand, p.first_buffer, p.input_buffers, p.dims_begin})
+        codes.i64(field);
   }
   artefact.sections.push_back({"kernels", kernels.take()});
   artefact.sections.push_back({"codes", codes.take()});
@@ -116,6 +120,17 @@ KernelTable read_kernels(const program::Artefact& artefact) {
       fail(ErrorCode::parse_error, "code \"", spec.name, "\" has no kernel");
     spec.kernel = static_cast<int>(kernel);
     spec.extra_buffers = static_cast<int>(extra);
+    spec.prologues.resize(codes.count(40));
+    for (KernelTable::PrologueSpec& p : spec.prologues) {
+      for (int* field : {&p.kernel, &p.operand, &p.first_buffer, &p.input_buffers, &p.dims_begin}) {
+        const std::int64_t value = codes.i64();
+        if (value < 0 || value > INT32_MAX)
+          fail(ErrorCode::parse_error, "code \"", spec.name, "\" has a broken prologue");
+        *field = static_cast<int>(value);
+      }
+      if (p.kernel >= static_cast<int>(all.size()) || !spec.problem)
+        fail(ErrorCode::parse_error, "code \"", spec.name, "\" has a prologue without a kernel");
+    }
   }
   codes.must_end();
   return KernelTable::restored(std::move(all), std::move(specs));

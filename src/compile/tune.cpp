@@ -136,7 +136,7 @@ std::vector<Tuner::Timed> Tuner::measure(const Trial& trial, const std::vector<W
   std::vector<program::Callable> code;
   std::vector<Timed> times;
   for (const Way& way : ways) {
-    code.push_back(kernels::make(trial.problem, std::nullopt, 0, way));
+    code.push_back(kernels::make(trial.problem, {}, way));
     times.push_back({way, std::numeric_limits<double>::infinity()});
   }
   const auto start = Clock::now();

@@ -14,7 +14,8 @@ Hash AttentionProblem::hash() const {
                                   static_cast<std::uint64_t>(causal),
                                   scale.has_value(),
                                   std::bit_cast<std::uint64_t>(scale.value_or(0)),
-                                  nan_if_blind};
+                                  nan_if_blind,
+                                  static_cast<std::uint64_t>(computed)};
   return hash_bytes(fields, sizeof fields);
 }
 
@@ -26,22 +27,23 @@ Dim attention_scratch_bytes(const AttentionProblem& problem, Dim head_size, Dim 
   const std::int64_t element = accumulator_bytes(problem.qkv);
   const std::int64_t panel = kPanelBytes / element;
   const Dim value_stride = ceildiv(value_size, panel) * panel;
-  const Dim elements = kQueryRows * kDepthStride + 2 * kQueryRows + kKeyBlock * kDepth +
-                       (kKeyBlock + kQueryRows) * value_stride +
-                       ceildiv(head_size, kDepth) * (kQueryRows * kDepthStride);
-  return elements * element;
+  return attention_scratch_elements(ceildiv(head_size, kDepth), value_stride) * Dim(element) +
+         Dim(staged_bytes(problem.computed, problem.qkv));
 }
 
-program::Callable make_attention(const AttentionProblem& p, const Variant* variant) {
-  check_product_dtypes("attention", p.qkv, p.qkv, p.out, false);
+program::Callable make_attention(const AttentionProblem& p, const Attached& attached,
+                                 const Variant* variant) {
+  check_product_dtypes("attention", p.qkv, p.qkv, p.out, attached.epilogue.has_value());
   if (p.mask == MaskKind::additive &&
       (!is_float(p.mask_dtype) || (p.mask_dtype == DType::f64) != (p.qkv == DType::f64)))
     fail(ErrorCode::unsupported, "attention kernel: a mask of ", p.mask_dtype,
          " can't be added to scores of ", p.qkv, " operands; cast the mask first");
-  const AttentionContext context = {p.qkv,          p.mask_dtype,       p.out,
-                                    p.mask,         p.causal,           p.scale.has_value(),
-                                    p.nan_if_blind, p.scale.value_or(0)};
-  return bind_kernel(choose_variant(variant).attention, context);
+  AttentionContext context = {
+      p.qkv,          p.mask_dtype,        p.out, p.mask, p.causal, p.scale.has_value(),
+      p.nan_if_blind, p.scale.value_or(0), {},    {}};
+  context.epilogue = epilogue_call(attached.epilogue);
+  for (int k = 0; k < 4; ++k) context.prologues[k] = prologue_call(attached, p.computed, k);
+  return bind_kernel(choose_variant(variant).attention, context, attached);
 }
 
 }  // namespace gex::kernels

@@ -3,7 +3,9 @@
 // that no score matrix is stored. Grouped-query attention: heads is a multiple of kv_heads, and
 // query heads h*group .. h*group+group-1 read key-value head h.
 //
-// Buffers: [Q, K, V, out], or with a mask [Q, K, V, mask, out]. Dims: see attention_dims.hpp.
+// Buffers: [Q, K, V, out], or with a mask [Q, K, V, mask, out]; with an epilogue its extra ones
+// stand for out. Then the inputs of prologues; a computed operand's own buffer is not read. Dims:
+// see attention_dims.hpp. The epilogue's grid is the dense [batch, heads, queries, value size].
 // A query that sees no key (everything masked, or no keys at all) gives zeros, as PyTorch does,
 // unless the problem says otherwise.
 // Keys that no query of a block may see by the causal rule are not read.
@@ -14,6 +16,7 @@
 #include "base/dtype.hpp"
 #include "base/hash.hpp"
 #include "kernels/attention_dims.hpp"
+#include "kernels/epilogue.hpp"
 #include "kernels/simd/context.hpp"
 #include "program/kernel_abi.hpp"
 
@@ -28,6 +31,7 @@ struct AttentionProblem {
   Causal causal = Causal::none;
   std::optional<double> scale;  // default: 1/sqrt(head size)
   bool nan_if_blind = false;    // where there are keys but none is seen: NaN instead of zeros
+  OperandSet computed = 0;      // by prologues, with dense rows: 0 to 3 are Q, K, V, mask
 
   bool operator==(const AttentionProblem&) const = default;
   Hash hash() const;
@@ -38,6 +42,7 @@ Dim attention_grid(const AttentionProblem& problem, Dim batch, Dim heads, Dim kv
 Dim attention_scratch_bytes(const AttentionProblem& problem, Dim head_size, Dim value_size);
 
 // UserError(unsupported) for dtypes other than those above.
-program::Callable make_attention(const AttentionProblem& problem, const Variant* variant = nullptr);
+program::Callable make_attention(const AttentionProblem& problem, const Attached& attached = {},
+                                 const Variant* variant = nullptr);
 
 }  // namespace gex::kernels

@@ -14,15 +14,14 @@
 
 namespace gex::kernels {
 
-// The context and, through it, the epilogue's code live as long as the Callable.
+// The context and the code attached to it live as long as the Callable.
 template <class Context>
-program::Callable bind_kernel(RangeFn fn, const Context& context,
-                              const std::optional<Epilogue>& epilogue = std::nullopt) {
+program::Callable bind_kernel(RangeFn fn, const Context& context, const Attached& attached = {}) {
   struct Bound {
     Context context;
-    std::shared_ptr<const void> epilogue_owner;
+    Attached attached;
   };
-  auto bound = std::make_shared<Bound>(Bound{context, epilogue ? epilogue->fn.owner : nullptr});
+  auto bound = std::make_shared<Bound>(Bound{context, attached});
   const void* address = &bound->context;
   return {fn, address, std::move(bound)};
 }
@@ -36,6 +35,20 @@ inline EpilogueCall epilogue_call(const std::optional<Epilogue>& epilogue) {
   return {epilogue->fn.fn, epilogue->fn.context, epilogue->extra_buffers, epilogue->dims_begin};
 }
 
+// Of one operand; none if it lies in memory. `computed` is what the problem says.
+inline PrologueCall prologue_call(const Attached& attached, OperandSet computed, int operand) {
+  for (const Prologue& prologue : attached.prologues) {
+    if (prologue.operand != operand) continue;
+    GEX_CHECK(prologue.fn && contains(computed, operand), "prologue of operand ", operand);
+    GEX_CHECK(prologue.input_buffers <= kMaxPrologueInputs, "a prologue of ",
+              prologue.input_buffers, " inputs");
+    return {prologue.fn.fn, prologue.fn.context, prologue.first_buffer, prologue.input_buffers,
+            prologue.dims_begin};
+  }
+  GEX_CHECK(!contains(computed, operand), "operand ", operand, " has no prologue");
+  return {};
+}
+
 // What products of this operand dtype are summed in.
 constexpr std::int64_t accumulator_bytes(DType operand) { return operand == DType::f64 ? 8 : 4; }
 
@@ -43,6 +56,11 @@ constexpr std::int64_t accumulator_bytes(DType operand) { return operand == DTyp
 constexpr std::int64_t tile_scratch_bytes(DType operand) {
   return accumulator_bytes(operand) *
          (kTileElements + kLeftRows * kDepthStride + kTileCols * kDepth);
+}
+
+// Where prologues leave what is then moved.
+constexpr std::int64_t staged_bytes(OperandSet computed, DType operand) {
+  return computed == 0 ? 0 : kStagedElements * accumulator_bytes(operand);
 }
 
 // Any of f32, f16, bf16, or both f64; the kernel itself stores no dtype wider than its sums.

@@ -11,22 +11,15 @@ namespace gex::kernels {
 
 namespace {
 
-std::optional<Epilogue> as_epilogue(const std::optional<program::Callable>& code, int extra,
-                                    int dims_begin) {
-  if (!code) return std::nullopt;
-  return Epilogue{*code, extra, dims_begin, 0};
-}
-
 struct Maker {
-  const std::optional<program::Callable>& epilogue;
-  int extra;
+  const Attached& attached;
   const Way& way;
 
   program::Callable operator()(const MatmulProblem& p) const {
-    return make_matmul(p, as_epilogue(epilogue, extra, matmul_dims::count), way.variant, way.form);
+    return make_matmul(p, attached, way.variant, way.form);
   }
   program::Callable operator()(const Conv2dProblem& p) const {
-    return make_conv2d(p, as_epilogue(epilogue, extra, conv2d_dims::count), way.variant, way.form);
+    return make_conv2d(p, attached, way.variant, way.form);
   }
   program::Callable operator()(const Conv2dWeightGradProblem& p) const {
     return make_conv2d_weight_grad(p.conv);
@@ -34,7 +27,9 @@ struct Maker {
   program::Callable operator()(const Conv2dInputGradProblem& p) const {
     return make_conv2d_input_grad(p.conv);
   }
-  program::Callable operator()(const AttentionProblem& p) const { return make_attention(p); }
+  program::Callable operator()(const AttentionProblem& p) const {
+    return make_attention(p, attached);
+  }
   program::Callable operator()(const SortProblem& p) const { return make_sort(p); }
   program::Callable operator()(const GroupedMatmulProblem& p) const {
     return make_grouped_matmul(p);
@@ -50,15 +45,15 @@ void fields_of(Visit& visit, AnyProblem& p) {
   using P = std::remove_const_t<AnyProblem>;
   const auto each = [&](auto&... fields) { (visit(fields), ...); };
   if constexpr (std::is_same_v<P, MatmulProblem>) {
-    each(p.a, p.b, p.c, p.b_packed, p.any_rows);
+    each(p.a, p.b, p.c, p.b_packed, p.any_rows, p.computed);
   } else if constexpr (std::is_same_v<P, Conv2dProblem>) {
     each(p.x, p.w, p.y, p.stride[0], p.stride[1], p.dilation[0], p.dilation[1], p.pad[0], p.pad[1],
-         p.groups, p.w_packed);
+         p.groups, p.w_packed, p.x_computed);
   } else if constexpr (std::is_same_v<P, Conv2dWeightGradProblem> ||
                        std::is_same_v<P, Conv2dInputGradProblem>) {
     fields_of(visit, p.conv);
   } else if constexpr (std::is_same_v<P, AttentionProblem>) {
-    each(p.qkv, p.out, p.mask, p.mask_dtype, p.causal, p.scale, p.nan_if_blind);
+    each(p.qkv, p.out, p.mask, p.mask_dtype, p.causal, p.scale, p.nan_if_blind, p.computed);
   } else if constexpr (std::is_same_v<P, SortProblem>) {
     each(p.dtype, p.descending, p.ties, p.batch_rank, p.values, p.indices);
   } else if constexpr (std::is_same_v<P, GroupedWeightGradProblem>) {
@@ -142,12 +137,23 @@ Problem read_problem(const std::string& name, Reader& reader) {
 
 }  // namespace
 
-program::Callable make(const Problem& problem, const std::optional<program::Callable>& epilogue,
-                       int extra_buffers, const Way& way) {
+int dims_count(const Problem& problem) {
+  if (std::holds_alternative<MatmulProblem>(problem)) return matmul_dims::count;
+  if (std::holds_alternative<Conv2dProblem>(problem)) return conv2d_dims::count;
+  const auto* attention = std::get_if<AttentionProblem>(&problem);
+  GEX_CHECK(attention != nullptr, print(problem), " takes no attached code");
+  return attention->mask == MaskKind::none ? attention_dims::count_without_mask
+                                           : attention_dims::count_with_mask;
+}
+
+program::Callable make(const Problem& problem, const Attached& attached, const Way& way) {
   const bool has_ways = std::holds_alternative<MatmulProblem>(problem) ||
                         std::holds_alternative<Conv2dProblem>(problem);
   GEX_CHECK(has_ways || way == Way{}, "ways of ", print(problem));
-  return std::visit(Maker{epilogue, extra_buffers, way}, problem);
+  const bool takes_code = has_ways || std::holds_alternative<AttentionProblem>(problem);
+  GEX_CHECK(takes_code || (!attached.epilogue && attached.prologues.empty()), print(problem),
+            " takes no attached code");
+  return std::visit(Maker{attached, way}, problem);
 }
 
 std::string print(const Problem& problem) {

@@ -36,10 +36,12 @@ using Problem =
     std::variant<MatmulProblem, Conv2dProblem, Conv2dWeightGradProblem, Conv2dInputGradProblem,
                  AttentionProblem, SortProblem, GroupedMatmulProblem, GroupedWeightGradProblem>;
 
-// `epilogue`: over the finished accumulators, with so many buffers behind the operands; for
-// products and convolutions only. `way`: one of those that ways.hpp lists for the launch's sizes.
-program::Callable make(const Problem& problem, const std::optional<program::Callable>& epilogue,
-                       int extra_buffers, const Way& way = {});
+// How many dims a launch of a problem that takes attached code has: theirs follow.
+int dims_count(const Problem& problem);
+
+// `attached`: for products, convolutions and attention only. `way`: one of those that ways.hpp
+// lists for the launch's sizes.
+program::Callable make(const Problem& problem, const Attached& attached = {}, const Way& way = {});
 
 // "matmul f32 f32 f32 packed 0": equal problems have equal texts.
 std::string print(const Problem& problem);

@@ -23,6 +23,7 @@ Conv2dContext context_of(const Conv2dProblem& p) {
           p.groups,
           p.w_packed,
           Form::by_rule,
+          {},
           {}};
 }
 
@@ -48,7 +49,8 @@ Hash Conv2dProblem::hash() const {
                                  pad[0],
                                  pad[1],
                                  groups,
-                                 w_packed};
+                                 w_packed,
+                                 x_computed};
   return hash_bytes(fields, sizeof fields);
 }
 
@@ -59,18 +61,20 @@ Dim conv2d_grid(const Conv2dProblem& problem, Dim images, Dim out_channels, Dim 
 }
 
 Dim conv2d_scratch_bytes(const Conv2dProblem& problem) {
-  return conv_scratch_bytes(accumulator_bytes(problem.x));
+  return conv_scratch_bytes(accumulator_bytes(problem.x)) +
+         staged_bytes(problem.x_computed, problem.x);
 }
 
-program::Callable make_conv2d(const Conv2dProblem& p, const std::optional<Epilogue>& epilogue,
+program::Callable make_conv2d(const Conv2dProblem& p, const Attached& attached,
                               const Variant* variant, Form form) {
-  check_product_dtypes("conv2d", p.x, p.w, p.y, epilogue.has_value());
+  check_product_dtypes("conv2d", p.x, p.w, p.y, attached.epilogue.has_value());
   check_geometry(p);
   GEX_CHECK(!p.w_packed || has_packed_form(p), "packed weights of ", p.w);
   Conv2dContext context = context_of(p);
   context.form = form;
-  context.epilogue = epilogue_call(epilogue);
-  return bind_kernel(choose_variant(variant).conv2d, context, epilogue);
+  context.epilogue = epilogue_call(attached.epilogue);
+  context.prologue = prologue_call(attached, p.x_computed, 0);
+  return bind_kernel(choose_variant(variant).conv2d, context, attached);
 }
 
 bool conv2d_packs_weights(const Conv2dProblem& problem, const ConvSizes& sizes) {

@@ -2,8 +2,9 @@
 // 2-d convolution on the CPU: Y[n,o,:,:] = sum over the group's channels and taps, as an implicit
 // product with a packed column matrix. 1-d is a height of 1. The bias belongs into the epilogue.
 //
-// Buffers: [X, W, Y], or with an epilogue [X, W, extra...]. Dims: see conv2d_dims.hpp. The
-// epilogue's grid is the dense [N, O, OH, OW]; it is called for segments of one [OH*OW] plane.
+// Buffers: [X, W, Y], or with an epilogue [X, W, extra...]; X's is not read where it is computed.
+// Then the inputs of its prologue. Dims: see conv2d_dims.hpp. The epilogue's grid is the dense [N,
+// O, OH, OW]; it is called for segments of one [OH*OW] plane.
 
 #include <array>
 #include <cstdint>
@@ -31,7 +32,8 @@ struct Conv2dProblem {
   std::array<std::int64_t, 2> pad = {0, 0};  // before the first row and column; the padding after
                                              // the last follows from the output's size
   std::int64_t groups = 1;
-  bool w_packed = false;  // W was written by make_conv2d_pack
+  bool w_packed = false;    // W was written by make_conv2d_pack
+  bool x_computed = false;  // by a prologue, as f32 or f64; then X's rows are dense
 
   bool operator==(const Conv2dProblem&) const = default;
   Hash hash() const;
@@ -42,8 +44,7 @@ Dim conv2d_grid(const Conv2dProblem& problem, Dim images, Dim out_channels, Dim 
 Dim conv2d_scratch_bytes(const Conv2dProblem& problem);
 
 // UserError for dtypes other than those above and for strides, dilations or groups below 1.
-program::Callable make_conv2d(const Conv2dProblem& problem,
-                              const std::optional<Epilogue>& epilogue = std::nullopt,
+program::Callable make_conv2d(const Conv2dProblem& problem, const Attached& attached = {},
                               const Variant* variant = nullptr, Form form = Form::by_rule);
 
 // Weights packed ahead of time (frozen ones), where their dtype is that of the sums and the kernel

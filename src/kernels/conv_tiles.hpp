@@ -42,7 +42,8 @@ inline constexpr std::int64_t kDirectWeights = kTileElements - kThinGroup * kDir
 struct ConvSizes {
   std::int64_t in, out, height, width, kernel_h, kernel_w, out_h, out_w;
   std::int64_t stride[2], dilation[2], pad[2];
-  bool widened;   // the input is narrower than what it is summed in
+  bool copied;    // the input is narrower than what it is summed in, or computed
+  bool computed;  // it has no memory of its own
   bool adjacent;  // the pixels of an input row
 
   GEX_IN_EVERY_VARIANT constexpr std::int64_t depth() const { return in * kernel_h * kernel_w; }
@@ -61,7 +62,7 @@ struct ConvSizes {
   }
   // No tap falls beside the image.
   GEX_IN_EVERY_VARIANT constexpr bool in_place() const {
-    return !widened && pad[0] == 0 && pad[1] == 0 && reach_x() <= width && reach_y(out_h) <= height;
+    return !copied && pad[0] == 0 && pad[1] == 0 && reach_x() <= width && reach_y(out_h) <= height;
   }
   GEX_IN_EVERY_VARIANT constexpr bool is_thin() const { return out <= kThinGroup; }
   // Where the kernel steps by one pixel, one gathered row serves all taps of a kernel row.
@@ -88,10 +89,10 @@ struct ConvSizes {
       case Form::pixels:
         return depth() > 0 && depth() <= kConvDepth && (in_place() || rows_at_once() > 0);
       case Form::rows:
-        return has_row_taps() && adjacent && stride[0] <= 2 && in > 0 && out_w > 0 &&
+        return !computed && has_row_taps() && adjacent && stride[0] <= 2 && in > 0 && out_w > 0 &&
                out_w <= kRowPixels;
       case Form::direct:
-        return is_thin() && taps <= kDirectTaps && slots(1) <= kDirectSlots &&
+        return !computed && is_thin() && taps <= kDirectTaps && slots(1) <= kDirectSlots &&
                out * in * taps <= kDirectWeights;
       default:
         return form == Form::columns;
@@ -112,7 +113,8 @@ struct ConvSizes {
 GEX_IN_EVERY_VARIANT constexpr ConvSizes conv_sizes(DType x, const std::int64_t (&stride)[2],
                                                     const std::int64_t (&dilation)[2],
                                                     const std::int64_t (&pad)[2],
-                                                    std::int64_t groups, const std::int64_t* dims) {
+                                                    std::int64_t groups, bool computed,
+                                                    const std::int64_t* dims) {
   namespace at = conv2d_dims;
   return {dims[at::c] / groups,
           dims[at::o] / groups,
@@ -125,7 +127,8 @@ GEX_IN_EVERY_VARIANT constexpr ConvSizes conv_sizes(DType x, const std::int64_t 
           {stride[0], stride[1]},
           {dilation[0], dilation[1]},
           {pad[0], pad[1]},
-          x != DType::f64 && x != DType::f32,
+          computed || (x != DType::f64 && x != DType::f32),
+          computed,
           dims[at::x_strides + 3] == 1};
 }
 

@@ -41,6 +41,7 @@ struct MatmulSizes {
   std::int64_t a_strides[2], b_strides[2];  // rows, columns; of a packed B of no meaning
   DType a, b;
   bool b_packed, any_rows;
+  bool computed;  // an operand has no memory of its own
 
   GEX_IN_EVERY_VARIANT constexpr std::int64_t panel() const {
     return a == DType::f64 ? kPanelBytes / 8 : kPanelBytes / 4;
@@ -51,7 +52,8 @@ struct MatmulSizes {
     constexpr std::int64_t elements = kTileCols * kDepth;
     const std::int64_t lines = padded(rows) + padded(cols);
     const bool as_summed = a == b && (a == DType::f64 || a == DType::f32);
-    return as_summed && depth > 0 && lines > 0 && lines <= elements && depth <= elements / lines;
+    return as_summed && !computed && depth > 0 && lines > 0 && lines <= elements &&
+           depth <= elements / lines;
   }
   GEX_IN_EVERY_VARIANT constexpr bool can(Form form) const {
     switch (form) {
@@ -95,7 +97,8 @@ struct MatmulSizes {
 
 // `dims`: as matmul_dims.hpp says.
 GEX_IN_EVERY_VARIANT constexpr MatmulSizes matmul_sizes(DType a, DType b, bool b_packed,
-                                                        bool any_rows, const std::int64_t* dims) {
+                                                        bool any_rows, bool computed,
+                                                        const std::int64_t* dims) {
   namespace at = matmul_dims;
   return {dims[at::m],
           dims[at::n],
@@ -105,7 +108,8 @@ GEX_IN_EVERY_VARIANT constexpr MatmulSizes matmul_sizes(DType a, DType b, bool b
           a,
           b,
           b_packed,
-          any_rows};
+          any_rows,
+          computed};
 }
 
 }  // namespace gex::kernels

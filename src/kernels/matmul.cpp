@@ -9,14 +9,18 @@ namespace {
 std::int64_t panel_columns(const MatmulProblem& p) { return kPanelBytes / accumulator_bytes(p.a); }
 
 MatmulContext context_of(const MatmulProblem& p) {
-  return {p.a, p.b, p.c, p.b_packed, p.any_rows, Form::by_rule, {}};
+  return {p.a, p.b, p.c, p.b_packed, p.any_rows, Form::by_rule, {}, {}};
 }
 
 }  // namespace
 
 Hash MatmulProblem::hash() const {
-  const std::uint8_t fields[] = {static_cast<std::uint8_t>(a), static_cast<std::uint8_t>(b),
-                                 static_cast<std::uint8_t>(c), b_packed, any_rows};
+  const std::uint8_t fields[] = {static_cast<std::uint8_t>(a),
+                                 static_cast<std::uint8_t>(b),
+                                 static_cast<std::uint8_t>(c),
+                                 b_packed,
+                                 any_rows,
+                                 static_cast<std::uint8_t>(computed)};
   return hash_bytes(fields, sizeof fields);
 }
 
@@ -25,16 +29,17 @@ Dim matmul_grid(const MatmulProblem&, Dim batch, Dim m, Dim n, Dim) {
 }
 
 Dim matmul_scratch_bytes(const MatmulProblem& problem, Dim, Dim, Dim, Dim) {
-  return tile_scratch_bytes(problem.a);
+  return tile_scratch_bytes(problem.a) + staged_bytes(problem.computed, problem.a);
 }
 
-program::Callable make_matmul(const MatmulProblem& problem, const std::optional<Epilogue>& epilogue,
+program::Callable make_matmul(const MatmulProblem& problem, const Attached& attached,
                               const Variant* variant, Form form) {
-  check_product_dtypes("matmul", problem.a, problem.b, problem.c, epilogue.has_value());
+  check_product_dtypes("matmul", problem.a, problem.b, problem.c, attached.epilogue.has_value());
   MatmulContext context = context_of(problem);
   context.form = form;
-  context.epilogue = epilogue_call(epilogue);
-  return bind_kernel(choose_variant(variant).matmul, context, epilogue);
+  context.epilogue = epilogue_call(attached.epilogue);
+  for (int k = 0; k < 2; ++k) context.prologues[k] = prologue_call(attached, problem.computed, k);
+  return bind_kernel(choose_variant(variant).matmul, context, attached);
 }
 
 Dim matmul_pack_grid(const MatmulProblem& problem, Dim batch, Dim n, Dim) {

@@ -1,7 +1,8 @@
 #pragma once
 // Batched matrix product C[b] = A[b]*B[b] on the CPU, blocked, packed, with an optional epilogue.
 //
-// Buffers: [A, B, C], or with an epilogue [A, B, extra...]. Dims: see matmul_dims.hpp.
+// Buffers: [A, B, C], or with an epilogue [A, B, extra...]; a computed operand's is not read. Then
+// the inputs of prologues. Dims: see matmul_dims.hpp.
 // The grid counts units of kUnitRows x kUnitCols of the output; any split of it gives the same
 // bits, and long ranges run faster than many short ones because packing is shared within a range.
 
@@ -26,6 +27,7 @@ struct MatmulProblem {
   DType c = DType::f32;   // f32, f16, bf16; f64 or f32 for an f64 problem; ignored with an epilogue
   bool b_packed = false;  // B was written by make_matmul_pack
   bool any_rows = false;  // a row has the same bits whatever the number of rows
+  OperandSet computed = 0;  // by prologues, as f32 or f64: 0 is A, 1 is B
 
   bool operator==(const MatmulProblem&) const = default;
   Hash hash() const;
@@ -37,8 +39,7 @@ Dim matmul_scratch_bytes(const MatmulProblem& problem, Dim batch, Dim m, Dim n, 
 
 // UserError(unsupported) for dtypes other than those above. The variant is the best one of this
 // machine, and the form that of the kernel's own rule, unless one is given: see ways.hpp.
-program::Callable make_matmul(const MatmulProblem& problem,
-                              const std::optional<Epilogue>& epilogue = std::nullopt,
+program::Callable make_matmul(const MatmulProblem& problem, const Attached& attached = {},
                               const Variant* variant = nullptr, Form form = Form::by_rule);
 
 // B packed ahead of time (frozen weights): panels [batch][ceil(N/panel)][K][panel] in B's dtype.

@@ -38,7 +38,12 @@ inline constexpr std::int64_t kFewRowsDepth = 4096;
 inline constexpr std::int64_t kQueryRows = 96;
 inline constexpr std::int64_t kKeyBlock = kDepth;
 
-// Extra buffers that an epilogue may use.
+// Extra buffers that an epilogue may use, and inputs that a prologue may have.
 inline constexpr int kMaxEpilogueBuffers = 60;
+inline constexpr int kMaxPrologueInputs = 30;
+
+// Elements of accumulator type where a prologue leaves what is then moved to another layout. A
+// problem with computed operands has this much behind the scratch that it needs without them.
+inline constexpr std::int64_t kStagedElements = 8192;
 
 }  // namespace gex::kernels

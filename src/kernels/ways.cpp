@@ -15,14 +15,14 @@ constexpr const char* kFormNames[] = {"by_rule",     "packed", "in_place", "turn
                                       "few_columns", "pixels", "rows",     "direct", "columns"};
 
 MatmulSizes sizes_of(const MatmulProblem& p, std::span<const i64> dims) {
-  return matmul_sizes(p.a, p.b, p.b_packed, p.any_rows, dims.data());
+  return matmul_sizes(p.a, p.b, p.b_packed, p.any_rows, p.computed != 0, dims.data());
 }
 
 ConvSizes sizes_of(const Conv2dProblem& p, std::span<const i64> dims) {
   const i64 stride[] = {p.stride[0], p.stride[1]};
   const i64 dilation[] = {p.dilation[0], p.dilation[1]};
   const i64 pad[] = {p.pad[0], p.pad[1]};
-  return conv_sizes(p.x, stride, dilation, pad, p.groups, dims.data());
+  return conv_sizes(p.x, stride, dilation, pad, p.groups, p.x_computed, dims.data());
 }
 
 // The form that the rule takes with vectors of this many bytes.
@@ -153,7 +153,9 @@ std::vector<Way> ways(const Problem& problem, std::span<const i64> dims) {
       [&]<class P>(const P& p) {
         if constexpr (has_ways<P>) {
           if constexpr (std::is_same_v<P, MatmulProblem>) {
-            if (p.any_rows) return;
+            if (p.any_rows || p.computed != 0) return;
+          } else {
+            if (p.x_computed) return;
           }
           const Variant* best = usable_variants().front();
           const Form rule = rule_of(p, dims, best->vector_bytes);

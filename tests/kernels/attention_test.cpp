@@ -120,13 +120,41 @@ class Attention : public testing::TestWithParam<const kernels::Variant*> {
 
   void check(const Case& t) {
     Operands o(t, rng);
-    const auto kernel = make_attention(t.problem, GetParam());
+    const auto kernel = make_attention(t.problem, {}, GetParam());
     run_in_steps(kernel, o.buffers(t), o.dims, o.grid, o.scratch, std::max<i64>(o.grid, 1));
     check_against_reference(t, o);
     const HostTensor whole = o.out;
     run_in_steps(kernel, o.buffers(t), o.dims, o.grid, o.scratch, 1);
     ASSERT_EQ(whole, o.out) << describe(t) << " differs in steps of 1";
+    for (kernels::OperandSet computed : {1, 2, 4, 8, 15}) check_computed(t, o, computed);
   }
+
+  // Operands without memory of their own.
+  void check_computed(Case t, Operands& o, kernels::OperandSet computed) {
+    const bool masked = t.problem.mask != MaskKind::none;
+    if (!masked) computed &= 7;
+    const bool as_summed = t.problem.qkv == DType::f32 || t.problem.qkv == DType::f64;
+    if (computed == 0 || !as_summed || o.qs[3] != 1 || o.ks[3] != 1 || o.vs[3] != 1) return;
+    const bool mask_as_summed =
+        t.problem.mask == MaskKind::boolean || t.problem.mask_dtype == t.problem.qkv;
+    if (kernels::contains(computed, 3) && (!mask_as_summed || t.problem.qkv == DType::f64)) return;
+    ++computed_cases;
+    t.problem.computed = computed;
+    kernels::Attached attached;
+    std::vector<void*> buffers = o.buffers(t);
+    for (int k = 0; k < 4; ++k) {
+      if (!kernels::contains(computed, k)) continue;
+      const DType dtype = k < 3 ? t.problem.qkv : o.mask.dtype();
+      attached.prologues.push_back(read_from_memory(dtype, k, static_cast<int>(buffers.size())));
+      buffers.push_back(std::exchange(buffers[k], nullptr));
+    }
+    const auto kernel = make_attention(t.problem, attached, GetParam());
+    const i64 scratch = attention_scratch_bytes(t.problem, t.head_size, t.value_size).constant();
+    run_in_steps(kernel, buffers, o.dims, o.grid, scratch, std::max<i64>(o.grid, 1));
+    check_against_reference(t, o);
+  }
+
+  int computed_cases = 0;
 };
 
 TEST_P(Attention, edge_sizes) {
@@ -134,6 +162,7 @@ TEST_P(Attention, edge_sizes) {
     for (const i64 keys : {0, 1, 17, 257})
       for (const i64 size : {1, 8, 33})
         check({.queries = queries, .keys = keys, .head_size = size, .value_size = size});
+  EXPECT_GT(computed_cases, 100);
 }
 
 TEST_P(Attention, decode_shares_keys_between_grouped_heads) {
@@ -207,7 +236,8 @@ TEST_P(Attention, queries_that_see_nothing_give_zeros_and_nan_stays_nan) {
       o.mask.set(t.keys + j, 1);
     }
     o.q.set(16 + 3, std::nan(""));
-    run_in_steps(make_attention(t.problem, GetParam()), o.buffers(t), o.dims, o.grid, o.scratch, 1);
+    run_in_steps(make_attention(t.problem, {}, GetParam()), o.buffers(t), o.dims, o.grid, o.scratch,
+                 1);
     for (i64 c = 0; c < 16; ++c) {
       EXPECT_EQ(o.out.get(c), 0);
       EXPECT_TRUE(std::isnan(o.out.get(16 + c)));
@@ -224,7 +254,8 @@ TEST_P(Attention, queries_that_see_nothing_give_nan_on_request_but_zeros_without
       o.mask.set(j, 0);
       o.mask.set(keys + j, 1);
     }
-    run_in_steps(make_attention(t.problem, GetParam()), o.buffers(t), o.dims, o.grid, o.scratch, 1);
+    run_in_steps(make_attention(t.problem, {}, GetParam()), o.buffers(t), o.dims, o.grid, o.scratch,
+                 1);
     for (i64 c = 0; c < 16; ++c) {
       EXPECT_EQ(std::isnan(o.out.get(c)), keys > 0);
       EXPECT_FALSE(std::isnan(o.out.get(16 + c)));
@@ -235,8 +266,51 @@ TEST_P(Attention, queries_that_see_nothing_give_nan_on_request_but_zeros_without
 TEST_P(Attention, large_scores_do_not_overflow) {
   Case t{.problem = {.scale = 1000.0}, .queries = 12, .keys = 270};
   Operands o(t, rng);
-  run_in_steps(make_attention(t.problem, GetParam()), o.buffers(t), o.dims, o.grid, o.scratch, 1);
+  run_in_steps(make_attention(t.problem, {}, GetParam()), o.buffers(t), o.dims, o.grid, o.scratch,
+               1);
   for (i64 i = 0; i < o.out.numel(); ++i) ASSERT_LE(std::fabs(o.out.get(i)), 1.0001);
+}
+
+// out[i] = acc[i] + other[i] over the dense grid of the result.
+void add_other(const void*, void* const* buffers, const i64*, i64 begin, i64 end, std::byte* own) {
+  const auto* acc = static_cast<const float*>(buffers[0]);
+  const auto* other = static_cast<const float*>(buffers[1]);
+  auto* out = static_cast<float*>(buffers[2]);
+  std::memset(own, 0x11, 64);  // the epilogue's own scratch follows the kernel's
+  for (i64 i = begin; i < end; ++i) out[i] = acc[i] + other[i];
+}
+
+TEST_P(Attention, epilogue_sees_finished_rows_at_their_linear_index) {
+  for (const bool masked : {false, true})
+    for (const i64 queries : {1, 100}) {
+      Case t{.batch = 2, .heads = 4, .kv_heads = 2, .queries = queries, .keys = 70};
+      if (masked) t.problem.mask = MaskKind::additive;
+      Operands o(t, rng);
+      run_in_steps(make_attention(t.problem, {}, GetParam()), o.buffers(t), o.dims, o.grid,
+                   o.scratch, o.grid);
+      const HostTensor other = random_tensor(rng, DType::f32, o.out.numel());
+      HostTensor sum(DType::f32, {o.out.numel()});
+      std::vector<void*> buffers = o.buffers(t);
+      buffers.pop_back();
+      const int dims = static_cast<int>(o.dims.size());
+      kernels::Attached attached(kernels::Epilogue{{&add_other, nullptr, nullptr}, 2, dims, 0});
+      buffers.insert(buffers.end(), {const_cast<std::byte*>(other.data()), sum.data()});
+      // With a computed operand there is more in front of the epilogue's scratch.
+      for (const bool computed : {false, true}) {
+        if (computed) {
+          t.problem.computed = 1;
+          attached.prologues.push_back(
+              read_from_memory(DType::f32, 0, static_cast<int>(buffers.size())));
+          buffers.push_back(std::exchange(buffers[0], nullptr));
+        }
+        const i64 scratch =
+            attention_scratch_bytes(t.problem, t.head_size, t.value_size).constant() + 64;
+        run_in_steps(make_attention(t.problem, attached, GetParam()), buffers, o.dims, o.grid,
+                     scratch, 1);
+        for (i64 i = 0; i < sum.numel(); ++i)
+          ASSERT_EQ(sum.get(i), static_cast<float>(o.out.get(i) + other.get(i))) << describe(t);
+      }
+    }
 }
 
 GEX_FOR_EACH_VARIANT(Attention);

@@ -65,7 +65,7 @@ class Conv2d : public testing::TestWithParam<const kernels::Variant*> {
     const auto groups = p.groups;
     const kernels::ConvSizes sizes =
         kernels::conv_sizes(p.x, {p.stride[0], p.stride[1]}, {p.dilation[0], p.dilation[1]},
-                            {p.pad[0], p.pad[1]}, groups, v.dims.data());
+                            {p.pad[0], p.pad[1]}, groups, false, v.dims.data());
     if (!conv2d_packs_weights(p, sizes)) return;
     ++packed_cases;
     std::vector<i64> dims = {t.o, t.c / groups, t.kh, t.kw};
@@ -88,13 +88,42 @@ class Conv2d : public testing::TestWithParam<const kernels::Variant*> {
     ASSERT_EQ(expected, y) << describe(t) << " differs with packed weights";
   }
 
-  int packed_cases = 0;
+  int packed_cases = 0, computed_cases = 0;
+
+  // Without memory of its own: the same images, whatever the split.
+  void check_computed(Case t, Operands& v) {
+    const bool as_summed = t.problem.x == DType::f32 || t.problem.x == DType::f64;
+    if (t.problem.groups != 1 || !as_summed || v.xs[3] != 1) return;
+    ++computed_cases;
+    t.problem.x_computed = true;
+    kernels::Attached attached;
+    attached.prologues.push_back(read_from_memory(t.problem.x, 0, 3));
+    const auto kernel = make_conv2d(t.problem, attached, GetParam());
+    const std::vector<void*> buffers = {nullptr, v.w.data(), v.y.data(), v.x.data()};
+    const i64 scratch = conv2d_scratch_bytes(t.problem).constant();
+    run_in_steps(kernel, buffers, v.dims, v.grid, scratch, std::max<i64>(v.grid, 1));
+    check_against_reference(t, v);
+    const HostTensor whole = v.y;
+    run_in_steps(kernel, buffers, v.dims, v.grid, scratch, 1);
+    ASSERT_EQ(whole, v.y) << describe(t) << " differs where images are computed";
+  }
 
   void check(const Case& t) {
     Operands v(t, rng);
     const auto kernel = make_conv2d(t.problem, std::nullopt, GetParam());
     const std::vector<void*> buffers = {v.x.data(), v.w.data(), v.y.data()};
     run_in_steps(kernel, buffers, v.dims, v.grid, v.scratch, std::max<i64>(v.grid, 1));
+    check_against_reference(t, v);
+    const HostTensor whole = v.y;
+    check_packed(t, v, whole);
+    for (const i64 step : {1, 3}) {
+      run_in_steps(kernel, buffers, v.dims, v.grid, v.scratch, step);
+      ASSERT_EQ(whole, v.y) << describe(t) << " differs in steps of " << step;
+    }
+    check_computed(t, v);
+  }
+
+  static void check_against_reference(const Case& t, const Operands& v) {
     for (i64 n = 0; n < t.n; ++n)
       for (i64 o = 0; o < t.o; ++o)
         for (i64 y = 0; y < v.oh; ++y)
@@ -104,12 +133,6 @@ class Conv2d : public testing::TestWithParam<const kernels::Variant*> {
                         t.tolerance(want.value, want.magnitude))
                 << describe(t) << " at " << n << "," << o << "," << y << "," << x;
           }
-    const HostTensor whole = v.y;
-    check_packed(t, v, whole);
-    for (const i64 step : {1, 3}) {
-      run_in_steps(kernel, buffers, v.dims, v.grid, v.scratch, step);
-      ASSERT_EQ(whole, v.y) << describe(t) << " differs in steps of " << step;
-    }
   }
 };
 
@@ -125,6 +148,7 @@ TEST_P(Conv2d, common_shapes) {
   check({.c = 70, .h = 9, .w = 50, .o = 110, .kh = 1, .kw = 1});
   check({.problem = {.stride = {2, 2}}, .c = 20, .h = 9, .w = 11, .o = 12, .kh = 1, .kw = 1});
   check({.problem = {.pad = {1, 1}}, .c = 40, .h = 7, .w = 7, .o = 101, .kh = 3, .kw = 3});
+  EXPECT_EQ(computed_cases, 5);
 }
 
 TEST_P(Conv2d, pixels_as_rows) {

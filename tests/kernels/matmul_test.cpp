@@ -99,13 +99,55 @@ class Matmul : public testing::TestWithParam<const kernels::Variant*> {
       run_in_steps(kernel, buffers, o.dims, o.grid, o.scratch, step);
       ASSERT_EQ(whole, o.c) << describe(t) << " differs in steps of " << step;
     }
+    for (kernels::OperandSet computed : {1, 2, 3}) check_computed(t, o, computed);
   }
+
+  // Operands without memory of their own: the same product, whatever the split.
+  void check_computed(Case t, Operands& o, kernels::OperandSet computed) {
+    const auto can_be_computed = [&](DType dtype, const std::vector<i64>& strides) {
+      return (dtype == DType::f32 || dtype == DType::f64) && (strides[2] == 1 || strides[3] == 1);
+    };
+    t.problem.computed = computed;
+    kernels::Attached attached;
+    std::vector<void*> buffers = {o.a.data(), o.b.data(), o.c.data()};
+    for (int k = 0; k < 2; ++k) {
+      if (!kernels::contains(computed, k)) continue;
+      if (!can_be_computed(k == 0 ? t.problem.a : t.problem.b, k == 0 ? o.as : o.bs)) return;
+      attached.prologues.push_back(
+          read_from_memory(t.problem.a, k, static_cast<int>(buffers.size())));
+      buffers.push_back(std::exchange(buffers[k], nullptr));
+    }
+    ++computed_cases;
+    const i64 batch = t.batch0 * t.batch1;
+    const i64 scratch = matmul_scratch_bytes(t.problem, batch, t.m, t.n, t.k).constant();
+    const auto kernel = make_matmul(t.problem, attached, GetParam());
+    run_in_steps(kernel, buffers, o.dims, o.grid, scratch, std::max<i64>(o.grid, 1));
+    check_against_reference(t, o);
+    const HostTensor whole = o.c;
+    run_in_steps(kernel, buffers, o.dims, o.grid, scratch, 1);
+    ASSERT_EQ(whole, o.c) << describe(t) << " differs with computed operands " << computed;
+  }
+
+  int computed_cases = 0;
 };
 
 TEST_P(Matmul, edge_sizes) {
   for (const i64 m : {0, 1, 2, 7, 8, 9, 13, 97})
     for (const i64 n : {0, 1, 5, 8, 9, 31, 33, 130})
       for (const i64 k : {0, 1, 3, 17, 64}) check({.m = m, .n = n, .k = k});
+  EXPECT_EQ(computed_cases, 3 * 8 * 8 * 5);
+}
+
+TEST_P(Matmul, computed_operands_of_several_blocks) {
+  for (const i64 m : {1, 8, 200})
+    for (const i64 n : {1, 8, 500})
+      for (const bool turned : {false, true})
+        check({.m = m,
+               .n = n,
+               .k = m * n > 20000 ? 270 : 4200,
+               .a_order = {0, 1, turned ? 3 : 2, turned ? 2 : 3},
+               .b_order = {0, 1, turned ? 3 : 2, turned ? 2 : 3}});
+  EXPECT_EQ(computed_cases, 3 * 3 * 3 * 2);
 }
 
 TEST_P(Matmul, sizes_beyond_one_tile) {

@@ -19,6 +19,7 @@
 #include "base/dtype.hpp"
 #include "base/precision.hpp"
 #include "base/tensor.hpp"
+#include "kernels/epilogue.hpp"
 #include "kernels/variants.hpp"
 #include "program/kernel_abi.hpp"
 
@@ -38,6 +39,22 @@ inline std::vector<double> numbers(const HostTensor& t) {
   std::vector<double> values(t.numel());
   for (i64 i = 0; i < t.numel(); ++i) values[i] = t.get(i);
   return values;
+}
+
+// A prologue that finds the operand's elements in memory: [elements in memory, elements wanted].
+inline kernels::Prologue read_from_memory(DType dtype, int operand, int buffer) {
+  constexpr auto copy = []<class Wanted, class Stored>(Wanted, Stored) -> program::KernelFn {
+    return [](const void*, void* const* buffers, const i64*, i64 begin, i64 end, std::byte*) {
+      ASSERT_LT(begin, end);
+      for (i64 i = begin; i < end; ++i)
+        static_cast<Wanted*>(buffers[1])[i] =
+            static_cast<Wanted>(static_cast<const Stored*>(buffers[0])[i]);
+    };
+  };
+  const program::KernelFn fn = dtype == DType::f64       ? copy(double{}, double{})
+                               : dtype == DType::boolean ? copy(float{}, std::uint8_t{})
+                                                         : copy(float{}, float{});
+  return {{fn, nullptr, nullptr}, operand, buffer, 1, 0};
 }
 
 inline i64 pick(std::mt19937& rng, std::initializer_list<i64> values) {

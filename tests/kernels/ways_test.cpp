@@ -64,9 +64,8 @@ std::vector<double> result_of(const kernels::Trial& trial, const Way& way, const
   const DType stored = a.dtype() == DType::f64 ? DType::f64 : DType::f32;
   HostTensor c(stored, {trial.buffer_bytes[2] / static_cast<i64>(size_of(stored))});
   HostTensor left = a, right = b;
-  run_in_steps(kernels::make(trial.problem, std::nullopt, 0, way),
-               {left.data(), right.data(), c.data()}, trial.dims, trial.grid, trial.scratch_bytes,
-               step);
+  run_in_steps(kernels::make(trial.problem, {}, way), {left.data(), right.data(), c.data()},
+               trial.dims, trial.grid, trial.scratch_bytes, step);
   return numbers(c);
 }
 
@@ -146,8 +145,8 @@ TEST(Ways, TheFormThatIsAskedForIsTaken) {
       for (i64 i = 0; i < t->numel(); ++i) t->set(i, static_cast<double>(i % 97) + 1);
     Scratch scratch(trial.scratch_bytes);
     void* const buffers[] = {a.data(), b.data(), c.data()};
-    kernels::make(trial.problem, std::nullopt, 0, way)(buffers, trial.dims.data(), 0, trial.grid,
-                                                       scratch.data());
+    kernels::make(trial.problem, {}, way)(buffers, trial.dims.data(), 0, trial.grid,
+                                          scratch.data());
     return std::string(reinterpret_cast<const char*>(scratch.data()),
                        static_cast<std::size_t>(trial.scratch_bytes));
   };
@@ -177,7 +176,7 @@ TEST(Ways, TheFormThatIsAskedForIsTaken) {
 
 TEST(Ways, TheRuleIsOneOfTheForms) {
   const auto rule = [](i64 m, i64 n, i64 k, bool b_packed = false) {
-    return kernels::matmul_sizes(DType::f32, DType::f32, b_packed, false,
+    return kernels::matmul_sizes(DType::f32, DType::f32, b_packed, false, false,
                                  product_dims(m, n, k).data())
         .by_rule(16);
   };

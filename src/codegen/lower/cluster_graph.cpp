@@ -38,6 +38,12 @@ ClusterGraph::ClusterGraph(const Graph& graph) {
   }
 }
 
+std::optional<int> ClusterGraph::find(const Node& node) const {
+  const auto found = cluster_of_.find(&node);
+  if (found == cluster_of_.end()) return std::nullopt;
+  return found->second;
+}
+
 void ClusterGraph::sources(const Value* v, std::set<int>& out) const {
   const Node* node = v->producer();
   if (node == nullptr) return;

@@ -1,6 +1,7 @@
 #pragma once
 // The clusters of a fusion at hand and what depends on what between them.
 
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -16,6 +17,7 @@ class ClusterGraph {
 
   int position(const Node* node) const { return position_.at(node); }
   int size() const { return static_cast<int>(clusters_.size()); }
+  std::optional<int> find(const Node& node) const;  // the cluster it is in
   const Cluster& at(int id) const { return clusters_[static_cast<std::size_t>(id)]; }
 
   // Clusters that an operand's value comes from, looking through free nodes.

@@ -6,6 +6,7 @@
 
 #include "codegen/lower/cluster.hpp"
 #include "codegen/lower/cluster_graph.hpp"
+#include "codegen/lower/prologue.hpp"
 #include "codegen/lower/views.hpp"
 #include "ir/placement.hpp"
 #include "loop/body.hpp"
@@ -181,15 +182,69 @@ class Fusion {
         }
       }
     }
+    if (options_.enabled && options_.prologues && mine.kind == Unit::Kind::contraction) {
+      for (int operand : computable_operands(node)) absorb_operand(mine, operand, absorbed);
+    }
     clusters_.add(std::move(mine), node, absorbed);
   }
 
+  // Has the contraction compute the operand, if nobody else wants what computes it. Whatever reads
+  // that cluster is the contraction alone, so no cycle can come of it.
+  void absorb_operand(Cluster& mine, int operand, std::vector<int>& absorbed) {
+    const Node& node = *mine.anchor;
+    Value* value = computable_value(node, operand);
+    if (value == nullptr || used_outside(value, {&node})) return;
+    const auto id = clusters_.find(*value->producer());
+    // A reduction is computed once, not where its result is read.
+    if (!id || clusters_.at(*id).kind != Unit::Kind::loop || !clusters_.at(*id).inner.empty())
+      return;
+    const Cluster& maker = clusters_.at(*id);
+    std::string why;
+    ClusterPrologue prologue{operand, value, maker.nodes};
+    if (escaping(maker) != std::vector<Value*>{value}) {
+      why = "other results of it are needed in memory";
+    } else if (!placement_of(node).same_limits(placement_of(*maker.nodes.front()))) {
+      why = "they may use different numbers of cores";
+    } else if (!prologue_pays(node, operand, maker.nodes)) {
+      why = "it would be computed again too often";
+    } else if (LoweredCluster lowered = lower_prologue(prologue, roots_, options_); !lowered.ok) {
+      why = lowered.reason;
+    }
+    if (!why.empty()) {
+      remark(node, str("operand ", operand, " is not computed by it but by ", label(maker.nodes),
+                       ": ", why));
+      return;
+    }
+    roots_.erase(value);
+    mine.nodes.insert(mine.nodes.end(), prologue.nodes.begin(), prologue.nodes.end());
+    sort_in_order(mine.nodes);
+    mine.prologues.push_back(std::move(prologue));
+    absorbed.push_back(*id);
+  }
+
+  void sort_in_order(std::vector<const Node*>& nodes) const {
+    std::sort(nodes.begin(), nodes.end(), [&](const Node* a, const Node* b) {
+      return clusters_.position(a) < clusters_.position(b);
+    });
+  }
+
+  // The contraction with its epilogue alone.
+  static Cluster without_prologues(const Cluster& cluster) {
+    Cluster rest = cluster;
+    rest.prologues.clear();
+    for (const ClusterPrologue& prologue : cluster.prologues)
+      for (const Node* node : prologue.nodes) std::erase(rest.nodes, node);
+    return rest;
+  }
+
   // Whether one of these clusters computes an operand of the contraction, which is there before
-  // the contraction begins and so can't be part of its epilogue.
+  // the contraction begins and so can't be part of its epilogue. What it computes itself is no
+  // cluster of its own.
   bool is_operand(const Node& contraction, int other_id, const std::vector<int>& absorbed) const {
     std::set<int> from;
     for (Value* input : contraction.inputs())
       if (input != nullptr) clusters_.sources(input, from);
+    if (const auto own = clusters_.find(contraction)) from.erase(*own);
     return from.count(other_id) != 0 || std::any_of(absorbed.begin(), absorbed.end(),
                                                     [&](int id) { return from.count(id) != 0; });
   }
@@ -242,9 +297,8 @@ class Fusion {
     Cluster merged;
     merged.nodes = mine.nodes;
     merged.nodes.insert(merged.nodes.end(), other.nodes.begin(), other.nodes.end());
-    std::sort(merged.nodes.begin(), merged.nodes.end(), [&](const Node* a, const Node* b) {
-      return clusters_.position(a) < clusters_.position(b);
-    });
+    sort_in_order(merged.nodes);
+    merged.prologues = mine.anchor ? mine.prologues : other.prologues;
     merged.kind = contraction ? Unit::Kind::contraction : Unit::Kind::loop;
     merged.anchor = anchor;
     merged.sealed = mine.sealed;
@@ -262,7 +316,7 @@ class Fusion {
       merged.space = choice->space;
       merged.inner = choice->inner;
       if (!pays(*choice, choice == &mine ? other : mine, mine, other, why)) continue;
-      LoweredCluster lowered = lower_cluster(merged, out, roots_, options_);
+      LoweredCluster lowered = lower_cluster(without_prologues(merged), out, roots_, options_);
       if (lowered.ok) return merged;
       why = lowered.reason;
     }
@@ -315,9 +369,17 @@ class Fusion {
     unit.anchor = cluster.anchor;
     unit.outputs = escaping(cluster);
     unit.space = cluster.space;
-    bool plain = cluster.kind == Unit::Kind::contraction && cluster.nodes.size() == 1;
+    for (const ClusterPrologue& prologue : cluster.prologues) {
+      LoweredCluster lowered = lower_prologue(prologue, roots_, options_);
+      GEX_CHECK(lowered.ok, "prologue ", label(prologue.nodes), ": ", lowered.reason);
+      lowered.kernel.name = label(prologue.nodes);
+      unit.prologues.push_back(
+          {prologue.operand, prologue.value, std::move(lowered.inputs), std::move(lowered.kernel)});
+    }
+    const Cluster rest = without_prologues(cluster);
+    bool plain = cluster.kind == Unit::Kind::contraction && rest.nodes.size() == 1;
     if (cluster.kind == Unit::Kind::loop || (cluster.kind == Unit::Kind::contraction && !plain)) {
-      LoweredCluster lowered = lower_cluster(cluster, unit.outputs, roots_, options_);
+      LoweredCluster lowered = lower_cluster(rest, unit.outputs, roots_, options_);
       GEX_CHECK(lowered.ok, "cluster ", unit.label(), ": ", lowered.reason);
       unit.inputs = std::move(lowered.inputs);
       unit.kernel = std::move(lowered.kernel);

@@ -19,6 +19,12 @@ std::string Unit::label() const {
   return text;
 }
 
+const Prologue* Unit::prologue_of(int operand) const {
+  for (const Prologue& prologue : prologues)
+    if (prologue.operand == operand) return &prologue;
+  return nullptr;
+}
+
 std::string print(const FusedGraph& fused) {
   std::string text;
   int number = 0;
@@ -29,6 +35,9 @@ std::string print(const FusedGraph& fused) {
                                                               : "step";
     text += str("// unit ", number++, ": ", kind, " ", unit.label(), " (", unit.nodes.size(),
                 unit.nodes.size() == 1 ? " operator)\n" : " operators)\n");
+    for (const Prologue& prologue : unit.prologues)
+      text +=
+          str("// operand ", prologue.operand, ", computed:\n", loop::print(prologue.kernel), "\n");
     if (!unit.kernel.stages.empty()) text += loop::print(unit.kernel) + "\n";
   }
   for (const Remark& remark : fused.remarks)

@@ -13,6 +13,15 @@
 
 namespace gex::lower {
 
+// Elementwise code that makes an operand of a contraction. Parameters of the kernel: inputs, then
+// the operand's elements (f32 or f64) over the dense grid of `value`.
+struct Prologue {
+  int operand = 0;
+  Value* value = nullptr;  // the operand is a view of it
+  std::vector<Value*> inputs;
+  loop::Kernel kernel;
+};
+
 struct Unit {
   enum class Kind : std::uint8_t {
     loop,         // `kernel`; parameters: inputs, then outputs
@@ -33,6 +42,9 @@ struct Unit {
   loop::Kernel kernel;
   Shape space;
   bool has_epilogue = false;
+  std::vector<Prologue> prologues;  // of a contraction: these operands have no memory
+
+  const Prologue* prologue_of(int operand) const;  // null: it lies in memory
 
   std::string label() const;  // "add+gelu+sum": for names and reports
 };
@@ -50,6 +62,7 @@ struct FusedGraph {
 
 struct FuseOptions {
   bool enabled = true;                      // false: every node its own unit
+  bool prologues = true;                    // operands may be computed by their contraction
   std::size_t max_nodes = 64;               // in one unit
   std::int64_t max_local_elements = 65536;  // rows longer than this are recomputed, not kept
   // Graph outputs that are handed out as views of inputs and so need no memory of their own.

@@ -52,7 +52,8 @@ bool is_free(const Node& node) {
 bool is_contraction(const Node& node) { return ops::has_choice(node); }
 
 bool takes_epilogue(const Node& node) {
-  return is_contraction(node) && node.op().body != nullptr && node.num_outputs() == 1;
+  return is_contraction(node) && node.num_outputs() == 1 &&
+         (node.op().body != nullptr || node.is("attention"));
 }
 
 int weight_of(const Node& node) {

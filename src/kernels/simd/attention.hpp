@@ -32,8 +32,12 @@ struct Attention {
   T* sums;     // [kQueryRows][value_stride]: not yet divided by row_sum
   T* q;        // [ceil(head_size/kDepth)][kQueryRows][kDepthStride]
   i64 value_stride;
+  BoundPrologue made_q, made_k, made_v, made_mask;
+  BoundEpilogue epilogue;
 
-  Attention(const AttentionContext& c, void* const* b, const i64* d, std::byte* scratch)
+  // `rest`: behind all of the above.
+  Attention(const AttentionContext& c, void* const* b, const i64* d, std::byte* scratch,
+            std::byte* rest)
       : context(c),
         buffers(b),
         dims(d),
@@ -45,7 +49,13 @@ struct Attention {
         rows(group * queries),
         scale(static_cast<T>(c.has_scale ? c.scale
                                          : 1 / __builtin_sqrt(static_cast<double>(head_size)))),
-        value_stride(round_up(value_size, kPanel<T>)) {
+        value_stride(round_up(value_size, kPanel<T>)),
+        made_q(c.prologues[0], b, d, rest),
+        made_k(c.prologues[1], b, d, rest),
+        made_v(c.prologues[2], b, d, rest),
+        made_mask(c.prologues[3], b, d, rest),
+        epilogue(c.epilogue, b + (c.mask == MaskKind::none ? 3 : 4), d,
+                 rest + (is_computed(c) ? staged_bytes<T>() : 0)) {
     weights = reinterpret_cast<T*>(scratch);
     row_max = weights + kQueryRows * kDepthStride;
     row_sum = row_max + kQueryRows;
@@ -67,9 +77,16 @@ struct Attention {
     }
   }
 
-  MatrixView operand(int index, int at, i64 batch, i64 head) const {
+  static bool is_computed(const AttentionContext& c) {
+    for (const PrologueCall& prologue : c.prologues)
+      if (prologue.fn) return true;
+    return false;
+  }
+
+  MatrixView operand(int index, int at, i64 batch, i64 head, BoundPrologue& made) const {
     const i64* s = dims + at;
-    return {buffers[index], context.qkv, batch * s[0] + head * s[1], s[2], s[3]};
+    return {buffers[index], context.qkv, batch * s[0] + head * s[1],
+            s[2],           s[3],        context.prologues[index].fn ? &made : nullptr};
   }
 
   // Rows of one unit may span several query heads; each run of one head is a matrix.
@@ -85,7 +102,8 @@ struct Attention {
 
   void pack_queries(i64 batch, i64 kv_head, i64 row0, i64 row1) {
     for_each_head(row0, row1, [&](i64 head, i64 query, i64 at, i64 count) {
-      const MatrixView view = operand(0, attention_dims::q_strides, batch, kv_head * group + head);
+      const MatrixView view =
+          operand(0, attention_dims::q_strides, batch, kv_head * group + head, made_q);
       for (i64 d = 0; d < head_size; d += kDepth)
         pack_view(q + (d / kDepth * kQueryRows + at) * kDepthStride, kDepthStride, count,
                   smaller(kDepth, head_size - d), view, query, d);
@@ -99,11 +117,15 @@ struct Attention {
         for (i64 j = 0; j < n; ++j) weights[r * kDepthStride + j] = T{};
       return;
     }
-    const MatrixView transposed = {k.data, k.dtype, k.offset, k.col_stride, k.row_stride};
+    const MatrixView transposed = k.transposed();
     for (i64 d = 0; d < head_size; d += kDepth) {
       const i64 slice = smaller(kDepth, head_size - d);
       const T* left = q + d / kDepth * kQueryRows * kDepthStride;
-      if (few) {
+      if (few && k.computed) {
+        computed_block(panels, k, key0, n, d, slice);
+        multiply_few_by_dots(count, n, slice, left, kDepthStride, panels, slice, weights,
+                             kDepthStride, d > 0);
+      } else if (few) {
         with_storage<T>(k.dtype, k.data, [&](auto* base) {
           multiply_few_by_dots(count, n, slice, left, kDepthStride,
                                base + k.offset + key0 * k.row_stride + d, k.row_stride, weights,
@@ -118,13 +140,19 @@ struct Attention {
   }
 
   // Scales the scores of one row, adds the mask and hides what the causal rule hides.
-  void mask_row(T* row, i64 batch, i64 head, i64 query, i64 key0, i64 n) const {
+  void mask_row(T* row, i64 batch, i64 head, i64 query, i64 key0, i64 n) {
     for (i64 j = 0; j < n; ++j) row[j] *= scale;
     const T hidden = -__builtin_inf();
     if (context.mask != MaskKind::none) {
       const i64* s = dims + attention_dims::mask_strides;
       const i64 offset = batch * s[0] + head * s[1] + query * s[2] + key0 * s[3];
-      if (context.mask == MaskKind::boolean) {
+      if (context.prologues[3].fn) {
+        T* mask = reinterpret_cast<T*>(made_mask.staging);
+        made_mask.fill(mask, offset, n);
+        const bool boolean = context.mask == MaskKind::boolean;
+        for (i64 j = 0; j < n; ++j)
+          row[j] = !boolean ? row[j] + mask[j] : mask[j] != T{} ? row[j] : hidden;
+      } else if (context.mask == MaskKind::boolean) {
         const auto* mask = static_cast<const std::uint8_t*>(buffers[3]) + offset;
         for (i64 j = 0; j < n; ++j) row[j] = mask[j * s[3]] ? row[j] : hidden;
       } else {
@@ -166,7 +194,11 @@ struct Attention {
   }
 
   void add_values(const MatrixView& v, i64 count, i64 key0, i64 n, bool few) {
-    if (few) {
+    if (few && v.computed) {
+      computed_block(values, v, key0, n, 0, value_size);
+      multiply_few_by_rows(count, value_size, n, weights, kDepthStride, values, value_size, sums,
+                           value_stride);
+    } else if (few) {
       with_storage<T>(v.dtype, v.data, [&](auto* base) {
         multiply_few_by_rows(count, value_size, n, weights, kDepthStride,
                              base + v.offset + key0 * v.row_stride, v.row_stride, sums,
@@ -190,16 +222,21 @@ struct Attention {
         // A query that sees no key gives zeros, or 0 / 0.
         const T factor = total == T{} && !nan_if_blind ? T{} : T{1} / total;
         for (i64 c = 0; c < value_size; ++c) sum[c] *= factor;
-        store_row(sum, value_size, context.out, out,
-                  batch * s[0] + (kv_head * group + head) * s[1] + (query + i) * s[2], s[3]);
+        const i64 all_heads = dims[attention_dims::heads], at_head = kv_head * group + head;
+        if (context.epilogue.fn)
+          epilogue.run(sum, ((batch * all_heads + at_head) * queries + query + i) * value_size,
+                       value_size);
+        else
+          store_row(sum, value_size, context.out, out,
+                    batch * s[0] + at_head * s[1] + (query + i) * s[2], s[3]);
       }
     });
   }
 
   void run_unit(i64 batch, i64 kv_head, i64 row0, i64 row1) {
     const i64 count = row1 - row0;
-    const MatrixView k = operand(1, attention_dims::k_strides, batch, kv_head);
-    const MatrixView v = operand(2, attention_dims::v_strides, batch, kv_head);
+    const MatrixView k = operand(1, attention_dims::k_strides, batch, kv_head, made_k);
+    const MatrixView v = operand(2, attention_dims::v_strides, batch, kv_head, made_v);
     const bool few = rows <= kFewRows && k.col_stride == 1 && v.col_stride == 1;
     for (i64 r = 0; r < count; ++r) {
       row_max[r] = -__builtin_inf();
@@ -242,10 +279,17 @@ struct Attention {
 void attention(const void* context, void* const* buffers, const i64* dims, i64 begin, i64 end,
                std::byte* scratch) {
   const auto& c = *static_cast<const AttentionContext*>(context);
+  const auto run = [&]<class T>(T) {
+    const i64 elements =
+        attention_scratch_elements(ceil_div(dims[attention_dims::head_size], kDepth),
+                                   round_up(dims[attention_dims::value_size], kPanel<T>));
+    Attention<T>(c, buffers, dims, scratch, scratch + elements * static_cast<i64>(sizeof(T)))
+        .run(begin, end);
+  };
   if (c.qkv == DType::f64)
-    Attention<double>(c, buffers, dims, scratch).run(begin, end);
+    run(double{});
   else
-    Attention<float>(c, buffers, dims, scratch).run(begin, end);
+    run(float{});
 }
 
 }  // namespace

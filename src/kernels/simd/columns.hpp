@@ -19,9 +19,10 @@ struct Columns {
   const void* data;
   const i64* strides;  // of X: n, c, h, w
   i64 height, width, kernel_h, kernel_w, out_h, out_w;
-  i64 extent;  // elements from the first of X to its last
+  i64 extent;               // elements from the first of X to its last
+  BoundPrologue* computed;  // null: X lies in memory
 
-  Columns(const Conv2dContext& c, const void* x, const i64* dims)
+  Columns(const Conv2dContext& c, const void* x, const i64* dims, BoundPrologue* made = nullptr)
       : context(c),
         data(x),
         strides(dims + conv2d_dims::x_strides),
@@ -32,7 +33,8 @@ struct Columns {
         out_h(dims[conv2d_dims::oh]),
         out_w(dims[conv2d_dims::ow]),
         extent((dims[conv2d_dims::n] - 1) * strides[0] + (dims[conv2d_dims::c] - 1) * strides[1] +
-               (height - 1) * strides[2] + (width - 1) * strides[3] + 1) {}
+               (height - 1) * strides[2] + (width - 1) * strides[3] + 1),
+        computed(made) {}
 
   Tap tap(i64 k) const {
     return {k / (kernel_h * kernel_w), k / kernel_w % kernel_h, k % kernel_w};
@@ -113,6 +115,22 @@ struct Columns {
     for (; i < count; ++i) dst[i] = T{};
   }
 
+  // The same from a row of a computed X, of which dst[0] would be element `offset` of the grid.
+  void gather_computed(T* dst, i64 offset, i64 stride, i64 first, i64 last, i64 count) const {
+    first = larger(i64{0}, smaller(first, count));
+    last = larger(first, smaller(last, count));
+    for (i64 i = 0; i < first; ++i) dst[i] = T{};
+    for (i64 i = last; i < count; ++i) dst[i] = T{};
+    if (stride == 1) return computed->fill(dst + first, offset + first, last - first);
+    T* row = reinterpret_cast<T*>(computed->staging);
+    const i64 step = larger(i64{1}, kStagedElements / stride);
+    for (i64 i = first; i < last; i += step) {
+      const i64 n = smaller(step, last - i);
+      computed->fill(row, offset + i * stride, (n - 1) * stride + 1);
+      for (i64 j = 0; j < n; ++j) dst[i + j] = row[j * stride];
+    }
+  }
+
   // The weights of a group's channels as [channels][depth].
   void widen_weights(T* dst, const MatrixView& w, const i64* w_strides, i64 depth,
                      i64 channels) const {
@@ -151,6 +169,12 @@ struct Columns {
             const Segment& g = segments[s];
             const i64 y = g.y + t.y * context.dilation[0];
             const i64 last = y < 0 || y >= height ? 0 : valid.last - g.x;
+            if (computed) {
+              gather_computed(row + g.at,
+                              plane + t.channel * strides[1] + y * strides[2] + input_x(g.x, t.x),
+                              context.stride[1], valid.first - g.x, last, g.count);
+              continue;
+            }
             gather(row + g.at, from + y * strides[2] + input_x(g.x, t.x) * strides[3],
                    context.stride[1] * strides[3], valid.first - g.x, last, g.count);
           }

@@ -20,11 +20,20 @@ struct EpilogueCall {
   int dims_begin = 0;
 };
 
+struct PrologueCall {
+  RangeFn fn = nullptr;  // null: the operand lies in memory
+  const void* context = nullptr;
+  int first_buffer = 0;
+  int input_buffers = 0;
+  int dims_begin = 0;
+};
+
 struct MatmulContext {
   DType a, b, c;
   bool b_packed, any_rows;
   Form form;
   EpilogueCall epilogue;
+  PrologueCall prologues[2];  // of A, of B
 };
 
 struct Conv2dContext {
@@ -33,6 +42,7 @@ struct Conv2dContext {
   bool w_packed;
   Form form;
   EpilogueCall epilogue;
+  PrologueCall prologue;  // of X
 };
 
 enum class MaskKind : std::uint8_t { none, additive, boolean };
@@ -45,6 +55,8 @@ struct AttentionContext {
   bool has_scale;  // else 1/sqrt(head size)
   bool nan_if_blind;
   double scale;
+  EpilogueCall epilogue;
+  PrologueCall prologues[4];  // of Q, K, V, mask
 };
 
 // All kernels of one variant.

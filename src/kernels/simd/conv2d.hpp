@@ -22,6 +22,7 @@ struct Conv2d {
   void* const* buffers;
   const i64* dims;
   TileScratch<T> scratch;
+  BoundPrologue made;
   BoundEpilogue epilogue;
   Columns<T> columns;
   i64 group_in, group_out, depth, cols;
@@ -36,8 +37,9 @@ struct Conv2d {
         buffers(b),
         dims(d),
         scratch(tile_scratch<T>(s)),
-        epilogue(c.epilogue, b + 2, d, s + kScratchBytes),
-        columns(c, b[0], d),
+        made(c.prologue, b, d, s + kScratchBytes),
+        epilogue(c.epilogue, b + 2, d, s + kScratchBytes + (c.prologue.fn ? staged_bytes<T>() : 0)),
+        columns(c, b[0], d, c.prologue.fn ? &made : nullptr),
         group_in(d[conv2d_dims::c] / c.groups),
         group_out(d[conv2d_dims::o] / c.groups),
         depth(group_in * columns.kernel_h * columns.kernel_w),
@@ -45,7 +47,7 @@ struct Conv2d {
         xs(d + conv2d_dims::x_strides),
         ws(d + conv2d_dims::w_strides),
         ys(d + conv2d_dims::y_strides),
-        sizes(conv_sizes(c.x, c.stride, c.dilation, c.pad, c.groups, d)),
+        sizes(conv_sizes(c.x, c.stride, c.dilation, c.pad, c.groups, c.prologue.fn != nullptr, d)),
         form(c.w_packed                ? Form::pixels
              : c.form == Form::by_rule ? sizes.by_rule()
                                        : c.form),
@@ -92,7 +94,8 @@ struct Conv2d {
 
   void run_packed(i64 image, i64 group, i64 row0, i64 row1, i64 col0, i64 col1) {
     const bool plain = is_plain_product();
-    const MatrixView x = {buffers[0], context.x, plane(image, group), xs[1], xs[3]};
+    const MatrixView x = {buffers[0], context.x, plane(image, group),
+                          xs[1],      xs[3],     columns.computed};
     for_each_tile<T>(row0, row1, col0, col1, [&](i64 row, i64 height, i64 col, i64 width) {
       const i64 channel = group * group_out + row;
       multiply_tile(

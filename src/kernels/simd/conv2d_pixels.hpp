@@ -136,6 +136,11 @@ struct PixelConv {
       for (i64 c = 0; c < sizes.in; ++c)
         for (i64 y = first_y; y < first_y + rows; ++y, to += width) {
           const bool outside = y < 0 || y >= columns.height;
+          if (columns.computed) {
+            columns.gather_computed(to, plane + c * strides[1] + y * strides[2] - before, 1, before,
+                                    outside ? 0 : before + inside, width);
+            continue;
+          }
           columns.gather(to, base + plane + c * strides[1] + y * strides[2] - before * strides[3],
                          strides[3], before, outside ? 0 : before + inside, width);
         }

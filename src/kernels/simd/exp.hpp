@@ -39,7 +39,7 @@ GEX_INLINE Vec<float> exp_of(Vec<float> x) {
 }
 
 GEX_INLINE Vec<double> exp_of(Vec<double> x) {
-  Vec<double> result;
+  Vec<double> result = {};
   for (int i = 0; i < kLanes<double>; ++i) result[i] = __builtin_exp(x[i]);
   return result;
 }

@@ -93,6 +93,12 @@ GEX_INLINE TileScratch<T> tile_scratch(std::byte* scratch) {
   return s;
 }
 
+// Behind it, where an operand is computed.
+template <class T>
+constexpr i64 staged_bytes() {
+  return kStagedElements * static_cast<i64>(sizeof(T));
+}
+
 template <class T>
 GEX_INLINE i64 tile_stride(i64 cols) {
   return round_up(cols, kPanel<T>);

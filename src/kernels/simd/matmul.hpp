@@ -23,6 +23,7 @@ struct Matmul {
   void* const* buffers;
   const i64* dims;
   TileScratch<T> scratch;
+  BoundPrologue made_a, made_b;
   BoundEpilogue epilogue;
   i64 rows, cols, depth;
   Form form;
@@ -32,21 +33,27 @@ struct Matmul {
         buffers(b),
         dims(d),
         scratch(tile_scratch<T>(s)),
-        epilogue(c.epilogue, b + 2, d, scratch.rest),
+        made_a(c.prologues[0], b, d, scratch.rest),
+        made_b(c.prologues[1], b, d, scratch.rest),
+        epilogue(c.epilogue, b + 2, d, scratch.rest + (is_computed(c) ? staged_bytes<T>() : 0)),
         rows(d[matmul_dims::m]),
         cols(d[matmul_dims::n]),
         depth(d[matmul_dims::k]),
         form(c.form == Form::by_rule
-                 ? matmul_sizes(c.a, c.b, c.b_packed, c.any_rows, d).by_rule(kLanes<T>)
+                 ? matmul_sizes(c.a, c.b, c.b_packed, c.any_rows, is_computed(c), d)
+                       .by_rule(kLanes<T>)
                  : c.form) {}
+
+  static bool is_computed(const MatmulContext& c) { return c.prologues[0].fn || c.prologues[1].fn; }
 
   // Offset of a batch in an operand whose strides start at `at`.
   i64 batch_offset(i64 batch, int at) const {
     const i64 inner = dims[matmul_dims::batch1];
     return batch / inner * dims[at] + batch % inner * dims[at + 1];
   }
-  MatrixView operand(int index, DType dtype, int at, i64 batch) const {
-    return {buffers[index], dtype, batch_offset(batch, at), dims[at + 2], dims[at + 3]};
+  MatrixView operand(int index, DType dtype, int at, i64 batch) {
+    BoundPrologue* made = context.prologues[index].fn ? index == 0 ? &made_a : &made_b : nullptr;
+    return {buffers[index], dtype, batch_offset(batch, at), dims[at + 2], dims[at + 3], made};
   }
 
   void finish_row(const T* values, i64 batch, i64 row, i64 col, i64 count) {
@@ -73,6 +80,10 @@ struct Matmul {
         const i64 slice = smaller(kFewRowsDepth, depth - k);
         if (packed_at != k) pack_view(scratch.left, kFewStride, few, slice, left, 0, k);
         packed_at = k;
+        if (right.computed) {
+          multiply_few_by_computed(few, right, k, slice, c, count, step);
+          continue;
+        }
         with_storage<T>(right.dtype, right.data, [&](auto* base) {
           auto* b = base + right.offset + k * right.row_stride + c * right.col_stride;
           if (right.row_stride == 1)
@@ -87,8 +98,20 @@ struct Matmul {
     }
   }
 
-  static MatrixView transposed(MatrixView m) {
-    return {m.data, m.dtype, m.offset, m.col_stride, m.row_stride};
+  // Blocks of the large operand exist one at a time. How depth is cut depends on nothing else.
+  void multiply_few_by_computed(i64 few, const MatrixView& right, i64 k, i64 slice, i64 col,
+                                i64 cols, i64 tile_step) {
+    for (i64 i = 0; i < slice; i += kDepth)
+      for (i64 j = 0; j < cols; j += kTileCols) {
+        const i64 part = smaller(kDepth, slice - i), width = smaller(kTileCols, cols - j);
+        const MatrixView block = computed_block(scratch.panels, right, k + i, part, col + j, width);
+        if (block.col_stride == 1)
+          multiply_few_by_rows(few, width, part, scratch.left + i, kFewStride, scratch.panels,
+                               block.row_stride, scratch.tile + j, tile_step);
+        else
+          multiply_few_by_dots(few, width, part, scratch.left + i, kFewStride, scratch.panels,
+                               block.col_stride, scratch.tile + j, tile_step, true);
+      }
   }
 
   void run_packed(i64 batch, const MatrixView& a, const MatrixView& b, i64 row0, i64 row1, i64 col0,
@@ -131,12 +154,14 @@ struct Matmul {
 
   void run_few_packed(i64 batch, const MatrixView& a, const MatrixView& b, i64 col0, i64 col1) {
     const i64 step = kFewCols / rows / kPanel<T> * kPanel<T>;
+    i64 packed_at = -1;
     for (i64 c = col0; c < col1; c += step) {
       const i64 count = smaller(step, col1 - c);
       for (i64 i = 0; i < rows * step; ++i) scratch.tile[i] = T{};
       for (i64 k = 0; k < depth; k += kFewRowsDepth) {
         const i64 slice = smaller(kFewRowsDepth, depth - k);
-        pack_view(scratch.left, kFewStride, rows, slice, a, 0, k);
+        if (packed_at != k) pack_view(scratch.left, kFewStride, rows, slice, a, 0, k);
+        packed_at = k;
         with_storage<T>(b.dtype, b.data, [&](auto* base) {
           for (i64 p = 0; p < count; p += kPanel<T>)
             multiply_few_by_panel(rows, slice, scratch.left, kFewStride,
@@ -158,7 +183,7 @@ struct Matmul {
           for (i64 r = 0; r < rows; ++r) finish_row(tile + r * stride, batch, r, col, count);
         });
       case Form::few_columns:
-        return run_few(cols, transposed(b), transposed(a), row0, row1,
+        return run_few(cols, b.transposed(), a.transposed(), row0, row1,
                        [&](const T* tile, i64 stride, i64 row, i64 count) {
                          for (i64 i = 0; i < count; ++i) {
                            T values[kFewRows];

@@ -39,7 +39,7 @@ struct SmallProduct {
   void run_turned(i64 row0, i64 row1, i64 col0, i64 col1, const Finish& finish) {
     constexpr i64 block = kPanel<T>;
     T* turned = scratch.tile + kTileCols * block;
-    const MatrixView left = transpose(b), from = transpose(a);
+    const MatrixView left = b.transposed(), from = a.transposed();
     for (i64 row = row0; row < row1; row += block) {
       const i64 height = smaller(block, row1 - row);
       const RightInPlace<T> right = right_operand(from, row, height);
@@ -55,9 +55,6 @@ struct SmallProduct {
   }
 
  private:
-  static MatrixView transpose(const MatrixView& m) {
-    return {m.data, m.dtype, m.offset, m.col_stride, m.row_stride};
-  }
   static const T* at(const MatrixView& m, i64 row, i64 col) {
     return static_cast<const T*>(m.data) + m.offset + row * m.row_stride + col * m.col_stride;
   }

@@ -27,15 +27,77 @@ GEX_INLINE void with_storage(DType dtype, const void* p, const Fn& fn) {
   }
 }
 
-// A matrix in memory; strides count elements.
+// The prologue of one launch: the elements of an operand, wherever they are wanted.
+struct BoundPrologue {
+  const PrologueCall& call;
+  const i64* dims;
+  std::byte* staging;  // kStagedElements of accumulator type, shared by the prologues of a launch
+  void* buffers[kMaxPrologueInputs + 1];
+
+  BoundPrologue(const PrologueCall& prologue, void* const* launch_buffers, const i64* launch_dims,
+                std::byte* space)
+      : call(prologue), dims(launch_dims + prologue.dims_begin), staging(space) {
+    for (int i = 0; i < prologue.input_buffers; ++i)
+      buffers[i] = launch_buffers[prologue.first_buffer + i];
+  }
+  BoundPrologue(const BoundPrologue&) = delete;
+
+  // dst[0] becomes element `begin` of the operand's grid.
+  template <class T>
+  void fill(T* dst, i64 begin, i64 count) {
+    if (count <= 0) return;
+    // Integer arithmetic: the array that starts at element 0 exists only by convention.
+    buffers[call.input_buffers] = reinterpret_cast<void*>(
+        reinterpret_cast<std::uintptr_t>(dst) - static_cast<std::uintptr_t>(begin) * sizeof(T));
+    call.fn(call.context, buffers, dims, begin, begin + count, nullptr);
+  }
+};
+
+// A matrix in memory, or one whose elements a prologue computes; strides count elements, and one of
+// a computed matrix's two is 1.
 struct MatrixView {
   const void* data;
   DType dtype;
   i64 offset, row_stride, col_stride;
+  BoundPrologue* computed = nullptr;
+
+  MatrixView transposed() const { return {data, dtype, offset, col_stride, row_stride, computed}; }
 };
+
+// A block of a computed matrix in `space`, as dense as the matrix is itself.
+template <class T>
+MatrixView computed_block(T* space, const MatrixView& m, i64 row, i64 rows, i64 col, i64 cols) {
+  const DType dtype = sizeof(T) == 8 ? DType::f64 : DType::f32;
+  if (m.col_stride == 1) {
+    for (i64 r = 0; r < rows; ++r)
+      m.computed->fill(space + r * cols, m.offset + (row + r) * m.row_stride + col, cols);
+    return {space, dtype, 0, cols, 1};
+  }
+  for (i64 c = 0; c < cols; ++c)
+    m.computed->fill(space + c * rows, m.offset + row + (col + c) * m.col_stride, rows);
+  return {space, dtype, 0, 1, rows};
+}
+
+template <class T>
+void pack_computed(T* dst, i64 dst_stride, i64 rows, i64 cols, const MatrixView& m, i64 row,
+                   i64 col) {
+  if (m.col_stride == 1) {
+    for (i64 r = 0; r < rows; ++r)
+      m.computed->fill(dst + r * dst_stride, m.offset + (row + r) * m.row_stride + col, cols);
+    return;
+  }
+  T* space = reinterpret_cast<T*>(m.computed->staging);
+  const i64 step = larger(i64{1}, kStagedElements / larger(i64{1}, rows));
+  for (i64 c = 0; c < cols; c += step) {
+    const i64 count = smaller(step, cols - c);
+    computed_block(space, m, row, rows, col + c, count);
+    pack_rows(dst + c, dst_stride, rows, count, space, 1, rows);
+  }
+}
 
 template <class T>
 void pack_view(T* dst, i64 dst_stride, i64 rows, i64 cols, const MatrixView& m, i64 row, i64 col) {
+  if (m.computed) return pack_computed(dst, dst_stride, rows, cols, m, row, col);
   with_storage<T>(m.dtype, m.data, [&](auto* base) {
     pack_rows(dst, dst_stride, rows, cols,
               base + m.offset + row * m.row_stride + col * m.col_stride, m.row_stride,
@@ -46,6 +108,17 @@ void pack_view(T* dst, i64 dst_stride, i64 rows, i64 cols, const MatrixView& m, 
 // The panels of columns [col, col + cols) of `m`, rows [k, k + depth), the last one padded by zero.
 template <class T>
 void pack_panels(T* space, const MatrixView& m, i64 k, i64 depth, i64 col, i64 cols) {
+  if (m.computed && m.col_stride == 1 && cols > kPanel<T>) {
+    // Whole rows at a time: a prologue is called for more than one panel's share.
+    T* rows = reinterpret_cast<T*>(m.computed->staging);
+    const i64 step = kStagedElements / cols;
+    for (i64 i = 0; i < depth; i += step) {
+      const i64 count = smaller(step, depth - i);
+      pack_panels(space + i * kPanel<T>, computed_block(rows, m, k + i, count, col, cols), 0, count,
+                  0, cols);
+    }
+    return;
+  }
   for (i64 c = 0; c < cols; c += kPanel<T>) {
     const i64 width = smaller(kPanel<T>, cols - c);
     T* panel = space + c * kDepth;
