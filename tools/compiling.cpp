@@ -18,6 +18,7 @@ CompileOptions compile_options(const Arguments& arguments, std::string_view leve
   options.level = optimisation_level(arguments, level_option);
   options.disabled_passes = arguments.list("--disable");
   options.fuse = !arguments.has("--no-fuse");
+  options.prologues = !arguments.has("--no-prologues");
   options.overwrite_temps = options.write_ties_in_place = !arguments.has("--no-in-place");
   options.autotune = arguments.has("--autotune");
   const std::int64_t streams = arguments.integer("--streams").value_or(0);
@@ -36,6 +37,7 @@ std::vector<Option> with_compile_options(std::vector<Option> own, std::string_vi
   own.push_back({std::string(level_option), "0..3", "which passes run (2)"});
   own.push_back({"--disable", "a,b", "passes that are left out"});
   own.push_back({"--no-fuse", "", "every node its own kernel"});
+  own.push_back({"--no-prologues", "", "operands of products lie in memory"});
   own.push_back({"--no-reuse", "", "temporaries never share memory"});
   own.push_back({"--no-in-place", "", "results never take the place of what is read no more"});
   own.push_back({"--autotune", "", "ways to compute products are measured once sizes are hot"});

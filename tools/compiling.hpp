@@ -17,7 +17,7 @@ CompileOptions compile_options(const Arguments& arguments,
 
 runtime::SessionOptions session_options(const Arguments& arguments);
 
-// `own`, then --level, --disable, --no-fuse and --no-reuse.
+// `own`, then --level, --disable, --no-fuse, --no-prologues and --no-reuse.
 std::vector<Option> with_compile_options(std::vector<Option> own,
                                          std::string_view level_option = "--level");
 // `own`, then --input, --dim and --seed.

@@ -20,6 +20,7 @@ def of(config: Config) -> dict[str, Any]:
         "disabled_passes": disabled,
         "enabled_passes": config.get("enabled_passes", ()),
         "fast_math": config.get("fast_math", False),
+        "prologues": config.get("prologues", True),
         "autotune": config.get("autotune", False),
         "place_cats": config.get("remove_cat_ops", True),
         "overwrite_temps": config.get("inplace_pass", True),

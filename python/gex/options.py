@@ -202,6 +202,8 @@ GEX_OPTIONS = _table(
     _flag("fast_math", False),
     # Products and convolutions: the fastest of several ways is found by measuring.
     _flag("autotune", False),
+    # Elementwise producers of operands are computed by the product that reads them.
+    _flag("prologues", True),
     # Without, no two temporaries share memory: for finding stray writes.
     _flag("reuse_memory", True),
     _EXECUTOR,

@@ -56,6 +56,7 @@ struct CompileOptions {
   std::vector<std::string> enabled_passes;   // by name, whatever the level is
   std::string switch_file;                   // of passes, see passes/switches.hpp
   bool fuse = true;
+  bool prologues = true;  // products, convolutions and attention compute operands themselves
   bool fast_math = false;
   bool place_cats = true;           // parts of a concatenation are written where they end up
   bool overwrite_temps = true;      // temporaries that nobody reads any more are written over

@@ -44,6 +44,7 @@ Emitted Emitter::run() {
   define_inputs();
   lower::FuseOptions fuse_options;
   fuse_options.enabled = options_.fuse;
+  fuse_options.prologues = options_.prologues;
   fuse_options.views = choose_views();
   choose_cats(fuse_options);
   lower::FusedGraph fused = lower::fuse(graph_, fuse_options);
@@ -445,6 +446,7 @@ void Emitter::place(const Node& node, const Placement& outer) {
 void Emitter::emit_graph(Graph& graph, int segment) {
   lower::FuseOptions fuse_options;
   fuse_options.enabled = options_.fuse;
+  fuse_options.prologues = options_.prologues;
   fuse_options.cats_alone = !options_.place_cats;
   lower::FusedGraph fused = lower::fuse(graph, fuse_options);
   out_.kernel_text += str("// region ", graph.name(), "\n", lower::print(fused));

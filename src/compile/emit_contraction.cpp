@@ -276,6 +276,7 @@ void Emitter::emit_contraction(const lower::Unit& unit) {
                          static_cast<int>(launch.dims.size())});
     launch.dims.insert(launch.dims.end(), symbols.begin(), symbols.end());
     for (Value* v : prologue.inputs) launch.buffers.push_back(materialised(v));
+    program_.counters.push_back({"prologues", 1});
   }
   launch.writes.resize(launch.buffers.size(), false);
   launch.code =

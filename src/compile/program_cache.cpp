@@ -50,7 +50,7 @@ void add_signature(Digester& key, const Signature& signature) {
 
 // False if nothing can be kept.
 bool add_options(Digester& key, const CompileOptions& options) {
-  const auto& [level, disabled_passes, enabled_passes, switch_file, fuse, fast_math, place_cats,
+  const auto& [level, disabled_passes, enabled_passes, switch_file, fuse, prologues, fast_math, place_cats,
                overwrite_temps, write_ties_in_place, frozen, streams, generate_code, dump_dir,
                cache, keep_static_code, autotune] = options;
   // Of no influence on the program: where it is kept, what of its machine code, and what code
@@ -59,7 +59,7 @@ bool add_options(Digester& key, const CompileOptions& options) {
   static_cast<void>(keep_static_code);
   static_cast<void>(autotune);
   if (!dump_dir.empty() || !variable("GEX_DUMP_PASSES").empty()) return false;
-  key.add(level).add(fuse).add(fast_math).add(generate_code);
+  key.add(level).add(fuse).add(prologues).add(fast_math).add(generate_code);
   key.add(place_cats).add(overwrite_temps).add(write_ties_in_place).add(streams);
   add_names(key, disabled_passes);
   add_names(key, enabled_passes);

@@ -18,7 +18,7 @@ TEST_F(CacheKey, WhateverChangesTheResultChangesTheKey) {
   EXPECT_FALSE(was_kept(compiled(graph_text(), [](CompileOptions& o) { o.fast_math = true; })));
   EXPECT_FALSE(was_kept(compiled(graph_text(), [](CompileOptions& o) { o.fuse = false; })));
   for (bool CompileOptions::* field :
-       {&CompileOptions::place_cats, &CompileOptions::overwrite_temps,
+       {&CompileOptions::prologues, &CompileOptions::place_cats, &CompileOptions::overwrite_temps,
         &CompileOptions::write_ties_in_place, &CompileOptions::generate_code})
     EXPECT_FALSE(
         was_kept(compiled(graph_text(), [field](CompileOptions& o) { o.*field = false; })));

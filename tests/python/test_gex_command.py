@@ -196,6 +196,24 @@ def test_dump_shows_three_levels(graph: pathlib.Path) -> None:
     assert unfused.count("launch ") > levels["program"].stdout.count("launch ")
 
 
+def test_operands_of_products_are_computed_unless_switched_off(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "scaled.gex"
+    path.write_text(
+        "graph scaled(%x: f32[20, 30], %s: f32[30], %w: f32[30, 40]) -> (f32[20, 40]) {\n"
+        "  %a = mul(%x, %s) : f32[20, 30]\n"
+        "  %b = matmul(%a, %w) : f32[20, 40]\n"
+        "  return %b\n}\n"
+    )
+    together, apart = gex("explain", path), gex("explain", path, "--no-prologues")
+    assert together.returncode == 0 and apart.returncode == 0, together.stderr + apart.stderr
+    assert "prologues" in together.stdout and "prologues" not in apart.stdout
+    launches = [
+        gex("dump", path, "--level=program", *flags).stdout.count("launch ")
+        for flags in ([], ["--no-prologues"])
+    ]
+    assert launches == [1, 2]
+
+
 def test_help_reads_well() -> None:
     overview = gex("--help")
     assert overview.returncode == 0

@@ -128,6 +128,7 @@ struct PixelConv {
   }
 
   void pad_image(i64 plane, i64 first_y, i64 rows) const {
+    if (columns.computed) return pad_computed(plane, first_y, rows);
     const i64 width = sizes.reach_x(), before = smaller(context.pad[1], width);
     const i64 inside = larger(i64{0}, smaller(columns.width, width - before));
     const i64* strides = columns.strides;
@@ -136,15 +137,55 @@ struct PixelConv {
       for (i64 c = 0; c < sizes.in; ++c)
         for (i64 y = first_y; y < first_y + rows; ++y, to += width) {
           const bool outside = y < 0 || y >= columns.height;
-          if (columns.computed) {
-            columns.gather_computed(to, plane + c * strides[1] + y * strides[2] - before, 1, before,
-                                    outside ? 0 : before + inside, width);
-            continue;
-          }
           columns.gather(to, base + plane + c * strides[1] + y * strides[2] - before * strides[3],
                          strides[3], before, outside ? 0 : before + inside, width);
         }
     });
+  }
+
+  // Likewise from a computed image, in runs as long as its grid and the copy allow: a prologue is
+  // called for many rows at once, and for whole planes where all of their rows are wanted.
+  void pad_computed(i64 plane, i64 first_y, i64 rows) const {
+    const i64 width = sizes.reach_x(), before = smaller(context.pad[1], width);
+    const i64 inside = larger(i64{0}, smaller(columns.width, width - before));
+    const i64* strides = columns.strides;
+    const i64 y0 = smaller(larger(i64{0}, first_y), columns.height);
+    const i64 y1 = larger(y0, smaller(columns.height, first_y + rows));
+    const bool dense = strides[2] == columns.width;
+    const bool planes =
+        dense && y1 - y0 == columns.height && strides[1] == columns.height * columns.width;
+    const bool unpadded = dense && inside == width && width == columns.width && y1 - y0 == rows;
+    if (!unpadded)
+      for (i64 i = 0; i < sizes.in * rows * width; ++i) image[i] = T{};
+    const i64 runs = planes ? 1 : sizes.in, lines = (planes ? sizes.in : 1) * (y1 - y0);
+    for (i64 run = 0; run < runs; ++run) {
+      const i64 from = plane + run * strides[1] + y0 * strides[2];
+      if (unpadded)
+        columns.computed->fill(image + run * rows * width, from, lines * width);
+      else
+        place_lines(from, lines, dense, inside, [&](i64 line) {
+          const i64 c = planes ? line / (y1 - y0) : run, y = planes ? line % (y1 - y0) : line;
+          return image + (c * rows + y0 + y - first_y) * width + before;
+        });
+    }
+  }
+
+  // Lines of a computed image from element `from` of its grid on, each to its place.
+  template <class Place>
+  void place_lines(i64 from, i64 lines, bool dense, i64 inside, const Place& place) const {
+    const i64 step = columns.strides[2];
+    const i64 at_once = dense && step > 0 ? kStagedElements / step : 0;
+    T* staged = reinterpret_cast<T*>(columns.computed->staging);
+    for (i64 line = 0; line < lines; line += larger(i64{1}, at_once)) {
+      if (at_once == 0) {
+        columns.computed->fill(place(line), from + line * step, inside);
+        continue;
+      }
+      const i64 count = smaller(at_once, lines - line);
+      columns.computed->fill(staged, from + line * step, count * step);
+      for (i64 i = 0; i < count; ++i)
+        columns.gather(place(line + i), staged + i * step, 1, 0, inside, inside);
+    }
   }
 
   // The panels of `count` channels.
