@@ -50,9 +50,9 @@ void add_signature(Digester& key, const Signature& signature) {
 
 // False if nothing can be kept.
 bool add_options(Digester& key, const CompileOptions& options) {
-  const auto& [level, disabled_passes, enabled_passes, switch_file, fuse, prologues, fast_math, place_cats,
-               overwrite_temps, write_ties_in_place, frozen, streams, generate_code, dump_dir,
-               cache, keep_static_code, autotune] = options;
+  const auto& [level, disabled_passes, enabled_passes, switch_file, fuse, prologues, fast_math,
+               place_cats, overwrite_temps, write_ties_in_place, frozen, streams, generate_code,
+               dump_dir, cache, keep_static_code, autotune] = options;
   // Of no influence on the program: where it is kept, what of its machine code, and what code
   // replaces its own later.
   static_cast<void>(cache);

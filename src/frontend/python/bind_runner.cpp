@@ -357,8 +357,7 @@ void bind_runner(nb::module_& m) {
          std::vector<std::string> enabled_passes, const std::vector<int>& released, bool keep_arena,
          bool place_cats, bool overwrite_temps, bool write_ties_in_place, bool reuse_memory,
          std::string dump_dir, bool fuse, bool generate_code, const std::string& cache_dir,
-         bool keep_static_code, bool static_code_at_once, bool autotune,
-         bool prologues) {
+         bool keep_static_code, bool static_code_at_once, bool autotune, bool prologues) {
         CompileOptions options;
         options.cache = cache_dir.empty() ? Store::from_environment() : Store::at(cache_dir);
         options.keep_static_code = keep_static_code;
@@ -410,7 +409,8 @@ void bind_runner(nb::module_& m) {
       "Compiles the graph and makes it ready to replay. Arguments in `frozen` (position, name) are "
       "bound once, at the first call; a call lets go of those in `released` (positions) at their "
       "last use. With a `dump_dir` graphs, kernels and program are written there. Without "
-      "`fuse` each op is a kernel, without `prologues` operands of products lie in memory; without `generate_code` kernels run in the reference executor. "
+      "`fuse` each op is a kernel, without `prologues` operands of products lie in memory; without "
+      "`generate_code` kernels run in the reference executor. "
       "What is compiled is kept in `cache_dir`, or where GEX_CACHE_DIR says; with "
       "`keep_static_code` code for one set of sizes too, which is asked for with the first call of "
       "such a set or with a later one. With `autotune` ways to compute products are measured "
