@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import sys
+import textwrap
 import types
 from collections.abc import Iterator
 
@@ -18,11 +19,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGES = {"add_an_op.md": "op", "add_a_pass.md": "pass", "add_a_kernel.md": "kernel"}
 
 _numbers = itertools.count()
-PAGES_TO_RUN = ("debugging.md", "npugraph_ex.md")
+PAGES_TO_RUN = ("debugging.md", "es.md", "npugraph_ex.md")
 
 
 def blocks(page: pathlib.Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    """Also those that stand in a list."""
+    found = re.findall(rf"^ *```{language}\n(.*?)^ *```$", page.read_text(), re.M | re.S)
+    return [textwrap.dedent(block) for block in found]
 
 
 @pytest.mark.parametrize("page", PAGES)
