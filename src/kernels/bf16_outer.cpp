@@ -20,6 +20,7 @@ bool has_pairs() {
 
 #if !defined(__x86_64__)
 const RangeFn bf16_outer = nullptr;
+const HasTinyFn bf16_has_tiny = nullptr;
 #endif
 
 bool has_bf16_outer(const MatmulProblem& p, const std::int64_t* dims) {

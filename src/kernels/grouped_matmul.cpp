@@ -89,7 +89,12 @@ void run_weight_grad(const void* context, void* const* buffers, const i64* dims,
         moved(buffers[0], start * dims[matmul_dims::a_strides + 3], c.problem.product.a),
         moved(buffers[1], start * dims[matmul_dims::b_strides + 2], c.problem.product.b),
         moved(buffers[3], g * dims[matmul_dims::c_strides], c.problem.product.c)};
-    if (by_pairs)
+    // Of whole groups, so that no range of the grid decides otherwise.
+    const auto has_tiny = [&](int operand, int depth_stride, int columns) {
+      return bf16_has_tiny(operands[operand], count, dims[depth_stride], dims[columns]);
+    };
+    if (by_pairs && !has_tiny(0, matmul_dims::a_strides + 3, matmul_dims::m) &&
+        !has_tiny(1, matmul_dims::b_strides + 2, matmul_dims::n))
       bf16_outer(&c.outer, operands, group_dims, begin, end, scratch);
     else
       c.product(operands, group_dims, begin, end, scratch);

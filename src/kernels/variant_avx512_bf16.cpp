@@ -123,6 +123,22 @@ struct Outer {
   }
 };
 
+bool has_tiny(const void* matrix, i64 rows, i64 row_stride, i64 cols) {
+  constexpr short kMagnitude = 0x7fff, kLeast = (127 - 55) << 7;
+  const __m512i magnitude = _mm512_set1_epi16(kMagnitude), least = _mm512_set1_epi16(kLeast);
+  __mmask32 found = 0;
+  for (i64 r = 0; r < rows && found == 0; ++r) {
+    const auto* row = static_cast<const BF16*>(matrix) + r * row_stride;
+    for (i64 c = 0; c < cols; c += 32) {
+      const i64 left = cols - c;
+      const auto there = static_cast<__mmask32>(left >= 32 ? ~0u : (1u << left) - 1);
+      const __m512i bits = _mm512_maskz_loadu_epi16(there, row + c) & magnitude;
+      found |= _mm512_mask_cmplt_epu16_mask(_mm512_test_epi16_mask(bits, bits), bits, least);
+    }
+  }
+  return found != 0;
+}
+
 void run(const void* context, void* const* buffers, const i64* dims, i64 begin, i64 end,
          std::byte* scratch) {
   Outer(*static_cast<const MatmulContext*>(context), buffers, dims, scratch).run(begin, end);
@@ -132,5 +148,6 @@ void run(const void* context, void* const* buffers, const i64* dims, i64 begin, 
 }  // namespace GEX_VARIANT
 
 const RangeFn bf16_outer = &GEX_VARIANT::run;
+const HasTinyFn bf16_has_tiny = &GEX_VARIANT::has_tiny;
 
 }  // namespace gex::kernels
