@@ -307,7 +307,7 @@ typedef struct gex_compile_options {
   int32_t streams;  /* 0: as nodes are labelled; 1: one; 2..64: spread over so many where it pays */
   int32_t in_place; /* 0: results never take the place of what nobody reads any more */
   int32_t autotune; /* 1: ways to compute products are measured for sizes that are run often */
-  int32_t reserved; /* 0 */
+  int32_t operands_in_memory; /* 1: products and the like compute no operand themselves */
 } gex_compile_options;
 /* clang-format off */
 #define GEX_COMPILE_OPTIONS_INIT                                                              \

@@ -26,6 +26,7 @@ enum class Level {
 struct CompileOptions {
   int level = 2;  // 0 .. 3: which passes run
   bool fuse = true;
+  bool prologues = true;  // products and the like compute operands themselves where that pays
   bool fast_math = false;
   bool generate_code = true;  // false: kernels run in the reference executor
   std::int64_t capture_limit = 64;
@@ -51,6 +52,7 @@ class OptionsForC {
     for (const std::string& pass : options.enabled_passes) enabled_.push_back(pass.c_str());
     c_.level = options.level;
     c_.fuse = options.fuse;
+    c_.operands_in_memory = !options.prologues;
     c_.fast_math = options.fast_math;
     c_.generate_code = options.generate_code;
     c_.keep_apart = !options.reuse_memory;

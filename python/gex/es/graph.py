@@ -185,6 +185,7 @@ class Graph:
         *,
         level: int = 2,
         fuse: bool = True,
+        prologues: bool = True,
         fast_math: bool = False,
         generate_code: bool = True,
         capture_limit: int = 64,
@@ -205,6 +206,7 @@ class Graph:
             self._native.compile(
                 level=level,
                 fuse=fuse,
+                prologues=prologues,
                 fast_math=fast_math,
                 generate_code=generate_code,
                 capture_limit=capture_limit,

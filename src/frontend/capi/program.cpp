@@ -21,6 +21,7 @@ CompileOptions to_options(const gex_compile_options& given) {
   CompileOptions options;
   options.level = given.level;
   options.fuse = given.fuse != 0;
+  options.prologues = given.operands_in_memory == 0;
   options.fast_math = given.fast_math != 0;
   options.streams = given.streams;
   options.overwrite_temps = options.write_ties_in_place = given.in_place != 0;

@@ -321,8 +321,8 @@ void bind_graph(nb::module_& m) {
       .def("label", &es::Graph::GetAttr)
       .def(
           "compile",
-          [](const es::Graph& g, int level, bool fuse, bool fast_math, bool generate_code,
-             std::int64_t capture_limit, bool reuse_memory,
+          [](const es::Graph& g, int level, bool fuse, bool prologues, bool fast_math,
+             bool generate_code, std::int64_t capture_limit, bool reuse_memory,
              const std::vector<std::string>& disabled_passes,
              const std::vector<std::string>& enabled_passes, const std::string& switch_file,
              int streams, bool in_place, bool autotune, const std::string& dump_dir,
@@ -334,6 +334,7 @@ void bind_graph(nb::module_& m) {
             options.thread_pool = held->thread_pool();
             options.level = level;
             options.fuse = fuse;
+            options.prologues = prologues;
             options.fast_math = fast_math;
             options.generate_code = generate_code;
             options.capture_limit = capture_limit;
@@ -347,9 +348,10 @@ void bind_graph(nb::module_& m) {
             options.dump_dir = dump_dir;
             return PyProgram(g.Compile(options), std::move(held));
           },
-          nb::kw_only(), nb::arg("level") = 2, nb::arg("fuse") = true, nb::arg("fast_math") = false,
-          nb::arg("generate_code") = true, nb::arg("capture_limit") = 64,
-          nb::arg("reuse_memory") = true, nb::arg("disabled_passes") = std::vector<std::string>(),
+          nb::kw_only(), nb::arg("level") = 2, nb::arg("fuse") = true, nb::arg("prologues") = true,
+          nb::arg("fast_math") = false, nb::arg("generate_code") = true,
+          nb::arg("capture_limit") = 64, nb::arg("reuse_memory") = true,
+          nb::arg("disabled_passes") = std::vector<std::string>(),
           nb::arg("enabled_passes") = std::vector<std::string>(), nb::arg("switch_file") = "",
           nb::arg("streams") = 0, nb::arg("in_place") = true, nb::arg("autotune") = false,
           nb::arg("dump_dir") = "", nb::arg("resources"));
