@@ -60,7 +60,7 @@ std::vector<Dim> batch_strides(const Type& type, const std::vector<Dim>& strides
 // What an epilogue gets: its own code rounds and stores.
 DType accumulated(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
-kernels::OperandSet computed_operands(const lower::Unit& unit) {
+kernels::OperandSet computed_by(const lower::Unit& unit) {
   kernels::OperandSet set = 0;
   for (const lower::Prologue& prologue : unit.prologues) set |= 1 << prologue.operand;
   return set;
@@ -128,7 +128,7 @@ ChoicePlan Emitter::plan_matmul(const lower::Unit& unit) {
   problem.b = b_type.dtype;
   problem.c = unit.has_epilogue ? DType::f32 : c_type.dtype;
   problem.any_rows = placement_.any_batch;
-  problem.computed = computed_operands(unit);
+  problem.computed = computed_by(unit);
   ChoicePlan plan;
   plan.name = "matmul";
   plan.operands = {window(a.buffer, a.offset), window(b.buffer, b.offset)};
@@ -205,7 +205,7 @@ ChoicePlan Emitter::plan_attention(const lower::Unit& unit) {
   problem.causal = attrs.causal ? kernels::Causal::top_left : kernels::Causal::none;
   problem.scale = attrs.scale;
   problem.nan_if_blind = attrs.nan_if_blind;
-  problem.computed = computed_operands(unit);
+  problem.computed = computed_by(unit);
   std::vector<Dim> mask_strides(4, Dim(0));
   ChoicePlan plan;
   plan.operands = {window(q.buffer, q.offset), window(k.buffer, k.offset),

@@ -121,6 +121,7 @@ KernelTable read_kernels(const program::Artefact& artefact) {
     spec.kernel = static_cast<int>(kernel);
     spec.extra_buffers = static_cast<int>(extra);
     spec.prologues.resize(codes.count(40));
+    kernels::OperandSet computed = 0;
     for (KernelTable::PrologueSpec& p : spec.prologues) {
       for (int* field : {&p.kernel, &p.operand, &p.first_buffer, &p.input_buffers, &p.dims_begin}) {
         const std::int64_t value = codes.i64();
@@ -128,9 +129,13 @@ KernelTable read_kernels(const program::Artefact& artefact) {
           fail(ErrorCode::parse_error, "code \"", spec.name, "\" has a broken prologue");
         *field = static_cast<int>(value);
       }
-      if (p.kernel >= static_cast<int>(all.size()) || !spec.problem)
+      if (p.kernel >= static_cast<int>(all.size()) || p.operand > 3 ||
+          p.input_buffers > kernels::kMaxPrologueInputs)
         fail(ErrorCode::parse_error, "code \"", spec.name, "\" has a prologue without a kernel");
+      computed |= 1 << p.operand;
     }
+    if (computed != (spec.problem ? kernels::computed_operands(*spec.problem) : 0))
+      fail(ErrorCode::parse_error, "code \"", spec.name, "\" has other prologues than operands");
   }
   codes.must_end();
   return KernelTable::restored(std::move(all), std::move(specs));

@@ -137,6 +137,13 @@ Problem read_problem(const std::string& name, Reader& reader) {
 
 }  // namespace
 
+OperandSet computed_operands(const Problem& problem) {
+  if (const auto* matmul = std::get_if<MatmulProblem>(&problem)) return matmul->computed;
+  if (const auto* conv = std::get_if<Conv2dProblem>(&problem)) return conv->x_computed;
+  const auto* attention = std::get_if<AttentionProblem>(&problem);
+  return attention == nullptr ? 0 : attention->computed;
+}
+
 int dims_count(const Problem& problem) {
   if (std::holds_alternative<MatmulProblem>(problem)) return matmul_dims::count;
   if (std::holds_alternative<Conv2dProblem>(problem)) return conv2d_dims::count;

@@ -36,6 +36,7 @@ using Problem =
     std::variant<MatmulProblem, Conv2dProblem, Conv2dWeightGradProblem, Conv2dInputGradProblem,
                  AttentionProblem, SortProblem, GroupedMatmulProblem, GroupedWeightGradProblem>;
 
+OperandSet computed_operands(const Problem& problem);
 // How many dims a launch of a problem that takes attached code has: theirs follow.
 int dims_count(const Problem& problem);
 

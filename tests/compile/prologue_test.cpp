@@ -134,6 +134,22 @@ graph main(%q: f32[2, 4, s0, 32], %c: f32[s0, 32], %k: f32[2, 2, s1, 32], %d: f3
   }
 }
 
+// What a mask of bool is computed to has the dtype of the scores.
+TEST(Prologue, MaskOfDoubleAttention) {
+  Result r = check(
+      R"(graph main(%q: f64[1, 2, 5, 8], %k: f64[1, 2, 6, 8], %v: f64[1, 2, 6, 8], %m: i32[5, 6]) -> (f64[1, 2, 5, 8]) {
+  %a = cast(%m) {dtype = bool} : bool[5, 6]
+  %g = attention(%q, %k, %v, %a) : f64[1, 2, 5, 8]
+  return %g
+})",
+      {random_tensor(DType::f64, {1, 2, 5, 8}, random_source),
+       random_tensor(DType::f64, {1, 2, 6, 8}, random_source),
+       random_tensor(DType::f64, {1, 2, 6, 8}, random_source),
+       random_tensor(DType::i32, {5, 6}, random_source)},
+      1e-12);
+  EXPECT_EQ(r.launches, 1) << r.compiled.report.kernel_text;
+}
+
 // A rotary embedding reads its row at other places than the one it writes.
 TEST(Prologue, RotatedQueries) {
   Result r = check(

@@ -97,7 +97,7 @@ def test_writing_in_place_can_be_switched_off() -> None:
     np.testing.assert_array_equal(memory, np.ones(4, np.float32))
 
 
-def test_computing_operands_can_be_switched_off() -> None:
+def test_computing_operands_can_be_switched_off(tmp_path: Path) -> None:
     builder = es.EsGraphBuilder("g")
     x = builder.create_input(0, name="x", shape=[16, 24])
     w = builder.create_input(1, name="w", shape=[24, 32])
@@ -106,7 +106,9 @@ def test_computing_operands_can_be_switched_off() -> None:
     want = np.maximum(inputs[0], 0) @ inputs[1]
     for program, computed in ((graph.compile(), True), (graph.compile(prologues=False), False)):
         assert ("prologues: 1" in program.report()) == computed
-        np.testing.assert_allclose(program.run(inputs)[0], want, rtol=1e-4, atol=1e-5)
+        program.save(tmp_path / "program")
+        for either in (program, es.Program.load(tmp_path / "program")):
+            np.testing.assert_allclose(either.run(inputs)[0], want, rtol=1e-4, atol=1e-5)
 
 
 def test_streams_spread_what_is_independent() -> None:

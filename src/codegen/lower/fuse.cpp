@@ -207,7 +207,8 @@ class Fusion {
       why = "they may use different numbers of cores";
     } else if (!prologue_pays(node, operand, maker.nodes)) {
       why = "it would be computed again too often";
-    } else if (LoweredCluster lowered = lower_prologue(prologue, roots_, options_); !lowered.ok) {
+    } else if (LoweredCluster lowered = lower_prologue(node, prologue, roots_, options_);
+               !lowered.ok) {
       why = lowered.reason;
     }
     if (!why.empty()) {
@@ -370,7 +371,7 @@ class Fusion {
     unit.outputs = escaping(cluster);
     unit.space = cluster.space;
     for (const ClusterPrologue& prologue : cluster.prologues) {
-      LoweredCluster lowered = lower_prologue(prologue, roots_, options_);
+      LoweredCluster lowered = lower_prologue(*cluster.anchor, prologue, roots_, options_);
       GEX_CHECK(lowered.ok, "prologue ", label(prologue.nodes), ": ", lowered.reason);
       lowered.kernel.name = label(prologue.nodes);
       unit.prologues.push_back(

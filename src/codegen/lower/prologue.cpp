@@ -75,7 +75,7 @@ bool prologue_pays(const Node& node, int operand, const std::vector<const Node*>
   return cost * times_read(node, operand) <= kWriteAndRead;
 }
 
-LoweredCluster lower_prologue(const ClusterPrologue& prologue,
+LoweredCluster lower_prologue(const Node& contraction, const ClusterPrologue& prologue,
                               const std::unordered_set<const Value*>& in_memory,
                               const FuseOptions& options) {
   Cluster cluster;
@@ -93,8 +93,8 @@ LoweredCluster lower_prologue(const ClusterPrologue& prologue,
     return refuse("it reads too many tensors");
   if (lowered.kernel.stages.size() != 1 || !(lowered.kernel.scratch_bytes() == Dim(0)))
     return refuse("it is more than one loop");
-  // Elements are rounded as they would be in memory, then widened to what is summed.
-  const DType dtype = prologue.value->type().dtype == DType::f64 ? DType::f64 : DType::f32;
+  // Elements are rounded as they would be in memory, then widened to what is summed: a mask's too.
+  const DType dtype = contraction.input(0)->type().dtype == DType::f64 ? DType::f64 : DType::f32;
   loop::Stage& stage = lowered.kernel.stages.front();
   GEX_CHECK(stage.stores.size() == 1, "a prologue with ", stage.stores.size(), " stores");
   loop::ScalarBuilder builder(stage.exprs);

@@ -22,7 +22,7 @@ bool prologue_pays(const Node& contraction, int operand, const std::vector<const
 
 // The kernel that makes the value: parameters are its inputs and one output of the kernel's
 // accumulator dtype, over the value's dense grid.
-LoweredCluster lower_prologue(const ClusterPrologue& prologue,
+LoweredCluster lower_prologue(const Node& contraction, const ClusterPrologue& prologue,
                               const std::unordered_set<const Value*>& in_memory,
                               const FuseOptions& options);
 
