@@ -133,10 +133,18 @@ bool is_product(const Shape& x, const Shape& w, std::int64_t groups) {
 // What each tap gives is added up where it falls.
 Value* transpose_by_product(Graph& g, Value* x, Value* w, const ConvTranspose& form) {
   const Shape in = x->type().shape, taps = w->type().shape;
-  Value* left = swap_axes(g, reshape(g, w, {taps[0], taps[1] * taps[2] * taps[3]}), 0, 1);
-  Value* right = reshape(g, transpose(g, x, {1, 0, 2, 3}), {in[1], in[0] * in[2] * in[3]});
+  const Dim groups(form.groups), depth = floordiv(taps[0], groups);
+  Shape left_shape = {groups, depth, taps[1] * taps[2] * taps[3]};
+  Shape right_shape = {groups, depth, in[0] * in[2] * in[3]};
+  if (form.groups == 1) {
+    left_shape.erase(left_shape.begin());
+    right_shape.erase(right_shape.begin());
+  }
+  const auto last = static_cast<std::int64_t>(left_shape.size()) - 1;
+  Value* left = swap_axes(g, reshape(g, w, left_shape), last - 1, last);
+  Value* right = reshape(g, transpose(g, x, {1, 0, 2, 3}), right_shape);
   Value* product = matmul(g, left, right, is_low_float(x->type().dtype));
-  product = reshape(g, product, {taps[1], taps[2] * taps[3], in[0], in[2], in[3]});
+  product = reshape(g, product, {groups * taps[1], taps[2] * taps[3], in[0], in[2], in[3]});
   Value* sum = nullptr;
   for (std::int64_t t = 0; t < (taps[2] * taps[3]).constant(); ++t) {
     const std::int64_t at[2] = {t / taps[3].constant(), t % taps[3].constant()};
@@ -164,10 +172,10 @@ bool has_input_grad_kernel(const Shape& w, const ConvTranspose& form, Dim width)
 }
 
 std::vector<Value*> expand_input_grad(Graph& g, const Node& n) {
-  const auto form = n.as<ConvTranspose>();
-  Value* w = swap_channels(g, n.input(1), form.groups);
-  const Ints taps{w->type().shape[2].constant(), w->type().shape[3].constant()};
-  return {transpose_by_phases(g, n.input(0), w, form, taps)};
+  // As the kernel does it: nothing is multiplied by zeros beside x, so weights that are not finite
+  // reach only what they are read for.
+  Value* sum = transpose_by_product(g, n.input(0), n.input(1), n.as<ConvTranspose>());
+  return {cast(g, sum, n.output()->type().dtype)};
 }
 
 std::vector<Value*> expand_transpose(Graph& g, const Node& n) {

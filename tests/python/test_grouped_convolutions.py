@@ -51,3 +51,15 @@ def test_both_gradients_are_computed_without_calls(
             error = (got.double() - want).abs().max() / want.abs().max()
             assert error < (1e-5 if dtype == torch.float32 else 1e-2)
         assert not gex.reports()[-1].calls
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_weights_that_are_not_finite_reach_only_what_they_are_read_for(compile_with, groups):
+    def transposed(x, w):
+        return torch.nn.functional.conv_transpose2d(x, w, None, 2, 0, 1, groups)
+
+    x, w = torch.randn(2, 4, 3, 4), torch.randn(4, 2, 3, 3)
+    w[1, 0, 0, 2], w[3, 1, 1, 1] = float("nan"), float("inf")
+    want = transposed(x, w)
+    assert want.isfinite().any() and not want.isfinite().all()
+    torch.testing.assert_close(compile_with(transposed)(x, w), want, equal_nan=True)

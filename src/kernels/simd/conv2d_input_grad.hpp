@@ -96,9 +96,12 @@ struct ConvInputGrad {
     const S* planes = g + image * gs[0] + group * group_out * gs[1];
     const i64 base = image * xs[0] + channel * xs[1];
     const i64 rows_at_once = larger(kBlock / width / 2 * 2, i64{2});
+    const bool finite = has_finite_weights();
     for (i64 y = 0; y < height; y += rows_at_once) {
       const i64 rows = smaller(rows_at_once, height - y);
-      if (group_out == 1)
+      if (!finite)
+        sum_one_by_one(planes, y, rows);
+      else if (group_out == 1)
         sum_rows<Rows, Cols, kBytes>(planes, WeightsOfOne<RowVec<T, kBytes>, K>(weights()), y,
                                      rows);
       else
@@ -117,6 +120,30 @@ struct ConvInputGrad {
           for (i64 x = 0; x < taps; ++x) *to++ = widen(row[x * ws[3]]);
         }
     });
+  }
+
+  bool has_finite_weights() const {
+    T sum{};
+    for (i64 i = 0; i < group_out * taps * taps; ++i) sum += weights()[i] * T{};
+    return sum == T{};
+  }
+
+  // Vectors take zeros for what lies beside a row of G; times a weight that is no number, or times
+  // infinity, those would not be nothing.
+  template <class S>
+  void sum_one_by_one(const S* planes, i64 y, i64 rows) const {
+    for (i64 at = 0; at < rows * width; ++at) {
+      const i64 row = y + at / width + context.pad[0], col = at % width + context.pad[1];
+      T sum{};
+      for (i64 i = 0; i < group_out * taps * taps; ++i) {
+        const i64 down = row - i / taps % taps, right = col - i % taps;
+        if (down < 0 || right < 0 || down % 2 != 0 || right % 2 != 0) continue;
+        if (down / 2 >= g_height || right / 2 >= g_width) continue;
+        const S* plane = planes + i / (taps * taps) * gs[1];
+        sum += weights()[i] * widen(plane[down / 2 * gs[2] + right / 2]);
+      }
+      finished()[at] = sum;
+    }
   }
 
   // The last columns first: what reaches into the next row is overwritten there.
