@@ -8,6 +8,7 @@
 #include "base/precision.hpp"
 #include "compile/execute.hpp"
 #include "interp/interp.hpp"
+#include "ops/build.hpp"
 
 namespace gex::check {
 namespace {
@@ -116,6 +117,25 @@ void Reference::look_nearby(Nudge nudge) const {
   nearby_.push_back(interp::interpret(graph_, moved));
 }
 
+void Reference::look_inside() const {
+  std::mt19937_64 random(nearby_.size());
+  const std::unique_ptr<Graph> noisy = graph_.clone();
+  for (Node& node : noisy->nodes()) {
+    for (std::size_t k = 0; k < node.num_outputs(); ++k) {
+      Value* value = node.output(k);
+      const bool computed = !node.inputs().empty() && !node.op().has(Trait::view);
+      if (!computed || value->type().is_token() || !is_float(value->type().dtype)) continue;
+      const double step = last_bit(value->type().dtype);
+      // One factor for all elements: those that are equal stay so.
+      const InsertBefore here(*noisy, node.next());
+      Value* moved = ops::mul(*noisy, value, random() % 2 == 0 ? 1 + step : 1 - step);
+      noisy->replace_all_uses(value, moved);
+      noisy->set_input(moved->producer(), 0, value);
+    }
+  }
+  nearby_.push_back(interp::interpret(*noisy, inputs_));
+}
+
 Reference::Reference(const Graph& graph, const std::vector<HostTensor>& inputs)
     : graph_(graph), inputs_(inputs), tolerance_(8 * coarsest_rounding(graph)) {
   try {
@@ -179,8 +199,10 @@ std::optional<std::string> Reference::find_fault(const Trial& trial) const {
     const Tie* tie = tie_of(graph_, k);
     const HostTensor& got = tie ? given[static_cast<std::size_t>(tie->input)] : results[next++];
     // Rounding may fall to one side a few times in a row: look again before blaming anybody.
-    if (judge(k, got))
-      for (int more = 0; more < 16; ++more) look_nearby(Nudge::either);
+    for (int more = 0; more < 16 && judge(k, got); ++more) {
+      look_nearby(Nudge::either);
+      look_inside();
+    }
     if (auto fault = judge(k, got)) return fault;
   }
   return std::nullopt;

@@ -29,7 +29,8 @@ std::vector<HostTensor> draw_inputs(const Graph& graph, const interp::SymbolValu
                                     std::uint64_t seed);
 
 // What is wrong, in words, or nothing. Elements whose value hangs on the last bits of the inputs
-// are not judged more strictly than the interpreter itself answers to such a change. A graph that
+// or of results in between are not judged more strictly than the interpreter itself answers to such
+// a change. A graph that
 // the interpreter refuses as the user's mistake is right if every other way refuses it as well.
 std::optional<std::string> find_fault(const Graph& graph, const std::vector<HostTensor>& inputs,
                                       const Trial& trial);
@@ -50,6 +51,8 @@ class Reference {
 
  private:
   void look_nearby(Nudge nudge) const;
+  // Likewise for results in between, each of which is changed in the last bits.
+  void look_inside() const;
 
   const Graph& graph_;
   const std::vector<HostTensor>& inputs_;
