@@ -150,6 +150,17 @@ TEST(Prologue, MaskOfDoubleAttention) {
   EXPECT_EQ(r.launches, 1) << r.compiled.report.kernel_text;
 }
 
+TEST(Prologue, NotForAMaskThatAllKeysShare) {
+  Result r = check(
+      R"(graph main(%q: f32[2, 5, 8], %k: f32[2, 6, 8], %v: f32[2, 6, 8], %m: f32[5, 1]) -> (f32[2, 5, 8]) {
+  %a = mul(%m, %m) : f32[5, 1]
+  %g = attention(%q, %k, %v, %a) : f32[2, 5, 8]
+  return %g
+})",
+      {f32({2, 5, 8}), f32({2, 6, 8}), f32({2, 6, 8}), f32({5, 1})});
+  EXPECT_EQ(r.launches, 2) << r.compiled.report.kernel_text;
+}
+
 // A rotary embedding reads its row at other places than the one it writes.
 TEST(Prologue, RotatedQueries) {
   Result r = check(

@@ -61,6 +61,11 @@ Value* computable_value(const Node& node, int operand) {
     return (view_of_other ? view_of_other->base : other) == view->base;
   };
   if (std::count_if(node.inputs().begin(), node.inputs().end(), is_base) != 1) return nullptr;
+  // One element for all keys is no row of them.
+  if (operand == 3) {
+    const Shape& keys = node.input(1)->type().shape;
+    if (!(input->type().shape.back() == keys[keys.size() - 2])) return nullptr;
+  }
   const bool along_rows = view->strides.back() == Dim(1);
   const bool along_columns = view->strides[view->strides.size() - 2] == Dim(1);
   return along_rows || (node.is("matmul") && along_columns) ? view->base : nullptr;
