@@ -206,6 +206,17 @@ TEST(Prologue, NotWhereItWouldBeComputedTooOften) {
       << r.compiled.report.kernel_text;
 }
 
+TEST(Prologue, NotForManyShortRows) {
+  for (const std::int64_t depth : {4, 40}) {
+    const std::string k = std::to_string(depth);
+    Result r = check("symbols s0\ngraph main(%x: f32[s0, " + k + "], %w: f32[" + k +
+                         ", 30]) -> (f32[s0, 30]) {\n  %a = relu(%x) : f32[s0, " + k +
+                         "]\n  %b = matmul(%a, %w) : f32[s0, 30]\n  return %b\n}",
+                     {f32({50, depth}), f32({depth, 30})});
+    EXPECT_EQ(r.launches, depth == 4 ? 2 : 1) << r.compiled.report.kernel_text;
+  }
+}
+
 // What the prologue reads may not be overwritten by what the product makes of it.
 TEST(Prologue, ATiedInputThatItReadsIsNotWrittenInPlace) {
   Result r = check(R"(graph main(%x: f32[64, 64], %w: f32[64, 64]) -> (f32[64, 64]) ties(0 -> 0) {

@@ -40,6 +40,16 @@ std::int64_t times_read(const Node& node, int operand) {
   return repeats(floordiv(heads(q), heads(of)) * q[q.size() - 2], kernels::kQueryRows);
 }
 
+// Each call of the code is for one row at most, except in convolutions: many calls for few
+// elements each take longer than a loop over all.
+bool has_many_short_rows(const Node& node, const Shape& shape) {
+  constexpr std::int64_t kShortRow = 16, kMany = 4096;
+  if (node.is("conv2d") || !shape.back().is_const() || shape.back().constant() >= kShortRow)
+    return false;
+  const Dim elements = product(shape);
+  return !elements.is_const() || elements.constant() > kMany;
+}
+
 }  // namespace
 
 std::vector<int> computable_operands(const Node& node) {
@@ -77,6 +87,7 @@ bool prologue_pays(const Node& node, int operand, const std::vector<const Node*>
   constexpr std::int64_t kWriteAndRead = 32;
   std::int64_t cost = 0;
   for (const Node* part : nodes) cost += weight_of(*part);
+  if (has_many_short_rows(node, computable_value(node, operand)->type().shape)) return false;
   return cost * times_read(node, operand) <= kWriteAndRead;
 }
 
