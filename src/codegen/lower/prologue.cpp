@@ -26,8 +26,14 @@ std::int64_t times_read(const Node& node, int operand) {
     // Rows of one tile meet all of its columns at once; few rows are kept for all columns.
     const Dim own = operand == 0 ? out[out.size() - 2] : out.back();
     const Dim other = operand == 0 ? out.back() : out[out.size() - 2];
-    if (own.is_const() && own.constant() <= kernels::kFewRows) return 1;
-    return repeats(other, kernels::kTileCols);
+    const Shape& of = node.input(static_cast<std::size_t>(operand))->type().shape;
+    const auto batches = [](const Shape& shape) {
+      return product(Shape(shape.begin(), shape.end() - 2));
+    };
+    const bool shared = !(batches(of) == batches(out));
+    const std::int64_t sharing = shared ? repeats(floordiv(batches(out), batches(of)), 1) : 1;
+    if (own.is_const() && own.constant() <= kernels::kFewRows) return sharing;
+    return sharing * repeats(other, kernels::kTileCols);
   }
   if (node.is("conv2d")) return 2;  // rows behind two blocks of output, or by two workers
   const Shape& q = node.input(0)->type().shape;
@@ -71,10 +77,12 @@ Value* computable_value(const Node& node, int operand) {
     return (view_of_other ? view_of_other->base : other) == view->base;
   };
   if (std::count_if(node.inputs().begin(), node.inputs().end(), is_base) != 1) return nullptr;
-  // One element for all keys is no row of them.
   if (operand == 3) {
+    // One element for all keys is no row of them.
     const Shape& keys = node.input(1)->type().shape;
     if (!(input->type().shape.back() == keys[keys.size() - 2])) return nullptr;
+  } else if (!provably_eq(product(view->base->type().shape), product(input->type().shape))) {
+    return nullptr;  // repeated by a view: its elements would be computed for each
   }
   const bool along_rows = view->strides.back() == Dim(1);
   const bool along_columns = view->strides[view->strides.size() - 2] == Dim(1);
