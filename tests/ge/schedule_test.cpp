@@ -89,16 +89,16 @@ class StaticCluster : public testing::TestWithParam<int> {};
 TEST_P(StaticCluster, N57_InsideADynamicGraphIsOneLaunchThatNoBatchChanges) {
   const int ops = GetParam();
   std::string text = R"(symbols s0 in [1, 4096]
-graph g(%x: f32[s0, 16], %c0: f32[16, 8]) -> (f32[s0, 8]) {
+graph g(%x: f32[s0, 16], %c0: f32[16, 24]) -> (f32[s0, 24]) {
 )";
   for (int k = 0; k < ops; ++k)
     text +=
-        str("  %c", k + 1, " = ", k % 2 == 0 ? "tanh" : "sigmoid", "(%c", k, ") : f32[16, 8]\n");
-  text += str("  %m = matmul(%x, %c", ops, ") : f32[s0, 8]\n  %y = relu(%m) : f32[s0, 8]\n",
+        str("  %c", k + 1, " = ", k % 2 == 0 ? "tanh" : "sigmoid", "(%c", k, ") : f32[16, 24]\n");
+  text += str("  %m = matmul(%x, %c", ops, ") : f32[s0, 24]\n  %y = relu(%m) : f32[s0, 24]\n",
               "  return %y\n}");
   Ready program(text);
   for (std::int64_t batch : {3, 17, 64}) {
-    const std::vector<HostTensor> inputs = {iota({batch, 16}), iota({16, 8})};
+    const std::vector<HostTensor> inputs = {iota({batch, 16}), iota({16, 24})};
     const HostTensor want = interp::interpret(*parse_graph(text), inputs)[0];
     const HostTensor got = program(inputs)[0];
     ASSERT_EQ(got.shape(), want.shape());

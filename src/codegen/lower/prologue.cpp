@@ -23,7 +23,7 @@ std::int64_t repeats(Dim size, std::int64_t block) {
 std::int64_t times_read(const Node& node, int operand) {
   const Shape& out = node.output()->type().shape;
   if (node.is("matmul")) {
-    // Rows of one tile meet all of its columns at once; few rows are kept for all columns.
+    // Rows of one tile meet all of its columns at once.
     const Dim own = operand == 0 ? out[out.size() - 2] : out.back();
     const Dim other = operand == 0 ? out.back() : out[out.size() - 2];
     const Shape& of = node.input(static_cast<std::size_t>(operand))->type().shape;
@@ -32,7 +32,8 @@ std::int64_t times_read(const Node& node, int operand) {
     };
     const bool shared = !(batches(of) == batches(out));
     const std::int64_t sharing = shared ? repeats(floordiv(batches(out), batches(of)), 1) : 1;
-    if (own.is_const() && own.constant() <= kernels::kFewRows) return sharing;
+    // So few elements that a launch of their own takes longer than anything done to them.
+    if (!shared && own.is_const() && own.constant() <= kernels::kFewRows) return 0;
     return sharing * repeats(other, kernels::kTileCols);
   }
   if (node.is("conv2d")) return 2;  // rows behind two blocks of output, or by two workers
@@ -92,7 +93,7 @@ Value* computable_value(const Node& node, int operand) {
 bool prologue_pays(const Node& node, int operand, const std::vector<const Node*>& nodes) {
   // Writing an element and reading it again takes about as long as this many operations of one
   // lane.
-  constexpr std::int64_t kWriteAndRead = 32;
+  constexpr std::int64_t kWriteAndRead = 16;
   std::int64_t cost = 0;
   for (const Node* part : nodes) cost += weight_of(*part);
   if (has_many_short_rows(node, computable_value(node, operand)->type().shape)) return false;
