@@ -31,6 +31,12 @@ void write_file(const std::string& path, std::string_view bytes) {
   if (!file) fail(ErrorCode::io_error, "can't write ", path, ": ", std::strerror(errno));
 }
 
+void make_folder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) fail(ErrorCode::io_error, "can't make the folder ", path, ": ", error.message());
+}
+
 std::unique_ptr<Graph> read_graph(const std::string& path) {
   const std::string text = read_file(path);
   const std::string name = path == "-" ? "<standard input>" : path;

@@ -11,6 +11,7 @@ namespace gex::tool {
 
 std::string read_file(const std::string& path);  // "-": standard input
 void write_file(const std::string& path, std::string_view bytes);
+void make_folder(const std::string& path);  // if it is not there
 
 // Parsed and verified; errors read file:line:column.
 std::unique_ptr<Graph> read_graph(const std::string& path);

@@ -89,6 +89,8 @@ int run(const Arguments& arguments) {
   if (seconds < 1 || first < 0 || most < 0 || failures < 1)
     fail(ErrorCode::invalid_argument,
          "--seconds and --failures are at least 1, --seed and --graphs at least 0");
+  // Before anything is found: a failure must not be lost for want of a folder.
+  if (const auto folder = arguments.value("--out")) make_folder(*folder);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   auto seed = static_cast<std::uint64_t>(first);
   std::int64_t graphs = 0, found = 0;

@@ -64,11 +64,7 @@ int run(const Arguments& arguments) {
     results.push_back({names[k].empty() ? str("input_", k) : names[k], std::move(inputs[k])});
   }
   const auto folder = arguments.value("--out");
-  if (folder) {
-    std::error_code error;
-    std::filesystem::create_directories(*folder, error);
-    if (error) fail(ErrorCode::io_error, "can't make the folder ", *folder, ": ", error.message());
-  }
+  if (folder) make_folder(*folder);
   for (const Result& result : results) {
     std::cout << result.name << ": " << text_of(result.tensor);
     if (folder)

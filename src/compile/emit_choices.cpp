@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compile/conv_launch.hpp"
 #include "compile/emitter.hpp"
 #include "kernels/conv2d.hpp"
 #include "kernels/grouped_matmul.hpp"
@@ -19,27 +20,14 @@ ChoicePlan Emitter::plan_conv2d_weight_grad(const lower::Unit& unit) {
   const Type& grad_type = node.input(1)->type();
   const Type& result_type = node.output()->type();
   Operand x = operand(node.input(0)), grad = operand(node.input(1));
-  kernels::Conv2dProblem problem;
-  problem.x = x_type.dtype;
-  problem.w = grad_type.dtype;
-  problem.y = result_type.dtype;
-  for (std::size_t k = 0; k < 2; ++k) {
-    problem.stride[k] = attrs.stride[k];
-    problem.dilation[k] = attrs.dilation[k];
-    problem.pad[k] = attrs.padding[k];
-  }
-  problem.groups = attrs.groups;
+  const kernels::Conv2dProblem problem =
+      conv_problem(attrs, x_type.dtype, grad_type.dtype, result_type.dtype);
   ChoicePlan plan;
   plan.name = "conv2d_weight_grad";
   plan.operands = {window(x.buffer, x.offset), window(grad.buffer, grad.offset)};
-  plan.dims = x_type.shape;
-  plan.dims.insert(plan.dims.end(), grad_type.shape.begin() + 1, grad_type.shape.end());
-  plan.dims.insert(plan.dims.end(), result_type.shape.begin() + 2, result_type.shape.end());
-  std::vector<Dim> strides = lower::memory_strides(*node.output());
-  for (const std::vector<Dim>* of : {&x.strides, &strides, &grad.strides}) {
-    plan.dims.insert(plan.dims.end(), of->begin(), of->end());
-  }
-  GEX_CHECK(plan.dims.size() == kernels::conv2d_dims::count, "conv2d_weight_grad dims");
+  const std::vector<Dim> strides = lower::memory_strides(*node.output());
+  plan.dims = conv_dims({x_type.shape, x.strides}, {result_type.shape, strides},
+                        {grad_type.shape, grad.strides});
   const Dim taps = result_type.shape[1] * result_type.shape[2] * result_type.shape[3];
   plan.grid = kernels::conv2d_weight_grad_grid(problem, grad_type.shape[1], taps);
   plan.scratch_bytes = kernels::conv2d_weight_grad_scratch_bytes(problem);
@@ -61,27 +49,14 @@ ChoicePlan Emitter::plan_conv2d_input_grad(const lower::Unit& unit) {
     emit_copy(copy, dense, grad.buffer, grad.strides, grad.offset, grad_type, "layout");
     grad = {copy, dense, Dim(0)};
   }
-  kernels::Conv2dProblem problem;
-  problem.x = x_type.dtype;
-  problem.w = w_type.dtype;
-  problem.y = grad_type.dtype;
-  for (std::size_t k = 0; k < 2; ++k) {
-    problem.stride[k] = attrs.stride[k];
-    problem.dilation[k] = attrs.dilation[k];
-    problem.pad[k] = attrs.padding[k];
-  }
-  problem.groups = attrs.groups;
+  const kernels::Conv2dProblem problem =
+      conv_problem(attrs, x_type.dtype, w_type.dtype, grad_type.dtype);
   ChoicePlan plan;
   plan.name = "conv2d_input_grad";
   plan.operands = {window(grad.buffer, grad.offset), window(w.buffer, w.offset)};
-  plan.dims = x_type.shape;
-  plan.dims.insert(plan.dims.end(), grad_type.shape.begin() + 1, grad_type.shape.end());
-  plan.dims.insert(plan.dims.end(), w_type.shape.begin() + 2, w_type.shape.end());
-  std::vector<Dim> strides = lower::memory_strides(*node.output());
-  for (const std::vector<Dim>* of : {&strides, &w.strides, &grad.strides}) {
-    plan.dims.insert(plan.dims.end(), of->begin(), of->end());
-  }
-  GEX_CHECK(plan.dims.size() == kernels::conv2d_dims::count, "conv2d_input_grad dims");
+  const std::vector<Dim> strides = lower::memory_strides(*node.output());
+  plan.dims = conv_dims({x_type.shape, strides}, {w_type.shape, w.strides},
+                        {grad_type.shape, grad.strides});
   plan.grid = kernels::conv2d_input_grad_grid(x_type.shape[0], x_type.shape[1]);
   plan.scratch_bytes = kernels::conv2d_input_grad_scratch_bytes(problem);
   plan.work = grad_type.numel() * w_type.shape[1] * w_type.shape[2] * w_type.shape[3];

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compile/conv_launch.hpp"
 #include "compile/emitter.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/conv2d.hpp"
@@ -156,26 +157,16 @@ ChoicePlan Emitter::plan_conv2d(const lower::Unit& unit) {
   const Type& w_type = node.input(1)->type();
   const Type& y_type = node.output()->type();
   Operand x = operand(unit, 0), w = operand(unit, 1);
-  kernels::Conv2dProblem problem;
-  problem.x = x_type.dtype;
-  problem.w = w_type.dtype;
-  problem.y = unit.has_epilogue ? DType::f32 : y_type.dtype;
-  problem.stride = {attrs.stride[0], attrs.stride[1]};
-  problem.dilation = {attrs.dilation[0], attrs.dilation[1]};
-  problem.pad = {attrs.padding[0], attrs.padding[1]};
-  problem.groups = attrs.groups;
+  kernels::Conv2dProblem problem =
+      conv_problem(attrs, x_type.dtype, w_type.dtype,
+                   unit.has_epilogue ? accumulated(y_type.dtype) : y_type.dtype);
   problem.x_computed = unit.prologue_of(0) != nullptr;
   ChoicePlan plan;
   plan.name = "conv2d";
   plan.operands = {window(x.buffer, x.offset), window(w.buffer, w.offset)};
-  plan.dims = x_type.shape;
-  plan.dims.insert(plan.dims.end(), y_type.shape.begin() + 1, y_type.shape.end());
-  plan.dims.insert(plan.dims.end(), w_type.shape.begin() + 2, w_type.shape.end());
-  std::vector<Dim> y_strides = lower::memory_strides(*node.output());
-  for (const std::vector<Dim>* strides : {&x.strides, &w.strides, &y_strides}) {
-    plan.dims.insert(plan.dims.end(), strides->begin(), strides->end());
-  }
-  GEX_CHECK(plan.dims.size() == kernels::conv2d_dims::count, "conv2d dims");
+  const std::vector<Dim> y_strides = lower::memory_strides(*node.output());
+  plan.dims =
+      conv_dims({x_type.shape, x.strides}, {w_type.shape, w.strides}, {y_type.shape, y_strides});
   pack_weights(w, plan, problem, plan.operands[1]);
   plan.grid = kernels::conv2d_grid(problem, y_type.shape[0], y_type.shape[1], y_type.shape[2],
                                    y_type.shape[3]);

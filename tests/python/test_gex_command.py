@@ -364,6 +364,14 @@ def test_fuzz_tries_graphs_and_counts_them() -> None:
     assert "at least 1" in fails("fuzz", "--seconds=0")
 
 
+def test_fuzz_makes_the_folder_for_what_it_finds_at_once(tmp_path: pathlib.Path) -> None:
+    assert gex("fuzz", "--graphs=1", f"--out={tmp_path / 'a' / 'b'}").returncode == 0
+    assert (tmp_path / "a" / "b").is_dir()
+    (tmp_path / "file").write_text("")
+    below = tmp_path / "file" / "x"
+    assert "can't make the folder" in fails("fuzz", "--graphs=1", f"--out={below}")
+
+
 def test_cache_lists_checks_and_clears_a_folder(tmp_path: pathlib.Path) -> None:
     folder = ("--dir", tmp_path / "c")
     assert "0 entries" in gex("cache", "list", *folder).stdout
