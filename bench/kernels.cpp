@@ -18,12 +18,12 @@
 #include <thread>
 #include <vector>
 
+#include "backend/cpu/kernels/attention.hpp"
+#include "backend/cpu/kernels/conv2d.hpp"
+#include "backend/cpu/kernels/matmul.hpp"
+#include "backend/cpu/kernels/variants.hpp"
 #include "base/error.hpp"
 #include "base/tensor.hpp"
-#include "kernels/attention.hpp"
-#include "kernels/conv2d.hpp"
-#include "kernels/matmul.hpp"
-#include "kernels/variants.hpp"
 
 namespace {
 

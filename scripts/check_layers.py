@@ -17,14 +17,16 @@ ALLOWED = {
     "interp": OPS | {"interp", "program/kernel_abi.hpp"},
     "passes": OPS | {"interp", "passes"},
     "program": BASE | {"program"},
-    "kernels": BASE | {"program", "kernels"},
-    "codegen": OPS | {"program", "kernels", "codegen"},
+    "backend": OPS | {"program", "backend"},
+    "lower": OPS | {"program", "backend", "lower"},
     "plan": BASE | {"program", "plan"},
     "runtime": BASE | {"program", "plan", "runtime"},
-    "compile": OPS
-    | {"interp", "passes", "program", "kernels", "codegen", "plan", "runtime", "compile"},
 }
-ALLOWED["frontend"] = ALLOWED["compile"] | {"frontend"}
+STAGES = OPS | {"interp", "passes", "program", "backend", "lower", "plan", "runtime"}
+STAGES |= {"emit", "cache", "compile"}
+for folder in ("emit", "cache", "compile"):
+    ALLOWED[folder] = STAGES
+ALLOWED["frontend"] = STAGES | {"frontend"}
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 
 

@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "base/error.hpp"
-#include "ir/suggest.hpp"
+#include "ir/text/suggest.hpp"
 
 namespace gex::tool {
 namespace {

@@ -10,7 +10,7 @@
 #include "compile/execute.hpp"
 #include "compiling.hpp"
 #include "files.hpp"
-#include "runtime/background.hpp"
+#include "runtime/background/background.hpp"
 #include "tensors.hpp"
 
 namespace gex::tool {

@@ -5,9 +5,9 @@
 #include <iostream>
 
 #include "base/error.hpp"
+#include "cache/store.hpp"
 #include "commands.hpp"
-#include "compile/store.hpp"
-#include "ir/suggest.hpp"
+#include "ir/text/suggest.hpp"
 
 namespace gex::tool {
 namespace {

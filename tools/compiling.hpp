@@ -5,7 +5,7 @@
 
 #include "arguments.hpp"
 #include "compile/compile.hpp"
-#include "runtime/session.hpp"
+#include "runtime/session/session.hpp"
 
 namespace gex::tool {
 

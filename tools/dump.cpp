@@ -6,7 +6,7 @@
 #include "commands.hpp"
 #include "compiling.hpp"
 #include "files.hpp"
-#include "ir/suggest.hpp"
+#include "ir/text/suggest.hpp"
 
 namespace gex::tool {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "commands.hpp"
 #include "gex/gex.h"
-#include "ir/suggest.hpp"
+#include "ir/text/suggest.hpp"
 
 namespace gex::tool {
 namespace {

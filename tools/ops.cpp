@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "commands.hpp"
 #include "ir/op_def.hpp"
-#include "ops/aten.hpp"
+#include "ops/rows/aten.hpp"
 
 namespace gex::tool {
 namespace {

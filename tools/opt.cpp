@@ -7,8 +7,8 @@
 #include "commands.hpp"
 #include "compiling.hpp"
 #include "files.hpp"
+#include "passes/engine/user_passes.hpp"
 #include "passes/pipeline.hpp"
-#include "passes/user_passes.hpp"
 
 namespace gex::tool {
 namespace {

@@ -5,17 +5,17 @@
 #include <filesystem>
 #include <fstream>
 
-#include "codegen/generator.hpp"
-#include "compile/emit.hpp"
+#include "backend/cpu/generator.hpp"
+#include "cache/program_cache.hpp"
+#include "cache/store.hpp"
 #include "compile/execute.hpp"
-#include "compile/fold_frozen.hpp"
-#include "compile/program_cache.hpp"
-#include "compile/store.hpp"
+#include "compile/frozen/fold_frozen.hpp"
 #include "compile/tune.hpp"
+#include "emit/emit.hpp"
 #include "interp/eval_kernel.hpp"
 #include "ir/assume.hpp"
 #include "ir/placement.hpp"
-#include "passes/dump.hpp"
+#include "passes/engine/dump.hpp"
 #include "passes/pipeline.hpp"
 
 namespace gex {

@@ -9,7 +9,7 @@
 
 #include "ir/graph.hpp"
 #include "program/program.hpp"
-#include "runtime/session.hpp"
+#include "runtime/session/session.hpp"
 
 namespace gex {
 
@@ -54,7 +54,7 @@ struct CompileOptions {
   int level = 2;                             // O0 .. O3: which passes run
   std::vector<std::string> disabled_passes;  // by name
   std::vector<std::string> enabled_passes;   // by name, whatever the level is
-  std::string switch_file;                   // of passes, see passes/switches.hpp
+  std::string switch_file;                   // of passes, see passes/engine/switches.hpp
   bool fuse = true;
   bool prologues = true;  // products, convolutions and attention compute operands themselves
   bool fast_math = false;

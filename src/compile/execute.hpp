@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/tensor.hpp"
-#include "runtime/session.hpp"
+#include "runtime/session/session.hpp"
 
 namespace gex {
 

@@ -9,7 +9,7 @@
 #include <new>
 
 #include "base/error.hpp"
-#include "runtime/background.hpp"
+#include "runtime/background/background.hpp"
 
 namespace gex::compile_detail {
 

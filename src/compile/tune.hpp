@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "compile/store.hpp"
-#include "kernels/ways.hpp"
+#include "backend/cpu/kernels/ways.hpp"
+#include "cache/store.hpp"
 
 namespace gex::compile_detail {
 

@@ -9,9 +9,9 @@
 #include "interp/eval_kernel.hpp"
 #include "interp/sort.hpp"
 #include "loop/single_op.hpp"
-#include "ops/build.hpp"
 #include "ops/call.hpp"
 #include "ops/control.hpp"
+#include "ops/core/build.hpp"
 #include "ops/sort.hpp"
 
 namespace gex::interp {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/dim.hpp"
+#include "base/dim/dim.hpp"
 
 namespace gex {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 
 namespace gex {
 namespace {

@@ -21,7 +21,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/dim.hpp"
+#include "base/dim/dim.hpp"
 #include "base/dtype.hpp"
 #include "base/error.hpp"
 #include "base/tensor.hpp"

@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "ir/check_node.hpp"
-#include "ir/suggest.hpp"
+#include "ir/text/suggest.hpp"
 
 namespace gex {
 namespace {

@@ -20,7 +20,7 @@ namespace gex {
 class Graph;
 class Node;
 class Value;
-class AtenCall;  // frontend spelling, see ops/aten.hpp
+class AtenCall;  // frontend spelling, see ops/rows/aten.hpp
 namespace loop {
 struct OpBody;  // see loop/body.hpp
 }
@@ -35,7 +35,8 @@ enum class Trait : std::uint32_t {
   commutative = 1u << 6,  // inputs 0 and 1 may be swapped
   random = 1u << 7,       // draws from a counter-based generator given as input
   effect = 1u << 8,       // ordered by tokens; never removed or reordered
-  contraction = 1u << 9,  // has Choices in src/kernels (matmul, conv, attention); takes epilogues
+  contraction =
+      1u << 9,  // has Choices in src/backend/cpu/kernels (matmul, conv, attention); takes epilogues
   composite = 1u << 10,   // defined by `expand`
   control = 1u << 11,     // has subgraphs
   constant = 1u << 12,    // no inputs, value known from attributes alone
@@ -103,8 +104,8 @@ struct OpDef {
   bool has(Trait t) const { return (traits & static_cast<std::uint32_t>(t)) != 0; }
 };
 
-// The registry. Ops of src/ops are there from the start (ops/registry.cpp lists the families, so no
-// order of static initialisation matters); user ops may be added at run time under new names.
+// The registry. Ops of src/ops are there from the start (ops/core/registry.cpp lists the families,
+// so no order of static initialisation matters); user ops may be added at run time under new names.
 const OpDef& op(std::string_view name);       // UserError(not_found) suggests the nearest name
 const OpDef* find_op(std::string_view name);  // null if unknown
 const OpDef& register_op(OpDef def);          // UserError if the name is taken or infer missing

@@ -7,8 +7,8 @@
 
 #include "ir/builtin_ops.hpp"
 #include "ir/op_def.hpp"
-#include "ir/suggest.hpp"
-#include "ir/text.hpp"
+#include "ir/text/suggest.hpp"
+#include "ir/text/text.hpp"
 
 namespace gex {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/dim.hpp"
+#include "base/dim/dim.hpp"
 #include "base/dtype.hpp"
 
 namespace gex {

@@ -44,7 +44,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/dim.hpp"
+#include "base/dim/dim.hpp"
 #include "base/dtype.hpp"
 #include "base/hash.hpp"
 

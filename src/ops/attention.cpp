@@ -1,13 +1,13 @@
-// Scaled dot-product attention. The expansion is its meaning and its fallback; src/kernels has a
-// form that never stores the scores.
+// Scaled dot-product attention. The expansion is its meaning and its fallback;
+// src/backend/cpu/kernels has a form that never stores the scores.
 
 #include <cmath>
 #include <limits>
 
-#include "ops/build.hpp"
-#include "ops/define.hpp"
-#include "ops/families.hpp"
-#include "ops/rows.hpp"
+#include "ops/core/build.hpp"
+#include "ops/core/define.hpp"
+#include "ops/core/families.hpp"
+#include "ops/rows/rows.hpp"
 #include "ops/statistics.hpp"
 
 namespace gex::ops {

@@ -2,8 +2,8 @@
 
 #include "ops/call.hpp"
 
-#include "ops/define.hpp"
-#include "ops/families.hpp"
+#include "ops/core/define.hpp"
+#include "ops/core/families.hpp"
 
 namespace gex::ops {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ir/graph.hpp"
-#include "ops/attributes.hpp"
+#include "ops/core/attributes.hpp"
 
 namespace gex::ops {
 

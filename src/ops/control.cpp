@@ -1,9 +1,9 @@
 // Control flow: subgraphs take everything they use as inputs.
 
 #include "ops/control.hpp"
-#include "ops/build.hpp"
-#include "ops/define.hpp"
-#include "ops/families.hpp"
+#include "ops/core/build.hpp"
+#include "ops/core/define.hpp"
+#include "ops/core/families.hpp"
 
 namespace gex::ops {
 

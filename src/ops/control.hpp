@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "ops/attributes.hpp"
+#include "ops/core/attributes.hpp"
 
 namespace gex::ops {
 

@@ -2,8 +2,8 @@
 
 #include "ops/conv.hpp"
 
-#include "ops/define.hpp"
-#include "ops/families.hpp"
+#include "ops/core/define.hpp"
+#include "ops/core/families.hpp"
 #include "ops/fold.hpp"
 
 namespace gex::ops {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <tuple>
 
-#include "ops/define.hpp"
+#include "ops/core/define.hpp"
 
 namespace gex::ops {
 

@@ -1,9 +1,9 @@
 // Convolutions over three spatial axes, as 2-d ones: the taps along the depth join the channels,
 // and the windows along the depth join the images.
 
-#include "ops/build.hpp"
 #include "ops/conv.hpp"
-#include "ops/families.hpp"
+#include "ops/core/build.hpp"
+#include "ops/core/families.hpp"
 
 namespace gex::ops {
 

@@ -1,12 +1,12 @@
 // The two gradients of a convolution. That of the input, which is also the transposed convolution,
 // becomes convolutions with steps of one; that of the weights has a kernel of its own in
-// src/kernels, and its expansion is its meaning.
+// src/backend/cpu/kernels, and its expansion is its meaning.
 
 #include <algorithm>
 
-#include "ops/build.hpp"
 #include "ops/conv.hpp"
-#include "ops/families.hpp"
+#include "ops/core/build.hpp"
+#include "ops/core/families.hpp"
 
 namespace gex::ops {
 
@@ -161,7 +161,8 @@ Value* transpose_by_product(Graph& g, Value* x, Value* w, const ConvTranspose& f
   return transpose(g, sum, {1, 0, 2, 3});
 }
 
-// Narrow groups that step over pixels have a kernel of their own, as src/kernels/conv2d.hpp says.
+// Narrow groups that step over pixels have a kernel of their own, as
+// src/backend/cpu/kernels/conv2d.hpp says.
 bool has_input_grad_kernel(const Shape& w, const ConvTranspose& form, Dim width) {
   constexpr std::int64_t kChannels = 8, kWidth = 64 * 1024;
   const auto rows = w[2].as_const(), columns = w[3].as_const();

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/define.hpp"
+#include "ops/core/define.hpp"
 
 namespace gex::ops {
 

@@ -1,10 +1,10 @@
 // Mixtures of experts: rows sorted by expert, each expert's rows times its own matrix, and the
 // gradient of those matrices.
 
-#include "ops/build.hpp"
-#include "ops/define.hpp"
-#include "ops/families.hpp"
-#include "ops/rows.hpp"
+#include "ops/core/build.hpp"
+#include "ops/core/define.hpp"
+#include "ops/core/families.hpp"
+#include "ops/rows/rows.hpp"
 
 namespace gex::ops {
 

@@ -1,10 +1,10 @@
 // Gathers and scatters: data-dependent indices. Negative indices count from the end. Gathers clamp
 // what is out of range and scatters leave it out, so no memory outside a tensor is ever touched.
 
-#include "ops/build.hpp"
-#include "ops/define.hpp"
-#include "ops/families.hpp"
-#include "ops/rows.hpp"
+#include "ops/core/build.hpp"
+#include "ops/core/define.hpp"
+#include "ops/core/families.hpp"
+#include "ops/rows/rows.hpp"
 
 namespace gex::ops {
 

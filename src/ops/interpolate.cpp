@@ -2,11 +2,11 @@
 // the place that a result stands for.
 
 #include "ops/antialias.hpp"
-#include "ops/build.hpp"
-#include "ops/define.hpp"
-#include "ops/families.hpp"
+#include "ops/core/build.hpp"
+#include "ops/core/define.hpp"
+#include "ops/core/families.hpp"
 #include "ops/resampled_gradient.hpp"
-#include "ops/rows.hpp"
+#include "ops/rows/rows.hpp"
 
 namespace gex::ops {
 

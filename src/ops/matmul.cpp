@@ -1,10 +1,10 @@
 // Matrix products. One body: a sum of products in the compute type over the shared axis.
 
-#include "ops/build.hpp"
-#include "ops/define.hpp"
-#include "ops/families.hpp"
+#include "ops/core/build.hpp"
+#include "ops/core/define.hpp"
+#include "ops/core/families.hpp"
 #include "ops/fold.hpp"
-#include "ops/rows.hpp"
+#include "ops/rows/rows.hpp"
 
 namespace gex::ops {
 

@@ -1,9 +1,9 @@
 // Variance and normalisations: compositions, computed in the compute type and rounded once.
 
-#include "ops/build.hpp"
-#include "ops/define.hpp"
-#include "ops/families.hpp"
-#include "ops/rows.hpp"
+#include "ops/core/build.hpp"
+#include "ops/core/define.hpp"
+#include "ops/core/families.hpp"
+#include "ops/rows/rows.hpp"
 #include "ops/statistics.hpp"
 
 namespace gex::ops {

@@ -1,10 +1,10 @@
 // Padding with elements of the tensor itself: mirrored, repeated at the edge, or from the other
 // end.
 
-#include "ops/build.hpp"
-#include "ops/define.hpp"
-#include "ops/families.hpp"
-#include "ops/rows.hpp"
+#include "ops/core/build.hpp"
+#include "ops/core/define.hpp"
+#include "ops/core/families.hpp"
+#include "ops/rows/rows.hpp"
 
 namespace gex::ops {
 

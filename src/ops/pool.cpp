@@ -4,8 +4,8 @@
 
 #include <limits>
 
-#include "ops/build.hpp"
-#include "ops/families.hpp"
+#include "ops/core/build.hpp"
+#include "ops/core/families.hpp"
 #include "ops/fold.hpp"
 
 namespace gex::ops {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <tuple>
 
-#include "ops/define.hpp"
+#include "ops/core/define.hpp"
 
 namespace gex::ops {
 

@@ -1,8 +1,8 @@
 // Gradients of pools: each element collects from the windows that cover it, so that elements are
 // independent of each other.
 
-#include "ops/build.hpp"
-#include "ops/families.hpp"
+#include "ops/core/build.hpp"
+#include "ops/core/families.hpp"
 #include "ops/fold.hpp"
 #include "ops/pool.hpp"
 

@@ -1,10 +1,10 @@
 // Integers that stand for numbers: x is about (q - zero_point) * scale, with one scale for the
 // whole tensor or one for each element of an axis.
 
-#include "ops/build.hpp"
-#include "ops/define.hpp"
-#include "ops/families.hpp"
-#include "ops/rows.hpp"
+#include "ops/core/build.hpp"
+#include "ops/core/define.hpp"
+#include "ops/core/families.hpp"
+#include "ops/rows/rows.hpp"
 
 namespace gex::ops {
 

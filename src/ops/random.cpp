@@ -4,9 +4,9 @@
 #include <cmath>
 #include <numbers>
 
-#include "ops/build.hpp"
-#include "ops/define.hpp"
-#include "ops/families.hpp"
+#include "ops/core/build.hpp"
+#include "ops/core/define.hpp"
+#include "ops/core/families.hpp"
 #include "ops/random.hpp"
 
 namespace gex::ops {

@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "ir/graph.hpp"
-#include "ops/attributes.hpp"
+#include "ops/core/attributes.hpp"
 
 namespace gex::ops {
 

@@ -1,7 +1,7 @@
 #pragma once
 // The gradient of resampling along one axis.
 
-#include "ops/build.hpp"
+#include "ops/core/build.hpp"
 
 namespace gex::ops {
 

@@ -1,14 +1,14 @@
 // Sorting along an axis. The expansions say what is meant: an element's place is the number of
-// those that go before it. src/kernels sorts.
+// those that go before it. src/backend/cpu/kernels sorts.
 
 #include "ops/sort.hpp"
 #include <limits>
 #include <utility>
 
-#include "ops/build.hpp"
-#include "ops/define.hpp"
-#include "ops/families.hpp"
-#include "ops/rows.hpp"
+#include "ops/core/build.hpp"
+#include "ops/core/define.hpp"
+#include "ops/core/families.hpp"
+#include "ops/rows/rows.hpp"
 
 namespace gex::ops {
 

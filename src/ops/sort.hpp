@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <tuple>
 
-#include "ops/attributes.hpp"
+#include "ops/core/attributes.hpp"
 
 namespace gex::ops {
 

@@ -1,7 +1,7 @@
 #pragma once
 // Pieces that normalisations and their gradients are put together from.
 
-#include "ops/attributes.hpp"
+#include "ops/core/attributes.hpp"
 
 namespace gex {
 class Graph;

@@ -1,6 +1,6 @@
 #include "passes/assign_layouts.hpp"
 
-#include "ops/attributes.hpp"
+#include "ops/core/attributes.hpp"
 
 namespace gex::passes {
 

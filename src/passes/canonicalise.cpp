@@ -3,9 +3,9 @@
 #include <array>
 #include <cmath>
 
-#include "ops/build.hpp"
+#include "ops/core/build.hpp"
 #include "passes/dtypes.hpp"
-#include "passes/rules.hpp"
+#include "passes/engine/rules.hpp"
 #include "passes/splat.hpp"
 
 namespace gex::passes {

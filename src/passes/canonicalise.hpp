@@ -3,7 +3,7 @@
 // the same dtype, views that change nothing, chains of reshapes and transposes, idempotent ops
 // twice. Each rule opens with its algebra.
 
-#include "passes/pass.hpp"
+#include "passes/engine/pass.hpp"
 
 namespace gex::passes {
 bool canonicalise(Graph& graph, PassContext& context);

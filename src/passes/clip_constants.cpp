@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "base/log.hpp"
-#include "ops/build.hpp"
-#include "passes/rules.hpp"
+#include "ops/core/build.hpp"
+#include "passes/engine/rules.hpp"
 
 namespace gex::passes {
 namespace {

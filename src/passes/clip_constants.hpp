@@ -3,7 +3,7 @@
 // instead, with a remark. Changes results, so only on request; before fold, which would do the
 // cast.
 
-#include "passes/pass.hpp"
+#include "passes/engine/pass.hpp"
 
 namespace gex::passes {
 bool clip_constants(Graph& graph, PassContext& context);

@@ -2,7 +2,7 @@
 // Merges pure nodes that compute the same thing from the same values. After canonicalisation, so
 // that equal computations look equal; before folding has to look at each of them.
 
-#include "passes/pass.hpp"
+#include "passes/engine/pass.hpp"
 
 namespace gex::passes {
 bool merge_equal_nodes(Graph& graph, PassContext& context);

@@ -1,7 +1,7 @@
 #include "passes/expand.hpp"
 
 #include "ir/carry_labels.hpp"
-#include "ops/choices.hpp"
+#include "ops/core/choices.hpp"
 
 namespace gex::passes {
 

@@ -2,7 +2,7 @@
 // Replaces composites (softmax, norms, ...) by the ops they are made of. Late: until here passes
 // see the user's words. Composites that a Choice computes (attention) stay.
 
-#include "passes/pass.hpp"
+#include "passes/engine/pass.hpp"
 
 namespace gex::passes {
 bool expand_composites(Graph& graph, PassContext& context);

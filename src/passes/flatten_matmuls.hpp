@@ -3,7 +3,7 @@
 // instead of b small ones with the same right operand. Not where the left operand is a view that
 // lies in memory otherwise: it would have to be copied.
 
-#include "passes/pass.hpp"
+#include "passes/engine/pass.hpp"
 
 namespace gex::passes {
 bool flatten_matmuls(Graph& graph, PassContext& context);

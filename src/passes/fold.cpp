@@ -4,7 +4,7 @@
 #include <unordered_set>
 
 #include "interp/interp.hpp"
-#include "ops/build.hpp"
+#include "ops/core/build.hpp"
 #include "passes/fold_large.hpp"
 
 namespace gex::passes {

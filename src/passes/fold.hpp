@@ -2,7 +2,7 @@
 // Computes at compile time what depends on constants alone: up to a few thousand elements with the
 // reference executor, beyond that as fold_large.hpp says.
 
-#include "passes/pass.hpp"
+#include "passes/engine/pass.hpp"
 
 namespace gex::passes {
 bool fold_constants(Graph& graph, PassContext& context);

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "ir/carry_labels.hpp"
-#include "ops/build.hpp"
+#include "ops/core/build.hpp"
 
 namespace gex::passes {
 namespace {

@@ -3,7 +3,7 @@
 // constants of the graph, that is: frozen by contract. Where they are inputs nothing is derived
 // from their contents, and fusion puts the norm into the convolution's epilogue instead.
 
-#include "passes/pass.hpp"
+#include "passes/engine/pass.hpp"
 
 namespace gex::passes {
 bool fold_batch_norm(Graph& graph, PassContext& context);

@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "ops/build.hpp"
+#include "ops/core/build.hpp"
 #include "passes/fold.hpp"
 
 namespace gex::passes {

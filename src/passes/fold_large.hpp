@@ -4,7 +4,7 @@
 // they are made of: constants never make a program larger. What is larger (small weights that are
 // cast to a wide dtype) is cheaper read small and computed again.
 
-#include "passes/pass.hpp"
+#include "passes/engine/pass.hpp"
 
 namespace gex::passes {
 // Does nothing without PassSettings::compute.

@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "ops/build.hpp"
-#include "passes/rules.hpp"
+#include "ops/core/build.hpp"
+#include "passes/engine/rules.hpp"
 #include "passes/splat.hpp"
 
 namespace gex::passes {

@@ -5,8 +5,8 @@
 #include <unordered_map>
 
 #include "ir/carry_labels.hpp"
-#include "ops/build.hpp"
-#include "passes/rules.hpp"
+#include "ops/core/build.hpp"
+#include "passes/engine/rules.hpp"
 #include "passes/shared_tail.hpp"
 
 namespace gex::passes {

@@ -6,7 +6,7 @@
 // large product reads its left operand once and is one launch, but what follows only some of the
 // small ones no longer fits into its epilogue.
 
-#include "passes/pass.hpp"
+#include "passes/engine/pass.hpp"
 
 namespace gex::passes {
 bool merge_matmuls(Graph& graph, PassContext& context);

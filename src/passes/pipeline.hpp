@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "passes/pass.hpp"
+#include "passes/engine/pass.hpp"
 
 namespace gex::passes {
 

@@ -4,7 +4,7 @@
 
 #include "ir/carry_labels.hpp"
 #include "loop/view_index.hpp"
-#include "ops/build.hpp"
+#include "ops/core/build.hpp"
 #include "passes/splat.hpp"
 
 namespace gex::passes {

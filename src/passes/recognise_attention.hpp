@@ -4,7 +4,7 @@
 // query heads (they are then not repeated at all). Early, while softmax is one node. Only in f32
 // and f64: low floats round the scores, and the one kernel does not.
 
-#include "passes/pass.hpp"
+#include "passes/engine/pass.hpp"
 
 namespace gex::passes {
 bool recognise_attention(Graph& graph, PassContext& context);

@@ -5,7 +5,7 @@
 // reshapes. Early: later passes and users' patterns see one word; its expansion is the same
 // arithmetic, and fusion makes it one kernel.
 
-#include "passes/pass.hpp"
+#include "passes/engine/pass.hpp"
 
 namespace gex::passes {
 Pass recognise_norm();

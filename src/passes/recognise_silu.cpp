@@ -1,7 +1,7 @@
 #include "passes/recognise_silu.hpp"
 
-#include "ops/build.hpp"
-#include "passes/pattern_pass.hpp"
+#include "ops/core/build.hpp"
+#include "passes/engine/pattern_pass.hpp"
 
 namespace gex::passes {
 

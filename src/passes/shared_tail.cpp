@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "ir/carry_labels.hpp"
-#include "ops/build.hpp"
+#include "ops/core/build.hpp"
 
 namespace gex::passes {
 namespace {

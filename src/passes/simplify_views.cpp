@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "ops/build.hpp"
+#include "ops/core/build.hpp"
 #include "passes/dtypes.hpp"
-#include "passes/rules.hpp"
+#include "passes/engine/rules.hpp"
 
 namespace gex::passes {
 namespace {

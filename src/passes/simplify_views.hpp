@@ -3,7 +3,7 @@
 // transposes that move nothing, what was cut apart put together again and the other way round. In
 // the middle stage: each rule leaves work for canonicalise and the other way round.
 
-#include "passes/pass.hpp"
+#include "passes/engine/pass.hpp"
 
 namespace gex::passes {
 bool simplify_views(Graph& graph, PassContext& context);

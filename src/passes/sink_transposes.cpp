@@ -3,8 +3,8 @@
 #include <array>
 #include <unordered_map>
 
-#include "ops/build.hpp"
-#include "passes/rules.hpp"
+#include "ops/core/build.hpp"
+#include "passes/engine/rules.hpp"
 
 namespace gex::passes {
 namespace {

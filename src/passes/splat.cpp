@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "ops/attributes.hpp"
+#include "ops/core/attributes.hpp"
 
 namespace gex::passes {
 namespace {

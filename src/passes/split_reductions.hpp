@@ -3,7 +3,7 @@
 // are shared out to threads, one number is not. The order of additions depends on the sizes alone.
 // Late, after composites are gone: their expansions contain folds too.
 
-#include "passes/pass.hpp"
+#include "passes/engine/pass.hpp"
 
 namespace gex::passes {
 bool split_reductions(Graph& graph, PassContext& context);

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/dim.hpp"
+#include "base/dim/dim.hpp"
 #include "base/dtype.hpp"
 #include "base/tensor.hpp"
 #include "program/kernel_abi.hpp"

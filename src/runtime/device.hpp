@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/thread_pool.hpp"
-#include "runtime/arena.hpp"
+#include "runtime/memory/arena.hpp"
 #include "runtime/recorder.hpp"
 
 namespace gex::runtime {

@@ -6,7 +6,7 @@
 #include <new>
 #include <vector>
 
-#include "base/dim.hpp"
+#include "base/dim/dim.hpp"
 #include "base/thread_pool.hpp"
 
 namespace {

@@ -7,7 +7,7 @@
 #include <random>
 #include <thread>
 
-#include "base/dim.hpp"
+#include "base/dim/dim.hpp"
 #include "base/error.hpp"
 
 namespace gex {

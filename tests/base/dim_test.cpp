@@ -1,5 +1,5 @@
 // Canonical forms, decisions and text of Dims, case by case.
-#include "base/dim.hpp"
+#include "base/dim/dim.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "codegen/cuda/emit.hpp"
+#include "backend/cuda/emit.hpp"
 #include "harness.hpp"
 
 namespace gex::codegen {

@@ -4,7 +4,7 @@
 
 #include "cuda_cases.hpp"
 #include "runtime/device.hpp"
-#include "runtime/session.hpp"
+#include "runtime/session/session.hpp"
 
 namespace gex::codegen {
 namespace {

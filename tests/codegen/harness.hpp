@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/generator.hpp"
 #include "base/tensor.hpp"
-#include "codegen/generator.hpp"
 #include "loop/kernel.hpp"
 
 namespace gex::codegen {

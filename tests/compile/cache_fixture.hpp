@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/log.hpp"
-#include "compile/store.hpp"
+#include "cache/store.hpp"
 #include "harness.hpp"
 
 namespace gex::test {

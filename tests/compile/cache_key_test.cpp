@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "cache_fixture.hpp"
-#include "passes/user_passes.hpp"
+#include "passes/engine/user_passes.hpp"
 
 namespace gex::test {
 namespace {

@@ -12,13 +12,13 @@
 #include <functional>
 #include <thread>
 
+#include "backend/cpu/generator.hpp"
+#include "backend/cpu/kernels/choice.hpp"
 #include "base/log.hpp"
+#include "cache/program_cache.hpp"
+#include "cache/store.hpp"
 #include "cache_fixture.hpp"
-#include "codegen/generator.hpp"
-#include "compile/program_cache.hpp"
-#include "compile/store.hpp"
-#include "kernels/choice.hpp"
-#include "passes/user_passes.hpp"
+#include "passes/engine/user_passes.hpp"
 
 namespace gex::test {
 namespace {

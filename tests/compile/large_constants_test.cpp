@@ -1,8 +1,8 @@
 // Constants beyond what the reference executor folds: computed once, while compiling.
 
-#include "compile/program_file.hpp"
+#include "cache/program_file.hpp"
 #include "harness.hpp"
-#include "ops/build.hpp"
+#include "ops/core/build.hpp"
 
 namespace gex::test {
 namespace {

@@ -4,7 +4,7 @@
 #include <regex>
 
 #include "cache_fixture.hpp"
-#include "runtime/background.hpp"
+#include "runtime/background/background.hpp"
 
 namespace gex::test {
 namespace {

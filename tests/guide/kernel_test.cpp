@@ -4,9 +4,9 @@
 
 #include <cstring>
 
+#include "backend/cpu/kernels/bind.hpp"
 #include "base/error.hpp"
 #include "compile/execute.hpp"
-#include "kernels/bind.hpp"
 #include "program/program.hpp"
 
 namespace gex::kernels {

@@ -7,7 +7,7 @@
 #include "compile/compile.hpp"
 #include "compile/execute.hpp"
 #include "interp/interp.hpp"
-#include "ops/define.hpp"
+#include "ops/core/define.hpp"
 
 namespace gex::ops {
 namespace {

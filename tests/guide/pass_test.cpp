@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "ops/build.hpp"
-#include "passes/pattern_pass.hpp"
+#include "ops/core/build.hpp"
+#include "passes/engine/pattern_pass.hpp"
 
 namespace gex::passes {
 namespace {

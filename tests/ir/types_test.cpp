@@ -2,8 +2,8 @@
 #include <limits>
 #include <thread>
 
-#include "ir/suggest.hpp"
-#include "ir/text.hpp"
+#include "ir/text/suggest.hpp"
+#include "ir/text/text.hpp"
 #include "test_ops.hpp"
 
 namespace gex::test {

@@ -1,4 +1,4 @@
-#include "kernels/attention.hpp"
+#include "backend/cpu/kernels/attention.hpp"
 
 #include "base/error.hpp"
 #include "support.hpp"

@@ -1,4 +1,4 @@
-#include "kernels/conv2d.hpp"
+#include "backend/cpu/kernels/conv2d.hpp"
 
 #include "base/error.hpp"
 #include "conv_case.hpp"

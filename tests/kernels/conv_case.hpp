@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/conv2d.hpp"
+#include "backend/cpu/kernels/conv2d.hpp"
 #include "support.hpp"
 
 namespace gex::test {

@@ -1,4 +1,4 @@
-#include "kernels/grouped_matmul.hpp"
+#include "backend/cpu/kernels/grouped_matmul.hpp"
 
 #include "support.hpp"
 

@@ -10,7 +10,7 @@
 namespace {
 
 TEST(Linkage, variants_share_no_weak_symbols) {
-  const std::filesystem::path objects = GEX_BUILD_DIR "/CMakeFiles/gex.dir/src/kernels";
+  const std::filesystem::path objects = GEX_BUILD_DIR "/CMakeFiles/gex.dir/src/backend/cpu/kernels";
   int checked = 0;
   for (const char* variant : {"baseline", "avx2", "avx512"}) {
     const auto object = objects / (std::string("variant_") + variant + ".cpp.o");

@@ -1,4 +1,4 @@
-#include "kernels/matmul.hpp"
+#include "backend/cpu/kernels/matmul.hpp"
 
 #include "base/error.hpp"
 #include "support.hpp"

@@ -1,10 +1,10 @@
-#include "kernels/sort.hpp"
+#include "backend/cpu/kernels/sort.hpp"
 
 #include <algorithm>
 #include <limits>
 
+#include "backend/cpu/kernels/sort_dims.hpp"
 #include "base/error.hpp"
-#include "kernels/sort_dims.hpp"
 #include "support.hpp"
 
 namespace gex::test {

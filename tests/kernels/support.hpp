@@ -15,12 +15,12 @@
 #include <string>
 #include <vector>
 
-#include "base/dim.hpp"
+#include "backend/cpu/kernels/epilogue.hpp"
+#include "backend/cpu/kernels/variants.hpp"
+#include "base/dim/dim.hpp"
 #include "base/dtype.hpp"
 #include "base/precision.hpp"
 #include "base/tensor.hpp"
-#include "kernels/epilogue.hpp"
-#include "kernels/variants.hpp"
 #include "program/kernel_abi.hpp"
 
 namespace gex::test {

@@ -1,4 +1,4 @@
-#include "kernels/ways.hpp"
+#include "backend/cpu/kernels/ways.hpp"
 
 #include <algorithm>
 #include <set>

@@ -7,7 +7,7 @@
 
 #include "ir/op_def.hpp"
 #include "loop/body.hpp"
-#include "ops/aten.hpp"
+#include "ops/rows/aten.hpp"
 
 namespace gex {
 namespace {

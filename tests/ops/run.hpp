@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "interp/interp.hpp"
-#include "ops/aten.hpp"
-#include "ops/build.hpp"
+#include "ops/core/build.hpp"
+#include "ops/rows/aten.hpp"
 
 namespace gex::test {
 

@@ -12,8 +12,8 @@
 
 #include <unistd.h>
 
+#include "passes/engine/user_passes.hpp"
 #include "passes/pipeline.hpp"
-#include "passes/user_passes.hpp"
 
 namespace gex::test {
 namespace {

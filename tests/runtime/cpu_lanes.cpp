@@ -10,7 +10,7 @@
 #include "base/thread_pool.hpp"
 #include "harness.hpp"
 #include "plan/streams.hpp"
-#include "runtime/core_limit.hpp"
+#include "runtime/session/core_limit.hpp"
 
 namespace gex::runtime::testing {
 namespace {

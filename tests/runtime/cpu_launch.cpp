@@ -12,7 +12,7 @@
 
 #include "base/thread_pool.hpp"
 #include "harness.hpp"
-#include "runtime/background.hpp"
+#include "runtime/background/background.hpp"
 
 namespace gex::runtime::testing {
 namespace {

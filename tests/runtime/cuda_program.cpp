@@ -6,7 +6,7 @@
 #include <iostream>
 #include <limits>
 
-#include "codegen/cuda/emit.hpp"
+#include "backend/cuda/emit.hpp"
 #include "harness.hpp"
 #include "runtime/device.hpp"
 

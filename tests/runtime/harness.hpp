@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "runtime/session.hpp"
+#include "runtime/session/session.hpp"
 
 namespace gex::runtime::testing {
 

@@ -1,10 +1,10 @@
 // What a Capture remembers of the sizes that it has served: bounded, and the right ones.
 
-#include "runtime/served_sizes.hpp"
+#include "runtime/capture/served_sizes.hpp"
 
 #include <gtest/gtest.h>
 
-#include "runtime/capture.hpp"
+#include "runtime/capture/capture.hpp"
 
 namespace gex::runtime {
 namespace {

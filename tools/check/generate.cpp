@@ -5,8 +5,8 @@
 
 #include "check/rebuild.hpp"
 #include "ir/assume.hpp"
-#include "ops/build.hpp"
 #include "ops/control.hpp"
+#include "ops/core/build.hpp"
 #include "tests/ops/samples.hpp"
 
 namespace gex::check {

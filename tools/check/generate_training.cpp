@@ -4,7 +4,7 @@
 #include <random>
 
 #include "base/error.hpp"
-#include "ops/build.hpp"
+#include "ops/core/build.hpp"
 
 namespace gex::check {
 namespace {

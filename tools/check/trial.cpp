@@ -8,7 +8,7 @@
 #include "base/precision.hpp"
 #include "compile/execute.hpp"
 #include "interp/interp.hpp"
-#include "ops/build.hpp"
+#include "ops/core/build.hpp"
 
 namespace gex::check {
 namespace {

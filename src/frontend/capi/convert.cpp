@@ -6,8 +6,8 @@
 
 #include "base/strided_copy.hpp"
 #include "frontend/capi/boundary.hpp"
-#include "ir/suggest.hpp"
-#include "ir/text.hpp"
+#include "ir/text/suggest.hpp"
+#include "ir/text/text.hpp"
 
 namespace gex::capi {
 

@@ -7,7 +7,7 @@
 #include "frontend/capi/boundary.hpp"
 #include "frontend/capi/convert.hpp"
 #include "frontend/capi/handles.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 
 using namespace gex;
 using namespace gex::capi;

@@ -6,8 +6,8 @@
 #include "frontend/capi/convert.hpp"
 #include "frontend/capi/handles.hpp"
 #include "ir/check_node.hpp"
-#include "ir/onnx_text.hpp"
-#include "ir/text.hpp"
+#include "ir/text/onnx_text.hpp"
+#include "ir/text/text.hpp"
 
 using namespace gex;
 using namespace gex::capi;

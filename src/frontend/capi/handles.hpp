@@ -12,7 +12,7 @@
 #include "frontend/capi/resources.hpp"
 #include "gex/gex.h"
 #include "ir/graph.hpp"
-#include "runtime/session.hpp"
+#include "runtime/session/session.hpp"
 
 // Values go out as numbers (the graph's serial number above, a position in `values` below), so that
 // a value of another graph or a made-up one is told instead of followed.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "ops/build.hpp"
+#include "ops/core/build.hpp"
 
 namespace gex::capi {
 

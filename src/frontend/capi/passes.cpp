@@ -5,10 +5,10 @@
 #include "frontend/capi/boundary.hpp"
 #include "frontend/capi/convert.hpp"
 #include "frontend/capi/match.hpp"
-#include "passes/decompose_pass.hpp"
-#include "passes/pattern_pass.hpp"
+#include "passes/engine/decompose_pass.hpp"
+#include "passes/engine/pattern_pass.hpp"
+#include "passes/engine/user_passes.hpp"
 #include "passes/pipeline.hpp"
-#include "passes/user_passes.hpp"
 
 using namespace gex;
 using namespace gex::capi;

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "compile/program_file.hpp"
+#include "cache/program_file.hpp"
 #include "frontend/capi/boundary.hpp"
 #include "frontend/capi/handles.hpp"
 #include "frontend/capi/run_host.hpp"

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "ops/build.hpp"
 #include "ops/call.hpp"
 #include "ops/control.hpp"
+#include "ops/core/build.hpp"
 
 namespace gex::fx {
 namespace {

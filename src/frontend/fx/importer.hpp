@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ir/graph.hpp"
-#include "ops/aten.hpp"
+#include "ops/rows/aten.hpp"
 
 namespace gex::fx {
 

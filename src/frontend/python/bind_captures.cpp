@@ -11,8 +11,8 @@
 #include "base/error.hpp"
 #include "frontend/python/bindings.hpp"
 #include "frontend/python/captures.hpp"
-#include "runtime/core_limit.hpp"
 #include "runtime/device.hpp"
+#include "runtime/session/core_limit.hpp"
 
 namespace gex::python {
 

@@ -4,9 +4,9 @@
 #include <nanobind/stl/vector.h>
 #include <algorithm>
 
+#include "backend/cpu/generator.hpp"
 #include "base/thread_pool.hpp"
-#include "codegen/generator.hpp"
-#include "compile/store.hpp"
+#include "cache/store.hpp"
 #include "frontend/python/bindings.hpp"
 #include "frontend/python/captures.hpp"
 #include "frontend/python/interp_engine.hpp"
@@ -14,7 +14,7 @@
 #include "frontend/python/session_engine.hpp"
 #include "frontend/python/steps.hpp"
 #include "plan/report.hpp"
-#include "runtime/background.hpp"
+#include "runtime/background/background.hpp"
 #include "runtime/device.hpp"
 
 namespace gex::python {

@@ -4,7 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include "ir/graph.hpp"
-#include "ops/aten.hpp"
+#include "ops/rows/aten.hpp"
 
 namespace gex::python {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/session.hpp"
+#include "runtime/session/session.hpp"
 
 namespace gex::python {
 

@@ -11,11 +11,11 @@
 #include <span>
 #include <vector>
 
-#include "base/dim.hpp"
+#include "base/dim/dim.hpp"
 #include "frontend/python/frozen_arguments.hpp"
 #include "frontend/python/overhead.hpp"
 #include "frontend/python/torch_host.hpp"
-#include "runtime/session.hpp"
+#include "runtime/session/session.hpp"
 
 namespace gex::python {
 

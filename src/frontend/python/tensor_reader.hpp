@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "base/dtype.hpp"
-#include "runtime/session.hpp"
+#include "runtime/session/session.hpp"
 
 namespace gex::python {
 

@@ -11,7 +11,7 @@
 #include "base/dtype.hpp"
 #include "frontend/python/dlpack.hpp"
 #include "frontend/python/tensor_reader.hpp"
-#include "runtime/session.hpp"
+#include "runtime/session/session.hpp"
 
 namespace gex::python {
 

@@ -11,7 +11,7 @@
 #include "frontend/python/overhead.hpp"
 #include "frontend/python/profiler_ranges.hpp"
 #include "frontend/python/torch_api.hpp"
-#include "runtime/session.hpp"
+#include "runtime/session/session.hpp"
 
 namespace gex::python {
 

@@ -7,7 +7,7 @@
 #include "runtime/drivers/cuda/compile.hpp"
 #include "runtime/drivers/cuda_graph/graph_recording.hpp"
 #include "runtime/drivers/cuda_stream/stream_recording.hpp"
-#include "runtime/image.hpp"
+#include "runtime/session/image.hpp"
 
 namespace gex::runtime::cuda {
 

@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "base/error.hpp"
-#include "runtime/image.hpp"
+#include "runtime/session/image.hpp"
 
 namespace gex::runtime::cuda {
 

@@ -1,6 +1,6 @@
 #include "runtime/drivers/cuda_stream/stream_recording.hpp"
 
-#include "runtime/image.hpp"
+#include "runtime/session/image.hpp"
 
 namespace gex::runtime::cuda {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "runtime/image.hpp"
+#include "runtime/session/image.hpp"
 
 namespace gex::runtime {
 

@@ -1,0 +1,69 @@
+#pragma once
+// Ties a kernel of a variant to its context, for the make_* functions of this folder.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "backend/cpu/kernels/epilogue.hpp"
+#include "backend/cpu/kernels/tiles.hpp"
+#include "backend/cpu/kernels/variants.hpp"
+#include "base/dtype.hpp"
+#include "base/error.hpp"
+
+namespace gex::kernels {
+
+// The context and the code attached to it live as long as the Callable.
+template <class Context>
+program::Callable bind_kernel(RangeFn fn, const Context& context, const Attached& attached = {}) {
+  struct Bound {
+    Context context;
+    Attached attached;
+  };
+  auto bound = std::make_shared<Bound>(Bound{context, attached});
+  const void* address = &bound->context;
+  return {fn, address, std::move(bound)};
+}
+
+inline EpilogueCall epilogue_call(const std::optional<Epilogue>& epilogue) {
+  if (!epilogue) return {};
+  GEX_CHECK(epilogue->fn, "an epilogue needs code");
+  if (epilogue->extra_buffers > kMaxEpilogueBuffers)
+    fail(ErrorCode::unsupported, "an epilogue may use ", kMaxEpilogueBuffers, " buffers, got ",
+         epilogue->extra_buffers, "; fuse fewer operands into it");
+  return {epilogue->fn.fn, epilogue->fn.context, epilogue->extra_buffers, epilogue->dims_begin};
+}
+
+// Of one operand; none if it lies in memory. `computed` is what the problem says.
+inline PrologueCall prologue_call(const Attached& attached, OperandSet computed, int operand) {
+  for (const Prologue& prologue : attached.prologues) {
+    if (prologue.operand != operand) continue;
+    GEX_CHECK(prologue.fn && contains(computed, operand), "prologue of operand ", operand);
+    GEX_CHECK(prologue.input_buffers <= kMaxPrologueInputs, "a prologue of ",
+              prologue.input_buffers, " inputs");
+    return {prologue.fn.fn, prologue.fn.context, prologue.first_buffer, prologue.input_buffers,
+            prologue.dims_begin};
+  }
+  GEX_CHECK(!contains(computed, operand), "operand ", operand, " has no prologue");
+  return {};
+}
+
+// What products of this operand dtype are summed in.
+constexpr std::int64_t accumulator_bytes(DType operand) { return operand == DType::f64 ? 8 : 4; }
+
+// Of a blocked product; see TileScratch.
+constexpr std::int64_t tile_scratch_bytes(DType operand) {
+  return accumulator_bytes(operand) *
+         (kTileElements + kLeftRows * kDepthStride + kTileCols * kDepth);
+}
+
+// Where prologues leave what is then moved.
+constexpr std::int64_t staged_bytes(OperandSet computed, DType operand) {
+  return computed == 0 ? 0 : kStagedElements * accumulator_bytes(operand);
+}
+
+// Any of f32, f16, bf16, or both f64; the kernel itself stores no dtype wider than its sums.
+void check_product_dtypes(const char* kernel, DType a, DType b, DType out, bool has_epilogue);
+
+}  // namespace gex::kernels

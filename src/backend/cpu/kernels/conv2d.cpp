@@ -1,0 +1,124 @@
+#include "backend/cpu/kernels/conv2d.hpp"
+
+#include "backend/cpu/kernels/bind.hpp"
+#include "backend/cpu/kernels/conv_tiles.hpp"
+
+namespace gex::kernels {
+
+namespace {
+
+std::int64_t panel_channels(const Conv2dProblem& p) { return kPanelBytes / accumulator_bytes(p.x); }
+
+bool has_packed_form(const Conv2dProblem& p) {
+  return p.w == (p.x == DType::f64 ? DType::f64 : DType::f32);
+}
+
+Conv2dContext context_of(const Conv2dProblem& p) {
+  return {p.x,
+          p.w,
+          p.y,
+          {p.stride[0], p.stride[1]},
+          {p.dilation[0], p.dilation[1]},
+          {p.pad[0], p.pad[1]},
+          p.groups,
+          p.w_packed,
+          Form::by_rule,
+          {},
+          {}};
+}
+
+void check_geometry(const Conv2dProblem& p) {
+  for (int i = 0; i < 2; ++i)
+    if (p.stride[i] < 1 || p.dilation[i] < 1)
+      fail(ErrorCode::invalid_argument, "conv2d: stride and dilation must be at least 1, got ",
+           p.stride[i], " and ", p.dilation[i]);
+  if (p.groups < 1)
+    fail(ErrorCode::invalid_argument, "conv2d: groups must be at least 1, got ", p.groups);
+}
+
+}  // namespace
+
+Hash Conv2dProblem::hash() const {
+  const std::int64_t fields[] = {static_cast<std::int64_t>(x),
+                                 static_cast<std::int64_t>(w),
+                                 static_cast<std::int64_t>(y),
+                                 stride[0],
+                                 stride[1],
+                                 dilation[0],
+                                 dilation[1],
+                                 pad[0],
+                                 pad[1],
+                                 groups,
+                                 w_packed,
+                                 x_computed};
+  return hash_bytes(fields, sizeof fields);
+}
+
+Dim conv2d_grid(const Conv2dProblem& problem, Dim images, Dim out_channels, Dim out_h, Dim out_w) {
+  return images * problem.groups *
+         ceildiv(floordiv(out_channels, problem.groups), kConvUnitChannels) *
+         ceildiv(out_h * out_w, kConvUnitPixels);
+}
+
+Dim conv2d_scratch_bytes(const Conv2dProblem& problem) {
+  return conv_scratch_bytes(accumulator_bytes(problem.x)) +
+         staged_bytes(problem.x_computed, problem.x);
+}
+
+program::Callable make_conv2d(const Conv2dProblem& p, const Attached& attached,
+                              const Variant* variant, Form form) {
+  check_product_dtypes("conv2d", p.x, p.w, p.y, attached.epilogue.has_value());
+  check_geometry(p);
+  GEX_CHECK(!p.w_packed || has_packed_form(p), "packed weights of ", p.w);
+  Conv2dContext context = context_of(p);
+  context.form = form;
+  context.epilogue = epilogue_call(attached.epilogue);
+  context.prologue = prologue_call(attached, p.x_computed, 0);
+  return bind_kernel(choose_variant(variant).conv2d, context, attached);
+}
+
+bool conv2d_packs_weights(const Conv2dProblem& problem, const ConvSizes& sizes) {
+  return has_packed_form(problem) && sizes.by_rule() == Form::pixels;
+}
+
+Dim conv2d_pack_grid(const Conv2dProblem& problem, Dim out_channels) {
+  return ceildiv(floordiv(out_channels, problem.groups), panel_channels(problem)) * problem.groups;
+}
+
+Dim conv2d_packed_elements(const Conv2dProblem& problem, Dim out_channels, Dim depth) {
+  return conv2d_pack_grid(problem, out_channels) * panel_channels(problem) * depth;
+}
+
+program::Callable make_conv2d_pack(const Conv2dProblem& problem, const Variant* variant) {
+  GEX_CHECK(has_packed_form(problem), "packed weights of ", problem.w);
+  return bind_kernel(choose_variant(variant).conv2d_pack, context_of(problem));
+}
+
+Dim conv2d_weight_grad_grid(const Conv2dProblem& problem, Dim out_channels, Dim taps) {
+  return problem.groups * ceildiv(taps, kUnitRows) *
+         ceildiv(floordiv(out_channels, problem.groups), kUnitCols);
+}
+
+Dim conv2d_weight_grad_scratch_bytes(const Conv2dProblem& problem) {
+  return tile_scratch_bytes(problem.x);
+}
+
+program::Callable make_conv2d_weight_grad(const Conv2dProblem& p, const Variant* variant) {
+  check_product_dtypes("conv2d_weight_grad", p.x, p.w, p.y, false);
+  check_geometry(p);
+  return bind_kernel(choose_variant(variant).conv2d_weight_grad, context_of(p));
+}
+
+Dim conv2d_input_grad_grid(Dim images, Dim channels) { return images * channels; }
+
+Dim conv2d_input_grad_scratch_bytes(const Conv2dProblem& problem) {
+  return tile_scratch_bytes(problem.y);
+}
+
+program::Callable make_conv2d_input_grad(const Conv2dProblem& p, const Variant* variant) {
+  check_product_dtypes("conv2d_input_grad", p.y, p.w, p.x, false);
+  check_geometry(p);
+  return bind_kernel(choose_variant(variant).conv2d_input_grad, context_of(p));
+}
+
+}  // namespace gex::kernels

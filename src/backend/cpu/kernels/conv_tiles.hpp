@@ -1,0 +1,146 @@
+#pragma once
+// The fixed sizes behind the grid and the scratch of a convolution; see tiles.hpp.
+
+#include <cstdint>
+
+#include "backend/cpu/kernels/conv2d_dims.hpp"
+#include "backend/cpu/kernels/form.hpp"
+#include "backend/cpu/kernels/tiles.hpp"
+
+namespace gex::kernels {
+
+// One unit of the grid: the smallest piece of output a worker can be given.
+inline constexpr std::int64_t kConvUnitChannels = 32;
+inline constexpr std::int64_t kConvUnitPixels = 48;
+// Images of at most this many output pixels are shared out by channel: there the weights are the
+// larger operand, and each is then packed by one worker only.
+inline constexpr std::int64_t kSmallImage = 400;
+
+// Groups of at most this many output channels have a form of their own.
+inline constexpr std::int64_t kThinGroup = 4;
+
+// Groups of at most this many channels, on either side, with square kernels of 3 or 5 taps a side
+// have another: rows of the image are read where they lie.
+inline constexpr std::int64_t kRowGroup = 8;
+inline constexpr std::int64_t kRowTaps = 25;
+inline constexpr std::int64_t kRowPixels = 64 * 1024;  // of a row of the result, at most
+
+// Packed weights: one panel of the deepest convolution, or several panels of others.
+inline constexpr std::int64_t kConvDepth = 5120;
+// Elements of a padded copy of some input rows.
+inline constexpr std::int64_t kConvImage = 160 * 1024;
+// Output pixels that are finished at once.
+inline constexpr std::int64_t kConvPixels = 384;
+
+// The direct form: output rows at once; taps of a channel, gathered rows and weights at most.
+inline constexpr std::int64_t kDirectRows = 8;
+inline constexpr std::int64_t kDirectTaps = 128;
+inline constexpr std::int64_t kDirectSlots = 128;
+inline constexpr std::int64_t kDirectWeights = kTileElements - kThinGroup * kDirectRows * kTileCols;
+
+// The sizes of one group that decide in which form a convolution runs.
+struct ConvSizes {
+  std::int64_t in, out, height, width, kernel_h, kernel_w, out_h, out_w;
+  std::int64_t stride[2], dilation[2], pad[2];
+  bool copied;    // the input is narrower than what it is summed in, or computed
+  bool computed;  // it has no memory of its own
+  bool adjacent;  // the pixels of an input row
+
+  GEX_IN_EVERY_VARIANT constexpr std::int64_t depth() const { return in * kernel_h * kernel_w; }
+  // Columns and rows of the input behind all output columns, and behind some output rows.
+  GEX_IN_EVERY_VARIANT constexpr std::int64_t reach_x() const {
+    return (out_w - 1) * stride[1] + (kernel_w - 1) * dilation[1] + 1;
+  }
+  GEX_IN_EVERY_VARIANT constexpr std::int64_t reach_y(std::int64_t rows) const {
+    return (rows - 1) * stride[0] + (kernel_h - 1) * dilation[0] + 1;
+  }
+  // Output rows whose input fits the padded copy; 0: not even one.
+  GEX_IN_EVERY_VARIANT constexpr std::int64_t rows_at_once() const {
+    const std::int64_t row = in * reach_x();
+    const std::int64_t beyond = (row > 0 ? kConvImage / row : 0) - reach_y(1);
+    return beyond < 0 ? 0 : beyond / stride[0] + 1;
+  }
+  // No tap falls beside the image.
+  GEX_IN_EVERY_VARIANT constexpr bool in_place() const {
+    return !copied && pad[0] == 0 && pad[1] == 0 && reach_x() <= width && reach_y(out_h) <= height;
+  }
+  GEX_IN_EVERY_VARIANT constexpr bool is_thin() const { return out <= kThinGroup; }
+  // Where the kernel steps by one pixel, one gathered row serves all taps of a kernel row.
+  GEX_IN_EVERY_VARIANT constexpr bool shares_rows() const {
+    return stride[1] == 1 && (kernel_w - 1) * dilation[1] <= kTileCols;
+  }
+  GEX_IN_EVERY_VARIANT constexpr std::int64_t slots_per_row() const {
+    return shares_rows() ? 1 : kernel_w;
+  }
+  // Gathered rows behind this many output rows.
+  GEX_IN_EVERY_VARIANT constexpr std::int64_t slots(std::int64_t rows) const {
+    return reach_y(rows) * slots_per_row();
+  }
+
+  // Square kernels of narrow groups that step alike on both axes.
+  GEX_IN_EVERY_VARIANT constexpr bool has_row_taps() const {
+    return (kernel_h == 3 || kernel_h == 5) && kernel_w == kernel_h && stride[0] == stride[1] &&
+           dilation[0] == 1 && dilation[1] == 1 && in <= kRowGroup && out <= kRowGroup;
+  }
+
+  GEX_IN_EVERY_VARIANT constexpr bool can(Form form) const {
+    const std::int64_t taps = kernel_h * kernel_w;
+    switch (form) {
+      case Form::pixels:
+        return depth() > 0 && depth() <= kConvDepth && (in_place() || rows_at_once() > 0);
+      case Form::rows:
+        return !computed && has_row_taps() && adjacent && stride[0] <= 2 && in > 0 && out_w > 0 &&
+               out_w <= kRowPixels;
+      case Form::direct:
+        return !computed && is_thin() && taps <= kDirectTaps && slots(1) <= kDirectSlots &&
+               out * in * taps <= kDirectWeights;
+      default:
+        return form == Form::columns;
+    }
+  }
+  GEX_IN_EVERY_VARIANT constexpr Form by_rule() const {
+    // Channels should fill vectors about as well as pixels would in the other form.
+    constexpr std::int64_t lanes = 16;
+    if (can(Form::rows)) return Form::rows;
+    const bool fills =
+        out_h * out_w <= 4 * lanes || out * 8 >= (out + lanes - 1) / lanes * lanes * 7;
+    if (!is_thin() && fills && can(Form::pixels)) return Form::pixels;
+    return can(Form::direct) ? Form::direct : Form::columns;
+  }
+};
+
+// `dims`: as conv2d_dims.hpp says.
+GEX_IN_EVERY_VARIANT constexpr ConvSizes conv_sizes(DType x, const std::int64_t (&stride)[2],
+                                                    const std::int64_t (&dilation)[2],
+                                                    const std::int64_t (&pad)[2],
+                                                    std::int64_t groups, bool computed,
+                                                    const std::int64_t* dims) {
+  namespace at = conv2d_dims;
+  return {dims[at::c] / groups,
+          dims[at::o] / groups,
+          dims[at::h],
+          dims[at::w],
+          dims[at::kh],
+          dims[at::kw],
+          dims[at::oh],
+          dims[at::ow],
+          {stride[0], stride[1]},
+          {dilation[0], dilation[1]},
+          {pad[0], pad[1]},
+          computed || (x != DType::f64 && x != DType::f32),
+          computed,
+          dims[at::x_strides + 3] == 1};
+}
+
+// Of one worker, for accumulators of this many bytes: the larger need of the two blocked forms. The
+// epilogue's scratch follows it.
+constexpr std::int64_t conv_scratch_bytes(std::int64_t element) {
+  const std::int64_t panel = kPanelBytes / element;
+  const std::int64_t by_pixel =
+      (kConvDepth * panel + kConvImage + 2 * kConvPixels * panel) * element + kConvDepth * 8;
+  const std::int64_t by_tile =
+      (kTileElements + kLeftRows * kDepthStride + kTileCols * kDepth) * element;
+  return by_pixel < by_tile ? by_tile : by_pixel;
+}
+
+}  // namespace gex::kernels

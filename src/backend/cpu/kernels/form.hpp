@@ -1,0 +1,115 @@
+#pragma once
+// The forms in which a product or a convolution can be computed. A kernel takes one by a rule of
+// thumb over its sizes unless it is told which; whoever tells must have asked whether it can be.
+//
+// Included by the variants: nothing here may emit code of the standard library.
+
+#include <cstdint>
+
+#include "backend/cpu/kernels/matmul_dims.hpp"
+#include "backend/cpu/kernels/tiles.hpp"
+#include "base/dtype.hpp"
+
+namespace gex::kernels {
+
+enum class Form : std::uint8_t {
+  by_rule,
+  packed,       // blocks of both operands are packed
+  in_place,     // small operands are read where they lie
+  turned,       // likewise, as the transposed product
+  few_rows,     // the right operand is read once, row by row
+  few_columns,  // likewise the left one
+  pixels,       // a convolution as a product of pixels with channels
+  rows,         // narrow groups: rows of the image are read where they lie
+  direct,       // thin groups: taps summed in registers
+  columns,      // a product of weights with gathered columns
+};
+
+struct Variant;
+
+// How to compute it: in which form, and with which vectors.
+struct Way {
+  Form form = Form::by_rule;
+  const Variant* variant = nullptr;  // null: the best of this machine
+
+  bool operator==(const Way&) const = default;
+};
+
+// Of one product of a batch: what decides between the forms.
+struct MatmulSizes {
+  std::int64_t rows, cols, depth;
+  std::int64_t a_strides[2], b_strides[2];  // rows, columns; of a packed B of no meaning
+  DType a, b;
+  bool b_packed, any_rows;
+  bool computed;  // an operand has no memory of its own
+
+  GEX_IN_EVERY_VARIANT constexpr std::int64_t panel() const {
+    return a == DType::f64 ? kPanelBytes / 8 : kPanelBytes / 4;
+  }
+  // Both operands together, padded to whole panels, stay in the second-level cache, and one right
+  // operand fits the space for panels.
+  GEX_IN_EVERY_VARIANT constexpr bool fits_in_place() const {
+    constexpr std::int64_t elements = kTileCols * kDepth;
+    const std::int64_t lines = padded(rows) + padded(cols);
+    const bool as_summed = a == b && (a == DType::f64 || a == DType::f32);
+    return as_summed && !computed && depth > 0 && lines > 0 && lines <= elements &&
+           depth <= elements / lines;
+  }
+  GEX_IN_EVERY_VARIANT constexpr bool can(Form form) const {
+    switch (form) {
+      case Form::packed:
+        return true;
+      case Form::in_place:
+        return !b_packed && fits_in_place();
+      case Form::turned:
+        return !b_packed && fits_in_place() && b_strides[1] != 1 && b_strides[0] == 1;
+      case Form::few_rows:
+        return rows <= kFewRows && !any_rows && (b_packed || has_unit(b_strides));
+      case Form::few_columns:
+        return cols <= kFewRows && !b_packed && has_unit(a_strides);
+      default:
+        return false;
+    }
+  }
+  // `lanes`: elements of a vector.
+  GEX_IN_EVERY_VARIANT constexpr Form by_rule(std::int64_t lanes) const {
+    for (Form form : {Form::few_rows, Form::few_columns})
+      if (can(form)) return form;
+    if (can(Form::turned) && turned_is_cheaper(lanes)) return Form::turned;
+    return can(Form::in_place) ? Form::in_place : Form::packed;
+  }
+
+ private:
+  GEX_IN_EVERY_VARIANT static constexpr bool has_unit(const std::int64_t (&strides)[2]) {
+    return strides[0] == 1 || strides[1] == 1;
+  }
+  GEX_IN_EVERY_VARIANT constexpr std::int64_t padded(std::int64_t lines) const {
+    return (lines + panel() - 1) / panel() * panel();
+  }
+  // In fifths of a multiplication of vectors; moving an element to another layout takes two.
+  GEX_IN_EVERY_VARIANT constexpr bool turned_is_cheaper(std::int64_t lanes) const {
+    const std::int64_t here = 5 * ((cols + lanes - 1) / lanes) * rows * depth + 2 * cols * depth;
+    const std::int64_t there = 5 * ((rows + lanes - 1) / lanes) * cols * depth + 2 * rows * cols +
+                               (a_strides[0] == 1 ? 0 : 2 * rows * depth);
+    return there < here;
+  }
+};
+
+// `dims`: as matmul_dims.hpp says.
+GEX_IN_EVERY_VARIANT constexpr MatmulSizes matmul_sizes(DType a, DType b, bool b_packed,
+                                                        bool any_rows, bool computed,
+                                                        const std::int64_t* dims) {
+  namespace at = matmul_dims;
+  return {dims[at::m],
+          dims[at::n],
+          dims[at::k],
+          {dims[at::a_strides + 2], dims[at::a_strides + 3]},
+          {dims[at::b_strides + 2], dims[at::b_strides + 3]},
+          a,
+          b,
+          b_packed,
+          any_rows,
+          computed};
+}
+
+}  // namespace gex::kernels

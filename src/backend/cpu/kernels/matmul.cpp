@@ -1,0 +1,58 @@
+#include "backend/cpu/kernels/matmul.hpp"
+
+#include "backend/cpu/kernels/bind.hpp"
+
+namespace gex::kernels {
+
+namespace {
+
+std::int64_t panel_columns(const MatmulProblem& p) { return kPanelBytes / accumulator_bytes(p.a); }
+
+MatmulContext context_of(const MatmulProblem& p) {
+  return {p.a, p.b, p.c, p.b_packed, p.any_rows, Form::by_rule, {}, {}};
+}
+
+}  // namespace
+
+Hash MatmulProblem::hash() const {
+  const std::uint8_t fields[] = {static_cast<std::uint8_t>(a),
+                                 static_cast<std::uint8_t>(b),
+                                 static_cast<std::uint8_t>(c),
+                                 b_packed,
+                                 any_rows,
+                                 static_cast<std::uint8_t>(computed)};
+  return hash_bytes(fields, sizeof fields);
+}
+
+Dim matmul_grid(const MatmulProblem&, Dim batch, Dim m, Dim n, Dim) {
+  return batch * ceildiv(m, kUnitRows) * ceildiv(n, kUnitCols);
+}
+
+Dim matmul_scratch_bytes(const MatmulProblem& problem, Dim, Dim, Dim, Dim) {
+  return tile_scratch_bytes(problem.a) + staged_bytes(problem.computed, problem.a);
+}
+
+program::Callable make_matmul(const MatmulProblem& problem, const Attached& attached,
+                              const Variant* variant, Form form) {
+  check_product_dtypes("matmul", problem.a, problem.b, problem.c, attached.epilogue.has_value());
+  MatmulContext context = context_of(problem);
+  context.form = form;
+  context.epilogue = epilogue_call(attached.epilogue);
+  for (int k = 0; k < 2; ++k) context.prologues[k] = prologue_call(attached, problem.computed, k);
+  return bind_kernel(choose_variant(variant).matmul, context, attached);
+}
+
+Dim matmul_pack_grid(const MatmulProblem& problem, Dim batch, Dim n, Dim) {
+  return batch * ceildiv(n, panel_columns(problem));
+}
+
+Dim matmul_packed_elements(const MatmulProblem& problem, Dim batch, Dim n, Dim k) {
+  return matmul_pack_grid(problem, batch, n, k) * panel_columns(problem) * k;
+}
+
+program::Callable make_matmul_pack(const MatmulProblem& problem, const Variant* variant) {
+  check_product_dtypes("matmul", problem.a, problem.b, problem.c, true);
+  return bind_kernel(choose_variant(variant).matmul_pack, context_of(problem));
+}
+
+}  // namespace gex::kernels

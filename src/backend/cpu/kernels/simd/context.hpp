@@ -1,0 +1,75 @@
+#pragma once
+// What a kernel of any variant is bound to: the static facts of its problem, without anything from
+// the standard library that would emit code in a variant.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cpu/kernels/form.hpp"
+#include "base/dtype.hpp"
+
+namespace gex::kernels {
+
+using RangeFn = void (*)(const void* context, void* const* buffers, const std::int64_t* dims,
+                         std::int64_t begin, std::int64_t end, std::byte* scratch);
+
+struct EpilogueCall {
+  RangeFn fn = nullptr;  // null: the kernel stores its output itself
+  const void* context = nullptr;
+  int extra_buffers = 0;
+  int dims_begin = 0;
+};
+
+struct PrologueCall {
+  RangeFn fn = nullptr;  // null: the operand lies in memory
+  const void* context = nullptr;
+  int first_buffer = 0;
+  int input_buffers = 0;
+  int dims_begin = 0;
+};
+
+struct MatmulContext {
+  DType a, b, c;
+  bool b_packed, any_rows;
+  Form form;
+  EpilogueCall epilogue;
+  PrologueCall prologues[2];  // of A, of B
+};
+
+struct Conv2dContext {
+  DType x, w, y;
+  std::int64_t stride[2], dilation[2], pad[2], groups;
+  bool w_packed;
+  Form form;
+  EpilogueCall epilogue;
+  PrologueCall prologue;  // of X
+};
+
+enum class MaskKind : std::uint8_t { none, additive, boolean };
+enum class Causal : std::uint8_t { none, top_left, bottom_right };
+
+struct AttentionContext {
+  DType qkv, mask_dtype, out;
+  MaskKind mask;
+  Causal causal;
+  bool has_scale;  // else 1/sqrt(head size)
+  bool nan_if_blind;
+  double scale;
+  EpilogueCall epilogue;
+  PrologueCall prologues[4];  // of Q, K, V, mask
+};
+
+// All kernels of one variant.
+struct Variant {
+  const char* name;
+  int vector_bytes;
+  RangeFn matmul;
+  RangeFn matmul_pack;
+  RangeFn conv2d;
+  RangeFn conv2d_pack;
+  RangeFn conv2d_weight_grad;
+  RangeFn conv2d_input_grad;
+  RangeFn attention;
+};
+
+}  // namespace gex::kernels

@@ -1,0 +1,114 @@
+#pragma once
+// Products of small matrices: operands are read where they lie, since packing them and passing the
+// result through a tile would take a good part of the product's own time. The order of additions is
+// that of gemm.hpp, so an element has the same bits whichever of the two computed it.
+
+#include "backend/cpu/kernels/simd/gemm.hpp"
+
+namespace gex::kernels::GEX_VARIANT {
+namespace {
+
+// The operand whose elements are broadcast: rows by k. Either stride is 1.
+template <class T>
+struct LeftInPlace {
+  const T* data;
+  i64 row_stride, k_stride;
+};
+
+// The operand that is read by vectors: columns are adjacent inside of a panel. Columns from `whole`
+// on don't fill a vector of their own; they are in `edge`, [depth][panel], padded by zero.
+template <class T>
+struct RightInPlace {
+  const T* data;
+  i64 k_stride, panel_stride;
+  i64 whole;
+  const T* edge;
+};
+
+// c[R][kVectors vectors] (+)= a[R][depth] * b[depth][kVectors vectors]. `a_stride` is between rows,
+// or between values of k where the rows are adjacent.
+template <class T, int R, int kVectors, bool kRowsAdjacent>
+void in_place_kernel(i64 depth, const T* __restrict a, i64 a_stride, const T* __restrict b,
+                     i64 b_stride, T* __restrict c, i64 c_stride, bool accumulate) {
+  constexpr int lanes = kLanes<T>;
+  // Three rows from each pointer: as far as one register reaches by the scales of an address.
+  constexpr int kPointers = (R + 2) / 3;
+  const T* rows[kPointers];
+#pragma GCC unroll 4
+  for (int p = 0; p < kPointers; ++p) rows[p] = a + 3 * p * a_stride;
+  Vec<T> acc[R][kVectors] = {};
+  for (i64 k = 0; k < depth; ++k) {
+    Vec<T> right[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) right[v] = load<T>(b + v * lanes);
+    b += b_stride;
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+      const Vec<T> left = splat(kRowsAdjacent ? a[r] : rows[r / 3][r % 3 * a_stride]);
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) acc[r][v] = mul_add(left, right[v], acc[r][v]);
+    }
+    a += a_stride;
+#pragma GCC unroll 4
+    for (int p = 0; p < kPointers; ++p) ++rows[p];
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r, c += c_stride) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      if (accumulate) acc[r][v] = load<T>(c + v * lanes) + acc[r][v];
+      store(c + v * lanes, acc[r][v]);
+    }
+  }
+}
+
+template <class T>
+using InPlaceKernel = void (*)(i64, const T*, i64, const T*, i64, T*, i64, bool);
+
+template <class T, int kVectors, bool kRowsAdjacent, int... R>
+GEX_INLINE InPlaceKernel<T> in_place_kernel_of(int rows) {
+  static constexpr InPlaceKernel<T> table[] = {&in_place_kernel<T, R, kVectors, kRowsAdjacent>...};
+  return table[rows - 1];
+}
+template <class T, int kVectors, bool kRowsAdjacent>
+GEX_INLINE InPlaceKernel<T> in_place_kernel_for(int rows) {
+  if constexpr (kMicroRows == 12)
+    return in_place_kernel_of<T, kVectors, kRowsAdjacent, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12>(
+        rows);
+  else
+    return in_place_kernel_of<T, kVectors, kRowsAdjacent, 1, 2, 3, 4, 5, 6>(rows);
+}
+
+// out[rows][cols rounded up to whole vectors] = left * right for at most kMicroRows rows.
+template <class T, bool kRowsAdjacent>
+void multiply_in_place(int rows, i64 cols, i64 depth, const LeftInPlace<T>& left,
+                       const RightInPlace<T>& right, T* out, i64 out_stride) {
+  constexpr int lanes = kLanes<T>;
+  const InPlaceKernel<T> two = in_place_kernel_for<T, 2, kRowsAdjacent>(rows);
+  const InPlaceKernel<T> one = in_place_kernel_for<T, 1, kRowsAdjacent>(rows);
+  const i64 a_stride = kRowsAdjacent ? left.k_stride : left.row_stride;
+  for (i64 c = 0; c < cols;) {
+    const bool edge = c >= right.whole;
+    const bool pair = !edge && right.whole - c >= 2 * lanes;
+    const T* b =
+        edge ? right.edge : right.data + c / kPanel<T> * right.panel_stride + c % kPanel<T>;
+    const i64 b_stride = edge ? kPanel<T> : right.k_stride;
+    for (i64 k = 0; k < depth; k += kDepth)
+      (pair ? two : one)(smaller(kDepth, depth - k), left.data + k * left.k_stride, a_stride,
+                         b + k * b_stride, b_stride, out + c, out_stride, k > 0);
+    c += pair ? 2 * lanes : lanes;
+  }
+}
+
+// Calls fn(first, count) for even groups of at most kMicroRows rows of [begin, end).
+template <class Fn>
+GEX_INLINE void for_each_row_group(i64 begin, i64 end, const Fn& fn) {
+  const i64 rows = end - begin, groups = ceil_div(rows, kMicroRows);
+  for (i64 g = 0; g < groups; ++g) {
+    const i64 first = rows * g / groups;
+    fn(begin + first, static_cast<int>(rows * (g + 1) / groups - first));
+  }
+}
+
+}  // namespace
+}  // namespace gex::kernels::GEX_VARIANT

@@ -1,0 +1,268 @@
+#pragma once
+// C[b] = A[b] * B[b] for a range of output units. See backend/cpu/kernels/matmul.hpp for dims and
+// buffers.
+
+#include <cstdint>
+
+#include "backend/cpu/kernels/matmul_dims.hpp"
+#include "backend/cpu/kernels/simd/gemm.hpp"
+#include "backend/cpu/kernels/simd/gemv.hpp"
+#include "backend/cpu/kernels/simd/matmul_small.hpp"
+#include "backend/cpu/kernels/simd/tile_io.hpp"
+
+namespace gex::kernels::GEX_VARIANT {
+namespace {
+
+constexpr i64 kFewStride = kFewRowsDepth + 16;
+constexpr i64 kFewCols = 4096;  // columns of a tile with one row; with r rows, 1/r of it
+static_assert(kFewRows * kFewStride <= kLeftRows * kDepthStride);
+static_assert(kFewCols <= kTileElements);
+
+template <class T>
+struct Matmul {
+  const MatmulContext& context;
+  void* const* buffers;
+  const i64* dims;
+  TileScratch<T> scratch;
+  BoundPrologue made_a, made_b;
+  BoundEpilogue epilogue;
+  i64 rows, cols, depth;
+  Form form;
+
+  Matmul(const MatmulContext& c, void* const* b, const i64* d, std::byte* s)
+      : context(c),
+        buffers(b),
+        dims(d),
+        scratch(tile_scratch<T>(s)),
+        made_a(c.prologues[0], b, d, scratch.rest),
+        made_b(c.prologues[1], b, d, scratch.rest),
+        epilogue(c.epilogue, b + 2, d, scratch.rest + (is_computed(c) ? staged_bytes<T>() : 0)),
+        rows(d[matmul_dims::m]),
+        cols(d[matmul_dims::n]),
+        depth(d[matmul_dims::k]),
+        form(c.form == Form::by_rule
+                 ? matmul_sizes(c.a, c.b, c.b_packed, c.any_rows, is_computed(c), d)
+                       .by_rule(kLanes<T>)
+                 : c.form) {}
+
+  static bool is_computed(const MatmulContext& c) { return c.prologues[0].fn || c.prologues[1].fn; }
+
+  // Offset of a batch in an operand whose strides start at `at`.
+  i64 batch_offset(i64 batch, int at) const {
+    const i64 inner = dims[matmul_dims::batch1];
+    return batch / inner * dims[at] + batch % inner * dims[at + 1];
+  }
+  MatrixView operand(int index, DType dtype, int at, i64 batch) {
+    BoundPrologue* made = context.prologues[index].fn ? index == 0 ? &made_a : &made_b : nullptr;
+    return {buffers[index], dtype, batch_offset(batch, at), dims[at + 2], dims[at + 3], made};
+  }
+
+  void finish_row(const T* values, i64 batch, i64 row, i64 col, i64 count) {
+    if (context.epilogue.fn) {
+      epilogue.run(values, (batch * rows + row) * cols + col, count);
+      return;
+    }
+    constexpr int at = matmul_dims::c_strides;
+    const i64 offset = batch_offset(batch, at) + row * dims[at + 2] + col * dims[at + 3];
+    store_row(values, count, context.c, buffers[2], offset, dims[at + 3]);
+  }
+
+  // Rows of `left` are few; `right` is the large operand, [depth][columns].
+  // finish(tile, tile_stride, first column, columns).
+  template <class Finish>
+  void run_few(i64 few, const MatrixView& left, const MatrixView& right, i64 first, i64 last,
+               const Finish& finish) {
+    const i64 step = kFewCols / few / kPanel<T> * kPanel<T>;
+    i64 packed_at = -1;
+    for (i64 c = first; c < last; c += step) {
+      const i64 count = smaller(step, last - c);
+      for (i64 i = 0; i < few * step; ++i) scratch.tile[i] = T{};
+      for (i64 k = 0; k < depth; k += kFewRowsDepth) {
+        const i64 slice = smaller(kFewRowsDepth, depth - k);
+        if (packed_at != k) pack_view(scratch.left, kFewStride, few, slice, left, 0, k);
+        packed_at = k;
+        if (right.computed) {
+          multiply_few_by_computed(few, right, k, slice, c, count, step);
+          continue;
+        }
+        with_storage<T>(right.dtype, right.data, [&](auto* base) {
+          auto* b = base + right.offset + k * right.row_stride + c * right.col_stride;
+          if (right.row_stride == 1)
+            multiply_few_by_dots(few, count, slice, scratch.left, kFewStride, b, right.col_stride,
+                                 scratch.tile, step, true);
+          else
+            multiply_few_by_rows(few, count, slice, scratch.left, kFewStride, b, right.row_stride,
+                                 scratch.tile, step);
+        });
+      }
+      finish(scratch.tile, step, c, count);
+    }
+  }
+
+  // Blocks of the large operand exist one at a time. How depth is cut depends on nothing else.
+  void multiply_few_by_computed(i64 few, const MatrixView& right, i64 k, i64 slice, i64 col,
+                                i64 cols, i64 tile_step) {
+    for (i64 i = 0; i < slice; i += kDepth)
+      for (i64 j = 0; j < cols; j += kTileCols) {
+        const i64 part = smaller(kDepth, slice - i), width = smaller(kTileCols, cols - j);
+        const MatrixView block = computed_block(scratch.panels, right, k + i, part, col + j, width);
+        if (block.col_stride == 1)
+          multiply_few_by_rows(few, width, part, scratch.left + i, kFewStride, scratch.panels,
+                               block.row_stride, scratch.tile + j, tile_step);
+        else
+          multiply_few_by_dots(few, width, part, scratch.left + i, kFewStride, scratch.panels,
+                               block.col_stride, scratch.tile + j, tile_step, true);
+      }
+  }
+
+  void run_packed(i64 batch, const MatrixView& a, const MatrixView& b, i64 row0, i64 row1, i64 col0,
+                  i64 col1) {
+    for_each_tile<T>(row0, row1, col0, col1, [&](i64 row, i64 height, i64 col, i64 width) {
+      multiply_tile(
+          height, width, depth,
+          [&](T* dst, i64 r, i64 count, i64 k, i64 slice) {
+            pack_view(dst, kDepthStride, count, slice, a, row + r, k);
+          },
+          [&](T* space, i64 k, i64 slice, i64& panel_stride) -> const T* {
+            if (context.b_packed) return packed_slice(space, b, k, slice, col, width, panel_stride);
+            pack_panels(space, b, k, slice, col, width);
+            return space;
+          },
+          scratch);
+      for (i64 i = 0; i < height; ++i)
+        finish_row(scratch.tile + i * tile_stride<T>(width), batch, row + i, col, width);
+    });
+  }
+
+  // Panels packed ahead of time are used in place if no widening is needed.
+  const T* packed_slice(T* space, const MatrixView& b, i64 k, i64 slice, i64 col, i64 width,
+                        i64& panel_stride) {
+    const i64 panel_depth = kPanel<T> * depth;
+    const T* result = space;
+    with_storage<T>(b.dtype, b.data, [&](auto* base) {
+      auto* from = base + b.offset + col / kPanel<T> * panel_depth + k * kPanel<T>;
+      if constexpr (sizeof(*from) == sizeof(T)) {
+        panel_stride = panel_depth;
+        result = from;
+      } else {
+        for (i64 p = 0; p < ceil_div(width, kPanel<T>); ++p)
+          pack_contiguous_rows(space + p * kDepth * kPanel<T>, 0, 1, slice * kPanel<T>,
+                               from + p * panel_depth, 0);
+      }
+    });
+    return result;
+  }
+
+  void run_few_packed(i64 batch, const MatrixView& a, const MatrixView& b, i64 col0, i64 col1) {
+    const i64 step = kFewCols / rows / kPanel<T> * kPanel<T>;
+    i64 packed_at = -1;
+    for (i64 c = col0; c < col1; c += step) {
+      const i64 count = smaller(step, col1 - c);
+      for (i64 i = 0; i < rows * step; ++i) scratch.tile[i] = T{};
+      for (i64 k = 0; k < depth; k += kFewRowsDepth) {
+        const i64 slice = smaller(kFewRowsDepth, depth - k);
+        if (packed_at != k) pack_view(scratch.left, kFewStride, rows, slice, a, 0, k);
+        packed_at = k;
+        with_storage<T>(b.dtype, b.data, [&](auto* base) {
+          for (i64 p = 0; p < count; p += kPanel<T>)
+            multiply_few_by_panel(rows, slice, scratch.left, kFewStride,
+                                  base + b.offset + (c + p) * depth + k * kPanel<T>,
+                                  scratch.tile + p, step);
+        });
+      }
+      for (i64 r = 0; r < rows; ++r) finish_row(scratch.tile + r * step, batch, r, c, count);
+    }
+  }
+
+  void run_rectangle(i64 batch, i64 row0, i64 row1, i64 col0, i64 col1) {
+    const MatrixView a = operand(0, context.a, matmul_dims::a_strides, batch);
+    const MatrixView b = operand(1, context.b, matmul_dims::b_strides, batch);
+    switch (form) {
+      case Form::few_rows:
+        if (context.b_packed) return run_few_packed(batch, a, b, col0, col1);
+        return run_few(rows, a, b, col0, col1, [&](const T* tile, i64 stride, i64 col, i64 count) {
+          for (i64 r = 0; r < rows; ++r) finish_row(tile + r * stride, batch, r, col, count);
+        });
+      case Form::few_columns:
+        return run_few(cols, b.transposed(), a.transposed(), row0, row1,
+                       [&](const T* tile, i64 stride, i64 row, i64 count) {
+                         for (i64 i = 0; i < count; ++i) {
+                           T values[kFewRows];
+                           for (i64 c = 0; c < cols; ++c) values[c] = tile[c * stride + i];
+                           finish_row(values, batch, row + i, 0, cols);
+                         }
+                       });
+      case Form::in_place:
+      case Form::turned:
+        return run_small(batch, a, b, row0, row1, col0, col1);
+      default:
+        return run_packed(batch, a, b, row0, row1, col0, col1);
+    }
+  }
+
+  void run_small(i64 batch, const MatrixView& a, const MatrixView& b, i64 row0, i64 row1, i64 col0,
+                 i64 col1) {
+    SmallProduct<T> product{a, b, depth, scratch};
+    const auto finish = [&](const T* values, i64 row, i64 col, i64 count) {
+      finish_row(values, batch, row, col, count);
+    };
+    if (form == Form::turned) return product.run_turned(row0, row1, col0, col1, finish);
+    constexpr int at = matmul_dims::c_strides;
+    constexpr DType stored = sizeof(T) == 8 ? DType::f64 : DType::f32;
+    const bool as_stored = !context.epilogue.fn && context.c == stored && dims[at + 3] == 1;
+    T* result = as_stored ? static_cast<T*>(buffers[2]) + batch_offset(batch, at) : nullptr;
+    product.run(row0, row1, col0, col1, result, dims[at + 2], finish);
+  }
+
+  void run(i64 begin, i64 end) {
+    for_each_rectangle(begin, end, ceil_div(rows, kUnitRows), ceil_div(cols, kUnitCols),
+                       [&](i64 batch, i64 r0, i64 r1, i64 c0, i64 c1) {
+                         run_rectangle(batch, r0 * kUnitRows, smaller(r1 * kUnitRows, rows),
+                                       c0 * kUnitCols, smaller(c1 * kUnitCols, cols));
+                       });
+  }
+};
+
+void matmul(const void* context, void* const* buffers, const i64* dims, i64 begin, i64 end,
+            std::byte* scratch) {
+  const auto& c = *static_cast<const MatmulContext*>(context);
+  if (c.a == DType::f64)
+    Matmul<double>(c, buffers, dims, scratch).run(begin, end);
+  else
+    Matmul<float>(c, buffers, dims, scratch).run(begin, end);
+}
+
+// Storage of panels packed ahead keeps the operand's dtype: half the bytes to read for bf16. Bits
+// are moved, so an unsigned type of the right size stands for the dtype.
+template <class Bits, i64 panel>
+void pack_ahead(void* const* buffers, const i64* dims, i64 begin, i64 end) {
+  const i64 inner = dims[pack_dims::batch1], cols = dims[pack_dims::n], depth = dims[pack_dims::k];
+  const i64* stride = dims + pack_dims::b_strides;
+  const i64 panels = ceil_div(cols, panel);
+  for (i64 unit = begin; unit < end; ++unit) {
+    const i64 batch = unit / panels, first = unit % panels * panel;
+    const i64 width = smaller(panel, cols - first);
+    const Bits* from = static_cast<const Bits*>(buffers[0]) + batch / inner * stride[0] +
+                       batch % inner * stride[1] + first * stride[3];
+    Bits* to = static_cast<Bits*>(buffers[1]) + unit * panel * depth;
+    for (i64 k = 0; k < depth; ++k) {
+      for (i64 c = 0; c < width; ++c) to[k * panel + c] = from[k * stride[2] + c * stride[3]];
+      for (i64 c = width; c < panel; ++c) to[k * panel + c] = 0;
+    }
+  }
+}
+
+void matmul_pack(const void* context, void* const* buffers, const i64* dims, i64 begin, i64 end,
+                 std::byte*) {
+  switch (static_cast<const MatmulContext*>(context)->b) {
+    case DType::f64:
+      return pack_ahead<std::uint64_t, kPanel<double>>(buffers, dims, begin, end);
+    case DType::f32:
+      return pack_ahead<std::uint32_t, kPanel<float>>(buffers, dims, begin, end);
+    default:
+      return pack_ahead<std::uint16_t, kPanel<float>>(buffers, dims, begin, end);
+  }
+}
+
+}  // namespace
+}  // namespace gex::kernels::GEX_VARIANT

@@ -1,0 +1,222 @@
+#include "backend/cpu/llvm/jit.hpp"
+
+#include <llvm/Analysis/CGSCCPassManager.h>
+#include <llvm/Analysis/LoopAnalysisManager.h>
+#include <llvm/CodeGen/MachineModuleInfo.h>
+#include <llvm/CodeGen/Passes.h>
+#include <llvm/CodeGen/TargetPassConfig.h>
+#include <llvm/Config/llvm-config.h>
+#include <llvm/ExecutionEngine/Orc/LLJIT.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Module.h>
+#include <llvm/IR/PassManager.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/CommandLine.h>
+#include <llvm/Support/SmallVectorMemoryBuffer.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Target/TargetMachine.h>
+#include <llvm/TargetParser/Host.h>
+#include <llvm/Transforms/Scalar/EarlyCSE.h>
+#include <llvm/Transforms/Scalar/SROA.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+
+#include "backend/cpu/llvm/gate.hpp"
+#include "base/error.hpp"
+
+namespace gex::codegen {
+namespace {
+
+#if LLVM_VERSION_MAJOR >= 18
+using Level = llvm::CodeGenOptLevel;
+constexpr auto kObject = llvm::CodeGenFileType::ObjectFile;
+constexpr auto kAssembly = llvm::CodeGenFileType::AssemblyFile;
+#else
+using Level = llvm::CodeGenOpt::Level;
+constexpr auto kObject = llvm::CGFT_ObjectFile;
+constexpr auto kAssembly = llvm::CGFT_AssemblyFile;
+#endif
+
+void initialise_llvm() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    // Strength reduction takes a fifth of the time and finds nothing: addresses are base plus index
+    // already. LLVM offers no other way to leave it out.
+    auto& options = llvm::cl::getRegisteredOptions();
+    if (auto at = options.find("disable-lsr"); at != options.end())
+      static_cast<llvm::cl::opt<bool>*>(at->second)->setValue(true);
+  });
+}
+
+std::string message_of(llvm::Error error) { return llvm::toString(std::move(error)); }
+
+template <class T>
+T must(llvm::Expected<T> value, const char* what) {
+  if (!value) GEX_CHECK(false, what, ": ", message_of(value.takeError()));
+  return std::forward<T>(*value);
+}
+
+// What generated code may call. Nothing else is looked up in the process.
+llvm::orc::SymbolMap known_functions(llvm::orc::LLJIT& jit) {
+  llvm::orc::SymbolMap map;
+  auto add = [&](const char* name, auto* address) {
+    map[jit.mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(address),
+                                      llvm::JITSymbolFlags::Exported};
+  };
+  using F1 = double(double);
+  using F2 = double(double, double);
+  add("exp", static_cast<F1*>(&std::exp));
+  add("exp2", static_cast<F1*>(&std::exp2));
+  add("expm1", static_cast<F1*>(&std::expm1));
+  add("log", static_cast<F1*>(&std::log));
+  add("log2", static_cast<F1*>(&std::log2));
+  add("log10", static_cast<F1*>(&std::log10));
+  add("log1p", static_cast<F1*>(&std::log1p));
+  add("sin", static_cast<F1*>(&std::sin));
+  add("cos", static_cast<F1*>(&std::cos));
+  add("tan", static_cast<F1*>(&std::tan));
+  add("asin", static_cast<F1*>(&std::asin));
+  add("acos", static_cast<F1*>(&std::acos));
+  add("atan", static_cast<F1*>(&std::atan));
+  add("sinh", static_cast<F1*>(&std::sinh));
+  add("cosh", static_cast<F1*>(&std::cosh));
+  add("tanh", static_cast<F1*>(&std::tanh));
+  add("erf", static_cast<F1*>(&std::erf));
+  add("pow", static_cast<F2*>(&std::pow));
+  add("atan2", static_cast<F2*>(&std::atan2));
+  add("fmod", static_cast<F2*>(&std::fmod));
+  add("fmodf", static_cast<float (*)(float, float)>(&::fmodf));
+  add("fma", static_cast<double (*)(double, double, double)>(&std::fma));
+  add("fmaf", static_cast<float (*)(float, float, float)>(&::fmaf));
+  add("memcpy", static_cast<void* (*)(void*, const void*, std::size_t)>(&std::memcpy));
+  add("memset", static_cast<void* (*)(void*, int, std::size_t)>(&std::memset));
+  return map;
+}
+
+llvm::orc::LLJIT& jit() {
+  // Never destroyed: code may still run on other threads when the process ends.
+  static llvm::orc::LLJIT* const instance = [] {
+    initialise_llvm();
+    auto builder = must(llvm::orc::JITTargetMachineBuilder::detectHost(), "host detection");
+    llvm::orc::LLJITBuilder options;
+    options.setJITTargetMachineBuilder(builder);
+    options.setPlatformSetUp(llvm::orc::setUpInactivePlatform);
+    options.setLinkProcessSymbolsByDefault(false);
+    auto made = must(options.create(), "LLJIT");
+    auto failed =
+        made->getMainJITDylib().define(llvm::orc::absoluteSymbols(known_functions(*made)));
+    if (failed) GEX_CHECK(false, "libm symbols: ", message_of(std::move(failed)));
+    return made.release();
+  }();
+  return *instance;
+}
+
+}  // namespace
+
+Compiler::Compiler(Effort effort) : effort_(effort) {
+  initialise_llvm();
+  const Target& host = host_target();
+  std::string triple = llvm::sys::getProcessTriple(), error;
+  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
+  GEX_CHECK(target != nullptr, error);
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  machine_.reset(target->createTargetMachine(
+      triple, host.cpu, host.features, options, llvm::Reloc::PIC_, std::nullopt,
+      effort == Effort::quick ? Level::Less : Level::Default, true));
+  GEX_CHECK(machine_ != nullptr, "no code generator for ", triple);
+}
+
+Compiler::~Compiler() = default;
+
+void Compiler::prepare(llvm::Module& module) {
+  module.setTargetTriple(machine_->getTargetTriple().str());
+  module.setDataLayout(machine_->createDataLayout());
+}
+
+void Compiler::optimise(llvm::Module& module) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager cgscc;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(machine_.get());
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(cgscc);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, cgscc, modules);
+  // The emitter already hoists, shares and vectorises; this only sweeps up.
+  llvm::FunctionPassManager passes;
+  passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+  passes.addPass(llvm::EarlyCSEPass());
+  for (llvm::Function& f : module)
+    if (!f.isDeclaration()) passes.run(f, functions);
+}
+
+// What LLVM::addPassesToEmitFile does, less the passes that cost more than they bring to code which
+// comes out of the emitter hoisted, shared and in order.
+void Compiler::write(llvm::Module& module, llvm::SmallVectorImpl<char>& bytes, bool object) {
+  llvm::raw_svector_ostream out(bytes);
+  llvm::legacy::PassManager passes;
+  auto& machine = static_cast<llvm::LLVMTargetMachine&>(*machine_);
+  auto* info = new llvm::MachineModuleInfoWrapperPass(&machine);  // owned by `passes`
+  llvm::TargetPassConfig* config = machine.createPassConfig(passes);
+  config->setDisableVerify(true);
+  // Constants stay memory operands where they are used: sharing them across the function makes live
+  // ranges that keep the register allocator busy for little gain.
+  if (effort_ == Effort::quick)
+    for (llvm::AnalysisID pass : {&llvm::EarlyMachineLICMID, &llvm::MachineLICMID,
+                                  &llvm::MachineCSEID, &llvm::MachineSinkingID})
+      config->disablePass(pass);
+  passes.add(config);
+  passes.add(info);
+  bool unable = config->addISelPasses();
+  config->addMachinePasses();
+  config->setInitialized();
+  auto kind = object ? kObject : kAssembly;
+  unable = unable || machine.addAsmPrinter(passes, out, nullptr, kind, info->getMMI().getContext());
+  GEX_CHECK(!unable, "the target can't write code");
+  passes.add(llvm::createFreeMachineFunctionPass());
+  passes.run(module);
+}
+
+std::unique_ptr<llvm::MemoryBuffer> Compiler::object(llvm::Module& module) {
+  llvm::SmallVector<char, 0> bytes;
+  write(module, bytes, true);
+  return std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(bytes), module.getName(), false);
+}
+
+std::string Compiler::assembly(llvm::Module& module) {
+  llvm::SmallVector<char, 0> text;
+  write(module, text, false);
+  return std::string(text.begin(), text.end());
+}
+
+LinkedCode link(std::unique_ptr<llvm::MemoryBuffer> object, const std::vector<std::string>& names) {
+  auto& j = jit();
+  // A scope of its own: functions of different objects may have the same name.
+  static std::atomic<std::int64_t> number{0};
+  auto& scope =
+      must<llvm::orc::JITDylib&>(j.createJITDylib(str("object_", number++)), "a scope for code");
+  scope.addToLinkOrder(j.getMainJITDylib());
+  LinkedCode result;
+  result.owner = std::shared_ptr<const void>(&scope, [&j, &scope](const void*) {
+    Gate::Pass open;
+    // Failing to free code is no reason to end the program.
+    llvm::consumeError(j.getExecutionSession().removeJITDylib(scope));
+  });
+  if (auto failed = j.addObjectFile(scope, std::move(object)))
+    GEX_CHECK(false, "adding code: ", message_of(std::move(failed)));
+  for (const std::string& name : names)
+    result.functions.push_back(must(j.lookup(scope, name), "linking").toPtr<void*>());
+  return result;
+}
+
+}  // namespace gex::codegen

@@ -1,0 +1,50 @@
+#pragma once
+// From an LLVM module to code in memory.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/llvm/target.hpp"
+
+namespace llvm {
+class MemoryBuffer;
+class Module;
+template <typename T>
+class SmallVectorImpl;
+class TargetMachine;
+}  // namespace llvm
+
+namespace gex::codegen {
+
+// quick: for generic code that someone waits for; thorough: for static code, made when it pays.
+// The code differs, the bits it computes do not.
+enum class Effort { quick, thorough };
+
+// Optimises and translates; one per thread.
+class Compiler {
+ public:
+  explicit Compiler(Effort effort);
+  ~Compiler();
+  void prepare(llvm::Module& module);  // sets triple and layout; before anything is emitted
+  void optimise(llvm::Module& module);
+  std::unique_ptr<llvm::MemoryBuffer> object(llvm::Module& module);
+  std::string assembly(llvm::Module& module);
+
+ private:
+  void write(llvm::Module& module, llvm::SmallVectorImpl<char>& bytes, bool object);
+
+  Effort effort_;
+  std::unique_ptr<llvm::TargetMachine> machine_;
+};
+
+// Linked code; freed when the last owner lets go.
+struct LinkedCode {
+  std::vector<void*> functions;
+  std::shared_ptr<const void> owner;
+};
+
+// Thread-safe. Functions in the order of `names`.
+LinkedCode link(std::unique_ptr<llvm::MemoryBuffer> object, const std::vector<std::string>& names);
+
+}  // namespace gex::codegen

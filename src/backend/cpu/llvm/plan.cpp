@@ -1,0 +1,309 @@
+#include "backend/cpu/llvm/plan.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.hpp"
+#include "loop/scalar.hpp"
+#include "loop/walk.hpp"
+
+namespace gex::codegen {
+
+using loop::Buffer;
+using loop::Expr;
+using loop::ExprId;
+using loop::Kernel;
+using loop::Range;
+using loop::Stage;
+using loop::Store;
+
+namespace {
+
+// Costs of one access for all lanes, relative to a vector load.
+constexpr double kUniform = 0.3, kContiguous = 1, kReversed = 2, kStrided = 10, kGather = 14;
+constexpr double kPiece = 1.5;  // of a step of a few elements: a load and a shuffle
+// One lane after another, with a read, a write and a branch each.
+constexpr double kLaneByLane = 40;
+constexpr double kLoopWeight = 32;  // a stage with loops counts so much more than one without
+
+// Which expressions change with an index, directly or through what they read.
+std::vector<bool> varying(const Stage& stage, Dim index) {
+  std::vector<bool> result(stage.exprs.size());
+  for (std::size_t i = 0; i < stage.exprs.size(); ++i) {
+    const Expr& e = stage.exprs[i];
+    bool v = false;
+    loop::for_each_dim(e, [&](Dim d) { v = v || d.depends_on(index); });
+    loop::for_each_operand(e, [&](ExprId a) { v = v || result[static_cast<std::size_t>(a)]; });
+    result[i] = v;
+  }
+  return result;
+}
+
+bool reads_varying_value(Dim d, const std::vector<bool>& varies) {
+  std::vector<Dim> symbols;
+  d.collect_symbols(symbols);
+  return std::ranges::any_of(symbols, [&](Dim s) {
+    auto id = loop::value_symbol_id(s);
+    return id && varies[static_cast<std::size_t>(*id)];
+  });
+}
+
+double access_cost(Dim offset, Dim index, const std::vector<bool>& varies, bool load) {
+  if (reads_varying_value(offset, varies)) return kGather;
+  if (!offset.depends_on(index)) return kUniform;
+  auto parts = affine_in(offset, index);
+  if (!parts) return kGather;
+  if (parts->coefficient == Dim(1)) return kContiguous;
+  auto step = parts->coefficient.as_const();
+  if (load && step && *step > 1 && *step <= kMaxVectorStep)
+    return static_cast<double>(*step) * kPiece;
+  return parts->coefficient == Dim(-1) ? kReversed : kStrided;
+}
+
+class StageCosts {
+ public:
+  StageCosts(const Kernel& kernel, const Stage& stage, int lanes)
+      : kernel_(kernel), stage_(stage), lanes_(lanes) {}
+
+  // All accesses for `lanes` elements side by side along `index`.
+  double along(Dim index) const {
+    auto varies = varying(stage_, index);
+    double total = 1;
+    for (const Expr& e : stage_.exprs)
+      if (e.kind == Expr::Kind::load)
+        total += access_cost(offset(e.buffer, e.index), index, varies, true);
+    for (const Store& s : stage_.stores) {
+      double cost = access_cost(offset(s.buffer, s.index), index, varies, false);
+      bool scattered = cost >= kGather || cost == kUniform;
+      bool updates = s.mode != Store::Mode::set;
+      bool reads_lane = varies[static_cast<std::size_t>(s.value)] || cost > kUniform;
+      if (!reads_lane) continue;  // runs outside of the vector loop
+      total += updates && (scattered || s.shared) ? kLaneByLane : 1.5 * cost;
+    }
+    return total * waste(*index.extent());
+  }
+  // The same elements one after another.
+  double scalar() const {
+    double accesses = 1;
+    for (const Expr& e : stage_.exprs) accesses += e.kind == Expr::Kind::load;
+    accesses += static_cast<double>(stage_.stores.size());
+    return accesses * lanes_;
+  }
+
+ private:
+  Dim offset(int buffer, const std::vector<Dim>& index) const {
+    return loop::linear_offset(kernel_.buffers[static_cast<std::size_t>(buffer)], index);
+  }
+  // Unused lanes of short loops, where the extent is a number in the kernel itself.
+  double waste(Dim extent) const {
+    auto n = extent.as_const();
+    if (!n || *n <= 0) return 1;
+    auto vectors = static_cast<double>((*n + lanes_ - 1) / lanes_);
+    return vectors * lanes_ / static_cast<double>(*n);
+  }
+  const Kernel& kernel_;
+  const Stage& stage_;
+  int lanes_;
+};
+
+bool loads_written_buffer(const Kernel& kernel, const Stage& stage) {
+  return std::ranges::any_of(stage.exprs, [&](const Expr& e) {
+    if (e.kind != Expr::Kind::load) return false;
+    auto role = kernel.buffers[static_cast<std::size_t>(e.buffer)].role;
+    return role == Buffer::Role::out || role == Buffer::Role::inout;
+  });
+}
+
+bool has_ordered_store(const Stage& stage) {
+  return std::ranges::any_of(stage.stores, [](const Store& s) { return s.ordered; });
+}
+
+// A single primitive for each accumulator: partial sums are cheap, so several vectors of them hide
+// the latency of the addition.
+bool is_simple(const loop::Reduction& reduction) {
+  return reduction.accumulators.size() <= 2 &&
+         std::ranges::all_of(reduction.combine.results, [&](ExprId r) {
+           const auto& exprs = reduction.combine.exprs;
+           const Expr& e = exprs[static_cast<std::size_t>(r)];
+           return e.kind == Expr::Kind::prim && std::ranges::all_of(e.args, [&](ExprId a) {
+                    auto kind = exprs[static_cast<std::size_t>(a)].kind;
+                    return kind == Expr::Kind::lhs || kind == Expr::Kind::rhs;
+                  });
+         });
+}
+
+// Lanes along loop `l` move it inside the domain loops that follow it: no store may depend on it
+// and not on those, or it would run more often.
+bool may_move_inside(const Stage& stage, std::size_t l) {
+  if (l + 1 == stage.domain.size()) return true;
+  std::vector<std::vector<bool>> varies;
+  for (std::size_t d = l; d < stage.domain.size(); ++d)
+    varies.push_back(varying(stage, stage.domain[d].index));
+  return std::ranges::all_of(stage.stores, [&](const Store& s) {
+    auto depends = [&](std::size_t d) {
+      Dim index = stage.domain[l + d].index;
+      bool result = varies[d][static_cast<std::size_t>(s.value)] ||
+                    (s.pred != loop::kNoExpr && varies[d][static_cast<std::size_t>(s.pred)]);
+      for (Dim i : s.index)
+        result = result || i.depends_on(index) || reads_varying_value(i, varies[d]);
+      return result;
+    };
+    if (!depends(0)) return true;
+    for (std::size_t d = 1; d < varies.size(); ++d)
+      if (!depends(d)) return false;
+    return true;
+  });
+}
+
+struct Choice {
+  StagePlan plan;
+  double cost = 0;
+};
+
+Choice choose_stage(const Kernel& kernel, const Stage& stage, int lanes) {
+  StageCosts costs(kernel, stage, lanes);
+  Choice best{{}, costs.scalar()};
+  bool ordered = has_ordered_store(stage);
+  if (ordered && (loads_written_buffer(kernel, stage) || stage.stores.size() > 1)) return best;
+  auto consider = [&](int loop, Dim index) {
+    double cost = costs.along(index);
+    if (cost < best.cost) best = {{loop, 1}, cost};
+  };
+  int domains = static_cast<int>(stage.domain.size());
+  int loops = domains + static_cast<int>(stage.reduce.size());
+  bool scan = stage.reduction && stage.reduction->scan;
+  // Innermost first: of equally good loops the one the author put there wins. Lanes along any other
+  // loop would change the order of ordered stores.
+  for (int l = loops; l-- > 0;) {
+    if (l >= domains) {
+      if (!scan) consider(l, stage.reduce[static_cast<std::size_t>(l - domains)].index);
+    } else if (may_move_inside(stage, static_cast<std::size_t>(l)) &&
+               (!ordered || (l == domains - 1 && loops == domains))) {
+      consider(l, stage.domain[static_cast<std::size_t>(l)].index);
+    }
+    if (ordered) break;
+  }
+  if (best.plan.vector_loop >= domains && is_simple(*stage.reduction)) best.plan.partials = 4;
+  return best;
+}
+
+// Each lane has its own locals in lanes-as-points code: they must be few and not indexed by lane.
+bool locals_fit_lanes(const Kernel& kernel) {
+  Dim last = kernel.grid.back().index;
+  std::int64_t elements = 0;
+  for (const Buffer& b : kernel.buffers) {
+    if (b.role != Buffer::Role::local) continue;
+    auto n = product(b.shape).as_const();
+    if (!n) return false;
+    elements += std::max<std::int64_t>(*n, 1);
+  }
+  if (elements > kMaxLaneLocals) return false;
+  for (const Stage& stage : kernel.stages) {
+    auto varies = varying(stage, last);
+    auto by_lane = [&](int buffer, const std::vector<Dim>& index) {
+      if (kernel.buffers[static_cast<std::size_t>(buffer)].role != Buffer::Role::local)
+        return false;
+      // Another stage may have stored a lane's own value in any local, so value symbols count.
+      return std::ranges::any_of(index, [&](Dim d) {
+        std::vector<Dim> symbols;
+        d.collect_symbols(symbols);
+        return d.depends_on(last) || std::ranges::any_of(symbols, [](Dim s) {
+                 return loop::value_symbol_id(s).has_value();
+               });
+      });
+    };
+    for (const Expr& e : stage.exprs)
+      if (e.kind == Expr::Kind::load && by_lane(e.buffer, e.index)) return false;
+    for (const Store& s : stage.stores)
+      if (by_lane(s.buffer, s.index) ||
+          (s.mode != Store::Mode::set &&
+           kernel.buffers[static_cast<std::size_t>(s.buffer)].role == Buffer::Role::local))
+        return false;
+  }
+  return true;
+}
+
+// Points side by side must not see each other's stores out of order.
+bool order_allows_lanes(const Kernel& kernel) {
+  if (!kernel.ordered()) return true;
+  if (kernel.stages.size() != 1) return false;
+  const Stage& stage = kernel.stages[0];
+  return stage.domain.empty() && stage.reduce.empty() && stage.stores.size() == 1 &&
+         !loads_written_buffer(kernel, stage);
+}
+
+// Loop extents must be the same for all lanes.
+bool extents_are_uniform(const Kernel& kernel) {
+  Dim last = kernel.grid.back().index;
+  for (const Stage& stage : kernel.stages)
+    for (const auto* loops : {&stage.domain, &stage.reduce})
+      for (const Range& r : *loops)
+        if (r.extent().depends_on(last)) return false;
+  return true;
+}
+
+// A column reduction with a small body waits for memory and for its own additions: several vectors
+// at a time keep both busy, as long as their state fits the registers.
+int vectors_for(const Kernel& kernel) {
+  constexpr std::size_t kSmall = 12;
+  bool reduces = false;
+  for (const Stage& stage : kernel.stages) {
+    reduces = reduces || !stage.reduce.empty();
+    if (stage.exprs.size() > kSmall) return 1;
+    for (const Expr& e : stage.exprs)
+      if (e.kind == Expr::Kind::prim && !loop::is_exact(e.prim)) return 1;
+    if (!stage.reduction) continue;
+    if (stage.reduction->combine.exprs.size() > kSmall) return 1;
+    for (const auto& a : stage.reduction->accumulators)
+      if (size_of(a.dtype) > 4) return 1;
+  }
+  return reduces ? 4 : 1;
+}
+
+bool transposes(const Kernel& kernel) {
+  if (kernel.grid.size() < 2 || kernel.ordered()) return false;
+  Dim lane = kernel.grid.back().index, row = kernel.grid[kernel.grid.size() - 2].index;
+  auto crosses = [&](int buffer, const std::vector<Dim>& index) {
+    Dim offset = loop::linear_offset(kernel.buffers[static_cast<std::size_t>(buffer)], index);
+    auto by_lane = affine_in(offset, lane), by_row = affine_in(offset, row);
+    return by_lane && by_row && by_lane->coefficient != Dim(0) && by_lane->coefficient != Dim(1) &&
+           by_row->coefficient == Dim(1);
+  };
+  return std::ranges::any_of(kernel.stages, [&](const Stage& stage) {
+    return std::ranges::any_of(stage.exprs,
+                               [&](const Expr& e) {
+                                 return e.kind == Expr::Kind::load && crosses(e.buffer, e.index);
+                               }) ||
+           std::ranges::any_of(stage.stores,
+                               [&](const Store& s) { return crosses(s.buffer, s.index); });
+  });
+}
+
+}  // namespace
+
+KernelPlan make_plan(const Kernel& kernel, int lanes) {
+  KernelPlan points;
+  double by_stage = 0;
+  double by_point = std::numeric_limits<double>::infinity();
+  for (const Stage& stage : kernel.stages) {
+    Choice c = choose_stage(kernel, stage, lanes);
+    points.stages.push_back(c.plan);
+    by_stage += c.cost * (stage.domain.empty() && stage.reduce.empty() ? 1 : kLoopWeight);
+  }
+  if (!kernel.grid.empty() && locals_fit_lanes(kernel) && order_allows_lanes(kernel) &&
+      extents_are_uniform(kernel)) {
+    by_point = 0;
+    for (const Stage& stage : kernel.stages)
+      by_point += StageCosts(kernel, stage, lanes).along(kernel.grid.back().index) *
+                  (stage.domain.empty() && stage.reduce.empty() ? 1 : kLoopWeight);
+  }
+  if (by_stage <= by_point) return points;
+  KernelPlan plan;
+  plan.lanes_are_points = true;
+  plan.vectors = vectors_for(kernel);
+  plan.tiled = transposes(kernel);
+  plan.stages.resize(kernel.stages.size());
+  return plan;
+}
+
+}  // namespace gex::codegen

@@ -1,0 +1,360 @@
+#include "backend/cpu/llvm/stage.hpp"
+
+#include <algorithm>
+
+#include "backend/cpu/llvm/math.hpp"
+#include "backend/cpu/llvm/prims.hpp"
+#include "base/error.hpp"
+#include "loop/walk.hpp"
+
+namespace gex::codegen {
+
+using llvm::Value;
+using loop::Buffer;
+using loop::Expr;
+using loop::ExprId;
+using loop::Store;
+
+namespace {
+
+std::size_t at(ExprId id) { return static_cast<std::size_t>(id); }
+
+}  // namespace
+
+int code_size(const loop::Stage& stage) {
+  int size = 0;
+  for (const Expr& e : stage.exprs)
+    if (e.kind == Expr::Kind::prim) size += is_math(e.prim) ? 25 : 1;
+  return size;
+}
+
+StageEmitter::StageEmitter(Scope& scope, Memory& memory, const loop::Kernel& kernel,
+                           const loop::Stage& stage, const StagePlan& plan, bool lanes_are_points)
+    : scope_(scope),
+      ir_(scope.ir),
+      memory_(memory),
+      kernel_(kernel),
+      stage_(stage),
+      plan_(plan),
+      lanes_are_points_(lanes_are_points),
+      scan_(stage.reduction && stage.reduction->scan),
+      tail_(code_size(stage) > kMergedTailSize ? Tail::merged : Tail::separate),
+      base_(scope.level()),
+      values_(stage.exprs.size()),
+      splats_(stage.exprs.size()) {
+  scope_.values = this;
+  scope_.values_level = base_;
+  order_loops();
+  place_expressions();
+}
+
+StageEmitter::~StageEmitter() {
+  scope_.values = nullptr;
+  if (!lanes_are_points_) {
+    scope_.lane_index.reset();
+    scope_.lanes = 1;
+  }
+}
+
+// Domain loops outside, reduce loops inside; the vector loop innermost of its kind.
+void StageEmitter::order_loops() {
+  int position = 0;
+  auto append = [&](const std::vector<loop::Range>& ranges, bool reduces) {
+    std::optional<Loop> last;
+    for (const auto& r : ranges) {
+      Loop l{r.index, reduces, position++ == plan_.vector_loop};
+      if (l.lanes)
+        last = l;
+      else
+        loops_.push_back(l);
+    }
+    if (last) loops_.push_back(*last);
+  };
+  append(stage_.domain, false);
+  domains_ = loops_.size();
+  append(stage_.reduce, true);
+  for (std::size_t d = 0; d < loops_.size(); ++d) {
+    const Loop& l = loops_[d];
+    scope_.declare(l.index, {base_ + 1 + static_cast<int>(d), l.lanes});
+    if (!l.lanes) continue;
+    lanes_reduce_ = l.reduces;
+    scope_.lane_index = l.index;
+    scope_.lanes = ir_.target.lanes();
+  }
+}
+
+void StageEmitter::place_expressions() {
+  for (const Expr& e : stage_.exprs) {
+    Placed p;
+    p.after = e.kind == Expr::Kind::acc;
+    placed_.push_back(p);  // so that value symbols of earlier expressions can be asked for
+    loop::for_each_operand(e, [&](ExprId a) {
+      p.place = join(p.place, placed_[at(a)].place);
+      p.after = p.after || placed_[at(a)].after;
+    });
+    loop::for_each_dim(e, [&](Dim d) { p.place = join(p.place, scope_.place(d)); });
+    if (e.kind == Expr::Kind::load) {
+      // What other stages or points write must not be read before the point starts.
+      if (kernel_.buffers[at(e.buffer)].role != Buffer::Role::in)
+        p.place = join(p.place, {base_, false});
+      if (memory_.is_lane_local(e.buffer)) p.place.varying = true;
+    }
+    placed_.back() = p;
+  }
+}
+
+Place StageEmitter::place_of(ExprId id) {
+  const Placed& p = placed_[at(id)];
+  if (!p.after) return p.place;
+  int level = base_ + static_cast<int>(in_element_ ? loops_.size() : domains_);
+  bool varying = scope_.lanes > 1 && !lanes_reduce_;
+  return join(p.place, {level, varying});
+}
+
+Value* StageEmitter::value_of(ExprId id) {
+  Value*& known = values_[at(id)];
+  if (known) return known;
+  Place p = place_of(id);
+  Value* v = scope_.at(p.level, [&] { return emit(stage_.exprs[at(id)], p.varying); });
+  return values_[at(id)] = v;
+}
+
+// The value as wide as asked; a uniform one is spread at its own level.
+Value* StageEmitter::lane_value(ExprId id, bool varying) {
+  Value* v = value_of(id);
+  if (!varying || Ir::width(v) > 1 || scope_.lanes == 1) return v;
+  Value*& known = splats_[at(id)];
+  if (!known) known = scope_.at(place_of(id).level, [&] { return ir_.splat(v, scope_.lanes); });
+  return known;
+}
+
+void StageEmitter::forget(int level) {
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    if (values_[i] && place_of(static_cast<ExprId>(i)).level >= level)
+      values_[i] = splats_[i] = nullptr;
+  }
+}
+
+Value* StageEmitter::emit(const Expr& e, bool varying) {
+  switch (e.kind) {
+    case Expr::Kind::constant:
+      return emit_constant(ir_, e.dtype, e.imm, e.imm_int);
+    case Expr::Kind::index:
+      return varying ? scope_.vector(e.dim) : scope_.scalar(e.dim);
+    case Expr::Kind::load: {
+      Value* pred = e.pred == loop::kNoExpr ? nullptr : value_of(e.pred);
+      Value* fill = pred ? value_of(e.fill) : nullptr;
+      return memory_.load(e.buffer, offset(e.buffer, e.index), pred, fill, varying);
+    }
+    case Expr::Kind::prim: {
+      std::vector<Value*> args;
+      for (ExprId a : e.args) args.push_back(lane_value(a, varying));
+      DType operand = stage_.exprs[at(e.args.back())].dtype;
+      return emit_prim(ir_, e.prim, operand, args);
+    }
+    case Expr::Kind::cast:
+      return emit_cast(ir_, lane_value(e.args[0], varying), stage_.exprs[at(e.args[0])].dtype,
+                       e.dtype);
+    case Expr::Kind::acc:
+      return accumulators_[static_cast<std::size_t>(e.slot)];
+    case Expr::Kind::lhs:
+    case Expr::Kind::rhs:
+      break;
+  }
+  GEX_CHECK(false, "a combine operand outside of a combine body");
+  return nullptr;
+}
+
+Dim StageEmitter::offset(int buffer, const std::vector<Dim>& index) const {
+  return loop::linear_offset(kernel_.buffers[at(buffer)], index);
+}
+
+void StageEmitter::run() { run_loops(0); }
+
+void StageEmitter::run_loops(std::size_t depth) {
+  int level = scope_.level();
+  bool folds = stage_.reduction.has_value();
+  if (folds && depth == domains_) start_accumulators();
+  if (depth < loops_.size()) {
+    run_loop(depth);
+  } else if (folds) {
+    auto stores = prepare_stores(level, false);
+    fold_element();
+    for (const auto& s : stores) memory_.commit(s);
+    if (scan_) {
+      in_element_ = true;
+      for (const auto& s : prepare_stores(level, true)) memory_.commit(s);
+      forget(level);
+      in_element_ = false;
+    }
+  }
+  if (folds && depth > domains_) return;  // element stores are done, all others wait
+  if (folds && depth == domains_) finish_accumulators();
+  auto stores = prepare_stores(level, false);
+  auto later = prepare_stores(level, true);
+  for (const auto& s : stores) memory_.commit(s);
+  for (const auto& s : later) memory_.commit(s);
+}
+
+void StageEmitter::run_loop(std::size_t depth) {
+  const Loop& loop = loops_[depth];
+  Value* extent = scope_.scalar(*loop.index.extent());
+  Carried none;
+  Carried& carried = loop.reduces ? accumulators_ : none;
+  auto body = [&] {
+    run_loops(depth + 1);
+    forget(scope_.level());
+  };
+  if (loop.lanes) {
+    emit_vector_loop(scope_, loop.index, ir_.i64(0), extent, tail_, carried, body);
+  } else {
+    emit_loop(scope_, ir_.i64(0), extent, 1, carried, [&](Value* i) {
+      scope_.bind(loop.index, i);
+      body();
+    });
+  }
+}
+
+// --- reduction ---
+
+void StageEmitter::start_accumulators() {
+  accumulators_.clear();
+  int width = scope_.lanes;
+  for (int p = 0; p < plan_.partials; ++p)
+    for (const auto& a : stage_.reduction->accumulators)
+      accumulators_.push_back(ir_.splat(emit_constant(ir_, a.dtype, a.init, a.init_int), width));
+}
+
+Carried StageEmitter::combine(llvm::ArrayRef<Value*> left, llvm::ArrayRef<Value*> right) {
+  const loop::Combine& body = stage_.reduction->combine;
+  int width = Ir::width(left[0]);
+  std::vector<Value*> values;
+  for (const Expr& e : body.exprs) {
+    auto arg = [&](std::size_t k) { return values[at(e.args[k])]; };
+    switch (e.kind) {
+      case Expr::Kind::lhs:
+        values.push_back(left[static_cast<std::size_t>(e.slot)]);
+        break;
+      case Expr::Kind::rhs:
+        values.push_back(right[static_cast<std::size_t>(e.slot)]);
+        break;
+      case Expr::Kind::constant:
+        values.push_back(ir_.splat(emit_constant(ir_, e.dtype, e.imm, e.imm_int), width));
+        break;
+      case Expr::Kind::cast:
+        values.push_back(emit_cast(ir_, arg(0), body.exprs[at(e.args[0])].dtype, e.dtype));
+        break;
+      case Expr::Kind::prim: {
+        std::vector<Value*> args;
+        for (std::size_t k = 0; k < e.args.size(); ++k) args.push_back(arg(k));
+        values.push_back(emit_prim(ir_, e.prim, body.exprs[at(e.args.back())].dtype, args));
+        break;
+      }
+      default:
+        GEX_CHECK(false, "only scalar expressions may stand in a combine body");
+    }
+  }
+  Carried result;
+  for (ExprId r : body.results) result.push_back(values[at(r)]);
+  return result;
+}
+
+void StageEmitter::fold_element() {
+  const auto& reduction = *stage_.reduction;
+  std::size_t n = reduction.accumulators.size();
+  Carried element;
+  for (ExprId e : reduction.elements) element.push_back(lane_value(e, scope_.lanes > 1));
+  Carried oldest(accumulators_.begin(), accumulators_.begin() + static_cast<std::ptrdiff_t>(n));
+  Carried folded = combine(oldest, element);
+  // Lanes beyond the end keep what they have. (Lanes that are points are just not stored.)
+  if (lanes_reduce_ && scope_.mask)
+    for (std::size_t k = 0; k < n; ++k)
+      folded[k] = ir_.b.CreateSelect(scope_.mask, folded[k], oldest[k]);
+  // The partials take turns: no addition waits for the one just before it.
+  accumulators_.erase(accumulators_.begin(),
+                      accumulators_.begin() + static_cast<std::ptrdiff_t>(n));
+  accumulators_.insert(accumulators_.end(), folded.begin(), folded.end());
+}
+
+// Partials and lanes are merged in one fixed tree.
+void StageEmitter::finish_accumulators() {
+  std::size_t n = stage_.reduction->accumulators.size();
+  auto part = [&](std::size_t p) { return llvm::ArrayRef<Value*>(accumulators_).slice(p * n, n); };
+  while (accumulators_.size() > n) {
+    Carried halved;
+    for (std::size_t p = 0; p + 1 < accumulators_.size() / n; p += 2) {
+      Carried merged = combine(part(p), part(p + 1));
+      halved.insert(halved.end(), merged.begin(), merged.end());
+    }
+    accumulators_ = halved;
+  }
+  if (!lanes_reduce_) return;
+  for (int width = Ir::width(accumulators_[0]); width > 1; width /= 2) {
+    Carried low, high;
+    std::vector<int> first, second;
+    for (int l = 0; l < width / 2; ++l) {
+      first.push_back(l);
+      second.push_back(width / 2 + l);
+    }
+    for (Value* v : accumulators_) {
+      auto pick = [&](const std::vector<int>& lanes) -> Value* {
+        if (width == 2) return ir_.b.CreateExtractElement(v, static_cast<std::uint64_t>(lanes[0]));
+        return ir_.b.CreateShuffleVector(v, lanes);
+      };
+      low.push_back(pick(first));
+      high.push_back(pick(second));
+    }
+    accumulators_ = combine(low, high);
+  }
+}
+
+// --- stores ---
+
+// Where a store runs. One that mentions a reduce index runs at each element.
+Place StageEmitter::store_place(const Store& store) {
+  Place p{base_, lanes_are_points_};
+  auto use = [&](ExprId id) { p = join(p, placed_[at(id)].place); };
+  use(store.value);
+  if (store.pred != loop::kNoExpr) use(store.pred);
+  std::vector<Dim> symbols;
+  for (Dim d : store.index) d.collect_symbols(symbols);
+  for (Dim s : symbols) {
+    if (auto id = loop::value_symbol_id(s))
+      use(*id);
+    else
+      p = join(p, scope_.place(s));
+  }
+  if (p.level > base_ + static_cast<int>(domains_)) {
+    p.level = base_ + static_cast<int>(loops_.size());
+    return {p.level, p.varying || scope_.lanes > 1};
+  }
+  if (reads_accumulator(store))
+    p = join(p, {base_ + static_cast<int>(domains_), scope_.lanes > 1 && !lanes_reduce_});
+  return p;
+}
+
+bool StageEmitter::reads_accumulator(const Store& store) const {
+  if (placed_[at(store.value)].after) return true;
+  if (store.pred != loop::kNoExpr && placed_[at(store.pred)].after) return true;
+  std::vector<Dim> symbols;
+  for (Dim d : store.index) d.collect_symbols(symbols);
+  return std::ranges::any_of(symbols, [&](Dim s) {
+    auto id = loop::value_symbol_id(s);
+    return id && placed_[at(*id)].after;
+  });
+}
+
+// The stores that run at this level: those that read accumulators (`after`) or those that do not.
+std::vector<Memory::Pending> StageEmitter::prepare_stores(int level, bool after) {
+  std::vector<Memory::Pending> pending;
+  for (const Store& s : stage_.stores) {
+    Place p = store_place(s);
+    if (p.level != level || reads_accumulator(s) != after) continue;
+    Value* pred = s.pred == loop::kNoExpr ? nullptr : value_of(s.pred);
+    pending.push_back(
+        memory_.prepare(s, offset(s.buffer, s.index), value_of(s.value), pred, p.varying));
+  }
+  return pending;
+}
+
+}  // namespace gex::codegen

@@ -1,0 +1,83 @@
+#pragma once
+// Emits one stage: its loops in the order the plan asks for, its expressions each at their level,
+// its reduction with vectors of partial accumulators, its stores.
+
+#include <vector>
+
+#include "backend/cpu/llvm/loops.hpp"
+#include "backend/cpu/llvm/memory.hpp"
+#include "backend/cpu/llvm/plan.hpp"
+
+namespace gex::codegen {
+
+class StageEmitter : private ValueSource {
+ public:
+  // The scope is at the level of the grid point; in lanes-as-points code that level is varying.
+  StageEmitter(Scope& scope, Memory& memory, const loop::Kernel& kernel, const loop::Stage& stage,
+               const StagePlan& plan, bool lanes_are_points);
+  ~StageEmitter() override;
+
+  void run();
+
+ private:
+  Place place_of(loop::ExprId id) override;
+  llvm::Value* value_of(loop::ExprId id) override;
+
+  void order_loops();
+  void place_expressions();
+  void run_loops(std::size_t depth);
+  void run_loop(std::size_t depth);
+  void forget(int level);
+
+  llvm::Value* emit(const loop::Expr& e, bool varying);
+  llvm::Value* lane_value(loop::ExprId id, bool varying);
+
+  // --- reduction ---
+  void start_accumulators();
+  void fold_element();
+  void finish_accumulators();
+  Carried combine(llvm::ArrayRef<llvm::Value*> left, llvm::ArrayRef<llvm::Value*> right);
+
+  // --- stores ---
+  Place store_place(const loop::Store& store);
+  bool reads_accumulator(const loop::Store& store) const;
+  std::vector<Memory::Pending> prepare_stores(int level, bool after);
+  Dim offset(int buffer, const std::vector<Dim>& index) const;
+
+  struct Loop {
+    Dim index;
+    bool reduces;
+    bool lanes;  // iterations are lanes
+  };
+  struct Placed {
+    Place place;
+    bool after = false;  // reads an accumulator
+  };
+
+  Scope& scope_;
+  Ir& ir_;
+  Memory& memory_;
+  const loop::Kernel& kernel_;
+  const loop::Stage& stage_;
+  StagePlan plan_;
+  bool lanes_are_points_;
+  bool scan_;
+  bool lanes_reduce_ = false;  // lanes are elements of one reduction
+  Tail tail_;
+  int base_;                 // level of the grid point
+  std::vector<Loop> loops_;  // as nested
+  std::size_t domains_ = 0;  // how many of them are domain loops
+  std::vector<Placed> placed_;
+  std::vector<llvm::Value*> values_;
+  std::vector<llvm::Value*> splats_;
+  Carried accumulators_;     // partials x accumulators while folding, then one for each
+  bool in_element_ = false;  // a scan's accumulators are those after the current element
+};
+
+// How much code a stage's expressions become, roughly in instructions.
+int code_size(const loop::Stage& stage);
+// Beyond this a second, masked copy of a loop's body costs more compile time than its mask costs at
+// run time.
+inline constexpr int kMergedTailSize = 30;
+
+}  // namespace gex::codegen

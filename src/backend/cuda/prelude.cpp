@@ -1,0 +1,129 @@
+#include "backend/cuda/emit.hpp"
+
+namespace gex::codegen::cuda {
+
+std::string_view prelude() {
+  return R"cuda(
+typedef long long i64;
+typedef unsigned long long u64;
+typedef unsigned int u32;
+#define GEX_FN static __device__ __forceinline__
+
+GEX_FN i64 floor_div(i64 a, i64 b) {
+  i64 q = a / b;
+  return q - (((a % b) != 0 && ((a < 0) != (b < 0))) ? 1 : 0);
+}
+GEX_FN i64 floor_mod(i64 a, i64 b) {
+  i64 m = a % b;
+  return m + ((m != 0 && ((m < 0) != (b < 0))) ? b : 0);
+}
+GEX_FN i64 int_min(i64 a, i64 b) { return b < a ? b : a; }
+GEX_FN i64 int_max(i64 a, i64 b) { return b > a ? b : a; }
+GEX_FN i64 int_truncdiv(i64 a, i64 b) { return b == 0 ? 0 : (b == -1 ? (i64)(-(u64)a) : a / b); }
+GEX_FN i64 int_fmod(i64 a, i64 b) { return b == 0 || b == -1 ? 0 : a % b; }
+GEX_FN i64 int_mod(i64 a, i64 b) {
+  i64 m = int_fmod(a, b);
+  return m != 0 && (b < 0) != (m < 0) ? m + b : m;
+}
+GEX_FN i64 int_floordiv(i64 a, i64 b) {
+  i64 m = int_fmod(a, b);
+  return int_truncdiv(a, b) - (m != 0 && (b < 0) != (m < 0) ? 1 : 0);
+}
+GEX_FN i64 int_pow(i64 a, i64 b) {
+  if (b < 0) return a == 1 ? 1 : (a == -1 ? (b % 2 != 0 ? -1 : 1) : 0);
+  u64 result = 1, base = (u64)a;
+  for (; b != 0; b >>= 1, base *= base)
+    if (b & 1) result *= base;
+  return (i64)result;
+}
+GEX_FN i64 int_shl(i64 a, i64 b) { return b < 0 || b >= 64 ? 0 : (i64)((u64)a << b); }
+GEX_FN i64 int_shr(i64 a, i64 b) { return a >> (b < 0 || b >= 64 ? 63 : b); }
+
+GEX_FN float f32_of_bits(u32 bits) {
+  union { u32 u; float f; } both;
+  both.u = bits;
+  return both.f;
+}
+GEX_FN u32 bits_of_f32(float value) {
+  union { u32 u; float f; } both;
+  both.f = value;
+  return both.u;
+}
+GEX_FN double f64_of_bits(u64 bits) {
+  union { u64 u; double f; } both;
+  both.u = bits;
+  return both.f;
+}
+#ifndef GEX_EMULATED  // tests run these sources on the host
+#define GEX_DECLARE_LOCALS extern __shared__ __align__(16) unsigned char gex_locals[];
+GEX_FN float of_f16(unsigned short h) {
+  float f;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
+  return f;
+}
+GEX_FN unsigned short to_f16(float f) {
+  unsigned short h;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
+  return h;
+}
+#endif
+GEX_FN float of_bf16(unsigned short b) { return f32_of_bits((u32)b << 16); }
+GEX_FN unsigned short to_bf16(float f) {
+  u32 u = bits_of_f32(f);
+  if ((u & 0x7fffffffu) > 0x7f800000u) return (unsigned short)((u >> 16) | 0x40u);
+  return (unsigned short)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+
+// The same helpers for float and double: T, and the suffix of the C functions.
+#define GEX_FLOAT_HELPERS(T, S)                                                        \
+  GEX_FN T min_##S(T a, T b) { return a != a ? a : (b != b ? b : (b < a ? b : a)); }   \
+  GEX_FN T max_##S(T a, T b) { return a != a ? a : (b != b ? b : (b > a ? b : a)); }   \
+  GEX_FN T sign_##S(T a) { return a != a ? a : (a > 0 ? (T)1 : (a < 0 ? (T)-1 : (T)0)); } \
+  GEX_FN i64 to_i64_##S(T a) {                                                         \
+    return a >= (T)-9223372036854775808.0 && a < (T)9223372036854775808.0              \
+               ? (i64)a                                                                \
+               : (i64)0x8000000000000000ull;                                           \
+  }                                                                                    \
+  GEX_FN i64 to_i32_##S(T a) {                                                         \
+    return (double)a > -2147483649.0 && a < (T)2147483648.0 ? (i64)a : -2147483648ll;  \
+  }
+GEX_FLOAT_HELPERS(float, f32)
+GEX_FLOAT_HELPERS(double, f64)
+#define GEX_DIVISION(T, S, FMOD, FLOOR, COPYSIGN)                 \
+  GEX_FN T mod_##S(T a, T b) {                                    \
+    T m = FMOD(a, b);                                             \
+    return m != 0 && (b < 0) != (m < 0) ? m + b : m;              \
+  }                                                               \
+  GEX_FN T floordiv_##S(T a, T b) {                               \
+    if (b == 0) return a / b;                                     \
+    T m = FMOD(a, b);                                             \
+    T q = (a - m) / b;                                            \
+    if (m != 0 && (b < 0) != (m < 0)) q -= 1;                     \
+    if (q == 0) return COPYSIGN((T)0, a / b);                     \
+    T f = FLOOR(q);                                               \
+    return q - f > (T)0.5 ? f + 1 : f;                            \
+  }
+GEX_DIVISION(float, f32, fmodf, floorf, copysignf)
+GEX_DIVISION(double, f64, fmod, floor, copysign)
+
+GEX_FN i64 philox(i64 key, i64 counter, i64 word) {
+  u32 c0 = (u32)counter, c1 = (u32)((u64)counter >> 32), c2 = 0, c3 = 0;
+  u32 k0 = (u32)key, k1 = (u32)((u64)key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    u64 a = (u64)0xD2511F53u * c0, b = (u64)0xCD9E8D57u * c2;
+    u32 n0 = (u32)(b >> 32) ^ c1 ^ k0, n2 = (u32)(a >> 32) ^ c3 ^ k1;
+    c0 = n0; c1 = (u32)b; c2 = n2; c3 = (u32)a;
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  switch ((u64)word & 3u) {
+    case 0: return c0;
+    case 1: return c1;
+    case 2: return c2;
+    default: return c3;
+  }
+}
+)cuda";
+}
+
+}  // namespace gex::codegen::cuda

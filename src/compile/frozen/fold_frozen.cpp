@@ -1,0 +1,137 @@
+#include "compile/frozen/fold_frozen.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/error.hpp"
+
+namespace gex::compile_detail {
+
+namespace {
+
+// A result may be this much larger than what it is made of: beyond that, computing it again costs
+// less than keeping it.
+constexpr std::int64_t kMaxGrowth = 4;
+constexpr std::int64_t kSmallBytes = 64 * 1024;
+
+bool is_generated(const Value* value) {
+  return value->producer() != nullptr && value->producer()->op().has(Trait::constant) &&
+         value->producer()->inputs().empty();
+}
+
+// The nodes that frozen contents decide, in graph order.
+class FrozenNodes {
+ public:
+  FrozenNodes(const Graph& graph, const std::vector<FrozenInput>& frozen) {
+    for (const FrozenInput& input : frozen)
+      if (input.contents)
+        known_.insert(graph.inputs()[static_cast<std::size_t>(input.graph_input)].get());
+    for (Node& node : graph.nodes()) {
+      if (!depends_on_known_alone(node)) continue;
+      nodes_.push_back(&node);
+      for (std::size_t k = 0; k < node.num_outputs(); ++k) known_.insert(node.output(k));
+    }
+  }
+
+  const std::vector<const Node*>& nodes() const { return nodes_; }
+
+  // Results of arithmetic that somebody else reads, be it through views: views cost nothing.
+  std::vector<Value*> results() const {
+    std::vector<Value*> results;
+    for (const Node* node : nodes_) {
+      if (node->op().has(Trait::view)) continue;
+      for (std::size_t k = 0; k < node->num_outputs(); ++k)
+        if (read_outside(node->output(k))) results.push_back(node->output(k));
+    }
+    return results;
+  }
+
+ private:
+  bool depends_on_known_alone(const Node& node) const {
+    const OpDef& op = node.op();
+    if (!op.has(Trait::pure) || op.has(Trait::random) || op.has(Trait::constant)) return false;
+    if (!node.subgraphs().empty() || (!op.body && !op.expand)) return false;
+    bool any = false;
+    std::int64_t room = 0;
+    for (const Value* input : node.inputs()) {
+      if (input == nullptr) continue;
+      const bool known = known_.contains(input);
+      if (!known && !is_generated(input)) return false;
+      any |= known;
+      room += input->type().bytes().as_const().value_or(0);
+    }
+    for (std::size_t k = 0; k < node.num_outputs(); ++k) {
+      const auto bytes = node.output(k)->type().bytes().as_const();
+      if (!bytes) return false;
+      if (!op.has(Trait::view) && *bytes > std::max(kMaxGrowth * room, kSmallBytes)) return false;
+    }
+    return any;
+  }
+
+  bool read_outside(const Value* value) const {
+    return std::ranges::any_of(value->uses(), [&](const Use& use) {
+      // A check has no results.
+      if (use.node == nullptr || use.node->num_outputs() == 0) return true;
+      if (!known_.contains(use.node->output())) return true;
+      return use.node->op().has(Trait::view) && read_outside(use.node->output());
+    });
+  }
+
+  std::unordered_set<const Value*> known_;
+  std::vector<const Node*> nodes_;
+};
+
+// The frozen part as a graph of its own: the same inputs in the same order, `results` its outputs.
+std::unique_ptr<Graph> extract(const Graph& graph, const std::vector<FrozenInput>& frozen,
+                               const FrozenNodes& part, const std::vector<Value*>& results) {
+  auto out = std::make_unique<Graph>(graph.name() + ".frozen");
+  std::unordered_map<const Value*, Value*> image;
+  for (const FrozenInput& input : frozen) {
+    const Value* value = graph.inputs()[static_cast<std::size_t>(input.graph_input)].get();
+    image[value] = out->add_input(value->type(), value->name());
+  }
+  auto clone = [&](const Node& node) {
+    std::vector<Value*> inputs;
+    for (const Value* input : node.inputs()) {
+      if (input != nullptr && !image.contains(input))
+        image[input] = out->clone_node(*input->producer(), {})->output();
+      inputs.push_back(input == nullptr ? nullptr : image.at(input));
+    }
+    const Node* copy = out->clone_node(node, inputs);
+    for (std::size_t k = 0; k < node.num_outputs(); ++k) image[node.output(k)] = copy->output(k);
+  };
+  for (const Node* node : part.nodes()) clone(*node);
+  for (const Value* result : results) out->add_output(image.at(result));
+  return out;
+}
+
+}  // namespace
+
+FoldedPart fold_frozen(Graph& graph, std::vector<FrozenInput>& frozen) {
+  std::vector<Value*> results;
+  FoldedPart folded;
+  {
+    const FrozenNodes part(graph, frozen);
+    results = part.results();
+    if (results.empty()) return folded;
+    folded.graph = extract(graph, frozen, part, results);
+  }
+  const std::size_t before = graph.num_nodes();
+  for (std::size_t k = 0; k < results.size(); ++k) {
+    Value* ready = graph.add_input(results[k]->type(), str("frozen", k));
+    graph.replace_all_uses(results[k], ready);
+    frozen.push_back({ready->index(), nullptr, true});
+  }
+  for (Node* node = graph.last(); node != nullptr;) {
+    Node* previous = node->prev();
+    bool used = !node->op().has(Trait::pure);
+    for (std::size_t k = 0; k < node->num_outputs(); ++k) used |= !node->output(k)->uses().empty();
+    if (!used) graph.erase(node);
+    node = previous;
+  }
+  folded.nodes = static_cast<int>(before - graph.num_nodes());
+  return folded;
+}
+
+}  // namespace gex::compile_detail

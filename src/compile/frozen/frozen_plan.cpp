@@ -1,0 +1,184 @@
+#include "compile/frozen/frozen_plan.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+#include "base/error.hpp"
+#include "base/thread_pool.hpp"
+#include "lower/views.hpp"
+#include "program/bytes.hpp"
+#include "runtime/session/session.hpp"
+
+namespace gex::compile_detail {
+
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+constexpr const char* kSection = "frozen";
+
+// Memory that lives as long as somebody holds it, aligned for vector loads.
+std::shared_ptr<std::byte> aligned_memory(std::size_t bytes) {
+  const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  void* memory = std::aligned_alloc(kAlignment, std::max(rounded, kAlignment));
+  if (memory == nullptr) throw std::bad_alloc();
+  return {static_cast<std::byte*>(memory), [](std::byte* p) { std::free(p); }};
+}
+
+// Keeps what a run gives.
+class KeepingHost final : public runtime::Host {
+ public:
+  explicit KeepingHost(std::size_t outputs) : memory(outputs) {}
+  void* allocate_output(int k, DType dtype, std::span<const std::int64_t> shape,
+                        std::span<const std::int64_t> strides) override {
+    std::int64_t last = 0;
+    for (std::size_t d = 0; d < shape.size(); ++d)
+      last += std::max<std::int64_t>(shape[d] - 1, 0) * strides[d];
+    memory[static_cast<std::size_t>(k)] =
+        aligned_memory(static_cast<std::size_t>(last + 1) * size_of(dtype));
+    return memory[static_cast<std::size_t>(k)].get();
+  }
+  void set_view_output(int, int, std::span<const std::int64_t>, std::span<const std::int64_t>,
+                       std::int64_t) override {
+    GEX_CHECK(false, "every result has memory of its own");
+  }
+  void set_output_view_output(int, int, std::span<const std::int64_t>,
+                              std::span<const std::int64_t>, std::int64_t) override {
+    GEX_CHECK(false, "every result has memory of its own");
+  }
+  void set_integer_output(int, std::int64_t) override { GEX_CHECK(false, "results are tensors"); }
+  void set_external_output(int, std::uint64_t) override { GEX_CHECK(false, "no calls"); }
+  void call(const program::Call&, std::span<const runtime::TensorRef>,
+            std::span<const std::int64_t>, std::span<const runtime::TensorRef>,
+            std::span<CallResult>) override {
+    GEX_CHECK(false, "no calls");
+  }
+  void release(std::uint64_t) override {}
+
+  std::vector<std::shared_ptr<std::byte>> memory;
+};
+
+std::vector<std::int64_t> numbers(const std::vector<Dim>& dims) {
+  std::vector<std::int64_t> values;
+  for (Dim d : dims) values.push_back(d.constant());
+  return values;
+}
+
+std::vector<std::shared_ptr<std::byte>> evaluate(std::unique_ptr<Graph> graph,
+                                                 CompileOptions options) {
+  const std::vector<FrozenInput> frozen = std::move(options.frozen);
+  options.frozen.clear();
+  options.dump_dir.clear();
+  std::vector<std::vector<std::int64_t>> dims;
+  dims.reserve(2 * frozen.size());
+  std::vector<runtime::InputArg> inputs(frozen.size());
+  for (std::size_t i = 0; i < frozen.size(); ++i) {
+    const Value& value = *graph->inputs()[i];
+    dims.push_back(numbers(value.type().shape));
+    dims.push_back(numbers(lower::memory_strides(value)));
+    inputs[i].tensor.data = const_cast<void*>(frozen[i].memory.get());
+    inputs[i].tensor.dtype = value.type().dtype;
+    inputs[i].tensor.shape = dims[2 * i];
+    inputs[i].tensor.strides = dims[2 * i + 1];
+  }
+  Signature signature = Signature::of(*graph);
+  for (Signature::Output& output : signature.outputs) output.own_memory = true;
+  Compiled compiled = compile(std::move(graph), signature, options);
+  runtime::SessionOptions session_options;
+  session_options.static_code = false;
+  runtime::Session session(compiled.program, session_options);
+  KeepingHost host(compiled.program->outputs.size());
+  session.run(inputs, host);
+  return std::move(host.memory);
+}
+
+program::Callable pack_function(const kernels::Problem& problem) {
+  if (const auto* matmul = std::get_if<kernels::MatmulProblem>(&problem))
+    return kernels::make_matmul_pack(*matmul);
+  return kernels::make_conv2d_pack(std::get<kernels::Conv2dProblem>(problem));
+}
+
+std::shared_ptr<const void> packed(const FrozenSlot::Packing& packing, const void* source) {
+  std::shared_ptr<std::byte> memory = aligned_memory(static_cast<std::size_t>(packing.bytes));
+  const auto* from = static_cast<const std::byte*>(source) + packing.offset;
+  void* buffers[] = {const_cast<std::byte*>(from), memory.get()};
+  const program::Callable pack = pack_function(packing.problem);
+  ThreadPool::Region region(ThreadPool::global());
+  region.parallel_for(packing.grid, 1, [&](std::int64_t begin, std::int64_t end, int) {
+    pack(buffers, packing.dims.data(), begin, end, nullptr);
+  });
+  return memory;
+}
+
+// Only these have pack functions.
+bool can_be_packed(const kernels::Problem& problem) {
+  return std::holds_alternative<kernels::MatmulProblem>(problem) ||
+         std::holds_alternative<kernels::Conv2dProblem>(problem);
+}
+
+}  // namespace
+
+std::vector<std::shared_ptr<const void>> bind_frozen(FrozenPlan plan,
+                                                     const CompileOptions& options) {
+  std::vector<std::shared_ptr<const void>> sources, memory;
+  for (const FrozenInput& input : options.frozen) sources.push_back(input.memory);
+  if (plan.folded != nullptr)
+    for (std::shared_ptr<std::byte>& result : evaluate(std::move(plan.folded), options))
+      sources.push_back(std::move(result));
+  for (const FrozenSlot& slot : plan.slots) {
+    const auto source = static_cast<std::size_t>(slot.source);
+    GEX_CHECK(source < (slot.packing ? memory : sources).size(), "frozen memory without a source");
+    memory.push_back(slot.packing ? packed(*slot.packing, memory[source].get()) : sources[source]);
+  }
+  return memory;
+}
+
+void save_frozen(const FrozenPlan& plan, program::Artefact& artefact) {
+  program::ByteWriter out;
+  out.text(plan.folded == nullptr ? "" : print(*plan.folded));
+  out.u64(plan.slots.size());
+  for (const FrozenSlot& slot : plan.slots) {
+    out.i64(slot.source);
+    out.text(slot.packing ? kernels::print(slot.packing->problem) : "");
+    if (!slot.packing) continue;
+    for (std::int64_t number : {slot.packing->offset, slot.packing->bytes, slot.packing->grid})
+      out.i64(number);
+    out.u64(slot.packing->dims.size());
+    for (std::int64_t d : slot.packing->dims) out.i64(d);
+  }
+  artefact.sections.push_back({kSection, out.take()});
+}
+
+FrozenPlan load_frozen(const program::Artefact& artefact) {
+  program::ByteReader in(artefact.section(kSection));
+  FrozenPlan plan;
+  if (const std::string text = in.text(); !text.empty()) {
+    plan.folded = parse_graph(text);
+    verify(*plan.folded);
+  }
+  plan.slots.resize(in.count(16));
+  for (std::size_t k = 0; k < plan.slots.size(); ++k) {
+    FrozenSlot& slot = plan.slots[k];
+    const std::int64_t source = in.i64();
+    const std::string problem = in.text();
+    const std::int64_t sources = static_cast<std::int64_t>(problem.empty() ? INT32_MAX : k);
+    if (source < 0 || source >= sources)
+      fail(ErrorCode::parse_error, "frozen memory ", k, " is made of number ", source);
+    slot.source = static_cast<int>(source);
+    if (problem.empty()) continue;
+    FrozenSlot::Packing packing{kernels::parse_problem(problem)};
+    packing.offset = in.i64();
+    packing.bytes = in.i64();
+    packing.grid = in.i64();
+    packing.dims.resize(in.count(8));
+    for (std::int64_t& d : packing.dims) d = in.i64();
+    if (!can_be_packed(packing.problem) || packing.offset < 0 || packing.bytes < 0 ||
+        packing.grid < 0)
+      fail(ErrorCode::parse_error, "frozen memory ", k, " can't be packed as it says");
+    slot.packing = std::move(packing);
+  }
+  in.must_end();
+  return plan;
+}
+
+}  // namespace gex::compile_detail

@@ -1,0 +1,44 @@
+#pragma once
+// How the memory behind a Program's frozen constants is made of the frozen inputs. Nothing else in
+// a compiled program depends on their contents, so a kept program is bound to new memory by it.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "backend/cpu/kernels/choice.hpp"
+#include "compile/compile.hpp"
+#include "program/artefact.hpp"
+
+namespace gex::compile_detail {
+
+// What lies behind one slot of SessionOptions::frozen.
+struct FrozenSlot {
+  // A copy in the layout that the kernel reads, written by the pack function of `problem`.
+  struct Packing {
+    kernels::Problem problem;
+    std::int64_t offset = 0, bytes = 0;  // where it begins in the source; how much it takes
+    std::vector<std::int64_t> dims;
+    std::int64_t grid = 0;
+  };
+  // Packed: a slot before this one. Else the number of a frozen input, or behind those the number
+  // of a result of the folded part.
+  int source = -1;
+  std::optional<Packing> packing;
+};
+
+struct FrozenPlan {
+  // Computes what depends on frozen contents alone from the frozen inputs, in their order; or null.
+  std::unique_ptr<Graph> folded;
+  std::vector<FrozenSlot> slots;
+};
+
+// The memory of each slot. The folded part is compiled with `options` and run.
+std::vector<std::shared_ptr<const void>> bind_frozen(FrozenPlan plan,
+                                                     const CompileOptions& options);
+
+void save_frozen(const FrozenPlan& plan, program::Artefact& artefact);
+FrozenPlan load_frozen(const program::Artefact& artefact);  // UserError
+
+}  // namespace gex::compile_detail

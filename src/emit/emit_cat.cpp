@@ -1,0 +1,148 @@
+// Concatenations without a kernel: whoever computes a part writes it into its place in the result,
+// and parts that lie elsewhere are copied there. Only for results that must be in memory anyway and
+// where all parts but one are worth kernels of their own; else one kernel computes the cheap parts
+// inside the concatenation.
+
+#include <algorithm>
+
+#include "emit/emitter.hpp"
+#include "loop/body.hpp"
+#include "lower/cluster.hpp"
+#include "ops/core/attributes.hpp"
+
+namespace gex::compile_detail {
+
+using program::BufferDesc;
+using program::BufferId;
+
+namespace {
+
+bool has_loop(const Node& node) {
+  return node.op().body && (node.op().body->map || node.op().body->reduction);
+}
+
+// Whether somebody reads the value from memory, however the rest is fused.
+bool lies_in_memory(const Value& value) {
+  return std::any_of(value.uses().begin(), value.uses().end(), [](const Use& use) {
+    if (use.node == nullptr) return true;
+    if (lower::is_free(*use.node)) return lies_in_memory(*use.node->output());
+    return lower::is_contraction(*use.node) || !has_loop(*use.node);
+  });
+}
+
+// What computing one element costs; reductions and contractions as much as it takes to be kept.
+constexpr int kWorthKeeping = 8;
+int cost_of(const Value& value) {
+  const Node* node = value.producer();
+  if (node == nullptr || !has_loop(*node)) return 0;
+  if (lower::is_contraction(*node) || node->op().body->reduction) return kWorthKeeping;
+  int cost = lower::weight_of(*node);
+  for (const Value* input : node->inputs()) {
+    if (cost >= kWorthKeeping) break;
+    if (input != nullptr) cost += cost_of(*input);
+  }
+  return cost;
+}
+
+std::vector<Dim> dense_if_none(const Type& type) {
+  return type.strides.value_or(dense_strides(type.shape));
+}
+
+// Where each part of a concatenation begins, in elements of the result's memory.
+std::vector<Dim> offsets_of(const Node& cat) {
+  const auto axis = static_cast<std::size_t>(cat.as<ops::Axis>().axis);
+  const Dim stride = lower::memory_strides(*cat.output())[axis];
+  std::vector<Dim> offsets;
+  Dim at = 0;
+  for (const Value* part : cat.inputs()) {
+    offsets.push_back(at * stride);
+    at += part->type().shape[axis];
+  }
+  return offsets;
+}
+
+}  // namespace
+
+// Whether the part's producer can write it with the strides of the result.
+bool Emitter::can_be_placed(const Value& part, const Node& cat) const {
+  const Node* node = part.producer();
+  if (node == nullptr || lower::is_free(*node) || !has_loop(*node)) return false;
+  const bool is_output = std::any_of(part.uses().begin(), part.uses().end(),
+                                     [](const Use& use) { return use.node == nullptr; });
+  const std::vector<Dim> strides = lower::memory_strides(*cat.output());
+  const bool lies_so = dense_if_none(part.type()) == strides;
+  if (is_output || (part.type().strides && !lies_so)) return false;
+  return !lower::is_contraction(*node) || lies_so || (node->is("matmul") && strides.size() == 2);
+}
+
+void Emitter::choose_cats(lower::FuseOptions& fuse_options) {
+  fuse_options.cats_alone = !options_.place_cats;
+  if (!options_.place_cats || !options_.fuse) return;
+  std::unordered_set<const Value*> taken;
+  for (const Node& node : graph_.nodes()) {
+    if (!node.is("cat") || node.inputs().size() < 2) continue;
+    Value* result = node.output();
+    const bool elsewhere =
+        fuse_options.views.count(result) != 0 || taken.count(result) != 0 ||
+        std::any_of(graph_.ties().begin(), graph_.ties().end(), [&](const Tie& tie) {
+          return graph_.outputs()[static_cast<std::size_t>(tie.output)] == result;
+        });
+    if (elsewhere || !lies_in_memory(*result)) continue;
+    std::vector<Value*> parts;
+    std::size_t kept = 0;  // parts with a kernel of their own in any case
+    for (Value* part : node.inputs()) {
+      if (!can_be_placed(*part, node) || !taken.insert(part).second) continue;
+      parts.push_back(part);
+      if (cost_of(*part) >= kWorthKeeping) ++kept;
+    }
+    // One kernel could compute or copy all the others: placing them takes one for each.
+    if (kept == 0 || node.inputs().size() - kept > 1) {
+      for (Value* part : parts) taken.erase(part);
+      continue;
+    }
+    for (Value* part : parts) {
+      Type type = part->type();
+      type.strides = lower::memory_strides(*result);
+      part->set_type(std::move(type));
+    }
+    placed_cats_.insert(&node);
+  }
+  fuse_options.placed_cats = placed_cats_;
+}
+
+void Emitter::place_cats() {
+  for (const Node& node : graph_.nodes()) {
+    if (!placed_cats_.contains(&node)) continue;
+    const BufferId whole = buffer_of(node.output());
+    windowed_.insert(whole);
+    const std::vector<Dim> offsets = offsets_of(node);
+    for (std::size_t k = 0; k < node.inputs().size(); ++k) {
+      Value* part = node.input(k);
+      if (!can_be_placed(*part, node) || buffers_.count(part) != 0) continue;
+      BufferDesc desc = describe(part->type(), BufferDesc::Kind::temp, part->producer()->op().name);
+      desc.alias_of = whole;
+      desc.alias_offset = offsets[k] * Dim(static_cast<std::int64_t>(size_of(desc.dtype)));
+      buffers_[part] = add_buffer(std::move(desc));
+    }
+  }
+}
+
+void Emitter::emit_cat(const Node& node) {
+  const BufferId whole = buffers_.at(node.output());
+  const std::vector<Dim> strides = lower::memory_strides(*node.output());
+  const std::vector<Dim> offsets = offsets_of(node);
+  std::int64_t copied = 0;
+  for (std::size_t k = 0; k < node.inputs().size(); ++k) {
+    const Operand from = operand(node.input(k));
+    const BufferDesc& desc = program_.buffers[static_cast<std::size_t>(from.buffer)];
+    const Dim bytes = Dim(static_cast<std::int64_t>(size_of(desc.dtype)));
+    if (desc.alias_of == whole && desc.alias_offset == offsets[k] * bytes) continue;
+    emit_copy(window(whole, offsets[k]), strides, from.buffer, from.strides, from.offset,
+              node.input(k)->type(), "cat");
+    ++copied;
+  }
+  const auto parts = static_cast<std::int64_t>(node.inputs().size());
+  program_.counters.push_back({"cat_parts_placed", parts - copied});
+}
+
+}  // namespace gex::compile_detail

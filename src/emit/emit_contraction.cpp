@@ -1,0 +1,278 @@
+// Contractions as launches of the hand-written Choices: operands as strided memory, epilogues
+// attached.
+
+#include <algorithm>
+
+#include "backend/cpu/kernels/attention.hpp"
+#include "backend/cpu/kernels/conv2d.hpp"
+#include "backend/cpu/kernels/matmul.hpp"
+#include "emit/conv_launch.hpp"
+#include "emit/emitter.hpp"
+#include "ops/core/attributes.hpp"
+
+namespace gex::compile_detail {
+
+using program::BufferId;
+
+namespace {
+
+// Neighbouring batch axes become one where every operand walks them with one stride.
+struct Batch {
+  std::vector<Dim> sizes;
+  std::vector<std::vector<Dim>> strides;  // for each operand, one for each size
+
+  void collapse() {
+    for (std::size_t d = 0; d + 1 < sizes.size();) {
+      bool joins = sizes[d] == Dim(1) || sizes[d + 1] == Dim(1);
+      if (!joins) {
+        joins = std::all_of(strides.begin(), strides.end(),
+                            [&](const auto& s) { return s[d] == s[d + 1] * sizes[d + 1]; });
+      }
+      if (!joins) {
+        ++d;
+        continue;
+      }
+      std::size_t kept = sizes[d + 1] == Dim(1) ? d : d + 1;
+      for (auto& s : strides) {
+        s[d] = s[kept];
+        s.erase(s.begin() + static_cast<std::ptrdiff_t>(d) + 1);
+      }
+      sizes[d] = sizes[d] * sizes[d + 1];
+      sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(d) + 1);
+    }
+    while (sizes.size() < 2) {
+      sizes.insert(sizes.begin(), Dim(1));
+      for (auto& s : strides) s.insert(s.begin(), Dim(0));
+    }
+  }
+};
+
+// Strides over the output's batch axes: 0 where the operand broadcasts.
+std::vector<Dim> batch_strides(const Type& type, const std::vector<Dim>& strides,
+                               std::size_t batch_rank) {
+  std::size_t own = type.shape.size() - 2;
+  std::vector<Dim> result(batch_rank, Dim(0));
+  for (std::size_t d = 0; d < own; ++d) {
+    if (!(type.shape[d] == Dim(1))) result[batch_rank - own + d] = strides[d];
+  }
+  return result;
+}
+
+// What an epilogue gets: its own code rounds and stores.
+DType accumulated(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+
+kernels::OperandSet computed_by(const lower::Unit& unit) {
+  kernels::OperandSet set = 0;
+  for (const lower::Prologue& prologue : unit.prologues) set |= 1 << prologue.operand;
+  return set;
+}
+
+}  // namespace
+
+Operand Emitter::operand(const lower::Unit& unit, int k) {
+  Value* value = unit.anchor->input(static_cast<std::size_t>(k));
+  const lower::Prologue* prologue = unit.prologue_of(k);
+  if (prologue == nullptr) return operand(value);
+  return {materialised(prologue->inputs.front()), lower::resolve_view(value)->strides, Dim(0)};
+}
+
+ChoicePlan Emitter::plan_matmul(const lower::Unit& unit) {
+  const Node& node = *unit.anchor;
+  const Type& a_type = node.input(0)->type();
+  const Type& b_type = node.input(1)->type();
+  const Type& c_type = node.output()->type();
+  std::size_t rank = c_type.shape.size();
+  std::size_t batch_rank = rank - 2;
+  Operand a = operand(unit, 0), b = operand(unit, 1);
+  std::vector<Dim> c_strides = lower::memory_strides(*node.output());
+  auto gather = [&] {
+    Batch batch;
+    batch.sizes.assign(c_type.shape.begin(),
+                       c_type.shape.begin() + static_cast<std::ptrdiff_t>(batch_rank));
+    batch.strides = {batch_strides(a_type, a.strides, batch_rank),
+                     batch_strides(b_type, b.strides, batch_rank),
+                     batch_strides(c_type, c_strides, batch_rank)};
+    batch.collapse();
+    return batch;
+  };
+  Batch batch = gather();
+  if (batch.sizes.size() > 2) {
+    GEX_CHECK(unit.prologues.empty(), "a computed operand with a batch of rank ", batch_rank);
+    // More than two levels of strides: dense copies of the operands have at most two.
+    for (int k = 0; k < 2; ++k) {
+      Operand& which = k == 0 ? a : b;
+      Type full = node.input(static_cast<std::size_t>(k))->type();
+      Shape shape(c_type.shape.begin(),
+                  c_type.shape.begin() + static_cast<std::ptrdiff_t>(batch_rank));
+      std::vector<Dim> strides = batch_strides(full, which.strides, batch_rank);
+      shape.insert(shape.end(), full.shape.end() - 2, full.shape.end());
+      strides.insert(strides.end(), which.strides.end() - 2, which.strides.end());
+      Type dense = Type::tensor(full.dtype, shape);
+      BufferId copy = add_temp(dense, "dense");
+      emit_copy(copy, dense_strides(shape), which.buffer, strides, which.offset, dense, "layout");
+      which = {copy, dense_strides(shape), Dim(0)};
+    }
+    auto dense_batch = [&](const std::vector<Dim>& strides) {
+      return std::vector<Dim>(strides.begin(),
+                              strides.begin() + static_cast<std::ptrdiff_t>(batch_rank));
+    };
+    batch.sizes.assign(c_type.shape.begin(),
+                       c_type.shape.begin() + static_cast<std::ptrdiff_t>(batch_rank));
+    batch.strides = {dense_batch(a.strides), dense_batch(b.strides),
+                     batch_strides(c_type, c_strides, batch_rank)};
+    batch.collapse();
+    GEX_CHECK(batch.sizes.size() == 2, "batch of rank ", batch.sizes.size());
+  }
+  Dim m = c_type.shape[rank - 2], n = c_type.shape[rank - 1], k = a_type.shape.back();
+  kernels::MatmulProblem problem;
+  problem.a = a_type.dtype;
+  problem.b = b_type.dtype;
+  problem.c = unit.has_epilogue ? DType::f32 : c_type.dtype;
+  problem.any_rows = placement_.any_batch;
+  problem.computed = computed_by(unit);
+  ChoicePlan plan;
+  plan.name = "matmul";
+  plan.operands = {window(a.buffer, a.offset), window(b.buffer, b.offset)};
+  plan.dims = {batch.sizes[0], batch.sizes[1], m, n, k};
+  auto push = [&](std::size_t which, Dim outer, Dim inner) {
+    plan.dims.insert(plan.dims.end(),
+                     {batch.strides[which][0], batch.strides[which][1], outer, inner});
+  };
+  push(0, a.strides[a.strides.size() - 2], a.strides.back());
+  push(1, b.strides[b.strides.size() - 2], b.strides.back());
+  push(2, c_strides[rank - 2], c_strides[rank - 1]);
+  if (unit.prologue_of(1) == nullptr) pack_right(b, plan, problem);
+  Dim batches = batch.sizes[0] * batch.sizes[1];
+  plan.grid = kernels::matmul_grid(problem, batches, m, n, k);
+  plan.scratch_bytes = kernels::matmul_scratch_bytes(problem, batches, m, n, k);
+  plan.work = batches * m * n * k;
+  plan.problem = problem;
+  return plan;
+}
+
+ChoicePlan Emitter::plan_conv2d(const lower::Unit& unit) {
+  const Node& node = *unit.anchor;
+  auto attrs = node.as<ops::Conv>();
+  const Type& x_type = node.input(0)->type();
+  const Type& w_type = node.input(1)->type();
+  const Type& y_type = node.output()->type();
+  Operand x = operand(unit, 0), w = operand(unit, 1);
+  kernels::Conv2dProblem problem =
+      conv_problem(attrs, x_type.dtype, w_type.dtype,
+                   unit.has_epilogue ? accumulated(y_type.dtype) : y_type.dtype);
+  problem.x_computed = unit.prologue_of(0) != nullptr;
+  ChoicePlan plan;
+  plan.name = "conv2d";
+  plan.operands = {window(x.buffer, x.offset), window(w.buffer, w.offset)};
+  const std::vector<Dim> y_strides = lower::memory_strides(*node.output());
+  plan.dims =
+      conv_dims({x_type.shape, x.strides}, {w_type.shape, w.strides}, {y_type.shape, y_strides});
+  pack_weights(w, plan, problem, plan.operands[1]);
+  plan.grid = kernels::conv2d_grid(problem, y_type.shape[0], y_type.shape[1], y_type.shape[2],
+                                   y_type.shape[3]);
+  plan.scratch_bytes = kernels::conv2d_scratch_bytes(problem);
+  plan.work = y_type.numel() * w_type.shape[1] * w_type.shape[2] * w_type.shape[3];
+  plan.problem = problem;
+  return plan;
+}
+
+ChoicePlan Emitter::plan_attention(const lower::Unit& unit) {
+  const Node& node = *unit.anchor;
+  auto attrs = node.as<ops::Attention>();
+  Type q_type = node.input(0)->type(), k_type = node.input(1)->type();
+  Type v_type = node.input(2)->type();
+  const Type& out_type = node.output()->type();
+  bool has_mask = node.has_input(3);
+  Operand q = operand(unit, 0), k = operand(unit, 1), v = operand(unit, 2);
+  std::vector<Dim> out_strides = lower::memory_strides(*node.output());
+  // The kernel's batch and heads, where the operands have none.
+  for (Type* type : {&q_type, &k_type, &v_type})
+    while (type->shape.size() < 4) type->shape.insert(type->shape.begin(), Dim(1));
+  for (std::vector<Dim>* strides : {&q.strides, &k.strides, &v.strides, &out_strides})
+    while (strides->size() < 4) strides->insert(strides->begin(), Dim(0));
+  kernels::AttentionProblem problem;
+  problem.qkv = q_type.dtype;
+  problem.out = unit.has_epilogue ? accumulated(out_type.dtype) : out_type.dtype;
+  problem.causal = attrs.causal ? kernels::Causal::top_left : kernels::Causal::none;
+  problem.scale = attrs.scale;
+  problem.nan_if_blind = attrs.nan_if_blind;
+  problem.computed = computed_by(unit);
+  std::vector<Dim> mask_strides(4, Dim(0));
+  ChoicePlan plan;
+  plan.operands = {window(q.buffer, q.offset), window(k.buffer, k.offset),
+                   window(v.buffer, v.offset)};
+  if (has_mask) {
+    const Type& mask_type = node.input(3)->type();
+    problem.mask = mask_type.dtype == DType::boolean ? kernels::MaskKind::boolean
+                                                     : kernels::MaskKind::additive;
+    problem.mask_dtype = mask_type.dtype;
+    Operand mask = operand(unit, 3);
+    std::size_t skip = 4 - mask_type.shape.size();
+    for (std::size_t d = skip; d < 4; ++d) {
+      if (!(mask_type.shape[d - skip] == Dim(1))) mask_strides[d] = mask.strides[d - skip];
+    }
+    plan.operands.push_back(window(mask.buffer, mask.offset));
+  }
+  plan.name = "attention";
+  plan.dims = {q_type.shape[0], q_type.shape[1], k_type.shape[1], q_type.shape[2],
+               k_type.shape[2], q_type.shape[3], v_type.shape[3]};
+  for (const std::vector<Dim>* strides : {&q.strides, &k.strides, &v.strides, &out_strides}) {
+    plan.dims.insert(plan.dims.end(), strides->begin(), strides->end());
+  }
+  if (has_mask) plan.dims.insert(plan.dims.end(), mask_strides.begin(), mask_strides.end());
+  plan.grid = kernels::attention_grid(problem, q_type.shape[0], q_type.shape[1], k_type.shape[1],
+                                      q_type.shape[2]);
+  plan.scratch_bytes = kernels::attention_scratch_bytes(problem, q_type.shape[3], v_type.shape[3]);
+  plan.work = q_type.numel() * k_type.shape[2] * Dim(2);
+  plan.problem = problem;
+  return plan;
+}
+
+void Emitter::emit_contraction(const lower::Unit& unit) {
+  const Node& node = *unit.anchor;
+  ChoicePlan plan = node.is("matmul")                    ? plan_matmul(unit)
+                    : node.is("conv2d")                  ? plan_conv2d(unit)
+                    : node.is("attention")               ? plan_attention(unit)
+                    : node.is("conv2d_weight_grad")      ? plan_conv2d_weight_grad(unit)
+                    : node.is("conv2d_input_grad")       ? plan_conv2d_input_grad(unit)
+                    : node.is("sort") || node.is("topk") ? plan_sort(unit)
+                                                         : plan_grouped(unit);
+  program::Launch launch;
+  launch.name = unit.label();
+  launch.dims = std::move(plan.dims);
+  launch.grid = plan.grid;
+  launch.scratch_bytes = plan.scratch_bytes;
+  launch.work = plan.work;
+  launch.matrix = !std::holds_alternative<kernels::SortProblem>(plan.problem);
+  launch.buffers = std::move(plan.operands);
+  launch.writes.assign(launch.buffers.size(), false);
+  int epilogue = -1, extra = 0;
+  if (unit.has_epilogue) {
+    std::vector<Dim> symbols;
+    epilogue = kernels_.add(unit.kernel, symbols);
+    launch.dims.insert(launch.dims.end(), symbols.begin(), symbols.end());
+    launch.scratch_bytes += unit.kernel.scratch_bytes();
+    for (Value* v : unit.inputs) launch.buffers.push_back(materialised(v));
+    launch.writes.resize(launch.buffers.size(), false);
+    extra = static_cast<int>(unit.inputs.size() + unit.outputs.size());
+  }
+  for (Value* v : unit.outputs) launch.buffers.push_back(buffer_of(v));
+  launch.writes.resize(launch.buffers.size(), true);
+  std::vector<KernelTable::PrologueSpec> prologues;
+  for (const lower::Prologue& prologue : unit.prologues) {
+    std::vector<Dim> symbols;
+    const int kernel = kernels_.add(prologue.kernel, symbols);
+    prologues.push_back({kernel, prologue.operand, static_cast<int>(launch.buffers.size()),
+                         static_cast<int>(prologue.inputs.size()),
+                         static_cast<int>(launch.dims.size())});
+    launch.dims.insert(launch.dims.end(), symbols.begin(), symbols.end());
+    for (Value* v : prologue.inputs) launch.buffers.push_back(materialised(v));
+    program_.counters.push_back({"prologues", 1});
+  }
+  launch.writes.resize(launch.buffers.size(), false);
+  launch.code =
+      kernels_.add_choice_code(plan.name, plan.problem, epilogue, extra, std::move(prologues));
+  add_step({std::move(launch), 0, {}});
+}
+
+}  // namespace gex::compile_detail

@@ -1,0 +1,206 @@
+// Calls, binds and control flow as runtime steps.
+
+#include <algorithm>
+
+#include "emit/emitter.hpp"
+#include "ops/call.hpp"
+
+namespace gex::compile_detail {
+
+using program::BufferDesc;
+using program::BufferId;
+
+void Emitter::emit_step(const Node& node) {
+  if (node.is("constant")) {
+    BufferDesc desc;
+    desc.name = "constant";
+    desc.kind = BufferDesc::Kind::constant;
+    desc.data = std::get<TensorPtr>(node.attr("value"));
+    desc.dtype = desc.data->dtype();
+    for (std::int64_t size : desc.data->shape()) desc.shape.push_back(size);
+    desc.bytes = static_cast<std::int64_t>(desc.data->bytes());
+    BufferId id = add_buffer(std::move(desc));
+    auto output = buffers_.find(node.output());
+    if (output == buffers_.end()) {
+      buffers_[node.output()] = id;
+    } else {
+      std::vector<Dim> dense = dense_strides(node.output()->type().shape);
+      emit_copy(output->second, lower::memory_strides(*node.output()), id, dense, Dim(0),
+                node.output()->type(), "constant");
+    }
+  } else if (ops::is_call(node)) {
+    emit_call(node);
+  } else if (node.is("bind")) {
+    program::Bind bind;
+    bind.symbol = std::get<Dim>(node.attr("symbol"));
+    bind.buffer = materialised(node.input(0));
+    program_.symbols.push_back(bind.symbol);
+    add_step({bind, 0, {}});
+    // What depends on the symbol can only be placed once it is known: a new segment begins.
+    if (std::find(program_.main.begin(), program_.main.end(), segment_) != program_.main.end()) {
+      segment_ = static_cast<int>(program_.segments.size());
+      program_.segments.push_back({str(program_.name, ".", program_.main.size()), {}});
+      program_.main.push_back(segment_);
+    }
+  } else if (node.is("if")) {
+    emit_if(node);
+  } else if (node.is("while")) {
+    emit_while(node);
+  } else {
+    bool carries_only_order = true;
+    for (std::size_t k = 0; k < node.num_outputs(); ++k)
+      carries_only_order &= node.output(k)->type().is_token();
+    if (!carries_only_order) {
+      fail(ErrorCode::unsupported, "op ", node.op().name,
+           " has no body, no expansion and no runtime step",
+           node.location().empty() ? "" : " (at " + node.location() + ")");
+    }
+  }
+}
+
+namespace {
+
+// What a call makes of an operand that it changes; null for one that it only reads.
+Value* new_contents(const Node& call, std::size_t operand) {
+  const auto attrs = call.as<ops::Call>();
+  const std::size_t first = call.num_outputs() - attrs.written.size();
+  for (std::size_t k = 0; k < attrs.written.size(); ++k)
+    if (static_cast<std::size_t>(attrs.written[k]) == operand) return call.output(first + k);
+  return nullptr;
+}
+
+}  // namespace
+
+void Emitter::emit_call(const Node& node) {
+  auto attrs = node.as<ops::Call>();
+  program::Call call;
+  call.name = attrs.name;
+  call.callee = static_cast<int>(attrs.callee);
+  call.integers = attrs.integers;
+  std::vector<std::optional<ops::Dims>> wanted = ops::operand_strides(node);
+  std::span<Value* const> operands = ops::call_operands(node);
+  for (std::size_t k = 0; k < operands.size(); ++k) {
+    const Type& type = operands[k]->type();
+    std::vector<Dim> strides = wanted[k] ? *wanted[k] : dense_strides(type.shape);
+    Operand at = operand(operands[k]);
+    if (Value* changed = new_contents(node, k)) {
+      const BufferId own = buffer_of(changed);
+      if (at != Operand{own, strides, Dim(0)}) {
+        emit_copy(own, strides, at.buffer, at.strides, at.offset, type, "not_in_place");
+        at = {own, strides, Dim(0)};
+      }
+    } else if (at.strides != strides) {
+      Type copied = type;
+      copied.strides = strides;
+      BufferId copy = add_temp(copied, call.name);
+      emit_copy(copy, strides, at.buffer, at.strides, at.offset, type, "call");
+      at = {copy, strides, Dim(0)};
+    }
+    call.inputs.push_back({at.buffer, type.dtype, type.shape, at.strides, at.offset});
+  }
+  for (std::int64_t k : attrs.written) call.written_inputs.push_back(static_cast<int>(k));
+  for (std::size_t k = 0; k < node.num_outputs(); ++k) {
+    Value* value = node.output(k);
+    if (value->type().is_token() || written_operand(value) != nullptr) continue;
+    BufferId id = add_temp(value->type(), call.name);
+    program_.buffers[static_cast<std::size_t>(id)].kind = BufferDesc::Kind::external;
+    // Sizes that only the result tells.
+    for (Dim size : value->type().shape) {
+      auto& known = program_.symbols;
+      if (size.is_symbol() && std::find(known.begin(), known.end(), size) == known.end())
+        known.push_back(size);
+    }
+    buffers_[value] = id;
+    call.outputs.push_back(id);
+  }
+  add_step({std::move(call), 0, {}});
+}
+
+// A subgraph as a segment of its own, reading the given memory as its inputs.
+int Emitter::emit_region(Graph& graph, std::span<const Operand> inputs, const std::string& name) {
+  GEX_CHECK(inputs.size() == graph.inputs().size(), "region ", name);
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    Value* input = graph.inputs()[k].get();
+    Type type = input->type();
+    type.strides = inputs[k].strides;
+    input->set_type(std::move(type));
+    buffers_[input] = inputs[k].buffer;
+  }
+  int segment = static_cast<int>(program_.segments.size());
+  program_.segments.push_back({name, {}});
+  emit_graph(graph, segment);
+  return segment;
+}
+
+void Emitter::emit_if(const Node& node) {
+  std::vector<Operand> inputs;
+  std::vector<BufferId> results;
+  for (std::size_t k = 1; k < node.inputs().size(); ++k) inputs.push_back(placed(node.input(k)));
+  program::If step;
+  step.condition = materialised(node.input(0));
+  for (std::size_t k = 0; k < node.num_outputs(); ++k) results.push_back(buffer_of(node.output(k)));
+  int segments[2];
+  for (std::size_t branch = 0; branch < 2; ++branch) {
+    Graph& graph = *node.subgraphs()[branch];
+    segments[branch] = emit_region(graph, inputs, branch == 0 ? "then" : "else");
+    int saved = std::exchange(segment_, segments[branch]);
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      Operand from = operand(graph.outputs()[k]);
+      emit_copy(results[k], lower::memory_strides(*node.output(k)), from.buffer, from.strides,
+                from.offset, node.output(k)->type(), "region");
+    }
+    segment_ = saved;
+  }
+  step.then_segment = segments[0];
+  step.else_segment = segments[1];
+  current_ = &node;
+  add_step({step, 0, {}});
+}
+
+void Emitter::emit_while(const Node& node) {
+  // The state lives in the results' buffers from the first iteration on.
+  std::vector<Operand> state;
+  for (std::size_t k = 0; k < node.num_outputs(); ++k) {
+    Operand from = operand(node.input(k));
+    state.push_back({buffer_of(node.output(k)), lower::memory_strides(*node.output(k)), Dim(0)});
+    emit_copy(state[k].buffer, state[k].strides, from.buffer, from.strides, from.offset,
+              node.output(k)->type(), "region");
+  }
+  // Inputs beyond the state are the same in every iteration.
+  for (std::size_t k = node.num_outputs(); k < node.inputs().size(); ++k) {
+    state.push_back(placed(node.input(k)));
+  }
+  program::While step;
+  Graph& condition = *node.subgraphs()[0];
+  Graph& body = *node.subgraphs()[1];
+  step.condition_segment = emit_region(condition, state, "condition");
+  int saved = std::exchange(segment_, step.condition_segment);
+  step.condition = materialised(condition.outputs()[0]);
+  step.body_segment = emit_region(body, state, "body");
+  segment_ = step.body_segment;
+  // New state may be old state in another place: such values are set aside before any is
+  // overwritten.
+  std::vector<Operand> next;
+  for (std::size_t k = 0; k < node.num_outputs(); ++k) {
+    Value* value = body.outputs()[k];
+    Operand from = operand(value);
+    bool is_state = std::ranges::find(state, from.buffer, &Operand::buffer) != state.end();
+    if (is_state && from != state[k]) {
+      BufferId aside = add_temp(value->type(), "next");
+      emit_copy(aside, lower::memory_strides(*value), from.buffer, from.strides, from.offset,
+                value->type(), "region");
+      from = {aside, lower::memory_strides(*value), Dim(0)};
+    }
+    next.push_back(from);
+  }
+  for (std::size_t k = 0; k < node.num_outputs(); ++k) {
+    if (next[k] == state[k]) continue;
+    emit_copy(state[k].buffer, state[k].strides, next[k].buffer, next[k].strides, next[k].offset,
+              node.output(k)->type(), "region");
+  }
+  segment_ = saved;
+  current_ = &node;
+  add_step({step, 0, {}});
+}
+
+}  // namespace gex::compile_detail

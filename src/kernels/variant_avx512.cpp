@@ -1,3 +1,0 @@
-// Compiled with the machine flags of this variant; see CMakeLists.txt.
-#define GEX_VARIANT avx512
-#include "kernels/simd/variant.hpp"

@@ -1,0 +1,418 @@
+// Greedy fusion, forward: each node joins the clusters that feed it wherever the union can still be
+// lowered to one kernel. Legality is lower_cluster's word; profit is the few rules in `pays`.
+
+#include <algorithm>
+#include <set>
+
+#include "ir/placement.hpp"
+#include "loop/body.hpp"
+#include "lower/cluster.hpp"
+#include "lower/cluster_graph.hpp"
+#include "lower/prologue.hpp"
+#include "lower/views.hpp"
+
+namespace gex::lower {
+namespace {
+
+bool has_loop_body(const Node& node) {
+  return node.op().body && (node.op().body->map || node.op().body->reduction);
+}
+
+class Fusion {
+ public:
+  Fusion(const Graph& graph, const FuseOptions& options)
+      : graph_(graph), options_(options), clusters_(graph) {}
+
+  FusedGraph run() {
+    collect_roots();
+    for (const Node& node : graph_.nodes()) {
+      if (is_free(node) && !needed_in_memory(node)) continue;
+      place(node);
+    }
+    return emit();
+  }
+
+ private:
+  // Computed by loops here: a placed concatenation is not.
+  bool is_loop(const Node& node) const {
+    return has_loop_body(node) && options_.placed_cats.count(&node) == 0;
+  }
+  bool is_alone(const Node& node) const { return options_.cats_alone && node.is("cat"); }
+
+  void collect_roots() {
+    for (Value* output : graph_.outputs()) {
+      if (options_.views.count(output) == 0) require(output);
+    }
+    for (const Node& node : graph_.nodes()) {
+      if (is_loop(node) && !is_contraction(node)) continue;
+      if (is_free(node)) continue;
+      for (Value* input : node.inputs()) {
+        if (input == nullptr || input->type().is_token()) continue;
+        auto view = resolve_view(input);
+        require(view ? view->base : input);
+      }
+    }
+  }
+
+  void require(Value* v) {
+    if (v->producer() != nullptr) roots_.insert(v);
+  }
+
+  bool needed_in_memory(const Node& node) const {
+    for (std::size_t k = 0; k < node.num_outputs(); ++k) {
+      if (roots_.count(node.output(k)) != 0) return true;
+    }
+    return false;
+  }
+
+  bool used_outside(const Value* v, const std::unordered_set<const Node*>& members) const {
+    for (const Use& use : v->uses()) {
+      if (use.node == nullptr) return true;
+      if (members.count(use.node) != 0) continue;
+      if (!is_free(*use.node) || roots_.count(use.node->output()) != 0) return true;
+      if (used_outside(use.node->output(), members)) return true;
+    }
+    return false;
+  }
+
+  std::vector<Value*> escaping(const Cluster& cluster) const {
+    std::unordered_set<const Node*> members(cluster.nodes.begin(), cluster.nodes.end());
+    std::vector<Value*> out;
+    for (const Node* node : cluster.nodes) {
+      for (std::size_t k = 0; k < node->num_outputs(); ++k) {
+        Value* v = node->output(k);
+        if (roots_.count(v) != 0 || used_outside(v, members)) out.push_back(v);
+      }
+    }
+    return out;
+  }
+
+  Cluster single(const Node& node) const {
+    Cluster cluster;
+    cluster.nodes = {&node};
+    if (is_contraction(node)) {
+      cluster.kind = Unit::Kind::contraction;
+      cluster.anchor = &node;
+      cluster.space = node.output()->type().shape;
+      cluster.sealed = !takes_epilogue(node);
+    } else if (!is_loop(node)) {
+      cluster.kind =
+          node.op().body && node.op().body->scatter ? Unit::Kind::scatter : Unit::Kind::step;
+      cluster.anchor = &node;
+      cluster.sealed = true;
+    } else if (node.op().body->reduction) {
+      const loop::ReductionBody& body = *node.op().body->reduction;
+      cluster.space = body.shape(node);
+      cluster.inner = body.axes(node);
+      std::sort(cluster.inner.begin(), cluster.inner.end());
+      cluster.sealed = body.scan;
+    } else {
+      cluster.space = node.output()->type().shape;
+      cluster.sealed = is_alone(node);
+    }
+    return cluster;
+  }
+
+  void remark(const Node& node, std::string reason) {
+    const std::string& at = node.location();
+    remarks_.push_back(
+        {str(node.op().name, " -> ", node.output()->type(), at.empty() ? "" : " at ", at),
+         std::move(reason)});
+  }
+
+  // An epilogue would write its elements out in vain: they are summed up (or the like) and nothing
+  // else; or they are, and what they are made of is in memory for the kernel that does it.
+  bool belongs_to_reductions(const Node& node, int contraction) const {
+    constexpr int kRecomputeLimit = 8;
+    if (weight_of(node) >= kRecomputeLimit || roots_.count(node.output()) != 0) return false;
+    if (consumers_reduce(node.output())) return true;
+    return is_reduced(node.output()) && reads_only_memory(node, contraction);
+  }
+
+  // Whether all that it has of this cluster is written anyway.
+  bool reads_only_memory(const Node& node, int cluster) const {
+    for (const Value* v : node.inputs()) {
+      std::set<int> from;
+      if (v != nullptr) clusters_.sources(v, from);
+      if (from.count(cluster) == 0) continue;
+      while (is_free(*v->producer())) v = v->producer()->input(0);
+      if (roots_.count(v) == 0 && !is_reduced(v)) return false;
+    }
+    return true;
+  }
+
+  static bool is_reduction(const Node& node) {
+    return node.op().body && node.op().body->reduction && !is_contraction(node);
+  }
+
+  // Somewhere. No epilogue can do that.
+  static bool is_reduced(const Value* v) {
+    return std::ranges::any_of(v->uses(), [](const Use& use) {
+      if (use.node == nullptr) return false;
+      return is_free(*use.node) ? is_reduced(use.node->output()) : is_reduction(*use.node);
+    });
+  }
+
+  static bool consumers_reduce(const Value* v) {
+    for (const Use& use : v->uses()) {
+      if (use.node == nullptr) return false;
+      if (is_free(*use.node) ? !consumers_reduce(use.node->output()) : !is_reduction(*use.node))
+        return false;
+    }
+    return !v->uses().empty();
+  }
+
+  void place(const Node& node) {
+    Cluster mine = single(node);
+    std::vector<int> absorbed;
+    bool fusible = options_.enabled && mine.kind == Unit::Kind::loop && !is_alone(node);
+    if (fusible) {
+      std::set<int> from = clusters_.sources(mine);
+      for (auto it = from.rbegin(); it != from.rend(); ++it) {
+        std::string why;
+        if (clusters_.at(*it).kind == Unit::Kind::contraction && belongs_to_reductions(node, *it)) {
+          continue;  // not a loss: it is computed where it is reduced, and never written
+        }
+        auto merged = merge(mine, *it, absorbed, why);
+        if (merged) {
+          mine = std::move(*merged);
+          absorbed.push_back(*it);
+        } else {
+          remark(node, str("not fused with ", label(clusters_.at(*it).nodes), ": ", why));
+        }
+      }
+    }
+    if (options_.enabled && options_.prologues && mine.kind == Unit::Kind::contraction) {
+      for (int operand : computable_operands(node)) absorb_operand(mine, operand, absorbed);
+    }
+    clusters_.add(std::move(mine), node, absorbed);
+  }
+
+  // Has the contraction compute the operand, if nobody else wants what computes it. Whatever reads
+  // that cluster is the contraction alone, so no cycle can come of it.
+  void absorb_operand(Cluster& mine, int operand, std::vector<int>& absorbed) {
+    const Node& node = *mine.anchor;
+    Value* value = computable_value(node, operand);
+    if (value == nullptr || used_outside(value, {&node})) return;
+    const auto id = clusters_.find(*value->producer());
+    // A reduction is computed once, not where its result is read.
+    if (!id || clusters_.at(*id).kind != Unit::Kind::loop || !clusters_.at(*id).inner.empty())
+      return;
+    const Cluster& maker = clusters_.at(*id);
+    std::string why;
+    ClusterPrologue prologue{operand, value, maker.nodes};
+    if (escaping(maker) != std::vector<Value*>{value}) {
+      why = "other results of it are needed in memory";
+    } else if (!placement_of(node).same_limits(placement_of(*maker.nodes.front()))) {
+      why = "they may use different numbers of cores";
+    } else if (!prologue_pays(node, operand, maker.nodes)) {
+      why = "it would be computed again too often";
+    } else if (LoweredCluster lowered = lower_prologue(node, prologue, roots_, options_);
+               !lowered.ok) {
+      why = lowered.reason;
+    }
+    if (!why.empty()) {
+      remark(node, str("operand ", operand, " is not computed by it but by ", label(maker.nodes),
+                       ": ", why));
+      return;
+    }
+    roots_.erase(value);
+    mine.nodes.insert(mine.nodes.end(), prologue.nodes.begin(), prologue.nodes.end());
+    sort_in_order(mine.nodes);
+    mine.prologues.push_back(std::move(prologue));
+    absorbed.push_back(*id);
+  }
+
+  void sort_in_order(std::vector<const Node*>& nodes) const {
+    std::sort(nodes.begin(), nodes.end(), [&](const Node* a, const Node* b) {
+      return clusters_.position(a) < clusters_.position(b);
+    });
+  }
+
+  // The contraction with its epilogue alone.
+  static Cluster without_prologues(const Cluster& cluster) {
+    Cluster rest = cluster;
+    rest.prologues.clear();
+    for (const ClusterPrologue& prologue : cluster.prologues)
+      for (const Node* node : prologue.nodes) std::erase(rest.nodes, node);
+    return rest;
+  }
+
+  // Whether one of these clusters computes an operand of the contraction, which is there before
+  // the contraction begins and so can't be part of its epilogue. What it computes itself is no
+  // cluster of its own.
+  bool is_operand(const Node& contraction, int other_id, const std::vector<int>& absorbed) const {
+    std::set<int> from;
+    for (Value* input : contraction.inputs())
+      if (input != nullptr) clusters_.sources(input, from);
+    if (const auto own = clusters_.find(contraction)) from.erase(*own);
+    return from.count(other_id) != 0 || std::any_of(absorbed.begin(), absorbed.end(),
+                                                    [&](int id) { return from.count(id) != 0; });
+  }
+
+  // The union of two clusters in some iteration space in which it can be lowered.
+  std::optional<Cluster> merge(const Cluster& mine, int other_id, const std::vector<int>& absorbed,
+                               std::string& why) {
+    const Cluster& other = clusters_.at(other_id);
+    if (other.sealed) {
+      const bool cat = is_alone(*other.nodes.front());
+      why = str(other.anchor ? other.anchor->op().name
+                : cat        ? "cat"
+                             : "a scan",
+                " takes no consumers");
+      return std::nullopt;
+    }
+    if (mine.nodes.size() + other.nodes.size() > options_.max_nodes) {
+      why = "the kernel would have too many operators";
+      return std::nullopt;
+    }
+    if (!placement_of(*mine.nodes.front()).same_limits(placement_of(*other.nodes.front()))) {
+      why = "they may use different numbers of cores";
+      return std::nullopt;
+    }
+    bool contraction =
+        mine.kind == Unit::Kind::contraction || other.kind == Unit::Kind::contraction;
+    if (mine.kind == Unit::Kind::contraction && other.kind == Unit::Kind::contraction) {
+      why = "two contractions";
+      return std::nullopt;
+    }
+    if (contraction && (!mine.inner.empty() || !other.inner.empty())) {
+      why = "a reduction over the rows does not fit into an epilogue";
+      return std::nullopt;
+    }
+    if (!mine.inner.empty() && !other.inner.empty() &&
+        (mine.space != other.space || mine.inner != other.inner)) {
+      why = str("they reduce over different rows: ", text_of(other.space), " and ",
+                text_of(mine.space));
+      return std::nullopt;
+    }
+    const Node* anchor = mine.anchor ? mine.anchor : other.anchor;
+    if (contraction && is_operand(*anchor, other_id, absorbed)) {
+      why = str(anchor->op().name, " reads it from memory");
+      return std::nullopt;
+    }
+    if (clusters_.makes_cycle(mine, other_id, absorbed)) {
+      why = "something between them depends on the first and feeds the second";
+      return std::nullopt;
+    }
+    Cluster merged;
+    merged.nodes = mine.nodes;
+    merged.nodes.insert(merged.nodes.end(), other.nodes.begin(), other.nodes.end());
+    sort_in_order(merged.nodes);
+    merged.prologues = mine.anchor ? mine.prologues : other.prologues;
+    merged.kind = contraction ? Unit::Kind::contraction : Unit::Kind::loop;
+    merged.anchor = anchor;
+    merged.sealed = mine.sealed;
+    std::vector<const Cluster*> spaces;
+    if (!mine.inner.empty()) {
+      spaces = {&mine};
+    } else if (!other.inner.empty()) {
+      spaces = {&other};
+    } else {
+      spaces = {&other, &mine};
+      if (mine.space == other.space) spaces = {&mine};
+    }
+    std::vector<Value*> out = escaping(merged);
+    for (const Cluster* choice : spaces) {
+      merged.space = choice->space;
+      merged.inner = choice->inner;
+      if (!pays(*choice, choice == &mine ? other : mine, mine, other, why)) continue;
+      LoweredCluster lowered = lower_cluster(without_prologues(merged), out, roots_, options_);
+      if (lowered.ok) return merged;
+      why = lowered.reason;
+    }
+    return std::nullopt;
+  }
+
+  // Fusing into a larger space computes the smaller cluster again and again: fine if that is cheap,
+  // or if the operand is constant along the innermost axis and so computed once for each row.
+  bool pays(const Cluster& space, const Cluster& smaller, const Cluster& consumer,
+            const Cluster& producer, std::string& why) const {
+    if (provably_eq(product(space.space), product(smaller.space))) return true;
+    if (&smaller == &consumer) return true;  // a row result computed once beside the rows
+    int cost = 0;
+    for (const Node* node : producer.nodes) cost += weight_of(*node);
+    if (cost < 8) return true;
+    for (const Node* node : consumer.nodes) {
+      for (Value* input : node->inputs()) {
+        if (input == nullptr) continue;
+        std::set<int> from;
+        clusters_.sources(input, from);
+        bool from_producer = false;
+        for (int id : from) from_producer |= &clusters_.at(id) == &producer;
+        if (!from_producer) continue;
+        Value* v = input;
+        bool row = v->type().shape.empty() || v->type().shape.back() == Dim(1);
+        while (!row && v->producer() && is_free(*v->producer()) &&
+               !v->producer()->inputs().empty()) {
+          v = v->producer()->input(0);
+          row = v->type().shape.empty() || v->type().shape.back() == Dim(1);
+        }
+        if (!row) {
+          why = str("it would be computed again for each element of ", text_of(space.space));
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  static std::string label(const std::vector<const Node*>& nodes) {
+    Unit unit;
+    unit.nodes = nodes;
+    return unit.label();
+  }
+
+  Unit lower(const Cluster& cluster) {
+    Unit unit;
+    unit.kind = cluster.kind;
+    unit.nodes = cluster.nodes;
+    unit.anchor = cluster.anchor;
+    unit.outputs = escaping(cluster);
+    unit.space = cluster.space;
+    for (const ClusterPrologue& prologue : cluster.prologues) {
+      LoweredCluster lowered = lower_prologue(*cluster.anchor, prologue, roots_, options_);
+      GEX_CHECK(lowered.ok, "prologue ", label(prologue.nodes), ": ", lowered.reason);
+      lowered.kernel.name = label(prologue.nodes);
+      unit.prologues.push_back(
+          {prologue.operand, prologue.value, std::move(lowered.inputs), std::move(lowered.kernel)});
+    }
+    const Cluster rest = without_prologues(cluster);
+    bool plain = cluster.kind == Unit::Kind::contraction && rest.nodes.size() == 1;
+    if (cluster.kind == Unit::Kind::loop || (cluster.kind == Unit::Kind::contraction && !plain)) {
+      LoweredCluster lowered = lower_cluster(rest, unit.outputs, roots_, options_);
+      GEX_CHECK(lowered.ok, "cluster ", unit.label(), ": ", lowered.reason);
+      unit.inputs = std::move(lowered.inputs);
+      unit.kernel = std::move(lowered.kernel);
+      unit.kernel.name = unit.label();
+      unit.has_epilogue = cluster.kind == Unit::Kind::contraction;
+    }
+    return unit;
+  }
+
+  FusedGraph emit() {
+    FusedGraph fused;
+    for (int id : clusters_.in_order()) {
+      Unit unit = lower(clusters_.at(id));
+      // At O0 nothing removes code whose result nobody wants; it has no place to write it to.
+      const bool dead = unit.kind != Unit::Kind::step && unit.outputs.empty();
+      if (!dead) fused.units.push_back(std::move(unit));
+    }
+    fused.remarks = std::move(remarks_);
+    return fused;
+  }
+
+  const Graph& graph_;
+  const FuseOptions& options_;
+  std::unordered_set<const Value*> roots_;
+  ClusterGraph clusters_;
+  std::vector<Remark> remarks_;
+};
+
+}  // namespace
+
+FusedGraph fuse(const Graph& graph, const FuseOptions& options) {
+  return Fusion(graph, options).run();
+}
+
+}  // namespace gex::lower

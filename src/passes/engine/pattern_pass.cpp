@@ -1,0 +1,72 @@
+#include "passes/engine/pattern_pass.hpp"
+
+#include "passes/splat.hpp"
+
+namespace gex::passes {
+namespace {
+
+struct CompiledRule {
+  CompiledRule(PatternRule rule)
+      : pattern(Pattern::from(std::move(rule.pattern))),
+        condition(std::move(rule.condition)),
+        replacement(std::move(rule.replacement)) {
+    for (const std::string& value : rule.any_attributes) pattern.any_attr(value);
+    if (rule.ignore_attributes) pattern.any_attrs();
+    pattern.compare_constants(rule.any_constants ? [](const Node&, const Node&) { return true; }
+                                                 : same_constant);
+  }
+
+  Pattern pattern;
+  std::function<bool(const Match&)> condition;
+  std::function<std::vector<Value*>(Graph&, const Match&)> replacement;
+};
+
+void refuse_what_never_matches(const Graph& pattern) {
+  for (const Node& node : pattern.nodes()) {
+    if (node.op().has(Trait::control) || !node.subgraphs().empty())
+      fail(ErrorCode::invalid_argument, "pattern '", pattern.name(), "': ", node.op().name,
+           " has subgraphs; a pattern is made of plain ops");
+    if (find_label(node.labels(), "after") != nullptr)
+      fail(ErrorCode::invalid_argument, "pattern '", pattern.name(), "': ", node.op().name,
+           " has a control edge; a pattern is made of values");
+    for (std::size_t k = 0; k < node.num_outputs(); ++k)
+      if (node.output(k)->type().is_token())
+        fail(ErrorCode::invalid_argument, "pattern '", pattern.name(), "': ", node.op().name,
+             " orders effects; a pattern is made of values, without control edges");
+  }
+}
+
+bool apply(Graph& graph, const CompiledRule& rule, int& replaced, int& matched) {
+  bool changed =
+      apply_rewrite(graph, rule.pattern, rule.condition, rule.replacement, &replaced, &matched);
+  for (Node& node : graph.nodes())
+    for (const auto& subgraph : node.subgraphs())
+      changed |= apply(*subgraph, rule, replaced, matched);
+  return changed;
+}
+
+}  // namespace
+
+Pass pattern_pass(PatternPass description) {
+  auto rules = std::make_shared<std::vector<CompiledRule>>();
+  for (PatternRule& rule : description.rules) {
+    refuse_what_never_matches(*rule.pattern);
+    rules->emplace_back(std::move(rule));
+  }
+  Pass pass;
+  pass.name = description.name;
+  pass.summary = description.summary;
+  pass.stage = description.stage;
+  pass.level = description.level;
+  pass.run = [rules](Graph& graph, PassContext& context) {
+    bool changed = false;
+    int replaced = 0, matched = 0;
+    for (const CompiledRule& rule : *rules) changed |= apply(graph, rule, replaced, matched);
+    context.count(replaced);
+    context.matched(matched);
+    return changed;
+  };
+  return pass;
+}
+
+}  // namespace gex::passes

@@ -1,0 +1,37 @@
+#pragma once
+// A pass from patterns: what to find (a graph whose inputs are wildcards), when to replace it, and
+// by what. The built-in fusions and users' own are made by this one function.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/matcher.hpp"
+#include "passes/engine/pass.hpp"
+
+namespace gex::passes {
+
+struct PatternRule {
+  // Types in it only have to be consistent, they do not take part in matching.
+  std::unique_ptr<Graph> pattern;
+  // Values of the pattern (by name) whose node may have any attributes.
+  std::vector<std::string> any_attributes;
+  bool any_constants = false;                   // its constants stand for any constants
+  bool ignore_attributes = false;               // all its nodes may have any attributes
+  std::function<bool(const Match&)> condition;  // may be empty
+  std::function<std::vector<Value*>(Graph&, const Match&)> replacement;
+};
+
+struct PatternPass {
+  std::string name;
+  std::string summary;
+  Stage stage = Stage::early;
+  int level = 2;
+  std::vector<PatternRule> rules;  // tried in turn
+};
+
+// UserError for patterns that could never match.
+Pass pattern_pass(PatternPass description);
+
+}  // namespace gex::passes

@@ -1,0 +1,113 @@
+#pragma once
+// A Capture is a Program bound to the sizes of a gear: its arena plan and its recordings. It serves
+// those sizes and all smaller ones that fit the plan. A Frame is the state of one call with a
+// Capture: evaluated sizes, addresses and the parameter block, built once and then only patched. A
+// call takes a Frame from its Capture and puts it back, so calls at the same time never share one.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/capture/served_sizes.hpp"
+#include "runtime/device.hpp"
+#include "runtime/memory/release_plan.hpp"
+#include "runtime/session/core_limit.hpp"
+#include "runtime/session/image.hpp"
+#include "runtime/session/session.hpp"
+
+namespace gex::runtime {
+
+// Where the temporaries of one epoch stand in their arena block, and the scratch behind them.
+struct BlockPlan {
+  std::vector<std::int64_t> sizes;  // by placed buffer
+  plan::Placement placement;
+  std::int64_t scratch_stride = 0;
+  int workers = 1;
+  std::int64_t bytes() const { return placement.total + scratch_stride * workers; }
+};
+
+// The temporaries of `epoch` for these values. UserError if a size is negative.
+BlockPlan plan_block(const Image& image, int epoch, std::span<const std::int64_t> values,
+                     int workers);
+// Sizes of an epoch from the symbols known by then: fills the epoch's slots.
+void evaluate(const Image& image, int epoch, std::span<const std::int64_t> symbols,
+              std::span<std::int64_t> values);
+// UserError with the guard's message and numbers.
+void check_guards(const Image& image, int epoch, std::span<const std::int64_t> values);
+
+class Frame {
+ public:
+  Frame(const Image& image, const Loaded& loaded);
+
+  // Sizes of epoch 0 for this key (nothing to do if they are there already).
+  void set_key(std::span<const std::int64_t> key);
+  // The next call places its temporaries anew: it has another plan.
+  void forget_places() { scratch[0] = {}; }
+  void set_symbol(int symbol, std::int64_t value);
+  // Evaluates `epoch` (> 0), checks its guards and writes its words.
+  void begin_epoch(int epoch);
+  // Addresses of the temporaries of `epoch`; skipped if base and plan are those of the last call.
+  void place(int epoch, const BlockPlan& plan, std::byte* base);
+  // The plan of `epoch` (> 0); made anew only when sizes differ from those of the last call.
+  const BlockPlan& late_plan(int epoch, int workers);
+  void patch_callers(int epoch);
+  void patch_external(program::BufferId root);
+
+  const Image& image;
+  std::vector<std::int64_t> symbols, values;
+  std::vector<std::int64_t> block;
+  std::vector<std::byte*> base;      // by root
+  std::vector<ScratchArea> scratch;  // by epoch
+  // Call results in use, by BufferId. Given: the host has it as an output, it is not ours to
+  // release.
+  enum Holding : std::uint8_t { kNone, kHeld, kGiven };
+  std::vector<std::uint64_t> handle;
+  std::vector<Holding> held;
+  struct CallState {
+    std::vector<TensorRef> inputs, expected;
+    std::vector<Host::CallResult> results;
+  };
+  std::vector<CallState> calls;
+
+ private:
+  TensorRef make_ref(const TensorLayout& layout);
+  struct LatePlan {
+    BlockPlan plan;
+    std::vector<std::int64_t> symbols;  // it was made for these
+  };
+  std::vector<LatePlan> late_plans_;  // by epoch; [0] is the Capture's and stays empty here
+  bool has_key_ = false;
+};
+
+// A part of a batch, and what nothing behind it touches any more.
+struct Piece {
+  std::unique_ptr<Recording> recording;
+  Release release;
+};
+
+struct Capture {
+  std::vector<std::int64_t> key;          // of the gear
+  std::vector<std::int64_t> lookup;       // what it is found by
+  std::vector<std::int64_t> gear_values;  // by slot, epoch 0
+  BlockPlan plan;
+  int arena_block = 0;  // that the plan is for
+  CoreLimit limit;      // of the caller, recorded with its launches
+  std::vector<std::vector<Piece>> batches;
+  std::vector<Release> after_calls;
+  std::shared_ptr<const CodeTable> generic_code;
+  std::string reason;
+  // Changed under the Session's lock only:
+  ServedSizes served;
+  std::int64_t hits = 0;
+  std::string note;
+
+  // Whether the sizes that these values (by slot) come to have room in the plan.
+  bool has_room_for(const Image& image, std::span<const std::int64_t> values) const;
+};
+
+std::shared_ptr<Capture> make_capture(const Image& image, Device& device, Loaded& loaded,
+                                      std::span<const std::int64_t> gear_key, bool keep_arena,
+                                      CoreLimit limit);
+
+}  // namespace gex::runtime

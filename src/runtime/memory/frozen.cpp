@@ -1,0 +1,39 @@
+#include "runtime/memory/frozen.hpp"
+
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace gex::runtime {
+
+using program::BufferDesc;
+
+FrozenConstants::FrozenConstants(const program::Program& program,
+                                 std::vector<std::shared_ptr<const void>> memory, Device& device,
+                                 Loaded& loaded)
+    : memory_(std::move(memory)), device_(device), loaded_(loaded) {
+  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
+    const BufferDesc& buffer = program.buffers[i];
+    if (buffer.kind != BufferDesc::Kind::constant || buffer.slot < 0) continue;
+    const auto slot = static_cast<std::size_t>(buffer.slot);
+    if (slot >= memory_.size() || memory_[slot] == nullptr)
+      fail(ErrorCode::invalid_argument, "program \"", program.name, "\" needs frozen memory ",
+           buffer.slot, " for \"", buffer.name, "\"; pass it in SessionOptions::frozen");
+    // Only read: verify() refuses steps that write constants.
+    void* address = const_cast<void*>(memory_[slot].get());
+    if (!device.reads_host_memory()) {
+      const auto bytes = static_cast<std::size_t>(buffer.bytes.constant());
+      address = device.allocate(bytes);
+      copies_.push_back({i, bytes});
+      device.write(address, memory_[slot].get(), bytes);
+    }
+    loaded.constants[i] = address;
+  }
+}
+
+FrozenConstants::~FrozenConstants() {
+  for (const auto& [buffer, bytes] : copies_)
+    device_.deallocate(std::exchange(loaded_.constants[buffer], nullptr), bytes);
+}
+
+}  // namespace gex::runtime

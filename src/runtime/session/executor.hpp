@@ -1,0 +1,75 @@
+#pragma once
+// Runs one call: walks the items of the main segments, hands batches to their recordings and host
+// steps to the Host, on the calling thread.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "runtime/capture/capture.hpp"
+
+namespace gex::runtime {
+
+// A Queue of the pool for the length of a scope. Host code runs between suspend and resume.
+class QueueLease {
+ public:
+  QueueLease(QueuePool& pool, std::size_t bytes_wanted)
+      : pool_(pool), queue_(pool.acquire(bytes_wanted)) {}
+  ~QueueLease() { pool_.give_back(std::move(queue_)); }
+  QueueLease(const QueueLease&) = delete;
+  QueueLease& operator=(const QueueLease&) = delete;
+  Queue& queue() { return *queue_; }
+  QueuePool& pool() { return pool_; }
+
+ private:
+  QueuePool& pool_;
+  std::unique_ptr<Queue> queue_;
+};
+
+struct CallCounts {
+  Tally tally;
+  std::int64_t host_calls = 0, allocations = 0, inputs_released = 0;
+};
+
+class Executor {
+ public:
+  Executor(const Capture& capture, std::shared_ptr<const CodeTable> code, Frame& frame,
+           DeviceContext& context, std::span<const InputArg> inputs, Host& host, bool keep_arena);
+  ~Executor();  // lets go of call results that are still held
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  void run();
+  const CallCounts& counts() const { return counts_; }
+
+ private:
+  void run_segment(int segment);
+  void run_item(const Item& item);
+  void run_call(const CallLayout& layout, Frame::CallState& state);
+  void take_results(const CallLayout& layout, Frame::CallState& state);
+  void run_bind(const BindLayout& layout);
+  bool condition(int pointer_word);
+  void begin_epoch(int epoch);
+  void bind_symbol(int symbol, std::int64_t value);
+  void allocate_outputs(int epoch);
+  std::byte* reserve(int block, const BlockPlan& plan);
+  void let_go(const Release& release);
+  void release(program::BufferId id);
+  void give_outputs();
+  template <class HostWork>
+  void in_host_code(HostWork work);
+
+  const Capture& capture_;
+  const std::shared_ptr<const CodeTable> code_;
+  Frame& frame_;
+  DeviceContext& context_;
+  const std::span<const InputArg> inputs_;
+  Host& host_;
+  const bool keep_arena_;
+  QueueLease* lease_ = nullptr;
+  int epoch_ = 0;
+  std::int64_t temporaries_ = 0;  // bytes of the largest block, without the workers' scratch
+  CallCounts counts_;
+};
+
+}  // namespace gex::runtime

@@ -1,0 +1,67 @@
+#pragma once
+// Matches the inputs of a call with the Program's descriptions: bare symbols take their value from
+// the first place they appear in, everything else is checked. The values of the symbols are the
+// key.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/session/image.hpp"
+#include "runtime/session/session.hpp"
+
+namespace gex::runtime {
+
+class InputMatcher {
+ public:
+  explicit InputMatcher(const Image& image);
+
+  // Fills `key` (one value for each input symbol). Checks count, dtype, rank, constants, repeated
+  // symbols and ranges. UserError says which input, what was expected, what came, what to do.
+  void bind(std::span<const InputArg> inputs, std::span<std::int64_t> key) const;
+  // The rest, when the sizes of epoch 0 are evaluated: expressions and strides.
+  void check(std::span<const InputArg> inputs, std::span<const std::int64_t> values) const;
+
+  // "dim 1 of input 0": where a symbol takes its value from.
+  const std::string& source_of(int symbol) const {
+    return sources_[static_cast<std::size_t>(symbol)];
+  }
+
+ private:
+  struct Rule {
+    int input;
+    enum class Where : std::uint8_t { shape, stride, integer } where;
+    int axis;
+    int target;  // bind rules: symbol; check rules: slot
+  };
+  std::int64_t actual(const Rule& rule, const InputArg& arg) const;
+  [[noreturn]] void complain(const Rule& rule, const InputArg& arg, std::int64_t expected,
+                             const char* why) const;
+  // `strides`: all those that the input should have.
+  [[noreturn]] void complain_of_layout(const Rule& rule, const InputArg& arg,
+                                       std::vector<std::int64_t> strides) const;
+  std::string complaint(const Rule& rule, const InputArg& arg, std::int64_t expected,
+                        const char* why) const;
+  void check_dense(int input, const InputArg& arg) const;
+
+  // Sizes and strides of an input that are all numbers: one comparison tells that it fits.
+  struct Fixed {
+    int rank = -1;  // -1: some are not
+    int first = 0;  // in fixed_numbers_: shape, then strides
+  };
+  void fix(const program::InputDesc& desc);
+  bool fits_exactly(std::size_t input, const TensorRef& tensor) const;
+  void check_form(std::size_t input, const InputArg& arg) const;
+  void check_fixed(std::size_t input, const InputArg& arg) const;
+
+  const Image& image_;
+  std::vector<Fixed> fixed_;
+  std::vector<std::int64_t> fixed_numbers_;
+  std::vector<Rule> bind_rules_, check_rules_;  // of the other inputs
+  std::vector<int> dense_inputs_;
+  std::vector<bool> written_;  // by input
+  std::vector<std::string> sources_;
+};
+
+}  // namespace gex::runtime

@@ -1,0 +1,165 @@
+#pragma once
+// Runs Programs. A Session holds one Program for one device, its Captures (one for each shape key
+// or gear, LRU) and counters. run() is thread-safe and re-entrant; a call with a known key
+// allocates nothing.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "program/program.hpp"
+#include "runtime/capture/gear_options.hpp"
+
+namespace gex::runtime {
+
+// A tensor in the caller's or the arena's memory, borrowed for the duration of a call.
+struct TensorRef {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  std::span<const std::int64_t> shape;
+  std::span<const std::int64_t> strides;  // in elements
+  // Operands of call steps only: set where the ref is exactly a tensor the host knows, input number
+  // `input` or the result `handle` of an earlier call, so that it can pass its own object on.
+  int input = -1;
+  std::uint64_t handle = 0;
+};
+
+struct InputArg {
+  TensorRef tensor;
+  std::int64_t integer = 0;  // for InputDesc::Kind::integer
+};
+
+// An input that the Program only reads lies in memory otherwise than expected. Thrown before
+// anything ran: a copy with these strides would do.
+class LayoutMismatch : public UserError {
+ public:
+  LayoutMismatch(const std::string& message, int the_input, std::vector<std::int64_t> the_strides)
+      : UserError(ErrorCode::shape_mismatch, message),
+        input(the_input),
+        strides(std::move(the_strides)) {}
+  int input;
+  std::vector<std::int64_t> strides;
+};
+
+// What a run needs from whoever called it. All methods run on the calling thread, between steps,
+// with the workers parked.
+class Host {
+ public:
+  virtual ~Host() = default;
+  // Called before the run waits for a lock or an arena and before each stretch of launches: the
+  // host may let go of locks of its own (Python's GIL) and takes them back in its next callback.
+  virtual void about_to_block() {}
+  // Optional: default nothing. What the call does from here on, for profilers.
+  enum class Phase : std::uint8_t { capture, replay };
+  virtual void begins(Phase /*phase*/) {}
+  // Memory for output k, with at least the extent of shape and strides. Called once per fresh
+  // output before the first step that needs it.
+  virtual void* allocate_output(int k, DType dtype, std::span<const std::int64_t> shape,
+                                std::span<const std::int64_t> strides) = 0;
+  // A view, integer or call result that becomes output k; told so that the caller can build its
+  // object.
+  virtual void set_view_output(int k, int of_input, std::span<const std::int64_t> shape,
+                               std::span<const std::int64_t> strides, std::int64_t offset) = 0;
+  virtual void set_output_view_output(int k, int of_output, std::span<const std::int64_t> shape,
+                                      std::span<const std::int64_t> strides,
+                                      std::int64_t offset) = 0;
+  virtual void set_integer_output(int k, std::int64_t value) = 0;
+  // From here on the object belongs to the caller: release() is not called for it.
+  virtual void set_external_output(int k, std::uint64_t handle) = 0;
+  // Runs a call step. Fills `outputs` (pre-sized): data pointer plus the handle that keeps it alive
+  // until release(handle). The result must have the dtype, shape and strides of the expected refs
+  // passed in; -1 there stands for a size or stride that only the result can tell, and then `shape`
+  // must be set.
+  struct CallResult {
+    void* data = nullptr;
+    std::uint64_t handle = 0;
+    std::vector<std::int64_t> shape;  // only read where the expected shape has unbound symbols
+  };
+  virtual void call(const program::Call& call, std::span<const TensorRef> inputs,
+                    std::span<const std::int64_t> integers, std::span<const TensorRef> expected,
+                    std::span<CallResult> outputs) = 0;
+  virtual void release(std::uint64_t handle) = 0;  // must not throw
+  // Optional: default nothing. Input `i`, which the Program says is released, is not touched any
+  // more in this call. Told where much memory is at stake; workers may be awake.
+  virtual void release_input(int /*i*/) {}
+};
+
+// Better code for a hot shape; implemented by the compiler, absent in run-only builds.
+class Specialiser {
+ public:
+  virtual ~Specialiser() = default;
+  // Static code for launch `code` with these dims, or an empty Callable if generic code is as good.
+  // Called on the background thread.
+  virtual program::Callable specialise(int code, std::span<const std::int64_t> dims) = 0;
+  // What was measured for that, in words. Any thread.
+  virtual std::vector<std::string> findings() const { return {}; }
+};
+
+struct DeviceContext;  // see device.hpp
+
+struct SessionOptions {
+  std::int64_t capture_limit = 64;  // live Captures; the least recently used goes first
+  GearOptions gears;                // which sizes share a Capture
+  bool force_recapture = false;     // each call captures anew: for debugging
+  // False: temporaries of each Capture lie in memory of their own, kept from call to call.
+  bool captures_share_arena = true;
+  std::string driver = "cpu";  // "null", "cpu", "cuda_stream", "cuda_graph"
+  // Instead of the driver's shared device: one of its own, whose arenas are freed with the Session.
+  std::shared_ptr<DeviceContext> device;
+  bool static_code = true;  // ask the Specialiser for hot keys, in the background
+  int hot_after = 3;        // calls with a key before static code is asked for
+  // Whether memory for temporaries is held between calls, or given back where it is much.
+  bool keep_arena = true;
+  // Without: no two temporaries share a byte, so that a stray write shows where it comes from.
+  bool reuse_memory = true;
+  // Host memory behind the Program's frozen constants, by slot: it neither moves nor changes.
+  std::vector<std::shared_ptr<const void>> frozen;
+};
+
+struct Counters {
+  std::int64_t calls = 0, captures = 0, replays = 0, evictions = 0, uncaptured = 0;
+  std::int64_t recaptures = 0;           // forced, of sizes that had a Capture
+  std::int64_t limit_recaptures = 0;     // likewise, because the caller's core limit changed
+  std::int64_t limited_launches = 0;     // on fewer workers than there are, for a core limit
+  std::int64_t overlapped_launches = 0;  // while one of another stream ran
+  std::int64_t launches = 0, host_calls = 0, bytes_copied = 0, specialised = 0;
+  std::int64_t arena_bytes = 0, arena_lower_bound = 0, allocations = 0;
+  std::int64_t recordings = 0;       // device graphs made (cuda_graph)
+  std::int64_t inputs_released = 0;  // told to the host before the end of a call
+  std::int64_t plan_ns = 0;  // spent on making captures: sizes, memory plan, argument tables
+};
+
+struct CaptureInfo {
+  std::vector<std::int64_t> key;  // values of the program's input symbols: the largest it serves
+  std::int64_t hits = 0, arena_bytes = 0, lower_bound = 0;
+  std::string reason;  // in words: "dim 1 of input 0 was 24, now 25; gear 32 covers both"
+  std::string note;    // why some launch has no static code; empty if nothing went wrong
+};
+
+class Session {
+ public:
+  Session(std::shared_ptr<const program::Program> program, SessionOptions options,
+          std::shared_ptr<Specialiser> specialiser = nullptr);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // UserError if an input does not fit (which input, expected, got).
+  void run(std::span<const InputArg> inputs, Host& host);
+
+  const program::Program& program() const;
+  bool reuses_memory() const;
+  Counters counters() const;
+  std::vector<CaptureInfo> captures() const;
+  std::vector<std::string> findings() const;  // of the Specialiser
+  std::size_t pool_bytes() const;  // held between calls for temporaries, by all who share the pool
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;  // background jobs may outlive the Session
+};
+
+}  // namespace gex::runtime
