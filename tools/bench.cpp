@@ -39,7 +39,7 @@ int run(const Arguments& arguments) {
   const auto start = Clock::now();
   const Compiled compiled = compile(std::move(graph), compile_options(arguments));
   const double compile_seconds = seconds_since(start);
-  runtime::Session session(compiled.program, session_options(arguments), compiled.specialiser);
+  runtime::Session session(compiled.executable, session_options(arguments), compiled.specialiser);
   const auto first_start = Clock::now();
   execute(session, inputs);
   const double first_call = seconds_since(first_start);

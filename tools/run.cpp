@@ -42,7 +42,7 @@ std::vector<HostTensor> run_interpreted(const Graph& graph, std::vector<HostTens
 std::vector<HostTensor> run_compiled(std::unique_ptr<Graph> graph, const Arguments& arguments,
                                      std::vector<HostTensor>& inputs) {
   const Compiled compiled = compile(std::move(graph), compile_options(arguments));
-  runtime::Session session(compiled.program, session_options(arguments), compiled.specialiser);
+  runtime::Session session(compiled.executable, session_options(arguments), compiled.specialiser);
   return execute(session, inputs);
 }
 

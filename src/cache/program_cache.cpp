@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "backend/backend.hpp"
 #include "base/error.hpp"
 #include "ir/builtin_ops.hpp"
 #include "passes/engine/user_passes.hpp"
@@ -15,8 +16,6 @@ using program::ByteReader;
 using program::ByteWriter;
 
 namespace {
-
-constexpr const char* kObject = "object";
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -50,11 +49,12 @@ void add_signature(Digester& key, const Signature& signature) {
 
 // False if nothing can be kept.
 bool add_options(Digester& key, const CompileOptions& options) {
-  const auto& [level, disabled_passes, enabled_passes, switch_file, fuse, prologues, fast_math,
-               place_cats, overwrite_temps, write_ties_in_place, frozen, streams, generate_code,
-               dump_dir, cache, keep_static_code, autotune] = options;
+  const auto& [target, level, disabled_passes, enabled_passes, switch_file, fuse, prologues,
+               fast_math, place_cats, overwrite_temps, write_ties_in_place, frozen, streams,
+               generate_code, dump_dir, cache, keep_static_code, autotune] = options;
   // Of no influence on the program: where it is kept, what of its machine code, and what code
   // replaces its own later.
+  static_cast<void>(target);  // in the key as what the device tells: see program_key
   static_cast<void>(cache);
   static_cast<void>(keep_static_code);
   static_cast<void>(autotune);
@@ -79,66 +79,6 @@ bool add_user_passes(Digester& key) {
     key.add(pass.name).add(pass.version).add(passes::name_of(pass.stage)).add(pass.level);
   }
   return true;
-}
-
-void write_kernels(const KernelTable& table, program::Artefact& artefact) {
-  ByteWriter kernels, codes;
-  kernels.u64(table.kernels().size());
-  for (const loop::Kernel& kernel : table.kernels()) kernels.text(loop::print(kernel));
-  codes.u64(table.codes().size());
-  for (const KernelTable::CodeSpec& spec : table.codes()) {
-    codes.text(spec.name);
-    codes.i64(spec.kernel);
-    codes.i64(spec.extra_buffers);
-    codes.text(spec.problem ? kernels::print(*spec.problem) : "");
-    codes.u64(spec.prologues.size());
-    for (const KernelTable::PrologueSpec& p : spec.prologues)
-      for (int field : {p.kernel, p.operand, p.first_buffer, p.input_buffers, p.dims_begin})
-        codes.i64(field);
-  }
-  artefact.sections.push_back({"kernels", kernels.take()});
-  artefact.sections.push_back({"codes", codes.take()});
-}
-
-KernelTable read_kernels(const program::Artefact& artefact) {
-  ByteReader kernels(artefact.section("kernels")), codes(artefact.section("codes"));
-  std::vector<loop::Kernel> all(kernels.count(8));
-  for (loop::Kernel& kernel : all) {
-    kernel = loop::parse_kernel(kernels.text());
-    loop::verify(kernel);
-  }
-  kernels.must_end();
-  std::vector<KernelTable::CodeSpec> specs(codes.count(32));
-  for (KernelTable::CodeSpec& spec : specs) {
-    spec.name = codes.text();
-    const std::int64_t kernel = codes.i64(), extra = codes.i64();
-    const std::string problem = codes.text();
-    if (!problem.empty()) spec.problem = kernels::parse_problem(problem);
-    const std::int64_t first = problem.empty() ? 0 : -1;  // without a Choice there is a kernel
-    if (kernel < first || kernel >= static_cast<std::int64_t>(all.size()) || extra < 0 ||
-        extra > kernels::kMaxEpilogueBuffers)
-      fail(ErrorCode::parse_error, "code \"", spec.name, "\" has no kernel");
-    spec.kernel = static_cast<int>(kernel);
-    spec.extra_buffers = static_cast<int>(extra);
-    spec.prologues.resize(codes.count(40));
-    kernels::OperandSet computed = 0;
-    for (KernelTable::PrologueSpec& p : spec.prologues) {
-      for (int* field : {&p.kernel, &p.operand, &p.first_buffer, &p.input_buffers, &p.dims_begin}) {
-        const std::int64_t value = codes.i64();
-        if (value < 0 || value > INT32_MAX)
-          fail(ErrorCode::parse_error, "code \"", spec.name, "\" has a broken prologue");
-        *field = static_cast<int>(value);
-      }
-      if (p.kernel >= static_cast<int>(all.size()) || p.operand > 3 ||
-          p.input_buffers > kernels::kMaxPrologueInputs)
-        fail(ErrorCode::parse_error, "code \"", spec.name, "\" has a prologue without a kernel");
-      computed |= 1 << p.operand;
-    }
-    if (computed != (spec.problem ? kernels::computed_operands(*spec.problem) : 0))
-      fail(ErrorCode::parse_error, "code \"", spec.name, "\" has other prologues than operands");
-  }
-  codes.must_end();
-  return KernelTable::restored(std::move(all), std::move(specs));
 }
 
 void write_report(const CompileReport& report, program::Artefact& artefact) {
@@ -184,7 +124,7 @@ bool has_outside_ops(const Graph& graph) {
 }  // namespace
 
 std::optional<Digest> program_key(Graph& graph, const Signature& signature,
-                                  const CompileOptions& options) {
+                                  const CompileOptions& options, const Target& target) {
   Digester key;
   if (has_outside_ops(graph) || !add_options(key, options) || !add_user_passes(key))
     return std::nullopt;
@@ -194,53 +134,28 @@ std::optional<Digest> program_key(Graph& graph, const Signature& signature,
   key.add("gex program").add(engine_build()).add(print(graph));
   graph.set_name(std::move(name));
   add_signature(key, signature);
-  // Grids, tiles and choices may depend on the processor.
-  codegen::Generator* generator =
-      options.generate_code ? codegen::llvm_generator(nullptr) : nullptr;
-  key.add(generator ? generator->target() : "no generator");
+  // Grids, tiles and algorithms may depend on the device.
+  backend::CodeOptions code;
+  code.generate_code = options.generate_code;
+  key.add(target.text()).add(target.architecture);
+  key.add(backend::backend_for(target.kind).fingerprint(target, code));
   return key.digest();
 }
 
-program::Artefact save_program(const program::Program& program, const KernelTable& table,
-                               const FrozenPlan& frozen, const CompileReport& report) {
+program::Artefact save_program(const program::Program& program, const FrozenPlan& frozen,
+                               const CompileReport& report) {
   program::Artefact artefact;
   artefact.label = program.name;
   program::save(program, artefact);
-  write_kernels(table, artefact);
   save_frozen(frozen, artefact);
   write_report(report, artefact);
   return artefact;
 }
 
 KeptProgram load_program(const program::Artefact& artefact) {
-  KeptProgram kept{program::load(artefact), read_kernels(artefact), load_frozen(artefact),
-                   read_report(artefact)};
+  KeptProgram kept{program::load(artefact), load_frozen(artefact), read_report(artefact)};
   program::verify(kept.program);
-  if (kept.program.codes.size() != kept.table.codes().size())
-    fail(ErrorCode::parse_error, "it has ", kept.table.codes().size(), " codes, its program ",
-         kept.program.codes.size());
   return kept;
-}
-
-std::optional<std::string> StoredObjects::load(const std::string& key) {
-  std::optional<program::Artefact> artefact = store_->load(kObject, digest_of(key));
-  if (!artefact) return std::nullopt;
-  if (artefact->sections.size() != 1) {
-    discard(key, "it holds no object");
-    return std::nullopt;
-  }
-  return std::move(artefact->sections[0].bytes);
-}
-
-void StoredObjects::save(const std::string& key, const std::string& label, std::string object) {
-  program::Artefact artefact;
-  artefact.label = label;
-  artefact.sections.push_back({kObject, std::move(object)});
-  store_->save(kObject, digest_of(key), std::move(artefact));
-}
-
-void StoredObjects::discard(const std::string& key, const std::string& why) {
-  store_->discard(kObject, digest_of(key), why);
 }
 
 }  // namespace gex::compile_detail

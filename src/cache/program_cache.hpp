@@ -4,11 +4,10 @@
 
 #include <optional>
 
-#include "backend/cpu/generator.hpp"
 #include "cache/store.hpp"
 #include "compile/compile.hpp"
 #include "compile/frozen/frozen_plan.hpp"
-#include "emit/kernel_table.hpp"
+#include "target/target.hpp"
 
 namespace gex::compile_detail {
 
@@ -17,31 +16,18 @@ namespace gex::compile_detail {
 // bound to. Nothing if the result can't be kept: it has files to write on the way, or passes from
 // outside without a version take part, of which nobody can say what they do.
 std::optional<Digest> program_key(Graph& graph, const Signature& signature,
-                                  const CompileOptions& options);
+                                  const CompileOptions& options, const Target& target);
 
 struct KeptProgram {
-  program::Program program;  // without functions
-  KernelTable table;
+  program::Program program;
   FrozenPlan frozen;
   CompileReport report;  // without times
 };
 
-program::Artefact save_program(const program::Program& program, const KernelTable& table,
-                               const FrozenPlan& frozen, const CompileReport& report);
+program::Artefact save_program(const program::Program& program, const FrozenPlan& frozen,
+                               const CompileReport& report);
 KeptProgram load_program(const program::Artefact& artefact);  // UserError
 // With its functions, as `options` want them; the passes and fusion are behind it.
 Compiled restored(KeptProgram kept, const CompileOptions& options);
-
-// Machine code in a Store.
-class StoredObjects : public codegen::ObjectStore {
- public:
-  explicit StoredObjects(std::shared_ptr<Store> store) : store_(std::move(store)) {}
-  std::optional<std::string> load(const std::string& key) override;
-  void save(const std::string& key, const std::string& label, std::string object) override;
-  void discard(const std::string& key, const std::string& why) override;
-
- private:
-  std::shared_ptr<Store> store_;
-};
 
 }  // namespace gex::compile_detail

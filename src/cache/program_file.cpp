@@ -4,7 +4,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "backend/cpu/generator.hpp"
+#include "backend/backend.hpp"
 #include "base/error.hpp"
 #include "cache/program_cache.hpp"
 #include "program/artefact.hpp"
@@ -16,9 +16,10 @@ namespace {
 constexpr const char* kKind = "program file";
 constexpr const char* kFastMath = "fast_math";
 
-std::string target() {
-  codegen::Generator* generator = codegen::llvm_generator(nullptr);
-  return generator != nullptr ? generator->target() : "no generator";
+// The device that a program's code runs on, as its backend describes it.
+std::string device_of(const program::Program& program) {
+  const Target target = backend::find_target(program.target);
+  return backend::backend_for(target.kind).fingerprint(target, {});
 }
 
 std::string read(const std::string& path) {
@@ -47,9 +48,14 @@ void check_origin(const program::Artefact& artefact, const std::string& path) {
   if (artefact.build != engine_build())
     fail(ErrorCode::unsupported, "'", path,
          "' was written by another build of gex; compile the graph again");
-  if (artefact.target != target())
+}
+
+void check_device(const program::Artefact& artefact, const program::Program& program,
+                  const std::string& path) {
+  const std::string device = device_of(program);
+  if (artefact.target != device)
     fail(ErrorCode::unsupported, "'", path, "' was compiled for ", artefact.target,
-         ", this processor is ", target(), "; compile the graph again");
+         ", this device is ", device, "; compile the graph again");
 }
 
 }  // namespace
@@ -58,11 +64,10 @@ void save_program_file(const Compiled& compiled, const std::string& path) {
   if (!compiled.frozen.empty())
     fail(ErrorCode::unsupported, "program \"", compiled.program->name,
          "\" has frozen inputs, whose memory is the caller's; it can't be saved");
-  program::Artefact artefact =
-      compile_detail::save_program(*compiled.program, *compiled.kernels, {}, compiled.report);
+  program::Artefact artefact = compile_detail::save_program(*compiled.program, {}, compiled.report);
   artefact.kind = kKind;
   artefact.build = engine_build();
-  artefact.target = target();
+  artefact.target = device_of(*compiled.program);
   artefact.sections.push_back({kFastMath, compiled.fast_math ? "1" : "0"});
   // Under another name first: nobody reads half a file.
   const std::string part = path + ".part";
@@ -80,7 +85,9 @@ Compiled load_program_file(const std::string& path, CompileOptions options) {
   const program::Artefact artefact = artefact_of(path);
   check_origin(artefact, path);
   options.fast_math = artefact.section(kFastMath) == "1";
-  return compile_detail::restored(compile_detail::load_program(artefact), options);
+  compile_detail::KeptProgram kept = compile_detail::load_program(artefact);
+  check_device(artefact, kept.program, path);
+  return compile_detail::restored(std::move(kept), options);
 }
 
 }  // namespace gex

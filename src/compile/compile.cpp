@@ -5,14 +5,12 @@
 #include <filesystem>
 #include <fstream>
 
-#include "backend/cpu/generator.hpp"
+#include "backend/backend.hpp"
 #include "cache/program_cache.hpp"
 #include "cache/store.hpp"
 #include "compile/execute.hpp"
 #include "compile/frozen/fold_frozen.hpp"
-#include "compile/tune.hpp"
 #include "emit/emit.hpp"
-#include "interp/eval_kernel.hpp"
 #include "ir/assume.hpp"
 #include "ir/placement.hpp"
 #include "passes/engine/dump.hpp"
@@ -52,86 +50,14 @@ class StageTimer {
   Clock::time_point last_ = Clock::now();
 };
 
-// Static code for hot shapes: the generic kernels compiled again with their sizes as constants.
-class KernelSpecialiser : public runtime::Specialiser {
- public:
-  KernelSpecialiser(codegen::Generator& generator,
-                    std::shared_ptr<const compile_detail::KernelTable> table, bool fast_math,
-                    std::unique_ptr<codegen::ObjectStore> objects,
-                    std::unique_ptr<compile_detail::Tuner> tuner)
-      : generator_(generator),
-        table_(std::move(table)),
-        fast_math_(fast_math),
-        objects_(std::move(objects)),
-        tuner_(std::move(tuner)) {}
-
-  program::Callable specialise(int code, std::span<const std::int64_t> dims) override {
-    const auto& spec = table_->codes()[static_cast<std::size_t>(code)];
-    if (spec.problem) return tuner_ == nullptr ? program::Callable{} : tuned(spec, dims);
-    if (spec.kernel < 0 || kernel_of(spec).symbols().empty()) return {};
-    return compiled_for(kernel_of(spec), dims);
-  }
-
-  std::vector<std::string> findings() const override {
-    return tuner_ == nullptr ? std::vector<std::string>() : tuner_->findings();
-  }
-
- private:
-  using CodeSpec = compile_detail::KernelTable::CodeSpec;
-
-  const loop::Kernel& kernel_of(const CodeSpec& spec) const {
-    return table_->kernels()[static_cast<std::size_t>(spec.kernel)];
-  }
-
-  program::Callable compiled_for(const loop::Kernel& kernel, std::span<const std::int64_t> dims) {
-    codegen::GeneratorOptions options;
-    options.fast_math = fast_math_;
-    options.objects = objects_.get();
-    const std::vector<Dim> symbols = kernel.symbols();
-    for (std::size_t k = 0; k < symbols.size(); ++k)
-      options.constants.push_back({symbols[k], dims[k]});
-    return generator_.compile(std::span(&kernel, 1), options).front();
-  }
-
-  // The dims of an epilogue follow those of its problem.
-  program::Callable tuned(const CodeSpec& spec, std::span<const std::int64_t> dims) {
-    const kernels::Way way = tuner_->best(*spec.problem, dims);
-    if (way == kernels::Way{}) return {};
-    GEX_CHECK(spec.prologues.empty(), "ways of a problem with computed operands");
-    const auto function_of = [&](int) {
-      const loop::Kernel& kernel = kernel_of(spec);
-      return compiled_for(kernel, dims.last(kernel.symbols().size()));
-    };
-    return kernels::make(*spec.problem, compile_detail::KernelTable::attached(spec, function_of),
-                         way);
-  }
-
-  codegen::Generator& generator_;
-  std::shared_ptr<const compile_detail::KernelTable> table_;
-  bool fast_math_;
-  std::unique_ptr<codegen::ObjectStore> objects_;
-  std::unique_ptr<compile_detail::Tuner> tuner_;  // null: products keep their own rule
-};
-
-std::unique_ptr<codegen::ObjectStore> objects_in(const std::shared_ptr<Store>& store) {
-  if (store == nullptr) return nullptr;
-  return std::make_unique<compile_detail::StoredObjects>(store);
-}
-
-std::vector<program::Callable> generate(const compile_detail::KernelTable& table,
-                                        const CompileOptions& options,
-                                        codegen::Generator* generator) {
-  if (generator != nullptr) {
-    codegen::GeneratorOptions generator_options;
-    generator_options.fast_math = options.fast_math;
-    const std::unique_ptr<codegen::ObjectStore> objects = objects_in(options.cache);
-    generator_options.objects = objects.get();
-    return generator->compile(table.kernels(), generator_options);
-  }
-  std::vector<program::Callable> functions;
-  for (const loop::Kernel& kernel : table.kernels())
-    functions.push_back(interp::interpreted(kernel));
-  return functions;
+backend::CodeOptions code_options(const CompileOptions& options) {
+  backend::CodeOptions result;
+  result.generate_code = options.generate_code;
+  result.fast_math = options.fast_math;
+  result.autotune = options.autotune;
+  result.cache = options.cache;
+  result.keep_static_code = options.keep_static_code;
+  return result;
 }
 
 // What shape rules took for granted is checked for each new shape key. Symbols that are only bound
@@ -184,29 +110,18 @@ void choose_streams(Graph& graph, int streams) {
          kStreamLabel, "s, but is compiled for one stream; leave one of the two out");
 }
 
-// Gives the program its functions, by code generation where that is possible.
-void finish(program::Program program, compile_detail::KernelTable table,
-            const CompileOptions& options, Compiled& compiled, StageTimer& timer) {
-  std::string why_not = "switched off";
-  codegen::Generator* generator =
-      options.generate_code ? codegen::llvm_generator(&why_not) : nullptr;
-  compiled.report.generator =
-      generator ? str("llvm (", generator->target(), ")") : "interpreter: " + why_not;
-  const std::vector<program::Callable> functions = table.bind(generate(table, options, generator));
-  for (std::size_t k = 0; k < functions.size(); ++k) program.codes[k].generic = functions[k];
-  timer.done("code");
+// Has the target's backend make the code of the program.
+void finish(program::Program program, const CompileOptions& options, Compiled& compiled,
+            StageTimer& timer) {
   compiled.program = std::make_shared<const program::Program>(std::move(program));
-  compiled.kernels = std::make_shared<const compile_detail::KernelTable>(std::move(table));
+  const Target target = parse_target(compiled.program->target);
+  backend::CompiledCode code =
+      backend::backend_for(target.kind).compile(compiled.program, code_options(options));
+  compiled.report.generator = std::move(code.generator);
+  compiled.executable = std::make_shared<const program::Executable>(std::move(code.executable));
+  compiled.specialiser = std::move(code.specialiser);
   compiled.fast_math = options.fast_math;
-  if (generator != nullptr) {
-    compiled.specialiser = std::make_shared<KernelSpecialiser>(
-        *generator, compiled.kernels, options.fast_math,
-        objects_in(options.keep_static_code ? options.cache : nullptr),
-        options.autotune
-            ? std::make_unique<compile_detail::Tuner>(options.cache, generator->target())
-            : nullptr);
-  }
-  timer.done("program");
+  timer.done("code");
 }
 
 // Gives the program's frozen constants their memory.
@@ -223,7 +138,7 @@ void restore(compile_detail::KeptProgram kept, const CompileOptions& options, Co
   compiled.report = std::move(kept.report);
   timer.done("load");
   bind(std::move(kept.frozen), options, compiled, timer);
-  finish(std::move(kept.program), std::move(kept.table), options, compiled, timer);
+  finish(std::move(kept.program), options, compiled, timer);
 }
 
 // Whether the program was kept by an earlier compile and is ready now.
@@ -254,6 +169,7 @@ Compiled compile_graph(std::unique_ptr<Graph> graph, const Signature& signature,
 
 // What a graph of constants gives.
 std::vector<HostTensor> computed(std::unique_ptr<Graph> constants, CompileOptions options) {
+  options.target = "cpu";
   options.frozen.clear();
   options.dump_dir.clear();
   options.cache = nullptr;
@@ -263,7 +179,7 @@ std::vector<HostTensor> computed(std::unique_ptr<Graph> constants, CompileOption
   const Compiled compiled = compile_graph(std::move(constants), signature, options, false);
   runtime::SessionOptions session_options;
   session_options.static_code = false;
-  runtime::Session session(compiled.program, session_options);
+  runtime::Session session(compiled.executable, session_options);
   return execute(session, {});
 }
 
@@ -294,9 +210,10 @@ Compiled compile_graph(std::unique_ptr<Graph> graph, const Signature& signature,
   CompileReport& report = compiled.report;
   StageTimer timer(report);
   check_frozen(*graph, options.frozen);
+  const Target target = backend::find_target(options.target);
   std::optional<Digest> key;
   if (options.cache != nullptr) {
-    key = compile_detail::program_key(*graph, signature, options);
+    key = compile_detail::program_key(*graph, signature, options, target);
     if (key && take_kept(*key, graph->name(), options, compiled, timer)) return compiled;
   }
   AssumptionLog assumed;  // by the user's graph, then by what the passes made of it
@@ -329,8 +246,7 @@ Compiled compile_graph(std::unique_ptr<Graph> graph, const Signature& signature,
   compile_detail::FoldedPart folded = compile_detail::fold_frozen(*graph, with_folded.frozen);
   if (folded.nodes > 0) report.counts.push_back({"folded_with_frozen", folded.nodes});
 
-  compile_detail::KernelTable table;
-  compile_detail::Emitted emitted = compile_detail::emit(*graph, signature, with_folded, table);
+  emit::Emitted emitted = emit::emit(*graph, signature, with_folded, target);
   compile_detail::FrozenPlan frozen{std::move(folded.graph), std::move(emitted.frozen)};
   report.kernel_text = std::move(emitted.kernel_text);
   for (const lower::Remark& remark : emitted.remarks) {
@@ -343,11 +259,11 @@ Compiled compile_graph(std::unique_ptr<Graph> graph, const Signature& signature,
   for (const auto& [name, value] : emitted.program.counters) report.counts.push_back({name, value});
   if (key) {
     options.cache->save("program", *key,
-                        compile_detail::save_program(emitted.program, table, frozen, report));
+                        compile_detail::save_program(emitted.program, frozen, report));
     timer.done("save");
   }
   bind(std::move(frozen), options, compiled, timer);
-  finish(std::move(emitted.program), std::move(table), options, compiled, timer);
+  finish(std::move(emitted.program), options, compiled, timer);
   if (!options.dump_dir.empty()) {
     passes::write_text(options.dump_dir, "graph.gex", report.graph_text);
     passes::write_text(options.dump_dir, "kernels.txt", report.kernel_text);

@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "ir/graph.hpp"
-#include "program/program.hpp"
+#include "program/executable.hpp"
+#include "program/specialiser.hpp"
 #include "runtime/session/session.hpp"
 
 namespace gex {
@@ -37,9 +38,6 @@ struct Signature {
 };
 
 class Store;  // see store.hpp
-namespace compile_detail {
-class KernelTable;
-}
 
 // A graph input whose memory is given once and never moves.
 struct FrozenInput {
@@ -51,6 +49,7 @@ struct FrozenInput {
 };
 
 struct CompileOptions {
+  std::string target = "cpu";                // or "cuda:N"
   int level = 2;                             // O0 .. O3: which passes run
   std::vector<std::string> disabled_passes;  // by name
   std::vector<std::string> enabled_passes;   // by name, whatever the level is
@@ -83,15 +82,15 @@ struct CompileReport {
   std::string pass_statistics;       // how often each pass found and did something: JSON
   std::string graph_text;            // after the passes
   std::string kernel_text;           // the fused level
-  std::string generator;             // "llvm" or "interpreter: <why>"
+  std::string generator;             // what made the code: see backend::CompiledCode
 };
 
 struct Compiled {
   std::shared_ptr<const program::Program> program;
-  std::shared_ptr<runtime::Specialiser> specialiser;  // null without a code generator
-  std::vector<std::shared_ptr<const void>> frozen;    // for SessionOptions
+  std::shared_ptr<const program::Executable> executable;  // for a Session
+  std::shared_ptr<program::Specialiser> specialiser;      // null without a code generator
+  std::vector<std::shared_ptr<const void>> frozen;        // for SessionOptions
   CompileReport report;
-  std::shared_ptr<const compile_detail::KernelTable> kernels;  // what the functions are made of
   bool fast_math = false;
 };
 

@@ -3,11 +3,11 @@
 
 #include <vector>
 
-#include "backend/cpu/kernels/conv2d.hpp"
 #include "base/error.hpp"
 #include "ir/type.hpp"
+#include "problems/conv2d.hpp"
 
-namespace gex::compile_detail {
+namespace gex::emit {
 
 // How one of its three tensors lies in memory.
 struct ConvOperand {
@@ -17,8 +17,8 @@ struct ConvOperand {
 
 // `attrs`: of any of the three ops. x, w, y: dtypes as the kernel's problem has them.
 template <class Attributes>
-kernels::Conv2dProblem conv_problem(const Attributes& attrs, DType x, DType w, DType y) {
-  kernels::Conv2dProblem problem;
+problems::Conv2dProblem conv_problem(const Attributes& attrs, DType x, DType w, DType y) {
+  problems::Conv2dProblem problem;
   problem.x = x;
   problem.w = w;
   problem.y = y;
@@ -31,7 +31,7 @@ kernels::Conv2dProblem conv_problem(const Attributes& attrs, DType x, DType w, D
   return problem;
 }
 
-// As conv2d_dims.hpp says.
+// Laid out as problems::conv2d_dims says.
 inline std::vector<Dim> conv_dims(const ConvOperand& x, const ConvOperand& w,
                                   const ConvOperand& y) {
   std::vector<Dim> dims = x.shape;
@@ -39,8 +39,8 @@ inline std::vector<Dim> conv_dims(const ConvOperand& x, const ConvOperand& w,
   dims.insert(dims.end(), w.shape.begin() + 2, w.shape.end());
   for (const std::vector<Dim>* strides : {&x.strides, &w.strides, &y.strides})
     dims.insert(dims.end(), strides->begin(), strides->end());
-  GEX_CHECK(dims.size() == kernels::conv2d_dims::count, "dims of a convolution");
+  GEX_CHECK(dims.size() == problems::conv2d_dims::count, "dims of a convolution");
   return dims;
 }
 
-}  // namespace gex::compile_detail
+}  // namespace gex::emit

@@ -9,26 +9,29 @@
 #include "ops/call.hpp"
 #include "plan/streams.hpp"
 
-namespace gex::compile_detail {
+namespace gex::emit {
 
 using program::BufferDesc;
 using program::BufferId;
 
 Emitted emit(Graph& graph, const Signature& signature, const CompileOptions& options,
-             KernelTable& kernels) {
-  return Emitter(graph, signature, options, kernels).run();
+             const Target& target) {
+  return Emitter(graph, signature, options, target).run();
 }
 
 Emitter::Emitter(Graph& graph, const Signature& signature, const CompileOptions& options,
-                 KernelTable& kernels)
+                 const Target& target)
     : graph_(graph),
       signature_(signature),
       options_(options),
-      kernels_(kernels),
-      program_(out_.program) {}
+      target_(target),
+      backend_(backend::backend_for(target.kind)),
+      program_(out_.program),
+      codes_(out_.program) {}
 
 Emitted Emitter::run() {
   program_.name = graph_.name();
+  program_.target = target_.text();
   program_.segments.push_back({graph_.name(), {}});
   program_.main.push_back(0);
   // A tied value takes its input's layout, so that it can be written there by whoever computes it.
@@ -45,6 +48,7 @@ Emitted Emitter::run() {
   lower::FuseOptions fuse_options;
   fuse_options.enabled = options_.fuse;
   fuse_options.prologues = options_.prologues;
+  fuse_options.costs = target_.costs;
   fuse_options.views = choose_views();
   choose_cats(fuse_options);
   lower::FusedGraph fused = lower::fuse(graph_, fuse_options);
@@ -58,21 +62,9 @@ Emitted Emitter::run() {
   finish_outputs();
   if (options_.streams > 1) plan::spread_over_streams(program_, options_.streams);
   plan::synchronise_streams(program_);
-  for (const KernelTable::CodeSpec& spec : kernels_.codes()) {
-    program::Code code;
-    code.name = spec.name;
-    code.target = "cpu";
-    if (spec.kernel >= 0)
-      code.source = loop::print(kernels_.kernels()[static_cast<std::size_t>(spec.kernel)]);
-    for (const KernelTable::PrologueSpec& prologue : spec.prologues)
-      code.source +=
-          str(code.source.empty() ? "" : "\n", "// operand ", prologue.operand, ":\n",
-              loop::print(kernels_.kernels()[static_cast<std::size_t>(prologue.kernel)]));
-    program_.codes.push_back(std::move(code));
-  }
   program_.counters.push_back({"operators", out_.operators});
   if (in_place_ > 0) program_.counters.push_back({"in_place", in_place_});
-  program_.counters.push_back({"kernels", static_cast<std::int64_t>(kernels_.codes().size())});
+  program_.counters.push_back({"kernels", static_cast<std::int64_t>(program_.codes.size())});
   return std::move(out_);
 }
 
@@ -340,16 +332,29 @@ void Emitter::add_step(program::Step step) {
   program_.segments[static_cast<std::size_t>(segment_)].steps.push_back(std::move(step));
 }
 
+void Emitter::apply(const backend::LaunchPlan& plan, program::Launch& launch) {
+  launch.grid = plan.grid;
+  launch.scratch_bytes = plan.scratch_bytes;
+  launch.block = plan.block;
+  if (plan.workspace_bytes == Dim(0)) return;
+  BufferDesc desc = describe(Type::tensor(DType::u8, {plan.workspace_bytes}),
+                             BufferDesc::Kind::temp, "workspace");
+  launch.buffers.push_back(add_buffer(std::move(desc)));
+  launch.writes.push_back(true);
+}
+
 void Emitter::launch(const loop::Kernel& kernel, const std::string& name,
                      std::vector<BufferId> buffers, std::vector<bool> writes) {
   program::Launch launch;
   launch.name = name;
-  int id = kernels_.add(kernel, launch.dims);
-  launch.code = kernels_.add_loop_code(name, id);
+  program::Code code;
+  code.name = name;
+  code.kernel = codes_.add_kernel(kernel, launch.dims);
+  launch.code = codes_.add_code(std::move(code));
   launch.buffers = std::move(buffers);
   launch.writes = std::move(writes);
-  launch.grid = kernel.grid_size();
-  launch.scratch_bytes = kernel.scratch_bytes();
+  const backend::LaunchPlan plan = backend_.plan(kernel, target_);
+  apply(plan, launch);
   launch.ordered = kernel.ordered();
   Dim per_point = 0;
   for (const loop::Stage& stage : kernel.stages) {
@@ -358,7 +363,7 @@ void Emitter::launch(const loop::Kernel& kernel, const std::string& name,
     for (const loop::Range& r : stage.reduce) points *= r.extent();
     per_point += points;
   }
-  launch.work = launch.grid * per_point;
+  launch.work = kernel.grid_size() * per_point;
   add_step({std::move(launch), 0, {}});
 }
 
@@ -447,6 +452,7 @@ void Emitter::emit_graph(Graph& graph, int segment) {
   lower::FuseOptions fuse_options;
   fuse_options.enabled = options_.fuse;
   fuse_options.prologues = options_.prologues;
+  fuse_options.costs = target_.costs;
   fuse_options.cats_alone = !options_.place_cats;
   lower::FusedGraph fused = lower::fuse(graph, fuse_options);
   out_.kernel_text += str("// region ", graph.name(), "\n", lower::print(fused));
@@ -454,4 +460,4 @@ void Emitter::emit_graph(Graph& graph, int segment) {
   emit_units(fused.units, segment);
 }
 
-}  // namespace gex::compile_detail
+}  // namespace gex::emit

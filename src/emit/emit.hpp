@@ -8,23 +8,22 @@
 
 #include "compile/compile.hpp"
 #include "compile/frozen/frozen_plan.hpp"
-#include "emit/kernel_table.hpp"
 #include "lower/fused_graph.hpp"
 #include "program/program.hpp"
 
-namespace gex::compile_detail {
+namespace gex::emit {
 
 struct Emitted {
   program::Program program;
   std::string kernel_text;  // every fused graph, subgraphs included
   std::vector<lower::Remark> remarks;
-  std::int64_t operators = 0;      // nodes that compute something, before fusion
-  std::vector<FrozenSlot> frozen;  // what lies behind the program's frozen constants
+  std::int64_t operators = 0;  // nodes that compute something, before fusion
+  std::vector<compile_detail::FrozenSlot>
+      frozen;  // what lies behind the program's frozen constants
 };
 
-// `kernels` collects the distinct kernels that the program's codes need; their functions are filled
-// in after code generation (bind_codes).
+// The graph as a Program for `target`. Its functions are made afterwards, by the target's backend.
 Emitted emit(Graph& graph, const Signature& signature, const CompileOptions& options,
-             KernelTable& kernels);
+             const Target& target);
 
-}  // namespace gex::compile_detail
+}  // namespace gex::emit

@@ -10,7 +10,7 @@
 #include "lower/cluster.hpp"
 #include "ops/core/attributes.hpp"
 
-namespace gex::compile_detail {
+namespace gex::emit {
 
 using program::BufferDesc;
 using program::BufferId;
@@ -145,4 +145,4 @@ void Emitter::emit_cat(const Node& node) {
   program_.counters.push_back({"cat_parts_placed", parts - copied});
 }
 
-}  // namespace gex::compile_detail
+}  // namespace gex::emit

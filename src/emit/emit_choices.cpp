@@ -1,42 +1,37 @@
-// Launches of the Choices that are no contraction with an epilogue: gradients of weights, sorting.
+// Launches of problems that take no epilogue: gradients of convolutions, sorting, grouped products.
 
 #include <algorithm>
 
-#include "backend/cpu/kernels/conv2d.hpp"
-#include "backend/cpu/kernels/grouped_matmul.hpp"
-#include "backend/cpu/kernels/sort.hpp"
-#include "backend/cpu/kernels/sort_dims.hpp"
 #include "emit/conv_launch.hpp"
 #include "emit/emitter.hpp"
 #include "ops/conv.hpp"
 #include "ops/sort.hpp"
+#include "problems/sort.hpp"
 
-namespace gex::compile_detail {
+namespace gex::emit {
 
-ChoicePlan Emitter::plan_conv2d_weight_grad(const lower::Unit& unit) {
+ProblemLaunch Emitter::plan_conv2d_weight_grad(const lower::Unit& unit) {
   const Node& node = *unit.anchor;
   auto attrs = node.as<ops::ConvWeightGrad>();
   const Type& x_type = node.input(0)->type();
   const Type& grad_type = node.input(1)->type();
   const Type& result_type = node.output()->type();
   Operand x = operand(node.input(0)), grad = operand(node.input(1));
-  const kernels::Conv2dProblem problem =
+  const problems::Conv2dProblem problem =
       conv_problem(attrs, x_type.dtype, grad_type.dtype, result_type.dtype);
-  ChoicePlan plan;
+  ProblemLaunch plan;
   plan.name = "conv2d_weight_grad";
   plan.operands = {window(x.buffer, x.offset), window(grad.buffer, grad.offset)};
   const std::vector<Dim> strides = lower::memory_strides(*node.output());
   plan.dims = conv_dims({x_type.shape, x.strides}, {result_type.shape, strides},
                         {grad_type.shape, grad.strides});
   const Dim taps = result_type.shape[1] * result_type.shape[2] * result_type.shape[3];
-  plan.grid = kernels::conv2d_weight_grad_grid(problem, grad_type.shape[1], taps);
-  plan.scratch_bytes = kernels::conv2d_weight_grad_scratch_bytes(problem);
   plan.work = grad_type.numel() * taps;
-  plan.problem = kernels::Conv2dWeightGradProblem{problem};
+  plan.problem = problems::Conv2dWeightGradProblem{problem};
   return plan;
 }
 
-ChoicePlan Emitter::plan_conv2d_input_grad(const lower::Unit& unit) {
+ProblemLaunch Emitter::plan_conv2d_input_grad(const lower::Unit& unit) {
   const Node& node = *unit.anchor;
   auto attrs = node.as<ops::ConvTranspose>();
   const Type& grad_type = node.input(0)->type();
@@ -49,22 +44,20 @@ ChoicePlan Emitter::plan_conv2d_input_grad(const lower::Unit& unit) {
     emit_copy(copy, dense, grad.buffer, grad.strides, grad.offset, grad_type, "layout");
     grad = {copy, dense, Dim(0)};
   }
-  const kernels::Conv2dProblem problem =
+  const problems::Conv2dProblem problem =
       conv_problem(attrs, x_type.dtype, w_type.dtype, grad_type.dtype);
-  ChoicePlan plan;
+  ProblemLaunch plan;
   plan.name = "conv2d_input_grad";
   plan.operands = {window(grad.buffer, grad.offset), window(w.buffer, w.offset)};
   const std::vector<Dim> strides = lower::memory_strides(*node.output());
   plan.dims = conv_dims({x_type.shape, strides}, {w_type.shape, w.strides},
                         {grad_type.shape, grad.strides});
-  plan.grid = kernels::conv2d_input_grad_grid(x_type.shape[0], x_type.shape[1]);
-  plan.scratch_bytes = kernels::conv2d_input_grad_scratch_bytes(problem);
   plan.work = grad_type.numel() * w_type.shape[1] * w_type.shape[2] * w_type.shape[3];
-  plan.problem = kernels::Conv2dInputGradProblem{problem};
+  plan.problem = problems::Conv2dInputGradProblem{problem};
   return plan;
 }
 
-ChoicePlan Emitter::plan_sort(const lower::Unit& unit) {
+ProblemLaunch Emitter::plan_sort(const lower::Unit& unit) {
   const Node& node = *unit.anchor;
   const bool all = node.is("sort");
   const auto axis =
@@ -75,7 +68,7 @@ ChoicePlan Emitter::plan_sort(const lower::Unit& unit) {
     return std::find(unit.outputs.begin(), unit.outputs.end(), node.output(k)) !=
            unit.outputs.end();
   };
-  kernels::SortProblem problem;
+  problems::SortProblem problem;
   problem.dtype = x_type.dtype;
   problem.descending = all ? node.as<ops::Sort>().descending : node.as<ops::TopK>().largest;
   const bool stable = all ? node.as<ops::Sort>().stable : node.as<ops::TopK>().stable;
@@ -83,7 +76,7 @@ ChoicePlan Emitter::plan_sort(const lower::Unit& unit) {
   problem.batch_rank = x_type.rank() - 1;
   problem.values = asked_for(0);
   problem.indices = asked_for(1);
-  ChoicePlan plan;
+  ProblemLaunch plan;
   plan.name = node.op().name;
   plan.operands = {window(x.buffer, x.offset)};
   const Dim length = x_type.shape[axis];
@@ -104,8 +97,6 @@ ChoicePlan Emitter::plan_sort(const lower::Unit& unit) {
   for (std::size_t k = 0; k < 2; ++k) {
     if (asked_for(k)) push(lower::memory_strides(*node.output(k)));
   }
-  plan.grid = rows;
-  plan.scratch_bytes = kernels::sort_scratch_bytes(problem, length);
   constexpr int kStepsForEachElement = 16;
   plan.work = rows * length * Dim(kStepsForEachElement);
   plan.problem = problem;
@@ -113,20 +104,20 @@ ChoicePlan Emitter::plan_sort(const lower::Unit& unit) {
 }
 
 // Rows in groups times a matrix of each group, or the gradient of those matrices.
-ChoicePlan Emitter::plan_grouped(const lower::Unit& unit) {
+ProblemLaunch Emitter::plan_grouped(const lower::Unit& unit) {
   const Node& node = *unit.anchor;
   const bool weight_grad = node.is("grouped_weight_grad");
   const Type& a_type = node.input(0)->type();
   const Type& b_type = node.input(1)->type();
   const Type& ends_type = node.input(2)->type();
   Operand a = operand(node.input(0)), b = operand(node.input(1));
-  kernels::GroupedMatmulProblem problem;
+  problems::GroupedMatmulProblem problem;
   problem.product.a = a_type.dtype;
   problem.product.b = b_type.dtype;
   problem.product.c = node.output()->type().dtype;
   problem.product.any_rows = placement_.any_batch;
   problem.ends = ends_type.dtype;
-  ChoicePlan plan;
+  ProblemLaunch plan;
   plan.name = node.op().name;
   // A view of the ends may have any step: a copy is dense.
   Operand ends = placed(node.input(2));
@@ -139,19 +130,16 @@ ChoicePlan Emitter::plan_grouped(const lower::Unit& unit) {
     plan.dims.insert(plan.dims.end(), {Dim(0), Dim(0), a.strides[1], a.strides[0]});
     plan.dims.insert(plan.dims.end(), {Dim(0), Dim(0), b.strides[0], b.strides[1]});
     plan.dims.insert(plan.dims.end(), {c[0], Dim(0), c[1], c[2], ends_type.shape[0]});
-    plan.grid = kernels::matmul_grid(problem.product, 1, depth, columns, rows);
-    plan.problem = kernels::GroupedWeightGradProblem{problem};
+    plan.problem = problems::GroupedWeightGradProblem{problem};
   } else {
     plan.dims = {Dim(1), Dim(1), rows, columns, depth};
     plan.dims.insert(plan.dims.end(), {Dim(0), Dim(0), a.strides[0], a.strides[1]});
     plan.dims.insert(plan.dims.end(), {b.strides[0], Dim(0), b.strides[1], b.strides[2]});
     plan.dims.insert(plan.dims.end(), {Dim(0), Dim(0), c[0], c[1], ends_type.shape[0]});
-    plan.grid = kernels::grouped_matmul_grid(columns);
     plan.problem = problem;
   }
-  plan.scratch_bytes = kernels::grouped_matmul_scratch_bytes(problem);
   plan.work = rows * columns * depth;
   return plan;
 }
 
-}  // namespace gex::compile_detail
+}  // namespace gex::emit

@@ -1,16 +1,12 @@
-// Contractions as launches of the hand-written Choices: operands as strided memory, epilogues
-// attached.
+// Problems as launches: operands as strided memory, epilogues and prologues attached.
 
 #include <algorithm>
 
-#include "backend/cpu/kernels/attention.hpp"
-#include "backend/cpu/kernels/conv2d.hpp"
-#include "backend/cpu/kernels/matmul.hpp"
 #include "emit/conv_launch.hpp"
 #include "emit/emitter.hpp"
 #include "ops/core/attributes.hpp"
 
-namespace gex::compile_detail {
+namespace gex::emit {
 
 using program::BufferId;
 
@@ -61,8 +57,8 @@ std::vector<Dim> batch_strides(const Type& type, const std::vector<Dim>& strides
 // What an epilogue gets: its own code rounds and stores.
 DType accumulated(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
-kernels::OperandSet computed_by(const lower::Unit& unit) {
-  kernels::OperandSet set = 0;
+problems::OperandSet computed_by(const lower::Unit& unit) {
+  problems::OperandSet set = 0;
   for (const lower::Prologue& prologue : unit.prologues) set |= 1 << prologue.operand;
   return set;
 }
@@ -76,7 +72,7 @@ Operand Emitter::operand(const lower::Unit& unit, int k) {
   return {materialised(prologue->inputs.front()), lower::resolve_view(value)->strides, Dim(0)};
 }
 
-ChoicePlan Emitter::plan_matmul(const lower::Unit& unit) {
+ProblemLaunch Emitter::plan_matmul(const lower::Unit& unit) {
   const Node& node = *unit.anchor;
   const Type& a_type = node.input(0)->type();
   const Type& b_type = node.input(1)->type();
@@ -124,13 +120,13 @@ ChoicePlan Emitter::plan_matmul(const lower::Unit& unit) {
     GEX_CHECK(batch.sizes.size() == 2, "batch of rank ", batch.sizes.size());
   }
   Dim m = c_type.shape[rank - 2], n = c_type.shape[rank - 1], k = a_type.shape.back();
-  kernels::MatmulProblem problem;
+  problems::MatmulProblem problem;
   problem.a = a_type.dtype;
   problem.b = b_type.dtype;
   problem.c = unit.has_epilogue ? DType::f32 : c_type.dtype;
   problem.any_rows = placement_.any_batch;
   problem.computed = computed_by(unit);
-  ChoicePlan plan;
+  ProblemLaunch plan;
   plan.name = "matmul";
   plan.operands = {window(a.buffer, a.offset), window(b.buffer, b.offset)};
   plan.dims = {batch.sizes[0], batch.sizes[1], m, n, k};
@@ -141,42 +137,36 @@ ChoicePlan Emitter::plan_matmul(const lower::Unit& unit) {
   push(0, a.strides[a.strides.size() - 2], a.strides.back());
   push(1, b.strides[b.strides.size() - 2], b.strides.back());
   push(2, c_strides[rank - 2], c_strides[rank - 1]);
-  if (unit.prologue_of(1) == nullptr) pack_right(b, plan, problem);
-  Dim batches = batch.sizes[0] * batch.sizes[1];
-  plan.grid = kernels::matmul_grid(problem, batches, m, n, k);
-  plan.scratch_bytes = kernels::matmul_scratch_bytes(problem, batches, m, n, k);
-  plan.work = batches * m * n * k;
+  plan.work = batch.sizes[0] * batch.sizes[1] * m * n * k;
   plan.problem = problem;
+  if (unit.prologue_of(1) == nullptr) pack_operand(plan, 1, b);
   return plan;
 }
 
-ChoicePlan Emitter::plan_conv2d(const lower::Unit& unit) {
+ProblemLaunch Emitter::plan_conv2d(const lower::Unit& unit) {
   const Node& node = *unit.anchor;
   auto attrs = node.as<ops::Conv>();
   const Type& x_type = node.input(0)->type();
   const Type& w_type = node.input(1)->type();
   const Type& y_type = node.output()->type();
   Operand x = operand(unit, 0), w = operand(unit, 1);
-  kernels::Conv2dProblem problem =
+  problems::Conv2dProblem problem =
       conv_problem(attrs, x_type.dtype, w_type.dtype,
                    unit.has_epilogue ? accumulated(y_type.dtype) : y_type.dtype);
   problem.x_computed = unit.prologue_of(0) != nullptr;
-  ChoicePlan plan;
+  ProblemLaunch plan;
   plan.name = "conv2d";
   plan.operands = {window(x.buffer, x.offset), window(w.buffer, w.offset)};
   const std::vector<Dim> y_strides = lower::memory_strides(*node.output());
   plan.dims =
       conv_dims({x_type.shape, x.strides}, {w_type.shape, w.strides}, {y_type.shape, y_strides});
-  pack_weights(w, plan, problem, plan.operands[1]);
-  plan.grid = kernels::conv2d_grid(problem, y_type.shape[0], y_type.shape[1], y_type.shape[2],
-                                   y_type.shape[3]);
-  plan.scratch_bytes = kernels::conv2d_scratch_bytes(problem);
   plan.work = y_type.numel() * w_type.shape[1] * w_type.shape[2] * w_type.shape[3];
   plan.problem = problem;
+  pack_operand(plan, 1, w);
   return plan;
 }
 
-ChoicePlan Emitter::plan_attention(const lower::Unit& unit) {
+ProblemLaunch Emitter::plan_attention(const lower::Unit& unit) {
   const Node& node = *unit.anchor;
   auto attrs = node.as<ops::Attention>();
   Type q_type = node.input(0)->type(), k_type = node.input(1)->type();
@@ -190,21 +180,21 @@ ChoicePlan Emitter::plan_attention(const lower::Unit& unit) {
     while (type->shape.size() < 4) type->shape.insert(type->shape.begin(), Dim(1));
   for (std::vector<Dim>* strides : {&q.strides, &k.strides, &v.strides, &out_strides})
     while (strides->size() < 4) strides->insert(strides->begin(), Dim(0));
-  kernels::AttentionProblem problem;
+  problems::AttentionProblem problem;
   problem.qkv = q_type.dtype;
   problem.out = unit.has_epilogue ? accumulated(out_type.dtype) : out_type.dtype;
-  problem.causal = attrs.causal ? kernels::Causal::top_left : kernels::Causal::none;
+  problem.causal = attrs.causal ? problems::Causal::top_left : problems::Causal::none;
   problem.scale = attrs.scale;
-  problem.nan_if_blind = attrs.nan_if_blind;
+  problem.nan_if_fully_masked = attrs.nan_if_fully_masked;
   problem.computed = computed_by(unit);
   std::vector<Dim> mask_strides(4, Dim(0));
-  ChoicePlan plan;
+  ProblemLaunch plan;
   plan.operands = {window(q.buffer, q.offset), window(k.buffer, k.offset),
                    window(v.buffer, v.offset)};
   if (has_mask) {
     const Type& mask_type = node.input(3)->type();
-    problem.mask = mask_type.dtype == DType::boolean ? kernels::MaskKind::boolean
-                                                     : kernels::MaskKind::additive;
+    problem.mask = mask_type.dtype == DType::boolean ? problems::MaskKind::boolean
+                                                     : problems::MaskKind::additive;
     problem.mask_dtype = mask_type.dtype;
     Operand mask = operand(unit, 3);
     std::size_t skip = 4 - mask_type.shape.size();
@@ -220,9 +210,6 @@ ChoicePlan Emitter::plan_attention(const lower::Unit& unit) {
     plan.dims.insert(plan.dims.end(), strides->begin(), strides->end());
   }
   if (has_mask) plan.dims.insert(plan.dims.end(), mask_strides.begin(), mask_strides.end());
-  plan.grid = kernels::attention_grid(problem, q_type.shape[0], q_type.shape[1], k_type.shape[1],
-                                      q_type.shape[2]);
-  plan.scratch_bytes = kernels::attention_scratch_bytes(problem, q_type.shape[3], v_type.shape[3]);
   plan.work = q_type.numel() * k_type.shape[2] * Dim(2);
   plan.problem = problem;
   return plan;
@@ -230,49 +217,66 @@ ChoicePlan Emitter::plan_attention(const lower::Unit& unit) {
 
 void Emitter::emit_contraction(const lower::Unit& unit) {
   const Node& node = *unit.anchor;
-  ChoicePlan plan = node.is("matmul")                    ? plan_matmul(unit)
-                    : node.is("conv2d")                  ? plan_conv2d(unit)
-                    : node.is("attention")               ? plan_attention(unit)
-                    : node.is("conv2d_weight_grad")      ? plan_conv2d_weight_grad(unit)
-                    : node.is("conv2d_input_grad")       ? plan_conv2d_input_grad(unit)
-                    : node.is("sort") || node.is("topk") ? plan_sort(unit)
-                                                         : plan_grouped(unit);
+  ProblemLaunch plan = node.is("matmul")                    ? plan_matmul(unit)
+                       : node.is("conv2d")                  ? plan_conv2d(unit)
+                       : node.is("attention")               ? plan_attention(unit)
+                       : node.is("conv2d_weight_grad")      ? plan_conv2d_weight_grad(unit)
+                       : node.is("conv2d_input_grad")       ? plan_conv2d_input_grad(unit)
+                       : node.is("sort") || node.is("topk") ? plan_sort(unit)
+                                                            : plan_grouped(unit);
   program::Launch launch;
   launch.name = unit.label();
   launch.dims = std::move(plan.dims);
-  launch.grid = plan.grid;
-  launch.scratch_bytes = plan.scratch_bytes;
   launch.work = plan.work;
-  launch.matrix = !std::holds_alternative<kernels::SortProblem>(plan.problem);
+  launch.matrix = !std::holds_alternative<problems::SortProblem>(plan.problem);
   launch.buffers = std::move(plan.operands);
   launch.writes.assign(launch.buffers.size(), false);
-  int epilogue = -1, extra = 0;
-  if (unit.has_epilogue) {
-    std::vector<Dim> symbols;
-    epilogue = kernels_.add(unit.kernel, symbols);
-    launch.dims.insert(launch.dims.end(), symbols.begin(), symbols.end());
-    launch.scratch_bytes += unit.kernel.scratch_bytes();
-    for (Value* v : unit.inputs) launch.buffers.push_back(materialised(v));
-    launch.writes.resize(launch.buffers.size(), false);
-    extra = static_cast<int>(unit.inputs.size() + unit.outputs.size());
-  }
+  program::Code code;
+  code.name = plan.name;
+  code.problem = problems::print(plan.problem);
+  backend::AttachedKernels attached;
+  if (unit.has_epilogue) attach_epilogue(unit, launch, code, attached);
   for (Value* v : unit.outputs) launch.buffers.push_back(buffer_of(v));
   launch.writes.resize(launch.buffers.size(), true);
-  std::vector<KernelTable::PrologueSpec> prologues;
+  attach_prologues(unit, launch, code, attached);
+  const backend::LaunchPlan layout = backend_.plan(plan.problem, attached, launch.dims, target_);
+  code.algorithm = layout.algorithm;
+  apply(layout, launch);
+  launch.code = codes_.add_code(std::move(code));
+  add_step({std::move(launch), 0, {}});
+}
+
+void Emitter::attach_epilogue(const lower::Unit& unit, program::Launch& launch, program::Code& code,
+                              backend::AttachedKernels& attached) {
+  std::vector<Dim> symbols;
+  code.kernel = codes_.add_kernel(unit.kernel, symbols);
+  code.extra_buffers = static_cast<int>(unit.inputs.size() + unit.outputs.size());
+  attached.epilogue = &unit.kernel;
+  attached.extra_buffers = code.extra_buffers;
+  attached.epilogue_dims_begin = static_cast<int>(launch.dims.size());
+  launch.dims.insert(launch.dims.end(), symbols.begin(), symbols.end());
+  for (Value* v : unit.inputs) launch.buffers.push_back(materialised(v));
+  launch.writes.resize(launch.buffers.size(), false);
+}
+
+void Emitter::attach_prologues(const lower::Unit& unit, program::Launch& launch,
+                               program::Code& code, backend::AttachedKernels& attached) {
   for (const lower::Prologue& prologue : unit.prologues) {
     std::vector<Dim> symbols;
-    const int kernel = kernels_.add(prologue.kernel, symbols);
-    prologues.push_back({kernel, prologue.operand, static_cast<int>(launch.buffers.size()),
-                         static_cast<int>(prologue.inputs.size()),
-                         static_cast<int>(launch.dims.size())});
+    program::Code::Prologue place;
+    place.kernel = codes_.add_kernel(prologue.kernel, symbols);
+    place.operand = prologue.operand;
+    place.first_buffer = static_cast<int>(launch.buffers.size());
+    place.input_buffers = static_cast<int>(prologue.inputs.size());
+    place.dims_begin = static_cast<int>(launch.dims.size());
+    code.prologues.push_back(place);
+    attached.prologues.push_back({&prologue.kernel, place.operand, place.first_buffer,
+                                  place.input_buffers, place.dims_begin});
     launch.dims.insert(launch.dims.end(), symbols.begin(), symbols.end());
     for (Value* v : prologue.inputs) launch.buffers.push_back(materialised(v));
     program_.counters.push_back({"prologues", 1});
   }
   launch.writes.resize(launch.buffers.size(), false);
-  launch.code =
-      kernels_.add_choice_code(plan.name, plan.problem, epilogue, extra, std::move(prologues));
-  add_step({std::move(launch), 0, {}});
 }
 
-}  // namespace gex::compile_detail
+}  // namespace gex::emit

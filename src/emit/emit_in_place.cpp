@@ -9,7 +9,7 @@
 #include "lower/cluster.hpp"
 #include "ops/call.hpp"
 
-namespace gex::compile_detail {
+namespace gex::emit {
 
 using program::BufferDesc;
 using program::BufferId;
@@ -260,4 +260,4 @@ void Emitter::emit_scatter(const lower::Unit& unit, const std::vector<lower::Uni
   launch(kernel, unit.label(), std::move(buffers), std::move(writes));
 }
 
-}  // namespace gex::compile_detail
+}  // namespace gex::emit

@@ -5,7 +5,7 @@
 #include "emit/emitter.hpp"
 #include "ops/call.hpp"
 
-namespace gex::compile_detail {
+namespace gex::emit {
 
 using program::BufferDesc;
 using program::BufferId;
@@ -203,4 +203,4 @@ void Emitter::emit_while(const Node& node) {
   add_step({step, 0, {}});
 }
 
-}  // namespace gex::compile_detail
+}  // namespace gex::emit

@@ -7,14 +7,15 @@
 #include <unordered_set>
 #include <vector>
 
-#include "backend/cpu/kernels/choice.hpp"
+#include "backend/backend.hpp"
+#include "emit/code_table.hpp"
 #include "emit/emit.hpp"
 #include "ir/placement.hpp"
 #include "lower/views.hpp"
 
-namespace gex::compile_detail {
+namespace gex::emit {
 
-// An operand of a Choice or a call: strided memory.
+// An operand of a problem or a call: strided memory.
 struct Operand {
   program::BufferId buffer = -1;
   std::vector<Dim> strides;
@@ -22,13 +23,13 @@ struct Operand {
   bool operator==(const Operand&) const = default;
 };
 
-// A contraction as a launch, before its epilogue is known.
-struct ChoicePlan {
+// A problem as a launch, before its epilogue is known.
+struct ProblemLaunch {
   std::string name;
-  kernels::Problem problem;
+  problems::Problem problem;
   std::vector<program::BufferId> operands;
   std::vector<Dim> dims;
-  Dim grid, scratch_bytes, work;
+  Dim work;
 };
 
 // A buffer as an input, output, temporary or constant of this type.
@@ -41,7 +42,7 @@ const Node* scatter_under(const Graph& graph, const Tie& tie);
 class Emitter {
  public:
   Emitter(Graph& graph, const Signature& signature, const CompileOptions& options,
-          KernelTable& kernels);
+          const Target& target);
   Emitted run();
 
  private:
@@ -61,6 +62,8 @@ class Emitter {
                  const char* why);
   void launch(const loop::Kernel& kernel, const std::string& name,
               std::vector<program::BufferId> buffers, std::vector<bool> writes);
+  // Gives the launch its layout on the target; a workspace is one more buffer.
+  void apply(const backend::LaunchPlan& plan, program::Launch& launch);
   void add_step(program::Step step);
 
   // emit_in_place.cpp: memory whose old contents nobody reads any more.
@@ -90,32 +93,30 @@ class Emitter {
 
   // emit_contraction.cpp
   void emit_contraction(const lower::Unit& unit);
+  void attach_epilogue(const lower::Unit& unit, program::Launch& launch, program::Code& code,
+                       backend::AttachedKernels& attached);
+  void attach_prologues(const lower::Unit& unit, program::Launch& launch, program::Code& code,
+                        backend::AttachedKernels& attached);
   // Of the unit's contraction: strided, never copied; what a prologue computes has the placeholder
   // of a buffer that is not read.
   Operand operand(const lower::Unit& unit, int k);
-  ChoicePlan plan_matmul(const lower::Unit& unit);
-  ChoicePlan plan_conv2d(const lower::Unit& unit);
-  ChoicePlan plan_attention(const lower::Unit& unit);
+  ProblemLaunch plan_matmul(const lower::Unit& unit);
+  ProblemLaunch plan_conv2d(const lower::Unit& unit);
+  ProblemLaunch plan_attention(const lower::Unit& unit);
   // emit_choices.cpp
-  ChoicePlan plan_conv2d_weight_grad(const lower::Unit& unit);
-  ChoicePlan plan_conv2d_input_grad(const lower::Unit& unit);
-  ChoicePlan plan_sort(const lower::Unit& unit);
-  ChoicePlan plan_grouped(const lower::Unit& unit);
+  ProblemLaunch plan_conv2d_weight_grad(const lower::Unit& unit);
+  ProblemLaunch plan_conv2d_input_grad(const lower::Unit& unit);
+  ProblemLaunch plan_sort(const lower::Unit& unit);
+  ProblemLaunch plan_grouped(const lower::Unit& unit);
 
   // emit_packed.cpp: frozen inputs.
   void define_frozen();
-  program::BufferId add_frozen(program::BufferDesc desc, FrozenSlot slot, bool contents);
+  program::BufferId add_frozen(program::BufferDesc desc, compile_detail::FrozenSlot slot,
+                               bool contents);
   bool is_frozen(const Value* value) const;
   bool has_frozen_contents(program::BufferId id) const;
-  // Has the product read panels packed once, if its right operand never changes.
-  bool pack_right(const Operand& right, ChoicePlan& plan, kernels::MatmulProblem& problem);
-  // The same for the weights of a convolution.
-  bool pack_weights(const Operand& weights, const ChoicePlan& plan, kernels::Conv2dProblem& problem,
-                    program::BufferId& packed_weights);
-  // A frozen copy of `source` in the layout of `problem`; equal ones are made once.
-  program::BufferId packed(const Operand& source, const std::string& form, DType dtype,
-                           Dim elements, const std::vector<std::int64_t>& dims,
-                           const kernels::Problem& problem, Dim grid);
+  // Has the launch read operand `k` in the target's packed layout, if it never changes.
+  void pack_operand(ProblemLaunch& launch, int k, const Operand& operand);
 
   program::BufferId add_buffer(program::BufferDesc desc);
   program::BufferId add_temp(const Type& type, std::string name);
@@ -129,9 +130,11 @@ class Emitter {
   Graph& graph_;
   const Signature& signature_;
   const CompileOptions& options_;
-  KernelTable& kernels_;
+  const Target& target_;
+  const backend::Backend& backend_;
   Emitted out_;
   program::Program& program_;
+  CodeTable codes_;
   std::unordered_map<const Value*, program::BufferId> buffers_;
   struct TieCopy {
     Value* value;
@@ -153,4 +156,4 @@ class Emitter {
   Placement placement_;  // of the unit at hand
 };
 
-}  // namespace gex::compile_detail
+}  // namespace gex::emit

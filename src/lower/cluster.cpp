@@ -160,7 +160,10 @@ class Lowering {
     if (cost_of(v) < kRecomputeLimit) return false;
     Dim elements = 1;
     for (Dim i : inner_vars_) elements *= *i.extent();
-    if (elements.is_const()) return elements.constant() <= options_.max_local_elements;
+    // Rows count as if they were of f32.
+    const std::int64_t most = options_.costs.max_row_bytes / 4;
+    if (elements.is_const()) return elements.constant() <= most;
+    if (!options_.costs.unbounded_locals) return elements.range().hi <= most;
     return inner_vars_.size() < vars_.size();
   }
 
@@ -477,7 +480,15 @@ LoweredCluster lower_cluster(const Cluster& cluster, const std::vector<Value*>& 
                              const std::unordered_set<const Value*>& in_memory,
                              const FuseOptions& options) {
   try {
-    return Lowering(cluster, escaping, in_memory, options).run();
+    LoweredCluster result = Lowering(cluster, escaping, in_memory, options).run();
+    const std::int64_t most = options.costs.max_local_bytes;
+    if (result.ok && most > 0 && cluster.nodes.size() > 1 &&
+        result.kernel.scratch_bytes().range().hi > most) {
+      result.ok = false;
+      result.reason = str("its rows need more than the ", most, " bytes of local memory that the ",
+                          "target has");
+    }
+    return result;
   } catch (const NotLowerable& e) {
     LoweredCluster result;
     result.reason = e.reason;

@@ -205,7 +205,7 @@ class Fusion {
       why = "other results of it are needed in memory";
     } else if (!placement_of(node).same_limits(placement_of(*maker.nodes.front()))) {
       why = "they may use different numbers of cores";
-    } else if (!prologue_pays(node, operand, maker.nodes)) {
+    } else if (!prologue_pays(node, operand, maker.nodes, options_.costs)) {
       why = "it would be computed again too often";
     } else if (LoweredCluster lowered = lower_prologue(node, prologue, roots_, options_);
                !lowered.ok) {

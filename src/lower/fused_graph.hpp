@@ -10,6 +10,7 @@
 
 #include "ir/graph.hpp"
 #include "loop/kernel.hpp"
+#include "target/target.hpp"
 
 namespace gex::lower {
 
@@ -61,10 +62,10 @@ struct FusedGraph {
 };
 
 struct FuseOptions {
-  bool enabled = true;                      // false: every node its own unit
-  bool prologues = true;                    // operands may be computed by their contraction
-  std::size_t max_nodes = 64;               // in one unit
-  std::int64_t max_local_elements = 65536;  // rows longer than this are recomputed, not kept
+  bool enabled = true;         // false: every node its own unit
+  bool prologues = true;       // operands may be computed by their contraction
+  std::size_t max_nodes = 64;  // in one unit
+  CostModel costs;             // of the target
   // Graph outputs that are handed out as views of inputs and so need no memory of their own.
   std::unordered_set<const Value*> views;
   // Concatenations whose parts are written where they end up: steps, not kernels.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "backend/cpu/kernels/tiles.hpp"
 #include "loop/builder.hpp"
 #include "lower/views.hpp"
 #include "ops/core/attributes.hpp"
@@ -11,7 +10,7 @@ namespace gex::lower {
 
 namespace {
 
-// Where a size varies: as often as middling ones would have it.
+// How often an operand is read where the size that decides is not known: a typical number.
 constexpr std::int64_t kUnknownRepeats = 4;
 
 std::int64_t repeats(Dim size, std::int64_t block) {
@@ -20,7 +19,7 @@ std::int64_t repeats(Dim size, std::int64_t block) {
 }
 
 // How often the kernel asks for each element of an operand.
-std::int64_t times_read(const Node& node, int operand) {
+std::int64_t times_read(const Node& node, int operand, const CostModel& costs) {
   const Shape& out = node.output()->type().shape;
   if (node.is("matmul")) {
     // Rows of one tile meet all of its columns at once.
@@ -32,11 +31,11 @@ std::int64_t times_read(const Node& node, int operand) {
     };
     const bool shared = !(batches(of) == batches(out));
     const std::int64_t sharing = shared ? repeats(floordiv(batches(out), batches(of)), 1) : 1;
-    // So few elements that a launch of their own takes longer than anything done to them.
-    if (!shared && own.is_const() && own.constant() <= kernels::kFewRows) return 0;
-    return sharing * repeats(other, kernels::kTileCols);
+    // A launch of its own would take longer than computing so few elements.
+    if (!shared && own.is_const() && own.constant() <= costs.few_rows) return 0;
+    return sharing * repeats(other, costs.matmul_tile_columns);
   }
-  if (node.is("conv2d")) return 2;  // rows behind two blocks of output, or by two workers
+  if (node.is("conv2d")) return costs.conv_image_reads;
   const Shape& q = node.input(0)->type().shape;
   const Shape& of = node.input(static_cast<std::size_t>(operand))->type().shape;
   const auto heads = [](const Shape& shape) {
@@ -44,7 +43,7 @@ std::int64_t times_read(const Node& node, int operand) {
   };
   if (operand == 0) return 1;
   if (operand == 3) return heads(of) == heads(q) ? 1 : repeats(heads(q), 1);
-  return repeats(floordiv(heads(q), heads(of)) * q[q.size() - 2], kernels::kQueryRows);
+  return repeats(floordiv(heads(q), heads(of)) * q[q.size() - 2], costs.attention_query_rows);
 }
 
 // Each call of the code is for one row at most, except in convolutions: many calls for few
@@ -79,25 +78,23 @@ Value* computable_value(const Node& node, int operand) {
   };
   if (std::count_if(node.inputs().begin(), node.inputs().end(), is_base) != 1) return nullptr;
   if (operand == 3) {
-    // One element for all keys is no row of them.
+    // A mask that is broadcast over the keys has no rows to compute.
     const Shape& keys = node.input(1)->type().shape;
     if (!(input->type().shape.back() == keys[keys.size() - 2])) return nullptr;
   } else if (!provably_eq(product(view->base->type().shape), product(input->type().shape))) {
-    return nullptr;  // repeated by a view: its elements would be computed for each
+    return nullptr;  // broadcast by a view: its elements would be computed several times
   }
   const bool along_rows = view->strides.back() == Dim(1);
   const bool along_columns = view->strides[view->strides.size() - 2] == Dim(1);
   return along_rows || (node.is("matmul") && along_columns) ? view->base : nullptr;
 }
 
-bool prologue_pays(const Node& node, int operand, const std::vector<const Node*>& nodes) {
-  // Writing an element and reading it again takes about as long as this many operations of one
-  // lane.
-  constexpr std::int64_t kWriteAndRead = 16;
+bool prologue_pays(const Node& node, int operand, const std::vector<const Node*>& nodes,
+                   const CostModel& costs) {
   std::int64_t cost = 0;
   for (const Node* part : nodes) cost += weight_of(*part);
   if (has_many_short_rows(node, computable_value(node, operand)->type().shape)) return false;
-  return cost * times_read(node, operand) <= kWriteAndRead;
+  return cost * times_read(node, operand, costs) <= costs.memory_round_trip;
 }
 
 LoweredCluster lower_prologue(const Node& contraction, const ClusterPrologue& prologue,
@@ -114,7 +111,7 @@ LoweredCluster lower_prologue(const Node& contraction, const ClusterPrologue& pr
     return lowered;
   };
   if (lowered.inputs.empty()) return refuse("it reads nothing from memory");
-  if (lowered.inputs.size() > kernels::kMaxPrologueInputs)
+  if (static_cast<int>(lowered.inputs.size()) > options.costs.max_prologue_inputs)
     return refuse("it reads too many tensors");
   if (lowered.kernel.stages.size() != 1 || !(lowered.kernel.scratch_bytes() == Dim(0)))
     return refuse("it is more than one loop");

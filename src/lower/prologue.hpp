@@ -18,7 +18,8 @@ Value* computable_value(const Node& contraction, int operand);
 
 // Whether computing the elements as often as the kernel asks for them is less than writing and
 // reading them once. `nodes` make the value.
-bool prologue_pays(const Node& contraction, int operand, const std::vector<const Node*>& nodes);
+bool prologue_pays(const Node& contraction, int operand, const std::vector<const Node*>& nodes,
+                   const CostModel& costs);
 
 // The kernel that makes the value: parameters are its inputs and one output of the kernel's
 // accumulator dtype, over the value's dense grid.

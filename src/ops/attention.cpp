@@ -109,7 +109,7 @@ std::vector<Value*> expand_attention(Graph& g, const Node& n) {
   Value* mask = n.has_input(3) ? n.input(3) : nullptr;
   Value* scores = scores_of(g, q, k, mask, a.causal, a.scale);
   const DType t = scores->type().dtype;
-  if (a.nan_if_blind) return {matmul(g, cast(g, softmax(g, scores, -1), dtype), v)};
+  if (a.nan_if_fully_masked) return {matmul(g, cast(g, softmax(g, scores, -1), dtype), v)};
   Value* largest = reduce_max(g, scores, {-1}, true);
   Value* blind = eq(g, largest, scalar(g, t, -kInf));
   Value* e = exp(g, sub(g, scores, where(g, blind, scalar(g, t, 0), largest)));

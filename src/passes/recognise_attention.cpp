@@ -183,7 +183,7 @@ bool replace(Graph& graph, Node& product) {
   graph.set_location(product.location());
   Value* mask = scores->mask;
   if (scores->mask_hides) mask = ops::apply(graph, "bit_not", {mask});
-  const ops::Attention attrs{.scale = scores->scale, .nan_if_blind = true};
+  const ops::Attention attrs{.scale = scores->scale, .nan_if_fully_masked = true};
   const auto finish = [&](Value* out) {
     graph.set_location({});
     // The last of them first: where labels differ, those of the result count.

@@ -33,7 +33,7 @@ class Parser {
     const std::size_t start = text.find_first_not_of(" \t\r");
     if (start == std::string_view::npos || text[start] == '#') return;
     if (text[start] == '|') {
-      source_line(text.substr(start + 1), Line(text, number));
+      kernel_line(text.substr(start + 1), Line(text, number));
       return;
     }
     Line line(text, number);
@@ -53,14 +53,14 @@ class Parser {
       output(line);
     } else if (head == "buffer") {
       buffer(line);
+    } else if (head == "target") {
+      program_.target = line.quoted();
+    } else if (head == "kernel") {
+      numbered(line, program_.kernels.size(), "kernel");
+      program_.kernels.emplace_back();
+      kernel_started_ = false;
     } else if (head == "code") {
-      numbered(line, program_.codes.size(), "code");
-      Code code;
-      code.name = line.quoted();
-      line.expect_word("target");
-      code.target = line.quoted();
-      program_.codes.push_back(std::move(code));
-      source_started_ = false;
+      code(line);
     } else if (head == "guard") {
       guard(line);
     } else if (head == "count") {
@@ -83,13 +83,36 @@ class Parser {
       line.complain(what, "s are numbered in order: expected ", expected, ", got ", got);
   }
 
-  void source_line(std::string_view text, const Line& line) {
-    if (program_.codes.empty()) line.complain("source text before any code line");
+  void kernel_line(std::string_view text, const Line& line) {
+    if (program_.kernels.empty()) line.complain("kernel text before any kernel line");
     if (!text.empty() && text[0] == ' ') text.remove_prefix(1);
-    std::string& source = program_.codes.back().source;
-    if (source_started_) source += '\n';
-    source += text;
-    source_started_ = true;
+    std::string& kernel = program_.kernels.back();
+    if (kernel_started_) kernel += '\n';
+    kernel += text;
+    kernel_started_ = true;
+  }
+
+  void code(Line& line) {
+    numbered(line, program_.codes.size(), "code");
+    Code code;
+    code.name = line.quoted();
+    if (line.take_word("problem")) code.problem = line.quoted();
+    if (line.take_word("algorithm")) code.algorithm = line.quoted();
+    if (line.take_word("kernel")) code.kernel = line.small();
+    if (line.take_word("extra")) code.extra_buffers = line.small();
+    while (line.take_word("prologue")) {
+      Code::Prologue prologue;
+      prologue.kernel = line.small();
+      line.expect_word("operand");
+      prologue.operand = line.small();
+      line.expect_word("buffers");
+      prologue.first_buffer = line.small();
+      prologue.input_buffers = line.small();
+      line.expect_word("dims");
+      prologue.dims_begin = line.small();
+      code.prologues.push_back(prologue);
+    }
+    program_.codes.push_back(std::move(code));
   }
 
   std::vector<Dim> dims(Line& line) {
@@ -376,7 +399,7 @@ class Parser {
   Program program_;
   std::unordered_map<std::string, Dim> symbols_;
   bool named_ = false;
-  bool source_started_ = false;
+  bool kernel_started_ = false;
 };
 
 }  // namespace

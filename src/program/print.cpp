@@ -16,6 +16,7 @@ class Printer {
 
   std::string print() {
     out_ << "program " << quoted(program_.name) << "\n";
+    if (program_.target != "cpu") out_ << "target " << quoted(program_.target) << "\n";
     if (program_.num_streams != 1) out_ << "streams " << program_.num_streams << "\n";
     if (program_.num_events != 0) out_ << "events " << program_.num_events << "\n";
     for (Dim symbol : program_.symbols) {
@@ -26,6 +27,7 @@ class Printer {
     for (std::size_t i = 0; i < program_.inputs.size(); ++i) input(i);
     for (std::size_t i = 0; i < program_.outputs.size(); ++i) output(i);
     for (std::size_t i = 0; i < program_.buffers.size(); ++i) buffer(i);
+    for (std::size_t i = 0; i < program_.kernels.size(); ++i) kernel(i);
     for (std::size_t i = 0; i < program_.codes.size(); ++i) code(i);
     for (const Guard& guard : program_.guards) {
       out_ << "guard [" << guard.lhs << "] " << symbol_of(guard.relation) << " [" << guard.rhs
@@ -155,17 +157,30 @@ class Printer {
     out_ << text;
   }
 
-  void code(std::size_t i) {
-    const Code& code = program_.codes[i];
-    out_ << "code " << i << " " << quoted(code.name) << " target " << quoted(code.target) << "\n";
-    if (code.source.empty()) return;
+  void kernel(std::size_t i) {
+    const std::string& text = program_.kernels[i];
+    out_ << "kernel " << i << "\n";
+    if (text.empty()) return;
     std::size_t begin = 0;
     while (true) {
-      const std::size_t end = code.source.find('\n', begin);
-      out_ << "  | " << code.source.substr(begin, end - begin) << "\n";
+      const std::size_t end = text.find('\n', begin);
+      out_ << "  | " << text.substr(begin, end - begin) << "\n";
       if (end == std::string::npos) return;
       begin = end + 1;
     }
+  }
+
+  void code(std::size_t i) {
+    const Code& code = program_.codes[i];
+    out_ << "code " << i << " " << quoted(code.name);
+    if (!code.problem.empty()) out_ << " problem " << quoted(code.problem);
+    if (!code.algorithm.empty()) out_ << " algorithm " << quoted(code.algorithm);
+    if (code.kernel >= 0) out_ << " kernel " << code.kernel;
+    if (code.extra_buffers != 0) out_ << " extra " << code.extra_buffers;
+    for (const Code::Prologue& p : code.prologues)
+      out_ << " prologue " << p.kernel << " operand " << p.operand << " buffers " << p.first_buffer
+           << " " << p.input_buffers << " dims " << p.dims_begin;
+    out_ << "\n";
   }
 
   void step(const Step& one) {

@@ -13,7 +13,6 @@
 #include "base/dim/dim.hpp"
 #include "base/dtype.hpp"
 #include "base/tensor.hpp"
-#include "program/kernel_abi.hpp"
 
 namespace gex::program {
 
@@ -73,12 +72,25 @@ struct OutputDesc {
   BufferId buffer = -1;
 };
 
-// One loadable kernel: its source (loop text or CUDA C), and the function once it is loaded.
+// What a launch computes: a loop kernel, or a problem with loop kernels around it. Functions are
+// found when the Program is loaded (executable.hpp).
 struct Code {
+  // A kernel that computes an operand of the problem, and where the launch has what it reads.
+  struct Prologue {
+    int kernel = -1;  // of Program::kernels
+    int operand = 0;
+    int first_buffer = 0;  // its inputs among the launch's buffers
+    int input_buffers = 0;
+    int dims_begin = 0;  // its own dims among the launch's dims
+    bool operator==(const Prologue&) const = default;
+  };
   std::string name;
-  std::string target;  // "cpu", "cuda"
-  std::string source;
-  Callable generic;  // cpu: any size
+  std::string problem;    // text of src/problems; empty: a loop kernel
+  std::string algorithm;  // the backend's own name of how it computes the problem; may be empty
+  int kernel = -1;        // of Program::kernels: the loop kernel, or the epilogue of the problem
+  int extra_buffers = 0;  // of the epilogue
+  std::vector<Prologue> prologues;
+  bool operator==(const Code&) const = default;
 };
 
 struct Launch {
@@ -92,7 +104,7 @@ struct Launch {
   Dim work;              // rough cost in bytes touched + flops: decides grain and threads
   bool ordered = false;  // [0, grid) on one worker, in order
   bool matrix = false;   // a product: limits for matrix cores hold
-  int block = 0;         // CUDA: threads in a block
+  int block = 0;         // CUDA: threads in a block; the library computes it where it is 0
 };
 
 struct Copy {
@@ -174,6 +186,8 @@ struct Program {
   std::vector<InputDesc> inputs;
   std::vector<OutputDesc> outputs;
   std::vector<BufferDesc> buffers;
+  std::string target = "cpu";        // "cpu", "cuda:0": see target/target.hpp
+  std::vector<std::string> kernels;  // texts of loop kernels (src/loop), distinct
   std::vector<Code> codes;
   std::vector<Segment> segments;
   std::vector<int> main;     // segments in order; the others belong to if and while steps
@@ -190,7 +204,7 @@ struct PrintOptions {
       true;  // false: contents of constants are left out; such text parses to zeros
 };
 std::string print(const Program& program, PrintOptions options = {});
-Program parse_program(std::string_view text);      // codes come back with source and no function
+Program parse_program(std::string_view text);
 std::vector<BufferId> reads_of(const Step& step);  // buffers, aliases not resolved
 std::vector<BufferId> writes_of(const Step& step);
 BufferId root_of(const Program& program, BufferId id);      // follows alias_of

@@ -18,6 +18,7 @@ class Verifier {
     buffers();
     inputs();
     outputs();
+    for (const Code& code : program_.codes) check(code);
     for (const Guard& guard : program_.guards) {
       known(guard.lhs, "a guard");
       known(guard.rhs, "a guard");
@@ -240,9 +241,28 @@ class Verifier {
     if (const auto* wait = std::get_if<Wait>(&step.op)) event(wait->event);
   }
 
+  void check(const Code& code) const {
+    const bool has_kernel = in_range(code.kernel, program_.kernels.size());
+    if (!has_kernel && (code.problem.empty() ? !program_.kernels.empty() : code.kernel != -1))
+      complain("code \"", code.name, "\" names kernel ", code.kernel, " of ",
+               program_.kernels.size());
+    if (code.extra_buffers < 0)
+      complain("code \"", code.name, "\" has ", code.extra_buffers, " extra buffers");
+    for (const Code::Prologue& p : code.prologues)
+      if (!in_range(p.kernel, program_.kernels.size()) || p.operand < 0 || p.first_buffer < 0 ||
+          p.input_buffers < 0 || p.dims_begin < 0)
+        complain("code \"", code.name, "\" has a prologue with a number out of range");
+  }
+
   void check(const Launch& launch, const std::string& where) const {
     if (!in_range(launch.code, program_.codes.size()))
       complain(where, " launches code ", launch.code, ", which does not exist");
+    const Code& code = program_.codes[static_cast<std::size_t>(launch.code)];
+    const auto buffers = static_cast<int>(launch.buffers.size());
+    const auto dims = static_cast<int>(launch.dims.size());
+    for (const Code::Prologue& p : code.prologues)
+      if (p.first_buffer > buffers - p.input_buffers || p.dims_begin > dims)
+        complain(where, " has fewer buffers or dims than the prologues of its code read");
     if (launch.writes.size() != launch.buffers.size())
       complain(where, " has ", launch.buffers.size(), " buffers but ", launch.writes.size(),
                " write flags");

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/thread_pool.hpp"
+#include "program/executable.hpp"
 #include "runtime/memory/arena.hpp"
 #include "runtime/recorder.hpp"
 
@@ -29,13 +31,17 @@ class Queue {
  public:
   explicit Queue(Device& device) : arena(device) {}
   virtual ~Queue() = default;
+  // Optional, at the start of a call: default nothing. The work of the call goes to this stream of
+  // the caller's, in its order, and finish() does not wait for it; none: the queue's own stream.
+  virtual void begin(std::optional<std::uint64_t> /*stream*/) {}
   // Copies device memory to the host when everything enqueued before is done. False: this device
   // keeps no contents (conditions then count as false, bound sizes as the smallest allowed).
   virtual bool read(void* host, const void* device, std::size_t bytes) = 0;
   // Optional, before host code runs (a call step): default nothing. Gives cores back, waits for the
   // work that the host code could see.
   virtual void park() {}
-  // Optional, at the end of a call: default nothing. Waits for the work and throws if it failed.
+  // Optional, at the end of a call: default nothing. Without a stream of the caller's: waits for
+  // the work and throws if it failed.
   virtual void finish() {}
   // Optional, after finish() and also after a failed call: default nothing. Leaves no work behind.
   virtual void reset() noexcept {}
@@ -57,7 +63,7 @@ class Device {
   virtual void write(void* device, const void* host, std::size_t bytes) = 0;
   virtual std::unique_ptr<Queue> make_queue() = 0;
   // UserError if some code of the Program can't run on this device.
-  virtual std::unique_ptr<Loaded> load(const program::Program& program) = 0;
+  virtual std::unique_ptr<Loaded> load(const program::Executable& executable) = 0;
   // A recorder for one batch. `gear`: values by slot for the largest sizes the Capture will serve;
   // slots of later epochs hold nothing.
   virtual std::unique_ptr<Recorder> make_recorder(const Image& image, Loaded& loaded,

@@ -16,6 +16,7 @@
 #include <memory>
 #include <span>
 
+#include "program/kernel_abi.hpp"
 #include "program/program.hpp"
 
 namespace gex::runtime {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "backend/backend.hpp"
+#include "backend/cuda/nvrtc.hpp"
 #include "cuda_cases.hpp"
 #include "runtime/device.hpp"
 #include "runtime/session/session.hpp"
@@ -10,10 +12,10 @@ namespace gex::codegen {
 namespace {
 
 // One launch of the kernel over inputs that are written in place.
-std::shared_ptr<program::Program> one_launch(const CudaCase& c, const cuda::CudaKernel& kernel) {
+std::shared_ptr<program::Executable> one_launch(const CudaCase& c, const cuda::CudaKernel& kernel) {
   auto program = std::make_shared<program::Program>();
   program->name = kernel.name;
-  program->codes.push_back({kernel.name, "cuda", kernel.source, {}});
+  program->codes.push_back({.name = kernel.name});
   program::Launch launch;
   launch.name = kernel.name;
   launch.code = 0;
@@ -44,7 +46,13 @@ std::shared_ptr<program::Program> one_launch(const CudaCase& c, const cuda::Cuda
   step.op = launch;
   program->segments.push_back({"main", {step}});
   program->main = {0};
-  return program;
+  auto executable = std::make_shared<program::Executable>();
+  const std::string architecture = backend::find_target("cuda").architecture;
+  executable->device_codes.push_back(
+      {backend::cuda::compile_cubins({{kernel.name, kernel.source}}, architecture, nullptr).front(),
+       kernel.name});
+  executable->program = std::move(program);
+  return executable;
 }
 
 class NoHost final : public runtime::Host {

@@ -69,7 +69,7 @@ class Cache : public testing::Test {
             random_tensor(DType::f32, {40}, random)};
   }
   static std::vector<HostTensor> results_of(const Compiled& compiled) {
-    runtime::Session session(compiled.program, {}, compiled.specialiser);
+    runtime::Session session(compiled.executable, {}, compiled.specialiser);
     std::vector<HostTensor> given = inputs();
     return execute(session, given);
   }

@@ -62,7 +62,7 @@ std::function<void(CompileOptions&)> with_frozen(const std::vector<HostTensor>& 
 std::vector<HostTensor> results_with_frozen(const Compiled& compiled, const HostTensor& x) {
   runtime::SessionOptions options;
   options.frozen = compiled.frozen;
-  runtime::Session session(compiled.program, options, compiled.specialiser);
+  runtime::Session session(compiled.executable, options, compiled.specialiser);
   std::vector<HostTensor> given = {x};
   return execute(session, given);
 }

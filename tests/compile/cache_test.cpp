@@ -13,7 +13,6 @@
 #include <thread>
 
 #include "backend/cpu/generator.hpp"
-#include "backend/cpu/kernels/choice.hpp"
 #include "base/log.hpp"
 #include "cache/program_cache.hpp"
 #include "cache/store.hpp"
@@ -211,33 +210,6 @@ TEST_F(Cache, NonsenseInAKeptProgramIsAnErrorNeverACrash) {
     }
   }
   EXPECT_GT(refused, 200);
-}
-
-TEST(Choices, TextReadsBackToTheSameProblem) {
-  kernels::AttentionProblem attention;
-  attention.scale = 0.1 + 0.2;
-  attention.causal = kernels::Causal::top_left;
-  kernels::Conv2dProblem conv;
-  conv.stride = {2, 3};
-  conv.groups = 4;
-  conv.w_packed = true;
-  const kernels::Problem problems[] = {
-      kernels::MatmulProblem{DType::bf16, DType::f32, DType::f16, true},
-      conv,
-      kernels::Conv2dWeightGradProblem{conv},
-      kernels::Conv2dInputGradProblem{conv},
-      attention,
-      kernels::SortProblem{DType::i32, true, Ties::as_sort, 3, false, true},
-      kernels::GroupedMatmulProblem{{}, DType::i32},
-      kernels::GroupedWeightGradProblem{{{}, DType::i32}}};
-  for (const kernels::Problem& problem : problems)
-    EXPECT_EQ(kernels::parse_problem(kernels::print(problem)), problem) << kernels::print(problem);
-  kernels::AttentionProblem near = attention;
-  near.scale = 0.3;
-  EXPECT_NE(kernels::print(near), kernels::print(attention));
-  EXPECT_THROW(kernels::parse_problem("matmul f32 f32"), UserError);
-  EXPECT_THROW(kernels::parse_problem("matmul f32 f32 f32 2"), UserError);
-  EXPECT_THROW(kernels::parse_problem("nothing"), UserError);
 }
 
 }  // namespace

@@ -33,7 +33,8 @@ FrozenRun run_frozen(const std::string& text, const std::vector<HostTensor>& inp
   result.compiled = compile(parse_graph(text), options);
   runtime::SessionOptions session_options;
   session_options.frozen = result.compiled.frozen;
-  runtime::Session session(result.compiled.program, session_options, result.compiled.specialiser);
+  runtime::Session session(result.compiled.executable, session_options,
+                           result.compiled.specialiser);
   result.outputs = execute(session, passed);
   return result;
 }

@@ -66,7 +66,7 @@ inline Result check(const std::string& text, std::vector<HostTensor> inputs,
   std::vector<Tie> ties = graph->ties();
   Result result;
   result.compiled = compile(parse_graph(text), options);
-  runtime::Session session(result.compiled.program, {}, result.compiled.specialiser);
+  runtime::Session session(result.compiled.executable, {}, result.compiled.specialiser);
   std::vector<HostTensor> given = inputs;
   result.outputs = execute(session, given);
   result.launches = count_launches(*result.compiled.program);

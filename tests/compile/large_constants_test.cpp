@@ -29,7 +29,7 @@ class LargeConstants : public testing::Test {
     }
     const std::vector<HostTensor> want = interp::interpret(graph_, inputs);
     compiled_ = compile(graph_.clone(), options);
-    runtime::Session session(compiled_.program, {}, compiled_.specialiser);
+    runtime::Session session(compiled_.executable, {}, compiled_.specialiser);
     const std::vector<HostTensor> got = execute(session, inputs);
     ASSERT_EQ(got.size(), want.size());
     for (std::size_t k = 0; k < got.size(); ++k) EXPECT_LT(largest_error(got[k], want[k]), 1e-4);

@@ -80,7 +80,7 @@ TEST(GeMemory, WithoutReuseEveryTemporaryHasBytesOfItsOwn) {
   inputs[0].set(7, 3);
   runtime::SessionOptions apart;
   apart.reuse_memory = false;
-  runtime::Session with(compiled.program, {}), without(compiled.program, apart);
+  runtime::Session with(compiled.executable, {}), without(compiled.executable, apart);
   EXPECT_EQ(execute(with, inputs), execute(without, inputs));
   EXPECT_EQ(with.counters().arena_bytes, 2 * kMegabyte);
   EXPECT_EQ(without.counters().arena_bytes, 9 * kMegabyte);
@@ -116,7 +116,7 @@ TEST(GeCase, N54_AnOutputTiedToAnInputIsWrittenInPlaceWithoutACopy) {
 })";
   const Compiled compiled = compile(parse_graph(text), CompileOptions{});
   EXPECT_TRUE(compiled.program->outputs.empty()) << "no pointer can be given that differs";
-  runtime::Session session(compiled.program, {}, compiled.specialiser);
+  runtime::Session session(compiled.executable, {}, compiled.specialiser);
   std::vector<HostTensor> inputs = {HostTensor(DType::f32, {4})};
   const std::byte* const memory = inputs[0].data();
   for (int call = 1; call <= 3; ++call) {
@@ -146,7 +146,7 @@ TEST(GeCase, N54_ATiedInputThatIsReadLaterCostsOneCopy) {
   return %y
 })";
   const Compiled compiled = compile(parse_graph(text), CompileOptions{});
-  runtime::Session session(compiled.program, {}, compiled.specialiser);
+  runtime::Session session(compiled.executable, {}, compiled.specialiser);
   std::vector<HostTensor> inputs = {HostTensor(DType::f32, {4, 4})};
   for (int k = 0; k < 16; ++k) inputs[0].set(k, k);
   execute(session, inputs);

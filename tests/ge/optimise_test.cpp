@@ -372,7 +372,7 @@ TEST(GeCase, N42_FrozenWeightsMergeToo) {
   EXPECT_EQ(count(compiled.report.graph_text, "matmul("), 1) << compiled.report.graph_text;
   runtime::SessionOptions session_options;
   session_options.frozen = compiled.frozen;
-  runtime::Session session(compiled.program, session_options, compiled.specialiser);
+  runtime::Session session(compiled.executable, session_options, compiled.specialiser);
   std::vector<HostTensor> inputs = {x};
   EXPECT_LE(largest_error(execute(session, inputs)[0], want[0]), 1e-6);
 }

@@ -28,7 +28,7 @@ struct Ready {
   std::unique_ptr<runtime::Session> session;
   explicit Ready(const std::string& text, CompileOptions options = {})
       : compiled(compile(parse_graph(text), options)),
-        session(std::make_unique<runtime::Session>(compiled.program, runtime::SessionOptions{},
+        session(std::make_unique<runtime::Session>(compiled.executable, runtime::SessionOptions{},
                                                    compiled.specialiser)) {}
   std::vector<HostTensor> operator()(std::vector<HostTensor> inputs) {
     return execute(*session, inputs);
@@ -136,7 +136,7 @@ graph g(%x: f32[s0, 16], %w: f32[16, 8]) -> (f32[s0, 8]) {
   runtime::SessionOptions options;
   options.gears = {.policy = runtime::GearOptions::Policy::listed,
                    .ladders = {{{Dim(0)}, {{1}, {4}, {8}}}}};
-  runtime::Session session(compiled.program, options, compiled.specialiser);
+  runtime::Session session(compiled.executable, options, compiled.specialiser);
   for (std::int64_t batch : {1, 4, 8, 3, 4}) {
     std::vector<HostTensor> inputs = {iota({batch, 16}), iota({16, 8})};
     const HostTensor want = interp::interpret(*parse_graph(text), inputs)[0];
@@ -146,7 +146,7 @@ graph g(%x: f32[s0, 16], %w: f32[16, 8]) -> (f32[s0, 8]) {
   }
   EXPECT_EQ(session.counters().captures, 3) << "batch 3 runs in the gear of 4";
   options.gears.refuse_others = true;
-  runtime::Session strict(compiled.program, options, compiled.specialiser);
+  runtime::Session strict(compiled.executable, options, compiled.specialiser);
   std::vector<HostTensor> three = {iota({3, 16}), iota({16, 8})};
   EXPECT_THROW(execute(strict, three), UserError);
 }

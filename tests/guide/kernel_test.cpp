@@ -72,13 +72,15 @@ output 0 "y" fresh f32 [s0] -> %2
 buffer %0 "a" input 0 f32 [s0, s1] bytes [s0*s1*4]
 buffer %1 "b" input 1 f32 [s0, s1] bytes [s0*s1*4]
 buffer %2 "y" output 0 f32 [s0] bytes [s0*4]
-code 0 "row_dot" target "cpu"
+code 0 "row_dot"
 main 0
 segment 0 "p"
   launch "row_dot" code 0 read %0 read %1 write %2 dims [s0, s1] grid [(s0 + 3)//4] work [s0*s1]
 )");
-  program.codes[0].generic = make_row_dot({});
-  runtime::Session session(std::make_shared<const program::Program>(std::move(program)), {});
+  auto executable = std::make_shared<program::Executable>();
+  executable->functions.push_back(make_row_dot({}));
+  executable->program = std::make_shared<const program::Program>(std::move(program));
+  runtime::Session session(executable, {});
   for (std::int64_t rows : {1, 5, 64}) {
     std::vector<HostTensor> inputs = {numbers(rows, 9, 0.5), numbers(rows, 9, 0.25)};
     const HostTensor y = execute(session, inputs)[0];

@@ -68,7 +68,7 @@ TEST_F(AddAnOp, it_prints_and_reads_back) { EXPECT_EQ(print(*parse_graph(kText))
 TEST_F(AddAnOp, it_fuses_with_its_neighbours_and_compiles) {
   const Compiled compiled = compile(parse_graph(kText), CompileOptions{});
   EXPECT_EQ(compiled.program->codes.size(), 1u);
-  runtime::Session session(compiled.program, {}, compiled.specialiser);
+  runtime::Session session(compiled.executable, {}, compiled.specialiser);
   std::vector<HostTensor> inputs = {numbers(DType::f32)};
   const HostTensor got = execute(session, inputs)[0];
   for (int k = 0; k < 5; ++k)

@@ -339,7 +339,7 @@ TEST_P(Conv2d, epilogue_sees_the_dense_output_grid) {
     dims.push_back(t.o);
     dims.push_back(v.oh * v.ow);
     const kernels::Epilogue epilogue{
-        {&bias_relu, nullptr, nullptr}, 2, kernels::conv2d_dims::count, 2};
+        {&bias_relu, nullptr, nullptr}, 2, problems::conv2d_dims::count, 2};
     run_in_steps(make_conv2d(t.problem, epilogue, GetParam()),
                  {v.x.data(), v.w.data(), bias.data(), out.data()}, dims, v.grid, v.scratch, 5);
     i64 linear = 0;

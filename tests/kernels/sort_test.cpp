@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <limits>
 
-#include "backend/cpu/kernels/sort_dims.hpp"
 #include "base/error.hpp"
+#include "problems/sort.hpp"
 #include "support.hpp"
 
 namespace gex::test {
+
+using namespace gex::kernels;
 namespace {
 
 using kernels::SortProblem;
@@ -57,7 +59,7 @@ void check(SortProblem p, i64 rows, i64 length, i64 kept, std::mt19937& rng) {
     dims.insert(dims.end(), {1, rows});
     buffers.push_back(places.data());
   }
-  ASSERT_EQ(static_cast<int>(dims.size()), kernels::sort_dims::count(1, p.values + p.indices));
+  ASSERT_EQ(static_cast<int>(dims.size()), problems::sort_dims::count(1, p.values + p.indices));
   run_in_steps(make_sort(p), buffers, dims, rows, sort_scratch_bytes(p, length).constant(), 2);
   for (i64 r = 0; r < rows; ++r) {
     std::vector<double> row;

@@ -25,6 +25,8 @@
 
 namespace gex::test {
 
+using namespace gex::kernels;
+
 using i64 = std::int64_t;
 
 inline HostTensor random_tensor(std::mt19937& rng, DType dtype, i64 elements) {

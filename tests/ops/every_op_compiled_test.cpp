@@ -57,7 +57,7 @@ void expect_close(const Tensors& got, const Tensors& want) {
 void expect_same_as_interpreted(std::unique_ptr<Graph> graph, Tensors inputs) {
   const Tensors want = interp::interpret(*graph, inputs);
   const Compiled compiled = compile(std::move(graph));
-  runtime::Session session(compiled.program, {}, compiled.specialiser);
+  runtime::Session session(compiled.executable, {}, compiled.specialiser);
   expect_close(execute(session, inputs), want);
 }
 

@@ -162,7 +162,7 @@ TEST(Attention, AFullyMaskedQueryGivesZeros) {
 TEST(Attention, AFullyMaskedQueryGivesNanOnRequest) {
   const auto y = run_one(
       [](Graph& g, auto& v) {
-        return ops::attention(g, v[0], v[1], v[2], v[3], {.nan_if_blind = true});
+        return ops::attention(g, v[0], v[1], v[2], v[3], {.nan_if_fully_masked = true});
       },
       {f32({1, 1, 2, 1}, {1, 1}), f32({1, 1, 2, 1}, {1, 1}), f32({1, 1, 2, 1}, {10, 20}),
        tensor(DType::boolean, {2, 2}, {0, 0, 1, 0})});

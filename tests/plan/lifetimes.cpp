@@ -12,7 +12,7 @@ Lifetimes of(const std::string& steps) {
     text += "buffer %" + std::to_string(i) + " \"b\" temp f32 [] bytes [4]" +
             (i == 7 ? " alias %6" : "") + "\n";
   text += "buffer %8 \"c\" temp bool [] bytes [1]\nbuffer %9 \"d\" temp bool [] bytes [1]\n";
-  text += "code 0 \"k\" target \"cpu\"\n" + steps;
+  text += "code 0 \"k\"\n" + steps;
   return lifetimes_of(program::parse_program(text));
 }
 

@@ -16,7 +16,7 @@ Program parsed(const std::string& steps, int streams = 3) {
     text += "buffer %" + std::to_string(i) + " \"b\" temp f32 [16] bytes [64]\n";
   text += "buffer %8 \"l\" temp f32 [8] bytes [32] alias %7\n";
   text += "buffer %9 \"r\" temp f32 [8] bytes [32] alias %7 at [32]\n";
-  text += "code 0 \"k\" target \"cpu\"\nmain 0\nsegment 0 \"s\"\n" + steps;
+  text += "code 0 \"k\"\nmain 0\nsegment 0 \"s\"\n" + steps;
   return program::parse_program(text);
 }
 

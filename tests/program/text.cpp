@@ -7,6 +7,7 @@ namespace gex::program {
 namespace {
 
 const char* const kEverything = R"(program "every \"thing\""
+target "cuda:1"
 streams 2
 events 1
 symbol s0 in [1, 4096]
@@ -30,12 +31,15 @@ buffer %5 "nz" external i64 [u0, 2] bytes [u0*16]
 buffer %6 "c" constant i16 [2] bytes [4] data i16 [2] 0x0100ff7f
 buffer %7 "b" temp bool [] bytes [1]
 buffer %8 "f" constant f32 [2] bytes [8] frozen 0
-code 0 "relu" target "cpu"
+kernel 0
   | kernel relu(x) {
   | 
   |   body "with quotes" [and brackets]
   | }
-code 1 "empty" target "cpu"
+kernel 1
+code 0 "relu" kernel 0
+code 1 "product" problem "matmul f32 f32 f32 0 0 1" algorithm "tiled" kernel 1 extra 2 prologue 0 operand 0 buffers 2 1 dims 3
+code 2 "empty" kernel 1
 guard [s0 % 8] == [0] "s0 must be a multiple of 8"
 count "operators" 12
 main 0 1
@@ -49,7 +53,7 @@ segment 0 "first"
   while 4 %7 do 5
   call "nonzero" callee 3 (%3 f32 [s0, 8] strides [8, 1] offset [2]) (%7 bool []) integers [s0, 3] output %5 writes 0
 segment 1 "second"
-  launch "empty" code 1 read %5 write %2 grid [u0]
+  launch "empty" code 2 read %5 write %2 grid [u0]
 segment 2 "then"
 segment 3 "else"
   fill %4 bytes [4] pattern 1065353216 width 4
@@ -66,8 +70,8 @@ TEST(ProgramText, every_construct_prints_as_it_was_parsed) {
 
 TEST(ProgramText, source_keeps_empty_and_trailing_lines) {
   Program program = parse_program(kEverything);
-  program.codes[0].source = "\na\n\n";
-  EXPECT_EQ(parse_program(print(program)).codes[0].source, "\na\n\n");
+  program.kernels = {"\na\n\n"};
+  EXPECT_EQ(parse_program(print(program)).kernels[0], "\na\n\n");
 }
 
 TEST(ProgramText, constants_can_be_left_out_of_the_text) {

@@ -93,7 +93,7 @@ buffer %1 "y" output 0 f32 [s0] bytes [s0*4]
 buffer %2 "a" temp f32 [s0] bytes [s0*4]
 buffer %3 "b" temp f32 [s0] bytes [s0*4]
 buffer %4 "r" external f32 [s0] bytes [s0*4]
-code 0 "add_one" target "cpu"
+code 0 "add_one"
 main 0
 segment 0 "main"
   launch "a" code 0 read %0 write %2 grid [s0] scratch [64] work [s0*8]
@@ -125,7 +125,7 @@ buffer %0 "n" input 0 i64 [1] bytes [8]
 buffer %1 "x" input 1 f32 [64] bytes [256]
 buffer %2 "y" output 0 f32 [u0] bytes [u0*4]
 buffer %3 "t" temp f32 [u0] bytes [u0*4]
-code 0 "add_one" target "cpu"
+code 0 "add_one"
 main 0 1
 segment 0 "a"
   bind u0 = %0

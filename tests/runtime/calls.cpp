@@ -17,7 +17,7 @@ buffer %0 "x" input 0 f32 [s0, 2] bytes [s0*8]
 buffer %1 "y" output 0 f32 [s0*2] bytes [s0*8]
 buffer %2 "t" temp f32 [s0, 2] bytes [s0*8]
 buffer %3 "r" external f32 [s0*2] bytes [s0*8]
-code 0 "plus_one_for_call" target "cpu"
+code 0 "plus_one_for_call"
 main 0
 segment 0 "main"
   launch "a" code 0 read %0 write %2 grid [s0*2]
@@ -204,7 +204,7 @@ buffer %0 "x" input 0 f32 [s0] bytes [s0*4]
 buffer %1 "y" output 0 f32 [u0] bytes [u0*4]
 buffer %2 "r" external f32 [u0, 1] bytes [u0*4]
 buffer %3 "t" temp f32 [u0] bytes [u0*4]
-code 0 "plus_one_for_call" target "cpu"
+code 0 "plus_one_for_call"
 main 0
 segment 0 "main"
   call "nonzero" callee 0 (%0 f32 [s0] strides [1]) output %2

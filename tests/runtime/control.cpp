@@ -40,9 +40,9 @@ buffer %1 "y" output 0 f32 [u0] bytes [u0*4]
 buffer %2 "count" temp i64 [] bytes [8]
 buffer %3 "kept" temp f32 [u0] bytes [u0*4]
 buffer %4 "copy" temp f32 [s0] bytes [s0*4]
-code 0 "count_positive" target "cpu"
-code 1 "compact_positive" target "cpu"
-code 2 "plus_ten" target "cpu"
+code 0 "count_positive"
+code 1 "compact_positive"
+code 2 "plus_ten"
 guard [u0] <= [100] "too many positive values"
 main 0 1
 segment 0 "count"
@@ -106,9 +106,9 @@ buffer %2 "n0" temp i64 [] bytes [8]
 buffer %3 "kept" temp f32 [u0] bytes [u0*4]
 buffer %4 "moved" temp f32 [u0] bytes [u0*4]
 buffer %5 "n1" temp i64 [] bytes [8]
-code 0 "count_positive" target "cpu"
-code 1 "compact_positive" target "cpu"
-code 2 "minus_ten" target "cpu"
+code 0 "count_positive"
+code 1 "compact_positive"
+code 2 "minus_ten"
 main 0 1 2
 segment 0 "a"
   launch "count" code 0 read %0 write %2 dims [s0] grid [1]
@@ -136,9 +136,9 @@ buffer %0 "x" input 0 f32 [3] bytes [12]
 buffer %1 "y" output 0 f32 [3] bytes [12]
 buffer %2 "c" temp bool [] bytes [1]
 buffer %3 "t" temp f32 [3] bytes [12]
-code 0 "first_is_positive" target "cpu"
-code 1 "plus_ten" target "cpu"
-code 2 "minus_ten" target "cpu"
+code 0 "first_is_positive"
+code 1 "plus_ten"
+code 2 "minus_ten"
 main 0
 segment 0 "main"
   launch "test" code 0 read %0 write %2 grid [1]
@@ -173,9 +173,9 @@ buffer %4 "next" temp f32 [2] bytes [8]
 buffer %5 "c" temp bool [] bytes [1]
 buffer %6 "outside" temp f32 [2] bytes [8]
 buffer %7 "work" temp f32 [2] bytes [8]
-code 0 "below_limit" target "cpu"
-code 1 "next_power" target "cpu"
-code 2 "plus_ten" target "cpu"
+code 0 "below_limit"
+code 1 "next_power"
+code 2 "plus_ten"
 main 0
 segment 0 "main"
   copy %3 from %0 bytes [8]
@@ -218,10 +218,10 @@ buffer %6 "c2" temp bool [] bytes [1]
 buffer %7 "a" temp f32 [1] bytes [4]
 buffer %8 "b" temp f32 [1] bytes [4]
 buffer %9 "t" temp f32 [1] bytes [4]
-code 0 "below_limit" target "cpu"
-code 1 "next_power" target "cpu"
-code 2 "plus_ten" target "cpu"
-code 3 "first_is_positive" target "cpu"
+code 0 "below_limit"
+code 1 "next_power"
+code 2 "plus_ten"
+code 3 "first_is_positive"
 main 0
 segment 0 "main"
   copy %7 from %0 bytes [4]

@@ -52,15 +52,14 @@ TEST_F(CpuLanes, steps_of_two_streams_run_at_the_same_time) {
 streams 2
 buffer %0 "a" temp f32 [4] bytes [16]
 buffer %1 "b" temp f32 [4] bytes [16]
-code 0 "meet" target "cpu"
+code 0 "meet"
 main 0
 segment 0 "main"
   launch "a" code 0 write %0 grid [1] work [4000000]
   launch "b" code 0 write %1 grid [1] work [4000000] stream 1
 )");
   Meeting meeting;
-  program->codes[0].generic = {meet, &meeting, nullptr};
-  Session session(program, {});
+  Session session(with_function(*program, {meet, &meeting, nullptr}), {});
   TestHost host("cpu");
   session.run({}, host);
   EXPECT_FALSE(meeting.missed.load());
@@ -94,7 +93,7 @@ std::string random_program(std::mt19937& random, int steps) {
   for (int i = 0; i < kTemps; ++i)
     text += "buffer %" + std::to_string(2 + i) + " \"t\" temp f32 [" + size + "] bytes [" + bytes +
             "]\n";
-  text += "code 0 \"mix\" target \"cpu\"\nmain 0\nsegment 0 \"main\"\n";
+  text += "code 0 \"mix\"\nmain 0\nsegment 0 \"main\"\n";
   std::vector<int> written = {0};
   const auto launch = [&](int to, int stream) {
     const int reads = 1 + static_cast<int>(random() % 3);
@@ -115,8 +114,7 @@ std::string random_program(std::mt19937& random, int steps) {
 }
 
 std::vector<float> result_of(program::Program program, int calls, Counters& counters) {
-  program.codes[0].generic = {mix, nullptr, nullptr};
-  Session session(std::make_shared<program::Program>(std::move(program)), {});
+  Session session(with_function(std::move(program), {mix, nullptr, nullptr}), {});
   std::vector<float> values(kElements);
   for (int i = 0; i < kElements; ++i) values[static_cast<std::size_t>(i)] = static_cast<float>(i);
   const Tensor x = Tensor::f32("cpu", {kElements}, values);
@@ -156,7 +154,7 @@ streams 2
 events 1
 buffer %0 "a" temp f32 [4] bytes [16]
 buffer %1 "b" temp f32 [4] bytes [16]
-code 0 "fail" target "cpu"
+code 0 "fail"
 main 0
 segment 0 "main"
   launch "a" code 0 write %0 grid [64] work [4000000]
@@ -166,12 +164,12 @@ segment 0 "main"
   launch "c" code 0 read %1 write %0 grid [64] work [4000000]
 )");
   static std::atomic<bool> fails;
-  program->codes[0].generic = {
+  const program::Callable fail_or_not = {
       [](const void*, void* const*, const std::int64_t*, std::int64_t, std::int64_t, std::byte*) {
         if (fails.load()) throw UserError(ErrorCode::unsupported, "no such luck");
       },
       nullptr, nullptr};
-  Session session(program, {});
+  Session session(with_function(*program, fail_or_not), {});
   TestHost host("cpu");
   fails = true;
   EXPECT_THROW(session.run({}, host), UserError);
@@ -195,16 +193,15 @@ void see(const void* context, void* const*, const std::int64_t*, std::int64_t be
   seen.points += end - begin;
 }
 
-std::shared_ptr<program::Program> spread(Seen& seen, const std::string& about) {
+std::shared_ptr<program::Executable> spread(Seen& seen, const std::string& about) {
   auto program = parsed(R"(program "spread"
 buffer %0 "a" temp f32 [4] bytes [16]
-code 0 "see" target "cpu"
+code 0 "see"
 main 0
 segment 0 "main"
   launch "see" code 0 write %0 grid [64] work [400000000])" +
                         about + "\n");
-  program->codes[0].generic = {see, &seen, nullptr};
-  return program;
+  return with_function(*program, {see, &seen, nullptr});
 }
 
 TEST_F(CpuLanes, a_step_uses_no_more_workers_than_it_may) {

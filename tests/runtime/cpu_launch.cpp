@@ -45,12 +45,11 @@ void launch(Launched& out, std::int64_t grid, std::int64_t work, bool ordered) {
   const std::string text =
       "program \"spread\"\ninput 0 \"x\" f32 [" + std::to_string(grid) +
       "] -> %0\nbuffer %0 \"x\" input 0 f32 [" + std::to_string(grid) + "] bytes [" +
-      std::to_string(grid * 4) + "]\ncode 0 \"k\" target \"cpu\"\nmain 0\nsegment 0 \"main\"\n" +
+      std::to_string(grid * 4) + "]\ncode 0 \"k\"\nmain 0\nsegment 0 \"main\"\n" +
       "  launch \"k\" code 0 write %0 dims [100] grid [" + std::to_string(grid) +
       "] scratch [100] work [" + std::to_string(work) + "]" + (ordered ? " ordered" : "") + "\n";
-  auto program = std::make_shared<program::Program>(program::parse_program(text));
-  program->codes[0].generic = {record_range, &out.seen, nullptr};
-  Session session(program, {});
+  Session session(with_function(program::parse_program(text), {record_range, &out.seen, nullptr}),
+                  {});
   const Tensor x =
       Tensor::f32("cpu", {grid}, std::vector<float>(static_cast<std::size_t>(grid), 0.0F));
   TestHost host("cpu");

@@ -6,7 +6,9 @@
 #include <iostream>
 #include <limits>
 
+#include "backend/backend.hpp"
 #include "backend/cuda/emit.hpp"
+#include "backend/cuda/nvrtc.hpp"
 #include "harness.hpp"
 #include "runtime/device.hpp"
 
@@ -54,8 +56,8 @@ kernel softmax(x: in f32[rows, cols], y: out f32[rows, cols]) grid(i < rows) {
 })";
 
 // y = softmax(x * 0.5 + 1) @ w + elementwise, w a constant or an input.
-std::shared_ptr<program::Program> make_program(const std::vector<float>& weights,
-                                               bool weights_are_input) {
+std::shared_ptr<program::Executable> make_program(const std::vector<float>& weights,
+                                                  bool weights_are_input) {
   using program::BufferDesc;
   auto p = std::make_shared<program::Program>();
   p->name = "three_kernels";
@@ -101,10 +103,12 @@ std::shared_ptr<program::Program> make_program(const std::vector<float>& weights
   p->outputs.push_back(output);
 
   program::Segment segment;
+  std::vector<backend::cuda::Source> sources;  // by code; the library's has none
   const auto add_kernel_step = [&](const char* text, int from, int to, Dim cols) {
     const loop::Kernel kernel = loop::parse_kernel(text);
     const codegen::cuda::CudaKernel made = codegen::cuda::emit(kernel);
-    p->codes.push_back({made.name, "cuda", made.source, {}});
+    p->codes.push_back({.name = made.name});
+    sources.push_back({made.name, made.source});
     const auto with_sizes = [&](Dim dim) {
       return dim.substitute(
           [&](Dim symbol) -> std::optional<Dim> { return symbol.name() == "rows" ? rows : cols; });
@@ -124,14 +128,21 @@ std::shared_ptr<program::Program> make_program(const std::vector<float>& weights
   };
   add_kernel_step(kScale, x, scaled, kIn);
   add_kernel_step(kSoftmax, scaled, soft, kIn);
-  p->codes.push_back({"matmul", "cublas", "matmul f32", {}});
+  p->codes.push_back({.name = "matmul",
+                      .problem = problems::print(problems::MatmulProblem{}),
+                      .algorithm = "cublas"});
+  sources.push_back({"matmul", "extern \"C\" __global__ void unused() {}"});
   program::Launch matmul;
   matmul.name = "matmul";
   matmul.code = static_cast<int>(p->codes.size()) - 1;
   matmul.buffers = {soft, w, multiplied};
   matmul.writes = {false, false, true};
-  matmul.dims = {1, rows, kOut, kIn};
-  matmul.grid = rows;
+  matmul.dims = {1, 1, rows, kOut, kIn};
+  for (const std::int64_t stride :
+       {std::int64_t{0}, std::int64_t{0}, kIn, std::int64_t{1}, std::int64_t{0}, std::int64_t{0},
+        kOut, std::int64_t{1}, std::int64_t{0}, std::int64_t{0}, kOut, std::int64_t{1}})
+    matmul.dims.emplace_back(stride);
+  matmul.grid = 1;
   program::Step step;
   step.op = matmul;
   segment.steps.push_back(step);
@@ -139,7 +150,15 @@ std::shared_ptr<program::Program> make_program(const std::vector<float>& weights
   segment.name = "main";
   p->segments.push_back(segment);
   p->main = {0};
-  return p;
+  auto executable = std::make_shared<program::Executable>();
+  const auto cubins =
+      backend::cuda::compile_cubins(sources, backend::find_target("cuda").architecture, nullptr);
+  for (std::size_t k = 0; k < sources.size(); ++k)
+    executable->device_codes.push_back(p->codes[k].problem.empty()
+                                           ? program::DeviceCode{cubins[k], p->codes[k].name}
+                                           : program::DeviceCode{});
+  executable->program = std::move(p);
+  return executable;
 }
 
 std::vector<float> random_values(std::size_t count, unsigned seed) {

@@ -16,7 +16,7 @@ output 0 "y" fresh f32 [3] -> %2
 buffer %0 "x" input 0 f32 [3] bytes [12]
 buffer %1 "bias" constant f32 [3] bytes [12] frozen 0
 buffer %2 "y" output 0 f32 [3] bytes [12]
-code 0 "add_frozen" target "cpu"
+code 0 "add_frozen"
 main 0
 segment 0 "main"
   launch "add_frozen" code 0 read %0 read %1 write %2 grid [3]

@@ -22,8 +22,8 @@ buffer %2 "a" temp f32 [s0] bytes [s0*4]
 buffer %3 "b" temp f32 [s0] bytes [s0*4]
 buffer %4 "c" temp f32 [)",
              shrinking, "] bytes [(", shrinking, R"()*4]
-code 0 "add_one" target "cpu"
-code 1 "geared_read_first" target "cpu"
+code 0 "add_one"
+code 1 "geared_read_first"
 main 0
 segment 0 "main"
   launch "a" code 0 read %0 write %2 grid [s0] work [s0*8]
@@ -105,7 +105,7 @@ buffer %1 "y" output 0 f32 [s0] bytes [s0*4]
 buffer %2 "a" temp f32 [s0] bytes [s0*4]
 buffer %3 "b" temp f32 [s1] bytes [s1*4]
 buffer %4 "z" input 1 f32 [s1] bytes [s1*4]
-code 0 "add_one" target "cpu"
+code 0 "add_one"
 main 0
 segment 0 "main"
   launch "a" code 0 read %0 write %2 grid [s0] work [s0*8]
@@ -114,7 +114,8 @@ segment 0 "main"
 )",
                               "cpu");
   GearOptions gears{GearOptions::Policy::listed};
-  gears.ladders.push_back({{program->symbols[0], program->symbols[1]}, {{20, 8}, {40, 4}}});
+  const std::vector<Dim>& symbols = program->program->symbols;
+  gears.ladders.push_back({{symbols[0], symbols[1]}, {{20, 8}, {40, 4}}});
   Session session(program, with(gears));
   const auto gear_of = [&](std::int64_t rows, std::int64_t columns) {
     const Tensor x = Tensor::f32("cpu", {rows}, std::vector<float>(static_cast<std::size_t>(rows)));

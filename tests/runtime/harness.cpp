@@ -2,6 +2,9 @@
 
 #include <cstdlib>
 
+#include "backend/backend.hpp"
+#include "backend/cuda/nvrtc.hpp"
+#include "backend/cuda/step_kernels.hpp"
 #include "runtime/device.hpp"
 
 namespace gex::runtime::testing {
@@ -32,6 +35,26 @@ std::string cuda_source(const std::string& name, const std::string& body,
          "  for (int64_t point = blockIdx.x; point < grid; point += gridDim.x) " + body + "\n}\n";
 }
 
+void add_device_codes(program::Program& program, program::Executable& executable) {
+  std::vector<backend::cuda::Source> sources(program.codes.size());
+  for (program::Segment& segment : program.segments) {
+    for (program::Step& step : segment.steps) {
+      auto* launch = std::get_if<program::Launch>(&step.op);
+      if (launch == nullptr) continue;
+      launch->block = 32;
+      const std::string& name = program.codes[static_cast<std::size_t>(launch->code)].name;
+      sources[static_cast<std::size_t>(launch->code)] = {
+          name, cuda_source(name, kernels().at(name).body, *launch)};
+    }
+  }
+  sources.push_back({"copy and fill", backend::cuda::kStepKernels});
+  const std::string architecture = backend::find_target("cuda").architecture;
+  const auto cubins = backend::cuda::compile_cubins(sources, architecture, nullptr);
+  for (std::size_t k = 0; k < program.codes.size(); ++k)
+    executable.device_codes.push_back({cubins[k], program.codes[k].name});
+  executable.step_image = cubins.back();
+}
+
 }  // namespace
 
 bool add_kernel(const char* name, program::KernelFn fn, const char* body) {
@@ -48,30 +71,33 @@ buffer %1 "y" output 0 f32 [s0] bytes [s0*4]
 )";
   for (int k = 0; k < temporaries; ++k)
     text += str("buffer %", k + 2, " \"t", k, "\" temp f32 [s0] bytes [s0*4]\n");
-  text += "code 0 \"add_one\" target \"cpu\"\nmain 0\nsegment 0 \"main\"\n";
+  text += "code 0 \"add_one\"\nmain 0\nsegment 0 \"main\"\n";
   for (int k = 0; k <= temporaries; ++k)
     text += str("  launch \"step", k, "\" code 0 read %", k == 0 ? 0 : k + 1, " write %",
                 k == temporaries ? 1 : k + 2, " dims [s0] grid [s0] work [s0*8]\n");
   return text;
 }
 
-std::shared_ptr<program::Program> load_program(const std::string& text, const std::string& driver) {
+std::shared_ptr<program::Executable> load_program(const std::string& text,
+                                                  const std::string& driver) {
   auto program = std::make_shared<program::Program>(program::parse_program(text));
-  for (program::Code& code : program->codes) {
-    const TestKernel& kernel = kernels().at(code.name);
-    code.generic.fn = kernel.fn;
-    code.target = is_cuda(driver) ? "cuda" : "cpu";
+  auto executable = std::make_shared<program::Executable>();
+  for (const program::Code& code : program->codes) {
+    const auto found = kernels().find(code.name);
+    executable->functions.emplace_back();
+    if (found != kernels().end()) executable->functions.back().fn = found->second.fn;
   }
-  for (program::Segment& segment : program->segments) {
-    for (program::Step& step : segment.steps) {
-      auto* launch = std::get_if<program::Launch>(&step.op);
-      if (launch == nullptr || !is_cuda(driver)) continue;
-      launch->block = 32;
-      program::Code& code = program->codes[static_cast<std::size_t>(launch->code)];
-      code.source = cuda_source(code.name, kernels().at(code.name).body, *launch);
-    }
-  }
-  return program;
+  if (is_cuda(driver)) add_device_codes(*program, *executable);
+  executable->program = std::move(program);
+  return executable;
+}
+
+std::shared_ptr<program::Executable> with_function(program::Program program,
+                                                   program::Callable function) {
+  auto executable = std::make_shared<program::Executable>();
+  executable->functions.push_back(std::move(function));
+  executable->program = std::make_shared<const program::Program>(std::move(program));
+  return executable;
 }
 
 DeviceArray::DeviceArray(std::string driver, std::size_t bytes)

@@ -36,7 +36,11 @@ namespace gex::runtime::testing {
 bool add_kernel(const char* name, program::KernelFn fn, const char* body);
 
 // Parses program text and gives its codes, by name, what `driver` needs to run them.
-std::shared_ptr<program::Program> load_program(const std::string& text, const std::string& driver);
+std::shared_ptr<program::Executable> load_program(const std::string& text,
+                                                  const std::string& driver);
+// A program whose only code is this function, for the CPU.
+std::shared_ptr<program::Executable> with_function(program::Program program,
+                                                   program::Callable function);
 
 // y is x and one more for each step, over s0 elements and through so many temporaries.
 std::string count_up(int temporaries);

@@ -138,14 +138,13 @@ CONFORMANCE(a_missing_input_or_memory_is_told) {
 }
 
 TEST(Session, an_unknown_driver_lists_those_there_are) {
-  const auto program = std::make_shared<program::Program>();
-  EXPECT_HAS(error_of([&] { Session(program, {.driver = "abacus"}); }), "null");
+  const auto executable = load_program("program \"p\"\n", "cpu");
+  EXPECT_HAS(error_of([&] { Session(executable, {.driver = "abacus"}); }), "null");
 }
 
 TEST(Session, code_without_a_function_is_refused_when_the_session_is_made) {
-  auto program = std::make_shared<program::Program>(
-      program::parse_program("program \"p\"\ncode 0 \"k\" target \"cpu\"\n"));
-  EXPECT_HAS(error_of([&] { Session(program, {.driver = "cpu"}); }), "\"k\"");
+  const auto executable = load_program("program \"p\"\ncode 0 \"no such kernel\"\n", "cpu");
+  EXPECT_HAS(error_of([&] { Session(executable, {.driver = "cpu"}); }), "\"no such kernel\"");
 }
 
 }  // namespace

@@ -24,8 +24,8 @@ buffer %2 "k" input 2 f32 [s0] bytes [s0*4]
 buffer %3 "w" output 0 f32 [s0] bytes [s0*4]
 buffer %4 "t" temp f32 [s0] bytes [s0*4]
 buffer %5 "z" temp f32 [s0] bytes [s0*4]
-code 0 "double_it" target "cpu"
-code 1 "sum_up" target "cpu"
+code 0 "double_it"
+code 1 "sum_up"
 main 0
 segment 0 "main"
   launch "double_it" code 0 read %0 write %4 grid [s0] work [s0]

@@ -140,7 +140,7 @@ output 0 "y" fresh f32 [8] -> %0
 buffer %0 "y" output 0 f32 [8] bytes [32]
 buffer %1 "t" temp u8 [)" + std::to_string(temporary) +
                              "] bytes [" + std::to_string(temporary) + R"(]
-code 0 "add_one" target "cpu"
+code 0 "add_one"
 main 0
 segment 0 "main"
   launch "add_one" code 0 write %1 grid [8] scratch [1048576] work [8]

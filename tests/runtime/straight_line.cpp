@@ -24,8 +24,8 @@ output 0 "y" fresh f32 [s0] -> %1
 buffer %0 "x" input 0 f32 [s0] bytes [s0*4]
 buffer %1 "y" output 0 f32 [s0] bytes [s0*4]
 buffer %2 "t" temp f32 [s0] bytes [s0*4]
-code 0 "add_one" target "cpu"
-code 1 "twice" target "cpu"
+code 0 "add_one"
+code 1 "twice"
 main 0
 segment 0 "main"
   launch "add_one" code 0 read %0 write %2 grid [s0] work [s0*8]
@@ -123,7 +123,7 @@ input 0 "x" f32 [s0, s1] -> %0
 output 0 "y" fresh f32 [s0] -> %1
 buffer %0 "x" input 0 f32 [s0, s1] bytes [s0*s1*4]
 buffer %1 "y" output 0 f32 [s0] bytes [s0*4]
-code 0 "row_sum" target "cpu"
+code 0 "row_sum"
 main 0
 segment 0 "main"
   launch "row_sum" code 0 read %0 write %1 dims [s1] grid [s0] work [s0*s1*4]
@@ -146,7 +146,7 @@ input 0 "cache" f32 [s0] -> %0
 output 0 "cache" view_of_input 0 f32 [s0]
 buffer %0 "cache" input 0 f32 [s0] bytes [s0*4]
 buffer %1 "new" temp f32 [s0 - 1] bytes [s0*4 - 4] alias %0 at [4]
-code 0 "twice" target "cpu"
+code 0 "twice"
 main 0
 segment 0 "main"
   launch "twice" code 0 read %1 write %1 grid [s0 - 1]
@@ -212,7 +212,7 @@ output 4 "-" none
 buffer %0 "x" input 0 f32 [s0, 2] bytes [s0*8]
 buffer %1 "y" output 0 f32 [2] bytes [8]
 buffer %2 "c" constant f32 [2] bytes [8] data f32 [2] 0x0000803f00000040
-code 0 "add_one" target "cpu"
+code 0 "add_one"
 main 0
 segment 0 "main"
   launch "add_one" code 0 read %2 write %1 grid [2]
@@ -242,7 +242,7 @@ output 0 "y" fresh f32 [4] -> %1
 buffer %0 "x" input 0 f32 [4] bytes [16]
 buffer %1 "y" output 0 f32 [4] bytes [16]
 buffer %2 "t" temp f32 [4] bytes [16]
-code 0 "add_one" target "cpu"
+code 0 "add_one"
 main 0
 segment 0 "main"
   launch "a" code 0 read %0 write %2 grid [4] stream 1
@@ -269,8 +269,8 @@ buffer %2 "a" temp f32 [s0] bytes [s0*4]
 buffer %3 "b" temp f32 [s0] bytes [s0*4]
 buffer %4 "c" temp f32 [s0] bytes [s0*4]
 buffer %5 "d" temp f32 [s0] bytes [s0*4]
-code 0 "add_one" target "cpu"
-code 1 "add" target "cpu"
+code 0 "add_one"
+code 1 "add"
 main 0
 segment 0 "main"
   launch "1" code 0 read %0 write %2 grid [s0]

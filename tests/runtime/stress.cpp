@@ -92,7 +92,7 @@ RandomProgram random_program(unsigned seed, int launches) {
            " bytes [" + size_text(sizes.back() * 4) + "]\n";
   out.text = "program \"random\"\n" + inputs + "output 0 \"y\" fresh f32 [" +
              size_text(sizes.back()) + "] -> %" + std::to_string(output) + "\n" + buffers +
-             "code 0 \"mix\" target \"cpu\"\nmain 0\nsegment 0 \"main\"\n" + steps;
+             "code 0 \"mix\"\nmain 0\nsegment 0 \"main\"\n" + steps;
   return out;
 }
 

@@ -185,7 +185,7 @@ std::optional<std::string> Reference::find_fault(const Trial& trial) const {
     options.generate_code = trial.generate_code;
     options.disabled_passes = trial.disabled;
     const Compiled compiled = compile(graph_.clone(), options);
-    runtime::Session session(compiled.program, {}, compiled.specialiser);
+    runtime::Session session(compiled.executable, {}, compiled.specialiser);
     results = execute(session, given);
   } catch (const UserError& error) {
     if (refused_) return std::nullopt;

@@ -14,28 +14,21 @@
 #include "base/dim/dim.hpp"
 #include "program/kernel_abi.hpp"
 
+namespace gex {
+class ObjectStore;
+}
 namespace gex::loop {
 struct Kernel;
 }
 
 namespace gex::codegen {
 
-// Where machine code outlives the process: relocatable objects by the text of all that they depend
-// on. Called from several threads.
-class ObjectStore {
- public:
-  virtual ~ObjectStore() = default;
-  virtual std::optional<std::string> load(const std::string& key) = 0;
-  virtual void save(const std::string& key, const std::string& label, std::string object) = 0;
-  virtual void discard(const std::string& key, const std::string& why) = 0;
-};
-
 struct GeneratorOptions {
   // Static form: the size symbols that are constants in the code. Symbols a kernel lacks are
   // ignored. The `dims` argument keeps its layout: values of constant symbols are just not read.
   std::vector<std::pair<Dim, std::int64_t>> constants;
   bool fast_math = false;  // contraction and reciprocals: bits may differ from the default form
-  ObjectStore* objects = nullptr;  // null: everything is compiled
+  ObjectStore* objects = nullptr;  // where machine code is kept; null: everything is compiled
 };
 
 enum class Dump : std::uint8_t { ir, optimised_ir, assembly };
@@ -66,7 +59,7 @@ class Generator {
 };
 
 // Raised whenever Generator's layout or meaning changes: both libraries must agree.
-inline constexpr int kGeneratorVersion = 2;
+inline constexpr int kGeneratorVersion = 3;
 
 // Opens libgex_llvm.so beside libgex on the first call. Null if it is missing or unfit; `why_not`
 // (may be null) then says why and how to get it. Thread-safe; lives until the process ends.

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "backend/backend.hpp"
 #include "base/error.hpp"
-#include "base/thread_pool.hpp"
 #include "lower/views.hpp"
 #include "program/bytes.hpp"
 #include "runtime/session/session.hpp"
@@ -67,6 +67,7 @@ std::vector<std::int64_t> numbers(const std::vector<Dim>& dims) {
 std::vector<std::shared_ptr<std::byte>> evaluate(std::unique_ptr<Graph> graph,
                                                  CompileOptions options) {
   const std::vector<FrozenInput> frozen = std::move(options.frozen);
+  options.target = "cpu";
   options.frozen.clear();
   options.dump_dir.clear();
   std::vector<std::vector<std::int64_t>> dims;
@@ -86,40 +87,25 @@ std::vector<std::shared_ptr<std::byte>> evaluate(std::unique_ptr<Graph> graph,
   Compiled compiled = compile(std::move(graph), signature, options);
   runtime::SessionOptions session_options;
   session_options.static_code = false;
-  runtime::Session session(compiled.program, session_options);
+  runtime::Session session(compiled.executable, session_options);
   KeepingHost host(compiled.program->outputs.size());
   session.run(inputs, host);
   return std::move(host.memory);
 }
 
-program::Callable pack_function(const kernels::Problem& problem) {
-  if (const auto* matmul = std::get_if<kernels::MatmulProblem>(&problem))
-    return kernels::make_matmul_pack(*matmul);
-  return kernels::make_conv2d_pack(std::get<kernels::Conv2dProblem>(problem));
-}
-
-std::shared_ptr<const void> packed(const FrozenSlot::Packing& packing, const void* source) {
+std::shared_ptr<const void> packed(const FrozenSlot::Packing& packing, const void* source,
+                                   const backend::Backend& backend) {
   std::shared_ptr<std::byte> memory = aligned_memory(static_cast<std::size_t>(packing.bytes));
   const auto* from = static_cast<const std::byte*>(source) + packing.offset;
-  void* buffers[] = {const_cast<std::byte*>(from), memory.get()};
-  const program::Callable pack = pack_function(packing.problem);
-  ThreadPool::Region region(ThreadPool::global());
-  region.parallel_for(packing.grid, 1, [&](std::int64_t begin, std::int64_t end, int) {
-    pack(buffers, packing.dims.data(), begin, end, nullptr);
-  });
+  backend.pack(packing.problem, packing.dims, packing.grid, from, memory.get());
   return memory;
-}
-
-// Only these have pack functions.
-bool can_be_packed(const kernels::Problem& problem) {
-  return std::holds_alternative<kernels::MatmulProblem>(problem) ||
-         std::holds_alternative<kernels::Conv2dProblem>(problem);
 }
 
 }  // namespace
 
 std::vector<std::shared_ptr<const void>> bind_frozen(FrozenPlan plan,
                                                      const CompileOptions& options) {
+  const backend::Backend& backend = backend::backend_for(parse_target(options.target).kind);
   std::vector<std::shared_ptr<const void>> sources, memory;
   for (const FrozenInput& input : options.frozen) sources.push_back(input.memory);
   if (plan.folded != nullptr)
@@ -128,7 +114,8 @@ std::vector<std::shared_ptr<const void>> bind_frozen(FrozenPlan plan,
   for (const FrozenSlot& slot : plan.slots) {
     const auto source = static_cast<std::size_t>(slot.source);
     GEX_CHECK(source < (slot.packing ? memory : sources).size(), "frozen memory without a source");
-    memory.push_back(slot.packing ? packed(*slot.packing, memory[source].get()) : sources[source]);
+    memory.push_back(slot.packing ? packed(*slot.packing, memory[source].get(), backend)
+                                  : sources[source]);
   }
   return memory;
 }
@@ -139,7 +126,7 @@ void save_frozen(const FrozenPlan& plan, program::Artefact& artefact) {
   out.u64(plan.slots.size());
   for (const FrozenSlot& slot : plan.slots) {
     out.i64(slot.source);
-    out.text(slot.packing ? kernels::print(slot.packing->problem) : "");
+    out.text(slot.packing ? problems::print(slot.packing->problem) : "");
     if (!slot.packing) continue;
     for (std::int64_t number : {slot.packing->offset, slot.packing->bytes, slot.packing->grid})
       out.i64(number);
@@ -166,14 +153,14 @@ FrozenPlan load_frozen(const program::Artefact& artefact) {
       fail(ErrorCode::parse_error, "frozen memory ", k, " is made of number ", source);
     slot.source = static_cast<int>(source);
     if (problem.empty()) continue;
-    FrozenSlot::Packing packing{kernels::parse_problem(problem)};
+    FrozenSlot::Packing packing{problems::parse_problem(problem)};
     packing.offset = in.i64();
     packing.bytes = in.i64();
     packing.grid = in.i64();
     packing.dims.resize(in.count(8));
     for (std::int64_t& d : packing.dims) d = in.i64();
-    if (!can_be_packed(packing.problem) || packing.offset < 0 || packing.bytes < 0 ||
-        packing.grid < 0)
+    if (!backend::backend_for(Target::Kind::cpu).has_packing(packing.problem) ||
+        packing.offset < 0 || packing.bytes < 0 || packing.grid < 0)
       fail(ErrorCode::parse_error, "frozen memory ", k, " can't be packed as it says");
     slot.packing = std::move(packing);
   }

@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "backend/cpu/kernels/choice.hpp"
 #include "compile/compile.hpp"
+#include "problems/problem.hpp"
 #include "program/artefact.hpp"
 
 namespace gex::compile_detail {
@@ -17,7 +17,7 @@ namespace gex::compile_detail {
 struct FrozenSlot {
   // A copy in the layout that the kernel reads, written by the pack function of `problem`.
   struct Packing {
-    kernels::Problem problem;
+    problems::Problem problem;
     std::int64_t offset = 0, bytes = 0;  // where it begins in the source; how much it takes
     std::vector<std::int64_t> dims;
     std::int64_t grid = 0;

@@ -52,7 +52,7 @@ void make_program(const gex_compile_options* options, gex_program** program, con
   session.capture_limit = given.capture_limit;
   session.reuse_memory = given.keep_apart == 0;
   session.device = device_of(given, made->memory);
-  made->session = std::make_unique<runtime::Session>(made->compiled.program, session,
+  made->session = std::make_unique<runtime::Session>(made->compiled.executable, session,
                                                      made->compiled.specialiser);
   *program = made.release();
 }

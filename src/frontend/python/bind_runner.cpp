@@ -315,7 +315,7 @@ void bind_runner(nb::module_& m) {
             const SessionEngine* engine = session_of(runner);
             return engine ? engine->session().findings() : std::vector<std::string>{};
           },
-          "What measuring ways to compute products found, a line for each problem.")
+          "What measuring candidates for products found, a line for each problem.")
       .def_prop_ro(
           "captures",
           [](const Runner& runner) {
@@ -357,8 +357,10 @@ void bind_runner(nb::module_& m) {
          std::vector<std::string> enabled_passes, const std::vector<int>& released, bool keep_arena,
          bool place_cats, bool overwrite_temps, bool write_ties_in_place, bool reuse_memory,
          std::string dump_dir, bool fuse, bool generate_code, const std::string& cache_dir,
-         bool keep_static_code, bool static_code_at_once, bool autotune, bool prologues) {
+         bool keep_static_code, bool static_code_at_once, bool autotune, bool prologues,
+         const std::string& target) {
         CompileOptions options;
+        options.target = target;
         options.cache = cache_dir.empty() ? Store::from_environment() : Store::at(cache_dir);
         options.keep_static_code = keep_static_code;
         options.fast_math = fast_math;
@@ -405,7 +407,7 @@ void bind_runner(nb::module_& m) {
       nb::arg("dump_dir") = "", nb::arg("fuse") = true, nb::arg("generate_code") = true,
       nb::arg("cache_dir") = "", nb::arg("keep_static_code") = true,
       nb::arg("static_code_at_once") = false, nb::arg("autotune") = false,
-      nb::arg("prologues") = true,
+      nb::arg("prologues") = true, nb::arg("target") = "cpu",
       "Compiles the graph and makes it ready to replay. Arguments in `frozen` (position, name) are "
       "bound once, at the first call; a call lets go of those in `released` (positions) at their "
       "last use. With a `dump_dir` graphs, kernels and program are written there. Without "
@@ -413,7 +415,7 @@ void bind_runner(nb::module_& m) {
       "`generate_code` kernels run in the reference executor. "
       "What is compiled is kept in `cache_dir`, or where GEX_CACHE_DIR says; with "
       "`keep_static_code` code for one set of sizes too, which is asked for with the first call of "
-      "such a set or with a later one. With `autotune` ways to compute products are measured "
+      "such a set or with a later one. With `autotune` candidates for products are measured "
       "then.");
   m.def(
       "interpreter_runner",

@@ -31,12 +31,6 @@ std::int64_t integer_of(PyObject* object) {
   return value;
 }
 
-std::int64_t number_in(PyObject* tensor) {
-  const dlpack::Tensor t = TorchApi::get().borrow(tensor);
-  GEX_CHECK(dtype_of(t.dtype) == DType::i64 && t.ndim == 0, "symbol outputs are 0-d i64");
-  return *static_cast<const std::int64_t*>(t.data);
-}
-
 bool uses_symbols(const OutputItem& item) {
   return item.kind == Kind::argument_view || item.kind == Kind::output_view ||
          item.kind == Kind::integer;
@@ -229,7 +223,7 @@ nb::object Runner::operator()(nb::list arguments) {
   follow_torch_threads();
 
   TorchHost host({frame->arguments, bound->argument_of_input}, tuples_, callees_,
-                 bound->engine->num_outputs(), ranges, clock);
+                 bound->engine->num_outputs(), bound->engine->device(), ranges, clock);
   while (true) {
     try {
       bound->engine->run(frame->inputs, host);
@@ -264,7 +258,7 @@ bool Runner::lay_out(const runtime::LayoutMismatch& mismatch, const Bound& bound
   PyObject*& object = frame.arguments[static_cast<std::size_t>(argument)];
   runtime::TensorRef wanted = frame.inputs[input].tensor;
   wanted.strides = mismatch.strides;
-  PyObject* copy = TorchApi::get().copy_to(object, wanted).release().ptr();
+  PyObject* copy = TorchApi::get().copy_to(object, wanted, bound.engine->device()).release().ptr();
   Py_DECREF(std::exchange(object, copy));
   TorchApi::get().read(object, frame.inputs[input].tensor);
   return true;
@@ -275,7 +269,8 @@ void Runner::evaluate_symbols(Frame& frame, const TorchHost& host) const {
   frame.symbols.clear();
   for (const SymbolSource& source : signature_.symbols) {
     if (source.output >= 0) {
-      frame.symbols.push_back(number_in(host.output(static_cast<std::size_t>(source.output))));
+      frame.symbols.push_back(
+          TorchApi::get().number_in(host.output(static_cast<std::size_t>(source.output))));
     } else {
       PyObject* argument = frame.arguments[static_cast<std::size_t>(source.argument)];
       frame.symbols.push_back(source.axis < 0

@@ -29,6 +29,7 @@ class Engine {
   };
   virtual std::vector<Input> inputs() const = 0;
   virtual std::size_t num_outputs() const = 0;
+  virtual TorchDevice device() const { return {}; }  // where its inputs and outputs lie
   virtual void run(std::span<const runtime::InputArg> inputs, runtime::Host& host) = 0;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "target/target.hpp"
+
 namespace gex::python {
 
 SessionEngine::SessionEngine(std::unique_ptr<Graph> graph, std::span<const Dim> integers,
@@ -22,10 +24,12 @@ SessionEngine::SessionEngine(std::unique_ptr<Graph> graph, std::span<const Dim> 
   for (gex::Signature::Output& output : signature.outputs) output.own_memory = true;
   Compiled compiled = compile(std::move(graph), signature, options);
   report_ = std::move(compiled.report);
+  const Target target = parse_target(compiled.program->target);
+  if (!target.is_cpu()) device_.index = target.device;
   const auto start = std::chrono::steady_clock::now();
   runtime::SessionOptions with_frozen = session_options;
   with_frozen.frozen = std::move(compiled.frozen);
-  session_ = std::make_unique<runtime::Session>(std::move(compiled.program), with_frozen,
+  session_ = std::make_unique<runtime::Session>(std::move(compiled.executable), with_frozen,
                                                 std::move(compiled.specialiser));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   report_.seconds.push_back({"session", took.count()});

@@ -19,6 +19,7 @@ class SessionEngine final : public Engine {
 
   std::vector<Input> inputs() const override;
   std::size_t num_outputs() const override { return session_->program().outputs.size(); }
+  TorchDevice device() const override { return device_; }
   void run(std::span<const runtime::InputArg> inputs, runtime::Host& host) override {
     session_->run(inputs, host);
   }
@@ -28,6 +29,7 @@ class SessionEngine final : public Engine {
 
  private:
   CompileReport report_;
+  TorchDevice device_;
   std::unique_ptr<runtime::Session> session_;
 };
 

@@ -65,12 +65,22 @@ TorchApi::TorchApi() {
   reader_ = new TensorReader();
   nb::object guards = owned(PyImport_ImportModule("torch._C._dynamo.guards"));
   empty_strided_ = attribute(guards.ptr(), {"_empty_strided_cpu"}).release().ptr();
+  find_cuda(torch.ptr(), guards.ptr());
   reinterpret_ = attribute(guards.ptr(), {"_reinterpret_tensor"}).release().ptr();
   copy_name_ = owned(PyUnicode_InternFromString("copy_")).release().ptr();
   const char* names[kDTypeCount] = {"float64", "float32", "float16", "bfloat16", "int64",
                                     "int32",   "int16",   "int8",    "uint8",    "bool"};
   for (int i = 0; i < kDTypeCount; ++i)
     dtypes_[i] = attribute(torch.ptr(), {names[i]}).release().ptr();
+}
+
+void TorchApi::find_cuda(PyObject* torch, PyObject* guards) {
+  const nb::object built = attribute(torch, {"version", "cuda"});
+  if (built.is_none()) return;
+  empty_strided_cuda_ = attribute(guards, {"_empty_strided_cuda"}).release().ptr();
+  current_device_ = attribute(torch, {"_C", "_cuda_getDevice"}).release().ptr();
+  set_device_ = attribute(torch, {"_C", "_cuda_setDevice"}).release().ptr();
+  current_stream_ = attribute(torch, {"_C", "_cuda_getCurrentRawStream"}).release().ptr();
 }
 
 dlpack::Tensor TorchApi::borrow(PyObject* tensor) const {
@@ -93,9 +103,34 @@ void TorchApi::read_borrowed(PyObject* tensor, runtime::TensorRef& out) const {
   out.strides = {t.strides, rank};
 }
 
-nb::object TorchApi::empty_strided(PyObject* sizes, PyObject* strides, DType dtype) const {
+nb::object TorchApi::empty_strided(PyObject* sizes, PyObject* strides, DType dtype,
+                                   TorchDevice device) const {
   PyObject* args[] = {sizes, strides, this->dtype(dtype)};
-  return owned(PyObject_Vectorcall(empty_strided_, args, 3, nullptr));
+  if (!device.is_cuda()) return owned(PyObject_Vectorcall(empty_strided_, args, 3, nullptr));
+  // PyTorch's function allocates on the current device.
+  const nb::object current = owned(PyObject_CallNoArgs(current_device_));
+  const auto present = static_cast<int>(PyLong_AsLong(current.ptr()));
+  if (present == device.index)
+    return owned(PyObject_Vectorcall(empty_strided_cuda_, args, 3, nullptr));
+  const nb::object wanted = owned(PyLong_FromLong(device.index));
+  owned(PyObject_CallOneArg(set_device_, wanted.ptr()));
+  nb::object tensor = nb::steal(PyObject_Vectorcall(empty_strided_cuda_, args, 3, nullptr));
+  owned(PyObject_CallOneArg(set_device_, current.ptr()));
+  if (!tensor.is_valid()) throw nb::python_error();
+  return tensor;
+}
+
+std::uint64_t TorchApi::current_stream(TorchDevice device) const {
+  const nb::object index = owned(PyLong_FromLong(device.index));
+  const nb::object stream = owned(PyObject_CallOneArg(current_stream_, index.ptr()));
+  return PyLong_AsUnsignedLongLong(stream.ptr());
+}
+
+std::int64_t TorchApi::number_in(PyObject* tensor) const {
+  const nb::object number = owned(PyObject_CallMethod(tensor, "item", nullptr));
+  const std::int64_t value = PyLong_AsLongLong(number.ptr());
+  if (value == -1 && PyErr_Occurred()) throw nb::python_error();
+  return value;
 }
 
 nb::object TorchApi::reinterpret(PyObject* tensor, PyObject* sizes, PyObject* strides,
@@ -105,7 +140,7 @@ nb::object TorchApi::reinterpret(PyObject* tensor, PyObject* sizes, PyObject* st
   return owned(PyObject_Vectorcall(reinterpret_, args, 4, nullptr));
 }
 
-nb::object TorchApi::wrap(const runtime::TensorRef& ref) const {
+nb::object TorchApi::wrap(const runtime::TensorRef& ref, TorchDevice device) const {
   const std::size_t rank = ref.shape.size();
   Wrapped* wrapped = Wrapped::make(rank);
   std::copy(ref.shape.begin(), ref.shape.end(), wrapped->dims);
@@ -116,7 +151,8 @@ nb::object TorchApi::wrap(const runtime::TensorRef& ref) const {
   managed.manager_ctx = wrapped;
   managed.deleter = &Wrapped::destroy;
   managed.dl_tensor.data = ref.data;
-  managed.dl_tensor.device = {dlpack::kCpu, 0};
+  managed.dl_tensor.device = device.is_cuda() ? dlpack::Device{dlpack::kCuda, device.index}
+                                              : dlpack::Device{dlpack::kCpu, 0};
   managed.dl_tensor.ndim = static_cast<std::int32_t>(rank);
   managed.dl_tensor.dtype = dlpack_type(ref.dtype);
   managed.dl_tensor.shape = wrapped->dims;
@@ -126,9 +162,10 @@ nb::object TorchApi::wrap(const runtime::TensorRef& ref) const {
   return nb::steal(static_cast<PyObject*>(object));
 }
 
-nb::object TorchApi::copy_to(PyObject* tensor, const runtime::TensorRef& expected) const {
+nb::object TorchApi::copy_to(PyObject* tensor, const runtime::TensorRef& expected,
+                             TorchDevice device) const {
   nb::object sizes = tuple_of(expected.shape), strides = tuple_of(expected.strides);
-  nb::object copy = empty_strided(sizes.ptr(), strides.ptr(), expected.dtype);
+  nb::object copy = empty_strided(sizes.ptr(), strides.ptr(), expected.dtype, device);
   PyObject* args[] = {copy.ptr(), tensor};
   owned(PyObject_VectorcallMethod(copy_name_, args, 2, nullptr));
   return copy;

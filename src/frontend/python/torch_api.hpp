@@ -23,6 +23,12 @@ inline nb::object owned(PyObject* object) {
   return nb::steal(object);
 }
 
+// Where the tensors of a call lie: the CPU, or CUDA device `index`.
+struct TorchDevice {
+  int index = -1;
+  bool is_cuda() const { return index >= 0; }
+};
+
 class TorchApi {
  public:
   // Imports torch on first use. ImportError if the installed PyTorch lacks the exchange API.
@@ -41,24 +47,35 @@ class TorchApi {
   bool is_tensor(PyObject* object) const { return PyObject_TypeCheck(object, tensor_type_) != 0; }
 
   PyObject* dtype(DType dtype) const { return dtypes_[static_cast<int>(dtype)]; }
-  // A new CPU tensor; sizes and strides are tuples of int.
-  nb::object empty_strided(PyObject* sizes, PyObject* strides, DType dtype) const;
+  // A new tensor on the device; sizes and strides are tuples of int.
+  nb::object empty_strided(PyObject* sizes, PyObject* strides, DType dtype,
+                           TorchDevice device) const;
   // A view of the tensor's memory; offset counts elements from where the tensor starts.
   nb::object reinterpret(PyObject* tensor, PyObject* sizes, PyObject* strides,
                          std::int64_t offset) const;
   // A tensor over memory that somebody else keeps alive for as long as the tensor lives.
-  nb::object wrap(const runtime::TensorRef& ref) const;
-  // A new tensor with these strides and the contents of `tensor`.
-  nb::object copy_to(PyObject* tensor, const runtime::TensorRef& expected) const;
+  nb::object wrap(const runtime::TensorRef& ref, TorchDevice device) const;
+  // A new tensor on the device with these strides and the contents of `tensor`.
+  nb::object copy_to(PyObject* tensor, const runtime::TensorRef& expected,
+                     TorchDevice device) const;
+  // The stream that PyTorch uses on a CUDA device at the moment.
+  std::uint64_t current_stream(TorchDevice device) const;
+  // The number in a 0-d i64 tensor on any device; waits for it.
+  std::int64_t number_in(PyObject* tensor) const;
 
  private:
   TorchApi();
+  void find_cuda(PyObject* torch, PyObject* guards);
   void read_borrowed(PyObject* tensor, runtime::TensorRef& out) const;
   void* borrowed_data(PyObject* tensor) const;
   const TensorReader* reader_ = nullptr;
   const dlpack::ExchangeApi* exchange_ = nullptr;
   PyTypeObject* tensor_type_ = nullptr;
   PyObject* empty_strided_ = nullptr;
+  PyObject* empty_strided_cuda_ = nullptr;  // null where PyTorch has no CUDA
+  PyObject* current_device_ = nullptr;      // likewise, as what follows
+  PyObject* set_device_ = nullptr;
+  PyObject* current_stream_ = nullptr;
   PyObject* reinterpret_ = nullptr;
   PyObject* copy_name_ = nullptr;
   PyObject* dtypes_[kDTypeCount] = {};

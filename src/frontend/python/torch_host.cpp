@@ -41,11 +41,12 @@ PyObject* object_of(std::uint64_t handle) {
 
 TorchHost::TorchHost(Arguments inputs, std::vector<OutputTuples>& tuples,
                      std::span<const nb::object> callees, std::size_t num_outputs,
-                     ProfilerRanges& ranges, OverheadClock& clock)
+                     TorchDevice device, ProfilerRanges& ranges, OverheadClock& clock)
     : inputs_(inputs),
       tuples_(tuples),
       callees_(callees),
       outputs_(num_outputs),
+      device_(device),
       ranges_(ranges),
       clock_(clock) {}
 
@@ -53,6 +54,12 @@ TorchHost::~TorchHost() { take_gil(); }
 
 void TorchHost::about_to_block() {
   if (thread_ == nullptr) thread_ = PyEval_SaveThread();
+}
+
+std::optional<std::uint64_t> TorchHost::stream() {
+  if (!device_.is_cuda()) return std::nullopt;
+  take_gil();
+  return TorchApi::get().current_stream(device_);
 }
 
 void TorchHost::begins(Phase phase) {
@@ -89,7 +96,7 @@ void* TorchHost::allocate_output(int k, DType dtype, std::span<const std::int64_
     known.steps = steps;
   }
   const TorchApi& torch = TorchApi::get();
-  outputs_[index] = torch.empty_strided(sizes.ptr(), steps.ptr(), dtype);
+  outputs_[index] = torch.empty_strided(sizes.ptr(), steps.ptr(), dtype, device_);
   return torch.data(outputs_[index].ptr());
 }
 
@@ -121,7 +128,7 @@ void TorchHost::set_external_output(int k, std::uint64_t handle) {
 nb::object TorchHost::operand(const TensorRef& ref) const {
   if (ref.input >= 0) return nb::borrow(inputs_[ref.input]);
   if (ref.handle != 0) return nb::borrow(object_of(ref.handle));
-  return TorchApi::get().wrap(ref);
+  return TorchApi::get().wrap(ref, device_);
 }
 
 // The result as the program expects it: a tensor of its own with the promised strides.
@@ -151,7 +158,7 @@ nb::object TorchHost::fitting(nb::object result, const TensorRef& expected,
   target.shape = shape;
   if (std::ranges::find(expected.strides, -1) != expected.strides.end())
     target.strides = {got.strides, rank};
-  return torch.copy_to(result.ptr(), target);
+  return torch.copy_to(result.ptr(), target, device_);
 }
 
 void TorchHost::call(const program::Call& call, std::span<const TensorRef> inputs,

@@ -5,6 +5,7 @@
 #include <nanobind/nanobind.h>
 #include <cstdint>
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -33,13 +34,14 @@ class TorchHost final : public runtime::Host {
     }
   };
   TorchHost(Arguments inputs, std::vector<OutputTuples>& tuples,
-            std::span<const nb::object> callees, std::size_t num_outputs, ProfilerRanges& ranges,
-            OverheadClock& clock);
+            std::span<const nb::object> callees, std::size_t num_outputs, TorchDevice device,
+            ProfilerRanges& ranges, OverheadClock& clock);
   ~TorchHost() override;
   TorchHost(const TorchHost&) = delete;
   TorchHost& operator=(const TorchHost&) = delete;
 
   void about_to_block() override;
+  std::optional<std::uint64_t> stream() override;
   void begins(Phase phase) override;
   void* allocate_output(int k, DType dtype, std::span<const std::int64_t> shape,
                         std::span<const std::int64_t> strides) override;
@@ -67,6 +69,7 @@ class TorchHost final : public runtime::Host {
   std::vector<OutputTuples>& tuples_;
   std::span<const nb::object> callees_;
   std::vector<nb::object> outputs_;
+  TorchDevice device_;
   ProfilerRanges& ranges_;
   OverheadClock& clock_;
   bool in_phase_ = false;                    // a range for it is open

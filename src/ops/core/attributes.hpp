@@ -130,10 +130,11 @@ struct Conv {
 struct Attention {
   bool causal = false;
   double scale = 1;
-  bool nan_if_blind = false;  // a query that sees none of the keys: NaN, as softmax says, not zeros
+  bool nan_if_fully_masked =
+      false;  // a query that sees none of the keys: NaN, as softmax says, not zeros
   static constexpr auto fields() {
     return std::tuple{field("causal", &Attention::causal), field("scale", &Attention::scale),
-                      field("nan_if_blind", &Attention::nan_if_blind)};
+                      field("nan_if_fully_masked", &Attention::nan_if_fully_masked)};
   }
 };
 

@@ -230,7 +230,8 @@ void Frame::patch_external(BufferId root) {
         reinterpret_cast<std::int64_t>(base[index(root)] + values[index(pointer.offset_slot)]);
 }
 
-std::shared_ptr<Capture> make_capture(const Image& image, Device& device, Loaded& loaded,
+std::shared_ptr<Capture> make_capture(const Image& image, const program::Executable& executable,
+                                      Device& device, Loaded& loaded,
                                       std::span<const std::int64_t> gear_key, bool keep_arena,
                                       CoreLimit limit) {
   auto capture = std::make_shared<Capture>();
@@ -242,7 +243,8 @@ std::shared_ptr<Capture> make_capture(const Image& image, Device& device, Loaded
   BatchRecorder(image, device, loaded, *capture, keep_arena).run();
   auto code = std::make_shared<CodeTable>();
   for (const LaunchOp& op : image.launches)
-    code->push_back(image.program->codes[index(op.launch->code)].generic);
+    code->push_back(executable.functions.empty() ? program::Callable{}
+                                                 : executable.functions[index(op.launch->code)]);
   capture->generic_code = std::move(code);
   return capture;
 }

@@ -106,7 +106,8 @@ struct Capture {
   bool has_room_for(const Image& image, std::span<const std::int64_t> values) const;
 };
 
-std::shared_ptr<Capture> make_capture(const Image& image, Device& device, Loaded& loaded,
+std::shared_ptr<Capture> make_capture(const Image& image, const program::Executable& executable,
+                                      Device& device, Loaded& loaded,
                                       std::span<const std::int64_t> gear_key, bool keep_arena,
                                       CoreLimit limit);
 

@@ -65,10 +65,12 @@ void Executor::run() {
     if (id >= 0) frame_.base[index(id)] = static_cast<std::byte*>(inputs_[i].tensor.data);
   }
   allocate_outputs(0);
+  const std::optional<std::uint64_t> stream = host_.stream();
   host_.about_to_block();
   {
     QueueLease lease(*context_.queues, static_cast<std::size_t>(capture_.plan.bytes()));
     lease_ = &lease;
+    lease.queue().begin(stream);
     const std::int64_t before = lease.queue().arena.allocations();
     frame_.place(0, capture_.plan, reserve(capture_.arena_block, capture_.plan));
     frame_.patch_callers(0);

@@ -1,6 +1,7 @@
 // Which drivers there are, and the one open Device of each.
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <thread>
 
@@ -29,7 +30,7 @@ struct Registry {
       made->drivers["cpu"].factory = [] { return std::make_unique<CpuDevice>(); };
       for (const bool graphs : {false, true})
         made->drivers[graphs ? "cuda_graph" : "cuda_stream"].factory = [graphs] {
-          return std::make_unique<cuda::CudaDevice>(graphs);
+          return std::make_unique<cuda::CudaDevice>(graphs, 0);
         };
       return made;
     }();
@@ -41,6 +42,20 @@ std::string names(const Registry& registry) {
   std::string out;
   for (const auto& [name, driver] : registry.drivers) out += (out.empty() ? "" : ", ") + name;
   return out;
+}
+
+// "cuda_graph:1" is the driver of the second GPU.
+void add_numbered(Registry& registry, const std::string& name) {
+  const std::size_t colon = name.find(':');
+  if (colon == std::string::npos || registry.drivers.contains(name)) return;
+  const std::string kind = name.substr(0, colon);
+  if (kind != "cuda_graph" && kind != "cuda_stream") return;
+  int ordinal = 0;
+  const char* end = name.data() + name.size();
+  if (std::from_chars(name.data() + colon + 1, end, ordinal).ptr != end || ordinal < 0) return;
+  registry.drivers[name].factory = [graphs = kind == "cuda_graph", ordinal] {
+    return std::make_unique<cuda::CudaDevice>(graphs, ordinal);
+  };
 }
 
 std::shared_ptr<DeviceContext> context_of(std::unique_ptr<Device> device) {
@@ -61,6 +76,7 @@ DeviceContext::~DeviceContext() = default;
 std::shared_ptr<DeviceContext> open_device(const std::string& driver) {
   Registry& registry = Registry::get();
   const std::lock_guard lock(registry.mutex);
+  add_numbered(registry, driver);
   const auto found = registry.drivers.find(driver);
   if (found == registry.drivers.end())
     fail(ErrorCode::unsupported, "there is no driver \"", driver,

@@ -22,17 +22,26 @@ using Key = SizeKey;
 // A gear takes no more address space than this; larger programs get Captures of their own sizes.
 constexpr std::int64_t kLargestGearBytes = std::int64_t{1} << 30;
 
+std::string driver_of(const program::Program& program, const SessionOptions& options) {
+  if (!options.driver.empty()) return options.driver;
+  constexpr std::string_view kCuda = "cuda";
+  if (!program.target.starts_with(kCuda)) return program.target;
+  return "cuda_graph" + program.target.substr(kCuda.size());
+}
+
 }  // namespace
 
 // Shared with background jobs, which may outlive the Session.
 struct Session::State : std::enable_shared_from_this<Session::State> {
-  State(std::shared_ptr<const program::Program> program, SessionOptions the_options,
+  State(std::shared_ptr<const program::Executable> the_executable, SessionOptions the_options,
         std::shared_ptr<Specialiser> the_specialiser)
       : options(std::move(the_options)),
-        image(std::move(program), options.reuse_memory),
+        executable(std::move(the_executable)),
+        image(executable->program, options.reuse_memory),
         matcher(image),
-        context(options.device ? options.device : open_device(options.driver)),
-        loaded(context->device->load(*image.program)),
+        context(options.device ? options.device
+                               : open_device(driver_of(*executable->program, options))),
+        loaded(context->device->load(*executable)),
         frozen(*image.program, options.frozen, *context->device, *loaded),
         // Where code is recorded into device graphs, values are part of what is recorded.
         gears(image, options.gears, context->device->runs_callables()),
@@ -68,6 +77,7 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
                          std::span<const std::int64_t> gear_key) const;
 
   const SessionOptions options;
+  const std::shared_ptr<const program::Executable> executable;
   const Image image;
   const InputMatcher matcher;
   const std::shared_ptr<DeviceContext> context;
@@ -132,8 +142,8 @@ void Session::State::settle(std::span<const std::int64_t> key,
 std::shared_ptr<Capture> Session::State::make_gear(std::span<const std::int64_t> gear_key,
                                                    const Use& use) {
   try {
-    auto capture =
-        make_capture(image, *context->device, *loaded, gear_key, options.keep_arena, use.limit);
+    auto capture = make_capture(image, *executable, *context->device, *loaded, gear_key,
+                                options.keep_arena, use.limit);
     const bool is_small = capture->plan.bytes() <= kLargestGearBytes;
     return is_small && capture->has_room_for(image, use.frame->values) ? capture : nullptr;
   } catch (const UserError&) {
@@ -147,8 +157,8 @@ void Session::State::make(std::span<const std::int64_t> key, std::span<const std
   use.capture = nullptr;
   if (!std::ranges::equal(key, gear_key)) use.capture = make_gear(gear_key, use);
   if (use.capture == nullptr)
-    use.capture =
-        make_capture(image, *context->device, *loaded, key, options.keep_arena, use.limit);
+    use.capture = make_capture(image, *executable, *context->device, *loaded, key,
+                               options.keep_arena, use.limit);
   const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
   use.made_now = true;
   use.frame->forget_places();  // it may be another Capture's
@@ -189,8 +199,8 @@ void Session::State::give_block(Capture& capture) {
 
 // Sizes, plan and recordings are made anew; the old ones go when nobody runs them any more.
 void Session::State::recapture(Use& use, bool forced) {
-  auto anew = make_capture(image, *context->device, *loaded, use.capture->key, options.keep_arena,
-                           use.limit);
+  auto anew = make_capture(image, *executable, *context->device, *loaded, use.capture->key,
+                           options.keep_arena, use.limit);
   anew->lookup = use.capture->lookup;
   anew->arena_block = use.capture->arena_block;
   anew->reason = forced ? "force_recapture" : "the core limit of the caller's stream changed";
@@ -296,9 +306,9 @@ void Session::State::ask_for_static_code(const std::shared_ptr<Capture>& capture
   });
 }
 
-Session::Session(std::shared_ptr<const program::Program> program, SessionOptions options,
+Session::Session(std::shared_ptr<const program::Executable> executable, SessionOptions options,
                  std::shared_ptr<Specialiser> specialiser)
-    : state_(std::make_shared<State>(std::move(program), std::move(options),
+    : state_(std::make_shared<State>(std::move(executable), std::move(options),
                                      std::move(specialiser))) {}
 
 Session::~Session() {

@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
-#include "program/program.hpp"
+#include "program/executable.hpp"
+#include "program/specialiser.hpp"
 #include "runtime/capture/gear_options.hpp"
 
 namespace gex::runtime {
@@ -52,6 +54,10 @@ class Host {
   // Called before the run waits for a lock or an arena and before each stretch of launches: the
   // host may let go of locks of its own (Python's GIL) and takes them back in its next callback.
   virtual void about_to_block() {}
+  // Optional: default none. The device stream that the call's work goes to: run() then returns
+  // before the work is done, and whatever the caller enqueues there afterwards comes after it.
+  // None: run() returns when the work is done.
+  virtual std::optional<std::uint64_t> stream() { return std::nullopt; }
   // Optional: default nothing. What the call does from here on, for profilers.
   enum class Phase : std::uint8_t { capture, replay };
   virtual void begins(Phase /*phase*/) {}
@@ -87,16 +93,7 @@ class Host {
   virtual void release_input(int /*i*/) {}
 };
 
-// Better code for a hot shape; implemented by the compiler, absent in run-only builds.
-class Specialiser {
- public:
-  virtual ~Specialiser() = default;
-  // Static code for launch `code` with these dims, or an empty Callable if generic code is as good.
-  // Called on the background thread.
-  virtual program::Callable specialise(int code, std::span<const std::int64_t> dims) = 0;
-  // What was measured for that, in words. Any thread.
-  virtual std::vector<std::string> findings() const { return {}; }
-};
+using program::Specialiser;
 
 struct DeviceContext;  // see device.hpp
 
@@ -106,7 +103,8 @@ struct SessionOptions {
   bool force_recapture = false;     // each call captures anew: for debugging
   // False: temporaries of each Capture lie in memory of their own, kept from call to call.
   bool captures_share_arena = true;
-  std::string driver = "cpu";  // "null", "cpu", "cuda_stream", "cuda_graph"
+  // "null", "cpu", "cuda_stream:N", "cuda_graph:N"; empty: by the target of the Program.
+  std::string driver;
   // Instead of the driver's shared device: one of its own, whose arenas are freed with the Session.
   std::shared_ptr<DeviceContext> device;
   bool static_code = true;  // ask the Specialiser for hot keys, in the background
@@ -141,7 +139,7 @@ struct CaptureInfo {
 
 class Session {
  public:
-  Session(std::shared_ptr<const program::Program> program, SessionOptions options,
+  Session(std::shared_ptr<const program::Executable> executable, SessionOptions options,
           std::shared_ptr<Specialiser> specialiser = nullptr);
   ~Session();
   Session(const Session&) = delete;

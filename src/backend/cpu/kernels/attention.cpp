@@ -1,23 +1,8 @@
 #include "backend/cpu/kernels/attention.hpp"
 
-#include <bit>
-
 #include "backend/cpu/kernels/bind.hpp"
 
 namespace gex::kernels {
-
-Hash AttentionProblem::hash() const {
-  const std::uint64_t fields[] = {static_cast<std::uint64_t>(qkv),
-                                  static_cast<std::uint64_t>(out),
-                                  static_cast<std::uint64_t>(mask),
-                                  static_cast<std::uint64_t>(mask_dtype),
-                                  static_cast<std::uint64_t>(causal),
-                                  scale.has_value(),
-                                  std::bit_cast<std::uint64_t>(scale.value_or(0)),
-                                  nan_if_blind,
-                                  static_cast<std::uint64_t>(computed)};
-  return hash_bytes(fields, sizeof fields);
-}
 
 Dim attention_grid(const AttentionProblem&, Dim batch, Dim heads, Dim kv_heads, Dim queries) {
   return batch * kv_heads * ceildiv(floordiv(heads, kv_heads) * queries, kQueryRows);
@@ -38,9 +23,16 @@ program::Callable make_attention(const AttentionProblem& p, const Attached& atta
       (!is_float(p.mask_dtype) || (p.mask_dtype == DType::f64) != (p.qkv == DType::f64)))
     fail(ErrorCode::unsupported, "attention kernel: a mask of ", p.mask_dtype,
          " can't be added to scores of ", p.qkv, " operands; cast the mask first");
-  AttentionContext context = {
-      p.qkv,          p.mask_dtype,        p.out, p.mask, p.causal, p.scale.has_value(),
-      p.nan_if_blind, p.scale.value_or(0), {},    {}};
+  AttentionContext context = {p.qkv,
+                              p.mask_dtype,
+                              p.out,
+                              p.mask,
+                              p.causal,
+                              p.scale.has_value(),
+                              p.nan_if_fully_masked,
+                              p.scale.value_or(0),
+                              {},
+                              {}};
   context.epilogue = epilogue_call(attached.epilogue);
   for (int k = 0; k < 4; ++k) context.prologues[k] = prologue_call(attached, p.computed, k);
   return bind_kernel(choose_variant(variant).attention, context, attached);

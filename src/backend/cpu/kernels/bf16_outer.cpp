@@ -1,6 +1,6 @@
 #include "backend/cpu/kernels/bf16_outer.hpp"
 
-#include "backend/cpu/kernels/matmul_dims.hpp"
+#include "problems/matmul.hpp"
 
 namespace gex::kernels {
 

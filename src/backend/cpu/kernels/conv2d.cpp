@@ -38,22 +38,6 @@ void check_geometry(const Conv2dProblem& p) {
 
 }  // namespace
 
-Hash Conv2dProblem::hash() const {
-  const std::int64_t fields[] = {static_cast<std::int64_t>(x),
-                                 static_cast<std::int64_t>(w),
-                                 static_cast<std::int64_t>(y),
-                                 stride[0],
-                                 stride[1],
-                                 dilation[0],
-                                 dilation[1],
-                                 pad[0],
-                                 pad[1],
-                                 groups,
-                                 w_packed,
-                                 x_computed};
-  return hash_bytes(fields, sizeof fields);
-}
-
 Dim conv2d_grid(const Conv2dProblem& problem, Dim images, Dim out_channels, Dim out_h, Dim out_w) {
   return images * problem.groups *
          ceildiv(floordiv(out_channels, problem.groups), kConvUnitChannels) *

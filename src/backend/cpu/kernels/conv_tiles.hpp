@@ -3,11 +3,13 @@
 
 #include <cstdint>
 
-#include "backend/cpu/kernels/conv2d_dims.hpp"
 #include "backend/cpu/kernels/form.hpp"
 #include "backend/cpu/kernels/tiles.hpp"
+#include "problems/conv2d.hpp"
 
 namespace gex::kernels {
+
+namespace conv2d_dims = problems::conv2d_dims;
 
 // One unit of the grid: the smallest piece of output a worker can be given.
 inline constexpr std::int64_t kConvUnitChannels = 32;
@@ -109,7 +111,7 @@ struct ConvSizes {
   }
 };
 
-// `dims`: as conv2d_dims.hpp says.
+// `dims`: as problems::conv2d_dims says.
 GEX_IN_EVERY_VARIANT constexpr ConvSizes conv_sizes(DType x, const std::int64_t (&stride)[2],
                                                     const std::int64_t (&dilation)[2],
                                                     const std::int64_t (&pad)[2],

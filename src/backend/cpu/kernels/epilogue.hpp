@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "problems/operands.hpp"
 #include "program/kernel_abi.hpp"
 
 namespace gex::kernels {
@@ -41,8 +42,7 @@ struct Attached {
   Attached(Epilogue only) : epilogue(std::move(only)) {}
 };
 
-// A set of operands by their numbers.
-using OperandSet = int;
-constexpr bool contains(OperandSet set, int operand) { return (set >> operand & 1) != 0; }
+using problems::contains;
+using problems::OperandSet;
 
 }  // namespace gex::kernels

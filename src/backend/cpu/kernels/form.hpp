@@ -6,11 +6,13 @@
 
 #include <cstdint>
 
-#include "backend/cpu/kernels/matmul_dims.hpp"
 #include "backend/cpu/kernels/tiles.hpp"
 #include "base/dtype.hpp"
+#include "problems/matmul.hpp"
 
 namespace gex::kernels {
+
+namespace matmul_dims = problems::matmul_dims;
 
 enum class Form : std::uint8_t {
   by_rule,
@@ -28,11 +30,11 @@ enum class Form : std::uint8_t {
 struct Variant;
 
 // How to compute it: in which form, and with which vectors.
-struct Way {
+struct TuningCandidate {
   Form form = Form::by_rule;
   const Variant* variant = nullptr;  // null: the best of this machine
 
-  bool operator==(const Way&) const = default;
+  bool operator==(const TuningCandidate&) const = default;
 };
 
 // Of one product of a batch: what decides between the forms.
@@ -95,7 +97,7 @@ struct MatmulSizes {
   }
 };
 
-// `dims`: as matmul_dims.hpp says.
+// `dims`: as problems::matmul_dims says.
 GEX_IN_EVERY_VARIANT constexpr MatmulSizes matmul_sizes(DType a, DType b, bool b_packed,
                                                         bool any_rows, bool computed,
                                                         const std::int64_t* dims) {

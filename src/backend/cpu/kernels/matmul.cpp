@@ -14,16 +14,6 @@ MatmulContext context_of(const MatmulProblem& p) {
 
 }  // namespace
 
-Hash MatmulProblem::hash() const {
-  const std::uint8_t fields[] = {static_cast<std::uint8_t>(a),
-                                 static_cast<std::uint8_t>(b),
-                                 static_cast<std::uint8_t>(c),
-                                 b_packed,
-                                 any_rows,
-                                 static_cast<std::uint8_t>(computed)};
-  return hash_bytes(fields, sizeof fields);
-}
-
 Dim matmul_grid(const MatmulProblem&, Dim batch, Dim m, Dim n, Dim) {
   return batch * ceildiv(m, kUnitRows) * ceildiv(n, kUnitCols);
 }

@@ -6,8 +6,8 @@
 #include <memory>
 #include <type_traits>
 
-#include "backend/cpu/kernels/sort_dims.hpp"
 #include "base/error.hpp"
+#include "problems/sort.hpp"
 
 namespace gex::kernels {
 

@@ -1,8 +1,8 @@
 // Compiled with the machine flags that its name says; see kernels.cmake and bf16_outer.hpp.
 #define GEX_VARIANT avx512_bf16
 #include "backend/cpu/kernels/bf16_outer.hpp"
-#include "backend/cpu/kernels/matmul_dims.hpp"
 #include "backend/cpu/kernels/simd/tile_io.hpp"
+#include "problems/matmul.hpp"
 
 namespace gex::kernels {
 namespace GEX_VARIANT {

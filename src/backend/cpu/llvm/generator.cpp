@@ -23,6 +23,7 @@
 #include "backend/cpu/llvm/kernel_emitter.hpp"
 #include "base/build_id.hpp"
 #include "base/error.hpp"
+#include "cache/object_store.hpp"
 #include "loop/kernel.hpp"
 
 namespace gex::codegen {

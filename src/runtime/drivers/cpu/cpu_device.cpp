@@ -65,11 +65,12 @@ void CpuDevice::write(void* device, const void* host, std::size_t bytes) {
   std::memcpy(device, host, bytes);
 }
 
-std::unique_ptr<Loaded> CpuDevice::load(const program::Program& program) {
-  for (const program::Code& code : program.codes)
-    if (!code.generic)
-      fail(ErrorCode::unsupported, "code \"", code.name, "\" for target \"", code.target,
-           "\" has no function for the CPU; load or compile it before the Session is made");
+std::unique_ptr<Loaded> CpuDevice::load(const program::Executable& executable) {
+  const program::Program& program = *executable.program;
+  for (std::size_t k = 0; k < program.codes.size(); ++k)
+    if (k >= executable.functions.size() || !executable.functions[k])
+      fail(ErrorCode::unsupported, "code \"", program.codes[k].name, "\" of a program for \"",
+           program.target, "\" has no function for the CPU; compile it for target \"cpu\"");
   auto loaded = std::make_unique<Loaded>();
   for (const program::BufferDesc& buffer : program.buffers)
     loaded->constants.push_back(

@@ -41,7 +41,7 @@ class CpuDevice final : public Device {
   void discard(void* memory, std::size_t bytes) noexcept override;
   void write(void* device, const void* host, std::size_t bytes) override;
   std::unique_ptr<Queue> make_queue() override { return std::make_unique<CpuQueue>(*this, pool()); }
-  std::unique_ptr<Loaded> load(const program::Program& program) override;
+  std::unique_ptr<Loaded> load(const program::Executable& executable) override;
   std::unique_ptr<Recorder> make_recorder(const Image& image, Loaded& loaded,
                                           std::span<const std::int64_t> gear) override;
   bool reads_host_memory() const override { return true; }

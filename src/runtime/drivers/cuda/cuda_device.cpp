@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "base/error.hpp"
-#include "runtime/drivers/cuda/compile.hpp"
 #include "runtime/drivers/cuda_graph/graph_recording.hpp"
 #include "runtime/drivers/cuda_stream/stream_recording.hpp"
 #include "runtime/session/image.hpp"
@@ -16,43 +15,6 @@ namespace {
 constexpr std::int64_t kDefaultShared = 48 * 1024;  // more must be asked for
 constexpr int kHelperBlock = 256;
 constexpr std::int64_t kMaxHelperBlocks = 2048;
-
-// Copies and fills read their addresses and sizes from the parameter block like any kernel.
-const char* const kHelpers = R"cuda(
-typedef long long i64;
-typedef unsigned long long u64;
-struct alignas(16) Wide { u64 low, high; };
-
-extern "C" __global__ void gex_copy(const i64* words) {
-  char* dst = (char*)words[0];
-  const char* src = (const char*)words[1];
-  const i64 bytes = words[2];
-  const i64 first = blockIdx.x * (i64)blockDim.x + threadIdx.x, step = gridDim.x * (i64)blockDim.x;
-  i64 done = 0;
-  if ((((u64)dst | (u64)src) & 15) == 0) {
-    done = bytes / 16 * 16;
-    for (i64 i = first; i < bytes / 16; i += step) ((Wide*)dst)[i] = ((const Wide*)src)[i];
-  }
-  for (i64 i = done + first; i < bytes; i += step) dst[i] = src[i];
-}
-
-extern "C" __global__ void gex_fill(const i64* words, u64 pattern, int width) {
-  unsigned char* dst = (unsigned char*)words[0];
-  const i64 bytes = words[1];
-  const i64 first = blockIdx.x * (i64)blockDim.x + threadIdx.x, step = gridDim.x * (i64)blockDim.x;
-  i64 done = 0;
-  if (((u64)dst & 7) == 0) {
-    u64 wide = pattern;
-    if (width == 1) wide = (pattern & 0xff) * 0x0101010101010101ull;
-    if (width == 2) wide = (pattern & 0xffff) * 0x0001000100010001ull;
-    if (width == 4) wide = (pattern & 0xffffffff) * 0x0000000100000001ull;
-    done = bytes / 8 * 8;
-    for (i64 i = first; i < bytes / 8; i += step) ((u64*)dst)[i] = wide;
-  }
-  for (i64 i = done + first; i < bytes; i += step)
-    dst[i] = (unsigned char)(pattern >> (8 * (i % width)));
-}
-)cuda";
 
 const DriverApi& opened_api() {
   std::string why_not;
@@ -82,23 +44,24 @@ void check(const DriverApi& api, Result result, const char* what) {
        ": ", text == nullptr ? "unknown error" : text, " (code ", result, ")");
 }
 
-CudaDevice::CudaDevice(bool graphs) : api_(opened_api()), graphs_(graphs) {
+CudaDevice::CudaDevice(bool graphs, int ordinal) : api_(opened_api()), graphs_(graphs) {
   check(api_, api_.init(0), "starting");
   int count = 0;
   check(api_, api_.device_count(&count), "counting devices");
   if (count == 0) fail(ErrorCode::device_error, "CUDA: there is no device");
-  check(api_, api_.device_get(&ordinal_, 0), "opening the device");
+  if (ordinal >= count)
+    fail(ErrorCode::invalid_argument, "CUDA: there is no device ", ordinal, "; there are ", count);
+  check(api_, api_.device_get(&device_, ordinal), "opening the device");
   int major = 0, minor = 0;
-  check(api_, api_.device_attribute(&major, kAttributeComputeMajor, ordinal_), "asking the device");
-  check(api_, api_.device_attribute(&minor, kAttributeComputeMinor, ordinal_), "asking the device");
+  check(api_, api_.device_attribute(&major, kAttributeComputeMajor, device_), "asking the device");
+  check(api_, api_.device_attribute(&minor, kAttributeComputeMinor, device_), "asking the device");
   architecture_ = str("sm_", major, minor);
-  check(api_, api_.context_retain(&context_, ordinal_), "opening the context");
+  check(api_, api_.context_retain(&context_, device_), "opening the context");
 }
 
 CudaDevice::~CudaDevice() {
   make_current();
-  if (helpers_ != nullptr) api_.module_unload(helpers_);
-  api_.context_release(ordinal_);
+  api_.context_release(device_);
 }
 
 void CudaDevice::make_current() const { api_.context_set(context_); }
@@ -126,18 +89,8 @@ void CudaDevice::write(void* device, const void* host, std::size_t bytes) {
 
 std::unique_ptr<Queue> CudaDevice::make_queue() { return std::make_unique<CudaQueue>(*this); }
 
-std::unique_ptr<Loaded> CudaDevice::load(const program::Program& program) {
-  load_helpers();
-  return std::make_unique<CudaLoaded>(*this, program);
-}
-
-void CudaDevice::load_helpers() {
-  if (helpers_ != nullptr) return;
-  make_current();
-  const auto cubin = compile_cubin("gex_helpers", kHelpers, architecture_);
-  check(api_, api_.module_load(&helpers_, cubin->data()), "loading code");
-  check(api_, api_.module_function(&copy_, helpers_, "gex_copy"), "finding gex_copy");
-  check(api_, api_.module_function(&fill_, helpers_, "gex_fill"), "finding gex_fill");
+std::unique_ptr<Loaded> CudaDevice::load(const program::Executable& executable) {
+  return std::make_unique<CudaLoaded>(*this, executable);
 }
 
 std::unique_ptr<Recorder> CudaDevice::make_recorder(const Image& image, Loaded& loaded,
@@ -147,7 +100,7 @@ std::unique_ptr<Recorder> CudaDevice::make_recorder(const Image& image, Loaded& 
   return std::make_unique<StreamRecorder>(*this, image, cuda, gear);
 }
 
-void CudaDevice::issue(const CudaOp& op, const std::int64_t* words, CudaQueue& queue,
+void CudaDevice::issue(const CudaOp& op, const std::int64_t* words, CudaQueue& queue, Stream stream,
                        bool at_gear) const {
   DevicePtr parameters = queue.block() + static_cast<DevicePtr>(op.word) * 8;
   std::uint64_t pattern = op.pattern;
@@ -165,15 +118,16 @@ void CudaDevice::issue(const CudaOp& op, const std::int64_t* words, CudaQueue& q
       void* arguments[] = {&parameters};
       check(api_,
             api_.launch(op.function, checked_grid(grid), 1, 1, static_cast<unsigned>(op.block), 1,
-                        1, static_cast<unsigned>(shared), queue.stream(), arguments, nullptr),
+                        1, static_cast<unsigned>(shared), stream, arguments, nullptr),
             "launching a kernel");
       return;
     }
     case CudaOp::Kind::library: {
       const std::int64_t* dims = at_gear ? op.gear_dims.data() : words + op.dims_word;
-      if (dims[0] <= 0 || dims[1] <= 0 || dims[2] <= 0) return;
+      namespace at = problems::matmul_dims;
+      if (dims[at::batch1] <= 0 || dims[at::m] <= 0 || dims[at::n] <= 0) return;
       std::string why_not;
-      void* handle = queue.cublas();
+      void* handle = queue.cublas(stream);
       launch_matmul(*op.matmul, words + op.word, dims, *cublas_api(why_not), handle);
       return;
     }
@@ -184,12 +138,27 @@ void CudaDevice::issue(const CudaOp& op, const std::int64_t* words, CudaQueue& q
       if (bytes <= 0) return;
       void* arguments[] = {&parameters, &pattern, &width};
       check(api_,
-            api_.launch(copies ? copy_ : fill_, blocks_for(bytes), 1, 1, kHelperBlock, 1, 1, 0,
-                        queue.stream(), arguments, nullptr),
+            api_.launch(op.function, blocks_for(bytes), 1, 1, kHelperBlock, 1, 1, 0, stream,
+                        arguments, nullptr),
             copies ? "copying" : "filling");
       return;
     }
   }
+}
+
+// A captured product runs at the gear's sizes with the addresses of the capture. Memory of the
+// arena has room for the gear and stays in place; the caller's inputs may be read where no size
+// varies (weights), and are compared at each call; results of the call are new memory each time.
+bool CudaRecorder::can_be_captured(const program::Launch& launch) const {
+  const bool varies =
+      std::any_of(launch.dims.begin(), launch.dims.end(), [](Dim dim) { return !dim.is_const(); });
+  return std::all_of(launch.buffers.begin(), launch.buffers.end(), [&](program::BufferId id) {
+    const auto root = static_cast<std::size_t>(image_.root[static_cast<std::size_t>(id)]);
+    using Kind = program::BufferDesc::Kind;
+    const program::BufferDesc& desc = image_.program->buffers[root];
+    if (desc.kind == Kind::temp || desc.kind == Kind::constant) return true;
+    return desc.kind == Kind::input && (!varies || desc.bytes.is_const());
+  });
 }
 
 void CudaRecorder::launch(const LaunchOp& op) {
@@ -203,20 +172,14 @@ void CudaRecorder::launch(const LaunchOp& op) {
   out.epoch = op.epoch;
   out.block = std::max(1, launch.block);
   out.function = loaded_.functions[code];
-  out.matmul = loaded_.problems[code];
+  out.matmul = loaded_.matmuls[code];
   if (out.matmul) {
-    if (launch.buffers.size() != 3 || launch.dims.size() != 4)
+    if (launch.buffers.size() != 3 || launch.dims.size() != problems::matmul_dims::count)
       fail(ErrorCode::invalid_graph, "launch \"", launch.name,
-           "\": a cublas matmul takes 3 buffers and 4 dims (batch, m, n, k), got ",
-           launch.buffers.size(), " and ", launch.dims.size());
+           "\": a library product takes 3 buffers and ", int{problems::matmul_dims::count},
+           " dims, got ", launch.buffers.size(), " and ", launch.dims.size());
     out.kind = CudaOp::Kind::library;
-    out.fixed_operands =
-        std::all_of(launch.buffers.begin(), launch.buffers.end(), [&](program::BufferId id) {
-          const auto root = static_cast<std::size_t>(image_.root[static_cast<std::size_t>(id)]);
-          const auto kind = image_.program->buffers[root].kind;
-          return kind == program::BufferDesc::Kind::temp ||
-                 kind == program::BufferDesc::Kind::constant;
-        });
+    out.capturable = can_be_captured(launch);
   }
   if (op.epoch == 0) {
     const auto value = [&](Dim dim) { return gear_[static_cast<std::size_t>(image_.slot(dim))]; };
@@ -230,6 +193,7 @@ void CudaRecorder::launch(const LaunchOp& op) {
 void CudaRecorder::copy(const CopyOp& op) {
   CudaOp out;
   out.kind = CudaOp::Kind::copy;
+  out.function = loaded_.copy;
   out.word = op.word;
   out.end_word = op.word + 3;
   out.epoch = image_.epoch_of(op.copy->bytes);
@@ -240,6 +204,7 @@ void CudaRecorder::copy(const CopyOp& op) {
 void CudaRecorder::fill(const FillOp& op) {
   CudaOp out;
   out.kind = CudaOp::Kind::fill;
+  out.function = loaded_.fill;
   out.word = op.word;
   out.end_word = op.word + 2;
   out.pattern = op.fill->pattern;

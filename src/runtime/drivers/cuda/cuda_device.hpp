@@ -6,11 +6,13 @@
 #include <optional>
 #include <vector>
 
+#include "nvidia/api.hpp"
 #include "runtime/device.hpp"
-#include "runtime/drivers/cuda/api.hpp"
 #include "runtime/drivers/cuda/library.hpp"
 
 namespace gex::runtime::cuda {
+
+using namespace nvidia;  // the vendor's types and entry points
 
 class CudaDevice;
 
@@ -21,18 +23,23 @@ class CudaQueue final : public Queue {
  public:
   explicit CudaQueue(CudaDevice& device);
   ~CudaQueue() override;
+  void begin(std::optional<std::uint64_t> stream) override;
   bool read(void* host, const void* device, std::size_t bytes) override;
-  void park() override { finish(); }
+  void park() override;
   void finish() override;
   void reset() noexcept override;
 
+  // Where the work of the present call goes.
   Stream stream() const { return stream_; }
+  Stream capture_stream() const { return own_stream_; }
+  // Never used again for another queue, unlike the address of its block.
+  std::uint64_t number() const { return number_; }
   // The parameter block in device memory. Its address changes only when it has to grow.
   DevicePtr block() const { return block_; }
   void reserve_block(int words);
   // Copies words [begin, end) of the host's block there, in stream order, through pinned memory.
   void upload(const std::int64_t* words, int begin, int end);
-  void* cublas();  // this stream's handle, made on first use
+  void* cublas(Stream stream);  // the queue's handle, set to the stream; made on first use
 
  private:
   // Pinned copies of blocks on their way to the device.
@@ -45,7 +52,14 @@ class CudaQueue final : public Queue {
   static constexpr std::size_t kSlots = 4;
 
   CudaDevice& device_;
-  Stream stream_ = nullptr;
+  const std::uint64_t number_;
+  Stream own_stream_ = nullptr;
+  Stream stream_ = nullptr;   // own_stream_ or the caller's
+  bool from_caller_ = false;  // stream_ is the caller's: nobody waits
+  bool open_ = false;         // between begin() and finish()
+  Event done_ = nullptr;      // recorded at the end of the last call
+  Stream last_ = nullptr;     // where that was
+  bool has_run_ = false;
   DevicePtr block_ = 0;
   int block_words_ = 0;
   Slot slots_[kSlots];
@@ -62,37 +76,39 @@ struct CudaOp {
   int block = 1;
   int epoch = 0;
   Function function = nullptr;
-  std::optional<MatmulProblem> matmul;
+  std::optional<problems::MatmulProblem> matmul;
   std::uint64_t pattern = 0;
   int width = 1;
   // For the gear's sizes; the real ones are in the words.
   std::int64_t gear_grid = 0, gear_shared = 0, gear_bytes = 0;
   std::vector<std::int64_t> gear_dims;
-  bool fixed_operands = false;  // library: all operands keep their address from call to call
+  bool capturable =
+      true;  // library: no operand is read or written past its own sizes at the gear's
 };
 
 struct CudaLoaded final : Loaded {
-  CudaLoaded(CudaDevice& the_device, const program::Program& program);
+  CudaLoaded(CudaDevice& the_device, const program::Executable& executable);
   ~CudaLoaded() override;
   void round_up(std::span<std::int64_t> key) const override;
 
   CudaDevice& device;
   std::vector<Module> modules;
-  std::vector<Function> functions;                     // by code
-  std::vector<std::optional<MatmulProblem>> problems;  // by code
-  std::vector<DimRange> gears;  // by input symbol: range to stay in; empty range: exact
+  std::vector<Function> functions;                              // by code
+  std::vector<std::optional<problems::MatmulProblem>> matmuls;  // by code: the library's
+  Function copy = nullptr, fill = nullptr;  // null where the Program has no such steps
+  std::vector<DimRange> gears;              // by input symbol: range to stay in; empty range: exact
 };
 
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(bool graphs);
+  CudaDevice(bool graphs, int ordinal);
   ~CudaDevice() override;
   std::string_view name() const override { return graphs_ ? "cuda_graph" : "cuda_stream"; }
   void* allocate(std::size_t bytes) override;
   void deallocate(void* memory, std::size_t bytes) noexcept override;
   void write(void* device, const void* host, std::size_t bytes) override;
   std::unique_ptr<Queue> make_queue() override;
-  std::unique_ptr<Loaded> load(const program::Program& program) override;
+  std::unique_ptr<Loaded> load(const program::Executable& executable) override;
   std::unique_ptr<Recorder> make_recorder(const Image& image, Loaded& loaded,
                                           std::span<const std::int64_t> gear) override;
   bool runs_callables() const override { return false; }
@@ -103,18 +119,15 @@ class CudaDevice final : public Device {
   const std::string& architecture() const { return architecture_; }
   void make_current() const;  // every thread that talks to the driver must
   // Issues one step with its real sizes, or with the gear's (for a graph that serves them all).
-  void issue(const CudaOp& op, const std::int64_t* words, CudaQueue& queue, bool at_gear) const;
+  void issue(const CudaOp& op, const std::int64_t* words, CudaQueue& queue, Stream stream,
+             bool at_gear) const;
 
  private:
-  void load_helpers();
-
   const DriverApi& api_;
   const bool graphs_;
-  int ordinal_ = 0;
+  int device_ = 0;
   Context context_ = nullptr;
   std::string architecture_;
-  Module helpers_ = nullptr;
-  Function copy_ = nullptr, fill_ = nullptr;
 };
 
 // Collects the steps of a batch as CudaOps; drivers make their Recording of them.
@@ -128,6 +141,8 @@ class CudaRecorder : public Recorder {
   void fill(const FillOp& op) override;
 
  protected:
+  bool can_be_captured(const program::Launch& launch) const;
+
   const CudaDevice& device_;
   const Image& image_;
   const CudaLoaded& loaded_;

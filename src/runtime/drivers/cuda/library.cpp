@@ -1,13 +1,15 @@
 #include "runtime/drivers/cuda/library.hpp"
 
+#include <algorithm>
 #include <limits>
-#include <sstream>
 
 #include "base/error.hpp"
 
 namespace gex::runtime::cuda {
 
 namespace {
+
+namespace at = problems::matmul_dims;
 
 constexpr int kReal32 = 0, kReal64 = 1, kReal16 = 2, kBrain16 = 14;
 constexpr int kCompute32 = 68, kCompute64 = 70;
@@ -28,58 +30,47 @@ int data_type(DType dtype) {
   }
 }
 
-}  // namespace
-
-MatmulProblem parse_matmul(const std::string& source) {
-  std::istringstream words(source);
-  std::string word;
-  MatmulProblem problem;
-  words >> word;
-  const bool known = word == "matmul";
-  words >> word;
-  const auto dtype = dtype_from_name(word);
-  if (!known || !dtype)
-    fail(ErrorCode::unsupported, "cuBLAS: expected a line such as \"matmul f32 tb\", got \"",
-         source, "\"");
-  problem.dtype = *dtype;
-  data_type(*dtype);
-  while (words >> word) {
-    if (word == "ta") {
-      problem.trans_a = true;
-    } else if (word == "tb") {
-      problem.trans_b = true;
-    } else {
-      fail(ErrorCode::unsupported, "cuBLAS: unknown word \"", word, "\" in \"", source, "\"");
-    }
-  }
-  return problem;
+int to_int(std::int64_t value) {
+  if (value > std::numeric_limits<int>::max())
+    fail(ErrorCode::unsupported, "cuBLAS: a size of ", value, " does not fit 32 bits");
+  return static_cast<int>(value);
 }
 
-void launch_matmul(const MatmulProblem& problem, const std::int64_t* addresses,
-                   const std::int64_t* dims, const CublasApi& cublas, void* handle) {
-  for (int i = 0; i < 4; ++i)
-    if (dims[i] > std::numeric_limits<int>::max())
-      fail(ErrorCode::unsupported, "cuBLAS: a size of ", dims[i], " does not fit 32 bits");
-  const auto batch = static_cast<int>(dims[0]), m = static_cast<int>(dims[1]);
-  const auto n = static_cast<int>(dims[2]), k = static_cast<int>(dims[3]);
-  const auto* a = reinterpret_cast<const void*>(addresses[0]);
-  const auto* b = reinterpret_cast<const void*>(addresses[1]);
-  auto* c = reinterpret_cast<void*>(addresses[2]);
-  const bool wide = problem.dtype == DType::f64;
+// A matrix of `rows` x `cols` in memory: row-major with a row stride, or its transpose.
+struct Matrix {
+  bool transposed;
+  int leading;
+};
+Matrix matrix(const std::int64_t* strides, std::int64_t rows, std::int64_t cols) {
+  if (strides[3] == 1 || cols == 1)
+    return {false, to_int(std::max(strides[2], std::max<std::int64_t>(cols, 1)))};
+  return {true, to_int(std::max(strides[3], std::max<std::int64_t>(rows, 1)))};
+}
+
+}  // namespace
+
+void launch_matmul(const problems::MatmulProblem& problem, const std::int64_t* addresses,
+                   const std::int64_t* dims, const nvidia::CublasApi& cublas, void* handle) {
+  const std::int64_t m = dims[at::m], n = dims[at::n], k = dims[at::k];
+  const Matrix a = matrix(dims + at::a_strides, m, k), b = matrix(dims + at::b_strides, k, n);
+  const Matrix c = matrix(dims + at::c_strides, m, n);
+  GEX_CHECK(!c.transposed && dims[at::batch0] == 1, "a product that cuBLAS can't compute");
+  const bool wide = problem.a == DType::f64;
   const float one = 1, zero = 0;
   const double wide_one = 1, wide_zero = 0;
   const void* alpha = wide ? static_cast<const void*>(&wide_one) : &one;
   const void* beta = wide ? static_cast<const void*>(&wide_zero) : &zero;
-  const int type = data_type(problem.dtype);
   // The library is column-major: it computes the transposed product, operands swapped.
-  const Result result = cublas.gemm(
-      handle, problem.trans_b ? 1 : 0, problem.trans_a ? 1 : 0, n, m, k, alpha, b, type,
-      problem.trans_b ? k : n, static_cast<long long>(n) * k, a, type, problem.trans_a ? m : k,
-      static_cast<long long>(m) * k, beta, c, type, n, static_cast<long long>(m) * n, batch,
+  const nvidia::Result result = cublas.gemm(
+      handle, b.transposed ? 1 : 0, a.transposed ? 1 : 0, to_int(n), to_int(m), to_int(k), alpha,
+      reinterpret_cast<const void*>(addresses[1]), data_type(problem.b), b.leading,
+      dims[at::b_strides + 1], reinterpret_cast<const void*>(addresses[0]), data_type(problem.a),
+      a.leading, dims[at::a_strides + 1], beta, reinterpret_cast<void*>(addresses[2]),
+      data_type(problem.c), c.leading, dims[at::c_strides + 1], to_int(dims[at::batch1]),
       wide ? kCompute64 : kCompute32, kDefaultAlgorithm);
   if (result != 0)
-    fail(ErrorCode::device_error, "cuBLAS: matmul [", batch, ", ", m, ", ", k, "] x [", k, ", ", n,
-         "] of ", problem.dtype, " failed with code ", result);
+    fail(ErrorCode::device_error, "cuBLAS: a product of [", dims[at::batch1], ", ", m, ", ", k,
+         "] and [", k, ", ", n, "] of ", problem.a, " failed with code ", result);
 }
 
 }  // namespace gex::runtime::cuda

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "runtime/drivers/cuda/compile.hpp"
+#include "problems/problem.hpp"
 #include "runtime/drivers/cuda/cuda_device.hpp"
 
 namespace gex::runtime::cuda {
@@ -18,45 +18,58 @@ std::int64_t next_gear(std::int64_t size) {
   return (size + step - 1) / step * step;
 }
 
-// A symbol that a library launch uses for anything but its rows must keep its exact value.
+// A symbol that a library launch uses for anything but the rows of a plain left operand must keep
+// its exact value: rows computed past the real ones reach no other row, all else is summed or a
+// stride.
 void find_exact(const program::Program& program,
-                const std::vector<std::optional<MatmulProblem>>& problems,
+                const std::vector<std::optional<problems::MatmulProblem>>& matmuls,
                 std::vector<Dim>& exact) {
+  namespace at = problems::matmul_dims;
   for (const program::Segment& segment : program.segments) {
     for (const program::Step& step : segment.steps) {
       const auto* launch = std::get_if<program::Launch>(&step.op);
-      if (launch == nullptr) continue;
-      const auto& problem = problems[static_cast<std::size_t>(launch->code)];
-      if (!problem) continue;
-      const bool rows_free = problem->rows_may_be_padded() && launch->dims[0] == Dim(1);
-      for (std::size_t i = 0; i < launch->dims.size(); ++i)
-        if (i != 1 || !rows_free) launch->dims[i].collect_symbols(exact);
+      if (launch == nullptr || !matmuls[static_cast<std::size_t>(launch->code)]) continue;
+      const bool rows_free =
+          launch->dims[at::batch1] == Dim(1) && launch->dims[at::a_strides + 3] == Dim(1);
+      for (int i = 0; i < static_cast<int>(launch->dims.size()); ++i)
+        if (i != at::m || !rows_free)
+          launch->dims[static_cast<std::size_t>(i)].collect_symbols(exact);
     }
   }
 }
 
 }  // namespace
 
-CudaLoaded::CudaLoaded(CudaDevice& the_device, const program::Program& program)
+CudaLoaded::CudaLoaded(CudaDevice& the_device, const program::Executable& executable)
     : device(the_device) {
+  const program::Program& program = *executable.program;
   const DriverApi& api = device.api();
   device.make_current();
-  for (const program::Code& code : program.codes) {
+  const auto load = [&](const std::string& image) {
+    Module module = nullptr;
+    check(api, api.module_load(&module, image.data()), "loading code");
+    modules.push_back(module);
+    return module;
+  };
+  for (std::size_t k = 0; k < program.codes.size(); ++k) {
     functions.push_back(nullptr);
-    problems.emplace_back();
-    if (code.target == "cublas") {
-      problems.back() = parse_matmul(code.source);
+    matmuls.emplace_back();
+    if (k >= executable.device_codes.size())
+      fail(ErrorCode::unsupported, "code \"", program.codes[k].name, "\" of a program for \"",
+           program.target, "\" has no code for a GPU; compile it for target \"cuda\"");
+    const program::DeviceCode& code = executable.device_codes[k];
+    if (code.image == nullptr) {
+      const problems::Problem problem = problems::parse_problem(program.codes[k].problem);
+      matmuls.back() = std::get<problems::MatmulProblem>(problem);
       continue;
     }
-    if (code.target != "cuda")
-      fail(ErrorCode::unsupported, "code \"", code.name, "\" is for target \"", code.target,
-           "\"; a CUDA driver runs \"cuda\" and \"cublas\"");
-    const auto cubin = compile_cubin(code.name, code.source, device.architecture());
-    Module module = nullptr;
-    check(api, api.module_load(&module, cubin->data()), "loading code");
-    modules.push_back(module);
-    check(api, api.module_function(&functions.back(), module, code.name.c_str()),
-          "finding a kernel by the name of its code");
+    check(api, api.module_function(&functions.back(), load(*code.image), code.entry.c_str()),
+          "finding a kernel in its image");
+  }
+  if (executable.step_image != nullptr) {
+    const Module module = load(*executable.step_image);
+    check(api, api.module_function(&copy, module, "gex_copy"), "finding gex_copy");
+    check(api, api.module_function(&fill, module, "gex_fill"), "finding gex_fill");
   }
   for (const program::BufferDesc& buffer : program.buffers) {
     constants.push_back(nullptr);
@@ -65,7 +78,7 @@ CudaLoaded::CudaLoaded(CudaDevice& the_device, const program::Program& program)
     device.write(constants.back(), buffer.data->data(), buffer.data->bytes());
   }
   std::vector<Dim> exact;
-  find_exact(program, problems, exact);
+  find_exact(program, matmuls, exact);
   for (Dim symbol : program.symbols) {
     if (program::is_bound_symbol(program, symbol)) continue;
     const bool free = std::find(exact.begin(), exact.end(), symbol) == exact.end();

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cstring>
 
 #include "base/error.hpp"
@@ -8,16 +9,23 @@ namespace gex::runtime::cuda {
 namespace {
 // What cuBLAS asks for on Hopper; given once, so that it allocates nothing inside a capture.
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
+std::atomic<std::uint64_t> next_number{1};
 }  // namespace
 
-CudaQueue::CudaQueue(CudaDevice& device) : Queue(device), device_(device) {
+CudaQueue::CudaQueue(CudaDevice& device)
+    : Queue(device), device_(device), number_(next_number.fetch_add(1)) {
   device_.make_current();
-  check(device_.api(), device_.api().stream_create(&stream_, kStreamNonBlocking),
+  check(device_.api(), device_.api().stream_create(&own_stream_, kStreamNonBlocking),
         "making a stream");
+  stream_ = own_stream_;
+  check(device_.api(), device_.api().event_create(&done_, kEventDisableTiming), "making an event");
 }
 
 CudaQueue::~CudaQueue() {
   const DriverApi& api = device_.api();
+  device_.make_current();
+  // What the last call left on the caller's stream still uses the arena and the block.
+  if (has_run_) api.event_synchronize(done_);
   reset();
   std::string why_not;
   if (cublas_ != nullptr) cublas_api(why_not)->destroy(cublas_);
@@ -27,7 +35,8 @@ CudaQueue::~CudaQueue() {
     if (slot.memory != nullptr) api.host_free(slot.memory);
     if (slot.done != nullptr) api.event_destroy(slot.done);
   }
-  api.stream_destroy(stream_);
+  api.event_destroy(done_);
+  api.stream_destroy(own_stream_);
 }
 
 bool CudaQueue::read(void* host, const void* device, std::size_t bytes) {
@@ -39,14 +48,42 @@ bool CudaQueue::read(void* host, const void* device, std::size_t bytes) {
   return true;
 }
 
-void CudaQueue::finish() {
+void CudaQueue::begin(std::optional<std::uint64_t> stream) {
+  device_.make_current();
+  from_caller_ = stream.has_value();
+  stream_ = from_caller_ ? reinterpret_cast<Stream>(*stream) : own_stream_;
+  open_ = true;
+  // The arena and the block may still be in use by the last call, on another stream.
+  if (has_run_ && last_ != stream_)
+    check(device_.api(), device_.api().stream_wait(stream_, done_, 0), "waiting for the last call");
+}
+
+// Host code that enqueues on the caller's stream comes after what is there; other host code could
+// look at memory.
+void CudaQueue::park() {
+  if (from_caller_) return;
   device_.make_current();
   check(device_.api(), device_.api().stream_synchronize(stream_), "running a program");
 }
 
-void CudaQueue::reset() noexcept {
+void CudaQueue::finish() {
   device_.make_current();
-  device_.api().stream_synchronize(stream_);  // after a failed call; its error was told already
+  const DriverApi& api = device_.api();
+  if (!from_caller_) check(api, api.stream_synchronize(stream_), "running a program");
+  check(api, api.event_record(done_, stream_), "recording the end of a call");
+  last_ = stream_;
+  has_run_ = true;
+  open_ = false;
+}
+
+void CudaQueue::reset() noexcept {
+  if (!open_) return;
+  // After a failed call, whose error was told already.
+  device_.make_current();
+  device_.api().stream_synchronize(stream_);
+  open_ = false;
+  stream_ = own_stream_;
+  from_caller_ = false;
 }
 
 void CudaQueue::reserve_block(int words) {
@@ -89,18 +126,20 @@ void CudaQueue::upload(const std::int64_t* words, int begin, int end) {
   slot.in_flight = true;
 }
 
-void* CudaQueue::cublas() {
-  if (cublas_ != nullptr) return cublas_;
+void* CudaQueue::cublas(Stream stream) {
   std::string why_not;
   const CublasApi* api = cublas_api(why_not);
   if (api == nullptr) fail(ErrorCode::unsupported, "no library for matrix products: ", why_not);
-  check(device_.api(), device_.api().memory_alloc(&workspace_, kWorkspaceBytes),
-        "making cuBLAS' workspace");
   const auto good = [](Result result, const char* what) {
     if (result != 0) fail(ErrorCode::device_error, "cuBLAS: ", what, " failed with code ", result);
   };
-  good(api->create(&cublas_), "making a handle");
-  good(api->set_stream(cublas_, stream_), "setting the stream");
+  if (cublas_ == nullptr) {
+    check(device_.api(), device_.api().memory_alloc(&workspace_, kWorkspaceBytes),
+          "making cuBLAS' workspace");
+    good(api->create(&cublas_), "making a handle");
+  }
+  // Setting the stream gives the library its own workspace back.
+  good(api->set_stream(cublas_, stream), "setting the stream");
   good(api->set_workspace(cublas_, reinterpret_cast<void*>(workspace_), kWorkspaceBytes),
        "setting the workspace");
   return cublas_;

@@ -19,7 +19,7 @@ struct Piece {
 
 bool can_be_captured(const CudaOp& op) {
   if (op.epoch > 0) return false;  // sizes that no gear bounds
-  return op.kind != CudaOp::Kind::library || op.fixed_operands;
+  return op.kind != CudaOp::Kind::library || op.capturable;
 }
 
 std::vector<Piece> pieces_of(const std::vector<CudaOp>& ops) {
@@ -39,7 +39,7 @@ class GraphRecording final : public Recording {
 
   ~GraphRecording() override {
     device_.make_current();
-    for (auto& [block, graphs] : by_block_) destroy(graphs);
+    for (auto& [queue, graphs] : by_queue_) destroy(graphs);
   }
 
   void replay(Queue& queue, const Replay& replay) override {
@@ -49,11 +49,12 @@ class GraphRecording final : public Recording {
     cuda.reserve_block(words_);
     cuda.upload(replay.block, ops_.front().word, ops_.back().end_word);
     Graphs& graphs = graphs_for(cuda);
-    const bool valid = graphs.made && same_addresses(graphs, replay.block);
+    const bool valid =
+        graphs.made && graphs.block == cuda.block() && same_addresses(graphs, replay.block);
     if (!valid && has_captured_library()) {
       // Libraries set themselves up on first use, which a capture does not allow: this call runs
       // uncaptured, and leaves graphs for the next.
-      for (const CudaOp& op : ops_) device_.issue(op, replay.block, cuda, false);
+      for (const CudaOp& op : ops_) device_.issue(op, replay.block, cuda, cuda.stream(), false);
       capture(graphs, cuda, replay);
     } else {
       if (!valid) capture(graphs, cuda, replay);
@@ -66,6 +67,7 @@ class GraphRecording final : public Recording {
   // The graphs of one queue: kernels in them know the address of its parameter block.
   struct Graphs {
     bool made = false;
+    DevicePtr block = 0;
     std::vector<GraphExec> execs;             // by piece; null where not captured
     std::vector<std::int64_t> library_words;  // addresses that library calls were captured with
   };
@@ -74,7 +76,7 @@ class GraphRecording final : public Recording {
     for (std::size_t p = 0; p < pieces_.size(); ++p) {
       if (!pieces_[p].captured) {
         for (std::size_t i = pieces_[p].first; i < pieces_[p].last; ++i)
-          device_.issue(ops_[i], replay.block, queue, false);
+          device_.issue(ops_[i], replay.block, queue, queue.stream(), false);
       } else if (graphs.execs[p] != nullptr) {
         check(device_.api(), device_.api().graph_launch(graphs.execs[p], queue.stream()),
               "launching a graph");
@@ -84,7 +86,7 @@ class GraphRecording final : public Recording {
 
   Graphs& graphs_for(CudaQueue& queue) {
     const std::lock_guard lock(mutex_);
-    return by_block_[queue.block()];
+    return by_queue_[queue.number()];
   }
 
   bool has_captured_library() const {
@@ -121,6 +123,7 @@ class GraphRecording final : public Recording {
         graphs.library_words.insert(graphs.library_words.end(), replay.block + op.word,
                                     replay.block + op.dims_word);
     graphs.made = true;
+    graphs.block = queue.block();
   }
 
   static bool does_nothing(const CudaOp& op) {
@@ -133,18 +136,18 @@ class GraphRecording final : public Recording {
     const auto first = ops_.begin() + static_cast<std::ptrdiff_t>(piece.first);
     const auto last = ops_.begin() + static_cast<std::ptrdiff_t>(piece.last);
     if (std::all_of(first, last, does_nothing)) return nullptr;
-    check(api, api.capture_begin(queue.stream(), kCaptureRelaxed), "beginning a capture");
+    check(api, api.capture_begin(queue.capture_stream(), kCaptureRelaxed), "beginning a capture");
     Graph graph = nullptr;
     try {
       for (std::size_t i = piece.first; i < piece.last; ++i)
-        device_.issue(ops_[i], block, queue, true);
+        device_.issue(ops_[i], block, queue, queue.capture_stream(), true);
     } catch (const Error&) {
       // The stream must leave capture mode, or nothing could run on it any more.
-      api.capture_end(queue.stream(), &graph);
+      api.capture_end(queue.capture_stream(), &graph);
       if (graph != nullptr) api.graph_destroy(graph);
       throw;
     }
-    check(api, api.capture_end(queue.stream(), &graph), "ending a capture");
+    check(api, api.capture_end(queue.capture_stream(), &graph), "ending a capture");
     GraphExec exec = nullptr;
     const Result result = api.graph_instantiate(&exec, graph, 0);
     api.graph_destroy(graph);
@@ -157,7 +160,7 @@ class GraphRecording final : public Recording {
   const std::vector<Piece> pieces_;
   const int words_;
   std::mutex mutex_;
-  std::map<DevicePtr, Graphs> by_block_;
+  std::map<std::uint64_t, Graphs> by_queue_;
 };
 
 }  // namespace

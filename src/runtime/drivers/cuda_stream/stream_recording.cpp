@@ -17,7 +17,7 @@ class StreamRecording final : public Recording {
     device_.make_current();
     cuda.reserve_block(words_);
     cuda.upload(replay.block, ops_.front().word, ops_.back().end_word);
-    for (const CudaOp& op : ops_) device_.issue(op, replay.block, cuda, false);
+    for (const CudaOp& op : ops_) device_.issue(op, replay.block, cuda, cuda.stream(), false);
     count(ops_, replay.block, *replay.tally);
   }
 

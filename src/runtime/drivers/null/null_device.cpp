@@ -139,9 +139,9 @@ void* NullDevice::allocate(std::size_t bytes) {
   return reinterpret_cast<void*>(next_.fetch_add(rounded));
 }
 
-std::unique_ptr<Loaded> NullDevice::load(const program::Program& program) {
+std::unique_ptr<Loaded> NullDevice::load(const program::Executable& executable) {
   auto loaded = std::make_unique<Loaded>();
-  for (const BufferDesc& buffer : program.buffers)
+  for (const BufferDesc& buffer : executable.program->buffers)
     loaded->constants.push_back(
         buffer.data == nullptr ? nullptr : const_cast<std::byte*>(buffer.data->data()));
   return loaded;

@@ -36,7 +36,7 @@ class NullDevice : public Device {
   void deallocate(void*, std::size_t) noexcept override {}
   void write(void*, const void*, std::size_t) override {}
   std::unique_ptr<Queue> make_queue() override { return std::make_unique<NullQueue>(*this); }
-  std::unique_ptr<Loaded> load(const program::Program& program) override;
+  std::unique_ptr<Loaded> load(const program::Executable& executable) override;
   std::unique_ptr<Recorder> make_recorder(const Image& image, Loaded& loaded,
                                           std::span<const std::int64_t> gear) override;
 

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "backend/cpu/kernels/attention_dims.hpp"
+#include "backend/cpu/kernels/attention_scratch.hpp"
 #include "backend/cpu/kernels/simd/exp.hpp"
 #include "backend/cpu/kernels/simd/gemm.hpp"
 #include "backend/cpu/kernels/simd/gemv.hpp"
@@ -214,13 +214,13 @@ struct Attention {
   void write_rows(i64 batch, i64 kv_head, i64 row0, i64 row1) {
     const i64* s = dims + attention_dims::out_strides;
     void* out = buffers[context.mask == MaskKind::none ? 3 : 4];
-    const bool nan_if_blind = context.nan_if_blind && keys > 0;
+    const bool nan_if_fully_masked = context.nan_if_fully_masked && keys > 0;
     for_each_head(row0, row1, [&](i64 head, i64 query, i64 at, i64 count) {
       for (i64 i = 0; i < count; ++i) {
         T* sum = sums + (at + i) * value_stride;
         const T total = row_sum[at + i];
         // A query that sees no key gives zeros, or 0 / 0.
-        const T factor = total == T{} && !nan_if_blind ? T{} : T{1} / total;
+        const T factor = total == T{} && !nan_if_fully_masked ? T{} : T{1} / total;
         for (i64 c = 0; c < value_size; ++c) sum[c] *= factor;
         const i64 all_heads = dims[attention_dims::heads], at_head = kv_head * group + head;
         if (context.epilogue.fn)

@@ -2,7 +2,7 @@
 // The column matrix of a convolution, [channel*kh*kw][oh*ow], read in place: geometry, and the
 // gathering of parts of it.
 
-#include "backend/cpu/kernels/conv2d_dims.hpp"
+#include "backend/cpu/kernels/conv_tiles.hpp"
 #include "backend/cpu/kernels/simd/tile_io.hpp"
 
 namespace gex::kernels::GEX_VARIANT {

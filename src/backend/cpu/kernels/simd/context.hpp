@@ -7,6 +7,7 @@
 
 #include "backend/cpu/kernels/form.hpp"
 #include "base/dtype.hpp"
+#include "problems/operands.hpp"
 
 namespace gex::kernels {
 
@@ -45,15 +46,15 @@ struct Conv2dContext {
   PrologueCall prologue;  // of X
 };
 
-enum class MaskKind : std::uint8_t { none, additive, boolean };
-enum class Causal : std::uint8_t { none, top_left, bottom_right };
+using problems::Causal;
+using problems::MaskKind;
 
 struct AttentionContext {
   DType qkv, mask_dtype, out;
   MaskKind mask;
   Causal causal;
   bool has_scale;  // else 1/sqrt(head size)
-  bool nan_if_blind;
+  bool nan_if_fully_masked;
   double scale;
   EpilogueCall epilogue;
   PrologueCall prologues[4];  // of Q, K, V, mask

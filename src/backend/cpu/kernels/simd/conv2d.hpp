@@ -4,6 +4,7 @@
 // else, for the few that don't fit there, a product of W[o][c*kh*kw] with the columns that each
 // output pixel reads, gathered while a panel is packed.
 
+#include "backend/cpu/kernels/pack_dims.hpp"
 #include "backend/cpu/kernels/simd/columns.hpp"
 #include "backend/cpu/kernels/simd/conv2d_direct.hpp"
 #include "backend/cpu/kernels/simd/conv2d_pixels.hpp"

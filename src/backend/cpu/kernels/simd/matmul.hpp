@@ -4,11 +4,12 @@
 
 #include <cstdint>
 
-#include "backend/cpu/kernels/matmul_dims.hpp"
+#include "backend/cpu/kernels/pack_dims.hpp"
 #include "backend/cpu/kernels/simd/gemm.hpp"
 #include "backend/cpu/kernels/simd/gemv.hpp"
 #include "backend/cpu/kernels/simd/matmul_small.hpp"
 #include "backend/cpu/kernels/simd/tile_io.hpp"
+#include "problems/matmul.hpp"
 
 namespace gex::kernels::GEX_VARIANT {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/drivers/cuda/api.hpp"
+#include "nvidia/api.hpp"
 
 #include <dlfcn.h>
 
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace gex::runtime::cuda {
+namespace gex::nvidia {
 
 namespace {
 
@@ -103,4 +103,4 @@ const CublasApi* cublas_api(std::string& why_not) {
   return result(*opened, why_not);
 }
 
-}  // namespace gex::runtime::cuda
+}  // namespace gex::nvidia

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string>
 
-namespace gex::runtime::cuda {
+namespace gex::nvidia {
 
 using Result = int;  // CUresult; 0 is success
 using DevicePtr = unsigned long long;
@@ -19,6 +19,7 @@ using GraphExec = struct CUgraphExec_st*;
 
 inline constexpr Result kOutOfMemory = 2;
 inline constexpr int kAttributeComputeMajor = 75, kAttributeComputeMinor = 76;
+inline constexpr int kAttributeMultiprocessors = 16, kAttributeMaxSharedPerBlock = 97;
 inline constexpr int kFunctionMaxDynamicShared = 8;
 inline constexpr unsigned kStreamNonBlocking = 1, kEventDisableTiming = 2;
 inline constexpr int kCaptureRelaxed = 2;
@@ -49,6 +50,7 @@ inline constexpr int kCaptureRelaxed = 2;
   X(event_destroy, "cuEventDestroy_v2", (Event event))                                           \
   X(event_record, "cuEventRecord", (Event event, Stream stream))                                 \
   X(event_synchronize, "cuEventSynchronize", (Event event))                                      \
+  X(stream_wait, "cuStreamWaitEvent", (Stream stream, Event event, unsigned flags))              \
   X(module_load, "cuModuleLoadData", (Module * module, const void* image))                       \
   X(module_unload, "cuModuleUnload", (Module module))                                            \
   X(module_function, "cuModuleGetFunction",                                                      \
@@ -67,6 +69,7 @@ inline constexpr int kCaptureRelaxed = 2;
   X(graph_launch, "cuGraphLaunch", (GraphExec exec, Stream stream))
 
 #define GEX_CUDA_NVRTC(X)                                                                   \
+  X(version, "nvrtcVersion", (int* major, int* minor))                                      \
   X(create, "nvrtcCreateProgram",                                                           \
     (void** program, const char* source, const char* name, int headers,                     \
      const char* const* header_texts, const char* const* header_names))                     \
@@ -106,4 +109,4 @@ const DriverApi* driver_api(std::string& why_not);
 const NvrtcApi* nvrtc_api(std::string& why_not);
 const CublasApi* cublas_api(std::string& why_not);
 
-}  // namespace gex::runtime::cuda
+}  // namespace gex::nvidia

@@ -1,4 +1,4 @@
-#include "backend/cpu/kernels/choice.hpp"
+#include "problems/problem.hpp"
 
 #include <bit>
 #include <charconv>
@@ -7,37 +7,9 @@
 
 #include "base/error.hpp"
 
-namespace gex::kernels {
+namespace gex::problems {
 
 namespace {
-
-struct Maker {
-  const Attached& attached;
-  const Way& way;
-
-  program::Callable operator()(const MatmulProblem& p) const {
-    return make_matmul(p, attached, way.variant, way.form);
-  }
-  program::Callable operator()(const Conv2dProblem& p) const {
-    return make_conv2d(p, attached, way.variant, way.form);
-  }
-  program::Callable operator()(const Conv2dWeightGradProblem& p) const {
-    return make_conv2d_weight_grad(p.conv);
-  }
-  program::Callable operator()(const Conv2dInputGradProblem& p) const {
-    return make_conv2d_input_grad(p.conv);
-  }
-  program::Callable operator()(const AttentionProblem& p) const {
-    return make_attention(p, attached);
-  }
-  program::Callable operator()(const SortProblem& p) const { return make_sort(p); }
-  program::Callable operator()(const GroupedMatmulProblem& p) const {
-    return make_grouped_matmul(p);
-  }
-  program::Callable operator()(const GroupedWeightGradProblem& p) const {
-    return make_grouped_weight_grad(p.grouped);
-  }
-};
 
 // The fields of each problem in order; writing and reading go through this one list.
 template <class Visit, class AnyProblem>
@@ -53,7 +25,7 @@ void fields_of(Visit& visit, AnyProblem& p) {
                        std::is_same_v<P, Conv2dInputGradProblem>) {
     fields_of(visit, p.conv);
   } else if constexpr (std::is_same_v<P, AttentionProblem>) {
-    each(p.qkv, p.out, p.mask, p.mask_dtype, p.causal, p.scale, p.nan_if_blind, p.computed);
+    each(p.qkv, p.out, p.mask, p.mask_dtype, p.causal, p.scale, p.nan_if_fully_masked, p.computed);
   } else if constexpr (std::is_same_v<P, SortProblem>) {
     each(p.dtype, p.descending, p.ties, p.batch_rank, p.values, p.indices);
   } else if constexpr (std::is_same_v<P, GroupedWeightGradProblem>) {
@@ -87,7 +59,7 @@ struct Reader {
 
   std::string word() {
     std::string text;
-    if (!(in >> text)) fail(ErrorCode::parse_error, "a kernel's problem ends too early");
+    if (!(in >> text)) fail(ErrorCode::parse_error, "the text of a problem ends too early");
     return text;
   }
   template <class T>
@@ -96,7 +68,7 @@ struct Reader {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size() || value < low || value > high)
-      fail(ErrorCode::parse_error, "'", text, "' is no number from ", low, " to ", high);
+      fail(ErrorCode::parse_error, "'", text, "' is not a number from ", low, " to ", high);
     return static_cast<T>(value);
   }
   void operator()(DType& value) {
@@ -118,7 +90,7 @@ struct Reader {
     std::uint64_t bits = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bits);
     if (error != std::errc() || end != text.data() + text.size())
-      fail(ErrorCode::parse_error, "'", text, "' is no scale");
+      fail(ErrorCode::parse_error, "'", text, "' is not a scale");
     value = std::bit_cast<double>(bits);
   }
 };
@@ -126,7 +98,7 @@ struct Reader {
 template <std::size_t kIndex = 0>
 Problem read_problem(const std::string& name, Reader& reader) {
   if constexpr (kIndex == std::variant_size_v<Problem>) {
-    fail(ErrorCode::parse_error, "there is no kernel '", name, "'");
+    fail(ErrorCode::parse_error, "unknown problem '", name, "'");
   } else {
     if (name != kNames[kIndex]) return read_problem<kIndex + 1>(name, reader);
     std::variant_alternative_t<kIndex, Problem> problem;
@@ -144,23 +116,24 @@ OperandSet computed_operands(const Problem& problem) {
   return attention == nullptr ? 0 : attention->computed;
 }
 
-int dims_count(const Problem& problem) {
-  if (std::holds_alternative<MatmulProblem>(problem)) return matmul_dims::count;
-  if (std::holds_alternative<Conv2dProblem>(problem)) return conv2d_dims::count;
-  const auto* attention = std::get_if<AttentionProblem>(&problem);
-  GEX_CHECK(attention != nullptr, print(problem), " takes no attached code");
-  return attention->mask == MaskKind::none ? attention_dims::count_without_mask
-                                           : attention_dims::count_with_mask;
+bool takes_attached_kernels(const Problem& problem) {
+  return std::holds_alternative<MatmulProblem>(problem) ||
+         std::holds_alternative<Conv2dProblem>(problem) ||
+         std::holds_alternative<AttentionProblem>(problem);
 }
 
-program::Callable make(const Problem& problem, const Attached& attached, const Way& way) {
-  const bool has_ways = std::holds_alternative<MatmulProblem>(problem) ||
-                        std::holds_alternative<Conv2dProblem>(problem);
-  GEX_CHECK(has_ways || way == Way{}, "ways of ", print(problem));
-  const bool takes_code = has_ways || std::holds_alternative<AttentionProblem>(problem);
-  GEX_CHECK(takes_code || (!attached.epilogue && attached.prologues.empty()), print(problem),
-            " takes no attached code");
-  return std::visit(Maker{attached, way}, problem);
+int dims_count(const Problem& problem) {
+  if (std::holds_alternative<Conv2dProblem>(problem) ||
+      std::holds_alternative<Conv2dWeightGradProblem>(problem) ||
+      std::holds_alternative<Conv2dInputGradProblem>(problem))
+    return conv2d_dims::count;
+  if (const auto* attention = std::get_if<AttentionProblem>(&problem))
+    return attention->mask == MaskKind::none ? attention_dims::count_without_mask
+                                             : attention_dims::count_with_mask;
+  if (const auto* sort = std::get_if<SortProblem>(&problem))
+    return sort_dims::count(sort->batch_rank, (sort->values ? 1 : 0) + (sort->indices ? 1 : 0));
+  return std::holds_alternative<MatmulProblem>(problem) ? matmul_dims::count
+                                                        : matmul_dims::count + 1;
 }
 
 std::string print(const Problem& problem) {
@@ -174,8 +147,8 @@ Problem parse_problem(std::string_view text) {
   const std::string name = reader.word();
   Problem problem = read_problem(name, reader);
   std::string more;
-  if (reader.in >> more) fail(ErrorCode::parse_error, "'", more, "' is too much");
+  if (reader.in >> more) fail(ErrorCode::parse_error, "unexpected '", more, "' after the problem");
   return problem;
 }
 
-}  // namespace gex::kernels
+}  // namespace gex::problems

@@ -1,4 +1,4 @@
-#include "compile/tune.hpp"
+#include "backend/cpu/tuner.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "runtime/background/background.hpp"
 
-namespace gex::compile_detail {
+namespace gex::backend::cpu {
 
 namespace {
 
@@ -25,7 +25,7 @@ double processor_seconds() {
 }
 
 using kernels::Trial;
-using kernels::Way;
+using kernels::TuningCandidate;
 
 constexpr const char* kKind = "tuning";
 constexpr const char* kSection = "way";
@@ -62,24 +62,24 @@ void fill(std::byte* data, std::int64_t bytes) {
 
 // "1x32x256x128 matmul f32 f32 f32 0 0": sizes, then the problem.
 std::string label_of(const Trial& trial) {
-  const bool conv = std::holds_alternative<kernels::Conv2dProblem>(trial.problem);
-  const int sizes = conv ? static_cast<int>(kernels::conv2d_dims::x_strides)
-                         : static_cast<int>(kernels::matmul_dims::a_strides);
+  const bool conv = std::holds_alternative<problems::Conv2dProblem>(trial.problem);
+  const int sizes = conv ? static_cast<int>(problems::conv2d_dims::x_strides)
+                         : static_cast<int>(problems::matmul_dims::a_strides);
   std::string text;
   for (int d = 0; d < sizes; ++d)
     text += str(d == 0 ? "" : "x", trial.dims[static_cast<std::size_t>(d)]);
-  return str(text, " ", kernels::print(trial.problem));
+  return str(text, " ", problems::print(trial.problem));
 }
 
 }  // namespace
 
-Way Tuner::best(const kernels::Problem& problem, std::span<const std::int64_t> dims) {
-  const std::vector<Way> candidates = kernels::ways(problem, dims);
+TuningCandidate Tuner::best(const kernels::Problem& problem, std::span<const std::int64_t> dims) {
+  const std::vector<TuningCandidate> candidates = kernels::tuning_candidates(problem, dims);
   if (candidates.size() < 2) return {};
   const std::optional<Trial> trial = kernels::trial_of(problem, dims);
   if (!trial || trial->grid == 0) return {};
   Digester digester;
-  digester.add(kernels::print(trial->problem)).add(target_);
+  digester.add(problems::print(trial->problem)).add(target_);
   for (std::int64_t dim : trial->dims) digester.add(dim);
   const Digest key = digester.digest();
   {
@@ -87,7 +87,7 @@ Way Tuner::best(const kernels::Problem& problem, std::span<const std::int64_t> d
     const auto found = known_.find(key.hex());
     if (found != known_.end()) return found->second;
   }
-  const auto remember = [&](Way way, std::string text) {
+  const auto remember = [&](TuningCandidate way, std::string text) {
     const std::lock_guard lock(mutex_);
     known_.emplace(key.hex(), way);
     findings_.push_back(str(label_of(*trial), ": ", text));
@@ -96,8 +96,8 @@ Way Tuner::best(const kernels::Problem& problem, std::span<const std::int64_t> d
   if (store_ != nullptr) {
     if (const std::optional<program::Artefact> kept = store_->load(kKind, key)) {
       const bool whole = kept->sections.size() == 1 && kept->sections[0].name == kSection;
-      const std::optional<Way> way =
-          whole ? kernels::find_way(candidates, kept->sections[0].bytes) : std::nullopt;
+      const std::optional<TuningCandidate> way =
+          whole ? kernels::find_candidate(candidates, kept->sections[0].bytes) : std::nullopt;
       if (way) return remember(*way, str(kernels::name_of(*way), ", measured earlier"));
       store_->discard(kKind, key, "it names no way to compute this here");
     }
@@ -109,7 +109,7 @@ Way Tuner::best(const kernels::Problem& problem, std::span<const std::int64_t> d
   if (times.empty()) return {};
   const auto fastest = std::ranges::min_element(times, {}, &Timed::microseconds);
   const bool gains = fastest->microseconds < times.front().microseconds * (1 - kGain);
-  const Way way = gains ? fastest->way : times.front().way;
+  const TuningCandidate way = gains ? fastest->way : times.front().way;
   std::string text;
   for (const Timed& timed : times)
     text += str(text.empty() ? "" : ", ", kernels::name_of(timed.way), " ",
@@ -124,7 +124,8 @@ Way Tuner::best(const kernels::Problem& problem, std::span<const std::int64_t> d
 }
 
 // Empty if the process is about to end.
-std::vector<Tuner::Timed> Tuner::measure(const Trial& trial, const std::vector<Way>& ways) const {
+std::vector<Tuner::Timed> Tuner::measure(const Trial& trial,
+                                         const std::vector<TuningCandidate>& ways) const {
   Memory a(trial.buffer_bytes[0]), b(trial.buffer_bytes[1]), c(trial.buffer_bytes[2]);
   Memory scratch(trial.scratch_bytes);
   fill(a.data(), trial.buffer_bytes[0]);
@@ -135,7 +136,7 @@ std::vector<Tuner::Timed> Tuner::measure(const Trial& trial, const std::vector<W
       std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(trial.grid) * part));
   std::vector<program::Callable> code;
   std::vector<Timed> times;
-  for (const Way& way : ways) {
+  for (const TuningCandidate& way : ways) {
     code.push_back(kernels::make(trial.problem, {}, way));
     times.push_back({way, std::numeric_limits<double>::infinity()});
   }
@@ -164,4 +165,4 @@ std::vector<std::string> Tuner::findings() const {
   return findings_;
 }
 
-}  // namespace gex::compile_detail
+}  // namespace gex::backend::cpu

@@ -1,4 +1,4 @@
-#include "backend/cpu/kernels/ways.hpp"
+#include "backend/cpu/kernels/tuning_candidates.hpp"
 
 #include <algorithm>
 #include <set>
@@ -6,13 +6,15 @@
 #include "support.hpp"
 
 namespace gex::test {
+
+using namespace gex::kernels;
 namespace {
 
 using kernels::Conv2dProblem;
 using kernels::Form;
 using kernels::MatmulProblem;
 using kernels::Problem;
-using kernels::Way;
+using kernels::TuningCandidate;
 
 // C = A * B, rows adjacent unless said otherwise.
 std::vector<i64> product_dims(i64 m, i64 n, i64 k, bool a_turned = false, bool b_turned = false) {
@@ -59,8 +61,8 @@ std::vector<i64> conv_dims(i64 n, i64 c, i64 size, i64 o, i64 per_group, i64 ker
           1};
 }
 
-std::vector<double> result_of(const kernels::Trial& trial, const Way& way, const HostTensor& a,
-                              const HostTensor& b, i64 step) {
+std::vector<double> result_of(const kernels::Trial& trial, const TuningCandidate& way,
+                              const HostTensor& a, const HostTensor& b, i64 step) {
   const DType stored = a.dtype() == DType::f64 ? DType::f64 : DType::f32;
   HostTensor c(stored, {trial.buffer_bytes[2] / static_cast<i64>(size_of(stored))});
   HostTensor left = a, right = b;
@@ -79,11 +81,11 @@ std::set<Form> expect_all_ways_agree(const Problem& problem, DType left, DType r
       random_tensor(rng, left, trial->buffer_bytes[0] / static_cast<i64>(size_of(left)));
   const HostTensor b =
       random_tensor(rng, right, trial->buffer_bytes[1] / static_cast<i64>(size_of(right)));
-  const std::vector<Way> ways = kernels::ways(problem, dims);
-  EXPECT_EQ(ways.front(), Way{}) << "the rule's comes first";
+  const std::vector<TuningCandidate> ways = kernels::tuning_candidates(problem, dims);
+  EXPECT_EQ(ways.front(), TuningCandidate{}) << "the rule's comes first";
   const std::vector<double> expected = result_of(*trial, ways.front(), a, b, trial->grid);
   std::set<Form> forms;
-  for (const Way& way : ways) {
+  for (const TuningCandidate& way : ways) {
     forms.insert(way.form);
     for (i64 step : {trial->grid, i64{1}}) {
       const std::vector<double> got = result_of(*trial, way, a, b, step);
@@ -91,7 +93,7 @@ std::set<Form> expect_all_ways_agree(const Problem& problem, DType left, DType r
       for (std::size_t i = 0; i < got.size(); ++i)
         worst = std::max(worst, std::fabs(got[i] - expected[i]));
       EXPECT_LT(worst, left == DType::f64 ? 1e-12 : 1e-4)
-          << kernels::print(problem) << " by " << name_of(way) << ", step " << step;
+          << problems::print(problem) << " by " << name_of(way) << ", step " << step;
     }
   }
   return forms;
@@ -137,7 +139,7 @@ TEST(Ways, ConvolutionsInEveryFormAgree) {
 
 // Each form leaves other things in its scratch: a form that is not taken shows.
 TEST(Ways, TheFormThatIsAskedForIsTaken) {
-  const auto scratch_of = [](const kernels::Trial& trial, const Way& way) {
+  const auto scratch_of = [](const kernels::Trial& trial, const TuningCandidate& way) {
     HostTensor a(DType::f32, {trial.buffer_bytes[0] / 4}),
         b(DType::f32, {trial.buffer_bytes[1] / 4});
     HostTensor c(DType::f32, {trial.buffer_bytes[2] / 4});
@@ -163,14 +165,15 @@ TEST(Ways, TheFormThatIsAskedForIsTaken) {
     for (Form form : {Form::packed, Form::in_place, Form::turned, Form::few_rows, Form::few_columns,
                       Form::pixels, Form::direct, Form::columns}) {
       const bool is_conv = std::holds_alternative<Conv2dProblem>(problem);
-      const bool listed = std::ranges::any_of(kernels::ways(problem, dims),
-                                              [&](const Way& way) { return way.form == form; });
+      const bool listed =
+          std::ranges::any_of(kernels::tuning_candidates(problem, dims),
+                              [&](const TuningCandidate& way) { return way.form == form; });
       if (!listed || is_conv != (form >= Form::pixels)) continue;
       different.insert(scratch_of(trial, {form, nullptr}));
       ++forms;
     }
-    EXPECT_GE(forms, 3u) << kernels::print(problem);
-    EXPECT_EQ(different.size(), forms) << kernels::print(problem);
+    EXPECT_GE(forms, 3u) << problems::print(problem);
+    EXPECT_EQ(different.size(), forms) << problems::print(problem);
   }
 }
 
@@ -191,25 +194,27 @@ TEST(Ways, TheRuleIsOneOfTheForms) {
 TEST(Ways, NothingToChooseWhereRowsMustNotDependOnTheirNumber) {
   MatmulProblem problem;
   problem.any_rows = true;
-  EXPECT_TRUE(kernels::ways(problem, product_dims(4, 64, 64)).empty());
+  EXPECT_TRUE(kernels::tuning_candidates(problem, product_dims(4, 64, 64)).empty());
 }
 
 TEST(Ways, OtherKindsHaveOneWay) {
   const kernels::AttentionProblem attention;
-  EXPECT_TRUE(kernels::ways(attention, {}).empty());
+  EXPECT_TRUE(kernels::tuning_candidates(attention, {}).empty());
   EXPECT_FALSE(kernels::trial_of(attention, {}));
 }
 
 TEST(Ways, BackwardStridesAreNotTried) {
   std::vector<i64> dims = product_dims(4, 64, 64);
-  dims[kernels::matmul_dims::a_strides + 2] = -64;
+  dims[problems::matmul_dims::a_strides + 2] = -64;
   EXPECT_FALSE(kernels::trial_of(MatmulProblem{}, dims));
 }
 
 TEST(Ways, NamesReadBack) {
-  const std::vector<Way> ways = kernels::ways(MatmulProblem{}, product_dims(32, 256, 128));
-  for (const Way& way : ways) EXPECT_EQ(kernels::find_way(ways, name_of(way)), way);
-  EXPECT_FALSE(kernels::find_way(ways, "by_magic avx512"));
+  const std::vector<TuningCandidate> ways =
+      kernels::tuning_candidates(MatmulProblem{}, product_dims(32, 256, 128));
+  for (const TuningCandidate& way : ways)
+    EXPECT_EQ(kernels::find_candidate(ways, name_of(way)), way);
+  EXPECT_FALSE(kernels::find_candidate(ways, "by_magic avx512"));
 }
 
 }  // namespace

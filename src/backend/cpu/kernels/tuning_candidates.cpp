@@ -1,8 +1,10 @@
-#include "backend/cpu/kernels/ways.hpp"
+#include "backend/cpu/kernels/tuning_candidates.hpp"
 
 #include <algorithm>
 
 #include "backend/cpu/kernels/bind.hpp"
+#include "backend/cpu/kernels/conv2d.hpp"
+#include "backend/cpu/kernels/matmul.hpp"
 #include "base/error.hpp"
 
 namespace gex::kernels {
@@ -143,12 +145,12 @@ constexpr bool has_ways = std::is_same_v<P, MatmulProblem> || std::is_same_v<P, 
 
 }  // namespace
 
-std::string name_of(const Way& way) {
+std::string name_of(const TuningCandidate& way) {
   return str(kFormNames[static_cast<int>(way.form)], " ", choose_variant(way.variant).name);
 }
 
-std::vector<Way> ways(const Problem& problem, std::span<const i64> dims) {
-  std::vector<Way> found;
+std::vector<TuningCandidate> tuning_candidates(const Problem& problem, std::span<const i64> dims) {
+  std::vector<TuningCandidate> found;
   std::visit(
       [&]<class P>(const P& p) {
         if constexpr (has_ways<P>) {
@@ -169,9 +171,10 @@ std::vector<Way> ways(const Problem& problem, std::span<const i64> dims) {
   return found;
 }
 
-std::optional<Way> find_way(const std::vector<Way>& ways, std::string_view name) {
+std::optional<TuningCandidate> find_candidate(const std::vector<TuningCandidate>& ways,
+                                              std::string_view name) {
   const auto found =
-      std::ranges::find_if(ways, [&](const Way& way) { return name_of(way) == name; });
+      std::ranges::find_if(ways, [&](const TuningCandidate& way) { return name_of(way) == name; });
   if (found == ways.end()) return std::nullopt;
   return *found;
 }

@@ -10,10 +10,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "backend/cpu/kernels/ways.hpp"
+#include "backend/cpu/kernels/tuning_candidates.hpp"
 #include "cache/store.hpp"
 
-namespace gex::compile_detail {
+namespace gex::backend::cpu {
 
 class Tuner {
  public:
@@ -22,24 +22,25 @@ class Tuner {
       : store_(std::move(store)), target_(std::move(target)) {}
 
   // The way by rule where there is nothing to choose, nothing faster, or no memory for trying.
-  kernels::Way best(const kernels::Problem& problem, std::span<const std::int64_t> dims);
+  kernels::TuningCandidate best(const kernels::Problem& problem,
+                                std::span<const std::int64_t> dims);
 
   // A line for each problem that was measured or remembered, in order.
   std::vector<std::string> findings() const;
 
  private:
   struct Timed {
-    kernels::Way way;
+    kernels::TuningCandidate way;
     double microseconds;
   };
   std::vector<Timed> measure(const kernels::Trial& trial,
-                             const std::vector<kernels::Way>& ways) const;
+                             const std::vector<kernels::TuningCandidate>& ways) const;
 
   const std::shared_ptr<Store> store_;
   const std::string target_;
   mutable std::mutex mutex_;  // guards what follows
-  std::unordered_map<std::string, kernels::Way> known_;
+  std::unordered_map<std::string, kernels::TuningCandidate> known_;
   std::vector<std::string> findings_;
 };
 
-}  // namespace gex::compile_detail
+}  // namespace gex::backend::cpu

@@ -1,4 +1,4 @@
-#include "compile/tune.hpp"
+#include "backend/cpu/tuner.hpp"
 
 #include <fstream>
 #include <regex>
@@ -9,9 +9,9 @@
 namespace gex::test {
 namespace {
 
-using compile_detail::Tuner;
-using kernels::MatmulProblem;
-using kernels::Way;
+using backend::cpu::Tuner;
+using kernels::TuningCandidate;
+using problems::MatmulProblem;
 
 std::vector<std::int64_t> dims_of(std::int64_t m, std::int64_t n, std::int64_t k) {
   return {1, 1, m, n, k, 0, 0, k, 1, 0, 0, n, 1, 0, 0, n, 1};
@@ -42,13 +42,13 @@ TEST_F(Tuning, TakesTheFastestOfTheWaysItMeasured) {
 
 TEST_F(Tuning, MeasuresEachProblemOnce) {
   Tuner tuner(nullptr, "here");
-  const Way first = tuner.best(MatmulProblem{}, dims_of(32, 96, 64));
+  const TuningCandidate first = tuner.best(MatmulProblem{}, dims_of(32, 96, 64));
   EXPECT_EQ(tuner.best(MatmulProblem{}, dims_of(32, 96, 64)), first);
   EXPECT_EQ(tuner.findings().size(), 1u);
 }
 
 TEST_F(Tuning, IsKeptForOtherProcessesOfThisMachine) {
-  const Way first = Tuner(store_, "here").best(MatmulProblem{}, dims_of(32, 96, 64));
+  const TuningCandidate first = Tuner(store_, "here").best(MatmulProblem{}, dims_of(32, 96, 64));
   Tuner again(store_, "here");
   EXPECT_EQ(again.best(MatmulProblem{}, dims_of(32, 96, 64)), first);
   EXPECT_NE(again.findings().at(0).find("measured earlier"), std::string::npos);
@@ -59,13 +59,13 @@ TEST_F(Tuning, IsKeptForOtherProcessesOfThisMachine) {
 
 TEST_F(Tuning, WhatIsTooLargeToTryKeepsItsRule) {
   Tuner tuner(nullptr, "here");
-  EXPECT_EQ(tuner.best(MatmulProblem{}, dims_of(1 << 14, 1 << 14, 1 << 14)), Way{});
+  EXPECT_EQ(tuner.best(MatmulProblem{}, dims_of(1 << 14, 1 << 14, 1 << 14)), TuningCandidate{});
   EXPECT_NE(tuner.findings().at(0).find("too large"), std::string::npos);
 }
 
 TEST_F(Tuning, EmptyProductsAreNotMeasured) {
   Tuner tuner(nullptr, "here");
-  EXPECT_EQ(tuner.best(MatmulProblem{}, dims_of(0, 96, 64)), Way{});
+  EXPECT_EQ(tuner.best(MatmulProblem{}, dims_of(0, 96, 64)), TuningCandidate{});
   EXPECT_TRUE(tuner.findings().empty());
 }
 
@@ -77,7 +77,7 @@ TEST_F(Tuning, ProgramsRunInWhicheverWayWasChosen) {
         compiled(graph_text(), [](CompileOptions& options) { options.autotune = true; });
     runtime::SessionOptions options;
     options.hot_after = 1;
-    runtime::Session session(tuned.program, options, tuned.specialiser);
+    runtime::Session session(tuned.executable, options, tuned.specialiser);
     std::vector<HostTensor> given = inputs();
     execute(session, given);
     runtime::wait_for_background();
@@ -93,9 +93,10 @@ TEST_F(Tuning, ProgramsRunInWhicheverWayWasChosen) {
   Digest key;
   for (std::size_t i = 0; i < key.bytes.size(); ++i)
     key.bytes[i] = static_cast<std::uint8_t>(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
-  const std::vector<Way> ways = kernels::ways(MatmulProblem{}, dims_of(9, 40, 48));
+  const std::vector<TuningCandidate> ways =
+      kernels::tuning_candidates(MatmulProblem{}, dims_of(9, 40, 48));
   ASSERT_GT(ways.size(), 2u);
-  for (const Way& way : ways) {
+  for (const TuningCandidate& way : ways) {
     program::Artefact kept = *store_->load("tuning", key);
     kept.sections.at(0).bytes = name_of(way);
     store_->save("tuning", key, kept);

@@ -1,0 +1,195 @@
+#include "backend/cpu/cpu_backend.hpp"
+
+#include "backend/cpu/code.hpp"
+#include "backend/cpu/generator.hpp"
+#include "backend/cpu/kernels/attention.hpp"
+#include "backend/cpu/kernels/conv2d.hpp"
+#include "backend/cpu/kernels/grouped_matmul.hpp"
+#include "backend/cpu/kernels/matmul.hpp"
+#include "backend/cpu/kernels/sort.hpp"
+#include "backend/cpu/kernels/tiles.hpp"
+#include "base/error.hpp"
+#include "base/thread_pool.hpp"
+#include "loop/kernel.hpp"
+
+namespace gex::backend::cpu {
+
+namespace {
+
+using problems::Conv2dProblem;
+using problems::MatmulProblem;
+using problems::Problem;
+
+static_assert(CostModel{}.matmul_tile_columns == kernels::kTileCols);
+static_assert(CostModel{}.few_rows == kernels::kFewRows);
+static_assert(CostModel{}.attention_query_rows == kernels::kQueryRows);
+static_assert(CostModel{}.max_prologue_inputs == kernels::kMaxPrologueInputs);
+static_assert(CostModel{}.max_epilogue_buffers == kernels::kMaxEpilogueBuffers);
+
+struct Planner {
+  std::span<const Dim> d;
+  Dim at(int position) const { return d[static_cast<std::size_t>(position)]; }
+
+  LaunchPlan operator()(const MatmulProblem& p) const {
+    namespace dims = problems::matmul_dims;
+    const Dim batch = at(dims::batch0) * at(dims::batch1);
+    const Dim m = at(dims::m), n = at(dims::n), k = at(dims::k);
+    return {kernels::matmul_grid(p, batch, m, n, k),
+            kernels::matmul_scratch_bytes(p, batch, m, n, k), 0};
+  }
+  LaunchPlan operator()(const Conv2dProblem& p) const {
+    namespace dims = problems::conv2d_dims;
+    return {kernels::conv2d_grid(p, at(dims::n), at(dims::o), at(dims::oh), at(dims::ow)),
+            kernels::conv2d_scratch_bytes(p), 0};
+  }
+  LaunchPlan operator()(const problems::Conv2dWeightGradProblem& p) const {
+    namespace dims = problems::conv2d_dims;
+    const Dim taps = floordiv(at(dims::c), p.conv.groups) * at(dims::kh) * at(dims::kw);
+    return {kernels::conv2d_weight_grad_grid(p.conv, at(dims::o), taps),
+            kernels::conv2d_weight_grad_scratch_bytes(p.conv), 0};
+  }
+  LaunchPlan operator()(const problems::Conv2dInputGradProblem& p) const {
+    namespace dims = problems::conv2d_dims;
+    return {kernels::conv2d_input_grad_grid(at(dims::n), at(dims::c)),
+            kernels::conv2d_input_grad_scratch_bytes(p.conv), 0};
+  }
+  LaunchPlan operator()(const problems::AttentionProblem& p) const {
+    namespace dims = problems::attention_dims;
+    return {kernels::attention_grid(p, at(dims::batch), at(dims::heads), at(dims::kv_heads),
+                                    at(dims::queries)),
+            kernels::attention_scratch_bytes(p, at(dims::head_size), at(dims::value_size)), 0};
+  }
+  LaunchPlan operator()(const problems::SortProblem& p) const {
+    namespace dims = problems::sort_dims;
+    Dim rows = 1;
+    for (int axis = 0; axis < p.batch_rank; ++axis) rows *= at(dims::sizes + axis);
+    return {rows, kernels::sort_scratch_bytes(p, at(dims::length)), 0};
+  }
+  LaunchPlan operator()(const problems::GroupedMatmulProblem& p) const {
+    return {kernels::grouped_matmul_grid(at(problems::matmul_dims::n)),
+            kernels::grouped_matmul_scratch_bytes(p), 0};
+  }
+  LaunchPlan operator()(const problems::GroupedWeightGradProblem& p) const {
+    namespace dims = problems::matmul_dims;
+    return {kernels::matmul_grid(p.grouped.product, 1, at(dims::m), at(dims::n), at(dims::k)),
+            kernels::grouped_matmul_scratch_bytes(p.grouped), 0};
+  }
+};
+
+// The right operand of a product in panels. Few rows or columns are multiplied without panels:
+// there the operand is read where it lies.
+std::optional<PackedOperand> pack_right(MatmulProblem& problem, std::vector<Dim>& launch_dims) {
+  namespace at = problems::matmul_dims;
+  const Dim m = launch_dims[at::m], n = launch_dims[at::n], k = launch_dims[at::k];
+  if (m.as_const().value_or(kernels::kFewRows + 1) <= kernels::kFewRows) return std::nullopt;
+  const std::vector<Dim> strides(launch_dims.begin() + at::b_strides,
+                                 launch_dims.begin() + at::b_strides + 4);
+  const Dim size0 = strides[0] == Dim(0) ? Dim(1) : launch_dims[at::batch0];
+  const Dim size1 = strides[1] == Dim(0) ? Dim(1) : launch_dims[at::batch1];
+  std::vector<std::int64_t> dims;
+  for (Dim d : {size0, size1, n, k, strides[0], strides[1], strides[2], strides[3]}) {
+    if (!d.is_const()) return std::nullopt;
+    dims.push_back(d.constant());
+  }
+  if (n.constant() <= kernels::kFewRows) return std::nullopt;
+  problem.b_packed = true;
+  const Dim one = kernels::matmul_packed_elements(problem, 1, n, k);
+  const Dim batches = size0 * size1;
+  launch_dims[at::b_strides] = strides[0] == Dim(0) ? Dim(0) : size1 * one;
+  launch_dims[at::b_strides + 1] = strides[1] == Dim(0) ? Dim(0) : one;
+  return PackedOperand{"matmul", problem.b, (batches * one).constant(), std::move(dims),
+                       kernels::matmul_pack_grid(problem, batches, n, k).constant()};
+}
+
+std::optional<PackedOperand> pack_weights(Conv2dProblem& problem,
+                                          const std::vector<Dim>& launch_dims) {
+  namespace at = problems::conv2d_dims;
+  std::vector<std::int64_t> d;
+  for (Dim dim : launch_dims) {
+    // The number of images and their strides may vary.
+    const auto position = static_cast<int>(d.size());
+    const bool needed = position < at::x_strides
+                            ? position != at::n
+                            : position >= at::w_strides && position < at::y_strides;
+    if (needed && !dim.is_const()) return std::nullopt;
+    d.push_back(dim.as_const().value_or(0));
+  }
+  const kernels::ConvSizes sizes = kernels::conv_sizes(
+      problem.x, {problem.stride[0], problem.stride[1]}, {problem.dilation[0], problem.dilation[1]},
+      {problem.pad[0], problem.pad[1]}, problem.groups, problem.x_computed, d.data());
+  if (!kernels::conv2d_packs_weights(problem, sizes)) return std::nullopt;
+  problem.w_packed = true;
+  std::vector<std::int64_t> dims = {d[at::o],
+                                    d[at::c] / problem.groups,
+                                    d[at::kh],
+                                    d[at::kw],
+                                    d[at::w_strides],
+                                    d[at::w_strides + 1],
+                                    d[at::w_strides + 2],
+                                    d[at::w_strides + 3]};
+  return PackedOperand{str("conv2d ", problem.groups), problem.w,
+                       kernels::conv2d_packed_elements(problem, d[at::o], sizes.depth()).constant(),
+                       std::move(dims), kernels::conv2d_pack_grid(problem, d[at::o]).constant()};
+}
+
+class CpuBackend final : public Backend {
+ public:
+  Target describe(Target target) const override { return target; }
+
+  std::string fingerprint(const Target&, const CodeOptions& options) const override {
+    codegen::Generator* generator =
+        options.generate_code ? codegen::llvm_generator(nullptr) : nullptr;
+    return generator != nullptr ? generator->target() : "no generator";
+  }
+
+  LaunchPlan plan(const loop::Kernel& kernel, const Target&) const override {
+    return {kernel.grid_size(), kernel.scratch_bytes(), 0};
+  }
+
+  LaunchPlan plan(const Problem& problem, const AttachedKernels& attached,
+                  std::span<const Dim> dims, const Target&) const override {
+    LaunchPlan plan = std::visit(Planner{dims}, problem);
+    if (attached.epilogue != nullptr) plan.scratch_bytes += attached.epilogue->scratch_bytes();
+    return plan;
+  }
+
+  std::optional<PackedOperand> pack_operand(Problem& problem, int operand,
+                                            std::vector<Dim>& dims) const override {
+    if (operand != 1) return std::nullopt;
+    if (auto* matmul = std::get_if<MatmulProblem>(&problem)) return pack_right(*matmul, dims);
+    if (auto* conv = std::get_if<Conv2dProblem>(&problem)) return pack_weights(*conv, dims);
+    return std::nullopt;
+  }
+
+  bool has_packing(const Problem& problem) const override {
+    return std::holds_alternative<MatmulProblem>(problem) ||
+           std::holds_alternative<Conv2dProblem>(problem);
+  }
+
+  void pack(const Problem& problem, std::span<const std::int64_t> dims, std::int64_t grid,
+            const void* source, void* packed) const override {
+    const auto* matmul = std::get_if<MatmulProblem>(&problem);
+    const program::Callable function =
+        matmul != nullptr ? kernels::make_matmul_pack(*matmul)
+                          : kernels::make_conv2d_pack(std::get<Conv2dProblem>(problem));
+    void* buffers[] = {const_cast<void*>(source), packed};
+    ThreadPool::Region region(ThreadPool::global());
+    region.parallel_for(grid, 1, [&](std::int64_t begin, std::int64_t end, int) {
+      function(buffers, dims.data(), begin, end, nullptr);
+    });
+  }
+
+  CompiledCode compile(std::shared_ptr<const program::Program> program,
+                       const CodeOptions& options) const override {
+    return compile_for_cpu(std::move(program), options);
+  }
+};
+
+}  // namespace
+
+const Backend& backend() {
+  static const auto* instance = new CpuBackend;
+  return *instance;
+}
+
+}  // namespace gex::backend::cpu

@@ -1,0 +1,21 @@
+#pragma once
+// Scratch memory of the attention kernel; the kernel and the formula of its launch share it.
+
+#include "backend/cpu/kernels/tiles.hpp"
+#include "problems/attention.hpp"
+
+namespace gex::kernels {
+
+namespace attention_dims = problems::attention_dims;
+
+// Of one worker, in elements of what scores are summed in; a prologue's staging and the epilogue's
+// own scratch follow. Sizes are numbers or Dims.
+template <class Size>
+GEX_IN_EVERY_VARIANT constexpr Size attention_scratch_elements(Size depth_blocks,
+                                                               Size value_stride) {
+  return Size(kQueryRows * kDepthStride + 2 * kQueryRows + kKeyBlock * kDepth) +
+         Size(kKeyBlock + kQueryRows) * value_stride +
+         depth_blocks * Size(kQueryRows * kDepthStride);
+}
+
+}  // namespace gex::kernels

@@ -1,0 +1,30 @@
+#pragma once
+// Positions in the dims of launches that pack constant operands. Strides count elements.
+
+namespace gex::kernels {
+
+// Positions in the dims of the launch that packs B ahead of time.
+namespace pack_dims {
+enum : int {
+  batch0,
+  batch1,
+  n,
+  k,
+  b_strides,  // batch0, batch1, k, n
+  count = b_strides + 4,
+};
+}
+
+// Positions in the dims of the launch that packs weights ahead of time.
+namespace conv_pack_dims {
+enum : int {
+  o,
+  c,  // of one group
+  kh,
+  kw,
+  w_strides,  // o, c, kh, kw
+  count = w_strides + 4,
+};
+}
+
+}  // namespace gex::kernels
