@@ -10,11 +10,11 @@ namespace gex::test {
 using namespace gex::kernels;
 namespace {
 
-using kernels::Conv2dProblem;
 using kernels::Form;
-using kernels::MatmulProblem;
 using kernels::Problem;
 using kernels::TuningCandidate;
+using problems::Conv2dProblem;
+using problems::MatmulProblem;
 
 // C = A * B, rows adjacent unless said otherwise.
 std::vector<i64> product_dims(i64 m, i64 n, i64 k, bool a_turned = false, bool b_turned = false) {
