@@ -6,17 +6,17 @@ import atexit
 from typing import TYPE_CHECKING, Any
 
 from gex._gex import Dim, Error, Graph, InternalError, UserError, stop_background, trim
-from gex.explanation import Explanation, explain
-from gex.report import GraphReport, collect, reports
+from gex.report.explanation import Explanation, explain
+from gex.report.graph_report import GraphReport, collect, reports
 
 if TYPE_CHECKING:
     from gex import ops
+    from gex.aot.frozen_parameters import refresh
     from gex.captures.warmup import warmup
     from gex.debug.nan_check import NonFiniteValue
-    from gex.direct import compile
     from gex.errors import CallNotAllowed, IndexOutOfRange
-    from gex.frozen import refresh
-    from gex.nested_regions import Regions, regions
+    from gex.export.compiled_module import compile
+    from gex.nested_regions.regions import Regions, regions
 
 __version__ = "0.1.0"
 __all__ = [
@@ -52,13 +52,13 @@ def __getattr__(name: str) -> Any:
 
         return getattr(errors, name)
     if name == "compile":
-        from gex.direct import compile
+        from gex.export.compiled_module import compile
 
         return compile
     if name in ("Regions", "regions"):
-        from gex import nested_regions
+        from gex.nested_regions import regions
 
-        return getattr(nested_regions, name)
+        return getattr(regions, name)
     if name == "ops":
         import importlib
 
@@ -72,7 +72,7 @@ def __getattr__(name: str) -> Any:
 
         return warmup
     if name == "refresh":
-        from gex.frozen import refresh
+        from gex.aot.frozen_parameters import refresh
 
         return refresh
     raise AttributeError(f"module 'gex' has no attribute {name!r}")

@@ -1,6 +1,6 @@
 """`python -m gex.bisect script.py`, which is also `gex bisect script.py`."""
 
-from gex.command_line import run
+from gex.debug.command_line import run
 
 if __name__ == "__main__":
     run("bisect")

@@ -1,6 +1,6 @@
 """`python -m gex.diff A B`, which is also `gex diff A B`."""
 
-from gex.command_line import run
+from gex.debug.command_line import run
 
 if __name__ == "__main__":
     run("diff")

@@ -31,7 +31,7 @@ def fresh_state() -> Iterator[None]:
 
 def _traces_regions_once() -> bool:
     try:
-        importlib.import_module("gex.region_trace")
+        importlib.import_module("gex.nested_regions.dynamo_trace")
     except (ImportError, AttributeError):
         return False
     return True

@@ -25,7 +25,7 @@ from gex._gex import (
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-from gex.tensors import DTYPES, why_unsupported
+from gex.importer.tensor_types import DTYPES, why_unsupported
 
 # Those named gex.* are no operators of PyTorch: they draw random numbers.
 ROWS = frozenset(name for name in aten_overloads() if not name.startswith("gex."))

@@ -12,6 +12,7 @@ from torch._dynamo.utils import compilation_time_metrics
 
 import gex
 from conftest import assert_same
+from gex import nested_regions
 
 STAGES = ["dynamo", "aot", "import", "passes", "fuse", "code", "plan", "run"]
 
@@ -109,8 +110,8 @@ def test_explain_takes_what_is_compiled_already() -> None:
 
 
 def test_versions_that_trace_no_region_once_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "gex.region_trace", None)
-    monkeypatch.delattr(gex, "region_trace", raising=False)
+    monkeypatch.setitem(sys.modules, "gex.nested_regions.dynamo_trace", None)
+    monkeypatch.delattr(nested_regions, "dynamo_trace", raising=False)
     model = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(3)))
     x = torch.randn(2, 4)
     with gex.regions(model) as found:

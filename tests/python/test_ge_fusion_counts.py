@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gex.report import collect
+from gex.report.graph_report import collect
 
 
 class CountOperators(TorchDispatchMode):

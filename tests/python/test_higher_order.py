@@ -21,7 +21,7 @@ from torch.utils.checkpoint import checkpoint
 
 import gex
 from conftest import Compile, assert_same, last_report
-from gex import torch_backend
+from gex.dynamo import backends
 
 Fn = Callable[..., Any]
 
@@ -259,7 +259,7 @@ def launching_a_kernel() -> torch.fx.GraphModule:
 
 def test_a_triton_kernel_is_a_call_under_its_name() -> None:
     x, y = torch.randn(4), torch.randn(4)
-    compiled = torch_backend.gex(launching_a_kernel(), [x, y])
+    compiled = backends.gex(launching_a_kernel(), [x, y])
     for _ in range(2):
         before = x.clone(), y.clone()
         with torch.no_grad():
@@ -271,7 +271,7 @@ def test_a_triton_kernel_is_a_call_under_its_name() -> None:
 
 def test_strict_names_the_triton_kernel() -> None:
     with pytest.raises(Exception, match="Triton kernel scaled_sum"):
-        torch_backend.gex(launching_a_kernel(), [torch.ones(4)] * 2, options={"strict": True})
+        backends.gex(launching_a_kernel(), [torch.ones(4)] * 2, options={"strict": True})
 
 
 def test_flex_attention(compiling: Compile) -> None:

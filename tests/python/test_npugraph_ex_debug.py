@@ -20,7 +20,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import gex
 from gex import npugraph_ex
-from gex.debug import deadlock, folder, logs
+from gex.debug import deadlock, debug_folder, logs
 from gex.debug.capture_trace import trace_of
 from gex.debug.logs import EVENT, LineFormat, logger
 from gex.npugraph_ex.inference import cache_compile
@@ -144,7 +144,7 @@ def test_case_69_ranks_have_their_own_folders(
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     for rank in range(2):
         monkeypatch.setattr(torch.distributed, "get_rank", lambda group=None, rank=rank: rank)
-        folder.ModelFolder("model")
+        debug_folder.ModelFolder("model")
     found = sorted(re.sub(r".*-rank", "rank", path.name) for path in debugging.iterdir())
     assert found == ["rank_0", "rank_1"]
 

@@ -14,7 +14,7 @@ from torch import nn
 
 import gex
 from conftest import assert_same, last_report
-from gex.options import GEX_OPTIONS, NPUGRAPH_EX_OPTIONS, Config
+from gex.options.table import GEX_OPTIONS, NPUGRAPH_EX_OPTIONS, Config
 from graph_counts import compiled
 
 

@@ -16,8 +16,8 @@ import torch
 from torch._dynamo.exc import BackendCompilerFailed
 
 import gex
-from gex import torch_backend
 from gex.debug.logs import EVENT, logger
+from gex.dynamo import backends
 from gex.npugraph_ex import CompilerConfig
 
 BOTH_TYPES = "(type: <class 'str'>) not in optional list [True, False] (type: <class 'bool'>)"
@@ -114,7 +114,7 @@ def test_an_option_that_torch_compile_reads_itself_is_never_refused(device: str)
 
 
 def test_mode_warns_once_that_it_has_no_effect(device: str) -> None:
-    torch_backend._warn_about_mode.cache_clear()
+    backends._warn_about_mode.cache_clear()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(2):

@@ -11,7 +11,7 @@ import torch
 
 import gex
 from gex import Graph
-from gex.options import GEX_OPTIONS, NPUGRAPH_EX_OPTIONS, Config
+from gex.options.table import GEX_OPTIONS, NPUGRAPH_EX_OPTIONS, Config
 
 X = torch.linspace(-1, 1, 15).view(3, 5)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import gex
-from gex import torch_version
+from gex.compat import torch_version
 
 
 def messages() -> list[str]:

@@ -10,7 +10,7 @@ from torch.fx import Graph
 
 from gex._gex import Dim
 from gex.captures.gear_option import ALL, Gears
-from gex.symbols import NotADim, Symbols
+from gex.importer.symbols import NotADim, Symbols
 
 Ladder = tuple[list[Dim], list[list[int]]]
 

@@ -18,9 +18,9 @@ from torch.fx import GraphModule
 
 from gex import fx_stage
 from gex.debug import inspection
+from gex.debug.graph_forms import Culprit, find_culprit
 from gex.debug.graph_runs import Arguments, Compiled, Tolerance, copy_of, eager
 from gex.debug.inspection import Compilation
-from gex.debug.suspects import Culprit, find_culprit
 
 
 class Found(SystemExit):

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Interpreter, Node
 
-from gex import eager_graph
+from gex.aot import eager_graph
 from gex.debug import effect_ops
 from gex.debug.comparison import Comparison, compare, tolerance_of
 from gex.debug.graph_nodes import insert_after, is_tensor

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from torch.fx import GraphModule
 
-from gex.options import Config
+from gex.options.table import Config
 
 if TYPE_CHECKING:
-    from gex.fx_import import ImportedGraph
+    from gex.importer.graph_import import ImportedGraph
 
 Compiled = Callable[[list[Any]], Sequence[Any]]
 

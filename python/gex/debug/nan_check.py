@@ -16,10 +16,10 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
-from gex.body_import import location_of
 from gex.debug import effect_ops
 from gex.debug.graph_nodes import insert_after, is_tensor, tensor_sources
-from gex.options import Config
+from gex.importer.body_import import location_of
+from gex.options.table import Config
 
 _numbers = itertools.count()
 # What is in their results is nobody's doing.

@@ -16,7 +16,7 @@ import sympy
 import torch
 from torch.fx import GraphModule, Node
 
-from gex.options import GEX_OPTIONS, NPUGRAPH_EX_OPTIONS, Config
+from gex.options.table import GEX_OPTIONS, NPUGRAPH_EX_OPTIONS, Config
 
 _LOOKS = re.compile("dump|trace|check")  # options that only make files
 _MOST_LITERALS = 64  # constants with more elements are replaced by random ones
@@ -178,7 +178,7 @@ def compiled(
     """The graph of the module, compiled for arguments like these; takes their list."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    from gex.torch_backend import graph_compiler
+    from gex.dynamo.backends import graph_compiler
 
     table = NPUGRAPH_EX_OPTIONS if backend == "npugraph_ex" else GEX_OPTIONS
     gm = make_fx(module, tracing_mode="fake")(*arguments)

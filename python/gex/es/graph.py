@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from gex._gex import es as _es
 from gex.es.resources import Allocator, ThreadPool
-from gex.pass_path import load_named_passes
+from gex.pass_loading import load_named_passes
 
 if TYPE_CHECKING:
     import numpy as np

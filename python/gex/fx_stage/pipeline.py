@@ -15,7 +15,7 @@ from torch.fx import GraphModule
 
 from gex.fx_stage import replacements, scopes, values
 from gex.fx_stage.observation import ALL_PASSES, AOT_GRAPH, Subject, observe
-from gex.options import Config
+from gex.options.table import Config
 
 _PRE_PASS, _POST_PASS = "post_grad_custom_pre_pass", "post_grad_custom_post_pass"
 

@@ -14,7 +14,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from gex.fx_stage import lanes
+from gex.fx_stage import stream_assignment
 
 if TYPE_CHECKING:
     from torch._inductor.pattern_matcher import Match, PatternExpr, PatternMatcherPass
@@ -101,7 +101,7 @@ def _told_apart(example_inputs: Sequence[Any]) -> list[Any]:
 
 
 def _on_one_stream(match: Match) -> bool:
-    streams = lanes.find(match.graph.owning_module).of
+    streams = stream_assignment.find(match.graph.owning_module).of
     return len({streams.get(node) for node in match.nodes}) <= 1
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from gex.options import OptionValue
+from gex.options.table import OptionValue
 
 Check = Callable[[Any], bool]
 

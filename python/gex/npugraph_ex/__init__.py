@@ -6,13 +6,13 @@ from gex.captures.strict_outputs import mark_step_begin
 from gex.captures.warmup import warmup as precapture
 from gex.debug.effect_ops import print_npugraph_tensor, save_npugraph_tensor
 from gex.debug.logs import logger
-from gex.explanation import explain
 from gex.fx_stage.replacements import register_replacement
 from gex.npugraph_ex import inference, scope
 from gex.npugraph_ex.backend import get_npu_backend
 from gex.npugraph_ex.fx_compiler import CompiledFx, compile_fx, get_compiler
 from gex.npugraph_ex.super_kernel import super_kernel_scope_begin, super_kernel_scope_end
-from gex.options import CompilerConfig
+from gex.options.table import CompilerConfig
+from gex.report.explanation import explain
 from gex.shape_handling.transform import NPUShapeHandling
 from gex.shape_handling.wrapper import shape_handling
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from gex.npugraph_ex.fx_compiler import changed_options
-from gex.options import CompilerConfig
+from gex.options.table import CompilerConfig
 
 
 def get_npu_backend(
@@ -31,7 +31,7 @@ def backend_with(
     def npu_backend(
         gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **ignored: Any
     ) -> Callable[..., Any]:
-        from gex.torch_backend import compile_dynamo_graph
+        from gex.dynamo.backends import compile_dynamo_graph
 
         return compile_dynamo_graph(
             "npugraph_ex",

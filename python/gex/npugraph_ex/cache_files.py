@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gex.graph_record import SavedGraph
+from gex.cache.saved_graph import SavedGraph
 
-VERSION = "1.0"
+VERSION = "1.1"
 _MAGIC = b"GEXCACHE\n"
 
 

@@ -30,7 +30,7 @@ from torch._dynamo.utils import dynamo_timed, get_metrics_context
 from torch._dynamo.variables.torch_function import torch_function_mode_stack_state_mgr
 from torch._guards import CompileContext, compile_context
 
-from gex.graph_record import CannotBeKept, SavedGraph
+from gex.cache.saved_graph import CannotBeKept, SavedGraph
 from gex.npugraph_ex.cache_files import Entry
 
 _UNKEPT_GUARDS = frozenset(CheckFunctionManager.UNSUPPORTED_SERIALIZATION_GUARD_TYPES)

@@ -12,11 +12,11 @@ from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
-from gex.debug.folder import ModelFolder
+from gex.compat.torch_version import warn_if_untested
+from gex.debug.debug_folder import ModelFolder
 from gex.fx_stage import add_observer
 from gex.fx_stage.observation import ALL_PASSES, Subject
-from gex.options import CompilerConfig, Config
-from gex.torch_version import warn_if_untested
+from gex.options.table import CompilerConfig, Config
 
 ARTIFACTS_VERSION = "0.1"
 # The graph of a record has been through these.
@@ -93,7 +93,7 @@ def changed_options(config: Config | None) -> dict[str, Any]:
 
 
 def _compile(gm: GraphModule, example_inputs: Sequence[Any] | None, config: Config) -> CompiledFx:
-    from gex.torch_backend import FromDynamo, graph_compiler
+    from gex.dynamo.backends import FromDynamo, graph_compiler
 
     if not isinstance(gm, GraphModule):
         raise TypeError(f"compile_fx takes a torch.fx.GraphModule, got {type(gm)}")

@@ -16,10 +16,10 @@ from typing import Any
 import torch
 
 from gex import report
-from gex.graph_record import CannotBeKept, GraphRecord, SavedGraph
+from gex.cache.saved_graph import CannotBeKept, GraphRecord, SavedGraph
 from gex.npugraph_ex import cache_files, cache_key
 from gex.npugraph_ex.readable import readable_cache
-from gex.options import NPUGRAPH_EX_OPTIONS, Config
+from gex.options.table import NPUGRAPH_EX_OPTIONS, Config
 
 __all__ = ["cache_compile", "readable_cache"]
 
@@ -161,7 +161,7 @@ class _Cached:
         return cached_frame.restore(entry, self._func, self._graph_of(entry.graph))
 
     def _graph_of(self, saved: SavedGraph) -> Callable[..., Any]:
-        from gex.torch_backend import make_runner
+        from gex.dynamo.backends import make_runner
 
         start = time.perf_counter()
         graph_report = report.GraphReport(f"cached_{next(_numbers)}", "npugraph_ex")
@@ -183,8 +183,8 @@ class _Cached:
         return call
 
     def _compiled(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        from gex.dynamo.backends import compile_dynamo_graph
         from gex.npugraph_ex import cached_frame
-        from gex.torch_backend import compile_dynamo_graph
 
         with self._lock:
             record = GraphRecord(self._programs)

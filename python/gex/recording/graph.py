@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
-from gex import super_kernel_options
 from gex.captures import error_mode
 from gex.captures.pools import graph_pool_handle
 from gex.debug.capture_trace import trace_of
+from gex.options import super_kernel
 from gex.recording.recorder import Recorder
 from gex.recording.replays import Replays
 from gex.recording.updates import Change
@@ -110,12 +110,13 @@ class NPUGraph:
         return recorder
 
     def _compile(self, recorder: Recorder) -> None:
-        from gex import report, torch_backend
+        from gex import report
+        from gex.dynamo import backends
 
         recording = recorder.finish()
         options = {"use_graph_pool": self.pool()}
         with report.collect() as graphs:
-            run = torch_backend.npugraph_ex(recording.module, recording.inputs, options=options)
+            run = backends.npugraph_ex(recording.module, recording.inputs, options=options)
         self._report = graphs[-1] if graphs else None
         self._module = recording.module
         self._replays = Replays(recording, run)
@@ -171,12 +172,12 @@ class NPUGraph:
         """Checked; kernels are fused when a recording is compiled, so nothing is left to merge."""
         self._recorded("super_kernel_optimize")
         for name, known, given in (
-            ("optimize_options", super_kernel_options.OPTIMIZE_OPTIONS, optimize_options),
-            ("debug_options", super_kernel_options.DEBUG_OPTIONS, debug_options),
+            ("optimize_options", super_kernel.OPTIMIZE_OPTIONS, optimize_options),
+            ("debug_options", super_kernel.DEBUG_OPTIONS, debug_options),
         ):
-            super_kernel_options.check_options(known)(name, given)
+            super_kernel.check_options(known)(name, given)
         if self._report is not None:
-            self._report.notes.append(super_kernel_options.NOTHING_MERGED)
+            self._report.notes.append(super_kernel.NOTHING_MERGED)
 
     def update(self, cpu_update_input: Any) -> None:
         """New arguments on the host for the updatable calls: a dict for each, or one for all."""

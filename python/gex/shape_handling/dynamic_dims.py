@@ -17,9 +17,9 @@ from torch._dynamo.exc import TensorifyScalarRestartAnalysis
 from torch._dynamo.symbolic_convert import InstructionTranslator
 from torch.fx import GraphModule
 
-from gex.origin import Origin
+from gex.compat.torch_version import DYNAMIC_MARK, mark_dynamic
+from gex.dynamo.frame_origin import Origin
 from gex.shape_handling.config import ShapeConfig
-from gex.torch_version import DYNAMIC_MARK, mark_dynamic
 
 _ongoing = threading.local()  # .origin and .marked: of the trace that was started over
 

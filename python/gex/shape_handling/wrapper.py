@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
-from gex.shape_handling import safety
+from gex.shape_handling import padding_safety
 from gex.shape_handling.config import parse_configs
 from gex.shape_handling.transform import Chunk, Record, apply, plan
 
@@ -92,10 +92,10 @@ class ShapeHandled:
     ) -> str | None:
         inner = _uncompiled(self._fn)
         runs = [
-            safety.watch(inner, *call.with_tensors(apply(self._configs, tensors, sized)[0]))
+            padding_safety.watch(inner, *call.with_tensors(apply(self._configs, tensors, sized)[0]))
             for sized in (_resized(record, 0), _resized(record, 1))
         ]
-        reason = safety.why_not(*runs)
+        reason = padding_safety.why_not(*runs)
         if reason is not None or len(record.chunks) <= 1:
             return reason
         for k, (one, other) in enumerate(zip(runs[0].outputs, runs[1].outputs)):
@@ -125,7 +125,7 @@ class ShapeHandled:
         if len(self._known_sizes) > _MAX_KNOWN:
             self._known_sizes.clear()
         if key not in self._known_sizes:
-            run = safety.watch(_uncompiled(self._fn), *call.with_tensors(tensors))
+            run = padding_safety.watch(_uncompiled(self._fn), *call.with_tensors(tensors))
             self._known_sizes[key] = run.outputs
         return self._known_sizes[key]
 

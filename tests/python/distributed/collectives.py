@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 import gex
-from gex import torch_backend  # noqa: F401  Dynamo traces collectives as ours from here on
+from gex.dynamo import backends  # noqa: F401  Dynamo traces collectives as ours from here on
 
 BACKEND = sys.argv[1]
 Function = Callable[[torch.Tensor], torch.Tensor]

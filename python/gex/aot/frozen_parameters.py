@@ -1,0 +1,65 @@
+"""Parameters that are bound once: which arguments they are, and how to bind them anew."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._guards import TracingContext
+
+from gex.report.graph_report import GraphReport
+
+_runners: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def static_arguments(names: Sequence[str]) -> list[tuple[int, str]]:
+    """Positions and names of the arguments that AOTAutograd, now compiling, takes for static.
+
+    `names`: what the user calls the arguments of the whole graph, if that is known.
+    """
+    context = TracingContext.try_get()
+    metadata = context.fw_metadata if context is not None else None
+    if metadata is None:
+        return []
+    positions = metadata.static_input_indices
+    return [(i, names[i] if i < len(names) else f"argument {i}") for i in positions]
+
+
+def names_of_inputs(gm: torch.fx.GraphModule) -> list[str]:
+    """The inputs of Dynamo's graph as the user's code spells them."""
+    names = []
+    for node in gm.graph.find_nodes(op="placeholder"):
+        argument = node.meta.get("grapharg")
+        names.append(argument.source.name if argument is not None else node.name)
+    return names
+
+
+def remember(runner: Any) -> None:
+    """Lets refresh() find the runner."""
+    _runners.add(runner)
+
+
+def refresh(fn: Callable[..., Any] | None = None) -> int:
+    """Has graphs compiled with `frozen_parameter` read their parameters anew at their next call.
+
+    To be called after parameters were changed. `fn`: the module (compiled or not) whose parameters
+    they are, or what `gex.compile` has made of it; without it, or for a plain function, every graph
+    reads its own again. Returns how many graphs will.
+    """
+    of_export = getattr(fn, "report", None)
+    if isinstance(of_export, GraphReport) and of_export.runner is not None:
+        of_export.runner.refresh()
+        return 1
+    module = getattr(fn, "_orig_mod", fn)
+    mine: set[int] | None = None
+    if isinstance(module, torch.nn.Module):
+        mine = {id(t) for t in (*module.parameters(), *module.buffers())}
+    found = 0
+    for runner in list(_runners):
+        tensors = runner.frozen_tensors
+        if tensors and (mine is None or any(id(t) in mine for t in tensors)):
+            runner.refresh()
+            found += 1
+    return found

@@ -1,0 +1,333 @@
+"""Graphs whose calls need nothing of what AOTAutograd's wrappers do around them.
+
+Most functions mutate no input behind autograd's back and return no view of one. Then all that
+stands between Dynamo and the compiled graphs is a call, or an autograd node with a forward and a
+backward; AOTAutograd's own costs more than a small model's step. Whatever is out of the ordinary,
+at compile time or in a call (functorch transforms, compiled autograd), goes AOTAutograd's way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._dynamo import compiled_autograd
+from torch._functorch._aot_autograd import runtime_wrappers
+from torch._functorch._aot_autograd.schemas import OutputType, PlainTensorMeta
+from torch._guards import TracingContext
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from gex.compat.torch_version import mark_dynamic
+
+Compiled = Callable[[list[Any]], Sequence[Any]]
+Compiler = Callable[..., Compiled]
+
+
+class CompiledGraphs:
+    """Sees what AOTAutograd has compiled for one function, and what it knows about that."""
+
+    def __init__(self, gm: torch.fx.GraphModule) -> None:
+        self._returns_subclass = any(
+            is_traceable_wrapper_subclass(node.meta.get("example_value"))
+            for node in gm.graph.output_node().all_input_nodes
+        )
+        self._metadata: Any = None
+        self._forward: Compiled | None = None
+        self._inference: Compiled | None = None
+        self._backward: Compiled | None = None
+        self._num_arguments = -1
+        self._without_gradient: list[int] = []
+
+    def forward(self, compiler: Compiler) -> Compiler:
+        def compile_graph(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Compiled:
+            self._forward = self._seen(compiler(gm, inputs), inputs)
+            return self._forward
+
+        return compile_graph
+
+    def inference(self, compiler: Compiler) -> Compiler:
+        def compile_graph(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Compiled:
+            self._inference = self._seen(compiler(gm, inputs), inputs)
+            return self._inference
+
+        return compile_graph
+
+    def backward(self, compiler: Compiler) -> Compiler:
+        """The compiler is called later, with the first backward, if that depends on sizes."""
+
+        def compile_graph(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Compiled:
+            compiled = self._backward = compiler(gm, inputs)
+            gradients = gm.graph.output_node().args[0]
+            self._without_gradient = [i for i, g in enumerate(gradients) if g is None]
+
+            # torch._dynamo.disable() keeps attributes of functions only, and AOTAutograd looks for
+            # one.
+            def backward(arguments: list[Any]) -> Sequence[Any]:
+                return compiled(arguments)
+
+            backward._boxed_call = True  # type: ignore[attr-defined]
+            return backward
+
+        return compile_graph
+
+    def _seen(self, compiled: Compiled, inputs: Sequence[Any]) -> Compiled:
+        context = TracingContext.try_get()
+        self._metadata = context.fw_metadata if context is not None else None
+        self._num_arguments = len(inputs)
+        return compiled
+
+    def shortened(self, wrapped: Callable[..., Any], inputs: Sequence[Any]) -> Callable[..., Any]:
+        """`wrapped` is AOTAutograd's function of these inputs; gives the shortest way to call."""
+        if not self._is_all(inputs):
+            return wrapped
+        if self._inference is not None:
+            return _inference_call(self._inference, self._metadata, wrapped)
+        if self._forward is None:
+            return wrapped
+        with_gradient = [
+            i for i, x in enumerate(inputs) if isinstance(x, torch.Tensor) and x.requires_grad
+        ]
+        return self._training_call(wrapped, with_gradient)
+
+    def _is_all(self, inputs: Sequence[Any]) -> bool:
+        """Whether a call of these inputs is a call of the graphs and nothing else."""
+        # AOTAutograd's metadata is that of the tensors inside of others, should there be such.
+        if self._returns_subclass or any(is_traceable_wrapper_subclass(x) for x in inputs):
+            return False
+        flat = all(isinstance(x, torch.Tensor | int | torch.SymInt) for x in inputs)
+        return flat and self._num_arguments == len(inputs) and _is_plain(self._metadata)
+
+    def written_without_gradient(self, inputs: Sequence[Any]) -> tuple[int, ...] | None:
+        """The arguments that a call without gradients writes; None if it takes more than a call of
+        one graph."""
+        if self._inference is None or not self._is_all(inputs):
+            return None
+        return tuple(self._metadata.mutated_graph_handled_indices_seen_by_autograd)
+
+    def _training_call(
+        self, wrapped: Callable[..., Any], with_gradient: Sequence[int]
+    ) -> Callable[..., Any]:
+        apply: Callable[..., Any] | None = None
+        written = tuple(self._metadata.mutated_graph_handled_indices_seen_by_autograd)
+        detached: list[int] = []
+        peek_transforms = torch._C._functorch.peek_interpreter_stack
+        is_grad_enabled = torch.is_grad_enabled
+
+        def call(*arguments: Any) -> Any:
+            nonlocal apply, detached
+            if apply is None:
+                # The backward may be compiled as late as with the first backward.
+                if self._forward is None or self._backward is None:
+                    return wrapped(*arguments)
+                node = _autograd_node(self._forward, self._backward, self._metadata)
+                apply = _shortest_apply(node, arguments)
+                detached = [i for i in with_gradient if i in self._without_gradient]
+            if (
+                peek_transforms() is not None
+                or not is_grad_enabled()
+                or compiled_autograd.compiled_autograd_enabled
+            ):
+                return wrapped(*arguments)
+            if written:
+                torch.autograd.graph.increment_version([arguments[i] for i in written])
+            if detached:
+                changed = list(arguments)
+                for i in detached:
+                    changed[i] = changed[i].detach()
+                return apply(*changed)
+            return apply(*arguments)
+
+        return _marking(call, self._metadata)
+
+
+def _is_plain(metadata: Any) -> bool:
+    if metadata is None or torch._C._is_any_autocast_enabled():
+        return False
+    if torch._dynamo.config.compiled_autograd:  # inlines AOTAutograd's own nodes
+        return False
+    kinds = {OutputType.non_alias, OutputType.unsafe_view_alias}
+    metas = (
+        *metadata.subclass_inp_meta,
+        *metadata.subclass_fw_graph_out_meta,
+        *metadata.subclass_tangent_meta,
+    )
+    unusual = (
+        metadata.num_mutated_inp_runtime_indices,
+        metadata.num_intermediate_bases,
+        metadata.num_graphsafe_rng_states,
+        metadata.num_backward_tokens,
+        metadata.is_rng_op_functionalized,
+        metadata.tokens,
+        metadata.grad_enabled_mutation is not None,
+        metadata.indices_of_inputs_that_requires_grad_with_mutations_in_bw,
+        getattr(metadata, "act_input_indices", None),
+        getattr(metadata, "num_opaque_objects_saved_for_bw", None),
+    )
+    return (
+        not any(unusual)
+        and all(o.output_type in kinds for o in metadata.output_info)
+        and all(issubclass(o.raw_type, torch.Tensor) for o in metadata.output_info)
+        and all(type(meta) is PlainTensorMeta for meta in metas)
+    )
+
+
+def _inference_call(
+    compiled: Compiled, metadata: Any, wrapped: Callable[..., Any]
+) -> Callable[..., Any]:
+    written = tuple(metadata.mutated_graph_handled_indices_seen_by_autograd)
+    is_grad_enabled = torch.is_grad_enabled
+
+    def call(*arguments: Any) -> Any:
+        if is_grad_enabled():
+            return wrapped(*arguments)
+        if written:
+            torch.autograd.graph.increment_version([arguments[i] for i in written])
+        return compiled(list(arguments))
+
+    return _marking(call, metadata)
+
+
+def _marking(call: Callable[..., Any], metadata: Any) -> Callable[..., Any]:
+    """Also marks the sizes of results that change from call to call."""
+    dynamic = [(i, o.dynamic_dims) for i, o in enumerate(metadata.output_info) if o.dynamic_dims]
+    if not dynamic:
+        return call
+
+    def call_and_mark(*arguments: Any) -> Any:
+        results = call(*arguments)
+        for i, dims in dynamic:
+            mark_dynamic(results[i], dims)
+        return results
+
+    return call_and_mark
+
+
+def _shortest_apply(
+    node: type[torch.autograd.Function], arguments: Sequence[Any]
+) -> Callable[..., Any]:
+    """Function.apply in Python is there for functorch's transforms and what they leave behind.
+
+    Dynamo's guards keep wrapped tensors apart from others, so a look at one call's is enough.
+    """
+    is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+    if any(isinstance(x, torch.Tensor) and is_wrapped(x) for x in arguments):
+        return node.apply
+    return super(torch.autograd.Function, node).apply  # type: ignore[misc]
+
+
+def _autograd_node(
+    forward_graph: Compiled, backward_graph: Compiled, metadata: Any
+) -> type[torch.autograd.Function]:
+    num_outputs = metadata.num_outputs
+    saved_slice = metadata.tensors_saved_for_backwards_slice
+    unchecked = getattr(metadata, "num_tensors_saved_with_no_vc_check", None) or 0
+    symints_slice = metadata.symints_saved_for_backwards_slice
+    has_symints = bool(metadata.num_symints_saved_for_bw)
+    views = metadata.unsafe_view_out_indices
+    constant = [i for i, o in enumerate(metadata.output_info) if not o.requires_grad]
+    tangents = [
+        i
+        for i, o in enumerate(metadata.output_info)
+        if getattr(o, "requires_grad_for_backward", o.requires_grad)
+    ]
+    expected = [
+        (i, meta, _is_contiguous(meta.memory_format))
+        for i, meta in zip(tangents, metadata.subclass_tangent_meta, strict=True)
+    ]
+    must_be_deterministic_as_traced = metadata.deterministic is False
+    is_view = torch.Tensor._is_view
+    is_deterministic = torch._C._get_deterministic_algorithms
+    is_grad_enabled = torch.is_grad_enabled
+    tensor = torch.Tensor
+
+    class CompiledNode(torch.autograd.Function):
+        boxed_grads_call = True
+
+        @staticmethod
+        def forward(ctx: Any, *arguments: Any) -> tuple[Any, ...]:
+            results = forward_graph(list(arguments))
+            saved = results[saved_slice]
+            if any(map(is_view, saved)):
+                saved = [x.detach() if x._is_view() else x for x in saved]
+            if unchecked:
+                ctx.unchecked = saved[-unchecked:]
+                saved = saved[:-unchecked]
+            ctx.save_for_backward(*saved)
+            if has_symints:
+                ctx.symints = results[symints_slice]
+            outputs = results[:num_outputs]
+            if views:
+                outputs = list(outputs)
+                for i in views:
+                    outputs[i] = torch.ops.aten._unsafe_view(outputs[i], outputs[i].shape)
+            if constant:
+                ctx.mark_non_differentiable(*(outputs[i] for i in constant))
+                ctx._materialize_non_diff_grads = False
+            return tuple(outputs)
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            boxed = len(gradients) == 1 and type(gradients[0]) is list
+            given = gradients[0] if boxed else gradients
+            arguments = [*ctx.symints] if has_symints else []
+            arguments += ctx.saved_tensors
+            if unchecked:
+                arguments += ctx.unchecked
+            for i, meta, contiguous in expected:
+                gradient = given[i]
+                if not (contiguous and type(gradient) is tensor and gradient.is_contiguous()):
+                    gradient = _tangent(gradient, meta)
+                arguments.append(gradient)
+                del gradient  # nothing but the arguments holds it: the graph frees it when read
+            if boxed:
+                given.clear()
+            if must_be_deterministic_as_traced and is_deterministic():
+                _refuse_determinism()
+            if is_grad_enabled():
+                return _OnceDifferentiable.apply(
+                    backward_graph, torch.empty(0, requires_grad=True), *arguments
+                )
+            ctx.maybe_clear_saved_tensors()
+            return tuple(backward_graph(arguments))
+
+    return CompiledNode
+
+
+def _is_contiguous(expected: Any) -> bool:
+    """Whether any contiguous tensor of the right sizes has the expected layout."""
+    if expected.memory_format is not None:
+        return expected.memory_format is torch.contiguous_format
+    step = 1
+    for size, stride in zip(reversed(expected.size), reversed(expected.stride), strict=True):
+        if size < 2 or stride != step:  # the stride of an axis of one may be anything
+            return False
+        step *= size
+    return True
+
+
+def _tangent(gradient: Any, meta: Any) -> Any:
+    if type(gradient) is not torch.Tensor:
+        return runtime_wrappers.AOTDispatchAutograd.process_runtime_tangent(gradient, meta)[0]
+    return runtime_wrappers.coerce_to_expected_memory_format(gradient, meta.memory_format)
+
+
+def _refuse_determinism() -> None:
+    raise RuntimeError(
+        "the backward was compiled before torch.use_deterministic_algorithms(True): compile "
+        "the model again"
+    )
+
+
+class _OnceDifferentiable(torch.autograd.Function):
+    """What backward(create_graph=True) gets: gradients that have no gradients of their own."""
+
+    @staticmethod
+    def forward(_: Any, graph: Compiled, __: torch.Tensor, *arguments: Any) -> tuple[Any, ...]:
+        return tuple(graph(list(arguments)))
+
+    @staticmethod
+    def backward(_: Any, *__: Any) -> None:
+        raise RuntimeError(
+            "torch.compile with aot_autograd does not currently support double backward"
+        )

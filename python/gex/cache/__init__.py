@@ -1,0 +1,1 @@
+"""Compiled graphs in a form that another process can load."""

@@ -1,0 +1,104 @@
+"""A graph compiled for calls without gradients, as something that can be kept and made again."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from gex import _gex
+from gex.importer import torch_calls
+from gex.importer.graph_import import ImportedGraph
+
+
+class CannotBeKept(Exception):
+    """Another process could not make this again; the message says why."""
+
+
+@dataclass(frozen=True)
+class SavedGraph:
+    """All of it: text and bytes."""
+
+    graph: str
+    signature: bytes
+    constants: bytes
+    callees: bytes
+    static: tuple[tuple[int, str], ...]  # arguments that are bound once, and their names
+    written: tuple[int, ...]  # arguments that a call writes
+
+    def restored(self) -> RestoredGraph:
+        callees = pickle.loads(self.callees)
+        constants = pickle.loads(self.constants)
+        signature = _gex.Signature.load(self.signature, constants)
+        return RestoredGraph(_gex.Graph.parse(self.graph), signature, callees)
+
+
+@dataclass
+class RestoredGraph:
+    """What `make_runner` needs of an imported graph."""
+
+    graph: _gex.Graph
+    _signature: _gex.Signature
+    callees: list[Callable[..., Any]]
+
+    def signature(self) -> _gex.Signature:
+        return self._signature
+
+
+@dataclass
+class GraphRecord:
+    """Is shown each graph while it is compiled."""
+
+    cache_dir: str
+    written: tuple[int, ...] | None = None
+    _imported: list[ImportedGraph] = field(default_factory=list)
+    _static: list[tuple[int, str]] = field(default_factory=list)
+
+    def take(self, imported: ImportedGraph, static: list[tuple[int, str]]) -> None:
+        self._imported.append(imported)
+        self._static = static
+
+    def saved(self) -> SavedGraph:
+        if len(self._imported) != 1:
+            raise CannotBeKept(f"it consists of {len(self._imported)} compiled graphs, not one")
+        imported = self._imported[0]
+        if self.written is None:
+            raise CannotBeKept("it returns views of inputs, or takes more than tensors and ints")
+        if not imported.adapter.does_nothing:
+            raise CannotBeKept("its inputs or results are of dtypes that gex itself lacks")
+        return SavedGraph(
+            imported.graph.text(),
+            imported.signature().save(),
+            pickle.dumps(imported.constants),
+            _pickled_callees(imported.callees),
+            tuple(self._static),
+            self.written,
+        )
+
+
+def _op(name: str) -> torch._ops.OpOverload:
+    namespace, packet, overload = name.split(".")
+    return getattr(getattr(getattr(torch.ops, namespace), packet), overload)
+
+
+class _CalleePickler(pickle.Pickler):
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, torch._ops.OpOverload):
+            return _op, (str(obj),)
+        recipe = getattr(obj, "recipe", None)
+        if isinstance(recipe, torch_calls.Recipe):
+            return torch_calls.Recipe.make, (recipe,)
+        return NotImplemented
+
+
+def _pickled_callees(callees: list[Callable[..., Any]]) -> bytes:
+    buffer = io.BytesIO()
+    try:
+        _CalleePickler(buffer).dump(callees)
+    except (pickle.PicklingError, AttributeError, TypeError) as problem:
+        raise CannotBeKept(f"a call through PyTorch can't be written down: {problem}") from problem
+    return buffer.getvalue()

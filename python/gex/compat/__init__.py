@@ -1,0 +1,1 @@
+"""PyTorch's private names, each behind a function that says what it does."""

@@ -1,0 +1,1 @@
+"""`gex.compile`: torch.export's graph instead of Dynamo's."""

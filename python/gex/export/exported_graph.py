@@ -1,0 +1,173 @@
+"""An ExportedProgram as the importer takes it: user inputs first, then what is bound."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.export import ExportedProgram
+from torch.export._trace import _export
+from torch.export.exported_program import _decompose_exported_program
+from torch.export.graph_signature import (
+    ConstantArgument,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    SymIntArgument,
+    TensorArgument,
+)
+from torch.fx import Graph, GraphModule, Node
+
+from gex._gex import UserError
+from gex.importer.tensor_types import storage_of
+
+_aten = torch.ops.aten
+_BOUND = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+_MUTATIONS = (
+    OutputKind.BUFFER_MUTATION,
+    OutputKind.PARAMETER_MUTATION,
+    OutputKind.USER_INPUT_MUTATION,
+)
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A user input that is no tensor: exported with this value, and good for no other."""
+
+    name: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class Passed:
+    """A user input that the graph gets at each call."""
+
+    name: str
+    example: Any  # a fake tensor, or a symbolic integer
+    mutated: bool
+
+
+@dataclass
+class ExportGraph:
+    gm: GraphModule
+    inputs: list[Fixed | Passed]  # one for each leaf of the call's arguments
+    bound: list[tuple[str, torch.Tensor]]  # behind the passed inputs; names as in the module
+    ranges: dict[Any, Any]  # that the program promises for the symbols of its sizes
+    state: dict[str, torch.Tensor] = field(default_factory=dict)  # of them, what the graph writes
+
+
+def graph_of(program: ExportedProgram) -> ExportGraph:
+    """The graph of a program of pure ATen ops that nobody else has, mutations as copies at its end.
+
+    What the graph writes is copied first: the state of a compiled object is its own.
+    """
+    signature = program.graph_signature
+    graph = program.graph
+    nodes = [node for node in graph.nodes if node.op == "placeholder"]
+    targets = _targets(signature.input_specs, nodes)
+    written = {
+        spec.target
+        for spec in signature.output_specs
+        if spec.kind in _MUTATIONS and spec.target is not None
+    }
+    returned = {
+        storage_of(node.meta["val"])
+        for node in graph.output_node().all_input_nodes
+        if isinstance(node.meta.get("val"), torch.Tensor)
+    }
+    out = ExportGraph(program.graph_module, [], [], program.range_constraints)
+    first_operation = next(node for node in graph.nodes if node.op != "placeholder")
+    for spec, node in zip(signature.input_specs, nodes):
+        if spec.kind is InputKind.USER_INPUT:
+            out.inputs.append(_user_input(spec, node, written))
+            if isinstance(out.inputs[-1], Fixed):
+                node.replace_all_uses_with(out.inputs[-1].value)
+                graph.erase_node(node)
+        elif spec.kind in _BOUND:
+            tensor = _tensor_of(program, spec)
+            if spec.target in written:
+                tensor = out.state[spec.target] = tensor.detach().clone()
+            elif storage_of(node.meta["val"]) in returned:
+                tensor = tensor.detach()  # results need no gradient
+            out.bound.append((spec.target, tensor))
+            first_operation.prepend(node)
+        else:
+            raise UserError(
+                f"input {spec.arg.name} of the program is a {spec.kind.name}: no tensor"
+            )
+    _add_copies(graph, signature.output_specs, targets)
+    graph.lint()
+    return out
+
+
+def traced(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
+) -> ExportedProgram:
+    """What `torch.export.export` and `without_composites` give, traced once instead of twice."""
+    with _quiet():
+        return _export(module, args, kwargs, dynamic_shapes, strict=False, pre_dispatch=False)
+
+
+def without_composites(program: ExportedProgram) -> ExportedProgram:
+    """Ops that are defined by others only are taken apart, as torch.compile does; no others.
+
+    What `run_decompositions` does with a table of them all, but for making that table and putting
+    each op's own definition in the place of that definition, which takes most of its time.
+    """
+    with _quiet():
+        return _decompose_exported_program(
+            program,
+            cia_to_decomp={},
+            python_decomp_table={},
+            joint_loss_index=None,
+            decompose_custom_triton_ops=False,
+        )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """As PyTorch's public functions do; and without a word about its use of its own trees."""
+    with unset_fake_temporarily(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        yield
+
+
+def _user_input(spec: InputSpec, node: Node, written: set[str]) -> Fixed | Passed:
+    if isinstance(spec.arg, (TensorArgument, SymIntArgument)):
+        return Passed(spec.arg.name, node.meta["val"], spec.arg.name in written)
+    if isinstance(spec.arg, ConstantArgument):
+        return Fixed(spec.arg.name, spec.arg.value)
+    raise UserError(f"input {spec.arg.name} is a {type(spec.arg).__name__}: neither tensor nor int")
+
+
+def _tensor_of(program: ExportedProgram, spec: InputSpec) -> torch.Tensor:
+    values = program.state_dict if spec.target in program.state_dict else program.constants
+    return values[spec.target]
+
+
+def _targets(specs: list[InputSpec], nodes: list[Node]) -> dict[str, Node]:
+    """What mutations may name: inputs by their own name, bound tensors by that in the module."""
+    names = [spec.target if spec.kind in _BOUND else spec.arg.name for spec in specs]
+    return dict(zip(names, nodes))
+
+
+def _add_copies(graph: Graph, specs: list[OutputSpec], targets: dict[str, Node]) -> None:
+    output = next(node for node in reversed(graph.nodes) if node.op == "output")
+    results = []
+    for spec, value in zip(specs, output.args[0]):
+        if spec.kind is OutputKind.USER_OUTPUT:
+            results.append(value)
+        elif spec.kind in _MUTATIONS:
+            target = targets[spec.target]
+            with graph.inserting_before(output):
+                copied = graph.call_function(_aten.copy_.default, (target, value))
+            copied.meta["val"] = target.meta["val"]
+        else:
+            raise UserError(f"output {spec.arg} of the program is a {spec.kind.name}: no tensor")
+    output.args = (tuple(results),)

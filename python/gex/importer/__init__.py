@@ -1,0 +1,1 @@
+"""An FX graph of ATen calls becomes a graph of gex."""

@@ -1,0 +1,197 @@
+"""The functions called in the body of an FX graph: of the whole graph, or of one inside it."""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import sympy
+import torch
+from torch.fx import GraphModule, Node
+
+from gex._gex import Dim, Type
+from gex.debug import effect_ops
+from gex.errors import GraphNotSupported
+from gex.fx_stage.scope_ops import MARKS
+from gex.fx_stage.stream_ops import STREAM_MARKS
+from gex.importer import storage_views, torch_calls
+from gex.importer.higher_order import HANDLERS
+from gex.importer.node_import import SYMBOLIC, Env, NodeImporter, NotNative, OpCall
+from gex.importer.storage_views import Storage
+from gex.importer.tensor_types import DTYPES, storage_of
+
+_aten = torch.ops.aten
+_OWN_FILES = os.path.dirname(os.path.dirname(__file__)) + os.sep
+_FRAME = re.compile(r'File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<name>\S+)')
+
+_ASSERT = _aten._assert_scalar.default
+# Facts for the tracer that hold for every run: the ranges of symbols, dtypes and sizes.
+_FACTS = {
+    _aten._assert_tensor_metadata.default,
+    _aten.sym_constrain_range.default,
+    _aten.sym_constrain_range_for_size.default,
+    torch._check,
+}
+# The chain of effect tokens; gex orders calls with effects by tokens of its own.
+_TOKENS = {torch.ops.prims._make_token.default, torch.ops.prims._sink_tokens.default}
+# What says something about a graph and computes nothing.
+_IGNORED = _FACTS | _TOKENS | MARKS | STREAM_MARKS
+_ITEM = {_aten.item.default, _aten._local_scalar_dense.default}
+
+
+def location_of(node: Node) -> str:
+    """The user's line that made the node: "model.py:12 in forward"."""
+    frames = [
+        frame
+        for frame in _FRAME.finditer(node.stack_trace or "")
+        if not frame["file"].startswith(_OWN_FILES)
+    ]
+    if not frames:
+        return ""
+    frame = frames[-1]
+    return f"{frame['file']}:{frame['line']} in {frame['name']}"
+
+
+@dataclass
+class BodyImport:
+    nodes: NodeImporter
+    storages: dict[int, Storage] = field(default_factory=dict)
+
+    def add(self, node: Node, env: Env, outer_location: str = "") -> None:
+        """Imports one call_function node; what it stands for is in `env` afterwards.
+
+        `outer_location`: the user's line that called the graph this body belongs to.
+        """
+        target, val = node.target, node.meta.get("val")
+        location = location_of(node) or outer_location
+        if target is operator.getitem:
+            env[node] = _item(node, env)
+        elif target in _IGNORED:
+            pass
+        elif target in effect_ops.TARGETS:
+            self.nodes.add_effect(OpCall.of(node, location), env)
+        elif target is _ASSERT:
+            self._add_condition(OpCall.of(node, location), env)
+        elif target in HANDLERS:
+            env[node] = HANDLERS[target](self, node, env, location)
+        elif target in _ITEM:
+            self._bind(node, env, location)
+        elif (
+            isinstance(val, SYMBOLIC)
+            or (val is None and not isinstance(target, torch._ops.OpOverload) and not node.users)
+            or isinstance(val, (int, float, bool))
+        ):
+            pass  # a size; its users read its expression
+        elif target in storage_views.TARGETS:
+            env[node] = storage_views.add(self.nodes, OpCall.of(node, location), env, self.storages)
+        else:
+            env[node] = self.nodes.add(OpCall.of(node, location), env)
+        self._own_memory(node)
+
+    def inside(self, nodes: NodeImporter) -> BodyImport:
+        """For a graph inside this one."""
+        return BodyImport(nodes)
+
+    def add_graph(self, gm: GraphModule, operands: list[Any], location: str) -> list[Any]:
+        """Imports a graph inside the graph in place of a call to it; gives its results."""
+        env: Env = {}
+        waiting = iter(operands)
+        for node in gm.graph.nodes:
+            if node.op == "placeholder":
+                env[node] = next(waiting)
+                self._own_memory(node)
+            elif node.op == "get_attr":
+                value = operator.attrgetter(node.target)(gm)
+                constant = isinstance(value, torch.Tensor)
+                env[node] = self.nodes.add_constant(value) if constant else value
+            elif node.op == "call_function":
+                self.add(node, env, location)
+            elif node.op == "output":
+                results = node.args[0]
+                results = [results] if isinstance(results, Node) else results
+                return [env.get(r) if isinstance(r, Node) else r for r in results]
+        raise AssertionError("an FX graph ends with its output")
+
+    def _own_memory(self, node: Node) -> None:
+        val = node.meta.get("val")
+        if isinstance(val, torch.Tensor):
+            self.storages.setdefault(storage_of(val), Storage(node))
+
+    def _add_condition(self, call: OpCall, env: Env) -> None:
+        """A condition on sizes: nothing where their ranges imply it, else checked at each run."""
+        condition = call.args[0]
+        if isinstance(condition, Node):
+            condition = condition.meta["val"]
+        expr = condition.node.expr if isinstance(condition, torch.SymBool) else None
+        if expr is None and not condition:
+            raise GraphNotSupported(f"an assertion fails for all sizes: {call.args[1]}")
+        if expr is not None and not self.nodes.symbols.implied(expr):
+            self.nodes.add_effect(call, env)
+
+    def _bind(self, node: Node, env: Env, location: str) -> None:
+        """`.item()`: the number becomes a symbol that later sizes may use."""
+        nodes, val = self.nodes, node.meta["val"]
+        if nodes.native_only:
+            raise NotNative(f"{node.target}")
+        if _is_settled(val):
+            return self._require_value(node, env, location)
+        if isinstance(val, torch.SymFloat) and val.node.expr.is_Symbol:
+            # No size: calls that use it get the tensor it lies in.
+            operand = node.args[0]
+            nodes.floats[val.node.expr] = torch_calls.Operand(env[operand], operand.meta["val"])
+            return None
+        symbol = self._symbol_of(val)
+        if symbol is None:
+            raise GraphNotSupported(f"{node.target} gives a {type(val).__name__}")
+        fake = node.args[0].meta["val"]
+        value = env[node.args[0]]
+        if fake.dtype != torch.int64:
+            i64 = Type(DTYPES[torch.int64], nodes.symbols.dims(fake.shape), None)
+            (value,), _ = nodes.importer.add_node(
+                "aten._to_copy.default",
+                [value, DTYPES[torch.int64], None, None, None, False, None],
+                [i64],
+                location,
+            )
+        nodes.importer.add_bind(value, symbol, location)
+        nodes.bound.add(symbol)
+
+    def _symbol_of(self, val: Any) -> Dim | None:
+        """The symbol that an item is, or of which it tells whether it is 1."""
+        if isinstance(val, torch.SymBool):
+            expr = val.node.expr
+            known = isinstance(expr, sympy.Eq) and expr.rhs == 1 and expr.lhs.is_Symbol
+            return self.nodes.symbols.symbol(expr.lhs) if known else None
+        if isinstance(val, torch.SymInt) and self.nodes.symbols.dim(val).is_symbol:
+            return self.nodes.symbols.dim(val)
+        return None
+
+    def _require_value(self, node: Node, env: Env, location: str) -> None:
+        """The program asserts what the item is, and was traced as if it were that number."""
+        expected = _settled(node.meta["val"])
+        conditions = [node, *node.users]
+        asserts = [u for c in conditions for u in c.users if u.target is _ASSERT]
+        # PyTorch puts its own, which restate the user's, in front.
+        message = asserts[-1].args[1] if asserts else f"the value is not {expected}, as asserted"
+        arguments = (node.args[0], expected, message)
+        call = OpCall(torch_calls.require_value, arguments, {}, None, location)
+        self.nodes.add_effect(call, env)
+
+
+def _is_settled(val: Any) -> bool:
+    """Whether tracing left one possible value of a symbolic number."""
+    return isinstance(val, (torch.SymBool, torch.SymInt)) and not val.node.expr.free_symbols
+
+
+def _settled(val: torch.SymBool | torch.SymInt) -> bool | int:
+    expr = val.node.expr
+    return bool(expr) if isinstance(val, torch.SymBool) else int(expr)
+
+
+def _item(node: Node, env: Env) -> Any:
+    source, index = node.args
+    container = env.get(source)
+    return container[index] if isinstance(container, (list, tuple, dict)) else None

@@ -1,0 +1,44 @@
+"""Operands of elementwise operators whose sizes equal those of the result without being the same.
+
+A size may come about in two ways: (s0 + 1)//2 here, s1 there. As Dims they differ, and either might
+be 1 and be broadcast. PyTorch saw them while it traced, and guards what it found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from gex._gex import Importer, Type, Value
+from gex.importer.symbols import Symbols
+from gex.importer.tensor_types import DTYPES
+
+
+@dataclass(frozen=True)
+class SizedOperands:
+    importer: Importer
+    symbols: Symbols
+    result: torch.Tensor  # what tracing promises
+    location: str
+
+    def like(self, source: Any, operand: Any) -> Any:
+        """The operand of this node with the sizes of the result where tracing found them not 1."""
+        fake = source.meta.get("val") if isinstance(source, Node) else None
+        if not (isinstance(fake, torch.Tensor) and isinstance(operand, Value)):
+            return operand
+        aligned = self.result.shape[self.result.dim() - fake.dim() :]
+        sizes = [to if _is_not_one(d) else d for d, to in zip(fake.shape, aligned)]
+        type_ = Type(DTYPES[fake.dtype], self.symbols.dims(sizes), None)
+        # The program checks at each run what `expand` takes for granted.
+        arguments = [operand, type_.shape, False]
+        values, _ = self.importer.add_node("aten.expand.default", arguments, [type_], self.location)
+        return operand if values is None else values[0]
+
+
+def _is_not_one(size: int | torch.SymInt) -> bool:
+    if isinstance(size, int):
+        return size != 1
+    return size.node.has_hint() and size.node.hint != 1

@@ -1,0 +1,136 @@
+"""PyTorch's own decomposition of one node, traced on the node's fake values."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from gex.importer.grid_sampler import grid_sampler_2d, grid_sampler_2d_backward
+from gex.importer.symbols import Symbols
+
+_aten = torch.ops.aten
+
+
+@functools.cache
+def _core_table() -> dict[Any, Callable[..., Any]]:
+    # The public function adds every op that is defined by others, which takes a quarter of a
+    # second; those have a `decompose` of their own.
+    return torch._decomp._core_aten_decompositions_post_autograd()
+
+
+# Core ops whose decomposition is as good as a kernel once it is fused. PyTorch's full table also
+# has rules that trade a linear algorithm for a quadratic one; those stay out.
+_FUSIBLE_CORE_OPS = {
+    _aten._adaptive_avg_pool2d.default,
+    _aten._log_softmax.default,
+    _aten._native_batch_norm_legit.default,
+    _aten._native_batch_norm_legit.no_stats,
+    _aten._native_batch_norm_legit_no_training.default,
+    _aten._softmax.default,
+    _aten.avg_pool2d.default,
+    _aten.native_group_norm.default,
+    _aten.native_group_norm_backward.default,
+    _aten.native_layer_norm.default,
+    _aten.native_layer_norm_backward.default,
+    _aten.upsample_bilinear2d.vec,
+    _aten.upsample_nearest2d.vec,
+}
+
+
+_OWN_RULES: dict[Any, Callable[..., Any]] = {_aten.grid_sampler_2d.default: grid_sampler_2d}
+# For f32 and f64 PyTorch's kernel is faster than scatters are.
+_OWN_RULES_OF_LOW_FLOATS: dict[Any, Callable[..., Any]] = {
+    _aten.grid_sampler_2d_backward.default: grid_sampler_2d_backward,
+}
+
+
+def _rule(target: Any, leaves: list[Any]) -> Callable[..., Any] | None:
+    if target in _OWN_RULES:
+        return _OWN_RULES[target]
+    if target in _OWN_RULES_OF_LOW_FLOATS and any(_is_low_float(leaf) for leaf in leaves):
+        return _OWN_RULES_OF_LOW_FLOATS[target]
+    if isinstance(target, types.FunctionType):
+        return target  # a function of tensors is its own decomposition
+    rule = _core_table().get(target)
+    if rule is not None:
+        return rule
+    if target in _FUSIBLE_CORE_OPS:
+        return torch._decomp.decomposition_table.get(target)
+    if isinstance(target, torch._ops.OpOverload) and target._can_decompose():
+        return target.decompose
+    return None
+
+
+class Decomposer:
+    """Decompositions of the nodes of one graph; equal nodes are traced once."""
+
+    def __init__(self, symbols: Symbols) -> None:
+        self._symbols = symbols
+        self._traced: dict[Any, torch.fx.GraphModule | str] = {}
+
+    def __call__(
+        self, target: Any, args: Any, kwargs: Any, mode: FakeTensorMode | None
+    ) -> torch.fx.GraphModule | str:
+        """A graph over the tensors among the arguments, in tree order; else why there is none.
+
+        `args` and `kwargs` hold fake values of this mode where the node has nodes.
+        """
+        leaves, spec = tree_flatten(_plain((args, kwargs)))
+        rule = _rule(target, leaves)
+        if rule is None:
+            return "it has no decomposition"
+        if target is _aten.linspace.default and torch.int64 in leaves:
+            return "its decomposition truncates where eager does not"
+        key = (target, spec, tuple(self._key(leaf) for leaf in leaves))
+        if key not in self._traced:
+            self._traced[key] = _trace(rule, leaves, spec, mode)
+        return self._traced[key]
+
+    def _key(self, leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            sizes = tuple(str(s) for s in (*leaf.shape, *leaf.stride()))
+            return (leaf.dtype, leaf.dim(), sizes)
+        if isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return str(leaf.node.expr)
+        return (type(leaf), repr(leaf))
+
+
+def _is_low_float(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.float16, torch.bfloat16)
+
+
+def _plain(tree: Any) -> Any:
+    """The same with ordinary lists and dicts, which decompositions may change."""
+    if isinstance(tree, (list, tuple)):
+        return (list if isinstance(tree, list) else tuple)(_plain(t) for t in tree)
+    if isinstance(tree, dict):
+        return {k: _plain(t) for k, t in tree.items()}
+    return tree
+
+
+def _trace(
+    rule: Callable[..., Any], leaves: list[Any], spec: Any, mode: FakeTensorMode | None
+) -> torch.fx.GraphModule | str:
+    positions = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+
+    def run(*tensors: torch.Tensor) -> Any:
+        filled = list(leaves)
+        for position, tensor in zip(positions, tensors):
+            filled[position] = tensor
+        args, kwargs = tree_unflatten(filled, spec)
+        result = rule(*args, **kwargs)
+        return tuple(result) if isinstance(result, (list, tuple)) else result
+
+    try:
+        with mode or contextlib.nullcontext():
+            return make_fx(run)(*(leaves[i] for i in positions))
+    except Exception as problem:  # rules refuse arguments in many ways; the report tells which
+        return f"its decomposition fails ({type(problem).__name__}: {str(problem)[:120]})"

@@ -1,0 +1,236 @@
+"""Walks an FX graph of ATen calls and feeds it, node by node, to the C++ importer."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.fx import GraphModule, Node
+
+from gex._gex import Dim, Graph, Importer, OutputItem, Signature, SymbolSource, Value
+from gex.determinism import ANY_BATCH, get_deterministic_level
+from gex.errors import GraphNotSupported
+from gex.fx_stage.scope_ops import AICORES, LEVEL, VECTORCORES
+from gex.importer import unsupported_dtypes
+from gex.importer.body_import import BodyImport, location_of
+from gex.importer.boundary_adapter import Adapter
+from gex.importer.fast_random import FastRandom
+from gex.importer.invoke_subgraph import give_results_own_memory
+from gex.importer.node_import import SYMBOLIC, Env, NodeImporter, OpCall
+from gex.importer.output_plan import OutputPlan
+from gex.importer.storage_views import Storage
+from gex.importer.symbols import Symbols
+from gex.importer.tensor_types import storage_of
+from gex.report.graph_report import GraphReport
+
+_aten = torch.ops.aten
+_LANE = "_lane"  # the label by which the engine knows streams
+
+
+@dataclass
+class ImportedGraph:
+    graph: Graph
+    callees: list[Callable[..., Any]]
+    num_arguments: int
+    tensors: list[int]  # argument of each graph input
+    integers: list[tuple[Dim, int]]
+    constants: list[torch.Tensor]  # passed behind the arguments
+    outputs: list[OutputItem]
+    symbols: list[SymbolSource]
+    adapter: Adapter
+
+    def signature(self) -> Signature:
+        return Signature(
+            num_arguments=self.num_arguments,
+            tensors=self.tensors,
+            integers=self.integers,
+            constants=self.constants,
+            outputs=self.outputs,
+            symbols=self.symbols,
+        )
+
+
+@dataclass
+class GraphImport:
+    gm: GraphModule
+    name: str
+    report: GraphReport
+    strict: bool = False
+    check_values: bool = True  # errors for values that eager mode refuses
+    fast_random: bool = False
+    keep_identities: bool = False  # calls that change nothing stay in the graph
+    ranges: Mapping[Any, Any] | None = None  # of sizes; those of the trace where it has none
+    _env: Env = field(default_factory=dict)
+    _integers: list[tuple[Dim, int]] = field(default_factory=list)
+    _tensors: list[int] = field(default_factory=list)
+    _input_of: dict[Node, int] = field(default_factory=dict)  # graph input of each tensor argument
+    _constants: list[torch.Tensor] = field(default_factory=list)
+    _storages: dict[int, Storage] = field(default_factory=dict)
+    _sources: dict[Dim, SymbolSource] = field(default_factory=dict)
+    _ties: dict[int, Value] = field(default_factory=dict)  # by graph input
+    _adapter: Adapter = field(default_factory=Adapter)
+    _num_arguments: int = 0
+
+    def run(self) -> ImportedGraph:
+        self._level = get_deterministic_level()
+        self._importer = Importer(self.name)
+        self._symbols = Symbols(_shape_env_of(self.gm), self.ranges)
+        self._nodes = NodeImporter(
+            self._importer,
+            self._symbols,
+            self.report,
+            self.strict,
+            check_values=self.check_values,
+            fast_random=FastRandom() if self.fast_random else None,
+            keep_identities=self.keep_identities,
+        )
+        give_results_own_memory(self.gm)
+        self._add_inputs()
+        body = BodyImport(self._nodes, self._storages)
+        for node in self.gm.graph.nodes:
+            if node.op != "call_function":
+                continue
+            if node.target is _aten.copy_.default and node.args[0] in self._input_of:
+                self._tie(node)
+            else:
+                self._add(node, body)
+        items = self._add_outputs()
+        return ImportedGraph(
+            graph=self._importer.finish(),
+            callees=self._nodes.callees,
+            num_arguments=self._num_arguments,
+            tensors=self._tensors,
+            integers=self._integers,
+            constants=self._constants,
+            outputs=items,
+            symbols=list(self._sources.values()),
+            adapter=self._adapter,
+        )
+
+    def _add(self, node: Node, body: BodyImport) -> None:
+        lanes, mark = self.report.lanes, self._importer.mark()
+        level = lanes.levels.get(node, self._level)
+        self._nodes.level = level
+        body.add(node, self._env)
+        labels: list[tuple[str, int]] = []
+        if node in lanes.limits:
+            labels += zip((AICORES, VECTORCORES), lanes.limits[node])
+        if level == ANY_BATCH:  # lower ones are the engine's way anyway
+            labels.append((LEVEL, level))
+        if lanes.number_of(node):
+            labels.append((_LANE, lanes.number_of(node)))
+        if labels:
+            self._importer.label(mark, labels)
+
+    # --- inputs -----------------------------------------------------------------------------
+
+    def _add_inputs(self) -> None:
+        """Constants come behind the arguments, and all graph inputs come before any node."""
+        placeholders = [n for n in self.gm.graph.nodes if n.op == "placeholder"]
+        self._num_arguments = len(placeholders)
+        for position, node in enumerate(placeholders):
+            self._add_placeholder(node, position)
+        for node in self.gm.graph.nodes:
+            if node.op == "get_attr":
+                self._add_attribute(node)
+        self._check_symbols()
+
+    def _add_placeholder(self, node: Node, position: int) -> None:
+        val = node.meta.get("val")
+        if isinstance(val, torch.Tensor):
+            self._input_of[node] = len(self._tensors)
+            self._add_tensor_input(node, val, position)
+            if unsupported_dtypes.is_carried(val) or unsupported_dtypes.is_lazy(val):
+                self._adapter.carry_argument(position)
+        elif isinstance(val, torch.SymInt):
+            dim = self._symbols.dim(val)
+            if val.node.is_nested_int():
+                self._adapter.ragged[dim] = position
+                return
+            self._integers.append((dim, position))
+            if dim.is_symbol:
+                self._sources.setdefault(dim, SymbolSource(dim, argument=position))
+        elif isinstance(val, SYMBOLIC) or (val is None and node.users):
+            raise GraphNotSupported(f"argument {node.name} is a {type(val).__name__}")
+
+    def _add_tensor_input(self, node: Node, val: torch.Tensor, argument: int) -> None:
+        reason = unsupported_dtypes.why_not_carried(val)
+        if reason:
+            raise GraphNotSupported(f"input {node.name} has {reason}")
+        self._env[node] = self._importer.add_input(
+            unsupported_dtypes.type_of_any(val, self._symbols), node.name
+        )
+        self._tensors.append(argument)
+        self._storages.setdefault(storage_of(val), Storage(node, argument))
+        for axis, size in enumerate(self._symbols.dims(val.shape)):
+            if size.is_symbol:
+                self._sources.setdefault(size, SymbolSource(size, argument=argument, axis=axis))
+
+    def _add_attribute(self, node: Node) -> None:
+        value = operator.attrgetter(node.target)(self.gm)
+        if isinstance(value, torch.Tensor):
+            position = self._num_arguments + len(self._constants)
+            with unset_fake_temporarily():
+                self._constants.append(unsupported_dtypes.carry_argument(value.detach()))
+            self._add_tensor_input(node, node.meta.get("val", value), position)
+        else:
+            self._env[node] = value
+
+    def _check_symbols(self) -> None:
+        """Every size of an input must be computable before the first step."""
+        for node in self._env:
+            val = node.meta.get("val")
+            if not isinstance(val, torch.Tensor):
+                continue
+            for dim in self._symbols.dims((*val.shape, *val.stride())):
+                for symbol in dim.symbols:
+                    if symbol not in self._sources:
+                        raise GraphNotSupported(
+                            f"size {symbol} of input {node.name} is the size of no input by itself"
+                        )
+
+    # --- outputs ----------------------------------------------------------------------------
+
+    def _tie(self, node: Node) -> None:
+        """copy_ into an argument: its new value, written into its memory at the end."""
+        destination, source = node.args[0], node.args[1]
+        to, of = destination.meta["val"], source.meta["val"]
+        if unsupported_dtypes.is_lazy(to):
+            raise GraphNotSupported(f"{destination.name}, lazily negated or conjugated, is mutated")
+        value = self._env[source]
+        if to.dtype != of.dtype or self._symbols.dims(to.shape) != self._symbols.dims(of.shape):
+            call = OpCall(_aten.copy.default, (destination, source), {}, to, location_of(node))
+            value = self._nodes.add(call, self._env)
+        self._ties[self._input_of[destination]] = value
+        self._env[destination] = self._env[node] = value
+
+    def _add_outputs(self) -> list[OutputItem]:
+        output = next(n for n in reversed(self.gm.graph.nodes) if n.op == "output")
+        plan = OutputPlan(
+            self._importer,
+            self._symbols,
+            self._env,
+            {node: self._tensors[i] for node, i in self._input_of.items()},
+            self._storages,
+            self._sources,
+            self._nodes.bound,
+            self._adapter,
+        )
+        items = plan.build(output.args[0])
+        for graph_input, value in self._ties.items():
+            self._importer.tie(value, graph_input)
+        return items
+
+
+def _shape_env_of(gm: GraphModule) -> Any:
+    for node in gm.graph.nodes:
+        val = node.meta.get("val")
+        if isinstance(val, torch.Tensor) and getattr(val, "fake_mode", None) is not None:
+            return val.fake_mode.shape_env
+        if isinstance(val, SYMBOLIC):
+            return val.node.shape_env
+    return None

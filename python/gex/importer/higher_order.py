@@ -1,0 +1,158 @@
+"""Higher-order operators: nodes whose arguments hold graphs or other operators.
+
+Each entry of `HANDLERS` imports one of them. A higher-order operator without an entry runs as a
+call through PyTorch, graphs and all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._guards import detect_fake_mode
+from torch._higher_order_ops import auto_functionalize
+from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
+from torch.fx import Node
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from gex._gex import Value
+from gex.importer import control_flow, unsupported_dtypes
+from gex.importer.invoke_subgraph import add_invoke_subgraph
+from gex.importer.node_import import Env, OpCall
+
+if TYPE_CHECKING:
+    from gex.importer.body_import import BodyImport
+
+_DRAWS = "random numbers are drawn by PyTorch"
+
+# Takes the importer of the body at hand, the node, what the body's nodes stand for, and the
+# user's line. Gives what the node stands for.
+Handler = Callable[["BodyImport", Node, Env, str], Any]
+
+
+def _with_effects(body: BodyImport, node: Node, env: Env, location: str) -> list[Any]:
+    """with_effects(token, op, *args): the op, kept in order with others that have effects."""
+    _, target, *args = node.args
+    results = node.meta["val"][1:]
+    schema = getattr(target, "_schema", None)
+    single = schema is not None and len(schema.returns) == 1
+    call = OpCall(target, args, node.kwargs, results[0] if single else results, location)
+    values = body.nodes.add_call(call, env, "an operator with effects", ordered=True)
+    return [None, values] if single else [None, *(values or ())]
+
+
+def _auto_functionalized(body: BodyImport, node: Node, env: Env, location: str) -> Any:
+    """A custom operator that writes its arguments: a call on copies, under the operator's name."""
+    call = replace(OpCall.of(node, location), label=str(node.args[0]))
+    return body.nodes.add_call(call, env, "an operator of the user's that writes its arguments")
+
+
+def _run_in_place(bases: list[torch.Tensor], op: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """What the operator returns beside the tensors that it writes into."""
+    given = auto_functionalize.auto_functionalized_v2_dense(op, (), _all_bases=bases, **kwargs)
+    return tuple(given[: len(given) - len(bases)])
+
+
+def _auto_functionalized_v2(body: BodyImport, node: Node, env: Env, location: str) -> Any:
+    """The same on the tensors themselves, as far as nobody reads their old contents later."""
+    op, val = node.args[0], node.meta["val"]
+    kwargs = dict(node.kwargs)
+    bases = kwargs.pop("_all_bases", [])
+    plain = isinstance(op, torch._ops.OpOverload) and all(
+        isinstance(base, Node)
+        and isinstance(env.get(base), Value)
+        and not unsupported_dtypes.is_carried(base.meta["val"])
+        for base in bases
+    )
+    if not plain or not bases or len(val) <= len(bases):
+        return _auto_functionalized(body, node, env, location)
+    call = OpCall(_run_in_place, (bases, op, kwargs), {}, val, location, label=str(op))
+    reason = "an operator of the user's that writes its arguments"
+    return body.nodes.add_writing_call(call, bases, env, reason)
+
+
+def _triton_kernel(body: BodyImport, node: Node, env: Env, location: str) -> dict[str, Any]:
+    """A launch of a Triton kernel of the user's: a call on copies of what the kernel writes."""
+    leaves, spec = tree_flatten(dict(node.kwargs))
+    given = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Node)]
+    names, results = list(node.meta["val"]), list(node.meta["val"].values())
+
+    def launch(*values: Any) -> tuple[torch.Tensor, ...]:
+        filled = list(leaves)
+        for i, value in zip(given, values, strict=True):
+            filled[i] = value
+        written = node.target(**tree_unflatten(filled, spec))
+        return tuple(written[name] for name in names)
+
+    kernel = kernel_side_table.get_kernel(node.kwargs["kernel_idx"])
+    label = f"Triton kernel {getattr(getattr(kernel, 'fn', kernel), '__name__', kernel)}"
+    call = OpCall(launch, [leaves[i] for i in given], {}, results, location, label=label)
+    values = body.nodes.add_call(call, env, "a Triton kernel of the user's")
+    return dict(zip(names, values, strict=True))
+
+
+# --- recomputed random numbers ----------------------------------------------------------------
+
+
+def _save_state_and_run(op: Any, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
+    state = torch.get_rng_state()
+    result = op(*args, **kwargs)
+    return (state, *result) if isinstance(result, (list, tuple)) else (state, result)
+
+
+def _run_with_state(state: torch.Tensor, op: Any, *args: Any, **kwargs: Any) -> Any:
+    with torch.random.fork_rng(devices=[]):
+        torch.set_rng_state(state)
+        return op(*args, **kwargs)
+
+
+def _fake_result(op: Any, args: Any, kwargs: Any) -> Any:
+    """What PyTorch promises of an op; these nodes carry no promise themselves."""
+    fakes, fake_kwargs = torch.fx.map_arg((tuple(args), dict(kwargs)), lambda n: n.meta.get("val"))
+    with detect_fake_mode(fakes) or contextlib.nullcontext():
+        return op(*fakes, **fake_kwargs)
+
+
+def _run_and_save_rng_state(body: BodyImport, node: Node, env: Env, location: str) -> list[Any]:
+    """(op, *args) -> (state of the generator before, result)."""
+    op, *args = node.args
+    val = _fake_result(op, args, node.kwargs)
+    results = list(val) if isinstance(val, (list, tuple)) else [val]
+    state = next(user.meta["val"] for user in node.users if user.args[1] == 0)
+    call = OpCall(
+        _save_state_and_run, node.args, node.kwargs, [state, *results], location, label=str(op)
+    )
+    saved, *values = body.nodes.add_call(call, env, _DRAWS, ordered=True)
+    return [saved, values if isinstance(val, (list, tuple)) else values[0]]
+
+
+def _run_with_rng_state(body: BodyImport, node: Node, env: Env, location: str) -> Any:
+    """(state, op, *args) -> result, the generator left as it was."""
+    _, op, *args = node.args
+    val = _fake_result(op, args, node.kwargs)
+    call = OpCall(_run_with_state, node.args, node.kwargs, val, location, label=str(op))
+    return body.nodes.add_call(call, env, _DRAWS, ordered=True)
+
+
+_BY_NAME: dict[str, Handler] = {
+    "auto_functionalized": _auto_functionalized,
+    "auto_functionalized_v2": _auto_functionalized_v2,
+    "cond": control_flow.add_cond,
+    "invoke_subgraph": add_invoke_subgraph,
+    "map_impl": control_flow.add_map,
+    "run_and_save_rng_state": _run_and_save_rng_state,
+    "run_with_rng_state": _run_with_rng_state,
+    "scan": control_flow.add_scan,
+    "triton_kernel_wrapper_functional": _triton_kernel,
+    "while_loop": control_flow.add_while_loop,
+    "with_effects": _with_effects,
+}
+# Not every version of PyTorch has all of them.
+HANDLERS: dict[Any, Handler] = {
+    getattr(torch.ops.higher_order, name): handler
+    for name, handler in _BY_NAME.items()
+    if hasattr(torch.ops.higher_order, name)
+}

@@ -1,0 +1,147 @@
+"""as_strided: the one op that reads the memory around a tensor instead of the tensor.
+
+The memory belongs to the node that made it. Where that node's layout is known and the window lies
+inside it, the window is a native gather; otherwise a call is made on the node that owns the memory,
+never on a copy of a part of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from gex._gex import Dim
+from gex.errors import GraphNotSupported
+from gex.importer.node_import import Env, NodeImporter, OpCall
+from gex.importer.symbols import Symbols
+from gex.importer.tensor_types import Layout, layout_of, storage_of
+
+_aten = torch.ops.aten
+TARGETS = {
+    _aten.as_strided.default,
+    _aten.as_strided_copy.default,
+    _aten.as_strided_scatter.default,
+}
+
+
+@dataclass
+class Storage:
+    """Who first holds a piece of memory in the graph."""
+
+    node: Node
+    argument: int | None = None
+
+
+def _window(
+    memory: torch.Tensor, size: Sequence[int], stride: Sequence[int], offset: int
+) -> torch.Tensor:
+    """as_strided with an offset that counts from the tensor's first element."""
+    return memory.as_strided(size, stride, memory.storage_offset() + offset)
+
+
+def _gathered(
+    memory: torch.Tensor,
+    order: Sequence[int],
+    size: Sequence[int],
+    stride: Sequence[int],
+    offset: int,
+) -> torch.Tensor:
+    """The same of a tensor whose axes lie without gaps in this order, slowest first."""
+    flat = memory.permute(order).reshape(-1)
+    index = _places(size, stride, offset)
+    return flat[index] if len(size) else flat.select(0, index)
+
+
+def _scattered(
+    memory: torch.Tensor,
+    source: torch.Tensor,
+    order: Sequence[int],
+    size: Sequence[int],
+    stride: Sequence[int],
+    offset: int,
+) -> torch.Tensor:
+    """Such a tensor with `source` in the window."""
+    ordered = memory.permute(order)
+    places = _places(size, stride, offset) if len(size) else torch.full((), offset)
+    written = ordered.reshape(-1).index_put((places,), source)
+    back = sorted(range(len(order)), key=lambda axis: order[axis])
+    return written.reshape(ordered.shape).permute(back)
+
+
+def _places(size: Sequence[int], stride: Sequence[int], offset: int) -> Any:
+    index: Any = offset
+    for axis, (count, step) in enumerate(zip(size, stride)):
+        place = [1] * len(size)
+        place[axis] = count
+        index = index + (torch.arange(count) * step).view(place)
+    return index
+
+
+def add(nodes: NodeImporter, call: OpCall, env: Env, storages: dict[int, Storage]) -> Any:
+    operand = call.args[0]
+    owner = storages[storage_of(operand.meta["val"])]
+    memory = owner.node.meta["val"]
+    layout = layout_of(memory, nodes.symbols)
+    order = layout.memory_order()
+    where = f"{call.name} at {call.location or 'an unknown line'}"
+    if memory.dtype != operand.meta["val"].dtype:
+        raise GraphNotSupported(f"{where} reads {memory.dtype} memory as {call.val.dtype}")
+    if call.target is _aten.as_strided_scatter.default:
+        if owner.node is not operand or order is None:
+            raise GraphNotSupported(f"{where} writes memory beside its operand")
+        source, size, stride, *rest = call.args[1:]
+        numbers = (size, stride, rest[0] if rest else call.kwargs.get("storage_offset"))
+        if numbers[2] is None or not _is_plain_window(nodes.symbols, numbers, layout):
+            return nodes.add(call, env)
+        scattered = (operand, source, order, *numbers)
+        call = replace(call, target=_scattered, args=scattered, kwargs={}, label=call.name)
+        return nodes.add(call, env)
+    size, stride, *rest = call.args[1:]
+    absolute = rest[0] if rest else call.kwargs.get("storage_offset")
+    if absolute is not None and owner.argument is not None:
+        # Counted from the start of memory that the caller made: only his tensor knows.
+        at_owner = replace(call, args=(owner.node, size, stride, absolute), kwargs={})
+        return nodes.add_call(at_owner, env, "an offset into the caller's memory")
+    start = operand.meta["val"].storage_offset() if absolute is None else _number(absolute)
+    offset = start - memory.storage_offset()
+    numbers = (size, stride, offset)
+    if order is not None and _lies_inside(nodes.symbols, numbers, layout):
+        gathered = replace(call, target=_gathered, args=(owner.node, order, *numbers), kwargs={})
+        return nodes.add(replace(gathered, label=call.name), env)
+    if owner.argument is None and order is None:
+        raise GraphNotSupported(f"{where} reads memory with gaps")
+    window = replace(call, target=_window, args=(owner.node, *numbers), kwargs={}, label=call.name)
+    return nodes.add_call(window, env, "memory beside the tensor")
+
+
+def _is_plain_window(symbols: Symbols, numbers: Sequence[Any], layout: Layout) -> bool:
+    """Whether it surely lies inside the tensor and no two of its elements in one place."""
+    size, stride, _ = numbers
+    if not all(isinstance(number, int) for number in (*size, *stride)):
+        return False
+    reach = 0
+    for step, count in sorted(zip(stride, size)):
+        if count > 1 and step <= reach:
+            return False
+        reach += (count - 1) * step
+    return _lies_inside(symbols, numbers, layout)
+
+
+def _number(arg: Any) -> Any:
+    return arg.meta["val"] if isinstance(arg, Node) else arg
+
+
+def _lies_inside(symbols: Symbols, numbers: Sequence[Any], layout: Layout) -> bool:
+    """Whether the window surely reads only the memory of the tensor."""
+    size, stride, offset = numbers
+    first = last = symbols.dim(offset)
+    for count, step in zip(size, stride):
+        last = last + (symbols.dim(_number(count)) - Dim(1)) * symbols.dim(_number(step))
+    room = functools.reduce(operator.mul, layout.shape, Dim(1))
+    return first.low >= 0 and (room - last).low > 0

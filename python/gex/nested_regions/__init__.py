@@ -1,0 +1,1 @@
+"""`gex.regions`: repeated blocks of a model are traced once."""

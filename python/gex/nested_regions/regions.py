@@ -1,0 +1,191 @@
+"""`gex.regions(model)`: repeated blocks of a model are traced once, not once each.
+
+Each block's forward becomes a nested compile region of PyTorch. A block that can't be one is put
+back as it was while Dynamo traces it, and the trace starts over: the compile succeeds as it would
+have without, and `Regions.reasons` and the report of the graph say why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+from torch._dynamo.exc import TensorifyScalarRestartAnalysis
+
+from gex.nested_regions.repeated_blocks import repeated_blocks
+
+_MAX_VARIANTS = 8  # bodies that the blocks of one group may need among them
+GROUP = "__gex_region_group__"  # attribute of functions that are regions of ours
+
+
+@dataclass(eq=False)
+class Group:
+    """Like blocks of a model, by name."""
+
+    class_name: str
+    blocks: dict[str, nn.Module]
+    reason: str | None = None  # why they are no regions after all
+
+    def put_back(self) -> None:
+        for block in self.blocks.values():
+            put_back(block)
+
+
+@dataclass
+class Regions:
+    """What `gex.regions` found in a model and made of it. As a context it is undone on exit."""
+
+    groups: list[Group] = field(default_factory=list)
+
+    @property
+    def blocks(self) -> list[str]:
+        """Names of the blocks that are regions now."""
+        return [
+            name
+            for group in self.groups
+            for name, block in group.blocks.items()
+            if _is_region(block)
+        ]
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Classes of repeated blocks that can't be regions, and why."""
+        return {g.class_name: g.reason for g in self.groups if g.reason is not None}
+
+    def undo(self) -> None:
+        """Gives every block its own forward back. What is compiled stays valid."""
+        for group in self.groups:
+            group.put_back()
+
+    def __enter__(self) -> Regions:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.undo()
+
+    def __str__(self) -> str:
+        if not self.groups:
+            return "no repeated blocks"
+        lines = []
+        for group in self.groups:
+            what = f"{group.class_name} x{len(group.blocks)}"
+            became = f"no regions: {group.reason}" if group.reason else "regions"
+            lines.append(f"{what} ({next(iter(group.blocks))}, ...): {became}")
+        return "\n".join(lines)
+
+
+def regions(model: nn.Module) -> Regions:
+    """Makes the repeated blocks of a model nested compile regions, until undone.
+
+    Blocks repeat if they have the same class and structure. Whether they are called with like
+    arguments shows when the model is compiled; those that are not fall back.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"gex.regions takes a module, got {model!r} of {type(model)}")
+    found = Regions()
+    for blocks in repeated_blocks(model):
+        group = Group(type(next(iter(blocks.values()))).__name__, blocks)
+        found.groups.append(group)
+        group.reason = _why_not(group)
+        if group.reason is None:
+            forward = _region_forward(group)
+            for block in blocks.values():
+                block.forward = types.MethodType(forward, block)  # type: ignore[method-assign]
+    return found
+
+
+def _why_not(group: Group) -> str | None:
+    """What can be told before anything is traced."""
+    if any("forward" in vars(block) for block in group.blocks.values()):
+        return "its forward has been replaced already"
+    original = type(next(iter(group.blocks.values()))).forward
+    if not isinstance(original, types.FunctionType):
+        return "its forward is no Python function"
+    try:
+        from gex.nested_regions import dynamo_trace
+    except (ImportError, AttributeError):
+        return f"PyTorch {torch.__version__} does not trace regions once"
+    dynamo_trace.install()
+    return None
+
+
+def _region_forward(group: Group) -> Callable[..., Any]:
+    from gex.nested_regions.dynamo_trace import FLOATS_AS_CONSTANTS
+
+    original = type(next(iter(group.blocks.values()))).forward
+    # Marks are put on the function; a copy keeps them from other models of the class.
+    own = types.FunctionType(
+        original.__code__,
+        original.__globals__,
+        original.__name__,
+        original.__defaults__,
+        original.__closure__,
+    )
+    own.__kwdefaults__ = original.__kwdefaults__
+    setattr(own, GROUP, group)
+    region = torch.compiler.nested_compile_region(own, max_reuse_entries=_MAX_VARIANTS)
+
+    @functools.wraps(original)
+    def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        if not torch.compiler.is_dynamo_compiling():
+            return original(self, *args, **kwargs)
+        with FLOATS_AS_CONSTANTS:
+            return region(self, *args, **kwargs)
+
+    setattr(forward, GROUP, group)
+    return forward
+
+
+def _is_region(block: nn.Module) -> bool:
+    return hasattr(vars(block).get("forward"), GROUP)
+
+
+def put_back(block: nn.Module) -> None:
+    """Gives a block its own forward back if it is a region."""
+    if _is_region(block):
+        del block.forward
+
+
+# --- when a block can't be a region ---------------------------------------------------------
+
+_ongoing = threading.local()  # .fallbacks: of the compile that this thread is at
+
+
+def fall_back(group: Group, reason: str) -> None:
+    group.reason = reason
+    group.put_back()
+    _ongoing.fallbacks = [*getattr(_ongoing, "fallbacks", []), f"{group.class_name}: {reason}"]
+
+
+def take_fallbacks() -> list[str]:
+    """What fell back since this was last asked in this thread, in words."""
+    taken = getattr(_ongoing, "fallbacks", [])
+    _ongoing.fallbacks = []
+    return taken
+
+
+def trace_without_regions(problem: Exception) -> None:
+    """Has Dynamo start over if regions of ours may be what a later stage could not cope with."""
+    trace = sys.modules.get("gex.nested_regions.dynamo_trace")
+    if trace is not None:
+        trace.start_over(problem)
+
+
+@contextlib.contextmanager
+def without_regions_if_that_fails() -> Iterator[None]:
+    """Around what AOTAutograd and the backend do: what fails with regions is tried without."""
+    try:
+        yield
+    except TensorifyScalarRestartAnalysis:
+        raise
+    except Exception as problem:
+        trace_without_regions(problem)
+        raise

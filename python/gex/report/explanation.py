@@ -1,0 +1,143 @@
+"""`gex.explain`: what became of the graphs, and where the seconds of a first call went."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gex.report.graph_report import GraphReport, collect, reports
+
+if TYPE_CHECKING:
+    from gex.dynamo.frame_origin import Origin
+
+_STAGES = {
+    "dynamo": "Dynamo: bytecode to FX, guards",
+    "aot": "AOTAutograd: FX to ATen",
+    "import": "import: ATen to a Graph",
+    "passes": "passes",
+    "fuse": "fusion and lowering to kernels",
+    "code": "code: LLVM",
+    "plan": "plan: program, memory, captures",
+    "run": "the first run itself",
+}
+
+
+@dataclass
+class Explanation:
+    graphs: list[GraphReport]
+    seconds: dict[str, float] = field(default_factory=dict)  # by stage; together the first call
+
+    @property
+    def captures(self) -> list[dict[str, Any]]:
+        """Of all graphs: key, hits, arena_bytes, reason, note; see GraphReport.runner.captures."""
+        return [c for g in self.graphs if g.runner is not None for c in g.runner.captures]
+
+    @property
+    def recompiles(self) -> list[str]:
+        """Why Dynamo compiled again, in its words, oldest first."""
+        origins = dict.fromkeys(g.origin for g in self.graphs if g.origin is not None)
+        return [o.recompile_reason for o in origins if o.recompile_reason is not None]
+
+    @property
+    def native_share(self) -> float:
+        calls = sum(len(g.calls) for g in self.graphs)
+        native = sum(g.native + g.decomposed for g in self.graphs)
+        return 1.0 if native + calls == 0 else native / (native + calls)
+
+    def table(self) -> str:
+        """Where the seconds went."""
+        total = sum(self.seconds.values())
+        rows = [(_STAGES[stage], seconds) for stage, seconds in self.seconds.items()]
+        rows.append(("first call" if "run" in self.seconds else "all of it", total))
+        return "\n".join(
+            f"  {what:<34}{seconds:8.3f} s {seconds / (total or 1.0):6.1%}"
+            for what, seconds in rows
+        )
+
+    def __str__(self) -> str:
+        return "\n".join([*(g.text() for g in self.graphs), self.table()])
+
+
+def explain(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
+    """Tells what became of each graph of `fn`, what it captured and why, what took how long.
+
+    With arguments `fn` is called with them first. Without, a compiled function is explained as its
+    calls so far have left it. A function or module that is not compiled yet is compiled with
+    backend "gex".
+    """
+    import torch
+
+    from gex.report.compile_times import seconds_compiling
+
+    of_export = getattr(fn, "report", None)  # gex.compile has made fn
+    if isinstance(of_export, GraphReport):
+        if args or kwargs:
+            fn(*args, **kwargs)
+        return Explanation([of_export], _seconds([of_export]))
+    is_compiled = _is_compiled(fn)
+    known = graphs_of(fn) if is_compiled and not args and not kwargs else []
+    if known:
+        return Explanation(known, _seconds(known))
+    _check_arguments(fn, args, kwargs)
+    compiled = fn if is_compiled else torch.compile(fn, backend="gex")
+    compiling_before = seconds_compiling()
+    start = time.perf_counter()
+    with collect() as graphs:
+        compiled(*args, **kwargs)
+    total = time.perf_counter() - start
+    stages = _seconds(graphs)
+    in_backend = sum(stages.values()) - stages["dynamo"] - sum(g.capture_seconds for g in graphs)
+    stages["dynamo"] = max(0.0, seconds_compiling() - compiling_before - in_backend)
+    stages["run"] = max(0.0, total - sum(stages.values()))
+    return Explanation(graphs, stages)
+
+
+def _check_arguments(fn: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    try:
+        inspect.signature(getattr(fn, "forward", fn)).bind(*args, **kwargs)
+    except TypeError as problem:
+        raise TypeError(
+            f"gex.explain: nothing is compiled yet and a call fails: {problem}. "
+            "Call the compiled function before, or give its arguments: gex.explain(fn, x, ...)"
+        ) from None
+    except ValueError:
+        pass  # no signature is known: the call itself will tell
+
+
+def graphs_of(fn: Callable[..., Any]) -> list[GraphReport]:
+    """Reports of the graphs that a compiled function or module has by now."""
+    import torch
+
+    module = getattr(fn, "_orig_mod", None)
+    inner = torch._dynamo.eval_frame.innermost_fn(fn) if module is None else module.forward
+    if module is None:
+        module = getattr(inner, "__self__", None)
+    # A graph break may make graphs of parts of a module.
+    parts = list(module.modules()) if isinstance(module, torch.nn.Module) else []
+    functions = [inspect.unwrap(f) for f in (inner, *(part.forward for part in parts))]
+    codes = {f.__code__ for f in functions if hasattr(f, "__code__")}
+
+    def is_of(origin: Origin | None) -> bool:
+        if origin is None:
+            return False
+        whole = origin.module or (origin.owner if parts else None)
+        if whole is not None:
+            return any(whole() is part for part in parts)
+        return origin.code in codes
+
+    return [graph for graph in reports() if is_of(graph.origin)]
+
+
+def _seconds(graphs: list[GraphReport]) -> dict[str, float]:
+    return {stage: sum(g.times[stage] for g in graphs) for stage in _STAGES if stage != "run"}
+
+
+def _is_compiled(fn: Callable[..., Any]) -> bool:
+    import torch
+
+    return isinstance(fn, torch._dynamo.OptimizedModule) or hasattr(
+        fn, "_torchdynamo_orig_callable"
+    )

@@ -1,0 +1,210 @@
+"""What became of each graph: native steps, calls through PyTorch and why, in numbers and words."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gex.dynamo.frame_origin import Origin
+
+
+ENTRY = ""  # the stream on which the caller is
+
+
+@dataclass
+class Lanes:
+    """Nodes of a graph by stream, with the order that events ask for."""
+
+    nodes: Counter[str] = field(default_factory=Counter)
+    of: dict[Any, str] = field(default_factory=dict)  # FX nodes
+    waits: list[tuple[str, str]] = field(default_factory=list)  # who waits, for whom
+    limits: dict[Any, tuple[int, int]] = field(default_factory=dict)  # AI and vector cores of nodes
+    levels: dict[Any, int] = field(default_factory=dict)  # deterministic levels of nodes
+
+    @property
+    def side(self) -> list[str]:
+        return [stream for stream in self.nodes if stream != ENTRY]
+
+    def number_of(self, node: Any) -> int:
+        """Of the node's stream in this graph; 0 is the caller's."""
+        stream = self.of.get(node, ENTRY)
+        return 0 if stream == ENTRY else 1 + self.side.index(stream)
+
+
+@dataclass(frozen=True)
+class CallRecord:
+    """One node that runs through PyTorch."""
+
+    op: str
+    reason: str
+    location: str
+
+    @property
+    def is_of_user(self) -> bool:
+        """Whether it may run anything: it is none of PyTorch's own."""
+        return not self.op.startswith(("aten.", "prims.", "prim."))
+
+
+@dataclass(eq=False)
+class GraphReport:
+    """One compiled graph."""
+
+    name: str
+    backend: str
+    native: int = 0  # nodes that became ops of gex
+    decomposed: int = 0  # nodes that did so through a decomposition of PyTorch
+    calls: list[CallRecord] = field(default_factory=list)
+    eager_reason: str | None = None  # set if the whole graph runs through PyTorch
+    regions: Counter[str] = field(default_factory=Counter)  # calls of each nested region
+    notes: list[str] = field(default_factory=list)  # about options that did nothing, or not all
+    no_regions: list[str] = field(default_factory=list)  # repeated blocks that are none, and why
+    seconds: dict[str, float] = field(default_factory=dict)  # dynamo, aot, import; see `times`
+    lanes: Lanes = field(default_factory=Lanes)  # its streams
+    runner: Any = None
+    capture_limit: int | None = None
+    origin: Origin | None = None  # the function that it is a graph of
+    end: str | None = None  # where and why it ends before that function does
+    input_names: dict[int, str] = field(default_factory=dict)  # of the inputs that captures name
+
+    def count(self, inner: GraphReport) -> None:
+        """Adds the native nodes of a graph inside this one."""
+        self.native += inner.native
+        self.decomposed += inner.decomposed
+
+    @property
+    def times(self) -> dict[str, float]:
+        """Seconds spent on this graph by stage, in order; what a stage shares is in the first."""
+        compiled = dict(self.runner.seconds) if self.runner is not None else {}
+        program = compiled.get("program", 0.0) + compiled.get("session", 0.0)
+        return {
+            "dynamo": self.seconds.get("dynamo", 0.0),
+            "aot": self.seconds.get("aot", 0.0),
+            "import": self.seconds.get("import", 0.0),
+            "passes": compiled.get("passes", 0.0),
+            "fuse": compiled.get("fuse", 0.0),
+            "code": compiled.get("code", 0.0),
+            "plan": program + self.capture_seconds,
+        }
+
+    @property
+    def capture_seconds(self) -> float:
+        """Spent on planning for new sizes, while calls were running."""
+        return 0.0 if self.runner is None else self.runner.counters.get("plan_ns", 0) / 1e9
+
+    @property
+    def native_share(self) -> float:
+        total = self.native + self.decomposed + len(self.calls)
+        return 1.0 if total == 0 else (self.native + self.decomposed) / total
+
+    @property
+    def missed_in_place(self) -> tuple[int, int]:
+        """Copies of what calls write while its old contents are read: how many, and bytes."""
+        counters = self.runner.counters if self.runner is not None else {}
+        name = "not_in_place"
+        return counters.get(f"copies.{name}", 0), counters.get(f"copied_bytes.{name}", 0)
+
+    def _captures(self) -> list[str]:
+        """What was captured for which sizes, and why; the least recently used go first."""
+        captures = self.runner.captures if self.runner is not None else []
+        if not captures:
+            return []
+        counters = self.runner.counters
+        limit = f" of at most {self.capture_limit}" if self.capture_limit else ""
+        held = f"{len(captures)} held{limit}"
+        made = f"{counters['captures']} made, {counters['evictions']} dropped"
+        lines = [f"  captures: {held}, {made}, {counters['replays']} replays"]
+        for capture in captures:
+            about = f"{capture['hits']} calls, {capture['arena_bytes']} bytes"
+            lines.append(f"    {capture['key']}: {about}: {capture['reason']}")
+            if capture["note"]:
+                lines.append(f"      {capture['note']}")
+        return lines + self._named_inputs(captures)
+
+    def _named_inputs(self, captures: list[dict[str, Any]]) -> list[str]:
+        """What the user calls the inputs that reasons mention."""
+        reasons = " ".join(capture["reason"] for capture in captures)
+        mentioned = sorted({int(k) for k in re.findall(r"input (\d+)", reasons)})
+        return [
+            f"    input {k} is {self.input_names[k]}" for k in mentioned if k in self.input_names
+        ]
+
+    def _streams(self) -> list[str]:
+        """Side streams: what lies on them, and who waits for whom because of an event."""
+        return [
+            f"  stream {stream}: {self.lanes.nodes[stream]} nodes, joined before the results"
+            for stream in self.lanes.side
+        ] + [
+            f"  stream {waiting or 'of the caller'} waits for {awaited or 'that of the caller'}"
+            for waiting, awaited in self.lanes.waits
+        ]
+
+    def _limits(self) -> list[str]:
+        counts = Counter(self.lanes.limits.values())
+        return [
+            f"  core limit ({aicores}, {vectorcores}): {count} nodes"
+            for (aicores, vectorcores), count in counts.items()
+        ]
+
+    def text(self) -> str:
+        if self.eager_reason is not None:
+            return f"{self.name}: runs through PyTorch as a whole: {self.eager_reason}"
+        lines = [
+            f"{self.name}: {self.native + self.decomposed} native nodes "
+            f"({self.decomposed} by decomposition), {len(self.calls)} calls through PyTorch "
+            f"({self.native_share:.1%} native)"
+        ]
+        if self.origin is not None:
+            lines.append(f"  of {self.origin.text()}")
+            if self.origin.recompile_reason is not None:
+                lines.append(f"  compiled again because {self.origin.recompile_reason.strip()}")
+        if self.end is not None:
+            lines.append(f"  ends at {self.end}")
+        for region, count in self.regions.items():
+            lines.append(f"  region {region} x{count}: traced once")
+        lines += [f"  no region: {why}" for why in self.no_regions]
+        lines += [f"  note: {note}" for note in self.notes]
+        grouped = Counter((c.op, c.reason) for c in self.calls)
+        first = {(c.op, c.reason): c.location for c in reversed(self.calls)}
+        for (op, reason), count in grouped.most_common():
+            where = f", first at {first[op, reason]}" if first[op, reason] else ""
+            lines.append(f"  call {op} x{count}: {reason}{where}")
+        lines += self._streams() + self._limits()
+        missed, missed_bytes = self.missed_in_place
+        if missed:
+            lines.append(f"  not in place: {missed} tensors copied, {missed_bytes} bytes")
+        lines += self._captures()
+        if self.runner is not None:
+            lines += [f"  tuned: {finding}" for finding in self.runner.tuned]
+        return "\n".join(lines)
+
+
+_recent: deque[GraphReport] = deque(maxlen=256)
+
+
+def add(report: GraphReport) -> None:
+    _recent.append(report)
+
+
+def drop(report: GraphReport) -> None:
+    """Forgets a graph that is compiled anew in another form."""
+    with contextlib.suppress(ValueError):
+        _recent.remove(report)
+
+
+def reports() -> list[GraphReport]:
+    """Reports of the graphs compiled last, oldest first."""
+    return list(_recent)
+
+
+@contextlib.contextmanager
+def collect() -> Iterator[list[GraphReport]]:
+    """Collects the reports of the graphs compiled inside the block."""
+    collected: list[GraphReport] = []
+    before = {id(r) for r in _recent}
+    yield collected
+    collected.extend(r for r in _recent if id(r) not in before)
