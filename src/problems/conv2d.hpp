@@ -1,0 +1,66 @@
+#pragma once
+// 2-d convolution, its gradients, and 1-d convolution as one of height 1. A bias belongs into the
+// epilogue.
+//
+// Convolution. Buffers: [X, W, Y], or with an epilogue [X, W, extra...]; then the inputs of X's
+// prologue. The epilogue's grid is the dense [N, O, OH, OW].
+//
+// Gradient of the weights. w is the dtype of the result's gradient G, y that of the weights'
+// gradient. Buffers: [X, G, dW]; dims with the strides of dW for those of W and of G for those of Y.
+//
+// Gradient of the input. x is the dtype of the input's gradient, y that of the result's. Buffers:
+// [G, W, dX]; dims with the strides of dX for those of X and of G, whose columns are adjacent, for
+// those of Y. Only for steps of two, dilations of one and square kernels of 3 or 5 taps a side.
+
+#include <array>
+#include <cstdint>
+
+#include "base/dtype.hpp"
+
+namespace gex::problems {
+
+// Positions in the dims of a launch. Strides count elements.
+namespace conv2d_dims {
+enum : int {
+  n,
+  c,
+  h,
+  w,
+  o,
+  oh,
+  ow,
+  kh,
+  kw,
+  x_strides,                  // n, c, h, w
+  w_strides = x_strides + 4,  // o, c/groups, kh, kw
+  y_strides = w_strides + 4,  // n, o, oh, ow; ignored with an epilogue
+  count = y_strides + 4,      // the dims of the epilogue follow
+};
+}
+
+struct Conv2dProblem {
+  DType x = DType::f32;
+  DType w = DType::f32;  // x and w: any of f32, f16, bf16, summed in f32; or both f64
+  DType y = DType::f32;  // f32, f16, bf16; f64 or f32 for f64 operands; ignored with an epilogue
+  std::array<std::int64_t, 2> stride = {1, 1};  // height, width
+  std::array<std::int64_t, 2> dilation = {1, 1};
+  std::array<std::int64_t, 2> pad = {0, 0};  // before the first row and column; the padding after
+                                             // the last follows from the output's size
+  std::int64_t groups = 1;
+  bool w_packed = false;    // W is in the layout of the target's pack function
+  bool x_computed = false;  // by a prologue, as f32 or f64; then X's rows are dense
+
+  bool operator==(const Conv2dProblem&) const = default;
+};
+
+struct Conv2dWeightGradProblem {
+  Conv2dProblem conv;
+  bool operator==(const Conv2dWeightGradProblem&) const = default;
+};
+
+struct Conv2dInputGradProblem {
+  Conv2dProblem conv;
+  bool operator==(const Conv2dInputGradProblem&) const = default;
+};
+
+}  // namespace gex::problems
