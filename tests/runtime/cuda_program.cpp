@@ -6,7 +6,7 @@
 #include <iostream>
 #include <limits>
 
-#include "backend/cuda/emit.hpp"
+#include "backend/cuda/kernel_text.hpp"
 #include "harness.hpp"
 #include "runtime/device.hpp"
 
@@ -103,7 +103,7 @@ std::shared_ptr<program::Program> make_program(const std::vector<float>& weights
   program::Segment segment;
   const auto add_kernel_step = [&](const char* text, int from, int to, Dim cols) {
     const loop::Kernel kernel = loop::parse_kernel(text);
-    const codegen::cuda::CudaKernel made = codegen::cuda::emit(kernel);
+    const backend::cuda::KernelText made = backend::cuda::emit(kernel);
     p->codes.push_back({made.name, "cuda", made.source, {}});
     const auto with_sizes = [&](Dim dim) {
       return dim.substitute(
