@@ -17,8 +17,9 @@ ALLOWED = {
     "interp": OPS | {"interp", "program/kernel_abi.hpp"},
     "passes": OPS | {"interp", "passes"},
     "program": BASE | {"program"},
-    "backend": OPS | {"program", "backend"},
-    "lower": OPS | {"program", "backend", "lower"},
+    "problems": BASE | {"problems"},
+    "backend": OPS | {"program", "backend", "problems"},
+    "lower": OPS | {"program", "backend", "lower", "problems"},
     "plan": BASE | {"program", "plan"},
     "runtime": BASE | {"program", "plan", "runtime"},
 }

@@ -61,6 +61,7 @@ std::vector<CudaCase> cuda_cases() {
       {random_case(hand_written("variance"), same(hand_written("variance"), 257)), 128});
   add("argmax", {9, 200}, 0);
   add("cumsum", {6, 40}, 32);
+  add("cumsum", {3, 700}, 256);
   add("sum_axis0", {33, 100}, 64);
   add("cat", {7, 33, 20}, 0);
   cases.push_back({random_case(hand_written("matmul"), same(hand_written("matmul"), 40)), 128});

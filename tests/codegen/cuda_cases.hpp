@@ -3,10 +3,12 @@
 
 #include <cstdint>
 
-#include "backend/cuda/emit.hpp"
+#include "backend/cuda/kernel_text.hpp"
 #include "harness.hpp"
 
 namespace gex::codegen {
+
+namespace cuda = backend::cuda;
 
 struct CudaCase {
   Case data;

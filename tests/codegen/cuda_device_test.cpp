@@ -12,7 +12,7 @@ namespace gex::codegen {
 namespace {
 
 // One launch of the kernel over inputs that are written in place.
-std::shared_ptr<program::Executable> one_launch(const CudaCase& c, const cuda::CudaKernel& kernel) {
+std::shared_ptr<program::Executable> one_launch(const CudaCase& c, const cuda::KernelText& kernel) {
   auto program = std::make_shared<program::Program>();
   program->name = kernel.name;
   program->codes.push_back({.name = kernel.name});
@@ -79,7 +79,7 @@ TEST(CudaDevice, generated_kernels_compute_what_the_reference_computes) {
     GTEST_SKIP() << "NO GPU: generated kernels were not run on one\n";
   const auto context = runtime::open_device("cuda_graph");
   for (const CudaCase& c : cuda_cases()) {
-    const cuda::CudaKernel kernel = cuda::emit(c.data.kernel);
+    const cuda::KernelText kernel = cuda::emit(c.data.kernel);
     SCOPED_TRACE(kernel.source.substr(cuda::prelude().size()));
     runtime::Session session(one_launch(c, kernel), {.driver = "cuda_graph"});
     std::vector<void*> memory;

@@ -198,7 +198,7 @@ TEST(Ways, NothingToChooseWhereRowsMustNotDependOnTheirNumber) {
 }
 
 TEST(Ways, OtherKindsHaveOneWay) {
-  const kernels::AttentionProblem attention;
+  const problems::AttentionProblem attention;
   EXPECT_TRUE(kernels::tuning_candidates(attention, {}).empty());
   EXPECT_FALSE(kernels::trial_of(attention, {}));
 }

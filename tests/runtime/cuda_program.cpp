@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "backend/backend.hpp"
-#include "backend/cuda/emit.hpp"
+#include "backend/cuda/kernel_text.hpp"
 #include "backend/cuda/nvrtc.hpp"
 #include "harness.hpp"
 #include "runtime/device.hpp"
@@ -106,7 +106,7 @@ std::shared_ptr<program::Executable> make_program(const std::vector<float>& weig
   std::vector<backend::cuda::Source> sources;  // by code; the library's has none
   const auto add_kernel_step = [&](const char* text, int from, int to, Dim cols) {
     const loop::Kernel kernel = loop::parse_kernel(text);
-    const codegen::cuda::CudaKernel made = codegen::cuda::emit(kernel);
+    const backend::cuda::KernelText made = backend::cuda::emit(kernel);
     p->codes.push_back({.name = made.name});
     sources.push_back({made.name, made.source});
     const auto with_sizes = [&](Dim dim) {

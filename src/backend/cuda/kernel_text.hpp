@@ -1,28 +1,46 @@
 #pragma once
+// CUDA C text of loop kernels and of problems. A kernel takes one argument, the words of its launch
+// in the parameter block (runtime/recorder.hpp): addresses of its buffers, then the values of its
+// dims. So one compiled function, and a captured graph that launches it, serve every size and
+// address. Blocks loop over the work by gridDim: any number of blocks computes the same bits.
+
+#include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "backend/backend.hpp"
-#include "backend/cuda/emit.hpp"
-#include "base/error.hpp"
+#include "base/dim/dim.hpp"
+#include "loop/kernel.hpp"
+#include "problems/problem.hpp"
 
 namespace gex::backend::cuda {
+
+using backend::AttachedKernels;
+
 struct DeviceLimits {
   int multiprocessors = 132;
-  std::int64_t shared_bytes = 227 * 1024;
+  std::int64_t shared_bytes = 227 * 1024;  // of one block, at most
   std::string architecture = "sm_90";
 };
+
 struct KernelText {
-  std::string name, source;
-  int block = 0;
-  Dim grid, shared_bytes, workspace_bytes;
+  std::string name;     // of the extern "C" function
+  std::string source;   // whole translation unit, no includes
+  int block = 0;        // threads in a block
+  Dim grid;             // blocks
+  Dim shared_bytes;     // dynamic shared memory of a block
+  Dim workspace_bytes;  // global scratch; when not 0, its address is the launch's last buffer
 };
-inline KernelText emit(const loop::Kernel& kernel, const DeviceLimits& = {}) {
-  codegen::cuda::CudaKernel k = codegen::cuda::emit(kernel);
-  return {k.name, k.source, k.block, k.grid, k.shared_bytes, 0};
-}
-inline KernelText emit(const problems::Problem& problem, const AttachedKernels&,
-                       std::span<const Dim>, const DeviceLimits& = {}) {
-  fail(ErrorCode::unsupported, "no CUDA kernel for ", problems::print(problem));
-}
+
+// Both throw UserError(unsupported) that names what cannot be expressed. grid, shared_bytes and
+// workspace_bytes are over the kernel's symbols, or over those of `dims`.
+KernelText emit(const loop::Kernel& kernel, const DeviceLimits& limits = {});
+KernelText emit(const problems::Problem& problem, const AttachedKernels& attached,
+                std::span<const Dim> dims, const DeviceLimits& limits = {});
+
+// The helpers that every source begins with.
+std::string_view prelude();
+
 }  // namespace gex::backend::cuda

@@ -1,6 +1,6 @@
-#include "backend/cuda/emit.hpp"
+#include "backend/cuda/kernel_text.hpp"
 
-namespace gex::codegen::cuda {
+namespace gex::backend::cuda {
 
 std::string_view prelude() {
   return R"cuda(
@@ -8,6 +8,7 @@ typedef long long i64;
 typedef unsigned long long u64;
 typedef unsigned int u32;
 #define GEX_FN static __device__ __forceinline__
+#define GEX_METHOD __device__ __forceinline__
 
 GEX_FN i64 floor_div(i64 a, i64 b) {
   i64 q = a / b;
@@ -19,6 +20,12 @@ GEX_FN i64 floor_mod(i64 a, i64 b) {
 }
 GEX_FN i64 int_min(i64 a, i64 b) { return b < a ? b : a; }
 GEX_FN i64 int_max(i64 a, i64 b) { return b > a ? b : a; }
+GEX_FN float mul_add(float a, float b, float c) { return fmaf(a, b, c); }
+GEX_FN double mul_add(double a, double b, double c) { return fma(a, b, c); }
+GEX_FN float exp_of(float a) { return expf(a); }
+GEX_FN double exp_of(double a) { return exp(a); }
+GEX_FN float sqrt_of(float a) { return sqrtf(a); }
+GEX_FN double sqrt_of(double a) { return sqrt(a); }
 GEX_FN i64 int_truncdiv(i64 a, i64 b) { return b == 0 ? 0 : (b == -1 ? (i64)(-(u64)a) : a / b); }
 GEX_FN i64 int_fmod(i64 a, i64 b) { return b == 0 || b == -1 ? 0 : a % b; }
 GEX_FN i64 int_mod(i64 a, i64 b) {
@@ -46,6 +53,11 @@ GEX_FN float f32_of_bits(u32 bits) {
 }
 GEX_FN u32 bits_of_f32(float value) {
   union { u32 u; float f; } both;
+  both.f = value;
+  return both.u;
+}
+GEX_FN u64 bits_of_f64(double value) {
+  union { u64 u; double f; } both;
   both.f = value;
   return both.u;
 }
@@ -126,4 +138,4 @@ GEX_FN i64 philox(i64 key, i64 counter, i64 word) {
 )cuda";
 }
 
-}  // namespace gex::codegen::cuda
+}  // namespace gex::backend::cuda

@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "loop/scalar.hpp"
 
-namespace gex::codegen::cuda {
+namespace gex::backend::cuda {
 
 using loop::Prim;
 
@@ -286,4 +286,4 @@ std::string prim_text(Prim prim, DType operand, DType result, std::span<const st
   return cut(result, int_prim(prim, operand, args));
 }
 
-}  // namespace gex::codegen::cuda
+}  // namespace gex::backend::cuda

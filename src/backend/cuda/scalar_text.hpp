@@ -9,7 +9,7 @@
 
 #include "loop/kernel.hpp"
 
-namespace gex::codegen::cuda {
+namespace gex::backend::cuda {
 
 std::string register_type(DType dtype);
 std::string memory_type(DType dtype);
@@ -23,4 +23,4 @@ std::string cast_text(DType from, DType to, const std::string& value);
 std::string prim_text(loop::Prim prim, DType operand, DType result,
                       std::span<const std::string> args);
 
-}  // namespace gex::codegen::cuda
+}  // namespace gex::backend::cuda

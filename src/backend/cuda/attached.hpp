@@ -1,0 +1,21 @@
+#pragma once
+// Epilogues and prologues as structs of CUDA C: bind(words) reads addresses and sizes once, and
+// operator() computes one element.
+
+#include <string>
+
+#include "backend/cuda/kernel_text.hpp"
+
+namespace gex::backend::cuda {
+
+// "struct NAME" with bind(words) and operator()(point, value): stores what the kernel makes of one
+// finished element at a linear index of the result's dense grid. `buffers`: of the launch.
+std::string epilogue_text(const std::string& name, const AttachedKernels& attached,
+                          int first_buffer, int buffers);
+
+// "struct NAME" with bind(words) and operator()(point): the element at a linear index of the
+// operand's dense grid.
+std::string prologue_text(const std::string& name, const AttachedKernels::Prologue& prologue,
+                          int buffers);
+
+}  // namespace gex::backend::cuda

@@ -1,0 +1,187 @@
+// Attention with a running softmax: a block takes some queries of one head and walks over tiles of
+// keys and values in shared memory.
+
+#include <ios>
+#include <sstream>
+
+#include "backend/cuda/problem_text.hpp"
+#include "base/error.hpp"
+
+namespace gex::backend::cuda {
+
+namespace at_dim = problems::attention_dims;
+
+namespace {
+
+constexpr int kThreads = 128;
+
+constexpr std::string_view kDeclarations = R"cuda(
+struct Sizes {
+  i64 batch, heads, kv_heads, queries, keys, head, value;
+  i64 q[4], k[4], v[4], out[4], mask[4];  // strides
+  GEX_METHOD void bind(const i64* dims) {
+    batch = dims[0]; heads = dims[1]; kv_heads = dims[2]; queries = dims[3]; keys = dims[4];
+    head = dims[5]; value = dims[6];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      q[i] = dims[7 + i]; k[i] = dims[11 + i]; v[i] = dims[15 + i]; out[i] = dims[19 + i];
+      mask[i] = kMask != 0 ? dims[23 + i] : 0;
+    }
+  }
+  // How many keys a query sees, before masks.
+  GEX_METHOD i64 visible(i64 query) const {
+    if (kCausal == 0) return keys;
+    const i64 end = kCausal == 1 ? query + 1 : query + 1 + keys - queries;
+    return int_max(int_min(end, keys), 0);
+  }
+};
+)cuda";
+
+constexpr std::string_view kBody = R"cuda(
+  Sizes s;
+  s.bind(dims);
+  Query load_q; Key load_k; Value load_v; Mask load_mask; Finish done;
+  load_q.bind(words); load_k.bind(words); load_v.bind(words); load_mask.bind(words); done.bind(words);
+  const int D = (int)s.head, DV = (int)s.value, thread = (int)threadIdx.x;
+  GEX_DECLARE_LOCALS
+  Acc* const q = (Acc*)gex_locals;                 // [kQueries][D]
+  Acc* const k = q + kQueries * D;                 // [kKeys][D + 1]
+  Acc* const v = k + kKeys * (D + 1);              // [kKeys][DV]
+  Acc* const scores = v + kKeys * DV;              // [kQueries][kKeys + 1]
+  Acc* const sums = scores + kQueries * (kKeys + 1);  // [kQueries][DV]
+  Acc* const largest = sums + kQueries * DV;       // [kQueries], as the next two
+  Acc* const total = largest + kQueries;
+  Acc* const factor = total + kQueries;
+  const Acc infinity = (Acc)f32_of_bits(0x7f800000u);
+  const Acc scale = kHasScale ? (Acc)scale_value() : (Acc)1 / sqrt_of((Acc)s.head);
+  const i64 blocks = (s.queries + kQueries - 1) / kQueries;
+  for (i64 at = blockIdx.x; at < s.batch * s.heads * blocks; at += gridDim.x) {
+    const i64 b = at / (s.heads * blocks), h = at / blocks % s.heads, first = at % blocks * kQueries;
+    const i64 kv = h / (s.heads / s.kv_heads);
+    const int count = (int)int_min(kQueries, s.queries - first);
+    for (int e = thread; e < count * D; e += kThreads)
+      q[e] = load_q(b * s.q[0] + h * s.q[1] + (first + e / D) * s.q[2] + e % D * s.q[3]);
+    for (int e = thread; e < (int)kQueries * DV; e += kThreads) sums[e] = (Acc)0;
+    if (thread < kQueries) {
+      largest[thread] = -infinity;
+      total[thread] = (Acc)0;
+    }
+    const i64 key_end = s.visible(first + count - 1);
+    for (i64 key = 0; key < key_end; key += kKeys) {
+      const int keys = (int)int_min(kKeys, key_end - key);
+      for (int e = thread; e < keys * D; e += kThreads)
+        k[e / D * (D + 1) + e % D] = load_k(b * s.k[0] + kv * s.k[1] + (key + e / D) * s.k[2] + e % D * s.k[3]);
+      for (int e = thread; e < keys * DV; e += kThreads)
+        v[e] = load_v(b * s.v[0] + kv * s.v[1] + (key + e / DV) * s.v[2] + e % DV * s.v[3]);
+      __syncthreads();
+      for (int e = thread; e < count * (int)kKeys; e += kThreads) {
+        const int r = e / (int)kKeys, j = e % (int)kKeys;
+        Acc score = -infinity;
+        if (j < keys && key + j < s.visible(first + r)) {
+          Acc sum = (Acc)0;
+          for (int d = 0; d < D; ++d) sum = mul_add(q[r * D + d], k[j * (D + 1) + d], sum);
+          score = sum * scale;
+          if (kMask != 0) {
+            const Acc m = load_mask(b * s.mask[0] + h * s.mask[1] + (first + r) * s.mask[2] + (key + j) * s.mask[3]);
+            if (kMask == 1) score += m;
+            if (kMask == 2 && m == (Acc)0) score = -infinity;
+          }
+        }
+        scores[r * (kKeys + 1) + j] = score;
+      }
+      __syncthreads();
+      if (thread < count) {
+        Acc* const row = scores + thread * (kKeys + 1);
+        const Acc before = largest[thread];
+        Acc top = before, sum = (Acc)0;
+        for (int j = 0; j < kKeys; ++j) top = row[j] > top ? row[j] : top;
+        for (int j = 0; j < kKeys; ++j) {
+          const Acc p = row[j] == -infinity ? (Acc)0 : exp_of(row[j] - (top == -infinity ? (Acc)0 : top));
+          row[j] = p;
+          sum += p;
+        }
+        const Acc f = before == -infinity ? (Acc)0 : exp_of(before - top);
+        factor[thread] = before == top ? (Acc)1 : f;
+        total[thread] = total[thread] * factor[thread] + sum;
+        largest[thread] = top;
+      }
+      __syncthreads();
+      for (int e = thread; e < count * DV; e += kThreads) {
+        const int r = e / DV, d = e % DV;
+        Acc sum = sums[e] * factor[r];
+        for (int j = 0; j < keys; ++j) sum = mul_add(scores[r * (kKeys + 1) + j], v[j * DV + d], sum);
+        sums[e] = sum;
+      }
+      __syncthreads();
+    }
+    __syncthreads();
+    for (int e = thread; e < count * DV; e += kThreads) {
+      const int r = e / DV, d = e % DV;
+      const bool hidden = total[r] == (Acc)0 && !(kNanIfMasked && s.keys > 0);
+      const i64 query = first + r;
+      done(((b * s.heads + h) * s.queries + query) * s.value + d,
+           b * s.out[0] + h * s.out[1] + query * s.out[2] + d * s.out[3],
+           hidden ? (Acc)0 : sums[e] * ((Acc)1 / total[r]));
+    }
+    __syncthreads();
+  }
+)cuda";
+
+struct Block {
+  std::int64_t queries, keys;
+};
+
+Dim shared_bytes(const Block& block, Dim head, Dim value, std::int64_t element) {
+  return (Dim(block.queries) * head + Dim(block.keys) * (head + 1) + Dim(block.keys) * value +
+          Dim(block.queries) * (Dim(block.keys + 1) + value + 3)) *
+         Dim(element);
+}
+
+// The largest block whose tiles fit into shared memory, for every head size that is possible.
+Block choose_block(Dim head, Dim value, std::int64_t element, std::int64_t limit) {
+  for (const Block block : {Block{16, 32}, Block{8, 16}, Block{4, 4}})
+    if (shared_bytes(block, head, value, element).range().hi <= limit) return block;
+  return {1, 1};
+}
+
+}  // namespace
+
+KernelText attention_text(const problems::AttentionProblem& p, const AttachedKernels& attached,
+                          std::span<const Dim> dims, const DeviceLimits& limits) {
+  const bool has_mask = p.mask != problems::MaskKind::none;
+  ProblemText out("gex_attention", attached, has_mask ? 4 : 3, 1, false, limits);
+  const std::int64_t element = p.qkv == DType::f64 ? 8 : 4;
+  const Dim head = dims[at_dim::head_size], value = dims[at_dim::value_size];
+  const Block block = choose_block(head, value, element, limits.shared_bytes);
+  const Dim shared = shared_bytes(block, head, value, element);
+  if (shared.is_const() && shared.constant() > limits.shared_bytes)
+    fail(ErrorCode::unsupported, "CUDA: attention with heads of ", head, " and ", value,
+         " elements does not fit into shared memory");
+  out.accumulator(p.qkv);
+  out.operand("Query", 0, p.qkv);
+  out.operand("Key", 1, p.qkv);
+  out.operand("Value", 2, p.qkv);
+  if (has_mask)
+    out.operand("Mask", 3, p.mask == problems::MaskKind::boolean ? DType::boolean : p.mask_dtype);
+  else
+    out.text +=
+        "struct Mask {\n  GEX_METHOD void bind(const i64*) {}\n"
+        "  GEX_METHOD Acc operator()(i64) const { return (Acc)0; }\n};\n";
+  out.finish(p.out);
+  out.constant("kThreads", kThreads);
+  out.constant("kQueries", block.queries);
+  out.constant("kKeys", block.keys);
+  out.constant("kMask", static_cast<int>(p.mask));
+  out.constant("kCausal", static_cast<int>(p.causal));
+  out.constant("kNanIfMasked", p.nan_if_fully_masked ? 1 : 0);
+  out.constant("kHasScale", p.scale ? 1 : 0);
+  std::ostringstream scale;
+  scale << std::hexfloat << p.scale.value_or(0.0);
+  out.text += "GEX_FN double scale_value() { return " + scale.str() + "; }\n";
+  out.text += kDeclarations;
+  const Dim work = dims[at_dim::batch] * dims[at_dim::heads] *
+                   ceildiv(dims[at_dim::queries], Dim(block.queries));
+  return out.done(std::string(kBody), kThreads, capped_grid(work, limits, 8), shared, 0);
+}
+
+}  // namespace gex::backend::cuda

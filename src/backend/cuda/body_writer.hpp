@@ -1,0 +1,81 @@
+#pragma once
+// Writes the points of a loop kernel as C statements: sizes and indices, expressions, stores, and
+// stages that one thread runs alone.
+
+#include <functional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "loop/kernel.hpp"
+
+namespace gex::backend::cuda {
+
+class BodyWriter {
+ public:
+  explicit BodyWriter(const loop::Kernel& kernel) : kernel_(kernel) {}
+  virtual ~BodyWriter() = default;
+
+ protected:
+  // ---- text ----
+  void line(const std::string& text);
+  void open(const std::string& text);  // "text {"
+  void close();
+
+  // ---- sizes and indices ----
+  std::string dim(Dim d);
+  std::string index_name(const loop::Range& range);
+  // Several ranges as one counter `flat`: their indices, innermost fastest.
+  void split(const std::vector<loop::Range>& ranges, const std::string& flat);
+  // Runs `inner` for all points of the ranges: the first loop from `start` by `step`, so that the
+  // threads of a block share them. Ranges that don't depend on each other are one loop.
+  void loops(const std::vector<loop::Range>& ranges, const std::string& start,
+             const std::string& step, const std::function<void()>& inner);
+  static bool independent(const std::vector<loop::Range>& ranges);
+
+  // ---- expressions and stores ----
+  // An element of a buffer as an lvalue; as a register value; a store to it.
+  virtual std::string element(int buffer, const std::vector<Dim>& index);
+  virtual std::string loaded(const loop::Expr& load);
+  virtual void store(const loop::Store& s);
+  // Stores several threads may do at once to one element.
+  virtual bool atomic(const loop::Store&) const { return false; }
+  // Everything `roots` need, in order, each as a constant of the present C scope.
+  void expressions(const loop::Stage& stage, const std::set<loop::ExprId>& roots);
+  std::string expression(const loop::Expr& e, const std::function<DType(loop::ExprId)>& dtype_of,
+                         const std::string& prefix);
+  // Stores of one place of the stage (at each element of its reduction, or after it) with what they
+  // need.
+  void stores(const loop::Stage& stage, bool at_element,
+              const std::set<loop::ExprId>& more_roots = {});
+
+  // ---- reductions ----
+  void declare_accumulators(const loop::Stage& stage, const std::string& prefix = "acc");
+  // left = combine(left, right), where the state's parts are called left(k), right(k).
+  using Part = std::function<std::string(std::size_t)>;
+  void combine(const loop::Stage& stage, const Part& left, const Part& right, const Part& result);
+  void combine(const loop::Stage& stage, const Part& right);  // acc = combine(acc, right)
+  void fold(const loop::Stage& stage, const std::string& start, const std::string& step);
+  // One domain point, or the stage if it has no domain, on the present thread.
+  void point(const loop::Stage& stage);
+
+  const loop::Kernel& kernel_;
+  std::ostringstream text_;
+  std::unordered_map<Dim, std::string> names_;
+  int depth_ = 0;
+
+ private:
+  std::string name(Dim symbol);
+  std::string joined(Dim d, const char* separator);
+  void add_roots(const loop::Store& store, std::set<loop::ExprId>& roots);
+  int next_index_ = 0, next_loop_ = 0;
+};
+
+// A name as a C identifier.
+std::string identifier(const std::string& name);
+
+inline std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+}  // namespace gex::backend::cuda

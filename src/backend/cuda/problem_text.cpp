@@ -1,0 +1,138 @@
+#include "backend/cuda/problem_text.hpp"
+
+#include "backend/cuda/attached.hpp"
+#include "backend/cuda/body_writer.hpp"
+#include "backend/cuda/scalar_text.hpp"
+#include "base/error.hpp"
+
+namespace gex::backend::cuda {
+
+ProblemText::ProblemText(std::string name_of_function, const AttachedKernels& attached_kernels,
+                         int operands, int results, bool has_workspace, const DeviceLimits& device)
+    : attached(attached_kernels),
+      limits(device),
+      name(std::move(name_of_function)),
+      buffers(operands + (attached_kernels.epilogue ? attached_kernels.extra_buffers : results) +
+              (has_workspace ? 1 : 0)),
+      first_result(operands) {
+  for (const AttachedKernels::Prologue& prologue : attached.prologues)
+    buffers += prologue.input_buffers;
+}
+
+void ProblemText::constant(const std::string& constant_name, std::int64_t value) {
+  text += str("static const i64 ", constant_name, " = ", value, ";\n");
+}
+
+void ProblemText::element_type(const std::string& type_name, DType dtype) {
+  text += str("typedef ", memory_type(dtype), " ", type_name, ";\nGEX_FN Acc widen_", type_name,
+              "(", type_name, " v) { return (Acc)", from_memory(dtype, "v"), "; }\n");
+}
+
+void ProblemText::result_type(const std::string& type_name, DType dtype) {
+  text += str("typedef ", memory_type(dtype), " ", type_name, ";\nGEX_FN ", type_name, " narrow_",
+              type_name, "(Acc v) { return (", type_name, ")", to_memory(dtype, "v"), "; }\n");
+}
+
+void ProblemText::accumulator(DType operand) {
+  text += str("typedef ", operand == DType::f64 ? "double" : "float", " Acc;\n");
+}
+
+void ProblemText::operand(const std::string& struct_name, int number, DType dtype) {
+  for (const AttachedKernels::Prologue& prologue : attached.prologues) {
+    if (prologue.operand != number) continue;
+    text += prologue_text("Computed" + struct_name, prologue, buffers);
+    text += str("struct ", struct_name, " {\n  Computed", struct_name, R"( computed;
+  GEX_METHOD void bind(const i64* words) { computed.bind(words); }
+  GEX_METHOD Acc operator()(i64 offset) const { return (Acc)computed(offset); }
+};
+)");
+    return;
+  }
+  element_type(struct_name + "Element", dtype);
+  text += str("struct ", struct_name, " {\n  const ", struct_name,
+              "Element* data;\n  GEX_METHOD void bind(const i64* words) { data = (const ",
+              struct_name, "Element*)", word(number),
+              "; }\n  GEX_METHOD Acc operator()(i64 offset) const { return widen_", struct_name,
+              "Element(data[offset]); }\n};\n");
+}
+
+void ProblemText::finish(DType dtype) {
+  if (has_epilogue()) {
+    text += epilogue_text("Epilogue", attached, first_result, buffers);
+    text += R"(struct Finish {
+  Epilogue epilogue;
+  GEX_METHOD void bind(const i64* words) { epilogue.bind(words); }
+  GEX_METHOD void operator()(i64 point, i64, Acc value) const { epilogue(point, value); }
+};
+)";
+    return;
+  }
+  result_type("Result", dtype);
+  text += str("struct Finish {\n  Result* data;\n",
+              "  GEX_METHOD void bind(const i64* words) { data = (Result*)", word(first_result),
+              "; }\n  GEX_METHOD void operator()(i64, i64 offset, Acc value) const {\n",
+              "    data[offset] = narrow_Result(value);\n  }\n};\n");
+}
+
+KernelText ProblemText::done(const std::string& body, int threads, Dim grid, Dim shared_bytes,
+                             Dim workspace_bytes, int min_blocks) const {
+  KernelText out;
+  out.name = name;
+  out.block = threads;
+  out.grid = grid;
+  out.shared_bytes = shared_bytes;
+  out.workspace_bytes = workspace_bytes;
+  out.source = str(prelude(), "\nnamespace ", name, "_parts {\n", text,
+                   "extern \"C\" __global__ void __launch_bounds__(", threads, ", ", min_blocks,
+                   ") ", name, "(const i64* words) {\n  const i64* const dims = words + ", buffers,
+                   ";\n", body, "}\n}\n");
+  return out;
+}
+
+Dim capped_grid(Dim work, const DeviceLimits& limits, int blocks_each) {
+  return min(work, Dim(limits.multiprocessors * blocks_each));
+}
+
+namespace {
+
+struct EmitProblem {
+  const AttachedKernels& attached;
+  std::span<const Dim> dims;
+  const DeviceLimits& limits;
+
+  KernelText operator()(const problems::MatmulProblem& p) const {
+    return matmul_text(p, attached, dims, limits);
+  }
+  KernelText operator()(const problems::Conv2dProblem& p) const {
+    return conv2d_text(p, attached, dims, limits);
+  }
+  KernelText operator()(const problems::Conv2dWeightGradProblem& p) const {
+    return conv2d_weight_grad_text(p.conv, dims, limits);
+  }
+  KernelText operator()(const problems::Conv2dInputGradProblem& p) const {
+    return conv2d_input_grad_text(p.conv, dims, limits);
+  }
+  KernelText operator()(const problems::AttentionProblem& p) const {
+    return attention_text(p, attached, dims, limits);
+  }
+  KernelText operator()(const problems::SortProblem& p) const { return sort_text(p, dims, limits); }
+  KernelText operator()(const problems::GroupedMatmulProblem& p) const {
+    return grouped_text(p, dims, limits);
+  }
+  KernelText operator()(const problems::GroupedWeightGradProblem& p) const {
+    return grouped_grad_text(p.grouped, dims, limits);
+  }
+};
+
+}  // namespace
+
+KernelText emit(const problems::Problem& problem, const AttachedKernels& attached,
+                std::span<const Dim> dims, const DeviceLimits& limits) {
+  GEX_CHECK(static_cast<int>(dims.size()) >= problems::dims_count(problem), "dims of a problem");
+  GEX_CHECK(problems::takes_attached_kernels(problem) ||
+                (attached.epilogue == nullptr && attached.prologues.empty()),
+            "attached kernels of ", problems::print(problem));
+  return std::visit(EmitProblem{attached, dims, limits}, problem);
+}
+
+}  // namespace gex::backend::cuda

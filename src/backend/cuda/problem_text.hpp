@@ -1,0 +1,67 @@
+#pragma once
+// What the kernels of all problems share: how a launch's words lie, types of elements, and the
+// frame of a source.
+
+#include <string>
+
+#include "backend/cuda/kernel_text.hpp"
+
+namespace gex::backend::cuda {
+
+// A problem being written: its launch's buffers are the operands, then the epilogue's or the
+// results, then the inputs of prologues, then the workspace.
+struct ProblemText {
+  ProblemText(std::string name_of_function, const AttachedKernels& attached_kernels, int operands,
+              int results, bool has_workspace, const DeviceLimits& device);
+
+  const AttachedKernels& attached;
+  const DeviceLimits& limits;
+  std::string name;
+  int buffers;       // of the launch
+  int first_result;  // the buffer after the operands
+  std::string text;  // declarations so far
+
+  bool has_epilogue() const { return attached.epilogue != nullptr; }
+  std::string word(int buffer) const { return "words[" + std::to_string(buffer) + "]"; }
+
+  void constant(const std::string& constant_name, std::int64_t value);
+  // typedef of the memory type as NAME, and `Acc widen_NAME(NAME)`.
+  void element_type(const std::string& type_name, DType dtype);
+  // typedef of the memory type as NAME, and `NAME narrow_NAME(Acc)`.
+  void result_type(const std::string& type_name, DType dtype);
+  // Acc: float, or double for f64 operands.
+  void accumulator(DType operand);
+  // struct NAME { bind(words, buffer); Acc operator()(i64 offset) }: an operand in memory, or what
+  // its prologue computes.
+  void operand(const std::string& struct_name, int number, DType dtype);
+  // struct Finish { bind(words); operator()(i64 point, i64 offset, Acc value) }: the epilogue at a
+  // point of the result's dense grid, or a store at an offset of the result.
+  void finish(DType dtype);
+
+  // The whole source: declarations, then `body`, the statements of the kernel.
+  KernelText done(const std::string& body, int threads, Dim grid, Dim shared_bytes,
+                  Dim workspace_bytes, int min_blocks = 1) const;
+};
+
+// All blocks that can be used, at most a few for each multiprocessor.
+Dim capped_grid(Dim work, const DeviceLimits& limits, int blocks_each);
+
+KernelText matmul_text(const problems::MatmulProblem& problem, const AttachedKernels& attached,
+                       std::span<const Dim> dims, const DeviceLimits& limits);
+KernelText grouped_text(const problems::GroupedMatmulProblem& problem, std::span<const Dim> dims,
+                        const DeviceLimits& limits);
+KernelText grouped_grad_text(const problems::GroupedMatmulProblem& problem,
+                             std::span<const Dim> dims, const DeviceLimits& limits);
+KernelText conv2d_text(const problems::Conv2dProblem& problem, const AttachedKernels& attached,
+                       std::span<const Dim> dims, const DeviceLimits& limits);
+KernelText conv2d_weight_grad_text(const problems::Conv2dProblem& problem,
+                                   std::span<const Dim> dims, const DeviceLimits& limits);
+KernelText conv2d_input_grad_text(const problems::Conv2dProblem& problem, std::span<const Dim> dims,
+                                  const DeviceLimits& limits);
+KernelText attention_text(const problems::AttentionProblem& problem,
+                          const AttachedKernels& attached, std::span<const Dim> dims,
+                          const DeviceLimits& limits);
+KernelText sort_text(const problems::SortProblem& problem, std::span<const Dim> dims,
+                     const DeviceLimits& limits);
+
+}  // namespace gex::backend::cuda

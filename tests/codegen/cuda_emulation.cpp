@@ -1,0 +1,224 @@
+#include "cuda_emulation.hpp"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <fstream>
+
+#include "base/error.hpp"
+
+namespace gex::codegen {
+
+namespace {
+
+// What CUDA gives a kernel. Threads of every other block run in reverse order, and shared memory
+// starts with bytes that are no number, so that missing barriers show.
+const char* const kEmulation = R"(
+#define GEX_EMULATED
+#include <ucontext.h>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <vector>
+struct Dim3 { unsigned x; };
+static Dim3 threadIdx, blockIdx, blockDim, gridDim;
+static unsigned char* gex_locals;
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __shared__ static
+#define __align__(n) alignas(n)
+#define __restrict__
+#define GEX_DECLARE_LOCALS
+
+struct Barrier { unsigned size, arrived, generation; };
+static Barrier block_barrier, warp_barriers[32];
+static ucontext_t scheduler, fibers[1024];
+static bool finished[1024];
+static unsigned long long progress;
+static void __attribute__((noinline)) yield_thread() {
+  const unsigned self = threadIdx.x;
+  swapcontext(&fibers[self], &scheduler);
+}
+static void __attribute__((noinline)) wait_at(Barrier& b) {
+  if (++b.arrived == b.size) {
+    b.arrived = 0;
+    ++b.generation;
+    ++progress;
+    return;
+  }
+  for (const unsigned before = b.generation; b.generation == before;) yield_thread();
+}
+static void __syncthreads() { wait_at(block_barrier); }
+static void __syncwarp(unsigned = ~0u) { wait_at(warp_barriers[threadIdx.x / 32]); }
+
+// Warp operations: every lane shows a value, then reads those of others.
+static unsigned long long shown[1024][8];
+template <class T> static T* show(const T& value) {
+  static_assert(sizeof(T) <= sizeof shown[0]);
+  memcpy(shown[threadIdx.x], &value, sizeof(T));
+  __syncwarp();
+  return reinterpret_cast<T*>(shown[threadIdx.x / 32 * 32]);
+}
+template <class T> static T shown_by(unsigned lane) {
+  T value;
+  memcpy(&value, shown[threadIdx.x / 32 * 32 + lane % 32], sizeof(T));
+  return value;
+}
+template <class T> static T __shfl_sync(unsigned, T value, int lane, int = 32) {
+  show(value);
+  const T result = shown_by<T>((unsigned)lane);
+  __syncwarp();
+  return result;
+}
+template <class T> static T __shfl_xor_sync(unsigned mask, T value, int lanes, int = 32) {
+  return __shfl_sync(mask, value, (int)(threadIdx.x % 32) ^ lanes);
+}
+template <class T> static T __shfl_down_sync(unsigned mask, T value, int lanes, int = 32) {
+  const int lane = (int)(threadIdx.x % 32);
+  return __shfl_sync(mask, value, lane + lanes < 32 ? lane + lanes : lane);
+}
+template <class T> static T __shfl_up_sync(unsigned mask, T value, int lanes, int = 32) {
+  const int lane = (int)(threadIdx.x % 32);
+  return __shfl_sync(mask, value, lane >= lanes ? lane - lanes : lane);
+}
+static unsigned __ballot_sync(unsigned, int bit) {
+  show(bit);
+  unsigned result = 0;
+  for (unsigned lane = 0; lane < 32; ++lane) result |= (shown_by<int>(lane) != 0 ? 1u : 0u) << lane;
+  __syncwarp();
+  return result;
+}
+static int __popc(unsigned bits) { return __builtin_popcount(bits); }
+static float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
+static double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
+template <class T, class U> static T atomicAdd(T* p, U v) { const T old = *p; *p = (T)(old + (T)v); return old; }
+static void __threadfence() {}
+struct alignas(16) uint4 { unsigned x, y, z, w; };
+namespace gex { float f16_to_f32(std::uint16_t); std::uint16_t f32_to_f16(float); }
+static float of_f16(unsigned short h) { return gex::f16_to_f32(h); }
+static unsigned short to_f16(float f) { return gex::f32_to_f16(f); }
+)";
+
+const char* const kEmulatedRun = R"(
+static void (*running)(const i64*);
+static const i64* running_words;
+static void run_thread() {
+  const unsigned self = threadIdx.x;
+  running(running_words);
+  finished[self] = true;
+  ++progress;
+  for (;;) swapcontext(&fibers[self], &scheduler);
+}
+static void run_block(unsigned threads, unsigned char* stacks, size_t stack) {
+  block_barrier = {threads, 0, 0};
+  for (unsigned w = 0; w < 32; ++w)
+    warp_barriers[w] = {threads >= (w + 1) * 32 ? 32 : (threads > w * 32 ? threads - w * 32 : 0), 0, 0};
+  for (unsigned t = 0; t < threads; ++t) {
+    finished[t] = false;
+    getcontext(&fibers[t]);
+    fibers[t].uc_stack.ss_sp = stacks + t * stack;
+    fibers[t].uc_stack.ss_size = stack;
+    fibers[t].uc_link = nullptr;
+    makecontext(&fibers[t], run_thread, 0);
+  }
+  for (bool live = true; live;) {
+    live = false;
+    const unsigned long long before = progress;
+    for (unsigned i = 0; i < threads; ++i) {
+      const unsigned t = blockIdx.x % 2 ? threads - 1 - i : i;
+      if (finished[t]) continue;
+      threadIdx.x = t;
+      swapcontext(&scheduler, &fibers[t]);
+      live = live || !finished[t];
+    }
+    if (live && progress == before) {
+      fprintf(stderr, "a barrier that not all threads of block %u reach\n", blockIdx.x);
+      abort();
+    }
+  }
+}
+extern "C" void run_kernel(void (*kernel)(const i64*), const i64* words, unsigned blocks,
+                           unsigned threads, long long shared) {
+  const size_t stack = 256 << 10;
+  std::unique_ptr<unsigned char[]> stacks(new unsigned char[stack * threads]);
+  // The last byte of shared memory is followed by nothing that may be touched unseen.
+  std::vector<unsigned char> memory(static_cast<size_t>(shared) + 256);
+  unsigned char* base = reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(memory.data()) + 127) / 128 * 128);
+  running = kernel;
+  running_words = words;
+  gridDim.x = blocks;
+  blockDim.x = threads;
+  for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
+    memset(memory.data(), 0xff, memory.size());
+    gex_locals = base;
+    run_block(threads, stacks.get(), stack);
+    for (long long i = shared; base + i < memory.data() + memory.size(); ++i)
+      if (base[i] != 0xff) { fprintf(stderr, "a store behind shared memory\n"); abort(); }
+  }
+}
+)";
+
+}  // namespace
+
+std::string temporary_folder() {
+  char name[] = "/tmp/gex_cuda_text_XXXXXX";
+  EXPECT_NE(mkdtemp(name), nullptr);
+  return name;
+}
+
+int run_command(const std::string& command) { return std::system(command.c_str()); }
+
+EmulatedKernels::~EmulatedKernels() {
+  if (library_ != nullptr) dlclose(library_);
+}
+
+int EmulatedKernels::add(const backend::cuda::KernelText& kernel) {
+  if (const auto same = numbers_.find(kernel.source); same != numbers_.end()) return same->second;
+  const int number = static_cast<int>(names_.size());
+  numbers_[kernel.source] = number;
+  names_.push_back(str(kernel.name, "_", number));
+  std::string body = kernel.source.substr(backend::cuda::prelude().size());
+  const auto is_part = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  for (std::size_t at = 0; (at = body.find(kernel.name, at)) != std::string::npos;) {
+    const std::size_t end = at + kernel.name.size();
+    if (end >= body.size() || !is_part(body[end])) body.insert(end, str("_", number));
+    at = end;
+  }
+  bodies_ += body;
+  return number;
+}
+
+std::string EmulatedKernels::device_source() const {
+  return std::string(backend::cuda::prelude()) + bodies_;
+}
+
+void EmulatedKernels::compile() {
+  const std::string folder = temporary_folder();
+  std::ofstream(folder + "/kernels.cpp") << kEmulation << device_source() << kEmulatedRun;
+  ASSERT_EQ(run_command("c++ -std=c++20 -O1 -ffp-contract=off -w -shared -fPIC -o " + folder +
+                        "/kernels.so " + folder + "/kernels.cpp"),
+            0);
+  library_ = dlopen((folder + "/kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library_, nullptr) << dlerror();
+  EXPECT_EQ(run_command("rm -r " + folder), 0);
+}
+
+void EmulatedKernels::run(int kernel, std::span<const std::int64_t> words, std::int64_t blocks,
+                          int threads, std::int64_t shared_bytes) const {
+  using Kernel = void (*)(const std::int64_t*);
+  using Run = void (*)(Kernel, const std::int64_t*, unsigned, unsigned, long long);
+  const auto function = reinterpret_cast<Kernel>(dlsym(library_, name(kernel).c_str()));
+  const auto run_kernel = reinterpret_cast<Run>(dlsym(library_, "run_kernel"));
+  ASSERT_NE(function, nullptr) << name(kernel);
+  ASSERT_NE(run_kernel, nullptr);
+  run_kernel(function, words.data(), static_cast<unsigned>(blocks), static_cast<unsigned>(threads),
+             shared_bytes);
+}
+
+}  // namespace gex::codegen

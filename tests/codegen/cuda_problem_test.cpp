@@ -1,0 +1,93 @@
+// CUDA kernels of problems without a GPU: run on the host against plain loops, and compiled by
+// whatever CUDA compiler this machine has.
+
+#include <cstdlib>
+#include <fstream>
+
+#include "base/error.hpp"
+#include "base/precision.hpp"
+#include "cuda_emulation.hpp"
+#include "cuda_problems.hpp"
+#include "harness.hpp"
+
+namespace gex::codegen {
+namespace {
+
+// GEX_CUDA_CASES=text: only cases whose name or problem contains the text.
+std::vector<ProblemCase> chosen_cases() {
+  std::vector<ProblemCase> cases = problem_cases();
+  if (const char* only = std::getenv("GEX_CUDA_CASES"))
+    std::erase_if(cases, [&](const ProblemCase& c) {
+      return (c.name + " " + problems::print(c.problem)).find(only) == std::string::npos;
+    });
+  return cases;
+}
+
+backend::cuda::KernelText text_of(const ProblemCase& c, int multiprocessors) {
+  backend::cuda::DeviceLimits limits;
+  limits.multiprocessors = multiprocessors;
+  return backend::cuda::emit(c.problem, c.attached(), c.dim_values(), limits);
+}
+
+TEST(CudaProblems, emulated_kernels_compute_what_plain_loops_compute) {
+  const std::vector<ProblemCase> cases = chosen_cases();
+  EmulatedKernels unit;
+  std::vector<int> numbers;
+  std::vector<backend::cuda::KernelText> texts;
+  for (const ProblemCase& c : cases) {
+    texts.push_back(text_of(c, 1));
+    numbers.push_back(unit.add(texts.back()));
+  }
+  unit.compile();
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const ProblemCase& c = cases[i];
+    const backend::cuda::KernelText& text = texts[i];
+    SCOPED_TRACE(str("case ", i, " ", c.name, ": ", problems::print(c.problem)));
+    std::vector<GuardedMemory> memory;
+    std::vector<std::int64_t> words;
+    for (const HostTensor& tensor : c.buffers) {
+      memory.emplace_back(tensor);
+      words.push_back(reinterpret_cast<std::int64_t>(memory.back().data()));
+    }
+    const HostTensor workspace(DType::u8, {c.evaluate(text.workspace_bytes)});
+    const GuardedMemory scratch(workspace);
+    if (!(text.workspace_bytes == Dim(0)))
+      words.push_back(reinterpret_cast<std::int64_t>(scratch.data()));
+    words.insert(words.end(), c.dims.begin(), c.dims.end());
+    unit.run(numbers[i], words, c.evaluate(text.grid), text.block, c.evaluate(text.shared_bytes));
+    const std::vector<HostTensor> want = expected(c);
+    for (std::size_t b = 0; b < want.size(); ++b) {
+      HostTensor got = c.buffers[b];
+      memory[b].copy_to(got);
+      const double allowed =
+          c.written[b] ? c.tolerance + (c.tolerance > 0 ? epsilon_of(got.dtype()) : 0) : 0;
+      EXPECT_LE(distance(got, want[b]), allowed) << "buffer " << b;
+    }
+  }
+}
+
+TEST(CudaProblems, a_cuda_compiler_accepts_every_kernel_without_spills) {
+  if (run_command("command -v nvcc > /dev/null") != 0)
+    GTEST_SKIP() << "NO CUDA COMPILER: nvcc is not on the PATH, the generated CUDA text was NOT "
+                    "compiled here";
+  EmulatedKernels unit;
+  for (const ProblemCase& c : chosen_cases()) unit.add(text_of(c, 132));
+  const std::string folder = temporary_folder();
+  std::ofstream(folder + "/kernels.cu") << unit.device_source();
+  const std::string log = folder + "/log";
+  EXPECT_EQ(run_command("nvcc -arch=sm_90 -std=c++17 -diag-suppress 177 --fmad=false -Xptxas -v "
+                        "-cubin -o " +
+                        folder + "/kernels.cubin " + folder + "/kernels.cu > " + log +
+                        " 2>&1 || (cat " + log + "; false)"),
+            0);
+  std::ifstream in(log);
+  for (std::string line, function; std::getline(in, line);) {
+    if (line.find("Function properties for") != std::string::npos) function = line;
+    if (line.find("bytes spill stores") == std::string::npos) continue;
+    EXPECT_NE(line.find(" 0 bytes spill stores"), std::string::npos) << function << line;
+  }
+  EXPECT_EQ(run_command("rm -r " + folder), 0);
+}
+
+}  // namespace
+}  // namespace gex::codegen
