@@ -57,7 +57,7 @@ def run_row(
 
     def convert(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            if why_unsupported(value) or value._is_zerotensor():
+            if why_unsupported(value, torch.device("cpu")) or value._is_zerotensor():
                 raise NoForm(str(value.dtype))
             inputs.append(value.detach().contiguous())
             return importer.add_input(_dense_type(value), f"x{len(inputs)}")

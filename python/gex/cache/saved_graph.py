@@ -29,12 +29,14 @@ class SavedGraph:
     callees: bytes
     static: tuple[tuple[int, str], ...]  # arguments that are bound once, and their names
     written: tuple[int, ...]  # arguments that a call writes
+    device: str
 
     def restored(self) -> RestoredGraph:
         callees = pickle.loads(self.callees)
         constants = pickle.loads(self.constants)
         signature = _gex.Signature.load(self.signature, constants)
-        return RestoredGraph(_gex.Graph.parse(self.graph), signature, callees)
+        device = torch.device(self.device)
+        return RestoredGraph(_gex.Graph.parse(self.graph), signature, callees, device)
 
 
 @dataclass
@@ -44,6 +46,7 @@ class RestoredGraph:
     graph: _gex.Graph
     _signature: _gex.Signature
     callees: list[Callable[..., Any]]
+    device: torch.device
 
     def signature(self) -> _gex.Signature:
         return self._signature
@@ -77,6 +80,7 @@ class GraphRecord:
             _pickled_callees(imported.callees),
             tuple(self._static),
             self.written,
+            str(imported.device),
         )
 
 

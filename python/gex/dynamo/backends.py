@@ -28,12 +28,13 @@ from gex.compat.torch_version import warn_if_untested
 from gex.debug import debug_folder, inspection, instrumentation, tensor_dump
 from gex.debug.call_hooks import watched
 from gex.debug.logs import logger
-from gex.dynamo import forced_breaks, forward_mode, graph_breaks
+from gex.dynamo import cuda_attention, forced_breaks, forward_mode, graph_breaks
 from gex.dynamo.frame_origin import Origin, current_origin
 from gex.dynamo.grouped_experts import with_traceable_gradients
 from gex.dynamo.module_floats import module_floats_fixed
 from gex.errors import GraphNotSupported
 from gex.fx_stage import stream_assignment
+from gex.importer.graph_device import CPU, target_of
 from gex.importer.graph_import import GraphImport, ImportedGraph
 from gex.nested_regions.regions import (
     take_fallbacks,
@@ -128,11 +129,12 @@ def compile_dynamo_graph(
         ),
         partition_fn=partition,
         keep_inference_input_mutations=True,
-        decompositions=dict(decompositions or {}),
+        decompositions={**cuda_attention.decompositions(), **(decompositions or {})},
     )
     with (
         backend_timed(),
         torch._functorch.config.patch(unlift_effect_tokens=True),
+        cuda_attention.traced_as_efficient(example_inputs),
         module_floats_fixed(gm, example_inputs) as inputs,
         without_regions_if_that_fails(),
     ):
@@ -243,7 +245,11 @@ def graph_compiler(
             return _run_eagerly(gm, graph_report, config, str(problem))
         graph_report.seconds["import"] = time.perf_counter() - start
         # Training changes parameters, so only graphs without gradients take them as frozen.
-        is_frozen = role is Role.INFERENCE and config.get("frozen_parameter", False)
+        is_frozen = (
+            role is Role.INFERENCE
+            and config.get("frozen_parameter", False)
+            and imported.device == CPU
+        )
         static = frozen_parameters.static_arguments(names) if is_frozen else []
         static = [(i, name) for i, name in static if not imported.adapter.is_carried(i)]
         released = saved_tensors.arguments_of(gm) if role is Role.BACKWARD else []
@@ -334,6 +340,7 @@ def make_runner(
         cache_dir=cache_dir,
         keep_static_code=not config.get("disable_static_kernel_compile_cache", False),
         static_code_at_once=config.get("static_kernel_compile", False),
+        target=target_of(imported.device),
     )
     frozen_parameters.remember(runner)
     return runner

@@ -19,6 +19,7 @@ from gex.compat.torch_version import warn_if_untested
 from gex.dynamo.backends import make_runner
 from gex.errors import GraphNotSupported
 from gex.export.exported_graph import ExportGraph, Fixed, graph_of, traced, without_composites
+from gex.importer.graph_device import CPU
 from gex.importer.graph_import import GraphImport
 from gex.options.table import GEX_OPTIONS, Config
 
@@ -120,6 +121,8 @@ class Compiled:
         # What the module held when it was compiled is fixed by contract.
         names = [name for name, _ in graph.bound]
         static = list(enumerate(names, start=imported.num_arguments))
+        if imported.device != CPU:
+            static = []
         self.report.runner = make_runner(imported, config, static=static)
         run = imported.adapter.wrap(self.report.runner)
         # Calls through PyTorch would otherwise record gradients of what they are given.

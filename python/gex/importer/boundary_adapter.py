@@ -24,6 +24,7 @@ class Adapter:
     # Arguments that stand for the sizes of a ragged axis: equal or not, but no number.
     ragged: dict[Dim, int] = field(default_factory=dict)
     _carried: set[int] = field(default_factory=set)
+    _moved: dict[int, torch.device] = field(default_factory=dict)  # numbers on the CPU
     _kept: set[int] = field(default_factory=set)
     _finish: dict[int, Finish] = field(default_factory=dict)
     _bound: dict[int, Any] = field(default_factory=dict)
@@ -35,17 +36,22 @@ class Adapter:
             self._bound[argument] = tensor
             is_carried = argument in self._carried
             given.append(unsupported_dtypes.carry_argument(tensor) if is_carried else tensor)
+            if argument in self._moved:
+                given[-1] = given[-1].to(self._moved[argument])
         return given
 
     def carry_argument(self, argument: int) -> None:
         self._carried.add(argument)
+
+    def move_argument(self, argument: int, device: torch.device) -> None:
+        self._moved[argument] = device
 
     def is_carried(self, argument: int) -> bool:
         return argument in self._carried
 
     @property
     def does_nothing(self) -> bool:
-        return not (self._carried or self._kept or self._finish or self._bound)
+        return not (self._carried or self._moved or self._kept or self._finish or self._bound)
 
     def return_argument(self, result: int, argument: int) -> None:
         self._kept.add(argument)
@@ -65,14 +71,19 @@ class Adapter:
     def wrap(self, runner: Any) -> Any:
         carried = sorted(self._carried - self._bound.keys())
         kept_arguments = sorted(self._kept - self._bound.keys())
-        if not carried and not self._finish:
+        moved = {i: device for i, device in self._moved.items() if i not in self._bound}
+        if not carried and not moved and not self._finish:
             return runner
 
         def run(arguments: list[Any]) -> list[Any]:
             kept = self._bound | {i: arguments[i] for i in kept_arguments}
             for i in carried:
                 arguments[i] = unsupported_dtypes.carry_argument(arguments[i])
+            for i, device in moved.items():
+                arguments[i] = arguments[i].to(device, non_blocking=True)
             given = runner(arguments)
+            if not self._finish:
+                return given
             results = list(given[: self.num_results])
             for i, finish in self._finish.items():
                 results[i] = finish(given, kept)

@@ -19,6 +19,7 @@ from gex.importer import unsupported_dtypes
 from gex.importer.body_import import BodyImport, location_of
 from gex.importer.boundary_adapter import Adapter
 from gex.importer.fast_random import FastRandom
+from gex.importer.graph_device import CPU, device_of, is_host_scalar
 from gex.importer.invoke_subgraph import give_results_own_memory
 from gex.importer.node_import import SYMBOLIC, Env, NodeImporter, OpCall
 from gex.importer.output_plan import OutputPlan
@@ -42,6 +43,7 @@ class ImportedGraph:
     outputs: list[OutputItem]
     symbols: list[SymbolSource]
     adapter: Adapter
+    device: torch.device
 
     def signature(self) -> Signature:
         return Signature(
@@ -79,14 +81,17 @@ class GraphImport:
         self._level = get_deterministic_level()
         self._importer = Importer(self.name)
         self._symbols = Symbols(_shape_env_of(self.gm), self.ranges)
+        self._device = device_of(self.gm)
         self._nodes = NodeImporter(
             self._importer,
             self._symbols,
             self.report,
             self.strict,
-            check_values=self.check_values,
+            # On a GPU a check would wait for the values.
+            check_values=self.check_values and self._device == CPU,
             fast_random=FastRandom() if self.fast_random else None,
             keep_identities=self.keep_identities,
+            device=self._device,
         )
         give_results_own_memory(self.gm)
         self._add_inputs()
@@ -109,6 +114,7 @@ class GraphImport:
             outputs=items,
             symbols=list(self._sources.values()),
             adapter=self._adapter,
+            device=self._device,
         )
 
     def _add(self, node: Node, body: BodyImport) -> None:
@@ -146,6 +152,8 @@ class GraphImport:
             self._add_tensor_input(node, val, position)
             if unsupported_dtypes.is_carried(val) or unsupported_dtypes.is_lazy(val):
                 self._adapter.carry_argument(position)
+            if is_host_scalar(val, self._device):
+                self._adapter.move_argument(position, self._device)
         elif isinstance(val, torch.SymInt):
             dim = self._symbols.dim(val)
             if val.node.is_nested_int():
@@ -158,8 +166,8 @@ class GraphImport:
             raise GraphNotSupported(f"argument {node.name} is a {type(val).__name__}")
 
     def _add_tensor_input(self, node: Node, val: torch.Tensor, argument: int) -> None:
-        reason = unsupported_dtypes.why_not_carried(val)
-        if reason:
+        reason = unsupported_dtypes.why_not_carried(val, self._device)
+        if reason and not is_host_scalar(val, self._device):
             raise GraphNotSupported(f"input {node.name} has {reason}")
         self._env[node] = self._importer.add_input(
             unsupported_dtypes.type_of_any(val, self._symbols), node.name
@@ -175,7 +183,10 @@ class GraphImport:
         if isinstance(value, torch.Tensor):
             position = self._num_arguments + len(self._constants)
             with unset_fake_temporarily():
-                self._constants.append(unsupported_dtypes.carry_argument(value.detach()))
+                constant = unsupported_dtypes.carry_argument(value.detach())
+                if is_host_scalar(constant, self._device):
+                    constant = constant.to(self._device)
+                self._constants.append(constant)
             self._add_tensor_input(node, node.meta.get("val", value), position)
         else:
             self._env[node] = value

@@ -21,6 +21,7 @@ from gex.importer import noop_calls, torch_calls, unsupported_dtypes
 from gex.importer.broadcast_hints import SizedOperands
 from gex.importer.decompositions import Decomposer
 from gex.importer.fast_random import FastRandom
+from gex.importer.graph_device import CPU
 from gex.importer.operand_checks import ValueChecks
 from gex.importer.symbolic_floats import FloatValues
 from gex.importer.symbols import NotADim, Symbols
@@ -91,6 +92,7 @@ class NodeImporter:
     check_values: bool = True  # errors for values that eager mode refuses
     fast_random: FastRandom | None = None  # else PyTorch draws random numbers
     keep_identities: bool = False  # calls that change nothing stay in the graph
+    device: torch.device = CPU  # of the graph
     level: int = 0  # how repeatable calls through PyTorch must be
     callees: list[Callable[..., Any]] = field(default_factory=list)
     bound: set[Dim] = field(default_factory=set)  # symbols that the graph itself gives values to
@@ -163,7 +165,7 @@ class NodeImporter:
     def add_constant(self, tensor: torch.Tensor) -> Value:
         with unset_fake_temporarily():
             return self.importer.add_constant(
-                unsupported_dtypes.carry(tensor.detach()).contiguous()
+                unsupported_dtypes.carry(tensor.detach()).contiguous().cpu()
             )
 
     # --- rows -------------------------------------------------------------------------------
@@ -197,7 +199,7 @@ class NodeImporter:
                 types.append(Type.absent())
             elif not isinstance(item, torch.Tensor):
                 raise _NoRowForm(f"a result of type {type(item).__name__}")
-            elif problem := why_unsupported(item):
+            elif problem := why_unsupported(item, self.device):
                 raise _NoRowForm(f"a result with {problem}")
             else:
                 types.append(type_of(item, self.symbols))
@@ -229,7 +231,7 @@ class NodeImporter:
             return DTYPES[arg]
         if isinstance(arg, torch.memory_format):
             return str(arg).removeprefix("torch.")
-        if arg in (torch.strided, torch.device("cpu")):
+        if arg == torch.strided or arg == self.device:
             return None
         raise _NoRowForm(f"an argument {arg}")
 
@@ -382,7 +384,7 @@ class NodeImporter:
             raise GraphNotSupported(f"{where} makes a quantised tensor")
         for item in call.results:
             if isinstance(item, torch.Tensor):
-                problem = unsupported_dtypes.why_not_carried(item)
+                problem = unsupported_dtypes.why_not_carried(item, self.device)
                 if problem:
                     raise GraphNotSupported(f"{where} gives a tensor with {problem}")
             elif item is not None:

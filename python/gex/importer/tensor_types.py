@@ -54,14 +54,14 @@ class Layout:
         return unit + order
 
 
-def why_unsupported(tensor: torch.Tensor) -> str | None:
-    """Why native ops can't take a tensor; None if they can."""
+def why_unsupported(tensor: torch.Tensor, device: torch.device) -> str | None:
+    """Why native ops of a graph on `device` can't take a tensor; None if they can."""
     if tensor.dtype not in DTYPES:
         return f"dtype {tensor.dtype}"
     if tensor.layout != torch.strided:
         return f"layout {tensor.layout}"
-    if tensor.device.type != "cpu":
-        return f"device {tensor.device}"
+    if tensor.device != device:
+        return f"device {tensor.device} in a graph on {device}"
     if tensor.is_neg() or tensor.is_conj():
         return "a lazy negation or conjugation"
     return None

@@ -45,14 +45,14 @@ def is_lazy(tensor: torch.Tensor) -> bool:
     return tensor.is_neg() or tensor.is_conj()
 
 
-def why_not_carried(tensor: torch.Tensor) -> str | None:
-    """Why a tensor can't be a value of a Graph in any form; None if it can."""
+def why_not_carried(tensor: torch.Tensor, device: torch.device) -> str | None:
+    """Why a tensor can't be a value of a Graph on `device` in any form; None if it can."""
     if carrier_of(tensor.dtype) is None:
         return f"dtype {tensor.dtype}"
     if tensor.layout != torch.strided:
         return f"layout {tensor.layout}"
-    if tensor.device.type != "cpu":
-        return f"device {tensor.device}"
+    if tensor.device != device:
+        return f"device {tensor.device} in a graph on {device}"
     return None
 
 
@@ -68,7 +68,9 @@ def carry(tensor: torch.Tensor) -> torch.Tensor:
 def carry_argument(tensor: torch.Tensor) -> torch.Tensor:
     """As `carry`, with the strides that the tensor has."""
     if is_lazy(tensor):
-        plain = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype)
+        plain = torch.empty_strided(
+            tensor.size(), tensor.stride(), dtype=tensor.dtype, device=tensor.device
+        )
         tensor = plain.copy_(tensor)
     return carry(tensor)
 

@@ -1,0 +1,37 @@
+"""Which device a graph runs on: the one that its tensors are on."""
+
+from __future__ import annotations
+
+import torch
+from torch.fx import GraphModule
+
+from gex.errors import GraphNotSupported
+
+CPU = torch.device("cpu")
+
+
+def device_of(gm: GraphModule) -> torch.device:
+    """The CUDA device of the graph's inputs if there is one, else the CPU.
+
+    A program has one device: tensors on two CUDA devices are more than it can hold.
+    """
+    found: dict[torch.device, str] = {}
+    for node in gm.graph.nodes:
+        val = node.meta.get("val")
+        is_input = node.op in ("placeholder", "get_attr") and isinstance(val, torch.Tensor)
+        if is_input and val.device.type == "cuda":
+            found.setdefault(val.device, node.name)
+    if len(found) > 1:
+        where = ", ".join(f"{name} on {device}" for device, name in found.items())
+        raise GraphNotSupported(f"inputs on several devices ({where})")
+    return next(iter(found), CPU)
+
+
+def is_host_scalar(tensor: torch.Tensor, device: torch.device) -> bool:
+    """Whether it is a number on the CPU that eager mode takes beside tensors of the device."""
+    return device != CPU and tensor.device == CPU and tensor.dim() == 0
+
+
+def target_of(device: torch.device) -> str:
+    """The engine's name of a device."""
+    return "cpu" if device.type == "cpu" else f"cuda:{device.index or 0}"
