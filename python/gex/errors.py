@@ -30,4 +30,4 @@ class GraphNotSupported(Exception):
 
 
 class IndexOutOfRange(IndexError, RuntimeError):
-    """An index tensor holds what its axis has not. Eager mode raises one or the other."""
+    """An index is outside of its axis. Eager mode raises one class or the other."""

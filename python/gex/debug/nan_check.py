@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import torch
 from torch.fx import GraphModule, Node
-from torch.utils._pytree import tree_leaves
 
+from gex.compat.pytree import tree_leaves
 from gex.debug import effect_ops
 from gex.debug.graph_nodes import insert_after, is_tensor, tensor_sources
 from gex.importer.body_import import location_of

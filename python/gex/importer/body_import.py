@@ -13,6 +13,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from gex._gex import Dim, Type
+from gex.compat.operators import CHECK, OpOverload
 from gex.debug import effect_ops
 from gex.errors import GraphNotSupported
 from gex.fx_stage.scope_ops import MARKS
@@ -33,7 +34,7 @@ _FACTS = {
     _aten._assert_tensor_metadata.default,
     _aten.sym_constrain_range.default,
     _aten.sym_constrain_range_for_size.default,
-    torch._check,
+    CHECK,
 }
 # The chain of effect tokens; gex orders calls with effects by tokens of its own.
 _TOKENS = {torch.ops.prims._make_token.default, torch.ops.prims._sink_tokens.default}
@@ -81,7 +82,7 @@ class BodyImport:
             self._bind(node, env, location)
         elif (
             isinstance(val, SYMBOLIC)
-            or (val is None and not isinstance(target, torch._ops.OpOverload) and not node.users)
+            or (val is None and not isinstance(target, OpOverload) and not node.users)
             or isinstance(val, (int, float, bool))
         ):
             pass  # a size; its users read its expression

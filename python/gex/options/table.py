@@ -239,6 +239,9 @@ class OptionValue:
 class Config:
     """The checked options of one compile."""
 
+    _table: Mapping[str, Option]
+    _values: dict[str, OptionValue]
+
     def __init__(self, table: Mapping[str, Option], options: Mapping[str, Any] | None = None):
         object.__setattr__(self, "_table", table)
         object.__setattr__(
