@@ -7,6 +7,7 @@ from gex._gex import Error, InternalError, UserError
 __all__ = [
     "CallNotAllowed",
     "Error",
+    "FallbackWarning",
     "GraphNotSupported",
     "IndexOutOfRange",
     "InternalError",
@@ -27,6 +28,10 @@ class CallNotAllowed(RuntimeError):
 
 class GraphNotSupported(Exception):
     """The graph as a whole can't be imported; it then runs through PyTorch."""
+
+
+class FallbackWarning(UserWarning):
+    """A graph, or more than a fifth of its ops, runs through PyTorch."""
 
 
 class IndexOutOfRange(IndexError, RuntimeError):

@@ -22,6 +22,7 @@ from gex.export.exported_graph import ExportGraph, Fixed, graph_of
 from gex.importer.graph_import import GraphImport
 from gex.options.table import GEX_OPTIONS, Config
 from gex.pipeline.runner import RunnerRequest, make_runner
+from gex.report import fallback
 
 _numbers = itertools.count(1)
 
@@ -114,6 +115,7 @@ class Compiled:
         except GraphNotSupported as problem:
             raise UserError(f"gex.compile can't take this program: {problem}") from problem
         self.report.take(imported.outcome)
+        fallback.warn_if_any(self.report)
         self.report.seconds["import"] = time.perf_counter() - start
         imported.num_arguments -= len(graph.bound)
         tensors = [tensor for _, tensor in graph.bound]

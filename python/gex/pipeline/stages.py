@@ -26,6 +26,7 @@ from gex.nested_regions.groups import take_fallbacks, trace_without_regions
 from gex.options import super_kernel
 from gex.pipeline.job import CompiledGraph, CompileJob, Role
 from gex.pipeline.runner import RunnerRequest, make_runner
+from gex.report import fallback
 from gex.report.graph_report import StreamSummary
 
 
@@ -35,6 +36,7 @@ def compile_graph(job: CompileJob) -> CompiledGraph:
         if job.compiled is not None:
             break
     assert job.compiled is not None, "the last stage gives a function"
+    fallback.warn_if_any(job.report)
     return inspection.aten_graph(job.compiled, job.name, job.config, job.imported)
 
 
@@ -70,19 +72,19 @@ def add_instruments(job: CompileJob) -> None:
 def run_eagerly_if_asked(job: CompileJob) -> None:
     """By the backend, by an option, or by a mode of PyTorch that compiled code does not know."""
     if job.backend == "npugraphs":
-        _run_eagerly(job, "npugraphs runs PyTorch's kernels")
+        _run_eagerly(job, "npugraphs runs PyTorch's kernels", asked_for=True)
     elif tensor_dump.of_original(job.config):
-        _run_eagerly(job, "option data_dump_stage='original'")
+        _run_eagerly(job, "option data_dump_stage='original'", asked_for=True)
     elif is_forward_mode_on():
         _run_eagerly(job, "tangents of forward mode are carried along by PyTorch's own ops")
     elif job.config.get("force_eager", False):
-        _run_eagerly(job, "option force_eager")
+        _run_eagerly(job, "option force_eager", asked_for=True)
     if job.compiled is not None and job.backend == "npugraph_ex":
         logger.warning("%s falls back to eager: %s", job.name, job.report.eager_reason)
 
 
-def _run_eagerly(job: CompileJob, reason: str) -> None:
-    job.report.eager_reason = reason
+def _run_eagerly(job: CompileJob, reason: str, asked_for: bool = False) -> None:
+    job.report.eager_reason, job.report.eager_asked_for = reason, asked_for
     job.compiled = instrumentation.eager_form(job.gm, job.name, job.config)
 
 

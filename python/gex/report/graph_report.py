@@ -37,6 +37,7 @@ class GraphReport:
     decomposed: int = 0  # nodes that did so through a decomposition of PyTorch
     calls: list[CallRecord] = field(default_factory=list)
     eager_reason: str | None = None  # set if the whole graph runs through PyTorch
+    eager_asked_for: bool = False  # by the backend or an option
     regions: Counter[str] = field(default_factory=Counter)  # calls of each nested region
     notes: list[str] = field(default_factory=list)  # about options that did nothing, or not all
     no_regions: list[str] = field(default_factory=list)  # repeated blocks that are none, and why
