@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""check_imports [FOLDER]: import cycles in python/gex, and PyTorch's private names outside compat.
+"""check_imports [FOLDER]: layers and import cycles of python/gex, private names outside compat.
 
 An import inside a function counts as one at the top of the file: it only hides a cycle. One under
-TYPE_CHECKING does not count. A private name is `torch.…._name`, imported or reached by attributes;
+TYPE_CHECKING does not count. A package imports only packages of its own or an earlier layer. A private name is `torch.…._name`, imported or reached by attributes;
 operators under `torch.ops` have public names that may begin with an underscore.
 """
 
@@ -14,6 +14,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 COMPAT = "gex.compat"
+# Packages and modules of gex, the lowest first. `gex` itself may import all.
+LAYERS = (
+    ("compat", "errors", "pass_files"),
+    ("determinism", "core_limits", "options", "es"),
+    ("collectives", "fx_stage", "nested_regions", "passes", "shape_handling"),
+    ("importer", "ops"),
+    ("report",),  # after the importer: what compiles graphs writes reports and reads none
+    ("aot", "cache", "captures"),
+    ("debug",),
+    ("bisect", "diff", "pipeline"),
+    ("dynamo", "export"),
+    ("npu", "npugraph_ex", "recording"),
+)
 BUILT = {"gex._gex", "gex.es.ops"}  # modules that the build makes; they import nothing of the tree
 
 
@@ -96,6 +109,24 @@ def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
     return sorted(found)
 
 
+def wrong_directions(graph: dict[str, set[str]]) -> list[str]:
+    """Imports of a later layer, and modules that have none."""
+    rank = {name: number for number, layer in enumerate(LAYERS) for name in layer}
+    found = []
+    for module, imported in sorted(graph.items()):
+        own = module.split(".")[1:2]
+        if not own or own == ["__main__"]:
+            continue
+        if own[0] not in rank:
+            found.append(f"{module}: {own[0]} has no layer in scripts/check_imports.py")
+            continue
+        for other in sorted(imported):
+            layer = rank.get(other.split(".")[1], -1) if "." in other else len(LAYERS)
+            if layer > rank[own[0]]:
+                found.append(f"{module} imports {other}, which is of a later layer")
+    return found
+
+
 def _is_private(dotted: str) -> bool:
     parts = dotted.split(".")
     if parts[0] != "torch" or parts[1:2] == ["ops"]:
@@ -134,11 +165,11 @@ def private_names(root: Path) -> list[str]:
 
 def check(root: Path) -> list[str]:
     """What is wrong, in words."""
+    graph = import_graph(root)
     loops = [
-        f"{root}: import cycle of {len(loop)} modules: {', '.join(loop)}"
-        for loop in cycles(import_graph(root))
+        f"{root}: import cycle of {len(loop)} modules: {', '.join(loop)}" for loop in cycles(graph)
     ]
-    return loops + private_names(root)
+    return loops + wrong_directions(graph) + private_names(root)
 
 
 def main() -> int:

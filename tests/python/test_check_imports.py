@@ -19,7 +19,8 @@ def check(root: Path) -> list[str]:
 
 def write(root: Path, **files: str) -> None:
     for name, text in files.items():
-        path = root / (name.replace("__", "/") + ".py")
+        path = root / (name if name == "__init__" else name.replace("__", "/"))
+        path = path.with_suffix(".py")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
@@ -27,12 +28,12 @@ def write(root: Path, **files: str) -> None:
 def test_a_tree_without_violations_passes(tmp_path: Path) -> None:
     write(
         tmp_path,
-        a="from gex.part import b\n",
-        part__b=(
+        ops="from gex.importer import b\n",
+        importer__b=(
             "from typing import TYPE_CHECKING\n"
             "import torch\n"
             "from gex import _gex\n"
-            "if TYPE_CHECKING:\n    from gex import a\n"
+            "if TYPE_CHECKING:\n    from gex import ops\n"
             "softmax = torch.ops.aten._softmax.default\n"
             "name = torch.__version__\n"
         ),
@@ -44,25 +45,42 @@ def test_a_tree_without_violations_passes(tmp_path: Path) -> None:
 def test_a_cycle_is_found_also_through_late_imports(tmp_path: Path) -> None:
     write(
         tmp_path,
-        a="from gex.part.b import x\n",
-        part__b="def f():\n    from gex.part import c\n",
-        part__c="import gex.a\n",
-        d="from gex import a\n",
+        ops="from gex.importer.b import x\n",
+        importer__b="def f():\n    from gex.importer import c\n",
+        importer__c="import gex.ops\n",
+        npu="from gex import ops\n",
     )
     (line,) = check(tmp_path)
-    assert line.endswith("import cycle of 3 modules: gex.a, gex.part.b, gex.part.c")
+    assert line.endswith("import cycle of 3 modules: gex.importer.b, gex.importer.c, gex.ops")
 
 
 def test_relative_imports_are_followed(tmp_path: Path) -> None:
-    write(tmp_path, part__a="from .b import x\n", part__b="from . import a\n")
+    write(tmp_path, importer__a="from .b import x\n", importer__b="from . import a\n")
     (line,) = check(tmp_path)
-    assert line.endswith("import cycle of 2 modules: gex.part.a, gex.part.b")
+    assert line.endswith("import cycle of 2 modules: gex.importer.a, gex.importer.b")
+
+
+def test_a_package_imports_no_later_layer(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        **{"__init__": ""},
+        importer__a="from gex.report import graph_report\n",
+        importer__b="import gex\n",
+        report__graph_report="from gex.compat import c\n",
+        compat__c="",
+        news="",
+    )
+    assert check(tmp_path) == [
+        "gex.importer.a imports gex.report.graph_report, which is of a later layer",
+        "gex.importer.b imports gex, which is of a later layer",
+        "gex.news: news has no layer in scripts/check_imports.py",
+    ]
 
 
 def test_private_names_of_pytorch_are_found(tmp_path: Path) -> None:
     write(
         tmp_path,
-        a=(
+        ops=(
             "import torch\n"
             "from torch._guards import TracingContext\n"
             "from torch.fx.node import _side_effectful_functions\n"

@@ -25,7 +25,7 @@ _SCRIPT = '''"""One graph as gex compiled it: {name}. Run it to see it run: pyth
 
 import torch
 
-from gex.debug.output_code_runtime import compiled, describe, strided
+from gex.pipeline.output_code_runtime import compiled, describe, strided
 {imports}
 BACKEND = {backend!r}
 OPTIONS = {options!r}

@@ -23,8 +23,8 @@ import numpy as np
 import torch
 from torch.fx import GraphModule, Interpreter, Node
 
-from gex.debug import effect_ops
 from gex.debug.graph_nodes import insert_after, is_tensor, target_name
+from gex.fx_stage import effect_ops
 from gex.importer.body_import import location_of
 from gex.options.table import Config
 

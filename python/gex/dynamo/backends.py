@@ -26,11 +26,11 @@ from gex.dynamo.grouped_experts import with_traceable_gradients
 from gex.dynamo.input_names import names_of_inputs
 from gex.dynamo.module_floats import module_floats_fixed
 from gex.nested_regions.groups import without_regions_if_that_fails
+from gex.options.shape_handling import parse_configs
 from gex.options.table import GEX_OPTIONS, NPUGRAPHS_OPTIONS, CompilerConfig, Config
 from gex.pipeline.compiler import graph_compiler
 from gex.pipeline.job import CompileRequest, FromDynamo, Role
 from gex.report.compile_times import backend_timed
-from gex.shape_handling.config import parse_configs
 from gex.shape_handling.dynamic_dims import trace_sizes_as_symbols
 
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")

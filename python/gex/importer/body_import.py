@@ -14,8 +14,8 @@ from torch.fx import GraphModule, Node
 
 from gex._gex import Dim, Type
 from gex.compat.operators import CHECK, OpOverload
-from gex.debug import effect_ops
 from gex.errors import GraphNotSupported
+from gex.fx_stage import effect_ops
 from gex.fx_stage.scope_ops import MARKS
 from gex.fx_stage.stream_ops import STREAM_MARKS
 from gex.importer import storage_views, torch_calls

@@ -10,15 +10,17 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.fx import GraphModule
 
 from gex.compat.torch_version import DYNAMIC_MARK, mark_dynamic
 from gex.compat.tracing import RestartTrace, forget_speculations
-from gex.dynamo.frame_origin import Origin
-from gex.shape_handling.config import ShapeConfig
+from gex.options.shape_handling import ShapeConfig
+
+if TYPE_CHECKING:
+    from gex.dynamo.frame_origin import Origin
 
 _ongoing = threading.local()  # .origin and .marked: of the trace that was started over
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from gex.shape_handling.config import BATCH, SEQUENCE, ShapeConfig, parse_configs
+from gex.options.shape_handling import BATCH, SEQUENCE, ShapeConfig, parse_configs
 
 Tensors = list[torch.Tensor]
 Hook = Callable[[Any], Any]

@@ -12,8 +12,8 @@ import torch
 
 from gex.compat.dynamo import uncompiled
 from gex.compat.pytree import TreeSpec, tree_flatten, tree_unflatten
+from gex.options.shape_handling import parse_configs
 from gex.shape_handling import padding_safety
-from gex.shape_handling.config import parse_configs
 from gex.shape_handling.transform import Chunk, Record, apply, plan
 
 _HOOKS = ("trans_pre_fn", "trans_post_fn", "re_pre_fn", "re_post_fn")
