@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -73,7 +74,7 @@ class WideDeep(nn.Module):
         self.deep = nn.ModuleList([nn.Embedding(rows, width) for _ in range(26)])
         sizes = [26 * width + 13, 1024, 512, 256]
         layers: list[nn.Module] = []
-        for inner, outer in zip(sizes, sizes[1:]):
+        for inner, outer in itertools.pairwise(sizes):
             layers += [nn.Linear(inner, outer), nn.ReLU()]
         self.layers = nn.Sequential(*layers, nn.Linear(sizes[-1], 1))
         self.numbers = nn.Linear(13, 1)

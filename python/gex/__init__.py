@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gex.aot.frozen_parameters import refresh
     from gex.captures.warmup import warmup
     from gex.debug.nan_check import NonFiniteValue
-    from gex.errors import CallNotAllowed, IndexOutOfRange
+    from gex.errors import CallNotAllowed, FallbackWarning, IndexOutOfRange
     from gex.export.compiled_module import compile
     from gex.nested_regions.regions import Regions, regions
 
@@ -24,6 +24,7 @@ __all__ = [
     "Dim",
     "Error",
     "Explanation",
+    "FallbackWarning",
     "Graph",
     "GraphReport",
     "IndexOutOfRange",
@@ -47,7 +48,7 @@ atexit.register(stop_background)
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("CallNotAllowed", "IndexOutOfRange"):
+    if name in ("CallNotAllowed", "FallbackWarning", "IndexOutOfRange"):
         from gex import errors
 
         return getattr(errors, name)

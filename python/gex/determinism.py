@@ -53,11 +53,7 @@ def repeatable_algorithms() -> Iterator[None]:
 
 def guard_level() -> None:
     """Has Dynamo compile anew for another level. Whether there is one at all it guards itself."""
-    tracing = torch._guards.TracingContext.try_get() is not None
-    if not tracing or not torch.are_deterministic_algorithms_enabled():
-        return
-    from torch._dynamo.guards import GuardBuilder, install_guard
-    from torch._dynamo.source import AttrSource, ImportSource
+    from gex.compat.tracing import guard_attribute, is_tracing
 
-    module = AttrSource(ImportSource("gex"), "determinism")
-    install_guard(AttrSource(module, "level").make_guard(GuardBuilder.EQUALS_MATCH))
+    if is_tracing() and torch.are_deterministic_algorithms_enabled():
+        guard_attribute("gex", "determinism", "level")

@@ -7,6 +7,7 @@ from gex._gex import Error, InternalError, UserError
 __all__ = [
     "CallNotAllowed",
     "Error",
+    "FallbackWarning",
     "GraphNotSupported",
     "IndexOutOfRange",
     "InternalError",
@@ -29,5 +30,9 @@ class GraphNotSupported(Exception):
     """The graph as a whole can't be imported; it then runs through PyTorch."""
 
 
+class FallbackWarning(UserWarning):
+    """A graph, or more than a fifth of its ops, runs through PyTorch."""
+
+
 class IndexOutOfRange(IndexError, RuntimeError):
-    """An index tensor holds what its axis has not. Eager mode raises one or the other."""
+    """An index is outside of its axis. Eager mode raises one class or the other."""

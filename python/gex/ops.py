@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gex.debug.effect_ops import print, print_npugraph_tensor, save_npugraph_tensor
+from gex.fx_stage.effect_ops import print, print_npugraph_tensor, save_npugraph_tensor
 
 save = save_npugraph_tensor
 

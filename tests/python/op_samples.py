@@ -11,10 +11,9 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
-from gex.dynamo import backends
 from gex.importer.graph_import import GraphImport
 from gex.options.table import GEX_OPTIONS, Config
-from gex.report.graph_report import GraphReport
+from gex.pipeline.runner import RunnerRequest, make_runner
 
 DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64)
 SEED = 42  # what PyTorch's own samples of random operators set
@@ -86,8 +85,7 @@ def trace(sample: Sample) -> torch.fx.GraphModule:
 
 def run(gm: torch.fx.GraphModule, tensors: list[torch.Tensor], executor: str) -> Any:
     """The results, and what the graph became."""
-    report = GraphReport("op", "gex")
-    imported = GraphImport(gm, "op", report).run()
-    runner = backends.make_runner(imported, Config(GEX_OPTIONS, {"executor": executor}))
+    imported = GraphImport(gm, "op").run()
+    runner = make_runner(RunnerRequest(imported, Config(GEX_OPTIONS, {"executor": executor})))
     torch.manual_seed(SEED)
-    return imported.adapter.wrap(runner)([copy_of(t) for t in tensors]), report
+    return imported.adapter.wrap(runner)([copy_of(t) for t in tensors]), imported.outcome

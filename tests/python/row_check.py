@@ -10,21 +10,22 @@ import collections
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
 from gex._gex import (
     CaptureOptions,
     Dim,
     DType,
     Importer,
     OutputItem,
+    RunnerOptions,
     Signature,
     Type,
     aten_overloads,
     compiled_runner,
     interpreter_runner,
 )
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
-
 from gex.importer.tensor_types import DTYPES, why_unsupported
 
 # Those named gex.* are no operators of PyTorch: they draw random numbers.
@@ -101,7 +102,7 @@ def run_row(
     )
     if compiled:
         runner = compiled_runner(
-            importer.finish(), signature, [], CaptureOptions(limit=1), frozen=[]
+            importer.finish(), signature, [], CaptureOptions(limit=1), RunnerOptions()
         )
     else:
         runner = interpreter_runner(importer.finish(), signature, [])

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gex._gex import wait_for_background
 
 from gex import es
+from gex._gex import wait_for_background
 
 
 def linear(rows: int | str = "rows") -> es.Graph:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -61,7 +62,7 @@ class WideAndDeep(nn.Module):
         self.wide = nn.ModuleList(nn.Embedding(rows, 1) for _ in range(fields))
         sizes = [fields * width + dense, 64, 32]
         layers: list[nn.Module] = []
-        for before, after in zip(sizes, sizes[1:]):
+        for before, after in itertools.pairwise(sizes):
             layers += [nn.Linear(before, after), nn.ReLU(), nn.LayerNorm(after)]
         self.deep = nn.Sequential(*layers, nn.Linear(sizes[-1], 1))
         self.scale = nn.Parameter(torch.ones(dense))

@@ -12,8 +12,8 @@ from torch import nn
 import gex
 from conftest import assert_same, last_report
 from gex.npugraph_ex import NPUShapeHandling, dim_gears, shape_handling
+from gex.options.shape_handling import parse_configs
 from gex.options.table import GEX_OPTIONS, Config
-from gex.shape_handling.config import parse_configs
 from graph_counts import compiled
 
 

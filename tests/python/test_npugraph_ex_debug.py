@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 import torch
-from gex._gex import Graph
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import gex
 from gex import npugraph_ex
+from gex._gex import Graph
 from gex.debug import deadlock, debug_folder, logs
 from gex.debug.capture_trace import trace_of
 from gex.debug.logs import EVENT, LineFormat, logger
@@ -213,7 +213,7 @@ def test_case_70_scripts_of_all_kinds_of_graphs_run(
 
 
 def test_strided_inputs_lie_as_recorded() -> None:
-    from gex.debug.output_code import strided
+    from gex.pipeline.output_code_runtime import strided
 
     for dtype in (torch.float16, torch.int64, torch.bool, torch.complex64):
         x = strided([3, 2], [1, 4], dtype)

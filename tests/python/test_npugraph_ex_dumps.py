@@ -12,9 +12,9 @@ import torch
 
 import gex
 import gex.npugraph_ex
-from gex.debug import effect_ops
 from gex.debug.comparison import compare
 from gex.debug.diff import diff, main
+from gex.fx_stage import effect_ops
 
 
 def compiled(fn: Any, backend: str = "npugraph_ex", **options: Any) -> Any:

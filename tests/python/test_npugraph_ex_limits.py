@@ -420,6 +420,6 @@ def test_limit_20_compile_fx_has_streams_too(device: str) -> None:
 
     x = torch.randn(3, 3, device=device)
     assert_same(torch.compile(fn, backend=backend, fullgraph=True)(x), fn(x))
-    lanes = gex.reports()[-1].lanes
-    assert lanes.nodes[f"stream_{side.stream_id}"] == 1
-    assert lanes.waits
+    streams = gex.reports()[-1].streams
+    assert streams.nodes[f"stream_{side.stream_id}"] == 1
+    assert streams.waits

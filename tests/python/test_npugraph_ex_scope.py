@@ -83,7 +83,7 @@ def test_case_59_a_stream_inside_the_block_inherits_the_limit(x64: torch.Tensor)
 
     report = check(fn, x64)
     assert threads(report)["exp+reduce_sum"] == 4
-    assert len(report.lanes.side) == 1
+    assert len(report.streams.side) == 1
 
 
 def test_case_59_with_a_stream_only_what_lies_on_it_is_limited(x64: torch.Tensor) -> None:

@@ -62,7 +62,7 @@ def test_case_53_a_pass_puts_nodes_on_a_stream_and_orders_them(device: str) -> N
     x, y = torch.randn(2, 3, 3, device=device)
     compiled = compile_fn(fn, post_grad_custom_pre_pass=on_side_stream)
     assert_same(compiled(x, y), fn(x, y))
-    assert last_report().lanes.nodes == {"stream_1": 2, "": 1}
+    assert last_report().streams.nodes == {"stream_1": 2, "": 1}
 
 
 def test_case_54_nested_streams_without_events_are_joined(device: str) -> None:
@@ -77,7 +77,11 @@ def test_case_54_nested_streams_without_events_are_joined(device: str) -> None:
         return y + z
 
     report = check(fn, x3.to(device))
-    assert report.lanes.nodes == {f"stream_{one.stream_id}": 2, f"stream_{two.stream_id}": 1, "": 1}
+    assert report.streams.nodes == {
+        f"stream_{one.stream_id}": 2,
+        f"stream_{two.stream_id}": 1,
+        "": 1,
+    }
     assert report.text().count("joined before the results") == 2
 
 
@@ -100,7 +104,7 @@ def test_case_55_events_in_all_forms(device: str) -> None:
 
     report = check(fn, x3.to(device), calls=100)
     side_name, other_name = f"stream_{side.stream_id}", f"stream_{other.stream_id}"
-    assert report.lanes.waits == [(side_name, ""), (other_name, side_name), ("", other_name)]
+    assert report.streams.waits == [(side_name, ""), (other_name, side_name), ("", other_name)]
     assert f"stream {side_name} waits for that of the caller" in report.text()
     assert report.runner.counters["captures"] == 1
 
@@ -122,7 +126,7 @@ def test_case_56_set_stream_goes_back_to_one_that_is_set(device: str) -> None:
         return y * 3
 
     names = [f"stream_{s.stream_id}" for s in (one, two, three)]
-    assert check(fn, x3.to(device)).lanes.nodes == {names[0]: 2, names[1]: 1, names[2]: 1, "": 1}
+    assert check(fn, x3.to(device)).streams.nodes == {names[0]: 2, names[1]: 1, names[2]: 1, "": 1}
     assert streams.current_stream() is streams.default_stream()
 
 
@@ -152,7 +156,7 @@ def test_case_57_streams_of_a_branch_do_not_grow_with_calls(device: str) -> None
     with gex.collect() as graphs:
         for both in (True, False, True, False):
             assert_same(compiled(x3.to(device), both), fn(x3.to(device), both))
-    assert [len(graph.lanes.side) for graph in graphs] == [2, 1]
+    assert [len(graph.streams.side) for graph in graphs] == [2, 1]
 
 
 def test_case_58_writing_in_place_on_another_stream_is_safe_with_and_without_events(
@@ -193,7 +197,7 @@ def test_case_37_a_concatenation_over_three_streams(device: str) -> None:
         return torch.cat([a, b, c])
 
     report = check(fn, x3.to(device))
-    assert len(report.lanes.side) == 3
+    assert len(report.streams.side) == 3
 
 
 def test_gradients_through_streams(device: str) -> None:
@@ -222,4 +226,4 @@ def test_a_stream_inside_a_stream_of_no_name_stays_where_it_is(device: str) -> N
         with stream(streams.default_stream()):
             return y + 1
 
-    assert check(fn, x3.to(device)).lanes.nodes == {f"stream_{side.stream_id}": 1, "": 1}
+    assert check(fn, x3.to(device)).streams.nodes == {f"stream_{side.stream_id}": 1, "": 1}

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule
-from torch.fx.graph import _BoxedCodeGen
+
+from gex.compat.graph_modules import generate_boxed_code
 
 # A statement that calls an overload. Text in quotes never begins a line.
 _CALL = re.compile(r"(?m)^(    \w+ = )torch\.ops\.(\w+\.\w+\.\w+)\(")
@@ -21,7 +22,7 @@ def function_of(gm: GraphModule) -> Callable[[list[Any]], Sequence[Any]]:
 
     As FX writes it, but overloads are found once and not at each call.
     """
-    gm.graph.set_codegen(_BoxedCodeGen())
+    generate_boxed_code(gm.graph)
     code = gm.graph.python_code("self")
     names = dict(code.globals)
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._guards import TracingContext
 
+from gex.compat.tracing import forward_metadata
 from gex.report.graph_report import GraphReport
 
 _runners: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -19,21 +19,11 @@ def static_arguments(names: Sequence[str]) -> list[tuple[int, str]]:
 
     `names`: what the user calls the arguments of the whole graph, if that is known.
     """
-    context = TracingContext.try_get()
-    metadata = context.fw_metadata if context is not None else None
+    metadata = forward_metadata()
     if metadata is None:
         return []
     positions = metadata.static_input_indices
     return [(i, names[i] if i < len(names) else f"argument {i}") for i in positions]
-
-
-def names_of_inputs(gm: torch.fx.GraphModule) -> list[str]:
-    """The inputs of Dynamo's graph as the user's code spells them."""
-    names = []
-    for node in gm.graph.find_nodes(op="placeholder"):
-        argument = node.meta.get("grapharg")
-        names.append(argument.source.name if argument is not None else node.name)
-    return names
 
 
 def remember(runner: Any) -> None:

@@ -15,12 +15,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch._functorch import config
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.utils.checkpoint import CheckpointPolicy
 
+from gex.compat.aot import min_cut_partition
 from gex.importer.torch_calls import is_random
-from gex.nested_regions.regions import trace_without_regions
+from gex.nested_regions.groups import trace_without_regions
 
 _RECOMPUTED = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
 
@@ -34,8 +33,7 @@ def partition(joint: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
     for region in regions:
         for kept in (region, *(u for u in region.users if u.target is operator.getitem)):
             kept.meta["recompute"] = CheckpointPolicy.MUST_SAVE
-    with config.patch(ban_recompute_materialized_backward=False):
-        return min_cut_rematerialization_partition(joint, *args, **kwargs)
+    return min_cut_partition(joint, *args, **kwargs)
 
 
 def _recomputed_random_regions(joint: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:

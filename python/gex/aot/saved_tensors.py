@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from torch._guards import TracingContext
 from torch.fx import GraphModule
+
+from gex.compat.tracing import forward_metadata
 
 
 def arguments_of(backward: GraphModule) -> list[int]:
@@ -17,6 +18,6 @@ def allow_second_backward() -> None:
 
     AOTAutograd would refuse it where it offers them as memory to be overwritten.
     """
-    context = TracingContext.try_get()
-    if context is not None and context.fw_metadata is not None:
-        context.fw_metadata.bw_donated_idxs = []
+    metadata = forward_metadata()
+    if metadata is not None:
+        metadata.bw_donated_idxs = []

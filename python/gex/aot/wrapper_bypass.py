@@ -12,13 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._dynamo import compiled_autograd
-from torch._functorch._aot_autograd import runtime_wrappers
-from torch._functorch._aot_autograd.schemas import OutputType, PlainTensorMeta
-from torch._guards import TracingContext
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from gex.compat import aot
+from gex.compat.aot import OutputType, PlainTensorMeta, compiled_autograd
+from gex.compat.fake_tensors import is_traceable_wrapper_subclass
 from gex.compat.torch_version import mark_dynamic
+from gex.compat.tracing import forward_metadata
 
 Compiled = Callable[[list[Any]], Sequence[Any]]
 Compiler = Callable[..., Compiled]
@@ -72,8 +71,7 @@ class CompiledGraphs:
         return compile_graph
 
     def _seen(self, compiled: Compiled, inputs: Sequence[Any]) -> Compiled:
-        context = TracingContext.try_get()
-        self._metadata = context.fw_metadata if context is not None else None
+        self._metadata = forward_metadata()
         self._num_arguments = len(inputs)
         return compiled
 
@@ -111,7 +109,7 @@ class CompiledGraphs:
         apply: Callable[..., Any] | None = None
         written = tuple(self._metadata.mutated_graph_handled_indices_seen_by_autograd)
         detached: list[int] = []
-        peek_transforms = torch._C._functorch.peek_interpreter_stack
+        peek_transforms = aot.peek_transforms
         is_grad_enabled = torch.is_grad_enabled
 
         def call(*arguments: Any) -> Any:
@@ -142,9 +140,9 @@ class CompiledGraphs:
 
 
 def _is_plain(metadata: Any) -> bool:
-    if metadata is None or torch._C._is_any_autocast_enabled():
+    if metadata is None or aot.is_autocast_enabled():
         return False
-    if torch._dynamo.config.compiled_autograd:  # inlines AOTAutograd's own nodes
+    if aot.compiles_autograd():
         return False
     kinds = {OutputType.non_alias, OutputType.unsafe_view_alias}
     metas = (
@@ -210,22 +208,65 @@ def _shortest_apply(
 
     Dynamo's guards keep wrapped tensors apart from others, so a look at one call's is enough.
     """
-    is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+    is_wrapped = aot.is_transform_tensor
     if any(isinstance(x, torch.Tensor) and is_wrapped(x) for x in arguments):
         return node.apply
-    return super(torch.autograd.Function, node).apply  # type: ignore[misc]
+    return super(torch.autograd.Function, node).apply
 
 
 def _autograd_node(
     forward_graph: Compiled, backward_graph: Compiled, metadata: Any
 ) -> type[torch.autograd.Function]:
+    class CompiledNode(torch.autograd.Function):
+        boxed_grads_call = True
+        forward = staticmethod(_forward_of_node(forward_graph, metadata))
+        backward = staticmethod(_backward_of_node(backward_graph, metadata))
+
+    return CompiledNode
+
+
+def _unchecked_count(metadata: Any) -> int:
+    """How many saved tensors, the last ones, may be changed until the backward."""
+    return getattr(metadata, "num_tensors_saved_with_no_vc_check", None) or 0
+
+
+def _forward_of_node(graph: Compiled, metadata: Any) -> Callable[..., tuple[Any, ...]]:
     num_outputs = metadata.num_outputs
     saved_slice = metadata.tensors_saved_for_backwards_slice
-    unchecked = getattr(metadata, "num_tensors_saved_with_no_vc_check", None) or 0
+    unchecked = _unchecked_count(metadata)
     symints_slice = metadata.symints_saved_for_backwards_slice
     has_symints = bool(metadata.num_symints_saved_for_bw)
     views = metadata.unsafe_view_out_indices
     constant = [i for i, o in enumerate(metadata.output_info) if not o.requires_grad]
+    is_view = aot.is_view
+
+    def forward(ctx: Any, *arguments: Any) -> tuple[Any, ...]:
+        results = graph(list(arguments))
+        saved = results[saved_slice]
+        if any(map(is_view, saved)):
+            saved = [x.detach() if x._is_view() else x for x in saved]
+        if unchecked:
+            ctx.unchecked = saved[-unchecked:]
+            saved = saved[:-unchecked]
+        ctx.save_for_backward(*saved)
+        if has_symints:
+            ctx.symints = results[symints_slice]
+        outputs = results[:num_outputs]
+        if views:
+            outputs = list(outputs)
+            for i in views:
+                outputs[i] = torch.ops.aten._unsafe_view(outputs[i], outputs[i].shape)
+        if constant:
+            ctx.mark_non_differentiable(*(outputs[i] for i in constant))
+            ctx._materialize_non_diff_grads = False
+        return tuple(outputs)
+
+    return forward
+
+
+def _backward_of_node(graph: Compiled, metadata: Any) -> Callable[..., Any]:
+    unchecked = _unchecked_count(metadata)
+    has_symints = bool(metadata.num_symints_saved_for_bw)
     tangents = [
         i
         for i, o in enumerate(metadata.output_info)
@@ -236,62 +277,33 @@ def _autograd_node(
         for i, meta in zip(tangents, metadata.subclass_tangent_meta, strict=True)
     ]
     must_be_deterministic_as_traced = metadata.deterministic is False
-    is_view = torch.Tensor._is_view
-    is_deterministic = torch._C._get_deterministic_algorithms
+    is_deterministic = aot.is_deterministic
     is_grad_enabled = torch.is_grad_enabled
     tensor = torch.Tensor
 
-    class CompiledNode(torch.autograd.Function):
-        boxed_grads_call = True
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        boxed = len(gradients) == 1 and type(gradients[0]) is list
+        given: Any = gradients[0] if boxed else gradients
+        arguments = [*ctx.symints] if has_symints else []
+        arguments += ctx.saved_tensors
+        if unchecked:
+            arguments += ctx.unchecked
+        for i, meta, contiguous in expected:
+            gradient = given[i]
+            if not (contiguous and type(gradient) is tensor and gradient.is_contiguous()):
+                gradient = aot.tangent_as_traced(gradient, meta)
+            arguments.append(gradient)
+            del gradient  # nothing but the arguments holds it: the graph frees it when read
+        if boxed:
+            given.clear()
+        if must_be_deterministic_as_traced and is_deterministic():
+            _refuse_determinism()
+        if is_grad_enabled():
+            return _OnceDifferentiable.apply(graph, torch.empty(0, requires_grad=True), *arguments)
+        ctx.maybe_clear_saved_tensors()
+        return tuple(graph(arguments))
 
-        @staticmethod
-        def forward(ctx: Any, *arguments: Any) -> tuple[Any, ...]:
-            results = forward_graph(list(arguments))
-            saved = results[saved_slice]
-            if any(map(is_view, saved)):
-                saved = [x.detach() if x._is_view() else x for x in saved]
-            if unchecked:
-                ctx.unchecked = saved[-unchecked:]
-                saved = saved[:-unchecked]
-            ctx.save_for_backward(*saved)
-            if has_symints:
-                ctx.symints = results[symints_slice]
-            outputs = results[:num_outputs]
-            if views:
-                outputs = list(outputs)
-                for i in views:
-                    outputs[i] = torch.ops.aten._unsafe_view(outputs[i], outputs[i].shape)
-            if constant:
-                ctx.mark_non_differentiable(*(outputs[i] for i in constant))
-                ctx._materialize_non_diff_grads = False
-            return tuple(outputs)
-
-        @staticmethod
-        def backward(ctx: Any, *gradients: Any) -> Any:
-            boxed = len(gradients) == 1 and type(gradients[0]) is list
-            given = gradients[0] if boxed else gradients
-            arguments = [*ctx.symints] if has_symints else []
-            arguments += ctx.saved_tensors
-            if unchecked:
-                arguments += ctx.unchecked
-            for i, meta, contiguous in expected:
-                gradient = given[i]
-                if not (contiguous and type(gradient) is tensor and gradient.is_contiguous()):
-                    gradient = _tangent(gradient, meta)
-                arguments.append(gradient)
-                del gradient  # nothing but the arguments holds it: the graph frees it when read
-            if boxed:
-                given.clear()
-            if must_be_deterministic_as_traced and is_deterministic():
-                _refuse_determinism()
-            if is_grad_enabled():
-                return _OnceDifferentiable.apply(
-                    backward_graph, torch.empty(0, requires_grad=True), *arguments
-                )
-            ctx.maybe_clear_saved_tensors()
-            return tuple(backward_graph(arguments))
-
-    return CompiledNode
+    return backward
 
 
 def _is_contiguous(expected: Any) -> bool:
@@ -304,12 +316,6 @@ def _is_contiguous(expected: Any) -> bool:
             return False
         step *= size
     return True
-
-
-def _tangent(gradient: Any, meta: Any) -> Any:
-    if type(gradient) is not torch.Tensor:
-        return runtime_wrappers.AOTDispatchAutograd.process_runtime_tangent(gradient, meta)[0]
-    return runtime_wrappers.coerce_to_expected_memory_format(gradient, meta.memory_format)
 
 
 def _refuse_determinism() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from gex import _gex
+from gex.compat.operators import OpOverload
 from gex.importer import torch_calls
 from gex.importer.graph_import import ImportedGraph
 
@@ -84,14 +85,14 @@ class GraphRecord:
         )
 
 
-def _op(name: str) -> torch._ops.OpOverload:
+def _op(name: str) -> OpOverload:
     namespace, packet, overload = name.split(".")
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload)
 
 
 class _CalleePickler(pickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, torch._ops.OpOverload):
+        if isinstance(obj, OpOverload):
             return _op, (str(obj),)
         recipe = getattr(obj, "recipe", None)
         if isinstance(recipe, torch_calls.Recipe):

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch._dynamo.utils
-
 from gex import report
+from gex.compat import dynamo
 
 _BACKEND = "npugraph_ex"
 # Addresses are patched at each call: that needs no capture.
@@ -87,12 +86,12 @@ class EngineCounters(Counter):
     def items(self) -> Any:
         return dict.items(self._read())
 
-    def copy(self) -> Counter[str]:
+    def copy(self) -> Counter[str]:  # type: ignore[override]  # what it says now, no more
         return Counter(dict(self.items()))
 
 
 def install() -> None:
     """Puts the counters where PyTorch keeps its own; they may have been cleared meanwhile."""
-    counters = torch._dynamo.utils.counters
+    counters = dynamo.counters()
     if not isinstance(counters.get(_BACKEND), EngineCounters):
         counters[_BACKEND] = EngineCounters()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gex.captures.gear_option import Gears, Place, Row
+from gex.options.gears import Gears, Place, Row
 
 _FEWEST, _MOST = 2, 100
 

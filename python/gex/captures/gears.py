@@ -9,8 +9,8 @@ import torch
 from torch.fx import Graph
 
 from gex._gex import Dim
-from gex.captures.gear_option import ALL, Gears
 from gex.importer.symbols import NotADim, Symbols
+from gex.options.gears import ALL, Gears
 
 Ladder = tuple[list[Dim], list[list[int]]]
 

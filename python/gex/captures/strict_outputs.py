@@ -15,8 +15,8 @@ from types import FrameType
 from typing import Any
 
 import torch
-from torch._dynamo import eval_frame
-from torch._dynamo.mutation_guard import GenerationTracker
+
+from gex.compat import dynamo
 
 _PACKAGES = tuple(os.path.dirname(sys.modules[name].__file__ or "") for name in ("torch", "gex"))
 _MADE_AT = "_gex_made_at"
@@ -77,7 +77,7 @@ def ending_with_the_next_call(call: Callable[..., Any]) -> Callable[..., Any]:
 
 def _generation() -> tuple[int, int]:
     """Graphs of one call, with breaks between them, are one generation."""
-    return _steps, GenerationTracker.generation
+    return _steps, dynamo.call_generation()
 
 
 def _end_before(now: tuple[int, int], used: Collection[int] = ()) -> None:
@@ -100,7 +100,7 @@ def _line_of_user() -> str:
     while frame is not None:
         file = frame.f_code.co_filename
         is_called = is_called or (
-            file == eval_frame.__file__ and frame.f_code.co_name == "compile_wrapper"
+            file == dynamo.CALL_FILE and frame.f_code.co_name == dynamo.CALL_FUNCTION
         )
         if is_called and not file.startswith((*_PACKAGES, "<")):
             return f"{file}:{frame.f_lineno}"

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from gex.compat.pytree import tree_flatten, tree_unflatten
 
 
 def warmup(

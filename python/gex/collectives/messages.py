@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed.distributed_c10d import _resolve_process_group
 
 from gex.collectives.tracing import global_rank, group_name
+from gex.compat.distributed import process_group
 
 _library = torch.library.Library("gex_messages", "DEF")
 _library.define("send(Tensor x, int to, int tag, str group) -> Tensor")
@@ -17,13 +17,13 @@ _library.define("recv(Tensor like, int source, int tag, str group) -> Tensor")
 
 
 def _send(x: torch.Tensor, to: int, tag: int, group: str) -> torch.Tensor:
-    dist.send(x.contiguous(), to, _resolve_process_group(group), tag)
+    dist.send(x.contiguous(), to, process_group(group), tag)
     return x.new_empty(0)
 
 
 def _recv(like: torch.Tensor, source: int, tag: int, group: str) -> torch.Tensor:
     received = torch.empty(like.shape, dtype=like.dtype, device=like.device)
-    dist.recv(received, source, _resolve_process_group(group), tag)
+    dist.recv(received, source, process_group(group), tag)
     return received
 
 

@@ -23,10 +23,10 @@ import shutil
 from collections.abc import Iterator
 
 import torch
-from torch._dynamo.utils import get_debug_dir
 from torch.fx import GraphModule
 
 from gex import fx_stage
+from gex.compat import dynamo
 from gex.debug import logs, output_code
 from gex.options.table import Config
 
@@ -45,7 +45,7 @@ def wanted() -> bool:
 
 def run_folder() -> pathlib.Path:
     """Of this process, in PyTorch's own debug folder."""
-    path = pathlib.Path(get_debug_dir())
+    path = pathlib.Path(dynamo.debug_folder())
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         path = path.with_name(f"{path.name}-rank_{torch.distributed.get_rank()}")
     return path / "npugraph_ex"
@@ -53,7 +53,7 @@ def run_folder() -> pathlib.Path:
 
 def _link_log_of_dynamo(run: pathlib.Path) -> None:
     """Dynamo knows of no ranks: its log lies in a folder without one, and is found here too."""
-    own = pathlib.Path(get_debug_dir())
+    own = pathlib.Path(dynamo.debug_folder())
     link = run / "torchdynamo"
     if run != own and not link.is_symlink():
         link.symlink_to(pathlib.Path("..") / own.name / "torchdynamo")

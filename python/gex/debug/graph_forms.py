@@ -26,7 +26,6 @@ from gex.debug.graph_runs import (
 from gex.debug.inspection import Compilation
 from gex.importer.body_import import location_of
 from gex.importer.graph_import import GraphImport, ImportedGraph
-from gex.report.graph_report import GraphReport
 
 Stages = Sequence[tuple[str, GraphModule]]
 
@@ -162,17 +161,16 @@ class _Search:
 
     def _compiled(self, imported: ImportedGraph, **how: object) -> Compiled:
         config = self._compilation.config
+        options = _gex.RunnerOptions()
+        options.fast_math = config.get("fast_math", False)
+        options.level = config.get("opt_level", 2)
+        options.disabled_passes = list(config.get("disabled_passes", ()))
+        options.enabled_passes = list(config.get("enabled_passes", ()))
+        for name, value in how.items():
+            setattr(options, name, value)
+        captures = _gex.CaptureOptions(limit=1)
         runner = _gex.compiled_runner(
-            imported.graph,
-            imported.signature(),
-            imported.callees,
-            _gex.CaptureOptions(limit=1),
-            [],
-            fast_math=config.get("fast_math", False),
-            level=config.get("opt_level", 2),
-            disabled_passes=config.get("disabled_passes", ()),
-            enabled_passes=config.get("enabled_passes", ()),
-            **how,
+            imported.graph, imported.signature(), imported.callees, captures, options
         )
         return imported.adapter.wrap(runner)
 
@@ -195,9 +193,8 @@ class _Search:
         gm = self._stages[-1][1]
         right = values_in_eager(gm, self._arguments)
         probed, values = with_probes(gm)
-        report = GraphReport(self._compilation.graph, "gex")
         fast_random = self._compilation.config.get("random", "eager") == "fast"
-        imported = GraphImport(probed, "probed", report, fast_random=fast_random).run()
+        imported = GraphImport(probed, "probed", fast_random=fast_random).run()
         self._arguments.run(compiled_form(imported))
         for node in gm.graph.nodes:
             if node.name not in right or node.name not in values:

@@ -11,10 +11,10 @@ import torch
 from torch.fx import GraphModule, Interpreter, Node
 
 from gex.aot import eager_graph
-from gex.debug import effect_ops
 from gex.debug.comparison import Comparison, compare, tolerance_of
 from gex.debug.graph_nodes import insert_after, is_tensor
 from gex.debug.tensor_dump import as_array
+from gex.fx_stage import effect_ops
 
 Compiled = Callable[[list[Any]], Sequence[Any]]
 _probe_numbers = itertools.count(1 << 32)  # apart from the numbers of other checks

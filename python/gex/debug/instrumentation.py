@@ -9,7 +9,8 @@ from torch.fx import GraphModule
 from torch.profiler import record_function
 
 from gex.aot import eager_graph
-from gex.debug import effect_ops, nan_check, tensor_dump
+from gex.debug import nan_check, tensor_dump
+from gex.fx_stage import effect_ops
 from gex.options.table import Config
 
 Compiled = Callable[[list[Any]], Sequence[Any]]

@@ -40,7 +40,7 @@ class LineFormat(logging.Formatter):
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 
 
-class _StandardOutput(logging.StreamHandler):  # type: ignore[type-arg]
+class _StandardOutput(logging.StreamHandler):
     """Whatever standard output is when a line is written."""
 
     def __init__(self) -> None:

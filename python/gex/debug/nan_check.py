@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import torch
 from torch.fx import GraphModule, Node
-from torch.utils._pytree import tree_leaves
 
-from gex.debug import effect_ops
+from gex.compat.pytree import tree_leaves
 from gex.debug.graph_nodes import insert_after, is_tensor, tensor_sources
+from gex.fx_stage import effect_ops
 from gex.importer.body_import import location_of
 from gex.options.table import Config
 

@@ -16,7 +16,7 @@ import sympy
 import torch
 from torch.fx import GraphModule, Node
 
-from gex.options.table import GEX_OPTIONS, NPUGRAPH_EX_OPTIONS, Config
+from gex.options.table import Config
 
 _LOOKS = re.compile("dump|trace|check")  # options that only make files
 _MOST_LITERALS = 64  # constants with more elements are replaced by random ones
@@ -25,7 +25,7 @@ _SCRIPT = '''"""One graph as gex compiled it: {name}. Run it to see it run: pyth
 
 import torch
 
-from gex.debug.output_code import compiled, describe, strided
+from gex.pipeline.output_code_runtime import compiled, describe, strided
 {imports}
 BACKEND = {backend!r}
 OPTIONS = {options!r}
@@ -51,7 +51,8 @@ if __name__ == "__main__":
 
 
 def script_of(gm: GraphModule, name: str, backend: str, config: Config) -> str:
-    classes, imports = _Classes(), {}
+    classes = _Classes()
+    imports: dict[str, str] = {}
     top = classes.add(gm, imports)
     lines = [f"import {m}" if n == m else f"import {m} as {n}" for n, m in sorted(imports.items())]
     return _SCRIPT.format(
@@ -157,35 +158,3 @@ def _symbol_values(placeholders: list[Node]) -> dict[sympy.Symbol, int]:
 
 def _number(size: Any, values: Mapping[sympy.Symbol, int]) -> int:
     return int(size.node.expr.xreplace(values)) if hasattr(size, "node") else int(size)
-
-
-# --- what the script calls ------------------------------------------------------------------
-
-
-def strided(size: list[int], stride: list[int], dtype: torch.dtype) -> torch.Tensor:
-    """Random values that lie in memory like this."""
-    extent = sum((n - 1) * step for n, step in zip(size, stride)) + 1 if 0 not in size else 0
-    if dtype.is_floating_point or dtype.is_complex:
-        memory = torch.randn(extent, dtype=torch.complex64 if dtype.is_complex else None).to(dtype)
-    else:
-        memory = torch.randint(0, 2, (extent,)).to(dtype)
-    return memory.as_strided(size, stride)
-
-
-def compiled(
-    module: torch.nn.Module, arguments: list[Any], backend: str, options: Mapping[str, Any]
-) -> Any:
-    """The graph of the module, compiled for arguments like these; takes their list."""
-    from torch.fx.experimental.proxy_tensor import make_fx
-
-    from gex.dynamo.backends import graph_compiler
-
-    table = NPUGRAPH_EX_OPTIONS if backend == "npugraph_ex" else GEX_OPTIONS
-    gm = make_fx(module, tracing_mode="fake")(*arguments)
-    return graph_compiler(backend, Config(table, options))(gm, arguments)
-
-
-def describe(result: Any) -> str:
-    if not isinstance(result, torch.Tensor):
-        return repr(result)
-    return f"{str(result.dtype).removeprefix('torch.')}{list(result.shape)}"

@@ -23,8 +23,8 @@ import numpy as np
 import torch
 from torch.fx import GraphModule, Interpreter, Node
 
-from gex.debug import effect_ops
 from gex.debug.graph_nodes import insert_after, is_tensor, target_name
+from gex.fx_stage import effect_ops
 from gex.importer.body_import import location_of
 from gex.options.table import Config
 
@@ -67,15 +67,13 @@ def insert_saves(gm: GraphModule, graph_name: str, config: Config) -> None:
             continue
         path = os.path.join(folder, node.name)
         arguments = ([node], path, False, False, by_step, -1)
-        insert_after(
-            gm.graph,
-            node,
-            lambda node=node, arguments=arguments: saves.append(
-                (node, gm.graph.call_function(effect_ops.SAVE, arguments))
-            ),
-        )
-    for _, save in saves:
-        save.meta["val"] = None
+
+        def save(node: Node = node, arguments: tuple[Any, ...] = arguments) -> None:
+            saves.append((node, gm.graph.call_function(effect_ops.SAVE, arguments)))
+
+        insert_after(gm.graph, node, save)
+    for _, added in saves:
+        added.meta["val"] = None
     effect_ops.number_saves(gm)
     gm.recompile()
     rows = [

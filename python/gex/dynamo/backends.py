@@ -2,58 +2,38 @@
 
 from __future__ import annotations
 
-import enum
 import functools
-import itertools
-import logging
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import torch
-from torch._dynamo.backends.common import aot_autograd
 
-from gex import _gex, collectives, determinism, fx_stage, report
-from gex.aot import frozen_parameters, saved_tensors
+from gex import _gex, collectives, determinism
 from gex.aot.partition import partition
 from gex.aot.wrapper_bypass import CompiledGraphs
 from gex.cache.saved_graph import GraphRecord
-from gex.captures import counters, error_mode, strict_outputs
-from gex.captures.capture_options import settings_of
+from gex.captures import counters, strict_outputs
 from gex.captures.clone_outputs import with_memory_of_their_own
-from gex.captures.gears import plain_name
+from gex.compat.aot import aot_autograd, effect_tokens_inside_graphs
 from gex.compat.torch_version import warn_if_untested
-from gex.debug import debug_folder, inspection, instrumentation, tensor_dump
-from gex.debug.call_hooks import watched
-from gex.debug.logs import logger
+from gex.debug import inspection
+from gex.debug.debug_folder import ModelFolder
 from gex.dynamo import cuda_attention, forced_breaks, forward_mode, graph_breaks
-from gex.dynamo.frame_origin import Origin, current_origin
+from gex.dynamo.frame_origin import current_origin
 from gex.dynamo.grouped_experts import with_traceable_gradients
+from gex.dynamo.input_names import names_of_inputs
 from gex.dynamo.module_floats import module_floats_fixed
-from gex.errors import GraphNotSupported
-from gex.fx_stage import stream_assignment
-from gex.importer.graph_device import CPU, target_of
-from gex.importer.graph_import import GraphImport, ImportedGraph
-from gex.nested_regions.regions import (
-    take_fallbacks,
-    trace_without_regions,
-    without_regions_if_that_fails,
-)
-from gex.options import engine_flags, super_kernel
+from gex.nested_regions.groups import without_regions_if_that_fails
+from gex.options.shape_handling import parse_configs
 from gex.options.table import GEX_OPTIONS, NPUGRAPHS_OPTIONS, CompilerConfig, Config
-from gex.pass_loading import load_named_passes
-from gex.report import trace_dump
+from gex.pipeline.compiler import graph_compiler
+from gex.pipeline.job import CompileRequest, FromDynamo, Role
 from gex.report.compile_times import backend_timed
-from gex.shape_handling.config import parse_configs
 from gex.shape_handling.dynamic_dims import trace_sizes_as_symbols
 
-_graph_numbers = itertools.count(1)
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-
-CompiledGraph = Callable[[list[Any]], Sequence[Any]]
-GraphCompiler = Callable[[torch.fx.GraphModule, Sequence[Any]], CompiledGraph]
 
 collectives.install()
 forced_breaks.install()
@@ -109,8 +89,7 @@ def compile_dynamo_graph(
     """
     warn_if_untested()
     _apply_mode(backend, config, mode)
-    names = tuple(frozen_parameters.names_of_inputs(gm))
-    dynamo = FromDynamo(current_origin(), names, graph_breaks.end_of(gm))
+    dynamo = FromDynamo(current_origin(), tuple(names_of_inputs(gm)), graph_breaks.end_of(gm))
     if config.get("enable_shape_handling"):
         configs = parse_configs(config.get("shape_handling_configs"))
         trace_sizes_as_symbols(gm, configs, dynamo.origin)
@@ -120,20 +99,11 @@ def compile_dynamo_graph(
     forward_mode.guard()
 
     graphs = CompiledGraphs(gm)
-    files = debug_folder.ModelFolder.of_dynamo(gm)
-    traced = aot_autograd(
-        fw_compiler=graphs.forward(graph_compiler(backend, config, Role.FORWARD, dynamo, files)),
-        bw_compiler=graphs.backward(graph_compiler(backend, config, Role.BACKWARD, dynamo, files)),
-        inference_compiler=graphs.inference(
-            graph_compiler(backend, config, Role.INFERENCE, dynamo, files, record)
-        ),
-        partition_fn=partition,
-        keep_inference_input_mutations=True,
-        decompositions={**cuda_attention.decompositions(), **(decompositions or {})},
-    )
+    request = CompileRequest(backend, config, dynamo, ModelFolder.of_dynamo(gm), record)
+    traced = _traced(graphs, request, decompositions or {})
     with (
         backend_timed(),
-        torch._functorch.config.patch(unlift_effect_tokens=True),
+        effect_tokens_inside_graphs(),
         cuda_attention.traced_as_efficient(example_inputs),
         module_floats_fixed(gm, example_inputs) as inputs,
         without_regions_if_that_fails(),
@@ -142,6 +112,27 @@ def compile_dynamo_graph(
         if record is not None:
             record.written = graphs.written_without_gradient(inputs)
         compiled = inspection.dynamo_graph(gm, graphs.shortened(wrapped, inputs))
+    return _with_results_as_asked(compiled, config)
+
+
+def _traced(
+    graphs: CompiledGraphs,
+    request: CompileRequest,
+    decompositions: Mapping[Any, Callable[..., Any]],
+) -> Callable[..., Any]:
+    """AOTAutograd, which calls the compiler of each of its graphs."""
+    training = replace(request, record=None)  # only graphs without gradients are kept
+    return aot_autograd(
+        fw_compiler=graphs.forward(graph_compiler(training, Role.FORWARD)),
+        bw_compiler=graphs.backward(graph_compiler(training, Role.BACKWARD)),
+        inference_compiler=graphs.inference(graph_compiler(request, Role.INFERENCE)),
+        partition_fn=partition,
+        keep_inference_input_mutations=True,
+        decompositions={**cuda_attention.decompositions(), **decompositions},
+    )
+
+
+def _with_results_as_asked(compiled: Callable[..., Any], config: Config) -> Callable[..., Any]:
     if config.get("clone_output", False):
         compiled = with_memory_of_their_own(compiled)
     if config.get("strict_outputs", False):
@@ -167,180 +158,3 @@ def _apply_mode(backend: str, config: Config, mode: str | None) -> None:
         _warn_about_mode()
     if mode.startswith("max-autotune") and "fast_math" in config:
         config.fast_math = config.autotune = True
-
-
-class Role(enum.Enum):
-    """What a graph is for."""
-
-    INFERENCE = enum.auto()
-    FORWARD = enum.auto()  # of a training step
-    BACKWARD = enum.auto()
-
-
-_PHASES = {Role.INFERENCE: "forward", Role.FORWARD: "forward", Role.BACKWARD: "backward"}
-
-
-@dataclass(frozen=True)
-class FromDynamo:
-    """What Dynamo gave to compile."""
-
-    origin: Origin | None = None
-    names: tuple[str, ...] = ()  # of all inputs, as the user's code spells them
-    end: str | None = None  # why the graph ends where its function goes on
-
-
-def graph_compiler(
-    backend: str,
-    config: Config,
-    role: Role = Role.INFERENCE,
-    dynamo: FromDynamo | None = None,
-    files: debug_folder.ModelFolder | None = None,
-    record: GraphRecord | None = None,
-) -> GraphCompiler:
-    """Compiles the ATen graphs that AOTAutograd makes of a function; their texts go to `files`."""
-    names = () if dynamo is None or role is Role.BACKWARD else dynamo.names
-
-    def compile_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
-        if role is Role.BACKWARD:
-            saved_tensors.allow_second_backward()
-        graph_report = report.GraphReport(f"graph_{next(_graph_numbers)}", backend)
-        if dynamo is not None:
-            graph_report.origin, graph_report.end = dynamo.origin, dynamo.end
-        graph_report.no_regions = take_fallbacks()
-        report.add(graph_report)
-        subject = fx_stage.Subject(graph_report.name, _PHASES[role])
-        with debug_folder.stages_of(files, graph_report.name, subject.phase) as phase_files:
-            if backend != "npugraphs" and not tensor_dump.of_original(config):
-                fx_stage.run(gm, example_inputs, config, subject)
-                graph_report.lanes = stream_assignment.find(gm)
-        if phase_files is not None:
-            phase_files.write_code(gm, backend, config)
-        if config.get("super_kernel_optimize", False):
-            graph_report.notes.append(super_kernel.NOTHING_MERGED)
-        instrumentation.put_into(gm, graph_report.name, config)
-        eager_reason = _why_eager(backend, config)
-        if eager_reason is not None:
-            if backend == "npugraph_ex":
-                logger.warning("%s falls back to eager: %s", graph_report.name, eager_reason)
-            return _run_eagerly(gm, graph_report, config, eager_reason)
-        start = time.perf_counter()
-        try:
-            imported = GraphImport(
-                gm,
-                graph_report.name,
-                graph_report,
-                strict=config.get("strict", False),
-                # The forward has checked the same values.
-                check_values=role is not Role.BACKWARD,
-                fast_random=config.get("random", "eager") == "fast",
-                keep_identities=not config.get("remove_noop_ops", True),
-            ).run()
-        except GraphNotSupported as problem:
-            if graph_report.regions:
-                report.drop(graph_report)
-                trace_without_regions(problem)
-                report.add(graph_report)
-            if config.get("strict", False):
-                raise
-            return _run_eagerly(gm, graph_report, config, str(problem))
-        graph_report.seconds["import"] = time.perf_counter() - start
-        # Training changes parameters, so only graphs without gradients take them as frozen.
-        is_frozen = (
-            role is Role.INFERENCE
-            and config.get("frozen_parameter", False)
-            and imported.device == CPU
-        )
-        static = frozen_parameters.static_arguments(names) if is_frozen else []
-        static = [(i, name) for i, name in static if not imported.adapter.is_carried(i)]
-        released = saved_tensors.arguments_of(gm) if role is Role.BACKWARD else []
-        if phase_files is not None:
-            phase_files.write_imported(imported.graph.text())
-        dump_dir = phase_files.engine_dir if phase_files is not None else ""
-        captures = settings_of(config, gm.graph, names)
-        cache_dir = "" if record is None else record.cache_dir
-        runner = make_runner(
-            imported, config, role, static, released, captures, dump_dir, cache_dir
-        )
-        if record is not None:
-            record.take(imported, static)
-        graph_report.runner = runner
-        if backend == "npugraph_ex" and logger.isEnabledFor(logging.DEBUG):
-            logger.debug("%s: generated code\n%s", graph_report.name, runner.text("program"))
-        graph_report.capture_limit = config.get("capture_limit")
-        graph_report.input_names = _names_of_tensors(imported, names, static)
-        compiled = imported.adapter.wrap(runner)
-        if any(call.is_of_user for call in graph_report.calls):
-            mode = config.get("capture_error_mode", "global")
-            compiled = error_mode.guarded(compiled, runner, graph_report.name, mode)
-        compiled = watched(compiled, runner, graph_report.name, phase_files, config)
-        return inspection.aten_graph(compiled, graph_report.name, config, imported)
-
-    return compile_graph
-
-
-def _names_of_tensors(
-    imported: ImportedGraph, names: Sequence[str], static: Sequence[tuple[int, str]]
-) -> dict[int, str]:
-    """By number among the tensors that a call passes to the engine."""
-    bound = {argument for argument, _ in static}
-    passed = [argument for argument in imported.tensors if argument not in bound]
-    return {k: plain_name(names[a]) for k, a in enumerate(passed) if a < len(names)}
-
-
-def _why_eager(backend: str, config: Config) -> str | None:
-    if backend == "npugraphs":
-        return "npugraphs runs PyTorch's kernels"
-    if tensor_dump.of_original(config):
-        return "option data_dump_stage='original'"
-    if forward_mode.is_on():
-        return "tangents of forward mode are carried along by PyTorch's own ops"
-    return "option force_eager" if config.get("force_eager", False) else None
-
-
-def _run_eagerly(
-    gm: torch.fx.GraphModule, graph_report: report.GraphReport, config: Config, reason: str
-) -> CompiledGraph:
-    graph_report.eager_reason = reason
-    compiled = instrumentation.eager_form(gm, graph_report.name, config)
-    return inspection.aten_graph(compiled, graph_report.name, config)
-
-
-def make_runner(
-    imported: ImportedGraph,
-    config: Config,
-    role: Role = Role.INFERENCE,
-    static: Sequence[tuple[int, str]] = (),
-    released: Sequence[int] = (),
-    captures: _gex.CaptureOptions | None = None,
-    dump_dir: str = "",
-    cache_dir: str = "",
-) -> Any:
-    """Arguments in `static` are bound once, those in `released` let go of at their last use.
-
-    Without a `cache_dir` the environment says where compiled programs are kept, if anywhere.
-    """
-    if config.get("trace.enabled", False):
-        dump_dir = trace_dump.folder_of(imported.graph)
-    signature = imported.signature()
-    if config.get("executor", "compiled") == "interpreter":
-        return _gex.interpreter_runner(imported.graph, signature, imported.callees)
-    load_named_passes()
-    runner = _gex.compiled_runner(
-        imported.graph,
-        signature,
-        imported.callees,
-        captures or settings_of(config),
-        list(static),
-        **engine_flags.of(config),
-        released=list(released),
-        # Between forward and backward a training step needs most of its memory.
-        keep_arena=role is Role.INFERENCE,
-        reuse_memory=config.get("reuse_memory", True),
-        dump_dir=dump_dir,
-        cache_dir=cache_dir,
-        keep_static_code=not config.get("disable_static_kernel_compile_cache", False),
-        static_code_at_once=config.get("static_kernel_compile", False),
-        target=target_of(imported.device),
-    )
-    frozen_parameters.remember(runner)
-    return runner

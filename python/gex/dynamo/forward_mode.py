@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import torch
-from torch.autograd import forward_ad
+from gex.compat.autograd import is_forward_mode_on
+from gex.compat.tracing import guard_forward_mode, is_tracing
 
 
 def is_on() -> bool:
-    return forward_ad._current_level >= 0
+    return is_forward_mode_on()
 
 
 def guard() -> None:
     """Has Dynamo keep what is compiled inside of forward mode apart from the rest."""
-    if torch._guards.TracingContext.try_get() is None:
-        return
-    from torch._dynamo.guards import GuardBuilder, install_guard
-    from torch._dynamo.source import GlobalStateSource
-
-    install_guard(GlobalStateSource().make_guard(GuardBuilder.DUAL_LEVEL))
+    if is_tracing():
+        guard_forward_mode()

@@ -9,12 +9,9 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
-from torch._dynamo import external_utils
-from torch._dynamo.resume_execution import ContinueExecutionCache
-from torch._dynamo.symbolic_convert import InstructionTranslator
-from torch._dynamo.utils import get_metrics_context
-from torch._guards import CompileContext
 from torch.nn import Module
+
+from gex.compat import tracing
 
 
 @dataclass(frozen=True)
@@ -36,19 +33,18 @@ class Origin:
 
 def current_origin() -> Origin | None:
     """Of the frame that is being compiled now; None outside of Dynamo."""
-    compile_id = CompileContext.current_compile_id()
+    compile_id = tracing.current_compile_id()
     if compile_id is None:
         return None
-    metrics = get_metrics_context()
-    reason = metrics._metrics.get("recompile_reason") if metrics.in_progress() else None
-    trace = InstructionTranslator.current_tx()
+    reason = tracing.recompile_reason()
+    trace = tracing.current_translator()
     code = trace.f_code
-    while (after_break := ContinueExecutionCache.generated_code_metadata.get(code)) is not None:
-        code = after_break.code
+    while (before_break := tracing.code_before_break(code)) is not None:
+        code = before_break
     module = None
-    if code.co_filename == external_utils.__file__:
+    if code.co_filename == tracing.WRAPPER_FILE:
         code, module = _wrapped(code, trace)
-    return Origin(code, str(compile_id), reason, module, _owner(trace))
+    return Origin(code, compile_id, reason, module, _owner(trace))
 
 
 def _owner(trace: Any) -> weakref.ref[Module] | None:

@@ -7,6 +7,8 @@ import warnings
 
 from torch.fx import GraphModule
 
+from gex.errors import FallbackWarning
+
 _OPERATOR = re.compile(r"unsupported operator: (\S+)")
 _DETAIL = re.compile(r"Developer debug context: (.+)")
 _told: set[tuple[str, str]] = set()
@@ -36,5 +38,6 @@ def _warn_about_operator(operator: str, line: str) -> None:
             f"{operator} at {line} can't be captured: it runs eagerly, between the graphs before "
             "and after it. torch.library.register_fake tells what it returns, and makes it a step "
             "of one graph",
+            FallbackWarning,
             stacklevel=2,
         )

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from torch._dynamo.exc import TensorifyScalarRestartAnalysis
-from torch._dynamo.symbolic_convert import TensorifyState
-from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import guard_scalar
-from torch.utils._sympy.symbol import SymT, symbol_is_type
+
+from gex.compat import tracing
+from gex.compat.symbolic import is_backed_float
 
 
 @contextlib.contextmanager
@@ -29,9 +28,9 @@ def module_floats_fixed(gm: GraphModule, example_inputs: Sequence[Any]) -> Itera
     kept, names, restart = [], set(), False
 
     def specialize(name: str) -> None:
-        if not TensorifyState.should_specialize(name):
+        if not tracing.is_specialized_float(name):
             names.add(name)
-            TensorifyState.specialize(name)
+            tracing.specialize_float(name)
 
     for name in _only_looked_at(gm):
         specialize(name)
@@ -45,13 +44,13 @@ def module_floats_fixed(gm: GraphModule, example_inputs: Sequence[Any]) -> Itera
         else:
             restart = True
     if restart:
-        raise TensorifyScalarRestartAnalysis
+        raise tracing.RestartTrace
     if len(kept) < len(example_inputs):
         gm.recompile()
     try:
         yield kept
     finally:  # AOTAutograd asked by then; the next compile may give these names to other floats
-        TensorifyState.force_specializations -= names
+        tracing.forget_specialized_floats(names)
 
 
 def _only_looked_at(gm: GraphModule) -> set[str]:
@@ -59,11 +58,10 @@ def _only_looked_at(gm: GraphModule) -> set[str]:
 
     Their guards say all about them, but AOTAutograd, which misses them, would start over.
     """
-    context = TracingContext.try_get()
-    shape_env = context.fake_mode.shape_env if context and context.fake_mode else None
+    shape_env = tracing.shape_env()
     if shape_env is None:
         return set()
-    floats = {str(s) for s in shape_env.backed_var_to_val if symbol_is_type(s, SymT.FLOAT)}
+    floats = {str(s) for s in shape_env.backed_var_to_val if is_backed_float(s)}
     for node in gm.graph.find_nodes(op="placeholder"):
         number = getattr(node.meta.get("example_value"), "item_memo", None)
         if isinstance(number, torch.SymFloat):

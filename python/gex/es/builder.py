@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 from gex._gex import DType
 from gex._gex import es as _es
@@ -95,10 +96,10 @@ class EsGraphBuilder:
             return holder.make(self, self._native.constant_array(value))
         numbers, own_shape = literals.flatten(value)
         if literals.is_array(value):
-            kind = literals.to_dtype(value.dtype)
+            kind = literals.to_dtype(cast(Any, value).dtype)
         else:
             kind = literals.dtype_beside(numbers, None)
-        dims = own_shape if shape is None else literals.to_sizes(shape)
+        dims: Sequence[Size] = own_shape if shape is None else literals.to_sizes(shape)
         chosen = kind if dtype is None else literals.to_dtype(dtype)
         return holder.make(self, literals.constant(self._native, numbers, dims, chosen))
 

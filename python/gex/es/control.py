@@ -5,8 +5,7 @@ What a branch uses comes through `inputs`; values of the graph around it are ref
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Callable, Union
+from collections.abc import Callable, Sequence
 
 from gex._gex import es as _es
 from gex.es import holder
@@ -15,7 +14,7 @@ from gex.es.graph import Graph
 from gex.es.holder import TensorHolder, TensorLike
 
 # Takes a holder for each input, gives one or several.
-Branch = Callable[..., Union[TensorHolder, Sequence[TensorHolder]]]
+Branch = Callable[..., TensorHolder | Sequence[TensorHolder]]
 
 
 class _BranchBuilder(EsGraphBuilder):

@@ -9,15 +9,15 @@ from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
+from gex import pass_files
 from gex._gex import es as _es
 from gex.es.resources import Allocator, ThreadPool
-from gex.pass_loading import load_named_passes
 
 if TYPE_CHECKING:
     import numpy as np
 
 # Gets the results, or the error.
-Callback = Callable[[Union["list[np.ndarray]", None], Union[Exception, None]], object]
+Callback = Callable[[Union["list[np.ndarray]", None], Exception | None], object]
 
 _dumps = itertools.count()
 _pending: set[Future[Any]] = set()
@@ -201,7 +201,7 @@ class Graph:
         thread_pool: ThreadPool | None = None,
     ) -> Program:
         """The options of C++'s CompileOptions, under the same names."""
-        load_named_passes()
+        pass_files.load_environment()
         return Program(
             self._native.compile(
                 level=level,

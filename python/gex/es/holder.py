@@ -29,10 +29,10 @@ class TensorHolder:
         native: _es.Holder | None = None,
         key: object = None,
     ) -> None:
-        if key is not _KEY:
+        if key is not _KEY or builder is None:
             raise RuntimeError("a TensorHolder is made by an EsGraphBuilder or an op, not directly")
         self._builder = builder
-        self._native = native
+        self._native: Any = native
 
     name = property(lambda self: self._native.name)
     dtype = property(lambda self: self._native.dtype)
@@ -151,10 +151,12 @@ def make(builder: EsGraphBuilder, native: _es.Holder) -> TensorHolder:
 
 def natives_of(result: Result, of: str) -> list[_es.Holder]:
     values = list(result) if isinstance(result, (list, tuple)) else [result]
+    natives = []
     for value in values:
         if not isinstance(value, TensorHolder):
             raise TypeError(f"{of} gives {value!r}; it must give tensors of the graph")
-    return [value._native for value in values]
+        natives.append(value._native)
+    return natives
 
 
 def tensor(builder: EsGraphBuilder, value: TensorLike, beside: DType | None) -> TensorHolder:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any, Union
+from typing import Any, TypeAlias
 
 from gex._gex import DType
 from gex._gex import es as _es
 
-Number = Union[bool, int, float]
-Size = Union[int, str]
-DTypeLike = Union[DType, str, Any]
+Number = bool | int | float
+Size = int | str
+DTypeLike: TypeAlias = "DType | str | Any"
 
 _FLOATS = {DType.f64, DType.f32, DType.f16, DType.bf16}
 _NUMPY_NAMES = {
@@ -62,11 +62,10 @@ def is_array(value: object) -> bool:
     return hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__")
 
 
-def flatten(value: object) -> tuple[list[Number], list[int]]:
+def flatten(value: Any) -> tuple[list[Number], list[int]]:
     """The numbers of a nested list or array and its shape; ValueError if it is ragged."""
     if is_array(value):
-        numbers, _ = flatten(value.reshape(-1).tolist())
-        return numbers, list(value.shape)
+        return flatten(value.reshape(-1).tolist())[0], list(value.shape)
     if isinstance(value, (bool, int, float)):
         return [value], []
     if not isinstance(value, (list, tuple)):
@@ -92,7 +91,7 @@ def dtype_beside(numbers: Sequence[Number], beside: DType | None) -> DType:
 
 
 def constant(
-    builder: _es.Builder, numbers: Sequence[Number], shape: Sequence[int], dtype: DType
+    builder: _es.Builder, numbers: Sequence[Number], shape: Sequence[Size], dtype: DType
 ) -> _es.Holder:
     if any(isinstance(n, float) for n in numbers):
         return builder.constant_floats([float(n) for n in numbers], shape, dtype)

@@ -11,17 +11,19 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from gex import report
 from gex._gex import UserError
+from gex.compat.export import exported, without_composites
+from gex.compat.pytree import TreeSpec, tree_flatten, tree_unflatten
 from gex.compat.torch_version import warn_if_untested
-from gex.dynamo.backends import make_runner
 from gex.errors import GraphNotSupported
-from gex.export.exported_graph import ExportGraph, Fixed, graph_of, traced, without_composites
+from gex.export.exported_graph import ExportGraph, Fixed, graph_of
 from gex.importer.graph_device import CPU
 from gex.importer.graph_import import GraphImport
 from gex.options.table import GEX_OPTIONS, Config
+from gex.pipeline.runner import RunnerRequest, make_runner
+from gex.report import fallback
 
 _numbers = itertools.count(1)
 
@@ -57,7 +59,7 @@ def compile(
     leaves, spec = tree_flatten((args, dict(example_kwargs or {})))
     args, kwargs = tree_unflatten([_example(leaf) for leaf in leaves], spec)
     with torch.no_grad():
-        program = traced(owner, args, kwargs, dynamic_shapes)
+        program = exported(owner, args, kwargs, dynamic_shapes)
         return Compiled(program, inspect.signature(owner.forward), config)
 
 
@@ -107,13 +109,14 @@ class Compiled:
             imported = GraphImport(
                 graph.gm,
                 self.report.name,
-                self.report,
                 strict=config.get("strict", False),
                 fast_random=config.get("random", "eager") == "fast",
                 ranges=graph.ranges,
             ).run()
         except GraphNotSupported as problem:
             raise UserError(f"gex.compile can't take this program: {problem}") from problem
+        self.report.take(imported.outcome)
+        fallback.warn_if_any(self.report)
         self.report.seconds["import"] = time.perf_counter() - start
         imported.num_arguments -= len(graph.bound)
         tensors = [tensor for _, tensor in graph.bound]
@@ -123,10 +126,10 @@ class Compiled:
         static = list(enumerate(names, start=imported.num_arguments))
         if imported.device != CPU:
             static = []
-        self.report.runner = make_runner(imported, config, static=static)
+        self.report.runner = make_runner(RunnerRequest(imported, config, static=static))
         run = imported.adapter.wrap(self.report.runner)
         # Calls through PyTorch would otherwise record gradients of what they are given.
-        return torch.no_grad()(run) if self.report.calls else run
+        return torch.no_grad()(run) if imported.outcome.calls else run
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._is_flat or kwargs:

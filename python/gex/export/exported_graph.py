@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.export import ExportedProgram
-from torch.export._trace import _export
-from torch.export.exported_program import _decompose_exported_program
 from torch.export.graph_signature import (
     ConstantArgument,
     InputKind,
@@ -104,38 +98,6 @@ def graph_of(program: ExportedProgram) -> ExportGraph:
     _add_copies(graph, signature.output_specs, targets)
     graph.lint()
     return out
-
-
-def traced(
-    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
-) -> ExportedProgram:
-    """What `torch.export.export` and `without_composites` give, traced once instead of twice."""
-    with _quiet():
-        return _export(module, args, kwargs, dynamic_shapes, strict=False, pre_dispatch=False)
-
-
-def without_composites(program: ExportedProgram) -> ExportedProgram:
-    """Ops that are defined by others only are taken apart, as torch.compile does; no others.
-
-    What `run_decompositions` does with a table of them all, but for making that table and putting
-    each op's own definition in the place of that definition, which takes most of its time.
-    """
-    with _quiet():
-        return _decompose_exported_program(
-            program,
-            cia_to_decomp={},
-            python_decomp_table={},
-            joint_loss_index=None,
-            decompose_custom_triton_ops=False,
-        )
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """As PyTorch's public functions do; and without a word about its use of its own trees."""
-    with unset_fake_temporarily(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        yield
 
 
 def _user_input(spec: InputSpec, node: Node, written: set[str]) -> Fixed | Passed:

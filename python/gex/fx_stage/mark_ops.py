@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.fx.node import has_side_effect
 
+from gex.compat.operators import OpOverload
+
 NAMESPACE = "npugraph_ex"
 _library = torch.library.Library(NAMESPACE, "FRAGMENT")
 _numbers = itertools.count(1)
@@ -18,7 +20,7 @@ def _nothing(*_: object, **__: object) -> None:
     pass
 
 
-def define_mark(schema: str, run: Callable[..., Any] = _nothing) -> torch._ops.OpOverload:
+def define_mark(schema: str, run: Callable[..., Any] = _nothing) -> OpOverload:
     """An operator that stays where it is in a graph, whether its result is used or not."""
     name = schema.partition("(")[0]
     _library.define(schema)
@@ -28,7 +30,7 @@ def define_mark(schema: str, run: Callable[..., Any] = _nothing) -> torch._ops.O
     return mark
 
 
-@torch._dynamo.assume_constant_result
+@torch.compiler.assume_constant_result
 def new_number() -> int:
     """Of a mark, a stream or an event; the same in every call of a graph."""
     return next(_numbers)

@@ -8,31 +8,22 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.fx import Graph, GraphModule, Node
-from torch.fx.experimental.proxy_tensor import make_fx
 
+from gex.compat import pattern_matcher
+from gex.compat.fake_tensors import detect_fake_mode
+from gex.compat.pattern_matcher import Match, Pattern
 from gex.fx_stage import stream_assignment
 
-if TYPE_CHECKING:
-    from torch._inductor.pattern_matcher import Match, PatternExpr, PatternMatcherPass
-
-_patterns: PatternMatcherPass | None = None  # of this process
+_patterns: Any = None  # of this process
 
 
 def fwd_only(fn: Callable[..., Any], args: Sequence[Any], **_: Any) -> GraphModule:
     """Traces to the operators that graphs consist of when patterns are looked for in them."""
-    from torch._dispatch.python import enable_python_dispatcher
-    from torch._inductor.fx_passes.post_grad import remove_noop_ops
-
-    with torch.no_grad(), enable_python_dispatcher():
-        gm = make_fx(fn, {}, tracing_mode="real")(*args)
-    remove_noop_ops(gm.graph)
-    gm.graph.eliminate_dead_code()
-    gm.recompile()
-    return gm
+    return pattern_matcher.traced_pattern(fn, args)
 
 
 def always_true(match: Match) -> bool:
@@ -45,7 +36,7 @@ def register_replacement(
     example_inputs: Sequence[Any],
     trace_fn: Callable[..., GraphModule] = fwd_only,
     extra_check: Callable[[Match], bool] = always_true,
-    search_fn_pattern: PatternExpr | None = None,
+    search_fn_pattern: Pattern | None = None,
     scalar_workaround: dict[str, float | int] | None = None,
     skip_duplicates: bool = False,
 ) -> None:
@@ -55,8 +46,6 @@ def register_replacement(
     again with the values at hand, then by `extra_check`. With `skip_duplicates` a pattern that is
     registered already is left as it is; otherwise that is an error.
     """
-    from torch._inductor import pattern_matcher
-
     global _patterns
     names = list(inspect.signature(search_fn).parameters)
     for name in scalar_workaround or {}:
@@ -65,13 +54,13 @@ def register_replacement(
                 f"scalar_workaround: {name!r} is no parameter of search_fn, which has {names}"
             )
     if _patterns is None:
-        _patterns = pattern_matcher.PatternMatcherPass(pass_name="npugraph_ex_user_patterns")
+        _patterns = pattern_matcher.new_pattern_list("npugraph_ex_user_patterns")
     with _fake_values_of(example_inputs):
         pattern_matcher.register_replacement(
             search_fn,
             replace_fn,
             _told_apart(example_inputs),
-            trace_fn,  # type: ignore[arg-type]
+            trace_fn,
             _patterns,
             extra_check=lambda match: _on_one_stream(match) and bool(extra_check(match)),
             scalar_workaround=scalar_workaround,
@@ -83,8 +72,6 @@ def register_replacement(
 @contextlib.contextmanager
 def _fake_values_of(example_inputs: Sequence[Any]) -> Iterator[None]:
     """Traces in the mode that made the examples, if they are fake."""
-    from torch._guards import detect_fake_mode
-
     with detect_fake_mode(list(example_inputs)) or contextlib.nullcontext():
         yield
 
@@ -117,9 +104,7 @@ def apply(gm: GraphModule) -> int:
     for inner in _graphs_inside(gm):
         count += apply(inner)
     if count:
-        from torch._inductor.pattern_matcher import stable_topological_sort
-
-        stable_topological_sort(gm.graph)
+        pattern_matcher.sort_topologically(gm.graph)
         gm.recompile()
     return count
 
@@ -132,6 +117,4 @@ def _graphs_inside(gm: GraphModule) -> list[GraphModule]:
 
 def remove_identities(graph: Graph) -> None:
     """What patterns were freed of when they were traced, graphs must be freed of as well."""
-    from torch._inductor.fx_passes.post_grad import remove_noop_ops
-
-    remove_noop_ops(graph)
+    pattern_matcher.remove_noop_calls(graph)

@@ -39,7 +39,7 @@ def _check_scopes(gm: GraphModule) -> None:
 
 def _labels(node: Node) -> str:
     keys, values = node.args[0], node.args[1]
-    return ", ".join(f"{key}={value}" for key, value in zip(keys, values))  # type: ignore[arg-type]
+    return ", ".join(f"{key}={value}" for key, value in zip(keys, values))
 
 
 def _check_super_kernels(gm: GraphModule) -> None:
@@ -49,7 +49,7 @@ def _check_super_kernels(gm: GraphModule) -> None:
         if node.target not in (SUPER_KERNEL_BEGIN, SUPER_KERNEL_END):
             continue
         label = node.args[0] if node.args else node.kwargs.get("scope_name")
-        open_nodes = begun.setdefault(label, [])  # type: ignore[arg-type]
+        open_nodes = begun.setdefault(label, [])
         if node.target is SUPER_KERNEL_BEGIN:
             open_nodes.append(node)
         elif not open_nodes:

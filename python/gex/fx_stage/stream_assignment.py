@@ -7,19 +7,38 @@ also limit the cores of what they hold, or ask for repeatable results.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
 
 from torch.fx import GraphModule, Node
 
 from gex import core_limits, determinism
 from gex.fx_stage import scope_ops as scopes
 from gex.fx_stage import stream_ops as marks
-from gex.report.graph_report import ENTRY, Lanes
 
+ENTRY = ""  # the stream on which the caller is
 _SCOPES = (scopes.SCOPE_ENTER, scopes.SCOPE_EXIT, scopes.SCOPE_LEAVE)
 
 
-def find(gm: GraphModule) -> Lanes:
+@dataclass
+class StreamAssignment:
+    """Nodes of a graph by stream, with the order that events ask for."""
+
+    nodes: Counter[str] = field(default_factory=Counter)
+    of: dict[Any, str] = field(default_factory=dict)  # FX nodes
+    waits: list[tuple[str, str]] = field(default_factory=list)  # who waits, for whom
+    limits: dict[Any, tuple[int, int]] = field(default_factory=dict)  # AI and vector cores of nodes
+    levels: dict[Any, int] = field(default_factory=dict)  # deterministic levels of nodes
+
+    def number_of(self, node: Any) -> int:
+        """Of the node's stream in this graph; 0 is the caller's."""
+        stream = self.of.get(node, ENTRY)
+        side = [name for name in self.nodes if name != ENTRY]
+        return 0 if stream == ENTRY else 1 + side.index(stream)
+
+
+def find(gm: GraphModule) -> StreamAssignment:
     """RuntimeError where a stream that was set is not left before the end."""
     return _Walk().over(gm)
 
@@ -35,7 +54,7 @@ class _Scope:
 
     @classmethod
     def of(cls, node: Node) -> _Scope:
-        labels: dict[str, str] = dict(zip(node.args[0], node.args[1]))  # type: ignore[arg-type]
+        labels: dict[str, str] = dict(zip(node.args[0], node.args[1]))
         cores = None
         if scopes.AICORES in labels or scopes.VECTORCORES in labels:
             most = core_limits.maximum()
@@ -61,7 +80,7 @@ def _number(node: Node, text: str) -> int:
 
 class _Walk:
     def __init__(self) -> None:
-        self.lanes = Lanes()
+        self.assignment = StreamAssignment()
         self.stack = [ENTRY]
         self.scopes: list[_Scope] = []
         # Streams that are known under another name: the default one is the caller's.
@@ -69,7 +88,7 @@ class _Walk:
         self.recorded: dict[str, str] = {}  # event: the stream that recorded it last
         self.set_at: Node | None = None
 
-    def over(self, gm: GraphModule) -> Lanes:
+    def over(self, gm: GraphModule) -> StreamAssignment:
         for node in gm.graph.nodes:
             if node.op != "call_function":
                 continue
@@ -83,18 +102,18 @@ class _Walk:
                 f"the function ends on stream {self.stack[-1]!r}{where} and not on the one it was "
                 "called on: set that stream again, or use `with stream(...)`"
             )
-        return self.lanes
+        return self.assignment
 
     def _place(self, node: Node) -> None:
         stream = self.stack[-1]
-        self.lanes.of[node] = stream
-        self.lanes.nodes[stream] += 1
+        self.assignment.of[node] = stream
+        self.assignment.nodes[stream] += 1
         for scope in self.scopes:  # the innermost one wins
             limited = scope.limited_stream
             if scope.cores and (limited is None or self._stream(limited) == stream):
-                self.lanes.limits[node] = scope.cores
+                self.assignment.limits[node] = scope.cores
             if scope.level is not None:
-                self.lanes.levels[node] = scope.level
+                self.assignment.levels[node] = scope.level
 
     def _stream(self, name: str) -> str:
         return self.names.get(name, name) if name else self.stack[-1]
@@ -134,4 +153,4 @@ class _Walk:
     def _wait(self, waiting: str, awaited: str | None) -> None:
         """An event that nothing has recorded yet holds nobody up."""
         if awaited is not None and awaited != waiting:
-            self.lanes.waits.append((waiting, awaited))
+            self.assignment.waits.append((waiting, awaited))

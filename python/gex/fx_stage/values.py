@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._guards import detect_fake_mode
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx import GraphModule, Node
-from torch.utils._pytree import tree_leaves, tree_map_only
+
+from gex.compat.fake_tensors import FakeTensor, FakeTensorMode, detect_fake_mode
+from gex.compat.pytree import tree_leaves, tree_map_only
 
 
 def fill_in(gm: GraphModule, edit: Callable[[], Any]) -> None:
@@ -52,7 +52,7 @@ def _call_of(node: Node) -> tuple[Any, ...]:
 
 def _fill_in(node: Node, changed: set[Node]) -> None:
     args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
-    val = node.target(*args, **kwargs)  # type: ignore[operator]
+    val = node.target(*args, **kwargs)
     if "val" not in node.meta or not _alike(node.meta["val"], val):
         node.meta["val"] = val
         changed.add(node)

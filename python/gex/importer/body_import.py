@@ -13,8 +13,9 @@ import torch
 from torch.fx import GraphModule, Node
 
 from gex._gex import Dim, Type
-from gex.debug import effect_ops
+from gex.compat.operators import CHECK, OpOverload
 from gex.errors import GraphNotSupported
+from gex.fx_stage import effect_ops
 from gex.fx_stage.scope_ops import MARKS
 from gex.fx_stage.stream_ops import STREAM_MARKS
 from gex.importer import storage_views, torch_calls
@@ -33,7 +34,7 @@ _FACTS = {
     _aten._assert_tensor_metadata.default,
     _aten.sym_constrain_range.default,
     _aten.sym_constrain_range_for_size.default,
-    torch._check,
+    CHECK,
 }
 # The chain of effect tokens; gex orders calls with effects by tokens of its own.
 _TOKENS = {torch.ops.prims._make_token.default, torch.ops.prims._sink_tokens.default}
@@ -81,7 +82,7 @@ class BodyImport:
             self._bind(node, env, location)
         elif (
             isinstance(val, SYMBOLIC)
-            or (val is None and not isinstance(target, torch._ops.OpOverload) and not node.users)
+            or (val is None and not isinstance(target, OpOverload) and not node.users)
             or isinstance(val, (int, float, bool))
         ):
             pass  # a size; its users read its expression

@@ -45,7 +45,7 @@ def _or_call(
         try:
             values = native(body, node, env, location)
             _require_promised(nodes, values, node)
-            nodes.report.native += 1
+            nodes.outcome.native += 1
             return values
         except (NotNative, NotADim, UserError) as problem:
             nodes.importer.rollback(mark)
@@ -138,7 +138,7 @@ def _region(
         if not isinstance(result, Value):
             raise NotNative("a result that is no tensor")
         importer.add_output(result)
-    body.nodes.report.count(inner.nodes.report)
+    body.nodes.outcome.count(inner.nodes.outcome)
     return importer
 
 
@@ -148,7 +148,7 @@ def _inlined(body: BodyImport, gm: GraphModule, operands: list[Any], location: s
         if isinstance(value, Value):
             _require_sizes(body.nodes, value, placeholder)
     results = inner.add_graph(gm, operands, location)
-    body.nodes.report.count(inner.nodes.report)
+    body.nodes.outcome.count(inner.nodes.outcome)
     return results
 
 
@@ -184,7 +184,7 @@ def _truth(nodes: NodeImporter, predicate: Any, env: Env, location: str) -> Valu
             value = _native(nodes, "aten.view.default", [value, []], flag, location)
         return value
     expr = val.node.expr if isinstance(val, torch.SymBool) else None
-    if type(expr) not in _COMPARISONS:
+    if expr is None or type(expr) not in _COMPARISONS:
         raise NotNative(f"a condition of type {type(expr).__name__}")
     left, right = (nodes.symbols.of_expr(side) for side in expr.args)
     difference = nodes.importer.add_dim(left - right)

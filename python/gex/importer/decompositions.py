@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import types
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from gex.compat import operators
+from gex.compat.fake_tensors import FakeTensorMode
+from gex.compat.pytree import tree_flatten, tree_unflatten
 from gex.importer.grid_sampler import grid_sampler_2d, grid_sampler_2d_backward
 from gex.importer.symbols import Symbols
 
 _aten = torch.ops.aten
-
-
-@functools.cache
-def _core_table() -> dict[Any, Callable[..., Any]]:
-    # The public function adds every op that is defined by others, which takes a quarter of a
-    # second; those have a `decompose` of their own.
-    return torch._decomp._core_aten_decompositions_post_autograd()
 
 
 # Core ops whose decomposition is as good as a kernel once it is fused. PyTorch's full table also
@@ -59,14 +52,12 @@ def _rule(target: Any, leaves: list[Any]) -> Callable[..., Any] | None:
         return _OWN_RULES_OF_LOW_FLOATS[target]
     if isinstance(target, types.FunctionType):
         return target  # a function of tensors is its own decomposition
-    rule = _core_table().get(target)
+    rule = operators.core_decompositions().get(target)
     if rule is not None:
         return rule
     if target in _FUSIBLE_CORE_OPS:
-        return torch._decomp.decomposition_table.get(target)
-    if isinstance(target, torch._ops.OpOverload) and target._can_decompose():
-        return target.decompose
-    return None
+        return operators.decomposition_of(target)
+    return operators.own_decomposition_of(target)
 
 
 class Decomposer:

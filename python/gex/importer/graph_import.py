@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule, Node
 
 from gex._gex import Dim, Graph, Importer, OutputItem, Signature, SymbolSource, Value
+from gex.compat.fake_tensors import unset_fake_temporarily
 from gex.determinism import ANY_BATCH, get_deterministic_level
 from gex.errors import GraphNotSupported
 from gex.fx_stage.scope_ops import AICORES, LEVEL, VECTORCORES
+from gex.fx_stage.stream_assignment import StreamAssignment
 from gex.importer import unsupported_dtypes
 from gex.importer.body_import import BodyImport, location_of
 from gex.importer.boundary_adapter import Adapter
@@ -22,19 +23,20 @@ from gex.importer.fast_random import FastRandom
 from gex.importer.graph_device import CPU, device_of, is_host_scalar
 from gex.importer.invoke_subgraph import give_results_own_memory
 from gex.importer.node_import import SYMBOLIC, Env, NodeImporter, OpCall
+from gex.importer.outcome import ImportOutcome
 from gex.importer.output_plan import OutputPlan
 from gex.importer.storage_views import Storage
 from gex.importer.symbols import Symbols
 from gex.importer.tensor_types import storage_of
-from gex.report.graph_report import GraphReport
 
 _aten = torch.ops.aten
-_LANE = "_lane"  # the label by which the engine knows streams
+_STREAM = "_lane"  # the label by which the engine knows streams
 
 
 @dataclass
 class ImportedGraph:
     graph: Graph
+    outcome: ImportOutcome
     callees: list[Callable[..., Any]]
     num_arguments: int
     tensors: list[int]  # argument of each graph input
@@ -60,7 +62,8 @@ class ImportedGraph:
 class GraphImport:
     gm: GraphModule
     name: str
-    report: GraphReport
+    outcome: ImportOutcome = field(default_factory=ImportOutcome)
+    streams: StreamAssignment = field(default_factory=StreamAssignment)
     strict: bool = False
     check_values: bool = True  # errors for values that eager mode refuses
     fast_random: bool = False
@@ -85,7 +88,7 @@ class GraphImport:
         self._nodes = NodeImporter(
             self._importer,
             self._symbols,
-            self.report,
+            self.outcome,
             self.strict,
             # On a GPU a check would wait for the values.
             check_values=self.check_values and self._device == CPU,
@@ -106,6 +109,7 @@ class GraphImport:
         items = self._add_outputs()
         return ImportedGraph(
             graph=self._importer.finish(),
+            outcome=self.outcome,
             callees=self._nodes.callees,
             num_arguments=self._num_arguments,
             tensors=self._tensors,
@@ -118,17 +122,17 @@ class GraphImport:
         )
 
     def _add(self, node: Node, body: BodyImport) -> None:
-        lanes, mark = self.report.lanes, self._importer.mark()
-        level = lanes.levels.get(node, self._level)
+        streams, mark = self.streams, self._importer.mark()
+        level = streams.levels.get(node, self._level)
         self._nodes.level = level
         body.add(node, self._env)
         labels: list[tuple[str, int]] = []
-        if node in lanes.limits:
-            labels += zip((AICORES, VECTORCORES), lanes.limits[node])
+        if node in streams.limits:
+            labels += zip((AICORES, VECTORCORES), streams.limits[node])
         if level == ANY_BATCH:  # lower ones are the engine's way anyway
             labels.append((LEVEL, level))
-        if lanes.number_of(node):
-            labels.append((_LANE, lanes.number_of(node)))
+        if streams.number_of(node):
+            labels.append((_STREAM, streams.number_of(node)))
         if labels:
             self._importer.label(mark, labels)
 

@@ -12,21 +12,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._guards import detect_fake_mode
-from torch._higher_order_ops import auto_functionalize
-from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 from torch.fx import Node
-from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from gex._gex import Value
+from gex.compat.fake_tensors import detect_fake_mode
+from gex.compat.operators import OpOverload, run_on_bases, triton_kernel
+from gex.compat.pytree import tree_flatten, tree_unflatten
 from gex.importer import control_flow, unsupported_dtypes
 from gex.importer.invoke_subgraph import add_invoke_subgraph
 from gex.importer.node_import import Env, OpCall
+from gex.importer.outcome import DRAWN_BY_PYTORCH
 
 if TYPE_CHECKING:
     from gex.importer.body_import import BodyImport
 
-_DRAWS = "random numbers are drawn by PyTorch"
 
 # Takes the importer of the body at hand, the node, what the body's nodes stand for, and the
 # user's line. Gives what the node stands for.
@@ -52,7 +51,7 @@ def _auto_functionalized(body: BodyImport, node: Node, env: Env, location: str) 
 
 def _run_in_place(bases: list[torch.Tensor], op: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """What the operator returns beside the tensors that it writes into."""
-    given = auto_functionalize.auto_functionalized_v2_dense(op, (), _all_bases=bases, **kwargs)
+    given = run_on_bases(op, bases, kwargs)
     return tuple(given[: len(given) - len(bases)])
 
 
@@ -61,7 +60,7 @@ def _auto_functionalized_v2(body: BodyImport, node: Node, env: Env, location: st
     op, val = node.args[0], node.meta["val"]
     kwargs = dict(node.kwargs)
     bases = kwargs.pop("_all_bases", [])
-    plain = isinstance(op, torch._ops.OpOverload) and all(
+    plain = isinstance(op, OpOverload) and all(
         isinstance(base, Node)
         and isinstance(env.get(base), Value)
         and not unsupported_dtypes.is_carried(base.meta["val"])
@@ -87,7 +86,7 @@ def _triton_kernel(body: BodyImport, node: Node, env: Env, location: str) -> dic
         written = node.target(**tree_unflatten(filled, spec))
         return tuple(written[name] for name in names)
 
-    kernel = kernel_side_table.get_kernel(node.kwargs["kernel_idx"])
+    kernel = triton_kernel(node.kwargs["kernel_idx"])
     label = f"Triton kernel {getattr(getattr(kernel, 'fn', kernel), '__name__', kernel)}"
     call = OpCall(launch, [leaves[i] for i in given], {}, results, location, label=label)
     values = body.nodes.add_call(call, env, "a Triton kernel of the user's")
@@ -125,7 +124,7 @@ def _run_and_save_rng_state(body: BodyImport, node: Node, env: Env, location: st
     call = OpCall(
         _save_state_and_run, node.args, node.kwargs, [state, *results], location, label=str(op)
     )
-    saved, *values = body.nodes.add_call(call, env, _DRAWS, ordered=True)
+    saved, *values = body.nodes.add_call(call, env, DRAWN_BY_PYTORCH, ordered=True)
     return [saved, values if isinstance(val, (list, tuple)) else values[0]]
 
 
@@ -134,7 +133,7 @@ def _run_with_rng_state(body: BodyImport, node: Node, env: Env, location: str) -
     _, op, *args = node.args
     val = _fake_result(op, args, node.kwargs)
     call = OpCall(_run_with_state, node.args, node.kwargs, val, location, label=str(op))
-    return body.nodes.add_call(call, env, _DRAWS, ordered=True)
+    return body.nodes.add_call(call, env, DRAWN_BY_PYTORCH, ordered=True)
 
 
 _BY_NAME: dict[str, Handler] = {

@@ -77,8 +77,8 @@ class IndexRanges:
 
 
 def _arange(ranges: IndexRanges, node: Node, depth: int) -> Range | None:
-    bounds = [ranges.of(a, depth) for a in node.args]
-    if None in bounds or len(bounds) > 2:
+    bounds = [known for a in node.args if (known := ranges.of(a, depth)) is not None]
+    if len(bounds) != len(node.args) or len(bounds) > 2:
         return None
     start = bounds[0].low if len(bounds) == 2 else Dim(0)
     return Range(start, bounds[-1].high - Dim(1))

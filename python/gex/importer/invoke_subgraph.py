@@ -17,8 +17,8 @@ from torch.fx import GraphModule, Node
 from gex._gex import Dim, Importer, Type, Value
 from gex.errors import GraphNotSupported
 from gex.importer.node_import import Env, NodeImporter, NotNative
+from gex.importer.outcome import ImportOutcome
 from gex.importer.tensor_types import storage_of
-from gex.report.graph_report import GraphReport
 
 if TYPE_CHECKING:
     from gex.importer.body_import import BodyImport
@@ -30,7 +30,7 @@ def add_invoke_subgraph(body: BodyImport, node: Node, env: Env, location: str) -
     """invoke_subgraph(graph, identifier, *operands)."""
     callee, identifier, *operands = node.args
     gm: GraphModule = env[callee]
-    regions = body.nodes.report.regions
+    regions = body.nodes.outcome.regions
     regions[str(identifier)] += 1
     if regions[str(identifier)] > 1 and _binds_sizes(gm):
         raise GraphNotSupported(f"{identifier} is called twice and finds sizes while it runs")
@@ -50,7 +50,7 @@ class _Body:
     """A body as a graph of its own: its inputs are the tensors among the operands."""
 
     importer: Importer
-    counts: GraphReport
+    counts: ImportOutcome
     is_tensor: list[bool]  # for each operand
     results: list[int | None]  # graph output of each result
 
@@ -60,7 +60,7 @@ class _Body:
     def copy_to(self, nodes: NodeImporter, values: list[Any]) -> list[Any]:
         inputs = [v for v in values if isinstance(v, Value)]
         outputs = nodes.importer.add_copy_of(self.importer, inputs)
-        nodes.report.count(self.counts)
+        nodes.outcome.count(self.counts)
         return [None if at is None else outputs[at] for at in self.results]
 
 
@@ -82,7 +82,7 @@ def _imported_body(
         return None
     outputs = [importer.add_output(r) if isinstance(r, Value) else None for r in results]
     is_tensor = [isinstance(value, Value) for value in values]
-    return _Body(importer, inside.nodes.report, is_tensor, outputs)
+    return _Body(importer, inside.nodes.outcome, is_tensor, outputs)
 
 
 def _binds_sizes(gm: GraphModule) -> bool:

@@ -9,13 +9,13 @@ from typing import Any
 
 import sympy
 import torch
-from torch._guards import detect_fake_mode
-from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-from torch.utils._pytree import tree_flatten
 
 from gex._gex import Dim, Importer, Type, Value
+from gex.compat.fake_tensors import detect_fake_mode, unset_fake_temporarily
+from gex.compat.operators import OpOverload
+from gex.compat.pytree import tree_flatten
 from gex.errors import CallNotAllowed, GraphNotSupported
 from gex.importer import noop_calls, torch_calls, unsupported_dtypes
 from gex.importer.broadcast_hints import SizedOperands
@@ -23,10 +23,10 @@ from gex.importer.decompositions import Decomposer
 from gex.importer.fast_random import FastRandom
 from gex.importer.graph_device import CPU
 from gex.importer.operand_checks import ValueChecks
+from gex.importer.outcome import DRAWN_BY_PYTORCH, CallRecord, ImportOutcome
 from gex.importer.symbolic_floats import FloatValues
 from gex.importer.symbols import NotADim, Symbols
 from gex.importer.tensor_types import DTYPES, type_of, why_unsupported
-from gex.report.graph_report import CallRecord, GraphReport
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 Env = dict[Node, Any]  # Values, lists of them, or what else nodes stand for
@@ -63,7 +63,7 @@ class OpCall:
 
     @property
     def name(self) -> str:
-        if self.label or isinstance(self.target, torch._ops.OpOverload):
+        if self.label or isinstance(self.target, OpOverload):
             return self.label or str(self.target)
         return getattr(self.target, "__name__", None) or str(self.target)
 
@@ -86,7 +86,7 @@ class OpCall:
 class NodeImporter:
     importer: Importer
     symbols: Symbols
-    report: GraphReport
+    outcome: ImportOutcome
     strict: bool
     native_only: bool = False  # NotNative where a call would be needed
     check_values: bool = True  # errors for values that eager mode refuses
@@ -106,8 +106,7 @@ class NodeImporter:
 
     def native_only_in(self, importer: Importer) -> NodeImporter:
         """For a graph inside this one; what its nodes become is counted apart."""
-        counts = GraphReport(self.report.name, self.report.backend)
-        return replace(self, importer=importer, report=counts, native_only=True)
+        return replace(self, importer=importer, outcome=ImportOutcome(), native_only=True)
 
     def add(self, call: OpCall, env: Env, chain: tuple[Any, ...] = ()) -> Any:
         """A row, else PyTorch's decomposition if all of it has rows, else a call.
@@ -119,25 +118,25 @@ class NodeImporter:
             if kept is not None:
                 return kept
         if _only_renames(call):
-            self.report.native += not chain
+            self.outcome.native += not chain
             return env[call.args[0]]
-        reason = "random numbers are drawn by PyTorch"
+        reason = DRAWN_BY_PYTORCH
         if call.is_random:
             if self.fast_random is not None and not chain and not self.native_only:
                 values = self.fast_random.try_add(self, call, env)
                 if values is not None:
-                    self.report.native += 1
+                    self.outcome.native += 1
                     return call.shaped(values)
         else:
             values, reason = self._try_row(call, env)
             if values is not None:
-                self.report.native += not chain
+                self.outcome.native += not chain
                 self._check(call, env, chain)
                 return call.shaped(values)
             if call.target not in chain and len(chain) < _MAX_DECOMPOSITION_DEPTH:
                 values, detail = self._try_decomposition(call, env, chain)
                 if values is not None:
-                    self.report.decomposed += not chain
+                    self.outcome.decomposed += not chain
                     self._check(call, env, chain)
                     return call.shaped(values)
                 reason += detail
@@ -153,7 +152,7 @@ class NodeImporter:
         if not all(isinstance(value, Value) for value in (env[source], *read)):
             return None
         values = self.add_own_row("gex.kept.default", [env[source], read, call.name], call)
-        self.report.native += values is not None
+        self.outcome.native += values is not None
         return values[0] if values is not None else None
 
     def _check(self, call: OpCall, env: Env, chain: tuple[Any, ...]) -> None:
@@ -171,7 +170,7 @@ class NodeImporter:
     # --- rows -------------------------------------------------------------------------------
 
     def _try_row(self, call: OpCall, env: Env) -> tuple[list[Value] | None, str]:
-        if not isinstance(call.target, torch._ops.OpOverload):
+        if not isinstance(call.target, OpOverload):
             return None, "not an operator"
         try:
             results = self._result_types(call)
@@ -252,11 +251,13 @@ class NodeImporter:
     def _try_decomposition(
         self, call: OpCall, env: Env, chain: tuple[Any, ...]
     ) -> tuple[list[Any] | None, str]:
-        fakes = torch.fx.map_arg((call.args, call.kwargs), lambda n: n.meta.get("val"))
-        tensors = [leaf for leaf in tree_flatten(fakes)[0] if isinstance(leaf, torch.Tensor)]
+        args, kwargs = torch.fx.map_arg((call.args, call.kwargs), lambda n: n.meta.get("val"))
+        leaves = tree_flatten((args, kwargs))[0]
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         if any(unsupported_dtypes.is_carried(tensor) for tensor in tensors):
             return None, ""
-        sub = self._decompose(call.target, *fakes, detect_fake_mode([*tensors, *call.results]))
+        mode = detect_fake_mode([*tensors, *call.results])
+        sub = self._decompose(call.target, args, kwargs, mode)
         if isinstance(sub, str):
             return None, f", and {sub}"
         operands = [
@@ -300,7 +301,7 @@ class NodeImporter:
         if self.strict and not self.native_only:
             raise CallNotAllowed(call.name, call.location, reason)
         values = self._add_step(call, env, ordered)
-        self.report.calls.append(CallRecord(call.name, reason, call.location))
+        self.outcome.calls.append(CallRecord(call.name, reason, call.location))
         return values
 
     def add_writing_call(
@@ -310,7 +311,7 @@ class NodeImporter:
         if self.strict and not self.native_only:
             raise CallNotAllowed(call.name, call.location, reason)
         values = self._add_step(call, env, ordered=False, num_written=len(written))
-        self.report.calls.append(CallRecord(call.name, reason, call.location))
+        self.outcome.calls.append(CallRecord(call.name, reason, call.location))
         return values
 
     def add_own_call(self, function: Callable[[], torch.Tensor], like: torch.Tensor) -> Value:

@@ -51,11 +51,10 @@ _TABLE: dict[Any, tuple[int, Harmless]] = {
 
 def source_of(target: Any, args: tuple[Any, ...], result: Any) -> Node | None:
     """The argument that the call gives back as it is; None if it does anything."""
+    position, harmless = _TABLE.get(target, (0, None))
     if target is _aten.cat.default:
         args = tuple(args[0])
-        position, harmless = 0, _always if len(args) == 1 else None
-    else:
-        position, harmless = _TABLE.get(target, (0, None))
+        harmless = _always if len(args) == 1 else None
     if harmless is None or len(args) <= position:
         return None
     source = args[position]

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 from torch.fx import Node
-from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from gex._gex import Dim, Importer, OutputItem, SymbolSource, Value
+from gex.compat.symbolic import is_float
 from gex.errors import GraphNotSupported
 from gex.importer import unsupported_dtypes
 from gex.importer.boundary_adapter import Adapter
@@ -54,7 +54,7 @@ class OutputPlan:
     def _add_number(self, expr: Any, position: int, items: list[OutputItem]) -> None:
         """A float or a truth: its symbols are handed out behind the results."""
         symbols = tuple(sorted(expr.free_symbols, key=str))
-        if any(symbol_is_type(s, (SymT.UNBACKED_FLOAT, SymT.FLOAT)) for s in symbols):
+        if any(is_float(s) for s in symbols):
             raise GraphNotSupported(f"a result {expr} that depends on a float")
         at = range(len(items), len(items) + len(symbols))
         items.extend(OutputItem.integer(self.symbols.symbol(s)) for s in symbols)

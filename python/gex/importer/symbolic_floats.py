@@ -8,9 +8,9 @@ from typing import Any
 
 import sympy
 import torch
-from torch.utils._sympy import functions as fn
 
 from gex._gex import DType, Importer, Type, Value
+from gex.compat.symbolic import functions as fn
 from gex.importer.symbols import NotADim, Symbols
 from gex.importer.tensor_types import DTYPES
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import sympy
 import torch
-from torch.utils._sympy import functions as fn
-from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from gex._gex import Dim
+from gex.compat.symbolic import functions as fn
+from gex.compat.symbolic import is_unbacked
 from gex.errors import GraphNotSupported
 
 
@@ -51,7 +51,7 @@ class Symbols:
         low = int(bounds.lower) if bounds.lower.is_Integer else None
         # Upper bounds of data-dependent sizes are hints (masked_select's is wrong when it
         # broadcasts); what the user asserts arrives as a node of its own.
-        if symbol_is_type(symbol, (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT)):
+        if is_unbacked(symbol):
             return low, None
         return low, int(bounds.upper) if bounds.upper.is_Integer else None
 

@@ -13,9 +13,9 @@ from typing import Any
 import sympy
 import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-from torch.fx.node import _side_effectful_functions
 
 from gex._gex import Dim, Value
+from gex.compat.operators import OpOverload, has_registered_effect
 from gex.determinism import repeatable_algorithms
 from gex.errors import GraphNotSupported
 from gex.importer import unsupported_dtypes
@@ -34,10 +34,7 @@ _STRIDE_SENSITIVE = {
 
 def is_random(target: Any, args: Any = (), kwargs: Any = None) -> bool:
     """Whether this call draws random numbers; a dropout probability of 0 draws none."""
-    if not (
-        isinstance(target, torch._ops.OpOverload)
-        and torch.Tag.nondeterministic_seeded in target.tags
-    ):
+    if not (isinstance(target, OpOverload) and torch.Tag.nondeterministic_seeded in target.tags):
         return False
     for i, argument in enumerate(target._schema.arguments):
         if argument.name == "dropout_p":
@@ -49,13 +46,13 @@ def is_random(target: Any, args: Any = (), kwargs: Any = None) -> bool:
 
 def _sees_strides(target: Any) -> bool:
     """Whether its operands must lie in memory as they do in eager mode."""
-    if not isinstance(target, torch._ops.OpOverload) or target.namespace not in ("aten", "prims"):
+    if not isinstance(target, OpOverload) or target.namespace not in ("aten", "prims"):
         return True  # code of the user's
     return target in _STRIDE_SENSITIVE or is_random(target)
 
 
 def mutates(target: Any) -> bool:
-    return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable
+    return isinstance(target, OpOverload) and target._schema.is_mutable
 
 
 def has_effect(target: Any, args: Any = (), kwargs: Any = None) -> bool:
@@ -63,9 +60,9 @@ def has_effect(target: Any, args: Any = (), kwargs: Any = None) -> bool:
 
     Collectives too: every process of a group has to make the same ones in the same order.
     """
-    if is_random(target, args, kwargs) or target in _side_effectful_functions:
+    if is_random(target, args, kwargs) or has_registered_effect(target):
         return True
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         return not target._schema.returns or target.namespace == "_c10d_functional"
     return False
 

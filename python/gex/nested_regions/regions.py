@@ -7,36 +7,19 @@ have without, and `Regions.reasons` and the report of the graph say why.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import sys
-import threading
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import nn
-from torch._dynamo.exc import TensorifyScalarRestartAnalysis
 
+from gex.nested_regions.groups import GROUP, Group, is_region
 from gex.nested_regions.repeated_blocks import repeated_blocks
 
 _MAX_VARIANTS = 8  # bodies that the blocks of one group may need among them
-GROUP = "__gex_region_group__"  # attribute of functions that are regions of ours
-
-
-@dataclass(eq=False)
-class Group:
-    """Like blocks of a model, by name."""
-
-    class_name: str
-    blocks: dict[str, nn.Module]
-    reason: str | None = None  # why they are no regions after all
-
-    def put_back(self) -> None:
-        for block in self.blocks.values():
-            put_back(block)
 
 
 @dataclass
@@ -52,7 +35,7 @@ class Regions:
             name
             for group in self.groups
             for name, block in group.blocks.items()
-            if _is_region(block)
+            if is_region(block)
         ]
 
     @property
@@ -98,7 +81,7 @@ def regions(model: nn.Module) -> Regions:
         if group.reason is None:
             forward = _region_forward(group)
             for block in blocks.values():
-                block.forward = types.MethodType(forward, block)  # type: ignore[method-assign]
+                block.forward = types.MethodType(forward, block)
     return found
 
 
@@ -142,50 +125,3 @@ def _region_forward(group: Group) -> Callable[..., Any]:
 
     setattr(forward, GROUP, group)
     return forward
-
-
-def _is_region(block: nn.Module) -> bool:
-    return hasattr(vars(block).get("forward"), GROUP)
-
-
-def put_back(block: nn.Module) -> None:
-    """Gives a block its own forward back if it is a region."""
-    if _is_region(block):
-        del block.forward
-
-
-# --- when a block can't be a region ---------------------------------------------------------
-
-_ongoing = threading.local()  # .fallbacks: of the compile that this thread is at
-
-
-def fall_back(group: Group, reason: str) -> None:
-    group.reason = reason
-    group.put_back()
-    _ongoing.fallbacks = [*getattr(_ongoing, "fallbacks", []), f"{group.class_name}: {reason}"]
-
-
-def take_fallbacks() -> list[str]:
-    """What fell back since this was last asked in this thread, in words."""
-    taken = getattr(_ongoing, "fallbacks", [])
-    _ongoing.fallbacks = []
-    return taken
-
-
-def trace_without_regions(problem: Exception) -> None:
-    """Has Dynamo start over if regions of ours may be what a later stage could not cope with."""
-    trace = sys.modules.get("gex.nested_regions.dynamo_trace")
-    if trace is not None:
-        trace.start_over(problem)
-
-
-@contextlib.contextmanager
-def without_regions_if_that_fails() -> Iterator[None]:
-    """Around what AOTAutograd and the backend do: what fails with regions is tried without."""
-    try:
-        yield
-    except TensorifyScalarRestartAnalysis:
-        raise
-    except Exception as problem:
-        trace_without_regions(problem)
-        raise

@@ -47,11 +47,11 @@ def install() -> None:
         raise CannotStart("torch_npu itself is installed here: run the script without gex.npu")
     devices = Devices(choose_target())
     npu = runtime.make_module(devices)
-    npu.npugraph_ex = _npugraph_ex("torch.npu.npugraph_ex")
+    vars(npu)["npugraph_ex"] = _npugraph_ex("torch.npu.npugraph_ex")
     npu.__path__ = []  # so that torch.npu.npugraph_ex can be imported
     naming.introduce(devices, npu)
     patches.apply(devices)
-    torch.compiler.npugraph_mark_step_begin = mark_step_begin  # type: ignore[attr-defined]
+    torch.compiler.npugraph_mark_step_begin = mark_step_begin
     modules = {**_torch_npu(devices, npu), **torchair.make_modules()}
     modules["torch_npu.dynamo.torchair"] = modules["torchair"]
     on_import = {TRANSFER: lambda: transfer.let_cuda_mean_npu(devices, npu)}

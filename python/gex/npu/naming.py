@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from typing import Any
 
 import torch
 
+from gex.compat import devices as devices_of_torch
+from gex.compat import dynamo
 from gex.npu.devices import NAME, Devices
 from gex.npu.namespace import Namespace
 
@@ -21,11 +22,11 @@ def introduce(devices: Devices, npu: Namespace) -> None:
     """
     if devices.is_cpu:
         torch.utils.rename_privateuse1_backend(NAME)
-        torch._register_device_module(NAME, npu)
-        torch._C._accelerator_getAccelerator = lambda: None
+        devices_of_torch.register_device_module(NAME, npu)
+        devices_of_torch.hide_accelerator()
     else:
         # Dynamo knows the types of constants by identity: it has to see the original one.
-        importlib.import_module("torch._dynamo")
+        dynamo.load()
         torch.device = _stand_in(devices, torch.device)
         torch.npu = npu
         sys.modules[f"torch.{NAME}"] = npu

@@ -127,7 +127,8 @@ def npu_fusion_attention(
     outs, q_start, k_start = [], 0, 0
     for q_end, k_end in zip(actual_seq_qlen, actual_seq_kvlen):
         parts = (query[q_start:q_end], key[k_start:k_end], value[k_start:k_end])
-        out, _, _ = _attention(*(p.transpose(0, 1).unsqueeze(0) for p in parts), *settings)
+        q, k, v = (part.transpose(0, 1).unsqueeze(0) for part in parts)
+        out, _, _ = _attention(q, k, v, *settings)
         outs.append(out.squeeze(0).transpose(0, 1))
         q_start, k_start = q_end, k_end
     return torch.cat(outs), query.new_empty(0), query.new_empty(0), query.new_empty(0), 0, 0, 0

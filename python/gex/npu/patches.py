@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.utils._device
 
+from gex.compat.devices import DeviceContext, device_constructors, keep_scriptable
+from gex.compat.devices import Generator as TorchGenerator
 from gex.npu.devices import NAME, Devices
 from gex.npu.streams import keep_for_stream
 
@@ -54,7 +55,7 @@ def _replace(owner: Any, name: str, wrapper: Any) -> None:
 def _patch_constructors(devices: Devices) -> None:
     # PyTorch's own list of what takes a device. Asking for it now keeps the originals in it, which
     # is what a default device looks for.
-    constructors = torch.utils._device._device_constructors()
+    constructors = device_constructors()
     for owner in (torch, torch.fft, torch.nested):
         for name in dir(owner):
             if name.startswith("_"):
@@ -64,16 +65,9 @@ def _patch_constructors(devices: Devices) -> None:
             if listed or (owner is torch and name.removesuffix("_like") in _LIKE):
                 wrapper = translating(devices, function)
                 _replace(owner, name, wrapper)
-                _keep_scriptable(function, wrapper)
+                keep_scriptable(function, wrapper)
     for name in _NEW:
         _replace(torch.Tensor, name, translating(devices, getattr(torch.Tensor, name)))
-
-
-def _keep_scriptable(function: Callable[..., Any], wrapper: Callable[..., Any]) -> None:
-    """torch.jit knows PyTorch's functions by identity."""
-    operator = torch.jit._builtins._find_builtin(function)
-    if operator is not None:
-        torch.jit._builtins._register_builtin(wrapper, operator)
 
 
 def _patch_tensors(devices: Devices) -> None:
@@ -143,16 +137,15 @@ def _patch_modules() -> None:
 
 def _patch_contexts(devices: Devices) -> None:
     """Default devices, generators and automatic mixed precision."""
-    context = torch.utils._device.DeviceContext
-    context.__init__ = translating(devices, context.__init__)
+    DeviceContext.__init__ = translating(devices, DeviceContext.__init__)
 
-    class AnyGenerator(type(torch._C.Generator)):
+    class AnyGenerator(type(TorchGenerator)):  # type: ignore[misc]
         def __instancecheck__(cls, instance: Any) -> bool:
-            return isinstance(instance, torch._C.Generator)
+            return isinstance(instance, TorchGenerator)
 
-    class Generator(torch._C.Generator, metaclass=AnyGenerator):
-        def __new__(cls, device: Any = "cpu") -> torch._C.Generator:
-            return torch._C.Generator(devices.translate(device))
+    class Generator(TorchGenerator, metaclass=AnyGenerator):
+        def __new__(cls, device: Any = "cpu") -> TorchGenerator:
+            return TorchGenerator(devices.translate(device))
 
     _replace(torch, "Generator", Generator)
 

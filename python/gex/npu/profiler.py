@@ -49,7 +49,35 @@ class _ExperimentalConfig:
         self.options = options
 
 
+def supported_activities() -> set[ProfilerActivity]:
+    return {ProfilerActivity.CPU, ProfilerActivity.NPU}
+
+
 def make_module(devices: Devices) -> Namespace:
+    profile = _profile_class(devices)
+    return Namespace(
+        "torch_npu.profiler",
+        {
+            "AiCMetrics": AiCMetrics,
+            "ExportType": ExportType,
+            "Profile": profile,
+            "ProfilerAction": ProfilerAction,
+            "ProfilerActivity": ProfilerActivity,
+            "ProfilerLevel": ProfilerLevel,
+            "_ExperimentalConfig": _ExperimentalConfig,
+            "profile": profile,
+            "record_function": torch.profiler.record_function,
+            "schedule": schedule,
+            "supported_activities": supported_activities,
+            "tensorboard_trace_handler": tensorboard_trace_handler,
+        },
+        doc=__doc__ or "",
+    )
+
+
+def _profile_class(devices: Devices) -> type[torch.profiler.profile]:
+    """torch.profiler.profile for the device that stands for the npu."""
+
     def to_torch(activity: Any) -> Any:
         if activity is ProfilerActivity.NPU:
             kind = "CPU" if devices.is_cpu else "CUDA"
@@ -98,24 +126,4 @@ def make_module(devices: Devices) -> Namespace:
             averages.table = translated_table
             return averages
 
-    def supported_activities() -> set[ProfilerActivity]:
-        return {ProfilerActivity.CPU, ProfilerActivity.NPU}
-
-    return Namespace(
-        "torch_npu.profiler",
-        {
-            "AiCMetrics": AiCMetrics,
-            "ExportType": ExportType,
-            "Profile": profile,
-            "ProfilerAction": ProfilerAction,
-            "ProfilerActivity": ProfilerActivity,
-            "ProfilerLevel": ProfilerLevel,
-            "_ExperimentalConfig": _ExperimentalConfig,
-            "profile": profile,
-            "record_function": torch.profiler.record_function,
-            "schedule": schedule,
-            "supported_activities": supported_activities,
-            "tensorboard_trace_handler": tensorboard_trace_handler,
-        },
-        doc=__doc__ or "",
-    )
+    return profile

@@ -110,7 +110,8 @@ def _find_module(name: str) -> tuple[ModuleSpec, CodeType]:
         raise CannotStart(f"Error while finding module {name!r}: {problem}") from None
     if spec is None:
         raise CannotStart(f"No module named {name}")
-    code = spec.loader.get_code(spec.name) if hasattr(spec.loader, "get_code") else None
+    get_code = getattr(spec.loader, "get_code", None)
+    code = get_code(spec.name) if get_code is not None else None
     if code is None:
         raise CannotStart(f"No code object available for {spec.name}")
     return spec, code

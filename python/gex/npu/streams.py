@@ -14,6 +14,7 @@ from torch.compiler import is_dynamo_compiling
 
 from gex import _gex
 from gex.captures import error_mode
+from gex.compat.tracing import graph_break
 from gex.fx_stage import stream_ops
 from gex.fx_stage.mark_ops import new_number
 from gex.npu.devices import NAME
@@ -144,7 +145,7 @@ def _leave() -> None:
 def host_waits(what: str) -> None:
     """The host can't wait in the middle of a graph: one ends before, another begins after."""
     if is_dynamo_compiling():
-        torch._dynamo.graph_break(
+        graph_break(
             f"{what}: the host can't wait in the middle of a graph; order streams by event.wait()"
         )
     else:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from gex.compat.dynamo import mark_size_dynamic
 from gex.npu.compiler_config import CompilerConfig
 from gex.npu.namespace import Namespace
 from gex.npugraph_ex.backend import backend_with
@@ -64,7 +65,7 @@ def set_dim_gears(t: torch.Tensor, dim_gears: Mapping[int, Sequence[int]]) -> No
                 f"set_dim_gears: dimension {dim} needs 1 to {_MAX_GEARS} sizes, none of them "
                 f"0 or 1; got {sizes}"
             )
-        torch._dynamo.mark_dynamic(t, dim % t.dim())
+        mark_size_dynamic(t, dim % t.dim())
 
 
 def make_modules() -> dict[str, Namespace]:

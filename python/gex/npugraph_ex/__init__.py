@@ -4,8 +4,8 @@ from gex.captures.ge_gears import dim_gears
 from gex.captures.pools import graph_pool_handle, pool_bytes
 from gex.captures.strict_outputs import mark_step_begin
 from gex.captures.warmup import warmup as precapture
-from gex.debug.effect_ops import print_npugraph_tensor, save_npugraph_tensor
 from gex.debug.logs import logger
+from gex.fx_stage.effect_ops import print_npugraph_tensor, save_npugraph_tensor
 from gex.fx_stage.replacements import register_replacement
 from gex.npugraph_ex import inference, scope
 from gex.npugraph_ex.backend import get_npu_backend

@@ -28,7 +28,7 @@ class BadCacheFile(Exception):
 class Entry:
     """One way through a function: the frame that Dynamo made of it, when it may run, its graph."""
 
-    code: Any  # torch._dynamo.package.SerializedCode
+    code: Any  # as compat.dynamo_frames.saved_code gives it
     guards: bytes
     backend_id: str  # the name by which the frame calls the graph
     imports: dict[str, tuple[str, str]]  # module and path by the names that the frame has

@@ -19,21 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._dynamo import convert_frame
-from torch._dynamo.bytecode_transformation import unique_id
-from torch._dynamo.eval_frame import set_enable_dynamic
-from torch._dynamo.guards import CheckFunctionManager
-from torch._dynamo.hooks import Hooks
-from torch._dynamo.package import SerializedCode, load_guard_manager, load_guards_state
-from torch._dynamo.types import GuardFilterEntry
-from torch._dynamo.utils import dynamo_timed, get_metrics_context
-from torch._dynamo.variables.torch_function import torch_function_mode_stack_state_mgr
-from torch._guards import CompileContext, compile_context
 
 from gex.cache.saved_graph import CannotBeKept, SavedGraph
+from gex.compat import dynamo_frames
 from gex.npugraph_ex.cache_files import Entry
 
-_UNKEPT_GUARDS = frozenset(CheckFunctionManager.UNSUPPORTED_SERIALIZATION_GUARD_TYPES)
 # What a function consists of is known by the file it comes from.
 _PARTS_OF_FUNCTIONS = (
     ".__code__",
@@ -43,6 +33,7 @@ _PARTS_OF_FUNCTIONS = (
     ".__globals__",
 )
 _TORCH_FOLDER = str(Path(torch.__file__).parent)
+_TIMER = "cache_compile"  # PyTorch's clock of what is traced here
 _BUILTINS_PREFIX = "__builtins_dict__"
 
 Graph = Callable[..., Any]
@@ -74,7 +65,7 @@ class Capture:
         dynamic: bool,
         make_graph: GraphMaker,
     ) -> None:
-        self._function = getattr(func, "__func__", func)
+        self._function: Any = getattr(func, "__func__", func)
         self._known_globals = set(self._function.__globals__)
         self._backend_id = ""
         self._why_not = ""
@@ -88,32 +79,17 @@ class Capture:
             self._inputs = tuple(n.name for n in gm.graph.find_nodes(op="placeholder"))
             return graph
 
-        with (
-            compile_context(CompileContext(convert_frame.get_compile_id({}))),
-            get_metrics_context(),
-            dynamo_timed("cache_compile"),
-            set_enable_dynamic(dynamic),
-            torch_function_mode_stack_state_mgr,
-        ):
-            frame = convert_frame._get_frame(func, args, kwargs)
-            traced = convert_frame.compile_frame(
-                frame.code,
-                frame.globals,
-                frame.locals,
-                frame.builtins,
-                frame.closure,
-                compiler_fn=compile_graph,
-                one_graph=True,
-                restart_reasons=set(),
-            )
+        with dynamo_frames.traced_frame(
+            func, args, kwargs, dynamic, compile_graph, _TIMER
+        ) as traced:
             if graph is None:
                 raise ValueError(
                     f"cache_compile: {self._function.__qualname__} computes nothing with tensors"
                 )
-            self._output = traced.graph_capture_output(frame.argdefs, frame.kwdefaults)
-            checks = self._checks()
+            self._output = traced.output
+            checks = self._checks(traced)
         self._guards_state = checks.guards_state
-        self._scope = frame.locals
+        self._scope = traced.scope
         self._env = self._output.get_runtime_env()
         self.frame = Frame(
             self._env.forward_callable(
@@ -122,14 +98,13 @@ class Capture:
             checks.guard_manager,
         )
 
-    def _checks(self) -> CheckFunctionManager:
+    def _checks(self, traced: dynamo_frames.TracedFrame) -> Any:
         code = self._function.__code__
         try:
-            hooks = Hooks(guard_filter_fn=_kept_guards)
-            return self._output.build_guards(code, hooks=hooks, save=True, strict_error=True)
+            return traced.guards(code, _kept_guards)
         except Exception as problem:  # of any kind: what pickles is up to the user's objects
             self._why_not = f"its guards can't be written down: {problem}"
-            return self._output.build_guards(code)
+            return traced.guards_of_this_process(code)
 
     def entry(self, graph: SavedGraph) -> Entry:
         """CannotBeKept if another process could not run the frame."""
@@ -143,7 +118,7 @@ class Capture:
                 imports[name] = _importable(name, self._function.__globals__[name])
             elif not hasattr(builtins, name):
                 raise CannotBeKept(f"its frame needs {name}, which nothing defines")
-        code = SerializedCode.from_code_object(self._env.bytecode)
+        code = dynamo_frames.saved_code(self._env.bytecode)
         try:
             pickle.dumps(code)
             guards = _guards_of(self._guards_state, self._function)
@@ -168,7 +143,7 @@ class Capture:
 
 def restore(entry: Entry, func: Callable[..., Any], graph: Graph) -> Frame:
     """The frame of another process, bound to this one's function and graph."""
-    function = getattr(func, "__func__", func)
+    function: Any = getattr(func, "__func__", func)
     scope = function.__globals__
     for name, (module, path) in entry.imports.items():
         if name not in scope:
@@ -179,7 +154,7 @@ def restore(entry: Entry, func: Callable[..., Any], graph: Graph) -> Frame:
     scope[entry.backend_id] = graph
     guards = _guards_of(entry.guards, function)
     run = types.FunctionType(
-        SerializedCode.to_code_object(entry.code),
+        dynamo_frames.restored_code(entry.code),
         scope,
         function.__name__,
         function.__defaults__,
@@ -190,18 +165,13 @@ def restore(entry: Entry, func: Callable[..., Any], graph: Graph) -> Frame:
 
 
 def _guards_of(state: bytes, function: types.FunctionType) -> Any:
-    with (
-        compile_context(CompileContext(convert_frame.get_compile_id({}))),
-        get_metrics_context(),
-        dynamo_timed("cache_compile"),
-    ):
-        return load_guard_manager(load_guards_state(state), function.__code__, function.__globals__)
+    return dynamo_frames.loaded_guards(state, function, _TIMER)
 
 
 def _never_give(name: str) -> None:
     """Dynamo numbers its names and stops at one that is taken."""
     prefix, _, number = name.rpartition("_")
-    while int(unique_id(prefix).rpartition("_")[2]) < int(number):
+    while int(dynamo_frames.new_name(prefix).rpartition("_")[2]) < int(number):
         pass
 
 
@@ -227,10 +197,10 @@ def sources_are_unchanged(entry: Entry) -> bool:
     return _digests(set(entry.sources)) == entry.sources
 
 
-def _kept_guards(guards: Sequence[GuardFilterEntry]) -> list[bool]:
+def _kept_guards(guards: Sequence[Any]) -> list[bool]:
     return [
-        g.guard_type not in _UNKEPT_GUARDS
-        and not any(derived in _UNKEPT_GUARDS for derived in g.derived_guard_types)
+        g.guard_type not in dynamo_frames.UNKEPT_GUARDS
+        and not any(derived in dynamo_frames.UNKEPT_GUARDS for derived in g.derived_guard_types)
         and not g.orig_guard._unserializable
         and not any(part in g.name for part in _PARTS_OF_FUNCTIONS)
         for g in guards

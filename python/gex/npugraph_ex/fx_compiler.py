@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
+from gex.compat.fake_tensors import FakeTensorMode
+from gex.compat.graph_modules import pickled_graph, unpickled_graph
 from gex.compat.torch_version import warn_if_untested
 from gex.debug.debug_folder import ModelFolder
 from gex.fx_stage import add_observer
@@ -57,11 +58,8 @@ class CompiledFx:
                 f"artifacts of version {record.version!r} can't be loaded: this is version "
                 f"{ARTIFACTS_VERSION!r}; compile again and dump anew"
             )
-        from torch.fx._graph_pickler import GraphPickler
-
         mode = FakeTensorMode(shape_env=ShapeEnv())
-        gm = GraphPickler.loads(record.graph, mode)
-        assert isinstance(gm, GraphModule)
+        gm = unpickled_graph(record.graph, mode)
         return _compile(gm, None, CompilerConfig(record.options))
 
 
@@ -93,7 +91,8 @@ def changed_options(config: Config | None) -> dict[str, Any]:
 
 
 def _compile(gm: GraphModule, example_inputs: Sequence[Any] | None, config: Config) -> CompiledFx:
-    from gex.dynamo.backends import FromDynamo, graph_compiler
+    from gex.pipeline.compiler import graph_compiler
+    from gex.pipeline.job import CompileRequest, FromDynamo
 
     if not isinstance(gm, GraphModule):
         raise TypeError(f"compile_fx takes a torch.fx.GraphModule, got {type(gm)}")
@@ -111,10 +110,9 @@ def _compile(gm: GraphModule, example_inputs: Sequence[Any] | None, config: Conf
 
     take_off = add_observer(take)
     try:
-        files = ModelFolder.of_compile_fx()
         given = FromDynamo(names=names)
-        compiler = graph_compiler("npugraph_ex", config, dynamo=given, files=files)
-        run = compiler(gm, example_inputs)
+        request = CompileRequest("npugraph_ex", config, given, ModelFolder.of_compile_fx())
+        run = graph_compiler(request)(gm, example_inputs)
     finally:
         take_off()
     artifacts = taken[0] if taken else _artifacts_of(gm, config)
@@ -145,10 +143,8 @@ def _give_values(
 
 
 def _artifacts_of(gm: GraphModule, config: Config) -> Artifacts:
-    from torch.fx._graph_pickler import GraphPickler, Options
-
     options = {name: v for name, v in config.changed().items() if name not in _APPLIED}
     shown = {name: config.get(name) for name in ("capture_error_mode", *config.changed())}
     code = "\n".join([*(f"# {name} = {value!r}" for name, value in shown.items()), gm.code])
-    graph = GraphPickler.dumps(gm, Options(ops_filter=None))
+    graph = pickled_graph(gm)
     return Artifacts(ARTIFACTS_VERSION, code, graph, options)

@@ -17,6 +17,7 @@ import torch
 
 from gex import report
 from gex.cache.saved_graph import CannotBeKept, GraphRecord, SavedGraph
+from gex.compat.autograd import is_profiler_enabled
 from gex.npugraph_ex import cache_files, cache_key
 from gex.npugraph_ex.readable import readable_cache
 from gex.options.table import NPUGRAPH_EX_OPTIONS, Config
@@ -76,7 +77,7 @@ class _Cached:
         self._ranks = ranks
         self._options = options
         self._decompositions = decompositions
-        self._bound = () if inspect.isfunction(func) else (func.__self__,)
+        self._bound = () if inspect.isfunction(func) else (func.__self__,)  # type: ignore[attr-defined]
         self._signature = inspect.signature(getattr(func, "__func__", func), follow_wrapped=False)
         self._frames: list[Any] | None = None  # None: before the first call
         self._lock = threading.RLock()
@@ -86,7 +87,7 @@ class _Cached:
         return _placeholder, ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not torch.autograd._profiler_enabled():
+        if not is_profiler_enabled():
             return self._call(args, kwargs)
         with torch.profiler.record_function("cache_compiler inference"):
             return self._call(args, kwargs)
@@ -161,14 +162,14 @@ class _Cached:
         return cached_frame.restore(entry, self._func, self._graph_of(entry.graph))
 
     def _graph_of(self, saved: SavedGraph) -> Callable[..., Any]:
-        from gex.dynamo.backends import make_runner
+        from gex.pipeline.runner import RunnerRequest, make_runner
 
         start = time.perf_counter()
         graph_report = report.GraphReport(f"cached_{next(_numbers)}", "npugraph_ex")
         report.add(graph_report)
         config = Config(NPUGRAPH_EX_OPTIONS, self._options)
         runner = make_runner(
-            saved.restored(), config, static=saved.static, cache_dir=self._programs
+            RunnerRequest(saved.restored(), config, static=saved.static, cache_dir=self._programs)
         )
         graph_report.runner = runner
         graph_report.capture_limit = config.get("capture_limit")

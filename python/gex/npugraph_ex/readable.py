@@ -34,7 +34,7 @@ def readable_cache(cache_bin: str, print_output: bool = True, file: str | None =
 
 
 def _text_of(record: cache_files.Record) -> str:
-    from torch._dynamo.package import SerializedCode
+    from gex.compat.dynamo_frames import restored_code
 
     out = io.StringIO()
     print(f"name: {record.name}\ndate: {record.date}\nversion: {record.version}", file=out)
@@ -42,7 +42,7 @@ def _text_of(record: cache_files.Record) -> str:
     for number, entry in enumerate(record.entries):
         print(f"\nentry {number}\ninputs: {', '.join(entry.inputs)}", file=out)
         print(f"graph:\n{entry.graph.graph}\nframe:", file=out)
-        dis.dis(SerializedCode.to_code_object(entry.code), file=out)
+        dis.dis(restored_code(entry.code), file=out)
     return out.getvalue()
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gex.captures.gear_option import check_gears
 from gex.options import super_kernel
-from gex.shape_handling.config import check_hooks, parse_configs
+from gex.options.gears import check_gears
+from gex.options.shape_handling import check_hooks, parse_configs
 
 _INT64_MAX = 2**63 - 1
 _MISSING = object()
@@ -238,6 +238,9 @@ class OptionValue:
 
 class Config:
     """The checked options of one compile."""
+
+    _table: Mapping[str, Option]
+    _values: dict[str, OptionValue]
 
     def __init__(self, table: Mapping[str, Option], options: Mapping[str, Any] | None = None):
         object.__setattr__(self, "_table", table)

@@ -15,7 +15,7 @@ Patterns and replacements are built with `gex.es`. Files of passes are loaded by
 in GEX_PASS_PATH. docs/passes.md has all of it.
 """
 
-from gex.passes.files import PassLoadError, load, load_environment
+from gex.pass_files import PassLoadError, load, load_environment
 from gex.passes.kinds import DecomposePass, GraphEditor, GraphPass, Match, PatternPass, pattern
 from gex.passes.registry import (
     PassStage,

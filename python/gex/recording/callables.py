@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
 
 from gex.captures.pools import graph_pool_handle
+from gex.compat.aot import is_autocast_enabled
+from gex.compat.pytree import tree_leaves
 
 Graphed = Callable[..., Any]
 
@@ -27,7 +28,7 @@ def make_graphed_callables(
     A module is given back itself, with a forward that replays while it is in the mode (training or
     not) that it was graphed in.
     """
-    if torch._C._is_any_autocast_enabled() and torch.is_autocast_cache_enabled():
+    if is_autocast_enabled() and torch.is_autocast_cache_enabled():
         raise RuntimeError(
             "make_graphed_callables can't be used with autocast's cache: "
             "torch.autocast(..., cache_enabled=False)"

@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 from torch.fx import Graph, GraphModule, Node
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
 
+from gex.compat.fake_tensors import TorchDispatchMode
+from gex.compat.pytree import tree_leaves, tree_map_only
 from gex.recording import updates
 
 _aten = torch.ops.aten

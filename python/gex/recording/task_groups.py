@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch.utils._python_dispatch import TorchDispatchMode
-
+from gex.compat.fake_tensors import TorchDispatchMode
 from gex.recording import updates
 from gex.recording.graph import NPUGraph, current_graph, current_recorder
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
+
+from gex.compat.pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
 
 _library = torch.library.Library("gex", "FRAGMENT")
 # Some draw random numbers: all of them stay in their order.

@@ -1,5 +1,5 @@
 """What became of each compiled graph. Reports are written while compiling."""
 
-from gex.report.graph_report import CallRecord, GraphReport, add, collect, drop, reports
+from gex.report.graph_report import GraphReport, add, collect, drop, reports
 
-__all__ = ["CallRecord", "GraphReport", "add", "collect", "drop", "reports"]
+__all__ = ["GraphReport", "add", "collect", "drop", "reports"]

@@ -70,14 +70,15 @@ def explain(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     """
     import torch
 
-    from gex.report.compile_times import seconds_compiling
+    from gex.compat.dynamo import is_compiled as is_compiled_by_dynamo
+    from gex.compat.tracing import seconds_compiling
 
     of_export = getattr(fn, "report", None)  # gex.compile has made fn
     if isinstance(of_export, GraphReport):
         if args or kwargs:
             fn(*args, **kwargs)
         return Explanation([of_export], _seconds([of_export]))
-    is_compiled = _is_compiled(fn)
+    is_compiled = is_compiled_by_dynamo(fn)
     known = graphs_of(fn) if is_compiled and not args and not kwargs else []
     if known:
         return Explanation(known, _seconds(known))
@@ -111,8 +112,10 @@ def graphs_of(fn: Callable[..., Any]) -> list[GraphReport]:
     """Reports of the graphs that a compiled function or module has by now."""
     import torch
 
+    from gex.compat.dynamo import uncompiled
+
     module = getattr(fn, "_orig_mod", None)
-    inner = torch._dynamo.eval_frame.innermost_fn(fn) if module is None else module.forward
+    inner = uncompiled(fn) if module is None else module.forward
     if module is None:
         module = getattr(inner, "__self__", None)
     # A graph break may make graphs of parts of a module.
@@ -133,11 +136,3 @@ def graphs_of(fn: Callable[..., Any]) -> list[GraphReport]:
 
 def _seconds(graphs: list[GraphReport]) -> dict[str, float]:
     return {stage: sum(g.times[stage] for g in graphs) for stage in _STAGES if stage != "run"}
-
-
-def _is_compiled(fn: Callable[..., Any]) -> bool:
-    import torch
-
-    return isinstance(fn, torch._dynamo.OptimizedModule) or hasattr(
-        fn, "_torchdynamo_orig_callable"
-    )

@@ -11,43 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gex.dynamo.frame_origin import Origin
-
-
-ENTRY = ""  # the stream on which the caller is
+    from gex.importer.outcome import CallRecord, ImportOutcome
 
 
 @dataclass
-class Lanes:
-    """Nodes of a graph by stream, with the order that events ask for."""
+class StreamSummary:
+    """How many nodes lie on each stream, under which limits, and who waits for whom."""
 
-    nodes: Counter[str] = field(default_factory=Counter)
-    of: dict[Any, str] = field(default_factory=dict)  # FX nodes
-    waits: list[tuple[str, str]] = field(default_factory=list)  # who waits, for whom
-    limits: dict[Any, tuple[int, int]] = field(default_factory=dict)  # AI and vector cores of nodes
-    levels: dict[Any, int] = field(default_factory=dict)  # deterministic levels of nodes
+    nodes: Counter[str] = field(default_factory=Counter)  # "" is the stream of the caller
+    waits: list[tuple[str, str]] = field(default_factory=list)
+    limits: Counter[tuple[int, int]] = field(default_factory=Counter)  # AI and vector cores
 
     @property
     def side(self) -> list[str]:
-        return [stream for stream in self.nodes if stream != ENTRY]
-
-    def number_of(self, node: Any) -> int:
-        """Of the node's stream in this graph; 0 is the caller's."""
-        stream = self.of.get(node, ENTRY)
-        return 0 if stream == ENTRY else 1 + self.side.index(stream)
-
-
-@dataclass(frozen=True)
-class CallRecord:
-    """One node that runs through PyTorch."""
-
-    op: str
-    reason: str
-    location: str
-
-    @property
-    def is_of_user(self) -> bool:
-        """Whether it may run anything: it is none of PyTorch's own."""
-        return not self.op.startswith(("aten.", "prims.", "prim."))
+        return [stream for stream in self.nodes if stream]
 
 
 @dataclass(eq=False)
@@ -60,21 +37,22 @@ class GraphReport:
     decomposed: int = 0  # nodes that did so through a decomposition of PyTorch
     calls: list[CallRecord] = field(default_factory=list)
     eager_reason: str | None = None  # set if the whole graph runs through PyTorch
+    eager_asked_for: bool = False  # by the backend or an option
     regions: Counter[str] = field(default_factory=Counter)  # calls of each nested region
     notes: list[str] = field(default_factory=list)  # about options that did nothing, or not all
     no_regions: list[str] = field(default_factory=list)  # repeated blocks that are none, and why
     seconds: dict[str, float] = field(default_factory=dict)  # dynamo, aot, import; see `times`
-    lanes: Lanes = field(default_factory=Lanes)  # its streams
+    streams: StreamSummary = field(default_factory=StreamSummary)
     runner: Any = None
     capture_limit: int | None = None
     origin: Origin | None = None  # the function that it is a graph of
     end: str | None = None  # where and why it ends before that function does
     input_names: dict[int, str] = field(default_factory=dict)  # of the inputs that captures name
 
-    def count(self, inner: GraphReport) -> None:
-        """Adds the native nodes of a graph inside this one."""
-        self.native += inner.native
-        self.decomposed += inner.decomposed
+    def take(self, outcome: ImportOutcome) -> None:
+        """Writes down what the import made of the nodes."""
+        self.native, self.decomposed = outcome.native, outcome.decomposed
+        self.calls, self.regions = list(outcome.calls), Counter(outcome.regions)
 
     @property
     def times(self) -> dict[str, float]:
@@ -136,18 +114,17 @@ class GraphReport:
     def _streams(self) -> list[str]:
         """Side streams: what lies on them, and who waits for whom because of an event."""
         return [
-            f"  stream {stream}: {self.lanes.nodes[stream]} nodes, joined before the results"
-            for stream in self.lanes.side
+            f"  stream {stream}: {self.streams.nodes[stream]} nodes, joined before the results"
+            for stream in self.streams.side
         ] + [
             f"  stream {waiting or 'of the caller'} waits for {awaited or 'that of the caller'}"
-            for waiting, awaited in self.lanes.waits
+            for waiting, awaited in self.streams.waits
         ]
 
     def _limits(self) -> list[str]:
-        counts = Counter(self.lanes.limits.values())
         return [
             f"  core limit ({aicores}, {vectorcores}): {count} nodes"
-            for (aicores, vectorcores), count in counts.items()
+            for (aicores, vectorcores), count in self.streams.limits.items()
         ]
 
     def text(self) -> str:

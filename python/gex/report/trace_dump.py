@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 
-from torch._dynamo.utils import get_debug_dir
-
 from gex._gex import Graph
+from gex.compat import dynamo
 
 
 def folder_of(graph: Graph) -> str:
     """The folder for a graph's texts, inside PyTorch's own debug folder; holds it as imported."""
-    folder = os.path.join(get_debug_dir(), "gex", graph.name)
+    folder = os.path.join(dynamo.debug_folder(), "gex", graph.name)
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "imported.gex"), "w", encoding="utf-8") as file:
         file.write(graph.text())

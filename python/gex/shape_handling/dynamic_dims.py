@@ -10,16 +10,17 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._dynamo.exc import TensorifyScalarRestartAnalysis
-from torch._dynamo.symbolic_convert import InstructionTranslator
 from torch.fx import GraphModule
 
 from gex.compat.torch_version import DYNAMIC_MARK, mark_dynamic
-from gex.dynamo.frame_origin import Origin
-from gex.shape_handling.config import ShapeConfig
+from gex.compat.tracing import RestartTrace, forget_speculations
+from gex.options.shape_handling import ShapeConfig
+
+if TYPE_CHECKING:
+    from gex.dynamo.frame_origin import Origin
 
 _ongoing = threading.local()  # .origin and .marked: of the trace that was started over
 
@@ -40,10 +41,8 @@ def trace_sizes_as_symbols(
     if marked:
         _ongoing.code, _ongoing.marked = origin.code, marked
         # The next trace may take another way through the function.
-        InstructionTranslator.current_tx().speculation_log.clear()
-        raise TensorifyScalarRestartAnalysis(
-            restart_reason="sizes of shape handling become symbols"
-        )
+        forget_speculations()
+        raise RestartTrace(restart_reason="sizes of shape handling become symbols")
 
 
 def _take_marks() -> Any:

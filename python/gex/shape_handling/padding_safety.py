@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
+
+from gex.compat.fake_tensors import FakeTensorMode, TorchDispatchMode
+from gex.compat.pytree import tree_leaves, tree_map_only
 
 aten = torch.ops.aten
 Sizes = tuple[tuple[int, ...], ...]
@@ -116,7 +116,7 @@ def why_not(one: Run, other: Run) -> str | None:
             if reason is not None:
                 return f"{a.op}: {reason}"
     for k, (x, y) in enumerate(zip(one.outputs, other.outputs)):
-        if x is not None and any(by != 1 for by in _growth(x, y).values()):
+        if x is not None and y is not None and any(by != 1 for by in _growth(x, y).values()):
             return f"result {k} has the padding between its values"
     return None
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from gex.shape_handling.config import BATCH, SEQUENCE, ShapeConfig, parse_configs
+from gex.options.shape_handling import BATCH, SEQUENCE, ShapeConfig, parse_configs
 
 Tensors = list[torch.Tensor]
 Hook = Callable[[Any], Any]
@@ -90,7 +90,8 @@ def apply(
     for (i, dim), (size, gear) in record.padded.items():
         padded[i] = pad(padded[i], dim, gear - size, values[SEQUENCE])
     groups = []
-    for chunk in record.chunks or [None]:
+    chunks: Sequence[Chunk | None] = record.chunks or [None]
+    for chunk in chunks:
         group = list(padded)
         for i, dim in record.batched.items():
             if chunk is None:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
+from gex.compat.dynamo import uncompiled
+from gex.compat.pytree import TreeSpec, tree_flatten, tree_unflatten
+from gex.options.shape_handling import parse_configs
 from gex.shape_handling import padding_safety
-from gex.shape_handling.config import parse_configs
 from gex.shape_handling.transform import Chunk, Record, apply, plan
 
 _HOOKS = ("trans_pre_fn", "trans_post_fn", "re_pre_fn", "re_post_fn")
@@ -90,7 +91,7 @@ class ShapeHandled:
     def _objection(
         self, call: _Call, tensors: Sequence[torch.Tensor], record: Record
     ) -> str | None:
-        inner = _uncompiled(self._fn)
+        inner = uncompiled(self._fn)
         runs = [
             padding_safety.watch(inner, *call.with_tensors(apply(self._configs, tensors, sized)[0]))
             for sized in (_resized(record, 0), _resized(record, 1))
@@ -113,7 +114,8 @@ class ShapeHandled:
         """Results without padding: their sizes are those that the function gives for the inputs as
         they came."""
         parts = []
-        for chunk, flat in zip(record.chunks or [None], results):
+        chunks: Sequence[Chunk | None] = record.chunks or [None]
+        for chunk, flat in zip(chunks, results):
             own = apply(self._configs, tensors, _unpadded(record, chunk))[0]
             parts.append([_trim(r, size) for r, size in zip(flat, self._sizes(call, own))])
         if len(parts) == 1:
@@ -125,7 +127,7 @@ class ShapeHandled:
         if len(self._known_sizes) > _MAX_KNOWN:
             self._known_sizes.clear()
         if key not in self._known_sizes:
-            run = padding_safety.watch(_uncompiled(self._fn), *call.with_tensors(tensors))
+            run = padding_safety.watch(uncompiled(self._fn), *call.with_tensors(tensors))
             self._known_sizes[key] = run.outputs
         return self._known_sizes[key]
 
@@ -147,11 +149,6 @@ class _Call:
             (leaf.dim(), leaf.dtype) if isinstance(leaf, torch.Tensor) else repr(leaf)
             for leaf in self._leaves
         )
-
-
-def _uncompiled(fn: Any) -> Callable[..., Any]:
-    module = getattr(fn, "_orig_mod", None)
-    return module if module is not None else torch._dynamo.eval_frame.innermost_fn(fn)
 
 
 def _resized(record: Record, more: int) -> Record:

@@ -11,6 +11,7 @@
 #include "frontend/python/captures.hpp"
 #include "frontend/python/interp_engine.hpp"
 #include "frontend/python/runner.hpp"
+#include "frontend/python/runner_options.hpp"
 #include "frontend/python/session_engine.hpp"
 #include "frontend/python/steps.hpp"
 #include "plan/report.hpp"
@@ -270,6 +271,35 @@ EngineMaker engine_maker(const Graph& graph, std::vector<Dim> integers, std::vec
   };
 }
 
+std::unique_ptr<Runner> compiled_runner(const Graph& graph, Signature signature,
+                                        std::vector<nb::object> callees,
+                                        const CaptureOptions& captures,
+                                        const RunnerOptions& options) {
+  CompileOptions compile_options = options.compile;
+  compile_options.cache =
+      options.cache_dir.empty() ? Store::from_environment() : Store::at(options.cache_dir);
+  runtime::SessionOptions session_options = captures.session_options();
+  session_options.keep_arena = options.keep_arena;
+  session_options.reuse_memory = options.reuse_memory;
+  if (options.static_code_at_once) session_options.hot_after = 1;
+  EngineMaker make = engine_maker(graph, integer_values(signature),
+                                  released_inputs(graph, signature, options.released),
+                                  session_options, compile_options);
+  std::vector<FrozenArgument> bound_once = frozen_arguments(graph, signature, options.frozen);
+  if (!bound_once.empty()) {
+    auto runner = std::make_unique<Runner>(std::move(make), std::move(bound_once),
+                                           std::move(signature), std::move(callees));
+    runner->bind_constants();
+    return runner;
+  }
+  std::unique_ptr<Engine> engine;
+  {
+    nb::gil_scoped_release unlocked;
+    engine = make({});
+  }
+  return std::make_unique<Runner>(std::move(engine), std::move(signature), std::move(callees));
+}
+
 PyType_Slot runner_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_runner)},
                               {Py_tp_clear, reinterpret_cast<void*>(clear_runner)},
                               {0, nullptr}};
@@ -278,6 +308,7 @@ PyType_Slot runner_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_
 
 void bind_runner(nb::module_& m) {
   bind_signature(m);
+  bind_runner_options(m);
   nb::class_<Runner>(m, "Runner", nb::type_slots(runner_slots), nb::is_weak_referenceable(),
                      "A compiled graph: takes the list of arguments and empties it.")
       .def("__call__", &Runner::operator(), nb::arg("arguments"))
@@ -315,7 +346,7 @@ void bind_runner(nb::module_& m) {
             const SessionEngine* engine = session_of(runner);
             return engine ? engine->session().findings() : std::vector<std::string>{};
           },
-          "What measuring candidates for products found, a line for each problem.")
+          "What measuring ways to compute products found, a line for each problem.")
       .def_prop_ro(
           "captures",
           [](const Runner& runner) {
@@ -349,74 +380,9 @@ void bind_runner(nb::module_& m) {
   m.def("engine_build", &engine_build, "Names this build of the engine.");
   m.def("stop_background", &runtime::stop_background, nb::call_guard<nb::gil_scoped_release>(),
         "Ends compiling in the background, for good.");
-  m.def(
-      "compiled_runner",
-      [](const Graph& graph, Signature signature, std::vector<nb::object> callees,
-         const CaptureOptions& captures, const std::vector<std::pair<int, std::string>>& frozen,
-         bool fast_math, int level, std::vector<std::string> disabled_passes,
-         std::vector<std::string> enabled_passes, const std::vector<int>& released, bool keep_arena,
-         bool place_cats, bool overwrite_temps, bool write_ties_in_place, bool reuse_memory,
-         std::string dump_dir, bool fuse, bool generate_code, const std::string& cache_dir,
-         bool keep_static_code, bool static_code_at_once, bool autotune, bool prologues,
-         const std::string& target) {
-        CompileOptions options;
-        options.target = target;
-        options.cache = cache_dir.empty() ? Store::from_environment() : Store::at(cache_dir);
-        options.keep_static_code = keep_static_code;
-        options.fast_math = fast_math;
-        options.autotune = autotune;
-        options.prologues = prologues;
-        options.level = level;
-        options.disabled_passes = std::move(disabled_passes);
-        options.enabled_passes = std::move(enabled_passes);
-        options.place_cats = place_cats;
-        options.overwrite_temps = overwrite_temps;
-        options.write_ties_in_place = write_ties_in_place;
-        options.dump_dir = std::move(dump_dir);
-        options.fuse = fuse;
-        options.generate_code = generate_code;
-        runtime::SessionOptions session_options = captures.session_options();
-        session_options.keep_arena = keep_arena;
-        session_options.reuse_memory = reuse_memory;
-        if (static_code_at_once) session_options.hot_after = 1;
-        EngineMaker make =
-            engine_maker(graph, integer_values(signature),
-                         released_inputs(graph, signature, released), session_options, options);
-        std::vector<FrozenArgument> bound_once = frozen_arguments(graph, signature, frozen);
-        if (!bound_once.empty()) {
-          auto runner = std::make_unique<Runner>(std::move(make), std::move(bound_once),
-                                                 std::move(signature), std::move(callees));
-          runner->bind_constants();
-          return runner;
-        }
-        std::unique_ptr<Engine> engine;
-        {
-          nb::gil_scoped_release unlocked;
-          engine = make({});
-        }
-        return std::make_unique<Runner>(std::move(engine), std::move(signature),
-                                        std::move(callees));
-      },
-      nb::arg("graph"), nb::arg("signature"), nb::arg("callees"), nb::arg("captures"),
-      nb::arg("frozen"), nb::arg("fast_math") = false, nb::arg("level") = 2,
-      nb::arg("disabled_passes") = std::vector<std::string>(),
-      nb::arg("enabled_passes") = std::vector<std::string>(),
-      nb::arg("released") = std::vector<int>(), nb::arg("keep_arena") = true,
-      nb::arg("place_cats") = true, nb::arg("overwrite_temps") = true,
-      nb::arg("write_ties_in_place") = true, nb::arg("reuse_memory") = true,
-      nb::arg("dump_dir") = "", nb::arg("fuse") = true, nb::arg("generate_code") = true,
-      nb::arg("cache_dir") = "", nb::arg("keep_static_code") = true,
-      nb::arg("static_code_at_once") = false, nb::arg("autotune") = false,
-      nb::arg("prologues") = true, nb::arg("target") = "cpu",
-      "Compiles the graph and makes it ready to replay. Arguments in `frozen` (position, name) are "
-      "bound once, at the first call; a call lets go of those in `released` (positions) at their "
-      "last use. With a `dump_dir` graphs, kernels and program are written there. Without "
-      "`fuse` each op is a kernel, without `prologues` operands of products lie in memory; without "
-      "`generate_code` kernels run in the reference executor. "
-      "What is compiled is kept in `cache_dir`, or where GEX_CACHE_DIR says; with "
-      "`keep_static_code` code for one set of sizes too, which is asked for with the first call of "
-      "such a set or with a later one. With `autotune` candidates for products are measured "
-      "then.");
+  m.def("compiled_runner", &compiled_runner, nb::arg("graph"), nb::arg("signature"),
+        nb::arg("callees"), nb::arg("captures"), nb::arg("options"),
+        "Compiles the graph and makes it ready to replay.");
   m.def(
       "interpreter_runner",
       [](const Graph& graph, Signature signature, std::vector<nb::object> callees) {

@@ -1,4 +1,7 @@
-"""Files and folders of passes."""
+"""Files and folders of passes, and GEX_PASS_PATH, which names such.
+
+The files import `gex.passes` themselves: what compiles graphs needs only this module.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,34 @@
+"""Names of devices, and the functions that take one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.utils._device
+
+Generator = torch._C.Generator
+DeviceContext = torch.utils._device.DeviceContext
+
+
+def register_device_module(name: str, module: Any) -> None:
+    """Makes `torch.<name>` this module."""
+    torch._register_device_module(name, module)
+
+
+def hide_accelerator() -> None:
+    """PyTorch takes a named PrivateUse1 for the machine's accelerator; from here on it has none."""
+    torch._C._accelerator_getAccelerator = lambda: None
+
+
+def device_constructors() -> Any:
+    """PyTorch's own list of functions that take a device."""
+    return torch.utils._device._device_constructors()
+
+
+def keep_scriptable(function: Callable[..., Any], wrapper: Callable[..., Any]) -> None:
+    """torch.jit knows PyTorch's functions by identity: it is to know the wrapper as well."""
+    builtin = torch.jit._builtins._find_builtin(function)
+    if builtin is not None:
+        torch.jit._builtins._register_builtin(wrapper, builtin)

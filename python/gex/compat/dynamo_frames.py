@@ -1,0 +1,92 @@
+"""Frames as Dynamo traces them, and their guards, for use without torch.compile."""
+
+from __future__ import annotations
+
+import contextlib
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from torch._dynamo import convert_frame
+from torch._dynamo.bytecode_transformation import unique_id
+from torch._dynamo.eval_frame import set_enable_dynamic
+from torch._dynamo.guards import CheckFunctionManager
+from torch._dynamo.hooks import Hooks
+from torch._dynamo.package import SerializedCode, load_guard_manager, load_guards_state
+from torch._dynamo.utils import dynamo_timed, get_metrics_context
+from torch._dynamo.variables.torch_function import torch_function_mode_stack_state_mgr
+from torch._guards import CompileContext, compile_context
+
+# Kinds of guards that PyTorch itself does not write down.
+UNKEPT_GUARDS = frozenset(CheckFunctionManager.UNSUPPORTED_SERIALIZATION_GUARD_TYPES)
+
+
+@contextlib.contextmanager
+def _compiling(name: str) -> Iterator[None]:
+    with (
+        compile_context(CompileContext(convert_frame.get_compile_id({}))),
+        get_metrics_context(),
+        dynamo_timed(name),
+    ):
+        yield
+
+
+class TracedFrame:
+    """A frame that Dynamo has traced as one graph."""
+
+    def __init__(self, frame: Any, traced: Any) -> None:
+        self.scope: dict[str, Any] = frame.locals  # what guards look at
+        self.output = traced.graph_capture_output(frame.argdefs, frame.kwdefaults)
+
+    def guards(self, code: types.CodeType, kept: Callable[[Sequence[Any]], list[bool]]) -> Any:
+        """With those that `kept` chooses in a form that can be written down."""
+        hooks = Hooks(guard_filter_fn=kept)
+        return self.output.build_guards(code, hooks=hooks, save=True, strict_error=True)
+
+    def guards_of_this_process(self, code: types.CodeType) -> Any:
+        return self.output.build_guards(code)
+
+
+@contextlib.contextmanager
+def traced_frame(
+    func: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dynamic: bool,
+    compile_graph: Callable[..., Any],
+    name: str,
+) -> Iterator[TracedFrame]:
+    """Traces a call of a function; inside, guards can be made of the trace."""
+    with _compiling(name), set_enable_dynamic(dynamic), torch_function_mode_stack_state_mgr:
+        frame = convert_frame._get_frame(func, args, kwargs)
+        traced = convert_frame.compile_frame(
+            frame.code,
+            frame.globals,
+            frame.locals,
+            frame.builtins,
+            frame.closure,
+            compiler_fn=compile_graph,
+            one_graph=True,
+            restart_reasons=set(),
+        )
+        yield TracedFrame(frame, traced)
+
+
+def loaded_guards(state: bytes, function: types.FunctionType, name: str) -> Any:
+    """Guards that another process wrote down, over this one's function."""
+    with _compiling(name):
+        return load_guard_manager(load_guards_state(state), function.__code__, function.__globals__)
+
+
+def saved_code(code: types.CodeType) -> Any:
+    """In a form that can be pickled."""
+    return SerializedCode.from_code_object(code)
+
+
+def restored_code(saved: Any) -> types.CodeType:
+    return SerializedCode.to_code_object(saved)
+
+
+def new_name(prefix: str) -> str:
+    """A name of Dynamo's for a global: the prefix and the next number."""
+    return unique_id(prefix)

@@ -1,0 +1,50 @@
+"""Operators: their type, their decompositions, and those with effects."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._higher_order_ops import auto_functionalize
+from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
+from torch.fx.node import _side_effectful_functions
+
+OpOverload = torch._ops.OpOverload
+CHECK = torch._check  # tells the tracer a fact; computes nothing
+
+
+def has_registered_effect(target: Any) -> bool:
+    """Whether FX keeps calls to it although nobody reads their results."""
+    return target in _side_effectful_functions
+
+
+@functools.cache
+def core_decompositions() -> dict[Any, Callable[..., Any]]:
+    # The public function adds every op that is defined by others, which takes a quarter of a
+    # second; those have a `decompose` of their own.
+    return torch._decomp._core_aten_decompositions_post_autograd()
+
+
+def decomposition_of(target: Any) -> Callable[..., Any] | None:
+    """From PyTorch's full table."""
+    return torch._decomp.decomposition_table.get(target)
+
+
+def own_decomposition_of(target: Any) -> Callable[..., Any] | None:
+    """The definition by other operators that an operator brings along."""
+    if isinstance(target, OpOverload) and target._can_decompose():
+        return target.decompose
+    return None
+
+
+def run_on_bases(op: Any, bases: list[torch.Tensor], kwargs: dict[str, Any]) -> Any:
+    """Runs an operator that writes its arguments on views of `bases`; gives its results, then the
+    bases."""
+    return auto_functionalize.auto_functionalized_v2_dense(op, (), _all_bases=bases, **kwargs)
+
+
+def triton_kernel(index: int) -> Any:
+    """The Triton kernel that a traced launch names by this number."""
+    return kernel_side_table.get_kernel(index)

@@ -1,0 +1,43 @@
+"""What the nodes of a graph became when it was imported."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+DRAWN_BY_PYTORCH = "random numbers are drawn by PyTorch"
+# Namespaces of collectives, which are calls into torch.distributed by design.
+_COLLECTIVES = ("_c10d_functional.", "gex_messages.")
+
+
+@dataclass(frozen=True)
+class CallRecord:
+    """One node that runs through PyTorch."""
+
+    op: str
+    reason: str
+    location: str
+
+    @property
+    def is_of_user(self) -> bool:
+        """Whether it may run anything: it is none of PyTorch's own."""
+        return not self.op.startswith(("aten.", "prims.", "prim."))
+
+    @property
+    def is_fallback(self) -> bool:
+        """Whether a native op would be there if gex had one: not for random draws, whose numbers
+        are to be PyTorch's, nor for collectives."""
+        return self.reason != DRAWN_BY_PYTORCH and not self.op.startswith(_COLLECTIVES)
+
+
+@dataclass
+class ImportOutcome:
+    native: int = 0  # nodes that became ops of gex
+    decomposed: int = 0  # nodes that did so through a decomposition of PyTorch
+    calls: list[CallRecord] = field(default_factory=list)
+    regions: Counter[str] = field(default_factory=Counter)  # calls of each nested region
+
+    def count(self, inner: ImportOutcome) -> None:
+        """Adds the native nodes of a graph inside this one."""
+        self.native += inner.native
+        self.decomposed += inner.decomposed

@@ -1,0 +1,1 @@
+"""From an ATen graph to a function: one job, passed through a list of stages."""

@@ -1,0 +1,65 @@
+"""The last step of a compile: the engine's runner of an imported graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from gex import _gex, pass_files
+from gex.aot import frozen_parameters
+from gex.captures.capture_options import settings_of
+from gex.importer.graph_device import target_of
+from gex.options import engine_flags
+from gex.options.table import Config
+from gex.report import trace_dump
+
+
+class Importable(Protocol):
+    """A graph that was imported now, or that another process has kept."""
+
+    graph: _gex.Graph
+    callees: list[Callable[..., Any]]
+    device: torch.device
+
+    def signature(self) -> _gex.Signature: ...
+
+
+@dataclass(frozen=True)
+class RunnerRequest:
+    imported: Importable
+    config: Config
+    captures: _gex.CaptureOptions | None = None  # those of the configuration, if it is None
+    static: Sequence[tuple[int, str]] = ()  # arguments that are bound once, and their names
+    released: Sequence[int] = ()  # arguments that are freed at their last use
+    keep_arena: bool = True  # between calls
+    dump_dir: str = ""
+    cache_dir: str = ""  # of compiled programs; "": the environment says where, if anywhere
+
+
+def make_runner(request: RunnerRequest) -> Any:
+    imported, config = request.imported, request.config
+    options = _engine_options(request)
+    if config.get("trace.enabled", False):
+        options.dump_dir = trace_dump.folder_of(imported.graph)
+    signature = imported.signature()
+    if config.get("executor", "compiled") == "interpreter":
+        return _gex.interpreter_runner(imported.graph, signature, imported.callees)
+    pass_files.load_environment()
+    captures = request.captures or settings_of(config)
+    runner = _gex.compiled_runner(imported.graph, signature, imported.callees, captures, options)
+    frozen_parameters.remember(runner)
+    return runner
+
+
+def _engine_options(request: RunnerRequest) -> _gex.RunnerOptions:
+    options = engine_flags.options_of(request.config)
+    options.target = target_of(request.imported.device)
+    options.frozen = list(request.static)
+    options.released = list(request.released)
+    options.keep_arena = request.keep_arena
+    options.dump_dir = request.dump_dir
+    options.cache_dir = request.cache_dir
+    return options
