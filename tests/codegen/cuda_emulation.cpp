@@ -103,6 +103,79 @@ struct alignas(16) uint4 { unsigned x, y, z, w; };
 namespace gex { float f16_to_f32(std::uint16_t); std::uint16_t f32_to_f16(float); }
 static float of_f16(unsigned short h) { return gex::f16_to_f32(h); }
 static unsigned short to_f16(float f) { return gex::f32_to_f16(f); }
+
+struct Fragments { unsigned a[4], b[2]; };
+template <bool bf16> static float half_at(unsigned pair, int high) {
+  const unsigned short bits = (unsigned short)(pair >> (16 * high));
+  if (!bf16) return of_f16(bits);
+  const unsigned wide = (unsigned)bits << 16;
+  float f;
+  memcpy(&f, &wide, 4);
+  return f;
+}
+template <bool bf16>
+static void mma_16816(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  show(Fragments{{a[0], a[1], a[2], a[3]}, {b0, b1}});
+  const unsigned lane = threadIdx.x % 32;
+  for (unsigned i = 0; i < 4; ++i) {
+    const unsigned row = lane / 4, col = lane % 4 * 2 + i % 2;
+    double sum = d[i];
+    for (unsigned k = 0; k < 16; ++k) {
+      const Fragments left = shown_by<Fragments>(row * 4 + k % 8 / 2);
+      const Fragments right = shown_by<Fragments>(col * 4 + k % 8 / 2);
+      sum += (double)half_at<bf16>(left.a[i / 2 + k / 8 * 2], k % 2) * half_at<bf16>(right.b[k / 8], k % 2);
+    }
+    d[i] = (float)sum;
+  }
+  __syncwarp();
+}
+static void load_8x8(unsigned (&r)[4], const void* address, bool transposed) {
+  show(address);
+  const unsigned lane = threadIdx.x % 32;
+  for (unsigned i = 0; i < 4; ++i) {
+    unsigned short pair[2];
+    for (unsigned h = 0; h < 2; ++h) {
+      const unsigned row = transposed ? lane % 4 * 2 + h : lane / 4;
+      const unsigned col = transposed ? lane / 4 : lane % 4 * 2 + h;
+      const auto* base = static_cast<const unsigned short*>(shown_by<const void*>(i * 8 + row));
+      if (reinterpret_cast<uintptr_t>(base) % 16) { fprintf(stderr, "an unaligned row of a matrix\n"); abort(); }
+      pair[h] = base[col];
+    }
+    memcpy(&r[i], pair, 4);
+  }
+  __syncwarp();
+}
+static void load_matrices(unsigned (&r)[4], const void* row) { load_8x8(r, row, false); }
+static void load_matrices_transposed(unsigned (&r)[4], const void* row) { load_8x8(r, row, true); }
+
+// Copies arrive no earlier than a thread waits for them.
+struct PendingCopy { void* to; const void* from; bool valid; int group; };
+static std::vector<PendingCopy> pending[1024];
+static int committed[1024];
+static void copy_async(void* to, const void* from, bool valid) {
+  if ((reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(valid ? from : nullptr)) % 16) {
+    fprintf(stderr, "an unaligned copy\n");
+    abort();
+  }
+  pending[threadIdx.x].push_back({to, from, valid, committed[threadIdx.x]});
+}
+static void commit_copies() { ++committed[threadIdx.x]; }
+template <int groups> static void wait_copies() {
+  auto& mine = pending[threadIdx.x];
+  std::vector<PendingCopy> later;
+  for (const PendingCopy& copy : mine) {
+    if (copy.group >= committed[threadIdx.x] - groups) later.push_back(copy);
+    else if (copy.valid) memcpy(copy.to, copy.from, 16);
+    else memset(copy.to, 0, 16);
+  }
+  mine = later;
+}
+static uint4 load_once(const void* p) {
+  if (reinterpret_cast<uintptr_t>(p) % 16) { fprintf(stderr, "an unaligned load\n"); abort(); }
+  uint4 v;
+  memcpy(&v, p, 16);
+  return v;
+}
 )";
 
 const char* const kEmulatedRun = R"(

@@ -41,7 +41,8 @@ void ProblemText::operand(const std::string& struct_name, int number, DType dtyp
   for (const AttachedKernels::Prologue& prologue : attached.prologues) {
     if (prologue.operand != number) continue;
     text += prologue_text("Computed" + struct_name, prologue, buffers);
-    text += str("struct ", struct_name, " {\n  Computed", struct_name, R"( computed;
+    text += str("struct ", struct_name, " {\n  Computed", struct_name, " computed;\n  GEX_METHOD const ",
+                memory_type(dtype), R"(* memory() const { return 0; }
   GEX_METHOD void bind(const i64* words) { computed.bind(words); }
   GEX_METHOD Acc operator()(i64 offset) const { return (Acc)computed(offset); }
 };
@@ -53,7 +54,8 @@ void ProblemText::operand(const std::string& struct_name, int number, DType dtyp
               "Element* data;\n  GEX_METHOD void bind(const i64* words) { data = (const ",
               struct_name, "Element*)", word(number),
               "; }\n  GEX_METHOD Acc operator()(i64 offset) const { return widen_", struct_name,
-              "Element(data[offset]); }\n};\n");
+              "Element(data[offset]); }\n  GEX_METHOD const ", struct_name,
+              "Element* memory() const { return data; }\n};\n");
 }
 
 void ProblemText::finish(DType dtype) {
