@@ -109,6 +109,21 @@ GEX_FN void copy_async(void* to, const void* from, bool valid) {
 GEX_FN void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int groups>  // all but the last groups have arrived
 GEX_FN void wait_copies() { asm volatile("cp.async.wait_group %0;" :: "n"(groups) : "memory"); }
+// Blocks of a cluster: their number in it, a barrier of all, and shared memory of another one.
+GEX_FN u32 cluster_rank() {
+  u32 rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+GEX_FN void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+GEX_FN float cluster_float(const float* p, u32 rank) {
+  float v;
+  asm volatile("{\n\t.reg .u32 there;\n\tmapa.shared::cluster.u32 there, %1, %2;\n\t"
+               "ld.shared::cluster.f32 %0, [there];\n\t}" : "=f"(v) : "r"(shared_address(p)), "r"(rank));
+  return v;
+}
 // 16 bytes that nobody writes while the kernel runs and that are read once.
 GEX_FN uint4 load_once(const void* p) {
   uint4 v;

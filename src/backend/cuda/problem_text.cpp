@@ -77,7 +77,7 @@ void ProblemText::finish(DType dtype) {
 }
 
 KernelText ProblemText::done(const std::string& body, int threads, Dim grid, Dim shared_bytes,
-                             Dim workspace_bytes, int min_blocks) const {
+                             Dim workspace_bytes, int min_blocks, int cluster) const {
   KernelText out;
   out.name = name;
   out.block = threads;
@@ -86,7 +86,7 @@ KernelText ProblemText::done(const std::string& body, int threads, Dim grid, Dim
   out.workspace_bytes = workspace_bytes;
   out.source = str(prelude(), "\nnamespace ", name, "_parts {\n", text,
                    "extern \"C\" __global__ void __launch_bounds__(", threads, ", ", min_blocks,
-                   ") ", name, "(const i64* words) {\n  const i64* const dims = words + ", buffers,
+                   ") ", cluster > 1 ? str("__cluster_dims__(", cluster, ", 1, 1) ") : "", name, "(const i64* words) {\n  const i64* const dims = words + ", buffers,
                    ";\n", body, "}\n}\n");
   return out;
 }
