@@ -12,7 +12,7 @@ namespace gex::codegen {
 
 namespace {
 
-// What CUDA gives a kernel. Threads of every other block run in reverse order, and shared memory
+// What CUDA gives a kernel. Blocks of a cluster run together, and use dynamic shared memory only. Threads of every other block run in reverse order, and shared memory
 // starts with bytes that are no number, so that missing barriers show.
 const char* const kEmulation = R"(
 #define GEX_EMULATED
@@ -26,7 +26,10 @@ const char* const kEmulation = R"(
 #include <vector>
 struct Dim3 { unsigned x; };
 static Dim3 threadIdx, blockIdx, blockDim, gridDim;
-static unsigned char* gex_locals;
+static unsigned char* block_locals[16];
+static unsigned rank_of_thread, cluster_size;  // of the running thread's block
+#define gex_locals (block_locals[rank_of_thread])
+#define __cluster_dims__(...)
 #define __global__
 #define __device__
 #define __forceinline__ inline
@@ -37,12 +40,14 @@ static unsigned char* gex_locals;
 #define GEX_DECLARE_LOCALS
 
 struct Barrier { unsigned size, arrived, generation; };
-static Barrier block_barrier, warp_barriers[32];
-static ucontext_t scheduler, fibers[1024];
-static bool finished[1024];
+static Barrier block_barriers[16], cluster_barrier, warp_barriers[16][32];
+static ucontext_t scheduler, fibers[4096];
+static bool finished[4096];
+// The number of the running thread in its cluster.
+static unsigned self_number() { return rank_of_thread * blockDim.x + threadIdx.x; }
 static unsigned long long progress;
 static void __attribute__((noinline)) yield_thread() {
-  const unsigned self = threadIdx.x;
+  const unsigned self = self_number();
   swapcontext(&fibers[self], &scheduler);
 }
 static void __attribute__((noinline)) wait_at(Barrier& b) {
@@ -54,20 +59,26 @@ static void __attribute__((noinline)) wait_at(Barrier& b) {
   }
   for (const unsigned before = b.generation; b.generation == before;) yield_thread();
 }
-static void __syncthreads() { wait_at(block_barrier); }
-static void __syncwarp(unsigned = ~0u) { wait_at(warp_barriers[threadIdx.x / 32]); }
+static void __syncthreads() { wait_at(block_barriers[rank_of_thread]); }
+static void __syncwarp(unsigned = ~0u) { wait_at(warp_barriers[rank_of_thread][threadIdx.x / 32]); }
+static void cluster_sync() { wait_at(cluster_barrier); }
+static unsigned cluster_rank() { return rank_of_thread; }
+static float cluster_float(const float* p, unsigned rank) {
+  const auto offset = reinterpret_cast<const unsigned char*>(p) - block_locals[rank_of_thread];
+  return *reinterpret_cast<const float*>(block_locals[rank] + offset);
+}
 
 // Warp operations: every lane shows a value, then reads those of others.
-static unsigned long long shown[1024][8];
+static unsigned long long shown[4096][8];
 template <class T> static T* show(const T& value) {
   static_assert(sizeof(T) <= sizeof shown[0]);
-  memcpy(shown[threadIdx.x], &value, sizeof(T));
+  memcpy(shown[self_number()], &value, sizeof(T));
   __syncwarp();
-  return reinterpret_cast<T*>(shown[threadIdx.x / 32 * 32]);
+  return reinterpret_cast<T*>(shown[self_number() / 32 * 32]);
 }
 template <class T> static T shown_by(unsigned lane) {
   T value;
-  memcpy(&value, shown[threadIdx.x / 32 * 32 + lane % 32], sizeof(T));
+  memcpy(&value, shown[self_number() / 32 * 32 + lane % 32], sizeof(T));
   return value;
 }
 template <class T> static T __shfl_sync(unsigned, T value, int lane, int = 32) {
@@ -103,23 +114,100 @@ struct alignas(16) uint4 { unsigned x, y, z, w; };
 namespace gex { float f16_to_f32(std::uint16_t); std::uint16_t f32_to_f16(float); }
 static float of_f16(unsigned short h) { return gex::f16_to_f32(h); }
 static unsigned short to_f16(float f) { return gex::f32_to_f16(f); }
+
+struct Fragments { unsigned a[4], b[2]; };
+template <bool bf16> static float half_at(unsigned pair, int high) {
+  const unsigned short bits = (unsigned short)(pair >> (16 * high));
+  if (!bf16) return of_f16(bits);
+  const unsigned wide = (unsigned)bits << 16;
+  float f;
+  memcpy(&f, &wide, 4);
+  return f;
+}
+template <bool bf16>
+static void mma_16816(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  show(Fragments{{a[0], a[1], a[2], a[3]}, {b0, b1}});
+  const unsigned lane = threadIdx.x % 32;
+  for (unsigned i = 0; i < 4; ++i) {
+    const unsigned row = lane / 4, col = lane % 4 * 2 + i % 2;
+    double sum = d[i];
+    for (unsigned k = 0; k < 16; ++k) {
+      const Fragments left = shown_by<Fragments>(row * 4 + k % 8 / 2);
+      const Fragments right = shown_by<Fragments>(col * 4 + k % 8 / 2);
+      sum += (double)half_at<bf16>(left.a[i / 2 + k / 8 * 2], k % 2) * half_at<bf16>(right.b[k / 8], k % 2);
+    }
+    d[i] = (float)sum;
+  }
+  __syncwarp();
+}
+static void load_8x8(unsigned (&r)[4], const void* address, bool transposed) {
+  show(address);
+  const unsigned lane = threadIdx.x % 32;
+  for (unsigned i = 0; i < 4; ++i) {
+    unsigned short pair[2];
+    for (unsigned h = 0; h < 2; ++h) {
+      const unsigned row = transposed ? lane % 4 * 2 + h : lane / 4;
+      const unsigned col = transposed ? lane / 4 : lane % 4 * 2 + h;
+      const auto* base = static_cast<const unsigned short*>(shown_by<const void*>(i * 8 + row));
+      if (reinterpret_cast<uintptr_t>(base) % 16) { fprintf(stderr, "an unaligned row of a matrix\n"); abort(); }
+      pair[h] = base[col];
+    }
+    memcpy(&r[i], pair, 4);
+  }
+  __syncwarp();
+}
+static void load_matrices(unsigned (&r)[4], const void* row) { load_8x8(r, row, false); }
+static void load_matrices_transposed(unsigned (&r)[4], const void* row) { load_8x8(r, row, true); }
+
+// Copies arrive no earlier than a thread waits for them.
+struct PendingCopy { void* to; const void* from; bool valid; int group; };
+static std::vector<PendingCopy> pending[4096];
+static int committed[4096];
+static void copy_async(void* to, const void* from, bool valid) {
+  if ((reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(valid ? from : nullptr)) % 16) {
+    fprintf(stderr, "an unaligned copy\n");
+    abort();
+  }
+  pending[self_number()].push_back({to, from, valid, committed[self_number()]});
+}
+static void commit_copies() { ++committed[self_number()]; }
+template <int groups> static void wait_copies() {
+  auto& mine = pending[self_number()];
+  std::vector<PendingCopy> later;
+  for (const PendingCopy& copy : mine) {
+    if (copy.group >= committed[self_number()] - groups) later.push_back(copy);
+    else if (copy.valid) memcpy(copy.to, copy.from, 16);
+    else memset(copy.to, 0, 16);
+  }
+  mine = later;
+}
+static uint4 load_once(const void* p) {
+  if (reinterpret_cast<uintptr_t>(p) % 16) { fprintf(stderr, "an unaligned load\n"); abort(); }
+  uint4 v;
+  memcpy(&v, p, 16);
+  return v;
+}
 )";
 
 const char* const kEmulatedRun = R"(
 static void (*running)(const i64*);
 static const i64* running_words;
 static void run_thread() {
-  const unsigned self = threadIdx.x;
+  const unsigned self = self_number();
   running(running_words);
   finished[self] = true;
   ++progress;
   for (;;) swapcontext(&fibers[self], &scheduler);
 }
-static void run_block(unsigned threads, unsigned char* stacks, size_t stack) {
-  block_barrier = {threads, 0, 0};
-  for (unsigned w = 0; w < 32; ++w)
-    warp_barriers[w] = {threads >= (w + 1) * 32 ? 32 : (threads > w * 32 ? threads - w * 32 : 0), 0, 0};
-  for (unsigned t = 0; t < threads; ++t) {
+static void run_cluster(unsigned first_block, unsigned threads, unsigned char* stacks, size_t stack) {
+  cluster_barrier = {threads * cluster_size, 0, 0};
+  for (unsigned c = 0; c < cluster_size; ++c) {
+    block_barriers[c] = {threads, 0, 0};
+    for (unsigned w = 0; w < 32; ++w)
+      warp_barriers[c][w] = {threads >= (w + 1) * 32 ? 32 : (threads > w * 32 ? threads - w * 32 : 0), 0, 0};
+  }
+  const unsigned all = threads * cluster_size;
+  for (unsigned t = 0; t < all; ++t) {
     finished[t] = false;
     getcontext(&fibers[t]);
     fibers[t].uc_stack.ss_sp = stacks + t * stack;
@@ -130,10 +218,12 @@ static void run_block(unsigned threads, unsigned char* stacks, size_t stack) {
   for (bool live = true; live;) {
     live = false;
     const unsigned long long before = progress;
-    for (unsigned i = 0; i < threads; ++i) {
-      const unsigned t = blockIdx.x % 2 ? threads - 1 - i : i;
+    for (unsigned i = 0; i < all; ++i) {
+      const unsigned t = first_block / cluster_size % 2 ? all - 1 - i : i;
       if (finished[t]) continue;
-      threadIdx.x = t;
+      rank_of_thread = t / threads;
+      threadIdx.x = t % threads;
+      blockIdx.x = first_block + rank_of_thread;
       swapcontext(&scheduler, &fibers[t]);
       live = live || !finished[t];
     }
@@ -144,22 +234,25 @@ static void run_block(unsigned threads, unsigned char* stacks, size_t stack) {
   }
 }
 extern "C" void run_kernel(void (*kernel)(const i64*), const i64* words, unsigned blocks,
-                           unsigned threads, long long shared) {
+                           unsigned threads, long long shared, unsigned cluster) {
   const size_t stack = 256 << 10;
-  std::unique_ptr<unsigned char[]> stacks(new unsigned char[stack * threads]);
-  // The last byte of shared memory is followed by nothing that may be touched unseen.
-  std::vector<unsigned char> memory(static_cast<size_t>(shared) + 256);
+  std::unique_ptr<unsigned char[]> stacks(new unsigned char[stack * threads * cluster]);
+  const size_t part = (static_cast<size_t>(shared) + 255) / 128 * 128;
+  std::vector<unsigned char> memory(part * cluster + 128);
   unsigned char* base = reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(memory.data()) + 127) / 128 * 128);
   running = kernel;
   running_words = words;
   gridDim.x = blocks;
   blockDim.x = threads;
-  for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
+  cluster_size = cluster;
+  if (blocks % cluster) { fprintf(stderr, "part of a cluster\n"); abort(); }
+  for (unsigned block = 0; block < blocks; block += cluster) {
     memset(memory.data(), 0xff, memory.size());
-    gex_locals = base;
-    run_block(threads, stacks.get(), stack);
-    for (long long i = shared; base + i < memory.data() + memory.size(); ++i)
-      if (base[i] != 0xff) { fprintf(stderr, "a store behind shared memory\n"); abort(); }
+    for (unsigned c = 0; c < cluster; ++c) block_locals[c] = base + c * part;
+    run_cluster(block, threads, stacks.get(), stack);
+    for (unsigned c = 0; c < cluster; ++c)
+      for (size_t i = static_cast<size_t>(shared); i < part; ++i)
+        if (block_locals[c][i] != 0xff) { fprintf(stderr, "a store behind shared memory\n"); abort(); }
   }
 }
 )";
@@ -182,6 +275,11 @@ int EmulatedKernels::add(const backend::cuda::KernelText& kernel) {
   if (const auto same = numbers_.find(kernel.source); same != numbers_.end()) return same->second;
   const int number = static_cast<int>(names_.size());
   numbers_[kernel.source] = number;
+  const std::string attribute = "__cluster_dims__(";
+  const std::size_t cluster = kernel.source.find(attribute);
+  clusters_.push_back(cluster == std::string::npos
+                          ? 1
+                          : std::stoi(kernel.source.substr(cluster + attribute.size())));
   names_.push_back(str(kernel.name, "_", number));
   std::string body = kernel.source.substr(backend::cuda::prelude().size());
   const auto is_part = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
@@ -212,13 +310,14 @@ void EmulatedKernels::compile() {
 void EmulatedKernels::run(int kernel, std::span<const std::int64_t> words, std::int64_t blocks,
                           int threads, std::int64_t shared_bytes) const {
   using Kernel = void (*)(const std::int64_t*);
-  using Run = void (*)(Kernel, const std::int64_t*, unsigned, unsigned, long long);
+  using Run = void (*)(Kernel, const std::int64_t*, unsigned, unsigned, long long,
+                       unsigned);
   const auto function = reinterpret_cast<Kernel>(dlsym(library_, name(kernel).c_str()));
   const auto run_kernel = reinterpret_cast<Run>(dlsym(library_, "run_kernel"));
   ASSERT_NE(function, nullptr) << name(kernel);
   ASSERT_NE(run_kernel, nullptr);
   run_kernel(function, words.data(), static_cast<unsigned>(blocks), static_cast<unsigned>(threads),
-             shared_bytes);
+             shared_bytes, static_cast<unsigned>(clusters_[static_cast<std::size_t>(kernel)]));
 }
 
 }  // namespace gex::codegen

@@ -31,6 +31,7 @@ class EmulatedKernels {
 
  private:
   std::vector<std::string> names_;
+  std::vector<int> clusters_;                     // blocks in a cluster
   std::unordered_map<std::string, int> numbers_;  // by source
   std::string bodies_;
   void* library_ = nullptr;

@@ -203,7 +203,7 @@ backend::cuda::AttachedKernels ProblemCase::attached() const {
 std::vector<Dim> ProblemCase::dim_values() const {
   std::vector<Dim> out;
   for (std::size_t i = 0; i < dims.size(); ++i)
-    out.push_back(constant_dims ? Dim(dims[i]) : Dim::symbol(str("d", i)));
+    out.push_back(constant_dims || dims[i] <= 1 ? Dim(dims[i]) : Dim::symbol(str("d", i)));
   return out;
 }
 

@@ -31,7 +31,7 @@ struct ProblemCase {
   std::vector<Prologue> prologues;
 
   backend::cuda::AttachedKernels attached() const;
-  std::vector<Dim> dim_values() const;  // constants, or symbols d0, d1, ...
+  std::vector<Dim> dim_values() const;  // constants, or symbols d0, d1, ... for sizes above 1
   std::int64_t evaluate(Dim dim) const;
 };
 

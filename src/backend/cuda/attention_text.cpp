@@ -1,9 +1,11 @@
 // Attention with a running softmax: a block takes some queries of one head and walks over tiles of
 // keys and values in shared memory.
 
+#include <algorithm>
 #include <ios>
 #include <sstream>
 
+#include "backend/cuda/mma_attention_text.hpp"
 #include "backend/cuda/problem_text.hpp"
 #include "base/error.hpp"
 
@@ -37,13 +39,16 @@ struct Sizes {
 };
 )cuda";
 
-constexpr std::string_view kBody = R"cuda(
+constexpr std::string_view kBind = R"cuda(
   Sizes s;
   s.bind(dims);
   Query load_q; Key load_k; Value load_v; Mask load_mask; Finish done;
   load_q.bind(words); load_k.bind(words); load_v.bind(words); load_mask.bind(words); done.bind(words);
-  const int D = (int)s.head, DV = (int)s.value, thread = (int)threadIdx.x;
   GEX_DECLARE_LOCALS
+)cuda";
+
+constexpr std::string_view kBody = R"cuda(
+  const int D = (int)s.head, DV = (int)s.value, thread = (int)threadIdx.x;
   Acc* const q = (Acc*)gex_locals;                 // [kQueries][D]
   Acc* const k = q + kQueries * D;                 // [kKeys][D + 1]
   Acc* const v = k + kKeys * (D + 1);              // [kKeys][DV]
@@ -127,6 +132,69 @@ constexpr std::string_view kBody = R"cuda(
   }
 )cuda";
 
+// What tensor cores can do for the sizes that are possible.
+struct MmaPlan {
+  bool decode = false, prefill = false;
+  std::int64_t head = 0, value = 0;
+  int stages = 2, splits = 1;
+
+  static constexpr std::int64_t kDecodeRows = 16;
+  bool any() const { return decode || prefill; }
+  std::int64_t shared_bytes() const { return mma_attention_bytes(head, value, stages); }
+
+  std::string body() const {
+    std::string text = "  if (s.queries > 0 && aligned_operands(s, load_q, load_k, load_v)) {\n";
+    const auto attend = [](const char* form) {
+      return str("attend<", form,
+                 ">(s, load_q, load_k, load_v, load_mask, done, (char*)gex_locals);\n");
+    };
+    if (decode && prefill)
+      text += str("    if (s.heads / s.kv_heads * s.queries <= ", kDecodeRows, ")\n      ",
+                  attend("true"), "    else\n      ", attend("false"));
+    else
+      text += "    " + attend(decode ? "true" : "false");
+    return text + "    return;\n  }\n";
+  }
+};
+
+MmaPlan mma_plan(const problems::AttentionProblem& p, std::span<const Dim> dims,
+                 const DeviceLimits& limits) {
+  MmaPlan plan;
+  const auto head = dims[at_dim::head_size].as_const(), value = dims[at_dim::value_size].as_const();
+  const auto fits = [](const std::optional<std::int64_t>& size) {
+    return size && *size > 0 && *size % 16 == 0 && *size <= 256;
+  };
+  if (!is_low_float(p.qkv) || !fits(head) || !fits(value)) return plan;
+  for (int k = 0; k < 3; ++k)
+    if (!(dims[static_cast<std::size_t>(at_dim::q_strides + 4 * k + 3)] == Dim(1))) return plan;
+  plan.head = *head;
+  plan.value = *value;
+  const Dim rows = floordiv(dims[at_dim::heads], dims[at_dim::kv_heads]) * dims[at_dim::queries];
+  plan.decode = rows.range().lo <= MmaPlan::kDecodeRows;
+  plan.prefill = rows.range().hi > MmaPlan::kDecodeRows;
+  plan.stages = *head <= 128 && *value <= 128 ? 3 : 2;
+  if (plan.decode) {
+    const Dim units = dims[at_dim::batch] * dims[at_dim::kv_heads];
+    const std::int64_t tiles = (std::min<std::int64_t>(dims[at_dim::keys].range().hi, 1 << 30) + 63) / 64;
+    while (plan.splits < 8 && 2 * plan.splits <= tiles &&
+           units.range().lo * plan.splits < limits.multiprocessors)
+      plan.splits *= 2;
+  }
+  return plan;
+}
+
+void declare_mma(ProblemText& out, const problems::AttentionProblem& p, const MmaPlan& plan) {
+  out.constant("kBf16", p.qkv == DType::bf16 ? 1 : 0);
+  out.constant("kHead", plan.head);
+  out.constant("kValue", plan.value);
+  out.constant("kStages", plan.stages);
+  out.constant("kSplits", plan.splits);
+  out.constant("kQueryComputed", problems::contains(p.computed, 0) ? 1 : 0);
+  out.constant("kKeyComputed", problems::contains(p.computed, 1) ? 1 : 0);
+  out.constant("kValueComputed", problems::contains(p.computed, 2) ? 1 : 0);
+  out.text += mma_attention_text();
+}
+
 struct Block {
   std::int64_t queries, keys;
 };
@@ -181,7 +249,16 @@ KernelText attention_text(const problems::AttentionProblem& p, const AttachedKer
   out.text += kDeclarations;
   const Dim work = dims[at_dim::batch] * dims[at_dim::heads] *
                    ceildiv(dims[at_dim::queries], Dim(block.queries));
-  return out.done(std::string(kBody), kThreads, capped_grid(work, limits, 8), shared, 0);
+  std::string body(kBind);
+  const MmaPlan plan = mma_plan(p, dims, limits);
+  if (!plan.any())
+    return out.done(body + std::string(kBody), kThreads, capped_grid(work, limits, 8), shared, 0);
+  declare_mma(out, p, plan);
+  body += plan.body();
+  // Clusters are whole.
+  const Dim clusters = min(work, Dim(limits.multiprocessors * 2 / plan.splits));
+  return out.done(body + std::string(kBody), kThreads, clusters * Dim(plan.splits),
+                  max(shared, Dim(plan.shared_bytes())), 0, 1, plan.splits);
 }
 
 }  // namespace gex::backend::cuda

@@ -1,5 +1,8 @@
 // Products of matrices: batched, and of rows in groups.
 
+#include <algorithm>
+
+#include "backend/cuda/mma_text.hpp"
 #include "backend/cuda/problem_text.hpp"
 #include "backend/cuda/tile_text.hpp"
 #include "base/error.hpp"
@@ -41,6 +44,13 @@ struct Product {
     left_by_depth = size.a[2] != 1;
     right_by_depth = size.b[3] != 1;
   }
+  GEX_METHOD void set_batch(i64 batch) {
+    const i64 outer = batch / size.batch1, inner = batch % size.batch1;
+    a_first = outer * size.a[0] + inner * size.a[1];
+    b_first = outer * size.b[0] + inner * size.b[1];
+    c_first = outer * size.c[0] + inner * size.c[1];
+    point_first = batch * size.rows * size.cols;
+  }
   GEX_METHOD Acc left(i64 row, i64 k) const { return a(a_first + row * size.a[2] + k * size.a[3]); }
   GEX_METHOD Acc right(i64 k, i64 col) const { return b(b_first + k * size.b[2] + col * size.b[3]); }
   GEX_METHOD void finish(i64 row, i64 col, Acc sum) const {
@@ -49,20 +59,36 @@ struct Product {
 };
 )cuda";
 
-constexpr std::string_view kMatmulBody = R"cuda(
-  Product task;
-  task.bind(words, dims);
+constexpr std::string_view kTilesBody = R"cuda(
   const Sizes& s = task.size;
   const i64 tile_cols = (s.cols + 63) / 64, tiles = (s.rows + 63) / 64 * tile_cols;
   for (i64 at = blockIdx.x; at < s.batch0 * s.batch1 * tiles; at += gridDim.x) {
-    const i64 batch = at / tiles, tile = at % tiles;
-    const i64 outer = batch / s.batch1, inner = batch % s.batch1;
-    task.a_first = outer * s.a[0] + inner * s.a[1];
-    task.b_first = outer * s.b[0] + inner * s.b[1];
-    task.c_first = outer * s.c[0] + inner * s.c[1];
-    task.point_first = batch * s.rows * s.cols;
+    task.set_batch(at / tiles);
+    const i64 tile = at % tiles;
     tile_product(task, tile / tile_cols * 64, tile % tile_cols * 64, s.rows, s.cols, s.depth);
   }
+)cuda";
+
+// Whether 16-byte pieces of the operands can be loaded.
+constexpr std::string_view kAligned = R"cuda(
+GEX_FN bool aligned_left(const Product& p) {
+  const Sizes& s = p.size;
+  const i64 line = kLeftByDepth ? s.a[2] : s.a[3], along = kLeftByDepth ? s.depth : s.rows;
+  const bool contiguous = (kLeftByDepth ? s.a[3] : s.a[2]) == 1;
+  return kLeftComputed || (contiguous && ((i64)p.a.memory() | (2 * (line | s.a[0] | s.a[1] | along))) % 16 == 0);
+}
+// Of a left operand that is contiguous along the depth.
+GEX_FN bool aligned_rows(const Product& p) {
+  const Sizes& s = p.size;
+  const i64 row = s.rows > 1 ? s.a[2] : 0;
+  return ((i64)p.a.memory() | (2 * (row | s.a[0] | s.a[1] | s.depth))) % 16 == 0;
+}
+GEX_FN bool aligned_right(const Product& p) {
+  const Sizes& s = p.size;
+  const i64 line = kRightByDepth ? s.b[3] : s.b[2], along = kRightByDepth ? s.depth : s.cols;
+  const bool contiguous = (kRightByDepth ? s.b[2] : s.b[3]) == 1;
+  return kRightComputed || (contiguous && ((i64)p.b.memory() | (2 * (line | s.b[0] | s.b[1] | along))) % 16 == 0);
+}
 )cuda";
 
 // Rows of a tile belong to one group after another; those after the last group are zeros.
@@ -119,6 +145,96 @@ void declare_operands(ProblemText& out, const problems::MatmulProblem& p) {
   out.text += tile_product_text();
 }
 
+// Which kernels on tensor cores a product can use for the sizes that are possible.
+struct MmaPlan {
+  bool stream = false, tiny = false, medium = false, large = false;
+  bool left_by_depth = false, right_by_depth = false;
+  int multiprocessors = 0;
+
+  static constexpr std::int64_t kStreamRows = 16, kStreamBytes = 110 * 1024, kJoinBytes = 8192;
+
+  bool any() const { return stream || tiny || medium || large; }
+
+  Dim shared_bytes(std::span<const Dim> dims) const {
+    Dim bytes = large            ? mma_tile_bytes(128, 128, 3)
+                : medium || tiny ? mma_tile_bytes(64, 64, 4)
+                                 : std::int64_t{0};
+    const Dim pitch = ceildiv(dims[at_dim::k], 64) * 64 + 32;
+    if (stream)
+      bytes = max(bytes, min(min(dims[at_dim::m], Dim(kStreamRows)) * pitch * 2 + kJoinBytes,
+                             Dim(kStreamBytes)));
+    return bytes;
+  }
+
+  std::string body() const {
+    std::string text = "  GEX_DECLARE_LOCALS\n  char* const shared = (char*)gex_locals;\n";
+    if (stream)
+      text += str("  if (aligned_right(task) && task.size.rows <= ", kStreamRows,
+                  " && (task.size.a[3] != 1 || kLeftComputed || aligned_rows(task)) &&\n"
+                  "      task.size.rows * stream_pitch(task.size.depth) * 2 + ", kJoinBytes,
+                  " <= ", kStreamBytes, ") {\n"
+                  "    if (task.size.rows <= 8) stream_product<1>(task, shared);\n"
+                  "    else stream_product<2>(task, shared);\n    return;\n  }\n");
+    if (!tiny && !medium && !large) return text;
+    text += "  if (aligned_left(task) && aligned_right(task)) {\n";
+    if (large && medium)
+      text += "    const i64 large = task.size.batch0 * task.size.batch1 * "
+              "((task.size.rows + 127) / 128) * ((task.size.cols + 127) / 128);\n"
+              "    if (2 * large >= kMultiprocessors) mma_product<128, 128, 2, 4, 3>(task, shared);\n"
+              "    else mma_product<64, 64, 2, 4, 4>(task, shared);\n";
+    else if (large)
+      text += "    mma_product<128, 128, 2, 4, 3>(task, shared);\n";
+    else if (medium)
+      text += "    mma_product<64, 64, 2, 4, 4>(task, shared);\n";
+    else
+      text += "    mma_product<32, 64, 2, 4, 4>(task, shared);\n";
+    return text + "    return;\n  }\n";
+  }
+};
+
+// The axis that is contiguous for every value of the sizes: 1 the first, 2 the second, 0 unknown.
+int contiguous_axis(Dim first, Dim second) {
+  return first == Dim(1) ? 1 : second == Dim(1) ? 2 : 0;
+}
+
+MmaPlan mma_plan(const problems::MatmulProblem& p, std::span<const Dim> dims,
+                 const DeviceLimits& limits) {
+  MmaPlan plan;
+  if (p.a != p.b || !is_low_float(p.a)) return plan;
+  plan.multiprocessors = limits.multiprocessors;
+  const bool left_computed = problems::contains(p.computed, 0);
+  const bool right_computed = problems::contains(p.computed, 1);
+  const int left = contiguous_axis(dims[at_dim::a_strides + 3], dims[at_dim::a_strides + 2]);
+  const int right = contiguous_axis(dims[at_dim::b_strides + 2], dims[at_dim::b_strides + 3]);
+  plan.left_by_depth = left_computed || left == 1;
+  plan.right_by_depth = right_computed || right == 1;
+  const DimRange rows = dims[at_dim::m].range();
+  plan.stream = !p.any_rows && right == 1 && !right_computed && rows.lo <= MmaPlan::kStreamRows;
+  const bool fits = std::min<std::int64_t>(dims[at_dim::k].range().hi, 1 << 30) * std::min(rows.hi, MmaPlan::kStreamRows) <=
+                    (MmaPlan::kStreamBytes - MmaPlan::kJoinBytes) / 2 - 96 * MmaPlan::kStreamRows;
+  if (plan.stream && fits && rows.hi <= MmaPlan::kStreamRows) return plan;
+  if ((left == 0 && !left_computed) || (right == 0 && !right_computed)) return plan;
+  const Dim large = dims[at_dim::batch0] * dims[at_dim::batch1] *
+                    ceildiv(dims[at_dim::m], 128) * ceildiv(dims[at_dim::n], 128);
+  const DimRange count = (large * Dim(2)).range();
+  plan.large = rows.hi > 64 && count.hi >= limits.multiprocessors;
+  plan.tiny = rows.hi <= 32;
+  plan.medium = !plan.tiny && !(plan.large && count.lo >= limits.multiprocessors);
+  return plan;
+}
+
+void declare_mma(ProblemText& out, const problems::MatmulProblem& p, const MmaPlan& plan) {
+  out.constant("kBf16", p.a == DType::bf16 ? 1 : 0);
+  out.constant("kLeftByDepth", plan.left_by_depth ? 1 : 0);
+  out.constant("kRightByDepth", plan.right_by_depth ? 1 : 0);
+  out.constant("kLeftComputed", problems::contains(p.computed, 0) ? 1 : 0);
+  out.constant("kRightComputed", problems::contains(p.computed, 1) ? 1 : 0);
+  out.constant("kMultiprocessors", plan.multiprocessors);
+  out.text += kAligned;
+  out.text += mma_tile_text();
+  if (plan.stream) out.text += stream_product_text();
+}
+
 }  // namespace
 
 KernelText matmul_text(const problems::MatmulProblem& problem, const AttachedKernels& attached,
@@ -126,9 +242,20 @@ KernelText matmul_text(const problems::MatmulProblem& problem, const AttachedKer
   GEX_CHECK(!problem.b_packed, "CUDA products read B as it lies in memory");
   ProblemText out("gex_matmul", attached, 2, 1, false, limits);
   declare_operands(out, problem);
-  const Dim work = dims[at_dim::batch0] * dims[at_dim::batch1] * tiles(dims);
-  return out.done(std::string(kMatmulBody), kTileThreads, capped_grid(work, limits, kBlocksEach), 0,
-                  0);
+  std::string body = "  Product task;\n  task.bind(words, dims);\n";
+  const Dim batches = dims[at_dim::batch0] * dims[at_dim::batch1];
+  const Dim work = batches * tiles(dims);
+  const MmaPlan plan = mma_plan(problem, dims, limits);
+  if (!plan.any())
+    return out.done(body + std::string(kTilesBody), kTileThreads,
+                    capped_grid(work, limits, kBlocksEach), 0, 0);
+  declare_mma(out, problem, plan);
+  body += plan.body();
+  // Small tiles are the most; blocks without a tile end at once.
+  const Dim most = max(batches * ceildiv(dims[at_dim::m], 32) * ceildiv(dims[at_dim::n], 64),
+                       plan.stream ? batches * ceildiv(dims[at_dim::n], 16) : Dim(0));
+  return out.done(body + std::string(kTilesBody), kMmaThreads, capped_grid(most, limits, 2),
+                  plan.shared_bytes(dims), 0);
 }
 
 KernelText grouped_text(const problems::GroupedMatmulProblem& problem, std::span<const Dim> dims,

@@ -78,6 +78,59 @@ GEX_FN unsigned short to_f16(float f) {
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
   return h;
 }
+
+// Products of 16x16 and 16x8 fragments of 16-bit floats, summed in f32.
+template <bool bf16>
+GEX_FN void mma_16816(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  if (bf16)
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  else
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+GEX_FN u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+// Four 8x8 matrices of 16-bit elements from shared memory; lanes 8i..8i+7 give the rows of matrix i.
+GEX_FN void load_matrices(u32 (&r)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address(row)) : "memory");
+}
+GEX_FN void load_matrices_transposed(u32 (&r)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address(row)) : "memory");
+}
+// 16 bytes to shared memory in the background; zeros where not valid.
+GEX_FN void copy_async(void* to, const void* from, bool valid) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :: "r"(shared_address(to)), "l"(from), "r"(valid ? 16 : 0) : "memory");
+}
+GEX_FN void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int groups>  // all but the last groups have arrived
+GEX_FN void wait_copies() { asm volatile("cp.async.wait_group %0;" :: "n"(groups) : "memory"); }
+// Blocks of a cluster: their number in it, a barrier of all, and shared memory of another one.
+GEX_FN u32 cluster_rank() {
+  u32 rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+GEX_FN void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+GEX_FN float cluster_float(const float* p, u32 rank) {
+  float v;
+  asm volatile("{\n\t.reg .u32 there;\n\tmapa.shared::cluster.u32 there, %1, %2;\n\t"
+               "ld.shared::cluster.f32 %0, [there];\n\t}" : "=f"(v) : "r"(shared_address(p)), "r"(rank));
+  return v;
+}
+// 16 bytes that nobody writes while the kernel runs and that are read once.
+GEX_FN uint4 load_once(const void* p) {
+  uint4 v;
+  asm("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+      : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
+  return v;
+}
 #endif
 GEX_FN float of_bf16(unsigned short b) { return f32_of_bits((u32)b << 16); }
 GEX_FN unsigned short to_bf16(float f) {

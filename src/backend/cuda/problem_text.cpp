@@ -41,7 +41,8 @@ void ProblemText::operand(const std::string& struct_name, int number, DType dtyp
   for (const AttachedKernels::Prologue& prologue : attached.prologues) {
     if (prologue.operand != number) continue;
     text += prologue_text("Computed" + struct_name, prologue, buffers);
-    text += str("struct ", struct_name, " {\n  Computed", struct_name, R"( computed;
+    text += str("struct ", struct_name, " {\n  Computed", struct_name, " computed;\n  GEX_METHOD const ",
+                memory_type(dtype), R"(* memory() const { return 0; }
   GEX_METHOD void bind(const i64* words) { computed.bind(words); }
   GEX_METHOD Acc operator()(i64 offset) const { return (Acc)computed(offset); }
 };
@@ -53,7 +54,8 @@ void ProblemText::operand(const std::string& struct_name, int number, DType dtyp
               "Element* data;\n  GEX_METHOD void bind(const i64* words) { data = (const ",
               struct_name, "Element*)", word(number),
               "; }\n  GEX_METHOD Acc operator()(i64 offset) const { return widen_", struct_name,
-              "Element(data[offset]); }\n};\n");
+              "Element(data[offset]); }\n  GEX_METHOD const ", struct_name,
+              "Element* memory() const { return data; }\n};\n");
 }
 
 void ProblemText::finish(DType dtype) {
@@ -75,7 +77,7 @@ void ProblemText::finish(DType dtype) {
 }
 
 KernelText ProblemText::done(const std::string& body, int threads, Dim grid, Dim shared_bytes,
-                             Dim workspace_bytes, int min_blocks) const {
+                             Dim workspace_bytes, int min_blocks, int cluster) const {
   KernelText out;
   out.name = name;
   out.block = threads;
@@ -84,7 +86,7 @@ KernelText ProblemText::done(const std::string& body, int threads, Dim grid, Dim
   out.workspace_bytes = workspace_bytes;
   out.source = str(prelude(), "\nnamespace ", name, "_parts {\n", text,
                    "extern \"C\" __global__ void __launch_bounds__(", threads, ", ", min_blocks,
-                   ") ", name, "(const i64* words) {\n  const i64* const dims = words + ", buffers,
+                   ") ", cluster > 1 ? str("__cluster_dims__(", cluster, ", 1, 1) ") : "", name, "(const i64* words) {\n  const i64* const dims = words + ", buffers,
                    ";\n", body, "}\n}\n");
   return out;
 }

@@ -40,7 +40,7 @@ struct ProblemText {
 
   // The whole source: declarations, then `body`, the statements of the kernel.
   KernelText done(const std::string& body, int threads, Dim grid, Dim shared_bytes,
-                  Dim workspace_bytes, int min_blocks = 1) const;
+                  Dim workspace_bytes, int min_blocks = 1, int cluster = 1) const;
 };
 
 // All blocks that can be used, at most a few for each multiprocessor.

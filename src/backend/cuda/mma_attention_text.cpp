@@ -1,0 +1,261 @@
+#include "backend/cuda/mma_attention_text.hpp"
+
+namespace gex::backend::cuda {
+
+std::string_view mma_attention_text() {
+  return R"cuda(
+typedef unsigned short Half;
+GEX_FN Half to_half(float v) { return kBf16 ? to_bf16(v) : to_f16(v); }
+GEX_FN u32 to_halves(float low, float high) { return (u32)to_half(low) | (u32)to_half(high) << 16; }
+GEX_FN char* piece(char* tile, int row, int at) {  // pieces of 16 bytes in panels of 64 rows
+  return tile + at / 8 * (64 * 128) + row * 128 + (((at & 7) ^ (row & 7)) << 4);
+}
+
+enum { kHeadBytes = (kHead + 63) / 64 * 128, kValueBytes = (kValue + 63) / 64 * 128,
+       kStageBytes = 64 * (kHeadBytes + kValueBytes), kQueryBytes = 64 * kHeadBytes };
+
+// 64 rows (keys) of K or V.
+template <int size, bool computed, class Operand>
+GEX_FN void load_rows(char* tile, const Operand& operand, i64 first, i64 row_stride, i64 key, i64 keys) {
+  if (computed) {
+    for (int e = (int)threadIdx.x; e < 64 * size; e += 128) {
+      const int row = e / size, d = e % size;
+      *(Half*)(piece(tile, row, d / 8) + d % 8 * 2) =
+          key + row < keys ? to_half(operand(first + (key + row) * row_stride + d)) : (Half)0;
+    }
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < size * 8 / 128; ++i) {
+    const int e = (int)threadIdx.x + i * 128, row = e / (size / 8), at = e % (size / 8);
+    const bool valid = key + row < keys;
+    copy_async(piece(tile, row, at), operand.memory() + (valid ? first + (key + row) * row_stride + at * 8 : 0), valid);
+  }
+}
+
+// Rows are the queries of all heads that share keys, head by head. Prefill: a block takes 64 rows,
+// a warp 16 of them with all keys of a tile. Decode: at most 16 rows; the blocks of a cluster share
+// the keys, and the warps of a block share each tile.
+template <bool decode>
+GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const Value& load_v,
+                   const Mask& load_mask, const Finish& done, char* shared) {
+  const int thread = (int)threadIdx.x, warp = thread / 32, lane = thread % 32, g = lane / 4, t = lane % 4;
+  const int quarter = lane / 8, in_quarter = lane % 8;
+  const float infinity = f32_of_bits(0x7f800000u), log2e = 1.4426950408889634f;
+  const float scale = (kHasScale ? (float)scale_value() : 1.0f / sqrtf((float)s.head)) * log2e;
+  const i64 group = s.heads / s.kv_heads, rows = group * s.queries;
+  const i64 row_blocks = decode ? 1 : (rows + 63) / 64, units = s.batch * s.kv_heads * row_blocks;
+  const int block_rows = decode ? 16 : 64, first_key = decode ? warp * 16 : 0;
+  const int NT = decode ? 2 : 8;  // pieces of 8 keys of a warp
+  char* const q_tile = shared;
+  char* const ring = shared + kQueryBytes;
+  for (i64 unit = decode ? blockIdx.x / kSplits : blockIdx.x; unit < units;
+       unit += decode ? gridDim.x / kSplits : gridDim.x) {
+    const i64 b = unit / (s.kv_heads * row_blocks), kv = unit / row_blocks % s.kv_heads;
+    const i64 row0 = unit % row_blocks * 64;
+    const i64 last_row = int_min(row0 + block_rows, rows) - 1;
+    const i64 key_end = s.visible(row0 / s.queries == last_row / s.queries ? last_row % s.queries : s.queries - 1);
+    const i64 tiles = (key_end + 63) / 64, share = (tiles + kSplits - 1) / kSplits;
+    const i64 from = decode ? int_min(cluster_rank() * share, tiles) : 0;
+    const int steps = (int)(decode ? int_min(share, tiles - from) : tiles);
+    const i64 k_first = b * s.k[0] + kv * s.k[1], v_first = b * s.v[0] + kv * s.v[1];
+    const auto load = [&](int step) {
+      char* const at = ring + step % kStages * kStageBytes;
+      load_rows<kHead, kKeyComputed>(at, load_k, k_first, s.k[2], (from + step) * 64, key_end);
+      load_rows<kValue, kValueComputed>(at + 64 * kHeadBytes, load_v, v_first, s.v[2], (from + step) * 64, key_end);
+    };
+    for (int step = 0; step < kStages - 1; ++step) {
+      if (step < steps) load(step);
+      commit_copies();
+    }
+    for (int e = thread; e < block_rows * (kHead / 8); e += 128) {
+      const int r = e / (kHead / 8), at = e % (kHead / 8);
+      const i64 row = row0 + r;
+      uint4 v = {0, 0, 0, 0};
+      if (row < rows) {
+        const i64 offset = b * s.q[0] + (kv * group + row / s.queries) * s.q[1] + row % s.queries * s.q[2] + at * 8;
+        if (kQueryComputed) {
+          v.x = to_halves(load_q(offset), load_q(offset + 1));
+          v.y = to_halves(load_q(offset + 2), load_q(offset + 3));
+          v.z = to_halves(load_q(offset + 4), load_q(offset + 5));
+          v.w = to_halves(load_q(offset + 6), load_q(offset + 7));
+        } else {
+          v = *(const uint4*)(load_q.memory() + offset);
+        }
+      }
+      *(uint4*)piece(q_tile, r, at) = v;
+    }
+    // The two rows of this thread.
+    i64 row[2], query[2], mask_first[2], end[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      row[h] = row0 + (decode ? 0 : warp * 16) + g + h * 8;
+      query[h] = row[h] % s.queries;
+      mask_first[h] = b * s.mask[0] + (kv * group + row[h] / s.queries) * s.mask[1] + query[h] * s.mask[2];
+      end[h] = row[h] < rows ? s.visible(query[h]) : 0;
+    }
+    float top[2] = {-infinity, -infinity}, total[2] = {0.0f, 0.0f}, out[kValue / 8][4];
+#pragma unroll
+    for (int i = 0; i < kValue / 8; ++i)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) out[i][e] = 0.0f;
+    const char* const q_row = q_tile;
+    for (int step = 0; step < steps; ++step) {
+      wait_copies<kStages - 2>();
+      __syncthreads();
+      if (step + kStages - 1 < steps) load(step + kStages - 1);
+      commit_copies();
+      char* const k_tile = ring + step % kStages * kStageBytes;
+      char* const v_tile = k_tile + 64 * kHeadBytes;
+      float score[NT][4];
+#pragma unroll
+      for (int j = 0; j < NT; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) score[j][e] = 0.0f;
+#pragma unroll
+      for (int d = 0; d < kHead / 16; ++d) {
+        u32 fq[4];
+        load_matrices(fq, piece((char*)q_row, (decode ? 0 : warp * 16) + quarter % 2 * 8 + in_quarter, d * 2 + quarter / 2));
+#pragma unroll
+        for (int j = 0; j < NT / 2; ++j) {
+          u32 fk[4];
+          load_matrices(fk, piece(k_tile, first_key + j * 16 + quarter / 2 * 8 + in_quarter, d * 2 + quarter % 2));
+          mma_16816<kBf16>(score[2 * j], fq, fk[0], fk[1]);
+          mma_16816<kBf16>(score[2 * j + 1], fq, fk[2], fk[3]);
+        }
+      }
+      float largest[2] = {top[0], top[1]};
+      const i64 key0 = (from + step) * 64 + first_key + t * 2;
+#pragma unroll
+      for (int j = 0; j < NT; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int h = e / 2;
+          const i64 key = key0 + j * 8 + e % 2;
+          float v = score[j][e] * scale;
+          if (kMask != 0 && key < end[h]) {
+            const float m = load_mask(mask_first[h] + key * s.mask[3]);
+            if (kMask == 1) v += m * log2e;
+            if (kMask == 2 && m == 0.0f) v = -infinity;
+          }
+          if (key >= end[h]) v = -infinity;
+          score[j][e] = v;
+          largest[h] = v > largest[h] ? v : largest[h];
+        }
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+#pragma unroll
+        for (int lanes = 1; lanes < 4; lanes *= 2) {
+          const float other = __shfl_xor_sync(0xffffffffu, largest[h], lanes);
+          largest[h] = other > largest[h] ? other : largest[h];
+        }
+        const float base = largest[h] == -infinity ? 0.0f : largest[h];
+        const float factor = exp2f(top[h] - base);
+        top[h] = largest[h];
+        total[h] *= factor;
+#pragma unroll
+        for (int j = 0; j < NT; ++j)
+#pragma unroll
+          for (int e = 2 * h; e < 2 * h + 2; ++e) {
+            score[j][e] = exp2f(score[j][e] - base);
+            total[h] += score[j][e];
+          }
+#pragma unroll
+        for (int i = 0; i < kValue / 8; ++i) {
+          out[i][2 * h] *= factor;
+          out[i][2 * h + 1] *= factor;
+        }
+      }
+#pragma unroll
+      for (int j = 0; j < NT / 2; ++j) {
+        const u32 p[4] = {to_halves(score[2 * j][0], score[2 * j][1]), to_halves(score[2 * j][2], score[2 * j][3]),
+                          to_halves(score[2 * j + 1][0], score[2 * j + 1][1]), to_halves(score[2 * j + 1][2], score[2 * j + 1][3])};
+#pragma unroll
+        for (int i = 0; i < kValue / 16; ++i) {
+          u32 fv[4];
+          load_matrices_transposed(fv, piece(v_tile, first_key + j * 16 + quarter % 2 * 8 + in_quarter, i * 2 + quarter / 2));
+          mma_16816<kBf16>(out[2 * i], p, fv[0], fv[1]);
+          mma_16816<kBf16>(out[2 * i + 1], p, fv[2], fv[3]);
+        }
+      }
+    }
+    wait_copies<0>();
+    __syncthreads();
+#pragma unroll
+    for (int h = 0; h < 2; ++h)
+#pragma unroll
+      for (int lanes = 1; lanes < 4; lanes *= 2) total[h] += __shfl_xor_sync(0xffffffffu, total[h], lanes);
+    const auto finish = [&](i64 r, int d, float sum, float all) {
+      const i64 head = kv * group + r / s.queries, q = r % s.queries;
+      const bool hidden = all == 0.0f && !(kNanIfMasked && s.keys > 0);
+      done(((b * s.heads + head) * s.queries + q) * s.value + d,
+           b * s.out[0] + head * s.out[1] + q * s.out[2] + d * s.out[3], hidden ? 0.0f : sum * (1.0f / all));
+    };
+    if (!decode) {
+#pragma unroll
+      for (int i = 0; i < kValue / 8; ++i)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          if (row[e / 2] < rows) finish(row[e / 2], i * 8 + t * 2 + e % 2, out[i][e], total[e / 2]);
+      continue;
+    }
+    // The states of 4 warps, then of all blocks of the cluster, become one, in order.
+    float* const sums = (float*)ring;            // [4][16][kValue]
+    float* const tops = sums + 64 * kValue;      // [4][16]
+    float* const totals = tops + 64;
+    float* const block_sums = totals + 64;       // [16][kValue]
+    float* const block_tops = block_sums + 16 * kValue;
+    float* const block_totals = block_tops + 16;
+#pragma unroll
+    for (int i = 0; i < kValue / 8; ++i)
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        sums[(warp * 16 + g + e / 2 * 8) * kValue + i * 8 + t * 2 + e % 2] = out[i][e];
+    if (t == 0)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) tops[warp * 16 + g + h * 8] = top[h], totals[warp * 16 + g + h * 8] = total[h];
+    __syncthreads();
+    for (int e = thread; e < 16 * kValue; e += 128) {
+      const int r = e / kValue;
+      float highest = -infinity, sum = 0.0f, all = 0.0f;
+      for (int w = 0; w < 4; ++w) highest = tops[w * 16 + r] > highest ? tops[w * 16 + r] : highest;
+      const float base = highest == -infinity ? 0.0f : highest;
+      for (int w = 0; w < 4; ++w) {
+        const float factor = exp2f(tops[w * 16 + r] - base);
+        sum += sums[(w * 16) * kValue + e] * factor;
+        all += totals[w * 16 + r] * factor;
+      }
+      block_sums[e] = sum;
+      if (e % kValue == 0) block_tops[r] = highest, block_totals[r] = all;
+    }
+    if (kSplits == 1) __syncthreads(); else cluster_sync();
+    for (int e = (int)cluster_rank() * 128 + thread; e < rows * kValue; e += 128 * kSplits) {
+      const int r = e / kValue;
+      float highest = -infinity, sum = 0.0f, all = 0.0f;
+      for (u32 c = 0; c < kSplits; ++c) {
+        const float v = cluster_float(block_tops + r, c);
+        highest = v > highest ? v : highest;
+      }
+      const float base = highest == -infinity ? 0.0f : highest;
+      for (u32 c = 0; c < kSplits; ++c) {
+        const float factor = exp2f(cluster_float(block_tops + r, c) - base);
+        sum += cluster_float(block_sums + e, c) * factor;
+        all += cluster_float(block_totals + r, c) * factor;
+      }
+      finish(r, e % kValue, sum, all);
+    }
+    if (kSplits == 1) __syncthreads(); else cluster_sync();
+  }
+}
+
+GEX_FN bool aligned_operands(const Sizes& s, const Query& q, const Key& k, const Value& v) {
+  i64 bits = 0;
+  if (!kQueryComputed) bits |= (i64)q.memory() | 2 * (s.q[0] | s.q[1] | s.q[2]);
+  if (!kKeyComputed) bits |= (i64)k.memory() | 2 * (s.k[0] | s.k[1] | s.k[2]);
+  if (!kValueComputed) bits |= (i64)v.memory() | 2 * (s.v[0] | s.v[1] | s.v[2]);
+  return bits % 16 == 0;
+}
+)cuda";
+}
+
+}  // namespace gex::backend::cuda

@@ -1,0 +1,261 @@
+#include "backend/cuda/mma_text.hpp"
+
+namespace gex::backend::cuda {
+
+std::string_view mma_tile_text() {
+  return R"cuda(
+typedef unsigned short Half;
+GEX_FN Half to_half(float v) { return kBf16 ? to_bf16(v) : to_f16(v); }
+
+// Tiles in shared memory are rows of 64 elements (128 bytes), the 8 pieces of a row in an order that
+// depends on the row, so that 8 neighbouring rows use all banks. Contiguous along the depth: a row
+// is 64 steps of the depth of one line. Otherwise: panels of 64 rows, one for each step of the
+// depth, each with 64 lines.
+GEX_FN char* piece(char* tile, int row, int at) { return tile + row * 128 + ((at ^ (row & 7)) << 4); }
+
+template <int lines, bool by_depth, bool computed, class Operand>
+GEX_FN void load_tile(char* tile, const Operand& operand, i64 first_line, i64 end_line, i64 first, i64 depth) {
+  const int thread = (int)threadIdx.x;
+  if (computed) {
+    for (int e = thread; e < lines * 64; e += 256) {
+      const int line = e / 64, k = e % 64;
+      const bool valid = first_line + line < end_line && first + k < depth;
+      *(Half*)(piece(tile, line, k / 8) + k % 8 * 2) =
+          valid ? to_half(operand.value(first_line + line, first + k)) : (Half)0;
+    }
+  } else if (by_depth) {
+#pragma unroll
+    for (int i = 0; i < (lines * 8 + 255) / 256; ++i) {
+      const int e = thread + i * 256, line = e / 8, at = e % 8;
+      if (lines * 8 % 256 != 0 && e >= lines * 8) break;
+      const bool valid = first_line + line < end_line && first + at * 8 < depth;
+      copy_async(piece(tile, line, at), valid ? operand.address(first_line + line, first + at * 8) : operand.start(), valid);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < (lines * 8 + 255) / 256; ++i) {
+      const int e = thread + i * 256, k = e / (lines / 8), at = e % (lines / 8);
+      if (lines * 8 % 256 != 0 && e >= lines * 8) break;
+      const bool valid = first_line + at * 8 < end_line && first + k < depth;
+      copy_async(piece(tile, at / 8 * 64 + k, at % 8), valid ? operand.address(first_line + at * 8, first + k) : operand.start(), valid);
+    }
+  }
+}
+
+// The operands by (line, step of the depth).
+struct LeftLines {
+  const Product& p;
+  GEX_METHOD Acc value(i64 line, i64 k) const { return p.left(line, k); }
+  GEX_METHOD const Half* start() const { return p.a.memory(); }
+  GEX_METHOD const Half* address(i64 line, i64 k) const {
+    return p.a.memory() + p.a_first + line * p.size.a[2] + k * p.size.a[3];
+  }
+};
+struct RightLines {
+  const Product& p;
+  GEX_METHOD Acc value(i64 line, i64 k) const { return p.right(k, line); }
+  GEX_METHOD const Half* start() const { return p.b.memory(); }
+  GEX_METHOD const Half* address(i64 line, i64 k) const {
+    return p.b.memory() + p.b_first + line * p.size.b[3] + k * p.size.b[2];
+  }
+};
+
+template <int BM, int BN, int WM, int WN, int stages>
+GEX_FN void mma_tile(const Product& task, i64 row0, i64 col0, char* shared) {
+  const bool left_rows = kLeftByDepth || kLeftComputed, right_rows = kRightByDepth || kRightComputed;
+  const int left_bytes = (BM < 64 ? 64 : BM) * 128, stage_bytes = left_bytes + (BN < 64 ? 64 : BN) * 128;
+  const int TM = BM / WM / 16, TN = BN / WN / 16;  // pieces of 16 lines of a warp
+  const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+  const int wm = warp / WN * (BM / WM), wn = warp % WN * (BN / WN);
+  const LeftLines left = {task};
+  const RightLines right = {task};
+  const i64 depth = task.size.depth;
+  const int steps = (int)((depth + 63) / 64);
+  const auto load = [&](int step) {
+    char* const at = shared + step % stages * stage_bytes;
+    load_tile<BM, kLeftByDepth, kLeftComputed>(at, left, row0, task.size.rows, (i64)step * 64, depth);
+    load_tile<BN, kRightByDepth, kRightComputed>(at + left_bytes, right, col0, task.size.cols, (i64)step * 64, depth);
+  };
+  float sum[TM][2 * TN][4];
+#pragma unroll
+  for (int i = 0; i < TM; ++i)
+#pragma unroll
+    for (int j = 0; j < 2 * TN; ++j)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sum[i][j][e] = 0.0f;
+  for (int s = 0; s < stages - 1; ++s) {
+    if (s < steps) load(s);
+    commit_copies();
+  }
+  const int quarter = lane / 8, in_quarter = lane % 8;
+  for (int step = 0; step < steps; ++step) {
+    wait_copies<stages - 2>();
+    __syncthreads();
+    if (step + stages - 1 < steps) load(step + stages - 1);
+    commit_copies();
+    char* const a = shared + step % stages * stage_bytes;
+    char* const b = a + left_bytes;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      u32 fa[TM][4], fb[TN][4];
+#pragma unroll
+      for (int i = 0; i < TM; ++i) {
+        const int line = wm + i * 16 + quarter % 2 * 8;
+        if (left_rows)
+          load_matrices(fa[i], piece(a, line + in_quarter, k * 2 + quarter / 2));
+        else
+          load_matrices_transposed(fa[i], piece(a, line / 64 * 64 + k * 16 + quarter / 2 * 8 + in_quarter, line % 64 / 8));
+      }
+#pragma unroll
+      for (int j = 0; j < TN; ++j) {
+        const int line = wn + j * 16 + quarter / 2 * 8;
+        if (right_rows)
+          load_matrices(fb[j], piece(b, line + in_quarter, k * 2 + quarter % 2));
+        else
+          load_matrices_transposed(fb[j], piece(b, line / 64 * 64 + k * 16 + quarter % 2 * 8 + in_quarter, line % 64 / 8));
+      }
+#pragma unroll
+      for (int i = 0; i < TM; ++i)
+#pragma unroll
+        for (int j = 0; j < TN; ++j) {
+          mma_16816<kBf16>(sum[i][2 * j], fa[i], fb[j][0], fb[j][1]);
+          mma_16816<kBf16>(sum[i][2 * j + 1], fa[i], fb[j][2], fb[j][3]);
+        }
+    }
+  }
+  wait_copies<0>();
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < TM; ++i)
+#pragma unroll
+    for (int j = 0; j < 2 * TN; ++j)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const i64 row = row0 + wm + i * 16 + h * 8 + lane / 4, col = col0 + wn + j * 8 + lane % 4 * 2;
+        if (row < task.size.rows) {
+          if (col < task.size.cols) task.finish(row, col, sum[i][j][2 * h]);
+          if (col + 1 < task.size.cols) task.finish(row, col + 1, sum[i][j][2 * h + 1]);
+        }
+      }
+}
+
+template <int BM, int BN, int WM, int WN, int stages>
+GEX_FN void mma_product(Product& task, char* shared) {
+  const Sizes& s = task.size;
+  const i64 tile_rows = (s.rows + BM - 1) / BM, tiles = tile_rows * ((s.cols + BN - 1) / BN);
+  for (i64 at = blockIdx.x; at < s.batch0 * s.batch1 * tiles; at += gridDim.x) {
+    const i64 batch = at / tiles, tile = at % tiles;
+    task.set_batch(batch);
+    mma_tile<BM, BN, WM, WN, stages>(task, tile % tile_rows * BM, tile / tile_rows * BN, shared);
+  }
+}
+)cuda";
+}
+
+std::string_view stream_product_text() {
+  return R"cuda(
+// Elements of one row of A in shared memory: rows are half a line of banks apart.
+GEX_FN i64 stream_pitch(i64 depth) { return (depth + 63) / 64 * 64 + 32; }
+
+// A block takes tiles of 16 columns. `split` of its warps share the depth of one tile, 128 steps at
+// a time. The columns of B are the lines of the left fragments, so that a thread's 16 bytes of one
+// column are 8 steps of the depth; the order of steps is the same for both operands.
+template <int G>
+GEX_FN void stream_product(Product& task, char* shared) {
+  const Sizes& s = task.size;
+  const int thread = (int)threadIdx.x, warp = thread / 32, lane = thread % 32, g = lane / 4, t = lane % 4;
+  const i64 tiles = (s.cols + 15) / 16, pitch = stream_pitch(s.depth);
+  int split = 8;
+  while (split > 1 && tiles * split > 32 * kMultiprocessors) split /= 2;
+  const int at_once = 8 / split, part = warp % split;
+  const i64 units = (tiles + at_once - 1) / at_once;
+  const int rounds = (int)((s.depth + 128 * split - 1) / (128 * split));
+  float* const joined = (float*)shared;
+  Half* const x = (Half*)(shared + 8 * 256 * 4);
+  i64 staged = -1;
+  for (i64 unit = blockIdx.x; unit < s.batch0 * s.batch1 * units; unit += gridDim.x) {
+    const i64 batch = unit / units, tile = unit % units * at_once + warp / split;
+    task.set_batch(batch);
+    const i64 n0 = tile * 16 + g, n1 = n0 + 8;
+    const Half* const w0 = task.b.memory() + task.b_first + (n0 < s.cols ? n0 : 0) * s.b[3];
+    const Half* const w1 = task.b.memory() + task.b_first + (n1 < s.cols ? n1 : 0) * s.b[3];
+    uint4 w[4][2];
+    const auto request = [&](int round) {
+#pragma unroll
+      for (int u = 0; u < 4; ++u) {
+        const i64 k = ((i64)round * split + part) * 128 + u * 32 + t * 8;
+        const uint4 zero = {0, 0, 0, 0};
+        w[u][0] = n0 < s.cols && k < s.depth ? load_once(w0 + k) : zero;
+        w[u][1] = n1 < s.cols && k < s.depth ? load_once(w1 + k) : zero;
+      }
+    };
+    request(0);
+    if (batch != staged) {
+      __syncthreads();
+      if (kLeftComputed || s.a[3] != 1) {
+        for (i64 e = thread; e < s.rows * s.depth; e += 256)
+          x[e / s.depth * pitch + e % s.depth] = to_half(task.left(e / s.depth, e % s.depth));
+      } else {
+        const i64 pieces = s.depth / 8;
+        for (i64 e = thread; e < s.rows * pieces; e += 256)
+          *(uint4*)(x + e / pieces * pitch + e % pieces * 8) =
+              *(const uint4*)(task.a.memory() + task.a_first + e / pieces * s.a[2] + e % pieces * 8);
+      }
+      __syncthreads();
+      staged = batch;
+    }
+    float sum[G][4];
+#pragma unroll
+    for (int i = 0; i < G; ++i)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sum[i][e] = 0.0f;
+    for (int round = 0; round < rounds; ++round) {
+      uint4 now[4][2];
+#pragma unroll
+      for (int u = 0; u < 4; ++u) now[u][0] = w[u][0], now[u][1] = w[u][1];
+      if (round + 1 < rounds) request(round + 1);
+#pragma unroll
+      for (int u = 0; u < 4; ++u) {
+        const i64 k = ((i64)round * split + part) * 128 + u * 32 + t * 8;
+        const u32 first[4] = {now[u][0].x, now[u][1].x, now[u][0].y, now[u][1].y};
+        const u32 second[4] = {now[u][0].z, now[u][1].z, now[u][0].w, now[u][1].w};
+#pragma unroll
+        for (int i = 0; i < G; ++i) {
+          uint4 b = {0, 0, 0, 0};
+          if (i * 8 + g < s.rows && k < s.depth) b = *(const uint4*)(x + (i * 8 + g) * pitch + k);
+          mma_16816<kBf16>(sum[i], first, b.x, b.y);
+          mma_16816<kBf16>(sum[i], second, b.z, b.w);
+        }
+      }
+    }
+    if (split == 1) {
+#pragma unroll
+      for (int i = 0; i < G; ++i)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const i64 row = i * 8 + t * 2 + e % 2, col = e < 2 ? n0 : n1;
+          if (row < s.rows && col < s.cols) task.finish(row, col, sum[i][e]);
+        }
+      continue;
+    }
+#pragma unroll
+    for (int i = 0; i < G; ++i)
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        joined[warp * 256 + (i * 8 + t * 2 + e % 2) * 16 + g + e / 2 * 8] = sum[i][e];
+    __syncthreads();
+    const int rows = (int)s.rows;
+    for (int e = thread; e < at_once * rows * 16; e += 256) {
+      const int which = e / (rows * 16), inside = e % (rows * 16);
+      float total = joined[which * split * 256 + inside];
+      for (int p = 1; p < split; ++p) total += joined[(which * split + p) * 256 + inside];
+      const i64 col = (unit % units * at_once + which) * 16 + inside % 16;
+      if (col < s.cols) task.finish(inside / 16, col, total);
+    }
+    __syncthreads();
+  }
+}
+)cuda";
+}
+
+}  // namespace gex::backend::cuda

@@ -1,0 +1,26 @@
+#pragma once
+// CUDA C text of products of 16-bit floats on tensor cores. Needs Product (matmul_text.cpp) and the
+// constants kBf16, kLeftByDepth, kRightByDepth (which axis is contiguous), kLeftComputed,
+// kRightComputed, kSharedHalves.
+
+#include <cstdint>
+#include <string_view>
+
+namespace gex::backend::cuda {
+
+inline constexpr int kMmaThreads = 256;
+
+// template <int BM, int BN, int WM, int WN> void mma_tile(const Product&, row, col): elements
+// [row, row + BM) x [col, col + BN), by WM x WN warps. Every element is summed in the same order,
+// whatever the tile. Shared memory: mma_tile_bytes.
+std::string_view mma_tile_text();
+constexpr std::int64_t mma_tile_bytes(int rows, int cols, int stages) {
+  const int a = rows < 64 ? 64 : rows, b = cols < 64 ? 64 : cols;
+  return static_cast<std::int64_t>(a + b) * 128 * stages;
+}
+
+// template <int G> void stream_product(Product&): up to 8 * G rows; the right operand, contiguous
+// along the depth, is read once, 16 bytes at a time, straight into fragments.
+std::string_view stream_product_text();
+
+}  // namespace gex::backend::cuda
