@@ -18,6 +18,7 @@ from torch._functorch._aot_autograd.schemas import OutputType, PlainTensorMeta
 from torch._guards import TracingContext
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from gex import batched_gradients
 from gex.torch_version import mark_dynamic
 
 Compiled = Callable[[list[Any]], Sequence[Any]]
@@ -64,6 +65,8 @@ class CompiledGraphs:
             # torch._dynamo.disable() keeps attributes of functions only, and AOTAutograd looks for
             # one.
             def backward(arguments: list[Any]) -> Sequence[Any]:
+                if any(map(batched_gradients.is_batch, arguments)):
+                    return batched_gradients.run(compiled, arguments)
                 return compiled(arguments)
 
             backward._boxed_call = True  # type: ignore[attr-defined]
@@ -239,6 +242,7 @@ def _autograd_node(
     is_view = torch.Tensor._is_view
     is_deterministic = torch._C._get_deterministic_algorithms
     is_grad_enabled = torch.is_grad_enabled
+    is_batch = batched_gradients.is_batch
     tensor = torch.Tensor
 
     class CompiledNode(torch.autograd.Function):
@@ -274,9 +278,12 @@ def _autograd_node(
             arguments += ctx.saved_tensors
             if unchecked:
                 arguments += ctx.unchecked
+            batched = False
             for i, meta, contiguous in expected:
                 gradient = given[i]
-                if not (contiguous and type(gradient) is tensor and gradient.is_contiguous()):
+                if is_batch(gradient):
+                    batched = True  # each of its entries is laid out as it is passed on
+                elif not (contiguous and type(gradient) is tensor and gradient.is_contiguous()):
                     gradient = _tangent(gradient, meta)
                 arguments.append(gradient)
                 del gradient  # nothing but the arguments holds it: the graph frees it when read
@@ -284,6 +291,8 @@ def _autograd_node(
                 given.clear()
             if must_be_deterministic_as_traced and is_deterministic():
                 _refuse_determinism()
+            if batched:
+                return tuple(batched_gradients.run(backward_graph, arguments))
             if is_grad_enabled():
                 return _OnceDifferentiable.apply(
                     backward_graph, torch.empty(0, requires_grad=True), *arguments
