@@ -34,16 +34,7 @@ Emitted Emitter::run() {
   program_.target = target_.text();
   program_.segments.push_back({graph_.name(), {}});
   program_.main.push_back(0);
-  // A tied value takes its input's layout, so that it can be written there by whoever computes it.
-  for (const Tie& tie : graph_.ties()) {
-    Value* value = graph_.outputs()[static_cast<std::size_t>(tie.output)];
-    const Value& input = *graph_.inputs()[static_cast<std::size_t>(tie.input)];
-    if (value->is_input() || value->type().strides == input.type().strides) continue;
-    if (written_operand(value) != nullptr) continue;  // lies as the operand that the call changes
-    Type type = value->type();
-    type.strides = input.type().strides;
-    value->set_type(std::move(type));
-  }
+  lay_out_ties();
   define_inputs();
   lower::FuseOptions fuse_options;
   fuse_options.enabled = options_.fuse;
@@ -185,7 +176,10 @@ void Emitter::define_outputs(const std::vector<lower::Unit>& units) {
   std::unordered_map<const Value*, int> given;
   std::unordered_map<const Value*, int> tied_to;
   for (const Tie& tie : graph_.ties()) {
-    tied_to.emplace(graph_.outputs()[static_cast<std::size_t>(tie.output)], tie.input);
+    const Value* value = graph_.outputs()[static_cast<std::size_t>(tie.output)];
+    const Value& input = *graph_.inputs()[static_cast<std::size_t>(tie.input)];
+    if (lower::memory_strides(*value) == lower::memory_strides(input))
+      tied_to.emplace(value, tie.input);
   }
   auto slot_of_input = [&](int graph_input) {
     for (std::size_t k = 0; k < program_.inputs.size(); ++k) {
@@ -260,11 +254,8 @@ void Emitter::copy_to_output(Value* value, BufferId output) {
 }
 
 void Emitter::finish_outputs() {
-  for (const TieCopy& copy : tie_copies_) {
-    Operand from = operand(copy.value);
-    emit_copy(buffers_.at(copy.input), lower::memory_strides(*copy.input), from.buffer,
-              from.strides, from.offset, copy.input->type(), "tie");
-  }
+  segment_ = program_.main.back();
+  emit_tie_copies();
   for (const OutputCopy& copy : output_copies_) copy_to_output(copy.value, copy.output);
   for (std::size_t k = 0; k < program_.outputs.size(); ++k) {
     program::OutputDesc& output = program_.outputs[k];
@@ -412,6 +403,8 @@ void Emitter::emit_units(const std::vector<lower::Unit>& units, int segment) {
     const lower::Unit& unit = units[u];
     current_ = unit.anchor ? unit.anchor : unit.nodes.back();
     place(*current_, outer);
+    if (auto copies = copies_before_.find(&unit); copies != copies_before_.end())
+      for (const TieCopy& copy : copies->second) emit_tie_copy(copy, operand(copy.value));
     out_.operators += static_cast<std::int64_t>(unit.nodes.size());
     switch (unit.kind) {
       case lower::Unit::Kind::loop:

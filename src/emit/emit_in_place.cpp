@@ -22,19 +22,19 @@ const Value* base_of(Value* value) {
   return view ? view->base : value;
 }
 
+// Whether a step that takes the value as an operand reads the memory of the other: a view is read
+// where its base lies, or where it was copied to.
+bool lies_in(Value* value, const Value* memory) {
+  return value == memory || base_of(value) == memory;
+}
+
 bool reads_as_operand(const lower::Unit& unit, const Value* value) {
   if (unit.anchor == nullptr) return false;
   for (const lower::Prologue& prologue : unit.prologues)
     if (std::find(prologue.inputs.begin(), prologue.inputs.end(), value) != prologue.inputs.end())
       return true;
-  return std::any_of(
-      unit.anchor->inputs().begin(), unit.anchor->inputs().end(),
-      [&](Value* operand) { return operand != nullptr && base_of(operand) == value; });
-}
-
-bool reads(const lower::Unit& unit, const Value* value) {
-  return std::find(unit.inputs.begin(), unit.inputs.end(), value) != unit.inputs.end() ||
-         reads_as_operand(unit, value);
+  return std::any_of(unit.anchor->inputs().begin(), unit.anchor->inputs().end(),
+                     [&](Value* operand) { return operand != nullptr && lies_in(operand, value); });
 }
 
 // Whether a call whose result `value` is may have changed that operand where `memory` lies: its
@@ -44,7 +44,7 @@ bool call_can_write(const Node& call, const Value* value, const Value* memory) {
   if (changed == nullptr) return false;
   if (lower::memory_strides(*value) != lower::memory_strides(*memory)) return false;
   const auto there = std::count_if(call.inputs().begin(), call.inputs().end(), [&](Value* operand) {
-    return operand != nullptr && !operand->type().is_token() && base_of(operand) == memory;
+    return operand != nullptr && !operand->type().is_token() && lies_in(operand, memory);
   });
   return there == (changed == memory ? 1 : 0);
 }
@@ -60,6 +60,17 @@ bool is_reshape_of(Value* value, const Value* other) {
 
 }  // namespace
 
+bool reads(const lower::Unit& unit, const Value* value) {
+  return std::find(unit.inputs.begin(), unit.inputs.end(), value) != unit.inputs.end() ||
+         reads_as_operand(unit, value);
+}
+
+std::optional<std::size_t> writer_of(const std::vector<lower::Unit>& units, const Value* value) {
+  for (std::size_t u = 0; u < units.size(); ++u)
+    if (std::ranges::find(units[u].outputs, value) != units[u].outputs.end()) return u;
+  return std::nullopt;
+}
+
 // A scatter into a reshaped input whose reshaped result is the input's new contents; null if the
 // tie is none.
 const Node* scatter_under(const Graph& graph, const Tie& tie) {
@@ -72,7 +83,7 @@ const Node* scatter_under(const Graph& graph, const Tie& tie) {
   if (plain || !is_reshape_of(value, result) || !is_reshape_of(node->input(0), input))
     return nullptr;
   for (std::size_t k = 1; k < node->inputs().size(); ++k)
-    if (node->has_input(k) && base_of(node->input(k)) == input) return nullptr;
+    if (node->has_input(k) && lies_in(node->input(k), input)) return nullptr;
   return node;
 }
 
@@ -84,9 +95,11 @@ bool Emitter::place_scatter(const std::vector<lower::Unit>& units, const Tie& ti
     return false;
   const auto unit = std::find_if(units.begin(), units.end(),
                                  [&](const lower::Unit& u) { return u.anchor == node; });
-  if (unit == units.end() ||
-      read_after(units, static_cast<std::size_t>(unit - units.begin()), input))
+  if (unit == units.end() || std::any_of(unit + 1, units.end(), [&](const lower::Unit& later) {
+        return reads(later, input);
+      }))
     return false;
+  if (!copy_before(units, static_cast<std::size_t>(unit - units.begin()), input)) return false;
   for (Value* same : {value, node->output(), node->input(0)})
     if (!same->is_input()) buffers_[same] = buffers_.at(input);
   return true;
@@ -106,7 +119,7 @@ Value* written_operand(const Value* value) {
 
 bool Emitter::read_after(const std::vector<lower::Unit>& units, std::size_t position,
                          const Value* value) const {
-  const auto ends_as = [&](Value* copied) { return base_of(copied) == value; };
+  const auto ends_as = [&](Value* copied) { return lies_in(copied, value); };
   return std::any_of(tie_copies_.begin(), tie_copies_.end(),
                      [&](const TieCopy& copy) { return ends_as(copy.value); }) ||
          std::any_of(output_copies_.begin(), output_copies_.end(),
@@ -134,7 +147,8 @@ void Emitter::place_written(const std::vector<lower::Unit>& units) {
         continue;
       const BufferId target = buffer_of(result);
       Value* input = input_at(target);
-      if (input != nullptr && !can_write_in_place(units, changed, input)) continue;
+      if (input != nullptr && (is_copied(input) || !can_write_in_place(units, changed, input)))
+        continue;
       buffers_[changed] = target;
       ++in_place_;
     }
@@ -151,22 +165,17 @@ Value* Emitter::input_at(BufferId id) const {
 
 bool Emitter::can_write_in_place(const std::vector<lower::Unit>& units, Value* value,
                                  Value* input) const {
-  std::size_t writer = units.size();
-  for (std::size_t u = 0; u < units.size(); ++u) {
-    if (std::find(units[u].outputs.begin(), units[u].outputs.end(), value) !=
-        units[u].outputs.end())
-      writer = u;
-  }
-  if (writer == units.size()) return false;
-  for (std::size_t u = writer + 1; u < units.size(); ++u) {
+  const std::optional<std::size_t> writer = writer_of(units, value);
+  if (!writer || lower::memory_strides(*value) != lower::memory_strides(*input)) return false;
+  for (std::size_t u = *writer + 1; u < units.size(); ++u) {
     if (reads(units[u], input)) return false;
   }
-  const lower::Unit& unit = units[writer];
+  const lower::Unit& unit = units[*writer];
   if (unit.kind == lower::Unit::Kind::scatter) {
     if (unit.anchor->input(0) != input) return false;
     for (std::size_t k = 1; k < unit.anchor->inputs().size(); ++k) {
       Value* operand = unit.anchor->input(k);
-      if (operand != nullptr && base_of(operand) == input) return false;
+      if (operand != nullptr && lies_in(operand, input)) return false;
     }
     return true;
   }
@@ -202,25 +211,6 @@ bool Emitter::can_write_in_place(const std::vector<lower::Unit>& units, Value* v
   return store != nullptr;
 }
 
-void Emitter::place_ties(const std::vector<lower::Unit>& units) {
-  for (const Tie& tie : graph_.ties()) {
-    Value* value = graph_.outputs()[static_cast<std::size_t>(tie.output)];
-    Value* input = graph_.inputs()[static_cast<std::size_t>(tie.input)].get();
-    if (value == input) continue;
-    if (options_.write_ties_in_place && place_scatter(units, tie)) {
-      ++in_place_;
-      continue;
-    }
-    if (options_.write_ties_in_place && !value->is_input() && buffers_.count(value) == 0 &&
-        can_write_in_place(units, value, input)) {
-      buffers_[value] = buffers_.at(input);
-      ++in_place_;
-    } else {
-      tie_copies_.push_back({value, input});
-    }
-  }
-}
-
 void Emitter::emit_scatter(const lower::Unit& unit, const std::vector<lower::Unit>& units,
                            std::size_t position) {
   const Node& node = *unit.anchor;
@@ -237,7 +227,7 @@ void Emitter::emit_scatter(const lower::Unit& unit, const std::vector<lower::Uni
     // Copies that end the program read it last; its own other operands are read while it writes.
     bool read_later = read_after(units, position, base);
     for (std::size_t k = 1; k < node.inputs().size(); ++k)
-      read_later |= node.has_input(k) && base_of(node.input(k)) == base;
+      read_later |= node.has_input(k) && lies_in(node.input(k), base);
     if (!read_later) {
       buffers_[result] = base_buffer;
       in_place = true;

@@ -37,6 +37,10 @@ program::BufferDesc describe(const Type& type, program::BufferDesc::Kind kind, s
 
 // The operand of a call whose new contents the value is; null for any other value.
 Value* written_operand(const Value* value);
+// Whether the unit reads memory where the value lies.
+bool reads(const lower::Unit& unit, const Value* value);
+// The unit that computes the value.
+std::optional<std::size_t> writer_of(const std::vector<lower::Unit>& units, const Value* value);
 const Node* scatter_under(const Graph& graph, const Tie& tie);
 
 class Emitter {
@@ -66,9 +70,25 @@ class Emitter {
   void apply(const backend::LaunchPlan& plan, program::Launch& launch);
   void add_step(program::Step step);
 
-  // emit_in_place.cpp: memory whose old contents nobody reads any more.
+  // emit_ties.cpp: new contents of inputs. Every tie reads the contents from before the call.
+  struct TieCopy {
+    Value* value;
+    Value* input;
+  };
+  void lay_out_ties();
   void place_ties(const std::vector<lower::Unit>& units);
+  // Whether the memory of `input` may be overwritten by units[writer]: copies that read it are
+  // moved before that unit.
+  bool copy_before(const std::vector<lower::Unit>& units, std::size_t writer, const Value* input);
+  bool collect_copies(const std::vector<lower::Unit>& units, std::size_t writer,
+                      const Value* source, std::vector<TieCopy>& copies) const;
+  bool is_copied(const Value* input) const;  // into another input
+  void emit_tie_copy(const TieCopy& copy, const Operand& from);
+  void emit_tie_copies();
+
+  // emit_in_place.cpp: memory whose old contents nobody reads any more.
   bool place_scatter(const std::vector<lower::Unit>& units, const Tie& tie);
+  // As far as units are concerned: nothing is said about copies from one input to another.
   bool can_write_in_place(const std::vector<lower::Unit>& units, Value* value, Value* input) const;
   void place_written(const std::vector<lower::Unit>& units);
   // Whether a unit after this one, or a copy at the end, reads what lies in the value's memory.
@@ -136,11 +156,8 @@ class Emitter {
   program::Program& program_;
   CodeTable codes_;
   std::unordered_map<const Value*, program::BufferId> buffers_;
-  struct TieCopy {
-    Value* value;
-    Value* input;
-  };
-  std::vector<TieCopy> tie_copies_;
+  std::vector<TieCopy> tie_copies_;  // after all units
+  std::unordered_map<const lower::Unit*, std::vector<TieCopy>> copies_before_;
   std::int64_t in_place_ = 0;  // results that are written where something else was
   struct OutputCopy {
     Value* value;

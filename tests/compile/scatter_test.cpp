@@ -49,5 +49,23 @@ TEST(Scatter, leaves_alone_what_a_tied_input_gets_at_the_end) {
          HostTensor::of({2}, std::vector<float>{9, 10})});
 }
 
+TEST(Scatter, leaves_alone_a_view_that_is_read_later) {
+  CompileOptions options;
+  options.level = 0;
+  check(R"(graph g(%x: f32[12], %i: i64[1], %u: f32[1, 4], %p: bool[]) -> (f32[3, 4], f32[3, 4]) {
+  %v = reshape(%x) {shape = [3, 4]} : f32[3, 4]
+  %s = index_put(%v, %u, %i) {axes = [0]} : f32[3, 4]
+  %a, %b = if(%p, %s, %v) regions(
+    graph then(%s: f32[3, 4], %v: f32[3, 4]) -> (f32[3, 4], f32[3, 4]) { return %v, %s },
+    graph else(%s: f32[3, 4], %v: f32[3, 4]) -> (f32[3, 4], f32[3, 4]) { return %s, %v }
+  ) : f32[3, 4], f32[3, 4]
+  return %a, %b
+})",
+        {HostTensor::of({12}, std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}),
+         indices({1}, {1}), HostTensor::of({1, 4}, std::vector<float>{-1, -2, -3, -4}),
+         HostTensor(DType::boolean, {})},
+        2e-5, options);
+}
+
 }  // namespace
 }  // namespace gex::test

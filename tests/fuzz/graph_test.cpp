@@ -8,6 +8,7 @@
 
 #include "check/fuzz.hpp"
 #include "check/generate.hpp"
+#include "check/generate_mutations.hpp"
 #include "check/generate_training.hpp"
 #include "tests/ops/samples.hpp"
 
@@ -33,6 +34,29 @@ TEST(GraphFuzz, every_level_agrees_with_the_interpreter) {
 TEST(GraphFuzz, the_same_seed_gives_the_same_graph) {
   for (std::uint64_t seed = 0; seed < 20; ++seed)
     EXPECT_EQ(print(*random_graph(seed)), print(*random_graph(seed)));
+}
+
+// GEX_FUZZ_MUTATIONS=n runs more.
+TEST(GraphFuzz, inputs_are_read_before_they_are_overwritten) {
+  const std::uint64_t count = number_from("GEX_FUZZ_MUTATIONS", 1000);
+  int copied = 0, in_place = 0;
+  for (std::uint64_t seed = 0; seed < count; ++seed) {
+    const auto graph = random_mutations(seed, static_cast<int>(2 + seed % 11));
+    for (const Tie& tie : graph->ties()) {
+      const bool is_input = graph->outputs()[static_cast<std::size_t>(tie.output)]->is_input();
+      ++(is_input ? copied : in_place);
+    }
+    const auto inputs = draw_inputs(*graph, sizes_of(*graph), seed);
+    const Reference reference(*graph, inputs);
+    for (const bool fuse : {true, false}) {
+      const Trial trial{static_cast<int>(seed % 4), fuse, false, {}};
+      const auto fault = reference.find_fault(trial);
+      ASSERT_FALSE(fault) << "seed " << seed << " (" << trial.text() << "): " << *fault << "\n"
+                          << print(*graph);
+    }
+  }
+  EXPECT_GT(copied, 100);
+  EXPECT_GT(in_place, 100);
 }
 
 TEST(GraphFuzz, training_steps_write_parameters_and_are_the_same_for_a_seed) {

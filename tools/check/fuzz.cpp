@@ -2,6 +2,7 @@
 
 #include "check/child.hpp"
 #include "check/generate.hpp"
+#include "check/generate_mutations.hpp"
 #include "check/generate_training.hpp"
 #include "check/reduce.hpp"
 
@@ -10,8 +11,10 @@ namespace {
 
 constexpr int kSecondsForOne = 60;
 
-// Small graphs are quick and many, large ones fuse deeper; some are training steps.
+// Small graphs are quick and many, large ones fuse deeper; some are training steps or
+// change their inputs.
 std::unique_ptr<Graph> graph_of(std::uint64_t seed) {
+  if (seed % 7 == 3) return random_mutations(seed, static_cast<int>(2 + seed % 11));
   if (seed % 7 == 6) return random_training_step(seed, static_cast<int>(2 + seed % 9));
   return random_graph(seed, {static_cast<int>(6 + seed % 5 * 6)});
 }

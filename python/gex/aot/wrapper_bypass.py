@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from gex.compat import aot
+from gex.compat import aot, batched_gradients
 from gex.compat.aot import OutputType, PlainTensorMeta, compiled_autograd
 from gex.compat.fake_tensors import is_traceable_wrapper_subclass
 from gex.compat.torch_version import mark_dynamic
@@ -63,6 +63,8 @@ class CompiledGraphs:
             # torch._dynamo.disable() keeps attributes of functions only, and AOTAutograd looks for
             # one.
             def backward(arguments: list[Any]) -> Sequence[Any]:
+                if any(map(batched_gradients.is_batch, arguments)):
+                    return batched_gradients.run(compiled, arguments)
                 return compiled(arguments)
 
             backward._boxed_call = True  # type: ignore[attr-defined]
@@ -279,6 +281,7 @@ def _backward_of_node(graph: Compiled, metadata: Any) -> Callable[..., Any]:
     must_be_deterministic_as_traced = metadata.deterministic is False
     is_deterministic = aot.is_deterministic
     is_grad_enabled = torch.is_grad_enabled
+    is_batch = batched_gradients.is_batch
     tensor = torch.Tensor
 
     def backward(ctx: Any, *gradients: Any) -> Any:
@@ -288,9 +291,12 @@ def _backward_of_node(graph: Compiled, metadata: Any) -> Callable[..., Any]:
         arguments += ctx.saved_tensors
         if unchecked:
             arguments += ctx.unchecked
+        batched = False
         for i, meta, contiguous in expected:
             gradient = given[i]
-            if not (contiguous and type(gradient) is tensor and gradient.is_contiguous()):
+            if is_batch(gradient):
+                batched = True  # each of its entries is laid out as it is passed on
+            elif not (contiguous and type(gradient) is tensor and gradient.is_contiguous()):
                 gradient = aot.tangent_as_traced(gradient, meta)
             arguments.append(gradient)
             del gradient  # nothing but the arguments holds it: the graph frees it when read
@@ -298,6 +304,8 @@ def _backward_of_node(graph: Compiled, metadata: Any) -> Callable[..., Any]:
             given.clear()
         if must_be_deterministic_as_traced and is_deterministic():
             _refuse_determinism()
+        if batched:
+            return tuple(batched_gradients.run(graph, arguments))
         if is_grad_enabled():
             return _OnceDifferentiable.apply(graph, torch.empty(0, requires_grad=True), *arguments)
         ctx.maybe_clear_saved_tensors()
