@@ -4,8 +4,10 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 
 #include "backend/cpu/generator.hpp"
+#include "base/log.hpp"
 #include "cache/program_cache.hpp"
 #include "cache/store.hpp"
 #include "compile/execute.hpp"
@@ -15,6 +17,7 @@
 #include "interp/eval_kernel.hpp"
 #include "ir/assume.hpp"
 #include "ir/placement.hpp"
+#include "ir/text/print_short.hpp"
 #include "passes/engine/dump.hpp"
 #include "passes/pipeline.hpp"
 
@@ -184,6 +187,14 @@ void choose_streams(Graph& graph, int streams) {
          kStreamLabel, "s, but is compiled for one stream; leave one of the two out");
 }
 
+// Once in a process: everything still works, but kernels are interpreted.
+void warn_of_missing_generator(const std::string& why_not) {
+  static std::once_flag once;
+  std::call_once(once, [&] {
+    log(LogLevel::warning, "kernels run in the reference executor, many times slower: ", why_not);
+  });
+}
+
 // Gives the program its functions, by code generation where that is possible.
 void finish(program::Program program, compile_detail::KernelTable table,
             const CompileOptions& options, Compiled& compiled, StageTimer& timer) {
@@ -192,6 +203,7 @@ void finish(program::Program program, compile_detail::KernelTable table,
       options.generate_code ? codegen::llvm_generator(&why_not) : nullptr;
   compiled.report.generator =
       generator ? str("llvm (", generator->target(), ")") : "interpreter: " + why_not;
+  if (options.generate_code && generator == nullptr) warn_of_missing_generator(why_not);
   const std::vector<program::Callable> functions = table.bind(generate(table, options, generator));
   for (std::size_t k = 0; k < functions.size(); ++k) program.codes[k].generic = functions[k];
   timer.done("code");
@@ -322,7 +334,7 @@ Compiled compile_graph(std::unique_ptr<Graph> graph, const Signature& signature,
   report.pass_statistics = passes::statistics_json(graph->name(), passed);
   for (std::string& remark : passed.remarks) report.remarks.push_back(std::move(remark));
   verify(*graph);
-  report.graph_text = print(*graph);
+  report.graph_text = print_for_report(*graph);
   timer.done("passes");
 
   CompileOptions with_folded = options;
