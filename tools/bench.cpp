@@ -28,16 +28,16 @@ void line(const char* what, double value, const char* unit) {
 }
 
 int run(const Arguments& arguments) {
-  const std::int64_t calls = arguments.integer("--calls").value_or(0);
+  for (const char* option : {"--calls", "--seconds"})
+    if (const auto number = arguments.integer(option); number && *number < 1)
+      fail(ErrorCode::invalid_argument, option, " is at least 1, got ", *number);
+  const std::int64_t calls = arguments.integer("--calls").value_or(0);  // 0: as time allows
   const std::int64_t seconds = arguments.integer("--seconds").value_or(1);
-  if (calls < 0 || seconds < 1)
-    fail(ErrorCode::invalid_argument, "--calls and --seconds are at least 1, got ", calls, " and ",
-         seconds);
   auto graph = read_graph(arguments.file());
   std::vector<HostTensor> inputs = make_inputs(*graph, arguments);
 
   const auto start = Clock::now();
-  const Compiled compiled = compile(std::move(graph), compile_options(arguments));
+  const Compiled compiled = compile(std::move(graph), cached(compile_options(arguments)));
   const double compile_seconds = seconds_since(start);
   runtime::Session session(compiled.executable, session_options(arguments), compiled.specialiser);
   const auto first_start = Clock::now();

@@ -55,6 +55,8 @@ int verify(const Store& store) {
 }
 
 int run(const Arguments& arguments) {
+  if (arguments.files().empty())
+    fail(ErrorCode::invalid_argument, "gex cache needs to know what to do: list, clear or verify");
   const std::string& action = arguments.file();
   const std::shared_ptr<Store> store = store_of(arguments);
   if (action == "list") return list(*store);
@@ -75,9 +77,10 @@ Command cache_command() {
           "list|clear|verify [--dir FOLDER]",
           "shows, empties or checks the folder of compiled programs",
           "Compiled programs and machine code are kept in the folder that GEX_CACHE_DIR or\n"
-          "TORCH_NPU_COMPILE_CACHE_DIR names. list: kind, key, bytes, last use and name of each\n"
-          "entry, the least recently used first. verify: reads each one; the exit code is 1 if\n"
-          "one can't be used. clear: removes them all.",
+          "TORCH_NPU_COMPILE_CACHE_DIR names; gex run, gex bench, C, C++ and Python use it. list:\n"
+          "kind, key, bytes, last use and name of each entry, the least recently used first.\n"
+          "verify: reads each one; the exit code is 1 if one can't be used. clear: removes them\n"
+          "all, and no file that gex did not write.",
           {{"--dir", "FOLDER", "another folder"}},
           1,
           run};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "cache/store.hpp"
 
 namespace gex::tool {
 
@@ -24,6 +25,11 @@ CompileOptions compile_options(const Arguments& arguments, std::string_view leve
   const std::int64_t streams = arguments.integer("--streams").value_or(0);
   // compile() says which numbers there may be; nothing it would take is cut off here.
   options.streams = static_cast<int>(std::clamp<std::int64_t>(streams, -1, 1 << 20));
+  return options;
+}
+
+CompileOptions cached(CompileOptions options) {
+  options.cache = Store::from_environment();
   return options;
 }
 

@@ -15,6 +15,9 @@ int optimisation_level(const Arguments& arguments, std::string_view option = "--
 CompileOptions compile_options(const Arguments& arguments,
                                std::string_view level_option = "--level");
 
+// With the compile cache of the environment, for commands that run what they compile.
+CompileOptions cached(CompileOptions options);
+
 runtime::SessionOptions session_options(const Arguments& arguments);
 
 // `own`, then --level, --disable, --no-fuse, --no-prologues and --no-reuse.

@@ -38,7 +38,8 @@ int run_bisect(const std::vector<std::string>& words) {
 int run_python_module(const std::string& module, const std::vector<std::string>& words) {
   find_package_of_build_tree();
   const char* chosen = std::getenv("GEX_PYTHON");
-  std::vector<std::string> all = {chosen != nullptr ? chosen : "python3", "-m", module};
+  std::vector<std::string> all = {chosen != nullptr && *chosen != '\0' ? chosen : "python3", "-m",
+                                  module};
   all.insert(all.end(), words.begin(), words.end());
   std::vector<char*> arguments;
   for (std::string& word : all) arguments.push_back(word.data());

@@ -1,15 +1,18 @@
 // gex run: a graph from its text form, compiled and run once, or interpreted.
 
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 
 #include "base/error.hpp"
 #include "commands.hpp"
 #include "compile/execute.hpp"
+#include "compile/index_checks.hpp"
 #include "compiling.hpp"
 #include "files.hpp"
 #include "interp/interp.hpp"
 #include "npy.hpp"
+#include "runtime/session/run_control.hpp"
 #include "tensors.hpp"
 
 namespace gex::tool {
@@ -41,8 +44,15 @@ std::vector<HostTensor> run_interpreted(const Graph& graph, std::vector<HostTens
 
 std::vector<HostTensor> run_compiled(std::unique_ptr<Graph> graph, const Arguments& arguments,
                                      std::vector<HostTensor>& inputs) {
-  const Compiled compiled = compile(std::move(graph), compile_options(arguments));
+  if (!arguments.has("--unchecked-indices")) add_index_checks(*graph);
+  const Compiled compiled = compile(std::move(graph), cached(compile_options(arguments)));
   runtime::Session session(compiled.executable, session_options(arguments), compiled.specialiser);
+  runtime::RunControl control;
+  if (const auto seconds = arguments.integer("--timeout")) {
+    if (*seconds < 1) fail(ErrorCode::invalid_argument, "--timeout is at least 1, got ", *seconds);
+    control.deadline = runtime::RunControl::Clock::now() + std::chrono::seconds(*seconds);
+  }
+  const runtime::ControlScope scope(&control);
   return execute(session, inputs);
 }
 
@@ -84,6 +94,8 @@ Command run_command() {
           "number. Inputs that the graph writes into are printed after the outputs.",
           with_compile_options(with_input_options(
               {{"--out", "FOLDER", "also write each result there, as .npy"},
+               {"--timeout", "SECONDS", "stop the run after so long"},
+               {"--unchecked-indices", "", "indices out of range are no errors"},
                {"--interpret", "", "run node by node in the reference executor"}})),
           1,
           run};

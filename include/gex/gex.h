@@ -6,6 +6,7 @@
  *   the *_INIT macros. Structs without one never change.
  * - A graph may be used by one thread at a time; a program by any number of threads.
  * - NULL where a handle, name or result place is needed is an error with a message, never a crash.
+ *   So is a handle that was destroyed or is of another kind; destroying twice does nothing but log.
  */
 #ifndef GEX_GEX_H
 #define GEX_GEX_H
@@ -44,7 +45,10 @@ enum {
   GEX_IO_ERROR = 8,
   GEX_INVALID_GRAPH = 9,
   GEX_DEVICE_ERROR = 10,
-  GEX_INTERNAL = 11 /* a bug in gex; the message says where it was noticed */
+  GEX_INTERNAL = 11,  /* a bug in gex; the message says where it was noticed */
+  GEX_CANCELLED = 12, /* gex_cancel_request stopped the run */
+  GEX_DEADLINE = 13,  /* the run took longer than its time limit */
+  GEX_BUSY = 14       /* too many asynchronous runs wait already */
 };
 GEX_API const char* gex_status_name(gex_status status); /* "shape_mismatch" */
 /* Of this thread's last failed call; valid until its next failed one. "" if none failed. */
@@ -308,21 +312,30 @@ typedef struct gex_compile_options {
   int32_t in_place; /* 0: results never take the place of what nobody reads any more */
   int32_t autotune; /* 1: ways to compute products are measured for sizes that are run often */
   int32_t operands_in_memory; /* 1: products and the like compute no operand themselves */
+  /* 1: indices out of range are no errors: gathers read the nearest element, scatters leave them
+   * out. Else a run with such an index (below -size or not below size) fails. */
+  int32_t unchecked_indices;
+  /* 1: the compile cache is not used, even if GEX_CACHE_DIR names a folder. */
+  int32_t no_cache;
+  int32_t async_limit; /* asynchronous runs that may wait at once */
+  int32_t reserved;
 } gex_compile_options;
 /* clang-format off */
 #define GEX_COMPILE_OPTIONS_INIT                                                              \
   {sizeof(gex_compile_options), 2, 1, 0, 1, 0, 64, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, \
-   0, 1, 0, 0}
+   0, 1, 0, 0, 0, 0, 1024, 0}
 /* clang-format on */
 
-/* The graph stays as it is. `options` may be NULL. */
+/* The graph stays as it is. `options` may be NULL. If GEX_CACHE_DIR names a folder, compiled
+ * programs are kept there and taken from there. */
 GEX_API gex_status gex_compile(const gex_graph* graph, const gex_compile_options* options,
                                gex_program** program);
 /* A file that another process of the same build on the same kind of processor can load, without the
  * graph and without the passes and ops that made it. */
 GEX_API gex_status gex_program_save(const gex_program* program, const char* path);
 /* Of the options those about running count: generate_code, keep_apart, capture_limit, allocator,
- * thread_pool and autotune. */
+ * thread_pool, autotune, no_cache and async_limit. The file must belong to the user or to root, and
+ * nobody else may be able to write it. */
 GEX_API gex_status gex_program_load(const char* path, const gex_compile_options* options,
                                     gex_program** program);
 /* NULL is allowed; not while another thread runs it. Waits for asynchronous runs. */
@@ -338,14 +351,44 @@ GEX_API gex_status gex_program_output_count(const gex_program* program, size_t* 
 GEX_API gex_status gex_program_run(gex_program* program, const gex_tensor* inputs,
                                    size_t input_count, gex_tensor* outputs, size_t output_count);
 
+/* Stops runs from another thread. It may be given to any number of runs, and stays requested. */
+typedef struct gex_cancel gex_cancel;
+GEX_API gex_status gex_cancel_create(gex_cancel** cancel);
+GEX_API gex_status gex_cancel_request(gex_cancel* cancel);
+/* NULL is allowed; not before the runs that it was given to are done. */
+GEX_API void gex_cancel_destroy(gex_cancel* cancel);
+
+typedef struct gex_run_options {
+  uint32_t struct_size;
+  uint32_t reserved;
+  gex_cancel* cancel;          /* NULL: none */
+  int64_t timeout_nanoseconds; /* from the start of the run; 0: no limit */
+} gex_run_options;
+#define GEX_RUN_OPTIONS_INIT {sizeof(gex_run_options), 0, NULL, 0}
+
+/* As gex_program_run, and stops with GEX_CANCELLED or GEX_DEADLINE. A run looks between its
+ * launches and at each turn of a loop, so a long launch ends first. Tied inputs may then hold some
+ * of the results. `options` may be NULL. */
+GEX_API gex_status gex_program_run_with(gex_program* program, const gex_tensor* inputs,
+                                        size_t input_count, gex_tensor* outputs,
+                                        size_t output_count, const gex_run_options* options);
+
 /* Returns at once; a thread of the program's runs its calls in order and tells `callback` about
  * each. The arrays and what they point to stay as they are until then. `message` is "" if all went
- * well, and lives as long as the callback, which must not destroy the program. */
+ * well, and lives as long as the callback, which must not destroy the program. An exception that
+ * the callback lets out is written to the log and goes no further. GEX_BUSY if `async_limit` runs
+ * wait. In a forked child, runs that the parent started are the parent's alone; new ones work. */
 typedef void (*gex_run_callback)(void* user, gex_status status, const char* message);
 GEX_API gex_status gex_program_run_async(gex_program* program, const gex_tensor* inputs,
                                          size_t input_count, gex_tensor* outputs,
                                          size_t output_count, gex_run_callback callback,
                                          void* user);
+/* The same with options, which are copied; the time limit counts from the start of the run itself.
+ */
+GEX_API gex_status gex_program_run_async_with(gex_program* program, const gex_tensor* inputs,
+                                              size_t input_count, gex_tensor* outputs,
+                                              size_t output_count, const gex_run_options* options,
+                                              gex_run_callback callback, void* user);
 
 enum {
   GEX_LEVEL_GRAPH = 0,   /* after the passes */

@@ -7,6 +7,7 @@
 #include "backend/backend.hpp"
 #include "base/error.hpp"
 #include "ir/builtin_ops.hpp"
+#include "ir/text/print_short.hpp"
 #include "passes/engine/user_passes.hpp"
 #include "program/bytes.hpp"
 
@@ -131,7 +132,7 @@ std::optional<Digest> program_key(Graph& graph, const Signature& signature,
   // The number in a graph's name depends on what else the process compiled.
   std::string name = graph.name();
   graph.set_name("");
-  key.add("gex program").add(engine_build()).add(print(graph));
+  key.add("gex program").add(engine_build()).add(print_for_key(graph));
   graph.set_name(std::move(name));
   add_signature(key, signature);
   // Grids, tiles and algorithms may depend on the device.

@@ -1,11 +1,15 @@
 #include "cache/program_file.hpp"
 
-#include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <fcntl.h>
+
+#include <optional>
 
 #include "backend/backend.hpp"
+#include "backend/parsed_codes.hpp"
 #include "base/error.hpp"
+#include "cache/atomic_file.hpp"
+#include "cache/bounds_check.hpp"
+#include "cache/mapped_file.hpp"
 #include "cache/program_cache.hpp"
 #include "program/artefact.hpp"
 
@@ -22,20 +26,20 @@ std::string device_of(const program::Program& program) {
   return backend::backend_for(target.kind).fingerprint(target, {});
 }
 
-std::string read(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error))
-    fail(ErrorCode::io_error, "'", path, "' is a folder, not a file");
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream bytes;
-  if (!file) fail(ErrorCode::io_error, "'", path, "' can't be read; is it there?");
-  bytes << file.rdbuf();
-  return std::move(bytes).str();
+MappedFile mapped(const std::string& path) {
+  try {
+    const std::optional<FileHandle> file = open_regular_file(AT_FDCWD, path, Links::follow);
+    if (!file) fail(ErrorCode::io_error, "there is no such file");
+    check_owner_and_mode(file->get(), Trust::own_or_root);
+    return MappedFile(*file);
+  } catch (const UserError& error) {
+    fail(error.code(), "'", path, "' can't be loaded: ", error.what());
+  }
 }
 
-program::Artefact artefact_of(const std::string& path) {
+program::Artefact artefact_in(const MappedFile& file, const std::string& path) {
   try {
-    return program::read_artefact(read(path));
+    return program::view_artefact(file.bytes());
   } catch (const UserError& error) {
     if (error.code() != ErrorCode::parse_error) throw;
     fail(ErrorCode::parse_error, "'", path, "' is no compiled program: ", error.what());
@@ -58,6 +62,20 @@ void check_device(const program::Artefact& artefact, const program::Program& pro
          ", this device is ", device, "; compile the graph again");
 }
 
+// What the file says about memory is believed only where it can be proven.
+void check_bounds(const compile_detail::KeptProgram& kept, const std::string& path) {
+  const backend::ParsedCodes parsed = backend::parse_codes(kept.program);
+  const auto kernel_of = [&](int code) -> const loop::Kernel* {
+    const backend::ParsedCode& one = parsed.codes[static_cast<std::size_t>(code)];
+    return one.problem ? nullptr : &parsed.kernels[static_cast<std::size_t>(one.kernel)];
+  };
+  const std::vector<std::string> problems = unproven_parts(kept.program, kernel_of);
+  if (!problems.empty())
+    fail(ErrorCode::invalid_argument, "'", path, "' is not safe to run: ", problems.front(),
+         problems.size() > 1 ? str(" (and ", problems.size() - 1, " more)") : "",
+         "; compile the graph again");
+}
+
 }  // namespace
 
 void save_program_file(const Compiled& compiled, const std::string& path) {
@@ -69,24 +87,19 @@ void save_program_file(const Compiled& compiled, const std::string& path) {
   artefact.build = engine_build();
   artefact.target = device_of(*compiled.program);
   artefact.sections.push_back({kFastMath, compiled.fast_math ? "1" : "0"});
-  // Under another name first: nobody reads half a file.
-  const std::string part = path + ".part";
-  std::ofstream file(part, std::ios::binary);
-  file << program::write(artefact);
-  file.close();
-  std::error_code error, ignored;
-  if (file) std::filesystem::rename(part, path, error);
-  if (file && !error) return;
-  std::filesystem::remove(part, ignored);
-  fail(ErrorCode::io_error, "'", path, "' can't be written");
+  UserFileWriter file(path);
+  program::write(artefact, [&](std::string_view bytes) { file.write(bytes); });
+  file.commit();
 }
 
 Compiled load_program_file(const std::string& path, CompileOptions options) {
-  const program::Artefact artefact = artefact_of(path);
+  const MappedFile file = mapped(path);
+  const program::Artefact artefact = artefact_in(file, path);
   check_origin(artefact, path);
   options.fast_math = artefact.section(kFastMath) == "1";
   compile_detail::KeptProgram kept = compile_detail::load_program(artefact);
   check_device(artefact, kept.program, path);
+  check_bounds(kept, path);
   return compile_detail::restored(std::move(kept), options);
 }
 

@@ -1,23 +1,19 @@
 #include "cache/store.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <map>
-#include <utility>
 
 #include "base/build_id.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/memory_size.hpp"
+#include "cache/store_folder.hpp"
 
 namespace gex {
 
@@ -29,91 +25,30 @@ namespace {
 constexpr std::int64_t kTrimmedPercent = 90;
 // Files that a killed writer left behind.
 constexpr std::int64_t kAbandonedSeconds = 3600;
-constexpr std::string_view kTemporary = ".writing.";
+constexpr mode_t kEntryMode = 0600;
+constexpr const char* kKinds[] = {"program", "object", "tuning"};
 
-class File {
- public:
-  explicit File(int descriptor) : descriptor_(descriptor) {}
-  ~File() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int get() const { return descriptor_; }
-  explicit operator bool() const { return descriptor_ >= 0; }
-
- private:
-  int descriptor_;
-};
-
-std::string why(int error) { return std::strerror(error); }
+std::string shard_of(const std::string& key) { return key.substr(0, 2); }
 
 // UserError; nothing if there is no such file.
-std::optional<std::string> read_file(const std::string& path, bool touch) {
-  const File file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-  if (!file) {
-    if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
-    fail(ErrorCode::io_error, "it can't be opened: ", why(errno));
-  }
-  struct stat info{};
-  if (::fstat(file.get(), &info) != 0) fail(ErrorCode::io_error, why(errno));
-  if (!S_ISREG(info.st_mode)) fail(ErrorCode::io_error, "it is no plain file");
-  if (info.st_uid != ::geteuid()) fail(ErrorCode::io_error, "it belongs to another user");
-  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-    fail(ErrorCode::io_error,
-         "others may write it: only files that their owner alone may write "
-         "are used");
-  std::string bytes(static_cast<std::size_t>(info.st_size), '\0');
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t got = ::read(file.get(), bytes.data() + done, bytes.size() - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(ErrorCode::io_error, "it can't be read: ", why(errno));
-    if (got == 0) break;
-    done += static_cast<std::size_t>(got);
-  }
-  bytes.resize(done);
-  if (touch) ::futimens(file.get(), nullptr);  // else it only looks older than it is
+std::optional<std::string> read_entry(int folder, const std::string& key, bool touch) {
+  const std::optional<FileHandle> file = open_regular_file(folder, key, Links::refuse);
+  if (!file) return std::nullopt;
+  check_owner_and_mode(file->get(), Trust::own);
+  std::string bytes = read_bytes(*file, size_of(*file));
+  if (touch) ::futimens(file->get(), nullptr);  // if it fails, the entry only looks older
   return bytes;
-}
-
-bool write_all(int descriptor, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
-// Nothing, or why not.
-std::string write_file(const std::string& path, std::string_view bytes) {
-  static std::atomic<std::int64_t> number{0};
-  const std::string temporary = str(path, kTemporary, ::getpid(), ".", number++);
-  int error = 0;
-  {
-    const File file(
-        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!file) return why(errno);
-    if (!write_all(file.get(), bytes)) error = errno;
-  }
-  if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
-  if (error == 0) return "";
-  ::unlink(temporary.c_str());
-  return why(error);
 }
 
 std::int64_t limit_from_environment() {
   const char* text = std::getenv("GEX_CACHE_MAX_BYTES");
   if (text == nullptr || *text == '\0') return kDefaultStoreBytes;
-  std::int64_t value = 0;
-  const char* end = text + std::strlen(text);
-  const auto [stop, error] = std::from_chars(text, end, value);
-  if (error != std::errc() || stop != end || value <= 0)
+  const std::optional<std::int64_t> value = parse_bytes(text);
+  if (!value || *value <= 0)
     fail(ErrorCode::invalid_argument,
-         "GEX_CACHE_MAX_BYTES must be a number of bytes above 0, not \"", text, "\"");
-  return value;
+         "GEX_CACHE_MAX_BYTES must be a number of bytes above 0, as 500000000, 500M or 2G, not \"",
+         text, "\"");
+  return *value;
 }
 
 const char* set_variable(const char* name) {
@@ -155,13 +90,32 @@ std::string Store::default_folder() {
 
 std::string Store::path_of(const std::string& kind, const Digest& key) const {
   const std::string name = key.hex();
-  return str(folder_, "/", kind, "/", name.substr(0, 2), "/", name);
+  return str(folder_, "/", kind, "/", shard_of(name), "/", name);
+}
+
+void Store::warn_once(const std::string& message) const {
+  {
+    const std::lock_guard lock(warned_mutex_);
+    if (!warned_.insert(message).second) return;
+  }
+  log(LogLevel::warning, "cache: ", message);
+}
+
+std::optional<FileHandle> Store::shard(const std::string& kind, const std::string& key) const {
+  try {
+    const std::optional<StoreFolder> folder = StoreFolder::open(folder_, kind, Missing::leave);
+    return folder ? folder->shard(shard_of(key), Missing::leave) : std::nullopt;
+  } catch (const UserError& error) {
+    warn_once(str(error.what(), "; nothing is kept there"));
+    return std::nullopt;
+  }
 }
 
 std::optional<program::Artefact> Store::load(const std::string& kind, const Digest& key) {
-  const std::string path = path_of(kind, key);
+  const std::optional<FileHandle> folder = shard(kind, key.hex());
+  if (!folder) return std::nullopt;
   try {
-    const std::optional<std::string> bytes = read_file(path, true);
+    const std::optional<std::string> bytes = read_entry(folder->get(), key.hex(), true);
     if (!bytes) return std::nullopt;
     program::Artefact artefact = program::read_artefact(*bytes);
     if (artefact.kind != kind || artefact.key != key.hex())
@@ -176,78 +130,85 @@ std::optional<program::Artefact> Store::load(const std::string& kind, const Dige
 }
 
 void Store::discard(const std::string& kind, const Digest& key, const std::string& why) {
-  const std::string path = path_of(kind, key);
-  log(LogLevel::warning, "cache: ", path, " is not used and made anew: ", why);
-  ::unlink(path.c_str());
+  log(LogLevel::warning, "cache: ", path_of(kind, key), " is not used and made anew: ", why);
+  if (const std::optional<FileHandle> folder = shard(kind, key.hex()))
+    remove_own_file(folder->get(), key.hex());
 }
 
 void Store::save(const std::string& kind, const Digest& key, program::Artefact artefact) {
   artefact.kind = kind;
   artefact.key = key.hex();
   artefact.build = engine_build();
-  const std::string path = path_of(kind, key);
   const std::string bytes = program::write(artefact);
-  std::error_code failed;
-  const fs::path parent = fs::path(path).parent_path();
-  if (!fs::exists(folder_, failed)) {
-    fs::create_directories(folder_, failed);
-    if (!failed) fs::permissions(folder_, fs::perms::owner_all, failed);
-  }
-  if (!failed) fs::create_directories(parent, failed);
-  const std::string problem = failed ? failed.message() : write_file(path, bytes);
-  std::unique_lock lock(mutex_);
-  if (!problem.empty()) {
-    if (!std::exchange(warned_, true))
-      log(LogLevel::warning, "cache: ", path,
-          " can't be written, nothing is kept there: ", problem);
+  try {
+    const std::optional<StoreFolder> folder = StoreFolder::open(folder_, kind, Missing::make);
+    const std::optional<FileHandle> shard =
+        folder ? folder->shard(shard_of(artefact.key), Missing::make) : std::nullopt;
+    if (!shard) return;  // somebody is removing the folder
+    AtomicFile file(shard->get(), artefact.key, kEntryMode);
+    file.write(bytes);
+    file.commit(AtomicFile::Durable::no);
+  } catch (const UserError& error) {
+    warn_once(str(folder_, " can't be written, nothing is kept there: ", error.what()));
     return;
   }
-  if (bytes_ < 0) {
-    bytes_ = 0;
-    for (const StoreEntry& entry : entries()) bytes_ += entry.bytes;
+  const std::int64_t counted = bytes_counted_.load();
+  std::int64_t total = static_cast<std::int64_t>(bytes.size());
+  if (counted < 0) {
+    total = 0;
+    for (const StoreEntry& entry : entries()) total += entry.bytes;
+    bytes_counted_ = total;
   } else {
-    bytes_ += static_cast<std::int64_t>(bytes.size());
+    total += bytes_counted_.fetch_add(total);
   }
-  const bool too_much = bytes_ > max_bytes_;
-  lock.unlock();
-  if (too_much) trim();
+  if (total > max_bytes_) trim();
 }
 
 std::vector<StoreEntry> Store::entries() const {
   std::vector<StoreEntry> out;
-  std::error_code failed;
-  for (const char* kind : {"program", "object", "tuning"}) {
-    const fs::path of_kind = fs::path(folder_) / kind;
-    for (fs::recursive_directory_iterator it(of_kind, failed), end; !failed && it != end;
-         it.increment(failed)) {
-      struct stat info{};
-      const std::string path = it->path().string();
-      if (::lstat(path.c_str(), &info) != 0 || S_ISDIR(info.st_mode)) continue;
-      const std::string name = it->path().filename().string();
-      if (name.find(kTemporary) != std::string::npos) {
-        if (::time(nullptr) - info.st_mtim.tv_sec > kAbandonedSeconds) ::unlink(path.c_str());
-        continue;
-      }
-      constexpr std::int64_t kNanoseconds = 1'000'000'000;
-      out.push_back({path, kind, name, info.st_size,
-                     info.st_mtim.tv_sec * kNanoseconds + info.st_mtim.tv_nsec});
+  for (const char* kind : kKinds) {
+    try {
+      const std::optional<StoreFolder> folder = StoreFolder::open(folder_, kind, Missing::leave);
+      if (!folder) continue;
+      folder->each([&](const StoreFolder::Item& item) {
+        if (item.temporary) {
+          if (::time(nullptr) - item.info.st_mtim.tv_sec > kAbandonedSeconds)
+            remove_own_file(item.folder, item.name);
+          return;
+        }
+        constexpr std::int64_t kNanoseconds = 1'000'000'000;
+        out.push_back({str(folder_, "/", kind, "/", item.shard, "/", item.name), kind, item.name,
+                       item.info.st_size,
+                       item.info.st_mtim.tv_sec * kNanoseconds + item.info.st_mtim.tv_nsec});
+      });
+    } catch (const UserError& error) {
+      warn_once(str(error.what(), "; nothing is kept there"));
     }
   }
   std::ranges::stable_sort(out, {}, &StoreEntry::used);
   return out;
 }
 
+bool Store::remove(const StoreEntry& entry) const {
+  const std::optional<FileHandle> folder = shard(entry.kind, entry.key);
+  return folder && remove_own_file(folder->get(), entry.key);
+}
+
 std::int64_t Store::clear() {
   std::int64_t removed = 0;
-  for (const StoreEntry& entry : entries()) removed += ::unlink(entry.path.c_str()) == 0;
-  const std::lock_guard lock(mutex_);
-  bytes_ = -1;
+  for (const StoreEntry& entry : entries()) removed += remove(entry);
+  bytes_counted_ = -1;
   return removed;
+}
+
+std::optional<std::string> Store::read(const StoreEntry& entry) const {
+  const std::optional<FileHandle> folder = shard(entry.kind, entry.key);
+  return folder ? read_entry(folder->get(), entry.key, false) : std::nullopt;
 }
 
 std::string Store::problem_of(const StoreEntry& entry) const {
   try {
-    const std::optional<std::string> bytes = read_file(entry.path, false);
+    const std::optional<std::string> bytes = read(entry);
     if (!bytes) return "it is gone";
     const program::Artefact artefact = program::read_artefact(*bytes);
     if (artefact.kind != entry.kind || artefact.key != entry.key)
@@ -260,7 +221,7 @@ std::string Store::problem_of(const StoreEntry& entry) const {
 
 std::string Store::label_of(const StoreEntry& entry) const {
   try {
-    const std::optional<std::string> bytes = read_file(entry.path, false);
+    const std::optional<std::string> bytes = read(entry);
     return bytes ? program::read_artefact(*bytes).label : "";
   } catch (const UserError&) {
     return "";  // problem_of says why
@@ -275,12 +236,10 @@ void Store::trim() {
     const std::int64_t wanted = max_bytes_ / 100 * kTrimmedPercent;
     for (const StoreEntry& entry : all) {
       if (total <= wanted) break;
-      ::unlink(entry.path.c_str());
-      total -= entry.bytes;
+      if (remove(entry)) total -= entry.bytes;
     }
   }
-  const std::lock_guard lock(mutex_);
-  bytes_ = total;
+  bytes_counted_ = total;
 }
 
 }  // namespace gex

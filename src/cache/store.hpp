@@ -3,18 +3,21 @@
 //
 //   FOLDER/program/3f/3f9c...   FOLDER/object/a0/a0b1...   FOLDER/tuning/07/0722...
 //
-// An entry appears by rename, whole or not at all, readable by its owner alone; nobody locks. Files
-// of other users, or that others may write, are never read. Above the size limit the entries that
-// were not used for the longest time go.
+// An entry appears by rename, whole or not at all, readable by its owner alone; nobody locks. Above
+// the size limit the entries that were not used for the longest time are removed. Only files that
+// gex wrote are read or removed: store_folder.hpp says how it knows them.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/digest.hpp"
+#include "cache/atomic_file.hpp"
 #include "program/artefact.hpp"
 
 namespace gex {
@@ -58,12 +61,18 @@ class Store {
 
  private:
   std::string path_of(const std::string& kind, const Digest& key) const;
+  // The folder of this entry; nothing if it is not there or (with one warning) can't be used.
+  std::optional<FileHandle> shard(const std::string& kind, const std::string& key) const;
+  std::optional<std::string> read(const StoreEntry& entry) const;
+  bool remove(const StoreEntry& entry) const;
+  void warn_once(const std::string& message) const;
 
   std::string folder_;
   std::int64_t max_bytes_;
-  std::mutex mutex_;
-  std::int64_t bytes_ = -1;  // of all entries, as far as this process knows; -1: not counted yet
-  bool warned_ = false;
+  // Of all entries, as far as this process knows; -1: not counted yet.
+  std::atomic<std::int64_t> bytes_counted_{-1};
+  mutable std::mutex warned_mutex_;
+  mutable std::set<std::string> warned_;
 };
 
 // Of this libgex; what another one wrote is never used.

@@ -13,6 +13,7 @@
 #include "emit/emit.hpp"
 #include "ir/assume.hpp"
 #include "ir/placement.hpp"
+#include "ir/text/print_short.hpp"
 #include "passes/engine/dump.hpp"
 #include "passes/pipeline.hpp"
 
@@ -239,7 +240,7 @@ Compiled compile_graph(std::unique_ptr<Graph> graph, const Signature& signature,
   report.pass_statistics = passes::statistics_json(graph->name(), passed);
   for (std::string& remark : passed.remarks) report.remarks.push_back(std::move(remark));
   verify(*graph);
-  report.graph_text = print(*graph);
+  report.graph_text = print_for_report(*graph);
   timer.done("passes");
 
   CompileOptions with_folded = options;

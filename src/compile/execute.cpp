@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/strided_copy.hpp"
+#include "compile/index_checks.hpp"
 #include "ir/type.hpp"
 
 namespace gex {
@@ -75,9 +76,10 @@ class TensorHost : public runtime::Host {
     at(k).offset = value;
   }
   void set_external_output(int, std::uint64_t) override { no_calls(); }
-  void call(const program::Call& call, std::span<const runtime::TensorRef>,
-            std::span<const std::int64_t>, std::span<const runtime::TensorRef>,
+  void call(const program::Call& call, std::span<const runtime::TensorRef> inputs,
+            std::span<const std::int64_t> integers, std::span<const runtime::TensorRef>,
             std::span<CallResult>) override {
+    if (is_index_check(call)) fail_index_check(call, inputs, integers);
     fail(ErrorCode::unsupported, "the program calls \"", call.name,
          "\", which belongs to the program that made it; run it there");
   }

@@ -8,19 +8,25 @@ namespace gex::program {
 
 namespace {
 
-constexpr std::string_view kMagic = "GEXART\r\n";
+constexpr std::size_t kAlignment = 64;  // of sections, so that a mapped file can be used in place
 
 std::uint64_t sum(std::string_view bytes) { return hash_text(bytes, kArtefactVersion); }
 
+std::size_t padding_at(std::size_t position) {
+  return (kAlignment - position % kAlignment) % kAlignment;
+}
+
+std::string constant_name(std::size_t buffer) { return str("constant ", buffer); }
+
 }  // namespace
 
-const std::string& Artefact::section(std::string_view name) const {
+std::string_view Artefact::section(std::string_view name) const {
   for (const Section& section : sections)
-    if (section.name == name) return section.bytes;
+    if (section.name == name) return section.content();
   fail(ErrorCode::parse_error, "it has no section \"", name, "\"");
 }
 
-std::string write(const Artefact& artefact) {
+void write(const Artefact& artefact, const std::function<void(std::string_view)>& sink) {
   ByteWriter header;
   for (const std::string* field :
        {&artefact.kind, &artefact.key, &artefact.build, &artefact.target, &artefact.label})
@@ -28,22 +34,35 @@ std::string write(const Artefact& artefact) {
   header.u64(artefact.sections.size());
   for (const Artefact::Section& section : artefact.sections) {
     header.text(section.name);
-    header.u64(section.bytes.size());
-    header.u64(sum(section.bytes));
+    header.u64(section.content().size());
+    header.u64(sum(section.content()));
   }
   const std::string fields = header.take();
-  ByteWriter out;
-  out.raw(kMagic);
-  out.u32(kArtefactVersion);
-  out.u64(sum(fields));
-  out.text(fields);
-  for (const Artefact::Section& section : artefact.sections) out.raw(section.bytes);
-  return out.take();
+  ByteWriter start;
+  start.raw(kArtefactMagic);
+  start.u32(kArtefactVersion);
+  start.u64(sum(fields));
+  start.text(fields);
+  const std::string first = start.take();
+  sink(first);
+  std::size_t at = first.size();
+  for (const Artefact::Section& section : artefact.sections) {
+    const std::string padding(padding_at(at), '\0');
+    sink(padding);
+    sink(section.content());
+    at += padding.size() + section.content().size();
+  }
 }
 
-Artefact read_artefact(std::string_view bytes) {
+std::string write(const Artefact& artefact) {
+  std::string out;
+  write(artefact, [&](std::string_view bytes) { out += bytes; });
+  return out;
+}
+
+Artefact view_artefact(std::string_view bytes) {
   ByteReader reader(bytes);
-  if (bytes.size() < kMagic.size() || reader.raw(kMagic.size()) != kMagic)
+  if (bytes.size() < kArtefactMagic.size() || reader.raw(kArtefactMagic.size()) != kArtefactMagic)
     fail(ErrorCode::parse_error, "it is not a file of gex");
   const std::uint32_t version = reader.u32();
   if (version != kArtefactVersion)
@@ -61,50 +80,49 @@ Artefact read_artefact(std::string_view bytes) {
     std::string name = header.text();
     const std::uint64_t size = header.u64();
     const std::uint64_t checksum = header.u64();
+    for (char byte : reader.raw(padding_at(bytes.size() - reader.left())))
+      if (byte != 0) fail(ErrorCode::parse_error, "it is damaged before section \"", name, "\"");
     const std::string_view content = reader.raw(size);
     if (sum(content) != checksum)
       fail(ErrorCode::parse_error, "its section \"", name, "\" is damaged");
-    artefact.sections.push_back({std::move(name), std::string(content)});
+    artefact.sections.push_back({std::move(name), {}, content});
   }
   header.must_end();
   reader.must_end();
   return artefact;
 }
 
+Artefact read_artefact(std::string_view bytes) {
+  Artefact artefact = view_artefact(bytes);
+  for (Artefact::Section& section : artefact.sections) {
+    section.bytes = section.content();
+    section.borrowed = {};
+  }
+  return artefact;
+}
+
 void save(const Program& program, Artefact& artefact) {
   artefact.sections.push_back({"program", print(program, {.constant_data = false})});
-  ByteWriter out;
-  std::uint64_t constants = 0;
-  for (const BufferDesc& buffer : program.buffers) constants += buffer.data != nullptr;
-  out.u64(constants);
-  for (std::size_t id = 0; id < program.buffers.size(); ++id) {
-    const TensorPtr& data = program.buffers[id].data;
-    if (data == nullptr) continue;
-    out.u64(id);
-    out.text({reinterpret_cast<const char*>(data->data()), data->bytes()});
-  }
-  artefact.sections.push_back({"constants", out.take()});
+  for (std::size_t id = 0; id < program.buffers.size(); ++id)
+    if (const TensorPtr& data = program.buffers[id].data)
+      artefact.sections.push_back(
+          {constant_name(id),
+           {},
+           {data->bytes() != 0 ? reinterpret_cast<const char*>(data->data()) : "", data->bytes()}});
 }
 
 Program load(const Artefact& artefact) {
   Program program = parse_program(artefact.section("program"));
-  ByteReader constants(artefact.section("constants"));
-  const std::size_t count = constants.count(16);
-  std::size_t expected = 0;
-  for (const BufferDesc& buffer : program.buffers) expected += buffer.data != nullptr;
-  if (count != expected)
-    fail(ErrorCode::parse_error, "it has ", count, " constants for ", expected, " buffers");
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint64_t id = constants.u64();
-    const std::string_view bytes = constants.raw(constants.u64());
-    if (id >= program.buffers.size() || program.buffers[id].data == nullptr ||
-        program.buffers[id].data->bytes() != bytes.size())
-      fail(ErrorCode::parse_error, "constant ", i, " fits no buffer");
-    const HostTensor& shape = *program.buffers[id].data;
-    program.buffers[id].data = std::make_shared<const HostTensor>(
-        HostTensor::from_bytes(shape.dtype(), shape.shape(), bytes.data()));
+  for (std::size_t id = 0; id < program.buffers.size(); ++id) {
+    TensorPtr& data = program.buffers[id].data;
+    if (data == nullptr) continue;
+    const std::string_view bytes = artefact.section(constant_name(id));
+    if (data->bytes() != bytes.size())
+      fail(ErrorCode::parse_error, "constant ", id, " has ", bytes.size(), " bytes, its buffer ",
+           data->bytes());
+    data = std::make_shared<const HostTensor>(
+        HostTensor::from_bytes(data->dtype(), data->shape(), bytes.data()));
   }
-  constants.must_end();
   return program;
 }
 

@@ -77,6 +77,36 @@ std::vector<Misuse> misuses_of_programs() {
        "absent.bin"},
       {"gex_program_load", "no path",
        [](Valid& v) { return gex_program_load(nullptr, nullptr, &v.compiled_program); }, "NULL"},
+      {"gex_cancel_create", "no place", [](Valid&) { return gex_cancel_create(nullptr); }, "NULL"},
+      {"gex_cancel_request", "no handle", [](Valid&) { return gex_cancel_request(nullptr); },
+       "NULL"},
+      {"gex_program_run_with", "a time limit below 0",
+       [](Valid& v) {
+         gex_run_options options = GEX_RUN_OPTIONS_INIT;
+         options.timeout_nanoseconds = -1;
+         return gex_program_run_with(v.p(), &v.in, 1, &v.out, 1, &options);
+       },
+       "timeout_nanoseconds is -1"},
+      {"gex_program_run_with", "a graph for a cancel handle",
+       [](Valid& v) {
+         gex_run_options options = GEX_RUN_OPTIONS_INIT;
+         options.cancel = reinterpret_cast<gex_cancel*>(v.g());
+         return gex_program_run_with(v.p(), &v.in, 1, &v.out, 1, &options);
+       },
+       "is a graph, not a cancel handle"},
+      {"gex_program_run_async_with", "no callback",
+       [](Valid& v) {
+         const gex_run_options options = GEX_RUN_OPTIONS_INIT;
+         return gex_program_run_async_with(v.p(), &v.in, 1, &v.out, 1, &options, nullptr, nullptr);
+       },
+       "callback is NULL"},
+      {"gex_compile", "a queue without room",
+       [](Valid& v) {
+         gex_compile_options options = GEX_COMPILE_OPTIONS_INIT;
+         options.async_limit = -1;
+         return gex_compile(v.g(), &options, &v.compiled_program);
+       },
+       "async_limit is -1"},
       {"gex_program_input_count", "no program",
        [](Valid& v) { return gex_program_input_count(nullptr, &v.count); }, "NULL"},
       {"gex_program_output_count", "no place",

@@ -153,8 +153,8 @@ TEST_F(ParseErrors, deep_nesting_is_refused_not_followed) {
   for (int i = 0; i < 100000; ++i) subgraphs += "test.if(%x) regions(graph () -> () {";
   EXPECT_FALSE(problem_of(subgraphs).empty());
   std::string deep = "graph g(%x: f32[1]) -> () {\n";
-  for (int i = 0; i < 100; ++i) deep += "test.if(%x) regions(graph (%x: f32[1]) -> () {";
-  expect_contains(problem_of(deep), "nested more than 64 deep");
+  for (int i = 0; i < 2000; ++i) deep += "test.if(%x) regions(graph (%x: f32[1]) -> () {";
+  expect_contains(problem_of(deep), "nested more than 1024 deep");
   std::string size = "symbols s\ngraph g(%x: f32[" + std::string(100000, '(') + "s";
   expect_contains(problem_of(size), "nested too deeply");
   std::string signs = "symbols s\ngraph g(%x: f32[" + std::string(100000, '-') + "s]) -> () {}";

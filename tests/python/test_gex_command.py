@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 
 import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+ENVIRONMENT = ROOT / "docs" / "environment.md"
 GEX = pathlib.Path(os.environ.get("GEX_BUILD_DIR", ROOT / "build")) / "bin" / "gex"
 
 pytestmark = pytest.mark.skipif(not GEX.exists(), reason="build/bin/gex is not built")
@@ -388,3 +390,107 @@ def test_cache_lists_checks_and_clears_a_folder(tmp_path: pathlib.Path) -> None:
     assert not entry.exists()
     assert gex("cache", "verify", *folder).returncode == 0
     assert "did you mean 'list'" in fails("cache", "lst", *folder)
+
+
+ENDLESS = """graph g(%n: i64[]) -> (i64[]) {
+  %z = while(%n) {carried = 1} regions(
+    graph c(%a: i64[]) -> (bool[]) {
+      %k = constant() {value = i64[](0)} : i64[]
+      %f = ge(%a, %k) : bool[]
+      return %f
+    },
+    graph b(%a: i64[]) -> (i64[]) {
+      %k = constant() {value = i64[](0)} : i64[]
+      %f = mul(%a, %k) : i64[]
+      return %f
+    }) : i64[]
+  return %z
+}
+"""
+
+GATHER = """graph g(%x: f32[4], %i: i64[2]) -> (f32[2]) {
+  %y = index(%x, %i) {axes = [0]} : f32[2]
+  return %y
+}
+"""
+
+
+def test_run_stops_at_its_time_limit() -> None:
+    assert "longer than its time limit" in fails(
+        "run", "-", "--input=n=ones", "--timeout=1", text=ENDLESS
+    )
+    assert "--timeout is at least 1" in fails("run", "-", "--timeout=0", text=GATHER)
+
+
+def test_run_refuses_indices_out_of_range(tmp_path: pathlib.Path) -> None:
+    np.save(tmp_path / "i.npy", np.array([1, 9]))
+    given = f"--input=i={tmp_path / 'i.npy'}"
+    message = fails("run", "-", given, text=GATHER)
+    assert "index out of range" in message and "4 elements" in message
+    assert gex("run", "-", given, "--unchecked-indices", text=GATHER).returncode == 0
+
+
+def test_bench_and_cache_say_what_they_need(graph: pathlib.Path) -> None:
+    assert "--calls is at least 1, got 0" in fails("bench", graph, "--dim=s0=2", "--calls=0")
+    assert "list, clear or verify" in fails("cache")
+
+
+def test_commands_use_the_compile_cache(
+    graph: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEX_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("GEX_CACHE_MAX_BYTES", "1.5G")
+    first = gex("run", graph, "--dim=s0=2")
+    assert first.returncode == 0, first.stderr
+    listed = gex("cache", "list").stdout
+    assert listed.count("program ") == 1 and "main" in listed
+    assert gex("run", graph, "--dim=s0=2").stdout == first.stdout
+    assert gex("cache", "list").stdout.count("program ") == 1
+    monkeypatch.setenv("GEX_CACHE_MAX_BYTES", "2 apples")
+    assert "500M or 2G" in gex("cache", "list").stderr
+
+
+def test_cache_clear_leaves_foreign_files(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign = tmp_path / "project" / "program" / "src" / "main.c"
+    foreign.parent.mkdir(parents=True)
+    foreign.write_text("x")
+    monkeypatch.setenv("GEX_CACHE_DIR", str(tmp_path / "project"))
+    result = gex("cache", "clear")
+    assert result.stdout.startswith("0 entries removed")
+    assert "was not made by gex" in result.stderr
+    assert foreign.read_text() == "x"
+
+
+def test_a_missing_code_generator_is_one_warning(
+    graph: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an install that left libgex_llvm.so out."""
+    for path in (GEX.parent.parent / "lib").glob("libgex.so*"):
+        shutil.copy(path, tmp_path / path.name)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    result = gex("run", graph, "--dim=s0=2")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.count("reference executor") == 1
+    assert "libgex_llvm.so" in result.stderr
+
+
+def test_empty_variables_are_as_none(graph: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in re.findall(r"`((?:GEX|TORCH)_[A-Z_]+)` \|", ENVIRONMENT.read_text()):
+        monkeypatch.setenv(name, "")
+    result = gex("run", graph, "--dim=s0=2")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "can't start" not in gex("diff", "--help").stderr
+
+
+def test_every_variable_is_in_the_table() -> None:
+    documented = set(re.findall(r"`([A-Z_]+)` \|", ENVIRONMENT.read_text()))
+    read = set()
+    for folder in ("src", "tools", "python"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in (".cpp", ".hpp", ".py"):
+                text = path.read_text()
+                read |= set(re.findall(r"\"((?:GEX|TORCH_NPU|TORCHAIR)_[A-Z_]+)\"", text))
+    internal = {"GEX_NPU_SPAWNED_MAIN", "GEX_PASS", "GEX_OPS"}
+    assert read - internal <= documented

@@ -261,7 +261,16 @@ def open_to_all(path: Path) -> None:
     path.chmod(0o644)
 
 
-@pytest.mark.parametrize("harm", [cut, damage, replace, open_to_all])
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path, 0o600)
+
+
+def link(path: Path) -> None:
+    path.symlink_to(path.rename(path.with_name("elsewhere")))
+
+
+@pytest.mark.parametrize("harm", [cut, damage, replace, open_to_all, pipe, link])
 def test_case_66_bad_file_is_made_anew_with_one_warning(
     harm: Callable[[Path], None], tmp_path: Path, traces: list[str], device: str
 ) -> None:
@@ -277,6 +286,38 @@ def test_case_66_bad_file_is_made_anew_with_one_warning(
         warnings.filterwarnings("error", message="cache_compile")
         check(Model(tmp_path).to(device), torch.randn(2, 4, device=device))
     assert len(traces) == 2
+
+
+def plus_one(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
+
+
+def plus_two(x: torch.Tensor) -> torch.Tensor:
+    return x + 2
+
+
+def test_record_of_another_function_is_not_used(tmp_path: Path) -> None:
+    x = torch.zeros(2)
+    for function in (plus_one, plus_two):
+        cache_compile(function, cache_dir=str(tmp_path))(x)
+    (one,) = tmp_path.glob("*/plus_one/compiled_module")
+    (two,) = tmp_path.glob("*/plus_two/compiled_module")
+    two.write_bytes(one.read_bytes())
+    with pytest.warns(UserWarning, match="it was made for .*plus_one, not for .*plus_two"):
+        assert cache_compile(plus_two, cache_dir=str(tmp_path))(x).tolist() == [2, 2]
+    assert cache_compile(plus_two, cache_dir=str(tmp_path))(x).tolist() == [2, 2]
+
+
+def test_a_linked_lock_file_is_not_followed(tmp_path: Path) -> None:
+    x = torch.zeros(2)
+    cache_compile(plus_one, cache_dir=str(tmp_path / "first"))(x)
+    (made,) = (tmp_path / "first").glob("*/plus_one/compiled_module")
+    folder = tmp_path / "second" / made.parent.relative_to(tmp_path / "first")
+    folder.mkdir(parents=True)
+    (folder / "compiled_module.lock").symlink_to(tmp_path / "victim")
+    with pytest.warns(UserWarning, match="nothing is kept"):
+        cache_compile(plus_one, cache_dir=str(tmp_path / "second"))(x)
+    assert not (tmp_path / "victim").exists()
 
 
 def test_case_66_plain_functions_work_and_other_methods_do_not(

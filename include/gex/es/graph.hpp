@@ -2,11 +2,13 @@
 // A built graph and its compiled form.
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,6 +42,37 @@ struct CompileOptions {
   bool autotune = false;  // ways to compute products are measured for sizes that are run often
   const gex_allocator* allocator = nullptr;      // for temporaries and results; copied
   const gex_thread_pool* thread_pool = nullptr;  // copied
+  bool check_indices = true;  // false: indices out of range are no errors, see gex.h
+  bool cache = true;          // false: the folder of GEX_CACHE_DIR is not used
+  int async_limit = 1024;     // runs of RunAsync that may wait at once
+};
+
+// Stops runs that it is given to, from any thread. Copies are the same one.
+class Cancel {
+ public:
+  Cancel() {
+    gex_cancel* cancel = nullptr;
+    detail::Check(gex_cancel_create(&cancel));
+    cancel_ = std::shared_ptr<gex_cancel>(cancel, gex_cancel_destroy);
+  }
+  void Request() const { detail::Check(gex_cancel_request(cancel_.get())); }
+  const std::shared_ptr<gex_cancel>& handle() const { return cancel_; }
+
+ private:
+  std::shared_ptr<gex_cancel> cancel_;
+};
+
+// A run that is stopped throws an Error of GEX_CANCELLED or GEX_DEADLINE.
+struct RunOptions {
+  std::optional<Cancel> cancel;
+  std::chrono::nanoseconds timeout{0};  // 0: no limit
+
+  gex_run_options c() const {
+    gex_run_options options = GEX_RUN_OPTIONS_INIT;
+    options.cancel = cancel ? cancel->handle().get() : nullptr;
+    options.timeout_nanoseconds = timeout.count();
+    return options;
+  }
 };
 
 namespace detail {
@@ -68,6 +101,9 @@ class OptionsForC {
     c_.autotune = options.autotune;
     c_.allocator = options.allocator;
     c_.thread_pool = options.thread_pool;
+    c_.unchecked_indices = !options.check_indices;
+    c_.no_cache = !options.cache;
+    c_.async_limit = options.async_limit;
   }
   const gex_compile_options* get() const { return &c_; }
 
@@ -95,18 +131,24 @@ class Program {
   }
 
   // Inputs tied to an output are written.
-  std::vector<Tensor> Run(const std::vector<Tensor>& inputs) const { return RunOn(ToC(inputs)); }
+  std::vector<Tensor> Run(const std::vector<Tensor>& inputs, const RunOptions& options = {}) const {
+    return RunOn(ToC(inputs), options);
+  }
   // Of memory in any layout.
-  std::vector<Tensor> RunOn(const std::vector<gex_tensor>& inputs) const {
+  std::vector<Tensor> RunOn(const std::vector<gex_tensor>& inputs,
+                            const RunOptions& options = {}) const {
     std::vector<gex_tensor> results(output_count(), GEX_TENSOR_INIT);
-    RunOn(inputs, results);
+    RunOn(inputs, results, options);
     std::vector<Tensor> outputs;
     for (const gex_tensor& result : results) outputs.push_back(Tensor::Adopt(result));
     return outputs;
   }
-  void RunOn(const std::vector<gex_tensor>& inputs, std::vector<gex_tensor>& outputs) const {
-    detail::Check(
-        gex_program_run(handle(), inputs.data(), inputs.size(), outputs.data(), outputs.size()));
+  void RunOn(const std::vector<gex_tensor>& inputs, std::vector<gex_tensor>& outputs,
+             const RunOptions& options = {}) const {
+    const gex_run_options with = options.c();
+    const bool plain = with.cancel == nullptr && with.timeout_nanoseconds == 0;
+    detail::Check(gex_program_run_with(handle(), inputs.data(), inputs.size(), outputs.data(),
+                                       outputs.size(), plain ? nullptr : &with));
   }
   // Into memory that is there: dtypes and shapes must be those of the results.
   void Run(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) const {
@@ -117,16 +159,21 @@ class Program {
   // Gets the results, or the error and none.
   using Callback = std::function<void(std::vector<Tensor> results, std::exception_ptr error)>;
   // Returns at once; the callback is called by a thread of the program's, which runs these calls in
-  // order. It must not throw, nor destroy the Program.
-  void RunAsync(std::vector<Tensor> inputs, Callback callback) const {
+  // order. It must not destroy the Program; what it throws is logged and goes no further. An Error
+  // of GEX_BUSY if async_limit runs wait.
+  void RunAsync(std::vector<Tensor> inputs, Callback callback,
+                const RunOptions& options = {}) const {
     auto call = std::make_unique<AsyncCall>();
     call->inputs = std::move(inputs);
     call->arguments = ToC(call->inputs);
     call->results.assign(output_count(), GEX_TENSOR_INIT);
     call->callback = std::move(callback);
+    call->options = options;
     AsyncCall& c = *call;
-    detail::Check(gex_program_run_async(handle(), c.arguments.data(), c.arguments.size(),
-                                        c.results.data(), c.results.size(), AsyncCall::Finish, &c));
+    const gex_run_options with = options.c();
+    detail::Check(gex_program_run_async_with(handle(), c.arguments.data(), c.arguments.size(),
+                                             c.results.data(), c.results.size(), &with,
+                                             AsyncCall::Finish, &c));
     call.release();  // Finish deletes it
   }
 
@@ -162,6 +209,7 @@ class Program {
     std::vector<Tensor> inputs;
     std::vector<gex_tensor> arguments, results;
     Callback callback;
+    RunOptions options;  // keeps its Cancel
 
     static void Finish(void* user, gex_status status, const char* message) {
       const std::unique_ptr<AsyncCall> call(static_cast<AsyncCall*>(user));

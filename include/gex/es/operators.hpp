@@ -35,7 +35,8 @@ bool IsWhole(const std::vector<T>&) {
   return std::is_integral_v<T>;
 }
 
-// Whole numbers divide as in C++: towards zero.
+// Whole numbers divide as in C++: towards zero, and % is what is left over, with the sign of a.
+// FloorDiv and Mod are the pair that Python has.
 template <class A, class B>
 EsTensorHolder Divide(const A& a, const B& b) {
   return Binary(IsWhole(a) && IsWhole(b) ? "trunc_div" : "div", a, b);
@@ -72,6 +73,10 @@ EsTensorHolder operator*(const A& a, const B& b) {
 template <class A, class B, detail::IfOperands<A, B> = 0>
 EsTensorHolder operator/(const A& a, const B& b) {
   return detail::Divide(detail::Operand(a), detail::Operand(b));
+}
+template <class A, class B, detail::IfOperands<A, B> = 0>
+EsTensorHolder operator%(const A& a, const B& b) {
+  return detail::Binary("fmod", detail::Operand(a), detail::Operand(b));
 }
 inline EsTensorHolder operator-(const EsTensorHolder& x) {
   return detail::Op("neg", {detail::Operand(x)}, {}, 1, true)[0];

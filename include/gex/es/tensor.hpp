@@ -134,6 +134,15 @@ inline std::size_t CountOf(const std::vector<std::int64_t>& shape) {
   return static_cast<std::size_t>(count);
 }
 
+// How many bytes a tensor takes.
+inline std::size_t BytesOf(DType dtype, const std::vector<std::int64_t>& shape) {
+  const std::size_t count = CountOf(shape);
+  if (count > (std::size_t{1} << 62) / SizeOf(dtype))
+    throw Error(GEX_INVALID_ARGUMENT,
+                NameOf(dtype) + Text(shape) + " takes more bytes than 64 bits can count");
+  return count * SizeOf(dtype);
+}
+
 template <class T>
 void CheckCount(const std::vector<T>& values, const std::vector<std::int64_t>& shape) {
   const std::size_t count = CountOf(shape);
@@ -161,7 +170,7 @@ class Tensor {
   Tensor() : Tensor(DType::f32, {}) {}
   // Zeros.
   Tensor(DType dtype, std::vector<std::int64_t> shape) : dtype_(dtype), shape_(std::move(shape)) {
-    const std::size_t bytes = detail::CountOf(shape_) * SizeOf(dtype_);
+    const std::size_t bytes = detail::BytesOf(dtype_, shape_);
     memory_ =
         std::shared_ptr<void>(::operator new(bytes + 1), [](void* p) { ::operator delete(p); });
     std::memset(memory_.get(), 0, bytes + 1);
@@ -177,7 +186,7 @@ class Tensor {
   }
   // Memory of the caller, used in place: it must outlive the tensor and its copies.
   static Tensor Borrow(DType dtype, std::vector<std::int64_t> shape, void* data) {
-    detail::CountOf(shape);
+    detail::BytesOf(dtype, shape);
     Tensor tensor;
     tensor.dtype_ = dtype;
     tensor.shape_ = std::move(shape);

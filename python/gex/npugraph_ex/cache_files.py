@@ -9,6 +9,7 @@ import hashlib
 import os
 import pickle
 import stat
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,15 +48,17 @@ class Record:
 
     name: str
     options: str
+    key: str  # for which function, options and rank: what the path says too
     version: str = VERSION
     date: str = field(default_factory=lambda: datetime.datetime.now().isoformat(timespec="seconds"))
     entries: list[Entry] = field(default_factory=list)
 
 
-def read(path: Path) -> Record | None:
-    """None if there is no such file; BadCacheFile if it can't be used."""
+def read(path: Path, key: str | None = None) -> Record | None:
+    """None if there is no such file; BadCacheFile if it can't be used or is not that of `key`."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        # O_NONBLOCK: a pipe without a writer would be waited for.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     except OSError as problem:
@@ -63,7 +66,7 @@ def read(path: Path) -> Record | None:
     with os.fdopen(descriptor, "rb") as file:
         info = os.fstat(file.fileno())
         if not stat.S_ISREG(info.st_mode):
-            raise BadCacheFile("it is no plain file")
+            raise BadCacheFile("it is not a regular file")
         if info.st_uid != os.geteuid():
             raise BadCacheFile("it belongs to another user")
         if stat.S_IMODE(info.st_mode) != 0o600:
@@ -77,16 +80,19 @@ def read(path: Path) -> Record | None:
     version, record = pickle.loads(body)
     if version != VERSION:
         raise BadCacheFile(f"it has format {version}, this gex reads {VERSION}")
-    return pickle.loads(record)
+    loaded = pickle.loads(record)
+    if key is not None and loaded.key != key:
+        raise BadCacheFile(f"it was made for {loaded.key}, not for {key}")
+    return loaded
 
 
 def write(path: Path, record: Record) -> None:
     body = pickle.dumps((record.version, pickle.dumps(record)))
-    temporary = path.with_name(f"{path.name}.writing.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    # A new file of mode 600 that nothing else has the name of.
+    descriptor, name = tempfile.mkstemp(prefix=f"{path.name}.writing.", dir=path.parent)
+    temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), 0o600)
             file.write(_MAGIC + hashlib.sha256(body).digest() + body)
         os.replace(temporary, path)
     except OSError:
@@ -98,8 +104,12 @@ def write(path: Path, record: Record) -> None:
 def locked(path: Path) -> Iterator[None]:
     """No other process changes the file meanwhile; its folder is made if it is not there."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    lock = path.with_name(f"{path.name}.lock")
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(lock, flags, 0o600)
     try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{lock} is not a regular file")
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:

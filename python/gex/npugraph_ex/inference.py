@@ -116,6 +116,12 @@ class _Cached:
         root = cache_key.root_of(self._cache_dir)
         return cache_key.file_of(root, self._func, self._dynamic, self._ranks, digest)
 
+    @functools.cached_property
+    def _key(self) -> str:
+        """The path below the root: it names the function, its digest and the rank."""
+        root = cache_key.root_of(self._cache_dir)
+        return self.path.parent.relative_to(root).as_posix()
+
     @property
     def _programs(self) -> str:
         return str(self.path.parent / _PROGRAMS)
@@ -138,14 +144,14 @@ class _Cached:
 
     def _drop(self, keys: list[tuple[bytes, str]]) -> None:
         with cache_files.locked(self.path):
-            record = cache_files.read(self.path)
+            record = cache_files.read(self.path, self._key)
             if record is not None:
                 record.entries = [e for e in record.entries if e.key() not in keys]
                 cache_files.write(self.path, record)
 
     def _kept_entries(self) -> list[cache_files.Entry]:
         try:
-            record = cache_files.read(self.path)
+            record = cache_files.read(self.path, self._key)
         except Exception as problem:
             self._warn(f"it can't be used and is made anew: {problem}")
             return []
@@ -215,12 +221,12 @@ class _Cached:
     def _keep(self, entry: cache_files.Entry) -> None:
         with cache_files.locked(self.path):
             try:
-                record = cache_files.read(self.path)
+                record = cache_files.read(self.path, self._key)
             except cache_files.BadCacheFile:
                 record = None
             if record is None:
                 options = ", ".join(f"{k}={v!r}" for k, v in sorted(self._options.items()))
-                record = cache_files.Record(self._func.__qualname__, options)
+                record = cache_files.Record(self._func.__qualname__, options, self._key)
             others = [e for e in record.entries if e.key() != entry.key()]
             record.entries = [entry, *others]
             cache_files.write(self.path, record)

@@ -1,10 +1,13 @@
 #include "backend/cpu/code.hpp"
 
+#include <mutex>
+
 #include "backend/cpu/generator.hpp"
 #include "backend/cpu/kernels/make.hpp"
 #include "backend/cpu/tuner.hpp"
 #include "backend/parsed_codes.hpp"
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "cache/object_store.hpp"
 #include "interp/eval_kernel.hpp"
 
@@ -101,6 +104,14 @@ std::vector<Callable> functions_of(const std::vector<loop::Kernel>& kernels,
   return functions;
 }
 
+// Once in a process: everything still works, but kernels are interpreted.
+void warn_of_missing_generator(const std::string& why_not) {
+  static std::once_flag once;
+  std::call_once(once, [&] {
+    log(LogLevel::warning, "kernels run in the reference executor, many times slower: ", why_not);
+  });
+}
+
 }  // namespace
 
 CompiledCode compile_for_cpu(std::shared_ptr<const program::Program> program,
@@ -108,6 +119,7 @@ CompiledCode compile_for_cpu(std::shared_ptr<const program::Program> program,
   std::string why_not = "switched off";
   codegen::Generator* generator =
       options.generate_code ? codegen::llvm_generator(&why_not) : nullptr;
+  if (options.generate_code && generator == nullptr) warn_of_missing_generator(why_not);
   auto codes = std::make_shared<const ParsedCodes>(parse_codes(*program));
   CompiledCode result;
   result.generator =

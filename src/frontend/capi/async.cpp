@@ -1,37 +1,67 @@
 #include "frontend/capi/async.hpp"
 
+#include <mutex>
 #include <utility>
+
+#include "base/log.hpp"
 
 namespace gex::capi {
 
+namespace {
+
+void run_and_log(const std::function<void()>& run) noexcept {
+  try {
+    run();
+  } catch (const std::exception& error) {
+    log(LogLevel::error, "the callback of an asynchronous run threw: ", error.what());
+  } catch (...) {
+    log(LogLevel::error, "the callback of an asynchronous run threw something unknown");
+  }
+}
+
+}  // namespace
+
+AsyncQueueFull::AsyncQueueFull(std::size_t limit)
+    : UserError(ErrorCode::invalid_argument,
+                str(limit,
+                    " asynchronous runs of this program wait already, which is async_limit; "
+                    "start more when callbacks have come")) {}
+
 AsyncRuns::~AsyncRuns() {
-  if (!thread_.joinable()) return;
+  if (thread_ == nullptr) return;
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  changed_.notify_one();
-  thread_.join();
+  changed_->notify_one();
+  thread_->join();
 }
 
-void AsyncRuns::add(std::function<void()> run) {
+void AsyncRuns::add(std::function<void()> run, std::size_t limit) {
   {
     const std::lock_guard lock(mutex_);
+    if (waiting_.size() >= limit) throw AsyncQueueFull(limit);
     waiting_.push_back(std::move(run));
-    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+    if (thread_ == nullptr) thread_ = std::make_unique<std::thread>([this] { work(); });
   }
-  changed_.notify_one();
+  changed_->notify_one();
+}
+
+void AsyncRuns::forget_parent() {
+  static_cast<void>(thread_.release());  // neither to be joined nor to be destroyed here
+  waiting_.clear();
+  changed_.renew();
 }
 
 void AsyncRuns::work() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+    changed_->wait(lock, [this] { return stopping_ || !waiting_.empty(); });
     if (waiting_.empty()) return;
     const std::function<void()> run = std::move(waiting_.front());
     waiting_.pop_front();
     lock.unlock();
-    run();
+    run_and_log(run);
     lock.lock();
   }
 }

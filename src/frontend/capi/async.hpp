@@ -1,31 +1,41 @@
 #pragma once
 // A thread that runs one program's asynchronous calls, in order.
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
+#include <memory>
 #include <thread>
+
+#include "base/error.hpp"
+#include "runtime/background/fork.hpp"
 
 namespace gex::capi {
 
+class AsyncQueueFull : public UserError {
+ public:
+  explicit AsyncQueueFull(std::size_t limit);
+};
+
 class AsyncRuns {
  public:
-  AsyncRuns() = default;
+  AsyncRuns() : mutex_([this] { forget_parent(); }) {}
   ~AsyncRuns();  // after the last of them
   AsyncRuns(const AsyncRuns&) = delete;
   AsyncRuns& operator=(const AsyncRuns&) = delete;
 
-  void add(std::function<void()> run);  // must not throw when it runs
+  // What it throws when it runs is logged. AsyncQueueFull if `limit` runs wait.
+  void add(std::function<void()> run, std::size_t limit);
 
  private:
   void work();
+  // In a forked child: the thread is not there, and what waits is the parent's to run.
+  void forget_parent();
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  runtime::ForkSafeMutex mutex_;
+  runtime::ForkSafeCondition changed_;
   std::deque<std::function<void()>> waiting_;
   bool stopping_ = false;
-  std::thread thread_;  // starts with the first call
+  std::unique_ptr<std::thread> thread_;  // starts with the first call
 };
 
 }  // namespace gex::capi

@@ -3,6 +3,10 @@
 #include <cstdlib>
 #include <new>
 
+#include "base/log.hpp"
+#include "frontend/capi/async.hpp"
+#include "runtime/session/run_control.hpp"
+
 namespace gex::capi {
 namespace {
 
@@ -39,6 +43,11 @@ gex_status remember(gex_status status, const char* message) noexcept {
 gex_status status_of_current_exception() noexcept {
   try {
     throw;
+  } catch (const runtime::RunStopped& stopped) {
+    const bool cancelled = stopped.why() == runtime::RunStopped::Why::cancelled;
+    return remember(cancelled ? GEX_CANCELLED : GEX_DEADLINE, stopped.what());
+  } catch (const AsyncQueueFull& full) {
+    return remember(GEX_BUSY, full.what());
   } catch (const Error& error) {
     return remember(status_of(error.code()), error.what());
   } catch (const std::bad_alloc&) {
@@ -50,6 +59,11 @@ gex_status status_of_current_exception() noexcept {
   } catch (...) {
     return remember(GEX_INTERNAL, "an exception of unknown type");
   }
+}
+
+void log_misuse(const char* function) noexcept {
+  status_of_current_exception();
+  log(LogLevel::error, function, ": ", gex_last_error(), "; nothing was destroyed");
 }
 
 void give_text(const std::string& text, char** place) {
@@ -71,6 +85,9 @@ void gex_text_free(char* text) { std::free(text); }
 
 const char* gex_status_name(gex_status status) {
   if (status == GEX_OK) return "ok";
+  if (status == GEX_CANCELLED) return "cancelled";
+  if (status == GEX_DEADLINE) return "deadline";
+  if (status == GEX_BUSY) return "busy";
   if (status < GEX_OK || status > GEX_INTERNAL) return "unknown status";
   return gex::to_string(static_cast<gex::ErrorCode>(status - 1));
 }

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "base/error.hpp"
+#include "frontend/capi/tagged.hpp"
 #include "gex/gex.h"
 
 namespace gex::capi {
@@ -31,7 +32,23 @@ gex_status guarded(Body&& body) noexcept {
 template <class T>
 T& required(T* pointer, const char* what) {
   if (pointer == nullptr) fail(ErrorCode::invalid_argument, what, " is NULL");
+  if constexpr (requires { std::remove_cv_t<T>::kTag; })
+    check_tag(pointer, std::remove_cv_t<T>::kTag, what);
   return *pointer;
+}
+
+// What can't be done is logged: functions that destroy return nothing.
+void log_misuse(const char* function) noexcept;
+
+// Null is allowed; a handle that is no live one of this kind is left alone.
+template <class T>
+void destroy(T* handle, const char* function, const char* what) noexcept {
+  if (handle == nullptr) return;
+  try {
+    delete &required(handle, what);
+  } catch (...) {
+    log_misuse(function);
+  }
 }
 
 // A list given as pointer and length: NULL only if it is empty.

@@ -54,11 +54,41 @@ void add_symbols(const AttrValue& value, std::vector<Dim>& symbols) {
     for (Dim dim : *dims) dim.collect_symbols(symbols);
 }
 
+// The expansions that this thread is in the middle of: one that comes up again inside itself has no
+// end.
+class Expanding {
+ public:
+  Expanding(const std::string& name, const std::vector<const Type*>& types, const AttrList& attrs)
+      : key_(name) {
+    for (const Type* type : types) key_ += type == nullptr ? ", none" : str(", ", *type);
+    for (const AttrValue& value : attrs) key_ += str(", ", attr_text(value));
+    const bool repeats = std::ranges::find(open(), key_) != open().end();
+    if (repeats || open().size() >= kDeepest)
+      fail(ErrorCode::invalid_argument, name, " is made of itself",
+           repeats ? "" : str(": ops inside ops are ", kDeepest, " deep"),
+           "; an op must come down to other ops");
+    open().push_back(key_);
+  }
+  ~Expanding() { open().pop_back(); }
+  Expanding(const Expanding&) = delete;
+  Expanding& operator=(const Expanding&) = delete;
+
+ private:
+  static constexpr std::size_t kDeepest = 32;
+  static std::vector<std::string>& open() {
+    thread_local std::vector<std::string> keys;
+    return keys;
+  }
+  std::string key_;
+};
+
 // What the op is made of, for operands of these types.
 std::unique_ptr<Graph> expanded(const CustomOp& custom, const std::vector<const Type*>& types,
                                 const AttrList& attrs) {
   const std::string& name = custom.name;
+  const Expanding expanding(name, types, attrs);
   gex_graph scratch(std::make_unique<Graph>(name));
+  scratch.is_lent = true;
   std::vector<gex_value> inputs;
   for (const Type* type : types)
     inputs.push_back(type == nullptr ? GEX_NO_VALUE
@@ -72,8 +102,9 @@ std::unique_ptr<Graph> expanded(const CustomOp& custom, const std::vector<const 
   const gex_status status = call_expand(custom, scratch, inputs, attrs, outputs, count);
   if (status != GEX_OK) {
     const bool known = status > GEX_OK && status <= GEX_INTERNAL;
-    fail(known ? static_cast<ErrorCode>(status - 1) : ErrorCode::invalid_argument, name, ": ",
-         std::string(gex_last_error()));
+    const std::string message = gex_last_error();
+    fail(known ? static_cast<ErrorCode>(status - 1) : ErrorCode::invalid_argument,
+         message.starts_with(name) ? "" : name + ": ", message);
   }
   if (count > kMostResults)
     fail(ErrorCode::invalid_argument, name, " says it has ", count, " results");
@@ -107,6 +138,9 @@ AttrSchema to_schema(const gex_op& op, const OpDef& def) {
     if (std::holds_alternative<TensorPtr>(value))
       fail(ErrorCode::invalid_argument, "attribute '", name, "' of ", def.name,
            " is a tensor: make it an input");
+    for (const AttrField& field : schema)
+      if (field.name == name)
+        fail(ErrorCode::invalid_argument, def.name, " declares attribute '", name, "' twice");
     schema.push_back({std::move(name), std::move(value)});
   }
   return schema;
@@ -130,6 +164,11 @@ extern "C" gex_status gex_register_op(const gex_op* given) {
     for (std::size_t k = 0; k < op.input_count; ++k)
       def.inputs.push_back(
           to_input(&required(op.inputs[k], "an input's name"), k + 1 == op.input_count));
+    for (std::size_t k = 0; k < def.inputs.size(); ++k)
+      for (std::size_t earlier = 0; earlier < k; ++earlier)
+        if (def.inputs[earlier].name == def.inputs[k].name)
+          fail(ErrorCode::invalid_argument, def.name, " declares input '", def.inputs[k].name,
+               "' twice");
     def.traits = static_cast<std::uint32_t>(Trait::pure);
     def.attrs = to_schema(op, def);
     const CustomOp custom{op, def.name, def.attrs};

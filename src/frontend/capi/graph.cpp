@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/log.hpp"
 #include "frontend/capi/boundary.hpp"
 #include "frontend/capi/convert.hpp"
 #include "frontend/capi/handles.hpp"
@@ -53,7 +54,17 @@ gex_status gex_graph_create(const char* name, gex_graph** graph) {
   });
 }
 
-void gex_graph_destroy(gex_graph* graph) { delete graph; }
+void gex_graph_destroy(gex_graph* graph) {
+  if (graph == nullptr) return;
+  const gex_status status = guarded([&] {
+    if (required(graph, "graph").is_lent)
+      fail(ErrorCode::invalid_argument, "the graph is lent to a callback and not to be destroyed");
+  });
+  if (status == GEX_OK)
+    delete graph;
+  else
+    log(LogLevel::error, "gex_graph_destroy: ", gex_last_error(), "; nothing was destroyed");
+}
 
 gex_status gex_graph_clone(const gex_graph* graph, gex_graph** clone) {
   return guarded([&] {
@@ -116,6 +127,11 @@ gex_status gex_graph_input(gex_graph* graph, const char* name, gex_dtype dtype,
   return guarded([&] {
     gex_graph& g = required(graph, "graph");
     required(input, "input");
+    const std::string_view wanted = name == nullptr ? "" : name;
+    for (const auto& known : g.graph->inputs())
+      if (!wanted.empty() && known->name() == wanted)
+        fail(ErrorCode::invalid_argument, "graph '", g.graph->name(), "' has an input '", wanted,
+             "' already; give each a name of its own");
     Type type = to_type(dtype, shape, rank, g.symbols);
     *input = g.handle(g.graph->add_input(std::move(type), name == nullptr ? "" : name));
   });

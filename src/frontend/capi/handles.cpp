@@ -28,6 +28,8 @@ gex_value gex_graph::handle(gex::Value* value) {
 }
 
 void gex_graph::forget(const gex::Value* value) {
+  order_.erase(value);
+  for (auto& [after, before] : order_) std::erase(before, value);
   const auto at = handles_.find(value);
   if (at == handles_.end()) return;
   values_[(at->second & 0xffffffffu) - 1] = nullptr;
@@ -59,6 +61,21 @@ void gex_graph::name_node(gex::Node& node, const std::string& kind) {
     node.output(k)->set_name(node.num_outputs() == 1 ? name : name + "." + std::to_string(k));
 }
 
+void gex_graph::add_order(const gex::Node& node, gex::Node& before) {
+  order_[node.output(0)].push_back(before.output(0));
+}
+
+std::vector<gex::Node*> gex_graph::predecessors(const gex::Node& node) const {
+  std::vector<gex::Node*> nodes;
+  for (const gex::Value* input : node.inputs())
+    if (input != nullptr && !input->is_input()) nodes.push_back(input->producer());
+  if (node.num_outputs() == 0) return nodes;
+  const auto at = order_.find(node.output(0));
+  if (at == order_.end()) return nodes;
+  for (const gex::Value* before : at->second) nodes.push_back(before->producer());
+  return nodes;
+}
+
 void gex_graph::append_assigned_outputs() {
   for (const Assignment& assignment : assignments) {
     graph->add_output(assignment.value);
@@ -82,6 +99,15 @@ void gex_graph::continue_from(const gex_graph& other) {
   symbols = other.symbols;
   next_node_ = other.next_node_;
   assigned_outputs_ = other.assigned_outputs_;
+  std::unordered_map<const gex::Node*, gex::Node*> copies;
+  gex::Node* copy = graph->first();
+  for (const gex::Node& node : other.graph->nodes()) {
+    copies[&node] = copy;
+    copy = copy->next();
+  }
+  for (const auto& [after, sources] : other.order_)
+    for (const gex::Value* before : sources)
+      add_order(*copies.at(after->producer()), *copies.at(before->producer()));
   const std::size_t own = graph->outputs().size() - assigned_outputs_;
   for (std::size_t k = 0; k < other.assignments.size(); ++k) {
     const auto variable = static_cast<std::size_t>(other.assignments[k].variable->index());

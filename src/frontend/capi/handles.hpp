@@ -1,6 +1,7 @@
 #pragma once
 // What stands behind the opaque handles of gex.h.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,13 +11,14 @@
 #include "compile/compile.hpp"
 #include "frontend/capi/async.hpp"
 #include "frontend/capi/resources.hpp"
+#include "frontend/capi/tagged.hpp"
 #include "gex/gex.h"
 #include "ir/graph.hpp"
 #include "runtime/session/session.hpp"
 
 // Values go out as numbers (the graph's serial number above, a position in `values` below), so that
 // a value of another graph or a made-up one is told instead of followed.
-struct gex_graph {
+struct gex_graph : gex::capi::Tagged<gex::capi::Tag::graph> {
   explicit gex_graph(std::unique_ptr<gex::Graph> graph);
 
   gex_value handle(gex::Value* value);
@@ -34,7 +36,13 @@ struct gex_graph {
   // For a copy of `other`'s graph.
   void continue_from(const gex_graph& other);
 
+  // A control edge: `node` comes after `before`.
+  void add_order(const gex::Node& node, gex::Node& before);
+  // Nodes that must come before `node`: producers of its operands, and by control edges.
+  std::vector<gex::Node*> predecessors(const gex::Node& node) const;
+
   std::unique_ptr<gex::Graph> graph;
+  bool is_lent = false;  // to a callback, which must not destroy it
   std::unordered_map<std::string, gex::Dim> symbols;
   struct Assignment {
     gex::Value* variable;
@@ -49,11 +57,18 @@ struct gex_graph {
   std::size_t assigned_outputs_ = 0;
   std::vector<gex::Value*> values_;
   std::unordered_map<const gex::Value*, gex_value> handles_;
+  // Nodes by their first results, which forget() is told of.
+  std::unordered_map<const gex::Value*, std::vector<gex::Value*>> order_;
 };
 
-struct gex_program {
+struct gex_program : gex::capi::Tagged<gex::capi::Tag::program> {
   gex::Compiled compiled;
   std::shared_ptr<const gex::capi::Memory> memory;
   std::unique_ptr<gex::runtime::Session> session;
+  std::size_t async_limit = 0;
   gex::capi::AsyncRuns async;  // last: it ends before what it uses
+};
+
+struct gex_cancel : gex::capi::Tagged<gex::capi::Tag::cancel> {
+  std::atomic<bool> requested{false};
 };

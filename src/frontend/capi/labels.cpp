@@ -32,8 +32,8 @@ std::string label_text(const Labels& labels, const char* name, const std::string
 }
 
 // What stands behind `at` and must come before it so that `node` can: `node` and its producers, in
-// order. UserError if some of that needs `at`.
-std::vector<Node*> to_move_before(Node& node, Node& at) {
+// order. UserError if some of that needs `at`, by an operand or by a control edge.
+std::vector<Node*> to_move_before(const gex_graph& graph, Node& node, Node& at) {
   std::unordered_set<const Node*> behind;
   for (const Node* n = &at; n != nullptr; n = n->next()) behind.insert(n);
   if (!behind.contains(&node)) return {};
@@ -41,9 +41,8 @@ std::vector<Node*> to_move_before(Node& node, Node& at) {
   // Producers stand before their users, so one walk back from `node` finds them all.
   for (const Node* n = &node; n != &at; n = n->prev()) {
     if (!needed.contains(n)) continue;
-    for (const Value* input : n->inputs())
-      if (input != nullptr && !input->is_input() && behind.contains(input->producer()))
-        needed.insert(input->producer());
+    for (const Node* predecessor : graph.predecessors(*n))
+      if (behind.contains(predecessor)) needed.insert(predecessor);
   }
   if (needed.contains(&at))
     fail(ErrorCode::invalid_graph, "'", node.output(0)->name(), "' needs '", at.output(0)->name(),
@@ -145,16 +144,17 @@ gex_status gex_graph_order(gex_graph* graph, gex_value after, const gex_value* b
     std::vector<Value*> sources;
     for (std::size_t k = 0; k < count; ++k) {
       Value* source = g.value(before[k], str("source ", k).c_str());
-      if (source->is_input()) continue;           // is there before everything
-      to_move_before(*source->producer(), node);  // all are checked before anything is changed
+      if (source->is_input()) continue;              // is there before everything
+      to_move_before(g, *source->producer(), node);  // all are checked before anything is changed
       sources.push_back(source);
     }
     for (Value* source : sources) {
-      for (Node* moved : to_move_before(*source->producer(), node))
+      for (Node* moved : to_move_before(g, *source->producer(), node))
         g.graph->move_before(moved, &node);
       const auto variable = g.assigned_by.find(source);
       if (variable != g.assigned_by.end())
         read_assigned(*g.graph, node, {variable->second, source});
+      g.add_order(node, *source->producer());
       remember_order(node, source->name());
     }
   });

@@ -5,7 +5,7 @@
 
 #include "frontend/capi/handles.hpp"
 
-struct gex_match {
+struct gex_match : gex::capi::Tagged<gex::capi::Tag::match> {
   std::vector<gex_value> inputs, outputs, captures;
 };
 
@@ -15,7 +15,9 @@ namespace gex::capi {
 // callback keeps beyond its return is refused later.
 class BorrowedGraph {
  public:
-  explicit BorrowedGraph(Graph& graph) : handle_(std::unique_ptr<Graph>(&graph)) {}
+  explicit BorrowedGraph(Graph& graph) : handle_(std::unique_ptr<Graph>(&graph)) {
+    handle_.is_lent = true;
+  }
   ~BorrowedGraph() { handle_.graph.release(); }
   BorrowedGraph(const BorrowedGraph&) = delete;
   BorrowedGraph& operator=(const BorrowedGraph&) = delete;

@@ -1,8 +1,11 @@
 // Nodes and constants through gex.h.
 
-#include <fstream>
+#include <fcntl.h>
+
+#include <optional>
 #include <set>
 
+#include "cache/mapped_file.hpp"
 #include "frontend/capi/boundary.hpp"
 #include "frontend/capi/convert.hpp"
 #include "frontend/capi/handles.hpp"
@@ -90,8 +93,13 @@ std::size_t add_node(gex_graph& graph, const gex_node& node, gex_value* outputs,
   std::vector<Value*> operands = operands_of(graph, node);
   require_list(node.attrs, node.attr_count, "attrs");
   std::vector<std::pair<std::string, AttrValue>> attrs;
-  for (std::size_t k = 0; k < node.attr_count; ++k)
+  for (std::size_t k = 0; k < node.attr_count; ++k) {
     attrs.push_back(to_attr(node.attrs[k], op, graph.symbols));
+    for (std::size_t earlier = 0; earlier < k; ++earlier)
+      if (attrs[earlier].first == attrs[k].first)
+        fail(ErrorCode::invalid_argument, op.name, ": attribute '", attrs[k].first,
+             "' is given twice");
+  }
   std::vector<std::unique_ptr<Graph>> subgraphs = subgraphs_of(graph, node);
   require_list(outputs, capacity, "outputs");
 
@@ -119,22 +127,24 @@ gex_value add_constant(gex_graph& graph, HostTensor tensor) {
 }
 
 HostTensor read_tensor(const std::string& path, DType dtype, std::vector<std::int64_t> shape) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail(ErrorCode::io_error, "'", path, "' can't be read; is it there?");
+  const MappedFile file = [&] {
+    try {
+      const std::optional<FileHandle> opened = open_regular_file(AT_FDCWD, path, Links::follow);
+      if (!opened) fail(ErrorCode::io_error, "there is no such file");
+      return MappedFile(*opened);
+    } catch (const UserError& error) {
+      fail(error.code(), "'", path, "' can't be read: ", error.what());
+    }
+  }();
   const Type type = Type::tensor(dtype, Shape(shape.begin(), shape.end()));
   check_bytes(type);
-  file.seekg(0, std::ios::end);
-  const std::streamoff there = file.tellg();
-  auto needed = static_cast<std::streamoff>(size_of(dtype));
+  const auto there = static_cast<std::int64_t>(file.bytes().size());
+  auto needed = static_cast<std::int64_t>(size_of(dtype));
   for (std::int64_t size : shape) needed *= size;
   // Before memory is asked for: a short file can't claim a large tensor.
   if (there < needed)
     fail(ErrorCode::io_error, "'", path, "' has ", there, " bytes, but ", type, " takes ", needed);
-  HostTensor tensor(dtype, std::move(shape));
-  file.seekg(0);
-  file.read(reinterpret_cast<char*>(tensor.data()), needed);
-  if (!file) fail(ErrorCode::io_error, "reading '", path, "' failed");
-  return tensor;
+  return HostTensor::from_bytes(dtype, std::move(shape), file.bytes().data());
 }
 
 }  // namespace

@@ -1,11 +1,18 @@
 // Compiling and running through gex.h.
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
+#include <optional>
 
+#include "base/log.hpp"
 #include "cache/program_file.hpp"
+#include "cache/store.hpp"
+#include "compile/index_checks.hpp"
 #include "frontend/capi/boundary.hpp"
 #include "frontend/capi/handles.hpp"
 #include "frontend/capi/run_host.hpp"
+#include "runtime/session/run_control.hpp"
 
 using namespace gex;
 using namespace gex::capi;
@@ -18,7 +25,11 @@ CompileOptions to_options(const gex_compile_options& given) {
   if (given.capture_limit < 0)
     fail(ErrorCode::invalid_argument, "capture_limit is ", given.capture_limit,
          "; it can't be negative");
+  if (given.async_limit < 1)
+    fail(ErrorCode::invalid_argument, "async_limit is ", given.async_limit,
+         "; at least one run must be able to wait");
   CompileOptions options;
+  if (given.no_cache == 0) options.cache = Store::from_environment();
   options.level = given.level;
   options.fuse = given.fuse != 0;
   options.prologues = given.operands_in_memory == 0;
@@ -47,7 +58,8 @@ void make_program(const gex_compile_options* options, gex_program** program, con
     given = read_versioned(options, given, offsetof(gex_compile_options, fuse), "options");
   auto made = std::make_unique<gex_program>();
   made->memory = std::make_shared<const Memory>(given.allocator);
-  made->compiled = make(to_options(given));
+  made->async_limit = static_cast<std::size_t>(std::max(given.async_limit, 1));
+  made->compiled = make(to_options(given), given);
   runtime::SessionOptions session;
   session.capture_limit = given.capture_limit;
   session.reuse_memory = given.keep_apart == 0;
@@ -55,6 +67,50 @@ void make_program(const gex_compile_options* options, gex_program** program, con
   made->session = std::make_unique<runtime::Session>(made->compiled.executable, session,
                                                      made->compiled.specialiser);
   *program = made.release();
+}
+
+gex_run_options to_run_options(const gex_run_options* given) {
+  const gex_run_options defaults = GEX_RUN_OPTIONS_INIT;
+  const gex_run_options options =
+      read_versioned(given, defaults, sizeof(gex_run_options), "options");
+  if (options.cancel != nullptr) required(options.cancel, "options.cancel");
+  if (options.timeout_nanoseconds < 0)
+    fail(ErrorCode::invalid_argument, "timeout_nanoseconds is ", options.timeout_nanoseconds,
+         "; it can't be negative");
+  return options;
+}
+
+runtime::RunControl to_control(const gex_run_options& options) {
+  runtime::RunControl control;
+  if (const runtime::RunControl* outer = runtime::current_control()) control.poll = outer->poll;
+  if (options.cancel != nullptr) control.cancelled = &options.cancel->requested;
+  if (options.timeout_nanoseconds > 0)
+    control.deadline =
+        runtime::RunControl::Clock::now() + std::chrono::nanoseconds(options.timeout_nanoseconds);
+  return control;
+}
+
+using LaidOut = std::vector<std::unique_ptr<OwnedTensor>>;
+
+// Runs; inputs that are only read and lie otherwise than the program expects are copied first.
+// Results may be views of the copies, which must live until they are taken.
+LaidOut run_with_layouts(gex_program& program, std::vector<runtime::InputArg>& args,
+                         std::vector<TensorView>& given, RunHost& host) {
+  LaidOut copies;
+  while (true) {
+    try {
+      program.session->run(args, host);
+      return copies;
+    } catch (const runtime::LayoutMismatch& mismatch) {
+      if (copies.size() > given.size()) throw;
+      TensorView& input = given[static_cast<std::size_t>(mismatch.input)];
+      copies.push_back(copy_with_strides(input, mismatch.strides, program.memory));
+      input.data = copies.back()->data();
+      input.strides = mismatch.strides;
+      args[static_cast<std::size_t>(mismatch.input)].tensor = {input.data, input.dtype, input.shape,
+                                                               input.strides};
+    }
+  }
 }
 
 std::vector<TensorView> views_of(const gex_tensor* tensors, std::size_t count, const char* what) {
@@ -82,7 +138,11 @@ gex_status gex_compile(const gex_graph* graph, const gex_compile_options* option
   return guarded([&] {
     const gex_graph& from = required(graph, "graph");
     make_program(options, program,
-                 [&](const CompileOptions& with) { return compile(from.graph->clone(), with); });
+                 [&](const CompileOptions& with, const gex_compile_options& given) {
+                   std::unique_ptr<Graph> copy = from.graph->clone();
+                   if (given.unchecked_indices == 0) add_index_checks(*copy);
+                   return compile(std::move(copy), with);
+                 });
   });
 }
 
@@ -95,12 +155,25 @@ gex_status gex_program_load(const char* path, const gex_compile_options* options
                             gex_program** program) {
   return guarded([&] {
     const std::string from = &required(path, "path");
-    make_program(options, program,
-                 [&](const CompileOptions& with) { return load_program_file(from, with); });
+    make_program(options, program, [&](const CompileOptions& with, const gex_compile_options&) {
+      return load_program_file(from, with);
+    });
   });
 }
 
-void gex_program_destroy(gex_program* program) { delete program; }
+void gex_program_destroy(gex_program* program) {
+  destroy(program, "gex_program_destroy", "program");
+}
+
+gex_status gex_cancel_create(gex_cancel** cancel) {
+  return guarded([&] { required(cancel, "cancel") = new gex_cancel; });
+}
+
+gex_status gex_cancel_request(gex_cancel* cancel) {
+  return guarded([&] { required(cancel, "cancel").requested.store(true); });
+}
+
+void gex_cancel_destroy(gex_cancel* cancel) { destroy(cancel, "gex_cancel_destroy", "cancel"); }
 
 gex_status gex_program_input_count(const gex_program* program, size_t* count) {
   return guarded([&] {
@@ -116,19 +189,28 @@ gex_status gex_program_output_count(const gex_program* program, size_t* count) {
 
 gex_status gex_program_run(gex_program* program, const gex_tensor* inputs, size_t input_count,
                            gex_tensor* outputs, size_t output_count) {
+  return gex_program_run_with(program, inputs, input_count, outputs, output_count, nullptr);
+}
+
+gex_status gex_program_run_with(gex_program* program, const gex_tensor* inputs, size_t input_count,
+                                gex_tensor* outputs, size_t output_count,
+                                const gex_run_options* options) {
   return guarded([&] {
     gex_program& p = required(program, "program");
+    std::optional<runtime::RunControl> control;
+    std::optional<runtime::ControlScope> scope;
+    if (options != nullptr) scope.emplace(&control.emplace(to_control(to_run_options(options))));
     const std::size_t results = p.compiled.program->outputs.size();
     if (output_count != results)
       fail(ErrorCode::invalid_argument, "the program has ", results,
            " results, but there is room for ", output_count);
-    const std::vector<TensorView> given = views_of(inputs, input_count, "input");
+    std::vector<TensorView> given = views_of(inputs, input_count, "input");
     const std::vector<TensorView> wanted = views_of(outputs, output_count, "output");
     std::vector<runtime::InputArg> args(given.size());
     for (std::size_t k = 0; k < given.size(); ++k)
       args[k].tensor = {given[k].data, given[k].dtype, given[k].shape, given[k].strides};
     RunHost host(given, wanted, p.memory);
-    p.session->run(args, host);
+    const LaidOut copies = run_with_layouts(p, args, given, host);
     std::vector<std::unique_ptr<OwnedTensor>> owned = host.take();
     for (std::size_t k = 0; k < owned.size(); ++k)
       if (owned[k]) hand_out(std::move(owned[k]), *element(outputs, k));
@@ -138,22 +220,34 @@ gex_status gex_program_run(gex_program* program, const gex_tensor* inputs, size_
 gex_status gex_program_run_async(gex_program* program, const gex_tensor* inputs, size_t input_count,
                                  gex_tensor* outputs, size_t output_count,
                                  gex_run_callback callback, void* user) {
+  return gex_program_run_async_with(program, inputs, input_count, outputs, output_count, nullptr,
+                                    callback, user);
+}
+
+gex_status gex_program_run_async_with(gex_program* program, const gex_tensor* inputs,
+                                      size_t input_count, gex_tensor* outputs, size_t output_count,
+                                      const gex_run_options* options, gex_run_callback callback,
+                                      void* user) {
   return guarded([&] {
     gex_program& p = required(program, "program");
     if (callback == nullptr) fail(ErrorCode::invalid_argument, "callback is NULL");
     require_list(inputs, input_count, "inputs");
     require_list(outputs, output_count, "outputs");
-    p.async.add([=] {
-      const gex_status status =
-          gex_program_run(program, inputs, input_count, outputs, output_count);
-      callback(user, status, status == GEX_OK ? "" : gex_last_error());
-    });
+    const gex_run_options with =
+        options == nullptr ? gex_run_options GEX_RUN_OPTIONS_INIT : to_run_options(options);
+    p.async.add(
+        [=] {
+          const gex_status status =
+              gex_program_run_with(program, inputs, input_count, outputs, output_count, &with);
+          callback(user, status, status == GEX_OK ? "" : gex_last_error());
+        },
+        p.async_limit);
   });
 }
 
 void gex_tensor_release(gex_tensor* tensor) {
   if (tensor == nullptr || tensor->owner == nullptr) return;
-  delete static_cast<OwnedTensor*>(tensor->owner);
+  destroy(static_cast<OwnedTensor*>(tensor->owner), "gex_tensor_release", "the tensor's memory");
   const uint32_t size = tensor->struct_size;
   *tensor = GEX_TENSOR_INIT;
   tensor->struct_size = size;

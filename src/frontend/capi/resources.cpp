@@ -22,7 +22,10 @@ void* Memory::allocate(std::size_t bytes, std::size_t alignment) const {
     memory = allocator_.allocate(allocator_.user, bytes, alignment);
   else if (bytes <= total_memory())
     memory = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-  if (memory == nullptr) throw std::bad_alloc();
+  if (memory == nullptr)
+    fail(ErrorCode::out_of_memory, "out of memory: ", bytes, " bytes are wanted, ",
+         is_callers() ? "which the allocator of the program does not have"
+                      : str("and the machine has ", total_memory(), " in all"));
   return memory;
 }
 

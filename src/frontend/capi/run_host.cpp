@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/strided_copy.hpp"
+#include "compile/index_checks.hpp"
 
 namespace gex::capi {
 namespace {
@@ -57,6 +58,16 @@ OwnedTensor::OwnedTensor(std::shared_ptr<const Memory> memory, DType type,
 }
 
 OwnedTensor::~OwnedTensor() { memory_->release(data_, bytes_); }
+
+std::unique_ptr<OwnedTensor> copy_with_strides(const TensorView& from,
+                                               std::span<const std::int64_t> strides,
+                                               std::shared_ptr<const Memory> memory) {
+  auto copy = std::make_unique<OwnedTensor>(std::move(memory), from.dtype,
+                                            std::vector<std::int64_t>{extent(from.shape, strides)});
+  copy_elements(size_of(from.dtype), from.shape, static_cast<const std::byte*>(from.data),
+                from.strides, copy->data(), strides);
+  return copy;
+}
 
 void hand_out(std::unique_ptr<OwnedTensor> owned, gex_tensor& place) {
   place.dtype = from_dtype(owned->dtype);
@@ -122,8 +133,13 @@ void* RunHost::allocate_output(int k, DType dtype, std::span<const std::int64_t>
     return wanted_[at].data;
   }
   const bool dense = result.strides == dense_strides_of(result.shape);
-  result.aside =
-      new_tensor(dtype, dense ? result.shape : std::vector<std::int64_t>{extent(shape, strides)});
+  try {
+    result.aside =
+        new_tensor(dtype, dense ? result.shape : std::vector<std::int64_t>{extent(shape, strides)});
+  } catch (const UserError& error) {
+    const TensorView view{dtype, nullptr, result.shape, result.strides};
+    fail(error.code(), "output ", k, ", ", view.text(), ": ", error.what());
+  }
   result.data = result.aside->data();
   return result.aside->data();
 }
@@ -153,9 +169,10 @@ void RunHost::set_integer_output(int k, std::int64_t value) {
 void RunHost::set_external_output(int, std::uint64_t) { no_calls(); }
 void RunHost::release(std::uint64_t) { no_calls(); }
 
-void RunHost::call(const program::Call& call, std::span<const runtime::TensorRef>,
-                   std::span<const std::int64_t>, std::span<const runtime::TensorRef>,
+void RunHost::call(const program::Call& call, std::span<const runtime::TensorRef> inputs,
+                   std::span<const std::int64_t> integers, std::span<const runtime::TensorRef>,
                    std::span<CallResult>) {
+  if (is_index_check(call)) fail_index_check(call, inputs, integers);
   fail(ErrorCode::unsupported, "the program calls \"", call.name,
        "\", which belongs to the program that made it; run it there");
 }

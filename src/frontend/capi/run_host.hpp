@@ -9,12 +9,13 @@
 
 #include "frontend/capi/convert.hpp"
 #include "frontend/capi/resources.hpp"
+#include "frontend/capi/tagged.hpp"
 #include "runtime/session/session.hpp"
 
 namespace gex::capi {
 
 // Memory of the library behind a gex_tensor.
-struct OwnedTensor {
+struct OwnedTensor : Tagged<Tag::tensor> {
   OwnedTensor(std::shared_ptr<const Memory> memory, DType dtype, std::vector<std::int64_t> shape);
   ~OwnedTensor();
   OwnedTensor(const OwnedTensor&) = delete;
@@ -29,6 +30,11 @@ struct OwnedTensor {
   std::size_t bytes_;
   std::byte* data_;
 };
+
+// The elements of `from` in memory where they have these strides.
+std::unique_ptr<OwnedTensor> copy_with_strides(const TensorView& from,
+                                               std::span<const std::int64_t> strides,
+                                               std::shared_ptr<const Memory> memory);
 
 // The caller gives it back by gex_tensor_release.
 void hand_out(std::unique_ptr<OwnedTensor> owned, gex_tensor& place);

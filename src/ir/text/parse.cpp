@@ -8,7 +8,8 @@
 namespace gex {
 namespace {
 
-constexpr int kDeepestSubgraph = 64;
+// What follows a parse recurses too: deeper ones could run out of stack in some thread.
+constexpr int kDeepestSubgraph = 1024;
 
 class Parser {
  public:

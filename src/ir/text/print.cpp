@@ -1,14 +1,19 @@
+#include "base/digest.hpp"
+#include "base/error.hpp"
 #include "ir/graph.hpp"
+#include "ir/text/print_short.hpp"
 #include "ir/text/text.hpp"
 #include "ir/text/value_names.hpp"
 
 namespace gex {
 namespace {
 
+enum class Constants { whole, abbreviated, large_abbreviated, large_digested };
+
 class Printer {
  public:
-  explicit Printer(std::string& out, bool abbreviated = false)
-      : out_(out), abbreviated_(abbreviated) {}
+  explicit Printer(std::string& out, Constants constants = Constants::whole)
+      : out_(out), constants_(constants) {}
 
   void print_symbols(const std::vector<Dim>& symbols) {
     if (symbols.empty()) return;
@@ -135,12 +140,23 @@ class Printer {
       out_ += field ? field->name : "?";
       out_ += " = ";
       const auto* tensor = std::get_if<TensorPtr>(&node.attrs()[i]);
-      if (abbreviated_ && tensor != nullptr && *tensor != nullptr)
-        append_abbreviated(out_, **tensor);
+      if (tensor != nullptr && *tensor != nullptr)
+        print_constant(**tensor, node.attrs()[i]);
       else
         append_attr(out_, node.attrs()[i]);
     }
     if (any) out_ += '}';
+  }
+
+  void print_constant(const HostTensor& tensor, const AttrValue& attr) {
+    const bool large = tensor.bytes() > kLargeConstantBytes;
+    if (constants_ == Constants::abbreviated ||
+        (constants_ == Constants::large_abbreviated && large))
+      return append_abbreviated(out_, tensor);
+    if (constants_ != Constants::large_digested || !large) return append_attr(out_, attr);
+    const std::string_view bytes(reinterpret_cast<const char*>(tensor.data()), tensor.bytes());
+    out_ += str(tensor.dtype(), text_of(Shape(tensor.shape().begin(), tensor.shape().end())),
+                " sha256(\"", digest_of(bytes).hex(), "\")");
   }
 
   void print_labels(const Labels& labels) {
@@ -168,12 +184,12 @@ class Printer {
   }
 
   std::string& out_;
-  const bool abbreviated_;
+  const Constants constants_;
 };
 
-std::string print_whole(const Graph& graph, bool abbreviated) {
+std::string print_whole(const Graph& graph, Constants constants) {
   std::string out;
-  Printer printer(out, abbreviated);
+  Printer printer(out, constants);
   printer.print_symbols(all_symbols_of(graph));
   printer.print_graph(graph, 0);
   out += '\n';
@@ -182,8 +198,16 @@ std::string print_whole(const Graph& graph, bool abbreviated) {
 
 }  // namespace
 
-std::string print(const Graph& graph) { return print_whole(graph, false); }
-std::string print_abbreviated(const Graph& graph) { return print_whole(graph, true); }
+std::string print(const Graph& graph) { return print_whole(graph, Constants::whole); }
+std::string print_abbreviated(const Graph& graph) {
+  return print_whole(graph, Constants::abbreviated);
+}
+std::string print_for_report(const Graph& graph) {
+  return print_whole(graph, Constants::large_abbreviated);
+}
+std::string print_for_key(const Graph& graph) {
+  return print_whole(graph, Constants::large_digested);
+}
 
 std::string print_node(const Node& node) {
   std::string out;

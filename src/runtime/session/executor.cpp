@@ -114,6 +114,7 @@ void Executor::run_item(const Item& item) {
       replay.scratch = frame_.scratch;
       replay.tally = &counts_.tally;
       for (const Piece& piece : capture_.batches[index(item.index)]) {
+        if (control_ != nullptr) control_->check();
         host_.about_to_block();
         piece.recording->replay(lease_->queue(), replay);
         let_go(piece.release);
@@ -138,6 +139,7 @@ void Executor::run_item(const Item& item) {
         run_segment(layout.first_segment);
         if (!condition(layout.pointer_word)) break;
         run_segment(layout.second_segment);
+        if (control_ != nullptr) control_->turn();
       }
       break;
     }

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "runtime/capture/capture.hpp"
+#include "runtime/session/run_control.hpp"
 
 namespace gex::runtime {
 
@@ -66,6 +67,7 @@ class Executor {
   const std::span<const InputArg> inputs_;
   Host& host_;
   const bool keep_arena_;
+  RunControl* const control_ = current_control();
   QueueLease* lease_ = nullptr;
   int epoch_ = 0;
   std::int64_t temporaries_ = 0;  // bytes of the largest block, without the workers' scratch

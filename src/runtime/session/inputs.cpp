@@ -172,8 +172,7 @@ std::string InputMatcher::complaint(const Rule& rule, const InputArg& arg, std::
                                                          : "value";
   const std::string place = rule.where == Rule::Where::integer ? what : str(what, rule.axis);
   const char* advice = rule.where == Rule::Where::stride
-                           ? "; pass the tensor in the expected layout (for a dense one: "
-                             "x.contiguous()) or compile for this layout"
+                           ? "; pass a copy in the expected layout or compile for this layout"
                            : "; pass an input of the expected size or compile for this one";
   return str("input ", rule.input, " \"", desc.name, "\": expected ", expected_text(desc), ", got ",
              actual_text(desc, arg), ": ", place, " should be ", why, expected, advice);

@@ -25,7 +25,7 @@ Target detect() {
   auto features = host_features();
   // For tests of the narrower form on a wide machine.
   const char* limit = std::getenv("GEX_CPU_VECTOR_BYTES");
-  if (limit && std::atoi(limit) < 64) {
+  if (limit && *limit != '\0' && std::atoi(limit) < 64) {
     t.cpu = "haswell";
     for (auto& f : features)
       if (f.getKey().starts_with("avx512")) f.second = false;

@@ -1,0 +1,26 @@
+#pragma once
+// A whole file as memory: pages are read when they are looked at, and can be dropped again.
+
+#include <string_view>
+
+#include "cache/atomic_file.hpp"
+
+namespace gex {
+
+class MappedFile {
+ public:
+  // UserError(io_error). The file must not be cut short meanwhile: files of gex are replaced by
+  // rename, which leaves this one as it is.
+  explicit MappedFile(const FileHandle& file);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::string_view bytes() const { return {static_cast<const char*>(data_), size_}; }
+
+ private:
+  void* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace gex
