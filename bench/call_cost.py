@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from results import add_option, record
 from torch import nn
 from torch._dynamo.backends.common import aot_autograd
 
@@ -107,33 +108,41 @@ def main() -> int:
     parser.add_argument("--parameters", default="10,100,1000")
     parser.add_argument("--outputs", default="1,11,101")
     parser.add_argument("--rounds", type=int, default=200)
+    add_option(parser)
     arguments = parser.parse_args()
     torch._dynamo.config.cache_size_limit = 64
 
     print(f"{'':<18}{'no-op µs':>10}{'gex over':>10}{'frozen over':>13}")
     over: dict[str, list[tuple[int, float]]] = {}
+    rows: dict[str, dict[str, float]] = {}
     for count in (int(n) for n in arguments.parameters.split(",")):
-        show(f"{count} parameters", count, measure(ManyParameters, count, arguments.rounds), over)
+        times = measure(ManyParameters, count, arguments.rounds)
+        rows[f"{count} parameters"] = show(f"{count} parameters", count, times, over)
     base = over["gex"][0][1]
     print(f"each tensor input: {1e3 * slope(over['gex']):.1f} ns; ", end="")
     print(f"frozen parameter: {1e3 * slope(over['frozen']):.1f} ns")
     base -= over["gex"][0][0] * slope(over["gex"])
     over = {}
     for count in (int(n) for n in arguments.outputs.split(",")):
-        show(f"{count} outputs", count, measure(ManyOutputs, count, arguments.rounds), over)
+        times = measure(ManyOutputs, count, arguments.rounds)
+        rows[f"{count} outputs"] = show(f"{count} outputs", count, times, over)
     print(f"each output: {slope(over['gex']):.2f} µs; the call itself: {base:.2f} µs")
+    if arguments.results:
+        record(arguments.results, "call_cost", rows)
     return 0
 
 
 def show(
     label: str, count: int, times: dict[str, float], over: dict[str, list[tuple[int, float]]]
-) -> None:
+) -> dict[str, float]:
     for name in ("gex", "frozen"):
         over.setdefault(name, []).append((count, times[name] - times["no-op"]))
     print(
         f"{label:<18}{times['no-op']:>10.1f}{over['gex'][-1][1]:>10.2f}{over['frozen'][-1][1]:>13.2f}",
         flush=True,
     )
+    gex, frozen = over["gex"][-1][1], over["frozen"][-1][1]
+    return {"npugraph_ex": gex, "frozen_parameter": frozen, "no-op itself": times["no-op"]}
 
 
 def slope(points: list[tuple[int, float]]) -> float:

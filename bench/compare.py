@@ -20,6 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from results import add_option, load, record
+
 ALL = [
     "mlp",
     "resnet50",
@@ -142,6 +144,17 @@ def run_once(job: str, backend: str, seconds: float, threads: int) -> dict[str, 
     return {"error": reason[:160]}
 
 
+def record_jobs(path: Path, subject: str, results: dict[str, dict[str, Any]]) -> None:
+    measures = {"calls": {"calls": "ms", "first_calls_of_jobs": "first"}}
+    for name, measure in measures.get(subject, {subject: "cpu"}).items():
+        columns = load(path)["subjects"][name]["columns"]
+        rows = {
+            job: {c: backends[c][measure] for c in columns if c in backends}
+            for job, backends in results.items()
+        }
+        record(path, name, {job: row for job, row in rows.items() if row})
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -157,6 +170,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--out", type=Path)
+    add_option(parser)
+    parser.add_argument("--subject", default="calls", help="of the results file that is written")
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
@@ -195,6 +210,8 @@ def main() -> int:
             )
     if arguments.out:
         arguments.out.write_text(json.dumps(results, indent=1))
+    if arguments.results:
+        record_jobs(arguments.results, arguments.subject, results)
     return 0
 
 

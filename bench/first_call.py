@@ -13,6 +13,8 @@ import sys
 import time
 from typing import Any
 
+from results import add_option, record
+
 ROWS = [
     *(("plain", layers) for layers in (4, 16, 64)),
     *(("dynamic", layers) for layers in (8, 28, 64)),
@@ -95,6 +97,7 @@ def main() -> int:
     parser.add_argument("--variants", default="aot_eager,gex,gex+regions")
     parser.add_argument("--wide", action="store_true", help="layers of the 0.6B architecture")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
+    add_option(parser)
     arguments = parser.parse_args()
     if arguments.worker:
         kind, layers, variant = arguments.worker
@@ -103,12 +106,17 @@ def main() -> int:
     only = [int(n) for n in arguments.layers.split(",")] if arguments.layers else None
     columns = "".join(f"{name:>9}" for name in ("wall s", "cpu s", "error", "gex s"))
     print(f"{'kind':<9}{'layers':>6}  {'variant':<12}{columns}")
+    rows: dict[str, dict[str, float]] = {}
     for kind in arguments.kinds.split(","):
         for layers in only or [n for k, n in ROWS if k == kind]:
             for variant in VARIANTS[kind]:
                 if variant in arguments.variants.split(","):
                     result = run_once(kind, layers, variant, arguments.wide)
                     print(f"{kind:<9}{layers:>6}  {variant:<12}{line_of(result)}", flush=True)
+                    if "cpu" in result:
+                        rows.setdefault(f"{kind} {layers}", {})[variant] = result["cpu"]
+    if arguments.results:
+        record(arguments.results, "first_calls", rows)
     return 0
 
 

@@ -16,6 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from results import add_option, record
+
 WARM_UP, STEPS = 3, 3
 BACKENDS = ("eager", "gex")
 
@@ -145,17 +147,22 @@ def main() -> int:
     )
     parser.add_argument("--models", default="mlp,gpt,resnet")
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
+    add_option(parser)
     arguments = parser.parse_args()
     if arguments.worker:
         worker(*arguments.worker)
         return 0
     print(f"{'training step':<14}{'eager MiB':>11}{'gex MiB':>11}{'gex/eager':>11}")
+    rows = {}
     for name in arguments.models.split(","):
         eager, compiled = (measure(name, backend) for backend in BACKENDS)
         if abs(eager["loss"] - compiled["loss"]) > 1e-3 * abs(eager["loss"]):
             raise RuntimeError(f"{name}: loss {compiled['loss']}, eager mode {eager['loss']}")
         peaks = f"{eager['peak']:>11.1f}{compiled['peak']:>11.1f}"
         print(f"{name:<14}{peaks}{compiled['peak'] / eager['peak']:>11.2f}", flush=True)
+        rows[name] = {"eager": eager["peak"], "gex": compiled["peak"]}
+    if arguments.results:
+        record(arguments.results, "train_memory", rows)
     return 0
 
 

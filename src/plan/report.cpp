@@ -18,6 +18,13 @@ bool overlap_in_memory(const MemoryReport::Row& a, const MemoryReport::Row& b) {
   return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
 
+void list_sharing(std::vector<MemoryReport::Row>& rows) {
+  for (MemoryReport::Row& row : rows)
+    for (const MemoryReport::Row& other : rows)
+      if (other.buffer != row.buffer && overlap_in_memory(row, other))
+        row.sharing.push_back(other.buffer);
+}
+
 }  // namespace
 
 double MemoryReport::ratio() const {
@@ -112,10 +119,7 @@ MemoryReport memory_report(const program::Program& program,
   }
   const auto wrong = find_overlap(intervals, bytes, placement.offsets, placement.total, names);
   GEX_CHECK(!wrong, wrong.value_or(""));
-  for (MemoryReport::Row& row : report.rows)
-    for (const MemoryReport::Row& other : report.rows)
-      if (other.buffer != row.buffer && overlap_in_memory(row, other))
-        row.sharing.push_back(other.buffer);
+  list_sharing(report.rows);
   report.total = placement.total;
   report.lower_bound = placement.lower_bound;
   report.strategy = placement.strategy;
