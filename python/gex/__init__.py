@@ -10,7 +10,7 @@ from gex.explanation import Explanation, explain
 from gex.report import GraphReport, collect, reports
 
 if TYPE_CHECKING:
-    from gex import ops
+    from gex import onnx, ops
     from gex.captures.warmup import warmup
     from gex.debug.nan_check import NonFiniteValue
     from gex.direct import compile
@@ -34,6 +34,7 @@ __all__ = [
     "collect",
     "compile",
     "explain",
+    "onnx",
     "ops",
     "refresh",
     "regions",
@@ -59,10 +60,10 @@ def __getattr__(name: str) -> Any:
         from gex import nested_regions
 
         return getattr(nested_regions, name)
-    if name == "ops":
+    if name in ("ops", "onnx"):
         import importlib
 
-        return importlib.import_module("gex.ops")
+        return importlib.import_module(f"gex.{name}")
     if name == "NonFiniteValue":
         from gex.debug.nan_check import NonFiniteValue
 
