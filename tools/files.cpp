@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "base/error.hpp"
+#include "frontend/onnx/importer.hpp"
 
 namespace gex::tool {
 
@@ -37,7 +38,10 @@ void make_folder(const std::string& path) {
   if (error) fail(ErrorCode::io_error, "can't make the folder ", path, ": ", error.message());
 }
 
+bool is_onnx(const std::string& path) { return path.ends_with(".onnx"); }
+
 std::unique_ptr<Graph> read_graph(const std::string& path) {
+  if (is_onnx(path)) return onnx::import_graph(onnx::read_model(path));
   const std::string text = read_file(path);
   const std::string name = path == "-" ? "<standard input>" : path;
   try {

@@ -13,7 +13,8 @@ std::string read_file(const std::string& path);  // "-": standard input
 void write_file(const std::string& path, std::string_view bytes);
 void make_folder(const std::string& path);  // if it is not there
 
-// Parsed and verified; errors read file:line:column.
+bool is_onnx(const std::string& path);  // by its name
+// Parsed and verified; errors read file:line:column. From an ONNX file: imported.
 std::unique_ptr<Graph> read_graph(const std::string& path);
 
 }  // namespace gex::tool

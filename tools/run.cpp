@@ -12,16 +12,12 @@
 #include "files.hpp"
 #include "interp/interp.hpp"
 #include "npy.hpp"
+#include "onnx_run.hpp"
 #include "runtime/session/run_control.hpp"
 #include "tensors.hpp"
 
 namespace gex::tool {
 namespace {
-
-struct Result {
-  std::string name;
-  HostTensor tensor;
-};
 
 const Tie* tie_of(const std::vector<Tie>& ties, std::size_t output) {
   for (const Tie& tie : ties)
@@ -56,7 +52,7 @@ std::vector<HostTensor> run_compiled(std::unique_ptr<Graph> graph, const Argumen
   return execute(session, inputs);
 }
 
-int run(const Arguments& arguments) {
+std::vector<NamedTensor> run_graph(const Arguments& arguments) {
   auto graph = read_graph(arguments.file());
   std::vector<HostTensor> inputs = make_inputs(*graph, arguments);
   const std::vector<Tie> ties = graph->ties();
@@ -66,19 +62,33 @@ int run(const Arguments& arguments) {
   std::vector<HostTensor> outputs = arguments.has("--interpret")
                                         ? run_interpreted(*graph, inputs)
                                         : run_compiled(std::move(graph), arguments, inputs);
-  std::vector<Result> results;
+  std::vector<NamedTensor> results;
   for (std::size_t k = 0; k < outputs.size(); ++k)
     results.push_back({str("output_", k), std::move(outputs[k])});
   for (const Tie& tie : ties) {
     const auto k = static_cast<std::size_t>(tie.input);
     results.push_back({names[k].empty() ? str("input_", k) : names[k], std::move(inputs[k])});
   }
+  return results;
+}
+
+// Names of outputs may be any text in an ONNX file.
+std::string file_name(std::string name) {
+  for (char& c : name)
+    if (c == '/' || c == '\\' || c == '\0') c = '_';
+  return name.starts_with('.') ? "_" + name : name;
+}
+
+int run(const Arguments& arguments) {
+  const bool as_model = is_onnx(arguments.file()) && !arguments.has("--interpret");
+  const std::vector<NamedTensor> results = as_model ? run_onnx(arguments) : run_graph(arguments);
   const auto folder = arguments.value("--out");
   if (folder) make_folder(*folder);
-  for (const Result& result : results) {
+  for (const NamedTensor& result : results) {
     std::cout << result.name << ": " << text_of(result.tensor);
     if (folder)
-      write_npy((std::filesystem::path(*folder) / (result.name + ".npy")).string(), result.tensor);
+      write_npy((std::filesystem::path(*folder) / (file_name(result.name) + ".npy")).string(),
+                result.tensor);
   }
   return 0;
 }
@@ -87,7 +97,7 @@ int run(const Arguments& arguments) {
 
 Command run_command() {
   return {"run",
-          "FILE.gex [--input NAME=SOURCE]... [options]",
+          "FILE.gex|MODEL.onnx [--input NAME=SOURCE]... [options]",
           "compiles a graph, runs it once and prints the results",
           "SOURCE is an .npy file, random (-1 to 1, whole numbers 0 to 9), ones, zeros or iota\n"
           "(0, 1, 2, ...); inputs that are not named are random. NAME is the input's name or\n"

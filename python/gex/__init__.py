@@ -10,7 +10,7 @@ from gex.report.explanation import Explanation, explain
 from gex.report.graph_report import GraphReport, collect, reports
 
 if TYPE_CHECKING:
-    from gex import ops
+    from gex import onnx, ops
     from gex.aot.frozen_parameters import refresh
     from gex.captures.warmup import warmup
     from gex.debug.nan_check import NonFiniteValue
@@ -35,6 +35,7 @@ __all__ = [
     "collect",
     "compile",
     "explain",
+    "onnx",
     "ops",
     "refresh",
     "regions",
@@ -60,10 +61,10 @@ def __getattr__(name: str) -> Any:
         from gex.nested_regions import regions
 
         return getattr(regions, name)
-    if name == "ops":
+    if name in ("ops", "onnx"):
         import importlib
 
-        return importlib.import_module("gex.ops")
+        return importlib.import_module(f"gex.{name}")
     if name == "NonFiniteValue":
         from gex.debug.nan_check import NonFiniteValue
 

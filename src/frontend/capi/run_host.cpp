@@ -42,8 +42,6 @@ bool overlap(const TensorView& a, const TensorView& b) {
   return std::less<>()(a_first, b_end) && std::less<>()(b_first, a_end);
 }
 
-[[noreturn]] void no_calls() { GEX_CHECK(false, "a call result without a call"); }
-
 }  // namespace
 
 OwnedTensor::OwnedTensor(std::shared_ptr<const Memory> memory, DType type,
@@ -166,15 +164,18 @@ void RunHost::set_integer_output(int k, std::int64_t value) {
   result.data = result.aside->data();
 }
 
-void RunHost::set_external_output(int, std::uint64_t) { no_calls(); }
-void RunHost::release(std::uint64_t) { no_calls(); }
+void RunHost::set_external_output(int k, std::uint64_t handle) {
+  const HostTensor& tensor = calls_.at(handle);
+  Result& result = begin(k, tensor.dtype(), tensor.shape(), dense_strides_of(tensor.shape()));
+  result.data = tensor.data();
+}
+void RunHost::release(std::uint64_t handle) { calls_.release(handle); }
 
 void RunHost::call(const program::Call& call, std::span<const runtime::TensorRef> inputs,
-                   std::span<const std::int64_t> integers, std::span<const runtime::TensorRef>,
-                   std::span<CallResult>) {
+                   std::span<const std::int64_t> integers,
+                   std::span<const runtime::TensorRef> expected, std::span<CallResult> outputs) {
   if (is_index_check(call)) fail_index_check(call, inputs, integers);
-  fail(ErrorCode::unsupported, "the program calls \"", call.name,
-       "\", which belongs to the program that made it; run it there");
+  calls_.run(call, inputs, integers, expected, outputs);
 }
 
 // Views of inputs are copied out before anything is copied in, so that overlapping memory of the

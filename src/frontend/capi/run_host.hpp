@@ -10,6 +10,7 @@
 #include "frontend/capi/convert.hpp"
 #include "frontend/capi/resources.hpp"
 #include "frontend/capi/tagged.hpp"
+#include "runtime/session/host_functions.hpp"
 #include "runtime/session/session.hpp"
 
 namespace gex::capi {
@@ -82,6 +83,7 @@ class RunHost : public runtime::Host {
   std::unique_ptr<OwnedTensor> new_tensor(DType dtype, std::vector<std::int64_t> shape) const;
 
   std::shared_ptr<const Memory> memory_;
+  runtime::HostCalls calls_;
   std::span<const TensorView> inputs_;
   std::span<const TensorView> wanted_;
   std::vector<Result> results_;

@@ -18,4 +18,5 @@ NB_MODULE(_gex, m) {
   python::bind_runner(m);
   python::bind_es(m);
   python::bind_passes(m);
+  python::bind_onnx(m);
 }

@@ -1,0 +1,55 @@
+"""The ``onnx.backend.base.Backend`` of gex: what the tests of the onnx package drive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx
+from onnx.backend.base import Backend, BackendRep, Device, DeviceType
+
+from gex.onnx import Model, loads
+
+
+class GexRep(BackendRep):
+    """A model that is ready to run."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def run(self, inputs: Any, **_kwargs: Any) -> tuple[Any, ...]:
+        """The outputs of the model, in order."""
+        if not isinstance(inputs, (list, tuple, dict)):
+            inputs = [inputs]
+        # An optional input that was given nothing may be left out at the end.
+        if not isinstance(inputs, dict) and len(inputs) < len(self.model.inputs):
+            inputs = list(inputs) + [None] * (len(self.model.inputs) - len(inputs))
+        return tuple(self.model.run(inputs))
+
+
+class GexBackend(Backend):
+    """Runs models on the CPU."""
+
+    @classmethod
+    def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> GexRep:
+        """Imports nothing yet: that happens with the first inputs."""
+        if not cls.supports_device(device):
+            raise ValueError(f"gex runs ONNX models on the CPU, not on {device}")
+        return GexRep(loads(model.SerializeToString(), **kwargs))
+
+    @classmethod
+    def run_node(
+        cls, node: onnx.NodeProto, inputs: Any, device: str = "CPU", **kwargs: Any
+    ) -> tuple[Any, ...]:
+        """One node, as a model of its own."""
+        raise NotImplementedError("make a model of the node (onnx.helper.make_model) and run that")
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Only the CPU, so far."""
+        return Device(device).type == DeviceType.CPU
+
+
+prepare = GexBackend.prepare
+run_model = GexBackend.run_model
+run_node = GexBackend.run_node
+supports_device = GexBackend.supports_device

@@ -1,0 +1,46 @@
+#pragma once
+// Element types of ONNX in terms of gex's. Values in a graph have the carrier's dtype:
+//   uint16, uint32        wider signed integers (i32, i64), wrapped after arithmetic
+//   uint64                i64 with the same bits
+//   int4, uint4, int2 ... one element for each byte (i8, u8)
+//   float8, float6, float4  their codes (u8); only casts look at the numbers
+//   string                i64, see strings.hpp
+// Tensors outside of graphs have the type of their memory: uint16 as i16, uint32 as i32. Types of 4
+// and 2 bits lie in the low bits of a byte each; what is in the others does not count.
+
+#include <cstdint>
+#include <vector>
+
+#include "base/tensor.hpp"
+#include "frontend/onnx/model.hpp"
+#include "ir/graph.hpp"
+
+namespace gex::onnx {
+
+DType carrier_of(Elem elem);  // UserError(unsupported) for complex numbers
+DType memory_type_of(Elem elem);
+bool is_small_float(Elem elem);  // 8 bits or fewer
+bool is_unsigned(Elem elem);
+bool is_float(Elem elem);  // f64, f32, f16, bf16
+int bits_of(Elem elem);
+
+// Between memory and carrier.
+Value* from_memory(Graph& g, Value* memory, Elem elem);
+Value* to_memory(Graph& g, Value* carried, Elem elem);
+HostTensor to_carrier(const HostTensor& memory, Elem elem);
+HostTensor to_memory(const HostTensor& carried, Elem elem);
+
+// Arithmetic on a carrier that is wider than the type may leave its range.
+Value* wrap(Graph& g, Value* carried, Elem elem);
+
+// What is at a code, and the code of a number: rounded to nearest even. Numbers too large become
+// the largest one if `saturate`, else infinity or NaN. `round_up`: for float8e8m0, away from zero.
+float small_float_value(Elem elem, unsigned code);
+Value* decode_small_float(Graph& g, Value* codes, Elem elem);  // f32
+Value* encode_small_float(Graph& g, Value* x, Elem elem, bool saturate, const std::string& round);
+
+// Numbers of a stored tensor, as carrier. UserError if it has fewer or more than its sizes say.
+HostTensor tensor_of(const ModelProto* model, const TensorProto& tensor);
+HostTensor tensor_of(const ModelProto* model, const SparseTensorProto& tensor);
+
+}  // namespace gex::onnx

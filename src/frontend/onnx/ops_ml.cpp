@@ -1,0 +1,318 @@
+// ai.onnx.ml: classical models as scikit-learn and others export them.
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "frontend/onnx/expr.hpp"
+#include "frontend/onnx/strings.hpp"
+#include "frontend/onnx/trees.hpp"
+
+namespace gex::onnx {
+namespace {
+
+constexpr const char* kDomain = "ai.onnx.ml";
+
+Expr row_of(Graph& g, const std::vector<double>& values, DType t) {
+  HostTensor tensor(DType::f64, {static_cast<std::int64_t>(values.size())});
+  for (std::size_t k = 0; k < values.size(); ++k)
+    tensor.set(static_cast<std::int64_t>(k), values[k]);
+  return Expr(g, ops::constant(g, std::move(tensor))).to(t);
+}
+
+Items feature_extractor(Row& r) {
+  Expr index = expr(r, 1);
+  Expr flat = reshape(index, {product(index.shape())});
+  Expr y = take(expr(r, 0), flat, r.rank() - 1);
+  return r.one(r.rank() == 1 ? unsqueeze(y, 0) : y);
+}
+
+Items binarizer(Row& r) {
+  Expr x = expr(r, 0);
+  return r.one((x > r.float_attr("threshold", 0)).to(x.dtype()));
+}
+
+Items scaler(Row& r) {
+  Expr x = expr(r, 0).to(DType::f32);
+  return r.one((x - row_of(r.g, r.floats_attr("offset"), DType::f32)) *
+                   row_of(r.g, r.floats_attr("scale"), DType::f32),
+               Elem::f32);
+}
+
+Items normalizer(Row& r) {
+  Expr x = expr(r, 0).to(DType::f32);
+  const std::string norm = r.string_attr("norm", "MAX");
+  const Ints last{x.rank() - 1};
+  Expr size = norm == "MAX"  ? Expr(r.g, ops::reduce_max(r.g, abs(x), last, true))
+              : norm == "L1" ? sum(abs(x), last, true)
+                             : sqrt(sum(x * x, last, true));
+  return r.one(where(size == 0, x, x / size), Elem::f32);
+}
+
+Items imputer(Row& r) {
+  Expr x = expr(r, 0);
+  if (gex::is_float(x.dtype())) {
+    Expr fill = row_of(r.g, r.floats_attr("imputed_value_floats"), x.dtype());
+    const double missing = r.float_attr("replaced_value_float", 0);
+    return r.one(where(std::isnan(missing) ? unary("is_nan", x) : x == missing, fill, x));
+  }
+  const Ints values = r.ints_attr("imputed_value_int64s");
+  Expr fill(r.g, ops::constant(
+                     r.g, HostTensor::of_i64({static_cast<std::int64_t>(values.size())}, values)));
+  return r.one(where(x == static_cast<double>(r.int_attr("replaced_value_int64", 0)), fill, x));
+}
+
+// --- LabelEncoder, by host function ------------------------------------------------------------
+
+struct Labels {
+  HostTensor values;  // carriers, strings as numbers
+  Elem elem = Elem::undefined;
+};
+
+std::optional<Labels> labels_of(const Row& r, const std::string& prefix) {
+  const auto strings = r.strings_attr(prefix + "_strings");
+  const auto ints = r.ints_attr(prefix + "_int64s");
+  const auto floats = r.floats_attr(prefix + "_floats");
+  if (!strings.empty()) {
+    Ints numbers;
+    for (const auto& text : strings) numbers.push_back(string_number(text));
+    return Labels{HostTensor::of_i64({static_cast<std::int64_t>(numbers.size())}, numbers),
+                  Elem::string};
+  }
+  if (!ints.empty())
+    return Labels{HostTensor::of_i64({static_cast<std::int64_t>(ints.size())}, ints), Elem::i64};
+  if (!floats.empty()) {
+    const std::vector<float> narrow(floats.begin(), floats.end());
+    return Labels{HostTensor::of({static_cast<std::int64_t>(narrow.size())}, narrow), Elem::f32};
+  }
+  if (const AttributeProto* a = r.find(prefix + "_tensor"))
+    return Labels{tensor_of(&r.state.model, *a->tensor), a->tensor->elem};
+  return std::nullopt;
+}
+
+HostTensor default_label(const Row& r, Elem elem) {
+  if (r.has_attr("default_tensor")) return r.tensor_attr("default_tensor");
+  HostTensor value(carrier_of(elem), {1});
+  if (elem == Elem::string)
+    value.set_int(0, string_number(r.string_attr("default_string", "_Unused")));
+  else if (is_float(elem))
+    value.set(0, r.float_attr("default_float", -0.0));
+  else
+    value.set_int(0, r.int_attr("default_int64", -1));
+  return value;
+}
+
+void copy_element(const HostTensor& from, std::int64_t k, HostTensor& to, std::int64_t at) {
+  if (gex::is_float(from.dtype()))
+    to.set(at, from.get(k));
+  else
+    to.set_int(at, from.get_int(k));
+}
+
+Items label_encoder(Row& r) {
+  auto keys = labels_of(r, "keys"), values = labels_of(r, "values");
+  if (!keys && r.has_attr("classes_strings")) {  // opset 1: strings and their places
+    keys = labels_of(r, "classes");
+    Ints places;
+    for (std::int64_t k = 0; k < keys->values.numel(); ++k) places.push_back(k);
+    values = Labels{HostTensor::of_i64({keys->values.numel()}, places), Elem::i64};
+    if (r.elem() == Elem::i64) std::swap(keys, values);
+  }
+  if (!keys || !values) r.refuse("it has no keys or no values");
+  const HostTensor otherwise = default_label(r, values->elem);
+  const Labels k = *keys, v = *values;
+  const DType t = carrier_of(v.elem);
+  return r.one(r.host_call(r.attributes_key(), {r.in(0)}, {Type::tensor(t, r.shape())},
+                           [k, v, otherwise, t](std::span<const HostTensor> in,
+                                                std::span<const std::int64_t>) {
+                             std::map<double, std::int64_t> places;
+                             std::int64_t nan = -1;
+                             for (std::int64_t p = k.values.numel(); p-- > 0;) {
+                               const double key = gex::is_float(k.values.dtype())
+                                                      ? k.values.get(p)
+                                                      : static_cast<double>(k.values.get_int(p));
+                               if (std::isnan(key))
+                                 nan = p;
+                               else
+                                 places[key] = p;
+                             }
+                             HostTensor out(t, in[0].shape());
+                             for (std::int64_t p = 0; p < out.numel(); ++p) {
+                               const double x = gex::is_float(in[0].dtype())
+                                                    ? in[0].get(p)
+                                                    : static_cast<double>(in[0].get_int(p));
+                               const auto found = places.find(x);
+                               const std::int64_t at = std::isnan(x)           ? nan
+                                                       : found == places.end() ? -1
+                                                                               : found->second;
+                               if (at >= 0 && at < v.values.numel())
+                                 copy_element(v.values, at, out, p);
+                               else
+                                 copy_element(otherwise, 0, out, p);
+                             }
+                             return std::vector{std::move(out)};
+                           })[0],
+               v.elem);
+}
+
+// --- linear models and trees ---------------------------------------------------------------------
+
+Expr transformed(Expr scores, const std::string& transform) {
+  const std::int64_t last = scores.rank() - 1;
+  if (transform == "LOGISTIC") return sigmoid(scores);
+  if (transform == "SOFTMAX") return {scores.g, ops::softmax(scores.g, scores, last)};
+  if (transform == "SOFTMAX_ZERO") {
+    Expr p(scores.g, ops::softmax(scores.g, scores, last));
+    return where(scores == 0, scores.number(0), p);
+  }
+  if (transform != "NONE" && !transform.empty())
+    fail(ErrorCode::unsupported, "post_transform ", transform, " is not supported");
+  return scores;
+}
+
+Items linear_regressor(Row& r) {
+  const Dim targets = r.int_attr("targets", 1);
+  const auto weights = r.floats_attr("coefficients"), bias = r.floats_attr("intercepts");
+  Expr x = expr(r, 0).to(DType::f32);
+  Expr w = reshape(row_of(r.g, weights, DType::f32),
+                   {targets, floordiv(Dim(static_cast<std::int64_t>(weights.size())), targets)});
+  Expr y = matmul(x, transpose(w, {1, 0}));
+  if (!bias.empty()) y = y + row_of(r.g, bias, DType::f32);
+  return r.one(transformed(y, r.string_attr("post_transform", "NONE")), Elem::f32);
+}
+
+// Labels of the largest scores.
+Item labels_at(Row& r, Expr places) {
+  if (const auto strings = r.strings_attr("classlabels_strings"); !strings.empty()) {
+    Ints numbers;
+    for (const auto& text : strings) numbers.push_back(string_number(text));
+    Expr table(r.g, ops::constant(r.g, HostTensor::of_i64(
+                                           {static_cast<std::int64_t>(numbers.size())}, numbers)));
+    return Item::tensor(take(table, places, 0), Elem::string);
+  }
+  Ints ints = r.ints_attr("classlabels_int64s");
+  if (ints.empty()) ints = r.ints_attr("classlabels_ints");
+  if (ints.empty()) return Item::tensor(places, Elem::i64);
+  Expr table(
+      r.g, ops::constant(r.g, HostTensor::of_i64({static_cast<std::int64_t>(ints.size())}, ints)));
+  return Item::tensor(take(table, places, 0), Elem::i64);
+}
+
+std::size_t class_count(const Row& r) {
+  return std::max({r.strings_attr("classlabels_strings").size(),
+                   r.ints_attr("classlabels_int64s").size(),
+                   r.ints_attr("classlabels_ints").size()});
+}
+
+Items linear_classifier(Row& r) {
+  const auto weights = r.floats_attr("coefficients"), bias = r.floats_attr("intercepts");
+  const std::size_t classes = std::max<std::size_t>(class_count(r), 1);
+  Expr x = expr(r, 0).to(DType::f32);
+  const auto features = x.shape()[1].as_const();
+  if (!features) r.refuse("the number of features is not known");
+  const std::int64_t rows = static_cast<std::int64_t>(weights.size()) / *features;
+  Expr w = reshape(row_of(r.g, weights, DType::f32), {Dim(rows), Dim(*features)});
+  Expr scores = matmul(x, transpose(w, {1, 0}));
+  if (!bias.empty()) scores = scores + row_of(r.g, bias, DType::f32);
+  const std::string transform = r.string_attr("post_transform", "NONE");
+  if (rows == 1 && classes == 2) {
+    Expr p = transformed(scores, transform == "SOFTMAX" ? "LOGISTIC" : transform);
+    Expr other = transform == "NONE" ? -p : 1.0 - p;
+    Expr chosen = (scores > 0).to(DType::i64);
+    Expr both(r.g, ops::cat(r.g, {other.v, p.v}, 1));
+    return {labels_at(r, reshape(chosen, {x.shape()[0]})), Item::tensor(both, Elem::f32)};
+  }
+  Expr chosen(r.g, ops::argmax(r.g, scores, {1}));
+  return {labels_at(r, chosen), Item::tensor(transformed(scores, transform), Elem::f32)};
+}
+
+Expr tree_scores(Row& r, const std::shared_ptr<const Forest>& forest) {
+  const DType t = r.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  Expr x = expr(r, 0).to(t);
+  return {r.g, r.host_call(r.attributes_key(), {x.v},
+                           {Type::tensor(t, {x.shape()[0], Dim(forest->targets)})},
+                           [forest](std::span<const HostTensor> in, std::span<const std::int64_t>) {
+                             return std::vector{forest->evaluate(in[0])};
+                           })[0]};
+}
+
+Items tree_regressor(Row& r) {
+  const auto forest =
+      std::make_shared<const Forest>(forest_of(r, "target", r.int_attr("n_targets", 1)));
+  Expr y = tree_scores(r, forest);
+  return r.one(transformed(y, r.string_attr("post_transform", "NONE")).to(DType::f32), Elem::f32);
+}
+
+Items tree_classifier(Row& r) {
+  const auto classes = static_cast<std::int64_t>(std::max<std::size_t>(class_count(r), 1));
+  Forest made = forest_of(r, "class", classes);
+  Ints ids = r.ints_attr("class_ids");
+  std::ranges::sort(ids);
+  const bool binary_case = classes == 2 && !ids.empty() && ids.front() == ids.back();
+  bool positive = true;
+  for (const double w : r.floats_attr("class_weights")) positive = positive && w >= 0;
+  Expr scores = tree_scores(r, std::make_shared<const Forest>(std::move(made))).to(DType::f32);
+  const std::string transform = r.string_attr("post_transform", "NONE");
+  if (!binary_case) {
+    Expr chosen(r.g, ops::argmax(r.g, scores, {1}));
+    return {labels_at(r, chosen), Item::tensor(transformed(scores, transform), Elem::f32)};
+  }
+  // One score for two classes: a probability if no weight is negative.
+  Expr s = slice(scores, 1, ids.front(), 1);
+  Expr chosen = (positive && transform == "NONE" ? s > 0.5 : s > 0).to(DType::i64);
+  Expr p = transform == "LOGISTIC" ? sigmoid(s) : s;
+  Expr other = transform == "LOGISTIC" || positive ? 1.0 - p : -p;
+  if (transform != "NONE" && transform != "LOGISTIC")
+    r.refuse("post_transform " + transform + " of a classifier with one score is not supported");
+  Expr both(r.g, ops::cat(r.g, {other.v, p.v}, 1));
+  return {labels_at(r, reshape(chosen, {r.shape()[0]})), Item::tensor(both, Elem::f32)};
+}
+
+Items tree_ensemble(Row& r) {
+  const auto forest = std::make_shared<const Forest>(forest_of_tensors(r));
+  Expr y = tree_scores(r, forest);
+  static const char* names[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
+  const std::int64_t transform = r.int_attr("post_transform", 0);
+  if (transform < 0 || transform > 4) r.refuse("an unknown post_transform");
+  return r.one(transformed(y, names[transform]));
+}
+
+Items feature_vectorizer(Row& r) {
+  std::vector<Value*> parts;
+  for (std::size_t i = 0; i < r.num_inputs(); ++i) {
+    Expr x = expr(r, i).to(DType::f32);
+    parts.push_back(x.rank() == 1 ? unsqueeze(x, 1) : x);
+  }
+  return r.one(parts.size() == 1 ? parts[0] : ops::cat(r.g, parts, 1), Elem::f32);
+}
+
+Items one_hot_encoder(Row& r) {
+  Ints cats = r.ints_attr("cats_int64s");
+  for (const auto& text : r.strings_attr("cats_strings")) cats.push_back(string_number(text));
+  Expr x = expr(r, 0);
+  Expr table(
+      r.g, ops::constant(r.g, HostTensor::of_i64({static_cast<std::int64_t>(cats.size())}, cats)));
+  Expr hit = unsqueeze(x.to(DType::i64), r.rank()) == table;
+  return r.one(hit.to(DType::f32), Elem::f32);
+}
+
+}  // namespace
+
+void add_ml_rows() {
+  const auto add = [](const char* op, RowFunction row) { add_row(kDomain, op, std::move(row)); };
+  add("ArrayFeatureExtractor", feature_extractor);
+  add("Binarizer", binarizer);
+  add("Scaler", scaler);
+  add("Normalizer", normalizer);
+  add("Imputer", imputer);
+  add("LabelEncoder", label_encoder);
+  add("LinearRegressor", linear_regressor);
+  add("LinearClassifier", linear_classifier);
+  add("TreeEnsembleRegressor", tree_regressor);
+  add("TreeEnsembleClassifier", tree_classifier);
+  add("TreeEnsemble", tree_ensemble);
+  add("FeatureVectorizer", feature_vectorizer);
+  add("OneHotEncoder", one_hot_encoder);
+}
+
+}  // namespace gex::onnx

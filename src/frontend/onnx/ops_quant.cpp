@@ -1,0 +1,209 @@
+// Integers that stand for numbers: QuantizeLinear, DequantizeLinear and operators on such integers.
+
+#include <cmath>
+
+#include "frontend/onnx/cast.hpp"
+#include "frontend/onnx/expr.hpp"
+#include "frontend/onnx/matmul.hpp"
+#include "frontend/onnx/quant.hpp"
+#include "frontend/onnx/windows.hpp"
+
+namespace gex::onnx {
+
+std::pair<double, double> range_of(Elem elem) {
+  const int bits = bits_of(elem);
+  if (is_unsigned(elem)) return {0, std::ldexp(1.0, bits) - 1};
+  return {-std::ldexp(1.0, bits - 1), std::ldexp(1.0, bits - 1) - 1};
+}
+
+namespace {
+
+// A scale or zero point as it applies to x: one for all, one for each element of an axis, or one
+// for each block of an axis.
+Expr spread(const Row& r, Expr parameter, const Shape& x, std::int64_t axis, std::int64_t block) {
+  if (parameter.rank() == 0) return parameter;
+  if (parameter.rank() == 1 && parameter.shape()[0] == Dim(1) && block == 0)
+    return reshape(parameter, {});
+  const auto at = static_cast<std::size_t>(axis);
+  if (block == 0 && parameter.rank() == 1) {
+    Shape shape(x.size(), Dim(1));
+    shape[at] = parameter.shape()[0];
+    return reshape(parameter, shape);
+  }
+  if (parameter.rank() != static_cast<int>(x.size())) r.refuse("scales do not fit the tensor");
+  if (block == 0) return parameter;
+  Shape apart = parameter.shape(), wide_shape;
+  apart.insert(apart.begin() + axis + 1, Dim(1));
+  wide_shape = apart;
+  wide_shape[at + 1] = block;
+  Shape joined = parameter.shape();
+  joined[at] = joined[at] * Dim(block);
+  Expr repeated = reshape(expand(reshape(parameter, apart), wide_shape), joined);
+  return slice(repeated, axis, 0, x[at]);
+}
+
+Items quantize_linear(Row& r) {
+  Graph& g = r.g;
+  Elem elem = r.has(2) ? r.elem(2) : Elem::u8;
+  if (!r.has(2) && r.int_attr("output_dtype", 0) != 0)
+    elem = static_cast<Elem>(r.int_attr("output_dtype", 0));
+  const std::int64_t axis =
+      r.rank() > 0
+          ? normal_axis(std::min<std::int64_t>(r.int_attr("axis", 1), r.rank() - 1), r.rank())
+          : 0;
+  const std::int64_t block = r.int_attr("block_size", 0);
+  Expr x = wide(r, 0);
+  if (!gex::is_float(x.dtype())) x = x.to(DType::f32);
+  Expr scale(g, cast_elem(r, r.in(1), r.elem(1), x.dtype() == DType::f64 ? Elem::f64 : Elem::f32));
+  Expr q = x / spread(r, scale, x.shape(), axis, block);
+  if (is_small_float(elem)) {
+    if (r.has(2)) {
+      Expr zero(g, decode_small_float(g, r.in(2), elem));
+      q = q + spread(r, zero.to(q.dtype()), x.shape(), axis, block);
+    }
+    return r.one(encode_small_float(g, q, elem, r.int_attr("saturate", 1) != 0, "up"), elem);
+  }
+  q = round(q);
+  if (r.has(2)) q = q + spread(r, expr(r, 2).to(q.dtype()), x.shape(), axis, block);
+  const auto [low, high] = range_of(elem);
+  return r.one(min(max(q, low), high).to(carrier_of(elem)), elem);
+}
+
+Items dequantize_linear(Row& r) {
+  Graph& g = r.g;
+  const std::int64_t axis =
+      r.rank() > 0
+          ? normal_axis(std::min<std::int64_t>(r.int_attr("axis", 1), r.rank() - 1), r.rank())
+          : 0;
+  const std::int64_t block = r.int_attr("block_size", 0);
+  Elem elem = r.elem(1);
+  if (r.int_attr("output_dtype", 0) != 0) elem = static_cast<Elem>(r.int_attr("output_dtype", 0));
+  Expr scale(g, cast_elem(r, r.in(1), r.elem(1), r.elem(1) == Elem::f64 ? Elem::f64 : Elem::f32));
+  const DType t = scale.dtype();
+  const auto number = [&](std::size_t i) {
+    if (is_small_float(r.elem(i))) return Expr(g, decode_small_float(g, r.in(i), r.elem(i))).to(t);
+    return expr(r, i).to(r.elem(i) == Elem::i32 ? DType::i64 : r.dtype(i)).to(t);
+  };
+  Expr x = number(0);
+  if (r.has(2)) x = x - spread(r, number(2), r.shape(), axis, block);
+  Expr y = x * spread(r, scale, r.shape(), axis, block);
+  return r.one(cast_elem(r, y, t == DType::f64 ? Elem::f64 : Elem::f32, elem), elem);
+}
+
+Items dynamic_quantize(Row& r) {
+  Expr x = expr(r, 0);
+  Ints all;
+  for (int d = 0; d < r.rank(); ++d) all.push_back(d);
+  Expr low = min(Expr(r.g, ops::reduce_min(r.g, x, all)), 0);
+  Expr high = max(Expr(r.g, ops::reduce_max(r.g, x, all)), 0);
+  Expr scale = (high - low) / 255;
+  Expr zero = round(min(max(0 - low / scale, 0), 255));
+  Expr q = min(max(round(x / scale) + zero, 0), 255).to(DType::u8);
+  return {Item::tensor(q, Elem::u8), Item::tensor(scale, Elem::f32),
+          Item::tensor(zero.to(DType::u8), Elem::u8)};
+}
+
+}  // namespace
+
+Value* centred(const Row& r, std::size_t x, std::size_t zero, std::int64_t axis, DType t) {
+  Expr value = expr(r, x).to(t);
+  if (!r.has(zero)) return value;
+  Expr z = expr(r, zero).to(t);
+  if (z.rank() == 1 && z.shape()[0] == Dim(1)) z = reshape(z, {});
+  if (z.rank() == 1) {
+    Shape shape(value.shape().size(), Dim(1));
+    shape[static_cast<std::size_t>(axis < 0 ? axis + value.rank() : axis)] = z.shape()[0];
+    z = reshape(z, shape);
+  }
+  return value - z;
+}
+
+Value* requantised(const Row& r, Value* y, Elem elem, Value* zero) {
+  Expr q = round(Expr(r.g, y));
+  if (zero != nullptr) q = q + Expr(r.g, zero).to(q.dtype());
+  const auto [low, high] = range_of(elem);
+  return min(max(q, low), high).to(carrier_of(elem));
+}
+
+// Sums of products of 8-bit integers that stay below 2^24 are exact in f32.
+DType exact_type(Dim terms) {
+  const auto n = terms.as_const();
+  return n && *n <= 256 ? DType::f32 : DType::f64;
+}
+
+namespace {
+
+Value* integer_product(Row& r, std::size_t a_zero, std::size_t b, std::size_t b_zero) {
+  const DType t = exact_type(r.shape(0).back());
+  return matmul_any_rank(r.g, centred(r, 0, a_zero, -2, t), centred(r, b, b_zero, -1, t));
+}
+
+Items matmul_integer(Row& r) {
+  return r.one(ops::cast(r.g, integer_product(r, 2, 1, 3), DType::i32), Elem::i32);
+}
+
+Expr scalar_of(const Row& r, std::size_t i, std::size_t rank, std::int64_t axis) {
+  Expr s = expr(r, i).to(DType::f32);
+  if (s.rank() == 1 && s.shape()[0] == Dim(1)) return reshape(s, {});
+  if (s.rank() == 1) {
+    Shape shape(rank, Dim(1));
+    shape[static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis)] =
+        s.shape()[0];
+    return reshape(s, shape);
+  }
+  return s;
+}
+
+// a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero
+Items qlinear_matmul(Row& r) {
+  Expr product(r.g, integer_product(r, 2, 3, 5));
+  product = product.to(DType::f32);
+  const auto rank = product.shape().size();
+  Expr scale = scalar_of(r, 1, rank, -2) * scalar_of(r, 4, rank, -1) / scalar_of(r, 6, rank, -1);
+  return r.one(requantised(r, product * scale, r.elem(7), r.in(7)), r.elem(7));
+}
+
+Value* integer_conv(Row& r, std::size_t x_zero, std::size_t w, std::size_t w_zero) {
+  Ints kernel;
+  Dim terms(1);
+  for (const Dim d : spatial_of(r.in(w))) kernel.push_back(d.constant());
+  for (std::size_t d = 1; d < r.shape(w).size(); ++d) terms *= r.shape(w)[d];
+  const DType t = exact_type(terms);
+  const WindowSpec spec = window_spec(r, kernel, spatial_of(r.in(0)), false);
+  return convolve(r, centred(r, 0, x_zero, 1, t), centred(r, w, w_zero, 0, t), spec,
+                  r.int_attr("group", 1));
+}
+
+Items conv_integer(Row& r) {
+  return r.one(ops::cast(r.g, integer_conv(r, 2, 1, 3), DType::i32), Elem::i32);
+}
+
+// x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias
+Items qlinear_conv(Row& r) {
+  Expr y(r.g, integer_conv(r, 2, 3, 5));
+  const auto rank = y.shape().size();
+  if (r.has(8)) {
+    Shape shape(rank, Dim(1));
+    shape[1] = r.shape(8)[0];
+    y = y + reshape(expr(r, 8).to(y.dtype()), shape);
+  }
+  y = y.to(DType::f32);
+  Expr scale = scalar_of(r, 1, rank, 1) * scalar_of(r, 4, rank, 1) / scalar_of(r, 6, rank, 1);
+  return r.one(requantised(r, y * scale, r.elem(7), r.in(7)), r.elem(7));
+}
+
+}  // namespace
+
+void add_quant_rows() {
+  for (const char* domain : {"", "com.microsoft"}) {
+    add_row(domain, "QuantizeLinear", quantize_linear);
+    add_row(domain, "DequantizeLinear", dequantize_linear);
+  }
+  add_row("DynamicQuantizeLinear", dynamic_quantize);
+  add_row("MatMulInteger", matmul_integer);
+  add_row("ConvInteger", conv_integer);
+  add_row("QLinearMatMul", qlinear_matmul);
+  add_row("QLinearConv", qlinear_conv);
+}
+
+}  // namespace gex::onnx

@@ -1,0 +1,16 @@
+#pragma once
+#include <utility>
+
+#include "frontend/onnx/row.hpp"
+
+namespace gex::onnx {
+
+// Smallest and largest integer of a type.
+std::pair<double, double> range_of(Elem elem);
+// Input x minus its zero point (one, or one for each element of an axis), in a type that is exact.
+Value* centred(const Row& r, std::size_t x, std::size_t zero, std::int64_t axis, DType t);
+// round(y) + zero, kept inside the range.
+Value* requantised(const Row& r, Value* y, Elem elem, Value* zero);
+DType exact_type(Dim terms);
+
+}  // namespace gex::onnx

@@ -1,0 +1,75 @@
+#pragma once
+// Runs an ONNX model. One program serves every call whose sizes the import could leave open. Where
+// the import depends on a value of the run (the shape that a Reshape is given as an input, the
+// condition of an If), a first program computes that value, and the program behind it is imported
+// and compiled for the value; each new value costs one more import.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compile/compile.hpp"
+#include "frontend/onnx/importer.hpp"
+
+namespace gex::onnx {
+
+// What goes in and comes out: a tensor in memory (element type as in the file; strings as their
+// numbers), a sequence, an optional, or nothing.
+struct HostValue {
+  Item::Kind kind = Item::Kind::none;
+  Elem elem = Elem::undefined;
+  std::vector<std::int64_t> shape;
+  std::shared_ptr<const void> data;  // dense, row-major
+  std::vector<HostValue> items;
+
+  static HostValue tensor(Elem elem, HostTensor memory);
+};
+
+struct SessionSettings {
+  CompileOptions compile;
+  runtime::SessionOptions session;
+  bool static_shapes = false;  // import for the sizes of each call, even where they may vary
+};
+
+struct SessionStatistics {
+  std::int64_t imports = 0, programs = 0, probes = 0;  // probes: programs that compute a value
+};
+
+class Session {
+ public:
+  explicit Session(std::shared_ptr<const ModelProto> model, SessionSettings settings = {});
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  const ModelProto& model() const { return *model_; }
+  std::vector<const ValueInfo*> inputs() const { return model_inputs(*model_); }
+  // Inputs in order; kind `none` for optional ones that are left out. Thread-safe.
+  std::vector<HostValue> run(std::span<const HostValue> inputs);
+  SessionStatistics statistics() const;
+
+ private:
+  struct Program;  // one import, compiled
+  struct Fork;     // what follows some inputs and answers
+  Fork& root_for(std::span<const HostValue> inputs, bool static_shapes);
+  void grow(Fork& fork, std::span<const HostValue> inputs, std::vector<HostTensor> answers,
+            bool static_shapes);
+  std::unique_ptr<Program> compiled(Import import) const;
+  std::optional<std::vector<HostValue>> try_run(std::span<const HostValue> inputs,
+                                                bool static_shapes);
+
+  std::shared_ptr<const ModelProto> model_;
+  SessionSettings settings_;
+  mutable std::mutex mutex_;
+  bool static_shapes_;
+  std::map<std::string, std::unique_ptr<Fork>> roots_;
+  std::map<const void*, TensorPtr> weights_;
+  SessionStatistics statistics_;
+};
+
+}  // namespace gex::onnx

@@ -1,0 +1,24 @@
+#pragma once
+// Windows of convolutions and pools: kernel, strides, dilations and pads for each spatial axis.
+
+#include "frontend/onnx/row.hpp"
+
+namespace gex::onnx {
+
+struct WindowSpec {
+  Ints kernel, stride, dilation;
+  Dims low, high;  // pads
+  Dims windows;    // how many lie on each axis
+  // Elements behind the pads that the last windows of a ceil_mode pool reach over.
+  Dims beyond;
+};
+
+// `sizes`: of the spatial axes of x.
+WindowSpec window_spec(const Row& r, const Ints& kernel, const Shape& sizes, bool ceil);
+// Spatial pads as those of the whole tensor: nothing on the first two axes.
+Dims for_all_axes(const Dims& spatial);
+Shape spatial_of(const Value* x);
+
+Value* convolve(const Row& r, Value* x, Value* weight, const WindowSpec& spec, std::int64_t groups);
+
+}  // namespace gex::onnx
