@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
@@ -77,11 +78,19 @@ Value* sum_heads(Graph& g, Value* x, Dim kv_heads) {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
+// What scores are multiplied by; without a number 1 / sqrt(head size), which only a run can tell.
+using Scale = std::optional<double>;
+
+Value* scale_value(Graph& g, Scale scale, Value* q, DType t) {
+  if (scale) return scalar(g, t, *scale);
+  return rsqrt(g, cast(g, dim_value(g, size_at(q->type().shape, 1)), t));
+}
+
 // Masked, scaled scores in the compute type.
-Value* scores_of(Graph& g, Value* q, Value* k, Value* mask, bool causal, double scale) {
+Value* scores_of(Graph& g, Value* q, Value* k, Value* mask, bool causal, Scale scale) {
   Value* scores = matmul(g, q, swap_axes(g, k, -1, -2), is_low_float(q->type().dtype));
   const DType t = scores->type().dtype;
-  scores = mul(g, scores, scale);
+  scores = mul(g, scores, scale_value(g, scale, q, t));
   Value* hidden = scalar(g, t, -kInf);
   if (mask != nullptr && mask->type().dtype == DType::boolean) {
     scores = where(g, mask, scores, hidden);
@@ -96,44 +105,56 @@ Value* scores_of(Graph& g, Value* q, Value* k, Value* mask, bool causal, double 
   return scores;
 }
 
+// What the scores of a query are shifted by before e^: 0 where it sees no key. All its scores are
+// -inf there, and so is their largest; -inf - -inf would be NaN where e^(-inf - 0) is 0.
+Value* finite_shift(Graph& g, Value* shift) {
+  const DType t = shift->type().dtype;
+  return where(g, eq(g, shift, scalar(g, t, -kInf)), scalar(g, t, 0), shift);
+}
+
 // A query that sees no key gets zeros, not NaN, unless the node wants it as softmax has it.
-std::vector<Value*> expand_attention(Graph& g, const Node& n) {
-  const auto a = n.as<Attention>();
-  Value* q = n.input(0);
+Value* attend(Graph& g, Value* q, Value* k, Value* v, Value* mask, bool causal, Scale scale,
+              bool nan_if_fully_masked) {
   const DType dtype = q->type().dtype;
-  if (size_at(n.input(1)->type().shape, 2) == Dim(0)) {
-    return {full(g, dtype, 0, n.output()->type().shape)};
-  }
-  Value* k = repeat_heads(g, n.input(1), q->type().shape);
-  Value* v = repeat_heads(g, n.input(2), q->type().shape);
-  Value* mask = n.has_input(3) ? n.input(3) : nullptr;
-  Value* scores = scores_of(g, q, k, mask, a.causal, a.scale);
+  k = repeat_heads(g, k, q->type().shape);
+  v = repeat_heads(g, v, q->type().shape);
+  Value* scores = scores_of(g, q, k, mask, causal, scale);
   const DType t = scores->type().dtype;
-  if (a.nan_if_fully_masked) return {matmul(g, cast(g, softmax(g, scores, -1), dtype), v)};
+  if (nan_if_fully_masked) return matmul(g, cast(g, softmax(g, scores, -1), dtype), v);
   Value* largest = reduce_max(g, scores, {-1}, true);
   Value* blind = eq(g, largest, scalar(g, t, -kInf));
   Value* e = exp(g, sub(g, scores, where(g, blind, scalar(g, t, 0), largest)));
   Value* sum = reduce_sum(g, e, {-1}, true);
   Value* weights = div(g, e, where(g, blind, scalar(g, t, 1), sum));
-  return {matmul(g, cast(g, weights, dtype), v)};
+  return matmul(g, cast(g, weights, dtype), v);
 }
 
-double scale_argument(const AtenCall& c, std::size_t i) {
+std::vector<Value*> expand_attention(Graph& g, const Node& n) {
+  const auto a = n.as<Attention>();
+  if (size_at(n.input(1)->type().shape, 2) == Dim(0))
+    return {full(g, n.input(0)->type().dtype, 0, n.output()->type().shape)};
+  Value* mask = n.has_input(3) ? n.input(3) : nullptr;
+  return {attend(g, n.input(0), n.input(1), n.input(2), mask, a.causal, a.scale,
+                 a.nan_if_fully_masked)};
+}
+
+Scale scale_argument(const AtenCall& c, std::size_t i, const Value* q) {
   if (!c.none(i)) return c.number(i);
-  const Dim size = size_at(c.tensor(0)->type().shape, 1);
-  if (!size.is_const()) {
-    fail(ErrorCode::unsupported, c.overload(), ": the head size ", size, " must be constant");
-  }
+  const Dim size = size_at(q->type().shape, 1);
+  if (!size.is_const()) return std::nullopt;
   return 1 / std::sqrt(static_cast<double>(size.constant()));
 }
 
+// The op where its scale is a number; else what the op means.
+Value* attention_of(Graph& g, Value* q, Value* k, Value* v, Value* mask, bool causal, Scale scale) {
+  if (scale) return attention(g, q, k, v, mask, {.causal = causal, .scale = *scale});
+  return attend(g, q, k, v, mask, causal, scale, false);
+}
+
 // log(sum(e^scores)), which the gradient wants; dead code wherever it is not used.
-Value* log_sum_exp(Graph& g, Value* q, Value* k, Value* mask, bool causal, double scale) {
+Value* log_sum_exp(Graph& g, Value* q, Value* k, Value* mask, bool causal, Scale scale) {
   Value* scores = scores_of(g, q, k, mask, causal, scale);
-  const DType t = scores->type().dtype;
-  Value* largest = reduce_max(g, scores, {-1}, true);
-  Value* blind = eq(g, largest, scalar(g, t, -kInf));
-  Value* shift = where(g, blind, scalar(g, t, 0), largest);
+  Value* shift = finite_shift(g, reduce_max(g, scores, {-1}, true));
   Value* sum = reduce_sum(g, exp(g, sub(g, scores, shift)), {-1}, true);
   return squeeze(g, add(g, log(g, sum), shift), -1);
 }
@@ -144,8 +165,8 @@ std::vector<Value*> import_flash_cpu(AtenCall& c) {
   if (c.number(3) != 0) return {};
   Value *q = c.tensor(0), *k = c.tensor(1), *v = c.tensor(2);
   Value* mask = c.none(5) ? nullptr : c.tensor(5);
-  const double scale = scale_argument(c, 6);
-  Value* y = attention(g, q, k, v, mask, {.causal = c.flag(4), .scale = scale});
+  const Scale scale = scale_argument(c, 6, q);
+  Value* y = attention_of(g, q, k, v, mask, c.flag(4), scale);
   Value* repeated = repeat_heads(g, k, q->type().shape);
   return {y, to_result(c, log_sum_exp(g, q, repeated, mask, c.flag(4), scale), 1)};
 }
@@ -154,8 +175,9 @@ std::vector<Value*> import_flash_cpu(AtenCall& c) {
 std::vector<Value*> import_sdpa(AtenCall& c) {
   if (c.number(4) != 0 || c.tensor(0)->type().rank() > 4) return {};
   Value* mask = c.none(3) ? nullptr : c.tensor(3);
-  return one(attention(c.graph(), c.tensor(0), c.tensor(1), c.tensor(2), mask,
-                       {.causal = c.flag(5), .scale = scale_argument(c, 6)}));
+  Value* q = c.tensor(0);
+  return one(attention_of(c.graph(), q, c.tensor(1), c.tensor(2), mask, c.flag(5),
+                          scale_argument(c, 6, q)));
 }
 
 // grad_out, q, k, v, out, logsumexp, dropout_p, is_causal, attn_mask, scale
@@ -166,16 +188,15 @@ std::vector<Value*> import_flash_cpu_backward(AtenCall& c) {
   const Shape kv_shape = k->type().shape;
   k = repeat_heads(g, k, q->type().shape);
   v = repeat_heads(g, v, q->type().shape);
-  const double scale =
-      c.none(9) ? 1 / std::sqrt(static_cast<double>(size_at(q->type().shape, 1).constant()))
-                : c.number(9);
+  const Scale scale = scale_argument(c, 9, q);
   Value *grad = wide(g, c.tensor(0)), *out = wide(g, c.tensor(4));
   const DType t = grad->type().dtype;
   Value* scores = scores_of(g, q, k, c.none(8) ? nullptr : c.tensor(8), c.flag(7), scale);
-  Value* weights = exp(g, sub(g, scores, unsqueeze(g, cast(g, c.tensor(5), t), -1)));
+  Value* log_sum = unsqueeze(g, cast(g, c.tensor(5), t), -1);
+  Value* weights = exp(g, sub(g, scores, finite_shift(g, log_sum)));
   Value* grad_weights = matmul(g, grad, swap_axes(g, cast(g, v, t), -1, -2));
   Value* inner = sub(g, grad_weights, reduce_sum(g, mul(g, grad, out), {-1}, true));
-  Value* grad_scores = mul(g, mul(g, weights, inner), scale);
+  Value* grad_scores = mul(g, mul(g, weights, inner), scale_value(g, scale, q, t));
   Value* grad_q = matmul(g, grad_scores, cast(g, k, t));
   Value* grad_k = matmul(g, swap_axes(g, grad_scores, -1, -2), cast(g, q, t));
   Value* grad_v = matmul(g, swap_axes(g, weights, -1, -2), grad);
