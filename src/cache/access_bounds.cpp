@@ -18,6 +18,98 @@ struct Interval {
   Dim low, high;
 };
 
+// So many minima, maxima and divisions are taken apart in one proof.
+constexpr int kDeepestSplit = 5;
+
+Dim replaced(Dim d, Dim what, Dim by) {
+  if (d == what) return by;
+  const auto part = [&](std::size_t k) { return replaced(d.operands()[k], what, by); };
+  switch (d.kind()) {
+    case Dim::Kind::constant:
+    case Dim::Kind::symbol:
+      return d;
+    case Dim::Kind::add: {
+      Dim sum;
+      for (Dim operand : d.operands()) sum += replaced(operand, what, by);
+      return sum;
+    }
+    case Dim::Kind::mul: {
+      Dim product(1);
+      for (Dim operand : d.operands()) product *= replaced(operand, what, by);
+      return product;
+    }
+    case Dim::Kind::floordiv:
+      return floordiv(part(0), part(1));
+    case Dim::Kind::mod:
+      return mod(part(0), part(1));
+    case Dim::Kind::min:
+      return min(part(0), part(1));
+    case Dim::Kind::max:
+      return max(part(0), part(1));
+  }
+  return d;
+}
+
+// An innermost minimum or maximum in it.
+std::optional<Dim> choice_in(Dim d) {
+  if (d.is_const() || d.is_symbol()) return std::nullopt;
+  for (Dim operand : d.operands())
+    if (const auto found = choice_in(operand)) return found;
+  const bool is_choice = d.kind() == Dim::Kind::min || d.kind() == Dim::Kind::max;
+  return is_choice ? std::optional(d) : std::nullopt;
+}
+
+// A quotient among the summands with factor 1 or -1: d = factor * quotient + rest.
+struct Quotient {
+  Dim quotient, rest;
+  int factor;
+};
+std::optional<Quotient> quotient_in(Dim d) {
+  const auto matches = [&](Dim term) -> std::optional<Quotient> {
+    if (term.kind() == Dim::Kind::floordiv) return Quotient{term, d - term, 1};
+    const Dim negated = -term;
+    if (negated.kind() == Dim::Kind::floordiv) return Quotient{negated, d - term, -1};
+    return std::nullopt;
+  };
+  if (d.kind() != Dim::Kind::add) return matches(d);
+  for (Dim term : d.operands())
+    if (const auto found = matches(term)) return found;
+  return std::nullopt;
+}
+
+bool surely_nonnegative(Dim d, const Facts& facts, int depth) {
+  if (provably_nonnegative(d)) return true;
+  for (Dim fact : facts) {
+    // Offsets in bytes are multiples of what sizes are compared in.
+    for (std::int64_t times : {1, 2, 4, 8})
+      if (provably_nonnegative(d - fact * Dim(times))) return true;
+    if (provably_nonnegative(d * Dim(2) - fact)) return true;
+  }
+  if (depth == 0) return false;
+  for (Dim fact : facts)
+    if (quotient_in(d - fact) && surely_nonnegative(d - fact, {}, depth - 1)) return true;
+  if (const auto choice = choice_in(d)) {
+    // Either operand, where it is the one that is taken.
+    const Dim a = choice->operands()[0], b = choice->operands()[1];
+    const Dim excess = choice->kind() == Dim::Kind::max ? a - b : b - a;
+    const auto holds_with = [&](Dim taken, Dim fact) {
+      Facts more;
+      for (Dim known : facts) more.push_back(replaced(known, *choice, taken));
+      more.push_back(fact);
+      return surely_nonnegative(replaced(d, *choice, taken), more, depth - 1);
+    };
+    return holds_with(a, excess) && holds_with(b, -excess);
+  }
+  if (const auto found = quotient_in(d)) {
+    const Dim a = found->quotient.operands()[0], b = found->quotient.operands()[1];
+    if (!provably_nonnegative(b - 1)) return false;
+    // a//b >= -rest means a >= -rest*b; a//b <= rest means a < (rest + 1)*b.
+    const Dim multiplied = found->factor > 0 ? a + found->rest * b : (found->rest + 1) * b - a - 1;
+    return surely_nonnegative(multiplied, facts, depth - 1);
+  }
+  return false;
+}
+
 // The symbols whose product is `extent`, if it is one; all of them are above 0 where it is.
 void add_factors(Dim extent, std::vector<Dim>& out) {
   if (extent.is_symbol() && !extent.extent()) out.push_back(extent);
@@ -235,12 +327,7 @@ class StageProof {
 
 bool surely_le(Dim lower, Dim upper, const Facts& facts) {
   if (known_le(lower, upper) == true) return true;
-  const Dim difference = upper - lower;
-  for (Dim fact : facts)
-    // Offsets in bytes are multiples of what sizes are compared in.
-    for (std::int64_t times : {1, 2, 4, 8})
-      if (provably_nonnegative(difference - fact * Dim(times))) return true;
-  return false;
+  return surely_nonnegative(upper - lower, facts, kDeepestSplit);
 }
 
 std::vector<std::string> unproven_accesses(const loop::Kernel& kernel, std::span<const Dim> dims,

@@ -160,7 +160,7 @@ def test_a_saved_program_runs_in_another_process_without_its_custom_op(tmp_path:
     (tmp_path / "garbage").write_bytes(b"GEXART\r\n" + b"\x00" * 100)
     with pytest.raises(es.EsError, match="garbage' is no compiled program"):
         es.Program.load(tmp_path / "garbage")
-    with pytest.raises(es.EsError, match="is it there"):
+    with pytest.raises(es.EsError, match="there is no such file"):
         es.Program.load(tmp_path / "absent")
 
 

@@ -374,19 +374,23 @@ def test_fuzz_makes_the_folder_for_what_it_finds_at_once(tmp_path: pathlib.Path)
     assert "can't make the folder" in fails("fuzz", "--graphs=1", f"--out={below}")
 
 
-def test_cache_lists_checks_and_clears_a_folder(tmp_path: pathlib.Path) -> None:
+def test_cache_lists_checks_and_clears_a_folder(
+    graph: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = ("--dir", tmp_path / "c")
     assert "0 entries" in gex("cache", "list", *folder).stdout
-    entry = tmp_path / "c" / "program" / "ab" / ("ab" * 32)
-    entry.parent.mkdir(parents=True)
-    entry.write_bytes(b"GEXART and nothing else")
-    entry.chmod(0o600)
+    monkeypatch.setenv("GEX_CACHE_DIR", str(tmp_path / "c"))
+    gex("run", graph, "--dim=s0=2")
+    (entry,) = (tmp_path / "c" / "program").glob("*/*")
     listed = gex("cache", "list", *folder).stdout
-    assert "program  abababababababab" in listed and "1 entries, 23 bytes" in listed
+    assert f"program  {entry.name[:16]}" in listed
+    count = int(listed.splitlines()[-1].split()[0])
+    assert gex("cache", "verify", *folder).returncode == 0
+    entry.write_bytes(b"GEXART\r\n and nothing else")
     verified = gex("cache", "verify", *folder)
     assert verified.returncode == 1
-    assert "not a file of gex" in verified.stdout and "0 of 1 entries" in verified.stdout
-    assert "1 entries removed" in gex("cache", "clear", *folder).stdout
+    assert str(entry) in verified.stdout and f"{count - 1} of {count} entries" in verified.stdout
+    assert f"{count} entries removed" in gex("cache", "clear", *folder).stdout
     assert not entry.exists()
     assert gex("cache", "verify", *folder).returncode == 0
     assert "did you mean 'list'" in fails("cache", "lst", *folder)

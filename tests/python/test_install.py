@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import shutil
 
 import pytest
@@ -79,6 +80,50 @@ def test_prefix_holds_what_is_promised(prefix: pathlib.Path) -> None:
         assert (prefix / path).exists(), path
     if (BUILD / "lib" / "libgex_llvm.so").exists():
         assert (prefix / "lib" / "libgex_llvm.so").exists()
+
+
+def dynamic_section(path: pathlib.Path) -> str:
+    return run("readelf", "-d", path, cwd=ROOT)
+
+
+def test_library_has_a_versioned_name(prefix: pathlib.Path) -> None:
+    assert "soname: [libgex.so.0.1]" in dynamic_section(prefix / "lib" / "libgex.so")
+    assert (prefix / "lib" / "libgex.so").is_symlink()
+
+
+def test_nothing_points_to_the_machine_it_was_built_on(prefix: pathlib.Path) -> None:
+    for path in [*(prefix / "lib").glob("*.so"), prefix / "bin" / "gex"]:
+        for folder in re.findall(r"RU?N?PATH\)\s+Library runpath: \[(.*)\]", dynamic_section(path)):
+            for part in filter(None, folder.split(":")):
+                assert part.startswith("$ORIGIN"), f"{path}: {part}"
+    text = (prefix / "lib" / "pkgconfig" / "gex.pc").read_text()
+    assert str(ROOT) not in text and str(prefix) not in text
+
+
+def test_exported_symbols_are_the_interface_or_marked_private(prefix: pathlib.Path) -> None:
+    header = (prefix / "include" / "gex" / "gex.h").read_text()
+    declared = set(re.findall(r"GEX_API [\w* ]*?\b(gex_\w+)\(", header))
+    listed = run("nm", "-D", "--defined-only", "--with-symbol-versions",
+                 prefix / "lib" / "libgex.so", cwd=ROOT)  # fmt: skip
+    by_version: dict[str, set[str]] = {}
+    for line in listed.splitlines():
+        name, _, version = line.split()[-1].partition("@@")
+        by_version.setdefault(version, set()).add(name)
+    assert by_version.pop("GEX_1") - {"GEX_1"} == declared
+    private = by_version.pop("GEX_PRIVATE")
+    assert not by_version, {version: sorted(names)[:3] for version, names in by_version.items()}
+    foreign = [n for n in private - {"GEX_PRIVATE"} if "3gex" not in n]
+    assert not foreign, foreign[:5]
+
+
+@pytest.mark.skipif(shutil.which("pkg-config") is None, reason="there is no pkg-config")
+def test_pkg_config_tells_how_to_build(prefix: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "user.c").write_text(C_PROGRAM)
+    flags = run("pkg-config", "--cflags", "--libs", "gex", cwd=tmp_path,
+                PKG_CONFIG_PATH=str(prefix / "lib" / "pkgconfig")).split()  # fmt: skip
+    run("gcc", "user.c", *flags, "-o", "user", cwd=tmp_path)
+    out = run(tmp_path / "user", cwd=tmp_path, LD_LIBRARY_PATH=str(prefix / "lib"))
+    assert out == "-1 -2 -3\n"
 
 
 def test_headers_need_nothing_but_themselves(prefix: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -49,6 +49,8 @@ void keep(PyObject* type, const std::string& message) {
 
 }  // namespace
 
+void keep_raised(nb::python_error& error) { keep(error); }
+
 void forget_raised() { Py_CLEAR(raised); }
 
 nb::object take_raised() {

@@ -53,6 +53,7 @@ class EsResources {
 // What callables raise can't cross the C interface: it is kept for the thread, until its call is
 // back. Both need Python's lock.
 void forget_raised();
-nb::object take_raised();  // the exception, or None
+void keep_raised(nb::python_error& error);  // the first of them
+nb::object take_raised();                   // the exception, or None
 
 }  // namespace gex::python

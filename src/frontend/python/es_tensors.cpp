@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/strided_copy.hpp"
+#include "frontend/python/interrupts.hpp"
 
 namespace gex::python {
 namespace {
@@ -135,6 +136,7 @@ void run_unlocked(const Body& body) {
   };
   try {
     const nb::gil_scoped_release unlocked;
+    const runtime::ControlScope scope(&kept_interrupts());
     body();
   } catch (const es::Error&) {
     raise();

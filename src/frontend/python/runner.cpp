@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "frontend/python/interrupts.hpp"
 #include "frontend/python/torch_threads.hpp"
 
 namespace gex::python {
@@ -224,6 +225,7 @@ nb::object Runner::operator()(nb::list arguments) {
 
   TorchHost host({frame->arguments, bound->argument_of_input}, tuples_, callees_,
                  bound->engine->num_outputs(), bound->engine->device(), ranges, clock);
+  const runtime::ControlScope scope(&raising_interrupts());
   while (true) {
     try {
       bound->engine->run(frame->inputs, host);

@@ -1,0 +1,153 @@
+// What programs of every op do to memory is proven to be inside their buffers; what a changed
+// program does is not.
+
+#include "cache/bounds_check.hpp"
+
+#include <gtest/gtest.h>
+
+#include "compile/compile.hpp"
+#include "emit/kernel_table.hpp"
+#include "sample_graphs.hpp"
+
+namespace gex {
+namespace {
+
+using namespace test;
+
+std::vector<std::string> unproven(const Compiled& compiled) {
+  return unproven_parts(*compiled.program, [&](int code) -> const loop::Kernel* {
+    const auto& spec = compiled.kernels->codes()[static_cast<std::size_t>(code)];
+    if (spec.problem) return nullptr;
+    return &compiled.kernels->kernels()[static_cast<std::size_t>(spec.kernel)];
+  });
+}
+
+Compiled compiled(std::unique_ptr<Graph> graph) {
+  CompileOptions options;
+  options.generate_code = false;
+  return compile(std::move(graph), options);
+}
+
+void expect_proven(std::unique_ptr<Graph> graph) {
+  const Compiled program = compiled(std::move(graph));
+  for (const std::string& problem : unproven(program)) ADD_FAILURE() << problem;
+}
+
+TEST(BoundsCheck, ProgramsOfEveryOpAreProven) {
+  int checked = 0;
+  for (const OpDef* op : computed_ops()) {
+    if (sample_of(*op) == nullptr) continue;
+    for (const DType dtype : {DType::f32, DType::i64, DType::boolean}) {
+      auto graph = graph_of(*op, dtype);
+      if (!graph) continue;
+      SCOPED_TRACE(str(op->name, " ", dtype));
+      ++checked;
+      auto fixed = with_size(*graph, 3);
+      Tensors inputs = inputs_of(*op, dtype, 3);
+      expect_proven(with_transposed_inputs(*graph, inputs));
+      expect_proven(std::move(graph));
+      expect_proven(std::move(fixed));
+    }
+  }
+  EXPECT_GT(checked, 100);
+}
+
+const char* const kGraph = R"(symbols s0 in [1, 512]
+graph main(%x: f32[s0, 48], %i: i64[s0]) -> (f32[s0, 48], f32[s0]) {
+  %a = softmax(%x) {axis = 1} : f32[s0, 48]
+  %b = index(%a, %i) {axes = [0]} : f32[s0, 48]
+  %c = reduce_sum(%b) {axes = [1]} : f32[s0]
+  return %b, %c
+})";
+
+TEST(BoundsCheck, BuffersThatAreTooSmallAreNoticed) {
+  const Compiled good = compiled(parse_graph(kGraph));
+  ASSERT_TRUE(unproven(good).empty()) << unproven(good).front();
+  int smaller = 0;
+  for (std::size_t id = 0; id < good.program->buffers.size(); ++id) {
+    program::Program bad = *good.program;
+    program::BufferDesc& buffer = bad.buffers[id];
+    if (buffer.bytes.is_const() || buffer.alias_of >= 0) continue;
+    buffer.bytes = buffer.bytes - 1;
+    Compiled changed = good;
+    changed.program = std::make_shared<const program::Program>(bad);
+    EXPECT_FALSE(unproven(changed).empty()) << "buffer %" << id << " " << buffer.name;
+    ++smaller;
+  }
+  EXPECT_GE(smaller, 4);
+}
+
+TEST(BoundsCheck, AccessesThatAreOutsideAreNoticed) {
+  const Compiled good = compiled(parse_graph(kGraph));
+  int changed = 0;
+  for (const program::Segment& segment : good.program->segments)
+    for (const program::Step& step : segment.steps) {
+      const auto* launch = std::get_if<program::Launch>(&step.op);
+      if (launch == nullptr) continue;
+      const auto& spec = good.kernels->codes()[static_cast<std::size_t>(launch->code)];
+      const loop::Kernel& kernel = good.kernels->kernels()[static_cast<std::size_t>(spec.kernel)];
+      const auto expect_noticed = [&](const loop::Kernel& bad) {
+        EXPECT_FALSE(unproven_launch(*good.program, {launch, &bad}).empty()) << loop::print(bad);
+        ++changed;
+      };
+      for (std::size_t s = 0; s < kernel.stages.size(); ++s) {
+        for (std::size_t e = 0; e < kernel.stages[s].exprs.size(); ++e) {
+          if (kernel.stages[s].exprs[e].index.empty()) continue;
+          for (const Dim by : {Dim(1'000'000'000), Dim(-1), Dim(1)}) {
+            loop::Kernel bad = kernel;
+            Dim& first = bad.stages[s].exprs[e].index.front();
+            first = first + by;
+            expect_noticed(bad);
+          }
+        }
+        for (std::size_t k = 0; k < kernel.stages[s].stores.size(); ++k) {
+          if (kernel.stages[s].stores[k].index.empty()) continue;
+          loop::Kernel bad = kernel;
+          Dim& first = bad.stages[s].stores[k].index.front();
+          first = first * 2 + 1;
+          expect_noticed(bad);
+        }
+      }
+      program::Program fewer = *good.program;
+      program::Launch more = *launch;
+      more.grid = more.grid + 1;
+      EXPECT_FALSE(unproven_launch(fewer, {&more, &kernel}).empty());
+    }
+  EXPECT_GT(changed, 10);
+}
+
+// The text of a kernel may promise any range for a computed index.
+TEST(BoundsCheck, PromisesOfAKernelAreNotBelieved) {
+  const loop::Kernel kernel = loop::parse_kernel(R"(symbols n in [1, 64]
+kernel gather(i: in i64[n], x: in f32[n], y: out f32[n]) grid(p < n) {
+  stage s {
+    v0 = load i[p] : i64 in [0, 0]
+    v1 = load x[v0] : f32
+    store y[p] = v1
+  }
+})");
+  program::Program program = program::parse_program(R"(program "p"
+symbol n in [1, 64]
+input 0 "i" i64 [n] -> %0
+input 1 "x" f32 [n] -> %1
+output 0 "y" fresh f32 [n] -> %2
+buffer %0 "i" input 0 i64 [n] bytes [n*8]
+buffer %1 "x" input 1 f32 [n] bytes [n*4]
+buffer %2 "y" output 0 f32 [n] bytes [n*4]
+main 0
+segment 0 "main"
+  copy %2 from %1 bytes [n*4]
+)");
+  program::Launch launch;
+  launch.name = "gather";
+  launch.buffers = {0, 1, 2};
+  launch.writes = {false, false, true};
+  launch.dims = {program.symbols[0]};
+  launch.grid = program.symbols[0];
+  const std::vector<std::string> problems = unproven_launch(program, {&launch, &kernel});
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_NE(problems[0].find("load of x"), std::string::npos) << problems[0];
+}
+
+}  // namespace
+}  // namespace gex
