@@ -182,7 +182,8 @@ struct MmaPlan {
       text +=
           "    const i64 large = task.size.batch0 * task.size.batch1 * "
           "((task.size.rows + 127) / 128) * ((task.size.cols + 127) / 128);\n"
-          "    if (2 * large >= kMultiprocessors) mma_product<128, 128, 2, 4, 3>(task, shared_address(shared));\n"
+          "    if (2 * large >= kMultiprocessors) mma_product<128, 128, 2, 4, 3>(task, "
+          "shared_address(shared));\n"
           "    else mma_product<64, 64, 2, 4, 4>(task, shared_address(shared));\n";
     else if (large)
       text += "    mma_product<128, 128, 2, 4, 3>(task, shared_address(shared));\n";

@@ -154,6 +154,17 @@ GEX_FN uint4 load_once(const void* p) {
 #endif
 GEX_FN float of_bf16(unsigned short b) { return f32_of_bits((u32)b << 16); }
 
+// Neighbouring elements, moved with loads and stores of up to 16 bytes.
+template <class T, int width>
+struct __align__((sizeof(T) * width < 16 ? sizeof(T) * width : 16)) Vector {
+  T v[width];
+};
+// Shuffles of every register type.
+template <class T>
+GEX_FN T from_lane(T value, int lane) { return (T)__shfl_sync(0xffffffffu, value, lane); }
+template <class T>
+GEX_FN T from_lane_below(T value, int lanes) { return (T)__shfl_down_sync(0xffffffffu, value, lanes); }
+
 // The same helpers for float and double: T, and the suffix of the C functions.
 #define GEX_FLOAT_HELPERS(T, S)                                                        \
   GEX_FN T min_##S(T a, T b) { return a != a ? a : (b != b ? b : (b < a ? b : a)); }   \
