@@ -24,7 +24,7 @@ GEX_FN void load_rows(u32 tile, const Operand& operand, i64 first, i64 row_strid
     }
     return;
   }
-#pragma unroll
+#pragma unroll (size > 128 ? 2 : 4)
   for (int i = 0; i < size * 8 / 128; ++i) {
     const int e = (int)threadIdx.x + i * 128, row = e / (size / 8), at = e % (size / 8);
     const bool valid = key + row < keys;
@@ -63,6 +63,7 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
       load_rows<kHead, kKeyComputed>(at, load_k, k_first, s.k[2], (from + step) * 64, key_end);
       load_rows<kValue, kValueComputed>(at + 64 * kHeadBytes, load_v, v_first, s.v[2], (from + step) * 64, key_end);
     };
+#pragma unroll 1
     for (int step = 0; step < kStages - 1; ++step) {
       if (step < steps) load(step);
       commit_copies();
@@ -114,7 +115,7 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
       for (int j = 0; j < NT; ++j)
 #pragma unroll
         for (int e = 0; e < 4; ++e) score[j][e] = 0.0f;
-#pragma unroll 4
+#pragma unroll (kHead > 128 ? 1 : 4)
       for (int d = 0; d < kHead / 16; ++d) {
         u32 fq[4];
         load_matrices(fq, piece(q_tile, (decode ? 0 : warp * 16) + quarter % 2 * 8 + in_quarter, d * 2 + quarter / 2));
@@ -188,18 +189,21 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
     for (int h = 0; h < 2; ++h)
 #pragma unroll
       for (int lanes = 1; lanes < 4; lanes *= 2) total[h] += __shfl_xor_sync(0xffffffffu, total[h], lanes);
-    const auto finish = [&](i64 r, int d, float sum, float all) {
-      const i64 head = kv * group + r / s.queries, q = r % s.queries;
-      const bool hidden = all == 0.0f && !(kNanIfMasked && s.keys > 0);
-      done(((b * s.heads + head) * s.queries + q) * s.value + d,
-           b * s.out[0] + head * s.out[1] + q * s.out[2] + d * s.out[3], hidden ? 0.0f : sum * (1.0f / all));
-    };
     if (!decode) {
 #pragma unroll
-      for (int i = 0; i < kValue / 8; ++i)
+      for (int h = 0; h < 2; ++h) {
+        if (row[h] >= rows) continue;
+        const i64 head = kv * group + row[h] / s.queries, query = row[h] % s.queries;
+        const i64 point = ((b * s.heads + head) * s.queries + query) * kValue + t * 2;
+        const i64 offset = b * s.out[0] + head * s.out[1] + query * s.out[2] + t * 2 * s.out[3];
+        const bool hidden = total[h] == 0.0f && !(kNanIfMasked && s.keys > 0);
+        const float inverse = hidden ? 0.0f : 1.0f / total[h];
 #pragma unroll
-        for (int e = 0; e < 4; ++e)
-          if (row[e / 2] < rows) finish(row[e / 2], i * 8 + t * 2 + e % 2, out[i][e], total[e / 2]);
+        for (int i = 0; i < kValue / 8; ++i)
+#pragma unroll
+          for (int e = 0; e < 2; ++e)
+            done(point + i * 8 + e, offset + (i * 8 + e) * s.out[3], hidden ? 0.0f : out[i][2 * h + e] * inverse);
+      }
       continue;
     }
     // The states of 4 warps, then of all blocks of the cluster, become one, in order.
@@ -245,7 +249,11 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
         sum += cluster_float(block_sums + e, c) * factor;
         all += cluster_float(block_totals + r, c) * factor;
       }
-      finish(r, e % kValue, sum, all);
+      const i64 head = kv * group + r / (int)s.queries, query = r % (int)s.queries;
+      const bool hidden = all == 0.0f && !(kNanIfMasked && s.keys > 0);
+      done(((b * s.heads + head) * s.queries + query) * kValue + e % kValue,
+           b * s.out[0] + head * s.out[1] + query * s.out[2] + e % kValue * s.out[3],
+           hidden ? 0.0f : sum * (1.0f / all));
     }
     if (kSplits == 1) __syncthreads(); else cluster_sync();
   }

@@ -83,6 +83,7 @@ GEX_FN void mma_tile(const Product& task, i64 row0, i64 col0, u32 shared) {
     for (int j = 0; j < 2 * TN; ++j)
 #pragma unroll
       for (int e = 0; e < 4; ++e) sum[i][j][e] = 0.0f;
+#pragma unroll 1
   for (int s = 0; s < stages - 1; ++s) {
     if (s < steps) load(s);
     commit_copies();
