@@ -305,12 +305,16 @@ int EmulatedKernels::add(const backend::cuda::KernelText& kernel) {
     if (end >= body.size() || !is_part(body[end])) body.insert(end, str("_", number));
     at = end;
   }
-  bodies_ += body;
+  bodies_.push_back(std::move(body));
   return number;
 }
 
-std::string EmulatedKernels::device_source() const {
-  return std::string(backend::cuda::prelude()) + bodies_;
+std::string EmulatedKernels::device_source(int first, int parts) const {
+  std::string text(backend::cuda::prelude());
+  for (std::size_t i = static_cast<std::size_t>(first); i < bodies_.size();
+       i += static_cast<std::size_t>(parts))
+    text += bodies_[i];
+  return text;
 }
 
 void EmulatedKernels::compile() {

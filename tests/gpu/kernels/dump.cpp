@@ -1,5 +1,5 @@
 // Writes the CUDA text of every tested problem and loop kernel, with operands and expected results,
-// and of kernels to be timed, for run.py: FOLDER/kernels.cu, cases.json, data.bin.
+// and of kernels to be timed, for run.py: FOLDER/kernels_*.cu, cases.json, data.bin.
 
 #include <cstdio>
 #include <fstream>
@@ -56,7 +56,9 @@ class KernelDump {
   }
 
   void finish() {
-    std::ofstream(folder_ + "/kernels.cu") << unit_.device_source();
+    constexpr int kParts = 16;  // compiled at the same time
+    for (int i = 0; i < kParts; ++i)
+      std::ofstream(str(folder_, "/kernels_", i, ".cu")) << unit_.device_source(i, kParts);
     std::ofstream(folder_ + "/cases.json") << "[" << cases_ << "]\n";
   }
 

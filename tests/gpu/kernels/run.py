@@ -1,5 +1,5 @@
-"""Runs the kernels that dump.cpp wrote (kernels.cubin, cases.json, data.bin) on a GPU: checks each
-against the expected results, then times those that are to be timed.
+"""Runs the kernels that dump.cpp wrote (kernels_*.cu, cases.json, data.bin) on a GPU: compiles them
+with nvcc, checks each against the expected results, then times those that are to be timed.
 
 usage: run.py FOLDER [--check | --time]
 """
@@ -7,6 +7,7 @@ usage: run.py FOLDER [--check | --time]
 import ctypes
 import json
 import pathlib
+import subprocess
 import sys
 from typing import Any
 
@@ -27,10 +28,13 @@ def call(name: str, *arguments: Any) -> None:
 
 
 class Kernel:
-    def __init__(self, module: ctypes.c_void_p, case: dict[str, Any]) -> None:
+    def __init__(self, modules: list[ctypes.c_void_p], case: dict[str, Any]) -> None:
         self.case = case
         self.function = ctypes.c_void_p()
-        call("cuModuleGetFunction", ctypes.byref(self.function), module, case["function"].encode())
+        name = case["function"].encode()
+        get = driver.cuModuleGetFunction
+        if all(get(ctypes.byref(self.function), module, name) != 0 for module in modules):
+            raise RuntimeError(f"no kernel {case['function']}")
         call("cuFuncSetAttribute", self.function, 8, max(case["shared"], 0))
 
     def prepare(self, buffers: list[torch.Tensor]) -> None:
@@ -53,6 +57,24 @@ class Kernel:
         )  # fmt: skip
 
 
+def compile_all(folder: pathlib.Path) -> list[pathlib.Path]:
+    flags = ["-arch=sm_90", "-std=c++17", "-diag-suppress", "177", "--fmad=false", "-cubin"]
+    running = []
+    for source in sorted(folder.glob("kernels_*.cu")):
+        target = source.with_suffix(".cubin")
+        running.append((target, subprocess.Popen(["nvcc", *flags, "-o", target, source])))
+    for target, process in running:
+        if process.wait() != 0:
+            raise RuntimeError(f"nvcc fails on {target}")
+    return [target for target, _ in running]
+
+
+def load(path: pathlib.Path) -> ctypes.c_void_p:
+    module = ctypes.c_void_p()
+    call("cuModuleLoadData", ctypes.byref(module), path.read_bytes())
+    return module
+
+
 def distance(got: torch.Tensor, want: torch.Tensor) -> float:
     if not got.dtype.is_floating_point:
         return 0.0 if torch.equal(got, want) else float("inf")
@@ -62,7 +84,7 @@ def distance(got: torch.Tensor, want: torch.Tensor) -> float:
     return float("inf") if bool(far.isnan().any()) else float(far.max())
 
 
-def check(module: ctypes.c_void_p, cases: list[dict[str, Any]], data: bytes) -> int:
+def check(modules: list[ctypes.c_void_p], cases: list[dict[str, Any]], data: bytes) -> int:
     failures = 0
     for case in cases:
         if "buffers" not in case:
@@ -75,7 +97,7 @@ def check(module: ctypes.c_void_p, cases: list[dict[str, Any]], data: bytes) -> 
             before.append(view[:count].cuda())
             view = torch.frombuffer(bytearray(data[second : second + size] or b"0" * 8), dtype=kind)
             after.append(view[:count])
-        kernel = Kernel(module, case)
+        kernel = Kernel(modules, case)
         kernel.prepare(before)
         kernel.launch()
         torch.cuda.synchronize()
@@ -161,11 +183,11 @@ def time_loop(kernel: Kernel) -> str:
     return f"{ours * 1e6:9.2f} us  {kernel.case['bytes'] / ours / 1e9:7.0f} GB/s"
 
 
-def time(module: ctypes.c_void_p, cases: list[dict[str, Any]]) -> None:
+def time(modules: list[ctypes.c_void_p], cases: list[dict[str, Any]]) -> None:
     timers = {"product": time_product, "attention": time_attention, "loop": time_loop}
     for case in cases:
         if "timed" in case:
-            print(f"{case['name']:42} {timers[case['timed']](Kernel(module, case))}", flush=True)
+            print(f"{case['name']:42} {timers[case['timed']](Kernel(modules, case))}", flush=True)
 
 
 def main() -> int:
@@ -173,14 +195,12 @@ def main() -> int:
     what = sys.argv[2:]
     torch.zeros(1, device="cuda")
     cases = json.loads((folder / "cases.json").read_text())
-    module = ctypes.c_void_p()
-    image = (folder / "kernels.cubin").read_bytes()
-    call("cuModuleLoadData", ctypes.byref(module), image)
+    modules = [load(path) for path in compile_all(folder)]
     failures = 0
     if "--time" not in what:
-        failures = check(module, cases, (folder / "data.bin").read_bytes())
+        failures = check(modules, cases, (folder / "data.bin").read_bytes())
     if "--check" not in what:
-        time(module, cases)
+        time(modules, cases)
     return 1 if failures else 0
 
 
