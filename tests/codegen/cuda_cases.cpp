@@ -82,6 +82,72 @@ kernel triangle(x: in f32[n], y: out f32[n]) grid(i < n) {
 })"),
                                {300}),
                    64});
+  // Wide loads and stores: one range with a tail, rows, rows that are not aligned, gathered rows.
+  for (const std::int64_t n : {4096, 4099}) {
+    cases.push_back({random_case(loop::parse_kernel(R"(
+kernel flat(x: in f16[n], y: in f32[n], z: out f16[n], w: out i8[n]) grid(i < n) {
+  stage {
+    a = load x[i]
+    b = load y[i]
+    c = cast b : f16
+    d = add a, c
+    store z[i] = d
+    e = cast d : i8
+    store w[i] = e
+  }
+})"),
+                                 {n}),
+                     1});
+  }
+  for (const std::int64_t cols : {64, 67}) {
+    cases.push_back({random_case(loop::parse_kernel(R"(
+kernel rows(x: in f16[m, n], ids: in i64[m], table: in f16[10, n], bias: in f16[n], y: out f16[m, n]) grid(i < m, j < n) {
+  stage {
+    a = load x[i, j]
+    id = load ids[i] in [0, 9]
+    t = load table[id, j]
+    b = load bias[j]
+    c = add a, t
+    d = add c, b
+    store y[i, j] = d
+  }
+})"),
+                                 {9, cols}),
+                     2});
+    cases.push_back({random_case(loop::parse_kernel(R"(
+kernel cube(x: in f32[a, b, c], y: out f32[a, b, c]) grid(i < a, j < b, k < c) {
+  stage {
+    v = load x[i, j, k]
+    w = add v, v
+    store y[i, j, k] = w
+  }
+})"),
+                                 {3, 5, cols}),
+                     1});
+  }
+  // Locals of 60000 elements lie in the workspace.
+  cases.push_back({random_case(loop::parse_kernel(R"(
+kernel kept(x: in f32[m, n], y: out f32[m, n]) grid(i < m) {
+  local row: f32[n]
+  local top: f32[]
+  stage reduce(j < n) {
+    v = load x[i, j]
+    w = mul v, v
+    store row[j] = w
+    acc a: f32 = -inf <- w
+    combine max
+    r = acc a
+    store top[] = r
+  }
+  stage domain(j < n) {
+    w = load row[j]
+    t = load top[]
+    d = div w, t
+    store y[i, j] = d
+  }
+})"),
+                               {2, 60000}),
+                   4});
   cases.push_back({random_case(loop::parse_kernel(R"(
 kernel histogram(ids: in i64[n], y: inout i64[10]) grid(i < n) {
   stage {

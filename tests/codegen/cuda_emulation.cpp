@@ -12,8 +12,9 @@ namespace gex::codegen {
 
 namespace {
 
-// What CUDA gives a kernel. Blocks of a cluster run together, and use dynamic shared memory only. Threads of every other block run in reverse order, and shared memory
-// starts with bytes that are no number, so that missing barriers show.
+// What CUDA gives a kernel. Blocks of a cluster run together, and use dynamic shared memory only.
+// Threads of every other block run in reverse order, and shared memory starts with bytes that are
+// no number, so that missing barriers show.
 const char* const kEmulation = R"(
 #define GEX_EMULATED
 #include <ucontext.h>
@@ -115,6 +116,15 @@ namespace gex { float f16_to_f32(std::uint16_t); std::uint16_t f32_to_f16(float)
 static float of_f16(unsigned short h) { return gex::f16_to_f32(h); }
 static unsigned short to_f16(float f) { return gex::f32_to_f16(f); }
 
+static unsigned short to_bf16(float f) {
+  unsigned u;
+  memcpy(&u, &f, 4);
+  if ((u & 0x7fffffffu) > 0x7f800000u) return 0x7fff;
+  return (unsigned short)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+template <bool bf16> static unsigned to_halves(float low, float high) {
+  return bf16 ? to_bf16(low) | (unsigned)to_bf16(high) << 16 : to_f16(low) | (unsigned)to_f16(high) << 16;
+}
 struct Fragments { unsigned a[4], b[2]; };
 template <bool bf16> static float half_at(unsigned pair, int high) {
   const unsigned short bits = (unsigned short)(pair >> (16 * high));
@@ -140,7 +150,11 @@ static void mma_16816(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsign
   }
   __syncwarp();
 }
-static void load_8x8(unsigned (&r)[4], const void* address, bool transposed) {
+static unsigned shared_address(const void* p) {
+  return (unsigned)(static_cast<const unsigned char*>(p) - gex_locals);
+}
+static void load_8x8(unsigned (&r)[4], unsigned row_at, bool transposed) {
+  const void* const address = gex_locals + row_at;
   show(address);
   const unsigned lane = threadIdx.x % 32;
   for (unsigned i = 0; i < 4; ++i) {
@@ -156,14 +170,17 @@ static void load_8x8(unsigned (&r)[4], const void* address, bool transposed) {
   }
   __syncwarp();
 }
-static void load_matrices(unsigned (&r)[4], const void* row) { load_8x8(r, row, false); }
-static void load_matrices_transposed(unsigned (&r)[4], const void* row) { load_8x8(r, row, true); }
+static void load_matrices(unsigned (&r)[4], unsigned row) { load_8x8(r, row, false); }
+static void load_matrices_transposed(unsigned (&r)[4], unsigned row) { load_8x8(r, row, true); }
 
 // Copies arrive no earlier than a thread waits for them.
 struct PendingCopy { void* to; const void* from; bool valid; int group; };
 static std::vector<PendingCopy> pending[4096];
 static int committed[4096];
-static void copy_async(void* to, const void* from, bool valid) {
+static void store_shared(unsigned to, const uint4& v) { memcpy(gex_locals + to, &v, 16); }
+static void store_shared(unsigned to, unsigned short v) { memcpy(gex_locals + to, &v, 2); }
+static void copy_async(unsigned place, const void* from, bool valid) {
+  void* const to = gex_locals + place;
   if ((reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(valid ? from : nullptr)) % 16) {
     fprintf(stderr, "an unaligned copy\n");
     abort();
@@ -288,12 +305,16 @@ int EmulatedKernels::add(const backend::cuda::KernelText& kernel) {
     if (end >= body.size() || !is_part(body[end])) body.insert(end, str("_", number));
     at = end;
   }
-  bodies_ += body;
+  bodies_.push_back(std::move(body));
   return number;
 }
 
-std::string EmulatedKernels::device_source() const {
-  return std::string(backend::cuda::prelude()) + bodies_;
+std::string EmulatedKernels::device_source(int first, int parts) const {
+  std::string text(backend::cuda::prelude());
+  for (std::size_t i = static_cast<std::size_t>(first); i < bodies_.size();
+       i += static_cast<std::size_t>(parts))
+    text += bodies_[i];
+  return text;
 }
 
 void EmulatedKernels::compile() {
@@ -310,8 +331,7 @@ void EmulatedKernels::compile() {
 void EmulatedKernels::run(int kernel, std::span<const std::int64_t> words, std::int64_t blocks,
                           int threads, std::int64_t shared_bytes) const {
   using Kernel = void (*)(const std::int64_t*);
-  using Run = void (*)(Kernel, const std::int64_t*, unsigned, unsigned, long long,
-                       unsigned);
+  using Run = void (*)(Kernel, const std::int64_t*, unsigned, unsigned, long long, unsigned);
   const auto function = reinterpret_cast<Kernel>(dlsym(library_, name(kernel).c_str()));
   const auto run_kernel = reinterpret_cast<Run>(dlsym(library_, "run_kernel"));
   ASSERT_NE(function, nullptr) << name(kernel);

@@ -21,8 +21,8 @@ class EmulatedKernels {
 
   // The number of the kernel, whose function gets a name of its own; equal sources share one.
   int add(const backend::cuda::KernelText& kernel);
-  // All of it for nvcc, and for the host.
-  std::string device_source() const;
+  // Every `parts`-th kernel from the first on, for nvcc.
+  std::string device_source(int first = 0, int parts = 1) const;
   void compile();  // fails the test on errors
   const std::string& name(int kernel) const { return names_[static_cast<std::size_t>(kernel)]; }
 
@@ -33,7 +33,7 @@ class EmulatedKernels {
   std::vector<std::string> names_;
   std::vector<int> clusters_;                     // blocks in a cluster
   std::unordered_map<std::string, int> numbers_;  // by source
-  std::string bodies_;
+  std::vector<std::string> bodies_;
   void* library_ = nullptr;
 };
 

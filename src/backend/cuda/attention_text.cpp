@@ -175,7 +175,8 @@ MmaPlan mma_plan(const problems::AttentionProblem& p, std::span<const Dim> dims,
   plan.stages = *head <= 128 && *value <= 128 ? 3 : 2;
   if (plan.decode) {
     const Dim units = dims[at_dim::batch] * dims[at_dim::kv_heads];
-    const std::int64_t tiles = (std::min<std::int64_t>(dims[at_dim::keys].range().hi, 1 << 30) + 63) / 64;
+    const std::int64_t tiles =
+        (std::min<std::int64_t>(dims[at_dim::keys].range().hi, 1 << 30) + 63) / 64;
     while (plan.splits < 8 && 2 * plan.splits <= tiles &&
            units.range().lo * plan.splits < limits.multiprocessors)
       plan.splits *= 2;

@@ -1,9 +1,13 @@
-#include "backend/cuda/kernel_text.hpp"
+// Loop kernels. Elementwise kernels run a point in each thread, or several neighbouring points with
+// wide loads. Kernels with long inner loops or locals run a point in a team: a warp where all loops
+// are short, else a block. Reductions down columns run 32 neighbouring points in a block. What must
+// run in order runs on one thread.
 
 #include <algorithm>
 
-#include "backend/cuda/body_writer.hpp"
+#include "backend/cuda/kernel_text.hpp"
 #include "backend/cuda/scalar_text.hpp"
+#include "backend/cuda/vector_writer.hpp"
 #include "base/error.hpp"
 #include "loop/walk.hpp"
 
@@ -17,27 +21,63 @@ using loop::Store;
 
 namespace {
 
-constexpr int kElementBlock = 256;       // threads of a block that runs a point in each thread
-constexpr int kPointBlock = 256;         // threads of a block that works on one point
-constexpr int kWaves = 16;               // blocks for each multiprocessor, at most
-constexpr std::int64_t kShortLoop = 64;  // inner loops up to this stay in one thread
+constexpr int kBlock = 256;                      // threads of a block, but for one_thread
+constexpr int kWaves = 16;                       // blocks for each multiprocessor, at most
+constexpr std::int64_t kShortLoop = 64;          // inner loops up to this stay in one thread
+constexpr std::int64_t kWarpLoop = 1024;         // inner loops up to this stay in one warp
+constexpr std::int64_t kWarpLocals = 48 * 1024;  // bytes that all warps of a block keep
 
-enum class Mode { thread_per_point, block_per_point, one_thread };
+enum class Mode { points, teams, columns, one_thread };
 
 bool atomic_add_exists(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::i32 || dtype == DType::i64;
 }
 
-Mode mode_of(const Kernel& kernel) {
+Dim points_of(const std::vector<Range>& ranges) {
+  Dim points = 1;
+  for (const Range& range : ranges) points *= range.extent();
+  return points;
+}
+
+// The most iterations that one stage has at a grid point, if they do not depend on the point.
+Dim inner_points(const Kernel& kernel) {
   Dim inner = 1;
+  for (const Stage& stage : kernel.stages) {
+    Dim points = points_of(stage.domain) * points_of(stage.reduce);
+    for (const auto* ranges : {&kernel.grid, &stage.domain, &stage.reduce})
+      for (const Range& range : *ranges)
+        if (points.depends_on(range.index)) points = Dim(DimRange::kInf);
+    inner = max(inner, points);
+  }
+  return inner;
+}
+
+// Neighbouring grid points read neighbouring elements, and the reduction steps over rows.
+bool reduces_columns(const Kernel& kernel) {
+  if (kernel.stages.size() != 1 || kernel.grid.empty()) return false;
+  const Stage& stage = kernel.stages.front();
+  if (!stage.reduction || stage.reduction->scan || !stage.domain.empty()) return false;
+  const auto places = loop::placements(stage);
+  for (const Store& s : stage.stores)
+    if (s.shared || loop::runs_at_element(stage, loop::placement(stage, places, s))) return false;
+  bool columns = false;
+  for (const loop::Expr& e : stage.exprs) {
+    if (e.kind != loop::Expr::Kind::load) continue;
+    const Dim offset = loop::linear_offset(kernel.buffers[at(e.buffer)], e.index);
+    const auto by_point = affine_in(offset, kernel.grid.back().index);
+    const auto by_step = affine_in(offset, stage.reduce.back().index);
+    if (by_step && by_step->coefficient == Dim(1)) return false;
+    columns = columns || (by_point && by_point->coefficient == Dim(1) && by_step &&
+                          !(by_step->coefficient == Dim(0)));
+  }
+  return columns;
+}
+
+Mode mode_of(const Kernel& kernel) {
   bool locals = false, ordered_domain = false;
   for (const loop::Buffer& buffer : kernel.buffers)
     locals = locals || buffer.role == loop::Buffer::Role::local;
   for (const Stage& stage : kernel.stages) {
-    Dim points = 1;
-    for (const auto* ranges : {&stage.domain, &stage.reduce})
-      for (const Range& range : *ranges) points *= range.extent();
-    inner = max(inner, points);
     for (const Store& store : stage.stores) {
       const DType dtype = kernel.buffers[at(store.buffer)].dtype;
       const bool needs_order =
@@ -48,29 +88,90 @@ Mode mode_of(const Kernel& kernel) {
       ordered_domain = ordered_domain || store.ordered;
     }
   }
-  if (locals) return Mode::block_per_point;
+  if (locals) return Mode::teams;
   // Points that must walk their domain in order leave nothing to spread over a block.
-  if (ordered_domain || inner.range().hi <= kShortLoop) return Mode::thread_per_point;
-  return Mode::block_per_point;
+  if (ordered_domain || inner_points(kernel).range().hi <= kShortLoop) return Mode::points;
+  return reduces_columns(kernel) ? Mode::columns : Mode::teams;
 }
 
-class LoopEmitter : private BodyWriter {
+// A kernel whose every access is at the linear index of its grid, or at a place that all points
+// share: the same over one range.
+Kernel with_flat_grid(const Kernel& kernel) {
+  if (kernel.grid.size() < 2 || kernel.stages.size() != 1 || kernel.stages[0].reduction ||
+      !kernel.stages[0].domain.empty())
+    return kernel;
+  for (const Range& range : kernel.grid)
+    for (const Range& other : kernel.grid)
+      if (range.extent().depends_on(other.index)) return kernel;
+  Dim linear = 0;
+  for (const Range& range : kernel.grid) linear = linear * range.extent() + range.index;
+  const auto varies = [&](Dim d) {
+    return std::any_of(kernel.grid.begin(), kernel.grid.end(),
+                       [&](const Range& range) { return d.depends_on(range.index); });
+  };
+  Kernel flat = kernel;
+  const Dim size = kernel.grid_size();
+  const Range whole{Dim::index("flat", size)};
+  flat.grid = {whole};
+  std::vector<bool> is_linear(kernel.buffers.size(), false), is_other(kernel.buffers.size(), false);
+  const auto rewrite = [&](int buffer, std::vector<Dim>& index) {
+    const Dim offset = loop::linear_offset(kernel.buffers[at(buffer)], index);
+    if (offset == linear) {
+      is_linear[at(buffer)] = true;
+      index = {whole.index};
+    } else {
+      is_other[at(buffer)] = true;
+    }
+    return offset == linear || !varies(offset);
+  };
+  Stage& stage = flat.stages[0];
+  for (loop::Expr& e : stage.exprs) {
+    if (e.kind == loop::Expr::Kind::index && varies(e.dim)) return kernel;
+    if (e.kind == loop::Expr::Kind::load && !rewrite(e.buffer, e.index)) return kernel;
+  }
+  for (Store& s : stage.stores)
+    if (!rewrite(s.buffer, s.index)) return kernel;
+  for (std::size_t b = 0; b < flat.buffers.size(); ++b) {
+    if (is_linear[b] && is_other[b]) return kernel;
+    if (!is_linear[b]) continue;
+    flat.buffers[b].shape = {size};
+    flat.buffers[b].strides.clear();
+  }
+  return flat;
+}
+
+class LoopEmitter : private VectorWriter {
  public:
-  LoopEmitter(const Kernel& kernel, const DeviceLimits& limits)
-      : BodyWriter(kernel), limits_(limits), mode_(mode_of(kernel)) {}
+  // `symbols`: of the launch, in its order.
+  LoopEmitter(const Kernel& kernel, std::vector<Dim> symbols, const DeviceLimits& limits)
+      : VectorWriter(kernel),
+        symbols_(std::move(symbols)),
+        limits_(limits),
+        mode_(mode_of(kernel)),
+        inner_(inner_points(kernel)) {}
 
   KernelText emit() {
     KernelText out;
     out.name = "gex_" + identifier(kernel_.name);
-    out.block = mode_ == Mode::one_thread        ? 1
-                : mode_ == Mode::block_per_point ? kPointBlock
-                                                 : kElementBlock;
+    out.block = mode_ == Mode::one_thread ? 1 : kBlock;
+    const Dim points = kernel_.grid_size();
     const Dim blocks = mode_ == Mode::one_thread ? Dim(1)
-                       : mode_ == Mode::block_per_point
-                           ? kernel_.grid_size()
-                           : ceildiv(kernel_.grid_size(), kElementBlock);
+                       : mode_ == Mode::points   ? ceildiv(points, kBlock)
+                       : mode_ == Mode::columns  ? ceildiv(points, 32)
+                                                 : points;
     out.grid = min(blocks, Dim(limits_.multiprocessors * kWaves));
-    out.shared_bytes = kernel_.scratch_bytes();
+    const Dim locals = kernel_.scratch_bytes();
+    out.shared_bytes = 0;
+    out.workspace_bytes = 0;
+    if (!(locals == Dim(0))) {
+      const Dim shared = max(locals, min(locals * Dim(kBlock / 32), Dim(kWarpLocals)));
+      const Dim limit(shared_limit());
+      out.shared_bytes = min(shared, limit);
+      // Locals that do not fit into shared memory lie in the workspace.
+      if (locals.range().hi > shared_limit())
+        out.workspace_bytes = min(floordiv(locals, limit + 1), Dim(1)) * out.grid * locals;
+    }
+    has_workspace_ = !(out.workspace_bytes == Dim(0));
     for (const Stage& stage : kernel_.stages) reduction_storage(stage);
     body();
     std::ostringstream text;
@@ -82,67 +183,82 @@ class LoopEmitter : private BodyWriter {
   }
 
  private:
+  std::int64_t shared_limit() const { return limits_.shared_bytes - 16 * 1024; }
+
   bool atomic(const Store& s) const override { return s.shared && mode_ != Mode::one_thread; }
 
   // ---- reductions ----
 
-  void reduction_storage(const Stage& stage) {
-    const int number = static_cast<int>(&stage - kernel_.stages.data());
-    if (mode_ != Mode::block_per_point || !joins_threads(stage)) return;
-    for (std::size_t k = 0; k < stage.reduction->accumulators.size(); ++k)
-      shared_ << "  __shared__ " << register_type(stage.reduction->accumulators[k].dtype) << " join"
-              << number << "_" << k << "[" << kPointBlock << "];\n";
+  std::string join_name(const Stage& stage, std::size_t k) const {
+    return "join" + std::to_string(&stage - kernel_.stages.data()) + "_" + std::to_string(k);
   }
 
   static bool joins_threads(const Stage& stage) { return stage.reduction && stage.domain.empty(); }
 
-  // The threads of the block fold shares of the elements and join them in a tree.
+  void reduction_storage(const Stage& stage) {
+    if ((mode_ != Mode::teams && mode_ != Mode::columns) || !joins_threads(stage)) return;
+    const bool all = stage.reduction->scan || mode_ == Mode::columns;
+    for (std::size_t k = 0; k < stage.reduction->accumulators.size(); ++k)
+      shared_ << "  __shared__ " << register_type(stage.reduction->accumulators[k].dtype) << " "
+              << join_name(stage, k) << "[" << (all ? kBlock : kBlock / 32) << "];\n";
+  }
+
+  Part joined_at(const Stage& stage, const std::string& index) const {
+    return [this, &stage, index](std::size_t k) { return join_name(stage, k) + "[" + index + "]"; };
+  }
+  static std::string acc(std::size_t k) { return "acc" + std::to_string(k); }
+  static std::string carry(std::size_t k) { return "carry" + std::to_string(k); }
+
+  void save_accumulators(const Stage& stage, const std::string& index) {
+    for (std::size_t k = 0; k < stage.reduction->accumulators.size(); ++k)
+      line(joined_at(stage, index)(k) + " = " + acc(k) + ";");
+  }
+
+  void team_sync() { line("if (team > 32) __syncthreads(); else __syncwarp();"); }
+
+  // The threads of a team fold shares of the elements, then warps join theirs, then the team.
   void joined_reduction(const Stage& stage) {
-    const std::string prefix = "join" + std::to_string(&stage - kernel_.stages.data()) + "_";
+    const std::size_t count = stage.reduction->accumulators.size();
     open("");
     declare_accumulators(stage);
-    fold(stage, "threadIdx.x", "blockDim.x");
-    const std::size_t count = stage.reduction->accumulators.size();
-    const auto save = [&] {
-      for (std::size_t k = 0; k < count; ++k)
-        line(prefix + std::to_string(k) + "[threadIdx.x] = acc" + std::to_string(k) + ";");
-    };
-    save();
-    line("__syncthreads();");
-    open("for (u32 half = blockDim.x / 2; half > 0; half /= 2)");
-    open("if (threadIdx.x < half)");
-    combine(stage,
-            [&](std::size_t k) { return prefix + std::to_string(k) + "[threadIdx.x + half]"; });
-    save();
+    vector_fold(stage, "lane", "team");
+    line("#pragma unroll");
+    open("for (int lanes = 16; lanes > 0; lanes /= 2)");
+    combine(stage, [](std::size_t k) { return "from_lane_below(" + acc(k) + ", lanes)"; });
+    close();
+    open("if (team > 32)");
+    open("if (lane % 32 == 0)");
+    save_accumulators(stage, "lane / 32");
     close();
     line("__syncthreads();");
+    for (std::size_t k = 0; k < count; ++k) line(acc(k) + " = " + joined_at(stage, "0")(k) + ";");
+    open("for (int warp = 1; warp < " + std::to_string(kBlock / 32) + "; ++warp)");
+    combine(stage, joined_at(stage, "warp"));
     close();
-    open("if (threadIdx.x == 0)");
+    close();
+    open("if (lane == 0)");
     stores(stage, false);
     close();
     close();
   }
 
+  // Folds the elements of the stage, as fold(), with wide loads.
+  void vector_fold(const Stage& stage, const std::string& start, const std::string& step) {
+    const std::vector<ExprId>& elements = stage.reduction->elements;
+    vector_loops(stage, stage.reduce, start, step, [&] {
+      stores(stage, true, std::set<ExprId>(elements.begin(), elements.end()));
+      combine(stage, [&](std::size_t k) { return "e" + std::to_string(elements[k]); });
+    });
+  }
+
   // An inclusive scan: the block takes blockDim elements at a time; within them partial results
   // reach 1, 2, 4 ... elements to the left; `carry` is the state after the elements before.
   void block_scan(const Stage& stage) {
-    const std::string prefix = "join" + std::to_string(&stage - kernel_.stages.data()) + "_";
     const std::size_t count = stage.reduction->accumulators.size();
-    const Part acc = [](std::size_t k) { return "acc" + std::to_string(k); };
-    const Part carry = [](std::size_t k) { return "carry" + std::to_string(k); };
-    const auto shared_at = [&](const std::string& index) -> Part {
-      return [=](std::size_t k) { return prefix + std::to_string(k) + "[" + index + "]"; };
-    };
-    const auto save = [&] {
-      for (std::size_t k = 0; k < count; ++k)
-        line(shared_at("threadIdx.x")(k) + " = " + acc(k) + ";");
-      line("__syncthreads();");
-    };
-    Dim elements = 1;
-    for (const Range& range : stage.reduce) elements *= range.extent();
     open("");
     declare_accumulators(stage, "carry");
-    open("for (i64 first = 0, all = " + dim(elements) + "; first < all; first += blockDim.x)");
+    open("for (i64 first = 0, all = " + dim(points_of(stage.reduce)) +
+         "; first < all; first += blockDim.x)");
     line("const i64 scanned = first + threadIdx.x;");
     line("const bool active = scanned < all;");
     declare_accumulators(stage);
@@ -152,13 +268,15 @@ class LoopEmitter : private BodyWriter {
     expressions(stage, std::set<ExprId>(parts.begin(), parts.end()));
     for (std::size_t k = 0; k < count; ++k) line(acc(k) + " = e" + std::to_string(parts[k]) + ";");
     close();
-    save();
+    save_accumulators(stage, "threadIdx.x");
+    line("__syncthreads();");
     open("for (u32 reach = 1; reach < blockDim.x; reach *= 2)");
     open("if (threadIdx.x >= reach)");
-    combine(stage, shared_at("threadIdx.x - reach"), acc, acc);
+    combine(stage, joined_at(stage, "threadIdx.x - reach"), acc, acc);
     close();
     line("__syncthreads();");
-    save();
+    save_accumulators(stage, "threadIdx.x");
+    line("__syncthreads();");
     close();
     combine(stage, carry, acc, acc);
     open("if (active)");
@@ -166,7 +284,7 @@ class LoopEmitter : private BodyWriter {
     stores(stage, true);
     close();
     line("const u32 last = (u32)(int_min(all - first, blockDim.x) - 1);");
-    combine(stage, carry, shared_at("last"), carry);
+    combine(stage, carry, joined_at(stage, "last"), carry);
     line("__syncthreads();");
     close();
     for (std::size_t k = 0; k < count; ++k)
@@ -190,68 +308,124 @@ class LoopEmitter : private BodyWriter {
       line(type + "* const b" + std::to_string(b) + " = (" + type + "*)words[" + std::to_string(b) +
            "];");
     }
-    const std::vector<Dim> symbols = kernel_.symbols();
-    for (std::size_t i = 0; i < symbols.size(); ++i) {
-      names_[symbols[i]] = "s" + std::to_string(i);
-      line("const i64 s" + std::to_string(i) + " = words[" + std::to_string(at(params) + i) + "];");
+    const int first_dim = params + (has_workspace_ ? 1 : 0);
+    for (std::size_t i = 0; i < symbols_.size(); ++i) {
+      names_[symbols_[i]] = "s" + std::to_string(i);
+      line("const i64 s" + std::to_string(i) + " = words[" + std::to_string(at(first_dim) + i) +
+           "];");
     }
-    locals(params);
     line("const i64 points = " + dim(kernel_.grid_size()) + ";");
-    if (mode_ == Mode::block_per_point) {
-      open("for (i64 point = blockIdx.x; point < points; point += gridDim.x)");
-    } else {
-      open(
-          "for (i64 point = blockIdx.x * (i64)blockDim.x + threadIdx.x; point < points; "
-          "point += gridDim.x * (i64)blockDim.x)");
+    if (mode_ == Mode::teams) return teams(params);
+    if (mode_ == Mode::columns) return columns();
+    const std::string first = "blockIdx.x * (i64)blockDim.x + threadIdx.x";
+    const std::string step = "gridDim.x * (i64)blockDim.x";
+    const Stage& only = kernel_.stages.front();
+    if (kernel_.stages.size() == 1 && !only.reduction && only.domain.empty() &&
+        !kernel_.grid.empty() && mode_ == Mode::points)
+      return vector_loops(only, kernel_.grid, first, step, [&] { stores(only, false); });
+    open("for (i64 point = " + first + "; point < points; point += " + step + ")");
+    if (!kernel_.grid.empty()) split(kernel_.grid, "point");
+    for (const Stage& stage : kernel_.stages) loops(stage.domain, "0", "1", [&] { point(stage); });
+    close();
+  }
+
+  void columns() {
+    const Stage& stage = kernel_.stages.front();
+    const int parts = kBlock / 32;
+    line("const int column = threadIdx.x % 32, part = threadIdx.x / 32;");
+    open("for (i64 first = blockIdx.x * 32ll; first < points; first += gridDim.x * 32ll)");
+    line("const i64 point = int_min(first + column, points - 1);");
+    split(kernel_.grid, "point");
+    declare_accumulators(stage);
+    fold(stage, "part", std::to_string(parts));
+    save_accumulators(stage, "threadIdx.x");
+    line("__syncthreads();");
+    open("if (part == 0 && first + column < points)");
+    open("for (int other = 1; other < " + std::to_string(parts) + "; ++other)");
+    combine(stage, joined_at(stage, "other * 32 + column"));
+    close();
+    stores(stage, false);
+    close();
+    line("__syncthreads();");
+    close();
+  }
+
+  // Whether a stage needs the whole block.
+  bool needs_block() const {
+    return std::any_of(kernel_.stages.begin(), kernel_.stages.end(), [](const Stage& stage) {
+      return stage.reduction && stage.reduction->scan && stage.domain.empty();
+    });
+  }
+
+  void teams(int params) {
+    const Dim locals = kernel_.scratch_bytes();
+    const bool has_locals = !(locals == Dim(0));
+    line("const i64 local_bytes = " + dim(locals) + ";");
+    line(needs_block() ? "const int team = " + std::to_string(kBlock) + ";"
+                       : "const int team = " + dim(inner_) + " <= " + std::to_string(kWarpLoop) +
+                             " && local_bytes * " + std::to_string(kBlock / 32) +
+                             " <= " + std::to_string(kWarpLocals) +
+                             " ? 32 : " + std::to_string(kBlock) + ";");
+    line("const int lane = (int)threadIdx.x % team, team_number = (int)threadIdx.x / team;");
+    line("const i64 teams = " + std::to_string(kBlock) + " / team;");
+    if (has_locals) {
+      shared_ << "  GEX_DECLARE_LOCALS\n";
+      line("unsigned char* const memory = " +
+           (has_workspace_
+                ? "local_bytes > " + std::to_string(shared_limit()) + " ? (unsigned char*)words[" +
+                      std::to_string(params) + "] + blockIdx.x * local_bytes : "
+                : std::string()) +
+           "gex_locals + team_number * local_bytes;");
     }
+    Dim offset = 0;
+    for (std::size_t b = at(params); b < kernel_.buffers.size(); ++b) {
+      const loop::Buffer& buffer = kernel_.buffers[b];
+      line(memory_type(buffer.dtype) + "* const b" + std::to_string(b) + " = (" +
+           memory_type(buffer.dtype) + "*)(memory + " + dim(offset) + ");");
+      offset += loop::local_bytes(buffer);
+    }
+    open(
+        "for (i64 point = blockIdx.x * teams + team_number; point < points; point += gridDim.x * "
+        "teams)");
     if (!kernel_.grid.empty()) split(kernel_.grid, "point");
     for (const Stage& stage : kernel_.stages) emit_stage(stage);
     close();
   }
 
-  void locals(int params) {
-    Dim offset = 0;
-    for (std::size_t b = at(params); b < kernel_.buffers.size(); ++b) {
-      const loop::Buffer& buffer = kernel_.buffers[b];
-      if (b == at(params)) shared_ << "  GEX_DECLARE_LOCALS\n";
-      line(memory_type(buffer.dtype) + "* const b" + std::to_string(b) + " = (" +
-           memory_type(buffer.dtype) + "*)(gex_locals + " + dim(offset) + ");");
-      offset += loop::local_bytes(buffer);
-    }
-  }
-
   void emit_stage(const Stage& stage) {
-    if (mode_ != Mode::block_per_point) {
-      loops(stage.domain, "0", "1", [&] { point(stage); });
-      return;
-    }
     const bool ordered = std::any_of(stage.stores.begin(), stage.stores.end(),
                                      [](const Store& s) { return s.ordered; });
     const bool scan = stage.reduction && stage.reduction->scan && stage.domain.empty();
     const bool in_order = ordered || (scan && !independent(stage.reduce));
     if (in_order || (stage.domain.empty() && !stage.reduction)) {
-      open("if (threadIdx.x == 0)");
+      open("if (lane == 0)");
       loops(stage.domain, "0", "1", [&] { point(stage); });
       close();
     } else if (scan) {
       block_scan(stage);
     } else if (joins_threads(stage)) {
       joined_reduction(stage);
+    } else if (stage.reduction) {
+      loops(stage.domain, "lane", "team", [&] { point(stage); });
     } else {
-      loops(stage.domain, "threadIdx.x", "blockDim.x", [&] { point(stage); });
+      vector_loops(stage, stage.domain, "lane", "team", [&] { stores(stage, false); });
     }
-    line("__syncthreads();");
+    team_sync();
   }
 
+  const std::vector<Dim> symbols_;
   const DeviceLimits& limits_;
   const Mode mode_;
+  const Dim inner_;
+  bool has_workspace_ = false;
   std::ostringstream shared_;
 };
 
 }  // namespace
 
 KernelText emit(const Kernel& kernel, const DeviceLimits& limits) {
-  return LoopEmitter(kernel, limits).emit();
+  const Kernel flat = with_flat_grid(kernel);
+  return LoopEmitter(flat, kernel.symbols(), limits).emit();
 }
 
 }  // namespace gex::backend::cuda

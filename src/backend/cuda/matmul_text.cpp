@@ -171,23 +171,26 @@ struct MmaPlan {
     if (stream)
       text += str("  if (aligned_right(task) && task.size.rows <= ", kStreamRows,
                   " && (task.size.a[3] != 1 || kLeftComputed || aligned_rows(task)) &&\n"
-                  "      task.size.rows * stream_pitch(task.size.depth) * 2 + ", kJoinBytes,
-                  " <= ", kStreamBytes, ") {\n"
+                  "      task.size.rows * stream_pitch(task.size.depth) * 2 + ",
+                  kJoinBytes, " <= ", kStreamBytes,
+                  ") {\n"
                   "    if (task.size.rows <= 8) stream_product<1>(task, shared);\n"
                   "    else stream_product<2>(task, shared);\n    return;\n  }\n");
     if (!tiny && !medium && !large) return text;
     text += "  if (aligned_left(task) && aligned_right(task)) {\n";
     if (large && medium)
-      text += "    const i64 large = task.size.batch0 * task.size.batch1 * "
-              "((task.size.rows + 127) / 128) * ((task.size.cols + 127) / 128);\n"
-              "    if (2 * large >= kMultiprocessors) mma_product<128, 128, 2, 4, 3>(task, shared);\n"
-              "    else mma_product<64, 64, 2, 4, 4>(task, shared);\n";
+      text +=
+          "    const i64 large = task.size.batch0 * task.size.batch1 * "
+          "((task.size.rows + 127) / 128) * ((task.size.cols + 127) / 128);\n"
+          "    if (2 * large >= kMultiprocessors) mma_product<128, 128, 2, 4, 3>(task, "
+          "shared_address(shared));\n"
+          "    else mma_product<64, 64, 2, 4, 4>(task, shared_address(shared));\n";
     else if (large)
-      text += "    mma_product<128, 128, 2, 4, 3>(task, shared);\n";
+      text += "    mma_product<128, 128, 2, 4, 3>(task, shared_address(shared));\n";
     else if (medium)
-      text += "    mma_product<64, 64, 2, 4, 4>(task, shared);\n";
+      text += "    mma_product<64, 64, 2, 4, 4>(task, shared_address(shared));\n";
     else
-      text += "    mma_product<32, 64, 2, 4, 4>(task, shared);\n";
+      text += "    mma_product<32, 64, 2, 4, 4>(task, shared_address(shared));\n";
     return text + "    return;\n  }\n";
   }
 };
@@ -210,12 +213,13 @@ MmaPlan mma_plan(const problems::MatmulProblem& p, std::span<const Dim> dims,
   plan.right_by_depth = right_computed || right == 1;
   const DimRange rows = dims[at_dim::m].range();
   plan.stream = !p.any_rows && right == 1 && !right_computed && rows.lo <= MmaPlan::kStreamRows;
-  const bool fits = std::min<std::int64_t>(dims[at_dim::k].range().hi, 1 << 30) * std::min(rows.hi, MmaPlan::kStreamRows) <=
+  const bool fits = std::min<std::int64_t>(dims[at_dim::k].range().hi, 1 << 30) *
+                        std::min(rows.hi, MmaPlan::kStreamRows) <=
                     (MmaPlan::kStreamBytes - MmaPlan::kJoinBytes) / 2 - 96 * MmaPlan::kStreamRows;
   if (plan.stream && fits && rows.hi <= MmaPlan::kStreamRows) return plan;
   if ((left == 0 && !left_computed) || (right == 0 && !right_computed)) return plan;
-  const Dim large = dims[at_dim::batch0] * dims[at_dim::batch1] *
-                    ceildiv(dims[at_dim::m], 128) * ceildiv(dims[at_dim::n], 128);
+  const Dim large = dims[at_dim::batch0] * dims[at_dim::batch1] * ceildiv(dims[at_dim::m], 128) *
+                    ceildiv(dims[at_dim::n], 128);
   const DimRange count = (large * Dim(2)).range();
   plan.large = rows.hi > 64 && count.hi >= limits.multiprocessors;
   plan.tiny = rows.hi <= 32;

@@ -6,8 +6,7 @@ std::string_view mma_attention_text() {
   return R"cuda(
 typedef unsigned short Half;
 GEX_FN Half to_half(float v) { return kBf16 ? to_bf16(v) : to_f16(v); }
-GEX_FN u32 to_halves(float low, float high) { return (u32)to_half(low) | (u32)to_half(high) << 16; }
-GEX_FN char* piece(char* tile, int row, int at) {  // pieces of 16 bytes in panels of 64 rows
+GEX_FN u32 piece(u32 tile, int row, int at) {  // pieces of 16 bytes in panels of 64 rows
   return tile + at / 8 * (64 * 128) + row * 128 + (((at & 7) ^ (row & 7)) << 4);
 }
 
@@ -16,16 +15,16 @@ enum { kHeadBytes = (kHead + 63) / 64 * 128, kValueBytes = (kValue + 63) / 64 * 
 
 // 64 rows (keys) of K or V.
 template <int size, bool computed, class Operand>
-GEX_FN void load_rows(char* tile, const Operand& operand, i64 first, i64 row_stride, i64 key, i64 keys) {
+GEX_FN void load_rows(u32 tile, const Operand& operand, i64 first, i64 row_stride, i64 key, i64 keys) {
   if (computed) {
     for (int e = (int)threadIdx.x; e < 64 * size; e += 128) {
       const int row = e / size, d = e % size;
-      *(Half*)(piece(tile, row, d / 8) + d % 8 * 2) =
-          key + row < keys ? to_half(operand(first + (key + row) * row_stride + d)) : (Half)0;
+      store_shared(piece(tile, row, d / 8) + d % 8 * 2,
+                   key + row < keys ? to_half(operand(first + (key + row) * row_stride + d)) : (Half)0);
     }
     return;
   }
-#pragma unroll
+#pragma unroll (size > 128 ? 2 : 4)
   for (int i = 0; i < size * 8 / 128; ++i) {
     const int e = (int)threadIdx.x + i * 128, row = e / (size / 8), at = e % (size / 8);
     const bool valid = key + row < keys;
@@ -45,10 +44,10 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
   const float scale = (kHasScale ? (float)scale_value() : 1.0f / sqrtf((float)s.head)) * log2e;
   const i64 group = s.heads / s.kv_heads, rows = group * s.queries;
   const i64 row_blocks = decode ? 1 : (rows + 63) / 64, units = s.batch * s.kv_heads * row_blocks;
-  const int block_rows = decode ? 16 : 64, first_key = decode ? warp * 16 : 0;
-  const int NT = decode ? 2 : 8;  // pieces of 8 keys of a warp
-  char* const q_tile = shared;
-  char* const ring = shared + kQueryBytes;
+  const int block_rows = decode ? 16 : 64;
+  // Pieces of 8 keys that a warp takes at once; half a tile where long rows leave few registers.
+  const int NT = decode ? 2 : kValue > 128 ? 4 : 8, passes = decode ? 1 : 8 / NT;
+  const u32 q_tile = shared_address(shared), ring = q_tile + kQueryBytes;
   for (i64 unit = decode ? blockIdx.x / kSplits : blockIdx.x; unit < units;
        unit += decode ? gridDim.x / kSplits : gridDim.x) {
     const i64 b = unit / (s.kv_heads * row_blocks), kv = unit / row_blocks % s.kv_heads;
@@ -60,10 +59,11 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
     const int steps = (int)(decode ? int_min(share, tiles - from) : tiles);
     const i64 k_first = b * s.k[0] + kv * s.k[1], v_first = b * s.v[0] + kv * s.v[1];
     const auto load = [&](int step) {
-      char* const at = ring + step % kStages * kStageBytes;
+      const u32 at = ring + step % kStages * kStageBytes;
       load_rows<kHead, kKeyComputed>(at, load_k, k_first, s.k[2], (from + step) * 64, key_end);
       load_rows<kValue, kValueComputed>(at + 64 * kHeadBytes, load_v, v_first, s.v[2], (from + step) * 64, key_end);
     };
+#pragma unroll 1
     for (int step = 0; step < kStages - 1; ++step) {
       if (step < steps) load(step);
       commit_copies();
@@ -75,47 +75,50 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
       if (row < rows) {
         const i64 offset = b * s.q[0] + (kv * group + row / s.queries) * s.q[1] + row % s.queries * s.q[2] + at * 8;
         if (kQueryComputed) {
-          v.x = to_halves(load_q(offset), load_q(offset + 1));
-          v.y = to_halves(load_q(offset + 2), load_q(offset + 3));
-          v.z = to_halves(load_q(offset + 4), load_q(offset + 5));
-          v.w = to_halves(load_q(offset + 6), load_q(offset + 7));
+          v.x = to_halves<kBf16>(load_q(offset), load_q(offset + 1));
+          v.y = to_halves<kBf16>(load_q(offset + 2), load_q(offset + 3));
+          v.z = to_halves<kBf16>(load_q(offset + 4), load_q(offset + 5));
+          v.w = to_halves<kBf16>(load_q(offset + 6), load_q(offset + 7));
         } else {
           v = *(const uint4*)(load_q.memory() + offset);
         }
       }
-      *(uint4*)piece(q_tile, r, at) = v;
+      store_shared(piece(q_tile, r, at), v);
     }
     // The two rows of this thread.
-    i64 row[2], query[2], mask_first[2], end[2];
+    i64 row[2], mask_first[2];
+    int end[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       row[h] = row0 + (decode ? 0 : warp * 16) + g + h * 8;
-      query[h] = row[h] % s.queries;
-      mask_first[h] = b * s.mask[0] + (kv * group + row[h] / s.queries) * s.mask[1] + query[h] * s.mask[2];
-      end[h] = row[h] < rows ? s.visible(query[h]) : 0;
+      const i64 query = row[h] % s.queries;
+      mask_first[h] = b * s.mask[0] + (kv * group + row[h] / s.queries) * s.mask[1] + query * s.mask[2];
+      end[h] = row[h] < rows ? (int)s.visible(query) : 0;
     }
     float top[2] = {-infinity, -infinity}, total[2] = {0.0f, 0.0f}, out[kValue / 8][4];
 #pragma unroll
     for (int i = 0; i < kValue / 8; ++i)
 #pragma unroll
       for (int e = 0; e < 4; ++e) out[i][e] = 0.0f;
-    const char* const q_row = q_tile;
     for (int step = 0; step < steps; ++step) {
       wait_copies<kStages - 2>();
       __syncthreads();
       if (step + kStages - 1 < steps) load(step + kStages - 1);
       commit_copies();
-      char* const k_tile = ring + step % kStages * kStageBytes;
-      char* const v_tile = k_tile + 64 * kHeadBytes;
+      const u32 k_tile = ring + step % kStages * kStageBytes;
+      const u32 v_tile = k_tile + 64 * kHeadBytes;
+#pragma unroll 1
+      for (int pass = 0; pass < passes; ++pass) {
+      const int first_key = decode ? warp * 16 : pass * NT * 8;
       float score[NT][4];
 #pragma unroll
       for (int j = 0; j < NT; ++j)
 #pragma unroll
         for (int e = 0; e < 4; ++e) score[j][e] = 0.0f;
-#pragma unroll
+#pragma unroll (kHead > 128 ? 1 : 4)
       for (int d = 0; d < kHead / 16; ++d) {
         u32 fq[4];
-        load_matrices(fq, piece((char*)q_row, (decode ? 0 : warp * 16) + quarter % 2 * 8 + in_quarter, d * 2 + quarter / 2));
+        load_matrices(fq, piece(q_tile, (decode ? 0 : warp * 16) + quarter % 2 * 8 + in_quarter, d * 2 + quarter / 2));
 #pragma unroll
         for (int j = 0; j < NT / 2; ++j) {
           u32 fk[4];
@@ -125,16 +128,16 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
         }
       }
       float largest[2] = {top[0], top[1]};
-      const i64 key0 = (from + step) * 64 + first_key + t * 2;
+      const int key0 = (int)(from + step) * 64 + first_key + t * 2;
 #pragma unroll
       for (int j = 0; j < NT; ++j)
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const int h = e / 2;
-          const i64 key = key0 + j * 8 + e % 2;
+          const int key = key0 + j * 8 + e % 2;
           float v = score[j][e] * scale;
           if (kMask != 0 && key < end[h]) {
-            const float m = load_mask(mask_first[h] + key * s.mask[3]);
+            const float m = load_mask(mask_first[h] + (i64)key * s.mask[3]);
             if (kMask == 1) v += m * log2e;
             if (kMask == 2 && m == 0.0f) v = -infinity;
           }
@@ -168,8 +171,8 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
       }
 #pragma unroll
       for (int j = 0; j < NT / 2; ++j) {
-        const u32 p[4] = {to_halves(score[2 * j][0], score[2 * j][1]), to_halves(score[2 * j][2], score[2 * j][3]),
-                          to_halves(score[2 * j + 1][0], score[2 * j + 1][1]), to_halves(score[2 * j + 1][2], score[2 * j + 1][3])};
+        const u32 p[4] = {to_halves<kBf16>(score[2 * j][0], score[2 * j][1]), to_halves<kBf16>(score[2 * j][2], score[2 * j][3]),
+                          to_halves<kBf16>(score[2 * j + 1][0], score[2 * j + 1][1]), to_halves<kBf16>(score[2 * j + 1][2], score[2 * j + 1][3])};
 #pragma unroll
         for (int i = 0; i < kValue / 16; ++i) {
           u32 fv[4];
@@ -178,6 +181,7 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
           mma_16816<kBf16>(out[2 * i + 1], p, fv[2], fv[3]);
         }
       }
+      }
     }
     wait_copies<0>();
     __syncthreads();
@@ -185,22 +189,25 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
     for (int h = 0; h < 2; ++h)
 #pragma unroll
       for (int lanes = 1; lanes < 4; lanes *= 2) total[h] += __shfl_xor_sync(0xffffffffu, total[h], lanes);
-    const auto finish = [&](i64 r, int d, float sum, float all) {
-      const i64 head = kv * group + r / s.queries, q = r % s.queries;
-      const bool hidden = all == 0.0f && !(kNanIfMasked && s.keys > 0);
-      done(((b * s.heads + head) * s.queries + q) * s.value + d,
-           b * s.out[0] + head * s.out[1] + q * s.out[2] + d * s.out[3], hidden ? 0.0f : sum * (1.0f / all));
-    };
     if (!decode) {
 #pragma unroll
-      for (int i = 0; i < kValue / 8; ++i)
+      for (int h = 0; h < 2; ++h) {
+        if (row[h] >= rows) continue;
+        const i64 head = kv * group + row[h] / s.queries, query = row[h] % s.queries;
+        const i64 point = ((b * s.heads + head) * s.queries + query) * kValue + t * 2;
+        const i64 offset = b * s.out[0] + head * s.out[1] + query * s.out[2] + t * 2 * s.out[3];
+        const bool hidden = total[h] == 0.0f && !(kNanIfMasked && s.keys > 0);
+        const float inverse = hidden ? 0.0f : 1.0f / total[h];
 #pragma unroll
-        for (int e = 0; e < 4; ++e)
-          if (row[e / 2] < rows) finish(row[e / 2], i * 8 + t * 2 + e % 2, out[i][e], total[e / 2]);
+        for (int i = 0; i < kValue / 8; ++i)
+#pragma unroll
+          for (int e = 0; e < 2; ++e)
+            done(point + i * 8 + e, offset + (i * 8 + e) * s.out[3], hidden ? 0.0f : out[i][2 * h + e] * inverse);
+      }
       continue;
     }
     // The states of 4 warps, then of all blocks of the cluster, become one, in order.
-    float* const sums = (float*)ring;            // [4][16][kValue]
+    float* const sums = (float*)(shared + kQueryBytes);            // [4][16][kValue]
     float* const tops = sums + 64 * kValue;      // [4][16]
     float* const totals = tops + 64;
     float* const block_sums = totals + 64;       // [16][kValue]
@@ -242,7 +249,11 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
         sum += cluster_float(block_sums + e, c) * factor;
         all += cluster_float(block_totals + r, c) * factor;
       }
-      finish(r, e % kValue, sum, all);
+      const i64 head = kv * group + r / (int)s.queries, query = r % (int)s.queries;
+      const bool hidden = all == 0.0f && !(kNanIfMasked && s.keys > 0);
+      done(((b * s.heads + head) * s.queries + query) * kValue + e % kValue,
+           b * s.out[0] + head * s.out[1] + query * s.out[2] + e % kValue * s.out[3],
+           hidden ? 0.0f : sum * (1.0f / all));
     }
     if (kSplits == 1) __syncthreads(); else cluster_sync();
   }

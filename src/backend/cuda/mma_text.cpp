@@ -11,17 +11,17 @@ GEX_FN Half to_half(float v) { return kBf16 ? to_bf16(v) : to_f16(v); }
 // depends on the row, so that 8 neighbouring rows use all banks. Contiguous along the depth: a row
 // is 64 steps of the depth of one line. Otherwise: panels of 64 rows, one for each step of the
 // depth, each with 64 lines.
-GEX_FN char* piece(char* tile, int row, int at) { return tile + row * 128 + ((at ^ (row & 7)) << 4); }
+GEX_FN u32 piece(u32 tile, int row, int at) { return tile + row * 128 + ((at ^ (row & 7)) << 4); }
 
 template <int lines, bool by_depth, bool computed, class Operand>
-GEX_FN void load_tile(char* tile, const Operand& operand, i64 first_line, i64 end_line, i64 first, i64 depth) {
+GEX_FN void load_tile(u32 tile, const Operand& operand, i64 first_line, i64 end_line, i64 first, i64 depth) {
   const int thread = (int)threadIdx.x;
   if (computed) {
     for (int e = thread; e < lines * 64; e += 256) {
       const int line = e / 64, k = e % 64;
       const bool valid = first_line + line < end_line && first + k < depth;
-      *(Half*)(piece(tile, line, k / 8) + k % 8 * 2) =
-          valid ? to_half(operand.value(first_line + line, first + k)) : (Half)0;
+      store_shared(piece(tile, line, k / 8) + k % 8 * 2,
+                   valid ? to_half(operand.value(first_line + line, first + k)) : (Half)0);
     }
   } else if (by_depth) {
 #pragma unroll
@@ -61,7 +61,7 @@ struct RightLines {
 };
 
 template <int BM, int BN, int WM, int WN, int stages>
-GEX_FN void mma_tile(const Product& task, i64 row0, i64 col0, char* shared) {
+GEX_FN void mma_tile(const Product& task, i64 row0, i64 col0, u32 shared) {
   const bool left_rows = kLeftByDepth || kLeftComputed, right_rows = kRightByDepth || kRightComputed;
   const int left_bytes = (BM < 64 ? 64 : BM) * 128, stage_bytes = left_bytes + (BN < 64 ? 64 : BN) * 128;
   const int TM = BM / WM / 16, TN = BN / WN / 16;  // pieces of 16 lines of a warp
@@ -72,7 +72,7 @@ GEX_FN void mma_tile(const Product& task, i64 row0, i64 col0, char* shared) {
   const i64 depth = task.size.depth;
   const int steps = (int)((depth + 63) / 64);
   const auto load = [&](int step) {
-    char* const at = shared + step % stages * stage_bytes;
+    const u32 at = shared + step % stages * stage_bytes;
     load_tile<BM, kLeftByDepth, kLeftComputed>(at, left, row0, task.size.rows, (i64)step * 64, depth);
     load_tile<BN, kRightByDepth, kRightComputed>(at + left_bytes, right, col0, task.size.cols, (i64)step * 64, depth);
   };
@@ -83,6 +83,7 @@ GEX_FN void mma_tile(const Product& task, i64 row0, i64 col0, char* shared) {
     for (int j = 0; j < 2 * TN; ++j)
 #pragma unroll
       for (int e = 0; e < 4; ++e) sum[i][j][e] = 0.0f;
+#pragma unroll 1
   for (int s = 0; s < stages - 1; ++s) {
     if (s < steps) load(s);
     commit_copies();
@@ -93,8 +94,8 @@ GEX_FN void mma_tile(const Product& task, i64 row0, i64 col0, char* shared) {
     __syncthreads();
     if (step + stages - 1 < steps) load(step + stages - 1);
     commit_copies();
-    char* const a = shared + step % stages * stage_bytes;
-    char* const b = a + left_bytes;
+    const u32 a = shared + step % stages * stage_bytes;
+    const u32 b = a + left_bytes;
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       u32 fa[TM][4], fb[TN][4];
@@ -140,7 +141,7 @@ GEX_FN void mma_tile(const Product& task, i64 row0, i64 col0, char* shared) {
 }
 
 template <int BM, int BN, int WM, int WN, int stages>
-GEX_FN void mma_product(Product& task, char* shared) {
+GEX_FN void mma_product(Product& task, u32 shared) {
   const Sizes& s = task.size;
   const i64 tile_rows = (s.rows + BM - 1) / BM, tiles = tile_rows * ((s.cols + BN - 1) / BN);
   for (i64 at = blockIdx.x; at < s.batch0 * s.batch1 * tiles; at += gridDim.x) {

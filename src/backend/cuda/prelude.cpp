@@ -67,7 +67,7 @@ GEX_FN double f64_of_bits(u64 bits) {
   return both.f;
 }
 #ifndef GEX_EMULATED  // tests run these sources on the host
-#define GEX_DECLARE_LOCALS extern __shared__ __align__(16) unsigned char gex_locals[];
+#define GEX_DECLARE_LOCALS extern __shared__ __align__(128) unsigned char gex_locals[];
 GEX_FN float of_f16(unsigned short h) {
   float f;
   asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
@@ -93,18 +93,38 @@ GEX_FN void mma_16816(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
 }
 GEX_FN u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 // Four 8x8 matrices of 16-bit elements from shared memory; lanes 8i..8i+7 give the rows of matrix i.
-GEX_FN void load_matrices(u32 (&r)[4], const void* row) {
+GEX_FN void load_matrices(u32 (&r)[4], u32 row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address(row)) : "memory");
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(row) : "memory");
 }
-GEX_FN void load_matrices_transposed(u32 (&r)[4], const void* row) {
+GEX_FN void load_matrices_transposed(u32 (&r)[4], u32 row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address(row)) : "memory");
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(row) : "memory");
 }
 // 16 bytes to shared memory in the background; zeros where not valid.
-GEX_FN void copy_async(void* to, const void* from, bool valid) {
+GEX_FN void copy_async(u32 to, const void* from, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-               :: "r"(shared_address(to)), "l"(from), "r"(valid ? 16 : 0) : "memory");
+               :: "r"(to), "l"(from), "r"(valid ? 16 : 0) : "memory");
+}
+GEX_FN void store_shared(u32 to, const uint4& v) {
+  asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" :: "r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+GEX_FN void store_shared(u32 to, unsigned short v) {
+  asm volatile("st.shared.u16 [%0], %1;" :: "r"(to), "h"(v) : "memory");
+}
+template <bool bf16>
+GEX_FN u32 to_halves(float low, float high) {
+  u32 both;
+  if (bf16)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+}
+GEX_FN unsigned short to_bf16(float f) {
+  unsigned short h;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f));
+  return h;
 }
 GEX_FN void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int groups>  // all but the last groups have arrived
@@ -133,11 +153,17 @@ GEX_FN uint4 load_once(const void* p) {
 }
 #endif
 GEX_FN float of_bf16(unsigned short b) { return f32_of_bits((u32)b << 16); }
-GEX_FN unsigned short to_bf16(float f) {
-  u32 u = bits_of_f32(f);
-  if ((u & 0x7fffffffu) > 0x7f800000u) return (unsigned short)((u >> 16) | 0x40u);
-  return (unsigned short)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
-}
+
+// Neighbouring elements, moved with loads and stores of up to 16 bytes.
+template <class T, int width>
+struct __align__((sizeof(T) * width < 16 ? sizeof(T) * width : 16)) Vector {
+  T v[width];
+};
+// Shuffles of every register type.
+template <class T>
+GEX_FN T from_lane(T value, int lane) { return (T)__shfl_sync(0xffffffffu, value, lane); }
+template <class T>
+GEX_FN T from_lane_below(T value, int lanes) { return (T)__shfl_down_sync(0xffffffffu, value, lanes); }
 
 // The same helpers for float and double: T, and the suffix of the C functions.
 #define GEX_FLOAT_HELPERS(T, S)                                                        \

@@ -41,8 +41,9 @@ void ProblemText::operand(const std::string& struct_name, int number, DType dtyp
   for (const AttachedKernels::Prologue& prologue : attached.prologues) {
     if (prologue.operand != number) continue;
     text += prologue_text("Computed" + struct_name, prologue, buffers);
-    text += str("struct ", struct_name, " {\n  Computed", struct_name, " computed;\n  GEX_METHOD const ",
-                memory_type(dtype), R"(* memory() const { return 0; }
+    text +=
+        str("struct ", struct_name, " {\n  Computed", struct_name,
+            " computed;\n  GEX_METHOD const ", memory_type(dtype), R"(* memory() const { return 0; }
   GEX_METHOD void bind(const i64* words) { computed.bind(words); }
   GEX_METHOD Acc operator()(i64 offset) const { return (Acc)computed(offset); }
 };
@@ -86,8 +87,9 @@ KernelText ProblemText::done(const std::string& body, int threads, Dim grid, Dim
   out.workspace_bytes = workspace_bytes;
   out.source = str(prelude(), "\nnamespace ", name, "_parts {\n", text,
                    "extern \"C\" __global__ void __launch_bounds__(", threads, ", ", min_blocks,
-                   ") ", cluster > 1 ? str("__cluster_dims__(", cluster, ", 1, 1) ") : "", name, "(const i64* words) {\n  const i64* const dims = words + ", buffers,
-                   ";\n", body, "}\n}\n");
+                   ") ", cluster > 1 ? str("__cluster_dims__(", cluster, ", 1, 1) ") : "", name,
+                   "(const i64* words) {\n  const i64* const dims = words + ", buffers, ";\n", body,
+                   "}\n}\n");
   return out;
 }
 
