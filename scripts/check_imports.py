@@ -2,8 +2,9 @@
 """check_imports [FOLDER]: layers and import cycles of python/gex, private names outside compat.
 
 An import inside a function counts as one at the top of the file: it only hides a cycle. One under
-TYPE_CHECKING does not count. A package imports only packages of its own or an earlier layer. A private name is `torch.…._name`, imported or reached by attributes;
-operators under `torch.ops` have public names that may begin with an underscore.
+TYPE_CHECKING does not count. A package imports only packages of its own or an earlier layer. A
+private name is `torch.…._name`, imported or reached by attributes; operators under `torch.ops` have
+public names that may begin with an underscore.
 """
 
 from __future__ import annotations

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from gex import fx_stage, report
 from gex.aot import frozen_parameters, saved_tensors
 from gex.captures import error_mode
-from gex.captures.capture_options import settings_of
+from gex.captures.capture_options import capture_options_of
 from gex.captures.gears import plain_name
 from gex.compat.autograd import is_forward_mode_on
 from gex.debug import debug_folder, inspection, instrumentation, tensor_dump
-from gex.debug.call_hooks import watched
+from gex.debug.call_hooks import with_call_hooks
 from gex.debug.logs import logger
 from gex.errors import GraphNotSupported
 from gex.fx_stage import stream_assignment
@@ -66,7 +66,7 @@ def add_instruments(job: CompileJob) -> None:
     """Saves and checks of values that options ask for."""
     if job.config.get("super_kernel_optimize", False):
         job.report.notes.append(super_kernel.NOTHING_MERGED)
-    instrumentation.put_into(job.gm, job.name, job.config)
+    instrumentation.insert_into(job.gm, job.name, job.config)
 
 
 def run_eagerly_if_asked(job: CompileJob) -> None:
@@ -85,7 +85,7 @@ def run_eagerly_if_asked(job: CompileJob) -> None:
 
 def _run_eagerly(job: CompileJob, reason: str, asked_for: bool = False) -> None:
     job.report.eager_reason, job.report.eager_asked_for = reason, asked_for
-    job.compiled = instrumentation.eager_form(job.gm, job.name, job.config)
+    job.compiled = instrumentation.eager_function(job.gm, job.name, job.config)
 
 
 def import_graph(job: CompileJob) -> None:
@@ -99,7 +99,7 @@ def import_graph(job: CompileJob) -> None:
         # The forward has checked the same values.
         check_values=job.role is not Role.BACKWARD,
         fast_random=job.config.get("random", "eager") == "fast",
-        keep_identities=not job.config.get("remove_noop_ops", True),
+        keep_noop_calls=not job.config.get("remove_noop_ops", True),
     )
     try:
         job.imported = importing.run()
@@ -125,7 +125,7 @@ def bind_arguments(job: CompileJob) -> None:
     if job.role is Role.INFERENCE and job.config.get("frozen_parameter", False):
         adapter = job.imported.adapter
         found = frozen_parameters.static_arguments(job.input_names)
-        job.static = [(i, name) for i, name in found if not adapter.is_carried(i)]
+        job.static = [(i, name) for i, name in found if not adapter.is_converted(i)]
     if job.role is Role.BACKWARD:
         job.released = saved_tensors.arguments_of(job.gm)
 
@@ -138,7 +138,7 @@ def make_engine(job: CompileJob) -> None:
         RunnerRequest(
             job.imported,
             job.config,
-            captures=settings_of(job.config, job.gm.graph, job.input_names),
+            captures=capture_options_of(job.config, job.gm.graph, job.input_names),
             static=job.static,
             released=job.released,
             # Between forward and backward a training step needs most of its memory.
@@ -171,7 +171,7 @@ def wrap_calls(job: CompileJob) -> None:
     if any(call.is_of_user for call in job.imported.outcome.calls):
         mode = job.config.get("capture_error_mode", "global")
         compiled = error_mode.guarded(compiled, job.runner, job.name, mode)
-    job.compiled = watched(compiled, job.runner, job.name, job.files, job.config)
+    job.compiled = with_call_hooks(compiled, job.runner, job.name, job.files, job.config)
 
 
 STAGES: tuple[Callable[[CompileJob], None], ...] = (
