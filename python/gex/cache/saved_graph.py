@@ -14,6 +14,7 @@ from gex import _gex
 from gex.compat.operators import OpOverload
 from gex.importer import torch_calls
 from gex.importer.graph_import import ImportedGraph
+from gex.importer.outcome import ImportOutcome
 
 
 class CannotBeKept(Exception):
@@ -30,6 +31,7 @@ class SavedGraph:
     callees: bytes
     static: tuple[tuple[int, str], ...]  # arguments that are bound once, and their names
     written: tuple[int, ...]  # arguments that a call writes
+    outcome: ImportOutcome  # for its report
 
     def restored(self) -> RestoredGraph:
         callees = pickle.loads(self.callees)
@@ -78,6 +80,7 @@ class GraphRecord:
             _pickled_callees(imported.callees),
             tuple(self._static),
             self.written,
+            imported.outcome,
         )
 
 
