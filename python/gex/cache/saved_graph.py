@@ -26,12 +26,12 @@ class SavedGraph:
     """All of it: text and bytes."""
 
     graph: str
+    outcome: ImportOutcome  # for its report
     signature: bytes
     constants: bytes
     callees: bytes
     static: tuple[tuple[int, str], ...]  # arguments that are bound once, and their names
     written: tuple[int, ...]  # arguments that a call writes
-    outcome: ImportOutcome  # for its report
 
     def restored(self) -> RestoredGraph:
         callees = pickle.loads(self.callees)
@@ -75,12 +75,12 @@ class GraphRecord:
             raise CannotBeKept("its inputs or results are of dtypes that gex itself lacks")
         return SavedGraph(
             imported.graph.text(),
+            imported.outcome,
             imported.signature().save(),
             pickle.dumps(imported.constants),
             _pickled_callees(imported.callees),
             tuple(self._static),
             self.written,
-            imported.outcome,
         )
 
 

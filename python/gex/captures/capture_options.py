@@ -11,7 +11,7 @@ from gex.captures.gears import ladders
 from gex.options.table import Config
 
 
-def capture_options_of(
+def settings_of(
     config: Config, graph: Graph | None = None, names: Sequence[str] = ()
 ) -> _gex.CaptureOptions:
     """`graph` and the names of its inputs tell which sizes the gears are for."""

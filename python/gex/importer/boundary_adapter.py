@@ -17,13 +17,13 @@ Finish = Callable[[Sequence[Any], dict[int, Any]], Any]
 
 
 @dataclass
-class BoundaryAdapter:
-    """Converts arguments and results whose dtype gex lacks; computes results that are numbers."""
+class Adapter:
+    """Carries what has no dtype in gex over the edges of a graph, and computes odd numbers."""
 
     num_results: int = 0  # what the runner gives beyond them is for the numbers
     # Arguments that stand for the sizes of a ragged axis: equal or not, but no number.
     ragged: dict[Dim, int] = field(default_factory=dict)
-    _converted: set[int] = field(default_factory=set)
+    _carried: set[int] = field(default_factory=set)
     _kept: set[int] = field(default_factory=set)
     _finish: dict[int, Finish] = field(default_factory=dict)
     _bound: dict[int, Any] = field(default_factory=dict)
@@ -33,28 +33,26 @@ class BoundaryAdapter:
         given = []
         for argument, tensor in enumerate(tensors, first):
             self._bound[argument] = tensor
-            converted = argument in self._converted
-            given.append(unsupported_dtypes.argument_as_substitute(tensor) if converted else tensor)
+            is_carried = argument in self._carried
+            given.append(unsupported_dtypes.carry_argument(tensor) if is_carried else tensor)
         return given
 
-    def convert_argument(self, argument: int) -> None:
-        self._converted.add(argument)
+    def carry_argument(self, argument: int) -> None:
+        self._carried.add(argument)
 
-    def is_converted(self, argument: int) -> bool:
-        return argument in self._converted
+    def is_carried(self, argument: int) -> bool:
+        return argument in self._carried
 
     @property
     def does_nothing(self) -> bool:
-        return not (self._converted or self._kept or self._finish or self._bound)
+        return not (self._carried or self._kept or self._finish or self._bound)
 
     def return_argument(self, result: int, argument: int) -> None:
         self._kept.add(argument)
         self._finish[result] = lambda _, kept: kept[argument]
 
-    def convert_result(self, result: int, dtype: torch.dtype) -> None:
-        self._finish[result] = lambda results, _: unsupported_dtypes.from_substitute(
-            results[result], dtype
-        )
+    def uncarry_result(self, result: int, dtype: torch.dtype) -> None:
+        self._finish[result] = lambda results, _: unsupported_dtypes.uncarry(results[result], dtype)
 
     def compute_number(
         self, result: int, expr: sympy.Basic, symbols: tuple[sympy.Symbol, ...], at: list[int]
@@ -65,15 +63,15 @@ class BoundaryAdapter:
         )
 
     def wrap(self, runner: Any) -> Any:
-        converted = sorted(self._converted - self._bound.keys())
+        carried = sorted(self._carried - self._bound.keys())
         kept_arguments = sorted(self._kept - self._bound.keys())
-        if not converted and not self._finish:
+        if not carried and not self._finish:
             return runner
 
         def run(arguments: list[Any]) -> list[Any]:
             kept = self._bound | {i: arguments[i] for i in kept_arguments}
-            for i in converted:
-                arguments[i] = unsupported_dtypes.argument_as_substitute(arguments[i])
+            for i in carried:
+                arguments[i] = unsupported_dtypes.carry_argument(arguments[i])
             given = runner(arguments)
             results = list(given[: self.num_results])
             for i, finish in self._finish.items():

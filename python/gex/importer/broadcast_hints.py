@@ -18,7 +18,7 @@ from gex.importer.tensor_types import DTYPES
 
 
 @dataclass(frozen=True)
-class BroadcastHints:
+class SizedOperands:
     importer: Importer
     symbols: Symbols
     result: torch.Tensor  # what tracing promises

@@ -109,7 +109,7 @@ def add_map(body: BodyImport, node: Node, env: Env, location: str) -> list[Any]:
 def _value(operand: Any, env: Env) -> Any:
     """What a graph inside sees for an operand: a value, or None for a size."""
     value = env.get(operand) if isinstance(operand, Node) else None
-    if isinstance(value, Value) and unsupported_dtypes.is_unsupported(operand.meta["val"]):
+    if isinstance(value, Value) and unsupported_dtypes.is_carried(operand.meta["val"]):
         raise NotNative(f"an operand of type {operand.meta['val'].dtype}")
     return value
 

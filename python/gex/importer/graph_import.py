@@ -18,7 +18,7 @@ from gex.fx_stage.scope_ops import AICORES, LEVEL, VECTORCORES
 from gex.fx_stage.stream_assignment import StreamAssignment
 from gex.importer import unsupported_dtypes
 from gex.importer.body_import import BodyImport, location_of
-from gex.importer.boundary_adapter import BoundaryAdapter
+from gex.importer.boundary_adapter import Adapter
 from gex.importer.fast_random import FastRandom
 from gex.importer.invoke_subgraph import give_results_own_memory
 from gex.importer.node_import import SYMBOLIC, Env, NodeImporter, OpCall
@@ -43,7 +43,7 @@ class ImportedGraph:
     constants: list[torch.Tensor]  # passed behind the arguments
     outputs: list[OutputItem]
     symbols: list[SymbolSource]
-    adapter: BoundaryAdapter
+    adapter: Adapter
 
     def signature(self) -> Signature:
         return Signature(
@@ -65,7 +65,7 @@ class GraphImport:
     strict: bool = False
     check_values: bool = True  # errors for values that eager mode refuses
     fast_random: bool = False
-    keep_noop_calls: bool = False  # calls that change nothing stay in the graph
+    keep_identities: bool = False  # calls that change nothing stay in the graph
     ranges: Mapping[Any, Any] | None = None  # of sizes; those of the trace where it has none
     _env: Env = field(default_factory=dict)
     _integers: list[tuple[Dim, int]] = field(default_factory=list)
@@ -75,7 +75,7 @@ class GraphImport:
     _storages: dict[int, Storage] = field(default_factory=dict)
     _sources: dict[Dim, SymbolSource] = field(default_factory=dict)
     _ties: dict[int, Value] = field(default_factory=dict)  # by graph input
-    _adapter: BoundaryAdapter = field(default_factory=BoundaryAdapter)
+    _adapter: Adapter = field(default_factory=Adapter)
     _num_arguments: int = 0
 
     def run(self) -> ImportedGraph:
@@ -89,7 +89,7 @@ class GraphImport:
             self.strict,
             check_values=self.check_values,
             fast_random=FastRandom() if self.fast_random else None,
-            keep_noop_calls=self.keep_noop_calls,
+            keep_identities=self.keep_identities,
         )
         give_results_own_memory(self.gm)
         self._add_inputs()
@@ -148,8 +148,8 @@ class GraphImport:
         if isinstance(val, torch.Tensor):
             self._input_of[node] = len(self._tensors)
             self._add_tensor_input(node, val, position)
-            if unsupported_dtypes.is_unsupported(val) or unsupported_dtypes.has_lazy_bits(val):
-                self._adapter.convert_argument(position)
+            if unsupported_dtypes.is_carried(val) or unsupported_dtypes.is_lazy(val):
+                self._adapter.carry_argument(position)
         elif isinstance(val, torch.SymInt):
             dim = self._symbols.dim(val)
             if val.node.is_nested_int():
@@ -162,11 +162,11 @@ class GraphImport:
             raise GraphNotSupported(f"argument {node.name} is a {type(val).__name__}")
 
     def _add_tensor_input(self, node: Node, val: torch.Tensor, argument: int) -> None:
-        reason = unsupported_dtypes.why_no_value(val)
+        reason = unsupported_dtypes.why_not_carried(val)
         if reason:
             raise GraphNotSupported(f"input {node.name} has {reason}")
         self._env[node] = self._importer.add_input(
-            unsupported_dtypes.type_of_substitute(val, self._symbols), node.name
+            unsupported_dtypes.type_of_any(val, self._symbols), node.name
         )
         self._tensors.append(argument)
         self._storages.setdefault(storage_of(val), Storage(node, argument))
@@ -179,7 +179,7 @@ class GraphImport:
         if isinstance(value, torch.Tensor):
             position = self._num_arguments + len(self._constants)
             with unset_fake_temporarily():
-                self._constants.append(unsupported_dtypes.argument_as_substitute(value.detach()))
+                self._constants.append(unsupported_dtypes.carry_argument(value.detach()))
             self._add_tensor_input(node, node.meta.get("val", value), position)
         else:
             self._env[node] = value
@@ -203,7 +203,7 @@ class GraphImport:
         """copy_ into an argument: its new value, written into its memory at the end."""
         destination, source = node.args[0], node.args[1]
         to, of = destination.meta["val"], source.meta["val"]
-        if unsupported_dtypes.has_lazy_bits(to):
+        if unsupported_dtypes.is_lazy(to):
             raise GraphNotSupported(f"{destination.name}, lazily negated or conjugated, is mutated")
         value = self._env[source]
         if to.dtype != of.dtype or self._symbols.dims(to.shape) != self._symbols.dims(of.shape):

@@ -63,7 +63,7 @@ def _auto_functionalized_v2(body: BodyImport, node: Node, env: Env, location: st
     plain = isinstance(op, OpOverload) and all(
         isinstance(base, Node)
         and isinstance(env.get(base), Value)
-        and not unsupported_dtypes.is_unsupported(base.meta["val"])
+        and not unsupported_dtypes.is_carried(base.meta["val"])
         for base in bases
     )
     if not plain or not bases or len(val) <= len(bases):

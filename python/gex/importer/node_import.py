@@ -18,10 +18,10 @@ from gex.compat.operators import OpOverload
 from gex.compat.pytree import tree_flatten
 from gex.errors import CallNotAllowed, GraphNotSupported
 from gex.importer import noop_calls, torch_calls, unsupported_dtypes
-from gex.importer.broadcast_hints import BroadcastHints
+from gex.importer.broadcast_hints import SizedOperands
 from gex.importer.decompositions import Decomposer
 from gex.importer.fast_random import FastRandom
-from gex.importer.operand_checks import OperandChecks
+from gex.importer.operand_checks import ValueChecks
 from gex.importer.outcome import DRAWN_BY_PYTORCH, CallRecord, ImportOutcome
 from gex.importer.symbolic_floats import FloatValues
 from gex.importer.symbols import NotADim, Symbols
@@ -90,7 +90,7 @@ class NodeImporter:
     native_only: bool = False  # NotNative where a call would be needed
     check_values: bool = True  # errors for values that eager mode refuses
     fast_random: FastRandom | None = None  # else PyTorch draws random numbers
-    keep_noop_calls: bool = False  # calls that change nothing stay in the graph
+    keep_identities: bool = False  # calls that change nothing stay in the graph
     level: int = 0  # how repeatable calls through PyTorch must be
     callees: list[Callable[..., Any]] = field(default_factory=list)
     bound: set[Dim] = field(default_factory=set)  # symbols that the graph itself gives values to
@@ -100,7 +100,7 @@ class NodeImporter:
 
     def __post_init__(self) -> None:
         self._decompose = Decomposer(self.symbols)
-        self._operand_checks = OperandChecks(self.symbols, self.callees)
+        self._value_checks = ValueChecks(self.symbols, self.callees)
 
     def native_only_in(self, importer: Importer) -> NodeImporter:
         """For a graph inside this one; what its nodes become is counted apart."""
@@ -111,7 +111,7 @@ class NodeImporter:
 
         `chain`: the targets whose decompositions led here.
         """
-        if self.keep_noop_calls and not chain:
+        if self.keep_identities and not chain:
             kept = self._try_keep(call, env)
             if kept is not None:
                 return kept
@@ -155,14 +155,14 @@ class NodeImporter:
 
     def _check(self, call: OpCall, env: Env, chain: tuple[Any, ...]) -> None:
         if self.check_values and not chain:
-            self._operand_checks.add(
+            self._value_checks.add(
                 self.importer, call.target, call.args, call.val, env, call.name, call.location
             )
 
     def add_constant(self, tensor: torch.Tensor) -> Value:
         with unset_fake_temporarily():
             return self.importer.add_constant(
-                unsupported_dtypes.as_substitute(tensor.detach()).contiguous()
+                unsupported_dtypes.carry(tensor.detach()).contiguous()
             )
 
     # --- rows -------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ class NodeImporter:
         values, reason = self.importer.add_node(row, arguments, results, call.location)
         one_result = isinstance(call.val, torch.Tensor)
         if values is None and one_result and torch.Tag.pointwise in call.target.tags:
-            sized = BroadcastHints(self.importer, self.symbols, call.val, call.location)
+            sized = SizedOperands(self.importer, self.symbols, call.val, call.location)
             arguments = [sized.like(*pair) for pair in zip(_in_schema_order(call), arguments)]
             values, _ = self.importer.add_node(row, arguments, results, call.location)
         if values is not None:
@@ -211,7 +211,7 @@ class NodeImporter:
         if isinstance(arg, Node):
             value = env.get(arg)
             arg = arg.meta.get("val")
-            if isinstance(value, Value) and not unsupported_dtypes.is_unsupported(arg):
+            if isinstance(value, Value) and not unsupported_dtypes.is_carried(arg):
                 return value
             if not isinstance(arg, (*SYMBOLIC, int, float)):
                 kind = arg.dtype if isinstance(arg, torch.Tensor) else type(arg).__name__
@@ -252,7 +252,7 @@ class NodeImporter:
         args, kwargs = torch.fx.map_arg((call.args, call.kwargs), lambda n: n.meta.get("val"))
         leaves = tree_flatten((args, kwargs))[0]
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        if any(unsupported_dtypes.is_unsupported(tensor) for tensor in tensors):
+        if any(unsupported_dtypes.is_carried(tensor) for tensor in tensors):
             return None, ""
         mode = detect_fake_mode([*tensors, *call.results])
         sub = self._decompose(call.target, args, kwargs, mode)
@@ -383,7 +383,7 @@ class NodeImporter:
             raise GraphNotSupported(f"{where} makes a quantised tensor")
         for item in call.results:
             if isinstance(item, torch.Tensor):
-                problem = unsupported_dtypes.why_no_value(item)
+                problem = unsupported_dtypes.why_not_carried(item)
                 if problem:
                     raise GraphNotSupported(f"{where} gives a tensor with {problem}")
             elif item is not None:
@@ -399,7 +399,7 @@ def _only_renames(call: OpCall) -> bool:
     if not isinstance(operand, Node) or not isinstance(call.val, torch.Tensor):
         return False
     fake = operand.meta.get("val")
-    return isinstance(fake, torch.Tensor) and unsupported_dtypes.same_substitute(
+    return isinstance(fake, torch.Tensor) and unsupported_dtypes.same_carrier(
         call.target, fake, call.val
     )
 

@@ -94,7 +94,7 @@ def _refuse_zero(name: str, location: str) -> NoReturn:
     raise RuntimeError(f"ZeroDivisionError: {name}{where}: a divisor is 0")
 
 
-class OperandChecks:
+class ValueChecks:
     """Adds to one graph the checks that its nodes need, each once."""
 
     def __init__(self, symbols: Symbols, callees: list[Callable[..., Any]]) -> None:

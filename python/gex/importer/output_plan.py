@@ -12,7 +12,7 @@ from gex._gex import Dim, Importer, OutputItem, SymbolSource, Value
 from gex.compat.symbolic import is_float
 from gex.errors import GraphNotSupported
 from gex.importer import unsupported_dtypes
-from gex.importer.boundary_adapter import BoundaryAdapter
+from gex.importer.boundary_adapter import Adapter
 from gex.importer.storage_views import Storage
 from gex.importer.symbols import Symbols
 from gex.importer.tensor_types import storage_of
@@ -27,7 +27,7 @@ class OutputPlan:
     storages: dict[int, Storage]
     sources: dict[Dim, SymbolSource]
     bound: set[Dim]  # symbols that the graph itself gives values to
-    adapter: BoundaryAdapter
+    adapter: Adapter
     _fresh: dict[Node, int] = field(default_factory=dict)
 
     def build(self, results: Any) -> list[OutputItem]:
@@ -75,20 +75,20 @@ class OutputPlan:
         owner = self.storages[storage_of(val)]
         argument = self.arguments.get(node, owner.argument if owner.node is node else None)
         if argument is not None:
-            if self.adapter.is_converted(argument):
+            if self.adapter.is_carried(argument):
                 self.adapter.return_argument(position, argument)
                 return OutputItem.none()
-            if unsupported_dtypes.is_unsupported(val):
-                self.adapter.convert_result(position, val.dtype)
+            if unsupported_dtypes.is_carried(val):
+                self.adapter.uncarry_result(position, val.dtype)
             return OutputItem.argument(argument)
-        if unsupported_dtypes.is_unsupported(val):
-            self.adapter.convert_result(position, val.dtype)
+        if unsupported_dtypes.is_carried(val):
+            self.adapter.uncarry_result(position, val.dtype)
         return self._tensor(node, val, owner)
 
     def _tensor(self, node: Node, val: torch.Tensor, owner: Storage) -> OutputItem:
         base = owner.node.meta["val"]
         is_window = (
-            unsupported_dtypes.has_lazy_bits(val) == unsupported_dtypes.has_lazy_bits(base)
+            unsupported_dtypes.is_lazy(val) == unsupported_dtypes.is_lazy(base)
             and owner.node is not node
         )
         if is_window and owner.argument is not None:
@@ -101,9 +101,7 @@ class OutputPlan:
         return OutputItem.graph(self._fresh_output(node))
 
     def _window(self, val: torch.Tensor, of: torch.Tensor) -> tuple[list[Dim], list[Dim], Dim]:
-        if unsupported_dtypes.substitute_dtype(of.dtype) != unsupported_dtypes.substitute_dtype(
-            val.dtype
-        ):
+        if unsupported_dtypes.carrier_of(of.dtype) != unsupported_dtypes.carrier_of(val.dtype):
             raise GraphNotSupported(f"a result that views {of.dtype} memory as {val.dtype}")
         layout, base = (unsupported_dtypes.layout_of(t, self.symbols) for t in (val, of))
         return layout.shape, layout.strides, layout.offset - base.offset

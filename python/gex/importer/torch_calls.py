@@ -89,7 +89,7 @@ def _promised_order(fake: torch.Tensor) -> tuple[int, ...] | None:
     Meta functions guess there (`unique_consecutive` along an axis), and the engine can compare
     strides with a promise only where it knows them before: so the callee keeps the promise.
     """
-    if unsupported_dtypes.is_unsupported(fake) or not any(
+    if unsupported_dtypes.is_carried(fake) or not any(
         isinstance(step, torch.SymInt) and free_unbacked_symbols(step) for step in fake.stride()
     ):
         return None
@@ -113,8 +113,8 @@ def _promised_order(fake: torch.Tensor) -> tuple[int, ...] | None:
 
 
 def _result_text(expression: str, fake: torch.Tensor) -> str:
-    if unsupported_dtypes.is_unsupported(fake):
-        return f"as_substitute({expression})"
+    if unsupported_dtypes.is_carried(fake):
+        return f"carry({expression})"
     if order := _promised_order(fake):
         expression = f"lay_out({expression}, {order})"
     return f"{expression}.resolve_neg()" if fake.is_neg() else expression
@@ -145,8 +145,8 @@ class Recipe:
         scope = {
             "target": self.target,
             "evaluate": evaluate,
-            "as_substitute": unsupported_dtypes.as_substitute,
-            "from_substitute": unsupported_dtypes.from_substitute,
+            "carry": unsupported_dtypes.carry,
+            "uncarry": unsupported_dtypes.uncarry,
             "lay_out": lay_out,
             "repeatable_algorithms": repeatable_algorithms,
             "blame": functools.partial(_blame, self.name, self.location),
@@ -228,9 +228,9 @@ class CallBuilder:
         exact = _sees_strides(self.target)
         layout = unsupported_dtypes.layout_of(operand.fake, self.symbols)
         self.operand_strides.append(layout.strides if exact else None)
-        if not unsupported_dtypes.is_unsupported(operand.fake):
+        if not unsupported_dtypes.is_carried(operand.fake):
             return name
-        return f"from_substitute({name}, {self._constant(operand.fake.dtype)})"
+        return f"uncarry({name}, {self._constant(operand.fake.dtype)})"
 
     def _integer(self, dim: Dim) -> str:
         if dim.constant is not None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from gex import _gex, pass_files
 from gex.aot import frozen_parameters
-from gex.captures.capture_options import capture_options_of
+from gex.captures.capture_options import settings_of
 from gex.options import engine_flags
 from gex.options.table import Config
 from gex.report import trace_dump
@@ -44,7 +44,7 @@ def make_runner(request: RunnerRequest) -> Any:
     if config.get("executor", "compiled") == "interpreter":
         return _gex.interpreter_runner(imported.graph, signature, imported.callees)
     pass_files.load_environment()
-    captures = request.captures or capture_options_of(config)
+    captures = request.captures or settings_of(config)
     runner = _gex.compiled_runner(imported.graph, signature, imported.callees, captures, options)
     frozen_parameters.remember(runner)
     return runner

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from gex import fx_stage, report
 from gex.aot import frozen_parameters, saved_tensors
 from gex.captures import error_mode
-from gex.captures.capture_options import capture_options_of
+from gex.captures.capture_options import settings_of
 from gex.captures.gears import plain_name
 from gex.compat.autograd import is_forward_mode_on
 from gex.debug import debug_folder, inspection, instrumentation, tensor_dump
@@ -99,7 +99,7 @@ def import_graph(job: CompileJob) -> None:
         # The forward has checked the same values.
         check_values=job.role is not Role.BACKWARD,
         fast_random=job.config.get("random", "eager") == "fast",
-        keep_noop_calls=not job.config.get("remove_noop_ops", True),
+        keep_identities=not job.config.get("remove_noop_ops", True),
     )
     try:
         job.imported = importing.run()
@@ -125,7 +125,7 @@ def bind_arguments(job: CompileJob) -> None:
     if job.role is Role.INFERENCE and job.config.get("frozen_parameter", False):
         adapter = job.imported.adapter
         found = frozen_parameters.static_arguments(job.input_names)
-        job.static = [(i, name) for i, name in found if not adapter.is_converted(i)]
+        job.static = [(i, name) for i, name in found if not adapter.is_carried(i)]
     if job.role is Role.BACKWARD:
         job.released = saved_tensors.arguments_of(job.gm)
 
@@ -138,7 +138,7 @@ def make_engine(job: CompileJob) -> None:
         RunnerRequest(
             job.imported,
             job.config,
-            captures=capture_options_of(job.config, job.gm.graph, job.input_names),
+            captures=settings_of(job.config, job.gm.graph, job.input_names),
             static=job.static,
             released=job.released,
             # Between forward and backward a training step needs most of its memory.
