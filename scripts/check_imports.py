@@ -2,8 +2,9 @@
 """check_imports [FOLDER]: layers and import cycles of python/gex, private names outside compat.
 
 An import inside a function counts as one at the top of the file: it only hides a cycle. One under
-TYPE_CHECKING does not count. A package imports only packages of its own or an earlier layer. A private name is `torch.…._name`, imported or reached by attributes;
-operators under `torch.ops` have public names that may begin with an underscore.
+TYPE_CHECKING does not count. A package imports only packages of its own or an earlier layer. A
+private name is `torch.…._name`, imported or reached by attributes; operators under `torch.ops` have
+public names that may begin with an underscore.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ COMPAT = "gex.compat"
 # Packages and modules of gex, the lowest first. `gex` itself may import all.
 LAYERS = (
     ("compat", "errors", "pass_files"),
-    ("determinism", "core_limits", "options", "es"),
-    ("collectives", "fx_stage", "nested_regions", "passes", "shape_handling"),
+    ("determinism", "core_limits", "options", "es", "onnx"),
+    ("collectives", "fx_stage", "nested_regions", "onnx_backend", "passes", "shape_handling"),
     ("importer", "ops"),
     ("report",),  # after the importer: what compiles graphs writes reports and reads none
     ("aot", "cache", "captures"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
 import gex
+from gex import npugraph_ex
 
 Function = Callable[..., Any]
 
@@ -148,6 +150,19 @@ def test_forward_mode() -> None:
 def test_exported_programs_warn_too() -> None:
     (text,) = warned(lambda: gex.compile(lambda x: torch.linalg.svd(x)[1], (torch.randn(3, 3),)))
     assert text.startswith("gex: export_") and "aten._linalg_svd.default" in text
+
+
+def test_graphs_from_a_cache_warn_too(tmp_path: Path) -> None:
+    def values(x: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.svd(x)[1]
+
+    for _ in range(2):  # compiled, then loaded
+        fn = npugraph_ex.inference.cache_compile(values, cache_dir=str(tmp_path))
+        with gex.collect() as graphs:
+            (text,) = warned(lambda fn=fn: fn(torch.eye(3)))  # type: ignore[misc]
+        assert "aten._linalg_svd.default" in text
+        assert [len(graph.calls) for graph in graphs] == [1]
+    assert graphs[0].name.startswith("cached_")
 
 
 def test_operators_that_end_a_graph() -> None:

@@ -342,7 +342,7 @@ def _(x: torch.Tensor) -> torch.Tensor:
 
 @torch.library.custom_op("gex_plain_graphs::look", mutates_args=())
 def look(gradient: torch.Tensor) -> torch.Tensor:
-    seen.extend(given.expired() for given in watched)
+    seen.extend(given.expired() for given in with_call_hooks)
     return gradient.clone()
 
 
@@ -352,7 +352,7 @@ def _(gradient: torch.Tensor) -> torch.Tensor:
 
 
 looked_at.register_autograd(lambda _, gradient: look(gradient))
-watched: list[StorageWeakRef] = []
+with_call_hooks: list[StorageWeakRef] = []
 seen: list[bool] = []
 
 
@@ -366,7 +366,7 @@ def test_a_given_gradient_is_freed_once_it_was_read():
     output = step(x)
     assert is_short(output)
     gradient = torch.randn_like(output)
-    watched[:] = [StorageWeakRef(gradient.untyped_storage())]
+    with_call_hooks[:] = [StorageWeakRef(gradient.untyped_storage())]
     seen.clear()
     given = [gradient]
     del gradient

@@ -1,4 +1,4 @@
-"""A graph that runs through PyTorch as a whole: its calls, in their order, as one function."""
+"""A graph that runs through PyTorch as a whole, op by op, as one function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters that are bound once: which arguments they are, and how to bind them anew."""
+"""Frozen parameters: which arguments are bound once, and how to bind them again."""
 
 from __future__ import annotations
 

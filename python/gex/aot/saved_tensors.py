@@ -1,4 +1,4 @@
-"""What a forward graph saves for its backward: let go of as the backward uses it up."""
+"""Tensors that a forward graph saves for its backward, which frees each at its last use."""
 
 from __future__ import annotations
 

@@ -77,7 +77,9 @@ class CompiledGraphs:
         self._num_arguments = len(inputs)
         return compiled
 
-    def shortened(self, wrapped: Callable[..., Any], inputs: Sequence[Any]) -> Callable[..., Any]:
+    def without_wrappers(
+        self, wrapped: Callable[..., Any], inputs: Sequence[Any]
+    ) -> Callable[..., Any]:
         """`wrapped` is AOTAutograd's function of these inputs; gives the shortest way to call."""
         if not self._is_all(inputs):
             return wrapped

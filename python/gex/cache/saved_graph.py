@@ -14,6 +14,7 @@ from gex import _gex
 from gex.compat.operators import OpOverload
 from gex.importer import torch_calls
 from gex.importer.graph_import import ImportedGraph
+from gex.importer.outcome import ImportOutcome
 
 
 class CannotBeKept(Exception):
@@ -25,6 +26,7 @@ class SavedGraph:
     """All of it: text and bytes."""
 
     graph: str
+    outcome: ImportOutcome  # for its report
     signature: bytes
     constants: bytes
     callees: bytes
@@ -76,6 +78,7 @@ class GraphRecord:
             raise CannotBeKept("its inputs or results are of dtypes that gex itself lacks")
         return SavedGraph(
             imported.graph.text(),
+            imported.outcome,
             imported.signature().save(),
             pickle.dumps(imported.constants),
             _pickled_callees(imported.callees),

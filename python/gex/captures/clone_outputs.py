@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 
-def with_memory_of_their_own(call: Callable[..., Any]) -> Callable[..., Any]:
+def with_cloned_outputs(call: Callable[..., Any]) -> Callable[..., Any]:
     """Results of `call` are never overwritten by a later one anyway; here they also share no memory
     with one another. What shares an input's memory goes on doing so."""
 

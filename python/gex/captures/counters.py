@@ -1,4 +1,4 @@
-"""torch._dynamo.utils.counters["npugraph_ex"]: read from the engine when somebody looks."""
+"""torch._dynamo.utils.counters["npugraph_ex"]: read from the engine on access."""
 
 from __future__ import annotations
 

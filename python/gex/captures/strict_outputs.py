@@ -55,7 +55,7 @@ _ABOUT_TENSORS = {
 }
 
 
-def ending_with_the_next_call(call: Callable[..., Any]) -> Callable[..., Any]:
+def with_expiring_outputs(call: Callable[..., Any]) -> Callable[..., Any]:
     """Results that wait for a backward stay; so does what lies in memory of an argument."""
 
     def call_and_note(*arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What stands around the calls of a compiled graph while somebody looks: files, checks, the log."""
+"""What is done around each call of a compiled graph for debugging: files, checks, the log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gex.options.table import Config
 Compiled = Callable[[list[Any]], Sequence[Any]]
 
 
-def watched(
+def with_call_hooks(
     compiled: Compiled, runner: Any, graph_name: str, files: PhaseFolder | None, config: Config
 ) -> Compiled:
     """The function itself where nobody looks."""

@@ -1,4 +1,4 @@
-"""Who wants to run the stages of compiled graphs again: the search for what is wrong.
+"""Hooks through which `gex bisect` sees each compiled graph and runs its stages again.
 
 Nothing is kept and nothing costs anything unless an inspector is there.
 """

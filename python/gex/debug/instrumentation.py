@@ -16,8 +16,8 @@ from gex.options.table import Config
 Compiled = Callable[[list[Any]], Sequence[Any]]
 
 
-def put_into(gm: GraphModule, graph_name: str, config: Config) -> None:
-    """Everything that compiled code is to save or check, and that `eager_form` does not."""
+def insert_into(gm: GraphModule, graph_name: str, config: Config) -> None:
+    """Everything that compiled code is to save or check, and that `eager_function` does not."""
     if tensor_dump.wanted(config) and not config.get("force_eager", False):
         tensor_dump.insert_saves(gm, graph_name, config)
     if nan_check.wanted(config):
@@ -25,7 +25,7 @@ def put_into(gm: GraphModule, graph_name: str, config: Config) -> None:
     effect_ops.number_saves(gm)
 
 
-def eager_form(gm: GraphModule, graph_name: str, config: Config) -> Compiled:
+def eager_function(gm: GraphModule, graph_name: str, config: Config) -> Compiled:
     """The graph, run op by op; with `dump_tensor_data` every node's tensors go to files."""
     if tensor_dump.wanted(config) and config.get("force_eager", False):
         return tensor_dump.NumpyDumper(gm, graph_name, config).function()

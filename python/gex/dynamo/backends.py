@@ -15,7 +15,7 @@ from gex.aot.partition import partition
 from gex.aot.wrapper_bypass import CompiledGraphs
 from gex.cache.saved_graph import GraphRecord
 from gex.captures import counters, strict_outputs
-from gex.captures.clone_outputs import with_memory_of_their_own
+from gex.captures.clone_outputs import with_cloned_outputs
 from gex.compat.aot import aot_autograd, effect_tokens_inside_graphs
 from gex.compat.torch_version import warn_if_untested
 from gex.debug import inspection
@@ -111,7 +111,7 @@ def compile_dynamo_graph(
         wrapped = traced(gm, inputs)
         if record is not None:
             record.written = graphs.written_without_gradient(inputs)
-        compiled = inspection.dynamo_graph(gm, graphs.shortened(wrapped, inputs))
+        compiled = inspection.dynamo_graph(gm, graphs.without_wrappers(wrapped, inputs))
     return _with_results_as_asked(compiled, config)
 
 
@@ -134,9 +134,9 @@ def _traced(
 
 def _with_results_as_asked(compiled: Callable[..., Any], config: Config) -> Callable[..., Any]:
     if config.get("clone_output", False):
-        compiled = with_memory_of_their_own(compiled)
+        compiled = with_cloned_outputs(compiled)
     if config.get("strict_outputs", False):
-        compiled = strict_outputs.ending_with_the_next_call(compiled)
+        compiled = strict_outputs.with_expiring_outputs(compiled)
     return compiled
 
 

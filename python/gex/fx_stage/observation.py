@@ -1,4 +1,4 @@
-"""Who wants to see a graph after each stage: debug files, the log."""
+"""Observers that are shown a graph after each FX stage: debug files, the log."""
 
 from __future__ import annotations
 

@@ -44,13 +44,13 @@ def _replaces(config: Config) -> bool:
     return config.get("pattern_fusion_pass", False) and replacements.any_registered()
 
 
-def _reads_identities(config: Config) -> bool:
+def _reads_noop_calls(config: Config) -> bool:
     """Whether anything after this stage would be disturbed by nodes that do nothing."""
     return config.get("remove_noop_ops", False) and (_replaces(config) or _has(_POST_PASS)(config))
 
 
-def _remove_identities(gm: GraphModule, _: Sequence[Any], config: Config) -> None:
-    values.fill_in(gm, lambda: replacements.remove_identities(gm.graph))
+def _remove_noop_calls(gm: GraphModule, _: Sequence[Any], config: Config) -> None:
+    values.fill_in(gm, lambda: replacements.remove_noop_calls(gm.graph))
 
 
 def _replace(gm: GraphModule, _: Sequence[Any], config: Config) -> None:
@@ -67,7 +67,7 @@ def _views_as_reshapes(gm: GraphModule, _: Sequence[Any], config: Config) -> Non
 STAGES = (
     _custom_pass(_PRE_PASS),
     # The engine removes identities by itself; patterns and the second custom pass see none either.
-    Stage("optimize_noop_ops", _reads_identities, _remove_identities),
+    Stage("optimize_noop_ops", _reads_noop_calls, _remove_noop_calls),
     Stage("apply_pattern_passes", _replaces, _replace),
     # The second custom pass finds reshapes alone, as it does in the reference.
     Stage("view_to_reshape", _has(_POST_PASS), _views_as_reshapes),

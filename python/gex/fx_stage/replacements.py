@@ -115,6 +115,6 @@ def _graphs_inside(gm: GraphModule) -> list[GraphModule]:
     return [inner for inner in dict.fromkeys(found) if isinstance(inner, GraphModule)]
 
 
-def remove_identities(graph: Graph) -> None:
+def remove_noop_calls(graph: Graph) -> None:
     """What patterns were freed of when they were traced, graphs must be freed of as well."""
     pattern_matcher.remove_noop_calls(graph)

@@ -1,4 +1,4 @@
-"""Operands of elementwise operators whose sizes equal those of the result without being the same.
+"""Operands of elementwise operators whose sizes tracing found equal to those of the result.
 
 A size may come about in two ways: (s0 + 1)//2 here, s1 there. As Dims they differ, and either might
 be 1 and be broadcast. PyTorch saw them while it traced, and guards what it found.

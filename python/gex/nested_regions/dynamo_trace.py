@@ -1,4 +1,4 @@
-"""Dynamo at the regions of `gex.regions`: what it may not reuse is traced like any other code."""
+"""Dynamo's trace of calls of the regions of `gex.regions`; what can't be reused falls back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gex.compat.dynamo_regions import (
     classify_vt,
 )
 from gex.compat.tracing import TracingContext, current_context
-from gex.nested_regions.groups import GROUP, Group, fall_back, on_failure, put_back
+from gex.nested_regions.groups import GROUP, Group, fall_back, on_failure, restore_forward
 
 # While a region is traced its floats (eps, scale) are constants: a region can't take them as
 # inputs. Dynamo applies this to what it traces inside and nowhere else.
@@ -71,7 +71,7 @@ def _call_function(variable: Any, tx: Any, args: list[Any], kwargs: dict[str, An
         reason = _in_short(problem)
     if reason is not None:
         fall_back(group, reason)
-        put_back(args[1].value)  # of a copy of the model, perhaps
+        restore_forward(args[1].value)  # of a copy of the model, perhaps
         raise RestartTrace(restart_reason=f"no region: {reason}")
     groups = _groups_of_trace.setdefault(tx.output.tracing_context, [])
     if group not in groups:

@@ -22,16 +22,16 @@ class Group:
     blocks: dict[str, nn.Module]
     reason: str | None = None  # why they are no regions after all
 
-    def put_back(self) -> None:
+    def restore_forward(self) -> None:
         for block in self.blocks.values():
-            put_back(block)
+            restore_forward(block)
 
 
 def is_region(block: nn.Module) -> bool:
     return hasattr(vars(block).get("forward"), GROUP)
 
 
-def put_back(block: nn.Module) -> None:
+def restore_forward(block: nn.Module) -> None:
     """Gives a block its own forward back if it is a region."""
     if is_region(block):
         del block.forward
@@ -44,7 +44,7 @@ _ongoing = threading.local()  # .fallbacks: of the compile that this thread is a
 
 def fall_back(group: Group, reason: str) -> None:
     group.reason = reason
-    group.put_back()
+    group.restore_forward()
     _ongoing.fallbacks = [*getattr(_ongoing, "fallbacks", []), f"{group.class_name}: {reason}"]
 
 

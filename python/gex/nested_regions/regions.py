@@ -46,7 +46,7 @@ class Regions:
     def undo(self) -> None:
         """Gives every block its own forward back. What is compiled stays valid."""
         for group in self.groups:
-            group.put_back()
+            group.restore_forward()
 
     def __enter__(self) -> Regions:
         return self

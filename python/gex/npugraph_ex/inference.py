@@ -21,6 +21,7 @@ from gex.compat.autograd import is_profiler_enabled
 from gex.npugraph_ex import cache_files, cache_key
 from gex.npugraph_ex.readable import readable_cache
 from gex.options.table import NPUGRAPH_EX_OPTIONS, Config
+from gex.report import fallback
 
 __all__ = ["cache_compile", "readable_cache"]
 
@@ -173,6 +174,8 @@ class _Cached:
         start = time.perf_counter()
         graph_report = report.GraphReport(f"cached_{next(_numbers)}", "npugraph_ex")
         report.add(graph_report)
+        graph_report.take(saved.outcome)
+        fallback.warn_if_any(graph_report)
         config = Config(NPUGRAPH_EX_OPTIONS, self._options)
         runner = make_runner(
             RunnerRequest(saved.restored(), config, static=saved.static, cache_dir=self._programs)

@@ -17,7 +17,7 @@ from gex.captures.capture_options import settings_of
 from gex.captures.gears import plain_name
 from gex.compat.autograd import is_forward_mode_on
 from gex.debug import debug_folder, inspection, instrumentation, tensor_dump
-from gex.debug.call_hooks import watched
+from gex.debug.call_hooks import with_call_hooks
 from gex.debug.logs import logger
 from gex.errors import GraphNotSupported
 from gex.fx_stage import stream_assignment
@@ -67,7 +67,7 @@ def add_instruments(job: CompileJob) -> None:
     """Saves and checks of values that options ask for."""
     if job.config.get("super_kernel_optimize", False):
         job.report.notes.append(super_kernel.NOTHING_MERGED)
-    instrumentation.put_into(job.gm, job.name, job.config)
+    instrumentation.insert_into(job.gm, job.name, job.config)
 
 
 def run_eagerly_if_asked(job: CompileJob) -> None:
@@ -86,7 +86,7 @@ def run_eagerly_if_asked(job: CompileJob) -> None:
 
 def _run_eagerly(job: CompileJob, reason: str, asked_for: bool = False) -> None:
     job.report.eager_reason, job.report.eager_asked_for = reason, asked_for
-    job.compiled = instrumentation.eager_form(job.gm, job.name, job.config)
+    job.compiled = instrumentation.eager_function(job.gm, job.name, job.config)
 
 
 def import_graph(job: CompileJob) -> None:
@@ -173,7 +173,7 @@ def wrap_calls(job: CompileJob) -> None:
     if any(call.is_of_user for call in job.imported.outcome.calls):
         mode = job.config.get("capture_error_mode", "global")
         compiled = error_mode.guarded(compiled, job.runner, job.name, mode)
-    job.compiled = watched(compiled, job.runner, job.name, job.files, job.config)
+    job.compiled = with_call_hooks(compiled, job.runner, job.name, job.files, job.config)
 
 
 STAGES: tuple[Callable[[CompileJob], None], ...] = (

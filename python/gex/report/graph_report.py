@@ -55,6 +55,11 @@ class GraphReport:
         self.calls, self.regions = list(outcome.calls), Counter(outcome.regions)
 
     @property
+    def lanes(self) -> StreamSummary:
+        """The earlier name of `streams`."""
+        return self.streams
+
+    @property
     def times(self) -> dict[str, float]:
         """Seconds spent on this graph by stage, in order; what a stage shares is in the first."""
         compiled = dict(self.runner.seconds) if self.runner is not None else {}
