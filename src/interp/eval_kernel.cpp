@@ -82,6 +82,8 @@ class Run {
     if (!stage_->slots.empty()) {
       for (const auto& s : stage_->slots) value(s.acc) = value(s.init);
       reduce(0);
+      if (stage_->wide)
+        for (const auto& s : stage_->slots) value(s.rounded) = normalise(s.dtype, value(s.acc));
     }
     refresh(stage_->point, stale_point_);
     execute(stage_->point.after);

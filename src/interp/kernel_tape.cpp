@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "base/error.hpp"
+#include "loop/combines.hpp"
 #include "loop/walk.hpp"
 
 namespace gex::interp {
@@ -161,15 +162,18 @@ class Flattener {
 
   // Registers of all expressions of the stage; value symbols are their expressions' registers.
   void bind_expressions(const Stage& st, StageTape& out) {
+    out.wide = st.reduction && !st.reduction->scan && loop::rounds(*st.reduction);
     if (st.reduction)
       for (const loop::Accumulator& a : st.reduction->accumulators) {
-        StageTape::Slot slot;
+        StageTape::Slot slot{};
+        slot.dtype = a.dtype;
         ScalarValue init = is_float(a.dtype)           ? ScalarValue{.f = a.init}
                            : a.dtype == DType::boolean ? ScalarValue{.i = a.init != 0}
                                                        : ScalarValue{.i = a.init_int};
         slot.init = new_register(init);
         slot.acc = new_register();
         slot.temporary = new_register();
+        slot.rounded = out.wide ? new_register() : slot.acc;
         out.slots.push_back(slot);
       }
     exprs_.assign(st.exprs.size(), -1);
@@ -178,7 +182,7 @@ class Flattener {
       if (e.kind == Expr::Kind::constant)
         exprs_[i] = new_register(value_of(e));
       else if (e.kind == Expr::Kind::acc)
-        exprs_[i] = out.slots[static_cast<std::size_t>(e.slot)].acc;
+        exprs_[i] = accumulator_register(out.slots[static_cast<std::size_t>(e.slot)], e.dtype);
       else if (e.kind != Expr::Kind::index)
         exprs_[i] = new_register();
     }
@@ -194,6 +198,11 @@ class Flattener {
         if (exprs_[at] < 0) exprs_[at] = new_register();
         registers_[s] = exprs_[at];
       }
+  }
+
+  // What is read as f64 is the fold before it is rounded.
+  static int accumulator_register(const StageTape::Slot& slot, DType dtype) {
+    return dtype == slot.dtype ? slot.rounded : slot.acc;
   }
 
   Leaf leaf(const Stage& st, std::span<const ExprId> values, std::span<const Store> stores,
@@ -319,7 +328,7 @@ class Flattener {
   }
 
   void combine_code(const Stage& st, StageTape& out) {
-    const loop::Combine& c = st.reduction->combine;
+    const loop::Combine c = out.wide ? loop::widened(st.reduction->combine) : st.reduction->combine;
     std::vector<int> registers;
     for (const Expr& e : c.exprs) {
       auto slot = static_cast<std::size_t>(e.slot);

@@ -56,8 +56,11 @@ struct StageTape {
   Leaf element;  // at each point of the reduce loops
   Leaf point;    // at each point of the domain, after the reduce loops
   Code combine;
+  bool wide = false;  // the fold rounds: it is taken in f64
   struct Slot {
+    DType dtype;
     int acc, init, result, temporary;  // registers
+    int rounded;                       // acc in its own dtype, after the fold
   };
   std::vector<Slot> slots;
 };

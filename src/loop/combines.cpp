@@ -1,5 +1,6 @@
 #include "loop/combines.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include "loop/scalar.hpp"
@@ -87,6 +88,28 @@ const NamedCombine* find_named_combine(std::string_view name) {
   for (const NamedCombine& c : kNamed)
     if (c.name == name) return &c;
   return nullptr;
+}
+
+bool rounds(const Reduction& reduction) {
+  return std::ranges::any_of(reduction.combine.exprs, [](const Expr& e) {
+    if (e.kind != Expr::Kind::prim || !is_float(e.dtype)) return false;
+    switch (e.prim) {
+      case Prim::min:
+      case Prim::max:
+      case Prim::select:
+      case Prim::neg:
+      case Prim::abs:
+        return false;
+      default:
+        return true;
+    }
+  });
+}
+
+Combine widened(const Combine& combine) {
+  Combine wide = combine;
+  for (Expr& e : wide.exprs) e.dtype = widened(e.dtype);
+  return wide;
 }
 
 std::optional<Combine> make_combine(std::span<const std::string_view> names,

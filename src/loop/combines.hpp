@@ -1,7 +1,7 @@
 #pragma once
-// The combine bodies that many reductions share. Each takes the two states and gives the new one;
-// each is associative and commutative up to rounding, so partial states may be merged in any
-// grouping.
+// Combine bodies that many reductions share, and what backends ask about any combine body. Each
+// takes the two states and gives the new one; each is associative and commutative up to rounding,
+// so partial states may be merged in any grouping.
 
 #include <optional>
 #include <span>
@@ -33,5 +33,12 @@ const NamedCombine* find_named_combine(std::string_view name);
 // A whole combine body from names that cover the accumulators in order; nothing if they do not fit.
 std::optional<Combine> make_combine(std::span<const std::string_view> names,
                                     std::span<const Accumulator> accumulators);
+
+// Whether folding with this body rounds: sums and products of floats do, a maximum does not. The
+// blocks of such a fold are merged in f64 (see "Bits" in kernel.hpp).
+bool rounds(const Reduction& reduction);
+// The same body over states whose floats are all f64.
+Combine widened(const Combine& combine);
+inline DType widened(DType dtype) { return is_float(dtype) ? DType::f64 : dtype; }
 
 }  // namespace gex::loop

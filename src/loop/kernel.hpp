@@ -32,9 +32,9 @@
 // Indices are Dims over size symbols, loop indices (Dim::index) and *value symbols*: an i64
 // expression turned into a symbol by its name, for gathers and scatters.
 //
-// Bits: a backend may keep several partial accumulators and combine them at the end, with an order
-// that depends on the kernel's structure and the extents alone: never on the number of threads or
-// on whether sizes were constants at compile time.
+// Bits: a backend may keep several partial accumulators and merge them in an order that depends on
+// structure and extents alone, never on threads or on which sizes are constants. Sums of floats are
+// taken in blocks of bounded length that are merged in f64, so errors do not grow; scans are not.
 
 #include <cstdint>
 #include <memory>
@@ -68,7 +68,7 @@ struct Expr {
     load,      // buffer[index...], or `fill` where `pred` is false (then memory is not touched)
     prim,      // prim(args)
     cast,      // args[0] converted: floats to ints truncate, anything to bool is != 0
-    acc,       // accumulator number `slot` of the stage's reduction
+    acc,       // accumulator number `slot` of the stage's reduction; read as f64: not rounded yet
     lhs,
     rhs,  // operands of a combine body: accumulator number `slot` of the left / right state
   };

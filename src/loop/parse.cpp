@@ -268,8 +268,8 @@ class Parser {
       DType written = dtype();
       if (e.kind == Expr::Kind::constant)
         e = literal(literal_, written);
-      else if (e.kind == Expr::Kind::cast)
-        e.dtype = written;
+      else if (e.kind == Expr::Kind::cast || e.kind == Expr::Kind::acc)
+        e.dtype = written;  // `verify` knows which an accumulator can be read as
       else if (e.dtype != written)
         lex_.error(str("dtype ", e.dtype, " here, got ", written));
     } else if (e.kind == Expr::Kind::constant || e.kind == Expr::Kind::cast) {

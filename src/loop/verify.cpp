@@ -108,8 +108,10 @@ class Verifier {
               ": lhs and rhs belong into a combine body");
       if (e.kind == Expr::Kind::acc) {
         require(e.slot >= 0 && e.slot < slots, "v", i, ": accumulator ", e.slot, " of ", slots);
-        require(e.dtype == st.reduction->accumulators[static_cast<std::size_t>(e.slot)].dtype, "v",
-                i, ": dtype differs from the accumulator's");
+        DType held = st.reduction->accumulators[static_cast<std::size_t>(e.slot)].dtype;
+        // Before a sum is rounded to the dtype of its accumulator, it is f64.
+        bool unrounded = e.dtype == DType::f64 && is_float(held) && !st.reduction->scan;
+        require(e.dtype == held || unrounded, "v", i, ": dtype differs from the accumulator's");
       }
       expression(static_cast<ExprId>(i), e);
     }

@@ -132,8 +132,11 @@ void register_mean() {
   };
   body.combine = combine_by(Prim::add);
   body.finish = [](BodyContext& c, int, Indices, std::span<const Scalar> acc) {
-    const Scalar count = c.s.cast(c.s.index(folded_count(c.node)), acc[0].dtype);
-    return c.s.cast(c.s.div(acc[0], count), c.out_type().dtype);
+    const Scalar count = c.s.cast(c.s.index(folded_count(c.node)), DType::f64);
+    if (acc[0].dtype == DType::f64) return c.s.cast(c.s.div(acc[0], count), c.out_type().dtype);
+    // Rounded once: the sum is read as f64, where the product with 1 / count is exact enough.
+    const Scalar share = c.s.div(c.s.constant(DType::f64, 1), count);
+    return c.s.cast(c.s.mul(c.s.acc(0, DType::f64), share), c.out_type().dtype);
   };
   Definition("reduce_mean", "Mean over axes; f16 and bf16 in f32, rounded once.")
       .in({"x"})

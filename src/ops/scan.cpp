@@ -10,7 +10,12 @@ namespace gex::ops {
 
 namespace {
 
-DType running_type(DType d) { return is_float(d) ? compute_type(d) : DType::i64; }
+// A running sum takes every element one after another, so its error grows with the length: f32 is
+// accumulated in f64, as PyTorch does.
+DType running_type(DType d) {
+  if (!is_float(d)) return DType::i64;
+  return is_low_float(d) ? DType::f32 : DType::f64;
+}
 
 std::vector<Scalar> element_of(BodyContext& c, Indices p) {
   return {c.in(0, p.subspan(0, static_cast<std::size_t>(c.in_type(0).rank())))};
@@ -43,20 +48,8 @@ Axis axis_argument(const AtenCall& c, const Value* x) {
   return {normal_axis(c.integer(1), x->type().rank())};
 }
 
-Definition scan(const char* name, const char* doc, CombineBody combine, double init,
-                DTypeSet accepts) {
-  loop::ReductionBody body = along_axis();
-  body.accumulators = [init](const Node& n) {
-    return std::vector{accumulator("a", running_type(n.input(0)->type().dtype), init)};
-  };
-  body.elements = [](BodyContext& c, Indices p) {
-    const Scalar x = element_of(c, p)[0];
-    return std::vector<Scalar>{c.s.cast(x, running_type(x.dtype))};
-  };
-  body.combine = std::move(combine);
-  body.finish = [](BodyContext& c, int, Indices, std::span<const Scalar> acc) {
-    return c.s.cast(acc[0], c.out_type().dtype);
-  };
+// The op of a scan that gives one result of the type of its input (integers: i64).
+Definition running(const char* name, const char* doc, loop::ReductionBody body, DTypeSet accepts) {
   Definition d(name, doc);
   d.in({"x"})
       .attrs<Axis>()
@@ -76,13 +69,51 @@ Definition scan(const char* name, const char* doc, CombineBody combine, double i
   return d;
 }
 
-// log(e^a + e^b), also of infinities.
-std::vector<Scalar> log_add_exp(ScalarBuilder& s, const Node&, std::span<const Scalar> a,
-                                std::span<const Scalar> b) {
+Definition scan(const char* name, const char* doc, Prim prim, double init) {
+  loop::ReductionBody body = along_axis();
+  body.accumulators = [init](const Node& n) {
+    return std::vector{accumulator("a", running_type(n.input(0)->type().dtype), init)};
+  };
+  body.elements = [](BodyContext& c, Indices p) {
+    const Scalar x = element_of(c, p)[0];
+    return std::vector<Scalar>{c.s.cast(x, running_type(x.dtype))};
+  };
+  body.combine = combine_by(prim);
+  body.finish = [](BodyContext& c, int, Indices, std::span<const Scalar> acc) {
+    return c.s.cast(acc[0], c.out_type().dtype);
+  };
+  return running(name, doc, std::move(body), any_dtype);
+}
+
+// The state is (largest, sum of e^(x - largest)). No element waits for the logarithm of the one
+// before it, and the sum is not rounded to the precision of its logarithm.
+std::vector<Scalar> combine_log_sum(ScalarBuilder& s, const Node&, std::span<const Scalar> a,
+                                    std::span<const Scalar> b) {
   const Scalar low = s.binary(Prim::min, a[0], b[0]), high = s.binary(Prim::max, a[0], b[0]);
-  const Scalar sum = s.add(high, s.unary(Prim::log1p, s.unary(Prim::exp, s.sub(low, high))));
-  const Scalar infinite = s.logical_and(s.unary(Prim::is_inf, low), s.binary(Prim::eq, low, high));
-  return {s.select(infinite, high, sum)};
+  // Of equal infinities the difference is NaN.
+  const Scalar ratio = s.select(s.binary(Prim::eq, low, high), s.constant(low.dtype, 1),
+                                s.unary(Prim::exp, s.sub(low, high)));
+  const Scalar sum = s.select(s.binary(Prim::ge, a[0], b[0]), s.add(a[1], s.mul(b[1], ratio)),
+                              s.add(s.mul(a[1], ratio), b[1]));
+  return {high, sum};
+}
+
+Definition log_cum_sum_exp() {
+  loop::ReductionBody body = along_axis();
+  body.accumulators = [](const Node&) {
+    return std::vector{accumulator("largest", DType::f64, lowest(DType::f64)),
+                       accumulator("sum", DType::f64, 0)};
+  };
+  body.elements = [](BodyContext& c, Indices p) {
+    return std::vector<Scalar>{c.s.cast(element_of(c, p)[0], DType::f64),
+                               c.s.constant(DType::f64, 1)};
+  };
+  body.combine = combine_log_sum;
+  body.finish = [](BodyContext& c, int, Indices, std::span<const Scalar> acc) {
+    return c.s.cast(c.s.add(acc[0], c.s.unary(Prim::log, acc[1])), c.out_type().dtype);
+  };
+  return running("logcumsumexp", "log of the sum of e^x up to each element along an axis.",
+                 std::move(body), floating);
 }
 
 // (value, index) of the last of the best so far; a NaN stays, and the last NaN counts.
@@ -155,19 +186,14 @@ void register_extremum(const std::string& name, const char* which, Prim at_least
 }  // namespace
 
 void register_scan() {
-  scan("cumsum", "Sum of all elements up to each along an axis.", combine_by(Prim::add), 0,
-       any_dtype)
+  scan("cumsum", "Sum of all elements up to each along an axis.", Prim::add, 0)
       .aten("aten.cumsum.default")
       .define();
-  scan("cumprod", "Product of all elements up to each along an axis.", combine_by(Prim::mul), 1,
-       any_dtype)
+  scan("cumprod", "Product of all elements up to each along an axis.", Prim::mul, 1)
       .aten("aten.cumprod.default")
       .tested(0.5, 1.5)
       .define();
-  scan("logcumsumexp", "log of the sum of e^x up to each element along an axis.", log_add_exp,
-       lowest(DType::f64), floating)
-      .aten("aten.logcumsumexp.default")
-      .define();
+  log_cum_sum_exp().aten("aten.logcumsumexp.default").define();
   register_extremum("cummax", "largest", Prim::ge, lowest);
   register_extremum("cummin", "smallest", Prim::le, highest);
 }

@@ -161,7 +161,7 @@ std::unique_ptr<Session::Program> Session::compiled(Import import) const {
   session.frozen = result.frozen;
   program->frozen = result.frozen;
   program->session =
-      std::make_unique<runtime::Session>(result.program, session, result.specialiser);
+      std::make_unique<runtime::Session>(result.executable, session, result.specialiser);
   program->import = std::move(import);
   program->import.weights.clear();
   return program;

@@ -200,6 +200,18 @@ Value* normalised(Graph& g, AtenCall& c, Value* mean, Value* variance, double ep
       ->output();
 }
 
+// With statistics of the batch itself. The mean is taken off first: x * scale - mean * scale would
+// lose digits where the mean is large.
+Value* of_batch(Graph& g, AtenCall& c, Value* x, Value* mean, Value* variance, double eps) {
+  const int rank = x->type().rank();
+  const DType t = x->type().dtype;
+  Value* scale = rsqrt(g, add(g, variance, eps));
+  if (!c.none(1)) scale = mul(g, cast(g, c.tensor(1), t), scale);
+  Value* y = mul(g, sub(g, x, along_channels(g, mean, rank)), along_channels(g, scale, rank));
+  if (c.none(2)) return y;
+  return add(g, y, along_channels(g, cast(g, c.tensor(2), t), rank));
+}
+
 struct BatchNormForm {
   bool training;
   double momentum, eps;
@@ -226,7 +238,7 @@ std::vector<Value*> batch_norm(AtenCall& c, const BatchNormForm& form) {
   const DType t = x->type().dtype;
   const auto [mean, variance] = batch_statistics(g, x);
   std::vector<Value*> results(c.results().size(), nullptr);
-  results[0] = normalised(g, c, mean, variance, form.eps);
+  results[0] = to_result(c, of_batch(g, c, x, mean, variance, form.eps), 0);
   results[1] = to_result(c, mean, 1);
   results[2] = to_result(c, rsqrt(g, add(g, variance, form.eps)), 2);
   if (form.running_results != 0) {

@@ -54,6 +54,36 @@ void leave(Ir& ir, Carried& carried, const Carried& initial, BasicBlock* before,
   }
 }
 
+// The loop itself, without a level of the scope.
+void emit_skeleton(Scope& scope, const char* name, Value* lo, Value* hi, std::int64_t step,
+                   Carried& carried, const std::function<void(Value* i)>& body) {
+  Ir& ir = scope.ir;
+  BasicBlock* before = ir.b.GetInsertBlock();
+  BasicBlock* inside = new_block(ir, name);
+  BasicBlock* after = new_block(ir, "after");
+  Sealed sealed(scope, ir.b.CreateCondBr(ir.b.CreateICmpSLT(lo, hi), inside, after));
+  ir.b.SetInsertPoint(inside);
+  auto* index = ir.b.CreatePHI(ir.b.getInt64Ty(), 2, "i");
+  index->addIncoming(lo, before);
+  std::vector<llvm::PHINode*> entering;
+  Carried initial = carried;
+  for (Value*& v : carried) {
+    entering.push_back(ir.b.CreatePHI(v->getType(), 2));
+    entering.back()->addIncoming(v, before);
+    v = entering.back();
+  }
+  body(index);
+  BasicBlock* latch = ir.b.GetInsertBlock();
+  Value* next = ir.b.CreateNSWAdd(index, ir.i64(step));
+  index->addIncoming(next, latch);
+  for (std::size_t c = 0; c < carried.size(); ++c) entering[c]->addIncoming(carried[c], latch);
+  ir.b.CreateCondBr(ir.b.CreateICmpSLT(next, hi), inside, after);
+  ir.b.SetInsertPoint(after);
+  leave(ir, carried, initial, before, latch);
+}
+
+}  // namespace
+
 void emit_if(Scope& scope, Value* condition, Carried& carried, const std::function<void()>& body) {
   Ir& ir = scope.ir;
   if (auto known = constant(condition); known && *known == 0) return;
@@ -72,47 +102,35 @@ void emit_if(Scope& scope, Value* condition, Carried& carried, const std::functi
   leave(ir, carried, initial, before, end);
 }
 
-}  // namespace
-
 void emit_loop(Scope& scope, Value* lo, Value* hi, std::int64_t step, Carried& carried,
-               const std::function<void(Value* i)>& body) {
+               const std::function<void(Value* i)>& body, const Blocks* blocks) {
   Ir& ir = scope.ir;
   auto first = constant(lo), limit = constant(hi);
   if (first && limit && *first >= *limit) return;
+  if (blocks && !(first && limit && *limit - *first <= blocks->size)) {
+    emit_skeleton(scope, "block", lo, hi, blocks->size, carried, [&](Value* start) {
+      emit_if(scope, ir.b.CreateICmpSGT(start, lo), carried, blocks->between);
+      Value* end = ir.b.CreateNSWAdd(start, ir.i64(blocks->size));
+      end = ir.b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, hi);
+      emit_loop(scope, start, end, step, carried, body);
+    });
+    return;
+  }
   if (first && limit && *limit - *first <= step) {
     scope.open();
     body(lo);
     scope.close();
     return;
   }
-  BasicBlock* before = ir.b.GetInsertBlock();
-  BasicBlock* inside = new_block(ir, "loop");
-  BasicBlock* after = new_block(ir, "after");
-  Sealed sealed(scope, ir.b.CreateCondBr(ir.b.CreateICmpSLT(lo, hi), inside, after));
-  scope.open();
-  ir.b.SetInsertPoint(inside);
-  auto* index = ir.b.CreatePHI(ir.b.getInt64Ty(), 2, "i");
-  index->addIncoming(lo, before);
-  std::vector<llvm::PHINode*> entering;
-  Carried initial = carried;
-  for (Value*& v : carried) {
-    entering.push_back(ir.b.CreatePHI(v->getType(), 2));
-    entering.back()->addIncoming(v, before);
-    v = entering.back();
-  }
-  body(index);
-  BasicBlock* latch = ir.b.GetInsertBlock();
-  Value* next = ir.b.CreateNSWAdd(index, ir.i64(step));
-  index->addIncoming(next, latch);
-  for (std::size_t c = 0; c < carried.size(); ++c) entering[c]->addIncoming(carried[c], latch);
-  ir.b.CreateCondBr(ir.b.CreateICmpSLT(next, hi), inside, after);
-  scope.close();
-  ir.b.SetInsertPoint(after);
-  leave(ir, carried, initial, before, latch);
+  emit_skeleton(scope, "loop", lo, hi, step, carried, [&](Value* i) {
+    scope.open();
+    body(i);
+    scope.close();
+  });
 }
 
 void emit_vector_loop(Scope& scope, Dim index, Value* lo, Value* hi, Tail tail, Carried& carried,
-                      const std::function<void()>& body) {
+                      const std::function<void()>& body, const Blocks* blocks) {
   Ir& ir = scope.ir;
   int lanes = scope.lanes;
   Value* outer_mask = scope.mask;
@@ -125,9 +143,10 @@ void emit_vector_loop(Scope& scope, Dim index, Value* lo, Value* hi, Tail tail, 
   auto first = constant(lo), limit = constant(hi);
   bool whole = first && limit && (*limit - *first) % lanes == 0;
   if (whole || tail == Tail::merged) {
-    emit_loop(scope, lo, hi, lanes, carried, [&](Value* i) {
-      run(i, whole ? nullptr : lanes_below(ir, lanes, ir.b.CreateSub(hi, i)));
-    });
+    emit_loop(
+        scope, lo, hi, lanes, carried,
+        [&](Value* i) { run(i, whole ? nullptr : lanes_below(ir, lanes, ir.b.CreateSub(hi, i))); },
+        blocks);
     return;
   }
   Value* count = ir.b.CreateSub(hi, lo);
@@ -136,7 +155,7 @@ void emit_vector_loop(Scope& scope, Dim index, Value* lo, Value* hi, Tail tail, 
   BasicBlock* start = new_block(ir, "vectors");
   Sealed sealed(scope, ir.b.CreateBr(start));
   ir.b.SetInsertPoint(start);
-  emit_loop(scope, lo, full, lanes, carried, [&](Value* i) { run(i, nullptr); });
+  emit_loop(scope, lo, full, lanes, carried, [&](Value* i) { run(i, nullptr); }, blocks);
   emit_if(scope, ir.b.CreateICmpSLT(full, hi), carried,
           [&] { run(full, lanes_below(ir, lanes, ir.b.CreateSub(hi, full))); });
 }

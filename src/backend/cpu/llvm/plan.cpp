@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.hpp"
+#include "loop/combines.hpp"
 #include "loop/scalar.hpp"
 #include "loop/walk.hpp"
 
@@ -132,6 +133,10 @@ bool is_simple(const loop::Reduction& reduction) {
          });
 }
 
+bool is_blocked(const Stage& stage) {
+  return stage.reduction && !stage.reduction->scan && loop::rounds(*stage.reduction);
+}
+
 // Lanes along loop `l` move it inside the domain loops that follow it: no store may depend on it
 // and not on those, or it would run more often.
 bool may_move_inside(const Stage& stage, std::size_t l) {
@@ -162,12 +167,12 @@ struct Choice {
 
 Choice choose_stage(const Kernel& kernel, const Stage& stage, int lanes) {
   StageCosts costs(kernel, stage, lanes);
-  Choice best{{}, costs.scalar()};
+  Choice best{{.blocked = is_blocked(stage)}, costs.scalar()};
   bool ordered = has_ordered_store(stage);
   if (ordered && (loads_written_buffer(kernel, stage) || stage.stores.size() > 1)) return best;
   auto consider = [&](int loop, Dim index) {
     double cost = costs.along(index);
-    if (cost < best.cost) best = {{loop, 1}, cost};
+    if (cost < best.cost) best = {{.vector_loop = loop, .blocked = best.plan.blocked}, cost};
   };
   int domains = static_cast<int>(stage.domain.size());
   int loops = domains + static_cast<int>(stage.reduce.size());
@@ -302,7 +307,7 @@ KernelPlan make_plan(const Kernel& kernel, int lanes) {
   plan.lanes_are_points = true;
   plan.vectors = vectors_for(kernel);
   plan.tiled = transposes(kernel);
-  plan.stages.resize(kernel.stages.size());
+  for (const Stage& stage : kernel.stages) plan.stages.push_back({.blocked = is_blocked(stage)});
   return plan;
 }
 

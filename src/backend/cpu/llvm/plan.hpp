@@ -17,6 +17,9 @@ struct StagePlan {
   int vector_loop = -1;
   // With lanes along a reduce loop: how many vectors of partial accumulators take turns.
   int partials = 1;
+  // The reduction rounds: each accumulator takes kBlockSteps elements and is then merged into one
+  // of f64.
+  bool blocked = false;
 };
 
 struct KernelPlan {
@@ -45,6 +48,9 @@ loop::Kernel merge_loops(const loop::Kernel& kernel);
 loop::Kernel specialise(const loop::Kernel& kernel,
                         const std::vector<std::pair<Dim, std::int64_t>>& constants);
 
+// Elements that an accumulator takes before it is merged into a wider one. The error of a sum grows
+// with it; merging takes some ten instructions.
+inline constexpr std::int64_t kBlockSteps = 64;
 // Locals that lanes-as-points code can keep one vector for each element of: few, constant in
 // number.
 inline constexpr std::int64_t kMaxLaneLocals = 64;

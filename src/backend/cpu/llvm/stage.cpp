@@ -5,6 +5,7 @@
 #include "backend/cpu/llvm/math.hpp"
 #include "backend/cpu/llvm/prims.hpp"
 #include "base/error.hpp"
+#include "loop/combines.hpp"
 #include "loop/walk.hpp"
 
 namespace gex::codegen {
@@ -46,6 +47,8 @@ StageEmitter::StageEmitter(Scope& scope, Memory& memory, const loop::Kernel& ker
   scope_.values_level = base_;
   order_loops();
   place_expressions();
+  if (plan_.blocked) wide_combine_ = loop::widened(stage_.reduction->combine);
+  merges_blocks_ = may_fill_a_block();
 }
 
 StageEmitter::~StageEmitter() {
@@ -156,7 +159,7 @@ Value* StageEmitter::emit(const Expr& e, bool varying) {
       return emit_cast(ir_, lane_value(e.args[0], varying), stage_.exprs[at(e.args[0])].dtype,
                        e.dtype);
     case Expr::Kind::acc:
-      return accumulators_[static_cast<std::size_t>(e.slot)];
+      return accumulator(static_cast<std::size_t>(e.slot), e.dtype);
     case Expr::Kind::lhs:
     case Expr::Kind::rhs:
       break;
@@ -201,110 +204,27 @@ void StageEmitter::run_loop(std::size_t depth) {
   Value* extent = scope_.scalar(*loop.index.extent());
   Carried none;
   Carried& carried = loop.reduces ? accumulators_ : none;
+  // The innermost loop is the one that is cut into blocks.
+  std::optional<Blocks> blocks;
+  if (loop.reduces && depth + 1 == loops_.size() && merges_blocks_) {
+    if (counts_steps()) count_steps(extent);
+    blocks = {block_size(), [&] { merge_block(); }};
+  }
+  const Blocks* cut = blocks ? &*blocks : nullptr;
   auto body = [&] {
     run_loops(depth + 1);
     forget(scope_.level());
   };
   if (loop.lanes) {
-    emit_vector_loop(scope_, loop.index, ir_.i64(0), extent, tail_, carried, body);
+    emit_vector_loop(scope_, loop.index, ir_.i64(0), extent, tail_, carried, body, cut);
   } else {
-    emit_loop(scope_, ir_.i64(0), extent, 1, carried, [&](Value* i) {
-      scope_.bind(loop.index, i);
-      body();
-    });
-  }
-}
-
-// --- reduction ---
-
-void StageEmitter::start_accumulators() {
-  accumulators_.clear();
-  int width = scope_.lanes;
-  for (int p = 0; p < plan_.partials; ++p)
-    for (const auto& a : stage_.reduction->accumulators)
-      accumulators_.push_back(ir_.splat(emit_constant(ir_, a.dtype, a.init, a.init_int), width));
-}
-
-Carried StageEmitter::combine(llvm::ArrayRef<Value*> left, llvm::ArrayRef<Value*> right) {
-  const loop::Combine& body = stage_.reduction->combine;
-  int width = Ir::width(left[0]);
-  std::vector<Value*> values;
-  for (const Expr& e : body.exprs) {
-    auto arg = [&](std::size_t k) { return values[at(e.args[k])]; };
-    switch (e.kind) {
-      case Expr::Kind::lhs:
-        values.push_back(left[static_cast<std::size_t>(e.slot)]);
-        break;
-      case Expr::Kind::rhs:
-        values.push_back(right[static_cast<std::size_t>(e.slot)]);
-        break;
-      case Expr::Kind::constant:
-        values.push_back(ir_.splat(emit_constant(ir_, e.dtype, e.imm, e.imm_int), width));
-        break;
-      case Expr::Kind::cast:
-        values.push_back(emit_cast(ir_, arg(0), body.exprs[at(e.args[0])].dtype, e.dtype));
-        break;
-      case Expr::Kind::prim: {
-        std::vector<Value*> args;
-        for (std::size_t k = 0; k < e.args.size(); ++k) args.push_back(arg(k));
-        values.push_back(emit_prim(ir_, e.prim, body.exprs[at(e.args.back())].dtype, args));
-        break;
-      }
-      default:
-        GEX_CHECK(false, "only scalar expressions may stand in a combine body");
-    }
-  }
-  Carried result;
-  for (ExprId r : body.results) result.push_back(values[at(r)]);
-  return result;
-}
-
-void StageEmitter::fold_element() {
-  const auto& reduction = *stage_.reduction;
-  std::size_t n = reduction.accumulators.size();
-  Carried element;
-  for (ExprId e : reduction.elements) element.push_back(lane_value(e, scope_.lanes > 1));
-  Carried oldest(accumulators_.begin(), accumulators_.begin() + static_cast<std::ptrdiff_t>(n));
-  Carried folded = combine(oldest, element);
-  // Lanes beyond the end keep what they have. (Lanes that are points are just not stored.)
-  if (lanes_reduce_ && scope_.mask)
-    for (std::size_t k = 0; k < n; ++k)
-      folded[k] = ir_.b.CreateSelect(scope_.mask, folded[k], oldest[k]);
-  // The partials take turns: no addition waits for the one just before it.
-  accumulators_.erase(accumulators_.begin(),
-                      accumulators_.begin() + static_cast<std::ptrdiff_t>(n));
-  accumulators_.insert(accumulators_.end(), folded.begin(), folded.end());
-}
-
-// Partials and lanes are merged in one fixed tree.
-void StageEmitter::finish_accumulators() {
-  std::size_t n = stage_.reduction->accumulators.size();
-  auto part = [&](std::size_t p) { return llvm::ArrayRef<Value*>(accumulators_).slice(p * n, n); };
-  while (accumulators_.size() > n) {
-    Carried halved;
-    for (std::size_t p = 0; p + 1 < accumulators_.size() / n; p += 2) {
-      Carried merged = combine(part(p), part(p + 1));
-      halved.insert(halved.end(), merged.begin(), merged.end());
-    }
-    accumulators_ = halved;
-  }
-  if (!lanes_reduce_) return;
-  for (int width = Ir::width(accumulators_[0]); width > 1; width /= 2) {
-    Carried low, high;
-    std::vector<int> first, second;
-    for (int l = 0; l < width / 2; ++l) {
-      first.push_back(l);
-      second.push_back(width / 2 + l);
-    }
-    for (Value* v : accumulators_) {
-      auto pick = [&](const std::vector<int>& lanes) -> Value* {
-        if (width == 2) return ir_.b.CreateExtractElement(v, static_cast<std::uint64_t>(lanes[0]));
-        return ir_.b.CreateShuffleVector(v, lanes);
-      };
-      low.push_back(pick(first));
-      high.push_back(pick(second));
-    }
-    accumulators_ = combine(low, high);
+    emit_loop(
+        scope_, ir_.i64(0), extent, 1, carried,
+        [&](Value* i) {
+          scope_.bind(loop.index, i);
+          body();
+        },
+        cut);
   }
 }
 

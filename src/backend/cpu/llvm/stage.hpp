@@ -36,7 +36,21 @@ class StageEmitter : private ValueSource {
   void start_accumulators();
   void fold_element();
   void finish_accumulators();
-  Carried combine(llvm::ArrayRef<llvm::Value*> left, llvm::ArrayRef<llvm::Value*> right);
+  llvm::Value* accumulator(std::size_t slot, DType dtype);
+  Carried combine(const loop::Combine& body, llvm::ArrayRef<llvm::Value*> left,
+                  llvm::ArrayRef<llvm::Value*> right);
+  Carried merge_partials();
+  Carried merge_lanes(const loop::Combine& body, Carried state);
+  Carried widen(const Carried& state);
+  // Blocks.
+  bool may_fill_a_block() const;
+  bool counts_steps() const { return stage_.reduce.size() > 1; }
+  std::int64_t block_steps() const { return kBlockSteps * plan_.partials; }
+  std::int64_t block_size() const;
+  void count_steps(llvm::Value* extent);
+  void merge_block();
+  std::size_t num_accumulators() const { return stage_.reduction->accumulators.size(); }
+  std::size_t num_partials() const;
 
   // --- stores ---
   Place store_place(const loop::Store& store);
@@ -70,8 +84,13 @@ class StageEmitter : private ValueSource {
   std::vector<Placed> placed_;
   std::vector<llvm::Value*> values_;
   std::vector<llvm::Value*> splats_;
-  Carried accumulators_;     // partials x accumulators while folding, then one for each
-  bool in_element_ = false;  // a scan's accumulators are those after the current element
+  // While folding: partials x accumulators, and, if blocks are merged, the f64 accumulators and (in
+  // a nest of reduce loops) the steps since the last merge. Then one for each accumulator.
+  Carried accumulators_;
+  Carried unrounded_;           // after the fold: the same in f64, where it was merged so
+  loop::Combine wide_combine_;  // of f64 accumulators, where the plan is blocked
+  bool merges_blocks_ = false;  // a fold may be longer than a block
+  bool in_element_ = false;     // a scan's accumulators are those after the current element
 };
 
 // How much code a stage's expressions become, roughly in instructions.

@@ -1,0 +1,222 @@
+// The reduction of a stage: vectors of partial accumulators that take turns, blocks that are merged
+// into accumulators of f64, one fixed tree at the end.
+
+#include <algorithm>
+
+#include "backend/cpu/llvm/prims.hpp"
+#include "backend/cpu/llvm/stage.hpp"
+#include "base/error.hpp"
+#include "loop/combines.hpp"
+
+namespace gex::codegen {
+
+using llvm::Value;
+using loop::Expr;
+using loop::ExprId;
+
+namespace {
+
+std::size_t at(ExprId id) { return static_cast<std::size_t>(id); }
+
+}  // namespace
+
+void StageEmitter::start_accumulators() {
+  accumulators_.clear();
+  const auto& states = stage_.reduction->accumulators;
+  auto append = [&](bool wide) {
+    for (const auto& a : states) {
+      DType dtype = wide ? loop::widened(a.dtype) : a.dtype;
+      Value* init = emit_constant(ir_, dtype, a.init, a.init_int);
+      accumulators_.push_back(ir_.splat(init, scope_.lanes));
+    }
+  };
+  for (int p = 0; p < plan_.partials; ++p) append(false);
+  if (!merges_blocks_) return;
+  append(true);
+  if (counts_steps()) accumulators_.push_back(ir_.i64(0));
+}
+
+std::size_t StageEmitter::num_partials() const {
+  return static_cast<std::size_t>(plan_.partials) * num_accumulators();
+}
+
+Carried StageEmitter::combine(const loop::Combine& body, llvm::ArrayRef<Value*> left,
+                              llvm::ArrayRef<Value*> right) {
+  int width = Ir::width(left[0]);
+  std::vector<Value*> values;
+  for (const Expr& e : body.exprs) {
+    auto arg = [&](std::size_t k) { return values[at(e.args[k])]; };
+    switch (e.kind) {
+      case Expr::Kind::lhs:
+        values.push_back(left[static_cast<std::size_t>(e.slot)]);
+        break;
+      case Expr::Kind::rhs:
+        values.push_back(right[static_cast<std::size_t>(e.slot)]);
+        break;
+      case Expr::Kind::constant:
+        values.push_back(ir_.splat(emit_constant(ir_, e.dtype, e.imm, e.imm_int), width));
+        break;
+      case Expr::Kind::cast:
+        values.push_back(emit_cast(ir_, arg(0), body.exprs[at(e.args[0])].dtype, e.dtype));
+        break;
+      case Expr::Kind::prim: {
+        std::vector<Value*> args;
+        for (std::size_t k = 0; k < e.args.size(); ++k) args.push_back(arg(k));
+        values.push_back(emit_prim(ir_, e.prim, body.exprs[at(e.args.back())].dtype, args));
+        break;
+      }
+      default:
+        GEX_CHECK(false, "only scalar expressions may stand in a combine body");
+    }
+  }
+  Carried result;
+  for (ExprId r : body.results) result.push_back(values[at(r)]);
+  return result;
+}
+
+void StageEmitter::fold_element() {
+  const auto& reduction = *stage_.reduction;
+  std::size_t n = num_accumulators();
+  Carried element;
+  for (ExprId e : reduction.elements) element.push_back(lane_value(e, scope_.lanes > 1));
+  Carried oldest(accumulators_.begin(), accumulators_.begin() + static_cast<std::ptrdiff_t>(n));
+  Carried folded = combine(reduction.combine, oldest, element);
+  // Lanes beyond the end keep what they have. (Lanes that are points are just not stored.)
+  if (lanes_reduce_ && scope_.mask)
+    for (std::size_t k = 0; k < n; ++k)
+      folded[k] = ir_.b.CreateSelect(scope_.mask, folded[k], oldest[k]);
+  // The partials take turns: no addition waits for the one just before it.
+  std::ranges::copy(folded, accumulators_.begin());
+  auto first = accumulators_.begin();
+  std::rotate(first, first + static_cast<std::ptrdiff_t>(n),
+              first + static_cast<std::ptrdiff_t>(num_partials()));
+}
+
+// --- blocks ---
+
+std::int64_t StageEmitter::block_size() const {
+  return block_steps() * (lanes_reduce_ ? scope_.lanes : 1);
+}
+
+// Whether any call can reach the end of a block. Where sizes are numbers this is exact, so static
+// code leaves out only what generic code would never run.
+bool StageEmitter::may_fill_a_block() const {
+  if (!plan_.blocked) return false;
+  auto inner = loops_.back().index.extent()->as_const();
+  if (!inner || *inner > block_size()) return true;
+  std::int64_t steps_of_run = *inner / (lanes_reduce_ ? scope_.lanes : 1) + 1;
+  std::int64_t runs = 1;
+  for (std::size_t d = domains_; d + 1 < loops_.size(); ++d) {
+    auto extent = loops_[d].index.extent()->as_const();
+    if (!extent || *extent > block_steps()) return true;
+    runs *= std::max<std::int64_t>(*extent, 1);
+    if ((runs - 1) * steps_of_run >= block_steps()) return true;
+  }
+  return false;
+}
+
+// In a nest of reduce loops the innermost one may be short: the steps of its runs are counted, and
+// the block is merged before the first run that starts with a full one.
+void StageEmitter::count_steps(Value* extent) {
+  Value* full = ir_.b.CreateICmpSGE(accumulators_.back(), ir_.i64(block_steps()));
+  emit_if(scope_, full, accumulators_, [&] {
+    merge_block();
+    accumulators_.back() = ir_.i64(0);
+  });
+  Value* vectors = ir_.b.CreateSDiv(extent, ir_.i64(lanes_reduce_ ? scope_.lanes : 1));
+  Value* steps = ir_.b.CreateAdd(vectors, ir_.i64(1));
+  accumulators_.back() = ir_.b.CreateAdd(accumulators_.back(), steps);
+}
+
+void StageEmitter::merge_block() {
+  const auto& states = stage_.reduction->accumulators;
+  std::size_t n = states.size(), wide = num_partials();
+  Carried merged = combine(wide_combine_, llvm::ArrayRef<Value*>(accumulators_).slice(wide, n),
+                           widen(merge_partials()));
+  std::ranges::copy(merged, accumulators_.begin() + static_cast<std::ptrdiff_t>(wide));
+  for (std::size_t k = 0; k < wide; ++k) {
+    const auto& a = states[k % n];
+    Value* init = emit_constant(ir_, a.dtype, a.init, a.init_int);
+    accumulators_[k] = ir_.splat(init, scope_.lanes);
+  }
+}
+
+Carried StageEmitter::widen(const Carried& state) {
+  Carried result;
+  for (std::size_t k = 0; k < state.size(); ++k) {
+    DType dtype = stage_.reduction->accumulators[k].dtype;
+    result.push_back(emit_cast(ir_, state[k], dtype, loop::widened(dtype)));
+  }
+  return result;
+}
+
+// --- the end of a fold ---
+
+Carried StageEmitter::merge_partials() {
+  std::size_t n = num_accumulators();
+  Carried state(accumulators_.begin(),
+                accumulators_.begin() + static_cast<std::ptrdiff_t>(num_partials()));
+  auto part = [&](std::size_t p) { return llvm::ArrayRef<Value*>(state).slice(p * n, n); };
+  while (state.size() > n) {
+    Carried halved;
+    for (std::size_t p = 0; p + 1 < state.size() / n; p += 2) {
+      Carried merged = combine(stage_.reduction->combine, part(p), part(p + 1));
+      halved.insert(halved.end(), merged.begin(), merged.end());
+    }
+    state = halved;
+  }
+  return state;
+}
+
+Carried StageEmitter::merge_lanes(const loop::Combine& body, Carried state) {
+  for (int width = Ir::width(state[0]); width > 1; width /= 2) {
+    Carried low, high;
+    std::vector<int> first, second;
+    for (int l = 0; l < width / 2; ++l) {
+      first.push_back(l);
+      second.push_back(width / 2 + l);
+    }
+    for (Value* v : state) {
+      auto pick = [&](const std::vector<int>& lanes) -> Value* {
+        if (width == 2) return ir_.b.CreateExtractElement(v, static_cast<std::uint64_t>(lanes[0]));
+        return ir_.b.CreateShuffleVector(v, lanes);
+      };
+      low.push_back(pick(first));
+      high.push_back(pick(second));
+    }
+    state = combine(body, low, high);
+  }
+  return state;
+}
+
+// Partials and lanes are merged in one fixed tree: the lanes of a fold that rounds in f64, whether
+// or not it was longer than a block.
+void StageEmitter::finish_accumulators() {
+  unrounded_.clear();
+  Carried state = merge_partials();
+  const auto& reduction = *stage_.reduction;
+  if (!plan_.blocked || (!merges_blocks_ && !lanes_reduce_)) {
+    accumulators_ = lanes_reduce_ ? merge_lanes(reduction.combine, state) : state;
+    return;
+  }
+  state = widen(state);
+  std::size_t n = num_accumulators();
+  if (merges_blocks_)
+    state = combine(wide_combine_, llvm::ArrayRef<Value*>(accumulators_).slice(num_partials(), n),
+                    state);
+  if (lanes_reduce_) state = merge_lanes(wide_combine_, state);
+  unrounded_ = state;
+  for (std::size_t k = 0; k < n; ++k) {
+    DType dtype = reduction.accumulators[k].dtype;
+    state[k] = emit_cast(ir_, state[k], loop::widened(dtype), dtype);
+  }
+  accumulators_ = state;
+}
+
+Value* StageEmitter::accumulator(std::size_t slot, DType dtype) {
+  DType held = stage_.reduction->accumulators[slot].dtype;
+  if (dtype == held) return accumulators_[slot];
+  return unrounded_.empty() ? emit_cast(ir_, accumulators_[slot], held, dtype) : unrounded_[slot];
+}
+
+}  // namespace gex::codegen
