@@ -6,7 +6,7 @@
 
 #include "emit/emitter.hpp"
 
-namespace gex::compile_detail {
+namespace gex::emit {
 
 // A tied value takes its input's layout, so that it can be written there by whoever computes it;
 // not if its layout is promised to the caller or is that of another input.
@@ -134,4 +134,4 @@ void Emitter::emit_tie_copies() {
   }
 }
 
-}  // namespace gex::compile_detail
+}  // namespace gex::emit

@@ -1,6 +1,7 @@
 #include "program/program.hpp"
 
 #include "base/error.hpp"
+#include "program/solve_size.hpp"
 
 namespace gex::program {
 
@@ -157,7 +158,7 @@ std::vector<Dim> bound_symbols(const Program& program, const Step& step) {
 bool is_bound_symbol(const Program& program, Dim symbol) {
   for (const InputDesc& input : program.inputs) {
     for (Dim d : input.shape)
-      if (d == symbol) return false;
+      if (const auto solved = solve_size(d); solved && solved->symbol == symbol) return false;
     for (Dim d : input.strides)
       if (d == symbol) return false;
     if (input.kind == InputDesc::Kind::integer && input.value == symbol) return false;

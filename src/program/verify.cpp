@@ -123,8 +123,9 @@ class Verifier {
     dim.collect_symbols(symbols);
     for (Dim symbol : symbols)
       if (unbound_.contains(symbol))
-        complain(where, " uses ", symbol, ", but no input has it as a bare size, stride or value, ",
-                 "so it could never be known");
+        complain(where, " uses ", symbol,
+                 ", but no input has it as a size (alone or as in 2*s + 1), stride or ",
+                 "value, so it could never be known");
   }
 
   void outputs() const {

@@ -181,5 +181,28 @@ TEST(OddGraphs, groups_of_rows_may_end_anywhere) {
       {rows, grads, ends});
 }
 
+TEST(OddGraphs, a_symbol_that_is_no_size_by_itself) {
+  const char* text = R"(symbols s0 in [2, 64], s1 in [1, 9]
+graph g(%x: f32[s0*2, 3], %y: f32[s1 + 1]) -> (f32[s0, 3], f32[s1]) {
+  %a = slice(%x) {starts = [0, 0], steps = [2, 1], sizes = [s0, 3]} : f32[s0, 3]
+  %b = slice(%x) {starts = [1, 0], steps = [2, 1], sizes = [s0, 3]} : f32[s0, 3]
+  %sum = add(%a, %b) : f32[s0, 3]
+  %rest = slice(%y) {starts = [1], steps = [1], sizes = [s1]} : f32[s1]
+  %twice = add(%rest, %rest) : f32[s1]
+  return %sum, %twice
+})";
+  std::mt19937 random(4);
+  for (const auto& [rows, rest] : {std::pair{8, 3}, {4, 2}, {128, 10}})
+    check(text, {random_tensor(DType::f32, {rows, 3}, random),
+                 random_tensor(DType::f32, {rest}, random)});
+  const Compiled compiled = compile(parse_graph(text));
+  runtime::Session session(compiled.program, {}, compiled.specialiser);
+  for (const auto& [rows, rest] : {std::pair{9, 3}, {130, 3}, {2, 3}, {8, 11}, {8, 1}}) {
+    std::vector<HostTensor> inputs{random_tensor(DType::f32, {rows, 3}, random),
+                                   random_tensor(DType::f32, {rest}, random)};
+    EXPECT_THROW(execute(session, inputs), UserError) << rows << " " << rest;
+  }
+}
+
 }  // namespace
 }  // namespace gex::test

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import re
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,19 +127,116 @@ def test_other_layouts_are_copied() -> None:
         assert_same(compiled(x), model(x).detach().contiguous())
 
 
-def test_buffers_live_on_in_the_compiled_object() -> None:
-    model = nn.BatchNorm1d(4).train()
-    before = copy.deepcopy(model.state_dict())
-    compiled = gex.compile(model, (torch.randn(3, 4),))
+def test_buffers_are_written_in_the_module() -> None:
+    model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)).train()
+    eager = copy.deepcopy(model)
+    compiled = gex.compile(model, (torch.randn(5, 4),))
+    assert_same(model.state_dict(), eager.state_dict())  # tracing writes nothing
+    for _ in range(3):
+        x = torch.randn(5, 4)
+        assert_same(compiled(x), eager(x).detach())
+        assert_same(model.state_dict(), eager.state_dict())
+        assert_same(compiled.state["1.running_mean"], eager[1].running_mean)
+    assert model[1].num_batches_tracked.item() == 3
+
+
+def test_buffers_of_an_exported_program_are_copied() -> None:
+    eager = nn.BatchNorm1d(4).train()
+    program = torch.export.export(copy.deepcopy(eager), (torch.randn(3, 4),))
+    compiled = gex.compile(program)
     for _ in range(3):
         x = torch.randn(3, 4)
-        assert_same(compiled(x), copy.deepcopy(model)(x).detach())
-        reference = model.running_mean.clone()
-        model(x)
-        assert not torch.equal(reference, model.running_mean)
-        assert_same(compiled.state["running_mean"], model.running_mean)
-    assert compiled.state["num_batches_tracked"].item() == 3
-    assert before["num_batches_tracked"].item() == 0
+        assert_same(compiled(x), eager(x).detach())
+        assert_same(compiled.state["running_mean"], eager.running_mean)
+    assert program.state_dict["num_batches_tracked"].item() == 0
+
+
+def pickled(value: Any) -> Any:
+    return pickle.loads(pickle.dumps(value))
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
+def test_copies_have_a_state_of_their_own(copied: Callable[[Any], Any]) -> None:
+    model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)).train()
+    eager = copy.deepcopy(model)
+    compiled = gex.compile(model, (torch.randn(5, 4),))
+    x = torch.randn(5, 4)
+    assert_same(compiled(x), eager(x).detach())
+    # What happens to the module afterwards is no matter of what was compiled.
+    model.eval()
+    model[0].weight = nn.Parameter(torch.zeros(3, 4))
+    before = {name: t.clone() for name, t in compiled.state.items()}
+    other = copied(compiled)
+    assert_same(other(x), eager(x).detach())
+    assert_same(other.state, {name: dict(eager.named_buffers())[name] for name in other.state})
+    assert_same(compiled.state, before)
+    assert not model.training
+
+
+def test_a_shallow_copy_shares_its_state() -> None:
+    compiled = gex.compile(nn.BatchNorm1d(4).train(), (torch.randn(3, 4),))
+    other = copy.copy(compiled)
+    other(torch.randn(3, 4))
+    assert other is not compiled
+    assert compiled.state["num_batches_tracked"].item() == 1
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
+def test_copies_of_compiled_exported_programs(copied: Callable[[Any], Any]) -> None:
+    program = torch.export.export(nn.BatchNorm1d(4).train(), (torch.randn(3, 4),))
+    compiled = gex.compile(program, options={"opt_level": 1})
+    compiled(torch.randn(3, 4))
+    other = copied(compiled)
+    assert_same(other.state, compiled.state)
+    x = torch.randn(3, 4)
+    assert_same(other(x), compiled(x))
+    assert_same(other.state, compiled.state)
+
+
+def test_copies_keep_sizes_names_and_structure() -> None:
+    rows = Dim("rows", min=2, max=64)
+    examples = ({"a": torch.randn(4, 3)}, 2)
+    sizes = {"x": {"a": {0: rows}}, "factor": None, "b": None}
+    compiled = gex.compile(Scaled(), examples, sizes, example_kwargs={"b": torch.randn(3)})
+    other = pickled(compiled)
+    for n in (4, 9):
+        x, b = torch.randn(n, 3), torch.randn(3)
+        assert_same(other({"a": x}, 2, b=b), compiled({"a": x}, 2, b=b))
+
+
+class Scaled(nn.Module):
+    def forward(self, x: dict[str, torch.Tensor], factor: int, b: torch.Tensor) -> torch.Tensor:
+        return x["a"] * factor + b
+
+
+def test_a_function_without_a_name_can_be_copied_but_not_pickled() -> None:
+    compiled = gex.compile(lambda x: x + 1, (torch.ones(2),))
+    assert copy.deepcopy(compiled)(torch.ones(2)).tolist() == [2, 2]
+    with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
+        pickle.dumps(compiled)
+
+
+@pytest.mark.parametrize("executor", ["compiled", "interpreter"])
+def test_sizes_that_derive_from_others(executor: str) -> None:
+    class Halves(nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return x[::2] + x[1::2], x.view(-1, 2, 3), y[1:] * 2, y.view(-1)
+
+    half, rest = Dim("half", min=2, max=64), Dim("rest", min=2, max=9)
+    compiled = gex.compile(
+        Halves(),
+        (torch.randn(8, 3), torch.randn(4, 2)),
+        dynamic_shapes=({0: 2 * half}, {0: rest + 1}),
+        options={"executor": executor},
+    )
+    for n, m in ((8, 4), (10, 10), (128, 3)):
+        x, y = torch.randn(n, 3), torch.randn(m, 2)
+        assert_same(compiled(x, y), Halves()(x, y))
+    if executor == "interpreter":
+        return  # says no more than that the size has no value
+    for n, m in ((9, 4), (130, 4), (8, 11)):
+        with pytest.raises(gex.UserError, match="dim 0 should be"):
+            compiled(torch.randn(n, 3), torch.randn(m, 2))
 
 
 def test_inputs_are_written_in_place() -> None:
@@ -287,7 +387,7 @@ def test_a_scripted_module_is_refused() -> None:
 
 def test_a_size_may_be_all_that_the_export_promises() -> None:
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.LayerNorm(8), nn.Linear(8, 2)).eval()
-    batch = torch.export.Dim("batch")
+    batch = Dim("batch")
     compiled = gex.compile(model, (torch.randn(3, 4),), dynamic_shapes=({0: batch},))
     for rows in (1, 0, 2, 7):
         x = torch.randn(rows, 4)
@@ -295,7 +395,7 @@ def test_a_size_may_be_all_that_the_export_promises() -> None:
     several = gex.compile(
         model,
         (torch.randn(3, 4),),
-        dynamic_shapes=({0: torch.export.Dim("batch", min=2)},),
+        dynamic_shapes=({0: Dim("batch", min=2)},),
     )
     with pytest.raises(gex.UserError, match="at least 2"):
         several(torch.randn(1, 4))

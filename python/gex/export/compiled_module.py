@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import itertools
 import sys
@@ -18,6 +19,7 @@ from gex.compat.export import exported, without_composites
 from gex.compat.pytree import TreeSpec, tree_flatten, tree_unflatten
 from gex.compat.torch_version import warn_if_untested
 from gex.errors import GraphNotSupported
+from gex.export.compile_source import Source
 from gex.export.exported_graph import ExportGraph, Fixed, graph_of
 from gex.importer.graph_device import CPU
 from gex.importer.graph_import import GraphImport
@@ -39,15 +41,17 @@ def compile(
     """Compiles the forward pass of a module, a function or an exported program.
 
     Arguments as torch.export.export takes them; options as those of backend "gex". Parameters are
-    bound now and must not change; results need no gradient. Buffers that the module writes are
-    copied: they live on in the compiled object (`state`).
+    bound now and must not change; results need no gradient. Buffers that a module writes (the
+    statistics of a batch norm in training) are written in the module; an exported program keeps
+    its own as they were exported, and calls write into copies. Both are in `state`.
     """
     warn_if_untested()
     config = Config(GEX_OPTIONS, options)
     if isinstance(module, ExportedProgram):
         if example_inputs is not None or dynamic_shapes is not None or example_kwargs:
             raise TypeError("an exported program has its inputs and shapes already: pass it alone")
-        return Compiled(without_composites(module), None, config)
+        source = Source.of(module, None, None, options)
+        return Compiled(without_composites(module), None, config, source)
     if not callable(module):
         raise TypeError(f"expected a module, a function or an ExportedProgram, got {type(module)}")
     if isinstance(module, torch.jit.ScriptModule):
@@ -58,9 +62,10 @@ def compile(
     args = tuple(example_inputs) if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
     leaves, spec = tree_flatten((args, dict(example_kwargs or {})))
     args, kwargs = tree_unflatten([_example(leaf) for leaf in leaves], spec)
+    source = Source.of(module, (args, kwargs), dynamic_shapes, options)
     with torch.no_grad():
         program = exported(owner, args, kwargs, dynamic_shapes)
-        return Compiled(program, inspect.signature(owner.forward), config)
+        return Compiled(program, inspect.signature(owner.forward), config, source)
 
 
 def _module_of(function: Callable[..., Any]) -> torch.nn.Module:
@@ -88,10 +93,16 @@ class Compiled:
     """
 
     def __init__(
-        self, program: ExportedProgram, signature: inspect.Signature | None, config: Config
+        self,
+        program: ExportedProgram,
+        signature: inspect.Signature | None,
+        config: Config,
+        source: Source,
     ) -> None:
-        graph = graph_of(program)
+        graph = graph_of(program, copy_state=isinstance(source.module, ExportedProgram))
         self.state = graph.state
+        self._source = source
+        self._bound = graph.bound
         self.report = report.GraphReport(f"export_{next(_numbers)}", "compile")
         report.add(self.report)
         self._inputs = graph.inputs
@@ -126,10 +137,23 @@ class Compiled:
         static = list(enumerate(names, start=imported.num_arguments))
         if imported.device != CPU:
             static = []
-        self.report.runner = make_runner(RunnerRequest(imported, config, static=static))
-        run = imported.adapter.wrap(self.report.runner)
+        runner = self.report.runner = make_runner(RunnerRequest(imported, config, static=static))
+        run = imported.adapter.wrap(runner)
         # Calls through PyTorch would otherwise record gradients of what they are given.
         return torch.no_grad()(run) if imported.outcome.calls else run
+
+    def __copy__(self) -> Compiled:
+        """Another object for the same program and the same state."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
+        source = copy.deepcopy(self._source, memo)
+        return _compiled_again(source, copy.deepcopy(self._bound, memo))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _compiled_again, (self._source, self._bound)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._is_flat or kwargs:
@@ -197,6 +221,16 @@ class Compiled:
                 f"got {len(args)} by position and {list(kwargs)} by name"
             )
         return tuple(args), {name: kwargs[name] for name in names}
+
+
+def _compiled_again(source: Source, bound: list[tuple[str, torch.Tensor]]) -> Compiled:
+    """A copy of a compiled object that was bound to these tensors, of which it has its own."""
+    source.bind(bound)
+    compiled = source.compile_again(compile)
+    for name, tensor in bound:
+        if name in compiled.state and compiled.state[name] is not tensor:
+            compiled.state[name].copy_(tensor)
+    return compiled
 
 
 def _flat_spec(count: int) -> TreeSpec:

@@ -56,10 +56,10 @@ class ExportGraph:
     state: dict[str, torch.Tensor] = field(default_factory=dict)  # of them, what the graph writes
 
 
-def graph_of(program: ExportedProgram) -> ExportGraph:
+def graph_of(program: ExportedProgram, copy_state: bool) -> ExportGraph:
     """The graph of a program of pure ATen ops that nobody else has, mutations as copies at its end.
 
-    What the graph writes is copied first: the state of a compiled object is its own.
+    With `copy_state` the graph writes into copies of its buffers, not into the program's.
     """
     signature = program.graph_signature
     graph = program.graph
@@ -86,7 +86,8 @@ def graph_of(program: ExportedProgram) -> ExportGraph:
         elif spec.kind in _BOUND:
             tensor = _tensor_of(program, spec)
             if spec.target in written:
-                tensor = out.state[spec.target] = tensor.detach().clone()
+                tensor = tensor.detach()
+                tensor = out.state[spec.target] = tensor.clone() if copy_state else tensor
             elif storage_of(node.meta["val"]) in returned:
                 tensor = tensor.detach()  # results need no gradient
             out.bound.append((spec.target, tensor))

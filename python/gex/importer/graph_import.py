@@ -195,8 +195,30 @@ class GraphImport:
         else:
             self._env[node] = value
 
+    def _solve_symbols(self) -> None:
+        """Symbols that no size is by itself: of a size `2*s + 1`, s is half of the rest."""
+        for node, position in self._input_of.items():
+            for axis, size in enumerate(node.meta["val"].shape):
+                expr = size.node.expr if isinstance(size, torch.SymInt) else None
+                if expr is None or len(expr.free_symbols) != 1:
+                    continue
+                (name,) = expr.free_symbols
+                symbol, scale = self._symbols.symbol(name), expr.coeff(name, 1)
+                rest = expr - scale * name
+                if symbol in self._sources or not (scale.is_Integer and rest.is_Integer):
+                    continue
+                if scale > 0:
+                    self._sources[symbol] = SymbolSource(
+                        symbol,
+                        argument=self._tensors[position],
+                        axis=axis,
+                        scale=int(scale),
+                        rest=int(rest),
+                    )
+
     def _check_symbols(self) -> None:
         """Every size of an input must be computable before the first step."""
+        self._solve_symbols()
         for node in self._env:
             val = node.meta.get("val")
             if not isinstance(val, torch.Tensor):
@@ -205,7 +227,8 @@ class GraphImport:
                 for symbol in dim.symbols:
                     if symbol not in self._sources:
                         raise GraphNotSupported(
-                            f"size {symbol} of input {node.name} is the size of no input by itself"
+                            f"input {node.name} has a size {dim}, but no size of an input gives "
+                            f"{symbol}: it must be one by itself or as in 2*{symbol} + 1"
                         )
 
     # --- outputs ----------------------------------------------------------------------------

@@ -69,11 +69,13 @@ void bind_signature(nb::module_& m) {
   nb::class_<SymbolSource>(m, "SymbolSource", "Where a symbol gets its value at each call.")
       .def(
           "__init__",
-          [](SymbolSource* self, Dim symbol, int argument, int axis, int output) {
-            new (self) SymbolSource{symbol, argument, axis, output};
+          [](SymbolSource* self, Dim symbol, int argument, int axis, int output, std::int64_t scale,
+             std::int64_t rest) {
+            if (scale <= 0) fail(ErrorCode::invalid_argument, "scale is ", scale, ", not positive");
+            new (self) SymbolSource{symbol, argument, axis, output, scale, rest};
           },
-          nb::arg("symbol"), nb::arg("argument") = -1, nb::arg("axis") = -1,
-          nb::arg("output") = -1);
+          nb::arg("symbol"), nb::arg("argument") = -1, nb::arg("axis") = -1, nb::arg("output") = -1,
+          nb::arg("scale") = 1, nb::arg("rest") = 0);
   nb::class_<Signature>(m, "Signature", "How arguments and results map to a graph's own.")
       .def(
           "__init__",

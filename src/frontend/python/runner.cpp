@@ -269,17 +269,15 @@ bool Runner::lay_out(const runtime::LayoutMismatch& mismatch, const Bound& bound
 void Runner::evaluate_symbols(Frame& frame, const TorchHost& host) const {
   if (tape_.slots() == 0) return;
   frame.symbols.clear();
-  for (const SymbolSource& source : signature_.symbols) {
-    if (source.output >= 0) {
-      frame.symbols.push_back(
-          TorchApi::get().number_in(host.output(static_cast<std::size_t>(source.output))));
-    } else {
-      PyObject* argument = frame.arguments[static_cast<std::size_t>(source.argument)];
-      frame.symbols.push_back(source.axis < 0
-                                  ? integer_of(argument)
-                                  : TorchApi::get().borrow(argument).shape[source.axis]);
-    }
-  }
+  const auto number_at = [&](const SymbolSource& source) -> std::int64_t {
+    if (source.output >= 0)
+      return TorchApi::get().number_in(host.output(static_cast<std::size_t>(source.output)));
+    PyObject* argument = frame.arguments[static_cast<std::size_t>(source.argument)];
+    return source.axis < 0 ? integer_of(argument)
+                           : TorchApi::get().borrow(argument).shape[source.axis];
+  };
+  for (const SymbolSource& source : signature_.symbols)
+    frame.symbols.push_back((number_at(source) - source.rest) / source.scale);
   frame.dims.resize(static_cast<std::size_t>(tape_.slots()));
   tape_.eval(frame.symbols, frame.dims);
 }

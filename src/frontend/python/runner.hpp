@@ -55,7 +55,8 @@ struct SymbolSource {
   Dim symbol;
   int argument = -1;  // an integer argument, or a tensor argument whose size `axis` it is
   int axis = -1;
-  int output = -1;  // instead: the number in this output of the engine
+  int output = -1;                   // instead: the number in this output of the engine
+  std::int64_t scale = 1, rest = 0;  // the number found there is scale*symbol + rest
 };
 
 struct Signature {

@@ -102,6 +102,7 @@ nb::bytes save_signature(const Signature& signature) {
   for (const SymbolSource& source : signature.symbols) {
     out.dim(source.symbol);
     for (int number : {source.argument, source.axis, source.output}) out.body().i64(number);
+    for (std::int64_t number : {source.scale, source.rest}) out.body().i64(number);
   }
   return out.finish();
 }
@@ -142,6 +143,9 @@ Signature load_signature(const nb::bytes& bytes, std::vector<nb::object> constan
     source.argument = argument();
     source.axis = in.small();
     source.output = in.small();
+    source.scale = in.in().i64();
+    source.rest = in.in().i64();
+    if (source.scale <= 0) fail(ErrorCode::parse_error, "a scale of ", source.scale);
   }
   in.in().must_end();
   return signature;

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "program/solve_size.hpp"
 
 namespace gex::runtime {
 
@@ -85,6 +86,7 @@ InputMatcher::InputMatcher(const Image& image) : image_(image) {
       add(input, Rule::Where::shape, static_cast<int>(axis), desc.shape[axis],
           str("dim ", axis, " of input ", i));
   }
+  bind_by_sums(bound);
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     const InputDesc& desc = program.inputs[i];
     if (desc.kind == InputDesc::Kind::integer || fixed_[i].rank >= 0) continue;
@@ -92,6 +94,27 @@ InputMatcher::InputMatcher(const Image& image) : image_(image) {
     for (std::size_t axis = 0; axis < desc.strides.size(); ++axis)
       add(static_cast<int>(i), Rule::Where::stride, static_cast<int>(axis), desc.strides[axis],
           str("stride ", axis, " of input ", i));
+  }
+}
+
+// Symbols that are no size by themselves. That the division leaves no rest is checked afterwards,
+// as the size is.
+void InputMatcher::bind_by_sums(std::vector<bool>& bound) {
+  const auto& program = *image_.program;
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+    const InputDesc& desc = program.inputs[i];
+    if (desc.kind == InputDesc::Kind::integer) continue;
+    for (std::size_t axis = 0; axis < desc.shape.size(); ++axis) {
+      const auto solved = program::solve_size(desc.shape[axis]);
+      if (!solved) continue;
+      const auto at = std::ranges::find(program.symbols, solved->symbol) - program.symbols.begin();
+      const auto symbol = static_cast<int>(at);
+      if (bound[index(symbol)]) continue;
+      bound[index(symbol)] = true;
+      sources_[index(symbol)] = str("dim ", axis, " of input ", i);
+      bind_rules_.push_back({static_cast<int>(i), Rule::Where::shape, static_cast<int>(axis),
+                             symbol, solved->scale, solved->rest});
+    }
   }
 }
 
@@ -213,10 +236,11 @@ void InputMatcher::bind(std::span<const InputArg> inputs, std::span<std::int64_t
   }
   for (const Rule& rule : bind_rules_) {
     const InputArg& arg = inputs[index(rule.input)];
-    const std::int64_t value = actual(rule, arg);
+    const std::int64_t value = (actual(rule, arg) - rule.rest) / rule.scale;
     const DimRange range = image_.program->symbols[index(rule.target)].range();
-    if (value < range.lo) complain(rule, arg, range.lo, "at least ");
-    if (value > range.hi) complain(rule, arg, range.hi, "at most ");
+    const auto at = [&](std::int64_t symbol) { return symbol * rule.scale + rule.rest; };
+    if (value < range.lo) complain(rule, arg, at(range.lo), "at least ");
+    if (value > range.hi) complain(rule, arg, at(range.hi), "at most ");
     key[index(rule.target)] = value;
   }
 }

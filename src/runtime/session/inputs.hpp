@@ -1,7 +1,7 @@
 #pragma once
 // Matches the inputs of a call with the Program's descriptions: bare symbols take their value from
-// the first place they appear in, everything else is checked. The values of the symbols are the
-// key.
+// the first place they appear in, a symbol that is nowhere alone from a size like 2*s + 1, and
+// everything else is checked. The values of the symbols are the key.
 
 #include <cstdint>
 #include <span>
@@ -33,8 +33,10 @@ class InputMatcher {
     int input;
     enum class Where : std::uint8_t { shape, stride, integer } where;
     int axis;
-    int target;  // bind rules: symbol; check rules: slot
+    int target;                        // bind rules: symbol; check rules: slot
+    std::int64_t scale = 1, rest = 0;  // bind rules: the number there is scale*symbol + rest
   };
+  void bind_by_sums(std::vector<bool>& bound);
   std::int64_t actual(const Rule& rule, const InputArg& arg) const;
   [[noreturn]] void complain(const Rule& rule, const InputArg& arg, std::int64_t expected,
                              const char* why) const;
