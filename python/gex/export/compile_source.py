@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from gex.compat.pytree import tree_flatten, tree_unflatten
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@
 #include "frontend/capi/convert.hpp"
 #include "frontend/capi/resources.hpp"
 #include "frontend/capi/tagged.hpp"
-#include "runtime/session/host_functions.hpp"
+#include "runtime/session/host_calls.hpp"
 #include "runtime/session/session.hpp"
 
 namespace gex::capi {

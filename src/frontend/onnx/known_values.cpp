@@ -270,6 +270,25 @@ std::optional<std::vector<Dim>> ImportState::arithmetic_dims(const Node& node) {
   return result;
 }
 
+namespace {
+
+bool depends_on_sizes_alone(Value* value) {
+  std::set<Value*> seen;
+  std::vector<Value*> stack{value};
+  while (!stack.empty()) {
+    Value* top = stack.back();
+    stack.pop_back();
+    if (!seen.insert(top).second) continue;
+    if (top->is_input() || !top->producer()->op().has(Trait::pure) || top->producer()->is("call"))
+      return false;
+    for (Value* input : top->producer()->inputs())
+      if (input != nullptr) stack.push_back(input);
+  }
+  return true;
+}
+
+}  // namespace
+
 const HostTensor& ImportState::need(Value* value, const std::string& why) {
   if (const HostTensor* tensor = known(value)) return *tensor;
   if (answered_ < options.answers.size()) {
@@ -279,6 +298,8 @@ const HostTensor& ImportState::need(Value* value, const std::string& why) {
     return *(known_[value] = options.answers[answered_++]);
   }
   if (is_nested()) throw InnerValueNeeded{why};
+  if (depends_on_sizes_alone(value))
+    fail(ErrorCode::unsupported, why, " depends on sizes that are open");
   import.graph->set_outputs({value});
   throw ValueNeeded{nullptr, why};
 }

@@ -100,6 +100,9 @@ std::optional<Items> native_if(Row& r, Value* condition) {
     return yes_items;
   } catch (const InnerValueNeeded&) {
     return std::nullopt;
+  } catch (const UserError&) {
+    // Perhaps only the branch that is not taken does not fit the sizes at hand.
+    return std::nullopt;
   }
 }
 

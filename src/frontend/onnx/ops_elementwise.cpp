@@ -88,7 +88,7 @@ Items bit_shift(Row& r) {
   const double bits = bits_of(r.elem());
   const bool left = r.string_attr("direction", "LEFT") == "LEFT";
   Expr zero = a.number(0);
-  Expr in_range = n < n.number(bits);
+  Expr in_range = (n >= 0) & (n < bits);
   Expr amount = where(in_range, n, n.number(0));
   if (left) return r.wrapped(where(in_range, binary("shl", a, amount), zero));
   if (r.elem() == Elem::u64) {  // logical: the sign bit is cleared by the first step
@@ -98,7 +98,8 @@ Items bit_shift(Row& r) {
     return r.one(where(in_range, where(amount == zero, a, shifted), zero));
   }
   // Signed numbers keep their sign however far they are shifted.
-  if (!is_unsigned(r.elem())) return r.one(binary("shr", a, min(max(n, 0), bits - 1)));
+  if (!is_unsigned(r.elem()))
+    return r.one(binary("shr", a, where(in_range, n, n.number(bits - 1))));
   return r.wrapped(where(in_range, binary("shr", a, amount), zero));
 }
 
@@ -192,6 +193,11 @@ void add_activations() {
   });
   add_row("PRelu", [](Row& r) {
     Expr x = expr(r, 0), slope = expr(r, 1);
+    if (r.opset < 7 && slope.rank() == 1 && x.rank() > 1) {  // one for each channel
+      Shape shape(x.shape().size(), Dim(1));
+      shape[1] = slope.shape()[0];
+      slope = reshape(slope, shape);
+    }
     return r.one(where(x < 0, x * slope, x));
   });
   add_row("SwiGLU", swiglu);

@@ -290,6 +290,62 @@ Items roi_align(Row& r) {
       })[0]);
 }
 
+// The largest element of each bin of a region; bins have whole elements.
+HostTensor roi_pooled(std::span<const HostTensor> in, std::int64_t height, std::int64_t width,
+                      double scale) {
+  const HostTensor &x = in[0], &rois = in[1];
+  const auto& s = x.shape();
+  HostTensor out(x.dtype(), {rois.shape()[0], s[1], height, width});
+  for (std::int64_t n = 0; n < rois.shape()[0]; ++n) {
+    const auto at = [&](std::int64_t k) {
+      return static_cast<std::int64_t>(std::round(rois.get(n * 5 + k) * scale));
+    };
+    const auto image = static_cast<std::int64_t>(rois.get(n * 5));
+    if (image < 0 || image >= s[0])
+      fail(ErrorCode::invalid_argument, "MaxRoiPool: batch index ", image, " of ", s[0]);
+    const std::int64_t x1 = at(1), y1 = at(2);
+    const auto bin = [](std::int64_t from, std::int64_t to, std::int64_t bins) {
+      return static_cast<double>(std::max<std::int64_t>(to - from + 1, 1)) /
+             static_cast<double>(bins);
+    };
+    const double bh = bin(y1, at(4), height), bw = bin(x1, at(3), width);
+    const auto edge = [](double v, std::int64_t first, std::int64_t limit) {
+      return std::clamp<std::int64_t>(static_cast<std::int64_t>(v) + first, 0, limit);
+    };
+    for (std::int64_t c = 0; c < s[1]; ++c)
+      for (std::int64_t p = 0; p < height * width; ++p) {
+        const auto py = static_cast<double>(p / width), px = static_cast<double>(p % width);
+        const std::int64_t top = edge(std::floor(py * bh), y1, s[2]),
+                           bottom = edge(std::ceil((py + 1) * bh), y1, s[2]);
+        const std::int64_t left = edge(std::floor(px * bw), x1, s[3]),
+                           right = edge(std::ceil((px + 1) * bw), x1, s[3]);
+        double best = 0;
+        bool any = false;
+        for (std::int64_t y = top; y < bottom; ++y)
+          for (std::int64_t q = left; q < right; ++q) {
+            const double v = x.get(((image * s[1] + c) * s[2] + y) * s[3] + q);
+            best = any ? std::max(best, v) : v;
+            any = true;
+          }
+        out.set((n * s[1] + c) * height * width + p, best);
+      }
+  }
+  return out;
+}
+
+Items max_roi_pool(Row& r) {
+  const Ints size = r.ints_attr("pooled_shape");
+  if (size.size() != 2) r.refuse("pooled_shape has two numbers");
+  const double scale = r.float_attr("spatial_scale", 1);
+  const Type type =
+      Type::tensor(r.dtype(), {r.shape(1)[0], r.shape()[1], Dim(size[0]), Dim(size[1])});
+  return r.one(
+      r.host_call(str(size[0], " ", size[1], " ", scale), {r.in(0), r.in(1)}, {type},
+                  [size, scale](std::span<const HostTensor> in, std::span<const std::int64_t>) {
+                    return std::vector{roi_pooled(in, size[0], size[1], scale)};
+                  })[0]);
+}
+
 }  // namespace
 
 void add_image_rows() {
@@ -297,6 +353,7 @@ void add_image_rows() {
   add_row("AffineGrid", affine_grid);
   add_row("DeformConv", deform_conv);
   add_row("RoiAlign", roi_align);
+  add_row("MaxRoiPool", max_roi_pool);
 }
 
 }  // namespace gex::onnx

@@ -1,6 +1,8 @@
 // Normalisations and Dropout.
 
 #include "frontend/onnx/expr.hpp"
+#include "frontend/onnx/random.hpp"
+#include "ops/random.hpp"
 
 namespace gex::onnx {
 namespace {
@@ -138,8 +140,12 @@ Items dropout(Row& r) {
     training = r.has(2) && r.number(2, "training_mode").get_int(0) != 0;
     if (training) ratio = r.has(1) ? r.number(1, "ratio").get(0) : 0.5;
   }
-  if (training && ratio != 0)
-    r.refuse("in training mode it draws random numbers, which gex does not do for ONNX models");
+  if (training && ratio != 0) {
+    const ops::Dropout attrs{ratio, 0};
+    const ops::DroppedOut dropped = ops::dropped_out(r.g, r.in(0), random_key(r), attrs);
+    return {Item::tensor(ops::cast(r.g, dropped.result, r.dtype()), r.elem()),
+            Item::tensor(dropped.kept, Elem::boolean)};
+  }
   Value* mask = ops::full(r.g, DType::boolean, 1, r.shape());
   const bool float_mask = r.opset < 10;
   return {Item::tensor(r.in(0), r.elem()),

@@ -151,13 +151,16 @@ Direction unrolled(const Cell& cell, Expr xw, Expr h, Expr c, const std::vector<
 
 class Recurrent {
  public:
-  Recurrent(Row& r, const char* kind, std::int64_t gates, std::vector<std::string> defaults)
-      : r_(r), g_(r.g), gates_(gates), defaults_(std::move(defaults)) {
+  // `quantised_at`: where scale and zero point of W begin, those of R behind them; 0: none.
+  Recurrent(Row& r, const char* kind, std::int64_t gates, std::vector<std::string> defaults,
+            std::size_t quantised_at = 0)
+      : r_(r), g_(r.g), gates_(gates), defaults_(std::move(defaults)), quantised_at_(quantised_at) {
     cell_.kind = kind;
     cell_.clip = r.float_attr("clip", 0);
     cell_.linear_before_reset = r.int_attr("linear_before_reset", 0) != 0;
     cell_.input_forget = r.int_attr("input_forget", 0) != 0;
-    const auto hidden = r.shape(2).back().as_const();
+    const Shape& recurrent = r.shape(2);
+    const auto hidden = (quantised_at == 0 ? recurrent[2] : recurrent[1]).as_const();
     if (!hidden) r.refuse("the size of the state is not known");
     cell_.hidden = *hidden;
     batch_first_ = r.int_attr("layout", 0) != 0;
@@ -190,6 +193,13 @@ class Recurrent {
 
  private:
   Expr part(std::size_t i, std::int64_t d) { return select(wide(r_, i), 0, d); }
+  // W or R of a direction, as it is multiplied with: [inputs, gates].
+  Expr weight(std::size_t i, std::int64_t d) {
+    if (quantised_at_ == 0) return transpose(part(i, d), {1, 0});
+    const std::size_t scale = quantised_at_ + (i - 1) * 2;
+    const auto row = [&](std::size_t k) { return select(expr(r_, k).to(DType::f32), 0, d); };
+    return (select(expr(r_, i).to(DType::f32), 0, d) - row(scale + 1)) * row(scale);
+  }
 
   void choose_activations(std::int64_t d) {
     const auto names = r_.strings_attr("activations");
@@ -216,8 +226,8 @@ class Recurrent {
   Direction one(std::int64_t d, bool backwards) {
     choose_activations(d);
     const std::int64_t h = cell_.hidden;
-    Expr xw = matmul({g_, x_}, transpose(part(1, d), {1, 0}));
-    std::vector<Value*> weights{transpose(part(2, d), {1, 0})};
+    Expr xw = matmul({g_, x_}, weight(1, d));
+    std::vector<Value*> weights{weight(2, d)};
     Expr late_bias(g_, ops::full(g_, xw.dtype(), 0, {Dim(h)}));
     if (r_.has(3)) {
       Expr both = part(3, d);
@@ -244,6 +254,7 @@ class Recurrent {
   Graph& g_;
   std::int64_t gates_;
   std::vector<std::string> defaults_;
+  std::size_t quantised_at_;
   Cell cell_;
   bool batch_first_ = false;
   Value* x_ = nullptr;
@@ -256,6 +267,10 @@ void add_recurrent_rows() {
   add_row("GRU", [](Row& r) { return Recurrent(r, "GRU", 3, {"Sigmoid", "Tanh"}).run(); });
   add_row("LSTM",
           [](Row& r) { return Recurrent(r, "LSTM", 4, {"Sigmoid", "Tanh", "Tanh"}).run(); });
+  // The weights are 8-bit integers; the products are computed in f32, without quantising the
+  // inputs.
+  add_row("com.microsoft", "DynamicQuantizeLSTM",
+          [](Row& r) { return Recurrent(r, "LSTM", 4, {"Sigmoid", "Tanh", "Tanh"}, 8).run(); });
 }
 
 }  // namespace gex::onnx

@@ -169,6 +169,31 @@ Items resized(Row& r, const Mode& m, const std::vector<Axis>& all, const Ints& a
   return r.one(x.to(r.dtype()));
 }
 
+// Nearest neighbours at a whole factor repeat each element, whatever the size is.
+bool repeats_elements(const Mode& m, double scale) {
+  if (m.kind != "nearest" || scale < 1 || scale != std::floor(scale)) return false;
+  if (m.coordinates == "asymmetric")
+    return m.nearest == "floor" || (m.nearest == "round_prefer_floor" && scale <= 2);
+  return m.coordinates == "half_pixel" && m.nearest.starts_with("round");
+}
+
+// For sizes that are open; nothing if the node is not of that form.
+std::optional<Items> repeated(Row& r, const Mode& m, const Ints& axes, const HostTensor& scales) {
+  Expr x = expr(r, 0);
+  for (std::size_t k = 0; k < axes.size(); ++k)
+    if (!repeats_elements(m, scales.get(static_cast<std::int64_t>(k)))) return std::nullopt;
+  for (std::size_t k = 0; k < axes.size(); ++k) {
+    const auto factor = static_cast<std::int64_t>(scales.get(static_cast<std::int64_t>(k)));
+    if (factor == 1) continue;
+    Shape apart = x.shape(), joined = x.shape();
+    apart.insert(apart.begin() + axes[k] + 1, Dim(factor));
+    joined[static_cast<std::size_t>(axes[k])] =
+        joined[static_cast<std::size_t>(axes[k])] * Dim(factor);
+    x = reshape(expand(unsqueeze(x, axes[k] + 1), apart), joined);
+  }
+  return r.one(x);
+}
+
 Items resize(Row& r) {
   Mode m{
       r.string_attr("mode", "nearest"),
@@ -194,6 +219,8 @@ Items resize(Row& r) {
     }
   }
   const bool by_scale = has_numbers(scales_at);
+  if (by_scale)
+    if (auto items = repeated(r, m, axes, r.number(scales_at, "scales"))) return *items;
   for (std::size_t k = 0; k < axes.size(); ++k) {
     Axis& axis = all[k];
     axis.in = known_size(r, r.shape()[static_cast<std::size_t>(axes[k])]);

@@ -218,11 +218,12 @@ struct Span {
 };
 
 Span span_of(const Row& r, Dim start, Dim end, std::int64_t step, Dim size) {
-  constexpr std::int64_t kFar = INT32_MAX - 1;  // exporters write such numbers for "to the end"
+  // Exporters write such numbers for "to the end"; an axis of open size has fewer elements.
+  constexpr std::int64_t kFar = 1'000'000'000;
   const auto clamped = [&](Dim at, Dim low, Dim high) {
     if (const auto n = at.as_const()) {
-      if (*n >= kFar) return high;
-      if (*n <= -kFar) return low;
+      if (*n >= kFar && !size.is_const()) return high;
+      if (*n <= -kFar && !size.is_const()) return low;
       if (*n < 0) return max(size + at, low);
       return min(at, high);
     }

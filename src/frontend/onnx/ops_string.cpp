@@ -237,23 +237,23 @@ Items tf_idf(Row& r) {
   const bool batched = r.rank() == 2;
   const Shape shape = batched ? Shape{r.shape()[0], Dim(n.columns)} : Shape{Dim(n.columns)};
   Value* x = ops::cast(r.g, r.in(0), DType::i64);
-  return r.one(r.host_call(r.attributes_key(), {x}, {Type::tensor(DType::f32, shape)},
-                           [n, batched](Tensors in, Integers) {
-                             const auto& s = in[0].shape();
-                             const std::int64_t rows = batched ? s[0] : 1;
-                             const std::int64_t size = s.empty() ? 1 : s.back();
-                             HostTensor out(DType::f32,
-                                            batched ? Ints{rows, n.columns} : Ints{n.columns});
-                             for (std::int64_t row = 0; row < rows; ++row) {
-                               std::vector<double> counts(static_cast<std::size_t>(n.columns), 0);
-                               n.count(in[0].as<std::int64_t>() + row * size, size, counts);
-                               for (std::size_t c = 0; c < counts.size(); ++c)
-                                 out.set(row * n.columns + static_cast<std::int64_t>(c),
-                                         n.value(counts[c], c));
-                             }
-                             return std::vector{std::move(out)};
-                           })[0],
-               Elem::f32);
+  return r.one(
+      r.host_call(
+          r.attributes_key() + (batched ? " batch" : ""), {x}, {Type::tensor(DType::f32, shape)},
+          [n, batched](Tensors in, Integers) {
+            const auto& s = in[0].shape();
+            const std::int64_t rows = batched ? s[0] : 1;
+            const std::int64_t size = s.empty() ? 1 : s.back();
+            HostTensor out(DType::f32, batched ? Ints{rows, n.columns} : Ints{n.columns});
+            for (std::int64_t row = 0; row < rows; ++row) {
+              std::vector<double> counts(static_cast<std::size_t>(n.columns), 0);
+              n.count(in[0].as<std::int64_t>() + row * size, size, counts);
+              for (std::size_t c = 0; c < counts.size(); ++c)
+                out.set(row * n.columns + static_cast<std::int64_t>(c), n.value(counts[c], c));
+            }
+            return std::vector{std::move(out)};
+          })[0],
+      Elem::f32);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <mutex>
 
 #include "base/digest.hpp"
+#include "frontend/onnx/operators.hpp"
+#include "frontend/onnx/random.hpp"
 #include "ops/call.hpp"
 
 namespace gex::onnx {
@@ -130,10 +132,12 @@ std::string Row::attributes_key() const {
 std::vector<Value*> Row::host_call(const std::string& key, std::vector<Value*> operands,
                                    const std::vector<Type>& results,
                                    runtime::HostFunction function) const {
-  const std::string name = "onnx." + node.op;
-  const std::int64_t callee =
-      runtime::register_host_function(name + " " + key, std::move(function));
-  const Node* call = g.add(op("call"), std::move(operands), ops::make_call(callee, name, results));
+  const bool is_short = key.size() <= 64;
+  const std::string name =
+      str("onnx.", node.op, key.empty() ? "" : " ", is_short ? key : digest_of(key).hex());
+  runtime::register_host_function(name, std::move(function));
+  const auto attrs = ops::make_call(runtime::kHostCallee, name, results);
+  const Node* call = g.add(op("call"), std::move(operands), attrs);
   std::vector<Value*> values;
   for (std::size_t k = 0; k < call->num_outputs(); ++k) values.push_back(call->output(k));
   return values;
@@ -164,7 +168,9 @@ void add_row(const std::string& domain, const std::string& op, RowFunction row) 
   GEX_CHECK(is_new, "two rows for ", domain, " ", op);
 }
 
-const RowFunction* find_row(const std::string& domain, const std::string& op) {
+namespace {
+
+void add_all_rows() {
   static std::once_flag once;
   std::call_once(once, [] {
     for (auto* add :
@@ -173,11 +179,24 @@ const RowFunction* find_row(const std::string& domain, const std::string& op) {
           add_norm_rows,        add_loss_rows,      add_attention_rows, add_recurrent_rows,
           add_quant_rows,       add_resize_rows,    add_signal_rows,    add_control_rows,
           add_sequence_rows,    add_select_rows,    add_string_rows,    add_ml_rows,
-          add_training_rows,    add_microsoft_rows, add_image_rows})
+          add_training_rows,    add_microsoft_rows, add_image_rows,     add_random_rows})
       add();
   });
+}
+
+}  // namespace
+
+const RowFunction* find_row(const std::string& domain, const std::string& op) {
+  add_all_rows();
   const auto found = rows().find({domain, op});
   return found == rows().end() ? nullptr : &found->second;
+}
+
+std::vector<std::pair<std::string, std::string>> known_operators() {
+  add_all_rows();
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const auto& [key, row] : rows()) names.push_back(key);
+  return names;
 }
 
 }  // namespace gex::onnx

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/strided_copy.hpp"
+#include "base/log.hpp"
 #include "frontend/onnx/session_host.hpp"
 #include "ir/type.hpp"
 
@@ -184,6 +184,9 @@ void Session::grow(Fork& fork, std::span<const HostValue> inputs, std::vector<Ho
   try {
     fork.program = compiled(import_model(model_, options));
     ++statistics_.programs;
+  } catch (const UserError&) {
+    if (!static_shapes) static_shapes_ = true;  // not tried again in each call
+    throw;
   } catch (const ValueNeeded& needed) {
     fork.is_probe = true;
     Value* value = needed.so_far->graph->outputs()[0];
@@ -216,21 +219,18 @@ std::vector<HostValue> Session::run(std::span<const HostValue> inputs) {
     fail(ErrorCode::invalid_argument, "the model takes ", infos.size(), " inputs, got ",
          inputs.size());
   for (std::size_t k = 0; k < inputs.size(); ++k) check_input(*infos[k], inputs[k]);
-  if (!static_shapes_) {
-    try {
-      return *try_run(inputs, false);
-    } catch (const UserError&) {
-      // Perhaps a shape rule could not decide for sizes that are open; with the sizes at hand it
-      // can, and where it is a mistake of the model the same error comes again.
-      auto results = *try_run(inputs, true);
-      return results;
-    }
+  if (static_shapes_) return run_with(inputs, true);
+  try {
+    return run_with(inputs, false);
+  } catch (const UserError& error) {
+    // A shape rule that can't decide for open sizes can for those at hand; where it is a mistake of
+    // the model or of the inputs, the same error comes again.
+    log(LogLevel::info, "onnx: importing for the sizes of each call, because of: ", error.what());
+    return run_with(inputs, true);
   }
-  return *try_run(inputs, true);
 }
 
-std::optional<std::vector<HostValue>> Session::try_run(std::span<const HostValue> inputs,
-                                                       bool static_shapes) {
+std::vector<HostValue> Session::run_with(std::span<const HostValue> inputs, bool static_shapes) {
   const Program* program = nullptr;
   {
     std::unique_lock lock(mutex_);

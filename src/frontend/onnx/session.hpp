@@ -4,6 +4,7 @@
 // condition of an If), a first program computes that value, and the program behind it is imported
 // and compiled for the value; each new value costs one more import.
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -60,15 +61,13 @@ class Session {
   void grow(Fork& fork, std::span<const HostValue> inputs, std::vector<HostTensor> answers,
             bool static_shapes);
   std::unique_ptr<Program> compiled(Import import) const;
-  std::optional<std::vector<HostValue>> try_run(std::span<const HostValue> inputs,
-                                                bool static_shapes);
+  std::vector<HostValue> run_with(std::span<const HostValue> inputs, bool static_shapes);
 
   std::shared_ptr<const ModelProto> model_;
   SessionSettings settings_;
   mutable std::mutex mutex_;
-  bool static_shapes_;
+  std::atomic<bool> static_shapes_;  // also set once the open sizes could not be imported
   std::map<std::string, std::unique_ptr<Fork>> roots_;
-  std::map<const void*, TensorPtr> weights_;
   SessionStatistics statistics_;
 };
 

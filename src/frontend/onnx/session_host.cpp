@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "base/strided_copy.hpp"
 #include "frontend/onnx/session.hpp"
-#include "runtime/session/host_functions.hpp"
+#include "runtime/session/host_calls.hpp"
 
 namespace gex::onnx {
 namespace {

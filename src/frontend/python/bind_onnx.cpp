@@ -3,12 +3,14 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstring>
 
+#include "frontend/onnx/operators.hpp"
 #include "frontend/onnx/session.hpp"
 #include "frontend/onnx/strings.hpp"
 #include "frontend/python/bindings.hpp"
@@ -186,6 +188,7 @@ void bind_onnx(nb::module_& m) {
         for (const HostValue& result : results) outputs.append(from_value(result));
         return outputs;
       });
+  m.def("onnx_operators", &onnx::known_operators, "Domain and name of each operator gex knows.");
   m.def("import_onnx",
         [](const std::string& path) { return onnx::import_graph(onnx::read_model(path)); });
 }

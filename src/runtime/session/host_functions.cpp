@@ -1,23 +1,14 @@
 #include "runtime/session/host_functions.hpp"
 
-#include <algorithm>
-#include <deque>
 #include <map>
 #include <mutex>
-
-#include "base/error.hpp"
-#include "base/strided_copy.hpp"
 
 namespace gex::runtime {
 namespace {
 
-// Other hosts number their callees from 0.
-constexpr std::int64_t kFirst = 1 << 24;
-
 struct Table {
   std::mutex mutex;
-  std::map<std::string, std::int64_t> by_key;
-  std::deque<HostFunction> functions;  // addresses stay
+  std::map<std::string, HostFunction> functions;  // addresses stay
 };
 
 Table& table() {
@@ -27,67 +18,17 @@ Table& table() {
 
 }  // namespace
 
-std::int64_t register_host_function(const std::string& key, HostFunction function) {
+void register_host_function(const std::string& name, HostFunction function) {
   Table& t = table();
   const std::lock_guard lock(t.mutex);
-  const auto [place, is_new] =
-      t.by_key.emplace(key, kFirst + static_cast<std::int64_t>(t.functions.size()));
-  if (is_new) t.functions.push_back(std::move(function));
-  return place->second;
+  t.functions.emplace(name, std::move(function));
 }
 
-const HostFunction* find_host_function(std::int64_t callee) {
+const HostFunction* find_host_function(const std::string& name) {
   Table& t = table();
   const std::lock_guard lock(t.mutex);
-  const std::int64_t k = callee - kFirst;
-  if (k < 0 || k >= static_cast<std::int64_t>(t.functions.size())) return nullptr;
-  return &t.functions[static_cast<std::size_t>(k)];
+  const auto found = t.functions.find(name);
+  return found == t.functions.end() ? nullptr : &found->second;
 }
-
-namespace {
-
-HostTensor dense_copy(const TensorRef& ref) {
-  HostTensor out(ref.dtype, {ref.shape.begin(), ref.shape.end()});
-  std::vector<std::int64_t> strides(ref.shape.size(), 1);
-  for (std::size_t d = strides.size(); d-- > 1;)
-    strides[d - 1] = strides[d] * std::max<std::int64_t>(ref.shape[d], 1);
-  if (out.numel() > 0)
-    copy_elements(size_of(ref.dtype), ref.shape, static_cast<const std::byte*>(ref.data),
-                  ref.strides, out.data(), strides);
-  return out;
-}
-
-void check_result(const std::string& name, std::size_t k, const HostTensor& result,
-                  const TensorRef& expected) {
-  bool fits = result.dtype() == expected.dtype && result.shape().size() == expected.shape.size();
-  for (std::size_t d = 0; fits && d < expected.shape.size(); ++d)
-    fits = expected.shape[d] < 0 || expected.shape[d] == result.shape()[d];
-  GEX_CHECK(fits, name, ": result ", k, " has another type than the graph says");
-}
-
-}  // namespace
-
-void HostCalls::run(const program::Call& call, std::span<const TensorRef> inputs,
-                    std::span<const std::int64_t> integers, std::span<const TensorRef> expected,
-                    std::span<Host::CallResult> outputs) {
-  const HostFunction* function = find_host_function(call.callee);
-  if (function == nullptr)
-    fail(ErrorCode::unsupported, "the program calls \"", call.name,
-         "\", which belongs to the program that made it; run it there");
-  std::vector<HostTensor> operands;
-  for (const TensorRef& ref : inputs) operands.push_back(dense_copy(ref));
-  std::vector<HostTensor> results = (*function)(operands, integers);
-  GEX_CHECK(results.size() == outputs.size(), call.name, " gave ", results.size(), " results");
-  for (std::size_t k = 0; k < results.size(); ++k) {
-    check_result(call.name, k, results[k], expected[k]);
-    outputs[k].shape = results[k].shape();
-    outputs[k].handle = ++last_;
-    HostTensor& kept = results_[last_] = std::move(results[k]);
-    outputs[k].data = kept.data();
-  }
-}
-
-const HostTensor& HostCalls::at(std::uint64_t handle) const { return results_.at(handle); }
-void HostCalls::release(std::uint64_t handle) { results_.erase(handle); }
 
 }  // namespace gex::runtime

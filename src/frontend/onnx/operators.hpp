@@ -1,0 +1,11 @@
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gex::onnx {
+
+// Domain and name of every operator that has a row.
+std::vector<std::pair<std::string, std::string>> known_operators();
+
+}  // namespace gex::onnx
