@@ -55,17 +55,14 @@ void check_origin(const program::Artefact& artefact, const std::string& path) {
          ", this processor is ", target(), "; compile the graph again");
 }
 
-// What the file says about memory is believed only where it can be proven.
-void check_bounds(const compile_detail::KeptProgram& kept, const std::string& path) {
-  const auto kernel_of = [&](int code) -> const loop::Kernel* {
-    const auto& spec = kept.table.codes()[static_cast<std::size_t>(code)];
-    return spec.problem ? nullptr : &kept.table.kernels()[static_cast<std::size_t>(spec.kernel)];
-  };
-  const std::vector<std::string> problems = unproven_parts(kept.program, kernel_of);
+// What a file says about memory is believed only where it can be proven.
+void check_bounds(const program::Program& program, const compile_detail::KernelTable& table,
+                  const std::string& path, const char* cant) {
+  const std::vector<std::string> problems = unproven_parts(program, table);
   if (!problems.empty())
-    fail(ErrorCode::invalid_argument, "'", path, "' is not safe to run: ", problems.front(),
-         problems.size() > 1 ? str(" (and ", problems.size() - 1, " more)") : "",
-         "; compile the graph again");
+    fail(ErrorCode::unsupported, "'", path, "' ", cant,
+         ", for it is not certain that it stays inside its memory: ", problems.front(),
+         problems.size() > 1 ? str(" (and ", problems.size() - 1, " more)") : "");
 }
 
 }  // namespace
@@ -74,6 +71,8 @@ void save_program_file(const Compiled& compiled, const std::string& path) {
   if (!compiled.frozen.empty())
     fail(ErrorCode::unsupported, "program \"", compiled.program->name,
          "\" has frozen inputs, whose memory is the caller's; it can't be saved");
+  // Here already, so that whoever saves it hears of it.
+  check_bounds(*compiled.program, *compiled.kernels, path, "can't be saved");
   program::Artefact artefact =
       compile_detail::save_program(*compiled.program, *compiled.kernels, {}, compiled.report);
   artefact.kind = kKind;
@@ -91,7 +90,7 @@ Compiled load_program_file(const std::string& path, CompileOptions options) {
   check_origin(artefact, path);
   options.fast_math = artefact.section(kFastMath) == "1";
   compile_detail::KeptProgram kept = compile_detail::load_program(artefact);
-  check_bounds(kept, path);
+  check_bounds(kept.program, kept.table, path, "is not safe to run");
   return compile_detail::restored(std::move(kept), options);
 }
 
