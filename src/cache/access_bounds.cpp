@@ -1,7 +1,10 @@
 #include "cache/access_bounds.hpp"
 
+#include <cstdlib>
 #include <map>
+#include <numeric>
 #include <optional>
+#include <utility>
 
 #include "base/error.hpp"
 
@@ -20,6 +23,8 @@ struct Interval {
 
 // So many minima, maxima and divisions are taken apart in one proof.
 constexpr int kDeepestSplit = 5;
+// So many facts are put together in one proof.
+constexpr int kMostFacts = 2;
 
 Dim replaced(Dim d, Dim what, Dim by) {
   if (d == what) return by;
@@ -77,6 +82,43 @@ std::optional<Quotient> quotient_in(Dim d) {
   return std::nullopt;
 }
 
+// A sum as its terms without their factors, and those.
+std::vector<std::pair<Dim, std::int64_t>> terms_of(Dim d) {
+  std::vector<std::pair<Dim, std::int64_t>> terms;
+  const auto add = [&](Dim term) {
+    std::int64_t factor = 1;
+    if (term.kind() == Dim::Kind::mul && term.operands()[0].is_const())
+      factor = term.operands()[0].constant();
+    Dim rest(1);
+    if (factor == 1) rest = term;
+    if (factor != 1)
+      for (Dim operand : term.operands().subspan(1)) rest *= operand;
+    if (!term.is_const()) terms.emplace_back(rest, factor);
+  };
+  if (d.kind() != Dim::Kind::add) add(d);
+  if (d.kind() == Dim::Kind::add)
+    for (Dim term : d.operands()) add(term);
+  return terms;
+}
+
+// Whether d is a sum of at most `most` facts, each any number of times, and something that is at
+// least 0. A fact is of use if it takes a term of d away.
+bool follows(Dim d, const Facts& facts, int most) {
+  if (provably_nonnegative(d)) return true;
+  if (most == 0) return false;
+  const auto terms = terms_of(d);
+  for (Dim fact : facts)
+    for (const auto& [term, times] : terms_of(fact))
+      for (const auto& [own, own_times] : terms) {
+        if (!(own == term) || (own_times > 0) != (times > 0)) continue;
+        const std::int64_t common = std::gcd(own_times, times);
+        const Dim rest =
+            d * Dim(std::abs(times) / common) - fact * Dim(std::abs(own_times) / common);
+        if (follows(rest, facts, most - 1)) return true;
+      }
+  return false;
+}
+
 bool surely_nonnegative(Dim d, const Facts& facts, int depth) {
   if (provably_nonnegative(d)) return true;
   for (Dim fact : facts) {
@@ -85,6 +127,7 @@ bool surely_nonnegative(Dim d, const Facts& facts, int depth) {
       if (provably_nonnegative(d - fact * Dim(times))) return true;
     if (provably_nonnegative(d * Dim(2) - fact)) return true;
   }
+  if (follows(d, facts, kMostFacts)) return true;
   if (depth == 0) return false;
   for (Dim fact : facts)
     if (quotient_in(d - fact) && surely_nonnegative(d - fact, {}, depth - 1)) return true;

@@ -15,7 +15,7 @@ namespace gex {
 // Inequalities that hold: each of these is at least 0.
 using Facts = std::vector<Dim>;
 
-// Whether `lower <= upper` surely holds, by the ranges of the symbols and one of the facts.
+// Whether `lower <= upper` surely holds, by the ranges of the symbols and the facts.
 bool surely_le(Dim lower, Dim upper, const Facts& facts);
 
 // `dims`: what the launch gives for kernel.symbols(); `bytes`: of the memory behind each parameter;

@@ -4,16 +4,11 @@
 
 #include "base/error.hpp"
 #include "cache/access_bounds.hpp"
+#include "cache/problem_bounds.hpp"
 
 namespace gex {
 
-namespace {
-
-using program::BufferDesc;
-using program::BufferId;
-using program::Program;
-
-Facts facts_of(const Program& program) {
+Facts facts_of(const program::Program& program) {
   using Relation = program::Guard::Relation;
   Facts facts;
   for (const program::Guard& guard : program.guards) {
@@ -25,6 +20,12 @@ Facts facts_of(const Program& program) {
   }
   return facts;
 }
+
+namespace {
+
+using program::BufferDesc;
+using program::BufferId;
+using program::Program;
 
 // Elements from the first to behind the last. Without strides they are dense.
 Dim extent(const std::vector<Dim>& shape, const std::vector<Dim>& strides) {
@@ -171,17 +172,35 @@ Dim over(Dim size, const std::vector<Dim>& symbols, const std::vector<Dim>& dims
 
 std::vector<std::string> unproven_sizes(const Program& program) { return SizeCheck(program).run(); }
 
-std::vector<std::string> unproven_parts(
-    const Program& program, const std::function<const loop::Kernel*(int code)>& kernel_of) {
+namespace {
+
+std::vector<std::string> unproven_launch(const Program& program, const program::Launch& launch,
+                                         const backend::ParsedCodes& codes) {
+  const auto kernel = [&](int k) { return &codes.kernels[static_cast<std::size_t>(k)]; };
+  const backend::ParsedCode& spec = codes.codes[static_cast<std::size_t>(launch.code)];
+  if (!spec.problem) return unproven_launch(program, KernelLaunch{&launch, kernel(spec.kernel)});
+  ProblemLaunch at{&launch,
+                   &*spec.problem,
+                   spec.kernel < 0 ? nullptr : kernel(spec.kernel),
+                   spec.extra_buffers,
+                   {}};
+  for (const auto& p : spec.prologues)
+    at.prologues.push_back(
+        {kernel(p.kernel), p.operand, p.first_buffer, p.input_buffers, p.dims_begin});
+  return unproven_problem(program, at);
+}
+
+}  // namespace
+
+std::vector<std::string> unproven_parts(const Program& program, const backend::ParsedCodes& codes) {
   std::vector<std::string> problems = unproven_sizes(program);
+  // Grids and scratch of other targets are their backend's own.
+  if (program.target != "cpu") return problems;
   for (const program::Segment& segment : program.segments)
-    for (const program::Step& step : segment.steps) {
-      const auto* launch = std::get_if<program::Launch>(&step.op);
-      const loop::Kernel* kernel = launch == nullptr ? nullptr : kernel_of(launch->code);
-      if (kernel == nullptr) continue;
-      for (std::string& problem : unproven_launch(program, {launch, kernel}))
-        problems.push_back(std::move(problem));
-    }
+    for (const program::Step& step : segment.steps)
+      if (const auto* launch = std::get_if<program::Launch>(&step.op))
+        for (std::string& problem : unproven_launch(program, *launch, codes))
+          problems.push_back(std::move(problem));
   return problems;
 }
 

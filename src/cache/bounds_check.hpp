@@ -2,14 +2,18 @@
 // Proofs that a Program that came from a file touches nothing outside its buffers, for all sizes
 // that its guards allow.
 
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "backend/parsed_codes.hpp"
+#include "cache/access_bounds.hpp"
 #include "loop/kernel.hpp"
 #include "program/program.hpp"
 
 namespace gex {
+
+// What the guards promise.
+Facts facts_of(const program::Program& program);
 
 // A launch of a loop kernel: where it is in the program, and the kernel of its code.
 struct KernelLaunch {
@@ -26,8 +30,8 @@ std::vector<std::string> unproven_sizes(const program::Program& program);
 std::vector<std::string> unproven_launch(const program::Program& program,
                                          const KernelLaunch& launch);
 
-// Both for a whole program. `kernel_of(code)`: null for codes that are no loop kernels.
-std::vector<std::string> unproven_parts(
-    const program::Program& program, const std::function<const loop::Kernel*(int code)>& kernel_of);
+// Both for a whole program, and what problem_bounds.hpp proves. `table` has its codes.
+std::vector<std::string> unproven_parts(const program::Program& program,
+                                        const backend::ParsedCodes& codes);
 
 }  // namespace gex

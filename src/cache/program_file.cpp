@@ -62,18 +62,13 @@ void check_device(const program::Artefact& artefact, const program::Program& pro
          ", this device is ", device, "; compile the graph again");
 }
 
-// What the file says about memory is believed only where it can be proven.
-void check_bounds(const compile_detail::KeptProgram& kept, const std::string& path) {
-  const backend::ParsedCodes parsed = backend::parse_codes(kept.program);
-  const auto kernel_of = [&](int code) -> const loop::Kernel* {
-    const backend::ParsedCode& one = parsed.codes[static_cast<std::size_t>(code)];
-    return one.problem ? nullptr : &parsed.kernels[static_cast<std::size_t>(one.kernel)];
-  };
-  const std::vector<std::string> problems = unproven_parts(kept.program, kernel_of);
+// What a file says about memory is believed only where it can be proven.
+void check_bounds(const program::Program& program, const std::string& path, const char* cant) {
+  const std::vector<std::string> problems = unproven_parts(program, backend::parse_codes(program));
   if (!problems.empty())
-    fail(ErrorCode::invalid_argument, "'", path, "' is not safe to run: ", problems.front(),
-         problems.size() > 1 ? str(" (and ", problems.size() - 1, " more)") : "",
-         "; compile the graph again");
+    fail(ErrorCode::unsupported, "'", path, "' ", cant,
+         ", for it is not certain that it stays inside its memory: ", problems.front(),
+         problems.size() > 1 ? str(" (and ", problems.size() - 1, " more)") : "");
 }
 
 }  // namespace
@@ -82,6 +77,8 @@ void save_program_file(const Compiled& compiled, const std::string& path) {
   if (!compiled.frozen.empty())
     fail(ErrorCode::unsupported, "program \"", compiled.program->name,
          "\" has frozen inputs, whose memory is the caller's; it can't be saved");
+  // Here already, so that whoever saves it hears of it.
+  check_bounds(*compiled.program, path, "can't be saved");
   program::Artefact artefact = compile_detail::save_program(*compiled.program, {}, compiled.report);
   artefact.kind = kKind;
   artefact.build = engine_build();
@@ -99,7 +96,7 @@ Compiled load_program_file(const std::string& path, CompileOptions options) {
   options.fast_math = artefact.section(kFastMath) == "1";
   compile_detail::KeptProgram kept = compile_detail::load_program(artefact);
   check_device(artefact, kept.program, path);
-  check_bounds(kept, path);
+  check_bounds(kept.program, path, "is not safe to run");
   return compile_detail::restored(std::move(kept), options);
 }
 

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "compile/compile.hpp"
 #include "emit/kernel_table.hpp"
 #include "sample_graphs.hpp"
@@ -15,11 +17,7 @@ namespace {
 using namespace test;
 
 std::vector<std::string> unproven(const Compiled& compiled) {
-  return unproven_parts(*compiled.program, [&](int code) -> const loop::Kernel* {
-    const auto& spec = compiled.kernels->codes()[static_cast<std::size_t>(code)];
-    if (spec.problem) return nullptr;
-    return &compiled.kernels->kernels()[static_cast<std::size_t>(spec.kernel)];
-  });
+  return unproven_parts(*compiled.program, backend::parse_codes(*compiled.program));
 }
 
 Compiled compiled(std::unique_ptr<Graph> graph) {
@@ -113,6 +111,49 @@ TEST(BoundsCheck, AccessesThatAreOutsideAreNoticed) {
       more.grid = more.grid + 1;
       EXPECT_FALSE(unproven_launch(fewer, {&more, &kernel}).empty());
     }
+  EXPECT_GT(changed, 10);
+}
+
+// Sizes of hand-written kernels, of their scratch and of the code around them.
+TEST(BoundsCheck, LaunchesOfProblemsThatReachOutsideAreNoticed) {
+  const char* const graph = R"(symbols s0 in [1, 512]
+graph main(%x: f32[s0, 48], %w: f32[48, 40], %b: f32[40]) -> (f32[s0, 40], f32[s0, 40], i64[s0, 40]) {
+  %a = matmul(%x, %w) : f32[s0, 40]
+  %c = add(%a, %b) : f32[s0, 40]
+  %v, %i = sort(%c) {axis = 1} : f32[s0, 40], i64[s0, 40]
+  return %c, %v, %i
+})";
+  const Compiled good = compiled(parse_graph(graph));
+  ASSERT_TRUE(unproven(good).empty()) << unproven(good).front();
+  int problems = 0, changed = 0;
+  for (std::size_t segment = 0; segment < good.program->segments.size(); ++segment)
+    for (std::size_t k = 0; k < good.program->segments[segment].steps.size(); ++k) {
+      const program::Step& step = good.program->segments[segment].steps[k];
+      const auto* launch = std::get_if<program::Launch>(&step.op);
+      if (launch == nullptr) continue;
+      const auto& spec = good.kernels->codes()[static_cast<std::size_t>(launch->code)];
+      if (!spec.problem) continue;
+      ++problems;
+      const auto expect_noticed = [&](const std::function<void(program::Launch&)>& change) {
+        program::Program bad = *good.program;
+        change(std::get<program::Launch>(bad.segments[segment].steps[k].op));
+        Compiled with = good;
+        with.program = std::make_shared<const program::Program>(bad);
+        EXPECT_FALSE(unproven(with).empty()) << launch->name << " " << changed;
+        ++changed;
+      };
+      expect_noticed([](program::Launch& l) { l.grid = l.grid + 1; });
+      expect_noticed([](program::Launch& l) { l.dims.pop_back(); });
+      for (std::size_t d = 0; d < launch->dims.size(); ++d) {
+        if (launch->dims[d] == Dim(0) || launch->dims[d] == Dim(1)) continue;
+        // Strides of a result that only exists for the code around the product.
+        const int at = static_cast<int>(d);
+        namespace dims = kernels::matmul_dims;
+        if (spec.kernel >= 0 && at >= dims::c_strides && at < dims::count) continue;
+        expect_noticed([&](program::Launch& l) { l.dims[d] = l.dims[d] * Dim(1000); });
+      }
+    }
+  EXPECT_EQ(problems, 2);
   EXPECT_GT(changed, 10);
 }
 
