@@ -273,6 +273,7 @@ def graph_compiler(
         if record is not None:
             record.take(imported, static)
         graph_report.runner = runner
+        graph_report.lanes.forget_nodes()
         if backend == "npugraph_ex" and logger.isEnabledFor(logging.DEBUG):
             logger.debug("%s: generated code\n%s", graph_report.name, runner.text("program"))
         graph_report.capture_limit = config.get("capture_limit")
