@@ -32,10 +32,19 @@ std::vector<Value*> import_scaled(AtenCall& c, const char* op_name, bool swap) {
   return one(to_result(c, apply(g, op_name, {a, b})));
 }
 
+// Both operands rounded to the dtype of the result first, numbers included, as eager does for all
+// but sums with a factor, products and quotients: fmod(x, 0.3) of an f16 is by 0.30005.
+AtenImport import_rounded(const char* op_name) {
+  return [=](AtenCall& c) {
+    const DType t = c.result().dtype;
+    return one(apply(c.graph(), op_name, {operand(c, 0, t), operand(c, 1, t)}));
+  };
+}
+
 // The exponents that eager PyTorch treats apart, with its roundings.
 std::vector<Value*> import_pow_scalar(AtenCall& c) {
   Graph& g = c.graph();
-  if (!c.is_constant_number(1) || !is_float(c.result().dtype)) return import_binary("pow")(c);
+  if (!c.is_constant_number(1) || !is_float(c.result().dtype)) return import_rounded("pow")(c);
   const double exponent = c.number(1);
   Value* x = operand(c, 0, c.result().dtype);
   if (exponent == 0) return one(full(g, c.result().dtype, 1, c.result().shape));
@@ -46,7 +55,7 @@ std::vector<Value*> import_pow_scalar(AtenCall& c) {
   if (exponent == -0.5) return one(rsqrt(g, x));
   if (exponent == -1) return one(reciprocal(g, x));
   if (exponent == -2) return one(reciprocal(g, square(g, x)));
-  return import_binary("pow")(c);
+  return import_rounded("pow")(c);
 }
 
 AtenImport import_extremum(const char* op_name, const char* bool_op_name) {
@@ -91,15 +100,19 @@ void register_binary() {
       .define();
   binary("trunc_div", Prim::truncdiv, "a / b rounded towards zero.").tested(0.5, 9).define();
   binary("mod", Prim::mod, "Remainder with the sign of b, as Python's %.")
-      .aten({"aten.remainder.Tensor", "aten.remainder.Scalar", "aten.remainder.Scalar_Tensor"})
+      .aten("aten.remainder.Tensor", import_rounded("mod"))
+      .aten("aten.remainder.Scalar", import_rounded("mod"))
+      .aten("aten.remainder.Scalar_Tensor", import_rounded("mod"))
       .tested(0.5, 9)
       .define();
   binary("fmod", Prim::fmod, "Remainder with the sign of a, as C's fmod.")
-      .aten({"aten.fmod.Tensor", "aten.fmod.Scalar"})
+      .aten("aten.fmod.Tensor", import_rounded("fmod"))
+      .aten("aten.fmod.Scalar", import_rounded("fmod"))
       .tested(0.5, 9)
       .define();
   binary("pow", Prim::pow, "a to the power b.")
-      .aten({"aten.pow.Tensor_Tensor", "aten.pow.Scalar"})
+      .aten("aten.pow.Tensor_Tensor", import_rounded("pow"))
+      .aten("aten.pow.Scalar", import_rounded("pow"))
       .aten("aten.pow.Tensor_Scalar", import_pow_scalar)
       .tested(0.1, 3)
       .define();
@@ -313,12 +326,13 @@ void register_composed_functions() {
       .define();
 }
 
-// a + value * b * c, or with b / c: computed in the compute type, rounded once.
+// a + (value * b) * c, or / c, in eager's order: computed in the compute type, rounded once.
 std::vector<Value*> import_addc(AtenCall& c, const char* op_name) {
   Graph& g = c.graph();
   const DType t = compute_type(c.result().dtype);
-  Value* term = apply(g, op_name, {operand(c, 1, t), operand(c, 2, t)});
-  if (!(c.is_constant_number(3) && c.number(3) == 1)) term = mul(g, operand(c, 3, t), term);
+  Value* scaled = operand(c, 1, t);
+  if (!(c.is_constant_number(3) && c.number(3) == 1)) scaled = mul(g, operand(c, 3, t), scaled);
+  Value* term = apply(g, op_name, {scaled, operand(c, 2, t)});
   return one(to_result(c, add(g, operand(c, 0, t), term)));
 }
 

@@ -196,7 +196,7 @@ graph g(%x: f32[s0*2, 3], %y: f32[s1 + 1]) -> (f32[s0, 3], f32[s1]) {
     check(text, {random_tensor(DType::f32, {rows, 3}, random),
                  random_tensor(DType::f32, {rest}, random)});
   const Compiled compiled = compile(parse_graph(text));
-  runtime::Session session(compiled.program, {}, compiled.specialiser);
+  runtime::Session session(compiled.executable, {}, compiled.specialiser);
   for (const auto& [rows, rest] : {std::pair{9, 3}, {130, 3}, {2, 3}, {8, 11}, {8, 1}}) {
     std::vector<HostTensor> inputs{random_tensor(DType::f32, {rows, 3}, random),
                                    random_tensor(DType::f32, {rest}, random)};

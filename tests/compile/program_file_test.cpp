@@ -60,7 +60,7 @@ TEST_F(ProgramFile, WeightsAreSavedOnce) {
   EXPECT_LT(fs::file_size(path("w.bin")), weights.bytes() + weights.bytes() / 20);
   EXPECT_LT(program.report.graph_text.size(), 10'000U);
   const auto result = [&](const Compiled& compiled) {
-    runtime::Session session(compiled.program, {}, compiled.specialiser);
+    runtime::Session session(compiled.executable, {}, compiled.specialiser);
     std::vector<HostTensor> given = {random_tensor(DType::f32, {1, 1024}, random)};
     given[0].set(0, 1);
     return execute(session, given).size();

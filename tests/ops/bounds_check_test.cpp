@@ -8,7 +8,7 @@
 #include <functional>
 
 #include "compile/compile.hpp"
-#include "emit/kernel_table.hpp"
+#include "backend/parsed_codes.hpp"
 #include "sample_graphs.hpp"
 
 namespace gex {

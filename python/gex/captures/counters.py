@@ -28,7 +28,7 @@ _NO_EVENTS = ("captured", "pool_bytes")  # what is there now; the others add up
 def _counts() -> dict[str, int]:
     counts: dict[str, int] = {}
     for graph in report.reports():
-        if graph.backend != _BACKEND:
+        if graph.backend != _BACKEND or graph.is_gone:
             continue
         runner = graph.runner
         counters = {} if runner is None else runner.counters

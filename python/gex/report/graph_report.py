@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import re
+import weakref
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -43,11 +44,28 @@ class GraphReport:
     no_regions: list[str] = field(default_factory=list)  # repeated blocks that are none, and why
     seconds: dict[str, float] = field(default_factory=dict)  # dynamo, aot, import; see `times`
     streams: StreamSummary = field(default_factory=StreamSummary)
-    runner: Any = None
     capture_limit: int | None = None
     origin: Origin | None = None  # the function that it is a graph of
     end: str | None = None  # where and why it ends before that function does
     input_names: dict[int, str] = field(default_factory=dict)  # of the inputs that captures name
+    _runner: Callable[[], Any] | None = None  # a weak reference
+
+    @property
+    def runner(self) -> Any:
+        """What runs the graph; None before it is made and once nothing can call it any more.
+
+        A report keeps no code and no memory of a function that is gone.
+        """
+        return None if self._runner is None else self._runner()
+
+    @runner.setter
+    def runner(self, runner: Any) -> None:
+        self._runner = None if runner is None else weakref.ref(runner)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether there was a runner that nothing can call any more."""
+        return self._runner is not None and self._runner() is None
 
     def take(self, outcome: ImportOutcome) -> None:
         """Writes down what the import made of the nodes."""
