@@ -84,8 +84,8 @@ class StageEmitter : private ValueSource {
   std::vector<Placed> placed_;
   std::vector<llvm::Value*> values_;
   std::vector<llvm::Value*> splats_;
-  // While folding: partials x accumulators, and, if blocks are merged, the f64 accumulators and (in
-  // a nest of reduce loops) the steps since the last merge. Then one for each accumulator.
+  // While folding: partials x accumulators, and, if blocks are merged, the f64 accumulators,
+  // whether one has been merged and (in a nest of reduce loops) the steps since. Then one for each.
   Carried accumulators_;
   Carried unrounded_;           // after the fold: the same in f64, where it was merged so
   loop::Combine wide_combine_;  // of f64 accumulators, where the plan is blocked

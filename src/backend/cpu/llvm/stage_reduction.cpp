@@ -33,6 +33,7 @@ void StageEmitter::start_accumulators() {
   for (int p = 0; p < plan_.partials; ++p) append(false);
   if (!merges_blocks_) return;
   append(true);
+  accumulators_.push_back(ir_.b.getFalse());
   if (counts_steps()) accumulators_.push_back(ir_.i64(0));
 }
 
@@ -134,6 +135,7 @@ void StageEmitter::merge_block() {
   Carried merged = combine(wide_combine_, llvm::ArrayRef<Value*>(accumulators_).slice(wide, n),
                            widen(merge_partials()));
   std::ranges::copy(merged, accumulators_.begin() + static_cast<std::ptrdiff_t>(wide));
+  accumulators_[wide + n] = ir_.b.getTrue();
   for (std::size_t k = 0; k < wide; ++k) {
     const auto& a = states[k % n];
     Value* init = emit_constant(ir_, a.dtype, a.init, a.init_int);
@@ -189,28 +191,34 @@ Carried StageEmitter::merge_lanes(const loop::Combine& body, Carried state) {
   return state;
 }
 
-// Partials and lanes are merged in one fixed tree: the lanes of a fold that rounds in f64, whether
-// or not it was longer than a block.
+// Partials and lanes are merged in one fixed tree; that of a fold longer than a block is in f64. A
+// short one is not, so that it costs nothing; the two are told apart at run time where sizes are
+// not known.
 void StageEmitter::finish_accumulators() {
   unrounded_.clear();
-  Carried state = merge_partials();
-  const auto& reduction = *stage_.reduction;
-  if (!plan_.blocked || (!merges_blocks_ && !lanes_reduce_)) {
-    accumulators_ = lanes_reduce_ ? merge_lanes(reduction.combine, state) : state;
+  Carried part = merge_partials();
+  Carried block = lanes_reduce_ ? merge_lanes(stage_.reduction->combine, part) : part;
+  if (!merges_blocks_) {
+    accumulators_ = block;
     return;
   }
-  state = widen(state);
-  std::size_t n = num_accumulators();
-  if (merges_blocks_)
-    state = combine(wide_combine_, llvm::ArrayRef<Value*>(accumulators_).slice(num_partials(), n),
-                    state);
-  if (lanes_reduce_) state = merge_lanes(wide_combine_, state);
-  unrounded_ = state;
+  std::size_t n = num_accumulators(), wide = num_partials();
+  Value* long_fold = accumulators_[wide + n];
+  Carried whole =
+      combine(wide_combine_, llvm::ArrayRef<Value*>(accumulators_).slice(wide, n), widen(part));
+  if (lanes_reduce_) whole = merge_lanes(wide_combine_, whole);
+  // Without lanes to merge, a block that is merged into nothing stays what it is.
+  auto choose = [&](Value* merged, Value* short_one) {
+    return lanes_reduce_ ? ir_.b.CreateSelect(long_fold, merged, short_one) : merged;
+  };
+  unrounded_ = widen(block);
   for (std::size_t k = 0; k < n; ++k) {
-    DType dtype = reduction.accumulators[k].dtype;
-    state[k] = emit_cast(ir_, state[k], loop::widened(dtype), dtype);
+    DType dtype = stage_.reduction->accumulators[k].dtype;
+    Value* rounded = emit_cast(ir_, whole[k], loop::widened(dtype), dtype);
+    unrounded_[k] = choose(whole[k], unrounded_[k]);
+    block[k] = choose(rounded, block[k]);
   }
-  accumulators_ = state;
+  accumulators_ = block;
 }
 
 Value* StageEmitter::accumulator(std::size_t slot, DType dtype) {
