@@ -31,8 +31,9 @@ Dim replaced(Dim d, Dim what, Dim by) {
   const auto part = [&](std::size_t k) { return replaced(d.operands()[k], what, by); };
   switch (d.kind()) {
     case Dim::Kind::constant:
-    case Dim::Kind::symbol:
       return d;
+    case Dim::Kind::symbol:
+      return d.extent() ? Dim::index(d.name(), replaced(*d.extent(), what, by)) : d;
     case Dim::Kind::add: {
       Dim sum;
       for (Dim operand : d.operands()) sum += replaced(operand, what, by);
@@ -174,6 +175,7 @@ class StageProof {
   }
 
   void run(std::vector<std::string>& problems) {
+    if (never_runs()) return;
     for (std::size_t id = 0; id < stage_.exprs.size(); ++id) {
       const Expr& e = stage_.exprs[id];
       if (e.kind == Expr::Kind::load && !inside(e.buffer, e.index, e.pred))
@@ -193,6 +195,13 @@ class StageProof {
     for (Dim d : index) at += str(at.empty() ? "" : ", ", d);
     return str("kernel \"", kernel_.name, "\", stage \"", stage_.name, "\": the ", what,
                buffer(id).name, "[", at, "] may be outside its memory");
+  }
+
+  bool never_runs() {
+    for (const auto* loops : {&kernel_.grid, &stage_.domain, &stage_.reduce})
+      for (const loop::Range& range : *loops)
+        if (known_le(over_launch(range.extent()), Dim(0)) == true) return true;
+    return false;
   }
 
   void find_positive_sizes() {

@@ -120,8 +120,10 @@ Program load(const Artefact& artefact) {
     if (data->bytes() != bytes.size())
       fail(ErrorCode::parse_error, "constant ", id, " has ", bytes.size(), " bytes, its buffer ",
            data->bytes());
-    data = std::make_shared<const HostTensor>(
-        HostTensor::from_bytes(data->dtype(), data->shape(), bytes.data()));
+    const DType dtype = data->dtype();
+    const std::vector<std::int64_t> shape = data->shape();
+    data.reset();  // the zeros that the text stands for: there is no need to hold both
+    data = std::make_shared<const HostTensor>(HostTensor::from_bytes(dtype, shape, bytes.data()));
   }
   return program;
 }

@@ -13,8 +13,9 @@ from torch._functorch.aot_autograd import aot_function
 
 import gex
 from conftest import assert_same
-from gex.options import GEX_OPTIONS, Config
-from gex.torch_backend import graph_compiler
+from gex.options.table import GEX_OPTIONS, Config
+from gex.pipeline.compiler import graph_compiler
+from gex.pipeline.job import CompileRequest
 from mutation_programs import random_program
 
 T = torch.Tensor
@@ -212,7 +213,7 @@ def compare(seed: int, compile_fn: Callable[[Fn], Fn], rows: int = 4) -> None:
 
 def past_dynamo(fn: Fn) -> Fn:
     """As torch.compile does, without the time that Dynamo takes."""
-    compile_graph = graph_compiler("gex", Config(GEX_OPTIONS, {}))
+    compile_graph = graph_compiler(CompileRequest("gex", Config(GEX_OPTIONS, {})))
     return aot_function(fn, compile_graph, keep_inference_input_mutations=True)
 
 

@@ -114,7 +114,7 @@ def _engine() -> str:
         if "libgex" in line
     }
     files = [*package.glob("*.py"), *package.glob("*.so"), Path(harness.__file__)]
-    files += [file for folder in libraries for file in folder.glob("libgex*.so")]
+    files += [file for folder in libraries for file in folder.glob("libgex*.so*")]
     versions = f"{torch.__version__} {transformers.__version__}".encode()
     return _digest([versions, *(file.read_bytes() for file in sorted(set(files)))])
 
