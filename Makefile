@@ -16,8 +16,10 @@ test: build
 test-all: build
 	@scripts/test $(BUILD) "$(SAN)" all
 
-demo: build
-	@.venv/bin/python examples/demo.py $(ARGS)
+demo:
+	@scripts/setup demo
+	@scripts/build build "" demo
+	@scripts/heartbeat demo .venv/bin/python examples/demo.py $(ARGS)
 
 bench: build
 	@scripts/bench
