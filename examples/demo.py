@@ -202,6 +202,7 @@ def main() -> int:
     steps = arguments.tokens or (8 if arguments.full else 64)
     eager = generate("eager", job.model, job, steps)
 
+    gex.regions(job.model)  # its layers are alike: traced once, not once each
     with gex.collect() as graphs:
         compiled = torch.compile(
             job.model,
