@@ -2,7 +2,7 @@
 SAN ?=
 BUILD := $(if $(SAN),build-$(SAN),build)
 
-.PHONY: build test test-all demo bench format lint setup clean
+.PHONY: build test test-all demo wheel bench format lint setup clean
 
 setup:
 	@scripts/setup
@@ -16,8 +16,15 @@ test: build
 test-all: build
 	@scripts/test $(BUILD) "$(SAN)" all
 
-demo: build
-	@.venv/bin/python examples/demo.py $(ARGS)
+demo:
+	@scripts/setup demo
+	@scripts/build build "" demo
+	@scripts/heartbeat demo .venv/bin/python examples/demo.py $(ARGS)
+
+# A wheel with LLVM inside, in dist/.
+wheel:
+	@scripts/setup wheel
+	@scripts/wheel
 
 bench: build
 	@scripts/bench
@@ -29,4 +36,4 @@ lint: setup
 	@scripts/lint
 
 clean:
-	rm -rf build build-address build-thread build-undefined
+	rm -rf build build-wheel build-address build-thread build-undefined

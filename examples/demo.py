@@ -125,6 +125,8 @@ def show_progress(label: str, done: int, total: int) -> None:
 
 def generate(label: str, model: torch.nn.Module, job: Job, steps: int) -> Run:
     run = Run(0.0, 0.0, [], [])
+    sys.stderr.write(f"{label:<12} first call\r")
+    sys.stderr.flush()
     with torch.no_grad():
         start = time.perf_counter()
         model(input_ids=job.prompts[0], use_cache=False)
@@ -200,6 +202,7 @@ def main() -> int:
     steps = arguments.tokens or (8 if arguments.full else 64)
     eager = generate("eager", job.model, job, steps)
 
+    gex.regions(job.model)  # its layers are alike: traced once, not once each
     with gex.collect() as graphs:
         compiled = torch.compile(
             job.model,

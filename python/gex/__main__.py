@@ -6,11 +6,15 @@ import os
 import sys
 from pathlib import Path
 
+import gex
+
 
 def main() -> None:
-    program = Path(__file__).parent / "bin" / "gex"
-    if not program.exists():
-        sys.exit(f"gex: there is no {program}; build the target gex_tool, or install the wheel")
+    # An editable install has two folders: the sources, and what was built.
+    programs = [Path(folder) / "bin" / "gex" for folder in gex.__path__]
+    program = next((path for path in programs if path.exists()), None)
+    if program is None:
+        sys.exit(f"gex: there is no {programs[0]}; build the target gex_tool, or install the wheel")
     os.environ.setdefault("GEX_PYTHON", sys.executable)  # for the commands that are Python
     os.execv(program, ["gex", *sys.argv[1:]])
 

@@ -201,7 +201,7 @@ class Run {
   std::size_t stale_element_ = 0, stale_point_ = 0;
 };
 
-std::int64_t evaluate(Dim d, std::span<const Dim> symbols, std::span<const std::int64_t> dims) {
+std::int64_t evaluate_dim(Dim d, std::span<const Dim> symbols, std::span<const std::int64_t> dims) {
   return d.eval([&](Dim s) {
     auto at = std::find(symbols.begin(), symbols.end(), s) - symbols.begin();
     return dims[static_cast<std::size_t>(at)];
@@ -219,9 +219,9 @@ void eval_kernel(const loop::Kernel& kernel, std::span<void* const> buffers,
          symbols.size(), " sizes, got ", buffers.size(), " and ", dims.size());
   KernelTape tape(kernel);
   std::vector<std::byte> scratch(
-      static_cast<std::size_t>(evaluate(kernel.scratch_bytes(), symbols, dims)));
+      static_cast<std::size_t>(evaluate_dim(kernel.scratch_bytes(), symbols, dims)));
   Run(tape, buffers.data(), dims.data(), scratch.data())
-      .range(0, evaluate(kernel.grid_size(), symbols, dims));
+      .range(0, evaluate_dim(kernel.grid_size(), symbols, dims));
 }
 
 program::Callable interpreted(const loop::Kernel& kernel) {

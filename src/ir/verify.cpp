@@ -7,7 +7,7 @@ namespace gex {
 namespace {
 
 // The symbols of a graph and its subgraphs: the text form knows each by its name alone.
-class SymbolTable {
+class KnownSymbols {
  public:
   // What is wrong with the sizes; empty if nothing is.
   std::string problem(Dim d) {
@@ -48,7 +48,7 @@ class SymbolTable {
 
 class Verifier {
  public:
-  Verifier(const Graph& graph, SymbolTable& symbols) : graph_(graph), symbols_(symbols) {}
+  Verifier(const Graph& graph, KnownSymbols& symbols) : graph_(graph), symbols_(symbols) {}
 
   void run() {
     for (const Node& node : graph_.nodes()) {
@@ -217,7 +217,7 @@ class Verifier {
   };
 
   const Graph& graph_;
-  SymbolTable& symbols_;
+  KnownSymbols& symbols_;
   std::unordered_set<const Node*> all_nodes_;
   std::unordered_set<const Value*> defined_;
   std::unordered_set<UseKey, UseKeyHash> uses_;
@@ -227,7 +227,7 @@ class Verifier {
 }  // namespace
 
 void verify(const Graph& graph) {
-  SymbolTable symbols;
+  KnownSymbols symbols;
   Verifier(graph, symbols).run();
 }
 

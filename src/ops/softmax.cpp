@@ -12,7 +12,7 @@ namespace gex::ops {
 
 namespace {
 
-Type along_axis(const InferContext& c) {
+Type axis_type(const InferContext& c) {
   require_dtype(c, 0, floating);
   const std::int64_t axis = c.as<Axis>().axis;
   if (axis < 0 || axis >= std::max(c.in(0).rank(), 1)) {
@@ -100,7 +100,7 @@ void register_softmax() {
       .in({"x"})
       .attrs<Axis>()
       .traits(Trait::pure)
-      .infer_one(along_axis)
+      .infer_one(axis_type)
       .expand(expand_softmax)
       .aten("aten._softmax.default", import_along_axis("softmax"))
       .aten("aten.softmax.int", import_along_axis("softmax"))
@@ -111,7 +111,7 @@ void register_softmax() {
       .in({"x"})
       .attrs<Axis>()
       .traits(Trait::pure)
-      .infer_one(along_axis)
+      .infer_one(axis_type)
       .expand(expand_log_softmax)
       .aten("aten._log_softmax.default", import_along_axis("log_softmax"))
       .aten("aten.log_softmax.int", import_along_axis("log_softmax"))

@@ -112,13 +112,14 @@ Value* drop_involution(Graph&, Node& node) {
   return inner == nullptr ? nullptr : inner->input(0);
 }
 
-constexpr std::array<Rule, 7> kRules = {drop_identity, join_reshapes, join_transposes, drop_neutral,
-                                        drop_repeated, join_casts,    drop_involution};
+constexpr std::array<Rule, 7> kCanonicalRules = {drop_identity,  join_reshapes, join_transposes,
+                                                 drop_neutral,   drop_repeated, join_casts,
+                                                 drop_involution};
 
 }  // namespace
 
 bool canonicalise(Graph& graph, PassContext& context) {
-  return apply_rules(graph, context, kRules);
+  return apply_rules(graph, context, kCanonicalRules);
 }
 
 }  // namespace gex::passes

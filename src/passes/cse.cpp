@@ -5,15 +5,16 @@
 namespace gex::passes {
 namespace {
 
-class Merger {
+class EqualNodes {
  public:
-  Merger(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
+  EqualNodes(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
 
   bool run() {
     for (const auto& input : graph_.inputs()) number(input.get());
     bool changed = false;
     for (Node& node : graph_.nodes()) {
-      for (const auto& subgraph : node.subgraphs()) changed |= Merger(*subgraph, context_).run();
+      for (const auto& subgraph : node.subgraphs())
+        changed |= EqualNodes(*subgraph, context_).run();
       if (!node.op().has(Trait::pure) || node.op().has(Trait::random) ||
           !node.subgraphs().empty()) {
         number_outputs(node);
@@ -85,6 +86,8 @@ class Merger {
 
 }  // namespace
 
-bool merge_equal_nodes(Graph& graph, PassContext& context) { return Merger(graph, context).run(); }
+bool merge_equal_nodes(Graph& graph, PassContext& context) {
+  return EqualNodes(graph, context).run();
+}
 
 }  // namespace gex::passes

@@ -27,12 +27,12 @@ Value* flatten(Graph& graph, Node& node) {
   return ops::reshape(graph, flat, node.output()->type().shape);
 }
 
-constexpr std::array<Rule, 1> kRules = {flatten};
+constexpr std::array<Rule, 1> kFlattenRules = {flatten};
 
 }  // namespace
 
 bool flatten_matmuls(Graph& graph, PassContext& context) {
-  return apply_rules(graph, context, kRules);
+  return apply_rules(graph, context, kFlattenRules);
 }
 
 }  // namespace gex::passes

@@ -58,10 +58,12 @@ Value* arithmetic(Graph& graph, Node& node) {
   return size ? size_value(graph, *size) : nullptr;
 }
 
-constexpr std::array<Rule, 2> kRules = {known_size, arithmetic};
+constexpr std::array<Rule, 2> kShapeRules = {known_size, arithmetic};
 
 }  // namespace
 
-bool fold_shapes(Graph& graph, PassContext& context) { return apply_rules(graph, context, kRules); }
+bool fold_shapes(Graph& graph, PassContext& context) {
+  return apply_rules(graph, context, kShapeRules);
+}
 
 }  // namespace gex::passes

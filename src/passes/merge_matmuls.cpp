@@ -14,7 +14,7 @@ namespace {
 
 using Group = std::vector<Node*>;
 
-const HostTensor* constant_of(const Value* v) {
+const HostTensor* constant_weight(const Value* v) {
   const Node* node = producer_of(v, "constant");
   return node == nullptr ? nullptr : std::get<TensorPtr>(node->attr("value")).get();
 }
@@ -103,7 +103,7 @@ class Merger {
     const Matrix a(first.input(1)), b(node.input(1));
     return same && first.as<ops::Matmul>().wide == node.as<ops::Matmul>().wide &&
            a.transposed == b.transposed && labels_equal(first.labels(), node.labels()) &&
-           (constant_of(a.base) != nullptr) == (constant_of(b.base) != nullptr);
+           (constant_weight(a.base) != nullptr) == (constant_weight(b.base) != nullptr);
   }
 
   // What is handed out as it is, or after what fits into the product's epilogue, would have to be
@@ -124,7 +124,7 @@ class Merger {
       return false;
     if (is_handed_out(node.output())) return false;
     const Value* base = Matrix(node.input(1)).base;
-    return context_.is_frozen(base) || constant_of(base) != nullptr;
+    return context_.is_frozen(base) || constant_weight(base) != nullptr;
   }
 
   // Before the first of them: constants and inputs are there already.
@@ -134,7 +134,7 @@ class Merger {
     std::vector<const HostTensor*> constants;
     for (const Node* node : group) {
       bases.push_back(Matrix(node->input(1)).base);
-      constants.push_back(constant_of(bases.back()));
+      constants.push_back(constant_weight(bases.back()));
     }
     const std::size_t axis = transposed ? 0 : 1;
     Value* all = constants[0] != nullptr

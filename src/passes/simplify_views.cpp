@@ -188,22 +188,22 @@ Value* drop_overwritten(Graph& graph, Node& node) {
   return ops::apply(graph, "slice_update", {inner->input(0), node.input(1)}, attrs);
 }
 
-constexpr std::array<Rule, 11> kRules = {join_slices,
-                                         join_expands,
-                                         drop_double_flip,
-                                         reshape_for_unit_axes,
-                                         drop_casts_around_view,
-                                         slice_of_one_part,
-                                         flatten_cat,
-                                         join_neighbours,
-                                         drop_empty_pad,
-                                         read_back,
-                                         drop_overwritten};
+constexpr std::array<Rule, 11> kViewRules = {join_slices,
+                                             join_expands,
+                                             drop_double_flip,
+                                             reshape_for_unit_axes,
+                                             drop_casts_around_view,
+                                             slice_of_one_part,
+                                             flatten_cat,
+                                             join_neighbours,
+                                             drop_empty_pad,
+                                             read_back,
+                                             drop_overwritten};
 
 }  // namespace
 
 bool simplify_views(Graph& graph, PassContext& context) {
-  return apply_rules(graph, context, kRules);
+  return apply_rules(graph, context, kViewRules);
 }
 
 }  // namespace gex::passes

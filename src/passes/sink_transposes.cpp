@@ -76,12 +76,12 @@ Value* cancel(Graph& graph, Node& node) {
   return chain.possible(node.input(0)) ? chain.make(node.input(0)) : nullptr;
 }
 
-constexpr std::array<Rule, 1> kRules = {cancel};
+constexpr std::array<Rule, 1> kTransposeRules = {cancel};
 
 }  // namespace
 
 bool sink_transposes(Graph& graph, PassContext& context) {
-  return apply_rules(graph, context, kRules);
+  return apply_rules(graph, context, kTransposeRules);
 }
 
 }  // namespace gex::passes

@@ -36,7 +36,7 @@ void for_each_run(const std::vector<Step>& steps, Visit visit) {
   }
 }
 
-struct Access {
+struct StepAccess {
   int step;
   BufferId buffer;
   bool write;
@@ -51,8 +51,8 @@ class Conflicts {
   std::vector<int> of(const std::vector<Step>& run, int i) {
     std::vector<int> found;
     const auto touch = [&](BufferId id, bool write) {
-      std::vector<Access>& earlier = accesses_[program::root_of(program_, id)];
-      for (const Access& access : earlier)
+      std::vector<StepAccess>& earlier = accesses_[program::root_of(program_, id)];
+      for (const StepAccess& access : earlier)
         if (access.step != i && (write || access.write) && !apart(access.buffer, id))
           found.push_back(access.step);
       earlier.push_back({i, id, write});
@@ -75,7 +75,7 @@ class Conflicts {
   }
 
   const Program& program_;
-  std::map<BufferId, std::vector<Access>> accesses_;  // by root
+  std::map<BufferId, std::vector<StepAccess>> accesses_;  // by root
 };
 
 std::int64_t work_of(const Step& step) {

@@ -4,7 +4,7 @@ What they test is whether memory is read before it is overwritten. A program is 
 failure can be read and run by itself.
 """
 
-from __future__ import annotations
+from __future__ import itertools
 
 import random
 from collections.abc import Callable
@@ -188,7 +188,7 @@ class _Writer:
         name = f"t{self.locals}"
         self.locals += 1
         self.lines.append(f"{name} = {chosen[0].name}.clone()")
-        for to, of in zip(chosen, chosen[1:]):
+        for to, of in itertools.pairwise(chosen):
             self.lines.append(f"{to.name}.copy_({of.name})")
         self.lines.append(f"{chosen[-1].name}.copy_({name})")
 

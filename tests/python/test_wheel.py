@@ -22,28 +22,135 @@ pytestmark = [
 ]
 
 
+PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+# What a machine without compilers and without LLVM has.
+BARE = {"PATH": "/nowhere", "LD_LIBRARY_PATH": ""}
+DEMO = ROOT / "examples" / "demo.py"
+
+
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A folder with nothing but the installed wheel."""
+def sources(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The files of the checkout, without what was built there."""
     sources = tmp_path_factory.mktemp("sources")
     listed = run("git", "ls-files", "-co", "--exclude-standard", "-z", cwd=ROOT)
     for name in filter(None, listed.split("\0")):
         if (ROOT / name).is_file():
             (sources / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, sources / name)
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    return sources
+
+
+def build_environment(sources: pathlib.Path) -> dict[str, str]:
+    # With the compiler by CMake's name for it, what other builds compiled is found again.
+    return {"CCACHE_BASEDIR": str(sources), "CCACHE_NOHASHDIR": "1", "CC": "cc", "CXX": "c++"}
+
+
+@pytest.fixture(scope="module")
+def wheel(sources: pathlib.Path) -> pathlib.Path:
     run(
-        *[*pip, "wheel", ".", "--no-build-isolation", "--no-deps", "--wheel-dir", "wheels"],
+        *[*PIP, "wheel", ".", "--no-build-isolation", "--no-deps", "--wheel-dir", "wheels"],
         "--config-settings=build-dir=build",
         cwd=sources,
-        # With the compiler by CMake's name for it, what other builds compiled is found again.
-        **{"CCACHE_BASEDIR": str(sources), "CCACHE_NOHASHDIR": "1", "CC": "cc", "CXX": "c++"},
+        **build_environment(sources),
     )
     (wheel,) = (sources / "wheels").glob("gex-*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def site(wheel: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder with nothing but the installed wheel."""
     folder = tmp_path_factory.mktemp("site")
-    run(*pip, "install", "--no-deps", "--no-index", "--target", folder, wheel, cwd=folder)
-    shutil.rmtree(sources)
+    run(*PIP, "install", "--no-deps", "--no-index", "--target", folder, wheel, cwd=folder)
     return folder
+
+
+def libraries_needed(library: pathlib.Path) -> list[str]:
+    out = run("readelf", "-d", library, cwd=library.parent)
+    return [line.split("[")[1].rstrip("]") for line in out.splitlines() if "(NEEDED)" in line]
+
+
+def test_wheel_is_small_and_needs_only_what_every_linux_has(
+    wheel: pathlib.Path, site: pathlib.Path
+) -> None:
+    assert wheel.stat().st_size <= 60 * 2**20
+    ours = sorted((site / "gex").rglob("*.so"))
+    assert [path.name for path in ours if path.name.startswith("lib")] == [
+        "libgex.so",
+        "libgex_llvm.so",
+    ]
+    usual = ("libgex.so", "libc.so", "libm.so", "libstdc++.so", "libgcc_s.so", "ld-linux")
+    usual += ("libpthread.so", "libdl.so", "librt.so")
+    for library in [*ours, site / "gex" / "bin" / "gex"]:
+        others = [name for name in libraries_needed(library) if not name.startswith(usual)]
+        assert others == [], library
+
+
+def test_llvm_inside_is_invisible_outside(site: pathlib.Path) -> None:
+    library = site / "gex" / "libgex_llvm.so"
+    out = run("nm", "-D", "--defined-only", "-C", library, cwd=site)
+    exported = [line.split(" ", 2)[2] for line in out.splitlines()]
+    assert exported and not [name for name in exported if "llvm" in name.lower().split("gex_")[0]]
+
+
+def test_auditwheel_takes_it_for_a_manylinux_wheel(wheel: pathlib.Path) -> None:
+    pytest.importorskip("auditwheel", reason="auditwheel is not installed")
+    out = run(sys.executable, "-m", "auditwheel", "show", wheel, cwd=wheel.parent)
+    assert "manylinux_2_" in out, out
+
+
+def test_demo_runs_compiled_without_llvm_and_compilers(
+    site: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    out = run(
+        *[sys.executable, DEMO, "--layers", "1", "--tokens", "2"],
+        cwd=tmp_path,
+        PYTHONPATH=str(site),
+        **BARE,
+    )
+    assert "prompts with the same tokens: 3 of 3" in out
+    assert "calls through PyTorch                    -             0" in out
+    out = python(
+        site,
+        """
+        import torch, gex
+        with gex.collect() as graphs:
+            torch.compile(torch.nn.GELU(), backend="gex")(torch.randn(64))
+        print([line for line in open("/proc/self/maps") if "libLLVM" in line])
+        print(any("libgex_llvm" in line for line in open("/proc/self/maps")))
+        """,
+        tmp_path,
+        **BARE,
+    )
+    assert out == "[]\nTrue\n"
+
+
+def test_editable_install_runs_the_sources(
+    sources: pathlib.Path, wheel: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
+    own = tmp_path / "venv" / "bin" / "python"
+    purelib = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
+    folder = pathlib.Path(run(own, "-c", purelib, cwd=tmp_path).strip())
+    packages = run(sys.executable, "-c", purelib, cwd=tmp_path).strip()
+    # PyTorch and the tools of the build; a plain path: its .pth files, one of them gex's, stay out.
+    (folder / "packages.pth").write_text(packages + "\n")
+    run(
+        *[own, "-m", "pip", "--disable-pip-version-check", "install", "--no-deps", "-e", "."],
+        *["--no-build-isolation", "--config-settings=build-dir=build"],
+        cwd=sources,
+        **build_environment(sources),
+    )
+    out = run(
+        *[own, "-c", "import gex, gex.torch_backend; print(gex.torch_backend.__file__)"],
+        cwd=tmp_path,
+    )
+    assert pathlib.Path(out.strip()) == sources / "python" / "gex" / "torch_backend.py"
+    out = run(own, DEMO, "--layers", "1", "--tokens", "2", cwd=tmp_path, **BARE)
+    assert "prompts with the same tokens: 3 of 3" in out
+    (tmp_path / "in.gex").write_text("graph g(%x: f32[2]) -> (f32[2]) { return %x }")
+    out = run(own, "-m", "gex", "run", "in.gex", "--input=x=ones", cwd=tmp_path)
+    assert out == "output_0: f32[2]\n[1, 1]\n"
 
 
 def python(site: pathlib.Path, code: str, cwd: pathlib.Path, **environment: str) -> str:

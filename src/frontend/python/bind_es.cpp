@@ -252,7 +252,7 @@ void bind_builder(nb::module_& m) {
   m.def("pop_sources", [] { es::detail::Scopes::OfThisThread().sources.pop_back(); });
 }
 
-nb::dict counters_of(const PyProgram& program) {
+nb::dict program_counters(const PyProgram& program) {
   const gex_counters counters = [&] {
     const nb::gil_scoped_release unlocked;  // a run may hold what this waits for, and wait for us
     return program.program->Counters();
@@ -308,7 +308,7 @@ void bind_graph(nb::module_& m) {
       .def(
           "report", [](const PyProgram& p) { return p.program->Report(); },
           nb::call_guard<nb::gil_scoped_release>())
-      .def("counters", counters_of)
+      .def("counters", program_counters)
       .def("run", run_on_arrays, nb::arg("inputs"), nb::arg("outputs").none() = nb::none())
       .def("run_async", run_async_on_arrays, nb::arg("inputs"), nb::arg("callback"));
   nb::class_<es::Graph>(m, "Graph", "A graph that was built or parsed.")

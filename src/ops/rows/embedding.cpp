@@ -14,7 +14,7 @@ namespace gex::ops {
 
 namespace {
 
-constexpr std::int64_t kSum = 0, kMean = 1, kMax = 2;
+constexpr std::int64_t kBagSum = 0, kBagMean = 1, kBagMax = 2;
 
 // The bag of each index: how many bags began up to there, less one. Those that begin behind the
 // last index are empty and count for none.
@@ -88,12 +88,12 @@ std::vector<Value*> import_embedding_bag(AtenCall& c) {
   const DType t = compute_type(c.result(0).dtype);
   Value* bag = bag_of_index(g, slice(g, offsets, 0, 0, bags), count);
   Value* mask = counted(g, indices, c.integer(8));
-  if (mode == kMax) return largest_of_bags(c, bag, mask);
+  if (mode == kBagMax) return largest_of_bags(c, bag, mask);
   Value* rows = rows_or_zero(g, cast(g, take(g, weight, indices, 0), t), mask);
   if (!c.none(6)) rows = mul(g, rows, cast(g, unsqueeze(g, c.tensor(6), -1), t));
   Value* sums = index_put(g, full(g, t, 0, c.result(0).shape), rows, {bag}, {0}, "add");
   Value* sizes = counts_of(g, bag, mask, bags);
-  if (mode == kMean) {
+  if (mode == kBagMean) {
     Value* divisor = cast(g, maximum(g, sizes, dim_value(g, Dim(1))), t);
     sums = div(g, sums, unsqueeze(g, divisor, -1));
   }
@@ -123,9 +123,9 @@ std::vector<Value*> table_gradient(AtenCall& c, BagGradient b) {
   const DType t = compute_type(c.result().dtype);
   Value* zeros = full(g, t, 0, c.result().shape);
   b.grad = cast(g, b.grad, t);
-  if (b.mode == kMax) return one(to_result(c, gradient_of_largest(g, b, zeros)));
+  if (b.mode == kBagMax) return one(to_result(c, gradient_of_largest(g, b, zeros)));
   Value* rows = take(g, b.grad, b.bag, 0);
-  if (b.mode == kMean) {
+  if (b.mode == kBagMean) {
     Value* sizes = cast(g, take(g, b.sizes, b.bag, 0), t);
     rows = div(g, rows, unsqueeze(g, maximum(g, sizes, scalar(g, t, 1)), -1));
   }

@@ -10,8 +10,6 @@ using program::BufferId;
 
 namespace {
 
-std::size_t index(int i) { return static_cast<std::size_t>(i); }
-
 std::int64_t round_up_64(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // Records the steps of the batches, cut into pieces behind which memory can be let go.

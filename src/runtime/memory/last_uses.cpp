@@ -8,8 +8,6 @@ using program::BufferId;
 
 namespace {
 
-std::size_t index(int i) { return static_cast<std::size_t>(i); }
-
 plan::Interval span_of(const Image& image, const Item& item, int segment) {
   const auto& steps = image.lifetimes.of_step[index(segment)];
   if (item.kind == Item::Kind::batch) {

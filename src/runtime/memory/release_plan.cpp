@@ -12,8 +12,6 @@ namespace {
 constexpr std::int64_t kBytesWorthReleasing = std::int64_t{1} << 20;
 constexpr std::int64_t kReleasesOfCall = 128;
 
-std::size_t index(int i) { return static_cast<std::size_t>(i); }
-
 // Takes `range` out of the sorted, disjoint `free` ranges and returns what was in them.
 std::vector<ByteRange> take_from(std::vector<ByteRange>& free, ByteRange range) {
   std::vector<ByteRange> left, taken;

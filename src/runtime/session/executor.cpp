@@ -12,8 +12,6 @@ using program::OutputDesc;
 
 namespace {
 
-std::size_t index(int i) { return static_cast<std::size_t>(i); }
-
 std::int64_t integer_at(const std::byte* data, DType dtype) {
   const auto as = [data]<class T>(T value) {
     std::memcpy(&value, data, sizeof value);

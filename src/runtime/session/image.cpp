@@ -16,8 +16,6 @@ using program::Step;
 
 namespace {
 
-std::size_t index(int i) { return static_cast<std::size_t>(i); }
-
 std::vector<Dim> strides_or_dense(const std::vector<Dim>& shape, const std::vector<Dim>& strides) {
   if (!strides.empty() || shape.empty()) return strides;
   std::vector<Dim> dense(shape.size(), 1);

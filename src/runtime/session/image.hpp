@@ -6,6 +6,7 @@
 // Epochs: sizes known from the inputs are of epoch 0; each step that binds symbols begins the next
 // epoch. Slots, words, buffers and outputs belong to the epoch in which all they need is known.
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -17,6 +18,9 @@
 #include "runtime/recorder.hpp"
 
 namespace gex::runtime {
+
+// Ids, slots and words are ints, -1 where there is none; vectors want them unsigned.
+inline std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
 // block[word] = base[root] + values[offset_slot]
 struct PointerWord {

@@ -13,8 +13,6 @@ using program::InputDesc;
 
 namespace {
 
-std::size_t index(int i) { return static_cast<std::size_t>(i); }
-
 template <class List>
 std::string bracketed(const List& list) {
   std::ostringstream out;
