@@ -158,6 +158,31 @@ kernel histogram(ids: in i64[n], y: inout i64[10]) grid(i < n) {
 })"),
                                {3000}),
                    0});
+  // Stores in order: to any place, to the columns of a table, with a predicate.
+  for (const char* mode : {"add", "mul", "max"})
+    cases.push_back({random_case(loop::parse_kernel(str(R"(
+kernel ordered(ids: in i64[n], v: in f16[n], y: inout f16[10]) grid(i < n) {
+  stage {
+    id = load ids[i] in [0, 9]
+    x = load v[i]
+    one = const 1 : i64
+    p = gt id, one
+    store y[id] = x mode )",
+                                                        mode, R"( if p shared ordered
+  }
+})")),
+                                 {700}),
+                     1});
+  cases.push_back({random_case(loop::parse_kernel(R"(
+kernel table(ids: in i64[n], v: in f32[n, m], y: inout f32[10, m]) grid(i < n, j < m) {
+  stage {
+    id = load ids[i] in [0, 9]
+    x = load v[i, j]
+    store y[id, j] = x mode add shared ordered
+  }
+})"),
+                               {50, 300}),
+                   1});
   // Integers reach past zero on both sides, floats stay where every function is defined.
   for (int d = 0; d < kDTypeCount; ++d) {
     const auto dtype = static_cast<DType>(d);

@@ -125,6 +125,9 @@ static unsigned short to_bf16(float f) {
 template <bool bf16> static unsigned to_halves(float low, float high) {
   return bf16 ? to_bf16(low) | (unsigned)to_bf16(high) << 16 : to_f16(low) | (unsigned)to_f16(high) << 16;
 }
+static float min_f32(float a, float b) { return a != a ? a : (b != b ? b : (b < a ? b : a)); }
+static float max_f32(float a, float b) { return a != a ? a : (b != b ? b : (b > a ? b : a)); }
+static float fast_exp2(float a) { return exp2f(a); }
 struct Fragments { unsigned a[4], b[2]; };
 template <bool bf16> static float half_at(unsigned pair, int high) {
   const unsigned short bits = (unsigned short)(pair >> (16 * high));
@@ -197,6 +200,10 @@ template <int groups> static void wait_copies() {
     else memset(copy.to, 0, 16);
   }
   mine = later;
+}
+static void wait_all_copies() {
+  commit_copies();
+  wait_copies<0>();
 }
 static uint4 load_once(const void* p) {
   if (reinterpret_cast<uintptr_t>(p) % 16) { fprintf(stderr, "an unaligned load\n"); abort(); }

@@ -99,6 +99,8 @@ class Builder {
       product("half long", p, {1, 1, 3, 264, 1000}, {false, true});
       product("half decode", p, {1, 1, 1, 520, 2048}, {false, true});
       product("half wide", p, {1, 1, 2, 520, 512}, {});
+      for (const int64_t m : {24, 25, 40, 41, 100, 101})
+        product("half shared depth", p, {1, 1, m, 136, 1096}, {false, m % 2 == 0});
       product("half tall", p, {1, 1, 260, 136, 72}, {false, true});
       p.c = DType::f32;
       product("half to f32", p, {1, 1, 24, 136, 80}, {});

@@ -75,7 +75,7 @@ TEST(CudaText, elementwise_kernels_take_a_thread_for_a_point_and_rows_a_block) {
   EXPECT_NE(softmax.source.find("__syncthreads()"), std::string::npos);
 }
 
-TEST(CudaText, what_must_run_in_order_runs_on_one_thread) {
+TEST(CudaText, ordered_stores_to_any_place_take_one_block) {
   const cuda::KernelText kernel = cuda::emit(loop::parse_kernel(R"(
 kernel running(ids: in i64[n], v: in f32[n], y: inout f32[10]) grid(i < n) {
   stage {
@@ -84,7 +84,7 @@ kernel running(ids: in i64[n], v: in f32[n], y: inout f32[10]) grid(i < n) {
     store y[id] = x mode add shared ordered
   }
 })"));
-  EXPECT_EQ(kernel.block, 1);
+  EXPECT_EQ(kernel.block, 256);
   EXPECT_EQ(kernel.grid, Dim(1));
 }
 

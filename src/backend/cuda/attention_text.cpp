@@ -140,7 +140,7 @@ struct MmaPlan {
 
   static constexpr std::int64_t kDecodeRows = 16;
   bool any() const { return decode || prefill; }
-  std::int64_t shared_bytes() const { return mma_attention_bytes(head, value, stages); }
+  std::int64_t shared_bytes() const { return mma_attention_bytes(head, value, stages, !decode); }
 
   std::string body() const {
     std::string text = "  if (s.queries > 0 && aligned_operands(s, load_q, load_k, load_v)) {\n";
@@ -172,7 +172,8 @@ MmaPlan mma_plan(const problems::AttentionProblem& p, std::span<const Dim> dims,
   const Dim rows = floordiv(dims[at_dim::heads], dims[at_dim::kv_heads]) * dims[at_dim::queries];
   plan.decode = rows.range().lo <= MmaPlan::kDecodeRows;
   plan.prefill = rows.range().hi > MmaPlan::kDecodeRows;
-  plan.stages = *head <= 128 && *value <= 128 ? 3 : 2;
+  // Decode: a block for each multiprocessor, with many keys on their way. Prefill: two blocks.
+  plan.stages = *head > 128 || *value > 128 ? 2 : !plan.prefill ? 4 : plan.decode ? 3 : 2;
   if (plan.decode) {
     const Dim units = dims[at_dim::batch] * dims[at_dim::kv_heads];
     const std::int64_t tiles =
@@ -190,6 +191,7 @@ void declare_mma(ProblemText& out, const problems::AttentionProblem& p, const Mm
   out.constant("kValue", plan.value);
   out.constant("kStages", plan.stages);
   out.constant("kSplits", plan.splits);
+  out.constant("kPrefillOnly", plan.decode ? 0 : 1);
   out.constant("kQueryComputed", problems::contains(p.computed, 0) ? 1 : 0);
   out.constant("kKeyComputed", problems::contains(p.computed, 1) ? 1 : 0);
   out.constant("kValueComputed", problems::contains(p.computed, 2) ? 1 : 0);
@@ -218,7 +220,7 @@ Block choose_block(Dim head, Dim value, std::int64_t element, std::int64_t limit
 KernelText attention_text(const problems::AttentionProblem& p, const AttachedKernels& attached,
                           std::span<const Dim> dims, const DeviceLimits& limits) {
   const bool has_mask = p.mask != problems::MaskKind::none;
-  ProblemText out("gex_attention", attached, has_mask ? 4 : 3, 1, false, limits);
+  ProblemText out("gex_attention", attached, has_mask ? 4 : 3, 1, false, dims, limits);
   const std::int64_t element = p.qkv == DType::f64 ? 8 : 4;
   const Dim head = dims[at_dim::head_size], value = dims[at_dim::value_size];
   const Block block = choose_block(head, value, element, limits.shared_bytes);

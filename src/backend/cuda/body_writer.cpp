@@ -189,24 +189,29 @@ void BodyWriter::add_roots(const Store& store, std::set<ExprId>& roots) {
     if (const auto id = loop::value_symbol_id(symbol)) roots.insert(*id);
 }
 
-void BodyWriter::store(const Store& s) {
-  const loop::Buffer& b = kernel_.buffers[at(s.buffer)];
-  const std::string value = "e" + std::to_string(s.value), target = element(s.buffer, s.index);
-  std::string text;
+void BodyWriter::update(const Store& s, const std::string& target, const std::string& value) {
+  const DType dtype = kernel_.buffers[at(s.buffer)].dtype;
   if (s.mode == Store::Mode::set) {
-    text = target + " = " + to_memory(b.dtype, value) + ";";
-  } else if (atomic(s)) {
-    const std::string type = b.dtype == DType::i64 ? "u64" : register_type(b.dtype);
-    text = "atomicAdd((" + type + "*)&" + target + ", (" + type + ")" + value + ");";
-  } else {
-    const loop::Prim prim = s.mode == Store::Mode::add   ? loop::Prim::add
-                            : s.mode == Store::Mode::mul ? loop::Prim::mul
-                            : s.mode == Store::Mode::max ? loop::Prim::max
-                                                         : loop::Prim::min;
-    const std::string args[] = {from_memory(b.dtype, target), value};
-    text = target + " = " + to_memory(b.dtype, prim_text(prim, b.dtype, b.dtype, args)) + ";";
+    line(target + " = " + to_memory(dtype, value) + ";");
+    return;
   }
-  line(s.pred == loop::kNoExpr ? text : "if (e" + std::to_string(s.pred) + ") " + text);
+  if (atomic(s)) {
+    const std::string type = dtype == DType::i64 ? "u64" : register_type(dtype);
+    line("atomicAdd((" + type + "*)&" + target + ", (" + type + ")" + value + ");");
+    return;
+  }
+  const loop::Prim prim = s.mode == Store::Mode::add   ? loop::Prim::add
+                          : s.mode == Store::Mode::mul ? loop::Prim::mul
+                          : s.mode == Store::Mode::max ? loop::Prim::max
+                                                       : loop::Prim::min;
+  const std::string args[] = {from_memory(dtype, target), value};
+  line(target + " = " + to_memory(dtype, prim_text(prim, dtype, dtype, args)) + ";");
+}
+
+void BodyWriter::store(const Store& s) {
+  if (s.pred != loop::kNoExpr) open("if (e" + std::to_string(s.pred) + ")");
+  update(s, element(s.buffer, s.index), "e" + std::to_string(s.value));
+  if (s.pred != loop::kNoExpr) close();
 }
 
 void BodyWriter::stores(const Stage& stage, bool at_element, const std::set<ExprId>& more_roots) {

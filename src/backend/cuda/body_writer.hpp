@@ -40,6 +40,8 @@ class BodyWriter {
   virtual std::string element(int buffer, const std::vector<Dim>& index);
   virtual std::string loaded(const loop::Expr& load);
   virtual void store(const loop::Store& s);
+  // target = value, or target = combination of both.
+  void update(const loop::Store& s, const std::string& target, const std::string& value);
   // Stores several threads may do at once to one element.
   virtual bool atomic(const loop::Store&) const { return false; }
   // Everything `roots` need, in order, each as a constant of the present C scope.

@@ -154,9 +154,10 @@ struct Form {
 };
 
 KernelText conv_text(const problems::Conv2dProblem& p, const Form& form,
-                     const AttachedKernels& attached, const DeviceLimits& limits) {
+                     const AttachedKernels& attached, std::span<const Dim> dims,
+                     const DeviceLimits& limits) {
   GEX_CHECK(!p.w_packed, "CUDA convolutions read W as it lies in memory");
-  ProblemText out(form.name, attached, 2, 1, false, limits);
+  ProblemText out(form.name, attached, 2, 1, false, dims, limits);
   out.accumulator(p.x);
   out.operand("Image", form.image, form.image_dtype);
   out.operand("Weights", form.weights, form.weights_dtype);
@@ -187,7 +188,7 @@ KernelText conv2d_text(const problems::Conv2dProblem& p, const AttachedKernels& 
   return conv_text(p,
                    {"gex_conv2d", kForward, 0, 1, p.x, p.w, p.y, per_group(dims[at_dim::o], p),
                     dims[at_dim::n] * dims[at_dim::oh] * dims[at_dim::ow], false},
-                   attached, limits);
+                   attached, dims, limits);
 }
 
 KernelText conv2d_weight_grad_text(const problems::Conv2dProblem& p, std::span<const Dim> dims,
@@ -196,7 +197,7 @@ KernelText conv2d_weight_grad_text(const problems::Conv2dProblem& p, std::span<c
       p,
       {"gex_conv2d_weight_grad", kWeightGrad, 0, 1, p.x, p.w, p.y, per_group(dims[at_dim::o], p),
        per_group(dims[at_dim::c], p) * dims[at_dim::kh] * dims[at_dim::kw], true},
-      {}, limits);
+      {}, dims, limits);
 }
 
 KernelText conv2d_input_grad_text(const problems::Conv2dProblem& p, std::span<const Dim> dims,
@@ -205,7 +206,7 @@ KernelText conv2d_input_grad_text(const problems::Conv2dProblem& p, std::span<co
       p,
       {"gex_conv2d_input_grad", kInputGrad, 0, 1, p.y, p.w, p.x, per_group(dims[at_dim::c], p),
        dims[at_dim::n] * dims[at_dim::h] * dims[at_dim::w], false},
-      {}, limits);
+      {}, dims, limits);
 }
 
 }  // namespace gex::backend::cuda

@@ -1,7 +1,11 @@
 // Loop kernels. Elementwise kernels run a point in each thread, or several neighbouring points with
 // wide loads. Kernels with long inner loops or locals run a point in a team: a warp where all loops
-// are short, else a block. Reductions down columns run 32 neighbouring points in a block. What must
-// run in order runs on one thread.
+// are short, else a block. Reductions down columns run 32 neighbouring points in a block.
+//
+// Stores that must happen in the order of the points: where points that differ in some index never
+// meet (rows added to rows of a table), each value of that index has a thread that runs its points
+// in order. Otherwise a block computes 256 points at once, and each thread does those stores whose
+// place it owns, in order. What is left runs on one thread.
 
 #include <algorithm>
 
@@ -27,7 +31,7 @@ constexpr std::int64_t kShortLoop = 64;          // inner loops up to this stay 
 constexpr std::int64_t kWarpLoop = 1024;         // inner loops up to this stay in one warp
 constexpr std::int64_t kWarpLocals = 48 * 1024;  // bytes that all warps of a block keep
 
-enum class Mode { points, teams, columns, one_thread };
+enum class Mode { points, teams, columns, lanes, owners, one_thread };
 
 bool atomic_add_exists(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::i32 || dtype == DType::i64;
@@ -73,18 +77,50 @@ bool reduces_columns(const Kernel& kernel) {
   return columns;
 }
 
+bool needs_order(const Kernel& kernel, const Store& store) {
+  const DType dtype = kernel.buffers[at(store.buffer)].dtype;
+  return store.shared &&
+         (store.ordered || (store.mode != Store::Mode::set &&
+                            (store.mode != Store::Mode::add || !atomic_add_exists(dtype))));
+}
+
+// Grid indices that are an index of every ordered store as they are: points that differ in one of
+// them store to different places.
+std::vector<Range> separating_ranges(const Kernel& kernel) {
+  std::vector<Range> ranges = kernel.grid;
+  for (const Stage& stage : kernel.stages)
+    for (const Store& s : stage.stores)
+      if (needs_order(kernel, s))
+        std::erase_if(ranges, [&](const Range& range) {
+          return std::find(s.index.begin(), s.index.end(), range.index) == s.index.end();
+        });
+  return ranges;
+}
+
+// How a kernel with ordered stores runs.
+Mode ordered_mode(const Kernel& kernel) {
+  for (const Range& range : kernel.grid)
+    for (const Range& other : kernel.grid)
+      if (range.extent().depends_on(other.index)) return Mode::one_thread;
+  for (const loop::Buffer& buffer : kernel.buffers)
+    if (buffer.role == loop::Buffer::Role::local) return Mode::one_thread;
+  if (points_of(separating_ranges(kernel)).range().hi >= kBlock) return Mode::lanes;
+  if (kernel.stages.size() != 1) return Mode::one_thread;
+  const Stage& stage = kernel.stages.front();
+  // Values that a point stores must not depend on what earlier points stored.
+  for (const Store& s : stage.stores)
+    for (const loop::Expr& e : stage.exprs)
+      if (e.kind == loop::Expr::Kind::load && e.buffer == s.buffer) return Mode::one_thread;
+  return stage.reduction || !stage.domain.empty() ? Mode::one_thread : Mode::owners;
+}
+
 Mode mode_of(const Kernel& kernel) {
   bool locals = false, ordered_domain = false;
   for (const loop::Buffer& buffer : kernel.buffers)
     locals = locals || buffer.role == loop::Buffer::Role::local;
   for (const Stage& stage : kernel.stages) {
     for (const Store& store : stage.stores) {
-      const DType dtype = kernel.buffers[at(store.buffer)].dtype;
-      const bool needs_order =
-          store.shared &&
-          (store.ordered || (store.mode != Store::Mode::set &&
-                             (store.mode != Store::Mode::add || !atomic_add_exists(dtype))));
-      if (needs_order) return Mode::one_thread;
+      if (needs_order(kernel, store)) return ordered_mode(kernel);
       ordered_domain = ordered_domain || store.ordered;
     }
   }
@@ -155,10 +191,12 @@ class LoopEmitter : private VectorWriter {
     out.name = "gex_" + identifier(kernel_.name);
     out.block = mode_ == Mode::one_thread ? 1 : kBlock;
     const Dim points = kernel_.grid_size();
-    const Dim blocks = mode_ == Mode::one_thread ? Dim(1)
-                       : mode_ == Mode::points   ? ceildiv(points, kBlock)
-                       : mode_ == Mode::columns  ? ceildiv(points, 32)
-                                                 : points;
+    const Dim blocks = mode_ == Mode::one_thread || mode_ == Mode::owners ? Dim(1)
+                       : mode_ == Mode::lanes
+                           ? ceildiv(points_of(separating_ranges(kernel_)), kBlock)
+                       : mode_ == Mode::points  ? ceildiv(points, kBlock)
+                       : mode_ == Mode::columns ? ceildiv(points, 32)
+                                                : points;
     out.grid = min(blocks, Dim(limits_.multiprocessors * kWaves));
     const Dim locals = kernel_.scratch_bytes();
     out.shared_bytes = 0;
@@ -185,7 +223,9 @@ class LoopEmitter : private VectorWriter {
  private:
   std::int64_t shared_limit() const { return limits_.shared_bytes - 16 * 1024; }
 
-  bool atomic(const Store& s) const override { return s.shared && mode_ != Mode::one_thread; }
+  bool atomic(const Store& s) const override {
+    return s.shared && mode_ != Mode::one_thread && mode_ != Mode::lanes && mode_ != Mode::owners;
+  }
 
   // ---- reductions ----
 
@@ -317,6 +357,8 @@ class LoopEmitter : private VectorWriter {
     line("const i64 points = " + dim(kernel_.grid_size()) + ";");
     if (mode_ == Mode::teams) return teams(params);
     if (mode_ == Mode::columns) return columns();
+    if (mode_ == Mode::lanes) return lanes();
+    if (mode_ == Mode::owners) return owners();
     const std::string first = "blockIdx.x * (i64)blockDim.x + threadIdx.x";
     const std::string step = "gridDim.x * (i64)blockDim.x";
     const Stage& only = kernel_.stages.front();
@@ -348,6 +390,70 @@ class LoopEmitter : private VectorWriter {
     close();
     line("__syncthreads();");
     close();
+  }
+
+  // A thread for each value of the separating indices; the other indices in order.
+  void lanes() {
+    const std::vector<Range> parallel = separating_ranges(kernel_);
+    std::vector<Range> in_order;
+    for (const Range& range : kernel_.grid)
+      if (std::find(parallel.begin(), parallel.end(), range) == parallel.end())
+        in_order.push_back(range);
+    open("for (i64 lane = blockIdx.x * (i64)blockDim.x + threadIdx.x, lanes = " +
+         dim(points_of(parallel)) + "; lane < lanes; lane += gridDim.x * (i64)blockDim.x)");
+    split(parallel, "lane");
+    loops(in_order, "0", "1", [&] {
+      for (const Stage& stage : kernel_.stages)
+        loops(stage.domain, "0", "1", [&] { point(stage); });
+    });
+    close();
+  }
+
+  // The block computes blockDim points, each thread one; then each thread does, in order, the
+  // stores to the places that it owns.
+  void owners() {
+    const Stage& stage = kernel_.stages.front();
+    std::vector<const Store*> ordered;
+    for (const Store& s : stage.stores)
+      if (needs_order(kernel_, s)) ordered.push_back(&s);
+    for (std::size_t k = 0; k < ordered.size(); ++k)
+      shared_ << "  __shared__ i64 place" << k << "[" << kBlock << "];\n  __shared__ "
+              << register_type(stage.exprs[at(ordered[k]->value)].dtype) << " value" << k << "["
+              << kBlock << "];\n";
+    open("for (i64 first = 0; first < points; first += blockDim.x)");
+    line("const i64 point = first + threadIdx.x;");
+    for (std::size_t k = 0; k < ordered.size(); ++k)
+      line("place" + std::to_string(k) + "[threadIdx.x] = -1;");
+    open("if (point < points)");
+    if (!kernel_.grid.empty()) split(kernel_.grid, "point");
+    deferred_ = &ordered;
+    stores(stage, false);
+    deferred_ = nullptr;
+    close();
+    line("__syncthreads();");
+    open("for (u32 t = 0; t < blockDim.x; ++t)");
+    for (std::size_t k = 0; k < ordered.size(); ++k) {
+      const std::string place = "place" + std::to_string(k) + "[t]";
+      open("if (" + place + " >= 0 && (u64)" + place + " % blockDim.x == threadIdx.x)");
+      update(*ordered[k], "b" + std::to_string(ordered[k]->buffer) + "[" + place + "]",
+             "value" + std::to_string(k) + "[t]");
+      close();
+    }
+    close();
+    line("__syncthreads();");
+    close();
+  }
+
+  void store(const Store& s) override {
+    const auto found = deferred_ == nullptr ? std::vector<const Store*>::const_iterator()
+                                            : std::find(deferred_->begin(), deferred_->end(), &s);
+    if (deferred_ == nullptr || found == deferred_->end()) return VectorWriter::store(s);
+    const std::string k = std::to_string(found - deferred_->begin());
+    if (s.pred != loop::kNoExpr) open("if (e" + std::to_string(s.pred) + ")");
+    line("place" + k + "[threadIdx.x] = " +
+         dim(loop::linear_offset(kernel_.buffers[at(s.buffer)], s.index)) + ";");
+    line("value" + k + "[threadIdx.x] = e" + std::to_string(s.value) + ";");
+    if (s.pred != loop::kNoExpr) close();
   }
 
   // Whether a stage needs the whole block.
@@ -418,6 +524,7 @@ class LoopEmitter : private VectorWriter {
   const Mode mode_;
   const Dim inner_;
   bool has_workspace_ = false;
+  const std::vector<const Store*>* deferred_ = nullptr;  // stores that wait for their owner
   std::ostringstream shared_;
 };
 

@@ -69,6 +69,16 @@ constexpr std::string_view kTilesBody = R"cuda(
   }
 )cuda";
 
+constexpr std::string_view kFallbackBody = R"cuda(
+  const Sizes& s = task.size;
+  const i64 tile_cols = (s.cols + 63) / 64, tiles = (s.rows + 63) / 64 * tile_cols;
+  for (i64 at = blockIdx.x; at < s.batch0 * s.batch1 * tiles; at += gridDim.x) {
+    task.set_batch(at / tiles);
+    const i64 tile = at % tiles;
+    tile_product<true>(task, tile / tile_cols * 64, tile % tile_cols * 64, s.rows, s.cols, s.depth);
+  }
+)cuda";
+
 // Whether 16-byte pieces of the operands can be loaded.
 constexpr std::string_view kAligned = R"cuda(
 GEX_FN bool aligned_left(const Product& p) {
@@ -145,25 +155,59 @@ void declare_operands(ProblemText& out, const problems::MatmulProblem& p) {
   out.text += tile_product_text();
 }
 
+// The tile of a block on tensor cores: its size, warps, stages, and blocks that share its depth.
+struct MmaTile {
+  int rows, cols, warp_rows, warp_cols, stages, split;
+
+  std::int64_t bytes() const {
+    const std::int64_t part = split > 1 ? std::int64_t{rows} * cols * 4 : 0;
+    return std::max(mma_tile_bytes(rows, cols, stages), part);
+  }
+  std::string call() const {
+    return str("mma_product<", rows, ", ", cols, ", ", warp_rows, ", ", warp_cols, ", ", stages,
+               ", ", split, ">(task, shared);");
+  }
+  Dim count(std::span<const Dim> dims) const {
+    return dims[at_dim::batch0] * dims[at_dim::batch1] * ceildiv(dims[at_dim::m], rows) *
+           ceildiv(dims[at_dim::n], cols);
+  }
+};
+
+constexpr MmaTile kTinyTile{32, 128, 1, 8, 4, 1}, kSmallTile{64, 128, 2, 4, 4, 1},
+    kMiddleTile{128, 128, 2, 4, 3, 1}, kLargeTile{128, 256, 2, 4, 3, 1};
+
 // Which kernels on tensor cores a product can use for the sizes that are possible.
 struct MmaPlan {
-  bool stream = false, tiny = false, medium = false, large = false;
+  bool stream = false;
+  std::vector<MmaTile> tiles;  // the smallest first
   bool left_by_depth = false, right_by_depth = false;
   int multiprocessors = 0;
 
   static constexpr std::int64_t kStreamRows = 16, kStreamBytes = 110 * 1024, kJoinBytes = 8192;
 
-  bool any() const { return stream || tiny || medium || large; }
+  bool any() const { return stream || !tiles.empty(); }
+  int split() const { return tiles.size() == 1 ? tiles.front().split : 1; }
+  // Blocks that a multiprocessor must be able to hold.
+  int blocks_each() const {
+    return tiles.empty() || (split() == 1 && tiles.back().cols <= 128) ? 2 : 1;
+  }
 
   Dim shared_bytes(std::span<const Dim> dims) const {
-    Dim bytes = large            ? mma_tile_bytes(128, 128, 3)
-                : medium || tiny ? mma_tile_bytes(64, 64, 4)
-                                 : std::int64_t{0};
+    Dim bytes = 0;
+    for (const MmaTile& tile : tiles) bytes = max(bytes, Dim(tile.bytes()));
     const Dim pitch = ceildiv(dims[at_dim::k], 64) * 64 + 32;
     if (stream)
       bytes = max(bytes, min(min(dims[at_dim::m], Dim(kStreamRows)) * pitch * 2 + kJoinBytes,
                              Dim(kStreamBytes)));
     return bytes;
+  }
+
+  // Clusters are whole; blocks without work end at once.
+  Dim grid(std::span<const Dim> dims) const {
+    Dim most = stream ? dims[at_dim::batch0] * dims[at_dim::batch1] * ceildiv(dims[at_dim::n], 16)
+                      : Dim(0);
+    if (!tiles.empty()) most = max(most, tiles.front().count(dims));
+    return min(most, Dim(multiprocessors * blocks_each() / split())) * Dim(split());
   }
 
   std::string body() const {
@@ -176,24 +220,37 @@ struct MmaPlan {
                   ") {\n"
                   "    if (task.size.rows <= 8) stream_product<1>(task, shared);\n"
                   "    else stream_product<2>(task, shared);\n    return;\n  }\n");
-    if (!tiny && !medium && !large) return text;
+    if (tiles.empty()) return text;
     text += "  if (aligned_left(task) && aligned_right(task)) {\n";
-    if (large && medium)
-      text +=
-          "    const i64 large = task.size.batch0 * task.size.batch1 * "
-          "((task.size.rows + 127) / 128) * ((task.size.cols + 127) / 128);\n"
-          "    if (2 * large >= kMultiprocessors) mma_product<128, 128, 2, 4, 3>(task, "
-          "shared_address(shared));\n"
-          "    else mma_product<64, 64, 2, 4, 4>(task, shared_address(shared));\n";
-    else if (large)
-      text += "    mma_product<128, 128, 2, 4, 3>(task, shared_address(shared));\n";
-    else if (medium)
-      text += "    mma_product<64, 64, 2, 4, 4>(task, shared_address(shared));\n";
+    if (tiles.size() == 2)
+      text += str("    const i64 large = task.size.batch0 * task.size.batch1 * ((task.size.rows + ",
+                  tiles[1].rows - 1, ") / ", tiles[1].rows, ") * ((task.size.cols + ",
+                  tiles[1].cols - 1, ") / ", tiles[1].cols,
+                  ");\n    if (2 * large < kMultiprocessors) ", tiles[0].call(), "\n    else ",
+                  tiles[1].call(), "\n");
     else
-      text += "    mma_product<32, 64, 2, 4, 4>(task, shared_address(shared));\n";
+      text += "    " + tiles[0].call() + "\n";
     return text + "    return;\n  }\n";
   }
 };
+
+// Tiles for sizes that are constants, and a pair of them to choose from at run time otherwise.
+std::vector<MmaTile> choose_tiles(const problems::MatmulProblem& p, std::span<const Dim> dims,
+                                  const DeviceLimits& limits) {
+  const auto rows = dims[at_dim::m].as_const(), depth = dims[at_dim::k].as_const();
+  const auto large = kLargeTile.count(dims).as_const();
+  if (!rows || !depth || !large) return {kSmallTile, kMiddleTile};
+  if (*large >= limits.multiprocessors * 3 / 4) return {kLargeTile};
+  MmaTile tile = *rows <= 32 ? kTinyTile : *rows <= 64 ? kSmallTile : kMiddleTile;
+  const std::int64_t count = tile.count(dims).constant();
+  constexpr std::int64_t kStepsEach = 4;  // at least, of the depth
+  while (!p.any_rows && tile.split < 8 &&
+         count * tile.split * 2 <= limits.multiprocessors * 5 / 4 &&
+         *depth / 64 / (tile.split * 2) >= kStepsEach)
+    tile.split *= 2;
+  if (tile.split > 1) tile.stages = 4;
+  return {tile};
+}
 
 // The axis that is contiguous for every value of the sizes: 1 the first, 2 the second, 0 unknown.
 int contiguous_axis(Dim first, Dim second) {
@@ -218,12 +275,7 @@ MmaPlan mma_plan(const problems::MatmulProblem& p, std::span<const Dim> dims,
                     (MmaPlan::kStreamBytes - MmaPlan::kJoinBytes) / 2 - 96 * MmaPlan::kStreamRows;
   if (plan.stream && fits && rows.hi <= MmaPlan::kStreamRows) return plan;
   if ((left == 0 && !left_computed) || (right == 0 && !right_computed)) return plan;
-  const Dim large = dims[at_dim::batch0] * dims[at_dim::batch1] * ceildiv(dims[at_dim::m], 128) *
-                    ceildiv(dims[at_dim::n], 128);
-  const DimRange count = (large * Dim(2)).range();
-  plan.large = rows.hi > 64 && count.hi >= limits.multiprocessors;
-  plan.tiny = rows.hi <= 32;
-  plan.medium = !plan.tiny && !(plan.large && count.lo >= limits.multiprocessors);
+  plan.tiles = choose_tiles(p, dims, limits);
   return plan;
 }
 
@@ -244,7 +296,7 @@ void declare_mma(ProblemText& out, const problems::MatmulProblem& p, const MmaPl
 KernelText matmul_text(const problems::MatmulProblem& problem, const AttachedKernels& attached,
                        std::span<const Dim> dims, const DeviceLimits& limits) {
   GEX_CHECK(!problem.b_packed, "CUDA products read B as it lies in memory");
-  ProblemText out("gex_matmul", attached, 2, 1, false, limits);
+  ProblemText out("gex_matmul", attached, 2, 1, false, dims, limits);
   declare_operands(out, problem);
   std::string body = "  Product task;\n  task.bind(words, dims);\n";
   const Dim batches = dims[at_dim::batch0] * dims[at_dim::batch1];
@@ -255,17 +307,14 @@ KernelText matmul_text(const problems::MatmulProblem& problem, const AttachedKer
                     capped_grid(work, limits, kBlocksEach), 0, 0);
   declare_mma(out, problem, plan);
   body += plan.body();
-  // Small tiles are the most; blocks without a tile end at once.
-  const Dim most = max(batches * ceildiv(dims[at_dim::m], 32) * ceildiv(dims[at_dim::n], 64),
-                       plan.stream ? batches * ceildiv(dims[at_dim::n], 16) : Dim(0));
-  return out.done(body + std::string(kTilesBody), kMmaThreads, capped_grid(most, limits, 2),
-                  plan.shared_bytes(dims), 0);
+  return out.done(body + std::string(kFallbackBody), kMmaThreads, plan.grid(dims),
+                  plan.shared_bytes(dims), 0, plan.blocks_each(), plan.split());
 }
 
 KernelText grouped_text(const problems::GroupedMatmulProblem& problem, std::span<const Dim> dims,
                         const DeviceLimits& limits) {
   const AttachedKernels none;
-  ProblemText out("gex_grouped_matmul", none, 3, 1, false, limits);
+  ProblemText out("gex_grouped_matmul", none, 3, 1, false, dims, limits);
   declare_operands(out, problem.product);
   out.text += str("typedef ", problem.ends == DType::i64 ? "i64" : "int", " Ends;\n");
   return out.done(std::string(kGroupedBody), kTileThreads,
@@ -275,7 +324,7 @@ KernelText grouped_text(const problems::GroupedMatmulProblem& problem, std::span
 KernelText grouped_grad_text(const problems::GroupedMatmulProblem& problem,
                              std::span<const Dim> dims, const DeviceLimits& limits) {
   const AttachedKernels none;
-  ProblemText out("gex_grouped_weight_grad", none, 3, 1, false, limits);
+  ProblemText out("gex_grouped_weight_grad", none, 3, 1, false, dims, limits);
   declare_operands(out, problem.product);
   out.text += str("typedef ", problem.ends == DType::i64 ? "i64" : "int", " Ends;\n");
   const Dim work = dims[at_dim::count] * tiles(dims);

@@ -6,12 +6,17 @@ std::string_view mma_attention_text() {
   return R"cuda(
 typedef unsigned short Half;
 GEX_FN Half to_half(float v) { return kBf16 ? to_bf16(v) : to_f16(v); }
-GEX_FN u32 piece(u32 tile, int row, int at) {  // pieces of 16 bytes in panels of 64 rows
-  return tile + at / 8 * (64 * 128) + row * 128 + (((at & 7) ^ (row & 7)) << 4);
+// Pieces of 16 bytes in panels of `rows` rows.
+template <int rows>
+GEX_FN u32 piece(u32 tile, int row, int at) {
+  return tile + at / 8 * (rows * 128) + row * 128 + (((at & 7) ^ (row & 7)) << 4);
 }
 
+// Rows of 16 that a warp takes: two where registers are enough, so that keys and values are read
+// from shared memory half as often.
+enum { kRowTiles = kValue <= 128 && kPrefillOnly ? 2 : 1, kBlockRows = 64 * kRowTiles };
 enum { kHeadBytes = (kHead + 63) / 64 * 128, kValueBytes = (kValue + 63) / 64 * 128,
-       kStageBytes = 64 * (kHeadBytes + kValueBytes), kQueryBytes = 64 * kHeadBytes };
+       kStageBytes = 64 * (kHeadBytes + kValueBytes), kQueryBytes = kBlockRows * kHeadBytes };
 
 // 64 rows (keys) of K or V.
 template <int size, bool computed, class Operand>
@@ -19,21 +24,32 @@ GEX_FN void load_rows(u32 tile, const Operand& operand, i64 first, i64 row_strid
   if (computed) {
     for (int e = (int)threadIdx.x; e < 64 * size; e += 128) {
       const int row = e / size, d = e % size;
-      store_shared(piece(tile, row, d / 8) + d % 8 * 2,
+      store_shared(piece<64>(tile, row, d / 8) + d % 8 * 2,
                    key + row < keys ? to_half(operand(first + (key + row) * row_stride + d)) : (Half)0);
     }
     return;
   }
-#pragma unroll (size > 128 ? 2 : 4)
-  for (int i = 0; i < size * 8 / 128; ++i) {
-    const int e = (int)threadIdx.x + i * 128, row = e / (size / 8), at = e % (size / 8);
+  if (128 % (size / 8) == 0) {
+    // What a thread copies is a constant number of rows apart.
+    const int pieces = size / 8, at = (int)threadIdx.x % pieces, row = (int)threadIdx.x / pieces, apart = 128 / pieces;
+    const Half* const from = operand.memory() + first + (key + row) * row_stride + at * 8;
+#pragma unroll (size > 128 ? 2 : 8)
+    for (int i = 0; i < 64 / apart; ++i) {
+      const bool valid = key + row + i * apart < keys;
+      copy_async(piece<64>(tile, row + i * apart, at), valid ? from + i * apart * row_stride : operand.memory(), valid);
+    }
+    return;
+  }
+#pragma unroll 4
+  for (int e = (int)threadIdx.x; e < size * 8; e += 128) {
+    const int row = e / (size / 8), at = e % (size / 8);
     const bool valid = key + row < keys;
-    copy_async(piece(tile, row, at), operand.memory() + (valid ? first + (key + row) * row_stride + at * 8 : 0), valid);
+    copy_async(piece<64>(tile, row, at), operand.memory() + (valid ? first + (key + row) * row_stride + at * 8 : 0), valid);
   }
 }
 
-// Rows are the queries of all heads that share keys, head by head. Prefill: a block takes 64 rows,
-// a warp 16 of them with all keys of a tile. Decode: at most 16 rows; the blocks of a cluster share
+// Rows are the queries of all heads that share keys, head by head. Prefill: a block takes 64 or 128
+// rows, a warp a quarter of them with all keys of a tile. Decode: at most 16 rows; the blocks of a cluster share
 // the keys, and the warps of a block share each tile.
 template <bool decode>
 GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const Value& load_v,
@@ -43,15 +59,16 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
   const float infinity = f32_of_bits(0x7f800000u), log2e = 1.4426950408889634f;
   const float scale = (kHasScale ? (float)scale_value() : 1.0f / sqrtf((float)s.head)) * log2e;
   const i64 group = s.heads / s.kv_heads, rows = group * s.queries;
-  const i64 row_blocks = decode ? 1 : (rows + 63) / 64, units = s.batch * s.kv_heads * row_blocks;
-  const int block_rows = decode ? 16 : 64;
+  const int RT = decode ? 1 : kRowTiles;
+  const i64 row_blocks = decode ? 1 : (rows + kBlockRows - 1) / kBlockRows, units = s.batch * s.kv_heads * row_blocks;
+  const int block_rows = decode ? 16 : kBlockRows;
   // Pieces of 8 keys that a warp takes at once; half a tile where long rows leave few registers.
-  const int NT = decode ? 2 : kValue > 128 ? 4 : 8, passes = decode ? 1 : 8 / NT;
+  const int NT = decode ? 2 : kValue > 128 || (RT == 2 && kValue > 64) ? 4 : 8, passes = decode ? 1 : 8 / NT;
   const u32 q_tile = shared_address(shared), ring = q_tile + kQueryBytes;
   for (i64 unit = decode ? blockIdx.x / kSplits : blockIdx.x; unit < units;
        unit += decode ? gridDim.x / kSplits : gridDim.x) {
     const i64 b = unit / (s.kv_heads * row_blocks), kv = unit / row_blocks % s.kv_heads;
-    const i64 row0 = unit % row_blocks * 64;
+    const i64 row0 = unit % row_blocks * kBlockRows;
     const i64 last_row = int_min(row0 + block_rows, rows) - 1;
     const i64 key_end = s.visible(row0 / s.queries == last_row / s.queries ? last_row % s.queries : s.queries - 1);
     const i64 tiles = (key_end + 63) / 64, share = (tiles + kSplits - 1) / kSplits;
@@ -83,23 +100,31 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
           v = *(const uint4*)(load_q.memory() + offset);
         }
       }
-      store_shared(piece(q_tile, r, at), v);
+      store_shared(piece<kBlockRows>(q_tile, r, at), v);
     }
-    // The two rows of this thread.
-    i64 row[2], mask_first[2];
-    int end[2];
+    // The rows of this thread: two in each tile of 16.
+    const int warp_row = decode ? 0 : warp * 16 * RT;
+    i64 mask_first[RT][2];
+    int end[RT][2], all_see = 0x7fffffff;
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      row[h] = row0 + (decode ? 0 : warp * 16) + g + h * 8;
-      const i64 query = row[h] % s.queries;
-      mask_first[h] = b * s.mask[0] + (kv * group + row[h] / s.queries) * s.mask[1] + query * s.mask[2];
-      end[h] = row[h] < rows ? (int)s.visible(query) : 0;
+    for (int r = 0; r < RT; ++r)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const i64 row = row0 + warp_row + r * 16 + g + h * 8, query = row % s.queries;
+        mask_first[r][h] = b * s.mask[0] + (kv * group + row / s.queries) * s.mask[1] + query * s.mask[2];
+        end[r][h] = row < rows ? (int)s.visible(query) : 0;
+        all_see = end[r][h] < all_see ? end[r][h] : all_see;
+      }
+    float top[RT][2], total[RT][2], out[RT][kValue / 8][4];
+#pragma unroll
+    for (int r = 0; r < RT; ++r) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) top[r][h] = -infinity, total[r][h] = 0.0f;
+#pragma unroll
+      for (int i = 0; i < kValue / 8; ++i)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) out[r][i][e] = 0.0f;
     }
-    float top[2] = {-infinity, -infinity}, total[2] = {0.0f, 0.0f}, out[kValue / 8][4];
-#pragma unroll
-    for (int i = 0; i < kValue / 8; ++i)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) out[i][e] = 0.0f;
     for (int step = 0; step < steps; ++step) {
       wait_copies<kStages - 2>();
       __syncthreads();
@@ -109,101 +134,135 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
       const u32 v_tile = k_tile + 64 * kHeadBytes;
 #pragma unroll 1
       for (int pass = 0; pass < passes; ++pass) {
-      const int first_key = decode ? warp * 16 : pass * NT * 8;
-      float score[NT][4];
+        const int first_key = decode ? warp * 16 : pass * NT * 8;
+        float score[RT][NT][4];
 #pragma unroll
-      for (int j = 0; j < NT; ++j)
+        for (int r = 0; r < RT; ++r)
 #pragma unroll
-        for (int e = 0; e < 4; ++e) score[j][e] = 0.0f;
+          for (int j = 0; j < NT; ++j)
+#pragma unroll
+            for (int e = 0; e < 4; ++e) score[r][j][e] = 0.0f;
 #pragma unroll (kHead > 128 ? 1 : 4)
-      for (int d = 0; d < kHead / 16; ++d) {
-        u32 fq[4];
-        load_matrices(fq, piece(q_tile, (decode ? 0 : warp * 16) + quarter % 2 * 8 + in_quarter, d * 2 + quarter / 2));
+        for (int d = 0; d < kHead / 16; ++d) {
+          u32 fq[RT][4];
+#pragma unroll
+          for (int r = 0; r < RT; ++r)
+            load_matrices(fq[r], piece<kBlockRows>(q_tile, warp_row + r * 16 + quarter % 2 * 8 + in_quarter, d * 2 + quarter / 2));
+#pragma unroll
+          for (int j = 0; j < NT / 2; ++j) {
+            u32 fk[4];
+            load_matrices(fk, piece<64>(k_tile, first_key + j * 16 + quarter / 2 * 8 + in_quarter, d * 2 + quarter % 2));
+#pragma unroll
+            for (int r = 0; r < RT; ++r) {
+              mma_16816<kBf16>(score[r][2 * j], fq[r], fk[0], fk[1]);
+              mma_16816<kBf16>(score[r][2 * j + 1], fq[r], fk[2], fk[3]);
+            }
+          }
+        }
+        const int key0 = (int)(from + step) * 64 + first_key;
+        const bool hides = kMask != 0 || key0 + NT * 8 > all_see;
+#pragma unroll
+        for (int r = 0; r < RT; ++r) {
+          if (hides) {
+#pragma unroll
+            for (int j = 0; j < NT; ++j)
+#pragma unroll
+              for (int e = 0; e < 4; ++e) {
+                const int h = e / 2, key = key0 + t * 2 + j * 8 + e % 2;
+                float v = score[r][j][e] * scale;
+                if (kMask != 0 && key < end[r][h]) {
+                  const float m = load_mask(mask_first[r][h] + (i64)key * s.mask[3]);
+                  if (kMask == 1) v += m * log2e;
+                  if (kMask == 2 && m == 0.0f) v = -infinity;
+                }
+                score[r][j][e] = key >= end[r][h] ? -infinity : v;
+              }
+          } else {
+#pragma unroll
+            for (int j = 0; j < NT; ++j)
+#pragma unroll
+              for (int e = 0; e < 4; ++e) score[r][j][e] *= scale;
+          }
+#pragma unroll
+          for (int h = 0; h < 2; ++h) {
+            float largest = top[r][h];
+#pragma unroll
+            for (int j = 0; j < NT; ++j)
+#pragma unroll
+              for (int e = 2 * h; e < 2 * h + 2; ++e) largest = score[r][j][e] > largest ? score[r][j][e] : largest;
+#pragma unroll
+            for (int lanes = 1; lanes < 4; lanes *= 2) {
+              const float other = __shfl_xor_sync(0xffffffffu, largest, lanes);
+              largest = other > largest ? other : largest;
+            }
+            const float base = largest == -infinity ? 0.0f : largest;
+            const float factor = fast_exp2(top[r][h] - base);
+            top[r][h] = largest;
+            total[r][h] *= factor;
+#pragma unroll
+            for (int j = 0; j < NT; ++j)
+#pragma unroll
+              for (int e = 2 * h; e < 2 * h + 2; ++e) {
+                score[r][j][e] = fast_exp2(score[r][j][e] - base);
+                total[r][h] += score[r][j][e];
+              }
+#pragma unroll
+            for (int i = 0; i < kValue / 8; ++i) {
+              out[r][i][2 * h] *= factor;
+              out[r][i][2 * h + 1] *= factor;
+            }
+          }
+        }
 #pragma unroll
         for (int j = 0; j < NT / 2; ++j) {
-          u32 fk[4];
-          load_matrices(fk, piece(k_tile, first_key + j * 16 + quarter / 2 * 8 + in_quarter, d * 2 + quarter % 2));
-          mma_16816<kBf16>(score[2 * j], fq, fk[0], fk[1]);
-          mma_16816<kBf16>(score[2 * j + 1], fq, fk[2], fk[3]);
-        }
-      }
-      float largest[2] = {top[0], top[1]};
-      const int key0 = (int)(from + step) * 64 + first_key + t * 2;
+          u32 p[RT][4];
 #pragma unroll
-      for (int j = 0; j < NT; ++j)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const int h = e / 2;
-          const int key = key0 + j * 8 + e % 2;
-          float v = score[j][e] * scale;
-          if (kMask != 0 && key < end[h]) {
-            const float m = load_mask(mask_first[h] + (i64)key * s.mask[3]);
-            if (kMask == 1) v += m * log2e;
-            if (kMask == 2 && m == 0.0f) v = -infinity;
-          }
-          if (key >= end[h]) v = -infinity;
-          score[j][e] = v;
-          largest[h] = v > largest[h] ? v : largest[h];
-        }
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-#pragma unroll
-        for (int lanes = 1; lanes < 4; lanes *= 2) {
-          const float other = __shfl_xor_sync(0xffffffffu, largest[h], lanes);
-          largest[h] = other > largest[h] ? other : largest[h];
-        }
-        const float base = largest[h] == -infinity ? 0.0f : largest[h];
-        const float factor = exp2f(top[h] - base);
-        top[h] = largest[h];
-        total[h] *= factor;
-#pragma unroll
-        for (int j = 0; j < NT; ++j)
-#pragma unroll
-          for (int e = 2 * h; e < 2 * h + 2; ++e) {
-            score[j][e] = exp2f(score[j][e] - base);
-            total[h] += score[j][e];
+          for (int r = 0; r < RT; ++r) {
+            p[r][0] = to_halves<kBf16>(score[r][2 * j][0], score[r][2 * j][1]);
+            p[r][1] = to_halves<kBf16>(score[r][2 * j][2], score[r][2 * j][3]);
+            p[r][2] = to_halves<kBf16>(score[r][2 * j + 1][0], score[r][2 * j + 1][1]);
+            p[r][3] = to_halves<kBf16>(score[r][2 * j + 1][2], score[r][2 * j + 1][3]);
           }
 #pragma unroll
-        for (int i = 0; i < kValue / 8; ++i) {
-          out[i][2 * h] *= factor;
-          out[i][2 * h + 1] *= factor;
-        }
-      }
+          for (int i = 0; i < kValue / 16; ++i) {
+            u32 fv[4];
+            load_matrices_transposed(fv, piece<64>(v_tile, first_key + j * 16 + quarter % 2 * 8 + in_quarter, i * 2 + quarter / 2));
 #pragma unroll
-      for (int j = 0; j < NT / 2; ++j) {
-        const u32 p[4] = {to_halves<kBf16>(score[2 * j][0], score[2 * j][1]), to_halves<kBf16>(score[2 * j][2], score[2 * j][3]),
-                          to_halves<kBf16>(score[2 * j + 1][0], score[2 * j + 1][1]), to_halves<kBf16>(score[2 * j + 1][2], score[2 * j + 1][3])};
-#pragma unroll
-        for (int i = 0; i < kValue / 16; ++i) {
-          u32 fv[4];
-          load_matrices_transposed(fv, piece(v_tile, first_key + j * 16 + quarter % 2 * 8 + in_quarter, i * 2 + quarter / 2));
-          mma_16816<kBf16>(out[2 * i], p, fv[0], fv[1]);
-          mma_16816<kBf16>(out[2 * i + 1], p, fv[2], fv[3]);
+            for (int r = 0; r < RT; ++r) {
+              mma_16816<kBf16>(out[r][2 * i], p[r], fv[0], fv[1]);
+              mma_16816<kBf16>(out[r][2 * i + 1], p[r], fv[2], fv[3]);
+            }
+          }
         }
-      }
       }
     }
     wait_copies<0>();
     __syncthreads();
 #pragma unroll
-    for (int h = 0; h < 2; ++h)
+    for (int r = 0; r < RT; ++r)
 #pragma unroll
-      for (int lanes = 1; lanes < 4; lanes *= 2) total[h] += __shfl_xor_sync(0xffffffffu, total[h], lanes);
+      for (int h = 0; h < 2; ++h)
+#pragma unroll
+        for (int lanes = 1; lanes < 4; lanes *= 2) total[r][h] += __shfl_xor_sync(0xffffffffu, total[r][h], lanes);
     if (!decode) {
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        if (row[h] >= rows) continue;
-        const i64 head = kv * group + row[h] / s.queries, query = row[h] % s.queries;
-        const i64 point = ((b * s.heads + head) * s.queries + query) * kValue + t * 2;
-        const i64 offset = b * s.out[0] + head * s.out[1] + query * s.out[2] + t * 2 * s.out[3];
-        const bool hidden = total[h] == 0.0f && !(kNanIfMasked && s.keys > 0);
-        const float inverse = hidden ? 0.0f : 1.0f / total[h];
+      for (int r = 0; r < RT; ++r)
 #pragma unroll
-        for (int i = 0; i < kValue / 8; ++i)
+        for (int h = 0; h < 2; ++h) {
+          const i64 row = row0 + warp_row + r * 16 + g + h * 8;
+          if (row >= rows) continue;
+          const i64 head = kv * group + row / s.queries, query = row % s.queries;
+          const i64 point = ((b * s.heads + head) * s.queries + query) * kValue + t * 2;
+          const i64 offset = b * s.out[0] + head * s.out[1] + query * s.out[2] + t * 2 * s.out[3];
+          const bool hidden = total[r][h] == 0.0f && !(kNanIfMasked && s.keys > 0);
+          const float inverse = hidden ? 0.0f : 1.0f / total[r][h];
 #pragma unroll
-          for (int e = 0; e < 2; ++e)
-            done(point + i * 8 + e, offset + (i * 8 + e) * s.out[3], hidden ? 0.0f : out[i][2 * h + e] * inverse);
-      }
+          for (int i = 0; i < kValue / 8; ++i)
+#pragma unroll
+            for (int e = 0; e < 2; ++e)
+              done(point + i * 8 + e, offset + (i * 8 + e) * s.out[3], hidden ? 0.0f : out[r][i][2 * h + e] * inverse);
+        }
+      __syncthreads();
       continue;
     }
     // The states of 4 warps, then of all blocks of the cluster, become one, in order.
@@ -217,10 +276,10 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
     for (int i = 0; i < kValue / 8; ++i)
 #pragma unroll
       for (int e = 0; e < 4; ++e)
-        sums[(warp * 16 + g + e / 2 * 8) * kValue + i * 8 + t * 2 + e % 2] = out[i][e];
+        sums[(warp * 16 + g + e / 2 * 8) * kValue + i * 8 + t * 2 + e % 2] = out[0][i][e];
     if (t == 0)
 #pragma unroll
-      for (int h = 0; h < 2; ++h) tops[warp * 16 + g + h * 8] = top[h], totals[warp * 16 + g + h * 8] = total[h];
+      for (int h = 0; h < 2; ++h) tops[warp * 16 + g + h * 8] = top[0][h], totals[warp * 16 + g + h * 8] = total[0][h];
     __syncthreads();
     for (int e = thread; e < 16 * kValue; e += 128) {
       const int r = e / kValue;
@@ -228,7 +287,7 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
       for (int w = 0; w < 4; ++w) highest = tops[w * 16 + r] > highest ? tops[w * 16 + r] : highest;
       const float base = highest == -infinity ? 0.0f : highest;
       for (int w = 0; w < 4; ++w) {
-        const float factor = exp2f(tops[w * 16 + r] - base);
+        const float factor = fast_exp2(tops[w * 16 + r] - base);
         sum += sums[(w * 16) * kValue + e] * factor;
         all += totals[w * 16 + r] * factor;
       }
@@ -245,7 +304,7 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
       }
       const float base = highest == -infinity ? 0.0f : highest;
       for (u32 c = 0; c < kSplits; ++c) {
-        const float factor = exp2f(cluster_float(block_tops + r, c) - base);
+        const float factor = fast_exp2(cluster_float(block_tops + r, c) - base);
         sum += cluster_float(block_sums + e, c) * factor;
         all += cluster_float(block_totals + r, c) * factor;
       }

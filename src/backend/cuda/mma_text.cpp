@@ -24,20 +24,29 @@ GEX_FN void load_tile(u32 tile, const Operand& operand, i64 first_line, i64 end_
                    valid ? to_half(operand.value(first_line + line, first + k)) : (Half)0);
     }
   } else if (by_depth) {
+    // 32 lines at a time: what a thread copies is a constant number of lines apart.
+    const int at = thread % 8;
+    const i64 line = first_line + thread / 8, stride = operand.line_stride();
+    const Half* from = operand.address(line, first + at * 8);
+    const u32 to = piece(tile, thread / 8, at);
+    const bool inside = first + at * 8 < depth;
 #pragma unroll
-    for (int i = 0; i < (lines * 8 + 255) / 256; ++i) {
-      const int e = thread + i * 256, line = e / 8, at = e % 8;
-      if (lines * 8 % 256 != 0 && e >= lines * 8) break;
-      const bool valid = first_line + line < end_line && first + at * 8 < depth;
-      copy_async(piece(tile, line, at), valid ? operand.address(first_line + line, first + at * 8) : operand.start(), valid);
+    for (int i = 0; i < lines / 32; ++i) {
+      const bool valid = inside && line + i * 32 < end_line;
+      copy_async(to + i * 32 * 128, valid ? from + i * 32 * stride : operand.start(), valid);
     }
   } else {
+    const int per_step = lines / 8, at = thread % per_step, steps_apart = 256 / per_step;
+    const i64 k = first + thread / per_step, stride = operand.depth_stride();
+    const Half* from = operand.address(first_line + at * 8, k);
+    const u32 to = piece(tile, at / 8 * 64 + thread / per_step, at % 8);
+    const bool inside = first_line + at * 8 < end_line;
 #pragma unroll
-    for (int i = 0; i < (lines * 8 + 255) / 256; ++i) {
-      const int e = thread + i * 256, k = e / (lines / 8), at = e % (lines / 8);
-      if (lines * 8 % 256 != 0 && e >= lines * 8) break;
-      const bool valid = first_line + at * 8 < end_line && first + k < depth;
-      copy_async(piece(tile, at / 8 * 64 + k, at % 8), valid ? operand.address(first_line + at * 8, first + k) : operand.start(), valid);
+    for (int i = 0; i < 64 / steps_apart; ++i) {
+      const bool valid = inside && k + i * steps_apart < depth;
+      const u32 place = steps_apart % 8 == 0 ? to + i * steps_apart * 128
+                                             : piece(tile, at / 8 * 64 + thread / per_step + i * steps_apart, at % 8);
+      copy_async(place, valid ? from + i * steps_apart * stride : operand.start(), valid);
     }
   }
 }
@@ -50,6 +59,8 @@ struct LeftLines {
   GEX_METHOD const Half* address(i64 line, i64 k) const {
     return p.a.memory() + p.a_first + line * p.size.a[2] + k * p.size.a[3];
   }
+  GEX_METHOD i64 line_stride() const { return p.size.a[2]; }
+  GEX_METHOD i64 depth_stride() const { return p.size.a[3]; }
 };
 struct RightLines {
   const Product& p;
@@ -58,10 +69,14 @@ struct RightLines {
   GEX_METHOD const Half* address(i64 line, i64 k) const {
     return p.b.memory() + p.b_first + line * p.size.b[3] + k * p.size.b[2];
   }
+  GEX_METHOD i64 line_stride() const { return p.size.b[3]; }
+  GEX_METHOD i64 depth_stride() const { return p.size.b[2]; }
 };
 
-template <int BM, int BN, int WM, int WN, int stages>
-GEX_FN void mma_tile(const Product& task, i64 row0, i64 col0, u32 shared) {
+// `split` blocks of a cluster share the depth of a tile, and add up their parts in order.
+template <int BM, int BN, int WM, int WN, int stages, int split>
+GEX_FN void mma_tile(const Product& task, i64 row0, i64 col0, char* shared_memory) {
+  const u32 shared = shared_address(shared_memory);
   const bool left_rows = kLeftByDepth || kLeftComputed, right_rows = kRightByDepth || kRightComputed;
   const int left_bytes = (BM < 64 ? 64 : BM) * 128, stage_bytes = left_bytes + (BN < 64 ? 64 : BN) * 128;
   const int TM = BM / WM / 16, TN = BN / WN / 16;  // pieces of 16 lines of a warp
@@ -70,11 +85,14 @@ GEX_FN void mma_tile(const Product& task, i64 row0, i64 col0, u32 shared) {
   const LeftLines left = {task};
   const RightLines right = {task};
   const i64 depth = task.size.depth;
-  const int steps = (int)((depth + 63) / 64);
+  const int all_steps = (int)((depth + 63) / 64), share = (all_steps + split - 1) / split;
+  const int from = split == 1 ? 0 : (int)cluster_rank() * share;
+  const int steps = split == 1 ? all_steps : all_steps - from < share ? (all_steps > from ? all_steps - from : 0) : share;
   const auto load = [&](int step) {
     const u32 at = shared + step % stages * stage_bytes;
-    load_tile<BM, kLeftByDepth, kLeftComputed>(at, left, row0, task.size.rows, (i64)step * 64, depth);
-    load_tile<BN, kRightByDepth, kRightComputed>(at + left_bytes, right, col0, task.size.cols, (i64)step * 64, depth);
+    const i64 first = (i64)(from + step) * 64;
+    load_tile<BM, kLeftByDepth, kLeftComputed>(at, left, row0, task.size.rows, first, depth);
+    load_tile<BN, kRightByDepth, kRightComputed>(at + left_bytes, right, col0, task.size.cols, first, depth);
   };
   float sum[TM][2 * TN][4];
 #pragma unroll
@@ -126,6 +144,26 @@ GEX_FN void mma_tile(const Product& task, i64 row0, i64 col0, u32 shared) {
   }
   wait_copies<0>();
   __syncthreads();
+  if (split > 1) {
+    float* const part = (float*)shared_memory;  // [BM][BN]
+#pragma unroll
+    for (int i = 0; i < TM; ++i)
+#pragma unroll
+      for (int j = 0; j < 2 * TN; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          part[(wm + i * 16 + e / 2 * 8 + lane / 4) * BN + wn + j * 8 + lane % 4 * 2 + e % 2] = sum[i][j][e];
+    cluster_sync();
+    for (int e = (int)cluster_rank() * 256 + (int)threadIdx.x; e < BM * BN; e += 256 * split) {
+      float total = cluster_float(part + e, 0);
+#pragma unroll
+      for (int c = 1; c < split; ++c) total += cluster_float(part + e, c);
+      const i64 row = row0 + e / BN, col = col0 + e % BN;
+      if (row < task.size.rows && col < task.size.cols) task.finish(row, col, total);
+    }
+    cluster_sync();
+    return;
+  }
 #pragma unroll
   for (int i = 0; i < TM; ++i)
 #pragma unroll
@@ -140,14 +178,14 @@ GEX_FN void mma_tile(const Product& task, i64 row0, i64 col0, u32 shared) {
       }
 }
 
-template <int BM, int BN, int WM, int WN, int stages>
-GEX_FN void mma_product(Product& task, u32 shared) {
+template <int BM, int BN, int WM, int WN, int stages, int split>
+GEX_FN void mma_product(Product& task, char* shared) {
   const Sizes& s = task.size;
   const i64 tile_rows = (s.rows + BM - 1) / BM, tiles = tile_rows * ((s.cols + BN - 1) / BN);
-  for (i64 at = blockIdx.x; at < s.batch0 * s.batch1 * tiles; at += gridDim.x) {
+  for (i64 at = blockIdx.x / split; at < s.batch0 * s.batch1 * tiles; at += gridDim.x / split) {
     const i64 batch = at / tiles, tile = at % tiles;
     task.set_batch(batch);
-    mma_tile<BM, BN, WM, WN, stages>(task, tile % tile_rows * BM, tile / tile_rows * BN, shared);
+    mma_tile<BM, BN, WM, WN, stages, split>(task, tile % tile_rows * BM, tile / tile_rows * BN, shared);
   }
 }
 )cuda";
@@ -197,10 +235,12 @@ GEX_FN void stream_product(Product& task, char* shared) {
         for (i64 e = thread; e < s.rows * s.depth; e += 256)
           x[e / s.depth * pitch + e % s.depth] = to_half(task.left(e / s.depth, e % s.depth));
       } else {
-        const i64 pieces = s.depth / 8;
-        for (i64 e = thread; e < s.rows * pieces; e += 256)
-          *(uint4*)(x + e / pieces * pitch + e % pieces * 8) =
-              *(const uint4*)(task.a.memory() + task.a_first + e / pieces * s.a[2] + e % pieces * 8);
+        const int pieces = (int)(s.depth / 8);
+        const Half* from = task.a.memory() + task.a_first;
+        for (int r = 0; r < (int)s.rows; ++r, from += s.a[2])
+          for (int e = thread; e < pieces; e += 256)
+            copy_async(shared_address(x + r * pitch + e * 8), from + e * 8, true);
+        wait_all_copies();
       }
       __syncthreads();
       staged = batch;

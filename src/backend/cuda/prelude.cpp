@@ -66,6 +66,8 @@ GEX_FN double f64_of_bits(u64 bits) {
   both.u = bits;
   return both.f;
 }
+GEX_FN double min_f64(double a, double b) { return a != a ? a : (b != b ? b : (b < a ? b : a)); }
+GEX_FN double max_f64(double a, double b) { return a != a ? a : (b != b ? b : (b > a ? b : a)); }
 #ifndef GEX_EMULATED  // tests run these sources on the host
 #define GEX_DECLARE_LOCALS extern __shared__ __align__(128) unsigned char gex_locals[];
 GEX_FN float of_f16(unsigned short h) {
@@ -126,7 +128,23 @@ GEX_FN unsigned short to_bf16(float f) {
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f));
   return h;
 }
+GEX_FN float min_f32(float a, float b) {
+  float m;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(m) : "f"(a), "f"(b));
+  return m;
+}
+GEX_FN float max_f32(float a, float b) {
+  float m;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(m) : "f"(a), "f"(b));
+  return m;
+}
+GEX_FN float fast_exp2(float a) {
+  float e;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(a));
+  return e;
+}
 GEX_FN void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+GEX_FN void wait_all_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 template <int groups>  // all but the last groups have arrived
 GEX_FN void wait_copies() { asm volatile("cp.async.wait_group %0;" :: "n"(groups) : "memory"); }
 // Blocks of a cluster: their number in it, a barrier of all, and shared memory of another one.
@@ -167,8 +185,6 @@ GEX_FN T from_lane_below(T value, int lanes) { return (T)__shfl_down_sync(0xffff
 
 // The same helpers for float and double: T, and the suffix of the C functions.
 #define GEX_FLOAT_HELPERS(T, S)                                                        \
-  GEX_FN T min_##S(T a, T b) { return a != a ? a : (b != b ? b : (b < a ? b : a)); }   \
-  GEX_FN T max_##S(T a, T b) { return a != a ? a : (b != b ? b : (b > a ? b : a)); }   \
   GEX_FN T sign_##S(T a) { return a != a ? a : (a > 0 ? (T)1 : (a < 0 ? (T)-1 : (T)0)); } \
   GEX_FN i64 to_i64_##S(T a) {                                                         \
     return a >= (T)-9223372036854775808.0 && a < (T)9223372036854775808.0              \

@@ -8,8 +8,10 @@
 namespace gex::backend::cuda {
 
 ProblemText::ProblemText(std::string name_of_function, const AttachedKernels& attached_kernels,
-                         int operands, int results, bool has_workspace, const DeviceLimits& device)
+                         int operands, int results, bool has_workspace,
+                         std::span<const Dim> all_dims, const DeviceLimits& device)
     : attached(attached_kernels),
+      dims(all_dims),
       limits(device),
       name(std::move(name_of_function)),
       buffers(operands + (attached_kernels.epilogue ? attached_kernels.extra_buffers : results) +
@@ -85,11 +87,15 @@ KernelText ProblemText::done(const std::string& body, int threads, Dim grid, Dim
   out.grid = grid;
   out.shared_bytes = shared_bytes;
   out.workspace_bytes = workspace_bytes;
+  std::string sizes;
+  for (std::size_t i = 0; i < dims.size(); ++i)
+    sizes += str(i == 0 ? "" : ", ",
+                 dims[i].is_const() ? str(dims[i].constant(), "ll")
+                                    : str("words[", static_cast<std::size_t>(buffers) + i, "]"));
   out.source = str(prelude(), "\nnamespace ", name, "_parts {\n", text,
                    "extern \"C\" __global__ void __launch_bounds__(", threads, ", ", min_blocks,
                    ") ", cluster > 1 ? str("__cluster_dims__(", cluster, ", 1, 1) ") : "", name,
-                   "(const i64* words) {\n  const i64* const dims = words + ", buffers, ";\n", body,
-                   "}\n}\n");
+                   "(const i64* words) {\n  const i64 dims[] = {", sizes, "};\n", body, "}\n}\n");
   return out;
 }
 

@@ -11,10 +11,13 @@ namespace gex::backend::cuda {
 // A problem being written: its launch's buffers are the operands, then the epilogue's or the
 // results, then the inputs of prologues, then the workspace.
 struct ProblemText {
+  // `dims`: of the launch. Those that are constants are constants in the text.
   ProblemText(std::string name_of_function, const AttachedKernels& attached_kernels, int operands,
-              int results, bool has_workspace, const DeviceLimits& device);
+              int results, bool has_workspace, std::span<const Dim> dims,
+              const DeviceLimits& device);
 
   const AttachedKernels& attached;
+  std::span<const Dim> dims;
   const DeviceLimits& limits;
   std::string name;
   int buffers;       // of the launch

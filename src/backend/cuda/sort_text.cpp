@@ -147,7 +147,7 @@ KernelText sort_text(const problems::SortProblem& p, std::span<const Dim> dims,
       length.range().hi <= shared_items ? Dim(0) : too_long * grid * length * Dim(item);
   const AttachedKernels none;
   ProblemText out("gex_sort", none, 1, (p.values ? 1 : 0) + (p.indices ? 1 : 0),
-                  !(workspace == Dim(0)), limits);
+                  !(workspace == Dim(0)), dims, limits);
   out.text += str("typedef ", memory_type(p.dtype), " Element;\n");
   out.text += is_wide(p.dtype) ? kWide : kNarrow;
   out.text += key_text(p);

@@ -4,7 +4,7 @@ namespace gex::backend::cuda {
 
 std::string_view tile_product_text() {
   return R"cuda(
-template <class Task>
+template <bool few_registers = false, class Task>
 GEX_FN void tile_product(const Task& task, i64 row, i64 col, i64 rows, i64 cols, i64 depth) {
   __shared__ Acc left[16][64 + 4], right[16][64 + 4];
   const int thread = (int)threadIdx.x, r0 = thread / 16 * 4, c0 = thread % 16 * 4;
@@ -12,7 +12,7 @@ GEX_FN void tile_product(const Task& task, i64 row, i64 col, i64 rows, i64 cols,
 #pragma unroll
   for (int i = 0; i < 16; ++i) sum[i / 4][i % 4] = (Acc)0;
   for (i64 first = 0; first < depth; first += 16) {
-#pragma unroll
+#pragma unroll (few_registers ? 1 : 4)
     for (int i = 0; i < 4; ++i) {
       const int e = thread + i * 256;
       const int lk = task.left_by_depth ? e % 16 : e / 64, lr = task.left_by_depth ? e / 16 : e % 64;
@@ -22,7 +22,7 @@ GEX_FN void tile_product(const Task& task, i64 row, i64 col, i64 rows, i64 cols,
       right[rk][rc] = col + rc < cols && first + rk < depth ? task.right(first + rk, col + rc) : (Acc)0;
     }
     __syncthreads();
-#pragma unroll
+#pragma unroll (few_registers ? 2 : 16)
     for (int k = 0; k < 16; ++k) {
       Acc l[4], r[4];
 #pragma unroll
