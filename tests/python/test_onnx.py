@@ -59,7 +59,7 @@ def check(model: onnx.ModelProto, inputs: dict[str, Any], tolerance: float = 1e-
 
 @pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
-@pytest.mark.parametrize("time", [3, 12])
+@pytest.mark.parametrize("time", [3, 40])
 def test_recurrent(kind: str, direction: str, time: int) -> None:
     gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind]
     d = 2 if direction == "bidirectional" else 1
@@ -167,6 +167,44 @@ def test_if(same_sizes: bool) -> None:
         expected = x * 2 if sign > 0 else -x if same_sizes else x.sum(keepdims=True)
         np.testing.assert_array_equal(loaded.run({"x": x})[0], expected)
     assert loaded.statistics["programs"] == (1 if same_sizes else 2)
+
+
+def test_if_in_if_whose_branches_differ_in_size() -> None:
+    """A condition inside of a branch must not take the answer of the outer one."""
+
+    def branch(name: str, nodes: list[Any]) -> onnx.GraphProto:
+        info = helper.make_tensor_value_info(f"{name}_out", FLOAT, None)
+        return helper.make_graph(nodes, name, [], [info])
+
+    inner = [
+        branch("a", [helper.make_node("Neg", ["x"], ["a_out"])]),
+        branch("b", [helper.make_node("ReduceSum", ["x"], ["b_out"])]),
+    ]
+    outer = [
+        branch(
+            "c",
+            [
+                helper.make_node(
+                    "If", ["inner"], ["c_out"], then_branch=inner[0], else_branch=inner[1]
+                )
+            ],
+        ),
+        branch("d", [helper.make_node("Concat", ["x", "x"], ["d_out"], axis=0)]),
+    ]
+    nodes = [
+        helper.make_node("Greater", ["p", "zero"], ["outer"]),
+        helper.make_node("Greater", ["q", "zero"], ["inner"]),
+        helper.make_node("If", ["outer"], ["y"], then_branch=outer[0], else_branch=outer[1]),
+    ]
+    inputs = {"x": (FLOAT, [3]), "p": (FLOAT, []), "q": (FLOAT, [])}
+    weights = {"zero": np.array(0, np.float32)}
+    loaded = gex.onnx.loads(make_model(nodes, inputs, {"y": FLOAT}, weights).SerializeToString())
+    x = normal(3)
+    for p in (1, -1):
+        for q in (1, -1):
+            expected = np.concatenate([x, x]) if p < 0 else -x if q > 0 else x.sum(keepdims=True)
+            feeds = {"x": x, "p": np.array(p, np.float32), "q": np.array(q, np.float32)}
+            np.testing.assert_allclose(loaded.run(feeds)[0], expected, rtol=1e-6)
 
 
 def test_sizes_from_the_shape_of_another_input_stay_open() -> None:
