@@ -463,6 +463,15 @@ def test_wrong_use_is_told() -> None:
         gex.onnx.loads(b"nonsense")
 
 
+def test_backend_runs_a_node() -> None:
+    from gex import onnx_backend
+
+    node = helper.make_node("Add", ["a", "b"], ["c"])
+    (c,) = onnx_backend.run_node(node, [np.ones(3, np.float32), np.full(3, 2, np.float32)])
+    np.testing.assert_array_equal(c, np.full(3, 3, np.float32))
+    assert onnx_backend.supports_device("CPU") and not onnx_backend.supports_device("CUDA")
+
+
 def test_without_pytorch(tmp_path: pathlib.Path) -> None:
     model = make_model([helper.make_node("Neg", ["x"], ["y"])], {"x": (FLOAT, [2])}, {"y": FLOAT})
     path = tmp_path / "model.onnx"
@@ -493,3 +502,54 @@ def test_commands_take_onnx_files(command: str, tmp_path: pathlib.Path) -> None:
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+@pytest.mark.parametrize("command", ["opt", "dump"])
+def test_a_graph_goes_back_to_onnx(command: str, tmp_path: pathlib.Path) -> None:
+    """What gex writes, the checker of the onnx package takes and onnxruntime runs."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("Gemm", ["f", "m", "b"], ["g"], alpha=0.5),
+        helper.make_node("Softmax", ["g"], ["s"]),
+        helper.make_node("Slice", ["s", "one", "three", "one"], ["y"]),
+    ]
+    weights = {"w": normal(8, 3, 3, 3), "m": normal(8, 5), "b": normal(5)}
+    weights |= {"one": np.array([1]), "three": np.array([3])}
+    model = make_model(nodes, {"x": (FLOAT, [2, 3, 6, 6])}, {"y": FLOAT}, weights)
+    source, target = tmp_path / "model.onnx", tmp_path / "back.onnx"
+    source.write_bytes(model.SerializeToString())
+    tool = pathlib.Path(gex.__file__).parent / "bin" / "gex"
+    line = [str(tool), command, str(source), "--onnx", str(target)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # no op that only gex knows
+    back = onnx.load(target)
+    onnx.checker.check_model(back)
+    feeds = {"x": normal(2, 3, 6, 6)}
+    session = onnxruntime.InferenceSession(str(target), providers=["CPUExecutionProvider"])
+    reference = onnxruntime.InferenceSession(str(source), providers=["CPUExecutionProvider"])
+    expected = reference.run(None, feeds)[0]
+    np.testing.assert_allclose(session.run(None, feeds)[0], expected, rtol=1e-4, atol=1e-5)
+    (again,) = gex.onnx.load(target).run(feeds)
+    np.testing.assert_allclose(again, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_ops_that_onnx_lacks_are_named(tmp_path: pathlib.Path) -> None:
+    model = make_model(
+        [helper.make_node("TopK", ["x", "k"], ["v", "i"])],
+        {"x": (FLOAT, [4, 9])},
+        {"v": FLOAT, "i": INT64},
+        {"k": np.array([2])},
+    )
+    source, target = tmp_path / "model.onnx", tmp_path / "graph.onnx"
+    source.write_bytes(model.SerializeToString())
+    tool = pathlib.Path(gex.__file__).parent / "bin" / "gex"
+    line = [str(tool), "opt", str(source), "--onnx", str(target)]
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    assert "in the domain gex: topk" in done.stderr
+    onnx.checker.check_model(onnx.load(target))
+    with pytest.raises(gex.UserError, match=r"gex\.topk"):
+        gex.onnx.load(target).run([normal(4, 9)])
