@@ -21,6 +21,10 @@ int run(const Arguments& arguments) {
   CompileOptions options = compile_options(arguments, "--opt-level");
   options.generate_code = false;  // no text shown here depends on it
   const Compiled compiled = compile(read_graph(arguments.file()), options);
+  if (const auto path = arguments.value("--onnx")) {
+    write_onnx(*path, *parse_graph(compiled.report.graph_text));
+    return 0;
+  }
   if (level == "graph") std::cout << compiled.report.graph_text;
   if (level == "kernels") std::cout << compiled.report.kernel_text;
   if (level == "program") std::cout << program::print(*compiled.program);
@@ -37,7 +41,8 @@ Command dump_command() {
           "  graph    the tensor graph after the passes\n"
           "  kernels  what was fused into one launch, as loops, and why other things were not\n"
           "  program  the steps and buffers that are replayed",
-          with_compile_options({{"--level", "LEVEL", "graph, kernels or program (graph)"}},
+          with_compile_options({{"--level", "LEVEL", "graph, kernels or program (graph)"},
+                                {"--onnx", "FILE", "write the graph there as an ONNX file"}},
                                "--opt-level"),
           1,
           run};

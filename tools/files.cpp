@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "base/error.hpp"
+#include "frontend/onnx/export.hpp"
 #include "frontend/onnx/importer.hpp"
 
 namespace gex::tool {
@@ -52,6 +53,15 @@ std::unique_ptr<Graph> read_graph(const std::string& path) {
     const bool has_place = error.code() == ErrorCode::parse_error;
     throw UserError(error.code(), str(name, has_place ? ":" : ": ", error.what()));
   }
+}
+
+void write_onnx(const std::string& path, const Graph& graph) {
+  const onnx::Exported exported = onnx::export_graph(graph);
+  write_file(path, exported.bytes);
+  if (exported.foreign.empty()) return;
+  std::cerr << path << ": ops that are not ONNX's, in the domain gex:";
+  for (const std::string& name : exported.foreign) std::cerr << " " << name;
+  std::cerr << "\n";
 }
 
 }  // namespace gex::tool

@@ -17,4 +17,7 @@ bool is_onnx(const std::string& path);  // by its name
 // Parsed and verified; errors read file:line:column. From an ONNX file: imported.
 std::unique_ptr<Graph> read_graph(const std::string& path);
 
+// As an ONNX file; says on standard error which ops only gex can run.
+void write_onnx(const std::string& path, const Graph& graph);
+
 }  // namespace gex::tool

@@ -53,7 +53,10 @@ int run(const Arguments& arguments) {
                 << str(pass.count, "/", pass.matches) << " " << pass.seconds * 1e3 << " ms\n";
     for (const std::string& remark : report.remarks) std::cerr << remark << "\n";
   }
-  std::cout << print(*graph);
+  if (const auto path = arguments.value("--onnx"))
+    write_onnx(*path, *graph);
+  else
+    std::cout << print(*graph);
   return 0;
 }
 
@@ -74,6 +77,7 @@ Command opt_command() {
            {"--dump-passes", "a,b", "with --dump: instead, before and after each of these"},
            {"--fold-limit", "N", "the most elements of a constant that is computed (4096)"},
            {"--level", "0..3", "which passes run (2)"},
+           {"--onnx", "FILE", "write the graph there as ONNX instead of printing it"},
            {"--stats", "", "what each pass did and how long it took, on standard error"},
            {"--list-passes", "", "names, stages, levels and meanings of all passes"}},
           1,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType
 
 from gex.onnx import Model, loads
+from gex.onnx.elements import element_of
 
 
 class GexRep(BackendRep):
@@ -38,10 +40,24 @@ class GexBackend(Backend):
 
     @classmethod
     def run_node(
-        cls, node: onnx.NodeProto, inputs: Any, device: str = "CPU", **kwargs: Any
+        cls,
+        node: onnx.NodeProto,
+        inputs: Any,
+        device: str = "CPU",
+        outputs_info: Any = None,
+        **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """One node, as a model of its own."""
-        raise NotImplementedError("make a model of the node (onnx.helper.make_model) and run that")
+        """One node of the default domain (or `opset_imports`), as a model of its own."""
+        arrays = [np.asarray(array) for array in inputs]
+        names = [name for name in node.input if name]
+        infos = [
+            onnx.helper.make_tensor_value_info(name, element_of(array.dtype), array.shape)
+            for name, array in zip(names, arrays, strict=True)
+        ]
+        results = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+        graph = onnx.helper.make_graph([node], "node", infos, results)
+        model = onnx.helper.make_model(graph, opset_imports=kwargs.pop("opset_imports", None))
+        return cls.prepare(model, device, **kwargs).run(arrays)
 
     @classmethod
     def supports_device(cls, device: str) -> bool:

@@ -6,31 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "frontend/onnx/wire_writer.hpp"
+
 namespace gex::testing_onnx {
 
-class Message {
- public:
-  Message& number(std::uint32_t field, std::uint64_t value) {
-    varint(field << 3);
-    varint(value);
-    return *this;
-  }
-  Message& bytes(std::uint32_t field, const std::string& value) {
-    varint(field << 3 | 2);
-    varint(value.size());
-    text_ += value;
-    return *this;
-  }
-  Message& message(std::uint32_t field, const Message& value) { return bytes(field, value.text_); }
-  const std::string& text() const { return text_; }
-
- private:
-  void varint(std::uint64_t value) {
-    for (; value >= 0x80; value >>= 7) text_ += static_cast<char>(value | 0x80);
-    text_ += static_cast<char>(value);
-  }
-  std::string text_;
-};
+using onnx::Message;
 
 // Sizes: "" is an axis of any size, digits a number, else a symbol.
 inline Message tensor_info(const std::string& name, int elem,
@@ -39,13 +19,13 @@ inline Message tensor_info(const std::string& name, int elem,
   for (const std::string& size : sizes) {
     Message dim;
     if (!size.empty() && size.find_first_not_of("0123456789") == std::string::npos)
-      dim.number(1, std::stoull(size));
+      dim.number(1, std::stoll(size));
     else
       dim.bytes(2, size);
     shape.message(1, dim);
   }
   Message tensor, type, info;
-  tensor.number(1, static_cast<std::uint64_t>(elem)).message(2, shape);
+  tensor.number(1, elem).message(2, shape);
   type.message(1, tensor);
   return info.bytes(1, name).message(2, type);
 }
@@ -64,22 +44,22 @@ inline Message node(const std::string& op, const std::vector<std::string>& input
 
 inline Message int_attribute(const std::string& name, std::int64_t value) {
   Message a;
-  return a.bytes(1, name).number(3, static_cast<std::uint64_t>(value)).number(20, 2);
+  return a.bytes(1, name).number(3, value).number(20, 2);
 }
 
 inline Message tensor(const std::string& name, int elem, const std::vector<std::int64_t>& dims,
                       const std::string& raw) {
   Message t;
-  for (const auto d : dims) t.number(1, static_cast<std::uint64_t>(d));
-  return t.number(2, static_cast<std::uint64_t>(elem)).bytes(8, name).bytes(9, raw);
+  for (const auto d : dims) t.number(1, d);
+  return t.number(2, elem).bytes(8, name).bytes(9, raw);
 }
 
 inline Message external_tensor(const std::string& name, int elem,
                                const std::vector<std::int64_t>& dims,
                                const std::vector<std::pair<std::string, std::string>>& entries) {
   Message t;
-  for (const auto d : dims) t.number(1, static_cast<std::uint64_t>(d));
-  t.number(2, static_cast<std::uint64_t>(elem)).bytes(8, name).number(14, 1);
+  for (const auto d : dims) t.number(1, d);
+  t.number(2, elem).bytes(8, name).number(14, 1);
   for (const auto& [key, value] : entries) {
     Message entry;
     t.message(13, entry.bytes(1, key).bytes(2, value));
@@ -98,7 +78,7 @@ inline std::string model(const GraphParts& parts, std::int64_t opset = 18) {
   for (const auto& t : parts.initialisers) graph.message(5, t);
   for (const auto& i : parts.inputs) graph.message(11, i);
   for (const auto& o : parts.outputs) graph.message(12, o);
-  opset_import.bytes(1, "").number(2, static_cast<std::uint64_t>(opset));
+  opset_import.bytes(1, "").number(2, opset);
   return m.number(1, 10).message(7, graph).message(8, opset_import).text();
 }
 

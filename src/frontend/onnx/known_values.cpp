@@ -291,13 +291,14 @@ bool depends_on_sizes_alone(Value* value) {
 
 const HostTensor& ImportState::need(Value* value, const std::string& why) {
   if (const HostTensor* tensor = known(value)) return *tensor;
+  // Before any answer is taken: answers belong to the questions of the outer graph.
+  if (is_nested()) throw InnerValueNeeded{why};
   if (answered_ < options.answers.size()) {
     // What could not be told before may depend on it.
     std::erase_if(known_, [](const auto& entry) { return !entry.second; });
     std::erase_if(dims_, [](const auto& entry) { return !entry.second; });
     return *(known_[value] = options.answers[answered_++]);
   }
-  if (is_nested()) throw InnerValueNeeded{why};
   if (depends_on_sizes_alone(value))
     fail(ErrorCode::unsupported, why, " depends on sizes that are open");
   import.graph->set_outputs({value});

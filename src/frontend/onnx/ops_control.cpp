@@ -24,9 +24,8 @@ class Inner {
     state_.push(*graph_);
   }
   ~Inner() {
-    if (!open_) return;
-    state_.pop();
-    state_.keep(std::move(graph_));  // values of it may be remembered
+    if (open_) state_.pop();
+    if (graph_) state_.keep(std::move(graph_));  // values of it may be remembered
   }
   Graph& graph() { return *graph_; }
   std::vector<Value*> close() {
@@ -34,7 +33,6 @@ class Inner {
     return state_.pop().captured;
   }
   std::unique_ptr<Graph> take() { return std::move(graph_); }
-  void discard() { state_.keep(std::move(graph_)); }
 
  private:
   ImportState& state_;
@@ -79,11 +77,7 @@ std::optional<Items> native_if(Row& r, Value* condition) {
     for (std::size_t k = 0; same && k < yes_items.size(); ++k)
       same = yes_items[k].elem == no_items[k].elem &&
              yes_items[k].value->type() == no_items[k].value->type();
-    if (!same) {
-      yes.discard();
-      no.discard();
-      return std::nullopt;
-    }
+    if (!same) return std::nullopt;
     std::vector<Value*> all = yes_captured;
     for (Value* value : no_captured)
       if (std::ranges::find(all, value) == all.end()) all.push_back(value);

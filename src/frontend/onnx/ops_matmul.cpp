@@ -12,7 +12,18 @@ Value* matmul_any_rank(Graph& g, Value* a, Value* b) {
   const bool a_vector = a->type().rank() == 1, b_vector = b->type().rank() == 1;
   if (a_vector) a = ops::unsqueeze(g, a, 0);
   if (b_vector) b = ops::unsqueeze(g, b, 1);
-  Value* product = ops::matmul(g, a, b);
+  const Shape s = a->type().shape;
+  Value* product = nullptr;
+  if (b->type().rank() == 2 && s.size() > 2) {
+    // One matrix for all batches: rows of all of them at once.
+    const Shape batch(s.begin(), s.end() - 1);
+    product = ops::matmul(g, ops::reshape(g, a, {gex::product(batch), s.back()}), b);
+    Shape shape = batch;
+    shape.push_back(b->type().shape[1]);
+    product = ops::reshape(g, product, shape);
+  } else {
+    product = ops::matmul(g, a, b);
+  }
   if (b_vector) product = ops::squeeze(g, product, -1);
   if (a_vector) product = ops::squeeze(g, product, b_vector ? -1 : -2);
   return product;

@@ -265,7 +265,7 @@ Items qgemm(Row& r) {
 
 // a, b, a_scale, b_scale, a_zero, b_zero, bias
 Items matmul_integer_to_float(Row& r) {
-  const DType t = exact_type(r.shape(0).back());
+  const DType t = exact_type(r, 1, 5, -1, r.shape(0).back());
   Expr y(r.g, matmul_any_rank(r.g, centred(r, 0, 4, -2, t), centred(r, 1, 5, -1, t)));
   y = y.to(DType::f32) * expr(r, 2) * expr(r, 3);
   if (r.has(6)) y = y + expr(r, 6);

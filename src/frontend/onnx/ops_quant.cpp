@@ -1,5 +1,6 @@
 // Integers that stand for numbers: QuantizeLinear, DequantizeLinear and operators on such integers.
 
+#include <algorithm>
 #include <cmath>
 
 #include "frontend/onnx/cast.hpp"
@@ -131,10 +132,32 @@ DType exact_type(Dim terms) {
   return n && *n <= 256 ? DType::f32 : DType::f64;
 }
 
+DType exact_type(const Row& r, std::size_t weights, std::size_t zero, std::int64_t out_axis,
+                 Dim terms) {
+  if (exact_type(terms) == DType::f32) return DType::f32;
+  const HostTensor* w = r.known(weights);
+  const HostTensor* z = r.has(zero) ? r.known(zero) : nullptr;
+  if (w == nullptr || (r.has(zero) && z == nullptr)) return DType::f64;
+  // What the largest sum of any output can be, for these weights.
+  const auto& s = w->shape();
+  const auto at = static_cast<std::size_t>(out_axis < 0 ? out_axis + r.rank(weights) : out_axis);
+  std::int64_t inner = 1;
+  for (std::size_t d = at + 1; d < s.size(); ++d) inner *= s[d];
+  std::vector<double> sums(static_cast<std::size_t>(s[at]), 0);
+  for (std::int64_t k = 0; k < w->numel(); ++k) {
+    const std::int64_t channel = k / inner % s[at];
+    const std::int64_t centre = z == nullptr ? 0 : z->get_int(z->numel() > 1 ? channel : 0);
+    sums[static_cast<std::size_t>(channel)] +=
+        static_cast<double>(std::abs(w->get_int(k) - centre));
+  }
+  const double largest = sums.empty() ? 0 : *std::ranges::max_element(sums);
+  return largest * 255 < 16777216.0 ? DType::f32 : DType::f64;
+}
+
 namespace {
 
 Value* integer_product(Row& r, std::size_t a_zero, std::size_t b, std::size_t b_zero) {
-  const DType t = exact_type(r.shape(0).back());
+  const DType t = exact_type(r, b, b_zero, -1, r.shape(0).back());
   return matmul_any_rank(r.g, centred(r, 0, a_zero, -2, t), centred(r, b, b_zero, -1, t));
 }
 
@@ -168,7 +191,7 @@ Value* integer_conv(Row& r, std::size_t x_zero, std::size_t w, std::size_t w_zer
   Dim terms(1);
   for (const Dim d : spatial_of(r.in(w))) kernel.push_back(d.constant());
   for (std::size_t d = 1; d < r.shape(w).size(); ++d) terms *= r.shape(w)[d];
-  const DType t = exact_type(terms);
+  const DType t = exact_type(r, w, w_zero, 0, terms);
   const WindowSpec spec = window_spec(r, kernel, spatial_of(r.in(0)), false);
   return convolve(r, centred(r, 0, x_zero, 1, t), centred(r, w, w_zero, 0, t), spec,
                   r.int_attr("group", 1));

@@ -4,12 +4,13 @@
 #include <algorithm>
 
 #include "frontend/onnx/expr.hpp"
+#include "frontend/onnx/matmul.hpp"
 #include "ops/control.hpp"
 
 namespace gex::onnx {
 namespace {
 
-constexpr std::int64_t kUnrolled = 4;
+constexpr std::int64_t kUnrolled = 32;  // steps that become straight code
 
 struct Activation {
   std::string name;
@@ -226,7 +227,7 @@ class Recurrent {
   Direction one(std::int64_t d, bool backwards) {
     choose_activations(d);
     const std::int64_t h = cell_.hidden;
-    Expr xw = matmul({g_, x_}, weight(1, d));
+    Expr xw(g_, matmul_any_rank(g_, x_, weight(1, d)));
     std::vector<Value*> weights{weight(2, d)};
     Expr late_bias(g_, ops::full(g_, xw.dtype(), 0, {Dim(h)}));
     if (r_.has(3)) {

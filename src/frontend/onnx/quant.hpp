@@ -11,6 +11,10 @@ std::pair<double, double> range_of(Elem elem);
 Value* centred(const Row& r, std::size_t x, std::size_t zero, std::int64_t axis, DType t);
 // round(y) + zero, kept inside the range.
 Value* requantised(const Row& r, Value* y, Elem elem, Value* zero);
+// A float type in which sums of so many products of 8-bit integers are exact; with weights that are
+// known, by their own sizes. `out_axis`: the axis of the weights that is not summed over.
 DType exact_type(Dim terms);
+DType exact_type(const Row& r, std::size_t weights, std::size_t zero, std::int64_t out_axis,
+                 Dim terms);
 
 }  // namespace gex::onnx
