@@ -4,8 +4,9 @@ What they test is whether memory is read before it is overwritten. A program is 
 failure can be read and run by itself.
 """
 
-from __future__ import itertools
+from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -12,7 +12,8 @@ namespace gex::runtime::cuda {
 
 namespace {
 
-constexpr std::int64_t kDefaultShared = 48 * 1024;  // more must be asked for
+// More than 48 KB must be asked for, and a kernel's own arrays count.
+constexpr std::int64_t kDefaultShared = 16 * 1024;
 constexpr int kHelperBlock = 256;
 constexpr std::int64_t kMaxHelperBlocks = 2048;
 
