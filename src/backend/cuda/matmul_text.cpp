@@ -1,6 +1,7 @@
 // Products of matrices: batched, and of rows in groups.
 
 #include <algorithm>
+#include <optional>
 
 #include "backend/cuda/mma_text.hpp"
 #include "backend/cuda/problem_text.hpp"
@@ -61,22 +62,62 @@ struct Product {
 
 constexpr std::string_view kTilesBody = R"cuda(
   const Sizes& s = task.size;
-  const i64 tile_cols = (s.cols + 63) / 64, tiles = (s.rows + 63) / 64 * tile_cols;
-  for (i64 at = blockIdx.x; at < s.batch0 * s.batch1 * tiles; at += gridDim.x) {
-    task.set_batch(at / tiles);
-    const i64 tile = at % tiles;
-    tile_product(task, tile / tile_cols * 64, tile % tile_cols * 64, s.rows, s.cols, s.depth);
-  }
+  tiled_product(task, s.batch0 * s.batch1, s.rows, s.cols, s.depth);
 )cuda";
 
 constexpr std::string_view kFallbackBody = R"cuda(
   const Sizes& s = task.size;
-  const i64 tile_cols = (s.cols + 63) / 64, tiles = (s.rows + 63) / 64 * tile_cols;
-  for (i64 at = blockIdx.x; at < s.batch0 * s.batch1 * tiles; at += gridDim.x) {
-    task.set_batch(at / tiles);
-    const i64 tile = at % tiles;
-    tile_product<true>(task, tile / tile_cols * 64, tile % tile_cols * 64, s.rows, s.cols, s.depth);
+  all_tiles<4, true>(task, s.batch0 * s.batch1, s.rows, s.cols, s.depth);
+)cuda";
+
+// Few rows of f32: the columns of B, contiguous along the depth, are read once for each 4 rows, two
+// by each warp.
+constexpr std::string_view kStreamF32 = R"cuda(
+GEX_FN void stream_f32(Product& task, float* x) {
+  const Sizes& s = task.size;
+  const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, depth = (int)s.depth;
+  const i64 pairs = (s.cols + 1) / 2, units = (pairs + 7) / 8;
+  i64 staged = -1;
+  for (i64 unit = blockIdx.x; unit < s.batch0 * s.batch1 * units; unit += gridDim.x) {
+    const i64 batch = unit / units;
+    task.set_batch(batch);
+    if (batch != staged) {
+      __syncthreads();
+      for (int r = 0; r < (int)s.rows; ++r)
+        for (int k = (int)threadIdx.x; k < depth; k += 256) x[r * depth + k] = task.left(r, k);
+      __syncthreads();
+      staged = batch;
+    }
+    const i64 col = (unit % units * 8 + warp) * 2;
+    if (col >= s.cols) continue;
+    const bool two = col + 1 < s.cols;
+    const float* const w0 = task.b.memory() + task.b_first + col * s.b[3];
+    const float* const w1 = two ? w0 + s.b[3] : w0;
+    for (int r0 = 0; r0 < (int)s.rows; r0 += 4) {
+      float sum[4][2];
+#pragma unroll
+      for (int i = 0; i < 8; ++i) sum[i / 2][i % 2] = 0.0f;
+#pragma unroll 4
+      for (int k = lane * 4; k < depth; k += 128) {
+        const float4 a = *(const float4*)(w0 + k), b = *(const float4*)(w1 + k);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          if (r0 + i >= (int)s.rows) break;
+          const float4 v = *(const float4*)(x + (r0 + i) * depth + k);
+          sum[i][0] = mul_add(v.w, a.w, mul_add(v.z, a.z, mul_add(v.y, a.y, mul_add(v.x, a.x, sum[i][0]))));
+          sum[i][1] = mul_add(v.w, b.w, mul_add(v.z, b.z, mul_add(v.y, b.y, mul_add(v.x, b.x, sum[i][1]))));
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        float all = sum[i / 2][i % 2];
+#pragma unroll
+        for (int lanes = 16; lanes > 0; lanes /= 2) all += __shfl_xor_sync(0xffffffffu, all, lanes);
+        if (lane == i && r0 + i / 2 < s.rows && (i % 2 == 0 || two)) task.finish(r0 + i / 2, col + i % 2, all);
+      }
+    }
   }
+}
 )cuda";
 
 // Whether 16-byte pieces of the operands can be loaded.
@@ -119,9 +160,9 @@ constexpr std::string_view kGroupedBody = R"cuda(
       start = stop;
       if (from >= to) continue;
       task.b_first = g * s.b[0];
-      tile_product(task, from, col, to, s.cols, s.depth);
+      tile_product<4>(task, from, col, to, s.cols, s.depth);
     }
-    if (start < row_end) tile_product(task, int_max(start, row), col, row_end, s.cols, (i64)0);
+    if (start < row_end) tile_product<4>(task, int_max(start, row), col, row_end, s.cols, (i64)0);
   }
 )cuda";
 
@@ -142,7 +183,7 @@ constexpr std::string_view kGroupedGradBody = R"cuda(
     task.a_first = start * s.a[3];
     task.b_first = start * s.b[2];
     task.c_first = group * s.c[0];
-    tile_product(task, tile / tile_cols * 64, tile % tile_cols * 64, s.rows, s.cols, stop - start);
+    tile_product<4>(task, tile / tile_cols * 64, tile % tile_cols * 64, s.rows, s.cols, stop - start);
   }
 )cuda";
 
@@ -151,6 +192,7 @@ void declare_operands(ProblemText& out, const problems::MatmulProblem& p) {
   out.operand("Left", 0, p.a);
   out.operand("Right", 1, p.b);
   out.finish(p.c);
+  out.constant("kMultiprocessors", out.limits.multiprocessors);
   out.text += kSizes;
   out.text += tile_product_text();
 }
@@ -279,13 +321,23 @@ MmaPlan mma_plan(const problems::MatmulProblem& p, std::span<const Dim> dims,
   return plan;
 }
 
+constexpr std::int64_t kF32StreamRows = 16, kF32StreamBytes = 64 * 1024;
+
+// Shared memory of stream_f32, or nothing if the product cannot use it.
+std::optional<Dim> f32_stream_bytes(const problems::MatmulProblem& p, std::span<const Dim> dims) {
+  if (p.a != DType::f32 || p.b != DType::f32 || p.any_rows || problems::contains(p.computed, 1) ||
+      !(dims[at_dim::b_strides + 2] == Dim(1)) || dims[at_dim::m].range().lo > kF32StreamRows)
+    return std::nullopt;
+  return min(min(dims[at_dim::m], Dim(kF32StreamRows)) * dims[at_dim::k] * Dim(4),
+             Dim(kF32StreamBytes));
+}
+
 void declare_mma(ProblemText& out, const problems::MatmulProblem& p, const MmaPlan& plan) {
   out.constant("kBf16", p.a == DType::bf16 ? 1 : 0);
   out.constant("kLeftByDepth", plan.left_by_depth ? 1 : 0);
   out.constant("kRightByDepth", plan.right_by_depth ? 1 : 0);
   out.constant("kLeftComputed", problems::contains(p.computed, 0) ? 1 : 0);
   out.constant("kRightComputed", problems::contains(p.computed, 1) ? 1 : 0);
-  out.constant("kMultiprocessors", plan.multiprocessors);
   out.text += kAligned;
   out.text += mma_tile_text();
   if (plan.stream) out.text += stream_product_text();
@@ -302,6 +354,17 @@ KernelText matmul_text(const problems::MatmulProblem& problem, const AttachedKer
   const Dim batches = dims[at_dim::batch0] * dims[at_dim::batch1];
   const Dim work = batches * tiles(dims);
   const MmaPlan plan = mma_plan(problem, dims, limits);
+  if (const auto bytes = f32_stream_bytes(problem, dims)) {
+    out.text += kStreamF32;
+    body +=
+        str("  GEX_DECLARE_LOCALS\n  if (task.size.b[2] == 1 && task.size.rows <= ", kF32StreamRows,
+            " && (task.size.depth | task.size.b[3] | task.size.b[0] | task.size.b[1]) % 4 == 0 &&\n"
+            "      (i64)task.b.memory() % 16 == 0 && task.size.rows * task.size.depth * 4 <= ",
+            kF32StreamBytes, ")\n    return stream_f32(task, (float*)gex_locals);\n");
+    return out.done(body + std::string(kTilesBody), kTileThreads,
+                    capped_grid(max(work, batches * ceildiv(dims[at_dim::n], 16)), limits, 4),
+                    *bytes, 0);
+  }
   if (!plan.any())
     return out.done(body + std::string(kTilesBody), kTileThreads,
                     capped_grid(work, limits, kBlocksEach), 0, 0);
