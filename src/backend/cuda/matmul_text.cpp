@@ -222,16 +222,19 @@ constexpr MmaTile kTinyTile{32, 128, 1, 8, 4, 1}, kSmallTile{64, 128, 2, 4, 4, 1
 struct MmaPlan {
   bool stream = false;
   std::vector<MmaTile> tiles;  // the smallest first
-  bool left_by_depth = false, right_by_depth = false;
+  bool left_by_depth = false, right_by_depth = false, computed = false;
   int multiprocessors = 0;
 
   static constexpr std::int64_t kStreamRows = 16, kStreamBytes = 110 * 1024, kJoinBytes = 8192;
 
   bool any() const { return stream || !tiles.empty(); }
   int split() const { return tiles.size() == 1 ? tiles.front().split : 1; }
-  // Blocks that a multiprocessor must be able to hold.
+  // Blocks that a multiprocessor must be able to hold: registers are enough for two, but not where
+  // elements are computed or sizes are not constants.
   int blocks_each() const {
-    return tiles.empty() || (split() == 1 && tiles.back().cols <= 128) ? 2 : 1;
+    const bool small =
+        tiles.empty() || (tiles.size() == 1 && split() == 1 && tiles.back().cols <= 128);
+    return small && !computed ? 2 : 1;
   }
 
   Dim shared_bytes(std::span<const Dim> dims) const {
@@ -249,7 +252,7 @@ struct MmaPlan {
     Dim most = stream ? dims[at_dim::batch0] * dims[at_dim::batch1] * ceildiv(dims[at_dim::n], 16)
                       : Dim(0);
     if (!tiles.empty()) most = max(most, tiles.front().count(dims));
-    return min(most, Dim(multiprocessors * blocks_each() / split())) * Dim(split());
+    return min(most, Dim(multiprocessors * 2 / split())) * Dim(split());
   }
 
   std::string body() const {
@@ -304,6 +307,7 @@ MmaPlan mma_plan(const problems::MatmulProblem& p, std::span<const Dim> dims,
   MmaPlan plan;
   if (p.a != p.b || !is_low_float(p.a)) return plan;
   plan.multiprocessors = limits.multiprocessors;
+  plan.computed = p.computed != 0;
   const bool left_computed = problems::contains(p.computed, 0);
   const bool right_computed = problems::contains(p.computed, 1);
   const int left = contiguous_axis(dims[at_dim::a_strides + 3], dims[at_dim::a_strides + 2]);
