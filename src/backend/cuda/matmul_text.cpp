@@ -142,28 +142,52 @@ GEX_FN bool aligned_right(const Product& p) {
 }
 )cuda";
 
-// Rows of a tile belong to one group after another; those after the last group are zeros.
+// Work is a tile of one group. Groups have at most one partial tile each, so there are fewer row
+// tiles than rows / tile + groups + 1; the last group is that of the rows after all ends: zeros.
 constexpr std::string_view kGroupedBody = R"cuda(
   Product task;
   task.bind(words, dims);
-  const Sizes& s = task.size;
+  const i64 rows = task.size.rows, cols = task.size.cols, depth = task.size.depth, groups = dims[17];
   const Ends* const ends = (const Ends*)words[2];
-  const i64 groups = dims[17];
-  const i64 tile_cols = (s.cols + 63) / 64, tiles = (s.rows + 63) / 64 * tile_cols;
-  for (i64 at = blockIdx.x; at < tiles; at += gridDim.x) {
-    const i64 row = at / tile_cols * 64, col = at % tile_cols * 64;
-    const i64 row_end = int_min(row + 64, s.rows);
-    i64 start = 0;
-    for (i64 g = 0; g < groups && start < row_end; ++g) {
-      const i64 stop = int_min(int_max((i64)ends[g], start), s.rows);
-      const i64 from = int_max(start, row), to = int_min(stop, row_end);
+  GEX_DECLARE_LOCALS
+  const bool wide = kUsesMma && grouped_aligned(task);
+  const i64 tile_cols = (cols + kGroupedCols - 1) / kGroupedCols;
+  const i64 work = (rows / 64 + groups + 1) * tile_cols;
+  for (i64 at = blockIdx.x; at < work; at += gridDim.x) {
+    const i64 wanted = at / tile_cols, col = at % tile_cols * kGroupedCols;
+    i64 start = 0, before = 0, row = -1, stop = 0, group = 0;
+    for (; group <= groups; ++group) {
+      stop = group == groups ? rows : int_min(int_max((i64)ends[group], start), rows);
+      const i64 tiles = (stop - start + 63) / 64;
+      if (wanted < before + tiles) {
+        row = start + (wanted - before) * 64;
+        break;
+      }
+      before += tiles;
       start = stop;
-      if (from >= to) continue;
-      task.b_first = g * s.b[0];
-      tile_product<4>(task, from, col, to, s.cols, s.depth);
     }
-    if (start < row_end) tile_product<4>(task, int_max(start, row), col, row_end, s.cols, (i64)0);
+    if (row < 0) break;
+    task.b_first = group == groups ? 0 : group * task.size.b[0];
+    task.size.rows = stop;
+    task.size.depth = group == groups ? 0 : depth;
+    if (wide)
+      grouped_tile(task, row, col, (char*)gex_locals);
+    else
+      for (i64 c = col; c < int_min(col + kGroupedCols, cols); c += 64)
+        tile_product<4, true>(task, row, c, stop, cols, task.size.depth);
   }
+)cuda";
+
+// What kGroupedBody calls, with and without tensor cores.
+constexpr std::string_view kGroupedMma = R"cuda(
+GEX_FN bool grouped_aligned(const Product& p) { return aligned_left(p) && aligned_right(p); }
+GEX_FN void grouped_tile(const Product& p, i64 row, i64 col, char* shared) {
+  mma_tile<64, 128, 2, 4, 4, 1>(p, row, col, shared);
+}
+)cuda";
+constexpr std::string_view kGroupedPlain = R"cuda(
+GEX_FN bool grouped_aligned(const Product&) { return false; }
+GEX_FN void grouped_tile(const Product&, i64, i64, char*) {}
 )cuda";
 
 constexpr std::string_view kGroupedGradBody = R"cuda(
@@ -384,8 +408,19 @@ KernelText grouped_text(const problems::GroupedMatmulProblem& problem, std::span
   ProblemText out("gex_grouped_matmul", none, 3, 1, false, dims, limits);
   declare_operands(out, problem.product);
   out.text += str("typedef ", problem.ends == DType::i64 ? "i64" : "int", " Ends;\n");
-  return out.done(std::string(kGroupedBody), kTileThreads,
-                  capped_grid(tiles(dims), limits, kBlocksEach), 0, 0);
+  problems::MatmulProblem by_tiles = problem.product;
+  by_tiles.any_rows = true;
+  const MmaPlan plan = mma_plan(by_tiles, dims, limits);
+  // Groups begin at any row.
+  const bool mma = !plan.tiles.empty() && plan.left_by_depth;
+  out.constant("kUsesMma", mma ? 1 : 0);
+  out.constant("kGroupedCols", mma ? kSmallTile.cols : kTileCols);
+  if (mma) declare_mma(out, by_tiles, plan);
+  out.text += mma ? kGroupedMma : kGroupedPlain;
+  const Dim work = (floordiv(dims[at_dim::m], kTileRows) + dims[at_dim::count] + 1) *
+                   ceildiv(dims[at_dim::n], mma ? kSmallTile.cols : kTileCols);
+  return out.done(std::string(kGroupedBody), kTileThreads, capped_grid(work, limits, mma ? 2 : 8),
+                  mma ? kSmallTile.bytes() : 0, 0);
 }
 
 KernelText grouped_grad_text(const problems::GroupedMatmulProblem& problem,
