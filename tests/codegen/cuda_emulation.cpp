@@ -36,7 +36,7 @@ static unsigned rank_of_thread, cluster_size;  // of the running thread's block
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __shared__ static
-#define __align__(n) alignas(n)
+#define __align__(n) __attribute__((aligned(n)))
 #define __restrict__
 #define GEX_DECLARE_LOCALS
 
@@ -112,6 +112,7 @@ static double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
 template <class T, class U> static T atomicAdd(T* p, U v) { const T old = *p; *p = (T)(old + (T)v); return old; }
 static void __threadfence() {}
 struct alignas(16) uint4 { unsigned x, y, z, w; };
+struct alignas(16) float4 { float x, y, z, w; };
 namespace gex { float f16_to_f32(std::uint16_t); std::uint16_t f32_to_f16(float); }
 static float of_f16(unsigned short h) { return gex::f16_to_f32(h); }
 static unsigned short to_f16(float f) { return gex::f32_to_f16(f); }

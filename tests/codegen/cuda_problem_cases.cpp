@@ -85,6 +85,8 @@ class Builder {
     product("batches", f32, {2, 3, 17, 33, 20}, {false, false, 3});
     product("transposed", f32, {1, 2, 65, 40, 50}, {true, true});
     product("broadcast", f32, {2, 2, 9, 130, 16}, {false, false, 0, true});
+    for (const int64_t m : {1, 4, 11}) product("few rows", f32, {1, 2, m, 37, 132}, {false, true});
+    product("large tiles", f32, {1, 1, 130, 140, 40}, {});
     product("no depth", f32, {1, 1, 5, 6, 0}, {});
     product("f64", {DType::f64, DType::f64, DType::f64}, {1, 1, 33, 70, 41}, {});
     product("f64 to f32", {DType::f64, DType::f64, DType::f32}, {1, 1, 3, 7, 4}, {});

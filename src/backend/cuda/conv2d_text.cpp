@@ -43,6 +43,7 @@ struct Task {
   Sizes s;
   i64 group, group_in, group_out;
   bool left_by_depth, right_by_depth;
+  GEX_METHOD void set_batch(i64 batch) { group = batch; }
   GEX_METHOD Acc left(i64 row, i64 k) const {
     const Place t = place_of(k, s.taps_y, s.taps_x);
     return weights((group * group_out + row) * s.w[0] + t.outer * s.w[1] + t.y * s.w[2] + t.x * s.w[3]);
@@ -74,6 +75,7 @@ struct Task {
   Sizes s;
   i64 group, group_in, group_out;
   bool left_by_depth, right_by_depth;
+  GEX_METHOD void set_batch(i64 batch) { group = batch; }
   GEX_METHOD Acc left(i64 row, i64 k) const {
     const Place p = place_of(k, s.out_height, s.out_width);
     return weights(p.outer * s.y[0] + (group * group_out + row) * s.y[1] + p.y * s.y[2] + p.x * s.y[3]);
@@ -103,6 +105,7 @@ struct Task {
   Sizes s;
   i64 group, group_in, group_out;
   bool left_by_depth, right_by_depth;
+  GEX_METHOD void set_batch(i64 batch) { group = batch; }
   GEX_METHOD Acc left(i64 row, i64 k) const {
     const Place t = place_of(k, s.taps_y, s.taps_x);
     return weights((group * group_out + t.outer) * s.w[0] + row * s.w[1] + t.y * s.w[2] + t.x * s.w[3]);
@@ -135,13 +138,7 @@ constexpr std::string_view kBody = R"cuda(
   task.group_out = task.s.outputs / kGroups;
   task.left_by_depth = true;
   task.right_by_depth = kRightByDepth;
-  const i64 rows = task.rows(), cols = task.cols(), depth = task.depth();
-  const i64 tile_cols = (cols + 63) / 64, tiles = (rows + 63) / 64 * tile_cols;
-  for (i64 at = blockIdx.x; at < kGroups * tiles; at += gridDim.x) {
-    task.group = at / tiles;
-    const i64 tile = at % tiles;
-    tile_product(task, tile / tile_cols * 64, tile % tile_cols * 64, rows, cols, depth);
-  }
+  tiled_product(task, kGroups, task.rows(), task.cols(), task.depth());
 )cuda";
 
 struct Form {
@@ -169,6 +166,7 @@ KernelText conv_text(const problems::Conv2dProblem& p, const Form& form,
   out.constant("kPadY", p.pad[0]);
   out.constant("kPadX", p.pad[1]);
   out.constant("kGroups", p.groups);
+  out.constant("kMultiprocessors", limits.multiprocessors);
   out.constant("kRightByDepth", form.right_by_depth ? 1 : 0);
   out.text += kSizes;
   out.text += form.task;

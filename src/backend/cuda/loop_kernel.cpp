@@ -379,6 +379,7 @@ class LoopEmitter : private VectorWriter {
     line("const i64 point = int_min(first + column, points - 1);");
     split(kernel_.grid, "point");
     declare_accumulators(stage);
+    line("#pragma unroll 8");
     fold(stage, "part", std::to_string(parts));
     save_accumulators(stage, "threadIdx.x");
     line("__syncthreads();");

@@ -1,6 +1,7 @@
 // Products of matrices: batched, and of rows in groups.
 
 #include <algorithm>
+#include <optional>
 
 #include "backend/cuda/mma_text.hpp"
 #include "backend/cuda/problem_text.hpp"
@@ -61,22 +62,62 @@ struct Product {
 
 constexpr std::string_view kTilesBody = R"cuda(
   const Sizes& s = task.size;
-  const i64 tile_cols = (s.cols + 63) / 64, tiles = (s.rows + 63) / 64 * tile_cols;
-  for (i64 at = blockIdx.x; at < s.batch0 * s.batch1 * tiles; at += gridDim.x) {
-    task.set_batch(at / tiles);
-    const i64 tile = at % tiles;
-    tile_product(task, tile / tile_cols * 64, tile % tile_cols * 64, s.rows, s.cols, s.depth);
-  }
+  tiled_product(task, s.batch0 * s.batch1, s.rows, s.cols, s.depth);
 )cuda";
 
 constexpr std::string_view kFallbackBody = R"cuda(
   const Sizes& s = task.size;
-  const i64 tile_cols = (s.cols + 63) / 64, tiles = (s.rows + 63) / 64 * tile_cols;
-  for (i64 at = blockIdx.x; at < s.batch0 * s.batch1 * tiles; at += gridDim.x) {
-    task.set_batch(at / tiles);
-    const i64 tile = at % tiles;
-    tile_product<true>(task, tile / tile_cols * 64, tile % tile_cols * 64, s.rows, s.cols, s.depth);
+  all_tiles<4, true>(task, s.batch0 * s.batch1, s.rows, s.cols, s.depth);
+)cuda";
+
+// Few rows of f32: the columns of B, contiguous along the depth, are read once for each 4 rows, two
+// by each warp.
+constexpr std::string_view kStreamF32 = R"cuda(
+GEX_FN void stream_f32(Product& task, float* x) {
+  const Sizes& s = task.size;
+  const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, depth = (int)s.depth;
+  const i64 pairs = (s.cols + 1) / 2, units = (pairs + 7) / 8;
+  i64 staged = -1;
+  for (i64 unit = blockIdx.x; unit < s.batch0 * s.batch1 * units; unit += gridDim.x) {
+    const i64 batch = unit / units;
+    task.set_batch(batch);
+    if (batch != staged) {
+      __syncthreads();
+      for (int r = 0; r < (int)s.rows; ++r)
+        for (int k = (int)threadIdx.x; k < depth; k += 256) x[r * depth + k] = task.left(r, k);
+      __syncthreads();
+      staged = batch;
+    }
+    const i64 col = (unit % units * 8 + warp) * 2;
+    if (col >= s.cols) continue;
+    const bool two = col + 1 < s.cols;
+    const float* const w0 = task.b.memory() + task.b_first + col * s.b[3];
+    const float* const w1 = two ? w0 + s.b[3] : w0;
+    for (int r0 = 0; r0 < (int)s.rows; r0 += 4) {
+      float sum[4][2];
+#pragma unroll
+      for (int i = 0; i < 8; ++i) sum[i / 2][i % 2] = 0.0f;
+#pragma unroll 4
+      for (int k = lane * 4; k < depth; k += 128) {
+        const float4 a = *(const float4*)(w0 + k), b = *(const float4*)(w1 + k);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          if (r0 + i >= (int)s.rows) break;
+          const float4 v = *(const float4*)(x + (r0 + i) * depth + k);
+          sum[i][0] = mul_add(v.w, a.w, mul_add(v.z, a.z, mul_add(v.y, a.y, mul_add(v.x, a.x, sum[i][0]))));
+          sum[i][1] = mul_add(v.w, b.w, mul_add(v.z, b.z, mul_add(v.y, b.y, mul_add(v.x, b.x, sum[i][1]))));
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        float all = sum[i / 2][i % 2];
+#pragma unroll
+        for (int lanes = 16; lanes > 0; lanes /= 2) all += __shfl_xor_sync(0xffffffffu, all, lanes);
+        if (lane == i && r0 + i / 2 < s.rows && (i % 2 == 0 || two)) task.finish(r0 + i / 2, col + i % 2, all);
+      }
+    }
   }
+}
 )cuda";
 
 // Whether 16-byte pieces of the operands can be loaded.
@@ -101,28 +142,52 @@ GEX_FN bool aligned_right(const Product& p) {
 }
 )cuda";
 
-// Rows of a tile belong to one group after another; those after the last group are zeros.
+// Work is a tile of one group. Groups have at most one partial tile each, so there are fewer row
+// tiles than rows / tile + groups + 1; the last group is that of the rows after all ends: zeros.
 constexpr std::string_view kGroupedBody = R"cuda(
   Product task;
   task.bind(words, dims);
-  const Sizes& s = task.size;
+  const i64 rows = task.size.rows, cols = task.size.cols, depth = task.size.depth, groups = dims[17];
   const Ends* const ends = (const Ends*)words[2];
-  const i64 groups = dims[17];
-  const i64 tile_cols = (s.cols + 63) / 64, tiles = (s.rows + 63) / 64 * tile_cols;
-  for (i64 at = blockIdx.x; at < tiles; at += gridDim.x) {
-    const i64 row = at / tile_cols * 64, col = at % tile_cols * 64;
-    const i64 row_end = int_min(row + 64, s.rows);
-    i64 start = 0;
-    for (i64 g = 0; g < groups && start < row_end; ++g) {
-      const i64 stop = int_min(int_max((i64)ends[g], start), s.rows);
-      const i64 from = int_max(start, row), to = int_min(stop, row_end);
+  GEX_DECLARE_LOCALS
+  const bool wide = kUsesMma && grouped_aligned(task);
+  const i64 tile_cols = (cols + kGroupedCols - 1) / kGroupedCols;
+  const i64 work = (rows / 64 + groups + 1) * tile_cols;
+  for (i64 at = blockIdx.x; at < work; at += gridDim.x) {
+    const i64 wanted = at / tile_cols, col = at % tile_cols * kGroupedCols;
+    i64 start = 0, before = 0, row = -1, stop = 0, group = 0;
+    for (; group <= groups; ++group) {
+      stop = group == groups ? rows : int_min(int_max((i64)ends[group], start), rows);
+      const i64 tiles = (stop - start + 63) / 64;
+      if (wanted < before + tiles) {
+        row = start + (wanted - before) * 64;
+        break;
+      }
+      before += tiles;
       start = stop;
-      if (from >= to) continue;
-      task.b_first = g * s.b[0];
-      tile_product(task, from, col, to, s.cols, s.depth);
     }
-    if (start < row_end) tile_product(task, int_max(start, row), col, row_end, s.cols, (i64)0);
+    if (row < 0) break;
+    task.b_first = group == groups ? 0 : group * task.size.b[0];
+    task.size.rows = stop;
+    task.size.depth = group == groups ? 0 : depth;
+    if (wide)
+      grouped_tile(task, row, col, (char*)gex_locals);
+    else
+      for (i64 c = col; c < int_min(col + kGroupedCols, cols); c += 64)
+        tile_product<4, true>(task, row, c, stop, cols, task.size.depth);
   }
+)cuda";
+
+// What kGroupedBody calls, with and without tensor cores.
+constexpr std::string_view kGroupedMma = R"cuda(
+GEX_FN bool grouped_aligned(const Product& p) { return aligned_left(p) && aligned_right(p); }
+GEX_FN void grouped_tile(const Product& p, i64 row, i64 col, char* shared) {
+  mma_tile<64, 128, 2, 4, 4, 1>(p, row, col, shared);
+}
+)cuda";
+constexpr std::string_view kGroupedPlain = R"cuda(
+GEX_FN bool grouped_aligned(const Product&) { return false; }
+GEX_FN void grouped_tile(const Product&, i64, i64, char*) {}
 )cuda";
 
 constexpr std::string_view kGroupedGradBody = R"cuda(
@@ -142,7 +207,7 @@ constexpr std::string_view kGroupedGradBody = R"cuda(
     task.a_first = start * s.a[3];
     task.b_first = start * s.b[2];
     task.c_first = group * s.c[0];
-    tile_product(task, tile / tile_cols * 64, tile % tile_cols * 64, s.rows, s.cols, stop - start);
+    tile_product<4>(task, tile / tile_cols * 64, tile % tile_cols * 64, s.rows, s.cols, stop - start);
   }
 )cuda";
 
@@ -151,6 +216,7 @@ void declare_operands(ProblemText& out, const problems::MatmulProblem& p) {
   out.operand("Left", 0, p.a);
   out.operand("Right", 1, p.b);
   out.finish(p.c);
+  out.constant("kMultiprocessors", out.limits.multiprocessors);
   out.text += kSizes;
   out.text += tile_product_text();
 }
@@ -180,16 +246,19 @@ constexpr MmaTile kTinyTile{32, 128, 1, 8, 4, 1}, kSmallTile{64, 128, 2, 4, 4, 1
 struct MmaPlan {
   bool stream = false;
   std::vector<MmaTile> tiles;  // the smallest first
-  bool left_by_depth = false, right_by_depth = false;
+  bool left_by_depth = false, right_by_depth = false, computed = false;
   int multiprocessors = 0;
 
   static constexpr std::int64_t kStreamRows = 16, kStreamBytes = 110 * 1024, kJoinBytes = 8192;
 
   bool any() const { return stream || !tiles.empty(); }
   int split() const { return tiles.size() == 1 ? tiles.front().split : 1; }
-  // Blocks that a multiprocessor must be able to hold.
+  // Blocks that a multiprocessor must be able to hold: registers are enough for two, but not where
+  // elements are computed or sizes are not constants.
   int blocks_each() const {
-    return tiles.empty() || (split() == 1 && tiles.back().cols <= 128) ? 2 : 1;
+    const bool small =
+        tiles.empty() || (tiles.size() == 1 && split() == 1 && tiles.back().cols <= 128);
+    return small && !computed ? 2 : 1;
   }
 
   Dim shared_bytes(std::span<const Dim> dims) const {
@@ -207,7 +276,7 @@ struct MmaPlan {
     Dim most = stream ? dims[at_dim::batch0] * dims[at_dim::batch1] * ceildiv(dims[at_dim::n], 16)
                       : Dim(0);
     if (!tiles.empty()) most = max(most, tiles.front().count(dims));
-    return min(most, Dim(multiprocessors * blocks_each() / split())) * Dim(split());
+    return min(most, Dim(multiprocessors * 2 / split())) * Dim(split());
   }
 
   std::string body() const {
@@ -262,6 +331,7 @@ MmaPlan mma_plan(const problems::MatmulProblem& p, std::span<const Dim> dims,
   MmaPlan plan;
   if (p.a != p.b || !is_low_float(p.a)) return plan;
   plan.multiprocessors = limits.multiprocessors;
+  plan.computed = p.computed != 0;
   const bool left_computed = problems::contains(p.computed, 0);
   const bool right_computed = problems::contains(p.computed, 1);
   const int left = contiguous_axis(dims[at_dim::a_strides + 3], dims[at_dim::a_strides + 2]);
@@ -279,13 +349,23 @@ MmaPlan mma_plan(const problems::MatmulProblem& p, std::span<const Dim> dims,
   return plan;
 }
 
+constexpr std::int64_t kF32StreamRows = 16, kF32StreamBytes = 64 * 1024;
+
+// Shared memory of stream_f32, or nothing if the product cannot use it.
+std::optional<Dim> f32_stream_bytes(const problems::MatmulProblem& p, std::span<const Dim> dims) {
+  if (p.a != DType::f32 || p.b != DType::f32 || p.any_rows || problems::contains(p.computed, 1) ||
+      !(dims[at_dim::b_strides + 2] == Dim(1)) || dims[at_dim::m].range().lo > kF32StreamRows)
+    return std::nullopt;
+  return min(min(dims[at_dim::m], Dim(kF32StreamRows)) * dims[at_dim::k] * Dim(4),
+             Dim(kF32StreamBytes));
+}
+
 void declare_mma(ProblemText& out, const problems::MatmulProblem& p, const MmaPlan& plan) {
   out.constant("kBf16", p.a == DType::bf16 ? 1 : 0);
   out.constant("kLeftByDepth", plan.left_by_depth ? 1 : 0);
   out.constant("kRightByDepth", plan.right_by_depth ? 1 : 0);
   out.constant("kLeftComputed", problems::contains(p.computed, 0) ? 1 : 0);
   out.constant("kRightComputed", problems::contains(p.computed, 1) ? 1 : 0);
-  out.constant("kMultiprocessors", plan.multiprocessors);
   out.text += kAligned;
   out.text += mma_tile_text();
   if (plan.stream) out.text += stream_product_text();
@@ -302,6 +382,17 @@ KernelText matmul_text(const problems::MatmulProblem& problem, const AttachedKer
   const Dim batches = dims[at_dim::batch0] * dims[at_dim::batch1];
   const Dim work = batches * tiles(dims);
   const MmaPlan plan = mma_plan(problem, dims, limits);
+  if (const auto bytes = f32_stream_bytes(problem, dims)) {
+    out.text += kStreamF32;
+    body +=
+        str("  GEX_DECLARE_LOCALS\n  if (task.size.b[2] == 1 && task.size.rows <= ", kF32StreamRows,
+            " && (task.size.depth | task.size.b[3] | task.size.b[0] | task.size.b[1]) % 4 == 0 &&\n"
+            "      (i64)task.b.memory() % 16 == 0 && task.size.rows * task.size.depth * 4 <= ",
+            kF32StreamBytes, ")\n    return stream_f32(task, (float*)gex_locals);\n");
+    return out.done(body + std::string(kTilesBody), kTileThreads,
+                    capped_grid(max(work, batches * ceildiv(dims[at_dim::n], 16)), limits, 4),
+                    *bytes, 0);
+  }
   if (!plan.any())
     return out.done(body + std::string(kTilesBody), kTileThreads,
                     capped_grid(work, limits, kBlocksEach), 0, 0);
@@ -317,8 +408,19 @@ KernelText grouped_text(const problems::GroupedMatmulProblem& problem, std::span
   ProblemText out("gex_grouped_matmul", none, 3, 1, false, dims, limits);
   declare_operands(out, problem.product);
   out.text += str("typedef ", problem.ends == DType::i64 ? "i64" : "int", " Ends;\n");
-  return out.done(std::string(kGroupedBody), kTileThreads,
-                  capped_grid(tiles(dims), limits, kBlocksEach), 0, 0);
+  problems::MatmulProblem by_tiles = problem.product;
+  by_tiles.any_rows = true;
+  const MmaPlan plan = mma_plan(by_tiles, dims, limits);
+  // Groups begin at any row.
+  const bool mma = !plan.tiles.empty() && plan.left_by_depth;
+  out.constant("kUsesMma", mma ? 1 : 0);
+  out.constant("kGroupedCols", mma ? kSmallTile.cols : kTileCols);
+  if (mma) declare_mma(out, by_tiles, plan);
+  out.text += mma ? kGroupedMma : kGroupedPlain;
+  const Dim work = (floordiv(dims[at_dim::m], kTileRows) + dims[at_dim::count] + 1) *
+                   ceildiv(dims[at_dim::n], mma ? kSmallTile.cols : kTileCols);
+  return out.done(std::string(kGroupedBody), kTileThreads, capped_grid(work, limits, mma ? 2 : 8),
+                  mma ? kSmallTile.bytes() : 0, 0);
 }
 
 KernelText grouped_grad_text(const problems::GroupedMatmulProblem& problem,

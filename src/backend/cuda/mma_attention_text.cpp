@@ -63,7 +63,7 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
   const i64 row_blocks = decode ? 1 : (rows + kBlockRows - 1) / kBlockRows, units = s.batch * s.kv_heads * row_blocks;
   const int block_rows = decode ? 16 : kBlockRows;
   // Pieces of 8 keys that a warp takes at once; half a tile where long rows leave few registers.
-  const int NT = decode ? 2 : kValue > 128 || (RT == 2 && kValue > 64) ? 4 : 8, passes = decode ? 1 : 8 / NT;
+  const int NT = decode ? 2 : kValue > 128 || RT == 2 ? 4 : 8, passes = decode ? 1 : 8 / NT;
   const u32 q_tile = shared_address(shared), ring = q_tile + kQueryBytes;
   for (i64 unit = decode ? blockIdx.x / kSplits : blockIdx.x; unit < units;
        unit += decode ? gridDim.x / kSplits : gridDim.x) {

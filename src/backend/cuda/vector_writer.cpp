@@ -19,6 +19,7 @@ namespace {
 constexpr int kMaxWidth = 8;
 constexpr std::size_t kLongBody = 48;  // expressions; longer bodies are repeated less often
 constexpr int kLongBodyWidth = 4;
+constexpr std::size_t kShortBody = 12;
 
 }  // namespace
 
@@ -147,6 +148,8 @@ void VectorWriter::vector_loops(const Stage& stage, const std::vector<Range>& ra
   open("if (" + condition + ")");
   line("const i64 groups = " + dim(points) + " / " + width + ";");
   line("left" + id + " = groups * " + width + ";");
+  // Reductions have several loads on their way.
+  if (stage.reduction && stage.exprs.size() <= kShortBody) line("#pragma unroll 4");
   open("for (i64 q = " + start + "; q < groups; q += " + step + ")");
   // The last index moves by the width.
   std::vector<Range> outer(ranges.begin(), ranges.end() - 1);
