@@ -7,8 +7,8 @@
 
 #include <functional>
 
-#include "compile/compile.hpp"
 #include "backend/parsed_codes.hpp"
+#include "compile/compile.hpp"
 #include "sample_graphs.hpp"
 
 namespace gex {
@@ -77,13 +77,14 @@ TEST(BoundsCheck, BuffersThatAreTooSmallAreNoticed) {
 
 TEST(BoundsCheck, AccessesThatAreOutsideAreNoticed) {
   const Compiled good = compiled(parse_graph(kGraph));
+  const backend::ParsedCodes codes = backend::parse_codes(*good.program);
   int changed = 0;
   for (const program::Segment& segment : good.program->segments)
     for (const program::Step& step : segment.steps) {
       const auto* launch = std::get_if<program::Launch>(&step.op);
       if (launch == nullptr) continue;
-      const auto& spec = good.kernels->codes()[static_cast<std::size_t>(launch->code)];
-      const loop::Kernel& kernel = good.kernels->kernels()[static_cast<std::size_t>(spec.kernel)];
+      const auto& spec = codes.codes[static_cast<std::size_t>(launch->code)];
+      const loop::Kernel& kernel = codes.kernels[static_cast<std::size_t>(spec.kernel)];
       const auto expect_noticed = [&](const loop::Kernel& bad) {
         EXPECT_FALSE(unproven_launch(*good.program, {launch, &bad}).empty()) << loop::print(bad);
         ++changed;
@@ -125,13 +126,14 @@ graph main(%x: f32[s0, 48], %w: f32[48, 40], %b: f32[40]) -> (f32[s0, 40], f32[s
 })";
   const Compiled good = compiled(parse_graph(graph));
   ASSERT_TRUE(unproven(good).empty()) << unproven(good).front();
+  const backend::ParsedCodes codes = backend::parse_codes(*good.program);
   int problems = 0, changed = 0;
   for (std::size_t segment = 0; segment < good.program->segments.size(); ++segment)
     for (std::size_t k = 0; k < good.program->segments[segment].steps.size(); ++k) {
       const program::Step& step = good.program->segments[segment].steps[k];
       const auto* launch = std::get_if<program::Launch>(&step.op);
       if (launch == nullptr) continue;
-      const auto& spec = good.kernels->codes()[static_cast<std::size_t>(launch->code)];
+      const auto& spec = codes.codes[static_cast<std::size_t>(launch->code)];
       if (!spec.problem) continue;
       ++problems;
       const auto expect_noticed = [&](const std::function<void(program::Launch&)>& change) {
@@ -148,7 +150,7 @@ graph main(%x: f32[s0, 48], %w: f32[48, 40], %b: f32[40]) -> (f32[s0, 40], f32[s
         if (launch->dims[d] == Dim(0) || launch->dims[d] == Dim(1)) continue;
         // Strides of a result that only exists for the code around the product.
         const int at = static_cast<int>(d);
-        namespace dims = kernels::matmul_dims;
+        namespace dims = problems::matmul_dims;
         if (spec.kernel >= 0 && at >= dims::c_strides && at < dims::count) continue;
         expect_noticed([&](program::Launch& l) { l.dims[d] = l.dims[d] * Dim(1000); });
       }

@@ -248,13 +248,24 @@ TEST(CudaProgram, padding_full_of_nan_reaches_no_valid_row) {
   EXPECT_EQ(session.counters().recordings, 1);
 }
 
-TEST(CudaProgram, a_library_call_on_the_callers_memory_runs_between_two_graphs) {
+TEST(CudaProgram, weights_of_the_caller_are_captured_and_captured_again_when_they_move) {
   if (!gpu_is_there()) GTEST_SKIP() << "NO GPU: library calls were not tested\n";
-  const std::vector<float> w = random_values(kIn * kOut, 7);
   for (const std::string driver : {"cuda_stream", "cuda_graph"}) {
-    Session session(make_program(w, true), {.driver = driver});
-    for (const std::int64_t rows : {100, 97, 112})
-      EXPECT_LE(run_once(session, driver, w, true, rows, 3), 1e-5F) << driver << " rows " << rows;
+    const std::vector<float> first = random_values(kIn * kOut, 7);
+    const std::vector<float> second = random_values(kIn * kOut, 8);
+    // Both live at once, so their addresses differ.
+    const Tensor weights[] = {Tensor::f32(driver, {kIn, kOut}, first),
+                              Tensor::f32(driver, {kIn, kOut}, second)};
+    Session session(make_program(first, true), {.driver = driver});
+    for (const int which : {0, 0, 1, 1}) {
+      const std::vector<float> x = random_values(100 * kIn, 3);
+      const Tensor input = Tensor::f32(driver, {100, kIn}, x);
+      TestHost host(driver);
+      session.run(std::vector<InputArg>{input.arg(), weights[which].arg()}, host);
+      EXPECT_LE(largest_difference(host.f32(0), expected(x, which == 0 ? first : second, 100)),
+                1e-5F)
+          << driver << " weights " << which;
+    }
     EXPECT_EQ(session.counters().recordings, driver == "cuda_graph" ? 2 : 0);
   }
 }

@@ -30,9 +30,10 @@ TEST(CudaDrivers, pass_the_conformance_suite_over_a_driver_on_the_host) {
   const std::string log = folder + "/log";
   char self[4096] = {};
   ASSERT_GT(readlink("/proc/self/exe", self, sizeof self - 1), 0);
-  const int status = std::system(("GEX_CUDA_LIBRARY_PATH=" + folder + " " + self +
-                                  " --gtest_filter='*cuda_*:CudaProgram*' > " + log + " 2>&1")
-                                     .c_str());
+  const int status = std::system(
+      ("GEX_CUDA_LIBRARY_PATH=" + folder + " " + self +
+       " --gtest_filter='*cuda_*:CudaProgram*-CudaProgram.replay_times' > " + log + " 2>&1")
+          .c_str());
   std::ostringstream text;
   text << std::ifstream(log).rdbuf();
   const std::string output = text.str();

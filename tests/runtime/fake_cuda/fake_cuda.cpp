@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "../../codegen/cuda_emulation_text.hpp"
+
 namespace {
 
 using Work = std::function<void()>;
@@ -27,13 +29,15 @@ struct Stream {
   bool capturing = false;
   std::vector<Work> captured;
 };
+using KernelFunction = void (*)(const long long*, unsigned long long, int);
 struct Kernel {
-  Kernel(void (*run)(const long long*, unsigned long long, int), void (*set)(unsigned, unsigned),
-         int count)
-      : function(run), set_grid(set), parameters(count) {}
-  void (*function)(const long long*, unsigned long long, int);
+  KernelFunction function;
   void (*set_grid)(unsigned block, unsigned grid);
   int parameters;
+  // Of generated kernels, whose threads run one by one; else null.
+  void (*run)(KernelFunction, const long long* words, unsigned blocks, unsigned threads,
+              long long shared, unsigned cluster);
+  unsigned cluster;
 };
 struct Module {
   void* library;
@@ -155,25 +159,36 @@ int cuModuleUnload(Module* module) {
 }
 int cuModuleGetFunction(Kernel** kernel, Module* module, const char* name) {
   void* function = dlsym(module->library, name);
-  const void* count = dlsym(module->library, (std::string(name) + "_parameters").c_str());
+  const auto number = [&](const char* what) {
+    return static_cast<const int*>(dlsym(module->library, (std::string(name) + what).c_str()));
+  };
+  const int* count = number("_parameters");
   if (function == nullptr || count == nullptr) return 500;
+  const int* cluster = number("_cluster");
   module->kernels.push_back(std::make_unique<Kernel>(
-      reinterpret_cast<void (*)(const long long*, unsigned long long, int)>(function),
-      reinterpret_cast<void (*)(unsigned, unsigned)>(dlsym(module->library, "gex_set_grid")),
-      *static_cast<const int*>(count)));
+      Kernel{reinterpret_cast<KernelFunction>(function),
+             reinterpret_cast<void (*)(unsigned, unsigned)>(dlsym(module->library, "gex_set_grid")),
+             *count, reinterpret_cast<decltype(Kernel::run)>(dlsym(module->library, "run_kernel")),
+             cluster == nullptr ? 1u : static_cast<unsigned>(*cluster)}));
   *kernel = module->kernels.back().get();
   return 0;
 }
 int cuFuncSetAttribute(Kernel*, int, int) { return 0; }
 
 int cuLaunchKernel(Kernel* kernel, unsigned grid, unsigned, unsigned, unsigned block, unsigned,
-                   unsigned, unsigned, Stream* stream, void** arguments, void**) {
+                   unsigned, unsigned shared, Stream* stream, void** arguments, void**) {
   if (grid == 0 || block == 0) return 1;  // as the real one: an invalid value
   const auto* words = *static_cast<const long long* const*>(arguments[0]);
   const bool three = kernel->parameters == 3;
   const unsigned long long second = three ? *static_cast<unsigned long long*>(arguments[1]) : 0;
   const int third = three ? *static_cast<int*>(arguments[2]) : 0;
   submit(stream, [=] {
+    if (kernel->run != nullptr) {
+      static std::mutex mutex;  // the emulation has one set of threads
+      const std::lock_guard lock(mutex);
+      kernel->run(kernel->function, words, grid, block, shared, kernel->cluster);
+      return;
+    }
     for (unsigned b = 0; b < grid; ++b) {
       kernel->set_grid(b, grid);
       kernel->function(words, second, third);
@@ -223,19 +238,25 @@ int nvrtcCompileProgram(Program* program, int, const char* const*) {
     stem = work_folder() + "/kernel" + std::to_string(number++);
   }
   std::ofstream file(stem + ".cpp");
-  file << kEmulation << program->source;
-  static const std::regex kernels(
-      R"(__global__ void(?: __launch_bounds__\(\d+\))? (\w+)\(([^)]*)\))");
+  // Generated kernels begin with the prelude, and need threads that meet at barriers.
+  const bool generated = program->source.find("GEX_FN") != std::string::npos;
+  file << (generated ? gex::codegen::kEmulation : kEmulation) << program->source;
+  static const std::regex kernels(R"(__global__ void((?: __\w+__\([^)]*\))*) (\w+)\(([^)]*)\))");
+  static const std::regex clusters(R"(__cluster_dims__\((\d+))");
   std::sregex_iterator found(program->source.begin(), program->source.end(), kernels), end;
   for (; found != end; ++found) {
-    const std::string parameters = (*found)[2];
-    file << "\nextern \"C\" { int " << (*found)[1]
+    const std::string attributes = (*found)[1], parameters = (*found)[3];
+    std::smatch cluster;
+    const bool clustered = std::regex_search(attributes, cluster, clusters);
+    file << "\nextern \"C\" { int " << (*found)[2]
          << "_parameters = " << 1 + std::count(parameters.begin(), parameters.end(), ',')
+         << "; int " << (*found)[2] << "_cluster = " << (clustered ? cluster[1].str() : "1")
          << "; }\n";
   }
+  if (generated) file << gex::codegen::kEmulatedRun;
   file.close();
   program->library = stem + ".so";
-  const std::string command = "c++ -std=c++17 -O0 -w -shared -fPIC -o " + program->library + " " +
+  const std::string command = "c++ -std=c++20 -O0 -w -shared -fPIC -o " + program->library + " " +
                               stem + ".cpp > " + stem + ".log 2>&1";
   const bool good = system(command.c_str()) == 0;
   std::ostringstream log;
