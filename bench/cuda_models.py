@@ -140,7 +140,8 @@ def summary() -> str:
     return (
         f"  {launches} launches, {len(last.calls)} calls, "
         f"{library} library codes, "
-        f"captures {counters['captures']}, recordings {counters.get('recordings')}"
+        f"captures {counters['captures']}, {text.count('code ')} codes, seconds "
+        + ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in last.times.items())
     )
 
 

@@ -32,6 +32,15 @@ def is_host_scalar(tensor: torch.Tensor, device: torch.device) -> bool:
     return device != CPU and tensor.device == CPU and tensor.dim() == 0
 
 
+def is_same_device(named: object, device: torch.device) -> bool:
+    """Whether an argument names the device of the graph; without a number it means the current one,
+    which is the graph's where tensors of the graph are made.
+    """
+    if not isinstance(named, torch.device):
+        return False
+    return named.type == device.type and named.index in (None, device.index)
+
+
 def target_of(device: torch.device) -> str:
     """The engine's name of a device."""
     return "cpu" if device.type == "cpu" else f"cuda:{device.index or 0}"

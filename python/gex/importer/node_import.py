@@ -21,7 +21,7 @@ from gex.importer import noop_calls, torch_calls, unsupported_dtypes
 from gex.importer.broadcast_hints import SizedOperands
 from gex.importer.decompositions import Decomposer
 from gex.importer.fast_random import FastRandom
-from gex.importer.graph_device import CPU
+from gex.importer.graph_device import CPU, is_same_device
 from gex.importer.operand_checks import ValueChecks
 from gex.importer.outcome import DRAWN_BY_PYTORCH, CallRecord, ImportOutcome
 from gex.importer.symbolic_floats import FloatValues
@@ -230,7 +230,7 @@ class NodeImporter:
             return DTYPES[arg]
         if isinstance(arg, torch.memory_format):
             return str(arg).removeprefix("torch.")
-        if arg == torch.strided or arg == self.device:
+        if arg == torch.strided or is_same_device(arg, self.device):
             return None
         raise _NoRowForm(f"an argument {arg}")
 
