@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from gex._gex import Dim, DType, Type
+from gex.importer.graph_device import CPU
 from gex.importer.symbols import Symbols
 
 DTYPES: dict[torch.dtype, DType] = {
@@ -54,7 +55,7 @@ class Layout:
         return unit + order
 
 
-def why_unsupported(tensor: torch.Tensor, device: torch.device) -> str | None:
+def why_unsupported(tensor: torch.Tensor, device: torch.device = CPU) -> str | None:
     """Why native ops of a graph on `device` can't take a tensor; None if they can."""
     if tensor.dtype not in DTYPES:
         return f"dtype {tensor.dtype}"
