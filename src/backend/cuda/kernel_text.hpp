@@ -20,6 +20,9 @@ struct DeviceLimits {
   int multiprocessors = 132;
   std::int64_t shared_bytes = 227 * 1024;  // of one block, at most
   std::string architecture = "sm_90";
+  // Kernels are launched with programmatic stream serialization: they wait for what kernels before
+  // them write, and let the next one begin early.
+  bool dependent_launch = false;
 };
 
 struct KernelText {
@@ -47,6 +50,9 @@ struct AttachedKernels {
     int dims_begin = 0;
   };
   std::vector<Prologue> prologues;
+  // No kernel writes the right operand of the product (weights): it may be read before the wait of
+  // a dependent launch.
+  bool constant_right = false;
 };
 
 // Both throw UserError(unsupported) that names what cannot be expressed. grid, shared_bytes and

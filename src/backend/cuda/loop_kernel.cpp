@@ -215,7 +215,9 @@ class LoopEmitter : private VectorWriter {
     std::ostringstream text;
     text << prelude() << "\nextern \"C\" __global__ void __launch_bounds__(" << out.block << ") "
          << out.name << "(const i64* words) {\n"
-         << shared_.str() << text_.str() << "}\n";
+         << shared_.str()
+         << (limits_.dependent_launch ? "  allow_dependents();\n  wait_for_inputs();\n" : "")
+         << text_.str() << "}\n";
     out.source = text.str();
     return out;
   }
@@ -379,7 +381,6 @@ class LoopEmitter : private VectorWriter {
     line("const i64 point = int_min(first + column, points - 1);");
     split(kernel_.grid, "point");
     declare_accumulators(stage);
-    line("#pragma unroll 8");
     fold(stage, "part", std::to_string(parts));
     save_accumulators(stage, "threadIdx.x");
     line("__syncthreads();");
