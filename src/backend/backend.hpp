@@ -50,6 +50,9 @@ struct AttachedKernels {
     int dims_begin = 0;
   };
   std::vector<Prologue> prologues;
+  // No kernel writes the right operand of the product (weights): it may be read before the wait of
+  // a dependent launch.
+  bool constant_right = false;
 };
 
 // A constant operand in the layout that the target's kernel reads fastest, written once.

@@ -38,6 +38,17 @@ std::shared_ptr<program::Executable> one_launch(const CudaCase& c, const cuda::K
     launch.buffers.push_back(static_cast<int>(b));
     launch.writes.push_back(c.data.kernel.buffers[b].role != loop::Buffer::Role::in);
   }
+  if (!(kernel.workspace_bytes == Dim(0))) {
+    program::BufferDesc workspace;
+    workspace.name = "workspace";
+    workspace.kind = program::BufferDesc::Kind::temp;
+    workspace.dtype = DType::u8;
+    workspace.bytes = evaluate(c, kernel.workspace_bytes);
+    workspace.shape = {workspace.bytes};
+    launch.buffers.push_back(static_cast<int>(program->buffers.size()));
+    launch.writes.push_back(true);
+    program->buffers.push_back(workspace);
+  }
   for (std::int64_t dim : c.data.dims) launch.dims.emplace_back(dim);
   launch.grid = evaluate(c, kernel.grid);
   launch.scratch_bytes = evaluate(c, kernel.shared_bytes);

@@ -1,4 +1,6 @@
 #include <cmath>
+#include <deque>
+#include <iterator>
 #include <numeric>
 
 #include "cuda_problems.hpp"
@@ -28,7 +30,7 @@ void append(Sizes& to, const Sizes& more) { to.insert(to.end(), more.begin(), mo
 
 class Builder {
  public:
-  std::vector<ProblemCase> cases;
+  std::deque<ProblemCase> cases;  // references to cases stay valid
 
   ProblemCase& start(const std::string& name, const problems::Problem& problem) {
     cases.push_back({});
@@ -364,6 +366,20 @@ class Builder {
     buffer(top, DType::f32, 50, true);
     buffer(top, DType::i64, 50, true);
     for (ProblemCase* longer : {&c, &top}) longer->tolerance = 0;
+    // Many equal elements, several rows, all kinds of keys.
+    for (const DType dtype : {DType::f32, DType::bf16, DType::i64, DType::u8, DType::f64}) {
+      problems::SortProblem few;
+      few.dtype = dtype;
+      few.descending = dtype != DType::i64;
+      few.batch_rank = 1;
+      ProblemCase& s = start("few of rows", few);
+      s.dims = {5000, 40, 2, 5000, 1, 40, 1, 40, 1};
+      buffer(s, dtype, 2 * 5000, false, -3, 3);
+      if (is_float(dtype)) s.buffers[0].set(4000, NAN);
+      buffer(s, dtype, 80, true);
+      buffer(s, DType::i64, 80, true);
+      s.tolerance = 0;
+    }
   }
 };
 
@@ -377,7 +393,7 @@ std::vector<ProblemCase> problem_cases() {
   b.convolutions();
   b.attentions();
   b.sorts();
-  return std::move(b.cases);
+  return {std::make_move_iterator(b.cases.begin()), std::make_move_iterator(b.cases.end())};
 }
 
 }  // namespace gex::codegen

@@ -67,6 +67,26 @@ TEST(CudaProblems, emulated_kernels_compute_what_plain_loops_compute) {
   }
 }
 
+TEST(CudaProblems, dependent_launches_wait_before_they_read_what_others_write) {
+  const problems::MatmulProblem f16{DType::f16, DType::f16, DType::f16};
+  const std::vector<Dim> dims = {1, 1, 1, 1024, 1024, 0, 0, 1024, 1, 0, 0, 1, 1024, 0, 0, 1024, 1};
+  backend::cuda::DeviceLimits limits;
+  backend::cuda::AttachedKernels attached;
+  const std::string call = "  wait_for_inputs();\n";
+  const auto body = [&] {
+    const std::string source = backend::cuda::emit(f16, attached, dims, limits).source;
+    return source.substr(source.find("extern \"C\" __global__"));
+  };
+  EXPECT_EQ(body().find(call), std::string::npos);
+  limits.dependent_launch = true;
+  EXPECT_LT(body().find(call), body().find("stream_product<1>"));
+  // Weights are requested before the wait, which stream_product then does itself.
+  attached.constant_right = true;
+  EXPECT_GT(body().find(call), body().find("stream_product<1>"));
+  EXPECT_NE(backend::cuda::emit(f16, attached, dims, limits).source.find("kWaitsForLeft = 1"),
+            std::string::npos);
+}
+
 constexpr int kFewSpilledBytes = 32;  // outside of the inner loops, where registers just fail
 
 TEST(CudaProblems, a_cuda_compiler_accepts_every_kernel_without_spills) {

@@ -19,18 +19,19 @@ class Ran:
     result: Any
     args: list[Any]
     report: gex.GraphReport
+    runner: Any  # the report itself does not keep it alive
 
     @property
     def counters(self) -> dict[str, int]:
-        return self.report.runner.counters
+        return self.runner.counters
 
     @property
     def graph(self) -> str:
-        return self.report.runner.text("graph")
+        return self.runner.text("graph")
 
     @property
     def program(self) -> str:
-        return self.report.runner.text("program")
+        return self.runner.text("program")
 
     @property
     def launches(self) -> list[str]:
@@ -60,4 +61,4 @@ def run(
     expected = fn(*theirs)
     for got, want in zip(tensors((result, mine)), tensors((expected, theirs)), strict=True):
         torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance)
-    return Ran(result, mine, graphs[0])
+    return Ran(result, mine, graphs[0], graphs[0].runner)

@@ -1,4 +1,4 @@
-"""scripts/check_functions.py finds long functions."""
+"""scripts/check_python_functions.py finds long functions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = ROOT / "scripts" / "check_functions.py"
+SCRIPT = ROOT / "scripts" / "check_python_functions.py"
 
 
 def check(root: Path) -> list[str]:

@@ -140,7 +140,9 @@ struct MmaPlan {
 
   static constexpr std::int64_t kDecodeRows = 16;
   bool any() const { return decode || prefill; }
-  std::int64_t shared_bytes() const { return mma_attention_bytes(head, value, stages, !decode); }
+  std::int64_t shared_bytes() const {
+    return mma_attention_bytes(head, value, stages, decode, prefill);
+  }
 
   std::string body() const {
     std::string text = "  if (s.queries > 0 && aligned_operands(s, load_q, load_k, load_v)) {\n";
@@ -172,8 +174,8 @@ MmaPlan mma_plan(const problems::AttentionProblem& p, std::span<const Dim> dims,
   const Dim rows = floordiv(dims[at_dim::heads], dims[at_dim::kv_heads]) * dims[at_dim::queries];
   plan.decode = rows.range().lo <= MmaPlan::kDecodeRows;
   plan.prefill = rows.range().hi > MmaPlan::kDecodeRows;
-  // Decode: a block for each multiprocessor, with many keys on their way. Prefill: two blocks.
-  plan.stages = *head > 128 || *value > 128 ? 2 : !plan.prefill ? 4 : plan.decode ? 3 : 2;
+  // Two blocks fit on a multiprocessor, so that all clusters of a decode run at once.
+  plan.stages = *head > 128 || *value > 128 || !plan.decode ? 2 : 3;
   if (plan.decode) {
     const Dim units = dims[at_dim::batch] * dims[at_dim::kv_heads];
     const std::int64_t tiles =
@@ -192,6 +194,7 @@ void declare_mma(ProblemText& out, const problems::AttentionProblem& p, const Mm
   out.constant("kStages", plan.stages);
   out.constant("kSplits", plan.splits);
   out.constant("kPrefillOnly", plan.decode ? 0 : 1);
+  out.constant("kDecodeOnly", plan.prefill ? 0 : 1);
   out.constant("kQueryComputed", problems::contains(p.computed, 0) ? 1 : 0);
   out.constant("kKeyComputed", problems::contains(p.computed, 1) ? 1 : 0);
   out.constant("kValueComputed", problems::contains(p.computed, 2) ? 1 : 0);

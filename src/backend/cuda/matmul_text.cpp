@@ -247,6 +247,7 @@ struct MmaPlan {
   bool stream = false;
   std::vector<MmaTile> tiles;  // the smallest first
   bool left_by_depth = false, right_by_depth = false, computed = false;
+  bool waits = false;  // for A alone, after the first columns of B were requested
   int multiprocessors = 0;
 
   static constexpr std::int64_t kStreamRows = 16, kStreamBytes = 110 * 1024, kJoinBytes = 8192;
@@ -256,8 +257,7 @@ struct MmaPlan {
   // Blocks that a multiprocessor must be able to hold: registers are enough for two, but not where
   // elements are computed or sizes are not constants.
   int blocks_each() const {
-    const bool small =
-        tiles.empty() || (tiles.size() == 1 && split() == 1 && tiles.back().cols <= 128);
+    const bool small = tiles.empty() || (tiles.size() == 1 && tiles.back().cols <= 128);
     return small && !computed ? 2 : 1;
   }
 
@@ -289,6 +289,7 @@ struct MmaPlan {
                   ") {\n"
                   "    if (task.size.rows <= 8) stream_product<1>(task, shared);\n"
                   "    else stream_product<2>(task, shared);\n    return;\n  }\n");
+    if (waits) text += "  wait_for_inputs();\n";
     if (tiles.empty()) return text;
     text += "  if (aligned_left(task) && aligned_right(task)) {\n";
     if (tiles.size() == 2)
@@ -317,7 +318,6 @@ std::vector<MmaTile> choose_tiles(const problems::MatmulProblem& p, std::span<co
          count * tile.split * 2 <= limits.multiprocessors * 5 / 4 &&
          *depth / 64 / (tile.split * 2) >= kStepsEach)
     tile.split *= 2;
-  if (tile.split > 1) tile.stages = 4;
   return {tile};
 }
 
@@ -344,6 +344,8 @@ MmaPlan mma_plan(const problems::MatmulProblem& p, std::span<const Dim> dims,
                         std::min(rows.hi, MmaPlan::kStreamRows) <=
                     (MmaPlan::kStreamBytes - MmaPlan::kJoinBytes) / 2 - 96 * MmaPlan::kStreamRows;
   if (plan.stream && fits && rows.hi <= MmaPlan::kStreamRows) return plan;
+  // It never fits where sizes are constants.
+  plan.stream = plan.stream && (fits || !dims[at_dim::m].is_const() || !dims[at_dim::k].is_const());
   if ((left == 0 && !left_computed) || (right == 0 && !right_computed)) return plan;
   plan.tiles = choose_tiles(p, dims, limits);
   return plan;
@@ -366,6 +368,7 @@ void declare_mma(ProblemText& out, const problems::MatmulProblem& p, const MmaPl
   out.constant("kRightByDepth", plan.right_by_depth ? 1 : 0);
   out.constant("kLeftComputed", problems::contains(p.computed, 0) ? 1 : 0);
   out.constant("kRightComputed", problems::contains(p.computed, 1) ? 1 : 0);
+  out.constant("kWaitsForLeft", plan.waits ? 1 : 0);
   out.text += kAligned;
   out.text += mma_tile_text();
   if (plan.stream) out.text += stream_product_text();
@@ -381,7 +384,8 @@ KernelText matmul_text(const problems::MatmulProblem& problem, const AttachedKer
   std::string body = "  Product task;\n  task.bind(words, dims);\n";
   const Dim batches = dims[at_dim::batch0] * dims[at_dim::batch1];
   const Dim work = batches * tiles(dims);
-  const MmaPlan plan = mma_plan(problem, dims, limits);
+  MmaPlan plan = mma_plan(problem, dims, limits);
+  plan.waits = plan.stream && limits.dependent_launch && attached.constant_right;
   if (const auto bytes = f32_stream_bytes(problem, dims)) {
     out.text += kStreamF32;
     body +=
@@ -399,7 +403,7 @@ KernelText matmul_text(const problems::MatmulProblem& problem, const AttachedKer
   declare_mma(out, problem, plan);
   body += plan.body();
   return out.done(body + std::string(kFallbackBody), kMmaThreads, plan.grid(dims),
-                  plan.shared_bytes(dims), 0, plan.blocks_each(), plan.split());
+                  plan.shared_bytes(dims), 0, plan.blocks_each(), plan.split(), plan.waits);
 }
 
 KernelText grouped_text(const problems::GroupedMatmulProblem& problem, std::span<const Dim> dims,

@@ -14,7 +14,7 @@ GEX_FN u32 piece(u32 tile, int row, int at) {
 
 // Rows of 16 that a warp takes: two where registers are enough, so that keys and values are read
 // from shared memory half as often.
-enum { kRowTiles = kValue <= 128 && kPrefillOnly ? 2 : 1, kBlockRows = 64 * kRowTiles };
+enum { kRowTiles = kValue <= 128 && kPrefillOnly ? 2 : 1, kBlockRows = kDecodeOnly ? 16 : 64 * kRowTiles };
 enum { kHeadBytes = (kHead + 63) / 64 * 128, kValueBytes = (kValue + 63) / 64 * 128,
        kStageBytes = 64 * (kHeadBytes + kValueBytes), kQueryBytes = kBlockRows * kHeadBytes };
 
@@ -29,7 +29,7 @@ GEX_FN void load_rows(u32 tile, const Operand& operand, i64 first, i64 row_strid
     }
     return;
   }
-  if (128 % (size / 8) == 0) {
+  if constexpr (128 % (size / 8) == 0) {
     // What a thread copies is a constant number of rows apart.
     const int pieces = size / 8, at = (int)threadIdx.x % pieces, row = (int)threadIdx.x / pieces, apart = 128 / pieces;
     const Half* const from = operand.memory() + first + (key + row) * row_stride + at * 8;
@@ -38,13 +38,13 @@ GEX_FN void load_rows(u32 tile, const Operand& operand, i64 first, i64 row_strid
       const bool valid = key + row + i * apart < keys;
       copy_async(piece<64>(tile, row + i * apart, at), valid ? from + i * apart * row_stride : operand.memory(), valid);
     }
-    return;
-  }
+  } else {
 #pragma unroll 4
-  for (int e = (int)threadIdx.x; e < size * 8; e += 128) {
-    const int row = e / (size / 8), at = e % (size / 8);
-    const bool valid = key + row < keys;
-    copy_async(piece<64>(tile, row, at), operand.memory() + (valid ? first + (key + row) * row_stride + at * 8 : 0), valid);
+    for (int e = (int)threadIdx.x; e < size * 8; e += 128) {
+      const int row = e / (size / 8), at = e % (size / 8);
+      const bool valid = key + row < keys;
+      copy_async(piece<64>(tile, row, at), operand.memory() + (valid ? first + (key + row) * row_stride + at * 8 : 0), valid);
+    }
   }
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 // CUDA C text of attention over 16-bit floats on tensor cores. Needs the declarations of
 // attention_text.cpp and the constants kBf16, kHead, kValue (multiples of 16, up to 256), kStages,
-// kSplits (blocks of a cluster that share the keys of few queries), kPrefillOnly, kQueryComputed,
-// kKeyComputed, kValueComputed. Operands are contiguous along the head.
+// kSplits (blocks of a cluster that share the keys of few queries), kPrefillOnly, kDecodeOnly,
+// kQueryComputed, kKeyComputed, kValueComputed. Operands are contiguous along the head.
 
 #include <cstdint>
 #include <string_view>
@@ -13,11 +13,12 @@ namespace gex::backend::cuda {
 std::string_view mma_attention_text();
 
 constexpr std::int64_t mma_attention_bytes(std::int64_t head, std::int64_t value, int stages,
-                                           bool prefill_only) {
+                                           bool decode, bool prefill) {
   const std::int64_t h = (head + 63) / 64 * 128, v = (value + 63) / 64 * 128;
   const std::int64_t merge = (80 * value + 160) * 4;  // of the states of warps and blocks
   const std::int64_t ring = 64 * (h + v) * stages;
-  return (value <= 128 && prefill_only ? 128 : 64) * h + (ring > merge ? ring : merge);
+  const std::int64_t rows = !prefill ? 16 : value <= 128 && !decode ? 128 : 64;
+  return rows * h + (ring > merge ? ring : merge);
 }
 
 }  // namespace gex::backend::cuda

@@ -144,7 +144,7 @@ GEX_FN void mma_tile(const Product& task, i64 row0, i64 col0, char* shared_memor
   }
   wait_copies<0>();
   __syncthreads();
-  if (split > 1) {
+  if constexpr (split > 1) {
     float* const part = (float*)shared_memory;  // [BM][BN]
 #pragma unroll
     for (int i = 0; i < TM; ++i)
@@ -162,8 +162,7 @@ GEX_FN void mma_tile(const Product& task, i64 row0, i64 col0, char* shared_memor
       if (row < task.size.rows && col < task.size.cols) task.finish(row, col, total);
     }
     cluster_sync();
-    return;
-  }
+  } else {
 #pragma unroll
   for (int i = 0; i < TM; ++i)
 #pragma unroll
@@ -176,6 +175,7 @@ GEX_FN void mma_tile(const Product& task, i64 row0, i64 col0, char* shared_memor
           if (col + 1 < task.size.cols) task.finish(row, col + 1, sum[i][j][2 * h + 1]);
         }
       }
+  }
 }
 
 template <int BM, int BN, int WM, int WN, int stages, int split>
@@ -230,6 +230,7 @@ GEX_FN void stream_product(Product& task, char* shared) {
     };
     request(0);
     if (batch != staged) {
+      if (kWaitsForLeft) wait_for_inputs();
       __syncthreads();
       if (kLeftComputed || s.a[3] != 1) {
         for (i64 e = thread; e < s.rows * s.depth; e += 256)

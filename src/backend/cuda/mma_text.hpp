@@ -1,7 +1,8 @@
 #pragma once
 // CUDA C text of products of 16-bit floats on tensor cores. Needs Product (matmul_text.cpp) and the
 // constants kBf16, kLeftByDepth, kRightByDepth (which axis is contiguous), kLeftComputed,
-// kRightComputed, kSharedHalves.
+// kRightComputed, kWaitsForLeft (the first columns of B are read before what kernels in front
+// write).
 
 #include <cstdint>
 #include <string_view>

@@ -162,6 +162,10 @@ GEX_FN float cluster_float(const float* p, u32 rank) {
                "ld.shared::cluster.f32 %0, [there];\n\t}" : "=f"(v) : "r"(shared_address(p)), "r"(rank));
   return v;
 }
+// Launches that begin before the kernel in front of them has ended: the next one may begin; what
+// kernels in front of this one wrote can be read.
+GEX_FN void allow_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+GEX_FN void wait_for_inputs() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 // 16 bytes that nobody writes while the kernel runs and that are read once.
 GEX_FN uint4 load_once(const void* p) {
   uint4 v;

@@ -80,22 +80,25 @@ void ProblemText::finish(DType dtype) {
 }
 
 KernelText ProblemText::done(const std::string& body, int threads, Dim grid, Dim shared_bytes,
-                             Dim workspace_bytes, int min_blocks, int cluster) const {
+                             Dim workspace_bytes, int min_blocks, int cluster, bool waits) const {
   KernelText out;
   out.name = name;
   out.block = threads;
   out.grid = grid;
   out.shared_bytes = shared_bytes;
   out.workspace_bytes = workspace_bytes;
-  std::string sizes;
+  std::string sizes, begin;
   for (std::size_t i = 0; i < dims.size(); ++i)
     sizes += str(i == 0 ? "" : ", ",
                  dims[i].is_const() ? str(dims[i].constant(), "ll")
                                     : str("words[", static_cast<std::size_t>(buffers) + i, "]"));
-  out.source = str(prelude(), "\nnamespace ", name, "_parts {\n", text,
-                   "extern \"C\" __global__ void __launch_bounds__(", threads, ", ", min_blocks,
-                   ") ", cluster > 1 ? str("__cluster_dims__(", cluster, ", 1, 1) ") : "", name,
-                   "(const i64* words) {\n  const i64 dims[] = {", sizes, "};\n", body, "}\n}\n");
+  if (limits.dependent_launch)
+    begin = waits ? "  allow_dependents();\n" : "  allow_dependents();\n  wait_for_inputs();\n";
+  out.source =
+      str(prelude(), "\nnamespace ", name, "_parts {\n", text,
+          "extern \"C\" __global__ void __launch_bounds__(", threads, ", ", min_blocks, ") ",
+          cluster > 1 ? str("__cluster_dims__(", cluster, ", 1, 1) ") : "", name,
+          "(const i64* words) {\n  const i64 dims[] = {", sizes, "};\n", begin, body, "}\n}\n");
   return out;
 }
 

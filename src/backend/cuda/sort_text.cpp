@@ -65,6 +65,62 @@ GEX_FN void sort_items(Item* items, i64 count) {
 }
 )cuda";
 
+// The first `kept` of a row, not in order. Eight bits of the key at a time, from the highest: the
+// range that holds the last one wanted is found by counting. Then all elements before that key are
+// taken, and of those that have it the first ones.
+constexpr std::string_view kSelect = R"cuda(
+struct SelectState { u32 bin, before, less[32], same[32]; };
+
+GEX_FN void select_items(const Element* x, i64 step, i64 length, i64 kept, Item* out, u32* counts, SelectState* state) {
+  const u32 thread = threadIdx.x, warp = thread / 32, lane = thread % 32, warps = blockDim.x / 32;
+  Key found = 0, mask = 0;
+  i64 needed = kept;
+  for (int shift = (int)sizeof(Key) * 8 - 8; shift >= 0; shift -= 8) {
+    for (u32 i = thread; i < warps * 256; i += blockDim.x) counts[i] = 0;
+    __syncthreads();
+#pragma unroll 4
+    for (i64 i = thread; i < length; i += blockDim.x) {
+      const Key key = key_of(value_of(x[i * step]));
+      if ((key & mask) == found) atomicAdd(&counts[warp * 256 + (u32)(key >> shift & 255)], 1u);
+    }
+    __syncthreads();
+    for (u32 bin = thread; bin < 256; bin += blockDim.x)
+      for (u32 w = 1; w < warps; ++w) counts[bin] += counts[w * 256 + bin];
+    __syncthreads();
+    if (thread == 0) {
+      u32 before = 0, bin = 0;
+      while (bin < 255 && before + counts[bin] < needed) before += counts[bin++];
+      state->bin = bin;
+      state->before = before;
+    }
+    __syncthreads();
+    found |= (Key)state->bin << shift;
+    mask |= (Key)255 << shift;
+    needed -= state->before;
+    __syncthreads();
+  }
+  i64 less_taken = 0, same_taken = 0;
+  for (i64 first = 0; first < length; first += blockDim.x) {
+    const i64 i = first + thread;
+    const Key key = i < length ? key_of(value_of(x[i * step])) : ~(Key)0;
+    const bool less = i < length && key < found, same = i < length && key == found;
+    const u32 all_less = __ballot_sync(0xffffffffu, less), all_same = __ballot_sync(0xffffffffu, same);
+    if (lane == 0) state->less[warp] = (u32)__popc(all_less), state->same[warp] = (u32)__popc(all_same);
+    __syncthreads();
+    const u32 below = (1u << lane) - 1;
+    i64 less_at = less_taken + __popc(all_less & below), same_at = same_taken + __popc(all_same & below);
+    for (u32 w = 0; w < warps; ++w) {
+      if (w < warp) less_at += state->less[w], same_at += state->same[w];
+      less_taken += state->less[w];
+      same_taken += state->same[w];
+    }
+    if (less) out[less_at] = make_item(key, (u32)i);
+    if (same && same_at < needed) out[kept - needed + same_at] = make_item(key, (u32)i);
+    __syncthreads();
+  }
+}
+)cuda";
+
 // The key of an element: unsigned, ascending in the order asked for. NaN is the largest, -0 is 0.
 std::string key_text(const problems::SortProblem& p) {
   std::string bits;
@@ -95,7 +151,15 @@ std::string key_text(const problems::SortProblem& p) {
              " v) {\n", bits, "  return ", p.descending ? "~key" : "key", ";\n}\n");
 }
 
-std::string body_text(const problems::SortProblem& p, int buffers, std::int64_t shared_items) {
+constexpr std::int64_t kSelectMost = 1024;  // elements that are selected, then sorted
+constexpr std::int64_t kSelectBytes = 32 * 256 * 4 + 512;
+
+bool can_select(std::span<const Dim> dims) {
+  return dims[at_dim::kept].range().lo <= kSelectMost && dims[at_dim::length].range().hi > 4096;
+}
+
+std::string body_text(const problems::SortProblem& p, int buffers, std::int64_t shared_items,
+                      bool select) {
   const int rank = p.batch_rank;
   std::string out = str("  const i64 length = dims[0], kept = dims[1];\n",
                         "  const Element* const x = (const Element*)words[0];\n");
@@ -103,9 +167,11 @@ std::string body_text(const problems::SortProblem& p, int buffers, std::int64_t 
   if (p.values) out += str("  Element* const values = (Element*)words[", result++, "];\n");
   if (p.indices) out += str("  i64* const indices = (i64*)words[", result, "];\n");
   out += "  GEX_DECLARE_LOCALS\n";
-  out +=
-      str("  Item* const items = length <= ", shared_items, " ? (Item*)gex_locals : (Item*)words[",
-          buffers - 1, "] + (i64)blockIdx.x * length;\n  const i64 rows = 1");
+  out += select ? str("  const bool selects = kept <= ", kSelectMost, " && length > 4096;\n")
+                : "  const bool selects = false;\n";
+  out += str("  Item* const items = selects || length <= ", shared_items,
+             " ? (Item*)gex_locals : (Item*)words[", buffers - 1,
+             "] + (i64)blockIdx.x * length;\n  const i64 rows = 1");
   for (int d = 0; d < rank; ++d) out += str(" * dims[", at_dim::sizes + d, "]");
   out += ";\n  for (i64 row = blockIdx.x; row < rows; row += gridDim.x) {\n";
   out += "    i64 rest = row, from = 0, to_values = 0, to_indices = 0;\n";
@@ -119,10 +185,14 @@ std::string body_text(const problems::SortProblem& p, int buffers, std::int64_t 
     if (p.indices) out += str(" to_indices += i * dims[", is + d, "];");
     out += " }\n";
   }
-  out += str("    const i64 step = dims[", xs + rank, "];\n",
-             "    for (i64 i = threadIdx.x; i < length; i += blockDim.x)\n",
-             "      items[i] = make_item(key_of(", from_memory(p.dtype, "x[from + i * step]"),
-             "), (u32)i);\n    sort_items(items, length);\n",
+  out += str("    const i64 step = dims[", xs + rank, "];\n");
+  if (select)
+    out += str("    if (selects)\n      select_items(x + from, step, length, kept, items, ",
+               "(u32*)(items + ", kSelectMost, "), (SelectState*)(gex_locals + ", kSelectMost,
+               " * sizeof(Item) + 32 * 256 * 4));\n    else\n  ");
+  out += str("    for (i64 i = threadIdx.x; i < length; i += blockDim.x)\n",
+             "      items[i] = make_item(key_of(value_of(x[from + i * step])), (u32)i);\n",
+             "    sort_items(items, selects ? kept : length);\n",
              "    for (i64 i = threadIdx.x; i < kept; i += blockDim.x) {\n",
              "      const i64 index = index_of(items[i]);\n");
   if (p.values)
@@ -143,20 +213,31 @@ KernelText sort_text(const problems::SortProblem& p, std::span<const Dim> dims,
   const Dim grid = capped_grid(rows, limits, 4);
   // 0 where every row fits into shared memory.
   const Dim too_long = min(floordiv(length, Dim(shared_items + 1)), Dim(1));
-  const Dim workspace =
-      length.range().hi <= shared_items ? Dim(0) : too_long * grid * length * Dim(item);
+  const bool select = can_select(dims);
+  const bool always_selects =
+      dims[at_dim::kept].range().hi <= kSelectMost && length.range().lo > 4096;
+  const Dim workspace = length.range().hi <= shared_items || always_selects
+                            ? Dim(0)
+                            : too_long * grid * length * Dim(item);
   const AttachedKernels none;
   ProblemText out("gex_sort", none, 1, (p.values ? 1 : 0) + (p.indices ? 1 : 0),
                   !(workspace == Dim(0)), dims, limits);
   out.text += str("typedef ", memory_type(p.dtype), " Element;\n");
   out.text += is_wide(p.dtype) ? kWide : kNarrow;
+  out.text += str("typedef ", is_wide(p.dtype) ? "u64" : "u32", " Key;\n");
+  out.text += str("GEX_FN ", register_type(p.dtype), " value_of(Element v) { return ",
+                  from_memory(p.dtype, "v"), "; }\n");
   out.text += key_text(p);
   out.text += kNetwork;
+  if (select) out.text += kSelect;
+  Dim shared = min(length, Dim(shared_items)) * Dim(item);
+  if (always_selects) shared = 0;
+  if (select) shared = max(shared, Dim(kSelectMost * item + kSelectBytes));
   const std::int64_t longest = std::min<std::int64_t>(length.range().hi, 2048);
   const int threads = std::clamp(
       static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(longest)) / 2), 32, 1024);
-  return out.done(body_text(p, out.buffers, shared_items), threads, grid,
-                  min(length, Dim(shared_items)) * Dim(item), workspace);
+  return out.done(body_text(p, out.buffers, shared_items, select), threads, grid, shared,
+                  workspace);
 }
 
 }  // namespace gex::backend::cuda
