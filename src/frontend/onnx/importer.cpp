@@ -70,8 +70,9 @@ Shape shape_from(const TypeProto& type, const std::string& name,
       shape.emplace_back(*size.value);
       continue;
     }
-    // Symbols of the file may have any text; equal texts are equal sizes.
-    const std::string key = size.symbol.empty() ? str(name, " ", d) : size.symbol;
+    // Symbols of the file may have any text; equal texts are equal sizes, but for "?".
+    const bool is_nameless = size.symbol.empty() || size.symbol == "?";
+    const std::string key = is_nameless ? str(name, " ", d) : size.symbol;
     auto found = symbols.find(key);
     if (found == symbols.end())
       found =

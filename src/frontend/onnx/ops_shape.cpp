@@ -362,9 +362,13 @@ Items pad_row(Row& r) {
 
 Items range_row(Row& r) {
   const Elem elem = r.elem();
-  if (!is_float(elem)) {
+  const bool whole =
+      r.state.known_dims(r.in(0)) && r.state.known_dims(r.in(1)) && r.state.known_dims(r.in(2));
+  if (!is_float(elem) || whole) {
     const Dims start = r.dims(0, "start"), limit = r.dims(1, "limit");
-    const std::int64_t delta = r.integer(2, "delta");
+    const Dims step = r.dims(2, "delta");
+    if (!step[0].is_const()) r.refuse("the sign of delta is not known");
+    const std::int64_t delta = step[0].constant();
     if (delta == 0) r.refuse("delta is 0");
     const Dim count = delta > 0 ? max(ceildiv(limit[0] - start[0], delta), 0)
                                 : max(ceildiv(start[0] - limit[0], -delta), 0);
