@@ -139,6 +139,16 @@ def test_a_loop_without_collected_values_is_one_program() -> None:
     assert model.statistics == {"imports": 1, "programs": 1, "probes": 0}
 
 
+def test_a_short_loop_that_the_data_ends_is_one_program() -> None:
+    model = loop_model(False)
+    model.graph.initializer.append(numpy_helper.from_array(np.array(4), "turns"))
+    loaded = gex.onnx.loads(model.SerializeToString())
+    for limit, factor in ((0.5, 2), (10.0, 4), (1000.0, 16)):
+        feeds = {"x": np.ones(3, np.float32), "limit": np.array(limit, np.float32)}
+        np.testing.assert_array_equal(loaded.run(feeds)[0], np.full(3, factor, np.float32))
+    assert loaded.statistics == {"imports": 1, "programs": 1, "probes": 0}
+
+
 @pytest.mark.parametrize("same_sizes", [True, False])
 def test_if(same_sizes: bool) -> None:
     yes = helper.make_graph(

@@ -195,7 +195,10 @@ Item ImportState::constant(HostTensor carried, Elem elem) {
 Item ImportState::initialiser(const TensorProto& tensor) {
   if (const auto found = initialisers_.find(&tensor); found != initialisers_.end())
     return found->second;
-  auto contents = std::make_shared<const HostTensor>(tensor_of(&model, tensor));
+  TensorPtr contents;
+  if (options.contents != nullptr) contents = (*options.contents)[&tensor];
+  if (!contents) contents = std::make_shared<const HostTensor>(tensor_of(&model, tensor));
+  if (options.contents != nullptr) (*options.contents)[&tensor] = contents;
   Item item;
   if (contents->numel() >= options.weight_elements && !is_nested()) {
     Type type =

@@ -173,6 +173,7 @@ void Session::grow(Fork& fork, std::span<const HostValue> inputs, std::vector<Ho
                    bool static_shapes) {
   ImportOptions options;
   options.weight_elements = kWeight;
+  options.contents = &contents_;
   options.answers = std::move(answers);
   const auto infos = model_inputs(*model_);
   for (std::size_t k = 0; k < infos.size(); ++k) {
