@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "frontend/onnx/least_ranks.hpp"
 #include "frontend/onnx/row.hpp"
 #include "ops/core/build.hpp"
 
@@ -121,6 +122,20 @@ Item encoded(Graph& g, Item item, std::vector<Value*>& outputs) {
   }
   for (Item& inner : item.items) inner = encoded(g, std::move(inner), outputs);
   return item;
+}
+
+}  // namespace
+
+namespace {
+
+void require_ranks(const NodeProto& node, const std::vector<Item>& inputs) {
+  const std::vector<int>& least = least_ranks(node.op);
+  for (std::size_t k = 0; k < least.size() && k < inputs.size(); ++k) {
+    if (inputs[k].kind != Item::Kind::tensor || inputs[k].value->type().rank() >= least[k])
+      continue;
+    fail(ErrorCode::shape_mismatch, "input ", k, " is ", inputs[k].value->type(),
+         ", it needs at least ", least[k], " axes");
+  }
 }
 
 }  // namespace
@@ -275,6 +290,7 @@ void ImportState::import_node(const NodeProto& node, Scope& scope) {
       const RowFunction* row = find_row(node.domain, node.op);
       if (row == nullptr)
         fail(ErrorCode::unsupported, "gex does not know the operator ", described(node));
+      require_ranks(node, inputs);
       const auto opset = scope.opsets->find(node.domain);
       Row r(*this, node, opset == scope.opsets->end() ? 1 : opset->second, std::move(inputs));
       outputs = (*row)(r);
@@ -283,6 +299,9 @@ void ImportState::import_node(const NodeProto& node, Scope& scope) {
     const std::string text = error.what();
     if (text.rfind("ONNX ", 0) == 0) throw;
     throw UserError(error.code(), str("ONNX ", described(node), ": ", text));
+  } catch (const std::out_of_range&) {
+    fail(ErrorCode::invalid_graph, "ONNX ", described(node),
+         ": a list is shorter than the operator needs");
   }
   for (std::size_t k = 0; k < node.outputs.size(); ++k) {
     if (node.outputs[k].empty()) continue;

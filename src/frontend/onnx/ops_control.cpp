@@ -298,6 +298,8 @@ Items loop_row(Row& r) {
   if (r.has(0)) spec.limit = ops::reshape(r.g, r.in(0), {});
   if (r.has(1)) spec.condition = ops::reshape(r.g, r.in(1), {});
   for (std::size_t i = 2; i < r.num_inputs(); ++i) spec.states.push_back(r.item(i));
+  if (spec.body.outputs.size() < 1 + spec.states.size() || spec.body.inputs.size() < 2)
+    r.refuse("the body has too few inputs or outputs");
   spec.scans = spec.body.outputs.size() - 1 - spec.states.size();
   const HostTensor* turns = spec.limit != nullptr ? r.state.known(spec.limit) : nullptr;
   if (turns != nullptr && turns->get_int(0) <= kUnrolled)
@@ -322,8 +324,14 @@ class ScanLoop {
     axes_ = r.ints_attr("scan_input_axes", Ints(scans_, 0));
     out_directions_ = r.ints_attr("scan_output_directions", Ints(collected_, 0));
     out_axes_ = r.ints_attr("scan_output_axes", Ints(collected_, 0));
+    if (directions_.size() != scans_ || axes_.size() != scans_ ||
+        out_directions_.size() != collected_ || out_axes_.size() != collected_)
+      r.refuse("directions and axes do not fit the inputs and outputs");
     for (std::size_t k = 0; k < states_; ++k) carried_.push_back(r.item(first + k));
-    for (std::size_t k = 0; k < scans_; ++k) xs_.push_back(r.item(first + states_ + k));
+    for (std::size_t k = 0; k < scans_; ++k) {
+      r.in(first + states_ + k);  // a tensor
+      xs_.push_back(r.item(first + states_ + k));
+    }
   }
 
   Items run() {
