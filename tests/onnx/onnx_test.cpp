@@ -130,6 +130,35 @@ TEST(OnnxFile, ExternalDataIsMappedFromTheFolderOnly) {
   EXPECT_THROW(run({{"location", "weights.bin"}, {"offset", "minus one"}}), UserError);
 }
 
+TEST(OnnxFile, NodesThatLackWhatTheyNeedAreRefused) {
+  GraphParts p;
+  p.inputs = {tensor_info("x", kFloat, {})};
+  p.outputs = {tensor_info("y", kFloat, {})};
+  for (const char* op : {"SplitToSequence", "Conv", "Softmax", "LSTM", "Gather", "Resize", "Loop",
+                         "Scan", "If", "Concat", "Constant", "Trilu", "MaxPool"}) {
+    p.nodes = {node(op, {"x"}, {"y"})};
+    EXPECT_THROW(onnx::import_graph(parsed(model(p))), UserError) << op;
+  }
+  // An attribute of another kind than the operator has.
+  p.nodes = {node("Constant", {}, {"y"}, {int_attribute("value", 1)})};
+  EXPECT_THROW(onnx::import_graph(parsed(model(p))), UserError);
+  p.nodes = {node("Constant", {}, {"y"}, {int_attribute("sparse_value", 1)})};
+  EXPECT_THROW(onnx::import_graph(parsed(model(p))), UserError);
+}
+
+TEST(OnnxFile, NamesInErrorsAreValidText) {
+  GraphParts p;
+  p.inputs = {tensor_info("x", kFloat, {"2"})};
+  p.outputs = {tensor_info("y", kFloat, {"2"})};
+  p.nodes = {node("Nothing\xff\xc0", {"x"}, {"y"}, {}, "n\x80")};
+  try {
+    onnx::import_graph(parsed(model(p)));
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("Nothing??: 'n?'"), std::string::npos) << error.what();
+  }
+}
+
 TEST(OnnxImport, OpenSizesStaySymbols) {
   const auto graph = onnx::import_graph(parsed(symbolic_model()));
   ASSERT_EQ(graph->outputs().size(), 1u);

@@ -139,6 +139,16 @@ def test_a_loop_without_collected_values_is_one_program() -> None:
     assert model.statistics == {"imports": 1, "programs": 1, "probes": 0}
 
 
+def test_a_short_loop_that_the_data_ends_is_one_program() -> None:
+    model = loop_model(False)
+    model.graph.initializer.append(numpy_helper.from_array(np.array(4), "turns"))
+    loaded = gex.onnx.loads(model.SerializeToString())
+    for limit, factor in ((0.5, 2), (10.0, 4), (1000.0, 16)):
+        feeds = {"x": np.ones(3, np.float32), "limit": np.array(limit, np.float32)}
+        np.testing.assert_array_equal(loaded.run(feeds)[0], np.full(3, factor, np.float32))
+    assert loaded.statistics == {"imports": 1, "programs": 1, "probes": 0}
+
+
 @pytest.mark.parametrize("same_sizes", [True, False])
 def test_if(same_sizes: bool) -> None:
     yes = helper.make_graph(
@@ -226,6 +236,37 @@ def test_sizes_from_the_shape_of_another_input_stay_open() -> None:
         (z,) = loaded.run({"x": x, "like": normal(m, n)})
         np.testing.assert_array_equal(z, np.broadcast_to(x, (m - 1, n)))
     assert loaded.statistics["programs"] == 1
+
+
+def test_sizes_that_the_file_wrongly_takes_for_equal() -> None:
+    """Exporters write "?" for all open sizes, or one symbol for two: calls decide."""
+    for symbol in ("?", "n"):
+        node = helper.make_node("Neg", ["x"], ["y"])
+        model = make_model([node], {"x": (FLOAT, [symbol, symbol])}, {"y": FLOAT})
+        loaded = gex.onnx.loads(model.SerializeToString())
+        for shape in ((2, 3), (4, 4), (2, 3), (5, 1)):
+            x = normal(*shape)
+            np.testing.assert_array_equal(loaded.run([x])[0], -x)
+        assert loaded.statistics["programs"] == (1 if symbol == "?" else 3)
+
+
+def test_sizes_that_are_computed_in_floats_stay_open() -> None:
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"], start=0, end=1),
+        helper.make_node("Squeeze", ["s"], ["n"]),
+        helper.make_node("Cast", ["n"], ["f"], to=FLOAT),
+        helper.make_node("Mul", ["f", "two"], ["twice"]),
+        helper.make_node("Range", ["zero", "twice", "one"], ["y"]),
+    ]
+    weights = {"zero": 0, "one": 1, "two": 2}
+    arrays = {name: np.array(value, np.float32) for name, value in weights.items()}
+    model = make_model(nodes, {"x": (FLOAT, ["n"])}, {"y": FLOAT}, arrays)
+    loaded = gex.onnx.loads(model.SerializeToString())
+    for n in (1, 4, 9):
+        np.testing.assert_array_equal(
+            loaded.run([normal(n)])[0], np.arange(2 * n, dtype=np.float32)
+        )
+    assert loaded.statistics == {"imports": 1, "programs": 1, "probes": 0}
 
 
 MICROSOFT = (("com.microsoft", 1),)

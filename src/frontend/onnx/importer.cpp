@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "frontend/onnx/least_ranks.hpp"
 #include "frontend/onnx/row.hpp"
 #include "ops/core/build.hpp"
 
@@ -70,8 +71,9 @@ Shape shape_from(const TypeProto& type, const std::string& name,
       shape.emplace_back(*size.value);
       continue;
     }
-    // Symbols of the file may have any text; equal texts are equal sizes.
-    const std::string key = size.symbol.empty() ? str(name, " ", d) : size.symbol;
+    // Symbols of the file may have any text; equal texts are equal sizes, but for "?".
+    const bool is_nameless = size.symbol.empty() || size.symbol == "?";
+    const std::string key = is_nameless ? str(name, " ", d) : size.symbol;
     auto found = symbols.find(key);
     if (found == symbols.end())
       found =
@@ -120,6 +122,20 @@ Item encoded(Graph& g, Item item, std::vector<Value*>& outputs) {
   }
   for (Item& inner : item.items) inner = encoded(g, std::move(inner), outputs);
   return item;
+}
+
+}  // namespace
+
+namespace {
+
+void require_ranks(const NodeProto& node, const std::vector<Item>& inputs) {
+  const std::vector<int>& least = least_ranks(node.op);
+  for (std::size_t k = 0; k < least.size() && k < inputs.size(); ++k) {
+    if (inputs[k].kind != Item::Kind::tensor || inputs[k].value->type().rank() >= least[k])
+      continue;
+    fail(ErrorCode::shape_mismatch, "input ", k, " is ", inputs[k].value->type(),
+         ", it needs at least ", least[k], " axes");
+  }
 }
 
 }  // namespace
@@ -194,7 +210,10 @@ Item ImportState::constant(HostTensor carried, Elem elem) {
 Item ImportState::initialiser(const TensorProto& tensor) {
   if (const auto found = initialisers_.find(&tensor); found != initialisers_.end())
     return found->second;
-  auto contents = std::make_shared<const HostTensor>(tensor_of(&model, tensor));
+  TensorPtr contents;
+  if (options.contents != nullptr) contents = (*options.contents)[&tensor];
+  if (!contents) contents = std::make_shared<const HostTensor>(tensor_of(&model, tensor));
+  if (options.contents != nullptr) (*options.contents)[&tensor] = contents;
   Item item;
   if (contents->numel() >= options.weight_elements && !is_nested()) {
     Type type =
@@ -271,6 +290,7 @@ void ImportState::import_node(const NodeProto& node, Scope& scope) {
       const RowFunction* row = find_row(node.domain, node.op);
       if (row == nullptr)
         fail(ErrorCode::unsupported, "gex does not know the operator ", described(node));
+      require_ranks(node, inputs);
       const auto opset = scope.opsets->find(node.domain);
       Row r(*this, node, opset == scope.opsets->end() ? 1 : opset->second, std::move(inputs));
       outputs = (*row)(r);
@@ -279,6 +299,9 @@ void ImportState::import_node(const NodeProto& node, Scope& scope) {
     const std::string text = error.what();
     if (text.rfind("ONNX ", 0) == 0) throw;
     throw UserError(error.code(), str("ONNX ", described(node), ": ", text));
+  } catch (const std::out_of_range&) {
+    fail(ErrorCode::invalid_graph, "ONNX ", described(node),
+         ": a list is shorter than the operator needs");
   }
   for (std::size_t k = 0; k < node.outputs.size(); ++k) {
     if (node.outputs[k].empty()) continue;

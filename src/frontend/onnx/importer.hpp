@@ -45,6 +45,8 @@ struct ImportOptions {
   std::vector<HostTensor> answers;
   // Initialisers with at least so many elements become graph inputs behind the model's own.
   std::int64_t weight_elements = INT64_MAX;
+  // Initialisers that earlier imports of the model have read; may be null.
+  std::map<const TensorProto*, TensorPtr>* contents = nullptr;
 };
 
 struct Import {

@@ -2,6 +2,7 @@
 // alone, and small integer tensors whose elements are expressions over size symbols.
 
 #include <algorithm>
+#include <cmath>
 
 #include "frontend/onnx/import_state.hpp"
 #include "interp/interp.hpp"
@@ -136,18 +137,24 @@ std::optional<std::vector<Dim>> ImportState::known_dims(Value* value) {
 
 std::optional<std::vector<Dim>> ImportState::symbolic(Value* value) {
   const auto count = value->type().numel().as_const();
-  if (!count || *count > kLargestList || gex::is_float(value->type().dtype)) return std::nullopt;
+  if (!count || *count > kLargestList) return std::nullopt;
+  // Whole numbers in floats too: exporters compute with sizes in them.
+  const bool is_real = gex::is_float(value->type().dtype);
   if (const HostTensor* tensor = known(value)) {
     std::vector<Dim> dims;
-    for (std::int64_t k = 0; k < *count; ++k) dims.emplace_back(tensor->get_int(k));
+    for (std::int64_t k = 0; k < *count; ++k) {
+      const double real = is_real ? tensor->get(k) : 0;
+      if (is_real && !(real == std::floor(real) && std::abs(real) < 1e15)) return std::nullopt;
+      dims.emplace_back(is_real ? static_cast<std::int64_t>(real) : tensor->get_int(k));
+    }
     return dims;
   }
   if (value->is_input()) return std::nullopt;
   const Node& node = *value->producer();
   if (node.is("dim")) return std::vector<Dim>{node.as<ops::OneDim>().size};
   if (node.is("bind")) return std::nullopt;
-  if (node.is("cast"))
-    return gex::is_float(node.input(0)->type().dtype) ? std::nullopt : known_dims(node.input(0));
+  if (node.is("cast") || node.is("floor") || node.is("ceil") || node.is("round"))
+    return known_dims(node.input(0));
   if (is_movement(node) && has_fixed_type(*value)) return moved_dims(node);
   return arithmetic_dims(node);
 }

@@ -35,7 +35,7 @@ TypeProto parse_tensor_type(std::string_view bytes, TypeProto::Kind kind) {
       WireReader d(dims.bytes());
       while (d.next()) {
         if (d.field() == 1) size.value = d.integer();
-        if (d.field() == 2) size.symbol = d.text();
+        if (d.field() == 2) size.symbol = d.name();
       }
       type.shape->push_back(std::move(size));
     }
@@ -71,7 +71,7 @@ ValueInfo parse_value_info(std::string_view bytes) {
   ValueInfo info;
   WireReader r(bytes);
   while (r.next()) {
-    if (r.field() == 1) info.name = r.text();
+    if (r.field() == 1) info.name = r.name();
     if (r.field() == 2) info.type = parse_type(r.bytes(), 0);
   }
   return info;
@@ -81,8 +81,8 @@ std::pair<std::string, std::string> parse_entry(std::string_view bytes) {
   std::pair<std::string, std::string> entry;
   WireReader r(bytes);
   while (r.next()) {
-    if (r.field() == 1) entry.first = r.text();
-    if (r.field() == 2) entry.second = r.text();
+    if (r.field() == 1) entry.first = r.name();
+    if (r.field() == 2) entry.second = r.name();
   }
   return entry;
 }
@@ -104,7 +104,7 @@ AttributeProto parse_attribute(std::string_view bytes, int depth) {
   while (r.next()) {
     switch (r.field()) {
       case 1:
-        a.name = r.text();
+        a.name = r.name();
         break;
       case 2:
         a.f = static_cast<double>(r.real());
@@ -143,7 +143,7 @@ AttributeProto parse_attribute(std::string_view bytes, int depth) {
         a.kind = r.integer();
         break;
       case 21:
-        a.reference = r.text();
+        a.reference = r.name();
         break;
       case 22:
         a.sparse = std::make_shared<SparseTensorProto>(parse_sparse(r.bytes()));
@@ -159,13 +159,13 @@ NodeProto parse_node(std::string_view bytes, int depth) {
   NodeProto node;
   WireReader r(bytes);
   while (r.next()) {
-    if (r.field() == 1) node.inputs.push_back(r.text());
-    if (r.field() == 2) node.outputs.push_back(r.text());
-    if (r.field() == 3) node.name = r.text();
-    if (r.field() == 4) node.op = r.text();
+    if (r.field() == 1) node.inputs.push_back(r.name());
+    if (r.field() == 2) node.outputs.push_back(r.name());
+    if (r.field() == 3) node.name = r.name();
+    if (r.field() == 4) node.op = r.name();
     if (r.field() == 5) node.attributes.push_back(parse_attribute(r.bytes(), depth));
-    if (r.field() == 7) node.domain = r.text();
-    if (r.field() == 8) node.overload = r.text();
+    if (r.field() == 7) node.domain = r.name();
+    if (r.field() == 8) node.overload = r.name();
   }
   if (node.domain == "ai.onnx") node.domain.clear();
   return node;
@@ -177,7 +177,7 @@ GraphProto parse_graph_proto(std::string_view bytes, int depth) {
   WireReader r(bytes);
   while (r.next()) {
     if (r.field() == 1) graph.nodes.push_back(parse_node(r.bytes(), depth));
-    if (r.field() == 2) graph.name = r.text();
+    if (r.field() == 2) graph.name = r.name();
     if (r.field() == 5) graph.initialisers.push_back(parse_tensor(r.bytes()));
     if (r.field() == 11) graph.inputs.push_back(parse_value_info(r.bytes()));
     if (r.field() == 12) graph.outputs.push_back(parse_value_info(r.bytes()));
@@ -192,7 +192,7 @@ void parse_opset(std::string_view bytes, std::map<std::string, std::int64_t>& op
   std::int64_t version = 0;
   WireReader r(bytes);
   while (r.next()) {
-    if (r.field() == 1) domain = r.text();
+    if (r.field() == 1) domain = r.name();
     if (r.field() == 2) version = r.integer();
   }
   opsets[domain == "ai.onnx" ? "" : domain] = version;
@@ -202,14 +202,14 @@ FunctionProto parse_function(std::string_view bytes) {
   FunctionProto f;
   WireReader r(bytes);
   while (r.next()) {
-    if (r.field() == 1) f.name = r.text();
-    if (r.field() == 4) f.inputs.push_back(r.text());
-    if (r.field() == 5) f.outputs.push_back(r.text());
+    if (r.field() == 1) f.name = r.name();
+    if (r.field() == 4) f.inputs.push_back(r.name());
+    if (r.field() == 5) f.outputs.push_back(r.name());
     if (r.field() == 7) f.nodes.push_back(parse_node(r.bytes(), 0));
     if (r.field() == 9) parse_opset(r.bytes(), f.opsets);
-    if (r.field() == 10) f.domain = r.text();
+    if (r.field() == 10) f.domain = r.name();
     if (r.field() == 11) f.attributes.push_back(parse_attribute(r.bytes(), 0));
-    if (r.field() == 13) f.overload = r.text();
+    if (r.field() == 13) f.overload = r.name();
   }
   if (f.domain == "ai.onnx") f.domain.clear();
   return f;
@@ -277,7 +277,7 @@ TensorProto parse_tensor(std::string_view bytes) {
         t.strings.push_back(r.text());
         break;
       case 8:
-        t.name = r.text();
+        t.name = r.name();
         break;
       case 9:
         t.raw = r.bytes();
@@ -360,7 +360,7 @@ std::shared_ptr<const ModelProto> parse_model(Bytes bytes, std::string folder) {
   bool has_graph = false;
   while (r.next()) {
     if (r.field() == 1) model->ir_version = r.integer();
-    if (r.field() == 2) model->producer = r.text();
+    if (r.field() == 2) model->producer = r.name();
     if (r.field() == 7) {
       model->graph = parse_graph_proto(r.bytes(), 0);
       has_graph = true;

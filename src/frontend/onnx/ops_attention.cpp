@@ -83,8 +83,7 @@ Items rotary(Row& r) {
 }
 
 struct AttentionCase {
-  Expr q, k, v;              // [batch, heads, time, size]
-  std::optional<Expr> past;  // keys before these
+  Expr q, k, v;  // [batch, heads, time, size]
 };
 
 // Where a query may look: bool, broadcast to [batch, heads, queries, keys]; absent: everywhere.
@@ -124,84 +123,99 @@ Expr mask_of(Row& r, Dim keys) {
   return {r.g, ops::pad(r.g, mask, low, high, fill)};
 }
 
+// As the operator is defined, step by step, each rounded to the type of the inputs. Gives the
+// scores at the stage that the node asks for too.
+struct Composed {
+  Value* result;
+  Value* scores = nullptr;
+};
+Composed composed(Row& r, const AttentionCase& a, std::optional<Expr> allowed,
+                  std::optional<Expr> bias, double scale) {
+  Graph& g = r.g;
+  const DType t = r.dtype(), w = compute_type(t);
+  const double cap = r.float_attr("softcap", 0);
+  const std::int64_t mode = r.int_attr("qk_matmul_output_mode", 0);
+  Composed out{};
+  const auto rounded = [&](Expr x) { return x.to(t).to(w); };
+  const auto stage = [&](std::int64_t which, Expr x) {
+    if (mode == which) out.scores = x.to(t);
+  };
+  Expr k(g, repeat_heads(g, a.k, a.q.shape()[1])), v(g, repeat_heads(g, a.v, a.q.shape()[1]));
+  Expr factor = Expr(g, ops::scalar(g, t, std::sqrt(scale))).to(w);
+  Expr left = rounded(a.q.to(w) * factor), right = rounded(k.to(w) * factor);
+  Expr scores = rounded(matmul(left, transpose(right, {0, 1, 3, 2})));
+  stage(0, scores);
+  if (cap > 0) scores = rounded(rounded(tanh(rounded(scores / cap))) * cap);
+  stage(1, scores);
+  if (bias) scores = rounded(scores + bias->to(w));
+  if (allowed) scores = where(*allowed, scores, scores.number(-kInf));
+  stage(2, scores);
+  if (static_cast<Elem>(r.int_attr("softmax_precision", 0)) == Elem::f64)
+    scores = scores.to(DType::f64);
+  // A query that may look nowhere gets zeros.
+  Expr top(g, ops::reduce_max(g, scores, {3}, true));
+  Expr blind = top == -kInf;
+  Expr e = exp(scores - where(blind, top.number(0), top));
+  Expr total = sum(e, {3}, true);
+  Expr weights = where(blind, e.number(0), e / where(blind, total.number(1), total));
+  stage(3, weights);
+  out.result = matmul(weights.to(t).to(w), v.to(w)).to(t);
+  return out;
+}
+
+// By the engine's own op.
+Value* fused(Row& r, const AttentionCase& a, std::optional<Expr> allowed, std::optional<Expr> bias,
+             double scale) {
+  Value* mask = nullptr;
+  if (bias && allowed)
+    mask = where(*allowed, *bias, bias->number(-kInf));
+  else if (bias || allowed)
+    mask = bias ? bias->v : allowed->v;
+  const Shape& q = a.q.shape();
+  if (mask != nullptr) mask = ops::expand(r.g, mask, {q[0], q[1], q[2], a.k.shape()[2]});
+  ops::Attention attrs;
+  attrs.scale = scale;
+  return ops::attention(r.g, a.q, a.k, a.v, mask, attrs);
+}
+
+double scale_of(const Row& r, const AttentionCase& a) {
+  if (r.has_attr("scale")) return r.float_attr("scale", 1);
+  const auto size = a.q.shape()[3].as_const();
+  if (!size) r.refuse("the size of the heads is not known");
+  return 1 / std::sqrt(static_cast<double>(*size));
+}
+
 Items attention(Row& r) {
   Graph& g = r.g;
   const bool flat = r.rank() == 3;
-  const DType t = r.dtype();
   AttentionCase a{{g, split_heads(g, r.in(0), r.int_attr("q_num_heads", 1))},
                   {g, split_heads(g, r.in(1), r.int_attr("kv_num_heads", 1))},
-                  {g, split_heads(g, r.in(2), r.int_attr("kv_num_heads", 1))},
-                  {}};
+                  {g, split_heads(g, r.in(2), r.int_attr("kv_num_heads", 1))}};
   Dim past(0);
   if (r.has(4)) {
     past = r.shape(4)[2];
     a.k = {g, ops::cat(g, {r.in(4), a.k.v}, 2)};
     a.v = {g, ops::cat(g, {r.in(5), a.v.v}, 2)};
   }
-  const Value *present_key = a.k, *present_value = a.v;
-  const Dim heads = a.q.shape()[1], keys = a.k.shape()[2];
-  const auto size = a.q.shape()[3].as_const();
-  if (!size && !r.has_attr("scale")) r.refuse("the size of the heads is not known");
-  const double scale = r.has_attr("scale") ? r.float_attr("scale", 1)
-                                           : 1 / std::sqrt(static_cast<double>(size.value_or(1)));
-  const double cap = r.float_attr("softcap", 0);
-  const std::int64_t mode = r.int_attr("qk_matmul_output_mode", 0);
-  std::optional<Expr> allowed = allowed_places(r, a, past);
-  std::optional<Expr> bias;
+  const double scale = scale_of(r, a);
+  std::optional<Expr> allowed = allowed_places(r, a, past), bias;
   if (r.has(3)) {
-    Expr mask = mask_of(r, keys);
+    Expr mask = mask_of(r, a.k.shape()[2]);
     if (mask.dtype() == DType::boolean)
       allowed = allowed ? *allowed & mask : mask;
     else
       bias = mask;
   }
-
-  Value* y = nullptr;
-  Value* scores_out = nullptr;
-  if (cap == 0 && !r.wants(3) && t == DType::f32 && a.k.shape()[3] == a.v.shape()[3]) {
-    Value* mask = nullptr;
-    if (bias && allowed)
-      mask = where(*allowed, *bias, bias->number(-kInf));
-    else if (bias || allowed)
-      mask = bias ? bias->v : allowed->v;
-    if (mask != nullptr) {
-      const Shape full{a.q.shape()[0], heads, a.q.shape()[2], keys};
-      mask = ops::expand(g, mask, full);
-    }
-    ops::Attention attrs;
-    attrs.scale = scale;
-    y = ops::attention(g, a.q, a.k, a.v, mask, attrs);
-  } else {
-    const DType w = compute_type(t);
-    Expr k(g, repeat_heads(g, a.k, heads)), v(g, repeat_heads(g, a.v, heads));
-    const double root = std::sqrt(scale);
-    // Each step is rounded to the type of the inputs, as the operator's definition is.
-    const auto rounded = [&](Expr x) { return x.to(t).to(w); };
-    Expr factor = Expr(g, ops::scalar(g, t, root)).to(w);
-    Expr left = rounded(a.q.to(w) * factor);
-    Expr right = rounded(k.to(w) * factor);
-    Expr scores = rounded(matmul(left, transpose(right, {0, 1, 3, 2})));
-    if (mode == 0) scores_out = scores.to(t);
-    if (cap > 0) scores = rounded(rounded(tanh(rounded(scores / cap))) * cap);
-    if (mode == 1) scores_out = scores.to(t);
-    if (bias) scores = rounded(scores + bias->to(w));
-    if (allowed) scores = where(*allowed, scores, scores.number(-kInf));
-    if (mode == 2) scores_out = scores.to(t);
-    const auto precision = static_cast<Elem>(r.int_attr("softmax_precision", 0));
-    if (precision == Elem::f64) scores = scores.to(DType::f64);
-    Expr top(g, ops::reduce_max(g, scores, {3}, true));
-    Expr blind = top == -kInf;
-    Expr e = exp(scores - where(blind, top.number(0), top));
-    Expr total = sum(e, {3}, true);
-    Expr weights = where(blind, e.number(0), e / where(blind, total.number(1), total));
-    if (mode == 3) scores_out = weights.to(t);
-    y = matmul(weights.to(t).to(w), v.to(w)).to(t);
-  }
-  if (flat) y = join_heads(g, y);
-  Items items = r.one(y);
-  items.push_back(Item::tensor(const_cast<Value*>(present_key), r.elem(1)));
-  items.push_back(Item::tensor(const_cast<Value*>(present_value), r.elem(2)));
-  if (scores_out != nullptr) items.push_back(Item::tensor(scores_out, r.elem()));
+  const bool plain = r.float_attr("softcap", 0) == 0 && !r.wants(3) && r.dtype() == DType::f32;
+  Composed out{};
+  if (plain && a.k.shape()[3] == a.v.shape()[3])
+    out.result = fused(r, a, allowed, bias, scale);
+  else
+    out = composed(r, a, allowed, bias, scale);
+  Items items = r.one(flat ? join_heads(g, out.result) : out.result);
+  items.push_back(Item::tensor(a.k, r.elem(1)));
+  items.push_back(Item::tensor(a.v, r.elem(2)));
+  if (out.scores != nullptr) items.push_back(Item::tensor(out.scores, r.elem()));
   return items;
 }
 

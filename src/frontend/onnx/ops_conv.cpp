@@ -138,6 +138,9 @@ Items conv_transpose(Row& r) {
   const Ints extra = r.ints_attr("output_padding", Ints(axes, 0));
   const Ints pads = r.ints_attr("pads", Ints(2 * axes, 0)), wanted = r.ints_attr("output_shape");
   const std::string automatic = r.string_attr("auto_pad", "NOTSET");
+  if (sizes.size() != axes || stride.size() != axes || dilation.size() != axes ||
+      extra.size() != axes || pads.size() != 2 * axes || (!wanted.empty() && wanted.size() < axes))
+    r.refuse("kernel, strides, dilations and pads do not fit the spatial axes");
   // All that the windows cover, then the pads are cut off.
   ops::ConvTranspose attrs{stride, Ints(axes, 0), dilation, r.int_attr("group", 1), {}, false};
   Dims low(axes), high(axes);
@@ -187,6 +190,10 @@ Items col2im(Row& r) {
   const Ints stride = r.ints_attr("strides", Ints(axes, 1));
   const Ints pads = r.ints_attr("pads", Ints(2 * axes, 0));
   const Shape s = r.shape();
+  if (block.size() != axes || dilation.size() != axes || stride.size() != axes ||
+      pads.size() != 2 * axes || std::ranges::any_of(stride, [](auto v) { return v < 1; }) ||
+      std::ranges::any_of(block, [](auto v) { return v < 1; }))
+    r.refuse("block, strides, dilations and pads do not fit the image");
   std::int64_t taps = 1;
   Dims windows, padded;
   for (std::size_t d = 0; d < axes; ++d) {

@@ -163,6 +163,9 @@ Items deform_conv(Row& r) {
   const Ints dilation = r.ints_attr("dilations", Ints(axes, 1));
   const Ints pads = r.ints_attr("pads", Ints(2 * axes, 0));
   const std::int64_t groups = r.int_attr("group", 1), fields = r.int_attr("offset_group", 1);
+  if (stride.size() != 2 || dilation.size() != 2 || pads.size() != 4 || groups < 1 || fields < 1 ||
+      !w[2].is_const() || !w[3].is_const())
+    r.refuse("strides, dilations, pads and groups do not fit");
   const std::int64_t kh = w[2].constant(), kw = w[3].constant();
   const Dim oh = o[2], ow = o[3], points = oh * ow, each = floordiv(s[1], fields);
   Expr x = wide(r, 0);

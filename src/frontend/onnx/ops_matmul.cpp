@@ -75,6 +75,11 @@ class Einsum {
       output_ = with_dots(equation.substr(arrow + 2), most_dots_);
     else
       output_ = implicit_output();
+    std::string all;
+    for (const Labelled& o : operands_) all += o.labels;
+    for (const char c : output_)
+      if (!in(c, all)) r.refuse("the equation has an output label that no operand has");
+    if (operands_.empty()) r.refuse("it has no operands");
   }
 
   Value* result() {

@@ -85,7 +85,7 @@ std::optional<Labels> labels_of(const Row& r, const std::string& prefix) {
     const std::vector<float> narrow(floats.begin(), floats.end());
     return Labels{HostTensor::of({static_cast<std::int64_t>(narrow.size())}, narrow), Elem::f32};
   }
-  if (const AttributeProto* a = r.find(prefix + "_tensor"))
+  if (const AttributeProto* a = r.find(prefix + "_tensor"); a != nullptr && a->tensor)
     return Labels{tensor_of(&r.state.model, *a->tensor), a->tensor->elem};
   return std::nullopt;
 }

@@ -165,6 +165,9 @@ Items max_unpool(Row& r) {
   const Ints kernel = r.ints_attr("kernel_shape");
   const Ints stride = r.ints_attr("strides", Ints(kernel.size(), 1));
   const Ints pads = r.ints_attr("pads", Ints(2 * kernel.size(), 0));
+  if (kernel.size() + 2 != s.size() || stride.size() != kernel.size() ||
+      pads.size() != 2 * kernel.size())
+    r.refuse("kernel, strides and pads do not fit the spatial axes");
   Shape natural{s[0], s[1]};
   for (std::size_t d = 0; d < kernel.size(); ++d)
     natural.push_back((s[d + 2] - 1) * Dim(stride[d]) + Dim(kernel[d]) - Dim(pads[d]) -

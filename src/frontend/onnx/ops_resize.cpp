@@ -208,17 +208,22 @@ Items resize(Row& r) {
     for (int d = 0; d < r.rank(); ++d) axes.push_back(d);
   for (std::int64_t& a : axes) a = normal_axis(a, r.rank());
   const std::size_t scales_at = r.opset < 11 ? 1 : 2, sizes_at = 3;
-  const auto has_numbers = [&](std::size_t i) { return r.has(i) && !(r.shape(i)[0] == Dim(0)); };
+  const auto has_numbers = [&](std::size_t i) {
+    return r.has(i) && r.rank(i) == 1 && !(r.shape(i)[0] == Dim(0));
+  };
   std::vector<Axis> all(axes.size());
   if (r.opset >= 11 && has_numbers(1) && m.coordinates == "tf_crop_and_resize") {
     const HostTensor& roi = r.number(1, "the region of interest");
     const auto n = static_cast<std::int64_t>(axes.size());
+    if (roi.numel() != 2 * n) r.refuse("the region has two numbers for each axis");
     for (std::int64_t k = 0; k < n; ++k) {
       all[static_cast<std::size_t>(k)].roi_start = roi.get(k);
       all[static_cast<std::size_t>(k)].roi_end = roi.get(k + n);
     }
   }
   const bool by_scale = has_numbers(scales_at);
+  if (by_scale && r.number(scales_at, "scales").numel() != static_cast<std::int64_t>(axes.size()))
+    r.refuse("one scale for each axis");
   if (by_scale)
     if (auto items = repeated(r, m, axes, r.number(scales_at, "scales"))) return *items;
   for (std::size_t k = 0; k < axes.size(); ++k) {
@@ -256,6 +261,8 @@ Items upsample(Row& r) {
   if (m.kind == "bilinear") m.kind = "linear";
   std::vector<Axis> all(static_cast<std::size_t>(r.rank()));
   Ints axes;
+  if (r.opset >= 9 && r.number(1, "scales").numel() != r.rank())
+    r.refuse("one scale for each axis");
   for (std::size_t d = 0; d < all.size(); ++d) {
     all[d].in = known_size(r, r.shape()[d]);
     all[d].scale = r.opset < 9 ? r.floats_attr("scales").at(d)

@@ -66,10 +66,10 @@ namespace {
 
 Items constant_row(Row& r) {
   if (r.has_attr("value")) {
-    const AttributeProto* a = r.find("value");
-    return {r.state.constant(r.tensor_attr("value"), a->tensor->elem)};
+    HostTensor value = r.tensor_attr("value");  // refuses an attribute of another kind
+    return {r.state.constant(std::move(value), r.find("value")->tensor->elem)};
   }
-  if (const auto* a = r.find("sparse_value"))
+  if (const auto* a = r.find("sparse_value"); a != nullptr && a->sparse)
     return {r.state.constant(tensor_of(&r.state.model, *a->sparse), a->sparse->values.elem)};
   if (r.has_attr("value_int"))
     return {r.state.constant(HostTensor::of_i64({}, std::vector{r.int_attr("value_int", 0)}),
@@ -362,9 +362,13 @@ Items pad_row(Row& r) {
 
 Items range_row(Row& r) {
   const Elem elem = r.elem();
-  if (!is_float(elem)) {
+  const bool whole =
+      r.state.known_dims(r.in(0)) && r.state.known_dims(r.in(1)) && r.state.known_dims(r.in(2));
+  if (!is_float(elem) || whole) {
     const Dims start = r.dims(0, "start"), limit = r.dims(1, "limit");
-    const std::int64_t delta = r.integer(2, "delta");
+    const Dims step = r.dims(2, "delta");
+    if (!step[0].is_const()) r.refuse("the sign of delta is not known");
+    const std::int64_t delta = step[0].constant();
     if (delta == 0) r.refuse("delta is 0");
     const Dim count = delta > 0 ? max(ceildiv(limit[0] - start[0], delta), 0)
                                 : max(ceildiv(start[0] - limit[0], -delta), 0);
@@ -400,6 +404,7 @@ Items trilu(Row& r) {
 
 Items depth_to_space(Row& r) {
   const Dim b = r.int_attr("blocksize", 1);
+  if (b.constant() < 1) r.refuse("blocksize is below 1");
   const Shape s = r.shape();
   const Dim c = floordiv(s[1], b * b);
   Expr x = expr(r, 0);
@@ -412,6 +417,7 @@ Items depth_to_space(Row& r) {
 
 Items space_to_depth(Row& r) {
   const Dim b = r.int_attr("blocksize", 1);
+  if (b.constant() < 1) r.refuse("blocksize is below 1");
   const Shape s = r.shape();
   const Dim h = floordiv(s[2], b), w = floordiv(s[3], b);
   Expr x = reshape(expr(r, 0), {s[0], s[1], h, b, w, b});
@@ -424,6 +430,8 @@ Items space_to_depth(Row& r) {
 Items center_crop_pad(Row& r) {
   const Dims wanted = r.dims(1, "sizes of the result");
   Ints axes = r.ints_attr("axes");
+  if (wanted.size() != (r.has_attr("axes") ? axes.size() : r.shape().size()))
+    r.refuse("one size for each axis");
   if (!r.has_attr("axes"))
     for (int d = 0; d < r.rank(); ++d) axes.push_back(d);
   Value* x = r.in(0);
@@ -446,6 +454,7 @@ Items center_crop_pad(Row& r) {
 Items reverse_sequence(Row& r) {
   const std::int64_t time = r.int_attr("time_axis", 0), batch = r.int_attr("batch_axis", 1);
   const Shape s = r.shape();
+  if (time < 0 || batch < 0 || time >= r.rank() || batch >= r.rank()) r.refuse("an axis outside");
   Shape along_time(s.size(), Dim(1)), along_batch(s.size(), Dim(1));
   along_time[static_cast<std::size_t>(time)] = s[static_cast<std::size_t>(time)];
   along_batch[static_cast<std::size_t>(batch)] = s[static_cast<std::size_t>(batch)];

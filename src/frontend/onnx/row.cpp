@@ -147,7 +147,7 @@ void Row::refuse(const std::string& why) const { fail(ErrorCode::unsupported, wh
 
 std::int64_t normal_axis(std::int64_t axis, int rank) {
   const std::int64_t normal = axis < 0 ? axis + rank : axis;
-  if (normal < 0 || (normal >= rank && !(rank == 0 && normal == 0)))
+  if (normal < 0 || normal >= rank)
     fail(ErrorCode::invalid_argument, "axis ", axis, " of a tensor with ", rank, " axes");
   return normal;
 }

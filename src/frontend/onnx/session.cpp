@@ -11,6 +11,7 @@ namespace gex::onnx {
 namespace {
 
 constexpr std::int64_t kWeight = 1024;  // elements from which an initialiser is a weight
+constexpr std::size_t kRemembered = 4096;
 
 std::string text_of(const HostValue& value, bool sizes) {
   std::string text = str(static_cast<int>(value.kind), ":", static_cast<int>(value.elem), "[");
@@ -172,6 +173,7 @@ void Session::grow(Fork& fork, std::span<const HostValue> inputs, std::vector<Ho
                    bool static_shapes) {
   ImportOptions options;
   options.weight_elements = kWeight;
+  options.contents = &contents_;
   options.answers = std::move(answers);
   const auto infos = model_inputs(*model_);
   for (std::size_t k = 0; k < infos.size(); ++k) {
@@ -220,13 +222,24 @@ std::vector<HostValue> Session::run(std::span<const HostValue> inputs) {
          inputs.size());
   for (std::size_t k = 0; k < inputs.size(); ++k) check_input(*infos[k], inputs[k]);
   if (static_shapes_) return run_with(inputs, true);
+  std::string sizes;
+  for (const HostValue& input : inputs) sizes += text_of(input, true);
+  {
+    const std::lock_guard lock(mutex_);
+    if (only_static_.contains(sizes)) sizes.clear();
+  }
+  if (sizes.empty() && !inputs.empty()) return run_with(inputs, true);
   try {
     return run_with(inputs, false);
   } catch (const UserError& error) {
-    // A shape rule that can't decide for open sizes can for those at hand; where it is a mistake of
-    // the model or of the inputs, the same error comes again.
+    // A shape rule that can't decide for open sizes can for those at hand, and sizes that the file
+    // takes for equal may differ. Where it is a mistake of the model or of the inputs, the same
+    // error comes again.
     log(LogLevel::info, "onnx: importing for the sizes of each call, because of: ", error.what());
-    return run_with(inputs, true);
+    auto results = run_with(inputs, true);
+    const std::lock_guard lock(mutex_);
+    if (only_static_.size() < kRemembered) only_static_.insert(sizes);
+    return results;
   }
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -68,6 +69,8 @@ class Session {
   mutable std::mutex mutex_;
   std::atomic<bool> static_shapes_;  // also set once the open sizes could not be imported
   std::map<std::string, std::unique_ptr<Fork>> roots_;
+  std::map<const TensorProto*, TensorPtr> contents_;  // shared by all programs
+  std::set<std::string> only_static_;  // sizes that the program for open ones refused
   SessionStatistics statistics_;
 };
 

@@ -58,6 +58,33 @@ class WireReader {
     return body_;
   }
   std::string text() const { return std::string(bytes()); }
+  // Text for people: bytes that are no UTF-8 become question marks.
+  std::string name() const {
+    std::string out = text();
+    for (std::size_t k = 0; k < out.size();) {
+      const auto c = static_cast<unsigned char>(out[k]);
+      const std::size_t more = c < 0x80                ? 0
+                               : c >= 0xc2 && c < 0xe0 ? 1
+                               : c >= 0xe0 && c < 0xf0 ? 2
+                               : c >= 0xf0 && c < 0xf5 ? 3
+                                                       : 4;
+      bool good = more < 4 && k + more < out.size();
+      for (std::size_t i = 1; good && i <= more; ++i)
+        good = (static_cast<unsigned char>(out[k + i]) & 0xc0) == 0x80;
+      // Overlong forms and surrogates.
+      if (good && more == 2) {
+        const auto next = static_cast<unsigned char>(out[k + 1]);
+        good = !(c == 0xe0 && next < 0xa0) && !(c == 0xed && next >= 0xa0);
+      }
+      if (good && more == 3) {
+        const auto next = static_cast<unsigned char>(out[k + 1]);
+        good = !(c == 0xf0 && next < 0x90) && !(c == 0xf4 && next >= 0x90);
+      }
+      if (!good) out[k] = '?';
+      k += good ? more + 1 : 1;
+    }
+    return out;
+  }
 
   // Repeated numbers: packed into one field or one field for each.
   void integers(std::vector<std::int64_t>& into) const {
