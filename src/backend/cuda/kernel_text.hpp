@@ -23,6 +23,9 @@ struct DeviceLimits {
   int multiprocessors = 132;
   std::int64_t shared_bytes = 227 * 1024;  // of one block, at most
   std::string architecture = "sm_90";
+  // Kernels are launched with programmatic stream serialization: they wait for what kernels before
+  // them write, and let the next one begin early.
+  bool dependent_launch = false;
 };
 
 struct KernelText {
