@@ -112,11 +112,11 @@ GEX_API gex_status gex_graph_print(const gex_graph* graph, char** text);
 GEX_API gex_status gex_graph_print_abbreviated(const gex_graph* graph, char** text);
 /* For viewers: an ONNX ModelProto in protobuf's text format, with gex's own ops. */
 GEX_API gex_status gex_graph_print_onnx(const gex_graph* graph, char** text);
-/* A graph from an ONNX file; external data is read from the file's folder. Inputs and outputs are the
- * model's, in order; sizes that the file leaves open are symbols. uint16, uint32 and uint64 tensors are
- * passed as i16, i32 and i64 with the same bits. Operators that gex does not know are all listed in
- * the error. A model whose sizes or branches depend on the values of a run is no single graph:
- * GEX_UNSUPPORTED. */
+/* A graph from an ONNX file; external data is read from the file's folder. Inputs and outputs are
+ * the model's, in order; sizes that the file leaves open are symbols. uint16, uint32 and uint64
+ * tensors are passed as i16, i32 and i64 with the same bits. Operators that gex does not know are
+ * all listed in the error. A model whose sizes or branches depend on the values of a run is no
+ * single graph: GEX_UNSUPPORTED. */
 GEX_API gex_status gex_import_onnx(const char* path, gex_graph** graph);
 /* Everything that can be checked without running it. gex_compile does so itself. */
 GEX_API gex_status gex_graph_verify(const gex_graph* graph);
