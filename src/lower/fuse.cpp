@@ -94,7 +94,7 @@ class Fusion {
       cluster.kind = Unit::Kind::contraction;
       cluster.anchor = &node;
       cluster.space = node.output()->type().shape;
-      cluster.sealed = !takes_epilogue(node);
+      cluster.sealed = !takes_epilogue(node) || is_library_product(node);
     } else if (!is_loop(node)) {
       cluster.kind =
           node.op().body && node.op().body->scatter ? Unit::Kind::scatter : Unit::Kind::step;
@@ -111,6 +111,14 @@ class Fusion {
       cluster.sealed = is_alone(node);
     }
     return cluster;
+  }
+
+  // Left to the vendor's library, without an epilogue and prologues.
+  bool is_library_product(const Node& node) const {
+    if (!options_.costs.library_products || !node.is("matmul")) return false;
+    const Shape& shape = node.output()->type().shape;
+    const Dim rows = shape[shape.size() - 2];
+    return rows.range().hi > options_.costs.few_rows;
   }
 
   void remark(const Node& node, std::string reason) {
@@ -182,7 +190,8 @@ class Fusion {
         }
       }
     }
-    if (options_.enabled && options_.prologues && mine.kind == Unit::Kind::contraction) {
+    if (options_.enabled && options_.prologues && mine.kind == Unit::Kind::contraction &&
+        !is_library_product(node)) {
       for (int operand : computable_operands(node)) absorb_operand(mine, operand, absorbed);
     }
     clusters_.add(std::move(mine), node, absorbed);

@@ -18,7 +18,7 @@ CostModel cuda_costs() {
   costs.matmul_tile_columns = 128;
   costs.few_rows = 16;
   costs.attention_query_rows = 64;
-  costs.memory_round_trip = 16;
+  costs.library_products = true;
   return costs;
 }
 
