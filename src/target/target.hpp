@@ -28,7 +28,8 @@ struct CostModel {
   std::int64_t few_rows = 8;
   std::int64_t attention_query_rows = 96;
   std::int64_t conv_image_reads = 2;
-  // Products of more than `few_rows` rows go to the vendor's library, which takes no attached kernels.
+  // Products of more than `few_rows` rows go to the vendor's library, which takes no attached
+  // kernels.
   bool library_products = false;
   // Writing an element and reading it again costs about as much as this many scalar operations.
   std::int64_t memory_round_trip = 16;
