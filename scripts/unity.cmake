@@ -4,8 +4,18 @@
 set(GEX_UNITY_BYTES 64000)
 # Names in unnamed namespaces meet in a chunk. Rename one of two that clash, or list its source here.
 set(GEX_UNITY_ALONE
+  backend/cuda/attention_text.cpp
+  backend/cuda/conv2d_text.cpp
+  backend/cuda/matmul_text.cpp
+  backend/cuda/sort_text.cpp
+  frontend/onnx/importer.cpp
+  frontend/onnx/model.cpp
+  frontend/onnx/ops_microsoft.cpp
+  frontend/onnx/ops_ml.cpp
+  frontend/onnx/ops_training.cpp
+  cache/problem_bounds.cpp
+  cache/store_folder.cpp
   backend/cpu/llvm/math_log.cpp
-  compile/tune.cpp
   frontend/python/runner.cpp)
 
 function(gex_unity target)
