@@ -15,25 +15,20 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import qwen3
 import torch
-from transformers import AutoModelForCausalLM, Qwen3Config, StaticCache
+from transformers import AutoModelForCausalLM, StaticCache
 
 PROMPT = 24
 
 
 def make_model(layers: int, dtype: torch.dtype, vocabulary: int) -> Any:
     torch.manual_seed(0)
-    config = Qwen3Config(
+    config = qwen3.full(
         vocab_size=vocabulary,
-        hidden_size=1024,
-        intermediate_size=3072,
         num_hidden_layers=layers,
-        num_attention_heads=16,
-        num_key_value_heads=8,
-        head_dim=128,
         tie_word_embeddings=False,
         initializer_range=0.1,
-        max_position_embeddings=4096,
     )
     with torch.device("cuda"):
         model = AutoModelForCausalLM.from_config(config, dtype=dtype)

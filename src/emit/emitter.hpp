@@ -123,7 +123,7 @@ class Emitter {
   ProblemLaunch plan_matmul(const lower::Unit& unit);
   ProblemLaunch plan_conv2d(const lower::Unit& unit);
   ProblemLaunch plan_attention(const lower::Unit& unit);
-  // emit_choices.cpp
+  // emit_problems.cpp
   ProblemLaunch plan_conv2d_weight_grad(const lower::Unit& unit);
   ProblemLaunch plan_conv2d_input_grad(const lower::Unit& unit);
   ProblemLaunch plan_sort(const lower::Unit& unit);
