@@ -46,7 +46,7 @@ def test_case_59_a_batch_between_gears_and_one_that_is_refused(device: str) -> N
         strict = torch.compile(model, backend="gex", dynamic=True, options=options)
         x = torch.randn(8, 4, device=device)
         assert_same(strict(x), model(x))
-        with pytest.raises(gex.UserError, match=r"size 3 is none of the gears \(2, 4, 8\)"):
+        with pytest.raises(gex.UserError, match=r"size 3 is not one of the gears \(2, 4, 8\)"):
             strict(torch.randn(3, 4, device=device))
 
 

@@ -75,8 +75,8 @@ TEST(Gears, sizes_that_are_none_can_be_refused) {
   gears.refuse_others = true;
   Session session(load_program(program_text("s0"), "cpu"), with(gears));
   for (const std::int64_t size : {1, 4, 8, 4}) run(session, size);
-  EXPECT_HAS(error_of([&] { run(session, 3); }), "size 3 is none of the gears (1, 4, 8)");
-  EXPECT_HAS(error_of([&] { run(session, 9); }), "size 9 is none of the gears");
+  EXPECT_HAS(error_of([&] { run(session, 3); }), "size 3 is not one of the gears (1, 4, 8)");
+  EXPECT_HAS(error_of([&] { run(session, 9); }), "size 9 is not one of the gears");
   EXPECT_EQ(session.counters().captures, 3);
 }
 

@@ -9,7 +9,7 @@ namespace gex::runtime {
 
 namespace {
 
-// Written for a value that tells no Captures apart.
+// Replaces values in the key that no Capture depends on.
 constexpr std::int64_t kAnyValue = 0;
 
 std::int64_t next_power_of_two(std::int64_t size) {
@@ -39,17 +39,19 @@ void check(const GearOptions::Ladder& ladder) {
     const auto& row = ladder.rows[i];
     if (row.size() != ladder.symbols.size())
       fail(ErrorCode::invalid_argument, "gear ", text_of(row), " has ", row.size(),
-           " sizes; there are ", ladder.symbols.size(), " that change together");
+           " sizes; expected ", ladder.symbols.size(), ", one for each symbol of the ladder");
     if (std::ranges::any_of(row, [](std::int64_t size) { return size < 1; }))
-      fail(ErrorCode::invalid_argument, "gear ", text_of(row), " is no size; sizes begin at 1");
+      fail(ErrorCode::invalid_argument, "gear ", text_of(row),
+           " is not a valid size; sizes must be at least 1");
     if (std::find(ladder.rows.begin(), ladder.rows.begin() + static_cast<std::ptrdiff_t>(i), row) !=
         ladder.rows.begin() + static_cast<std::ptrdiff_t>(i))
-      fail(ErrorCode::invalid_argument, "gear ", text_of(row), " is given twice; once will do");
+      fail(ErrorCode::invalid_argument, "gear ", text_of(row),
+           " is listed twice; remove one of them");
   }
 }
 
-// Symbols that the size of some temporary or scratch of epoch 0 depends on, or the memory of an
-// input that is let go of early.
+// Symbols that the size of a temporary or scratch of epoch 0 depends on, or the memory of an input
+// that is released early.
 std::vector<Dim> sizing_symbols(const Image& image) {
   const program::Program& program = *image.program;
   std::vector<Dim> symbols;
@@ -91,7 +93,7 @@ Gears::Gears(const Image& image, GearOptions options, bool sizes_only)
     Rows rows{{}, &ladder.rows};
     for (Dim symbol : ladder.symbols) {
       const auto at = std::ranges::find(symbols, symbol);
-      if (at == symbols.end()) break;  // passes found that nothing depends on it
+      if (at == symbols.end()) break;  // passes found that nothing depends on this symbol
       rows.symbols.push_back(static_cast<std::size_t>(at - symbols.begin()));
       std::erase(others, symbol);
     }
@@ -124,8 +126,9 @@ void Gears::round_up(const Rows& rows, std::span<std::int64_t> key) const {
   if (options_.refuse_others && !is_row) {
     std::vector<std::int64_t> sizes;
     for (std::size_t symbol : rows.symbols) sizes.push_back(key[symbol]);
-    fail(ErrorCode::shape_mismatch, "size ", text_of(sizes), " is none of the gears (",
-         text_of(*rows.sizes), "); pass one of these, or let the next larger one serve it");
+    fail(ErrorCode::shape_mismatch, "size ", text_of(sizes), " is not one of the gears (",
+         text_of(*rows.sizes),
+         "); pass one of these sizes, or allow the next larger gear to serve it");
   }
   if (serving == nullptr || is_row) return;
   for (std::size_t k = 0; k < serving->size(); ++k) key[rows.symbols[k]] = (*serving)[k];

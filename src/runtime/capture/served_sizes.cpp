@@ -55,9 +55,9 @@ void ServedSizes::set_aside(Served& served) {
 void ServedSizes::evict() {
   const auto victim = std::find_if(by_use_.rbegin(), by_use_.rend(),
                                    [](const auto& entry) { return !entry->has_own_code; });
-  GEX_CHECK(victim != by_use_.rend(), "more sizes have code than may");
+  GEX_CHECK(victim != by_use_.rend(), "more sizes have specialised code than allowed");
   set_aside(**victim);
-  (*victim)->is_recent = (*victim)->is_known = false;  // a call may still have it
+  (*victim)->is_recent = (*victim)->is_known = false;  // a running call may still hold it
   by_key_.erase((*victim)->key);
   by_use_.erase(std::next(victim).base());
 }
@@ -97,7 +97,7 @@ bool ServedSizes::take_unused_code() {
   if (calls_ < all_in_use_until_) return false;
   const auto oldest = std::find_if(by_use_.rbegin(), by_use_.rend(),
                                    [](const auto& entry) { return entry->has_own_code; });
-  GEX_CHECK(oldest != by_use_.rend(), "no size has code of its own");
+  GEX_CHECK(oldest != by_use_.rend(), "no size has specialised code");
   all_in_use_until_ = (*oldest)->last_use + kUnused;
   if (calls_ < all_in_use_until_) return false;
   (*oldest)->has_own_code = false;

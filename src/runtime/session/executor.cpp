@@ -151,7 +151,7 @@ bool Executor::condition(int pointer_word) {
   return value != 0;
 }
 
-// The queue is parked and does not count as computing while the host has the thread.
+// While the host runs, the queue is parked and does not count as computing.
 template <class HostWork>
 void Executor::in_host_code(HostWork work) {
   struct Suspended {
@@ -187,7 +187,7 @@ void Executor::run_call(const CallLayout& layout, Frame::CallState& state) {
 void Executor::take_results(const CallLayout& layout, Frame::CallState& state) {
   for (std::size_t k = 0; k < layout.outputs.size(); ++k) {
     const BufferId id = layout.call->outputs[k];
-    release(id);  // the one of the last turn of a loop
+    release(id);  // the one of the previous loop iteration
     frame_.base[index(id)] = static_cast<std::byte*>(state.results[k].data);
     frame_.handle[index(id)] = state.results[k].handle;
     frame_.held[index(id)] = Frame::kHeld;
@@ -200,16 +200,17 @@ void Executor::take_results(const CallLayout& layout, Frame::CallState& state) {
     for (std::size_t d = 0; fits && d < got.size(); ++d)
       fits = expected[d] == -1 || expected[d] == got[d];
     if (!fits)
-      fail(ErrorCode::shape_mismatch, "call \"", layout.call->name, "\" returned a result ", k,
-           " of ", got.size(), " dims that does not have the shape it was compiled for; ",
+      fail(ErrorCode::shape_mismatch, "call \"", layout.call->name, "\" returned as result ", k,
+           " a tensor of rank ", got.size(),
+           " whose shape differs from the one it was compiled for; ",
            "compile again for this shape");
   }
   int next = epoch_;
   for (const CallLayout::Binding& binding : layout.bindings) {
     const auto& shape = state.results[index(binding.output)].shape;
     if (index(binding.axis) >= shape.size())
-      fail(ErrorCode::invalid_argument, "call \"", layout.call->name, "\" must tell the shape of ",
-           "its result ", binding.output, ", whose size is not known before it ran");
+      fail(ErrorCode::invalid_argument, "call \"", layout.call->name, "\" must set the shape of ",
+           "its result ", binding.output, ", which is known only after the call");
     bind_symbol(binding.symbol, shape[index(binding.axis)]);
     next = epoch_ + 1;
   }
@@ -221,8 +222,8 @@ void Executor::bind_symbol(int symbol, std::int64_t value) {
   const Dim dim = frame_.image.program->symbols[index(symbol)];
   const DimRange range = dim.range();
   if (value < range.lo || value > range.hi)
-    fail(ErrorCode::shape_mismatch, "the size ", dim, " came out as ", value,
-         " while the program ran; it was compiled for ", range.lo, " to ", range.hi);
+    fail(ErrorCode::shape_mismatch, "size ", dim, " is ", value,
+         " at run time; the program was compiled for ", range.lo, " to ", range.hi);
   frame_.set_symbol(symbol, value);
 }
 
@@ -302,7 +303,7 @@ void Executor::give_outputs() {
       case OutputDesc::Kind::external:
         if (frame_.held[index(output.buffer)] == Frame::kNone)
           fail(ErrorCode::invalid_graph, "output ", i, " \"", output.name,
-               "\" is made by a call that did not run; make it on every path");
+               "\" is the result of a call that did not run; compute it on every path");
         frame_.held[index(output.buffer)] = Frame::kGiven;
         host_.set_external_output(k, frame_.handle[index(output.buffer)]);
         break;

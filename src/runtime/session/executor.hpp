@@ -1,6 +1,6 @@
 #pragma once
-// Runs one call: walks the items of the main segments, hands batches to their recordings and host
-// steps to the Host, on the calling thread.
+// Runs one call on the calling thread: walks the items of the main segments, replays batches and
+// passes host steps to the Host.
 
 #include <cstdint>
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace gex::runtime {
 
-// A Queue of the pool for the length of a scope. Host code runs between suspend and resume.
+// Holds a Queue of the pool for a scope. Host code runs between suspend and resume.
 class QueueLease {
  public:
   QueueLease(QueuePool& pool, std::size_t bytes_wanted)
@@ -36,7 +36,7 @@ class Executor {
  public:
   Executor(const Capture& capture, std::shared_ptr<const CodeTable> code, Frame& frame,
            DeviceContext& context, std::span<const InputArg> inputs, Host& host, bool keep_arena);
-  ~Executor();  // lets go of call results that are still held
+  ~Executor();  // releases call results that are still held
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 

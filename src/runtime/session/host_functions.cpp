@@ -8,7 +8,8 @@ namespace {
 
 struct Table {
   std::mutex mutex;
-  std::map<std::string, HostFunction> functions;  // addresses stay
+  std::map<std::string, HostFunction>
+      functions;  // a map, because addresses of elements must stay valid
 };
 
 Table& table() {

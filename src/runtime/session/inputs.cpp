@@ -71,7 +71,7 @@ InputMatcher::InputMatcher(const Image& image) : image_(image) {
         written[index(image.root[index(id)])] = true;
   for (const InputDesc& desc : program.inputs)
     written_.push_back(desc.buffer >= 0 && written[index(desc.buffer)]);
-  // Sizes and integers first: a stride gives a symbol its value only where nothing else does.
+  // Sizes and integers first: a stride defines a symbol only if nothing else does.
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     const InputDesc& desc = program.inputs[i];
     const auto input = static_cast<int>(i);
@@ -95,8 +95,8 @@ InputMatcher::InputMatcher(const Image& image) : image_(image) {
   }
 }
 
-// Symbols that are no size by themselves. That the division leaves no rest is checked afterwards,
-// as the size is.
+// Symbols that appear only inside sums. Whether the division has a remainder is checked afterwards
+// with the size.
 void InputMatcher::bind_by_sums(std::vector<bool>& bound) {
   const auto& program = *image_.program;
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
@@ -154,7 +154,7 @@ void InputMatcher::check_fixed(std::size_t input, const InputArg& arg) const {
     if (arg.tensor.shape[d] != numbers[d])
       complain(rule(Rule::Where::shape, d), arg, numbers[d], "");
   if (is_empty(arg.tensor)) return;
-  // The stride of an axis that is never stepped along means nothing.
+  // The stride of an axis of size 0 or 1 does not matter.
   for (std::size_t d = 0; d < rank; ++d)
     if (numbers[d] > 1 && arg.tensor.strides[d] != numbers[rank + d])
       complain_of_layout(rule(Rule::Where::stride, d), arg,
@@ -215,7 +215,7 @@ void InputMatcher::check_form(std::size_t i, const InputArg& arg) const {
            "\" has a negative size: ", actual_text(desc, arg));
   if (tensor.data == nullptr && !is_empty(tensor))
     fail(ErrorCode::invalid_argument, "input ", i, " \"", desc.name,
-         "\" has no memory; pass a tensor that is materialised on this device");
+         "\" has a null data pointer; pass a tensor with memory on this device");
 }
 
 void InputMatcher::bind(std::span<const InputArg> inputs, std::span<std::int64_t> key) const {
@@ -250,7 +250,7 @@ void InputMatcher::check(std::span<const InputArg> inputs,
     const std::int64_t value = actual(rule, arg), expected = values[index(rule.target)];
     if (value == expected) continue;
     if (rule.where != Rule::Where::stride) complain(rule, arg, expected, "");
-    // The stride of an axis that is never stepped along means nothing.
+    // The stride of an axis of size 0 or 1 does not matter.
     if (arg.tensor.shape[index(rule.axis)] <= 1 || is_empty(arg.tensor)) continue;
     std::vector<std::int64_t> strides;
     for (Dim stride : image_.program->inputs[index(rule.input)].strides)

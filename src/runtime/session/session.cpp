@@ -19,7 +19,7 @@ namespace {
 
 using Key = SizeKey;
 
-// A gear takes no more address space than this; larger programs get Captures of their own sizes.
+// The largest arena of a gear; programs that need more get Captures of their exact sizes.
 constexpr std::int64_t kLargestGearBytes = std::int64_t{1} << 30;
 
 std::string driver_of(const program::Program& program, const SessionOptions& options) {
@@ -43,17 +43,17 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
                                : open_device(driver_of(*executable->program, options))),
         loaded(context->device->load(*executable)),
         frozen(*image.program, options.frozen, *context->device, *loaded),
-        // Where code is recorded into device graphs, values are part of what is recorded.
+        // Where code is recorded into device graphs, values are part of the recording.
         gears(image, options.gears, context->device->runs_callables()),
         specialises(the_specialiser != nullptr && options.static_code &&
                     context->device->runs_callables()),
         static_code(std::move(the_specialiser)) {}
 
-  // A Capture with everything a call needs of it, given back at the end of the scope.
+  // A Capture and everything a call needs from it, returned at the end of the scope.
   struct Use {
     State& state;
     std::shared_ptr<Capture> capture;
-    std::shared_ptr<Served> served;  // null: not these sizes yet
+    std::shared_ptr<Served> served;  // null: these sizes were not served yet
     std::shared_ptr<const CodeTable> code;
     std::unique_ptr<Frame> frame;
     bool made_now = false;
@@ -85,11 +85,11 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
   const FrozenConstants frozen;
   const Gears gears;
   const bool specialises;
-  StaticCode static_code;  // used by the background thread alone
+  StaticCode static_code;  // used only by the background thread
 
-  mutable ForkSafeMutex mutex;  // guards all that follows, and the Captures' changing fields
+  mutable ForkSafeMutex mutex;  // guards everything below, and the Captures' mutable fields
   CaptureTable table;
-  std::vector<int> free_blocks;  // of the arena, where Captures don't share one
+  std::vector<int> free_blocks;  // of the arena, if Captures don't share one
   int num_blocks = 0;
   Key last_key;
   Counters counters;
@@ -101,7 +101,7 @@ Session::State::Use::~Use() {
   capture->served.give_back(*served, std::move(frame));
 }
 
-// The Capture of exactly these sizes, or of the gear above them.
+// Finds the Capture of exactly these sizes, or of the gear that covers them.
 void Session::State::find(std::span<const std::int64_t> key, std::span<std::int64_t> gear_key,
                           Use& use) {
   thread_local Key lookup;
@@ -122,23 +122,23 @@ void Session::State::find(std::span<const std::int64_t> key, std::span<std::int6
   if (use.served != nullptr) use.code = use.served->code;
 }
 
-// The frame has the key already: a call that does not fit fails before anything is planned.
+// The frame already has the key, so sizes that don't fit fail before anything is planned.
 void Session::State::settle(std::span<const std::int64_t> key,
                             std::span<const std::int64_t> gear_key, Host& host, Use& use) {
   const bool found = use.capture != nullptr;
   if (!found || !use.capture->has_room_for(image, use.frame->values)) {
     host.begins(Host::Phase::capture);
-    // Sizes that shrink where the input grows: no larger gear serves them.
+    // Some size grows where an input shrinks: a larger gear can't serve it.
     make(key, found ? key : gear_key, use);
   }
   const std::lock_guard lock(mutex);
   ServedSizes& sizes = use.capture->served;
-  use.served = sizes.find(key);  // another thread may have been here meanwhile
+  use.served = sizes.find(key);  // another thread may have added it meanwhile
   if (use.served == nullptr) use.served = sizes.admit(key, use.capture->generic_code);
   use.code = use.served->code;
 }
 
-// Null if the gear has no room for the call's own sizes, or takes too much itself.
+// Null if the gear has no room for the call's own sizes, or is too large itself.
 std::shared_ptr<Capture> Session::State::make_gear(std::span<const std::int64_t> gear_key,
                                                    const Use& use) {
   try {
@@ -147,7 +147,7 @@ std::shared_ptr<Capture> Session::State::make_gear(std::span<const std::int64_t>
     const bool is_small = capture->plan.bytes() <= kLargestGearBytes;
     return is_small && capture->has_room_for(image, use.frame->values) ? capture : nullptr;
   } catch (const UserError&) {
-    return nullptr;  // expressions over sizes may have no value for the gear's
+    return nullptr;  // expressions over the gear's sizes may be undefined
   }
 }
 
@@ -161,7 +161,7 @@ void Session::State::make(std::span<const std::int64_t> key, std::span<const std
                                options.keep_arena, use.limit);
   const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
   use.made_now = true;
-  use.frame->forget_places();  // it may be another Capture's
+  use.frame->forget_places();  // it may have the addresses of another Capture
   use.capture->lookup = use.capture->key;
   gears.keep_sizes(use.capture->lookup);
   const std::lock_guard lock(mutex);
@@ -172,7 +172,7 @@ void Session::State::make(std::span<const std::int64_t> key, std::span<const std
     return;
   }
   ++counters.captures;
-  // Another thread may have made the same one meanwhile; the newer one serves this call only.
+  // Another thread may have made the same Capture meanwhile; then this one serves only this call.
   if (!table.contains(use.capture->lookup)) keep(use.capture);
 }
 
@@ -188,7 +188,7 @@ void Session::State::keep(const std::shared_ptr<Capture>& capture) {
   }
 }
 
-// Blocks of epochs come first in an arena.
+// The first blocks of an arena belong to epochs.
 void Session::State::give_block(Capture& capture) {
   if (options.captures_share_arena) return;
   if (free_blocks.empty())
@@ -197,7 +197,7 @@ void Session::State::give_block(Capture& capture) {
   free_blocks.pop_back();
 }
 
-// Sizes, plan and recordings are made anew; the old ones go when nobody runs them any more.
+// Recomputes sizes, plan and recordings; the old Capture is destroyed when no call uses it.
 void Session::State::recapture(Use& use, bool forced) {
   auto anew = make_capture(image, *executable, *context->device, *loaded, use.capture->key,
                            options.keep_arena, use.limit);
@@ -229,14 +229,14 @@ std::string Session::State::reason_for(std::span<const std::int64_t> key,
     ++num_gears;
     both = both && last_key[i] <= gear_key[i];
   }
-  if (changes.empty()) return "there was no capture of these sizes any more";
+  if (changes.empty()) return "the capture of these sizes was evicted";
   if (num_gears == 0) return changes;
   return str(changes, num_gears > 1 ? "; gears " : "; gear ", covering,
              num_gears > 1 ? " cover " : " covers ", both ? "both" : "it");
 }
 
 void Session::State::run(std::span<const InputArg> inputs, Host& host) {
-  // Only used until the frame has the sizes: a call inside this one may overwrite them later.
+  // Only used until the frame has the sizes: a nested call may overwrite them later.
   thread_local Key key, gear_key;
   key.resize(static_cast<std::size_t>(image.num_input_symbols()));
   matcher.bind(inputs, key);
@@ -291,7 +291,7 @@ void Session::State::ask_for_static_code(const std::shared_ptr<Capture>& capture
     const auto state = weak_state.lock();
     const auto of = weak_capture.lock();
     const auto hot = weak_served.lock();
-    // Nobody runs these sizes any more.
+    // The Session, the Capture or these sizes are gone.
     if (state == nullptr || of == nullptr || hot == nullptr) return;
     std::shared_ptr<const CodeTable> present;
     {
@@ -312,7 +312,7 @@ Session::Session(std::shared_ptr<const program::Executable> executable, SessionO
                                      std::move(specialiser))) {}
 
 Session::~Session() {
-  // A background job may keep the state for a moment; memory of the caller's goes back now.
+  // A background job may keep the state alive; memory of the caller is returned now.
   if (state_->options.device) state_->context->queues->trim();
 }
 

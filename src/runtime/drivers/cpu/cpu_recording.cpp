@@ -14,22 +14,22 @@ namespace gex::runtime {
 
 namespace {
 
-// A sleeping worker arrives some 15 microseconds after it was called, and calling costs half of
-// that: a batch with less work than this is done sooner alone.
+// Waking a sleeping worker takes about 15 microseconds, half of which the caller spends: a batch
+// with less work than this finishes sooner on one thread.
 constexpr std::int64_t kWorkWorthWaking = 1280 * 1024;
-// Where calls follow each other at once the workers wait awake, and this is enough.
+// When calls follow each other closely the workers are still awake, and less work is enough.
 constexpr std::int64_t kWorkWorthSharing = 128 * 1024;
-// Sharing a launch costs a microsecond even among workers that are awake.
+// Sharing a launch costs about a microsecond even when the workers are awake.
 constexpr std::int64_t kWorkWorthThreads = 32 * 1024;
-// And no piece that a worker takes is smaller than this.
+// Smallest amount of work that a worker takes at a time.
 constexpr std::int64_t kWorkOfPiece = 16 * 1024;
-// Units this large belong to contractions, which pack operands once for each piece: they are cut
-// into few pieces, and two for each thread still even out a thread that was held up.
+// Grid points this large belong to contractions, which pack operands once per chunk: they are split
+// into few chunks; two per thread still balance a thread that was delayed.
 constexpr std::int64_t kWorkOfLargeUnit = 64 * 1024;
 constexpr std::int64_t kLargePiecesOfThread = 2;
-// Pieces of a step beside others: enough to even out uneven ones.
+// Chunks per thread of a step that runs beside others: enough to balance uneven ones.
 constexpr std::int64_t kPiecesOfThread = 4;
-// A copy or fill moves this many bytes for each piece.
+// Bytes of a copy or fill in one chunk.
 constexpr std::int64_t kBytesOfPiece = 256 * 1024;
 
 void fill_bytes(std::byte* dst, std::int64_t bytes, std::uint64_t pattern, int width) {
@@ -53,7 +53,7 @@ class CpuRecording final : public Recording {
     std::uint8_t width = 1;
     int word = 0, dims_word = 0, grid_word = 0;
     int number = 0, epoch = 0;
-    int threads = 0;  // at most so many workers; 0: all
+    int threads = 0;  // maximum number of workers; 0: all
     std::uint64_t pattern = 0;
     const program::Launch* launch = nullptr;  // only its name and its number of dims are read
   };
@@ -98,12 +98,12 @@ class CpuRecording final : public Recording {
     return work >= kWorkWorthSharing && queue.region().workers_awake();
   }
 
-  // So many pieces are taken by so many workers at most.
+  // Chunk size such that at most `workers` workers take part.
   static std::int64_t share_of(std::int64_t all, std::int64_t workers) {
     return (all + workers - 1) / workers;
   }
 
-  // Bytes of a piece that a worker copies or fills at once: whole kBytesOfPiece.
+  // Bytes of one chunk of a copy or fill: a multiple of kBytesOfPiece.
   static std::int64_t bytes_of_piece(const Op& op, std::int64_t bytes) {
     if (op.threads == 0) return kBytesOfPiece;
     return share_of(share_of(bytes, op.threads), kBytesOfPiece) * kBytesOfPiece;
@@ -123,7 +123,7 @@ class CpuRecording final : public Recording {
     return op.threads > 0 && op.threads < threads;
   }
 
-  // Points of the grid that a worker takes at once, at least.
+  // Minimum number of grid points that a worker takes at a time.
   static std::int64_t grain_of(const Op& op, const std::int64_t* words, int threads) {
     const std::int64_t grid = words[op.grid_word], work = words[op.grid_word + 1];
     std::int64_t grain = std::max<std::int64_t>(1, grid * kWorkOfPiece / work);
@@ -143,7 +143,7 @@ class CpuRecording final : public Recording {
     ThreadPool::Region& region = queue.region();
     const int threads = region.threads();
     if (is_limited(op, threads)) ++replay.tally->limited;
-    // The thread count may have been raised since scratch was laid out.
+    // The thread count may have been raised since the scratch was allocated.
     const bool too_many = threads > range.scratch.workers;
     region.run(grid, too_many ? grid : grain_of(op, replay.block, threads), run_range, &range);
   }
@@ -182,7 +182,7 @@ class CpuRecording final : public Recording {
     std::memmove(dst + begin, src + begin, static_cast<std::size_t>(end - begin));
   }
 
-  // Pieces begin at multiples of kBytesOfPiece, so the pattern is in phase in each.
+  // Chunks begin at multiples of kBytesOfPiece, so the fill pattern is aligned in each.
   static void fill_part(const Op& op, const std::int64_t* words, std::int64_t begin,
                         std::int64_t end) {
     fill_bytes(reinterpret_cast<std::byte*>(words[op.word]) + begin, end - begin, op.pattern,
@@ -210,7 +210,7 @@ class CpuRecording final : public Recording {
         [&](std::int64_t begin, std::int64_t end, int) { fill_part(op, words, begin, end); });
   }
 
-  // What a call hands to the lanes of the batch: each step cut into pieces.
+  // The work of a batch by stream: each step split into chunks.
   class Work final : public LaneWork {
    public:
     Work(const CpuRecording& recording, const Replay& replay, int threads)
@@ -255,7 +255,7 @@ class CpuRecording final : public Recording {
     const int threads_;
   };
 
-  // False if the steps have to run one after the other.
+  // Returns false if the steps have to run one after the other.
   bool run_lanes(ThreadPool::Region& region, const Replay& replay) const {
     const int threads = region.threads();
     if (threads == 1 || profile_ != nullptr) return false;

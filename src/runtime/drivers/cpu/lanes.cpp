@@ -29,7 +29,7 @@ void Lanes::record(int event, int stream) {
 void Lanes::wait(int event, int stream) {
   const auto recorded = events_.find(event);
   const int lane = lane_of(stream);
-  // What was recorded before this batch is done.
+  // Events recorded before this batch have already completed.
   if (recorded == events_.end() || recorded->second.lane == lane) return;
   upcoming_[lane].push_back(recorded->second);
 }
@@ -46,7 +46,7 @@ class Lanes::Run {
     const auto lanes = plan_.lanes_.size();
     while (unfinished_.load(std::memory_order_acquire) > 0 && !failed_.load()) {
       bool worked = false;
-      // A worker stays with its own lane while that has something to do.
+      // A worker prefers its own lane while that has work.
       for (std::size_t k = 0; k < lanes && !worked; ++k)
         worked = take((static_cast<std::size_t>(worker) + k) % lanes, worker);
       if (!worked) std::this_thread::yield();
@@ -56,8 +56,8 @@ class Lanes::Run {
   std::int64_t overlapped() const { return overlapped_.load(); }
 
  private:
-  // The task that a lane is at in the high half; in the low half the next piece of it, or that it
-  // still waits, or that somebody is just beginning it.
+  // High half: the lane's current task. Low half: its next chunk, or kWaiting, or that a worker is
+  // just starting it.
   static constexpr std::uint64_t kWaiting = 0xffffffff;
   static constexpr std::uint64_t kBeginning = 0xfffffffe;
   static constexpr std::uint64_t kLow = 0xffffffff;
@@ -67,7 +67,7 @@ class Lanes::Run {
 
   struct alignas(64) State {
     std::atomic<std::uint64_t> at{kWaiting};
-    std::atomic<std::int64_t> left{0};  // pieces of the task that are not done
+    std::atomic<std::int64_t> left{0};  // unfinished chunks of the task
     std::atomic<int> done{0};           // tasks
     std::atomic<int> inside{0};         // workers
     std::atomic<std::int64_t> last_overlapped{-1};
@@ -118,7 +118,7 @@ class Lanes::Run {
     try {
       work_.run(plan_.lanes_[lane][number].number, piece, worker);
     } catch (...) {
-      failed_.store(true);  // nobody begins anything any more
+      failed_.store(true);  // no further chunk is started
       throw;
     }
     state.inside.fetch_sub(1);

@@ -67,8 +67,8 @@ class NullRecording final : public Recording {
       return;
     }
     const BufferId owner = queue.taken_over(root, begin, end);
-    GEX_CHECK(owner < 0, op.name, " reads %", access.buffer, " but its memory belongs to %", owner,
-              " by now: the plan is wrong");
+    GEX_CHECK(owner < 0, op.name, " reads %", access.buffer, " after its memory was reused by %",
+              owner, ": the memory plan is wrong");
   }
 
   const Image& image_;
