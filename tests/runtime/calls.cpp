@@ -231,7 +231,7 @@ segment 0 "main"
   host.handlers["nonzero"] = [&](auto, auto, auto, auto results) {
     results[0] = host.make_result(4, nullptr);
   };
-  EXPECT_HAS(error_of([&] { run(session, {x.arg()}, host); }), "must tell the shape");
+  EXPECT_HAS(error_of([&] { run(session, {x.arg()}, host); }), "must set the shape");
   host.handlers["nonzero"] = [&](auto, auto, auto, auto results) {
     results[0] = host.make_result(4, nullptr);
     results[0].shape = {65, 1};

@@ -85,8 +85,8 @@ TEST(Gears, lists_that_make_no_sense_are_refused) {
     return error_of([&] { Session(load_program(program_text("s0"), "cpu"), with(listed(sizes))); });
   };
   EXPECT_HAS(problem({}), "empty");
-  EXPECT_HAS(problem({0, 4}), "gear 0 is no size");
-  EXPECT_HAS(problem({4, 8, 4}), "gear 4 is given twice");
+  EXPECT_HAS(problem({0, 4}), "gear 0 is not a valid size");
+  EXPECT_HAS(problem({4, 8, 4}), "gear 4 is listed twice");
   GearOptions two{GearOptions::Policy::listed};
   two.ladders.push_back({{Dim::symbol("s0"), Dim::symbol("s1")}, {{3, 4}, {5}}});
   EXPECT_HAS(error_of([&] { Session(load_program(program_text("s0"), "cpu"), with(two)); }),

@@ -134,7 +134,7 @@ CONFORMANCE(a_missing_input_or_memory_is_told) {
   EXPECT_HAS(error_of([&] { session.run(args, host); }), "takes 4 inputs, got 3");
   args = inputs.args();
   args[1].tensor.data = nullptr;
-  EXPECT_HAS(error_of([&] { session.run(args, host); }), "input 1 \"w\" has no memory");
+  EXPECT_HAS(error_of([&] { session.run(args, host); }), "input 1 \"w\" has a null data pointer");
 }
 
 TEST(Session, an_unknown_driver_lists_those_there_are) {

@@ -46,18 +46,18 @@ class BatchRecorder {
     const BatchLayout& batch = image_.batches[index(number)];
     const auto& steps = image_.program->segments[index(batch.segment)].steps;
     const auto& positions = image_.lifetimes.of_step[index(batch.segment)];
-    std::vector<Piece>& pieces = capture_.batches[index(number)];
+    std::vector<BatchPart>& parts = capture_.batches[index(number)];
     int launch = batch.first_launch;
     auto recorder = device_.make_recorder(image_, loaded_, capture_.gear_values);
     for (int i = batch.first; i < batch.last; ++i) {
       record_step(steps[index(i)], batch.step_words[index(i - batch.first)], launch, *recorder);
       releases.pass(positions[index(i)].last);
       if (!releases.is_worth_it() || i + 1 == batch.last) continue;
-      pieces.push_back({recorder->finish(), releases.take()});
+      parts.push_back({recorder->finish(), releases.take()});
       recorder = device_.make_recorder(image_, loaded_, capture_.gear_values);
     }
-    pieces.push_back({recorder->finish(), {}});
-    if (releases.is_worth_it()) pieces.back().release = releases.take();
+    parts.push_back({recorder->finish(), {}});
+    if (releases.is_worth_it()) parts.back().release = releases.take();
   }
 
   void record_step(const program::Step& step, int word, int& next_launch, Recorder& recorder) {

@@ -43,7 +43,7 @@ class Frame {
   // Evaluates the sizes of epoch 0 for this key, unless they are already those.
   void set_key(std::span<const std::int64_t> key);
   // Makes the next call recompute the addresses of its temporaries, because the plan changed.
-  void forget_places() { scratch[0] = {}; }
+  void invalidate_addresses() { scratch[0] = {}; }
   void set_symbol(int symbol, std::int64_t value);
   // Evaluates `epoch` (> 0), checks its guards and writes its words of the block.
   void begin_epoch(int epoch);
@@ -81,7 +81,7 @@ class Frame {
 };
 
 // A part of a batch, and what can be released after it.
-struct Piece {
+struct BatchPart {
   std::unique_ptr<Recording> recording;
   Release release;
 };
@@ -93,7 +93,7 @@ struct Capture {
   BlockPlan plan;
   int arena_block = 0;  // of the plan
   CoreLimit limit;      // of the caller; recorded with the launches
-  std::vector<std::vector<Piece>> batches;
+  std::vector<std::vector<BatchPart>> batches;
   std::vector<Release> after_calls;
   std::shared_ptr<const CodeTable> generic_code;
   std::string reason;

@@ -59,7 +59,7 @@ class ServedSizes {
  private:
   using List = std::list<std::shared_ptr<Served>>;
   void move_to_front(List::iterator position);
-  void set_aside(Served& served);
+  void save_frames(Served& served);
   void evict();
   // Frees the code of sizes that were not used for long; false if all are in use.
   bool take_unused_code();

@@ -111,17 +111,17 @@ void Executor::run_item(const Item& item) {
       replay.code = *code_;
       replay.scratch = frame_.scratch;
       replay.tally = &counts_.tally;
-      for (const Piece& piece : capture_.batches[index(item.index)]) {
+      for (const BatchPart& part : capture_.batches[index(item.index)]) {
         if (control_ != nullptr) control_->check();
         host_.about_to_block();
-        piece.recording->replay(lease_->queue(), replay);
-        let_go(piece.release);
+        part.recording->replay(lease_->queue(), replay);
+        release_early(part.release);
       }
       break;
     }
     case Item::Kind::call:
       run_call(image.calls[index(item.index)], frame_.calls[index(item.index)]);
-      let_go(capture_.after_calls[index(item.index)]);
+      release_early(capture_.after_calls[index(item.index)]);
       break;
     case Item::Kind::bind:
       run_bind(image.binds[index(item.index)]);
@@ -137,7 +137,7 @@ void Executor::run_item(const Item& item) {
         run_segment(layout.first_segment);
         if (!condition(layout.pointer_word)) break;
         run_segment(layout.second_segment);
-        if (control_ != nullptr) control_->turn();
+        if (control_ != nullptr) control_->on_iteration();
       }
       break;
     }
@@ -263,7 +263,7 @@ void Executor::allocate_outputs(int epoch) {
   }
 }
 
-void Executor::let_go(const Release& release) {
+void Executor::release_early(const Release& release) {
   for (const ByteRange& range : release.arena)
     lease_->queue().arena.discard(range.begin, range.end);
   for (int input : release.inputs) host_.release_input(input);

@@ -54,7 +54,7 @@ class Executor {
   void bind_symbol(int symbol, std::int64_t value);
   void allocate_outputs(int epoch);
   std::byte* reserve(int block, const BlockPlan& plan);
-  void let_go(const Release& release);
+  void release_early(const Release& release);
   void release(program::BufferId id);
   void give_outputs();
   template <class HostWork>

@@ -2,6 +2,7 @@
 // A Program prepared for replay, once per Session: every Dim has a slot in a tape, every step its
 // words in the parameter block, every segment is a list of items (batches of device steps, and host
 // steps between them). State that changes with a key or a call is in Capture and Frame.
+//
 // Epochs: sizes known from the inputs are in epoch 0; each step that binds symbols begins the next
 // epoch. Slots, words, buffers and outputs belong to the first epoch in which all their symbols are
 // known.

@@ -39,13 +39,13 @@ class InputMatcher {
   };
   void bind_by_sums(std::vector<bool>& bound);
   std::int64_t actual(const Rule& rule, const InputArg& arg) const;
-  [[noreturn]] void complain(const Rule& rule, const InputArg& arg, std::int64_t expected,
-                             const char* why) const;
+  [[noreturn]] void fail_mismatch(const Rule& rule, const InputArg& arg, std::int64_t expected,
+                                  const char* why) const;
   // `strides`: the expected strides of the input.
-  [[noreturn]] void complain_of_layout(const Rule& rule, const InputArg& arg,
-                                       std::vector<std::int64_t> strides) const;
-  std::string complaint(const Rule& rule, const InputArg& arg, std::int64_t expected,
-                        const char* why) const;
+  [[noreturn]] void fail_layout(const Rule& rule, const InputArg& arg,
+                                std::vector<std::int64_t> strides) const;
+  std::string mismatch_message(const Rule& rule, const InputArg& arg, std::int64_t expected,
+                               const char* why) const;
   void check_dense(int input, const InputArg& arg) const;
 
   // An input whose sizes and strides are all constants: checked with one comparison.

@@ -8,7 +8,7 @@ namespace {
 thread_local RunControl* current = nullptr;
 }  // namespace
 
-void RunControl::turn() {
+void RunControl::on_iteration() {
   check();
   if (!poll) return;
   const Clock::time_point now = Clock::now();

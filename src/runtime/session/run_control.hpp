@@ -41,7 +41,7 @@ class RunControl {
     if (deadline && Clock::now() >= *deadline) stop_at_deadline();
   }
   // Called at each loop iteration: check(), and poll() if the interval has passed.
-  void turn();
+  void on_iteration();
 
   static constexpr std::chrono::milliseconds kPollInterval{50};
 

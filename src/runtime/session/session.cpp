@@ -63,12 +63,12 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
 
   void run(std::span<const InputArg> inputs, Host& host);
   void find(std::span<const std::int64_t> key, std::span<std::int64_t> gear_key, Use& use);
-  void settle(std::span<const std::int64_t> key, std::span<const std::int64_t> gear_key, Host& host,
-              Use& use);
+  void find_or_make(std::span<const std::int64_t> key, std::span<const std::int64_t> gear_key,
+                    Host& host, Use& use);
   std::shared_ptr<Capture> make_gear(std::span<const std::int64_t> gear_key, const Use& use);
   void make(std::span<const std::int64_t> key, std::span<const std::int64_t> gear_key, Use& use);
   void recapture(Use& use, bool forced);
-  void give_block(Capture& capture);
+  void assign_block(Capture& capture);
   void keep(const std::shared_ptr<Capture>& capture);
   void finish(Use& use, const CallCounts& counts);
   void ask_for_static_code(const std::shared_ptr<Capture>& capture,
@@ -123,8 +123,8 @@ void Session::State::find(std::span<const std::int64_t> key, std::span<std::int6
 }
 
 // The frame already has the key, so sizes that don't fit fail before anything is planned.
-void Session::State::settle(std::span<const std::int64_t> key,
-                            std::span<const std::int64_t> gear_key, Host& host, Use& use) {
+void Session::State::find_or_make(std::span<const std::int64_t> key,
+                                  std::span<const std::int64_t> gear_key, Host& host, Use& use) {
   const bool found = use.capture != nullptr;
   if (!found || !use.capture->has_room_for(image, use.frame->values)) {
     host.begins(Host::Phase::capture);
@@ -161,7 +161,7 @@ void Session::State::make(std::span<const std::int64_t> key, std::span<const std
                                options.keep_arena, use.limit);
   const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
   use.made_now = true;
-  use.frame->forget_places();  // it may have the addresses of another Capture
+  use.frame->invalidate_addresses();  // it may have the addresses of another Capture
   use.capture->lookup = use.capture->key;
   gears.keep_sizes(use.capture->lookup);
   const std::lock_guard lock(mutex);
@@ -180,7 +180,7 @@ void Session::State::keep(const std::shared_ptr<Capture>& capture) {
   counters.arena_bytes = std::max(counters.arena_bytes, capture->plan.bytes());
   counters.arena_lower_bound =
       std::max(counters.arena_lower_bound, capture->plan.placement.lower_bound);
-  give_block(*capture);
+  assign_block(*capture);
   table.put(capture);
   for (const auto& dropped : table.shrink(options.capture_limit)) {
     if (dropped->arena_block > 0) free_blocks.push_back(dropped->arena_block);
@@ -189,7 +189,7 @@ void Session::State::keep(const std::shared_ptr<Capture>& capture) {
 }
 
 // The first blocks of an arena belong to epochs.
-void Session::State::give_block(Capture& capture) {
+void Session::State::assign_block(Capture& capture) {
   if (options.captures_share_arena) return;
   if (free_blocks.empty())
     free_blocks.push_back(static_cast<int>(image.epochs.size()) + num_blocks++);
@@ -248,11 +248,11 @@ void Session::State::run(std::span<const InputArg> inputs, Host& host) {
   use.frame->set_key(key);
   matcher.check(inputs, use.frame->values);
   const bool forced = options.force_recapture && use.served != nullptr;
-  if (use.served == nullptr) settle(key, gear_key, host, use);
+  if (use.served == nullptr) find_or_make(key, gear_key, host, use);
   if (forced || (!use.made_now && use.capture->limit != use.limit)) {
     host.begins(Host::Phase::capture);
     recapture(use, forced);
-    use.frame->forget_places();
+    use.frame->invalidate_addresses();
   }
   host.begins(Host::Phase::replay);
   Executor executor(*use.capture, use.code, *use.frame, *context, inputs, host, options.keep_arena);

@@ -14,7 +14,7 @@ class NullQueue final : public Queue {
  public:
   using Queue::Queue;
   bool read(void*, const void*, std::size_t) override { return false; }
-  void reset() noexcept override { pieces_.clear(); }
+  void reset() noexcept override { written_.clear(); }
 
   void wrote(program::BufferId root, std::uint64_t begin, std::uint64_t end);
   // The buffer other than `root` that last wrote a byte of the range, or -1.
@@ -22,11 +22,11 @@ class NullQueue final : public Queue {
                                std::uint64_t end) const;
 
  private:
-  struct Piece {
+  struct WrittenRange {
     std::uint64_t begin, end;
     program::BufferId root;
   };
-  std::vector<Piece> pieces_;  // the last writer of each range; ranges never overlap
+  std::vector<WrittenRange> written_;  // the last writer of each range; ranges never overlap
 };
 
 class NullDevice : public Device {

@@ -15,10 +15,10 @@
 namespace gex::runtime::testing {
 namespace {
 
-class CpuLanes : public ::testing::Test {
+class CpuStreams : public ::testing::Test {
  protected:
-  CpuLanes() { ThreadPool::global().set_threads(4); }
-  ~CpuLanes() override {
+  CpuStreams() { ThreadPool::global().set_threads(4); }
+  ~CpuStreams() override {
     ThreadPool::global().set_threads(before_);
     set_stream_limit(0, std::nullopt);
     set_device_limit({});
@@ -47,7 +47,7 @@ void meet(const void* context, void* const*, const std::int64_t*, std::int64_t, 
   if (meeting.here.load() < 2) meeting.missed = true;
 }
 
-TEST_F(CpuLanes, steps_of_two_streams_run_at_the_same_time) {
+TEST_F(CpuStreams, steps_of_two_streams_run_at_the_same_time) {
   auto program = parsed(R"(program "two"
 streams 2
 buffer %0 "a" temp f32 [4] bytes [16]
@@ -129,7 +129,7 @@ std::vector<float> result_of(program::Program program, int calls, Counters& coun
   return first;
 }
 
-TEST_F(CpuLanes, results_are_those_of_one_stream_whatever_runs_beside_what) {
+TEST_F(CpuStreams, results_are_those_of_one_stream_whatever_runs_beside_what) {
   std::mt19937 random(7);
   std::int64_t overlapped = 0;
   // On a busy machine one worker may do it all: more rounds until two have worked at a time.
@@ -149,7 +149,7 @@ TEST_F(CpuLanes, results_are_those_of_one_stream_whatever_runs_beside_what) {
   EXPECT_GT(overlapped, 0);
 }
 
-TEST_F(CpuLanes, an_error_in_a_stream_reaches_the_caller_and_the_next_call_works) {
+TEST_F(CpuStreams, an_error_in_a_stream_reaches_the_caller_and_the_next_call_works) {
   auto program = parsed(R"(program "fails"
 streams 2
 events 1
@@ -205,7 +205,7 @@ segment 0 "main"
   return with_function(*program, {see, &seen, nullptr});
 }
 
-TEST_F(CpuLanes, a_step_uses_no_more_workers_than_it_may) {
+TEST_F(CpuStreams, a_step_uses_no_more_workers_than_it_may) {
   for (const int threads : {1, 2, 3}) {
     Seen seen;
     Session session(spread(seen, " threads " + std::to_string(threads)), {});
@@ -220,7 +220,7 @@ TEST_F(CpuLanes, a_step_uses_no_more_workers_than_it_may) {
   }
 }
 
-TEST_F(CpuLanes, without_a_limit_more_workers_come) {
+TEST_F(CpuStreams, without_a_limit_more_workers_come) {
   Seen seen;
   Session session(spread(seen, ""), {});
   TestHost host("cpu");
@@ -229,7 +229,7 @@ TEST_F(CpuLanes, without_a_limit_more_workers_come) {
   EXPECT_EQ(session.counters().limited_launches, 0);
 }
 
-TEST_F(CpuLanes, a_changed_limit_of_the_callers_stream_captures_anew) {
+TEST_F(CpuStreams, a_changed_limit_of_the_callers_stream_captures_anew) {
   Seen seen;
   Session session(spread(seen, ""), {});
   TestHost host("cpu");
@@ -253,7 +253,7 @@ TEST_F(CpuLanes, a_changed_limit_of_the_callers_stream_captures_anew) {
   EXPECT_EQ(session.counters().captures, 1);
 }
 
-TEST_F(CpuLanes, products_and_the_rest_have_limits_of_their_own) {
+TEST_F(CpuStreams, products_and_the_rest_have_limits_of_their_own) {
   set_device_limit({2, 1});
   for (const bool matrix : {true, false}) {
     Seen seen;
@@ -269,7 +269,7 @@ TEST_F(CpuLanes, products_and_the_rest_have_limits_of_their_own) {
   }
 }
 
-TEST_F(CpuLanes, what_a_step_says_goes_before_what_the_caller_says) {
+TEST_F(CpuStreams, what_a_step_says_goes_before_what_the_caller_says) {
   set_device_limit({1, 1});
   Seen seen;
   Session session(spread(seen, " threads 4"), {});
