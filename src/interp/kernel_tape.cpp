@@ -14,7 +14,7 @@ namespace {
 using loop::Expr;
 using loop::ExprId;
 using loop::Kernel;
-using loop::Placement;
+using loop::LoopPosition;
 using loop::ScalarValue;
 using loop::Stage;
 using loop::Store;
@@ -26,7 +26,7 @@ struct Level {
   bool after = false;
 };
 Level join(Level a, Level b) { return {std::max(a.depth, b.depth), a.after || b.after}; }
-Level level_of(Placement p) { return {p.depth, p.after}; }
+Level level_of(LoopPosition p) { return {p.depth, p.after}; }
 
 Op op_of(Dim::Kind kind) {
   switch (kind) {
@@ -147,11 +147,12 @@ class Flattener {
         levels_[r.index] = {++depth, false};
         target->push_back(std::move(l));
       }
-    placed_ = loop::placements(st);
+    placed_ = loop::loop_positions(st);
     bind_expressions(st, out);
     std::vector<Store> at_element, at_point;
     for (const Store& s : st.stores)
-      (loop::runs_at_element(st, placement(st, placed_, s)) ? at_element : at_point).push_back(s);
+      (loop::runs_at_element(st, loop_position(st, placed_, s)) ? at_element : at_point)
+          .push_back(s);
     if (st.reduction) {
       out.element =
           leaf(st, st.reduction->elements, at_element, st.domain.size() + st.reduce.size());
@@ -356,7 +357,7 @@ class Flattener {
   std::unordered_map<Dim, int> sizes_;      // of the whole call
   std::unordered_map<Dim, int> registers_;  // loop indices and value symbols in scope
   std::unordered_map<Dim, Level> levels_;   // of the same
-  std::vector<Placement> placed_;
+  std::vector<LoopPosition> placed_;
   std::vector<int> exprs_;
 };
 

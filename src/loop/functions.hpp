@@ -1,12 +1,12 @@
 #pragma once
-// Which primitives are functions of mathematics rather than instructions of a processor.
+// Primitives that are mathematical functions rather than single instructions.
 
 #include "loop/kernel.hpp"
 
 namespace gex::loop {
 
-// exp, sin, pow, erf and the like: a dozen instructions or more, and rounded by each backend in its
-// own way.
+// exp, sin, pow, erf and the like: a dozen instructions or more, with rounding that differs between
+// backends.
 bool is_function(Prim prim);
 
 }  // namespace gex::loop

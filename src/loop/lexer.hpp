@@ -1,5 +1,5 @@
 #pragma once
-// Tokens of the loop text form, with positions for error messages.
+// Tokens of the loop text, with positions for error messages.
 
 #include <string>
 #include <string_view>
@@ -11,7 +11,7 @@ class Lexer {
  public:
   explicit Lexer(std::string_view text);
 
-  // The token `ahead` places on; empty at the end.
+  // The token `ahead` positions further; empty at the end.
   std::string_view peek(std::size_t ahead = 0) const;
   bool accept(std::string_view token);
   void expect(std::string_view token);

@@ -1,4 +1,4 @@
-// Which loop of a stage each expression and store runs in.
+// Computes in which loop of a stage each expression and store runs.
 
 #include <algorithm>
 
@@ -12,10 +12,10 @@ class Depths {
  public:
   explicit Depths(const Stage& stage) : stage_(stage) {}
 
-  Placement of(Dim d, std::span<const Placement> exprs) const {
+  LoopPosition of(Dim d, std::span<const LoopPosition> exprs) const {
     std::vector<Dim> symbols;
     d.collect_symbols(symbols);
-    Placement p;
+    LoopPosition p;
     for (Dim s : symbols) {
       if (auto id = value_symbol_id(s)) {
         GEX_CHECK(*id < static_cast<ExprId>(exprs.size()), "value symbol refers forward");
@@ -26,7 +26,7 @@ class Depths {
     }
     return p;
   }
-  static Placement join(Placement a, Placement b) {
+  static LoopPosition join(LoopPosition a, LoopPosition b) {
     return {std::max(a.depth, b.depth), a.after || b.after};
   }
 
@@ -45,12 +45,12 @@ class Depths {
 
 }  // namespace
 
-std::vector<Placement> placements(const Stage& stage) {
+std::vector<LoopPosition> loop_positions(const Stage& stage) {
   Depths depths(stage);
-  std::vector<Placement> result;
+  std::vector<LoopPosition> result;
   result.reserve(stage.exprs.size());
   for (const Expr& e : stage.exprs) {
-    Placement p;
+    LoopPosition p;
     p.after = e.kind == Expr::Kind::acc;
     for_each_dim(e, [&](Dim d) { p = Depths::join(p, depths.of(d, result)); });
     for_each_operand(e,
@@ -60,9 +60,10 @@ std::vector<Placement> placements(const Stage& stage) {
   return result;
 }
 
-Placement placement(const Stage& stage, std::span<const Placement> exprs, const Store& store) {
+LoopPosition loop_position(const Stage& stage, std::span<const LoopPosition> exprs,
+                           const Store& store) {
   Depths depths(stage);
-  Placement p = exprs[static_cast<std::size_t>(store.value)];
+  LoopPosition p = exprs[static_cast<std::size_t>(store.value)];
   if (store.pred != kNoExpr) p = Depths::join(p, exprs[static_cast<std::size_t>(store.pred)]);
   for (Dim d : store.index) p = Depths::join(p, depths.of(d, exprs));
   return p;

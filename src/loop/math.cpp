@@ -138,7 +138,7 @@ bool is_commutative(Prim prim, DType operand) {
     case Prim::bit_xor:
       return true;
     case Prim::min:
-    case Prim::max:  // of +0 and -0 backends may give the first
+    case Prim::max:  // for +0 and -0 backends may return the first
       return !is_float(operand);
     default:
       return false;

@@ -1,6 +1,6 @@
-// Reads the text form. Beyond what `print` writes, for texts written by hand: any names for
-// expressions, dtypes left out where they follow, literals and nested calls as operands,
-// `# comments`, and undeclared size symbols in the shapes of parameters.
+// Parses the text form. In addition to the output of `print`, hand-written texts may use any names
+// for expressions, omit dtypes that can be inferred, use literals and nested calls as operands, `#
+// comments`, and undeclared size symbols in the shapes of parameters.
 
 #include <algorithm>
 #include <charconv>
@@ -269,7 +269,7 @@ class Parser {
       if (e.kind == Expr::Kind::constant)
         e = literal(literal_, written);
       else if (e.kind == Expr::Kind::cast || e.kind == Expr::Kind::acc)
-        e.dtype = written;  // `verify` knows which an accumulator can be read as
+        e.dtype = written;  // `verify` checks the dtype with which an accumulator is read
       else if (e.dtype != written)
         lex_.error(str("dtype ", e.dtype, " here, got ", written));
     } else if (e.kind == Expr::Kind::constant || e.kind == Expr::Kind::cast) {
@@ -332,7 +332,7 @@ class Parser {
                            : kNoExpr);
     } while (lex_.accept(","));
     if (parenthesised) lex_.expect(")");
-    // A literal takes the dtype of its named neighbours.
+    // A literal takes the dtype of the other operands.
     DType neighbour = DType::f32;
     bool found = false;
     for (std::size_t i = prim == Prim::select ? 1 : 0; i < e.args.size() && !found; ++i)
