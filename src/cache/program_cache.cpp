@@ -35,8 +35,8 @@ void add_names(Digester& key, const std::vector<std::string>& names) {
   for (const std::string& name : names) key.add(name);
 }
 
-// Structs are taken apart field by field: one that gets another field does not compile here before
-// somebody has said what the field means for the key.
+// Structs are decomposed field by field: adding a field breaks the build here until its role in the
+// key is decided.
 
 void add_signature(Digester& key, const Signature& signature) {
   const auto& [inputs, outputs] = signature;
@@ -48,14 +48,14 @@ void add_signature(Digester& key, const Signature& signature) {
     key.add(static_cast<std::int64_t>(kind)).add(graph_output).add(integer.text()).add(own_memory);
 }
 
-// False if nothing can be kept.
+// False if the program can't be cached.
 bool add_options(Digester& key, const CompileOptions& options) {
   const auto& [target, level, disabled_passes, enabled_passes, switch_file, fuse, prologues,
                fast_math, place_cats, overwrite_temps, write_ties_in_place, frozen, streams,
                generate_code, dump_dir, cache, keep_static_code, autotune] = options;
-  // Of no influence on the program: where it is kept, what of its machine code, and what code
-  // replaces its own later.
-  static_cast<void>(target);  // in the key as what the device tells: see program_key
+  // These do not influence the program: where it is cached, which machine code is cached, and which
+  // code replaces its own later.
+  static_cast<void>(target);  // added as the backend's device description: see program_key
   static_cast<void>(cache);
   static_cast<void>(keep_static_code);
   static_cast<void>(autotune);
@@ -71,7 +71,7 @@ bool add_options(Digester& key, const CompileOptions& options) {
   return true;
 }
 
-// False if a pass does not say which version of itself it is.
+// False if a pass has no version.
 bool add_user_passes(Digester& key) {
   const passes::PassSnapshot user_passes = passes::user_passes();
   key.add(static_cast<std::int64_t>(user_passes->size()));
@@ -112,7 +112,7 @@ CompileReport read_report(const program::Artefact& artefact) {
   return report;
 }
 
-// What an op of the caller's is made of is known to this process alone.
+// Definitions of ops registered by the caller are known only to this process.
 bool has_outside_ops(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
     if (!is_builtin(node.op())) return true;

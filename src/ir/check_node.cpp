@@ -57,7 +57,7 @@ void check_result(const OpDef& op, const Type& result) {
     const auto number = size.as_const();
     if (!empty && number && __builtin_mul_overflow(elements, *number, &elements))
       fail(ErrorCode::invalid_argument, op.name, ": the result would be ", result,
-           ", which takes more bytes than 64 bits can count");
+           ", whose size in bytes overflows 64 bits");
   }
 }
 

@@ -33,8 +33,8 @@ double MemoryReport::ratio() const {
 
 std::string MemoryReport::why() const {
   if (ratio() <= 1.05) return "";
-  if (strategy == Strategy::apart) return "memory is not reused, as asked for";
-  // The value at the top of the arena, and what kept it from standing lower.
+  if (strategy == Strategy::apart) return "memory reuse is switched off";
+  // The value at the top of the arena, and what prevented a lower offset.
   const auto top = std::max_element(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
     return a.offset + a.bytes < b.offset + b.bytes;
   });
@@ -46,10 +46,10 @@ std::string MemoryReport::why() const {
     ++others;
   }
   return str("%", top->buffer, " \"", top->name, "\" (", top->bytes, " bytes, steps ",
-             top->life.first, " to ", top->life.last, ") ends at ", total, ": it lives beside ",
-             others, " values of ", alive,
-             " bytes in all, whose places were fixed by values that "
-             "lived before them, and no hole between them is large enough");
+             top->life.first, " to ", top->life.last, ") ends at ", total,
+             ": it overlaps in time with ", others, " values of ", alive,
+             " bytes in total, whose offsets were determined by values that "
+             "died before them, and no hole between them is large enough");
 }
 
 std::string MemoryReport::text() const {
@@ -98,7 +98,7 @@ MemoryReport memory_report(const program::Program& program,
     report.rows.push_back({id, buffer.name, *bytes, 0, lives.of_root[i], {}});
     intervals.push_back(lives.of_root[i]);
   }
-  for (std::size_t i = 0; i < program.buffers.size(); ++i) {  // an alias may reach further
+  for (std::size_t i = 0; i < program.buffers.size(); ++i) {  // an alias may extend further
     const auto id = static_cast<BufferId>(i);
     const int row = row_of[static_cast<std::size_t>(program::root_of(program, id))];
     if (row < 0) continue;

@@ -13,7 +13,7 @@ using program::Step;
 
 namespace {
 
-// A launch with less work than this is not worth a stream of its own.
+// A launch with less work than this does not get a stream of its own.
 constexpr std::int64_t kWorkWorthStream = 32 * 1024;
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
@@ -25,7 +25,7 @@ bool is_large(const Step& step) {
   return !work || *work >= kWorkWorthStream;
 }
 
-// Calls `visit(first, last)` for each run of device steps of the segment.
+// Calls `visit(first, last)` for each sequence of device steps of the segment.
 template <class Visit>
 void for_each_run(const std::vector<Step>& steps, Visit visit) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -42,12 +42,12 @@ struct StepAccess {
   bool write;
 };
 
-// Which earlier steps of a run touch the same memory as a step, where one of the two writes.
+// Finds the earlier steps of a run that access the same memory as a step, if one of the two writes.
 class Conflicts {
  public:
   explicit Conflicts(const Program& program) : program_(program) {}
 
-  // Of step `i`, the next one.
+  // For step `i`, which must be the next one.
   std::vector<int> of(const std::vector<Step>& run, int i) {
     std::vector<int> found;
     const auto touch = [&](BufferId id, bool write) {
@@ -63,7 +63,7 @@ class Conflicts {
   }
 
  private:
-  // Parts of the same memory of which one surely ends before the other begins.
+  // Whether one buffer provably ends before the other begins, in the same memory.
   bool apart(BufferId a, BufferId b) const {
     if (a == b) return false;
     const auto ends_before = [&](BufferId first, BufferId second) {
@@ -123,13 +123,13 @@ class Synchroniser {
     std::vector<std::vector<int>> before;
     std::vector<int> last_on(index(program_.num_streams), -1);
     std::vector<int> event_of(run.size(), -1);
-    std::vector<std::vector<int>> waits(run.size());  // events
+    std::vector<std::vector<int>> waits(run.size());  // events to wait for
     for (int i = 0; i < static_cast<int>(run.size()); ++i) {
       const Step& step = run[index(i)];
       int& last = last_on[index(step.stream)];
       std::vector<int> known(index(program_.num_streams), -1);
       if (last >= 0) known = before[index(last)];
-      // The latest first: what it has waited for itself needs no event.
+      // Latest first: steps that it already waited for need no event.
       std::vector<int> needed = conflicts.of(run, i);
       std::ranges::sort(needed, std::greater());
       for (int j : needed) {
@@ -214,7 +214,7 @@ void synchronise_streams(Program& program) {
 std::vector<std::vector<int>> known_before(std::span<const Step> run, int num_streams) {
   std::vector<std::vector<int>> before;
   std::vector<int> last_on(index(num_streams), -1);
-  std::map<int, int> recorded;  // event: the step that recorded it
+  std::map<int, int> recorded;  // event -> the step that recorded it
   for (int i = 0; i < static_cast<int>(run.size()); ++i) {
     const Step& step = run[index(i)];
     int& last = last_on[index(step.stream)];

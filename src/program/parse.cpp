@@ -1,4 +1,4 @@
-// Reads what print.cpp writes. Lines that start with '#' are comments. Errors name the line.
+// Parses the output of print.cpp. Lines that start with '#' are comments. Errors name the line.
 
 #include <charconv>
 #include <unordered_map>

@@ -1,5 +1,5 @@
 #pragma once
-// One line of program text, token by token. Every complaint carries the line's number and text.
+// One line of program text as tokens. Every error message has the line's number and text.
 
 #include <cstdint>
 #include <string>
@@ -12,7 +12,7 @@
 namespace gex::program {
 
 struct Token {
-  enum class Kind { word, text, dims, open, close, end };  // dims: what stands between brackets
+  enum class Kind { word, text, dims, open, close, end };  // dims: the text between brackets
   Kind kind = Kind::end;
   std::string value;
 };

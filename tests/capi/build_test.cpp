@@ -227,7 +227,7 @@ TEST(CApiBuild, impossible_types_are_refused) {
   const std::vector<gex_size> overflow = {{huge, nullptr}, {huge, nullptr}};
   EXPECT_EQ(gex_graph_input(graph.get(), "x", GEX_F32, overflow.data(), 2, &value),
             GEX_INVALID_ARGUMENT);
-  EXPECT_TRUE(says("more bytes than 64 bits can count"));
+  EXPECT_TRUE(says("in bytes overflows 64 bits"));
   const std::vector<gex_size> many(1000, {1, nullptr});
   EXPECT_EQ(gex_graph_input(graph.get(), "x", GEX_F32, many.data(), many.size(), &value),
             GEX_INVALID_ARGUMENT);

@@ -201,7 +201,7 @@ TEST_F(ProgramFile, WhatOthersMayWriteIsNotLoaded) {
   save_program_file(compiled(), path("p.bin"));
   ASSERT_EQ(::chmod(path("p.bin").c_str(), 0666), 0);
   const std::string message = message_of([&] { load_program_file(path("p.bin")); });
-  EXPECT_NE(message.find("others may write it"), std::string::npos) << message;
+  EXPECT_NE(message.find("other users may write to it"), std::string::npos) << message;
 }
 
 }  // namespace

@@ -175,11 +175,11 @@ TEST(EsRun, files_that_are_no_program_are_refused_in_words) {
   };
   EXPECT_EQ(problem(whole), "nothing was thrown");
   for (std::size_t cut : {std::size_t{0}, std::size_t{7}, whole.size() / 2, whole.size() - 1})
-    EXPECT_NE(problem(whole.substr(0, cut)).find("is no compiled program"), std::string::npos);
+    EXPECT_NE(problem(whole.substr(0, cut)).find("is not a compiled program"), std::string::npos);
   std::string flipped = whole;
   flipped[whole.size() / 3] ^= 4;
   EXPECT_NE(problem(flipped).find(file.path()), std::string::npos);
-  EXPECT_NE(problem("graph g() -> () {}").find("is no compiled program"), std::string::npos);
+  EXPECT_NE(problem("graph g() -> () {}").find("is not a compiled program"), std::string::npos);
   const std::string folder = testing::TempDir();
   EXPECT_THROW(Program::Load(folder), Error);
   EXPECT_THROW(two_products()->Compile().Save(folder), Error);

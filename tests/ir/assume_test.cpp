@@ -71,7 +71,7 @@ TEST_F(AssumeInGraph, negative_and_uncountable_results_are_refused) {
     graph.add("test.add", {x, y});
     FAIL() << "nothing was thrown";
   } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find("more bytes than 64 bits"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("in bytes overflows 64 bits"), std::string::npos)
         << error.what();
   }
 }

@@ -82,7 +82,7 @@ TEST(Artefact, SaysWhatIsWrongWithABadOne) {
   std::string damaged = good;
   damaged[good.rfind(std::string("a\0b", 3))] = 'x';
   EXPECT_NE(reason_of(damaged).find("\"one\" is damaged"), std::string::npos);
-  EXPECT_NE(reason_of(good + "x").find("1 bytes too many"), std::string::npos);
+  EXPECT_NE(reason_of(good + "x").find("1 extra bytes at the end"), std::string::npos);
 }
 
 TEST(Artefact, EveryFlippedBitAndEveryCutIsNoticed) {

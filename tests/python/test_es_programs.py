@@ -158,7 +158,7 @@ def test_a_saved_program_runs_in_another_process_without_its_custom_op(tmp_path:
     subprocess.run([sys.executable, "-c", LOAD, *paths], check=True, timeout=120)
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), program.run([values(7)])[0])
     (tmp_path / "garbage").write_bytes(b"GEXART\r\n" + b"\x00" * 100)
-    with pytest.raises(es.EsError, match="garbage' is no compiled program"):
+    with pytest.raises(es.EsError, match="garbage' is not a compiled program"):
         es.Program.load(tmp_path / "garbage")
     with pytest.raises(es.EsError, match="there is no such file"):
         es.Program.load(tmp_path / "absent")
