@@ -10,7 +10,7 @@ from gex import report
 from gex.compat import dynamo
 
 _BACKEND = "npugraph_ex"
-# Addresses are patched at each call: that needs no capture.
+# Addresses are patched at each call, so this never causes a recapture.
 _NO_RECAPTURE = ("recapture_due_to_mutated_input_change",)
 _OF_THE_ENGINE = {
     "recapture_due_to_force_recapture": "recaptures",
@@ -22,7 +22,7 @@ _OF_THE_ENGINE = {
     "pool_bytes": "pool_bytes",
     "calls_through_pytorch": "host_calls",
 }
-_NO_EVENTS = ("captured", "pool_bytes")  # what is there now; the others add up
+_NO_EVENTS = ("captured", "pool_bytes")  # current values; the others accumulate
 
 
 def _counts() -> dict[str, int]:
@@ -41,7 +41,7 @@ def _counts() -> dict[str, int]:
 
 
 class EngineCounters(Counter):
-    """A Counter whose contents are what the engine has counted since it was last cleared."""
+    """A Counter whose contents are the engine's counts since it was last cleared."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,12 +86,12 @@ class EngineCounters(Counter):
     def items(self) -> Any:
         return dict.items(self._read())
 
-    def copy(self) -> Counter[str]:  # type: ignore[override]  # what it says now, no more
+    def copy(self) -> Counter[str]:  # type: ignore[override]  # a snapshot
         return Counter(dict(self.items()))
 
 
 def install() -> None:
-    """Puts the counters where PyTorch keeps its own; they may have been cleared meanwhile."""
+    """Installs the counters in PyTorch's dictionary, from which they may have been cleared."""
     counters = dynamo.counters()
     if not isinstance(counters.get(_BACKEND), EngineCounters):
         counters[_BACKEND] = EngineCounters()

@@ -1,4 +1,4 @@
-"""Frames as Dynamo traces them, and their guards, for use without torch.compile."""
+"""Tracing of frames by Dynamo, and their guards, without torch.compile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch._dynamo.utils import dynamo_timed, get_metrics_context
 from torch._dynamo.variables.torch_function import torch_function_mode_stack_state_mgr
 from torch._guards import CompileContext, compile_context
 
-# Kinds of guards that PyTorch itself does not write down.
+# Kinds of guards that PyTorch does not serialise.
 UNKEPT_GUARDS = frozenset(CheckFunctionManager.UNSUPPORTED_SERIALIZATION_GUARD_TYPES)
 
 
@@ -39,7 +39,7 @@ class TracedFrame:
         self.output = traced.graph_capture_output(frame.argdefs, frame.kwdefaults)
 
     def guards(self, code: types.CodeType, kept: Callable[[Sequence[Any]], list[bool]]) -> Any:
-        """With those that `kept` chooses in a form that can be written down."""
+        """The guards that `kept` selects, in serialisable form."""
         hooks = Hooks(guard_filter_fn=kept)
         return self.output.build_guards(code, hooks=hooks, save=True, strict_error=True)
 
@@ -56,7 +56,7 @@ def traced_frame(
     compile_graph: Callable[..., Any],
     name: str,
 ) -> Iterator[TracedFrame]:
-    """Traces a call of a function; inside, guards can be made of the trace."""
+    """Traces a call of a function; guards of the trace can be made inside the context."""
     with _compiling(name), set_enable_dynamic(dynamic), torch_function_mode_stack_state_mgr:
         frame = convert_frame._get_frame(func, args, kwargs)
         traced = convert_frame.compile_frame(
@@ -73,7 +73,7 @@ def traced_frame(
 
 
 def loaded_guards(state: bytes, function: types.FunctionType, name: str) -> Any:
-    """Guards that another process wrote down, over this one's function."""
+    """Guards saved by another process, for this process's function."""
     with _compiling(name):
         return load_guard_manager(load_guards_state(state), function.__code__, function.__globals__)
 
@@ -88,5 +88,5 @@ def restored_code(saved: Any) -> types.CodeType:
 
 
 def new_name(prefix: str) -> str:
-    """A name of Dynamo's for a global: the prefix and the next number."""
+    """A unique global name in Dynamo's style: the prefix and a number."""
     return unique_id(prefix)

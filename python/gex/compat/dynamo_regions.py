@@ -39,21 +39,21 @@ build_fingerprint = _dynamo.build_input_fingerprint
 build_input_mapping = _dynamo.build_subgraph_input_mapping
 has_reuse_entries = _dynamo.has_reuse_entries
 
-# Exceptions by which Dynamo itself ends a trace.
+# Exceptions by which Dynamo ends a trace.
 TRACE_ENDS = (exc.RestartAnalysis, exc.SkipFrame)
 
 
 class RestartTrace(exc.UnspecializeRestartAnalysis, exc.TensorifyScalarRestartAnalysis):
-    """Has Dynamo start over; the tracer and backends may raise it."""
+    """Makes Dynamo restart the trace; may be raised by the tracer and by backends."""
 
 
 def floats_as_constants() -> Any:
-    """A context for traced code: floats that are met inside are constants of the graph."""
+    """A context for traced code: floats inside are constants of the graph."""
     return DynamoConfigPatchProxy(torch._dynamo.config.patch(specialize_float=True))
 
 
 def replace_call_of_regions(call: Callable[..., Any]) -> None:
-    """From here on Dynamo traces each call of a region by this function."""
+    """Makes Dynamo trace each call of a region with this function."""
     InvokeSubgraphHigherOrderVariable._call_function = call
 
 
@@ -61,7 +61,8 @@ def replace_call_of_regions(call: Callable[..., Any]) -> None:
 def helpers_replaced(
     fingerprint: Callable[..., Any], input_mapping: Callable[..., Any]
 ) -> Iterator[None]:
-    """Inside, Dynamo takes two of its steps by these functions; it compiles one frame at a time."""
+    """Context in which Dynamo uses these two functions in place of its own; it compiles one
+    frame at a time."""
     _dynamo.build_input_fingerprint = fingerprint
     _dynamo.build_subgraph_input_mapping = input_mapping
     try:
