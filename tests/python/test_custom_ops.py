@@ -78,7 +78,7 @@ def test_mistakes_in_an_op_are_told_with_its_name() -> None:
     x = builder.CreateInput(0, "x", "f32", [4])
     with pytest.raises(ValueError, match=rf"{name}.*parts is 0"):
         halves(x, parts=0)
-    with pytest.raises(ValueError, match="gives 3; it must give tensors"):
+    with pytest.raises(ValueError, match="returns 3; it must return tensors"):
         halves(x, parts=9)
     with pytest.raises(ValueError, match="parts"):
         halves(x, parts="two")

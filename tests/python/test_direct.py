@@ -295,7 +295,7 @@ def test_op_without_row_runs_as_a_call_without_gradients() -> None:
         ((torch.ones(3, 8), torch.ones(1)), "too many positional arguments"),
         ((), "missing a required argument: 'input'"),
         ((1.5,), "input 'input' must be a tensor or an array, got 1.5"),
-        (([torch.ones(3, 8)],), "another structure than the examples"),
+        (([torch.ones(3, 8)],), "a different structure than the examples"),
     ],
 )
 def test_wrong_inputs_are_named(arguments: tuple, message: str) -> None:

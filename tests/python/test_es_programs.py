@@ -196,7 +196,7 @@ def test_arrays_take_the_shape_and_dtype_that_are_asked_for() -> None:
 @pytest.mark.parametrize("size", [float("nan"), 2.0, None, [3]])
 def test_sizes_that_are_no_whole_numbers_are_named(size: object) -> None:
     builder = es.EsGraphBuilder("g")
-    with pytest.raises(TypeError, match=r"size 1 of the shape is .*; sizes are whole numbers"):
+    with pytest.raises(TypeError, match=r"size 1 of the shape is .*; sizes are integers"):
         builder.CreateInput(0, "x", "f32", [2, size])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="does not fit 64 bits"):
         builder.CreateInput(0, "x", "f32", [10**30])

@@ -157,11 +157,11 @@ def test_loaded_programs_take_both(tmp_path: Path) -> None:
 
 
 def test_mistakes_are_told_when_they_are_made() -> None:
-    with pytest.raises(TypeError, match="allocate is a function, got int"):
+    with pytest.raises(TypeError, match="allocate must be a function, got int"):
         es.Allocator(1, print)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="executor of threads, got ProcessPoolExecutor"):
+    with pytest.raises(TypeError, match="thread executor, got ProcessPoolExecutor"):
         es.ThreadPool(ProcessPoolExecutor(1), 1)
-    with pytest.raises(TypeError, match="executor of threads, got int"):
+    with pytest.raises(TypeError, match="thread executor, got int"):
         es.ThreadPool(4, 4)  # type: ignore[arg-type]
     with ThreadPoolExecutor(1) as executor:
         with pytest.raises(ValueError, match="at least one thread, got 0"):

@@ -97,7 +97,7 @@ def test_case_60_sizes_of_three_inputs_change_together(device: str) -> None:
     [
         ({"dynamic_dims": "20,20,1,1"}, "2 to 100 gears, got 1"),
         ({"dynamic_dims": ";".join(f"{n},1,1,1" for n in range(1, 102))}, "gears, got 101"),
-        ({"dynamic_dims": "20,20,1,1;20,20,1,1"}, "given twice"),
+        ({"dynamic_dims": "20,20,1,1;20,20,1,1"}, "listed twice"),
         ({"dynamic_dims": "20,20,0,1;20,20,1,1"}, "must be positive"),
         ({"dynamic_dims": "20,20,1;20,20,1,1"}, "must have 4 sizes"),
         ({"dynamic_dims": "1,2,3,4;2,2,2,2", "dynamic_batch_size": "1,2"}, "exactly one of"),

@@ -239,7 +239,7 @@ def test_the_command_runs_a_script_with_its_arguments(
     torch._dynamo.reset()
     script.write_text(SCRIPT.replace("WRONG", "False"))
     assert main([str(script), "--flag", "value"]) == 0
-    assert "results are those of eager mode" in capsys.readouterr().out
+    assert "results equal eager mode" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -273,7 +273,7 @@ def test_the_gex_command_says_what_it_needs(tmp_path: pathlib.Path) -> None:
 
 def test_a_script_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["no_such_script.py"]) == 1
-    assert capsys.readouterr().err == "gex bisect: there is no file 'no_such_script.py' to run\n"
+    assert capsys.readouterr().err == "gex bisect: file 'no_such_script.py' does not exist\n"
 
 
 def test_a_python_without_pytorch_is_told() -> None:

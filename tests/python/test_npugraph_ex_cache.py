@@ -315,7 +315,7 @@ def test_a_linked_lock_file_is_not_followed(tmp_path: Path) -> None:
     folder = tmp_path / "second" / made.parent.relative_to(tmp_path / "first")
     folder.mkdir(parents=True)
     (folder / "compiled_module.lock").symlink_to(tmp_path / "victim")
-    with pytest.warns(UserWarning, match="nothing is kept"):
+    with pytest.warns(UserWarning, match="nothing is cached"):
         cache_compile(plus_one, cache_dir=str(tmp_path / "second"))(x)
     assert not (tmp_path / "victim").exists()
 
@@ -422,7 +422,7 @@ def test_what_cannot_be_kept_runs_and_says_why(tmp_path: Path, device: str) -> N
         return x.view(-1)
 
     x = torch.ones(2, 2, device=device)
-    with pytest.warns(UserWarning, match="nothing is kept: it returns views"):
+    with pytest.warns(UserWarning, match="nothing is cached: it returns views"):
         kept = cache_compile(view, cache_dir=str(tmp_path))
         result = kept(x)
     assert result.data_ptr() == x.data_ptr()
@@ -444,7 +444,7 @@ def test_class_of_no_module_runs_and_is_not_kept(tmp_path: Path, device: str) ->
     exec(ODD, scope)
     odd = scope["Odd"]().to(device)
     kept = cache_compile(odd.decode, cache_dir=str(tmp_path))
-    with pytest.warns(UserWarning, match="nothing is kept"):
+    with pytest.warns(UserWarning, match="nothing is cached"):
         torch.testing.assert_close(
             kept(torch.ones(3, 2, device=device)), odd.decode(torch.ones(3, 2, device=device))
         )
@@ -455,7 +455,7 @@ def test_class_of_no_module_runs_and_is_not_kept(tmp_path: Path, device: str) ->
 
 def test_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    with pytest.raises(ValueError, match="belongs to another user"):
+    with pytest.raises(ValueError, match="is owned by another user"):
         Model(tmp_path)
 
 

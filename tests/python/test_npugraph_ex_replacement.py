@@ -100,7 +100,7 @@ def test_a_scalar_of_the_graph_reaches_the_replacement(device: str) -> None:
 
 
 def test_a_scalar_that_is_no_parameter_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"'c' is no parameter of search_fn, which has \['a'"):
+    with pytest.raises(ValueError, match=r"'c' is not a parameter of search_fn, which has \['a'"):
         register_replacement(search, replace, examples(2), scalar_workaround={"c": 1.0})
 
 

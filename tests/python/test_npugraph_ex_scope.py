@@ -171,7 +171,7 @@ def test_a_block_that_is_not_left_names_the_pair(x64: torch.Tensor) -> None:
             gm.graph.call_function(SCOPE_ENTER, (["_op_aicore_num"], ["3"]))
 
     options = {"post_grad_custom_pre_pass": enter_only}
-    with pytest.raises(Exception, match=r"pairs with no scope_exit.*graph break"):
+    with pytest.raises(Exception, match=r"has no matching scope_exit.*graph break"):
         compile_fn(lambda x: x.exp(), options=options)(x64)
 
 

@@ -37,7 +37,7 @@ _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagra
 
 collectives.install()
 forced_breaks.install()
-_gex.Runner._boxed_call = True  # AOTAutograd hands over the list itself, to be emptied
+_gex.Runner._boxed_call = True  # AOTAutograd passes the list itself, which is emptied
 
 
 def gex(
@@ -47,7 +47,7 @@ def gex(
     options: Mapping[str, Any] | None = None,
     mode: str | None = None,
 ) -> Callable[..., Any]:
-    """Compiles with gex; what it has no op for runs as a call through PyTorch."""
+    """Compiles with gex; ops that it lacks run as calls through PyTorch."""
     return compile_dynamo_graph("gex", Config(GEX_OPTIONS, options), gm, example_inputs, mode)
 
 
@@ -83,9 +83,9 @@ def compile_dynamo_graph(
     decompositions: Mapping[Any, Callable[..., Any]] | None = None,
     record: GraphRecord | None = None,
 ) -> Callable[..., Any]:
-    """What a backend of torch.compile does with a graph of Dynamo's.
+    """Compiles a Dynamo graph for a backend of torch.compile.
 
-    `record` gets what another process needs to have the graph again.
+    `record` receives what another process needs to restore the graph.
     """
     warn_if_untested()
     _apply_mode(backend, config, mode)
@@ -143,13 +143,13 @@ def _with_results_as_asked(compiled: Callable[..., Any], config: Config) -> Call
 @functools.cache
 def _warn_about_mode() -> None:
     warnings.warn(
-        "mode has no effect with backend 'npugraph_ex': say what you want in options",
+        "mode has no effect with backend 'npugraph_ex': use options instead",
         stacklevel=2,
     )
 
 
 def _apply_mode(backend: str, config: Config, mode: str | None) -> None:
-    """`mode` of torch.compile. Replaying with one call is what every mode gets."""
+    """`mode` of torch.compile. Every mode replays a graph with one call."""
     if mode is None:
         return
     if mode not in _MODES:

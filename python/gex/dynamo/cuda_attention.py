@@ -1,8 +1,8 @@
 """Attention of CUDA tensors by the engine's own op.
 
 PyTorch lowers scaled_dot_product_attention to an operator of one of its CUDA libraries before the
-backend sees it. While a graph is traced only the memory-efficient one may be chosen, and it is
-expressed by the operator that PyTorch has for the CPU, which means the same and has a native row.
+backend sees it. During tracing only the memory-efficient one is allowed, and it is decomposed into
+the equivalent CPU operator of PyTorch, which has a native row.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _attention(
     scale: float | None = None,
 ) -> Any:
     if dropout_p != 0:
-        return NotImplemented  # the mask that was drawn is known to PyTorch alone
+        return NotImplemented  # only PyTorch knows the dropout mask
     output, logsumexp = _aten._scaled_dot_product_flash_attention_for_cpu.default(
         query, key, value, dropout_p, is_causal, attn_mask=attn_bias, scale=scale
     )
@@ -79,7 +79,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
 @contextlib.contextmanager
 def traced_as_efficient(example_inputs: Any) -> Iterator[None]:
-    """Keeps PyTorch from choosing operators that have no native form, for CUDA tensors only."""
+    """Keeps PyTorch from selecting operators without a native form, for CUDA tensors only."""
     is_cuda = any(isinstance(x, torch.Tensor) and x.device.type == "cuda" for x in example_inputs)
     if not is_cuda:
         yield

@@ -1,4 +1,4 @@
-"""Graphs by function calls and operators, as in C++ (`gex/es.hpp`).
+"""Builds graphs with function calls and operators, as in C++ (`gex/es.hpp`).
 
     from gex import es
 
@@ -7,7 +7,7 @@
     graph = builder.Build([2 * es.gelu(x) + 1])
     (y,) = graph.compile().run([array])
 
-Every mistake raises on the line that makes it.
+Errors are raised on the line that causes them.
 """
 
 from gex._gex import DType, EsError

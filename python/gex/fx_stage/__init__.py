@@ -1,4 +1,4 @@
-"""What users may do to an ATen graph between AOTAutograd and the importer."""
+"""FX stages between AOTAutograd and the importer, in which users may change an ATen graph."""
 
 from gex.fx_stage.observation import (
     ALL_PASSES,

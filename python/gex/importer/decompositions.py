@@ -19,8 +19,8 @@ from gex.importer.symbols import Symbols
 _aten = torch.ops.aten
 
 
-# Core ops whose decomposition is as good as a kernel once it is fused. PyTorch's full table also
-# has rules that trade a linear algorithm for a quadratic one; those stay out.
+# Core ops whose decomposition is as fast as a kernel once it is fused. PyTorch's full table also
+# has rules that replace a linear algorithm by a quadratic one; those are excluded.
 _FUSIBLE_CORE_OPS = {
     _aten._adaptive_avg_pool2d.default,
     _aten._log_softmax.default,
@@ -39,7 +39,7 @@ _FUSIBLE_CORE_OPS = {
 
 
 _OWN_RULES: dict[Any, Callable[..., Any]] = {_aten.grid_sampler_2d.default: grid_sampler_2d}
-# For f32 and f64 PyTorch's kernel is faster than scatters are.
+# For f32 and f64 PyTorch's kernel is faster than scatters.
 _OWN_RULES_OF_LOW_FLOATS: dict[Any, Callable[..., Any]] = {
     _aten.grid_sampler_2d_backward.default: grid_sampler_2d_backward,
 }
@@ -70,9 +70,9 @@ class Decomposer:
     def __call__(
         self, target: Any, args: Any, kwargs: Any, mode: FakeTensorMode | None
     ) -> torch.fx.GraphModule | str:
-        """A graph over the tensors among the arguments, in tree order; else why there is none.
+        """A graph over the tensor arguments, in tree order; else the reason why there is none.
 
-        `args` and `kwargs` hold fake values of this mode where the node has nodes.
+        `args` and `kwargs` have fake values of this mode in place of nodes.
         """
         leaves, spec = tree_flatten(_plain((args, kwargs)))
         rule = _rule(target, leaves)
@@ -99,7 +99,7 @@ def _is_low_float(leaf: Any) -> bool:
 
 
 def _plain(tree: Any) -> Any:
-    """The same with ordinary lists and dicts, which decompositions may change."""
+    """The same with plain lists and dicts, which decompositions may change."""
     if isinstance(tree, (list, tuple)):
         return (list if isinstance(tree, list) else tuple)(_plain(t) for t in tree)
     if isinstance(tree, dict):
@@ -123,5 +123,5 @@ def _trace(
     try:
         with mode or contextlib.nullcontext():
             return make_fx(run)(*(leaves[i] for i in positions))
-    except Exception as problem:  # rules refuse arguments in many ways; the report tells which
+    except Exception as problem:  # rules reject arguments in many ways; the reason is reported
         return f"its decomposition fails ({type(problem).__name__}: {str(problem)[:120]})"

@@ -1,4 +1,4 @@
-"""What is known of an integer tensor's elements before the graph runs: bounds as sizes."""
+"""Known bounds of the elements of integer tensors, as sizes."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ _MAX_DEPTH = 24
 @dataclass(frozen=True)
 class Range:
     low: Dim
-    high: Dim  # included
+    high: Dim  # inclusive
 
     def inside(self, low: Dim, high: Dim) -> bool:
-        """Whether all of it surely lies between these two."""
+        """Whether the range provably lies between these two."""
         return (self.low - low).low >= 0 and (high - self.high).low >= 0
 
 
 class IndexRanges:
-    """Follows integer arithmetic on positions (arange, +, -, *, clamp, argmax, ...) backwards."""
+    """Derives bounds through integer arithmetic on positions (arange, +, -, *, clamp, argmax,
+    ...)."""
 
     def __init__(self, symbols: Symbols) -> None:
         self._symbols = symbols
@@ -64,7 +65,7 @@ class IndexRanges:
         return rule(self, node, depth + 1)
 
     def _of_item(self, node: Node) -> Range | None:
-        """The indices that a sort, a topk or a maximum along an axis gives."""
+        """The indices returned by a sort, a topk or a maximum along an axis."""
         source, index = node.args
         packet = getattr(source.target, "overloadpacket", None)
         if packet not in _PLACES or index != 1:
@@ -149,7 +150,7 @@ _SAME_ELEMENTS = {
     _aten.unsqueeze,
     _aten.view,
 }
-# The axis among the arguments of ops whose second result is a place along it.
+# Position of the axis argument for ops whose second result is an index along it.
 _PLACES = {_aten.sort: 1, _aten.topk: 2, _aten.max: 1, _aten.min: 1}
 _RULES: dict[Any, Callable[[IndexRanges, Node, int], Range | None]] = {
     _aten.add: _sum(1),

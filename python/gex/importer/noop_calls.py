@@ -10,7 +10,7 @@ from torch.fx import Node
 
 _aten, _prims = torch.ops.aten, torch.ops.prims
 
-# Whether the other arguments of such a call leave its source as it is, sizes being equal.
+# Whether, for equal sizes, the other arguments make such a call a no-op.
 Harmless = Callable[[tuple[Any, ...]], bool]
 
 
@@ -26,7 +26,7 @@ def _pads_nothing(args: tuple[Any, ...]) -> bool:
     return all(isinstance(p, int) and p == 0 for p in args[1])
 
 
-# Position of the argument that such a call gives back, and when it does.
+# Position of the argument that such a call returns, and the condition.
 _TABLE: dict[Any, tuple[int, Harmless]] = {
     _aten.slice.Tensor: (0, _always),
     _aten.slice_scatter.default: (1, _always),
@@ -50,7 +50,7 @@ _TABLE: dict[Any, tuple[int, Harmless]] = {
 
 
 def source_of(target: Any, args: tuple[Any, ...], result: Any) -> Node | None:
-    """The argument that the call gives back as it is; None if it does anything."""
+    """The argument that the call returns unchanged; None if it is not a no-op."""
     position, harmless = _TABLE.get(target, (0, None))
     if target is _aten.cat.default:
         args = tuple(args[0])

@@ -1,7 +1,7 @@
-"""Values that eager mode refuses and native code would not: indices out of range, divisors of 0.
+"""Values that eager mode rejects and native code would not: indices out of range, divisors of 0.
 
-What decides (the smallest and the largest index, whether a divisor is 0) is computed natively; only
-if it doesn't fit is Python called, to raise. Values that are known to fit cost nothing.
+The check (smallest and largest index, whether a divisor is 0) is computed natively; Python is
+called only to raise the error. Values that are known to be valid cost nothing.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _aten = torch.ops.aten
 
 @dataclass(frozen=True)
 class _Index:
-    """An index tensor and the axis it goes into."""
+    """An index tensor and the axis that it indexes."""
 
     tensor: Node
     size: Any
-    from_the_end: bool = False  # negative ones count from there
-    ignored: int | None = None  # a value that is no index
+    from_the_end: bool = False  # negative indices count from the end
+    ignored: int | None = None  # a value that is not an index
 
 
 def _along_axis(args: Sequence[Any]) -> list[_Index]:
@@ -84,8 +84,8 @@ _DIVISIONS = {
 def _refuse(name: str, location: str, low: torch.Tensor, high: torch.Tensor, size: int) -> NoReturn:
     where = f" at {location}" if location else ""
     raise IndexOutOfRange(
-        f"{name}{where}: index out of range: its indices reach from {int(low)} to {int(high)}, "
-        f"but the axis they go into has {size} elements"
+        f"{name}{where}: index out of range: indices range from {int(low)} to {int(high)}, "
+        f"but the axis has {size} elements"
     )
 
 
@@ -95,7 +95,7 @@ def _refuse_zero(name: str, location: str) -> NoReturn:
 
 
 class ValueChecks:
-    """Adds to one graph the checks that its nodes need, each once."""
+    """Adds the checks that the nodes of one graph need, each once."""
 
     def __init__(self, symbols: Symbols, callees: list[Callable[..., Any]]) -> None:
         self._symbols = symbols
@@ -149,7 +149,7 @@ class ValueChecks:
 
 @dataclass
 class _Steps:
-    """The native steps of a check of one node."""
+    """The native steps of the check of one node."""
 
     importer: Importer
     name: str

@@ -1,4 +1,4 @@
-"""Groups of like blocks that are nested compile regions, and what happens when they can't be."""
+"""Groups of equal blocks that are nested compile regions, and their fallback."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ GROUP = "__gex_region_group__"  # attribute of functions that are regions of our
 
 @dataclass(eq=False)
 class Group:
-    """Like blocks of a model, by name."""
+    """Equal blocks of a model, by name."""
 
     class_name: str
     blocks: dict[str, nn.Module]
-    reason: str | None = None  # why they are no regions after all
+    reason: str | None = None  # why they are not regions
 
     def restore_forward(self) -> None:
         for block in self.blocks.values():
@@ -32,14 +32,14 @@ def is_region(block: nn.Module) -> bool:
 
 
 def restore_forward(block: nn.Module) -> None:
-    """Gives a block its own forward back if it is a region."""
+    """Restores the original forward of a block that is a region."""
     if is_region(block):
         del block.forward
 
 
 # --- when a block can't be a region ---------------------------------------------------------
 
-_ongoing = threading.local()  # .fallbacks: of the compile that this thread is at
+_ongoing = threading.local()  # .fallbacks: of this thread's current compile
 
 
 def fall_back(group: Group, reason: str) -> None:
@@ -49,7 +49,7 @@ def fall_back(group: Group, reason: str) -> None:
 
 
 def take_fallbacks() -> list[str]:
-    """What fell back since this was last asked in this thread, in words."""
+    """Descriptions of the fallbacks of this thread since the last call."""
     taken = getattr(_ongoing, "fallbacks", [])
     _ongoing.fallbacks = []
     return taken
@@ -59,20 +59,20 @@ _start_over: Callable[[Exception], None] | None = None
 
 
 def on_failure(start_over: Callable[[Exception], None]) -> None:
-    """`start_over` has Dynamo trace without the regions of the trace at hand, if it has such."""
+    """`start_over` makes Dynamo trace without the regions of the current trace, if it has any."""
     global _start_over
     _start_over = start_over
 
 
 def trace_without_regions(problem: Exception) -> None:
-    """Has Dynamo start over if regions of ours may be what a later stage could not cope with."""
+    """Makes Dynamo restart if our regions may be the reason for a failure in a later stage."""
     if _start_over is not None:
         _start_over(problem)
 
 
 @contextlib.contextmanager
 def without_regions_if_that_fails() -> Iterator[None]:
-    """Around what AOTAutograd and the backend do: what fails with regions is tried without."""
+    """Context for AOTAutograd and the backend: what fails with regions is tried without."""
     try:
         yield
     except RestartTrace:

@@ -1,4 +1,4 @@
-"""Puts the shim into this process: the device name, torch.npu, the modules to import."""
+"""Installs the shim into this process: the device name, torch.npu, importable modules."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _torch_npu(devices: Devices, npu: Namespace) -> dict[str, ModuleType]:
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds the modules made in memory, so that they import like installed ones."""
+    """Finds the modules made in memory, so that they can be imported like installed ones."""
 
     def __init__(
         self, modules: Mapping[str, ModuleType], on_import: Mapping[str, Callable[[], None]]

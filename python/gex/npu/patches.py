@@ -1,4 +1,4 @@
-"""Makes PyTorch's functions take npu devices, and gives tensors and modules `.npu()`."""
+"""Makes PyTorch's functions accept npu devices, and adds `.npu()` to tensors and modules."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def _replace(owner: Any, name: str, wrapper: Any) -> None:
 
 
 def _patch_constructors(devices: Devices) -> None:
-    # PyTorch's own list of what takes a device. Asking for it now keeps the originals in it, which
-    # is what a default device looks for.
+    # PyTorch's own list of functions that take a device. Requesting it before patching keeps the
+    # originals in it, which default devices rely on.
     constructors = device_constructors()
     for owner in (torch, torch.fft, torch.nested):
         for name in dir(owner):
@@ -74,7 +74,7 @@ def _patch_tensors(devices: Devices) -> None:
     original_to = torch.Tensor.to
 
     def is_transfer(device: Any) -> bool:
-        """Between an npu and the host data is copied; mapped onto the CPU that must stay true."""
+        """Whether it is a copy between npu and host: on the CPU the copy must still be made."""
         return devices.is_cpu and (device == "cpu" or devices.is_npu(device))
 
     @functools.wraps(original_to)
@@ -97,7 +97,7 @@ def _patch_tensors(devices: Devices) -> None:
         non_blocking: bool = False,
         memory_format: torch.memory_format = torch.preserve_format,
     ) -> torch.Tensor:
-        """The tensor on the device that stands for the npu."""
+        """The tensor on the device that represents the npu."""
         where = NAME if device is None else device
         return to(self, where, non_blocking=non_blocking, memory_format=memory_format)
 
@@ -125,7 +125,7 @@ def _patch_tensors(devices: Devices) -> None:
 
 def _patch_modules() -> None:
     def npu(self: torch.nn.Module, device: Any = None) -> torch.nn.Module:
-        """Moves all parameters and buffers to the device that stands for the npu."""
+        """Moves all parameters and buffers to the device that represents the npu."""
         return self._apply(lambda t: t.npu(device))
 
     def packed_npu(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -178,7 +178,7 @@ def _patch_contexts(devices: Devices) -> None:
 
 
 def translating_names(devices: Devices, function: Callable[..., Any]) -> Callable[..., Any]:
-    """As `translating`, where the function wants the type of a device as a string."""
+    """Like `translating`, for functions that take a device type as a string."""
 
     def name_of(device: Any) -> Any:
         return devices.target if isinstance(device, str) and devices.is_npu(device) else device
@@ -220,7 +220,7 @@ def _patch_serialization(devices: Devices) -> None:
 
 
 def _patch_distributed(devices: Devices) -> None:
-    """The collectives of the npu are called hccl."""
+    """The npu's collective backend is called hccl."""
     if not torch.distributed.is_available():
         return
     stand_in = "gloo" if devices.is_cpu else "nccl"

@@ -1,4 +1,4 @@
-"""Where the compiled form of a function is kept: a path made of everything that it depends on."""
+"""The path of a cached function: made from everything that it depends on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILE_NAME = "compiled_module"
 
 @dataclass(frozen=True)
 class Ranks:
-    """Which part of a distributed job this process is."""
+    """The ranks of this process in a distributed job."""
 
     global_rank: int | None = None
     tp_rank: int | None = None
@@ -48,12 +48,12 @@ class Ranks:
 
 
 def root_of(cache_dir: str | None) -> Path:
-    """UserError if there is one already and it is somebody else's."""
+    """UserError if the folder exists and is owned by another user."""
     root = Path(cache_dir or os.environ.get(_ROOT_VARIABLE) or _DEFAULT_ROOT).absolute()
     if root.exists() and root.stat().st_uid != os.geteuid():
         raise ValueError(
-            f"cache_dir {str(root)!r} belongs to another user: what is in there would be run here. "
-            "Name a folder of your own"
+            f"cache_dir {str(root)!r} is owned by another user, and code in it would be run here. "
+            "Choose a folder of your own"
         )
     return root
 
@@ -76,7 +76,7 @@ def digest_of(
     options: Mapping[str, Any],
     decompositions: Mapping[Any, Callable[..., Any]],
 ) -> str:
-    """Of the function, the structure of its module, the options, and who compiles."""
+    """Digest of the function, the structure of its module, the options, and the compiler."""
     parts = [sys.version, torch.__version__, _gex.engine_build(), f"dynamic {dynamic}"]
     parts += _function_parts(func)
     owner = getattr(func, "__self__", None)
@@ -124,7 +124,7 @@ def _code_parts(code: types.CodeType) -> list[str]:
 
 
 def _value_text(value: Any) -> str:
-    """The same in every process: no addresses, no order of hashes."""
+    """The same in every process: no addresses, no hash order."""
     if isinstance(value, (set, frozenset)):
         return "{" + ", ".join(sorted(_value_text(v) for v in value)) + "}"
     if isinstance(value, (list, tuple)):

@@ -1,9 +1,9 @@
-"""What Dynamo makes of a function, taken apart to be kept and put together in another process.
+"""Saves the frame that Dynamo made of a function, and restores it in another process.
 
-The frame's bytecode runs against the live function: its globals, closure, defaults, and the module
-it is a method of, from which it takes parameters by their paths. Guards that say "this very object"
-mean nothing in another process and are left out; the files whose code was traced are compared
-instead.
+The frame's bytecode runs with the live function: its globals, closure, defaults, and the module
+whose method it is, from which it takes parameters by path. Guards on object identity are
+meaningless in another process and are omitted; instead, the source files of the traced code are
+compared.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gex.cache.saved_graph import CannotBeKept, SavedGraph
 from gex.compat import dynamo_frames
 from gex.npugraph_ex.cache_files import Entry
 
-# What a function consists of is known by the file it comes from.
+# Parts of a function that are covered by comparing its source file.
 _PARTS_OF_FUNCTIONS = (
     ".__code__",
     ".__defaults__",
@@ -33,7 +33,7 @@ _PARTS_OF_FUNCTIONS = (
     ".__globals__",
 )
 _TORCH_FOLDER = str(Path(torch.__file__).parent)
-_TIMER = "cache_compile"  # PyTorch's clock of what is traced here
+_TIMER = "cache_compile"  # name of PyTorch's timer for this tracing
 _BUILTINS_PREFIX = "__builtins_dict__"
 
 Graph = Callable[..., Any]
@@ -41,7 +41,7 @@ GraphMaker = Callable[[torch.fx.GraphModule, Sequence[Any]], Graph]
 
 
 class Frame:
-    """A traced form of a function that runs when its guards hold."""
+    """A traced variant of a function, which runs if its guards hold."""
 
     def __init__(self, run: Callable[..., Any], guards: Any) -> None:
         self.run = run
@@ -102,8 +102,8 @@ class Capture:
         code = self._function.__code__
         try:
             return traced.guards(code, _kept_guards)
-        except Exception as problem:  # of any kind: what pickles is up to the user's objects
-            self._why_not = f"its guards can't be written down: {problem}"
+        except Exception as problem:  # any kind: pickling runs user code
+            self._why_not = f"its guards can't be pickled: {problem}"
             return traced.guards_of_this_process(code)
 
     def entry(self, graph: SavedGraph) -> Entry:
@@ -117,13 +117,13 @@ class Capture:
             if name in self._function.__globals__:
                 imports[name] = _importable(name, self._function.__globals__[name])
             elif not hasattr(builtins, name):
-                raise CannotBeKept(f"its frame needs {name}, which nothing defines")
+                raise CannotBeKept(f"its frame needs {name}, which is not defined")
         code = dynamo_frames.saved_code(self._env.bytecode)
         try:
             pickle.dumps(code)
             guards = _guards_of(self._guards_state, self._function)
-        except Exception as problem:  # of any kind: what pickles is up to the user's objects
-            raise CannotBeKept(f"its frame can't be written down: {problem}") from problem
+        except Exception as problem:  # any kind: pickling runs user code
+            raise CannotBeKept(f"its frame can't be pickled: {problem}") from problem
         if not guards.check(self._scope):
             raise CannotBeKept(
                 f"a guard does not hold any more: {guards.check_verbose(self._scope)}"
@@ -142,7 +142,7 @@ class Capture:
 
 
 def restore(entry: Entry, func: Callable[..., Any], graph: Graph) -> Frame:
-    """The frame of another process, bound to this one's function and graph."""
+    """The frame of another process, bound to this process's function and graph."""
     function: Any = getattr(func, "__func__", func)
     scope = function.__globals__
     for name, (module, path) in entry.imports.items():
@@ -169,14 +169,14 @@ def _guards_of(state: bytes, function: types.FunctionType) -> Any:
 
 
 def _never_give(name: str) -> None:
-    """Dynamo numbers its names and stops at one that is taken."""
+    """Reserves a name: Dynamo numbers its names and fails at one that is taken."""
     prefix, _, number = name.rpartition("_")
     while int(dynamo_frames.new_name(prefix).rpartition("_")[2]) < int(number):
         pass
 
 
 def _importable(name: str, value: Any) -> tuple[str, str]:
-    """Module and path of an object that Dynamo refers to by a name of its own."""
+    """Module and path of an object that Dynamo refers to by a generated name."""
     if isinstance(value, types.ModuleType):
         return value.__name__, ""
     module, path = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
@@ -208,7 +208,7 @@ def _kept_guards(guards: Sequence[Any]) -> list[bool]:
 
 
 def _digests(files: set[str]) -> dict[str, str]:
-    """PyTorch's own files are known by its version."""
+    """PyTorch's own files are identified by its version."""
     out = {}
     for name in sorted(files):
         path = Path(name)

@@ -127,7 +127,7 @@ def bind_arguments(job: CompileJob) -> None:
     if asked_for and job.imported.device == CPU:
         adapter = job.imported.adapter
         found = frozen_parameters.static_arguments(job.input_names)
-        job.static = [(i, name) for i, name in found if not adapter.is_carried(i)]
+        job.static = [(i, name) for i, name in found if not adapter.is_converted(i)]
     if job.role is Role.BACKWARD:
         job.released = saved_tensors.arguments_of(job.gm)
 

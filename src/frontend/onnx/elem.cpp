@@ -11,7 +11,7 @@
 
 namespace gex::onnx {
 
-DType carrier_of(Elem elem) {
+DType storage_dtype(Elem elem) {
   switch (elem) {
     case Elem::u16:
       return DType::i32;
@@ -110,50 +110,50 @@ int bits_of(Elem elem) {
 }
 
 Value* from_memory(Graph& g, Value* memory, Elem elem) {
-  return wrap(g, ops::cast(g, memory, carrier_of(elem)), elem);
+  return wrap(g, ops::cast(g, memory, storage_dtype(elem)), elem);
 }
 
-Value* to_memory(Graph& g, Value* carried, Elem elem) {
-  return ops::cast(g, carried, memory_type_of(elem));
+Value* to_memory(Graph& g, Value* stored, Elem elem) {
+  return ops::cast(g, stored, memory_type_of(elem));
 }
 
-HostTensor to_carrier(const HostTensor& memory, Elem elem) {
+HostTensor to_storage(const HostTensor& memory, Elem elem) {
   if (elem != Elem::u16 && elem != Elem::u32) return memory;
-  HostTensor out(carrier_of(elem), memory.shape());
+  HostTensor out(storage_dtype(elem), memory.shape());
   const std::int64_t mask = elem == Elem::u16 ? 0xffff : 0xffffffff;
   for (std::int64_t k = 0; k < memory.numel(); ++k) out.set_int(k, memory.get_int(k) & mask);
   return out;
 }
 
-HostTensor to_memory(const HostTensor& carried, Elem elem) {
+HostTensor to_memory(const HostTensor& stored, Elem elem) {
   if (elem == Elem::u16) {
-    HostTensor out(DType::i16, carried.shape());
-    for (std::int64_t k = 0; k < carried.numel(); ++k)
-      out.as<std::uint16_t>()[k] = static_cast<std::uint16_t>(carried.get_int(k));
+    HostTensor out(DType::i16, stored.shape());
+    for (std::int64_t k = 0; k < stored.numel(); ++k)
+      out.as<std::uint16_t>()[k] = static_cast<std::uint16_t>(stored.get_int(k));
     return out;
   }
   if (elem == Elem::u32) {
-    HostTensor out(DType::i32, carried.shape());
-    for (std::int64_t k = 0; k < carried.numel(); ++k)
-      out.as<std::uint32_t>()[k] = static_cast<std::uint32_t>(carried.get_int(k));
+    HostTensor out(DType::i32, stored.shape());
+    for (std::int64_t k = 0; k < stored.numel(); ++k)
+      out.as<std::uint32_t>()[k] = static_cast<std::uint32_t>(stored.get_int(k));
     return out;
   }
-  return carried;
+  return stored;
 }
 
-Value* wrap(Graph& g, Value* carried, Elem elem) {
-  const DType dtype = carried->type().dtype;
-  if (elem == Elem::u16) return ops::bit_and(g, carried, ops::scalar_int(g, dtype, 0xffff));
-  if (elem == Elem::u32) return ops::bit_and(g, carried, ops::scalar_int(g, dtype, 0xffffffff));
-  if (elem == Elem::u4) return ops::bit_and(g, carried, ops::scalar_int(g, dtype, 0xf));
-  if (elem == Elem::u2) return ops::bit_and(g, carried, ops::scalar_int(g, dtype, 3));
+Value* wrap(Graph& g, Value* stored, Elem elem) {
+  const DType dtype = stored->type().dtype;
+  if (elem == Elem::u16) return ops::bit_and(g, stored, ops::scalar_int(g, dtype, 0xffff));
+  if (elem == Elem::u32) return ops::bit_and(g, stored, ops::scalar_int(g, dtype, 0xffffffff));
+  if (elem == Elem::u4) return ops::bit_and(g, stored, ops::scalar_int(g, dtype, 0xf));
+  if (elem == Elem::u2) return ops::bit_and(g, stored, ops::scalar_int(g, dtype, 3));
   if (elem == Elem::i4 || elem == Elem::i2) {  // the sign bit spreads
     const std::int64_t half = elem == Elem::i4 ? 8 : 2;
-    Value* low = ops::bit_and(g, carried, ops::scalar_int(g, dtype, 2 * half - 1));
+    Value* low = ops::bit_and(g, stored, ops::scalar_int(g, dtype, 2 * half - 1));
     Value* flipped = ops::bit_xor(g, low, ops::scalar_int(g, dtype, half));
     return ops::sub(g, flipped, ops::scalar_int(g, dtype, half));
   }
-  return carried;
+  return stored;
 }
 
 // --- floats of 8 bits and fewer ----------------------------------------------------------------
@@ -295,7 +295,7 @@ std::int64_t checked_count(const TensorProto& t) {
 // Several elements for each byte, the first in the lowest bits.
 HostTensor unpack(const TensorProto& t, std::int64_t count, const unsigned char* bytes) {
   const int bits = bits_of(t.elem), each = 8 / bits;
-  HostTensor out(carrier_of(t.elem), t.dims);
+  HostTensor out(storage_dtype(t.elem), t.dims);
   const int half = 1 << (bits - 1);
   const bool has_sign = t.elem == Elem::i4 || t.elem == Elem::i2;
   for (std::int64_t k = 0; k < count; ++k) {
@@ -317,7 +317,7 @@ HostTensor from_raw(const TensorProto& t, std::int64_t count, std::string_view r
   if (__builtin_mul_overflow(count, static_cast<std::int64_t>(size_of(dtype)), &bytes) ||
       static_cast<std::int64_t>(raw.size()) != bytes)
     wrong_count(t, bytes, raw.size(), "bytes");
-  return to_carrier(HostTensor::from_bytes(dtype, t.dims, raw.data()), t.elem);
+  return to_storage(HostTensor::from_bytes(dtype, t.dims, raw.data()), t.elem);
 }
 
 HostTensor from_lists(const TensorProto& t, std::int64_t count) {
@@ -346,7 +346,7 @@ HostTensor from_lists(const TensorProto& t, std::int64_t count) {
     return unpack(t, count, bytes.data());
   }
   require(t.ints.size());
-  HostTensor out(carrier_of(t.elem), t.dims);
+  HostTensor out(storage_dtype(t.elem), t.dims);
   for (std::size_t k = 0; k < n; ++k) {
     if (t.elem == Elem::f16 || t.elem == Elem::bf16)
       out.as<std::uint16_t>()[k] = static_cast<std::uint16_t>(t.ints[k]);

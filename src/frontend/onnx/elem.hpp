@@ -17,7 +17,7 @@
 
 namespace gex::onnx {
 
-DType carrier_of(Elem elem);  // UserError(unsupported) for complex numbers
+DType storage_dtype(Elem elem);  // UserError(unsupported) for complex numbers
 DType memory_type_of(Elem elem);
 bool is_small_float(Elem elem);  // 8 bits or fewer
 bool is_unsigned(Elem elem);
@@ -27,7 +27,7 @@ int bits_of(Elem elem);
 // Between memory and carrier.
 Value* from_memory(Graph& g, Value* memory, Elem elem);
 Value* to_memory(Graph& g, Value* carried, Elem elem);
-HostTensor to_carrier(const HostTensor& memory, Elem elem);
+HostTensor to_storage(const HostTensor& memory, Elem elem);
 HostTensor to_memory(const HostTensor& carried, Elem elem);
 
 // Arithmetic on a carrier that is wider than the type may leave its range.

@@ -229,7 +229,7 @@ Items flex_attention(Row& r) {
   const DType w = compute_type(t);
   Elem elem = r.elem() == Elem::f64 ? Elem::f64 : Elem::f32;
   if (r.has_attr("softmax_precision")) elem = static_cast<Elem>(r.int_attr("softmax_precision", 1));
-  const DType p = carrier_of(elem);
+  const DType p = storage_dtype(elem);
   k = {g, repeat_heads(g, k, q.shape()[1])};
   v = {g, repeat_heads(g, v, q.shape()[1])};
   Expr factor = Expr(g, ops::scalar(g, t, std::sqrt(scale))).to(w);
@@ -282,7 +282,7 @@ Items linear_attention(Row& r) {
   }
   Expr y(g, outputs.size() == 1 ? outputs[0] : ops::cat(g, outputs, 2));
   return {Item::tensor(Expr(g, join_heads(g, y)).to(r.dtype()), r.elem()),
-          Item::tensor(state.to(carrier_of(state_elem)), state_elem)};
+          Item::tensor(state.to(storage_dtype(state_elem)), state_elem)};
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ std::string text_of_number(double x, Elem elem) {
 }
 
 Value* from_string(Row& r, Value* x, Elem to) {
-  const DType t = carrier_of(to);
+  const DType t = storage_dtype(to);
   return r.host_call(str("from string ", static_cast<int>(to)), {x},
                      {Type::tensor(is_small_float(to) ? DType::f32 : t, x->type().shape)},
                      [to, t](std::span<const HostTensor> in, std::span<const std::int64_t>) {
@@ -87,7 +87,7 @@ Value* cast_elem(Row& r, Value* value, Elem from, Elem to, bool saturate,
     from = Elem::f32;
   }
   if (to == Elem::string) return to_string_ids(r, x, from);
-  const DType t = carrier_of(to);
+  const DType t = storage_dtype(to);
   if (is_small_float(to)) {
     Expr wide = from == Elem::u64 ? u64_to_float(x, DType::f32) : x.to(DType::f32);
     return encode_small_float(g, wide, to, saturate, round);

@@ -132,7 +132,7 @@ Item empty_scan(Row& r, const ValueInfo& info) {
   Shape shape{Dim(0)};
   if (info.type.shape)
     for (const auto& size : *info.type.shape) shape.emplace_back(size.value.value_or(0));
-  return Item::tensor(ops::full(r.g, carrier_of(info.type.elem), 0, shape), info.type.elem);
+  return Item::tensor(ops::full(r.g, storage_dtype(info.type.elem), 0, shape), info.type.elem);
 }
 
 // Turn after turn. A value that decides whether there is another turn is asked for if it may be;

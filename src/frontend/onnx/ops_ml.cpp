@@ -92,7 +92,7 @@ std::optional<Labels> labels_of(const Row& r, const std::string& prefix) {
 
 HostTensor default_label(const Row& r, Elem elem) {
   if (r.has_attr("default_tensor")) return r.tensor_attr("default_tensor");
-  HostTensor value(carrier_of(elem), {1});
+  HostTensor value(storage_dtype(elem), {1});
   if (elem == Elem::string)
     value.set_int(0, string_number(r.string_attr("default_string", "_Unused")));
   else if (is_float(elem))
@@ -121,7 +121,7 @@ Items label_encoder(Row& r) {
   if (!keys || !values) r.refuse("it has no keys or no values");
   const HostTensor otherwise = default_label(r, values->elem);
   const Labels k = *keys, v = *values;
-  const DType t = carrier_of(v.elem);
+  const DType t = storage_dtype(v.elem);
   return r.one(r.host_call(r.attributes_key(), {r.in(0)}, {Type::tensor(t, r.shape())},
                            [k, v, otherwise, t](std::span<const HostTensor> in,
                                                 std::span<const std::int64_t>) {

@@ -67,7 +67,7 @@ Items quantize_linear(Row& r) {
   q = round(q);
   if (r.has(2)) q = q + spread(r, expr(r, 2).to(q.dtype()), x.shape(), axis, block);
   const auto [low, high] = range_of(elem);
-  return r.one(min(max(q, low), high).to(carrier_of(elem)), elem);
+  return r.one(min(max(q, low), high).to(storage_dtype(elem)), elem);
 }
 
 Items dequantize_linear(Row& r) {
@@ -123,7 +123,7 @@ Value* requantised(const Row& r, Value* y, Elem elem, Value* zero) {
   Expr q = round(Expr(r.g, y));
   if (zero != nullptr) q = q + Expr(r.g, zero).to(q.dtype());
   const auto [low, high] = range_of(elem);
-  return min(max(q, low), high).to(carrier_of(elem));
+  return min(max(q, low), high).to(storage_dtype(elem));
 }
 
 // Sums of products of 8-bit integers that stay below 2^24 are exact in f32.

@@ -28,7 +28,7 @@ Value* random_key(const Row& r) {
 namespace {
 
 Items drawn(Row& r, const char* op, const Dims& shape, Elem elem) {
-  const DType t = carrier_of(elem);
+  const DType t = storage_dtype(elem);
   if (!is_float(elem)) r.refuse(str("random numbers of ", name_of(elem)));
   const bool uniform = op == std::string("random_uniform");
   const DType w = compute_type(t);
@@ -56,7 +56,7 @@ Items bernoulli(Row& r) {
   const auto elem = static_cast<Elem>(r.int_attr("dtype", static_cast<int>(r.elem())));
   Expr u(r.g,
          ops::apply(r.g, "random_uniform", {random_key(r)}, ops::Random{DType::f32, r.shape(), 0}));
-  return r.one((u < expr(r, 0).to(DType::f32)).to(carrier_of(elem)), elem);
+  return r.one((u < expr(r, 0).to(DType::f32)).to(storage_dtype(elem)), elem);
 }
 
 // Log-probabilities [batch, classes]: the class with the largest sum of it and Gumbel noise.
@@ -68,7 +68,7 @@ Items multinomial(Row& r) {
   Expr u(r.g,
          ops::apply(r.g, "random_uniform", {random_key(r)}, ops::Random{DType::f32, shape, 0}));
   Expr noise = -log(-log(max(u, 1e-37)));
-  return r.one(Expr(r.g, ops::argmax(r.g, unsqueeze(x, 1) + noise, {2})).to(carrier_of(elem)),
+  return r.one(Expr(r.g, ops::argmax(r.g, unsqueeze(x, 1) + noise, {2})).to(storage_dtype(elem)),
                elem);
 }
 

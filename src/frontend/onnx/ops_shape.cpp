@@ -388,7 +388,7 @@ Items eye_like(Row& r) {
   const auto elem = static_cast<Elem>(r.int_attr("dtype", static_cast<int>(r.elem())));
   const std::int64_t k = r.int_attr("k", 0);
   Expr row = unsqueeze(iota(r.g, r.shape()[0]), 1), column = iota(r.g, r.shape()[1]);
-  return r.one((row + static_cast<double>(k) == column).to(carrier_of(elem)), elem);
+  return r.one((row + static_cast<double>(k) == column).to(storage_dtype(elem)), elem);
 }
 
 Items trilu(Row& r) {

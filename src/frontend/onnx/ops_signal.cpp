@@ -129,7 +129,7 @@ Items window(Row& r, const std::function<double(double)>& f) {
   const std::int64_t n = r.integer(0, "length of the window");
   const auto elem = static_cast<Elem>(r.int_attr("output_datatype", 1));
   const bool periodic = r.int_attr("periodic", 1) != 0;
-  HostTensor values(carrier_of(elem), {n});
+  HostTensor values(storage_dtype(elem), {n});
   for (std::int64_t k = 0; k < n; ++k)
     values.set(k, f(static_cast<double>(k) / static_cast<double>(periodic ? n : n - 1)));
   return {r.state.constant(std::move(values), elem)};
@@ -149,7 +149,7 @@ Items mel_weights(Row& r) {
     edges.push_back(static_cast<std::int64_t>(
         std::floor(static_cast<double>(length + 1) * hz / static_cast<double>(rate))));
   }
-  HostTensor out(carrier_of(elem), {length / 2 + 1, bins});
+  HostTensor out(storage_dtype(elem), {length / 2 + 1, bins});
   const auto put = [&](std::int64_t row, std::int64_t column, double v) {
     if (row >= 0 && row < length / 2 + 1) out.set(row * bins + column, v);
   };
