@@ -310,9 +310,9 @@ def test_hooks_and_the_class(device: str) -> None:
     assert [[tuple(t.shape) for t in g] for g in groups] == [[(4, 3), (4,)], [(1 + 1, 3), (2,)]]
     back = handling.recover([[a * 2, b] for a, b in groups])
     assert_same(back, [x * 2, y])
-    with pytest.raises(RuntimeError, match="follows one transform"):
+    with pytest.raises(RuntimeError, match="must follow a transform"):
         handling.recover(groups)
-    with pytest.raises(ValueError, match="differ in their size"):
+    with pytest.raises(ValueError, match="have different sizes"):
         handling.transform([x, y[:2]])
     seen = []
     hooks = {"trans_post_fn": lambda groups: seen.append(len(groups)) or groups}

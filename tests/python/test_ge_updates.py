@@ -299,7 +299,7 @@ def test_task_groups_tell_misuse(qkv: list[torch.Tensor]) -> None:
         graph_task_update_end()
     with pytest.raises(RuntimeError, match="without graph_task_update_begin"):
         graph_task_update_end()
-    with pytest.raises(TypeError, match="must be that of graph_task_group_end"):
+    with pytest.raises(TypeError, match="must come from graph_task_group_end"):
         graph_task_update_begin(None, 3)
     g.replay()
     assert_same(out, qkv[0].clamp(-0.5, 0.5))

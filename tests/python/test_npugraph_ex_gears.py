@@ -71,11 +71,11 @@ def test_gears_of_dims_that_change_together(device: str) -> None:
         ("none", ValueError, "'auto', None or sizes"),
         (3, TypeError, "list of sizes"),
         ([], TypeError, "expected a list of sizes"),
-        ([4, 4], ValueError, "given twice"),
+        ([4, 4], ValueError, "listed twice"),
         ([0, 4], ValueError, "must be positive"),
         (["4"], TypeError, "ints"),
         ({"x": {"0": [4]}}, TypeError, "a dim must be an int"),
-        ({3: [4]}, TypeError, "names no sizes"),
+        ({3: [4]}, TypeError, "does not name a size"),
         ({(("x", 0), ("x", 1)): [(4, 4), (5,)]}, ValueError, "must have 2 sizes"),
     ],
 )

@@ -1,8 +1,8 @@
-"""Whether padding a dim can change values that are kept, found by looking at each op.
+"""Whether padding a dim can change the unpadded values, determined op by op.
 
-The function is run on fake tensors at two sizes. Dims that differ between the runs are those that
-derive from the padded one; an op is safe if what it computes for a position of such a dim comes
-from no later position. Whatever can't be shown to be safe is not padded.
+The function is run on fake tensors at two sizes. Dims that differ between the runs derive from the
+padded one; an op is safe if its result at a position of such a dim does not depend on later
+positions. What can't be shown to be safe is not padded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REORDERS_NOTHING = {
     aten.embedding, aten.tril, aten.triu, aten.copy, aten.copy_, aten.contiguous,
     aten.lift_fresh_copy, aten._native_batch_norm_legit_no_training,
 }  # fmt: skip
-# What they read of a tensor is its sizes.
+# They use only the sizes of a tensor.
 _FACTORIES = {
     aten.new_ones, aten.new_zeros, aten.new_full, aten.new_empty, aten.ones_like, aten.zeros_like,
     aten.full_like, aten.empty_like,
@@ -43,7 +43,7 @@ _OVER_DIMS = {
     aten.argmax, aten.argmin, aten.var, aten.var_mean, aten.std, aten.prod, aten.any, aten.all,
     aten.logsumexp, aten.linalg_vector_norm, aten.sort, aten.topk,
 }  # fmt: skip
-# Safe along other dims: where a position comes from depends on the dim that they are given.
+# Safe along other dims: the source position depends on the dim argument.
 _ALONG_A_DIM = {
     aten.cat, aten.split, aten.split_with_sizes, aten.chunk, aten.unbind, aten.cumsum, aten.cumprod,
     aten.select, aten.slice,
@@ -67,7 +67,7 @@ class _Seen:
 
 @dataclass
 class Run:
-    """What a function did at one size."""
+    """The ops and result sizes of a function at one size."""
 
     ops: list[_Seen] = field(default_factory=list)
     outputs: list[tuple[int, ...] | None] = field(default_factory=list)  # None: no tensor
@@ -91,7 +91,7 @@ def _sizes(tree: Any) -> Sizes:
 
 
 def watch(fn: Callable[..., Any], args: Any, kwargs: Any) -> Run:
-    """Runs `fn` without computing: sizes of results and each op on the way."""
+    """Runs `fn` on fake tensors: sizes of results and each op."""
     run = Run()
     with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad(), _Watch(run):
         fake = tree_map_only(torch.Tensor, mode.from_tensor, (args, kwargs))
@@ -102,13 +102,14 @@ def watch(fn: Callable[..., Any], args: Any, kwargs: Any) -> Run:
     return run
 
 
-Growth = dict[int, int]  # dims that grow with the padding, and by how much for each position
+Growth = dict[int, int]  # dims that grow with the padding, and their growth per position
 
 
 def why_not(one: Run, other: Run) -> str | None:
-    """Why padding can't be shown to leave values alone, from runs at sizes that differ by one."""
+    """Why padding can't be shown to be safe, from runs at sizes that differ by one; None if it
+    is."""
     if [s.op for s in one.ops] != [s.op for s in other.ops]:
-        return "the function computes something else for another size"
+        return "the function does not run the same ops for another size"
     for a, b in zip(one.ops, other.ops):
         padded = [_growth(x, y) for x, y in zip(a.inputs, b.inputs)]
         if any(padded):
@@ -117,7 +118,7 @@ def why_not(one: Run, other: Run) -> str | None:
                 return f"{a.op}: {reason}"
     for k, (x, y) in enumerate(zip(one.outputs, other.outputs)):
         if x is not None and y is not None and any(by != 1 for by in _growth(x, y).values()):
-            return f"result {k} has the padding between its values"
+            return f"result {k} has padding between its values"
     return None
 
 
@@ -151,7 +152,7 @@ def _objection(a: _Seen, b: _Seen, padded: list[Growth]) -> str | None:
         return "normalises over the padded dim" if a.arguments[5] else None
     if packet is aten.convolution:
         return "slides over the padded dim" if set(padded[0]) - {0} else None
-    return "not known to keep positions of the padded dim apart"
+    return "not known to keep positions of the padded dim independent"
 
 
 def _over_dims(a: _Seen, padded: Growth) -> str | None:
