@@ -30,7 +30,7 @@ std::int64_t to_integer(std::string_view text, std::string_view what) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size())
-    fail(ErrorCode::invalid_argument, what, " takes a whole number, got '", text, "'");
+    fail(ErrorCode::invalid_argument, what, " takes an integer, got '", text, "'");
   return number;
 }
 
@@ -64,7 +64,7 @@ Arguments::Arguments(const Command& command, const std::vector<std::string>& wor
   }
   if (files_.size() > command.most_files)
     fail(ErrorCode::invalid_argument, "gex ", command.name, " takes ", command.most_files,
-         " file, got also '", files_[command.most_files], "'");
+         " file, also got '", files_[command.most_files], "'");
 }
 
 bool Arguments::has(std::string_view option) const { return value(option).has_value(); }

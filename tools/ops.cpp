@@ -1,4 +1,4 @@
-// gex ops: the table of ops, straight from their definitions.
+// gex ops: prints the op definitions as a table.
 
 #include <iostream>
 
@@ -79,8 +79,8 @@ Command ops_command() {
   return {"ops",
           "[NAME] [--aten]",
           "lists the ops",
-          "Prints every op as a Markdown table: inputs, attributes with their defaults, what it\n"
-          "computes, what passes may do with it. With a name, that op and its ATen overloads.",
+          "Prints every op as a Markdown table: inputs, attributes with defaults, what it\n"
+          "computes, traits. With a name: that op and its ATen overloads.",
           {{"--aten", "", "the ATen overloads that become native nodes instead"}},
           1,
           run};

@@ -90,7 +90,7 @@ TEST(Es, constants_of_every_kind) {
 TEST(Es, constants_are_counted) {
   EsGraphBuilder builder;
   const std::string message = message_of([&] { builder.CreateConst({1, 2}, {3}); });
-  EXPECT_TRUE(has(message, "2 values for the shape [3], which holds 3")) << message;
+  EXPECT_TRUE(has(message, "2 values for the shape [3], which has 3")) << message;
   EXPECT_TRUE(has(message_of([&] { builder.CreateConst({1}, {-1}); }), "negative"));
   EXPECT_TRUE(has(message_of([&] {
                     const std::int64_t huge = std::int64_t{1} << 40;
@@ -99,7 +99,8 @@ TEST(Es, constants_are_counted) {
                   "too many elements"));
   // Wide unsigned numbers become i64, which must hold them.
   EXPECT_EQ(builder.CreateVector(std::vector<std::uint32_t>{1}).type(), "i64[1]");
-  EXPECT_TRUE(has(message_of([&] { builder.CreateScalar(~std::uint64_t{0}); }), "above what i64"));
+  EXPECT_TRUE(
+      has(message_of([&] { builder.CreateScalar(~std::uint64_t{0}); }), "does not fit i64"));
 }
 
 TEST(Es, a_wrong_shape_throws_where_it_is_made_with_both_shapes) {
@@ -122,11 +123,11 @@ TEST(Es, a_wrong_shape_throws_where_it_is_made_with_both_shapes) {
 TEST(Es, indices_are_checked) {
   EsGraphBuilder builder("gaps");
   auto second = builder.CreateInput(2);
-  EXPECT_TRUE(has(message_of([&] { builder.CreateInput(2); }), "input 2 is there already"));
+  EXPECT_TRUE(has(message_of([&] { builder.CreateInput(2); }), "input 2 already exists"));
   EXPECT_TRUE(has(message_of([&] { builder.CreateInput(-1); }), "input -1"));
   EXPECT_TRUE(has(message_of([&] { builder.SetOutput(second, -3); }), "output -3"));
   builder.SetOutput(second, 1);
-  EXPECT_TRUE(has(message_of([&] { builder.SetOutput(second, 1); }), "output 1 is there already"));
+  EXPECT_TRUE(has(message_of([&] { builder.SetOutput(second, 1); }), "output 1 already exists"));
   auto first = builder.CreateInput(0, "first");
   EXPECT_EQ(message_of([&] { builder.Build(); }), "graph 'gaps' has output 1 but no output 0");
   builder.SetOutput(first - second, 0);
@@ -146,7 +147,7 @@ TEST(Es, a_built_builder_makes_no_more) {
   auto x = builder.CreateInput(0);
   builder.SetOutput(x, 0);
   const auto graph = builder.Build();
-  const std::string expected = "graph 'done' is built already; use a new builder";
+  const std::string expected = "graph 'done' is already built; use a new builder";
   EXPECT_EQ(message_of([&] { builder.Build(); }), expected);
   EXPECT_EQ(message_of([&] { builder.CreateInput(1); }), expected);
   EXPECT_EQ(message_of([&] { builder.CreateVector({1}); }), expected);
@@ -159,7 +160,7 @@ TEST(Es, operands_of_two_builders_are_refused) {
   auto a = one.CreateInput(0);
   auto b = two.CreateInput(0);
   EXPECT_EQ(message_of([&] { a + b; }), "add: operands of two builders, 'one' and 'two'");
-  EXPECT_EQ(message_of([&] { a + EsTensorHolder(); }), "the tensor holder holds nothing");
+  EXPECT_EQ(message_of([&] { a + EsTensorHolder(); }), "the tensor holder is empty");
 }
 
 TEST(Es, holders_outlive_their_builder) {

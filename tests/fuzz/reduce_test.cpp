@@ -150,7 +150,7 @@ TEST(Child, a_crash_is_an_answer_and_earlier_words_are_kept) {
 TEST(Child, one_that_hangs_is_ended) {
   const ChildResult hung = in_child([](std::ostream&) { pause(); }, 1);
   EXPECT_TRUE(hung.timed_out);
-  EXPECT_EQ(hung.ending(), "no answer in time");
+  EXPECT_EQ(hung.ending(), "timed out");
 }
 
 // A wrong answer must be seen: the comparison is what all of this rests on.

@@ -288,7 +288,7 @@ TEST(GeCase, N12_ABuiltBuilderRefusesEverything) {
   for (const auto& call : std::vector<std::function<void()>>{
            [&] { builder.BuildAndReset(); }, [&] { builder.CreateInput(1); },
            [&] { builder.SetAttr("a", 1); }, [&] { builder.SetOutput(x, 1); }})
-    expect_says(message_of(call), {"'done' is built already"});
+    expect_says(message_of(call), {"'done' is already built"});
 }
 
 TEST(GeCase, N13_HoldersOfTwoBuildersInOneOp) {

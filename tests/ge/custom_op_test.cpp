@@ -99,7 +99,7 @@ TEST(CustomOps, MistakesWithAttributesAreTold) {
   RegisterOp("custom_op_test.wrong_name", "", {"x"}, {{"factor", 2.0}}, same);
   EXPECT_NE(message_of([&] {
               builder.Apply("custom_op_test.wrong_kind", {x});
-            }).find("declared as another kind"),
+            }).find("declared with another type"),
             std::string::npos);
   EXPECT_NE(message_of([&] {
               builder.Apply("custom_op_test.wrong_name", {x});

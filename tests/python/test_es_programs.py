@@ -187,7 +187,7 @@ def test_arrays_take_the_shape_and_dtype_that_are_asked_for() -> None:
     assert builder.CreateConst(array, dtype="f16").type == "f16[6]"
     assert builder.CreateConst(array.reshape(2, 3), dtype="i64").type == "i64[2, 3]"
     assert builder.create_const_int32(np.array([1, 2])).type == "i32[2]"
-    with pytest.raises(ValueError, match=r"6 values for the shape \[4\], which holds 4"):
+    with pytest.raises(ValueError, match=r"6 values for the shape \[4\], which has 4"):
         builder.CreateConst(array, [4])
     with pytest.raises(ValueError, match=r"0\.5"):
         builder.CreateConst(array / 2, dtype="i64")

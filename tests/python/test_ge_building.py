@@ -154,7 +154,7 @@ def test_case_10_nodes_with_different_labels_are_not_merged():
 def test_case_11_wrong_indices_are_named():
     builder = es.EsGraphBuilder("g")
     x = builder.CreateInput(0)
-    with pytest.raises(ValueError, match="input 0 is there already"):
+    with pytest.raises(ValueError, match="input 0 already exists"):
         builder.CreateInput(0)
     with pytest.raises(ValueError, match="input -1"):
         builder.CreateInput(-1)
@@ -183,7 +183,7 @@ def test_case_12_a_built_builder_refuses_everything():
         lambda: x + 1,
     ]
     for call in calls:
-        with pytest.raises(es.EsError, match="'done' is built already"):
+        with pytest.raises(es.EsError, match="'done' is already built"):
             call()
 
 
@@ -198,7 +198,7 @@ def test_case_13_holders_of_two_builders():
 
 def test_case_14_bad_values():
     builder = es.EsGraphBuilder("g")
-    with pytest.raises(ValueError, match=r"3 values for the shape \[2, 2\], which holds 4"):
+    with pytest.raises(ValueError, match=r"3 values for the shape \[2, 2\], which has 4"):
         builder.create_const_int64([1, 2, 3], shape=[2, 2])
     with pytest.raises(ValueError, match="-1 is no uint32"):
         builder.create_scalar_uint32(-1)

@@ -89,7 +89,7 @@ def test_opt_switches_and_dumps(graph: pathlib.Path, tmp_path: pathlib.Path) -> 
     names = {path.name for path in dumped.iterdir()}
     assert {"000_before_cse.gex", "001_after_cse.gex", "fusion_result.json"} <= names
     assert "--dump=DIR" in fails("opt", graph, "--dump-passes=cse")
-    assert "can't make the folder" in fails("opt", graph, f"--dump={switches}/inside")
+    assert "can't create the folder" in fails("opt", graph, f"--dump={switches}/inside")
 
 
 def test_opt_lists_passes() -> None:
@@ -245,15 +245,15 @@ def test_errors_say_what_to_do(graph: pathlib.Path, tmp_path: pathlib.Path) -> N
     assert "needs a file" in fails("run")
     assert "needs a value" in fails("run", graph, "--seed")
     assert "takes no value" in fails("run", graph, "--interpret=1")
-    assert "whole number" in fails("run", graph, "--seed=two")
+    assert "takes an integer" in fails("run", graph, "--seed=two")
     assert "name=value" in fails("run", graph, "--dim", "7")
     assert "0, 1, 2 or 3" in fails("opt", graph, "--level=9")
     assert "No such file" in fails("opt", tmp_path / "absent.gex")
     assert "is a folder" in fails("opt", tmp_path)
-    assert "also 'b.gex'" in fails("opt", graph, "b.gex")
+    assert "also got 'b.gex'" in fails("opt", graph, "b.gex")
     assert "random, ones" in fails("run", graph, "--dim=s0=2", "--input=x=rnadom")
     (tmp_path / "bad.npy").write_bytes(b"not numpy at all")
-    assert "no .npy file" in fails("run", graph, f"--input=x={tmp_path}/bad.npy")
+    assert "not a .npy file" in fails("run", graph, f"--input=x={tmp_path}/bad.npy")
     np.save(tmp_path / "wide.npy", np.zeros((2, 4), np.float32))
     assert "expected f32[s0, 3], got f32[2, 4]" in fails(
         "run", graph, f"--input=x={tmp_path}/wide.npy"
@@ -304,7 +304,7 @@ def test_explain_tells_stages_counts_remarks_and_memory(graph: pathlib.Path) -> 
     text = gex("explain", graph).stdout
     assert text.startswith('graph "main": 8 nodes, ')
     assert "passes" in text and "pass.cse" in text
-    assert "Memory depends on s0: give them by --dim" in text
+    assert "Memory depends on s0: set them with --dim" in text
     plan = gex("explain", graph, "--dim", "s0=64", "--no-fuse", "--level=0").stdout
     assert "lower bound" in plan and "without reuse" in plan
     assert re.search(r'%\d+ "s" offset \d+ bytes 512 steps \d+\.\.\d+', plan), plan
@@ -371,7 +371,7 @@ def test_fuzz_makes_the_folder_for_what_it_finds_at_once(tmp_path: pathlib.Path)
     assert (tmp_path / "a" / "b").is_dir()
     (tmp_path / "file").write_text("")
     below = tmp_path / "file" / "x"
-    assert "can't make the folder" in fails("fuzz", "--graphs=1", f"--out={below}")
+    assert "can't create the folder" in fails("fuzz", "--graphs=1", f"--out={below}")
 
 
 def test_cache_lists_checks_and_clears_a_folder(

@@ -60,7 +60,9 @@ def test_case_52_a_lone_scope_exit_is_an_error_that_names_the_pair(
 ) -> None:
     lone = insert_before_output(torch.ops.npugraph_ex.scope_exit.default)
     compiled = compile_with(lambda a: a + 1, **{option: lone})
-    with pytest.raises(RuntimeError, match=r"scope_exit 'scope_exit.*' has no matching scope_enter"):
+    with pytest.raises(
+        RuntimeError, match=r"scope_exit 'scope_exit.*' has no matching scope_enter"
+    ):
         compiled(torch.ones(2, device=device))
 
 
@@ -68,7 +70,9 @@ def test_a_scope_that_is_never_left_names_its_labels(device: str) -> None:
     enter = torch.ops.npugraph_ex.scope_enter.default
     lone = insert_before_output(enter, ["_user_stream_label"], ["side"])
     compiled = compile_with(lambda a: a + 1, post_grad_custom_pre_pass=lone)
-    with pytest.raises(RuntimeError, match=r"_user_stream_label=side.*no matching scope_exit.*graph break"):
+    with pytest.raises(
+        RuntimeError, match=r"_user_stream_label=side.*no matching scope_exit.*graph break"
+    ):
         compiled(torch.ones(2, device=device))
 
 

@@ -1,7 +1,7 @@
 #pragma once
 // The graph-building names of GE (namespaces ge and ge::es) over gex: programs written for GE's
-// EsGraphBuilder compile unchanged with this header alone and link with -lgex alone. Where GE gives
-// a null holder or a status, this throws gex::es::Error on the line that makes the mistake.
+// EsGraphBuilder compile unchanged with this header and link with -lgex only. Where GE returns a
+// null holder or a status, this throws gex::es::Error on the line of the mistake.
 
 #include <cstdint>
 #include <memory>
@@ -32,7 +32,7 @@ enum DataType {
   DT_BF16 = 27,
 };
 
-// Names of plain row-by-row layouts; the sizes of a shape are always in memory order.
+// Names of plain row-major layouts; the sizes of a shape are always in memory order.
 enum Format { FORMAT_NCHW = 0, FORMAT_NHWC = 1, FORMAT_ND = 2 };
 
 inline gex::es::DType ToDType(DataType type) {
@@ -60,7 +60,7 @@ inline gex::es::DType ToDType(DataType type) {
       return DType::bf16;
     default:
       throw gex::es::Error(GEX_UNSUPPORTED, "data type " + std::to_string(type) +
-                                                " has no tensors here; there are FLOAT, FLOAT16, "
+                                                " is not supported; use FLOAT, FLOAT16, "
                                                 "BF16, DOUBLE, INT8 to INT64, UINT8 and BOOL");
   }
 }
@@ -68,7 +68,7 @@ inline gex::es::DType ToDType(DataType type) {
 inline void CheckFormat(Format format) {
   if (format != FORMAT_NCHW && format != FORMAT_NHWC && format != FORMAT_ND)
     throw gex::es::Error(GEX_UNSUPPORTED, "format " + std::to_string(format) +
-                                              " is no plain layout; there are ND, NCHW and NHWC");
+                                              " is not supported; use ND, NCHW or NHWC");
 }
 
 using Graph = gex::es::Graph;

@@ -1,5 +1,5 @@
 #pragma once
-// Ops under GE's names where those differ from gex's own (gex/es/ops.hpp).
+// Ops under GE's names if those differ from gex's own (gex/es/ops.hpp).
 
 #include <cstdint>
 #include <string>
@@ -11,7 +11,7 @@ namespace ge::es {
 
 using namespace gex::es;  // NOLINT: Add, Relu, Sigmoid, ... have GE's names already
 
-// x1 @ x2 + bias, of matrices that may be given transposed.
+// x1 @ x2 + bias, for matrices that may be transposed.
 inline EsTensorHolder MatMul(const EsTensorHolder& x1, const EsTensorHolder& x2,
                              const EsTensorLike& bias = nullptr, bool transpose_x1 = false,
                              bool transpose_x2 = false) {
@@ -25,7 +25,7 @@ inline EsTensorHolder MatMul(const EsTensorHolder& x1, const EsTensorHolder& x2,
   return absent ? product : Add(product, bias);
 }
 
-// N is how many there are; 0 leaves the counting to the function.
+// N is the number of inputs; 0: derived from the list.
 inline EsTensorHolder ConcatV2(const std::vector<EsTensorLike>& x, std::int64_t concat_dim,
                                std::int64_t N = 0) {
   if (N != 0 && N != static_cast<std::int64_t>(x.size()))
