@@ -138,8 +138,8 @@ inline std::size_t CountOf(const std::vector<std::int64_t>& shape) {
 inline std::size_t BytesOf(DType dtype, const std::vector<std::int64_t>& shape) {
   const std::size_t count = CountOf(shape);
   if (count > (std::size_t{1} << 62) / SizeOf(dtype))
-    throw Error(GEX_INVALID_ARGUMENT,
-                "the size of " + NameOf(dtype) + Text(shape) + " in bytes overflows 64 bits");
+    throw Error(GEX_INVALID_ARGUMENT, std::string("the size of ") + NameOf(dtype) + Text(shape) +
+                                          " in bytes overflows 64 bits");
   return count * SizeOf(dtype);
 }
 
