@@ -81,7 +81,8 @@ class TensorHost : public runtime::Host {
             std::span<CallResult>) override {
     if (is_index_check(call)) fail_index_check(call, inputs, integers);
     fail(ErrorCode::unsupported, "the program calls \"", call.name,
-         "\", which is not registered in this process; register it or run the program where it was compiled");
+         "\", which is not registered in this process; register it or run the program where it was "
+         "compiled");
   }
   void release(std::uint64_t) override { no_calls(); }
 
