@@ -12,7 +12,7 @@
 #include "compile/frozen/fold_frozen.hpp"
 #include "emit/emit.hpp"
 #include "ir/assume.hpp"
-#include "ir/placement.hpp"
+#include "ir/run_labels.hpp"
 #include "ir/text/print_short.hpp"
 #include "passes/engine/dump.hpp"
 #include "passes/pipeline.hpp"

@@ -316,9 +316,9 @@ BufferId Emitter::window(BufferId base, Dim offset_elements) {
 void Emitter::add_step(program::Step step) {
   if (current_ != nullptr) step.location = current_->location();
   if (const auto* launch = std::get_if<program::Launch>(&step.op)) {
-    step.threads = launch->matrix ? placement_.matrix_cores : placement_.vector_cores;
-    step.stream = placement_.lane;
-    program_.num_streams = std::max(program_.num_streams, placement_.lane + 1);
+    step.threads = launch->matrix ? run_labels_.matrix_cores : run_labels_.vector_cores;
+    step.stream = run_labels_.stream;
+    program_.num_streams = std::max(program_.num_streams, run_labels_.stream + 1);
   }
   program_.segments[static_cast<std::size_t>(segment_)].steps.push_back(std::move(step));
 }
@@ -398,7 +398,7 @@ void Emitter::emit_loop(const lower::Unit& unit) {
 
 void Emitter::emit_units(const std::vector<lower::Unit>& units, int segment) {
   int saved = std::exchange(segment_, segment);
-  const Placement outer = placement_;
+  const RunLabels outer = run_labels_;
   for (std::size_t u = 0; u < units.size(); ++u) {
     const lower::Unit& unit = units[u];
     current_ = unit.anchor ? unit.anchor : unit.nodes.back();
@@ -427,17 +427,17 @@ void Emitter::emit_units(const std::vector<lower::Unit>& units, int segment) {
   }
   segment_ = saved;
   current_ = nullptr;
-  placement_ = outer;
+  run_labels_ = outer;
 }
 
 // What a region does not say itself is as for the step that runs it.
-void Emitter::place(const Node& node, const Placement& outer) {
-  placement_ = placement_of(node);
-  if (placement_.lane == 0) placement_.lane = outer.lane;
-  placement_.any_batch |= outer.any_batch;
-  if (placement_.same_limits({})) {
-    placement_.matrix_cores = outer.matrix_cores;
-    placement_.vector_cores = outer.vector_cores;
+void Emitter::place(const Node& node, const RunLabels& outer) {
+  run_labels_ = run_labels_of(node);
+  if (run_labels_.stream == 0) run_labels_.stream = outer.stream;
+  run_labels_.any_batch |= outer.any_batch;
+  if (run_labels_.same_limits({})) {
+    run_labels_.matrix_cores = outer.matrix_cores;
+    run_labels_.vector_cores = outer.vector_cores;
   }
 }
 

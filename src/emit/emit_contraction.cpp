@@ -124,7 +124,7 @@ ProblemLaunch Emitter::plan_matmul(const lower::Unit& unit) {
   problem.a = a_type.dtype;
   problem.b = b_type.dtype;
   problem.c = unit.has_epilogue ? DType::f32 : c_type.dtype;
-  problem.any_rows = placement_.any_batch;
+  problem.any_rows = run_labels_.any_batch;
   problem.computed = computed_by(unit);
   ProblemLaunch plan;
   plan.name = "matmul";

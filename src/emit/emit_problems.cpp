@@ -115,7 +115,7 @@ ProblemLaunch Emitter::plan_grouped(const lower::Unit& unit) {
   problem.product.a = a_type.dtype;
   problem.product.b = b_type.dtype;
   problem.product.c = node.output()->type().dtype;
-  problem.product.any_rows = placement_.any_batch;
+  problem.product.any_rows = run_labels_.any_batch;
   problem.ends = ends_type.dtype;
   ProblemLaunch plan;
   plan.name = node.op().name;

@@ -10,7 +10,7 @@
 #include "backend/backend.hpp"
 #include "emit/code_table.hpp"
 #include "emit/emit.hpp"
-#include "ir/placement.hpp"
+#include "ir/run_labels.hpp"
 #include "lower/views.hpp"
 
 namespace gex::emit {
@@ -59,7 +59,7 @@ class Emitter {
   void finish_outputs();
   void emit_graph(Graph& graph, int segment);
   void emit_units(const std::vector<lower::Unit>& units, int segment);
-  void place(const Node& node, const Placement& outer);
+  void place(const Node& node, const RunLabels& outer);
   void emit_loop(const lower::Unit& unit);
   void emit_copy(program::BufferId dst, const std::vector<Dim>& dst_strides, program::BufferId src,
                  const std::vector<Dim>& src_strides, Dim src_offset, const Type& type,
@@ -170,7 +170,7 @@ class Emitter {
   std::unordered_set<program::BufferId> windowed_;  // others lie inside: never to be overwritten
   int segment_ = 0;
   const Node* current_ = nullptr;
-  Placement placement_;  // of the unit at hand
+  RunLabels run_labels_;  // of the unit at hand
 };
 
 }  // namespace gex::emit

@@ -2,8 +2,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "ir/carry_labels.hpp"
 #include "ir/check_node.hpp"
+#include "ir/label_propagation.hpp"
 #include "ir/matcher.hpp"
 
 namespace gex {
@@ -63,7 +63,7 @@ class Rewriter {
   bool replace(const Match& match, Node* place,
                const std::function<std::vector<Value*>(Graph&, const Match&)>& replacement) {
     Node* before = place->prev();
-    CarryLabels carry(graph_, place);
+    LabelPropagation labels(graph_, place);
     std::string saved_location = graph_.current_location();
     graph_.set_location(place->location());
     std::vector<Value*> values;
@@ -85,7 +85,7 @@ class Rewriter {
       graph_.replace_all_uses(match.outputs[i], values[i]);
     }
     // The last nodes of the match first: where labels differ, those of its results count.
-    for (std::size_t i = match.nodes.size(); i-- > 0;) carry.give(*match.nodes[i]);
+    for (std::size_t i = match.nodes.size(); i-- > 0;) labels.apply(*match.nodes[i]);
     return true;
   }
 

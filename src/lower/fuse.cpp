@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "ir/placement.hpp"
+#include "ir/run_labels.hpp"
 #include "loop/body.hpp"
 #include "lower/cluster.hpp"
 #include "lower/cluster_graph.hpp"
@@ -212,7 +212,7 @@ class Fusion {
     ClusterPrologue prologue{operand, value, maker.nodes};
     if (escaping(maker) != std::vector<Value*>{value}) {
       why = "other results of it are needed in memory";
-    } else if (!placement_of(node).same_limits(placement_of(*maker.nodes.front()))) {
+    } else if (!run_labels_of(node).same_limits(run_labels_of(*maker.nodes.front()))) {
       why = "they may use different numbers of cores";
     } else if (!prologue_pays(node, operand, maker.nodes, options_.costs)) {
       why = "it would be computed again too often";
@@ -275,7 +275,7 @@ class Fusion {
       why = "the kernel would have too many operators";
       return std::nullopt;
     }
-    if (!placement_of(*mine.nodes.front()).same_limits(placement_of(*other.nodes.front()))) {
+    if (!run_labels_of(*mine.nodes.front()).same_limits(run_labels_of(*other.nodes.front()))) {
       why = "they may use different numbers of cores";
       return std::nullopt;
     }

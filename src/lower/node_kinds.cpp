@@ -4,7 +4,7 @@
 #include "loop/functions.hpp"
 #include "lower/cluster.hpp"
 #include "lower/views.hpp"
-#include "ops/core/choices.hpp"
+#include "ops/core/has_problem.hpp"
 
 namespace gex::lower {
 namespace {
@@ -49,7 +49,7 @@ bool is_free(const Node& node) {
   return node.op().has(Trait::view) || (node.op().has(Trait::pure) && node.inputs().empty());
 }
 
-bool is_contraction(const Node& node) { return ops::has_choice(node); }
+bool is_contraction(const Node& node) { return ops::has_problem(node); }
 
 bool takes_epilogue(const Node& node) {
   return is_contraction(node) && node.num_outputs() == 1 &&

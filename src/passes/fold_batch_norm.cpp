@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "ir/carry_labels.hpp"
+#include "ir/label_propagation.hpp"
 #include "ops/core/build.hpp"
 
 namespace gex::passes {
@@ -54,7 +54,7 @@ bool fold(Graph& graph, Node& norm, PassContext& context) {
       new_weight.set(k, weight->get(k) * scale);
     new_bias.set(c, ((bias ? bias->get(c) : 0) - mean->get(c)) * scale + (beta ? beta->get(c) : 0));
   }
-  CarryLabels carry(graph, &norm);
+  LabelPropagation labels(graph, &norm);
   InsertBefore here(graph, &norm);
   graph.set_location(norm.location());
   Value* y = ops::conv2d(graph, conv->input(0), ops::constant(graph, std::move(new_weight)),
@@ -62,9 +62,9 @@ bool fold(Graph& graph, Node& norm, PassContext& context) {
   y = ops::add(graph, y, ops::constant(graph, std::move(new_bias)));
   graph.set_location({});
   // The last of them first: where labels differ, those of the result count.
-  carry.give(norm);
-  if (biased != nullptr) carry.give(*biased);
-  carry.give(*conv);
+  labels.apply(norm);
+  if (biased != nullptr) labels.apply(*biased);
+  labels.apply(*conv);
   y->set_name(norm.output()->name());
   graph.replace_all_uses(norm.output(), y);
   return true;

@@ -1,6 +1,6 @@
 #include "passes/inline_control.hpp"
 
-#include "ir/carry_labels.hpp"
+#include "ir/label_propagation.hpp"
 #include "passes/splat.hpp"
 
 namespace gex::passes {
@@ -36,10 +36,10 @@ bool remove(Graph& graph, Node& node) {
   if (node.is("if")) {
     const Graph* branch = taken_branch(node);
     if (branch == nullptr || !can_inline(graph, node, *branch)) return false;
-    CarryLabels carry(graph, &node);
+    LabelPropagation labels(graph, &node);
     InsertBefore here(graph, &node);
     results = graph.inline_graph(*branch, node.inputs().subspan(1));
-    carry.give(node);
+    labels.apply(node);
   } else {
     if (!never_runs(node)) return false;
     results.assign(node.inputs().begin(),

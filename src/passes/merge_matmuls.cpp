@@ -4,7 +4,7 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "ir/carry_labels.hpp"
+#include "ir/label_propagation.hpp"
 #include "ops/core/build.hpp"
 #include "passes/engine/rules.hpp"
 #include "passes/shared_tail.hpp"
@@ -144,14 +144,14 @@ class Merger {
   }
 
   void merge(const Group& group, const SharedTail& tail) {
-    CarryLabels carry(graph_, group[0]);
+    LabelPropagation labels(graph_, group[0]);
     InsertBefore here(graph_, group[0]);
     graph_.set_location(group[0]->location());
     Value* product = ops::matmul(graph_, group[0]->input(0), side_by_side(group),
                                  group[0]->as<ops::Matmul>().wide);
-    carry.give(*group[0]);  // all of them have its labels
+    labels.apply(*group[0]);  // all of them have its labels
     Value* whole = tail.make(graph_, product);
-    CarryLabels carry_on(graph_, group[0]);
+    LabelPropagation later_labels(graph_, group[0]);
     std::vector<Value*> parts;
     Dim column = 0;
     for (const Value* end : tail.ends()) {
@@ -162,7 +162,7 @@ class Merger {
       column += columns;
     }
     graph_.set_location({});
-    carry_on.give(*tail.ends()[0]->producer());
+    later_labels.apply(*tail.ends()[0]->producer());
     for (std::size_t k = 0; k < group.size(); ++k)
       graph_.replace_all_uses(tail.ends()[k], parts[k]);
     tail.erase(graph_);

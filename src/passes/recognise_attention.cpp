@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "ir/carry_labels.hpp"
+#include "ir/label_propagation.hpp"
 #include "loop/view_index.hpp"
 #include "ops/core/build.hpp"
 #include "passes/splat.hpp"
@@ -178,7 +178,7 @@ bool replace(Graph& graph, Node& product) {
   };
   if (!fits(q, shape[2], width) || !fits(k, width, shape[3]) || !fits(v, shape[3], value_width))
     return false;
-  CarryLabels carry(graph, &product);
+  LabelPropagation labels(graph, &product);
   InsertBefore here(graph, &product);
   graph.set_location(product.location());
   Value* mask = scores->mask;
@@ -187,7 +187,7 @@ bool replace(Graph& graph, Node& product) {
   const auto finish = [&](Value* out) {
     graph.set_location({});
     // The last of them first: where labels differ, those of the result count.
-    for (const Node* node : {&product, scores->softmax, scores->matmul}) carry.give(*node);
+    for (const Node* node : {&product, scores->softmax, scores->matmul}) labels.apply(*node);
     graph.replace_all_uses(product.output(), out);
     return true;
   };

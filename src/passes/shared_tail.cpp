@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "ir/carry_labels.hpp"
+#include "ir/label_propagation.hpp"
 #include "ops/core/build.hpp"
 
 namespace gex::passes {
@@ -122,14 +122,14 @@ Value* SharedTail::side_by_side(Graph& graph, const Step& step, DType dtype) {
 Value* SharedTail::make(Graph& graph, Value* starts) const {
   Value* all = starts;
   for (const Step& step : steps_) {
-    CarryLabels carry(graph, graph.insertion_point());
+    LabelPropagation labels(graph, graph.insertion_point());
     graph.set_location(step.model->location());
     std::vector<Value*> inputs = {all};
     if (step.row_operand >= 0)
       inputs.insert(inputs.begin() + step.row_operand,
                     side_by_side(graph, step, all->type().dtype));
     all = graph.clone_node(*step.model, inputs)->output();
-    carry.give(*step.model);
+    labels.apply(*step.model);
   }
   graph.set_location({});
   return all;

@@ -3,7 +3,7 @@
 #include <numeric>
 #include <optional>
 
-#include "ir/carry_labels.hpp"
+#include "ir/label_propagation.hpp"
 #include "ops/core/build.hpp"
 
 namespace gex::passes {
@@ -58,7 +58,7 @@ bool split(Graph& graph, Node& node) {
   const std::optional<Shape> reshaped = rows ? std::nullopt : as_rows(elements);
   if (!rows && !reshaped) return false;
 
-  CarryLabels carry(graph, &node);
+  LabelPropagation labels(graph, &node);
   InsertBefore here(graph, &node);
   graph.set_location(node.location());
   // Parts are rounded no earlier than the whole would be.
@@ -74,7 +74,7 @@ bool split(Graph& graph, Node& node) {
   whole = ops::cast(graph, whole, type.dtype);
   if (!type.shape.empty()) whole = ops::reshape(graph, whole, type.shape);
   graph.set_location({});
-  carry.give(node);
+  labels.apply(node);
   graph.replace_all_uses(node.output(), whole);
   return true;
 }

@@ -30,7 +30,7 @@ from gex.importer.symbols import Symbols
 from gex.importer.tensor_types import storage_of
 
 _aten = torch.ops.aten
-_STREAM = "_lane"  # the engine's label for the stream of a node
+_STREAM = "_stream"  # the engine's label for the stream of a node
 
 
 @dataclass

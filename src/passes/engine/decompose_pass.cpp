@@ -2,8 +2,8 @@
 
 #include <unordered_set>
 
-#include "ir/carry_labels.hpp"
 #include "ir/check_node.hpp"
+#include "ir/label_propagation.hpp"
 
 namespace gex::passes {
 namespace {
@@ -21,7 +21,7 @@ void check_results(const Node& node, const std::vector<Value*>& values) {
 }
 
 bool replace(Graph& graph, Node& node, const DecomposePass& pass) {
-  CarryLabels carry(graph, &node);
+  LabelPropagation labels(graph, &node);
   InsertBefore here(graph, &node);
   graph.set_location(node.location());
   const std::vector<Value*> values = pass.replacement(graph, node);
@@ -30,7 +30,7 @@ bool replace(Graph& graph, Node& node, const DecomposePass& pass) {
   for (std::size_t k = 0; k < values.size(); ++k)
     if (!graph.can_replace(node.output(k), values[k])) return false;
   for (std::size_t k = 0; k < values.size(); ++k) graph.replace_all_uses(node.output(k), values[k]);
-  carry.give(node);
+  labels.apply(node);
   graph.erase(&node);
   return true;
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ir/carry_labels.hpp"
+#include "ir/label_propagation.hpp"
 
 namespace gex::passes {
 namespace {
@@ -28,14 +28,14 @@ bool apply_rules(Graph& graph, PassContext& context, std::span<const Rule> rules
     const bool promised = is_graph_output(node);
     if (promised && node.output()->type().strides) continue;
     for (Rule rule : rules) {
-      CarryLabels carry(graph, &node);
+      LabelPropagation labels(graph, &node);
       InsertBefore here(graph, &node);
       graph.set_location(node.location());
       Value* simpler = rule(graph, node);
       graph.set_location({});
       if (simpler == nullptr) continue;
       if (promised && simpler->type().strides) continue;
-      carry.give(node);
+      labels.apply(node);
       graph.replace_all_uses(node.output(), simpler);
       graph.erase(&node);
       context.count();

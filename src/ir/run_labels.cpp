@@ -1,4 +1,4 @@
-#include "ir/placement.hpp"
+#include "ir/run_labels.hpp"
 
 #include <map>
 #include <string>
@@ -19,15 +19,16 @@ int number_of(const Node& node, std::string_view label) {
   return static_cast<int>(*number);
 }
 
-void number_streams(Graph& graph, std::map<std::string, std::int64_t>& lanes) {
+void number_streams(Graph& graph, std::map<std::string, std::int64_t>& streams) {
   for (Node& node : graph.nodes()) {
-    for (const auto& subgraph : node.subgraphs()) number_streams(*subgraph, lanes);
+    for (const auto& subgraph : node.subgraphs()) number_streams(*subgraph, streams);
     const AttrValue* label = find_label(node.labels(), kStreamLabel);
-    if (label == nullptr || find_label(node.labels(), kLaneLabel) != nullptr) continue;
-    const auto lane =
-        lanes.try_emplace(attr_text(*label), static_cast<std::int64_t>(lanes.size())).first->second;
+    if (label == nullptr || find_label(node.labels(), kStreamNumberLabel) != nullptr) continue;
+    const auto stream =
+        streams.try_emplace(attr_text(*label), static_cast<std::int64_t>(streams.size()))
+            .first->second;
     Labels labels = node.labels();
-    set_label(labels, std::string(kLaneLabel), lane);
+    set_label(labels, std::string(kStreamNumberLabel), stream);
     node.set_labels(std::move(labels));
   }
 }
@@ -35,14 +36,14 @@ void number_streams(Graph& graph, std::map<std::string, std::int64_t>& lanes) {
 }  // namespace
 
 int number_streams(Graph& graph) {
-  std::map<std::string, std::int64_t> lanes;
-  number_streams(graph, lanes);
-  return static_cast<int>(lanes.size());
+  std::map<std::string, std::int64_t> streams;
+  number_streams(graph, streams);
+  return static_cast<int>(streams.size());
 }
 
-Placement placement_of(const Node& node) {
+RunLabels run_labels_of(const Node& node) {
   if (node.labels().empty()) return {};
-  return {number_of(node, kLaneLabel), number_of(node, kMatrixCoresLabel),
+  return {number_of(node, kStreamNumberLabel), number_of(node, kMatrixCoresLabel),
           number_of(node, kVectorCoresLabel), number_of(node, kLevelLabel) >= kAnyBatch};
 }
 

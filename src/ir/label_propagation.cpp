@@ -1,8 +1,8 @@
-#include "ir/carry_labels.hpp"
+#include "ir/label_propagation.hpp"
 
 namespace gex {
 
-void CarryLabels::give(const Node& from) {
+void LabelPropagation::apply(const Node& from) {
   if (from.labels().empty()) return;
   Node* node = before_ == nullptr ? graph_.first() : before_->next();
   for (; node != nullptr && node != place_; node = node->next()) {

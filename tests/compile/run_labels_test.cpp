@@ -26,7 +26,7 @@ std::vector<Launched> launches_of(const Result& result) {
   return out;
 }
 
-TEST(Placement, LimitsReachTheLaunchesByTheKindOfTheirCores) {
+TEST(RunLabels, LimitsReachTheLaunchesByTheKindOfTheirCores) {
   Result r = check(R"(graph main(%x: f32[64, 64]) -> (f32[64]) {
   %y = matmul(%x, %x) labels(_op_aicore_num = 2, _op_vectorcore_num = 4) : f32[64, 64]
   %z = reduce_sum(%y) {axes = [1]} labels(_op_aicore_num = 2, _op_vectorcore_num = 4) : f32[64]
@@ -39,7 +39,7 @@ TEST(Placement, LimitsReachTheLaunchesByTheKindOfTheirCores) {
   EXPECT_EQ(launches[1].threads, 4) << launches[1].name;
 }
 
-TEST(Placement, NodesUnderDifferentLimitsAreNotFused) {
+TEST(RunLabels, NodesUnderDifferentLimitsAreNotFused) {
   const std::string same = R"(graph main(%x: f32[64, 64]) -> (f32[64, 64]) {
   %y = exp(%x) labels(_op_aicore_num = 2, _op_vectorcore_num = 4) : f32[64, 64]
   %z = sin(%y) labels(_op_aicore_num = 2, _op_vectorcore_num = 4) : f32[64, 64]
@@ -55,7 +55,7 @@ TEST(Placement, NodesUnderDifferentLimitsAreNotFused) {
   EXPECT_EQ(launches[1].threads, 1);
 }
 
-TEST(Placement, WhatReplacesANodeRunsWhereItWouldHave) {
+TEST(RunLabels, WhatReplacesANodeRunsWhereItWouldHave) {
   // A composite, which is expanded, and a reduction of all elements, which is cut in two.
   Result r = check(R"(graph main(%x: f32[512, 512]) -> (f32[512, 512], f32[]) {
   %y = softmax(%x) {axis = 1} labels(_op_aicore_num = 1, _op_vectorcore_num = 3) : f32[512, 512]
@@ -68,12 +68,12 @@ TEST(Placement, WhatReplacesANodeRunsWhereItWouldHave) {
   for (const Launched& launch : launches) EXPECT_EQ(launch.threads, 3) << launch.name;
 }
 
-TEST(Placement, IndependentProductsOfTwoLanesGetStreamsAndTheirReaderWaits) {
+TEST(RunLabels, IndependentProductsOfTwoStreamsGetStreamsAndTheirReaderWaits) {
   const std::string text = R"(graph main(%x: f32[64, 64]) -> (f32[64]) {
   %a = matmul(%x, %x) : f32[64, 64]
   %p = reduce_sum(%a) {axes = [1]} : f32[64]
-  %b = matmul(%x, %x) labels(_lane = 1) : f32[64, 64]
-  %q = reduce_max(%b) {axes = [1]} labels(_lane = 1) : f32[64]
+  %b = matmul(%x, %x) labels(_stream = 1) : f32[64, 64]
+  %q = reduce_max(%b) {axes = [1]} labels(_stream = 1) : f32[64]
   %y = add(%p, %q) : f32[64]
   return %y
 })";
@@ -84,10 +84,10 @@ TEST(Placement, IndependentProductsOfTwoLanesGetStreamsAndTheirReaderWaits) {
   EXPECT_EQ(print(program::parse_program(program)), program);
 }
 
-TEST(Placement, AChainOverTwoLanesIsOneStream) {
+TEST(RunLabels, AChainOverTwoStreamsIsOneStream) {
   Result r = check(R"(graph main(%x: f32[256, 256]) -> (f32[256]) {
   %a = matmul(%x, %x) : f32[256, 256]
-  %b = reduce_max(%a) {axes = [1]} labels(_lane = 1) : f32[256]
+  %b = reduce_max(%a) {axes = [1]} labels(_stream = 1) : f32[256]
   return %b
 })",
                    {f32({256, 256})});
