@@ -93,8 +93,8 @@ struct Buffer {
   Role role = Role::in;
   DType dtype = DType::f32;
   std::vector<Dim> shape;
-  std::vector<Dim>
-      strides;  // in elements; empty = dense row-major. Offsets are not limited to `shape`.
+  // In elements; empty = dense row-major. Offsets are not limited to `shape`.
+  std::vector<Dim> strides;
   bool operator==(const Buffer&) const = default;
 };
 

@@ -35,8 +35,8 @@ std::optional<std::string> find_overlap(std::span<const Interval> intervals,
     if (a.time != b.time) return a.time < b.time;
     return a.birth < b.birth;  // deaths first: an interval ends before the next one begins
   });
-  std::map<std::int64_t, std::size_t>
-      live;  // by offset; ranges never overlap, so their ends are sorted too
+  // By offset; ranges never overlap, so their ends are sorted too.
+  std::map<std::int64_t, std::size_t> live;
   for (const Event& event : events) {
     const std::int64_t begin = offsets[event.value];
     if (!event.birth) {

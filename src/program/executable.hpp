@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/dtype.hpp"
@@ -17,12 +18,17 @@ namespace gex::program {
 struct DeviceCode {
   std::shared_ptr<const std::string> image;  // null: the vendor's library
   std::string entry;                         // name of the kernel in the image
+  bool only_merged = false;                  // only run merged with others, so there is no image
+  // The kernel itself waits for its predecessor, so it may start before that one has finished.
+  bool waits = false;
 };
 
 struct Executable {
   std::shared_ptr<const Program> program;
   std::vector<Callable> functions;       // CPU: by code
   std::vector<DeviceCode> device_codes;  // GPU: by code
+  // GPU: launches that run as one kernel (Launch::with_previous), by the first of them.
+  std::unordered_map<const Launch*, DeviceCode> merged;
   // GPU: kernels gex_copy and gex_fill for copy and fill steps; null if there are none.
   std::shared_ptr<const std::string> step_image;
 };

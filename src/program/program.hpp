@@ -85,10 +85,9 @@ struct Code {
     bool operator==(const Prologue&) const = default;
   };
   std::string name;
-  std::string problem;  // text of src/problems; empty: a loop kernel
-  std::string
-      algorithm;    // the backend's name of the algorithm that computes the problem; may be empty
-  int kernel = -1;  // of Program::kernels: the loop kernel, or the epilogue of the problem
+  std::string problem;    // text of src/problems; empty: a loop kernel
+  std::string algorithm;  // the backend's name of the algorithm; may be empty
+  int kernel = -1;        // of Program::kernels: the loop kernel, or the epilogue of the problem
   int extra_buffers = 0;  // of the epilogue
   std::vector<Prologue> prologues;
   bool operator==(const Code&) const = default;
@@ -106,6 +105,9 @@ struct Launch {
   bool ordered = false;  // run [0, grid) on one worker, in order
   bool matrix = false;   // a matmul or convolution: limits on matrix cores apply
   int block = 0;         // CUDA: threads per block; 0: computed by the vendor's library
+  // May run concurrently with the previous launch, and with those that one may run concurrently
+  // with.
+  bool with_previous = false;
 };
 
 struct Copy {
@@ -134,9 +136,8 @@ struct Call {
   std::string name;
   int callee = -1;  // a number that the caller's Host resolves
   std::vector<TensorView> inputs;
-  std::vector<Dim> integers;  // evaluated and passed along
-  std::vector<BufferId>
-      outputs;  // external buffers; with the shapes and strides of their descriptions
+  std::vector<Dim> integers;        // evaluated and passed along
+  std::vector<BufferId> outputs;    // external buffers; shapes and strides as in their descriptions
   std::vector<int> written_inputs;  // indices into `inputs` the call mutates
 };
 

@@ -8,8 +8,7 @@ namespace {
 
 struct Table {
   std::mutex mutex;
-  std::map<std::string, HostFunction>
-      functions;  // a map, because addresses of elements must stay valid
+  std::map<std::string, HostFunction> functions;  // addresses of elements must stay valid
 };
 
 Table& table() {
