@@ -182,7 +182,7 @@ TEST(CustomOps, OneMadeOfItselfIsRefused) {
   const gex_value x = input(graph, "x", GEX_F32, {{2, nullptr}});
   for (const char* name : {"safety.self", "safety.left", "safety.endless"}) {
     EXPECT_EQ(try_add(graph, name, {x}), GEX_INVALID_ARGUMENT);
-    EXPECT_TRUE(says("made of itself"));
+    EXPECT_TRUE(says("expands to itself"));
   }
 }
 

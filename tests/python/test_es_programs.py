@@ -56,7 +56,7 @@ def test_asynchronous_runs_call_back_in_order() -> None:
     with pytest.raises(es.EsError, match=r"f32\[2, 5\]"):
         wrong.result()
     assert seen == [(1, True), (2, True), (3, True), (-1, False)]
-    with pytest.raises(es.EsError, match="input 0 is of type"):
+    with pytest.raises(es.EsError, match="input 0 has type"):
         program.run_async([[1.0, 2.0]])
 
 
@@ -210,10 +210,10 @@ def test_what_is_no_tensor_is_named() -> None:
         builder.SetOutput("a", 0)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a control edge gives 3"):
         es.relu(x).add_control_edge([3])  # type: ignore[list-item]
-    with pytest.raises(es.EsError, match=r"the constant is of type .*ndarray.*array of numbers"):
+    with pytest.raises(es.EsError, match=r"the constant has type .*ndarray.*array of numbers"):
         builder.CreateConst(np.array([None]))
     program = builder.Build([es.relu(x)]).compile()
-    with pytest.raises(es.EsError, match=r"input 0 is of type .*list.*; expected a NumPy array"):
+    with pytest.raises(es.EsError, match=r"input 0 has type .*list.*; expected a NumPy array"):
         program.run([[1.0, 2.0, 3.0]])
     with pytest.raises(TypeError, match="expected a list of arrays, got NoneType"):
         program.run(None)  # type: ignore[arg-type]

@@ -82,8 +82,8 @@ def test_an_allocator_that_has_no_more_is_told() -> None:
     ("allocate", "error", "words"),
     [
         (lambda size, alignment: 1 // 0, ZeroDivisionError, "division"),
-        (lambda size, alignment: "here", TypeError, "gave 'here'; it gives an address, or None"),
-        (lambda size, alignment: 8, ValueError, "address 8, which is no multiple of"),
+        (lambda size, alignment: "here", TypeError, "returned 'here'; it must return an address or None"),
+        (lambda size, alignment: 8, ValueError, "address 8, which is not a multiple of"),
     ],
 )
 def test_what_allocate_does_wrong_the_run_raises(

@@ -279,7 +279,7 @@ def test_case_18_and_19_branches_made_by_hand():
     builder = es.EsGraphBuilder("g")
     x = builder.CreateInput(0)
     condition = builder.CreateScalar(True)
-    with pytest.raises(ValueError, match="called 'same'"):
+    with pytest.raises(ValueError, match="named 'same'"):
         es.if_graphs(condition, [x], 1, branch("same", 1), branch("same", 1))
     with pytest.raises(ValueError, match="if has 2 results, but there is room for 1"):
         es.if_graphs(condition, [x], 1, branch("a", 2), branch("b", 2))

@@ -1,5 +1,5 @@
-// What the importer knows about values before anything runs: numbers that depend on constants
-// alone, and small integer tensors whose elements are expressions over size symbols.
+// What the importer knows about values before anything runs: numbers that depend only on constants,
+// and small integer tensors whose elements are expressions over size symbols.
 
 #include <algorithm>
 #include <cmath>
@@ -41,7 +41,7 @@ Type type_of(const HostTensor& tensor) {
   return Type::tensor(tensor.dtype(), Shape(tensor.shape().begin(), tensor.shape().end()));
 }
 
-// The op alone, on these inputs.
+// Runs a single op on these inputs.
 std::vector<HostTensor> run_one(const Node& node, std::span<const HostTensor* const> inputs) {
   Graph graph("one");
   std::vector<Value*> values;
@@ -78,7 +78,7 @@ const HostTensor* ImportState::known(Value* value) {
     known_[value] = std::nullopt;
     return nullptr;
   }
-  // Producers first, without recursion: chains of constants may be long.
+  // Producers first, without recursion, because chains of constants may be long.
   std::vector<Value*> stack{value};
   while (!stack.empty()) {
     Value* top = stack.back();
@@ -108,7 +108,7 @@ const HostTensor* ImportState::known(Value* value) {
       }
     }
     if (!possible) {
-      // Inputs that were put on the stack for it are popped later; they are valid questions too.
+      // Inputs pushed for it are popped later; evaluating them is harmless.
       known_[top] = std::nullopt;
       continue;
     }
@@ -138,7 +138,7 @@ std::optional<std::vector<Dim>> ImportState::known_dims(Value* value) {
 std::optional<std::vector<Dim>> ImportState::symbolic(Value* value) {
   const auto count = value->type().numel().as_const();
   if (!count || *count > kLargestList) return std::nullopt;
-  // Whole numbers in floats too: exporters compute with sizes in them.
+  // Also integers stored as floats: exporters compute sizes in floats.
   const bool is_real = gex::is_float(value->type().dtype);
   if (const HostTensor* tensor = known(value)) {
     std::vector<Dim> dims;
@@ -159,7 +159,7 @@ std::optional<std::vector<Dim>> ImportState::symbolic(Value* value) {
   return arithmetic_dims(node);
 }
 
-// Runs the op on numbers of the elements instead of the elements: the result says what went where.
+// Runs the op on element numbers instead of the elements: the result shows where each element went.
 std::optional<std::vector<Dim>> ImportState::moved_dims(const Node& node) {
   const bool indexed = node.is("index") || node.is("take_along");
   std::vector<HostTensor> numbers;
@@ -185,7 +185,7 @@ std::optional<std::vector<Dim>> ImportState::moved_dims(const Node& node) {
     all.insert(all.end(), dims->begin(), dims->end());
   }
   for (const HostTensor& tensor : numbers) {
-    // Tensors of numbers stand at the places that are not index operands.
+    // The number tensors replace the operands that are not indices.
     inputs.insert(inputs.begin() + (&tensor - numbers.data()), &tensor);
   }
   for (const AttrValue& attr : node.attrs())
@@ -208,7 +208,7 @@ std::optional<Dim> computed(std::string_view op, Dim a, Dim b) {
   const bool divides = known_eq(b, 0) == false;
   if (op == "floor_div" && divides) return floordiv(a, b);
   if (op == "mod" && divides) return mod(a, b);
-  // Towards zero is towards minus infinity where nothing is negative.
+  // Towards zero equals towards minus infinity if nothing is negative.
   const bool plain = divides && provably_nonnegative(a) && provably_nonnegative(b);
   if (op == "trunc_div" && plain) return floordiv(a, b);
   if (op == "fmod" && plain) return mod(a, b);
@@ -298,16 +298,15 @@ bool depends_on_sizes_alone(Value* value) {
 
 const HostTensor& ImportState::need(Value* value, const std::string& why) {
   if (const HostTensor* tensor = known(value)) return *tensor;
-  // Before any answer is taken: answers belong to the questions of the outer graph.
+  // Thrown before an answer is taken: answers belong to questions of the outer graph.
   if (is_nested()) throw InnerValueNeeded{why};
   if (answered_ < options.answers.size()) {
-    // What could not be told before may depend on it.
+    // Values that were unknown before may depend on it.
     std::erase_if(known_, [](const auto& entry) { return !entry.second; });
     std::erase_if(dims_, [](const auto& entry) { return !entry.second; });
     return *(known_[value] = options.answers[answered_++]);
   }
-  if (depends_on_sizes_alone(value))
-    fail(ErrorCode::unsupported, why, " depends on sizes that are open");
+  if (depends_on_sizes_alone(value)) fail(ErrorCode::unsupported, why, " depends on unknown sizes");
   import.graph->set_outputs({value});
   throw ValueNeeded{nullptr, why};
 }

@@ -65,7 +65,7 @@ Items imputer(Row& r) {
 // --- LabelEncoder, by host function ------------------------------------------------------------
 
 struct Labels {
-  HostTensor values;  // carriers, strings as numbers
+  HostTensor values;  // in storage dtypes, strings as numbers
   Elem elem = Elem::undefined;
 };
 
@@ -111,7 +111,7 @@ void copy_element(const HostTensor& from, std::int64_t k, HostTensor& to, std::i
 
 Items label_encoder(Row& r) {
   auto keys = labels_of(r, "keys"), values = labels_of(r, "values");
-  if (!keys && r.has_attr("classes_strings")) {  // opset 1: strings and their places
+  if (!keys && r.has_attr("classes_strings")) {  // opset 1: strings and their positions
     keys = labels_of(r, "classes");
     Ints places;
     for (std::int64_t k = 0; k < keys->values.numel(); ++k) places.push_back(k);

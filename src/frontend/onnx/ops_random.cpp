@@ -1,4 +1,5 @@
-// Random numbers: gex's own generator, so other numbers than those of other engines for one seed.
+// Random numbers from gex's own generator: they differ from those of other engines for the same
+// seed.
 
 #include <bit>
 #include <random>
@@ -14,7 +15,7 @@ Value* random_key(const Row& r) {
     const auto seed = std::bit_cast<std::int64_t>(r.float_attr("seed", 0));
     return ops::scalar_int(r.g, DType::i64, seed);
   }
-  // Nodes of their own have keys of their own: equal calls would be merged.
+  // Separate nodes have separate keys, because equal calls would be merged.
   const std::string key = r.node.outputs.empty() ? r.node.name : r.node.outputs[0];
   return r.host_call("key " + key, {}, {Type::tensor(DType::i64, {})},
                      [](std::span<const HostTensor>, std::span<const std::int64_t>) {

@@ -31,7 +31,7 @@ AtenArg to_aten_arg(nb::handle object) {
     return {std::move(items)};
   }
   fail(ErrorCode::type_mismatch, "an argument of type ", Py_TYPE(p)->tp_name,
-       " has no form that the op rows know");
+       " is not supported by op rows");
 }
 
 std::vector<Value*> values_of(const std::vector<ValueRef>& refs) {
@@ -46,7 +46,7 @@ std::vector<ValueRef> refs_of(const std::vector<Value*>& values) {
   return refs;
 }
 
-// (values, reason): values is None if no row took the node.
+// (values, reason): values is None if no row accepted the node.
 nb::object add_node(fx::Importer& importer, const std::string& overload, nb::sequence args,
                     std::vector<Type> results, const std::string& location) {
   std::vector<AtenArg> converted;
@@ -111,7 +111,7 @@ void bind_importer(nb::module_& m) {
       .def("add_call", &add_call, nb::arg("name"), nb::arg("callee"), nb::arg("operands"),
            nb::arg("operand_strides"), nb::arg("integers"), nb::arg("results"), nb::arg("ordered"),
            nb::arg("location"), nb::arg("written") = std::vector<int>(),
-           "`written`: operands that the call changes; the last results are their new contents.")
+           "`written`: operands that the call writes; the last results are their new contents.")
       .def("add_bind",
            [](fx::Importer& importer, ValueRef value, Dim symbol, const std::string& location) {
              return ValueRef{importer.add_bind(value.value, symbol, location)};

@@ -99,7 +99,7 @@ class InterpEngine final : public Engine {
   }
 
  private:
-  // Sizes that nobody knows yet are -1.
+  // Unknown sizes are -1.
   static std::int64_t value_or_unknown(Dim dim, const interp::SymbolValues& symbols) {
     std::vector<Dim> used;
     dim.collect_symbols(used);
@@ -108,7 +108,7 @@ class InterpEngine final : public Engine {
     return interp::evaluate(dim, symbols);
   }
 
-  // Sizes that the run has bound, as results have them.
+  // Binds sizes that the run has determined, from the shape of a result.
   static void learn_sizes(const Shape& shape, std::span<const std::int64_t> sizes,
                           interp::SymbolValues& symbols) {
     for (std::size_t d = 0; d < shape.size(); ++d)
@@ -121,7 +121,7 @@ class InterpEngine final : public Engine {
     return values;
   }
 
-  // The input that this operand of a call is, where the call may have the caller's own tensor.
+  // The input that this operand of a call is, if the call may use the caller's own tensor.
   std::optional<std::size_t> input_of(const Node& node, std::size_t operand) const {
     const auto written = node.as<ops::Call>().written;
     if (std::ranges::find(written, static_cast<std::int64_t>(operand)) != written.end())
@@ -140,7 +140,7 @@ class InterpEngine final : public Engine {
     program::Call call;
     call.name = attrs.name;
     call.callee = static_cast<int>(attrs.callee);
-    // Operands in the memory layout that the call asks for.
+    // Operands in the memory layout that the call requires.
     std::vector<std::vector<std::byte>> memory(operands.size());
     std::vector<Numbers> operand_strides(operands.size());
     const auto asked = ops::operand_strides(node);
@@ -162,7 +162,7 @@ class InterpEngine final : public Engine {
       write(operands[i], memory[i].data(), operand_strides[i]);
       refs.push_back({memory[i].data(), operands[i].dtype(), shape, operand_strides[i]});
     }
-    // Operands that the call changes are copies here: their new contents are read from those.
+    // Operands that the call writes are copies here: their new contents are read from those.
     std::vector<Type> types = ops::result_types(attrs);
     types.resize(types.size() - attrs.written.size());
     std::vector<Numbers> shapes, strides;
@@ -210,7 +210,7 @@ class InterpEngine final : public Engine {
   }
 
   std::unique_ptr<Graph> graph_;
-  std::vector<Dim> integers_;  // symbols that no input's shape tells
+  std::vector<Dim> integers_;  // symbols that no input shape defines
 };
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 namespace gex::python {
 
-// `integers`: what the integer arguments of a call are.
+// `integers`: the integer arguments of a call.
 std::unique_ptr<Engine> make_interp_engine(std::unique_ptr<Graph> graph,
                                            std::span<const Dim> integers);
 

@@ -12,7 +12,7 @@ SessionEngine::SessionEngine(std::unique_ptr<Graph> graph, std::span<const Dim> 
                              const runtime::SessionOptions& session_options) {
   gex::Signature signature = gex::Signature::of(*graph);
   for (int input : released) signature.inputs[static_cast<std::size_t>(input)].released = true;
-  // A size that nothing uses would only make captures more than they need to be.
+  // A size that nothing uses would only cause more captures.
   const std::vector<Dim> told_by_tensors = symbols_told_by_inputs(*graph);
   const std::vector<Dim> used = all_symbols_of(*graph);
   for (Dim value : integers) {
@@ -20,7 +20,7 @@ SessionEngine::SessionEngine(std::unique_ptr<Graph> graph, std::span<const Dim> 
     if (std::ranges::find(told_by_tensors, value) != told_by_tensors.end()) continue;
     signature.inputs.push_back({-1, value, value.text()});
   }
-  // Views of inputs and outputs are made by the Runner: what the graph gives is always new memory.
+  // The Runner makes views of inputs and outputs: the graph always returns new memory.
   for (gex::Signature::Output& output : signature.outputs) output.own_memory = true;
   Compiled compiled = compile(std::move(graph), signature, options);
   report_ = std::move(compiled.report);

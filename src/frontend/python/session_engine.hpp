@@ -11,8 +11,8 @@ namespace gex::python {
 
 class SessionEngine final : public Engine {
  public:
-  // `integers`: what the integer arguments of a call are; those that no tensor tells become inputs.
-  // `released`: graph inputs that the host lets go of at their last use.
+  // `integers`: the integer arguments of a call; those that no tensor defines become inputs.
+  // `released`: graph inputs that the host frees at their last use.
   SessionEngine(std::unique_ptr<Graph> graph, std::span<const Dim> integers,
                 std::span<const int> released, const CompileOptions& options,
                 const runtime::SessionOptions& session_options);
