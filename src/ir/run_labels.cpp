@@ -15,7 +15,7 @@ int number_of(const Node& node, std::string_view label) {
   const auto* number = std::get_if<std::int64_t>(value);
   if (number == nullptr || *number < 0 || *number > 1'000'000)
     fail(ErrorCode::invalid_argument, "label ", label, " of ", node.op().name, " is ",
-         attr_text(*value), "; it must be a number that is not negative");
+         attr_text(*value), "; it must be a non-negative number");
   return static_cast<int>(*number);
 }
 

@@ -39,7 +39,8 @@ bool fold(Graph& graph, Node& norm, PassContext& context) {
       weight && mean && variance && (gamma || !norm.has_input(1)) && (beta || !norm.has_input(2));
   if (!known || weight->dtype() != DType::f32 || norm.output()->type().dtype != DType::f32) {
     context.remark(
-        norm, "the batch norm stays: its convolution's weights or statistics are not constants");
+        norm,
+        "the batch norm is not folded: its convolution's weights or statistics are not constants");
     return false;
   }
   std::int64_t channels = mean->numel();
@@ -61,7 +62,7 @@ bool fold(Graph& graph, Node& norm, PassContext& context) {
                          conv->as<ops::Conv>());
   y = ops::add(graph, y, ops::constant(graph, std::move(new_bias)));
   graph.set_location({});
-  // The last of them first: where labels differ, those of the result count.
+  // The last node first: if labels differ, those of the result win.
   labels.apply(norm);
   if (biased != nullptr) labels.apply(*biased);
   labels.apply(*conv);

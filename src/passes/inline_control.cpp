@@ -6,7 +6,7 @@
 namespace gex::passes {
 namespace {
 
-// The branch that is taken, if that is known.
+// The branch that is taken, if known.
 const Graph* taken_branch(const Node& node) {
   const std::optional<double> condition = splat(node.input(0));
   return condition ? node.subgraphs()[*condition != 0 ? 0 : 1].get() : nullptr;
@@ -17,7 +17,7 @@ bool never_runs(const Node& loop) {
   return condition && *condition == 0;
 }
 
-// What is handed through as it is may lie in memory otherwise than was promised for the result.
+// A value passed through unchanged may have another layout than was promised for the result.
 bool can_stand_for(const Graph& graph, const Value* result, const Value* value) {
   return !result->type().strides && graph.can_replace(result, value);
 }

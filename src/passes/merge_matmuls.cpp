@@ -19,7 +19,7 @@ const HostTensor* constant_weight(const Value* v) {
   return node == nullptr ? nullptr : std::get<TensorPtr>(node->attr("value")).get();
 }
 
-// A matrix as a product reads it: [k, n], or the transpose of [n, k].
+// The right operand of a matmul: [k, n], or the transpose of [n, k].
 struct Matrix {
   Value* base;
   bool transposed;
@@ -32,7 +32,7 @@ struct Matrix {
   }
 };
 
-// Rows of equal matrices side by side (axis 1) or one below the other (axis 0).
+// Concatenates equal matrices along axis 1 or axis 0.
 HostTensor joined(const std::vector<const HostTensor*>& parts, std::size_t axis) {
   std::vector<std::int64_t> shape = parts[0]->shape();
   for (std::size_t k = 1; k < parts.size(); ++k) shape[axis] += parts[k]->shape()[axis];
@@ -56,7 +56,7 @@ class Merger {
 
   bool run() {
     std::unordered_map<const Value*, std::vector<std::size_t>> of_root;
-    std::vector<Group> groups;  // in the graph's order
+    std::vector<Group> groups;  // in graph order
     for (Node& node : graph_.nodes()) {
       if (!mergeable(node)) continue;
       std::vector<std::size_t>& candidates = of_root[before_reshape(node.input(0))];
@@ -77,7 +77,7 @@ class Merger {
       for (const Node* node : group) products.push_back(node->output());
       const SharedTail tail(std::move(products));
       if (tail.waits()) {
-        context_.remark(*group[0], "not merged: what is added to each is computed in between");
+        context_.remark(*group[0], "not merged: the addends are computed between the matmuls");
         continue;
       }
       merge(group, tail);
@@ -88,14 +88,14 @@ class Merger {
   }
 
  private:
-  // Linear layers flatten their operand one by one: equal reshapes of one value are one operand.
+  // Linear layers flatten their operand separately: equal reshapes of one value count as one
+  // operand.
   static const Value* before_reshape(const Value* v) {
     const Node* reshape = producer_of(v, "reshape");
     return reshape != nullptr ? reshape->input(0) : v;
   }
 
-  // Whether they have one left operand and may stand side by side; what users labelled otherwise
-  // stays apart.
+  // Whether they have the same left operand and may be merged; nodes with different labels are not.
   static bool fits(const Node& first, const Node& node) {
     const Value *left = first.input(0), *other = node.input(0);
     const bool same = left == other || (before_reshape(left) == before_reshape(other) &&
@@ -106,8 +106,8 @@ class Merger {
            (constant_weight(a.base) != nullptr) == (constant_weight(b.base) != nullptr);
   }
 
-  // What is handed out as it is, or after what fits into the product's epilogue, would have to be
-  // copied out of the large one.
+  // A result that is returned unchanged, or after what fits into the matmul's epilogue, would have
+  // to be copied out of the merged one.
   static bool is_handed_out(const Value* v) {
     if (const Node* next = only_by_columns(v)) return is_handed_out(next->output());
     return std::any_of(v->uses().begin(), v->uses().end(), [](const Use& use) {
@@ -127,7 +127,7 @@ class Merger {
     return context_.is_frozen(base) || constant_weight(base) != nullptr;
   }
 
-  // Before the first of them: constants and inputs are there already.
+  // Before the first of them: constants and inputs are available there.
   Value* side_by_side(const Group& group) {
     const bool transposed = Matrix(group[0]->input(1)).transposed;
     std::vector<Value*> bases;

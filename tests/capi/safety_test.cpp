@@ -481,7 +481,7 @@ TEST(Names, GivenTwiceAreRefused) {
   EXPECT_TRUE(says("an input 'x' already"));
   EXPECT_EQ(try_add(graph, "softmax", {x}, {int_attr("axis", 0), int_attr("axis", 0)}),
             GEX_INVALID_ARGUMENT);
-  EXPECT_TRUE(says("'axis' is given twice"));
+  EXPECT_TRUE(says("'axis' is set twice"));
 }
 
 TEST(Division, AndRemainderOfOperatorsBelongTogether) {

@@ -305,9 +305,9 @@ TEST(GeCase, N41_TheEnvironmentBeatsTheFile) {
 
 TEST(GeCase, N41_ABrokenSwitchFileSaysWhere) {
   for (const auto& [text, words] : std::vector<std::pair<std::string, std::string>>{
-           {"{\"cse\":\n \"maybe\"}", "a switch is on or off"},
+           {"{\"cse\":\n \"maybe\"}", "a switch must be on or off"},
            {"{\"cse\" \"on\"}", "expected ':'"},
-           {"{\"cse\": \"on\"} x", "behind the last"},
+           {"{\"cse\": \"on\"} x", "after the last"},
            {"", "expected '{'"}}) {
     const SwitchFile file(text);
     passes::PipelineOptions options;

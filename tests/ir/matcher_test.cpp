@@ -297,7 +297,7 @@ TEST_F(Matcher, refuses_patterns_that_make_no_sense) {
              "input 1 is not used"},
         Case{"graph p(%x: f32[4]) -> (f32[4]) {\n %a = test.neg(%x) : f32[4]\n"
              " %b = test.neg(%x) : f32[4]\n return %a }",
-             "adds nothing"},
+             "is not used by an output"},
         Case{"graph p(%x: f32[4], %y: f32[4]) -> (f32[4], f32[4]) {\n %a = test.neg(%x) : f32[4]\n"
              " %b = test.neg(%y) : f32[4]\n return %a, %b }",
              "share no value"},

@@ -142,8 +142,8 @@ TEST_F(OpRegistry, refuses_bad_definitions) {
   };
   expect_contains(message([](OpDef& d) { d.name = "test.neg"; }), "already registered");
   expect_contains(message([](OpDef& d) { d.infer = nullptr; }), "no shape rule");
-  expect_contains(message([](OpDef& d) { d.name = "two words"; }), "a name is made of");
-  expect_contains(message([](OpDef& d) { d.name = "return"; }), "a word of the text form");
+  expect_contains(message([](OpDef& d) { d.name = "two words"; }), "a name consists of");
+  expect_contains(message([](OpDef& d) { d.name = "return"; }), "a keyword of the text form");
   expect_contains(message([](OpDef& d) { d.inputs = {{"xs", InputSpec::Arity::variadic}, {"y"}}; }),
                   "'xs' is variadic but not the last");
   expect_contains(message([](OpDef& d) { d.attrs = {{"a", true}, {"a", true}}; }), "twice");

@@ -78,7 +78,7 @@ TEST_F(Verify, use_lists_out_of_step) {
   std::vector<Use> right = uses;
   uses.push_back({graph->last(), 1});
   expect_contains(problem_of(*graph), "node `%a = test.neg(%x) : f32[8]`: expected use lists that");
-  expect_contains(problem_of(*graph), "a use where another value stands");
+  expect_contains(problem_of(*graph), "a use at the position of another value");
   uses = {right[0], right[0]};
   expect_contains(problem_of(*graph), "a use listed twice");
   uses = {{graph->last(), 5}};
@@ -129,13 +129,13 @@ TEST_F(Verify, ties) {
   verify(*graph);
   graph = parse_graph("graph g(%x: f32[8], %y: f32[9]) -> (f32[9]) {\n  return %y\n}");
   graph->ties() = {{0, 0}};
-  expect_contains(problem_of(*graph), "of type f32[9] to input 0 of another type f32[8]");
+  expect_contains(problem_of(*graph), "of type f32[9] to input 0 of a different type f32[8]");
 }
 
 TEST_F(Verify, sizes_that_make_no_sense) {
   Graph negative;
   negative.add_input(f32({-1}));
-  expect_contains(problem_of(negative), "input 0: expected a sound type, found f32[-1]: the size");
+  expect_contains(problem_of(negative), "input 0: expected a valid type, found f32[-1]: the size");
   Graph loop_index;
   loop_index.add_input(f32({Dim::index("i", 8)}));
   expect_contains(problem_of(loop_index), "is a loop index");

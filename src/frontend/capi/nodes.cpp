@@ -98,7 +98,7 @@ std::size_t add_node(gex_graph& graph, const gex_node& node, gex_value* outputs,
     for (std::size_t earlier = 0; earlier < k; ++earlier)
       if (attrs[earlier].first == attrs[k].first)
         fail(ErrorCode::invalid_argument, op.name, ": attribute '", attrs[k].first,
-             "' is given twice");
+             "' is set twice");
   }
   std::vector<std::unique_ptr<Graph>> subgraphs = subgraphs_of(graph, node);
   require_list(outputs, capacity, "outputs");

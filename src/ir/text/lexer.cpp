@@ -16,7 +16,7 @@ int hex_value(char c) {
   return -1;
 }
 
-// What a message shows of the text at hand: enough to find it, never a megabyte.
+// The part of the text shown in a message: enough to find it, bounded in length.
 std::string excerpt(std::string_view text) {
   constexpr std::size_t kLongest = 40;
   std::string out;

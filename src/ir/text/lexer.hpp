@@ -1,6 +1,6 @@
 #pragma once
-// Tokens of the .gex text form. Keeps one token of lookahead; sizes are cut out as raw text, since
-// their `//` and `%` mean division there.
+// Tokens of the .gex text form. Keeps one token of lookahead; sizes are taken as raw text, since
+// `//` and `%` mean division there.
 
 #include <cstdint>
 #include <string>
@@ -25,7 +25,7 @@ class Lexer {
   Token next();
   bool at(std::string_view punctuation_or_word) const;
   bool accept(std::string_view punctuation_or_word);
-  // `what` says what stands here in the grammar, for the message.
+  // `what` names the expected grammar element, for the message.
   void expect(std::string_view punctuation_or_word, std::string_view what);
   std::string_view expect_identifier(std::string_view what);
   std::string expect_string(std::string_view what);

@@ -12,11 +12,11 @@ using Ops = std::unordered_set<const OpDef*>;
 
 void check_results(const Node& node, const std::vector<Value*>& values) {
   if (values.size() != node.num_outputs())
-    fail(ErrorCode::invalid_argument, "the replacement of `", print_node(node), "` gives ",
+    fail(ErrorCode::invalid_argument, "the replacement of `", print_node(node), "` returns ",
          values.size(), " values for ", node.num_outputs(), " results");
   for (std::size_t k = 0; k < values.size(); ++k)
     if (values[k] == nullptr || !same_data_type(values[k]->type(), node.output(k)->type()))
-      fail(ErrorCode::type_mismatch, "the replacement of `", print_node(node), "` gives ",
+      fail(ErrorCode::type_mismatch, "the replacement of `", print_node(node), "` returns ",
            values[k] ? values[k]->type().text() : "nothing", " for result ", k);
 }
 
@@ -42,7 +42,7 @@ bool apply(Graph& graph, const Ops& ops, const DecomposePass& pass, PassContext&
     if (!ops.contains(&node.op())) continue;
     context.matched(1);
     if (pass.condition && !pass.condition(node)) continue;
-    changed = true;  // even where the result can't stand there, nodes were added
+    changed = true;  // even if the result can't be used, nodes were added
     if (replace(graph, node, pass)) context.count();
   }
   return changed;
@@ -54,7 +54,7 @@ Pass decompose_pass(DecomposePass description) {
   auto ops = std::make_shared<Ops>();
   for (const std::string& name : description.ops) ops->insert(&op(name));
   if (ops->empty())
-    fail(ErrorCode::invalid_argument, "pass ", description.name, " names no op to replace");
+    fail(ErrorCode::invalid_argument, "pass ", description.name, " does not name an op to replace");
   auto shared = std::make_shared<const DecomposePass>(std::move(description));
   Pass pass;
   pass.name = shared->name;

@@ -24,7 +24,7 @@ bool apply_rules(Graph& graph, PassContext& context, std::span<const Rule> rules
   for (Node& node : graph.nodes()) {
     for (const auto& subgraph : node.subgraphs()) changed |= apply_rules(*subgraph, context, rules);
     if (!node.op().has(Trait::pure) || node.num_outputs() != 1) continue;
-    // A layout promised for a graph output belongs to this very value: it can't be handed on.
+    // A layout promised for a graph output belongs to this value: it can't be transferred.
     const bool promised = is_graph_output(node);
     if (promised && node.output()->type().strides) continue;
     for (Rule rule : rules) {
