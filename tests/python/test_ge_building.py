@@ -200,7 +200,7 @@ def test_case_14_bad_values():
     builder = es.EsGraphBuilder("g")
     with pytest.raises(ValueError, match=r"3 values for the shape \[2, 2\], which has 4"):
         builder.create_const_int64([1, 2, 3], shape=[2, 2])
-    with pytest.raises(ValueError, match="-1 is no uint32"):
+    with pytest.raises(ValueError, match="-1 is not a uint32"):
         builder.create_scalar_uint32(-1)
     with pytest.raises(ValueError, match=r"2\.5 is no int32"):
         builder.create_scalar_int32(2.5)

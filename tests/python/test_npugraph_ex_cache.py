@@ -227,7 +227,7 @@ def test_edited_function_that_is_called_is_noticed(
                 torch.zeros(2, device=device)
             )
         assert result.tolist() == [number, number]
-    assert any("source of a function" in str(w.message) for w in seen)
+    assert any("source code of a traced function" in str(w.message) for w in seen)
 
 
 def test_changed_global_is_noticed(
