@@ -190,7 +190,7 @@ TEST(HostTensor, BadShapesAndCountsAreUserErrors) {
   EXPECT_THROW((void)HostTensor::of_i64({3}, values).get(3), InternalError);
 }
 
-TEST(Errors, CarryCodeAndPlace) {
+TEST(Errors, HaveCodeAndLocation) {
   try {
     fail(ErrorCode::shape_mismatch, "sizes ", 3, " and ", 4);
   } catch (const UserError& e) {
@@ -210,7 +210,7 @@ TEST(Errors, CarryCodeAndPlace) {
   EXPECT_STREQ(to_string(ErrorCode::out_of_memory), "out_of_memory");
 }
 
-TEST(Log, WritesOnlyWhatTheLevelAsksFor) {
+TEST(Log, WritesOnlyMessagesOfTheLevel) {
   LogLevel before = log_level();
   set_log_level(LogLevel::info);
   testing::internal::CaptureStderr();

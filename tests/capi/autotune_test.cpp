@@ -40,7 +40,7 @@ std::string report_when_hot(const Program& program) {
   return program.Report();
 }
 
-TEST(Autotune, the_report_tells_what_was_measured_for_hot_sizes) {
+TEST(Autotune, the_report_lists_measurements_for_hot_sizes) {
   CompileOptions options;
   options.autotune = true;
   const Program program = product()->Compile(options);

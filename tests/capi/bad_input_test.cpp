@@ -17,7 +17,7 @@ std::vector<Misuse> misuses() {
   return all;
 }
 
-TEST(CApiBadInput, every_misuse_is_answered_in_words) {
+TEST(CApiBadInput, every_misuse_is_reported_with_a_message) {
   for (const Misuse& misuse : misuses()) {
     SCOPED_TRACE(std::string(misuse.function) + ": " + misuse.what);
     Valid valid;
@@ -52,7 +52,7 @@ TEST(CApiBadInput, every_function_that_can_fail_has_a_row) {
 }
 
 // Sizes that fit 64 bits but no machine: said at once, before anything is allocated or computed.
-TEST(CApiBadInput, sizes_beyond_all_memory_are_told_and_compile_at_once) {
+TEST(CApiBadInput, sizes_beyond_all_memory_are_reported_and_compile_fast) {
   GraphPtr graph = new_graph();
   const gex_value x = input(graph, "x", GEX_F32, {{0, "s0"}});
   const std::vector<gex_size> shape = {{kBillion, nullptr}, {1000, nullptr}};

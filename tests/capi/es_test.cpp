@@ -43,7 +43,7 @@ TEST(Es, operators_compute) {
   EXPECT_EQ(results[0].ToVector<float>(), std::vector<float>{27});
 }
 
-TEST(Es, numbers_stand_on_either_side) {
+TEST(Es, numbers_on_either_side) {
   EsGraphBuilder builder;
   auto x = builder.CreateInput(0, "x", DType::f32, {2});
   auto i = builder.CreateInput(1, "i", DType::i32, {2});
@@ -103,7 +103,7 @@ TEST(Es, constants_are_counted) {
       has(message_of([&] { builder.CreateScalar(~std::uint64_t{0}); }), "does not fit i64"));
 }
 
-TEST(Es, a_wrong_shape_throws_where_it_is_made_with_both_shapes) {
+TEST(Es, a_wrong_shape_throws_at_the_call_with_both_shapes) {
   EsGraphBuilder builder;
   auto a = builder.CreateInput(0, "a", DType::f32, {2, 3});
   auto b = builder.CreateInput(1, "b", DType::f32, {4});
@@ -142,7 +142,7 @@ TEST(Es, indices_are_checked) {
   EXPECT_EQ(r[1].ToVector<float>(), std::vector<float>{3});
 }
 
-TEST(Es, a_built_builder_makes_no_more) {
+TEST(Es, a_built_builder_can_not_be_used) {
   EsGraphBuilder builder("done");
   auto x = builder.CreateInput(0);
   builder.SetOutput(x, 0);
@@ -218,7 +218,7 @@ TEST(Es, compiled_once_runs_for_every_size) {
   EXPECT_TRUE(has(message_of([&] { program.Run({weights}); }), "takes 2 inputs, got 1"));
 }
 
-TEST(Es, results_go_into_tensors_that_are_there) {
+TEST(Es, results_are_written_to_given_tensors) {
   EsGraphBuilder builder;
   auto x = builder.CreateInput(0, "x", DType::f32, {2});
   const Program program = builder.BuildAndReset({x * 3})->Compile();

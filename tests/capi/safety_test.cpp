@@ -163,7 +163,7 @@ gex_status expand_to_more(void*, gex_graph* graph, const gex_value* inputs, size
   return gex_graph_add(graph, "safety.endless", &wider, 1, nullptr, 0, outputs, 1);
 }
 
-TEST(CustomOps, OneMadeOfItselfIsRefused) {
+TEST(CustomOps, ARecursiveOpIsRejected) {
   const char* const names[] = {"x"};
   const auto declare = [&](const char* name, const char* made_of, decltype(gex_op::expand) expand) {
     gex_op op = GEX_OP_INIT;
@@ -228,7 +228,7 @@ TEST(Indices, OutOfRangeAreErrors) {
   }
 }
 
-TEST(Indices, ConstantsOutOfRangeAreErrorsOfCompiling) {
+TEST(Indices, ConstantsOutOfRangeAreCompileErrors) {
   EsGraphBuilder builder;
   auto x = builder.CreateInput(0, "x", DType::f32, {4});
   const auto i = builder.CreateConst(std::vector<std::int64_t>{1, 7}, {2});
@@ -472,7 +472,7 @@ TEST(Inputs, ThatAreWrittenKeepTheirLayout) {
   EXPECT_TRUE(says("in the expected layout"));
 }
 
-TEST(Names, GivenTwiceAreRefused) {
+TEST(Names, DuplicatesAreRejected) {
   GraphPtr graph = new_graph();
   const gex_value x = input(graph, "x", GEX_F32, {{2, nullptr}});
   gex_value again = GEX_NO_VALUE;
@@ -484,7 +484,7 @@ TEST(Names, GivenTwiceAreRefused) {
   EXPECT_TRUE(says("'axis' is set twice"));
 }
 
-TEST(Division, AndRemainderOfOperatorsBelongTogether) {
+TEST(Division, AndRemainderOfOperatorsAreConsistent) {
   EsGraphBuilder builder;
   auto a = builder.CreateInput(0, "a", DType::i32, {4});
   auto b = builder.CreateInput(1, "b", DType::i32, {4});
@@ -499,7 +499,7 @@ TEST(Division, AndRemainderOfOperatorsBelongTogether) {
   }
 }
 
-TEST(Memory, MessagesSayForWhatItIsMissing) {
+TEST(Memory, MessagesSayWhatTheMemoryIsFor) {
   GraphPtr graph = new_graph();
   const gex_value x = input(graph, "x", GEX_F32, {{0, "s0"}});
   const std::vector<gex_size> shape = {{1'000'000'000, nullptr}, {1000, nullptr}};
@@ -515,7 +515,7 @@ TEST(Memory, MessagesSayForWhatItIsMissing) {
   EXPECT_TRUE(says("4000000000000 bytes"));
 }
 
-TEST(Files, OfConstantsAreRegularOnes) {
+TEST(Files, OfConstantsMustBeRegular) {
   const std::string pipe = testing::TempDir() + "gex_constant_pipe";
   std::filesystem::remove(pipe);
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);

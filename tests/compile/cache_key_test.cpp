@@ -67,7 +67,7 @@ std::vector<HostTensor> results_with_frozen(const Compiled& compiled, const Host
   return execute(session, given);
 }
 
-TEST_F(CacheKey, KeptProgramIsBoundToTheFrozenContentsAtHand) {
+TEST_F(CacheKey, CachedProgramIsBoundToTheCurrentFrozenContents) {
   const std::vector<HostTensor> first = frozen_graph_inputs(1), second = frozen_graph_inputs(2);
   const Compiled made = compiled(kFrozenGraph, with_frozen(first));
   EXPECT_FALSE(was_kept(made));
@@ -115,7 +115,7 @@ class PassFromOutside {
   ~PassFromOutside() { passes::unregister_user_pass("from-outside"); }
 };
 
-TEST_F(CacheKey, ResultsOfPassesWithoutAVersionAreNotKept) {
+TEST_F(CacheKey, ResultsOfPassesWithoutAVersionAreNotCached) {
   {
     const PassFromOutside pass("");
     compiled();
@@ -125,7 +125,7 @@ TEST_F(CacheKey, ResultsOfPassesWithoutAVersionAreNotKept) {
   EXPECT_EQ(of_kind("program").size(), 1U);
 }
 
-TEST_F(CacheKey, ResultsOfAVersionOfAPassAreKeptForThatVersion) {
+TEST_F(CacheKey, ResultsOfAPassAreCachedByItsVersion) {
   compiled();
   for (const char* version : {"1", "2"}) {
     const PassFromOutside pass(version);
@@ -136,7 +136,7 @@ TEST_F(CacheKey, ResultsOfAVersionOfAPassAreKeptForThatVersion) {
   EXPECT_FALSE(was_kept(compiled()));
 }
 
-TEST_F(CacheKey, TheFileOfSwitchesIsPartOfTheKeyByItsText) {
+TEST_F(CacheKey, TheTextOfTheSwitchFileIsPartOfTheKey) {
   const std::string path = folder_ + "/switches.json";
   const auto write = [&](const char* text) { std::ofstream(path) << text; };
   compiled();

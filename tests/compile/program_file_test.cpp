@@ -86,7 +86,7 @@ TEST_F(ProgramFile, LargeConstantsThatDifferAreDifferentPrograms) {
 }
 
 // Sums are right, what is said about memory is not.
-TEST_F(ProgramFile, ProgramsThatReachOutsideTheirMemoryAreRefused) {
+TEST_F(ProgramFile, ProgramsThatAccessMemoryOutOfBoundsAreRejected) {
   const Compiled program = compiled(R"(symbols s0 in [1, 512]
 graph main(%x: f32[s0, 48]) -> (f32[s0, 48], f32[s0]) {
   %f = softmax(%x) {axis = 1} : f32[s0, 48]
@@ -189,7 +189,7 @@ TEST_F(ProgramFile, MessagesSayWhyItCantBeWritten) {
   EXPECT_EQ(names(), std::vector<std::string>{"store"});
 }
 
-TEST_F(ProgramFile, WhatIsNoRegularFileIsNotLoaded) {
+TEST_F(ProgramFile, FilesThatAreNotRegularAreNotLoaded) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   EXPECT_NE(message_of([&] { load_program_file(path("pipe")); }).find("a pipe"), std::string::npos);
   EXPECT_NE(message_of([&] { load_program_file("/dev/zero"); }).find("a device"),
@@ -197,7 +197,7 @@ TEST_F(ProgramFile, WhatIsNoRegularFileIsNotLoaded) {
   EXPECT_NE(message_of([&] { load_program_file(folder_); }).find("a folder"), std::string::npos);
 }
 
-TEST_F(ProgramFile, WhatOthersMayWriteIsNotLoaded) {
+TEST_F(ProgramFile, FilesThatOthersMayWriteAreNotLoaded) {
   save_program_file(compiled(), path("p.bin"));
   ASSERT_EQ(::chmod(path("p.bin").c_str(), 0666), 0);
   const std::string message = message_of([&] { load_program_file(path("p.bin")); });

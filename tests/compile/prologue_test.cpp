@@ -150,7 +150,7 @@ TEST(Prologue, MaskOfDoubleAttention) {
   EXPECT_EQ(r.launches, 1) << r.compiled.report.kernel_text;
 }
 
-TEST(Prologue, NotForAMaskThatAllKeysShare) {
+TEST(Prologue, NotForAMaskBroadcastOverTheKeys) {
   Result r = check(
       R"(graph main(%q: f32[2, 5, 8], %k: f32[2, 6, 8], %v: f32[2, 6, 8], %m: f32[5, 1]) -> (f32[2, 5, 8]) {
   %a = mul(%m, %m) : f32[5, 1]
@@ -182,7 +182,7 @@ graph main(%q: f32[1, s0, 4, 32], %c: f32[s0, 32], %s: f32[s0, 32], %k: f32[1, 4
   EXPECT_EQ(r.launches, 1) << r.compiled.report.kernel_text;
 }
 
-TEST(Prologue, NotWhereOthersWantTheOperand) {
+TEST(Prologue, NotIfTheOperandHasOtherUsers) {
   Result r = check(
       R"(graph main(%x: f32[40, 64], %w: f32[64, 48], %u: f32[64, 48]) -> (f32[40, 48], f32[40, 48]) {
   %a = relu(%x) : f32[40, 64]
@@ -194,7 +194,7 @@ TEST(Prologue, NotWhereOthersWantTheOperand) {
   EXPECT_EQ(r.launches, 3);
 }
 
-TEST(Prologue, NotWhereItWouldBeComputedTooOften) {
+TEST(Prologue, NotIfItWouldBeComputedTooOften) {
   Result r = check(R"(graph main(%x: f32[20, 64], %w: f32[64, 4000]) -> (f32[20, 4000]) {
   %a = gelu(%x) : f32[20, 64]
   %b = matmul(%a, %w) : f32[20, 4000]

@@ -55,7 +55,7 @@ TEST(RunLabels, NodesUnderDifferentLimitsAreNotFused) {
   EXPECT_EQ(launches[1].threads, 1);
 }
 
-TEST(RunLabels, WhatReplacesANodeRunsWhereItWouldHave) {
+TEST(RunLabels, ReplacementsInheritTheLabels) {
   // A composite, which is expanded, and a reduction of all elements, which is cut in two.
   Result r = check(R"(graph main(%x: f32[512, 512]) -> (f32[512, 512], f32[]) {
   %y = softmax(%x) {axis = 1} labels(_op_aicore_num = 1, _op_vectorcore_num = 3) : f32[512, 512]
@@ -68,7 +68,7 @@ TEST(RunLabels, WhatReplacesANodeRunsWhereItWouldHave) {
   for (const Launched& launch : launches) EXPECT_EQ(launch.threads, 3) << launch.name;
 }
 
-TEST(RunLabels, IndependentProductsOfTwoStreamsGetStreamsAndTheirReaderWaits) {
+TEST(RunLabels, IndependentMatmulsOfTwoStreamsRunOnStreamsAndTheirReaderWaits) {
   const std::string text = R"(graph main(%x: f32[64, 64]) -> (f32[64]) {
   %a = matmul(%x, %x) : f32[64, 64]
   %p = reduce_sum(%a) {axes = [1]} : f32[64]

@@ -47,7 +47,7 @@ TEST(Ties, a_copied_input_is_read_before_it_is_overwritten) {
   EXPECT_EQ(count_of(result, "in_place"), 1);
 }
 
-TEST(Ties, a_copy_waits_for_who_reads_what_it_overwrites) {
+TEST(Ties, a_copy_waits_for_readers_of_what_it_overwrites) {
   check_both(
       R"(graph g(%prev: f32[4, 3], %cur: f32[4, 3]) -> (f32[4, 3], f32[4, 3]) ties(0 -> 0, 1 -> 1) {
   %y = add(%cur, %prev) : f32[4, 3]

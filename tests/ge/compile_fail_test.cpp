@@ -33,7 +33,7 @@ TEST(EsTypes, right_types_compile) {
                "Where(x, 0, std::vector<float>{1}); Iota(builder, 4)"));
 }
 
-TEST(EsTypes, a_text_is_no_axis) { EXPECT_FALSE(compiles("Softmax(x, \"last\")")); }
+TEST(EsTypes, a_string_is_not_an_axis) { EXPECT_FALSE(compiles("Softmax(x, \"last\")")); }
 
 // The same question asked of the compiler that builds this test: much quicker.
 template <class T>

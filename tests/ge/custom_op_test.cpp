@@ -82,7 +82,7 @@ std::string message_of(const std::function<void()>& body) {
   return "";
 }
 
-TEST(CustomOps, MistakesWithAttributesAreTold) {
+TEST(CustomOps, AttributeErrorsAreReported) {
   register_every_kind();
   EsGraphBuilder builder("g");
   auto x = builder.CreateInput(0, "x", DType::f32, {1});

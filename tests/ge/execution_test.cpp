@@ -93,7 +93,7 @@ TEST(GeCase, N53_EveryByteOfARunComesFromTheUsersAllocatorAndGoesBack) {
   EXPECT_TRUE(counting.live.empty());
 }
 
-TEST(GeCase, N53_AnEmptyAllocatorIsToldAndNothingIsLost) {
+TEST(GeCase, N53_AllocationFailureIsReportedAndNothingLeaks) {
   CountingAllocator counting;
   {
     const gex_allocator allocator = counting.c();
@@ -160,7 +160,7 @@ TEST(EsRun, a_saved_program_is_loaded_and_gives_the_same_bits_for_every_size) {
   EXPECT_TRUE(counting.live.empty());
 }
 
-TEST(EsRun, files_that_are_no_program_are_refused_in_words) {
+TEST(EsRun, files_that_are_not_programs_are_rejected_with_a_message) {
   const TemporaryFile file("gex_damaged_");
   two_products()->Compile().Save(file.path());
   const std::string whole = file.bytes();

@@ -107,7 +107,7 @@ TEST(GeCase, N26_EqualNodesMergeInEitherOrderOfOperands) {
   EXPECT_EQ(count(result, "add("), 1) << result;
 }
 
-TEST(GeCase, N27_KnownConditionsLeaveNoControlFlow) {
+TEST(GeCase, N27_ControlFlowWithKnownConditionsIsRemoved) {
   const std::string text = R"(graph main(%x: f32[4]) -> (f32[4], f32[4]) {
   %one = full() {dtype = i64, value = 1.0, shape = []} : i64[]
   %two = full() {dtype = i64, value = 2.0, shape = []} : i64[]
@@ -324,7 +324,7 @@ TEST(GeCase, N41_ABrokenSwitchFileSaysWhere) {
   }
 }
 
-TEST(GeCase, N42_ProductsOfOneValueBecomeOne) {
+TEST(GeCase, N42_MatmulsOfOneValueAreMerged) {
   std::mt19937 random(42);
   auto matrix = [&](const char* name) {
     std::string text = str("  %", name, " = constant() {value = f32[8, 16](");
@@ -377,7 +377,7 @@ TEST(GeCase, N42_FrozenWeightsMergeToo) {
   EXPECT_LE(largest_error(execute(session, inputs)[0], want[0]), 1e-6);
 }
 
-TEST(GeCase, N43_ABatchOfProductsWithOneMatrixIsOneProduct) {
+TEST(GeCase, N43_ABatchOfMatmulsWithOneMatrixIsOneMatmul) {
   CompileOptions options;
   options.level = 3;
   Result r = check(R"(graph main(%x: f32[4, 16, 8], %w: f32[8, 32]) -> (f32[4, 16, 32]) {

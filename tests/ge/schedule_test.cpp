@@ -35,7 +35,7 @@ struct Ready {
   }
 };
 
-TEST(GeCase, N48_MatmulOfSizesThatDoNotFitIsAnErrorAndNotARecompilation) {
+TEST(GeCase, N48_MatmulOfMismatchedSizesIsAnErrorAndNotARecompilation) {
   Ready program(R"(symbols s0, s1, s2, s3
 graph g(%a: f32[s0, s1], %b: f32[s2, s3]) -> (f32[s0, s3]) {
   %y = matmul(%a, %b) : f32[s0, s3]
@@ -188,7 +188,7 @@ TEST(GeCase, N58_FourEqualBranchesAreSpreadOverFourStreamsWithFewEvents) {
   }
 }
 
-TEST(GeCase, N58_WhatStandsInOneChainStaysOnOneStream) {
+TEST(GeCase, N58_AChainStaysOnOneStream) {
   CompileOptions options;
   options.streams = 4;
   Ready program(R"(graph g(%x: f32[64, 64]) -> (f32[64, 64]) {
@@ -272,7 +272,7 @@ TEST(GeCase, N61_AForExcludesItsLimitInBothDirections) {
   }
 }
 
-TEST(GeCase, N61_AForWithTheWrongBodyIsRefusedInWords) {
+TEST(GeCase, N61_AForWithTheWrongBodyIsRejectedWithAMessage) {
   std::string text = kFor;
   const std::string right = "%i: i64[], %turns: i64[]", wrong = "%i: i64[], %turns: f32[]";
   text.replace(text.find(right), right.size(), wrong);

@@ -216,7 +216,7 @@ class Thrower : public AddZero {
   Holders Replacement(const Match&) const override { throw std::runtime_error("no, thanks"); }
 };
 
-TEST(GeCase, N39_WrongTypesAndThrownWordsArriveWithTheName) {
+TEST(GeCase, N39_WrongTypesAndExceptionsAreReportedWithThePassName) {
   {
     const Registered<WrongType> pass("my-type");
     const std::string message = error_of([] { compiled(adds("f32[](0.0)")); });

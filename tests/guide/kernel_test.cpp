@@ -93,7 +93,7 @@ segment 0 "p"
   }
 }
 
-TEST(AddAKernel, other_dtypes_are_refused_with_a_remedy) {
+TEST(AddAKernel, other_dtypes_are_rejected_with_advice) {
   EXPECT_THROW(make_row_dot({DType::i64}), UserError);
 }
 

@@ -48,7 +48,7 @@ TEST(AddAPass, it_replaces_what_it_recognises_and_counts_it) {
   EXPECT_EQ(after.find("maximum"), std::string::npos) << after;
 }
 
-TEST(AddAPass, not_when_the_number_is_another) {
+TEST(AddAPass, not_for_another_number) {
   bool changed = true;
   std::int64_t count = 1;
   const std::string after = text_after(graph_with("0.5"), &changed, &count);

@@ -204,7 +204,7 @@ TEST_F(TextForm, prints_repeated_values_as_splat) {
   expect_round_trip(graph);
 }
 
-TEST_F(TextForm, makes_names_unique_and_sound) {
+TEST_F(TextForm, makes_names_unique_and_valid) {
   Graph graph("odd name");
   Value* a = graph.add_input(f32({4}), "x");
   Value* b = graph.add_input(f32({4}), "x");

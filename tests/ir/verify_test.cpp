@@ -33,7 +33,7 @@ TEST_F(Verify, use_before_definition) {
   expect_contains(message, "expected input 0 to be defined earlier, found its producer test.neg");
 }
 
-TEST_F(Verify, types_that_the_shape_rule_does_not_give) {
+TEST_F(Verify, types_that_differ_from_the_shape_rule) {
   auto graph = sound();
   graph->first()->output()->set_type(f32({9}));
   expect_contains(problem_of(*graph),
@@ -45,7 +45,7 @@ TEST_F(Verify, types_that_the_shape_rule_does_not_give) {
                   "expected inputs that the shape rule accepts, found test.add");
 }
 
-TEST_F(Verify, strides_are_not_the_shape_rules_business) {
+TEST_F(Verify, strides_are_not_checked_against_the_shape_rule) {
   auto graph = sound();
   Type strided = f32({8});
   strided.strides = {2};
@@ -71,7 +71,7 @@ TEST_F(Verify, attributes_of_another_kind_or_number) {
   expect_contains(problem_of(*graph), "expected 2 attributes");
 }
 
-TEST_F(Verify, use_lists_out_of_step) {
+TEST_F(Verify, inconsistent_use_lists) {
   auto graph = sound();
   Node* first = graph->first();
   std::vector<Use>& uses = breakable(first->output()->uses());
@@ -132,7 +132,7 @@ TEST_F(Verify, ties) {
   expect_contains(problem_of(*graph), "of type f32[9] to input 0 of a different type f32[8]");
 }
 
-TEST_F(Verify, sizes_that_make_no_sense) {
+TEST_F(Verify, invalid_sizes) {
   Graph negative;
   negative.add_input(f32({-1}));
   expect_contains(problem_of(negative), "input 0: expected a valid type, found f32[-1]: the size");

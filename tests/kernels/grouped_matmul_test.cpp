@@ -149,7 +149,7 @@ TEST_F(Grouped, gradients_that_are_subnormal_are_not_lost) {
   for (i64 i = 0; i < kDepth * kCols; ++i) EXPECT_EQ(w.get(i), 3 * std::ldexp(1, -130));
 }
 
-TEST_F(Grouped, what_rows_of_other_groups_hold_does_not_matter) {
+TEST_F(Grouped, rows_of_other_groups_do_not_affect_a_group) {
   HostTensor a(DType::f32, {4, 2}), d(DType::f32, {4, 3}), w(DType::f32, {2, 2, 3});
   HostTensor ends(DType::i64, {2});
   for (i64 i = 0; i < 8; ++i) a.set(i, i < 2 || i >= 6 ? std::nan("") : 1);

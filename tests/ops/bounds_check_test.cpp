@@ -58,7 +58,7 @@ graph main(%x: f32[s0, 48], %i: i64[s0]) -> (f32[s0, 48], f32[s0]) {
   return %b, %c
 })";
 
-TEST(BoundsCheck, BuffersThatAreTooSmallAreNoticed) {
+TEST(BoundsCheck, BuffersThatAreTooSmallAreDetected) {
   const Compiled good = compiled(parse_graph(kGraph));
   ASSERT_TRUE(unproven(good).empty()) << unproven(good).front();
   int smaller = 0;
@@ -75,7 +75,7 @@ TEST(BoundsCheck, BuffersThatAreTooSmallAreNoticed) {
   EXPECT_GE(smaller, 4);
 }
 
-TEST(BoundsCheck, AccessesThatAreOutsideAreNoticed) {
+TEST(BoundsCheck, AccessesOutOfBoundsAreDetected) {
   const Compiled good = compiled(parse_graph(kGraph));
   const backend::ParsedCodes codes = backend::parse_codes(*good.program);
   int changed = 0;
@@ -116,7 +116,7 @@ TEST(BoundsCheck, AccessesThatAreOutsideAreNoticed) {
 }
 
 // Sizes of hand-written kernels, of their scratch and of the code around them.
-TEST(BoundsCheck, LaunchesOfProblemsThatReachOutsideAreNoticed) {
+TEST(BoundsCheck, ProblemLaunchesOutOfBoundsAreDetected) {
   const char* const graph = R"(symbols s0 in [1, 512]
 graph main(%x: f32[s0, 48], %w: f32[48, 40], %b: f32[40]) -> (f32[s0, 40], f32[s0, 40], i64[s0, 40]) {
   %a = matmul(%x, %w) : f32[s0, 40]
@@ -160,7 +160,7 @@ graph main(%x: f32[s0, 48], %w: f32[48, 40], %b: f32[40]) -> (f32[s0, 40], f32[s
 }
 
 // The text of a kernel may promise any range for a computed index.
-TEST(BoundsCheck, PromisesOfAKernelAreNotBelieved) {
+TEST(BoundsCheck, RangesClaimedByAKernelAreNotTrusted) {
   const loop::Kernel kernel = loop::parse_kernel(R"(symbols n in [1, 64]
 kernel gather(i: in i64[n], x: in f32[n], y: out f32[n]) grid(p < n) {
   stage s {

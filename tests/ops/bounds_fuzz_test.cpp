@@ -84,7 +84,7 @@ bool is_plain(const OpDef& op) {
   return !op.has(Trait::control) && !op.has(Trait::effect) && (op.body || op.expand);
 }
 
-TEST(Bounds, what_shape_rules_accept_runs_inside_its_operands) {
+TEST(Bounds, accepted_shapes_never_access_out_of_bounds) {
   int accepted = 0;
   for (const OpDef* op : all_ops()) {
     if (!is_plain(*op)) continue;

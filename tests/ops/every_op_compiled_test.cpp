@@ -83,7 +83,7 @@ void for_every_op(const Check& check) {
   if (tests_all()) for_every_op(kOtherDTypes, check);
 }
 
-TEST(EveryOpCompiled, WithSizesOfTheRun) {
+TEST(EveryOpCompiled, WithDynamicSizes) {
   for_every_op([](const OpDef& op, DType dtype, const Graph& graph) {
     expect_same_as_interpreted(graph.clone(), inputs_of(op, dtype, kRunSize));
   });
@@ -97,7 +97,7 @@ TEST(EveryOpCompiled, OfOtherDTypes) {
   EXPECT_GT(checked, 400);
 }
 
-TEST(EveryOpCompiled, WithSizesKnownBefore) {
+TEST(EveryOpCompiled, WithStaticSizes) {
   for_every_op([](const OpDef& op, DType dtype, const Graph& graph) {
     expect_same_as_interpreted(with_size(graph, kRunSize), inputs_of(op, dtype, kRunSize));
   });
@@ -111,7 +111,7 @@ TEST(EveryOpCompiled, OnTransposedMemory) {
   });
 }
 
-TEST(EveryOpCompiled, OfNothingOrARefusalThatSaysWhy) {
+TEST(EveryOpCompiled, OnEmptyInputsOrRejectedWithAReason) {
   int of_nothing = 0;
   for_every_op([&](const OpDef& op, DType dtype, const Graph& graph) {
     std::unique_ptr<Graph> empty;

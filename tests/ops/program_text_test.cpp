@@ -70,7 +70,7 @@ Tensors numbers(std::initializer_list<std::vector<std::int64_t>> shapes) {
   return tensors;
 }
 
-TEST(ProgramText, EpiloguesAndProloguesAreInIt) {
+TEST(ProgramText, ContainsEpiloguesAndPrologues) {
   auto graph = parse_graph(R"(symbols s0 in [1, 512]
 graph main(%x: f32[s0, 48], %w: f32[48, 40], %b: f32[40], %state: f32[s0, 40]) -> (f32[s0, 40]) {
   %s = mul(%w, %w) : f32[48, 40]

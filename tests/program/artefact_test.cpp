@@ -85,7 +85,7 @@ TEST(Artefact, SaysWhatIsWrongWithABadOne) {
   EXPECT_NE(reason_of(good + "x").find("1 extra bytes at the end"), std::string::npos);
 }
 
-TEST(Artefact, EveryFlippedBitAndEveryCutIsNoticed) {
+TEST(Artefact, EveryFlippedBitAndEveryTruncationIsDetected) {
   const std::string good = write(example());
   for (std::size_t i = 0; i < good.size(); ++i) {
     EXPECT_NE(reason_of(std::string_view(good).substr(0, i)), "") << "cut at " << i;

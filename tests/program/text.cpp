@@ -137,7 +137,7 @@ TEST(ProgramVerify, rejects_what_could_not_run) {
   expect_invalid("then 2 else 3", "then 2 else 33", "segment 33");
 }
 
-TEST(ProgramVerify, rejects_a_symbol_that_nothing_gives) {
+TEST(ProgramVerify, rejects_a_symbol_that_nothing_defines) {
   Program program = parse_program(kEverything);
   program.symbols.push_back(Dim::symbol("lost", {0, 4}));
   try {

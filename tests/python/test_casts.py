@@ -52,7 +52,7 @@ def test_floats_become_integers_as_in_eager(executor: str) -> None:
 
 @pytest.mark.parametrize("to", INTEGERS, ids=str)
 @pytest.mark.parametrize("repeats", [1, 10], ids=["small", "large"])
-def test_folded_casts_are_those_of_the_run(repeats: int, to: torch.dtype) -> None:
+def test_folded_casts_equal_run_time_casts(repeats: int, to: torch.dtype) -> None:
     x = values(torch.float32).repeat(repeats)
     name = {"torch.uint8": "u8"}.get(str(to), str(to).replace("torch.int", "i"))
     builder = es.EsGraphBuilder("g")

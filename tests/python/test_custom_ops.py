@@ -65,7 +65,7 @@ def test_lists_sizes_dtypes_and_any_number_of_inputs() -> None:
     np.testing.assert_array_equal(got, np.full((2, 3), 15.5))
 
 
-def test_mistakes_in_an_op_are_told_with_its_name() -> None:
+def test_errors_in_an_op_name_it() -> None:
     name = next(_names)
 
     @es.register_op(name)
@@ -99,7 +99,7 @@ def test_mistakes_in_an_op_are_told_with_its_name() -> None:
         (lambda x, *, table=...: x, "table"),
     ],
 )
-def test_what_can_not_be_declared(function, message: str) -> None:
+def test_invalid_declarations(function, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         es.register_op(next(_names))(function)
 

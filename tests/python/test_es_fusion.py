@@ -77,7 +77,7 @@ def attention():
 
 
 @pytest.mark.parametrize("case", [conv_bn_relu, resnet_block, matmul_add_gelu, attention])
-def test_one_kernel_where_one_is_enough(case):
+def test_one_kernel_if_possible(case):
     graph, inputs, expected, kernels = case()
     program = graph.compile()
     (got,) = program.run(inputs)

@@ -27,7 +27,7 @@ def values(rows: int) -> np.ndarray:
     return np.linspace(-1, 1, rows * 4, dtype=np.float32).reshape(rows, 4)
 
 
-def test_results_go_into_arrays_that_are_there() -> None:
+def test_results_are_written_to_given_arrays() -> None:
     program = linear().compile()
     (want,) = program.run([values(5)])
     memory = np.zeros((5, 3), np.float32)
@@ -60,7 +60,7 @@ def test_asynchronous_runs_call_back_in_order() -> None:
         program.run_async([[1.0, 2.0]])
 
 
-def test_a_program_that_goes_waits_for_its_asynchronous_runs() -> None:
+def test_a_destroyed_program_waits_for_its_asynchronous_runs() -> None:
     futures = [linear().compile().run_async([values(rows)]) for rows in (8, 9)]
     gc.collect()
     assert [f.result(timeout=60)[0].shape for f in futures] == [(8, 3), (9, 3)]
@@ -111,7 +111,7 @@ def test_computing_operands_can_be_switched_off(tmp_path: Path) -> None:
             np.testing.assert_allclose(either.run(inputs)[0], want, rtol=1e-4, atol=1e-5)
 
 
-def test_streams_spread_what_is_independent() -> None:
+def test_independent_steps_are_spread_over_streams() -> None:
     builder = es.EsGraphBuilder("g")
     x = builder.CreateInput(0, "x", "f32", [64, 64])
     sums = [es.reduce_sum(es.matmul(x, x * float(k + 1)), axes=[1]) for k in range(2)]
@@ -125,7 +125,7 @@ def test_streams_spread_what_is_independent() -> None:
         graph.compile(streams=65)
 
 
-def test_autotune_measures_ways_to_compute_hot_products() -> None:
+def test_autotune_measures_candidates_for_hot_matmuls() -> None:
     program = linear().compile(autotune=True)
     plain = linear().compile()
     for _ in range(8):
@@ -180,7 +180,7 @@ def test_comparisons_are_nodes_and_a_tensor_has_no_truth() -> None:
     assert repr(x) == "TensorHolder(of the built graph 'g')"
 
 
-def test_arrays_take_the_shape_and_dtype_that_are_asked_for() -> None:
+def test_arrays_take_the_requested_shape_and_dtype() -> None:
     builder = es.EsGraphBuilder("g")
     array = np.arange(6, dtype=np.float32)
     assert builder.CreateConst(array, [2, 3]).type == "f32[2, 3]"
@@ -194,7 +194,7 @@ def test_arrays_take_the_shape_and_dtype_that_are_asked_for() -> None:
 
 
 @pytest.mark.parametrize("size", [float("nan"), 2.0, None, [3]])
-def test_sizes_that_are_no_whole_numbers_are_named(size: object) -> None:
+def test_sizes_that_are_not_integers_are_reported(size: object) -> None:
     builder = es.EsGraphBuilder("g")
     with pytest.raises(TypeError, match=r"size 1 of the shape is .*; sizes are integers"):
         builder.CreateInput(0, "x", "f32", [2, size])  # type: ignore[list-item]
@@ -203,7 +203,7 @@ def test_sizes_that_are_no_whole_numbers_are_named(size: object) -> None:
     assert builder.CreateInput(0, "x", "f32", [np.int32(2)]).type == "f32[2]"
 
 
-def test_what_is_no_tensor_is_named() -> None:
+def test_arguments_that_are_not_tensors_are_reported() -> None:
     builder = es.EsGraphBuilder("g")
     x = builder.CreateInput(0, "x", "f32", [3])
     with pytest.raises(TypeError, match="output 0 of 'g' gives 'a'"):

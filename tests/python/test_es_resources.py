@@ -68,7 +68,7 @@ def test_every_byte_comes_from_the_allocator_and_goes_back() -> None:
     assert not blocks.live
 
 
-def test_an_allocator_that_has_no_more_is_told() -> None:
+def test_allocation_failure_is_reported() -> None:
     blocks = Blocks()
     program = two_products().compile(allocator=blocks.allocator)
     blocks.no_more = True
@@ -82,11 +82,15 @@ def test_an_allocator_that_has_no_more_is_told() -> None:
     ("allocate", "error", "words"),
     [
         (lambda size, alignment: 1 // 0, ZeroDivisionError, "division"),
-        (lambda size, alignment: "here", TypeError, "returned 'here'; it must return an address or None"),
+        (
+            lambda size, alignment: "here",
+            TypeError,
+            "returned 'here'; it must return an address or None",
+        ),
         (lambda size, alignment: 8, ValueError, "address 8, which is not a multiple of"),
     ],
 )
-def test_what_allocate_does_wrong_the_run_raises(
+def test_errors_of_allocate_are_raised_by_the_run(
     allocate: Callable[[int, int], Any], error: type[Exception], words: str
 ) -> None:
     program = two_products().compile(allocator=es.Allocator(allocate, lambda *_: None))
@@ -156,7 +160,7 @@ def test_loaded_programs_take_both(tmp_path: Path) -> None:
     assert result.ctypes.data in blocks.live
 
 
-def test_mistakes_are_told_when_they_are_made() -> None:
+def test_errors_are_raised_when_they_are_made() -> None:
     with pytest.raises(TypeError, match="allocate must be a function, got int"):
         es.Allocator(1, print)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="thread executor, got ProcessPoolExecutor"):

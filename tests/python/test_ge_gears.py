@@ -185,7 +185,7 @@ def test_case_78_a_padded_sequence_is_trimmed(device: str) -> None:
         ("flattened", lambda x: (x * 2).flatten(0, 1), "result 0"),
     ],
 )
-def test_case_78_what_padding_would_change_runs_as_it_is(
+def test_case_78_functions_that_padding_would_change_run_unpadded(
     name: str, function: Any, op: str, device: str
 ) -> None:
     fn = shape_handling(torch.compile(function, backend="gex"), sequence(gears=[128]))
@@ -210,7 +210,9 @@ def test_case_78_what_padding_would_change_runs_as_it_is(
         ("the first position", lambda x: x[:, 0] * 2),
     ],
 )  # fmt: skip
-def test_case_78_what_padding_leaves_alone_is_padded(name: str, function: Any, device: str) -> None:
+def test_case_78_functions_that_padding_does_not_change_are_padded(
+    name: str, function: Any, device: str
+) -> None:
     fn = shape_handling(torch.compile(function, backend="gex"), sequence(gears=[128], value=7.0))
     x = torch.randn(2, 96, 8, device=device)
     got, want = fn(x), function(x)
@@ -219,7 +221,7 @@ def test_case_78_what_padding_leaves_alone_is_padded(name: str, function: Any, d
     assert fn.counts["padded"] == 1
 
 
-def test_case_78_a_sequence_above_the_largest_gear_runs_as_it_is(device: str) -> None:
+def test_case_78_a_sequence_above_the_largest_gear_runs_unpadded(device: str) -> None:
     fn = shape_handling(torch.compile(torch.tanh, backend="gex"), sequence(gears=[16]))
     x = torch.randn(2, 17, device=device)
     assert_same(fn(x), x.tanh())
@@ -333,7 +335,7 @@ def test_two_dims_of_one_tensor_are_traced_as_symbols(device: str) -> None:
     assert len(graphs) == 1
 
 
-def test_the_option_marks_no_tensor_for_good(device: str) -> None:
+def test_the_option_marks_no_tensor_permanently(device: str) -> None:
     fn = torch.compile(lambda x: x * 2, backend="gex", options={"enable_shape_handling": True})
     x = torch.randn(3, 2, device=device)
     before = dir(x)

@@ -218,7 +218,7 @@ def test_case_44_the_environment_names_files(
         adds(0.0).compile()
 
 
-def test_mistakes_in_classes_are_told_where_they_are_made() -> None:
+def test_errors_in_classes_are_raised_where_they_are_made() -> None:
     with pytest.raises(TypeError, match="overrides run"):
 
         class Runs(passes.PatternPass):

@@ -198,7 +198,7 @@ def test_dump_shows_three_levels(graph: pathlib.Path) -> None:
     assert unfused.count("launch ") > levels["program"].stdout.count("launch ")
 
 
-def test_operands_of_products_are_computed_unless_switched_off(tmp_path: pathlib.Path) -> None:
+def test_prologues_are_used_unless_switched_off(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "scaled.gex"
     path.write_text(
         "graph scaled(%x: f32[20, 30], %s: f32[30], %w: f32[30, 40]) -> (f32[20, 40]) {\n"
@@ -240,7 +240,7 @@ def test_errors_suggest_the_nearest(graph: pathlib.Path) -> None:
     assert "it has: x, w" in fails("run", graph, "--input=y=ones")
 
 
-def test_errors_say_what_to_do(graph: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_errors_give_advice(graph: pathlib.Path, tmp_path: pathlib.Path) -> None:
     assert "add --dim s0=N" in fails("run", graph)
     assert "needs a file" in fails("run")
     assert "needs a value" in fails("run", graph, "--seed")
@@ -262,7 +262,7 @@ def test_errors_say_what_to_do(graph: pathlib.Path, tmp_path: pathlib.Path) -> N
     assert "f64" in fails("run", graph, f"--input=x={tmp_path}/double.npy")
 
 
-def test_bad_texts_name_file_and_place(tmp_path: pathlib.Path) -> None:
+def test_bad_texts_name_file_and_position(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "bad.gex"
     path.write_text("graph g(%x: f32[2]) -> (f32[2]) {\n  %0 = nothing(%x) : f32[2]\n}")
     assert f"{path}:2:" in fails("opt", path)
@@ -300,7 +300,7 @@ def test_explain_without_reuse_shares_no_memory(tmp_path: pathlib.Path) -> None:
     assert "arena 768 bytes, lower bound 512" in apart and "memory reuse is switched off" in apart
 
 
-def test_explain_tells_stages_counts_remarks_and_memory(graph: pathlib.Path) -> None:
+def test_explain_reports_stages_counts_remarks_and_memory(graph: pathlib.Path) -> None:
     text = gex("explain", graph).stdout
     assert text.startswith('graph "main": 8 nodes, ')
     assert "passes" in text and "pass.cse" in text
@@ -311,7 +311,7 @@ def test_explain_tells_stages_counts_remarks_and_memory(graph: pathlib.Path) -> 
     assert "did you mean 's0'?" in fails("explain", graph, "--dim", "s9=3")
 
 
-def test_explain_tells_what_is_checked_when_sizes_change() -> None:
+def test_explain_reports_what_is_checked_when_sizes_change() -> None:
     text = """symbols s0, s1
 graph g(%a: f32[2, s0], %b: f32[s1, 3]) -> (f32[2, 3]) {
   %y = matmul(%a, %b) : f32[2, 3]
@@ -330,14 +330,14 @@ def test_bench_measures_calls(graph: pathlib.Path) -> None:
     assert "at least 1" in fails("bench", graph, "--dim=s0=4", "--seconds=0")
 
 
-def test_bench_lists_the_ways_that_autotune_measured(graph: pathlib.Path) -> None:
+def test_bench_lists_the_candidates_that_autotune_measured(graph: pathlib.Path) -> None:
     tuned = gex("bench", graph, "--dim", "s0=40", "--seconds=1", "--autotune")
     assert tuned.returncode == 0, tuned.stderr
     (line,) = [line for line in tuned.stdout.splitlines() if line.startswith("tuned: ")]
     assert re.search(r"tuned: 1x1x40x\d+x\d+ matmul .* us", line)
 
 
-def test_reduce_shrinks_what_a_command_calls_wrong(
+def test_reduce_shrinks_a_graph_that_a_command_rejects(
     graph: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     wrong = tmp_path / "wrong.sh"
@@ -354,7 +354,7 @@ def test_reduce_shrinks_what_a_command_calls_wrong(
     assert "does not fail" in fails("reduce", graph, "--command", f"{wrong} {{}}", "--exit-code=4")
 
 
-def test_reduce_says_when_there_is_nothing_to_reduce(graph: pathlib.Path) -> None:
+def test_reduce_reports_if_there_is_nothing_to_reduce(graph: pathlib.Path) -> None:
     assert "agrees with the interpreter" in fails("reduce", graph, "--dim", "s0=3")
 
 
@@ -366,7 +366,7 @@ def test_fuzz_tries_graphs_and_counts_them() -> None:
     assert "at least 1" in fails("fuzz", "--seconds=0")
 
 
-def test_fuzz_makes_the_folder_for_what_it_finds_at_once(tmp_path: pathlib.Path) -> None:
+def test_fuzz_creates_its_output_folder_first(tmp_path: pathlib.Path) -> None:
     assert gex("fuzz", "--graphs=1", f"--out={tmp_path / 'a' / 'b'}").returncode == 0
     assert (tmp_path / "a" / "b").is_dir()
     (tmp_path / "file").write_text("")
@@ -434,7 +434,7 @@ def test_run_refuses_indices_out_of_range(tmp_path: pathlib.Path) -> None:
     assert gex("run", "-", given, "--unchecked-indices", text=GATHER).returncode == 0
 
 
-def test_bench_and_cache_say_what_they_need(graph: pathlib.Path) -> None:
+def test_bench_and_cache_report_missing_arguments(graph: pathlib.Path) -> None:
     assert "--calls is at least 1, got 0" in fails("bench", graph, "--dim=s0=2", "--calls=0")
     assert "list, clear or verify" in fails("cache")
 
@@ -467,7 +467,7 @@ def test_cache_clear_leaves_foreign_files(
     assert foreign.read_text() == "x"
 
 
-def test_a_missing_code_generator_is_one_warning(
+def test_a_missing_code_generator_warns_once(
     graph: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after an install that left libgex_llvm.so out."""
@@ -480,7 +480,9 @@ def test_a_missing_code_generator_is_one_warning(
     assert "libgex_llvm.so" in result.stderr
 
 
-def test_empty_variables_are_as_none(graph: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_variables_count_as_unset(
+    graph: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in re.findall(r"`((?:GEX|TORCH)_[A-Z_]+)` \|", ENVIRONMENT.read_text()):
         monkeypatch.setenv(name, "")
     result = gex("run", graph, "--dim=s0=2")

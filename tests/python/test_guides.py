@@ -93,7 +93,7 @@ def settings_as_they_were() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS)
-def test_snippets_run_as_they_stand(
+def test_snippets_run_unchanged(
     snippet: str,
     settings_as_they_were: None,
     tmp_path: pathlib.Path,

@@ -60,7 +60,7 @@ def test_queries_keys_and_values_with_biases(dtype: torch.dtype, bias_of_values:
     assert launches(model, x, opt_level=2, frozen_parameter=True) == 3 + 1
 
 
-def test_what_is_handed_out_behind_its_bias_is_not_merged() -> None:
+def test_matmuls_returned_after_their_bias_are_not_merged() -> None:
     linears = nn.ModuleList(nn.Linear(16, 16) for _ in range(3)).eval()
 
     class Three(nn.Module):
@@ -74,7 +74,7 @@ def test_what_is_handed_out_behind_its_bias_is_not_merged() -> None:
     assert launches(Three(), torch.randn(5, 16), opt_level=3, frozen_parameter=True) == 3
 
 
-def test_activations_that_are_alike_are_done_once() -> None:
+def test_equal_activations_are_done_once() -> None:
     model, x = Experts().eval(), torch.randn(7, 32)
     merged = launches(model, x, opt_level=3, frozen_parameter=True)
     apart = launches(
@@ -83,7 +83,7 @@ def test_activations_that_are_alike_are_done_once() -> None:
     assert merged == apart - 2
 
 
-def test_biases_that_may_change_are_read_by_the_one_product() -> None:
+def test_mutable_biases_are_read_by_the_merged_matmul() -> None:
     rng = np.random.default_rng(0)
     weights = [rng.standard_normal((16, n), np.float32) for n in (8, 8, 24)]
     builder = es.EsGraphBuilder("g")

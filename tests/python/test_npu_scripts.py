@@ -69,5 +69,5 @@ def test_generation_from_a_checkpoint(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_children_started_afresh_have_the_shim() -> None:
+def test_spawned_children_have_the_shim() -> None:
     assert "(0, 2.0, True)" in succeed(str(SCRIPTS / "spawned.py"))

@@ -70,7 +70,7 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_case_61_second_instance_takes_what_the_first_left(
+def test_case_61_second_instance_uses_the_cache_of_the_first(
     tmp_path: Path, traces: list[str], no_warnings: None, device: str
 ) -> None:
     first = Model(tmp_path).to(device)
@@ -271,7 +271,7 @@ def link(path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [cut, damage, replace, open_to_all, pipe, link])
-def test_case_66_bad_file_is_made_anew_with_one_warning(
+def test_case_66_bad_file_is_recomputed_with_one_warning(
     harm: Callable[[Path], None], tmp_path: Path, traces: list[str], device: str
 ) -> None:
     check(Model(tmp_path).to(device), torch.randn(2, 4, device=device))
@@ -417,7 +417,7 @@ def test_written_buffers_are_those_of_the_live_module(
     assert traces == ["step"]
 
 
-def test_what_cannot_be_kept_runs_and_says_why(tmp_path: Path, device: str) -> None:
+def test_functions_that_can_not_be_cached_run_and_report_why(tmp_path: Path, device: str) -> None:
     def view(x: torch.Tensor) -> torch.Tensor:
         return x.view(-1)
 
@@ -439,7 +439,7 @@ class Odd(nn.Module):
 """
 
 
-def test_class_of_no_module_runs_and_is_not_kept(tmp_path: Path, device: str) -> None:
+def test_methods_of_other_classes_run_and_are_not_cached(tmp_path: Path, device: str) -> None:
     scope: dict[str, Any] = {"__name__": "a_module_that_is_not_there", "nn": nn}
     exec(ODD, scope)
     odd = scope["Odd"]().to(device)

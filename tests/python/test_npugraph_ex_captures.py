@@ -179,7 +179,7 @@ def test_case_12_a_limit_and_changing_weights_and_addresses(device: str) -> None
     assert count("replays") + count("captured") >= 5, "no call ran eagerly"
 
 
-def test_case_13_over_the_limit_the_oldest_goes_and_calls_stay_captured(device: str) -> None:
+def test_case_13_over_the_limit_the_oldest_is_evicted_and_calls_stay_captured(device: str) -> None:
     model = nn.Sequential(nn.Linear(3, 4), nn.Softmax(0), nn.Linear(4, 3)).to(device)
     fn = compiled(model, dynamic=True, capture_limit=1, gears=None)
     for rows in (5, 6, 5):
@@ -192,7 +192,7 @@ def test_case_13_over_the_limit_the_oldest_goes_and_calls_stay_captured(device: 
 
 
 @pytest.mark.parametrize("forced", [True, False])
-def test_case_14_captures_are_made_anew_when_forced(device: str, forced: bool) -> None:
+def test_case_14_forced_captures_are_made_in_each_call(device: str, forced: bool) -> None:
     fn = compiled(lambda x: (x @ x).relu(), force_recapture=forced)
     for _ in range(3):
         x = torch.randn(4, 4, device=device)

@@ -212,7 +212,7 @@ def test_case_70_scripts_of_all_kinds_of_graphs_run(
     assert "float32[" in capsys.readouterr().out
 
 
-def test_strided_inputs_lie_as_recorded() -> None:
+def test_strided_inputs_have_the_recorded_strides() -> None:
     from gex.pipeline.output_code_runtime import strided
 
     for dtype in (torch.float16, torch.int64, torch.bool, torch.complex64):
@@ -250,7 +250,7 @@ def test_lines_of_the_log(log_as_it_was: None, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out.startswith("[EVENT] NPUGRAPH_EX(")
 
 
-def test_what_is_told_at_debug_is_not_told_at_info(log_as_it_was: None, device: str) -> None:
+def test_debug_messages_are_not_logged_at_info(log_as_it_was: None, device: str) -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x + y
 
@@ -288,7 +288,7 @@ def test_the_debug_folder_has_the_log(debugging: pathlib.Path, device: str) -> N
     assert "class Graph0(torch.nn.Module)" in text
 
 
-def test_a_table_of_nodes_tells_what_changed() -> None:
+def test_a_table_of_nodes_shows_changes() -> None:
     before = logs.NodeTable([("a", "add"), ("b", "mul"), ("c", "mul")])
     after = logs.NodeTable([("a", "add"), ("d", "fma")])
     text = after.change(before, "After x")

@@ -101,13 +101,13 @@ def test_scopes_change_no_value(device: str) -> None:
     torch.testing.assert_close(compiled(a), a @ a + 1)
 
 
-def test_what_a_pass_changes_is_what_runs(device: str) -> None:
+def test_changes_of_a_pass_are_compiled(device: str) -> None:
     compiled = compile_with(lambda a, b: (a + b) * 2, post_grad_custom_pre_pass=add_to_sub)
     a, b = torch.randn(5, device=device), torch.randn(5, device=device)
     torch.testing.assert_close(compiled(a, b), (a - b) * 2)
 
 
-def test_nodes_after_a_change_of_type_learn_their_new_type(device: str) -> None:
+def test_nodes_after_a_change_of_type_get_their_new_type(device: str) -> None:
     def to_double(gm: GraphModule, example_inputs: Sequence[Any], config: Any) -> None:
         (node,) = gm.graph.find_nodes(op="call_function", target=torch.ops.aten.add.Tensor)
         with gm.graph.inserting_after(node):

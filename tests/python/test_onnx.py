@@ -113,7 +113,7 @@ def loop_model(collects: bool) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("collects", [False, True])
-def test_loop_that_the_data_ends(collects: bool) -> None:
+def test_loop_with_a_data_dependent_end(collects: bool) -> None:
     model = loop_model(collects)
     for limit in (0.5, 30.0, 1000.0):
         feeds = {
@@ -139,7 +139,7 @@ def test_a_loop_without_collected_values_is_one_program() -> None:
     assert model.statistics == {"imports": 1, "programs": 1, "probes": 0}
 
 
-def test_a_short_loop_that_the_data_ends_is_one_program() -> None:
+def test_a_short_loop_with_a_data_dependent_end_is_one_program() -> None:
     model = loop_model(False)
     model.graph.initializer.append(numpy_helper.from_array(np.array(4), "turns"))
     loaded = gex.onnx.loads(model.SerializeToString())
@@ -217,7 +217,7 @@ def test_if_in_if_whose_branches_differ_in_size() -> None:
             np.testing.assert_allclose(loaded.run(feeds)[0], expected, rtol=1e-6)
 
 
-def test_sizes_from_the_shape_of_another_input_stay_open() -> None:
+def test_sizes_from_the_shape_of_another_input_stay_symbolic() -> None:
     nodes = [
         helper.make_node("Shape", ["like"], ["s"]),
         helper.make_node("Expand", ["x", "s"], ["y"]),
@@ -238,7 +238,7 @@ def test_sizes_from_the_shape_of_another_input_stay_open() -> None:
     assert loaded.statistics["programs"] == 1
 
 
-def test_sizes_that_the_file_wrongly_takes_for_equal() -> None:
+def test_sizes_that_the_file_wrongly_declares_equal() -> None:
     """Exporters write "?" for all open sizes, or one symbol for two: calls decide."""
     for symbol in ("?", "n"):
         node = helper.make_node("Neg", ["x"], ["y"])
@@ -250,7 +250,7 @@ def test_sizes_that_the_file_wrongly_takes_for_equal() -> None:
         assert loaded.statistics["programs"] == (1 if symbol == "?" else 3)
 
 
-def test_sizes_that_are_computed_in_floats_stay_open() -> None:
+def test_sizes_computed_in_floats_stay_symbolic() -> None:
     nodes = [
         helper.make_node("Shape", ["x"], ["s"], start=0, end=1),
         helper.make_node("Squeeze", ["s"], ["n"]),
@@ -482,7 +482,7 @@ def test_random_numbers_differ_from_run_to_run_unless_seeded() -> None:
         assert abs(a.mean()) < 0.2 and abs(a.std() - 1) < 0.2
 
 
-def test_strings_travel() -> None:
+def test_strings_as_inputs_and_outputs() -> None:
     nodes = [helper.make_node("StringConcat", ["x", "y"], ["z"])]
     string = TensorProto.STRING
     model = make_model(nodes, {"x": (string, [2]), "y": (string, [1])}, {"z": string}, opset=20)
@@ -491,7 +491,7 @@ def test_strings_travel() -> None:
     assert z.tolist() == ["a!", "bü!"]
 
 
-def test_wrong_use_is_told() -> None:
+def test_wrong_use_is_reported() -> None:
     model = make_model([helper.make_node("Neg", ["x"], ["y"])], {"x": (FLOAT, [2])}, {"y": FLOAT})
     loaded = gex.onnx.loads(model.SerializeToString())
     with pytest.raises(ValueError, match="unknown inputs: \\['z'\\]"):

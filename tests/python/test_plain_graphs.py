@@ -35,7 +35,7 @@ def gradients(model: nn.Module) -> list[torch.Tensor]:
     return [p.grad for p in model.parameters()]
 
 
-def test_training_takes_the_short_way_from_the_second_call():
+def test_training_bypasses_the_wrapper_from_the_second_call():
     model, x = small_model(), torch.randn(4, 6)
     expected = copy.deepcopy(model)
     step = compiled(model)
@@ -92,7 +92,7 @@ def test_changing_a_saved_input_before_backward_is_an_error_as_in_eager():
         output.sum().backward()
 
 
-def test_output_without_gradient_stays_without():
+def test_output_without_gradient_has_none():
     weight = torch.randn(5, requires_grad=True)
     step = compiled(lambda w: (w * 2, w.argmax(), w.detach() + 1))
     step(weight)[0].sum().backward()
@@ -209,7 +209,7 @@ def test_hooks_on_saved_tensors_are_called():
     torch.testing.assert_close(weight.grad, weight.detach().cos())
 
 
-def test_views_of_inputs_and_mutated_inputs_go_the_long_way():
+def test_views_of_inputs_and_mutated_inputs_use_the_wrapper():
     weight = torch.randn(4, requires_grad=True)
     for function in (lambda w: w.view(2, 2), lambda w: (w * 2).view(2, 2).t()):
         step = compiled(function)
@@ -221,7 +221,7 @@ def test_views_of_inputs_and_mutated_inputs_go_the_long_way():
         assert weight.grad is not None
 
 
-def test_inference_takes_the_short_way_and_gives_up_inside_gradients():
+def test_inference_bypasses_the_wrapper_but_not_inside_gradients():
     model, x = small_model().requires_grad_(False), torch.randn(4, 6)
     step = compiled(model)
     expected = model(x)
@@ -243,7 +243,7 @@ def test_gradient_penalty_inside_functorch_is_right():
     torch.testing.assert_close(given, torch.func.grad(lambda w: (w.sin() * w).sum())(weight))
 
 
-def test_tensor_that_outlived_its_transform_is_taken_as_the_one_inside():
+def test_tensor_that_outlived_its_transform_is_unwrapped():
     weight = torch.randn(4, 6, requires_grad=True)
     step = compiled(lambda x, w: x * w)
     warm(step, torch.randn(4, 6), weight)
@@ -293,7 +293,7 @@ class Boxed(torch.Tensor):
 
 @pytest.mark.parametrize("dynamic", [False, True])
 @torch.no_grad()
-def test_tensors_around_others_go_in_and_out(dynamic: bool):
+def test_tensor_subclasses_as_arguments_and_results(dynamic: bool):
     step = compiled(lambda x: x * 2 + 1, dynamic=dynamic)
     for rows in (3, 5):
         x = torch.randn(rows, 4)
@@ -303,7 +303,7 @@ def test_tensors_around_others_go_in_and_out(dynamic: bool):
 
 
 @torch.no_grad()
-def test_tensors_around_others_may_be_made_inside():
+def test_tensor_subclasses_may_be_made_inside():
     @torch._dynamo.allow_in_graph
     def boxed(x: torch.Tensor) -> torch.Tensor:
         return Boxed(x)
@@ -315,7 +315,7 @@ def test_tensors_around_others_may_be_made_inside():
     torch.testing.assert_close(result.inner, x * 2 + 1)
 
 
-def test_tangents_of_forward_mode_are_carried_through():
+def test_tangents_of_forward_mode_are_propagated():
     def function(x):
         return x.sin() * x
 

@@ -34,7 +34,7 @@ CASES: dict[str, Fn] = {
 
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("case", CASES)
-def test_an_index_behind_the_end_raises(compiling: Compile, case: str, dynamic: bool) -> None:
+def test_an_index_out_of_range_raises(compiling: Compile, case: str, dynamic: bool) -> None:
     fn, x = CASES[case], torch.randn(4, 3)
     compiled = compiling(fn, dynamic=dynamic)
     good, bad = torch.tensor([3, 0, 1]), torch.tensor([1, 4, 0])
@@ -60,7 +60,7 @@ def test_negative_indices_are_allowed_where_eager_allows_them(compiling: Compile
         compiling(lambda x, i: F.embedding(i, x))(x, torch.tensor([0, -1]))
 
 
-def test_ignored_targets_are_no_indices(compiling: Compile) -> None:
+def test_ignored_targets_are_not_indices(compiling: Compile) -> None:
     scores, targets = torch.randn(3, 4), torch.tensor([1, -100, 3])
     compiled = compiling(F.cross_entropy)
     assert_same(compiled(scores, targets), F.cross_entropy(scores, targets))
@@ -124,7 +124,7 @@ SAFE: dict[str, Callable[[torch.Tensor], Any]] = {
 
 
 @pytest.mark.parametrize("case", SAFE)
-def test_indices_known_to_fit_are_not_checked(case: str) -> None:
+def test_indices_known_to_be_valid_are_not_checked(case: str) -> None:
     fn, x = SAFE[case], torch.randn(5, 4)
     compiled = torch.compile(fn, backend="gex", fullgraph=True)
     assert_same(compiled(x), fn(x))

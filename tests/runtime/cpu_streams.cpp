@@ -129,7 +129,7 @@ std::vector<float> result_of(program::Program program, int calls, Counters& coun
   return first;
 }
 
-TEST_F(CpuStreams, results_are_those_of_one_stream_whatever_runs_beside_what) {
+TEST_F(CpuStreams, results_do_not_depend_on_which_steps_overlap) {
   std::mt19937 random(7);
   std::int64_t overlapped = 0;
   // On a busy machine one worker may do it all: more rounds until two have worked at a time.
@@ -220,7 +220,7 @@ TEST_F(CpuStreams, a_step_uses_no_more_workers_than_it_may) {
   }
 }
 
-TEST_F(CpuStreams, without_a_limit_more_workers_come) {
+TEST_F(CpuStreams, without_a_limit_more_workers_run) {
   Seen seen;
   Session session(spread(seen, ""), {});
   TestHost host("cpu");
@@ -229,7 +229,7 @@ TEST_F(CpuStreams, without_a_limit_more_workers_come) {
   EXPECT_EQ(session.counters().limited_launches, 0);
 }
 
-TEST_F(CpuStreams, a_changed_limit_of_the_callers_stream_captures_anew) {
+TEST_F(CpuStreams, a_changed_limit_of_the_callers_stream_recaptures) {
   Seen seen;
   Session session(spread(seen, ""), {});
   TestHost host("cpu");
@@ -253,7 +253,7 @@ TEST_F(CpuStreams, a_changed_limit_of_the_callers_stream_captures_anew) {
   EXPECT_EQ(session.counters().captures, 1);
 }
 
-TEST_F(CpuStreams, products_and_the_rest_have_limits_of_their_own) {
+TEST_F(CpuStreams, matmuls_and_other_steps_have_separate_limits) {
   set_device_limit({2, 1});
   for (const bool matrix : {true, false}) {
     Seen seen;
@@ -269,7 +269,7 @@ TEST_F(CpuStreams, products_and_the_rest_have_limits_of_their_own) {
   }
 }
 
-TEST_F(CpuStreams, what_a_step_says_goes_before_what_the_caller_says) {
+TEST_F(CpuStreams, a_steps_limit_overrides_the_callers) {
   set_device_limit({1, 1});
   Seen seen;
   Session session(spread(seen, " threads 4"), {});

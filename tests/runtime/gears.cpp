@@ -64,13 +64,13 @@ TEST(Gears, one_capture_serves_every_size_up_to_the_gear) {
   EXPECT_EQ(session.captures()[1].hits, 5);
 }
 
-TEST(Gears, a_size_above_the_last_gear_is_captured_as_it_is) {
+TEST(Gears, a_size_above_the_last_gear_is_captured_exactly) {
   Session session(load_program(program_text("s0"), "cpu"), with(listed({8})));
   for (const std::int64_t size : {8, 9, 10, 9}) run(session, size);
   EXPECT_EQ(session.counters().captures, 3);
 }
 
-TEST(Gears, sizes_that_are_none_can_be_refused) {
+TEST(Gears, sizes_that_are_not_gears_can_be_rejected) {
   GearOptions gears = listed({1, 4, 8});
   gears.refuse_others = true;
   Session session(load_program(program_text("s0"), "cpu"), with(gears));
@@ -80,7 +80,7 @@ TEST(Gears, sizes_that_are_none_can_be_refused) {
   EXPECT_EQ(session.counters().captures, 3);
 }
 
-TEST(Gears, lists_that_make_no_sense_are_refused) {
+TEST(Gears, invalid_lists_are_rejected) {
   const auto problem = [](const std::vector<std::int64_t>& sizes) {
     return error_of([&] { Session(load_program(program_text("s0"), "cpu"), with(listed(sizes))); });
   };
@@ -149,7 +149,7 @@ TEST(Gears, a_gear_stays_within_the_range_of_its_symbol) {
   EXPECT_EQ(session.captures()[0].key, (std::vector<std::int64_t>{1000}));
 }
 
-TEST(Gears, sizes_that_shrink_where_the_input_grows_get_a_plan_of_their_own) {
+TEST(Gears, sizes_that_shrink_where_the_input_grows_get_their_own_capture) {
   Session session(load_program(program_text("100 - s0"), "cpu"), with(listed({64})));
   run(session, 64);  // 36 elements for c
   run(session, 10);  // 90
@@ -158,7 +158,7 @@ TEST(Gears, sizes_that_shrink_where_the_input_grows_get_a_plan_of_their_own) {
   EXPECT_EQ(session.captures()[0].key, (std::vector<std::int64_t>{10}));
 }
 
-TEST(Gears, a_gear_whose_sizes_have_no_meaning_is_not_used) {
+TEST(Gears, a_gear_with_undefined_sizes_is_not_used) {
   Session session(load_program(program_text("100 - s0"), "cpu"), with(listed({128})));
   run(session, 70);
   EXPECT_EQ(session.captures()[0].key, (std::vector<std::int64_t>{70}));
@@ -176,7 +176,7 @@ TEST(Gears, values_that_no_memory_depends_on_share_a_capture) {
   EXPECT_EQ(session.counters().captures, 1);
 }
 
-TEST(Captures, forced_anew_in_each_call_count_as_recaptures) {
+TEST(Captures, forced_captures_count_as_recaptures) {
   SessionOptions options;
   options.force_recapture = true;
   Session session(load_program(program_text("s0"), "cpu"), std::move(options));
@@ -187,7 +187,7 @@ TEST(Captures, forced_anew_in_each_call_count_as_recaptures) {
   EXPECT_EQ(session.captures()[0].hits, 3);
 }
 
-TEST(Captures, without_a_shared_arena_each_holds_memory_of_its_own) {
+TEST(Captures, without_a_shared_arena_each_has_its_own_memory) {
   const auto held = [](bool share) {
     SessionOptions options;
     options.captures_share_arena = share;
@@ -201,7 +201,7 @@ TEST(Captures, without_a_shared_arena_each_holds_memory_of_its_own) {
   EXPECT_GE(apart, shared * 19 / 10) << "300, 200 and 100 elements against 300";
 }
 
-TEST(Captures, memory_of_a_dropped_one_serves_the_next) {
+TEST(Captures, memory_of_an_evicted_capture_is_reused) {
   SessionOptions options;
   options.captures_share_arena = false;
   options.capture_limit = 1;

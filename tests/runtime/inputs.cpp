@@ -137,7 +137,7 @@ CONFORMANCE(a_missing_input_or_memory_is_told) {
   EXPECT_HAS(error_of([&] { session.run(args, host); }), "input 1 \"w\" has a null data pointer");
 }
 
-TEST(Session, an_unknown_driver_lists_those_there_are) {
+TEST(Session, an_unknown_driver_lists_the_available_ones) {
   const auto executable = load_program("program \"p\"\n", "cpu");
   EXPECT_HAS(error_of([&] { Session(executable, {.driver = "abacus"}); }), "null");
 }

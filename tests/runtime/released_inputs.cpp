@@ -91,7 +91,7 @@ CONFORMANCE(an_input_that_is_only_read_tells_the_strides_it_needs) {
   }
 }
 
-TEST(ReleasedInputs, one_that_an_output_views_is_refused) {
+TEST(ReleasedInputs, an_input_that_an_output_views_is_rejected) {
   std::string text = kText;
   const std::string fresh = "output 0 \"w\" fresh f32 [s0] -> %3";
   text.replace(text.find(fresh), fresh.size(), fresh + "\noutput 1 \"v\" view_of_input 0 f32 [s0]");
