@@ -345,7 +345,7 @@ TEST_F(DimTest, SymbolsAreEqualIfNameAndBoundsAre) {
 }
 
 TEST_F(DimTest, HashIsTheSameInEveryProcess) {
-  // Written down once: a change means that every cache keyed by it is stale.
+  // A fixed value: a change means that every cache keyed by it is stale.
   EXPECT_EQ((*this)("(s0 + 7)//8*s1 + 3").hash(), (*this)("3 + s1*((7 + s0)//8)").hash());
   EXPECT_EQ(hash_text("gex"), Hash{15616201700983921617u});
   EXPECT_EQ((*this)("(s0 + 7)//8*s1 + 3").hash(), Hash{18349132200898345818u});

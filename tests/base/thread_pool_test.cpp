@@ -28,7 +28,7 @@ class ThreadPoolTest : public testing::Test {
   void SetUp() override { pool_.set_threads(4); }
   void TearDown() override { pool_.set_threads(before_); }
 
-  // Every element of [0, n) once, by pieces that begin at a multiple of the grain.
+  // Every element of [0, n) once, in chunks that begin at a multiple of the grain.
   static void expect_covers(Region& region, std::int64_t n, std::int64_t grain) {
     std::vector<std::atomic<int>> hits(static_cast<std::size_t>(n));
     std::atomic<bool> aligned{true};

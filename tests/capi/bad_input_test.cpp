@@ -1,5 +1,5 @@
-// Bad input of every public function, as a table: each row is one misuse and the words that answer
-// it. Nothing crashes, nothing leaks (SAN=address), nothing blames gex, and no result is written.
+// Bad input of every public function, as a table: each row is one misuse and part of its message.
+// Nothing crashes, nothing leaks (SAN=address), no internal error, and no result is written.
 
 #include <fstream>
 #include <regex>
@@ -51,7 +51,7 @@ TEST(CApiBadInput, every_function_that_can_fail_has_a_row) {
   EXPECT_GT(functions, 20);
 }
 
-// Sizes that fit 64 bits but no machine: said at once, before anything is allocated or computed.
+// Sizes that fit 64 bits but no machine are reported at once, before anything is allocated.
 TEST(CApiBadInput, sizes_beyond_all_memory_are_reported_and_compile_fast) {
   GraphPtr graph = new_graph();
   const gex_value x = input(graph, "x", GEX_F32, {{0, "s0"}});

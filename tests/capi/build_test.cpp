@@ -1,4 +1,4 @@
-// Building graphs through gex.h: what works, and what every mistake says.
+// Building graphs through gex.h: what works, and the message of every mistake.
 
 #include <limits>
 #include <thread>

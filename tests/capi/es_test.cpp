@@ -1,4 +1,4 @@
-// The C++ builder: operators, numbers, constants, errors on the line that makes them.
+// The C++ builder: operators, numbers, constants, errors on the line that causes them.
 
 #include <gtest/gtest.h>
 #include <gex/es.hpp>
@@ -115,7 +115,7 @@ TEST(Es, a_wrong_shape_throws_at_the_call_with_both_shapes) {
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), GEX_SHAPE_MISMATCH);
   }
-  // The builder goes on as if nothing had happened.
+  // The builder stays usable.
   builder.SetOutput(a + a, 0);
   EXPECT_NO_THROW(builder.Build());
 }
@@ -133,7 +133,7 @@ TEST(Es, indices_are_checked) {
   builder.SetOutput(first - second, 0);
   EXPECT_EQ(message_of([&] { builder.Build(); }), "graph 'gaps' has input 2 but no input 1");
   builder.CreateInput(1);
-  // Inputs stand in the order of their indices, not of the calls.
+  // Inputs are in the order of their indices, not of the calls.
   const auto graph = builder.Build();
   EXPECT_TRUE(has(graph->Print(), "(%first: f32[], %input_1: f32[], %input_2: f32[])"))
       << graph->Print();

@@ -1,4 +1,4 @@
-// Compiling and running through gex.h: whose memory results go to, and what is refused.
+// Compiling and running through gex.h: memory of results, and what is rejected.
 
 #include <array>
 #include <numeric>
@@ -285,7 +285,7 @@ TEST(CApiRun, threads_may_run_one_program_at_once) {
   EXPECT_EQ(counters_of(doubler.program).calls, 200);
 }
 
-// Nothing that can be said through the interface brings the process down.
+// No sequence of calls through the interface crashes the process.
 TEST(CApiRun, random_calls_end_in_a_status) {
   std::mt19937 random(7);
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };

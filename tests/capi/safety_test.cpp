@@ -1,5 +1,5 @@
-// What must never crash, hang or pass silently: handles after their end, indices out of range, runs
-// without an end, queues without a limit.
+// What must never crash, hang or pass silently: destroyed handles, indices out of range, endless
+// runs, unbounded queues.
 
 #include <fcntl.h>
 #include <poll.h>

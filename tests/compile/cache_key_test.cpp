@@ -1,4 +1,4 @@
-// What a kept program depends on, and what it does not: of frozen inputs only which they are.
+// What a cached program depends on, and what not: of frozen inputs only which ones they are.
 
 #include <algorithm>
 #include <cstdlib>
@@ -30,8 +30,8 @@ TEST_F(CacheKey, WhateverChangesTheResultChangesTheKey) {
   EXPECT_TRUE(was_kept(compiled()));
 }
 
-// A scale that only the compiler computes, a product that packs its weights, weights that are read
-// where they lie, and a convolution.
+// A scale that only the compiler computes, a matmul that packs its weights, weights that are read
+// in place, and a convolution.
 const char* const kFrozenGraph =
     R"(graph main(%x: f32[40, 24], %w: f32[24, 36], %s: f32[36], %k: f32[4, 1, 3, 3]) -> (f32[40, 4, 6, 6]) {
   %e = exp(%s) : f32[36]
@@ -101,7 +101,7 @@ TEST_F(CacheKey, WhichInputsAreFrozenIsPartOfTheKey) {
   EXPECT_TRUE(was_kept(compiled(kFrozenGraph, with_frozen(inputs))));
 }
 
-// While it is there.
+// While the pass is registered.
 class PassFromOutside {
  public:
   explicit PassFromOutside(const std::string& version, int level = 1) {

@@ -1,5 +1,5 @@
-// What compile() keeps between processes: the same answers from a kept program as from a new one,
-// and no trust in files that are not exactly what was written.
+// What compile() caches between processes: a cached program gives the same results as a new one,
+// and files are not trusted unless they are exactly what was written.
 
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -39,7 +39,7 @@ TEST_F(Cache, TheNameOfAGraphIsNotPartOfTheKey) {
   EXPECT_EQ(second.program->name, "graph_7");
 }
 
-// What such an op is made of is known to this process alone.
+// The definition of such an op is known only to this process.
 TEST_F(Cache, GraphsWithUserOpsAreNotCached) {
   OpDef def;
   def.name = "cache_test.twice";
@@ -185,7 +185,7 @@ TEST_F(Cache, ClearRemovesEverything) {
   EXPECT_FALSE(was_kept(compiled()));
 }
 
-// The sums of the file are right and its contents are not: that is what parsing has to notice.
+// The checksums are right but the contents are not: parsing has to detect it.
 TEST_F(Cache, ACorruptCachedProgramIsAnErrorNeverACrash) {
   compiled();
   std::ifstream file(of_kind("program")[0].path);

@@ -1,5 +1,4 @@
-// Inputs whose contents are fixed: computed with while compiling, packed, and never copied in
-// vain.
+// Inputs with fixed contents: folded at compile time, packed, and never copied unnecessarily.
 
 #include <cstring>
 

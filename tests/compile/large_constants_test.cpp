@@ -1,4 +1,4 @@
-// Constants beyond what the reference executor folds: computed once, while compiling.
+// Constants too large for the reference executor: folded once, at compile time.
 
 #include "cache/program_file.hpp"
 #include "harness.hpp"
@@ -18,7 +18,7 @@ class LargeConstants : public testing::Test {
     return graph_.add_input(Type::tensor(DType::f32, std::move(shape)), "x");
   }
 
-  // Compiled and run, beside the interpreter's results.
+  // Compiled and run, compared with the interpreter's results.
   void run(Value* result, CompileOptions options = {}) {
     graph_.add_output(result);
     std::vector<HostTensor> inputs;
@@ -40,7 +40,7 @@ class LargeConstants : public testing::Test {
       if (name == "pass.fold") return count;
     return 0;
   }
-  // Of all lists that the program holds.
+  // Total size of the constants in the program.
   std::size_t constant_bytes() const {
     std::size_t bytes = 0;
     for (const program::BufferDesc& buffer : compiled_.program->buffers)

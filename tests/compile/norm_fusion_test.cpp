@@ -95,7 +95,7 @@ graph main(%x: f32[s0, 64], %w: f32[64, 96], %g: f32[96]) -> (f32[s0, 96]) {
       << r.compiled.report.kernel_text;
 }
 
-// As in the gradient of a norm: the product itself is in memory for the sum over its rows.
+// As in the gradient of a norm: the matmul itself is stored for the sum over its rows.
 TEST(Fusion, OtherOperandsOfReductionsAreNotStored) {
   Result r =
       check(R"(graph main(%x: f32[40, 64], %w: f32[64, 96], %s: f32[96]) -> (f32[40, 96], f32[96]) {
@@ -112,7 +112,7 @@ TEST(Fusion, OtherOperandsOfReductionsAreNotStored) {
       << r.compiled.report.kernel_text;
 }
 
-// Here the sum is all that there is in memory.
+// Here only the sum is stored.
 TEST(Fusion, ASumThatANormReadsIsTheMatmulsEpilogue) {
   Result r =
       check(R"(graph main(%x: f32[40, 64], %w: f32[64, 96], %s: f32[40, 96]) -> (f32[40, 96]) {

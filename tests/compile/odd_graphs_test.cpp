@@ -96,7 +96,7 @@ TEST(OddGraphs, padding_of_reshaped_empty_values) {
         {HostTensor(DType::f32, {1, 1, 0})}, 0, unoptimised());
 }
 
-// What is read by a sum over nothing has no element either: its place is in no row.
+// A value read by an empty sum has no elements either: it belongs to no row.
 TEST(OddGraphs, empty_values_next_to_an_empty_reduction_are_not_stored) {
   const Result result = check(R"(graph g(%x: f32[6, 0]) -> (f32[1, 6, 0], f32[6, 1]) {
   %a = ceil(%x) : f32[6, 0]
@@ -110,8 +110,8 @@ TEST(OddGraphs, empty_values_next_to_an_empty_reduction_are_not_stored) {
       << result.compiled.report.kernel_text;
 }
 
-// exp and mul are one kernel that waits for the product; so nothing that exp leads to may become
-// part of the product's kernel, also where all of it stands before the product.
+// exp and mul are one kernel that waits for the matmul; so nothing that depends on exp may join the
+// matmul's kernel, even if all of it comes before the matmul.
 TEST(OddGraphs, readers_of_a_cluster_that_grew_stay_ordered) {
   std::mt19937 random(9);
   std::vector<HostTensor> inputs;
@@ -132,7 +132,7 @@ TEST(OddGraphs, readers_of_a_cluster_that_grew_stay_ordered) {
       inputs);
 }
 
-// ties: the input has its new contents after the run, outputs that are its old ones keep those.
+// ties: the input has its new contents after the run; outputs that are its old contents keep those.
 TEST(OddGraphs, an_input_that_is_returned_and_overwritten_is_returned_as_it_was) {
   const std::vector<HostTensor> inputs = {HostTensor::of({2, 2}, std::vector<float>{1, 2, 3, 4}),
                                           HostTensor::of({2, 2}, std::vector<float>{5, 6, 7, 8})};
@@ -161,8 +161,7 @@ TEST(OddGraphs, an_input_that_is_returned_and_overwritten_is_returned_as_it_was)
   }
 }
 
-// An end before the one in front of it leaves its group without rows, in the kernel and in what the
-// ops stand for.
+// An end before its predecessor leaves its group without rows, in the kernel and in the expansion.
 TEST(OddGraphs, groups_of_rows_may_end_anywhere) {
   HostTensor ends(DType::i32, {4});
   const std::int64_t values[] = {3, -1, 2, 9};

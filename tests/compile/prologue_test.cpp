@@ -1,4 +1,4 @@
-// Operands that their contraction computes: one launch fewer, the interpreter's answer.
+// Operands computed by prologues: one launch fewer, the interpreter's results.
 
 #include "harness.hpp"
 
@@ -68,7 +68,7 @@ TEST(Prologue, BothOperandsOfABatchedProduct) {
   EXPECT_EQ(r.launches, 1) << r.compiled.report.kernel_text;
 }
 
-// As they would be in memory: the operand is bf16, so its elements are.
+// As if stored: the operand is bf16, so its elements are rounded to it.
 TEST(Prologue, ElementsAreRoundedToTheirDtype) {
   const std::string text =
       R"(graph main(%x: bf16[40, 64], %y: bf16[40, 64], %w: bf16[64, 48]) -> (f32[40, 48]) {
@@ -134,7 +134,7 @@ graph main(%q: f32[2, 4, s0, 32], %c: f32[s0, 32], %k: f32[2, 2, s1, 32], %d: f3
   }
 }
 
-// What a mask of bool is computed to has the dtype of the scores.
+// A computed bool mask has the dtype of the scores.
 TEST(Prologue, MaskOfDoubleAttention) {
   Result r = check(
       R"(graph main(%q: f64[1, 2, 5, 8], %k: f64[1, 2, 6, 8], %v: f64[1, 2, 6, 8], %m: i32[5, 6]) -> (f64[1, 2, 5, 8]) {
@@ -161,7 +161,7 @@ TEST(Prologue, NotForAMaskBroadcastOverTheKeys) {
   EXPECT_EQ(r.launches, 2) << r.compiled.report.kernel_text;
 }
 
-// A rotary embedding reads its row at other places than the one it writes.
+// A rotary embedding reads its row at other positions than it writes.
 TEST(Prologue, RotatedQueries) {
   Result r = check(
       R"(symbols s0
@@ -217,7 +217,7 @@ TEST(Prologue, NotForManyShortRows) {
   }
 }
 
-// What the prologue reads may not be overwritten by what the product makes of it.
+// What the prologue reads must not be overwritten by the matmul's result.
 TEST(Prologue, ATiedInputThatItReadsIsNotWrittenInPlace) {
   Result r =
       check(R"(graph main(%x: f32[20, 400], %w: f32[400, 400]) -> (f32[20, 400]) ties(0 -> 0) {

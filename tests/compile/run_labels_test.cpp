@@ -1,4 +1,4 @@
-// Labels that say where nodes run: kept by passes, respected by fusion, told to the Program.
+// Labels that say where nodes run: kept by passes, respected by fusion, passed to the Program.
 
 #include "harness.hpp"
 #include "program/program.hpp"

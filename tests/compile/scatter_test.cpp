@@ -1,4 +1,4 @@
-// Scatters write over a temporary only if nobody reads it any more, themselves included.
+// Scatters overwrite a temporary only if nothing reads it any more, including themselves.
 
 #include "harness.hpp"
 

@@ -1,4 +1,4 @@
-// The compile cache beside files that are not its own: they are neither read nor removed.
+// The compile cache next to foreign files: they are neither read nor removed.
 
 #include <fcntl.h>
 #include <sys/stat.h>

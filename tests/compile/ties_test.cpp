@@ -1,5 +1,5 @@
-// A tie gives an input new contents; wherever an input stands in the graph, its contents from
-// before the call are meant.
+// A tie gives an input new contents; every use of an input in the graph reads its contents from
+// before the call.
 
 #include "harness.hpp"
 

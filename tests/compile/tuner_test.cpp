@@ -19,7 +19,7 @@ std::vector<std::int64_t> dims_of(std::int64_t m, std::int64_t n, std::int64_t k
 
 class Tuning : public Cache {};
 
-// "...: CHOSEN of NAME TIME us, NAME TIME us, ...": the first is the rule's.
+// "...: CHOSEN of NAME TIME us, NAME TIME us, ...": the first is the heuristic's choice.
 TEST_F(Tuning, SelectsTheFastestMeasuredCandidate) {
   Tuner tuner(nullptr, "here");
   for (std::int64_t m : {1, 4, 32, 100}) tuner.best(MatmulProblem{}, dims_of(m, 96, 64));
@@ -69,8 +69,8 @@ TEST_F(Tuning, EmptyMatmulsAreNotMeasured) {
   EXPECT_TRUE(tuner.findings().empty());
 }
 
-// The kept choice is replaced by each way there is: all give the results of the rule's, with the
-// epilogue that was fused into the product.
+// The cached choice is replaced by each candidate: all give the same results, with the epilogue
+// that was fused into the matmul.
 TEST_F(Tuning, ProgramsRunWithAnyCandidate) {
   const auto run = [&](std::vector<std::string>& findings) {
     const Compiled tuned =

@@ -1,4 +1,4 @@
-// Reduction: what is left is small, valid, and still has the property.
+// Reduction: the result is small, valid, and still has the property.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -78,7 +78,7 @@ graph g(%c: bool[], %x: f32[4]) -> (f32[4]) {
   EXPECT_EQ(count(*small, "exp"), 1);
 }
 
-// Twice s0 tells nobody s0: what is cut off leaves a graph that runs.
+// 2*s0 alone does not determine s0: what is cut off leaves a graph that runs.
 TEST(Reduce, keeps_an_input_that_defines_each_size) {
   const auto graph = parse_graph(R"(symbols s0 in [2, 64]
 graph g(%x: f32[s0, 8]) -> (f32[2*s0, 8]) {
@@ -96,7 +96,7 @@ graph g(%x: f32[s0, 8]) -> (f32[2*s0, 8]) {
   EXPECT_EQ(find_fault(*small, draw_inputs(*small, sizes_of(*small), 1), {}), std::nullopt);
 }
 
-// A count that only a run can tell is told by the node that counts.
+// A data-dependent count is defined by the node that counts.
 TEST(Reduce, sizes_that_the_graph_counts_itself_may_stay) {
   const auto graph = parse_graph(R"(symbols u0 in [0, 64]
 graph g(%cut: i64[]) -> (f32[u0 + 1]) {
@@ -153,7 +153,7 @@ TEST(Child, a_hanging_child_is_killed) {
   EXPECT_EQ(hung.ending(), "timed out");
 }
 
-// A wrong answer must be seen: the comparison is what all of this rests on.
+// A wrong result must be detected: everything here relies on the comparison.
 TEST(Trial, detects_wrong_values_shapes_and_errors) {
   const auto graph = parse_graph(
       "graph g(%x: f32[3]) -> (f32[3]) {\n"
@@ -167,7 +167,7 @@ TEST(Trial, detects_wrong_values_shapes_and_errors) {
   EXPECT_NE(find_fault(*graph, inputs, {2, true, true, {"no_such_pass"}}), std::nullopt);
 }
 
-// Whether 1.0000001 rounds up is nobody's fault.
+// Whether 1.0000001 rounds up does not matter.
 TEST(Trial, results_sensitive_to_the_last_bit_are_not_checked) {
   const auto graph = parse_graph(
       "graph g(%x: f32[1]) -> (f32[1]) {\n"
@@ -182,8 +182,8 @@ TEST(Trial, results_sensitive_to_the_last_bit_are_not_checked) {
   EXPECT_NE(reference.judge(0, far), std::nullopt);
 }
 
-// Whole numbers have no last bits, but what is made of them has: e^23 is known to a few turns of
-// the tangent.
+// Integers have no rounding, but values derived from them do: e^23 is known only to a few periods
+// of the tangent.
 TEST(Trial, results_sensitive_to_intermediate_rounding_are_not_checked) {
   const auto graph = parse_graph(
       "graph g(%x: i64[60]) -> (f32[60], f32[60]) {\n"

@@ -1,4 +1,4 @@
-// What the C++ compiler itself refuses: arguments of a wrong type.
+// What the C++ compiler itself rejects: arguments of a wrong type.
 
 #include <gtest/gtest.h>
 #include <gex/es.hpp>
@@ -35,7 +35,7 @@ TEST(EsTypes, right_types_compile) {
 
 TEST(EsTypes, a_string_is_not_an_axis) { EXPECT_FALSE(compiles("Softmax(x, \"last\")")); }
 
-// The same question asked of the compiler that builds this test: much quicker.
+// The same check in the compiler that builds this test: much faster.
 template <class T>
 concept IsOperand = requires(es::EsTensorHolder x, T t) { es::Add(x, t); };
 template <class T>

@@ -1,4 +1,4 @@
-// Ops of the user's own, with attributes.
+// User-defined ops with attributes.
 
 #include <gtest/gtest.h>
 #include <gex/es.hpp>
@@ -10,7 +10,7 @@ namespace {
 
 using namespace gex::es;
 
-// One attribute of every kind; the result tells whether they arrived.
+// One attribute of every type; the result shows whether they arrived.
 void register_every_kind() {
   static const bool once = [] {
     RegisterOp("custom_op_test.every_kind", "", {"x"},

@@ -22,7 +22,7 @@ Tensor ones(std::vector<std::int64_t> shape) {
   return Tensor::Of<float>(shape, std::vector<float>(detail::CountOf(shape), 1));
 }
 
-// Two products, so that something lies between them.
+// Two matmuls, so that there is a temporary between them.
 std::unique_ptr<Graph> two_products() {
   EsGraphBuilder builder("two_products");
   auto x = builder.CreateInput(0, "x", DType::f32, {"s0", 64});
@@ -41,7 +41,7 @@ TEST(GeCase, N52_AnOutputIsWrittenWhereTheUserWantsIt) {
   EXPECT_EQ(program.Counters().bytes_copied, 0);
 }
 
-// Counts what it gives and takes back.
+// Counts allocations and releases.
 struct CountingAllocator {
   std::mutex mutex;
   std::map<void*, std::size_t> live;
@@ -84,7 +84,7 @@ TEST(GeCase, N53_EveryByteOfARunComesFromTheUsersAllocatorAndGoesBack) {
     for (std::int64_t rows : {8, 32, 8, 8, 8, 8})
       results = program.Run({ones({rows, 64}), ones({64, 64})});
     EXPECT_EQ(results[0].ToVector<float>()[5], 64 * 64);
-    // The result, and at least what the plan needs between the products.
+    // The result, and at least what the plan needs between the matmuls.
     EXPECT_EQ(counting.live.count(results[0].data()), 1u);
     EXPECT_GT(program.Counters().arena_bytes, 0);
     EXPECT_GE(counting.given, static_cast<std::size_t>(program.Counters().arena_bytes));
@@ -255,7 +255,7 @@ TEST(EsRun, asynchronous_runs_call_back_in_order) {
                          failure.set_value(e.what());
                        }
                      });
-    // The program waits for its calls when it goes.
+    // The program waits for its calls when it is destroyed.
   }
   EXPECT_EQ(first, std::vector<float>(3, 64 * 64));
   EXPECT_NE(failure.get_future().get().find("f32[1, 63]"), std::string::npos);

@@ -69,7 +69,7 @@ TEST(GeCase, N51_AChainOfTenReluTakesTwoMegabytesAndNoneOnceFused) {
   EXPECT_EQ(plan_of(compile(parse_graph(relu_chain(10)), fused)).total, 0);
 }
 
-// As ge.exec.disableReuseMemory asks for.
+// As with ge.exec.disableReuseMemory.
 TEST(GeMemory, WithoutReuseEveryTemporaryHasBytesOfItsOwn) {
   CompileOptions plain;
   plain.level = 0;

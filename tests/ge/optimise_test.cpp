@@ -1,4 +1,4 @@
-// Acceptance cases on graph optimisation, judged by the dump after the passes.
+// Acceptance cases on graph optimisation, checked on the dump after the passes.
 
 #include <filesystem>
 #include <fstream>
@@ -277,7 +277,7 @@ TEST(GeCase, N41_ASwitchFileLeavesOnlyWhatItNames) {
   passes::PipelineOptions options;
   options.switch_file = file.path();
   auto graph = parse_graph(kConstants);
-  // Expansion is no optimisation: nothing could run without it.
+  // Expansion is not an optimisation: nothing could run without it.
   EXPECT_EQ(names(passes::run_pipeline(*graph, options)),
             (std::vector<std::string>{"cse", "expand"}));
   options.disabled = {"cse"};

@@ -1,4 +1,4 @@
-// Passes of users: registration, switches, libraries of them.
+// User passes: registration, switches, plugin libraries.
 
 #include "pass_harness.hpp"
 

@@ -1,11 +1,11 @@
-// Acceptance cases on passes of users, written in C++.
+// Acceptance cases on user passes, written in C++.
 
 #include "pass_harness.hpp"
 
 namespace gex::test {
 namespace {
 
-// The same with a pattern that takes any constant, and a look at it.
+// The same with a pattern that matches any constant, and a check of its value.
 class AddConstantZero : public PatternPass {
  public:
   std::vector<Pattern> Patterns() const override {

@@ -1,4 +1,4 @@
-// The worked example of docs/add_a_pass.md. What stands there is what stands here.
+// The worked example of docs/add_a_pass.md; both have the same code.
 
 #include <gtest/gtest.h>
 

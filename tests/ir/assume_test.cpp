@@ -1,4 +1,4 @@
-// What shape rules leave to the run.
+// Conditions of shape rules that are checked at run time.
 #include "ir/assume.hpp"
 
 #include "test_ops.hpp"

@@ -10,7 +10,7 @@ using Matcher = IrTest;
 
 Pattern pattern(const char* text) { return Pattern::from(parse_graph(text)); }
 
-// The nodes and the return line, after a check that the graph is sound.
+// The nodes and the return line, after verifying the graph.
 std::string body_of(const Graph& graph) {
   verify(graph);
   std::string text = print(graph);
@@ -101,7 +101,7 @@ TEST_F(Matcher, not_in_the_other_order_of_other_ops) {
   EXPECT_FALSE(p.match_at(graph->last()).has_value());
 }
 
-// The outer node's first order fits by itself and fails only two levels below.
+// The outer node's first order matches by itself and fails only two levels below.
 TEST_F(Matcher, backtracks_over_several_commutative_nodes) {
   Pattern p = pattern(
       "graph p(%x: f32[4], %y: f32[4]) -> (f32[4]) {\n"
@@ -243,7 +243,7 @@ TEST_F(Matcher, finds_second_roots_through_shared_values) {
             "  %2 = test.sum(%0) {axis = 0} : f32[8]\n  return %2, %1\n");
 }
 
-// The first root is read before the second stands: the match is gathered above the reader.
+// The first root is read before the second is computed: the match is moved above the reader.
 TEST_F(Matcher, moves_separated_roots_together) {
   auto graph = parse_graph(
       "graph g(%x: f32[8, 8]) -> (f32[8], f32[8]) {\n"

@@ -1,4 +1,4 @@
-// Bad texts: each is refused with its place and what was expected, and none brings gex down.
+// Bad texts: each is rejected with its position and what was expected, and none crashes gex.
 #include <random>
 
 #include "test_ops.hpp"
@@ -73,7 +73,7 @@ TEST_F(ParseErrors, of_symbols_and_sizes) {
     expect_contains(problem_of(text), message);
 }
 
-// `body` stands on line 2 of a graph over %x: f32[4].
+// `body` is on line 2 of a graph over %x: f32[4].
 std::string with_body(const std::string& body) {
   return "graph g(%x: f32[4], %t: token) -> () {\n" + body + "\n  return\n}\n";
 }

@@ -1,4 +1,4 @@
-// Random edits keep a graph sound: use lists, order, copies and texts stay in step.
+// Random edits keep a graph valid: use lists, order, copies and texts stay consistent.
 #include <random>
 
 #include "ir/matcher.hpp"

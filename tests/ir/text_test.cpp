@@ -1,4 +1,4 @@
-// The text form: what is printed, and that it reads back as the same graph.
+// The text form: what is printed, and that it parses back to the same graph.
 #include <cmath>
 #include <limits>
 

@@ -43,7 +43,7 @@ TEST_F(Types, broadcast_like_pytorch) {
   EXPECT_EQ(both({s0, 4}, {s0, 4}), (Shape{s0, 4}));
   EXPECT_EQ(both({s0}, {1}), (Shape{s0}));
   EXPECT_EQ(both({s0 * 2 + 1}, {1 + s0 + s0}), (Shape{s0 * 2 + 1}));
-  EXPECT_EQ(both({s1}, {8}), (Shape{8}));  // neither can be 1: taken as equal
+  EXPECT_EQ(both({s1}, {8}), (Shape{8}));  // neither can be 1: assumed equal
   EXPECT_EQ(broadcast_shapes({s1}, {s2}, "op"), (Shape{s1}));
 }
 

@@ -1,4 +1,4 @@
-// What the verifier refuses, and that its message says where and what.
+// What the verifier rejects, and that its message says where and why.
 #include "test_ops.hpp"
 
 namespace gex::test {
@@ -19,7 +19,7 @@ std::unique_ptr<Graph> sound() {
   return graph;
 }
 
-// The lists are private to the graph; a test may break them.
+// The lists are private to the graph; this test corrupts them.
 template <class T>
 T& breakable(const T& part) {
   return const_cast<T&>(part);

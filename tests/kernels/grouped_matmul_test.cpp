@@ -115,7 +115,7 @@ class Grouped : public testing::Test {
 
 const Case kCases[] = {
     {.rows = 250, .depth = 130, .cols = 150, .ends = {100, 100, 103, 250}},
-    // Rows of no group, and ends behind the last row.
+    // Rows without a group, and ends after the last row.
     {.ends_dtype = DType::i32, .rows = 40, .depth = 100, .cols = 70, .ends = {0, 17, 30}},
     {.rows = 9, .depth = 5, .cols = 3, .ends = {4, 12, 12}},
     {.dtype = DType::bf16, .rows = 60, .depth = 33, .cols = 65, .ends = {1, 60}, .turned = true},

@@ -16,7 +16,7 @@ using kernels::TuningCandidate;
 using problems::Conv2dProblem;
 using problems::MatmulProblem;
 
-// C = A * B, rows adjacent unless said otherwise.
+// C = A * B, rows adjacent unless stated otherwise.
 std::vector<i64> product_dims(i64 m, i64 n, i64 k, bool a_turned = false, bool b_turned = false) {
   return {1,
           1,
@@ -71,7 +71,7 @@ std::vector<double> result_of(const kernels::Trial& trial, const TuningCandidate
   return numbers(c);
 }
 
-// Gives the forms that were tried.
+// Returns the forms that were run.
 std::set<Form> expect_all_ways_agree(const Problem& problem, DType left, DType right,
                                      const std::vector<i64>& dims) {
   std::mt19937 rng{5};
@@ -137,7 +137,7 @@ TEST(TuningCandidates, ConvolutionsInEveryFormAgree) {
   EXPECT_EQ(seen, (std::set{Form::by_rule, Form::pixels, Form::rows, Form::direct, Form::columns}));
 }
 
-// Each form leaves other things in its scratch: a form that is not taken shows.
+// Each form leaves different contents in its scratch: using the wrong form shows.
 TEST(TuningCandidates, TheRequestedFormIsUsed) {
   const auto scratch_of = [](const kernels::Trial& trial, const TuningCandidate& way) {
     HostTensor a(DType::f32, {trial.buffer_bytes[0] / 4}),

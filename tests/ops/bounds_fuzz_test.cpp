@@ -1,5 +1,5 @@
-// Whatever a shape rule accepts can be run: no body reads or writes outside its operands, and
-// nothing that is refused is refused as a bug of gex.
+// Whatever a shape rule accepts can be run: no body accesses memory outside its operands, and no
+// rejection is an internal error.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ class Fuzz {
   std::size_t below(std::size_t n) { return random_() % n; }
 
   std::vector<std::int64_t> shape() {
-    // Mostly the shape everybody has, so that rules accept often; small changes to it otherwise.
+    // Mostly the common shape, so that rules accept often; small changes to it otherwise.
     std::vector<std::int64_t> shape = common_;
     for (auto& size : shape)
       if (below(8) == 0) size = static_cast<std::int64_t>(below(5));

@@ -1,4 +1,4 @@
-// Key ops of the larger families against small references written out by hand.
+// Key ops of the larger families against small hand-written references.
 
 #include <gtest/gtest.h>
 

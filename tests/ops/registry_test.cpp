@@ -1,4 +1,4 @@
-// Every definition is complete, and its traits say what its body does.
+// Every definition is complete, and its traits match its body.
 
 #include <gtest/gtest.h>
 

@@ -20,7 +20,7 @@ Builder plain(std::string name, std::vector<std::pair<std::string, AttrValue>> a
   return [=](Graph& g, Values v) { return outputs(g.add(name, v, attrs)); };
 }
 
-// Turns that change nothing: start, limit and delta may be anything.
+// Iterations that change nothing: start, limit and delta may be anything.
 std::vector<Value*> counted_loop(Graph& g, Values v) {
   auto body = std::make_unique<Graph>("body");
   body->add_input(v[0]->type());

@@ -23,7 +23,7 @@ struct Sample {
 
 inline const Dim kSize = Dim::symbol("s", {1, 64});
 
-// Null if nobody wrote one.
+// Null if there is none.
 const Sample* sample_of(const OpDef& op);
 
 }  // namespace gex::test

@@ -1,4 +1,4 @@
-// What the manager leaves behind: graphs around passes, counts, users' passes that come and go.
+// The manager's outputs: graph dumps, counts, and user passes that are added and removed.
 
 #include <gtest/gtest.h>
 

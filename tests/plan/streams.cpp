@@ -90,7 +90,7 @@ TEST(Streams, streams_are_merged_if_nothing_large_can_overlap) {
 }
 
 TEST(Streams, values_of_concurrent_steps_overlap_in_time) {
-  // One after the other %1 would be dead before %2 is born.
+  // In sequence, %1 would be dead before %2 is written.
   const std::string steps = R"(  launch "a" code 0 write %0 grid [9] work [99999]
   launch "b" code 0 read %0 write %1 grid [9] work [99999] stream 1
   launch "c" code 0 read %1 write %3 grid [9] work [99999] stream 1

@@ -121,7 +121,7 @@ TEST(Artefact, LargeSectionsAreWrittenWithoutACopyAndReadInPlace) {
   EXPECT_EQ((constant.data() - bytes.data()) % 64, 0);
 }
 
-// Sums are right here, contents are not: what the checks of sections can't see.
+// Checksums are right here, contents are not: section checks can't detect that.
 TEST(Artefact, NonsenseInSectionsIsAnErrorNeverACrash) {
   const Program program = with_constant();
   Artefact saved;

@@ -1,4 +1,4 @@
-"""Compiled programs between processes: with frozen parameters, and with passes of the user's."""
+"""Compiled programs cached between processes: with frozen parameters, and with user passes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Model(nn.Module):
-    """A folded scale, packed weights, an embedding that is read where it lies."""
+    """A folded scale, packed weights, an embedding that is read in place."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Ops that users define in Python, made of others."""
+"""Ops that users define in Python, composed of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes and numbers that only the data tell, and the conditions that PyTorch puts on them."""
+"""Data-dependent sizes and numbers, and the conditions that PyTorch puts on them."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_data_dependent_sizes(
 
 
 def test_selections_by_mask_need_no_calls() -> None:
-    """Also several with one count, which PyTorch takes for one size, and none at all."""
+    """Also several with one count, which PyTorch treats as one size, and none at all."""
 
     def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         mask = x > 0
@@ -240,7 +240,7 @@ def test_distinct_columns_and_runs_of_planes(compiling: Compile) -> None:
     def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         columns, counts = torch.unique(x, dim=1, return_counts=True)
         planes, plane_of = torch.unique_consecutive(x, dim=0, return_inverse=True)
-        # PyTorch promises dense results; eager's kernel gives others.
+        # PyTorch infers dense results; eager's kernel returns others.
         return (columns + 1).contiguous(), counts, (planes * 2).contiguous(), plane_of
 
     compiled = compiling(fn)

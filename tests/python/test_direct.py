@@ -162,7 +162,7 @@ def test_copies_have_a_state_of_their_own(copied: Callable[[Any], Any]) -> None:
     compiled = gex.compile(model, (torch.randn(5, 4),))
     x = torch.randn(5, 4)
     assert_same(compiled(x), eager(x).detach())
-    # What happens to the module afterwards is no matter of what was compiled.
+    # Later changes of the module do not affect what was compiled.
     model.eval()
     model[0].weight = nn.Parameter(torch.zeros(3, 4))
     before = {name: t.clone() for name, t in compiled.state.items()}

@@ -1,4 +1,4 @@
-"""Graphs built by hand: as few kernels as they should need, with PyTorch's numbers."""
+"""Graphs built by hand: the expected number of kernels, with PyTorch's numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of gex.es: options, results in given memory, asynchronous calls, files; mistakes."""
+"""Programs of gex.es: options, results in given memory, asynchronous calls, files; errors."""
 
 from __future__ import annotations
 

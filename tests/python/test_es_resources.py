@@ -1,4 +1,4 @@
-"""Memory and threads of the caller's for programs of gex.es."""
+"""Memory and threads of the caller for programs of gex.es."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gex import es
 
 
 def two_products() -> es.Graph:
-    """So that something lies between them, and large enough for more than one thread."""
+    """With a temporary in between, and large enough for more than one thread."""
     builder = es.EsGraphBuilder("two_products")
     x = builder.CreateInput(0, "x", "f32", ["rows", 64])
     w = builder.CreateInput(1, "w", "f32", [64, 64])

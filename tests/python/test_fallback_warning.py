@@ -28,7 +28,7 @@ def process_group() -> Iterator[None]:
 
 
 def warned(call: Function) -> list[str]:
-    """What FallbackWarnings said during a call."""
+    """The FallbackWarnings raised during a call."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call()
@@ -130,7 +130,7 @@ def test_distributed_tensors_with_gradients(process_group: None) -> None:
     w = distribute_tensor(torch.randn(4, 4), mesh, [Replicate()]).requires_grad_()
     run = compiled(lambda x, w: torch.relu(x @ w).sum())
     texts = warned(lambda: run(x, w).to_local().backward())
-    # Either they are compiled now, or it is said that they are not.
+    # Either they are compiled, or a warning says that they are not.
     graphs = gex.explain(run).graphs
     assert len(texts) == sum(graph.eager_reason is not None for graph in graphs)
     assert len(graphs) == 2

@@ -1,4 +1,4 @@
-"""What a first call costs: one trace where one will do, and a table of where the seconds went."""
+"""The cost of a first call: one trace if possible, and a table of the time per stage."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Scaled(nn.Module):
 
 
 def retraces() -> int:
-    """Times that Dynamo started a frame over."""
+    """How often Dynamo restarted a frame."""
     return len(compilation_time_metrics.get("compile_attempt_1", ()))
 
 
@@ -46,7 +46,7 @@ def test_floats_of_modules_are_constants_after_one_trace(grad: bool) -> None:
 
 
 class Switched(nn.Module):
-    """Looks at floats without computing with them."""
+    """Uses floats only in conditions."""
 
     def __init__(self) -> None:
         super().__init__()

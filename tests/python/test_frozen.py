@@ -1,4 +1,4 @@
-"""frozen_parameter: parameters are bound once, and what happens when they change after all."""
+"""frozen_parameter: parameters are bound once, and what happens when they change anyway."""
 
 from __future__ import annotations
 

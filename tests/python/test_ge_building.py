@@ -323,7 +323,7 @@ def test_case_22_an_onnx_dump_parses_as_onnx(tmp_path, monkeypatch):
     assert constant.raw_data == np.float32([1.5, -2, 0, 4]).tobytes()
     branches = [a.g for a in nodes["if"].attribute if a.HasField("g")]
     assert [[n.op_type for n in b.node][-1] for b in branches] == ["mul", "reshape"]
-    # A library that reads ONNX gets as far as our ops, which are not its own.
+    # A library that reads ONNX fails at our ops, which are not its own.
     runtime = pytest.importorskip("onnxruntime")
     with pytest.raises(Exception, match=r"softmax|add|gex"):
         runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
@@ -337,7 +337,7 @@ def test_a_wrong_shape_raises_at_the_call_with_both_shapes():
     b = builder.CreateInput(1, "b", "f32", [4])
     with pytest.raises(ValueError, match=r"\[2, 3\].*\[4\]"):
         a + b
-    # The builder goes on as if nothing had happened.
+    # The builder stays usable.
     builder.Build([a + a])
 
 
@@ -375,7 +375,7 @@ def test_one_program_runs_for_every_size():
         np.testing.assert_allclose(got, z / 2 * (1 + erf), rtol=1e-5)
     assert program.counters()["captures"] == 2
     assert "launch" in program.print("program")
-    # What is only read may lie in memory as it likes.
+    # Inputs that are only read may have any layout.
     ones = np.ones((1, 4), np.float32)
     (want,) = program.run([ones, weights])
     np.testing.assert_array_equal(program.run([ones, np.asfortranarray(weights)])[0], want)

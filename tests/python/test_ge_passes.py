@@ -1,4 +1,4 @@
-"""Acceptance cases on passes of users, written in Python."""
+"""Acceptance cases on user passes, written in Python."""
 
 from __future__ import annotations
 

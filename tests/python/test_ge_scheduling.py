@@ -11,7 +11,7 @@ from conftest import assert_same
 
 
 def test_case_47_a_relation_of_sizes_is_a_guard_and_not_a_recompilation(device: str) -> None:
-    """Rows plus columns of one input are the rows of the other, or they are not."""
+    """Rows plus columns of one input are the rows of the other, or not."""
 
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         if x.shape[0] + x.shape[1] == y.shape[0]:

@@ -1,4 +1,4 @@
-"""Arguments on the host that change between replays: NPUGraph.update."""
+"""Host arguments that change between replays: NPUGraph.update."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gex command: what it prints, what it refuses and how it says so."""
+"""The gex command: its output and its error messages."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def gex(*words: str | pathlib.Path, text: str | None = None) -> subprocess.Compl
 
 
 def fails(*words: str | pathlib.Path, text: str | None = None) -> str:
-    """The message of a call that must fail in the one way failures look."""
+    """The message of a call that must fail with the standard error format."""
     result = gex(*words, text=text)
     assert result.returncode == 1, result
     assert result.stdout == ""

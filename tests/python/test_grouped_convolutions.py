@@ -1,4 +1,4 @@
-"""Gradients of convolutions in groups: native where they are read by rows, whatever the layout."""
+"""Gradients of grouped convolutions: native in the row form, for any layout."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Code in the pages: what shows how to extend gex is built by tests/guide, snippets are run."""
+"""Code in the docs: extension guides are built by tests/guide, snippets are run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGES_TO_RUN = ("debugging.md", "es.md", "npugraph_ex.md")
 
 
 def blocks(page: pathlib.Path, language: str) -> list[str]:
-    """Also those that stand in a list."""
+    """Also those inside lists."""
     found = re.findall(rf"^ *```{language}\n(.*?)^ *```$", page.read_text(), re.M | re.S)
     return [textwrap.dedent(block) for block in found]
 
@@ -78,7 +78,7 @@ SNIPPETS = [
 
 @pytest.fixture
 def settings_as_they_were() -> Iterator[None]:
-    """Snippets may change what holds for the whole process."""
+    """Snippets may change process-wide settings."""
     environment, log = dict(os.environ), logging.getLogger("npugraph_ex")
     level, handlers = log.level, list(log.handlers)
     levels = [handler.level for handler in handlers]

@@ -1,4 +1,4 @@
-"""What a C or C++ user gets: an install into a fresh prefix and programs built against it."""
+"""What a C or C++ user gets: an install into a new prefix and programs built against it."""
 
 from __future__ import annotations
 

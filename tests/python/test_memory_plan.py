@@ -1,4 +1,4 @@
-"""Plans of whole models: within 5 % of the lower bound, and below what eager holds at its peak."""
+"""Memory plans of whole models: within 5 % of the lower bound, and below eager's peak."""
 
 from __future__ import annotations
 

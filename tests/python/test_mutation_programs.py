@@ -109,7 +109,7 @@ def laid_out_as(tensor: T) -> T:
 
 
 def check(run: Fn, fn: Fn, args: list[T]) -> None:
-    """Values alone: AOTAutograd lays out some results otherwise than eager mode."""
+    """Compares only values: AOTAutograd gives some results another layout than eager mode."""
     copies = [laid_out_as(a) for a in args]
     got, want = run(*args), fn(*copies)
     torch.testing.assert_close([got, *args], [want, *copies], rtol=1e-5, atol=1e-5)

@@ -1,4 +1,4 @@
-"""compile_fx: an ATen graph compiled by itself, and what can be kept of it."""
+"""compile_fx: compiles an ATen graph by itself, and its artifacts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gears, and what `gex.explain` and `gex.warmup` tell and do about captures."""
+"""Gears, and what `gex.explain` and `gex.warmup` do with captures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of npugraph_ex: what is refused and how, and that none leaks into another compile."""
+"""Options of npugraph_ex: what is rejected and how, and that none leaks into another compile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Custom FX passes: when they are called, what they see, what becomes of what they do."""
+"""Custom FX passes: when they are called, what they see, and that their changes take effect."""
 
 from __future__ import annotations
 

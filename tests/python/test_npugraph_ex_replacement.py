@@ -1,4 +1,4 @@
-"""register_replacement: patterns of the user's, by PyTorch's own matcher."""
+"""register_replacement: user-defined patterns, matched by PyTorch's own matcher."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gex.npugraph_ex import register_replacement
 
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Patterns stay in a process for good; each test has a registry of its own."""
+    """Patterns stay registered in a process; each test has its own registry."""
     monkeypatch.setattr(replacements, "_patterns", None)
     yield
 

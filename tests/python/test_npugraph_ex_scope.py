@@ -1,4 +1,4 @@
-"""Blocks with a core limit or a deterministic level, limits of streams, streams side by side."""
+"""Blocks with a core limit or a deterministic level, limits of streams, concurrent streams."""
 
 from __future__ import annotations
 

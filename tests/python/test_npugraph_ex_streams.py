@@ -1,4 +1,4 @@
-"""Streams and events inside compiled functions: marks in the graph, values as without them."""
+"""Streams and events inside compiled functions: marks in the graph, unchanged values."""
 
 from __future__ import annotations
 

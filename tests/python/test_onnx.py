@@ -1,4 +1,4 @@
-"""gex.onnx beside onnxruntime: models that the tests of the onnx package do not have."""
+"""gex.onnx against onnxruntime: models that the tests of the onnx package do not cover."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_if(same_sizes: bool) -> None:
 
 
 def test_if_in_if_whose_branches_differ_in_size() -> None:
-    """A condition inside of a branch must not take the answer of the outer one."""
+    """A condition inside a branch must not take the value of the outer one."""
 
     def branch(name: str, nodes: list[Any]) -> onnx.GraphProto:
         info = helper.make_tensor_value_info(f"{name}_out", FLOAT, None)
@@ -239,7 +239,7 @@ def test_sizes_from_the_shape_of_another_input_stay_symbolic() -> None:
 
 
 def test_sizes_that_the_file_wrongly_declares_equal() -> None:
-    """Exporters write "?" for all open sizes, or one symbol for two: calls decide."""
+    """Exporters write "?" for all open sizes, or one symbol for two: the calls decide."""
     for symbol in ("?", "n"):
         node = helper.make_node("Neg", ["x"], ["y"])
         model = make_model([node], {"x": (FLOAT, [symbol, symbol])}, {"y": FLOAT})

@@ -1,4 +1,4 @@
-"""gex.regions: repeated blocks are traced once, or say why not; answers are eager's either way."""
+"""gex.regions: repeated blocks are traced once, or report why not; results equal eager's."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def overload(name: str) -> Any:
 
 
 def calls_of(name: str, dtype: torch.dtype) -> list[tuple[tuple[Any, ...], dict[str, Any], Any]]:
-    """What eager makes of each case; cases that eager refuses for the dtype are left out."""
+    """Eager's result of each case; cases that eager rejects for the dtype are left out."""
     calls = []
     try:
         cases = CASES[name](Make(dtype))

@@ -1,4 +1,4 @@
-"""as_strided reads the memory around a tensor: right, or left to PyTorch."""
+"""as_strided reads the memory around a tensor: correct, or left to PyTorch."""
 
 from __future__ import annotations
 

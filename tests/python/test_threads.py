@@ -1,4 +1,4 @@
-"""gex has as many threads as PyTorch, and nobody can tell from the results how many."""
+"""gex uses as many threads as PyTorch, and results do not depend on their number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indices out of range and divisors of 0 raise as in eager mode; values that are known to fit cost
+"""Indices out of range and divisors of 0 raise as in eager mode; values known to be valid cost
 nothing."""
 
 from __future__ import annotations

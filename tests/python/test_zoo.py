@@ -1,4 +1,4 @@
-"""The model zoo: every model in every way it runs, against eager."""
+"""The model zoo: every model in every mode it supports, against eager."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_model(name: str, way: str) -> None:
 
 
 def _fails_without_gex(model: Model, way: str, failure: str) -> bool:
-    """What newer libraries can do may be beyond these; then PyTorch alone fails in the same way."""
+    """Newer libraries may do more than these; then PyTorch alone fails in the same way."""
     try:
         harness.ways(model)[way](model, backend="aot_eager")
     except Exception as problem:  # of whatever kind gex met

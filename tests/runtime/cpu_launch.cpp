@@ -1,4 +1,4 @@
-// The CPU driver: how launches are spread over workers, scratch, static code in the background.
+// The CPU driver: how launches are split over workers, scratch, static code in the background.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -92,12 +92,12 @@ TEST_F(CpuLaunch, ordered_work_runs_in_order_on_one_worker) {
 
 TEST_F(CpuLaunch, chunks_have_a_minimum_size) {
   Launched launched;
-  launch(launched, 1000, 64 * 1024, false);  // 4 pieces of 16 k units
+  launch(launched, 1000, 64 * 1024, false);  // 4 chunks of 16 k units
   EXPECT_LE(launched.seen.ranges.size(), 4U);
   EXPECT_EQ(launched.values, std::vector<float>(1000, 1.0F));
 }
 
-// Static code that adds 1 like the generic code, and can be told apart by its context.
+// Static code that adds 1 like the generic code, and is recognised by its context.
 class TestSpecialiser final : public Specialiser {
  public:
   program::Callable specialise(int code, std::span<const std::int64_t> dims) override {

@@ -1,4 +1,4 @@
-// Streams side by side on the CPU, and limits of workers.
+// Concurrent streams on the CPU, and limits on workers.
 
 #include <atomic>
 #include <chrono>
@@ -31,7 +31,7 @@ std::shared_ptr<program::Program> parsed(const std::string& text) {
   return std::make_shared<program::Program>(program::parse_program(text));
 }
 
-// Comes back when another kernel of this kind is there too, or says after long that none came.
+// Returns when another kernel of this kind is running too, or reports a timeout.
 struct Meeting {
   std::atomic<int> here{0};
   std::atomic<bool> missed{false};
@@ -67,7 +67,7 @@ segment 0 "main"
   EXPECT_EQ(session.counters().launches, 2);
 }
 
-// out = (a mixture of what it reads) + 1, slowly enough that others are at work meanwhile.
+// out = (a mixture of its operands) + 1, slow enough that others run meanwhile.
 void mix(const void*, void* const* buffers, const std::int64_t* dims, std::int64_t begin,
          std::int64_t end, std::byte*) {
   const auto num_inputs = static_cast<std::size_t>(dims[0]);
@@ -107,7 +107,7 @@ std::string random_program(std::mt19937& random, int steps) {
     const int to = 2 + static_cast<int>(random() % kTemps);
     launch(to, static_cast<int>(random() % 5));
     written.push_back(to);
-    if (i % 10 == 9) written = {0, to};  // what is never read again leaves room
+    if (i % 10 == 9) written = {0, to};  // values that are never read again free their memory
   }
   launch(1, 0);
   return text;
@@ -188,7 +188,8 @@ struct Seen {
 void see(const void* context, void* const*, const std::int64_t*, std::int64_t begin,
          std::int64_t end, std::byte*) {
   auto& seen = *static_cast<Seen*>(const_cast<void*>(context));
-  std::this_thread::sleep_for(std::chrono::milliseconds(1));  // or one worker would do it all
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(1));  // otherwise one worker would do it all
   const std::lock_guard lock(seen.mutex);
   seen.threads.insert(std::this_thread::get_id());
   seen.points += end - begin;

@@ -10,7 +10,7 @@ namespace {
 
 GEX_TEST_KERNEL(geared_read_first, { ((float*)buffers[1])[point] = ((const float*)buffers[0])[0]; })
 
-// Three temporaries in a row; the sizes of one fall where the input grows.
+// Three temporaries in a row; the sizes of one shrink where the input grows.
 std::string program_text(const std::string& shrinking) {
   return str(R"(program "geared"
 symbol s0 in [1, 1000]

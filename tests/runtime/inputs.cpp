@@ -1,4 +1,4 @@
-// Conformance: what a call says about inputs that do not fit.
+// Conformance: messages about inputs that do not match.
 
 #include "harness.hpp"
 

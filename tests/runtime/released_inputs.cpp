@@ -1,4 +1,4 @@
-// Conformance: inputs that the host lets go of at their last use.
+// Conformance: inputs that the host releases at their last use.
 
 #include "harness.hpp"
 
@@ -34,7 +34,7 @@ segment 0 "main"
   launch "double_it" code 0 read %4 write %3 grid [s0] work [s0]
 )";
 
-// Overwrites what it is told is not needed any more.
+// Overwrites inputs that are reported as no longer needed.
 class ForgetfulHost : public TestHost {
  public:
   ForgetfulHost(const std::string& driver, std::vector<Tensor*> inputs)

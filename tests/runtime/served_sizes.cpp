@@ -1,4 +1,4 @@
-// What a Capture remembers of the sizes that it has served: bounded, and the right ones.
+// The sizes that a Capture remembers: bounded, and the right ones.
 
 #include "runtime/capture/served_sizes.hpp"
 
@@ -18,7 +18,7 @@ std::shared_ptr<Served> call(ServedSizes& sizes, std::size_t size) {
   return served ? served : sizes.admit(key(size), kGeneric);
 }
 
-// Sizes 0 to 63 have code of their own.
+// Sizes 0 to 63 have specialised code.
 void fill_with_code(ServedSizes& sizes) {
   for (std::size_t size = 0; size < ServedSizes::kWithOwnCode; ++size) {
     const std::shared_ptr<Served> served = call(sizes, size);
@@ -42,7 +42,7 @@ TEST(ServedSizes, beyond_the_limit_the_least_recently_used_are_evicted) {
   for (std::size_t size = 0; size < ServedSizes::kCounted; ++size) call(sizes, size);
   const auto oldest = sizes.find(key(0));
   const auto next = sizes.find(key(1));
-  call(sizes, 1000);  // 2 goes
+  call(sizes, 1000);  // 2 is evicted
   EXPECT_EQ(sizes.find(key(2)), nullptr);
   EXPECT_EQ(sizes.find(key(0)), oldest);
   EXPECT_EQ(sizes.find(key(1)), next);
@@ -62,7 +62,7 @@ TEST(ServedSizes, sizes_with_code_are_not_evicted_for_one_off_sizes) {
 TEST(ServedSizes, code_in_use_is_kept) {
   ServedSizes sizes;
   fill_with_code(sizes);
-  // 100 sizes in turn: 36 have to do without.
+  // 100 sizes in rotation: 36 have no specialised code.
   for (int round = 0; round < 50; ++round)
     for (std::size_t size = 0; size < 100; ++size) {
       const auto served = call(sizes, size);

@@ -1,4 +1,4 @@
-// Conformance: captures and their limit, calls at the same time, memory that runs out, fork.
+// Conformance: captures and their limit, concurrent calls, memory that runs out, fork.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -76,7 +76,7 @@ CONFORMANCE(sessions_of_one_driver_share_their_arena) {
   EXPECT_EQ(context->queues->idle_queues(), 1U);
 }
 
-// A device with little memory, and no more.
+// A device with a small, fixed amount of memory.
 class TinyDevice final : public NullDevice {
  public:
   void* allocate(std::size_t bytes) override {

@@ -1,4 +1,4 @@
-"""Tensors that gex has no dtype for, and lazy conjugation and negation: only the ops on them run
+"""Tensors of dtypes that gex lacks, and lazy conjugation and negation: only the ops on them run
 through PyTorch."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The short way around AOTAutograd's wrappers: taken where nothing is out of the ordinary."""
+"""Bypass of AOTAutograd's wrappers: used if nothing unusual is needed."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_only_one_of_two_outputs_is_used():
 
 
 class Passing(torch.autograd.Function):
-    """Asked for a gradient, it would give zeros where nobody has one for it."""
+    """If a gradient were requested, it would return zeros where there is none."""
 
     @staticmethod
     def forward(_, x):
@@ -358,7 +358,7 @@ seen: list[bool] = []
 
 @pytest.mark.skipif(TORCH < (2, 13), reason="this version's engine keeps gradients until the end")
 def test_a_given_gradient_is_freed_once_it_was_read():
-    """It is the largest value of a model's step where that ends in many classes."""
+    """It is the largest value of a training step if the model ends in many classes."""
     first, last = nn.Linear(8, 8), nn.Linear(8, 512)  # 2 MiB: enough to be freed before the end
     step = compiled(lambda x: last(looked_at(first(x))))
     x = torch.randn(1024, 8)

@@ -1,4 +1,4 @@
-"""Products of one value at O3: how many launches they take with all that is done to each."""
+"""Matmuls of one value at O3: the number of launches with what is applied to each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gex import es
 
 
 class Attention(nn.Module):
-    """Of queries, keys and values, of which the last may have no bias."""
+    """Queries, keys and values, of which the last may have no bias."""
 
     def __init__(self, bias_of_values: bool = True) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ def launches(model: nn.Module, x: torch.Tensor, **options: Any) -> float:
 def test_queries_keys_and_values_with_biases(dtype: torch.dtype, bias_of_values: bool) -> None:
     model = Attention(bias_of_values).eval().to(dtype)
     x = torch.randn(2, 24, 64).to(dtype)
-    # Sums of bf16 products with a bias are rounded once, behind it: two kinds of products.
+    # Sums of bf16 products with a bias are rounded once, after it: two kinds of matmuls.
     products = 2 if dtype == torch.bfloat16 and not bias_of_values else 1
     assert launches(model, x, opt_level=3, frozen_parameter=True) == products + 1
     assert launches(model, x, opt_level=3) == 3 + 1
