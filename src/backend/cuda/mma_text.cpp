@@ -179,10 +179,10 @@ GEX_FN void mma_tile(const Product& task, i64 row0, i64 col0, char* shared_memor
 }
 
 template <int BM, int BN, int WM, int WN, int stages, int split>
-GEX_FN void mma_product(Product& task, char* shared) {
+GEX_FN void mma_product(Product& task, Blocks block, char* shared) {
   const Sizes& s = task.size;
   const i64 tile_rows = (s.rows + BM - 1) / BM, tiles = tile_rows * ((s.cols + BN - 1) / BN);
-  for (i64 at = blockIdx.x / split; at < s.batch0 * s.batch1 * tiles; at += gridDim.x / split) {
+  for (i64 at = block.index / split; at < s.batch0 * s.batch1 * tiles; at += block.count / split) {
     const i64 batch = at / tiles, tile = at % tiles;
     task.set_batch(batch);
     mma_tile<BM, BN, WM, WN, stages, split>(task, tile % tile_rows * BM, tile / tile_rows * BN, shared);
@@ -196,14 +196,15 @@ std::string_view stream_product_text() {
 // Elements of one row of A in shared memory: rows are half a line of banks apart.
 GEX_FN i64 stream_pitch(i64 depth) { return (depth + 63) / 64 * 64 + 32; }
 
-// A block takes tiles of 16 columns. `split` of its warps share the depth of one tile, 128 steps at
+// A block takes tiles of 8 or 16 columns. `split` of its warps share the depth of one tile, 128 steps at
 // a time. The columns of B are the lines of the left fragments, so that a thread's 16 bytes of one
 // column are 8 steps of the depth; the order of steps is the same for both operands.
 template <int G>
-GEX_FN void stream_product(Product& task, char* shared) {
+GEX_FN void stream_product(Product& task, Blocks block, char* shared) {
   const Sizes& s = task.size;
   const int thread = (int)threadIdx.x, warp = thread / 32, lane = thread % 32, g = lane / 4, t = lane % 4;
-  const i64 tiles = (s.cols + 15) / 16, pitch = stream_pitch(s.depth);
+  const int C = kStreamColumns, H = C / 8;
+  const i64 tiles = (s.cols + C - 1) / C, pitch = stream_pitch(s.depth);
   int split = 8;
   while (split > 1 && tiles * split > 32 * kMultiprocessors) split /= 2;
   const int at_once = 8 / split, part = warp % split;
@@ -212,12 +213,12 @@ GEX_FN void stream_product(Product& task, char* shared) {
   float* const joined = (float*)shared;
   Half* const x = (Half*)(shared + 8 * 256 * 4);
   i64 staged = -1;
-  for (i64 unit = blockIdx.x; unit < s.batch0 * s.batch1 * units; unit += gridDim.x) {
+  for (i64 unit = block.index; unit < s.batch0 * s.batch1 * units; unit += block.count) {
     const i64 batch = unit / units, tile = unit % units * at_once + warp / split;
     task.set_batch(batch);
-    const i64 n0 = tile * 16 + g, n1 = n0 + 8;
+    const i64 n0 = tile * C + g, n1 = n0 + 8;
     const Half* const w0 = task.b.memory() + task.b_first + (n0 < s.cols ? n0 : 0) * s.b[3];
-    const Half* const w1 = task.b.memory() + task.b_first + (n1 < s.cols ? n1 : 0) * s.b[3];
+    const Half* const w1 = task.b.memory() + task.b_first + (H == 2 && n1 < s.cols ? n1 : 0) * s.b[3];
     uint4 w[4][2];
     const auto request = [&](int round) {
 #pragma unroll
@@ -225,7 +226,7 @@ GEX_FN void stream_product(Product& task, char* shared) {
         const i64 k = ((i64)round * split + part) * 128 + u * 32 + t * 8;
         const uint4 zero = {0, 0, 0, 0};
         w[u][0] = n0 < s.cols && k < s.depth ? load_once(w0 + k) : zero;
-        w[u][1] = n1 < s.cols && k < s.depth ? load_once(w1 + k) : zero;
+        w[u][1] = H == 2 && n1 < s.cols && k < s.depth ? load_once(w1 + k) : zero;
       }
     };
     request(0);
@@ -276,7 +277,7 @@ GEX_FN void stream_product(Product& task, char* shared) {
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const i64 row = i * 8 + t * 2 + e % 2, col = e < 2 ? n0 : n1;
-          if (row < s.rows && col < s.cols) task.finish(row, col, sum[i][e]);
+          if (row < s.rows && col < s.cols && e / 2 < H) task.finish(row, col, sum[i][e]);
         }
       continue;
     }
@@ -284,18 +285,20 @@ GEX_FN void stream_product(Product& task, char* shared) {
     for (int i = 0; i < G; ++i)
 #pragma unroll
       for (int e = 0; e < 4; ++e)
-        joined[warp * 256 + (i * 8 + t * 2 + e % 2) * 16 + g + e / 2 * 8] = sum[i][e];
+        if (e / 2 < H) joined[warp * 256 + (i * 8 + t * 2 + e % 2) * C + g + e / 2 * 8] = sum[i][e];
     __syncthreads();
     const int rows = (int)s.rows;
-    for (int e = thread; e < at_once * rows * 16; e += 256) {
-      const int which = e / (rows * 16), inside = e % (rows * 16);
+    for (int e = thread; e < at_once * rows * C; e += 256) {
+      const int which = e / (rows * C), inside = e % (rows * C);
       float total = joined[which * split * 256 + inside];
       for (int p = 1; p < split; ++p) total += joined[(which * split + p) * 256 + inside];
-      const i64 col = (unit % units * at_once + which) * 16 + inside % 16;
-      if (col < s.cols) task.finish(inside / 16, col, total);
+      const i64 col = (unit % units * at_once + which) * C + inside % C;
+      if (col < s.cols) task.finish(inside / C, col, total);
     }
     __syncthreads();
   }
+  // The next kernel must not begin before those before this one have ended.
+  if (kWaitsForLeft && staged < 0) wait_for_inputs();
 }
 )cuda";
 }

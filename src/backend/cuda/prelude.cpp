@@ -10,6 +10,9 @@ typedef unsigned int u32;
 #define GEX_FN static __device__ __forceinline__
 #define GEX_METHOD __device__ __forceinline__
 
+// The block at hand and all blocks of its part of the launch.
+struct Blocks { i64 index, count; };
+
 GEX_FN i64 floor_div(i64 a, i64 b) {
   i64 q = a / b;
   return q - (((a % b) != 0 && ((a < 0) != (b < 0))) ? 1 : 0);

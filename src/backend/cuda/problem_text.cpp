@@ -94,11 +94,12 @@ KernelText ProblemText::done(const std::string& body, int threads, Dim grid, Dim
                                     : str("words[", static_cast<std::size_t>(buffers) + i, "]"));
   if (limits.dependent_launch)
     begin = waits ? "  allow_dependents();\n" : "  allow_dependents();\n  wait_for_inputs();\n";
-  out.source =
-      str(prelude(), "\nnamespace ", name, "_parts {\n", text,
-          "extern \"C\" __global__ void __launch_bounds__(", threads, ", ", min_blocks, ") ",
-          cluster > 1 ? str("__cluster_dims__(", cluster, ", 1, 1) ") : "", name,
-          "(const i64* words) {\n  const i64 dims[] = {", sizes, "};\n", begin, body, "}\n}\n");
+  out.min_blocks = min_blocks;
+  out.cluster = cluster;
+  out.waits = limits.dependent_launch;
+  out.part = str(text, "GEX_FN void run(const i64* words, Blocks block) {\n  const i64 dims[] = {",
+                 sizes, "};\n", begin, body, "}\n");
+  finish_source(out);
   return out;
 }
 

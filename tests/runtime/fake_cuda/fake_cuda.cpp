@@ -205,6 +205,15 @@ int cuThreadExchangeStreamCaptureMode(int* mode) {
   static thread_local int present = 0;  // global, as the real one's
   return std::swap(*mode, present), 0;
 }
+struct LaunchConfig {
+  unsigned grid[3], block[3], shared_bytes;
+  Stream* stream;
+};
+int cuLaunchKernelEx(const LaunchConfig* config, Kernel* kernel, void** arguments, void** extra) {
+  return cuLaunchKernel(kernel, config->grid[0], 1, 1, config->block[0], 1, 1, config->shared_bytes,
+                        config->stream, arguments, extra);
+}
+
 int cuStreamBeginCapture_v2(Stream* stream, int) {
   if (stream->capturing) return 900;
   stream->capturing = true;

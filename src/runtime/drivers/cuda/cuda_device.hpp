@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "nvidia/api.hpp"
@@ -81,9 +83,11 @@ struct CudaOp {
   enum class Kind : std::uint8_t { kernel, library, copy, fill };
   Kind kind = Kind::kernel;
   int word = 0, dims_word = 0, grid_word = 0, end_word = 0;
+  std::vector<int> merged_grid_words;  // of the launches that run with this one
   int block = 1;
   int epoch = 0;
   Function function = nullptr;
+  bool waits = false;  // the kernel waits itself for what is before it
   std::optional<problems::MatmulProblem> matmul;
   std::uint64_t pattern = 0;
   int width = 1;
@@ -101,8 +105,10 @@ struct CudaLoaded final : Loaded {
 
   CudaDevice& device;
   std::vector<Module> modules;
-  std::vector<Function> functions;                              // by code
+  std::vector<Function> functions;       // by code
+  std::unordered_set<Function> waiting;  // those that may begin before the kernel before has ended
   std::vector<std::optional<problems::MatmulProblem>> matmuls;  // by code: the library's
+  std::unordered_map<const program::Launch*, Function> merged;  // by the first of the launches
   Function copy = nullptr, fill = nullptr;  // null where the Program has no such steps
   std::vector<DimRange> gears;              // by input symbol: range to stay in; empty range: exact
 };
@@ -153,12 +159,14 @@ class CudaRecorder : public Recorder {
 
  protected:
   bool can_be_captured(const program::Launch& launch) const;
+  void merge(const LaunchOp& op);
 
   const CudaDevice& device_;
   const Image& image_;
   const CudaLoaded& loaded_;
   const std::span<const std::int64_t> gear_;
   std::vector<CudaOp> ops_;
+  bool merging_ = false;  // the last launch runs as one kernel with those marked with_previous
 };
 
 // Adds what a batch did, by its real sizes.

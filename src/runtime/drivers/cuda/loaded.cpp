@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bit>
+#include <unordered_map>
 
 #include "base/error.hpp"
 #include "problems/problem.hpp"
@@ -57,6 +58,7 @@ CudaLoaded::CudaLoaded(CudaDevice& the_device, const program::Executable& execut
       fail(ErrorCode::unsupported, "code \"", program.codes[k].name, "\" of a program for \"",
            program.target, "\" has no code for a GPU; compile it for target \"cuda\"");
     const program::DeviceCode& code = executable.device_codes[k];
+    if (code.only_merged) continue;
     if (code.image == nullptr) {
       const problems::Problem problem = problems::parse_problem(program.codes[k].problem);
       matmuls.back() = std::get<problems::MatmulProblem>(problem);
@@ -64,6 +66,16 @@ CudaLoaded::CudaLoaded(CudaDevice& the_device, const program::Executable& execut
     }
     check(api, api.module_function(&functions.back(), load(*code.image), code.entry.c_str()),
           "finding a kernel in its image");
+    if (code.waits) waiting.insert(functions.back());
+  }
+  std::unordered_map<const std::string*, Function> by_image;
+  for (const auto& [launch, code] : executable.merged) {
+    Function& function = by_image[code.image.get()];
+    if (function == nullptr)
+      check(api, api.module_function(&function, load(*code.image), code.entry.c_str()),
+            "finding a merged kernel in its image");
+    merged.emplace(launch, function);
+    if (code.waits) waiting.insert(function);
   }
   if (executable.step_image != nullptr) {
     const Module module = load(*executable.step_image);
