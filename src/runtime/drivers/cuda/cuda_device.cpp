@@ -1,5 +1,7 @@
 #include "runtime/drivers/cuda/cuda_device.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -45,7 +47,8 @@ void check(const DriverApi& api, Result result, const char* what) {
        ": ", text == nullptr ? "unknown error" : text, " (code ", result, ")");
 }
 
-CudaDevice::CudaDevice(bool graphs, int ordinal) : api_(opened_api()), graphs_(graphs) {
+CudaDevice::CudaDevice(bool graphs, int ordinal)
+    : api_(opened_api()), graphs_(graphs), process_(getpid()) {
   check(api_, api_.init(0), "starting");
   int count = 0;
   check(api_, api_.device_count(&count), "counting devices");
@@ -86,6 +89,21 @@ void CudaDevice::write(void* device, const void* host, std::size_t bytes) {
         "writing device memory");
   // From pageable memory the copy may still be under way, and our streams don't wait for stream 0.
   check(api_, api_.stream_synchronize(nullptr), "writing device memory");
+}
+
+void CudaDevice::check_usable() const {
+  if (getpid() != process_)
+    fail(ErrorCode::device_error,
+         "a program for CUDA was called in a forked child, which can't use its parent's GPU "
+         "context; start the process with the method \"spawn\" and compile there");
+}
+
+bool CudaDevice::is_capturing(std::uint64_t stream) const {
+  make_current();
+  int status = 0;
+  check(api_, api_.capture_status(reinterpret_cast<Stream>(stream), &status),
+        "asking whether a stream is captured");
+  return status == kCaptureActive;
 }
 
 std::unique_ptr<Queue> CudaDevice::make_queue() { return std::make_unique<CudaQueue>(*this); }
