@@ -54,7 +54,7 @@ def growing(model: Any, compiled: Callable[..., Any], tokens: int) -> tuple[list
 
 
 def decode(model: Any, compiled: Callable[..., Any], tokens: int) -> tuple[list[int], float]:
-    """The prompt by eager mode, not timed, then one token a step with transformers' static cache."""
+    """The prompt by eager mode, not timed, then a token a step with transformers' static cache."""
     ids = torch.arange(PROMPT, device="cuda")[None] % 1000
     cache = StaticCache(config=model.config, max_cache_len=PROMPT + tokens)
     position = torch.arange(PROMPT, device="cuda")
