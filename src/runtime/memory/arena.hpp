@@ -58,6 +58,9 @@ class QueuePool {
   // a re-entrant call never waits for its caller.
   std::unique_ptr<Queue> acquire(std::size_t bytes_wanted);
   void give_back(std::unique_ptr<Queue> queue) noexcept;
+  // Instead, where a graph of the caller's uses the queue's memory: it serves no other call and
+  // lives as long as the pool.
+  void keep(std::unique_ptr<Queue> queue) noexcept;
   void suspend() noexcept;  // the holder of a Queue enters host code
   void resume() noexcept;   // and returns from it; never waits
   void trim() noexcept;     // frees the arenas of idle queues
@@ -73,7 +76,7 @@ class QueuePool {
     changed_.renew();
   }};
   ForkSafeCondition changed_;
-  std::vector<std::unique_ptr<Queue>> idle_;
+  std::vector<std::unique_ptr<Queue>> idle_, kept_;
   int computing_ = 0;
 };
 

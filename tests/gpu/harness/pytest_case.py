@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-_OPTIONS = ["-q", "--tb=short", "-p", "no:cacheprovider", "-W", "ignore"]
+_OPTIONS = ["-q", "--tb=short", "--show-capture=no", "-p", "no:cacheprovider", "-W", "ignore"]
 
 
 def units(paths: list[str]) -> list[str]:

@@ -1,5 +1,7 @@
 #include "runtime/drivers/cuda/cuda_device.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -45,7 +47,8 @@ void check(const DriverApi& api, Result result, const char* what) {
        ": ", text == nullptr ? "unknown error" : text, " (code ", result, ")");
 }
 
-CudaDevice::CudaDevice(bool graphs, int ordinal) : api_(opened_api()), graphs_(graphs) {
+CudaDevice::CudaDevice(bool graphs, int ordinal)
+    : api_(opened_api()), graphs_(graphs), process_(getpid()) {
   check(api_, api_.init(0), "starting");
   int count = 0;
   check(api_, api_.device_count(&count), "counting devices");
@@ -88,6 +91,21 @@ void CudaDevice::write(void* device, const void* host, std::size_t bytes) {
   check(api_, api_.stream_synchronize(nullptr), "writing device memory");
 }
 
+void CudaDevice::check_usable() const {
+  if (getpid() != process_)
+    fail(ErrorCode::device_error,
+         "a program for CUDA was called in a forked child, which can't use its parent's GPU "
+         "context; start the process with the method \"spawn\" and compile there");
+}
+
+bool CudaDevice::is_capturing(std::uint64_t stream) const {
+  make_current();
+  int status = 0;
+  check(api_, api_.capture_status(reinterpret_cast<Stream>(stream), &status),
+        "asking whether a stream is captured");
+  return status == kCaptureActive;
+}
+
 std::unique_ptr<Queue> CudaDevice::make_queue() { return std::make_unique<CudaQueue>(*this); }
 
 std::unique_ptr<Loaded> CudaDevice::load(const program::Executable& executable) {
@@ -111,6 +129,7 @@ void CudaDevice::issue(const CudaOp& op, const std::int64_t* words, CudaQueue& q
       std::int64_t grid = at_gear ? op.gear_grid : words[op.grid_word];
       std::int64_t shared = at_gear ? op.gear_shared : words[op.grid_word + 2];
       if (!at_gear) {
+        if (op.repeated) grid = 0;
         for (int word : op.merged_grid_words) {
           grid += words[word];
           shared = std::max(shared, words[word + 2]);
@@ -190,6 +209,7 @@ void CudaRecorder::launch(const LaunchOp& op) {
   merging_ = merged != loaded_.merged.end();
   out.function = merging_ ? merged->second : loaded_.functions[code];
   out.waits = loaded_.waiting.contains(out.function);
+  out.repeated = merging_ && launch.repeated;
   out.matmul = loaded_.matmuls[code];
   if (out.matmul) {
     if (launch.buffers.size() != 3 || launch.dims.size() != problems::matmul_dims::count)
@@ -201,7 +221,7 @@ void CudaRecorder::launch(const LaunchOp& op) {
   }
   if (op.epoch == 0) {
     const auto value = [&](Dim dim) { return gear_[static_cast<std::size_t>(image_.slot(dim))]; };
-    out.gear_grid = value(launch.grid);
+    out.gear_grid = out.repeated ? 0 : value(launch.grid);
     out.gear_shared = value(launch.scratch_bytes);
     for (Dim dim : launch.dims) out.gear_dims.push_back(value(dim));
   }
@@ -248,7 +268,7 @@ void count(const std::vector<CudaOp>& ops, const std::int64_t* words, Tally& tal
   for (const CudaOp& op : ops) {
     if (op.kind == CudaOp::Kind::kernel || op.kind == CudaOp::Kind::library) {
       const auto runs = [&](int word) { return words[word] > 0; };
-      const bool any = runs(op.grid_word) ||
+      const bool any = (runs(op.grid_word) && !op.repeated) ||
                        std::any_of(op.merged_grid_words.begin(), op.merged_grid_words.end(), runs);
       tally.launches += any ? 1 : 0;
     }

@@ -34,6 +34,8 @@ class CudaQueue final : public Queue {
   // Where the work of the present call goes.
   Stream stream() const { return stream_; }
   Stream capture_stream() const { return own_stream_; }
+  // Whether the work of the present call becomes part of a graph that the caller records.
+  bool is_recorded() const { return recorded_; }
   // Never used again for another queue, unlike the address of its block.
   std::uint64_t number() const { return number_; }
   // The parameter block in device memory. Its address changes only when it has to grow.
@@ -51,7 +53,11 @@ class CudaQueue final : public Queue {
     Event done = nullptr;
     bool in_flight = false;
   };
-  static constexpr std::size_t kSlots = 4;
+  // Calls that the host may be ahead of the device; only then does an upload wait.
+  static constexpr std::size_t kMaxSlots = 256;
+  Slot& free_slot();
+  void leave_recording() noexcept;
+  void write_block(const std::int64_t* words, int begin, int end);
 
   CudaDevice& device_;
   const std::uint64_t number_;
@@ -59,12 +65,14 @@ class CudaQueue final : public Queue {
   Stream stream_ = nullptr;   // own_stream_ or the caller's
   bool from_caller_ = false;  // stream_ is the caller's: nobody waits
   bool open_ = false;         // between begin() and finish()
+  bool recorded_ = false;     // stream_ is the caller's and capturing
+  int callers_mode_ = 0;      // while recorded_: what the thread's capture mode was
   Event done_ = nullptr;      // recorded at the end of the last call
   Stream last_ = nullptr;     // where that was
   bool has_run_ = false;
   DevicePtr block_ = 0;
   int block_words_ = 0;
-  Slot slots_[kSlots];
+  std::vector<Slot> slots_;  // used in turn
   std::size_t next_slot_ = 0;
   void* cublas_ = nullptr;
   DevicePtr workspace_ = 0;
@@ -79,7 +87,8 @@ struct CudaOp {
   int block = 1;
   int epoch = 0;
   Function function = nullptr;
-  bool waits = false;  // the kernel waits itself for what is before it
+  bool waits = false;     // the kernel waits itself for what is before it
+  bool repeated = false;  // its blocks are those of the merged launches alone
   std::optional<problems::MatmulProblem> matmul;
   std::uint64_t pattern = 0;
   int width = 1;
@@ -114,6 +123,8 @@ class CudaDevice final : public Device {
   void deallocate(void* memory, std::size_t bytes) noexcept override;
   void write(void* device, const void* host, std::size_t bytes) override;
   std::unique_ptr<Queue> make_queue() override;
+  void check_usable() const override;
+  bool is_capturing(std::uint64_t stream) const override;
   std::unique_ptr<Loaded> load(const program::Executable& executable) override;
   std::unique_ptr<Recorder> make_recorder(const Image& image, Loaded& loaded,
                                           std::span<const std::int64_t> gear) override;
@@ -134,6 +145,7 @@ class CudaDevice final : public Device {
   int device_ = 0;
   Context context_ = nullptr;
   std::string architecture_;
+  const int process_;  // that has the context: a forked child can't use it
 };
 
 // Collects the steps of a batch as CudaOps; drivers make their Recording of them.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <unordered_map>
 
 #include "base/error.hpp"
@@ -9,14 +10,12 @@ namespace gex::runtime::cuda {
 
 namespace {
 
-// The next size that a capture is made for: powers of two up to 16, then four steps to an octave,
-// so that at most a quarter of the memory is padding.
+// The next size that a capture is made for: powers of two. A sequence that grows from 24 to 151
+// then needs 4 captures; what is padded is memory of the arena, for kernels stop at the real sizes.
 std::int64_t next_gear(std::int64_t size) {
-  if (size <= 1) return size;
-  std::int64_t octave = 1;
-  while (octave * 2 < size) octave *= 2;
-  const std::int64_t step = octave < 16 ? octave : octave / 4;
-  return (size + step - 1) / step * step;
+  constexpr std::int64_t kLargest = std::int64_t{1} << 62;
+  if (size <= 1 || size > kLargest) return size;
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(size)));
 }
 
 // A symbol that a library launch uses for anything but the rows of a plain left operand must keep
