@@ -187,7 +187,7 @@ def test_super_kernel_scopes_change_no_value_and_have_names(device: str) -> None
 
     x = torch.randn(3, device=device)
     assert torch.equal(compile_with(fn)(x), fn(x))
-    with pytest.raises(RuntimeError, match="empty"):
+    with pytest.raises(RuntimeError, match="blank"):
         begin(" ")
 
 

@@ -16,5 +16,5 @@ def super_kernel_scope_end(scope_name: str | None = None) -> None:
 
 def _named(scope_name: str | None) -> str | None:
     if scope_name is not None and not scope_name.strip():
-        raise RuntimeError(f"the name of a super kernel scope must not be empty: {scope_name!r}")
+        raise RuntimeError(f"the name of a super kernel scope must not be blank: {scope_name!r}")
     return scope_name
