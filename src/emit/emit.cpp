@@ -410,8 +410,8 @@ void Emitter::emit_units(const std::vector<lower::Unit>& units, int segment) {
       case lower::Unit::Kind::loop:
         emit_loop(unit);
         break;
-      case lower::Unit::Kind::contraction:
-        emit_contraction(unit);
+      case lower::Unit::Kind::problem:
+        emit_problem(unit);
         break;
       case lower::Unit::Kind::scatter:
         emit_scatter(unit, units, u);

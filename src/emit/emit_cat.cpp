@@ -26,16 +26,16 @@ bool lies_in_memory(const Value& value) {
   return std::any_of(value.uses().begin(), value.uses().end(), [](const Use& use) {
     if (use.node == nullptr) return true;
     if (lower::is_free(*use.node)) return lies_in_memory(*use.node->output());
-    return lower::is_contraction(*use.node) || !has_loop(*use.node);
+    return lower::is_problem(*use.node) || !has_loop(*use.node);
   });
 }
 
-// What computing one element costs; reductions and contractions as much as it takes to be kept.
+// What computing one element costs; reductions and problems as much as it takes to be kept.
 constexpr int kWorthKeeping = 8;
 int cost_of(const Value& value) {
   const Node* node = value.producer();
   if (node == nullptr || !has_loop(*node)) return 0;
-  if (lower::is_contraction(*node) || node->op().body->reduction) return kWorthKeeping;
+  if (lower::is_problem(*node) || node->op().body->reduction) return kWorthKeeping;
   int cost = lower::weight_of(*node);
   for (const Value* input : node->inputs()) {
     if (cost >= kWorthKeeping) break;
@@ -72,7 +72,8 @@ bool Emitter::can_be_placed(const Value& part, const Node& cat) const {
   const std::vector<Dim> strides = lower::memory_strides(*cat.output());
   const bool lies_so = dense_if_none(part.type()) == strides;
   if (is_output || (part.type().strides && !lies_so)) return false;
-  return !lower::is_contraction(*node) || lies_so || (node->is("matmul") && strides.size() == 2);
+  return !lower::is_problem(*node) || lies_so ||
+         (node->op().problem->any_result_strides && strides.size() == 2);
 }
 
 void Emitter::choose_cats(lower::FuseOptions& fuse_options) {
@@ -80,7 +81,7 @@ void Emitter::choose_cats(lower::FuseOptions& fuse_options) {
   if (!options_.place_cats || !options_.fuse) return;
   std::unordered_set<const Value*> taken;
   for (const Node& node : graph_.nodes()) {
-    if (!node.is("cat") || node.inputs().size() < 2) continue;
+    if (!node.op().has(Trait::concatenation) || node.inputs().size() < 2) continue;
     Value* result = node.output();
     const bool elsewhere =
         fuse_options.views.count(result) != 0 || taken.count(result) != 0 ||

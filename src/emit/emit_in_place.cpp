@@ -180,12 +180,12 @@ bool Emitter::can_write_in_place(const std::vector<lower::Unit>& units, Value* v
     return true;
   }
   if (unit.kind == lower::Unit::Kind::step) return call_can_write(*unit.anchor, value, input);
-  if (unit.kind == lower::Unit::Kind::contraction && reads_as_operand(unit, input)) return false;
+  if (unit.kind == lower::Unit::Kind::problem && reads_as_operand(unit, input)) return false;
   auto at = std::find(unit.inputs.begin(), unit.inputs.end(), input);
   if (at == unit.inputs.end()) return true;
   // The kernel reads the old value itself: only at the very element it writes, and never after
   // that.
-  int first = unit.kind == lower::Unit::Kind::contraction ? 1 : 0;
+  int first = unit.kind == lower::Unit::Kind::problem ? 1 : 0;
   int read = first + static_cast<int>(at - unit.inputs.begin());
   int written = first + static_cast<int>(unit.inputs.size()) +
                 static_cast<int>(std::find(unit.outputs.begin(), unit.outputs.end(), value) -

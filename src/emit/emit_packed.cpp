@@ -40,10 +40,11 @@ bool Emitter::has_frozen_contents(BufferId id) const {
          frozen_contents_[static_cast<std::size_t>(desc.slot)];
 }
 
-void Emitter::pack_operand(ProblemLaunch& launch, int k, const Operand& operand) {
+void Emitter::pack_operand(ops::ProblemLaunch& plan, int k, program::Launch& launch) {
+  const Operand& operand = plan.operands[static_cast<std::size_t>(k)];
   if (!has_frozen_contents(operand.buffer) || !operand.offset.is_const()) return;
   const std::optional<backend::PackedOperand> packed =
-      backend_.pack_operand(launch.problem, k, launch.dims);
+      backend_.pack_operand(plan.problem, k, plan.dims);
   if (!packed) return;
   std::string key = str(packed->form, " ", operand.buffer, " ", operand.offset);
   for (std::int64_t d : packed->dims) key += str(" ", d);
@@ -54,14 +55,14 @@ void Emitter::pack_operand(ProblemLaunch& launch, int k, const Operand& operand)
     const std::int64_t bytes = packed->elements * element;
     compile_detail::FrozenSlot slot{
         from.slot,
-        compile_detail::FrozenSlot::Packing{launch.problem, operand.offset.constant() * element,
+        compile_detail::FrozenSlot::Packing{plan.problem, operand.offset.constant() * element,
                                             bytes, packed->dims, packed->grid}};
     BufferDesc desc = describe(Type::tensor(packed->dtype, {Dim(packed->elements)}),
                                BufferDesc::Kind::constant, from.name + ".packed");
     found->second = add_frozen(std::move(desc), std::move(slot), true);
     program_.counters.push_back({"packed_bytes", bytes});
   }
-  launch.operands[static_cast<std::size_t>(k)] = found->second;
+  launch.buffers[static_cast<std::size_t>(k)] = found->second;
 }
 
 }  // namespace gex::emit

@@ -11,50 +11,56 @@ using program::BufferDesc;
 using program::BufferId;
 
 void Emitter::emit_step(const Node& node) {
-  if (node.is("constant")) {
-    BufferDesc desc;
-    desc.name = "constant";
-    desc.kind = BufferDesc::Kind::constant;
-    desc.data = std::get<TensorPtr>(node.attr("value"));
-    desc.dtype = desc.data->dtype();
-    for (std::int64_t size : desc.data->shape()) desc.shape.push_back(size);
-    desc.bytes = static_cast<std::int64_t>(desc.data->bytes());
-    BufferId id = add_buffer(std::move(desc));
-    auto output = buffers_.find(node.output());
-    if (output == buffers_.end()) {
-      buffers_[node.output()] = id;
-    } else {
-      std::vector<Dim> dense = dense_strides(node.output()->type().shape);
-      emit_copy(output->second, lower::memory_strides(*node.output()), id, dense, Dim(0),
-                node.output()->type(), "constant");
-    }
-  } else if (ops::is_call(node)) {
-    emit_call(node);
-  } else if (node.is("bind")) {
-    program::Bind bind;
-    bind.symbol = std::get<Dim>(node.attr("symbol"));
-    bind.buffer = materialised(node.input(0));
-    program_.symbols.push_back(bind.symbol);
-    add_step({bind, 0, {}});
-    // What depends on the symbol can only be placed once it is known: a new segment begins.
-    if (std::find(program_.main.begin(), program_.main.end(), segment_) != program_.main.end()) {
-      segment_ = static_cast<int>(program_.segments.size());
-      program_.segments.push_back({str(program_.name, ".", program_.main.size()), {}});
-      program_.main.push_back(segment_);
-    }
-  } else if (node.is("if")) {
-    emit_if(node);
-  } else if (node.is("while")) {
-    emit_while(node);
-  } else {
-    bool carries_only_order = true;
-    for (std::size_t k = 0; k < node.num_outputs(); ++k)
-      carries_only_order &= node.output(k)->type().is_token();
-    if (!carries_only_order) {
+  switch (node.op().step) {
+    case StepKind::constant:
+      return emit_constant(node);
+    case StepKind::call:
+      return emit_call(node);
+    case StepKind::bind:
+      return emit_bind(node);
+    case StepKind::branch:
+      return emit_if(node);
+    case StepKind::loop:
+      return emit_while(node);
+    case StepKind::order:
+      return;
+    case StepKind::none:
       fail(ErrorCode::unsupported, "op ", node.op().name,
            " has no body, no expansion and no runtime step",
            node.location().empty() ? "" : " (at " + node.location() + ")");
-    }
+  }
+}
+
+void Emitter::emit_constant(const Node& node) {
+  BufferDesc desc;
+  desc.name = "constant";
+  desc.kind = BufferDesc::Kind::constant;
+  desc.data = std::get<TensorPtr>(node.attr("value"));
+  desc.dtype = desc.data->dtype();
+  for (std::int64_t size : desc.data->shape()) desc.shape.push_back(size);
+  desc.bytes = static_cast<std::int64_t>(desc.data->bytes());
+  BufferId id = add_buffer(std::move(desc));
+  auto output = buffers_.find(node.output());
+  if (output == buffers_.end()) {
+    buffers_[node.output()] = id;
+    return;
+  }
+  std::vector<Dim> dense = dense_strides(node.output()->type().shape);
+  emit_copy(output->second, lower::memory_strides(*node.output()), id, dense, Dim(0),
+            node.output()->type(), "constant");
+}
+
+void Emitter::emit_bind(const Node& node) {
+  program::Bind bind;
+  bind.symbol = std::get<Dim>(node.attr("symbol"));
+  bind.buffer = materialised(node.input(0));
+  program_.symbols.push_back(bind.symbol);
+  add_step({bind, 0, {}});
+  // What depends on the symbol can only be placed once it is known: a new segment begins.
+  if (std::find(program_.main.begin(), program_.main.end(), segment_) != program_.main.end()) {
+    segment_ = static_cast<int>(program_.segments.size());
+    program_.segments.push_back({str(program_.name, ".", program_.main.size()), {}});
+    program_.main.push_back(segment_);
   }
 }
 

@@ -12,25 +12,12 @@
 #include "emit/emit.hpp"
 #include "ir/placement.hpp"
 #include "lower/views.hpp"
+#include "ops/core/problem_rule.hpp"
 
 namespace gex::emit {
 
-// An operand of a problem or a call: strided memory.
-struct Operand {
-  program::BufferId buffer = -1;
-  std::vector<Dim> strides;
-  Dim offset;
-  bool operator==(const Operand&) const = default;
-};
-
-// A problem as a launch, before its epilogue is known.
-struct ProblemLaunch {
-  std::string name;
-  problems::Problem problem;
-  std::vector<program::BufferId> operands;
-  std::vector<Dim> dims;
-  Dim work;
-};
+// An operand of a problem or a call.
+using Operand = ops::StridedOperand;
 
 // A buffer as an input, output, temporary or constant of this type.
 program::BufferDesc describe(const Type& type, program::BufferDesc::Kind kind, std::string name);
@@ -106,28 +93,20 @@ class Emitter {
 
   // emit_steps.cpp: calls and control flow.
   void emit_step(const Node& node);
+  void emit_constant(const Node& node);
+  void emit_bind(const Node& node);
   void emit_call(const Node& node);
   void emit_if(const Node& node);
   void emit_while(const Node& node);
   int emit_region(Graph& graph, std::span<const Operand> inputs, const std::string& name);
 
-  // emit_contraction.cpp
-  void emit_contraction(const lower::Unit& unit);
+  // emit_problem.cpp
+  class UnitContext;
+  void emit_problem(const lower::Unit& unit);
   void attach_epilogue(const lower::Unit& unit, program::Launch& launch, program::Code& code,
                        backend::AttachedKernels& attached);
   void attach_prologues(const lower::Unit& unit, program::Launch& launch, program::Code& code,
                         backend::AttachedKernels& attached);
-  // Of the unit's contraction: strided, never copied; what a prologue computes has the placeholder
-  // of a buffer that is not read.
-  Operand operand(const lower::Unit& unit, int k);
-  ProblemLaunch plan_matmul(const lower::Unit& unit);
-  ProblemLaunch plan_conv2d(const lower::Unit& unit);
-  ProblemLaunch plan_attention(const lower::Unit& unit);
-  // emit_problems.cpp
-  ProblemLaunch plan_conv2d_weight_grad(const lower::Unit& unit);
-  ProblemLaunch plan_conv2d_input_grad(const lower::Unit& unit);
-  ProblemLaunch plan_sort(const lower::Unit& unit);
-  ProblemLaunch plan_grouped(const lower::Unit& unit);
 
   // emit_packed.cpp: frozen inputs.
   void define_frozen();
@@ -136,7 +115,7 @@ class Emitter {
   bool is_frozen(const Value* value) const;
   bool has_frozen_contents(program::BufferId id) const;
   // Has the launch read operand `k` in the target's packed layout, if it never changes.
-  void pack_operand(ProblemLaunch& launch, int k, const Operand& operand);
+  void pack_operand(ops::ProblemLaunch& plan, int k, program::Launch& launch);
 
   program::BufferId add_buffer(program::BufferDesc desc);
   program::BufferId add_temp(const Type& type, std::string name);

@@ -1,10 +1,10 @@
-// What fusion asks of a single node: is it free, a contraction, how much work is it.
+// What fusion asks of a single node: is it free, a problem, how much work is it.
 
 #include "loop/body.hpp"
 #include "loop/functions.hpp"
 #include "lower/cluster.hpp"
 #include "lower/views.hpp"
-#include "ops/core/choices.hpp"
+#include "ops/core/problem_rule.hpp"
 
 namespace gex::lower {
 namespace {
@@ -49,12 +49,9 @@ bool is_free(const Node& node) {
   return node.op().has(Trait::view) || (node.op().has(Trait::pure) && node.inputs().empty());
 }
 
-bool is_contraction(const Node& node) { return ops::has_choice(node); }
+bool is_problem(const Node& node) { return ops::has_problem(node); }
 
-bool takes_epilogue(const Node& node) {
-  return is_contraction(node) && node.num_outputs() == 1 &&
-         (node.op().body != nullptr || node.is("attention"));
-}
+bool takes_epilogue(const Node& node) { return is_problem(node) && node.op().problem->epilogue; }
 
 int weight_of(const Node& node) {
   if (!node.op().body || !node.op().body->map || is_free(node)) return 0;

@@ -1,7 +1,7 @@
 #include "passes/expand.hpp"
 
 #include "ir/carry_labels.hpp"
-#include "ops/core/choices.hpp"
+#include "ops/core/problem_rule.hpp"
 
 namespace gex::passes {
 
@@ -12,7 +12,7 @@ bool expand_composites(Graph& graph, PassContext& context) {
   for (Node* node = graph.first(); node != nullptr;) {
     for (const auto& subgraph : node->subgraphs()) changed |= expand_composites(*subgraph, context);
     Node* next = node->next();
-    if (node->op().expand && !ops::has_choice(*node)) {
+    if (node->op().expand && !ops::has_problem(*node)) {
       Node* before = node->prev();
       CarryLabels carry(graph, node);
       std::vector<Value*> results;
