@@ -12,25 +12,6 @@ namespace {
 using loop::Indices;
 using loop::Scalar;
 
-int weight_of_prim(loop::Prim prim) {
-  using loop::Prim;
-  switch (prim) {
-    case Prim::philox:
-      return 30;
-    case Prim::div:
-    case Prim::sqrt:
-    case Prim::rsqrt:
-    case Prim::reciprocal:
-    case Prim::mod:
-    case Prim::fmod:
-    case Prim::floordiv:
-    case Prim::truncdiv:
-      return 4;
-    default:
-      return loop::is_function(prim) ? 15 * loop::arity_of(prim) : 1;
-  }
-}
-
 class OpaqueContext : public loop::BodyContext {
  public:
   using BodyContext::BodyContext;
@@ -62,7 +43,7 @@ int weight_of(const Node& node) {
   node.op().body->map(context, 0, index);
   int weight = 0;
   for (const loop::Expr& e : exprs) {
-    if (e.kind == loop::Expr::Kind::prim) weight += weight_of_prim(e.prim);
+    if (e.kind == loop::Expr::Kind::prim) weight += loop::cost_of(e.prim);
   }
   return weight;
 }
