@@ -1,0 +1,36 @@
+#pragma once
+// Steps of the program: loop kernels, copies, and whatever other parts hand over.
+
+#include <string>
+#include <vector>
+
+#include "emit/code_table.hpp"
+#include "emit/memory.hpp"
+
+namespace gex::emit {
+
+class Launches {
+ public:
+  Launches(State& state, Memory& memory) : state_(state), memory_(memory), codes_(state.program) {}
+
+  void emit_loop(const lower::Unit& unit);
+  void launch(const loop::Kernel& kernel, const std::string& name,
+              std::vector<program::BufferId> buffers, std::vector<bool> writes);
+  void copy(program::BufferId dst, const std::vector<Dim>& dst_strides, program::BufferId src,
+            const std::vector<Dim>& src_strides, Dim src_offset, const Type& type, const char* why);
+  // Gives the launch its layout on the target; a workspace is one more buffer.
+  void apply(const backend::LaunchPlan& plan, program::Launch& launch);
+  void add_step(program::Step step);
+
+  program::BufferId materialised(Value* value);  // in its own layout, copied there if a view
+  Operand placed(Value* value);                  // as materialised() leaves it
+
+  CodeTable& codes() { return codes_; }
+
+ private:
+  State& state_;
+  Memory& memory_;
+  CodeTable codes_;
+};
+
+}  // namespace gex::emit
