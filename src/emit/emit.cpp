@@ -8,6 +8,7 @@
 #include "emit/problem_launches.hpp"
 #include "emit/steps.hpp"
 #include "emit/ties.hpp"
+#include "plan/merge_launches.hpp"
 #include "plan/streams.hpp"
 
 namespace gex::emit {
@@ -23,6 +24,7 @@ class Emitter {
   Emitted run();
 
  private:
+  void merge_launches();
   void emit_graph(Graph& graph, int segment);
   void emit_units(const Units& units, int segment);
   void place(const Node& node, const Placement& outer);
@@ -66,11 +68,21 @@ Emitted Emitter::run() {
   boundary_.finish_outputs();
   if (state_.options.streams > 1) plan::spread_over_streams(state_.program, state_.options.streams);
   plan::synchronise_streams(state_.program);
+  merge_launches();
   state_.program.counters.push_back({"operators", state_.out.operators});
   if (state_.in_place > 0) state_.program.counters.push_back({"in_place", state_.in_place});
   state_.program.counters.push_back(
       {"kernels", static_cast<std::int64_t>(state_.program.codes.size())});
   return std::move(state_.out);
+}
+
+void Emitter::merge_launches() {
+  if (!launches_.has_mergeable() || !state_.options.fuse) return;
+  plan::merge_launches(state_.program, {.can_be_merged =
+                                            [&](const program::Launch& launch) {
+                                              return launches_.is_mergeable(launch.code);
+                                            },
+                                        .small_grid = 2 * state_.target.multiprocessors});
 }
 
 void Emitter::emit_units(const Units& units, int segment) {

@@ -75,9 +75,12 @@ void Overwrites::emit_scatter(const lower::Unit& unit, const Units& units, std::
   }
   std::vector<BufferId> buffers;
   std::vector<bool> writes;
+  std::vector<std::vector<Dim>> strides;  // of operands that are read as views
   for (Value* v : node.inputs()) {
     if (v == nullptr) continue;
-    buffers.push_back(launches_.materialised(v));
+    const Operand from = v == base ? launches_.placed(v) : memory_.operand(v);
+    buffers.push_back(memory_.window(from.buffer, from.offset));
+    strides.push_back(v == base ? std::vector<Dim>{} : from.strides);
     writes.push_back(in_place && v == base);
   }
   if (!in_place) {
@@ -85,8 +88,9 @@ void Overwrites::emit_scatter(const lower::Unit& unit, const Units& units, std::
     writes.push_back(true);
     state_.program.counters.push_back({"copies.scatter", 1});
   }
-  const loop::Kernel kernel =
-      in_place ? loop::kernel_of_scatter_inplace(node) : loop::kernel_of(node);
+  loop::Kernel kernel = in_place ? loop::kernel_of_scatter_inplace(node) : loop::kernel_of(node);
+  for (std::size_t k = 0; k < strides.size(); ++k)
+    if (!strides[k].empty()) kernel.buffers[k].strides = std::move(strides[k]);
   launches_.launch(kernel, unit.label(), std::move(buffers), std::move(writes));
 }
 

@@ -72,8 +72,8 @@ void ProblemLaunches::emit(const lower::Unit& unit) {
   const backend::LaunchPlan layout =
       state_.backend.plan(plan.problem, attached, launch.dims, state_.target);
   code.algorithm = layout.algorithm;
-  launches_.apply(layout, launch);
   launch.code = launches_.codes().add_code(std::move(code));
+  launches_.apply(layout, launch);
   launches_.add_step({std::move(launch), 0, {}});
 }
 

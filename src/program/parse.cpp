@@ -359,6 +359,8 @@ class Parser {
     op.ordered = line.take("ordered");
     op.matrix = line.take("matrix");
     if (line.take("block")) op.block = line.small();
+    op.with_previous = line.take("with_previous");
+    op.repeated = line.take("repeated");
     return op;
   }
 
