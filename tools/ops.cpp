@@ -26,6 +26,7 @@ constexpr std::pair<Trait, const char*> kTraits[] = {
     {Trait::constant, "constant"},
     {Trait::cheap, "cheap"},
     {Trait::idempotent, "idempotent"},
+    {Trait::concatenation, "concatenation"},
 };
 
 // "add(a, b)", "cat(xs...)", "batch_norm(x, weight?, bias?, mean, variance; eps = 1e-05)"

@@ -1,18 +1,16 @@
 #include "interp/interp.hpp"
 
-#include <iostream>
 #include <memory>
 #include <unordered_map>
 
 #include "base/error.hpp"
 #include "interp/bind_symbols.hpp"
 #include "interp/eval_kernel.hpp"
-#include "interp/sort.hpp"
 #include "loop/single_op.hpp"
 #include "ops/call.hpp"
 #include "ops/control.hpp"
 #include "ops/core/build.hpp"
-#include "ops/sort.hpp"
+#include "ops/core/reference.hpp"
 
 namespace gex::interp {
 
@@ -56,16 +54,21 @@ class Interpreter {
   Tensors compute(const Node& node) {
     const OpDef& op = node.op();
     if (op.body) return run_body(node);
-    if (op.name == "sort" || op.name == "topk") return run_sort(node);
+    if (op.reference != nullptr) return run_reference(node);
     if (op.expand) return run_expansion(node);
-    if (op.name == "constant") return {*node.as<ops::Constant>().value};
-    if (op.name == "if") return run_if(node);
-    if (op.name == "while") return run_while(node);
-    if (op.name == "call" || op.name == "call_effect") return run_call(node);
-    if (op.name == "bind") return run_bind(node);
-    if (op.name == "token") return {HostTensor(DType::boolean, {})};
-    if (op.name == "print") return run_print(node);
-    fail(ErrorCode::unsupported, "the interpreter has no way to run '", op.name, "'");
+    switch (op.step) {
+      case StepKind::branch:
+        return run_if(node);
+      case StepKind::loop:
+        return run_while(node);
+      case StepKind::call:
+        return run_call(node);
+      case StepKind::bind:
+        return run_bind(node);
+      default:
+        fail(ErrorCode::unsupported, "the interpreter can't run '", op.name,
+             "': it has no body, no expansion and no reference implementation");
+    }
   }
 
   std::vector<TensorHandle> inputs_of(const Node& node) const {
@@ -115,16 +118,10 @@ class Interpreter {
     return Interpreter(quiet(), symbols_).run(g, inputs);
   }
 
-  Tensors run_sort(const Node& node) {
-    const HostTensor& x = *values_.at(node.input(0));
-    if (node.is("topk")) {
-      const auto a = node.as<ops::TopK>();
-      return sorted_along(x, a.axis, evaluate(a.k, symbols_), a.largest,
-                          a.stable ? Ties::stable : Ties::as_topk);
-    }
-    const auto a = node.as<ops::Sort>();
-    return sorted_along(x, a.axis, x.shape()[static_cast<std::size_t>(a.axis)], a.descending,
-                        a.stable ? Ties::stable : Ties::as_sort);
+  Tensors run_reference(const Node& node) {
+    std::vector<const HostTensor*> inputs;
+    for (const Value* v : node.inputs()) inputs.push_back(v ? values_.at(v).get() : nullptr);
+    return node.op().reference({node, inputs, [this](Dim d) { return evaluate(d, symbols_); }});
   }
 
   // Nodes inside an expansion are not the user's: nobody observes them.
@@ -190,14 +187,6 @@ class Interpreter {
     HostTensor result(DType::i64, {});
     result.set_int(0, value);
     return {result};
-  }
-
-  Tensors run_print(const Node& node) {
-    const HostTensor& x = *values_.at(node.input(1));
-    std::cout << std::get<std::string>(node.attr("label")) << ' ' << node.input(1)->type() << ':';
-    for (std::int64_t i = 0; i < x.numel(); ++i) std::cout << ' ' << x.get(i);
-    std::cout << '\n';
-    return {HostTensor(DType::boolean, {})};
   }
 
   const InterpOptions& options_;

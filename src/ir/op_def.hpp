@@ -7,9 +7,11 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ir/attrs.hpp"
@@ -21,9 +23,14 @@ class Graph;
 class Node;
 class Value;
 class AtenCall;  // frontend spelling, see ops/rows/aten.hpp
+class HostTensor;
 namespace loop {
 struct OpBody;  // see loop/body.hpp
 }
+namespace ops {
+struct ProblemRule;       // see ops/core/problem_rule.hpp
+struct ReferenceContext;  // see ops/core/reference.hpp
+}  // namespace ops
 
 enum class Trait : std::uint32_t {
   pure = 1u << 0,         // no effect, same inputs same outputs: may be removed, merged, recomputed
@@ -35,13 +42,13 @@ enum class Trait : std::uint32_t {
   commutative = 1u << 6,  // inputs 0 and 1 may be swapped
   random = 1u << 7,       // draws from a counter-based generator given as input
   effect = 1u << 8,       // ordered by tokens; never removed or reordered
-  contraction =
-      1u << 9,  // has Choices in src/backend/cpu/kernels (matmul, conv, attention); takes epilogues
+  contraction = 1u << 9,  // sums products: counts as work of matrix units
   composite = 1u << 10,   // defined by `expand`
   control = 1u << 11,     // has subgraphs
   constant = 1u << 12,    // no inputs, value known from attributes alone
   cheap = 1u << 13,       // recomputing costs less than a load and a store
   idempotent = 1u << 14,  // f(f(x)) == f(x)
+  concatenation = 1u << 15,  // the inputs one after another along attribute "axis"
 };
 constexpr std::uint32_t operator|(Trait a, Trait b) {
   return static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b);
@@ -78,6 +85,41 @@ struct AtenRow {
   std::function<std::vector<Value*>(AtenCall&)> import;
 };
 
+// What the runtime does for an op that is no kernel.
+enum class StepKind : std::uint8_t {
+  none,      // has a body, an expansion or a problem
+  constant,  // data of the program
+  call,      // of the host program
+  bind,      // gives a symbol its value
+  branch,    // runs one of two subgraphs
+  loop,      // runs a subgraph while another says so
+  order,     // only orders effects: no step at all
+};
+
+// An input whose elements are places along an axis of input 0. Negative ones count from its end.
+struct IndexInput {
+  std::size_t input;
+  std::int64_t axis;
+};
+
+// Bounds of the elements of a result, both included.
+struct ElementBounds {
+  Dim low, high;
+};
+
+// A small use of an op over the symbol s, by which tests check every op in one way.
+struct OpSample {
+  struct Input {
+    Shape shape;
+    // index: i64, small; flag: bool; key: i64, 0-d; whatever dtype is under test.
+    enum class Kind : std::uint8_t { data, index, flag, key } kind = Kind::data;
+  };
+  std::vector<Input> inputs;
+  std::vector<std::pair<std::string, AttrValue>> attrs;
+  // For ops whose inputs need preparation; else the op is applied to the inputs with `attrs`.
+  std::function<std::vector<Value*>(Graph&, const std::vector<Value*>&)> build;
+};
+
 // How the generated numeric tests draw inputs and judge results.
 struct TestSpec {
   double low = -3.0, high = 3.0;
@@ -94,12 +136,22 @@ struct OpDef {
   std::uint32_t traits = 0;
   std::function<std::vector<Type>(const InferContext&)> infer;  // mandatory
   // Exactly one of: a loop body; an expansion into other ops (given the node's inputs; returns its
-  // outputs, inserted before the node); neither for effects and control flow, which runtime steps
-  // do.
+  // outputs, inserted before the node); a step of the runtime.
   std::shared_ptr<const loop::OpBody> body;
   std::function<std::vector<Value*>(Graph&, const Node&)> expand;
+  StepKind step = StepKind::none;
+  // How its operands become a problem of src/problems, and which of them may be computed; null for
+  // ops that are loops, steps or expansions alone. ops::has_problem says which nodes it is for.
+  std::shared_ptr<const ops::ProblemRule> problem;
+  // The results by plain code, where body and expansion are too slow or don't exist.
+  std::vector<HostTensor> (*reference)(const ops::ReferenceContext&) = nullptr;
+  std::vector<IndexInput> (*indices)(const Node&) = nullptr;
+  std::optional<ElementBounds> (*bounds)(const Node&) = nullptr;
+  // The op on two integers that are known as sizes; nothing where it can't be told.
+  std::optional<Dim> (*on_sizes)(Dim, Dim) = nullptr;
   std::vector<AtenRow> aten;
   TestSpec test;
+  std::function<OpSample()> sample;  // none: elementwise ops have one in common
 
   bool has(Trait t) const { return (traits & static_cast<std::uint32_t>(t)) != 0; }
 };

@@ -51,7 +51,7 @@
 namespace gex::loop {
 
 enum class Prim : std::uint8_t {
-#define GEX_PRIM(name, arity, result, doc) name,
+#define GEX_PRIM(name, ...) name,
 #include "loop/math.def"
 };
 int arity_of(Prim prim);

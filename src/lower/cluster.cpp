@@ -401,7 +401,7 @@ class Lowering {
         kernel_.grid.push_back({vars_[d]});
       }
     }
-    if (cluster_.kind == Unit::Kind::contraction) {
+    if (cluster_.kind == Unit::Kind::problem) {
       // The kernel hands over what it makes and nothing beside it: not the other parts of a cat.
       if (!provably_eq(product(cluster_.space), product(cluster_.anchor->output()->type().shape))) {
         throw NotLowerable{

@@ -11,7 +11,7 @@
 
 namespace gex::lower {
 
-// Nodes that compute an operand of the cluster's contraction, and nothing else.
+// Nodes that compute an operand of the cluster's problem, and nothing else.
 struct ClusterPrologue {
   int operand = 0;
   Value* value = nullptr;          // the operand is a view of it
@@ -20,19 +20,19 @@ struct ClusterPrologue {
 
 struct Cluster {
   Unit::Kind kind = Unit::Kind::loop;
-  const Node* anchor = nullptr;            // contraction, scatter, step
+  const Node* anchor = nullptr;            // problem, scatter, step
   std::vector<const Node*> nodes;          // in graph order
   Shape space;                             // the iteration space; grid = the axes not in `inner`
   std::vector<int> inner;                  // axes folded by the cluster's reductions, sorted
   bool sealed = false;                     // takes no consumers (scans, scatters, steps)
-  std::vector<ClusterPrologue> prologues;  // of a contraction; their nodes are in `nodes` too
+  std::vector<ClusterPrologue> prologues;  // of a problem; their nodes are in `nodes` too
 };
 
 // Inlined wherever it is used, never a reason to write memory: views and generated constants.
 bool is_free(const Node& node);
-// Computed by a Choice of src/backend/cpu/kernels. Integer contractions are plain loops.
-bool is_contraction(const Node& node);
-// Kernels of matmul, convolution and attention hand their results to an epilogue.
+// Computed as a problem of src/problems: matrix products, sorting and the like.
+bool is_problem(const Node& node);
+// Its kernels hand their results to an epilogue.
 bool takes_epilogue(const Node& node);
 // Rough cost in cycles of computing one element of a map node, operands not counted.
 int weight_of(const Node& node);
@@ -44,7 +44,7 @@ struct LoweredCluster {
   loop::Kernel kernel;
 };
 
-// Of a contraction the epilogue alone: see prologue.hpp for the rest.
+// Of a problem the epilogue alone: see prologue.hpp for the rest.
 // `escaping`: the values of the cluster that must be in memory afterwards, in output order.
 // `in_memory`: values of free nodes that have memory of their own and so are read, not inlined.
 LoweredCluster lower_cluster(const Cluster& cluster, const std::vector<Value*>& escaping,

@@ -34,7 +34,8 @@ ClusterGraph::ClusterGraph(const Graph& graph) {
   int position = 0;
   for (const Node& node : graph.nodes()) {
     position_[&node] = position++;
-    if (node.is("bind")) binds_.push_back({std::get<Dim>(node.attr("symbol")), &node});
+    if (node.op().step == StepKind::bind)
+      binds_.push_back({std::get<Dim>(node.attr("symbol")), &node});
   }
 }
 
@@ -93,7 +94,8 @@ void ClusterGraph::raise_readers(int grown) {
     for (const Node* node : clusters_[static_cast<std::size_t>(from)].nodes) {
       for (std::size_t k = 0; k < node->num_outputs(); ++k)
         collect_readers(node->output(k), readers);
-      if (node->is("bind")) collect_waiting(std::get<Dim>(node->attr("symbol")), readers);
+      if (node->op().step == StepKind::bind)
+        collect_waiting(std::get<Dim>(node->attr("symbol")), readers);
     }
     for (int reader : readers) {
       int& reach = reach_[static_cast<std::size_t>(reader)];

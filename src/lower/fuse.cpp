@@ -10,6 +10,7 @@
 #include "lower/cluster_graph.hpp"
 #include "lower/prologue.hpp"
 #include "lower/views.hpp"
+#include "ops/core/problem_rule.hpp"
 
 namespace gex::lower {
 namespace {
@@ -37,14 +38,16 @@ class Fusion {
   bool is_loop(const Node& node) const {
     return has_loop_body(node) && options_.placed_cats.count(&node) == 0;
   }
-  bool is_alone(const Node& node) const { return options_.cats_alone && node.is("cat"); }
+  bool is_alone(const Node& node) const {
+    return options_.cats_alone && node.op().has(Trait::concatenation);
+  }
 
   void collect_roots() {
     for (Value* output : graph_.outputs()) {
       if (options_.views.count(output) == 0) require(output);
     }
     for (const Node& node : graph_.nodes()) {
-      if (is_loop(node) && !is_contraction(node)) continue;
+      if (is_loop(node) && !is_problem(node)) continue;
       if (is_free(node)) continue;
       for (Value* input : node.inputs()) {
         if (input == nullptr || input->type().is_token()) continue;
@@ -90,8 +93,8 @@ class Fusion {
   Cluster single(const Node& node) const {
     Cluster cluster;
     cluster.nodes = {&node};
-    if (is_contraction(node)) {
-      cluster.kind = Unit::Kind::contraction;
+    if (is_problem(node)) {
+      cluster.kind = Unit::Kind::problem;
       cluster.anchor = &node;
       cluster.space = node.output()->type().shape;
       cluster.sealed = !takes_epilogue(node) || is_library_product(node);
@@ -115,7 +118,8 @@ class Fusion {
 
   // Left to the vendor's library, without an epilogue and prologues.
   bool is_library_product(const Node& node) const {
-    if (!options_.costs.library_products || !node.is("matmul")) return false;
+    if (!options_.costs.library_products || !is_problem(node)) return false;
+    if (!node.op().problem->library_product) return false;
     const Shape& shape = node.output()->type().shape;
     const Dim rows = shape[shape.size() - 2];
     return rows.range().hi > options_.costs.few_rows;
@@ -150,7 +154,7 @@ class Fusion {
   }
 
   static bool is_reduction(const Node& node) {
-    return node.op().body && node.op().body->reduction && !is_contraction(node);
+    return node.op().body && node.op().body->reduction && !is_problem(node);
   }
 
   // Somewhere. No epilogue can do that.
@@ -174,16 +178,14 @@ class Fusion {
   // an epilogue it would make one of those products wait for the others.
   bool belongs_to_consumer(const Node& node, const std::set<int>& from) const {
     if (!options_.costs.merges_launches || !options_.prologues) return false;
-    const auto is_product = [&](int id) {
-      return clusters_.at(id).kind == Unit::Kind::contraction;
-    };
+    const auto is_product = [&](int id) { return clusters_.at(id).kind == Unit::Kind::problem; };
     if (std::count_if(from.begin(), from.end(), is_product) < 2) return false;
     const Value* v = node.output();
     while (v->uses().size() == 1 && v->uses()[0].node != nullptr && is_free(*v->uses()[0].node))
       v = v->uses()[0].node->output();
     if (v->uses().size() != 1 || v->uses()[0].node == nullptr) return false;
     const Node& consumer = *v->uses()[0].node;
-    if (!is_contraction(consumer) || is_library_product(consumer)) return false;
+    if (!is_problem(consumer) || is_library_product(consumer)) return false;
     for (int operand : computable_operands(consumer))
       if (computable_value(consumer, operand) == node.output())
         return prologue_pays(consumer, operand, {&node}, options_.costs);
@@ -198,10 +200,10 @@ class Fusion {
       std::set<int> from = clusters_.sources(mine);
       for (auto it = from.rbegin(); it != from.rend(); ++it) {
         std::string why;
-        if (clusters_.at(*it).kind == Unit::Kind::contraction && belongs_to_reductions(node, *it)) {
+        if (clusters_.at(*it).kind == Unit::Kind::problem && belongs_to_reductions(node, *it)) {
           continue;  // not a loss: it is computed where it is reduced, and never written
         }
-        if (clusters_.at(*it).kind == Unit::Kind::contraction && belongs_to_consumer(node, from))
+        if (clusters_.at(*it).kind == Unit::Kind::problem && belongs_to_consumer(node, from))
           continue;
         auto merged = merge(mine, *it, absorbed, why);
         if (merged) {
@@ -212,15 +214,15 @@ class Fusion {
         }
       }
     }
-    if (options_.enabled && options_.prologues && mine.kind == Unit::Kind::contraction &&
+    if (options_.enabled && options_.prologues && mine.kind == Unit::Kind::problem &&
         !is_library_product(node)) {
       for (int operand : computable_operands(node)) absorb_operand(mine, operand, absorbed);
     }
     clusters_.add(std::move(mine), node, absorbed);
   }
 
-  // Has the contraction compute the operand, if nobody else wants what computes it. Whatever reads
-  // that cluster is the contraction alone, so no cycle can come of it.
+  // Has the problem compute the operand, if nobody else wants what computes it. Whatever reads
+  // that cluster is the problem alone, so no cycle can come of it.
   void absorb_operand(Cluster& mine, int operand, std::vector<int>& absorbed) {
     const Node& node = *mine.anchor;
     Value* value = computable_value(node, operand);
@@ -301,9 +303,8 @@ class Fusion {
       why = "they may use different numbers of cores";
       return std::nullopt;
     }
-    bool contraction =
-        mine.kind == Unit::Kind::contraction || other.kind == Unit::Kind::contraction;
-    if (mine.kind == Unit::Kind::contraction && other.kind == Unit::Kind::contraction) {
+    bool contraction = mine.kind == Unit::Kind::problem || other.kind == Unit::Kind::problem;
+    if (mine.kind == Unit::Kind::problem && other.kind == Unit::Kind::problem) {
       why = "two contractions";
       return std::nullopt;
     }
@@ -331,7 +332,7 @@ class Fusion {
     merged.nodes.insert(merged.nodes.end(), other.nodes.begin(), other.nodes.end());
     sort_in_order(merged.nodes);
     merged.prologues = mine.anchor ? mine.prologues : other.prologues;
-    merged.kind = contraction ? Unit::Kind::contraction : Unit::Kind::loop;
+    merged.kind = contraction ? Unit::Kind::problem : Unit::Kind::loop;
     merged.anchor = anchor;
     merged.sealed = mine.sealed;
     std::vector<const Cluster*> spaces;
@@ -409,14 +410,14 @@ class Fusion {
           {prologue.operand, prologue.value, std::move(lowered.inputs), std::move(lowered.kernel)});
     }
     const Cluster rest = without_prologues(cluster);
-    bool plain = cluster.kind == Unit::Kind::contraction && rest.nodes.size() == 1;
-    if (cluster.kind == Unit::Kind::loop || (cluster.kind == Unit::Kind::contraction && !plain)) {
+    bool plain = cluster.kind == Unit::Kind::problem && rest.nodes.size() == 1;
+    if (cluster.kind == Unit::Kind::loop || (cluster.kind == Unit::Kind::problem && !plain)) {
       LoweredCluster lowered = lower_cluster(rest, unit.outputs, roots_, options_);
       GEX_CHECK(lowered.ok, "cluster ", unit.label(), ": ", lowered.reason);
       unit.inputs = std::move(lowered.inputs);
       unit.kernel = std::move(lowered.kernel);
       unit.kernel.name = unit.label();
-      unit.has_epilogue = cluster.kind == Unit::Kind::contraction;
+      unit.has_epilogue = cluster.kind == Unit::Kind::problem;
     }
     return unit;
   }

@@ -14,7 +14,7 @@
 
 namespace gex::lower {
 
-// Elementwise code that makes an operand of a contraction. Parameters of the kernel: inputs, then
+// Elementwise code that makes an operand of a problem. Parameters of the kernel: inputs, then
 // the operand's elements (f32 or f64) over the dense grid of `value`.
 struct Prologue {
   int operand = 0;
@@ -25,25 +25,25 @@ struct Prologue {
 
 struct Unit {
   enum class Kind : std::uint8_t {
-    loop,         // `kernel`; parameters: inputs, then outputs
-    contraction,  // `anchor` by a Choice, then `kernel` (if any) as its epilogue
-    scatter,      // `anchor`, with a form that copies input 0 first and one that works in place
-    step,         // calls and control flow: `anchor` becomes a runtime step
+    loop,     // `kernel`; parameters: inputs, then outputs
+    problem,  // `anchor` as a problem, then `kernel` (if any) as its epilogue
+    scatter,  // `anchor`, with a form that copies input 0 first and one that works in place
+    step,     // calls and control flow: `anchor` becomes a runtime step
   };
   Kind kind = Kind::loop;
   std::vector<const Node*> nodes;  // in graph order
   const Node* anchor = nullptr;
-  // Values in memory that are read, and written. Contractions: operands of the anchor are not
+  // Values in memory that are read, and written. Problems: operands of the anchor are not
   // listed here (they are strided views, resolved when the step is made), only what the epilogue
   // reads.
   std::vector<Value*> inputs;
   std::vector<Value*> outputs;
-  // loop: parameters are inputs then outputs. contraction with an epilogue: parameter 0 is the
+  // loop: parameters are inputs then outputs. problem with an epilogue: parameter 0 is the
   // accumulator (dense, f32 or f64, over `space`), then inputs, then outputs.
   loop::Kernel kernel;
   Shape space;
   bool has_epilogue = false;
-  std::vector<Prologue> prologues;  // of a contraction: these operands have no memory
+  std::vector<Prologue> prologues;  // of a problem: these operands have no memory
 
   const Prologue* prologue_of(int operand) const;  // null: it lies in memory
 
@@ -63,7 +63,7 @@ struct FusedGraph {
 
 struct FuseOptions {
   bool enabled = true;         // false: every node its own unit
-  bool prologues = true;       // operands may be computed by their contraction
+  bool prologues = true;       // operands may be computed by the kernel that reads them
   std::size_t max_nodes = 64;  // in one unit
   CostModel costs;             // of the target
   // Graph outputs that are handed out as views of inputs and so need no memory of their own.
@@ -73,7 +73,7 @@ struct FuseOptions {
   bool cats_alone = false;  // every concatenation is a kernel of its own
 };
 
-// The graph must hold no composites except those with the contraction trait.
+// The graph must hold no composites except those that are problems.
 FusedGraph fuse(const Graph& graph, const FuseOptions& options = {});
 
 std::string print(const FusedGraph& fused);  // units with their kernels' loop text, then remarks

@@ -8,6 +8,8 @@
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
+#include "ops/problem_rules.hpp"
 #include "ops/rows/rows.hpp"
 #include "ops/statistics.hpp"
 
@@ -217,11 +219,24 @@ void register_attention() {
       .traits(Trait::pure | Trait::contraction)
       .infer_one(attention_type)
       .expand(expand_attention)
+      .problem(attention_rule())
       .aten("aten._scaled_dot_product_flash_attention_for_cpu.default", import_flash_cpu)
       .aten("aten.scaled_dot_product_attention.default", import_sdpa)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data({Dim(1), Dim(4), s, Dim(8)}), data({Dim(1), Dim(2), s + 2, Dim(8)}),
+                         data({Dim(1), Dim(2), s + 2, Dim(4)}), flag_data({s, s + 2})},
+                        {{"scale", 0.3}},
+                        {}};
+      })
       .define();
   register_aten_row("aten._scaled_dot_product_flash_attention_for_cpu_backward.default",
                     import_flash_cpu_backward);
+  register_aten_facts({"aten._scaled_dot_product_flash_attention",
+                       "aten._scaled_dot_product_flash_attention_for_cpu"},
+                      {.padding = AtenFacts::Padding::attends, .padding_argument = 4});
+  register_aten_facts({"aten.scaled_dot_product_attention"},
+                      {.padding = AtenFacts::Padding::attends, .padding_argument = 5});
 }
 
 }  // namespace gex::ops

@@ -4,6 +4,7 @@
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 
 namespace gex::ops {
 
@@ -150,6 +151,17 @@ std::vector<Value*> for_as_while(Graph& g, const Node& node) {
   return values;
 }
 
+// Turns that change nothing: start, limit and delta may be anything.
+std::vector<Value*> counted_loop(Graph& g, const std::vector<Value*>& v) {
+  auto body = std::make_unique<Graph>("body");
+  body->add_input(v[0]->type());
+  Value* x = body->add_input(v[3]->type());
+  body->set_outputs({maximum(*body, x, x)});
+  std::vector<std::unique_ptr<Graph>> subgraphs;
+  subgraphs.push_back(std::move(body));
+  return {g.add("for", v, {{"carried", std::int64_t{1}}}, std::move(subgraphs))->output()};
+}
+
 }  // namespace
 
 void register_control() {
@@ -157,6 +169,7 @@ void register_control() {
       .in({"condition"})
       .variadic_in("inputs")
       .traits(Trait::control)
+      .step(StepKind::branch)
       .infer(if_types)
       .define();
   Definition("while",
@@ -165,6 +178,7 @@ void register_control() {
       .variadic_in("inputs")
       .attrs<While>()
       .traits(Trait::control)
+      .step(StepKind::loop)
       .infer(while_types)
       .define();
   Definition("for",
@@ -177,11 +191,16 @@ void register_control() {
       .traits(Trait::control)
       .infer(for_types)
       .expand(for_as_while)
+      .sample([] {
+        return OpSample{
+            {key_data(), key_data(), key_data(), data(sample_matrix())}, {}, counted_loop};
+      })
       .define();
   Definition("bind", "Makes a size symbol equal to the only element of x.")
       .in({"x"})
       .attrs<Bind>()
       .traits(Trait::effect)
+      .step(StepKind::bind)
       .infer_one([](const InferContext& c) {
         require_dtype(c, 0, [](DType d) { return is_int(d); });
         if (!c.as<Bind>().symbol.is_symbol() || known_eq(c.in(0).numel(), 1) == false) {

@@ -4,6 +4,7 @@
 #include "ops/conv.hpp"
 #include "ops/core/build.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 
 namespace gex::ops {
 
@@ -163,6 +164,16 @@ void register_conv3d() {
       .traits(Trait::pure)
       .infer_one(conv3d_type)
       .expand(expand_conv3d)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data({Dim(1), Dim(4), s + 3, Dim(4), Dim(5)}),
+                         data({Dim(2), Dim(2), Dim(3), Dim(2), Dim(3)})},
+                        {{"stride", Ints{2, 1, 2}},
+                         {"padding", Ints{1, 0, 1}},
+                         {"dilation", Ints{1, 1, 1}},
+                         {"groups", std::int64_t{2}}},
+                        {}};
+      })
       .define();
   Definition("conv_transpose3d",
              "Transposed convolution of [N, O, d, h, w] with weights [O, C/groups, KD, KH, KW] to "
@@ -172,6 +183,17 @@ void register_conv3d() {
       .traits(Trait::pure)
       .infer_one(transpose3d_type)
       .expand(expand_transpose3d)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data({Dim(1), Dim(2), s + 1, Dim(3), Dim(2)}),
+                         data({Dim(2), Dim(2), Dim(3), Dim(2), Dim(3)})},
+                        {{"stride", Ints{2, 1, 2}},
+                         {"padding", Ints{1, 0, 1}},
+                         {"dilation", Ints{1, 1, 1}},
+                         {"groups", std::int64_t{2}},
+                         {"size", Dims{s * 2 + 1, Dim(4), Dim(3)}}},
+                        {}};
+      })
       .define();
 }
 

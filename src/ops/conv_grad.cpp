@@ -7,6 +7,8 @@
 #include "ops/conv.hpp"
 #include "ops/core/build.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
+#include "ops/problem_rules.hpp"
 
 namespace gex::ops {
 
@@ -316,6 +318,16 @@ void register_conv_grad() {
       .traits(Trait::pure)
       .infer_one(transpose_type)
       .expand(expand_transpose)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{
+            {data({Dim(2), Dim(6), s + 1, Dim(3)}), data({Dim(6), Dim(2), Dim(3), Dim(3)})},
+            {{"stride", Ints{2, 1}},
+             {"padding", Ints{1, 0}},
+             {"groups", std::int64_t{2}},
+             {"size", Dims{s * 2 + 2, Dim(5)}}},
+            {}};
+      })
       .define();
   Definition("conv2d_input_grad",
              "conv_transpose2d of narrow groups with few taps and steps of two.")
@@ -324,6 +336,17 @@ void register_conv_grad() {
       .traits(Trait::pure | Trait::contraction)
       .infer_one(input_grad_type)
       .expand(expand_input_grad)
+      .problem(conv2d_input_grad_rule())
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{
+            {data({Dim(2), Dim(6), s + 1, Dim(3)}), data({Dim(6), Dim(2), Dim(3), Dim(3)})},
+            {{"stride", Ints{2, 2}},
+             {"padding", Ints{1, 0}},
+             {"groups", std::int64_t{2}},
+             {"size", Dims{s * 2 + 2, Dim(7)}}},
+            {}};
+      })
       .define();
   Definition("conv2d_weight_grad",
              "The gradient of conv2d with respect to its weights, from its input [N, C, H, W] and "
@@ -333,6 +356,14 @@ void register_conv_grad() {
       .traits(Trait::pure | Trait::contraction)
       .infer_one(weight_grad_type)
       .expand(expand_weight_grad)
+      .problem(conv2d_weight_grad_rule())
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{
+            {data({Dim(2), Dim(4), s * 2 + 1, Dim(5)}), data({Dim(2), Dim(6), s, Dim(3)})},
+            {{"stride", Ints{2, 1}}, {"groups", std::int64_t{2}}, {"kernel", Dims{Dim(3), Dim(3)}}},
+            {}};
+      })
       .define();
 }
 

@@ -401,6 +401,15 @@ void register_elementwise() {
   register_unary();
   register_composed_functions();
   register_composed_rows();
+  register_aten_facts({"aten.add"}, {.range = AtenFacts::Range::sum});
+  register_aten_facts({"aten.sub"}, {.range = AtenFacts::Range::difference});
+  register_aten_facts({"aten.mul"}, {.range = AtenFacts::Range::product});
+  register_aten_facts({"aten.remainder"}, {.divisor = 1, .range = AtenFacts::Range::remainder});
+  register_aten_facts({"aten.fmod"}, {.divisor = 1});
+  register_aten_facts({"aten.clamp"}, {.range = AtenFacts::Range::clamped});
+  register_aten_facts({"aten.ceil", "aten.floor", "aten.round", "aten.trunc"},
+                      {.no_op = AtenFacts::NoOp::on_integers});
+  register_aten_facts({"aten.pow"}, {.no_op = AtenFacts::NoOp::power_of_one});
 }
 
 }  // namespace gex::ops

@@ -4,6 +4,8 @@
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
+#include "ops/problem_rules.hpp"
 #include "ops/rows/rows.hpp"
 
 namespace gex::ops {
@@ -105,6 +107,14 @@ std::vector<Value*> import_weight_grad(AtenCall& c) {
   return one(apply(c.graph(), "grouped_weight_grad", {c.tensor(0), c.tensor(1), c.tensor(2)}));
 }
 
+// A sample's ends ascend: 1, 2, 3 and what the input adds.
+auto with_ends(const char* name) {
+  return [name](Graph& g, const std::vector<Value*>& v) {
+    Value* ends = cumsum(g, add(g, v[2], scalar_int(g, DType::i64, 1)), 0);
+    return std::vector<Value*>{apply(g, name, {v[0], v[1], ends})};
+  };
+}
+
 }  // namespace
 
 void register_grouped_matmul() {
@@ -115,9 +125,17 @@ void register_grouped_matmul() {
       .traits(Trait::pure | Trait::contraction)
       .infer_one(grouped_type)
       .expand(expand_grouped)
+      .problem(grouped_matmul_rule())
       .aten("aten._grouped_mm.default", import_grouped)
       .aten("transformers.grouped_mm_fallback.default", import_fallback)
       .aten("gex.grouped_mm.default", import_fallback)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{
+            {data({s + 3, Dim(4)}), data({Dim(3), Dim(4), Dim(5)}), index_data({Dim(3)})},
+            {},
+            with_ends("grouped_matmul")};
+      })
       .define();
   Definition("grouped_weight_grad",
              "The gradient of grouped_matmul's matrices from its rows [T, K] and the gradient "
@@ -126,7 +144,14 @@ void register_grouped_matmul() {
       .traits(Trait::pure | Trait::contraction)
       .infer_one(weight_grad_type)
       .expand(expand_weight_grad)
+      .problem(grouped_weight_grad_rule())
       .aten("gex.grouped_mm_weight_grad.default", import_weight_grad)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data({s + 3, Dim(4)}), data({s + 3, Dim(5)}), index_data({Dim(3)})},
+                        {},
+                        with_ends("grouped_weight_grad")};
+      })
       .define();
 }
 

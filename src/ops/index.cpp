@@ -4,11 +4,19 @@
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/rows/rows.hpp"
 
 namespace gex::ops {
 
 namespace {
+
+// Inputs from `first` on, one for each axis.
+std::vector<IndexInput> index_inputs(std::size_t first, const Ints& axes) {
+  std::vector<IndexInput> inputs;
+  for (std::size_t k = 0; k < axes.size(); ++k) inputs.push_back({first + k, axes[k]});
+  return inputs;
+}
 
 using Update = loop::ScatterBody::Update;
 
@@ -140,6 +148,7 @@ void register_index() {
       .variadic_in("indices")
       .attrs<Index>()
       .traits(Trait::pure)
+      .indices([](const Node& n) { return index_inputs(1, n.as<Index>().axes); })
       .infer_one([](const InferContext& c) {
         const Ints axes = c.as<Index>().axes;
         const IndexSpace space = checked_index_space(c, 1, axes);
@@ -154,8 +163,17 @@ void register_index() {
                     }));
       })
       .tested(0, 1)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{
+            {data({s, Dim(4), Dim(3)}), index_data({Dim(2)}), index_data({Dim(5), Dim(1)})},
+            {{"axes", Ints{1, 2}}},
+            {}};
+      })
       .define();
+}
 
+void register_index_put() {
   loop::ScatterBody body;
   body.shape = [](const Node& n) { return index_space_of(n, 2, n.as<IndexPut>().axes).result; };
   body.mode = [](const Node& n) { return mode_of(n.as<IndexPut>().mode); };
@@ -174,6 +192,7 @@ void register_index() {
       .variadic_in("indices")
       .attrs<IndexPut>()
       .traits(Trait::pure | Trait::scatter)
+      .indices([](const Node& n) { return index_inputs(2, n.as<IndexPut>().axes); })
       .infer_one([](const InferContext& c) {
         const auto a = c.as<IndexPut>();
         mode_of(a.mode);
@@ -187,6 +206,13 @@ void register_index() {
       })
       .scatter(std::move(body))
       .tested(0, 1)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data({s, Dim(4), Dim(3)}), data({Dim(2), Dim(3)}), index_data({Dim(2)}),
+                         index_data({Dim(2)})},
+                        {{"axes", Ints{0, 1}}},
+                        {}};
+      })
       .define();
 }
 
@@ -210,6 +236,7 @@ void register_along() {
       .in({"x", "indices"})
       .attrs<Axis>()
       .traits(Trait::pure)
+      .indices([](const Node& n) { return index_inputs(1, {n.as<Axis>().axis}); })
       .infer_one([](const InferContext& c) {
         const std::int64_t axis = c.as<Axis>().axis;
         require_along(c, axis);
@@ -223,8 +250,15 @@ void register_along() {
         return c.in(0, at);
       })
       .tested(0, 1)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{
+            {data(sample_matrix()), index_data({s, Dim(2)})}, {{"axis", std::int64_t{1}}}, {}};
+      })
       .define();
+}
 
+void register_scatter() {
   loop::ScatterBody body;
   body.shape = [](const Node& n) { return n.input(1)->type().shape; };
   body.mode = [](const Node& n) { return mode_of(n.as<Scatter>().mode); };
@@ -243,6 +277,7 @@ void register_along() {
       .in({"x", "indices", "source"})
       .attrs<Scatter>()
       .traits(Trait::pure | Trait::scatter)
+      .indices([](const Node& n) { return index_inputs(1, {n.as<Scatter>().axis}); })
       .infer_one([](const InferContext& c) {
         const auto a = c.as<Scatter>();
         mode_of(a.mode);
@@ -262,6 +297,12 @@ void register_along() {
       })
       .scatter(std::move(body))
       .tested(0, 1)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data(sample_matrix()), index_data({s, Dim(2)}), data({s, Dim(2)})},
+                        {{"axis", std::int64_t{1}}, {"mode", std::string("add")}},
+                        {}};
+      })
       .define();
 }
 
@@ -299,6 +340,12 @@ void register_slice_update() {
         return Type::tensor(c.in(0).dtype, c.in(0).shape);
       })
       .scatter(std::move(body))
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data(sample_matrix()), data({s, Dim(2)})},
+                        {{"starts", Dims{Dim(0), Dim(1)}}, {"steps", Ints{1, 3}}},
+                        {}};
+      })
       .define();
 }
 
@@ -306,7 +353,9 @@ void register_slice_update() {
 
 void register_index_family() {
   register_index();
+  register_index_put();
   register_along();
+  register_scatter();
   register_slice_update();
 }
 

@@ -5,6 +5,7 @@
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/resampled_gradient.hpp"
 #include "ops/rows/rows.hpp"
 
@@ -268,6 +269,12 @@ void register_interpolate() {
       .traits(Trait::pure)
       .infer_one(interpolate_type)
       .map(interpolate_body)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data({Dim(2), s + 2, Dim(3)})},
+                        {{"mode", std::string("linear")}, {"size", Dims{s * 2, Dim(5)}}},
+                        {}};
+      })
       .define();
   for (const Overload& o : kOverloads) {
     const std::string name = str("aten.", o.kind, o.axes, "d");
@@ -276,6 +283,8 @@ void register_interpolate() {
     register_aten_row(name + "_backward.default", gradient(o));
   }
   register_antialias_rows();
+  register_aten_facts({"aten.upsample_bilinear2d", "aten.upsample_nearest2d"},
+                      {.decomposition = AtenFacts::Decomposition::any});
 }
 
 }  // namespace gex::ops

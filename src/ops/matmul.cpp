@@ -3,7 +3,9 @@
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/fold.hpp"
+#include "ops/problem_rules.hpp"
 #include "ops/rows/rows.hpp"
 
 namespace gex::ops {
@@ -127,6 +129,7 @@ void register_matmul() {
       .traits(Trait::pure | Trait::reduction | Trait::contraction)
       .infer_one(matmul_type)
       .reduction(matmul_body())
+      .problem(matmul_rule())
       .aten("aten.mm.default", import_matmul)
       .aten("aten.bmm.default", import_matmul)
       .aten("aten.matmul.default", import_matmul)
@@ -142,7 +145,15 @@ void register_matmul() {
               return one(linear(c.graph(), c.tensor(0), c.tensor(1), bias));
             })
       .aten("aten.addr.default", import_addr)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data({Dim(2), s, Dim(5)}), data({Dim(5), Dim(3)})}, {}, {}};
+      })
       .define();
+  register_aten_facts({"aten.bmm", "aten.matmul", "aten.mm", "aten.mv"},
+                      {.padding = AtenFacts::Padding::contracts, .padding_argument = 0});
+  register_aten_facts({"aten.addmm", "aten.baddbmm"},
+                      {.padding = AtenFacts::Padding::contracts, .padding_argument = 1});
 }
 
 }  // namespace gex::ops

@@ -3,6 +3,7 @@
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/rows/rows.hpp"
 #include "ops/statistics.hpp"
 
@@ -129,46 +130,7 @@ std::vector<Value*> expand_variance(Graph& g, const Node& n) {
   return {cast(g, reshape(g, m.variance, shape), t), cast(g, reshape(g, m.mean, shape), t)};
 }
 
-}  // namespace
-
-void register_norm() {
-  Definition("variance", "Variance and mean over axes, with n - correction as divisor.")
-      .in({"x"})
-      .out({"variance", "mean"})
-      .attrs<Variance>()
-      .traits(Trait::pure)
-      .infer([](const InferContext& c) {
-        require_dtype(c, 0, floating);
-        const auto a = c.as<Variance>();
-        require_axes(c, a.axes);
-        const Type t = Type::tensor(c.in(0).dtype, reduced_shape(c.in(0).shape, a.axes, a.keepdim));
-        return std::vector{t, t};
-      })
-      .expand(expand_variance)
-      .define();
-  Definition(
-      "layer_norm",
-      "x normalised over its last `rank` axes, scaled and shifted; also mean and 1/deviation "
-      "in the compute type. `divide`: by the deviation, not times its rounded reciprocal.")
-      .in({"x"})
-      .optional_in({"weight", "bias"})
-      .out({"result", "mean", "reciprocal_deviation"})
-      .attrs<Norm>()
-      .traits(Trait::pure)
-      .infer([](const InferContext& c) { return normed_types(c, 2); })
-      .expand(expand_layer_norm)
-      .define();
-  Definition("rms_norm",
-             "x over its root mean square of the last `rank` axes, scaled; also 1/rms in the "
-             "compute type. `divide`: by the rms, not times its rounded reciprocal.")
-      .in({"x"})
-      .optional_in({"weight"})
-      .out({"result", "reciprocal_rms"})
-      .attrs<Norm>()
-      .traits(Trait::pure)
-      .infer([](const InferContext& c) { return normed_types(c, 1); })
-      .expand(expand_rms_norm)
-      .define();
+void register_batch_norm() {
   Definition("batch_norm", "x normalised by given statistics of each channel (axis 1).")
       .in({"x"})
       .optional_in({"weight", "bias"})
@@ -188,7 +150,61 @@ void register_norm() {
         return Type::tensor(c.in(0).dtype, c.in(0).shape);
       })
       .expand(expand_batch_norm)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data({s, Dim(3), Dim(2)}), data({Dim(3)}), data({Dim(3)}), data({Dim(3)}),
+                         data({Dim(3)})},
+                        {},
+                        {}};
+      })
       .define();
+}
+
+}  // namespace
+
+void register_norm() {
+  Definition("variance", "Variance and mean over axes, with n - correction as divisor.")
+      .in({"x"})
+      .out({"variance", "mean"})
+      .attrs<Variance>()
+      .traits(Trait::pure)
+      .infer([](const InferContext& c) {
+        require_dtype(c, 0, floating);
+        const auto a = c.as<Variance>();
+        require_axes(c, a.axes);
+        const Type t = Type::tensor(c.in(0).dtype, reduced_shape(c.in(0).shape, a.axes, a.keepdim));
+        return std::vector{t, t};
+      })
+      .expand(expand_variance)
+      .sample(matrix_sample({{"axes", Ints{1}}}))
+      .define();
+  Definition(
+      "layer_norm",
+      "x normalised over its last `rank` axes, scaled and shifted; also mean and 1/deviation "
+      "in the compute type. `divide`: by the deviation, not times its rounded reciprocal.")
+      .in({"x"})
+      .optional_in({"weight", "bias"})
+      .out({"result", "mean", "reciprocal_deviation"})
+      .attrs<Norm>()
+      .traits(Trait::pure)
+      .infer([](const InferContext& c) { return normed_types(c, 2); })
+      .expand(expand_layer_norm)
+      .sample(
+          [] { return OpSample{{data(sample_matrix()), data({Dim(6)}), data({Dim(6)})}, {}, {}}; })
+      .define();
+  Definition("rms_norm",
+             "x over its root mean square of the last `rank` axes, scaled; also 1/rms in the "
+             "compute type. `divide`: by the rms, not times its rounded reciprocal.")
+      .in({"x"})
+      .optional_in({"weight"})
+      .out({"result", "reciprocal_rms"})
+      .attrs<Norm>()
+      .traits(Trait::pure)
+      .infer([](const InferContext& c) { return normed_types(c, 1); })
+      .expand(expand_rms_norm)
+      .sample([] { return OpSample{{data(sample_matrix()), data({Dim(6)})}, {}, {}}; })
+      .define();
+  register_batch_norm();
 }
 
 }  // namespace gex::ops

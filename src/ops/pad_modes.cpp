@@ -4,6 +4,7 @@
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/rows/rows.hpp"
 
 namespace gex::ops {
@@ -63,6 +64,12 @@ void register_mode(const char* name, const char* doc, Source source, Room room) 
           at[k] = source(i[k] - a.low[k], c.in_type(0).shape[k]);
         }
         return c.in(0, at);
+      })
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data({s + 2, Dim(6)})},
+                        {{"low", Dims{Dim(1), Dim(2)}}, {"high", Dims{s, Dim(-1)}}},
+                        {}};
       })
       .define();
 }

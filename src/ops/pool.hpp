@@ -83,7 +83,8 @@ loop::ReductionBody sum_over_windows(const WindowForm& form);
 // A pool or gradient of one floating-point operand.
 template <class Attributes>
 void define_mean(const std::string& name, const char* doc, const char* operand,
-                 const ShapeRule& rule, loop::ReductionBody body) {
+                 const ShapeRule& rule, loop::ReductionBody body,
+                 std::function<OpSample()> sample) {
   Definition(name, doc)
       .in({operand})
       .attrs<Attributes>()
@@ -93,11 +94,16 @@ void define_mean(const std::string& name, const char* doc, const char* operand,
         return Type::tensor(c.in(0).dtype, rule(c));
       })
       .reduction(std::move(body))
+      .sample(std::move(sample))
       .define();
 }
 
 // The last `axes` of an index, counted row-major.
 Dim plane_position(Indices index, const Shape& shape, std::size_t axes);
+
+// A small use of a pool over `axes` axes or of its gradient, which may take the indices.
+std::function<OpSample()> pool_sample(std::size_t axes, bool adaptive, bool gradient,
+                                      bool with_indices);
 
 std::string pool_name(const char* kind, std::size_t axes, const char* rest = "");
 

@@ -7,6 +7,7 @@
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/random.hpp"
 
 namespace gex::ops {
@@ -115,6 +116,10 @@ void register_random() {
       .traits(Trait::pure | Trait::random)
       .infer_one(random_type)
       .map(uniform_body)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{key_data()}, {{"shape", Dims{s, Dim(5)}}}, {}};
+      })
       .define();
   Definition("random_normal", "Normal numbers with mean 0 and deviation 1.")
       .in({"key"})
@@ -122,6 +127,10 @@ void register_random() {
       .traits(Trait::pure | Trait::random)
       .infer_one(random_type)
       .map(normal_body)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{key_data()}, {{"shape", Dims{s, Dim(5)}}}, {}};
+      })
       .define();
   Definition("bernoulli", "1 with probability p, else 0, for each element of p.")
       .in({"p", "key"})
@@ -129,6 +138,9 @@ void register_random() {
       .traits(Trait::pure | Trait::random)
       .infer_one(bernoulli_type)
       .expand(expand_bernoulli)
+      .sample([] {
+        return OpSample{{data(sample_matrix()), key_data()}, {{"stream", std::int64_t{3}}}, {}};
+      })
       .define();
   Definition("dropout",
              "x with elements zeroed by probability p and the others times 1/(1 - p); also which "
@@ -139,6 +151,7 @@ void register_random() {
       .traits(Trait::pure | Trait::random)
       .infer(dropout_types)
       .expand(expand_dropout)
+      .sample([] { return OpSample{{data(sample_matrix()), key_data()}, {{"p", 0.3}}, {}}; })
       .define();
 }
 

@@ -6,6 +6,7 @@
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/fold.hpp"
 #include "ops/rows/rows.hpp"
 
@@ -110,6 +111,7 @@ Definition fold(const char* name, const char* doc, Prim prim, DType (*acc_type)(
     return c.s.cast(acc[0], c.out_type().dtype);
   };
   Definition d(name, doc);
+  d.sample(matrix_sample({{"axes", Ints{1}}}));
   d.in({"x"}).attrs<Reduce>().traits(Trait::pure | Trait::reduction).reduction(std::move(body));
   return d;
 }
@@ -147,6 +149,7 @@ void register_mean() {
         return reduced(c, c.in(0).dtype);
       })
       .reduction(std::move(body))
+      .sample(matrix_sample({{"axes", Ints{1}}}))
       .define();
 }
 
@@ -163,6 +166,7 @@ Definition arg_extremum(const char* name, const char* doc, Prim better, double (
   body.combine = combine_arg(better);
   body.finish = [](BodyContext&, int, Indices, std::span<const Scalar> acc) { return acc[1]; };
   Definition d(name, doc);
+  d.sample(matrix_sample({{"axes", Ints{1}}}));
   d.in({"x"})
       .attrs<Reduce>()
       .traits(Trait::pure | Trait::reduction)
@@ -331,6 +335,13 @@ void register_reduce() {
   }
   register_aten_row("aten.mean.default",
                     [](AtenCall& c) { return import_all(c, "reduce_mean", c.result().dtype); });
+  register_aten_facts({"aten.argmax", "aten.argmin"},
+                      {.range = AtenFacts::Range::place, .padding = AtenFacts::Padding::folds});
+  register_aten_facts({"aten.max", "aten.min"},
+                      {.places_axis = 1, .padding = AtenFacts::Padding::folds});
+  register_aten_facts(
+      {"aten.all", "aten.amax", "aten.amin", "aten.any", "aten.mean", "aten.prod", "aten.sum"},
+      {.padding = AtenFacts::Padding::folds});
 }
 
 }  // namespace gex::ops

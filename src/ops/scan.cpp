@@ -3,6 +3,7 @@
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/fold.hpp"
 #include "ops/rows/rows.hpp"
 
@@ -51,6 +52,7 @@ Axis axis_argument(const AtenCall& c, const Value* x) {
 // The op of a scan that gives one result of the type of its input (integers: i64).
 Definition running(const char* name, const char* doc, loop::ReductionBody body, DTypeSet accepts) {
   Definition d(name, doc);
+  d.sample(matrix_sample({{"axis", std::int64_t{1}}}));
   d.in({"x"})
       .attrs<Axis>()
       .traits(Trait::pure | Trait::scan)
@@ -161,6 +163,7 @@ void register_extremum(const std::string& name, const char* which, Prim at_least
         .traits(Trait::pure | Trait::scan)
         .infer_one([types, k](const InferContext& c) { return types(c)[k]; })
         .reduction(body_of(k))
+        .sample(matrix_sample({{"axis", std::int64_t{1}}}))
         .define();
   }
   Definition(name, str("The ", which, " element up to each along an axis, and where it is."))
@@ -180,6 +183,7 @@ void register_extremum(const std::string& name, const char* which, Prim at_least
               Node* n = c.graph().add(op(name), {x}, axis_argument(c, x));
               return std::vector{n->output(0), n->output(1)};
             })
+      .sample(matrix_sample({{"axis", std::int64_t{1}}}))
       .define();
 }
 
@@ -196,6 +200,8 @@ void register_scan() {
   log_cum_sum_exp().aten("aten.logcumsumexp.default").define();
   register_extremum("cummax", "largest", Prim::ge, lowest);
   register_extremum("cummin", "smallest", Prim::le, highest);
+  register_aten_facts({"aten.cumprod", "aten.cumsum"},
+                      {.padding = AtenFacts::Padding::from_the_front});
 }
 
 }  // namespace gex::ops

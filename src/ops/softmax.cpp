@@ -6,6 +6,7 @@
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/rows/rows.hpp"
 
 namespace gex::ops {
@@ -106,6 +107,7 @@ void register_softmax() {
       .aten("aten.softmax.int", import_along_axis("softmax"))
       .aten("aten._safe_softmax.default", import_safe_softmax)
       .aten("aten._softmax_backward_data.default", import_softmax_backward)
+      .sample(matrix_sample({{"axis", std::int64_t{1}}}))
       .define();
   Definition("log_softmax", "Logarithm of softmax along an axis.")
       .in({"x"})
@@ -116,8 +118,13 @@ void register_softmax() {
       .aten("aten._log_softmax.default", import_along_axis("log_softmax"))
       .aten("aten.log_softmax.int", import_along_axis("log_softmax"))
       .aten("aten._log_softmax_backward_data.default", import_log_softmax_backward)
+      .sample(matrix_sample({{"axis", std::int64_t{1}}}))
       .define();
   register_aten_row("aten.logsumexp.default", import_logsumexp);
+  register_aten_facts(
+      {"aten._log_softmax", "aten._softmax"},
+      {.padding = AtenFacts::Padding::folds, .decomposition = AtenFacts::Decomposition::any});
+  register_aten_facts({"aten.logsumexp"}, {.padding = AtenFacts::Padding::folds});
 }
 
 }  // namespace gex::ops

@@ -8,6 +8,8 @@
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
+#include "ops/problem_rules.hpp"
 #include "ops/rows/rows.hpp"
 
 namespace gex::ops {
@@ -171,17 +173,20 @@ void register_sort() {
       .in({"x"})
       .out({"values", "indices"})
       .attrs<Sort>()
-      .traits(Trait::pure | Trait::contraction)
+      .traits(Trait::pure)
       .infer([](const InferContext& c) {
         require_sort_axis(c, c.as<Sort>().axis);
         return std::vector{Type::tensor(c.in(0).dtype, c.in(0).shape),
                            Type::tensor(DType::i64, c.in(0).shape)};
       })
       .expand(expand_sort)
+      .problem(sort_rule())
+      .reference(sort_reference)
       .aten("aten.sort.default",  // x, dim, descending
             [](AtenCall& c) { return sorted(c, c.integer(1), c.flag(2)); })
       .aten("aten.sort.stable",  // x, stable, dim, descending
             [](AtenCall& c) { return sorted(c, c.integer(2), c.flag(3)); })
+      .sample(matrix_sample({{"axis", std::int64_t{1}}, {"descending", true}}))
       .define();
   Definition("topk",
              "The k largest (or smallest) elements along an axis in order, and where they were; "
@@ -189,7 +194,7 @@ void register_sort() {
       .in({"x"})
       .out({"values", "indices"})
       .attrs<TopK>()
-      .traits(Trait::pure | Trait::contraction)
+      .traits(Trait::pure)
       .infer([](const InferContext& c) {
         const auto a = c.as<TopK>();
         require_sort_axis(c, a.axis);
@@ -203,13 +208,20 @@ void register_sort() {
         return std::vector{Type::tensor(c.in(0).dtype, shape), Type::tensor(DType::i64, shape)};
       })
       .expand(expand_topk)
+      .problem(topk_rule())
+      .reference(topk_reference)
       .aten("aten.topk.default", import_topk)
+      .sample(matrix_sample({{"axis", std::int64_t{1}}, {"k", Dim(4)}, {"largest", false}}))
       .define();
   register_aten_row("aten.kthvalue.default", import_kthvalue);
   register_aten_row("aten.median.dim", import_middle_of_axis(median));
   register_aten_row("aten.median.default", import_middle(median));
   register_aten_row("aten.nanmedian.dim", import_middle_of_axis(nanmedian));
   register_aten_row("aten.nanmedian.default", import_middle(nanmedian));
+  register_aten_facts({"aten.sort"}, {.places_axis = 1, .padding = AtenFacts::Padding::folds});
+  register_aten_facts(
+      {"aten.topk"},
+      {.places_axis = 2, .padding = AtenFacts::Padding::folds, .padding_argument = 2});
 }
 
 }  // namespace gex::ops

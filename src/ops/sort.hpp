@@ -1,10 +1,12 @@
 #pragma once
-// Attributes of sort and topk, which compile reads too.
+// Attributes of sort and topk, and their reference implementations.
 
 #include <cstdint>
 #include <tuple>
+#include <vector>
 
 #include "ops/core/attributes.hpp"
+#include "ops/core/reference.hpp"
 
 namespace gex::ops {
 
@@ -30,5 +32,8 @@ struct TopK {
                       field("largest", &TopK::largest), field("stable", &TopK::stable)};
   }
 };
+
+std::vector<HostTensor> sort_reference(const ReferenceContext& c);
+std::vector<HostTensor> topk_reference(const ReferenceContext& c);
 
 }  // namespace gex::ops

@@ -3,6 +3,7 @@
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/rows/rows.hpp"
 
 namespace gex::ops {
@@ -47,6 +48,10 @@ void register_reshape() {
       .map([](BodyContext& c, int, Indices i) {
         return c.in(0, reshape_index(c.in_type(0).shape, c.out_type().shape, i));
       })
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data(sample_matrix())}, {{"shape", Dims{Dim(2), s, Dim(3)}}}, {}};
+      })
       .define();
 }
 
@@ -76,6 +81,7 @@ void register_transpose() {
         for (std::size_t k = 0; k < at.size(); ++k) at[static_cast<std::size_t>(a.perm[k])] = i[k];
         return c.in(0, at);
       })
+      .sample(matrix_sample({{"perm", Ints{1, 0}}}))
       .define();
 }
 
@@ -103,6 +109,13 @@ void register_slice() {
         for (std::size_t k = 0; k < at.size(); ++k) at[k] = a.starts[k] + i[k] * Dim(a.steps[k]);
         return c.in(0, at);
       })
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{
+            {data(sample_matrix())},
+            {{"starts", Dims{Dim(0), Dim(1)}}, {"steps", Ints{1, 2}}, {"sizes", Dims{s, Dim(3)}}},
+            {}};
+      })
       .define();
 }
 
@@ -126,6 +139,10 @@ void register_expand() {
         return Type::tensor(c.in(0).dtype, a.shape);
       })
       .map([](BodyContext& c, int, Indices i) { return in_broadcast(c, 0, i); })
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data({Dim(1), Dim(6)})}, {{"shape", Dims{s, Dim(6)}}}, {}};
+      })
       .define();
 }
 
@@ -152,6 +169,7 @@ void register_flip() {
               if (x->type().rank() == 0) return one(x);
               return one(flip(c.graph(), x, c.integers(1)));
             })
+      .sample(matrix_sample({{"axes", Ints{1}}}))
       .define();
 }
 
@@ -197,6 +215,11 @@ void register_windows() {
                               c.integer(3)};
               return one(apply(c.graph(), "windows", {x}, a));
             })
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{
+            {data({s + 4, Dim(3)})}, {{"size", std::int64_t{3}}, {"step", std::int64_t{2}}}, {}};
+      })
       .define();
 }
 
@@ -204,7 +227,7 @@ void register_cat() {
   Definition("cat", "Inputs one after another along an axis.")
       .variadic_in("xs")
       .attrs<Axis>()
-      .traits(Trait::pure)
+      .traits(Trait::pure | Trait::concatenation)
       .infer_one([](const InferContext& c) {
         if (c.inputs.empty()) {
           fail(ErrorCode::invalid_argument, "cat: no inputs; give at least one");
@@ -243,6 +266,10 @@ void register_cat() {
           offset += size;
         }
         return result;
+      })
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data(sample_matrix()), data({s, s})}, {{"axis", std::int64_t{1}}}, {}};
       })
       .define();
 }
@@ -294,6 +321,12 @@ void register_pad() {
               }
               return one(pad(c.graph(), x, low, high, c.number(2)));
             })
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data(sample_matrix())},
+                        {{"low", Dims{Dim(0), Dim(2)}}, {"high", Dims{s, Dim(-1)}}},
+                        {}};
+      })
       .define();
 }
 
@@ -333,6 +366,7 @@ void register_triangle() {
       })
       .aten("aten.tril.default", row(false))
       .aten("aten.triu.default", row(true))
+      .sample(matrix_sample({{"upper", true}}))
       .define();
 }
 
@@ -348,6 +382,8 @@ void register_view() {
   register_cat();
   register_pad();
   register_triangle();
+  register_aten_facts({"aten.constant_pad_nd"}, {.no_op = AtenFacts::NoOp::no_padding});
+  register_aten_facts({"aten.tril", "aten.triu"}, {.padding = AtenFacts::Padding::keeps_positions});
 }
 
 }  // namespace gex::ops

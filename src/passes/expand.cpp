@@ -1,7 +1,7 @@
 #include "passes/expand.hpp"
 
 #include "ir/label_propagation.hpp"
-#include "ops/core/has_problem.hpp"
+#include "ops/core/problem_rule.hpp"
 
 namespace gex::passes {
 

@@ -10,32 +10,15 @@ from typing import Any
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from gex._gex import AtenFacts
 from gex.compat import operators
 from gex.compat.fake_tensors import FakeTensorMode
 from gex.compat.pytree import tree_flatten, tree_unflatten
 from gex.importer.grid_sampler import grid_sampler_2d, grid_sampler_2d_backward
 from gex.importer.symbols import Symbols
+from gex.op_facts import facts_of
 
 _aten = torch.ops.aten
-
-
-# Core ops whose decomposition is as fast as a kernel once it is fused. PyTorch's full table also
-# has rules that replace a linear algorithm by a quadratic one; those are excluded.
-_FUSIBLE_CORE_OPS = {
-    _aten._adaptive_avg_pool2d.default,
-    _aten._log_softmax.default,
-    _aten._native_batch_norm_legit.default,
-    _aten._native_batch_norm_legit.no_stats,
-    _aten._native_batch_norm_legit_no_training.default,
-    _aten._softmax.default,
-    _aten.avg_pool2d.default,
-    _aten.native_group_norm.default,
-    _aten.native_group_norm_backward.default,
-    _aten.native_layer_norm.default,
-    _aten.native_layer_norm_backward.default,
-    _aten.upsample_bilinear2d.vec,
-    _aten.upsample_nearest2d.vec,
-}
 
 
 _OWN_RULES: dict[Any, Callable[..., Any]] = {_aten.grid_sampler_2d.default: grid_sampler_2d}
@@ -55,7 +38,8 @@ def _rule(target: Any, leaves: list[Any]) -> Callable[..., Any] | None:
     rule = operators.core_decompositions().get(target)
     if rule is not None:
         return rule
-    if target in _FUSIBLE_CORE_OPS:
+    # PyTorch's full table also has rules that trade a linear algorithm for a quadratic one.
+    if facts_of(target).decomposition == AtenFacts.Decomposition.any:
         return operators.decomposition_of(target)
     return operators.own_decomposition_of(target)
 
@@ -78,7 +62,8 @@ class Decomposer:
         rule = _rule(target, leaves)
         if rule is None:
             return "it has no decomposition"
-        if target is _aten.linspace.default and torch.int64 in leaves:
+        floats_only = facts_of(target).decomposition == AtenFacts.Decomposition.of_floats
+        if floats_only and torch.int64 in leaves:
             return "its decomposition truncates where eager does not"
         key = (target, spec, tuple(self._key(leaf) for leaf in leaves))
         if key not in self._traced:

@@ -29,7 +29,7 @@ bool has_fixed_type(const Value& value) {
 bool can_evaluate(const Node& node) {
   const OpDef& op = node.op();
   if (op.has(Trait::effect) || op.has(Trait::control) || op.has(Trait::random)) return false;
-  if (op.name == "call") return false;
+  if (op.step == StepKind::call) return false;
   for (const AttrValue& attr : node.attrs())
     if (has_symbols(attr)) return false;
   for (std::size_t k = 0; k < node.num_outputs(); ++k)
@@ -62,9 +62,9 @@ std::vector<HostTensor> run_one(const Node& node, std::span<const HostTensor* co
 }
 
 bool is_movement(const Node& node) {
-  static const std::set<std::string, std::less<>> names{
-      "reshape", "transpose", "slice", "expand", "flip", "cat", "index", "take_along"};
-  return names.contains(node.op().name);
+  const OpDef& op = node.op();
+  return op.has(Trait::view) || op.has(Trait::concatenation) ||
+         (op.indices != nullptr && !op.has(Trait::scatter));
 }
 
 }  // namespace
@@ -119,7 +119,6 @@ const HostTensor* ImportState::known(Value* value) {
 }
 
 std::optional<HostTensor> ImportState::evaluate(const Node& node, std::size_t output) {
-  if (node.is("constant")) return *node.as<ops::Constant>().value;
   std::vector<const HostTensor*> inputs;
   for (Value* input : node.inputs()) inputs.push_back(input == nullptr ? nullptr : known(input));
   std::vector<HostTensor> results = run_one(node, inputs);
@@ -152,7 +151,7 @@ std::optional<std::vector<Dim>> ImportState::symbolic(Value* value) {
   if (value->is_input()) return std::nullopt;
   const Node& node = *value->producer();
   if (node.is("dim")) return std::vector<Dim>{node.as<ops::OneDim>().size};
-  if (node.is("bind")) return std::nullopt;
+  if (node.op().step == StepKind::bind) return std::nullopt;
   if (node.is("cast") || node.is("floor") || node.is("ceil") || node.is("round"))
     return known_dims(node.input(0));
   if (is_movement(node) && has_fixed_type(*value)) return moved_dims(node);
@@ -161,7 +160,7 @@ std::optional<std::vector<Dim>> ImportState::symbolic(Value* value) {
 
 // Runs the op on element numbers instead of the elements: the result shows where each element went.
 std::optional<std::vector<Dim>> ImportState::moved_dims(const Node& node) {
-  const bool indexed = node.is("index") || node.is("take_along");
+  const bool indexed = node.op().indices != nullptr;
   std::vector<HostTensor> numbers;
   std::vector<Dim> all;
   numbers.reserve(node.inputs().size());
@@ -198,30 +197,6 @@ std::optional<std::vector<Dim>> ImportState::moved_dims(const Node& node) {
 }
 
 namespace {
-
-std::optional<Dim> computed(std::string_view op, Dim a, Dim b) {
-  if (op == "add") return a + b;
-  if (op == "sub") return a - b;
-  if (op == "mul") return a * b;
-  if (op == "minimum") return min(a, b);
-  if (op == "maximum") return max(a, b);
-  const bool divides = known_eq(b, 0) == false;
-  if (op == "floor_div" && divides) return floordiv(a, b);
-  if (op == "mod" && divides) return mod(a, b);
-  // Towards zero equals towards minus infinity if nothing is negative.
-  const bool plain = divides && provably_nonnegative(a) && provably_nonnegative(b);
-  if (op == "trunc_div" && plain) return floordiv(a, b);
-  if (op == "fmod" && plain) return mod(a, b);
-  std::optional<bool> truth;
-  if (op == "eq") truth = known_eq(a, b);
-  if (op == "ne" && known_eq(a, b)) truth = !*known_eq(a, b);
-  if (op == "lt") truth = known_lt(a, b);
-  if (op == "le") truth = known_le(a, b);
-  if (op == "gt") truth = known_lt(b, a);
-  if (op == "ge") truth = known_le(b, a);
-  if (truth) return Dim(*truth ? 1 : 0);
-  return std::nullopt;
-}
 
 // Element `linear` of the broadcast shape in an operand of another.
 std::size_t broadcast_place(const Shape& operand, const Shape& result, std::int64_t linear) {
@@ -268,8 +243,8 @@ std::optional<std::vector<Dim>> ImportState::arithmetic_dims(const Node& node) {
       element = -at(0, e);
     } else if (op == "where") {
       if (const auto flag = at(0, e).as_const()) element = *flag != 0 ? at(1, e) : at(2, e);
-    } else if (operands.size() == 2) {
-      element = computed(op, at(0, e), at(1, e));
+    } else if (node.op().on_sizes != nullptr) {
+      element = node.op().on_sizes(at(0, e), at(1, e));
     }
     if (!element) return std::nullopt;
     result.push_back(*element);
@@ -286,7 +261,8 @@ bool depends_on_sizes_alone(Value* value) {
     Value* top = stack.back();
     stack.pop_back();
     if (!seen.insert(top).second) continue;
-    if (top->is_input() || !top->producer()->op().has(Trait::pure) || top->producer()->is("call"))
+    if (top->is_input() || !top->producer()->op().has(Trait::pure) ||
+        top->producer()->op().step == StepKind::call)
       return false;
     for (Value* input : top->producer()->inputs())
       if (input != nullptr) stack.push_back(input);

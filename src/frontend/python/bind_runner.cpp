@@ -186,6 +186,15 @@ std::string text_of(const Runner& runner, const std::string& level) {
   fail(ErrorCode::invalid_argument, "unknown level '", level, "'; use graph, kernels or program");
 }
 
+void reload_from_text(Runner& runner) {
+  auto* engine = dynamic_cast<SessionEngine*>(runner.engine());
+  if (engine == nullptr)
+    fail(ErrorCode::unsupported, "only compiled graphs have a program text, with frozen ",
+         "parameters from the first call on");
+  const nb::gil_scoped_release unlocked;
+  engine->reload_from_text();
+}
+
 int traverse_runner(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
@@ -309,17 +318,49 @@ PyType_Slot runner_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_
                               {Py_tp_clear, reinterpret_cast<void*>(clear_runner)},
                               {0, nullptr}};
 
+// Functions of the whole process.
+void bind_process(nb::module_& m) {
+  m.def(
+      "trim", [] { runtime::open_device("cpu")->queues->trim(); },
+      nb::call_guard<nb::gil_scoped_release>(),
+      "Frees memory that is kept from call to call for temporaries.");
+  m.def(
+      "thread_count", [] { return ThreadPool::global().threads(); },
+      "Threads that a launch may use, the caller's among them.");
+  m.def("wait_for_background", &runtime::wait_for_background,
+        nb::call_guard<nb::gil_scoped_release>(),
+        "Waits until nothing is compiled in the background.");
+  m.def(
+      "generator_stats",
+      [] {
+        nb::dict out;
+        const codegen::Generator* generator = codegen::llvm_generator(nullptr);
+        const codegen::GeneratorStats stats =
+            generator ? generator->stats() : codegen::GeneratorStats();
+        out["compiled"] = stats.compiled;
+        out["loaded"] = stats.loaded;
+        out["reused"] = stats.reused;
+        return out;
+      },
+      "How many kernels of this process were compiled, loaded from a cache, or there already.");
+  m.def("engine_build", &engine_build, "Names this build of the engine.");
+  m.def("stop_background", &runtime::stop_background, nb::call_guard<nb::gil_scoped_release>(),
+        "Ends compiling in the background, for good.");
+}
+
 }  // namespace
 
 void bind_runner(nb::module_& m) {
   bind_signature(m);
   bind_runner_options(m);
+  bind_process(m);
   nb::class_<Runner>(m, "Runner", nb::type_slots(runner_slots), nb::is_weak_referenceable(),
                      "A compiled graph: takes the list of arguments and empties it.")
       .def("__call__", &Runner::operator(), nb::arg("arguments"))
       .def("refresh", &Runner::refresh, "Has the next call bind frozen arguments anew.")
       .def_prop_ro("frozen_tensors", &Runner::frozen_tensors)
       .def("text", &text_of, nb::arg("level") = "program", "Printed form: graph, kernels, program.")
+      .def("reload_from_text", &reload_from_text, "Replays its program by way of its text.")
       .def_prop_ro("counters", &counters_of)
       .def("measure_overhead", &Runner::measure_overhead, nb::arg("on"))
       .def_prop_ro(
@@ -359,32 +400,6 @@ void bind_runner(nb::module_& m) {
             return engine ? captures_of(engine->session()) : nb::list();
           },
           "For each capture, the last used first: key, hits, arena_bytes, reason, note.");
-  m.def(
-      "trim", [] { runtime::open_device("cpu")->queues->trim(); },
-      nb::call_guard<nb::gil_scoped_release>(),
-      "Frees memory that is kept from call to call for temporaries.");
-  m.def(
-      "thread_count", [] { return ThreadPool::global().threads(); },
-      "Threads that a launch may use, the caller's among them.");
-  m.def("wait_for_background", &runtime::wait_for_background,
-        nb::call_guard<nb::gil_scoped_release>(),
-        "Waits until nothing is compiled in the background.");
-  m.def(
-      "generator_stats",
-      [] {
-        nb::dict out;
-        const codegen::Generator* generator = codegen::llvm_generator(nullptr);
-        const codegen::GeneratorStats stats =
-            generator ? generator->stats() : codegen::GeneratorStats();
-        out["compiled"] = stats.compiled;
-        out["loaded"] = stats.loaded;
-        out["reused"] = stats.reused;
-        return out;
-      },
-      "How many kernels of this process were compiled, loaded from a cache, or there already.");
-  m.def("engine_build", &engine_build, "Names this build of the engine.");
-  m.def("stop_background", &runtime::stop_background, nb::call_guard<nb::gil_scoped_release>(),
-        "Ends compiling in the background, for good.");
   m.def("compiled_runner", &compiled_runner, nb::arg("graph"), nb::arg("signature"),
         nb::arg("callees"), nb::arg("captures"), nb::arg("options"),
         "Compiles the graph and makes it ready to replay.");

@@ -96,6 +96,7 @@ class Runner {
   nb::object operator()(nb::list arguments);
   void refresh();  // the next call binds the frozen arguments anew
   const Engine* engine() const { return bound_ ? bound_->engine.get() : nullptr; }  // null: no call
+  Engine* engine() { return bound_ ? bound_->engine.get() : nullptr; }
   std::int64_t rebinds() const { return rebinds_; }
   void measure_overhead(bool on) { measures_overhead_ = on; }
   const Overhead& overhead() const { return overhead_; }  // of the last call that was measured

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/error.hpp"
+#include "compile/program_text.hpp"
 #include "target/target.hpp"
 
 namespace gex::python {
@@ -27,12 +29,20 @@ SessionEngine::SessionEngine(std::unique_ptr<Graph> graph, std::span<const Dim> 
   const Target target = parse_target(compiled.program->target);
   if (!target.is_cpu()) device_.index = target.device;
   const auto start = std::chrono::steady_clock::now();
-  runtime::SessionOptions with_frozen = session_options;
-  with_frozen.frozen = std::move(compiled.frozen);
-  session_ = std::make_unique<runtime::Session>(std::move(compiled.executable), with_frozen,
+  session_options_ = session_options;
+  session_options_.frozen = std::move(compiled.frozen);
+  session_ = std::make_unique<runtime::Session>(std::move(compiled.executable), session_options_,
                                                 std::move(compiled.specialiser));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   report_.seconds.push_back({"session", took.count()});
+}
+
+void SessionEngine::reload_from_text() {
+  const std::string text = program::print(session_->program());
+  auto executable = compile_program_text(text);
+  GEX_CHECK(program::print(*executable->program) == text, "the text of program ",
+            executable->program->name, " changes when it is parsed");
+  session_ = std::make_unique<runtime::Session>(std::move(executable), session_options_);
 }
 
 std::vector<Engine::Input> SessionEngine::inputs() const {

@@ -24,12 +24,16 @@ class SessionEngine final : public Engine {
     session_->run(inputs, host);
   }
 
+  // Prints the program, parses it, compiles that and replays it from now on: a Program is whole.
+  void reload_from_text();
+
   const CompileReport& report() const { return report_; }
   const runtime::Session& session() const { return *session_; }
 
  private:
   CompileReport report_;
   TorchDevice device_;
+  runtime::SessionOptions session_options_;
   std::unique_ptr<runtime::Session> session_;
 };
 

@@ -1,7 +1,7 @@
 #include <unordered_map>
 
+#include "base/text/lexer.hpp"
 #include "ir/check_node.hpp"
-#include "ir/text/lexer.hpp"
 #include "ir/text/parse_literals.hpp"
 #include "ir/text/suggest.hpp"
 
@@ -13,7 +13,7 @@ constexpr int kDeepestSubgraph = 1024;
 
 class Parser {
  public:
-  explicit Parser(std::string_view text) : lexer_(text) {}
+  explicit Parser(std::string_view text) : lexer_(text, kGraphText) {}
 
   std::unique_ptr<Graph> parse_all() {
     while (lexer_.accept("symbols")) parse_symbols();

@@ -4,8 +4,8 @@
 #include <map>
 #include <string>
 
+#include "base/text/lexer.hpp"
 #include "ir/attrs.hpp"
-#include "ir/text/lexer.hpp"
 #include "ir/type.hpp"
 
 namespace gex {

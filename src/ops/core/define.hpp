@@ -17,6 +17,8 @@
 #include "ir/op_def.hpp"
 #include "loop/body.hpp"
 #include "ops/core/attributes.hpp"
+#include "ops/core/problem_rule.hpp"
+#include "ops/core/reference.hpp"
 #include "ops/rows/aten.hpp"
 
 namespace gex::ops {
@@ -53,6 +55,13 @@ class Definition {
   Definition& scatter(loop::ScatterBody body);
   Definition& expand(std::function<std::vector<Value*>(Graph&, const Node&)> expansion);
 
+  Definition& step(StepKind kind);
+  Definition& problem(ProblemRule rule);
+  Definition& reference(std::vector<HostTensor> (*function)(const ReferenceContext&));
+  Definition& indices(std::vector<IndexInput> (*function)(const Node&));
+  Definition& bounds(std::optional<ElementBounds> (*function)(const Node&));
+  Definition& on_sizes(std::optional<Dim> (*function)(Dim, Dim));
+
   Definition& aten(const char* overload, AtenImport import);
   // With the family's usual import (unary, binary, comparison).
   Definition& aten(std::initializer_list<const char*> overloads);
@@ -61,6 +70,7 @@ class Definition {
 
   Definition& tested(double low, double high, double ulp_f32 = 4.0);
   Definition& tested_on(std::vector<DType> dtypes);
+  Definition& sample(std::function<OpSample()> make);
 
   const OpDef& define();
   const std::string& name() const { return def_.name; }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ir/graph.hpp"
+#include "ops/rows/aten_facts.hpp"
 
 namespace gex {
 

@@ -183,6 +183,7 @@ std::vector<Value*> import_convolution_backward(AtenCall& c) {
 void register_conv_rows() {
   register_aten_row("aten.convolution.default", import_convolution);
   register_aten_row("aten.convolution_backward.default", import_convolution_backward);
+  register_aten_facts({"aten.convolution"}, {.padding = AtenFacts::Padding::convolves});
 }
 
 }  // namespace gex::ops

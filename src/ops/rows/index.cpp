@@ -323,6 +323,13 @@ void register_index_rows() {
   register_aten_row("aten.index_add.default", import_index_add);
   register_aten_row("aten.index_fill.int_Scalar", import_index_fill);
   register_aten_row("aten.index_fill.int_Tensor", import_index_fill);
+  register_aten_facts({"aten.embedding"}, {.indices = AtenFacts::Indices::rows,
+                                           .padding = AtenFacts::Padding::keeps_positions});
+  register_aten_facts({"aten.index", "aten.index_put"}, {.indices = AtenFacts::Indices::each_axis});
+  register_aten_facts(
+      {"aten.gather", "aten.index_add", "aten.index_copy", "aten.index_fill", "aten.index_select",
+       "aten.scatter", "aten.scatter_add", "aten.scatter_reduce"},
+      {.indices = AtenFacts::Indices::along_axis});
 }
 
 }  // namespace gex::ops

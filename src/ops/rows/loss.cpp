@@ -133,6 +133,8 @@ void register_loss_rows() {
   register_aten_row("aten.mse_loss.default", mse_forward);
   register_aten_row("aten.mse_loss_backward.default", mse_backward);
   register_aten_row("aten.binary_cross_entropy_with_logits.default", bce_with_logits);
+  register_aten_facts({"aten.nll_loss2d_forward", "aten.nll_loss_forward"},
+                      {.indices = AtenFacts::Indices::classes});
 }
 
 }  // namespace gex::ops

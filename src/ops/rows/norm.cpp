@@ -382,6 +382,18 @@ void register_norm_rows() {
   });
   register_aten_row("aten.native_group_norm.default", import_group_norm);
   register_aten_row("aten.native_group_norm_backward.default", import_group_norm_backward);
+  register_aten_facts({"aten.linalg_vector_norm", "aten.std", "aten.var", "aten.var_mean"},
+                      {.padding = AtenFacts::Padding::folds});
+  register_aten_facts({"aten.native_layer_norm"}, {.padding = AtenFacts::Padding::normalises_last,
+                                                   .decomposition = AtenFacts::Decomposition::any});
+  register_aten_facts({"aten.native_batch_norm"},
+                      {.padding = AtenFacts::Padding::normalises_batch, .padding_argument = 5});
+  register_aten_facts({"aten._native_batch_norm_legit_no_training"},
+                      {.padding = AtenFacts::Padding::keeps_positions,
+                       .decomposition = AtenFacts::Decomposition::any});
+  register_aten_facts({"aten._native_batch_norm_legit", "aten.native_group_norm",
+                       "aten.native_group_norm_backward", "aten.native_layer_norm_backward"},
+                      {.decomposition = AtenFacts::Decomposition::any});
 }
 
 }  // namespace gex::ops

@@ -141,6 +141,8 @@ void register_pool_rows() {
     row("adaptive_max_pool", "", adaptive_max_pool(axes));
     row("adaptive_max_pool", "_backward", adaptive_backward("adaptive_max_pool", axes));
   }
+  register_aten_facts({"aten._adaptive_avg_pool2d", "aten.avg_pool2d"},
+                      {.decomposition = AtenFacts::Decomposition::any});
 }
 
 }  // namespace gex::ops

@@ -266,6 +266,33 @@ std::vector<Value*> import_diagonal_backward(AtenCall& c) {  // grad, sizes, off
   return one(transpose(g, placed, inverse));
 }
 
+void register_view_facts() {
+  register_aten_facts({"aten.view", "aten.reshape"},
+                      {.range = AtenFacts::Range::same,
+                       .no_op = AtenFacts::NoOp::always,
+                       .padding = AtenFacts::Padding::keeps_positions});
+  register_aten_facts(
+      {"aten.expand", "aten.permute", "aten.squeeze", "aten.t", "aten.transpose", "aten.unsqueeze"},
+      {.range = AtenFacts::Range::same, .padding = AtenFacts::Padding::keeps_positions});
+  register_aten_facts({"aten._unsafe_view", "aten.stack"},
+                      {.padding = AtenFacts::Padding::keeps_positions});
+  register_aten_facts({"aten.flip"}, {.range = AtenFacts::Range::same});
+  register_aten_facts({"aten.repeat"},
+                      {.range = AtenFacts::Range::same, .no_op = AtenFacts::NoOp::always});
+  register_aten_facts({"aten.select"}, {.range = AtenFacts::Range::same,
+                                        .padding = AtenFacts::Padding::from_the_front});
+  register_aten_facts({"aten.slice"}, {.range = AtenFacts::Range::same,
+                                       .no_op = AtenFacts::NoOp::always,
+                                       .padding = AtenFacts::Padding::from_the_front});
+  register_aten_facts({"aten.slice_scatter"},
+                      {.no_op = AtenFacts::NoOp::always, .no_op_argument = 1});
+  register_aten_facts({"aten.cat"}, {.no_op = AtenFacts::NoOp::one_part,
+                                     .padding = AtenFacts::Padding::along_axis});
+  register_aten_facts({"aten.unbind"}, {.padding = AtenFacts::Padding::along_axis});
+  register_aten_facts({"aten.chunk", "aten.split", "aten.split_with_sizes"},
+                      {.padding = AtenFacts::Padding::along_axis, .padding_argument = 2});
+}
+
 }  // namespace
 
 void register_view_rows() {
@@ -307,6 +334,7 @@ void register_view_rows() {
   register_aten_row("aten.select_backward.default", import_select_backward);
   register_aten_row("aten.slice_scatter.default", import_slice_scatter);
   register_aten_row("aten.select_scatter.default", import_select_scatter);
+  register_view_facts();
 }
 
 }  // namespace gex::ops

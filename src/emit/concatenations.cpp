@@ -1,11 +1,7 @@
-// Concatenations without a kernel: whoever computes a part writes it into its place in the result,
-// and parts that lie elsewhere are copied there. Only for results that must be in memory anyway and
-// where all parts but one are worth kernels of their own; else one kernel computes the cheap parts
-// inside the concatenation.
+#include "emit/concatenations.hpp"
 
 #include <algorithm>
 
-#include "emit/emitter.hpp"
 #include "loop/body.hpp"
 #include "lower/cluster.hpp"
 #include "ops/core/attributes.hpp"
@@ -26,16 +22,16 @@ bool lies_in_memory(const Value& value) {
   return std::any_of(value.uses().begin(), value.uses().end(), [](const Use& use) {
     if (use.node == nullptr) return true;
     if (lower::is_free(*use.node)) return lies_in_memory(*use.node->output());
-    return lower::is_contraction(*use.node) || !has_loop(*use.node);
+    return lower::is_problem(*use.node) || !has_loop(*use.node);
   });
 }
 
-// What computing one element costs; reductions and contractions as much as it takes to be kept.
+// What computing one element costs; reductions and problems as much as it takes to be kept.
 constexpr int kWorthKeeping = 8;
 int cost_of(const Value& value) {
   const Node* node = value.producer();
   if (node == nullptr || !has_loop(*node)) return 0;
-  if (lower::is_contraction(*node) || node->op().body->reduction) return kWorthKeeping;
+  if (lower::is_problem(*node) || node->op().body->reduction) return kWorthKeeping;
   int cost = lower::weight_of(*node);
   for (const Value* input : node->inputs()) {
     if (cost >= kWorthKeeping) break;
@@ -61,10 +57,8 @@ std::vector<Dim> offsets_of(const Node& cat) {
   return offsets;
 }
 
-}  // namespace
-
 // Whether the part's producer can write it with the strides of the result.
-bool Emitter::can_be_placed(const Value& part, const Node& cat) const {
+bool can_be_placed(const Value& part, const Node& cat) {
   const Node* node = part.producer();
   if (node == nullptr || lower::is_free(*node) || !has_loop(*node)) return false;
   const bool is_output = std::any_of(part.uses().begin(), part.uses().end(),
@@ -72,20 +66,23 @@ bool Emitter::can_be_placed(const Value& part, const Node& cat) const {
   const std::vector<Dim> strides = lower::memory_strides(*cat.output());
   const bool lies_so = dense_if_none(part.type()) == strides;
   if (is_output || (part.type().strides && !lies_so)) return false;
-  return !lower::is_contraction(*node) || lies_so || (node->is("matmul") && strides.size() == 2);
+  return !lower::is_problem(*node) || lies_so ||
+         (node->op().problem->any_result_strides && strides.size() == 2);
 }
 
-void Emitter::choose_cats(lower::FuseOptions& fuse_options) {
-  fuse_options.cats_alone = !options_.place_cats;
-  if (!options_.place_cats || !options_.fuse) return;
+}  // namespace
+
+void Concatenations::choose(lower::FuseOptions& fuse_options) {
+  fuse_options.cats_alone = !state_.options.place_cats;
+  if (!state_.options.place_cats || !state_.options.fuse) return;
   std::unordered_set<const Value*> taken;
-  for (const Node& node : graph_.nodes()) {
-    if (!node.is("cat") || node.inputs().size() < 2) continue;
+  for (const Node& node : state_.graph.nodes()) {
+    if (!node.op().has(Trait::concatenation) || node.inputs().size() < 2) continue;
     Value* result = node.output();
     const bool elsewhere =
         fuse_options.views.count(result) != 0 || taken.count(result) != 0 ||
-        std::any_of(graph_.ties().begin(), graph_.ties().end(), [&](const Tie& tie) {
-          return graph_.outputs()[static_cast<std::size_t>(tie.output)] == result;
+        std::any_of(state_.graph.ties().begin(), state_.graph.ties().end(), [&](const Tie& tie) {
+          return state_.graph.outputs()[static_cast<std::size_t>(tie.output)] == result;
         });
     if (elsewhere || !lies_in_memory(*result)) continue;
     std::vector<Value*> parts;
@@ -105,44 +102,44 @@ void Emitter::choose_cats(lower::FuseOptions& fuse_options) {
       type.strides = lower::memory_strides(*result);
       part->set_type(std::move(type));
     }
-    placed_cats_.insert(&node);
+    placed_.insert(&node);
   }
-  fuse_options.placed_cats = placed_cats_;
+  fuse_options.placed_cats = placed_;
 }
 
-void Emitter::place_cats() {
-  for (const Node& node : graph_.nodes()) {
-    if (!placed_cats_.contains(&node)) continue;
-    const BufferId whole = buffer_of(node.output());
+void Concatenations::place() {
+  for (const Node& node : state_.graph.nodes()) {
+    if (!placed_.contains(&node)) continue;
+    const BufferId whole = memory_.of(node.output());
     windowed_.insert(whole);
     const std::vector<Dim> offsets = offsets_of(node);
     for (std::size_t k = 0; k < node.inputs().size(); ++k) {
       Value* part = node.input(k);
-      if (!can_be_placed(*part, node) || buffers_.count(part) != 0) continue;
+      if (!can_be_placed(*part, node) || state_.buffers.count(part) != 0) continue;
       BufferDesc desc = describe(part->type(), BufferDesc::Kind::temp, part->producer()->op().name);
       desc.alias_of = whole;
       desc.alias_offset = offsets[k] * Dim(static_cast<std::int64_t>(size_of(desc.dtype)));
-      buffers_[part] = add_buffer(std::move(desc));
+      state_.buffers[part] = memory_.add(std::move(desc));
     }
   }
 }
 
-void Emitter::emit_cat(const Node& node) {
-  const BufferId whole = buffers_.at(node.output());
+void Concatenations::emit(const Node& node) {
+  const BufferId whole = state_.buffers.at(node.output());
   const std::vector<Dim> strides = lower::memory_strides(*node.output());
   const std::vector<Dim> offsets = offsets_of(node);
   std::int64_t copied = 0;
   for (std::size_t k = 0; k < node.inputs().size(); ++k) {
-    const Operand from = operand(node.input(k));
-    const BufferDesc& desc = program_.buffers[static_cast<std::size_t>(from.buffer)];
+    const Operand from = memory_.operand(node.input(k));
+    const BufferDesc& desc = state_.program.buffers[static_cast<std::size_t>(from.buffer)];
     const Dim bytes = Dim(static_cast<std::int64_t>(size_of(desc.dtype)));
     if (desc.alias_of == whole && desc.alias_offset == offsets[k] * bytes) continue;
-    emit_copy(window(whole, offsets[k]), strides, from.buffer, from.strides, from.offset,
-              node.input(k)->type(), "cat");
+    launches_.copy(memory_.window(whole, offsets[k]), strides, from.buffer, from.strides,
+                   from.offset, node.input(k)->type(), "cat");
     ++copied;
   }
   const auto parts = static_cast<std::int64_t>(node.inputs().size());
-  program_.counters.push_back({"cat_parts_placed", parts - copied});
+  state_.program.counters.push_back({"cat_parts_placed", parts - copied});
 }
 
 }  // namespace gex::emit

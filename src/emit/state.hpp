@@ -1,0 +1,45 @@
+#pragma once
+// What the parts of one emission share: the program so far, where values lie, the step at hand.
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "emit/emit.hpp"
+#include "ir/run_labels.hpp"
+#include "lower/views.hpp"
+#include "ops/core/problem_rule.hpp"
+
+namespace gex::emit {
+
+// An operand of a problem or a call.
+using Operand = ops::StridedOperand;
+using Units = std::vector<lower::Unit>;
+
+struct State {
+  State(Graph& of, const Signature& called_as, const CompileOptions& with, const Target& on)
+      : graph(of),
+        signature(called_as),
+        options(with),
+        target(on),
+        backend(backend::backend_for(on.kind)),
+        program(out.program) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  Graph& graph;
+  const Signature& signature;
+  const CompileOptions& options;
+  const Target& target;
+  const backend::Backend& backend;
+  Emitted out;
+  program::Program& program;
+  std::unordered_map<const Value*, program::BufferId> buffers;  // where values lie
+  std::int64_t in_place = 0;  // results that are written where something else was
+  int segment = 0;            // where steps go
+  const Node* current = nullptr;
+  RunLabels run_labels;  // of the unit at hand
+};
+
+}  // namespace gex::emit

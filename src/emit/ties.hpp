@@ -1,0 +1,45 @@
+#pragma once
+// New contents of inputs. A graph is pure: wherever an input stands, its contents from before the
+// call are meant. So nothing may overwrite an input that a unit or a copy reads later.
+
+#include <unordered_map>
+#include <vector>
+
+#include "emit/launches.hpp"
+
+namespace gex::emit {
+
+class Ties {
+ public:
+  Ties(State& state, Memory& memory, Launches& launches)
+      : state_(state), memory_(memory), launches_(launches) {}
+
+  void lay_out();
+  void place(const Units& units);
+  void emit_copies_before(const lower::Unit& unit);
+  void emit_copies();                        // after all units
+  bool is_copied(const Value* input) const;  // into another input
+  // Whether a copy at the end reads what lies in the value's memory.
+  bool copies(const Value* value) const;
+
+ private:
+  struct TieCopy {
+    Value* value;
+    Value* input;
+  };
+  bool place_scatter(const Units& units, const Tie& tie);
+  // Whether the memory of `input` may be overwritten by units[writer]: copies that read it are
+  // moved before that unit.
+  bool copy_before(const Units& units, std::size_t writer, const Value* input);
+  bool collect_copies(const Units& units, std::size_t writer, const Value* source,
+                      std::vector<TieCopy>& copies) const;
+  void emit_copy(const TieCopy& copy, const Operand& from);
+
+  State& state_;
+  Memory& memory_;
+  Launches& launches_;
+  std::vector<TieCopy> tie_copies_;  // after all units
+  std::unordered_map<const lower::Unit*, std::vector<TieCopy>> copies_before_;
+};
+
+}  // namespace gex::emit
