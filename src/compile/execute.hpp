@@ -1,6 +1,6 @@
 #pragma once
 // Runs a Session on plain host tensors: for the command line, the C API and tests. Graphs with
-// `call` steps need a front end that knows the callees.
+// `call` steps need a front end that resolves the callees.
 
 #include <span>
 #include <vector>

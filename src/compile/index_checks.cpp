@@ -30,11 +30,11 @@ std::string name_of_check(const Node& node) {
 
 [[noreturn]] void refuse(const std::string& name, std::int64_t low, std::int64_t high,
                          std::int64_t size) {
-  fail(ErrorCode::invalid_argument, name, ": index out of range: the indices reach from ", low,
-       " to ", high, ", but the axis they go into has ", size, " elements");
+  fail(ErrorCode::invalid_argument, name, ": index out of range: indices range from ", low,
+       " to ", high, ", but the axis has ", size, " elements");
 }
 
-// True if nothing needs to be checked when the program runs.
+// True if nothing needs to be checked at run time.
 bool fits_surely(const Node& node, const Value* indices, Dim size) {
   for (Dim d : indices->type().shape)
     if (d == Dim(0)) return true;
@@ -45,7 +45,7 @@ bool fits_surely(const Node& node, const Value* indices, Dim size) {
   const auto never_negative = [](Dim d) { return d.range().lo >= 0; };
   if (never_negative(bounds->low + size) && never_negative(size - Dim(1) - bounds->high))
     return true;
-  // A view may read only some of the elements; then the run decides.
+  // A view may read only some of the elements; then it is checked at run time.
   const bool known = bounds->low.is_const() && bounds->high.is_const() && size.is_const();
   if (!known || source != indices->producer()) return false;
   refuse(name_of_check(node), bounds->low.constant(), bounds->high.constant(), size.constant());

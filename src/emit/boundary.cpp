@@ -50,8 +50,7 @@ void Boundary::define_inputs() {
   frozen_.define();
 }
 
-// Outputs that are nothing but a window of an input that nobody writes are handed out as that
-// window.
+// Outputs that are just a window of an input that is not written are returned as that window.
 std::unordered_set<const Value*> Boundary::choose_views() {
   std::unordered_set<const Value*> computed, views;
   for (const Signature::Output& slot : state_.signature.outputs) {
@@ -61,7 +60,7 @@ std::unordered_set<const Value*> Boundary::choose_views() {
   for (const Tie& tie : state_.graph.ties()) {
     Value* value = state_.graph.outputs()[static_cast<std::size_t>(tie.output)];
     const Node* scatter = scatter_under(state_.graph, tie);
-    // What a scatter has left in its input's memory needs no computing; copied if it has not.
+    // The result of an in-place scatter is already in its input's memory; otherwise it is copied.
     if (scatter != nullptr && scatter->output() != value && !computed.contains(value))
       views.insert(value);
     computed.insert(value);
@@ -76,7 +75,8 @@ std::unordered_set<const Value*> Boundary::choose_views() {
   return views;
 }
 
-// Whether a tie gives the input new contents: what was promised as its old ones needs a copy.
+// Whether a tie gives the input new contents: then its old contents need a copy if they are
+// returned.
 bool Boundary::is_written(const Value* input) const {
   return std::any_of(state_.graph.ties().begin(), state_.graph.ties().end(), [&](const Tie& tie) {
     return tie.input == input->index() &&

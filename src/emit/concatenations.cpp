@@ -17,7 +17,7 @@ bool has_loop(const Node& node) {
   return node.op().body && (node.op().body->map || node.op().body->reduction);
 }
 
-// Whether somebody reads the value from memory, however the rest is fused.
+// Whether the value is read from memory, however the rest is fused.
 bool lies_in_memory(const Value& value) {
   return std::any_of(value.uses().begin(), value.uses().end(), [](const Use& use) {
     if (use.node == nullptr) return true;
@@ -86,13 +86,13 @@ void Concatenations::choose(lower::FuseOptions& fuse_options) {
         });
     if (elsewhere || !lies_in_memory(*result)) continue;
     std::vector<Value*> parts;
-    std::size_t kept = 0;  // parts with a kernel of their own in any case
+    std::size_t kept = 0;  // parts that have their own kernel in any case
     for (Value* part : node.inputs()) {
       if (!can_be_placed(*part, node) || !taken.insert(part).second) continue;
       parts.push_back(part);
       if (cost_of(*part) >= kWorthKeeping) ++kept;
     }
-    // One kernel could compute or copy all the others: placing them takes one for each.
+    // One kernel could compute or copy all the others; placing them takes one each.
     if (kept == 0 || node.inputs().size() - kept > 1) {
       for (Value* part : parts) taken.erase(part);
       continue;

@@ -1,8 +1,8 @@
 #pragma once
-// Concatenations without a kernel: whoever computes a part writes it into its place in the result,
-// and parts that lie elsewhere are copied there. Only for results that must be in memory anyway and
-// where all parts but one are worth kernels of their own; else one kernel computes the cheap parts
-// inside the concatenation.
+// Concatenations without a kernel: the producer of a part writes it directly into the result, and
+// other parts are copied there. Only for results that must be in memory anyway, if all parts but at
+// most one are worth their own kernels; otherwise one kernel computes the cheap parts inside the
+// concatenation.
 
 #include <unordered_set>
 

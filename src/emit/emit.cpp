@@ -118,7 +118,7 @@ void Emitter::emit_units(const Units& units, int segment) {
   state_.run_labels = outer;
 }
 
-// What a region does not say itself is as for the step that runs it.
+// Settings that a region does not have are inherited from the step that runs it.
 void Emitter::place(const Node& node, const RunLabels& outer) {
   state_.run_labels = run_labels_of(node);
   if (state_.run_labels.stream == 0) state_.run_labels.stream = outer.stream;

@@ -1,6 +1,6 @@
 #pragma once
-// Frozen inputs, and packed copies of them in the layout that the target's kernels read. Here it is
-// decided; frozen_plan.cpp does it.
+// Frozen inputs, and packed copies of them in the layout that the target's kernels read. Decided
+// here, made by frozen_plan.cpp.
 
 #include <string>
 #include <unordered_map>
@@ -16,7 +16,7 @@ class FrozenInputs {
 
   void define();
   bool is_frozen(const Value* value) const;
-  // Has the launch read operand `k` in the target's packed layout, if it never changes.
+  // Makes the launch read operand `k` in the target's packed layout, if it never changes.
   void pack_operand(ops::ProblemLaunch& plan, int k, program::Launch& launch);
 
  private:

@@ -19,7 +19,7 @@ bool reads_as_operand(const lower::Unit& unit, const Value* value) {
                      [&](Value* operand) { return operand != nullptr && lies_in(operand, value); });
 }
 
-// Whether the value is all of the other's memory, element by element in order.
+// Whether the value covers all of the other's memory, element by element in order.
 bool is_reshape_of(Value* value, const Value* other) {
   auto view = lower::resolve_view(value);
   return view && view->base == other && view->offset == Dim(0) &&
@@ -105,7 +105,7 @@ bool can_write_in_place(const Units& units, Value* value, Value* input) {
   if (unit.kind == lower::Unit::Kind::problem && reads_as_operand(unit, input)) return false;
   auto at = std::find(unit.inputs.begin(), unit.inputs.end(), input);
   if (at == unit.inputs.end()) return true;
-  // The kernel reads the old value itself: only at the very element it writes, and never after
+  // The kernel itself may read the old value: only at the element that it writes, and never after
   // that.
   int first = unit.kind == lower::Unit::Kind::problem ? 1 : 0;
   int read = first + static_cast<int>(at - unit.inputs.begin());

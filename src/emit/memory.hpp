@@ -18,8 +18,8 @@ class Memory {
   program::BufferId add_temp(const Type& type, std::string name);
   program::BufferId of(Value* value);  // its own memory; made for unit outputs on first use
   Operand operand(Value* value);       // strided, never copied
-  program::BufferId window(program::BufferId base, Dim offset_elements);  // alias from an offset
-  Value* input_at(program::BufferId id) const;  // the graph input that lies there, or null
+  program::BufferId window(program::BufferId base, Dim offset_elements);  // alias at an offset
+  Value* input_at(program::BufferId id) const;  // the graph input in this memory, or null
 
  private:
   State& state_;

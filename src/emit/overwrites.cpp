@@ -18,8 +18,8 @@ bool Overwrites::read_after(const Units& units, std::size_t position, const Valu
                      [&](const lower::Unit& unit) { return reads(unit, value); });
 }
 
-// What a call changes is computed where its new contents belong, last call first: chains of such
-// calls then work in one place. Where that fails the call gets a copy.
+// Operands that a call writes are computed in the memory of their new contents, last call first:
+// chains of such calls then work in one buffer. If that is not possible, the call gets a copy.
 void Overwrites::place_written(const Units& units) {
   if (!state_.options.overwrite_temps) return;
   for (std::size_t u = units.size(); u-- > 0;) {
@@ -55,7 +55,7 @@ bool Overwrites::can_overwrite(const Node& scatter, BufferId base, const Units& 
       concatenations_.holds_parts(base) || desc.kind != BufferDesc::Kind::temp ||
       desc.alias_of >= 0 || value->producer() == nullptr || value->type() != result->type())
     return false;
-  // Copies that end the program read it last; its own other operands are read while it writes.
+  // Copies at the end of the program read it last; its other operands are read while it writes.
   if (read_after(units, position, value)) return false;
   for (std::size_t k = 1; k < scatter.inputs().size(); ++k)
     if (scatter.has_input(k) && lies_in(scatter.input(k), value)) return false;

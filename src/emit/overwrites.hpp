@@ -22,7 +22,7 @@ class Overwrites {
   void emit_scatter(const lower::Unit& unit, const Units& units, std::size_t position);
 
  private:
-  // Whether a unit after this one, or a copy at the end, reads what lies in the value's memory.
+  // Whether a later unit, or a copy at the end, reads the value's memory.
   bool read_after(const Units& units, std::size_t position, const Value* value) const;
   // Whether the scatter may write where its operand lies, a temporary that dies here.
   bool can_overwrite(const Node& scatter, program::BufferId base, const Units& units,

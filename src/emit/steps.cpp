@@ -56,7 +56,8 @@ void Steps::emit_bind(const Node& node) {
   bind.buffer = launches_.materialised(node.input(0));
   state_.program.symbols.push_back(bind.symbol);
   launches_.add_step({bind, 0, {}});
-  // What depends on the symbol can only be placed once it is known: a new segment begins.
+  // Buffers whose sizes depend on the symbol can be placed only once it is known: start a new
+  // segment.
   if (std::find(state_.program.main.begin(), state_.program.main.end(), state_.segment) !=
       state_.program.main.end()) {
     state_.segment = static_cast<int>(state_.program.segments.size());
@@ -68,7 +69,7 @@ void Steps::emit_bind(const Node& node) {
 
 namespace {
 
-// What a call makes of an operand that it changes; null for one that it only reads.
+// The new contents of an operand that a call writes; null for one that it only reads.
 Value* new_contents(const Node& call, std::size_t operand) {
   const auto attrs = call.as<ops::Call>();
   const std::size_t first = call.num_outputs() - attrs.written.size();
@@ -112,7 +113,7 @@ void Steps::emit_call(const Node& node) {
     if (value->type().is_token() || written_operand(value) != nullptr) continue;
     BufferId id = memory_.add_temp(value->type(), call.name);
     state_.program.buffers[static_cast<std::size_t>(id)].kind = BufferDesc::Kind::external;
-    // Sizes that only the result tells.
+    // Sizes that only the result defines.
     for (Dim size : value->type().shape) {
       auto& known = state_.program.symbols;
       if (size.is_symbol() && std::find(known.begin(), known.end(), size) == known.end())
@@ -124,7 +125,7 @@ void Steps::emit_call(const Node& node) {
   launches_.add_step({std::move(call), 0, {}});
 }
 
-// A subgraph as a segment of its own, reading the given memory as its inputs.
+// A subgraph as a separate segment that reads the given memory as its inputs.
 int Steps::emit_region(Graph& graph, std::span<const Operand> inputs, const std::string& name) {
   GEX_CHECK(inputs.size() == graph.inputs().size(), "region ", name);
   for (std::size_t k = 0; k < inputs.size(); ++k) {
@@ -168,7 +169,7 @@ void Steps::emit_if(const Node& node) {
 }
 
 void Steps::emit_while(const Node& node) {
-  // The state lives in the results' buffers from the first iteration on.
+  // The state is in the results' buffers from the first iteration on.
   std::vector<Operand> state;
   for (std::size_t k = 0; k < node.num_outputs(); ++k) {
     Operand from = memory_.operand(node.input(k));
@@ -176,7 +177,7 @@ void Steps::emit_while(const Node& node) {
     launches_.copy(state[k].buffer, state[k].strides, from.buffer, from.strides, from.offset,
                    node.output(k)->type(), "region");
   }
-  // Inputs beyond the state are the same in every iteration.
+  // Inputs after the state are the same in every iteration.
   for (std::size_t k = node.num_outputs(); k < node.inputs().size(); ++k) {
     state.push_back(launches_.placed(node.input(k)));
   }
@@ -188,7 +189,7 @@ void Steps::emit_while(const Node& node) {
   step.condition = launches_.materialised(condition.outputs()[0]);
   step.body_segment = emit_region(body, state, "body");
   state_.segment = step.body_segment;
-  // New state may be old state in another place: such values are set aside before any is
+  // The new state may be old state at another position: such values are saved before any is
   // overwritten.
   std::vector<Operand> next;
   for (std::size_t k = 0; k < node.num_outputs(); ++k) {

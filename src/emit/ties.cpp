@@ -8,8 +8,8 @@
 
 namespace gex::emit {
 
-// A tied value takes its input's layout, so that it can be written there by whoever computes it;
-// not if its layout is promised to the caller or is that of another input.
+// A tied value gets its input's layout, so that its producer can write it there; not if its layout
+// is promised to the caller or is that of another input.
 void Ties::lay_out() {
   std::unordered_set<const Value*> fixed;
   for (const Signature::Output& slot : state_.signature.outputs)
@@ -20,7 +20,7 @@ void Ties::lay_out() {
     const Value& input = *state_.graph.inputs()[static_cast<std::size_t>(tie.input)];
     if (value->is_input() || !fixed.insert(value).second) continue;
     if (value->type().strides == input.type().strides) continue;
-    if (written_operand(value) != nullptr) continue;  // lies as the operand that the call changes
+    if (written_operand(value) != nullptr) continue;  // has the layout of the operand that the call writes
     Type type = value->type();
     type.strides = input.type().strides;
     value->set_type(std::move(type));
@@ -28,7 +28,7 @@ void Ties::lay_out() {
 }
 
 void Ties::place(const Units& units) {
-  // No unit computes a value that is another input: it is copied in any case.
+  // A value that is another input has no producer: it is always copied.
   std::vector<Tie> computed;
   for (const Tie& tie : state_.graph.ties()) {
     Value* value = state_.graph.outputs()[static_cast<std::size_t>(tie.output)];
@@ -76,9 +76,9 @@ bool Ties::place_scatter(const Units& units, const Tie& tie) {
   return true;
 }
 
-// The copies that read `source` and, before each, those that read what it overwrites. False if a
-// unit from `writer` on reads what one of them overwrites. `source` gets a computed value, so the
-// copies form a tree.
+// Collects the copies that read `source` and, before each, those that read what it overwrites.
+// False if a unit from `writer` on reads what one of them overwrites. `source` gets a computed
+// value, so the copies form a tree.
 bool Ties::collect_copies(const Units& units, std::size_t writer, const Value* source,
                           std::vector<TieCopy>& copies) const {
   for (const TieCopy& copy : tie_copies_) {
@@ -117,8 +117,8 @@ void Ties::emit_copy(const TieCopy& copy, const Operand& from) {
                  from.strides, from.offset, copy.input->type(), "tie");
 }
 
-// Each copy comes after those that read what it overwrites. Where that has no beginning (two inputs
-// that are swapped), one input is set aside first.
+// Each copy comes after those that read what it overwrites. If they form a cycle (two swapped
+// inputs), one input is saved first.
 void Ties::emit_copies() {
   std::unordered_map<const Value*, int> readers;
   std::unordered_map<const Value*, const TieCopy*> writer;

@@ -1,6 +1,6 @@
 #pragma once
-// New contents of inputs. A graph is pure: wherever an input stands, its contents from before the
-// call are meant. So nothing may overwrite an input that a unit or a copy reads later.
+// New contents of inputs. A graph is pure: every use of an input reads its contents from before the
+// call. So an input must not be overwritten while a unit or a copy reads it later.
 
 #include <unordered_map>
 #include <vector>
@@ -28,8 +28,8 @@ class Ties {
     Value* input;
   };
   bool place_scatter(const Units& units, const Tie& tie);
-  // Whether the memory of `input` may be overwritten by units[writer]: copies that read it are
-  // moved before that unit.
+  // Whether units[writer] may overwrite the memory of `input`: copies that read it are moved before
+  // that unit.
   bool copy_before(const Units& units, std::size_t writer, const Value* input);
   bool collect_copies(const Units& units, std::size_t writer, const Value* source,
                       std::vector<TieCopy>& copies) const;

@@ -92,7 +92,7 @@ class Interpreter {
     }
     std::vector<void*> buffers;
     for (const TensorHandle& t : inputs_of(node)) {
-      // Kernels take inputs and outputs alike as addresses; inputs are only read.
+      // Kernels take the addresses of inputs and outputs alike; inputs are only read.
       if (t) buffers.push_back(const_cast<std::byte*>(t->data()));
     }
     for (HostTensor& t : outputs) buffers.push_back(t.data());
@@ -102,7 +102,7 @@ class Interpreter {
     return outputs;
   }
 
-  // The op's meaning in terms of other ops, in a graph of its own.
+  // The op's expansion into other ops, as a separate graph.
   Tensors run_expansion(const Node& node) {
     Graph g(node.op().name);
     std::vector<Value*> placeholders;
@@ -124,7 +124,7 @@ class Interpreter {
     return node.op().reference({node, inputs, [this](Dim d) { return evaluate(d, symbols_); }});
   }
 
-  // Nodes inside an expansion are not the user's: nobody observes them.
+  // Nodes inside an expansion are not the user's: the observer does not see them.
   const InterpOptions& quiet() {
     quiet_.call = options_.call;
     return quiet_;
@@ -156,7 +156,7 @@ class Interpreter {
     const auto call = node.as<ops::Call>();
     if (!options_.call) {
       fail(ErrorCode::unsupported, "call of '", call.name,
-           "' needs the host program; give InterpOptions::call");
+           "' needs the host program; set InterpOptions::call");
     }
     Tensors operands;
     for (const Value* v : ops::call_operands(node)) operands.push_back(*values_.at(v));
@@ -170,7 +170,7 @@ class Interpreter {
     return results;
   }
 
-  // Sizes that only the results of a call tell.
+  // Binds sizes that only the results of a call define.
   void learn_sizes(std::span<const Type> types, std::span<const HostTensor> results) {
     for (std::size_t k = 0; k < types.size(); ++k) {
       for (std::size_t d = 0; d < types[k].shape.size(); ++d) {

@@ -1,7 +1,6 @@
 #pragma once
-// OpDef: all that gex knows about an op, in one object, registered once by one file of src/ops.
-// Passes, printers, the interpreter, code generation and front ends ask it; nobody switches on
-// names.
+// OpDef: the definition of an op, registered once by one file of src/ops. Passes, printers, the
+// interpreter, code generation and front ends query it; nothing switches on names.
 
 #include <cstdint>
 #include <functional>
@@ -34,10 +33,10 @@ struct ReferenceContext;  // see ops/core/reference.hpp
 
 enum class Trait : std::uint32_t {
   pure = 1u << 0,         // no effect, same inputs same outputs: may be removed, merged, recomputed
-  elementwise = 1u << 1,  // out[i] depends on in_k[i] alone (after broadcasting)
+  elementwise = 1u << 1,  // out[i] depends only on in_k[i] (after broadcasting)
   reduction = 1u << 2,    // body is a reduction
   scan = 1u << 3,         // body is a scan
-  scatter = 1u << 4,      // body stores to data-dependent places of a copy of input 0
+  scatter = 1u << 4,      // body stores to data-dependent indices of a copy of input 0
   view = 1u << 5,         // body is an index map on input 0: no arithmetic
   commutative = 1u << 6,  // inputs 0 and 1 may be swapped
   random = 1u << 7,       // draws from a counter-based generator given as input
@@ -45,7 +44,7 @@ enum class Trait : std::uint32_t {
   contraction = 1u << 9,  // sums products: counts as work of matrix units
   composite = 1u << 10,   // defined by `expand`
   control = 1u << 11,     // has subgraphs
-  constant = 1u << 12,    // no inputs, value known from attributes alone
+  constant = 1u << 12,    // no inputs, value known from attributes only
   cheap = 1u << 13,       // recomputing costs less than a load and a store
   idempotent = 1u << 14,  // f(f(x)) == f(x)
   concatenation = 1u << 15,  // the inputs one after another along attribute "axis"
@@ -62,7 +61,7 @@ struct InputSpec {
   enum class Arity : std::uint8_t { one, optional, variadic } arity = Arity::one;
 };
 
-// What a shape rule sees: it must work on symbolic Dims and throw UserError with both shapes on
+// The input of a shape rule: it must work on symbolic Dims and throw UserError with both shapes on
 // misuse. Absent optional inputs are null.
 struct InferContext {
   std::string_view op_name;
@@ -78,8 +77,8 @@ struct InferContext {
   }
 };
 
-// One ATen overload ("aten.add.Tensor") and how it becomes nodes. Returning no values means "not in
-// this form": the importer goes on to the decomposition or a call.
+// One ATen overload ("aten.add.Tensor") and its conversion to nodes. Returning no values means "not
+// supported in this form": the importer continues with the decomposition or a call.
 struct AtenRow {
   std::string overload;
   std::function<std::vector<Value*>(AtenCall&)> import;
@@ -120,7 +119,7 @@ struct OpSample {
   std::function<std::vector<Value*>(Graph&, const std::vector<Value*>&)> build;
 };
 
-// How the generated numeric tests draw inputs and judge results.
+// How the generated numeric tests choose inputs and compare results.
 struct TestSpec {
   double low = -3.0, high = 3.0;
   double ulp_f32 = 4.0;
@@ -131,7 +130,7 @@ struct OpDef {
   std::string name;
   std::string doc;
   std::vector<InputSpec> inputs;
-  std::vector<std::string> outputs;  // names; none where their number depends on the node
+  std::vector<std::string> outputs;  // names; empty if their number depends on the node
   AttrSchema attrs;
   std::uint32_t traits = 0;
   std::function<std::vector<Type>(const InferContext&)> infer;  // mandatory
@@ -156,13 +155,14 @@ struct OpDef {
   bool has(Trait t) const { return (traits & static_cast<std::uint32_t>(t)) != 0; }
 };
 
-// The registry. Ops of src/ops are there from the start (ops/core/registry.cpp lists the families,
-// so no order of static initialisation matters); user ops may be added at run time under new names.
+// The registry. Ops of src/ops are registered from the start (ops/core/registry.cpp lists the
+// families, so the order of static initialisation does not matter); user ops may be added at run
+// time under new names.
 const OpDef& op(std::string_view name);       // UserError(not_found) suggests the nearest name
 const OpDef* find_op(std::string_view name);  // null if unknown
 const OpDef& register_op(OpDef def);          // UserError if the name is taken or infer missing
 std::vector<const OpDef*> all_ops();          // sorted by name
-// Set once by src/ops so that ir can load the built-in ops on first use without depending on them.
+// Set once by src/ops, so that ir can load the built-in ops on first use without depending on them.
 void set_builtin_ops_loader(void (*load)());
 
 }  // namespace gex

@@ -1,7 +1,7 @@
 #pragma once
-// A cluster is a set of nodes meant for one launch; lowering it writes the launch's kernel or says
-// why it can't be one. Fusion grows clusters and asks here, so "legal" has one definition: what can
-// be lowered.
+// A cluster is a set of nodes for one launch; lowering it writes the launch's kernel or returns the
+// reason why it can't. Fusion grows clusters and calls this, so legality has one definition: what
+// can be lowered.
 
 #include <string>
 #include <unordered_set>
@@ -23,23 +23,23 @@ struct Cluster {
   const Node* anchor = nullptr;            // problem, scatter, step
   std::vector<const Node*> nodes;          // in graph order
   Shape space;                             // the iteration space; grid = the axes not in `inner`
-  std::vector<int> inner;                  // axes folded by the cluster's reductions, sorted
+  std::vector<int> inner;                  // axes reduced by the cluster's reductions, sorted
   bool sealed = false;                     // takes no consumers (scans, scatters, steps)
   std::vector<ClusterPrologue> prologues;  // of a problem; their nodes are in `nodes` too
 };
 
-// Inlined wherever it is used, never a reason to write memory: views and generated constants.
+// Inlined wherever it is used, never stored for its own sake: views and generated constants.
 bool is_free(const Node& node);
 // Computed as a problem of src/problems: matrix products, sorting and the like.
 bool is_problem(const Node& node);
 // Its kernels hand their results to an epilogue.
 bool takes_epilogue(const Node& node);
-// Rough cost in cycles of computing one element of a map node, operands not counted.
+// Rough cost in cycles of computing one element of a map node, without its operands.
 int weight_of(const Node& node);
 
 struct LoweredCluster {
   bool ok = false;
-  std::string reason;  // where not ok
+  std::string reason;  // if not ok
   std::vector<Value*> inputs;
   loop::Kernel kernel;
 };

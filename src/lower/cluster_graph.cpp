@@ -7,7 +7,7 @@ namespace gex::lower {
 
 namespace {
 
-// Sizes that are only known once a `bind` has run make its consumers wait for it.
+// Sizes known only after a `bind` make its consumers wait for it.
 bool mentions(const Node& node, Dim symbol) {
   auto depends = [&](const Value* v) {
     return v != nullptr && std::any_of(v->type().shape.begin(), v->type().shape.end(),
@@ -84,7 +84,7 @@ void ClusterGraph::add(Cluster cluster, const Node& node, const std::vector<int>
   if (!absorbed.empty()) raise_readers(id);
 }
 
-// A cluster that grows may be read already: all that follows from it now reaches further too.
+// A cluster that grows may already have readers: everything that depends on it is updated.
 void ClusterGraph::raise_readers(int grown) {
   std::vector<int> todo{grown};
   while (!todo.empty()) {
@@ -106,7 +106,7 @@ void ClusterGraph::raise_readers(int grown) {
   }
 }
 
-// The reverse of `sources`, as far as nodes are placed.
+// The reverse of `sources`, as far as nodes are assigned to clusters.
 void ClusterGraph::collect_readers(const Value* v, std::set<int>& out) const {
   for (const Use& use : v->uses()) {
     if (use.node == nullptr) continue;

@@ -1,5 +1,5 @@
-// Greedy fusion, forward: each node joins the clusters that feed it wherever the union can still be
-// lowered to one kernel. Legality is lower_cluster's word; profit is the few rules in `pays`.
+// Greedy forward fusion: each node joins the clusters of its operands if the union can still be
+// lowered to one kernel. Legality is decided by lower_cluster, profit by the rules in `pays`.
 
 #include <algorithm>
 #include <set>
@@ -116,7 +116,7 @@ class Fusion {
     return cluster;
   }
 
-  // Left to the vendor's library, without an epilogue and prologues.
+  // Left to the vendor's library, without epilogue and prologues.
   bool is_library_product(const Node& node) const {
     if (!options_.costs.library_products || !is_problem(node)) return false;
     if (!node.op().problem->library_product) return false;
@@ -132,8 +132,8 @@ class Fusion {
          std::move(reason)});
   }
 
-  // An epilogue would write its elements out in vain: they are summed up (or the like) and nothing
-  // else; or they are, and what they are made of is in memory for the kernel that does it.
+  // An epilogue would store its elements unnecessarily: they are only reduced, or they are reduced
+  // and their operands are already in memory for the kernel that does it.
   bool belongs_to_reductions(const Node& node, int contraction) const {
     constexpr int kRecomputeLimit = 8;
     if (weight_of(node) >= kRecomputeLimit || roots_.count(node.output()) != 0) return false;
@@ -141,7 +141,7 @@ class Fusion {
     return is_reduced(node.output()) && reads_only_memory(node, contraction);
   }
 
-  // Whether all that it has of this cluster is written anyway.
+  // Whether everything it reads from this cluster is stored anyway.
   bool reads_only_memory(const Node& node, int cluster) const {
     for (const Value* v : node.inputs()) {
       std::set<int> from;
@@ -157,7 +157,7 @@ class Fusion {
     return node.op().body && node.op().body->reduction && !is_problem(node);
   }
 
-  // Somewhere. No epilogue can do that.
+  // Whether some user of the value reduces it, which an epilogue can't do.
   static bool is_reduced(const Value* v) {
     return std::ranges::any_of(v->uses(), [](const Use& use) {
       if (use.node == nullptr) return false;
@@ -174,8 +174,8 @@ class Fusion {
     return !v->uses().empty();
   }
 
-  // Joins results of several products, and a product of few rows can compute it as its operand: as
-  // an epilogue it would make one of those products wait for the others.
+  // Combines results of several matmuls, and a matmul of few rows can compute it as its operand: as
+  // an epilogue it would make one of those matmuls wait for the others.
   bool belongs_to_consumer(const Node& node, const std::set<int>& from) const {
     if (!options_.costs.merges_launches || !options_.prologues) return false;
     const auto is_product = [&](int id) { return clusters_.at(id).kind == Unit::Kind::problem; };
@@ -201,7 +201,7 @@ class Fusion {
       for (auto it = from.rbegin(); it != from.rend(); ++it) {
         std::string why;
         if (clusters_.at(*it).kind == Unit::Kind::problem && belongs_to_reductions(node, *it)) {
-          continue;  // not a loss: it is computed where it is reduced, and never written
+          continue;  // not a loss: it is computed where it is reduced, and never stored
         }
         if (clusters_.at(*it).kind == Unit::Kind::problem && belongs_to_consumer(node, from))
           continue;
@@ -235,17 +235,17 @@ class Fusion {
     std::string why;
     ClusterPrologue prologue{operand, value, maker.nodes};
     if (escaping(maker) != std::vector<Value*>{value}) {
-      why = "other results of it are needed in memory";
+      why = "its other results are needed in memory";
     } else if (!run_labels_of(node).same_limits(run_labels_of(*maker.nodes.front()))) {
       why = "they may use different numbers of cores";
     } else if (!prologue_pays(node, operand, maker.nodes, options_.costs)) {
-      why = "it would be computed again too often";
+      why = "it would be recomputed too often";
     } else if (LoweredCluster lowered = lower_prologue(node, prologue, roots_, options_);
                !lowered.ok) {
       why = lowered.reason;
     }
     if (!why.empty()) {
-      remark(node, str("operand ", operand, " is not computed by it but by ", label(maker.nodes),
+      remark(node, str("operand ", operand, " is not computed by a prologue but by ", label(maker.nodes),
                        ": ", why));
       return;
     }
@@ -262,7 +262,7 @@ class Fusion {
     });
   }
 
-  // The contraction with its epilogue alone.
+  // The contraction with its epilogue only.
   static Cluster without_prologues(const Cluster& cluster) {
     Cluster rest = cluster;
     rest.prologues.clear();
@@ -271,9 +271,9 @@ class Fusion {
     return rest;
   }
 
-  // Whether one of these clusters computes an operand of the contraction, which is there before
-  // the contraction begins and so can't be part of its epilogue. What it computes itself is no
-  // cluster of its own.
+  // Whether one of these clusters computes an operand of the contraction, which is needed before
+  // the contraction begins and so can't be part of its epilogue. Operands computed by its prologues
+  // are not clusters.
   bool is_operand(const Node& contraction, int other_id, const std::vector<int>& absorbed) const {
     std::set<int> from;
     for (Value* input : contraction.inputs())
@@ -283,7 +283,7 @@ class Fusion {
                                                     [&](int id) { return from.count(id) != 0; });
   }
 
-  // The union of two clusters in some iteration space in which it can be lowered.
+  // The union of two clusters, in an iteration space in which it can be lowered.
   std::optional<Cluster> merge(const Cluster& mine, int other_id, const std::vector<int>& absorbed,
                                std::string& why) {
     const Cluster& other = clusters_.at(other_id);
@@ -324,7 +324,7 @@ class Fusion {
       return std::nullopt;
     }
     if (clusters_.makes_cycle(mine, other_id, absorbed)) {
-      why = "something between them depends on the first and feeds the second";
+      why = "a node between them depends on the first and feeds the second";
       return std::nullopt;
     }
     Cluster merged;
@@ -356,12 +356,12 @@ class Fusion {
     return std::nullopt;
   }
 
-  // Fusing into a larger space computes the smaller cluster again and again: fine if that is cheap,
-  // or if the operand is constant along the innermost axis and so computed once for each row.
+  // Fusing into a larger space recomputes the smaller cluster: fine if that is cheap, or if the
+  // operand is constant along the innermost axis and so computed once per row.
   bool pays(const Cluster& space, const Cluster& smaller, const Cluster& consumer,
             const Cluster& producer, std::string& why) const {
     if (provably_eq(product(space.space), product(smaller.space))) return true;
-    if (&smaller == &consumer) return true;  // a row result computed once beside the rows
+    if (&smaller == &consumer) return true;  // a row result computed once per row
     int cost = 0;
     for (const Node* node : producer.nodes) cost += weight_of(*node);
     if (cost < 8) return true;
@@ -381,7 +381,7 @@ class Fusion {
           row = v->type().shape.empty() || v->type().shape.back() == Dim(1);
         }
         if (!row) {
-          why = str("it would be computed again for each element of ", text_of(space.space));
+          why = str("it would be recomputed for each element of ", text_of(space.space));
           return false;
         }
       }
@@ -426,7 +426,7 @@ class Fusion {
     FusedGraph fused;
     for (int id : clusters_.in_order()) {
       Unit unit = lower(clusters_.at(id));
-      // At O0 nothing removes code whose result nobody wants; it has no place to write it to.
+      // At O0 nothing removes unused code; it has no output to write.
       const bool dead = unit.kind != Unit::Kind::step && unit.outputs.empty();
       if (!dead) fused.units.push_back(std::move(unit));
     }

@@ -1,5 +1,6 @@
 #pragma once
-// The kernel level: the graph cut into units, each of which becomes one launch or one runtime step.
+// The kernel level: the graph partitioned into units, each of which becomes one launch or one
+// runtime step.
 
 #include <cstdint>
 #include <memory>
@@ -45,12 +46,12 @@ struct Unit {
   bool has_epilogue = false;
   std::vector<Prologue> prologues;  // of a problem: these operands have no memory
 
-  const Prologue* prologue_of(int operand) const;  // null: it lies in memory
+  const Prologue* prologue_of(int operand) const;  // null: the operand is in memory
 
   std::string label() const;  // "add+gelu+sum": for names and reports
 };
 
-// Why two things that could have been one launch are two.
+// Why two nodes that could have been one launch are two.
 struct Remark {
   std::string node;  // op and result, with the user's line if known
   std::string reason;
@@ -62,15 +63,15 @@ struct FusedGraph {
 };
 
 struct FuseOptions {
-  bool enabled = true;         // false: every node its own unit
+  bool enabled = true;         // false: every node is a separate unit
   bool prologues = true;       // operands may be computed by the kernel that reads them
   std::size_t max_nodes = 64;  // in one unit
   CostModel costs;             // of the target
-  // Graph outputs that are handed out as views of inputs and so need no memory of their own.
+  // Graph outputs that are returned as views of inputs and so need no memory.
   std::unordered_set<const Value*> views;
-  // Concatenations whose parts are written where they end up: steps, not kernels.
+  // Concatenations whose parts are written directly into the result: steps, not kernels.
   std::unordered_set<const Node*> placed_cats;
-  bool cats_alone = false;  // every concatenation is a kernel of its own
+  bool cats_alone = false;  // every concatenation is a separate kernel
 };
 
 // The graph must hold no composites except those that are problems.

@@ -73,7 +73,7 @@ LoweredCluster lower_prologue(const Node& problem, const ClusterPrologue& prolog
     return refuse("it reads too many tensors");
   if (lowered.kernel.stages.size() != 1 || !(lowered.kernel.scratch_bytes() == Dim(0)))
     return refuse("it is more than one loop");
-  // Elements are rounded as they would be in memory, then widened to what is summed: a mask's too.
+  // Elements are rounded as if stored, then widened to the accumulator type, including a mask's.
   const DType dtype = problem.input(0)->type().dtype == DType::f64 ? DType::f64 : DType::f32;
   loop::Stage& stage = lowered.kernel.stages.front();
   GEX_CHECK(stage.stores.size() == 1, "a prologue with ", stage.stores.size(), " stores");

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kMask = 3;
 
-// The kernel's batch and heads, where the operands have none.
+// The kernel's batch and heads, if the operands have none.
 Shape with_heads(Shape shape) {
   while (shape.size() < 4) shape.insert(shape.begin(), Dim(1));
   return shape;

@@ -1,4 +1,4 @@
-// Work done by the host program, and effects.
+// Calls of the host program, and effects.
 
 #include "ops/call.hpp"
 

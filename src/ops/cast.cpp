@@ -10,17 +10,17 @@ namespace gex::ops {
 
 namespace {
 
-// The graph is pure, so a copy is the value itself, converted where dtypes differ.
+// The graph is pure, so a copy is the value itself, converted if dtypes differ.
 std::vector<Value*> import_copy(AtenCall& c) { return one(operand(c, 0, c.result().dtype)); }
 
-// Which call of the user's it stands for.
+// The user's call that it represents.
 struct Kept {
   std::string what;
   static constexpr auto fields() { return std::tuple{field("what", &Kept::what)}; }
 };
 
 void register_kept() {
-  Definition("kept", "x; stands for a call that changes nothing and is to stay, with all it reads.")
+  Definition("kept", "x; represents a no-op call that is kept, with its operands.")
       .in({"x"})
       .variadic_in("others")
       .attrs<Kept>()
@@ -33,7 +33,7 @@ void register_kept() {
             {data(sample_matrix()), data({s})}, {{"what", std::string("aten.copy.default")}}, {}};
       })
       .define();
-  // What it is to be, all that it reads, the name of the call.
+  // Its result, its operands, the name of the call.
   register_aten_row("gex.kept.default", [](AtenCall& c) {
     std::vector<Value*> inputs = c.tensors(1);
     inputs.insert(inputs.begin(), c.tensor(0));

@@ -1,4 +1,4 @@
-// Comparisons, logic, bits and choice.
+// Comparisons, logic, bit operations and selection.
 
 #include <limits>
 

@@ -53,7 +53,7 @@ std::vector<Type> if_types(const InferContext& c) {
   require_inputs(c, no, 1);
   const auto types = output_types(yes);
   if (types != output_types(no)) {
-    fail(ErrorCode::type_mismatch, "if: the branches give different types");
+    fail(ErrorCode::type_mismatch, "if: the branches return different types");
   }
   return types;
 }
@@ -65,19 +65,19 @@ std::vector<Type> while_types(const InferContext& c) {
   require_inputs(c, condition, 0);
   require_inputs(c, body, 0);
   if (condition.outputs().size() != 1) {
-    fail(ErrorCode::invalid_graph, "while: the condition gives ", condition.outputs().size(),
+    fail(ErrorCode::invalid_graph, "while: the condition returns ", condition.outputs().size(),
          " values, expected one");
   }
   require_flag(c, condition.outputs()[0]->type(), "the condition's result");
   const auto types = output_types(body);
   if (types.size() != carried || carried > c.inputs.size()) {
-    fail(ErrorCode::invalid_graph, "while: the body gives ", types.size(),
+    fail(ErrorCode::invalid_graph, "while: the body returns ", types.size(),
          " values, but carried is ", carried);
   }
   for (std::size_t k = 0; k < carried; ++k) {
     if (types[k].dtype != c.in(k).dtype || types[k].shape != c.in(k).shape) {
       fail(ErrorCode::type_mismatch, "while: carried value ", k, " starts as ", c.in(k),
-           " and the body makes it ", types[k]);
+           " but the body returns ", types[k]);
     }
   }
   return types;
@@ -101,12 +101,12 @@ std::vector<Type> for_types(const InferContext& c) {
   }
   const auto types = output_types(body);
   if (types.size() != carried || carried + 3 > c.inputs.size())
-    fail(ErrorCode::invalid_graph, "for: the body gives ", types.size(), " values, but carried is ",
+    fail(ErrorCode::invalid_graph, "for: the body returns ", types.size(), " values, but carried is ",
          carried);
   for (std::size_t k = 0; k < carried; ++k)
     if (types[k].dtype != c.in(k + 3).dtype || types[k].shape != c.in(k + 3).shape)
       fail(ErrorCode::type_mismatch, "for: carried value ", k, " starts as ", c.in(k + 3),
-           " and the body makes it ", types[k]);
+           " but the body returns ", types[k]);
   return types;
 }
 
@@ -173,8 +173,8 @@ void register_control() {
       .infer(if_types)
       .define();
   Definition("while",
-             "While the first subgraph says so, replaces the carried inputs by the results of the "
-             "second. Inputs after the carried ones stay as they are.")
+             "While the first subgraph returns true, replaces the carried inputs by the results of the "
+             "second. Inputs after the carried ones do not change.")
       .variadic_in("inputs")
       .attrs<While>()
       .traits(Trait::control)
@@ -184,7 +184,7 @@ void register_control() {
   Definition("for",
              "Counts from start by delta, limit excluded, and replaces the carried inputs by the "
              "results of the subgraph, which takes the index and then the inputs. A delta that "
-             "leads away from the limit, or of 0, gives no turn at all.")
+             "leads away from the limit, or of 0, runs zero iterations.")
       .in({"start", "limit", "delta"})
       .variadic_in("inputs")
       .attrs<For>()

@@ -29,7 +29,7 @@ Type conv_type(const InferContext& c) {
   return Type::tensor(dtype, shape);
 }
 
-// Point [n, o, y, x, c, ky, kx], folded over the last three.
+// Point [n, o, y, x, c, ky, kx], reduced over the last three.
 std::vector<Scalar> conv_element(BodyContext& c, Indices p) {
   const auto a = c.node.as<Conv>();
   const Shape &x = c.in_type(0).shape, &w = c.in_type(1).shape;

@@ -1,5 +1,5 @@
-// Convolutions over three spatial axes, as 2-d ones: the taps along the depth join the channels,
-// and the windows along the depth join the images.
+// Convolutions over three spatial axes, as 2-d ones: the taps along the depth are folded into the
+// channels, the windows along the depth into the batch.
 
 #include "ops/conv.hpp"
 #include "ops/core/build.hpp"
@@ -80,7 +80,7 @@ Type conv3d_type(const InferContext& c) {
   for (std::size_t k = 0; k < 3; ++k) {
     shape.push_back(conv_output_size(x[k + 2], w[k + 2], a.stride[k], a.padding[k], a.dilation[k]));
     if (!assume_le(1, shape.back())) {
-      fail(ErrorCode::shape_mismatch, "conv3d: weights ", c.in(1), " do not fit into ", c.in(0),
+      fail(ErrorCode::shape_mismatch, "conv3d: weights ", c.in(1), " are larger than ", c.in(0),
            " on axis ", k + 2);
     }
   }
@@ -117,7 +117,7 @@ Type transpose3d_type(const InferContext& c) {
   return Type::tensor(dtype, {x[0], w[1] * Dim(a.groups), a.size[0], a.size[1], a.size[2]});
 }
 
-// Each tap along the depth makes images of its own; they are added up where they fall.
+// Each tap along the depth makes its own images, which are added at their positions.
 std::vector<Value*> expand_transpose3d(Graph& g, const Node& n) {
   const auto a = n.as<ConvTranspose>();
   Value *x = n.input(0), *w = n.input(1);

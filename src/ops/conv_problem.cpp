@@ -9,13 +9,13 @@ namespace gex::ops {
 
 namespace {
 
-// How one of its three tensors lies in memory.
+// The memory layout of one of its three tensors.
 struct ConvOperand {
   const Shape& shape;
   const std::vector<Dim>& strides;
 };
 
-// `attrs`: of any of the three ops. x, w, y: dtypes as the kernel's problem has them.
+// `attrs`: of any of the three ops. x, w, y: dtypes of the kernel's problem.
 template <class Attributes>
 problems::Conv2dProblem conv_problem(const Attributes& attrs, DType x, DType w, DType y) {
   problems::Conv2dProblem problem;

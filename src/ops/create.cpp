@@ -1,4 +1,4 @@
-// Tensors from nothing: constants, ranges, sizes.
+// Constants, ranges and sizes.
 
 #include <cmath>
 
@@ -29,7 +29,7 @@ AtenImport import_filled(double value) {
 AtenImport import_fill_argument(std::size_t i) {
   return [=](AtenCall& c) {
     const Type& t = c.result();
-    // Beyond 2^53 an integer needs the exact path.
+    // Integers beyond 2^53 need the exact path.
     if (c.is_constant_number(i) && (is_float(t.dtype) || std::abs(c.number(i)) < 0x1p53)) {
       return one(full(c.graph(), t.dtype, c.number(i), t.shape));
     }

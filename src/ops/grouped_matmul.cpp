@@ -42,8 +42,8 @@ Type weight_grad_type(const InferContext& c) {
   return Type::tensor(c.in(0).dtype, {c.in(2).shape[0], a[1], grad[1]});
 }
 
-// i64[T]: the number of ends at or before a row says which group it belongs to. None counts as less
-// than those before it: that group has no rows.
+// i64[T]: the group of a row is the number of ends at or before it. An end below its predecessor
+// counts as equal to it: that group has no rows.
 Value* group_of_rows(Graph& g, Value* ends, Dim rows) {
   Value* row = unsqueeze(g, iota(g, rows), 1);
   Value* reached = apply(g, "cummax_values", {cast(g, ends, DType::i64)}, Axis{0});
@@ -61,7 +61,8 @@ std::vector<Value*> expand_grouped(Graph& g, const Node& n) {
       where(g, unsqueeze(g, has_group, 1), squeeze(g, product, 1), scalar(g, a->type().dtype, 0))};
 }
 
-// Each group with all rows, those of others as zeros on both sides: what they hold must not matter.
+// Each group with all rows, where rows of other groups are zeroed on both sides: their contents
+// must not matter.
 std::vector<Value*> expand_weight_grad(Graph& g, const Node& n) {
   Value *a = n.input(0), *grad = n.input(1);
   const Dim rows = a->type().shape[0], groups = n.input(2)->type().shape[0];
@@ -76,8 +77,8 @@ Value* grouped_matmul(Graph& g, Value* a, Value* b, Value* ends) {
   return apply(g, "grouped_matmul", {a, b, ends});
 }
 
-// left, right, ends, bias, out_dtype. Where `left` or `right` has no axis of groups, the ends cut
-// its rows or columns; where neither has, they cut what is summed.
+// left, right, ends, bias, out_dtype. If `left` or `right` has no group axis, the ends split its
+// rows or columns; if neither has, they split the summed axis.
 std::vector<Value*> import_grouped(AtenCall& c) {
   Graph& g = c.graph();
   Value *left = c.tensor(0), *right = c.tensor(1);

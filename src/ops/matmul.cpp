@@ -1,4 +1,4 @@
-// Matrix products. One body: a sum of products in the compute type over the shared axis.
+// Matmul. One body: a sum of products in the compute type over the shared axis.
 
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
@@ -33,7 +33,7 @@ Type matmul_type(const InferContext& c) {
   return Type::tensor(c.as<Matmul>().wide ? compute_type(dtype) : dtype, shape);
 }
 
-// [batch..., m, n, k], folded over k.
+// [batch..., m, n, k], reduced over k.
 Shape matmul_space(const Node& n) {
   Shape shape = n.output()->type().shape;
   shape.push_back(n.input(0)->type().shape.back());
@@ -72,7 +72,7 @@ loop::ReductionBody matmul_body() {
 
 // --- rows -------------------------------------------------------------------------------------
 
-// torch.matmul: one-dimensional operands get an axis that the result loses again.
+// torch.matmul: 1-d operands get an axis that is removed from the result.
 Value* matmul_any_rank(Graph& g, Value* a, Value* b, bool wide = false) {
   const bool a_vector = a->type().rank() == 1, b_vector = b->type().rank() == 1;
   if (a_vector) a = unsqueeze(g, a, 0);

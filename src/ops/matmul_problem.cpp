@@ -9,7 +9,7 @@ namespace gex::ops {
 
 namespace {
 
-// Neighbouring batch axes become one where every operand walks them with one stride.
+// Neighbouring batch axes are merged if every operand traverses them with one stride.
 struct Batch {
   std::vector<Dim> sizes;
   std::vector<std::vector<Dim>> strides;  // for each operand, one for each size
@@ -40,7 +40,7 @@ struct Batch {
   }
 };
 
-// Strides over the output's batch axes: 0 where the operand broadcasts.
+// Strides over the output's batch axes: 0 if the operand is broadcast.
 std::vector<Dim> batch_strides(const Type& type, const std::vector<Dim>& strides,
                                std::size_t batch_rank) {
   std::size_t own = type.shape.size() - 2;
@@ -119,7 +119,7 @@ std::vector<int> matmul_computable(const Node& node) {
   return {0, 1};
 }
 
-// Rows of one tile meet all of its columns at once.
+// The rows of one tile are used for all of its columns at once.
 std::int64_t matmul_reads(const Node& node, int operand, const CostModel& costs) {
   const Shape& out = node.output()->type().shape;
   const Dim own = operand == 0 ? out[out.size() - 2] : out.back();
@@ -130,12 +130,12 @@ std::int64_t matmul_reads(const Node& node, int operand, const CostModel& costs)
   };
   const bool shared = !(batches(of) == batches(out));
   const std::int64_t sharing = shared ? reads_of(floordiv(batches(out), batches(of)), 1) : 1;
-  // A launch of its own would take longer than computing so few elements.
+  // A separate launch would take longer than computing so few elements.
   if (!shared && own.is_const() && own.constant() <= costs.few_rows) return 0;
   return sharing * reads_of(other, costs.matmul_tile_columns);
 }
 
-// Rows in groups times a matrix of each group, or the gradient of those matrices.
+// Rows in groups times the matrix of each group, or the gradient of those matrices.
 struct Grouped {
   problems::GroupedMatmulProblem problem;
   StridedOperand a, b, ends;
@@ -152,9 +152,9 @@ struct Grouped {
     problem.product.c = c.node.output()->type().dtype;
     problem.product.any_rows = c.any_rows;
     problem.ends = ends_type.dtype;
-    // A view of the ends may have any step: a copy is dense.
+    // A view of the ends may have any stride: a copy is dense.
     ends = c.materialised(2);
-    GEX_CHECK(ends.strides[0] == Dim(1) || ends_type.shape[0] == Dim(1), "ends with a step");
+    GEX_CHECK(ends.strides[0] == Dim(1) || ends_type.shape[0] == Dim(1), "ends with a stride");
     groups = ends_type.shape[0];
     rows = a_type.shape[0];
     depth = a_type.shape[1];

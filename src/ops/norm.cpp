@@ -47,7 +47,7 @@ Ints normed_axes(const Type& x, const Norm& a) {
 
 void require_norm_rank(const InferContext& c, std::int64_t rank) {
   if (rank < 1 || rank > c.in(0).rank()) {
-    fail(ErrorCode::invalid_argument, c.op_name, ": rank ", rank, " does not fit ", c.in(0));
+    fail(ErrorCode::invalid_argument, c.op_name, ": rank ", rank, " does not match ", c.in(0));
   }
 }
 
@@ -61,7 +61,7 @@ struct Normed {
   Value *values, *reciprocal;
 };
 
-// x over the root of its mean square or variance, and one over that root.
+// x divided by the root of its mean square or variance, and the reciprocal of that root.
 Normed over_root(Graph& g, Value* x, Value* variance, const Norm& a) {
   Value* sum = add(g, variance, a.eps);
   if (a.divide) {
@@ -95,7 +95,7 @@ std::vector<Value*> expand_batch_norm(Graph& g, const Node& n) {
   Value* x = wide(g, n.input(0));
   const DType t = x->type().dtype;
   auto channel = [&](std::size_t k) { return along_channels(g, cast(g, n.input(k), t), rank); };
-  // Eager folds the statistics into one factor and one offset for each channel.
+  // Eager combines the statistics into one factor and one offset per channel.
   Value* scale = rsqrt(g, add(g, channel(4), n.as<BatchNorm>().eps));
   if (n.has_input(1)) scale = mul(g, channel(1), scale);
   Value* offset = neg(g, mul(g, channel(3), scale));

@@ -35,7 +35,7 @@ Scalar lowest_value(BodyContext& c, DType t) {
                      : c.s.constant_int(t, accumulator("", t, lowest(t)).init_int);
 }
 
-// The later of equal values never replaces the earlier one (there are two zeros), nor a NaN.
+// A later equal value never replaces an earlier one (-0 equals 0), nor a NaN.
 std::vector<Scalar> keep_larger(loop::ScalarBuilder& s, const Node&, std::span<const Scalar> a,
                                 std::span<const Scalar> b) {
   Scalar wins = s.binary(Prim::gt, b[0], a[0]);
@@ -81,7 +81,7 @@ loop::ReductionBody max_indices(const WindowForm& form, std::size_t axes) {
   return body;
 }
 
-// Two ops, so that a model that wants no gradient pays for no indices.
+// Two ops, so that a model without gradients does not compute indices.
 template <class Attributes>
 void register_max(const std::string& name, std::size_t axes, const WindowForm& form,
                   const ShapeRule& rule) {
@@ -143,7 +143,7 @@ void register_mean(const std::string& name, std::size_t axes, const WindowForm& 
 ShapeRule without_dilation(std::size_t axes) {
   return [axes](const InferContext& c) {
     if (c.as<Pool>().dilation != Ints(axes, 1)) {
-      fail(ErrorCode::invalid_argument, c.op_name, ": windows have no dilation");
+      fail(ErrorCode::invalid_argument, c.op_name, ": dilation is not supported");
     }
     return pooled_shape(axes)(c);
   };

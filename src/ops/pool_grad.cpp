@@ -1,4 +1,4 @@
-// Gradients of pools: each element collects from the windows that cover it, so that elements are
+// Gradients of pools: each element sums over the windows that cover it, so that elements are
 // independent of each other.
 
 #include "ops/core/build.hpp"
@@ -67,7 +67,7 @@ void register_mean_grad(const std::string& name, std::size_t axes, const WindowF
     const Place e = form.element(c, p);
     const Scalar grad = gradient_at(c, e);
     const Scalar count = form.count(c, e.at, c.out_type().shape, grad.dtype);
-    // A window that is not there may have no elements: nothing is divided by their number.
+    // A window that does not exist may have no elements: no division by their number.
     const Scalar nothing = c.s.constant(grad.dtype, 0);
     return std::vector<Scalar>{c.s.select(e.inside, c.s.div(grad, count), nothing)};
   };

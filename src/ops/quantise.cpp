@@ -1,5 +1,5 @@
-// Integers that stand for numbers: x is about (q - zero_point) * scale, with one scale for the
-// whole tensor or one for each element of an axis.
+// Quantised integers: x is about (q - zero_point) * scale, with one scale for the whole tensor or
+// one per element of an axis.
 
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
@@ -143,7 +143,7 @@ void register_quantise() {
         require_dtype(c, 0, floating);
         require_scales(c, a.axis);
         if (!is_int(a.dtype)) {
-          fail(ErrorCode::type_mismatch, "quantise: dtype ", a.dtype, " is no integer");
+          fail(ErrorCode::type_mismatch, "quantise: dtype ", a.dtype, " is not an integer");
         }
         return Type::tensor(a.dtype, c.in(0).shape);
       })

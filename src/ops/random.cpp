@@ -1,5 +1,5 @@
-// Counter-based random numbers: element i of a draw depends on the key, the stream number and i
-// alone, so the bits are the same on every device and for every tiling.
+// Counter-based random numbers: element i of a draw depends only on the key, the stream number and
+// i, so the bits are the same on every device and for every tiling.
 
 #include <cmath>
 #include <numbers>
@@ -104,7 +104,7 @@ DroppedOut dropped_out(Graph& g, Value* x, Value* key, const Dropout& attrs) {
   const DType t = compute_type(x->type().dtype);
   Value* u = apply(g, "random_uniform", {key}, Random{DType::f32, x->type().shape, attrs.stream});
   Value* kept = ge(g, u, scalar(g, DType::f32, attrs.p));
-  // As eager: the product with the mask, so that infinities and NaNs that are dropped show.
+  // As in eager: multiplied by the mask, so that dropped infinities and NaNs show.
   Value* masked = mul(g, cast(g, x, t), cast(g, kept, t));
   return {mul(g, masked, attrs.p == 1 ? 0 : 1 / (1 - attrs.p)), kept};
 }

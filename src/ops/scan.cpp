@@ -1,4 +1,4 @@
-// Running folds along an axis.
+// Running reductions along an axis.
 
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
@@ -11,8 +11,8 @@ namespace gex::ops {
 
 namespace {
 
-// A running sum takes every element one after another, so its error grows with the length: f32 is
-// accumulated in f64, as PyTorch does.
+// A running sum takes every element in sequence, so its error grows with the length: f32 is
+// accumulated in f64, as in PyTorch.
 DType running_type(DType d) {
   if (!is_float(d)) return DType::i64;
   return is_low_float(d) ? DType::f32 : DType::f64;
@@ -49,7 +49,7 @@ Axis axis_argument(const AtenCall& c, const Value* x) {
   return {normal_axis(c.integer(1), x->type().rank())};
 }
 
-// The op of a scan that gives one result of the type of its input (integers: i64).
+// A scan with one result of the type of its input (integers: i64).
 Definition running(const char* name, const char* doc, loop::ReductionBody body, DTypeSet accepts) {
   Definition d(name, doc);
   d.sample(matrix_sample({{"axis", std::int64_t{1}}}));
@@ -87,12 +87,12 @@ Definition scan(const char* name, const char* doc, Prim prim, double init) {
   return running(name, doc, std::move(body), any_dtype);
 }
 
-// The state is (largest, sum of e^(x - largest)). No element waits for the logarithm of the one
-// before it, and the sum is not rounded to the precision of its logarithm.
+// The state is (largest, sum of e^(x - largest)). No element waits for the logarithm of its
+// predecessor, and the sum is not rounded to the precision of its logarithm.
 std::vector<Scalar> combine_log_sum(ScalarBuilder& s, const Node&, std::span<const Scalar> a,
                                     std::span<const Scalar> b) {
   const Scalar low = s.binary(Prim::min, a[0], b[0]), high = s.binary(Prim::max, a[0], b[0]);
-  // Of equal infinities the difference is NaN.
+  // The difference of equal infinities is NaN.
   const Scalar ratio = s.select(s.binary(Prim::eq, low, high), s.constant(low.dtype, 1),
                                 s.unary(Prim::exp, s.sub(low, high)));
   const Scalar sum = s.select(s.binary(Prim::ge, a[0], b[0]), s.add(a[1], s.mul(b[1], ratio)),
@@ -128,7 +128,7 @@ CombineBody keep_last_best(Prim at_least) {
   };
 }
 
-// Values and indices are two ops: who wants only one pays for one.
+// Values and indices are two ops, so that an unused one is not computed.
 void register_extremum(const std::string& name, const char* which, Prim at_least,
                        double (*init)(DType)) {
   auto body_of = [=](std::size_t result) {

@@ -1,5 +1,5 @@
-// Softmax and its relatives: compositions of reductions and elementwise ops, which fusion makes
-// one kernel. Computed in the compute type, rounded once.
+// Softmax and related ops: compositions of reductions and elementwise ops, which fusion makes one
+// kernel. Computed in the compute type, rounded once.
 
 #include <limits>
 
@@ -42,7 +42,7 @@ std::vector<Value*> expand_log_softmax(Graph& g, const Node& n) {
   return {cast(g, sub(g, shifted, log(g, sum)), n.input(0)->type().dtype)};
 }
 
-// Argument 1 is the axis; the result's dtype tells the computation's.
+// Argument 1 is the axis; the result's dtype is that of the computation.
 AtenImport import_along_axis(const char* op_name) {
   return [=](AtenCall& c) {
     Value* x = operand(c, 0, c.result().dtype);
@@ -51,7 +51,7 @@ AtenImport import_along_axis(const char* op_name) {
   };
 }
 
-// Rows that are -inf throughout become zero instead of NaN.
+// Rows that are all -inf become zero instead of NaN.
 std::vector<Value*> import_safe_softmax(AtenCall& c) {
   Graph& g = c.graph();
   Value* x = operand(c, 0, c.result().dtype);

@@ -1,5 +1,5 @@
-// Sorting along an axis. The expansions say what is meant: an element's place is the number of
-// those that go before it. src/backend/cpu/kernels sorts.
+// Sorting along an axis. The expansions define it: an element's position is the number of elements
+// that go before it. The problem's kernels sort.
 
 #include "ops/sort.hpp"
 #include <limits>
@@ -19,7 +19,7 @@ namespace {
 void require_sort_axis(const InferContext& c, std::int64_t axis) {
   if (axis < 0 || axis >= c.in(0).rank()) {
     fail(ErrorCode::invalid_argument, c.op_name, ": axis ", axis, " is out of range for ", c.in(0),
-         "; a 0-d tensor has nothing to sort");
+         "; a 0-d tensor can't be sorted");
   }
 }
 
@@ -87,7 +87,7 @@ std::vector<Value*> sorted(AtenCall& c, std::int64_t axis, bool descending) {
   return shaped(c, {n->output(0), n->output(1)});
 }
 
-// Routers of experts compare rounded numbers, so equal ones are common: eager's choice counts.
+// Routers of experts compare rounded numbers, so equal ones are common: eager's selection matters.
 std::vector<Value*> import_topk(AtenCall& c) {  // x, k, dim, largest, sorted
   Value* x = with_axis(c.graph(), c.tensor(0));
   const std::int64_t axis = normal_axis(c.integer(2), x->type().rank());
@@ -95,7 +95,7 @@ std::vector<Value*> import_topk(AtenCall& c) {  // x, k, dim, largest, sorted
   return shaped(c, {n->output(0), n->output(1)});
 }
 
-// The element at a place of the sorted axis, and where it was.
+// The element at a position of the sorted axis, and its index.
 std::vector<Value*> pick(AtenCall& c, Value* x, std::int64_t axis, Dim place, bool keepdim) {
   Graph& g = c.graph();
   Node* n = g.add(op("topk"), {x}, TopK{place + 1, axis, false, true});
@@ -113,7 +113,7 @@ std::vector<Value*> import_kthvalue(AtenCall& c) {  // x, k, dim, keepdim
   return shaped(c, pick(c, x, axis, c.dim(1) - 1, c.flag(3)));
 }
 
-// The lower of two middle elements; NaN as soon as there is one, and then the first of them.
+// The lower of two middle elements; NaN if there is one, then the first of them.
 std::vector<Value*> median(AtenCall& c, Value* x, std::int64_t axis, bool keepdim) {
   Graph& g = c.graph();
   const Dim size = x->type().shape[static_cast<std::size_t>(axis)];
@@ -127,7 +127,7 @@ std::vector<Value*> median(AtenCall& c, Value* x, std::int64_t axis, bool keepdi
   return {where(g, any, value, middle[0]), where(g, any, first, middle[1])};
 }
 
-// The same without the NaNs, which are sorted behind all numbers; NaN where there is nothing else.
+// The same without NaNs, which are sorted after all numbers; NaN if there is nothing else.
 std::vector<Value*> nanmedian(AtenCall& c, Value* x, std::int64_t axis, bool keepdim) {
   if (!is_float(x->type().dtype)) return median(c, x, axis, keepdim);
   Graph& g = c.graph();

@@ -10,8 +10,8 @@
 
 namespace gex::ops {
 
-// Not `stable`: where equal elements go is the kernel's choice, and that is PyTorch's: of `sort` as
-// its mode sorts, of `topk` as its topk picks.
+// Not `stable`: the order of equal elements is that of PyTorch: for `sort` as its sort leaves them,
+// for `topk` as its topk selects.
 struct Sort {
   std::int64_t axis = 0;
   bool descending = false;

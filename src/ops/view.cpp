@@ -1,4 +1,4 @@
-// Views: index maps on one input, no arithmetic. Also cat and pad, which choose among loads.
+// Views: index maps on one input, no arithmetic. Also cat and pad, which select among loads.
 
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
@@ -31,7 +31,7 @@ void require_axis(const InferContext& c, std::int64_t axis) {
 void require_one_for_each_axis(const InferContext& c, std::size_t count, const char* what) {
   if (static_cast<int>(count) != c.in(0).rank()) {
     fail(ErrorCode::invalid_argument, c.op_name, ": ", count, " ", what, " for ", c.in(0),
-         "; give one for each axis");
+         "; expected one per axis");
   }
 }
 
@@ -70,7 +70,7 @@ void register_transpose() {
         }
         for (int axis = 0; axis < c.in(0).rank(); ++axis) {
           if (!contains(a.perm, axis)) {
-            fail(ErrorCode::invalid_argument, "transpose: perm does not mention axis ", axis);
+            fail(ErrorCode::invalid_argument, "transpose: perm does not contain axis ", axis);
           }
         }
         return Type::tensor(c.in(0).dtype, shape);
@@ -98,7 +98,7 @@ void register_slice() {
         for (std::size_t k = 0; k < a.sizes.size(); ++k) {
           if (!fits_into(a.starts[k], a.sizes[k], a.steps[k], c.in(0).shape[k])) {
             fail(ErrorCode::shape_mismatch, "slice: ", a.sizes[k], " elements from ", a.starts[k],
-                 " by step ", a.steps[k], " do not fit into axis ", k, " of ", c.in(0));
+                 " by step ", a.steps[k], " are out of range of axis ", k, " of ", c.in(0));
           }
         }
         return Type::tensor(c.in(0).dtype, a.sizes);
@@ -194,7 +194,7 @@ void register_windows() {
         Dim& size = shape[static_cast<std::size_t>(a.axis)];
         if (a.size < 0 || a.step < 1 || !assume_le(a.size, size)) {
           fail(ErrorCode::invalid_argument, "windows: size ", a.size, " and step ", a.step,
-               " do not fit axis ", a.axis, " of ", c.in(0));
+               " do not match axis ", a.axis, " of ", c.in(0));
         }
         size = floordiv(size - Dim(a.size), a.step) + 1;
         shape.push_back(a.size);
@@ -244,7 +244,7 @@ void register_cat() {
           }
           if (!fits) {
             fail(ErrorCode::shape_mismatch, "cat: inputs 0 and ", k, " are ", c.in(0), " and ",
-                 c.in(k), "; all axes but axis ", axis, " must be equal");
+                 c.in(k), "; all axes except axis ", axis, " must be equal");
           }
           type.shape[static_cast<std::size_t>(axis)] +=
               c.in(k).shape[static_cast<std::size_t>(axis)];
@@ -288,7 +288,7 @@ void register_pad() {
           type.shape[k] = type.shape[k] + a.low[k] + a.high[k];
           if (!assume_le(0, type.shape[k])) {
             fail(ErrorCode::shape_mismatch, "pad: cropping ", a.low[k], " and ", a.high[k],
-                 " leaves less than nothing of axis ", k, " of ", c.in(0));
+                 " crops more than all of axis ", k, " of ", c.in(0));
           }
         }
         return type;
@@ -330,7 +330,7 @@ void register_pad() {
       .define();
 }
 
-// x at rows r and columns q where keep(q - r), zero elsewhere.
+// x where keep(q - r) for row r and column q, zero elsewhere.
 struct Triangle {
   Dim diagonal = 0;
   bool upper = false;

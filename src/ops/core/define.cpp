@@ -143,7 +143,7 @@ void require_dtype(const InferContext& c, std::size_t input, DTypeSet accepts) {
 void require_same_dtype(const InferContext& c, std::size_t a, std::size_t b) {
   if (c.in(a).dtype != c.in(b).dtype) {
     fail(ErrorCode::type_mismatch, c.op_name, ": inputs ", a, " and ", b, " are ", c.in(a), " and ",
-         c.in(b), "; they must have one dtype. Cast one of them.");
+         c.in(b), "; they must have the same dtype. Cast one of them.");
   }
 }
 
@@ -160,7 +160,7 @@ void require_at_least(const InferContext& c, const char* attribute, const Ints& 
   for (std::int64_t value : values) {
     if (value < least || value > kMost) {
       fail(ErrorCode::invalid_argument, c.op_name, ": ", attribute, " has the entry ", value,
-           "; entries go from ", least, " to ", kMost);
+           "; entries must be from ", least, " to ", kMost);
     }
   }
 }
@@ -202,7 +202,7 @@ Definition elementwise(const char* name, const char* doc) {
   return d;
 }
 
-// One rule for all: same dtype in and out, inputs broadcast.
+// The common rule: same dtype in and out, inputs broadcast.
 std::function<Type(const InferContext&)> same_dtype_rule(DTypeSet accepts) {
   return [accepts](const InferContext& c) {
     for (std::size_t i = 0; i < c.inputs.size(); ++i) {
@@ -346,7 +346,7 @@ Dim linearise(Indices index, const Shape& shape) {
 
 std::vector<Dim> delinearise(Dim linear, const Shape& shape) {
   std::vector<Dim> index(shape.size());
-  // Nothing is read from an empty shape; zeros keep the division by its size out of the map.
+  // Nothing is read from an empty shape; zeros avoid a division by its size in the map.
   if (std::find(shape.begin(), shape.end(), Dim(0)) != shape.end()) return index;
   Dim rest = linear;
   for (std::size_t i = shape.size(); i-- > 1;) {
@@ -358,7 +358,7 @@ std::vector<Dim> delinearise(Dim linear, const Shape& shape) {
 }
 
 std::vector<Dim> reshape_index(const Shape& from, const Shape& to, Indices index) {
-  // Axes are matched in groups with equal products, so that what did not change stays untouched.
+  // Axes are matched in groups with equal products, so that unchanged axes stay separate.
   std::vector<Dim> result;
   result.reserve(from.size());
   std::size_t f = 0, t = 0;
@@ -379,7 +379,7 @@ std::vector<Dim> reshape_index(const Shape& from, const Shape& to, Indices index
         to_product *= to[t++];
       }
     }
-    // Unit axes left at the end belong to the last group.
+    // Trailing unit axes belong to the last group.
     if (f == from.size()) t = to.size();
     if (t == to.size()) f = from.size();
     const Shape from_group(from.begin() + static_cast<std::ptrdiff_t>(f0),
@@ -395,7 +395,7 @@ std::vector<Dim> reshape_index(const Shape& from, const Shape& to, Indices index
 bool fits_into(Dim start, Dim size, std::int64_t step, Dim axis) {
   if (size == Dim(0)) return true;
   const Dim last = start + (size - 1) * Dim(step);
-  // What an empty slice would reach does not matter: multiplied by 0 or 1.
+  // The extent of an empty slice does not matter: multiplied by 0 or 1.
   const Dim any = min(size, 1);
   const auto inside = [&](Dim at) {
     if (known_le(0, at) == true && known_lt(at, axis) == true) return true;

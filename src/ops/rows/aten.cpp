@@ -32,7 +32,7 @@ struct RowTable {
 };
 
 RowTable& table() {
-  static RowTable* t = new RowTable;  // rows are looked up until the process ends
+  static RowTable* t = new RowTable;  // never destroyed: rows are looked up until the process ends
   return *t;
 }
 
@@ -50,7 +50,7 @@ void refresh(RowTable& t, const std::vector<const OpDef*>& ops) {
   if (t.ops_seen == ops.size()) return;
   t.by_overload.clear();
   auto claim = [&](const AtenRow& row) {
-    GEX_CHECK(t.by_overload.emplace(row.overload, &row).second, row.overload, " is claimed twice");
+    GEX_CHECK(t.by_overload.emplace(row.overload, &row).second, row.overload, " has two rows");
   };
   for (const OpDef* op : ops) {
     for (const AtenRow& row : op->aten) claim(row);
@@ -141,7 +141,7 @@ void register_aten_row(std::string overload, std::function<std::vector<Value*>(A
   RowTable& t = table();
   std::lock_guard lock(t.mutex);
   AtenRow row{overload, std::move(import)};
-  GEX_CHECK(t.free_rows.emplace(overload, std::move(row)).second, overload, " is claimed twice");
+  GEX_CHECK(t.free_rows.emplace(overload, std::move(row)).second, overload, " has two rows");
   t.ops_seen = 0;
 }
 

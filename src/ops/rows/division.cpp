@@ -1,4 +1,4 @@
-// Divisions that round to an integer, with the roundings of eager's kernels on the way.
+// Divisions that round to an integer, with eager's intermediate rounding.
 
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"

@@ -82,7 +82,7 @@ AtenImport avg_pool_backward(std::size_t axes) {  // grad, x, ...
   };
 }
 
-// Where the number of windows divides an axis, windows are tiles: [..., window, tap] for each axis.
+// If the number of windows divides an axis, windows are tiles: [..., window, tap] for each axis.
 std::optional<Shape> tiles(const Shape& x, const Shape& y, std::size_t axes) {
   Shape shape(x.begin(), x.end() - static_cast<std::ptrdiff_t>(axes));
   for (std::size_t k = x.size() - axes; k < x.size(); ++k) {
