@@ -108,7 +108,8 @@ void choose_streams(Graph& graph, int streams) {
          kMost);
   if (number_streams(graph) > 1 && streams == 1)
     fail(ErrorCode::invalid_argument, "graph \"", graph.name(), "\" has nodes with different ",
-         kStreamLabel, "s, but is compiled for one stream; remove the labels or allow several streams");
+         kStreamLabel,
+         "s, but is compiled for one stream; remove the labels or allow several streams");
 }
 
 // Lets the target's backend make the code of the program.

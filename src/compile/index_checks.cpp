@@ -30,8 +30,8 @@ std::string name_of_check(const Node& node) {
 
 [[noreturn]] void refuse(const std::string& name, std::int64_t low, std::int64_t high,
                          std::int64_t size) {
-  fail(ErrorCode::invalid_argument, name, ": index out of range: indices range from ", low,
-       " to ", high, ", but the axis has ", size, " elements");
+  fail(ErrorCode::invalid_argument, name, ": index out of range: indices range from ", low, " to ",
+       high, ", but the axis has ", size, " elements");
 }
 
 // True if nothing needs to be checked at run time.

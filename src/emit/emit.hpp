@@ -17,9 +17,8 @@ struct Emitted {
   program::Program program;
   std::string kernel_text;  // every fused graph, subgraphs included
   std::vector<lower::Remark> remarks;
-  std::int64_t operators = 0;  // nodes that compute something, before fusion
-  std::vector<compile_detail::FrozenSlot>
-      frozen;  // contents of the program's frozen constants
+  std::int64_t operators = 0;                      // nodes that compute something, before fusion
+  std::vector<compile_detail::FrozenSlot> frozen;  // contents of the program's frozen constants
 };
 
 // The graph as a Program for `target`. Its functions are made afterwards by the target's backend.

@@ -20,7 +20,8 @@ void Ties::lay_out() {
     const Value& input = *state_.graph.inputs()[static_cast<std::size_t>(tie.input)];
     if (value->is_input() || !fixed.insert(value).second) continue;
     if (value->type().strides == input.type().strides) continue;
-    if (written_operand(value) != nullptr) continue;  // has the layout of the operand that the call writes
+    if (written_operand(value) != nullptr)
+      continue;  // has the layout of the operand that the call writes
     Type type = value->type();
     type.strides = input.type().strides;
     value->set_type(std::move(type));

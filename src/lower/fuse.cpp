@@ -245,8 +245,8 @@ class Fusion {
       why = lowered.reason;
     }
     if (!why.empty()) {
-      remark(node, str("operand ", operand, " is not computed by a prologue but by ", label(maker.nodes),
-                       ": ", why));
+      remark(node, str("operand ", operand, " is not computed by a prologue but by ",
+                       label(maker.nodes), ": ", why));
       return;
     }
     roots_.erase(value);

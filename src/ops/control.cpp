@@ -101,8 +101,8 @@ std::vector<Type> for_types(const InferContext& c) {
   }
   const auto types = output_types(body);
   if (types.size() != carried || carried + 3 > c.inputs.size())
-    fail(ErrorCode::invalid_graph, "for: the body returns ", types.size(), " values, but carried is ",
-         carried);
+    fail(ErrorCode::invalid_graph, "for: the body returns ", types.size(),
+         " values, but carried is ", carried);
   for (std::size_t k = 0; k < carried; ++k)
     if (types[k].dtype != c.in(k + 3).dtype || types[k].shape != c.in(k + 3).shape)
       fail(ErrorCode::type_mismatch, "for: carried value ", k, " starts as ", c.in(k + 3),
@@ -172,9 +172,10 @@ void register_control() {
       .step(StepKind::branch)
       .infer(if_types)
       .define();
-  Definition("while",
-             "While the first subgraph returns true, replaces the carried inputs by the results of the "
-             "second. Inputs after the carried ones do not change.")
+  Definition(
+      "while",
+      "While the first subgraph returns true, replaces the carried inputs by the results of the "
+      "second. Inputs after the carried ones do not change.")
       .variadic_in("inputs")
       .attrs<While>()
       .traits(Trait::control)

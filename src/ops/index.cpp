@@ -289,8 +289,8 @@ void register_scatter() {
         }
         for (std::size_t d = 0; d < c.in(2).shape.size(); ++d) {
           if (!assume_le(c.in(1).shape[d], c.in(2).shape[d])) {
-            fail(ErrorCode::shape_mismatch, "scatter: indices ", c.in(1), " are larger than axis ", d,
-                 " of the source ", c.in(2));
+            fail(ErrorCode::shape_mismatch, "scatter: indices ", c.in(1), " are larger than axis ",
+                 d, " of the source ", c.in(2));
           }
         }
         return Type::tensor(c.in(0).dtype, c.in(0).shape);

@@ -130,8 +130,7 @@ struct Conv {
 struct Attention {
   bool causal = false;
   double scale = 1;
-  bool nan_if_fully_masked =
-      false;  // a query that sees no key: NaN, as in softmax, not zeros
+  bool nan_if_fully_masked = false;  // a query that sees no key: NaN, as in softmax, not zeros
   static constexpr auto fields() {
     return std::tuple{field("causal", &Attention::causal), field("scale", &Attention::scale),
                       field("nan_if_fully_masked", &Attention::nan_if_fully_masked)};

@@ -97,7 +97,8 @@ std::vector<Value*> import_embedding_bag(AtenCall& c) {
     Value* divisor = cast(g, maximum(g, sizes, dim_value(g, Dim(1))), t);
     sums = div(g, sums, unsqueeze(g, divisor, -1));
   }
-  const auto or_nothing = [&](Value* v, std::size_t k) {  // eager omits results that it does not need
+  const auto or_nothing = [&](Value* v,
+                              std::size_t k) {  // eager omits results that it does not need
     if (c.result(k).shape == v->type().shape) return to_result(c, v, k);
     return full(g, c.result(k).dtype, 0, c.result(k).shape);
   };

@@ -257,7 +257,8 @@ std::vector<Value*> import_masked_scatter(AtenCall& c) {  // x, mask, source
   const Shape& shape = c.result().shape;
   Dim count = c.tensor(2)->type().numel();
   Value* source = reshape(g, c.tensor(2), {count});
-  if (known_lt(Dim(0), count) != true) {  // there must be an element to read, even if it is not used
+  if (known_lt(Dim(0), count) !=
+      true) {  // there must be an element to read, even if it is not used
     source = pad(g, source, {Dim(0)}, {Dim(1)});
     count = count + Dim(1);
   }
