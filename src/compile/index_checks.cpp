@@ -17,7 +17,7 @@ namespace {
 // Callees of front ends count from 0.
 constexpr int kIndexCheck = -2;
 
-// What the elements come from: views add none.
+// The node that the elements come from, looking through views.
 const Node* source_of(const Value* value) {
   const Node* node = value->producer();
   while (node != nullptr && node->op().has(Trait::view)) node = node->input(0)->producer();

@@ -1,5 +1,5 @@
 #pragma once
-// A Program from its text: what was printed is all that is needed to run it.
+// A Program from its text, which is all that is needed to run it.
 
 #include <memory>
 #include <string_view>
@@ -8,8 +8,8 @@
 
 namespace gex {
 
-// Parses the text and compiles its codes for the target that it names. UserError(parse_error) says
-// where the text is wrong.
+// Parses the text and compiles its codes for the target that it names. UserError(parse_error) has
+// the position of the error.
 std::shared_ptr<const program::Executable> compile_program_text(std::string_view text);
 
 }  // namespace gex

@@ -1,5 +1,5 @@
 #pragma once
-// Inputs and outputs of the program, as the signature has them.
+// Inputs and outputs of the program, in the order of the signature.
 
 #include <unordered_map>
 #include <unordered_set>
@@ -19,15 +19,15 @@ class Boundary {
   std::unordered_set<const Value*> choose_views();
   void define_outputs(const Units& units);
   void finish_outputs();
-  // Whether a copy at the end reads what lies in the value's memory.
+  // Whether a copy at the end of the program reads the value's memory.
   bool copies(const Value* value) const;
 
  private:
   // Where the values of outputs come from.
   struct OutputSources {
     std::unordered_set<const Value*> from_calls;
-    std::unordered_map<const Value*, int> tied_to;  // a graph input whose memory they get
-    std::unordered_map<const Value*, int> given;    // the output that has the value already
+    std::unordered_map<const Value*, int> tied_to;  // graph inputs whose memory they are written to
+    std::unordered_map<const Value*, int> given;    // outputs that already have the value
   };
   program::OutputDesc tensor_output(const Signature::Output& slot, OutputSources& sources);
   int slot_of_input(int graph_input) const;
@@ -43,7 +43,7 @@ class Boundary {
   Memory& memory_;
   Launches& launches_;
   FrozenInputs& frozen_;
-  std::vector<OutputCopy> output_copies_;  // after all steps
+  std::vector<OutputCopy> output_copies_;  // made after all steps
 };
 
 }  // namespace gex::emit

@@ -17,7 +17,7 @@ bool has_loop(const Node& node) {
   return node.op().body && (node.op().body->map || node.op().body->reduction);
 }
 
-// Whether the value is read from memory, however the rest is fused.
+// Whether the value is read from memory regardless of how the rest is fused.
 bool lies_in_memory(const Value& value) {
   return std::any_of(value.uses().begin(), value.uses().end(), [](const Use& use) {
     if (use.node == nullptr) return true;
@@ -26,7 +26,7 @@ bool lies_in_memory(const Value& value) {
   });
 }
 
-// What computing one element costs; reductions and problems as much as it takes to be kept.
+// Cost of computing one element; reductions and problems cost enough to be kept.
 constexpr int kWorthKeeping = 8;
 int cost_of(const Value& value) {
   const Node* node = value.producer();

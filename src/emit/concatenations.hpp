@@ -19,7 +19,7 @@ class Concatenations {
   void place();
   bool is_placed(const Node* node) const { return placed_.contains(node); }
   void emit(const Node& node);
-  // Whether other values lie inside the buffer: it must not be overwritten.
+  // Whether the buffer contains other values: then it must not be overwritten.
   bool holds_parts(program::BufferId id) const { return windowed_.contains(id); }
 
  private:

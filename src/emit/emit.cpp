@@ -15,7 +15,7 @@ namespace gex::emit {
 
 namespace {
 
-// Orders the parts of an emission.
+// Runs the parts of an emission in order.
 class Emitter {
  public:
   Emitter(Graph& graph, const Signature& signature, const CompileOptions& options,

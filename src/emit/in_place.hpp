@@ -1,5 +1,5 @@
 #pragma once
-// Writing over memory that holds what nobody reads any more: what units read and write.
+// Overwriting memory whose contents are dead: what units read and write.
 
 #include <optional>
 
@@ -12,7 +12,7 @@ const Value* base_of(Value* value);
 // Whether a step with this operand reads the memory of the other value: a view is read in its
 // base's memory, or in its copy.
 bool lies_in(Value* value, const Value* memory);
-// The operand of a call whose new contents the value is; null for any other value.
+// The call operand whose new contents are this value; null for any other value.
 Value* written_operand(const Value* value);
 // Whether the unit reads the value's memory.
 bool reads(const lower::Unit& unit, const Value* value);

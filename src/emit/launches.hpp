@@ -1,5 +1,5 @@
 #pragma once
-// Steps of the program: loop kernels, copies, and whatever other parts hand over.
+// Steps of the program: loop kernels, copies, and the steps of other parts.
 
 #include <string>
 #include <unordered_set>
@@ -19,16 +19,16 @@ class Launches {
               std::vector<program::BufferId> buffers, std::vector<bool> writes);
   void copy(program::BufferId dst, const std::vector<Dim>& dst_strides, program::BufferId src,
             const std::vector<Dim>& src_strides, Dim src_offset, const Type& type, const char* why);
-  // Gives the launch, whose code is known, its layout on the target; a workspace is one more
+  // Sets the launch's layout on the target (its code is already set); a workspace is one more
   // buffer.
   void apply(const backend::LaunchPlan& plan, program::Launch& launch);
   void add_step(program::Step step);
 
   program::BufferId materialised(Value* value);  // in its own layout, copied there if a view
-  Operand placed(Value* value);                  // as materialised() leaves it
+  Operand placed(Value* value);                  // the result of materialised()
 
   CodeTable& codes() { return codes_; }
-  // Codes whose launches may run as one kernel with others.
+  // Codes whose launches may be merged with others into one kernel.
   bool has_mergeable() const { return !mergeable_codes_.empty(); }
   bool is_mergeable(int code) const { return mergeable_codes_.contains(code); }
 

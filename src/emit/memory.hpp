@@ -16,7 +16,7 @@ class Memory {
 
   program::BufferId add(program::BufferDesc desc);
   program::BufferId add_temp(const Type& type, std::string name);
-  program::BufferId of(Value* value);  // its own memory; made for unit outputs on first use
+  program::BufferId of(Value* value);  // its own memory; unit outputs get it on first use
   Operand operand(Value* value);       // strided, never copied
   program::BufferId window(program::BufferId base, Dim offset_elements);  // alias at an offset
   Value* input_at(program::BufferId id) const;  // the graph input in this memory, or null

@@ -1,5 +1,5 @@
 #pragma once
-// Results written over temporaries and operands that nobody reads any more.
+// Results written over dead temporaries and operands.
 
 #include "emit/boundary.hpp"
 #include "emit/concatenations.hpp"
@@ -24,7 +24,7 @@ class Overwrites {
  private:
   // Whether a later unit, or a copy at the end, reads the value's memory.
   bool read_after(const Units& units, std::size_t position, const Value* value) const;
-  // Whether the scatter may write where its operand lies, a temporary that dies here.
+  // Whether the scatter may write in the memory of its operand, a temporary that dies here.
   bool can_overwrite(const Node& scatter, program::BufferId base, const Units& units,
                      std::size_t position) const;
 

@@ -6,7 +6,7 @@ namespace gex::emit {
 
 using program::BufferId;
 
-// What the rule of the unit's op sees.
+// The node of a unit, as the problem rule of its op sees it.
 class ProblemLaunches::UnitContext : public ops::ProblemContext {
  public:
   UnitContext(ProblemLaunches& launches, const lower::Unit& unit)

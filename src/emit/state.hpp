@@ -1,5 +1,6 @@
 #pragma once
-// What the parts of one emission share: the program so far, where values lie, the step at hand.
+// State shared by the parts of one emission: the program so far, the buffers of values, the current
+// step.
 
 #include <cstdint>
 #include <unordered_map>
@@ -35,11 +36,11 @@ struct State {
   const backend::Backend& backend;
   Emitted out;
   program::Program& program;
-  std::unordered_map<const Value*, program::BufferId> buffers;  // where values lie
-  std::int64_t in_place = 0;  // results that are written where something else was
-  int segment = 0;            // where steps go
+  std::unordered_map<const Value*, program::BufferId> buffers;  // memory of values
+  std::int64_t in_place = 0;                                    // results written over other values
+  int segment = 0;                                              // where steps are added
   const Node* current = nullptr;
-  RunLabels run_labels;  // of the unit at hand
+  RunLabels run_labels;  // of the current unit
 };
 
 }  // namespace gex::emit

@@ -19,7 +19,7 @@ class Ties {
   void emit_copies_before(const lower::Unit& unit);
   void emit_copies();                        // after all units
   bool is_copied(const Value* input) const;  // into another input
-  // Whether a copy at the end reads what lies in the value's memory.
+  // Whether a copy at the end of the program reads the value's memory.
   bool copies(const Value* value) const;
 
  private:
@@ -38,7 +38,7 @@ class Ties {
   State& state_;
   Memory& memory_;
   Launches& launches_;
-  std::vector<TieCopy> tie_copies_;  // after all units
+  std::vector<TieCopy> tie_copies_;  // made after all units
   std::unordered_map<const lower::Unit*, std::vector<TieCopy>> copies_before_;
 };
 

@@ -84,18 +84,18 @@ struct AtenRow {
   std::function<std::vector<Value*>(AtenCall&)> import;
 };
 
-// What the runtime does for an op that is no kernel.
+// The runtime step of an op that is not a kernel.
 enum class StepKind : std::uint8_t {
   none,      // has a body, an expansion or a problem
-  constant,  // data of the program
-  call,      // of the host program
-  bind,      // gives a symbol its value
+  constant,  // data stored in the program
+  call,      // of a function of the host program
+  bind,      // assigns a value to a size symbol
   branch,    // runs one of two subgraphs
-  loop,      // runs a subgraph while another says so
-  order,     // only orders effects: no step at all
+  loop,      // runs a subgraph while another returns true
+  order,     // only orders effects: no step
 };
 
-// An input whose elements are places along an axis of input 0. Negative ones count from its end.
+// An input whose elements are positions along an axis of input 0. Negative ones count from its end.
 struct IndexInput {
   std::size_t input;
   std::int64_t axis;
@@ -106,11 +106,11 @@ struct ElementBounds {
   Dim low, high;
 };
 
-// A small use of an op over the symbol s, by which tests check every op in one way.
+// A small example of an op over the symbol s; tests check every op with it.
 struct OpSample {
   struct Input {
     Shape shape;
-    // index: i64, small; flag: bool; key: i64, 0-d; whatever dtype is under test.
+    // index: i64, small; flag: bool; key: i64, 0-d; data: the dtype under test.
     enum class Kind : std::uint8_t { data, index, flag, key } kind = Kind::data;
   };
   std::vector<Input> inputs;
@@ -139,18 +139,19 @@ struct OpDef {
   std::shared_ptr<const loop::OpBody> body;
   std::function<std::vector<Value*>(Graph&, const Node&)> expand;
   StepKind step = StepKind::none;
-  // How its operands become a problem of src/problems, and which of them may be computed; null for
-  // ops that are loops, steps or expansions alone. ops::has_problem says which nodes it is for.
+  // How the node becomes a problem of src/problems, and which operands a prologue may compute; null
+  // for ops that are only loops, steps or expansions. ops::has_problem tells for which nodes it
+  // applies.
   std::shared_ptr<const ops::ProblemRule> problem;
-  // The results by plain code, where body and expansion are too slow or don't exist.
+  // Computes the results with plain code if body and expansion are too slow or don't exist.
   std::vector<HostTensor> (*reference)(const ops::ReferenceContext&) = nullptr;
   std::vector<IndexInput> (*indices)(const Node&) = nullptr;
   std::optional<ElementBounds> (*bounds)(const Node&) = nullptr;
-  // The op on two integers that are known as sizes; nothing where it can't be told.
+  // The op on two integers that are known as sizes; nothing if the result is not known.
   std::optional<Dim> (*on_sizes)(Dim, Dim) = nullptr;
   std::vector<AtenRow> aten;
   TestSpec test;
-  std::function<OpSample()> sample;  // none: elementwise ops have one in common
+  std::function<OpSample()> sample;  // none: elementwise ops share a default
 
   bool has(Trait t) const { return (traits & static_cast<std::uint32_t>(t)) != 0; }
 };

@@ -30,9 +30,9 @@ struct Cluster {
 
 // Inlined wherever it is used, never stored for its own sake: views and generated constants.
 bool is_free(const Node& node);
-// Computed as a problem of src/problems: matrix products, sorting and the like.
+// Computed as a problem of src/problems: matmuls, sorts and the like.
 bool is_problem(const Node& node);
-// Its kernels hand their results to an epilogue.
+// Whether its kernels pass their results to an epilogue.
 bool takes_epilogue(const Node& node);
 // Rough cost in cycles of computing one element of a map node, without its operands.
 int weight_of(const Node& node);
@@ -44,9 +44,9 @@ struct LoweredCluster {
   loop::Kernel kernel;
 };
 
-// Of a problem the epilogue alone: see prologue.hpp for the rest.
-// `escaping`: the values of the cluster that must be in memory afterwards, in output order.
-// `in_memory`: values of free nodes that have memory of their own and so are read, not inlined.
+// For a problem only the epilogue (see prologue.hpp for the rest). `escaping`: values of the
+// cluster that must be in memory afterwards, in output order. `in_memory`: values of free nodes
+// that have their own memory and so are read, not inlined.
 LoweredCluster lower_cluster(const Cluster& cluster, const std::vector<Value*>& escaping,
                              const std::unordered_set<const Value*>& in_memory,
                              const FuseOptions& options);

@@ -51,7 +51,7 @@ struct Unit {
   std::string label() const;  // "add+gelu+sum": for names and reports
 };
 
-// Why two nodes that could have been one launch are two.
+// Why two nodes that could have been fused are separate launches.
 struct Remark {
   std::string node;  // op and result, with the user's line if known
   std::string reason;
@@ -74,7 +74,7 @@ struct FuseOptions {
   bool cats_alone = false;  // every concatenation is a separate kernel
 };
 
-// The graph must hold no composites except those that are problems.
+// The graph must have no composites except those that are problems.
 FusedGraph fuse(const Graph& graph, const FuseOptions& options = {});
 
 std::string print(const FusedGraph& fused);  // units with their kernels' loop text, then remarks

@@ -1,4 +1,4 @@
-// What fusion asks of a single node: is it free, a problem, how much work is it.
+// Properties of a single node for fusion: is it free, is it a problem, how much does it cost.
 
 #include "loop/body.hpp"
 #include "loop/functions.hpp"

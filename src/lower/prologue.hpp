@@ -9,12 +9,12 @@
 
 namespace gex::lower {
 
-// The operands that the kernel of this node takes from a prologue, by their numbers; none if it is
-// no problem.
+// The operands (by number) that the kernel of this node can take from a prologue; empty if the node
+// is not a problem.
 std::vector<int> computable_operands(const Node& problem);
 
-// The value whose elements, in dense order from its first one on, are the operand's; null if the
-// kernel can't compute them.
+// The value whose elements, in dense order from the first, are the operand's; null if the kernel
+// can't compute them.
 Value* computable_value(const Node& problem, int operand);
 
 // Whether computing the elements as often as the kernel reads them costs less than storing and

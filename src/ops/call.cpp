@@ -39,7 +39,7 @@ Type token_checked(const InferContext& c) {
   return Type::token();
 }
 
-// A token carries nothing: any tensor stands for it.
+// A token has no contents: any tensor can represent it.
 std::vector<HostTensor> token_reference(const ReferenceContext&) {
   return {HostTensor(DType::boolean, {})};
 }

@@ -151,7 +151,7 @@ std::vector<Value*> for_as_while(Graph& g, const Node& node) {
   return values;
 }
 
-// Turns that change nothing: start, limit and delta may be anything.
+// Iterations that change nothing: start, limit and delta may be anything.
 std::vector<Value*> counted_loop(Graph& g, const std::vector<Value*>& v) {
   auto body = std::make_unique<Graph>("body");
   body->add_input(v[0]->type());

@@ -42,7 +42,7 @@ std::vector<Dim> conv_dims(const ConvOperand& x, const ConvOperand& w, const Con
   return dims;
 }
 
-// Products for each element of the result or of its gradient.
+// Multiplications per element of the result or of its gradient.
 Dim taps_of(const Shape& weights) { return weights[1] * weights[2] * weights[3]; }
 
 ProblemLaunch conv2d_launch(ProblemContext& c) {

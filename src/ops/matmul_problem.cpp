@@ -1,4 +1,4 @@
-// The product of matrices as a problem, and the products of rows in groups.
+// Matmul and grouped matmul as problems.
 
 #include <algorithm>
 
@@ -135,7 +135,7 @@ std::int64_t matmul_reads(const Node& node, int operand, const CostModel& costs)
   return sharing * reads_of(other, costs.matmul_tile_columns);
 }
 
-// Rows in groups times the matrix of each group, or the gradient of those matrices.
+// Groups of rows times one matrix per group, or the gradient of those matrices.
 struct Grouped {
   problems::GroupedMatmulProblem problem;
   StridedOperand a, b, ends;
@@ -191,7 +191,7 @@ ProblemLaunch grouped_weight_grad_launch(ProblemContext& context) {
 }  // namespace
 
 std::int64_t reads_of(Dim size, std::int64_t block) {
-  constexpr std::int64_t kTypical = 4;  // where the size is not known
+  constexpr std::int64_t kTypical = 4;  // if the size is not known
   if (!size.is_const()) return kTypical;
   return std::max<std::int64_t>(1, (size.constant() + block - 1) / block);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The rules by which ops of this folder become problems, each in a file named after the problem.
+// The rules that turn ops of this folder into problems; each is in a file named after the problem.
 
 #include "ops/core/problem_rule.hpp"
 
@@ -15,7 +15,7 @@ ProblemRule topk_rule();
 ProblemRule grouped_matmul_rule();
 ProblemRule grouped_weight_grad_rule();
 
-// How often something is read that is asked for once for each `block` of `size`.
+// How often something is read that is needed once per `block` of `size`.
 std::int64_t reads_of(Dim size, std::int64_t block);
 
 }  // namespace gex::ops

@@ -1,5 +1,5 @@
-// sort and topk as problems, and in plain code: n log n steps, where their expansions compare every
-// pair.
+// sort and topk as problems, and their reference implementations in n log n steps (the expansions
+// compare every pair).
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +13,7 @@
 namespace gex::ops {
 namespace {
 
-// What the two ops have in common.
+// Attributes common to the two ops.
 struct Order {
   std::int64_t axis;
   bool descending;
@@ -42,7 +42,8 @@ void sort_places(std::vector<std::int64_t>& places, const std::vector<Key>& keys
     order_like_eager(places.begin(), static_cast<std::int64_t>(places.size()), length, ties, less);
 }
 
-// The first `length` elements of each row along the axis, and where they were, as i64.
+// The first `length` elements of each sorted row along the axis, and their original positions as
+// i64.
 std::vector<HostTensor> in_order(const HostTensor& x, const Order& order, std::int64_t length) {
   const auto at = static_cast<std::size_t>(order.axis);
   const std::int64_t size = x.shape()[at];

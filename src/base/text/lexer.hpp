@@ -54,7 +54,7 @@ class Lexer {
   std::string expect_literal();
 
   // The text from the next token to the first of `stops` outside parentheses, or the end of the
-  // text; without blanks at its end. Ends of lines and quotes stop inside parentheses too. It may
+  // text; without trailing blanks. Ends of lines and quotes end it inside parentheses too. It may
   // be empty if `what` is.
   std::string_view raw_until(std::string_view stops, std::string_view what);
   std::string_view raw_dim() { return raw_until(",]})\n\"", "a size"); }

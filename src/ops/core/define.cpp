@@ -241,7 +241,7 @@ namespace {
 using OnSizes = std::optional<Dim> (*)(Dim, Dim);
 
 bool can_divide(Dim a) { return known_eq(a, 0) == false; }
-// Where nothing is negative, rounding towards zero is rounding down.
+// If nothing is negative, rounding towards zero is rounding down.
 bool rounds_alike(Dim a, Dim b) {
   return can_divide(b) && provably_nonnegative(a) && provably_nonnegative(b);
 }
@@ -250,7 +250,7 @@ std::optional<Dim> as_size(std::optional<bool> truth) {
   return Dim(*truth ? 1 : 0);
 }
 
-// What a primitive means on integers that are known as sizes; null if nothing.
+// The primitive on integers that are known as sizes; null if it has no such form.
 OnSizes on_sizes_of(Prim prim) {
   using Result = std::optional<Dim>;
   switch (prim) {

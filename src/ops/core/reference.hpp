@@ -1,5 +1,5 @@
 #pragma once
-// What the reference implementation of an op sees.
+// The input of an op's reference implementation.
 
 #include <cstdint>
 #include <functional>

@@ -1,5 +1,5 @@
 #pragma once
-// Words for OpDef::sample.
+// Helpers to write OpDef::sample.
 
 #include <string>
 #include <utility>
@@ -13,7 +13,7 @@ namespace gex::ops {
 using SampleInputs = std::vector<OpSample::Input>;
 using SampleAttrs = std::vector<std::pair<std::string, AttrValue>>;
 
-// The symbol that samples are written over.
+// The symbolic size used by samples.
 inline Dim sample_size() { return Dim::symbol("s", {1, 64}); }
 inline Shape sample_matrix() { return {sample_size(), Dim(6)}; }
 
