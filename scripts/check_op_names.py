@@ -54,7 +54,7 @@ class Place:
 
 def read_table(root: Path) -> tuple[list[Place], list[str]]:
     places, problems = [], []
-    # Indented lines go on.
+    # Indented lines continue the previous one.
     text = re.sub(r"\n[ \t]+", " ", (root / TABLE).read_text())
     for line in text.splitlines():
         entry, _, reason = line.partition("#")
@@ -110,12 +110,12 @@ def main() -> int:
     places, problems = read_table(root)
     ops = defined_ops(root)
     for path, line, name in [*named_in_cpp(root, ops), *named_in_python(root)]:
-        # A file's own line goes before that of its folder.
+        # A file's own line takes precedence over that of its folder.
         covering = [p for p in places if p.covers(path)]
         place = max(covering, key=lambda p: len(p.path), default=None)
         if place is None or not place.allows(name):
             problems.append(
-                f"{path}:{line}: names the op '{name}': tell it in the op's definition (src/ops), "
+                f"{path}:{line}: names the op '{name}': state it in the op's definition (src/ops), "
                 f"or list the place in {TABLE}"
             )
         else:

@@ -1,4 +1,4 @@
-"""What the op definitions tell about ATen ops besides how they become nodes."""
+"""Facts about ATen ops from the op definitions, besides their conversion to nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gex._gex import AtenFacts, aten_facts
 
 
 def facts_of(target: Any) -> AtenFacts:
-    """Of an overload; those of an unknown op for any other callable."""
+    """Facts of an overload; the defaults for any other callable."""
     packet = getattr(target, "overloadpacket", None)
     return aten_facts("") if packet is None else _facts_of_packet(packet)
 

@@ -108,7 +108,7 @@ std::vector<Value*> import_weight_grad(AtenCall& c) {
   return one(apply(c.graph(), "grouped_weight_grad", {c.tensor(0), c.tensor(1), c.tensor(2)}));
 }
 
-// A sample's ends ascend: 1, 2, 3 and what the input adds.
+// Ends of a sample ascend: 1, 2, 3 plus the input.
 auto with_ends(const char* name) {
   return [name](Graph& g, const std::vector<Value*>& v) {
     Value* ends = cumsum(g, add(g, v[2], scalar_int(g, DType::i64, 1)), 0);

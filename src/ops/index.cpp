@@ -11,7 +11,7 @@ namespace gex::ops {
 
 namespace {
 
-// Inputs from `first` on, one for each axis.
+// The inputs from `first` on index one axis each.
 std::vector<IndexInput> index_inputs(std::size_t first, const Ints& axes) {
   std::vector<IndexInput> inputs;
   for (std::size_t k = 0; k < axes.size(); ++k) inputs.push_back({first + k, axes[k]});

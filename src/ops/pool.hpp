@@ -101,7 +101,7 @@ void define_mean(const std::string& name, const char* doc, const char* operand,
 // The last `axes` of an index as a row-major number.
 Dim plane_position(Indices index, const Shape& shape, std::size_t axes);
 
-// A small use of a pool over `axes` axes or of its gradient, which may take the indices.
+// A sample of a pool over `axes` axes or of its gradient, which may take the indices.
 std::function<OpSample()> pool_sample(std::size_t axes, bool adaptive, bool gradient,
                                       bool with_indices);
 

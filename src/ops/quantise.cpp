@@ -118,7 +118,7 @@ std::vector<Value*> dequantise_channels(AtenCall& c) {
   return one(to_result(c, y));
 }
 
-// Scales have a dtype of their own.
+// Scales have their own dtype.
 std::function<OpSample()> scaled_sample(const char* name) {
   return [name] {
     return OpSample{{data(sample_matrix()), index_data({Dim(6)}), index_data({Dim(6)})},

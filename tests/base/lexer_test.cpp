@@ -35,7 +35,7 @@ TEST(Lexer, FormsDifferInCommentsPairsAndWords) {
             (Words{"input", "%3", "->", "-5", "(", "0xff", ")", "<=", "\"a b\""}));
 }
 
-TEST(Lexer, CutsSizesOutAsRawText) {
+TEST(Lexer, TakesSizesAsRawText) {
   Lexer shape("[s0 // (2 + s1), 4 ]", kGraphText);
   shape.expect("[", "");
   EXPECT_EQ(shape.raw_dim(), "s0 // (2 + s1)");
@@ -60,7 +60,7 @@ TEST(Lexer, LooksAheadAndReadsLiterals) {
   EXPECT_EQ(lexer.expect_literal(), "-inf");
 }
 
-TEST(Lexer, ErrorsNameTheFormThePlaceAndTheToken) {
+TEST(Lexer, ErrorsNameTheFormThePositionAndTheToken) {
   EXPECT_NE(error_of([] {
               Lexer("a\n  b", kLoopText).expect("kernel");
             }).find("loop text 1:1: expected 'kernel', got 'a'"),

@@ -1,4 +1,4 @@
-// What an OpDef tells about itself, and that the rest of the engine needs nothing else.
+// An OpDef states everything that the rest of the engine needs to know about the op.
 
 #include <gtest/gtest.h>
 

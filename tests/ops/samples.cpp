@@ -9,7 +9,7 @@ namespace {
 
 using ops::data;
 
-// Elementwise ops need no sample of their own: every input [s, 6], the second broadcast.
+// Elementwise ops share one sample: every input is [s, 6], the second is broadcast.
 OpSample elementwise_sample(const OpDef& op) {
   OpSample sample;
   for (std::size_t k = 0; k < op.inputs.size(); ++k)

@@ -38,7 +38,7 @@ def _rule(target: Any, leaves: list[Any]) -> Callable[..., Any] | None:
     rule = operators.core_decompositions().get(target)
     if rule is not None:
         return rule
-    # PyTorch's full table also has rules that trade a linear algorithm for a quadratic one.
+    # PyTorch's full table also has rules that replace a linear algorithm by a quadratic one.
     if facts_of(target).decomposition == AtenFacts.Decomposition.any:
         return operators.decomposition_of(target)
     return operators.own_decomposition_of(target)

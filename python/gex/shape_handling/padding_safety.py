@@ -96,12 +96,12 @@ def _objection(a: _Seen, b: _Seen, padded: list[Growth]) -> str | None:
         return None
     kind = facts_of(a.op).padding
     if kind not in _RULES:
-        return "not known to keep positions of the padded dim apart"
+        return "not known to keep positions of the padded dim independent"
     return _RULES[kind](a, b, padded)
 
 
 def _argument(a: _Seen, name: str, default: Any) -> Any:
-    """The argument that decides, by its name or its place."""
+    """The deciding argument, by name or position."""
     place = facts_of(a.op).padding_argument
     return a.keywords.get(name, a.arguments[place] if len(a.arguments) > place else default)
 
