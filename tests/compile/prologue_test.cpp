@@ -202,7 +202,7 @@ TEST(Prologue, NotIfItWouldBeComputedTooOften) {
 })",
                    {f32({20, 64}), f32({64, 4000})}, 1e-4);
   EXPECT_EQ(r.launches, 2);
-  EXPECT_NE(r.compiled.report.kernel_text.find("computed again too often"), std::string::npos)
+  EXPECT_NE(r.compiled.report.kernel_text.find("recomputed too often"), std::string::npos)
       << r.compiled.report.kernel_text;
 }
 
