@@ -10,6 +10,7 @@ import torch
 
 from gex.compat.devices import DeviceContext, device_constructors, keep_scriptable
 from gex.compat.devices import Generator as TorchGenerator
+from gex.compat.tensor_methods import trace_method_as
 from gex.npu.devices import NAME, Devices
 from gex.npu.streams import keep_for_stream
 
@@ -121,6 +122,7 @@ def _patch_tensors(devices: Devices) -> None:
     for function in (cpu, pin_memory, record_stream):
         name = function.__name__
         _replace(torch.Tensor, name, functools.wraps(getattr(torch.Tensor, name))(function))
+    trace_method_as("record_stream", keep_for_stream)
 
 
 def _patch_modules() -> None:

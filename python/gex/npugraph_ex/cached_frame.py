@@ -14,7 +14,7 @@ import importlib
 import operator
 import pickle
 import types
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -176,6 +176,7 @@ def traced_once(traced: Any, frame: TracedFrame, graph_prefix: str) -> TracedOnc
     names = [n for n in output.get_runtime_env().external_refs if n.startswith(graph_prefix)]
     if len(names) != 1:
         raise CannotBeKept(f"it consists of {len(names)} graphs")
+    _check_sources(frame.code, output.traced_code)
     identities: list[tuple[Any, str]] = []
 
     def kept(guards: Sequence[Any]) -> list[bool]:
@@ -194,11 +195,25 @@ def traced_once(traced: Any, frame: TracedFrame, graph_prefix: str) -> TracedOnc
     )
 
 
+def _check_sources(frame: types.CodeType, traced: Iterable[types.CodeType]) -> None:
+    """CannotBeKept if a change of code that was traced could not be noticed."""
+    for code in traced:
+        known = (
+            code is frame  # part of the key
+            or Path(code.co_filename).is_file()
+            or code.co_filename.startswith("<frozen ")  # of this version of Python
+            or (code.co_name.startswith("__") and code.co_name.endswith("__"))  # of a dataclass
+        )
+        if not known:
+            raise CannotBeKept(f"{code.co_name} comes from {code.co_filename}, which is no file")
+
+
 def _identity(value: Any) -> str:
     """What tells an object from others in every process; "" for objects that have no name."""
+    if isinstance(value, types.CodeType):
+        return hashlib.sha256("".join(code_parts(value)).encode()).hexdigest()
     if isinstance(value, types.FunctionType):
-        code = hashlib.sha256("".join(code_parts(value.__code__)).encode()).hexdigest()[:16]
-        return f"function {value.__module__}.{value.__qualname__} {code}"
+        return f"{value.__module__}.{value.__qualname__} {_identity(value.__code__)}"
     if isinstance(value, (type, types.BuiltinFunctionType)):
         return f"{value.__module__}.{value.__qualname__}"
     return f"module {value.__name__}" if isinstance(value, types.ModuleType) else ""

@@ -90,7 +90,6 @@ def _file_of(frame: TracedFrame, backend: str, config: Config) -> FrameFile | No
     if (
         root is None
         or torch.is_grad_enabled()
-        or torch.is_inference_mode_enabled()
         or request.mode is not None
         or not config.changed().keys() <= _KEPT_OPTIONS
         or "guard_filter_fn" in request.options

@@ -37,7 +37,8 @@ def callable_of(
 
     def call(*arguments: Any) -> Any:
         if written:
-            torch.autograd.graph.increment_version([arguments[i] for i in written])
+            changed = [arguments[i] for i in written if not arguments[i].is_inference()]
+            torch.autograd.graph.increment_version(changed)
         return runner(list(arguments))
 
     return call
