@@ -11,6 +11,8 @@ from typing import Any
 
 import processes
 
+TESTS = str(Path(__file__).parent)
+
 MODEL = """
 import torch
 from torch import nn
@@ -94,9 +96,29 @@ def test_the_second_process_traces_nothing(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     first, second = folder.run(), folder.run()
     assert (first["names"], second["names"]) == (["graph"], ["cached"])
-    assert second["seconds"] < 0.25 * first["seconds"]
-    assert folder.names(mode="inference_mode") == ["graph"]
+    assert second["seconds"] < 0.5 * first["seconds"]
     assert folder.names(mode="inference_mode") == ["cached"]
+
+
+QWEN = """
+from tiny_qwen3 import tiny_qwen3
+from transformers import Qwen3ForCausalLM
+
+class Net(Qwen3ForCausalLM):
+    def __init__(self):
+        super().__init__(tiny_qwen3(num_hidden_layers=8))
+
+    def forward(self, x):
+        return super().forward(input_ids=(x * 100).abs().long()[:1]).logits
+"""
+
+
+def test_the_first_call_of_a_restarted_language_model(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, f"import sys; sys.path.insert(0, {TESTS!r})\n{QWEN}")
+    compile = {"backend": "npugraph_ex", "fullgraph": True, "dynamic": True}
+    first, second = folder.run(compile=compile), folder.run(compile=compile)
+    assert (first["names"], second["names"]) == (["graph"], ["cached"])
+    assert second["seconds"] < 0.25 * first["seconds"]
 
 
 def test_the_other_variable_and_backend(tmp_path: Path) -> None:
