@@ -84,8 +84,8 @@ def dynamo_export(
     folder = Path(export_path)
     folder.mkdir(parents=True, exist_ok=True)
     save(program, folder / f"{export_name}.pt2")
-    text = compile(program).report.runner.text("graph")
-    (folder / f"{export_name}.gex").write_text(text)
+    compiled = compile(program)  # its report does not keep the runner
+    (folder / f"{export_name}.gex").write_text(compiled.report.runner.text("graph"))
 
 
 def patch_for_hcom() -> None:
