@@ -50,7 +50,7 @@ loop::Kernel specialise(const loop::Kernel& kernel,
 
 // Elements that an accumulator takes before it is merged into a wider one. The error of a sum grows
 // with it; merging takes some ten instructions.
-inline constexpr std::int64_t kBlockSteps = 64;
+inline constexpr std::int64_t kBlockSteps = 16;
 // Locals that lanes-as-points code can keep one vector for each element of: few, constant in
 // number.
 inline constexpr std::int64_t kMaxLaneLocals = 64;
