@@ -10,6 +10,7 @@
 #include "compile/execute.hpp"
 #include "compiling.hpp"
 #include "files.hpp"
+#include "plan/report.hpp"
 #include "runtime/background/background.hpp"
 #include "tensors.hpp"
 
@@ -25,6 +26,25 @@ double seconds_since(Clock::time_point start) {
 void line(const char* what, double value, const char* unit) {
   std::cout << std::left << std::setw(16) << what << std::right << std::setw(12) << value << " "
             << unit << "\n";
+}
+
+// The same numbers as gex explain prints for these sizes.
+void print_memory(const runtime::Session& session) {
+  const program::Program& program = session.program();
+  for (const runtime::CaptureInfo& capture : session.captures()) {
+    const auto value_of = [&](Dim symbol) -> std::optional<std::int64_t> {
+      const auto at = std::ranges::find(program.symbols, symbol) - program.symbols.begin();
+      if (at >= std::ssize(capture.key)) return std::nullopt;
+      return capture.key[static_cast<std::size_t>(at)];
+    };
+    const plan::MemoryReport report =
+        plan::memory_report(program, value_of, session.reuses_memory());
+    line("arena", static_cast<double>(report.total), "bytes");
+    line("lower bound", static_cast<double>(report.lower_bound), "bytes");
+    line("kernel scratch", static_cast<double>(capture.arena_bytes - report.total),
+         "bytes, all workers");
+    return;  // all calls had these sizes
+  }
 }
 
 int run(const Arguments& arguments) {
@@ -70,8 +90,7 @@ int run(const Arguments& arguments) {
   line("calls", static_cast<double>(times.size()), "timed");
   line("launches", static_cast<double>(counters.launches / counters.calls), "a call");
   line("copied", static_cast<double>(counters.bytes_copied / counters.calls), "bytes a call");
-  line("arena", static_cast<double>(counters.arena_bytes), "bytes");
-  line("lower bound", static_cast<double>(counters.arena_lower_bound), "bytes");
+  print_memory(session);
   for (const std::string& finding : session.findings()) std::cout << "tuned: " << finding << "\n";
   return 0;
 }

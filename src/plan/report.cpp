@@ -25,6 +25,17 @@ void list_sharing(std::vector<MemoryReport::Row>& rows) {
         row.sharing.push_back(other.buffer);
 }
 
+// Of one launch, rounded as captures round it. Sizes that are bound later are not known.
+std::int64_t largest_scratch(const program::Program& program,
+                             const std::function<std::optional<std::int64_t>(Dim)>& evaluated) {
+  std::int64_t largest = 0;
+  for (const program::Segment& segment : program.segments)
+    for (const program::Step& step : segment.steps)
+      if (const auto* launch = std::get_if<program::Launch>(&step.op))
+        largest = std::max(largest, evaluated(launch->scratch_bytes).value_or(0));
+  return (largest + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 }  // namespace
 
 double MemoryReport::ratio() const {
@@ -57,6 +68,7 @@ std::string MemoryReport::text() const {
   out << "memory: " << rows.size() << " temporaries, arena " << total << " bytes, lower bound "
       << lower_bound << " (" << std::fixed << std::setprecision(3) << ratio() << ", "
       << name_of(strategy) << "), " << without_reuse << " without reuse\n";
+  if (scratch > 0) out << "  and " << scratch << " bytes of kernel scratch for each worker\n";
   if (!why().empty()) out << "  more than the lower bound: " << why() << "\n";
   for (const Row& row : rows) {
     out << "  %" << row.buffer << " \"" << row.name << "\" offset " << row.offset << " bytes "
@@ -120,6 +132,7 @@ MemoryReport memory_report(const program::Program& program,
   const auto wrong = find_overlap(intervals, bytes, placement.offsets, placement.total, names);
   GEX_CHECK(!wrong, wrong.value_or(""));
   list_sharing(report.rows);
+  report.scratch = largest_scratch(program, evaluated);
   report.total = placement.total;
   report.lower_bound = placement.lower_bound;
   report.strategy = placement.strategy;

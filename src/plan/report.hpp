@@ -25,6 +25,7 @@ struct MemoryReport {
   std::vector<Row> rows;                 // by offset, then by birth
   std::vector<program::BufferId> later;  // placed when a size is bound: not part of this report
   std::int64_t total = 0, lower_bound = 0, without_reuse = 0;
+  std::int64_t scratch = 0;  // of kernels, for each worker: behind the temporaries, not in `total`
   Strategy strategy = Strategy::by_start;
 
   double ratio() const;      // total / lower_bound; 1 if no memory is needed

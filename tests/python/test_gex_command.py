@@ -300,6 +300,25 @@ def test_explain_without_reuse_shares_no_memory(tmp_path: pathlib.Path) -> None:
     assert "arena 768 bytes, lower bound 512" in apart and "memory reuse is switched off" in apart
 
 
+def test_bench_and_explain_agree_on_memory(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "products.gex"
+    path.write_text(
+        "graph products(%x: f32[64, 64]) -> (f32[64, 64]) {\n"
+        "  %a = matmul(%x, %x) : f32[64, 64]\n"
+        "  %b = softmax(%a) {axis = 1} : f32[64, 64]\n"
+        "  %c = matmul(%b, %a) : f32[64, 64]\n"
+        "  return %c\n}\n"
+    )
+    measured = gex("bench", path, "--calls", "2").stdout
+    explained = gex("explain", path).stdout
+    arena = re.search(r"^arena +(\d+) bytes", measured, re.M)
+    scratch = re.search(r"^kernel scratch +(\d+) bytes", measured, re.M)
+    assert arena and scratch, measured
+    assert f"arena {arena[1]} bytes" in explained
+    of_one = re.search(r"and (\d+) bytes of kernel scratch for each worker", explained)
+    assert of_one and int(scratch[1]) % int(of_one[1]) == 0, explained
+
+
 def test_explain_reports_stages_counts_remarks_and_memory(graph: pathlib.Path) -> None:
     text = gex("explain", graph).stdout
     assert text.startswith('graph "main": 8 nodes, ')

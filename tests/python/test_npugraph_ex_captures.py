@@ -410,6 +410,21 @@ def test_counters_start_over_when_they_are_cleared(device: str) -> None:
     assert dict(counters) == counters.copy()
 
 
+def test_counters_of_old_graphs_stay_away_once_all_are_cleared(device: str) -> None:
+    old, x = compiled(lambda x: x + 1), torch.ones(3, device=device)
+    for _ in range(3):
+        old(x)
+    name = gex.reports()[-1].name
+    torch._dynamo.utils.counters.clear()
+    compiled(lambda x: x * 2)(x)
+    counters = torch._dynamo.utils.counters["npugraph_ex"]
+    assert {key.rpartition("_graph")[2] for key in counters} == {
+        gex.reports()[-1].name.removeprefix("graph")
+    }
+    old(x)
+    assert counters[f"replays_{name}"] == 1
+
+
 def test_the_other_backend_is_not_counted(device: str) -> None:
     torch.compile(lambda x: x * 3, backend="gex")(torch.ones(3, device=device))
     name = gex.reports()[-1].name

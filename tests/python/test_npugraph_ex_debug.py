@@ -10,6 +10,7 @@ import re
 import runpy
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -432,6 +433,27 @@ def test_profilers_see_captures_and_replays(device: str) -> None:
     assert ranges(lambda: compiled(torch.ones(3, device=device))) == [whole, replay]
     assert ranges(lambda: compiled(torch.ones(4, device=device))) == [whole, capture, replay]
     assert ranges(lambda: compiled(torch.ones(4, device=device))) == [whole, replay]
+
+
+def test_profilers_list_the_kernels_of_a_call() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(torch.relu(x @ x), -1) @ x
+
+    compiled = torch.compile(model, backend="npugraph_ex")
+    x = torch.randn(16, 16)
+    compiled(x)
+    with torch.profiler.profile() as profiler:
+        for _ in range(3):
+            compiled(x)
+    runner = gex.reports()[-1].runner
+    kernels = Counter(re.findall(r'^ *launch "([^"]+)"', runner.text("program"), re.M))
+    assert sum(kernels.values()) >= 3
+    events = {event.key: event for event in profiler.key_averages()}
+    for name, launches in kernels.items():
+        assert events[name].count == 3 * launches, name
+        assert events[name].cpu_time_total > 0
+        assert name in profiler.key_averages().table(row_limit=100)
+    assert "matmul" in "".join(kernels)
 
 
 def test_profilers_see_what_comes_from_the_cache(tmp_path: pathlib.Path, device: str) -> None:

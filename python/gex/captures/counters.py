@@ -25,18 +25,18 @@ _OF_THE_ENGINE = {
 _NO_EVENTS = ("captured", "pool_bytes")  # current values; the others accumulate
 
 
-def _counts() -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for graph in report.reports():
-        if graph.backend != _BACKEND or graph.is_gone:
-            continue
-        runner = graph.runner
-        counters = {} if runner is None else runner.counters
-        counts[f"captured_{graph.name}"] = 0 if runner is None else len(runner.captures)
-        for name in _NO_RECAPTURE:
-            counts[f"{name}_{graph.name}"] = 0
-        for name, source in _OF_THE_ENGINE.items():
-            counts[f"{name}_{graph.name}"] = counters.get(source, 0)
+def _graphs() -> list[report.GraphReport]:
+    return [g for g in report.reports() if g.backend == _BACKEND and not g.is_gone]
+
+
+def _counts_of(graph: report.GraphReport) -> dict[str, int]:
+    runner = graph.runner
+    counters = {} if runner is None else runner.counters
+    counts = {f"captured_{graph.name}": 0 if runner is None else len(runner.captures)}
+    for name in _NO_RECAPTURE:
+        counts[f"{name}_{graph.name}"] = 0
+    for name, source in _OF_THE_ENGINE.items():
+        counts[f"{name}_{graph.name}"] = counters.get(source, 0)
     return counts
 
 
@@ -46,15 +46,32 @@ class EngineCounters(Counter):
     def __init__(self) -> None:
         super().__init__()
         self._before: dict[str, int] = {}
+        self._left_out: set[str] = set()  # graphs that are listed once something happens in them
 
     def _read(self) -> EngineCounters:
         dict.clear(self)
-        for name, count in _counts().items():
-            dict.__setitem__(self, name, count - self._before.get(name, 0))
+        for graph in _graphs():
+            counts = _counts_of(graph)
+            new = {name: count - self._before.get(name, 0) for name, count in counts.items()}
+            if graph.name in self._left_out:
+                if not any(c for name, c in new.items() if not name.startswith(_NO_EVENTS)):
+                    continue
+                self._left_out.remove(graph.name)
+            dict.update(self, new)
         return self
 
     def clear(self) -> None:
-        self._before = {n: c for n, c in _counts().items() if not n.startswith(_NO_EVENTS)}
+        self._before = {
+            name: count
+            for graph in _graphs()
+            for name, count in _counts_of(graph).items()
+            if not name.startswith(_NO_EVENTS)
+        }
+
+    def leave_out_old_graphs(self) -> None:
+        """As where all counters of PyTorch were cleared, and this one with them."""
+        self.clear()
+        self._left_out = {graph.name for graph in _graphs()}
 
     def __getitem__(self, name: str) -> int:
         return dict.get(self._read(), name, 0)
@@ -95,3 +112,4 @@ def install() -> None:
     counters = dynamo.counters()
     if not isinstance(counters.get(_BACKEND), EngineCounters):
         counters[_BACKEND] = EngineCounters()
+        counters[_BACKEND].leave_out_old_graphs()

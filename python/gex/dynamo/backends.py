@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +17,9 @@ from gex.aot.wrapper_bypass import CompiledGraphs
 from gex.cache.saved_graph import GraphRecord
 from gex.captures import counters, strict_outputs
 from gex.captures.clone_outputs import with_cloned_outputs
+from gex.compat import dynamo_frame_hook
 from gex.compat.aot import aot_autograd, effect_tokens_inside_graphs
+from gex.compat.dynamo_frame_hook import TracedFrame
 from gex.compat.torch_version import warn_if_untested
 from gex.debug import inspection
 from gex.debug.debug_folder import ModelFolder
@@ -25,9 +28,17 @@ from gex.dynamo.frame_origin import current_origin
 from gex.dynamo.grouped_experts import with_traceable_gradients
 from gex.dynamo.input_names import names_of_inputs
 from gex.dynamo.module_floats import module_floats_fixed
+from gex.nested_regions import automatic
 from gex.nested_regions.groups import without_regions_if_that_fails
+from gex.npugraph_ex import frame_cache
 from gex.options.shape_handling import parse_configs
-from gex.options.table import GEX_OPTIONS, NPUGRAPHS_OPTIONS, CompilerConfig, Config
+from gex.options.table import (
+    GEX_OPTIONS,
+    NPUGRAPH_EX_OPTIONS,
+    NPUGRAPHS_OPTIONS,
+    CompilerConfig,
+    Config,
+)
 from gex.pipeline.compiler import graph_compiler
 from gex.pipeline.job import CompileRequest, FromDynamo, Role
 from gex.report.compile_times import backend_timed
@@ -48,7 +59,8 @@ def gex(
     mode: str | None = None,
 ) -> Callable[..., Any]:
     """Compiles with gex; ops that it lacks run as calls through PyTorch."""
-    return compile_dynamo_graph("gex", Config(GEX_OPTIONS, options), gm, example_inputs, mode)
+    config, record = Config(GEX_OPTIONS, options), frame_cache.current_record()
+    return compile_dynamo_graph("gex", config, gm, example_inputs, mode, record=record)
 
 
 def npugraph_ex(
@@ -59,7 +71,8 @@ def npugraph_ex(
     mode: str | None = None,
 ) -> Callable[..., Any]:
     """As `gex`, with the options of torch_npu's npugraph_ex."""
-    return compile_dynamo_graph("npugraph_ex", CompilerConfig(options), gm, example_inputs, mode)
+    config, record = CompilerConfig(options), frame_cache.current_record()
+    return compile_dynamo_graph("npugraph_ex", config, gm, example_inputs, mode, record=record)
 
 
 def npugraphs(
@@ -138,6 +151,26 @@ def _with_results_as_asked(compiled: Callable[..., Any], config: Config) -> Call
     if config.get("strict_outputs", False):
         compiled = strict_outputs.with_expiring_outputs(compiled)
     return compiled
+
+
+_TABLES = {gex: GEX_OPTIONS, npugraph_ex: NPUGRAPH_EX_OPTIONS}
+
+
+def _compile_frame(frame: TracedFrame, trace: Callable[[], Any]) -> Any:
+    """What becomes of a frame of Dynamo's: nothing of ours is done for other backends."""
+    backend = frame.request().backend
+    if not isinstance(backend, types.FunctionType) or backend not in _TABLES:
+        return trace()
+
+    def trace_with_regions() -> Any:
+        with automatic.regions_while_traced(frame):
+            return trace()
+
+    config = Config(_TABLES[backend], frame.request().options)
+    return frame_cache.compiled_frame(frame, backend.__name__, config, trace_with_regions)
+
+
+dynamo_frame_hook.install(_compile_frame)
 
 
 @functools.cache

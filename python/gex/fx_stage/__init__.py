@@ -8,7 +8,7 @@ from gex.fx_stage.observation import (
     add_observer,
     observe,
 )
-from gex.fx_stage.pipeline import STAGES, Stage, run
+from gex.fx_stage.pipeline import STAGES, Stage, any_wanted, run
 
 __all__ = [
     "ALL_PASSES",
@@ -18,6 +18,7 @@ __all__ = [
     "Stage",
     "Subject",
     "add_observer",
+    "any_wanted",
     "observe",
     "run",
 ]

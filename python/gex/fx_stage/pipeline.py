@@ -76,6 +76,10 @@ STAGES = (
 )
 
 
+def any_wanted(config: Config) -> bool:
+    return any(stage.wanted(config) for stage in STAGES)
+
+
 def run(gm: GraphModule, example_inputs: Sequence[Any], config: Config, subject: Subject) -> None:
     """Runs the stages that the options enable, each shown to the observers."""
     observe(subject, AOT_GRAPH, gm)

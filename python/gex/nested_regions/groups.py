@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from torch import nn
 
@@ -27,13 +28,17 @@ class Group:
             restore_forward(block)
 
 
+# What Dynamo traces instead of the forward of a block, for blocks that keep theirs.
+traced_forwards: dict[nn.Module, Callable[..., Any]] = {}
+
+
 def is_region(block: nn.Module) -> bool:
-    return hasattr(vars(block).get("forward"), GROUP)
+    return block in traced_forwards or hasattr(vars(block).get("forward"), GROUP)
 
 
 def restore_forward(block: nn.Module) -> None:
     """Restores the original forward of a block that is a region."""
-    if is_region(block):
+    if traced_forwards.pop(block, None) is None and is_region(block):
         del block.forward
 
 

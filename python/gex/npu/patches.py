@@ -10,6 +10,7 @@ import torch
 
 from gex.compat.devices import DeviceContext, device_constructors, keep_scriptable
 from gex.compat.devices import Generator as TorchGenerator
+from gex.compat.tensor_methods import trace_method_as
 from gex.npu.devices import NAME, Devices
 from gex.npu.streams import keep_for_stream
 
@@ -29,6 +30,8 @@ def apply(devices: Devices) -> None:
     _patch_modules()
     _patch_contexts(devices)
     _patch_serialization(devices)
+    _patch_scripts()
+    _patch_compile()
     _patch_distributed(devices)
 
 
@@ -121,6 +124,7 @@ def _patch_tensors(devices: Devices) -> None:
     for function in (cpu, pin_memory, record_stream):
         name = function.__name__
         _replace(torch.Tensor, name, functools.wraps(getattr(torch.Tensor, name))(function))
+    trace_method_as("record_stream", keep_for_stream)
 
 
 def _patch_modules() -> None:
@@ -217,6 +221,37 @@ def _patch_serialization(devices: Devices) -> None:
         )
 
     torch.serialization.register_package(5, lambda storage: None, restore)
+
+
+def _patch_scripts() -> None:
+    """torch.jit.save takes a plain or compiled module as well: its script is saved."""
+    save = torch.jit.save
+
+    @functools.wraps(save)
+    def save_module(m: Any, f: Any, *args: Any, **kwargs: Any) -> None:
+        if isinstance(m, torch.nn.Module) and not isinstance(m, torch.jit.ScriptModule):
+            m = torch.jit.script(getattr(m, "_orig_mod", m))
+        save(m, f, *args, **kwargs)
+
+    _replace(torch.jit, "save", save_module)
+
+
+_SHAPE_HANDLING = ("enable_shape_handling", "shape_handling_configs", "shape_handling_dict")
+
+
+def _patch_compile() -> None:
+    """Shape handling of backend "inductor": gex compiles, inductor has no such options."""
+    compile = torch.compile
+
+    @functools.wraps(compile)
+    def compile_shapes(model: Any = None, **kwargs: Any) -> Any:
+        options = kwargs.get("options") or {}
+        handled = {name: options[name] for name in _SHAPE_HANDLING if name in options}
+        if kwargs.get("backend", "inductor") == "inductor" and handled:
+            kwargs |= {"backend": "gex", "options": handled}
+        return compile(model, **kwargs)
+
+    _replace(torch, "compile", compile_shapes)
 
 
 def _patch_distributed(devices: Devices) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from gex.cache.saved_graph import SavedGraph
 
-VERSION = "1.1"
+VERSION = "1.2"
 _MAGIC = b"GEXCACHE\n"
 
 
@@ -37,6 +37,7 @@ class Entry:
     sources: dict[str, str]  # digests of the files whose code was traced
     graph: SavedGraph
     inputs: tuple[str, ...]  # readable source of each argument of the graph
+    objects: tuple[tuple[Any, str], ...] = ()  # sources of objects that were guarded by identity
 
     def key(self) -> tuple[bytes, str]:
         return self.guards, self.graph.graph

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import threading
-import time
 import types
 import warnings
 from collections.abc import Callable, Mapping
@@ -15,17 +13,14 @@ from typing import Any
 
 import torch
 
-from gex import report
 from gex.cache.saved_graph import CannotBeKept, GraphRecord, SavedGraph
 from gex.compat.autograd import is_profiler_enabled
 from gex.npugraph_ex import cache_files, cache_key
 from gex.npugraph_ex.readable import readable_cache
 from gex.options.table import NPUGRAPH_EX_OPTIONS, Config
-from gex.report import fallback
 
 __all__ = ["cache_compile", "readable_cache"]
 
-_numbers = itertools.count(1)
 # Folder of a function's programs and machine code, beside its file.
 _PROGRAMS = "programs"
 
@@ -170,28 +165,10 @@ class _Cached:
         return cached_frame.restore(entry, self._func, self._graph_of(entry.graph))
 
     def _graph_of(self, saved: SavedGraph) -> Callable[..., Any]:
-        from gex.pipeline.runner import RunnerRequest, make_runner
+        from gex.npugraph_ex import restored_graph
 
-        start = time.perf_counter()
-        graph_report = report.GraphReport(f"cached_{next(_numbers)}", "npugraph_ex")
-        report.add(graph_report)
-        graph_report.take(saved.outcome)
-        fallback.warn_if_any(graph_report)
         config = Config(NPUGRAPH_EX_OPTIONS, self._options)
-        runner = make_runner(
-            RunnerRequest(saved.restored(), config, static=saved.static, cache_dir=self._programs)
-        )
-        graph_report.runner = runner
-        graph_report.capture_limit = config.get("capture_limit")
-        graph_report.seconds["import"] = time.perf_counter() - start
-        written = saved.written
-
-        def call(*arguments: Any) -> Any:
-            if written:
-                torch.autograd.graph.increment_version([arguments[i] for i in written])
-            return runner(list(arguments))
-
-        return call
+        return restored_graph.callable_of(saved, "npugraph_ex", config, self._programs)
 
     def _compiled(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         from gex.dynamo.backends import compile_dynamo_graph

@@ -117,6 +117,8 @@ _STRICT = _flag("strict", False)
 _STRICT_OUTPUTS = _flag("strict_outputs", False)
 # Eager's random numbers, or ones drawn inside kernels.
 _RANDOM = Option("random", "eager", _check_enum("eager", "fast"))
+# Blocks that a model repeats many times are traced once; see docs/first_call.md.
+_REGIONS = _flag("regions", True)
 # How far a graph is compiled: all the way, or only to where the reference executor can run it.
 _EXECUTOR = Option("executor", "compiled", _check_enum("compiled", "interpreter"))
 
@@ -184,6 +186,7 @@ NPUGRAPH_EX_OPTIONS = _table(
     _STRICT,
     _STRICT_OUTPUTS,
     _RANDOM,
+    _REGIONS,
 )
 
 GEX_OPTIONS = _table(
@@ -198,6 +201,7 @@ GEX_OPTIONS = _table(
     _STRICT,
     _STRICT_OUTPUTS,
     _RANDOM,
+    _REGIONS,
     # Contracted and reciprocal arithmetic: quicker, rounded otherwise than in eager mode.
     _flag("fast_math", False),
     # Products and convolutions: the fastest of several ways is found by measuring.

@@ -16,11 +16,11 @@ from gex.captures import error_mode, torch_graphs
 from gex.captures.capture_options import settings_of
 from gex.captures.gears import plain_name
 from gex.compat.autograd import is_forward_mode_on
-from gex.debug import debug_folder, inspection, instrumentation, tensor_dump
+from gex.debug import debug_folder, inspection, instrumentation, nan_check, tensor_dump
 from gex.debug.call_hooks import with_call_hooks
 from gex.debug.logs import logger
 from gex.errors import GraphNotSupported
-from gex.fx_stage import stream_assignment
+from gex.fx_stage import inlined_regions, stream_assignment
 from gex.importer.graph_device import CPU, device_of
 from gex.importer.graph_import import GraphImport
 from gex.nested_regions.groups import take_fallbacks, trace_without_regions
@@ -52,6 +52,8 @@ def begin(job: CompileJob) -> None:
 def run_fx_stages(job: CompileJob) -> None:
     """Applies the users' changes to the ATen graph; assigns nodes to streams."""
     subject = fx_stage.Subject(job.name, job.role.phase)
+    if _reads_nodes(job):
+        inlined_regions.inline(job.gm)
     with debug_folder.stages_of(job.request.files, job.name, subject.phase) as job.files:
         if job.backend != "npugraphs" and not tensor_dump.of_original(job.config):
             fx_stage.run(job.gm, job.example_inputs, job.config, subject)
@@ -61,6 +63,18 @@ def run_fx_stages(job: CompileJob) -> None:
             job.report.streams = StreamSummary(streams.nodes, streams.waits, limits)
     if job.files is not None:
         job.files.write_code(job.gm, job.backend, job.config)
+
+
+def _reads_nodes(job: CompileJob) -> bool:
+    """Whether anything but the importer looks at the nodes of the graph one by one."""
+    config = job.config
+    return (
+        job.request.files is not None
+        or fx_stage.any_wanted(config)
+        or tensor_dump.wanted(config)
+        or nan_check.wanted(config)
+        or inlined_regions.any_marks(job.gm)
+    )
 
 
 def add_instruments(job: CompileJob) -> None:

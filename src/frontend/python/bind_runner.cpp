@@ -157,6 +157,7 @@ nb::list memory_of(const Runner& runner) {
     entry["arena"] = report.total;
     entry["lower_bound"] = report.lower_bound;
     entry["without_reuse"] = report.without_reuse;
+    entry["scratch"] = report.scratch;
     entry["temporaries"] = report.rows.size();
     entry["why"] = report.why();
     entry["text"] = report.text();

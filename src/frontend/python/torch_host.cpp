@@ -48,9 +48,14 @@ TorchHost::TorchHost(Arguments inputs, std::vector<OutputTuples>& tuples,
       outputs_(num_outputs),
       device_(device),
       ranges_(ranges),
-      clock_(clock) {}
+      clock_(clock) {
+  if (ranges_.profiling()) watch_before_ = LaunchWatch::set_current(this);
+}
 
-TorchHost::~TorchHost() { take_gil(); }
+TorchHost::~TorchHost() {
+  take_gil();
+  if (ranges_.profiling()) LaunchWatch::set_current(watch_before_);
+}
 
 void TorchHost::about_to_block() {
   if (thread_ == nullptr) thread_ = PyEval_SaveThread();
@@ -69,6 +74,18 @@ void TorchHost::begins(Phase phase) {
   if (in_phase_) ranges_.leave();
   in_phase_ = true;
   ranges_.enter(phase == Phase::capture ? "acl_graph_capture" : "acl_graph_replay");
+}
+
+void TorchHost::launch_begins(std::string_view name) {
+  take_gil();
+  ranges_.enter(std::string(name).c_str());
+  about_to_block();
+}
+
+void TorchHost::launch_ended() {
+  take_gil();
+  ranges_.leave();
+  about_to_block();
 }
 
 void TorchHost::take_gil() {

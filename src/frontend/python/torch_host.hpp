@@ -12,6 +12,7 @@
 #include "frontend/python/overhead.hpp"
 #include "frontend/python/profiler_ranges.hpp"
 #include "frontend/python/torch_api.hpp"
+#include "runtime/launch_watch.hpp"
 #include "runtime/session/session.hpp"
 
 namespace gex::python {
@@ -22,7 +23,7 @@ struct OutputTuples {
   nb::object sizes, steps;  // tuples of shape and strides
 };
 
-class TorchHost final : public runtime::Host {
+class TorchHost final : public runtime::Host, private runtime::LaunchWatch {
  public:
   // The objects that a call owns. Program input i is arguments[of_input[i]]; a released one becomes
   // null.
@@ -61,6 +62,9 @@ class TorchHost final : public runtime::Host {
   PyObject* output(std::size_t k) const { return outputs_[k].ptr(); }
 
  private:
+  void launch_begins(std::string_view name) override;
+  void launch_ended() override;
+
   nb::object operand(const runtime::TensorRef& ref) const;
   nb::object fitting(nb::object result, const runtime::TensorRef& expected,
                      std::span<const runtime::TensorRef> operands, const program::Call& call) const;
@@ -72,7 +76,8 @@ class TorchHost final : public runtime::Host {
   TorchDevice device_;
   ProfilerRanges& ranges_;
   OverheadClock& clock_;
-  bool in_phase_ = false;                    // a profiler range for it is open
+  bool in_phase_ = false;  // a profiler range for it is open
+  runtime::LaunchWatch* watch_before_ = nullptr;
   std::vector<PyObject*> pending_releases_;  // released when the GIL is held anyway
   PyThreadState* thread_ = nullptr;          // set while the GIL is released
 };

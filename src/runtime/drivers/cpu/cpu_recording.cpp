@@ -9,6 +9,7 @@
 #include "runtime/drivers/cpu/cpu_device.hpp"
 #include "runtime/drivers/cpu/profile.hpp"
 #include "runtime/drivers/cpu/stream_scheduler.hpp"
+#include "runtime/launch_watch.hpp"
 
 namespace gex::runtime {
 
@@ -60,13 +61,16 @@ class CpuRecording final : public Recording {
 
   void replay(Queue& queue, const Replay& replay) override {
     auto& cpu = static_cast<CpuQueue&>(queue);
+    LaunchWatch* const watch = LaunchWatch::current();
     const bool alone = !cpu.workers_awake() && !worth_sharing(cpu, replay.block);
-    if (!alone && scheduler.has_several() && run_streams(cpu.region(), replay)) return;
+    if (!alone && watch == nullptr && scheduler.has_several() && run_streams(cpu.region(), replay)) return;
     for (const Op& op : ops) {
       switch (op.kind) {
         case Op::Kind::launch:
+          if (watch != nullptr) watch->launch_begins(op.launch->name);
           profile_ == nullptr ? launch(op, cpu, replay, alone)
                               : launch_timed(op, cpu, replay, alone);
+          if (watch != nullptr) watch->launch_ended();
           break;
         case Op::Kind::copy:
           copy(op, cpu, replay);
