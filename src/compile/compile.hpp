@@ -37,7 +37,8 @@ struct Signature {
   static Signature of(const Graph& graph);
 };
 
-class Store;  // see store.hpp
+class Digester;  // see base/digest.hpp
+class Store;     // see cache/store.hpp
 
 // A graph input whose memory is given once and never moves.
 struct FrozenInput {
@@ -48,32 +49,25 @@ struct FrozenInput {
   bool contents = true;
 };
 
+// Fields with a line in gex/options.def, which says what they mean, and what no option can say.
 struct CompileOptions {
-  std::string target = "cpu";                // or "cuda:N"
-  int level = 2;                             // O0 .. O3: which passes run
-  std::vector<std::string> disabled_passes;  // by name
-  std::vector<std::string> enabled_passes;   // by name, whatever the level is
-  std::string switch_file;                   // of passes, see passes/engine/switches.hpp
-  bool fuse = true;
-  bool prologues = true;  // products, convolutions and attention compute operands themselves
-  bool fast_math = false;
-  bool place_cats = true;           // parts of a concatenation are written where they end up
-  bool overwrite_temps = true;      // temporaries that nobody reads any more are written over
-  bool write_ties_in_place = true;  // inputs with new contents too, where that is safe
+#define GEX_COMPILE_FIELD_compile(name, type, value) type name = value;
+#define GEX_COMPILE_FIELD_session(name, type, value)
+#define GEX_COMPILE_FIELD_api(name, type, value)
+#define GEX_OPTION(part, name, type, value, help, about) GEX_COMPILE_FIELD_##part(name, type, value)
+#include "gex/options.def"
+#undef GEX_COMPILE_FIELD_compile
+#undef GEX_COMPILE_FIELD_session
+#undef GEX_COMPILE_FIELD_api
+
   std::vector<FrozenInput> frozen;  // these are no inputs of the Program
-  // 0: what nodes say by labels; 1: one stream, and labels are an error; more: launches that do not
-  // depend on each other are spread over so many, as far as that can gain anything.
-  int streams = 0;
-  bool generate_code = true;  // false: kernels run in the interpreter
-  // NNN_after_<pass>.gex for each pass that changed something, graph.gex, kernels.txt, program.txt
-  std::string dump_dir;
   // Compiled programs and machine code are looked up and kept here; null: nothing is.
   std::shared_ptr<Store> cache;
-  bool keep_static_code = true;  // code for one set of sizes too
-  // For each hot set of sizes, ways to compute products and convolutions are measured in the
-  // background, and the fastest is taken.
-  bool autotune = false;
 };
+
+// Adds the options to the key of a kept program, each by its value, but for those of which
+// gex/options.def says otherwise: what they add is the caller's to know.
+void add_to_key(Digester& key, const CompileOptions& options);
 
 struct CompileReport {
   std::vector<std::pair<std::string, double>> seconds;  // by stage, in order

@@ -131,7 +131,7 @@ bool Emitter::read_after(const std::vector<lower::Unit>& units, std::size_t posi
 // What a call changes is computed where its new contents belong, last call first: chains of such
 // calls then work in one place. Where that fails the call gets a copy.
 void Emitter::place_written(const std::vector<lower::Unit>& units) {
-  if (!options_.overwrite_temps) return;
+  if (!options_.in_place_temps) return;
   for (std::size_t u = units.size(); u-- > 0;) {
     if (units[u].kind != lower::Unit::Kind::step || !ops::is_call(*units[u].anchor)) continue;
     const Node& call = *units[u].anchor;
@@ -219,7 +219,7 @@ void Emitter::emit_scatter(const lower::Unit& unit, const std::vector<lower::Uni
   BufferId base_buffer = materialised(base);
   bool in_place = buffers_.count(result) != 0 && buffers_.at(result) == base_buffer;
   // A temporary that dies here may be overwritten as well.
-  if (options_.overwrite_temps && !in_place && buffers_.count(result) == 0 &&
+  if (options_.in_place_temps && !in_place && buffers_.count(result) == 0 &&
       windowed_.count(base_buffer) == 0 &&
       program_.buffers[static_cast<std::size_t>(base_buffer)].kind == BufferDesc::Kind::temp &&
       program_.buffers[static_cast<std::size_t>(base_buffer)].alias_of < 0 &&

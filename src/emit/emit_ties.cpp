@@ -42,11 +42,11 @@ void Emitter::place_ties(const std::vector<lower::Unit>& units) {
   for (const Tie& tie : computed) {
     Value* value = graph_.outputs()[static_cast<std::size_t>(tie.output)];
     Value* input = graph_.inputs()[static_cast<std::size_t>(tie.input)].get();
-    if (options_.write_ties_in_place && place_scatter(units, tie)) {
+    if (options_.in_place_inputs && place_scatter(units, tie)) {
       ++in_place_;
       continue;
     }
-    const bool in_place = options_.write_ties_in_place && !buffers_.contains(value) &&
+    const bool in_place = options_.in_place_inputs && !buffers_.contains(value) &&
                           can_write_in_place(units, value, input) &&
                           copy_before(units, *writer_of(units, value), input);
     if (in_place) {

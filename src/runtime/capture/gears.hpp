@@ -9,6 +9,7 @@
 
 #include "base/dim/dim.hpp"
 #include "runtime/capture/gear_options.hpp"
+#include "runtime/device.hpp"
 #include "runtime/session/image.hpp"
 
 namespace gex::runtime {
@@ -18,8 +19,8 @@ class Gears {
   // UserError if a ladder has no rows, one of other length than its symbols, a size below 1, or the
   // same row twice.
   // `sizes_only`: values that no memory depends on are left out of the key, unless it is to be
-  // exact.
-  Gears(const Image& image, GearOptions options, bool sizes_only);
+  // exact. `rule`: what the device adds to the policy.
+  Gears(const Image& image, GearOptions options, bool sizes_only, GearRule rule = {});
 
   // What tells Captures apart: a key without the values that no memory depends on.
   void keep_sizes(std::span<std::int64_t> key) const;
@@ -33,8 +34,11 @@ class Gears {
     const std::vector<std::vector<std::int64_t>>* sizes;
   };
   void round_up(const Rows& rows, std::span<std::int64_t> key) const;
+  void round_up_by_policy(std::span<std::int64_t> key, std::int64_t captures) const;
+  bool is_exact(std::size_t symbol) const { return !rule_.exact.empty() && rule_.exact[symbol]; }
 
   const GearOptions options_;
+  const GearRule rule_;
   std::vector<bool> matters_;     // by input symbol
   std::vector<DimRange> ranges_;  // by input symbol
   std::vector<Rows> listed_;

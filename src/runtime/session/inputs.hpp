@@ -23,6 +23,9 @@ class InputMatcher {
   // The rest, when the sizes of epoch 0 are evaluated: expressions and strides.
   void check(std::span<const InputArg> inputs, std::span<const std::int64_t> values) const;
 
+  // By input: whether some step writes it.
+  const std::vector<bool>& written() const { return written_; }
+
   // "dim 1 of input 0": where a symbol takes its value from.
   const std::string& source_of(int symbol) const {
     return sources_[static_cast<std::size_t>(symbol)];

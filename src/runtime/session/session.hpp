@@ -97,10 +97,19 @@ using program::Specialiser;
 
 struct DeviceContext;  // see device.hpp
 
+// Fields with a line in gex/options.def, which says what they mean, and what no option can say.
 struct SessionOptions {
-  std::int64_t capture_limit = 64;  // live Captures; the least recently used goes first
-  GearOptions gears;                // which sizes share a Capture
-  bool force_recapture = false;     // each call captures anew: for debugging
+#define GEX_SESSION_FIELD_compile(name, type, value)
+#define GEX_SESSION_FIELD_session(name, type, value) type name = value;
+#define GEX_SESSION_FIELD_api(name, type, value)
+#define GEX_OPTION(part, name, type, value, help, about) GEX_SESSION_FIELD_##part(name, type, value)
+#include "gex/options.def"
+#undef GEX_SESSION_FIELD_compile
+#undef GEX_SESSION_FIELD_session
+#undef GEX_SESSION_FIELD_api
+
+  GearOptions gears;             // which sizes share a Capture
+  bool force_recapture = false;  // each call captures anew: for debugging
   // False: temporaries of each Capture lie in memory of their own, kept from call to call.
   bool captures_share_arena = true;
   // "null", "cpu", "cuda_stream:N", "cuda_graph:N"; empty: by the target of the Program.
@@ -108,11 +117,9 @@ struct SessionOptions {
   // Instead of the driver's shared device: one of its own, whose arenas are freed with the Session.
   std::shared_ptr<DeviceContext> device;
   bool static_code = true;  // ask the Specialiser for hot keys, in the background
-  int hot_after = 3;        // calls with a key before static code is asked for
+  int hot_after = 3;        // calls with a key before static code is asked for, or 1 at once
   // Whether memory for temporaries is held between calls, or given back where it is much.
   bool keep_arena = true;
-  // Without: no two temporaries share a byte, so that a stray write shows where it comes from.
-  bool reuse_memory = true;
   // Host memory behind the Program's frozen constants, by slot: it neither moves nor changes.
   std::vector<std::shared_ptr<const void>> frozen;
 };
@@ -147,6 +154,10 @@ class Session {
 
   // UserError if an input does not fit (which input, expected, got).
   void run(std::span<const InputArg> inputs, Host& host);
+  // The same where all memory of the call is the host's: inputs, what the Host allocates, operands
+  // and results of its calls. A device with memory of its own gets copies, and what it wrote is
+  // copied back before this returns.
+  void run_from_host(std::span<const InputArg> inputs, Host& host);
 
   const program::Program& program() const;
   bool reuses_memory() const;

@@ -8,15 +8,8 @@ namespace gex::runtime::cuda {
 
 namespace {
 
-// The next size that a capture is made for: powers of two up to 16, then four steps to an octave,
-// so that at most a quarter of the memory is padding.
-std::int64_t next_gear(std::int64_t size) {
-  if (size <= 1) return size;
-  std::int64_t octave = 1;
-  while (octave * 2 < size) octave *= 2;
-  const std::int64_t step = octave < 16 ? octave : octave / 4;
-  return (size + step - 1) / step * step;
-}
+// Gears of captured graphs for each doubling of a size: at most a quarter of the memory is padding.
+constexpr int kGearSteps = 4;
 
 // A symbol that a library launch uses for anything but the rows of a plain left operand must keep
 // its exact value: rows computed past the real ones reach no other row, all else is summed or a
@@ -77,13 +70,13 @@ CudaLoaded::CudaLoaded(CudaDevice& the_device, const program::Executable& execut
     constants.back() = device.allocate(buffer.data->bytes());
     device.write(constants.back(), buffer.data->data(), buffer.data->bytes());
   }
+  if (!device.graphs()) return;  // immediate launches take any size as it is
+  gears.steps = kGearSteps;
   std::vector<Dim> exact;
   find_exact(program, matmuls, exact);
-  for (Dim symbol : program.symbols) {
-    if (program::is_bound_symbol(program, symbol)) continue;
-    const bool free = std::find(exact.begin(), exact.end(), symbol) == exact.end();
-    gears.push_back(free ? symbol.range() : DimRange{0, -1});
-  }
+  for (Dim symbol : program.symbols)
+    if (!program::is_bound_symbol(program, symbol))
+      gears.exact.push_back(std::find(exact.begin(), exact.end(), symbol) != exact.end());
 }
 
 CudaLoaded::~CudaLoaded() {
@@ -91,12 +84,6 @@ CudaLoaded::~CudaLoaded() {
   for (Module module : modules) device.api().module_unload(module);
   for (void* constant : constants)
     if (constant != nullptr) device.deallocate(constant, 0);
-}
-
-void CudaLoaded::round_up(std::span<std::int64_t> key) const {
-  if (!device.graphs()) return;  // immediate launches take any size as it is
-  for (std::size_t i = 0; i < key.size(); ++i)
-    if (gears[i].lo <= gears[i].hi) key[i] = std::min(next_gear(key[i]), gears[i].hi);
 }
 
 }  // namespace gex::runtime::cuda
