@@ -12,6 +12,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "compile/compile.hpp"
 #include "compile/execute.hpp"
 #include "ir/text/text.hpp"
 #include "runtime/device.hpp"
@@ -142,7 +143,7 @@ TEST_F(OnCuda, IndicesOutOfRangeAreErrors) {
   EsGraphBuilder builder("gather");
   auto x = builder.CreateInput(0, "x", es::DType::f32, {5, 2});
   auto i = builder.CreateInput(1, "i", es::DType::i64, {"n"});
-  const es::Program gpu = builder.BuildAndReset({IndexSelect(x, i, 0)})->Compile(on_gpu());
+  const es::Program gpu = builder.BuildAndReset({Index(x, {i}, {0})})->Compile(on_gpu());
   const es::Tensor table = numbers({5, 2}, 1);
   const auto good = gpu.Run({table, es::Tensor::Of<std::int64_t>({2}, {4, 0})});
   EXPECT_EQ(good[0].ToVector<float>()[2], table.ToVector<float>()[0]);
