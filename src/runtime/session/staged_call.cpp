@@ -142,7 +142,7 @@ void StagedCall::write(const Copy& copy) {
 }
 
 void StagedCall::read_bytes(void* host, const void* device, std::size_t bytes) {
-  QueueLease lease(*context_.queues, 0);
+  QueueLease lease(*context_.queues, 0, /*for_good=*/false);
   lease.queue().begin(std::nullopt);
   lease.queue().read(host, device, bytes);
   lease.queue().finish();

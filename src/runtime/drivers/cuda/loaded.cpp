@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <unordered_map>
 
 #include "base/error.hpp"
 #include "problems/problem.hpp"
@@ -8,8 +9,9 @@ namespace gex::runtime::cuda {
 
 namespace {
 
-// Gears of captured graphs for each doubling of a size: at most a quarter of the memory is padding.
-constexpr int kGearSteps = 4;
+// Gears of captured graphs are powers of two: a sequence that grows from 24 to 151 needs 4
+// captures. What is padded is memory of the arena, for kernels stop at the real sizes.
+constexpr int kGearSteps = 1;
 
 // A symbol that a library launch uses for anything but the rows of a plain left operand must keep
 // its exact value: rows computed past the real ones reach no other row, all else is summed or a
@@ -51,6 +53,7 @@ CudaLoaded::CudaLoaded(CudaDevice& the_device, const program::Executable& execut
       fail(ErrorCode::unsupported, "code \"", program.codes[k].name, "\" of a program for \"",
            program.target, "\" has no code for a GPU; compile it for target \"cuda\"");
     const program::DeviceCode& code = executable.device_codes[k];
+    if (code.only_merged) continue;
     if (code.image == nullptr) {
       const problems::Problem problem = problems::parse_problem(program.codes[k].problem);
       matmuls.back() = std::get<problems::MatmulProblem>(problem);
@@ -58,6 +61,16 @@ CudaLoaded::CudaLoaded(CudaDevice& the_device, const program::Executable& execut
     }
     check(api, api.module_function(&functions.back(), load(*code.image), code.entry.c_str()),
           "finding a kernel in its image");
+    if (code.waits) waiting.insert(functions.back());
+  }
+  std::unordered_map<const std::string*, Function> by_image;
+  for (const auto& [launch, code] : executable.merged) {
+    Function& function = by_image[code.image.get()];
+    if (function == nullptr)
+      check(api, api.module_function(&function, load(*code.image), code.entry.c_str()),
+            "finding a merged kernel in its image");
+    merged.emplace(launch, function);
+    if (code.waits) waiting.insert(function);
   }
   if (executable.step_image != nullptr) {
     const Module module = load(*executable.step_image);
