@@ -57,9 +57,11 @@ int run(const Arguments& arguments) {
   std::vector<HostTensor> inputs = make_inputs(*graph, arguments);
 
   const auto start = Clock::now();
-  const Compiled compiled = compile(std::move(graph), cached(compile_options(arguments)));
+  const UserOptions options = user_options(arguments);
+  const auto device = open_target(options.compile.target);
+  const Compiled compiled = compile(std::move(graph), cached(options.compile));
   const double compile_seconds = seconds_since(start);
-  runtime::Session session(compiled.executable, session_options(arguments), compiled.specialiser);
+  runtime::Session session(compiled.executable, options.session, compiled.specialiser);
   const auto first_start = Clock::now();
   execute(session, inputs);
   const double first_call = seconds_since(first_start);
@@ -71,7 +73,7 @@ int run(const Arguments& arguments) {
     return seconds_since(began) < share * static_cast<double>(seconds);
   };
   while (calls == 0 && time_is_left(0.5)) execute(session, inputs);
-  if (calls == 0 && arguments.has("--autotune")) runtime::wait_for_background();
+  if (calls == 0 && options.compile.autotune) runtime::wait_for_background();
   began = Clock::now();
   while (calls > 0 ? std::ssize(times) < calls : times.empty() || time_is_left(1)) {
     const auto call_start = Clock::now();

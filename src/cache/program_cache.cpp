@@ -30,11 +30,6 @@ std::string text_of_file(const std::string& path) {
   return text.str();
 }
 
-void add_names(Digester& key, const std::vector<std::string>& names) {
-  key.add(static_cast<std::int64_t>(names.size()));
-  for (const std::string& name : names) key.add(name);
-}
-
 // Structs are decomposed field by field: adding a field breaks the build here until its role in the
 // key is decided.
 
@@ -50,24 +45,16 @@ void add_signature(Digester& key, const Signature& signature) {
 
 // False if the program can't be cached.
 bool add_options(Digester& key, const CompileOptions& options) {
-  const auto& [target, level, disabled_passes, enabled_passes, switch_file, fuse, prologues,
-               fast_math, place_cats, overwrite_temps, write_ties_in_place, frozen, streams,
-               generate_code, dump_dir, cache, keep_static_code, autotune] = options;
-  // These do not influence the program: where it is cached, which machine code is cached, and which
-  // code replaces its own later.
-  static_cast<void>(target);  // added as the backend's device description: see program_key
-  static_cast<void>(cache);
-  static_cast<void>(keep_static_code);
-  static_cast<void>(autotune);
-  if (!dump_dir.empty() || !variable("GEX_DUMP_PASSES").empty()) return false;
-  key.add(level).add(fuse).add(prologues).add(fast_math).add(generate_code);
-  key.add(place_cats).add(overwrite_temps).add(write_ties_in_place).add(streams);
-  add_names(key, disabled_passes);
-  add_names(key, enabled_passes);
-  key.add(text_of_file(switch_file.empty() ? variable("GEX_PASS_FILE") : switch_file));
+  // Options that gex/options.def adds to the key in another form than their value; the target is
+  // added by program_key.
+  if (!options.dump_dir.empty() || !variable("GEX_DUMP_PASSES").empty()) return false;
+  key.add(
+      text_of_file(options.switch_file.empty() ? variable("GEX_PASS_FILE") : options.switch_file));
   key.add(variable("GEX_PASSES"));
-  key.add(static_cast<std::int64_t>(frozen.size()));
-  for (const auto& [graph_input, memory, contents] : frozen) key.add(graph_input).add(contents);
+  add_to_key(key, options);
+  key.add(static_cast<std::int64_t>(options.frozen.size()));
+  for (const auto& [graph_input, memory, contents] : options.frozen)
+    key.add(graph_input).add(contents);
   return true;
 }
 

@@ -37,7 +37,8 @@ struct Signature {
   static Signature of(const Graph& graph);
 };
 
-class Store;  // see store.hpp
+class Digester;  // see base/digest.hpp
+class Store;     // see cache/store.hpp
 
 // A graph input whose memory is given once and never moves.
 struct FrozenInput {
@@ -48,32 +49,25 @@ struct FrozenInput {
   bool contents = true;
 };
 
+// A field for each option of gex/options.def, which describes them, and what no option can express.
 struct CompileOptions {
-  std::string target = "cpu";                // or "cuda:N"
-  int level = 2;                             // O0 .. O3: which passes run
-  std::vector<std::string> disabled_passes;  // by name
-  std::vector<std::string> enabled_passes;   // by name, for any level
-  std::string switch_file;                   // of passes, see passes/engine/switches.hpp
-  bool fuse = true;
-  bool prologues = true;  // matmuls, convolutions and attention may compute their operands
-  bool fast_math = false;
-  bool place_cats = true;           // parts of a concatenation are written directly into the result
-  bool overwrite_temps = true;      // dead temporaries may be overwritten
-  bool write_ties_in_place = true;  // also tied inputs, if that is safe
+#define GEX_COMPILE_FIELD_compile(name, type, value) type name = value;
+#define GEX_COMPILE_FIELD_session(name, type, value)
+#define GEX_COMPILE_FIELD_api(name, type, value)
+#define GEX_OPTION(part, name, type, value, help, about) GEX_COMPILE_FIELD_##part(name, type, value)
+#include "gex/options.def"
+#undef GEX_COMPILE_FIELD_compile
+#undef GEX_COMPILE_FIELD_session
+#undef GEX_COMPILE_FIELD_api
+
   std::vector<FrozenInput> frozen;  // these are not inputs of the Program
-  // 0: from labels; 1: one stream, and labels are an error; more: independent launches are spread
-  // over this many streams if that can help.
-  int streams = 0;
-  bool generate_code = true;  // false: kernels run in the interpreter
-  // NNN_after_<pass>.gex for each pass that changed something, graph.gex, kernels.txt, program.txt
-  std::string dump_dir;
   // Cache of compiled programs and machine code; null: none.
   std::shared_ptr<Store> cache;
-  bool keep_static_code = true;  // also code for one set of sizes
-  // For each hot set of sizes, candidates for matmuls and convolutions are measured in the
-  // background, and the fastest is used.
-  bool autotune = false;
 };
+
+// Adds the options to the key of a cached program by their values, except those that
+// gex/options.def adds in another form: the caller adds them.
+void add_to_key(Digester& key, const CompileOptions& options);
 
 struct CompileReport {
   std::vector<std::pair<std::string, double>> seconds;  // by stage, in order

@@ -6,6 +6,8 @@
 #include "base/strided_copy.hpp"
 #include "compile/index_checks.hpp"
 #include "ir/type.hpp"
+#include "runtime/device.hpp"
+#include "target/target.hpp"
 
 namespace gex {
 namespace {
@@ -150,8 +152,17 @@ std::vector<HostTensor> execute(runtime::Session& session, std::span<HostTensor>
     args[k].tensor = {inputs[k].data(), inputs[k].dtype(), inputs[k].shape(), strides[k]};
   }
   TensorHost host(program, inputs);
-  session.run(args, host);
+  session.run_from_host(args, host);
   return host.take();
+}
+
+std::shared_ptr<runtime::DeviceContext> open_target(const std::string& target) {
+  const std::string parsed = parse_target(target).text();
+  try {
+    return runtime::open_device(runtime::driver_of(parsed));
+  } catch (const UserError& error) {
+    fail(error.code(), "target ", parsed, " can't be used here: ", error.what());
+  }
 }
 
 }  // namespace gex

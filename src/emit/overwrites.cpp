@@ -21,7 +21,7 @@ bool Overwrites::read_after(const Units& units, std::size_t position, const Valu
 // Operands that a call writes are computed in the memory of their new contents, last call first:
 // chains of such calls then work in one buffer. If that is not possible, the call gets a copy.
 void Overwrites::place_written(const Units& units) {
-  if (!state_.options.overwrite_temps) return;
+  if (!state_.options.in_place_temps) return;
   for (std::size_t u = units.size(); u-- > 0;) {
     if (units[u].kind != lower::Unit::Kind::step || !ops::is_call(*units[u].anchor)) continue;
     const Node& call = *units[u].anchor;
@@ -51,7 +51,7 @@ bool Overwrites::can_overwrite(const Node& scatter, BufferId base, const Units& 
   Value* value = scatter.input(0);
   const Value* result = scatter.output();
   const BufferDesc& desc = state_.program.buffers[static_cast<std::size_t>(base)];
-  if (!state_.options.overwrite_temps || state_.buffers.contains(result) ||
+  if (!state_.options.in_place_temps || state_.buffers.contains(result) ||
       concatenations_.holds_parts(base) || desc.kind != BufferDesc::Kind::temp ||
       desc.alias_of >= 0 || value->producer() == nullptr || value->type() != result->type())
     return false;

@@ -43,11 +43,11 @@ void Ties::place(const Units& units) {
   for (const Tie& tie : computed) {
     Value* value = state_.graph.outputs()[static_cast<std::size_t>(tie.output)];
     Value* input = state_.graph.inputs()[static_cast<std::size_t>(tie.input)].get();
-    if (state_.options.write_ties_in_place && place_scatter(units, tie)) {
+    if (state_.options.in_place_inputs && place_scatter(units, tie)) {
       ++state_.in_place;
       continue;
     }
-    const bool in_place = state_.options.write_ties_in_place && !state_.buffers.contains(value) &&
+    const bool in_place = state_.options.in_place_inputs && !state_.buffers.contains(value) &&
                           can_write_in_place(units, value, input) &&
                           copy_before(units, *writer_of(units, value), input);
     if (in_place) {

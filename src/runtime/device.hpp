@@ -18,12 +18,17 @@
 
 namespace gex::runtime {
 
+// How a device wants the sizes of its Captures, whatever the policy of the Session is.
+struct GearRule {
+  int steps = 0;            // gears for each doubling of a size; 0: sizes are left as they are
+  std::vector<bool> exact;  // by input symbol: sizes that no gear may round; empty: there are none
+};
+
 // The Program's code and constants in the form the device needs; made once per Session.
 struct Loaded {
   virtual ~Loaded() = default;
-  // Optional, default none: rounds a key up to the sizes of the gear that serves it.
-  virtual void round_up(std::span<std::int64_t> /*key*/) const {}
   std::vector<void*> constants;  // by BufferId; null for buffers of other kinds
+  GearRule gears;
 };
 
 // Exclusive use of one device stream, and of the arena that belongs to it, by one call.
@@ -98,6 +103,8 @@ struct DeviceContext {
   ~DeviceContext();
 };
 std::shared_ptr<DeviceContext> open_device(const std::string& driver);
+// The driver of Programs for this target: "cuda:1" is run by "cuda_graph:1".
+std::string driver_of(std::string_view target);
 
 // Resources that the CPU device takes from the host program; empty functions: it uses its own.
 struct CpuResources {

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "cache_fixture.hpp"
+#include "compile/options.hpp"
 #include "passes/engine/user_passes.hpp"
 
 namespace gex::test {
@@ -12,18 +13,35 @@ namespace {
 
 using CacheKey = Cache;
 
-TEST_F(CacheKey, WhateverChangesTheResultChangesTheKey) {
+// A value that the option does not have by default, and that a compile takes.
+OptionValue another_value(const OptionRow& row) {
+  if (const bool* on = std::get_if<bool>(&row.default_value)) return !*on;
+  if (const auto* number = std::get_if<std::int64_t>(&row.default_value)) return *number + 1;
+  if (std::holds_alternative<std::string>(row.default_value)) return std::string("other");
+  return std::vector<std::string>{"cse"};
+}
+
+TEST_F(CacheKey, OptionsAreInTheKeyAsTheirTableSays) {
   compiled();
-  EXPECT_FALSE(was_kept(compiled(graph_text(), [](CompileOptions& o) { o.level = 0; })));
-  EXPECT_FALSE(was_kept(compiled(graph_text(), [](CompileOptions& o) { o.fast_math = true; })));
-  EXPECT_FALSE(was_kept(compiled(graph_text(), [](CompileOptions& o) { o.fuse = false; })));
-  for (bool CompileOptions::* field :
-       {&CompileOptions::prologues, &CompileOptions::place_cats, &CompileOptions::overwrite_temps,
-        &CompileOptions::write_ties_in_place, &CompileOptions::generate_code})
-    EXPECT_FALSE(
-        was_kept(compiled(graph_text(), [field](CompileOptions& o) { o.*field = false; })));
-  EXPECT_FALSE(
-      was_kept(compiled(graph_text(), [](CompileOptions& o) { o.disabled_passes = {"fold"}; })));
+  int in_key = 0, not_in_key = 0;
+  for (const OptionRow& row : option_table()) {
+    if (row.part != OptionRow::Part::compile || row.about.key == OptionAbout::Key::apart) continue;
+    const bool kept = was_kept(compiled(graph_text(), [&row](CompileOptions& options) {
+      UserOptions changed;
+      changed.compile = options;
+      row.set(changed, another_value(row));
+      options = changed.compile;
+    }));
+    EXPECT_EQ(kept, row.about.key == OptionAbout::Key::none) << row.name;
+    ++(kept ? not_in_key : in_key);
+  }
+  EXPECT_GT(in_key, 10);
+  EXPECT_GT(not_in_key, 1);
+  EXPECT_TRUE(was_kept(compiled()));
+}
+
+TEST_F(CacheKey, WhateverChangesTheGraphChangesTheKey) {
+  compiled();
   std::string other = graph_text();
   other.replace(other.find("0.125"), 5, "0.250");
   EXPECT_FALSE(was_kept(compiled(other)));

@@ -9,7 +9,7 @@ namespace {
 CompileOptions unoptimised() {
   CompileOptions options;
   options.level = 0;
-  options.fuse = options.write_ties_in_place = options.overwrite_temps = false;
+  options.fuse = options.in_place_inputs = options.in_place_temps = false;
   return options;
 }
 

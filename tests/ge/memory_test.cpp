@@ -131,7 +131,7 @@ TEST(GeCase, N54_AnOutputTiedToAnInputIsWrittenInPlaceWithoutACopy) {
   };
   EXPECT_EQ(in_place(compiled), 1);
   CompileOptions aside;
-  aside.write_ties_in_place = false;
+  aside.in_place_inputs = false;
   EXPECT_EQ(in_place(compile(parse_graph(text), aside)), 0);
   EXPECT_EQ(session.counters().bytes_copied, 0);
   EXPECT_EQ(session.counters().launches, 3);

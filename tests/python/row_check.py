@@ -102,7 +102,7 @@ def run_row(
     )
     if compiled:
         runner = compiled_runner(
-            importer.finish(), signature, [], CaptureOptions(limit=1), RunnerOptions()
+            importer.finish(), signature, [], CaptureOptions(), RunnerOptions()
         )
     else:
         runner = interpreter_runner(importer.finish(), signature, [])

@@ -90,7 +90,7 @@ def test_writing_in_place_can_be_switched_off() -> None:
     es.assign(v, v + 1)
     graph = builder.Build([])
     assert "in_place: 1" in graph.compile().report()
-    aside = graph.compile(in_place=False)
+    aside = graph.compile(in_place_temps=False, in_place_inputs=False)
     assert "in_place" not in aside.report()
     memory = np.zeros(4, np.float32)
     aside.run([memory])
@@ -121,7 +121,7 @@ def test_independent_steps_are_spread_over_streams() -> None:
     assert "streams" not in graph.compile().print("program").splitlines()[1]
     array = np.random.default_rng(0).random((64, 64), np.float32)
     np.testing.assert_array_equal(spread.run([array])[0], graph.run([array])[0])
-    with pytest.raises(es.EsError, match="streams is 65"):
+    with pytest.raises(es.EsError, match="takes a whole number from 0 to 64"):
         graph.compile(streams=65)
 
 

@@ -10,6 +10,7 @@ import subprocess
 
 import numpy as np
 import pytest
+import torch
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 ENVIRONMENT = ROOT / "docs" / "environment.md"
@@ -156,7 +157,9 @@ def test_writing_in_place_is_counted_and_can_be_switched_off(tmp_path: pathlib.P
     assert "in_place" not in gex("explain", path, "--no-in-place").stdout
     for option in ([], ["--no-in-place"]):
         assert gex("run", path, "--input=x=ones", *option).stdout == "x: f32[2]\n[-1, -1]\n"
-    assert "streams is -1" in fails("run", path, "--streams=-1")
+    assert "'streams' takes a whole number from 0 to 64, got '-1'" in fails(
+        "run", path, "--streams=-1"
+    )
 
 
 def test_run_shortens_long_results() -> None:
@@ -247,7 +250,9 @@ def test_errors_give_advice(graph: pathlib.Path, tmp_path: pathlib.Path) -> None
     assert "takes no value" in fails("run", graph, "--interpret=1")
     assert "takes an integer" in fails("run", graph, "--seed=two")
     assert "name=value" in fails("run", graph, "--dim", "7")
-    assert "0, 1, 2 or 3" in fails("opt", graph, "--level=9")
+    assert "--level: option 'level' takes a whole number from 0 to 3, got '9'" in fails(
+        "opt", graph, "--level=9"
+    )
     assert "No such file" in fails("opt", tmp_path / "absent.gex")
     assert "is a folder" in fails("opt", tmp_path)
     assert "also got 'b.gex'" in fails("opt", graph, "b.gex")
@@ -519,3 +524,42 @@ def test_every_variable_is_in_the_table() -> None:
                 read |= set(re.findall(r"\"((?:GEX|TORCH_NPU|TORCHAIR)_[A-Z_]+)\"", text))
     internal = {"GEX_NPU_SPAWNED_MAIN", "GEX_PASS", "GEX_OPS", "GEX_OPTIONS"}
     assert read - internal <= documented
+
+
+def test_targets_are_checked(graph: pathlib.Path) -> None:
+    assert 'unknown target \'gpu\': use "cpu" or "cuda:N"' in fails(
+        "run", graph, "--dim=s0=2", "--target=gpu"
+    )
+    assert gex("run", graph, "--dim=s0=2", "--target=cpu").returncode == 0
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("command", ["run", "bench"])
+def test_a_device_that_is_not_there_is_an_error(graph: pathlib.Path, command: str) -> None:
+    error = fails(command, graph, "--dim=s0=2", "--target=cuda:0")
+    assert "target cuda:0 can't be used here: no CUDA driver: libcuda.so.1 can't be opened" in error
+
+
+def test_cuda_gives_the_results_of_the_cpu(
+    graph: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not torch.cuda.is_available():  # a driver that computes on the host
+        source = ROOT / "tests" / "runtime" / "fake_cuda" / "fake_cuda.cpp"
+        library = tmp_path / "libcuda.so.1"
+        command = ["c++", "-std=c++20", "-O1", "-shared", "-fPIC", "-o", library, source]
+        subprocess.run(command, check=True, timeout=120)
+        for name in ("libnvrtc.so", "libcublas.so"):
+            (tmp_path / name).symlink_to(library.name)
+        monkeypatch.setenv("GEX_CUDA_LIBRARY_PATH", str(tmp_path))
+        monkeypatch.setenv("GEX_FAKE_CUDA_PROTECT", "1")
+    folders = {}
+    for target in ("cpu", "cuda:0"):
+        folders[target] = tmp_path / target.replace(":", "_")
+        words = ("--dim=s0=4", f"--target={target}", "--out", folders[target])
+        result = gex("run", graph, *words)
+        assert result.returncode == 0, result.stderr
+    got, expected = (np.load(folders[t] / "output_0.npy") for t in ("cuda:0", "cpu"))
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
+    explained = gex("explain", graph, "--dim=s0=4", "--target=cuda:0")
+    assert explained.returncode == 0, explained.stderr
+    assert "nvrtc" in explained.stdout

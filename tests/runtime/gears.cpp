@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "harness.hpp"
+#include "runtime/capture/gears.hpp"
 #include "runtime/device.hpp"
 
 namespace gex::runtime::testing {
@@ -162,6 +163,27 @@ TEST(Gears, a_gear_with_undefined_sizes_is_not_used) {
   Session session(load_program(program_text("100 - s0"), "cpu"), with(listed({128})));
   run(session, 70);
   EXPECT_EQ(session.captures()[0].key, (std::vector<std::int64_t>{70}));
+}
+
+// What a device says of its sizes counts for every policy.
+TEST(Gears, a_device_has_steps_of_its_own_and_sizes_that_stay_as_they_are) {
+  const Image image(load_program(program_text("s0"), "cpu")->program);
+  const auto rounded = [&](const GearOptions& policy, const GearRule& rule, std::int64_t size) {
+    std::vector<std::int64_t> key = {size};
+    Gears(image, policy, true, rule).round_up(key, 10);
+    return key[0];
+  };
+  const GearOptions exact{GearOptions::Policy::exact}, automatic{GearOptions::Policy::automatic};
+  EXPECT_EQ(rounded(exact, {}, 37), 37);
+  EXPECT_EQ(rounded(exact, {4, {}}, 37), 40);
+  EXPECT_EQ(rounded(exact, {4, {}}, 9), 16);
+  EXPECT_EQ(rounded(exact, {1, {}}, 37), 64);
+  EXPECT_EQ(rounded(exact, {1, {}}, 999), 1000);  // the range of the symbol
+  EXPECT_EQ(rounded(automatic, {}, 37), 64);
+  EXPECT_EQ(rounded(automatic, {4, {true}}, 37), 37);
+  EXPECT_EQ(rounded(listed({16, 64}), {}, 37), 64);
+  EXPECT_EQ(rounded(listed({16, 64}), {4, {true}}, 37), 37);
+  EXPECT_EQ(rounded(listed({16, 64}), {4, {false}}, 37), 64);
 }
 
 TEST(Gears, values_that_no_memory_depends_on_share_a_capture) {

@@ -19,7 +19,6 @@ def settings_of(
     listed = isinstance(gears, dict)
     pool = config.get("use_graph_pool", None)
     return _gex.CaptureOptions(
-        limit=config.get("capture_limit"),
         gears="listed" if listed else gears or "exact",
         ladders=ladders(gears, graph, names) if listed and graph is not None else [],
         gears_only=config.get("gears_only", False),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Union
 from gex import pass_files
 from gex._gex import es as _es
 from gex.es.resources import Allocator, ThreadPool
+from gex.options.engine_options import ENGINE_OPTIONS, EngineOption, named_texts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,6 +46,11 @@ def _resources(allocator: Allocator | None, pool: ThreadPool | None) -> tuple[An
     )
 
 
+def compile_options() -> dict[str, EngineOption]:
+    """The options of Graph.compile by name: type, default, help, ..."""
+    return {option.name: option for option in ENGINE_OPTIONS}
+
+
 class Program:
     """A compiled graph, for any sizes that the graph's symbols allow."""
 
@@ -58,24 +64,14 @@ class Program:
     def load(
         path: str | Path,
         *,
-        generate_code: bool = True,
-        capture_limit: int = 64,
-        reuse_memory: bool = True,
-        autotune: bool = False,
         allocator: Allocator | None = None,
         thread_pool: ThreadPool | None = None,
+        **options: Any,
     ) -> Program:
-        """Loads a file written by save(), in this or another process."""
-        return Program(
-            _es.Program.load(
-                str(path),
-                generate_code=generate_code,
-                capture_limit=capture_limit,
-                reuse_memory=reuse_memory,
-                autotune=autotune,
-                resources=_resources(allocator, thread_pool),
-            )
-        )
+        """Loads a file written by save(), in this or another process. Of the options of compile()
+        only those of the session apply."""
+        resources = _resources(allocator, thread_pool)
+        return Program(_es.Program.load(str(path), named_texts(options), resources))
 
     def save(self, path: str | Path) -> None:
         """Writes a file for another process with the same build on the same kind of processor;
@@ -182,44 +178,15 @@ class Graph:
     def compile(
         self,
         *,
-        level: int = 2,
-        fuse: bool = True,
-        prologues: bool = True,
-        fast_math: bool = False,
-        generate_code: bool = True,
-        capture_limit: int = 64,
-        reuse_memory: bool = True,
-        disabled_passes: Sequence[str] = (),
-        enabled_passes: Sequence[str] = (),
-        switch_file: str | Path = "",
-        streams: int = 0,
-        in_place: bool = True,
-        autotune: bool = False,
-        dump_dir: str | Path = "",
         allocator: Allocator | None = None,
         thread_pool: ThreadPool | None = None,
+        **options: Any,
     ) -> Program:
-        """The options of C++'s CompileOptions, under the same names."""
+        """The options of C++'s CompileOptions, under the same names; compile_options() lists them
+        with types and defaults."""
         pass_files.load_environment()
-        return Program(
-            self._native.compile(
-                level=level,
-                fuse=fuse,
-                prologues=prologues,
-                fast_math=fast_math,
-                generate_code=generate_code,
-                capture_limit=capture_limit,
-                reuse_memory=reuse_memory,
-                disabled_passes=list(disabled_passes),
-                enabled_passes=list(enabled_passes),
-                switch_file=str(switch_file),
-                streams=streams,
-                in_place=in_place,
-                autotune=autotune,
-                dump_dir=str(dump_dir),
-                resources=_resources(allocator, thread_pool),
-            )
-        )
+        resources = _resources(allocator, thread_pool)
+        return Program(self._native.compile(named_texts(options), resources))
 
     def run(self, inputs: Sequence[Any]) -> list[np.ndarray]:
         """Compiles and runs once."""

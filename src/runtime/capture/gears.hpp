@@ -10,6 +10,7 @@
 
 #include "base/dim/dim.hpp"
 #include "runtime/capture/gear_options.hpp"
+#include "runtime/device.hpp"
 #include "runtime/session/image.hpp"
 
 namespace gex::runtime {
@@ -18,8 +19,8 @@ class Gears {
  public:
   // Throws UserError if a ladder has no rows, a row whose length differs from the number of
   // symbols, a size below 1, or a repeated row. `sizes_only`: values that no memory depends on are
-  // left out of the key unless the policy is exact.
-  Gears(const Image& image, GearOptions options, bool sizes_only);
+  // left out of the key unless the policy is exact. `rule`: what the device adds to the policy.
+  Gears(const Image& image, GearOptions options, bool sizes_only, GearRule rule = {});
 
   // Clears the values of the key that no memory depends on, so that only sizes tell Captures apart.
   void keep_sizes(std::span<std::int64_t> key) const;
@@ -34,8 +35,11 @@ class Gears {
     const std::vector<std::vector<std::int64_t>>* sizes;
   };
   void round_up(const Rows& rows, std::span<std::int64_t> key) const;
+  void round_up_by_policy(std::span<std::int64_t> key, std::int64_t captures) const;
+  bool is_exact(std::size_t symbol) const { return !rule_.exact.empty() && rule_.exact[symbol]; }
 
   const GearOptions options_;
+  const GearRule rule_;
   std::vector<bool> matters_;     // by input symbol
   std::vector<DimRange> ranges_;  // by input symbol
   std::vector<Rows> listed_;

@@ -24,6 +24,9 @@ class InputMatcher {
   // Checks expressions and strides, after the sizes of epoch 0 were evaluated.
   void check(std::span<const InputArg> inputs, std::span<const std::int64_t> values) const;
 
+  // By input: whether some step writes it.
+  const std::vector<bool>& written() const { return written_; }
+
   // "dim 1 of input 0": where the value of a symbol comes from.
   const std::string& source_of(int symbol) const {
     return sources_[static_cast<std::size_t>(symbol)];

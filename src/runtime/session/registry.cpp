@@ -87,6 +87,12 @@ std::shared_ptr<DeviceContext> open_device(const std::string& driver) {
   return context;
 }
 
+std::string driver_of(std::string_view target) {
+  constexpr std::string_view kCuda = "cuda";
+  if (!target.starts_with(kCuda)) return std::string(target);
+  return str("cuda_graph", target.substr(kCuda.size()));
+}
+
 std::shared_ptr<DeviceContext> open_cpu(CpuResources resources) {
   return context_of(std::make_unique<CpuDevice>(std::move(resources)));
 }

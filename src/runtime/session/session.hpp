@@ -96,9 +96,17 @@ using program::Specialiser;
 
 struct DeviceContext;  // see device.hpp
 
+// Fields with a line in gex/options.def, which says what they mean, and what no option can say.
 struct SessionOptions {
-  std::int64_t capture_limit =
-      64;                        // maximum number of Captures; the least recently used is evicted
+#define GEX_SESSION_FIELD_compile(name, type, value)
+#define GEX_SESSION_FIELD_session(name, type, value) type name = value;
+#define GEX_SESSION_FIELD_api(name, type, value)
+#define GEX_OPTION(part, name, type, value, help, about) GEX_SESSION_FIELD_##part(name, type, value)
+#include "gex/options.def"
+#undef GEX_SESSION_FIELD_compile
+#undef GEX_SESSION_FIELD_session
+#undef GEX_SESSION_FIELD_api
+
   GearOptions gears;             // which sizes share a Capture
   bool force_recapture = false;  // make a new Capture in each call: for debugging
   // False: each Capture has its own memory for temporaries, kept between calls.
@@ -108,11 +116,9 @@ struct SessionOptions {
   // Replaces the driver's shared device; its arenas are freed with the Session.
   std::shared_ptr<DeviceContext> device;
   bool static_code = true;  // ask the Specialiser for hot keys, in the background
-  int hot_after = 3;        // calls with a key before static code is asked for
+  int hot_after = 3;        // calls with a key before static code is asked for, or 1 at once
   // Whether memory for temporaries is kept between calls; false: large blocks are discarded.
   bool keep_arena = true;
-  // False: temporaries never share memory, which helps to find a stray write.
-  bool reuse_memory = true;
   // Host memory of the Program's frozen constants, by slot: it neither moves nor changes.
   std::vector<std::shared_ptr<const void>> frozen;
 };
@@ -149,6 +155,10 @@ class Session {
 
   // Throws UserError if an input does not match (which input, expected, got).
   void run(std::span<const InputArg> inputs, Host& host);
+  // The same where all memory of the call is the host's: inputs, what the Host allocates, operands
+  // and results of its calls. A device with memory of its own gets copies, and what it wrote is
+  // copied back before this returns.
+  void run_from_host(std::span<const InputArg> inputs, Host& host);
 
   const program::Program& program() const;
   bool reuses_memory() const;

@@ -1,4 +1,4 @@
-#include "frontend/python/interp_engine.hpp"
+#include "frontend/python/interpreted_graph.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -61,63 +61,50 @@ Numbers dense(std::span<const std::int64_t> shape) {
   return strides;
 }
 
-class InterpEngine final : public Engine {
+// One run.
+class Interpretation {
  public:
-  InterpEngine(std::unique_ptr<Graph> graph, std::span<const Dim> integers)
-      : graph_(std::move(graph)) {
-    verify(*graph_);
-    const std::vector<Dim> from_shapes = symbols_told_by_inputs(*graph_);
-    for (Dim symbol : integers)
-      if (symbol.is_symbol() && std::ranges::find(from_shapes, symbol) == from_shapes.end())
-        integers_.push_back(symbol);
+  Interpretation(const Graph& graph, std::span<const Dim> integers,
+                 std::span<const InputArg> inputs, Host& host)
+      : graph_(graph), inputs_(inputs), host_(host) {
+    for (std::size_t i = 0; i < graph.inputs().size(); ++i)
+      tensors_.push_back(read(inputs[i].tensor));
+    for (std::size_t i = 0; i < integers.size(); ++i)
+      options_.symbols.emplace_back(integers[i], inputs[tensors_.size() + i].integer);
+    symbols_.insert(options_.symbols.begin(), options_.symbols.end());
+    interp::bind_symbols(graph, tensors_, symbols_);
   }
 
-  std::vector<Input> inputs() const override {
-    std::vector<Input> inputs(graph_->inputs().size());
-    for (Dim symbol : integers_) inputs.push_back({true, symbol});
-    return inputs;
-  }
-  std::size_t num_outputs() const override { return graph_->outputs().size(); }
-
-  void run(std::span<const InputArg> inputs, Host& host) override {
-    std::vector<HostTensor> tensors;
-    for (std::size_t i = 0; i < graph_->inputs().size(); ++i)
-      tensors.push_back(read(inputs[i].tensor));
-    interp::InterpOptions options;
-    for (std::size_t i = 0; i < integers_.size(); ++i)
-      options.symbols.emplace_back(integers_[i], inputs[tensors.size() + i].integer);
-    interp::SymbolValues symbols(options.symbols.begin(), options.symbols.end());
-    interp::bind_symbols(*graph_, tensors, symbols);
-    options.call = [&](const Node& node, std::span<const HostTensor> operands,
-                       std::span<const std::int64_t> integers) {
-      return run_call(node, operands, integers, inputs, symbols, host);
+  void run() {
+    options_.call = [&](const Node& node, std::span<const HostTensor> operands,
+                        std::span<const std::int64_t> integers) {
+      return run_call(node, operands, integers);
     };
-    const std::vector<HostTensor> results = interp::interpret(*graph_, tensors, options);
+    const std::vector<HostTensor> results = interp::interpret(graph_, tensors_, options_);
     for (std::size_t k = 0; k < results.size(); ++k)
-      learn_sizes(graph_->outputs()[k]->type().shape, results[k].shape(), symbols);
-    for (std::size_t k = 0; k < results.size(); ++k) deliver(k, results[k], inputs, symbols, host);
+      learn_sizes(graph_.outputs()[k]->type().shape, results[k].shape());
+    for (std::size_t k = 0; k < results.size(); ++k) deliver(k, results[k]);
   }
 
  private:
   // Unknown sizes are -1.
-  static std::int64_t value_or_unknown(Dim dim, const interp::SymbolValues& symbols) {
+  std::int64_t value_or_unknown(Dim dim) const {
     std::vector<Dim> used;
     dim.collect_symbols(used);
     for (Dim symbol : used)
-      if (!symbols.contains(symbol)) return -1;
-    return interp::evaluate(dim, symbols);
+      if (!symbols_.contains(symbol)) return -1;
+    return interp::evaluate(dim, symbols_);
   }
 
   // Binds sizes that the run has determined, from the shape of a result.
-  static void learn_sizes(const Shape& shape, std::span<const std::int64_t> sizes,
-                          interp::SymbolValues& symbols) {
+  void learn_sizes(const Shape& shape, std::span<const std::int64_t> sizes) {
     for (std::size_t d = 0; d < shape.size(); ++d)
-      if (shape[d].is_symbol()) symbols.emplace(shape[d], sizes[d]);
+      if (shape[d].is_symbol()) symbols_.emplace(shape[d], sizes[d]);
   }
 
-  static Numbers evaluate_all(std::span<const Dim> dims, const interp::SymbolValues& symbols) {
+  Numbers evaluate_all(std::span<const Dim> dims) const {
     Numbers values;
-    for (Dim d : dims) values.push_back(value_or_unknown(d, symbols));
+    for (Dim d : dims) values.push_back(value_or_unknown(d));
     return values;
   }
 
@@ -126,16 +113,14 @@ class InterpEngine final : public Engine {
     const auto written = node.as<ops::Call>().written;
     if (std::ranges::find(written, static_cast<std::int64_t>(operand)) != written.end())
       return std::nullopt;
-    const auto found = std::ranges::find(graph_->inputs(), ops::call_operands(node)[operand],
+    const auto found = std::ranges::find(graph_.inputs(), ops::call_operands(node)[operand],
                                          &std::unique_ptr<Value>::get);
-    if (found == graph_->inputs().end()) return std::nullopt;
-    return static_cast<std::size_t>(found - graph_->inputs().begin());
+    if (found == graph_.inputs().end()) return std::nullopt;
+    return static_cast<std::size_t>(found - graph_.inputs().begin());
   }
 
   std::vector<HostTensor> run_call(const Node& node, std::span<const HostTensor> operands,
-                                   std::span<const std::int64_t> integers,
-                                   std::span<const InputArg> inputs, interp::SymbolValues& symbols,
-                                   Host& host) const {
+                                   std::span<const std::int64_t> integers) {
     const auto attrs = node.as<ops::Call>();
     program::Call call;
     call.name = attrs.name;
@@ -148,13 +133,13 @@ class InterpEngine final : public Engine {
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const std::vector<std::int64_t>& shape = operands[i].shape();
       const auto input = input_of(node, i);
-      if (input && (!asked[i] || std::ranges::equal(evaluate_all(*asked[i], symbols),
-                                                    inputs[*input].tensor.strides))) {
-        refs.push_back(inputs[*input].tensor);
+      if (input && (!asked[i] ||
+                    std::ranges::equal(evaluate_all(*asked[i]), inputs_[*input].tensor.strides))) {
+        refs.push_back(inputs_[*input].tensor);
         refs.back().input = static_cast<int>(*input);
         continue;
       }
-      operand_strides[i] = asked[i] ? evaluate_all(*asked[i], symbols) : dense(shape);
+      operand_strides[i] = asked[i] ? evaluate_all(*asked[i]) : dense(shape);
       std::int64_t last = 0;
       for (std::size_t d = 0; d < shape.size(); ++d)
         last += std::max<std::int64_t>(shape[d] - 1, 0) * operand_strides[i][d];
@@ -167,57 +152,68 @@ class InterpEngine final : public Engine {
     types.resize(types.size() - attrs.written.size());
     std::vector<Numbers> shapes, strides;
     for (const Type& type : types) {
-      shapes.push_back(evaluate_all(type.shape, symbols));
-      strides.push_back(
-          evaluate_all(type.strides ? *type.strides : dense_strides(type.shape), symbols));
+      shapes.push_back(evaluate_all(type.shape));
+      strides.push_back(evaluate_all(type.strides ? *type.strides : dense_strides(type.shape)));
     }
     std::vector<TensorRef> expected;
     for (std::size_t i = 0; i < types.size(); ++i)
       expected.push_back({nullptr, types[i].dtype, shapes[i], strides[i]});
     std::vector<Host::CallResult> results(types.size());
-    host.call(call, refs, integers, expected, results);
+    host_.call(call, refs, integers, expected, results);
     for (std::size_t i = 0; i < types.size(); ++i)
       for (std::size_t d = 0; d < types[i].shape.size(); ++d)
         if (types[i].shape[d].is_symbol())
-          symbols.try_emplace(types[i].shape[d], results[i].shape[d]);
+          symbols_.try_emplace(types[i].shape[d], results[i].shape[d]);
     std::vector<HostTensor> tensors;
     for (std::size_t i = 0; i < types.size(); ++i) {
-      const Numbers actual = evaluate_all(
-          types[i].strides ? *types[i].strides : dense_strides(types[i].shape), symbols);
+      const Numbers actual =
+          evaluate_all(types[i].strides ? *types[i].strides : dense_strides(types[i].shape));
       tensors.push_back(read({results[i].data, types[i].dtype, results[i].shape, actual}));
-      host.release(results[i].handle);
+      host_.release(results[i].handle);
     }
     for (std::int64_t k : attrs.written) tensors.push_back(read(refs[static_cast<std::size_t>(k)]));
     return tensors;
   }
 
-  void deliver(std::size_t k, const HostTensor& result, std::span<const InputArg> inputs,
-               const interp::SymbolValues& symbols, Host& host) const {
-    for (const Tie& tie : graph_->ties()) {
+  void deliver(std::size_t k, const HostTensor& result) {
+    for (const Tie& tie : graph_.ties()) {
       if (tie.output != static_cast<int>(k)) continue;
-      const TensorRef& input = inputs[static_cast<std::size_t>(tie.input)].tensor;
+      const TensorRef& input = inputs_[static_cast<std::size_t>(tie.input)].tensor;
       write(result, input.data, input.strides);
       return;
     }
-    const Type& type = graph_->outputs()[k]->type();
+    const Type& type = graph_.outputs()[k]->type();
     Numbers strides = dense(result.shape());
     if (type.strides) {
-      Numbers promised = evaluate_all(*type.strides, symbols);
+      Numbers promised = evaluate_all(*type.strides);
       if (std::ranges::find(promised, -1) == promised.end()) strides = std::move(promised);
     }
-    void* data = host.allocate_output(static_cast<int>(k), result.dtype(), result.shape(), strides);
+    void* data =
+        host_.allocate_output(static_cast<int>(k), result.dtype(), result.shape(), strides);
     write(result, data, strides);
   }
 
-  std::unique_ptr<Graph> graph_;
-  std::vector<Dim> integers_;  // symbols that no input shape defines
+  const Graph& graph_;
+  const std::span<const InputArg> inputs_;
+  Host& host_;
+  std::vector<HostTensor> tensors_;
+  interp::InterpOptions options_;
+  interp::SymbolValues symbols_;
 };
 
 }  // namespace
 
-std::unique_ptr<Engine> make_interp_engine(std::unique_ptr<Graph> graph,
-                                           std::span<const Dim> integers) {
-  return std::make_unique<InterpEngine>(std::move(graph), integers);
+InterpretedGraph::InterpretedGraph(std::unique_ptr<Graph> graph, std::span<const Dim> integers)
+    : graph_(std::move(graph)) {
+  verify(*graph_);
+  const std::vector<Dim> from_shapes = symbols_told_by_inputs(*graph_);
+  for (Dim symbol : integers)
+    if (symbol.is_symbol() && std::ranges::find(from_shapes, symbol) == from_shapes.end())
+      integers_.push_back(symbol);
+}
+
+void InterpretedGraph::run(std::span<const InputArg> inputs, Host& host) const {
+  Interpretation(*graph_, integers_, inputs, host).run();
 }
 
 }  // namespace gex::python
