@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <unordered_map>
 
 #include "backend/backend.hpp"
 #include "cache/program_cache.hpp"
@@ -109,6 +110,66 @@ void choose_streams(Graph& graph, int streams) {
   if (number_streams(graph) > 1 && streams == 1)
     fail(ErrorCode::invalid_argument, "graph \"", graph.name(), "\" has nodes with different ",
          kStreamLabel, "s, but is compiled for one stream; leave one of the two out");
+}
+
+// The numbers of nodes in the text of a graph.
+class NodeNumbers {
+ public:
+  explicit NodeNumbers(const Graph& graph) { add(graph); }
+
+  // Forgets nodes that were erased: another one may be made at the same address.
+  void keep_those_of(const Graph& graph) {
+    std::unordered_map<const Node*, int> all = std::exchange(numbers_, {});
+    keep(graph, all);
+  }
+
+  int of(const Node* node) const {
+    const auto at = numbers_.find(node);
+    return at == numbers_.end() ? -1 : at->second;
+  }
+
+ private:
+  void add(const Graph& graph) {
+    for (const Node& node : graph.nodes()) {
+      numbers_.emplace(&node, static_cast<int>(numbers_.size()));
+      for (const auto& subgraph : node.subgraphs()) add(*subgraph);
+    }
+  }
+
+  void keep(const Graph& graph, const std::unordered_map<const Node*, int>& all) {
+    for (const Node& node : graph.nodes()) {
+      if (const auto at = all.find(&node); at != all.end()) numbers_.insert(*at);
+      for (const auto& subgraph : node.subgraphs()) keep(*subgraph, all);
+    }
+  }
+
+  std::unordered_map<const Node*, int> numbers_;
+};
+
+std::string_view name_of(lower::Unit::Kind kind) {
+  switch (kind) {
+    case lower::Unit::Kind::loop:
+      return "loop";
+    case lower::Unit::Kind::contraction:
+      return "contraction";
+    case lower::Unit::Kind::scatter:
+      return "scatter";
+    case lower::Unit::Kind::step:
+      break;
+  }
+  return "step";
+}
+
+void write_origins(emit::Emitted& emitted, const NodeNumbers& numbers, Origins& origins) {
+  for (emit::EmittedUnit& unit : emitted.units) {
+    Origins::Unit& out = origins.units.emplace_back();
+    out.kind = name_of(unit.kind);
+    out.label = std::move(unit.label);
+    for (const Node* node : unit.nodes) out.nodes.push_back(numbers.of(node));
+  }
+  origins.unit_of_step = std::move(emitted.unit_of_step);
+  for (const lower::Remark& remark : emitted.remarks)
+    origins.separate.push_back({numbers.of(remark.at), numbers.of(remark.other), remark.reason});
 }
 
 // Has the target's backend make the code of the program.
@@ -238,21 +299,27 @@ Compiled compile_graph(std::unique_ptr<Graph> graph, const Signature& signature,
     if (pass.changed) report.counts.push_back({str("pass.", pass.name), pass.count});
   }
   report.pass_statistics = passes::statistics_json(graph->name(), passed);
+  for (const passes::PassRecord& pass : passed.passes)
+    report.origins.passes.push_back(
+        {pass.name, pass.changed, pass.count, pass.nodes_before, pass.nodes_after, pass.seconds});
   for (std::string& remark : passed.remarks) report.remarks.push_back(std::move(remark));
   verify(*graph);
   report.graph_text = print_for_report(*graph);
+  NodeNumbers numbers(*graph);
   timer.done("passes");
 
   CompileOptions with_folded = options;
   compile_detail::FoldedPart folded = compile_detail::fold_frozen(*graph, with_folded.frozen);
   if (folded.nodes > 0) report.counts.push_back({"folded_with_frozen", folded.nodes});
 
+  numbers.keep_those_of(*graph);
   emit::Emitted emitted = emit::emit(*graph, signature, with_folded, target);
   compile_detail::FrozenPlan frozen{std::move(folded.graph), std::move(emitted.frozen)};
   report.kernel_text = std::move(emitted.kernel_text);
   for (const lower::Remark& remark : emitted.remarks) {
     report.remarks.push_back(str("not fused: ", remark.node, ": ", remark.reason));
   }
+  write_origins(emitted, numbers, report.origins);
   timer.done("fuse");
 
   add_guards(assumed, emitted.program);

@@ -320,7 +320,10 @@ void Emitter::add_step(program::Step step) {
     step.stream = placement_.lane;
     program_.num_streams = std::max(program_.num_streams, placement_.lane + 1);
   }
-  program_.segments[static_cast<std::size_t>(segment_)].steps.push_back(std::move(step));
+  const auto segment = static_cast<std::size_t>(segment_);
+  out_.unit_of_step.resize(std::max(out_.unit_of_step.size(), segment + 1));
+  out_.unit_of_step[segment].push_back(current_unit_);
+  program_.segments[segment].steps.push_back(std::move(step));
 }
 
 void Emitter::apply(const backend::LaunchPlan& plan, program::Launch& launch) {
@@ -399,8 +402,12 @@ void Emitter::emit_loop(const lower::Unit& unit) {
 void Emitter::emit_units(const std::vector<lower::Unit>& units, int segment) {
   int saved = std::exchange(segment_, segment);
   const Placement outer = placement_;
+  const int outer_unit = current_unit_;
+  const auto first_unit = static_cast<int>(out_.units.size());
+  for (const lower::Unit& unit : units) out_.units.push_back({unit.kind, unit.label(), unit.nodes});
   for (std::size_t u = 0; u < units.size(); ++u) {
     const lower::Unit& unit = units[u];
+    current_unit_ = first_unit + static_cast<int>(u);
     current_ = unit.anchor ? unit.anchor : unit.nodes.back();
     place(*current_, outer);
     if (auto copies = copies_before_.find(&unit); copies != copies_before_.end())
@@ -427,6 +434,7 @@ void Emitter::emit_units(const std::vector<lower::Unit>& units, int segment) {
   }
   segment_ = saved;
   current_ = nullptr;
+  current_unit_ = outer_unit;
   placement_ = outer;
 }
 

@@ -170,6 +170,7 @@ class Emitter {
   std::unordered_set<program::BufferId> windowed_;  // others lie inside: never to be overwritten
   int segment_ = 0;
   const Node* current_ = nullptr;
+  int current_unit_ = -1;
   Placement placement_;  // of the unit at hand
 };
 

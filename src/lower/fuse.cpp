@@ -121,11 +121,11 @@ class Fusion {
     return rows.range().hi > options_.costs.few_rows;
   }
 
-  void remark(const Node& node, std::string reason) {
+  void remark(const Node& node, const std::vector<const Node*>& neighbour, std::string reason) {
     const std::string& at = node.location();
     remarks_.push_back(
         {str(node.op().name, " -> ", node.output()->type(), at.empty() ? "" : " at ", at),
-         std::move(reason)});
+         std::move(reason), &node, neighbour.empty() ? nullptr : neighbour.back()});
   }
 
   // An epilogue would write its elements out in vain: they are summed up (or the like) and nothing
@@ -186,7 +186,8 @@ class Fusion {
           mine = std::move(*merged);
           absorbed.push_back(*it);
         } else {
-          remark(node, str("not fused with ", label(clusters_.at(*it).nodes), ": ", why));
+          const std::vector<const Node*>& others = clusters_.at(*it).nodes;
+          remark(node, others, str("not fused with ", label(others), ": ", why));
         }
       }
     }
@@ -221,8 +222,9 @@ class Fusion {
       why = lowered.reason;
     }
     if (!why.empty()) {
-      remark(node, str("operand ", operand, " is not computed by it but by ", label(maker.nodes),
-                       ": ", why));
+      remark(node, maker.nodes,
+             str("operand ", operand, " is not computed by it but by ", label(maker.nodes), ": ",
+                 why));
       return;
     }
     roots_.erase(value);

@@ -22,6 +22,7 @@
 namespace gex::runtime {
 
 struct Image;
+class CallTrace;
 class Queue;
 
 // A step as a Recorder sees it. `word` is where its words begin in the block.
@@ -71,6 +72,7 @@ struct Replay {
   std::span<const program::Callable> code;  // by launch number: the best code there is by now
   std::span<const ScratchArea> scratch;     // by epoch
   Tally* tally = nullptr;
+  CallTrace* trace = nullptr;  // null: nobody wants to know what ran when
 };
 
 class Recording {

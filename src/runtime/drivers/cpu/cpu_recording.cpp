@@ -9,6 +9,7 @@
 #include "runtime/drivers/cpu/cpu_device.hpp"
 #include "runtime/drivers/cpu/lanes.hpp"
 #include "runtime/drivers/cpu/profile.hpp"
+#include "runtime/trace.hpp"
 
 namespace gex::runtime {
 
@@ -56,6 +57,7 @@ class CpuRecording final : public Recording {
     int threads = 0;  // at most so many workers; 0: all
     std::uint64_t pattern = 0;
     const program::Launch* launch = nullptr;  // only its name and its number of dims are read
+    const void* step = nullptr;               // for traces
   };
 
   void replay(Queue& queue, const Replay& replay) override {
@@ -87,6 +89,26 @@ class CpuRecording final : public Recording {
     void* const* buffers;
     const std::int64_t* dims;
     ScratchArea scratch;
+    CallTrace* trace;
+    const void* step;
+  };
+
+  // Tells the trace, if there is one, how long a scope took.
+  class Timed {
+   public:
+    Timed(CallTrace* trace, const void* step, int worker)
+        : trace_(trace), step_(step), worker_(worker), begin_(trace ? CallTrace::now() : 0) {}
+    ~Timed() {
+      if (trace_ != nullptr) trace_->add(step_, worker_, begin_, CallTrace::now());
+    }
+    Timed(const Timed&) = delete;
+    Timed& operator=(const Timed&) = delete;
+
+   private:
+    CallTrace* const trace_;
+    const void* const step_;
+    const int worker_;
+    const std::int64_t begin_;
   };
 
   bool worth_sharing(CpuQueue& queue, const std::int64_t* words) const {
@@ -111,8 +133,11 @@ class CpuRecording final : public Recording {
 
   static Range range_of(const Op& op, const Replay& replay) {
     return {&replay.code[static_cast<std::size_t>(op.number)],
-            reinterpret_cast<void* const*>(replay.block + op.word), replay.block + op.dims_word,
-            replay.scratch[static_cast<std::size_t>(op.epoch)]};
+            reinterpret_cast<void* const*>(replay.block + op.word),
+            replay.block + op.dims_word,
+            replay.scratch[static_cast<std::size_t>(op.epoch)],
+            replay.trace,
+            op.step};
   }
 
   static bool is_small(const Op& op, const std::int64_t* words) {
@@ -159,6 +184,7 @@ class CpuRecording final : public Recording {
 
   static void run_range(void* context, std::int64_t begin, std::int64_t end, int worker) {
     const auto& range = *static_cast<const Range*>(context);
+    const Timed timed(range.trace, range.step, worker);
     std::byte* scratch =
         range.scratch.stride == 0 ? nullptr : range.scratch.base + range.scratch.stride * worker;
     (*range.code)(range.buffers, range.dims, begin, end, scratch);
@@ -194,6 +220,7 @@ class CpuRecording final : public Recording {
     const std::int64_t bytes = bytes_to_copy(op, words);
     if (bytes <= 0) return;
     replay.tally->bytes_copied += bytes;
+    const Timed timed(replay.trace, op.step, 0);
     if (!is_large_move(bytes) || overlaps(op, words)) return copy_part(op, words, 0, bytes);
     queue.region().parallel_for(
         bytes, bytes_of_piece(op, bytes),
@@ -204,6 +231,7 @@ class CpuRecording final : public Recording {
     const std::int64_t* words = replay.block;
     const std::int64_t bytes = words[op.word + 1];
     if (bytes <= 0) return;
+    const Timed timed(replay.trace, op.step, 0);
     if (!is_large_move(bytes)) return fill_part(op, words, 0, bytes);
     queue.region().parallel_for(
         bytes, bytes_of_piece(op, bytes),
@@ -225,8 +253,11 @@ class CpuRecording final : public Recording {
       const Op& op = ops_[static_cast<std::size_t>(task)];
       const Cut cut = cut_of(op);
       const std::int64_t begin = piece * cut.piece, end = std::min(cut.all, begin + cut.piece);
-      if (op.kind == Op::Kind::copy) return copy_part(op, replay_.block, begin, end);
-      if (op.kind == Op::Kind::fill) return fill_part(op, replay_.block, begin, end);
+      if (op.kind != Op::Kind::launch) {
+        const Timed timed(replay_.trace, op.step, worker);
+        return op.kind == Op::Kind::copy ? copy_part(op, replay_.block, begin, end)
+                                         : fill_part(op, replay_.block, begin, end);
+      }
       Range range = range_of(op, replay_);
       run_range(&range, begin, end, worker);
     }
@@ -283,6 +314,7 @@ class CpuRecorder final : public Recorder {
     CpuRecording::Op out{CpuRecording::Op::Kind::launch};
     out.ordered = op.launch->ordered;
     out.launch = op.launch;
+    out.step = op.launch;
     out.word = op.word;
     out.dims_word = op.dims_word();
     out.grid_word = op.grid_word();
@@ -293,12 +325,14 @@ class CpuRecorder final : public Recorder {
   }
   void copy(const CopyOp& op) override {
     CpuRecording::Op out{CpuRecording::Op::Kind::copy};
+    out.step = op.copy;
     out.word = op.word;
     out.threads = op.threads;
     add(out, op.stream);
   }
   void fill(const FillOp& op) override {
     CpuRecording::Op out{CpuRecording::Op::Kind::fill};
+    out.step = op.fill;
     out.word = op.word;
     out.pattern = op.fill->pattern;
     out.width = static_cast<std::uint8_t>(op.fill->pattern_bytes);
