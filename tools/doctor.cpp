@@ -12,6 +12,7 @@
 #include "cache/store.hpp"
 #include "commands.hpp"
 #include "gex/gex.h"
+#include "nvidia/api.hpp"
 #include "python_module.hpp"
 #include "report/machine.hpp"
 
@@ -32,7 +33,7 @@ class Findings {
 
  private:
   static void print(const char* mark, const std::string& what, const std::string& found) {
-    std::cout << "  " << std::left << std::setw(3) << mark << std::setw(12) << what << found
+    std::cout << "  " << std::left << std::setw(4) << mark << std::setw(12) << what << found
               << "\n";
   }
 
@@ -48,12 +49,20 @@ void look_at_code_generator(Findings& findings) {
 }
 
 void look_at_cuda(Findings& findings) {
+  std::string why_not;
+  if (nvidia::driver_api(why_not) == nullptr) {
+    findings.note("CUDA", "not used: " + why_not);
+    return;
+  }
   try {
-    findings.ok("CUDA", backend::find_target("cuda:0").text() + ", " +
-                            backend::find_target("cuda:0").architecture);
+    const Target target = backend::find_target("cuda:0");
+    findings.ok("CUDA", target.text() + ", " + target.architecture);
   } catch (const UserError& error) {
     findings.note("CUDA", str("not used: ", error.what()));
+    return;
   }
+  if (nvidia::nvrtc_api(why_not) == nullptr) findings.wrong("NVRTC", why_not);
+  if (nvidia::cublas_api(why_not) == nullptr) findings.wrong("cuBLAS", why_not);
 }
 
 void look_at_cache(Findings& findings) {

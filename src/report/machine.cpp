@@ -46,25 +46,41 @@ typedef float Vector __attribute__((vector_size(kLanes * sizeof(float))));
     return all[0] + all[kLanes - 1];                                                    \
   }
 
+// y += x: vectors of the same instruction set.
+#define GEX_ADD(name, ...)                                                                        \
+  __VA_ARGS__ __attribute__((noinline)) void name(float* __restrict y, const float* __restrict x, \
+                                                  std::int64_t n) {                               \
+    for (std::int64_t i = 0; i < n; ++i) y[i] += x[i];                                            \
+  }
+
 #if defined(__x86_64__)
-GEX_MULTIPLY_ADDS(multiply_adds_512, __attribute__((target("avx512f,fma"), optimize("O3"))))
-GEX_MULTIPLY_ADDS(multiply_adds_256, __attribute__((target("avx2,fma"), optimize("O3"))))
+#define GEX_512 __attribute__((target("avx512f,fma,prefer-vector-width=512"), optimize("O3")))
+#define GEX_256 __attribute__((target("avx2,fma"), optimize("O3")))
+GEX_MULTIPLY_ADDS(multiply_adds_512, GEX_512)
+GEX_MULTIPLY_ADDS(multiply_adds_256, GEX_256)
+GEX_ADD(add_512, GEX_512)
+GEX_ADD(add_256, GEX_256)
 #endif
 GEX_MULTIPLY_ADDS(multiply_adds_plain, __attribute__((optimize("O3"))))
+GEX_ADD(add_plain, __attribute__((optimize("O3"))))
 
-using MultiplyAdds = float (*)(std::int64_t, float);
+struct Loops {
+  float (*multiply_adds)(std::int64_t, float);
+  void (*add)(float*, const float*, std::int64_t);
+};
 
-MultiplyAdds best_multiply_adds() {
+Loops best_loops() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return multiply_adds_512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return multiply_adds_256;
+  if (__builtin_cpu_supports("avx512f")) return {multiply_adds_512, add_512};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return {multiply_adds_256, add_256};
 #endif
-  return multiply_adds_plain;
+  return {multiply_adds_plain, add_plain};
 }
 
 double measured_gflops(ThreadPool::Region& region) {
   constexpr std::int64_t kRounds = 200'000;
-  const MultiplyAdds run = best_multiply_adds();
+  const auto run = best_loops().multiply_adds;
   const auto threads = static_cast<std::int64_t>(region.threads());
   volatile float kept = 0;
   double best = 0;
@@ -84,14 +100,14 @@ double measured_gflops(ThreadPool::Region& region) {
 double measured_bandwidth(ThreadPool::Region& region, std::int64_t floats, int rounds) {
   const auto threads = static_cast<std::int64_t>(region.threads());
   const std::int64_t all = floats * threads;
+  const auto add = best_loops().add;
   std::vector<float> x(static_cast<std::size_t>(all), 1.0F), y(static_cast<std::size_t>(all), 0.5F);
   double best = 0;
   for (int t = 0; t < kTries; ++t) {
     const auto start = Clock::now();
     region.parallel_for(threads, 1, [&](std::int64_t begin, std::int64_t end, int) {
       for (int r = 0; r < rounds; ++r)
-        for (std::int64_t i = begin * floats; i < end * floats; ++i)
-          y[static_cast<std::size_t>(i)] += x[static_cast<std::size_t>(i)];
+        add(y.data() + begin * floats, x.data() + begin * floats, (end - begin) * floats);
     });
     const double bytes = 3.0 * sizeof(float) * static_cast<double>(all) * rounds;
     best = std::max(best, bytes / seconds_since(start) * 1e-9);
@@ -105,9 +121,9 @@ Machine measured() {
   ThreadPool::Region region(ThreadPool::global());
   out.threads = region.threads();
   out.gflops = measured_gflops(region);
-  constexpr std::int64_t kFromMemory = std::int64_t{4} << 20, kInCache = 16 << 10;
+  constexpr std::int64_t kFromMemory = std::int64_t{4} << 20, kInCache = 4 << 10;
   out.bandwidth = measured_bandwidth(region, kFromMemory, 1);
-  out.cache_bandwidth = measured_bandwidth(region, kInCache, 64);
+  out.cache_bandwidth = measured_bandwidth(region, kInCache, 4096);
   return out;
 }
 

@@ -6,7 +6,7 @@ import sys
 
 
 def _line(mark: str, what: str, found: str) -> None:
-    print(f"  {mark:<3}{what:<12}{found}")
+    print(f"  {mark:<4}{what:<12}{found}")
 
 
 def main(problems_before: int) -> int:
