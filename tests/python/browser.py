@@ -8,6 +8,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 from typing import Any
 
 CHROMIUM = next(
@@ -39,9 +40,7 @@ def run(page: str, script: str, folder: pathlib.Path, seconds: int = 60) -> Any:
     """What `script` (the body of an async function) returns; errors of the page fail the test."""
     path = folder / "probed.html"
     path.write_text(page.replace("</body>", _PROBE % script), encoding="utf-8")
-    done = _chromium(
-        folder, seconds, f"--virtual-time-budget={seconds * 500}", "--dump-dom", path.as_uri()
-    )
+    done = _chromium(seconds, f"--virtual-time-budget={seconds * 500}", "--dump-dom", path.as_uri())
     found = _RESULT.search(done)
     assert found is not None and found[1], f"the page did not finish: {done[-2000:]}"
     answer = json.loads(html.unescape(found[1]))
@@ -51,30 +50,30 @@ def run(page: str, script: str, folder: pathlib.Path, seconds: int = 60) -> Any:
 
 def screenshot(page: pathlib.Path, fragment: str, to: pathlib.Path, dark: bool = False) -> None:
     """A picture of the page as it opens at #fragment."""
-    theme = ["--blink-settings=preferredColorScheme=0"] if dark else []
     _chromium(
-        to.parent,
         60,
-        *theme,
         "--window-size=1440,900",
         "--hide-scrollbars",
         "--virtual-time-budget=4000",
         f"--screenshot={to}",
-        f"{page.as_uri()}#{fragment}",
+        f"{page.as_uri()}?theme={'dark' if dark else 'light'}#{fragment}",
     )
 
 
-def _chromium(folder: pathlib.Path, seconds: int, *words: str) -> str:
+def _chromium(seconds: int, *words: str) -> str:
     assert CHROMIUM is not None
-    command = [
-        CHROMIUM,
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--no-first-run",
-        f"--user-data-dir={folder / 'profile'}",
-        *words,
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds * 2, check=False)
+    with tempfile.TemporaryDirectory() as profile:
+        command = [
+            CHROMIUM,
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            f"--user-data-dir={profile}",
+            *words,
+        ]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=seconds * 2, check=False
+        )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout

@@ -137,7 +137,7 @@ function whatWouldHelp(graph) {
     const n = row.steps.length, each = row.ns / n, first = row.steps[0];
     const title = (n > 1 ? `${n} × ` : '') + row.name;
     if (row.kind === 'call') {
-      advice.push({lost: row.ns, title, step: first, words: `runs through PyTorch and takes ${time(row.ns)}. Ops that gex knows run inside the program: see Decisions for the reason and your line.`});
+      advice.push({lost: row.ns, title, step: first, words: `Runs through PyTorch and takes ${time(row.ns)}.${first.at ? ` Your line: ${shortPlace(first.at)}.` : ''} Ops that gex knows run inside the program; Decisions tells why this one does not.`});
       continue;
     }
     if (row.lost < 0.01 * graph.ns || row.lost < 2000) continue;
@@ -174,6 +174,6 @@ function pathOf(at) {
   const module = / of ([\w.]+)$/.exec(at);
   if (module) return module[1].replace(/\.(\d+)(?=\.|$)/g, '\u0000$1').split('.').map(part => part.replaceAll('\u0000', '.'));
   const line = /^(.*?):(\d+)(?: in (\S+))?$/.exec(at);
-  if (line) return [(line[3] && line[3] !== '<module>' ? line[3] + ' · ' : '') + line[1].split('/').pop()];
+  if (line) return Object.assign([(line[3] && line[3] !== '<module>' ? line[3] + ' · ' : '') + line[1].split('/').pop()], {isLine: true});
   return at.split('/').filter(Boolean).slice(0, -1);
 }

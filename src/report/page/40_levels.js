@@ -30,7 +30,8 @@ function kernelLevel(graph) {
   const items = graph.units.map(unit => {
     const last = unit.nodes.length ? graph.nodes[unit.nodes[unit.nodes.length - 1]] : null;
     const anchor = unit.nodes.map(n => graph.nodes[n]).find(n => n && n.at) || last;
-    return {key: 'u' + unit.id, label: unit.label || unit.kind, sub: unit.ns ? time(unit.ns) : many(unit.nodes.length, 'node'), kind: unit.steps.some(s => graph.steps[s].kind === 'call') ? 'call' : unit.kind,
+    const call = unit.steps.map(s => graph.steps[s]).find(step => step.kind === 'call');
+    return {key: 'u' + unit.id, label: call ? call.name : unit.label || unit.kind, sub: unit.ns ? time(unit.ns) : many(unit.nodes.length, 'node'), kind: unit.steps.some(s => graph.steps[s].kind === 'call') ? 'call' : unit.kind,
       ns: unit.ns, path: pathOf(anchor && anchor.at), ref: {unit: unit.id}};
   });
   const hidden = new Set(graph.units.filter(u => !u.steps.length).map(u => u.id));  // constants, views
@@ -78,7 +79,9 @@ function programLevel(graph) {
 // Groups: a tree over the items. Each group: {key, name, items, parent, children, depth}.
 function groupsOf(items) {
   const rootGroup = {key: '', name: '', children: new Map(), items: [], all: [], parent: null};
-  const paths = items.some(item => item.path.length) ? items.map(item => item.path) : repeatedBlocks(items);
+  // Module paths where there are any, else the functions and files of the user, else what repeats.
+  const hasModules = items.some(item => item.path.length && !item.path.isLine);
+  const paths = items.some(item => item.path.length) ? items.map(item => hasModules && item.path.isLine ? [] : item.path) : repeatedBlocks(items);
   items.forEach((item, k) => {
     let at = rootGroup;
     at.all.push(k);

@@ -243,6 +243,7 @@ class GraphView {
     for (let group = this.groupOf[k]; group && group.key; group = group.parent) opened = this.collapsed.delete(group.key) || opened;
     if (opened) this.arrange();
     this.selected = key;
+    history.replaceState(null, '', '#graph:' + key);
     if (centre || opened) this.centre(this.vertices[this.vertexOf[k]]);
     this.fillSide();
     this.surface.request();

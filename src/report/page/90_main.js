@@ -1,4 +1,5 @@
-// The page itself: tabs, the graph that is shown, the theme. The address behind # keeps the tab.
+// The page itself: tabs, the graph that is shown, the theme. The address behind # keeps the tab and
+// what is selected in the graph (#graph:u12); ?theme=dark chooses a theme.
 const TABS = {overview: ['Overview', OverviewView], graph: ['Graph', GraphView], timeline: ['Timeline', TimelineView], roofline: ['Roofline', RooflineView], memory: ['Memory', MemoryView], decisions: ['Decisions', DecisionsView]};
 
 class App {
@@ -14,13 +15,15 @@ class App {
     $('tabs').replaceChildren(...Object.entries(TABS).map(([key, [name]]) => el('button', {'data-tab': key, onclick: () => this.open(key)}, name)));
     $('theme').addEventListener('click', () => this.setTheme(document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark'));
     addEventListener('keydown', event => { if (event.key === '/' && event.target.tagName !== 'INPUT') { event.preventDefault(); if (this.tab !== 'graph') this.open('graph'); $('search').focus(); } });
-    addEventListener('hashchange', () => { const tab = location.hash.slice(1); if (TABS[tab] && tab !== this.tab) this.open(tab); });
-    const first = location.hash.slice(1);
+    addEventListener('hashchange', () => { const [tab, key] = this.place(); if (TABS[tab] && (tab !== this.tab || key)) { this.wanted = refOfKey(key); this.open(tab); } });
+    const [first, key] = this.place();
+    this.wanted = refOfKey(key);
     this.open(TABS[first] ? first : reports.length > 1 ? 'compare' : 'overview');
   }
+  place() { return location.hash.slice(1).split(':'); }
   readTheme() {
-    let theme = null;
-    try { theme = localStorage.getItem('gex-theme'); } catch (error) { /* a page without storage */ }
+    let theme = new URLSearchParams(location.search).get('theme');
+    try { theme = theme || localStorage.getItem('gex-theme'); } catch (error) { /* a page without storage */ }
     document.documentElement.dataset.theme = theme || (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light');
     readPalette();
   }
@@ -39,7 +42,7 @@ class App {
   open(tab) {
     this.tab = tab;
     for (const button of $('tabs').children) button.classList.toggle('on', button.dataset.tab === tab);
-    if (location.hash.slice(1) !== tab) history.replaceState(null, '', '#' + tab);
+    if (this.place()[0] !== tab) history.replaceState(null, '', '#' + tab);
     hideTip();
     $('view').replaceChildren();
     $('view').scrollTop = 0;
@@ -47,6 +50,12 @@ class App {
     this.view = new TABS[tab][1]($('view'), this.graph, this);
   }
   goTo(ref) { this.wanted = ref; this.open('graph'); }
+}
+
+// "n3": a node, "u3": a kernel, "s3": a step, "v3": a value.
+function refOfKey(key) {
+  const found = /^([nusv])(\d+)$/.exec(key || '');
+  return found ? {[{n: 'node', u: 'unit', s: 'step', v: 'value'}[found[1]]]: +found[2]} : null;
 }
 
 window.gexApp = new App(JSON.parse($('gex-data').textContent));
