@@ -111,7 +111,7 @@ int run(const Arguments& arguments) {
   look_at_cache(findings);
   look_at_environment(findings);
   if (arguments.has("--no-python")) return findings.problems() > 0 ? 1 : 0;
-  return run_python_module("gex.report.doctor", {std::to_string(findings.problems())});
+  return run_python_module("gex.doctor", {std::to_string(findings.problems())});
 }
 
 }  // namespace

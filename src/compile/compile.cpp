@@ -266,6 +266,31 @@ Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
 
 namespace {
 
+void run_passes(Graph& graph, const CompileOptions& options, bool folds_large,
+                CompileReport& report) {
+  passes::PipelineOptions pass_options;
+  pass_options.level = options.level;
+  pass_options.disabled = options.disabled_passes;
+  pass_options.enabled = options.enabled_passes;
+  pass_options.switch_file = options.switch_file;
+  for (const FrozenInput& input : options.frozen)
+    if (input.contents) pass_options.settings.frozen_inputs.push_back(input.graph_input);
+  if (folds_large)
+    pass_options.settings.compute = [&](std::unique_ptr<Graph> constants) {
+      return computed(std::move(constants), options);
+    };
+  pass_options.dump_dir = options.dump_dir;
+  passes::PipelineReport passed = passes::run_pipeline(graph, pass_options);
+  for (const auto& pass : passes::totals(passed)) {
+    if (pass.changed) report.counts.push_back({str("pass.", pass.name), pass.count});
+  }
+  report.pass_statistics = passes::statistics_json(graph.name(), passed);
+  for (const passes::PassRecord& pass : passed.passes)
+    report.origins.passes.push_back(
+        {pass.name, pass.changed, pass.count, pass.nodes_before, pass.nodes_after, pass.seconds});
+  for (std::string& remark : passed.remarks) report.remarks.push_back(std::move(remark));
+}
+
 Compiled compile_graph(std::unique_ptr<Graph> graph, const Signature& signature,
                        const CompileOptions& options, bool folds_large) {
   Compiled compiled;
@@ -282,27 +307,7 @@ Compiled compile_graph(std::unique_ptr<Graph> graph, const Signature& signature,
   verify(*graph);
   choose_streams(*graph, options.streams);
 
-  passes::PipelineOptions pass_options;
-  pass_options.level = options.level;
-  pass_options.disabled = options.disabled_passes;
-  pass_options.enabled = options.enabled_passes;
-  pass_options.switch_file = options.switch_file;
-  for (const FrozenInput& input : options.frozen)
-    if (input.contents) pass_options.settings.frozen_inputs.push_back(input.graph_input);
-  if (folds_large)
-    pass_options.settings.compute = [&](std::unique_ptr<Graph> constants) {
-      return computed(std::move(constants), options);
-    };
-  pass_options.dump_dir = options.dump_dir;
-  passes::PipelineReport passed = passes::run_pipeline(*graph, pass_options);
-  for (const auto& pass : passes::totals(passed)) {
-    if (pass.changed) report.counts.push_back({str("pass.", pass.name), pass.count});
-  }
-  report.pass_statistics = passes::statistics_json(graph->name(), passed);
-  for (const passes::PassRecord& pass : passed.passes)
-    report.origins.passes.push_back(
-        {pass.name, pass.changed, pass.count, pass.nodes_before, pass.nodes_after, pass.seconds});
-  for (std::string& remark : passed.remarks) report.remarks.push_back(std::move(remark));
+  run_passes(*graph, options, folds_large, report);
   verify(*graph);
   report.graph_text = print_for_report(*graph);
   NodeNumbers numbers(*graph);

@@ -104,15 +104,12 @@ def make(
     title: str,
     compiled_now: Sequence[GraphReport],
 ) -> Report:
-    import gex
-
     models = [_gex.graph_model(g.runner, keeper, True) for g in graphs if g.runner is not None]
     first_call = [(stage, seconds) for stage, seconds in _seconds(list(compiled_now)).items()]
     extra = {"graphs": {g.name: _facts_of(g) for g in graphs}}
     return Report(
         _gex.report_model(
             title,
-            gex.__version__,
             [model for model in models if model is not None],
             first_call if any(seconds for _, seconds in first_call) else [],
             # "</" would end the script that holds the model.

@@ -7,6 +7,7 @@
 #include "frontend/python/bindings.hpp"
 #include "frontend/python/runner.hpp"
 #include "frontend/python/session_engine.hpp"
+#include "gex/gex.h"
 #include "report/chrome_trace.hpp"
 #include "report/model.hpp"
 #include "report/page.hpp"
@@ -88,14 +89,14 @@ void bind_report(nb::module_& m) {
         nb::arg("machine_code"), "What a report says about one graph: JSON.");
   m.def(
       "report_model",
-      [](std::string title, std::string version, std::vector<std::string> graphs,
+      [](std::string title, std::vector<std::string> graphs,
          std::vector<std::pair<std::string, double>> first_call, std::string extra) {
         const nb::gil_scoped_release released;
-        return report::report_model({std::move(title), std::move(version), std::move(graphs),
+        return report::report_model({std::move(title), gex_version(), std::move(graphs),
                                      std::move(first_call), std::move(extra)});
       },
-      nb::arg("title"), nb::arg("version"), nb::arg("graphs"), nb::arg("first_call"),
-      nb::arg("extra"), "A whole report: JSON.");
+      nb::arg("title"), nb::arg("graphs"), nb::arg("first_call"), nb::arg("extra"),
+      "A whole report: JSON.");
   m.def("report_page", &report::html_page, nb::arg("models"),
         "One model, or two to compare, as a page of HTML.");
 }

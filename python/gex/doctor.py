@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from importlib.metadata import version
 
 
 def _line(mark: str, what: str, found: str) -> None:
@@ -20,13 +22,13 @@ def _look() -> int:
     try:
         import torch
 
-        import gex
+        from gex import _gex
     except ImportError as problem:
         _line("!!", "package", f"can't be imported: {problem}; pip install the wheel of gex")
         return 1
-    _line("ok", "package", f"gex {gex.__version__} in {gex.__path__[0]}")
+    _line("ok", "package", f"gex {version('gex')} in {os.path.dirname(_gex.__file__ or '')}")
     _line("ok", "PyTorch", torch.__version__)
-    backends = torch._dynamo.list_backends(exclude_tags=())
+    backends = torch.compiler.list_backends(exclude_tags=())
     missing = [name for name in ("gex", "npugraph_ex") if name not in backends]
     if missing:
         _line("!!", "backends", f"torch.compile does not know {', '.join(missing)}; reinstall gex")
