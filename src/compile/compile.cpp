@@ -1,7 +1,10 @@
 #include "compile/compile.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <cctype>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <unordered_map>
@@ -259,9 +262,30 @@ Compiled compile(std::unique_ptr<Graph> graph, const CompileOptions& options) {
   return compile(std::move(graph), signature, options);
 }
 
+namespace {
+
+// GEX_DUMP=FOLDER: a folder in it for each graph of the process; empty if it is not set.
+std::string dump_folder(const Graph& graph) {
+  static std::atomic<int> graphs{0};
+  const char* folder = std::getenv("GEX_DUMP");
+  if (folder == nullptr || *folder == '\0') return {};
+  std::string name = graph.name();
+  std::ranges::replace_if(
+      name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '_'; }, '_');
+  return (std::filesystem::path(folder) / str(name, "_", graphs++)).string();
+}
+
+}  // namespace
+
 Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
                  const CompileOptions& options) {
-  return compile_graph(std::move(graph), signature, options, true);
+  std::string folder = options.dump_dir.empty() ? dump_folder(*graph) : std::string();
+  if (folder.empty()) return compile_graph(std::move(graph), signature, options, true);
+  CompileOptions dumping = options;
+  dumping.cache = nullptr;  // what comes from the cache has no stages
+  dumping.dump_dir = std::move(folder);
+  passes::write_text(dumping.dump_dir, "before_passes.gex", print_for_report(*graph));
+  return compile_graph(std::move(graph), signature, dumping, true);
 }
 
 namespace {

@@ -27,7 +27,7 @@ struct Origins {
     double seconds = 0;
   };
   std::vector<Unit> units;
-  // By segment of the Program, then by step, records and waits not counted: the unit it is made of.
+  // By segment of the Program, then by step: the unit it is made of, or -1.
   std::vector<std::vector<int>> unit_of_step;
   std::vector<Separate> separate;
   std::vector<PassRun> passes;

@@ -60,6 +60,7 @@ Emitted Emitter::run() {
                                           return mergeable_codes_.contains(launch.code);
                                         },
                                     .small_grid = 2 * target_.multiprocessors});
+  find_units_of_steps();
   program_.counters.push_back({"operators", out_.operators});
   if (in_place_ > 0) program_.counters.push_back({"in_place", in_place_});
   program_.counters.push_back({"kernels", static_cast<std::int64_t>(program_.codes.size())});
@@ -320,6 +321,20 @@ BufferId Emitter::window(BufferId base, Dim offset_elements) {
   return add_buffer(std::move(desc));
 }
 
+namespace {
+
+// Equal for equal steps of a segment; records and waits are added by the planner alone.
+std::vector<int> identity_of(const program::Step& step, int segment) {
+  std::vector<int> identity = {segment, static_cast<int>(step.op.index())};
+  if (const auto* launch = std::get_if<program::Launch>(&step.op)) identity.push_back(launch->code);
+  for (BufferId id : program::reads_of(step)) identity.push_back(id);
+  identity.push_back(-1);
+  for (BufferId id : program::writes_of(step)) identity.push_back(id);
+  return identity;
+}
+
+}  // namespace
+
 void Emitter::add_step(program::Step step) {
   if (current_ != nullptr) step.location = current_->location();
   if (const auto* launch = std::get_if<program::Launch>(&step.op)) {
@@ -327,10 +342,20 @@ void Emitter::add_step(program::Step step) {
     step.stream = placement_.lane;
     program_.num_streams = std::max(program_.num_streams, placement_.lane + 1);
   }
-  const auto segment = static_cast<std::size_t>(segment_);
-  out_.unit_of_step.resize(std::max(out_.unit_of_step.size(), segment + 1));
-  out_.unit_of_step[segment].push_back(current_unit_);
-  program_.segments[segment].steps.push_back(std::move(step));
+  units_by_step_[identity_of(step, segment_)].push_back(current_unit_);
+  program_.segments[static_cast<std::size_t>(segment_)].steps.push_back(std::move(step));
+}
+
+void Emitter::find_units_of_steps() {
+  for (std::size_t s = 0; s < program_.segments.size(); ++s) {
+    std::vector<int>& units = out_.unit_of_step.emplace_back();
+    for (const program::Step& step : program_.segments[s].steps) {
+      const auto found = units_by_step_.find(identity_of(step, static_cast<int>(s)));
+      const bool known = found != units_by_step_.end() && !found->second.empty();
+      units.push_back(known ? found->second.front() : -1);
+      if (known) found->second.pop_front();
+    }
+  }
 }
 
 void Emitter::apply(const backend::LaunchPlan& plan, program::Launch& launch) {

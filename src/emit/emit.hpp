@@ -28,7 +28,7 @@ struct Emitted {
   std::vector<compile_detail::FrozenSlot>
       frozen;  // what lies behind the program's frozen constants
   std::vector<EmittedUnit> units;
-  // By segment, then by step, records and waits not counted: the number of its unit, or -1.
+  // By segment, then by step: the number of its unit, or -1.
   std::vector<std::vector<int>> unit_of_step;
 };
 

@@ -1,6 +1,8 @@
 #pragma once
 // The state of one emission, shared by the files that write steps.
 
+#include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -69,6 +71,7 @@ class Emitter {
   // Gives the launch its layout on the target; a workspace is one more buffer.
   void apply(const backend::LaunchPlan& plan, program::Launch& launch);
   void add_step(program::Step step);
+  void find_units_of_steps();
 
   // emit_ties.cpp: new contents of inputs. Every tie reads the contents from before the call.
   struct TieCopy {
@@ -172,6 +175,8 @@ class Emitter {
   int segment_ = 0;
   const Node* current_ = nullptr;
   int current_unit_ = -1;
+  // Units by what identifies a step, in the order of the steps: the planner may move steps.
+  std::map<std::vector<int>, std::deque<int>> units_by_step_;
   Placement placement_;  // of the unit at hand
 };
 

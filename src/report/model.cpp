@@ -33,11 +33,6 @@ struct Overloaded : Ts... {
 template <class... Ts>
 Overloaded(Ts...) -> Overloaded<Ts...>;
 
-bool is_event(const Step& step) {
-  return std::holds_alternative<program::Record>(step.op) ||
-         std::holds_alternative<program::Wait>(step.op);
-}
-
 std::string_view kind_of(const Step& step) {
   constexpr std::string_view kKinds[] = {"launch", "copy",  "fill",   "call", "bind",
                                          "if",     "while", "record", "wait"};
@@ -84,14 +79,10 @@ class Writer {
 
   void number_steps() {
     for (std::size_t s = 0; s < program_.segments.size(); ++s) {
-      std::size_t counted = 0;  // records and waits have no unit
-      for (const Step& step : program_.segments[s].steps) {
-        int unit = -1;
-        if (!is_event(step)) {
-          const auto& units = report_.origins.unit_of_step;
-          if (s < units.size() && counted < units[s].size()) unit = units[s][counted];
-          ++counted;
-        }
+      const auto& units = report_.origins.unit_of_step;
+      for (std::size_t k = 0; k < program_.segments[s].steps.size(); ++k) {
+        const Step& step = program_.segments[s].steps[k];
+        const int unit = s < units.size() && k < units[s].size() ? units[s][k] : -1;
         number_of_[address_of(step)] = static_cast<int>(steps_.size());
         steps_.push_back({&step, static_cast<int>(s), unit});
       }
