@@ -2,7 +2,7 @@
 SAN ?=
 BUILD := $(if $(SAN),build-$(SAN),build)
 
-.PHONY: build test test-all demo wheel bench format lint setup clean
+.PHONY: build test test-all demo wheel bench format lint setup site clean
 
 setup:
 	@scripts/setup
@@ -28,6 +28,10 @@ wheel:
 
 bench: build
 	@scripts/bench
+
+# The documentation as web pages, in build/site.
+site:
+	@scripts/site
 
 format: setup
 	@scripts/lint --fix

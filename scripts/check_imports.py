@@ -24,7 +24,7 @@ LAYERS = (
     ("report",),  # after the importer: what compiles graphs writes reports and reads none
     ("aot", "cache", "captures"),
     ("debug",),
-    ("bisect", "diff", "pipeline"),
+    ("bisect", "diff", "doctor", "pipeline"),
     ("dynamo", "export"),
     ("npu", "npugraph_ex", "recording"),
 )

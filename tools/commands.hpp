@@ -15,5 +15,12 @@ Command ops_command();
 Command diff_command();
 Command bisect_command();
 Command cache_command();
+Command report_command();
+Command profile_command();
+Command doctor_command();
+Command completion_command();
+
+// In the order of the overview; defined in main.cpp.
+const std::vector<Command>& all_commands();
 
 }  // namespace gex::tool

@@ -8,22 +8,24 @@
 #include "ir/text/suggest.hpp"
 
 namespace gex::tool {
-namespace {
 
-const std::vector<Command>& commands() {
-  static const std::vector<Command> all = {opt_command(),     run_command(),   dump_command(),
-                                           explain_command(), bench_command(), reduce_command(),
-                                           fuzz_command(),    ops_command(),   diff_command(),
-                                           bisect_command(),  cache_command()};
+const std::vector<Command>& all_commands() {
+  static const std::vector<Command> all = {
+      opt_command(),    run_command(),     dump_command(),      explain_command(),
+      report_command(), profile_command(), bench_command(),     reduce_command(),
+      fuzz_command(),   ops_command(),     diff_command(),      bisect_command(),
+      cache_command(),  doctor_command(),  completion_command()};
   return all;
 }
+
+namespace {
 
 std::string overview() {
   std::string text =
       "gex: a graph engine. Graphs are read and written in their text form (.gex).\n\nCommands:\n";
-  for (const Command& command : commands()) {
+  for (const Command& command : all_commands()) {
     std::string name = command.name;
-    name.resize(9, ' ');
+    name.resize(12, ' ');
     text += str("  ", name, command.summary, "\n");
   }
   return text +
@@ -32,6 +34,7 @@ std::string overview() {
          "Examples:\n"
          "  gex opt model.gex --passes=fold,cse,dce | gex run - --dim s0=4\n"
          "  gex explain model.gex --dim s0=4     how it is compiled, and its memory plan\n"
+         "  gex report model.onnx -o report.html  the same as an HTML page\n"
          "  gex reduce wrong.gex > small.gex     the smallest part that is still wrong\n\n"
          "Errors are one line on standard error that starts with \"gex: \"; the exit code is then "
          "1.\n";
@@ -39,7 +42,7 @@ std::string overview() {
 
 const Command& find(const std::string& name) {
   std::vector<std::string_view> names = {"help"};
-  for (const Command& command : commands()) {
+  for (const Command& command : all_commands()) {
     if (command.name == name) return command;
     names.push_back(command.name);
   }

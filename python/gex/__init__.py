@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 from typing import TYPE_CHECKING, Any
 
+from gex import report
 from gex._gex import Dim, Error, Graph, InternalError, UserError, stop_background, trim
 from gex.report.explanation import Explanation, explain
 from gex.report.graph_report import GraphReport, collect, reports
@@ -39,6 +40,7 @@ __all__ = [
     "ops",
     "refresh",
     "regions",
+    "report",
     "reports",
     "trim",
     "warmup",

@@ -69,6 +69,66 @@ bool add_user_passes(Digester& key) {
   return true;
 }
 
+void write_numbers(const std::vector<int>& numbers, ByteWriter& out) {
+  out.u64(numbers.size());
+  for (int number : numbers) out.i64(number);
+}
+
+void read_numbers(ByteReader& in, std::vector<int>& numbers) {
+  numbers.resize(in.count(8));
+  for (int& number : numbers) number = static_cast<int>(in.i64());
+}
+
+void write_origins(const Origins& origins, ByteWriter& out) {
+  out.u64(origins.units.size());
+  for (const Origins::Unit& unit : origins.units) {
+    out.text(unit.kind);
+    out.text(unit.label);
+    write_numbers(unit.nodes, out);
+  }
+  out.u64(origins.unit_of_step.size());
+  for (const std::vector<int>& segment : origins.unit_of_step) write_numbers(segment, out);
+  out.u64(origins.separate.size());
+  for (const Origins::Separate& separate : origins.separate) {
+    out.i64(separate.node);
+    out.i64(separate.other);
+    out.text(separate.reason);
+  }
+  out.u64(origins.passes.size());
+  for (const Origins::PassRun& pass : origins.passes) {
+    out.text(pass.name);
+    for (std::int64_t number : {std::int64_t{pass.changed}, pass.count, pass.nodes_before,
+                                pass.nodes_after, static_cast<std::int64_t>(pass.seconds * 1e9)})
+      out.i64(number);
+  }
+}
+
+void read_origins(ByteReader& in, Origins& origins) {
+  origins.units.resize(in.count(24));
+  for (Origins::Unit& unit : origins.units) {
+    unit.kind = in.text();
+    unit.label = in.text();
+    read_numbers(in, unit.nodes);
+  }
+  origins.unit_of_step.resize(in.count(8));
+  for (std::vector<int>& segment : origins.unit_of_step) read_numbers(in, segment);
+  origins.separate.resize(in.count(24));
+  for (Origins::Separate& separate : origins.separate) {
+    separate.node = static_cast<int>(in.i64());
+    separate.other = static_cast<int>(in.i64());
+    separate.reason = in.text();
+  }
+  origins.passes.resize(in.count(48));
+  for (Origins::PassRun& pass : origins.passes) {
+    pass.name = in.text();
+    pass.changed = in.i64() != 0;
+    pass.count = in.i64();
+    pass.nodes_before = in.i64();
+    pass.nodes_after = in.i64();
+    pass.seconds = static_cast<double>(in.i64()) * 1e-9;
+  }
+}
+
 void write_report(const CompileReport& report, program::Artefact& artefact) {
   ByteWriter out;
   out.u64(report.counts.size());
@@ -80,6 +140,7 @@ void write_report(const CompileReport& report, program::Artefact& artefact) {
   for (const std::string& remark : report.remarks) out.text(remark);
   for (const std::string* text : {&report.pass_statistics, &report.graph_text, &report.kernel_text})
     out.text(*text);
+  write_origins(report.origins, out);
   artefact.sections.push_back({"report", out.take()});
 }
 
@@ -95,6 +156,7 @@ CompileReport read_report(const program::Artefact& artefact) {
   for (std::string& remark : report.remarks) remark = in.text();
   for (std::string* text : {&report.pass_statistics, &report.graph_text, &report.kernel_text})
     *text = in.text();
+  read_origins(in, report.origins);
   in.must_end();
   return report;
 }

@@ -1,9 +1,13 @@
 #include "compile/compile.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <cctype>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <unordered_map>
 
 #include "backend/backend.hpp"
 #include "cache/program_cache.hpp"
@@ -112,6 +116,66 @@ void choose_streams(Graph& graph, int streams) {
          "s, but is compiled for one stream; remove the labels or allow several streams");
 }
 
+// The numbers of nodes in the text of a graph.
+class NodeNumbers {
+ public:
+  explicit NodeNumbers(const Graph& graph) { add(graph); }
+
+  // Forgets nodes that were erased: another one may be made at the same address.
+  void keep_those_of(const Graph& graph) {
+    std::unordered_map<const Node*, int> all = std::exchange(numbers_, {});
+    keep(graph, all);
+  }
+
+  int of(const Node* node) const {
+    const auto at = numbers_.find(node);
+    return at == numbers_.end() ? -1 : at->second;
+  }
+
+ private:
+  void add(const Graph& graph) {
+    for (const Node& node : graph.nodes()) {
+      numbers_.emplace(&node, static_cast<int>(numbers_.size()));
+      for (const auto& subgraph : node.subgraphs()) add(*subgraph);
+    }
+  }
+
+  void keep(const Graph& graph, const std::unordered_map<const Node*, int>& all) {
+    for (const Node& node : graph.nodes()) {
+      if (const auto at = all.find(&node); at != all.end()) numbers_.insert(*at);
+      for (const auto& subgraph : node.subgraphs()) keep(*subgraph, all);
+    }
+  }
+
+  std::unordered_map<const Node*, int> numbers_;
+};
+
+std::string_view name_of(lower::Unit::Kind kind) {
+  switch (kind) {
+    case lower::Unit::Kind::loop:
+      return "loop";
+    case lower::Unit::Kind::problem:
+      return "contraction";
+    case lower::Unit::Kind::scatter:
+      return "scatter";
+    case lower::Unit::Kind::step:
+      break;
+  }
+  return "step";
+}
+
+void write_origins(emit::Emitted& emitted, const NodeNumbers& numbers, Origins& origins) {
+  for (emit::EmittedUnit& unit : emitted.units) {
+    Origins::Unit& out = origins.units.emplace_back();
+    out.kind = name_of(unit.kind);
+    out.label = std::move(unit.label);
+    for (const Node* node : unit.nodes) out.nodes.push_back(numbers.of(node));
+  }
+  origins.unit_of_step = std::move(emitted.unit_of_step);
+  for (const lower::Remark& remark : emitted.remarks)
+    origins.separate.push_back({numbers.of(remark.at), numbers.of(remark.other), remark.reason});
+}
+
 // Lets the target's backend make the code of the program.
 void finish(program::Program program, const CompileOptions& options, Compiled& compiled,
             StageTimer& timer) {
@@ -199,12 +263,58 @@ Compiled compile(std::unique_ptr<Graph> graph, const CompileOptions& options) {
   return compile(std::move(graph), signature, options);
 }
 
+namespace {
+
+// GEX_DUMP=FOLDER: a folder in it for each graph of the process; empty if it is not set.
+std::string dump_folder(const Graph& graph) {
+  static std::atomic<int> graphs{0};
+  const char* folder = std::getenv("GEX_DUMP");
+  if (folder == nullptr || *folder == '\0') return {};
+  std::string name = graph.name();
+  std::ranges::replace_if(
+      name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '_'; }, '_');
+  return (std::filesystem::path(folder) / str(name, "_", graphs++)).string();
+}
+
+}  // namespace
+
 Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
                  const CompileOptions& options) {
-  return compile_graph(std::move(graph), signature, options, true);
+  std::string folder = options.dump_dir.empty() ? dump_folder(*graph) : std::string();
+  if (folder.empty()) return compile_graph(std::move(graph), signature, options, true);
+  CompileOptions dumping = options;
+  dumping.cache = nullptr;  // a program from the cache has no stages to dump
+  dumping.dump_dir = std::move(folder);
+  passes::write_text(dumping.dump_dir, "before_passes.gex", print_for_report(*graph));
+  return compile_graph(std::move(graph), signature, dumping, true);
 }
 
 namespace {
+
+void run_passes(Graph& graph, const CompileOptions& options, bool folds_large,
+                CompileReport& report) {
+  passes::PipelineOptions pass_options;
+  pass_options.level = options.level;
+  pass_options.disabled = options.disabled_passes;
+  pass_options.enabled = options.enabled_passes;
+  pass_options.switch_file = options.switch_file;
+  for (const FrozenInput& input : options.frozen)
+    if (input.contents) pass_options.settings.frozen_inputs.push_back(input.graph_input);
+  if (folds_large)
+    pass_options.settings.compute = [&](std::unique_ptr<Graph> constants) {
+      return computed(std::move(constants), options);
+    };
+  pass_options.dump_dir = options.dump_dir;
+  passes::PipelineReport passed = passes::run_pipeline(graph, pass_options);
+  for (const auto& pass : passes::totals(passed)) {
+    if (pass.changed) report.counts.push_back({str("pass.", pass.name), pass.count});
+  }
+  report.pass_statistics = passes::statistics_json(graph.name(), passed);
+  for (const passes::PassRecord& pass : passed.passes)
+    report.origins.passes.push_back(
+        {pass.name, pass.changed, pass.count, pass.nodes_before, pass.nodes_after, pass.seconds});
+  for (std::string& remark : passed.remarks) report.remarks.push_back(std::move(remark));
+}
 
 Compiled compile_graph(std::unique_ptr<Graph> graph, const Signature& signature,
                        const CompileOptions& options, bool folds_large) {
@@ -222,38 +332,24 @@ Compiled compile_graph(std::unique_ptr<Graph> graph, const Signature& signature,
   verify(*graph);
   choose_streams(*graph, options.streams);
 
-  passes::PipelineOptions pass_options;
-  pass_options.level = options.level;
-  pass_options.disabled = options.disabled_passes;
-  pass_options.enabled = options.enabled_passes;
-  pass_options.switch_file = options.switch_file;
-  for (const FrozenInput& input : options.frozen)
-    if (input.contents) pass_options.settings.frozen_inputs.push_back(input.graph_input);
-  if (folds_large)
-    pass_options.settings.compute = [&](std::unique_ptr<Graph> constants) {
-      return computed(std::move(constants), options);
-    };
-  pass_options.dump_dir = options.dump_dir;
-  passes::PipelineReport passed = passes::run_pipeline(*graph, pass_options);
-  for (const auto& pass : passes::totals(passed)) {
-    if (pass.changed) report.counts.push_back({str("pass.", pass.name), pass.count});
-  }
-  report.pass_statistics = passes::statistics_json(graph->name(), passed);
-  for (std::string& remark : passed.remarks) report.remarks.push_back(std::move(remark));
+  run_passes(*graph, options, folds_large, report);
   verify(*graph);
   report.graph_text = print_for_report(*graph);
+  NodeNumbers numbers(*graph);
   timer.done("passes");
 
   CompileOptions with_folded = options;
   compile_detail::FoldedPart folded = compile_detail::fold_frozen(*graph, with_folded.frozen);
   if (folded.nodes > 0) report.counts.push_back({"folded_with_frozen", folded.nodes});
 
+  numbers.keep_those_of(*graph);
   emit::Emitted emitted = emit::emit(*graph, signature, with_folded, target);
   compile_detail::FrozenPlan frozen{std::move(folded.graph), std::move(emitted.frozen)};
   report.kernel_text = std::move(emitted.kernel_text);
   for (const lower::Remark& remark : emitted.remarks) {
     report.remarks.push_back(str("not fused: ", remark.node, ": ", remark.reason));
   }
+  write_origins(emitted, numbers, report.origins);
   timer.done("fuse");
 
   add_guards(assumed, emitted.program);

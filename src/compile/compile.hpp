@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "compile/origins.hpp"
 #include "ir/graph.hpp"
 #include "program/executable.hpp"
 #include "program/specialiser.hpp"
@@ -77,6 +78,7 @@ struct CompileReport {
   std::string graph_text;            // after the passes
   std::string kernel_text;           // the fused level
   std::string generator;             // what made the code: see backend::CompiledCode
+  Origins origins;
 };
 
 struct Compiled {

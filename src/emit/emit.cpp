@@ -69,6 +69,7 @@ Emitted Emitter::run() {
   if (state_.options.streams > 1) plan::spread_over_streams(state_.program, state_.options.streams);
   plan::synchronise_streams(state_.program);
   merge_launches();
+  launches_.find_units_of_steps();
   state_.program.counters.push_back({"operators", state_.out.operators});
   if (state_.in_place > 0) state_.program.counters.push_back({"in_place", state_.in_place});
   state_.program.counters.push_back(
@@ -88,8 +89,13 @@ void Emitter::merge_launches() {
 void Emitter::emit_units(const Units& units, int segment) {
   int saved = std::exchange(state_.segment, segment);
   const RunLabels outer = state_.run_labels;
+  const int outer_unit = state_.current_unit;
+  const auto first_unit = static_cast<int>(state_.out.units.size());
+  for (const lower::Unit& unit : units)
+    state_.out.units.push_back({unit.kind, unit.label(), unit.nodes});
   for (std::size_t u = 0; u < units.size(); ++u) {
     const lower::Unit& unit = units[u];
+    state_.current_unit = first_unit + static_cast<int>(u);
     state_.current = unit.anchor ? unit.anchor : unit.nodes.back();
     place(*state_.current, outer);
     ties_.emit_copies_before(unit);
@@ -115,6 +121,7 @@ void Emitter::emit_units(const Units& units, int segment) {
   }
   state_.segment = saved;
   state_.current = nullptr;
+  state_.current_unit = outer_unit;
   state_.run_labels = outer;
 }
 

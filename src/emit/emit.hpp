@@ -13,12 +13,22 @@
 
 namespace gex::emit {
 
+// A fused unit, for reports.
+struct EmittedUnit {
+  lower::Unit::Kind kind = lower::Unit::Kind::loop;
+  std::string label;
+  std::vector<const Node*> nodes;  // of the graph that was emitted
+};
+
 struct Emitted {
   program::Program program;
   std::string kernel_text;  // every fused graph, subgraphs included
   std::vector<lower::Remark> remarks;
   std::int64_t operators = 0;                      // nodes that compute something, before fusion
   std::vector<compile_detail::FrozenSlot> frozen;  // contents of the program's frozen constants
+  std::vector<EmittedUnit> units;
+  // By segment, then by step: the number of its unit, or -1.
+  std::vector<std::vector<int>> unit_of_step;
 };
 
 // The graph as a Program for `target`. Its functions are made afterwards by the target's backend.

@@ -83,6 +83,20 @@ void Launches::apply(const backend::LaunchPlan& plan, program::Launch& launch) {
   launch.writes.push_back(true);
 }
 
+namespace {
+
+// Equal for equal steps of a segment; only the planner adds records and waits.
+std::vector<int> identity_of(const program::Step& step, int segment) {
+  std::vector<int> identity = {segment, static_cast<int>(step.op.index())};
+  if (const auto* launch = std::get_if<program::Launch>(&step.op)) identity.push_back(launch->code);
+  for (BufferId id : program::reads_of(step)) identity.push_back(id);
+  identity.push_back(-1);
+  for (BufferId id : program::writes_of(step)) identity.push_back(id);
+  return identity;
+}
+
+}  // namespace
+
 void Launches::add_step(program::Step step) {
   if (state_.current != nullptr) step.location = state_.current->location();
   if (const auto* launch = std::get_if<program::Launch>(&step.op)) {
@@ -90,8 +104,22 @@ void Launches::add_step(program::Step step) {
     step.stream = state_.run_labels.stream;
     state_.program.num_streams = std::max(state_.program.num_streams, state_.run_labels.stream + 1);
   }
+  units_by_step_[identity_of(step, state_.segment)].push_back(state_.current_unit);
   state_.program.segments[static_cast<std::size_t>(state_.segment)].steps.push_back(
       std::move(step));
+}
+
+void Launches::find_units_of_steps() {
+  const std::vector<program::Segment>& segments = state_.program.segments;
+  for (std::size_t s = 0; s < segments.size(); ++s) {
+    std::vector<int>& units = state_.out.unit_of_step.emplace_back();
+    for (const program::Step& step : segments[s].steps) {
+      const auto found = units_by_step_.find(identity_of(step, static_cast<int>(s)));
+      const bool known = found != units_by_step_.end() && !found->second.empty();
+      units.push_back(known ? found->second.front() : -1);
+      if (known) found->second.pop_front();
+    }
+  }
 }
 
 BufferId Launches::materialised(Value* value) {

@@ -1,6 +1,8 @@
 #pragma once
 // Steps of the program: loop kernels, copies, and the steps of other parts.
 
+#include <deque>
+#include <map>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -23,6 +25,8 @@ class Launches {
   // buffer.
   void apply(const backend::LaunchPlan& plan, program::Launch& launch);
   void add_step(program::Step step);
+  // Fills Emitted::unit_of_step, after the planner has moved, added and merged steps.
+  void find_units_of_steps();
 
   program::BufferId materialised(Value* value);  // in its own layout, copied there if a view
   Operand placed(Value* value);                  // the result of materialised()
@@ -37,6 +41,8 @@ class Launches {
   Memory& memory_;
   CodeTable codes_;
   std::unordered_set<int> mergeable_codes_;
+  // Units by the identity of their steps, in step order: the planner may move steps.
+  std::map<std::vector<int>, std::deque<int>> units_by_step_;
 };
 
 }  // namespace gex::emit

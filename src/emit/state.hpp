@@ -40,7 +40,8 @@ struct State {
   std::int64_t in_place = 0;                                    // results written over other values
   int segment = 0;                                              // where steps are added
   const Node* current = nullptr;
-  RunLabels run_labels;  // of the current unit
+  int current_unit = -1;  // its number in Emitted::units
+  RunLabels run_labels;   // of the current unit
 };
 
 }  // namespace gex::emit

@@ -125,11 +125,11 @@ class Fusion {
     return rows.range().hi > options_.costs.few_rows;
   }
 
-  void remark(const Node& node, std::string reason) {
+  void remark(const Node& node, const std::vector<const Node*>& neighbour, std::string reason) {
     const std::string& at = node.location();
     remarks_.push_back(
         {str(node.op().name, " -> ", node.output()->type(), at.empty() ? "" : " at ", at),
-         std::move(reason)});
+         std::move(reason), &node, neighbour.empty() ? nullptr : neighbour.back()});
   }
 
   // An epilogue would store its elements unnecessarily: they are only reduced, or they are reduced
@@ -210,7 +210,8 @@ class Fusion {
           mine = std::move(*merged);
           absorbed.push_back(*it);
         } else {
-          remark(node, str("not fused with ", label(clusters_.at(*it).nodes), ": ", why));
+          const std::vector<const Node*>& others = clusters_.at(*it).nodes;
+          remark(node, others, str("not fused with ", label(others), ": ", why));
         }
       }
     }
@@ -245,8 +246,9 @@ class Fusion {
       why = lowered.reason;
     }
     if (!why.empty()) {
-      remark(node, str("operand ", operand, " is not computed by a prologue but by ",
-                       label(maker.nodes), ": ", why));
+      remark(node, maker.nodes,
+             str("operand ", operand, " is not computed by a prologue but by ", label(maker.nodes),
+                 ": ", why));
       return;
     }
     roots_.erase(value);

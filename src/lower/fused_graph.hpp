@@ -55,6 +55,8 @@ struct Unit {
 struct Remark {
   std::string node;  // op and result, with the user's line if known
   std::string reason;
+  const Node* at = nullptr;
+  const Node* other = nullptr;  // the last node of the neighbour
 };
 
 struct FusedGraph {

@@ -33,6 +33,7 @@ struct PassRecord {
   std::int64_t matches = 0;
   std::int64_t count = 0;
   double seconds = 0;
+  std::int64_t nodes_before = 0, nodes_after = 0;
 };
 
 struct PipelineReport {

@@ -22,6 +22,7 @@
 namespace gex::runtime {
 
 struct Image;
+class CallTrace;
 class Queue;
 
 // A step as passed to a Recorder. `word` is the index of its first word in the block.
@@ -73,6 +74,7 @@ struct Replay {
   std::span<const program::Callable> code;  // by launch number: the best code available
   std::span<const ScratchArea> scratch;     // by epoch
   Tally* tally = nullptr;
+  CallTrace* trace = nullptr;  // null: nobody wants to know what ran when
 };
 
 class Recording {

@@ -26,6 +26,7 @@ from gex.importer.tensor_types import DTYPES, storage_of
 
 _aten = torch.ops.aten
 _OWN_FILES = os.path.dirname(os.path.dirname(__file__)) + os.sep
+_MODULE_NAME = re.compile(r"\w+")
 _FRAME = re.compile(r'File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<name>\S+)')
 
 _ASSERT = _aten._assert_scalar.default
@@ -44,7 +45,7 @@ _ITEM = {_aten.item.default, _aten._local_scalar_dense.default}
 
 
 def location_of(node: Node) -> str:
-    """The user's line that made the node: "model.py:12 in forward"."""
+    """The user's line that made the node: "model.py:12 in forward of encoder.layer.0"."""
     frames = [
         frame
         for frame in _FRAME.finditer(node.stack_trace or "")
@@ -53,7 +54,17 @@ def location_of(node: Node) -> str:
     if not frames:
         return ""
     frame = frames[-1]
-    return f"{frame['file']}:{frame['line']} in {frame['name']}"
+    return f"{frame['file']}:{frame['line']} in {frame['name']}{_module_of(node)}"
+
+
+def _module_of(node: Node) -> str:
+    """The path of the module whose forward made the node: " of encoder.layer.0"; may be empty."""
+    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
+    if not stack:
+        return ""
+    path, _ = list(stack.values())[-1]  # "L['self'].encoder.layer[0]"
+    names = _MODULE_NAME.findall(path.partition("]")[2])
+    return " of " + ".".join(names) if names else ""
 
 
 @dataclass

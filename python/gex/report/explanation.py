@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import inspect
 import time
 from collections.abc import Callable
@@ -59,6 +60,9 @@ class Explanation:
 
     def __str__(self) -> str:
         return "\n".join([*(g.text() for g in self.graphs), self.table()])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
 
 
 def explain(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import re
 import weakref
 from collections import Counter, deque
@@ -185,6 +186,9 @@ class GraphReport:
         if self.runner is not None:
             lines += [f"  tuned: {finding}" for finding in self.runner.tuned]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.text())}</pre>"
 
 
 _recent: deque[GraphReport] = deque(maxlen=256)

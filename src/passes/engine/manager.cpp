@@ -95,6 +95,7 @@ class Manager {
     dumper_.before(pass, graph_);
     const Hash before = options_.check_changed ? structural_hash(graph_) : 0;
     PassContext context(graph_, options_.settings);
+    const auto nodes_before = static_cast<std::int64_t>(graph_.num_nodes());
     const auto start = std::chrono::steady_clock::now();
     bool changed = false;
     try {
@@ -115,7 +116,8 @@ class Manager {
            changed ? "did not" : "did");
     }
     dumper_.after(pass, graph_, changed);
-    report_.passes.push_back({pass.name, changed, context.matches(), context.counted(), seconds});
+    report_.passes.push_back({pass.name, changed, context.matches(), context.counted(), seconds,
+                              nodes_before, static_cast<std::int64_t>(graph_.num_nodes())});
     for (std::string& remark : context.remarks())
       report_.remarks.push_back(pass.name + ": " + remark);
     return changed;

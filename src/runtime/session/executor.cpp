@@ -47,7 +47,8 @@ Executor::Executor(const Capture& capture, std::shared_ptr<const CodeTable> code
       context_(context),
       inputs_(inputs),
       host_(host),
-      keep_arena_(keep_arena) {}
+      keep_arena_(keep_arena),
+      trace_(tracing() ? std::make_unique<CallTrace>(context.device->workers()) : nullptr) {}
 
 Executor::~Executor() {
   for (BufferId id : frame_.image.externals) {
@@ -82,6 +83,16 @@ void Executor::run() {
     counts_.allocations = lease.queue().arena.allocations() - before;
   }
   give_outputs();
+  if (trace_ != nullptr) give_trace();
+}
+
+void Executor::give_trace() {
+  trace_->end = CallTrace::now();
+  const Image& image = frame_.image;
+  for (std::size_t k = 0; k < image.program->symbols.size(); ++k)
+    trace_->sizes.push_back({image.program->symbols[k], frame_.symbols[k]});
+  if (const std::shared_ptr<TraceSink> sink = trace_sink())
+    sink->take(image.program, std::move(*trace_));
 }
 
 std::byte* Executor::reserve(int block, const BlockPlan& plan) {
@@ -114,6 +125,7 @@ void Executor::run_item(const Item& item) {
       replay.code = *code_;
       replay.scratch = frame_.scratch;
       replay.tally = &counts_.tally;
+      replay.trace = trace_.get();
       for (const BatchPart& part : capture_.batches[index(item.index)]) {
         if (control_ != nullptr) control_->check();
         host_.about_to_block();
@@ -182,8 +194,10 @@ void Executor::run_call(const CallLayout& layout, Frame::CallState& state) {
   const std::span<const std::int64_t> integers(frame_.block.data() + layout.integers.word,
                                                index(layout.integers.count));
   ++counts_.host_calls;
+  const std::int64_t began = trace_ == nullptr ? 0 : CallTrace::now();
   in_host_code(
       [&] { host_.call(*layout.call, state.inputs, integers, state.expected, state.results); });
+  if (trace_ != nullptr) trace_->add(layout.call, TraceEvent::kHost, began, CallTrace::now());
   take_results(layout, state);
 }
 

@@ -8,6 +8,7 @@
 
 #include "runtime/capture/capture.hpp"
 #include "runtime/session/run_control.hpp"
+#include "runtime/trace.hpp"
 
 namespace gex::runtime {
 
@@ -65,6 +66,7 @@ class Executor {
   void release_early(const Release& release);
   void release(program::BufferId id);
   void give_outputs();
+  void give_trace();
   template <class HostWork>
   void in_host_code(HostWork work);
 
@@ -80,6 +82,7 @@ class Executor {
   int epoch_ = 0;
   std::int64_t temporaries_ = 0;  // bytes of the largest block, without the workers' scratch
   CallCounts counts_;
+  const std::unique_ptr<CallTrace> trace_;  // null unless somebody wants one
 };
 
 }  // namespace gex::runtime

@@ -10,6 +10,7 @@
 #include "runtime/drivers/cpu/profile.hpp"
 #include "runtime/drivers/cpu/stream_scheduler.hpp"
 #include "runtime/launch_watch.hpp"
+#include "runtime/trace.hpp"
 
 namespace gex::runtime {
 
@@ -57,13 +58,15 @@ class CpuRecording final : public Recording {
     int threads = 0;  // maximum number of workers; 0: all
     std::uint64_t pattern = 0;
     const program::Launch* launch = nullptr;  // only its name and its number of dims are read
+    const void* step = nullptr;               // for traces
   };
 
   void replay(Queue& queue, const Replay& replay) override {
     auto& cpu = static_cast<CpuQueue&>(queue);
     LaunchWatch* const watch = LaunchWatch::current();
     const bool alone = !cpu.workers_awake() && !worth_sharing(cpu, replay.block);
-    if (!alone && watch == nullptr && scheduler.has_several() && run_streams(cpu.region(), replay)) return;
+    if (!alone && watch == nullptr && scheduler.has_several() && run_streams(cpu.region(), replay))
+      return;
     for (const Op& op : ops) {
       switch (op.kind) {
         case Op::Kind::launch:
@@ -91,6 +94,26 @@ class CpuRecording final : public Recording {
     void* const* buffers;
     const std::int64_t* dims;
     ScratchArea scratch;
+    CallTrace* trace;
+    const void* step;
+  };
+
+  // Adds the duration of a scope to the trace, if there is one.
+  class Timed {
+   public:
+    Timed(CallTrace* trace, const void* step, int worker)
+        : trace_(trace), step_(step), worker_(worker), begin_(trace ? CallTrace::now() : 0) {}
+    ~Timed() {
+      if (trace_ != nullptr) trace_->add(step_, worker_, begin_, CallTrace::now());
+    }
+    Timed(const Timed&) = delete;
+    Timed& operator=(const Timed&) = delete;
+
+   private:
+    CallTrace* const trace_;
+    const void* const step_;
+    const int worker_;
+    const std::int64_t begin_;
   };
 
   bool worth_sharing(CpuQueue& queue, const std::int64_t* words) const {
@@ -115,8 +138,11 @@ class CpuRecording final : public Recording {
 
   static Range range_of(const Op& op, const Replay& replay) {
     return {&replay.code[static_cast<std::size_t>(op.number)],
-            reinterpret_cast<void* const*>(replay.block + op.word), replay.block + op.dims_word,
-            replay.scratch[static_cast<std::size_t>(op.epoch)]};
+            reinterpret_cast<void* const*>(replay.block + op.word),
+            replay.block + op.dims_word,
+            replay.scratch[static_cast<std::size_t>(op.epoch)],
+            replay.trace,
+            op.step};
   }
 
   static bool is_small(const Op& op, const std::int64_t* words) {
@@ -163,6 +189,7 @@ class CpuRecording final : public Recording {
 
   static void run_range(void* context, std::int64_t begin, std::int64_t end, int worker) {
     const auto& range = *static_cast<const Range*>(context);
+    const Timed timed(range.trace, range.step, worker);
     std::byte* scratch =
         range.scratch.stride == 0 ? nullptr : range.scratch.base + range.scratch.stride * worker;
     (*range.code)(range.buffers, range.dims, begin, end, scratch);
@@ -198,6 +225,7 @@ class CpuRecording final : public Recording {
     const std::int64_t bytes = bytes_to_copy(op, words);
     if (bytes <= 0) return;
     replay.tally->bytes_copied += bytes;
+    const Timed timed(replay.trace, op.step, 0);
     if (!is_large_move(bytes) || overlaps(op, words)) return copy_part(op, words, 0, bytes);
     queue.region().parallel_for(
         bytes, chunk_bytes(op, bytes),
@@ -208,6 +236,7 @@ class CpuRecording final : public Recording {
     const std::int64_t* words = replay.block;
     const std::int64_t bytes = words[op.word + 1];
     if (bytes <= 0) return;
+    const Timed timed(replay.trace, op.step, 0);
     if (!is_large_move(bytes)) return fill_part(op, words, 0, bytes);
     queue.region().parallel_for(
         bytes, chunk_bytes(op, bytes),
@@ -230,8 +259,11 @@ class CpuRecording final : public Recording {
       const Split split = split_of(op);
       const std::int64_t begin = chunk * split.chunk,
                          end = std::min(split.all, begin + split.chunk);
-      if (op.kind == Op::Kind::copy) return copy_part(op, replay_.block, begin, end);
-      if (op.kind == Op::Kind::fill) return fill_part(op, replay_.block, begin, end);
+      if (op.kind != Op::Kind::launch) {
+        const Timed timed(replay_.trace, op.step, worker);
+        return op.kind == Op::Kind::copy ? copy_part(op, replay_.block, begin, end)
+                                         : fill_part(op, replay_.block, begin, end);
+      }
       Range range = range_of(op, replay_);
       run_range(&range, begin, end, worker);
     }
@@ -288,6 +320,7 @@ class CpuRecorder final : public Recorder {
     CpuRecording::Op out{CpuRecording::Op::Kind::launch};
     out.ordered = op.launch->ordered;
     out.launch = op.launch;
+    out.step = op.launch;
     out.word = op.word;
     out.dims_word = op.dims_word();
     out.grid_word = op.grid_word();
@@ -298,12 +331,14 @@ class CpuRecorder final : public Recorder {
   }
   void copy(const CopyOp& op) override {
     CpuRecording::Op out{CpuRecording::Op::Kind::copy};
+    out.step = op.copy;
     out.word = op.word;
     out.threads = op.threads;
     add(out, op.stream);
   }
   void fill(const FillOp& op) override {
     CpuRecording::Op out{CpuRecording::Op::Kind::fill};
+    out.step = op.fill;
     out.word = op.word;
     out.pattern = op.fill->pattern;
     out.width = static_cast<std::uint8_t>(op.fill->pattern_bytes);

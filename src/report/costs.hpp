@@ -1,0 +1,43 @@
+#pragma once
+// What a launch moves and computes for given sizes: the least bytes that its buffers cost, and its
+// floating-point operations.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "loop/kernel.hpp"
+#include "program/program.hpp"
+
+namespace gex::report {
+
+// Nothing for a size that is not known.
+using Sizes = std::function<std::optional<std::int64_t>(Dim)>;
+
+std::optional<std::int64_t> evaluated(Dim dim, const Sizes& sizes);
+
+struct Cost {
+  double flops = 0;              // a multiply-add counts as two
+  double read = 0, written = 0;  // bytes, each element once
+};
+
+class Costs {
+ public:
+  // Kernel texts are parsed once.
+  explicit Costs(const program::Program& program);
+  // Nothing where a size is not known.
+  std::optional<Cost> of(const program::Step& step, const Sizes& sizes) const;
+
+ private:
+  Cost of_launch(const program::Launch& launch, const Sizes& sizes) const;
+  // `hidden`: a buffer that never reaches memory.
+  Cost of_kernel(const loop::Kernel& kernel, std::span<const std::int64_t> dims,
+                 int hidden = -1) const;
+  double bytes_of(program::BufferId id, const Sizes& sizes) const;
+
+  const program::Program& program_;
+  std::vector<loop::Kernel> kernels_;
+};
+
+}  // namespace gex::report

@@ -1,0 +1,65 @@
+#pragma once
+// The report model: everything a report shows, as JSON of a stated version (README.md describes
+// it). The page and other tools read this and nothing else.
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compile/compile.hpp"
+#include "report/costs.hpp"
+#include "runtime/trace.hpp"
+
+namespace gex::report {
+
+// Raised whenever a reader of an older version would misread a newer model.
+inline constexpr int kModelVersion = 1;
+
+struct GraphFacts {
+  const CompileReport* report = nullptr;
+  const program::Program* program = nullptr;
+  Sizes sizes;
+  bool reuse_memory = true;
+  bool fast_math = false;
+  std::optional<runtime::CallTrace> trace;  // of the call that the timeline shows
+  std::vector<std::int64_t> call_times;     // of all traced calls, in nanoseconds
+  std::vector<runtime::CaptureInfo> captures;
+  std::vector<std::string> tuned;  // findings of autotuning
+  bool machine_code = true;        // also assembly of the kernels
+};
+
+// One element of "graphs".
+std::string graph_model(const GraphFacts& facts);
+
+struct ReportFacts {
+  std::string title, version;
+  std::vector<std::string> graphs;                         // graph_model of each
+  std::vector<std::pair<std::string, double>> first_call;  // seconds by phase
+  std::string extra;  // JSON of a front end: fallbacks, recompiles; may be empty
+};
+
+std::string report_model(const ReportFacts& facts);
+
+// Keeps, for each Program, the fastest call that was traced and the times of all of them.
+class TraceKeeper final : public runtime::TraceSink {
+ public:
+  struct Kept {
+    std::shared_ptr<const program::Program> program;
+    runtime::CallTrace fastest;
+    std::vector<std::int64_t> times;
+  };
+  void take(const std::shared_ptr<const program::Program>& program,
+            runtime::CallTrace trace) override;
+  std::optional<Kept> of(const program::Program* program) const;
+  std::vector<Kept> all() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Kept> kept_;
+};
+
+}  // namespace gex::report

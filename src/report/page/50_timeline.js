@@ -1,0 +1,139 @@
+// One replay: a lane for the host and for each thread, how near each launch comes to its limit
+// above them, the critical path below.
+class TimelineView {
+  constructor(parent, graph, app) {
+    if (!graph.timeline) return void parent.append(el('div', {class: 'empty'}, 'No call of this graph was traced. On a GPU, and where nothing ran, there is no timeline.'));
+    this.graph = graph;
+    this.app = app;
+    const events = graph.timeline.events;
+    this.lanes = [...new Set(events.map(e => e[1]))].sort((a, b) => a - b);
+    this.bySpan = graph.steps.filter(s => s.ns).sort((a, b) => a.begin - b.begin);
+    this.from = 0;
+    this.to = graph.timeline.ns;
+    const idle = idleOf(graph), box = el('div', {class: 'canvas', style: `height:${138 + this.lanes.length * 46}px;flex:none`});
+    const calls = graph.timeline.calls;
+    parent.append(el('div', {class: 'page'}, el('h2', {}, 'One call', el('small', {}, `the fastest of ${calls.length} traced calls; scroll to zoom, drag to move, click a launch to see it in the graph`)),
+      el('div', {class: 'cards', style: 'margin-bottom:16px'}, card(time(graph.ns), 'this call', `median of all: ${time(median(calls))}`), card(count(this.bySpan.length), 'launches and calls'),
+        card(percent(1 - idle / graph.ns), 'of the time something runs', `${time(idle)} without`), card(String(this.lanes.filter(l => l >= 0).length), 'threads at work')),
+      el('div', {class: 'panel', style: 'padding:0;overflow:hidden'}, box),
+      el('div', {class: 'legend'}, [['contraction', 'products, convolutions, attention'], ['loop', 'fused loops'], ['copy', 'copies and fills'], ['call', 'host calls'], ['scatter', 'scatters']].map(([kind, words]) =>
+        el('span', {}, el('span', {class: 'dot', style: `background:${colourOf(kind)}`}), words))),
+      el('h2', {}, 'Launches', el('small', {}, 'by time')), launchTable(graph, app, (a, b) => b.ns - a.ns)));
+    this.surface = new Surface(box, (ctx, w, h) => this.draw(ctx, w, h));
+    this.listen();
+  }
+  x(ns) { return this.left + (ns - this.from) / (this.to - this.from) * (this.surface.width - this.left - 12); }
+  get left() { return 92; }
+  ns(x) { return this.from + (x - this.left) / (this.surface.width - this.left - 12) * (this.to - this.from); }
+  laneTop(k) { return 104 + k * 46; }
+  draw(ctx, width, height) {
+    ctx.font = '11px system-ui, "Liberation Sans", sans-serif';
+    ctx.textBaseline = 'middle';
+    this.drawAxis(ctx, width, height);
+    this.drawShares(ctx);
+    ctx.textAlign = 'left';
+    this.lanes.forEach((lane, k) => {
+      ctx.fillStyle = palette.soft;
+      ctx.fillText(lane < 0 ? 'host' : 'thread ' + lane, 12, this.laneTop(k) + 17);
+      ctx.fillStyle = palette.grid;
+      ctx.globalAlpha = 0.6;
+      ctx.fillRect(this.left, this.laneTop(k), width - this.left - 12, 34);
+      ctx.globalAlpha = 1;
+    });
+    const row = new Map(this.lanes.map((lane, k) => [lane, k]));
+    ctx.save();
+    ctx.beginPath(); ctx.rect(this.left, 0, width - this.left - 12, height); ctx.clip();
+    for (const [s, lane, begin, end] of this.graph.timeline.events) {
+      if (end < this.from || begin > this.to || s < 0) continue;
+      const step = this.graph.steps[s], a = this.x(begin), b = this.x(end), y = this.laneTop(row.get(lane));
+      ctx.fillStyle = colourOf(step.colour);
+      ctx.globalAlpha = this.over && this.over !== step ? 0.45 : 1;
+      ctx.fillRect(a, y, Math.max(0.8, b - a - (b - a > 3 ? 0.8 : 0)), 34);
+      if (b - a > 46) { ctx.fillStyle = '#fff'; ctx.fillText(fitted(ctx, step.name, b - a - 10), Math.max(a, this.left) + 5, y + 17); }
+    }
+    ctx.globalAlpha = 1;
+    const bottom = this.laneTop(this.lanes.length) + 10;
+    for (const step of this.bySpan) if (step.critical) { ctx.fillStyle = palette.accent; ctx.fillRect(this.x(step.begin), bottom, Math.max(1, this.x(step.end) - this.x(step.begin)), 7); }
+    ctx.restore();
+    ctx.fillStyle = palette.soft;
+    ctx.fillText('critical path', 12, bottom + 4);
+  }
+  drawAxis(ctx, width, height) {
+    const span = this.to - this.from, rough = span / Math.max(3, width / 130);
+    const step = [1, 2, 5].map(m => m * 10 ** Math.floor(Math.log10(rough))).concat(10 ** (Math.floor(Math.log10(rough)) + 1)).find(v => v >= rough);
+    ctx.textAlign = 'center';
+    for (let t = Math.ceil(this.from / step) * step; t <= this.to; t += step) {
+      ctx.fillStyle = palette.grid; ctx.fillRect(this.x(t), 24, 1, height);
+      ctx.fillStyle = palette.faint; ctx.fillText(time(t), this.x(t), 13);
+    }
+  }
+  // A bar for each launch: how much of what the machine allows it reaches.
+  drawShares(ctx) {
+    const base = 92, tall = 60;
+    ctx.textAlign = 'left';
+    ctx.fillStyle = palette.soft;
+    ctx.fillText('share of limit', 12, 60);
+    ctx.save();
+    ctx.beginPath(); ctx.rect(this.left, 0, this.surface.width - this.left - 12, 100); ctx.clip();
+    for (const step of this.bySpan) {
+      if (step.share === undefined || step.end < this.from || step.begin > this.to) continue;
+      const share = Math.min(1, step.share), a = this.x(step.begin), b = this.x(step.end);
+      ctx.fillStyle = share > PEAK_SHARE ? palette.good : share > 0.2 ? palette.warn : palette.bad;
+      ctx.fillRect(a, base - tall * share, Math.max(0.8, b - a), tall * share);
+    }
+    ctx.restore();
+    ctx.fillStyle = palette.line;
+    ctx.fillRect(this.left, base, this.surface.width - this.left - 12, 1);
+  }
+  at(event) {
+    const [x, y] = this.surface.position(event), ns = this.ns(x), lane = this.lanes[Math.floor((y - this.laneTop(0)) / 46)];
+    if (x < this.left) return null;
+    const slack = (this.to - this.from) / this.surface.width * 2;
+    if (lane === undefined) return this.bySpan.find(s => ns >= s.begin - slack && ns <= s.end + slack) || null;
+    const found = this.graph.timeline.events.find(e => e[1] === lane && ns >= e[2] - slack && ns <= e[3] + slack && e[0] >= 0);
+    return found ? this.graph.steps[found[0]] : null;
+  }
+  listen() {
+    const canvas = this.surface.canvas;
+    let drag = null, moved = false;
+    canvas.addEventListener('wheel', event => {
+      event.preventDefault();
+      const here = this.ns(this.surface.position(event)[0]), factor = Math.exp(event.deltaY * 0.0016);
+      this.from = Math.max(0, here - (here - this.from) * factor);
+      this.to = Math.min(this.graph.timeline.ns, here + (this.to - here) * factor);
+      this.surface.request();
+    }, {passive: false});
+    canvas.addEventListener('pointerdown', event => { drag = event.clientX; moved = false; canvas.setPointerCapture(event.pointerId); });
+    canvas.addEventListener('pointerup', event => { const step = !moved && this.at(event); drag = null; if (step) this.app.goTo({step: step.id}); });
+    canvas.addEventListener('pointermove', event => {
+      if (drag !== null) {
+        let by = (drag - event.clientX) / this.surface.width * (this.to - this.from);
+        by = Math.max(-this.from, Math.min(this.graph.timeline.ns - this.to, by));
+        if (Math.abs(event.clientX - drag) > 2) moved = true;
+        if (moved) { this.from += by; this.to += by; drag = event.clientX; hideTip(); this.surface.request(); }
+        return;
+      }
+      const step = this.at(event);
+      if (step !== this.over) { this.over = step; this.surface.request(); }
+      canvas.style.cursor = step ? 'pointer' : 'grab';
+      step ? stepTip(event, step, this.graph) : hideTip();
+    });
+    canvas.addEventListener('pointerleave', () => { this.over = null; hideTip(); this.surface.request(); });
+  }
+}
+
+function stepTip(event, step, graph) {
+  showTip(event, el('b', {}, step.name), tipLine(`${time(step.ns)} · ${percent(step.ns / graph.ns)} of the call`),
+    step.flops !== undefined ? tipLine(`${round(step.gflops)} GFLOP/s · ${round(step.gbs)} GB/s · ${percent(step.share)} of its limit`) : null,
+    tipLine(`${step.workers} ${step.workers === 1 ? 'thread' : 'threads'}` + (step.critical ? ' · on the critical path' : ''), true), step.at ? tipLine(shortPlace(step.at), true) : null);
+}
+
+const card = (number, label, small) => el('div', {class: 'card'}, el('div', {class: 'l'}, label), el('div', {class: 'n'}, number), small ? el('div', {class: 's'}, small) : null);
+
+function launchTable(graph, app, order) {
+  const rows = kindsOfLaunches(graph).sort(order), most = Math.max(...rows.map(r => r.ns), 1);
+  return el('div', {class: 'panel scroll', style: 'padding:4px 8px'}, el('table', {}, el('thead', {}, el('tr', {}, ['launch', '', 'times', 'time', 'of call', 'each', 'GFLOP/s', 'GB/s', 'of limit', 'lost'].map((t, k) => el('th', {class: k > 1 ? 'r' : ''}, t)))),
+    el('tbody', {}, rows.slice(0, 200).map(row => el('tr', {class: 'link', onclick: () => app.goTo({step: row.steps[0].id})},
+      el('td', {}, el('span', {class: 'dot', style: `background:${colourOf(row.colour)}`}), row.name), el('td', {style: 'width:110px;padding-top:11px'}, el('div', {class: 'bar'}, el('i', {style: `width:${100 * row.ns / most}%;background:${colourOf(row.colour)}`}))),
+      ...[count(row.steps.length), time(row.ns), percent(row.ns / graph.ns), time(row.ns / row.steps.length), row.flops ? round(row.flops / row.ns) : '–', row.moved ? round(row.moved / row.ns) : '–', row.ideal ? percent(row.ideal / row.ns) : '–', row.lost ? time(row.lost) : '–'].map(t => el('td', {class: 'r'}, t)))))));
+}

@@ -1,0 +1,25 @@
+# cmake -DFOLDER=... -DOUTPUT=... -P embed.cmake: the page's files as functions of a C++ source.
+
+function(embed name content)
+  string(LENGTH "${content}" length)
+  math(EXPR bytes "${length} / 2")
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," content "${content}")
+  string(REGEX REPLACE "((0x[0-9a-f][0-9a-f],){32})" "\\1\n" content "${content}")
+  file(APPEND "${OUTPUT}" "static const unsigned char k_${name}[] = {\n${content}0};\n"
+    "std::string_view ${name}() { return {reinterpret_cast<const char*>(k_${name}), ${bytes}}; }\n")
+endfunction()
+
+file(WRITE "${OUTPUT}" "#include \"report/page_files.hpp\"\nnamespace gex::report::page_files {\n")
+file(READ "${FOLDER}/page.html" html HEX)
+embed(html "${html}")
+file(READ "${FOLDER}/page.css" style HEX)
+embed(style "${style}")
+set(script "")
+file(GLOB parts "${FOLDER}/*.js")
+list(SORT parts)
+foreach(part ${parts})
+  file(READ "${part}" text HEX)
+  string(APPEND script "${text}0a")
+endforeach()
+embed(script "${script}")
+file(APPEND "${OUTPUT}" "}\n")

@@ -1,0 +1,54 @@
+#pragma once
+// What each step of one call did when: for reports and trace files. Nothing is recorded unless a
+// sink is set, and then of every call of the process.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "program/program.hpp"
+
+namespace gex::runtime {
+
+struct TraceEvent {
+  static constexpr int kHost = -1;  // `worker` of what the host program did on the calling thread
+  const void* step = nullptr;       // the Launch, Copy, Fill or Call of the Program
+  int worker = 0;
+  std::int64_t begin = 0, end = 0;  // nanoseconds of the steady clock
+};
+
+class CallTrace {
+ public:
+  explicit CallTrace(int workers);
+
+  static std::int64_t now();
+  // Calls with the same worker must not overlap. Pieces of one step that follow each other at once
+  // become one event.
+  void add(const void* step, int worker, std::int64_t begin, std::int64_t end);
+  std::vector<TraceEvent> events() const;  // by begin
+
+  std::int64_t begin = 0, end = 0;                  // of the call
+  std::vector<std::pair<Dim, std::int64_t>> sizes;  // what the Program's symbols were
+
+ private:
+  std::vector<std::vector<TraceEvent>> of_worker_;  // the host's first
+};
+
+class TraceSink {
+ public:
+  virtual ~TraceSink() = default;
+  // After a call that did not fail; from any thread.
+  virtual void take(const std::shared_ptr<const program::Program>& program, CallTrace trace) = 0;
+};
+
+namespace detail {
+extern std::atomic<bool> g_tracing;
+}
+
+inline bool tracing() { return detail::g_tracing.load(std::memory_order_relaxed); }
+std::shared_ptr<TraceSink> trace_sink();
+void set_trace_sink(std::shared_ptr<TraceSink> sink);  // null: none
+
+}  // namespace gex::runtime

@@ -1,0 +1,234 @@
+"""Reports: the model that `gex report` and `gex.report` write, traces, errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+from typing import Any
+
+import pytest
+import torch
+
+import gex
+from gex import _gex
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+GEX = pathlib.Path(os.environ.get("GEX_BUILD_DIR", ROOT / "build")) / "bin" / "gex"
+
+GRAPH = """symbols s0
+graph main(%x: f32[s0, 64], %w: f32[64, 32]) -> (f32[s0, 32], f32[s0]) {
+  %y = matmul(%x, %w) : f32[s0, 32]  @ "model.py:3 in forward"
+  %z = relu(%y) : f32[s0, 32]  @ "model.py:4 in forward"
+  %p = softmax(%z) {axis = 1} : f32[s0, 32]
+  %s = reduce_sum(%x) {axes = [1]} : f32[s0]
+  return %p, %s
+}
+"""
+
+
+def command(*words: str | pathlib.Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([GEX, *words], capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture
+def graph(tmp_path: pathlib.Path) -> pathlib.Path:
+    path = tmp_path / "in.gex"
+    path.write_text(GRAPH)
+    return path
+
+
+def written(graph: pathlib.Path, *options: str) -> dict[str, Any]:
+    path = graph.with_suffix(".json")
+    done = command("report", graph, "--dim", "s0=50", "--calls=2", "-o", path, *options)
+    assert done.returncode == 0, done.stderr
+    model: dict[str, Any] = json.loads(path.read_text())
+    return model
+
+
+def check_links(graph: dict[str, Any]) -> None:
+    """Each level names its parts on the others, and both sides agree."""
+    for number, node in enumerate(graph["nodes"]):
+        if node["unit"] >= 0:
+            assert number in graph["units"][node["unit"]]["nodes"]
+        for value in node["out"]:
+            assert graph["values"][value][2] == number
+    for number, unit in enumerate(graph["units"]):
+        for step in unit["steps"]:
+            assert graph["steps"][step]["unit"] == number
+    for step in graph["steps"]:
+        if step["kind"] == "launch":
+            assert graph["codes"][step["code"]]["kernel"] < len(graph["kernels"])
+            assert step["unit"] >= 0 or step["name"] == "copy"
+    assert len(graph["memory"]["position_of_step"]) == len(graph["steps"])
+
+
+def check_timeline(graph: dict[str, Any]) -> None:
+    timeline = graph["timeline"]
+    assert timeline["ns"] == min(timeline["calls"])
+    for step, worker, begin, end in timeline["events"]:
+        assert 0 <= step < len(graph["steps"])
+        assert worker >= -1
+        assert 0 <= begin <= end <= timeline["ns"]
+    timed = {event[0] for event in timeline["events"]}
+    launches = {k for k, s in enumerate(graph["steps"]) if s["kind"] == "launch"}
+    assert launches <= timed
+
+
+def test_the_model_links_three_levels_and_times_every_launch(graph: pathlib.Path) -> None:
+    model = written(graph)
+    assert (model["format"], model["version"]) == ("gex-report", 1)
+    assert model["machine"]["gflops"] > 1 and model["machine"]["bandwidth"] > 0.1
+    assert {"read", "passes", "fuse", "code", "run"} <= {name for name, _ in model["first_call"]}
+    (only,) = model["graphs"]
+    check_links(only)
+    check_timeline(only)
+    assert only["sizes"] == {"s0": 50}
+    product = next(s for s in only["steps"] if only["units"][s["unit"]]["kind"] == "contraction")
+    assert product["flops"] == pytest.approx(2 * 50 * 64 * 32, rel=0.1)
+    assert "model.py:3" in only["nodes"][0]["at"]
+    assert all("kernel" in kernel["loops"] for kernel in only["kernels"])
+    assert only["passes"] and all(p["before"] >= 0 for p in only["passes"])
+
+
+def test_memory_is_that_of_explain(graph: pathlib.Path) -> None:
+    memory = written(graph)["graphs"][0]["memory"]
+    text = command("explain", graph, "--dim", "s0=50").stdout
+    assert f"arena {memory['total']} bytes, lower bound {memory['lower_bound']}" in text
+
+
+def test_neighbours_that_did_not_fuse_are_named_with_the_reason(graph: pathlib.Path) -> None:
+    fused, apart = written(graph)["graphs"][0], written(graph, "--no-fuse")["graphs"][0]
+    assert len(apart["steps"]) > len(fused["steps"])
+    for pair in fused["separate"]:
+        assert pair["reason"]
+        assert -1 <= pair["node"] < len(fused["nodes"])
+
+
+def test_a_page_needs_nothing_from_outside(graph: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    page = tmp_path / "page.html"
+    done = command("report", graph, "--dim=s0=4", "-o", page)
+    assert done.returncode == 0, done.stderr
+    text = page.read_text()
+    assert "gex-report" in text and len(text) < 1_000_000
+    for outside in ('src="http', 'href="http', "url(http", "fetch(", "XMLHttpRequest"):
+        assert outside not in text
+
+
+def test_two_reports_are_compared_and_pages_are_read_too(
+    graph: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    old, new, both = tmp_path / "old.json", tmp_path / "new.html", tmp_path / "both.html"
+    assert command("report", graph, "--dim=s0=4", "--no-fuse", "-o", old).returncode == 0
+    assert command("report", graph, "--dim=s0=4", "-o", new).returncode == 0
+    done = command("report", "--compare", old, new, "-o", both)
+    assert done.returncode == 0, done.stderr
+    begin = both.read_text().split('type="application/json">')[1]
+    models = json.loads(begin.split("</script>")[0])
+    assert len(models) == 2
+    assert len(models[0]["graphs"][0]["steps"]) > len(models[1]["graphs"][0]["steps"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--compare", "in.gex"], "needs two reports, got 1"),
+        (["--compare", "in.gex", "in.gex"], "is not one report"),
+        (["in.gex", "in.gex"], "takes one file"),
+        (["in.gex", "--calls=0"], "--calls is at least 1"),
+        (["in.gex"], "s0"),
+    ],
+)
+def test_mistakes_are_named(graph: pathlib.Path, words: list[str], message: str) -> None:
+    done = command("report", *(graph if word == "in.gex" else word for word in words))
+    assert done.returncode == 1
+    assert message in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_trace_file_has_every_launch(graph: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "trace.json"
+    done = command("profile", graph, "--dim=s0=50", "-o", path)
+    assert done.returncode == 0, done.stderr
+    events = json.loads(path.read_text())["traceEvents"]
+    complete = [e for e in events if e["ph"] == "X"]
+    assert any(e["name"] == "call main" for e in complete)
+    assert any(e["args"].get("at", "").startswith("model.py:3") for e in complete if "args" in e)
+    assert {e["name"] for e in events if e["ph"] == "M"} == {"process_name", "thread_name"}
+
+
+class Model(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(64, 128)
+        self.second = torch.nn.Linear(128, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(torch.relu(self.first(x))).softmax(-1)
+
+
+def test_calls_in_a_block_are_reported(tmp_path: pathlib.Path) -> None:
+    torch._dynamo.reset()
+    page = tmp_path / "report.html"
+    compiled = torch.compile(Model().eval(), backend="gex")
+    x = torch.randn(16, 64)
+    with torch.no_grad(), gex.report(page) as recording:
+        for _ in range(3):
+            compiled(x)
+    assert page.stat().st_size > 50_000
+    assert recording.report is not None
+    model = recording.report.model
+    (only,) = model["graphs"]
+    check_links(only)
+    check_timeline(only)
+    assert len(only["timeline"]["calls"]) == 3
+    assert {"dynamo", "aot", "passes"} <= {name for name, _ in model["first_call"]}
+    assert any("test_report.py" in node.get("at", "") for node in only["nodes"])
+
+
+def test_a_compiled_function_is_reported_with_and_without_arguments() -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: torch.sin(x) * 2 + x, backend="gex")
+    x = torch.randn(1000)
+    report = gex.report(compiled, x)
+    assert "timeline" in report.model["graphs"][0]
+    assert report._repr_html_().startswith("<iframe srcdoc=")
+    assert "1 graphs" in str(report)
+    again = gex.report(compiled).model["graphs"]
+    assert len(again) == 1 and "timeline" not in again[0]
+
+
+def test_calls_through_pytorch_are_in_the_report_and_on_the_timeline() -> None:
+    torch._dynamo.reset()
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.svdvals(x) + 1
+
+    with pytest.warns(gex.FallbackWarning):
+        model = gex.report(fn, torch.randn(8, 8)).model
+    (only,) = model["graphs"]
+    (facts,) = model["extra"]["graphs"].values()
+    assert facts["calls"] and facts["calls"][0]["reason"]
+    called = {k for k, step in enumerate(only["steps"]) if step["kind"] == "call"}
+    assert called and called <= {event[0] for event in only["timeline"]["events"]}
+
+
+def test_an_error_in_the_block_is_passed_on_and_ends_the_trace(tmp_path: pathlib.Path) -> None:
+    page = tmp_path / "report.html"
+    with pytest.raises(ValueError, match="mine"), gex.report(page):
+        raise ValueError("mine")
+    assert not page.exists()
+    keeper = _gex.TraceKeeper()
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: x + 1, backend="gex")
+    compiled(torch.ones(3))
+    assert not any(keeper.has(r.runner) for r in gex.reports() if r.runner is not None)
+
+
+def test_what_is_neither_a_path_nor_a_function_is_refused() -> None:
+    with pytest.raises(TypeError, match="path of a page or a compiled function"):
+        gex.report(3)
+    with pytest.raises(TypeError, match="takes no arguments of a call"):
+        gex.report("report.html", torch.ones(1))
+    with pytest.raises(TypeError, match="not compiled"):
+        gex.report(lambda x: x)
