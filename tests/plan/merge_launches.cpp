@@ -33,10 +33,7 @@ std::string merged(const std::string& steps) {
   std::string out;
   for (const program::Step& step : program.segments[0].steps) {
     const auto& launch = std::get<program::Launch>(step.op);
-    out += (out.empty()            ? ""
-            : launch.with_previous ? "+"
-                                   : " ") +
-           launch.name + (launch.repeated ? "*" : "");
+    out += (out.empty() ? "" : launch.with_previous ? "+" : " ") + launch.name;
   }
   return out.substr(std::string("alone ").size());
 }
