@@ -13,9 +13,9 @@ using program::Step;
 namespace {
 
 constexpr std::size_t kMostParts = 6;
-// How many groups a launch may move forward: its results live as much longer.
+// How many groups a launch may move forward: the lifetimes of its results grow by as much.
 constexpr int kReach = 6;
-// Shared memory that leaves room for as many blocks as their threads allow.
+// Shared memory per block that does not limit the number of blocks on a multiprocessor.
 constexpr std::int64_t kLittleShared = 16 * 1024;
 
 class Merger {

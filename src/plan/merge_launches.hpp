@@ -1,5 +1,5 @@
 #pragma once
-// Launches that do not depend on each other, put side by side so that a device can run them as one:
+// Places independent launches next to each other so that a device can run them as one kernel:
 // projections of the same value, norms of several heads. A launch may move forward past launches
 // that it does not depend on.
 
@@ -11,10 +11,10 @@
 namespace gex::plan {
 
 struct MergeOptions {
-  // Whether the backend can run the launches of this code beside others.
+  // Whether the backend can merge the launches of this code with others.
   std::function<bool(const program::Launch&)> can_be_merged;
-  // Launches of more blocks than this fill the device alone; they are merged only where neither
-  // needs memory of its own on a multiprocessor.
+  // Launches with more blocks than this fill the device; they are merged only if neither needs
+  // much shared memory.
   std::int64_t small_grid = 0;
 };
 

@@ -1,8 +1,8 @@
 """Attention of CUDA tensors by the engine's own op.
 
 PyTorch lowers scaled_dot_product_attention to an operator of one of its CUDA libraries before the
-backend sees it. While a graph is traced only the memory-efficient one may be chosen, and it is
-expressed by the operator that PyTorch has for the CPU, which means the same and has a native row.
+backend sees it. During tracing only the memory-efficient one is allowed, and it is decomposed into
+the equivalent CPU operator of PyTorch, which has a native row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _attention(
     *,
     scale: float | None = None,
 ) -> Any:
-    # The mask that was drawn is known to PyTorch alone; the operator for the CPU has one head size.
+    # Only PyTorch knows the dropout mask; the CPU operator has a single head size.
     if dropout_p != 0 or query.shape[-1] != value.shape[-1]:
         return NotImplemented
     output, logsumexp = _aten._scaled_dot_product_flash_attention_for_cpu.default(
@@ -166,7 +166,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
 @contextlib.contextmanager
 def traced_as_efficient(example_inputs: Any) -> Iterator[None]:
-    """Keeps PyTorch from choosing operators that have no native form, for CUDA tensors only."""
+    """Keeps PyTorch from selecting operators without a native form, for CUDA tensors only."""
     is_cuda = any(isinstance(x, torch.Tensor) and x.device.type == "cuda" for x in example_inputs)
     if not is_cuda:
         yield

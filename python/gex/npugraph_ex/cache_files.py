@@ -1,4 +1,4 @@
-"""Files that cache_compile keeps: a record with a checksum, readable by its owner alone."""
+"""Files of cache_compile: a record with a checksum, readable only by its owner."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ from typing import Any
 
 from gex.cache.saved_graph import SavedGraph
 
-VERSION = "1.1"
+VERSION = "1.2"
 _MAGIC = b"GEXCACHE\n"
 
 
 class BadCacheFile(Exception):
-    """It is there and can't be used; the message says why."""
+    """The file exists but can't be used; the message says why."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One way through a function: the frame that Dynamo made of it, when it may run, its graph."""
+    """One traced variant of a function: Dynamo's frame, its guards, and its graph."""
 
     code: Any  # as compat.dynamo_frames.saved_code gives it
     guards: bytes
-    backend_id: str  # the name by which the frame calls the graph
-    imports: dict[str, tuple[str, str]]  # module and path by the names that the frame has
-    builtins: tuple[str, ...]  # names that the frame has for the dict of builtins
+    backend_id: str  # the frame's name for the graph
+    imports: dict[str, tuple[str, str]]  # module and path by name in the frame
+    builtins: tuple[str, ...]  # the frame's names of the builtins dict
     sources: dict[str, str]  # digests of the files whose code was traced
     graph: SavedGraph
-    inputs: tuple[str, ...]  # where each argument of the graph comes from: for people
+    inputs: tuple[str, ...]  # readable source of each argument of the graph
+    objects: tuple[tuple[Any, str], ...] = ()  # sources of objects that were guarded by identity
 
     def key(self) -> tuple[bytes, str]:
         return self.guards, self.graph.graph
@@ -44,20 +45,20 @@ class Entry:
 
 @dataclass
 class Record:
-    """All that is kept of one function."""
+    """Everything stored for one function."""
 
     name: str
     options: str
-    key: str  # for which function, options and rank: what the path says too
+    key: str  # function, options and rank, as in the path
     version: str = VERSION
     date: str = field(default_factory=lambda: datetime.datetime.now().isoformat(timespec="seconds"))
     entries: list[Entry] = field(default_factory=list)
 
 
 def read(path: Path, key: str | None = None) -> Record | None:
-    """None if there is no such file; BadCacheFile if it can't be used or is not that of `key`."""
+    """None if there is no such file; BadCacheFile if it can't be used or belongs to another key."""
     try:
-        # O_NONBLOCK: a pipe without a writer would be waited for.
+        # O_NONBLOCK: opening a pipe without a writer would block.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
@@ -68,7 +69,7 @@ def read(path: Path, key: str | None = None) -> Record | None:
         if not stat.S_ISREG(info.st_mode):
             raise BadCacheFile("it is not a regular file")
         if info.st_uid != os.geteuid():
-            raise BadCacheFile("it belongs to another user")
+            raise BadCacheFile("it is owned by another user")
         if stat.S_IMODE(info.st_mode) != 0o600:
             raise BadCacheFile(f"its mode is {stat.S_IMODE(info.st_mode):o}, not 600")
         data = file.read()
@@ -76,7 +77,7 @@ def read(path: Path, key: str | None = None) -> Record | None:
     if not data.startswith(_MAGIC):
         raise BadCacheFile("it is not a file of cache_compile")
     if hashlib.sha256(body).digest() != data[len(_MAGIC) : len(_MAGIC) + 32]:
-        raise BadCacheFile("it is damaged or cut short")
+        raise BadCacheFile("it is damaged or truncated")
     version, record = pickle.loads(body)
     if version != VERSION:
         raise BadCacheFile(f"it has format {version}, this gex reads {VERSION}")
@@ -88,7 +89,7 @@ def read(path: Path, key: str | None = None) -> Record | None:
 
 def write(path: Path, record: Record) -> None:
     body = pickle.dumps((record.version, pickle.dumps(record)))
-    # A new file of mode 600 that nothing else has the name of.
+    # A new file of mode 600 with a unique name.
     descriptor, name = tempfile.mkstemp(prefix=f"{path.name}.writing.", dir=path.parent)
     temporary = Path(name)
     try:
@@ -102,7 +103,7 @@ def write(path: Path, record: Record) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """No other process changes the file meanwhile; its folder is made if it is not there."""
+    """Locks the file against other processes; creates its folder if needed."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     lock = path.with_name(f"{path.name}.lock")
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

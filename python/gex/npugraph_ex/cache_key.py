@@ -1,4 +1,4 @@
-"""Where the compiled form of a function is kept: a path made of everything that it depends on."""
+"""The path of a cached function: made from everything that it depends on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILE_NAME = "compiled_module"
 
 @dataclass(frozen=True)
 class Ranks:
-    """Which part of a distributed job this process is."""
+    """The ranks of this process in a distributed job."""
 
     global_rank: int | None = None
     tp_rank: int | None = None
@@ -48,12 +48,12 @@ class Ranks:
 
 
 def root_of(cache_dir: str | None) -> Path:
-    """UserError if there is one already and it is somebody else's."""
+    """UserError if the folder exists and is owned by another user."""
     root = Path(cache_dir or os.environ.get(_ROOT_VARIABLE) or _DEFAULT_ROOT).absolute()
     if root.exists() and root.stat().st_uid != os.geteuid():
         raise ValueError(
-            f"cache_dir {str(root)!r} belongs to another user: what is in there would be run here. "
-            "Name a folder of your own"
+            f"cache_dir {str(root)!r} is owned by another user, and code in it would be run here. "
+            "Choose a folder of your own"
         )
     return root
 
@@ -76,14 +76,14 @@ def digest_of(
     options: Mapping[str, Any],
     decompositions: Mapping[Any, Callable[..., Any]],
 ) -> str:
-    """Of the function, the structure of its module, the options, and who compiles."""
+    """Digest of the function, the structure of its module, the options, and the compiler."""
     parts = [sys.version, torch.__version__, _gex.engine_build(), f"dynamic {dynamic}"]
     parts += _function_parts(func)
     owner = getattr(func, "__self__", None)
     if owner is not None:
-        parts += _module_parts(owner)
-    parts += [f"{name} = {_value_text(options[name])}" for name in sorted(options)]
-    parts += sorted(f"{op} -> {_value_text(f)}" for op, f in decompositions.items())
+        parts += module_parts(owner)
+    parts += [f"{name} = {value_text(options[name])}" for name in sorted(options)]
+    parts += sorted(f"{op} -> {value_text(f)}" for op, f in decompositions.items())
     digest = hashlib.md5(usedforsecurity=False)
     for part in parts:
         encoded = part.encode()
@@ -91,7 +91,7 @@ def digest_of(
     return digest.hexdigest()
 
 
-def _module_parts(module: torch.nn.Module) -> list[str]:
+def module_parts(module: torch.nn.Module) -> list[str]:
     parts = [f"{type(module).__module__}.{type(module).__qualname__}", str(module)]
     for kind, tensors in (
         ("parameter", module.named_parameters()),
@@ -108,33 +108,33 @@ def _function_parts(func: Callable[..., Any]) -> list[str]:
     parts = []
     for f in dict.fromkeys([func, plain]):
         f = getattr(f, "__func__", f)
-        parts += [f.__qualname__, *_code_parts(f.__code__)]
-        parts += [_value_text(f.__defaults__), _value_text(f.__kwdefaults__)]
+        parts += [f.__qualname__, *code_parts(f.__code__)]
+        parts += [value_text(f.__defaults__), value_text(f.__kwdefaults__)]
     return parts
 
 
-def _code_parts(code: types.CodeType) -> list[str]:
+def code_parts(code: types.CodeType) -> list[str]:
     parts = [code.co_name, code.co_code.hex(), repr(code.co_names), repr(code.co_varnames)]
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            parts += _code_parts(constant)
+            parts += code_parts(constant)
         else:
-            parts.append(_value_text(constant))
+            parts.append(value_text(constant))
     return parts
 
 
-def _value_text(value: Any) -> str:
-    """The same in every process: no addresses, no order of hashes."""
+def value_text(value: Any) -> str:
+    """The same in every process: no addresses, no hash order."""
     if isinstance(value, (set, frozenset)):
-        return "{" + ", ".join(sorted(_value_text(v) for v in value)) + "}"
+        return "{" + ", ".join(sorted(value_text(v) for v in value)) + "}"
     if isinstance(value, (list, tuple)):
-        return f"{type(value).__name__}({', '.join(_value_text(v) for v in value)})"
+        return f"{type(value).__name__}({', '.join(value_text(v) for v in value)})"
     if isinstance(value, Mapping):
-        return "{" + ", ".join(sorted(f"{k!r}: {_value_text(v)}" for k, v in value.items())) + "}"
+        return "{" + ", ".join(sorted(f"{k!r}: {value_text(v)}" for k, v in value.items())) + "}"
     if isinstance(value, functools.partial):
-        return f"partial({_value_text((value.func, value.args, value.keywords))})"
+        return f"partial({value_text((value.func, value.args, value.keywords))})"
     if isinstance(value, types.MethodType):
-        return f"method of {_value_text(value.__self__)}: {_value_text(value.__func__)}"
+        return f"method of {value_text(value.__self__)}: {value_text(value.__func__)}"
     if isinstance(value, types.FunctionType):
         return " ".join([value.__module__ or "", *_function_parts(value)])
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):

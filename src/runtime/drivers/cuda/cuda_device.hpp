@@ -101,7 +101,6 @@ struct CudaOp {
 struct CudaLoaded final : Loaded {
   CudaLoaded(CudaDevice& the_device, const program::Executable& executable);
   ~CudaLoaded() override;
-  void round_up(std::span<std::int64_t> key) const override;
 
   CudaDevice& device;
   std::vector<Module> modules;
@@ -110,7 +109,6 @@ struct CudaLoaded final : Loaded {
   std::vector<std::optional<problems::MatmulProblem>> matmuls;  // by code: the library's
   std::unordered_map<const program::Launch*, Function> merged;  // by the first of the launches
   Function copy = nullptr, fill = nullptr;  // null where the Program has no such steps
-  std::vector<DimRange> gears;              // by input symbol: range to stay in; empty range: exact
 };
 
 class CudaDevice final : public Device {
