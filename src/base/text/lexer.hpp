@@ -54,8 +54,8 @@ class Lexer {
   std::string expect_literal();
 
   // The text from the next token to the first of `stops` outside parentheses, or the end of the
-  // text; without blanks at its end. Ends of lines and quotes stop inside parentheses too. It may
-  // be empty if `what` is.
+  // text; without blanks at its end. Ends of lines and quotes stop inside parentheses too. If
+  // `what` is empty, the text may be empty, and of any length.
   std::string_view raw_until(std::string_view stops, std::string_view what);
   std::string_view raw_dim() { return raw_until(",]})\n\"", "a size"); }
 
