@@ -20,7 +20,7 @@ constexpr int kReach = 6;
 constexpr std::int64_t kLittleShared = 16 * 1024;
 
 // What each block of a group may compute again.
-constexpr std::int64_t kRepeatedBlocks = 4, kRowWork = 4096, kRepeatedWork = 128 * 1024;
+constexpr std::int64_t kRepeatedBlocks = 1, kRowWork = 4096, kRepeatedWork = 128 * 1024;
 
 class Merger {
  public:

@@ -266,8 +266,10 @@ GEX_FN void stream_product(Product& task, Blocks block, char* shared, const Requ
       if (kWaitsForLeft) wait_for_inputs();
       __syncthreads();
       if (kLeftComputed || s.a[3] != 1) {
-        for (i64 e = thread; e < s.rows * s.depth; e += 256)
-          x[e / s.depth * pitch + e % s.depth] = to_half(task.left(e / s.depth, e % s.depth));
+        const int depth = (int)s.depth;
+        for (int r = 0; r < (int)s.rows; ++r)
+#pragma unroll 8
+          for (int k = thread; k < depth; k += 256) x[r * pitch + k] = to_half(task.left(r, k));
       } else {
         const int pieces = (int)(s.depth / 8);
         const Half* from = task.a.memory() + task.a_first;
