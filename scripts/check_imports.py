@@ -25,6 +25,7 @@ LAYERS = (
     ("aot", "cache", "captures"),
     ("debug",),
     ("bisect", "diff", "doctor", "pipeline"),
+    ("frames",),
     ("dynamo", "export"),
     ("npu", "npugraph_ex", "recording"),
 )

@@ -1,8 +1,7 @@
 #pragma once
 // Places independent launches next to each other so that a device can run them as one kernel:
 // projections of the same value, norms of several heads. A launch may move forward past launches
-// that it does not depend on. A small launch that only the following ones wait for (the norm before
-// projections) can be computed by each of their blocks instead of by a separate launch.
+// that it does not depend on.
 
 #include <cstdint>
 #include <functional>
@@ -19,7 +18,7 @@ struct MergeOptions {
   std::int64_t small_grid = 0;
 };
 
-// Sets Launch::with_previous and Launch::repeated. Programs with several streams are not changed.
+// Sets Launch::with_previous. Programs with several streams are left alone.
 void merge_launches(program::Program& program, const MergeOptions& options);
 
 }  // namespace gex::plan

@@ -360,7 +360,6 @@ class Parser {
     op.matrix = line.take("matrix");
     if (line.take("block")) op.block = line.small();
     op.with_previous = line.take("with_previous");
-    op.repeated = line.take("repeated");
     return op;
   }
 

@@ -108,9 +108,6 @@ struct Launch {
   // May run concurrently with the previous launch, and with those that one may run concurrently
   // with.
   bool with_previous = false;
-  // The launches after it that are marked with_previous read what it writes; a device that runs
-  // them as one kernel has every block compute all of it first.
-  bool repeated = false;
 };
 
 struct Copy {

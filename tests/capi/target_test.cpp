@@ -165,24 +165,28 @@ TEST_F(OnCuda, AThreadPoolIsRefused) {
   EXPECT_THROW(softmax_of_product()->Compile(options), es::Error);
 }
 
-// A size that is summed over by a library product keeps its value, whatever the gears are.
+// A size that is summed over by a library product keeps its value, whatever the gears are: the
+// product is captured at the gear's sizes.
 TEST_F(OnCuda, GearsRoundNoSizeThatIsSummedOver) {
   const char* const text = R"(symbols k
-graph main(%x: f32[3, k], %w: f32[k, 5]) -> (f32[3, 5]) {
-  %y = matmul(%x, %w) : f32[3, 5]
-  %z = exp(%y) : f32[3, 5]
+graph main(%x: f32[40, k], %w: f32[k, 5]) -> (f32[40, 5]) {
+  %a = tanh(%x) : f32[40, k]
+  %b = tanh(%w) : f32[k, 5]
+  %y = matmul(%a, %b) : f32[40, 5]
+  %z = exp(%y) : f32[40, 5]
   return %z
 })";
   gex::CompileOptions options;
   options.target = "cuda:0";
   const Compiled gpu = compile(parse_graph(text), options), cpu = compile(parse_graph(text));
+  ASSERT_NE(program::print(*gpu.program).find("cublas"), std::string::npos);
   runtime::SessionOptions session_options;
   session_options.gears.policy = runtime::GearOptions::Policy::automatic;
   runtime::Session on_gpu_session(gpu.executable, session_options);
   runtime::Session on_cpu(cpu.executable, {});
   for (const std::int64_t k : {5, 6, 7, 9, 33}) {
     std::vector<HostTensor> inputs;
-    for (const auto& shape : {std::vector<std::int64_t>{3, k}, std::vector<std::int64_t>{k, 5}}) {
+    for (const auto& shape : {std::vector<std::int64_t>{40, k}, std::vector<std::int64_t>{k, 5}}) {
       HostTensor tensor(gex::DType::f32, shape);
       for (std::int64_t n = 0; n < tensor.numel(); ++n)
         tensor.set(n, static_cast<double>(n % 5) * 0.125);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <gex/compat/ge.hpp>
 #include <gex/compat/ge_ops.hpp>
+#include <gex/compat/ge_session.hpp>
 
 namespace {
 
@@ -89,6 +90,30 @@ TEST(GeNames, StatusesAndStrings) {
   EXPECT_STREQ(name.GetString(), "conv1");
   EXPECT_EQ(name.GetLength(), 5U);
   EXPECT_TRUE(AscendString() < name);
+}
+
+TEST(GeNames, ASessionRunsGraphs) {
+  ASSERT_EQ(GEInitialize({}), SUCCESS);
+  EsGraphBuilder builder("g");
+  const auto x = builder.CreateInput(0, "x", DT_FLOAT, FORMAT_ND, {-1});
+  const auto graph = builder.BuildAndReset({Muls(x, 2)});
+  Session session;
+  ASSERT_EQ(session.AddGraph(7, *graph), SUCCESS);
+  const std::vector<float> values{1, 2, 3};
+  const TensorDesc desc(ge::Shape({3}), FORMAT_ND, DT_FLOAT);
+  const ge::Tensor input(desc, reinterpret_cast<const std::uint8_t*>(values.data()), 12);
+  std::vector<ge::Tensor> outputs;
+  ASSERT_EQ(session.RunGraph(7, {input}, outputs), SUCCESS);
+  ASSERT_EQ(outputs.size(), 1U);
+  EXPECT_EQ(outputs[0].GetTensorDesc().GetShape().GetDims(), std::vector<std::int64_t>{3});
+  EXPECT_EQ(outputs[0].GetSize(), 12U);
+  EXPECT_EQ(reinterpret_cast<const float*>(outputs[0].GetData())[2], 6);
+  EXPECT_FALSE(session.IsGraphNeedRebuild(7));
+  EXPECT_THROW(session.AddGraph(7, *graph), gex::es::Error);
+  ASSERT_EQ(session.RemoveGraph(7), SUCCESS);
+  EXPECT_THROW(session.RunGraph(7, {input}, outputs), gex::es::Error);
+  EXPECT_THROW(ge::Tensor(desc, nullptr, 4), gex::es::Error);
+  ASSERT_EQ(GEFinalize(), SUCCESS);
 }
 
 TEST(GeNames, MistakesAreTold) {

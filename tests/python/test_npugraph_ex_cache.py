@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 import gex
-from gex.npugraph_ex import cached_frame
+from gex.frames import cached_frame
 from gex.npugraph_ex.inference import cache_compile, readable_cache
 
 FACTOR = 2

@@ -17,7 +17,7 @@ std::set<std::string> untold_symbols(const Graph& graph) {
   std::set<std::string> untold;
   for (Dim symbol : all_symbols_of(graph)) untold.insert(symbol.name());
   for (const Node& node : graph.nodes()) {
-    if (node.is("bind")) untold.erase(std::get<Dim>(node.attr("symbol")).name());
+    if (node.op().step == StepKind::bind) untold.erase(std::get<Dim>(node.attr("symbol")).name());
     if (!ops::is_call(node)) continue;
     for (std::size_t k = 0; k < node.num_outputs(); ++k)
       for (Dim size : node.output(k)->type().shape)

@@ -28,9 +28,9 @@ from gex.dynamo.frame_origin import current_origin
 from gex.dynamo.grouped_experts import with_traceable_gradients
 from gex.dynamo.input_names import names_of_inputs
 from gex.dynamo.module_floats import module_floats_fixed
+from gex.frames import frame_cache
 from gex.nested_regions import automatic
 from gex.nested_regions.groups import without_regions_if_that_fails
-from gex.npugraph_ex import frame_cache
 from gex.options.shape_handling import parse_configs
 from gex.options.table import (
     GEX_OPTIONS,

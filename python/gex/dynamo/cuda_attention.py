@@ -93,6 +93,15 @@ def _scores(
     return scores, factor
 
 
+def _laid_out(operator: Any, results: tuple[torch.Tensor, ...], *args: Any) -> Any:
+    """The results with the strides that PyTorch promises for the operator."""
+    promised = operator(*(x.to("meta") if isinstance(x, torch.Tensor) else x for x in args))
+    return tuple(
+        torch.empty_strided(like.shape, like.stride(), dtype=x.dtype, device=x.device).copy_(x)
+        for x, like in zip(results, promised)
+    )
+
+
 def _run_attention(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -102,11 +111,13 @@ def _run_attention(
     *,
     attn_mask: torch.Tensor | None = None,
     scale: float | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> Any:
     scores, _ = _scores(query, key, is_causal, attn_mask, scale)
     logsumexp = scores.logsumexp(-1)
     weights = (scores - logsumexp[..., None]).exp().nan_to_num()  # rows that see nothing: 0
-    return (weights @ value.to(weights.dtype)).to(query.dtype), logsumexp
+    out = (weights @ value.to(weights.dtype)).to(query.dtype)
+    operator = _aten._scaled_dot_product_flash_attention_for_cpu.default
+    return _laid_out(operator, (out, logsumexp), query, key, value)
 
 
 def _run_attention_backward(
@@ -121,7 +132,7 @@ def _run_attention_backward(
     *,
     attn_mask: torch.Tensor | None = None,
     scale: float | None = None,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+) -> Any:
     scores, factor = _scores(query, key, is_causal, attn_mask, scale)
     weights = (scores - logsumexp[..., None]).exp().nan_to_num()
     wide = weights.dtype
@@ -131,7 +142,10 @@ def _run_attention_backward(
     grad_query = grad_scores @ key.to(wide)
     grad_key = grad_scores.transpose(-2, -1) @ query.to(wide)
     grad_value = weights.transpose(-2, -1) @ grad
-    return grad_query.to(query.dtype), grad_key.to(key.dtype), grad_value.to(value.dtype)
+    gradients = (grad_query.to(query.dtype), grad_key.to(key.dtype), grad_value.to(value.dtype))
+    operator = _aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+    saved = (query, key, value, out, logsumexp)
+    return _laid_out(operator, gradients, grad_out, *saved, dropout_p, is_causal)
 
 
 @functools.cache

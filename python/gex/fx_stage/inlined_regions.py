@@ -47,7 +47,7 @@ def _calls(gm: GraphModule) -> Iterator[Node]:
 
 
 def _body(gm: GraphModule, call: Node) -> GraphModule:
-    return operator.attrgetter(call.args[0].target)(gm)  # type: ignore[union-attr]
+    return operator.attrgetter(call.args[0].target)(gm)
 
 
 def _inline_call(gm: GraphModule, call: Node) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.compiler import assume_constant_result, is_dynamo_compiling
 
-from gex.fx_stage import effect_ops, scope_ops
+from gex.fx_stage import effect_ops, scope_ops, stream_ops
 from gex.fx_stage.mark_ops import new_number
 from gex.npu import streams
 from gex.npugraph_ex.scope import limit_core_num
@@ -39,11 +39,11 @@ class npu_stream_switch:
 
     def __enter__(self) -> None:
         if is_dynamo_compiling():
-            streams.stream_ops.ENTER(_name_of_stream(self._tag), new_number())
+            stream_ops.ENTER(_name_of_stream(self._tag), new_number())
 
     def __exit__(self, *error: Any) -> None:
         if is_dynamo_compiling():
-            streams.stream_ops.EXIT(new_number())
+            stream_ops.EXIT(new_number())
 
 
 def npu_wait_tensor(self: torch.Tensor, dependency: torch.Tensor) -> torch.Tensor:
@@ -108,7 +108,7 @@ def npu_tagged_event_wait(event: streams.Event) -> None:
 def npu_record_tagged_stream(input: torch.Tensor, tagged_stream: str) -> None:
     """The tensor is used on the stream of that tag: its memory is kept for it."""
     if is_dynamo_compiling():
-        streams.stream_ops.KEEPS(input, _name_of_stream(tagged_stream), new_number())
+        stream_ops.KEEPS(input, _name_of_stream(tagged_stream), new_number())
 
 
 SCOPE = {

@@ -15,7 +15,7 @@ import torch
 
 from gex.cache.saved_graph import CannotBeKept, GraphRecord, SavedGraph
 from gex.compat.autograd import is_profiler_enabled
-from gex.npugraph_ex import cache_files, cache_key
+from gex.frames import cache_files, cache_key
 from gex.npugraph_ex.readable import readable_cache
 from gex.options.table import NPUGRAPH_EX_OPTIONS, Config
 
@@ -158,21 +158,21 @@ class _Cached:
         warnings.warn(f"cache_compile: {self.path}: {what}", UserWarning, stacklevel=4)
 
     def _restored(self, entry: cache_files.Entry) -> Any:
-        from gex.npugraph_ex import cached_frame
+        from gex.frames import cached_frame
 
         if not cached_frame.sources_are_unchanged(entry):
             raise cache_files.BadCacheFile("the source code of a traced function changed")
         return cached_frame.restore(entry, self._func, self._graph_of(entry.graph))
 
     def _graph_of(self, saved: SavedGraph) -> Callable[..., Any]:
-        from gex.npugraph_ex import restored_graph
+        from gex.frames import restored_graph
 
         config = Config(NPUGRAPH_EX_OPTIONS, self._options)
         return restored_graph.callable_of(saved, "npugraph_ex", config, self._programs)
 
     def _compiled(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         from gex.dynamo.backends import compile_dynamo_graph
-        from gex.npugraph_ex import cached_frame
+        from gex.frames import cached_frame
 
         with self._lock:
             record = GraphRecord(self._programs)

@@ -8,7 +8,7 @@ import os
 import stat
 from pathlib import Path
 
-from gex.npugraph_ex import cache_files
+from gex.frames import cache_files
 
 
 def readable_cache(cache_bin: str, print_output: bool = True, file: str | None = None) -> str:

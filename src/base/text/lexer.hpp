@@ -1,6 +1,6 @@
 #pragma once
 // Tokens of the text forms: graphs (.gex), loop kernels and programs. Keeps one token of lookahead.
-// Sizes are taken as raw text, since `//` and `%` mean division there.
+// Sizes are cut out as raw text, since their `//` and `%` mean division there.
 
 #include <cstdint>
 #include <string>
@@ -17,11 +17,11 @@ struct Token {
   std::string_view text;  // without the % of a value; a string with its quotes
 };
 
-// The differences between the text forms.
+// What differs between the text forms.
 struct TextForm {
-  std::string_view name;      // precedes the position in an error
-  std::string_view comment;   // begins a comment up to the end of the line
-  std::string_view pairs[2];  // pairs of characters that are one token
+  std::string_view name;      // before the position in an error
+  std::string_view comment;   // begins a comment, which goes to the end of the line
+  std::string_view pairs[2];  // two characters that are one token
   bool values = false;        // %x is a value
   // Words end at blanks, parentheses, brackets and quotes only: %3, -5, <= and 0xff are
   // identifiers.
@@ -37,12 +37,12 @@ class Lexer {
   Lexer(std::string_view text, const TextForm& form, int line = 1);
 
   const Token& peek() const { return token_; }
-  // The text of the token that many positions after the next one; empty at the end.
+  // The text of the token so many places after the next one; empty at the end.
   std::string_view ahead(int places) const;
   Token next();
   bool at(std::string_view punctuation_or_word) const;
   bool accept(std::string_view punctuation_or_word);
-  // `what` names the expected grammar element, for the message.
+  // `what` says what stands here in the grammar, for the message.
   void expect(std::string_view punctuation_or_word, std::string_view what = {});
   std::string_view expect_identifier(std::string_view what);
   std::string expect_string(std::string_view what);
@@ -54,14 +54,14 @@ class Lexer {
   std::string expect_literal();
 
   // The text from the next token to the first of `stops` outside parentheses, or the end of the
-  // text; without trailing blanks. Ends of lines and quotes end it inside parentheses too. It may
-  // be empty if `what` is.
+  // text; without blanks at its end. Ends of lines and quotes stop inside parentheses too. If
+  // `what` is empty, the text may be empty, and of any length.
   std::string_view raw_until(std::string_view stops, std::string_view what);
   std::string_view raw_dim() { return raw_until(",]})\n\"", "a size"); }
 
   [[noreturn]] void fail_at(std::size_t offset, const std::string& message) const;
   [[noreturn]] void expected(std::string_view what) const;  // "expected WHAT, got TOKEN"
-  // For errors in text that was already read: "expected WHAT, at TOKEN".
+  // For mistakes in what was read already: "expected WHAT, at TOKEN".
   [[noreturn]] void expected_before(std::string_view what) const;
 
  private:

@@ -25,8 +25,8 @@ from gex.cache.saved_graph import CannotBeKept, GraphRecord
 from gex.compat import dynamo_frames
 from gex.compat.dynamo_frame_hook import TracedFrame
 from gex.debug import debug_folder
-from gex.npugraph_ex import cache_files, cache_key
-from gex.npugraph_ex.cache_files import Entry, Record
+from gex.frames import cache_files, cache_key
+from gex.frames.cache_files import Entry, Record
 from gex.options.table import Config
 
 _VARIABLES = ("GEX_CACHE_DIR", "TORCH_NPU_COMPILE_CACHE_DIR")
@@ -148,7 +148,7 @@ class FrameFile:
         return [] if record is None else record.entries
 
     def _restored(self, entry: Entry, frame: TracedFrame) -> Any:
-        from gex.npugraph_ex import cached_frame, restored_graph
+        from gex.frames import cached_frame, restored_graph
 
         if not cached_frame.sources_are_unchanged(entry):
             raise cache_files.BadCacheFile("the source of a function that it was made of changed")
@@ -212,7 +212,7 @@ class _Watch:
 
     def look(self, code: types.CodeType, traced: Any) -> None:
         """Builds the guards that are kept; those of this process Dynamo builds itself."""
-        from gex.npugraph_ex import cached_frame
+        from gex.frames import cached_frame
 
         if code is not self._frame.code:
             return

@@ -24,8 +24,8 @@ import torch
 from gex.cache.saved_graph import CannotBeKept, SavedGraph
 from gex.compat import dynamo_frames
 from gex.compat.dynamo_frame_hook import TracedFrame
-from gex.npugraph_ex.cache_files import Entry
-from gex.npugraph_ex.cache_key import code_parts
+from gex.frames.cache_files import Entry
+from gex.frames.cache_key import code_parts
 
 # Parts of a function that are covered by comparing its source file.
 _PARTS_OF_FUNCTIONS = (
@@ -221,7 +221,8 @@ def _identity(value: Any) -> str:
 
 def objects_are_the_same(entry: Entry, frame: TracedFrame) -> bool:
     """Whether functions, classes and modules that were guarded by identity have the same names."""
-    scope, known = {"G": frame.globals, "L": frame.locals}, {}
+    scope: dict[str, Any] = {"G": frame.globals, "L": frame.locals}
+    known: dict[Any, Any] = {}
     return all(
         _identity(dynamo_frames.value_of(source, scope, known)) == text
         for source, text in entry.objects
