@@ -351,9 +351,10 @@ GEX_API gex_status gex_compile(const gex_graph* graph, const gex_compile_options
 /* A file that another process of the same build on the same kind of processor can load, without the
  * graph and without the passes and ops that made it. */
 GEX_API gex_status gex_program_save(const gex_program* program, const char* path);
-/* Of the options those about running count: generate_code, reuse_memory (keep_apart), capture_limit,
- * static_code_at_once, autotune, cache (no_cache), allocator, thread_pool and async_limit. The file must belong to the user or to root, and
- * nobody else may be able to write it. */
+/* Of the options those about running count: generate_code, reuse_memory (keep_apart),
+ * capture_limit, static_code_at_once, autotune, cache (no_cache), allocator, thread_pool and
+ * async_limit. The file must belong to the user or to root, and nobody else may be able to write
+ * it. */
 GEX_API gex_status gex_program_load(const char* path, const gex_compile_options* options,
                                     gex_program** program);
 /* NULL is allowed; not while another thread runs it. Waits for asynchronous runs. */
