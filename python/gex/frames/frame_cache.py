@@ -27,35 +27,24 @@ from gex.compat.dynamo_frame_hook import TracedFrame
 from gex.debug import debug_folder
 from gex.frames import cache_files, cache_key
 from gex.frames.cache_files import Entry, Record
+from gex.options.engine_options import ENGINE_OPTIONS
 from gex.options.table import Config
 
 _VARIABLES = ("GEX_CACHE_DIR", "TORCH_NPU_COMPILE_CACHE_DIR")
 _FOLDER = "frame"
 _GRAPH_NAME = "__compiled_fn"  # how Dynamo's names of graphs begin
 _RESUMES = "torch_dynamo_resume"  # how names of code after a graph break begin
-# Whatever another option asks for happens around calls or while a graph is traced.
+# Options of the engine, and others that need nothing around calls or while a graph is traced.
 _KEPT_OPTIONS = {
-    "capture_limit",
+    *(name for row in ENGINE_OPTIONS for name in (row.torch_name, row.npugraph_ex_name) if name),
     "gears",
     "gears_only",
     "triton.cudagraphs",
-    "fast_math",
-    "autotune",
-    "prologues",
-    "reuse_memory",
-    "opt_level",
-    "disabled_passes",
-    "enabled_passes",
     "regions",
     "random",
     "strict",
     "clone_input",
-    "static_kernel_compile",
-    "disable_static_kernel_compile_cache",
     "remove_noop_ops",
-    "remove_cat_ops",
-    "inplace_pass",
-    "input_inplace_pass",
     "frozen_parameter",
     "force_recapture",
     "reuse_graph_pool_in_same_fx",
