@@ -1,6 +1,8 @@
 """Seconds of a first call by the number of layers: a small Qwen3, each row in its own process.
 
-`plain` rows are one size (static), `dynamic` rows any length; `regions` means gex.regions(model).
+`plain` rows are one size (static), `dynamic` rows any length, `kv` rows too, with the KV cache that
+the model makes; `regions` means gex.regions(model), `restart` the second of two processes that
+share GEX_CACHE_DIR.
 Processor seconds are beside the wall's: on a shared machine they are the steadier figure.
 """
 
@@ -8,8 +10,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from typing import Any
 
@@ -18,10 +22,12 @@ from results import add_option, record
 ROWS = [
     *(("plain", layers) for layers in (4, 16, 64)),
     *(("dynamic", layers) for layers in (8, 28, 64)),
+    ("kv", 28),
 ]
 VARIANTS = {
     "plain": ["aot_eager", "gex"],
     "dynamic": ["aot_eager", "gex", "gex+regions"],
+    "kv": ["gex", "gex+restart"],
 }
 
 
@@ -49,14 +55,15 @@ def worker(kind: str, layers: int, variant: str, wide: bool) -> None:
     ids = torch.randint(0, 4096, (1, 24))
     result: dict[str, Any] = {}
     with torch.no_grad():
-        want = model(input_ids=ids, use_cache=False).logits
-        if regions:
+        use_cache = kind == "kv"
+        want = model(input_ids=ids, use_cache=use_cache).logits
+        if regions == "regions":
             import gex
 
             gex.regions(model)
-        compiled = torch.compile(model, backend=backend, fullgraph=True, dynamic=kind == "dynamic")
+        compiled = torch.compile(model, backend=backend, fullgraph=True, dynamic=kind != "plain")
         start, cpu = time.perf_counter(), time.process_time()
-        got = compiled(input_ids=ids, use_cache=False).logits
+        got = compiled(input_ids=ids, use_cache=use_cache).logits
         result["wall"] = time.perf_counter() - start
         result["cpu"] = time.process_time() - cpu
     result["error"] = float((got - want).abs().max() / want.abs().max())
@@ -69,8 +76,21 @@ def worker(kind: str, layers: int, variant: str, wide: bool) -> None:
 
 
 def run_once(kind: str, layers: int, variant: str, wide: bool) -> dict[str, Any]:
+    if not variant.endswith("+restart"):
+        return run_worker(kind, layers, variant, wide, dict(os.environ))
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "GEX_CACHE_DIR": folder}
+        run_worker(kind, layers, variant, wide, environment)
+        return run_worker(kind, layers, variant, wide, environment)
+
+
+def run_worker(
+    kind: str, layers: int, variant: str, wide: bool, environment: dict[str, str]
+) -> dict[str, Any]:
     command = [sys.executable, __file__, "--worker", kind, str(layers), variant]
-    done = subprocess.run(command + ["--wide"] * wide, capture_output=True, text=True, timeout=1500)
+    done = subprocess.run(
+        command + ["--wide"] * wide, capture_output=True, text=True, timeout=1500, env=environment
+    )
     for line in done.stdout.splitlines():
         if line.startswith("RESULT "):
             return json.loads(line[7:])
@@ -93,8 +113,8 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--layers", help="only these, by comma")
-    parser.add_argument("--kinds", default="plain,dynamic")
-    parser.add_argument("--variants", default="aot_eager,gex,gex+regions")
+    parser.add_argument("--kinds", default="plain,dynamic,kv")
+    parser.add_argument("--variants", default="aot_eager,gex,gex+regions,gex+restart")
     parser.add_argument("--wide", action="store_true", help="layers of the 0.6B architecture")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     add_option(parser)
