@@ -15,5 +15,8 @@ Command ops_command();
 Command diff_command();
 Command bisect_command();
 Command cache_command();
+Command compile_command();
+Command inspect_command();
+Command serve_command();
 
 }  // namespace gex::tool

@@ -11,10 +11,10 @@ namespace gex::tool {
 namespace {
 
 const std::vector<Command>& commands() {
-  static const std::vector<Command> all = {opt_command(),     run_command(),   dump_command(),
-                                           explain_command(), bench_command(), reduce_command(),
-                                           fuzz_command(),    ops_command(),   diff_command(),
-                                           bisect_command(),  cache_command()};
+  static const std::vector<Command> all = {
+      opt_command(),    run_command(),     dump_command(),    explain_command(), bench_command(),
+      reduce_command(), fuzz_command(),    ops_command(),     diff_command(),    bisect_command(),
+      cache_command(),  compile_command(), inspect_command(), serve_command()};
   return all;
 }
 

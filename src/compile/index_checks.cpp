@@ -1,7 +1,6 @@
 #include "compile/index_checks.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <utility>
 #include <vector>
@@ -13,9 +12,6 @@
 namespace gex {
 
 namespace {
-
-// Callees of front ends count from 0.
-constexpr int kIndexCheck = -2;
 
 struct IndexUse {
   Value* indices;
@@ -50,12 +46,6 @@ std::string name_of_check(const Node& node) {
   return node.location().empty() ? node.op().name : str(node.op().name, " at ", node.location());
 }
 
-[[noreturn]] void refuse(const std::string& name, std::int64_t low, std::int64_t high,
-                         std::int64_t size) {
-  fail(ErrorCode::invalid_argument, name, ": index out of range: the indices reach from ", low,
-       " to ", high, ", but the axis they go into has ", size, " elements");
-}
-
 // True if nothing needs to be checked when the program runs.
 bool fits_surely(const Node& node, const Value* indices, Dim size) {
   for (Dim d : indices->type().shape)
@@ -76,7 +66,7 @@ bool fits_surely(const Node& node, const Value* indices, Dim size) {
   if (low >= -size.constant() && high < size.constant()) return true;
   // A view may read only some of the elements; then the run decides.
   if (source != indices->producer()) return false;
-  refuse(name_of_check(node), low, high, size.constant());
+  refuse_indices(name_of_check(node), low, high, size.constant());
 }
 
 std::unique_ptr<Graph> branch(const char* name, const Node* failing, Dim size) {
@@ -126,16 +116,6 @@ void add_index_checks(Graph& graph) {
       if (!fits_surely(node, use.indices, size)) add_check(graph, node, use.indices, size);
     }
   }
-}
-
-bool is_index_check(const program::Call& call) { return call.callee == kIndexCheck; }
-
-void fail_index_check(const program::Call& call, std::span<const runtime::TensorRef> inputs,
-                      std::span<const std::int64_t> integers) {
-  GEX_CHECK(inputs.size() == 2 && integers.size() == 1, "a check of other operands");
-  std::int64_t bounds[2] = {};
-  for (std::size_t k = 0; k < 2; ++k) std::memcpy(&bounds[k], inputs[k].data, sizeof bounds[k]);
-  refuse(call.name, bounds[0], bounds[1], integers[0]);
 }
 
 }  // namespace gex

@@ -3,23 +3,13 @@
 // their tensors (gathers clamp, scatters leave out); add_index_checks() puts in front of them the
 // smallest and largest index, a comparison, and a call to the host if it fails.
 
-#include <cstdint>
-#include <span>
-
 #include "ir/graph.hpp"
-#include "program/program.hpp"
-#include "runtime/session/session.hpp"
+#include "runtime/session/index_check.hpp"
 
 namespace gex {
 
 // For index, index_put, take_along and scatter, also in subgraphs. Indices that surely fit cost
 // nothing. UserError(invalid_argument): a constant index is out of range.
 void add_index_checks(Graph& graph);
-
-// For Hosts: the call that a failed check makes, and its error.
-bool is_index_check(const program::Call& call);
-[[noreturn]] void fail_index_check(const program::Call& call,
-                                   std::span<const runtime::TensorRef> inputs,
-                                   std::span<const std::int64_t> integers);
 
 }  // namespace gex
