@@ -252,7 +252,10 @@ const Json* Json::find(const std::string& name) const {
 
 Json parse_json(std::string_view text) { return Parser(text).whole(); }
 
-void append_number(std::string& out, double value) {
+namespace {
+
+template <class T>
+void append_digits(std::string& out, T value) {
   if (!std::isfinite(value)) {  // JSON has no word for these; Python's parser takes them
     out += std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
     return;
@@ -261,6 +264,11 @@ void append_number(std::string& out, double value) {
   const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
   out.append(digits, end);
 }
+
+}  // namespace
+
+void append_number(std::string& out, double value) { append_digits(out, value); }
+void append_number(std::string& out, float value) { append_digits(out, value); }
 
 std::string quoted(std::string_view text) {
   std::string out = "\"";

@@ -29,6 +29,7 @@ struct Json {
 
 Json parse_json(std::string_view text);  // UserError(parse_error) with the place
 void append_number(std::string& out, double value);
+void append_number(std::string& out, float value);  // as few digits as it takes
 std::string quoted(std::string_view text);
 
 }  // namespace gex::serve

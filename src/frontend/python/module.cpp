@@ -19,4 +19,5 @@ NB_MODULE(_gex, m) {
   python::bind_es(m);
   python::bind_passes(m);
   python::bind_onnx(m);
+  python::bind_model(m);
 }
