@@ -59,6 +59,10 @@ Built build_onnx(const std::string& file, const Arguments& arguments,
     add_infos(import.outputs, import.output_names, "output", built.metadata.outputs);
     built.compiled = onnx::compile_import(import, options);
     return built;
+  } catch (const UserError& error) {
+    if (arguments.has("--shape")) throw;
+    fail(error.code(), error.what(),
+         "; if that is about sizes that vary, --shape NAME=SIZES gives them numbers or ranges");
   } catch (const onnx::ValueNeeded& needed) {
     fail(ErrorCode::unsupported, arguments.file(), " can't be compiled ahead of time: ", needed.why,
          "; sizes and branches must not depend on the values of a run (--shape fixes sizes)");

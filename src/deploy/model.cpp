@@ -177,7 +177,6 @@ std::shared_ptr<const Model> load(std::shared_ptr<const void> owner, std::string
       container.has(kWeightsSection) ? container.section(kWeightsSection) : std::string_view();
   check_slots(*program, model->metadata, weights);
   check_steps(*program);
-  refuse_unproven(unproven_sizes(*program));
   if (options.check_weights) check_weights(model->metadata, weights);
   model->levels = levels_in(container, number);
   model->inputs = infos(program->inputs, model->metadata.inputs, "input");

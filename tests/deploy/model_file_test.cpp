@@ -134,6 +134,33 @@ segment 0 "main"
   EXPECT_FALSE(std::filesystem::exists(folder.file("m.gexe")));
 }
 
+TEST(ModelFile, WhatCannotBeProvenLoadsWithTrustOnly) {
+  Compiled compiled;
+  compiled.program = std::make_shared<const program::Program>(program::parse_program(R"(program "p"
+symbol s0 in [0, 64]
+symbol s1 in [0, 64]
+input 0 "x" f32 [s0] -> %0
+input 1 "y" f32 [s1] -> %1
+output 0 "z" fresh f32 [s1] -> %2
+buffer %0 "x" input 0 f32 [s0] bytes [s0*4]
+buffer %1 "y" input 1 f32 [s1] bytes [s1*4]
+buffer %2 "z" output 0 f32 [s1] bytes [s1*4]
+buffer %3 "t" temp f32 [s0] bytes [s0*4]
+buffer %4 "u" temp f32 [s1] bytes [s1*4] alias %3 at [0]
+main 0
+segment 0 "main"
+  copy %4 from %1 bytes [s1*4]
+  copy %2 from %4 bytes [s1*4]
+)"));
+  deploy::NewModel model;
+  model.compiled = &compiled;
+  const Folder folder;
+  EXPECT_FALSE(deploy::save_models({model}, {{"v2"}}, folder.file("m.gexe")).unproven.empty());
+  EXPECT_NE(reason([&] { deploy::load_model(folder.file("m.gexe")); }).find("not certain"),
+            std::string::npos);
+  EXPECT_EQ(reason([&] { deploy::load_model(folder.file("m.gexe"), trusted("v2")); }), "");
+}
+
 TEST(ModelFile, DamageIsNoticed) {
   const Folder folder;
   const Example example;

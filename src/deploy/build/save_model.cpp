@@ -63,12 +63,35 @@ void refuse_calls(const Program& program) {
        " of its steps need the process that it was compiled in:", list);
 }
 
+// Buffers whose memory some step reads, or that others share.
+std::vector<bool> read_buffers(const Program& program) {
+  std::vector<bool> read(program.buffers.size(), false);
+  for (const program::Segment& segment : program.segments)
+    for (const program::Step& step : segment.steps)
+      for (program::BufferId id : program::reads_of(step))
+        read[static_cast<std::size_t>(program::root_of(program, id))] = true;
+  for (std::size_t id = 0; id < program.buffers.size(); ++id)
+    if (program.buffers[id].alias_of >= 0)
+      read[static_cast<std::size_t>(program::root_of(program, static_cast<int>(id)))] = true;
+  return read;
+}
+
+// A weight that is only there in another layout takes no room in the file.
+void forget_contents(BufferDesc& buffer) {
+  buffer.shape = {Dim(0)};
+  buffer.strides.clear();
+  buffer.bytes = Dim(0);
+}
+
 // Memory behind frozen constants: large ones of the program itself, and those it is bound to.
 Program with_weights_apart(const Compiled& compiled, Weights& weights, Metadata& metadata) {
   Program program = *compiled.program;
   metadata.weights.resize(compiled.frozen.size());
-  for (BufferDesc& buffer : program.buffers) {
+  const std::vector<bool> read = read_buffers(program);
+  for (std::size_t id = 0; id < program.buffers.size(); ++id) {
+    BufferDesc& buffer = program.buffers[id];
     if (buffer.kind != BufferDesc::Kind::constant || buffer.alias_of >= 0) continue;
+    if (!read[id]) forget_contents(buffer);
     if (!buffer.bytes.is_const())
       fail(ErrorCode::unsupported, "constant \"", buffer.name, "\" has no fixed size");
     const auto bytes = static_cast<std::size_t>(buffer.bytes.constant());
