@@ -27,11 +27,12 @@ namespace gex::backend {
 
 // The layout of one launch, over the launch's symbols.
 struct LaunchPlan {
-  Dim grid;               // CPU: points; CUDA: blocks
-  Dim scratch_bytes;      // CPU: for each worker; CUDA: shared memory of a block
-  Dim workspace_bytes;    // of the whole launch: one more buffer, the last one; 0: none
-  int block = 0;          // CUDA: threads of a block
-  std::string algorithm;  // for Code::algorithm
+  Dim grid;                // CPU: points; CUDA: blocks
+  Dim scratch_bytes;       // CPU: for each worker; CUDA: shared memory of a block
+  Dim workspace_bytes;     // of the whole launch: one more buffer, the last one; 0: none
+  int block = 0;           // CUDA: threads of a block
+  std::string algorithm;   // for Code::algorithm
+  bool mergeable = false;  // may be one kernel with launches beside it
 };
 
 // Loop kernels that a problem's kernel calls for each element.

@@ -7,6 +7,7 @@
 #include "loop/single_op.hpp"
 #include "lower/cluster.hpp"
 #include "ops/call.hpp"
+#include "plan/merge_launches.hpp"
 #include "plan/streams.hpp"
 
 namespace gex::emit {
@@ -53,6 +54,12 @@ Emitted Emitter::run() {
   finish_outputs();
   if (options_.streams > 1) plan::spread_over_streams(program_, options_.streams);
   plan::synchronise_streams(program_);
+  if (!mergeable_codes_.empty() && options_.fuse)
+    plan::merge_launches(program_, {.can_be_merged =
+                                        [&](const program::Launch& launch) {
+                                          return mergeable_codes_.contains(launch.code);
+                                        },
+                                    .small_grid = 2 * target_.multiprocessors});
   program_.counters.push_back({"operators", out_.operators});
   if (in_place_ > 0) program_.counters.push_back({"in_place", in_place_});
   program_.counters.push_back({"kernels", static_cast<std::int64_t>(program_.codes.size())});
@@ -327,6 +334,7 @@ void Emitter::apply(const backend::LaunchPlan& plan, program::Launch& launch) {
   launch.grid = plan.grid;
   launch.scratch_bytes = plan.scratch_bytes;
   launch.block = plan.block;
+  if (plan.mergeable) mergeable_codes_.insert(launch.code);
   if (plan.workspace_bytes == Dim(0)) return;
   BufferDesc desc = describe(Type::tensor(DType::u8, {plan.workspace_bytes}),
                              BufferDesc::Kind::temp, "workspace");

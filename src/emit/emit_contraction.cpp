@@ -241,8 +241,8 @@ void Emitter::emit_contraction(const lower::Unit& unit) {
   attach_prologues(unit, launch, code, attached);
   const backend::LaunchPlan layout = backend_.plan(plan.problem, attached, launch.dims, target_);
   code.algorithm = layout.algorithm;
-  apply(layout, launch);
   launch.code = codes_.add_code(std::move(code));
+  apply(layout, launch);
   add_step({std::move(launch), 0, {}});
 }
 

@@ -236,9 +236,12 @@ void Emitter::emit_scatter(const lower::Unit& unit, const std::vector<lower::Uni
   }
   std::vector<BufferId> buffers;
   std::vector<bool> writes;
+  std::vector<std::vector<Dim>> strides;  // of operands that are read as views
   for (Value* v : node.inputs()) {
     if (v == nullptr) continue;
-    buffers.push_back(materialised(v));
+    const Operand from = v == base ? placed(v) : operand(v);
+    buffers.push_back(window(from.buffer, from.offset));
+    strides.push_back(v == base ? std::vector<Dim>{} : from.strides);
     writes.push_back(in_place && v == base);
   }
   if (!in_place) {
@@ -247,6 +250,8 @@ void Emitter::emit_scatter(const lower::Unit& unit, const std::vector<lower::Uni
     program_.counters.push_back({"copies.scatter", 1});
   }
   loop::Kernel kernel = in_place ? loop::kernel_of_scatter_inplace(node) : loop::kernel_of(node);
+  for (std::size_t k = 0; k < strides.size(); ++k)
+    if (!strides[k].empty()) kernel.buffers[k].strides = std::move(strides[k]);
   launch(kernel, unit.label(), std::move(buffers), std::move(writes));
 }
 

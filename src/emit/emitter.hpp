@@ -155,6 +155,7 @@ class Emitter {
   Emitted out_;
   program::Program& program_;
   CodeTable codes_;
+  std::unordered_set<int> mergeable_codes_;
   std::unordered_map<const Value*, program::BufferId> buffers_;
   std::vector<TieCopy> tie_copies_;  // after all units
   std::unordered_map<const lower::Unit*, std::vector<TieCopy>> copies_before_;

@@ -18,6 +18,22 @@ struct NotLowerable {
   std::string reason;
 };
 
+// An index along an axis of one element is 0.
+std::vector<Dim> without_unit_axes(std::span<const Dim> index) {
+  std::vector<Dim> result;
+  for (Dim e : index)
+    result.push_back(e.substitute([](Dim symbol) -> std::optional<Dim> {
+      const auto extent = symbol.extent();
+      return extent && *extent == Dim(1) ? std::optional<Dim>(Dim(0)) : std::nullopt;
+    }));
+  return result;
+}
+
+bool is_same_point(std::span<const Dim> a, std::span<const Dim> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end()) ||
+         without_unit_axes(a) == without_unit_axes(b);
+}
+
 class Lowering {
  public:
   Lowering(const Cluster& cluster, const std::vector<Value*>& escaping,
@@ -108,7 +124,7 @@ class Lowering {
       if (shape == kept_shape) return kept_axes;
     }
     if (provably_eq(product(shape), product(space))) {
-      std::vector<Dim> index = reindex(space, vars_, shape);
+      std::vector<Dim> index = reindex(space, without_unit_axes(vars_), shape);
       if (is_clean(index)) return index;
     }
     return swapped_home(shape);
@@ -202,8 +218,7 @@ class Lowering {
     if (is_reduction(*node)) return load_reduced(v, index);
     if (member && !inner_vars_.empty() && phase_of(v) < stage_ && worth_keeping(v)) {
       auto home = home_of(v);
-      if (home && mentions_inner(*home) &&
-          std::equal(index.begin(), index.end(), home->begin(), home->end())) {
+      if (home && mentions_inner(*home) && is_same_point(index, *home)) {
         kept_.insert(v);
         auto local = locals_.find(v);
         if (local != locals_.end()) {
@@ -217,7 +232,7 @@ class Lowering {
 
   Scalar load_reduced(Value* v, Indices index) {
     auto home = home_of(v);
-    if (!home || !std::equal(index.begin(), index.end(), home->begin(), home->end())) {
+    if (!home || !is_same_point(index, *home)) {
       throw NotLowerable{str("the reduced result of ", v->producer()->op().name,
                              " is read at another row than the one at hand")};
     }

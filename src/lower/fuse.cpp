@@ -170,6 +170,26 @@ class Fusion {
     return !v->uses().empty();
   }
 
+  // Joins results of several products, and a product of few rows can compute it as its operand: as
+  // an epilogue it would make one of those products wait for the others.
+  bool belongs_to_consumer(const Node& node, const std::set<int>& from) const {
+    if (!options_.costs.merges_launches || !options_.prologues) return false;
+    const auto is_product = [&](int id) {
+      return clusters_.at(id).kind == Unit::Kind::contraction;
+    };
+    if (std::count_if(from.begin(), from.end(), is_product) < 2) return false;
+    const Value* v = node.output();
+    while (v->uses().size() == 1 && v->uses()[0].node != nullptr && is_free(*v->uses()[0].node))
+      v = v->uses()[0].node->output();
+    if (v->uses().size() != 1 || v->uses()[0].node == nullptr) return false;
+    const Node& consumer = *v->uses()[0].node;
+    if (!is_contraction(consumer) || is_library_product(consumer)) return false;
+    for (int operand : computable_operands(consumer))
+      if (computable_value(consumer, operand) == node.output())
+        return prologue_pays(consumer, operand, {&node}, options_.costs);
+    return false;
+  }
+
   void place(const Node& node) {
     Cluster mine = single(node);
     std::vector<int> absorbed;
@@ -181,6 +201,8 @@ class Fusion {
         if (clusters_.at(*it).kind == Unit::Kind::contraction && belongs_to_reductions(node, *it)) {
           continue;  // not a loss: it is computed where it is reduced, and never written
         }
+        if (clusters_.at(*it).kind == Unit::Kind::contraction && belongs_to_consumer(node, from))
+          continue;
         auto merged = merge(mine, *it, absorbed, why);
         if (merged) {
           mine = std::move(*merged);

@@ -33,6 +33,12 @@ class Heads {
     return ops::reshape(graph_, v, {batch_, heads_, length, width});
   }
 
+  // The same heads before they were repeated, or null.
+  Value* not_repeated(Value* v) {
+    const Shape& shape = v->type().shape;
+    return before_repeat(v, shape[2], shape[3], false);
+  }
+
  private:
   // Looks for expand([B, kv, 1, S, D] -> [B, kv, group, S, D]) above the views.
   Value* before_repeat(Value* v, Dim length, Dim width, bool transposed) {
@@ -214,6 +220,22 @@ bool replace(Graph& graph, Node& product) {
   return finish(ops::reshape(graph, out, product.output()->type().shape));
 }
 
+// Attention reads each key head for all query heads of its group: heads need not be repeated.
+bool read_by_group(Graph& graph, Node& attention) {
+  const Shape& q = attention.input(0)->type().shape;
+  if (q.size() != 4 || !(attention.input(1)->type().shape[1] == q[1])) return false;
+  InsertBefore here(graph, &attention);
+  graph.set_location(attention.location());
+  Heads heads(graph, q[0], q[1]);
+  Value* keys = heads.not_repeated(attention.input(1));
+  Value* values = keys == nullptr ? nullptr : heads.not_repeated(attention.input(2));
+  graph.set_location({});
+  if (values == nullptr || !(keys->type().shape[1] == values->type().shape[1])) return false;
+  graph.set_input(&attention, 1, keys);
+  graph.set_input(&attention, 2, values);
+  return true;
+}
+
 }  // namespace
 
 bool recognise_attention(Graph& graph, PassContext& context) {
@@ -221,7 +243,9 @@ bool recognise_attention(Graph& graph, PassContext& context) {
   for (Node& node : graph.nodes()) {
     for (const auto& subgraph : node.subgraphs())
       changed |= recognise_attention(*subgraph, context);
-    if (!node.is("matmul") || node.output()->type().strides || !replace(graph, node)) continue;
+    const bool product = node.is("matmul") && !node.output()->type().strides;
+    if (product ? !replace(graph, node) : !node.is("attention") || !read_by_group(graph, node))
+      continue;
     context.count();
     changed = true;
   }

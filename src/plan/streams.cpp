@@ -4,6 +4,8 @@
 #include <map>
 #include <optional>
 
+#include "plan/conflicts.hpp"
+
 namespace gex::plan {
 
 using program::BufferId;
@@ -16,67 +18,12 @@ namespace {
 // A launch with less work than this is not worth a stream of its own.
 constexpr std::int64_t kWorkWorthStream = 32 * 1024;
 
-std::size_t index(int i) { return static_cast<std::size_t>(i); }
-
 bool is_large(const Step& step) {
   const auto* launch = std::get_if<Launch>(&step.op);
   if (launch == nullptr) return false;
   const std::optional<std::int64_t> work = launch->work.as_const();
   return !work || *work >= kWorkWorthStream;
 }
-
-// Calls `visit(first, last)` for each run of device steps of the segment.
-template <class Visit>
-void for_each_run(const std::vector<Step>& steps, Visit visit) {
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (!is_device_step(steps[i])) continue;
-    const std::size_t first = i;
-    while (i < steps.size() && is_device_step(steps[i])) ++i;
-    visit(first, i);
-  }
-}
-
-struct StepAccess {
-  int step;
-  BufferId buffer;
-  bool write;
-};
-
-// Which earlier steps of a run touch the same memory as a step, where one of the two writes.
-class Conflicts {
- public:
-  explicit Conflicts(const Program& program) : program_(program) {}
-
-  // Of step `i`, the next one.
-  std::vector<int> of(const std::vector<Step>& run, int i) {
-    std::vector<int> found;
-    const auto touch = [&](BufferId id, bool write) {
-      std::vector<StepAccess>& earlier = accesses_[program::root_of(program_, id)];
-      for (const StepAccess& access : earlier)
-        if (access.step != i && (write || access.write) && !apart(access.buffer, id))
-          found.push_back(access.step);
-      earlier.push_back({i, id, write});
-    };
-    for (BufferId id : program::reads_of(run[index(i)])) touch(id, false);
-    for (BufferId id : program::writes_of(run[index(i)])) touch(id, true);
-    return found;
-  }
-
- private:
-  // Parts of the same memory of which one surely ends before the other begins.
-  bool apart(BufferId a, BufferId b) const {
-    if (a == b) return false;
-    const auto ends_before = [&](BufferId first, BufferId second) {
-      const Dim end =
-          program::offset_from_root(program_, first) + program_.buffers[index(first)].bytes;
-      return provably_nonnegative(program::offset_from_root(program_, second) - end);
-    };
-    return ends_before(a, b) || ends_before(b, a);
-  }
-
-  const Program& program_;
-  std::map<BufferId, std::vector<StepAccess>> accesses_;  // by root
-};
 
 std::int64_t work_of(const Step& step) {
   const auto* launch = std::get_if<Launch>(&step.op);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/dtype.hpp"
@@ -17,12 +18,17 @@ namespace gex::program {
 struct DeviceCode {
   std::shared_ptr<const std::string> image;  // null: the library
   std::string entry;                         // name of the kernel in the image
+  bool only_merged = false;                  // no launch runs it alone, so there is no image
+  // It waits itself for the kernel before it, and so may begin before that one has ended.
+  bool waits = false;
 };
 
 struct Executable {
   std::shared_ptr<const Program> program;
   std::vector<Callable> functions;       // CPU: by code
   std::vector<DeviceCode> device_codes;  // GPU: by code
+  // GPU: launches that run as one kernel (Launch::with_previous), by the first of them.
+  std::unordered_map<const Launch*, DeviceCode> merged;
   // GPU: kernels gex_copy and gex_fill for copy and fill steps; null where there are none.
   std::shared_ptr<const std::string> step_image;
 };

@@ -191,6 +191,12 @@ class Verifier {
     const Segment& segment = program_.segments[static_cast<std::size_t>(id)];
     for (std::size_t i = 0; i < segment.steps.size(); ++i) {
       const std::string where = str("step ", i, " of segment ", id, " \"", segment.name, "\"");
+      const auto* launch = std::get_if<Launch>(&segment.steps[i].op);
+      const bool after_launch = i > 0 && std::holds_alternative<Launch>(segment.steps[i - 1].op);
+      if (launch != nullptr && launch->with_previous && !after_launch)
+        complain(where, " is marked with_previous, but no launch stands before it");
+      if (launch != nullptr && launch->repeated && launch->with_previous)
+        complain(where, " is marked repeated, but is not the first of its launches");
       visit_step(segment.steps[i], where, top_level, i + 1 == segment.steps.size());
     }
   }

@@ -62,6 +62,11 @@ class Device {
   // Copies host memory to the device, and waits for it.
   virtual void write(void* device, const void* host, std::size_t bytes) = 0;
   virtual std::unique_ptr<Queue> make_queue() = 0;
+  // Optional, before a call: default nothing. UserError if this process can't use the device.
+  virtual void check_usable() const {}
+  // Optional: default false. Whether the caller records what goes to this stream in a graph of its
+  // own, to be launched later and often.
+  virtual bool is_capturing(std::uint64_t /*stream*/) const { return false; }
   // UserError if some code of the Program can't run on this device.
   virtual std::unique_ptr<Loaded> load(const program::Executable& executable) = 0;
   // A recorder for one batch. `gear`: values by slot for the largest sizes the Capture will serve;

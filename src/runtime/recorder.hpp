@@ -52,9 +52,11 @@ struct FillOp {
 // What really ran, for the session's counters.
 struct Tally {
   std::int64_t launches = 0, bytes_copied = 0;
-  std::int64_t recordings = 0;  // device graphs made
-  std::int64_t limited = 0;     // launches on fewer workers than there are, for a limit
-  std::int64_t overlapped = 0;  // launches that ran while one of another stream did
+  std::int64_t recordings = 0;       // device graphs made
+  std::int64_t graph_launches = 0;   // of device graphs
+  std::int64_t single_launches = 0;  // of a kernel, library product, copy or fill outside a graph
+  std::int64_t limited = 0;          // launches on fewer workers than there are, for a limit
+  std::int64_t overlapped = 0;       // launches that ran while one of another stream did
 };
 
 // Scratch of the launches of one epoch: `stride` bytes for each of `workers` workers.

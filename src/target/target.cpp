@@ -19,6 +19,7 @@ CostModel cuda_costs() {
   costs.few_rows = 16;
   costs.attention_query_rows = 64;
   costs.library_products = true;
+  costs.merges_launches = true;
   return costs;
 }
 

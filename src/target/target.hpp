@@ -31,6 +31,9 @@ struct CostModel {
   // Products of more than `few_rows` rows go to the vendor's library, which takes no attached
   // kernels.
   bool library_products = false;
+  // Launches that do not depend on each other run as one: products that read the same value should
+  // not wait for each other's results.
+  bool merges_launches = false;
   // Writing an element and reading it again costs about as much as this many scalar operations.
   std::int64_t memory_round_trip = 16;
 

@@ -27,7 +27,9 @@ TOLERANCE = {
     torch.complex128: 1e-7,
 }
 # Worst last: an operator is as good as the worst of its samples.
-KINDS = ("native", "decomposed", "call", "eager", "untraceable", "error", "wrong")
+KINDS = (
+    "native", "decomposed", "call", "eager", "untraceable", "eager fails", "error", "wrong",
+)  # fmt: skip
 
 
 @dataclass
@@ -37,26 +39,46 @@ class Outcome:
     kinds: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
+    distance: float = 0.0  # largest from eager, of numbers as a share of themselves or of 1
+    elsewhere: int = 0  # programs for another device than the samples are on
 
     @property
     def kind(self) -> str:
         return max(self.kinds, key=KINDS.index, default="no sample")
 
 
-def outcome(op: Any, dtype: torch.dtype, limit: int, executor: str = "compiled") -> Outcome:
+@dataclass
+class _Judgement:
+    """Of one sample."""
+
+    kind: str
+    reasons: list[str] = field(default_factory=list)
+    failure: str = ""
+    distance: float = 0.0
+    device: torch.device | None = None  # that the program is for, if there is one
+
+
+def outcome(
+    op: Any, dtype: torch.dtype, limit: int, executor: str = "compiled", device: str = "cpu"
+) -> Outcome:
     found = Outcome()
-    for number, sample in enumerate(samples(op, dtype, limit)):
-        kind, reasons, failure = _judge(op, sample, executor)
-        found.kinds[kind] += 1
-        found.reasons.update(reasons)
-        if failure:
-            found.failures.append(f"sample {number}: {failure}")
+    for number, sample in enumerate(samples(op, dtype, limit, device)):
+        judged = _judge(op, sample, executor)
+        found.kinds[judged.kind] += 1
+        found.reasons.update(judged.reasons)
+        found.distance = max(found.distance, judged.distance)
+        found.elsewhere += judged.device is not None and judged.device.type != device
+        if judged.failure:
+            found.failures.append(f"sample {number}: {judged.failure}")
     return found
 
 
-def _judge(op: Any, sample: Sample, executor: str) -> tuple[str, list[str], str]:
+def _judge(op: Any, sample: Sample, executor: str) -> _Judgement:
     torch.manual_seed(SEED)
-    want = tensors(sample.fn(*(copy_of(t) for t in sample.tensors)))
+    try:
+        want = tensors(sample.fn(*(copy_of(t) for t in sample.tensors)))
+    except Exception as problem:  # there is nothing to compare with
+        return _Judgement("eager fails", failure=_first_line(problem))
     try:
         gm = trace(sample)
     except (
@@ -68,26 +90,42 @@ def _judge(op: Any, sample: Sample, executor: str) -> tuple[str, list[str], str]
         ValueError,
         TypeError,
     ) as problem:  # what torch.compile would run eagerly, between two graphs
-        return "untraceable", [_first_line(problem)], ""
+        return _Judgement("untraceable", [_first_line(problem)])
     problem = _wrong_promise(gm, want)
     if problem:
-        return "untraceable", [problem], ""
+        return _Judgement("untraceable", [problem])
     try:
-        got, report = run(gm, sample.tensors, executor)
+        got, report, device = run(gm, sample.tensors, executor)
+        got = tensors(got)
+        distance = max(map(_distance, got, want), default=0.0)
     except GraphNotSupported as problem:
-        return "eager", [_first_line(problem)], ""
+        return _Judgement("eager", [_first_line(problem)])
     except Exception as problem:  # every kind of failure is a finding
-        return "error", [], f"{type(problem).__name__}: {problem}"
+        return _Judgement("error", failure=f"{type(problem).__name__}: {problem}")
     try:
         if op.name in UNWRITTEN:
-            _compare_types(tensors(got), want)
+            distance = 0.0
+            _compare_types(got, want)
         else:
-            _compare(gm, sample, tensors(got), want)
+            _compare(gm, sample, got, want)
     except AssertionError as difference:
-        return "wrong", [], " ".join(str(difference).split())
-    if report.calls:
-        return "call", [f"{c.op}: {c.reason}" for c in report.calls], ""
-    return ("decomposed" if report.decomposed else "native"), [], ""
+        text = " ".join(str(difference).split())
+        return _Judgement("wrong", [], text, distance, device)
+    calls = [f"{c.op}: {c.reason}" for c in report.calls]
+    kind = "call" if calls else "decomposed" if report.decomposed else "native"
+    return _Judgement(kind, calls, "", distance, device)
+
+
+def _distance(got: torch.Tensor, want: torch.Tensor) -> float:
+    """Infinite where one is a number and the other is not, or where sizes differ."""
+    if got.shape != want.shape or got.device != want.device:
+        return float("inf")
+    if got.layout != torch.strided or got.numel() == 0 or not want.dtype.is_floating_point:
+        return 0.0
+    a, b = got.detach().double(), want.detach().double()
+    same = (a == b) | (a.isnan() & b.isnan())
+    share = ((a - b).abs() / b.abs().clamp(min=1)).masked_fill(same, 0)
+    return float(share.nan_to_num(float("inf")).max())
 
 
 def _promised(gm: torch.fx.GraphModule) -> list[torch.Tensor]:
@@ -112,8 +150,8 @@ def _first_line(problem: Exception) -> str:
 def _compare_types(got: list[torch.Tensor], want: list[torch.Tensor]) -> None:
     assert len(got) == len(want), f"{len(got)} results, {len(want)} expected"
     for a, b in zip(got, want):
-        assert (a.dtype, a.shape) == (b.dtype, b.shape), (
-            f"{a.dtype}{a.shape} for {b.dtype}{b.shape}"
+        assert (a.dtype, a.shape, a.device) == (b.dtype, b.shape, b.device), (
+            f"{a.dtype}{a.shape} on {a.device} for {b.dtype}{b.shape} on {b.device}"
         )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from gex import fx_stage, report
 from gex.aot import frozen_parameters, saved_tensors
-from gex.captures import error_mode
+from gex.captures import error_mode, torch_graphs
 from gex.captures.capture_options import settings_of
 from gex.captures.gears import plain_name
 from gex.compat.autograd import is_forward_mode_on
@@ -21,7 +21,7 @@ from gex.debug.call_hooks import with_call_hooks
 from gex.debug.logs import logger
 from gex.errors import GraphNotSupported
 from gex.fx_stage import stream_assignment
-from gex.importer.graph_device import CPU
+from gex.importer.graph_device import CPU, device_of
 from gex.importer.graph_import import GraphImport
 from gex.nested_regions.groups import take_fallbacks, trace_without_regions
 from gex.options import super_kernel
@@ -74,6 +74,7 @@ def run_eagerly_if_asked(job: CompileJob) -> None:
     """By the backend, by an option, or by a mode of PyTorch that compiled code does not know."""
     if job.backend == "npugraphs":
         _run_eagerly(job, "npugraphs runs PyTorch's kernels", asked_for=True)
+        _capture_eager_function(job)
     elif tensor_dump.of_original(job.config):
         _run_eagerly(job, "option data_dump_stage='original'", asked_for=True)
     elif is_forward_mode_on():
@@ -87,6 +88,18 @@ def run_eagerly_if_asked(job: CompileJob) -> None:
 def _run_eagerly(job: CompileJob, reason: str, asked_for: bool = False) -> None:
     job.report.eager_reason, job.report.eager_asked_for = reason, asked_for
     job.compiled = instrumentation.eager_function(job.gm, job.name, job.config)
+
+
+def _capture_eager_function(job: CompileJob) -> None:
+    """Where PyTorch has graphs of the device."""
+    assert job.compiled is not None
+    try:
+        device = device_of(job.gm)
+    except GraphNotSupported as problem:
+        job.report.notes.append(f"PyTorch's kernels run one by one: {problem}")
+        return
+    captured = torch_graphs.captured(job.compiled, job.gm, device, job.report.notes)
+    job.compiled = captured or job.compiled
 
 
 def import_graph(job: CompileJob) -> None:

@@ -124,6 +124,9 @@ nb::dict counters_of(const Runner& runner) {
       {"arena_lower_bound", c.arena_lower_bound},
       {"allocations", c.allocations},
       {"inputs_released", c.inputs_released},
+      {"recordings", c.recordings},
+      {"graph_launches", c.graph_launches},
+      {"single_launches", c.single_launches},
       {"plan_ns", c.plan_ns},
   };
   for (const auto& [name, value] : counters) out[name] = value;

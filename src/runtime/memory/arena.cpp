@@ -96,6 +96,16 @@ void QueuePool::give_back(std::unique_ptr<Queue> queue) noexcept {
   changed_->notify_one();
 }
 
+void QueuePool::keep(std::unique_ptr<Queue> queue) noexcept {
+  queue->reset();
+  {
+    const std::lock_guard lock(mutex_);
+    --computing_;
+    kept_.push_back(std::move(queue));
+  }
+  changed_->notify_one();
+}
+
 void QueuePool::suspend() noexcept {
   {
     const std::lock_guard lock(mutex_);

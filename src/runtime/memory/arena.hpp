@@ -57,6 +57,9 @@ class QueuePool {
   // count, so a re-entrant call never waits for the one around it.
   std::unique_ptr<Queue> acquire(std::size_t bytes_wanted);
   void give_back(std::unique_ptr<Queue> queue) noexcept;
+  // Instead, where a graph of the caller's uses the queue's memory: it serves no other call and
+  // lives as long as the pool.
+  void keep(std::unique_ptr<Queue> queue) noexcept;
   void suspend() noexcept;  // the holder of a Queue goes into host code
   void resume() noexcept;   // and is back; never waits
   void trim() noexcept;     // frees the arenas that nobody uses
@@ -72,7 +75,7 @@ class QueuePool {
     changed_.renew();
   }};
   ForkSafeCondition changed_;
-  std::vector<std::unique_ptr<Queue>> idle_;
+  std::vector<std::unique_ptr<Queue>> idle_, kept_;
   int computing_ = 0;
 };
 

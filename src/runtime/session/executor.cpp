@@ -58,6 +58,7 @@ Executor::~Executor() {
 
 void Executor::run() {
   const Image& image = frame_.image;
+  context_.device->check_usable();
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const BufferId id = image.program->inputs[i].buffer;
     if (id >= 0) frame_.base[index(id)] = static_cast<std::byte*>(inputs_[i].tensor.data);
@@ -66,7 +67,9 @@ void Executor::run() {
   const std::optional<std::uint64_t> stream = host_.stream();
   host_.about_to_block();
   {
-    QueueLease lease(*context_.queues, static_cast<std::size_t>(capture_.plan.bytes()));
+    const bool is_recorded = stream.has_value() && context_.device->is_capturing(*stream);
+    QueueLease lease(*context_.queues, static_cast<std::size_t>(capture_.plan.bytes()),
+                     is_recorded);
     lease_ = &lease;
     lease.queue().begin(stream);
     const std::int64_t before = lease.queue().arena.allocations();

@@ -14,9 +14,16 @@ namespace gex::runtime {
 // A Queue of the pool for the length of a scope. Host code runs between suspend and resume.
 class QueueLease {
  public:
-  QueueLease(QueuePool& pool, std::size_t bytes_wanted)
-      : pool_(pool), queue_(pool.acquire(bytes_wanted)) {}
-  ~QueueLease() { pool_.give_back(std::move(queue_)); }
+  // `for_good`: a graph of the caller's will use the queue's memory.
+  QueueLease(QueuePool& pool, std::size_t bytes_wanted, bool for_good)
+      : pool_(pool), queue_(pool.acquire(bytes_wanted)), for_good_(for_good) {}
+  ~QueueLease() {
+    if (for_good_) {
+      pool_.keep(std::move(queue_));
+    } else {
+      pool_.give_back(std::move(queue_));
+    }
+  }
   QueueLease(const QueueLease&) = delete;
   QueueLease& operator=(const QueueLease&) = delete;
   Queue& queue() { return *queue_; }
@@ -25,6 +32,7 @@ class QueueLease {
  private:
   QueuePool& pool_;
   std::unique_ptr<Queue> queue_;
+  const bool for_good_;
 };
 
 struct CallCounts {

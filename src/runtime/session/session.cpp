@@ -268,6 +268,8 @@ void Session::State::finish(Use& use, const CallCounts& counts) {
     if (!use.made_now) ++counters.replays;
     counters.launches += counts.tally.launches;
     counters.recordings += counts.tally.recordings;
+    counters.graph_launches += counts.tally.graph_launches;
+    counters.single_launches += counts.tally.single_launches;
     counters.limited_launches += counts.tally.limited;
     counters.overlapped_launches += counts.tally.overlapped;
     counters.bytes_copied += counts.tally.bytes_copied;

@@ -126,6 +126,8 @@ struct Counters {
   std::int64_t launches = 0, host_calls = 0, bytes_copied = 0, specialised = 0;
   std::int64_t arena_bytes = 0, arena_lower_bound = 0, allocations = 0;
   std::int64_t recordings = 0;       // device graphs made (cuda_graph)
+  std::int64_t graph_launches = 0;   // of device graphs (cuda_graph)
+  std::int64_t single_launches = 0;  // of steps outside a graph (cuda_graph, cuda_stream)
   std::int64_t inputs_released = 0;  // told to the host before the end of a call
   std::int64_t plan_ns = 0;  // spent on making captures: sizes, memory plan, argument tables
 };

@@ -56,7 +56,7 @@ struct Handle {
 // Outside of a capture nothing is allocated: callers count that.
 template <class F>
 void submit(Stream* stream, F work) {
-  if (stream->capturing) {
+  if (stream != nullptr && stream->capturing) {
     stream->captured.push_back(Work(work));
   } else {
     work();
@@ -144,6 +144,7 @@ int cuEventCreate(void** event, unsigned) { return *event = event, 0; }
 int cuEventDestroy_v2(void*) { return 0; }
 int cuEventRecord(void*, Stream*) { return 0; }
 int cuEventSynchronize(void*) { return 0; }
+int cuEventQuery(void*) { return 0; }
 int cuStreamWaitEvent(Stream*, void*, unsigned) { return 0; }
 
 int cuModuleLoadData(Module** module, const void* image) {
@@ -197,6 +198,22 @@ int cuLaunchKernel(Kernel* kernel, unsigned grid, unsigned, unsigned, unsigned b
   return 0;
 }
 
+int cuStreamIsCapturing(Stream* stream, int* status) {
+  return *status = stream != nullptr && stream->capturing ? 1 : 0, 0;
+}
+int cuThreadExchangeStreamCaptureMode(int* mode) {
+  static thread_local int present = 0;  // global, as the real one's
+  return std::swap(*mode, present), 0;
+}
+struct LaunchConfig {
+  unsigned grid[3], block[3], shared_bytes;
+  Stream* stream;
+};
+int cuLaunchKernelEx(const LaunchConfig* config, Kernel* kernel, void** arguments, void** extra) {
+  return cuLaunchKernel(kernel, config->grid[0], 1, 1, config->block[0], 1, 1, config->shared_bytes,
+                        config->stream, arguments, extra);
+}
+
 int cuStreamBeginCapture_v2(Stream* stream, int) {
   if (stream->capturing) return 900;
   stream->capturing = true;
@@ -215,7 +232,7 @@ int cuGraphInstantiateWithFlags(Graph** exec, const Graph* graph, unsigned long 
 int cuGraphDestroy(Graph* graph) { return delete graph, 0; }
 int cuGraphExecDestroy(Graph* exec) { return delete exec, 0; }
 int cuGraphLaunch(Graph* exec, Stream* stream) {
-  if (stream->capturing) return 900;
+  if (stream != nullptr && stream->capturing) return 900;
   for (const Work& work : exec->work) work();
   return 0;
 }

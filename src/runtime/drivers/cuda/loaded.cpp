@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <bit>
+#include <unordered_map>
 
 #include "base/error.hpp"
 #include "problems/problem.hpp"
@@ -8,14 +10,12 @@ namespace gex::runtime::cuda {
 
 namespace {
 
-// The next size that a capture is made for: powers of two up to 16, then four steps to an octave,
-// so that at most a quarter of the memory is padding.
+// The next size that a capture is made for: powers of two. A sequence that grows from 24 to 151
+// then needs 4 captures; what is padded is memory of the arena, for kernels stop at the real sizes.
 std::int64_t next_gear(std::int64_t size) {
-  if (size <= 1) return size;
-  std::int64_t octave = 1;
-  while (octave * 2 < size) octave *= 2;
-  const std::int64_t step = octave < 16 ? octave : octave / 4;
-  return (size + step - 1) / step * step;
+  constexpr std::int64_t kLargest = std::int64_t{1} << 62;
+  if (size <= 1 || size > kLargest) return size;
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(size)));
 }
 
 // A symbol that a library launch uses for anything but the rows of a plain left operand must keep
@@ -58,6 +58,7 @@ CudaLoaded::CudaLoaded(CudaDevice& the_device, const program::Executable& execut
       fail(ErrorCode::unsupported, "code \"", program.codes[k].name, "\" of a program for \"",
            program.target, "\" has no code for a GPU; compile it for target \"cuda\"");
     const program::DeviceCode& code = executable.device_codes[k];
+    if (code.only_merged) continue;
     if (code.image == nullptr) {
       const problems::Problem problem = problems::parse_problem(program.codes[k].problem);
       matmuls.back() = std::get<problems::MatmulProblem>(problem);
@@ -65,6 +66,16 @@ CudaLoaded::CudaLoaded(CudaDevice& the_device, const program::Executable& execut
     }
     check(api, api.module_function(&functions.back(), load(*code.image), code.entry.c_str()),
           "finding a kernel in its image");
+    if (code.waits) waiting.insert(functions.back());
+  }
+  std::unordered_map<const std::string*, Function> by_image;
+  for (const auto& [launch, code] : executable.merged) {
+    Function& function = by_image[code.image.get()];
+    if (function == nullptr)
+      check(api, api.module_function(&function, load(*code.image), code.entry.c_str()),
+            "finding a merged kernel in its image");
+    merged.emplace(launch, function);
+    if (code.waits) waiting.insert(function);
   }
   if (executable.step_image != nullptr) {
     const Module module = load(*executable.step_image);
