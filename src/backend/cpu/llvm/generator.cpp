@@ -223,8 +223,8 @@ class LlvmGenerator final : public Generator {
     for (const Kernel& kernel : kernels) {
       Wanted wanted = want(kernel, options, false);
       wanted.job->name = KernelObjects::kFunction;
-      const auto same = std::ranges::find_if(
-          made, [&](const JobPtr& job) { return job->same_as(*wanted.job); });
+      const auto same =
+          std::ranges::find_if(made, [&](const JobPtr& job) { return job->same_as(*wanted.job); });
       const auto object = static_cast<std::size_t>(same - made.begin());
       if (same == made.end()) {
         result.objects.push_back(object_for(wanted.job, compiler, target));
