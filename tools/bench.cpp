@@ -14,6 +14,7 @@
 #include "files.hpp"
 #include "json.hpp"
 #include "model_file.hpp"
+#include "plan/report.hpp"
 #include "runtime/background/background.hpp"
 #include "runtime/session/core_limit.hpp"
 #include "tensors.hpp"
@@ -32,9 +33,29 @@ void line(const char* what, double value, const char* unit) {
             << unit << "\n";
 }
 
+// The same numbers as gex explain prints for these sizes.
+void print_memory(const runtime::Session& session) {
+  const program::Program& program = session.program();
+  for (const runtime::CaptureInfo& capture : session.captures()) {
+    const auto value_of = [&](Dim symbol) -> std::optional<std::int64_t> {
+      const auto at = std::ranges::find(program.symbols, symbol) - program.symbols.begin();
+      if (at >= std::ssize(capture.key)) return std::nullopt;
+      return capture.key[static_cast<std::size_t>(at)];
+    };
+    const plan::MemoryReport report =
+        plan::memory_report(program, value_of, session.reuses_memory());
+    line("arena", static_cast<double>(report.total), "bytes");
+    line("lower bound", static_cast<double>(report.lower_bound), "bytes");
+    line("kernel scratch", static_cast<double>(capture.arena_bytes - report.total),
+         "bytes, all workers");
+    return;  // all calls had these sizes
+  }
+}
+
 // What is measured: a session, inputs for it, and what making it took.
 struct Subject {
-  std::shared_ptr<const deploy::Model> model;  // null: a graph
+  std::shared_ptr<const deploy::Model> model;      // null: a graph
+  std::shared_ptr<runtime::DeviceContext> device;  // stays open
   Compiled compiled;
   std::unique_ptr<runtime::Session> session;
   std::vector<HostTensor> inputs;
@@ -54,10 +75,12 @@ Subject subject_of(const Arguments& arguments) {
   auto graph = read_graph(arguments.file());
   subject.inputs = make_inputs(*graph, arguments);
   const auto start = Clock::now();
-  subject.compiled = compile(std::move(graph), cached(compile_options(arguments)));
+  const UserOptions options = user_options(arguments);
+  subject.device = open_target(options.compile.target);
+  subject.compiled = compile(std::move(graph), cached(options.compile));
   subject.prepare_seconds = seconds_since(start);
-  subject.session = std::make_unique<runtime::Session>(
-      subject.compiled.executable, session_options(arguments), subject.compiled.specialiser);
+  subject.session = std::make_unique<runtime::Session>(subject.compiled.executable, options.session,
+                                                       subject.compiled.specialiser);
   return subject;
 }
 
@@ -139,8 +162,7 @@ void print(const Subject& subject, const Measured& measured, double first_call) 
   line("calls", static_cast<double>(measured.times.size()), "timed");
   line("launches", static_cast<double>(counters.launches / counters.calls), "a call");
   line("copied", static_cast<double>(counters.bytes_copied / counters.calls), "bytes a call");
-  line("arena", static_cast<double>(counters.arena_bytes), "bytes");
-  line("lower bound", static_cast<double>(counters.arena_lower_bound), "bytes");
+  print_memory(*subject.session);
   for (const std::string& finding : subject.session->findings())
     std::cout << "tuned: " << finding << "\n";
 }
@@ -159,7 +181,8 @@ int run(const Arguments& arguments) {
   const double first_call = seconds_since(start);
   // Static code comes from a background thread after a few calls: half of the time is for that.
   if (calls == 0) measure(subject, clients, 0, seconds / 2, static_cast<int>(threads));
-  if (calls == 0 && arguments.has("--autotune")) runtime::wait_for_background();
+  if (calls == 0 && !subject.model && user_options(arguments).compile.autotune)
+    runtime::wait_for_background();
   const Measured measured = measure(subject, clients, calls, seconds, static_cast<int>(threads));
   if (arguments.has("--json"))
     print_json(subject, measured, first_call, clients, threads);

@@ -74,7 +74,7 @@ Built build_graph(const Arguments& arguments, const CompileOptions& options) {
     fail(ErrorCode::invalid_argument,
          "--shape is for ONNX models; a graph's text says its sizes itself");
   std::unique_ptr<Graph> graph = read_graph(arguments.file());
-  if (!arguments.has("--unchecked-indices")) add_index_checks(*graph);
+  if (user_options(arguments).api.check_indices) add_index_checks(*graph);
   Built built;
   const Signature signature = Signature::of(*graph);
   for (const Signature::Input& input : signature.inputs)
@@ -107,16 +107,15 @@ Built build(const Arguments& arguments, const CompileOptions& options) {
 }
 
 int run(const Arguments& arguments) {
-  const std::string target = arguments.value("--target").value_or("cpu");
-  if (target != "cpu")
-    fail(ErrorCode::unsupported, "--target ", target, ": model files are for the CPU");
+  CompileOptions options = cached(compile_options(arguments));
+  if (options.target != "cpu")
+    fail(ErrorCode::unsupported, "--target ", options.target, ": model files are for the CPU");
   const std::string& file = arguments.file();
   const auto output = arguments.has("-o") ? arguments.value("-o") : arguments.value("--output");
   const std::string path =
       output ? *output : std::filesystem::path(file).replace_extension(".gexe").string();
   deploy::SaveOptions save;
   save.levels = levels_of(arguments);
-  CompileOptions options = cached(compile_options(arguments));
   Built built = build(arguments, options);
   built.metadata.name =
       arguments.value("--name").value_or(std::filesystem::path(path).stem().string());
@@ -144,17 +143,16 @@ Command declared() {
       "and the C and C++ interface load it in milliseconds, without compiler and without\n"
       "Python. docs/artifact.md has the format. Sizes of --shape are numbers, ranges (1..32) or\n"
       "names. .pt2 files and TensorFlow models go through Python (GEX_PYTHON, else python3).",
-      with_compile_options(
+      with_compile_options(with_flags_of(
+          {"check_indices"},
           {{"-o", "FILE", "where to write it (the model's name with .gexe)"},
            {"--output", "FILE", "the same"},
-           {"--target", "cpu", "what it is compiled for"},
            {"--cpu", "v2,v3,v4", "x86-64 levels that get machine code (v3,v4)"},
            {"--shape", "NAME=SIZES", "sizes of an input: 1..32,3,224,224; may be repeated"},
            {"--gears", "SIZE=1,8,32", "sizes that calls are rounded up to, or auto"},
            {"--name", "NAME", "of the model (the file's)"},
            {"--inputs", "NAMES", "frozen TensorFlow graphs: inputs, as x:0,y:0"},
-           {"--outputs", "NAMES", "frozen TensorFlow graphs: outputs"},
-           {"--unchecked-indices", "", "indices out of range are no errors"}}),
+           {"--outputs", "NAMES", "frozen TensorFlow graphs: outputs"}})),
       1,
       run};
 }

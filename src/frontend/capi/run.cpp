@@ -47,7 +47,7 @@ LaidOut run_with_layouts(gex_program& program, std::vector<runtime::InputArg>& a
   LaidOut copies;
   while (true) {
     try {
-      program.session->run(args, host);
+      program.session->run_from_host(args, host);
       return copies;
     } catch (const runtime::LayoutMismatch& mismatch) {
       if (copies.size() > given.size()) throw;

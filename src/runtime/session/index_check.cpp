@@ -10,8 +10,8 @@ bool is_index_check(const program::Call& call) { return call.callee == kIndexChe
 
 void refuse_indices(const std::string& name, std::int64_t low, std::int64_t high,
                     std::int64_t size) {
-  fail(ErrorCode::invalid_argument, name, ": index out of range: the indices reach from ", low,
-       " to ", high, ", but the axis they go into has ", size, " elements");
+  fail(ErrorCode::invalid_argument, name, ": index out of range: indices range from ", low, " to ",
+       high, ", but the axis has ", size, " elements");
 }
 
 void fail_index_check(const program::Call& call, std::span<const runtime::TensorRef> inputs,

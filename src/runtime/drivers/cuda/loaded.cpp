@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <bit>
 #include <unordered_map>
 
 #include "base/error.hpp"
@@ -10,13 +9,9 @@ namespace gex::runtime::cuda {
 
 namespace {
 
-// The next size that a capture is made for: powers of two. A sequence that grows from 24 to 151
-// then needs 4 captures; what is padded is memory of the arena, for kernels stop at the real sizes.
-std::int64_t next_gear(std::int64_t size) {
-  constexpr std::int64_t kLargest = std::int64_t{1} << 62;
-  if (size <= 1 || size > kLargest) return size;
-  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(size)));
-}
+// Gears of captured graphs are powers of two: a sequence that grows from 24 to 151 needs 4
+// captures. What is padded is memory of the arena, for kernels stop at the real sizes.
+constexpr int kGearSteps = 1;
 
 // A symbol that a library launch uses for anything but the rows of a plain left operand must keep
 // its exact value: rows computed past the real ones reach no other row, all else is summed or a
@@ -88,13 +83,13 @@ CudaLoaded::CudaLoaded(CudaDevice& the_device, const program::Executable& execut
     constants.back() = device.allocate(buffer.data->bytes());
     device.write(constants.back(), buffer.data->data(), buffer.data->bytes());
   }
+  if (!device.graphs()) return;  // immediate launches take any size as it is
+  gears.steps = kGearSteps;
   std::vector<Dim> exact;
   find_exact(program, matmuls, exact);
-  for (Dim symbol : program.symbols) {
-    if (program::is_bound_symbol(program, symbol)) continue;
-    const bool free = std::find(exact.begin(), exact.end(), symbol) == exact.end();
-    gears.push_back(free ? symbol.range() : DimRange{0, -1});
-  }
+  for (Dim symbol : program.symbols)
+    if (!program::is_bound_symbol(program, symbol))
+      gears.exact.push_back(std::find(exact.begin(), exact.end(), symbol) != exact.end());
 }
 
 CudaLoaded::~CudaLoaded() {
@@ -102,12 +97,6 @@ CudaLoaded::~CudaLoaded() {
   for (Module module : modules) device.api().module_unload(module);
   for (void* constant : constants)
     if (constant != nullptr) device.deallocate(constant, 0);
-}
-
-void CudaLoaded::round_up(std::span<std::int64_t> key) const {
-  if (!device.graphs()) return;  // immediate launches take any size as it is
-  for (std::size_t i = 0; i < key.size(); ++i)
-    if (gears[i].lo <= gears[i].hi) key[i] = std::min(next_gear(key[i]), gears[i].hi);
 }
 
 }  // namespace gex::runtime::cuda
