@@ -22,7 +22,7 @@ LAYERS = (
     ("collectives", "fx_stage", "nested_regions", "onnx_backend", "passes", "shape_handling"),
     ("importer", "ops"),
     ("report",),  # after the importer: what compiles graphs writes reports and reads none
-    ("aot", "cache", "captures"),
+    ("aot", "cache", "captures", "deploy"),
     ("debug",),
     ("bisect", "diff", "doctor", "pipeline"),
     ("frames",),

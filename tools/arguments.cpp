@@ -86,7 +86,8 @@ Arguments::Arguments(const Command& command, const std::vector<std::string>& wor
   }
   if (files_.size() > command.most_files)
     fail(ErrorCode::invalid_argument, "gex ", command.name, " takes ", command.most_files,
-         " file, also got '", files_[command.most_files], "'");
+         command.most_files == 1 ? " file" : " files", ", also got '", files_[command.most_files],
+         "'");
 }
 
 bool Arguments::has(std::string_view option) const { return value(option).has_value(); }

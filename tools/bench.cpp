@@ -4,14 +4,19 @@
 #include <chrono>
 #include <iomanip>
 #include <iostream>
+#include <optional>
+#include <thread>
 
 #include "base/error.hpp"
 #include "commands.hpp"
 #include "compile/execute.hpp"
 #include "compiling.hpp"
 #include "files.hpp"
+#include "json.hpp"
+#include "model_file.hpp"
 #include "plan/report.hpp"
 #include "runtime/background/background.hpp"
+#include "runtime/session/core_limit.hpp"
 #include "tensors.hpp"
 
 namespace gex::tool {
@@ -47,53 +52,142 @@ void print_memory(const runtime::Session& session) {
   }
 }
 
+// What is measured: a session, inputs for it, and what making it took.
+struct Subject {
+  std::shared_ptr<const deploy::Model> model;      // null: a graph
+  std::shared_ptr<runtime::DeviceContext> device;  // stays open
+  Compiled compiled;
+  std::unique_ptr<runtime::Session> session;
+  std::vector<HostTensor> inputs;
+  double prepare_seconds = 0;
+};
+
+Subject subject_of(const Arguments& arguments) {
+  Subject subject;
+  if (deploy::is_model_file(arguments.file())) {
+    const auto start = Clock::now();
+    subject.model = deploy::load_model(arguments.file(), load_options(arguments));
+    subject.session = session_of(*subject.model, session_options(arguments));
+    subject.prepare_seconds = seconds_since(start);
+    subject.inputs = make_inputs(*signature_graph(*subject.model), arguments);
+    return subject;
+  }
+  auto graph = read_graph(arguments.file());
+  subject.inputs = make_inputs(*graph, arguments);
+  const auto start = Clock::now();
+  const UserOptions options = user_options(arguments);
+  subject.device = open_target(options.compile.target);
+  subject.compiled = compile(std::move(graph), cached(options.compile));
+  subject.prepare_seconds = seconds_since(start);
+  subject.session = std::make_unique<runtime::Session>(subject.compiled.executable, options.session,
+                                                       subject.compiled.specialiser);
+  return subject;
+}
+
+struct Measured {
+  std::vector<double> times;  // of calls, sorted
+  double seconds = 0;         // from the first to the last
+
+  double percentile(double share) const {
+    const auto at = static_cast<std::size_t>(share * static_cast<double>(times.size() - 1) + 0.5);
+    return times[at];
+  }
+};
+
+// Calls by one of the clients, as many as there are or as time allows.
+std::vector<double> call_again(runtime::Session& session, std::vector<HostTensor> inputs,
+                               std::int64_t calls, double seconds, int threads) {
+  std::optional<runtime::LimitScope> limit;
+  if (threads > 0) limit.emplace(threads);
+  std::vector<double> times;
+  const auto began = Clock::now();
+  while (calls > 0 ? std::ssize(times) < calls : times.empty() || seconds_since(began) < seconds) {
+    const auto start = Clock::now();
+    execute(session, inputs);
+    times.push_back(seconds_since(start));
+  }
+  return times;
+}
+
+Measured measure(const Subject& subject, std::int64_t clients, std::int64_t calls, double seconds,
+                 int threads) {
+  std::vector<std::vector<double>> all(static_cast<std::size_t>(clients));
+  const auto began = Clock::now();
+  std::vector<std::thread> others;
+  const auto work = [&](std::size_t k) {
+    all[k] = call_again(*subject.session, subject.inputs, calls, seconds, threads);
+  };
+  for (std::size_t k = 1; k < all.size(); ++k) others.emplace_back(work, k);
+  work(0);
+  for (std::thread& other : others) other.join();
+  Measured measured;
+  measured.seconds = seconds_since(began);
+  for (const std::vector<double>& times : all)
+    measured.times.insert(measured.times.end(), times.begin(), times.end());
+  std::sort(measured.times.begin(), measured.times.end());
+  return measured;
+}
+
+void print_json(const Subject& subject, const Measured& measured, double first_call,
+                std::int64_t clients, std::int64_t threads) {
+  const auto us = [](double value) { return str(value * 1e6); };
+  std::cout << json_object({{"code", json_text(subject.model ? subject.model->code
+                                                             : subject.compiled.report.generator)},
+                            {subject.model ? "load_us" : "compile_us", us(subject.prepare_seconds)},
+                            {"first_call_us", us(first_call)},
+                            {"calls", str(measured.times.size())},
+                            {"clients", str(clients)},
+                            {"threads", str(threads)},
+                            {"fastest_us", us(measured.times.front())},
+                            {"p50_us", us(measured.percentile(0.5))},
+                            {"p90_us", us(measured.percentile(0.9))},
+                            {"p99_us", us(measured.percentile(0.99))},
+                            {"slowest_us", us(measured.times.back())},
+                            {"calls_a_second",
+                             str(static_cast<double>(measured.times.size()) / measured.seconds)}})
+            << "\n";
+}
+
+void print(const Subject& subject, const Measured& measured, double first_call) {
+  const runtime::Counters counters = subject.session->counters();
+  std::cout << std::fixed << std::setprecision(1);
+  line(subject.model ? "load" : "compile", subject.prepare_seconds * 1e3, "ms");
+  line("first call", first_call * 1e6, "us");
+  line("fastest call", measured.times.front() * 1e6, "us");
+  line("median call", measured.times[measured.times.size() / 2] * 1e6, "us");
+  line("p90", measured.percentile(0.9) * 1e6, "us");
+  line("p99", measured.percentile(0.99) * 1e6, "us");
+  line("throughput", static_cast<double>(measured.times.size()) / measured.seconds, "calls/s");
+  std::cout << std::setprecision(0);
+  line("calls", static_cast<double>(measured.times.size()), "timed");
+  line("launches", static_cast<double>(counters.launches / counters.calls), "a call");
+  line("copied", static_cast<double>(counters.bytes_copied / counters.calls), "bytes a call");
+  print_memory(*subject.session);
+  for (const std::string& finding : subject.session->findings())
+    std::cout << "tuned: " << finding << "\n";
+}
+
 int run(const Arguments& arguments) {
-  for (const char* option : {"--calls", "--seconds"})
+  for (const char* option : {"--calls", "--seconds", "--clients", "--threads"})
     if (const auto number = arguments.integer(option); number && *number < 1)
       fail(ErrorCode::invalid_argument, option, " is at least 1, got ", *number);
   const std::int64_t calls = arguments.integer("--calls").value_or(0);  // 0: as time allows
-  const std::int64_t seconds = arguments.integer("--seconds").value_or(1);
-  auto graph = read_graph(arguments.file());
-  std::vector<HostTensor> inputs = make_inputs(*graph, arguments);
-
+  const auto seconds = static_cast<double>(arguments.integer("--seconds").value_or(1));
+  const std::int64_t clients = arguments.integer("--clients").value_or(1);
+  const std::int64_t threads = arguments.integer("--threads").value_or(0);
+  Subject subject = subject_of(arguments);
   const auto start = Clock::now();
-  const UserOptions options = user_options(arguments);
-  const auto device = open_target(options.compile.target);
-  const Compiled compiled = compile(std::move(graph), cached(options.compile));
-  const double compile_seconds = seconds_since(start);
-  runtime::Session session(compiled.executable, options.session, compiled.specialiser);
-  const auto first_start = Clock::now();
-  execute(session, inputs);
-  const double first_call = seconds_since(first_start);
-
+  execute(*subject.session, subject.inputs);
+  const double first_call = seconds_since(start);
   // Static code comes from a background thread after a few calls: half of the time is for that.
-  std::vector<double> times;
-  auto began = Clock::now();
-  const auto time_is_left = [&](double share) {
-    return seconds_since(began) < share * static_cast<double>(seconds);
-  };
-  while (calls == 0 && time_is_left(0.5)) execute(session, inputs);
-  if (calls == 0 && options.compile.autotune) runtime::wait_for_background();
-  began = Clock::now();
-  while (calls > 0 ? std::ssize(times) < calls : times.empty() || time_is_left(1)) {
-    const auto call_start = Clock::now();
-    execute(session, inputs);
-    times.push_back(seconds_since(call_start));
-  }
-  std::sort(times.begin(), times.end());
-  const runtime::Counters counters = session.counters();
-
-  std::cout << std::fixed << std::setprecision(1);
-  line("compile", compile_seconds * 1e3, "ms");
-  line("first call", first_call * 1e6, "us");
-  line("fastest call", times.front() * 1e6, "us");
-  line("median call", times[times.size() / 2] * 1e6, "us");
-  std::cout << std::setprecision(0);
-  line("calls", static_cast<double>(times.size()), "timed");
-  line("launches", static_cast<double>(counters.launches / counters.calls), "a call");
-  line("copied", static_cast<double>(counters.bytes_copied / counters.calls), "bytes a call");
-  print_memory(session);
-  for (const std::string& finding : session.findings()) std::cout << "tuned: " << finding << "\n";
+  if (calls == 0) measure(subject, clients, 0, seconds / 2, static_cast<int>(threads));
+  if (calls == 0 && !subject.model && user_options(arguments).compile.autotune)
+    runtime::wait_for_background();
+  const Measured measured = measure(subject, clients, calls, seconds, static_cast<int>(threads));
+  if (arguments.has("--json"))
+    print_json(subject, measured, first_call, clients, threads);
+  else
+    print(subject, measured, first_call);
   return 0;
 }
 
@@ -102,15 +196,19 @@ int run(const Arguments& arguments) {
 Command bench_command() {
   return {
       "bench",
-      "FILE.gex [--input NAME=SOURCE]... [options]",
-      "compiles a graph and measures its calls",
+      "FILE.gex|MODEL.onnx|MODEL.gexe [--input NAME=SOURCE]... [options]",
+      "measures the calls of a graph or model",
       "Runs the graph on inputs made as for gex run and prints what compiling took, the first\n"
-      "call, the fastest and the median of the later ones, launches and memory. Times include\n"
+      "call, the fastest, median, p90 and p99 of the later ones, throughput and memory. Times "
+      "include\n"
       "making the result tensors. GEX_PROFILE=20 in the environment adds times by kernel. With\n"
       "--autotune the warm-up ends when all ways have been measured, and they are listed.",
-      with_compile_options(with_input_options(
+      with_compile_options(with_input_options(with_load_options(
           {{"--seconds", "N", "how long to measure (1), after half of it as warm-up"},
-           {"--calls", "N", "so many calls instead, without warm-up"}})),
+           {"--calls", "N", "so many calls of each client instead, without warm-up"},
+           {"--clients", "N", "threads that call at the same time (1)"},
+           {"--threads", "N", "that one call may use (all)"},
+           {"--json", "", "the figures as JSON"}}))),
       1,
       run};
 }

@@ -11,6 +11,7 @@
 #include "compiling.hpp"
 #include "files.hpp"
 #include "interp/interp.hpp"
+#include "model_file.hpp"
 #include "npy.hpp"
 #include "onnx_run.hpp"
 #include "runtime/session/run_control.hpp"
@@ -82,10 +83,16 @@ std::string file_name(std::string name) {
   return name.starts_with('.') ? "_" + name : name;
 }
 
+std::vector<NamedTensor> results_of(const Arguments& arguments) {
+  if (deploy::is_model_file(arguments.file())) return run_model_file(arguments);
+  if (is_onnx(arguments.file()) && !arguments.has("--interpret")) return run_onnx(arguments);
+  return run_graph(arguments);
+}
+
 int run(const Arguments& arguments) {
-  const bool as_model = is_onnx(arguments.file()) && !arguments.has("--interpret");
-  const std::vector<NamedTensor> results = as_model ? run_onnx(arguments) : run_graph(arguments);
-  const auto folder = arguments.value("--out");
+  const auto folder =
+      arguments.has("--out") ? arguments.value("--out") : arguments.value("--output-dir");
+  const std::vector<NamedTensor> results = results_of(arguments);
   if (folder) make_folder(*folder);
   for (const NamedTensor& result : results) {
     std::cout << result.name << ": " << text_of(result.tensor);
@@ -99,20 +106,21 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 Command run_command() {
-  return {
-      "run",
-      "FILE.gex|MODEL.onnx [--input NAME=SOURCE]... [options]",
-      "compiles a graph, runs it once and prints the results",
-      "SOURCE is an .npy file, random (-1 to 1, whole numbers 0 to 9), ones, zeros or iota\n"
-      "(0, 1, 2, ...); inputs that are not named are random. NAME is the input's name or\n"
-      "number. Inputs that the graph writes into are printed after the outputs.",
-      with_compile_options(with_flags_of(
-          {"check_indices", "cache"},
-          with_input_options({{"--out", "FOLDER", "also write each result there, as .npy"},
-                              {"--timeout", "SECONDS", "stop the run after so long"},
-                              {"--interpret", "", "run node by node in the reference executor"}}))),
-      1,
-      run};
+  return {"run",
+          "FILE.gex|MODEL.onnx|MODEL.gexe [--input NAME=SOURCE]... [options]",
+          "compiles a graph, runs it once and prints the results",
+          "SOURCE is an .npy file, random (-1 to 1, whole numbers 0 to 9), ones, zeros or iota\n"
+          "(0, 1, 2, ...); inputs that are not named are random. NAME is the input's name or\n"
+          "number. Inputs that the graph writes into are printed after the outputs.",
+          with_compile_options(with_flags_of(
+              {"check_indices", "cache"},
+              with_input_options(with_load_options(
+                  {{"--out", "FOLDER", "also write each result there, as .npy"},
+                   {"--output-dir", "FOLDER", "the same as --out"},
+                   {"--timeout", "SECONDS", "stop the run after so long"},
+                   {"--interpret", "", "run node by node in the reference executor"}})))),
+          1,
+          run};
 }
 
 }  // namespace gex::tool

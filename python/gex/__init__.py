@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gex.aot.frozen_parameters import refresh
     from gex.captures.warmup import warmup
     from gex.debug.nan_check import NonFiniteValue
+    from gex.deploy.session import load
     from gex.errors import CallNotAllowed, FallbackWarning, IndexOutOfRange
     from gex.export.compiled_module import compile
     from gex.nested_regions.regions import Regions, regions
@@ -36,6 +37,7 @@ __all__ = [
     "collect",
     "compile",
     "explain",
+    "load",
     "onnx",
     "ops",
     "refresh",
@@ -60,6 +62,10 @@ def __getattr__(name: str) -> Any:
         from gex.export.compiled_module import compile
 
         return compile
+    if name == "load":
+        from gex.deploy.session import load
+
+        return load
     if name in ("Regions", "regions"):
         from gex.nested_regions import regions
 

@@ -30,12 +30,8 @@ void check_attached(const ParsedCode& code) {
 
 }  // namespace
 
-ParsedCodes parse_codes(const program::Program& program) {
-  ParsedCodes result;
-  for (const std::string& text : program.kernels) {
-    result.kernels.push_back(loop::parse_kernel(text));
-    loop::verify(result.kernels.back());
-  }
+std::vector<ParsedCode> parse_problems(const program::Program& program) {
+  std::vector<ParsedCode> result;
   for (const program::Code& code : program.codes) {
     ParsedCode parsed;
     parsed.name = code.name;
@@ -45,8 +41,18 @@ ParsedCodes parse_codes(const program::Program& program) {
     parsed.extra_buffers = code.extra_buffers;
     parsed.prologues = code.prologues;
     check_attached(parsed);
-    result.codes.push_back(std::move(parsed));
+    result.push_back(std::move(parsed));
   }
+  return result;
+}
+
+ParsedCodes parse_codes(const program::Program& program) {
+  ParsedCodes result;
+  for (const std::string& text : program.kernels) {
+    result.kernels.push_back(loop::parse_kernel(text));
+    loop::verify(result.kernels.back());
+  }
+  result.codes = parse_problems(program);
   return result;
 }
 

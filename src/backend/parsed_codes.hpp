@@ -24,6 +24,9 @@ struct ParsedCodes {
   std::vector<ParsedCode> codes;
 };
 
+// The codes alone, for a Program whose kernels have functions already.
+std::vector<ParsedCode> parse_problems(const program::Program& program);
+
 // UserError(parse_error) names the code and what is wrong with it.
 ParsedCodes parse_codes(const program::Program& program);
 

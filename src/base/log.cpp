@@ -4,7 +4,11 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <string_view>
+#include <utility>
+
+#include "base/log_sink.hpp"
 
 namespace gex {
 
@@ -28,13 +32,35 @@ std::atomic<LogLevel>& current_level() {
   return level;
 }
 
+struct Sink {
+  std::mutex mutex;
+  std::function<void(LogLevel, const std::string&)> write;
+  std::atomic<bool> is_set{false};
+  static Sink& get() {
+    static auto* const sink = new Sink;  // messages may come after static destructors
+    return *sink;
+  }
+};
+
 }  // namespace
 
 LogLevel log_level() { return current_level().load(std::memory_order_relaxed); }
 
 void set_log_level(LogLevel level) { current_level().store(level, std::memory_order_relaxed); }
 
+void set_log_sink(std::function<void(LogLevel, const std::string&)> sink) {
+  Sink& current = Sink::get();
+  const std::lock_guard lock(current.mutex);
+  current.write = std::move(sink);
+  current.is_set.store(static_cast<bool>(current.write), std::memory_order_relaxed);
+}
+
 void write_log(LogLevel level, const std::string& message) {
+  Sink& sink = Sink::get();
+  if (sink.is_set.load(std::memory_order_relaxed)) {
+    const std::lock_guard lock(sink.mutex);
+    if (sink.write) return sink.write(level, message);
+  }
   // One call writes the whole line, so lines of different threads don't mix.
   std::string line = str("gex ", kNames[static_cast<std::size_t>(level)], ": ", message, "\n");
   std::fwrite(line.data(), 1, line.size(), stderr);

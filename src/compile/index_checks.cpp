@@ -1,7 +1,6 @@
 #include "compile/index_checks.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <utility>
 #include <vector>
@@ -14,9 +13,6 @@ namespace gex {
 
 namespace {
 
-// Callees of front ends count from 0.
-constexpr int kIndexCheck = -2;
-
 // The node that the elements come from, looking through views.
 const Node* source_of(const Value* value) {
   const Node* node = value->producer();
@@ -26,12 +22,6 @@ const Node* source_of(const Value* value) {
 
 std::string name_of_check(const Node& node) {
   return node.location().empty() ? node.op().name : str(node.op().name, " at ", node.location());
-}
-
-[[noreturn]] void refuse(const std::string& name, std::int64_t low, std::int64_t high,
-                         std::int64_t size) {
-  fail(ErrorCode::invalid_argument, name, ": index out of range: indices range from ", low, " to ",
-       high, ", but the axis has ", size, " elements");
 }
 
 // True if nothing needs to be checked at run time.
@@ -48,7 +38,8 @@ bool fits_surely(const Node& node, const Value* indices, Dim size) {
   // A view may read only some of the elements; then it is checked at run time.
   const bool known = bounds->low.is_const() && bounds->high.is_const() && size.is_const();
   if (!known || source != indices->producer()) return false;
-  refuse(name_of_check(node), bounds->low.constant(), bounds->high.constant(), size.constant());
+  refuse_indices(name_of_check(node), bounds->low.constant(), bounds->high.constant(),
+                 size.constant());
 }
 
 std::unique_ptr<Graph> branch(const char* name, const Node* failing, Dim size) {
@@ -100,16 +91,6 @@ void add_index_checks(Graph& graph) {
       if (!fits_surely(node, indices, size)) add_check(graph, node, indices, size);
     }
   }
-}
-
-bool is_index_check(const program::Call& call) { return call.callee == kIndexCheck; }
-
-void fail_index_check(const program::Call& call, std::span<const runtime::TensorRef> inputs,
-                      std::span<const std::int64_t> integers) {
-  GEX_CHECK(inputs.size() == 2 && integers.size() == 1, "a check of other operands");
-  std::int64_t bounds[2] = {};
-  for (std::size_t k = 0; k < 2; ++k) std::memcpy(&bounds[k], inputs[k].data, sizeof bounds[k]);
-  refuse(call.name, bounds[0], bounds[1], integers[0]);
 }
 
 }  // namespace gex

@@ -75,7 +75,9 @@ def test_prefix_has_the_documented_files(prefix: pathlib.Path) -> None:
     for path in [
         *["include/gex/gex.h", "include/gex/es.hpp", "include/gex/compat/ge.hpp"],
         "include/gex/es/ops.hpp",
+        *["include/gex/session.h", "include/gex/session.hpp"],
         *["lib/libgex.so", "lib/cmake/gex/gexConfig.cmake", "bin/gex"],
+        *["lib/libgex_run.so", "lib/pkgconfig/gex_run.pc"],
     ]:
         assert (prefix / path).exists(), path
     if (BUILD / "lib" / "libgex_llvm.so").exists():
@@ -100,9 +102,13 @@ def test_nothing_refers_to_the_build_machine(prefix: pathlib.Path) -> None:
     assert str(ROOT) not in text and str(prefix) not in text
 
 
+def declared_in(prefix: pathlib.Path, *headers: str) -> set[str]:
+    text = "".join((prefix / "include" / "gex" / name).read_text() for name in headers)
+    return set(re.findall(r"GEX_API [\w* ]*?\b(gex_\w+)\(", text))
+
+
 def test_exported_symbols_are_the_interface_or_marked_private(prefix: pathlib.Path) -> None:
-    header = (prefix / "include" / "gex" / "gex.h").read_text()
-    declared = set(re.findall(r"GEX_API [\w* ]*?\b(gex_\w+)\(", header))
+    declared = declared_in(prefix, "gex.h", "session.h", "kernel.h")
     listed = run("nm", "-D", "--defined-only", "--with-symbol-versions",
                  prefix / "lib" / "libgex.so", cwd=ROOT)  # fmt: skip
     by_version: dict[str, set[str]] = {}
@@ -174,3 +180,82 @@ def test_cmake_package(prefix: pathlib.Path, tmp_path: pathlib.Path) -> None:
     run("cmake", "-S", ".", "-B", "build", f"-DCMAKE_PREFIX_PATH={prefix}", cwd=tmp_path)
     run("cmake", "--build", "build", cwd=tmp_path)
     run(tmp_path / "build" / "user", cwd=tmp_path)
+
+
+# --- libgex_run -----------------------------------------------------------------------------------
+
+RUN_PROGRAM = """
+#include <gex/session.hpp>
+#include <cstdio>
+int main(int count, char** words) {
+  try {
+    gex::Session session = gex::Session::load(words[1], {.trust = count > 2});
+    const std::vector<float> x = {1, 2, 3, 4};
+    const auto results = session.run({gex::Tensor::of<float>({2, 2}, x)});
+    std::printf("%s %g %g\\n", session.model().code().substr(0, 11).c_str(),
+                results[0].data<float>()[0], results[0].data<float>()[3]);
+  } catch (const gex::RunError& error) {
+    std::fprintf(stderr, "%s\\n", error.what());
+    return 1;
+  }
+}
+"""
+RUN_GRAPH = """symbols n
+graph main(%x: f32[n, 2]) -> (f32[n, 2]) {
+  %y = exp(%x) : f32[n, 2]
+  %z = log1p(%y) : f32[n, 2]
+  return %z
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def model(prefix: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "m.gex").write_text(RUN_GRAPH)
+    run(prefix / "bin" / "gex", "compile", "m.gex", "-o", "m.gexe", "--cpu=v2,v3,v4", cwd=folder)
+    return folder / "m.gexe"
+
+
+def test_run_library_is_small_and_needs_no_other(prefix: pathlib.Path) -> None:
+    library = (prefix / "lib" / "libgex_run.so").resolve()
+    assert library.stat().st_size <= 4 << 20
+    needed = re.findall(r"NEEDED\)\s+Shared library: \[(.*)\]", dynamic_section(library))
+    assert not [name for name in needed if "gex" in name or "LLVM" in name]
+    listed = run("nm", "-D", "--defined-only", library, cwd=ROOT)
+    names = {line.split()[-1].partition("@@")[0] for line in listed.splitlines()} - {"GEX_1"}
+    compiling = {"gex_program_save_model", "gex_graph_call_kernel"}
+    missing = declared_in(prefix, "session.h", "kernel.h") - compiling - names
+    assert not missing
+    assert names <= declared_in(prefix, "gex.h", "session.h", "kernel.h")
+
+
+def test_project_from_outside_runs_a_model_without_the_compiler(
+    prefix: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "user.cpp").write_text(RUN_PROGRAM)
+    project = CMAKE_PROJECT.replace("gex::gex)", "gex::gex_run)")
+    (tmp_path / "CMakeLists.txt").write_text(project)
+    run("cmake", "-S", ".", "-B", "out", f"-DCMAKE_PREFIX_PATH={prefix}", cwd=tmp_path)
+    run("cmake", "--build", "out", cwd=tmp_path)
+    # Nothing but this library lies where the program looks.
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    shutil.copy(prefix / "lib" / "libgex_run.so.0.1", alone)
+    out = run(tmp_path / "out" / "user", model, "trust", cwd=tmp_path, LD_LIBRARY_PATH=str(alone))
+    assert out == "machine cod 1.31326 4.01815\n"
+    out = run(tmp_path / "out" / "user", model, cwd=tmp_path, LD_LIBRARY_PATH=str(alone))
+    assert out == "interpreter 1.31326 4.01815\n"
+
+
+@pytest.mark.skipif(shutil.which("pkg-config") is None, reason="there is no pkg-config")
+def test_pkg_config_knows_the_run_library(
+    prefix: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "user.cpp").write_text(RUN_PROGRAM)
+    flags = run("pkg-config", "--cflags", "--libs", "gex_run", cwd=tmp_path,
+                PKG_CONFIG_PATH=str(prefix / "lib" / "pkgconfig")).split()  # fmt: skip
+    run("g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "user.cpp", *flags, "-o", "user",
+        cwd=tmp_path)  # fmt: skip
+    out = run(tmp_path / "user", model, "trust", cwd=tmp_path, LD_LIBRARY_PATH=str(prefix / "lib"))
+    assert out == "machine cod 1.31326 4.01815\n"

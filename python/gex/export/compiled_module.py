@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import itertools
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -109,7 +110,8 @@ class Compiled:
         self._signature = signature
         self._in_spec: TreeSpec = program.call_spec.in_spec
         self._run = self._compile(graph, config)
-        self._finish = _finisher(program.call_spec.out_spec)
+        self._out_spec: TreeSpec = program.call_spec.out_spec
+        self._finish = _finisher(self._out_spec)
         self._is_flat = self._in_spec == _flat_spec(len(graph.inputs)) and not any(
             isinstance(i, Fixed) for i in graph.inputs
         )
@@ -137,10 +139,37 @@ class Compiled:
         static = list(enumerate(names, start=imported.num_arguments))
         if imported.device != CPU:
             static = []
+        self._imported = imported
         runner = self.report.runner = make_runner(RunnerRequest(imported, config, static=static))
         run = imported.adapter.wrap(runner)
         # Otherwise calls through PyTorch would record gradients of their arguments.
         return torch.no_grad()(run) if imported.outcome.calls else run
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        cpu: Sequence[str] = ("v3", "v4"),
+        name: str | None = None,
+        input_names: Sequence[str] | None = None,
+        output_names: Sequence[str] | None = None,
+    ) -> None:
+        """Writes a model file for gex.load, gex serve and the C and C++ interface.
+
+        `cpu` names the x86-64 levels that get machine code. Steps that run through PyTorch are
+        refused; the message lists all of them.
+        """
+        from gex.deploy.saving import save_imported
+
+        names = [i.name for i in self._inputs if not isinstance(i, Fixed)]
+        save_imported(
+            self._imported,
+            os.fspath(path),
+            list(input_names) if input_names is not None else names,
+            list(output_names) if output_names is not None else _output_names(self._out_spec),
+            tuple(cpu),
+            name,
+        )
 
     def __copy__(self) -> Compiled:
         """Another object for the same program and state."""
@@ -221,6 +250,13 @@ class Compiled:
                 f"got {len(args)} by position and {list(kwargs)} by name"
             )
         return tuple(args), {name: kwargs[name] for name in names}
+
+
+def _output_names(spec: TreeSpec) -> list[str]:
+    """Keys of a dict of tensors, else numbers."""
+    if not spec.is_leaf() and spec.type is dict and all(c.is_leaf() for c in spec.children()):
+        return [str(key) for key in spec.context]
+    return [f"output_{k}" for k in range(spec.num_leaves)]
 
 
 def _compiled_again(source: Source, bound: list[tuple[str, torch.Tensor]]) -> Compiled:

@@ -2,6 +2,7 @@
 
 #include <mutex>
 
+#include "backend/cpu/attached.hpp"
 #include "backend/cpu/generator.hpp"
 #include "backend/cpu/kernels/make.hpp"
 #include "backend/cpu/tuner.hpp"
@@ -16,18 +17,6 @@ namespace gex::backend::cpu {
 namespace {
 
 using program::Callable;
-
-// Code around a problem. `function_of(kernel)` gives the code of a kernel of the Program.
-kernels::Attached attached_to(const ParsedCode& code, const auto& function_of) {
-  kernels::Attached result;
-  if (code.kernel >= 0)
-    result.epilogue = {function_of(code.kernel), code.extra_buffers,
-                       problems::dims_count(*code.problem), 0};
-  for (const program::Code::Prologue& p : code.prologues)
-    result.prologues.push_back(
-        {function_of(p.kernel), p.operand, p.first_buffer, p.input_buffers, p.dims_begin});
-  return result;
-}
 
 std::unique_ptr<ObjectStore> objects_in(const std::shared_ptr<Store>& store) {
   if (store == nullptr) return nullptr;
@@ -125,11 +114,7 @@ CompiledCode compile_for_cpu(std::shared_ptr<const program::Program> program,
   result.generator =
       generator != nullptr ? str("llvm (", generator->target(), ")") : "interpreter: " + why_not;
   const std::vector<Callable> functions = functions_of(codes->kernels, options, generator);
-  const auto function_of = [&](int kernel) { return functions[static_cast<std::size_t>(kernel)]; };
-  for (const ParsedCode& code : codes->codes)
-    result.executable.functions.push_back(
-        code.problem ? kernels::make(*code.problem, attached_to(code, function_of))
-                     : function_of(code.kernel));
+  result.executable.functions = functions_of_codes(codes->codes, functions);
   result.executable.program = std::move(program);
   if (generator != nullptr)
     result.specialiser = std::make_shared<KernelSpecialiser>(*generator, std::move(codes), options);

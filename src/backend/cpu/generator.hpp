@@ -31,6 +31,19 @@ struct GeneratorOptions {
   ObjectStore* objects = nullptr;  // where machine code is kept; null: everything is compiled
 };
 
+// Machine code of kernels for other processes: relocatable ELF objects.
+struct KernelObjects {
+  // The one function in each object.
+  static constexpr const char* kFunction = "gex_kernel";
+  struct Entry {
+    std::size_t object = 0;
+    // Where the function's dims are among those of the kernel's symbols(), if not in that order.
+    std::vector<int> positions;
+  };
+  std::vector<std::string> objects;
+  std::vector<Entry> kernels;  // in the order of the kernels
+};
+
 enum class Dump : std::uint8_t { ir, optimised_ir, assembly };
 
 struct GeneratorStats {
@@ -56,10 +69,15 @@ class Generator {
 
   virtual std::string target() const = 0;  // "znver4, 64-byte vectors"
   virtual GeneratorStats stats() const = 0;
+
+  // For processors of a level ("v2", "v3", "v4"), whatever this machine is. Equal structures share
+  // an object. Sizes in options.constants are constants in the code, as in compile().
+  virtual KernelObjects objects(std::span<const loop::Kernel> kernels,
+                                const GeneratorOptions& options, std::string_view level) = 0;
 };
 
 // Raised whenever Generator's layout or meaning changes: both libraries must agree.
-inline constexpr int kGeneratorVersion = 3;
+inline constexpr int kGeneratorVersion = 4;
 
 // Opens libgex_llvm.so beside libgex on the first call. Null if it is missing or unfit; `why_not`
 // (may be null) then says why and how to get it. Thread-safe; lives until the process ends.

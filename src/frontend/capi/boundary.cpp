@@ -83,6 +83,10 @@ const char* gex_version(void) { return GEX_VERSION; }
 const char* gex_last_error(void) { return gex::capi::last_error_text; }
 void gex_text_free(char* text) { std::free(text); }
 
+gex_status gex_fail(gex_status status, const char* message) {
+  return gex::capi::remember(status, message == nullptr ? "" : message);
+}
+
 const char* gex_status_name(gex_status status) {
   if (status == GEX_OK) return "ok";
   if (status == GEX_CANCELLED) return "cancelled";

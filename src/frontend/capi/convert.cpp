@@ -18,38 +18,6 @@ static_assert(static_cast<int>(DType::i16) == GEX_I16 && static_cast<int>(DType:
 static_assert(static_cast<int>(DType::u8) == GEX_U8 &&
               static_cast<int>(DType::boolean) == GEX_BOOL);
 
-namespace {
-
-constexpr std::size_t kMaxRank = 64;
-
-void check_rank(std::size_t rank, const std::string& what) {
-  if (rank > kMaxRank)
-    fail(ErrorCode::invalid_argument, what, " has ", rank, " axes; at most ", kMaxRank,
-         " are possible");
-}
-
-}  // namespace
-
-void check_bytes(const Type& type) {
-  auto total = static_cast<std::int64_t>(size_of(type.dtype));
-  for (Dim size : type.shape)
-    if (size == Dim(0)) return;
-  for (Dim size : type.shape) {
-    const auto number = size.as_const();
-    if (number && __builtin_mul_overflow(total, *number, &total))
-      fail(ErrorCode::invalid_argument, "the size of ", type, " in bytes overflows 64 bits");
-  }
-}
-
-DType to_dtype(gex_dtype dtype, const char* what) {
-  if (dtype < 0 || dtype >= kDTypeCount)
-    fail(ErrorCode::invalid_argument, what, " is ", dtype, ", which is no dtype; they are 0 to ",
-         kDTypeCount - 1);
-  return static_cast<DType>(dtype);
-}
-
-gex_dtype from_dtype(DType dtype) { return static_cast<gex_dtype>(dtype); }
-
 Dim to_dim(const gex_size& size, Symbols& symbols, bool declare, const char* what) {
   if (size.expression == nullptr) return Dim(size.number);
   const std::string_view text = size.expression;
@@ -89,50 +57,6 @@ Type to_type(gex_dtype dtype, const gex_size* shape, std::size_t rank, Symbols& 
   check_bytes(type);
   symbols = std::move(known);
   return type;
-}
-
-std::string TensorView::text() const {
-  return str(dtype, text_of(Shape(shape.begin(), shape.end())));
-}
-
-bool TensorView::empty() const { return std::find(shape.begin(), shape.end(), 0) != shape.end(); }
-
-std::vector<std::int64_t> dense_strides_of(const std::vector<std::int64_t>& shape) {
-  std::vector<std::int64_t> strides(shape.size(), 1);
-  for (std::size_t d = shape.size(); d-- > 1;)
-    strides[d - 1] = strides[d] * std::max<std::int64_t>(shape[d], 1);
-  return strides;
-}
-
-TensorView to_view(const gex_tensor& tensor, bool need_data, const std::string& what) {
-  if (tensor.struct_size < sizeof(gex_tensor))
-    fail(ErrorCode::invalid_argument, what, ": struct_size is ", tensor.struct_size, ", expected ",
-         sizeof(gex_tensor), ": start from GEX_TENSOR_INIT");
-  check_rank(tensor.rank, what);
-  require_list(tensor.shape, tensor.rank, str(what, ".shape").c_str());
-  TensorView view;
-  view.dtype = to_dtype(tensor.dtype, str(what, ".dtype").c_str());
-  view.data = tensor.data;
-  view.shape.assign(tensor.shape, tensor.shape + tensor.rank);
-  for (std::int64_t size : view.shape)
-    if (size < 0)
-      fail(ErrorCode::invalid_argument, what, " is ", view.text(), ": a size can't be negative");
-  check_bytes(Type::tensor(view.dtype, Shape(view.shape.begin(), view.shape.end())));
-  if (tensor.strides == nullptr) {
-    view.strides = dense_strides_of(view.shape);
-  } else {
-    view.strides.assign(tensor.strides, tensor.strides + tensor.rank);
-  }
-  if (need_data && view.data == nullptr && !view.empty())
-    fail(ErrorCode::invalid_argument, what, " is ", view.text(), " but its data is NULL");
-  return view;
-}
-
-HostTensor to_host(const TensorView& view) {
-  HostTensor tensor(view.dtype, view.shape);
-  copy_elements(size_of(view.dtype), view.shape, static_cast<const std::byte*>(view.data),
-                view.strides, tensor.data(), dense_strides_of(view.shape));
-  return tensor;
 }
 
 HostTensor converted(const HostTensor& tensor, DType dtype) {

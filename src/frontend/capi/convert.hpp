@@ -23,6 +23,8 @@ gex_dtype from_dtype(DType dtype);
 Dim to_dim(const gex_size& size, Symbols& symbols, bool declare, const char* what);
 // What is known of the bytes must fit 63 bits: everything behind this border counts in int64.
 void check_bytes(const Type& type);
+// UserError: more axes than anything here is made for.
+void check_rank(std::size_t rank, const std::string& what);
 // Sizes are not negative and their bytes can be counted. `symbols` changes only on success.
 Type to_type(gex_dtype dtype, const gex_size* shape, std::size_t rank, Symbols& symbols);
 

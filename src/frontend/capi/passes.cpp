@@ -279,10 +279,6 @@ gex_status gex_pass_unregister(const char* name) {
   return guarded([&] { passes::unregister_user_pass(&required(name, "name")); });
 }
 
-gex_status gex_fail(gex_status status, const char* message) {
-  return remember(status, message == nullptr ? "" : message);
-}
-
 gex_status gex_list_passes(char** text) {
   return guarded([&] {
     std::string list;

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/strided_copy.hpp"
-#include "compile/index_checks.hpp"
+#include "runtime/session/index_check.hpp"
 
 namespace gex::capi {
 namespace {

@@ -37,6 +37,8 @@ const char* name_of(Tag tag) {
       return "a match";
     case Tag::cancel:
       return "a cancel handle";
+    case Tag::model:
+      return "a model";
     case Tag::destroyed:
       break;
   }

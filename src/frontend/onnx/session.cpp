@@ -10,7 +10,6 @@
 namespace gex::onnx {
 namespace {
 
-constexpr std::int64_t kWeight = 1024;  // elements from which an initialiser is a weight
 constexpr std::size_t kRemembered = 4096;
 
 std::string text_of(const HostValue& value, bool sizes) {
@@ -132,9 +131,7 @@ SessionStatistics Session::statistics() const {
   return statistics_;
 }
 
-std::unique_ptr<Session::Program> Session::compiled(Import import) const {
-  auto program = std::make_unique<Program>();
-  CompileOptions options = settings_.compile;
+Compiled compile_import(Import& import, CompileOptions options) {
   for (const auto& [input, tensor] : import.weights) {
     FrozenInput frozen;
     frozen.graph_input = input;
@@ -157,7 +154,12 @@ std::unique_ptr<Session::Program> Session::compiled(Import import) const {
     output.graph_output = static_cast<int>(k);
     signature.outputs.push_back(output);
   }
-  Compiled result = compile(std::move(import.graph), signature, options);
+  return compile(std::move(import.graph), signature, options);
+}
+
+std::unique_ptr<Session::Program> Session::compiled(Import import) const {
+  auto program = std::make_unique<Program>();
+  Compiled result = compile_import(import, settings_.compile);
   runtime::SessionOptions session = settings_.session;
   session.frozen = result.frozen;
   program->frozen = result.frozen;
@@ -172,7 +174,7 @@ std::unique_ptr<Session::Program> Session::compiled(Import import) const {
 void Session::grow(Fork& fork, std::span<const HostValue> inputs, std::vector<HostTensor> answers,
                    bool static_shapes) {
   ImportOptions options;
-  options.weight_elements = kWeight;
+  options.weight_elements = kWeightElements;
   options.contents = &contents_;
   options.answers = std::move(answers);
   const auto infos = model_inputs(*model_);

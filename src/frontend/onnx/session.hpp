@@ -38,6 +38,11 @@ struct SessionSettings {
   bool static_shapes = false;  // import for the sizes of each call, even where they may vary
 };
 
+// Compiles what was imported, with its weights as frozen inputs. Takes the graph of `import`.
+Compiled compile_import(Import& import, CompileOptions options);
+// Elements from which an initialiser is a weight: see ImportOptions::weight_elements.
+inline constexpr std::int64_t kWeightElements = 1024;
+
 struct SessionStatistics {
   std::int64_t imports = 0, programs = 0, probes = 0;  // probes: programs that compute a value
 };

@@ -21,6 +21,7 @@ void bind_runner(nb::module_& m);    // Signature parts, compiled callables
 void bind_captures(nb::module_& m);  // how they capture
 void bind_es(nb::module_& m);        // the builder behind gex.es
 void bind_onnx(nb::module_& m);      // ONNX models, behind gex.onnx
+void bind_model(nb::module_& m);     // model files of imported graphs
 void bind_passes(nb::module_& m);    // users' passes, behind gex.passes
 void bind_report(nb::module_& m);    // report models and pages, behind gex.report
 

@@ -20,4 +20,5 @@ NB_MODULE(_gex, m) {
   python::bind_passes(m);
   python::bind_onnx(m);
   python::bind_report(m);
+  python::bind_model(m);
 }

@@ -27,6 +27,17 @@ thread_local std::int64_t current_stream = 0;
 
 void set_current_stream(std::int64_t stream) { current_stream = stream; }
 
+LimitScope::LimitScope(int workers) : saved_(current_stream) {
+  // A number of its own for each limit, away from those that callers choose.
+  constexpr std::int64_t kFirst = std::int64_t{-1} << 40;
+  const std::int64_t stream = kFirst - workers;
+  const CoreLimit limit{workers, workers};
+  if (stream_limit(stream) != limit) set_stream_limit(stream, limit);
+  current_stream = stream;
+}
+
+LimitScope::~LimitScope() { current_stream = saved_; }
+
 void set_stream_limit(std::int64_t stream, std::optional<CoreLimit> limit) {
   Limits& limits = Limits::get();
   const std::lock_guard lock(limits.mutex);

@@ -22,4 +22,16 @@ CoreLimit stream_limit(std::int64_t stream);
 CoreLimit device_limit();
 CoreLimit current_limit();  // of the calling thread's stream
 
+// Runs that this thread starts inside the scope use at most so many workers.
+class LimitScope {
+ public:
+  explicit LimitScope(int workers);
+  ~LimitScope();
+  LimitScope(const LimitScope&) = delete;
+  LimitScope& operator=(const LimitScope&) = delete;
+
+ private:
+  std::int64_t saved_;
+};
+
 }  // namespace gex::runtime

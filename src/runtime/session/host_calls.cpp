@@ -5,15 +5,21 @@
 #include "base/error.hpp"
 #include "base/strided_copy.hpp"
 #include "runtime/session/host_functions.hpp"
+#include "runtime/session/user_kernels.hpp"
 
 namespace gex::runtime {
 namespace {
 
+std::vector<std::int64_t> dense_strides(std::span<const std::int64_t> shape) {
+  std::vector<std::int64_t> strides(shape.size(), 1);
+  for (std::size_t d = strides.size(); d-- > 1;)
+    strides[d - 1] = strides[d] * std::max<std::int64_t>(shape[d], 1);
+  return strides;
+}
+
 HostTensor dense_copy(const TensorRef& ref) {
   HostTensor out(ref.dtype, {ref.shape.begin(), ref.shape.end()});
-  std::vector<std::int64_t> strides(ref.shape.size(), 1);
-  for (std::size_t d = strides.size(); d-- > 1;)
-    strides[d - 1] = strides[d] * std::max<std::int64_t>(ref.shape[d], 1);
+  const std::vector<std::int64_t> strides = dense_strides(ref.shape);
   if (out.numel() > 0)
     copy_elements(size_of(ref.dtype), ref.shape, static_cast<const std::byte*>(ref.data),
                   ref.strides, out.data(), strides);
@@ -33,6 +39,7 @@ void check_result(const std::string& name, std::size_t k, const HostTensor& resu
 void HostCalls::run(const program::Call& call, std::span<const TensorRef> inputs,
                     std::span<const std::int64_t> integers, std::span<const TensorRef> expected,
                     std::span<Host::CallResult> outputs) {
+  if (is_kernel_call(call)) return run_kernel(call, inputs, expected, outputs);
   const HostFunction* function =
       call.callee == kHostCallee ? find_host_function(call.name) : nullptr;
   if (function == nullptr)
@@ -45,6 +52,34 @@ void HostCalls::run(const program::Call& call, std::span<const TensorRef> inputs
   GEX_CHECK(results.size() == outputs.size(), call.name, " gave ", results.size(), " results");
   for (std::size_t k = 0; k < results.size(); ++k) {
     check_result(call.name, k, results[k], expected[k]);
+    outputs[k].shape = results[k].shape();
+    outputs[k].handle = ++last_;
+    HostTensor& kept = results_[last_] = std::move(results[k]);
+    outputs[k].data = kept.data();
+  }
+}
+
+void HostCalls::run_kernel(const program::Call& call, std::span<const TensorRef> inputs,
+                           std::span<const TensorRef> expected,
+                           std::span<Host::CallResult> outputs) {
+  const KernelCall named = kernel_of_call(call);
+  const UserKernel& kernel = user_kernel(named.name);
+  std::vector<HostTensor> results;
+  std::vector<TensorRef> places;
+  std::vector<std::vector<std::int64_t>> strides;
+  results.reserve(expected.size());
+  for (const TensorRef& ref : expected) {
+    for (std::int64_t size : ref.shape)
+      if (size < 0)
+        fail(ErrorCode::unsupported, "kernel '", named.name,
+             "': sizes of its results must follow from those of its inputs");
+    results.emplace_back(ref.dtype, std::vector<std::int64_t>(ref.shape.begin(), ref.shape.end()));
+    strides.push_back(dense_strides(ref.shape));
+  }
+  for (std::size_t k = 0; k < results.size(); ++k)
+    places.push_back({results[k].data(), results[k].dtype(), results[k].shape(), strides[k]});
+  kernel(inputs, places, named.parameters);
+  for (std::size_t k = 0; k < results.size(); ++k) {
     outputs[k].shape = results[k].shape();
     outputs[k].handle = ++last_;
     HostTensor& kept = results_[last_] = std::move(results[k]);

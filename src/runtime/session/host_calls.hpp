@@ -21,6 +21,9 @@ class HostCalls {
   void release(std::uint64_t handle);
 
  private:
+  void run_kernel(const program::Call& call, std::span<const TensorRef> inputs,
+                  std::span<const TensorRef> expected, std::span<Host::CallResult> outputs);
+
   std::map<std::uint64_t, HostTensor> results_;
   std::uint64_t last_ = 0;
 };

@@ -63,10 +63,11 @@ void emit(Ir& ir, const Job& job) {
 }
 
 std::unique_ptr<llvm::Module> emit_module(llvm::LLVMContext& context, Compiler& compiler,
-                                          std::span<const JobPtr> jobs) {
+                                          std::span<const JobPtr> jobs,
+                                          const Target& target = host_target()) {
   auto module = std::make_unique<llvm::Module>(jobs[0]->name, context);
   compiler.prepare(*module);
-  Ir ir(*module, host_target());
+  Ir ir(*module, target);
   for (const JobPtr& job : jobs) emit(ir, *job);
   return module;
 }
@@ -109,6 +110,27 @@ bool load_job(const JobPtr& job) {
     return false;
   }
   return true;
+}
+
+std::string object_for(const JobPtr& job, Compiler& compiler, const Target& target) {
+  llvm::LLVMContext context;
+  auto module = emit_module(context, compiler, {&job, 1}, target);
+  check(*module);
+  compiler.optimise(*module);
+  return compiler.object(*module)->getBuffer().str();
+}
+
+// Where each of the canonical kernel's symbols is among the caller's; empty: in the same order.
+std::vector<int> positions_of(const Kernel& kernel, const std::vector<Dim>& originals) {
+  const std::vector<Dim> theirs = kernel.symbols();
+  std::vector<int> positions;
+  if (theirs == originals) return positions;
+  for (Dim symbol : originals) {
+    const auto at = std::ranges::find(theirs, symbol);
+    GEX_CHECK(at != theirs.end(), "symbol ", symbol, " of the canonical kernel");
+    positions.push_back(static_cast<int>(at - theirs.begin()));
+  }
+  return positions;
 }
 
 // Where the caller's dims come in another order than the canonical kernel's.
@@ -189,6 +211,28 @@ class LlvmGenerator final : public Generator {
   GeneratorStats stats() const override {
     std::lock_guard lock(stats_mutex_);
     return stats_;
+  }
+
+  KernelObjects objects(std::span<const Kernel> kernels, const GeneratorOptions& options,
+                        std::string_view level) override {
+    const Target& target = target_of_level(level);
+    Gate::Pass open;
+    Compiler compiler(target);
+    KernelObjects result;
+    std::vector<JobPtr> made;
+    for (const Kernel& kernel : kernels) {
+      Wanted wanted = want(kernel, options, false);
+      wanted.job->name = KernelObjects::kFunction;
+      const auto same =
+          std::ranges::find_if(made, [&](const JobPtr& job) { return job->same_as(*wanted.job); });
+      const auto object = static_cast<std::size_t>(same - made.begin());
+      if (same == made.end()) {
+        result.objects.push_back(object_for(wanted.job, compiler, target));
+        made.push_back(wanted.job);
+      }
+      result.kernels.push_back({object, positions_of(kernel, wanted.originals)});
+    }
+    return result;
   }
 
  private:
@@ -295,15 +339,11 @@ class LlvmGenerator final : public Generator {
 
   static Callable in_callers_order(const Kernel& kernel, const Wanted& wanted) {
     const Job& job = *wanted.job;
-    std::vector<Dim> theirs = kernel.symbols();
-    if (theirs == wanted.originals) return job.code;
+    std::vector<int> positions = positions_of(kernel, wanted.originals);
+    if (positions.empty()) return job.code;
     auto reordered = std::make_shared<Reordered>();
     reordered->inner = job.code;
-    for (Dim s : wanted.originals) {
-      auto at = std::ranges::find(theirs, s);
-      GEX_CHECK(at != theirs.end(), "symbol ", s, " of the canonical kernel");
-      reordered->position.push_back(static_cast<int>(at - theirs.begin()));
-    }
+    reordered->position = std::move(positions);
     return {&call_reordered, reordered.get(), reordered};
   }
 

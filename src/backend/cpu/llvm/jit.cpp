@@ -120,19 +120,31 @@ llvm::orc::LLJIT& jit() {
 
 }  // namespace
 
-Compiler::Compiler(Effort effort) : effort_(effort) {
+namespace {
+
+std::unique_ptr<llvm::TargetMachine> machine_for(const Target& target, Effort effort, bool jit) {
   initialise_llvm();
-  const Target& host = host_target();
   std::string triple = llvm::sys::getProcessTriple(), error;
-  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
-  GEX_CHECK(target != nullptr, error);
+  const llvm::Target* found = llvm::TargetRegistry::lookupTarget(triple, error);
+  GEX_CHECK(found != nullptr, error);
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
-  machine_.reset(target->createTargetMachine(
-      triple, host.cpu, host.features, options, llvm::Reloc::PIC_, std::nullopt,
-      effort == Effort::quick ? Level::Less : Level::Default, true));
-  GEX_CHECK(machine_ != nullptr, "no code generator for ", triple);
+  std::optional<llvm::CodeModel::Model> model;
+  if (!jit) model = llvm::CodeModel::Small;
+  std::unique_ptr<llvm::TargetMachine> machine(found->createTargetMachine(
+      triple, target.cpu, target.features, options, llvm::Reloc::PIC_, model,
+      effort == Effort::quick ? Level::Less : Level::Default, jit));
+  GEX_CHECK(machine != nullptr, "no code generator for ", triple);
+  return machine;
 }
+
+}  // namespace
+
+Compiler::Compiler(Effort effort)
+    : effort_(effort), machine_(machine_for(host_target(), effort, true)) {}
+
+Compiler::Compiler(const Target& target)
+    : effort_(Effort::thorough), machine_(machine_for(target, effort_, false)) {}
 
 Compiler::~Compiler() = default;
 

@@ -24,7 +24,9 @@ enum class Effort { quick, thorough };
 // Optimises and translates; one per thread.
 class Compiler {
  public:
-  explicit Compiler(Effort effort);
+  explicit Compiler(Effort effort);  // for this machine and this process
+  // For object files that another process links: position-independent, small code model.
+  explicit Compiler(const Target& target);
   ~Compiler();
   void prepare(llvm::Module& module);  // sets triple and layout; before anything is emitted
   void optimise(llvm::Module& module);

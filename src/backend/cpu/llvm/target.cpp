@@ -6,6 +6,8 @@
 
 #include <cstdlib>
 
+#include "base/error.hpp"
+
 namespace gex::codegen {
 namespace {
 
@@ -44,7 +46,34 @@ Target detect() {
   return t;
 }
 
+// f16c belongs to v3 and above; without it conversions of f16 are function calls.
+Target x86_level(const char* cpu, int vector_bytes, std::string features) {
+  Target t;
+  t.cpu = cpu;
+  t.features = std::move(features);
+  t.vector_bytes = vector_bytes;
+  t.avx512 = vector_bytes == 64;
+  return t;
+}
+
 }  // namespace
+
+const Target& target_of_level(std::string_view level) {
+#if defined(__x86_64__)
+  static const Target v2 = x86_level("x86-64-v2", 16, "");
+  static const Target v3 = x86_level("x86-64-v3", 32, "+avx2,+fma,+f16c");
+  static const Target v4 = x86_level(
+      "x86-64-v4", 64, "+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512dq,+avx512vl,-prefer-256-bit");
+  if (level == "v2") return v2;
+  if (level == "v3") return v3;
+  if (level == "v4") return v4;
+  fail(ErrorCode::invalid_argument, "there is no processor level '", level,
+       "'; the levels are v2, v3 and v4");
+#else
+  fail(ErrorCode::unsupported, "machine code for processor level '", level,
+       "' is made on x86-64 only");
+#endif
+}
 
 const Target& host_target() {
   static const Target target = detect();

@@ -2,6 +2,7 @@
 // What the host offers, asked once.
 
 #include <string>
+#include <string_view>
 
 namespace gex::codegen {
 
@@ -18,5 +19,8 @@ struct Target {
 };
 
 const Target& host_target();
+
+// A level of the x86-64 ABI: "v2", "v3" or "v4". UserError(invalid_argument) for other names.
+const Target& target_of_level(std::string_view level);
 
 }  // namespace gex::codegen

@@ -1,0 +1,1 @@
+"""Model files (.gexe): running them, and making them of PyTorch and TensorFlow models."""

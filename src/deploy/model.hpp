@@ -1,0 +1,96 @@
+#pragma once
+// A model file, loaded: its program with code for this machine, its weights where the file is
+// mapped, and what it tells about its inputs and outputs. Sessions are made of it; all of them
+// share its weights and its code. docs/artifact.md has the format.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "deploy/container.hpp"
+#include "program/executable.hpp"
+#include "program/specialiser.hpp"
+#include "runtime/capture/gear_options.hpp"
+
+namespace gex::deploy {
+
+// An input or output as whoever made the file calls it.
+struct TensorInfo {
+  std::string name;
+  std::string type;          // the element type in the model's own words: "f32", "uint16", "string"
+  DType dtype = DType::f32;  // of its memory
+  std::vector<Dim> shape;
+};
+
+// Where the memory behind a frozen constant lies in the section of the weights.
+struct WeightPlace {
+  std::uint64_t offset = 0, bytes = 0, checksum = 0;
+  std::string name;  // for people; may be empty
+};
+
+// What a file tells about a model besides its program.
+struct Metadata {
+  std::string name;
+  std::string engine;  // version of the gex that wrote it
+  std::string source;  // what it was made of: "model.onnx"
+  bool fast_math = false;
+  std::vector<TensorInfo> inputs, outputs;  // dtype and shape are the program's
+  std::vector<WeightPlace> weights;         // by slot
+  runtime::GearOptions gears;               // symbols by name, with any range
+};
+
+std::string serialise(const Metadata& metadata);
+Metadata parse_metadata(std::string_view bytes);  // UserError(parse_error)
+
+// Names of sections. A file with several models numbers them from 0 on.
+std::string section_name(std::size_t model, std::string_view what);  // "0/program", "0/code.v3"
+inline constexpr std::string_view kWeightsSection = "weights";
+
+struct LoadOptions {
+  // Run the file's machine code. Only for files whose origin is known: such code can do anything.
+  // Without, the texts of the kernels are compiled (libgex) or interpreted (libgex_run), and only
+  // if it can be proven that they stay inside their memory.
+  bool trust = false;
+  bool check_weights = false;  // read all weights once and compare their checksums
+  bool autotune = false;       // only where texts are compiled
+  std::string level;           // of the machine code; empty: the highest that runs here
+  std::string model;           // by name; empty: the first
+};
+
+struct Model {
+  Metadata metadata;
+  std::vector<TensorInfo> inputs, outputs;
+  std::shared_ptr<const program::Executable> executable;
+  std::shared_ptr<program::Specialiser> specialiser;  // may be null
+  std::vector<std::shared_ptr<const void>> frozen;    // for SessionOptions
+  runtime::GearOptions gears;
+  std::string code;                 // what runs: "machine code (v4)", "llvm (znver4, ...)"
+  std::vector<std::string> levels;  // that the file has machine code for
+  std::uint64_t weight_bytes = 0;
+
+  const program::Program& program() const { return *executable->program; }
+};
+
+// UserError: there is no such file, it is damaged, not for this machine, or not safe to run.
+std::shared_ptr<const Model> load_model(const std::string& path, const LoadOptions& options = {});
+// From memory that `owner` keeps. What is not aligned to 64 bytes is copied.
+std::shared_ptr<const Model> load_model(std::shared_ptr<const void> owner, std::string_view bytes,
+                                        const LoadOptions& options = {});
+
+// Reads all weights and compares their checksums. UserError(parse_error) names one that is damaged.
+void check_weights(const Metadata& metadata, std::string_view weights);
+
+// Names of the models in a file.
+std::vector<std::string> model_names(const Container& container);
+
+// A file of a model as memory, for commands that look into it.
+struct OpenFile {
+  std::shared_ptr<const void> owner;
+  std::string_view bytes;
+};
+OpenFile open_model_file(const std::string& path);  // UserError names the file
+bool is_model_file(const std::string& path);        // by its first bytes
+
+}  // namespace gex::deploy

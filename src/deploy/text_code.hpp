@@ -1,0 +1,26 @@
+#pragma once
+// Code made from the texts that a program holds: for files whose machine code is not trusted. Each
+// library has its own way: libgex compiles them (build/text_code.cpp), libgex_run interprets them
+// (run_only/text_code.cpp).
+
+#include <memory>
+#include <string>
+
+#include "program/executable.hpp"
+#include "program/specialiser.hpp"
+
+namespace gex::deploy {
+
+struct TextCode {
+  program::Executable executable;
+  std::shared_ptr<program::Specialiser> specialiser;  // may be null
+  std::string generator;                              // in words
+};
+
+// UserError(unsupported) if the library has no kernels for the processor of this machine.
+void check_processor();
+
+TextCode code_of_text(std::shared_ptr<const program::Program> program, bool fast_math,
+                      bool autotune);
+
+}  // namespace gex::deploy

@@ -1,0 +1,176 @@
+// gex compile: a model or graph as a file that runs without the compiler.
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <map>
+
+#include "base/error.hpp"
+#include "commands.hpp"
+#include "compile/index_checks.hpp"
+#include "compiling.hpp"
+#include "deploy/build/save_model.hpp"
+#include "files.hpp"
+#include "frontend/onnx/session.hpp"
+#include "python_module.hpp"
+#include "shapes.hpp"
+#include "tensorflow.hpp"
+
+namespace gex::tool {
+namespace {
+
+struct Built {
+  Compiled compiled;
+  deploy::Metadata metadata;
+};
+
+deploy::TensorInfo info(const std::string& name, std::string type) {
+  deploy::TensorInfo result;
+  result.name = name;
+  result.type = std::move(type);
+  return result;
+}
+
+// What is known of an item: its type of memory, as the model calls it.
+void add_infos(const std::vector<onnx::Item>& items, const std::vector<std::string>& names,
+               const char* what, std::vector<deploy::TensorInfo>& infos) {
+  for (std::size_t k = 0; k < items.size(); ++k) {
+    if (items[k].kind != onnx::Item::Kind::tensor)
+      fail(ErrorCode::unsupported, what, " '", names[k],
+           "' is a sequence or optional; model files hold models of tensors");
+    if (items[k].elem == onnx::Elem::string)
+      fail(ErrorCode::unsupported, what, " '", names[k],
+           "' holds strings, whose numbers are known to one process only; model files can't "
+           "have them");
+    infos.push_back(info(names[k], std::string(onnx::name_of(items[k].elem))));
+  }
+}
+
+Built build_onnx(const std::string& file, const Arguments& arguments,
+                 const CompileOptions& options) {
+  const auto model = onnx::read_model(file);
+  onnx::ImportOptions import_options;
+  import_options.weight_elements = onnx::kWeightElements;
+  import_options.inputs = shapes_given(*model, arguments);
+  try {
+    onnx::Import import = onnx::import_model(model, import_options);
+    Built built;
+    add_infos(import.inputs, import.input_names, "input", built.metadata.inputs);
+    add_infos(import.outputs, import.output_names, "output", built.metadata.outputs);
+    built.compiled = onnx::compile_import(import, options);
+    return built;
+  } catch (const UserError& error) {
+    if (arguments.has("--shape")) throw;
+    fail(error.code(), error.what(),
+         "; if that is about sizes that vary, --shape NAME=SIZES gives them numbers or ranges");
+  } catch (const onnx::ValueNeeded& needed) {
+    fail(ErrorCode::unsupported, arguments.file(), " can't be compiled ahead of time: ", needed.why,
+         "; sizes and branches must not depend on the values of a run (--shape fixes sizes)");
+  }
+}
+
+Built build_graph(const Arguments& arguments, const CompileOptions& options) {
+  if (arguments.has("--shape"))
+    fail(ErrorCode::invalid_argument,
+         "--shape is for ONNX models; a graph's text says its sizes itself");
+  std::unique_ptr<Graph> graph = read_graph(arguments.file());
+  if (user_options(arguments).api.check_indices) add_index_checks(*graph);
+  Built built;
+  const Signature signature = Signature::of(*graph);
+  for (const Signature::Input& input : signature.inputs)
+    built.metadata.inputs.push_back(info(input.name, ""));
+  for (const Signature::Output& output : signature.outputs) {
+    const Value* value = graph->outputs()[static_cast<std::size_t>(output.graph_output)];
+    built.metadata.outputs.push_back(info(value->name(), ""));
+  }
+  built.compiled = compile(std::move(graph), signature, options);
+  return built;
+}
+
+std::vector<std::string> levels_of(const Arguments& arguments) {
+  std::vector<std::string> levels = arguments.list("--cpu");
+  if (levels.empty()) levels = {"v3", "v4"};
+  for (const std::string& level : levels)
+    if (level != "v2" && level != "v3" && level != "v4")
+      fail(ErrorCode::invalid_argument, "--cpu takes v2, v3 and v4, got '", level, "'");
+  std::sort(levels.begin(), levels.end());
+  levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
+  return levels;
+}
+
+Built build(const Arguments& arguments, const CompileOptions& options) {
+  const std::string& file = arguments.file();
+  if (is_onnx(file)) return build_onnx(file, arguments, options);
+  if (!is_tensorflow(file)) return build_graph(arguments, options);
+  const ConvertedModel converted(file, arguments);
+  return build_onnx(converted.onnx(), arguments, options);
+}
+
+int run(const Arguments& arguments) {
+  CompileOptions options = cached(compile_options(arguments));
+  if (options.target != "cpu")
+    fail(ErrorCode::unsupported, "--target ", options.target, ": model files are for the CPU");
+  const std::string& file = arguments.file();
+  const auto output = arguments.has("-o") ? arguments.value("-o") : arguments.value("--output");
+  const std::string path =
+      output ? *output : std::filesystem::path(file).replace_extension(".gexe").string();
+  deploy::SaveOptions save;
+  save.levels = levels_of(arguments);
+  Built built = build(arguments, options);
+  built.metadata.name =
+      arguments.value("--name").value_or(std::filesystem::path(path).stem().string());
+  built.metadata.source = std::filesystem::path(file).filename().string();
+  built.metadata.gears = gears_given(*built.compiled.program, arguments);
+  const deploy::SaveReport report =
+      deploy::save_models({{&built.compiled, built.metadata}}, save, path);
+  if (!report.unproven.empty())
+    std::cerr << "gex: note: " << path << " loads with --trust only: " << report.unproven.front()
+              << "\n";
+  std::cout << path << ": " << report.file_bytes << " bytes, " << report.weight_bytes
+            << " of weights, " << report.code_bytes << " of machine code for";
+  for (const std::string& level : save.levels) std::cout << " " << level;
+  std::cout << "\n";
+  return 0;
+}
+
+Command declared() {
+  return {
+      "compile",
+      "MODEL.onnx|GRAPH.gex|PROGRAM.pt2|SAVED_MODEL/ -o MODEL.gexe [options]",
+      "compiles a model ahead of time into one file",
+      "The file holds the program, machine code for the named processors, the weights and the\n"
+      "names, types and sizes of inputs and outputs. gex run, gex bench, gex serve, gex.load\n"
+      "and the C and C++ interface load it in milliseconds, without compiler and without\n"
+      "Python. docs/artifact.md has the format. Sizes of --shape are numbers, ranges (1..32) or\n"
+      "names. .pt2 files and TensorFlow models go through Python (GEX_PYTHON, else python3).",
+      with_compile_options(with_flags_of(
+          {"check_indices"},
+          {{"-o", "FILE", "where to write it (the model's name with .gexe)"},
+           {"--output", "FILE", "the same"},
+           {"--cpu", "v2,v3,v4", "x86-64 levels that get machine code (v3,v4)"},
+           {"--shape", "NAME=SIZES", "sizes of an input: 1..32,3,224,224; may be repeated"},
+           {"--gears", "SIZE=1,8,32", "sizes that calls are rounded up to, or auto"},
+           {"--name", "NAME", "of the model (the file's)"},
+           {"--inputs", "NAMES", "frozen TensorFlow graphs: inputs, as x:0,y:0"},
+           {"--outputs", "NAMES", "frozen TensorFlow graphs: outputs"}})),
+      1,
+      run};
+}
+
+int run_words(const std::vector<std::string>& words) {
+  const Command command = declared();
+  const Arguments arguments(command, words);
+  if (!arguments.files().empty() && arguments.file().ends_with(".pt2"))
+    return run_python_module("gex.export.convert", words);
+  return run(arguments);
+}
+
+}  // namespace
+
+Command compile_command() {
+  Command command = declared();
+  command.run_words = run_words;
+  return command;
+}
+
+}  // namespace gex::tool

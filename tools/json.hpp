@@ -1,0 +1,14 @@
+#pragma once
+// JSON text, written piece by piece.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gex::tool {
+
+std::string json_text(const std::string& text);  // in quotes
+std::string json_list(const std::vector<std::string>& items);
+std::string json_object(const std::vector<std::pair<std::string, std::string>>& members);
+
+}  // namespace gex::tool

@@ -1,0 +1,77 @@
+// gex serve: models over HTTP.
+
+#include <pthread.h>
+#include <csignal>
+
+#include "base/error.hpp"
+#include "commands.hpp"
+#include "model_file.hpp"
+#include "serve/server.hpp"
+
+namespace gex::tool {
+namespace {
+
+std::int64_t at_least(const Arguments& arguments, const char* option, std::int64_t lowest,
+                      std::int64_t otherwise) {
+  const std::int64_t value = arguments.integer(option).value_or(otherwise);
+  if (value < lowest)
+    fail(ErrorCode::invalid_argument, option, " is at least ", lowest, ", got ", value);
+  return value;
+}
+
+// Before any thread starts: all of them inherit the mask, and serve() waits for the signals.
+void block_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, number);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+int run(const Arguments& arguments) {
+  arguments.file();  // at least one
+  std::vector<serve::ModelSource> sources;
+  for (const std::string& text : arguments.files())
+    for (serve::ModelSource& source : serve::sources_of(text)) sources.push_back(std::move(source));
+  serve::BatchOptions batch;
+  batch.max_batch = at_least(arguments, "--batch", 1, batch.max_batch);
+  batch.delay = std::chrono::microseconds(at_least(arguments, "--batch-delay-us", 0, 500));
+  batch.queue = static_cast<std::size_t>(at_least(arguments, "--queue", 1, 256));
+  batch.threads = static_cast<int>(at_least(arguments, "--threads", 0, 0));
+  serve::ServerOptions options;
+  options.host = arguments.value("--host").value_or(options.host);
+  options.port = static_cast<int>(at_least(arguments, "--port", 0, options.port));
+  options.connections = static_cast<int>(at_least(arguments, "--connections", 1, 64));
+  options.max_body = static_cast<std::size_t>(at_least(arguments, "--max-body", 1, 64 << 20));
+  options.timeout = std::chrono::milliseconds(at_least(arguments, "--timeout-ms", 0, 0));
+  options.port_file = arguments.value("--port-file").value_or("");
+  block_signals();
+  serve::Registry registry(std::move(sources), load_options(arguments), batch);
+  serve::serve(registry, options);
+  return 0;
+}
+
+}  // namespace
+
+Command serve_command() {
+  return {"serve",
+          "[NAME=]MODEL.gexe|FOLDER... [options]",
+          "serves models over HTTP (KServe v2 protocol)",
+          "Requests that wait together run together where a model's first size may vary. A folder\n"
+          "holds NAME.gexe or NAME/VERSION/model.gexe. SIGHUP, and POST to\n"
+          "/v2/repository/models/NAME/load, load files again without dropping requests; SIGTERM\n"
+          "answers what is under way and ends. /metrics has counters for Prometheus.",
+          with_load_options({{"--host", "ADDRESS", "to listen on (127.0.0.1)"},
+                             {"--port", "N", "to listen on (8000); 0: any free one"},
+                             {"--port-file", "FILE", "gets the port once requests are taken"},
+                             {"--batch", "N", "rows of one run at most (32)"},
+                             {"--batch-delay-us", "N", "how long a request waits for others (500)"},
+                             {"--queue", "N", "requests that may wait, others get 429 (256)"},
+                             {"--threads", "N", "of one run (all)"},
+                             {"--connections", "N", "that are answered at once (64)"},
+                             {"--max-body", "BYTES", "of a request, others get 413 (64 MiB)"},
+                             {"--timeout-ms", "N", "of a request, then it gets 504 (none)"}}),
+          64,
+          run};
+}
+
+}  // namespace gex::tool

@@ -1,0 +1,55 @@
+#pragma once
+// The models that a server has, by name and version. A model that is replaced lives until the
+// requests that run on it are answered.
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "serve/batcher.hpp"
+
+namespace gex::serve {
+
+struct ServedModel {
+  std::string name, version, path;
+  std::shared_ptr<const deploy::Model> model;
+  std::unique_ptr<Batcher> batcher;
+};
+using ServedPtr = std::shared_ptr<ServedModel>;
+
+// Where the versions of one model come from.
+struct ModelSource {
+  std::string name;                             // empty: the name in the file
+  std::map<std::string, std::string> versions;  // version -> path
+};
+
+// FILE.gexe, NAME=FILE.gexe, or a folder of them: FOLDER/NAME/VERSION/model.gexe or FOLDER/*.gexe.
+std::vector<ModelSource> sources_of(const std::string& text);
+
+class Registry {
+ public:
+  Registry(std::vector<ModelSource> sources, deploy::LoadOptions load, BatchOptions batch);
+
+  // Null if there is none. Without a version: the highest.
+  ServedPtr find(const std::string& name, const std::string& version) const;
+  std::vector<std::string> versions(const std::string& name) const;
+  std::vector<ServedPtr> all() const;
+  // Loads the files of a model again and then replaces it. UserError: the old one stays.
+  void reload(const std::string& name);
+  void reload_all();
+  void unload(const std::string& name);
+
+ private:
+  using Versions = std::map<std::string, ServedPtr>;
+  Versions loaded(const ModelSource& source) const;
+
+  std::vector<ModelSource> sources_;
+  deploy::LoadOptions load_;
+  BatchOptions batch_;
+  mutable std::mutex mutex_;
+  std::map<std::string, Versions> models_;
+};
+
+}  // namespace gex::serve

@@ -1,0 +1,49 @@
+#pragma once
+// Inference requests and responses of the KServe v2 protocol, with the binary tensor extension.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/tensor.hpp"
+#include "deploy/model.hpp"
+
+namespace gex::serve {
+
+// "FP32"; UserError for types that the protocol has no name for.
+std::string datatype_of(const deploy::TensorInfo& info);
+
+struct WantedOutput {
+  std::size_t index = 0;
+  bool binary = false;
+};
+
+struct InferRequest {
+  std::string id;
+  std::vector<HostTensor> inputs;  // in the order of the model's
+  std::vector<WantedOutput> outputs;
+  std::int64_t timeout_ms = 0;  // 0: the server's
+};
+
+// `json_size`: of the JSON at the start of the body, behind which the binary tensors lie.
+// UserError says what is wrong with it.
+InferRequest parse_request(std::string_view body, std::size_t json_size,
+                           const std::vector<deploy::TensorInfo>& inputs,
+                           const std::vector<deploy::TensorInfo>& outputs);
+
+struct InferResponse {
+  std::string body;
+  std::size_t json_size = 0;  // less than the body's if there are binary tensors
+};
+
+InferResponse write_response(const std::string& model, const std::string& version,
+                             const InferRequest& request, const std::vector<HostTensor>& results,
+                             const std::vector<deploy::TensorInfo>& outputs);
+
+// The answer to GET /v2/models/NAME.
+std::string metadata_json(const std::string& model, const std::vector<std::string>& versions,
+                          const std::vector<deploy::TensorInfo>& inputs,
+                          const std::vector<deploy::TensorInfo>& outputs);
+std::string error_json(const std::string& message);
+
+}  // namespace gex::serve

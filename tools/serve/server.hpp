@@ -1,0 +1,26 @@
+#pragma once
+// The HTTP side of `gex serve`: the KServe v2 protocol, health, metrics and the repository
+// extension.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "serve/registry.hpp"
+
+namespace gex::serve {
+
+struct ServerOptions {
+  std::string host = "127.0.0.1";
+  int port = 8000;       // 0: any free one
+  int connections = 64;  // that are answered at once
+  std::size_t max_body = std::size_t{64} << 20;
+  std::chrono::milliseconds timeout{0};  // of a request; 0: no limit
+  std::string port_file;                 // gets the port once requests are taken
+};
+
+// Until SIGTERM or SIGINT: requests under way are answered first. SIGHUP reloads all models.
+// UserError: the port can't be had.
+void serve(Registry& registry, const ServerOptions& options);
+
+}  // namespace gex::serve
