@@ -51,8 +51,8 @@ void add_signature(Digester& key, const Signature& signature) {
 // False if nothing can be kept.
 bool add_options(Digester& key, const CompileOptions& options) {
   const auto& [target, level, disabled_passes, enabled_passes, switch_file, fuse, prologues,
-               fast_math, place_cats, overwrite_temps, write_ties_in_place, frozen, streams,
-               generate_code, dump_dir, cache, keep_static_code, autotune] = options;
+               fast_math, keep_subnormals, place_cats, overwrite_temps, write_ties_in_place, frozen,
+               streams, generate_code, dump_dir, cache, keep_static_code, autotune] = options;
   // Of no influence on the program: where it is kept, what of its machine code, and what code
   // replaces its own later.
   static_cast<void>(target);  // in the key as what the device tells: see program_key
@@ -61,7 +61,11 @@ bool add_options(Digester& key, const CompileOptions& options) {
   static_cast<void>(autotune);
   if (!dump_dir.empty() || !variable("GEX_DUMP_PASSES").empty()) return false;
   key.add(level).add(fuse).add(prologues).add(fast_math).add(generate_code);
-  key.add(place_cats).add(overwrite_temps).add(write_ties_in_place).add(streams);
+  key.add(keep_subnormals)
+      .add(place_cats)
+      .add(overwrite_temps)
+      .add(write_ties_in_place)
+      .add(streams);
   add_names(key, disabled_passes);
   add_names(key, enabled_passes);
   key.add(text_of_file(switch_file.empty() ? variable("GEX_PASS_FILE") : switch_file));

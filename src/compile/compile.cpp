@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 
 #include "backend/backend.hpp"
 #include "cache/program_cache.hpp"
@@ -18,6 +20,14 @@
 #include "passes/pipeline.hpp"
 
 namespace gex {
+
+bool keeps_subnormals_by_default() {
+  const char* text = std::getenv("GEX_KEEP_SUBNORMALS");
+  const std::string_view value = text == nullptr ? "" : text;
+  if (value != "" && value != "0" && value != "1")
+    fail(ErrorCode::invalid_argument, "GEX_KEEP_SUBNORMALS is '", value, "': must be 0 or 1");
+  return value == "1";
+}
 
 Signature Signature::of(const Graph& graph) {
   Signature signature;

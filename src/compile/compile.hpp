@@ -48,6 +48,8 @@ struct FrozenInput {
   bool contents = true;
 };
 
+bool keeps_subnormals_by_default();
+
 struct CompileOptions {
   std::string target = "cpu";                // or "cuda:N"
   int level = 2;                             // O0 .. O3: which passes run
@@ -57,6 +59,9 @@ struct CompileOptions {
   bool fuse = true;
   bool prologues = true;  // products, convolutions and attention compute operands themselves
   bool fast_math = false;
+  // Products of bf16 matrices keep subnormal numbers, which the processor's own instruction for
+  // them takes for zero. GEX_KEEP_SUBNORMALS=1 makes it the default.
+  bool keep_subnormals = keeps_subnormals_by_default();
   bool place_cats = true;           // parts of a concatenation are written where they end up
   bool overwrite_temps = true;      // temporaries that nobody reads any more are written over
   bool write_ties_in_place = true;  // inputs with new contents too, where that is safe

@@ -126,6 +126,7 @@ ProblemLaunch Emitter::plan_matmul(const lower::Unit& unit) {
   problem.c = unit.has_epilogue ? DType::f32 : c_type.dtype;
   problem.any_rows = placement_.any_batch;
   problem.computed = computed_by(unit);
+  problem.keep_subnormals = options_.keep_subnormals;
   ProblemLaunch plan;
   plan.name = "matmul";
   plan.operands = {window(a.buffer, a.offset), window(b.buffer, b.offset)};

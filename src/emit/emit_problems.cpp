@@ -116,6 +116,7 @@ ProblemLaunch Emitter::plan_grouped(const lower::Unit& unit) {
   problem.product.b = b_type.dtype;
   problem.product.c = node.output()->type().dtype;
   problem.product.any_rows = placement_.any_batch;
+  problem.product.keep_subnormals = options_.keep_subnormals;
   problem.ends = ends_type.dtype;
   ProblemLaunch plan;
   plan.name = node.op().name;

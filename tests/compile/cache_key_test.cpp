@@ -17,6 +17,8 @@ TEST_F(CacheKey, WhateverChangesTheResultChangesTheKey) {
   EXPECT_FALSE(was_kept(compiled(graph_text(), [](CompileOptions& o) { o.level = 0; })));
   EXPECT_FALSE(was_kept(compiled(graph_text(), [](CompileOptions& o) { o.fast_math = true; })));
   EXPECT_FALSE(was_kept(compiled(graph_text(), [](CompileOptions& o) { o.fuse = false; })));
+  EXPECT_FALSE(
+      was_kept(compiled(graph_text(), [](CompileOptions& o) { o.keep_subnormals = true; })));
   for (bool CompileOptions::* field :
        {&CompileOptions::prologues, &CompileOptions::place_cats, &CompileOptions::overwrite_temps,
         &CompileOptions::write_ties_in_place, &CompileOptions::generate_code})

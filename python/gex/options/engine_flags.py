@@ -18,6 +18,7 @@ def options_of(config: Config) -> _gex.RunnerOptions:
     options.disabled_passes = disabled
     options.enabled_passes = list(config.get("enabled_passes", ()))
     options.fast_math = config.get("fast_math", False)
+    options.keep_subnormals |= config.get("keep_subnormals", False)
     options.prologues = config.get("prologues", True)
     options.autotune = config.get("autotune", False)
     options.place_cats = config.get("remove_cat_ops", True)

@@ -117,6 +117,8 @@ _STRICT = _flag("strict", False)
 _STRICT_OUTPUTS = _flag("strict_outputs", False)
 # Eager's random numbers, or ones drawn inside kernels.
 _RANDOM = Option("random", "eager", _check_enum("eager", "fast"))
+# Products of bf16 matrices keep subnormal numbers, which the processor takes for zero; slower.
+_KEEP_SUBNORMALS = _flag("keep_subnormals", False)
 # How far a graph is compiled: all the way, or only to where the reference executor can run it.
 _EXECUTOR = Option("executor", "compiled", _check_enum("compiled", "interpreter"))
 
@@ -184,6 +186,7 @@ NPUGRAPH_EX_OPTIONS = _table(
     _STRICT,
     _STRICT_OUTPUTS,
     _RANDOM,
+    _KEEP_SUBNORMALS,
 )
 
 GEX_OPTIONS = _table(
@@ -200,6 +203,7 @@ GEX_OPTIONS = _table(
     _RANDOM,
     # Contracted and reciprocal arithmetic: quicker, rounded otherwise than in eager mode.
     _flag("fast_math", False),
+    _KEEP_SUBNORMALS,
     # Products and convolutions: the fastest of several ways is found by measuring.
     _flag("autotune", False),
     # Elementwise producers of operands are computed by the product that reads them.

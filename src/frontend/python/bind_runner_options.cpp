@@ -31,6 +31,7 @@ void bind_runner_options(nb::module_& m) {
   compile_option<&CompileOptions::fuse>(options, "fuse");
   compile_option<&CompileOptions::prologues>(options, "prologues");
   compile_option<&CompileOptions::fast_math>(options, "fast_math");
+  compile_option<&CompileOptions::keep_subnormals>(options, "keep_subnormals");
   compile_option<&CompileOptions::place_cats>(options, "place_cats");
   compile_option<&CompileOptions::overwrite_temps>(options, "overwrite_temps");
   compile_option<&CompileOptions::write_ties_in_place>(options, "write_ties_in_place");
