@@ -4,6 +4,7 @@
 
 #include "emit/conv_launch.hpp"
 #include "emit/emitter.hpp"
+#include "lower/cluster.hpp"
 #include "ops/core/attributes.hpp"
 
 namespace gex::emit {
@@ -66,7 +67,7 @@ problems::OperandSet computed_by(const lower::Unit& unit) {
 }  // namespace
 
 Operand Emitter::operand(const lower::Unit& unit, int k) {
-  Value* value = unit.anchor->input(static_cast<std::size_t>(k));
+  Value* value = lower::operand_value(*unit.anchor, k);
   const lower::Prologue* prologue = unit.prologue_of(k);
   if (prologue == nullptr) return operand(value);
   return {materialised(prologue->inputs.front()), lower::resolve_view(value)->strides, Dim(0)};
@@ -147,7 +148,12 @@ ProblemLaunch Emitter::plan_matmul(const lower::Unit& unit) {
 ProblemLaunch Emitter::plan_conv2d(const lower::Unit& unit) {
   const Node& node = *unit.anchor;
   auto attrs = node.as<ops::Conv>();
-  const Type& x_type = node.input(0)->type();
+  const Value* image = lower::operand_value(node, 0);
+  if (image != node.input(0)) {
+    const auto border = node.input(0)->producer()->as<ops::Pad>();
+    for (std::size_t k = 0; k < 2; ++k) attrs.padding[k] += border.low[k + 2].constant();
+  }
+  const Type& x_type = image->type();
   const Type& w_type = node.input(1)->type();
   const Type& y_type = node.output()->type();
   Operand x = operand(unit, 0), w = operand(unit, 1);

@@ -28,8 +28,13 @@ struct Cluster {
   std::vector<ClusterPrologue> prologues;  // of a contraction; their nodes are in `nodes` too
 };
 
-// Inlined wherever it is used, never a reason to write memory: views and generated constants.
+// Inlined wherever it is used, never a reason to write memory: views, generated constants and the
+// borders of convolutions.
 bool is_free(const Node& node);
+// Zeros around images that only convolutions read: the kernels pad images themselves.
+bool is_conv_border(const Node& node);
+// The value whose memory a contraction reads for an operand: without the border of a convolution.
+Value* operand_value(const Node& contraction, int operand);
 // Computed by a Choice of src/backend/cpu/kernels. Integer contractions are plain loops.
 bool is_contraction(const Node& node);
 // Kernels of matmul, convolution and attention hand their results to an epilogue.

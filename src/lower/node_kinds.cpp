@@ -1,9 +1,12 @@
 // What fusion asks of a single node: is it free, a contraction, how much work is it.
 
+#include <algorithm>
+
 #include "loop/body.hpp"
 #include "loop/functions.hpp"
 #include "lower/cluster.hpp"
 #include "lower/views.hpp"
+#include "ops/core/attributes.hpp"
 #include "ops/core/choices.hpp"
 
 namespace gex::lower {
@@ -44,7 +47,30 @@ class OpaqueContext : public loop::BodyContext {
 
 }  // namespace
 
+bool is_conv_border(const Node& node) {
+  if (!node.is("pad") || node.output()->type().rank() != 4 || node.output()->uses().empty())
+    return false;
+  const auto attrs = node.as<ops::Pad>();
+  if (attrs.value != 0) return false;
+  for (std::size_t axis = 0; axis < 4; ++axis)
+    for (const Dim amount : {attrs.low[axis], attrs.high[axis]})
+      if (!amount.is_const() || amount.constant() < 0 || (axis < 2 && amount.constant() != 0))
+        return false;
+  return std::ranges::all_of(node.output()->uses(), [&](const Use& use) {
+    return use.node != nullptr && use.node->is("conv2d") && is_contraction(*use.node) &&
+           use.node->input(1) != node.output();
+  });
+}
+
+Value* operand_value(const Node& contraction, int operand) {
+  Value* value = contraction.input(static_cast<std::size_t>(operand));
+  const bool border = operand == 0 && contraction.is("conv2d") && value->producer() != nullptr &&
+                      is_conv_border(*value->producer());
+  return border ? value->producer()->input(0) : value;
+}
+
 bool is_free(const Node& node) {
+  if (is_conv_border(node)) return true;
   if (!node.op().body || !node.op().body->map || node.num_outputs() != 1) return false;
   return node.op().has(Trait::view) || (node.op().has(Trait::pure) && node.inputs().empty());
 }
