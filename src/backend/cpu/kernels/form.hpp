@@ -25,6 +25,7 @@ enum class Form : std::uint8_t {
   rows,         // narrow groups: rows of the image are read where they lie
   direct,       // thin groups: taps summed in registers
   columns,      // a product of weights with gathered columns
+  product,      // 1x1 kernels: a product of weights with pixels that are read where they lie
 };
 
 struct Variant;
