@@ -1,6 +1,6 @@
 #pragma once
-// The few entry points of NVIDIA's libraries that gex uses, declared by hand and opened at run
-// time: one binary runs with and without a GPU, and building needs no CUDA headers.
+// The entry points of NVIDIA's libraries that gex uses, declared by hand and opened at run time:
+// one binary runs with and without a GPU, and building needs no CUDA headers.
 
 #include <cstddef>
 #include <string>
@@ -22,7 +22,25 @@ inline constexpr int kAttributeComputeMajor = 75, kAttributeComputeMinor = 76;
 inline constexpr int kAttributeMultiprocessors = 16, kAttributeMaxSharedPerBlock = 97;
 inline constexpr int kFunctionMaxDynamicShared = 8;
 inline constexpr unsigned kStreamNonBlocking = 1, kEventDisableTiming = 2;
-inline constexpr int kCaptureRelaxed = 2;
+inline constexpr int kCaptureRelaxed = 2, kCaptureActive = 1;
+
+// CUlaunchAttribute and CUlaunchConfig.
+struct LaunchAttribute {
+  int id = 0;
+  int unused = 0;
+  union {
+    char bytes[64] = {};
+    int number;
+  } value;
+};
+inline constexpr int kProgrammaticSerialization = 6;
+struct LaunchConfig {
+  unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
+  unsigned shared_bytes = 0;
+  Stream stream = nullptr;
+  const LaunchAttribute* attributes = nullptr;
+  unsigned num_attributes = 0;
+};
 
 // member(symbol in the library, parameters)
 #define GEX_CUDA_DRIVER(X)                                                                       \
@@ -50,6 +68,7 @@ inline constexpr int kCaptureRelaxed = 2;
   X(event_destroy, "cuEventDestroy_v2", (Event event))                                           \
   X(event_record, "cuEventRecord", (Event event, Stream stream))                                 \
   X(event_synchronize, "cuEventSynchronize", (Event event))                                      \
+  X(event_query, "cuEventQuery", (Event event))                                                  \
   X(stream_wait, "cuStreamWaitEvent", (Stream stream, Event event, unsigned flags))              \
   X(module_load, "cuModuleLoadData", (Module * module, const void* image))                       \
   X(module_unload, "cuModuleUnload", (Module module))                                            \
@@ -60,7 +79,11 @@ inline constexpr int kCaptureRelaxed = 2;
     (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,     \
      unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream stream, void** arguments, \
      void** extra))                                                                              \
+  X(launch_with, "cuLaunchKernelEx",                                                             \
+    (const LaunchConfig* config, Function function, void** arguments, void** extra))             \
   X(capture_begin, "cuStreamBeginCapture_v2", (Stream stream, int mode))                         \
+  X(capture_status, "cuStreamIsCapturing", (Stream stream, int* status))                         \
+  X(capture_mode, "cuThreadExchangeStreamCaptureMode", (int* mode))                              \
   X(capture_end, "cuStreamEndCapture", (Stream stream, Graph * graph))                           \
   X(graph_instantiate, "cuGraphInstantiateWithFlags",                                            \
     (GraphExec * exec, Graph graph, unsigned long long flags))                                   \
@@ -103,8 +126,8 @@ struct CublasApi {
 };
 #undef GEX_CUDA_MEMBER
 
-// Opened once, kept until the process ends. Null if the library is missing or too old; `why_not`
-// then says which. Folders named in GEX_CUDA_LIBRARY_PATH are looked into first.
+// Opened once and kept until the process ends. Null if the library is missing or too old; `why_not`
+// then says which. Folders in GEX_CUDA_LIBRARY_PATH are searched first.
 const DriverApi* driver_api(std::string& why_not);
 const NvrtcApi* nvrtc_api(std::string& why_not);
 const CublasApi* cublas_api(std::string& why_not);

@@ -13,7 +13,7 @@ using program::Step;
 
 namespace {
 
-// One touch of a root. `path` is the chain of segments around the step, `beside` the positions of
+// One access to a root. `path` is the chain of segments around the step, `beside` the positions of
 // the steps that may run at the same time.
 struct Access {
   int position;
@@ -68,6 +68,13 @@ class Flattener {
         continue;
       }
       const int first = position_;
+      if (std::holds_alternative<program::Launch>(steps[i].op)) {
+        std::size_t end = i + 1;
+        while (end < steps.size() && runs_with_previous(steps[end])) ++end;
+        visit_merged(std::span(steps).subspan(i, end - i), std::span(intervals).subspan(i), path);
+        i = end - 1;
+        continue;
+      }
       visit_step(steps[i], path);
       intervals[i] = {first, position_ - 1};
     }
@@ -81,6 +88,22 @@ class Flattener {
       const Interval side{start + sides[i].first, start + sides[i].last};
       for (BufferId id : program::reads_of(run[i])) touch(id, {position, path, false, side});
       for (BufferId id : program::writes_of(run[i])) touch(id, {position, path, true, side});
+      intervals[i] = {position, position};
+    }
+  }
+
+  static bool runs_with_previous(const Step& step) {
+    const auto* launch = std::get_if<program::Launch>(&step.op);
+    return launch != nullptr && launch->with_previous;
+  }
+
+  // Launches that may all run at the same time.
+  void visit_merged(std::span<const Step> launches, std::span<Interval> intervals, int path) {
+    const Interval all{position_, position_ + static_cast<int>(launches.size()) - 1};
+    for (std::size_t i = 0; i < launches.size(); ++i) {
+      const int position = position_++;
+      for (BufferId id : program::reads_of(launches[i])) touch(id, {position, path, false, all});
+      for (BufferId id : program::writes_of(launches[i])) touch(id, {position, path, true, all});
       intervals[i] = {position, position};
     }
   }
@@ -111,8 +134,8 @@ class Flattener {
     return path == ancestor;
   }
 
-  // First touched by a write that every other touch comes after in the same segment (or deeper):
-  // then each turn of a loop around that segment starts with a new value.
+  // Whether the first access is a write that precedes every other access in the same segment (or
+  // deeper): then each iteration of a loop around that segment starts with a new value.
   bool renewed_each_turn(const std::vector<Access>& accesses, int loop_path) const {
     const Access& first = accesses.front();
     const bool reads_first = std::any_of(
@@ -147,7 +170,7 @@ class Flattener {
 
   const Program& program_;
   Lifetimes out_;
-  std::vector<int> parent_of_;  // by path: a segment inside the segments that run it
+  std::vector<int> parent_of_;  // by path: a segment nested in the segments that run it
   std::vector<Loop> loops_;
   std::vector<std::vector<Access>> accesses_;
   int position_ = 0;

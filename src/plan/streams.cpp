@@ -4,6 +4,8 @@
 #include <map>
 #include <optional>
 
+#include "plan/conflicts.hpp"
+
 namespace gex::plan {
 
 using program::BufferId;
@@ -13,10 +15,8 @@ using program::Step;
 
 namespace {
 
-// A launch with less work than this is not worth a stream of its own.
+// A launch with less work than this does not get a stream of its own.
 constexpr std::int64_t kWorkWorthStream = 32 * 1024;
-
-std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
 bool is_large(const Step& step) {
   const auto* launch = std::get_if<Launch>(&step.op);
@@ -24,59 +24,6 @@ bool is_large(const Step& step) {
   const std::optional<std::int64_t> work = launch->work.as_const();
   return !work || *work >= kWorkWorthStream;
 }
-
-// Calls `visit(first, last)` for each run of device steps of the segment.
-template <class Visit>
-void for_each_run(const std::vector<Step>& steps, Visit visit) {
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (!is_device_step(steps[i])) continue;
-    const std::size_t first = i;
-    while (i < steps.size() && is_device_step(steps[i])) ++i;
-    visit(first, i);
-  }
-}
-
-struct StepAccess {
-  int step;
-  BufferId buffer;
-  bool write;
-};
-
-// Which earlier steps of a run touch the same memory as a step, where one of the two writes.
-class Conflicts {
- public:
-  explicit Conflicts(const Program& program) : program_(program) {}
-
-  // Of step `i`, the next one.
-  std::vector<int> of(const std::vector<Step>& run, int i) {
-    std::vector<int> found;
-    const auto touch = [&](BufferId id, bool write) {
-      std::vector<StepAccess>& earlier = accesses_[program::root_of(program_, id)];
-      for (const StepAccess& access : earlier)
-        if (access.step != i && (write || access.write) && !apart(access.buffer, id))
-          found.push_back(access.step);
-      earlier.push_back({i, id, write});
-    };
-    for (BufferId id : program::reads_of(run[index(i)])) touch(id, false);
-    for (BufferId id : program::writes_of(run[index(i)])) touch(id, true);
-    return found;
-  }
-
- private:
-  // Parts of the same memory of which one surely ends before the other begins.
-  bool apart(BufferId a, BufferId b) const {
-    if (a == b) return false;
-    const auto ends_before = [&](BufferId first, BufferId second) {
-      const Dim end =
-          program::offset_from_root(program_, first) + program_.buffers[index(first)].bytes;
-      return provably_nonnegative(program::offset_from_root(program_, second) - end);
-    };
-    return ends_before(a, b) || ends_before(b, a);
-  }
-
-  const Program& program_;
-  std::map<BufferId, std::vector<StepAccess>> accesses_;  // by root
-};
 
 std::int64_t work_of(const Step& step) {
   const auto* launch = std::get_if<Launch>(&step.op);
@@ -123,13 +70,13 @@ class Synchroniser {
     std::vector<std::vector<int>> before;
     std::vector<int> last_on(index(program_.num_streams), -1);
     std::vector<int> event_of(run.size(), -1);
-    std::vector<std::vector<int>> waits(run.size());  // events
+    std::vector<std::vector<int>> waits(run.size());  // events to wait for
     for (int i = 0; i < static_cast<int>(run.size()); ++i) {
       const Step& step = run[index(i)];
       int& last = last_on[index(step.stream)];
       std::vector<int> known(index(program_.num_streams), -1);
       if (last >= 0) known = before[index(last)];
-      // The latest first: what it has waited for itself needs no event.
+      // Latest first: steps that it already waited for need no event.
       std::vector<int> needed = conflicts.of(run, i);
       std::ranges::sort(needed, std::greater());
       for (int j : needed) {
@@ -214,7 +161,7 @@ void synchronise_streams(Program& program) {
 std::vector<std::vector<int>> known_before(std::span<const Step> run, int num_streams) {
   std::vector<std::vector<int>> before;
   std::vector<int> last_on(index(num_streams), -1);
-  std::map<int, int> recorded;  // event: the step that recorded it
+  std::map<int, int> recorded;  // event -> the step that recorded it
   for (int i = 0; i < static_cast<int>(run.size()); ++i) {
     const Step& step = run[index(i)];
     int& last = last_on[index(step.stream)];

@@ -9,7 +9,7 @@ namespace gex {
 namespace {
 
 // A block of a CUDA kernel has at most 227 KB of shared memory on Hopper, 99 KB on the smallest
-// device that is supported; rows share it with what the kernel itself needs.
+// supported device; local rows share it with what the kernel itself needs.
 CostModel cuda_costs() {
   CostModel costs;
   costs.max_row_bytes = 64 * 1024;
@@ -19,6 +19,7 @@ CostModel cuda_costs() {
   costs.few_rows = 16;
   costs.attention_query_rows = 64;
   costs.library_products = true;
+  costs.merges_launches = true;
   return costs;
 }
 

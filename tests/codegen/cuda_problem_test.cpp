@@ -75,7 +75,7 @@ TEST(CudaProblems, dependent_launches_wait_before_they_read_what_others_write) {
   const std::string call = "  wait_for_inputs();\n";
   const auto body = [&] {
     const std::string source = backend::cuda::emit(f16, attached, dims, limits).source;
-    return source.substr(source.find("extern \"C\" __global__"));
+    return source.substr(source.find("GEX_FN void run("));
   };
   EXPECT_EQ(body().find(call), std::string::npos);
   limits.dependent_launch = true;

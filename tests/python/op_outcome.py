@@ -1,4 +1,4 @@
-"""What becomes of an operator's samples: how they run, why not natively, and whether rightly so."""
+"""The outcome of an operator's samples: how they run, why not natively, and whether correctly."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ TOLERANCE = {
     torch.complex64: 2e-5,
     torch.complex128: 1e-7,
 }
-# Worst last: an operator is as good as the worst of its samples.
-KINDS = ("native", "decomposed", "call", "eager", "untraceable", "error", "wrong")
+# Worst last: the outcome of an operator is that of its worst sample.
+KINDS = (
+    "native", "decomposed", "call", "eager", "untraceable", "eager fails", "error", "wrong",
+)  # fmt: skip
 
 
 @dataclass
@@ -37,26 +39,46 @@ class Outcome:
     kinds: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
+    distance: float = 0.0  # largest from eager, of numbers as a share of themselves or of 1
+    elsewhere: int = 0  # programs for another device than the samples are on
 
     @property
     def kind(self) -> str:
         return max(self.kinds, key=KINDS.index, default="no sample")
 
 
-def outcome(op: Any, dtype: torch.dtype, limit: int, executor: str = "compiled") -> Outcome:
+@dataclass
+class _Judgement:
+    """Of one sample."""
+
+    kind: str
+    reasons: list[str] = field(default_factory=list)
+    failure: str = ""
+    distance: float = 0.0
+    device: torch.device | None = None  # that the program is for, if there is one
+
+
+def outcome(
+    op: Any, dtype: torch.dtype, limit: int, executor: str = "compiled", device: str = "cpu"
+) -> Outcome:
     found = Outcome()
-    for number, sample in enumerate(samples(op, dtype, limit)):
-        kind, reasons, failure = _judge(op, sample, executor)
-        found.kinds[kind] += 1
-        found.reasons.update(reasons)
-        if failure:
-            found.failures.append(f"sample {number}: {failure}")
+    for number, sample in enumerate(samples(op, dtype, limit, device)):
+        judged = _judge(op, sample, executor)
+        found.kinds[judged.kind] += 1
+        found.reasons.update(judged.reasons)
+        found.distance = max(found.distance, judged.distance)
+        found.elsewhere += judged.device is not None and judged.device.type != device
+        if judged.failure:
+            found.failures.append(f"sample {number}: {judged.failure}")
     return found
 
 
-def _judge(op: Any, sample: Sample, executor: str) -> tuple[str, list[str], str]:
+def _judge(op: Any, sample: Sample, executor: str) -> _Judgement:
     torch.manual_seed(SEED)
-    want = tensors(sample.fn(*(copy_of(t) for t in sample.tensors)))
+    try:
+        want = tensors(sample.fn(*(copy_of(t) for t in sample.tensors)))
+    except Exception as problem:  # there is nothing to compare with
+        return _Judgement("eager fails", failure=_first_line(problem))
     try:
         gm = trace(sample)
     except (
@@ -68,26 +90,42 @@ def _judge(op: Any, sample: Sample, executor: str) -> tuple[str, list[str], str]
         ValueError,
         TypeError,
     ) as problem:  # what torch.compile would run eagerly, between two graphs
-        return "untraceable", [_first_line(problem)], ""
+        return _Judgement("untraceable", [_first_line(problem)])
     problem = _wrong_promise(gm, want)
     if problem:
-        return "untraceable", [problem], ""
+        return _Judgement("untraceable", [problem])
     try:
-        got, report = run(gm, sample.tensors, executor)
+        got, report, device = run(gm, sample.tensors, executor)
+        got = tensors(got)
+        distance = max(map(_distance, got, want), default=0.0)
     except GraphNotSupported as problem:
-        return "eager", [_first_line(problem)], ""
-    except Exception as problem:  # every kind of failure is a finding
-        return "error", [], f"{type(problem).__name__}: {problem}"
+        return _Judgement("eager", [_first_line(problem)])
+    except Exception as problem:  # any failure is a finding
+        return _Judgement("error", failure=f"{type(problem).__name__}: {problem}")
     try:
         if op.name in UNWRITTEN:
-            _compare_types(tensors(got), want)
+            distance = 0.0
+            _compare_types(got, want)
         else:
-            _compare(gm, sample, tensors(got), want)
+            _compare(gm, sample, got, want)
     except AssertionError as difference:
-        return "wrong", [], " ".join(str(difference).split())
-    if report.calls:
-        return "call", [f"{c.op}: {c.reason}" for c in report.calls], ""
-    return ("decomposed" if report.decomposed else "native"), [], ""
+        text = " ".join(str(difference).split())
+        return _Judgement("wrong", [], text, distance, device)
+    calls = [f"{c.op}: {c.reason}" for c in report.calls]
+    kind = "call" if calls else "decomposed" if report.decomposed else "native"
+    return _Judgement(kind, calls, "", distance, device)
+
+
+def _distance(got: torch.Tensor, want: torch.Tensor) -> float:
+    """Infinite if one is a number and the other is not, or if sizes differ."""
+    if got.shape != want.shape or got.device != want.device:
+        return float("inf")
+    if got.layout != torch.strided or got.numel() == 0 or not want.dtype.is_floating_point:
+        return 0.0
+    a, b = got.detach().double(), want.detach().double()
+    same = (a == b) | (a.isnan() & b.isnan())
+    share = ((a - b).abs() / b.abs().clamp(min=1)).masked_fill(same, 0)
+    return float(share.nan_to_num(float("inf")).max())
 
 
 def _promised(gm: torch.fx.GraphModule) -> list[torch.Tensor]:
@@ -96,8 +134,8 @@ def _promised(gm: torch.fx.GraphModule) -> list[torch.Tensor]:
 
 
 def _wrong_promise(gm: torch.fx.GraphModule, want: list[torch.Tensor]) -> str:
-    """Some of PyTorch's own meta functions give a wrong rank or dtype (bincount and unique do in
-    2.11); no backend can make that right."""
+    """Some of PyTorch's own meta functions return a wrong rank or dtype (bincount and unique in
+    2.11), which no backend can correct."""
     for a, b in zip(_promised(gm), want):
         if (a.dim(), a.dtype) != (b.dim(), b.dtype):
             promise, result = (f"{t.dtype} of {t.dim()} axes" for t in (a, b))
@@ -112,17 +150,17 @@ def _first_line(problem: Exception) -> str:
 def _compare_types(got: list[torch.Tensor], want: list[torch.Tensor]) -> None:
     assert len(got) == len(want), f"{len(got)} results, {len(want)} expected"
     for a, b in zip(got, want):
-        assert (a.dtype, a.shape) == (b.dtype, b.shape), (
-            f"{a.dtype}{a.shape} for {b.dtype}{b.shape}"
+        assert (a.dtype, a.shape, a.device) == (b.dtype, b.shape, b.device), (
+            f"{a.dtype}{a.shape} on {a.device} for {b.dtype}{b.shape} on {b.device}"
         )
 
 
 def _compare(
     gm: torch.fx.GraphModule, sample: Sample, got: list[torch.Tensor], want: list[torch.Tensor]
 ) -> None:
-    """Values and strides are eager's, or what PyTorch's own kernels make of the traced graph:
-    some operators are traced in pieces that round where the whole does not, and which of equals
-    comes first in a sort that need not be stable is anybody's guess."""
+    """Whether values and strides equal eager's, or those of PyTorch's own kernels on the traced
+    graph: some operators are traced in parts that round where the whole does not, and the order
+    of equal elements in an unstable sort is arbitrary."""
     _compare_types(got, want)
     torch.manual_seed(SEED)
     traced = tensors(_sorting_stably(gm)(*(copy_of(t) for t in sample.tensors)))
@@ -147,7 +185,7 @@ def _compare(
 def _is_no_farther(
     gm: torch.fx.GraphModule, sample: Sample, number: int, got: torch.Tensor, want: torch.Tensor
 ) -> bool:
-    """Whether it is within twice eager's distance from what f64 gives: sums that nearly cancel
+    """Whether it is within twice eager's distance from the f64 result: sums that nearly cancel
     show the order of their additions."""
     if got.dtype not in (torch.float32, torch.bfloat16, torch.float16):
         return False
@@ -164,7 +202,8 @@ def _is_no_farther(
 def _chooses_among_equals(
     gm: torch.fx.GraphModule, sample: Sample, indices: torch.Tensor, values: torch.Tensor
 ) -> bool:
-    """Whether these are places of the largest elements, or the k-th: eager names one of several."""
+    """Whether these are indices of the largest elements, or the k-th: eager returns one of
+    several."""
     aten = torch.ops.aten
     for target in (aten.topk.default, aten.kthvalue.default):
         for node in gm.graph.find_nodes(op="call_function", target=target):
@@ -197,7 +236,7 @@ def _sorting_stably(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
 def _has_promised_steps(tensor: torch.Tensor, promised: torch.Tensor) -> bool:
     if all(isinstance(size, int) for size in promised.shape):
         return _steps(tensor) == _steps(promised)
-    return tensor.is_contiguous()  # results whose sizes only a run can tell
+    return tensor.is_contiguous()  # results with data-dependent sizes
 
 
 def _steps(tensor: torch.Tensor) -> list[int]:

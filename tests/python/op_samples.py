@@ -29,26 +29,26 @@ class Sample:
     tensors: list[torch.Tensor]
 
 
-def operators() -> list[Any]:
+def operators(device: str = "cpu") -> list[Any]:
     from torch.testing._internal.common_methods_invocations import op_db
 
     # Jiterator's are made for CUDA alone.
-    return [op for op in op_db if not op.name.startswith("jiterator")]
+    return [op for op in op_db if device == "cuda" or not op.name.startswith("jiterator")]
 
 
 def two_dtypes(op: Any, index: int) -> list[torch.dtype]:
-    """f32 and one more, another one from operator to operator."""
+    """f32 and one other dtype, which differs from operator to operator."""
     have = [d for d in DTYPES if d in op.supported_dtypes("cpu")]
     others = [d for d in have if d != torch.float32]
     chosen = [d for d in have if d == torch.float32]
     return chosen + ([others[index % len(others)]] if others else [])
 
 
-def samples(op: Any, dtype: torch.dtype, limit: int) -> Iterator[Sample]:
+def samples(op: Any, dtype: torch.dtype, limit: int, device: str = "cpu") -> Iterator[Sample]:
     """At most `limit` samples, spread over all that the operator has."""
     torch.manual_seed(0)
     random.seed(0)
-    found = list(op.sample_inputs("cpu", dtype, requires_grad=False))
+    found = list(op.sample_inputs(device, dtype, requires_grad=False))
     step = max(1, -(-len(found) // limit))
     for sample in found[::step]:
         leaves, spec = tree_flatten((sample.input, sample.args, sample.kwargs))
@@ -73,7 +73,7 @@ def copy_of(tensor: torch.Tensor) -> torch.Tensor:
     """The same view of a copy of the memory."""
     if tensor.layout != torch.strided or tensor.is_conj() or tensor.is_neg():
         return tensor.clone()
-    return torch.empty(0, dtype=tensor.dtype).set_(
+    return torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(
         tensor.untyped_storage().clone(), tensor.storage_offset(), tensor.shape, tensor.stride()
     )
 
@@ -84,8 +84,9 @@ def trace(sample: Sample) -> torch.fx.GraphModule:
 
 
 def run(gm: torch.fx.GraphModule, tensors: list[torch.Tensor], executor: str) -> Any:
-    """The results, and what the graph became."""
+    """The results, what the graph became, and the device that its program is for."""
     imported = GraphImport(gm, "op").run()
     runner = make_runner(RunnerRequest(imported, Config(GEX_OPTIONS, {"executor": executor})))
     torch.manual_seed(SEED)
-    return imported.adapter.wrap(runner)([copy_of(t) for t in tensors]), imported.outcome
+    results = imported.adapter.wrap(runner)([copy_of(t) for t in tensors])
+    return results, imported.outcome, imported.device

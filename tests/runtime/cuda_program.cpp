@@ -1,6 +1,9 @@
 // A program of generated kernels (elementwise, reduction) and a library matmul on a GPU: replayed
 // with changed sizes and addresses, and without a new capture.
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <cmath>
 #include <iostream>
@@ -10,6 +13,7 @@
 #include "backend/cuda/kernel_text.hpp"
 #include "backend/cuda/nvrtc.hpp"
 #include "harness.hpp"
+#include "nvidia/api.hpp"
 #include "runtime/device.hpp"
 
 namespace gex::runtime::testing {
@@ -222,11 +226,33 @@ TEST(CudaProgram, replays_other_sizes_and_addresses_without_a_new_capture) {
     const Counters counters = session.counters();
     EXPECT_EQ(counters.launches, 6 * 4);
     if (driver == "cuda_graph") {
-      EXPECT_EQ(counters.captures, 1) << "one gear serves 97 to 112 rows";
+      EXPECT_EQ(counters.captures, 1) << "one gear serves 65 to 128 rows";
       EXPECT_EQ(counters.recordings, 1) << "one graph, made once";
-      EXPECT_LE(run_once(session, driver, w, false, 113, seed++), 1e-5F);
+      EXPECT_EQ(counters.graph_launches, 5) << "the first call runs uncaptured";
+      EXPECT_EQ(counters.single_launches, 4);
+      EXPECT_LE(run_once(session, driver, w, false, 129, seed++), 1e-5F);
       EXPECT_EQ(session.counters().recordings, 2) << "the next gear";
+    } else {
+      EXPECT_EQ(counters.graph_launches, 0);
+      EXPECT_EQ(counters.single_launches, 6 * 4);
     }
+  }
+}
+
+TEST(CudaProgram, a_sequence_that_grows_from_24_to_151_needs_4_captures) {
+  if (!gpu_is_there()) GTEST_SKIP() << "NO GPU: captures were not counted\n";
+  const std::string driver = "cuda_graph";
+  const std::vector<float> w = random_values(kIn * kOut, 9);
+  using Policy = GearOptions::Policy;
+  for (const Policy policy : {Policy::exact, Policy::automatic}) {
+    Session session(make_program(w, false), {.gears = {.policy = policy}, .driver = driver});
+    for (std::int64_t rows = 24; rows <= 151; ++rows)
+      EXPECT_LE(run_once(session, driver, w, false, rows, static_cast<unsigned>(rows)), 1e-5F)
+          << "rows " << rows;
+    const Counters counters = session.counters();
+    EXPECT_EQ(counters.captures, 4) << "32, 64, 128, 256";
+    EXPECT_EQ(counters.recordings, 4);
+    EXPECT_EQ(counters.graph_launches, 124) << "each call but the first of a gear";
   }
 }
 
@@ -268,6 +294,74 @@ TEST(CudaProgram, weights_of_the_caller_are_captured_and_captured_again_when_the
     }
     EXPECT_EQ(session.counters().recordings, driver == "cuda_graph" ? 2 : 0);
   }
+}
+
+// A Host whose calls go to a stream of the test's.
+class StreamHost : public TestHost {
+ public:
+  StreamHost(const std::string& driver, nvidia::Stream stream)
+      : TestHost(driver), stream_(stream) {}
+  std::optional<std::uint64_t> stream() override {
+    return reinterpret_cast<std::uint64_t>(stream_);
+  }
+
+ private:
+  nvidia::Stream stream_;
+};
+
+TEST(CudaProgram, a_call_on_a_stream_that_is_captured_becomes_part_of_the_callers_graph) {
+  if (!gpu_is_there()) GTEST_SKIP() << "NO GPU: captures of the caller were not tested\n";
+  std::string why_not;
+  const nvidia::DriverApi& api = *nvidia::driver_api(why_not);
+  const std::vector<float> w = random_values(kIn * kOut, 10);
+  for (const std::string driver : {"cuda_stream", "cuda_graph"}) {
+    Session session(make_program(w, false), {.driver = driver});
+    constexpr std::int64_t kRows = 40;
+    for (int i = 0; i < 2; ++i) run_once(session, driver, w, false, kRows, 1);
+    nvidia::Stream stream = nullptr;
+    ASSERT_EQ(api.stream_create(&stream, nvidia::kStreamNonBlocking), 0);
+    Tensor x = Tensor::f32(driver, {kRows, kIn}, random_values(kRows * kIn, 2));
+    StreamHost host(driver, stream);
+    ASSERT_EQ(api.capture_begin(stream, nvidia::kCaptureRelaxed), 0);
+    session.run(std::vector<InputArg>{x.arg()}, host);
+    nvidia::Graph graph = nullptr;
+    ASSERT_EQ(api.capture_end(stream, &graph), 0);
+    nvidia::GraphExec exec = nullptr;
+    ASSERT_EQ(api.graph_instantiate(&exec, graph, 0), 0);
+    // Calls in between must leave the memory alone that the graph uses.
+    for (const std::int64_t rows : {40, 70, 300})
+      EXPECT_LE(run_once(session, driver, w, false, rows, 3), 1e-5F) << driver;
+    for (unsigned seed = 20; seed < 23; ++seed) {
+      const std::vector<float> values = random_values(kRows * kIn, seed);
+      x.memory.upload(values.data());
+      ASSERT_EQ(api.graph_launch(exec, stream), 0);
+      ASSERT_EQ(api.stream_synchronize(stream), 0);
+      EXPECT_LE(largest_difference(host.f32(0), expected(values, w, kRows)), 1e-5F) << driver;
+      EXPECT_LE(run_once(session, driver, w, false, 41, seed), 1e-5F) << driver;
+    }
+    api.graph_exec_destroy(exec);
+    api.graph_destroy(graph);
+    api.stream_destroy(stream);
+  }
+}
+
+TEST(CudaProgram, a_forked_child_is_told_to_start_in_another_way) {
+  if (!gpu_is_there()) GTEST_SKIP() << "NO GPU: fork was not tested\n";
+  const std::string driver = "cuda_graph";
+  const std::vector<float> w = random_values(kIn * kOut, 11);
+  Session session(make_program(w, false), {.driver = driver});
+  const Tensor x = Tensor::f32(driver, {40, kIn}, random_values(40 * kIn, 2));
+  const std::vector<InputArg> args = {x.arg()};
+  TestHost host(driver);
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::string message = error_of([&] { session.run(args, host); });
+    _exit(message.find("forked child") != std::string::npos ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  session.run(args, host);
 }
 
 TEST(CudaProgram, replay_times) {

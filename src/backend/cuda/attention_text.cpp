@@ -60,7 +60,7 @@ constexpr std::string_view kBody = R"cuda(
   const Acc infinity = (Acc)f32_of_bits(0x7f800000u);
   const Acc scale = kHasScale ? (Acc)scale_value() : (Acc)1 / sqrt_of((Acc)s.head);
   const i64 blocks = (s.queries + kQueries - 1) / kQueries;
-  for (i64 at = blockIdx.x; at < s.batch * s.heads * blocks; at += gridDim.x) {
+  for (i64 at = block.index; at < s.batch * s.heads * blocks; at += block.count) {
     const i64 b = at / (s.heads * blocks), h = at / blocks % s.heads, first = at % blocks * kQueries;
     const i64 kv = h / (s.heads / s.kv_heads);
     const int count = (int)int_min(kQueries, s.queries - first);
@@ -148,7 +148,7 @@ struct MmaPlan {
     std::string text = "  if (s.queries > 0 && aligned_operands(s, load_q, load_k, load_v)) {\n";
     const auto attend = [](const char* form) {
       return str("attend<", form,
-                 ">(s, load_q, load_k, load_v, load_mask, done, (char*)gex_locals);\n");
+                 ">(s, load_q, load_k, load_v, load_mask, done, block, (char*)gex_locals);\n");
     };
     if (decode && prefill)
       text += str("    if (s.heads / s.kv_heads * s.queries <= ", kDecodeRows, ")\n      ",

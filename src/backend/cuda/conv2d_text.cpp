@@ -138,7 +138,7 @@ constexpr std::string_view kBody = R"cuda(
   task.group_out = task.s.outputs / kGroups;
   task.left_by_depth = true;
   task.right_by_depth = kRightByDepth;
-  tiled_product(task, kGroups, task.rows(), task.cols(), task.depth());
+  tiled_product(task, block, kGroups, task.rows(), task.cols(), task.depth());
 )cuda";
 
 struct Form {

@@ -1,6 +1,9 @@
 #include "backend/cuda/cuda_backend.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "backend/cuda/kernel_text.hpp"
 #include "backend/cuda/nvrtc.hpp"
@@ -21,10 +24,21 @@ constexpr const char* kLibrary = "cublas";
 constexpr const char* kDefaultArchitecture = "sm_90";
 constexpr int kDefaultMultiprocessors = 132;
 
+// "sm_90" -> 90; 0 for names of another form.
+int compute_capability(std::string_view architecture) {
+  int number = 0;
+  constexpr std::string_view kPrefix = "sm_";
+  if (architecture.starts_with(kPrefix))
+    std::from_chars(architecture.data() + kPrefix.size(), architecture.data() + architecture.size(),
+                    number);
+  return number;
+}
+
 DeviceLimits limits_of(const Target& target) {
   DeviceLimits limits;
   limits.multiprocessors = static_cast<int>(target.multiprocessors);
   limits.architecture = target.architecture;
+  limits.dependent_launch = compute_capability(target.architecture) >= 90;
   return limits;
 }
 
@@ -35,11 +49,12 @@ bool has_unit_stride(std::span<const Dim> strides) {
 
 // Products that need nothing attached go to the library where it can read and write the operands.
 bool library_computes(const problems::Problem& problem, const AttachedKernels& attached,
-                      std::span<const Dim> dims) {
+                      std::span<const Dim> dims, std::int64_t few_rows) {
   namespace at = problems::matmul_dims;
   const auto* p = std::get_if<problems::MatmulProblem>(&problem);
   if (p == nullptr || attached.epilogue != nullptr || !attached.prologues.empty() || p->any_rows)
     return false;
+  if (dims[at::m].range().hi <= few_rows) return false;  // bound by memory, and can be merged
   const bool dtypes = p->a == p->b && is_float(p->a) && (p->c == p->a || p->c == DType::f32);
   return dtypes && (p->a != DType::f64 || p->c == DType::f64) && dims[at::batch0] == Dim(1) &&
          has_unit_stride(dims.subspan(at::a_strides, 4)) &&
@@ -103,7 +118,7 @@ class CudaBackend final : public Backend {
   // Codes are shared by launches with equal texts, so the text is part of what tells them apart.
   LaunchPlan plan(const problems::Problem& problem, const AttachedKernels& attached,
                   std::span<const Dim> dims, const Target& target) const override {
-    if (library_computes(problem, attached, dims)) {
+    if (library_computes(problem, attached, dims, target.costs.few_rows)) {
       LaunchPlan plan;
       plan.grid = 1;
       plan.algorithm = kLibrary;
@@ -121,29 +136,43 @@ class CudaBackend final : public Backend {
     const Target target = describe(parse_target(program->target));
     const DeviceLimits limits = limits_of(target);
     const ParsedCodes parsed = parse_codes(*program);
+    std::vector<KernelText> texts;
+    for (std::size_t k = 0; k < parsed.codes.size(); ++k)
+      texts.push_back(parsed.codes[k].algorithm == kLibrary
+                          ? KernelText{}
+                          : text_of(*program, parsed, static_cast<int>(k), limits));
+    const std::vector<MergedLaunch> merged = merged_launches(*program, texts);
+    const std::vector<bool> alone = launched_alone(*program);
     std::vector<Source> sources;
-    std::vector<std::string> entries;
-    for (std::size_t k = 0; k < parsed.codes.size(); ++k) {
-      const ParsedCode& code = parsed.codes[k];
-      if (code.algorithm == kLibrary) continue;
-      KernelText text = text_of(*program, parsed, static_cast<int>(k), limits);
-      entries.push_back(std::move(text.name));
-      sources.push_back({code.name, std::move(text.source)});
-    }
+    for (std::size_t k = 0; k < texts.size(); ++k)
+      if (alone[k] && !texts[k].source.empty())
+        sources.push_back({parsed.codes[k].name, texts[k].source});
+    // Equal sources are compiled once.
+    std::unordered_map<std::string, std::size_t> source_of_merged;
+    for (const MergedLaunch& launch : merged)
+      if (source_of_merged.emplace(launch.text.source, sources.size()).second)
+        sources.push_back({"merged launches", launch.text.source});
     sources.push_back({"copy and fill", kStepKernels});
     const std::unique_ptr<ObjectStore> objects =
         options.cache == nullptr ? nullptr : std::make_unique<ObjectStore>(options.cache);
     const auto cubins = compile_cubins(sources, target.architecture, objects.get());
     CompiledCode result;
     std::size_t next = 0;
-    for (const ParsedCode& code : parsed.codes) {
+    for (std::size_t k = 0; k < texts.size(); ++k) {
       program::DeviceCode device;
-      if (code.algorithm != kLibrary) {
-        device.entry = entries[next];
+      device.only_merged = !alone[k];
+      if (alone[k] && !texts[k].source.empty()) {
+        device.entry = texts[k].name;
+        device.waits = texts[k].waits;
         device.image = cubins[next++];
       }
       result.executable.device_codes.push_back(std::move(device));
     }
+    for (const MergedLaunch& launch : merged)
+      result.executable.merged[launch.first] = {
+          .image = cubins[source_of_merged.at(launch.text.source)],
+          .entry = launch.text.name,
+          .waits = launch.text.waits};
     result.executable.step_image = cubins.back();
     result.executable.program = std::move(program);
     result.generator = str("nvrtc (", target.architecture, ")");
@@ -157,7 +186,60 @@ class CudaBackend final : public Backend {
     plan.scratch_bytes = text.shared_bytes;
     plan.workspace_bytes = text.workspace_bytes;
     plan.block = text.block;
+    plan.mergeable = text.cluster == 1 && text.block > 1;
     return plan;
+  }
+
+  // By code: whether a launch of it runs as a kernel of its own.
+  static std::vector<bool> launched_alone(const program::Program& program) {
+    std::vector<bool> alone(program.codes.size(), false);
+    for (const program::Segment& segment : program.segments) {
+      for (std::size_t i = 0; i < segment.steps.size(); ++i) {
+        const auto* launch = std::get_if<program::Launch>(&segment.steps[i].op);
+        if (launch == nullptr || launch->with_previous) continue;
+        const auto* next = i + 1 < segment.steps.size()
+                               ? std::get_if<program::Launch>(&segment.steps[i + 1].op)
+                               : nullptr;
+        if (next == nullptr || !next->with_previous)
+          alone[static_cast<std::size_t>(launch->code)] = true;
+      }
+    }
+    return alone;
+  }
+
+  struct MergedLaunch {
+    const program::Launch* first;
+    KernelText text;
+  };
+
+  static std::vector<MergedLaunch> merged_launches(const program::Program& program,
+                                                   const std::vector<KernelText>& texts) {
+    std::vector<MergedLaunch> merged;
+    std::vector<MergedPart> parts;
+    const program::Launch* first = nullptr;
+    int words = 0;
+    const auto finish = [&] {
+      if (parts.size() > 1) merged.push_back({first, merge(parts)});
+      parts.clear();
+    };
+    for (const program::Segment& segment : program.segments) {
+      for (const program::Step& step : segment.steps) {
+        const auto* launch = std::get_if<program::Launch>(&step.op);
+        if (launch == nullptr || !launch->with_previous) finish();
+        if (launch == nullptr) continue;
+        if (parts.empty()) {
+          first = launch;
+          words = 0;
+        }
+        // As the parameter block has them (runtime/recorder.hpp).
+        const int grid_word = static_cast<int>(launch->buffers.size() + launch->dims.size());
+        parts.push_back(
+            {&texts[static_cast<std::size_t>(launch->code)], words, launch->grid, grid_word});
+        words += grid_word + 3;
+      }
+      finish();
+    }
+    return merged;
   }
 
   // All launches of a code have the same text: any of them tells its dims.
@@ -167,6 +249,25 @@ class CudaBackend final : public Backend {
         if (const auto* launch = std::get_if<program::Launch>(&step.op); launch != nullptr)
           if (launch->code == code) return *launch;
     GEX_CHECK(false, "code ", code, " is not launched");
+  }
+
+  // Whether no step writes what the launches of a product read as their right operand.
+  static bool reads_constant_right(const program::Program& program, int code) {
+    std::unordered_set<program::BufferId> right, written;
+    for (const program::Segment& segment : program.segments) {
+      for (const program::Step& step : segment.steps) {
+        const auto* launch = std::get_if<program::Launch>(&step.op);
+        if (launch != nullptr && launch->code == code && launch->buffers.size() > 1)
+          right.insert(program::root_of(program, launch->buffers[1]));
+        for (program::BufferId id : program::writes_of(step))
+          written.insert(program::root_of(program, id));
+      }
+    }
+    return std::none_of(right.begin(), right.end(), [&](program::BufferId root) {
+      using Kind = program::BufferDesc::Kind;
+      const Kind kind = program.buffers[static_cast<std::size_t>(root)].kind;
+      return written.contains(root) || (kind != Kind::input && kind != Kind::constant);
+    });
   }
 
   static KernelText text_of(const program::Program& program, const ParsedCodes& parsed, int number,
@@ -184,6 +285,7 @@ class CudaBackend final : public Backend {
       attached.prologues.push_back({kernel(prologue.kernel), prologue.operand,
                                     prologue.first_buffer, prologue.input_buffers,
                                     prologue.dims_begin});
+    attached.constant_right = reads_constant_right(program, number);
     return emit(*code.problem, attached, launch_of(program, number).dims, limits);
   }
 };

@@ -29,9 +29,17 @@ struct DeviceLimits {
 };
 
 struct KernelText {
-  std::string name;     // of the extern "C" function
-  std::string source;   // whole translation unit, no includes
-  int block = 0;        // threads in a block
+  std::string name;    // of the extern "C" function
+  std::string source;  // whole translation unit, no includes
+  std::string part;    // declarations, then `run(const i64* words, Blocks block)`
+  int block = 0;       // threads in a block
+  int min_blocks = 0;  // that a multiprocessor must be able to hold; 0: any number
+  int cluster = 1;     // blocks of a cluster
+  bool waits = false;  // for the kernel before it: DeviceLimits::dependent_launch
+  // `part` also has `prepare(words, block, Requested&)`, which reads nothing that kernels write and
+  // may run before the wait, and a `run` that takes what it requested.
+  bool prepares = false;
+  int words = 0;        // buffers and dims
   Dim grid;             // blocks
   Dim shared_bytes;     // dynamic shared memory of a block
   Dim workspace_bytes;  // global scratch; when not 0, its address is the launch's last buffer
@@ -42,6 +50,20 @@ struct KernelText {
 KernelText emit(const loop::Kernel& kernel, const DeviceLimits& limits = {});
 KernelText emit(const problems::Problem& problem, const AttachedKernels& attached,
                 std::span<const Dim> dims, const DeviceLimits& limits = {});
+
+// Makes `source` of `part`.
+void finish_source(KernelText& text);
+
+// Launches that do not depend on each other as one: its blocks are those of the first part, then
+// those of the second, and so on. The words of all parts lie one after the other.
+struct MergedPart {
+  const KernelText* text = nullptr;
+  int first_word = 0;  // from the words of the first part
+  Dim grid;            // read from word `grid_word` where it is not a constant
+  int grid_word = 0;
+};
+// The parts must have the same number of threads and no clusters.
+KernelText merge(std::span<const MergedPart> parts);
 
 // The helpers that every source begins with.
 std::string_view prelude();

@@ -60,12 +60,13 @@ class LoopEmitter : private VectorWriter {
     for (const Stage& stage : kernel_.stages) reduction_storage(stage);
     body();
     std::ostringstream text;
-    text << prelude() << "\nextern \"C\" __global__ void __launch_bounds__(" << out.block << ") "
-         << out.name << "(const i64* words) {\n"
-         << shared_.str()
-         << (limits_.dependent_launch ? "  allow_dependents();\n  wait_for_inputs();\n" : "")
+    text << "GEX_FN void run(const i64* words, Blocks block) {\n"
+         << shared_.str() << (limits_.dependent_launch ? "  wait_for_inputs();\n" : "")
          << text_.str() << "}\n";
-    out.source = text.str();
+    out.part = text.str();
+    out.waits = limits_.dependent_launch;
+    out.words = kernel_.num_params() + (has_workspace_ ? 1 : 0) + static_cast<int>(symbols_.size());
+    finish_source(out);
     return out;
   }
 
@@ -208,8 +209,8 @@ class LoopEmitter : private VectorWriter {
     if (mode_ == Mode::columns) return columns();
     if (mode_ == Mode::lanes) return lanes();
     if (mode_ == Mode::owners) return owners();
-    const std::string first = "blockIdx.x * (i64)blockDim.x + threadIdx.x";
-    const std::string step = "gridDim.x * (i64)blockDim.x";
+    const std::string first = "block.index * (i64)blockDim.x + threadIdx.x";
+    const std::string step = "block.count * (i64)blockDim.x";
     const Stage& only = kernel_.stages.front();
     if (kernel_.stages.size() == 1 && !only.reduction && only.domain.empty() &&
         !kernel_.grid.empty() && mode_ == Mode::points)
@@ -224,7 +225,7 @@ class LoopEmitter : private VectorWriter {
     const Stage& stage = kernel_.stages.front();
     const int parts = kBlock / 32;
     line("const int column = threadIdx.x % 32, part = threadIdx.x / 32;");
-    open("for (i64 first = blockIdx.x * 32ll; first < points; first += gridDim.x * 32ll)");
+    open("for (i64 first = block.index * 32ll; first < points; first += block.count * 32ll)");
     line("const i64 point = int_min(first + column, points - 1);");
     split(kernel_.grid, "point");
     declare_accumulators(stage);
@@ -248,8 +249,8 @@ class LoopEmitter : private VectorWriter {
     for (const Range& range : kernel_.grid)
       if (std::find(parallel.begin(), parallel.end(), range) == parallel.end())
         in_order.push_back(range);
-    open("for (i64 lane = blockIdx.x * (i64)blockDim.x + threadIdx.x, lanes = " +
-         dim(points_of(parallel)) + "; lane < lanes; lane += gridDim.x * (i64)blockDim.x)");
+    open("for (i64 lane = block.index * (i64)blockDim.x + threadIdx.x, lanes = " +
+         dim(points_of(parallel)) + "; lane < lanes; lane += block.count * (i64)blockDim.x)");
     split(parallel, "lane");
     loops(in_order, "0", "1", [&] {
       for (const Stage& stage : kernel_.stages)
@@ -328,7 +329,7 @@ class LoopEmitter : private VectorWriter {
       line("unsigned char* const memory = " +
            (has_workspace_
                 ? "local_bytes > " + std::to_string(shared_limit()) + " ? (unsigned char*)words[" +
-                      std::to_string(params) + "] + blockIdx.x * local_bytes : "
+                      std::to_string(params) + "] + block.index * local_bytes : "
                 : std::string()) +
            "gex_locals + team_number * local_bytes;");
     }
@@ -340,7 +341,8 @@ class LoopEmitter : private VectorWriter {
       offset += loop::local_bytes(buffer);
     }
     open(
-        "for (i64 point = blockIdx.x * teams + team_number; point < points; point += gridDim.x * "
+        "for (i64 point = block.index * teams + team_number; point < points; point += block.count "
+        "* "
         "teams)");
     if (!kernel_.grid.empty()) split(kernel_.grid, "point");
     for (const Stage& stage : kernel_.stages) emit_stage(stage);

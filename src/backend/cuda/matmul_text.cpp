@@ -62,23 +62,23 @@ struct Product {
 
 constexpr std::string_view kTilesBody = R"cuda(
   const Sizes& s = task.size;
-  tiled_product(task, s.batch0 * s.batch1, s.rows, s.cols, s.depth);
+  tiled_product(task, block, s.batch0 * s.batch1, s.rows, s.cols, s.depth);
 )cuda";
 
 constexpr std::string_view kFallbackBody = R"cuda(
   const Sizes& s = task.size;
-  all_tiles<4, true>(task, s.batch0 * s.batch1, s.rows, s.cols, s.depth);
+  all_tiles<4, true>(task, block, s.batch0 * s.batch1, s.rows, s.cols, s.depth);
 )cuda";
 
 // Few rows of f32: the columns of B, contiguous along the depth, are read once for each 4 rows, two
 // by each warp.
 constexpr std::string_view kStreamF32 = R"cuda(
-GEX_FN void stream_f32(Product& task, float* x) {
+GEX_FN void stream_f32(Product& task, Blocks block, float* x) {
   const Sizes& s = task.size;
   const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, depth = (int)s.depth;
   const i64 pairs = (s.cols + 1) / 2, units = (pairs + 7) / 8;
   i64 staged = -1;
-  for (i64 unit = blockIdx.x; unit < s.batch0 * s.batch1 * units; unit += gridDim.x) {
+  for (i64 unit = block.index; unit < s.batch0 * s.batch1 * units; unit += block.count) {
     const i64 batch = unit / units;
     task.set_batch(batch);
     if (batch != staged) {
@@ -153,7 +153,7 @@ constexpr std::string_view kGroupedBody = R"cuda(
   const bool wide = kUsesMma && grouped_aligned(task);
   const i64 tile_cols = (cols + kGroupedCols - 1) / kGroupedCols;
   const i64 work = (rows / 64 + groups + 1) * tile_cols;
-  for (i64 at = blockIdx.x; at < work; at += gridDim.x) {
+  for (i64 at = block.index; at < work; at += block.count) {
     const i64 wanted = at / tile_cols, col = at % tile_cols * kGroupedCols;
     i64 start = 0, before = 0, row = -1, stop = 0, group = 0;
     for (; group <= groups; ++group) {
@@ -197,7 +197,7 @@ constexpr std::string_view kGroupedGradBody = R"cuda(
   const Ends* const ends = (const Ends*)words[2];
   const i64 groups = dims[17];
   const i64 tile_cols = (s.cols + 63) / 64, tiles = (s.rows + 63) / 64 * tile_cols;
-  for (i64 at = blockIdx.x; at < groups * tiles; at += gridDim.x) {
+  for (i64 at = block.index; at < groups * tiles; at += block.count) {
     const i64 group = at / tiles, tile = at % tiles;
     i64 start = 0, stop = 0;
     for (i64 g = 0; g <= group; ++g) {
@@ -231,7 +231,7 @@ struct MmaTile {
   }
   std::string call() const {
     return str("mma_product<", rows, ", ", cols, ", ", warp_rows, ", ", warp_cols, ", ", stages,
-               ", ", split, ">(task, shared);");
+               ", ", split, ">(task, block, shared);");
   }
   Dim count(std::span<const Dim> dims) const {
     return dims[at_dim::batch0] * dims[at_dim::batch1] * ceildiv(dims[at_dim::m], rows) *
@@ -249,6 +249,7 @@ struct MmaPlan {
   bool left_by_depth = false, right_by_depth = false, computed = false;
   bool waits = false;  // for A alone, after the first columns of B were requested
   int multiprocessors = 0;
+  int stream_columns = 16;  // of a tile
 
   static constexpr std::int64_t kStreamRows = 16, kStreamBytes = 110 * 1024, kJoinBytes = 8192;
 
@@ -273,22 +274,37 @@ struct MmaPlan {
 
   // Clusters are whole; blocks without work end at once.
   Dim grid(std::span<const Dim> dims) const {
-    Dim most = stream ? dims[at_dim::batch0] * dims[at_dim::batch1] * ceildiv(dims[at_dim::n], 16)
+    Dim most = stream ? dims[at_dim::batch0] * dims[at_dim::batch1] *
+                            ceildiv(dims[at_dim::n], stream_columns)
                       : Dim(0);
     if (!tiles.empty()) most = max(most, tiles.front().count(dims));
     return min(most, Dim(multiprocessors * 2 / split())) * Dim(split());
   }
 
+  // Whether the task at hand can use stream_product.
+  static std::string streams() {
+    return str("aligned_right(task) && task.size.rows <= ", kStreamRows,
+               " && (task.size.a[3] != 1 || kLeftComputed || aligned_rows(task)) &&\n"
+               "      task.size.rows * stream_pitch(task.size.depth) * 2 + ",
+               kJoinBytes, " <= ", kStreamBytes);
+  }
+
+  // What may run before the kernels before this one have ended.
+  std::string prepare() const {
+    if (!waits) return {};
+    return str("  Product task;\n  task.bind(words, dims);\n  if (", streams(),
+               ") stream_prepare(task, block, requested);\n");
+  }
+
   std::string body() const {
     std::string text = "  GEX_DECLARE_LOCALS\n  char* const shared = (char*)gex_locals;\n";
-    if (stream)
-      text += str("  if (aligned_right(task) && task.size.rows <= ", kStreamRows,
-                  " && (task.size.a[3] != 1 || kLeftComputed || aligned_rows(task)) &&\n"
-                  "      task.size.rows * stream_pitch(task.size.depth) * 2 + ",
-                  kJoinBytes, " <= ", kStreamBytes,
-                  ") {\n"
-                  "    if (task.size.rows <= 8) stream_product<1>(task, shared);\n"
-                  "    else stream_product<2>(task, shared);\n    return;\n  }\n");
+    if (stream) {
+      if (!waits) text += "  const Requested requested = {};\n";
+      text +=
+          str("  if (", streams(), ") {\n",
+              "    if (task.size.rows <= 8) stream_product<1>(task, block, shared, requested);\n"
+              "    else stream_product<2>(task, block, shared, requested);\n    return;\n  }\n");
+    }
     if (waits) text += "  wait_for_inputs();\n";
     if (tiles.empty()) return text;
     text += "  if (aligned_left(task) && aligned_right(task)) {\n";
@@ -343,6 +359,12 @@ MmaPlan mma_plan(const problems::MatmulProblem& p, std::span<const Dim> dims,
   const bool fits = std::min<std::int64_t>(dims[at_dim::k].range().hi, 1 << 30) *
                         std::min(rows.hi, MmaPlan::kStreamRows) <=
                     (MmaPlan::kStreamBytes - MmaPlan::kJoinBytes) / 2 - 96 * MmaPlan::kStreamRows;
+  // Narrow tiles where wide ones would leave multiprocessors without work, and each is long enough.
+  const auto columns = (dims[at_dim::batch0] * dims[at_dim::batch1] * dims[at_dim::n]).as_const();
+  constexpr std::int64_t kLongDepth = 2048;
+  if (columns && *columns <= std::int64_t{16} * limits.multiprocessors * 3 / 4 &&
+      dims[at_dim::k].range().lo >= kLongDepth)
+    plan.stream_columns = 8;
   if (plan.stream && fits && rows.hi <= MmaPlan::kStreamRows) return plan;
   // It never fits where sizes are constants.
   plan.stream = plan.stream && (fits || !dims[at_dim::m].is_const() || !dims[at_dim::k].is_const());
@@ -368,6 +390,7 @@ void declare_mma(ProblemText& out, const problems::MatmulProblem& p, const MmaPl
   out.constant("kRightByDepth", plan.right_by_depth ? 1 : 0);
   out.constant("kLeftComputed", problems::contains(p.computed, 0) ? 1 : 0);
   out.constant("kRightComputed", problems::contains(p.computed, 1) ? 1 : 0);
+  out.constant("kStreamColumns", plan.stream_columns);
   out.constant("kWaitsForLeft", plan.waits ? 1 : 0);
   out.text += kAligned;
   out.text += mma_tile_text();
@@ -392,7 +415,7 @@ KernelText matmul_text(const problems::MatmulProblem& problem, const AttachedKer
         str("  GEX_DECLARE_LOCALS\n  if (task.size.b[2] == 1 && task.size.rows <= ", kF32StreamRows,
             " && (task.size.depth | task.size.b[3] | task.size.b[0] | task.size.b[1]) % 4 == 0 &&\n"
             "      (i64)task.b.memory() % 16 == 0 && task.size.rows * task.size.depth * 4 <= ",
-            kF32StreamBytes, ")\n    return stream_f32(task, (float*)gex_locals);\n");
+            kF32StreamBytes, ")\n    return stream_f32(task, block, (float*)gex_locals);\n");
     return out.done(body + std::string(kTilesBody), kTileThreads,
                     capped_grid(max(work, batches * ceildiv(dims[at_dim::n], 16)), limits, 4),
                     *bytes, 0);
@@ -403,7 +426,7 @@ KernelText matmul_text(const problems::MatmulProblem& problem, const AttachedKer
   declare_mma(out, problem, plan);
   body += plan.body();
   return out.done(body + std::string(kFallbackBody), kMmaThreads, plan.grid(dims),
-                  plan.shared_bytes(dims), 0, plan.blocks_each(), plan.split(), plan.waits);
+                  plan.shared_bytes(dims), 0, plan.blocks_each(), plan.split(), plan.prepare());
 }
 
 KernelText grouped_text(const problems::GroupedMatmulProblem& problem, std::span<const Dim> dims,

@@ -53,7 +53,7 @@ GEX_FN void load_rows(u32 tile, const Operand& operand, i64 first, i64 row_strid
 // the keys, and the warps of a block share each tile.
 template <bool decode>
 GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const Value& load_v,
-                   const Mask& load_mask, const Finish& done, char* shared) {
+                   const Mask& load_mask, const Finish& done, Blocks block, char* shared) {
   const int thread = (int)threadIdx.x, warp = thread / 32, lane = thread % 32, g = lane / 4, t = lane % 4;
   const int quarter = lane / 8, in_quarter = lane % 8;
   const float infinity = f32_of_bits(0x7f800000u), log2e = 1.4426950408889634f;
@@ -65,8 +65,8 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
   // Pieces of 8 keys that a warp takes at once; half a tile where long rows leave few registers.
   const int NT = decode ? 2 : kValue > 128 || RT == 2 ? 4 : 8, passes = decode ? 1 : 8 / NT;
   const u32 q_tile = shared_address(shared), ring = q_tile + kQueryBytes;
-  for (i64 unit = decode ? blockIdx.x / kSplits : blockIdx.x; unit < units;
-       unit += decode ? gridDim.x / kSplits : gridDim.x) {
+  for (i64 unit = decode ? block.index / kSplits : block.index; unit < units;
+       unit += decode ? block.count / kSplits : block.count) {
     const i64 b = unit / (s.kv_heads * row_blocks), kv = unit / row_blocks % s.kv_heads;
     const i64 row0 = unit % row_blocks * kBlockRows;
     const i64 last_row = int_min(row0 + block_rows, rows) - 1;

@@ -171,9 +171,9 @@ std::string body_text(const problems::SortProblem& p, int buffers, std::int64_t 
                 : "  const bool selects = false;\n";
   out += str("  Item* const items = selects || length <= ", shared_items,
              " ? (Item*)gex_locals : (Item*)words[", buffers - 1,
-             "] + (i64)blockIdx.x * length;\n  const i64 rows = 1");
+             "] + (i64)block.index * length;\n  const i64 rows = 1");
   for (int d = 0; d < rank; ++d) out += str(" * dims[", at_dim::sizes + d, "]");
-  out += ";\n  for (i64 row = blockIdx.x; row < rows; row += gridDim.x) {\n";
+  out += ";\n  for (i64 row = block.index; row < rows; row += block.count) {\n";
   out += "    i64 rest = row, from = 0, to_values = 0, to_indices = 0;\n";
   const int xs = at_dim::x_strides(rank);
   const int vs = at_dim::result_strides(rank, 0);

@@ -64,9 +64,9 @@ GEX_FN void tile_product(const Task& task, i64 row, i64 col, i64 rows, i64 cols,
 }
 
 template <int T, bool few_registers = false, class Task>
-GEX_FN void all_tiles(Task& task, i64 batches, i64 rows, i64 cols, i64 depth) {
+GEX_FN void all_tiles(Task& task, Blocks block, i64 batches, i64 rows, i64 cols, i64 depth) {
   const i64 size = 16 * T, tile_cols = (cols + size - 1) / size, tiles = (rows + size - 1) / size * tile_cols;
-  for (i64 at = blockIdx.x; at < batches * tiles; at += gridDim.x) {
+  for (i64 at = block.index; at < batches * tiles; at += block.count) {
     task.set_batch(at / tiles);
     const i64 tile = at % tiles;
     tile_product<T, few_registers>(task, tile / tile_cols * size, tile % tile_cols * size, rows, cols, depth);
@@ -74,11 +74,11 @@ GEX_FN void all_tiles(Task& task, i64 batches, i64 rows, i64 cols, i64 depth) {
 }
 // Large tiles where there are enough of them.
 template <class Task>
-GEX_FN void tiled_product(Task& task, i64 batches, i64 rows, i64 cols, i64 depth) {
+GEX_FN void tiled_product(Task& task, Blocks block, i64 batches, i64 rows, i64 cols, i64 depth) {
   if (sizeof(Acc) == 4 && batches * ((rows + 127) / 128) * ((cols + 127) / 128) >= kMultiprocessors)
-    all_tiles<sizeof(Acc) == 4 ? 8 : 4>(task, batches, rows, cols, depth);
+    all_tiles<sizeof(Acc) == 4 ? 8 : 4>(task, block, batches, rows, cols, depth);
   else
-    all_tiles<4>(task, batches, rows, cols, depth);
+    all_tiles<4>(task, block, batches, rows, cols, depth);
 }
 )cuda";
 }

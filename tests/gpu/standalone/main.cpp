@@ -1,6 +1,7 @@
 // Runs, without GoogleTest, the conformance suite over the CUDA drivers (and null and cpu beside
 // them) and every test whose suite's name begins with Cuda. Exit code 1 if anything failed or no
-// GPU was there.
+// GPU was there. An argument chooses the tests whose names contain it, without the conformance
+// suite.
 
 #include <algorithm>
 #include <chrono>
@@ -35,12 +36,14 @@ void run(const std::string& name, const std::function<void()>& body, Count& coun
 
 }  // namespace
 
-int main() {
+int main(int count_of_arguments, char** arguments) {
   using gex::runtime::available_drivers;
   using gex::runtime::open_device;
   Count total;
+  const std::string chosen = count_of_arguments > 1 ? arguments[1] : "";
   const std::vector<std::string> drivers = available_drivers();
   for (const std::string& driver : drivers) {
+    if (!chosen.empty()) break;
     Count count;
     for (const auto& one : gex::runtime::testing::conformance_cases())
       run(driver + "/" + one.name, [&] { one.body(driver); }, count);
@@ -51,7 +54,9 @@ int main() {
     total.skipped += count.skipped;
   }
   for (const auto& test : ::testing::registered())
-    if (test.suite.rfind("Cuda", 0) == 0) run(test.suite + "." + test.name, test.body, total);
+    if (test.suite.rfind("Cuda", 0) == 0 &&
+        (test.suite + "." + test.name).find(chosen) != std::string::npos)
+      run(test.suite + "." + test.name, test.body, total);
   const bool gpu = std::count(drivers.begin(), drivers.end(), "cuda_graph") == 1;
   if (!gpu) {
     ++total.failed;

@@ -1,5 +1,7 @@
 #include "runtime/drivers/cuda/cuda_device.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -45,7 +47,8 @@ void check(const DriverApi& api, Result result, const char* what) {
        ": ", text == nullptr ? "unknown error" : text, " (code ", result, ")");
 }
 
-CudaDevice::CudaDevice(bool graphs, int ordinal) : api_(opened_api()), graphs_(graphs) {
+CudaDevice::CudaDevice(bool graphs, int ordinal)
+    : api_(opened_api()), graphs_(graphs), process_(getpid()) {
   check(api_, api_.init(0), "starting");
   int count = 0;
   check(api_, api_.device_count(&count), "counting devices");
@@ -88,6 +91,21 @@ void CudaDevice::write(void* device, const void* host, std::size_t bytes) {
   check(api_, api_.stream_synchronize(nullptr), "writing device memory");
 }
 
+void CudaDevice::check_usable() const {
+  if (getpid() != process_)
+    fail(ErrorCode::device_error,
+         "a program for CUDA was called in a forked child, which can't use its parent's GPU "
+         "context; start the process with the method \"spawn\" and compile there");
+}
+
+bool CudaDevice::is_capturing(std::uint64_t stream) const {
+  make_current();
+  int status = 0;
+  check(api_, api_.capture_status(reinterpret_cast<Stream>(stream), &status),
+        "asking whether a stream is captured");
+  return status == kCaptureActive;
+}
+
 std::unique_ptr<Queue> CudaDevice::make_queue() { return std::make_unique<CudaQueue>(*this); }
 
 std::unique_ptr<Loaded> CudaDevice::load(const program::Executable& executable) {
@@ -108,8 +126,14 @@ void CudaDevice::issue(const CudaOp& op, const std::int64_t* words, CudaQueue& q
   int width = op.width;
   switch (op.kind) {
     case CudaOp::Kind::kernel: {
-      const std::int64_t grid = at_gear ? op.gear_grid : words[op.grid_word];
-      const std::int64_t shared = at_gear ? op.gear_shared : words[op.grid_word + 2];
+      std::int64_t grid = at_gear ? op.gear_grid : words[op.grid_word];
+      std::int64_t shared = at_gear ? op.gear_shared : words[op.grid_word + 2];
+      if (!at_gear) {
+        for (int word : op.merged_grid_words) {
+          grid += words[word];
+          shared = std::max(shared, words[word + 2]);
+        }
+      }
       if (grid <= 0) return;
       if (shared > kDefaultShared)
         check(api_,
@@ -117,10 +141,17 @@ void CudaDevice::issue(const CudaOp& op, const std::int64_t* words, CudaQueue& q
                                           static_cast<int>(shared)),
               "asking for shared memory");
       void* arguments[] = {&parameters};
-      check(api_,
-            api_.launch(op.function, checked_grid(grid), 1, 1, static_cast<unsigned>(op.block), 1,
-                        1, static_cast<unsigned>(shared), stream, arguments, nullptr),
-            "launching a kernel");
+      LaunchAttribute early;
+      early.id = kProgrammaticSerialization;
+      early.value.number = 1;
+      LaunchConfig config;
+      config.grid[0] = checked_grid(grid);
+      config.block[0] = static_cast<unsigned>(op.block);
+      config.shared_bytes = static_cast<unsigned>(shared);
+      config.stream = stream;
+      config.attributes = &early;
+      config.num_attributes = op.waits ? 1 : 0;
+      check(api_, api_.launch_with(&config, op.function, arguments, nullptr), "launching a kernel");
       return;
     }
     case CudaOp::Kind::library: {
@@ -164,6 +195,7 @@ bool CudaRecorder::can_be_captured(const program::Launch& launch) const {
 
 void CudaRecorder::launch(const LaunchOp& op) {
   const program::Launch& launch = *op.launch;
+  if (launch.with_previous && merging_) return merge(op);
   const auto code = static_cast<std::size_t>(launch.code);
   CudaOp out;
   out.word = op.word;
@@ -172,7 +204,10 @@ void CudaRecorder::launch(const LaunchOp& op) {
   out.end_word = op.end_word();
   out.epoch = op.epoch;
   out.block = std::max(1, launch.block);
-  out.function = loaded_.functions[code];
+  const auto merged = loaded_.merged.find(&launch);
+  merging_ = merged != loaded_.merged.end();
+  out.function = merging_ ? merged->second : loaded_.functions[code];
+  out.waits = loaded_.waiting.contains(out.function);
   out.matmul = loaded_.matmuls[code];
   if (out.matmul) {
     if (launch.buffers.size() != 3 || launch.dims.size() != problems::matmul_dims::count)
@@ -189,6 +224,18 @@ void CudaRecorder::launch(const LaunchOp& op) {
     for (Dim dim : launch.dims) out.gear_dims.push_back(value(dim));
   }
   ops_.push_back(std::move(out));
+}
+
+// One more part of the launch before it.
+void CudaRecorder::merge(const LaunchOp& op) {
+  CudaOp& out = ops_.back();
+  out.end_word = op.end_word();
+  out.epoch = std::max(out.epoch, op.epoch);
+  out.merged_grid_words.push_back(op.grid_word());
+  if (out.epoch > 0) return;
+  const auto value = [&](Dim dim) { return gear_[static_cast<std::size_t>(image_.slot(dim))]; };
+  out.gear_grid += value(op.launch->grid);
+  out.gear_shared = std::max(out.gear_shared, value(op.launch->scratch_bytes));
 }
 
 void CudaRecorder::copy(const CopyOp& op) {
@@ -217,8 +264,12 @@ void CudaRecorder::fill(const FillOp& op) {
 
 void count(const std::vector<CudaOp>& ops, const std::int64_t* words, Tally& tally) {
   for (const CudaOp& op : ops) {
-    if (op.kind == CudaOp::Kind::kernel || op.kind == CudaOp::Kind::library)
-      tally.launches += words[op.grid_word] > 0 ? 1 : 0;
+    if (op.kind == CudaOp::Kind::kernel || op.kind == CudaOp::Kind::library) {
+      const auto runs = [&](int word) { return words[word] > 0; };
+      const bool any = runs(op.grid_word) ||
+                       std::any_of(op.merged_grid_words.begin(), op.merged_grid_words.end(), runs);
+      tally.launches += any ? 1 : 0;
+    }
     if (op.kind == CudaOp::Kind::copy)
       tally.bytes_copied += std::max<std::int64_t>(0, words[op.end_word - 1]);
   }

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "nvidia/api.hpp"
@@ -32,6 +34,8 @@ class CudaQueue final : public Queue {
   // Where the work of the present call goes.
   Stream stream() const { return stream_; }
   Stream capture_stream() const { return own_stream_; }
+  // Whether the work of the present call becomes part of a graph that the caller records.
+  bool is_recorded() const { return recorded_; }
   // Never used again for another queue, unlike the address of its block.
   std::uint64_t number() const { return number_; }
   // The parameter block in device memory. Its address changes only when it has to grow.
@@ -49,7 +53,11 @@ class CudaQueue final : public Queue {
     Event done = nullptr;
     bool in_flight = false;
   };
-  static constexpr std::size_t kSlots = 4;
+  // Calls that the host may be ahead of the device; only then does an upload wait.
+  static constexpr std::size_t kMaxSlots = 256;
+  Slot& free_slot();
+  void leave_recording() noexcept;
+  void write_block(const std::int64_t* words, int begin, int end);
 
   CudaDevice& device_;
   const std::uint64_t number_;
@@ -57,12 +65,14 @@ class CudaQueue final : public Queue {
   Stream stream_ = nullptr;   // own_stream_ or the caller's
   bool from_caller_ = false;  // stream_ is the caller's: nobody waits
   bool open_ = false;         // between begin() and finish()
+  bool recorded_ = false;     // stream_ is the caller's and capturing
+  int callers_mode_ = 0;      // while recorded_: what the thread's capture mode was
   Event done_ = nullptr;      // recorded at the end of the last call
   Stream last_ = nullptr;     // where that was
   bool has_run_ = false;
   DevicePtr block_ = 0;
   int block_words_ = 0;
-  Slot slots_[kSlots];
+  std::vector<Slot> slots_;  // used in turn
   std::size_t next_slot_ = 0;
   void* cublas_ = nullptr;
   DevicePtr workspace_ = 0;
@@ -73,9 +83,11 @@ struct CudaOp {
   enum class Kind : std::uint8_t { kernel, library, copy, fill };
   Kind kind = Kind::kernel;
   int word = 0, dims_word = 0, grid_word = 0, end_word = 0;
+  std::vector<int> merged_grid_words;  // of the launches that run with this one
   int block = 1;
   int epoch = 0;
   Function function = nullptr;
+  bool waits = false;  // the kernel waits itself for what is before it
   std::optional<problems::MatmulProblem> matmul;
   std::uint64_t pattern = 0;
   int width = 1;
@@ -89,14 +101,14 @@ struct CudaOp {
 struct CudaLoaded final : Loaded {
   CudaLoaded(CudaDevice& the_device, const program::Executable& executable);
   ~CudaLoaded() override;
-  void round_up(std::span<std::int64_t> key) const override;
 
   CudaDevice& device;
   std::vector<Module> modules;
-  std::vector<Function> functions;                              // by code
+  std::vector<Function> functions;       // by code
+  std::unordered_set<Function> waiting;  // those that may begin before the kernel before has ended
   std::vector<std::optional<problems::MatmulProblem>> matmuls;  // by code: the library's
+  std::unordered_map<const program::Launch*, Function> merged;  // by the first of the launches
   Function copy = nullptr, fill = nullptr;  // null where the Program has no such steps
-  std::vector<DimRange> gears;              // by input symbol: range to stay in; empty range: exact
 };
 
 class CudaDevice final : public Device {
@@ -108,6 +120,8 @@ class CudaDevice final : public Device {
   void deallocate(void* memory, std::size_t bytes) noexcept override;
   void write(void* device, const void* host, std::size_t bytes) override;
   std::unique_ptr<Queue> make_queue() override;
+  void check_usable() const override;
+  bool is_capturing(std::uint64_t stream) const override;
   std::unique_ptr<Loaded> load(const program::Executable& executable) override;
   std::unique_ptr<Recorder> make_recorder(const Image& image, Loaded& loaded,
                                           std::span<const std::int64_t> gear) override;
@@ -128,6 +142,7 @@ class CudaDevice final : public Device {
   int device_ = 0;
   Context context_ = nullptr;
   std::string architecture_;
+  const int process_;  // that has the context: a forked child can't use it
 };
 
 // Collects the steps of a batch as CudaOps; drivers make their Recording of them.
@@ -142,12 +157,14 @@ class CudaRecorder : public Recorder {
 
  protected:
   bool can_be_captured(const program::Launch& launch) const;
+  void merge(const LaunchOp& op);
 
   const CudaDevice& device_;
   const Image& image_;
   const CudaLoaded& loaded_;
   const std::span<const std::int64_t> gear_;
   std::vector<CudaOp> ops_;
+  bool merging_ = false;  // the last launch runs as one kernel with those marked with_previous
 };
 
 // Adds what a batch did, by its real sizes.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <unordered_map>
 
 #include "base/error.hpp"
 #include "problems/problem.hpp"
@@ -8,15 +9,9 @@ namespace gex::runtime::cuda {
 
 namespace {
 
-// The next size that a capture is made for: powers of two up to 16, then four steps to an octave,
-// so that at most a quarter of the memory is padding.
-std::int64_t next_gear(std::int64_t size) {
-  if (size <= 1) return size;
-  std::int64_t octave = 1;
-  while (octave * 2 < size) octave *= 2;
-  const std::int64_t step = octave < 16 ? octave : octave / 4;
-  return (size + step - 1) / step * step;
-}
+// Gears of captured graphs are powers of two: a sequence that grows from 24 to 151 needs 4
+// captures. What is padded is memory of the arena, for kernels stop at the real sizes.
+constexpr int kGearSteps = 1;
 
 // A symbol that a library launch uses for anything but the rows of a plain left operand must keep
 // its exact value: rows computed past the real ones reach no other row, all else is summed or a
@@ -58,6 +53,7 @@ CudaLoaded::CudaLoaded(CudaDevice& the_device, const program::Executable& execut
       fail(ErrorCode::unsupported, "code \"", program.codes[k].name, "\" of a program for \"",
            program.target, "\" has no code for a GPU; compile it for target \"cuda\"");
     const program::DeviceCode& code = executable.device_codes[k];
+    if (code.only_merged) continue;
     if (code.image == nullptr) {
       const problems::Problem problem = problems::parse_problem(program.codes[k].problem);
       matmuls.back() = std::get<problems::MatmulProblem>(problem);
@@ -65,6 +61,16 @@ CudaLoaded::CudaLoaded(CudaDevice& the_device, const program::Executable& execut
     }
     check(api, api.module_function(&functions.back(), load(*code.image), code.entry.c_str()),
           "finding a kernel in its image");
+    if (code.waits) waiting.insert(functions.back());
+  }
+  std::unordered_map<const std::string*, Function> by_image;
+  for (const auto& [launch, code] : executable.merged) {
+    Function& function = by_image[code.image.get()];
+    if (function == nullptr)
+      check(api, api.module_function(&function, load(*code.image), code.entry.c_str()),
+            "finding a merged kernel in its image");
+    merged.emplace(launch, function);
+    if (code.waits) waiting.insert(function);
   }
   if (executable.step_image != nullptr) {
     const Module module = load(*executable.step_image);
@@ -77,13 +83,13 @@ CudaLoaded::CudaLoaded(CudaDevice& the_device, const program::Executable& execut
     constants.back() = device.allocate(buffer.data->bytes());
     device.write(constants.back(), buffer.data->data(), buffer.data->bytes());
   }
+  if (!device.graphs()) return;  // immediate launches take any size as it is
+  gears.steps = kGearSteps;
   std::vector<Dim> exact;
   find_exact(program, matmuls, exact);
-  for (Dim symbol : program.symbols) {
-    if (program::is_bound_symbol(program, symbol)) continue;
-    const bool free = std::find(exact.begin(), exact.end(), symbol) == exact.end();
-    gears.push_back(free ? symbol.range() : DimRange{0, -1});
-  }
+  for (Dim symbol : program.symbols)
+    if (!program::is_bound_symbol(program, symbol))
+      gears.exact.push_back(std::find(exact.begin(), exact.end(), symbol) != exact.end());
 }
 
 CudaLoaded::~CudaLoaded() {
@@ -91,12 +97,6 @@ CudaLoaded::~CudaLoaded() {
   for (Module module : modules) device.api().module_unload(module);
   for (void* constant : constants)
     if (constant != nullptr) device.deallocate(constant, 0);
-}
-
-void CudaLoaded::round_up(std::span<std::int64_t> key) const {
-  if (!device.graphs()) return;  // immediate launches take any size as it is
-  for (std::size_t i = 0; i < key.size(); ++i)
-    if (gears[i].lo <= gears[i].hi) key[i] = std::min(next_gear(key[i]), gears[i].hi);
 }
 
 }  // namespace gex::runtime::cuda

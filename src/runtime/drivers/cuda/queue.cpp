@@ -41,6 +41,11 @@ CudaQueue::~CudaQueue() {
 
 bool CudaQueue::read(void* host, const void* device, std::size_t bytes) {
   device_.make_current();
+  if (recorded_)
+    fail(
+        ErrorCode::unsupported,
+        "this stream is being captured, and the program must read a value on the host (a size that "
+        "a run finds out, a condition); call it outside of the capture");
   check(device_.api(),
         device_.api().copy_to_host_async(host, reinterpret_cast<DevicePtr>(device), bytes, stream_),
         "reading device memory");
@@ -53,6 +58,16 @@ void CudaQueue::begin(std::optional<std::uint64_t> stream) {
   from_caller_ = stream.has_value();
   stream_ = from_caller_ ? reinterpret_cast<Stream>(*stream) : own_stream_;
   open_ = true;
+  if (from_caller_ && device_.is_capturing(*stream)) {
+    // Memory must be had and written meanwhile, which other modes don't allow.
+    recorded_ = true;
+    callers_mode_ = kCaptureRelaxed;
+    check(device_.api(), device_.api().capture_mode(&callers_mode_), "setting the capture mode");
+    if (has_run_)
+      check(device_.api(), device_.api().event_synchronize(done_), "waiting for the last call");
+    has_run_ = false;
+    return;
+  }
   // The arena and the block may still be in use by the last call, on another stream.
   if (has_run_ && last_ != stream_)
     check(device_.api(), device_.api().stream_wait(stream_, done_, 0), "waiting for the last call");
@@ -66,9 +81,19 @@ void CudaQueue::park() {
   check(device_.api(), device_.api().stream_synchronize(stream_), "running a program");
 }
 
+void CudaQueue::leave_recording() noexcept {
+  if (recorded_) device_.api().capture_mode(&callers_mode_);
+  recorded_ = false;
+}
+
 void CudaQueue::finish() {
   device_.make_current();
   const DriverApi& api = device_.api();
+  if (recorded_) {
+    leave_recording();
+    open_ = false;
+    return;
+  }
   if (!from_caller_) check(api, api.stream_synchronize(stream_), "running a program");
   check(api, api.event_record(done_, stream_), "recording the end of a call");
   last_ = stream_;
@@ -80,7 +105,8 @@ void CudaQueue::reset() noexcept {
   if (!open_) return;
   // After a failed call, whose error was told already.
   device_.make_current();
-  device_.api().stream_synchronize(stream_);
+  if (!recorded_) device_.api().stream_synchronize(stream_);
+  leave_recording();
   open_ = false;
   stream_ = own_stream_;
   from_caller_ = false;
@@ -90,7 +116,8 @@ void CudaQueue::reserve_block(int words) {
   if (words <= block_words_) return;
   const DriverApi& api = device_.api();
   if (block_ != 0) {
-    check(api, api.stream_synchronize(stream_), "waiting to grow the parameter block");
+    const Stream user = recorded_ ? own_stream_ : stream_;
+    check(api, api.stream_synchronize(user), "waiting to grow the parameter block");
     check(api, api.memory_free(block_), "freeing the parameter block");
     block_ = 0;
     block_words_ = 0;
@@ -101,15 +128,40 @@ void CudaQueue::reserve_block(int words) {
   block_words_ = rounded;
 }
 
+// The caller's graph reads the block at each launch: it is written now, not by the graph.
+void CudaQueue::write_block(const std::int64_t* words, int begin, int end) {
+  const DriverApi& api = device_.api();
+  check(api,
+        api.copy_to_device_async(block_ + static_cast<DevicePtr>(begin) * 8, words + begin,
+                                 static_cast<std::size_t>(end - begin) * 8, own_stream_),
+        "sending parameters");
+  check(api, api.stream_synchronize(own_stream_), "sending parameters");
+}
+
+// The slot used longest ago if its copy is done, else a new one, as long as there are not too many.
+CudaQueue::Slot& CudaQueue::free_slot() {
+  const DriverApi& api = device_.api();
+  if (next_slot_ >= slots_.size()) next_slot_ = 0;
+  const bool busy = slots_.empty() ||
+                    (slots_[next_slot_].in_flight && api.event_query(slots_[next_slot_].done) != 0);
+  if (busy && slots_.size() < kMaxSlots) {
+    Slot slot;
+    check(api, api.event_create(&slot.done, kEventDisableTiming), "making an event");
+    slots_.insert(slots_.begin() + static_cast<std::ptrdiff_t>(next_slot_), slot);
+  }
+  Slot& slot = slots_[next_slot_++];
+  if (busy && slot.in_flight)
+    check(api, api.event_synchronize(slot.done), "waiting for a pinned block");
+  slot.in_flight = false;
+  return slot;
+}
+
 void CudaQueue::upload(const std::int64_t* words, int begin, int end) {
   if (begin >= end) return;
+  if (recorded_) return write_block(words, begin, end);
   const DriverApi& api = device_.api();
-  Slot& slot = slots_[next_slot_++ % kSlots];
+  Slot& slot = free_slot();
   const std::size_t bytes = static_cast<std::size_t>(end - begin) * 8;
-  if (slot.done == nullptr)
-    check(api, api.event_create(&slot.done, kEventDisableTiming), "making an event");
-  if (slot.in_flight) check(api, api.event_synchronize(slot.done), "waiting for a pinned block");
-  slot.in_flight = false;
   if (slot.bytes < bytes) {
     if (slot.memory != nullptr) check(api, api.host_free(slot.memory), "freeing pinned memory");
     slot.memory = nullptr;

@@ -48,13 +48,18 @@ class GraphRecording final : public Recording {
     device_.make_current();
     cuda.reserve_block(words_);
     cuda.upload(replay.block, ops_.front().word, ops_.back().end_word);
+    if (cuda.is_recorded()) {  // the steps become nodes of the caller's graph
+      issue_all(cuda, replay);
+      count(ops_, replay.block, *replay.tally);
+      return;
+    }
     Graphs& graphs = graphs_for(cuda);
     const bool valid =
         graphs.made && graphs.block == cuda.block() && same_addresses(graphs, replay.block);
     if (!valid && has_captured_library()) {
       // Libraries set themselves up on first use, which a capture does not allow: this call runs
       // uncaptured, and leaves graphs for the next.
-      for (const CudaOp& op : ops_) device_.issue(op, replay.block, cuda, cuda.stream(), false);
+      issue_all(cuda, replay);
       capture(graphs, cuda, replay);
     } else {
       if (!valid) capture(graphs, cuda, replay);
@@ -72,12 +77,20 @@ class GraphRecording final : public Recording {
     std::vector<std::int64_t> library_words;  // addresses that library calls were captured with
   };
 
+  void issue_all(CudaQueue& queue, const Replay& replay) {
+    for (const CudaOp& op : ops_) device_.issue(op, replay.block, queue, queue.stream(), false);
+    replay.tally->single_launches += static_cast<std::int64_t>(ops_.size());
+  }
+
   void launch(const Graphs& graphs, CudaQueue& queue, const Replay& replay) {
     for (std::size_t p = 0; p < pieces_.size(); ++p) {
       if (!pieces_[p].captured) {
+        replay.tally->single_launches +=
+            static_cast<std::int64_t>(pieces_[p].last - pieces_[p].first);
         for (std::size_t i = pieces_[p].first; i < pieces_[p].last; ++i)
           device_.issue(ops_[i], replay.block, queue, queue.stream(), false);
       } else if (graphs.execs[p] != nullptr) {
+        ++replay.tally->graph_launches;
         check(device_.api(), device_.api().graph_launch(graphs.execs[p], queue.stream()),
               "launching a graph");
       }

@@ -18,6 +18,7 @@ class StreamRecording final : public Recording {
     cuda.reserve_block(words_);
     cuda.upload(replay.block, ops_.front().word, ops_.back().end_word);
     for (const CudaOp& op : ops_) device_.issue(op, replay.block, cuda, cuda.stream(), false);
+    replay.tally->single_launches += static_cast<std::int64_t>(ops_.size());
     count(ops_, replay.block, *replay.tally);
   }
 

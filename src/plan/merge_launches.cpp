@@ -1,0 +1,107 @@
+#include "plan/merge_launches.hpp"
+
+#include <algorithm>
+
+#include "plan/conflicts.hpp"
+
+namespace gex::plan {
+
+using program::Launch;
+using program::Program;
+using program::Step;
+
+namespace {
+
+constexpr std::size_t kMostParts = 6;
+// How many groups a launch may move forward: the lifetimes of its results grow by as much.
+constexpr int kReach = 6;
+// Shared memory per block that does not limit the number of blocks on a multiprocessor.
+constexpr std::int64_t kLittleShared = 16 * 1024;
+
+class Merger {
+ public:
+  Merger(Program& program, const MergeOptions& options) : program_(program), options_(options) {}
+
+  void run() {
+    for (program::Segment& segment : program_.segments) {
+      std::vector<Step> steps;
+      std::size_t copied = 0;
+      for_each_run(segment.steps, [&](std::size_t first, std::size_t last) {
+        for (; copied < first; ++copied) steps.push_back(std::move(segment.steps[copied]));
+        const auto begin = segment.steps.begin();
+        const std::vector<Step> all(begin + static_cast<std::ptrdiff_t>(first),
+                                    begin + static_cast<std::ptrdiff_t>(last));
+        for (Step& step : merged(all)) steps.push_back(std::move(step));
+        copied = last;
+      });
+      for (; copied < segment.steps.size(); ++copied)
+        steps.push_back(std::move(segment.steps[copied]));
+      segment.steps = std::move(steps);
+    }
+  }
+
+ private:
+  using Group = std::vector<int>;  // steps of the run
+
+  std::vector<Step> merged(const std::vector<Step>& run) {
+    Conflicts conflicts(program_);
+    std::vector<Group> groups;
+    std::vector<int> group_of(run.size());
+    for (int i = 0; i < static_cast<int>(run.size()); ++i) {
+      int after = -1;  // the last group that must come before
+      for (int other : conflicts.of(run, i)) after = std::max(after, group_of[index(other)]);
+      const int place = place_for(run, groups, i, after);
+      if (place == static_cast<int>(groups.size())) groups.emplace_back();
+      groups[index(place)].push_back(i);
+      group_of[index(i)] = place;
+    }
+    std::vector<Step> out;
+    for (const Group& group : groups) {
+      for (int i : group) {
+        out.push_back(run[index(i)]);
+        if (i != group.front()) std::get<Launch>(out.back().op).with_previous = true;
+      }
+    }
+    return out;
+  }
+
+  // The earliest group that the step can join, or the number of groups.
+  int place_for(const std::vector<Step>& run, const std::vector<Group>& groups, int step,
+                int after) const {
+    const int end = static_cast<int>(groups.size());
+    for (int g = std::max(after + 1, end - kReach); g < end; ++g)
+      if (fits(run, groups[index(g)], step)) return g;
+    return end;
+  }
+
+  bool fits(const std::vector<Step>& run, const Group& group, int step) const {
+    const auto* mine = std::get_if<Launch>(&run[index(step)].op);
+    const auto* first = std::get_if<Launch>(&run[index(group.front())].op);
+    if (mine == nullptr || first == nullptr || group.size() >= kMostParts) return false;
+    if (mine->block != first->block || !options_.can_be_merged(*mine) ||
+        !options_.can_be_merged(*first))
+      return false;
+    const auto small = [&](const Launch& launch) {
+      return launch.grid.range().hi <= options_.small_grid;
+    };
+    const auto light = [](const Launch& launch) {
+      return launch.scratch_bytes.range().hi <= kLittleShared;
+    };
+    return std::all_of(group.begin(), group.end(), [&](int other) {
+      const Launch& launch = std::get<Launch>(run[index(other)].op);
+      return (small(*mine) && small(launch)) || (light(*mine) && light(launch));
+    });
+  }
+
+  Program& program_;
+  const MergeOptions& options_;
+};
+
+}  // namespace
+
+void merge_launches(Program& program, const MergeOptions& options) {
+  if (program.num_streams > 1) return;
+  Merger(program, options).run();
+}
+
+}  // namespace gex::plan

@@ -1,0 +1,24 @@
+#pragma once
+// Places independent launches next to each other so that a device can run them as one kernel:
+// projections of the same value, norms of several heads. A launch may move forward past launches
+// that it does not depend on.
+
+#include <cstdint>
+#include <functional>
+
+#include "program/program.hpp"
+
+namespace gex::plan {
+
+struct MergeOptions {
+  // Whether the backend can merge the launches of this code with others.
+  std::function<bool(const program::Launch&)> can_be_merged;
+  // Launches with more blocks than this fill the device; they are merged only if neither needs
+  // much shared memory.
+  std::int64_t small_grid = 0;
+};
+
+// Sets Launch::with_previous. Programs with several streams are left alone.
+void merge_launches(program::Program& program, const MergeOptions& options);
+
+}  // namespace gex::plan

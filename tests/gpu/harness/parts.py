@@ -1,0 +1,242 @@
+"""The parts of tests/gpu/run: commands whose output is read, and units that workers run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pool import Pool
+from results import ROOT, Record, Results
+
+_HERE = Path(__file__).resolve().parent
+_FEATURES = "tests/gpu/python/features"
+_PYTHON = ["tests/gpu/python/test_torch_cuda.py", "tests/python/test_npugraph_ex_gpu.py"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    build: Path
+    python_path: Path  # of the built package
+    device: str
+    jobs: int
+    samples: int
+    limit: float  # seconds that one part may take
+    resume: bool  # leave out what these sources have run
+    failed: bool  # only what failed last
+    units: str  # a regular expression; "": all
+
+    def environment(self) -> dict[str, str]:
+        found = dict(os.environ)
+        file = self.build / "gpu" / "environment.json"
+        if file.exists():
+            found |= json.loads(file.read_text())
+        folders = [self.python_path, _HERE, ROOT / "tests" / "python"]
+        before = found.get("PYTHONPATH")
+        found["PYTHONPATH"] = ":".join([*map(str, folders), *([before] if before else [])])
+        found["PYTHONUNBUFFERED"] = "1"
+        return found
+
+
+Part = Callable[[Settings, str, Results], None]
+
+
+def _lines(command: list[str], settings: Settings, part: str) -> Iterator[str]:
+    """What the command prints; the last line says how it ended."""
+    log = settings.build / "gpu" / f"{part}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    limit = ["timeout", "--kill-after=10", str(settings.limit)]
+    process = subprocess.Popen(
+        [*limit, *command],
+        cwd=ROOT,
+        env=settings.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    assert process.stdout is not None
+    last: list[str] = []
+    with log.open("w") as file:
+        for line in process.stdout:
+            file.write(line)
+            file.flush()
+            last = [*last[-11:], line.strip()]
+            yield line.rstrip()
+    code = process.wait()
+    yield f"exit status {code}" + ("" if code == 0 else ": " + " / ".join(last))
+
+
+def _outcome_of_exit(line: str) -> str:
+    return {"0": "right", "124": "time-out"}.get(re.split(r"[ :]", line)[2], "wrong")
+
+
+def build(settings: Settings, part: str, results: Results) -> None:
+    start = time.monotonic()
+    line = ""
+    for line in _lines(["tests/gpu/build", str(settings.build)], settings, part):
+        print(f"  {line}", flush=True)
+    took = round(time.monotonic() - start, 1)
+    results.add(Record(part, "build", _outcome_of_exit(line), line, took))
+
+
+def conformance(settings: Settings, part: str, results: Results) -> None:
+    """Each conformance case over each driver, and the tests of CUDA code."""
+    seen = set()
+    tail: list[str] = []
+    for line in _lines([str(settings.build / "gpu" / "test_gpu")], settings, part):
+        tail = [*tail[-4:], line]
+        match = re.match(r"(ok|FAILED|skipped) +(\S+) \((\d+) ms\)", line)
+        if match:
+            outcome = {"ok": "right", "FAILED": "wrong", "skipped": "left out"}[match[1]]
+            detail = " / ".join(tail) if outcome == "wrong" else ""
+            results.add(Record(part, match[2], outcome, detail, int(match[3]) / 1000))
+            seen.add(match[2])
+        if line.startswith(("conformance over", "FAILED")):
+            print(f"  {line}", flush=True)
+    outcome = _outcome_of_exit(tail[-1])
+    results.add(Record(part, "exit", outcome if seen else "error", tail[-1]))
+    results.forget(part, seen | {"exit"})
+
+
+def kernels(settings: Settings, part: str, results: Results) -> None:
+    """Every generated kernel, compiled by nvcc, against expected results."""
+    start = time.monotonic()
+    seen = {"all kernels"}
+    checked = line = ""
+    command = ["tests/gpu/kernels/run", str(settings.build / "kernels"), "--check"]
+    for line in _lines(command, settings, part):
+        if match := re.match(r"FAILED ([^,]+), (.*)", line):
+            seen.add(match[1])
+            results.add(Record(part, match[1], "wrong", match[2]))
+        if line.startswith("checked"):
+            checked = line
+        print(f"  {line}", flush=True)
+    outcome = _outcome_of_exit(line)
+    took = round(time.monotonic() - start, 1)
+    results.add(Record(part, "all kernels", outcome, f"{checked} {line}", took))
+    results.forget(part, seen)
+
+
+def bench(settings: Settings, part: str, results: Results) -> None:
+    """Tokens per second of a decoder."""
+    start = time.monotonic()
+    line = ""
+    file = settings.build / "cuda_models.json"
+    for line in _lines(["python3", "bench/cuda_models.py", "--json", str(file)], settings, part):
+        print(f"  {line}", flush=True)
+    took = round(time.monotonic() - start, 1)
+    results.add(Record(part, "cuda_models", _outcome_of_exit(line), line, took))
+
+
+def _selected(settings: Settings, part: str, units: list[str], results: Results) -> list[str]:
+    results.forget(part, set(units))
+    chosen = [unit for unit in units if re.search(settings.units, unit)]
+    if settings.failed:
+        failed = {record.unit for record in results.failures(part)}
+        chosen = [unit for unit in chosen if unit in failed]
+    if settings.resume:
+        chosen = [unit for unit in chosen if not results.is_done(part, unit)]
+    return chosen
+
+
+def _units(module: str, arguments: list[Any], settings: Settings) -> list[str]:
+    """Asked for in another process, which has the right import paths."""
+    code = f"import json, {module} as m; print('\\n' + json.dumps(m.units(*{arguments!r})))"
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=settings.environment(),
+        capture_output=True,
+        text=True,
+    )
+    if found.returncode != 0:
+        raise RuntimeError(f"listing the units of {module} failed:\n{found.stderr[-3000:]}")
+    return list(json.loads(found.stdout.splitlines()[-1]))
+
+
+@dataclass(frozen=True)
+class Worked:
+    """A part whose units are run by workers."""
+
+    module: str
+    listing: Callable[[Settings], list[Any]]  # arguments of its units()
+    making: Callable[[Settings], list[str]]  # arguments of its make()
+    unit_limit: float
+    alone: bool = False  # one unit at a time
+
+    def __call__(self, settings: Settings, part: str, results: Results) -> None:
+        start = time.monotonic()
+        every = _units(self.module, self.listing(settings), settings)
+        units = _selected(settings, part, every, results)
+        print(f"  {len(units)} of {len(every)} units", flush=True)
+        count = 0
+
+        def done(unit: str, answer: dict[str, Any]) -> None:
+            nonlocal count
+            count += 1
+            record = Record(part, unit, **answer)
+            results.add(record)
+            if not record.good or count % 25 == 0 or self.alone:
+                text = " ".join(record.detail.split())[:200]
+                when = time.monotonic() - start
+                about = f"{unit}: {record.outcome} {text}".rstrip()
+                print(f"  [{count}/{len(units)}, {when:.0f} s] {about}", flush=True)
+
+        worker = [sys.executable, str(_HERE / "worker.py"), self.module, *self.making(settings)]
+        Pool(
+            worker,
+            settings.environment(),
+            settings.build / "gpu" / part,
+            1 if self.alone else settings.jobs,
+            self.unit_limit,
+            start + settings.limit - 30,
+        ).run(units, done)
+        if count < len(units):
+            print(f"  {len(units) - count} units are left: go on with --resume", flush=True)
+
+
+def _opinfo(dtype: str) -> Worked:
+    return Worked(
+        "opinfo",
+        lambda s: [s.device, dtype],
+        lambda s: [s.device, dtype, str(s.samples)],
+        unit_limit=60,
+    )
+
+
+def _zoo(way: str) -> Worked:
+    return Worked("zoo_models", lambda s: [way], lambda s: [s.device, way], unit_limit=120)
+
+
+def _pytest(paths: list[str], unit_limit: float) -> Worked:
+    return Worked("pytest_case", lambda s: [paths], lambda s: [], unit_limit, alone=True)
+
+
+PARTS: dict[str, Part] = {
+    "build": build,
+    "conformance": conformance,
+    "kernels": kernels,
+    "python": _pytest(_PYTHON, 90),
+    "opinfo-f32": _opinfo("f32"),
+    "opinfo-f16": _opinfo("f16"),
+    "zoo-static": _zoo("static"),
+    "zoo-dynamic": _zoo("dynamic"),
+    "features": _pytest([_FEATURES], 150),
+}
+# Run only when named.
+MORE_PARTS: dict[str, Part] = {
+    "zoo-generate": _zoo("generate"),
+    "zoo-static-cache": _zoo("static_cache"),
+    "zoo-backward": _zoo("backward"),
+    "bench": bench,
+}
+# Parts that need nothing of what is built.
+WITHOUT_BUILD = ("build", "kernels")
