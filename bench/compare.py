@@ -33,10 +33,11 @@ ALL = [
     "wide_deep",
     "train_mlp",
     "qwen_decode",
+    "qwen_prefill",
     "chain",
     "block",
 ]
-NOT_BY_DEFAULT = ("qwen_decode", "chain", "block")
+NOT_BY_DEFAULT = ("qwen_decode", "qwen_prefill", "chain", "block")
 
 
 def flat(outputs: Any) -> list[Any]:

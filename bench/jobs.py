@@ -162,6 +162,11 @@ def qwen_decode() -> Job:
     return _wrap_qwen(False), [(torch.randint(0, 4096, (1, 1)),)], {}
 
 
+def qwen_prefill() -> Job:
+    """32 tokens at once: products of bf16 matrices are the limit."""
+    return _wrap_qwen(False), [(torch.randint(0, 4096, (1, 32)),)], {}
+
+
 def qwen_grow() -> Job:
     inputs = [(torch.randint(0, 4096, (1, n)),) for n in range(24, 56)]
     return _wrap_qwen(True), inputs, {"dynamic": True}

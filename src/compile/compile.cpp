@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 #include <unordered_map>
 
 #include "backend/backend.hpp"
@@ -22,6 +23,14 @@
 #include "passes/pipeline.hpp"
 
 namespace gex {
+
+bool keeps_subnormals(const CompileOptions& options) {
+  const char* text = std::getenv("GEX_KEEP_SUBNORMALS");
+  const std::string_view value = text == nullptr ? "" : text;
+  if (value != "" && value != "0" && value != "1")
+    fail(ErrorCode::invalid_argument, "GEX_KEEP_SUBNORMALS is '", value, "': must be 0 or 1");
+  return options.keep_subnormals || value == "1";
+}
 
 Signature Signature::of(const Graph& graph) {
   Signature signature;

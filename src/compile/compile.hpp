@@ -70,6 +70,9 @@ struct CompileOptions {
 // gex/options.def adds in another form: the caller adds them.
 void add_to_key(Digester& key, const CompileOptions& options);
 
+// The option, or GEX_KEEP_SUBNORMALS=1. UserError for other values of the variable than 0 and 1.
+bool keeps_subnormals(const CompileOptions& options);
+
 struct CompileReport {
   std::vector<std::pair<std::string, double>> seconds;  // by stage, in order
   std::vector<std::pair<std::string, std::int64_t>> counts;

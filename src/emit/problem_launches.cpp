@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lower/cluster.hpp"
+
 namespace gex::emit {
 
 using program::BufferId;
@@ -11,12 +13,12 @@ class ProblemLaunches::UnitContext : public ops::ProblemContext {
  public:
   UnitContext(ProblemLaunches& launches, const lower::Unit& unit)
       : ProblemContext(*unit.anchor, unit.has_epilogue, launches.state_.run_labels.any_batch,
-                       computed_by(unit)),
+                       keeps_subnormals(launches.state_.options), computed_by(unit)),
         owner_(launches),
         unit_(unit) {}
 
   Operand operand(int k) override {
-    Value* value = node.input(static_cast<std::size_t>(k));
+    Value* value = lower::operand_value(node, k);
     const lower::Prologue* prologue = unit_.prologue_of(k);
     if (prologue == nullptr) return owner_.memory_.operand(value);
     return {owner_.launches_.materialised(prologue->inputs.front()),

@@ -28,8 +28,11 @@ struct Cluster {
   std::vector<ClusterPrologue> prologues;  // of a problem; their nodes are in `nodes` too
 };
 
-// Inlined wherever it is used, never stored for its own sake: views and generated constants.
+// Inlined wherever it is used, never stored for its own sake: views, generated constants and the
+// zeros around the input of convolutions.
 bool is_free(const Node& node);
+// The value whose memory a problem reads for an operand: of a convolution without zeros around it.
+Value* operand_value(const Node& problem, int operand);
 // Computed as a problem of src/problems: matmuls, sorts and the like.
 bool is_problem(const Node& node);
 // Whether its kernels pass their results to an epilogue.

@@ -49,8 +49,10 @@ class Fusion {
     for (const Node& node : graph_.nodes()) {
       if (is_loop(node) && !is_problem(node)) continue;
       if (is_free(node)) continue;
-      for (Value* input : node.inputs()) {
+      for (int k = 0; k < static_cast<int>(node.inputs().size()); ++k) {
+        Value* input = node.inputs()[static_cast<std::size_t>(k)];
         if (input == nullptr || input->type().is_token()) continue;
+        input = operand_value(node, k);
         auto view = resolve_view(input);
         require(view ? view->base : input);
       }

@@ -25,7 +25,13 @@ class OpaqueContext : public loop::BodyContext {
 
 }  // namespace
 
+Value* operand_value(const Node& problem, int operand) {
+  if (operand == 0 && problem.is("conv2d") && is_problem(problem)) return ops::conv_image(problem);
+  return problem.input(static_cast<std::size_t>(operand));
+}
+
 bool is_free(const Node& node) {
+  if (ops::is_conv_border(node)) return true;
   if (!node.op().body || !node.op().body->map || node.num_outputs() != 1) return false;
   return node.op().has(Trait::view) || (node.op().has(Trait::pure) && node.inputs().empty());
 }

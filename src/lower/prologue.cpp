@@ -26,7 +26,7 @@ std::vector<int> computable_operands(const Node& node) {
 }
 
 Value* computable_value(const Node& node, int operand) {
-  Value* input = node.input(static_cast<std::size_t>(operand));
+  Value* input = operand_value(node, operand);
   const auto view = resolve_view(input);
   if (!view || view->base->producer() == nullptr || view->base->type().strides) return nullptr;
   if (!(view->offset == Dim(0)) || view->strides.size() < 2) return nullptr;
@@ -35,7 +35,10 @@ Value* computable_value(const Node& node, int operand) {
     const auto view_of_other = resolve_view(other);
     return (view_of_other ? view_of_other->base : other) == view->base;
   };
-  if (std::count_if(node.inputs().begin(), node.inputs().end(), is_base) != 1) return nullptr;
+  int reads = 0;
+  for (int k = 0; k < static_cast<int>(node.inputs().size()); ++k)
+    reads += is_base(operand_value(node, k)) ? 1 : 0;
+  if (reads != 1) return nullptr;
   const ops::PrologueRule& rule = *node.op().problem->prologues;
   const bool repeated =
       !provably_eq(product(view->base->type().shape), product(input->type().shape));

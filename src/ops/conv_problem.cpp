@@ -1,5 +1,6 @@
 // The convolution over two axes and its gradients as problems.
 
+#include <algorithm>
 #include <vector>
 
 #include "ops/conv.hpp"
@@ -46,13 +47,18 @@ std::vector<Dim> conv_dims(const ConvOperand& x, const ConvOperand& w, const Con
 Dim taps_of(const Shape& weights) { return weights[1] * weights[2] * weights[3]; }
 
 ProblemLaunch conv2d_launch(ProblemContext& c) {
-  const Type& x_type = c.node.input(0)->type();
+  const Value* image = conv_image(c.node);
+  auto attrs = c.node.as<Conv>();
+  if (image != c.node.input(0)) {
+    const auto border = c.node.input(0)->producer()->as<Pad>();
+    for (std::size_t k = 0; k < 2; ++k) attrs.padding[k] += border.low[k + 2].constant();
+  }
+  const Type& x_type = image->type();
   const Type& w_type = c.node.input(1)->type();
   const Type& y_type = c.node.output()->type();
   StridedOperand x = c.operand(0), w = c.operand(1);
-  problems::Conv2dProblem problem =
-      conv_problem(c.node.as<Conv>(), x_type.dtype, w_type.dtype,
-                   c.has_epilogue ? accumulated(y_type.dtype) : y_type.dtype);
+  problems::Conv2dProblem problem = conv_problem(
+      attrs, x_type.dtype, w_type.dtype, c.has_epilogue ? accumulated(y_type.dtype) : y_type.dtype);
   problem.x_computed = problems::contains(c.computed, 0);
   const std::vector<Dim> y_strides = result_strides(c.node);
   ProblemLaunch launch;
@@ -107,6 +113,27 @@ std::int64_t image_reads(const Node&, int, const CostModel& costs) {
 }
 
 }  // namespace
+
+bool is_conv_border(const Node& node) {
+  if (!node.is("pad") || node.output()->type().rank() != 4 || node.output()->uses().empty())
+    return false;
+  const auto attrs = node.as<Pad>();
+  if (attrs.value != 0) return false;
+  for (std::size_t axis = 0; axis < 4; ++axis)
+    for (const Dim amount : {attrs.low[axis], attrs.high[axis]})
+      if (!amount.is_const() || amount.constant() < 0 || (axis < 2 && amount.constant() != 0))
+        return false;
+  return std::ranges::all_of(node.output()->uses(), [&](const Use& use) {
+    return use.node != nullptr && use.node->is("conv2d") && has_problem(*use.node) &&
+           use.node->input(1) != node.output();
+  });
+}
+
+Value* conv_image(const Node& conv) {
+  Value* x = conv.input(0);
+  const bool has_border = x->producer() != nullptr && is_conv_border(*x->producer());
+  return has_border ? x->producer()->input(0) : x;
+}
 
 ProblemRule conv2d_rule() {
   ProblemRule rule;

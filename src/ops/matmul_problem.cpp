@@ -97,6 +97,7 @@ ProblemLaunch matmul_launch(ProblemContext& c) {
   problem.b = b_type.dtype;
   problem.c = c.has_epilogue ? DType::f32 : c_type.dtype;
   problem.any_rows = c.any_rows;
+  problem.keep_subnormals = c.keep_subnormals;
   problem.computed = c.computed;
   const Dim m = c_type.shape[rank - 2], n = c_type.shape[rank - 1], k = a_type.shape.back();
   ProblemLaunch launch;
@@ -151,6 +152,7 @@ struct Grouped {
     problem.product.b = b_type.dtype;
     problem.product.c = c.node.output()->type().dtype;
     problem.product.any_rows = c.any_rows;
+    problem.product.keep_subnormals = c.keep_subnormals;
     problem.ends = ends_type.dtype;
     // A view of the ends may have any stride: a copy is dense.
     ends = c.materialised(2);

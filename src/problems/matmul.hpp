@@ -32,6 +32,7 @@ struct MatmulProblem {
   bool b_packed = false;    // B is in the layout of the target's pack function
   bool any_rows = false;    // a row has the same bits whatever the number of rows
   OperandSet computed = 0;  // by prologues, as f32 or f64: 0 is A, 1 is B
+  bool keep_subnormals = false;  // false: products of bf16 may take subnormal numbers for zero
 
   bool operator==(const MatmulProblem&) const = default;
 };

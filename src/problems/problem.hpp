@@ -23,7 +23,7 @@ bool takes_attached_kernels(const Problem& problem);
 // How many dims a launch has before those of the attached kernels.
 int dims_count(const Problem& problem);
 
-// "matmul f32 f32 f32 0 0 0": equal problems have equal texts.
+// "matmul f32 f32 f32 0 0 0 0": equal problems have equal texts.
 std::string print(const Problem& problem);
 Problem parse_problem(std::string_view text);  // UserError(parse_error)
 

@@ -181,6 +181,42 @@ TEST_P(Conv2d, pixels_as_rows) {
   EXPECT_EQ(packed_cases, 6);
 }
 
+// 1x1 kernels over planes of whole and partial vectors, read where they lie.
+TEST_P(Conv2d, shallow_products_of_whole_planes) {
+  for (const auto& [h, w] : std::vector<std::pair<i64, i64>>{{1, 16}, {14, 14}, {21, 19}, {24, 36}})
+    for (const i64 c : {1, 24, 130})
+      for (const i64 o : {5, 24, 33, 70}) {
+        check({.n = 2, .c = c, .h = h, .w = w, .o = o, .kh = 1, .kw = 1});
+        if (c == 24 && o == 70)
+          check({.problem = {.x = DType::f64, .w = DType::f64, .y = DType::f64, .groups = 2},
+                 .c = c,
+                 .h = h,
+                 .w = w,
+                 .o = o,
+                 .kh = 1,
+                 .kw = 1});
+      }
+  EXPECT_GT(packed_cases, 0);
+}
+
+// As those of 1-d convolutions are: some columns are copied at a time.
+TEST_P(Conv2d, rows_too_long_to_be_copied_whole) {
+  for (const i64 stride : {1, 2})
+    for (const i64 dilation : {1, 3}) {
+      const Conv2dProblem line = {
+          .stride = {1, stride}, .dilation = {1, dilation}, .pad = {0, dilation}};
+      check({.problem = line, .c = 200, .h = 1, .w = 1100, .o = 33, .kh = 1, .kw = 3});
+      const Conv2dProblem rows = {
+          .stride = {stride, stride}, .dilation = {1, dilation}, .pad = {1, 2}};
+      check({.problem = rows, .c = 100, .h = 4, .w = 600, .o = 16, .kh = 3, .kw = 3});
+    }
+  Conv2dProblem halves = {DType::bf16, DType::bf16, DType::f32};
+  halves.pad[1] = 1;
+  check({.problem = halves, .c = 200, .h = 1, .w = 900, .o = 16, .kh = 1, .kw = 3});
+  EXPECT_GT(packed_cases, 0);
+  EXPECT_GT(computed_cases, 0);
+}
+
 TEST_P(Conv2d, deeper_than_packed_weights_may_be) {
   check({.problem = {.pad = {1, 1}}, .c = 600, .h = 3, .w = 4, .o = 40, .kh = 3, .kw = 3});
 }

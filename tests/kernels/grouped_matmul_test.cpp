@@ -133,7 +133,7 @@ TEST_F(Grouped, gradients_of_matrices_sum_over_the_rows_of_their_group) {
   for (const Case& t : kCases) check_weight_grad(t);
 }
 
-TEST_F(Grouped, gradients_that_are_subnormal_are_not_lost) {
+TEST_F(Grouped, subnormal_gradients_are_kept_where_that_is_asked_for) {
   constexpr i64 kRows = 3, kDepth = 2, kCols = 40;
   HostTensor a(DType::bf16, {kRows, kDepth}), d(DType::bf16, {kRows, kCols});
   HostTensor w(DType::bf16, {1, kDepth, kCols}), ends(DType::i64, {1});
@@ -142,8 +142,9 @@ TEST_F(Grouped, gradients_that_are_subnormal_are_not_lost) {
   ends.set(0, kRows);
   const std::vector<i64> dims = {1, 1, kDepth, kCols, kRows,          0, 0,     1, kDepth,
                                  0, 0, kCols,  1,     kDepth * kCols, 0, kCols, 1, 1};
-  const auto problem =
+  auto problem =
       problem_of({.dtype = DType::bf16, .rows = kRows, .depth = kDepth, .cols = kCols, .ends = {}});
+  problem.product.keep_subnormals = true;
   run(make_grouped_weight_grad(problem), {a.data(), d.data(), ends.data(), w.data()}, w, dims, 1,
       kernels::grouped_matmul_scratch_bytes(problem).constant());
   for (i64 i = 0; i < kDepth * kCols; ++i) EXPECT_EQ(w.get(i), 3 * std::ldexp(1, -130));

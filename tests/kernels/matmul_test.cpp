@@ -1,5 +1,9 @@
 #include "backend/cpu/kernels/matmul.hpp"
 
+#include <array>
+#include <bit>
+#include <utility>
+
 #include "base/error.hpp"
 #include "support.hpp"
 
@@ -233,6 +237,106 @@ HostTensor product_of_packed(const Case& t, const Operands& o, const kernels::Va
                {const_cast<std::byte*>(o.a.data()), packed.data(), c.data()}, o.dims, o.grid,
                o.scratch, o.grid);
   return c;
+}
+
+// A prologue of a bf16 operand: its elements in memory, widened.
+kernels::Prologue widened_from_memory(int operand, int buffer) {
+  const program::KernelFn fn = [](const void*, void* const* buffers, const i64*, i64 begin, i64 end,
+                                  std::byte*) {
+    for (i64 i = begin; i < end; ++i) {
+      const std::uint32_t bits = static_cast<const std::uint16_t*>(buffers[0])[i];
+      static_cast<float*>(buffers[1])[i] = std::bit_cast<float>(bits << 16);
+    }
+  };
+  return {{fn, nullptr, nullptr}, operand, buffer, 1, 0};
+}
+
+// Products of bf16 matrices have a form of their own on some machines: each layout of either
+// operand, whole and partial tiles, slices of odd depth, one or several row blocks.
+TEST_P(Matmul, bf16_products_of_any_size_and_layout) {
+  const std::vector<std::vector<int>> orders = {{0, 1, 2, 3}, {0, 1, 3, 2}};
+  for (const auto& [m, n, k] : std::vector<std::array<i64, 3>>{{9, 9, 1},
+                                                               {9, 33, 2},
+                                                               {12, 64, 255},
+                                                               {13, 17, 257},
+                                                               {32, 500, 520},
+                                                               {97, 70, 1025},
+                                                               {100, 130, 3000},
+                                                               {400, 48, 300},
+                                                               {401, 405, 37},
+                                                               {700, 20, 515},
+                                                               {16, 40, 0}})
+    for (const auto& a_order : orders)
+      for (const auto& b_order : orders)
+        for (const i64 gap : {1, 3}) {
+          if (gap == 3 && m * n * k > 2000000) continue;
+          Case t{.problem = {DType::bf16, DType::bf16, DType::f32}, .m = m, .n = n, .k = k};
+          t.a_order = a_order;
+          t.b_order = b_order;
+          t.gap = gap;
+          check(t);
+          if (gap == 3) continue;
+          Operands o(t, rng);
+          run_in_steps(make_matmul(t.problem, std::nullopt, GetParam()),
+                       {o.a.data(), o.b.data(), o.c.data()}, o.dims, o.grid, o.scratch, o.grid);
+          ASSERT_EQ(o.c, product_of_packed(t, o, GetParam())) << describe(t);
+          for (const kernels::OperandSet computed : {1, 2, 3}) {
+            Case of_computed = t;
+            of_computed.problem.computed = computed;
+            kernels::Attached attached;
+            HostTensor c = o.c;
+            std::vector<void*> buffers = {o.a.data(), o.b.data(), c.data()};
+            for (int i = 0; i < 2; ++i)
+              if (kernels::contains(computed, i)) {
+                attached.prologues.push_back(
+                    widened_from_memory(i, static_cast<int>(buffers.size())));
+                buffers.push_back(std::exchange(buffers[i], nullptr));
+              }
+            run_in_steps(make_matmul(of_computed.problem, attached, GetParam()), buffers, o.dims,
+                         o.grid, matmul_scratch_bytes(of_computed.problem, 1, m, n, k).constant(),
+                         o.grid);
+            ASSERT_EQ(o.c, c) << describe(t) << " with computed operands " << computed;
+          }
+        }
+}
+
+// Packed panels of bf16 are read by the form for few rows, too.
+TEST_P(Matmul, bf16_panels_of_odd_depth_serve_few_rows) {
+  for (const i64 m : {1, 3, 8})
+    for (const i64 k : {1, 7, 4097}) {
+      Case t{.problem = {DType::bf16, DType::bf16, DType::f32}, .m = m, .n = 70, .k = k};
+      Operands o(t, rng);
+      o.c = product_of_packed(t, o, GetParam());
+      check_against_reference(t, o);
+    }
+}
+
+// Sums of many terms are as exact as a sum in f32 can be expected to be.
+TEST_P(Matmul, bf16_products_are_summed_in_f32) {
+  Case t{.problem = {DType::bf16, DType::bf16, DType::f32}, .m = 40, .n = 64, .k = 8192};
+  Operands o(t, rng);
+  run_in_steps(make_matmul(t.problem, std::nullopt, GetParam()),
+               {o.a.data(), o.b.data(), o.c.data()}, o.dims, o.grid, o.scratch, o.grid);
+  double worst = 0;
+  for (i64 m = 0; m < t.m; ++m)
+    for (i64 n = 0; n < t.n; ++n) {
+      const Sum want = reference(t, o, 0, 0, m, n);
+      worst = std::max(worst, std::fabs(o.c.get(m * t.n + n) - want.value) / want.magnitude);
+    }
+  EXPECT_LT(worst, 2e-7);
+}
+
+TEST_P(Matmul, subnormal_numbers_are_kept_where_that_is_asked_for) {
+  for (const i64 m : {4, 40}) {
+    Case t{.problem = {DType::bf16, DType::bf16, DType::bf16}, .m = m, .n = 40, .k = 2};
+    t.problem.keep_subnormals = true;
+    Operands o(t, rng);
+    for (i64 i = 0; i < o.a.numel(); ++i) o.a.set(i, std::ldexp(1, -100));
+    for (i64 i = 0; i < o.b.numel(); ++i) o.b.set(i, std::ldexp(1, -30));
+    run_in_steps(make_matmul(t.problem, std::nullopt, GetParam()),
+                 {o.a.data(), o.b.data(), o.c.data()}, o.dims, o.grid, o.scratch, o.grid);
+    for (i64 i = 0; i < o.c.numel(); ++i) ASSERT_EQ(o.c.get(i), 2 * std::ldexp(1, -130));
+  }
 }
 
 TEST_P(Matmul, small_products_read_in_place_have_the_bits_of_packed_ones) {

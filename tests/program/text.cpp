@@ -38,7 +38,7 @@ kernel 0
   | }
 kernel 1
 code 0 "relu" kernel 0
-code 1 "product" problem "matmul f32 f32 f32 0 0 1" algorithm "tiled" kernel 1 extra 2 prologue 0 operand 0 buffers 2 1 dims 3
+code 1 "product" problem "matmul f32 f32 f32 0 0 1 0" algorithm "tiled" kernel 1 extra 2 prologue 0 operand 0 buffers 2 1 dims 3
 code 2 "empty" kernel 1
 guard [s0 % 8] == [0] "s0 must be a multiple of 8"
 count "operators" 12

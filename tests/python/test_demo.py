@@ -26,6 +26,7 @@ def test_full_width_in_half_precision() -> None:
     done = run_python(DEMO, "--full", "--layers", "1", "--tokens", "1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "calls through PyTorch                    -             0" in done.stdout
+    assert "distance of the logits from those in f32: eager " in done.stdout
 
 
 @pytest.mark.slow

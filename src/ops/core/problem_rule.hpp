@@ -31,8 +31,13 @@ struct ProblemLaunch {
 // A node that is being turned into a launch.
 class ProblemContext {
  public:
-  ProblemContext(const Node& n, bool with_epilogue, bool any_batch, problems::OperandSet set)
-      : node(n), has_epilogue(with_epilogue), any_rows(any_batch), computed(set) {}
+  ProblemContext(const Node& n, bool with_epilogue, bool any_batch, bool subnormals,
+                 problems::OperandSet set)
+      : node(n),
+        has_epilogue(with_epilogue),
+        any_rows(any_batch),
+        keep_subnormals(subnormals),
+        computed(set) {}
   virtual ~ProblemContext() = default;
 
   // Operand k in its current memory, never copied. An operand computed by a prologue has the
@@ -47,6 +52,7 @@ class ProblemContext {
   const Node& node;
   const bool has_epilogue;              // receives the sums; the problem's result is not stored
   const bool any_rows;                  // a row must have the same bits for any number of rows
+  const bool keep_subnormals;           // also where the processor's own instruction does not
   const problems::OperandSet computed;  // by prologues
 };
 
@@ -85,5 +91,11 @@ inline std::vector<Dim> result_strides(const Node& node, std::size_t result = 0)
 
 // The dtype of sums, which an epilogue receives.
 inline DType accumulated(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+
+// Zeros around images that only convolutions computed as problems read: their kernels pad images
+// themselves.
+bool is_conv_border(const Node& node);
+// The input of a conv2d, without such a border.
+Value* conv_image(const Node& conv);
 
 }  // namespace gex::ops

@@ -62,7 +62,8 @@ program::Callable make_conv2d(const Conv2dProblem& p, const Attached& attached,
 }
 
 bool conv2d_packs_weights(const Conv2dProblem& problem, const ConvSizes& sizes) {
-  return has_packed_form(problem) && sizes.by_rule() == Form::pixels;
+  const Form rule = sizes.by_rule();
+  return has_packed_form(problem) && (rule == Form::pixels || rule == Form::product);
 }
 
 Dim conv2d_pack_grid(const Conv2dProblem& problem, Dim out_channels) {

@@ -31,6 +31,10 @@ inline constexpr std::int64_t kRowPixels = 64 * 1024;  // of a row of the result
 inline constexpr std::int64_t kConvDepth = 5120;
 // Elements of the padded copy of some input rows.
 inline constexpr std::int64_t kConvImage = 160 * 1024;
+// Part of a row that is worth a copy of its own.
+inline constexpr std::int64_t kFewestColumns = 32;
+// Input channels of 1x1 kernels up to which pixels are best read where they lie.
+inline constexpr std::int64_t kShallow = 128;
 // Output pixels that are finished at a time.
 inline constexpr std::int64_t kConvPixels = 384;
 
@@ -47,6 +51,7 @@ struct ConvSizes {
   bool copied;    // the input is narrower than the accumulators, or computed
   bool computed;  // by a prologue: it is not in memory
   bool adjacent;  // the pixels of an input row are adjacent
+  bool dense;     // and its rows are: a plane is one run of pixels
 
   GEX_IN_EVERY_VARIANT constexpr std::int64_t depth() const { return in * kernel_h * kernel_w; }
   // Columns of the input needed for all output columns, and rows needed for some output rows.
@@ -61,6 +66,18 @@ struct ConvSizes {
     const std::int64_t row = in * reach_x();
     const std::int64_t beyond = (row > 0 ? kConvImage / row : 0) - reach_y(1);
     return beyond < 0 ? 0 : beyond / stride[0] + 1;
+  }
+  // Output columns whose input fits the padded copy; 0: not even one. Fewer than a row where rows
+  // are long, as those of 1-d convolutions are.
+  GEX_IN_EVERY_VARIANT constexpr std::int64_t columns_at_once() const {
+    if (rows_at_once() > 0) return out_w;
+    const std::int64_t column = in * reach_y(1);
+    const std::int64_t beyond =
+        (column > 0 ? kConvImage / column : 0) - (kernel_w - 1) * dilation[1] - 1;
+    return beyond < 0 ? 0 : beyond / stride[1] + 1;
+  }
+  GEX_IN_EVERY_VARIANT constexpr std::int64_t smallest_run() const {
+    return out_w < kFewestColumns ? out_w : kFewestColumns;
   }
   // No tap falls outside the image.
   GEX_IN_EVERY_VARIANT constexpr bool in_place() const {
@@ -85,11 +102,27 @@ struct ConvSizes {
            dilation[0] == 1 && dilation[1] == 1 && in <= kRowGroup && out <= kRowGroup;
   }
 
+  // A 1x1 kernel that meets each pixel: the input is a matrix [channel][pixel].
+  GEX_IN_EVERY_VARIANT constexpr bool is_plain_product() const {
+    return kernel_h == 1 && kernel_w == 1 && stride[0] == 1 && stride[1] == 1 && in_place() &&
+           dense && out_w == width && out_h == height;
+  }
+  // Where depth is small, turning finished pixels into planes would take a good part of the time;
+  // but the pixels of a plane must fill vectors.
+  GEX_IN_EVERY_VARIANT constexpr bool product_pays() const {
+    constexpr std::int64_t lanes = 16;
+    const std::int64_t pixels = out_h * out_w;
+    return in <= kShallow && pixels * 10 >= (pixels + lanes - 1) / lanes * lanes * 9;
+  }
+
   GEX_IN_EVERY_VARIANT constexpr bool can(Form form) const {
     const std::int64_t taps = kernel_h * kernel_w;
     switch (form) {
       case Form::pixels:
-        return depth() > 0 && depth() <= kConvDepth && (in_place() || rows_at_once() > 0);
+        return depth() > 0 && depth() <= kConvDepth &&
+               (in_place() || columns_at_once() >= smallest_run());
+      case Form::product:
+        return depth() > 0 && depth() <= kConvDepth && is_plain_product();
       case Form::rows:
         return !computed && has_row_taps() && adjacent && stride[0] <= 2 && in > 0 && out_w > 0 &&
                out_w <= kRowPixels;
@@ -104,6 +137,7 @@ struct ConvSizes {
     // Channels should fill vectors about as well as pixels would in the other form.
     constexpr std::int64_t lanes = 16;
     if (can(Form::rows)) return Form::rows;
+    if (!is_thin() && can(Form::product) && product_pays()) return Form::product;
     const bool fills =
         out_h * out_w <= 4 * lanes || out * 8 >= (out + lanes - 1) / lanes * lanes * 7;
     if (!is_thin() && fills && can(Form::pixels)) return Form::pixels;
@@ -131,7 +165,8 @@ GEX_IN_EVERY_VARIANT constexpr ConvSizes conv_sizes(DType x, const std::int64_t 
           {pad[0], pad[1]},
           computed || (x != DType::f64 && x != DType::f32),
           computed,
-          dims[at::x_strides + 3] == 1};
+          dims[at::x_strides + 3] == 1,
+          dims[at::x_strides + 3] == 1 && dims[at::x_strides + 2] == dims[at::w]};
 }
 
 // Per worker, for accumulators of this many bytes: the larger need of the two blocked forms. The

@@ -25,6 +25,7 @@ enum class Form : std::uint8_t {
   rows,         // narrow groups: rows of the image are read in place
   direct,       // thin groups: taps summed in registers
   columns,      // a matmul of weights with gathered columns
+  product,      // 1x1 kernels: a matmul of weights with pixels that are read in place
 };
 
 struct Variant;

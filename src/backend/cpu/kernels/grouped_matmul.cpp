@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <memory>
 
-#include "backend/cpu/kernels/bf16_outer.hpp"
 #include "backend/cpu/kernels/bind.hpp"
 #include "base/error.hpp"
 
@@ -16,7 +15,6 @@ using i64 = std::int64_t;
 struct Context {
   GroupedMatmulProblem problem;
   program::Callable product;
-  MatmulContext outer;  // of the bf16 form
 };
 
 i64 end_of(const Context& c, const void* ends, i64 group) {
@@ -82,32 +80,20 @@ void run_weight_grad(const void* context, void* const* buffers, const i64* dims,
   const auto& c = *static_cast<const Context*>(context);
   i64 group_dims[matmul_dims::count];
   std::copy(dims, dims + matmul_dims::count, group_dims);
-  const bool by_pairs = has_bf16_outer(c.problem.product, dims);
   const auto multiply = [&](i64 g, i64 start, i64 count) {
     group_dims[matmul_dims::k] = count;
     void* operands[] = {
         moved(buffers[0], start * dims[matmul_dims::a_strides + 3], c.problem.product.a),
         moved(buffers[1], start * dims[matmul_dims::b_strides + 2], c.problem.product.b),
         moved(buffers[3], g * dims[matmul_dims::c_strides], c.problem.product.c)};
-    // Of whole groups, so that no range of the grid decides otherwise.
-    const auto has_tiny = [&](int operand, int depth_stride, int columns) {
-      return bf16_has_tiny(operands[operand], count, dims[depth_stride], dims[columns]);
-    };
-    if (by_pairs && !has_tiny(0, matmul_dims::a_strides + 3, matmul_dims::m) &&
-        !has_tiny(1, matmul_dims::b_strides + 2, matmul_dims::n))
-      bf16_outer(&c.outer, operands, group_dims, begin, end, scratch);
-    else
-      c.product(operands, group_dims, begin, end, scratch);
+    c.product(operands, group_dims, begin, end, scratch);
   };
   for_each_group(c, buffers[2], dims[matmul_dims::k], dims[matmul_dims::count], multiply);
 }
 
 program::Callable bind_grouped(program::KernelFn fn, const GroupedMatmulProblem& problem) {
   GEX_CHECK(problem.ends == DType::i64 || problem.ends == DType::i32, "ends of ", problem.ends);
-  auto context = std::make_shared<const Context>(Context{
-      problem,
-      make_matmul(problem.product),
-      {problem.product.a, problem.product.b, problem.product.c, false, false, Form::by_rule, {}}});
+  auto context = std::make_shared<const Context>(Context{problem, make_matmul(problem.product)});
   const void* address = context.get();
   return {fn, address, std::move(context)};
 }

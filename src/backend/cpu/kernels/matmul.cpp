@@ -1,5 +1,6 @@
 #include "backend/cpu/kernels/matmul.hpp"
 
+#include "backend/cpu/kernels/bf16_pairs.hpp"
 #include "backend/cpu/kernels/bind.hpp"
 
 namespace gex::kernels {
@@ -9,7 +10,7 @@ namespace {
 std::int64_t panel_columns(const MatmulProblem& p) { return kPanelBytes / accumulator_bytes(p.a); }
 
 MatmulContext context_of(const MatmulProblem& p) {
-  return {p.a, p.b, p.c, p.b_packed, p.any_rows, Form::by_rule, {}, {}};
+  return {p.a, p.b, p.c, p.b_packed, p.any_rows, nullptr, Form::by_rule, {}, {}};
 }
 
 }  // namespace
@@ -29,7 +30,9 @@ program::Callable make_matmul(const MatmulProblem& problem, const Attached& atta
   context.form = form;
   context.epilogue = epilogue_call(attached.epilogue);
   for (int k = 0; k < 2; ++k) context.prologues[k] = prologue_call(attached, problem.computed, k);
-  return bind_kernel(choose_variant(variant).matmul, context, attached);
+  const Variant& chosen = choose_variant(variant);
+  if (&chosen == usable_variants().front()) context.by_pairs = bf16_pairs(problem);
+  return bind_kernel(chosen.matmul, context, attached);
 }
 
 Dim matmul_pack_grid(const MatmulProblem& problem, Dim batch, Dim n, Dim) {
@@ -37,7 +40,8 @@ Dim matmul_pack_grid(const MatmulProblem& problem, Dim batch, Dim n, Dim) {
 }
 
 Dim matmul_packed_elements(const MatmulProblem& problem, Dim batch, Dim n, Dim k) {
-  return matmul_pack_grid(problem, batch, n, k) * panel_columns(problem) * k;
+  return matmul_pack_grid(problem, batch, n, k) * panel_columns(problem) *
+         (problem.b == DType::bf16 ? ceildiv(k, 2) * 2 : k);
 }
 
 program::Callable make_matmul_pack(const MatmulProblem& problem, const Variant* variant) {

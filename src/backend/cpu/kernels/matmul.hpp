@@ -25,7 +25,8 @@ Dim matmul_scratch_bytes(const MatmulProblem& problem, Dim batch, Dim m, Dim n, 
 program::Callable make_matmul(const MatmulProblem& problem, const Attached& attached = {},
                               const Variant* variant = nullptr, Form form = Form::by_rule);
 
-// B packed ahead of time (frozen weights): panels [batch][ceil(N/panel)][K][panel] in B's dtype.
+// B packed ahead of time (frozen weights): panels [batch][ceil(N/panel)][K][panel] in B's dtype; of
+// bf16 [ceil(K/2)][panel][2], see simd/pairs.hpp.
 // Launch: buffers [B, packed], dims pack_dims, no scratch. Strides of the packed B in a matmul
 // launch: batch1 = matmul_packed_elements(1 batch), batch0 = batch1's size times that.
 Dim matmul_pack_grid(const MatmulProblem& problem, Dim batch, Dim n, Dim k);

@@ -13,8 +13,9 @@ namespace {
 
 using i64 = std::int64_t;
 
-constexpr const char* kFormNames[] = {"by_rule",     "packed", "in_place", "turned", "few_rows",
-                                      "few_columns", "pixels", "rows",     "direct", "columns"};
+constexpr const char* kFormNames[] = {"by_rule",  "packed",      "in_place", "turned",
+                                      "few_rows", "few_columns", "pixels",   "rows",
+                                      "direct",   "columns",     "product"};
 
 MatmulSizes sizes_of(const MatmulProblem& p, std::span<const i64> dims) {
   return matmul_sizes(p.a, p.b, p.b_packed, p.any_rows, p.computed != 0, dims.data());
@@ -33,7 +34,8 @@ Form rule_of(const MatmulProblem& p, std::span<const i64> dims, int vector_bytes
 }
 
 Form rule_of(const Conv2dProblem& p, std::span<const i64> dims, int /*vector_bytes*/) {
-  return p.w_packed ? Form::pixels : sizes_of(p, dims).by_rule();
+  const Form rule = sizes_of(p, dims).by_rule();
+  return p.w_packed && rule != Form::product ? Form::pixels : rule;
 }
 
 std::vector<Form> forms(const MatmulProblem& p, std::span<const i64> dims) {
@@ -44,13 +46,14 @@ std::vector<Form> forms(const MatmulProblem& p, std::span<const i64> dims) {
   return found;
 }
 
-// Weights packed ahead of time can be used by one form only.
+// Weights packed ahead of time can be used by two forms only.
 std::vector<Form> forms(const Conv2dProblem& p, std::span<const i64> dims) {
-  if (p.w_packed) return {Form::pixels};
   const ConvSizes sizes = sizes_of(p, dims);
   std::vector<Form> found;
-  for (Form form : {Form::pixels, Form::rows, Form::direct, Form::columns})
-    if (sizes.can(form)) found.push_back(form);
+  for (Form form : {Form::product, Form::pixels, Form::rows, Form::direct, Form::columns}) {
+    const bool reads_panels = form == Form::product || form == Form::pixels;
+    if (sizes.can(form) && (reads_panels || !p.w_packed)) found.push_back(form);
+  }
   return found;
 }
 

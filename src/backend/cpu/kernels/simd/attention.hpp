@@ -100,6 +100,15 @@ struct Attention {
     }
   }
 
+  // Keys that any of these rows may see.
+  i64 visible_rows(i64 row0, i64 row1) const {
+    i64 most = 0;
+    for_each_head(row0, row1, [&](i64, i64 query, i64, i64 count) {
+      most = larger(most, visible_keys(query + count - 1));
+    });
+    return most;
+  }
+
   void pack_queries(i64 batch, i64 kv_head, i64 row0, i64 row1) {
     for_each_head(row0, row1, [&](i64 head, i64 query, i64 at, i64 count) {
       const MatrixView view =
@@ -139,6 +148,11 @@ struct Attention {
     }
   }
 
+  // Whether scaling is all that the scores of one row need.
+  bool only_scales(i64 query, i64 key0, i64 n) const {
+    return context.mask == MaskKind::none && scale > T{} && visible_keys(query) >= key0 + n;
+  }
+
   // Scales the scores of one row, adds the mask and applies causality.
   void mask_row(T* row, i64 batch, i64 head, i64 query, i64 key0, i64 n) {
     for (i64 j = 0; j < n; ++j) row[j] *= scale;
@@ -164,29 +178,51 @@ struct Attention {
     for (i64 j = larger(i64{0}, visible_keys(query) - key0); j < n; ++j) row[j] = hidden;
   }
 
-  // Replaces scores by exponentials relative to the largest score so far and rescales the previous
-  // sums. Rows without any visible key so far keep a sum of 0.
-  void soften_row(i64 r, i64 n) {
+  // Of the first n elements; the row is filled up to whole vectors.
+  static T largest_of(const T* row, i64 n) {
+    constexpr int lanes = kLanes<T>;
+    Vec<T> top[2] = {load<T>(row), load<T>(row)};
+    i64 j = lanes;
+    for (; j + lanes < n; j += 2 * lanes) {
+      top[0] = larger_of(load<T>(row + j), top[0]);
+      top[1] = larger_of(load<T>(row + j + lanes), top[1]);
+    }
+    if (j < n) top[0] = larger_of(load<T>(row + j), top[0]);
+    top[0] = larger_of(top[1], top[0]);
+#pragma GCC unroll 8
+    for (int width = lanes / 2; width > 0; width /= 2)
+      top[0] = larger_of(Vec<T>(__builtin_shuffle(top[0], lane_numbers<T>() ^ width)), top[0]);
+    return top[0][0];
+  }
+
+  // Turns scores, still to be multiplied by `factor` > 0, into exponentials relative to the largest
+  // score so far and rescales what was summed before. Rows without any visible key so far keep a
+  // sum of 0.
+  void soften_row(i64 r, i64 n, T factor) {
     constexpr int lanes = kLanes<T>;
     T* row = weights + r * kDepthStride;
     const T hidden = -__builtin_inf();
     for (i64 j = n; j < round_up(n, lanes); ++j) row[j] = hidden;
-    Vec<T> top = splat(hidden);
-    for (i64 j = 0; j < n; j += lanes) {
-      const Vec<T> v = load<T>(row + j);
-      top = v > top ? v : top;
-    }
-    T highest = row_max[r];
-    for (int i = 0; i < lanes; ++i) highest = top[i] > highest ? top[i] : highest;
+    const T largest = largest_of(row, n);
+    const T highest = larger(row_max[r], largest * factor);
     const T reference = highest == hidden ? T{} : highest;
-    const T keep = exp_of(splat(row_max[r] - reference))[0];
-    Vec<T> total{};
-    for (i64 j = 0; j < n; j += lanes) {
-      const Vec<T> e = exp_of(load<T>(row + j) - reference);
+    const T keep = row_max[r] == reference ? T{1} : exp_of(splat(row_max[r] - reference))[0];
+    const Vec<T> times = splat(factor), minus = splat(-reference);
+    Vec<T> total[2] = {};
+    i64 j = 0;
+    for (; j + lanes < n; j += 2 * lanes)
+#pragma GCC unroll 2
+      for (int i = 0; i < 2; ++i) {
+        const Vec<T> e = exp_of(mul_add(load<T>(row + j + i * lanes), times, minus));
+        store(row + j + i * lanes, e);
+        total[i] += e;
+      }
+    if (j < n) {
+      const Vec<T> e = exp_of(mul_add(load<T>(row + j), times, minus));
       store(row + j, e);
-      total += e;
+      total[0] += e;
     }
-    row_sum[r] = row_sum[r] * keep + sum_of_lanes<T>(total);
+    row_sum[r] = row_sum[r] * keep + sum_of_lanes<T>(total[0] + total[1]);
     row_max[r] = highest;
     if (keep == T{1}) return;
     T* sum = sums + r * value_stride;
@@ -233,6 +269,33 @@ struct Attention {
     });
   }
 
+  void soften_query(i64 row, i64 batch, i64 head, i64 query, i64 key0, i64 n) {
+    if (only_scales(query, key0, n)) return soften_row(row, n, scale);
+    mask_row(weights + row * kDepthStride, batch, head, query, key0, n);
+    soften_row(row, n, T{1});
+  }
+
+  // One block of keys for all rows, a few rows at a time: their scores stay in the first-level
+  // cache until they have met the values.
+  template <class Soften>
+  void run_row_groups(const MatrixView& k, const MatrixView& v, i64 row0, i64 count, i64 key0,
+                      i64 n, const Soften& soften) {
+    pack_panels(panels, k.transposed(), 0, head_size, key0, n);
+    pack_panels(values, v, key0, n, 0, value_size);
+    const i64 groups = ceil_div(count, kMicroRows);
+    for (i64 g = 0; g < groups; ++g) {
+      const i64 first = count * g / groups, last = count * (g + 1) / groups;
+      const i64 seen = smaller(n, visible_rows(row0 + first, row0 + last) - key0);
+      if (seen <= 0) continue;
+      T* scores = weights + first * kDepthStride;
+      multiply_packed(last - first, seen, head_size, q + first * kDepthStride, panels,
+                      kDepth * kPanel<T>, scores, kDepthStride, false);
+      soften(first, last, seen);
+      multiply_packed(last - first, value_size, seen, scores, values, kDepth * kPanel<T>,
+                      sums + first * value_stride, value_stride, true);
+    }
+  }
+
   void run_unit(i64 batch, i64 kv_head, i64 row0, i64 row1) {
     const i64 count = row1 - row0;
     const MatrixView k = operand(1, attention_dims::k_strides, batch, kv_head, made_k);
@@ -244,20 +307,21 @@ struct Attention {
       for (i64 c = 0; c < value_stride; ++c) sums[r * value_stride + c] = T{};
     }
     pack_queries(batch, kv_head, row0, row1);
-    i64 last_key = 0;
-    for_each_head(row0, row1, [&](i64, i64 query, i64, i64 n) {
-      last_key = larger(last_key, visible_keys(query + n - 1));
-    });
+    const i64 last_key = visible_rows(row0, row1);
     for (i64 key0 = 0; key0 < last_key; key0 += kKeyBlock) {
       const i64 n = smaller(kKeyBlock, last_key - key0);
+      const auto soften = [&](i64 first, i64 last, i64 seen) {
+        for_each_head(row0 + first, row0 + last, [&](i64 head, i64 query, i64 at, i64 some) {
+          for (i64 i = 0; i < some; ++i)
+            soften_query(first + at + i, batch, kv_head * group + head, query + i, key0, seen);
+        });
+      };
+      if (!few && head_size > 0 && head_size <= kDepth) {
+        run_row_groups(k, v, row0, count, key0, n, soften);
+        continue;
+      }
       score(k, count, key0, n, few);
-      for_each_head(row0, row1, [&](i64 head, i64 query, i64 at, i64 heads_rows) {
-        for (i64 i = 0; i < heads_rows; ++i) {
-          mask_row(weights + (at + i) * kDepthStride, batch, kv_head * group + head, query + i,
-                   key0, n);
-          soften_row(at + i, n);
-        }
-      });
+      soften(0, count, n);
       add_values(v, count, key0, n, few);
     }
     write_rows(batch, kv_head, row0, row1);

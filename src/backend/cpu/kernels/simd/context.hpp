@@ -32,6 +32,7 @@ struct PrologueCall {
 struct MatmulContext {
   DType a, b, c;
   bool b_packed, any_rows;
+  RangeFn by_pairs;  // takes the place of Form::packed, see bf16_pairs.hpp; or null
   Form form;
   EpilogueCall epilogue;
   PrologueCall prologues[2];  // of A, of B

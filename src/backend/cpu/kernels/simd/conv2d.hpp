@@ -1,8 +1,8 @@
 #pragma once
-// Y[image] = W * X[image] per group, in one of four forms: narrow groups row by row; thin groups
-// directly, plane by plane if the stride is one pixel; else a matmul of pixels with channels; else,
-// for the few that don't fit there, a matmul of W[o][c*kh*kw] with the columns that each output
-// pixel reads, gathered while a panel is packed.
+// Y[image] = W * X[image] per group, in one of five forms: narrow groups row by row; thin groups
+// directly, plane by plane where they step by one pixel; 1x1 kernels of few channels as weights
+// times pixels; most others as pixels times channels; the few that don't fit there as a product of
+// W[o][c*kh*kw] with the columns that each output pixel reads, gathered while a panel is packed.
 
 #include "backend/cpu/kernels/pack_dims.hpp"
 #include "backend/cpu/kernels/simd/columns.hpp"
@@ -49,11 +49,16 @@ struct Conv2d {
         ws(d + conv2d_dims::w_strides),
         ys(d + conv2d_dims::y_strides),
         sizes(conv_sizes(c.x, c.stride, c.dilation, c.pad, c.groups, c.prologue.fn != nullptr, d)),
-        form(c.w_packed                ? Form::pixels
-             : c.form == Form::by_rule ? sizes.by_rule()
-                                       : c.form),
+        form(form_of(c, sizes)),
         rows(columns, c, scratch, group_in, group_out),
         planes(columns, c, scratch, group_in, group_out) {}
+
+  // Packed weights serve two of the forms.
+  static Form form_of(const Conv2dContext& c, const ConvSizes& sizes) {
+    if (c.form != Form::by_rule) return c.form;
+    const Form rule = sizes.by_rule();
+    return c.w_packed && rule != Form::product ? Form::pixels : rule;
+  }
 
   void finish_row(const T* values, i64 image, i64 channel, i64 col, i64 count) {
     if (context.epilogue.fn) {
@@ -126,9 +131,11 @@ struct Conv2d {
     const auto finish = [&](const T* values, i64 o, i64 col, i64 count) {
       finish_row(values, image, channel + o, col, count);
     };
+    PixelConv<T> pixels(columns, context, sizes, ws, reinterpret_cast<std::byte*>(scratch.tile));
     if (form == Form::pixels)
-      PixelConv<T>(columns, context, sizes, ws, reinterpret_cast<std::byte*>(scratch.tile))
-          .run(plane(image, group), w, row0, row1, col0, col1, finish);
+      pixels.run(plane(image, group), w, row0, row1, col0, col1, finish);
+    else if (form == Form::product)
+      pixels.run_product(plane(image, group), w, row0, row1, col0, col1, finish);
     else if (form == Form::rows)
       rows.run(plane(image, group), w, ws, col0, col1, finish);
     else if (form == Form::direct && planes.fits())

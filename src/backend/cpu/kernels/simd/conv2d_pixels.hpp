@@ -5,7 +5,7 @@
 
 #include "backend/cpu/kernels/conv_tiles.hpp"
 #include "backend/cpu/kernels/simd/columns.hpp"
-#include "backend/cpu/kernels/simd/gemm.hpp"
+#include "backend/cpu/kernels/simd/gemm_in_place.hpp"
 
 namespace gex::kernels::GEX_VARIANT {
 namespace {
@@ -92,6 +92,9 @@ struct PixelConv {
   void run(i64 plane, const MatrixView& w, i64 row0, i64 row1, i64 col0, i64 col1,
            const Finish& finish) {
     const bool in_place = sizes.in_place();
+    packed = -1;
+    if (!in_place && sizes.rows_at_once() == 0)
+      return run_by_columns(plane, w, row0, row1, col0, col1, finish);
     const T* data = image;
     i64 step_y = sizes.reach_x(), step_x = 1, step_c = 0, first_row = 0;
     const i64 most_rows = in_place ? columns.out_h : sizes.rows_at_once();
@@ -100,7 +103,6 @@ struct PixelConv {
       step_y = columns.strides[2], step_x = columns.strides[3], step_c = columns.strides[1];
       set_offsets(step_c, step_y, step_x);
     }
-    packed = -1;
     for (i64 col = col0; col < col1;) {
       const i64 y = col / columns.out_w;
       const i64 last_row = smaller(y + most_rows, ceil_div(col1, columns.out_w));
@@ -117,6 +119,53 @@ struct PixelConv {
       };
       run_block(pixel, w, row0, row1, col, end, finish);
       col = end;
+    }
+  }
+
+  // Rows that are too long to be copied whole: some columns at a time.
+  template <class Finish>
+  void run_by_columns(i64 plane, const MatrixView& w, i64 row0, i64 row1, i64 col0, i64 col1,
+                      const Finish& finish) {
+    const i64 step = context.stride[1], most = sizes.columns_at_once(), rows = sizes.reach_y(1);
+    for (i64 col = col0; col < col1;) {
+      const i64 y = col / columns.out_w, x = col % columns.out_w;
+      const i64 count = smaller(smaller(most, columns.out_w - x), col1 - col);
+      const i64 width = (count - 1) * step + (columns.kernel_w - 1) * context.dilation[1] + 1;
+      pad_columns(plane, columns.input_y(y, 0), rows, columns.input_x(x, 0), width);
+      set_offsets(rows * width, width, 1);
+      run_block([&](i64 at) { return image + (at - col) * step; }, w, row0, row1, col, col + count,
+                finish);
+      col += count;
+    }
+  }
+
+  // A 1x1 kernel over dense planes: weights times pixels, finished as planes are.
+  template <class Finish>
+  void run_product(i64 plane, const MatrixView& w, i64 row0, i64 row1, i64 col0, i64 col1,
+                   const Finish& finish) {
+    packed = -1;
+    const MatrixView x = {columns.data, context.x, plane, columns.strides[1], 1};
+    const i64 step = kConvDepth / depth * kPanel<T>;
+    for (i64 row = row0; row < row1; row += step) {
+      const i64 height = smaller(step, row1 - row);
+      const T* panels = panels_of(w, row, height);
+      for (i64 col = col0; col < col1; col += kConvPixels) {
+        const i64 width = smaller(kConvPixels, col1 - col), whole = width / kLanes<T> * kLanes<T>;
+        if (whole < width) {
+          pack_view(image, kPanel<T>, depth, width - whole, x, 0, col + whole);
+          zero_columns(image, kPanel<T>, depth, width - whole, kPanel<T>);
+        }
+        const RightInPlace<T> right = {static_cast<const T*>(x.data) + x.offset + col, x.row_stride,
+                                       kPanel<T>, whole, image};
+        for (i64 r = 0; r < height; r += kPanel<T>)
+          for_each_row_group(r, smaller(r + kPanel<T>, height), [&](i64 first, int count) {
+            multiply_in_place<T, true>(count, width, depth,
+                                       {panels + r * depth + (first - r), 1, kPanel<T>}, right,
+                                       finished, kConvPixels);
+            for (int i = 0; i < count; ++i)
+              finish(finished + i * kConvPixels, row + first + i, col, width);
+          });
+      }
     }
   }
 
@@ -141,6 +190,27 @@ struct PixelConv {
                          strides[3], before, outside ? 0 : before + inside, width);
         }
     });
+  }
+
+  // image[channel][row][width] from column `first_x` of the input on, zero beside the image.
+  void pad_columns(i64 plane, i64 first_y, i64 rows, i64 first_x, i64 width) const {
+    const i64* strides = columns.strides;
+    const i64 first = smaller(width, larger(i64{0}, -first_x));
+    const i64 last = larger(first, smaller(width, columns.width - first_x));
+    T* to = image;
+    for (i64 c = 0; c < sizes.in; ++c)
+      for (i64 y = first_y; y < first_y + rows; ++y, to += width) {
+        const i64 end = y < 0 || y >= columns.height ? first : last;
+        const i64 from = plane + c * strides[1] + y * strides[2] + first_x * strides[3];
+        if (columns.computed) {
+          for (i64 i = 0; i < width; ++i) to[i] = T{};
+          columns.computed->fill(to + first, from + first, end - first);
+          continue;
+        }
+        with_storage<T>(context.x, columns.data, [&](auto* base) {
+          columns.gather(to, base + from, strides[3], first, end, width);
+        });
+      }
   }
 
   // The same from a computed image, in runs as long as its grid and the copy allow: a prologue is

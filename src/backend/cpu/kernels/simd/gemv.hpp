@@ -2,7 +2,7 @@
 // Products with few rows (decode): the large operand is read once, straight from where it lies and
 // widened in registers, so that its bytes are the only cost. Two forms for its two layouts.
 
-#include "backend/cpu/kernels/simd/pack.hpp"
+#include "backend/cpu/kernels/simd/pairs.hpp"
 
 namespace gex::kernels::GEX_VARIANT {
 namespace {
@@ -154,15 +154,28 @@ void panel_rows_of(i64 depth, const T* __restrict a, i64 a_stride, const S* __re
   constexpr int lanes = kLanes<T>;
   for (i64 c = 0; c < kPanel<T>; c += 2 * lanes) {
     Vec<T> acc[R][2] = {};
-    for (i64 k = 0; k < depth; ++k) {
-      const S* b = panel + k * kPanel<T> + c;
-      const Vec<T> right[2] = {load<T>(b), load<T>(b + lanes)};
-      fetch(b + kFetchBytes / static_cast<i64>(sizeof(S)));
+    const auto add = [&](i64 k, Vec<T> first, Vec<T> second) __attribute__((always_inline)) {
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) {
         const Vec<T> left = splat(a[r * a_stride + k]);
-        acc[r][0] = mul_add(left, right[0], acc[r][0]);
-        acc[r][1] = mul_add(left, right[1], acc[r][1]);
+        acc[r][0] = mul_add(left, first, acc[r][0]);
+        acc[r][1] = mul_add(left, second, acc[r][1]);
+      }
+    };
+    if constexpr (kPackedAsPairs<S>) {
+      for (i64 k = 0; k < depth; k += 2) {
+        const S* b = panel + k * kPanel<T> + 2 * c;
+        const VecU32 first = load_pairs(b), second = load_pairs(b + 2 * lanes);
+        fetch(b + kFetchBytes / static_cast<i64>(sizeof(S)));
+        fetch(b + kFetchBytes / static_cast<i64>(sizeof(S)) + 2 * lanes);
+        add(k, low_halves(first), low_halves(second));
+        if (k + 1 < depth) add(k + 1, high_halves(first), high_halves(second));
+      }
+    } else {
+      for (i64 k = 0; k < depth; ++k) {
+        const S* b = panel + k * kPanel<T> + c;
+        fetch(b + kFetchBytes / static_cast<i64>(sizeof(S)));
+        add(k, load<T>(b), load<T>(b + lanes));
       }
     }
 #pragma GCC unroll 8

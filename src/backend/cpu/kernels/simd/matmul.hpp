@@ -7,9 +7,9 @@
 #include "backend/cpu/kernels/pack_dims.hpp"
 #include "backend/cpu/kernels/simd/gemm.hpp"
 #include "backend/cpu/kernels/simd/gemv.hpp"
+#include "backend/cpu/kernels/simd/matmul_launch.hpp"
 #include "backend/cpu/kernels/simd/matmul_small.hpp"
-#include "backend/cpu/kernels/simd/tile_io.hpp"
-#include "problems/matmul.hpp"
+#include "backend/cpu/kernels/simd/pairs.hpp"
 
 namespace gex::kernels::GEX_VARIANT {
 namespace {
@@ -20,52 +20,26 @@ static_assert(kFewRows * kFewStride <= kLeftRows * kDepthStride);
 static_assert(kFewCols <= kTileElements);
 
 template <class T>
-struct Matmul {
-  const MatmulContext& context;
-  void* const* buffers;
-  const i64* dims;
-  TileScratch<T> scratch;
-  BoundPrologue made_a, made_b;
-  BoundEpilogue epilogue;
-  i64 rows, cols, depth;
+struct Matmul : MatmulLaunch<T> {
+  using Launch = MatmulLaunch<T>;
+  using Launch::batch_offset;
+  using Launch::buffers;
+  using Launch::cols;
+  using Launch::context;
+  using Launch::depth;
+  using Launch::dims;
+  using Launch::finish_row;
+  using Launch::rows;
+  using Launch::scratch;
   Form form;
 
   Matmul(const MatmulContext& c, void* const* b, const i64* d, std::byte* s)
-      : context(c),
-        buffers(b),
-        dims(d),
-        scratch(tile_scratch<T>(s)),
-        made_a(c.prologues[0], b, d, scratch.rest),
-        made_b(c.prologues[1], b, d, scratch.rest),
-        epilogue(c.epilogue, b + 2, d, scratch.rest + (is_computed(c) ? staged_bytes<T>() : 0)),
-        rows(d[matmul_dims::m]),
-        cols(d[matmul_dims::n]),
-        depth(d[matmul_dims::k]),
-        form(c.form == Form::by_rule
-                 ? matmul_sizes(c.a, c.b, c.b_packed, c.any_rows, is_computed(c), d)
-                       .by_rule(kLanes<T>)
-                 : c.form) {}
+      : Launch(c, b, d, s), form(form_of(c, d)) {}
 
-  static bool is_computed(const MatmulContext& c) { return c.prologues[0].fn || c.prologues[1].fn; }
-
-  // Offset of a batch in an operand whose strides start at `at`.
-  i64 batch_offset(i64 batch, int at) const {
-    const i64 inner = dims[matmul_dims::batch1];
-    return batch / inner * dims[at] + batch % inner * dims[at + 1];
-  }
-  MatrixView operand(int index, DType dtype, int at, i64 batch) {
-    BoundPrologue* made = context.prologues[index].fn ? index == 0 ? &made_a : &made_b : nullptr;
-    return {buffers[index], dtype, batch_offset(batch, at), dims[at + 2], dims[at + 3], made};
-  }
-
-  void finish_row(const T* values, i64 batch, i64 row, i64 col, i64 count) {
-    if (context.epilogue.fn) {
-      epilogue.run(values, (batch * rows + row) * cols + col, count);
-      return;
-    }
-    constexpr int at = matmul_dims::c_strides;
-    const i64 offset = batch_offset(batch, at) + row * dims[at + 2] + col * dims[at + 3];
-    store_row(values, count, context.c, buffers[2], offset, dims[at + 3]);
+  static Form form_of(const MatmulContext& c, const i64* d) {
+    if (c.form != Form::by_rule) return c.form;
+    return matmul_sizes(c.a, c.b, c.b_packed, c.any_rows, Launch::is_computed(c), d)
+        .by_rule(kLanes<T>);
   }
 
   // Rows of `left` are few; `right` is the large operand, [depth][columns].
@@ -138,20 +112,26 @@ struct Matmul {
   // Panels packed ahead of time are used in place if no widening is needed.
   const T* packed_slice(T* space, const MatrixView& b, i64 k, i64 slice, i64 col, i64 width,
                         i64& panel_stride) {
-    const i64 panel_depth = kPanel<T> * depth;
     const T* result = space;
     with_storage<T>(b.dtype, b.data, [&](auto* base) {
-      auto* from = base + b.offset + col / kPanel<T> * panel_depth + k * kPanel<T>;
+      const i64 panel_size = packed_panel_elements<T>(base, depth);
+      auto* from = base + b.offset + col / kPanel<T> * panel_size + k * kPanel<T>;
       if constexpr (sizeof(*from) == sizeof(T)) {
-        panel_stride = panel_depth;
+        panel_stride = panel_size;
         result = from;
       } else {
         for (i64 p = 0; p < ceil_div(width, kPanel<T>); ++p)
-          pack_contiguous_rows(space + p * kDepth * kPanel<T>, 0, 1, slice * kPanel<T>,
-                               from + p * panel_depth, 0);
+          widen_panel(space + p * kDepth * kPanel<T>, from + p * panel_size, slice);
       }
     });
     return result;
+  }
+  template <class S>
+  static void widen_panel(T* to, const S* from, i64 slice) {
+    if constexpr (kPackedAsPairs<S>)
+      widen_pairs(to, from, slice);
+    else
+      pack_contiguous_rows(to, 0, 1, slice * kPanel<T>, from, 0);
   }
 
   void run_few_packed(i64 batch, const MatrixView& a, const MatrixView& b, i64 col0, i64 col1) {
@@ -165,10 +145,12 @@ struct Matmul {
         if (packed_at != k) pack_view(scratch.left, kFewStride, rows, slice, a, 0, k);
         packed_at = k;
         with_storage<T>(b.dtype, b.data, [&](auto* base) {
+          const i64 panel_size = packed_panel_elements<T>(base, depth);
           for (i64 p = 0; p < count; p += kPanel<T>)
-            multiply_few_by_panel(rows, slice, scratch.left, kFewStride,
-                                  base + b.offset + (c + p) * depth + k * kPanel<T>,
-                                  scratch.tile + p, step);
+            multiply_few_by_panel(
+                rows, slice, scratch.left, kFewStride,
+                base + b.offset + (c + p) / kPanel<T> * panel_size + k * kPanel<T>,
+                scratch.tile + p, step);
         });
       }
       for (i64 r = 0; r < rows; ++r) finish_row(scratch.tile + r * step, batch, r, c, count);
@@ -176,8 +158,7 @@ struct Matmul {
   }
 
   void run_rectangle(i64 batch, i64 row0, i64 row1, i64 col0, i64 col1) {
-    const MatrixView a = operand(0, context.a, matmul_dims::a_strides, batch);
-    const MatrixView b = operand(1, context.b, matmul_dims::b_strides, batch);
+    const MatrixView a = this->left(batch), b = this->right(batch);
     switch (form) {
       case Form::few_rows:
         if (context.b_packed) return run_few_packed(batch, a, b, col0, col1);
@@ -216,18 +197,18 @@ struct Matmul {
   }
 
   void run(i64 begin, i64 end) {
-    for_each_rectangle(begin, end, ceil_div(rows, kUnitRows), ceil_div(cols, kUnitCols),
-                       [&](i64 batch, i64 r0, i64 r1, i64 c0, i64 c1) {
-                         run_rectangle(batch, r0 * kUnitRows, smaller(r1 * kUnitRows, rows),
-                                       c0 * kUnitCols, smaller(c1 * kUnitCols, cols));
-                       });
+    this->for_each_part(begin, end, [&](i64 batch, i64 row0, i64 row1, i64 col0, i64 col1) {
+      run_rectangle(batch, row0, row1, col0, col1);
+    });
   }
 };
 
 void matmul(const void* context, void* const* buffers, const i64* dims, i64 begin, i64 end,
             std::byte* scratch) {
   const auto& c = *static_cast<const MatmulContext*>(context);
-  if (c.a == DType::f64)
+  if (c.by_pairs && Matmul<float>::form_of(c, dims) == Form::packed)
+    c.by_pairs(context, buffers, dims, begin, end, scratch);
+  else if (c.a == DType::f64)
     Matmul<double>(c, buffers, dims, scratch).run(begin, end);
   else
     Matmul<float>(c, buffers, dims, scratch).run(begin, end);
@@ -253,6 +234,25 @@ void pack_ahead(void* const* buffers, const i64* dims, i64 begin, i64 end) {
   }
 }
 
+// bf16: pairs, see pairs.hpp.
+void pack_pairs_ahead(void* const* buffers, const i64* dims, i64 begin, i64 end) {
+  const i64 inner = dims[pack_dims::batch1], cols = dims[pack_dims::n], depth = dims[pack_dims::k];
+  const i64* stride = dims + pack_dims::b_strides;
+  constexpr i64 panel = kPanel<float>;
+  const i64 panels = ceil_div(cols, panel);
+  for (i64 unit = begin; unit < end; ++unit) {
+    const i64 batch = unit / panels, first = unit % panels * panel;
+    const i64 width = smaller(panel, cols - first);
+    const BF16* from = static_cast<const BF16*>(buffers[0]) + batch / inner * stride[0] +
+                       batch % inner * stride[1] + first * stride[3];
+    const PairSource source{from, stride[3], stride[2], width, depth};
+    std::uint32_t* to = static_cast<std::uint32_t*>(buffers[1]) + unit * panel * source.pairs();
+    pack_pair_columns(to, panel, source);
+    for (i64 p = 0; p < source.pairs(); ++p)
+      for (i64 c = width; c < panel; ++c) to[p * panel + c] = 0;
+  }
+}
+
 void matmul_pack(const void* context, void* const* buffers, const i64* dims, i64 begin, i64 end,
                  std::byte*) {
   switch (static_cast<const MatmulContext*>(context)->b) {
@@ -260,6 +260,8 @@ void matmul_pack(const void* context, void* const* buffers, const i64* dims, i64
       return pack_ahead<std::uint64_t, kPanel<double>>(buffers, dims, begin, end);
     case DType::f32:
       return pack_ahead<std::uint32_t, kPanel<float>>(buffers, dims, begin, end);
+    case DType::bf16:
+      return pack_pairs_ahead(buffers, dims, begin, end);
     default:
       return pack_ahead<std::uint16_t, kPanel<float>>(buffers, dims, begin, end);
   }

@@ -1,0 +1,35 @@
+#include "backend/cpu/kernels/bf16_pairs.hpp"
+
+#include "problems/matmul.hpp"
+
+namespace gex::kernels {
+
+#if defined(GEX_KERNELS_X86)
+
+namespace avx512_bf16 {
+extern const RangeFn matmul_by_pairs;
+}
+
+namespace {
+
+bool has_pairs() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+}  // namespace
+
+RangeFn bf16_pairs(const MatmulProblem& problem) {
+  static const bool here = has_pairs();
+  const bool fits = problem.a == DType::bf16 && problem.b == DType::bf16;
+  return here && fits && !problem.keep_subnormals ? avx512_bf16::matmul_by_pairs : nullptr;
+}
+
+#else
+
+RangeFn bf16_pairs(const MatmulProblem&) { return nullptr; }
+
+#endif
+
+}  // namespace gex::kernels
