@@ -66,7 +66,7 @@ struct gex_program : gex::capi::Tagged<gex::capi::Tag::program> {
   std::shared_ptr<const gex::capi::Memory> memory;
   std::unique_ptr<gex::runtime::Session> session;
   std::size_t async_limit = 0;
-  int threads = 0;  // that a run may use; 0: as many as there are
+  int threads = 0;             // that a run may use; 0: as many as there are
   gex::capi::AsyncRuns async;  // last: it ends before what it uses
 };
 
