@@ -18,26 +18,6 @@ std::int64_t next_gear(std::int64_t size) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(size)));
 }
 
-// A symbol that a library launch uses for anything but the rows of a plain left operand must keep
-// its exact value: rows computed past the real ones reach no other row, all else is summed or a
-// stride.
-void find_exact(const program::Program& program,
-                const std::vector<std::optional<problems::MatmulProblem>>& matmuls,
-                std::vector<Dim>& exact) {
-  namespace at = problems::matmul_dims;
-  for (const program::Segment& segment : program.segments) {
-    for (const program::Step& step : segment.steps) {
-      const auto* launch = std::get_if<program::Launch>(&step.op);
-      if (launch == nullptr || !matmuls[static_cast<std::size_t>(launch->code)]) continue;
-      const bool rows_free =
-          launch->dims[at::batch1] == Dim(1) && launch->dims[at::a_strides + 3] == Dim(1);
-      for (int i = 0; i < static_cast<int>(launch->dims.size()); ++i)
-        if (i != at::m || !rows_free)
-          launch->dims[static_cast<std::size_t>(i)].collect_symbols(exact);
-    }
-  }
-}
-
 }  // namespace
 
 CudaLoaded::CudaLoaded(CudaDevice& the_device, const program::Executable& executable)
@@ -88,13 +68,8 @@ CudaLoaded::CudaLoaded(CudaDevice& the_device, const program::Executable& execut
     constants.back() = device.allocate(buffer.data->bytes());
     device.write(constants.back(), buffer.data->data(), buffer.data->bytes());
   }
-  std::vector<Dim> exact;
-  find_exact(program, matmuls, exact);
-  for (Dim symbol : program.symbols) {
-    if (program::is_bound_symbol(program, symbol)) continue;
-    const bool free = std::find(exact.begin(), exact.end(), symbol) == exact.end();
-    gears.push_back(free ? symbol.range() : DimRange{0, -1});
-  }
+  for (Dim symbol : program.symbols)
+    if (!program::is_bound_symbol(program, symbol)) ranges.push_back(symbol.range());
 }
 
 CudaLoaded::~CudaLoaded() {
@@ -106,8 +81,7 @@ CudaLoaded::~CudaLoaded() {
 
 void CudaLoaded::round_up(std::span<std::int64_t> key) const {
   if (!device.graphs()) return;  // immediate launches take any size as it is
-  for (std::size_t i = 0; i < key.size(); ++i)
-    if (gears[i].lo <= gears[i].hi) key[i] = std::min(next_gear(key[i]), gears[i].hi);
+  for (std::size_t i = 0; i < key.size(); ++i) key[i] = std::min(next_gear(key[i]), ranges[i].hi);
 }
 
 }  // namespace gex::runtime::cuda
