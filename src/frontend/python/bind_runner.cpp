@@ -259,10 +259,10 @@ void check_layout(const Value& input, const FrozenMemory& memory) {
 // Compiles the graph; the graph stays, to be compiled again when frozen memory moves.
 EngineMaker engine_maker(const Graph& graph, std::vector<Dim> integers, std::vector<int> released,
                          const runtime::SessionOptions& session_options,
-                         const CompileOptions& compile_options) {
+                         const CompileOptions& compile_options, bool tensors_on_host) {
   return [own = std::shared_ptr<const Graph>(graph.clone()), integers = std::move(integers),
-          released = std::move(released), session_options,
-          compile_options](std::span<const FrozenMemory> frozen) -> std::unique_ptr<Engine> {
+          released = std::move(released), session_options, compile_options,
+          tensors_on_host](std::span<const FrozenMemory> frozen) -> std::unique_ptr<Engine> {
     CompileOptions options = compile_options;
     for (const FrozenMemory& memory : frozen) {
       check_layout(*own->inputs()[static_cast<std::size_t>(memory.graph_input)], memory);
@@ -272,7 +272,7 @@ EngineMaker engine_maker(const Graph& graph, std::vector<Dim> integers, std::vec
            memory.contents});
     }
     return std::make_unique<SessionEngine>(own->clone(), integers, released, options,
-                                           session_options);
+                                           session_options, tensors_on_host);
   };
 }
 
@@ -289,7 +289,7 @@ std::unique_ptr<Runner> compiled_runner(const Graph& graph, Signature signature,
   if (options.static_code_at_once) session_options.hot_after = 1;
   EngineMaker make = engine_maker(graph, integer_values(signature),
                                   released_inputs(graph, signature, options.released),
-                                  session_options, compile_options);
+                                  session_options, compile_options, options.tensors_on_host);
   std::vector<FrozenArgument> bound_once = frozen_arguments(graph, signature, options.frozen);
   if (!bound_once.empty()) {
     auto runner = std::make_unique<Runner>(std::move(make), std::move(bound_once),
@@ -321,6 +321,9 @@ void bind_runner(nb::module_& m) {
       .def_prop_ro("frozen_tensors", &Runner::frozen_tensors)
       .def("text", &text_of, nb::arg("level") = "program", "Printed form: graph, kernels, program.")
       .def_prop_ro("counters", &counters_of)
+      .def("watch", &Runner::watch, nb::arg("word"), nb::arg("refuse"),
+           "Calls `refuse`, which raises, once an i64 tensor of the host is not 0 at its start: "
+           "at the beginning of the next call, or instead of an error of the device.")
       .def("measure_overhead", &Runner::measure_overhead, nb::arg("on"))
       .def_prop_ro(
           "overhead",

@@ -43,7 +43,8 @@ void bind_runner_options(nb::module_& m) {
       .def_rw("released", &RunnerOptions::released)
       .def_rw("keep_arena", &RunnerOptions::keep_arena)
       .def_rw("reuse_memory", &RunnerOptions::reuse_memory)
-      .def_rw("static_code_at_once", &RunnerOptions::static_code_at_once);
+      .def_rw("static_code_at_once", &RunnerOptions::static_code_at_once)
+      .def_rw("tensors_on_host", &RunnerOptions::tensors_on_host);
 }
 
 }  // namespace gex::python

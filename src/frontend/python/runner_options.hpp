@@ -19,6 +19,9 @@ struct RunnerOptions {
   bool keep_arena = true;                           // between calls
   bool reuse_memory = true;                         // temporaries may share memory
   bool static_code_at_once = false;  // code for one set of sizes with the first call of it
+  // A program for a GPU takes and gives tensors of the CPU: for tests with a driver library that
+  // computes on the host.
+  bool tensors_on_host = false;
 };
 
 void bind_runner_options(nanobind::module_& m);

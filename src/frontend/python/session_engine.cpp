@@ -9,7 +9,7 @@ namespace gex::python {
 
 SessionEngine::SessionEngine(std::unique_ptr<Graph> graph, std::span<const Dim> integers,
                              std::span<const int> released, const CompileOptions& options,
-                             const runtime::SessionOptions& session_options) {
+                             const runtime::SessionOptions& session_options, bool tensors_on_host) {
   gex::Signature signature = gex::Signature::of(*graph);
   for (int input : released) signature.inputs[static_cast<std::size_t>(input)].released = true;
   // A size that nothing uses would only make captures more than they need to be.
@@ -25,7 +25,7 @@ SessionEngine::SessionEngine(std::unique_ptr<Graph> graph, std::span<const Dim> 
   Compiled compiled = compile(std::move(graph), signature, options);
   report_ = std::move(compiled.report);
   const Target target = parse_target(compiled.program->target);
-  if (!target.is_cpu()) device_.index = target.device;
+  if (!target.is_cpu() && !tensors_on_host) device_.index = target.device;
   const auto start = std::chrono::steady_clock::now();
   runtime::SessionOptions with_frozen = session_options;
   with_frozen.frozen = std::move(compiled.frozen);

@@ -15,7 +15,7 @@ class SessionEngine final : public Engine {
   // `released`: graph inputs that the host lets go of at their last use.
   SessionEngine(std::unique_ptr<Graph> graph, std::span<const Dim> integers,
                 std::span<const int> released, const CompileOptions& options,
-                const runtime::SessionOptions& session_options);
+                const runtime::SessionOptions& session_options, bool tensors_on_host = false);
 
   std::vector<Input> inputs() const override;
   std::size_t num_outputs() const override { return session_->program().outputs.size(); }
