@@ -359,6 +359,7 @@ class Parser {
     op.matrix = line.take_word("matrix");
     if (line.take_word("block")) op.block = line.small();
     op.with_previous = line.take_word("with_previous");
+    op.repeated = line.take_word("repeated");
     return op;
   }
 

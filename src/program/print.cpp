@@ -204,6 +204,7 @@ class Printer {
     if (op.matrix) out_ << " matrix";
     if (op.block != 0) out_ << " block " << op.block;
     if (op.with_previous) out_ << " with_previous";
+    if (op.repeated) out_ << " repeated";
   }
 
   void print_op(const Copy& op) {

@@ -107,6 +107,9 @@ struct Launch {
   int block = 0;         // CUDA: threads in a block; the library computes it where it is 0
   // It may run at the same time as the launch before it, and as those that one may run beside.
   bool with_previous = false;
+  // The launches after it that are marked with_previous read what it writes; a device that runs them
+  // as one kernel has every block compute all of it first.
+  bool repeated = false;
 };
 
 struct Copy {

@@ -195,6 +195,8 @@ class Verifier {
       const bool after_launch = i > 0 && std::holds_alternative<Launch>(segment.steps[i - 1].op);
       if (launch != nullptr && launch->with_previous && !after_launch)
         complain(where, " is marked with_previous, but no launch stands before it");
+      if (launch != nullptr && launch->repeated && launch->with_previous)
+        complain(where, " is marked repeated, but is not the first of its launches");
       visit_step(segment.steps[i], where, top_level, i + 1 == segment.steps.size());
     }
   }

@@ -8,6 +8,8 @@ expressed by the operator that PyTorch has for the CPU, which means the same and
 from __future__ import annotations
 
 import contextlib
+import functools
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -28,8 +30,9 @@ def _attention(
     *,
     scale: float | None = None,
 ) -> Any:
-    if dropout_p != 0:
-        return NotImplemented  # the mask that was drawn is known to PyTorch alone
+    # The mask that was drawn is known to PyTorch alone; the operator for the CPU has one head size.
+    if dropout_p != 0 or query.shape[-1] != value.shape[-1]:
+        return NotImplemented
     output, logsumexp = _aten._scaled_dot_product_flash_attention_for_cpu.default(
         query, key, value, dropout_p, is_causal, attn_mask=attn_bias, scale=scale
     )
@@ -53,7 +56,7 @@ def _attention_backward(
     *,
     scale: float | None = None,
 ) -> Any:
-    if dropout_p != 0 or grad_input_mask[3]:
+    if dropout_p != 0 or grad_input_mask[3] or query.shape[-1] != value.shape[-1]:
         return NotImplemented
     gradients = _aten._scaled_dot_product_flash_attention_for_cpu_backward.default(
         grad_out,
@@ -70,6 +73,76 @@ def _attention_backward(
     return (*gradients, None)
 
 
+def _scores(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    is_causal: bool,
+    attn_mask: torch.Tensor | None,
+    scale: float | None,
+) -> tuple[torch.Tensor, float]:
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    wide = torch.promote_types(query.dtype, torch.float32)
+    scores = query.to(wide) @ key.to(wide).transpose(-2, -1) * factor
+    if is_causal:
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+        scores = scores.masked_fill(~seen, -math.inf)
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        scores = scores.masked_fill(~attn_mask, -math.inf)
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    return scores, factor
+
+
+def _run_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: torch.Tensor | None = None,
+    scale: float | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    scores, _ = _scores(query, key, is_causal, attn_mask, scale)
+    logsumexp = scores.logsumexp(-1)
+    weights = (scores - logsumexp[..., None]).exp().nan_to_num()  # rows that see nothing: 0
+    return (weights @ value.to(weights.dtype)).to(query.dtype), logsumexp
+
+
+def _run_attention_backward(
+    grad_out: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    out: torch.Tensor,
+    logsumexp: torch.Tensor,
+    dropout_p: float,
+    is_causal: bool,
+    *,
+    attn_mask: torch.Tensor | None = None,
+    scale: float | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    scores, factor = _scores(query, key, is_causal, attn_mask, scale)
+    weights = (scores - logsumexp[..., None]).exp().nan_to_num()
+    wide = weights.dtype
+    grad, values = grad_out.to(wide), value.to(wide)
+    inner = (grad * out.to(wide)).sum(-1, keepdim=True)
+    grad_scores = weights * (grad @ values.transpose(-2, -1) - inner) * factor
+    grad_query = grad_scores @ key.to(wide)
+    grad_key = grad_scores.transpose(-2, -1) @ query.to(wide)
+    grad_value = weights.transpose(-2, -1) @ grad
+    return grad_query.to(query.dtype), grad_key.to(key.dtype), grad_value.to(value.dtype)
+
+
+@functools.cache
+def _register_forms_for_pytorch() -> torch.library.Library:
+    """Graphs and calls that PyTorch runs itself need the operator for CUDA tensors too."""
+    library = torch.library.Library("aten", "IMPL", "CUDA")
+    library.impl("_scaled_dot_product_flash_attention_for_cpu", _run_attention)
+    library.impl("_scaled_dot_product_flash_attention_for_cpu_backward", _run_attention_backward)
+    return library
+
+
 def decompositions() -> dict[Any, Callable[..., Any]]:
     return {
         _aten._scaled_dot_product_efficient_attention.default: _attention,
@@ -84,5 +157,6 @@ def traced_as_efficient(example_inputs: Any) -> Iterator[None]:
     if not is_cuda:
         yield
         return
+    _register_forms_for_pytorch()
     with sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
         yield

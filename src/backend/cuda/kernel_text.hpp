@@ -29,13 +29,17 @@ struct DeviceLimits {
 };
 
 struct KernelText {
-  std::string name;     // of the extern "C" function
-  std::string source;   // whole translation unit, no includes
-  std::string part;     // declarations, then `run(const i64* words, Blocks block)`
-  int block = 0;        // threads in a block
-  int min_blocks = 1;   // that a multiprocessor must be able to hold
-  int cluster = 1;      // blocks of a cluster
-  bool waits = false;   // for the kernel before it: DeviceLimits::dependent_launch
+  std::string name;    // of the extern "C" function
+  std::string source;  // whole translation unit, no includes
+  std::string part;    // declarations, then `run(const i64* words, Blocks block)`
+  int block = 0;       // threads in a block
+  int min_blocks = 0;  // that a multiprocessor must be able to hold; 0: any number
+  int cluster = 1;     // blocks of a cluster
+  bool waits = false;  // for the kernel before it: DeviceLimits::dependent_launch
+  // `part` also has `prepare(words, block, Requested&)`, which reads nothing that kernels write and
+  // may run before the wait, and a `run` that takes what it requested.
+  bool prepares = false;
+  int words = 0;        // buffers and dims
   Dim grid;             // blocks
   Dim shared_bytes;     // dynamic shared memory of a block
   Dim workspace_bytes;  // global scratch; when not 0, its address is the launch's last buffer
@@ -57,6 +61,7 @@ struct MergedPart {
   int first_word = 0;  // from the words of the first part
   Dim grid;            // read from word `grid_word` where it is not a constant
   int grid_word = 0;
+  bool repeated = false;  // the first part: every block computes all of it before the others
 };
 // The parts must have the same number of threads and no clusters.
 KernelText merge(std::span<const MergedPart> parts);

@@ -61,11 +61,11 @@ class LoopEmitter : private VectorWriter {
     body();
     std::ostringstream text;
     text << "GEX_FN void run(const i64* words, Blocks block) {\n"
-         << shared_.str()
-         << (limits_.dependent_launch ? "  allow_dependents();\n  wait_for_inputs();\n" : "")
+         << shared_.str() << (limits_.dependent_launch ? "  wait_for_inputs();\n" : "")
          << text_.str() << "}\n";
     out.part = text.str();
     out.waits = limits_.dependent_launch;
+    out.words = kernel_.num_params() + (has_workspace_ ? 1 : 0) + static_cast<int>(symbols_.size());
     finish_source(out);
     return out;
   }

@@ -281,16 +281,30 @@ struct MmaPlan {
     return min(most, Dim(multiprocessors * 2 / split())) * Dim(split());
   }
 
+  // Whether the task at hand can use stream_product.
+  static std::string streams() {
+    return str("aligned_right(task) && task.size.rows <= ", kStreamRows,
+               " && (task.size.a[3] != 1 || kLeftComputed || aligned_rows(task)) &&\n"
+               "      task.size.rows * stream_pitch(task.size.depth) * 2 + ",
+               kJoinBytes, " <= ", kStreamBytes);
+  }
+
+  // What may run before the kernels before this one have ended.
+  std::string prepare() const {
+    if (!waits) return {};
+    return str("  Product task;\n  task.bind(words, dims);\n  if (", streams(),
+               ") stream_prepare(task, block, requested);\n");
+  }
+
   std::string body() const {
     std::string text = "  GEX_DECLARE_LOCALS\n  char* const shared = (char*)gex_locals;\n";
-    if (stream)
-      text += str("  if (aligned_right(task) && task.size.rows <= ", kStreamRows,
-                  " && (task.size.a[3] != 1 || kLeftComputed || aligned_rows(task)) &&\n"
-                  "      task.size.rows * stream_pitch(task.size.depth) * 2 + ",
-                  kJoinBytes, " <= ", kStreamBytes,
-                  ") {\n"
-                  "    if (task.size.rows <= 8) stream_product<1>(task, block, shared);\n"
-                  "    else stream_product<2>(task, block, shared);\n    return;\n  }\n");
+    if (stream) {
+      if (!waits) text += "  const Requested requested = {};\n";
+      text +=
+          str("  if (", streams(), ") {\n",
+              "    if (task.size.rows <= 8) stream_product<1>(task, block, shared, requested);\n"
+              "    else stream_product<2>(task, block, shared, requested);\n    return;\n  }\n");
+    }
     if (waits) text += "  wait_for_inputs();\n";
     if (tiles.empty()) return text;
     text += "  if (aligned_left(task) && aligned_right(task)) {\n";
@@ -412,7 +426,7 @@ KernelText matmul_text(const problems::MatmulProblem& problem, const AttachedKer
   declare_mma(out, problem, plan);
   body += plan.body();
   return out.done(body + std::string(kFallbackBody), kMmaThreads, plan.grid(dims),
-                  plan.shared_bytes(dims), 0, plan.blocks_each(), plan.split(), plan.waits);
+                  plan.shared_bytes(dims), 0, plan.blocks_each(), plan.split(), plan.prepare());
 }
 
 KernelText grouped_text(const problems::GroupedMatmulProblem& problem, std::span<const Dim> dims,

@@ -8,51 +8,105 @@ namespace gex::backend::cuda {
 namespace {
 
 std::string kernel_head(const KernelText& text) {
-  return str("extern \"C\" __global__ void __launch_bounds__(", text.block, ", ", text.min_blocks,
-             ") ", text.cluster > 1 ? str("__cluster_dims__(", text.cluster, ", 1, 1) ") : "",
-             text.name, "(const i64* words) {\n");
+  return str("extern \"C\" __global__ void __launch_bounds__(", text.block,
+             text.min_blocks > 0 ? str(", ", text.min_blocks) : "", ") ",
+             text.cluster > 1 ? str("__cluster_dims__(", text.cluster, ", 1, 1) ") : "", text.name,
+             "(const i64* words) {\n",
+             text.waits ? str("  touch_words(words, ", text.words, ");\n") : "");
+}
+
+std::string prepared(const KernelText& text, const std::string& space, const std::string& words) {
+  return text.prepares ? str("      ", space, "::prepare(", words, ", block, requested);\n") : "";
+}
+
+std::string run(const KernelText& text, const std::string& space, const std::string& words) {
+  return str("      ", space, "::run(", words, ", block", text.prepares ? ", requested" : "",
+             ");\n");
+}
+
+// Writes the parts of a merged kernel, each distinct text once, in a namespace of its own.
+class Merging {
+ public:
+  explicit Merging(KernelText& out) : out_(out) {}
+
+  std::string space_of(const KernelText& text) {
+    auto found = std::find_if(distinct_.begin(), distinct_.end(),
+                              [&](const KernelText* other) { return other->part == text.part; });
+    const auto number = found - distinct_.begin();
+    const std::string space = str(out_.name, "_part", number);
+    if (found == distinct_.end()) {
+      distinct_.push_back(&text);
+      declarations += str("namespace ", space, " {\n", text.part, "}\n");
+    }
+    return space;
+  }
+
+  std::string declarations;
+
+ private:
+  KernelText& out_;
+  std::vector<const KernelText*> distinct_;
+};
+
+void add_limits(KernelText& out, const MergedPart& part) {
+  const KernelText& text = *part.text;
+  GEX_CHECK(text.block == out.block && text.cluster == 1, "launches that can't be merged");
+  if (text.min_blocks > 0)
+    out.min_blocks =
+        out.min_blocks == 0 ? text.min_blocks : std::min(out.min_blocks, text.min_blocks);
+  out.shared_bytes = max(out.shared_bytes, text.shared_bytes);
+  out.words = part.first_word + part.grid_word + 1;
+  if (!part.repeated) out.grid += part.grid;
 }
 
 }  // namespace
 
 void finish_source(KernelText& text) {
-  text.source = str(prelude(), "\nnamespace ", text.name, "_parts {\n", text.part, "}\n",
-                    kernel_head(text), "  const Blocks block = {blockIdx.x, gridDim.x};\n  ",
-                    text.name, "_parts::run(words, block);\n}\n");
+  const std::string space = text.name + "_parts";
+  text.source = str(prelude(), "\nnamespace ", space, " {\n", text.part, "}\n", kernel_head(text),
+                    "  const Blocks block = {blockIdx.x, gridDim.x};\n",
+                    text.prepares ? "  Requested requested;\n" : "", prepared(text, space, "words"),
+                    run(text, space, "words"), "}\n");
 }
 
+// The part that a block belongs to is found first; then it requests what no kernel writes, the
+// repeated part runs, and the part itself.
 KernelText merge(std::span<const MergedPart> parts) {
   KernelText out;
   out.name = "gex_merged";
   out.block = parts.front().text->block;
-  out.min_blocks = parts.front().text->min_blocks;
-  std::vector<const KernelText*> distinct;
-  std::string declarations, body = "  i64 block = blockIdx.x;\n";
-  for (const MergedPart& part : parts) {
-    const KernelText& text = *part.text;
-    GEX_CHECK(text.block == out.block && text.cluster == 1, "launches that can't be merged");
-    out.min_blocks = std::min(out.min_blocks, text.min_blocks);
-    out.grid += part.grid;
-    out.shared_bytes = max(out.shared_bytes, text.shared_bytes);
-    auto found = std::find_if(distinct.begin(), distinct.end(),
-                              [&](const KernelText* other) { return other->part == text.part; });
-    const auto number = found - distinct.begin();
-    if (found == distinct.end()) {
-      distinct.push_back(&text);
-      declarations += str("namespace ", out.name, "_part", number, " {\n", text.part, "}\n");
-    }
+  out.min_blocks = 0;
+  out.waits = parts.front().text->waits;
+  Merging merging(out);
+  const bool repeats = parts.front().repeated;
+  std::string find, prepare, compute;
+  for (std::size_t p = repeats ? 1 : 0; p < parts.size(); ++p) {
+    const MergedPart& part = parts[p];
+    const std::string space = merging.space_of(*part.text);
+    const std::string words = str("words + ", part.first_word);
     const std::string count = part.grid.is_const()
                                   ? str(part.grid.constant(), "ll")
                                   : str("words[", part.first_word + part.grid_word, "]");
-    body += str("  {\n    const Blocks own = {block, ", count, "};\n    if (block < own.count)\n",
-                "      return ", out.name, "_part", number, "::run(words + ", part.first_word,
-                ", own);\n    block -= own.count;\n  }\n");
+    find += str("  if (part < 0) {\n    block.count = ", count,
+                ";\n    if (block.index < block.count) part = ", p,
+                ";\n    else block.index -= block.count;\n  }\n");
+    if (part.text->prepares)
+      prepare += str("    if (part == ", p, ") {\n", prepared(*part.text, space, words), "    }\n");
+    compute += str("    if (part == ", p, ") {\n", run(*part.text, space, words), "    }\n");
   }
-  out.waits = parts.front().text->waits;
+  for (const MergedPart& part : parts) add_limits(out, part);
+  std::string body = "  Blocks block = {blockIdx.x, 0};\n  int part = -1;\n" + find;
+  if (!prepare.empty()) body += "  Requested requested;\n" + prepare;
+  if (repeats) {
+    const std::string space = merging.space_of(*parts.front().text);
+    body += str("  if (part >= 0) {\n    const Blocks all = {0, 1};\n    ", space,
+                "::run(words, all);\n    __syncthreads();\n  }\n");
+  }
+  body += compute;
   // Also where no part has a block: the next kernel must not begin before those before this one
   // end.
-  if (out.waits) body += "  wait_for_inputs();\n";
-  out.source = str(prelude(), "\n", declarations, kernel_head(out), body, "}\n");
+  if (out.waits) body += "  if (part < 0) wait_for_inputs();\n";
+  out.source = str(prelude(), "\n", merging.declarations, kernel_head(out), body, "}\n");
   return out;
 }
 

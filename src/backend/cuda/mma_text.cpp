@@ -196,19 +196,57 @@ std::string_view stream_product_text() {
 // Elements of one row of A in shared memory: rows are half a line of banks apart.
 GEX_FN i64 stream_pitch(i64 depth) { return (depth + 63) / 64 * 64 + 32; }
 
+// How the tiles of a product of few rows are spread over a block: 8 warps, `split` of them share the
+// depth of one tile.
+struct StreamPlan {
+  i64 units;  // of a batch: `at_once` tiles each
+  int split, at_once;
+  GEX_METHOD StreamPlan(const Sizes& s) {
+    const i64 tiles = (s.cols + kStreamColumns - 1) / kStreamColumns;
+    split = 8;
+    while (split > 1 && tiles * split > 32 * kMultiprocessors) split /= 2;
+    at_once = 8 / split;
+    units = (tiles + at_once - 1) / at_once;
+  }
+};
+
+// Loads a thread's pieces of B for one round of a unit; the task is at the unit's batch.
+GEX_FN void stream_request(const Product& task, const StreamPlan& plan, i64 unit, int round, uint4 (&w)[4][2]) {
+  const Sizes& s = task.size;
+  const int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
+  const i64 n0 = (unit % plan.units * plan.at_once + warp / plan.split) * kStreamColumns + g, n1 = n0 + 8;
+  const bool first = n0 < s.cols, second = kStreamColumns == 16 && n1 < s.cols;
+  const Half* const w0 = task.b.memory() + task.b_first + (first ? n0 : 0) * s.b[3];
+  const Half* const w1 = task.b.memory() + task.b_first + (second ? n1 : 0) * s.b[3];
+  const uint4 zero = {0, 0, 0, 0};
+#pragma unroll
+  for (int u = 0; u < 4; ++u) {
+    const i64 k = ((i64)round * plan.split + warp % plan.split) * 128 + u * 32 + t * 8;
+    w[u][0] = first && k < s.depth ? load_once(w0 + k) : zero;
+    w[u][1] = second && k < s.depth ? load_once(w1 + k) : zero;
+  }
+}
+
+// The first pieces of B that a block reads, before it waits for A.
+GEX_FN void stream_prepare(Product& task, Blocks block, Requested& requested) {
+  const StreamPlan plan(task.size);
+  if (block.index >= task.size.batch0 * task.size.batch1 * plan.units) return;
+  task.set_batch(block.index / plan.units);
+  stream_request(task, plan, block.index, 0, requested.pieces);
+}
+
 // A block takes tiles of 8 or 16 columns. `split` of its warps share the depth of one tile, 128 steps at
 // a time. The columns of B are the lines of the left fragments, so that a thread's 16 bytes of one
 // column are 8 steps of the depth; the order of steps is the same for both operands.
 template <int G>
-GEX_FN void stream_product(Product& task, Blocks block, char* shared) {
+GEX_FN void stream_product(Product& task, Blocks block, char* shared, const Requested& requested) {
   const Sizes& s = task.size;
   const int thread = (int)threadIdx.x, warp = thread / 32, lane = thread % 32, g = lane / 4, t = lane % 4;
   const int C = kStreamColumns, H = C / 8;
-  const i64 tiles = (s.cols + C - 1) / C, pitch = stream_pitch(s.depth);
-  int split = 8;
-  while (split > 1 && tiles * split > 32 * kMultiprocessors) split /= 2;
-  const int at_once = 8 / split, part = warp % split;
-  const i64 units = (tiles + at_once - 1) / at_once;
+  const i64 pitch = stream_pitch(s.depth);
+  const StreamPlan plan(s);
+  const int split = plan.split, at_once = plan.at_once, part = warp % split;
+  const i64 units = plan.units;
   const int rounds = (int)((s.depth + 128 * split - 1) / (128 * split));
   float* const joined = (float*)shared;
   Half* const x = (Half*)(shared + 8 * 256 * 4);
@@ -217,25 +255,21 @@ GEX_FN void stream_product(Product& task, Blocks block, char* shared) {
     const i64 batch = unit / units, tile = unit % units * at_once + warp / split;
     task.set_batch(batch);
     const i64 n0 = tile * C + g, n1 = n0 + 8;
-    const Half* const w0 = task.b.memory() + task.b_first + (n0 < s.cols ? n0 : 0) * s.b[3];
-    const Half* const w1 = task.b.memory() + task.b_first + (H == 2 && n1 < s.cols ? n1 : 0) * s.b[3];
     uint4 w[4][2];
-    const auto request = [&](int round) {
+    if (kWaitsForLeft && staged < 0) {
 #pragma unroll
-      for (int u = 0; u < 4; ++u) {
-        const i64 k = ((i64)round * split + part) * 128 + u * 32 + t * 8;
-        const uint4 zero = {0, 0, 0, 0};
-        w[u][0] = n0 < s.cols && k < s.depth ? load_once(w0 + k) : zero;
-        w[u][1] = H == 2 && n1 < s.cols && k < s.depth ? load_once(w1 + k) : zero;
-      }
-    };
-    request(0);
+      for (int u = 0; u < 4; ++u) w[u][0] = requested.pieces[u][0], w[u][1] = requested.pieces[u][1];
+    } else {
+      stream_request(task, plan, unit, 0, w);
+    }
     if (batch != staged) {
       if (kWaitsForLeft) wait_for_inputs();
       __syncthreads();
       if (kLeftComputed || s.a[3] != 1) {
-        for (i64 e = thread; e < s.rows * s.depth; e += 256)
-          x[e / s.depth * pitch + e % s.depth] = to_half(task.left(e / s.depth, e % s.depth));
+        const int depth = (int)s.depth;
+        for (int r = 0; r < (int)s.rows; ++r)
+#pragma unroll 8
+          for (int k = thread; k < depth; k += 256) x[r * pitch + k] = to_half(task.left(r, k));
       } else {
         const int pieces = (int)(s.depth / 8);
         const Half* from = task.a.memory() + task.a_first;
@@ -256,7 +290,7 @@ GEX_FN void stream_product(Product& task, Blocks block, char* shared) {
       uint4 now[4][2];
 #pragma unroll
       for (int u = 0; u < 4; ++u) now[u][0] = w[u][0], now[u][1] = w[u][1];
-      if (round + 1 < rounds) request(round + 1);
+      if (round + 1 < rounds) stream_request(task, plan, unit, round + 1, w);
 #pragma unroll
       for (int u = 0; u < 4; ++u) {
         const i64 k = ((i64)round * split + part) * 128 + u * 32 + t * 8;

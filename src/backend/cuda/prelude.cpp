@@ -12,6 +12,8 @@ typedef unsigned int u32;
 
 // The block at hand and all blocks of its part of the launch.
 struct Blocks { i64 index, count; };
+// What a kernel has loaded before it waits for other kernels.
+struct Requested { uint4 pieces[4][2]; };
 
 GEX_FN i64 floor_div(i64 a, i64 b) {
   i64 q = a / b;
@@ -165,10 +167,19 @@ GEX_FN float cluster_float(const float* p, u32 rank) {
                "ld.shared::cluster.f32 %0, [there];\n\t}" : "=f"(v) : "r"(shared_address(p)), "r"(rank));
   return v;
 }
-// Launches that begin before the kernel in front of them has ended: the next one may begin; what
-// kernels in front of this one wrote can be read.
-GEX_FN void allow_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-GEX_FN void wait_for_inputs() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+// Brings the words of a launch close before the wait: they do not change while kernels run.
+GEX_FN void touch_words(const i64* words, int count) {
+  if ((int)threadIdx.x * 4 < count) {
+    i64 unused;
+    asm volatile("ld.global.ca.s64 %0, [%1];" : "=l"(unused) : "l"(words + threadIdx.x * 4));
+  }
+}
+// A kernel that may begin before the one before it has ended waits here, before it reads what others
+// write. The next kernel may begin from here on, not earlier: its blocks would take the room of
+// kernels that still run, and be spread unevenly over the multiprocessors.
+GEX_FN void wait_for_inputs() {
+  asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");
+}
 // 16 bytes that nobody writes while the kernel runs and that are read once.
 GEX_FN uint4 load_once(const void* p) {
   uint4 v;

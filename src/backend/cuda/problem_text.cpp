@@ -80,7 +80,8 @@ void ProblemText::finish(DType dtype) {
 }
 
 KernelText ProblemText::done(const std::string& body, int threads, Dim grid, Dim shared_bytes,
-                             Dim workspace_bytes, int min_blocks, int cluster, bool waits) const {
+                             Dim workspace_bytes, int min_blocks, int cluster,
+                             const std::string& prepare) const {
   KernelText out;
   out.name = name;
   out.block = threads;
@@ -92,13 +93,20 @@ KernelText ProblemText::done(const std::string& body, int threads, Dim grid, Dim
     sizes += str(i == 0 ? "" : ", ",
                  dims[i].is_const() ? str(dims[i].constant(), "ll")
                                     : str("words[", static_cast<std::size_t>(buffers) + i, "]"));
-  if (limits.dependent_launch)
-    begin = waits ? "  allow_dependents();\n" : "  allow_dependents();\n  wait_for_inputs();\n";
+  if (limits.dependent_launch && prepare.empty()) begin = "  wait_for_inputs();\n";
   out.min_blocks = min_blocks;
   out.cluster = cluster;
   out.waits = limits.dependent_launch;
-  out.part = str(text, "GEX_FN void run(const i64* words, Blocks block) {\n  const i64 dims[] = {",
-                 sizes, "};\n", begin, body, "}\n");
+  const std::string dims_text = str("  const i64 dims[] = {", sizes, "};\n");
+  out.words = buffers + static_cast<int>(dims.size());
+  out.prepares = !prepare.empty();
+  out.part = text;
+  if (out.prepares)
+    out.part += str("GEX_FN void prepare(const i64* words, Blocks block, Requested& requested) {\n",
+                    dims_text, prepare, "}\n");
+  out.part += str("GEX_FN void run(const i64* words, Blocks block",
+                  out.prepares ? ", const Requested& requested" : "", ") {\n", dims_text, begin,
+                  body, "}\n");
   finish_source(out);
   return out;
 }

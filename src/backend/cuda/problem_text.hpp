@@ -41,11 +41,11 @@ struct ProblemText {
   // point of the result's dense grid, or a store at an offset of the result.
   void finish(DType dtype);
 
-  // The whole source: declarations, then `body`, the statements of the kernel. `waits`: the body
-  // waits itself for what kernels before it write.
+  // The whole source: declarations, then `body`, the statements of the kernel. `prepare`:
+  // statements of KernelText::prepares; `body` then waits itself for what kernels before it write.
   KernelText done(const std::string& body, int threads, Dim grid, Dim shared_bytes,
                   Dim workspace_bytes, int min_blocks = 1, int cluster = 1,
-                  bool waits = false) const;
+                  const std::string& prepare = {}) const;
 };
 
 // All blocks that can be used, at most a few for each multiprocessor.

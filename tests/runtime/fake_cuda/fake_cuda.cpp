@@ -70,7 +70,7 @@ int fault() {
 // Outside of a capture nothing is allocated: callers count that.
 template <class F>
 void submit(Stream* stream, F work) {
-  if (stream->capturing) {
+  if (stream != nullptr && stream->capturing) {
     stream->captured.push_back(Work(work));
   } else {
     work();
@@ -250,7 +250,7 @@ int cuGraphInstantiateWithFlags(Graph** exec, const Graph* graph, unsigned long 
 int cuGraphDestroy(Graph* graph) { return delete graph, 0; }
 int cuGraphExecDestroy(Graph* exec) { return delete exec, 0; }
 int cuGraphLaunch(Graph* exec, Stream* stream) {
-  if (stream->capturing) return 900;
+  if (stream != nullptr && stream->capturing) return 900;
   for (const Work& work : exec->work) work();
   return 0;
 }

@@ -88,7 +88,8 @@ struct CudaOp {
   int block = 1;
   int epoch = 0;
   Function function = nullptr;
-  bool waits = false;  // the kernel waits itself for what is before it
+  bool waits = false;     // the kernel waits itself for what is before it
+  bool repeated = false;  // its blocks are those of the merged launches alone
   std::optional<problems::MatmulProblem> matmul;
   std::uint64_t pattern = 0;
   int width = 1;

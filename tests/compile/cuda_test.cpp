@@ -1,0 +1,143 @@
+// Graphs compiled for CUDA, against the interpreter. Where there is no GPU this binary runs itself
+// once more with a driver library that runs the generated kernels on the host.
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "harness.hpp"
+
+namespace gex::test {
+namespace {
+
+std::mt19937 random_source(7);
+
+HostTensor random_f16(std::vector<std::int64_t> shape) {
+  return random_tensor(DType::f16, std::move(shape), random_source, -1, 1);
+}
+
+bool is_inner_run() { return std::getenv("GEX_TEST_CUDA_ON_HOST") != nullptr; }
+
+CompileOptions for_cuda() {
+  CompileOptions options;
+  options.target = "cuda:0";
+  return options;
+}
+
+std::vector<const program::Launch*> launches_of(const program::Program& program) {
+  std::vector<const program::Launch*> launches;
+  for (const program::Segment& segment : program.segments)
+    for (const program::Step& step : segment.steps)
+      if (const auto* launch = std::get_if<program::Launch>(&step.op)) launches.push_back(launch);
+  return launches;
+}
+
+// The norm is computed by every block of the three products, which are one kernel; so are the two
+// of the gated pair, whose product is the operand of the last.
+TEST(CudaOnHost, ProjectionsOfOneNormAreOneKernel) {
+  if (!is_inner_run()) GTEST_SKIP() << "runs inside Cuda.GraphsGiveTheInterpretersResults";
+  const Result r = check(R"(
+graph main(%x: f16[1, 256], %g: f16[256], %q: f16[64, 256], %k: f16[32, 256], %w: f16[48, 256], %d: f16[256, 64]) -> (f16[1, 32], f16[1, 256], f16[1, 48]) {
+  %n, %s = rms_norm(%x, %g) : f16[1, 256], f32[1, 1]
+  %qt = transpose(%q) {perm = [1, 0]} : f16[256, 64]
+  %kt = transpose(%k) {perm = [1, 0]} : f16[256, 32]
+  %wt = transpose(%w) {perm = [1, 0]} : f16[256, 48]
+  %dt = transpose(%d) {perm = [1, 0]} : f16[64, 256]
+  %a = matmul(%n, %qt) : f16[1, 64]
+  %b = matmul(%n, %kt) : f16[1, 32]
+  %c = matmul(%n, %wt) : f16[1, 48]
+  %e = silu(%a) : f16[1, 64]
+  %f = matmul(%e, %dt) : f16[1, 256]
+  %y = add(%f, %x) : f16[1, 256]
+  return %b, %y, %c
+})",
+                         {random_f16({1, 256}), random_f16({256}), random_f16({64, 256}),
+                          random_f16({32, 256}), random_f16({48, 256}), random_f16({256, 64})},
+                         4e-3, for_cuda());
+  const auto launches = launches_of(*r.compiled.program);
+  ASSERT_EQ(launches.size(), 5u) << program::print(*r.compiled.program);
+  EXPECT_TRUE(launches[0]->repeated);
+  for (std::size_t i = 1; i < 4; ++i) EXPECT_TRUE(launches[i]->with_previous) << i;
+  EXPECT_FALSE(launches[4]->with_previous);
+}
+
+// No product waits for another one whose result only its consumer needs.
+TEST(CudaOnHost, AProductOfTwoProductsIsComputedByItsConsumer) {
+  if (!is_inner_run()) GTEST_SKIP() << "runs inside Cuda.GraphsGiveTheInterpretersResults";
+  const Result r = check(R"(
+graph main(%x: f16[2, 128], %g: f16[192, 128], %u: f16[192, 128], %d: f16[128, 192]) -> (f16[2, 128]) {
+  %gt = transpose(%g) {perm = [1, 0]} : f16[128, 192]
+  %ut = transpose(%u) {perm = [1, 0]} : f16[128, 192]
+  %dt = transpose(%d) {perm = [1, 0]} : f16[192, 128]
+  %a = matmul(%x, %gt) : f16[2, 192]
+  %b = matmul(%x, %ut) : f16[2, 192]
+  %s = silu(%a) : f16[2, 192]
+  %m = mul(%s, %b) : f16[2, 192]
+  %y = matmul(%m, %dt) : f16[2, 128]
+  return %y
+})",
+                         {random_f16({2, 128}), random_f16({192, 128}), random_f16({192, 128}),
+                          random_f16({128, 192})},
+                         4e-3, for_cuda());
+  const auto launches = launches_of(*r.compiled.program);
+  ASSERT_EQ(launches.size(), 3u) << program::print(*r.compiled.program);
+  EXPECT_TRUE(launches[1]->with_previous);
+  EXPECT_FALSE(launches[2]->with_previous);
+}
+
+// A norm of rows and what reads its rows at other places: one kernel; merged with that of another
+// tensor although sizes vary.
+TEST(CudaOnHost, RotatedNormsAreOneKernelForEverySize) {
+  if (!is_inner_run()) GTEST_SKIP() << "runs inside Cuda.GraphsGiveTheInterpretersResults";
+  const std::string text = R"(symbols s0
+graph main(%x: f32[1, s0, 4, 16], %z: f32[1, s0, 2, 16]) -> (f32[1, s0, 4, 16], f32[1, s0, 2, 16]) {
+  %a, %r = rms_norm(%x) : f32[1, s0, 4, 16], f32[1, s0, 4, 1]
+  %b, %t = rms_norm(%z) : f32[1, s0, 2, 16], f32[1, s0, 2, 1]
+  %l = slice(%a) {starts = [0, 0, 0, 0], steps = [1, 1, 1, 1], sizes = [1, s0, 4, 8]} : f32[1, s0, 4, 8]
+  %h = slice(%a) {starts = [0, 0, 0, 8], steps = [1, 1, 1, 1], sizes = [1, s0, 4, 8]} : f32[1, s0, 4, 8]
+  %m = neg(%h) : f32[1, s0, 4, 8]
+  %c = cat(%m, %l) {axis = 3} : f32[1, s0, 4, 16]
+  %y = add(%a, %c) : f32[1, s0, 4, 16]
+  return %y, %b
+})";
+  for (std::int64_t size : {1, 3, 40}) {
+    const Result r = check(text,
+                           {random_tensor(DType::f32, {1, size, 4, 16}, random_source),
+                            random_tensor(DType::f32, {1, size, 2, 16}, random_source)},
+                           2e-5, for_cuda());
+    const auto launches = launches_of(*r.compiled.program);
+    ASSERT_EQ(launches.size(), 2u) << program::print(*r.compiled.program);
+    EXPECT_TRUE(launches[1]->with_previous);
+  }
+}
+
+TEST(Cuda, GraphsGiveTheInterpretersResults) {
+  if (is_inner_run()) GTEST_SKIP() << "the tests themselves run here";
+  if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) != nullptr)
+    GTEST_SKIP() << "a CUDA driver is there: tests/gpu runs graphs on the device";
+  char folder_name[] = "/tmp/gex_fake_driver_XXXXXX";
+  ASSERT_NE(mkdtemp(folder_name), nullptr);
+  const std::string folder = folder_name;
+  ASSERT_EQ(std::system(("c++ -std=c++20 -O1 -shared -fPIC -o " + folder + "/libcuda.so.1 " +
+                         GEX_TEST_DATA + "/../runtime/fake_cuda/fake_cuda.cpp && ln -s " +
+                         "libcuda.so.1 " + folder + "/libnvrtc.so && ln -s libcuda.so.1 " + folder +
+                         "/libcublas.so")
+                            .c_str()),
+            0);
+  char self[4096] = {};
+  ASSERT_GT(readlink("/proc/self/exe", self, sizeof self - 1), 0);
+  const int status = std::system(("GEX_TEST_CUDA_ON_HOST=1 GEX_CUDA_LIBRARY_PATH=" + folder + " " +
+                                  self + " --gtest_filter='CudaOnHost.*' > " + folder + "/log 2>&1")
+                                     .c_str());
+  std::ostringstream text;
+  text << std::ifstream(folder + "/log").rdbuf();
+  EXPECT_EQ(status, 0) << text.str();
+  EXPECT_NE(text.str().find("[  PASSED  ] 3 tests"), std::string::npos) << text.str();
+  EXPECT_EQ(std::system(("rm -r " + folder).c_str()), 0);
+}
+
+}  // namespace
+}  // namespace gex::test

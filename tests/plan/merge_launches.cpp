@@ -1,0 +1,111 @@
+#include "plan/merge_launches.hpp"
+
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+#include "plan/lifetimes.hpp"
+
+namespace gex::plan {
+namespace {
+
+using program::Program;
+
+// Launches over temps %0..%7 of 64 bytes.
+Program parsed(const std::string& steps) {
+  std::string text = "program \"p\"\n";
+  for (int i = 0; i < 8; ++i)
+    text += "buffer %" + std::to_string(i) + " \"b\" temp f32 [16] bytes [64]\n";
+  text += "code 0 \"k\"\nmain 0\nsegment 0 \"s\"\n" + steps;
+  return program::parse_program(text);
+}
+
+// The launches in order; those that run together are joined by '+', a repeated one has a '*'.
+std::string merged(const std::string& steps) {
+  // Something has to write what the launches read.
+  Program program =
+      parsed("  launch \"alone\" code 0 write %0 write %1 write %2 grid [9]\n" + steps);
+  merge_launches(program, {.can_be_merged =
+                               [](const program::Launch& launch) { return launch.name != "alone"; },
+                           .small_grid = 264});
+  program::verify(program);
+  EXPECT_EQ(program::print(program::parse_program(program::print(program))),
+            program::print(program));
+  std::string out;
+  for (const program::Step& step : program.segments[0].steps) {
+    const auto& launch = std::get<program::Launch>(step.op);
+    out += (out.empty()            ? ""
+            : launch.with_previous ? "+"
+                                   : " ") +
+           launch.name + (launch.repeated ? "*" : "");
+  }
+  return out.substr(std::string("alone ").size());
+}
+
+TEST(MergeLaunches, independent_launches_run_together_and_move_forward) {
+  EXPECT_EQ(merged(R"(  launch "a" code 0 read %0 write %1 grid [9] block 256
+  launch "b" code 0 read %1 write %2 grid [9] block 256
+  launch "c" code 0 read %0 write %3 grid [9] block 256
+  launch "d" code 0 read %3 write %4 grid [9] block 256
+)"),
+            "a+c b+d");
+}
+
+TEST(MergeLaunches, who_overwrites_what_another_reads_stays_behind_it) {
+  EXPECT_EQ(merged(R"(  launch "a" code 0 read %0 write %1 grid [9] block 256
+  launch "b" code 0 read %2 write %0 grid [9] block 256
+)"),
+            "a b");
+}
+
+TEST(MergeLaunches, other_numbers_of_threads_and_launches_that_cannot_are_left_alone) {
+  EXPECT_EQ(merged(R"(  launch "a" code 0 read %0 write %1 grid [9] block 256
+  launch "b" code 0 read %0 write %2 grid [9] block 128
+  launch "alone" code 0 read %0 write %3 grid [9] block 256
+)"),
+            "a b alone");
+}
+
+TEST(MergeLaunches, a_full_device_is_shared_only_by_launches_without_memory_of_their_own) {
+  EXPECT_EQ(merged(R"(  launch "a" code 0 read %0 write %1 grid [5000] block 256
+  launch "b" code 0 read %0 write %2 grid [9] scratch [90000] block 256
+  launch "c" code 0 read %0 write %3 grid [9] block 256
+)"),
+            "a+c b");
+}
+
+TEST(MergeLaunches, a_row_that_products_wait_for_is_computed_by_each_of_their_blocks) {
+  const std::string norm =
+      "  launch \"n\" code 0 read %0 write %1 grid [1] work [9000] block 256\n";
+  const std::string products = R"(  launch "q" code 0 read %1 write %2 grid [9] matrix block 256
+  launch "k" code 0 read %1 write %3 grid [9] matrix block 256
+)";
+  EXPECT_EQ(merged(norm + products), "n*+q+k");
+  // Not where a product overwrites what the row is made of.
+  EXPECT_EQ(merged(norm + R"(  launch "q" code 0 read %1 write %0 grid [9] matrix block 256
+)"),
+            "n q");
+  // Not in place: the second block would read what the first has written.
+  EXPECT_EQ(merged(R"(  launch "n" code 0 read %1 write %1 grid [1] work [9000] block 256
+)" + products),
+            "n q+k");
+}
+
+// Memory of launches that run together is not shared by what only one of them needs.
+TEST(MergeLaunches, what_runs_together_lives_together) {
+  Program program = parsed(R"(  launch "a" code 0 write %0 grid [9] block 256
+  launch "b" code 0 read %0 write %1 grid [9] block 256
+  launch "c" code 0 write %2 grid [9] block 256 with_previous
+  launch "d" code 0 read %1 read %2 write %3 grid [9] block 256
+)");
+  const Lifetimes lives = lifetimes_of(program);
+  EXPECT_TRUE(lives.of_root[0].overlaps(lives.of_root[2]));
+  EXPECT_FALSE(lives.of_root[0].overlaps(lives.of_root[3]));
+}
+
+TEST(MergeLaunches, a_program_that_marks_the_wrong_launches_is_refused) {
+  EXPECT_THROW(program::verify(parsed("  launch \"a\" code 0 write %0 grid [9] with_previous\n")),
+               Error);
+}
+
+}  // namespace
+}  // namespace gex::plan
