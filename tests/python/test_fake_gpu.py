@@ -82,6 +82,7 @@ assert not report.reports()[-1].calls
 """)
 
 
+@pytest.mark.slow
 def test_ignored_targets_and_several_checks(run: Callable[..., None]) -> None:
     run("""
 fn = compiled(lambda s, t, i: F.cross_entropy(s, t) + s[i].sum(), dynamic=True)
@@ -107,9 +108,11 @@ assert {expected!r} in str(error.value), str(error.value)
 """
 
 
+@pytest.mark.slow
 def test_a_fault_is_told_with_a_hint(run: Callable[..., None]) -> None:
     run(_FAULT.format(expected="GEX_CUDA_CHECK=1"), GEX_FAKE_FAULT="2")
 
 
+@pytest.mark.slow
 def test_a_fault_is_told_with_the_step_where_steps_are_checked(run: Callable[..., None]) -> None:
     run(_FAULT.format(expected='CUDA: step "'), GEX_FAKE_FAULT="1", GEX_CUDA_CHECK="1")

@@ -31,9 +31,9 @@ class Refusals:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        with unset_fake_temporarily():
+        with unset_fake_temporarily(), torch.inference_mode(False):
             pinned = device.type == "cuda"
-            self.words = torch.zeros(_WORDS, dtype=torch.int64, pin_memory=pinned)
+            self.words = torch.zeros(_WORDS, dtype=torch.int64, device="cpu", pin_memory=pinned)
         self.checks: list[tuple[str, str]] = []  # name and location
         _living.add(self)
 
@@ -176,7 +176,7 @@ class _Steps:
 
     def _constant(self, numbers: list[int]) -> Value:
         with unset_fake_temporarily():
-            return self._importer.add_constant(torch.tensor(numbers))
+            return self._importer.add_constant(torch.tensor(numbers, device="cpu"))
 
     def _native(self, name: str, args: list[Any], result: Type) -> Value:
         plain = Type(result.dtype, result.shape)
