@@ -18,13 +18,14 @@ COMPAT = "gex.compat"
 # Packages and modules of gex, the lowest first. `gex` itself may import all.
 LAYERS = (
     ("compat", "errors", "pass_files"),
-    ("determinism", "core_limits", "options", "es", "onnx"),
+    ("determinism", "core_limits", "op_facts", "options", "es", "onnx"),
     ("collectives", "fx_stage", "nested_regions", "onnx_backend", "passes", "shape_handling"),
     ("importer", "ops"),
     ("report",),  # after the importer: what compiles graphs writes reports and reads none
     ("aot", "cache", "captures"),
     ("debug",),
     ("bisect", "diff", "pipeline"),
+    ("frames",),
     ("dynamo", "export"),
     ("npu", "npugraph_ex", "recording"),
 )

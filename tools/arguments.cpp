@@ -24,13 +24,35 @@ std::string padded(std::string text, std::size_t width) {
   return text;
 }
 
+// Lines of at most 100 columns; all but the first begin with `indent` spaces.
+std::string wrapped(std::string_view text, std::size_t indent) {
+  constexpr std::size_t kColumns = 100;
+  std::string lines;
+  std::size_t column = indent;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const bool is_first = column == indent;
+    if (!is_first && column + 1 + end > kColumns) {
+      lines += str("\n", std::string(indent, ' '));
+      column = indent;
+    } else if (!is_first) {
+      lines += ' ';
+      ++column;
+    }
+    lines += text.substr(0, end);
+    column += end;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
 }  // namespace
 
 std::int64_t to_integer(std::string_view text, std::string_view what) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size())
-    fail(ErrorCode::invalid_argument, what, " takes a whole number, got '", text, "'");
+    fail(ErrorCode::invalid_argument, what, " takes an integer, got '", text, "'");
   return number;
 }
 
@@ -64,7 +86,7 @@ Arguments::Arguments(const Command& command, const std::vector<std::string>& wor
   }
   if (files_.size() > command.most_files)
     fail(ErrorCode::invalid_argument, "gex ", command.name, " takes ", command.most_files,
-         " file, got also '", files_[command.most_files], "'");
+         " file, also got '", files_[command.most_files], "'");
 }
 
 bool Arguments::has(std::string_view option) const { return value(option).has_value(); }
@@ -128,7 +150,7 @@ std::string help_of(const Command& command) {
   std::size_t width = 0;
   for (const Option& option : command.options) width = std::max(width, spelling(option).size());
   for (const Option& option : command.options)
-    text += str("  ", padded(spelling(option), width), "  ", option.help, "\n");
+    text += str("  ", padded(spelling(option), width), "  ", wrapped(option.help, width + 4), "\n");
   return text;
 }
 

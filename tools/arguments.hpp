@@ -1,5 +1,5 @@
 #pragma once
-// Command lines: options are declared once, and parsing, help and suggestions come from that.
+// Command lines: options are declared once, and parsing, help and suggestions use the declaration.
 
 #include <cstdint>
 #include <map>
@@ -13,7 +13,7 @@ namespace gex::tool {
 
 struct Option {
   std::string name;   // "--seed"
-  std::string value;  // what stands for the value in help: "N"; empty: a switch
+  std::string value;  // placeholder of the value in help: "N"; empty: a flag
   std::string help;
 };
 
@@ -25,13 +25,13 @@ struct Command {
   std::vector<Option> options;
   std::size_t most_files = 1;
   int (*run)(const class Arguments& arguments) = nullptr;
-  // Instead of `run`, for commands that read their words themselves.
+  // Replaces `run` for commands that parse their arguments themselves.
   int (*run_words)(const std::vector<std::string>& words) = nullptr;
 };
 
 class Arguments {
  public:
-  // UserError with the nearest option for unknown ones. Both --a=b and --a b are read.
+  // UserError with the closest option for unknown ones. Accepts both --a=b and --a b.
   Arguments(const Command& command, const std::vector<std::string>& words);
 
   bool has(std::string_view option) const;

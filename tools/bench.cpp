@@ -10,6 +10,7 @@
 #include "compile/execute.hpp"
 #include "compiling.hpp"
 #include "files.hpp"
+#include "plan/report.hpp"
 #include "runtime/background/background.hpp"
 #include "tensors.hpp"
 
@@ -27,6 +28,25 @@ void line(const char* what, double value, const char* unit) {
             << unit << "\n";
 }
 
+// The same numbers as gex explain prints for these sizes.
+void print_memory(const runtime::Session& session) {
+  const program::Program& program = session.program();
+  for (const runtime::CaptureInfo& capture : session.captures()) {
+    const auto value_of = [&](Dim symbol) -> std::optional<std::int64_t> {
+      const auto at = std::ranges::find(program.symbols, symbol) - program.symbols.begin();
+      if (at >= std::ssize(capture.key)) return std::nullopt;
+      return capture.key[static_cast<std::size_t>(at)];
+    };
+    const plan::MemoryReport report =
+        plan::memory_report(program, value_of, session.reuses_memory());
+    line("arena", static_cast<double>(report.total), "bytes");
+    line("lower bound", static_cast<double>(report.lower_bound), "bytes");
+    line("kernel scratch", static_cast<double>(capture.arena_bytes - report.total),
+         "bytes, all workers");
+    return;  // all calls had these sizes
+  }
+}
+
 int run(const Arguments& arguments) {
   for (const char* option : {"--calls", "--seconds"})
     if (const auto number = arguments.integer(option); number && *number < 1)
@@ -37,9 +57,11 @@ int run(const Arguments& arguments) {
   std::vector<HostTensor> inputs = make_inputs(*graph, arguments);
 
   const auto start = Clock::now();
-  const Compiled compiled = compile(std::move(graph), cached(compile_options(arguments)));
+  const UserOptions options = user_options(arguments);
+  const auto device = open_target(options.compile.target);
+  const Compiled compiled = compile(std::move(graph), cached(options.compile));
   const double compile_seconds = seconds_since(start);
-  runtime::Session session(compiled.executable, session_options(arguments), compiled.specialiser);
+  runtime::Session session(compiled.executable, options.session, compiled.specialiser);
   const auto first_start = Clock::now();
   execute(session, inputs);
   const double first_call = seconds_since(first_start);
@@ -51,7 +73,7 @@ int run(const Arguments& arguments) {
     return seconds_since(began) < share * static_cast<double>(seconds);
   };
   while (calls == 0 && time_is_left(0.5)) execute(session, inputs);
-  if (calls == 0 && arguments.has("--autotune")) runtime::wait_for_background();
+  if (calls == 0 && options.compile.autotune) runtime::wait_for_background();
   began = Clock::now();
   while (calls > 0 ? std::ssize(times) < calls : times.empty() || time_is_left(1)) {
     const auto call_start = Clock::now();
@@ -70,8 +92,7 @@ int run(const Arguments& arguments) {
   line("calls", static_cast<double>(times.size()), "timed");
   line("launches", static_cast<double>(counters.launches / counters.calls), "a call");
   line("copied", static_cast<double>(counters.bytes_copied / counters.calls), "bytes a call");
-  line("arena", static_cast<double>(counters.arena_bytes), "bytes");
-  line("lower bound", static_cast<double>(counters.arena_lower_bound), "bytes");
+  print_memory(session);
   for (const std::string& finding : session.findings()) std::cout << "tuned: " << finding << "\n";
   return 0;
 }

@@ -1,4 +1,4 @@
-// gex cache: what compile() keeps between processes.
+// gex cache: the folder of compiled programs kept between processes.
 
 #include <ctime>
 #include <iomanip>
@@ -56,7 +56,7 @@ int verify(const Store& store) {
 
 int run(const Arguments& arguments) {
   if (arguments.files().empty())
-    fail(ErrorCode::invalid_argument, "gex cache needs to know what to do: list, clear or verify");
+    fail(ErrorCode::invalid_argument, "gex cache needs an action: list, clear or verify");
   const std::string& action = arguments.file();
   const std::shared_ptr<Store> store = store_of(arguments);
   if (action == "list") return list(*store);
@@ -66,8 +66,8 @@ int run(const Arguments& arguments) {
     return 0;
   }
   constexpr std::string_view kActions[] = {"list", "clear", "verify"};
-  fail(ErrorCode::invalid_argument, "gex cache can't '", action, "'", suggestion(action, kActions),
-       "; it can list, clear and verify");
+  fail(ErrorCode::invalid_argument, "unknown action '", action, "' of gex cache",
+       suggestion(action, kActions), "; use list, clear or verify");
 }
 
 }  // namespace
@@ -81,7 +81,7 @@ Command cache_command() {
           "kind, key, bytes, last use and name of each entry, the least recently used first.\n"
           "verify: reads each one; the exit code is 1 if one can't be used. clear: removes them\n"
           "all, and no file that gex did not write.",
-          {{"--dir", "FOLDER", "another folder"}},
+          {{"--dir", "FOLDER", "use this folder instead"}},
           1,
           run};
 }

@@ -7,25 +7,47 @@
 
 namespace gex::tool {
 
-int optimisation_level(const Arguments& arguments, std::string_view option) {
-  const std::int64_t level = arguments.integer(option).value_or(2);
-  if (level < 0 || level > 3)
-    fail(ErrorCode::invalid_argument, option, " is 0, 1, 2 or 3, got ", level);
-  return static_cast<int>(level);
+namespace {
+
+using Part = OptionRow::Part;
+
+Option flag_of(const OptionRow& row, std::string flag) {
+  std::string help(row.help);
+  if (const bool* on = std::get_if<bool>(&row.default_value); on != nullptr && *on)
+    help = "turn off: " + help;
+  if (const std::string text = text_of(row.default_value); !row.is_switch() && !text.empty())
+    help += str(" (", text, ")");
+  return {std::move(flag), row.value_name(), std::move(help)};
+}
+
+std::string flag_name(const OptionRow& row, std::string_view level_option) {
+  return row.name == "level" ? std::string(level_option) : row.flag();
+}
+
+}  // namespace
+
+UserOptions user_options(const Arguments& arguments, std::string_view level_option) {
+  UserOptions options;
+  for (const OptionRow& row : option_table()) {
+    const std::string flag = flag_name(row, level_option);
+    if (!arguments.has(flag)) continue;
+    if (row.is_switch()) {
+      row.set(options, !std::get<bool>(row.default_value));
+    } else if (std::holds_alternative<std::vector<std::string>>(row.default_value)) {
+      row.set(options, arguments.list(flag));
+    } else {
+      try {
+        set_option(options, row.name, *arguments.value(flag));
+      } catch (const UserError& error) {
+        fail(error.code(), flag, ": ", error.what());
+      }
+    }
+  }
+  return options;
 }
 
 CompileOptions compile_options(const Arguments& arguments, std::string_view level_option) {
-  CompileOptions options;
-  options.level = optimisation_level(arguments, level_option);
-  options.disabled_passes = arguments.list("--disable");
-  options.fuse = !arguments.has("--no-fuse");
-  options.prologues = !arguments.has("--no-prologues");
-  options.overwrite_temps = options.write_ties_in_place = !arguments.has("--no-in-place");
-  options.autotune = arguments.has("--autotune");
-  const std::int64_t streams = arguments.integer("--streams").value_or(0);
-  // compile() says which numbers there may be; nothing it would take is cut off here.
-  options.streams = static_cast<int>(std::clamp<std::int64_t>(streams, -1, 1 << 20));
-  return options;
+  return user_options(arguments, level_option).compile;
 }
 
 CompileOptions cached(CompileOptions options) {
@@ -34,20 +56,28 @@ CompileOptions cached(CompileOptions options) {
 }
 
 runtime::SessionOptions session_options(const Arguments& arguments) {
-  runtime::SessionOptions options;
-  options.reuse_memory = !arguments.has("--no-reuse");
-  return options;
+  return user_options(arguments).session;
+}
+
+std::vector<Option> with_flags_of(std::initializer_list<std::string_view> options,
+                                  std::vector<Option> own) {
+  for (std::string_view name : options) {
+    const OptionRow& row = find_option(name);
+    own.push_back(flag_of(row, row.flag()));
+  }
+  return own;
 }
 
 std::vector<Option> with_compile_options(std::vector<Option> own, std::string_view level_option) {
-  own.push_back({std::string(level_option), "0..3", "which passes run (2)"});
-  own.push_back({"--disable", "a,b", "passes that are left out"});
-  own.push_back({"--no-fuse", "", "every node its own kernel"});
-  own.push_back({"--no-prologues", "", "operands of products lie in memory"});
-  own.push_back({"--no-reuse", "", "temporaries never share memory"});
-  own.push_back({"--no-in-place", "", "results never take the place of what is read no more"});
-  own.push_back({"--autotune", "", "ways to compute products are measured once sizes are hot"});
-  own.push_back({"--streams", "N", "independent launches are spread over N streams"});
+  for (const OptionRow& row : option_table()) {
+    if (row.part == Part::api) continue;
+    std::string flag = flag_name(row, level_option);
+    const auto shared = std::ranges::find(own, flag, &Option::name);
+    if (shared == own.end())
+      own.push_back(flag_of(row, std::move(flag)));
+    else
+      shared->help += str("; ", row.help);
+  }
   return own;
 }
 

@@ -1,17 +1,18 @@
 #pragma once
 // The options that every command that compiles a graph has.
 
+#include <initializer_list>
 #include <vector>
 
 #include "arguments.hpp"
-#include "compile/compile.hpp"
+#include "compile/options.hpp"
 #include "runtime/session/session.hpp"
 
 namespace gex::tool {
 
-// 0 .. 3; 2 if nothing is said.
-int optimisation_level(const Arguments& arguments, std::string_view option = "--level");
-
+// What the flags of the command line say. `level_option` is the flag of option `level`, for
+// commands that use --level for something else.
+UserOptions user_options(const Arguments& arguments, std::string_view level_option = "--level");
 CompileOptions compile_options(const Arguments& arguments,
                                std::string_view level_option = "--level");
 
@@ -20,7 +21,10 @@ CompileOptions cached(CompileOptions options);
 
 runtime::SessionOptions session_options(const Arguments& arguments);
 
-// `own`, then --level, --disable, --no-fuse, --no-prologues and --no-reuse.
+// `own`, then the flags of these options, for commands that have only a few of them.
+std::vector<Option> with_flags_of(std::initializer_list<std::string_view> options,
+                                  std::vector<Option> own);
+// `own`, then the flags of all options of parts `compile` and `session`.
 std::vector<Option> with_compile_options(std::vector<Option> own,
                                          std::string_view level_option = "--level");
 // `own`, then --input, --dim and --seed.

@@ -1,4 +1,4 @@
-// gex dump: a graph on its way down, at one of its three levels.
+// gex dump: prints a graph at one of its three levels.
 
 #include <iostream>
 
@@ -16,10 +16,10 @@ constexpr std::string_view kLevels[] = {"graph", "kernels", "program"};
 int run(const Arguments& arguments) {
   const std::string level = arguments.value("--level").value_or("graph");
   if (level != kLevels[0] && level != kLevels[1] && level != kLevels[2])
-    fail(ErrorCode::invalid_argument, "--level is graph, kernels or program, got '", level, "'",
-         suggestion(level, kLevels));
+    fail(ErrorCode::invalid_argument, "--level must be graph, kernels or program, got '", level,
+         "'", suggestion(level, kLevels));
   CompileOptions options = compile_options(arguments, "--opt-level");
-  options.generate_code = false;  // no text shown here depends on it
+  options.generate_code = false;  // the printed texts do not depend on it
   const Compiled compiled = compile(read_graph(arguments.file()), options);
   if (const auto path = arguments.value("--onnx")) {
     write_onnx(*path, *parse_graph(compiled.report.graph_text));
@@ -36,13 +36,13 @@ int run(const Arguments& arguments) {
 Command dump_command() {
   return {"dump",
           "FILE.gex [--level=graph|kernels|program] [options]",
-          "shows what a graph becomes",
+          "prints the compiled form of a graph",
           "Compiles the graph and prints one level of it:\n"
           "  graph    the tensor graph after the passes\n"
-          "  kernels  what was fused into one launch, as loops, and why other things were not\n"
+          "  kernels  the fused kernels as loops, and why nodes were not fused\n"
           "  program  the steps and buffers that are replayed",
           with_compile_options({{"--level", "LEVEL", "graph, kernels or program (graph)"},
-                                {"--onnx", "FILE", "write the graph there as an ONNX file"}},
+                                {"--onnx", "FILE", "write the graph to this ONNX file"}},
                                "--opt-level"),
           1,
           run};

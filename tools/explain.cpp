@@ -1,4 +1,4 @@
-// gex explain: what became of a graph, stage by stage, in words and numbers.
+// gex explain: reports how a graph was compiled, stage by stage.
 
 #include <iomanip>
 #include <iostream>
@@ -36,7 +36,7 @@ void print_memory(const program::Program& program, const interp::SymbolValues& s
     if (!program::is_bound_symbol(program, symbol) && !sizes.contains(symbol))
       unknown += (unknown.empty() ? "" : ", ") + symbol.name();
   if (!unknown.empty()) {
-    std::cout << "\nMemory depends on " << unknown << ": give them by --dim to see the plan.\n";
+    std::cout << "\nMemory depends on " << unknown << ": set them with --dim to see the plan.\n";
     return;
   }
   const auto value_of = [&](Dim symbol) -> std::optional<std::int64_t> {
@@ -79,10 +79,10 @@ int run(const Arguments& arguments) {
 Command explain_command() {
   return {"explain",
           "FILE.gex [--dim SYMBOL=N]... [options]",
-          "tells what became of a graph and why",
-          "Compiles the graph and tells how long each stage took, what each pass did, what was\n"
-          "not fused and why, what is checked when sizes change, and, once all sizes are known,\n"
-          "where every temporary lies, how long it lives and whose bytes it uses again.",
+          "explains how a graph was compiled",
+          "Compiles the graph and reports how long each stage took, what each pass did, what was\n"
+          "not fused and why, what is checked when sizes change and, if all sizes are known, the\n"
+          "offset and lifetime of every temporary, and which ones share memory.",
           with_compile_options({{"--dim", "SYMBOL=N", "a size of the inputs; may be repeated"}}),
           1,
           run};

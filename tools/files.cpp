@@ -36,7 +36,7 @@ void write_file(const std::string& path, std::string_view bytes) {
 void make_folder(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (error) fail(ErrorCode::io_error, "can't make the folder ", path, ": ", error.message());
+  if (error) fail(ErrorCode::io_error, "can't create the folder ", path, ": ", error.message());
 }
 
 bool is_onnx(const std::string& path) { return path.ends_with(".onnx"); }
@@ -59,7 +59,7 @@ void write_onnx(const std::string& path, const Graph& graph) {
   const onnx::Exported exported = onnx::export_graph(graph);
   write_file(path, exported.bytes);
   if (exported.foreign.empty()) return;
-  std::cerr << path << ": ops that are not ONNX's, in the domain gex:";
+  std::cerr << path << ": uses ops of domain gex that are not part of ONNX:";
   for (const std::string& name : exported.foreign) std::cerr << " " << name;
   std::cerr << "\n";
 }

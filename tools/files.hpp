@@ -1,5 +1,5 @@
 #pragma once
-// Files and graphs in and out, with errors that name the file.
+// Reading and writing of files and graphs, with errors that name the file.
 
 #include <memory>
 #include <string>
@@ -11,13 +11,13 @@ namespace gex::tool {
 
 std::string read_file(const std::string& path);  // "-": standard input
 void write_file(const std::string& path, std::string_view bytes);
-void make_folder(const std::string& path);  // if it is not there
+void make_folder(const std::string& path);  // if it does not exist
 
 bool is_onnx(const std::string& path);  // by its name
-// Parsed and verified; errors read file:line:column. From an ONNX file: imported.
+// Parsed and verified; errors have the form file:line:column. ONNX files are imported.
 std::unique_ptr<Graph> read_graph(const std::string& path);
 
-// As an ONNX file; says on standard error which ops only gex can run.
+// Writes an ONNX file; lists on standard error which ops only gex can run.
 void write_onnx(const std::string& path, const Graph& graph);
 
 }  // namespace gex::tool

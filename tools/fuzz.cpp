@@ -1,4 +1,4 @@
-// gex fuzz: random graphs, every level against the interpreter, for as long as one likes.
+// gex fuzz: compares random graphs at every level with the interpreter.
 
 #include <chrono>
 #include <iostream>
@@ -21,9 +21,9 @@ struct Finding {
   check::Failure failure;
 };
 
-// Runs seeds in a child; the first one that fails or kills it ends the batch.
+// Runs seeds in a child process; the first one that fails or crashes ends the batch.
 struct Batch {
-  std::uint64_t done = 0;  // seeds that are settled, failing one included
+  std::uint64_t done = 0;  // finished seeds, including the failing one
   std::optional<Finding> found;
 };
 
@@ -60,7 +60,7 @@ Batch run_batch(std::uint64_t first, std::uint64_t count) {
       continue;
     }
     last.seed = std::stoull(line);
-    last.failure.where = "while it was made";
+    last.failure.where = "while it was generated";
     ++batch.done;
   }
   if (!child.finished()) {
@@ -88,8 +88,8 @@ int run(const Arguments& arguments) {
   const std::int64_t failures = arguments.integer("--failures").value_or(1);
   if (seconds < 1 || first < 0 || most < 0 || failures < 1)
     fail(ErrorCode::invalid_argument,
-         "--seconds and --failures are at least 1, --seed and --graphs at least 0");
-  // Before anything is found: a failure must not be lost for want of a folder.
+         "--seconds and --failures must be at least 1, --seed and --graphs at least 0");
+  // Checked first: a failure must not be lost because the folder is missing.
   if (const auto folder = arguments.value("--out")) make_folder(*folder);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   auto seed = static_cast<std::uint64_t>(first);
@@ -105,7 +105,7 @@ int run(const Arguments& arguments) {
     const Batch batch = run_batch(seed, count);
     graphs += static_cast<std::int64_t>(batch.done);
     seed += batch.done;
-    if (batch.done == 0) fail(ErrorCode::internal, "the process that tries graphs did not start");
+    if (batch.done == 0) fail(ErrorCode::internal, "the child process did not start");
     if (!batch.found) continue;
     ++found;
     report(*batch.found, arguments);
@@ -121,13 +121,13 @@ Command fuzz_command() {
       "fuzz",
       "[--seconds=N] [--seed=N] [options]",
       "tries random graphs against the interpreter",
-      "Makes random valid graphs over all ops, with fixed and symbolic sizes, and compares what\n"
-      "every optimisation level, fusion and generated code make of them with the interpreter.\n"
+      "Generates random valid graphs over all ops, with fixed and symbolic sizes, and compares\n"
+      "every optimisation level, with and without fusion and code generation, to the interpreter.\n"
       "A graph that fails or crashes is reduced and printed; the exit code is then 1.",
       {{"--seconds", "N", "how long (10)"},
-       {"--graphs", "N", "so many graphs instead"},
-       {"--seed", "N", "of the first graph (0); each graph has the next one"},
-       {"--failures", "N", "go on until so many were found (1)"},
+       {"--graphs", "N", "this many graphs instead"},
+       {"--seed", "N", "seed of the first graph (0); each further graph uses the next"},
+       {"--failures", "N", "stop after this many failures (1)"},
        {"--out", "FOLDER", "also write reduced graphs there"}},
       0,
       run};

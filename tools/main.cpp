@@ -1,4 +1,4 @@
-// The gex command. Each subcommand is one file; this one finds it and turns errors into words.
+// The gex command. Each subcommand is one file; this one dispatches and reports errors.
 
 #include <iostream>
 
@@ -27,12 +27,12 @@ std::string overview() {
     text += str("  ", name, command.summary, "\n");
   }
   return text +
-         "\n  gex help COMMAND   all about one of them\n"
+         "\n  gex help COMMAND   help on a command\n"
          "  gex --version      the version of this program\n\n"
          "Examples:\n"
          "  gex opt model.gex --passes=fold,cse,dce | gex run - --dim s0=4\n"
-         "  gex explain model.gex --dim s0=4     what became of it, and where its memory lies\n"
-         "  gex reduce wrong.gex > small.gex     the part of it that is still wrong\n\n"
+         "  gex explain model.gex --dim s0=4     how it is compiled, and its memory plan\n"
+         "  gex reduce wrong.gex > small.gex     the smallest part that is still wrong\n\n"
          "Errors are one line on standard error that starts with \"gex: \"; the exit code is then "
          "1.\n";
 }
@@ -43,7 +43,7 @@ const Command& find(const std::string& name) {
     if (command.name == name) return command;
     names.push_back(command.name);
   }
-  fail(ErrorCode::invalid_argument, "there is no command '", name, "'", suggestion(name, names),
+  fail(ErrorCode::invalid_argument, "unknown command '", name, "'", suggestion(name, names),
        " (gex --help lists them)");
 }
 

@@ -31,7 +31,7 @@ struct Header {
   std::vector<std::int64_t> shape;
 };
 
-// The value of a key in the header's Python dictionary, up to the comma or brace behind it.
+// The value of a key in the header's Python dictionary, up to the next comma or brace.
 std::string_view value_of(std::string_view header, std::string_view key, const std::string& path) {
   const auto at = header.find(str("'", key, "'"));
   const auto colon = at == std::string_view::npos ? at : header.find(':', at);
@@ -74,7 +74,7 @@ std::size_t bytes_of(DType dtype, const std::vector<std::int64_t>& shape, const 
   std::size_t bytes = size_of(dtype);
   for (std::int64_t size : shape)
     if (size < 0 || __builtin_mul_overflow(bytes, static_cast<std::size_t>(size), &bytes))
-      fail(ErrorCode::parse_error, path, ": its shape has no sensible size");
+      fail(ErrorCode::parse_error, path, ": its shape is invalid");
   return bytes;
 }
 
@@ -83,7 +83,7 @@ std::size_t bytes_of(DType dtype, const std::vector<std::int64_t>& shape, const 
 HostTensor read_npy(const std::string& path) {
   const std::string bytes = read_file(path);
   if (!bytes.starts_with(kMagic) || bytes.size() < 12)
-    fail(ErrorCode::parse_error, path, " is no .npy file");
+    fail(ErrorCode::parse_error, path, " is not a .npy file");
   const auto byte = [&](std::size_t k) { return static_cast<unsigned char>(bytes[k]); };
   const bool version1 = byte(6) == 1;
   const std::size_t start = version1 ? 10 : 12;
@@ -91,11 +91,11 @@ HostTensor read_npy(const std::string& path) {
   if (!version1)
     length |= static_cast<std::size_t>(byte(10)) << 16 | static_cast<std::size_t>(byte(11)) << 24;
   if (length > bytes.size() - start)
-    fail(ErrorCode::parse_error, path, ": the .npy header is cut off");
+    fail(ErrorCode::parse_error, path, ": the .npy header is truncated");
   const Header header = parse_header(std::string_view(bytes).substr(start, length), path);
   const DType dtype = dtype_of(header.descr, path);
   const std::size_t have = bytes.size() - start - length;
-  // Before anything of that size is made: the header may claim what it likes.
+  // Checked before allocating: the header may claim any size.
   const std::size_t expected = bytes_of(dtype, header.shape, path);
   if (have != expected)
     fail(ErrorCode::parse_error, path, ": expected ", expected, " bytes of elements, found ", have);

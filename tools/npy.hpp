@@ -7,7 +7,7 @@
 
 namespace gex::tool {
 
-// UserError names the file and what is wrong with it. bf16 is NumPy's "V2", as ml_dtypes writes it.
+// UserError names the file and the error. bf16 is NumPy's "V2", as written by ml_dtypes.
 HostTensor read_npy(const std::string& path);
 void write_npy(const std::string& path, const HostTensor& tensor);
 

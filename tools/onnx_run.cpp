@@ -1,6 +1,7 @@
 #include "onnx_run.hpp"
 
 #include "base/error.hpp"
+#include "compile/execute.hpp"
 #include "compiling.hpp"
 #include "frontend/onnx/session.hpp"
 #include "tensors.hpp"
@@ -30,8 +31,10 @@ std::vector<NamedTensor> run_onnx(const Arguments& arguments) {
   for (std::size_t k = 0; k < tensors.size(); ++k)
     inputs.push_back(onnx::HostValue::tensor(infos[k]->type.elem, std::move(tensors[k])));
   onnx::SessionSettings settings;
-  settings.compile = compile_options(arguments);
-  settings.session = session_options(arguments);
+  const UserOptions options = user_options(arguments);
+  const auto device = open_target(options.compile.target);
+  settings.compile = options.compile;
+  settings.session = options.session;
   onnx::Session session(model, settings);
   const std::vector<onnx::HostValue> outputs = session.run(inputs);
   std::vector<NamedTensor> results;

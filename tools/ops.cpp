@@ -1,4 +1,4 @@
-// gex ops: the table of ops, straight from their definitions.
+// gex ops: prints the op definitions as a table.
 
 #include <iostream>
 
@@ -26,6 +26,7 @@ constexpr std::pair<Trait, const char*> kTraits[] = {
     {Trait::constant, "constant"},
     {Trait::cheap, "cheap"},
     {Trait::idempotent, "idempotent"},
+    {Trait::concatenation, "concatenation"},
 };
 
 // "add(a, b)", "cat(xs...)", "batch_norm(x, weight?, bias?, mean, variance; eps = 1e-05)"
@@ -79,8 +80,8 @@ Command ops_command() {
   return {"ops",
           "[NAME] [--aten]",
           "lists the ops",
-          "Prints every op as a Markdown table: inputs, attributes with their defaults, what it\n"
-          "computes, what passes may do with it. With a name, that op and its ATen overloads.",
+          "Prints every op as a Markdown table: inputs, attributes with defaults, what it\n"
+          "computes, traits. With a name: that op and its ATen overloads.",
           {{"--aten", "", "the ATen overloads that become native nodes instead"}},
           1,
           run};

@@ -30,12 +30,13 @@ int list_passes() {
 int run(const Arguments& arguments) {
   if (arguments.has("--list-passes")) return list_passes();
   passes::PipelineOptions options;
-  options.level = optimisation_level(arguments, "--level");
+  const CompileOptions given = compile_options(arguments);
+  options.level = given.level;
   options.only = arguments.list("--passes");
-  options.disabled = arguments.list("--disable");
-  options.enabled = arguments.list("--enable");
-  options.switch_file = arguments.value("--switches").value_or("");
-  options.dump_dir = arguments.value("--dump").value_or("");
+  options.disabled = given.disabled_passes;
+  options.enabled = given.enabled_passes;
+  options.switch_file = given.switch_file;
+  options.dump_dir = given.dump_dir;
   options.dump_passes = arguments.list("--dump-passes");
   if (!options.dump_passes.empty() && options.dump_dir.empty())
     fail(ErrorCode::invalid_argument, "--dump-passes needs --dump=DIR, where the graphs go");
@@ -69,17 +70,14 @@ Command opt_command() {
           "Reads the text form of a graph (- is standard input), runs the passes of the level, or\n"
           "exactly those named by --passes in that order, and prints the graph. The result is\n"
           "verified after every pass that changed something.",
-          {{"--passes", "a,b,c", "just these passes, in this order"},
-           {"--disable", "a,b", "passes of the level that are left out"},
-           {"--enable", "a,b", "passes that run whatever the level is"},
-           {"--switches", "FILE", "a JSON file of switches: {\"ALL\": \"off\", \"fold\": \"on\"}"},
-           {"--dump", "DIR", "the graph after each pass that changed it, and fusion_result.json"},
-           {"--dump-passes", "a,b", "with --dump: instead, before and after each of these"},
-           {"--fold-limit", "N", "the most elements of a constant that is computed (4096)"},
-           {"--level", "0..3", "which passes run (2)"},
-           {"--onnx", "FILE", "write the graph there as ONNX instead of printing it"},
-           {"--stats", "", "what each pass did and how long it took, on standard error"},
-           {"--list-passes", "", "names, stages, levels and meanings of all passes"}},
+          with_flags_of(
+              {"level", "disabled_passes", "enabled_passes", "switch_file", "dump_dir"},
+              {{"--passes", "a,b,c", "just these passes, in this order"},
+               {"--dump-passes", "a,b", "with --dump: instead, before and after each of these"},
+               {"--fold-limit", "N", "the most elements of a constant that is computed (4096)"},
+               {"--onnx", "FILE", "write the graph there as ONNX instead of printing it"},
+               {"--stats", "", "what each pass did and how long it took, on standard error"},
+               {"--list-passes", "", "names, stages, levels and meanings of all passes"}}),
           1,
           run};
 }

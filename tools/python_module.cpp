@@ -1,4 +1,4 @@
-// Commands that are Python modules: what they look into are PyTorch programs.
+// Commands implemented as Python modules, because they inspect PyTorch programs.
 
 #include "python_module.hpp"
 
@@ -15,7 +15,7 @@
 namespace gex::tool {
 namespace {
 
-// In a build tree the package lies beside the folder of this program.
+// In a build tree the package is beside the folder of this program.
 void find_package_of_build_tree() {
   std::error_code error;
   const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -54,7 +54,7 @@ Command diff_command() {
   Command command;
   command.name = "diff";
   command.synopsis = "FOLDER FOLDER [--rtol R] [--atol A] [--all]";
-  command.summary = "compares two folders of dumped tensors, in the order of the graph";
+  command.summary = "compares two folders of dumped tensors, in graph order";
   command.details =
       "Prints cosine, largest absolute and relative error of each tensor that differs, and which\n"
       "node is the first. Exit code 1 if any differ. Needs Python: GEX_PYTHON, else python3.";

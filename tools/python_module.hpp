@@ -5,7 +5,8 @@
 
 namespace gex::tool {
 
-// Becomes `python -m module words...`. Returns only by UserError: there is no Python to be found.
+// Replaces the process by `python -m module words...`. Returns only by UserError if Python is
+// missing.
 int run_python_module(const std::string& module, const std::vector<std::string>& words);
 
 }  // namespace gex::tool

@@ -137,14 +137,14 @@ Command reduce_command() {
       "from the interpreter, is refused, crashes or hangs (each graph is tried in a process of\n"
       "its own, on random inputs), or, with --command, if that command ends with an exit code\n"
       "other than 0; {} in it stands for the graph's file.",
-      with_compile_options(
-          {{"--command", "'CMD {}'", "what tells whether a graph fails"},
-           {"--exit-code", "N", "with --command: fails with exactly this exit code"},
-           {"--interpret", "", "run the kernels in the reference executor"},
-           {"--dim", "SYMBOL=N", "a size of the inputs (small); may be repeated"},
-           {"--seed", "N", "of the random inputs (0)"},
-           {"--most-tests", "N", "graphs that are tried at most (2000)"},
-           {"--verbose", "", "every step on standard error"}}),
+      with_flags_of({"level", "disabled_passes", "fuse"},
+                    {{"--command", "'CMD {}'", "what tells whether a graph fails"},
+                     {"--exit-code", "N", "with --command: fails with exactly this exit code"},
+                     {"--interpret", "", "run the kernels in the reference executor"},
+                     {"--dim", "SYMBOL=N", "a size of the inputs (small); may be repeated"},
+                     {"--seed", "N", "of the random inputs (0)"},
+                     {"--most-tests", "N", "graphs that are tried at most (2000)"},
+                     {"--verbose", "", "every step on standard error"}}),
       1,
       run};
 }

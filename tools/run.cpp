@@ -40,9 +40,12 @@ std::vector<HostTensor> run_interpreted(const Graph& graph, std::vector<HostTens
 
 std::vector<HostTensor> run_compiled(std::unique_ptr<Graph> graph, const Arguments& arguments,
                                      std::vector<HostTensor>& inputs) {
-  if (!arguments.has("--unchecked-indices")) add_index_checks(*graph);
-  const Compiled compiled = compile(std::move(graph), cached(compile_options(arguments)));
-  runtime::Session session(compiled.executable, session_options(arguments), compiled.specialiser);
+  const UserOptions options = user_options(arguments);
+  const auto device = open_target(options.compile.target);
+  if (options.api.check_indices) add_index_checks(*graph);
+  const Compiled compiled =
+      compile(std::move(graph), options.api.cache ? cached(options.compile) : options.compile);
+  runtime::Session session(compiled.executable, options.session, compiled.specialiser);
   runtime::RunControl control;
   if (const auto seconds = arguments.integer("--timeout")) {
     if (*seconds < 1) fail(ErrorCode::invalid_argument, "--timeout is at least 1, got ", *seconds);
@@ -96,19 +99,20 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 Command run_command() {
-  return {"run",
-          "FILE.gex|MODEL.onnx [--input NAME=SOURCE]... [options]",
-          "compiles a graph, runs it once and prints the results",
-          "SOURCE is an .npy file, random (-1 to 1, whole numbers 0 to 9), ones, zeros or iota\n"
-          "(0, 1, 2, ...); inputs that are not named are random. NAME is the input's name or\n"
-          "number. Inputs that the graph writes into are printed after the outputs.",
-          with_compile_options(with_input_options(
-              {{"--out", "FOLDER", "also write each result there, as .npy"},
-               {"--timeout", "SECONDS", "stop the run after so long"},
-               {"--unchecked-indices", "", "indices out of range are no errors"},
-               {"--interpret", "", "run node by node in the reference executor"}})),
-          1,
-          run};
+  return {
+      "run",
+      "FILE.gex|MODEL.onnx [--input NAME=SOURCE]... [options]",
+      "compiles a graph, runs it once and prints the results",
+      "SOURCE is an .npy file, random (-1 to 1, whole numbers 0 to 9), ones, zeros or iota\n"
+      "(0, 1, 2, ...); inputs that are not named are random. NAME is the input's name or\n"
+      "number. Inputs that the graph writes into are printed after the outputs.",
+      with_compile_options(with_flags_of(
+          {"check_indices", "cache"},
+          with_input_options({{"--out", "FOLDER", "also write each result there, as .npy"},
+                              {"--timeout", "SECONDS", "stop the run after so long"},
+                              {"--interpret", "", "run node by node in the reference executor"}}))),
+      1,
+      run};
 }
 
 }  // namespace gex::tool

@@ -39,7 +39,7 @@ Dim symbol_called(const Graph& graph, const std::string& name) {
   fail(ErrorCode::not_found, "no input has a size called '", name, "'", suggestion(name, names));
 }
 
-// Uniform in [-1, 1) for floats, 0 .. 9 for whole numbers; the same on every machine.
+// Uniform in [-1, 1) for floats, 0 .. 9 for integers; the same on every machine.
 void fill_random(HostTensor& tensor, std::mt19937_64& random) {
   for (std::int64_t k = 0; k < tensor.numel(); ++k) {
     if (is_float(tensor.dtype())) {

@@ -1,5 +1,5 @@
 #pragma once
-// Tensors for `gex run`: made from what the command line says, and printed for people.
+// Tensors for `gex run`: created according to the command line, and printed.
 
 #include <string>
 #include <vector>
@@ -14,9 +14,9 @@ namespace gex::tool {
 // The values that --dim gives to size symbols of the graph's inputs.
 interp::SymbolValues sizes_given(const Graph& graph, const Arguments& arguments);
 
-// One tensor for each graph input. --input says where from by name or number: an .npy file or
-// random, ones, zeros, iota (0, 1, 2, ...); random from --seed where nothing is said. --dim gives
-// size symbols that no file tells.
+// One tensor per graph input. --input gives the source by name or number: an .npy file or random,
+// ones, zeros, iota (0, 1, 2, ...); the default is random from --seed. --dim sets size symbols that
+// no file defines.
 std::vector<HostTensor> make_inputs(const Graph& graph, const Arguments& arguments);
 
 // "f32[2, 3]" and nested brackets; long axes are shortened in the middle.

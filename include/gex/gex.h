@@ -298,6 +298,16 @@ typedef struct gex_thread_pool {
 } gex_thread_pool;
 #define GEX_THREAD_POOL_INIT {sizeof(gex_thread_pool), 1, NULL, NULL}
 
+/* An option by name: "target" = "cuda:0", "fuse" = "false", "level" = "3", "disabled_passes" =
+ * "cse,dce". gex_list_options tells all of them. */
+typedef struct gex_option {
+  const char* name;
+  const char* value;
+} gex_option;
+/* A line for each option: name, type, default, what it does. */
+GEX_API gex_status gex_list_options(char** text);
+
+/* Every option has a name; the older ones have a field too. */
 typedef struct gex_compile_options {
   uint32_t struct_size;
   int32_t level;         /* 0 .. 3: which passes run */
@@ -315,7 +325,7 @@ typedef struct gex_compile_options {
   const gex_allocator* allocator; /* NULL: the library's; copied */
   const gex_thread_pool* thread_pool; /* NULL: the library's; copied */
   int32_t streams;  /* 0: as nodes are labelled; 1: one; 2..64: spread over so many where it pays */
-  int32_t in_place; /* 0: results never take the place of what nobody reads any more */
+  int32_t in_place; /* 0: in_place_temps and in_place_inputs are off */
   int32_t autotune; /* 1: ways to compute products are measured for sizes that are run often */
   int32_t operands_in_memory; /* 1: products and the like compute no operand themselves */
   /* 1: indices out of range are no errors: gathers read the nearest element, scatters leave them
@@ -325,11 +335,13 @@ typedef struct gex_compile_options {
   int32_t no_cache;
   int32_t async_limit; /* asynchronous runs that may wait at once */
   int32_t reserved;
+  const gex_option* options; /* by name, in turn; they go before the fields above */
+  size_t option_count;
 } gex_compile_options;
 /* clang-format off */
 #define GEX_COMPILE_OPTIONS_INIT                                                              \
   {sizeof(gex_compile_options), 2, 1, 0, 1, 0, 64, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, \
-   0, 1, 0, 0, 0, 0, 1024, 0}
+   0, 1, 0, 0, 0, 0, 1024, 0, NULL, 0}
 /* clang-format on */
 
 /* The graph stays as it is. `options` may be NULL. If GEX_CACHE_DIR names a folder, compiled
@@ -339,8 +351,8 @@ GEX_API gex_status gex_compile(const gex_graph* graph, const gex_compile_options
 /* A file that another process of the same build on the same kind of processor can load, without the
  * graph and without the passes and ops that made it. */
 GEX_API gex_status gex_program_save(const gex_program* program, const char* path);
-/* Of the options those about running count: generate_code, keep_apart, capture_limit, allocator,
- * thread_pool, autotune, no_cache and async_limit. The file must belong to the user or to root, and
+/* Of the options those about running count: generate_code, reuse_memory (keep_apart), capture_limit,
+ * static_code_at_once, autotune, cache (no_cache), allocator, thread_pool and async_limit. The file must belong to the user or to root, and
  * nobody else may be able to write it. */
 GEX_API gex_status gex_program_load(const char* path, const gex_compile_options* options,
                                     gex_program** program);

@@ -1,5 +1,5 @@
 #pragma once
-// Passes of your own in C++, over the C interface alone (gex/es.hpp has the ops). Derive from one
+// User-defined passes in C++, over the C interface only (gex/es.hpp has the ops). Derive from one
 // of three classes, build patterns and replacements with the ES builder, and register:
 //
 //   class AddZero : public gex::es::PatternPass {
@@ -12,11 +12,11 @@
 //   };
 //   GEX_REGISTER_PASS(AddZero, "add-zero", "early")
 //
-// In a shared library named in GEX_PLUGINS the macro is all it takes; elsewhere
+// In a shared library listed in GEX_PLUGINS the macro is sufficient; elsewhere
 // gex::es::RegisterPass<AddZero>("add-zero", "early") does the same at run time.
 //
-// Replacements add nodes to the graph at hand: operators and ops on the holders they are given.
-// A callback that throws fails the compile with the name of the pass and the words thrown.
+// Replacements add nodes to the current graph: operators and ops on the holders they are given. A
+// callback that throws fails the compile with the name of the pass and the message thrown.
 
 #include <exception>
 #include <functional>
@@ -33,7 +33,7 @@ namespace gex::es {
 
 namespace detail {
 
-// The graph at hand while a callback runs; holders of it are refused afterwards.
+// The current graph while a callback runs; its holders are invalid afterwards.
 class Borrowed {
  public:
   explicit Borrowed(gex_graph* graph)
@@ -54,7 +54,7 @@ class Borrowed {
   BuildingPtr building_;
 };
 
-// A list that the C interface tells the length of first.
+// A list whose length the C interface returns first.
 template <class T, class Function>
 std::vector<T> List(Function&& get) {
   std::size_t count = 0;
@@ -109,7 +109,7 @@ inline std::vector<std::int64_t> IntegersOf(const EsTensorHolder& holder, const 
     return gex_value_attr_integers(graph, holder.value(), name.c_str(), numbers, capacity, count);
   });
 }
-// What a constant holds. Throws if the value is none.
+// The contents of a constant. Throws if the value is not a constant.
 inline Tensor ConstantOf(const EsTensorHolder& holder) {
   gex_tensor tensor = GEX_TENSOR_INIT;
   detail::Check(gex_value_constant(detail::GraphOf(holder), holder.value(), &tensor));
@@ -126,7 +126,7 @@ class Match {
  public:
   Match(const detail::Borrowed& graph, const gex_match* match) : graph_(graph), match_(match) {}
 
-  // What stands for the pattern's inputs; of a decompose pass: the node's operands.
+  // The values matched to the pattern's inputs; of a decompose pass: the node's operands.
   EsTensorHolder Input(std::size_t index) const { return Get(gex_match_input, index); }
   EsTensorHolder Output(std::size_t index = 0) const { return Get(gex_match_output, index); }
   EsTensorHolder Captured(std::size_t index) const { return Get(gex_match_captured, index); }
@@ -135,9 +135,9 @@ class Match {
     detail::Check(gex_match_counts(match_, &count, nullptr, nullptr));
     return count;
   }
-  // Makes constants and nodes in the graph at hand; inputs and outputs of it are not ours to make.
+  // Creates constants and nodes in the current graph; must not create inputs or outputs.
   EsGraphBuilder& Builder() const { return graph_.builder(); }
-  // A copy of a graph that was built by hand: its inputs are the match's inputs.
+  // A copy of a prebuilt graph whose inputs are the match's inputs.
   std::vector<EsTensorHolder> Inline(const Graph& graph) const {
     std::vector<gex_value> inputs;
     for (std::size_t k = 0; k < input_count(); ++k) inputs.push_back(Input(k).value());
@@ -161,7 +161,7 @@ class Match {
   const gex_match* match_;
 };
 
-// A graph whose inputs stand for any values.
+// A graph whose inputs match any values.
 struct Pattern {
   std::unique_ptr<Graph> graph;
   std::vector<EsTensorHolder> captures;  // holders of the builder that made it
@@ -169,7 +169,7 @@ struct Pattern {
 
 struct PassOptions {
   std::string summary;
-  int level = 2;             // runs at this level and above; 4: only where it is enabled by name
+  int level = 2;             // runs at this level and above; 4: only if enabled by name
   std::string version = {};  // see gex_pass
 };
 
@@ -177,10 +177,10 @@ class PatternPass {
  public:
   using Holders = std::vector<EsTensorHolder>;
   virtual ~PatternPass() = default;
-  virtual std::vector<Pattern> Patterns() const = 0;  // tried in turn
+  virtual std::vector<Pattern> Patterns() const = 0;  // tried in order
   virtual bool MeetRequirements(const Match&) const { return true; }
   virtual Holders Replacement(const Match& match) const = 0;  // a value for each pattern output
-  // Whether constants and attributes of the pattern stand for any others.
+  // Whether constants and attributes of the pattern match any others.
   virtual bool AnyConstants() const { return false; }
   virtual bool AnyAttributes() const { return false; }
 
@@ -216,13 +216,13 @@ class GraphEditor {
       nodes.push_back(graph_.Holder(value));
     return nodes;
   }
-  // Makes constants and nodes; inputs and outputs are not ours to make.
+  // Creates constants and nodes; must not create inputs or outputs.
   EsGraphBuilder& Builder() const { return graph_.builder(); }
-  // New nodes go before the node of this value.
+  // Inserts new nodes before the node of this value.
   void InsertBefore(const EsTensorHolder& value) {
     detail::Check(gex_graph_insert_before(graph_.graph(), value.value()));
   }
-  // All that read `from` read `to`, which must be computed before them.
+  // Redirects all uses of `from` to `to`, which must be computed before them.
   void Replace(const EsTensorHolder& from, const EsTensorHolder& to) {
     detail::Check(gex_graph_replace(graph_.graph(), from.value(), to.value()));
   }
@@ -254,7 +254,7 @@ gex_status Guarded(Body&& body) {
   } catch (const std::exception& error) {
     return gex_fail(GEX_INVALID_ARGUMENT, error.what());
   } catch (...) {
-    return gex_fail(GEX_INVALID_ARGUMENT, "it threw something that is no std::exception");
+    return gex_fail(GEX_INVALID_ARGUMENT, "it threw an exception that is not a std::exception");
   }
 }
 
@@ -273,7 +273,7 @@ gex_status Replacement(void* user, gex_graph* graph, const gex_match* match, gex
     const Borrowed borrowed(graph);
     const auto values = static_cast<const P*>(user)->Replacement(Match(borrowed, match));
     if (values.size() != output_count)
-      throw Error(GEX_INVALID_ARGUMENT, "the replacement gives " + std::to_string(values.size()) +
+      throw Error(GEX_INVALID_ARGUMENT, "the replacement returns " + std::to_string(values.size()) +
                                             " values for " + std::to_string(output_count) +
                                             " outputs");
     for (std::size_t k = 0; k < output_count; ++k) outputs[k] = values[k].value();
@@ -293,7 +293,7 @@ void Release(void* user) {
   delete static_cast<P*>(user);
 }
 
-// The library owns it from here on.
+// The library owns it from now on.
 template <class P>
 void HandOver(std::unique_ptr<P> pass, gex_pass& c) {
   c.release = Release<P>;
@@ -363,7 +363,7 @@ inline void UnregisterPass(const std::string& name) {
 
 namespace detail {
 
-// A static one registers while its library is loaded, where nobody could catch what it throws.
+// A static object registers while its library is loaded, where exceptions can't be caught.
 template <class P>
 struct Registrar {
   Registrar(const char* name, const char* stage, const PassOptions& options = {}) {

@@ -1,4 +1,4 @@
-"""gex: a graph engine. `torch.compile(model, backend="gex")` is the way in from PyTorch."""
+"""gex: a graph engine. Use it from PyTorch with `torch.compile(model, backend="gex")`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ __all__ = [
     "warmup",
 ]
 
-# Python's handlers run before any destructor of the libraries that the background thread uses.
+# Python's exit handlers run before the destructors of the libraries that the background thread
+# uses.
 atexit.register(stop_background)
 
 

@@ -1,4 +1,4 @@
-"""`python -m gex`, and `gex` where a wheel is installed: the program that lies in the package."""
+"""`python -m gex`, and `gex` if a wheel is installed: runs the binary inside the package."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import gex
 
 
 def main() -> None:
-    # An editable install has two folders: the sources, and what was built.
+    # An editable install has two folders: the sources and the build output.
     programs = [Path(folder) / "bin" / "gex" for folder in gex.__path__]
     program = next((path for path in programs if path.exists()), None)
     if program is None:
-        sys.exit(f"gex: there is no {programs[0]}; build the target gex_tool, or install the wheel")
-    os.environ.setdefault("GEX_PYTHON", sys.executable)  # for the commands that are Python
+        sys.exit(
+            f"gex: {programs[0]} does not exist; build the target gex_tool, or install the wheel"
+        )
+    os.environ.setdefault("GEX_PYTHON", sys.executable)  # for commands implemented in Python
     os.execv(program, ["gex", *sys.argv[1:]])
 
 

@@ -1,4 +1,4 @@
-"""`python -m gex.bisect script.py`, which is also `gex bisect script.py`."""
+"""`python -m gex.bisect script.py`, the same as `gex bisect script.py`."""
 
 from gex.debug.command_line import run
 

@@ -1,7 +1,7 @@
-"""How many cores a stream may use: on the CPU, workers of the engine's launches.
+"""Limits on the cores of a stream: on the CPU, on the worker threads of the engine's launches.
 
-Products (matmul, convolution, attention) count as work of the AI cores, everything else as work of
-the vector cores.
+Matmuls, convolutions and attention count as work of the AI cores, everything else as work of the
+vector cores.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import torch
 from gex import _gex
 
 Cores = tuple[int, int]  # AI cores, vector cores
-# What the reference's devices have. Scripts ask for such numbers also where there are fewer
-# threads, and then nothing is limited.
+# What the reference's devices have. Scripts request such numbers even if there are fewer threads,
+# and then nothing is limited.
 _USUAL: Cores = (24, 48)
 
 
 def maximum() -> Cores:
-    """The largest legal numbers."""
+    """The largest allowed numbers."""
     threads = torch.get_num_threads()
     return max(_USUAL[0], threads), max(_USUAL[1], threads)
 
 
 def check(aicores: Any, vectorcores: Any) -> Cores:
-    """ValueError for a number out of range, TypeError for anything but an int."""
+    """Raises ValueError for a number out of range, TypeError for anything but an int."""
     kinds = ("AI cores", "vector cores")
     for kind, cores, most in zip(kinds, (aicores, vectorcores), maximum()):
         if isinstance(cores, bool) or not isinstance(cores, int):
@@ -36,14 +36,14 @@ def check(aicores: Any, vectorcores: Any) -> Cores:
 
 
 def _changed(before: Cores, cube_num: int, vector_num: int) -> Cores:
-    """-1 leaves a number as it is."""
+    """-1 keeps a number."""
     return check(
         before[0] if cube_num == -1 else cube_num, before[1] if vector_num == -1 else vector_num
     )
 
 
 def _told(cores: Cores) -> Cores:
-    """Without a limit: the largest numbers, which limit nothing."""
+    """The limit, or the maximum if there is none."""
     most = maximum()
     return cores[0] or most[0], cores[1] or most[1]
 
@@ -53,7 +53,7 @@ def _as_dict(cores: Cores) -> dict[str, int]:
 
 
 def set_device_limit(device: Any = None, cube_num: int = -1, vector_num: int = -1) -> None:
-    """For all streams that have no limit of their own."""
+    """For all streams without a limit of their own."""
     _gex.set_device_limit(_changed(_told(_gex.device_limit()), cube_num, vector_num))
 
 
@@ -62,7 +62,7 @@ def get_device_limit(device: Any = None) -> dict[str, int]:
 
 
 def set_stream_limit(stream: Any, cube_num: int = -1, vector_num: int = -1) -> None:
-    """For what the stream is given from now on. Compiled functions capture once more for it."""
+    """For work enqueued on the stream from now on. Compiled functions capture again for it."""
     before = _told(_gex.stream_limit(stream.stream_id))
     _gex.set_stream_limit(stream.stream_id, _changed(before, cube_num, vector_num))
 
@@ -72,5 +72,5 @@ def get_stream_limit(stream: Any) -> dict[str, int]:
 
 
 def reset_stream_limit(stream: Any) -> None:
-    """The limit of the device holds again."""
+    """Reverts to the device's limit."""
     _gex.set_stream_limit(stream.stream_id, None)

@@ -1,9 +1,9 @@
-"""How repeatable results must be.
+"""Deterministic levels.
 
-0: as PyTorch is set. 1: the same input gives the same bits. 2: and a row's bits do not depend on
-where it stands. 3: nor on how many rows there are. Kernels of gex meet 1 and 2 by themselves; at 3
-products of few rows take the way of those with many. Calls through PyTorch run under PyTorch's own
-switch from 1 on.
+0: PyTorch's setting. 1: the same input gives the same bits. 2: also, the bits of a row do not
+depend on its position. 3: nor on the number of rows. gex's kernels always satisfy 1 and 2; at level
+3 matmuls with few rows use the algorithm for many rows. From level 1 on, calls through PyTorch run
+with PyTorch's own deterministic switch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 
 LEVELS = (0, 1, 2, 3)
 ANY_BATCH = 3
-level = 0  # says something only while PyTorch's own switch is on; guards of graphs read it
+level = 0  # effective only while PyTorch's own switch is on; guards of graphs read it
 
 
 def check_level(wanted: Any) -> int:
@@ -28,7 +28,7 @@ def check_level(wanted: Any) -> int:
 
 
 def set_deterministic_level(wanted: int) -> None:
-    """For the process. Operators of PyTorch that can't be repeatable warn and run."""
+    """For the process. PyTorch operators without a deterministic form warn and run."""
     global level
     level = check_level(wanted)
     torch.use_deterministic_algorithms(level > 0, warn_only=True)
@@ -40,7 +40,7 @@ def get_deterministic_level() -> int:
 
 @contextlib.contextmanager
 def repeatable_algorithms() -> Iterator[None]:
-    """Has PyTorch compute what is the same in each run."""
+    """Makes PyTorch use deterministic algorithms."""
     if torch.are_deterministic_algorithms_enabled():
         yield
         return
@@ -52,7 +52,7 @@ def repeatable_algorithms() -> Iterator[None]:
 
 
 def guard_level() -> None:
-    """Has Dynamo compile anew for another level. Whether there is one at all it guards itself."""
+    """Makes Dynamo recompile when the level changes. Dynamo itself guards PyTorch's own switch."""
     from gex.compat.tracing import guard_attribute, is_tracing
 
     if is_tracing() and torch.are_deterministic_algorithms_enabled():

@@ -1,4 +1,4 @@
-"""`python -m gex.diff A B`, which is also `gex diff A B`."""
+"""`python -m gex.diff A B`, the same as `gex diff A B`."""
 
 from gex.debug.command_line import run
 

@@ -1,4 +1,4 @@
-"""Errors of the front end; those of the engine itself come from the C++ side."""
+"""Errors of the front end; the engine's own errors come from C++."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CallNotAllowed(RuntimeError):
 
 
 class GraphNotSupported(Exception):
-    """The graph as a whole can't be imported; it then runs through PyTorch."""
+    """The graph as a whole can't be imported, so it runs through PyTorch."""
 
 
 class FallbackWarning(UserWarning):
@@ -35,4 +35,4 @@ class FallbackWarning(UserWarning):
 
 
 class IndexOutOfRange(IndexError, RuntimeError):
-    """An index is outside of its axis. Eager mode raises one class or the other."""
+    """An index is out of range. Eager mode raises either of the two base classes."""

@@ -1,4 +1,4 @@
-"""The ``onnx.backend.base.Backend`` of gex: what the tests of the onnx package drive."""
+"""The ``onnx.backend.base.Backend`` of gex, which the tests of the onnx package use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class GexRep(BackendRep):
         """The outputs of the model, in order."""
         if not isinstance(inputs, (list, tuple, dict)):
             inputs = [inputs]
-        # An optional input that was given nothing may be left out at the end.
+        # Trailing optional inputs may be omitted.
         if not isinstance(inputs, dict) and len(inputs) < len(self.model.inputs):
             inputs = list(inputs) + [None] * (len(self.model.inputs) - len(inputs))
         return tuple(self.model.run(inputs))
@@ -47,7 +47,7 @@ class GexBackend(Backend):
         outputs_info: Any = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """One node of the default domain (or `opset_imports`), as a model of its own."""
+        """Runs one node of the default domain (or `opset_imports`) as a model of its own."""
         arrays = [np.asarray(array) for array in inputs]
         names = [name for name in node.input if name]
         infos = [

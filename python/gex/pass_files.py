@@ -1,6 +1,6 @@
-"""Files and folders of passes, and GEX_PASS_PATH, which names such.
+"""Loads passes from files and folders, and from those listed in GEX_PASS_PATH.
 
-The files import `gex.passes` themselves: what compiles graphs needs only this module.
+The files import `gex.passes` themselves; compiling needs only this module.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from pathlib import Path
 
 
 class PassLoadError(RuntimeError):
-    """Names every file that could not be loaded, and why; passes of other files are there."""
+    """Lists every file that could not be loaded and why; passes of other files are available."""
 
 
 _lock = threading.RLock()
-_loaded: dict[Path, str] = {}  # what is wrong with it, or ""
+_loaded: dict[Path, str] = {}  # its error, or ""
 
 
 def _files_of(path: Path) -> list[Path]:
-    """A file, or in a folder every module and package whose name does not begin with '_'."""
+    """The file itself, or in a folder every module and package whose name does not begin with
+    '_'."""
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file or folder")
     if path.is_file():
         if path.suffix != ".py":
-            raise ValueError(f"{path}: a file of passes ends in .py")
+            raise ValueError(f"{path}: the name of a pass file must end in .py")
         return [path]
     found = []
     for entry in sorted(path.iterdir()):
@@ -41,7 +42,7 @@ def _files_of(path: Path) -> list[Path]:
 
 
 def _load_file(path: Path) -> str:
-    """Runs the file; what went wrong, or ""."""
+    """Runs the file; returns its error, or ""."""
     stem = path.parent.name if path.name == "__init__.py" else path.stem
     name = f"gex_passes_{stem}_{len(_loaded)}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -51,7 +52,7 @@ def _load_file(path: Path) -> str:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # whatever the file raises is its author's, and is told
+    except Exception as error:  # reported as the file's own error
         del sys.modules[name]
         words = traceback.format_exception_only(type(error), error)
         return f"{path}: {''.join(words).strip()}"
@@ -59,9 +60,9 @@ def _load_file(path: Path) -> str:
 
 
 def load(paths: str) -> None:
-    """Loads files and folders of passes, separated by ':'. Each file once.
+    """Loads pass files and folders, separated by ':'. Each file is loaded once.
 
-    Raises PassLoadError once all of them were tried.
+    Raises PassLoadError after all of them were tried.
     """
     problems = []
     with _lock:
@@ -81,7 +82,7 @@ def load(paths: str) -> None:
 
 
 def load_environment() -> None:
-    """What GEX_PASS_PATH names; before each compile."""
+    """Loads the passes listed in GEX_PASS_PATH; called before each compile."""
     paths = os.environ.get("GEX_PASS_PATH")
     if paths:
         load(paths)

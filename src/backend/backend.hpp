@@ -1,7 +1,7 @@
 #pragma once
-// The one interface between the compiler and what knows a device: how a launch is laid out, which
-// constant operands are stored in a layout of the target's own, and code for the kernels and
-// problems of a Program. A backend sees loop kernels and problems, never a Node.
+// The interface between the compiler and a device: the layout of a launch, packed layouts of
+// constant operands, and code for the kernels and problems of a Program. A backend sees loop
+// kernels and problems, never a Node.
 
 #include <cstdint>
 #include <memory>
@@ -28,20 +28,20 @@ namespace gex::backend {
 // The layout of one launch, over the launch's symbols.
 struct LaunchPlan {
   Dim grid;                // CPU: points; CUDA: blocks
-  Dim scratch_bytes;       // CPU: for each worker; CUDA: shared memory of a block
-  Dim workspace_bytes;     // of the whole launch: one more buffer, the last one; 0: none
-  int block = 0;           // CUDA: threads of a block
+  Dim scratch_bytes;       // CPU: per worker; CUDA: shared memory of a block
+  Dim workspace_bytes;     // of the whole launch, passed as the last buffer; 0: none
+  int block = 0;           // CUDA: threads per block
   std::string algorithm;   // for Code::algorithm
-  bool mergeable = false;  // may be one kernel with launches beside it
+  bool mergeable = false;  // may be merged with concurrent launches into one kernel
 };
 
 // Loop kernels that a problem's kernel calls for each element.
 struct AttachedKernels {
-  // Elementwise over the dense grid of the result. Its buffer 0 is the finished sum; the others are
-  // the launch's buffers after the operands.
+  // Elementwise over the dense grid of the result. Its buffer 0 is the finished accumulator; the
+  // others are the launch's buffers after the operands.
   const loop::Kernel* epilogue = nullptr;
   int extra_buffers = 0;
-  int epilogue_dims_begin = 0;  // of its symbols in the launch's dims
+  int epilogue_dims_begin = 0;  // its symbols in the launch's dims
 
   // Computes an operand, elementwise over the operand's dense grid; stores to its last parameter.
   struct Prologue {
@@ -51,12 +51,12 @@ struct AttachedKernels {
     int dims_begin = 0;
   };
   std::vector<Prologue> prologues;
-  // No kernel writes the right operand of the product (weights): it may be read before the wait of
-  // a dependent launch.
+  // No kernel writes the right operand of the matmul (weights): a dependent launch may read it
+  // before it waits for its predecessor.
   bool constant_right = false;
 };
 
-// A constant operand in the layout that the target's kernel reads fastest, written once.
+// A constant operand in the layout that the target's kernel reads fastest; written once.
 struct PackedOperand {
   std::string form;  // operands with equal forms and dims share one copy
   DType dtype = DType::f32;
@@ -70,7 +70,7 @@ struct CodeOptions {
   bool fast_math = false;
   bool autotune = false;
   std::shared_ptr<Store> cache;  // null: nothing is kept between processes
-  bool keep_static_code = true;  // code for one set of sizes too
+  bool keep_static_code = true;  // also keep code specialised for one set of sizes
 };
 
 struct CompiledCode {
@@ -83,8 +83,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  // Completes a parsed target with what the device tells. UserError where there is no such device
-  // and nothing can be compiled for it.
+  // Completes a parsed target with the properties of the device. UserError if there is no such
+  // device and nothing can be compiled for it.
   virtual Target describe(Target target) const = 0;
   // Everything besides the Program and the options that plans and code depend on: part of cache
   // keys.
@@ -94,13 +94,13 @@ class Backend {
   virtual LaunchPlan plan(const problems::Problem& problem, const AttachedKernels& attached,
                           std::span<const Dim> dims, const Target& target) const = 0;
 
-  // Makes `problem` and `dims` read constant operand `operand` in a packed layout. Nothing, and
-  // nothing changed, where the kernel reads it as it lies. Optional: default nothing.
+  // Optional, default nothing. Changes `problem` and `dims` to read constant operand `operand` in a
+  // packed layout. Returns nothing, and changes nothing, if the kernel reads the operand in place.
   virtual std::optional<PackedOperand> pack_operand(problems::Problem& /*problem*/, int /*operand*/,
                                                     std::vector<Dim>& /*dims*/) const {
     return std::nullopt;
   }
-  // Writes the packed copy of host memory. `problem` is that of the launch that reads it.
+  // Packs host memory. `problem` is that of the launch that reads the packed copy.
   virtual void pack(const problems::Problem& problem, std::span<const std::int64_t> dims,
                     std::int64_t grid, const void* source, void* packed) const;
   virtual bool has_packing(const problems::Problem& /*problem*/) const { return false; }
@@ -110,10 +110,10 @@ class Backend {
                                const CodeOptions& options) const = 0;
 };
 
-// The backend of a kind of target; lives until the process ends.
+// The backend for a kind of target; never destroyed.
 const Backend& backend_for(Target::Kind kind);
 
-// Completes "cpu" or "cuda:N" with what the device tells.
+// Completes "cpu" or "cuda:N" with the properties of the device.
 Target find_target(std::string_view text);
 
 }  // namespace gex::backend

@@ -74,7 +74,8 @@ std::string build_id_at(const void* address) {
   if (!search.id.empty()) return search.id;
   Dl_info info;
   struct stat file{};
-  GEX_CHECK(dladdr(address, &info) != 0 && stat(info.dli_fname, &file) == 0, "code without a file");
+  GEX_CHECK(dladdr(address, &info) != 0 && stat(info.dli_fname, &file) == 0,
+            "address is not in a loaded file");
   return str(info.dli_fname, " ", file.st_mtim.tv_sec, ".", file.st_mtim.tv_nsec, " ",
              file.st_size);
 }

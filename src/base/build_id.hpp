@@ -1,12 +1,12 @@
 #pragma once
-// Which build of a library this is: what one build wrote, another must not take for its own.
+// Identifies the build of a library: files written by one build must not be used by another.
 
 #include <string>
 
 namespace gex {
 
-// Of the library or program that holds this address: the linker's id, a hash of all it consists of.
-// Without one, its path and the time it was written.
+// The linker's build id of the library or program that contains this address; without one, its path
+// and modification time.
 std::string build_id_at(const void* address);
 
 }  // namespace gex

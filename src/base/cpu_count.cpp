@@ -55,8 +55,8 @@ std::optional<int> limit_v1(const std::string& folder) {
   return cpus_of(quota, period);
 }
 
-// A limit anywhere above holds too. Inside a container the path may not exist under the mount,
-// whose root then is the container's own group, so the walk always ends at the mount.
+// Limits of parent groups apply too. Inside a container the path may not exist under the mount,
+// whose root is then the container's own group, so the walk always ends at the mount.
 template <class LimitOf>
 std::optional<int> least_upwards(const std::string& mount, std::string path, LimitOf limit_of) {
   std::optional<int> least;

@@ -1,5 +1,5 @@
 #pragma once
-// How many CPUs this process may keep busy.
+// Number of CPUs that this process may use.
 
 #include <optional>
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace gex {
 
-// The least of: CPUs in the affinity mask, the cgroup's CPU quota (rounded up), GEX_NUM_THREADS.
+// The minimum of: CPUs in the affinity mask, the cgroup's CPU quota (rounded up), GEX_NUM_THREADS.
 // UserError if GEX_NUM_THREADS is not a positive number.
 int default_thread_count();
 

@@ -1,6 +1,6 @@
 #pragma once
-// SHA-256: names for contents that many processes share, where two contents must never get one
-// name.
+// SHA-256 digests: names for contents shared between processes, where two contents must never get
+// the same name.
 
 #include <array>
 #include <cstdint>
@@ -18,10 +18,10 @@ struct Digest {
 class Digester {
  public:
   void add_bytes(std::string_view bytes);
-  // With its length: fields can't run into each other.
+  // Includes the length, so that fields can't run into each other.
   Digester& add(std::string_view field);
   Digester& add(std::int64_t number);
-  Digest digest();  // once
+  Digest digest();  // may be called once
 
  private:
   void add_block(const std::uint8_t* block);

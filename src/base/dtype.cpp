@@ -49,7 +49,7 @@ DType promote(DType a, DType b) {
   if (a == b) return a;
   if (is_float(a) != is_float(b)) return is_float(a) ? a : b;
   if (is_float(a)) {
-    // f16 and bf16 hold values the other can't, so the two meet in f32.
+    // Neither of f16 and bf16 contains the other's values, so they promote to f32.
     if (is_low_float(a) && is_low_float(b)) return DType::f32;
     return a < b ? a : b;
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Element types and how many bytes they take. Conversions live in base/half.hpp.
+// Element types and their sizes in bytes. Conversions are in base/half.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@ constexpr bool is_float(DType d) { return d <= DType::bf16; }
 constexpr bool is_low_float(DType d) { return d == DType::f16 || d == DType::bf16; }
 constexpr bool is_int(DType d) { return d >= DType::i64 && d <= DType::u8; }
 
-// What arithmetic on a dtype is carried out in before the result is rounded back to it.
+// The type in which arithmetic on a dtype is computed before the result is rounded back.
 constexpr DType compute_type(DType d) { return is_low_float(d) ? DType::f32 : d; }
 
 // PyTorch's promotion of two tensor dtypes of equal category rank (no scalars, no 0-d rule).

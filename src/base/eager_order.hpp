@@ -1,16 +1,16 @@
 #pragma once
-// Where PyTorch's sort and topk on the CPU leave equal elements: the same steps of the same
-// standard algorithms, with comparisons that give the same answers.
+// Reproduces the order in which PyTorch's CPU sort and topk leave equal elements: the same standard
+// algorithms with equivalent comparisons.
 
 #include <algorithm>
 #include <cstdint>
 
 namespace gex {
 
-// Of equal elements: they keep their order, or lie as eager's topk or sort leaves them.
+// Order of equal elements: stable, or as eager's topk or sort leaves them.
 enum class Ties { stable, as_topk, as_sort };
 
-// The first k of n elements from `first` on, in order; k is above 0, ties are not stable.
+// Puts the first k of n elements in order; k > 0, ties are not stable.
 template <class Iterator, class Less>
 void order_like_eager(Iterator first, std::int64_t n, std::int64_t k, Ties ties, const Less& less) {
   if (ties == Ties::as_sort) return std::sort(first, first + n, less);

@@ -32,7 +32,7 @@ const char* to_string(ErrorCode code) {
 
 namespace {
 
-// The build directory says nothing to a reader; the path from src/ or tests/ on does.
+// Drops the build directory: keeps the path from src/ or tests/ on.
 std::string short_path(std::string_view file) {
   for (std::string_view root : {"src/", "tests/", "tools/"}) {
     auto at = file.rfind(root);

@@ -1,6 +1,6 @@
 #pragma once
-// Two kinds of errors and no third: UserError says what the caller did wrong and how to fix it;
-// InternalError is a bug in gex and carries the place that noticed it.
+// Two kinds of errors: UserError says what the caller did wrong and how to fix it; InternalError is
+// a bug in gex and contains the source location of the failed check.
 
 #include <sstream>
 #include <stdexcept>

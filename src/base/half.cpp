@@ -22,7 +22,8 @@ std::uint16_t f32_to_f16(float value) {
   auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);
   std::uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) {
-    // The quiet bit keeps a NaN whose payload sits in the lost bits from becoming infinity.
+    // Setting the quiet bit keeps a NaN whose payload is in the dropped bits from becoming
+    // infinity.
     return static_cast<std::uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
   }
   if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // >= 65520

@@ -1,6 +1,6 @@
 #pragma once
-// f16 and bf16 as 16-bit storage, with the one set of conversions that all of gex uses:
-// round to nearest even, NaN stays NaN, no flush to zero.
+// f16 and bf16 as 16-bit storage, and the conversions that all of gex uses: round to nearest even,
+// NaN stays NaN, no flush to zero.
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Messages for whoever runs gex, to stderr. GEX_LOG=error|warning|info|debug; warning if unset.
+// Log messages on stderr. GEX_LOG=error|warning|info|debug; the default is warning.
 
 #include <string>
 
@@ -11,9 +11,9 @@ enum class LogLevel { error, warning, info, debug };
 
 LogLevel log_level();
 void set_log_level(LogLevel level);
-void write_log(LogLevel level, const std::string& message);  // one line, never torn by threads
+void write_log(LogLevel level, const std::string& message);  // one line, written atomically
 
-// Formats only what will be seen.
+// Formats only messages that are written.
 template <class... Args>
 void log(LogLevel level, const Args&... args) {
   if (level <= log_level()) write_log(level, str(args...));

@@ -1,5 +1,5 @@
 #pragma once
-// How much memory this machine has, and sizes as people write them.
+// Memory size of this machine, and parsing of sizes.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace gex {
 
-// Memory and swap together. Systems that promise more than they have hand out any size and end the
-// process when it is used, so larger requests are refused before they are made.
+// Memory plus swap. Systems that overcommit grant any size and kill the process when the memory is
+// used, so larger requests are refused up front.
 std::size_t total_memory();
 
-// "500000000", "500M", "2G", "2GB", "1.5GiB": K, M, G and T are powers of 1024, as programs that
-// limit memory read them. Nothing if it is something else or does not fit 63 bits.
+// "500000000", "500M", "2G", "2GB", "1.5GiB": K, M, G and T are powers of 1024. Nothing if the text
+// is malformed or the number does not fit 63 bits.
 std::optional<std::int64_t> parse_bytes(std::string_view text);
 
 }  // namespace gex

@@ -1,11 +1,11 @@
 #pragma once
-// How coarse the floating-point types are.
+// Precision of the floating-point types.
 
 #include "base/dtype.hpp"
 
 namespace gex {
 
-// The distance from 1 to the next number; 0 for types without fractions.
+// The distance from 1 to the next larger number; 0 for integer types.
 constexpr double epsilon_of(DType dtype) {
   switch (dtype) {
     case DType::f64:

@@ -10,7 +10,7 @@ void copy_elements(std::size_t element_bytes, std::span<const std::int64_t> shap
                    std::span<const std::int64_t> to_strides) {
   for (std::int64_t size : shape)
     if (size == 0) return;
-  // The longest tail that is dense on both sides moves in one piece.
+  // The longest suffix of axes that is dense on both sides is copied at once.
   std::size_t outer = shape.size();
   std::int64_t run = 1;
   while (outer > 0 && (shape[outer - 1] == 1 ||

@@ -6,7 +6,7 @@
 
 namespace gex {
 
-// Copies every element of one strided tensor to the same place of another; strides in elements.
+// Copies every element of one strided tensor to the same index of another; strides in elements.
 void copy_elements(std::size_t element_bytes, std::span<const std::int64_t> shape,
                    const std::byte* from, std::span<const std::int64_t> from_strides, std::byte* to,
                    std::span<const std::int64_t> to_strides);

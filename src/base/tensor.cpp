@@ -12,7 +12,7 @@ namespace gex {
 namespace {
 
 std::size_t checked_bytes(DType dtype, const std::vector<std::int64_t>& shape) {
-  // A zero anywhere makes the tensor empty even if the other sizes multiply past 64 bits.
+  // A size of 0 makes the tensor empty even if the product of the other sizes overflows.
   bool empty = false;
   for (std::int64_t d : shape) {
     if (d < 0) fail(ErrorCode::invalid_argument, "a tensor size can't be negative, got ", d);
@@ -22,7 +22,7 @@ std::size_t checked_bytes(DType dtype, const std::vector<std::int64_t>& shape) {
   auto total = static_cast<std::int64_t>(size_of(dtype));
   for (std::int64_t d : shape) {
     if (__builtin_mul_overflow(total, d, &total)) {
-      fail(ErrorCode::invalid_argument, "the tensor takes more bytes than 64 bits can count");
+      fail(ErrorCode::invalid_argument, "the size of the tensor in bytes overflows 64 bits");
     }
   }
   return static_cast<std::size_t>(total);
@@ -159,7 +159,7 @@ void HostTensor::set_int(std::int64_t i, std::int64_t value) {
       return store(data(), i, static_cast<std::uint8_t>(value != 0));
     case DType::f64:
       return store(data(), i, static_cast<double>(value));
-    default:  // straight to f32: a stop in f64 would round twice
+    default:  // straight to f32: going through f64 would round twice
       return set(i, static_cast<float>(value));
   }
 }

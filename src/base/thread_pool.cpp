@@ -20,16 +20,16 @@ namespace gex {
 
 namespace {
 
-// About what it costs to wake a sleeping thread: spinning longer than that can't pay.
+// About the cost of waking a sleeping thread: spinning longer does not pay.
 constexpr auto kSpin = std::chrono::microseconds(50);
-// A Region that begins this soon after the last one returns in time to find workers awake: an
-// operator of somebody else on all cores takes longer than that.
+// A Region that begins this soon after the last one finds the workers awake: an operator of another
+// library on all cores takes longer than this.
 constexpr auto kQuickReturn = std::chrono::microseconds(30);
-// Workers wait awake while nine in ten Regions return that soon, and not before many have.
+// Workers stay awake while nine in ten Regions begin that soon, and only after many have.
 constexpr int kLateCosts = 8;
 constexpr int kPromptEnough = 32;
 constexpr int kMostPrompt = 64;
-// Pieces for each thread: enough to even out uneven bodies.
+// Chunks per thread: enough to balance uneven bodies.
 constexpr std::int64_t kPiecesPerThread = 4;
 
 inline void pause_cpu() {
@@ -40,7 +40,7 @@ inline void pause_cpu() {
 #endif
 }
 
-// Calls `done` until it says true or the time is over.
+// Calls `done` until it returns true or the time is up.
 template <class Done>
 bool spin_until(Done done) {
   auto end = std::chrono::steady_clock::now() + kSpin;
@@ -55,8 +55,8 @@ bool spin_until(Done done) {
 
 }  // namespace
 
-// The workers and the loop they share. Lives on the heap so that a forked child can leave its
-// parent's behind.
+// The workers and the loop they share. On the heap, so that a forked child can abandon its
+// parent's.
 struct WorkerCrew {
   explicit WorkerCrew(int threads);
   ~WorkerCrew();
@@ -65,7 +65,7 @@ struct WorkerCrew {
   void park() { awake.store(false, std::memory_order_relaxed); }
   int threads() const { return static_cast<int>(workers.size()) + 1; }
 
-  const int requested;  // the system may have given fewer
+  const int requested;  // the system may have started fewer
 
  private:
   void work(int worker);
@@ -73,14 +73,14 @@ struct WorkerCrew {
   void leave();
   void take_pieces(int worker);
 
-  // A share of the pieces: begun by its owner, emptied by anybody.
+  // A thread's share of the chunks: started by its owner, finished by any thread.
   struct alignas(64) Share {
     std::atomic<std::int64_t> next{0};
     std::int64_t end = 0;
   };
 
-  // Loop number in the high half, kOpen while it may be entered, then how many workers are inside.
-  // The fields of the loop change only while it is closed and empty.
+  // High half: loop number; then kOpen while the loop may be entered, and the number of workers
+  // inside. The fields of the loop change only while it is closed and empty.
   static constexpr std::uint64_t kOpen = std::uint64_t{1} << 31;
   static constexpr std::uint64_t kInside = kOpen - 1;
   static constexpr std::uint64_t kNextLoop = std::uint64_t{1} << 32;
@@ -103,7 +103,7 @@ struct WorkerCrew {
 
 WorkerCrew::WorkerCrew(int threads)
     : requested(threads), shares(std::make_unique<Share[]>(static_cast<std::size_t>(threads))) {
-  // Workers take no signals: Ctrl-C belongs to the threads of the program.
+  // Workers block all signals: Ctrl-C is for the program's own threads.
   sigset_t all;
   sigset_t old;
   sigfillset(&all);
@@ -136,11 +136,11 @@ void WorkerCrew::work(int worker) {
       leave();
     }
     spin_until([&] { return !awake.load(std::memory_order_relaxed) || begun.load() != signal; });
-    begun.wait(signal);  // returns at once if a loop has begun meanwhile
+    begun.wait(signal);  // returns at once if a loop has started meanwhile
   }
 }
 
-// False if the present loop is closed or was entered before.
+// False if the current loop is closed or was already entered.
 bool WorkerCrew::enter(std::uint64_t& last_loop) {
   std::uint64_t t = ticket.load();
   while ((t & kOpen) && t / kNextLoop != last_loop) {
@@ -210,8 +210,8 @@ void WorkerCrew::run(std::int64_t count, std::int64_t piece_size, ThreadPool::Bo
 
 namespace {
 
-// One task for each thread, with the thread's number as worker; tasks share the pieces, so whoever
-// is late or never comes leaves its part to the others.
+// One task per thread, with the thread's number as worker; tasks share the chunks, so the others do
+// the work of a thread that is late or never starts.
 void run_external(const ExternalWorkers& workers, std::int64_t n, std::int64_t piece,
                   ThreadPool::Body body, void* context) {
   struct Loop {
@@ -252,13 +252,13 @@ ThreadPool::ThreadPool(ExternalWorkers external)
 }
 
 ThreadPool& ThreadPool::global() {
-  // Never destroyed: leaving the process waits for nobody.
+  // Never destroyed: exiting the process waits for no thread.
   static ThreadPool* pool = new ThreadPool;
   return *pool;
 }
 
 void ThreadPool::after_fork_in_child() {
-  crew_ = nullptr;  // its threads stayed with the parent; nothing in it can be freed safely
+  crew_ = nullptr;  // its threads exist only in the parent; nothing in it can be freed safely
   owned_.store(false);
   generation_.fetch_add(1);
 }
@@ -317,7 +317,7 @@ void ThreadPool::Region::run(std::int64_t n, std::int64_t grain, Body body, void
     body(context, 0, n, 0);
     return;
   }
-  // Pieces are whole grains, so where they begin depends on the grain only.
+  // Chunks are multiples of the grain, so their boundaries depend only on the grain.
   std::int64_t grains = (n - 1) / grain + 1;
   std::int64_t grains_per_piece = (grains - 1) / (count * kPiecesPerThread) + 1;
   if (pool_.external_.run) {

@@ -1,13 +1,12 @@
 #pragma once
-// The one pool of CPU workers. Code that wants them opens a Region, runs loops in it, closes it.
+// The pool of CPU workers. Code opens a Region, runs loops in it and closes it.
 //
-// The calling thread is worker 0 and never waits for a worker to wake up: it takes over work that
-// nobody has begun. Workers spin briefly between the loops of a Region and sleep outside of one, so
-// they cost nothing to whoever computes next. Only where Regions have followed each other within
-// microseconds many times over (small models called in a loop: nobody else had time for anything in
-// between) do they wait awake for the next one, as briefly. One Region at a time owns the workers;
-// any other (a second caller thread, a Region inside a loop body) runs its loops on its own thread
-// alone.
+// The calling thread is worker 0 and never waits for a worker to wake up: it takes over chunks that
+// nobody has started. Workers spin briefly between the loops of a Region and sleep outside of one,
+// so they cost other code nothing. Only if Regions repeatedly follow each other within microseconds
+// (small models called in a loop) do they also spin briefly after a Region. One Region at a time
+// owns the workers; any other (a second caller thread, a Region inside a loop body) runs its loops
+// on its own thread only.
 //
 // After fork() the child has no workers; its first Region starts new ones. A loop body must not
 // fork.
@@ -22,7 +21,7 @@ namespace gex {
 
 struct WorkerCrew;  // the threads and the loop they share
 
-// Threads that belong to somebody else.
+// Threads provided by the host program.
 struct ExternalWorkers {
   int threads = 1;
   // Calls task(context, k) for every k below count, on any threads, and returns when all are done.
@@ -33,14 +32,14 @@ struct ExternalWorkers {
 class ThreadPool {
  public:
   static ThreadPool& global();
-  // Regions of this pool spread their loops over these, several at once if it comes to that.
+  // Regions of this pool run their loops on these threads; several may do so at the same time.
   explicit ThreadPool(ExternalWorkers external);
 
   int threads() const { return target_.load(std::memory_order_relaxed); }
-  // From the next Region on. UserError if count < 1.
+  // Takes effect with the next Region. UserError if count < 1.
   void set_threads(int count);
 
-  // Handles [begin, end). `worker` is below threads() and unique among the calls running at once.
+  // Handles [begin, end). `worker` is below threads() and unique among concurrent calls.
   using Body = void (*)(void* context, std::int64_t begin, std::int64_t end, int worker);
 
   class Region {
@@ -50,9 +49,9 @@ class ThreadPool {
     Region(const Region&) = delete;
     Region& operator=(const Region&) = delete;
 
-    // Splits [0, n) into pieces of at least `grain` (the last may be smaller) and returns when all
-    // are done. The first exception of a body is thrown here, after which no new piece is begun.
-    // Allocates nothing. Not to be called from a body of this Region: open another one there.
+    // Splits [0, n) into chunks of at least `grain` (the last may be smaller) and returns when all
+    // are done. Rethrows the first exception of a body; no new chunk is started after it. Allocates
+    // nothing. Must not be called from a body of this Region: open another Region there.
     void run(std::int64_t n, std::int64_t grain, Body body, void* context);
 
     template <class F>
@@ -66,34 +65,34 @@ class ThreadPool {
           const_cast<std::remove_const_t<Callable>*>(&f));
     }
 
-    // Sends the workers to sleep until the next run(), before code that wants the cores itself.
+    // Puts the workers to sleep until the next run(), before code that uses the cores itself.
     void park();
-    // How many threads run() spreads over: 1 if the workers belong to another Region.
+    // Number of threads that run() uses: 1 if another Region owns the workers.
     int threads() const;
-    // Whether run() finds workers that are not asleep, or likely so: then sharing is cheap.
+    // Whether run() will probably find the workers awake: then sharing work is cheap.
     bool workers_awake() const { return awake_; }
 
    private:
     ThreadPool& pool_;
-    WorkerCrew* crew_ = nullptr;  // null: this thread alone
+    WorkerCrew* crew_ = nullptr;  // null: only this thread
     std::uint32_t generation_ = 0;
     bool awake_ = false;
   };
 
  private:
   ThreadPool();
-  bool note_return();     // a Region begins: whether the workers wait awake for it from now on
-  bool expects_return();  // a Region ends: whether the next one is likely to begin at once
+  bool note_return();     // a Region begins: whether the workers stay awake for the next one
+  bool expects_return();  // a Region ends: whether the next one will probably begin at once
   void after_fork_in_child();
 
   const ExternalWorkers external_;  // run is empty: own workers
   std::atomic<int> target_;
   std::atomic<bool> owned_{false};
-  std::atomic<std::uint32_t> generation_{0};  // counts forks: a crew of the parent is not ours
-  // All that follows is touched by the owner only.
+  std::atomic<std::uint32_t> generation_{0};  // counts forks, to detect workers of the parent
+  // Only the owner accesses the following fields.
   WorkerCrew* crew_ = nullptr;
   std::chrono::steady_clock::time_point last_end_;  // of a Region
-  int promptness_ = 0;  // rises with Regions that begin soon after the last, falls with others
+  int promptness_ = 0;  // rises with Regions that begin soon after the last one, falls with others
 };
 
 }  // namespace gex

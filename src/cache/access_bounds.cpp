@@ -21,9 +21,9 @@ struct Interval {
   Dim low, high;
 };
 
-// So many minima, maxima and divisions are taken apart in one proof.
+// Limit on nested case splits over minima, maxima and divisions in one proof.
 constexpr int kDeepestSplit = 5;
-// So many facts are put together in one proof.
+// Limit on the number of facts combined in one proof.
 constexpr int kMostFacts = 2;
 
 Dim replaced(Dim d, Dim what, Dim by) {
@@ -56,7 +56,7 @@ Dim replaced(Dim d, Dim what, Dim by) {
   return d;
 }
 
-// An innermost minimum or maximum in it.
+// An innermost minimum or maximum in d.
 std::optional<Dim> choice_in(Dim d) {
   if (d.is_const() || d.is_symbol()) return std::nullopt;
   for (Dim operand : d.operands())
@@ -65,7 +65,7 @@ std::optional<Dim> choice_in(Dim d) {
   return is_choice ? std::optional(d) : std::nullopt;
 }
 
-// A quotient among the summands with factor 1 or -1: d = factor * quotient + rest.
+// A quotient among the summands with coefficient 1 or -1: d = factor * quotient + rest.
 struct Quotient {
   Dim quotient, rest;
   int factor;
@@ -83,7 +83,7 @@ std::optional<Quotient> quotient_in(Dim d) {
   return std::nullopt;
 }
 
-// A sum as its terms without their factors, and those.
+// The terms of a sum without their coefficients, each with its coefficient.
 std::vector<std::pair<Dim, std::int64_t>> terms_of(Dim d) {
   std::vector<std::pair<Dim, std::int64_t>> terms;
   const auto add = [&](Dim term) {
@@ -102,8 +102,8 @@ std::vector<std::pair<Dim, std::int64_t>> terms_of(Dim d) {
   return terms;
 }
 
-// Whether d is a sum of at most `most` facts, each any number of times, and something that is at
-// least 0. A fact is of use if it takes a term of d away.
+// Whether d is a sum of multiples of at most `most` facts and something nonnegative. Only facts
+// that cancel a term of d are tried.
 bool follows(Dim d, const Facts& facts, int most) {
   if (provably_nonnegative(d)) return true;
   if (most == 0) return false;
@@ -123,7 +123,7 @@ bool follows(Dim d, const Facts& facts, int most) {
 bool surely_nonnegative(Dim d, const Facts& facts, int depth) {
   if (provably_nonnegative(d)) return true;
   for (Dim fact : facts) {
-    // Offsets in bytes are multiples of what sizes are compared in.
+    // Offsets in bytes are multiples of the element sizes in which sizes are compared.
     for (std::int64_t times : {1, 2, 4, 8})
       if (provably_nonnegative(d - fact * Dim(times))) return true;
     if (provably_nonnegative(d * Dim(2) - fact)) return true;
@@ -133,7 +133,7 @@ bool surely_nonnegative(Dim d, const Facts& facts, int depth) {
   for (Dim fact : facts)
     if (quotient_in(d - fact) && surely_nonnegative(d - fact, {}, depth - 1)) return true;
   if (const auto choice = choice_in(d)) {
-    // Either operand, where it is the one that is taken.
+    // Each operand, under the condition that it is selected.
     const Dim a = choice->operands()[0], b = choice->operands()[1];
     const Dim excess = choice->kind() == Dim::Kind::max ? a - b : b - a;
     const auto holds_with = [&](Dim taken, Dim fact) {
@@ -154,7 +154,7 @@ bool surely_nonnegative(Dim d, const Facts& facts, int depth) {
   return false;
 }
 
-// The symbols whose product is `extent`, if it is one; all of them are above 0 where it is.
+// The symbols whose product is `extent`, if it is a product; all are positive where it is.
 void add_factors(Dim extent, std::vector<Dim>& out) {
   if (extent.is_symbol() && !extent.extent()) out.push_back(extent);
   if (extent.kind() == Dim::Kind::mul)
@@ -162,7 +162,7 @@ void add_factors(Dim extent, std::vector<Dim>& out) {
 }
 
 // A stage of a kernel over the sizes of a launch. At a point of its loops each extent is at least
-// 1, so sizes that are extents are replaced by symbols that can't be 0.
+// 1, so symbols that are extents are replaced by symbols that can't be 0.
 class StageProof {
  public:
   StageProof(const loop::Kernel& kernel, const loop::Stage& stage, std::span<const Dim> dims,
@@ -232,7 +232,7 @@ class StageProof {
     }));
   }
 
-  // A computed index: a symbol with the range that its expression has, whatever the text says.
+  // A computed index: a symbol with the range of its expression, whatever range the text claims.
   Dim value(ExprId id) {
     const auto known = values_.find(id);
     if (known != values_.end()) return known->second;
@@ -255,7 +255,7 @@ class StageProof {
         return Interval{d, d};
       }
       case Expr::Kind::cast: {
-        // To a wider type: others may change the value.
+        // Only conversions to a wider type keep the value.
         const DType from = expr(e.args[0]).dtype;
         if (from == DType::boolean) return Interval{Dim(0), Dim(1)};
         if (!is_int(from) || size_of(from) > size_of(e.dtype)) return std::nullopt;
@@ -289,7 +289,7 @@ class StageProof {
     return std::nullopt;
   }
 
-  // min(max(x, low), high) of an x that is not known, in either order.
+  // min(max(x, low), high) of an unknown x, in either order.
   std::optional<Interval> clamped(const Expr& outer) {
     for (std::size_t k = 0; k < 2; ++k) {
       const auto bound = interval(outer.args[k]);
@@ -307,7 +307,7 @@ class StageProof {
     return std::nullopt;
   }
 
-  // The integer that an expression is, as a Dim.
+  // The value of an integer expression as a Dim.
   std::optional<Dim> as_dim(ExprId id) {
     const Expr& e = expr(id);
     if (e.kind == Expr::Kind::index) return over_launch(e.dim);

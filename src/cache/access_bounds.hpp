@@ -1,7 +1,7 @@
 #pragma once
-// Proofs that a loop kernel touches nothing outside its buffers, for every value that the sizes may
-// have. Nothing that the kernel's text claims is believed but its structure: ranges of sizes come
-// from the launch, ranges of data-dependent indices from the expressions that compute them.
+// Proofs that a loop kernel accesses nothing outside its buffers, for every allowed value of the
+// sizes. Only the structure of the kernel's text is trusted: ranges of sizes come from the launch,
+// ranges of data-dependent indices from the expressions that compute them.
 
 #include <span>
 #include <string>
@@ -12,14 +12,14 @@
 
 namespace gex {
 
-// Inequalities that hold: each of these is at least 0.
+// Known inequalities: each of these Dims is at least 0.
 using Facts = std::vector<Dim>;
 
-// Whether `lower <= upper` surely holds, by the ranges of the symbols and the facts.
+// Whether `lower <= upper` is provable from the ranges of the symbols and the facts.
 bool surely_le(Dim lower, Dim upper, const Facts& facts);
 
-// `dims`: what the launch gives for kernel.symbols(); `bytes`: of the memory behind each parameter;
-// `facts`: about the symbols in them. A sentence for each access that may be outside.
+// `dims`: the launch's values for kernel.symbols(); `bytes`: memory size of each parameter;
+// `facts`: about their symbols. Returns a sentence for each access that may be out of bounds.
 std::vector<std::string> unproven_accesses(const loop::Kernel& kernel, std::span<const Dim> dims,
                                            std::span<const Dim> bytes, const Facts& facts);
 

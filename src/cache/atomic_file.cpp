@@ -24,7 +24,7 @@ constexpr mode_t kOthersMayWrite = S_IWGRP | S_IWOTH;
   fail(ErrorCode::io_error, what, ": ", std::strerror(error));
 }
 
-// Unique among processes, also of several machines that share the folder.
+// Unique among processes, including those of other machines that share the folder.
 std::string unique_suffix() {
   static const std::uint64_t process = [] {
     std::random_device random;
@@ -55,14 +55,14 @@ void check_owner_and_mode(int descriptor, Trust trust) {
   if (::fstat(descriptor, &info) != 0) fail_errno("it can't be examined", errno);
   const bool by_root = trust == Trust::own_or_root && info.st_uid == 0;
   if (info.st_uid != ::geteuid() && !by_root)
-    fail(ErrorCode::io_error, "it belongs to another user (", info.st_uid, ")");
+    fail(ErrorCode::io_error, "it is owned by another user (", info.st_uid, ")");
   if ((info.st_mode & kOthersMayWrite) != 0)
     fail(ErrorCode::io_error,
-         "others may write it: only what its owner alone may write is used (chmod go-w)");
+         "other users may write to it; remove their write permission (chmod go-w)");
 }
 
 std::optional<FileHandle> open_regular_file(int folder, const std::string& name, Links links) {
-  // O_NONBLOCK: a pipe without a writer would be waited for. Regular files ignore it.
+  // O_NONBLOCK: opening a pipe without a writer would block. Regular files ignore it.
   int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
   if (links == Links::refuse) flags |= O_NOFOLLOW;
   FileHandle file(::openat(folder, name.c_str(), flags));
@@ -107,7 +107,7 @@ AtomicFile::AtomicFile(int folder, std::string name, mode_t mode)
       temporary_(temporary_prefix(name_) + unique_suffix()),
       file_(::openat(folder, temporary_.c_str(),
                      O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode)) {
-  if (!file_) fail_errno("no file can be made in its folder", errno);
+  if (!file_) fail_errno("a file can't be created in its folder", errno);
 }
 
 AtomicFile::~AtomicFile() {
@@ -127,9 +127,9 @@ void AtomicFile::commit(Durable durable) {
   if (durable == Durable::yes && ::fsync(file_.get()) != 0)
     fail_errno("it can't be written", errno);
   if (::renameat(folder_, temporary_.c_str(), folder_, name_.c_str()) != 0)
-    fail_errno("it can't be given its name", errno);
+    fail_errno("it can't be renamed to its final name", errno);
   file_ = FileHandle();
-  // The name too has to reach the disk. Some file systems can't do that for a folder.
+  // The directory entry has to reach the disk too. Some file systems can't sync a folder.
   if (durable == Durable::yes && ::fsync(folder_) != 0 && errno != EINVAL)
     fail_errno("its folder can't be written", errno);
 }
@@ -160,7 +160,7 @@ UserFileWriter::UserFileWriter(const std::string& path) : path_(path) {
     if (::fstatat(folder_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
         !S_ISREG(info.st_mode))
       fail(ErrorCode::io_error, "it is ", kind_of(info.st_mode), ", not a regular file");
-    // Never writable by others, whatever the umask: such a file is not loaded.
+    // Never writable by others, whatever the umask: such a file would not be loaded.
     file_.emplace(folder_.get(), name, 0644);
   });
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Files that appear whole or not at all, and files that are read only after it is known what they
-// are. Every function throws UserError(io_error) with the system's reason; callers add the path.
+// Files that are written atomically, and files that are read only after checking their type and
+// owner. Every function throws UserError(io_error) with the system's reason; callers add the path.
 
 #include <sys/types.h>
 
@@ -31,16 +31,17 @@ class FileHandle {
   int descriptor_ = -1;
 };
 
-// Who may have written a file that is to be read.
+// Whose files may be read.
 enum class Trust {
-  own,          // this user alone
-  own_or_root,  // or the administrator, who installs files for others
+  own,          // only this user's
+  own_or_root,  // or root's, who installs files for others
 };
 
-// The file or folder belongs to whom `trust` says and nobody else may write it.
+// Checks that the file or folder has an owner that `trust` allows and that nobody else may write
+// it.
 void check_owner_and_mode(int descriptor, Trust trust);
 
-// Nothing if there is no such file. Pipes, devices and folders are refused and never waited for.
+// Nothing if there is no such file. Pipes, devices and folders are refused without blocking.
 // `folder`: a descriptor that `name` is relative to, or AT_FDCWD.
 enum class Links { refuse, follow };
 std::optional<FileHandle> open_regular_file(int folder, const std::string& name, Links links);
@@ -48,8 +49,8 @@ std::int64_t size_of(const FileHandle& file);
 // At most `limit` bytes from the start.
 std::string read_bytes(const FileHandle& file, std::int64_t limit);
 
-// Written under a temporary name of its own in the same folder; commit() gives it its name. Without
-// commit() nothing is left behind.
+// Written under a unique temporary name in the same folder; commit() renames it. Without commit()
+// the temporary file is removed.
 class AtomicFile {
  public:
   AtomicFile(int folder, std::string name, mode_t mode);
@@ -58,10 +59,10 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::string_view bytes);
-  enum class Durable { no, yes };  // yes: also after a power failure
+  enum class Durable { no, yes };  // yes: survives a power failure
   void commit(Durable durable);
 
-  // What the temporary names of `name` start with.
+  // Prefix of the temporary names of `name`.
   static std::string temporary_prefix(std::string_view name);
 
  private:
@@ -70,8 +71,8 @@ class AtomicFile {
   FileHandle file_;
 };
 
-// Writes a file of the user's: it replaces a regular file only, at `path` itself (no link is
-// followed), and is on the disk when this returns. The messages name the path.
+// Writes a file named by the user: replaces only a regular file at `path` itself (links are not
+// followed), and has reached the disk when commit() returns. Error messages name the path.
 class UserFileWriter {
  public:
   explicit UserFileWriter(const std::string& path);

@@ -27,7 +27,7 @@ using program::BufferDesc;
 using program::BufferId;
 using program::Program;
 
-// Elements from the first to behind the last. Without strides they are dense.
+// Elements from the first to one past the last. Without strides they are dense.
 Dim extent(const std::vector<Dim>& shape, const std::vector<Dim>& strides) {
   if (strides.empty()) return product(shape);
   Dim last;
@@ -89,14 +89,14 @@ class SizeCheck {
       case BufferDesc::Kind::constant:
         if (b.data != nullptr)
           require(le(b.bytes, Dim(static_cast<std::int64_t>(b.data->bytes()))), name,
-                  " has fewer bytes of data than it says");
+                  " has fewer bytes of data than its buffer");
         break;
       case BufferDesc::Kind::temp:
         break;
     }
   }
 
-  // Memory that somebody else makes for a tensor of this form.
+  // Memory that the caller allocates for a tensor of this shape.
   void memory_of_tensor(const std::string& name, Dim bytes, DType dtype,
                         const std::vector<Dim>& shape, const std::vector<Dim>& strides) {
     require(le(bytes, extent(shape, strides) * width_of(dtype)), name, " of ", bytes,
@@ -118,7 +118,7 @@ class SizeCheck {
     }
     require(
         le(0, o.offset) && le((o.offset + extent(o.shape, o.strides)) * width_of(o.dtype), room),
-        "output ", k, " \"", o.name, "\" may reach outside what it is a view of");
+        "output ", k, " \"", o.name, "\" may be outside the memory that it is a view of");
   }
 
   void check(const program::Launch& launch) {
@@ -129,18 +129,18 @@ class SizeCheck {
     require(le(0, copy.bytes) && le(0, copy.dst_offset) && le(0, copy.src_offset) &&
                 le(copy.dst_offset + copy.bytes, desc(copy.dst).bytes) &&
                 le(copy.src_offset + copy.bytes, desc(copy.src).bytes),
-            where_, ": the copy from %", copy.src, " to %", copy.dst, " may be outside of them");
+            where_, ": the copy from %", copy.src, " to %", copy.dst, " may be out of bounds");
   }
   void check(const program::Fill& fill) {
     require(le(0, fill.bytes) && le(fill.bytes, desc(fill.dst).bytes), where_, ": the fill of %",
-            fill.dst, " may be outside of it");
+            fill.dst, " may be out of bounds");
   }
   void check(const program::Call& call) {
     for (const program::TensorView& view : call.inputs)
       require(le(0, view.offset) &&
                   le((view.offset + extent(view.shape, view.strides)) * width_of(view.dtype),
                      desc(view.buffer).bytes),
-              where_, ": the call \"", call.name, "\" may see memory outside %", view.buffer);
+              where_, ": the call \"", call.name, "\" may access memory outside %", view.buffer);
   }
   void check(const program::Bind& bind) {
     require(le(width_of(desc(bind.buffer).dtype), desc(bind.buffer).bytes), where_, ": %",
@@ -194,7 +194,7 @@ std::vector<std::string> unproven_launch(const Program& program, const program::
 
 std::vector<std::string> unproven_parts(const Program& program, const backend::ParsedCodes& codes) {
   std::vector<std::string> problems = unproven_sizes(program);
-  // Grids and scratch of other targets are their backend's own.
+  // Grids and scratch of other targets are checked by their backend.
   if (program.target != "cpu") return problems;
   for (const program::Segment& segment : program.segments)
     for (const program::Step& step : segment.steps)
@@ -223,7 +223,7 @@ std::vector<std::string> unproven_launch(const Program& program, const KernelLau
   for (std::size_t k = 0; k < params; ++k) {
     bytes.push_back(program.buffers[static_cast<std::size_t>(launch.buffers[k])].bytes);
     if (kernel.buffers[k].role != loop::Buffer::Role::in && !launch.writes[k])
-      problems.push_back(str(name, " writes %", launch.buffers[k], " without saying so"));
+      problems.push_back(str(name, " writes %", launch.buffers[k], " without declaring it"));
   }
   for (std::string& problem : unproven_accesses(kernel, launch.dims, bytes, facts))
     problems.push_back(str(name, ": ", problem));

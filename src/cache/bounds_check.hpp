@@ -1,6 +1,6 @@
 #pragma once
-// Proofs that a Program that came from a file touches nothing outside its buffers, for all sizes
-// that its guards allow.
+// Proofs that a Program loaded from a file accesses nothing outside its buffers, for all sizes that
+// its guards allow.
 
 #include <string>
 #include <vector>
@@ -12,25 +12,25 @@
 
 namespace gex {
 
-// What the guards promise.
+// The inequalities that the guards guarantee.
 Facts facts_of(const program::Program& program);
 
-// A launch of a loop kernel: where it is in the program, and the kernel of its code.
+// A launch of a loop kernel, and the kernel of its code.
 struct KernelLaunch {
   const program::Launch* launch = nullptr;
   const loop::Kernel* kernel = nullptr;
 };
 
-// A sentence for each thing that may be wrong: sizes of buffers against their types and against
-// what they share memory with, copies, fills, views that calls see, results.
+// Returns a sentence for each possible error: sizes of buffers against their types and the memory
+// they share, copies, fills, operands of calls, outputs.
 std::vector<std::string> unproven_sizes(const program::Program& program);
 
-// The same of what a launch does: as many buffers, sizes and grid points as the kernel has, enough
-// scratch, stores only to buffers that it says it writes, and every access inside.
+// The same for a launch: it matches the kernel's buffers, sizes and grid points, has enough
+// scratch, stores only to buffers that it declares as written, and every access is in bounds.
 std::vector<std::string> unproven_launch(const program::Program& program,
                                          const KernelLaunch& launch);
 
-// Both for a whole program, and what problem_bounds.hpp proves. `table` has its codes.
+// Both for a whole program, including problem_bounds.hpp. `codes` are its parsed codes.
 std::vector<std::string> unproven_parts(const program::Program& program,
                                         const backend::ParsedCodes& codes);
 

@@ -1,5 +1,5 @@
 #pragma once
-// A whole file as memory: pages are read when they are looked at, and can be dropped again.
+// A file mapped into memory: pages are read on access and can be dropped again.
 
 #include <string_view>
 
@@ -9,8 +9,8 @@ namespace gex {
 
 class MappedFile {
  public:
-  // UserError(io_error). The file must not be cut short meanwhile: files of gex are replaced by
-  // rename, which leaves this one as it is.
+  // UserError(io_error). The file must not be truncated meanwhile: gex replaces its files by
+  // rename, which does not affect the mapping.
   explicit MappedFile(const FileHandle& file);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

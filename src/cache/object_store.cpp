@@ -12,7 +12,7 @@ std::optional<std::string> ObjectStore::load(const std::string& key) {
   std::optional<program::Artefact> artefact = store_->load(kObject, digest_of(key));
   if (!artefact) return std::nullopt;
   if (artefact->sections.size() != 1) {
-    discard(key, "it holds no object");
+    discard(key, "it contains no object");
     return std::nullopt;
   }
   return std::move(artefact->sections[0].bytes);

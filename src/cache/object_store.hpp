@@ -1,6 +1,6 @@
 #pragma once
-// Compiled kernels (relocatable objects, cubins) that outlive the process, by the text of all that
-// they depend on. Called from several threads.
+// Compiled kernels (relocatable objects, cubins) kept between processes, by the text of everything
+// they depend on. Thread-safe.
 
 #include <memory>
 #include <optional>

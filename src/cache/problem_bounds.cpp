@@ -44,15 +44,15 @@ class ProblemProof {
   bool has(int buffers, int dims) {
     return require(std::ssize(launch_.buffers) >= buffers && std::ssize(launch_.dims) >= dims,
                    "it has ", launch_.buffers.size(), " buffers and ", launch_.dims.size(),
-                   " sizes, too few for its kernel");
+                   " sizes, fewer than its kernel needs");
   }
   Dim bytes_of(int k) const {
     const auto id = static_cast<std::size_t>(launch_.buffers[static_cast<std::size_t>(k)]);
     return program_.buffers[id].bytes;
   }
 
-  // Elements from the first that strides reach to where the operand begins, and from there to
-  // behind the last: strides of flipped weights are negative.
+  // Elements below and above the operand's address that its strides reach: strides of flipped
+  // weights are negative.
   struct Reach {
     Dim below, above;
   };
@@ -76,19 +76,19 @@ class ProblemProof {
     if (reached.below == Dim(0)) return;
     const program::BufferId id = launch_.buffers[static_cast<std::size_t>(buffer)];
     require(le(reached.below * width_of(dtype), program::offset_from_root(program_, id)), "buffer ",
-            buffer, " of it (%", id, ") may be read before its beginning");
+            buffer, " (%", id, ") may be read before its first element");
   }
-  // Of an operand without negative strides.
+  // Number of elements of an operand without negative strides.
   Dim elements(std::span<const Dim> sizes, int strides) {
     const Reach reached = reach(sizes, strides);
     require(reached.below == Dim(0), "a stride may be negative");
     return reached.above;
   }
   void holds(int buffer, DType dtype, Dim elements, bool written = false) {
-    require(le(elements * width_of(dtype), bytes_of(buffer)), "buffer ", buffer, " of it (%",
+    require(le(elements * width_of(dtype), bytes_of(buffer)), "buffer ", buffer, " (%",
             launch_.buffers[static_cast<std::size_t>(buffer)], ") may be too small");
     require(!written || launch_.writes[static_cast<std::size_t>(buffer)], "it writes buffer ",
-            buffer, " without saying so");
+            buffer, " without declaring it");
   }
 
   void work(Dim grid, Dim scratch) {
@@ -108,15 +108,17 @@ class ProblemProof {
     });
   }
 
-  // A kernel that is called for elements [0, total) of its grid, with one buffer of `elements`
-  // beside buffers [first_buffer, first_buffer + count) of the launch.
+  // An attached kernel, called for elements [0, total) of its grid with one buffer of `elements`
+  // elements and buffers [first_buffer, first_buffer + count) of the launch.
   void attached(const loop::Kernel& kernel, int first_buffer, int count, int first_dim, Dim total,
                 DType computed, bool elements_first) {
     const auto symbols = static_cast<int>(kernel.symbols().size());
     if (!has(first_buffer + count, first_dim + symbols)) return;
-    if (!require(kernel.num_params() == count + 1, "the code around it has other buffers")) return;
+    if (!require(kernel.num_params() == count + 1,
+                 "an attached kernel has a different number of buffers"))
+      return;
     const Dim grid = over(kernel.grid_size(), kernel, first_dim);
-    require(le(total, grid), "the code around it may be called outside its grid");
+    require(le(total, grid), "an attached kernel may be called outside its grid");
     std::vector<Dim> bytes;
     if (elements_first) bytes.push_back(grid * width_of(computed));
     for (int k = 0; k < count; ++k) bytes.push_back(bytes_of(first_buffer + k));
@@ -125,7 +127,7 @@ class ProblemProof {
       const auto& buffer = kernel.buffers[static_cast<std::size_t>(k + (elements_first ? 1 : 0))];
       const bool writes = buffer.role != loop::Buffer::Role::in;
       require(!writes || launch_.writes[static_cast<std::size_t>(first_buffer + k)],
-              "the code around it writes a buffer without saying so");
+              "an attached kernel writes a buffer without declaring it");
     }
     const std::span<const Dim> dims =
         std::span(launch_.dims)
@@ -147,7 +149,7 @@ class ProblemProof {
                  accumulated(summed_), false);
   }
 
-  // A product's operand: in memory, or computed where it would be read.
+  // An operand of a matmul: in memory, or computed by a prologue.
   void operand_or_prologue(int number, bool computed, DType dtype, std::initializer_list<Dim> sizes,
                            int strides) {
     if (!computed) return operand(number, dtype, sizes, strides);
@@ -198,7 +200,7 @@ class ProblemProof {
     namespace at = problems::conv2d_dims;
     for (const Dim channels : {dim(at::c), dim(at::o)})
       require(p.groups > 0 && provably_eq(mod(channels, Dim(p.groups)), 0),
-              "its channels may not come in whole groups");
+              "the number of channels may not be a multiple of the groups");
   }
 
   // Operands of a convolution's gradients: the image, the weights and the result, in this order.
@@ -245,7 +247,7 @@ class ProblemProof {
               queries = dim(at::queries), keys = dim(at::keys), size = dim(at::head_size),
               values = dim(at::value_size);
     require(provably_eq(heads, kv) || provably_eq(mod(heads, kv), 0),
-            "its heads may be no multiple of those of keys and values");
+            "the number of heads may not be a multiple of the key-value heads");
     operand_or_prologue(0, contains(p.computed, 0), p.qkv, {batch, heads, queries, size},
                         at::q_strides);
     operand_or_prologue(1, contains(p.computed, 1), p.qkv, {batch, kv, keys, size}, at::k_strides);
@@ -275,7 +277,7 @@ class ProblemProof {
       sizes.push_back(dim(at::sizes + k));
       rows *= sizes.back();
     }
-    require(le(dim(at::kept), dim(at::length)), "it may keep more of a row than there is");
+    require(le(dim(at::kept), dim(at::length)), "it may return more elements than a row has");
     sizes.push_back(dim(at::length));
     holds(0, p.dtype, elements(sizes, at::x_strides(p.batch_rank)));
     sizes.back() = dim(at::kept);
@@ -285,7 +287,7 @@ class ProblemProof {
     work(rows, kernels::sort_scratch_bytes(p, dim(at::length)));
   }
 
-  // Rows of groups are told by memory; the kernels keep them inside the sizes.
+  // The group ends are read from memory at run time; the kernels clamp them to the sizes.
   void check(const problems::GroupedMatmulProblem& p) {
     namespace at = problems::matmul_dims;
     if (!has(4, at::count + 1)) return;
@@ -314,7 +316,7 @@ class ProblemProof {
   const program::Launch& launch_;
   const Facts facts_;
   int first_dim_ = 0;
-  DType summed_ = DType::f32;  // of the operands, decides in what sums are kept
+  DType summed_ = DType::f32;  // of the operands; decides the accumulator type
   std::vector<std::string> problems_;
 };
 

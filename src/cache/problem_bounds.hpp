@@ -1,6 +1,6 @@
 #pragma once
-// Proofs that launches of the hand-written kernels stay inside their buffers: operands of the sizes
-// and strides that a launch gives, results, scratch, and the loop kernels around a product.
+// Proofs that launches of problems stay inside their buffers: operands with the sizes and strides
+// of the launch, results, scratch, and attached kernels.
 
 #include <string>
 #include <vector>
@@ -23,7 +23,7 @@ struct ProblemLaunch {
   std::vector<Prologue> prologues;
 };
 
-// A sentence for each thing that may be wrong.
+// Returns a sentence for each possible error.
 std::vector<std::string> unproven_problem(const program::Program& program,
                                           const ProblemLaunch& launch);
 

@@ -30,13 +30,8 @@ std::string text_of_file(const std::string& path) {
   return text.str();
 }
 
-void add_names(Digester& key, const std::vector<std::string>& names) {
-  key.add(static_cast<std::int64_t>(names.size()));
-  for (const std::string& name : names) key.add(name);
-}
-
-// Structs are taken apart field by field: one that gets another field does not compile here before
-// somebody has said what the field means for the key.
+// Structs are decomposed field by field: adding a field breaks the build here until its role in the
+// key is decided.
 
 void add_signature(Digester& key, const Signature& signature) {
   const auto& [inputs, outputs] = signature;
@@ -48,30 +43,22 @@ void add_signature(Digester& key, const Signature& signature) {
     key.add(static_cast<std::int64_t>(kind)).add(graph_output).add(integer.text()).add(own_memory);
 }
 
-// False if nothing can be kept.
+// False if the program can't be cached.
 bool add_options(Digester& key, const CompileOptions& options) {
-  const auto& [target, level, disabled_passes, enabled_passes, switch_file, fuse, prologues,
-               fast_math, place_cats, overwrite_temps, write_ties_in_place, frozen, streams,
-               generate_code, dump_dir, cache, keep_static_code, autotune] = options;
-  // Of no influence on the program: where it is kept, what of its machine code, and what code
-  // replaces its own later.
-  static_cast<void>(target);  // in the key as what the device tells: see program_key
-  static_cast<void>(cache);
-  static_cast<void>(keep_static_code);
-  static_cast<void>(autotune);
-  if (!dump_dir.empty() || !variable("GEX_DUMP_PASSES").empty()) return false;
-  key.add(level).add(fuse).add(prologues).add(fast_math).add(generate_code);
-  key.add(place_cats).add(overwrite_temps).add(write_ties_in_place).add(streams);
-  add_names(key, disabled_passes);
-  add_names(key, enabled_passes);
-  key.add(text_of_file(switch_file.empty() ? variable("GEX_PASS_FILE") : switch_file));
+  // Options that gex/options.def adds to the key in another form than their value; the target is
+  // added by program_key.
+  if (!options.dump_dir.empty() || !variable("GEX_DUMP_PASSES").empty()) return false;
+  key.add(
+      text_of_file(options.switch_file.empty() ? variable("GEX_PASS_FILE") : options.switch_file));
   key.add(variable("GEX_PASSES"));
-  key.add(static_cast<std::int64_t>(frozen.size()));
-  for (const auto& [graph_input, memory, contents] : frozen) key.add(graph_input).add(contents);
+  add_to_key(key, options);
+  key.add(static_cast<std::int64_t>(options.frozen.size()));
+  for (const auto& [graph_input, memory, contents] : options.frozen)
+    key.add(graph_input).add(contents);
   return true;
 }
 
-// False if a pass does not say which version of itself it is.
+// False if a pass has no version.
 bool add_user_passes(Digester& key) {
   const passes::PassSnapshot user_passes = passes::user_passes();
   key.add(static_cast<std::int64_t>(user_passes->size()));
@@ -112,7 +99,7 @@ CompileReport read_report(const program::Artefact& artefact) {
   return report;
 }
 
-// What an op of the caller's is made of is known to this process alone.
+// Definitions of ops registered by the caller are known only to this process.
 bool has_outside_ops(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
     if (!is_builtin(node.op())) return true;

@@ -1,6 +1,6 @@
 #pragma once
-// Compiled programs that outlive the process: under which key one is kept, and how it becomes an
-// artefact and again a Program. Machine code is kept apart, kernel by kernel, and shared.
+// Compiled programs kept between processes: the key of a program, and its conversion to and from an
+// artefact. Machine code is kept separately per kernel and shared.
 
 #include <optional>
 
@@ -11,10 +11,10 @@
 
 namespace gex::compile_detail {
 
-// Of everything the result depends on: graph, signature, options, switches of passes, this build;
-// of frozen inputs which they are, for their contents only go into memory that a kept program is
-// bound to. Nothing if the result can't be kept: it has files to write on the way, or passes from
-// outside without a version take part, of which nobody can say what they do.
+// Covers everything the result depends on: graph, signature, options, pass switches, this build;
+// for frozen inputs which ones they are, but not their contents, since a cached program is bound to
+// its frozen memory when it is loaded. Nothing if the result can't be cached: it has to write dump
+// files, or user passes without a version take part.
 std::optional<Digest> program_key(Graph& graph, const Signature& signature,
                                   const CompileOptions& options, const Target& target);
 
@@ -27,7 +27,7 @@ struct KeptProgram {
 program::Artefact save_program(const program::Program& program, const FrozenPlan& frozen,
                                const CompileReport& report);
 KeptProgram load_program(const program::Artefact& artefact);  // UserError
-// With its functions, as `options` want them; the passes and fusion are behind it.
+// Compiles the functions according to `options`; passes and fusion are not run again.
 Compiled restored(KeptProgram kept, const CompileOptions& options);
 
 }  // namespace gex::compile_detail

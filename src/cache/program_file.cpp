@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kKind = "program file";
 constexpr const char* kFastMath = "fast_math";
 
-// The device that a program's code runs on, as its backend describes it.
+// The backend's description of the device that a program runs on.
 std::string device_of(const program::Program& program) {
   const Target target = backend::find_target(program.target);
   return backend::backend_for(target.kind).fingerprint(target, {});
@@ -42,13 +42,14 @@ program::Artefact artefact_in(const MappedFile& file, const std::string& path) {
     return program::view_artefact(file.bytes());
   } catch (const UserError& error) {
     if (error.code() != ErrorCode::parse_error) throw;
-    fail(ErrorCode::parse_error, "'", path, "' is no compiled program: ", error.what());
+    fail(ErrorCode::parse_error, "'", path, "' is not a compiled program: ", error.what());
   }
 }
 
 void check_origin(const program::Artefact& artefact, const std::string& path) {
   if (artefact.kind != kKind)
-    fail(ErrorCode::invalid_argument, "'", path, "' is no compiled program but a ", artefact.kind);
+    fail(ErrorCode::invalid_argument, "'", path, "' is not a compiled program but a ",
+         artefact.kind);
   if (artefact.build != engine_build())
     fail(ErrorCode::unsupported, "'", path,
          "' was written by another build of gex; compile the graph again");
@@ -62,12 +63,12 @@ void check_device(const program::Artefact& artefact, const program::Program& pro
          ", this device is ", device, "; compile the graph again");
 }
 
-// What a file says about memory is believed only where it can be proven.
+// Memory sizes and accesses that a file declares must be provable.
 void check_bounds(const program::Program& program, const std::string& path, const char* cant) {
   const std::vector<std::string> problems = unproven_parts(program, backend::parse_codes(program));
   if (!problems.empty())
     fail(ErrorCode::unsupported, "'", path, "' ", cant,
-         ", for it is not certain that it stays inside its memory: ", problems.front(),
+         ": it may access memory out of bounds: ", problems.front(),
          problems.size() > 1 ? str(" (and ", problems.size() - 1, " more)") : "");
 }
 
@@ -76,8 +77,8 @@ void check_bounds(const program::Program& program, const std::string& path, cons
 void save_program_file(const Compiled& compiled, const std::string& path) {
   if (!compiled.frozen.empty())
     fail(ErrorCode::unsupported, "program \"", compiled.program->name,
-         "\" has frozen inputs, whose memory is the caller's; it can't be saved");
-  // Here already, so that whoever saves it hears of it.
+         "\" has frozen inputs, whose memory belongs to the caller; it can't be saved");
+  // Checked here already, so that the user who saves it gets the error.
   check_bounds(*compiled.program, path, "can't be saved");
   program::Artefact artefact = compile_detail::save_program(*compiled.program, {}, compiled.report);
   artefact.kind = kKind;

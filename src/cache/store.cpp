@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// After a trim some room is left, so that not every save trims again.
+// A trim leaves some room, so that not every save trims again.
 constexpr std::int64_t kTrimmedPercent = 90;
 // Files that a killed writer left behind.
 constexpr std::int64_t kAbandonedSeconds = 3600;
@@ -36,7 +36,7 @@ std::optional<std::string> read_entry(int folder, const std::string& key, bool t
   if (!file) return std::nullopt;
   check_owner_and_mode(file->get(), Trust::own);
   std::string bytes = read_bytes(*file, size_of(*file));
-  if (touch) ::futimens(file->get(), nullptr);  // if it fails, the entry only looks older
+  if (touch) ::futimens(file->get(), nullptr);  // on failure the entry only looks older
   return bytes;
 }
 
@@ -106,7 +106,7 @@ std::optional<FileHandle> Store::shard(const std::string& kind, const std::strin
     const std::optional<StoreFolder> folder = StoreFolder::open(folder_, kind, Missing::leave);
     return folder ? folder->shard(shard_of(key), Missing::leave) : std::nullopt;
   } catch (const UserError& error) {
-    warn_once(str(error.what(), "; nothing is kept there"));
+    warn_once(str(error.what(), "; nothing is cached there"));
     return std::nullopt;
   }
 }
@@ -119,9 +119,9 @@ std::optional<program::Artefact> Store::load(const std::string& kind, const Dige
     if (!bytes) return std::nullopt;
     program::Artefact artefact = program::read_artefact(*bytes);
     if (artefact.kind != kind || artefact.key != key.hex())
-      fail(ErrorCode::parse_error, "it holds something else than its name says");
+      fail(ErrorCode::parse_error, "its content does not match its key");
     if (artefact.build != engine_build())
-      fail(ErrorCode::parse_error, "another build of gex wrote it");
+      fail(ErrorCode::parse_error, "it was written by another build of gex");
     return artefact;
   } catch (const UserError& error) {
     discard(kind, key, error.what());
@@ -130,7 +130,7 @@ std::optional<program::Artefact> Store::load(const std::string& kind, const Dige
 }
 
 void Store::discard(const std::string& kind, const Digest& key, const std::string& why) {
-  log(LogLevel::warning, "cache: ", path_of(kind, key), " is not used and made anew: ", why);
+  log(LogLevel::warning, "cache: ", path_of(kind, key), " is discarded and recomputed: ", why);
   if (const std::optional<FileHandle> folder = shard(kind, key.hex()))
     remove_own_file(folder->get(), key.hex());
 }
@@ -144,12 +144,12 @@ void Store::save(const std::string& kind, const Digest& key, program::Artefact a
     const std::optional<StoreFolder> folder = StoreFolder::open(folder_, kind, Missing::make);
     const std::optional<FileHandle> shard =
         folder ? folder->shard(shard_of(artefact.key), Missing::make) : std::nullopt;
-    if (!shard) return;  // somebody is removing the folder
+    if (!shard) return;  // another process is removing the folder
     AtomicFile file(shard->get(), artefact.key, kEntryMode);
     file.write(bytes);
     file.commit(AtomicFile::Durable::no);
   } catch (const UserError& error) {
-    warn_once(str(folder_, " can't be written, nothing is kept there: ", error.what()));
+    warn_once(str(folder_, " can't be written, nothing is cached there: ", error.what()));
     return;
   }
   const std::int64_t counted = bytes_counted_.load();
@@ -182,7 +182,7 @@ std::vector<StoreEntry> Store::entries() const {
                        item.info.st_mtim.tv_sec * kNanoseconds + item.info.st_mtim.tv_nsec});
       });
     } catch (const UserError& error) {
-      warn_once(str(error.what(), "; nothing is kept there"));
+      warn_once(str(error.what(), "; nothing is cached there"));
     }
   }
   std::ranges::stable_sort(out, {}, &StoreEntry::used);
@@ -209,11 +209,11 @@ std::optional<std::string> Store::read(const StoreEntry& entry) const {
 std::string Store::problem_of(const StoreEntry& entry) const {
   try {
     const std::optional<std::string> bytes = read(entry);
-    if (!bytes) return "it is gone";
+    if (!bytes) return "it no longer exists";
     const program::Artefact artefact = program::read_artefact(*bytes);
     if (artefact.kind != entry.kind || artefact.key != entry.key)
-      return "it holds something else than its name says";
-    return artefact.build == engine_build() ? "" : "another build of gex wrote it";
+      return "its content does not match its key";
+    return artefact.build == engine_build() ? "" : "it was written by another build of gex";
   } catch (const UserError& error) {
     return error.what();
   }
@@ -224,7 +224,7 @@ std::string Store::label_of(const StoreEntry& entry) const {
     const std::optional<std::string> bytes = read(entry);
     return bytes ? program::read_artefact(*bytes).label : "";
   } catch (const UserError&) {
-    return "";  // problem_of says why
+    return "";  // problem_of() gives the reason
   }
 }
 

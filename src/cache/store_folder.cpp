@@ -24,7 +24,7 @@ constexpr std::size_t kShardDigits = 2, kKeyDigits = 64;
 constexpr const char* kTag = "CACHEDIR.TAG";
 constexpr std::string_view kTagText =
     "Signature: 8a477f597d28d172789f06886806bc55\n"
-    "# gex made this folder and removes files in it.\n";
+    "# gex created this folder and may remove files in it.\n";
 
 bool is_hex(std::string_view text) {
   return std::ranges::all_of(
@@ -40,7 +40,7 @@ bool is_temporary(std::string_view name, std::string_view shard) {
          name.starts_with(AtomicFile::temporary_prefix(name.substr(0, kKeyDigits)));
 }
 
-// Nothing if it is not there.
+// Nothing if it does not exist.
 std::optional<FileHandle> open_folder(int parent, const std::string& name, Missing missing,
                                       int flags) {
   if (missing == Missing::make && ::mkdirat(parent, name.c_str(), kFolderMode) != 0 &&
@@ -64,8 +64,8 @@ auto naming(const std::string& path, const Work& work) {
   }
 }
 
-// Others can't replace what is in the folder. A folder as /tmp is fine: there only the owner of a
-// file may rename it.
+// Checks that other users can't replace what is in the folder. A sticky folder such as /tmp is
+// fine: only the owner of a file may rename it there.
 void check_root(int descriptor) {
   struct stat info{};
   if (::fstat(descriptor, &info) != 0) fail(ErrorCode::io_error, std::strerror(errno));
@@ -97,14 +97,14 @@ bool is_tagged(int folder) {
   return read_bytes(*tag, kTagText.size() + 1) == kTagText;
 }
 
-// A folder that gex has just made, or that is empty, is tagged before anything is put into it.
+// A folder that is new or empty is tagged before anything is written to it.
 void tag_if_empty(int folder) {
   const std::string temporary = AtomicFile::temporary_prefix(kTag);
   for (const std::string& name : names_in(folder))
     // Another process may be doing the same.
     if (name != kTag && !name.starts_with(temporary))
       fail(ErrorCode::io_error,
-           "it holds files and was not made by gex; name another folder, or move it away");
+           "it contains files and was not created by gex; choose another folder, or move it away");
   AtomicFile tag(folder, kTag, kFileMode);
   tag.write(kTagText);
   tag.commit(AtomicFile::Durable::no);
@@ -130,7 +130,7 @@ std::optional<StoreFolder> StoreFolder::open(const std::string& root, const std:
     if (!folder) return std::nullopt;
     check_owner_and_mode(folder->get(), Trust::own);
     if (!is_tagged(folder->get())) {
-      // Reading from an empty folder finds nothing; it is tagged when something is kept.
+      // Reading from an empty folder finds nothing; it is tagged at the first write.
       if (missing == Missing::leave && names_in(folder->get()).empty()) return std::nullopt;
       tag_if_empty(folder->get());
     }
@@ -169,7 +169,7 @@ bool remove_own_file(int folder, const std::string& name) {
     const std::string start = read_bytes(*file, program::kArtefactMagic.size());
     if (!program::kArtefactMagic.starts_with(start)) return false;
   } catch (const UserError&) {
-    return false;  // not ours
+    return false;  // not a file of gex
   }
   return ::unlinkat(folder, name.c_str(), 0) == 0;
 }

@@ -21,14 +21,14 @@ enum class Missing { leave, make };
 
 class StoreFolder {
  public:
-  // Nothing if it is not there. UserError: it can't be used or made.
+  // Nothing if it does not exist. UserError: it can't be used or created.
   static std::optional<StoreFolder> open(const std::string& root, const std::string& kind,
                                          Missing missing);
 
-  // The folder that holds entries whose keys start with these two digits.
+  // The folder of entries whose keys start with these two digits.
   std::optional<FileHandle> shard(const std::string& digits, Missing missing) const;
 
-  // Every entry and every temporary file of an entry, with its folder and name.
+  // Visits every entry and every temporary file of an entry.
   struct Item {
     int folder;
     std::string shard, name;
@@ -42,7 +42,7 @@ class StoreFolder {
   FileHandle kind_;
 };
 
-// Removes a regular file of this user's that starts as files of gex do, or is empty.
+// Removes a regular file of this user that is empty or starts with the artefact magic.
 bool remove_own_file(int folder, const std::string& name);
 
 }  // namespace gex

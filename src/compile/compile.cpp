@@ -12,7 +12,7 @@
 #include "compile/frozen/fold_frozen.hpp"
 #include "emit/emit.hpp"
 #include "ir/assume.hpp"
-#include "ir/placement.hpp"
+#include "ir/run_labels.hpp"
 #include "ir/text/print_short.hpp"
 #include "passes/engine/dump.hpp"
 #include "passes/pipeline.hpp"
@@ -61,8 +61,8 @@ backend::CodeOptions code_options(const CompileOptions& options) {
   return result;
 }
 
-// What shape rules took for granted is checked for each new shape key. Symbols that are only bound
-// inside a branch or a loop have no value where guards are checked.
+// The assumptions of shape rules are checked for each new shape key. Symbols bound inside a branch
+// or a loop have no value where guards are checked.
 void add_guards(const AssumptionLog& assumed, program::Program& program) {
   std::vector<Dim> known;
   for (Dim symbol : program.symbols)
@@ -81,7 +81,7 @@ void add_guards(const AssumptionLog& assumed, program::Program& program) {
     using Relation = program::Guard::Relation;
     const bool equal = assumption.relation == Assumption::Relation::equal;
     program.guards.push_back({assumption.lhs, assumption.rhs, equal ? Relation::eq : Relation::le,
-                              str(assumption.message, ": the sizes do not fit")});
+                              str(assumption.message, ": the sizes do not match")});
   }
 }
 
@@ -93,7 +93,7 @@ void check_frozen(const Graph& graph, const std::vector<FrozenInput>& frozen) {
     const Value& value = *graph.inputs()[static_cast<std::size_t>(input.graph_input)];
     if (input.memory == nullptr || !value.type().bytes().is_const())
       fail(ErrorCode::invalid_argument, "input \"", value.name(), "\" ", value.type(),
-           " can't be frozen: it needs memory and a size that does not vary");
+           " can't be frozen: it needs memory and a constant size");
     for (const Tie& tie : graph.ties())
       if (tie.input == input.graph_input)
         fail(ErrorCode::invalid_argument, "input \"", value.name(),
@@ -104,14 +104,15 @@ void check_frozen(const Graph& graph, const std::vector<FrozenInput>& frozen) {
 void choose_streams(Graph& graph, int streams) {
   constexpr int kMost = 64;
   if (streams < 0 || streams > kMost)
-    fail(ErrorCode::invalid_argument, "streams is ", streams, "; it is 0 (as labels say) to ",
+    fail(ErrorCode::invalid_argument, "streams is ", streams, "; it must be 0 (from labels) to ",
          kMost);
   if (number_streams(graph) > 1 && streams == 1)
     fail(ErrorCode::invalid_argument, "graph \"", graph.name(), "\" has nodes with different ",
-         kStreamLabel, "s, but is compiled for one stream; leave one of the two out");
+         kStreamLabel,
+         "s, but is compiled for one stream; remove the labels or allow several streams");
 }
 
-// Has the target's backend make the code of the program.
+// Lets the target's backend make the code of the program.
 void finish(program::Program program, const CompileOptions& options, Compiled& compiled,
             StageTimer& timer) {
   compiled.program = std::make_shared<const program::Program>(std::move(program));
@@ -142,7 +143,7 @@ void restore(compile_detail::KeptProgram kept, const CompileOptions& options, Co
   finish(std::move(kept.program), options, compiled, timer);
 }
 
-// Whether the program was kept by an earlier compile and is ready now.
+// Whether an earlier compile cached the program and it could be restored.
 bool take_kept(const Digest& key, const std::string& name, const CompileOptions& options,
                Compiled& compiled, StageTimer& timer) {
   const std::optional<program::Artefact> artefact = options.cache->load("program", key);
@@ -164,11 +165,11 @@ bool take_kept(const Digest& key, const std::string& name, const CompileOptions&
 
 namespace {
 
-// With `folds_large` constants of any size are folded; that compiles parts of the graph on its own.
+// With `folds_large` constants of any size are folded; that compiles parts of the graph separately.
 Compiled compile_graph(std::unique_ptr<Graph> graph, const Signature& signature,
                        const CompileOptions& options, bool folds_large);
 
-// What a graph of constants gives.
+// The results of a graph of constants.
 std::vector<HostTensor> computed(std::unique_ptr<Graph> constants, CompileOptions options) {
   options.target = "cpu";
   options.frozen.clear();
@@ -217,7 +218,7 @@ Compiled compile_graph(std::unique_ptr<Graph> graph, const Signature& signature,
     key = compile_detail::program_key(*graph, signature, options, target);
     if (key && take_kept(*key, graph->name(), options, compiled, timer)) return compiled;
   }
-  AssumptionLog assumed;  // by the user's graph, then by what the passes made of it
+  AssumptionLog assumed;  // of the user's graph, then of the graph after the passes
   verify(*graph);
   choose_streams(*graph, options.streams);
 

@@ -1,5 +1,5 @@
 #pragma once
-// compile(): the only place that knows all stages. Graph in, Program out.
+// compile(): a Graph in, a Program out. The only place that knows all stages.
 
 #include <cstdint>
 #include <memory>
@@ -15,71 +15,65 @@
 namespace gex {
 
 // How the caller's arguments and results relate to the graph's. Tensors are graph inputs and
-// outputs; sizes the caller passes or gets back as integers have no Value.
+// outputs; sizes that the caller passes or receives as integers have no Value.
 struct Signature {
   struct Input {
-    int graph_input = -1;  // or -1: an integer
+    int graph_input = -1;  // -1: an integer
     Dim integer;
     std::string name;
-    bool released = false;  // the host lets go of it at its last use
+    bool released = false;  // the host frees it at its last use
   };
   struct Output {
     enum class Kind : std::uint8_t { tensor, integer, none } kind = Kind::tensor;
     int graph_output = -1;
     Dim integer;
-    // Never a view of an input or of another output, even where the value is one.
+    // Never a view of an input or of another output, even if the value is one.
     bool own_memory = false;
   };
   std::vector<Input> inputs;
   std::vector<Output> outputs;
 
-  // Every input in order, and every output that is not merely the new contents of a tied input.
+  // Every input in order, and every output that is not just the new contents of a tied input.
   static Signature of(const Graph& graph);
 };
 
-class Store;  // see store.hpp
+class Digester;  // see base/digest.hpp
+class Store;     // see cache/store.hpp
 
 // A graph input whose memory is given once and never moves.
 struct FrozenInput {
   int graph_input = -1;
-  std::shared_ptr<const void> memory;  // as the input's type says, strides included
-  // Nor does what is in it change: results that depend on it alone are computed while compiling,
+  std::shared_ptr<const void> memory;  // with the input's type, strides included
+  // Its contents do not change either: results that depend only on it are computed at compile time,
   // and copies in other layouts may be made.
   bool contents = true;
 };
 
+// A field for each option of gex/options.def, which describes them, and what no option can express.
 struct CompileOptions {
-  std::string target = "cpu";                // or "cuda:N"
-  int level = 2;                             // O0 .. O3: which passes run
-  std::vector<std::string> disabled_passes;  // by name
-  std::vector<std::string> enabled_passes;   // by name, whatever the level is
-  std::string switch_file;                   // of passes, see passes/engine/switches.hpp
-  bool fuse = true;
-  bool prologues = true;  // products, convolutions and attention compute operands themselves
-  bool fast_math = false;
-  bool place_cats = true;           // parts of a concatenation are written where they end up
-  bool overwrite_temps = true;      // temporaries that nobody reads any more are written over
-  bool write_ties_in_place = true;  // inputs with new contents too, where that is safe
-  std::vector<FrozenInput> frozen;  // these are no inputs of the Program
-  // 0: what nodes say by labels; 1: one stream, and labels are an error; more: launches that do not
-  // depend on each other are spread over so many, as far as that can gain anything.
-  int streams = 0;
-  bool generate_code = true;  // false: kernels run in the interpreter
-  // NNN_after_<pass>.gex for each pass that changed something, graph.gex, kernels.txt, program.txt
-  std::string dump_dir;
-  // Compiled programs and machine code are looked up and kept here; null: nothing is.
+#define GEX_COMPILE_FIELD_compile(name, type, value) type name = value;
+#define GEX_COMPILE_FIELD_session(name, type, value)
+#define GEX_COMPILE_FIELD_api(name, type, value)
+#define GEX_OPTION(part, name, type, value, help, about) GEX_COMPILE_FIELD_##part(name, type, value)
+#include "gex/options.def"
+#undef GEX_COMPILE_FIELD_compile
+#undef GEX_COMPILE_FIELD_session
+#undef GEX_COMPILE_FIELD_api
+
+  std::vector<FrozenInput> frozen;  // these are not inputs of the Program
+  // Cache of compiled programs and machine code; null: none.
   std::shared_ptr<Store> cache;
-  bool keep_static_code = true;  // code for one set of sizes too
-  // For each hot set of sizes, ways to compute products and convolutions are measured in the
-  // background, and the fastest is taken.
-  bool autotune = false;
 };
+
+// Adds the options to the key of a cached program by their values, except those that
+// gex/options.def adds in another form: the caller adds them.
+void add_to_key(Digester& key, const CompileOptions& options);
 
 struct CompileReport {
   std::vector<std::pair<std::string, double>> seconds;  // by stage, in order
   std::vector<std::pair<std::string, std::int64_t>> counts;
-  std::vector<std::string> remarks;  // why things were not fused, which passes did what
-  std::string pass_statistics;       // how often each pass found and did something: JSON
+  std::vector<std::string> remarks;  // why nodes were not fused, what passes did
+  std::string pass_statistics;       // matches and changes of each pass: JSON
   std::string graph_text;            // after the passes
   std::string kernel_text;           // the fused level
   std::string generator;             // what made the code: see backend::CompiledCode
@@ -94,7 +88,7 @@ struct Compiled {
   bool fast_math = false;
 };
 
-// Takes the graph: passes rewrite it. UserError for what the user can fix.
+// Takes ownership of the graph: passes rewrite it. UserError for what the user can fix.
 Compiled compile(std::unique_ptr<Graph> graph, const CompileOptions& options = {});
 Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
                  const CompileOptions& options);

@@ -6,6 +6,8 @@
 #include "base/strided_copy.hpp"
 #include "compile/index_checks.hpp"
 #include "ir/type.hpp"
+#include "runtime/device.hpp"
+#include "target/target.hpp"
 
 namespace gex {
 namespace {
@@ -81,7 +83,8 @@ class TensorHost : public runtime::Host {
             std::span<CallResult>) override {
     if (is_index_check(call)) fail_index_check(call, inputs, integers);
     fail(ErrorCode::unsupported, "the program calls \"", call.name,
-         "\", which belongs to the program that made it; run it there");
+         "\", which is not registered in this process; register it or run the program where it was "
+         "compiled");
   }
   void release(std::uint64_t) override { no_calls(); }
 
@@ -149,8 +152,17 @@ std::vector<HostTensor> execute(runtime::Session& session, std::span<HostTensor>
     args[k].tensor = {inputs[k].data(), inputs[k].dtype(), inputs[k].shape(), strides[k]};
   }
   TensorHost host(program, inputs);
-  session.run(args, host);
+  session.run_from_host(args, host);
   return host.take();
+}
+
+std::shared_ptr<runtime::DeviceContext> open_target(const std::string& target) {
+  const std::string parsed = parse_target(target).text();
+  try {
+    return runtime::open_device(runtime::driver_of(parsed));
+  } catch (const UserError& error) {
+    fail(error.code(), "target ", parsed, " can't be used here: ", error.what());
+  }
 }
 
 }  // namespace gex

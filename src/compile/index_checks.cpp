@@ -17,32 +17,10 @@ namespace {
 // Callees of front ends count from 0.
 constexpr int kIndexCheck = -2;
 
-struct IndexUse {
-  Value* indices;
-  std::int64_t axis;  // of input 0
-};
-
-std::vector<IndexUse> uses_of(const Node& node) {
-  std::vector<IndexUse> uses;
-  const auto add_each = [&](std::size_t first, const std::vector<std::int64_t>& axes) {
-    for (std::size_t k = 0; k < axes.size(); ++k) uses.push_back({node.input(first + k), axes[k]});
-  };
-  if (node.is("index")) add_each(1, node.as<ops::Index>().axes);
-  if (node.is("index_put")) add_each(2, node.as<ops::IndexPut>().axes);
-  if (node.is("take_along")) uses.push_back({node.input(1), node.as<ops::Axis>().axis});
-  if (node.is("scatter")) uses.push_back({node.input(1), node.as<ops::Scatter>().axis});
-  return uses;
-}
-
-// What the elements come from: views and conversions to wider integers add none.
+// The node that the elements come from, looking through views.
 const Node* source_of(const Value* value) {
   const Node* node = value->producer();
-  while (node != nullptr) {
-    const bool is_view = node->is("reshape") || node->is("transpose") || node->is("expand") ||
-                         node->is("slice") || node->is("flip");
-    if (!is_view) break;
-    node = node->input(0)->producer();
-  }
+  while (node != nullptr && node->op().has(Trait::view)) node = node->input(0)->producer();
   return node;
 }
 
@@ -52,31 +30,25 @@ std::string name_of_check(const Node& node) {
 
 [[noreturn]] void refuse(const std::string& name, std::int64_t low, std::int64_t high,
                          std::int64_t size) {
-  fail(ErrorCode::invalid_argument, name, ": index out of range: the indices reach from ", low,
-       " to ", high, ", but the axis they go into has ", size, " elements");
+  fail(ErrorCode::invalid_argument, name, ": index out of range: indices range from ", low, " to ",
+       high, ", but the axis has ", size, " elements");
 }
 
-// True if nothing needs to be checked when the program runs.
+// True if nothing needs to be checked at run time.
 bool fits_surely(const Node& node, const Value* indices, Dim size) {
   for (Dim d : indices->type().shape)
     if (d == Dim(0)) return true;
   const Node* source = source_of(indices);
-  if (source == nullptr) return false;
-  if (source->is("iota")) {
-    const auto& shape = source->output()->type().shape;
-    return shape.size() == 1 && (size - shape[0]).range().lo >= 0;
-  }
-  if (!source->is("constant") || !size.is_const()) return false;
-  const auto& tensor = std::get<TensorPtr>(source->attr("value"));
-  std::int64_t low = 0, high = 0;
-  for (std::int64_t k = 0; k < tensor->numel(); ++k) {
-    low = std::min(low, tensor->get_int(k));
-    high = std::max(high, tensor->get_int(k));
-  }
-  if (low >= -size.constant() && high < size.constant()) return true;
-  // A view may read only some of the elements; then the run decides.
-  if (source != indices->producer()) return false;
-  refuse(name_of_check(node), low, high, size.constant());
+  if (source == nullptr || source->op().bounds == nullptr) return false;
+  const std::optional<ElementBounds> bounds = source->op().bounds(*source);
+  if (!bounds) return false;
+  const auto never_negative = [](Dim d) { return d.range().lo >= 0; };
+  if (never_negative(bounds->low + size) && never_negative(size - Dim(1) - bounds->high))
+    return true;
+  // A view may read only some of the elements; then it is checked at run time.
+  const bool known = bounds->low.is_const() && bounds->high.is_const() && size.is_const();
+  if (!known || source != indices->producer()) return false;
+  refuse(name_of_check(node), bounds->low.constant(), bounds->high.constant(), size.constant());
 }
 
 std::unique_ptr<Graph> branch(const char* name, const Node* failing, Dim size) {
@@ -120,10 +92,12 @@ void add_index_checks(Graph& graph) {
   std::set<std::pair<const Value*, std::string>> done;
   for (Node& node : graph.nodes()) {
     for (const auto& subgraph : node.subgraphs()) add_index_checks(*subgraph);
-    for (const IndexUse& use : uses_of(node)) {
+    if (node.op().indices == nullptr) continue;
+    for (const IndexInput& use : node.op().indices(node)) {
+      Value* indices = node.input(use.input);
       const Dim size = node.input(0)->type().shape[static_cast<std::size_t>(use.axis)];
-      if (!done.emplace(use.indices, size.text()).second) continue;
-      if (!fits_surely(node, use.indices, size)) add_check(graph, node, use.indices, size);
+      if (!done.emplace(indices, size.text()).second) continue;
+      if (!fits_surely(node, indices, size)) add_check(graph, node, indices, size);
     }
   }
 }

@@ -1,7 +1,7 @@
 #pragma once
-// Indices out of range are errors, as in PyTorch. The ops themselves only promise to stay inside
-// their tensors (gathers clamp, scatters leave out); add_index_checks() puts in front of them the
-// smallest and largest index, a comparison, and a call to the host if it fails.
+// Makes indices out of range errors, as in PyTorch. The ops themselves only guarantee to stay
+// inside their tensors (gathers clamp, scatters skip); add_index_checks() adds the smallest and
+// largest index, a comparison, and a call to the host if it fails.
 
 #include <cstdint>
 #include <span>
@@ -12,11 +12,11 @@
 
 namespace gex {
 
-// For index, index_put, take_along and scatter, also in subgraphs. Indices that surely fit cost
+// For index, index_put, take_along and scatter, also in subgraphs. Indices known to be valid cost
 // nothing. UserError(invalid_argument): a constant index is out of range.
 void add_index_checks(Graph& graph);
 
-// For Hosts: the call that a failed check makes, and its error.
+// For Hosts: the call made by a failed check, and its error.
 bool is_index_check(const program::Call& call);
 [[noreturn]] void fail_index_check(const program::Call& call,
                                    std::span<const runtime::TensorRef> inputs,

@@ -1,6 +1,6 @@
 #pragma once
-// Collects the kernels and codes of a Program while it is emitted. Equal structures are one entry,
-// so the layers of a model share code.
+// Collects the kernels and codes of a Program during emission. Equal structures share one entry, so
+// the layers of a model share code.
 
 #include <string>
 #include <unordered_map>
@@ -15,10 +15,10 @@ class CodeTable {
  public:
   explicit CodeTable(program::Program& program) : program_(program) {}
 
-  // Number of the kernel's canonical form in Program::kernels. `symbols` gets the original sizes in
-  // the order of its dims.
+  // The number of the kernel's canonical form in Program::kernels. `symbols` receives the original
+  // sizes in the order of its dims.
   int add_kernel(const loop::Kernel& kernel, std::vector<Dim>& symbols);
-  // Number of an equal code, or of this one. Names do not count.
+  // The number of an equal code, or of this one. Names are ignored.
   int add_code(program::Code code);
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// From units to a Program: buffers for the values that live in memory, ties in place where no later
-// read of the old value exists, and one step for each unit.
+// From units to a Program: buffers for the values in memory, tied outputs in place if the old value
+// is not read later, and one step per unit.
 
 #include <cstdint>
 #include <memory>
@@ -17,12 +17,11 @@ struct Emitted {
   program::Program program;
   std::string kernel_text;  // every fused graph, subgraphs included
   std::vector<lower::Remark> remarks;
-  std::int64_t operators = 0;  // nodes that compute something, before fusion
-  std::vector<compile_detail::FrozenSlot>
-      frozen;  // what lies behind the program's frozen constants
+  std::int64_t operators = 0;                      // nodes that compute something, before fusion
+  std::vector<compile_detail::FrozenSlot> frozen;  // contents of the program's frozen constants
 };
 
-// The graph as a Program for `target`. Its functions are made afterwards, by the target's backend.
+// The graph as a Program for `target`. Its functions are made afterwards by the target's backend.
 Emitted emit(Graph& graph, const Signature& signature, const CompileOptions& options,
              const Target& target);
 

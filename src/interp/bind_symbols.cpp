@@ -24,7 +24,7 @@ std::vector<Dim> unbound_in(Dim dim, const SymbolValues& values) {
   return unbound;
 }
 
-// Gives the only unbound symbol of c*s + rest its value; false if there is not exactly one.
+// Solves c*s + rest for its only unbound symbol; false if there is not exactly one.
 bool solve(Dim dim, std::int64_t actual, SymbolValues& values) {
   const auto unbound = unbound_in(dim, values);
   if (unbound.size() != 1) return false;
@@ -58,7 +58,7 @@ std::int64_t evaluate(Dim dim, const SymbolValues& values) {
     auto it = values.find(symbol);
     if (it == values.end()) {
       fail(ErrorCode::not_found, "symbol ", symbol,
-           " has no value: no input's shape tells it. Give it in InterpOptions::symbols");
+           " has no value: no input shape defines it. Set it in InterpOptions::symbols");
     }
     return it->second;
   });
@@ -70,7 +70,7 @@ void bind_symbols(const Graph& graph, std::span<const HostTensor> inputs, Symbol
          " inputs, got ", inputs.size());
   }
   for (std::size_t k = 0; k < inputs.size(); ++k) check_kind(graph, k, inputs[k]);
-  // Bare symbols first, then whatever they determine, until nothing new is learnt.
+  // Bare symbols first, then whatever they determine, until nothing new is found.
   for (bool learnt = true; learnt;) {
     learnt = false;
     for (std::size_t k = 0; k < inputs.size(); ++k) {
@@ -83,7 +83,7 @@ void bind_symbols(const Graph& graph, std::span<const HostTensor> inputs, Symbol
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     const Shape& shape = graph.inputs()[k]->type().shape;
     for (std::size_t i = 0; i < shape.size(); ++i) {
-      if (!unbound_in(shape[i], values).empty()) continue;  // an error only if somebody needs it
+      if (!unbound_in(shape[i], values).empty()) continue;  // an error only if it is needed
       const std::int64_t expected = evaluate(shape[i], values);
       if (expected != inputs[k].shape()[i]) {
         fail(ErrorCode::shape_mismatch, "graph '", graph.name(), "': ", describe(graph, k), " is ",

@@ -1,5 +1,5 @@
 #pragma once
-// Values of a graph's size symbols, found by holding the input types against actual tensors.
+// Values of a graph's size symbols, found by matching the input types with actual tensors.
 
 #include <cstdint>
 #include <span>
@@ -12,7 +12,7 @@ namespace gex::interp {
 
 using SymbolValues = std::unordered_map<Dim, std::int64_t>;
 
-// Adds to `values`. UserError names the input, its axis, what was expected and what came.
+// Adds to `values`. UserError names the input, its axis, the expected and the actual size.
 void bind_symbols(const Graph& graph, std::span<const HostTensor> inputs, SymbolValues& values);
 
 // UserError(not_found) if a symbol has no value.

@@ -14,13 +14,13 @@ using loop::load_scalar;
 using loop::normalise;
 using loop::ScalarValue;
 
-// Shared stores of all interpreted kernels go through one lock: right, and fast enough here.
+// Shared stores of all interpreted kernels use one lock: correct, and fast enough here.
 std::mutex& shared_store_lock() {
   static std::mutex lock;
   return lock;
 }
 
-// Index arithmetic wraps: a wild loaded value must end in the bounds check, not in overflow.
+// Index arithmetic wraps: an arbitrary loaded value must fail the bounds check, not overflow.
 std::int64_t wrapping_add(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }

@@ -1,18 +1,16 @@
 #include "interp/interp.hpp"
 
-#include <iostream>
 #include <memory>
 #include <unordered_map>
 
 #include "base/error.hpp"
 #include "interp/bind_symbols.hpp"
 #include "interp/eval_kernel.hpp"
-#include "interp/sort.hpp"
 #include "loop/single_op.hpp"
 #include "ops/call.hpp"
 #include "ops/control.hpp"
 #include "ops/core/build.hpp"
-#include "ops/sort.hpp"
+#include "ops/core/reference.hpp"
 
 namespace gex::interp {
 
@@ -56,16 +54,21 @@ class Interpreter {
   Tensors compute(const Node& node) {
     const OpDef& op = node.op();
     if (op.body) return run_body(node);
-    if (op.name == "sort" || op.name == "topk") return run_sort(node);
+    if (op.reference != nullptr) return run_reference(node);
     if (op.expand) return run_expansion(node);
-    if (op.name == "constant") return {*node.as<ops::Constant>().value};
-    if (op.name == "if") return run_if(node);
-    if (op.name == "while") return run_while(node);
-    if (op.name == "call" || op.name == "call_effect") return run_call(node);
-    if (op.name == "bind") return run_bind(node);
-    if (op.name == "token") return {HostTensor(DType::boolean, {})};
-    if (op.name == "print") return run_print(node);
-    fail(ErrorCode::unsupported, "the interpreter has no way to run '", op.name, "'");
+    switch (op.step) {
+      case StepKind::branch:
+        return run_if(node);
+      case StepKind::loop:
+        return run_while(node);
+      case StepKind::call:
+        return run_call(node);
+      case StepKind::bind:
+        return run_bind(node);
+      default:
+        fail(ErrorCode::unsupported, "the interpreter can't run '", op.name,
+             "': it has no body, no expansion and no reference implementation");
+    }
   }
 
   std::vector<TensorHandle> inputs_of(const Node& node) const {
@@ -89,7 +92,7 @@ class Interpreter {
     }
     std::vector<void*> buffers;
     for (const TensorHandle& t : inputs_of(node)) {
-      // Kernels take inputs and outputs alike as addresses; inputs are only read.
+      // Kernels take the addresses of inputs and outputs alike; inputs are only read.
       if (t) buffers.push_back(const_cast<std::byte*>(t->data()));
     }
     for (HostTensor& t : outputs) buffers.push_back(t.data());
@@ -99,7 +102,7 @@ class Interpreter {
     return outputs;
   }
 
-  // The op's meaning in terms of other ops, in a graph of its own.
+  // The op's expansion into other ops, as a separate graph.
   Tensors run_expansion(const Node& node) {
     Graph g(node.op().name);
     std::vector<Value*> placeholders;
@@ -115,19 +118,13 @@ class Interpreter {
     return Interpreter(quiet(), symbols_).run(g, inputs);
   }
 
-  Tensors run_sort(const Node& node) {
-    const HostTensor& x = *values_.at(node.input(0));
-    if (node.is("topk")) {
-      const auto a = node.as<ops::TopK>();
-      return sorted_along(x, a.axis, evaluate(a.k, symbols_), a.largest,
-                          a.stable ? Ties::stable : Ties::as_topk);
-    }
-    const auto a = node.as<ops::Sort>();
-    return sorted_along(x, a.axis, x.shape()[static_cast<std::size_t>(a.axis)], a.descending,
-                        a.stable ? Ties::stable : Ties::as_sort);
+  Tensors run_reference(const Node& node) {
+    std::vector<const HostTensor*> inputs;
+    for (const Value* v : node.inputs()) inputs.push_back(v ? values_.at(v).get() : nullptr);
+    return node.op().reference({node, inputs, [this](Dim d) { return evaluate(d, symbols_); }});
   }
 
-  // Nodes inside an expansion are not the user's: nobody observes them.
+  // Nodes inside an expansion are not the user's: the observer does not see them.
   const InterpOptions& quiet() {
     quiet_.call = options_.call;
     return quiet_;
@@ -159,7 +156,7 @@ class Interpreter {
     const auto call = node.as<ops::Call>();
     if (!options_.call) {
       fail(ErrorCode::unsupported, "call of '", call.name,
-           "' needs the host program; give InterpOptions::call");
+           "' needs the host program; set InterpOptions::call");
     }
     Tensors operands;
     for (const Value* v : ops::call_operands(node)) operands.push_back(*values_.at(v));
@@ -173,7 +170,7 @@ class Interpreter {
     return results;
   }
 
-  // Sizes that only the results of a call tell.
+  // Binds sizes that only the results of a call define.
   void learn_sizes(std::span<const Type> types, std::span<const HostTensor> results) {
     for (std::size_t k = 0; k < types.size(); ++k) {
       for (std::size_t d = 0; d < types[k].shape.size(); ++d) {
@@ -190,14 +187,6 @@ class Interpreter {
     HostTensor result(DType::i64, {});
     result.set_int(0, value);
     return {result};
-  }
-
-  Tensors run_print(const Node& node) {
-    const HostTensor& x = *values_.at(node.input(1));
-    std::cout << std::get<std::string>(node.attr("label")) << ' ' << node.input(1)->type() << ':';
-    for (std::int64_t i = 0; i < x.numel(); ++i) std::cout << ' ' << x.get(i);
-    std::cout << '\n';
-    return {HostTensor(DType::boolean, {})};
   }
 
   const InterpOptions& options_;

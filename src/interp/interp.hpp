@@ -1,6 +1,6 @@
 #pragma once
-// The reference executor of graphs: runs node by node, each op by its own body or expansion. It is
-// the oracle of every test, the folder of constants and the debugger; it is slow and meant to be.
+// The reference executor of graphs: runs node by node, each op by its own body or expansion. The
+// oracle of every test, the constant folder and a debugging aid; not optimised.
 
 #include <cstdint>
 #include <functional>
@@ -18,13 +18,13 @@ struct InterpOptions {
   std::function<std::vector<HostTensor>(const Node& node, std::span<const HostTensor> operands,
                                         std::span<const std::int64_t> integers)>
       call;
-  // Sees the results of every node, tokens left out.
+  // Receives the results of every node, without tokens.
   std::function<void(const Node& node, std::span<const HostTensor> results)> observe;
-  // Values of symbols that no input's shape tells.
+  // Values of symbols that no input shape defines.
   std::vector<std::pair<Dim, std::int64_t>> symbols;
 };
 
-// UserError says which input does not fit, what was expected and what came.
+// UserError names the mismatched input, the expected and the actual type.
 std::vector<HostTensor> interpret(const Graph& graph, std::span<const HostTensor> inputs,
                                   const InterpOptions& options = {});
 

@@ -14,19 +14,19 @@ namespace {
 using loop::Expr;
 using loop::ExprId;
 using loop::Kernel;
-using loop::Placement;
+using loop::LoopPosition;
 using loop::ScalarValue;
 using loop::Stage;
 using loop::Store;
 using Op = Instruction::Op;
 
-// Where the code of a Dim or expression goes: -1 is the prologue of the call.
+// The loop level of the code of a Dim or expression: -1 is the prologue of the call.
 struct Level {
   int depth = -1;
   bool after = false;
 };
 Level join(Level a, Level b) { return {std::max(a.depth, b.depth), a.after || b.after}; }
-Level level_of(Placement p) { return {p.depth, p.after}; }
+Level level_of(LoopPosition p) { return {p.depth, p.after}; }
 
 Op op_of(Dim::Kind kind) {
   switch (kind) {
@@ -89,7 +89,7 @@ class Flattener {
     return result;
   }
 
-  // A Dim of sizes alone: computed once a call.
+  // A Dim of sizes only: computed once per call.
   int size_register(Dim d) {
     if (auto it = sizes_.find(d); it != sizes_.end()) return it->second;
     int reg;
@@ -115,7 +115,7 @@ class Flattener {
     return in.dst;
   }
 
-  // `place` gives the code of a level; `known` what has been computed there already.
+  // `place` returns the code of a level; `known` what has been computed there already.
   template <class Place>
   int dim_register(Dim d, Place&& place, std::unordered_map<Dim, int>& known) {
     if (level(d).depth < 0) return size_register(d);
@@ -147,11 +147,12 @@ class Flattener {
         levels_[r.index] = {++depth, false};
         target->push_back(std::move(l));
       }
-    placed_ = loop::placements(st);
+    placed_ = loop::loop_positions(st);
     bind_expressions(st, out);
     std::vector<Store> at_element, at_point;
     for (const Store& s : st.stores)
-      (loop::runs_at_element(st, placement(st, placed_, s)) ? at_element : at_point).push_back(s);
+      (loop::runs_at_element(st, loop_position(st, placed_, s)) ? at_element : at_point)
+          .push_back(s);
     if (st.reduction) {
       out.element =
           leaf(st, st.reduction->elements, at_element, st.domain.size() + st.reduce.size());
@@ -160,7 +161,7 @@ class Flattener {
     out.point = leaf(st, {}, at_point, st.domain.size());
   }
 
-  // Registers of all expressions of the stage; value symbols are their expressions' registers.
+  // Registers of all expressions of the stage; value symbols share their expressions' registers.
   void bind_expressions(const Stage& st, StageTape& out) {
     out.wide = st.reduction && !st.reduction->scan && loop::rounds(*st.reduction);
     if (st.reduction)
@@ -194,13 +195,13 @@ class Flattener {
       if (auto id = loop::value_symbol_id(s)) {
         auto at = static_cast<std::size_t>(*id);
         levels_[s] = level_of(placed_[at]);
-        // An index expression has no register of its own: give it one and copy into it.
+        // An index expression has no register of its own: allocate one and copy into it.
         if (exprs_[at] < 0) exprs_[at] = new_register();
         registers_[s] = exprs_[at];
       }
   }
 
-  // What is read as f64 is the fold before it is rounded.
+  // An accumulator read as f64 is the value before rounding.
   static int accumulator_register(const StageTape::Slot& slot, DType dtype) {
     return dtype == slot.dtype ? slot.rounded : slot.acc;
   }
@@ -356,7 +357,7 @@ class Flattener {
   std::unordered_map<Dim, int> sizes_;      // of the whole call
   std::unordered_map<Dim, int> registers_;  // loop indices and value symbols in scope
   std::unordered_map<Dim, Level> levels_;   // of the same
-  std::vector<Placement> placed_;
+  std::vector<LoopPosition> placed_;
   std::vector<int> exprs_;
 };
 

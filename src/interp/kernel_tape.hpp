@@ -1,6 +1,6 @@
 #pragma once
 // A Kernel flattened for the executor: every Dim and expression is one instruction on numbered
-// registers, sorted by the loop it has to run in.
+// registers, sorted by the loop in which it runs.
 
 #include <cstdint>
 #include <vector>
@@ -40,10 +40,10 @@ struct StoreStep {
 
 struct Loop {
   int index = 0, extent = 0;  // registers
-  Code setup;                 // computes the extent where it depends on outer loops
+  Code setup;                 // computes the extent if it depends on outer loops
 };
 
-// What runs at one kind of innermost point: the code of every loop level around it (run again only
+// What runs at one kind of innermost point: the code of every enclosing loop level (run again only
 // when that loop's index has changed), then what reads accumulators, then the stores.
 struct Leaf {
   std::vector<Code> levels;
@@ -56,7 +56,7 @@ struct StageTape {
   Leaf element;  // at each point of the reduce loops
   Leaf point;    // at each point of the domain, after the reduce loops
   Code combine;
-  bool wide = false;  // the fold rounds: it is taken in f64
+  bool wide = false;  // the fold rounds: it is computed in f64
   struct Slot {
     DType dtype;
     int acc, init, result, temporary;  // registers
@@ -69,9 +69,9 @@ struct KernelTape {
   explicit KernelTape(const loop::Kernel& kernel);
 
   loop::Kernel kernel;
-  std::vector<loop::ScalarValue> image;  // registers before the call: constants
+  std::vector<loop::ScalarValue> image;  // initial registers: constants
   std::vector<int> symbols;              // registers of the size symbols
-  Code prologue;                         // what depends on sizes alone
+  Code prologue;                         // what depends only on sizes
   std::vector<Loop> grid;
   std::vector<int> local_bytes;  // registers, one for each local
   std::vector<Access> accesses;

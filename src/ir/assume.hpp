@@ -1,7 +1,7 @@
 #pragma once
-// What shape rules take for granted. A rule decides what it can; where the answer depends on the
-// sizes of a run it goes on and says so here. Whoever collects it (compile) turns it into guards of
-// the program, so that sizes that don't fit are an error and never a read outside a tensor.
+// Run-time conditions of shape rules. A rule decides what it can; if the answer depends on the
+// sizes of a run, it assumes it and records that here. The collector (compile) turns it into guards
+// of the program, so that sizes that don't match are an error and never an access out of bounds.
 
 #include <string>
 #include <string_view>
@@ -17,12 +17,12 @@ struct Assumption {
   std::string message;  // which node needs it
 };
 
-// False if it can't hold. True if it always does, or if only a run can tell: then it is remembered
-// by the AssumptionLog of this thread, if there is one.
+// False if it can't hold. True if it always holds, or if it is known only at run time: then it is
+// recorded in this thread's AssumptionLog, if there is one.
 bool assume_eq(Dim a, Dim b);
 bool assume_le(Dim a, Dim b);
 
-// Collects what rules assume on this thread during its life, each thing once.
+// Collects the assumptions of rules on this thread during its lifetime, each once.
 class AssumptionLog {
  public:
   AssumptionLog();
@@ -32,7 +32,7 @@ class AssumptionLog {
 
   const std::vector<Assumption>& taken() const { return taken_; }
 
-  // The log at hand, or null. The caller of a rule names the node for what the rule just took.
+  // The current log, or null. The caller of a rule adds the node to the rule's assumptions.
   static AssumptionLog* current();
   void name_from(std::size_t first, const std::string& message);
 

@@ -97,8 +97,8 @@ void set_label(Labels& labels, std::string name, AttrValue value) {
          "' can't name a label: letters, digits, '_' and '.', a letter or '_' first");
   if (!std::holds_alternative<bool>(value) && !std::holds_alternative<std::int64_t>(value) &&
       !std::holds_alternative<std::string>(value))
-    fail(ErrorCode::invalid_argument, "label '", name, "' is the ", attr_kind_name(value), " ",
-         attr_text(value), "; labels are bools, integers and strings");
+    fail(ErrorCode::invalid_argument, "label '", name, "' has the ", attr_kind_name(value),
+         " value ", attr_text(value), "; labels must be bools, integers or strings");
   const auto at =
       std::lower_bound(labels.begin(), labels.end(), name,
                        [](const auto& label, const auto& wanted) { return label.first < wanted; });

@@ -36,22 +36,22 @@ bool attr_equal(const AttrValue& a, const AttrValue& b);  // tensors by content,
 Hash attr_hash(const AttrValue& value);
 std::string attr_text(const AttrValue& value);
 std::string_view attr_kind_name(const AttrValue& value);
-// The value in the kind of `kind` where nothing is lost (int -> float, int -> dim, their lists);
-// nothing otherwise.
+// The value converted to the type of `kind` if that is lossless (int -> float, int -> dim, their
+// lists); nothing otherwise.
 std::optional<AttrValue> attr_convert(const AttrValue& value, const AttrValue& kind);
 
 struct AttrField {
   std::string name;
-  AttrValue default_value;  // also fixes the kind
+  AttrValue default_value;  // also determines the type
 };
 using AttrSchema = std::vector<AttrField>;
-using AttrList = std::vector<AttrValue>;  // same order and kinds as the schema
+using AttrList = std::vector<AttrValue>;  // same order and types as the schema
 
-// What users say about a node or a graph ("_stream_label" = "label_0"): kept, printed and compared,
-// without meaning to the op. Sorted by name; values are bools, integers or strings.
+// Labels of a node or a graph, set by the user ("_stream_label" = "label_0"): kept, printed and
+// compared, without meaning to the op. Sorted by name; values are bools, integers or strings.
 using Labels = std::vector<std::pair<std::string, AttrValue>>;
 const AttrValue* find_label(const Labels& labels, std::string_view name);  // null if absent
-// UserError if the name is no identifier or the value of another kind.
+// UserError if the name is not an identifier or the value has another type.
 void set_label(Labels& labels, std::string name, AttrValue value);
 bool labels_equal(const Labels& a, const Labels& b);
 Hash labels_hash(const Labels& labels);

@@ -1,5 +1,5 @@
 #pragma once
-// Which ops are gex's own: those of src/ops, the same in every process of this build.
+// Whether an op is built in (src/ops): the same in every process of this build.
 
 #include "ir/op_def.hpp"
 

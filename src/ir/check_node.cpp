@@ -43,7 +43,7 @@ void check_attrs(const OpDef& op, const AttrList& attrs) {
 
 namespace {
 
-// Rules compute sizes; that they can be sizes is checked once for all of them.
+// Rules compute sizes; that they are valid is checked here for all rules.
 void check_result(const OpDef& op, const Type& result) {
   auto elements = static_cast<std::int64_t>(size_of(result.dtype));
   bool empty = false;
@@ -57,7 +57,7 @@ void check_result(const OpDef& op, const Type& result) {
     const auto number = size.as_const();
     if (!empty && number && __builtin_mul_overflow(elements, *number, &elements))
       fail(ErrorCode::invalid_argument, op.name, ": the result would be ", result,
-           ", which takes more bytes than 64 bits can count");
+           ", whose size in bytes overflows 64 bits");
   }
 }
 
@@ -85,7 +85,7 @@ std::vector<Type> infer_types(const OpDef& op, std::span<Value* const> inputs,
   const std::size_t assumed = log ? log->taken().size() : 0;
   std::vector<Type> results = op.infer({op.name, types, attrs, subgraphs});
   GEX_CHECK(op.outputs.empty() || op.outputs.size() == results.size(), op.name, " declares ",
-            op.outputs.size(), " results, its rule gives ", results.size());
+            op.outputs.size(), " results, but its shape rule returns ", results.size());
   for (const Type& result : results) check_result(op, result);
   if (log && log->taken().size() > assumed) log->name_from(assumed, call_text(op, types));
   return results;
@@ -110,7 +110,7 @@ std::string tie_problem(const Graph& graph, const Tie& tie) {
   if (from.is_token() || into.is_token()) return "a tie is between tensors, not tokens";
   if (!same_data_type(from, into))
     return str("tie of output ", tie.output, " of type ", from, " to input ", tie.input,
-               " of another type ", into);
+               " of a different type ", into);
   return {};
 }
 

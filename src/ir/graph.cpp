@@ -23,7 +23,7 @@ bool is_graph_output(const Value& value) {
                      [](const Use& use) { return use.node == nullptr; });
 }
 
-// Nobody outside was promised where this value's elements lie.
+// Whether the memory layout of this value is not promised to anyone outside.
 bool takes_layout(const Value& value) {
   return !value.type().strides && !value.is_input() && !is_graph_output(value);
 }
@@ -89,7 +89,8 @@ std::unique_ptr<Graph> Graph::clone() const {
     for (const auto& out : node.outputs_) made->outputs_.push_back(copy_value(*out, made.get()));
     copy->link(made.release());
   }
-  // Inputs only now: a graph that is being rewritten may be out of order for a moment.
+  // Inputs are set in a second pass, because a graph being rewritten may be temporarily out of
+  // order.
   Node* made = copy->first_;
   for (const Node& node : nodes()) {
     std::vector<Value*> inputs;
@@ -134,7 +135,7 @@ void Graph::reorder_inputs(std::span<const int> order) {
   for (int from : order) {
     GEX_CHECK(from >= 0 && from < static_cast<int>(inputs_.size()) &&
                   inputs_[static_cast<std::size_t>(from)],
-              "input ", from, " is out of range or there twice");
+              "input ", from, " is out of range or listed twice");
     reordered.push_back(std::move(inputs_[static_cast<std::size_t>(from)]));
   }
   std::vector<int> new_index(order.size());
@@ -149,7 +150,7 @@ Node* Graph::add(const OpDef& op, std::vector<Value*> inputs, AttrList attrs,
                  std::vector<std::unique_ptr<Graph>> subgraphs) {
   std::vector<Type> types;
   try {
-    // Left out at the end is the same as absent: every node of an op has the same input list.
+    // Trailing inputs may be omitted: every node of an op has the same number of inputs.
     while (inputs.size() < op.inputs.size() &&
            op.inputs[inputs.size()].arity == InputSpec::Arity::optional)
       inputs.push_back(nullptr);

@@ -64,11 +64,10 @@ class Node {
   const AttrValue& attr(std::string_view name) const;  // UserError(not_found) lists the names
   std::span<const std::unique_ptr<Graph>> subgraphs() const { return subgraphs_; }
   Graph& graph() const { return *graph_; }
-  // Where in the user's code this came from ("model.py:12 in forward"); survives rewrites.
+  // Location in the user's code ("model.py:12 in forward"); survives rewrites.
   const std::string& location() const { return location_; }
   void set_location(std::string location) { location_ = std::move(location); }
-  // Nodes with different labels are different nodes: none is merged with the other. What takes the
-  // place of a node gets them.
+  // Nodes with different labels are never merged. Replacements of a node inherit its labels.
   const Labels& labels() const { return labels_; }
   void set_labels(Labels labels) { labels_ = std::move(labels); }
   Node* next() const { return next_; }
@@ -78,7 +77,7 @@ class Node {
   friend class Graph;
   const OpDef* op_ = nullptr;
   std::vector<Value*> inputs_;
-  std::vector<std::uint32_t> use_slots_;  // where input i stands in its value's use list
+  std::vector<std::uint32_t> use_slots_;  // position of input i in its value's use list
   std::vector<std::unique_ptr<Value>> outputs_;
   AttrList attrs_;
   std::vector<std::unique_ptr<Graph>> subgraphs_;
@@ -111,10 +110,10 @@ class Graph {
   std::span<const std::unique_ptr<Value>> inputs() const { return inputs_; }
   // Removes an input that has no uses and no tie.
   void erase_input(int index);
-  // New input k is the one that was number order[k]: a permutation of all inputs. Ties follow.
+  // New input k is the old input order[k]: a permutation of all inputs. Ties follow.
   void reorder_inputs(std::span<const int> order);
 
-  // Runs the op's shape rule; UserError at the line that makes the mistake. Inserted at the
+  // Runs the op's shape rule; throws UserError at the call that makes the mistake. Inserted at the
   // insertion point (the end by default).
   Node* add(const OpDef& op, std::vector<Value*> inputs, AttrList attrs = {},
             std::vector<std::unique_ptr<Graph>> subgraphs = {});
@@ -137,8 +136,8 @@ class Graph {
 
   std::vector<Tie>& ties() { return ties_; }
   const std::vector<Tie>& ties() const { return ties_; }
-  // The order promised to outside for an output with non-dense strides lives in its Type; an output
-  // that is a view of an input (returned as that view) is marked here by the front end.
+  // The strides promised to the caller for an output are in its Type; an output that is returned as
+  // a view of an input is marked here by the front end.
 
   Node* first() const { return first_; }
   Node* last() const { return last_; }
@@ -171,17 +170,17 @@ class Graph {
   void insert_before(Node* node) { insertion_ = node; }
   Node* insertion_point() const { return insertion_; }
 
-  // Whether `to` may stand wherever `from` does: the same dtype and sizes, and if `from` is a graph
-  // output, its memory layout (the strides of its type) is the one of `to` or can be made so.
+  // Whether `to` may replace `from`: the same dtype and sizes, and if `from` is a graph output, its
+  // memory layout (the strides of its type) is that of `to` or can be given to it.
   bool can_replace(const Value* from, const Value* to) const;
-  // Graph outputs are uses too; strides promised for them go over to `to` if it has none.
+  // Graph outputs are uses too; strides promised for them move to `to` if it has none.
   void replace_all_uses(Value* from, Value* to);
   void set_input(Node* node, int index, Value* value);
   void erase(Node* node);                  // GEX_CHECK: no uses left
-  void move_before(Node* node, Node* at);  // keeps SSA order only if the caller knows it does
+  void move_before(Node* node, Node* at);  // the caller must preserve SSA order
   // Copies a node of another (or this) graph with new inputs; subgraphs are cloned.
   Node* clone_node(const Node& node, std::vector<Value*> inputs);
-  // Copies the body of `callee` here with its inputs replaced; returns its outputs' images.
+  // Copies the body of `callee` here with its inputs replaced; returns the copies of its outputs.
   std::vector<Value*> inline_graph(const Graph& callee, std::span<Value* const> inputs);
 
   void set_location(std::string location) { current_location_ = std::move(location); }
@@ -195,7 +194,7 @@ class Graph {
   static std::unique_ptr<Value> make_value(Graph& graph, Type type, Node* producer, int index);
   void connect(Node* node, std::vector<Value*> inputs);
   void check_mine(const Value* value, std::string_view role) const;
-  // Constant time: every use knows its slot in the list, dropping swaps with the last one.
+  // Constant time: every use stores its slot in the list; removal swaps with the last one.
   std::uint32_t& slot_of(const Use& use);
   void add_use(Value* value, Use use);
   void drop_use(Value* value, Use use);
@@ -203,7 +202,7 @@ class Graph {
   std::string name_;
   std::vector<std::unique_ptr<Value>> inputs_;
   std::vector<Value*> outputs_;
-  std::vector<std::uint32_t> output_slots_;  // where output i stands in its value's use list
+  std::vector<std::uint32_t> output_slots_;  // position of output i in its value's use list
   std::vector<Tie> ties_;
   Labels labels_;
   Node* first_ = nullptr;
@@ -228,8 +227,8 @@ class InsertBefore {
   Node* saved_;
 };
 
-// SSA order, use lists, arities, attribute kinds, types equal to what the shape rules give, ties in
-// range and of equal type, tokens used linearly. Throws UserError(invalid_graph) naming the node.
+// Checks SSA order, use lists, arities, attribute types, types against the shape rules, ties, and
+// that tokens are used linearly. Throws UserError(invalid_graph) naming the node.
 void verify(const Graph& graph);
 
 // Equal graphs (up to names and locations) have equal hashes, in every process.
@@ -238,20 +237,20 @@ bool structurally_equal(const Graph& a, const Graph& b);
 
 // The symbols that appear in input types, in order of first appearance.
 std::vector<Dim> symbols_of(const Graph& graph);
-// Of those, the ones that are a size or a stride by themselves: a run reads them off its inputs.
+// Those of them that are a size or a stride by themselves: a run reads them from its inputs.
 std::vector<Dim> symbols_told_by_inputs(const Graph& graph);
-// All: also the ones that appear only in results, attributes and subgraphs (data-dependent sizes).
+// All symbols, including those only in results, attributes and subgraphs (data-dependent sizes).
 std::vector<Dim> all_symbols_of(const Graph& graph);
 
 // The .gex text form (docs/text.md): print -> parse gives a structurally equal graph.
 std::string print(const Graph& graph);
-// For people: the same with at most the first and last three values of a constant. Not parsed back.
+// Shortened for reading: at most the first and last three values of a constant. Can't be parsed.
 std::string print_abbreviated(const Graph& graph);
-// The node's line as print() shows it, without its location and with subgraphs as "...". For
-// messages: numbers the whole graph, so not for inner loops.
+// The node's line as printed by print(), without location and with subgraphs as "...". For
+// messages: it numbers the whole graph, so don't use it in inner loops.
 std::string print_node(const Node& node);
-// UserError(parse_error) with line:column. Shape rules and ties are checked on the way, token
-// linearity is not: verify() what comes from outside.
+// UserError(parse_error) with line:column. Shape rules and ties are checked, token linearity is
+// not: call verify() on untrusted text.
 std::unique_ptr<Graph> parse_graph(std::string_view text);
 
 }  // namespace gex

@@ -5,7 +5,7 @@
 namespace gex {
 namespace {
 
-// Every value by its place in the text, so that equal graphs number alike.
+// Numbers every value by its position in the text, so that equal graphs have equal numbers.
 class Numbering {
  public:
   void define(const Value* value) { ids_.emplace(value, ids_.size() + 1); }

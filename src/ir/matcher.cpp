@@ -12,7 +12,7 @@ struct Pattern::PatternNode {
   std::vector<bool> any_attr;
 };
 
-// The nodes in an order in which each one touches a value that is bound already.
+// The nodes in an order in which each one is connected to a value that is already bound.
 struct Pattern::Step {
   enum class Via : unsigned char { root, producer, user } via;
   int value;  // whose producer or user this node is
@@ -32,7 +32,7 @@ Pattern Pattern::from(std::unique_ptr<Graph> graph) {
   for (const auto& input : graph->inputs()) {
     if (input->uses().empty())
       fail(ErrorCode::invalid_argument, "pattern '", graph->name(), "': input ", input->index(),
-           " is not used, so nothing can stand for it; remove it");
+           " is not used, so it can't be matched; remove it");
     pattern.inputs_.push_back(define(input.get()));
   }
   for (const Node& node : graph->nodes()) {
@@ -43,7 +43,7 @@ Pattern Pattern::from(std::unique_ptr<Graph> graph) {
     for (std::size_t i = 0; i < node.num_outputs(); ++i) dead &= node.output(i)->uses().empty();
     if (dead)
       fail(ErrorCode::invalid_argument, "pattern '", graph->name(), "': `", print_node(node),
-           "` adds nothing to an output; remove it");
+           "` is not used by an output; remove it");
     PatternNode& made = pattern.nodes_.emplace_back();
     made.node = &node;
     made.any_attr.resize(node.attrs().size());
@@ -81,7 +81,7 @@ void Pattern::plan_steps() {
       if (v >= 0) bound[static_cast<std::size_t>(v)] = true;
     for (int v : nodes_[n].outputs) bound[static_cast<std::size_t>(v)] = true;
   };
-  // A producer is one candidate, a user is one of many: producers first.
+  // A value has one producer but many users, so producers are tried first.
   auto plan_next = [&](Step::Via via) {
     for (std::size_t n = nodes_.size(); n-- > 0;) {
       if (planned[n]) continue;
@@ -98,7 +98,7 @@ void Pattern::plan_steps() {
   }
   if (steps_.size() != nodes_.size())
     fail(ErrorCode::invalid_argument, "pattern '", graph_->name(),
-         "' falls into parts that share no value; match them one by one");
+         "' has parts that share no value; match them separately");
 }
 
 Pattern& Pattern::any_attr(std::string_view result, std::string_view attr) {
@@ -217,7 +217,8 @@ class MatchSearch {
 
   bool inner_values_stay_inside() const {
     for (std::size_t n = 0; n < nodes_.size(); ++n) {
-      if (nodes_[n]->op().has(Trait::constant)) continue;  // shared by many, costs nothing to keep
+      if (nodes_[n]->op().has(Trait::constant))
+        continue;  // shared by many; keeping it costs nothing
       for (std::size_t i = 0; i < nodes_[n]->num_outputs(); ++i) {
         if (pattern_.is_output_[static_cast<std::size_t>(pattern_.nodes_[n].outputs[i])]) continue;
         for (const Use& use : nodes_[n]->output(i)->uses())
@@ -229,7 +230,8 @@ class MatchSearch {
     return true;
   }
 
-  // Outputs are replaced: one that is also read as an input would make the replacement read itself.
+  // Outputs are replaced, so an output that is also an input would make the replacement read
+  // itself.
   bool inputs_are_no_outputs() const {
     auto at = [&](int number) { return values_[static_cast<std::size_t>(number)]; };
     for (int in : pattern_.inputs_)

@@ -30,7 +30,7 @@ struct Registry {
 };
 
 Registry& registry() {
-  static auto* instance = new Registry;  // lives on: ops are asked for until the process ends
+  static auto* instance = new Registry;  // never destroyed: ops are used until the process ends
   return *instance;
 }
 
@@ -60,7 +60,8 @@ void check_definition(const OpDef& def) {
     fail(ErrorCode::invalid_argument, "op '", def.name, "' can't be registered: ", why...);
   };
   if (!is_identifier(def.name) || is_reserved(def.name))
-    refuse("a name is made of letters, digits, '_' and '.', and is not a word of the text form");
+    refuse(
+        "a name consists of letters, digits, '_' and '.', and is not a keyword of the text form");
   if (!def.infer) refuse("it has no shape rule; set OpDef::infer");
   if (def.body && def.expand) refuse("it has both a body and an expansion; keep one");
   for (std::size_t i = 0; i + 1 < def.inputs.size(); ++i)
@@ -94,7 +95,7 @@ const OpDef& op(std::string_view name) {
 
 const OpDef& register_op(OpDef def) {
   check_definition(def);
-  load_builtin_ops();  // so that a user's op can't take a built-in name before it is there
+  load_builtin_ops();  // so that a user op can't take a built-in name
   Registry& r = registry();
   std::unique_lock lock(r.mutex);
   std::string name = def.name;

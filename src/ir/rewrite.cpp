@@ -2,14 +2,14 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "ir/carry_labels.hpp"
 #include "ir/check_node.hpp"
+#include "ir/label_propagation.hpp"
 #include "ir/matcher.hpp"
 
 namespace gex {
 namespace {
 
-// Positions of nodes in a graph, numbered again only after it changed.
+// Positions of nodes in a graph, renumbered only after it changed.
 class NodeOrder {
  public:
   explicit NodeOrder(const Graph& graph) : graph_(graph) {}
@@ -33,10 +33,10 @@ class Rewriter {
     one_root_ = roots.size() == 1;
   }
 
-  // The last node of the match, once the nodes stand where they can be replaced as one; null if
-  // there is no such place.
+  // Moves the nodes together so that they can be replaced as one, and returns the last one; null if
+  // that is not possible.
   Node* gather(const Match& match) {
-    if (one_root_) return match.outputs[0]->producer();  // all else is computed for it
+    if (one_root_) return match.outputs[0]->producer();  // everything else is computed for it
     std::vector<Node*> nodes = match.nodes;
     std::sort(nodes.begin(), nodes.end(),
               [&](const Node* a, const Node* b) { return order_(a) < order_(b); });
@@ -48,8 +48,8 @@ class Rewriter {
           producer && std::find(nodes.begin(), nodes.end(), producer) == nodes.end())
         last_input = std::max(last_input, order_(producer));
     if (last_input >= first_reader) return nullptr;
-    // Between its last input and the first reader of an output the match can be computed as a
-    // whole.
+    // The match can be computed as a whole between its last input and the first reader of an
+    // output.
     Node* place = graph_.first();
     while (order_(place) <= last_input) place = place->next();
     while (std::find(nodes.begin(), nodes.end(), place) != nodes.end()) place = place->next();
@@ -63,7 +63,7 @@ class Rewriter {
   bool replace(const Match& match, Node* place,
                const std::function<std::vector<Value*>(Graph&, const Match&)>& replacement) {
     Node* before = place->prev();
-    CarryLabels carry(graph_, place);
+    LabelPropagation labels(graph_, place);
     std::string saved_location = graph_.current_location();
     graph_.set_location(place->location());
     std::vector<Value*> values;
@@ -84,12 +84,12 @@ class Rewriter {
       if (values[i]->name().empty()) values[i]->set_name(match.outputs[i]->name());
       graph_.replace_all_uses(match.outputs[i], values[i]);
     }
-    // The last nodes of the match first: where labels differ, those of its results count.
-    for (std::size_t i = match.nodes.size(); i-- > 0;) carry.give(*match.nodes[i]);
+    // The last nodes of the match first: if labels differ, those of its results win.
+    for (std::size_t i = match.nodes.size(); i-- > 0;) labels.apply(*match.nodes[i]);
     return true;
   }
 
-  bool moved = false;  // whether gather has changed the order of nodes
+  bool moved = false;  // whether gather changed the order of nodes
 
  private:
   std::size_t first_outside_reader(const Match& match) {
@@ -105,7 +105,7 @@ class Rewriter {
   void check(const Match& match, const std::vector<Value*>& values) const {
     if (values.size() != match.outputs.size())
       fail(ErrorCode::invalid_argument, "the replacement of `",
-           print_node(*match.outputs[0]->producer()), "` gives ", values.size(), " values for ",
+           print_node(*match.outputs[0]->producer()), "` returns ", values.size(), " values for ",
            match.outputs.size(), " outputs");
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (values[i] == nullptr || !same_data_type(values[i]->type(), match.outputs[i]->type()))
@@ -157,7 +157,7 @@ bool apply_rewrite(Graph& graph, const Pattern& pattern,
     if (place == nullptr || !rewriter.replace(*match, place, replacement)) continue;
     changed = true;
     if (count != nullptr) ++*count;
-    // Users before producers: the pattern's order backwards.
+    // Users before producers: the pattern's order reversed.
     for (std::size_t i = match->nodes.size(); i-- > 0;)
       if (is_unused(*match->nodes[i])) {
         erased.insert(match->nodes[i]);

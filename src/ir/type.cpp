@@ -20,7 +20,7 @@ bool may_be_one(Dim d) {
   return range.lo <= 1 && range.hi >= 1 && known_eq(d, Dim(1)) != false;
 }
 
-// One axis of a broadcast; nothing if the sizes don't go together.
+// One axis of a broadcast; nothing if the sizes don't match.
 std::optional<Dim> broadcast_dim(Dim a, Dim b) {
   if (provably_eq(a, b)) return a.is_const() ? a : b;
   if (a == Dim(1)) return b;

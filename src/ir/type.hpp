@@ -1,6 +1,5 @@
 #pragma once
-// The type of a Value: dtype, symbolic sizes, and strides where they are not the dense row-major
-// ones.
+// The type of a Value: dtype, symbolic sizes, and strides if they are not dense row-major.
 
 #include <cstdint>
 #include <optional>
@@ -16,13 +15,13 @@ namespace gex {
 using Shape = std::vector<Dim>;
 
 struct Type {
-  enum class Kind : std::uint8_t { tensor, token };  // a token carries order, not data
+  enum class Kind : std::uint8_t { tensor, token };  // a token represents order, not data
 
   Kind kind = Kind::tensor;
   DType dtype = DType::f32;
   Shape shape;
-  // In elements; only on values whose memory layout is promised to somebody outside (graph inputs
-  // and outputs, operands and results of calls). Empty optional = dense row-major.
+  // In elements; only for values whose memory layout is promised to the outside (graph inputs and
+  // outputs, operands and results of calls). nullopt: dense row-major.
   std::optional<std::vector<Dim>> strides;
 
   static Type tensor(DType dtype, Shape shape) {
@@ -42,9 +41,8 @@ std::vector<Dim> dense_strides(const Shape& shape);
 std::string text_of(const Shape& shape);  // "[s0, 128]"
 inline std::ostream& operator<<(std::ostream& out, const Type& t) { return out << t.text(); }
 
-// PyTorch's broadcasting of two shapes, right-aligned. Sizes that can't be shown equal are taken as
-// equal if neither can be 1 (the caller's front end guards them). UserError(shape_mismatch) names
-// both.
+// PyTorch's broadcasting of two shapes, right-aligned. Sizes that can't be proved equal are assumed
+// equal if neither can be 1 (the front end guards them). UserError(shape_mismatch) names both.
 Shape broadcast_shapes(const Shape& a, const Shape& b, std::string_view op_name);
 
 }  // namespace gex

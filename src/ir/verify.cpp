@@ -6,10 +6,10 @@
 namespace gex {
 namespace {
 
-// The symbols of a graph and its subgraphs: the text form knows each by its name alone.
+// The symbols of a graph and its subgraphs: in the text form a symbol is identified by its name.
 class KnownSymbols {
  public:
-  // What is wrong with the sizes; empty if nothing is.
+  // The error in the sizes; empty if there is none.
   std::string problem(Dim d) {
     if (d.is_const() || !sound_.insert(d).second) return {};
     std::vector<Dim> symbols;
@@ -90,7 +90,7 @@ class Verifier {
       if (!input.is_input() || &input.graph() != &graph_ || input.index() != static_cast<int>(i))
         wrong(where, str("an input of this graph with index ", i), "other links");
       if (std::string problem = symbols_.problem(input.type()); !problem.empty())
-        wrong(where, "a sound type", str(input.type(), ": ", problem));
+        wrong(where, "a valid type", str(input.type(), ": ", problem));
       defined_.insert(&input);
     }
   }
@@ -101,17 +101,17 @@ class Verifier {
       check_inputs(node.op(), node.inputs());
       check_attrs(node.op(), node.attrs());
     } catch (const UserError& error) {
-      wrong(node, "what the op's definition says", error.what());
+      wrong(node, "a node that matches the op's definition", error.what());
     }
     for (const AttrValue& value : node.attrs())
       if (std::string problem = symbols_.problem(value); !problem.empty())
-        wrong(node, "sound sizes in attributes", problem);
+        wrong(node, "valid sizes in attributes", problem);
     for (const auto& sub : node.subgraphs()) {
       if (sub == nullptr) wrong(node, "subgraphs", "a null one");
       try {
         Verifier(*sub, symbols_).run();
       } catch (const UserError& error) {
-        wrong(node, "sound subgraphs", error.what());
+        wrong(node, "valid subgraphs", error.what());
       }
     }
     check_types(node);
@@ -149,7 +149,7 @@ class Verifier {
         wrong(node, str("output ", i, " of type ", types[i], " by the shape rule"),
               output.type().text());
       if (std::string problem = symbols_.problem(output.type()); !problem.empty())
-        wrong(node, "sound types", str(output.type(), ": ", problem));
+        wrong(node, "valid types", str(output.type(), ": ", problem));
     }
   }
 
@@ -185,7 +185,7 @@ class Verifier {
       if (use.index < 0 || index >= places)
         wrong_here(agreement, "a use with an index out of range");
       if ((use.node ? use.node->input(index) : graph_.outputs()[index]) != &value)
-        wrong_here(agreement, "a use where another value stands");
+        wrong_here(agreement, "a use at the position of another value");
       if (!uses_.insert({use.node, use.index}).second) wrong_here(agreement, "a use listed twice");
     }
     if (value.type().is_token() && value.uses().size() > 1)

@@ -1,8 +1,8 @@
 #pragma once
 // OpBody: what an op computes, as scalar expressions at an index. Written once in the op's
-// definition; the interpreter, fusion, LLVM and CUDA all read it. The body asks for operands at
-// indices; whoever lowers it decides whether that becomes a load or the producer's own expression
-// (that is fusion).
+// definition and used by the interpreter, fusion, LLVM and CUDA. The body requests operands at
+// indices; the lowering decides whether a request becomes a load or the producer's own expression
+// (fusion).
 
 #include <functional>
 #include <span>
@@ -21,8 +21,7 @@ class BodyContext {
   virtual ~BodyContext() = default;
   // Operand k at an index inside its shape. Scalar has the operand's dtype.
   virtual Scalar in(int k, Indices index) = 0;
-  // The same where `pred` holds, `fill` elsewhere: memory behind a false predicate is never
-  // touched.
+  // The same where `pred` holds, else `fill`: memory is not accessed where the predicate is false.
   virtual Scalar in(int k, Indices index, Scalar pred, Scalar fill) = 0;
 
   const Type& in_type(int k) const { return node.input(static_cast<std::size_t>(k))->type(); }
@@ -38,25 +37,24 @@ using MapBody = std::function<Scalar(BodyContext&, int output, Indices index)>;
 
 struct ReductionBody {
   bool scan = false;
-  // Which axes of the *iteration shape* are folded. The iteration shape of a reduction is given by
-  // `shape`; the axes not in `axes` must be, in order, the non-unit (or all) dims of the output.
+  // The axes of the iteration shape that are reduced. `shape` gives the iteration shape; the axes
+  // not in `axes` must be, in order, the non-unit (or all) dims of the output.
   std::function<Shape(const Node&)> shape;
   std::function<std::vector<int>(const Node&)> axes;
-  // Index of output 0.. at a point of the iteration shape (reduced axes not readable unless scan).
+  // Index of the outputs at a point of the iteration shape (must not use reduced axes unless scan).
   std::function<std::vector<Dim>(const Node&, Indices point)> out_index;
   std::function<std::vector<Accumulator>(const Node&)> accumulators;
   std::function<std::vector<Scalar>(BodyContext&, Indices point)> elements;
   std::function<std::vector<Scalar>(ScalarBuilder&, const Node&, std::span<const Scalar> a,
                                     std::span<const Scalar> b)>
       combine;
-  // From the final accumulators (scan: those after this element) to output k.
+  // Computes output k from the final accumulators (scan: those after this element).
   std::function<Scalar(BodyContext&, int output, Indices point, std::span<const Scalar> acc)>
       finish;
 };
 
 struct ScatterBody {
-  // out = copy of input 0, then for each point of `shape`: out[index] (mode)= value, where in
-  // range.
+  // out = copy of input 0, then for each point of `shape`: out[index] (mode)= value, if in range.
   std::function<Shape(const Node&)> shape;
   struct Update {
     std::vector<Dim> index;

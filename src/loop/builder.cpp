@@ -107,7 +107,7 @@ Scalar ScalarBuilder::prim(Prim prim, std::span<const Scalar> args) {
          " operands of one fitting dtype, got (", got, ")");
   }
   std::vector<Scalar> operands(args.begin(), args.end());
-  // Constants go right: one form for the rules below, and more equal expressions.
+  // Constants go right: one form for the rules below, and more common subexpressions.
   if (is_commutative(prim, dtypes[0]) && expr(operands[0]).kind == Expr::Kind::constant)
     std::swap(operands[0], operands[1]);
   if (auto simpler = simplify_prim(*this, prim, operands)) return *simpler;

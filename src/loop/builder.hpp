@@ -1,6 +1,6 @@
 #pragma once
-// Builds the expressions of one stage (or combine body): equal expressions get one id, constants
-// fold, and trivial identities that are exact in every dtype disappear.
+// Builds the expressions of one stage or combine body: equal expressions share one id, constants
+// are folded, and identities that are exact in every dtype are simplified.
 
 #include <cstdint>
 #include <span>
@@ -23,8 +23,8 @@ class ScalarBuilder {
   Scalar constant(DType dtype, double value);
   Scalar constant_int(DType dtype, std::int64_t value);
   Scalar index(Dim value);  // i64
-  // Back again: constants and indices stay exact, others become value symbols. The range is a
-  // promise; the first one given for an expression counts.
+  // The inverse: constants and indices stay exact, others become value symbols. The caller
+  // guarantees the range; the first one given for an expression is used.
   Dim as_dim(Scalar i64_value, DimRange range = {});
   Scalar load(int buffer, DType dtype, std::vector<Dim> index);
   Scalar load(int buffer, DType dtype, std::vector<Dim> index, Scalar pred, Scalar fill);
@@ -34,7 +34,7 @@ class ScalarBuilder {
   Scalar lhs(int slot, DType dtype);
   Scalar rhs(int slot, DType dtype);
 
-  // Spellings used by op bodies. Operands of binary forms must have equal dtypes.
+  // Short forms used by op bodies. Operands of binary forms must have equal dtypes.
   Scalar unary(Prim p, Scalar a) { return prim(p, std::span<const Scalar>(&a, 1)); }
   Scalar binary(Prim p, Scalar a, Scalar b);
   Scalar add(Scalar a, Scalar b) { return binary(Prim::add, a, b); }

@@ -38,7 +38,7 @@ State combine_softmax(ScalarBuilder& s, std::span<const Scalar> a, std::span<con
   DType d = a[0].dtype;
   Scalar top = s.binary(Prim::max, a[0], b[0]);
   Scalar nothing = s.constant(d, -std::numeric_limits<double>::infinity());
-  // -inf - -inf is NaN: where a side is all -inf against an equal top, its scale is 1.
+  // -inf - -inf is NaN: if a side is all -inf and so is the maximum, its scale is 1.
   auto scale = [&](Scalar side) {
     Scalar same = s.logical_and(s.binary(Prim::eq, side, top), s.binary(Prim::eq, top, nothing));
     return s.select(same, s.constant(d, 1), s.unary(Prim::exp, s.sub(side, top)));

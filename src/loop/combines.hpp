@@ -1,6 +1,6 @@
 #pragma once
-// Combine bodies that many reductions share, and what backends ask about any combine body. Each
-// takes the two states and gives the new one; each is associative and commutative up to rounding,
+// Combine bodies shared by many reductions, and queries of backends about combine bodies. Each
+// takes two states and returns the merged one; each is associative and commutative up to rounding,
 // so partial states may be merged in any grouping.
 
 #include <optional>
@@ -30,14 +30,14 @@ struct NamedCombine {
 };
 std::span<const NamedCombine> named_combines();
 const NamedCombine* find_named_combine(std::string_view name);
-// A whole combine body from names that cover the accumulators in order; nothing if they do not fit.
+// A combine body from names that cover the accumulators in order; nothing if they do not match.
 std::optional<Combine> make_combine(std::span<const std::string_view> names,
                                     std::span<const Accumulator> accumulators);
 
-// Whether folding with this body rounds: sums and products of floats do, a maximum does not. The
-// blocks of such a fold are merged in f64 (see "Bits" in kernel.hpp).
+// Whether folding with this body rounds: sums and products of floats do, a maximum does not. Blocks
+// of such a reduction are merged in f64 (see "Bits" in kernel.hpp).
 bool rounds(const Reduction& reduction);
-// The same body over states whose floats are all f64.
+// The same body over states with all floats as f64.
 Combine widened(const Combine& combine);
 inline DType widened(DType dtype) { return is_float(dtype) ? DType::f64 : dtype; }
 

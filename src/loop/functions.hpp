@@ -1,12 +1,14 @@
 #pragma once
-// Which primitives are functions of mathematics rather than instructions of a processor.
+// Classes of primitives: columns of math.def.
 
 #include "loop/kernel.hpp"
 
 namespace gex::loop {
 
-// exp, sin, pow, erf and the like: a dozen instructions or more, and rounded by each backend in its
-// own way.
+// Primitives that are mathematical functions rather than single instructions (exp, sin, pow, erf):
+// their rounding differs between backends.
 bool is_function(Prim prim);
+// Rough cost of one element in cycles.
+int cost_of(Prim prim);
 
 }  // namespace gex::loop

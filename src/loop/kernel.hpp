@@ -51,7 +51,7 @@
 namespace gex::loop {
 
 enum class Prim : std::uint8_t {
-#define GEX_PRIM(name, arity, result, doc) name,
+#define GEX_PRIM(name, ...) name,
 #include "loop/math.def"
 };
 int arity_of(Prim prim);
@@ -65,12 +65,12 @@ struct Expr {
   enum class Kind : std::uint8_t {
     constant,  // imm (floats, bool) or imm_int (integers)
     index,     // the i64 value of `dim`
-    load,      // buffer[index...], or `fill` where `pred` is false (then memory is not touched)
+    load,      // buffer[index...], or `fill` where `pred` is false (memory is then not accessed)
     prim,      // prim(args)
     cast,      // args[0] converted: floats to ints truncate, anything to bool is != 0
-    acc,       // accumulator number `slot` of the stage's reduction; read as f64: not rounded yet
+    acc,       // accumulator `slot` of the stage's reduction; with dtype f64: before rounding
     lhs,
-    rhs,  // operands of a combine body: accumulator number `slot` of the left / right state
+    rhs,  // operands of a combine body: accumulator `slot` of the left / right state
   };
   Kind kind = Kind::constant;
   DType dtype = DType::f32;
@@ -93,8 +93,8 @@ struct Buffer {
   Role role = Role::in;
   DType dtype = DType::f32;
   std::vector<Dim> shape;
-  std::vector<Dim>
-      strides;  // in elements; empty = dense row-major. Offsets are not limited to `shape`.
+  // In elements; empty = dense row-major. Offsets are not limited to `shape`.
+  std::vector<Dim> strides;
   bool operator==(const Buffer&) const = default;
 };
 
@@ -112,18 +112,19 @@ struct Store {
   ExprId value = kNoExpr;
   ExprId pred = kNoExpr;  // no store where false
   Mode mode = Mode::set;  // other modes read, combine and write back
-  // shared: several grid points may hit one element; the backend makes the update atomic, or, when
-  // also `ordered`, runs the grid in order on one worker (results must not depend on timing).
-  // ordered: several domain points may hit one element; they run in the order of their indices.
+  // shared: several grid points may write one element; the backend makes the update atomic or, if
+  // `ordered` is also set, runs the grid in order on one worker (results must not depend on
+  // timing). ordered: several domain points may write one element; they run in the order of their
+  // indices.
   bool shared = false;
   bool ordered = false;
   bool operator==(const Store&) const = default;
 };
 
-// A small pure function of two states; exprs are constant, prim, cast, lhs, rhs only.
+// A small pure function of two states; exprs are constant, prim, cast, lhs and rhs only.
 struct Combine {
   std::vector<Expr> exprs;
-  std::vector<ExprId> results;  // one for each accumulator
+  std::vector<ExprId> results;  // one per accumulator
   bool operator==(const Combine&) const = default;
 };
 
@@ -138,7 +139,7 @@ struct Accumulator {
 struct Reduction {
   bool scan = false;
   std::vector<Accumulator> accumulators;
-  std::vector<ExprId> elements;  // one for each accumulator, in the stage's exprs
+  std::vector<ExprId> elements;  // one per accumulator, in the stage's exprs
   Combine combine;
   bool operator==(const Reduction&) const = default;
 };
@@ -168,8 +169,8 @@ struct Kernel {
   bool operator==(const Kernel&) const = default;
 };
 
-// The value symbol of expression `id`: Dim::symbol("v<id>", ...). Ranges give bounds if known; all
-// value symbols of one expression in a stage have the same range. No other symbol may be named so.
+// The value symbol of expression `id`: Dim::symbol("v<id>", ...). All value symbols of one
+// expression in a stage have the same range. No other symbol may have such a name.
 Dim value_symbol(ExprId id, DimRange range = {});
 std::optional<ExprId> value_symbol_id(Dim symbol);
 
@@ -179,8 +180,8 @@ Dim linear_offset(const Buffer& buffer, std::span<const Dim> index);  // in elem
 void verify(const Kernel& kernel);  // throws UserError(invalid_graph)
 std::string print(const Kernel& kernel);
 Kernel parse_kernel(std::string_view text);
-// Equal structures (up to names of buffers, symbols and indices) have equal hashes; `canonical`
-// renames them, so that two layers of a model share one compiled kernel. `symbols` gets the
+// Kernels that differ only in names of buffers, symbols and indices have equal hashes; `canonical`
+// renames them, so that two layers of a model share one compiled kernel. `symbols` receives the
 // original symbols in the order of the canonical kernel's dims.
 Kernel canonical(const Kernel& kernel, std::vector<Dim>& symbols);
 Hash structural_hash(const Kernel& kernel);

@@ -9,13 +9,24 @@ namespace gex::loop {
 namespace {
 
 enum class Result : std::uint8_t { same, boolean, i64 };
+enum class Operands : std::uint8_t { any, numbers, floats, bits, integers, i64 };
+enum class PrimKind : std::uint8_t { instruction, function, generator };
+enum class Rounding : std::uint8_t { exact, own };
+enum class Commutes : std::uint8_t { always, integers, never };
 struct PrimInfo {
   std::string_view name;
   int arity;
   Result result;
+  Operands operands;
+  PrimKind kind;
+  int cost;
+  Rounding rounding;
+  Commutes commutes;
 };
 constexpr PrimInfo kPrims[] = {
-#define GEX_PRIM(name, arity, result, doc) {#name, arity, Result::result},
+#define GEX_PRIM(name, arity, result, operands, kind, cost, rounding, commutes, doc) \
+  {#name,          arity, Result::result,     Operands::operands,                    \
+   PrimKind::kind, cost,  Rounding::rounding, Commutes::commutes},
 #include "loop/math.def"
 };
 
@@ -33,46 +44,21 @@ std::optional<Prim> prim_from_name(std::string_view name) {
 }
 
 bool accepts(Prim prim, DType d) {
-  switch (prim) {
-    case Prim::select:
-    case Prim::add:
-    case Prim::mul:
-    case Prim::min:
-    case Prim::max:
-    case Prim::eq:
-    case Prim::ne:
-    case Prim::lt:
-    case Prim::le:
-    case Prim::gt:
-    case Prim::ge:
+  switch (info(prim).operands) {
+    case Operands::any:
       return true;
-    case Prim::sub:
-    case Prim::floordiv:
-    case Prim::mod:
-    case Prim::truncdiv:
-    case Prim::fmod:
-    case Prim::pow:
-    case Prim::neg:
-    case Prim::abs:
-    case Prim::sign:
-    case Prim::floor:
-    case Prim::ceil:
-    case Prim::round:
-    case Prim::trunc:
+    case Operands::numbers:
       return d != DType::boolean;
-    case Prim::bit_and:
-    case Prim::bit_or:
-    case Prim::bit_xor:
-    case Prim::bit_not:
-      return !is_float(d);
-    case Prim::shl:
-    case Prim::shr:
-      return is_int(d);
-    case Prim::philox:
-      return d == DType::i64;
-    default:
+    case Operands::floats:
       return is_float(d);
+    case Operands::bits:
+      return !is_float(d);
+    case Operands::integers:
+      return is_int(d);
+    case Operands::i64:
+      return d == DType::i64;
   }
+  return false;
 }
 
 std::optional<DType> result_dtype(Prim prim, std::span<const DType> operands) {
@@ -95,54 +81,13 @@ std::optional<DType> result_dtype(Prim prim, std::span<const DType> operands) {
   return std::nullopt;
 }
 
-bool is_function(Prim prim) {
-  switch (prim) {
-    case Prim::pow:
-    case Prim::atan2:
-    case Prim::exp:
-    case Prim::exp2:
-    case Prim::expm1:
-    case Prim::log:
-    case Prim::log2:
-    case Prim::log10:
-    case Prim::log1p:
-    case Prim::sin:
-    case Prim::cos:
-    case Prim::tan:
-    case Prim::asin:
-    case Prim::acos:
-    case Prim::atan:
-    case Prim::sinh:
-    case Prim::cosh:
-    case Prim::tanh:
-    case Prim::sigmoid:
-    case Prim::erf:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool is_exact(Prim prim) {
-  return !is_function(prim) && prim != Prim::rsqrt && prim != Prim::floordiv && prim != Prim::mod;
-}
+bool is_function(Prim prim) { return info(prim).kind == PrimKind::function; }
+int cost_of(Prim prim) { return info(prim).cost; }
+bool is_exact(Prim prim) { return info(prim).rounding == Rounding::exact; }
 
 bool is_commutative(Prim prim, DType operand) {
-  switch (prim) {
-    case Prim::add:
-    case Prim::mul:
-    case Prim::eq:
-    case Prim::ne:
-    case Prim::bit_and:
-    case Prim::bit_or:
-    case Prim::bit_xor:
-      return true;
-    case Prim::min:
-    case Prim::max:  // of +0 and -0 backends may give the first
-      return !is_float(operand);
-    default:
-      return false;
-  }
+  const Commutes commutes = info(prim).commutes;
+  return commutes == Commutes::always || (commutes == Commutes::integers && !is_float(operand));
 }
 
 }  // namespace gex::loop

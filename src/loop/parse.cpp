@@ -1,14 +1,14 @@
-// Reads the text form. Beyond what `print` writes, for texts written by hand: any names for
-// expressions, dtypes left out where they follow, literals and nested calls as operands,
-// `# comments`, and undeclared size symbols in the shapes of parameters.
+// Parses the text form. In addition to the output of `print`, hand-written texts may use any names
+// for expressions, omit dtypes that can be inferred, use literals and nested calls as operands, `#
+// comments`, and undeclared size symbols in the shapes of parameters.
 
 #include <algorithm>
 #include <charconv>
 #include <unordered_map>
 
 #include "base/error.hpp"
+#include "base/text/lexer.hpp"
 #include "loop/combines.hpp"
-#include "loop/lexer.hpp"
 #include "loop/scalar.hpp"
 #include "loop/walk.hpp"
 
@@ -17,14 +17,14 @@ namespace {
 
 class Parser {
  public:
-  explicit Parser(std::string_view text) : lex_(text) {}
+  explicit Parser(std::string_view text) : lex_(text, kLoopText) {}
 
   Kernel run() {
     if (lex_.accept("symbols")) do
         symbol();
       while (lex_.accept(","));
     lex_.expect("kernel");
-    kernel_.name = lex_.name("a kernel name");
+    kernel_.name = read_name("a kernel name");
     lex_.expect("(");
     auto_symbols_ = true;
     if (!lex_.accept(")")) {
@@ -36,7 +36,7 @@ class Parser {
     if (lex_.accept("grid")) kernel_.grid = ranges();
     lex_.expect("{");
     while (lex_.accept("local")) {
-      std::string name = lex_.name("a buffer name");
+      std::string name = read_name("a buffer name");
       lex_.expect(":");
       buffer(std::move(name), Buffer::Role::local);
     }
@@ -52,14 +52,20 @@ class Parser {
   }
 
  private:
+  std::string read_name(std::string_view what) { return std::string(lex_.expect_identifier(what)); }
+  std::string_view raw_dim(std::string_view stops) {
+    return lex_.raw_until(stops, "an index or size");
+  }
+
   // --- header ---
   void symbol() {
-    std::string name = lex_.name("a symbol");
+    std::string name = read_name("a symbol");
     if (value_name_id(name))
-      lex_.error("a name other than v<number> (those are expressions), got '" + name + "'");
+      lex_.expected_before("a name other than v<number> (those are expressions), got '" + name +
+                           "'");
     DimRange range = lex_.accept("in") ? constant_range() : DimRange{0, DimRange::kInf};
     if (!symbols_.emplace(name, Dim::symbol(name, range)).second)
-      lex_.error("a new symbol, got '" + name + "' again");
+      lex_.expected_before("a new symbol, got '" + name + "' again");
   }
 
   DimRange constant_range() {
@@ -72,20 +78,20 @@ class Parser {
     return r;
   }
   std::int64_t bound() {
-    std::string text = lex_.number();
+    std::string text = lex_.expect_literal();
     if (text == "inf") return DimRange::kInf;
     if (text == "-inf") return -DimRange::kInf;
     return integer(text);
   }
 
   void parameter() {
-    std::string name = lex_.name("a buffer name");
+    std::string name = read_name("a buffer name");
     lex_.expect(":");
     Buffer::Role role = lex_.accept("in")    ? Buffer::Role::in
                         : lex_.accept("out") ? Buffer::Role::out
                         : lex_.accept("inout")
                             ? Buffer::Role::inout
-                            : (lex_.error("'in', 'out' or 'inout'"), Buffer::Role::in);
+                            : (lex_.expected_before("'in', 'out' or 'inout'"), Buffer::Role::in);
     buffer(std::move(name), role);
   }
 
@@ -95,16 +101,16 @@ class Parser {
     b.role = role;
     b.dtype = dtype();
     b.shape = dims('[', ']');
-    if (lex_.peek() == "{" && role != Buffer::Role::local) b.strides = dims('{', '}');
+    if (lex_.at("{") && role != Buffer::Role::local) b.strides = dims('{', '}');
     if (!buffers_.emplace(b.name, static_cast<int>(kernel_.buffers.size())).second)
-      lex_.error("a new buffer name, got '" + b.name + "' again");
+      lex_.expected_before("a new buffer name, got '" + b.name + "' again");
     kernel_.buffers.push_back(std::move(b));
   }
 
   DType dtype() {
-    std::string name = lex_.name("a dtype");
+    std::string name = read_name("a dtype");
     auto d = dtype_from_name(name);
-    if (!d) lex_.error("a dtype such as f32 or i64, got '" + name + "'");
+    if (!d) lex_.expected_before("a dtype such as f32 or i64, got '" + name + "'");
     return *d;
   }
 
@@ -112,11 +118,11 @@ class Parser {
     std::vector<Range> result;
     lex_.expect("(");
     do {
-      std::string name = lex_.name("a loop index");
+      std::string name = read_name("a loop index");
       lex_.expect("<");
-      Dim index = Dim::index(name, dim(lex_.until_any(",)")));
+      Dim index = Dim::index(name, dim(raw_dim(",)")));
       if (symbols_.contains(name) || !indices_.emplace(name, index).second)
-        lex_.error("a new name for a loop index, got '" + name + "' again");
+        lex_.expected_before("a new name for a loop index, got '" + name + "' again");
       result.push_back({index});
     } while (lex_.accept(","));
     lex_.expect(")");
@@ -128,7 +134,7 @@ class Parser {
     try {
       return parse_dim(text, [this](std::string_view n) { return lookup(std::string(n)); });
     } catch (const UserError& e) {
-      lex_.error(str("an index or size, got '", text, "' (", e.what(), ")"));
+      lex_.expected_before(str("an index or size, got '", text, "' (", e.what(), ")"));
     }
   }
 
@@ -148,7 +154,7 @@ class Parser {
     lex_.expect(std::string_view(&open, 1));
     std::string closing(1, close);
     if (lex_.accept(closing)) return result;
-    do result.push_back(dim(lex_.until_any("," + closing)));
+    do result.push_back(dim(raw_dim("," + closing)));
     while (lex_.accept(","));
     lex_.expect(closing);
     return result;
@@ -160,9 +166,8 @@ class Parser {
     names_.clear();
     promised_.clear();
     elements_.clear();
-    if (lex_.peek() != "domain" && lex_.peek() != "reduce" && lex_.peek() != "scan" &&
-        lex_.peek() != "{")
-      st.name = lex_.name("a stage name");
+    if (!lex_.at("domain") && !lex_.at("reduce") && !lex_.at("scan") && !lex_.at("{"))
+      st.name = read_name("a stage name");
     if (lex_.accept("domain")) st.domain = ranges();
     bool scan = lex_.accept("scan");
     if (scan || lex_.accept("reduce")) {
@@ -176,9 +181,9 @@ class Parser {
     while (!lex_.accept("}")) {
       if (lex_.accept("store"))
         st.stores.push_back(store());
-      else if (lex_.peek() == "acc" && lex_.peek(2) == ":")
+      else if (lex_.at("acc") && lex_.ahead(2) == ":")
         accumulator(st);
-      else if (lex_.peek() == "combine" && lex_.peek(1) != "=")
+      else if (lex_.at("combine") && lex_.ahead(1) != "=")
         combine(st);
       else
         definition();
@@ -188,32 +193,35 @@ class Parser {
   }
 
   void accumulator(const Stage& st) {
-    if (!st.reduction) lex_.error("accumulators only in a stage with reduce(...) or scan(...)");
+    if (!st.reduction)
+      lex_.expected_before("accumulators only in a stage with reduce(...) or scan(...)");
     lex_.expect("acc");
     Accumulator a;
-    a.name = lex_.name("an accumulator name");
+    a.name = read_name("an accumulator name");
     lex_.expect(":");
     a.dtype = dtype();
     lex_.expect("=");
-    Expr init = literal(lex_.number(), a.dtype);
+    Expr init = literal(lex_.expect_literal(), a.dtype);
     a.init = init.imm;
     a.init_int = init.imm_int;
     lex_.expect("<-");
-    elements_.push_back(lex_.name("an expression"));
+    elements_.push_back(read_name("an expression"));
     accumulators_->push_back(std::move(a));
   }
 
   void combine(Stage& st) {
-    if (!st.reduction) lex_.error("combine only in a stage with reduce(...) or scan(...)");
+    if (!st.reduction)
+      lex_.expected_before("combine only in a stage with reduce(...) or scan(...)");
     lex_.expect("combine");
     Combine& c = st.reduction->combine;
     if (!lex_.accept("{")) {
       std::vector<std::string> names;
-      do names.push_back(lex_.name("a combine such as sum or argmax"));
+      do names.push_back(read_name("a combine such as sum or argmax"));
       while (lex_.accept(","));
       std::vector<std::string_view> views(names.begin(), names.end());
       auto made = make_combine(views, st.reduction->accumulators);
-      if (!made) lex_.error("combines that fit the accumulators declared above, in order");
+      if (!made)
+        lex_.expected_before("combines that fit the accumulators declared above, in order");
       c = std::move(*made);
       return;
     }
@@ -222,7 +230,7 @@ class Parser {
     names_.clear();
     exprs_ = &c.exprs;
     while (!lex_.accept("yield")) definition();
-    do c.results.push_back(named(lex_.name("an expression")));
+    do c.results.push_back(named(read_name("an expression")));
     while (lex_.accept(","));
     lex_.expect("}");
     exprs_ = outer;
@@ -243,25 +251,25 @@ class Parser {
 
   Store::Mode mode() {
     static constexpr std::string_view kModes[] = {"set", "add", "mul", "max", "min"};
-    std::string name = lex_.name("a store mode");
+    std::string name = read_name("a store mode");
     for (int i = 0; i < 5; ++i)
       if (name == kModes[i]) return static_cast<Store::Mode>(i);
-    lex_.error("a store mode (set, add, mul, max, min), got '" + name + "'");
+    lex_.expected_before("a store mode (set, add, mul, max, min), got '" + name + "'");
   }
 
   void access(int& buffer, std::vector<Dim>& index) {
-    std::string name = lex_.name("a buffer");
+    std::string name = read_name("a buffer");
     auto it = buffers_.find(name);
-    if (it == buffers_.end()) lex_.error("a buffer of this kernel, got '" + name + "'");
+    if (it == buffers_.end()) lex_.expected_before("a buffer of this kernel, got '" + name + "'");
     buffer = it->second;
     index = dims('[', ']');
   }
 
   // --- expressions ---
   void definition() {
-    std::string name = lex_.name("an expression, store, acc, combine or '}'");
+    std::string name = read_name("an expression, store, acc, combine or '}'");
     if (names_.contains(name) || indices_.contains(name) || symbols_.contains(name))
-      lex_.error("a new name, got '" + name + "' again");
+      lex_.expected_before("a new name, got '" + name + "' again");
     lex_.expect("=");
     Expr e = expression();
     if (lex_.accept(":")) {
@@ -269,11 +277,11 @@ class Parser {
       if (e.kind == Expr::Kind::constant)
         e = literal(literal_, written);
       else if (e.kind == Expr::Kind::cast || e.kind == Expr::Kind::acc)
-        e.dtype = written;  // `verify` knows which an accumulator can be read as
+        e.dtype = written;  // `verify` checks the dtype with which an accumulator is read
       else if (e.dtype != written)
-        lex_.error(str("dtype ", e.dtype, " here, got ", written));
+        lex_.expected_before(str("dtype ", e.dtype, " here, got ", written));
     } else if (e.kind == Expr::Kind::constant || e.kind == Expr::Kind::cast) {
-      lex_.error("a dtype after a constant or cast, as in ': f32'");
+      lex_.expected_before("a dtype after a constant or cast, as in ': f32'");
     }
     ExprId id = push(std::move(e));
     if (lex_.accept("in")) promised_[id] = constant_range();
@@ -281,15 +289,15 @@ class Parser {
   }
 
   Expr expression() {
-    std::string head = lex_.name("an expression such as 'load x[i]' or 'mul a, b'");
+    std::string head = read_name("an expression such as 'load x[i]' or 'mul a, b'");
     Expr e;
     if (head == "const") {
       e.kind = Expr::Kind::constant;
-      literal_ = lex_.number();
+      literal_ = lex_.expect_literal();
     } else if (head == "index") {
       e.kind = Expr::Kind::index;
       e.dtype = DType::i64;
-      e.dim = dim(lex_.until_any(":,)\n"));
+      e.dim = dim(raw_dim(":,)\n"));
     } else if (head == "load") {
       e.kind = Expr::Kind::load;
       access(e.buffer, e.index);
@@ -301,17 +309,17 @@ class Parser {
       }
     } else if (head == "cast") {
       e.kind = Expr::Kind::cast;
-      e.args = {named(lex_.name("an expression"))};
+      e.args = {named(read_name("an expression"))};
     } else if (head == "acc" || head == "lhs" || head == "rhs") {
       e.kind = head == "acc" ? Expr::Kind::acc : head == "lhs" ? Expr::Kind::lhs : Expr::Kind::rhs;
-      std::string name = lex_.name("an accumulator");
+      std::string name = read_name("an accumulator");
       e.slot = slot(name);
       e.dtype = (*accumulators_)[static_cast<std::size_t>(e.slot)].dtype;
     } else if (auto prim = prim_from_name(head)) {
       prim_arguments(*prim, e);
     } else {
-      lex_.error("const, index, load, cast, acc, lhs, rhs or a primitive of math.def, got '" +
-                 head + "'");
+      lex_.expected_before(
+          "const, index, load, cast, acc, lhs, rhs or a primitive of math.def, got '" + head + "'");
     }
     return e;
   }
@@ -326,13 +334,13 @@ class Parser {
     };
     std::vector<Pending> literals;
     do {
-      if (lex_.at_number()) literals.push_back({e.args.size(), lex_.number()});
+      if (lex_.at_literal()) literals.push_back({e.args.size(), lex_.expect_literal()});
       e.args.push_back(literals.empty() || literals.back().position != e.args.size()
                            ? operand(std::nullopt)
                            : kNoExpr);
     } while (lex_.accept(","));
     if (parenthesised) lex_.expect(")");
-    // A literal takes the dtype of its named neighbours.
+    // A literal takes the dtype of the other operands.
     DType neighbour = DType::f32;
     bool found = false;
     for (std::size_t i = prim == Prim::select ? 1 : 0; i < e.args.size() && !found; ++i)
@@ -340,21 +348,24 @@ class Parser {
         neighbour = at(e.args[i]).dtype;
         found = true;
       }
-    if (!literals.empty() && !found) lex_.error("at least one operand that is not a literal");
+    if (!literals.empty() && !found)
+      lex_.expected_before("at least one operand that is not a literal");
     for (const Pending& p : literals) e.args[p.position] = push(literal(p.literal, neighbour));
     std::vector<DType> dtypes;
     for (ExprId a : e.args) dtypes.push_back(at(a).dtype);
     auto result = result_dtype(prim, dtypes);
     if (!result)
-      lex_.error(str(arity_of(prim), " operands of one fitting dtype for ", name_of(prim)));
+      lex_.expected_before(
+          str(arity_of(prim), " operands of one fitting dtype for ", name_of(prim)));
     e.dtype = *result;
   }
 
   // A name, a nested call, or (where the dtype is known) a literal.
   ExprId operand(std::optional<DType> literal_dtype) {
-    if (literal_dtype && lex_.at_number()) return push(literal(lex_.number(), *literal_dtype));
-    if (lex_.peek(1) == "(") return push(expression());
-    return named(lex_.name("an expression"));
+    if (literal_dtype && lex_.at_literal())
+      return push(literal(lex_.expect_literal(), *literal_dtype));
+    if (lex_.ahead(1) == "(") return push(expression());
+    return named(read_name("an expression"));
   }
 
   ExprId push(Expr e) {
@@ -365,7 +376,7 @@ class Parser {
 
   ExprId named(const std::string& name) {
     auto it = names_.find(name);
-    if (it == names_.end()) lex_.error("an expression defined above, got '" + name + "'");
+    if (it == names_.end()) lex_.expected_before("an expression defined above, got '" + name + "'");
     return it->second;
   }
 
@@ -373,20 +384,21 @@ class Parser {
     if (accumulators_)
       for (std::size_t i = 0; i < accumulators_->size(); ++i)
         if ((*accumulators_)[i].name == name) return static_cast<int>(i);
-    lex_.error("an accumulator declared above, got '" + name + "'");
+    lex_.expected_before("an accumulator declared above, got '" + name + "'");
   }
 
   std::int64_t integer(const std::string& text) {
     std::int64_t v = 0;
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
     if (error != std::errc() || end != text.data() + text.size())
-      lex_.error("a whole number, got '" + text + "'");
+      lex_.expected_before("a whole number, got '" + text + "'");
     return v;
   }
 
   Expr literal(const std::string& text, DType dtype) {
     if (text == "true" || text == "false") {
-      if (dtype != DType::boolean) lex_.error(str("a number of dtype ", dtype, ", got ", text));
+      if (dtype != DType::boolean)
+        lex_.expected_before(str("a number of dtype ", dtype, ", got ", text));
       return constant_expr(dtype, {.i = text == "true"});
     }
     if (!is_float(dtype)) return constant_expr(dtype, {.i = integer(text)});
@@ -395,7 +407,7 @@ class Parser {
     float narrow = 0;  // read as f32 directly: through double it would round twice
     auto [stop, error] = dtype == DType::f64 ? std::from_chars(text.data(), end, wide)
                                              : std::from_chars(text.data(), end, narrow);
-    if (error != std::errc() || stop != end) lex_.error("a number, got '" + text + "'");
+    if (error != std::errc() || stop != end) lex_.expected_before("a number, got '" + text + "'");
     return constant_expr(dtype, {.f = dtype == DType::f64 ? wide : narrow});
   }
 

@@ -1,6 +1,6 @@
 #pragma once
 // Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"): counter-based, so
-// any element of a random tensor can be made anywhere, in any order, with the same bits.
+// any element of a random tensor can be computed anywhere, in any order, with the same bits.
 
 #include <array>
 #include <cstdint>

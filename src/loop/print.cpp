@@ -1,5 +1,5 @@
-// The text form. One canonical spelling: expressions are v0, v1, ... in order, every dtype is
-// written, constants are the shortest digits that read back to the same bits.
+// Prints the canonical text form: expressions are v0, v1, ... in order, every dtype is written,
+// constants are the shortest digits that parse back to the same bits.
 
 #include <charconv>
 #include <cmath>
@@ -117,7 +117,7 @@ class Printer {
     out_ += "  }\n";
   }
 
-  // Value symbols carry the range they were made with; it is written where the value is defined.
+  // Value symbols have the range they were made with; it is printed at the definition of the value.
   static std::map<ExprId, DimRange> promised_ranges(const Stage& stage) {
     std::vector<Dim> symbols;
     for (const Expr& e : stage.exprs) for_each_dim(e, [&](Dim d) { d.collect_symbols(symbols); });

@@ -1,4 +1,4 @@
-// What each primitive computes, once for floats (in double) and once for integers (in i64).
+// The semantics of each primitive, once for floats (in double) and once for integers (in i64).
 
 #include "loop/scalar.hpp"
 
@@ -25,8 +25,8 @@ double float_mod(double a, double b) {
   double m = std::fmod(a, b);
   return m != 0 && (b < 0) != (m < 0) ? m + b : m;
 }
-// In the dtype itself (f32 for low floats): a quotient rounded up to a whole number must count as
-// it.
+// In the dtype itself (f32 for low floats): a quotient that rounds up to an integer must count as
+// that integer.
 template <class T>
 double float_floordiv(T a, T b) {
   if (b == 0) return a / b;

@@ -1,7 +1,7 @@
 #pragma once
-// The meaning of one scalar: how a value of each dtype is held, rounded, converted, loaded and
-// stored, and what every primitive of math.def computes. The builder's constant folding and the
-// reference executor share it, so folding can't disagree with running.
+// Scalar semantics: how a value of each dtype is held, rounded, converted, loaded and stored, and
+// what every primitive of math.def computes. Shared by the builder's constant folding and the
+// reference executor, so that the two can't disagree.
 
 #include <cstdint>
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace gex::loop {
 
-// Floats of every width live in `f`, integers and bool (0 or 1) in `i`.
+// Floats of every width are in `f`, integers and bool (0 or 1) in `i`.
 union ScalarValue {
   double f;
   std::int64_t i;
@@ -20,9 +20,9 @@ union ScalarValue {
 
 // Rounds (floats; low floats through f32) or wraps (integers) a raw result to the dtype.
 ScalarValue normalise(DType dtype, ScalarValue raw);
-// Floats to integers truncate as x86 and PyTorch's kernels there do: to i32, and from there wrapped
-// to i16 and i8; to i64, and from there wrapped to u8. NaN and what does not fit the first of these
-// give its smallest number. To bool: != 0.
+// Floats to integers truncate like x86 and PyTorch's kernels there: to i32, then wrapped to i16 and
+// i8; to i64, then wrapped to u8. NaN and values out of range of the first conversion give its
+// smallest number. To bool: != 0.
 inline bool converts_through_i32(DType to) {
   return to == DType::i32 || to == DType::i16 || to == DType::i8;
 }
@@ -30,11 +30,11 @@ ScalarValue convert(ScalarValue value, DType from, DType to);
 ScalarValue load_scalar(DType dtype, const void* base, std::int64_t element);
 void store_scalar(DType dtype, void* base, std::int64_t element, ScalarValue value);
 
-// Which operand dtypes a primitive takes (for select: of the two values).
+// Which operand dtypes a primitive accepts (for select: of the two values).
 bool accepts(Prim prim, DType operand);
-// The result's dtype, or nothing if the operands do not fit the primitive.
+// The result's dtype, or nothing if the operands do not match the primitive.
 std::optional<DType> result_dtype(Prim prim, std::span<const DType> operands);
-// True where every backend must give the same bits: such primitives may be folded at build time.
+// Whether every backend must give the same bits: such primitives may be folded at build time.
 bool is_exact(Prim prim);
 bool is_commutative(Prim prim, DType operand);
 

@@ -113,12 +113,12 @@ std::optional<Scalar> with_itself(ScalarBuilder& s, Prim prim, Scalar x) {
 std::optional<Dim> index_of(const ScalarBuilder& s, Scalar x) {
   const Expr& e = s.expr(x);
   if (e.kind == Kind::index) return e.dim;
-  // Large constants (hashes, sentinels) wrap in i64; Dim arithmetic must not meet them.
+  // Large constants (hashes, sentinels) wrap in i64; they are kept out of Dim arithmetic.
   if (e.kind == Kind::constant && std::llabs(e.imm_int) <= (1LL << 20)) return Dim(e.imm_int);
   return std::nullopt;
 }
 
-// Arithmetic on loop indices stays symbolic, so that what it computes can index memory exactly.
+// Arithmetic on loop indices stays symbolic, so that its result can be used as an exact index.
 std::optional<Scalar> on_indices(ScalarBuilder& s, Prim prim, Scalar x, Scalar y) {
   if (x.dtype != DType::i64) return std::nullopt;
   auto a = index_of(s, x), b = index_of(s, y);
@@ -187,7 +187,7 @@ std::optional<Scalar> of_one(ScalarBuilder& s, Prim prim, Scalar x) {
   return std::nullopt;
 }
 
-// Every value of `from` is a value of `to`.
+// Whether every value of `from` is a value of `to`.
 bool holds(DType to, DType from) {
   if (from == DType::boolean) return true;
   if (to == DType::boolean) return false;
@@ -245,7 +245,7 @@ std::optional<Scalar> simplify_cast(ScalarBuilder& s, Scalar value, DType to) {
   const Expr& e = s.expr(value);
   if (e.kind == Kind::cast) {
     Scalar inner{e.args[0], s.expr({e.args[0], to}).dtype};
-    // The inner value passed through a wider type unchanged: convert it directly.
+    // The outer type holds every value of the inner one: convert directly.
     if (holds(value.dtype, inner.dtype)) return s.cast(inner, to);
   }
   return std::nullopt;

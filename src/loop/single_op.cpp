@@ -9,7 +9,7 @@
 namespace gex::loop {
 namespace {
 
-// Operands become loads of the buffers that hold them.
+// Turns operands into loads of their buffers.
 class LoadContext : public BodyContext {
  public:
   LoadContext(ScalarBuilder& s, const Node& node, std::vector<int> buffers, bool in_place)
@@ -26,7 +26,8 @@ class LoadContext : public BodyContext {
   int buffer(int k) const {
     int b = buffers_[static_cast<std::size_t>(k)];
     GEX_CHECK(b >= 0, node.op().name, ": the body reads absent input ", k);
-    GEX_CHECK(!in_place_ || k != 0, node.op().name, ": the updates read what they overwrite");
+    GEX_CHECK(!in_place_ || k != 0, node.op().name,
+              ": the updates read the input that they overwrite");
     return b;
   }
   std::vector<int> buffers_;
@@ -130,7 +131,7 @@ class Lowering {
       loops.push_back({index});
       point.push_back(index);
     }
-    // Nothing to fold (a reduction of a 0-d value): one element.
+    // Nothing to reduce (a reduction of a 0-d value): one element.
     if (stage.reduce.empty()) stage.reduce.push_back({Dim::index("r0", 1)});
 
     ScalarBuilder s(stage.exprs);
@@ -223,7 +224,7 @@ Kernel kernel_of_scatter_inplace(const Node& node) {
   require_body(node);
   if (!node.op().body->scatter)
     fail(ErrorCode::unsupported, "op '", node.op().name,
-         "' is no scatter: it has no in-place form");
+         "' is not a scatter, so it has no in-place form");
   return Lowering(node, true).run();
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// One node as one kernel, straight from its op's body: what the interpreter runs op by op, and the
-// form that fusion starts from.
+// A kernel for a single node, generated from its op's body: run by the interpreter, and the
+// starting point of fusion.
 
 #include "ir/graph.hpp"
 #include "loop/kernel.hpp"
@@ -14,8 +14,9 @@ namespace gex::loop {
 Kernel kernel_of(const Node& node);
 
 // A scatter that writes into its input: parameter 0 is `inout`, the other present inputs follow,
-// there is no output. Axes of the updates that index the output directly are the grid (no two of
-// its points meet); updates that may meet run in order inside one point.
+// there is no output. Axes of the updates that index the output directly form the grid (its points
+// never write the same element); updates that may write the same element run in order inside one
+// point.
 Kernel kernel_of_scatter_inplace(const Node& node);
 
 }  // namespace gex::loop

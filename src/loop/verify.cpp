@@ -1,4 +1,4 @@
-// The rules of the loop IR, as code. Every message names the kernel and the stage.
+// The rules of the loop IR. Every message names the kernel and the stage.
 
 #include <algorithm>
 #include <cctype>
@@ -34,7 +34,7 @@ class Verifier {
     for (const Range& r : kernel_.grid) {
       loop(r);
       for (Dim s : symbols_of(r.extent()))
-        require(is_size(s), "grid extent ", r.extent(), " must depend on sizes alone");
+        require(is_size(s), "grid extent ", r.extent(), " may depend only on sizes");
       scope_.push_back(r.index);
     }
     std::size_t grid_depth = scope_.size();
@@ -67,7 +67,7 @@ class Verifier {
       require(is_identifier(b.name), "buffer name '", b.name, "' must be an identifier");
       require(names.insert(b.name).second, "two buffers are named '", b.name, "'");
       bool local = b.role == Buffer::Role::local;
-      require(local || !locals, "parameter '", b.name, "' stands after a local");
+      require(local || !locals, "parameter '", b.name, "' is declared after a local");
       locals |= local;
       require(b.strides.empty() || b.strides.size() == b.shape.size(), "buffer '", b.name, "' has ",
               b.strides.size(), " strides for rank ", b.shape.size());
@@ -75,7 +75,7 @@ class Verifier {
       for (const auto* dims : {&b.shape, &b.strides})
         for (Dim d : *dims)
           for (Dim s : symbols_of(d))
-            require(is_size(s), "buffer '", b.name, "' must depend on sizes alone, got ", d);
+            require(is_size(s), "buffer '", b.name, "' may depend only on sizes, got ", d);
     }
   }
 
@@ -92,7 +92,8 @@ class Verifier {
 
   void stage(const Stage& st) {
     require(st.name.empty() || is_identifier(st.name), "the stage's name must be an identifier");
-    require(st.reduce.empty() == !st.reduction, "reduce loops and a reduction go together");
+    require(st.reduce.empty() == !st.reduction,
+            "a stage needs both reduce loops and a reduction, or neither");
     for (const auto* loops : {&st.domain, &st.reduce})
       for (const Range& r : *loops) {
         loop(r);
@@ -105,11 +106,11 @@ class Verifier {
     for (std::size_t i = 0; i < st.exprs.size(); ++i) {
       const Expr& e = st.exprs[i];
       require(e.kind != Expr::Kind::lhs && e.kind != Expr::Kind::rhs, "v", i,
-              ": lhs and rhs belong into a combine body");
+              ": lhs and rhs are only allowed in a combine body");
       if (e.kind == Expr::Kind::acc) {
         require(e.slot >= 0 && e.slot < slots, "v", i, ": accumulator ", e.slot, " of ", slots);
         DType held = st.reduction->accumulators[static_cast<std::size_t>(e.slot)].dtype;
-        // Before a sum is rounded to the dtype of its accumulator, it is f64.
+        // A sum is f64 until it is rounded to the dtype of its accumulator.
         bool unrounded = e.dtype == DType::f64 && is_float(held) && !st.reduction->scan;
         require(e.dtype == held || unrounded, "v", i, ": dtype differs from the accumulator's");
       }
@@ -137,7 +138,7 @@ class Verifier {
                 " is used as an index with two ranges");
       } else if (s.extent()) {
         require(std::find(scope_.begin(), scope_.end(), s) != scope_.end(), "index ", d,
-                " reads loop index ", s.name(), ", which is not around it");
+                " reads loop index ", s.name(), ", which is not in scope");
       }
     }
   }
@@ -165,7 +166,7 @@ class Verifier {
       case Expr::Kind::load:
         access(e.buffer, e.index, id, e.dtype);
         require((e.pred == kNoExpr) == (e.fill == kNoExpr), "v", id,
-                ": predicate and fill go together");
+                ": a load needs both predicate and fill, or neither");
         if (e.pred != kNoExpr) {
           operand(id, e.pred);
           operand(id, e.fill);
@@ -194,7 +195,7 @@ class Verifier {
     auto count = r.accumulators.size();
     require(count > 0, "a reduction needs an accumulator");
     require(r.elements.size() == count && r.combine.results.size() == count, count,
-            " accumulators need as many elements and results of combine");
+            " accumulators need as many elements and combine results");
     std::unordered_set<std::string> names;
     auto end = static_cast<ExprId>(exprs_->size());
     for (std::size_t i = 0; i < count; ++i) {
@@ -239,18 +240,18 @@ class Verifier {
     }
   }
 
-  // Accumulators exist after the loops (in a scan: after each element), never before.
+  // Accumulators can be read after the loops (in a scan: after each element), never before.
   void order(const Stage& st) const {
     if (!st.reduction) return;
-    auto placed = placements(st);
+    auto placed = loop_positions(st);
     for (ExprId e : st.reduction->elements)
       require(!placed[static_cast<std::size_t>(e)].after, "element v", e, " reads an accumulator");
     if (st.reduction->scan) return;
-    auto fine = [&](Placement p) { return !p.after || !runs_at_element(st, p); };
+    auto fine = [&](LoopPosition p) { return !p.after || !runs_at_element(st, p); };
     for (std::size_t i = 0; i < placed.size(); ++i)
       require(fine(placed[i]), "v", i, " reads an accumulator and a reduce index; use a scan");
     for (const Store& s : st.stores)
-      require(fine(placement(st, placed, s)),
+      require(fine(loop_position(st, placed, s)),
               "a store reads an accumulator and a reduce index; use a scan");
   }
 

@@ -5,7 +5,7 @@
 namespace gex::loop {
 namespace {
 
-// Records what a map body asks of its operands.
+// Records which operands a map body requests.
 class RecordingContext : public BodyContext {
  public:
   using BodyContext::BodyContext;
@@ -19,7 +19,7 @@ class RecordingContext : public BodyContext {
   }
   Scalar in(int k, Indices index, Scalar pred, Scalar fill) override {
     if (s.is_true(pred)) return in(k, index);
-    requests = 2;  // predicated: no pure index map
+    requests = 2;  // predicated: not a pure index map
     return fill;
   }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Index maps of views, read off their bodies.
+// Index maps of views, derived from their bodies.
 
 #include <optional>
 #include <span>
@@ -9,8 +9,8 @@
 
 namespace gex::loop {
 
-// One step up a view: the operand's index for an index of the view's output. Nothing if the node is
-// not a pure index map on input 0 (a predicate, arithmetic, or several operands).
+// The operand's index for an index of the view's output. Nothing if the node is not a pure index
+// map on input 0 (a predicate, arithmetic, or several operands).
 std::optional<std::vector<Dim>> view_operand_index(const Node& node, std::span<const Dim> index);
 
 }  // namespace gex::loop

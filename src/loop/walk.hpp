@@ -1,14 +1,14 @@
 #pragma once
-// Small walks over a Kernel that several files of this folder (and code generators) share.
+// Traversals of a Kernel that several files of this folder and the code generators share.
 
 #include "loop/kernel.hpp"
 
 namespace gex::loop {
 
-// "v12" -> 12: the names that value symbols take.
+// "v12" -> 12: the form of value symbol names.
 std::optional<ExprId> value_name_id(std::string_view name);
 
-// Bytes a local takes in the scratch memory: rounded up to 64. Locals lie there in order.
+// Bytes of a local in scratch memory: rounded up to 64. Locals are allocated in order.
 Dim local_bytes(const Buffer& buffer);
 
 // Every Dim of a stage's expression: of an index expression, or the indices of a load.
@@ -47,17 +47,18 @@ void for_each_operand(const Expr& e, F&& f) {
     if (auto id = value_symbol_id(s)) f(*id);
 }
 
-// What decides where an expression runs: the deepest loop it depends on, and whether it reads an
+// The loop in which an expression runs: the deepest loop it depends on, and whether it reads an
 // accumulator (then it runs after the combine). Depth 0 is the grid point, 1.. the domain loops,
 // then the reduce loops, outermost first.
-struct Placement {
+struct LoopPosition {
   int depth = 0;
   bool after = false;
 };
-std::vector<Placement> placements(const Stage& stage);
-Placement placement(const Stage& stage, std::span<const Placement> exprs, const Store& store);
+std::vector<LoopPosition> loop_positions(const Stage& stage);
+LoopPosition loop_position(const Stage& stage, std::span<const LoopPosition> exprs,
+                           const Store& store);
 // Stores deeper than the domain run at each element of the reduction, all others once after it.
-inline bool runs_at_element(const Stage& stage, Placement p) {
+inline bool runs_at_element(const Stage& stage, LoopPosition p) {
   return p.depth > static_cast<int>(stage.domain.size());
 }
 

@@ -45,7 +45,7 @@ class Lowering {
   }
 
   LoweredCluster run() {
-    // Which rows are worth keeping shows only while building; a second round then stores them.
+    // Which rows are worth storing is known only while building; a second round then stores them.
     for (int round = 0; round < 4; ++round) {
       std::size_t before = kept_.size();
       build();
@@ -81,7 +81,7 @@ class Lowering {
     return members_.count(node) == 0 && (!is_free(*node) || in_memory_.count(v) != 0);
   }
 
-  // Stage at which a value can first be computed: one after the last reduction it depends on.
+  // The stage at which a value can first be computed: one after the last reduction it depends on.
   int phase_of(const Value* v) {
     const Node* node = v->producer();
     if (is_loaded(v) || node == cluster_.anchor) return 0;
@@ -97,8 +97,8 @@ class Lowering {
 
   static bool is_reduction(const Node& node) { return node.op().body && node.op().body->reduction; }
 
-  // Where the value of a member lies in the iteration space: its index as a function of the loop
-  // indices. Nothing if the value is only ever computed inline.
+  // The position of a member's value in the iteration space: its index as a function of the loop
+  // indices. Nothing if the value is always computed inline.
   std::optional<std::vector<Dim>> home_of(const Value* v) {
     const Node* node = v->producer();
     if (node != cluster_.anchor && is_reduction(*node) && !node->op().body->reduction->scan) {
@@ -130,7 +130,7 @@ class Lowering {
     return swapped_home(shape);
   }
 
-  // Two axes exchanged (heads and positions): stores go to other places, the loops stay.
+  // Two axes exchanged (heads and positions): stores use other indices, the loops stay.
   std::optional<std::vector<Dim>> swapped_home(const Shape& shape) const {
     const Shape& space = cluster_.space;
     if (shape.size() != space.size()) return std::nullopt;
@@ -176,7 +176,7 @@ class Lowering {
     if (cost_of(v) < kRecomputeLimit) return false;
     Dim elements = 1;
     for (Dim i : inner_vars_) elements *= *i.extent();
-    // Rows count as if they were of f32.
+    // Rows are measured as if they were f32.
     const std::int64_t most = options_.costs.max_row_bytes / 4;
     if (elements.is_const()) return elements.constant() <= most;
     if (!options_.costs.unbounded_locals) return elements.range().hi <= most;
@@ -234,7 +234,7 @@ class Lowering {
     auto home = home_of(v);
     if (!home || !is_same_point(index, *home)) {
       throw NotLowerable{str("the reduced result of ", v->producer()->op().name,
-                             " is read at another row than the one at hand")};
+                             " is read at a row other than the current one")};
     }
     if (phase_of(v) > stage_) {
       throw NotLowerable{
@@ -247,7 +247,7 @@ class Lowering {
     Dim at = linearise(index, dense_strides(v->type().shape));
     if (!(at == linearise(vars_, dense_strides(cluster_.space)))) {
       throw NotLowerable{str("the result of ", v->producer()->op().name,
-                             " is read in another order than it is made")};
+                             " is read in a different order than it is computed")};
     }
     const loop::Buffer& acc = kernel_.buffers[0];
     return builder_->cast(builder_->load(0, acc.dtype, vars_), v->type().dtype);
@@ -256,7 +256,7 @@ class Lowering {
   int input_buffer(const Value* v) {
     auto found = buffers_.find(v);
     if (found != buffers_.end()) return found->second;
-    // Parameters are numbered once all inputs are known; until then inputs count from a far base.
+    // Parameters are numbered once all inputs are known; until then inputs count from a large base.
     int id = kInputBase + static_cast<int>(inputs_.size());
     inputs_.push_back(const_cast<Value*>(v));
     buffers_[v] = id;
@@ -299,7 +299,8 @@ class Lowering {
     return -1;
   }
 
-  // Full-size values that are complete at this stage and must reach memory or a kept row.
+  // Full-size values that are complete at this stage and must be stored in memory or in a local
+  // row.
   void store_elements(loop::Stage& stage) {
     for (const Node* node : cluster_.nodes) {
       if (is_reduction(*node) && node != cluster_.anchor) continue;
@@ -346,7 +347,7 @@ class Lowering {
     for (Value* v : escaping_) {
       const Node* node = v->producer();
       if (is_reduction(*node) || phase_of(v) != stage_) continue;
-      if (product(v->type().shape) == Dim(0)) continue;  // no element, whatever the rows are
+      if (product(v->type().shape) == Dim(0)) continue;  // no elements, whatever the rows are
       auto home = home_of(v);
       if (home && !mentions_inner(*home)) rows.push_back(v);
     }
@@ -401,11 +402,11 @@ class Lowering {
         kernel_.grid.push_back({vars_[d]});
       }
     }
-    if (cluster_.kind == Unit::Kind::contraction) {
-      // The kernel hands over what it makes and nothing beside it: not the other parts of a cat.
+    if (cluster_.kind == Unit::Kind::problem) {
+      // The kernel passes only its own elements to the epilogue: not the other parts of a cat.
       if (!provably_eq(product(cluster_.space), product(cluster_.anchor->output()->type().shape))) {
         throw NotLowerable{
-            str("the loops cover other elements than ", cluster_.anchor->op().name, " makes")};
+            str("the loops cover different elements than ", cluster_.anchor->op().name, " makes")};
       }
       DType dtype = cluster_.anchor->output()->type().dtype == DType::f64 ? DType::f64 : DType::f32;
       kernel_.buffers.push_back({"acc", loop::Buffer::Role::in, dtype, cluster_.space, {}});
@@ -432,7 +433,7 @@ class Lowering {
     number_buffers();
   }
 
-  // Parameters get their final places: accumulator, inputs, outputs, then locals.
+  // Assigns parameters their final numbers: accumulator, inputs, outputs, then locals.
   void number_buffers() {
     int first_input = static_cast<int>(kernel_.buffers.size());
     for (std::size_t k = 0; k < inputs_.size(); ++k) {

@@ -1,7 +1,7 @@
 #pragma once
-// A cluster is a set of nodes meant for one launch; lowering it writes the launch's kernel or says
-// why it can't be one. Fusion grows clusters and asks here, so "legal" has one definition: what can
-// be lowered.
+// A cluster is a set of nodes for one launch; lowering it writes the launch's kernel or returns the
+// reason why it can't. Fusion grows clusters and calls this, so legality has one definition: what
+// can be lowered.
 
 #include <string>
 #include <unordered_set>
@@ -11,7 +11,7 @@
 
 namespace gex::lower {
 
-// Nodes that compute an operand of the cluster's contraction, and nothing else.
+// Nodes that compute an operand of the cluster's problem, and nothing else.
 struct ClusterPrologue {
   int operand = 0;
   Value* value = nullptr;          // the operand is a view of it
@@ -20,33 +20,33 @@ struct ClusterPrologue {
 
 struct Cluster {
   Unit::Kind kind = Unit::Kind::loop;
-  const Node* anchor = nullptr;            // contraction, scatter, step
+  const Node* anchor = nullptr;            // problem, scatter, step
   std::vector<const Node*> nodes;          // in graph order
   Shape space;                             // the iteration space; grid = the axes not in `inner`
-  std::vector<int> inner;                  // axes folded by the cluster's reductions, sorted
+  std::vector<int> inner;                  // axes reduced by the cluster's reductions, sorted
   bool sealed = false;                     // takes no consumers (scans, scatters, steps)
-  std::vector<ClusterPrologue> prologues;  // of a contraction; their nodes are in `nodes` too
+  std::vector<ClusterPrologue> prologues;  // of a problem; their nodes are in `nodes` too
 };
 
-// Inlined wherever it is used, never a reason to write memory: views and generated constants.
+// Inlined wherever it is used, never stored for its own sake: views and generated constants.
 bool is_free(const Node& node);
-// Computed by a Choice of src/backend/cpu/kernels. Integer contractions are plain loops.
-bool is_contraction(const Node& node);
-// Kernels of matmul, convolution and attention hand their results to an epilogue.
+// Computed as a problem of src/problems: matmuls, sorts and the like.
+bool is_problem(const Node& node);
+// Whether its kernels pass their results to an epilogue.
 bool takes_epilogue(const Node& node);
-// Rough cost in cycles of computing one element of a map node, operands not counted.
+// Rough cost in cycles of computing one element of a map node, without its operands.
 int weight_of(const Node& node);
 
 struct LoweredCluster {
   bool ok = false;
-  std::string reason;  // where not ok
+  std::string reason;  // if not ok
   std::vector<Value*> inputs;
   loop::Kernel kernel;
 };
 
-// Of a contraction the epilogue alone: see prologue.hpp for the rest.
-// `escaping`: the values of the cluster that must be in memory afterwards, in output order.
-// `in_memory`: values of free nodes that have memory of their own and so are read, not inlined.
+// For a problem only the epilogue (see prologue.hpp for the rest). `escaping`: values of the
+// cluster that must be in memory afterwards, in output order. `in_memory`: values of free nodes
+// that have their own memory and so are read, not inlined.
 LoweredCluster lower_cluster(const Cluster& cluster, const std::vector<Value*>& escaping,
                              const std::unordered_set<const Value*>& in_memory,
                              const FuseOptions& options);

@@ -7,7 +7,7 @@ namespace gex::lower {
 
 namespace {
 
-// Sizes that are only known once a `bind` has run make its consumers wait for it.
+// Sizes known only after a `bind` make its consumers wait for it.
 bool mentions(const Node& node, Dim symbol) {
   auto depends = [&](const Value* v) {
     return v != nullptr && std::any_of(v->type().shape.begin(), v->type().shape.end(),
@@ -34,7 +34,8 @@ ClusterGraph::ClusterGraph(const Graph& graph) {
   int position = 0;
   for (const Node& node : graph.nodes()) {
     position_[&node] = position++;
-    if (node.is("bind")) binds_.push_back({std::get<Dim>(node.attr("symbol")), &node});
+    if (node.op().step == StepKind::bind)
+      binds_.push_back({std::get<Dim>(node.attr("symbol")), &node});
   }
 }
 
@@ -83,7 +84,7 @@ void ClusterGraph::add(Cluster cluster, const Node& node, const std::vector<int>
   if (!absorbed.empty()) raise_readers(id);
 }
 
-// A cluster that grows may be read already: all that follows from it now reaches further too.
+// A cluster that grows may already have readers: everything that depends on it is updated.
 void ClusterGraph::raise_readers(int grown) {
   std::vector<int> todo{grown};
   while (!todo.empty()) {
@@ -93,7 +94,8 @@ void ClusterGraph::raise_readers(int grown) {
     for (const Node* node : clusters_[static_cast<std::size_t>(from)].nodes) {
       for (std::size_t k = 0; k < node->num_outputs(); ++k)
         collect_readers(node->output(k), readers);
-      if (node->is("bind")) collect_waiting(std::get<Dim>(node->attr("symbol")), readers);
+      if (node->op().step == StepKind::bind)
+        collect_waiting(std::get<Dim>(node->attr("symbol")), readers);
     }
     for (int reader : readers) {
       int& reach = reach_[static_cast<std::size_t>(reader)];
@@ -104,7 +106,7 @@ void ClusterGraph::raise_readers(int grown) {
   }
 }
 
-// The reverse of `sources`, as far as nodes are placed.
+// The reverse of `sources`, as far as nodes are assigned to clusters.
 void ClusterGraph::collect_readers(const Value* v, std::set<int>& out) const {
   for (const Use& use : v->uses()) {
     if (use.node == nullptr) continue;

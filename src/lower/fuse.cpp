@@ -1,15 +1,16 @@
-// Greedy fusion, forward: each node joins the clusters that feed it wherever the union can still be
-// lowered to one kernel. Legality is lower_cluster's word; profit is the few rules in `pays`.
+// Greedy forward fusion: each node joins the clusters of its operands if the union can still be
+// lowered to one kernel. Legality is decided by lower_cluster, profit by the rules in `pays`.
 
 #include <algorithm>
 #include <set>
 
-#include "ir/placement.hpp"
+#include "ir/run_labels.hpp"
 #include "loop/body.hpp"
 #include "lower/cluster.hpp"
 #include "lower/cluster_graph.hpp"
 #include "lower/prologue.hpp"
 #include "lower/views.hpp"
+#include "ops/core/problem_rule.hpp"
 
 namespace gex::lower {
 namespace {
@@ -37,14 +38,16 @@ class Fusion {
   bool is_loop(const Node& node) const {
     return has_loop_body(node) && options_.placed_cats.count(&node) == 0;
   }
-  bool is_alone(const Node& node) const { return options_.cats_alone && node.is("cat"); }
+  bool is_alone(const Node& node) const {
+    return options_.cats_alone && node.op().has(Trait::concatenation);
+  }
 
   void collect_roots() {
     for (Value* output : graph_.outputs()) {
       if (options_.views.count(output) == 0) require(output);
     }
     for (const Node& node : graph_.nodes()) {
-      if (is_loop(node) && !is_contraction(node)) continue;
+      if (is_loop(node) && !is_problem(node)) continue;
       if (is_free(node)) continue;
       for (Value* input : node.inputs()) {
         if (input == nullptr || input->type().is_token()) continue;
@@ -90,8 +93,8 @@ class Fusion {
   Cluster single(const Node& node) const {
     Cluster cluster;
     cluster.nodes = {&node};
-    if (is_contraction(node)) {
-      cluster.kind = Unit::Kind::contraction;
+    if (is_problem(node)) {
+      cluster.kind = Unit::Kind::problem;
       cluster.anchor = &node;
       cluster.space = node.output()->type().shape;
       cluster.sealed = !takes_epilogue(node) || is_library_product(node);
@@ -113,9 +116,10 @@ class Fusion {
     return cluster;
   }
 
-  // Left to the vendor's library, without an epilogue and prologues.
+  // Left to the vendor's library, without epilogue and prologues.
   bool is_library_product(const Node& node) const {
-    if (!options_.costs.library_products || !node.is("matmul")) return false;
+    if (!options_.costs.library_products || !is_problem(node)) return false;
+    if (!node.op().problem->library_product) return false;
     const Shape& shape = node.output()->type().shape;
     const Dim rows = shape[shape.size() - 2];
     return rows.range().hi > options_.costs.few_rows;
@@ -128,8 +132,8 @@ class Fusion {
          std::move(reason)});
   }
 
-  // An epilogue would write its elements out in vain: they are summed up (or the like) and nothing
-  // else; or they are, and what they are made of is in memory for the kernel that does it.
+  // An epilogue would store its elements unnecessarily: they are only reduced, or they are reduced
+  // and their operands are already in memory for the kernel that does it.
   bool belongs_to_reductions(const Node& node, int contraction) const {
     constexpr int kRecomputeLimit = 8;
     if (weight_of(node) >= kRecomputeLimit || roots_.count(node.output()) != 0) return false;
@@ -137,7 +141,7 @@ class Fusion {
     return is_reduced(node.output()) && reads_only_memory(node, contraction);
   }
 
-  // Whether all that it has of this cluster is written anyway.
+  // Whether everything it reads from this cluster is stored anyway.
   bool reads_only_memory(const Node& node, int cluster) const {
     for (const Value* v : node.inputs()) {
       std::set<int> from;
@@ -150,10 +154,10 @@ class Fusion {
   }
 
   static bool is_reduction(const Node& node) {
-    return node.op().body && node.op().body->reduction && !is_contraction(node);
+    return node.op().body && node.op().body->reduction && !is_problem(node);
   }
 
-  // Somewhere. No epilogue can do that.
+  // Whether some user of the value reduces it, which an epilogue can't do.
   static bool is_reduced(const Value* v) {
     return std::ranges::any_of(v->uses(), [](const Use& use) {
       if (use.node == nullptr) return false;
@@ -170,20 +174,18 @@ class Fusion {
     return !v->uses().empty();
   }
 
-  // Joins results of several products, and a product of few rows can compute it as its operand: as
-  // an epilogue it would make one of those products wait for the others.
+  // Combines results of several matmuls, and a matmul of few rows can compute it as its operand: as
+  // an epilogue it would make one of those matmuls wait for the others.
   bool belongs_to_consumer(const Node& node, const std::set<int>& from) const {
     if (!options_.costs.merges_launches || !options_.prologues) return false;
-    const auto is_product = [&](int id) {
-      return clusters_.at(id).kind == Unit::Kind::contraction;
-    };
+    const auto is_product = [&](int id) { return clusters_.at(id).kind == Unit::Kind::problem; };
     if (std::count_if(from.begin(), from.end(), is_product) < 2) return false;
     const Value* v = node.output();
     while (v->uses().size() == 1 && v->uses()[0].node != nullptr && is_free(*v->uses()[0].node))
       v = v->uses()[0].node->output();
     if (v->uses().size() != 1 || v->uses()[0].node == nullptr) return false;
     const Node& consumer = *v->uses()[0].node;
-    if (!is_contraction(consumer) || is_library_product(consumer)) return false;
+    if (!is_problem(consumer) || is_library_product(consumer)) return false;
     for (int operand : computable_operands(consumer))
       if (computable_value(consumer, operand) == node.output())
         return prologue_pays(consumer, operand, {&node}, options_.costs);
@@ -198,10 +200,10 @@ class Fusion {
       std::set<int> from = clusters_.sources(mine);
       for (auto it = from.rbegin(); it != from.rend(); ++it) {
         std::string why;
-        if (clusters_.at(*it).kind == Unit::Kind::contraction && belongs_to_reductions(node, *it)) {
-          continue;  // not a loss: it is computed where it is reduced, and never written
+        if (clusters_.at(*it).kind == Unit::Kind::problem && belongs_to_reductions(node, *it)) {
+          continue;  // not a loss: it is computed where it is reduced, and never stored
         }
-        if (clusters_.at(*it).kind == Unit::Kind::contraction && belongs_to_consumer(node, from))
+        if (clusters_.at(*it).kind == Unit::Kind::problem && belongs_to_consumer(node, from))
           continue;
         auto merged = merge(mine, *it, absorbed, why);
         if (merged) {
@@ -212,15 +214,15 @@ class Fusion {
         }
       }
     }
-    if (options_.enabled && options_.prologues && mine.kind == Unit::Kind::contraction &&
+    if (options_.enabled && options_.prologues && mine.kind == Unit::Kind::problem &&
         !is_library_product(node)) {
       for (int operand : computable_operands(node)) absorb_operand(mine, operand, absorbed);
     }
     clusters_.add(std::move(mine), node, absorbed);
   }
 
-  // Has the contraction compute the operand, if nobody else wants what computes it. Whatever reads
-  // that cluster is the contraction alone, so no cycle can come of it.
+  // Has the problem compute the operand, if nobody else wants what computes it. Whatever reads
+  // that cluster is the problem alone, so no cycle can come of it.
   void absorb_operand(Cluster& mine, int operand, std::vector<int>& absorbed) {
     const Node& node = *mine.anchor;
     Value* value = computable_value(node, operand);
@@ -233,18 +235,18 @@ class Fusion {
     std::string why;
     ClusterPrologue prologue{operand, value, maker.nodes};
     if (escaping(maker) != std::vector<Value*>{value}) {
-      why = "other results of it are needed in memory";
-    } else if (!placement_of(node).same_limits(placement_of(*maker.nodes.front()))) {
+      why = "its other results are needed in memory";
+    } else if (!run_labels_of(node).same_limits(run_labels_of(*maker.nodes.front()))) {
       why = "they may use different numbers of cores";
     } else if (!prologue_pays(node, operand, maker.nodes, options_.costs)) {
-      why = "it would be computed again too often";
+      why = "it would be recomputed too often";
     } else if (LoweredCluster lowered = lower_prologue(node, prologue, roots_, options_);
                !lowered.ok) {
       why = lowered.reason;
     }
     if (!why.empty()) {
-      remark(node, str("operand ", operand, " is not computed by it but by ", label(maker.nodes),
-                       ": ", why));
+      remark(node, str("operand ", operand, " is not computed by a prologue but by ",
+                       label(maker.nodes), ": ", why));
       return;
     }
     roots_.erase(value);
@@ -260,7 +262,7 @@ class Fusion {
     });
   }
 
-  // The contraction with its epilogue alone.
+  // The contraction with its epilogue only.
   static Cluster without_prologues(const Cluster& cluster) {
     Cluster rest = cluster;
     rest.prologues.clear();
@@ -269,9 +271,9 @@ class Fusion {
     return rest;
   }
 
-  // Whether one of these clusters computes an operand of the contraction, which is there before
-  // the contraction begins and so can't be part of its epilogue. What it computes itself is no
-  // cluster of its own.
+  // Whether one of these clusters computes an operand of the contraction, which is needed before
+  // the contraction begins and so can't be part of its epilogue. Operands computed by its prologues
+  // are not clusters.
   bool is_operand(const Node& contraction, int other_id, const std::vector<int>& absorbed) const {
     std::set<int> from;
     for (Value* input : contraction.inputs())
@@ -281,7 +283,7 @@ class Fusion {
                                                     [&](int id) { return from.count(id) != 0; });
   }
 
-  // The union of two clusters in some iteration space in which it can be lowered.
+  // The union of two clusters, in an iteration space in which it can be lowered.
   std::optional<Cluster> merge(const Cluster& mine, int other_id, const std::vector<int>& absorbed,
                                std::string& why) {
     const Cluster& other = clusters_.at(other_id);
@@ -297,13 +299,12 @@ class Fusion {
       why = "the kernel would have too many operators";
       return std::nullopt;
     }
-    if (!placement_of(*mine.nodes.front()).same_limits(placement_of(*other.nodes.front()))) {
+    if (!run_labels_of(*mine.nodes.front()).same_limits(run_labels_of(*other.nodes.front()))) {
       why = "they may use different numbers of cores";
       return std::nullopt;
     }
-    bool contraction =
-        mine.kind == Unit::Kind::contraction || other.kind == Unit::Kind::contraction;
-    if (mine.kind == Unit::Kind::contraction && other.kind == Unit::Kind::contraction) {
+    bool contraction = mine.kind == Unit::Kind::problem || other.kind == Unit::Kind::problem;
+    if (mine.kind == Unit::Kind::problem && other.kind == Unit::Kind::problem) {
       why = "two contractions";
       return std::nullopt;
     }
@@ -323,7 +324,7 @@ class Fusion {
       return std::nullopt;
     }
     if (clusters_.makes_cycle(mine, other_id, absorbed)) {
-      why = "something between them depends on the first and feeds the second";
+      why = "a node between them depends on the first and feeds the second";
       return std::nullopt;
     }
     Cluster merged;
@@ -331,7 +332,7 @@ class Fusion {
     merged.nodes.insert(merged.nodes.end(), other.nodes.begin(), other.nodes.end());
     sort_in_order(merged.nodes);
     merged.prologues = mine.anchor ? mine.prologues : other.prologues;
-    merged.kind = contraction ? Unit::Kind::contraction : Unit::Kind::loop;
+    merged.kind = contraction ? Unit::Kind::problem : Unit::Kind::loop;
     merged.anchor = anchor;
     merged.sealed = mine.sealed;
     std::vector<const Cluster*> spaces;
@@ -355,12 +356,12 @@ class Fusion {
     return std::nullopt;
   }
 
-  // Fusing into a larger space computes the smaller cluster again and again: fine if that is cheap,
-  // or if the operand is constant along the innermost axis and so computed once for each row.
+  // Fusing into a larger space recomputes the smaller cluster: fine if that is cheap, or if the
+  // operand is constant along the innermost axis and so computed once per row.
   bool pays(const Cluster& space, const Cluster& smaller, const Cluster& consumer,
             const Cluster& producer, std::string& why) const {
     if (provably_eq(product(space.space), product(smaller.space))) return true;
-    if (&smaller == &consumer) return true;  // a row result computed once beside the rows
+    if (&smaller == &consumer) return true;  // a row result computed once per row
     int cost = 0;
     for (const Node* node : producer.nodes) cost += weight_of(*node);
     if (cost < 8) return true;
@@ -380,7 +381,7 @@ class Fusion {
           row = v->type().shape.empty() || v->type().shape.back() == Dim(1);
         }
         if (!row) {
-          why = str("it would be computed again for each element of ", text_of(space.space));
+          why = str("it would be recomputed for each element of ", text_of(space.space));
           return false;
         }
       }
@@ -409,14 +410,14 @@ class Fusion {
           {prologue.operand, prologue.value, std::move(lowered.inputs), std::move(lowered.kernel)});
     }
     const Cluster rest = without_prologues(cluster);
-    bool plain = cluster.kind == Unit::Kind::contraction && rest.nodes.size() == 1;
-    if (cluster.kind == Unit::Kind::loop || (cluster.kind == Unit::Kind::contraction && !plain)) {
+    bool plain = cluster.kind == Unit::Kind::problem && rest.nodes.size() == 1;
+    if (cluster.kind == Unit::Kind::loop || (cluster.kind == Unit::Kind::problem && !plain)) {
       LoweredCluster lowered = lower_cluster(rest, unit.outputs, roots_, options_);
       GEX_CHECK(lowered.ok, "cluster ", unit.label(), ": ", lowered.reason);
       unit.inputs = std::move(lowered.inputs);
       unit.kernel = std::move(lowered.kernel);
       unit.kernel.name = unit.label();
-      unit.has_epilogue = cluster.kind == Unit::Kind::contraction;
+      unit.has_epilogue = cluster.kind == Unit::Kind::problem;
     }
     return unit;
   }
@@ -425,7 +426,7 @@ class Fusion {
     FusedGraph fused;
     for (int id : clusters_.in_order()) {
       Unit unit = lower(clusters_.at(id));
-      // At O0 nothing removes code whose result nobody wants; it has no place to write it to.
+      // At O0 nothing removes unused code; it has no output to write.
       const bool dead = unit.kind != Unit::Kind::step && unit.outputs.empty();
       if (!dead) fused.units.push_back(std::move(unit));
     }

@@ -29,10 +29,10 @@ std::string print(const FusedGraph& fused) {
   std::string text;
   int number = 0;
   for (const Unit& unit : fused.units) {
-    const char* kind = unit.kind == Unit::Kind::loop          ? "kernel"
-                       : unit.kind == Unit::Kind::contraction ? "contraction"
-                       : unit.kind == Unit::Kind::scatter     ? "scatter"
-                                                              : "step";
+    const char* kind = unit.kind == Unit::Kind::loop      ? "kernel"
+                       : unit.kind == Unit::Kind::problem ? "contraction"
+                       : unit.kind == Unit::Kind::scatter ? "scatter"
+                                                          : "step";
     text += str("// unit ", number++, ": ", kind, " ", unit.label(), " (", unit.nodes.size(),
                 unit.nodes.size() == 1 ? " operator)\n" : " operators)\n");
     for (const Prologue& prologue : unit.prologues)

@@ -1,35 +1,16 @@
-// What fusion asks of a single node: is it free, a contraction, how much work is it.
+// Properties of a single node for fusion: is it free, is it a problem, how much does it cost.
 
 #include "loop/body.hpp"
 #include "loop/functions.hpp"
 #include "lower/cluster.hpp"
 #include "lower/views.hpp"
-#include "ops/core/choices.hpp"
+#include "ops/core/problem_rule.hpp"
 
 namespace gex::lower {
 namespace {
 
 using loop::Indices;
 using loop::Scalar;
-
-int weight_of_prim(loop::Prim prim) {
-  using loop::Prim;
-  switch (prim) {
-    case Prim::philox:
-      return 30;
-    case Prim::div:
-    case Prim::sqrt:
-    case Prim::rsqrt:
-    case Prim::reciprocal:
-    case Prim::mod:
-    case Prim::fmod:
-    case Prim::floordiv:
-    case Prim::truncdiv:
-      return 4;
-    default:
-      return loop::is_function(prim) ? 15 * loop::arity_of(prim) : 1;
-  }
-}
 
 class OpaqueContext : public loop::BodyContext {
  public:
@@ -49,12 +30,9 @@ bool is_free(const Node& node) {
   return node.op().has(Trait::view) || (node.op().has(Trait::pure) && node.inputs().empty());
 }
 
-bool is_contraction(const Node& node) { return ops::has_choice(node); }
+bool is_problem(const Node& node) { return ops::has_problem(node); }
 
-bool takes_epilogue(const Node& node) {
-  return is_contraction(node) && node.num_outputs() == 1 &&
-         (node.op().body != nullptr || node.is("attention"));
-}
+bool takes_epilogue(const Node& node) { return is_problem(node) && node.op().problem->epilogue; }
 
 int weight_of(const Node& node) {
   if (!node.op().body || !node.op().body->map || is_free(node)) return 0;
@@ -65,7 +43,7 @@ int weight_of(const Node& node) {
   node.op().body->map(context, 0, index);
   int weight = 0;
   for (const loop::Expr& e : exprs) {
-    if (e.kind == loop::Expr::Kind::prim) weight += weight_of_prim(e.prim);
+    if (e.kind == loop::Expr::Kind::prim) weight += loop::cost_of(e.prim);
   }
   return weight;
 }

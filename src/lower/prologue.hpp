@@ -1,5 +1,5 @@
 #pragma once
-// Elementwise producers of a contraction's operand, computed where its kernel would read them.
+// Elementwise producers of a problem's operand, computed where its kernel would read them.
 
 #include <string>
 #include <unordered_set>
@@ -9,21 +9,22 @@
 
 namespace gex::lower {
 
-// The operands that the kernel of this contraction takes from a prologue, by their numbers.
-std::vector<int> computable_operands(const Node& contraction);
+// The operands (by number) that the kernel of this node can take from a prologue; empty if the node
+// is not a problem.
+std::vector<int> computable_operands(const Node& problem);
 
-// The value whose elements the operand's are, in dense order and from its first one on; null if the
-// kernel can't have them computed.
-Value* computable_value(const Node& contraction, int operand);
+// The value whose elements, in dense order from the first, are the operand's; null if the kernel
+// can't compute them.
+Value* computable_value(const Node& problem, int operand);
 
-// Whether computing the elements as often as the kernel asks for them is less than writing and
-// reading them once. `nodes` make the value.
-bool prologue_pays(const Node& contraction, int operand, const std::vector<const Node*>& nodes,
+// Whether computing the elements as often as the kernel reads them costs less than storing and
+// loading them once. `nodes` compute the value.
+bool prologue_pays(const Node& problem, int operand, const std::vector<const Node*>& nodes,
                    const CostModel& costs);
 
-// The kernel that makes the value: parameters are its inputs and one output of the kernel's
-// accumulator dtype, over the value's dense grid.
-LoweredCluster lower_prologue(const Node& contraction, const ClusterPrologue& prologue,
+// The kernel that computes the value: parameters are its inputs and one output of the accumulator
+// dtype, over the value's dense grid.
+LoweredCluster lower_prologue(const Node& problem, const ClusterPrologue& prologue,
                               const std::unordered_set<const Value*>& in_memory,
                               const FuseOptions& options);
 

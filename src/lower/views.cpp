@@ -27,7 +27,7 @@ std::vector<Dim> reindex(const Shape& from, std::span<const Dim> index, const Sh
   Dim linear = linearise(index, dense_strides(from));
   std::vector<Dim> strides = dense_strides(to);
   std::vector<Dim> result(to.size());
-  if (std::find(to.begin(), to.end(), Dim(0)) != to.end()) return result;  // nothing is there
+  if (std::find(to.begin(), to.end(), Dim(0)) != to.end()) return result;  // there are no elements
   for (std::size_t d = 0; d < to.size(); ++d) {
     Dim at = floordiv(linear, strides[d]);
     result[d] = d == 0 ? at : mod(at, to[d]);
@@ -45,7 +45,7 @@ bool has_division(Dim e) {
       return false;
     case Dim::Kind::floordiv:
     case Dim::Kind::mod: {
-      // A quotient of sizes alone is a number at run time; only indices inside make it costly.
+      // A quotient of sizes only is a number at run time; only indices inside make it costly.
       std::vector<Dim> symbols;
       e.collect_symbols(symbols);
       for (Dim s : symbols) {

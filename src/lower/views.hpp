@@ -1,6 +1,6 @@
 #pragma once
-// Index maps of views, followed symbolically. Used to hand strided operands to contractions and
-// calls without copying, and to carry an index through reshapes.
+// Index maps of views, resolved symbolically. Used to pass strided operands to contractions and
+// calls without copying, and to map indices through reshapes.
 
 #include <optional>
 #include <span>
@@ -28,10 +28,11 @@ struct StridedView {
   Dim offset;   // in elements
 };
 
-// Follows views up to the first value that is no view; nothing if the composed map is not affine.
+// Follows views up to the first value that is not a view; nothing if the composed map is not
+// affine.
 std::optional<StridedView> resolve_view(Value* value);
 
-// How a value that owns memory lies there: its type's strides, else dense.
+// The strides of a value that owns memory: those of its type, else dense.
 std::vector<Dim> memory_strides(const Value& value);
 
 }  // namespace gex::lower

@@ -24,14 +24,15 @@ void* open_library(std::initializer_list<const char*> names, std::string& why_no
     for (const char* name : names)
       if (void* library = dlopen((folder + name).c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
   why_not = std::string(*names.begin()) +
-            " can't be opened; install it or name its folder in GEX_CUDA_LIBRARY_PATH";
+            " can't be opened; install it or set GEX_CUDA_LIBRARY_PATH to its folder";
   return nullptr;
 }
 
 template <class Function>
 bool find(void* library, const char* symbol, Function*& function, std::string& why_not) {
   function = reinterpret_cast<Function*>(dlsym(library, symbol));
-  if (function == nullptr) why_not = std::string(symbol) + " is not in its library: it is too old";
+  if (function == nullptr)
+    why_not = std::string(symbol) + " is missing from its library, which is too old";
   return function != nullptr;
 }
 

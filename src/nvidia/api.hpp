@@ -1,6 +1,6 @@
 #pragma once
-// The few entry points of NVIDIA's libraries that gex uses, declared by hand and opened at run
-// time: one binary runs with and without a GPU, and building needs no CUDA headers.
+// The entry points of NVIDIA's libraries that gex uses, declared by hand and opened at run time:
+// one binary runs with and without a GPU, and building needs no CUDA headers.
 
 #include <cstddef>
 #include <string>
@@ -128,8 +128,8 @@ struct CublasApi {
 };
 #undef GEX_CUDA_MEMBER
 
-// Opened once, kept until the process ends. Null if the library is missing or too old; `why_not`
-// then says which. Folders named in GEX_CUDA_LIBRARY_PATH are looked into first.
+// Opened once and kept until the process ends. Null if the library is missing or too old; `why_not`
+// then says which. Folders in GEX_CUDA_LIBRARY_PATH are searched first.
 const DriverApi* driver_api(std::string& why_not);
 const NvrtcApi* nvrtc_api(std::string& why_not);
 const CublasApi* cublas_api(std::string& why_not);

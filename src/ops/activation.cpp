@@ -34,7 +34,7 @@ struct Softplus {
   }
 };
 
-// Applies an attribute-carrying activation to argument 0.
+// Imports an activation with attributes, applied to argument 0.
 template <class S>
 AtenImport with_attrs(const char* op_name, S (*read)(AtenCall&)) {
   return [=](AtenCall& c) {

@@ -1,5 +1,5 @@
-// ATen spellings of resampling with antialiasing: where an axis shrinks, the filter is as much
-// wider as the axis gets shorter. Each result is a weighted mean of a window of the axis.
+// ATen rows of resampling with antialiasing: where an axis shrinks, the filter is wider by the same
+// factor. Each result is a weighted mean of a window of the axis.
 
 #include "ops/antialias.hpp"
 
@@ -50,7 +50,7 @@ class Axis {
         minimum(g, floor(g, add(g, center_, 0.5 + support)), scalar(g, t, static_cast<double>(in)));
   }
 
-  // Only what is inside of a window is read, so that one NaN does not spread over the axis.
+  // Only elements inside a window are read, so that one NaN does not spread over the axis.
   Value* resampled(Value* x, std::int64_t axis) {
     Value* at = window();
     Value* elements = take(g_, swap_axes(g_, x, axis, -1), index(at), x->type().rank() - 1);
@@ -59,7 +59,7 @@ class Axis {
     return swap_axes(g_, sums, axis, -1);
   }
 
-  // Nor does an infinite gradient reach what is outside of its window.
+  // Nor does an infinite gradient reach elements outside its window.
   Value* gradient(Value* grad, std::int64_t axis) {
     Value* at = window();
     Value* last = unsqueeze(g_, swap_axes(g_, grad, axis, -1), -1);  // [..., out, 1]
@@ -72,7 +72,7 @@ class Axis {
   }
 
  private:
-  // Places of the axis that a result has room to read: [out, taps].
+  // Indices of the axis that a result may read: [out, taps].
   Value* window() { return add(g_, first_, cast(g_, iota(g_, taps_), t_)); }
   Value* index(Value* at) {
     return minimum(g_, cast(g_, at, DType::i64), scalar_int(g_, DType::i64, in_ - 1));
@@ -98,7 +98,7 @@ double scale_of(std::int64_t in, std::int64_t out, bool align_corners, double wa
   return wanted > 0 ? 1 / wanted : static_cast<double>(in) / static_cast<double>(out);
 }
 
-// The axes [H, W] of images `in` and `out`; nothing where a size is not known.
+// The axes [H, W] of images `in` and `out`; nothing if a size is unknown.
 std::vector<Axis> axes_of(AtenCall& c, const Filter& filter, const Shape& in, const Shape& out,
                           bool align_corners, std::size_t scales) {
   const DType t = c.result().dtype;

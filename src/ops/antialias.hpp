@@ -1,5 +1,5 @@
 #pragma once
-// Resampling with antialiasing, which interpolation registers.
+// Resampling with antialiasing, registered by interpolation.
 
 namespace gex::ops {
 

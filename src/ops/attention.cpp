@@ -1,5 +1,5 @@
-// Scaled dot-product attention. The expansion is its meaning and its fallback;
-// src/backend/cpu/kernels has a form that never stores the scores.
+// Scaled dot-product attention. The expansion is its definition and fallback; the problem's kernels
+// never store the scores.
 
 #include <cmath>
 #include <limits>
@@ -8,6 +8,8 @@
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
+#include "ops/problem_rules.hpp"
 #include "ops/rows/rows.hpp"
 #include "ops/statistics.hpp"
 
@@ -52,7 +54,7 @@ Type attention_type(const InferContext& c) {
   return Type::tensor(c.in(0).dtype, shape);
 }
 
-// Each key-value head once for every query head that reads it.
+// Repeats each key-value head for every query head that reads it.
 Value* repeat_heads(Graph& g, Value* x, const Shape& q) {
   const Shape shape = x->type().shape;
   if (shape.size() < 3 || size_at(shape, 3) == size_at(q, 3)) return x;
@@ -78,7 +80,8 @@ Value* sum_heads(Graph& g, Value* x, Dim kv_heads) {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// What scores are multiplied by; without a number 1 / sqrt(head size), which only a run can tell.
+// The factor of the scores; without a number 1 / sqrt(head size), which may be known only at run
+// time.
 using Scale = std::optional<double>;
 
 Value* scale_value(Graph& g, Scale scale, Value* q, DType t) {
@@ -105,14 +108,14 @@ Value* scores_of(Graph& g, Value* q, Value* k, Value* mask, bool causal, Scale s
   return scores;
 }
 
-// What the scores of a query are shifted by before e^: 0 where it sees no key. All its scores are
-// -inf there, and so is their largest; -inf - -inf would be NaN where e^(-inf - 0) is 0.
+// The shift of a query's scores before e^: 0 if it sees no key. All its scores are -inf then, and
+// so is their maximum; -inf - -inf would be NaN where e^(-inf - 0) is 0.
 Value* finite_shift(Graph& g, Value* shift) {
   const DType t = shift->type().dtype;
   return where(g, eq(g, shift, scalar(g, t, -kInf)), scalar(g, t, 0), shift);
 }
 
-// A query that sees no key gets zeros, not NaN, unless the node wants it as softmax has it.
+// A query that sees no key gives zeros, not NaN, unless the node requests softmax's NaN.
 Value* attend(Graph& g, Value* q, Value* k, Value* v, Value* mask, bool causal, Scale scale,
               bool nan_if_fully_masked) {
   const DType dtype = q->type().dtype;
@@ -145,13 +148,13 @@ Scale scale_argument(const AtenCall& c, std::size_t i, const Value* q) {
   return 1 / std::sqrt(static_cast<double>(size.constant()));
 }
 
-// The op where its scale is a number; else what the op means.
+// The op if its scale is a number; else its expansion.
 Value* attention_of(Graph& g, Value* q, Value* k, Value* v, Value* mask, bool causal, Scale scale) {
   if (scale) return attention(g, q, k, v, mask, {.causal = causal, .scale = *scale});
   return attend(g, q, k, v, mask, causal, scale, false);
 }
 
-// log(sum(e^scores)), which the gradient wants; dead code wherever it is not used.
+// log(sum(e^scores)), which the gradient needs; dead code if it is not used.
 Value* log_sum_exp(Graph& g, Value* q, Value* k, Value* mask, bool causal, Scale scale) {
   Value* scores = scores_of(g, q, k, mask, causal, scale);
   Value* shift = finite_shift(g, reduce_max(g, scores, {-1}, true));
@@ -217,11 +220,24 @@ void register_attention() {
       .traits(Trait::pure | Trait::contraction)
       .infer_one(attention_type)
       .expand(expand_attention)
+      .problem(attention_rule())
       .aten("aten._scaled_dot_product_flash_attention_for_cpu.default", import_flash_cpu)
       .aten("aten.scaled_dot_product_attention.default", import_sdpa)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data({Dim(1), Dim(4), s, Dim(8)}), data({Dim(1), Dim(2), s + 2, Dim(8)}),
+                         data({Dim(1), Dim(2), s + 2, Dim(4)}), flag_data({s, s + 2})},
+                        {{"scale", 0.3}},
+                        {}};
+      })
       .define();
   register_aten_row("aten._scaled_dot_product_flash_attention_for_cpu_backward.default",
                     import_flash_cpu_backward);
+  register_aten_facts({"aten._scaled_dot_product_flash_attention",
+                       "aten._scaled_dot_product_flash_attention_for_cpu"},
+                      {.padding = AtenFacts::Padding::attends, .padding_argument = 4});
+  register_aten_facts({"aten.scaled_dot_product_attention"},
+                      {.padding = AtenFacts::Padding::attends, .padding_argument = 5});
 }
 
 }  // namespace gex::ops

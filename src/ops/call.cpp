@@ -1,6 +1,8 @@
-// Work done by the host program, and effects.
+// Calls of the host program, and effects.
 
 #include "ops/call.hpp"
+
+#include <iostream>
 
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
@@ -37,9 +39,22 @@ Type token_checked(const InferContext& c) {
   return Type::token();
 }
 
+// A token has no contents: any tensor can represent it.
+std::vector<HostTensor> token_reference(const ReferenceContext&) {
+  return {HostTensor(DType::boolean, {})};
+}
+
+std::vector<HostTensor> print_reference(const ReferenceContext& c) {
+  const HostTensor& x = *c.inputs[1];
+  std::cout << std::get<std::string>(c.node.attr("label")) << ' ' << c.node.input(1)->type() << ':';
+  for (std::int64_t i = 0; i < x.numel(); ++i) std::cout << ' ' << x.get(i);
+  std::cout << '\n';
+  return token_reference(c);
+}
+
 }  // namespace
 
-bool is_call(const Node& node) { return node.is("call") || node.is("call_effect"); }
+bool is_call(const Node& node) { return node.op().step == StepKind::call; }
 
 Call make_call(std::int64_t callee, std::string name, std::span<const Type> results,
                std::span<const Type> operands) {
@@ -96,6 +111,7 @@ void register_call() {
       .variadic_in("inputs")
       .attrs<Call>()
       .traits(Trait::pure)
+      .step(StepKind::call)
       .infer([](const InferContext& c) { return result_types(c.as<Call>()); })
       .define();
   Definition("call_effect", "A function of the host program with effects, ordered by its token.")
@@ -103,6 +119,7 @@ void register_call() {
       .variadic_in("inputs")
       .attrs<Call>()
       .traits(Trait::effect)
+      .step(StepKind::call)
       .infer([](const InferContext& c) {
         std::vector<Type> types{token_checked(c)};
         for (Type& t : result_types(c.as<Call>())) types.push_back(std::move(t));
@@ -116,13 +133,17 @@ void register_call() {
   };
   Definition("token", "The start of a chain of effects.")
       .traits(Trait::effect)
+      .step(StepKind::order)
       .infer_one([](const InferContext&) { return Type::token(); })
+      .reference(token_reference)
       .define();
   Definition("print", "Prints x under a label when it runs.")
       .in({"token", "x"})
       .attrs<Print>()
       .traits(Trait::effect)
+      .step(StepKind::order)
       .infer_one(token_checked)
+      .reference(print_reference)
       .define();
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// `call` and `call_effect`: work done by the host program. Their results' types can't be inferred,
-// so they are attributes, as flat lists that print, parse and hash like any other.
+// `call` and `call_effect`: work done by the host program. Their result types can't be inferred, so
+// they are attributes, as flat lists that print, parse and hash like any other.
 
 #include <cstdint>
 #include <optional>
@@ -14,18 +14,18 @@
 namespace gex::ops {
 
 struct Call {
-  std::int64_t callee = -1;  // meaning belongs to whoever made the graph
+  std::int64_t callee = -1;  // a number that the creator of the graph resolves
   std::string name;          // shown in reports
   Dims integers;             // evaluated and passed along
-  // Operands (without the token) whose memory the call changes. The last results are their new
-  // contents, in this order.
+  // Operands (without the token) that the call writes. The last results are their new contents, in
+  // this order.
   Ints written;
   std::vector<std::string> dtypes;  // one for each result
   Ints ranks;
-  Dims shapes;           // all results' sizes, one after another
-  Ints strided;          // results with promised strides: 1, dense ones: 0
-  Dims strides;          // of the strided results, one after another
-  Ints operand_strided;  // operands that the call must see with given strides, as above
+  Dims shapes;           // sizes of all results, concatenated
+  Ints strided;          // 1 for results with given strides, 0 for dense ones
+  Dims strides;          // of the strided results, concatenated
+  Ints operand_strided;  // operands that need given strides, as above
   Dims operand_strides;
 
   static constexpr auto fields() {
@@ -45,7 +45,7 @@ struct Call {
 
 bool is_call(const Node& node);  // call or call_effect
 
-// `operands`: their types with the strides the call must see; empty if all are dense.
+// `operands`: their types with the required strides; empty if all are dense.
 Call make_call(std::int64_t callee, std::string name, std::span<const Type> results,
                std::span<const Type> operands = {});
 std::vector<Type> result_types(const Call& call);

@@ -1,10 +1,11 @@
-// Comparisons, logic, bits and choice.
+// Comparisons, logic, bit operations and selection.
 
 #include <limits>
 
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/rows/rows.hpp"
 
 namespace gex::ops {
@@ -83,6 +84,10 @@ void register_where() {
       .aten("aten.where.ScalarOther", import_where)
       .aten("aten.masked_fill.Scalar", import_masked_fill)
       .aten("aten.masked_fill.Tensor", import_masked_fill)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{flag_data({s, Dim(1)}), data({Dim(6)}), data({})}, {}, {}};
+      })
       .define();
 }
 
@@ -140,6 +145,7 @@ void register_compare() {
   register_where();
   register_aten_row("aten.isposinf.default", import_is_infinity(1));
   register_aten_row("aten.isneginf.default", import_is_infinity(-1));
+  register_aten_facts({"aten.where"}, {.range = AtenFacts::Range::chosen});
 }
 
 }  // namespace gex::ops

@@ -4,6 +4,7 @@
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 
 namespace gex::ops {
 
@@ -52,7 +53,7 @@ std::vector<Type> if_types(const InferContext& c) {
   require_inputs(c, no, 1);
   const auto types = output_types(yes);
   if (types != output_types(no)) {
-    fail(ErrorCode::type_mismatch, "if: the branches give different types");
+    fail(ErrorCode::type_mismatch, "if: the branches return different types");
   }
   return types;
 }
@@ -64,19 +65,19 @@ std::vector<Type> while_types(const InferContext& c) {
   require_inputs(c, condition, 0);
   require_inputs(c, body, 0);
   if (condition.outputs().size() != 1) {
-    fail(ErrorCode::invalid_graph, "while: the condition gives ", condition.outputs().size(),
+    fail(ErrorCode::invalid_graph, "while: the condition returns ", condition.outputs().size(),
          " values, expected one");
   }
   require_flag(c, condition.outputs()[0]->type(), "the condition's result");
   const auto types = output_types(body);
   if (types.size() != carried || carried > c.inputs.size()) {
-    fail(ErrorCode::invalid_graph, "while: the body gives ", types.size(),
+    fail(ErrorCode::invalid_graph, "while: the body returns ", types.size(),
          " values, but carried is ", carried);
   }
   for (std::size_t k = 0; k < carried; ++k) {
     if (types[k].dtype != c.in(k).dtype || types[k].shape != c.in(k).shape) {
       fail(ErrorCode::type_mismatch, "while: carried value ", k, " starts as ", c.in(k),
-           " and the body makes it ", types[k]);
+           " but the body returns ", types[k]);
     }
   }
   return types;
@@ -100,12 +101,12 @@ std::vector<Type> for_types(const InferContext& c) {
   }
   const auto types = output_types(body);
   if (types.size() != carried || carried + 3 > c.inputs.size())
-    fail(ErrorCode::invalid_graph, "for: the body gives ", types.size(), " values, but carried is ",
-         carried);
+    fail(ErrorCode::invalid_graph, "for: the body returns ", types.size(),
+         " values, but carried is ", carried);
   for (std::size_t k = 0; k < carried; ++k)
     if (types[k].dtype != c.in(k + 3).dtype || types[k].shape != c.in(k + 3).shape)
       fail(ErrorCode::type_mismatch, "for: carried value ", k, " starts as ", c.in(k + 3),
-           " and the body makes it ", types[k]);
+           " but the body returns ", types[k]);
   return types;
 }
 
@@ -150,6 +151,17 @@ std::vector<Value*> for_as_while(Graph& g, const Node& node) {
   return values;
 }
 
+// Iterations that change nothing: start, limit and delta may be anything.
+std::vector<Value*> counted_loop(Graph& g, const std::vector<Value*>& v) {
+  auto body = std::make_unique<Graph>("body");
+  body->add_input(v[0]->type());
+  Value* x = body->add_input(v[3]->type());
+  body->set_outputs({maximum(*body, x, x)});
+  std::vector<std::unique_ptr<Graph>> subgraphs;
+  subgraphs.push_back(std::move(body));
+  return {g.add("for", v, {{"carried", std::int64_t{1}}}, std::move(subgraphs))->output()};
+}
+
 }  // namespace
 
 void register_control() {
@@ -157,31 +169,39 @@ void register_control() {
       .in({"condition"})
       .variadic_in("inputs")
       .traits(Trait::control)
+      .step(StepKind::branch)
       .infer(if_types)
       .define();
-  Definition("while",
-             "While the first subgraph says so, replaces the carried inputs by the results of the "
-             "second. Inputs after the carried ones stay as they are.")
+  Definition(
+      "while",
+      "While the first subgraph returns true, replaces the carried inputs by the results of the "
+      "second. Inputs after the carried ones do not change.")
       .variadic_in("inputs")
       .attrs<While>()
       .traits(Trait::control)
+      .step(StepKind::loop)
       .infer(while_types)
       .define();
   Definition("for",
              "Counts from start by delta, limit excluded, and replaces the carried inputs by the "
              "results of the subgraph, which takes the index and then the inputs. A delta that "
-             "leads away from the limit, or of 0, gives no turn at all.")
+             "leads away from the limit, or of 0, runs zero iterations.")
       .in({"start", "limit", "delta"})
       .variadic_in("inputs")
       .attrs<For>()
       .traits(Trait::control)
       .infer(for_types)
       .expand(for_as_while)
+      .sample([] {
+        return OpSample{
+            {key_data(), key_data(), key_data(), data(sample_matrix())}, {}, counted_loop};
+      })
       .define();
   Definition("bind", "Makes a size symbol equal to the only element of x.")
       .in({"x"})
       .attrs<Bind>()
       .traits(Trait::effect)
+      .step(StepKind::bind)
       .infer_one([](const InferContext& c) {
         require_dtype(c, 0, [](DType d) { return is_int(d); });
         if (!c.as<Bind>().symbol.is_symbol() || known_eq(c.in(0).numel(), 1) == false) {

@@ -4,7 +4,9 @@
 
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/fold.hpp"
+#include "ops/problem_rules.hpp"
 
 namespace gex::ops {
 
@@ -27,7 +29,7 @@ Type conv_type(const InferContext& c) {
   return Type::tensor(dtype, shape);
 }
 
-// Point [n, o, y, x, c, ky, kx], folded over the last three.
+// Point [n, o, y, x, c, ky, kx], reduced over the last three.
 std::vector<Scalar> conv_element(BodyContext& c, Indices p) {
   const auto a = c.node.as<Conv>();
   const Shape &x = c.in_type(0).shape, &w = c.in_type(1).shape;
@@ -100,6 +102,14 @@ void register_conv() {
       .traits(Trait::pure | Trait::reduction | Trait::contraction)
       .infer_one(conv_type)
       .reduction(conv_body())
+      .problem(conv2d_rule())
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{
+            {data({Dim(2), Dim(4), s + 3, Dim(5)}), data({Dim(6), Dim(2), Dim(3), Dim(3)})},
+            {{"stride", Ints{2, 1}}, {"padding", Ints{1, 0}}, {"groups", std::int64_t{2}}},
+            {}};
+      })
       .define();
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the files of the convolution family share. Weights are [O, C/groups, taps...] everywhere; a
+// Shared by the files of the convolution family. Weights are [O, C/groups, taps...] everywhere; a
 // transposed convolution is the gradient of the plain one with respect to its input, so it reads
 // the same weights.
 
@@ -44,8 +44,8 @@ struct ConvWeightGrad {
 Dim conv_output_size(Dim size, Dim taps, std::int64_t stride, std::int64_t padding,
                      std::int64_t dilation);
 
-// Two floating-point operands of one dtype with `axes` spatial axes; attributes with an entry for
-// each axis, each in range, and at least one group.
+// Checks two floating-point operands of one dtype with `axes` spatial axes; attributes with a valid
+// entry for each axis, and at least one group.
 void require_convolution(const InferContext& c, std::size_t axes, const Ints& stride,
                          const Ints& padding, const Ints& dilation, std::int64_t groups);
 
@@ -54,7 +54,7 @@ Value* conv2d_weight_grad(Graph& g, Value* x, Value* grad, const ConvWeightGrad&
 // The weights' gradient of a convolution over three spatial axes.
 Value* conv3d_weight_grad(Graph& g, Value* x, Value* grad, const ConvWeightGrad& attrs);
 
-// x with step-1 zeros between neighbours along an axis.
+// x with step-1 zeros between neighbouring elements of an axis.
 Value* spread_with_zeros(Graph& g, Value* x, std::int64_t axis, std::int64_t step);
 
 }  // namespace gex::ops

@@ -1,9 +1,10 @@
-// Convolutions over three spatial axes, as 2-d ones: the taps along the depth join the channels,
-// and the windows along the depth join the images.
+// Convolutions over three spatial axes, as 2-d ones: the taps along the depth are folded into the
+// channels, the windows along the depth into the batch.
 
 #include "ops/conv.hpp"
 #include "ops/core/build.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 
 namespace gex::ops {
 
@@ -79,7 +80,7 @@ Type conv3d_type(const InferContext& c) {
   for (std::size_t k = 0; k < 3; ++k) {
     shape.push_back(conv_output_size(x[k + 2], w[k + 2], a.stride[k], a.padding[k], a.dilation[k]));
     if (!assume_le(1, shape.back())) {
-      fail(ErrorCode::shape_mismatch, "conv3d: weights ", c.in(1), " do not fit into ", c.in(0),
+      fail(ErrorCode::shape_mismatch, "conv3d: weights ", c.in(1), " are larger than ", c.in(0),
            " on axis ", k + 2);
     }
   }
@@ -116,7 +117,7 @@ Type transpose3d_type(const InferContext& c) {
   return Type::tensor(dtype, {x[0], w[1] * Dim(a.groups), a.size[0], a.size[1], a.size[2]});
 }
 
-// Each tap along the depth makes images of its own; they are added up where they fall.
+// Each tap along the depth makes its own images, which are added at their positions.
 std::vector<Value*> expand_transpose3d(Graph& g, const Node& n) {
   const auto a = n.as<ConvTranspose>();
   Value *x = n.input(0), *w = n.input(1);
@@ -163,6 +164,16 @@ void register_conv3d() {
       .traits(Trait::pure)
       .infer_one(conv3d_type)
       .expand(expand_conv3d)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data({Dim(1), Dim(4), s + 3, Dim(4), Dim(5)}),
+                         data({Dim(2), Dim(2), Dim(3), Dim(2), Dim(3)})},
+                        {{"stride", Ints{2, 1, 2}},
+                         {"padding", Ints{1, 0, 1}},
+                         {"dilation", Ints{1, 1, 1}},
+                         {"groups", std::int64_t{2}}},
+                        {}};
+      })
       .define();
   Definition("conv_transpose3d",
              "Transposed convolution of [N, O, d, h, w] with weights [O, C/groups, KD, KH, KW] to "
@@ -172,6 +183,17 @@ void register_conv3d() {
       .traits(Trait::pure)
       .infer_one(transpose3d_type)
       .expand(expand_transpose3d)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data({Dim(1), Dim(2), s + 1, Dim(3), Dim(2)}),
+                         data({Dim(2), Dim(2), Dim(3), Dim(2), Dim(3)})},
+                        {{"stride", Ints{2, 1, 2}},
+                         {"padding", Ints{1, 0, 1}},
+                         {"dilation", Ints{1, 1, 1}},
+                         {"groups", std::int64_t{2}},
+                         {"size", Dims{s * 2 + 1, Dim(4), Dim(3)}}},
+                        {}};
+      })
       .define();
 }
 

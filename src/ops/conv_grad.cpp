@@ -1,12 +1,14 @@
 // The two gradients of a convolution. That of the input, which is also the transposed convolution,
-// becomes convolutions with steps of one; that of the weights has a kernel of its own in
-// src/backend/cpu/kernels, and its expansion is its meaning.
+// becomes convolutions with stride one; that of the weights is a problem, and its expansion is its
+// definition.
 
 #include <algorithm>
 
 #include "ops/conv.hpp"
 #include "ops/core/build.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
+#include "ops/problem_rules.hpp"
 
 namespace gex::ops {
 
@@ -26,8 +28,8 @@ struct Border {
   Dim low, high;  // zeros before and after; negative: cropped
 };
 
-// conv2d with steps of one over x with a border. Equal borders are the kernel's own padding; where
-// one side is wider the result's surplus is cut off, which is cheaper than a copy of x.
+// conv2d with stride one over x with a border. Equal borders are the kernel's own padding; if one
+// side is wider, the surplus of the result is cut off, which is cheaper than a copy of x.
 Value* correlate(Graph& g, Value* x, Value* w, const ConvTranspose& form, const Ints& dilation,
                  const Border (&border)[2]) {
   Conv attrs;
@@ -84,7 +86,7 @@ Value* taps_of(Graph& g, Value* w, std::int64_t axis, const Phase& p, std::int64
   return flip(g, slice(g, w, axis, p.phase, p.taps, stride), {axis});
 }
 
-// Each phase is a convolution of its own with a part of the taps; no zero is ever multiplied.
+// Each phase is a separate convolution with a part of the taps; no zeros are multiplied.
 Value* transpose_by_phases(Graph& g, Value* x, Value* w, const ConvTranspose& form,
                            const Ints& taps) {
   const Shape in = x->type().shape;
@@ -122,7 +124,7 @@ Value* transpose_by_phases(Graph& g, Value* x, Value* w, const ConvTranspose& fo
 }
 
 // Small images of many channels: the weights are by far the largest operand, and as the left side
-// of one product over all pixels they are read once, as they lie.
+// of one matmul over all pixels they are read once, in place.
 bool is_product(const Shape& x, const Shape& w, std::int64_t groups) {
   constexpr std::int64_t kPixels = 64, kChannels = 128, kTaps = 49;
   const auto pixels = (x[2] * x[3]).as_const(), taps = (w[2] * w[3]).as_const();
@@ -130,7 +132,7 @@ bool is_product(const Shape& x, const Shape& w, std::int64_t groups) {
          known_le(kChannels, w[0]) == true;
 }
 
-// What each tap gives is added up where it falls.
+// The products of each tap are added at their positions.
 Value* transpose_by_product(Graph& g, Value* x, Value* w, const ConvTranspose& form) {
   const Shape in = x->type().shape, taps = w->type().shape;
   const Dim groups(form.groups), depth = floordiv(taps[0], groups);
@@ -161,8 +163,7 @@ Value* transpose_by_product(Graph& g, Value* x, Value* w, const ConvTranspose& f
   return transpose(g, sum, {1, 0, 2, 3});
 }
 
-// Narrow groups that step over pixels have a kernel of their own, as
-// src/backend/cpu/kernels/conv2d.hpp says.
+// Narrow groups with strides have their own kernel, see src/backend/cpu/kernels/conv2d.hpp.
 bool has_input_grad_kernel(const Shape& w, const ConvTranspose& form, Dim width) {
   constexpr std::int64_t kChannels = 8, kWidth = 64 * 1024;
   const auto rows = w[2].as_const(), columns = w[3].as_const();
@@ -173,8 +174,8 @@ bool has_input_grad_kernel(const Shape& w, const ConvTranspose& form, Dim width)
 }
 
 std::vector<Value*> expand_input_grad(Graph& g, const Node& n) {
-  // As the kernel does it: nothing is multiplied by zeros beside x, so weights that are not finite
-  // reach only what they are read for.
+  // Like the kernel: nothing is multiplied by padding zeros, so weights that are not finite affect
+  // only their taps.
   Value* sum = transpose_by_product(g, n.input(0), n.input(1), n.as<ConvTranspose>());
   return {cast(g, sum, n.output()->type().dtype)};
 }
@@ -235,14 +236,14 @@ Type input_grad_type(const InferContext& c) {
   if (!has_input_grad_kernel(c.in(1).shape, a, a.size[1])) {
     fail(ErrorCode::invalid_argument, "conv2d_input_grad: weights ", c.in(1), " in ", a.groups,
          " groups to a width of ", a.size[1],
-         ": groups must have at most 8 channels, kernels 3x3 or 5x5 taps, steps two pixels, and"
+         ": groups must have at most 8 channels, kernels 3x3 or 5x5 taps, strides of 2, and"
          " rows 65536 pixels at most; conv_transpose2d takes any");
   }
   return type;
 }
 
-// As a convolution whose images are the channels of x and whose taps are the pixels of grad: what
-// was a step between windows is one between taps, and the reverse.
+// A convolution whose images are the channels of x and whose taps are the pixels of grad: strides
+// and dilations change roles.
 std::vector<Value*> expand_weight_grad(Graph& g, const Node& n) {
   const auto a = n.as<ConvWeightGrad>();
   Value *x = n.input(0), *grad = n.input(1);
@@ -316,6 +317,16 @@ void register_conv_grad() {
       .traits(Trait::pure)
       .infer_one(transpose_type)
       .expand(expand_transpose)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{
+            {data({Dim(2), Dim(6), s + 1, Dim(3)}), data({Dim(6), Dim(2), Dim(3), Dim(3)})},
+            {{"stride", Ints{2, 1}},
+             {"padding", Ints{1, 0}},
+             {"groups", std::int64_t{2}},
+             {"size", Dims{s * 2 + 2, Dim(5)}}},
+            {}};
+      })
       .define();
   Definition("conv2d_input_grad",
              "conv_transpose2d of narrow groups with few taps and steps of two.")
@@ -324,6 +335,17 @@ void register_conv_grad() {
       .traits(Trait::pure | Trait::contraction)
       .infer_one(input_grad_type)
       .expand(expand_input_grad)
+      .problem(conv2d_input_grad_rule())
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{
+            {data({Dim(2), Dim(6), s + 1, Dim(3)}), data({Dim(6), Dim(2), Dim(3), Dim(3)})},
+            {{"stride", Ints{2, 2}},
+             {"padding", Ints{1, 0}},
+             {"groups", std::int64_t{2}},
+             {"size", Dims{s * 2 + 2, Dim(7)}}},
+            {}};
+      })
       .define();
   Definition("conv2d_weight_grad",
              "The gradient of conv2d with respect to its weights, from its input [N, C, H, W] and "
@@ -333,6 +355,14 @@ void register_conv_grad() {
       .traits(Trait::pure | Trait::contraction)
       .infer_one(weight_grad_type)
       .expand(expand_weight_grad)
+      .problem(conv2d_weight_grad_rule())
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{
+            {data({Dim(2), Dim(4), s * 2 + 1, Dim(5)}), data({Dim(2), Dim(6), s, Dim(3)})},
+            {{"stride", Ints{2, 1}}, {"groups", std::int64_t{2}}, {"kernel", Dims{Dim(3), Dim(3)}}},
+            {}};
+      })
       .define();
 }
 

@@ -1,10 +1,13 @@
-// Tensors from nothing: constants, ranges, sizes.
+// Constants, ranges and sizes.
 
 #include <cmath>
+
+#include <algorithm>
 
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/rows/rows.hpp"
 
 namespace gex::ops {
@@ -26,7 +29,7 @@ AtenImport import_filled(double value) {
 AtenImport import_fill_argument(std::size_t i) {
   return [=](AtenCall& c) {
     const Type& t = c.result();
-    // Beyond 2^53 an integer needs the exact path.
+    // Integers beyond 2^53 need the exact path.
     if (c.is_constant_number(i) && (is_float(t.dtype) || std::abs(c.number(i)) < 0x1p53)) {
       return one(full(c.graph(), t.dtype, c.number(i), t.shape));
     }
@@ -44,6 +47,17 @@ std::vector<Value*> arange(AtenCall& c, Value* start, Value* step, DType t) {
 }
 
 DType range_type(const AtenCall& c) { return is_float(c.result().dtype) ? DType::f64 : DType::i64; }
+
+std::optional<ElementBounds> bounds_of_constant(const Node& node) {
+  const TensorPtr value = node.as<Constant>().value;
+  if (is_float(value->dtype()) || value->numel() == 0) return std::nullopt;
+  std::int64_t low = value->get_int(0), high = low;
+  for (std::int64_t k = 1; k < value->numel(); ++k) {
+    low = std::min(low, value->get_int(k));
+    high = std::max(high, value->get_int(k));
+  }
+  return ElementBounds{Dim(low), Dim(high)};
+}
 
 void register_constants() {
   Definition("full", "Every element the same value.")
@@ -76,12 +90,17 @@ void register_constants() {
       .aten("aten.fill.Scalar", import_fill_argument(1))
       .aten("aten.fill.Tensor", import_fill_argument(1))
       .aten("aten.scalar_tensor.default", import_fill_argument(0))
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{}, {{"value", 3.0}, {"shape", Dims{s, Dim(2)}}}, {}};
+      })
       .define();
 
   // No body: the values are data of the program, not code.
   Definition("constant", "A tensor whose values are part of the graph.")
       .attrs<Constant>()
       .traits(Trait::pure | Trait::constant)
+      .step(StepKind::constant)
       .infer_one([](const InferContext& c) {
         const TensorPtr value = c.as<Constant>().value;
         if (value == nullptr) {
@@ -89,7 +108,23 @@ void register_constants() {
         }
         return Type::tensor(value->dtype(), Shape(value->shape().begin(), value->shape().end()));
       })
+      .reference([](const ReferenceContext& c) {
+        return std::vector<HostTensor>{*c.node.as<Constant>().value};
+      })
+      .bounds(bounds_of_constant)
       .define();
+}
+
+void register_create_facts() {
+  register_aten_facts({"aten.arange"}, {.range = AtenFacts::Range::counted});
+  register_aten_facts({"aten.full"}, {.range = AtenFacts::Range::filled});
+  register_aten_facts({"aten.zeros"}, {.range = AtenFacts::Range::zero});
+  register_aten_facts({"aten.zeros_like"}, {.range = AtenFacts::Range::zero,
+                                            .padding = AtenFacts::Padding::reads_sizes});
+  register_aten_facts({"aten.empty_like", "aten.full_like", "aten.new_empty", "aten.new_full",
+                       "aten.new_ones", "aten.new_zeros", "aten.ones_like"},
+                      {.padding = AtenFacts::Padding::reads_sizes});
+  register_aten_facts({"aten.linspace"}, {.decomposition = AtenFacts::Decomposition::of_floats});
 }
 
 }  // namespace
@@ -102,6 +137,10 @@ void register_create() {
       .traits(Trait::pure | Trait::cheap)
       .infer_one([](const InferContext&) { return Type::tensor(DType::i64, {}); })
       .map([](BodyContext& c, int, Indices) { return c.s.index(c.node.as<OneDim>().size); })
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{}, {{"size", s * 2}}, {}};
+      })
       .define();
 
   Definition("iota", "0, 1, ..., size-1 as i64.")
@@ -110,6 +149,9 @@ void register_create() {
       .infer_one(
           [](const InferContext& c) { return Type::tensor(DType::i64, {c.as<OneDim>().size}); })
       .map([](BodyContext& c, int, Indices i) { return c.s.index(i[0]); })
+      .bounds([](const Node& n) {
+        return std::optional<ElementBounds>({Dim(0), n.as<OneDim>().size - Dim(1)});
+      })
       .aten("aten.arange.default",
             [](AtenCall& c) { return arange(c, nullptr, nullptr, range_type(c)); })
       .aten("aten.arange.start",
@@ -126,6 +168,10 @@ void register_create() {
             [](AtenCall& c) {
               return arange(c, operand(c, 1, DType::i64), operand(c, 2, DType::i64), DType::i64);
             })
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{}, {{"size", s}}, {}};
+      })
       .define();
 
   register_aten_row("aten.eye.m", [](AtenCall& c) {
@@ -139,6 +185,7 @@ void register_create() {
     Value* i = iota(g, c.result().shape[0]);
     return one(to_result(c, eq(g, unsqueeze(g, i, 1), i)));
   });
+  register_create_facts();
 }
 
 }  // namespace gex::ops

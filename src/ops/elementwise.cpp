@@ -13,8 +13,8 @@ namespace gex::ops {
 
 namespace {
 
-// a + alpha*b, in the compute type where alpha scales: one rounding, as eager. Other than in
-// products and quotients, eager rounds numbers to the dtype of the result first.
+// a + alpha*b, in the compute type if alpha scales: one rounding, as in eager. Unlike in products
+// and quotients, eager first rounds numbers to the dtype of the result.
 std::vector<Value*> import_scaled(AtenCall& c, const char* op_name, bool swap) {
   Graph& g = c.graph();
   if (c.result().dtype == DType::boolean) {
@@ -32,8 +32,8 @@ std::vector<Value*> import_scaled(AtenCall& c, const char* op_name, bool swap) {
   return one(to_result(c, apply(g, op_name, {a, b})));
 }
 
-// Both operands rounded to the dtype of the result first, numbers included, as eager does for all
-// but sums with a factor, products and quotients: fmod(x, 0.3) of an f16 is by 0.30005.
+// Both operands rounded to the dtype of the result first, including numbers, as eager does for all
+// but scaled sums, products and quotients: fmod(x, 0.3) of an f16 is by 0.30005.
 AtenImport import_rounded(const char* op_name) {
   return [=](AtenCall& c) {
     const DType t = c.result().dtype;
@@ -41,7 +41,7 @@ AtenImport import_rounded(const char* op_name) {
   };
 }
 
-// The exponents that eager PyTorch treats apart, with its roundings.
+// The exponents that eager PyTorch handles specially, with its rounding.
 std::vector<Value*> import_pow_scalar(AtenCall& c) {
   Graph& g = c.graph();
   if (!c.is_constant_number(1) || !is_float(c.result().dtype)) return import_rounded("pow")(c);
@@ -216,7 +216,7 @@ void register_unary() {
 
 void register_composed_functions() {
   auto k = [](ScalarBuilder& s, Scalar x, double v) { return s.constant(x.dtype, v); };
-  // log(2x): where it is what the inverse functions are, and squares of f32 may overflow.
+  // Beyond this the inverse functions equal log(2x), and squares of f32 may overflow.
   constexpr double kFar = 1e8;
   auto log_of_twice = [k](ScalarBuilder& s, Scalar x) {
     return s.add(s.unary(Prim::log, x), k(s, x, std::numbers::ln2));
@@ -286,7 +286,7 @@ void register_composed_functions() {
         const Scalar larger = s.binary(Prim::max, a, b);
         const Scalar distance = s.unary(Prim::neg, s.unary(Prim::abs, s.sub(a, b)));
         const Scalar sum = s.add(larger, s.unary(Prim::log1p, s.unary(Prim::exp, distance)));
-        // Equal infinities have no distance.
+        // The difference of equal infinities is 0, not NaN.
         const Scalar same = s.logical_and(s.binary(Prim::eq, a, b), s.unary(Prim::is_inf, a));
         return s.select(same, a, sum);
       },
@@ -311,7 +311,7 @@ void register_composed_functions() {
       [k](ScalarBuilder& s, const Node&, Scalar a, Scalar b) {
         const Scalar x = s.unary(Prim::abs, a), y = s.unary(Prim::abs, b);
         const Scalar larger = s.binary(Prim::max, x, y), smaller = s.binary(Prim::min, x, y);
-        // 0 / 0 otherwise; one infinity decides, whatever the other is.
+        // Otherwise 0 / 0; an infinity determines the result, whatever the other is.
         const Scalar zero = s.binary(Prim::eq, larger, k(s, a, 0));
         const Scalar ratio = s.div(smaller, s.select(zero, k(s, a, 1), larger));
         const Scalar root = s.unary(Prim::sqrt, s.add(s.mul(ratio, ratio), k(s, a, 1)));
@@ -401,6 +401,15 @@ void register_elementwise() {
   register_unary();
   register_composed_functions();
   register_composed_rows();
+  register_aten_facts({"aten.add"}, {.range = AtenFacts::Range::sum});
+  register_aten_facts({"aten.sub"}, {.range = AtenFacts::Range::difference});
+  register_aten_facts({"aten.mul"}, {.range = AtenFacts::Range::product});
+  register_aten_facts({"aten.remainder"}, {.divisor = 1, .range = AtenFacts::Range::remainder});
+  register_aten_facts({"aten.fmod"}, {.divisor = 1});
+  register_aten_facts({"aten.clamp"}, {.range = AtenFacts::Range::clamped});
+  register_aten_facts({"aten.ceil", "aten.floor", "aten.round", "aten.trunc"},
+                      {.no_op = AtenFacts::NoOp::on_integers});
+  register_aten_facts({"aten.pow"}, {.no_op = AtenFacts::NoOp::power_of_one});
 }
 
 }  // namespace gex::ops

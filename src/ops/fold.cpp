@@ -43,7 +43,7 @@ double highest(DType dtype) {
 loop::Accumulator accumulator(std::string name, DType dtype, double init) {
   loop::Accumulator acc{std::move(name), dtype, init, 0};
   if (!is_float(dtype)) {
-    // 2^63-1 is no double; the ends of a range are meant exactly.
+    // 2^63-1 is not a double; the limits of integer ranges must be exact.
     const IntRange range = range_of(dtype);
     acc.init_int = init >= static_cast<double>(range.hi)   ? range.hi
                    : init <= static_cast<double>(range.lo) ? range.lo

@@ -1,5 +1,5 @@
 #pragma once
-// Accumulators and combine bodies that several families fold with.
+// Accumulators and combine bodies that several families use.
 
 #include <functional>
 #include <span>
@@ -19,7 +19,7 @@ double highest(DType dtype);  // +inf or the largest integer
 
 CombineBody combine_by(Prim prim);
 
-// (value, index) with the better value; equal values keep the lower index; NaN is best.
+// (value, index) with the better value; equal values keep the lower index; NaN wins.
 std::vector<loop::Accumulator> arg_accumulators(DType dtype, double init);
 CombineBody combine_arg(Prim better);
 

@@ -4,6 +4,8 @@
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
+#include "ops/problem_rules.hpp"
 #include "ops/rows/rows.hpp"
 
 namespace gex::ops {
@@ -40,8 +42,8 @@ Type weight_grad_type(const InferContext& c) {
   return Type::tensor(c.in(0).dtype, {c.in(2).shape[0], a[1], grad[1]});
 }
 
-// i64[T]: the number of ends at or before a row says which group it belongs to. None counts as less
-// than those before it: that group has no rows.
+// i64[T]: the group of a row is the number of ends at or before it. An end below its predecessor
+// counts as equal to it: that group has no rows.
 Value* group_of_rows(Graph& g, Value* ends, Dim rows) {
   Value* row = unsqueeze(g, iota(g, rows), 1);
   Value* reached = apply(g, "cummax_values", {cast(g, ends, DType::i64)}, Axis{0});
@@ -59,7 +61,8 @@ std::vector<Value*> expand_grouped(Graph& g, const Node& n) {
       where(g, unsqueeze(g, has_group, 1), squeeze(g, product, 1), scalar(g, a->type().dtype, 0))};
 }
 
-// Each group with all rows, those of others as zeros on both sides: what they hold must not matter.
+// Each group with all rows, where rows of other groups are zeroed on both sides: their contents
+// must not matter.
 std::vector<Value*> expand_weight_grad(Graph& g, const Node& n) {
   Value *a = n.input(0), *grad = n.input(1);
   const Dim rows = a->type().shape[0], groups = n.input(2)->type().shape[0];
@@ -74,8 +77,8 @@ Value* grouped_matmul(Graph& g, Value* a, Value* b, Value* ends) {
   return apply(g, "grouped_matmul", {a, b, ends});
 }
 
-// left, right, ends, bias, out_dtype. Where `left` or `right` has no axis of groups, the ends cut
-// its rows or columns; where neither has, they cut what is summed.
+// left, right, ends, bias, out_dtype. If `left` or `right` has no group axis, the ends split its
+// rows or columns; if neither has, they split the summed axis.
 std::vector<Value*> import_grouped(AtenCall& c) {
   Graph& g = c.graph();
   Value *left = c.tensor(0), *right = c.tensor(1);
@@ -105,6 +108,14 @@ std::vector<Value*> import_weight_grad(AtenCall& c) {
   return one(apply(c.graph(), "grouped_weight_grad", {c.tensor(0), c.tensor(1), c.tensor(2)}));
 }
 
+// Ends of a sample ascend: 1, 2, 3 plus the input.
+auto with_ends(const char* name) {
+  return [name](Graph& g, const std::vector<Value*>& v) {
+    Value* ends = cumsum(g, add(g, v[2], scalar_int(g, DType::i64, 1)), 0);
+    return std::vector<Value*>{apply(g, name, {v[0], v[1], ends})};
+  };
+}
+
 }  // namespace
 
 void register_grouped_matmul() {
@@ -115,9 +126,17 @@ void register_grouped_matmul() {
       .traits(Trait::pure | Trait::contraction)
       .infer_one(grouped_type)
       .expand(expand_grouped)
+      .problem(grouped_matmul_rule())
       .aten("aten._grouped_mm.default", import_grouped)
       .aten("transformers.grouped_mm_fallback.default", import_fallback)
       .aten("gex.grouped_mm.default", import_fallback)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{
+            {data({s + 3, Dim(4)}), data({Dim(3), Dim(4), Dim(5)}), index_data({Dim(3)})},
+            {},
+            with_ends("grouped_matmul")};
+      })
       .define();
   Definition("grouped_weight_grad",
              "The gradient of grouped_matmul's matrices from its rows [T, K] and the gradient "
@@ -126,7 +145,14 @@ void register_grouped_matmul() {
       .traits(Trait::pure | Trait::contraction)
       .infer_one(weight_grad_type)
       .expand(expand_weight_grad)
+      .problem(grouped_weight_grad_rule())
       .aten("gex.grouped_mm_weight_grad.default", import_weight_grad)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data({s + 3, Dim(4)}), data({s + 3, Dim(5)}), index_data({Dim(3)})},
+                        {},
+                        with_ends("grouped_weight_grad")};
+      })
       .define();
 }
 

@@ -1,14 +1,22 @@
 // Gathers and scatters: data-dependent indices. Negative indices count from the end. Gathers clamp
-// what is out of range and scatters leave it out, so no memory outside a tensor is ever touched.
+// indices out of range and scatters skip them, so memory outside a tensor is never accessed.
 
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/rows/rows.hpp"
 
 namespace gex::ops {
 
 namespace {
+
+// The inputs from `first` on index one axis each.
+std::vector<IndexInput> index_inputs(std::size_t first, const Ints& axes) {
+  std::vector<IndexInput> inputs;
+  for (std::size_t k = 0; k < axes.size(); ++k) inputs.push_back({first + k, axes[k]});
+  return inputs;
+}
 
 using Update = loop::ScatterBody::Update;
 
@@ -31,7 +39,7 @@ Dim gather_index(ScalarBuilder& s, Scalar index, Dim size) {
   return s.as_dim(i, range_below(size));
 }
 
-// The index, and whether it is inside added to `pred`.
+// The index; adds its bounds check to `pred`.
 Dim scatter_index(ScalarBuilder& s, Scalar index, Dim size, Scalar& pred) {
   const Scalar i = counted_from_start(s, index, size);
   pred = s.logical_and(pred, s.binary(Prim::ge, i, s.constant_int(DType::i64, 0)));
@@ -50,13 +58,13 @@ loop::Store::Mode mode_of(const std::string& name) {
        "' is unknown; use set, add, mul, max or min");
 }
 
-// --- index and index_put share where the index tensors' axes go -------------------------------
+// --- position of the index tensors' axes, shared by index and index_put ------------------------
 
-// Result axes of x indexed on `axes`: the broadcast indices stand where the first indexed axis was
-// if the indexed axes are neighbours, else in front, as in NumPy.
+// Result axes of x indexed on `axes`: the broadcast indices are at the position of the first
+// indexed axis if the indexed axes are adjacent, else in front, as in NumPy.
 struct IndexSpace {
   Shape indices;         // broadcast shape of the index tensors
-  std::size_t position;  // where they stand in the result
+  std::size_t position;  // their position in the result
   Shape result;
 };
 
@@ -92,7 +100,7 @@ IndexSpace checked_index_space(const InferContext& c, std::size_t first, const I
   std::int64_t last = -1;
   for (std::int64_t axis : axes) {
     if (axis <= last || axis >= c.in(0).rank()) {
-      fail(ErrorCode::invalid_argument, c.op_name, ": axes must ascend inside ", c.in(0));
+      fail(ErrorCode::invalid_argument, c.op_name, ": axes must be ascending axes of ", c.in(0));
     }
     last = axis;
   }
@@ -100,7 +108,7 @@ IndexSpace checked_index_space(const InferContext& c, std::size_t first, const I
   return index_space(c.in(0).shape, broadcast_all(c.inputs.subspan(first), c.op_name), axes);
 }
 
-// Where in x the point of the result comes from; `locate` turns a loaded index into a position.
+// The index in x of a point of the result; `locate` converts a loaded index to a position.
 template <class Locate>
 std::vector<Dim> indexed_position(BodyContext& c, std::size_t first, const Ints& axes,
                                   Indices point, Locate locate) {
@@ -124,11 +132,11 @@ std::vector<Dim> indexed_position(BodyContext& c, std::size_t first, const Ints&
   return at;
 }
 
-// An index is clamped into its axis, so there must be something in it.
+// An index is clamped into its axis, so the axis must not be empty.
 void require_something_at(const InferContext& c, std::size_t axis, const Shape& indices) {
   if (!assume_le(min(product(indices), 1), c.in(0).shape[axis])) {
     fail(ErrorCode::shape_mismatch, c.op_name, ": axis ", axis, " of ", c.in(0),
-         " is empty: there is nothing an index could mean");
+         " is empty, so it can't be indexed");
   }
 }
 
@@ -140,6 +148,7 @@ void register_index() {
       .variadic_in("indices")
       .attrs<Index>()
       .traits(Trait::pure)
+      .indices([](const Node& n) { return index_inputs(1, n.as<Index>().axes); })
       .infer_one([](const InferContext& c) {
         const Ints axes = c.as<Index>().axes;
         const IndexSpace space = checked_index_space(c, 1, axes);
@@ -154,8 +163,17 @@ void register_index() {
                     }));
       })
       .tested(0, 1)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{
+            {data({s, Dim(4), Dim(3)}), index_data({Dim(2)}), index_data({Dim(5), Dim(1)})},
+            {{"axes", Ints{1, 2}}},
+            {}};
+      })
       .define();
+}
 
+void register_index_put() {
   loop::ScatterBody body;
   body.shape = [](const Node& n) { return index_space_of(n, 2, n.as<IndexPut>().axes).result; };
   body.mode = [](const Node& n) { return mode_of(n.as<IndexPut>().mode); };
@@ -174,6 +192,7 @@ void register_index() {
       .variadic_in("indices")
       .attrs<IndexPut>()
       .traits(Trait::pure | Trait::scatter)
+      .indices([](const Node& n) { return index_inputs(2, n.as<IndexPut>().axes); })
       .infer_one([](const InferContext& c) {
         const auto a = c.as<IndexPut>();
         mode_of(a.mode);
@@ -187,6 +206,13 @@ void register_index() {
       })
       .scatter(std::move(body))
       .tested(0, 1)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data({s, Dim(4), Dim(3)}), data({Dim(2), Dim(3)}), index_data({Dim(2)}),
+                         index_data({Dim(2)})},
+                        {{"axes", Ints{0, 1}}},
+                        {}};
+      })
       .define();
 }
 
@@ -199,7 +225,7 @@ void require_along(const InferContext& c, std::int64_t axis) {
   for (std::size_t d = 0; d < c.in(0).shape.size(); ++d) {
     if (static_cast<std::int64_t>(d) == axis) continue;
     if (!assume_le(c.in(1).shape[d], c.in(0).shape[d])) {
-      fail(ErrorCode::shape_mismatch, c.op_name, ": indices ", c.in(1), " reach beyond axis ", d,
+      fail(ErrorCode::shape_mismatch, c.op_name, ": indices ", c.in(1), " are larger than axis ", d,
            " of ", c.in(0));
     }
   }
@@ -210,6 +236,7 @@ void register_along() {
       .in({"x", "indices"})
       .attrs<Axis>()
       .traits(Trait::pure)
+      .indices([](const Node& n) { return index_inputs(1, {n.as<Axis>().axis}); })
       .infer_one([](const InferContext& c) {
         const std::int64_t axis = c.as<Axis>().axis;
         require_along(c, axis);
@@ -223,8 +250,15 @@ void register_along() {
         return c.in(0, at);
       })
       .tested(0, 1)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{
+            {data(sample_matrix()), index_data({s, Dim(2)})}, {{"axis", std::int64_t{1}}}, {}};
+      })
       .define();
+}
 
+void register_scatter() {
   loop::ScatterBody body;
   body.shape = [](const Node& n) { return n.input(1)->type().shape; };
   body.mode = [](const Node& n) { return mode_of(n.as<Scatter>().mode); };
@@ -235,7 +269,7 @@ void register_along() {
     u.index.assign(p.begin(), p.end());
     u.index[axis] = scatter_index(c.s, c.in(1, p), c.in_type(0).shape[axis], u.pred);
     const Shape& source = c.in_type(2).shape;
-    // A source larger than the indices is read from its start; a 0-d one is the same everywhere.
+    // A source larger than the indices is read from its start; a 0-d one is broadcast.
     u.value = source.empty() ? c.in(2, {}) : c.in(2, p);
     return u;
   };
@@ -243,6 +277,7 @@ void register_along() {
       .in({"x", "indices", "source"})
       .attrs<Scatter>()
       .traits(Trait::pure | Trait::scatter)
+      .indices([](const Node& n) { return index_inputs(1, {n.as<Scatter>().axis}); })
       .infer_one([](const InferContext& c) {
         const auto a = c.as<Scatter>();
         mode_of(a.mode);
@@ -254,14 +289,20 @@ void register_along() {
         }
         for (std::size_t d = 0; d < c.in(2).shape.size(); ++d) {
           if (!assume_le(c.in(1).shape[d], c.in(2).shape[d])) {
-            fail(ErrorCode::shape_mismatch, "scatter: indices ", c.in(1), " reach beyond axis ", d,
-                 " of the source ", c.in(2));
+            fail(ErrorCode::shape_mismatch, "scatter: indices ", c.in(1), " are larger than axis ",
+                 d, " of the source ", c.in(2));
           }
         }
         return Type::tensor(c.in(0).dtype, c.in(0).shape);
       })
       .scatter(std::move(body))
       .tested(0, 1)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data(sample_matrix()), index_data({s, Dim(2)}), data({s, Dim(2)})},
+                        {{"axis", std::int64_t{1}}, {"mode", std::string("add")}},
+                        {}};
+      })
       .define();
 }
 
@@ -293,12 +334,18 @@ void register_slice_update() {
         for (std::size_t k = 0; k < rank; ++k) {
           if (!fits_into(a.starts[k], c.in(1).shape[k], a.steps[k], c.in(0).shape[k])) {
             fail(ErrorCode::shape_mismatch, "slice_update: source ", c.in(1), " from ", a.starts[k],
-                 " by step ", a.steps[k], " does not fit into axis ", k, " of ", c.in(0));
+                 " by step ", a.steps[k], " is out of range of axis ", k, " of ", c.in(0));
           }
         }
         return Type::tensor(c.in(0).dtype, c.in(0).shape);
       })
       .scatter(std::move(body))
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data(sample_matrix()), data({s, Dim(2)})},
+                        {{"starts", Dims{Dim(0), Dim(1)}}, {"steps", Ints{1, 3}}},
+                        {}};
+      })
       .define();
 }
 
@@ -306,7 +353,9 @@ void register_slice_update() {
 
 void register_index_family() {
   register_index();
+  register_index_put();
   register_along();
+  register_scatter();
   register_slice_update();
 }
 

@@ -1,10 +1,11 @@
 // Resampling of the last axes. One op for all modes: each axis reads one, two or four neighbours of
-// the place that a result stands for.
+// the sampled position.
 
 #include "ops/antialias.hpp"
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/resampled_gradient.hpp"
 #include "ops/rows/rows.hpp"
 
@@ -15,8 +16,8 @@ namespace {
 struct Interpolate {
   std::string mode = "nearest";  // nearest, nearest_exact, linear, cubic
   Dims size;                     // of the last axes
-  bool align_corners = false;    // the corners' centres meet, not their edges
-  std::vector<double> scales;    // what the caller asked for; 0 or nothing: as the sizes say
+  bool align_corners = false;    // align the corners' centres, not their edges
+  std::vector<double> scales;    // requested by the caller; 0 or absent: from the sizes
   static constexpr auto fields() {
     return std::tuple{field("mode", &Interpolate::mode), field("size", &Interpolate::size),
                       field("align_corners", &Interpolate::align_corners),
@@ -24,7 +25,7 @@ struct Interpolate {
   }
 };
 
-// A neighbour on one axis, and how much it counts.
+// A neighbour on one axis, and its weight.
 struct Neighbour {
   Dim at;
   Scalar weight;
@@ -32,7 +33,7 @@ struct Neighbour {
 
 class AxisReader {
  public:
-  // Places are computed in `dtype`, as PyTorch does: f32, or f64 for f64.
+  // Positions are computed in `dtype`, as in PyTorch: f32, or f64 for f64.
   AxisReader(ScalarBuilder& s, const Interpolate& form, std::size_t k, Dim in, Dim out, DType dtype)
       : s_(s), form_(form), in_(in), out_(out), t_(dtype) {
     const double wanted = k < form.scales.size() ? form.scales[k] : 0;
@@ -61,7 +62,7 @@ class AxisReader {
     return {{clamped(s_.unary(Prim::floor, s_.mul(x, scale_))), number(1)}};
   }
 
-  // The place in the input's coordinates.
+  // The position in the input's coordinates.
   Scalar place(Dim o) {
     if (form_.align_corners) return s_.mul(scale_, size(o));
     return s_.sub(s_.mul(scale_, s_.add(size(o), number(0.5))), number(0.5));
@@ -141,7 +142,7 @@ Scalar interpolate_body(BodyContext& c, int, Indices p) {
   const auto form = c.node.as<Interpolate>();
   const Shape& in = c.in_type(0).shape;
   const DType dtype = c.out_type().dtype;
-  // Integers are only ever picked, never weighted.
+  // Integers are only selected, never weighted.
   const DType wide = is_float(dtype) ? compute_type(dtype) : DType::f32;
   const DType places = is_nearest(form) ? DType::f32 : wide;
   std::vector<std::vector<Neighbour>> axes;
@@ -185,7 +186,8 @@ Type interpolate_type(const InferContext& c) {
 
 // --- rows -------------------------------------------------------------------------------------
 
-// Which arguments an overload has, from its name: aten.upsample_<kind><axes>d[_backward].<form>.
+// The arguments of an overload, derived from its name:
+// aten.upsample_<kind><axes>d[_backward].<form>.
 struct Overload {
   const char* kind;
   std::size_t axes;
@@ -268,6 +270,12 @@ void register_interpolate() {
       .traits(Trait::pure)
       .infer_one(interpolate_type)
       .map(interpolate_body)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data({Dim(2), s + 2, Dim(3)})},
+                        {{"mode", std::string("linear")}, {"size", Dims{s * 2, Dim(5)}}},
+                        {}};
+      })
       .define();
   for (const Overload& o : kOverloads) {
     const std::string name = str("aten.", o.kind, o.axes, "d");
@@ -276,6 +284,8 @@ void register_interpolate() {
     register_aten_row(name + "_backward.default", gradient(o));
   }
   register_antialias_rows();
+  register_aten_facts({"aten.upsample_bilinear2d", "aten.upsample_nearest2d"},
+                      {.decomposition = AtenFacts::Decomposition::any});
 }
 
 }  // namespace gex::ops

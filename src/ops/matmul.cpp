@@ -1,9 +1,11 @@
-// Matrix products. One body: a sum of products in the compute type over the shared axis.
+// Matmul. One body: a sum of products in the compute type over the shared axis.
 
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/fold.hpp"
+#include "ops/problem_rules.hpp"
 #include "ops/rows/rows.hpp"
 
 namespace gex::ops {
@@ -31,7 +33,7 @@ Type matmul_type(const InferContext& c) {
   return Type::tensor(c.as<Matmul>().wide ? compute_type(dtype) : dtype, shape);
 }
 
-// [batch..., m, n, k], folded over k.
+// [batch..., m, n, k], reduced over k.
 Shape matmul_space(const Node& n) {
   Shape shape = n.output()->type().shape;
   shape.push_back(n.input(0)->type().shape.back());
@@ -70,7 +72,7 @@ loop::ReductionBody matmul_body() {
 
 // --- rows -------------------------------------------------------------------------------------
 
-// torch.matmul: one-dimensional operands get an axis that the result loses again.
+// torch.matmul: 1-d operands get an axis that is removed from the result.
 Value* matmul_any_rank(Graph& g, Value* a, Value* b, bool wide = false) {
   const bool a_vector = a->type().rank() == 1, b_vector = b->type().rank() == 1;
   if (a_vector) a = unsqueeze(g, a, 0);
@@ -127,6 +129,7 @@ void register_matmul() {
       .traits(Trait::pure | Trait::reduction | Trait::contraction)
       .infer_one(matmul_type)
       .reduction(matmul_body())
+      .problem(matmul_rule())
       .aten("aten.mm.default", import_matmul)
       .aten("aten.bmm.default", import_matmul)
       .aten("aten.matmul.default", import_matmul)
@@ -142,7 +145,15 @@ void register_matmul() {
               return one(linear(c.graph(), c.tensor(0), c.tensor(1), bias));
             })
       .aten("aten.addr.default", import_addr)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data({Dim(2), s, Dim(5)}), data({Dim(5), Dim(3)})}, {}, {}};
+      })
       .define();
+  register_aten_facts({"aten.bmm", "aten.matmul", "aten.mm", "aten.mv"},
+                      {.padding = AtenFacts::Padding::contracts, .padding_argument = 0});
+  register_aten_facts({"aten.addmm", "aten.baddbmm"},
+                      {.padding = AtenFacts::Padding::contracts, .padding_argument = 1});
 }
 
 }  // namespace gex::ops

@@ -3,6 +3,7 @@
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/rows/rows.hpp"
 #include "ops/statistics.hpp"
 
@@ -46,7 +47,7 @@ Ints normed_axes(const Type& x, const Norm& a) {
 
 void require_norm_rank(const InferContext& c, std::int64_t rank) {
   if (rank < 1 || rank > c.in(0).rank()) {
-    fail(ErrorCode::invalid_argument, c.op_name, ": rank ", rank, " does not fit ", c.in(0));
+    fail(ErrorCode::invalid_argument, c.op_name, ": rank ", rank, " does not match ", c.in(0));
   }
 }
 
@@ -60,7 +61,7 @@ struct Normed {
   Value *values, *reciprocal;
 };
 
-// x over the root of its mean square or variance, and one over that root.
+// x divided by the root of its mean square or variance, and the reciprocal of that root.
 Normed over_root(Graph& g, Value* x, Value* variance, const Norm& a) {
   Value* sum = add(g, variance, a.eps);
   if (a.divide) {
@@ -94,7 +95,7 @@ std::vector<Value*> expand_batch_norm(Graph& g, const Node& n) {
   Value* x = wide(g, n.input(0));
   const DType t = x->type().dtype;
   auto channel = [&](std::size_t k) { return along_channels(g, cast(g, n.input(k), t), rank); };
-  // Eager folds the statistics into one factor and one offset for each channel.
+  // Eager combines the statistics into one factor and one offset per channel.
   Value* scale = rsqrt(g, add(g, channel(4), n.as<BatchNorm>().eps));
   if (n.has_input(1)) scale = mul(g, channel(1), scale);
   Value* offset = neg(g, mul(g, channel(3), scale));
@@ -129,46 +130,7 @@ std::vector<Value*> expand_variance(Graph& g, const Node& n) {
   return {cast(g, reshape(g, m.variance, shape), t), cast(g, reshape(g, m.mean, shape), t)};
 }
 
-}  // namespace
-
-void register_norm() {
-  Definition("variance", "Variance and mean over axes, with n - correction as divisor.")
-      .in({"x"})
-      .out({"variance", "mean"})
-      .attrs<Variance>()
-      .traits(Trait::pure)
-      .infer([](const InferContext& c) {
-        require_dtype(c, 0, floating);
-        const auto a = c.as<Variance>();
-        require_axes(c, a.axes);
-        const Type t = Type::tensor(c.in(0).dtype, reduced_shape(c.in(0).shape, a.axes, a.keepdim));
-        return std::vector{t, t};
-      })
-      .expand(expand_variance)
-      .define();
-  Definition(
-      "layer_norm",
-      "x normalised over its last `rank` axes, scaled and shifted; also mean and 1/deviation "
-      "in the compute type. `divide`: by the deviation, not times its rounded reciprocal.")
-      .in({"x"})
-      .optional_in({"weight", "bias"})
-      .out({"result", "mean", "reciprocal_deviation"})
-      .attrs<Norm>()
-      .traits(Trait::pure)
-      .infer([](const InferContext& c) { return normed_types(c, 2); })
-      .expand(expand_layer_norm)
-      .define();
-  Definition("rms_norm",
-             "x over its root mean square of the last `rank` axes, scaled; also 1/rms in the "
-             "compute type. `divide`: by the rms, not times its rounded reciprocal.")
-      .in({"x"})
-      .optional_in({"weight"})
-      .out({"result", "reciprocal_rms"})
-      .attrs<Norm>()
-      .traits(Trait::pure)
-      .infer([](const InferContext& c) { return normed_types(c, 1); })
-      .expand(expand_rms_norm)
-      .define();
+void register_batch_norm() {
   Definition("batch_norm", "x normalised by given statistics of each channel (axis 1).")
       .in({"x"})
       .optional_in({"weight", "bias"})
@@ -188,7 +150,61 @@ void register_norm() {
         return Type::tensor(c.in(0).dtype, c.in(0).shape);
       })
       .expand(expand_batch_norm)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data({s, Dim(3), Dim(2)}), data({Dim(3)}), data({Dim(3)}), data({Dim(3)}),
+                         data({Dim(3)})},
+                        {},
+                        {}};
+      })
       .define();
+}
+
+}  // namespace
+
+void register_norm() {
+  Definition("variance", "Variance and mean over axes, with n - correction as divisor.")
+      .in({"x"})
+      .out({"variance", "mean"})
+      .attrs<Variance>()
+      .traits(Trait::pure)
+      .infer([](const InferContext& c) {
+        require_dtype(c, 0, floating);
+        const auto a = c.as<Variance>();
+        require_axes(c, a.axes);
+        const Type t = Type::tensor(c.in(0).dtype, reduced_shape(c.in(0).shape, a.axes, a.keepdim));
+        return std::vector{t, t};
+      })
+      .expand(expand_variance)
+      .sample(matrix_sample({{"axes", Ints{1}}}))
+      .define();
+  Definition(
+      "layer_norm",
+      "x normalised over its last `rank` axes, scaled and shifted; also mean and 1/deviation "
+      "in the compute type. `divide`: by the deviation, not times its rounded reciprocal.")
+      .in({"x"})
+      .optional_in({"weight", "bias"})
+      .out({"result", "mean", "reciprocal_deviation"})
+      .attrs<Norm>()
+      .traits(Trait::pure)
+      .infer([](const InferContext& c) { return normed_types(c, 2); })
+      .expand(expand_layer_norm)
+      .sample(
+          [] { return OpSample{{data(sample_matrix()), data({Dim(6)}), data({Dim(6)})}, {}, {}}; })
+      .define();
+  Definition("rms_norm",
+             "x over its root mean square of the last `rank` axes, scaled; also 1/rms in the "
+             "compute type. `divide`: by the rms, not times its rounded reciprocal.")
+      .in({"x"})
+      .optional_in({"weight"})
+      .out({"result", "reciprocal_rms"})
+      .attrs<Norm>()
+      .traits(Trait::pure)
+      .infer([](const InferContext& c) { return normed_types(c, 1); })
+      .expand(expand_rms_norm)
+      .sample([] { return OpSample{{data(sample_matrix()), data({Dim(6)})}, {}, {}}; })
+      .define();
+  register_batch_norm();
 }
 
 }  // namespace gex::ops

@@ -1,9 +1,9 @@
-// Padding with elements of the tensor itself: mirrored, repeated at the edge, or from the other
-// end.
+// Padding with elements of the tensor itself: mirrored, repeated at the edge, or wrapped around.
 
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/rows/rows.hpp"
 
 namespace gex::ops {
@@ -18,7 +18,7 @@ struct Borders {
   }
 };
 
-// Where position j of an axis of this size comes from.
+// The source of position j of an axis of this size.
 using Source = Dim (*)(Dim j, Dim size);
 
 Dim mirrored(Dim j, Dim size) {
@@ -28,7 +28,7 @@ Dim mirrored(Dim j, Dim size) {
 Dim nearest_edge(Dim j, Dim size) { return min(max(j, 0), size - 1); }
 Dim wrapped(Dim j, Dim size) { return mod(j, size); }
 
-// How many elements may stand on one side of an axis of this size.
+// Maximum padding on one side of an axis of this size.
 using Room = Dim (*)(Dim size);
 
 void register_mode(const char* name, const char* doc, Source source, Room room) {
@@ -50,7 +50,7 @@ void register_mode(const char* name, const char* doc, Source source, Room room) 
           if (!assume_le(1, size) || !assume_le(a.low[k], most) || !assume_le(a.high[k], most) ||
               !assume_le(0, shape[k])) {
             fail(ErrorCode::shape_mismatch, c.op_name, ": ", a.low[k], " and ", a.high[k],
-                 " elements around axis ", k, " of ", c.in(0), "; there is room for ", most);
+                 " elements around axis ", k, " of ", c.in(0), "; the maximum is ", most);
           }
         }
         return Type::tensor(c.in(0).dtype, shape);
@@ -63,6 +63,12 @@ void register_mode(const char* name, const char* doc, Source source, Room room) 
           at[k] = source(i[k] - a.low[k], c.in_type(0).shape[k]);
         }
         return c.in(0, at);
+      })
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data({s + 2, Dim(6)})},
+                        {{"low", Dims{Dim(1), Dim(2)}}, {"high", Dims{s, Dim(-1)}}},
+                        {}};
       })
       .define();
 }
@@ -93,7 +99,7 @@ Value* placed(Graph& g, Value* part, std::size_t axis, Dim start, Dim size) {
   return pad(g, part, low, high);
 }
 
-// What an axis' borders add to the elements that they repeat.
+// Adds the border gradients of an axis to the elements that they repeat.
 Value* fold_axis(Graph& g, Value* grad, std::size_t axis, Dim low, Dim high, bool mirror) {
   const auto at = static_cast<std::int64_t>(axis);
   const Dim size = grad->type().shape[axis] - low - high;

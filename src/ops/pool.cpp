@@ -6,6 +6,7 @@
 
 #include "ops/core/build.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/fold.hpp"
 
 namespace gex::ops {
@@ -34,7 +35,7 @@ Scalar lowest_value(BodyContext& c, DType t) {
                      : c.s.constant_int(t, accumulator("", t, lowest(t)).init_int);
 }
 
-// The later of equal values never replaces the earlier one (there are two zeros), nor a NaN.
+// A later equal value never replaces an earlier one (-0 equals 0), nor a NaN.
 std::vector<Scalar> keep_larger(loop::ScalarBuilder& s, const Node&, std::span<const Scalar> a,
                                 std::span<const Scalar> b) {
   Scalar wins = s.binary(Prim::gt, b[0], a[0]);
@@ -80,7 +81,7 @@ loop::ReductionBody max_indices(const WindowForm& form, std::size_t axes) {
   return body;
 }
 
-// Two ops, so that a model that wants no gradient pays for no indices.
+// Two ops, so that a model without gradients does not compute indices.
 template <class Attributes>
 void register_max(const std::string& name, std::size_t axes, const WindowForm& form,
                   const ShapeRule& rule) {
@@ -95,6 +96,7 @@ void register_max(const std::string& name, std::size_t axes, const WindowForm& f
       .traits(Trait::pure | Trait::reduction)
       .infer_one([types](const InferContext& c) { return types(c)[0]; })
       .reduction(max_values(form))
+      .sample(pool_sample(axes, std::is_same_v<Attributes, Adaptive>, false, false))
       .define();
   Definition(name + "_indices",
              "Where the largest element of each window is in the pooled axes (row-major).")
@@ -103,6 +105,7 @@ void register_max(const std::string& name, std::size_t axes, const WindowForm& f
       .traits(Trait::pure | Trait::reduction)
       .infer_one([types](const InferContext& c) { return types(c)[1]; })
       .reduction(max_indices(form, axes))
+      .sample(pool_sample(axes, std::is_same_v<Attributes, Adaptive>, false, false))
       .define();
   Definition(name,
              "Largest element of each window, and where it is in the pooled axes (row-major).")
@@ -116,11 +119,13 @@ void register_max(const std::string& name, std::size_t axes, const WindowForm& f
         return std::vector{apply(g, name + "_values", {node.input(0)}, a),
                            apply(g, name + "_indices", {node.input(0)}, a)};
       })
+      .sample(pool_sample(axes, std::is_same_v<Attributes, Adaptive>, false, false))
       .define();
 }
 
 template <class Attributes>
-void register_mean(const std::string& name, const WindowForm& form, const ShapeRule& rule) {
+void register_mean(const std::string& name, std::size_t axes, const WindowForm& form,
+                   const ShapeRule& rule) {
   loop::ReductionBody body = sum_over_windows(form);
   body.elements = [form](BodyContext& c, Indices p) {
     const DType t = c.in_type(0).dtype;
@@ -131,13 +136,14 @@ void register_mean(const std::string& name, const WindowForm& form, const ShapeR
     const Scalar count = form.count(c, p, c.in_type(0).shape, acc[0].dtype);
     return c.s.cast(c.s.div(acc[0], count), c.out_type().dtype);
   };
-  define_mean<Attributes>(name, "Mean of each window.", "x", rule, std::move(body));
+  define_mean<Attributes>(name, "Mean of each window.", "x", rule, std::move(body),
+                          pool_sample(axes, std::is_same_v<Attributes, Adaptive>, false, false));
 }
 
 ShapeRule without_dilation(std::size_t axes) {
   return [axes](const InferContext& c) {
     if (c.as<Pool>().dilation != Ints(axes, 1)) {
-      fail(ErrorCode::invalid_argument, c.op_name, ": windows have no dilation");
+      fail(ErrorCode::invalid_argument, c.op_name, ": dilation is not supported");
     }
     return pooled_shape(axes)(c);
   };
@@ -145,13 +151,34 @@ ShapeRule without_dilation(std::size_t axes) {
 
 }  // namespace
 
+std::function<OpSample()> pool_sample(std::size_t axes, bool adaptive, bool gradient,
+                                      bool with_indices) {
+  return [=] {
+    const Dim s = sample_size();
+    Shape image{Dim(2), s + 3}, windows{Dim(2), s + 1};
+    image.resize(axes + 1, Dim(6));
+    windows.resize(axes + 1, Dim(3));
+    const Dims in(image.begin() + 1, image.end()), out(windows.begin() + 1, windows.end());
+    OpSample sample;
+    sample.inputs.push_back(data(gradient ? windows : image));
+    if (with_indices) sample.inputs.push_back(index_data(windows));
+    if (!adaptive)
+      sample.attrs = {{"kernel", Ints(axes, 3)},
+                      {"stride", Ints(axes, 2)},
+                      {"padding", Ints(axes, 1)},
+                      {"dilation", Ints(axes, 1)}};
+    if (adaptive || gradient) sample.attrs.push_back({"size", gradient ? in : out});
+    return sample;
+  };
+}
+
 void register_pool() {
   for (std::size_t axes : {2, 3}) {
     register_max<Pool>(pool_name("max_pool", axes), axes, kPoolWindows, pooled_shape(axes));
     register_max<Adaptive>(pool_name("adaptive_max_pool", axes), axes, kAdaptiveWindows,
                            adaptive_shape(axes));
-    register_mean<Pool>(pool_name("avg_pool", axes), kPoolWindows, without_dilation(axes));
-    register_mean<Adaptive>(pool_name("adaptive_avg_pool", axes), kAdaptiveWindows,
+    register_mean<Pool>(pool_name("avg_pool", axes), axes, kPoolWindows, without_dilation(axes));
+    register_mean<Adaptive>(pool_name("adaptive_avg_pool", axes), axes, kAdaptiveWindows,
                             adaptive_shape(axes));
   }
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Windows on the last axes of a tensor: what pools and their gradients share.
+// Windows on the last axes of a tensor, shared by pools and their gradients.
 
 #include <functional>
 #include <tuple>
@@ -11,9 +11,9 @@ namespace gex::ops {
 // One entry for each pooled axis.
 struct Pool {
   Ints kernel{1, 1}, stride{1, 1}, padding{0, 0}, dilation{1, 1};
-  bool ceil = false;              // a last window may reach over the edge
+  bool ceil = false;              // the last window may extend over the edge
   bool count_include_pad = true;  // avg_pool: padding counts as zeros
-  double divisor = 0;             // avg_pool: instead of the count, if not 0
+  double divisor = 0;             // avg_pool: replaces the count if not 0
   static constexpr auto fields() {
     return std::tuple{
         field("kernel", &Pool::kernel),   field("stride", &Pool::stride),
@@ -23,7 +23,7 @@ struct Pool {
   }
 };
 
-// Gradients of pools: the windows, and the size of the pooled axes of what was pooled.
+// Gradients of pools: the windows, and the sizes of the pooled axes of the input.
 struct PoolGrad {
   Ints kernel{1, 1}, stride{1, 1}, padding{0, 0}, dilation{1, 1};
   bool count_include_pad = true;
@@ -41,24 +41,24 @@ struct PoolGrad {
 };
 
 // Adaptive pools: window o of `size` covers [o*in/size, ceil((o+1)*in/size)). Their gradients: the
-// size of what was pooled.
+// size of the input.
 struct Adaptive {
   Dims size;
   static constexpr auto fields() { return std::tuple{field("size", &Adaptive::size)}; }
 };
 
-// How many windows lie on an axis.
+// The number of windows on an axis.
 Dim pooled_size(Dim size, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
                 std::int64_t dilation, bool ceil);
 void require_windows(const InferContext& c, std::size_t axes, const Ints& kernel,
                      const Ints& stride, const Ints& padding, const Ints& dilation);
 
 using ShapeRule = std::function<Shape(const InferContext&)>;
-// The input's shape with these sizes on its last axes, all of which have an element.
+// The input's shape with these sizes on its last axes, which must not be empty.
 Shape with_pooled_axes(const InferContext& c, std::size_t axes, const Dims& size);
 ShapeRule adaptive_shape(std::size_t axes);
 
-// An element of a window, or a window that covers an element, and whether it is there.
+// An element of a window, or a window that covers an element, and whether it exists.
 struct Place {
   std::vector<Dim> at;
   Scalar inside;
@@ -69,21 +69,22 @@ struct Place {
 struct WindowForm {
   Dims (*taps)(const Node&);
   Place (*element)(BodyContext&, Indices point);
-  // What the sum over the window at `point` is divided by.
+  // The divisor of the sum over the window at `point`.
   Scalar (*count)(BodyContext&, Indices point, const Shape& pooled, DType dtype);
 };
 extern const WindowForm kPoolWindows, kAdaptiveWindows;        // of pools
 extern const WindowForm kPoolCandidates, kAdaptiveCandidates;  // of their gradients
 
-// Folds over the taps, without accumulators and bodies.
+// Reduces over the taps, without accumulators and bodies.
 loop::ReductionBody over_windows(const WindowForm& form);
-// Adds them up in the compute type and rounds once; without elements.
+// Sums in the compute type and rounds once; without elements.
 loop::ReductionBody sum_over_windows(const WindowForm& form);
 
 // A pool or gradient of one floating-point operand.
 template <class Attributes>
 void define_mean(const std::string& name, const char* doc, const char* operand,
-                 const ShapeRule& rule, loop::ReductionBody body) {
+                 const ShapeRule& rule, loop::ReductionBody body,
+                 std::function<OpSample()> sample) {
   Definition(name, doc)
       .in({operand})
       .attrs<Attributes>()
@@ -93,11 +94,16 @@ void define_mean(const std::string& name, const char* doc, const char* operand,
         return Type::tensor(c.in(0).dtype, rule(c));
       })
       .reduction(std::move(body))
+      .sample(std::move(sample))
       .define();
 }
 
-// The last `axes` of an index, counted row-major.
+// The last `axes` of an index as a row-major number.
 Dim plane_position(Indices index, const Shape& shape, std::size_t axes);
+
+// A sample of a pool over `axes` axes or of its gradient, which may take the indices.
+std::function<OpSample()> pool_sample(std::size_t axes, bool adaptive, bool gradient,
+                                      bool with_indices);
 
 std::string pool_name(const char* kind, std::size_t axes, const char* rest = "");
 

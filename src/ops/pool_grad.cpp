@@ -1,8 +1,9 @@
-// Gradients of pools: each element collects from the windows that cover it, so that elements are
+// Gradients of pools: each element sums over the windows that cover it, so that elements are
 // independent of each other.
 
 #include "ops/core/build.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/fold.hpp"
 #include "ops/pool.hpp"
 
@@ -54,22 +55,25 @@ void register_max_grad(const std::string& name, std::size_t axes, const WindowFo
         return Type::tensor(c.in(0).dtype, rule(c));
       })
       .reduction(std::move(body))
+      .sample(pool_sample(axes, std::is_same_v<Attributes, Adaptive>, true, true))
       .define();
 }
 
 template <class Attributes>
-void register_mean_grad(const std::string& name, const WindowForm& form, const ShapeRule& rule) {
+void register_mean_grad(const std::string& name, std::size_t axes, const WindowForm& form,
+                        const ShapeRule& rule) {
   loop::ReductionBody body = sum_over_windows(form);
   body.elements = [form](BodyContext& c, Indices p) {
     const Place e = form.element(c, p);
     const Scalar grad = gradient_at(c, e);
     const Scalar count = form.count(c, e.at, c.out_type().shape, grad.dtype);
-    // A window that is not there may have no elements: nothing is divided by their number.
+    // A window that does not exist may have no elements: no division by their number.
     const Scalar nothing = c.s.constant(grad.dtype, 0);
     return std::vector<Scalar>{c.s.select(e.inside, c.s.div(grad, count), nothing)};
   };
   define_mean<Attributes>(name, "The gradient of a mean pool, from that of its result.", "grad",
-                          rule, std::move(body));
+                          rule, std::move(body),
+                          pool_sample(axes, std::is_same_v<Attributes, Adaptive>, true, false));
 }
 
 }  // namespace
@@ -80,10 +84,10 @@ void register_pool_grad() {
                                 fixed_rule(axes));
     register_max_grad<Adaptive>(pool_name("adaptive_max_pool", axes, "_grad"), axes,
                                 kAdaptiveCandidates, adaptive_shape(axes));
-    register_mean_grad<PoolGrad>(pool_name("avg_pool", axes, "_grad"), kPoolCandidates,
+    register_mean_grad<PoolGrad>(pool_name("avg_pool", axes, "_grad"), axes, kPoolCandidates,
                                  fixed_rule(axes));
-    register_mean_grad<Adaptive>(pool_name("adaptive_avg_pool", axes, "_grad"), kAdaptiveCandidates,
-                                 adaptive_shape(axes));
+    register_mean_grad<Adaptive>(pool_name("adaptive_avg_pool", axes, "_grad"), axes,
+                                 kAdaptiveCandidates, adaptive_shape(axes));
   }
 }
 

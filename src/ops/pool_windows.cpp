@@ -1,4 +1,4 @@
-// Where windows lie: fixed ones by steps and padding, adaptive ones by their share of an axis.
+// Window positions: fixed ones by strides and padding, adaptive ones by their share of an axis.
 
 #include "ops/pool.hpp"
 
@@ -93,7 +93,7 @@ Place pool_candidate(BodyContext& c, Indices p) {
 Dim window_begin(Dim o, Dim in, Dim out) { return floordiv(o * in, out); }
 Dim window_end(Dim o, Dim in, Dim out) { return ceildiv((o + 1) * in, out); }
 
-// The largest share of `in` elements that one of `out` windows gets.
+// The largest share of `in` elements that one of `out` windows covers.
 Dims largest_shares(const Shape& in, const Shape& out, std::size_t axes) {
   Dims taps;
   for (std::size_t k = in.size() - axes; k < in.size(); ++k) {
@@ -103,7 +103,7 @@ Dims largest_shares(const Shape& in, const Shape& out, std::size_t axes) {
   return taps;
 }
 
-// Elements [begin, end) that the share of p on the last axes covers.
+// Elements [begin, end) of the share of p on the last axes.
 Place share(BodyContext& c, Indices p, const Shape& in, const Shape& out, std::size_t axes) {
   const std::size_t rank = in.size();
   Place e{head(p, rank), yes(c)};
@@ -128,7 +128,7 @@ Place adaptive_element(BodyContext& c, Indices p) {
   return share(c, p, c.in_type(0).shape, c.out_type().shape, adaptive_axes(c.node));
 }
 
-// Pools and their gradients alike: an element's windows are its share of them.
+// For pools and gradients alike: an element's windows are its share of them.
 Scalar adaptive_count(BodyContext& c, Indices p, const Shape& pooled, DType dtype) {
   const bool forward = pooled == c.in_type(0).shape;
   const Shape& windows = forward ? c.out_type().shape : c.in_type(0).shape;
@@ -144,7 +144,7 @@ Scalar adaptive_count(BodyContext& c, Indices p, const Shape& pooled, DType dtyp
 const WindowForm kPoolWindows{pool_taps, pool_element, pool_count<Pool>};
 const WindowForm kPoolCandidates{pool_candidates, pool_candidate, pool_count<PoolGrad>};
 const WindowForm kAdaptiveWindows{adaptive_taps, adaptive_element, adaptive_count};
-// The windows that cover an element are the share of the windows that the element gets.
+// The windows that cover an element are the element's share of the windows.
 const WindowForm kAdaptiveCandidates{adaptive_taps, adaptive_element, adaptive_count};
 
 Dim pooled_size(Dim size, std::int64_t kernel, std::int64_t stride, std::int64_t padding,

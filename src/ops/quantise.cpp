@@ -1,9 +1,10 @@
-// Integers that stand for numbers: x is about (q - zero_point) * scale, with one scale for the
-// whole tensor or one for each element of an axis.
+// Quantised integers: x is about (q - zero_point) * scale, with one scale for the whole tensor or
+// one per element of an axis.
 
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/rows/rows.hpp"
 
 namespace gex::ops {
@@ -117,6 +118,19 @@ std::vector<Value*> dequantise_channels(AtenCall& c) {
   return one(to_result(c, y));
 }
 
+// Scales have their own dtype.
+std::function<OpSample()> scaled_sample(const char* name) {
+  return [name] {
+    return OpSample{{data(sample_matrix()), index_data({Dim(6)}), index_data({Dim(6)})},
+                    {},
+                    [name](Graph& g, const std::vector<Value*>& v) {
+                      Value* scale = add(g, cast(g, abs(g, v[1]), DType::f32), 1);
+                      Node* node = g.add(name, {v[0], scale, v[2]}, {{"axis", std::int64_t{1}}});
+                      return std::vector<Value*>{node->output()};
+                    }};
+  };
+}
+
 }  // namespace
 
 void register_quantise() {
@@ -129,11 +143,12 @@ void register_quantise() {
         require_dtype(c, 0, floating);
         require_scales(c, a.axis);
         if (!is_int(a.dtype)) {
-          fail(ErrorCode::type_mismatch, "quantise: dtype ", a.dtype, " is no integer");
+          fail(ErrorCode::type_mismatch, "quantise: dtype ", a.dtype, " is not an integer");
         }
         return Type::tensor(a.dtype, c.in(0).shape);
       })
       .map(quantise_body)
+      .sample(scaled_sample("quantise"))
       .define();
   Definition("dequantise", "(x - zero_point) * scale, in the dtype of the scale.")
       .in({"x", "scale", "zero_point"})
@@ -145,6 +160,7 @@ void register_quantise() {
         return Type::tensor(c.in(1).dtype, c.in(0).shape);
       })
       .map(dequantise_body)
+      .sample(scaled_sample("dequantise"))
       .define();
   for (const char* form : {"default", "tensor"}) {
     register_aten_row(str("quantized_decomposed.quantize_per_tensor.", form), quantise_tensor);

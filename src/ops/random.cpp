@@ -1,5 +1,5 @@
-// Counter-based random numbers: element i of a draw depends on the key, the stream number and i
-// alone, so the bits are the same on every device and for every tiling.
+// Counter-based random numbers: element i of a draw depends only on the key, the stream number and
+// i, so the bits are the same on every device and for every tiling.
 
 #include <cmath>
 #include <numbers>
@@ -7,6 +7,7 @@
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/random.hpp"
 
 namespace gex::ops {
@@ -103,7 +104,7 @@ DroppedOut dropped_out(Graph& g, Value* x, Value* key, const Dropout& attrs) {
   const DType t = compute_type(x->type().dtype);
   Value* u = apply(g, "random_uniform", {key}, Random{DType::f32, x->type().shape, attrs.stream});
   Value* kept = ge(g, u, scalar(g, DType::f32, attrs.p));
-  // As eager: the product with the mask, so that infinities and NaNs that are dropped show.
+  // As in eager: multiplied by the mask, so that dropped infinities and NaNs show.
   Value* masked = mul(g, cast(g, x, t), cast(g, kept, t));
   return {mul(g, masked, attrs.p == 1 ? 0 : 1 / (1 - attrs.p)), kept};
 }
@@ -115,6 +116,10 @@ void register_random() {
       .traits(Trait::pure | Trait::random)
       .infer_one(random_type)
       .map(uniform_body)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{key_data()}, {{"shape", Dims{s, Dim(5)}}}, {}};
+      })
       .define();
   Definition("random_normal", "Normal numbers with mean 0 and deviation 1.")
       .in({"key"})
@@ -122,6 +127,10 @@ void register_random() {
       .traits(Trait::pure | Trait::random)
       .infer_one(random_type)
       .map(normal_body)
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{key_data()}, {{"shape", Dims{s, Dim(5)}}}, {}};
+      })
       .define();
   Definition("bernoulli", "1 with probability p, else 0, for each element of p.")
       .in({"p", "key"})
@@ -129,6 +138,9 @@ void register_random() {
       .traits(Trait::pure | Trait::random)
       .infer_one(bernoulli_type)
       .expand(expand_bernoulli)
+      .sample([] {
+        return OpSample{{data(sample_matrix()), key_data()}, {{"stream", std::int64_t{3}}}, {}};
+      })
       .define();
   Definition("dropout",
              "x with elements zeroed by probability p and the others times 1/(1 - p); also which "
@@ -139,6 +151,7 @@ void register_random() {
       .traits(Trait::pure | Trait::random)
       .infer(dropout_types)
       .expand(expand_dropout)
+      .sample([] { return OpSample{{data(sample_matrix()), key_data()}, {{"p", 0.3}}, {}}; })
       .define();
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The ops that draw random numbers: their attributes, and what dropping out is made of.
+// Ops that draw random numbers: their attributes, and the parts of dropout.
 
 #include <tuple>
 
@@ -8,7 +8,7 @@
 
 namespace gex::ops {
 
-// `stream` tells the draws of one graph apart: they share the key.
+// `stream` distinguishes the draws of one graph, which share the key.
 struct Random {
   DType dtype = DType::f32;
   Dims shape;
@@ -32,8 +32,8 @@ struct Dropout {
   }
 };
 
-// x with elements zeroed by probability p and the others scaled up, in the compute type; and where
-// elements were kept.
+// x with elements zeroed with probability p and the others scaled up, in the compute type; and the
+// mask of kept elements.
 struct DroppedOut {
   Value* result;
   Value* kept;

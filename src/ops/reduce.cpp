@@ -6,6 +6,7 @@
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/fold.hpp"
 #include "ops/rows/rows.hpp"
 
@@ -15,7 +16,7 @@ namespace {
 
 using loop::Accumulator;
 
-// An index of nothing exists only where nobody asks for one.
+// The index of an extremum requires at least one element.
 void require_elements(const InferContext& c, const Ints& axes) {
   require_axes(c, axes);
   const Shape kept = reduced_shape(c.in(0).shape, axes, false);
@@ -33,7 +34,7 @@ Type reduced(const InferContext& c, DType dtype) {
   return Type::tensor(dtype, reduced_shape(c.in(0).shape, a.axes, a.keepdim));
 }
 
-// A 0-d input, or no axes at all, is folded over a unit axis of its own: one path for all.
+// A 0-d input, or no axes at all, is reduced over an added unit axis: one path for all.
 bool needs_unit_axis(const Node& n) { return n.as<Reduce>().axes.empty(); }
 
 Shape iteration_shape(const Node& n) {
@@ -65,7 +66,7 @@ Indices input_index(const Node& n, Indices point) {
   return point.subspan(0, static_cast<std::size_t>(n.input(0)->type().rank()));
 }
 
-// Position of a point within the folded axes, counted row-major.
+// Position of a point within the reduced axes, row-major.
 Dim folded_position(const Node& n, Indices point) {
   const Shape shape = iteration_shape(n);
   Dim linear = 0;
@@ -93,7 +94,7 @@ loop::ReductionBody over_axes() {
 
 DType sum_type(DType d) { return is_float(d) ? d : DType::i64; }
 
-// Folds with one primitive in `acc_type(dtype)`; the result has the op's own dtype.
+// Reduces with one primitive in `acc_type(dtype)`; the result has the op's own dtype.
 Definition fold(const char* name, const char* doc, Prim prim, DType (*acc_type)(DType),
                 double (*init)(DType)) {
   loop::ReductionBody body = over_axes();
@@ -110,6 +111,7 @@ Definition fold(const char* name, const char* doc, Prim prim, DType (*acc_type)(
     return c.s.cast(acc[0], c.out_type().dtype);
   };
   Definition d(name, doc);
+  d.sample(matrix_sample({{"axes", Ints{1}}}));
   d.in({"x"}).attrs<Reduce>().traits(Trait::pure | Trait::reduction).reduction(std::move(body));
   return d;
 }
@@ -147,6 +149,7 @@ void register_mean() {
         return reduced(c, c.in(0).dtype);
       })
       .reduction(std::move(body))
+      .sample(matrix_sample({{"axes", Ints{1}}}))
       .define();
 }
 
@@ -163,6 +166,7 @@ Definition arg_extremum(const char* name, const char* doc, Prim better, double (
   body.combine = combine_arg(better);
   body.finish = [](BodyContext&, int, Indices, std::span<const Scalar> acc) { return acc[1]; };
   Definition d(name, doc);
+  d.sample(matrix_sample({{"axes", Ints{1}}}));
   d.in({"x"})
       .attrs<Reduce>()
       .traits(Trait::pure | Trait::reduction)
@@ -179,7 +183,7 @@ Definition arg_extremum(const char* name, const char* doc, Prim better, double (
 
 bool keepdim_argument(const AtenCall& c, std::size_t i) { return !c.none(i) && c.flag(i); }
 
-// axes at argument 1 and keepdim at 2, where the overload has them.
+// axes at argument 1 and keepdim at 2, if the overload has them.
 std::vector<Value*> import_reduce(AtenCall& c, const char* op_name, DType compute) {
   Value* x = operand(c, 0, compute);
   const Ints axes = axes_argument(c, 1, x->type().rank());
@@ -217,7 +221,7 @@ AtenImport extremum_row(const char* op_name, const char* bool_op, bool with_axes
   return [=](AtenCall& c) {
     const DType t = c.tensor(0)->type().dtype;
     const char* name = t == DType::boolean ? bool_op : op_name;
-    // PyTorch, called, raises its error.
+    // PyTorch itself raises the error.
     if (!with_axes && c.tensor(0)->type().numel() == Dim(0)) return std::vector<Value*>{};
     return with_axes ? import_reduce(c, name, t) : import_all(c, name, t);
   };
@@ -331,6 +335,13 @@ void register_reduce() {
   }
   register_aten_row("aten.mean.default",
                     [](AtenCall& c) { return import_all(c, "reduce_mean", c.result().dtype); });
+  register_aten_facts({"aten.argmax", "aten.argmin"},
+                      {.range = AtenFacts::Range::place, .padding = AtenFacts::Padding::folds});
+  register_aten_facts({"aten.max", "aten.min"},
+                      {.places_axis = 1, .padding = AtenFacts::Padding::folds});
+  register_aten_facts(
+      {"aten.all", "aten.amax", "aten.amin", "aten.any", "aten.mean", "aten.prod", "aten.sum"},
+      {.padding = AtenFacts::Padding::folds});
 }
 
 }  // namespace gex::ops

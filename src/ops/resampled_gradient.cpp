@@ -1,4 +1,5 @@
-// As PyTorch does it: each result's gradient goes to the neighbours that it read, by their weights.
+// As in PyTorch: the gradient of each result is distributed over the neighbours that it read, by
+// their weights.
 
 #include "ops/resampled_gradient.hpp"
 
@@ -6,7 +7,7 @@ namespace gex::ops {
 
 namespace {
 
-// A neighbour of each place: where it lies (i64), and how much it counts; null: all of it.
+// A neighbour of each position: its index (i64) and weight; null: 1.
 struct Neighbour {
   Value* at;
   Value* weight;
@@ -81,7 +82,7 @@ class Places {
   Graph& g_;
   DType t_;
   Value* last_;
-  Value* at_;  // in the coordinates of what was read
+  Value* at_;  // in the coordinates of the input
 };
 
 }  // namespace
@@ -94,7 +95,7 @@ Value* resampled_gradient(Graph& g, Value* grad, std::size_t axis, Dim in,
   shape[axis] = in;
   const bool nearest = form.mode == "nearest" || form.mode == "nearest_exact";
   if (in == out && nearest) return grad;
-  // A second neighbour is read at the same place and counts nothing: of infinities it makes NaN.
+  // A second neighbour is read at the same position with weight 0: for infinities that gives NaN.
   if (in == out && form.mode == "linear") return add(g, grad, mul(g, grad, 0.0));
   Value* sum = full(g, t, 0, shape);
   // Weights lie along the axis.

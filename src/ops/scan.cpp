@@ -1,8 +1,9 @@
-// Running folds along an axis.
+// Running reductions along an axis.
 
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/fold.hpp"
 #include "ops/rows/rows.hpp"
 
@@ -10,8 +11,8 @@ namespace gex::ops {
 
 namespace {
 
-// A running sum takes every element one after another, so its error grows with the length: f32 is
-// accumulated in f64, as PyTorch does.
+// A running sum takes every element in sequence, so its error grows with the length: f32 is
+// accumulated in f64, as in PyTorch.
 DType running_type(DType d) {
   if (!is_float(d)) return DType::i64;
   return is_low_float(d) ? DType::f32 : DType::f64;
@@ -48,9 +49,10 @@ Axis axis_argument(const AtenCall& c, const Value* x) {
   return {normal_axis(c.integer(1), x->type().rank())};
 }
 
-// The op of a scan that gives one result of the type of its input (integers: i64).
+// A scan with one result of the type of its input (integers: i64).
 Definition running(const char* name, const char* doc, loop::ReductionBody body, DTypeSet accepts) {
   Definition d(name, doc);
+  d.sample(matrix_sample({{"axis", std::int64_t{1}}}));
   d.in({"x"})
       .attrs<Axis>()
       .traits(Trait::pure | Trait::scan)
@@ -85,12 +87,12 @@ Definition scan(const char* name, const char* doc, Prim prim, double init) {
   return running(name, doc, std::move(body), any_dtype);
 }
 
-// The state is (largest, sum of e^(x - largest)). No element waits for the logarithm of the one
-// before it, and the sum is not rounded to the precision of its logarithm.
+// The state is (largest, sum of e^(x - largest)). No element waits for the logarithm of its
+// predecessor, and the sum is not rounded to the precision of its logarithm.
 std::vector<Scalar> combine_log_sum(ScalarBuilder& s, const Node&, std::span<const Scalar> a,
                                     std::span<const Scalar> b) {
   const Scalar low = s.binary(Prim::min, a[0], b[0]), high = s.binary(Prim::max, a[0], b[0]);
-  // Of equal infinities the difference is NaN.
+  // The difference of equal infinities is NaN.
   const Scalar ratio = s.select(s.binary(Prim::eq, low, high), s.constant(low.dtype, 1),
                                 s.unary(Prim::exp, s.sub(low, high)));
   const Scalar sum = s.select(s.binary(Prim::ge, a[0], b[0]), s.add(a[1], s.mul(b[1], ratio)),
@@ -126,7 +128,7 @@ CombineBody keep_last_best(Prim at_least) {
   };
 }
 
-// Values and indices are two ops: who wants only one pays for one.
+// Values and indices are two ops, so that an unused one is not computed.
 void register_extremum(const std::string& name, const char* which, Prim at_least,
                        double (*init)(DType)) {
   auto body_of = [=](std::size_t result) {
@@ -161,6 +163,7 @@ void register_extremum(const std::string& name, const char* which, Prim at_least
         .traits(Trait::pure | Trait::scan)
         .infer_one([types, k](const InferContext& c) { return types(c)[k]; })
         .reduction(body_of(k))
+        .sample(matrix_sample({{"axis", std::int64_t{1}}}))
         .define();
   }
   Definition(name, str("The ", which, " element up to each along an axis, and where it is."))
@@ -180,6 +183,7 @@ void register_extremum(const std::string& name, const char* which, Prim at_least
               Node* n = c.graph().add(op(name), {x}, axis_argument(c, x));
               return std::vector{n->output(0), n->output(1)};
             })
+      .sample(matrix_sample({{"axis", std::int64_t{1}}}))
       .define();
 }
 
@@ -196,6 +200,8 @@ void register_scan() {
   log_cum_sum_exp().aten("aten.logcumsumexp.default").define();
   register_extremum("cummax", "largest", Prim::ge, lowest);
   register_extremum("cummin", "smallest", Prim::le, highest);
+  register_aten_facts({"aten.cumprod", "aten.cumsum"},
+                      {.padding = AtenFacts::Padding::from_the_front});
 }
 
 }  // namespace gex::ops

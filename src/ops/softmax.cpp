@@ -1,11 +1,12 @@
-// Softmax and its relatives: compositions of reductions and elementwise ops, which fusion makes
-// one kernel. Computed in the compute type, rounded once.
+// Softmax and related ops: compositions of reductions and elementwise ops, which fusion makes one
+// kernel. Computed in the compute type, rounded once.
 
 #include <limits>
 
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/rows/rows.hpp"
 
 namespace gex::ops {
@@ -41,7 +42,7 @@ std::vector<Value*> expand_log_softmax(Graph& g, const Node& n) {
   return {cast(g, sub(g, shifted, log(g, sum)), n.input(0)->type().dtype)};
 }
 
-// Argument 1 is the axis; the result's dtype tells the computation's.
+// Argument 1 is the axis; the result's dtype is that of the computation.
 AtenImport import_along_axis(const char* op_name) {
   return [=](AtenCall& c) {
     Value* x = operand(c, 0, c.result().dtype);
@@ -50,7 +51,7 @@ AtenImport import_along_axis(const char* op_name) {
   };
 }
 
-// Rows that are -inf throughout become zero instead of NaN.
+// Rows that are all -inf become zero instead of NaN.
 std::vector<Value*> import_safe_softmax(AtenCall& c) {
   Graph& g = c.graph();
   Value* x = operand(c, 0, c.result().dtype);
@@ -106,6 +107,7 @@ void register_softmax() {
       .aten("aten.softmax.int", import_along_axis("softmax"))
       .aten("aten._safe_softmax.default", import_safe_softmax)
       .aten("aten._softmax_backward_data.default", import_softmax_backward)
+      .sample(matrix_sample({{"axis", std::int64_t{1}}}))
       .define();
   Definition("log_softmax", "Logarithm of softmax along an axis.")
       .in({"x"})
@@ -116,8 +118,13 @@ void register_softmax() {
       .aten("aten._log_softmax.default", import_along_axis("log_softmax"))
       .aten("aten.log_softmax.int", import_along_axis("log_softmax"))
       .aten("aten._log_softmax_backward_data.default", import_log_softmax_backward)
+      .sample(matrix_sample({{"axis", std::int64_t{1}}}))
       .define();
   register_aten_row("aten.logsumexp.default", import_logsumexp);
+  register_aten_facts(
+      {"aten._log_softmax", "aten._softmax"},
+      {.padding = AtenFacts::Padding::folds, .decomposition = AtenFacts::Decomposition::any});
+  register_aten_facts({"aten.logsumexp"}, {.padding = AtenFacts::Padding::folds});
 }
 
 }  // namespace gex::ops

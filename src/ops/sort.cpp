@@ -1,5 +1,5 @@
-// Sorting along an axis. The expansions say what is meant: an element's place is the number of
-// those that go before it. src/backend/cpu/kernels sorts.
+// Sorting along an axis. The expansions define it: an element's position is the number of elements
+// that go before it. The problem's kernels sort.
 
 #include "ops/sort.hpp"
 #include <limits>
@@ -8,6 +8,8 @@
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
+#include "ops/problem_rules.hpp"
 #include "ops/rows/rows.hpp"
 
 namespace gex::ops {
@@ -17,7 +19,7 @@ namespace {
 void require_sort_axis(const InferContext& c, std::int64_t axis) {
   if (axis < 0 || axis >= c.in(0).rank()) {
     fail(ErrorCode::invalid_argument, c.op_name, ": axis ", axis, " is out of range for ", c.in(0),
-         "; a 0-d tensor has nothing to sort");
+         "; a 0-d tensor can't be sorted");
   }
 }
 
@@ -85,7 +87,7 @@ std::vector<Value*> sorted(AtenCall& c, std::int64_t axis, bool descending) {
   return shaped(c, {n->output(0), n->output(1)});
 }
 
-// Routers of experts compare rounded numbers, so equal ones are common: eager's choice counts.
+// Routers of experts compare rounded numbers, so equal ones are common: eager's selection matters.
 std::vector<Value*> import_topk(AtenCall& c) {  // x, k, dim, largest, sorted
   Value* x = with_axis(c.graph(), c.tensor(0));
   const std::int64_t axis = normal_axis(c.integer(2), x->type().rank());
@@ -93,7 +95,7 @@ std::vector<Value*> import_topk(AtenCall& c) {  // x, k, dim, largest, sorted
   return shaped(c, {n->output(0), n->output(1)});
 }
 
-// The element at a place of the sorted axis, and where it was.
+// The element at a position of the sorted axis, and its index.
 std::vector<Value*> pick(AtenCall& c, Value* x, std::int64_t axis, Dim place, bool keepdim) {
   Graph& g = c.graph();
   Node* n = g.add(op("topk"), {x}, TopK{place + 1, axis, false, true});
@@ -111,7 +113,7 @@ std::vector<Value*> import_kthvalue(AtenCall& c) {  // x, k, dim, keepdim
   return shaped(c, pick(c, x, axis, c.dim(1) - 1, c.flag(3)));
 }
 
-// The lower of two middle elements; NaN as soon as there is one, and then the first of them.
+// The lower of two middle elements; NaN if there is one, then the first of them.
 std::vector<Value*> median(AtenCall& c, Value* x, std::int64_t axis, bool keepdim) {
   Graph& g = c.graph();
   const Dim size = x->type().shape[static_cast<std::size_t>(axis)];
@@ -125,7 +127,7 @@ std::vector<Value*> median(AtenCall& c, Value* x, std::int64_t axis, bool keepdi
   return {where(g, any, value, middle[0]), where(g, any, first, middle[1])};
 }
 
-// The same without the NaNs, which are sorted behind all numbers; NaN where there is nothing else.
+// The same without NaNs, which are sorted after all numbers; NaN if there is nothing else.
 std::vector<Value*> nanmedian(AtenCall& c, Value* x, std::int64_t axis, bool keepdim) {
   if (!is_float(x->type().dtype)) return median(c, x, axis, keepdim);
   Graph& g = c.graph();
@@ -171,17 +173,20 @@ void register_sort() {
       .in({"x"})
       .out({"values", "indices"})
       .attrs<Sort>()
-      .traits(Trait::pure | Trait::contraction)
+      .traits(Trait::pure)
       .infer([](const InferContext& c) {
         require_sort_axis(c, c.as<Sort>().axis);
         return std::vector{Type::tensor(c.in(0).dtype, c.in(0).shape),
                            Type::tensor(DType::i64, c.in(0).shape)};
       })
       .expand(expand_sort)
+      .problem(sort_rule())
+      .reference(sort_reference)
       .aten("aten.sort.default",  // x, dim, descending
             [](AtenCall& c) { return sorted(c, c.integer(1), c.flag(2)); })
       .aten("aten.sort.stable",  // x, stable, dim, descending
             [](AtenCall& c) { return sorted(c, c.integer(2), c.flag(3)); })
+      .sample(matrix_sample({{"axis", std::int64_t{1}}, {"descending", true}}))
       .define();
   Definition("topk",
              "The k largest (or smallest) elements along an axis in order, and where they were; "
@@ -189,7 +194,7 @@ void register_sort() {
       .in({"x"})
       .out({"values", "indices"})
       .attrs<TopK>()
-      .traits(Trait::pure | Trait::contraction)
+      .traits(Trait::pure)
       .infer([](const InferContext& c) {
         const auto a = c.as<TopK>();
         require_sort_axis(c, a.axis);
@@ -203,13 +208,20 @@ void register_sort() {
         return std::vector{Type::tensor(c.in(0).dtype, shape), Type::tensor(DType::i64, shape)};
       })
       .expand(expand_topk)
+      .problem(topk_rule())
+      .reference(topk_reference)
       .aten("aten.topk.default", import_topk)
+      .sample(matrix_sample({{"axis", std::int64_t{1}}, {"k", Dim(4)}, {"largest", false}}))
       .define();
   register_aten_row("aten.kthvalue.default", import_kthvalue);
   register_aten_row("aten.median.dim", import_middle_of_axis(median));
   register_aten_row("aten.median.default", import_middle(median));
   register_aten_row("aten.nanmedian.dim", import_middle_of_axis(nanmedian));
   register_aten_row("aten.nanmedian.default", import_middle(nanmedian));
+  register_aten_facts({"aten.sort"}, {.places_axis = 1, .padding = AtenFacts::Padding::folds});
+  register_aten_facts(
+      {"aten.topk"},
+      {.places_axis = 2, .padding = AtenFacts::Padding::folds, .padding_argument = 2});
 }
 
 }  // namespace gex::ops

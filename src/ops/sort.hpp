@@ -1,15 +1,17 @@
 #pragma once
-// Attributes of sort and topk, which compile reads too.
+// Attributes of sort and topk, and their reference implementations.
 
 #include <cstdint>
 #include <tuple>
+#include <vector>
 
 #include "ops/core/attributes.hpp"
+#include "ops/core/reference.hpp"
 
 namespace gex::ops {
 
-// Not `stable`: where equal elements go is the kernel's choice, and that is PyTorch's: of `sort` as
-// its mode sorts, of `topk` as its topk picks.
+// Not `stable`: the order of equal elements is that of PyTorch: for `sort` as its sort leaves them,
+// for `topk` as its topk selects.
 struct Sort {
   std::int64_t axis = 0;
   bool descending = false;
@@ -30,5 +32,8 @@ struct TopK {
                       field("largest", &TopK::largest), field("stable", &TopK::stable)};
   }
 };
+
+std::vector<HostTensor> sort_reference(const ReferenceContext& c);
+std::vector<HostTensor> topk_reference(const ReferenceContext& c);
 
 }  // namespace gex::ops

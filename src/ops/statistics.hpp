@@ -1,5 +1,5 @@
 #pragma once
-// Pieces that normalisations and their gradients are put together from.
+// Building blocks of normalisations and their gradients.
 
 #include "ops/core/attributes.hpp"
 
@@ -13,7 +13,7 @@ namespace gex::ops {
 Ints last_axes(int rank, std::size_t count);
 // x in its compute type.
 Value* wide(Graph& g, Value* x);
-// How many elements the axes hold, as a 0-d tensor.
+// The number of elements along the axes, as a 0-d tensor.
 Value* element_count(Graph& g, DType dtype, const Shape& shape, const Ints& axes);
 
 struct Moments {

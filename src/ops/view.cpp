@@ -1,8 +1,9 @@
-// Views: index maps on one input, no arithmetic. Also cat and pad, which choose among loads.
+// Views: index maps on one input, no arithmetic. Also cat and pad, which select among loads.
 
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/samples.hpp"
 #include "ops/rows/rows.hpp"
 
 namespace gex::ops {
@@ -30,7 +31,7 @@ void require_axis(const InferContext& c, std::int64_t axis) {
 void require_one_for_each_axis(const InferContext& c, std::size_t count, const char* what) {
   if (static_cast<int>(count) != c.in(0).rank()) {
     fail(ErrorCode::invalid_argument, c.op_name, ": ", count, " ", what, " for ", c.in(0),
-         "; give one for each axis");
+         "; expected one per axis");
   }
 }
 
@@ -46,6 +47,10 @@ void register_reshape() {
       })
       .map([](BodyContext& c, int, Indices i) {
         return c.in(0, reshape_index(c.in_type(0).shape, c.out_type().shape, i));
+      })
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data(sample_matrix())}, {{"shape", Dims{Dim(2), s, Dim(3)}}}, {}};
       })
       .define();
 }
@@ -65,7 +70,7 @@ void register_transpose() {
         }
         for (int axis = 0; axis < c.in(0).rank(); ++axis) {
           if (!contains(a.perm, axis)) {
-            fail(ErrorCode::invalid_argument, "transpose: perm does not mention axis ", axis);
+            fail(ErrorCode::invalid_argument, "transpose: perm does not contain axis ", axis);
           }
         }
         return Type::tensor(c.in(0).dtype, shape);
@@ -76,6 +81,7 @@ void register_transpose() {
         for (std::size_t k = 0; k < at.size(); ++k) at[static_cast<std::size_t>(a.perm[k])] = i[k];
         return c.in(0, at);
       })
+      .sample(matrix_sample({{"perm", Ints{1, 0}}}))
       .define();
 }
 
@@ -92,7 +98,7 @@ void register_slice() {
         for (std::size_t k = 0; k < a.sizes.size(); ++k) {
           if (!fits_into(a.starts[k], a.sizes[k], a.steps[k], c.in(0).shape[k])) {
             fail(ErrorCode::shape_mismatch, "slice: ", a.sizes[k], " elements from ", a.starts[k],
-                 " by step ", a.steps[k], " do not fit into axis ", k, " of ", c.in(0));
+                 " by step ", a.steps[k], " are out of range of axis ", k, " of ", c.in(0));
           }
         }
         return Type::tensor(c.in(0).dtype, a.sizes);
@@ -102,6 +108,13 @@ void register_slice() {
         std::vector<Dim> at(i.size());
         for (std::size_t k = 0; k < at.size(); ++k) at[k] = a.starts[k] + i[k] * Dim(a.steps[k]);
         return c.in(0, at);
+      })
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{
+            {data(sample_matrix())},
+            {{"starts", Dims{Dim(0), Dim(1)}}, {"steps", Ints{1, 2}}, {"sizes", Dims{s, Dim(3)}}},
+            {}};
       })
       .define();
 }
@@ -126,6 +139,10 @@ void register_expand() {
         return Type::tensor(c.in(0).dtype, a.shape);
       })
       .map([](BodyContext& c, int, Indices i) { return in_broadcast(c, 0, i); })
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data({Dim(1), Dim(6)})}, {{"shape", Dims{s, Dim(6)}}}, {}};
+      })
       .define();
 }
 
@@ -152,6 +169,7 @@ void register_flip() {
               if (x->type().rank() == 0) return one(x);
               return one(flip(c.graph(), x, c.integers(1)));
             })
+      .sample(matrix_sample({{"axes", Ints{1}}}))
       .define();
 }
 
@@ -176,7 +194,7 @@ void register_windows() {
         Dim& size = shape[static_cast<std::size_t>(a.axis)];
         if (a.size < 0 || a.step < 1 || !assume_le(a.size, size)) {
           fail(ErrorCode::invalid_argument, "windows: size ", a.size, " and step ", a.step,
-               " do not fit axis ", a.axis, " of ", c.in(0));
+               " do not match axis ", a.axis, " of ", c.in(0));
         }
         size = floordiv(size - Dim(a.size), a.step) + 1;
         shape.push_back(a.size);
@@ -197,6 +215,11 @@ void register_windows() {
                               c.integer(3)};
               return one(apply(c.graph(), "windows", {x}, a));
             })
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{
+            {data({s + 4, Dim(3)})}, {{"size", std::int64_t{3}}, {"step", std::int64_t{2}}}, {}};
+      })
       .define();
 }
 
@@ -204,7 +227,7 @@ void register_cat() {
   Definition("cat", "Inputs one after another along an axis.")
       .variadic_in("xs")
       .attrs<Axis>()
-      .traits(Trait::pure)
+      .traits(Trait::pure | Trait::concatenation)
       .infer_one([](const InferContext& c) {
         if (c.inputs.empty()) {
           fail(ErrorCode::invalid_argument, "cat: no inputs; give at least one");
@@ -221,7 +244,7 @@ void register_cat() {
           }
           if (!fits) {
             fail(ErrorCode::shape_mismatch, "cat: inputs 0 and ", k, " are ", c.in(0), " and ",
-                 c.in(k), "; all axes but axis ", axis, " must be equal");
+                 c.in(k), "; all axes except axis ", axis, " must be equal");
           }
           type.shape[static_cast<std::size_t>(axis)] +=
               c.in(k).shape[static_cast<std::size_t>(axis)];
@@ -244,6 +267,10 @@ void register_cat() {
         }
         return result;
       })
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data(sample_matrix()), data({s, s})}, {{"axis", std::int64_t{1}}}, {}};
+      })
       .define();
 }
 
@@ -261,7 +288,7 @@ void register_pad() {
           type.shape[k] = type.shape[k] + a.low[k] + a.high[k];
           if (!assume_le(0, type.shape[k])) {
             fail(ErrorCode::shape_mismatch, "pad: cropping ", a.low[k], " and ", a.high[k],
-                 " leaves less than nothing of axis ", k, " of ", c.in(0));
+                 " crops more than all of axis ", k, " of ", c.in(0));
           }
         }
         return type;
@@ -294,10 +321,16 @@ void register_pad() {
               }
               return one(pad(c.graph(), x, low, high, c.number(2)));
             })
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{{data(sample_matrix())},
+                        {{"low", Dims{Dim(0), Dim(2)}}, {"high", Dims{s, Dim(-1)}}},
+                        {}};
+      })
       .define();
 }
 
-// x at rows r and columns q where keep(q - r), zero elsewhere.
+// x where keep(q - r) for row r and column q, zero elsewhere.
 struct Triangle {
   Dim diagonal = 0;
   bool upper = false;
@@ -333,6 +366,7 @@ void register_triangle() {
       })
       .aten("aten.tril.default", row(false))
       .aten("aten.triu.default", row(true))
+      .sample(matrix_sample({{"upper", true}}))
       .define();
 }
 
@@ -348,6 +382,8 @@ void register_view() {
   register_cat();
   register_pad();
   register_triangle();
+  register_aten_facts({"aten.constant_pad_nd"}, {.no_op = AtenFacts::NoOp::no_padding});
+  register_aten_facts({"aten.tril", "aten.triu"}, {.padding = AtenFacts::Padding::keeps_positions});
 }
 
 }  // namespace gex::ops

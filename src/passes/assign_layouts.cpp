@@ -1,6 +1,7 @@
 #include "passes/assign_layouts.hpp"
 
 #include "ops/core/attributes.hpp"
+#include "ops/core/problem_rule.hpp"
 
 namespace gex::passes {
 
@@ -8,7 +9,7 @@ bool assign_layouts(Graph& graph, PassContext& context) {
   bool changed = false;
   for (Node& node : graph.nodes()) {
     for (const auto& subgraph : node.subgraphs()) changed |= assign_layouts(*subgraph, context);
-    if (!node.op().has(Trait::contraction) || !is_float(node.output()->type().dtype)) continue;
+    if (!ops::has_problem(node) || !is_float(node.output()->type().dtype)) continue;
     Value* value = node.output();
     if (value->type().strides || value->uses().size() != 1) continue;
     const Node* reader = value->uses()[0].node;

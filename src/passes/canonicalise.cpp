@@ -11,7 +11,7 @@
 namespace gex::passes {
 namespace {
 
-// f(x) -> x where the types are equal: reshape, expand, transpose, slice, cast that change nothing.
+// f(x) -> x if the types are equal: reshape, expand, transpose, slice, cast that change nothing.
 Value* drop_identity(Graph&, Node& node) {
   if (node.inputs().size() != 1 || node.num_outputs() != 1) return nullptr;
   Value* x = node.input(0);
@@ -26,7 +26,7 @@ Value* drop_identity(Graph&, Node& node) {
     return x;
   }
   if (node.is("slice")) {
-    // Same shape, so it starts at 0 with step 1 unless it reads backwards.
+    // Same shape, so it starts at 0 with step 1 unless it is reversed.
     auto attrs = node.as<ops::Slice>();
     for (std::size_t d = 0; d < attrs.steps.size(); ++d) {
       if (attrs.steps[d] != 1 || !(attrs.starts[d] == Dim(0))) return nullptr;
@@ -55,8 +55,8 @@ Value* join_transposes(Graph& graph, Node& node) {
   return ops::transpose(graph, inner->input(0), outer);
 }
 
-// x * 1 -> x,  1 * x -> x,  x / 1 -> x,  x - 0 -> x,  x + -0 -> x: exact for every x. Not x + 0:
-// -0 + 0 is +0. Where the other operand made x larger, x is broadcast.
+// x * 1 -> x,  1 * x -> x,  x / 1 -> x,  x - 0 -> x,  x + -0 -> x: exact for every x. Not x + 0: -0
+// + 0 is +0. If the other operand makes x larger, x is broadcast.
 Value* drop_neutral(Graph& graph, Node& node) {
   if (node.inputs().size() != 2 || node.num_outputs() != 1) return nullptr;
   const Type& out = node.output()->type();

@@ -1,7 +1,7 @@
 #pragma once
-// Identities that are exact in every dtype, NaN and signed zero included: x*1, x-0, x/1, casts to
-// the same dtype, views that change nothing, chains of reshapes and transposes, idempotent ops
-// twice. Each rule opens with its algebra.
+// Identities that are exact in every dtype, including NaN and signed zero: x*1, x-0, x/1, casts to
+// the same dtype, views that change nothing, chains of reshapes and transposes, repeated idempotent
+// ops. Each rule starts with its algebra.
 
 #include "passes/engine/pass.hpp"
 

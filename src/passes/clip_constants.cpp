@@ -22,7 +22,7 @@ std::optional<double> largest_number(DType dtype) {
   }
 }
 
-// The numbers of a constant of a float dtype wider than `to`, clipped; nothing if all of them fit.
+// The values of a constant of a float dtype wider than `to`, clipped; nothing if all of them fit.
 std::optional<HostTensor> clipped(const Node& constant, DType to) {
   const DType from = constant.output()->type().dtype;
   const std::optional<double> limit = largest_number(to);

@@ -47,7 +47,7 @@ class EqualNodes {
     for (std::size_t k = 0; k < node.num_outputs(); ++k) number(node.output(k));
   }
 
-  // Operand numbers, the first two in ascending order where their order does not matter.
+  // Operand numbers, the first two sorted if the op is commutative.
   std::vector<std::size_t> operands(const Node& node) const {
     std::vector<std::size_t> ids;
     for (const Value* input : node.inputs())
@@ -71,7 +71,7 @@ class EqualNodes {
     for (std::size_t k = 0; k < a.attrs().size(); ++k) {
       if (!attr_equal(a.attrs()[k], b.attrs()[k])) return false;
     }
-    // Types differ where a layout was promised for one of them only.
+    // Types may differ if a layout was promised for only one of them.
     for (std::size_t k = 0; k < a.num_outputs(); ++k) {
       if (!(a.output(k)->type() == b.output(k)->type())) return false;
     }

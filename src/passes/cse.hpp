@@ -1,6 +1,6 @@
 #pragma once
-// Merges pure nodes that compute the same thing from the same values. After canonicalisation, so
-// that equal computations look equal; before folding has to look at each of them.
+// Merges pure nodes that compute the same from the same values. After canonicalisation, so that
+// equal computations look equal; before folding, which would visit each of them.
 
 #include "passes/engine/pass.hpp"
 

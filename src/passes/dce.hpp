@@ -1,6 +1,6 @@
 #pragma once
-// Removes pure nodes whose results nobody uses. First and last of every round: the other passes
-// leave replaced nodes behind and do not clean up after themselves.
+// Removes unused pure nodes. First and last in every round: the other passes leave replaced nodes
+// behind.
 
 #include "passes/engine/pass.hpp"
 

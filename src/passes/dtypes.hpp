@@ -4,7 +4,7 @@
 
 namespace gex::passes {
 
-// Whether every value of `narrow` is a value of `wide`, so that a cast there and back changes
+// Whether every value of `narrow` is a value of `wide`, so that a cast to it and back changes
 // nothing.
 inline bool holds_all_values(DType wide, DType narrow) {
   return narrow == wide || (is_low_float(narrow) && (wide == DType::f32 || wide == DType::f64)) ||

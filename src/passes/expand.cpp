@@ -1,7 +1,7 @@
 #include "passes/expand.hpp"
 
-#include "ir/carry_labels.hpp"
-#include "ops/core/choices.hpp"
+#include "ir/label_propagation.hpp"
+#include "ops/core/problem_rule.hpp"
 
 namespace gex::passes {
 
@@ -12,9 +12,9 @@ bool expand_composites(Graph& graph, PassContext& context) {
   for (Node* node = graph.first(); node != nullptr;) {
     for (const auto& subgraph : node->subgraphs()) changed |= expand_composites(*subgraph, context);
     Node* next = node->next();
-    if (node->op().expand && !ops::has_choice(*node)) {
+    if (node->op().expand && !ops::has_problem(*node)) {
       Node* before = node->prev();
-      CarryLabels carry(graph, node);
+      LabelPropagation labels(graph, node);
       std::vector<Value*> results;
       {
         InsertBefore here(graph, node);
@@ -26,7 +26,7 @@ bool expand_composites(Graph& graph, PassContext& context) {
       for (std::size_t k = 0; k < results.size(); ++k) {
         if (!node->output(k)->uses().empty()) graph.replace_all_uses(node->output(k), results[k]);
       }
-      carry.give(*node);
+      labels.apply(*node);
       next = before ? before->next() : graph.first();
       if (next == node) next = node->next();
       graph.erase(node);

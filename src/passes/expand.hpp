@@ -1,6 +1,6 @@
 #pragma once
 // Replaces composites (softmax, norms, ...) by the ops they are made of. Late: until here passes
-// see the user's words. Composites that a Choice computes (attention) stay.
+// see the user's words. Composites that are problems (attention) stay.
 
 #include "passes/engine/pass.hpp"
 

@@ -15,20 +15,20 @@ bool is_generated(const Value* v) {
          v->producer()->inputs().empty();
 }
 
-// The user's word that a node is not to be computed while compiling.
+// Whether the user marked a node as not to be folded.
 bool is_kept(const Node& node) {
   const AttrValue* label = find_label(node.labels(), "_do_not_constant_folding");
   return label != nullptr && !attr_equal(*label, AttrValue(false));
 }
 
-// Small and of known sizes, all of them: nothing times an open size is nothing too.
+// Small, with all sizes known: an unknown size times 0 is also 0.
 bool is_small(const Type& type, std::int64_t limit) {
   const bool known =
       std::all_of(type.shape.begin(), type.shape.end(), [](Dim size) { return size.is_const(); });
   return known && type.numel().constant() <= limit;
 }
 
-// Views cost nothing: only those that give no more elements than the list they read are worth a
+// Views cost nothing: only those with no more elements than the constant they read are worth a
 // constant of their own.
 bool is_part_of_list(const Node& view) {
   const Value* x = view.input(0);
@@ -36,7 +36,7 @@ bool is_part_of_list(const Node& view) {
          known_le(view.output()->type().numel(), x->type().numel()) == true;
 }
 
-// A view of a number that is the same everywhere is that number in another shape.
+// A view of a constant with one repeated value is that value in another shape.
 bool refill(Graph& graph, Node& node) {
   if (!node.op().has(Trait::view) || node.inputs().size() != 1 || is_kept(node)) return false;
   const Node* full = node.input(0)->producer();
@@ -48,7 +48,7 @@ bool refill(Graph& graph, Node& node) {
   return true;
 }
 
-// A size in an attribute that only a run can tell.
+// Whether an attribute contains a size known only at run time.
 bool waits_for_sizes(const Node& node) {
   const auto open = [](Dim size) { return !size.is_const(); };
   return std::any_of(node.attrs().begin(), node.attrs().end(), [&](const AttrValue& attr) {

@@ -1,15 +1,15 @@
 #pragma once
-// Computes at compile time what depends on constants alone: up to a few thousand elements with the
-// reference executor, beyond that as fold_large.hpp says.
+// Computes at compile time what depends only on constants: up to a few thousand elements with the
+// reference executor, more with fold_large.hpp.
 
 #include "passes/engine/pass.hpp"
 
 namespace gex::passes {
 bool fold_constants(Graph& graph, PassContext& context);
 
-// Whether the node's results follow from its operands alone, and nobody wants to see it run.
+// Whether the node's results depend only on its operands, and it may be removed.
 bool may_be_computed(const Node& node);
 
-// With the constants that only this node read: also levels without dead-code removal lose them.
+// Also removes constants that only this node read, for levels without dead-code elimination.
 void erase_with_orphans(Graph& graph, Node& node);
 }  // namespace gex::passes

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "ir/carry_labels.hpp"
+#include "ir/label_propagation.hpp"
 #include "ops/core/build.hpp"
 
 namespace gex::passes {
@@ -39,7 +39,8 @@ bool fold(Graph& graph, Node& norm, PassContext& context) {
       weight && mean && variance && (gamma || !norm.has_input(1)) && (beta || !norm.has_input(2));
   if (!known || weight->dtype() != DType::f32 || norm.output()->type().dtype != DType::f32) {
     context.remark(
-        norm, "the batch norm stays: its convolution's weights or statistics are not constants");
+        norm,
+        "the batch norm is not folded: its convolution's weights or statistics are not constants");
     return false;
   }
   std::int64_t channels = mean->numel();
@@ -54,17 +55,17 @@ bool fold(Graph& graph, Node& norm, PassContext& context) {
       new_weight.set(k, weight->get(k) * scale);
     new_bias.set(c, ((bias ? bias->get(c) : 0) - mean->get(c)) * scale + (beta ? beta->get(c) : 0));
   }
-  CarryLabels carry(graph, &norm);
+  LabelPropagation labels(graph, &norm);
   InsertBefore here(graph, &norm);
   graph.set_location(norm.location());
   Value* y = ops::conv2d(graph, conv->input(0), ops::constant(graph, std::move(new_weight)),
                          conv->as<ops::Conv>());
   y = ops::add(graph, y, ops::constant(graph, std::move(new_bias)));
   graph.set_location({});
-  // The last of them first: where labels differ, those of the result count.
-  carry.give(norm);
-  if (biased != nullptr) carry.give(*biased);
-  carry.give(*conv);
+  // The last node first: if labels differ, those of the result win.
+  labels.apply(norm);
+  if (biased != nullptr) labels.apply(*biased);
+  labels.apply(*conv);
   y->set_name(norm.output()->name());
   graph.replace_all_uses(norm.output(), y);
   return true;

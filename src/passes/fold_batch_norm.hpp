@@ -1,7 +1,7 @@
 #pragma once
-// batch_norm(conv2d(x, W) [+ bias]) -> conv2d(x, W') + bias' where W and the statistics are
-// constants of the graph, that is: frozen by contract. Where they are inputs nothing is derived
-// from their contents, and fusion puts the norm into the convolution's epilogue instead.
+// batch_norm(conv2d(x, W) [+ bias]) -> conv2d(x, W') + bias' if W and the statistics are constants
+// of the graph, that is, frozen. If they are inputs, their contents may not be used, and fusion
+// puts the norm into the convolution's epilogue instead.
 
 #include "passes/engine/pass.hpp"
 

@@ -10,8 +10,8 @@
 namespace gex::passes {
 namespace {
 
-// What lies between the constants and the results may be this much larger than the constants: a
-// sum of bytes is a sum of 64-bit numbers.
+// Intermediate values may be this much larger than the constants: a sum of bytes is a sum of 64-bit
+// numbers.
 constexpr std::int64_t kMaxGrowth = 8;
 
 using Lists = std::vector<const Node*>;  // sorted
@@ -59,7 +59,7 @@ class LargePart {
  private:
   using Image = std::unordered_map<const Value*, Value*>;
 
-  // With what it reads: constants, and views that stay in the graph for others.
+  // Copies it with its operands: constants, and views that stay in the graph for others.
   static void copy(Graph& part, const Node& node, Image& image) {
     std::vector<Value*> inputs;
     for (const Value* input : node.inputs()) {
@@ -96,8 +96,9 @@ class LargePart {
     return true;
   }
 
-  // From the back: what is read by others is a result if it is worth its memory, else it is left
-  // to a kernel, which then reads its operands. Views cost nothing and stay with their readers.
+  // From the end: a value read by others becomes a result if it is worth its memory, else it is
+  // left to a kernel, which then reads its operands. Views cost nothing and stay with their
+  // readers.
   void choose() {
     std::unordered_set<const Node*> part;
     std::vector<Node*> chosen;

@@ -1,8 +1,8 @@
 #pragma once
-// What depends on constants alone and is too large for the reference executor: computed once while
-// compiling, by compiled code, in one part. Only results that take no more memory than the lists
-// they are made of: constants never make a program larger. What is larger (small weights that are
-// cast to a wide dtype) is cheaper read small and computed again.
+// Computes what depends only on constants and is too large for the reference executor, once at
+// compile time, with compiled code, in one part. Only results that need no more memory than the
+// constants they depend on: folding never makes a program larger. Larger ones (small weights cast
+// to a wide dtype) are cheaper to recompute.
 
 #include "passes/engine/pass.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
-// Arithmetic on sizes is done on the sizes themselves: dim(s0) * 2 + 1 is dim(s0*2 + 1), and a size
-// that is known is a constant, with which fold goes on. Before fold for that reason.
+// Arithmetic on sizes is done symbolically: dim(s0) * 2 + 1 is dim(s0*2 + 1), and a known size is a
+// constant, which fold uses. Therefore before fold.
 
 #include "passes/engine/pass.hpp"
 

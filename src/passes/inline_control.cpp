@@ -1,12 +1,12 @@
 #include "passes/inline_control.hpp"
 
-#include "ir/carry_labels.hpp"
+#include "ir/label_propagation.hpp"
 #include "passes/splat.hpp"
 
 namespace gex::passes {
 namespace {
 
-// The branch that is taken, if that is known.
+// The branch that is taken, if known.
 const Graph* taken_branch(const Node& node) {
   const std::optional<double> condition = splat(node.input(0));
   return condition ? node.subgraphs()[*condition != 0 ? 0 : 1].get() : nullptr;
@@ -17,7 +17,7 @@ bool never_runs(const Node& loop) {
   return condition && *condition == 0;
 }
 
-// What is handed through as it is may lie in memory otherwise than was promised for the result.
+// A value passed through unchanged may have another layout than was promised for the result.
 bool can_stand_for(const Graph& graph, const Value* result, const Value* value) {
   return !result->type().strides && graph.can_replace(result, value);
 }
@@ -36,10 +36,10 @@ bool remove(Graph& graph, Node& node) {
   if (node.is("if")) {
     const Graph* branch = taken_branch(node);
     if (branch == nullptr || !can_inline(graph, node, *branch)) return false;
-    CarryLabels carry(graph, &node);
+    LabelPropagation labels(graph, &node);
     InsertBefore here(graph, &node);
     results = graph.inline_graph(*branch, node.inputs().subspan(1));
-    carry.give(node);
+    labels.apply(node);
   } else {
     if (!never_runs(node)) return false;
     results.assign(node.inputs().begin(),

@@ -1,6 +1,6 @@
 #pragma once
-// if with a condition that is known becomes the branch it takes; while whose condition is false at
-// once becomes its inputs. With folding, also inside subgraphs, one thing leads to the other.
+// An if with a known condition becomes its branch; a while whose condition is false at once becomes
+// its inputs. Interacts with folding, also inside subgraphs.
 
 #include "passes/engine/pass.hpp"
 

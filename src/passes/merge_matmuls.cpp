@@ -4,7 +4,7 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "ir/carry_labels.hpp"
+#include "ir/label_propagation.hpp"
 #include "ops/core/build.hpp"
 #include "passes/engine/rules.hpp"
 #include "passes/shared_tail.hpp"
@@ -19,7 +19,7 @@ const HostTensor* constant_weight(const Value* v) {
   return node == nullptr ? nullptr : std::get<TensorPtr>(node->attr("value")).get();
 }
 
-// A matrix as a product reads it: [k, n], or the transpose of [n, k].
+// The right operand of a matmul: [k, n], or the transpose of [n, k].
 struct Matrix {
   Value* base;
   bool transposed;
@@ -32,7 +32,7 @@ struct Matrix {
   }
 };
 
-// Rows of equal matrices side by side (axis 1) or one below the other (axis 0).
+// Concatenates equal matrices along axis 1 or axis 0.
 HostTensor joined(const std::vector<const HostTensor*>& parts, std::size_t axis) {
   std::vector<std::int64_t> shape = parts[0]->shape();
   for (std::size_t k = 1; k < parts.size(); ++k) shape[axis] += parts[k]->shape()[axis];
@@ -56,7 +56,7 @@ class Merger {
 
   bool run() {
     std::unordered_map<const Value*, std::vector<std::size_t>> of_root;
-    std::vector<Group> groups;  // in the graph's order
+    std::vector<Group> groups;  // in graph order
     for (Node& node : graph_.nodes()) {
       if (!mergeable(node)) continue;
       std::vector<std::size_t>& candidates = of_root[before_reshape(node.input(0))];
@@ -77,7 +77,7 @@ class Merger {
       for (const Node* node : group) products.push_back(node->output());
       const SharedTail tail(std::move(products));
       if (tail.waits()) {
-        context_.remark(*group[0], "not merged: what is added to each is computed in between");
+        context_.remark(*group[0], "not merged: the addends are computed between the matmuls");
         continue;
       }
       merge(group, tail);
@@ -88,14 +88,14 @@ class Merger {
   }
 
  private:
-  // Linear layers flatten their operand one by one: equal reshapes of one value are one operand.
+  // Linear layers flatten their operand separately: equal reshapes of one value count as one
+  // operand.
   static const Value* before_reshape(const Value* v) {
     const Node* reshape = producer_of(v, "reshape");
     return reshape != nullptr ? reshape->input(0) : v;
   }
 
-  // Whether they have one left operand and may stand side by side; what users labelled otherwise
-  // stays apart.
+  // Whether they have the same left operand and may be merged; nodes with different labels are not.
   static bool fits(const Node& first, const Node& node) {
     const Value *left = first.input(0), *other = node.input(0);
     const bool same = left == other || (before_reshape(left) == before_reshape(other) &&
@@ -106,8 +106,8 @@ class Merger {
            (constant_weight(a.base) != nullptr) == (constant_weight(b.base) != nullptr);
   }
 
-  // What is handed out as it is, or after what fits into the product's epilogue, would have to be
-  // copied out of the large one.
+  // A result that is returned unchanged, or after what fits into the matmul's epilogue, would have
+  // to be copied out of the merged one.
   static bool is_handed_out(const Value* v) {
     if (const Node* next = only_by_columns(v)) return is_handed_out(next->output());
     return std::any_of(v->uses().begin(), v->uses().end(), [](const Use& use) {
@@ -127,7 +127,7 @@ class Merger {
     return context_.is_frozen(base) || constant_weight(base) != nullptr;
   }
 
-  // Before the first of them: constants and inputs are there already.
+  // Before the first of them: constants and inputs are available there.
   Value* side_by_side(const Group& group) {
     const bool transposed = Matrix(group[0]->input(1)).transposed;
     std::vector<Value*> bases;
@@ -144,14 +144,14 @@ class Merger {
   }
 
   void merge(const Group& group, const SharedTail& tail) {
-    CarryLabels carry(graph_, group[0]);
+    LabelPropagation labels(graph_, group[0]);
     InsertBefore here(graph_, group[0]);
     graph_.set_location(group[0]->location());
     Value* product = ops::matmul(graph_, group[0]->input(0), side_by_side(group),
                                  group[0]->as<ops::Matmul>().wide);
-    carry.give(*group[0]);  // all of them have its labels
+    labels.apply(*group[0]);  // all of them have its labels
     Value* whole = tail.make(graph_, product);
-    CarryLabels carry_on(graph_, group[0]);
+    LabelPropagation later_labels(graph_, group[0]);
     std::vector<Value*> parts;
     Dim column = 0;
     for (const Value* end : tail.ends()) {
@@ -162,7 +162,7 @@ class Merger {
       column += columns;
     }
     graph_.set_location({});
-    carry_on.give(*tail.ends()[0]->producer());
+    later_labels.apply(*tail.ends()[0]->producer());
     for (std::size_t k = 0; k < group.size(); ++k)
       graph_.replace_all_uses(tail.ends()[k], parts[k]);
     tail.erase(graph_);

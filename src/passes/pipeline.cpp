@@ -21,54 +21,53 @@
 
 namespace gex::passes {
 
-// Level 0 is what lowering needs; level 1 folds, but keeps the user's nodes and their order; level
-// 2 is what pays everywhere; level 3 what pays on some machines and shapes.
+// Level 0 is what lowering requires; level 1 folds, but keeps the user's nodes and their order;
+// level 2 is what pays everywhere; level 3 what pays on some machines and shapes.
 const std::vector<Pass>& builtin_passes() {
   static const std::vector<Pass> passes = {
-      // Early: what the user meant, while it still looks as they wrote it.
+      // Early: recognise patterns while they still look as the user wrote them.
       {"early-canonicalise", "removes identities that would hide patterns", Stage::early, 1,
        canonicalise},
       {"fold-batch-norm",
-       "puts a batch norm with constant statistics into the convolution's weights", Stage::early, 2,
-       fold_batch_norm},
+       "folds a batch norm with constant statistics into the convolution's weights", Stage::early,
+       2, fold_batch_norm},
       recognise_silu(),
       recognise_norm(),
       {"recognise-attention", "matmul, scale, mask, softmax, matmul become attention", Stage::early,
        2, recognise_attention},
-      // After attention, which looks for the products one by one.
-      {"merge-matmuls", "products of one value with several constant matrices become one",
-       Stage::early, 3, merge_matmuls},
-      {"flatten-matmuls", "a batch of products with one right operand becomes one product",
+      // After attention, which matches the single matmuls.
+      {"merge-matmuls", "merges matmuls of one value with several constant matrices", Stage::early,
+       3, merge_matmuls},
+      {"flatten-matmuls", "makes a batch of matmuls with one right operand a single matmul",
        Stage::early, 3, flatten_matmuls},
-      // Middle: cheap clean-ups that feed each other, to a fixpoint. Dead code last: the others
+      // Middle: cheap cleanups that enable each other, to a fixpoint. Dead code last: the others
       // leave replaced nodes behind.
       {"canonicalise", "removes identities and joins chains of views and casts", Stage::middle, 1,
        canonicalise},
-      {"simplify-views", "joins slices, casts around views, what is cut apart and put together",
+      {"simplify-views", "merges slices, casts around views, and slices with concatenations",
        Stage::middle, 2, simplify_views},
       {"sink-transposes", "cancels transposes around elementwise ops", Stage::middle, 2,
        sink_transposes},
-      {"fold-shapes", "does arithmetic on sizes on the sizes themselves", Stage::middle, 1,
-       fold_shapes},
+      {"fold-shapes", "computes arithmetic on sizes symbolically", Stage::middle, 1, fold_shapes},
       {"clip-constants", "constants beyond a narrower float's range become its largest number",
        Stage::middle, kOnRequest, clip_constants},
-      {"fold", "computes what depends on constants alone", Stage::middle, 1, fold_constants},
-      {"inline-control", "replaces if and while whose condition is known", Stage::middle, 1,
+      {"fold", "computes what depends only on constants", Stage::middle, 1, fold_constants},
+      {"inline-control", "replaces if and while with a known condition", Stage::middle, 1,
        inline_control},
       {"cse", "merges nodes that compute the same", Stage::middle, 2, merge_equal_nodes},
-      {"dce", "removes what nobody uses", Stage::middle, 2, eliminate_dead_code},
-      // Late: fusion sees only ops with loop bodies and Choices, so composites go, and what their
-      // expansions share or leave unused goes with them. Level 0: without it nothing could be
-      // lowered.
-      {"expand", "replaces composites by what they are made of", Stage::late, 0, expand_composites},
+      {"dce", "removes unused nodes", Stage::middle, 2, eliminate_dead_code},
+      // Late: fusion handles only ops with loop bodies or problems, so composites are expanded, and
+      // what their expansions share or leave unused is removed. Level 0: required for lowering.
+      {"expand", "expands composite ops", Stage::late, 0, expand_composites},
       {"late-canonicalise", "removes identities that expansions made", Stage::late, 1,
        canonicalise},
-      {"late-cse", "merges what expansions have in common", Stage::late, 2, merge_equal_nodes},
-      {"split-reductions", "folds a large tensor to one number in two steps", Stage::late, 2,
+      {"late-cse", "merges common parts of expansions", Stage::late, 2, merge_equal_nodes},
+      {"split-reductions", "reduces a large tensor to one number in two steps", Stage::late, 2,
        split_reductions},
       {"late-dce", "removes what expansions left unused", Stage::late, 2, eliminate_dead_code},
-      {"assign-layouts", "contractions write what is only read transposed in that order",
-       Stage::late, 2, assign_layouts},
+      {"assign-layouts",
+       "makes contractions write results that are only read transposed in that order", Stage::late,
+       2, assign_layouts},
   };
   return passes;
 }

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "ir/carry_labels.hpp"
+#include "ir/label_propagation.hpp"
 #include "loop/view_index.hpp"
 #include "ops/core/build.hpp"
 #include "passes/splat.hpp"
@@ -12,16 +12,16 @@ namespace {
 
 bool used_once(const Value* v) { return v->uses().size() == 1 && v->uses()[0].node != nullptr; }
 
-// Up through reshapes and expansions that keep all elements in order; every step has no other user.
+// Follows reshapes and expansions that keep all elements in order; every step has no other user.
 Value* skip_reshapes(Value* v) {
   while (v->producer() != nullptr && v->producer()->is("reshape") && used_once(v))
     v = v->producer()->input(0);
   return v;
 }
 
-// Keys and values as matmul sees them, [B*H, ...] or [B, H, ...], brought to [B, heads, S, D] with
-// the fewest heads: where the views above come from an expansion by groups, what was expanded is
-// taken instead.
+// Keys and values as seen by the matmul, [B*H, ...] or [B, H, ...], converted to [B, heads, S, D]
+// with the fewest heads: if the views come from an expansion by groups, the unexpanded value is
+// used.
 class Heads {
  public:
   Heads(Graph& graph, Dim batch, Dim heads) : graph_(graph), batch_(batch), heads_(heads) {}
@@ -33,16 +33,16 @@ class Heads {
     return ops::reshape(graph_, v, {batch_, heads_, length, width});
   }
 
-  // The same heads before they were repeated, or null.
+  // The heads before they were repeated, or null.
   Value* not_repeated(Value* v) {
     const Shape& shape = v->type().shape;
     return before_repeat(v, shape[2], shape[3], false);
   }
 
  private:
-  // Looks for expand([B, kv, 1, S, D] -> [B, kv, group, S, D]) above the views.
+  // Finds expand([B, kv, 1, S, D] -> [B, kv, group, S, D]) above the views.
   Value* before_repeat(Value* v, Dim length, Dim width, bool transposed) {
-    if (v->type().rank() < 3) return nullptr;  // no heads at all
+    if (v->type().rank() < 3) return nullptr;  // no heads
     for (Node* node = v->producer(); node != nullptr && node->op().has(Trait::view);
          node = node->input(0)->producer()) {
       if (!node->is("expand") || node->output()->type().rank() != 5) continue;
@@ -57,7 +57,7 @@ class Heads {
     return nullptr;
   }
 
-  // Follows the index of head kv*group + g up to the expansion: it must arrive as (b, kv, g, s, d).
+  // Follows the index of head kv*group + g up to the expansion, where it must be (b, kv, g, s, d).
   bool reads_by_group(Value* v, const Node* expansion, Dim kv_heads, Dim group, Dim length,
                       Dim width, bool transposed) {
     Dim b = Dim::index("b", batch_), kv = Dim::index("kv", kv_heads), g = Dim::index("g", group);
@@ -85,9 +85,9 @@ struct Scores {
   Node* softmax = nullptr;
   Node* matmul = nullptr;
   Value* mask = nullptr;
-  bool mask_hides = false;  // a boolean one that is true where a key is not seen
+  bool mask_hides = false;  // a boolean mask that is true for hidden keys
   double scale = 1;
-  Value* scale_value = nullptr;  // a scale that is only known at run time: one element
+  Value* scale_value = nullptr;  // a scale known only at run time: one element
 };
 
 // Below the mask: a matmul, reshaped and scaled.
@@ -168,7 +168,7 @@ bool replace(Graph& graph, Node& product) {
   Shape shape = scores->softmax->output()->type().shape;  // [B, H, Sq, Sk]
   const int rank = scores->softmax->output()->type().rank();
   const bool bare = scores->scale == 1 && scores->scale_value == nullptr && !scores->mask;
-  // Two matrices and a softmax are as likely a classifier, which products do better.
+  // Two matrices and a softmax may as well be a classifier, for which matmuls are faster.
   if (rank == 2 && bare) return false;
   while (shape.size() < 4) shape.insert(shape.begin(), Dim(1));
   Value* q = scores->matmul->input(0);
@@ -184,7 +184,7 @@ bool replace(Graph& graph, Node& product) {
   };
   if (!fits(q, shape[2], width) || !fits(k, width, shape[3]) || !fits(v, shape[3], value_width))
     return false;
-  CarryLabels carry(graph, &product);
+  LabelPropagation labels(graph, &product);
   InsertBefore here(graph, &product);
   graph.set_location(product.location());
   Value* mask = scores->mask;
@@ -192,12 +192,12 @@ bool replace(Graph& graph, Node& product) {
   const ops::Attention attrs{.scale = scores->scale, .nan_if_fully_masked = true};
   const auto finish = [&](Value* out) {
     graph.set_location({});
-    // The last of them first: where labels differ, those of the result count.
-    for (const Node* node : {&product, scores->softmax, scores->matmul}) carry.give(*node);
+    // The last node first: if labels differ, those of the result win.
+    for (const Node* node : {&product, scores->softmax, scores->matmul}) labels.apply(*node);
     graph.replace_all_uses(product.output(), out);
     return true;
   };
-  // Attention itself takes operands without batch or heads.
+  // Attention accepts operands without batch or heads.
   if (rank < 4 && q->type().rank() == rank && k->type().rank() == rank &&
       v->type().rank() == rank) {
     if (scores->scale_value != nullptr)
@@ -211,7 +211,7 @@ bool replace(Graph& graph, Node& product) {
   Value* k4 = heads.as_keys(k, shape[3], width, true);
   Value* v4 = heads.as_keys(v, shape[3], value_width, false);
   if (!(k4->type().shape[1] == v4->type().shape[1])) {
-    // One of the two is repeated and the other is not: take both as they are.
+    // Only one of the two is repeated: use both as they are.
     k4 = ops::reshape(graph, ops::swap_axes(graph, k, -2, -1),
                       {shape[0], shape[1], shape[3], width});
     v4 = ops::reshape(graph, v, {shape[0], shape[1], shape[3], value_width});
@@ -220,7 +220,7 @@ bool replace(Graph& graph, Node& product) {
   return finish(ops::reshape(graph, out, product.output()->type().shape));
 }
 
-// Attention reads each key head for all query heads of its group: heads need not be repeated.
+// Attention reads each key head for all query heads of its group, so heads need not be repeated.
 bool read_by_group(Graph& graph, Node& attention) {
   const Shape& q = attention.input(0)->type().shape;
   if (q.size() != 4 || !(attention.input(1)->type().shape[1] == q[1])) return false;

@@ -7,7 +7,7 @@
 namespace gex::passes {
 namespace {
 
-// How many of the last axes are folded, if just those are and stay as ones.
+// How many trailing axes are reduced, if exactly those are and keepdim is set.
 std::optional<std::int64_t> last_axes(const ops::Ints& axes, bool keepdim, std::int64_t rank) {
   const auto count = static_cast<std::int64_t>(axes.size());
   for (std::int64_t k = 0; k < count; ++k)
@@ -25,8 +25,8 @@ std::optional<std::int64_t> folded_axes(const Node& node) {
   return last_axes(a.axes, a.keepdim, rank);
 }
 
-// The norm that a match stands for: all its statistics are of the same last axes, and its constant
-// is the number added under the root.
+// The norm that a match represents: all its statistics are over the same trailing axes, and its
+// constant is the epsilon.
 std::optional<ops::Norm> norm_of(const Match& match) {
   const DType dtype = match.inputs[0]->type().dtype;
   if (dtype != DType::f32 && dtype != DType::f64) return std::nullopt;
@@ -61,7 +61,7 @@ PatternRule rule(const std::string& lines, const char* op_name, std::vector<std:
   return rule;
 }
 
-// Where `variance` and, for a layer norm, `centred` come from.
+// The forms of `variance` and, for a layer norm, `centred`.
 constexpr const char* kMeanOfSquares = R"(
   %mean = reduce_mean(%x) {axes = [1], keepdim = true} : f32[2, 1]
   %centred = sub(%x, %mean) : f32[2, 4]
@@ -82,7 +82,7 @@ constexpr const char* kSquares = R"(
   %variance = reduce_mean(%square) {axes = [1], keepdim = true} : f32[2, 1]
 )";
 
-// What becomes of it, for the value named.
+// The possible endings for the named value.
 std::vector<std::string> endings(const std::string& value) {
   const std::string sum = R"(
   %eps = full() {dtype = f32, value = 1e-05, shape = []} : f32[]
@@ -98,9 +98,8 @@ std::vector<std::string> endings(const std::string& value) {
 }  // namespace
 
 Pass recognise_norm() {
-  PatternPass pass{
-      "recognise-norm", "RMS and layer norms written out become one op", Stage::early, 2, {}};
-  // Layer norms first: a root-mean-square norm is part of one.
+  PatternPass pass{"recognise-norm", "recognises RMS and layer norms", Stage::early, 2, {}};
+  // Layer norms first: they contain an RMS norm.
   for (const std::string& ending : endings("%centred")) {
     pass.rules.push_back(rule(kMeanOfSquares + ending, "layer_norm", {"mean", "variance"}));
     pass.rules.push_back(rule(kVarianceBesideMean + ending, "layer_norm", {"mean", "variance"}));

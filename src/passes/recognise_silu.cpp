@@ -12,12 +12,12 @@ Pass recognise_silu() {
     %y = mul(%x, %s) : f32[4]
     return %y
   })");
-  // Low floats round the sigmoid first: one op would give other bits than eager.
+  // Low floats round the sigmoid first: one op would give different bits than eager.
   silu.condition = [](const Match& match) { return !is_low_float(match.inputs[0]->type().dtype); };
   silu.replacement = [](Graph& graph, const Match& match) {
     return std::vector<Value*>{ops::silu(graph, match.inputs[0])};
   };
-  PatternPass pass{"recognise-silu", "x * sigmoid(x) becomes silu(x)", Stage::early, 2, {}};
+  PatternPass pass{"recognise-silu", "recognises x * sigmoid(x) as silu(x)", Stage::early, 2, {}};
   pass.rules.push_back(std::move(silu));
   return pattern_pass(std::move(pass));
 }

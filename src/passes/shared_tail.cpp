@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <optional>
 
-#include "ir/carry_labels.hpp"
+#include "ir/label_propagation.hpp"
 #include "ops/core/build.hpp"
 
 namespace gex::passes {
 namespace {
 
-// Where a node reads what is not `value`; -1: nothing else.
+// The operand number of a node other than `value`; -1: none.
 int other_operand(const Node& node, const Value* value) {
   return node.inputs().size() == 1 ? -1 : node.input(0) == value ? 1 : 0;
 }
@@ -21,7 +21,7 @@ bool is_row(const Value* row, const Value* value) {
          (type.numel() == of.shape.back() && type.shape.back() == of.shape.back());
 }
 
-// Inputs and constants are there before every node, and so are other forms of them.
+// Inputs and constants, and views of them, are available before every node.
 bool is_there(const Value* row) {
   const Node* node = row->producer();
   if (node == nullptr) return true;
@@ -38,7 +38,7 @@ Value* copy_of(Graph& graph, Value* row) {
   return graph.clone_node(*node, inputs)->output(static_cast<std::size_t>(row->index()));
 }
 
-// x op number is x, to the bit.
+// The number for which x op number is x, exactly.
 std::optional<double> neutral(const OpDef& op) {
   if (op.name == "add") return -0.0;
   if (op.name == "mul") return 1.0;
@@ -122,14 +122,14 @@ Value* SharedTail::side_by_side(Graph& graph, const Step& step, DType dtype) {
 Value* SharedTail::make(Graph& graph, Value* starts) const {
   Value* all = starts;
   for (const Step& step : steps_) {
-    CarryLabels carry(graph, graph.insertion_point());
+    LabelPropagation labels(graph, graph.insertion_point());
     graph.set_location(step.model->location());
     std::vector<Value*> inputs = {all};
     if (step.row_operand >= 0)
       inputs.insert(inputs.begin() + step.row_operand,
                     side_by_side(graph, step, all->type().dtype));
     all = graph.clone_node(*step.model, inputs)->output();
-    carry.give(*step.model);
+    labels.apply(*step.model);
   }
   graph.set_location({});
   return all;

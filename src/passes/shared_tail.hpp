@@ -1,6 +1,6 @@
 #pragma once
-// What becomes of several values alike, node by node: a bias is added to each, each is cast. Values
-// that lie side by side along their last axis can be treated so all at once.
+// What happens to several values alike, node by node: a bias is added to each, each is cast. For
+// values that are concatenated along their last axis it can be done once.
 
 #include <vector>
 
@@ -8,29 +8,29 @@
 
 namespace gex::passes {
 
-// The node that alone reads `value` if it computes each element from the value's element and at
-// most a number for its column; else null.
+// The only reader of `value`, if it computes each element from the value's element and at most one
+// number per column; else null.
 Node* only_by_columns(const Value* value);
 
 class SharedTail {
  public:
-  // `starts` have one dtype and equal sizes but for the last, which is a number.
+  // `starts` have one dtype and equal sizes except for the last, which is constant.
   explicit SharedTail(std::vector<Value*> starts);
 
   const std::vector<Value*>& ends() const { return ends_; }
-  // Whether a number for a column, which only the graph in between makes, ended it.
+  // Whether it ended because a per-column operand is computed by the graph in between.
   bool waits() const { return waits_; }
 
-  // The ends side by side, made of the starts side by side, at the graph's insertion point.
+  // The concatenated ends, computed from the concatenated starts, at the insertion point.
   Value* make(Graph& graph, Value* starts) const;
-  // Once nobody reads the ends.
+  // Call it after the ends have no readers.
   void erase(Graph& graph) const;
 
  private:
-  // Nodes alike. Null for a value that has none: then the op's neutral number stands in.
+  // Corresponding nodes. Null for a value without one: then the op's neutral number is used.
   struct Step {
     std::vector<Node*> nodes;
-    std::vector<Value*> rows;  // with numbers for columns, where the nodes read such
+    std::vector<Value*> rows;  // per-column operands, if the nodes have such
     std::vector<Dim> columns;
     int row_operand = -1;
     const Node* model = nullptr;  // one of the nodes

@@ -40,7 +40,7 @@ Value* drop_double_flip(Graph&, Node& node) {
   return inner->input(0);
 }
 
-// transpose(x) that only moves axes of one element -> reshape(x)
+// transpose(x) that only moves axes of size 1 -> reshape(x)
 Value* reshape_for_unit_axes(Graph& graph, Node& node) {
   if (!node.is("transpose")) return nullptr;
   const Shape& shape = node.input(0)->type().shape;
@@ -67,7 +67,7 @@ Value* drop_casts_around_view(Graph& graph, Node& node) {
   return ops::cast(graph, graph.clone_node(*view, {x})->output(), node.output()->type().dtype);
 }
 
-// The only axis that a slice shortens, if it reads forwards one by one; nothing otherwise.
+// The only axis that a slice shortens, if its step is 1; nothing otherwise.
 std::optional<std::size_t> cut_axis(const Node& slice) {
   const auto attrs = slice.as<ops::Slice>();
   const Shape& from = slice.input(0)->type().shape;
@@ -81,7 +81,7 @@ std::optional<std::size_t> cut_axis(const Node& slice) {
   return axis;
 }
 
-// slice(cat(..., x, ...)) -> slice(x) where it lies inside x.
+// slice(cat(..., x, ...)) -> slice(x) if it lies inside x.
 Value* slice_of_one_part(Graph& graph, Node& node) {
   if (!node.is("slice")) return nullptr;
   Node* cat = producer_of(node.input(0), "cat");
@@ -125,7 +125,7 @@ Value* flatten_cat(Graph& graph, Node& node) {
   return parts.size() == 1 ? parts[0] : ops::cat(graph, std::move(parts), axis);
 }
 
-// cat(slice(x, 0, a), slice(x, a, b)) -> slice(x, 0, a + b): neighbours in one tensor.
+// cat(slice(x, 0, a), slice(x, a, b)) -> slice(x, 0, a + b): adjacent parts of one tensor.
 Value* join_neighbours(Graph& graph, Node& node) {
   if (!node.is("cat") || node.inputs().size() < 2) return nullptr;
   const auto axis = static_cast<std::size_t>(node.as<ops::Axis>().axis);
@@ -155,7 +155,7 @@ Value* drop_empty_pad(Graph&, Node& node) {
   return none(attrs.low) && none(attrs.high) ? node.input(0) : nullptr;
 }
 
-// Whether a slice, or an update of one, is about what the inner update writes.
+// Whether a slice, or an update of one, covers the range that the inner update writes.
 template <class Outer>
 bool same_place(const Outer& outer, const Shape& sizes, const Node& update) {
   const auto inner = update.as<ops::SliceUpdate>();
@@ -163,7 +163,7 @@ bool same_place(const Outer& outer, const Shape& sizes, const Node& update) {
          update.input(1)->type().shape == sizes;
 }
 
-// slice(slice_update(x, v)) -> v where it reads what was written.
+// slice(slice_update(x, v)) -> v if it reads what was written.
 Value* read_back(Graph&, Node& node) {
   if (!node.is("slice")) return nullptr;
   Node* update = producer_of(node.input(0), "slice_update");
@@ -172,8 +172,8 @@ Value* read_back(Graph&, Node& node) {
   return same_place(slice, slice.sizes, *update) ? update->input(1) : nullptr;
 }
 
-// slice_update(slice_update(x, v), w) -> slice_update(x, w) in one place; slice_update(x, v) -> v
-// where v is all of it.
+// slice_update(slice_update(x, v), w) -> slice_update(x, w) for the same range; slice_update(x, v)
+// -> v if v covers all of x.
 Value* drop_overwritten(Graph& graph, Node& node) {
   if (!node.is("slice_update")) return nullptr;
   const auto attrs = node.as<ops::SliceUpdate>();

@@ -1,7 +1,7 @@
 #pragma once
-// Chains of views that one view or none does the work of: slices of slices, casts around views,
-// transposes that move nothing, what was cut apart put together again and the other way round. In
-// the middle stage: each rule leaves work for canonicalise and the other way round.
+// Chains of views that can be replaced by one view or none: slices of slices, casts around views,
+// transposes that move nothing, concatenations of slices and slices of concatenations. In the
+// middle stage: each rule enables canonicalise and vice versa.
 
 #include "passes/engine/pass.hpp"
 

@@ -9,15 +9,15 @@
 namespace gex::passes {
 namespace {
 
-// What lies between two transposes is searched no further.
+// Limit on the nodes between two transposes.
 constexpr int kMostNodes = 32;
 
-// v read through `perm`, without a transpose anywhere.
+// Computes v with its axes permuted by `perm`, without a transpose.
 class Untransposed {
  public:
   Untransposed(Graph& graph, const ops::Ints& perm) : graph_(graph), perm_(perm) {}
 
-  // Whether it can be done, and some transpose goes by it.
+  // Whether that is possible and removes at least one transpose.
   bool possible(const Value* v) { return fits(v) && cancelled_ > 0; }
 
   Value* make(Value* v) {
@@ -44,7 +44,7 @@ class Untransposed {
   }
 
   bool fits(const Value* v) {
-    if (v->type().rank() == 0) return true;  // the same number everywhere
+    if (v->type().rank() == 0) return true;  // the same for any order of axes
     if (++looked_at_ > kMostNodes || v->type().rank() != static_cast<int>(perm_.size()))
       return false;
     const Node* node = v->producer();

@@ -1,7 +1,7 @@
 #pragma once
-// transpose(f(transpose(x, p)), q) -> f(x) where q undoes p and f is made of elementwise ops:
-// layout changes around a piece of a network cancel. A transpose that meets no partner stays where
-// it is: it is an index map, and costs nothing by itself.
+// transpose(f(transpose(x, p)), q) -> f(x) if q undoes p and f consists of elementwise ops: layout
+// changes around a part of a network cancel. A transpose without a partner stays: it is an index
+// map and costs nothing by itself.
 
 #include "passes/engine/pass.hpp"
 

@@ -7,7 +7,7 @@
 namespace gex::passes {
 namespace {
 
-// More elements are not looked at: constants that large are weights.
+// Larger constants are not inspected: they are weights.
 constexpr std::int64_t kMostElements = 4096;
 
 bool all_equal(const HostTensor& tensor) {
@@ -18,7 +18,7 @@ bool all_equal(const HostTensor& tensor) {
   return true;
 }
 
-// One element that stands for all, in the constant's dtype.
+// The element that all elements equal, in the constant's dtype.
 std::optional<HostTensor> element_of(const Node& node) {
   const DType dtype = node.output()->type().dtype;
   if (node.is("full")) return HostTensor::scalar(dtype, node.as<ops::Full>().value);

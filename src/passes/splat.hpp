@@ -7,13 +7,13 @@
 
 namespace gex::passes {
 
-// The number that every element of a value is, if it is known from the graph.
+// The number that all elements of a value equal, if known from the graph.
 std::optional<double> splat(const Value* v);
 
 // The elements of a constant; nothing for other values and for constants of unknown size.
 std::optional<HostTensor> constant_value(const Value& v);
 
-// Whether two constants have the same dtype, shape and bits, whatever op holds them.
+// Whether two constants have the same dtype, shape and bits, whatever op makes them.
 bool same_constant(const Node& a, const Node& b);
 
 }  // namespace gex::passes

@@ -3,23 +3,23 @@
 #include <numeric>
 #include <optional>
 
-#include "ir/carry_labels.hpp"
+#include "ir/label_propagation.hpp"
 #include "ops/core/build.hpp"
 
 namespace gex::passes {
 namespace {
 
-// Less than this is folded faster by one thread than shared out.
+// Smaller tensors are reduced faster by one thread.
 constexpr std::int64_t kManyElements = 32 * 1024;
 constexpr std::int64_t kLongRow = 1024;
 constexpr std::int64_t kEnoughRows = 8, kMostRows = 16 * 1024;
 
-// Folds of which a fold of folds of parts is the fold of the whole.
+// Reductions for which reducing the results of parts gives the result of the whole.
 bool folds_again(const Node& node) {
   return node.is("reduce_sum") || node.is("reduce_max") || node.is("reduce_min");
 }
 
-// How many leading axes make good rows of the rest.
+// How many leading axes form good rows.
 std::optional<std::size_t> leading_axes(const Shape& shape) {
   for (std::size_t k = 1; k < shape.size(); ++k) {
     const Dim rows = product(Shape(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(k)));
@@ -31,7 +31,7 @@ std::optional<std::size_t> leading_axes(const Shape& shape) {
   return std::nullopt;
 }
 
-// A tensor of that many elements as rows of equal length.
+// A tensor of this many elements as rows of equal length.
 std::optional<Shape> as_rows(Dim elements) {
   if (!elements.is_const()) return std::nullopt;
   const std::int64_t n = elements.constant();
@@ -58,10 +58,10 @@ bool split(Graph& graph, Node& node) {
   const std::optional<Shape> reshaped = rows ? std::nullopt : as_rows(elements);
   if (!rows && !reshaped) return false;
 
-  CarryLabels carry(graph, &node);
+  LabelPropagation labels(graph, &node);
   InsertBefore here(graph, &node);
   graph.set_location(node.location());
-  // Parts are rounded no earlier than the whole would be.
+  // Partial results are rounded no earlier than the whole would be.
   if (is_low_float(type.dtype)) x = ops::cast(graph, x, DType::f32);
   if (reshaped) {
     x = ops::reshape(graph, x, *reshaped);
@@ -74,7 +74,7 @@ bool split(Graph& graph, Node& node) {
   whole = ops::cast(graph, whole, type.dtype);
   if (!type.shape.empty()) whole = ops::reshape(graph, whole, type.shape);
   graph.set_location({});
-  carry.give(node);
+  labels.apply(node);
   graph.replace_all_uses(node.output(), whole);
   return true;
 }

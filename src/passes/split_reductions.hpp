@@ -1,7 +1,7 @@
 #pragma once
-// A fold of a large tensor to one number becomes a fold of rows and a fold of their results: rows
-// are shared out to threads, one number is not. The order of additions depends on the sizes alone.
-// Late, after composites are gone: their expansions contain folds too.
+// A reduction of a large tensor to one number becomes a reduction of rows and a reduction of their
+// results: rows are distributed over threads. The order of additions depends only on the sizes.
+// Late, after composites are expanded: their expansions contain reductions too.
 
 #include "passes/engine/pass.hpp"
 

@@ -23,7 +23,7 @@ std::optional<std::string> find_overlap(std::span<const Interval> intervals,
   for (std::size_t i = 0; i < intervals.size(); ++i) {
     if (!intervals[i].used() || bytes[i] == 0) continue;
     if (offsets[i] % kAlignment != 0)
-      return str("value ", called(i), " stands at ", offsets[i], ", not a multiple of ",
+      return str("value ", called(i), " is at offset ", offsets[i], ", not a multiple of ",
                  kAlignment);
     if (offsets[i] < 0 || offsets[i] + bytes[i] > total)
       return str("value ", called(i), " takes [", offsets[i], ", ", offsets[i] + bytes[i],
@@ -33,9 +33,10 @@ std::optional<std::string> find_overlap(std::span<const Interval> intervals,
   }
   std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
     if (a.time != b.time) return a.time < b.time;
-    return a.birth < b.birth;  // deaths first: an interval ends before its successor begins
+    return a.birth < b.birth;  // deaths first: an interval ends before the next one begins
   });
-  std::map<std::int64_t, std::size_t> live;  // by offset; never overlapping, so ends are sorted too
+  // By offset; ranges never overlap, so their ends are sorted too.
+  std::map<std::int64_t, std::size_t> live;
   for (const Event& event : events) {
     const std::int64_t begin = offsets[event.value];
     if (!event.birth) {

@@ -1,6 +1,6 @@
 #pragma once
-// Proves a placement: aligned, inside the arena, and no two values alive together share a byte.
-// Shares no code with the planner that it judges.
+// Checks a placement: offsets are aligned and inside the arena, and no two values alive at the same
+// time share a byte. Shares no code with the planner that it checks.
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace gex::plan {
 
-// What is wrong, in words, or nothing. Values are called by `names`, or by number without them.
+// Describes the first error, or returns nothing. `names` are used for values; without them numbers.
 std::optional<std::string> find_overlap(std::span<const Interval> intervals,
                                         std::span<const std::int64_t> bytes,
                                         std::span<const std::int64_t> offsets, std::int64_t total,

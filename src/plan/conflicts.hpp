@@ -1,5 +1,5 @@
 #pragma once
-// Which steps of a run must stay in their order because they touch the same memory.
+// Which steps of a run must stay in order because they access the same memory.
 
 #include <cstddef>
 #include <map>
@@ -12,7 +12,7 @@ namespace gex::plan {
 
 inline std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
-// Calls `visit(first, last)` for each run of device steps of a segment.
+// Calls `visit(first, last)` for each sequence of device steps of a segment.
 template <class Visit>
 void for_each_run(const std::vector<program::Step>& steps, Visit visit) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -23,12 +23,12 @@ void for_each_run(const std::vector<program::Step>& steps, Visit visit) {
   }
 }
 
-// Which earlier steps of a run touch the same memory as a step, where one of the two writes.
+// Finds the earlier steps of a run that access the same memory as a step, if one of them writes.
 class Conflicts {
  public:
   explicit Conflicts(const program::Program& program) : program_(program) {}
 
-  // Of step `i`; to be asked for every step of the run in order.
+  // For step `i`; must be called for every step of the run in order.
   std::vector<int> of(const std::vector<program::Step>& run, int i);
 
  private:
@@ -37,7 +37,7 @@ class Conflicts {
     program::BufferId buffer;
     bool write;
   };
-  // Parts of the same memory of which one surely ends before the other begins.
+  // Whether one buffer provably ends before the other begins, in the same memory.
   bool apart(program::BufferId a, program::BufferId b) const;
 
   const program::Program& program_;

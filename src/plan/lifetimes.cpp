@@ -13,7 +13,7 @@ using program::Step;
 
 namespace {
 
-// One touch of a root. `path` is the chain of segments around the step, `beside` the positions of
+// One access to a root. `path` is the chain of segments around the step, `beside` the positions of
 // the steps that may run at the same time.
 struct Access {
   int position;
@@ -134,8 +134,8 @@ class Flattener {
     return path == ancestor;
   }
 
-  // First touched by a write that every other touch comes after in the same segment (or deeper):
-  // then each turn of a loop around that segment starts with a new value.
+  // Whether the first access is a write that precedes every other access in the same segment (or
+  // deeper): then each iteration of a loop around that segment starts with a new value.
   bool renewed_each_turn(const std::vector<Access>& accesses, int loop_path) const {
     const Access& first = accesses.front();
     const bool reads_first = std::any_of(
@@ -170,7 +170,7 @@ class Flattener {
 
   const Program& program_;
   Lifetimes out_;
-  std::vector<int> parent_of_;  // by path: a segment inside the segments that run it
+  std::vector<int> parent_of_;  // by path: a segment nested in the segments that run it
   std::vector<Loop> loops_;
   std::vector<std::vector<Access>> accesses_;
   int position_ = 0;

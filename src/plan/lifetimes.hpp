@@ -1,7 +1,8 @@
 #pragma once
-// When each buffer of a Program is alive, in positions of the flattened step order: the main
-// segments one after the other, the segments of an if or while behind the step that runs them.
-// Sizes play no part, so this is computed once for a Program and serves every shape key.
+// The lifetime of each buffer of a Program, in positions of the flattened step order: the main
+// segments one after the other, the segments of an if or while after the step that runs them.
+// Lifetimes don't depend on sizes, so they are computed once per Program and used for every shape
+// key.
 
 #include <vector>
 
@@ -9,7 +10,7 @@
 
 namespace gex::plan {
 
-// Inclusive at both ends: two values that meet at one position are alive together.
+// Inclusive at both ends: two values that share one position are alive at the same time.
 struct Interval {
   int first = -1, last = -1;
   bool used() const { return first >= 0; }
@@ -18,15 +19,16 @@ struct Interval {
 };
 
 struct Lifetimes {
-  // By buffer; an alias class has one interval, which stands at its root (members: unused).
+  // By buffer; an alias class has one interval, stored at its root (unused for the other members).
   std::vector<Interval> of_root;
   // By segment, then step. An if or while covers the positions of the segments it runs.
   std::vector<std::vector<Interval>> of_step;
   int positions = 0;
 };
 
-// What is touched inside a while and also outside of it, or carried from one turn to the next,
-// lives through the whole loop. Beside steps of other streams it lives as long as those may run.
+// A buffer used inside a while and also outside, or carried from one iteration to the next, lives
+// through the whole loop. With several streams a buffer lives as long as any step that may run
+// concurrently with one of its accesses.
 Lifetimes lifetimes_of(const program::Program& program);
 
 }  // namespace gex::plan

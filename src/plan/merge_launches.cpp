@@ -1,7 +1,6 @@
 #include "plan/merge_launches.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include "plan/conflicts.hpp"
 
@@ -14,13 +13,10 @@ using program::Step;
 namespace {
 
 constexpr std::size_t kMostParts = 6;
-// How many groups a launch may move forward: its results live as much longer.
+// How many groups a launch may move forward: the lifetimes of its results grow by as much.
 constexpr int kReach = 6;
-// Shared memory that leaves room for as many blocks as their threads allow.
+// Shared memory per block that does not limit the number of blocks on a multiprocessor.
 constexpr std::int64_t kLittleShared = 16 * 1024;
-
-// What each block of a group may compute again.
-constexpr std::int64_t kRepeatedBlocks = 1, kRowWork = 4096, kRepeatedWork = 128 * 1024;
 
 class Merger {
  public:
@@ -60,43 +56,13 @@ class Merger {
       group_of[index(i)] = place;
     }
     std::vector<Step> out;
-    for (std::size_t g = 0; g < groups.size(); ++g) {
-      const bool repeats = g > 0 && repeated_[g - 1];
-      repeated_.resize(g + 1, false);
-      repeated_[g] =
-          !repeats && g + 1 < groups.size() && is_repeatable(run, groups[g], groups[g + 1]);
-      for (int i : groups[g]) {
+    for (const Group& group : groups) {
+      for (int i : group) {
         out.push_back(run[index(i)]);
-        if (auto* launch = std::get_if<Launch>(&out.back().op)) {
-          launch->with_previous = i != groups[g].front() || repeats;
-          launch->repeated = repeated_[g];
-        }
+        if (i != group.front()) std::get<Launch>(out.back().op).with_previous = true;
       }
     }
-    repeated_.clear();
     return out;
-  }
-
-  // Whether every block of the next group can compute this one launch. Several blocks write the
-  // same values to the same places, so it must not read what it or the others write.
-  bool is_repeatable(const std::vector<Step>& run, const Group& group, const Group& next) const {
-    const auto* launch = std::get_if<Launch>(&run[index(group.front())].op);
-    if (group.size() != 1 || launch == nullptr || !is_small_row_work(*launch)) return false;
-    std::set<program::BufferId> read;
-    for (program::BufferId id : program::reads_of(run[index(group.front())]))
-      read.insert(program::root_of(program_, id));
-    const auto writes_read = [&](int step) {
-      const std::vector<program::BufferId> written = program::writes_of(run[index(step)]);
-      return std::any_of(written.begin(), written.end(), [&](program::BufferId id) {
-        return read.contains(program::root_of(program_, id));
-      });
-    };
-    if (writes_read(group.front())) return false;
-    return std::all_of(next.begin(), next.end(), [&](int step) {
-      const auto* consumer = std::get_if<Launch>(&run[index(step)].op);
-      return consumer != nullptr && consumer->block == launch->block && consumer->matrix &&
-             options_.can_be_merged(*consumer) && !writes_read(step);
-    });
   }
 
   // The earliest group that the step can join, or the number of groups.
@@ -108,18 +74,10 @@ class Merger {
     return end;
   }
 
-  // What each block of the launches after it could compute: better left alone.
-  bool is_small_row_work(const Launch& launch) const {
-    const auto grid = launch.grid.as_const(), work = launch.work.as_const();
-    return options_.can_be_merged(launch) && !launch.ordered && !launch.matrix && grid &&
-           *grid <= kRepeatedBlocks && work && *work >= kRowWork && *work <= kRepeatedWork;
-  }
-
   bool fits(const std::vector<Step>& run, const Group& group, int step) const {
     const auto* mine = std::get_if<Launch>(&run[index(step)].op);
     const auto* first = std::get_if<Launch>(&run[index(group.front())].op);
     if (mine == nullptr || first == nullptr || group.size() >= kMostParts) return false;
-    if (is_small_row_work(*mine) || is_small_row_work(*first)) return false;
     if (mine->block != first->block || !options_.can_be_merged(*mine) ||
         !options_.can_be_merged(*first))
       return false;
@@ -137,7 +95,6 @@ class Merger {
 
   Program& program_;
   const MergeOptions& options_;
-  std::vector<bool> repeated_;  // by group of the run at hand
 };
 
 }  // namespace

@@ -12,15 +12,14 @@ namespace gex::plan {
 
 namespace {
 
-// More pairs than this are not worth keeping: 64 MiB, and the greedy strategies would be slow.
+// Limit on stored conflict pairs: 64 MiB; beyond it the greedy strategies would be slow anyway.
 constexpr std::size_t kMaxConflicts = std::size_t{1} << 24;
-// Rows of conflicts are filled up to a multiple of this, so that loops over them rarely end early.
+// Conflict rows are padded to a multiple of this, so that loops over them have few remainders.
 constexpr int kRowStep = 8;
-// How many values ahead of the one that is placed rows are fetched.
+// Prefetch distance, in values.
 constexpr std::size_t kAhead = 8;
 constexpr std::size_t kCacheLine = 64;
-// With more neighbours for each value than this the greedy strategies take far longer than
-// by_start.
+// With more conflicts per value than this, the greedy strategies take far longer than by_start.
 constexpr std::size_t kCrowded = 64;
 
 void give_back(std::vector<std::uint64_t>& holes, std::uint64_t room) {
@@ -39,7 +38,7 @@ void give_back(std::vector<std::uint64_t>& holes, std::uint64_t room) {
   }
 }
 
-// Where `size` fits, out of the holes below `top` or on top of all.
+// Allocates `size` units from the holes below `top`, or above everything.
 std::uint32_t take_lowest(std::vector<std::uint64_t>& holes, std::uint32_t size,
                           std::uint32_t top) {
   const auto hole = std::find_if(holes.begin(), holes.end(), [=](std::uint64_t room) {
@@ -47,7 +46,7 @@ std::uint32_t take_lowest(std::vector<std::uint64_t>& holes, std::uint32_t size,
   });
   if (hole == holes.end()) {
     if (holes.empty() || end_of(holes.back()) != top) return top;
-    const std::uint32_t begin = begin_of(holes.back());  // the hole at the top grows
+    const std::uint32_t begin = begin_of(holes.back());  // extend the hole at the top
     holes.pop_back();
     return begin;
   }
@@ -78,16 +77,16 @@ std::string_view name_of(Strategy strategy) {
   return "?";
 }
 
-// Each thread keeps one from plan to plan, made ready when a planner is: memory that is touched for
-// the first time costs a plan a fifth of its time.
+// One per thread, reused from plan to plan and allocated when a planner is made: touching new
+// memory would cost a fifth of the planning time.
 struct MemoryPlanner::Scratch {
   std::vector<std::uint32_t> size;    // in units, by value
-  std::vector<std::uint64_t> placed;  // packed, by value; nobody's is the last
+  std::vector<std::uint64_t> placed;  // packed, by value; the last entry is the padding value
   std::vector<std::uint64_t> keys;
   std::vector<std::int32_t> order, spare;
   std::vector<std::uint64_t> neighbours;
   std::uint32_t total = 0;                  // in units
-  std::uint32_t limit = ~std::uint32_t{0};  // no use in going on once `total` reaches this
+  std::uint32_t limit = ~std::uint32_t{0};  // stop once `total` reaches this
 
   static Scratch& of_this_thread(std::size_t values) {
     static thread_local Scratch scratch;
@@ -143,7 +142,7 @@ MemoryPlanner::MemoryPlanner(std::vector<Interval> intervals) : intervals_(std::
   row_.push_back(0);
   for (std::int32_t count : degree)
     row_.push_back(row_.back() + (count + kRowStep - 1) / kRowStep * kRowStep);
-  // Rows are filled up with nobody: a value that is never placed.
+  // Rows are padded with a value that is never placed.
   const auto nobody = static_cast<std::int32_t>(intervals_.size());
   conflicts_.assign(static_cast<std::size_t>(row_.back()), nobody);
   std::vector<std::int32_t> next(row_.begin(), row_.end() - 1);
@@ -154,7 +153,7 @@ MemoryPlanner::MemoryPlanner(std::vector<Interval> intervals) : intervals_(std::
   });
 }
 
-// Walks time: values that died give their room back to a list of holes sorted by offset.
+// Walks through time: values that die return their room to a list of holes sorted by offset.
 void MemoryPlanner::place_by_start(Scratch& scratch) const {
   std::vector<std::uint64_t>& holes = scratch.neighbours;
   holes.clear();
@@ -172,7 +171,7 @@ void MemoryPlanner::place_by_start(Scratch& scratch) const {
   }
 }
 
-// Places values in scratch.order; each sees only those placed before it and alive with it.
+// Places values in scratch.order; each considers only conflicting values placed before it.
 void MemoryPlanner::place_in_order(Scratch& scratch) const {
   std::fill(scratch.placed.begin(), scratch.placed.end(), kUnplaced);
   scratch.total = 0;
@@ -180,7 +179,7 @@ void MemoryPlanner::place_in_order(Scratch& scratch) const {
   const std::size_t count = scratch.order.size();
   for (std::size_t turn = 0; turn < count; ++turn) {
     if (scratch.total >= scratch.limit) return;
-    // Rows come in no order that the processor could guess: it is told which is next.
+    // Rows are accessed in no predictable order, so the next one is prefetched.
     const auto soon = static_cast<std::size_t>(scratch.order[std::min(turn + kAhead, count - 1)]);
     __builtin_prefetch(conflicts_.data() + row_[soon]);
     __builtin_prefetch(conflicts_.data() + row_[soon] + kCacheLine / sizeof(std::int32_t));
@@ -209,10 +208,10 @@ void MemoryPlanner::sort_by_keys(Scratch& scratch) const {
   sort_descending(scratch.keys, scratch.order, scratch.spare);
 }
 
-// What ends above the lower bound should have been placed earlier. First all of it goes up one
-// class at a time, which brings large programs near the bound in a few rounds; then one value at a
-// time goes before one picked by lot, which finds the last holes of small ones. Ends with the best
-// placement.
+// Values that end above the lower bound should have been placed earlier. First all of them move up
+// one class at a time, which brings large programs near the bound in a few rounds; then single
+// values move before a randomly chosen one, which finds the last holes in small programs. Keeps the
+// best placement.
 void MemoryPlanner::place_by_blame(Scratch& scratch) const {
   constexpr std::uint64_t kClass = std::uint64_t{1} << 56;  // above every size * lifetime
   const auto bound = static_cast<std::uint32_t>(lower_bound(scratch) / kAlignment);
@@ -241,7 +240,7 @@ void MemoryPlanner::place_by_blame(Scratch& scratch) const {
     }
   }
   const std::size_t moves = std::clamp<std::size_t>(16000 / values, 2, 400);
-  std::uint64_t lot = 1;  // the same numbers for every plan: equal programs get equal places
+  std::uint64_t lot = 1;  // fixed seed: equal programs get equal placements
   const auto draw = [&](std::size_t below) {
     lot = lot * 6364136223846793005U + 1442695040888963407U;
     return static_cast<std::ptrdiff_t>((lot >> 33) % below);
@@ -314,7 +313,7 @@ void to_units(std::span<const std::int64_t> bytes, std::vector<std::uint32_t>& u
     const std::int64_t count = (bytes[i] + kAlignment - 1) / kAlignment;
     sum += count;
     if (sum >= std::int64_t{1} << 32)
-      fail(ErrorCode::out_of_memory, "the values of one program take more than 256 GiB together; ",
+      fail(ErrorCode::out_of_memory, "the temporaries of the program need more than 256 GiB; ",
            "use smaller inputs or split the program");
     units[i] = static_cast<std::uint32_t>(count);
   }
@@ -346,12 +345,12 @@ Placement MemoryPlanner::plan(std::span<const std::int64_t> bytes) const {
   out.lower_bound = lower_bound(scratch);
   out.offsets.assign(bytes.size(), 0);
   out.total = -1;
-  // The quickest first where values have many neighbours; else the one that most often gets there.
+  // The fastest strategy first if values have many conflicts; else the one that most often wins.
   const bool crowded = conflicts_.size() > kCrowded * by_first_.size();
   std::array order = {Strategy::by_size, Strategy::by_area, Strategy::by_start, Strategy::by_blame};
   if (crowded) std::rotate(order.begin(), order.begin() + 2, order.begin() + 3);
   for (Strategy strategy : order) {
-    if (out.total == out.lower_bound) break;  // nothing can be smaller
+    if (out.total == out.lower_bound) break;  // optimal
     if (strategy != Strategy::by_start && row_.empty()) continue;
     if (strategy == Strategy::by_blame && out.total - out.lower_bound <= out.lower_bound / 64)
       continue;

@@ -1,7 +1,7 @@
 #pragma once
-// Gives every value an offset in one arena so that values alive together never overlap. Several
-// strategies run side by side and the smallest arena wins; a lower bound says how far from the best
-// possible it is. Lifetimes are fixed at construction, only sizes change from key to key.
+// Assigns every value an offset in one arena so that values alive at the same time never overlap.
+// Several strategies are tried and the smallest arena wins; a lower bound tells how far it is from
+// the optimum. Lifetimes are fixed at construction, only sizes change between keys.
 
 #include <cstdint>
 #include <span>
@@ -18,10 +18,10 @@ enum class Strategy : std::uint8_t {
   by_start,  // in order of birth, lowest hole that fits
   by_size,   // largest first, tightest hole that fits
   by_area,   // largest size * lifetime first, tightest hole that fits
-  by_blame,  // again and again, each time with those first that stood too high the last time
-  apart,     // no two values share a byte: only where it is asked for, to find who writes where
+  by_blame,  // repeatedly, each time starting with the values that ended too high
+  apart,     // no memory is shared: only on request, to find stray writes
 };
-// Those that compete.
+// The strategies that plan() tries.
 inline constexpr Strategy kStrategies[] = {Strategy::by_start, Strategy::by_size, Strategy::by_area,
                                            Strategy::by_blame};
 std::string_view name_of(Strategy strategy);
@@ -36,11 +36,11 @@ struct Placement {
 class MemoryPlanner {
  public:
   MemoryPlanner() = default;
-  // Values whose interval is unused get offset 0 and no room.
+  // Values with an unused interval get offset 0 and no memory.
   explicit MemoryPlanner(std::vector<Interval> intervals);
 
-  // The smallest of all strategies; by_blame runs only where the others are not within 1/64 of the
-  // lower bound, since it takes as long as several of them.
+  // The smallest result of all strategies; by_blame runs only if the others are not within 1/64 of
+  // the lower bound, because it takes as long as several of them.
   Placement plan(std::span<const std::int64_t> bytes) const;
   Placement plan(std::span<const std::int64_t> bytes, Strategy strategy) const;
   std::span<const Interval> intervals() const { return intervals_; }
@@ -58,8 +58,8 @@ class MemoryPlanner {
   std::vector<Interval> intervals_;
   std::vector<std::int32_t> by_first_;  // used values, sorted
   std::vector<std::int32_t> events_;    // births i and deaths ~i in order, up to the last birth
-  // Who is alive together with value i: conflicts_[row_[i] .. row_[i + 1]). Empty when there are
-  // too many to keep; then only by_start runs.
+  // Values alive at the same time as value i: conflicts_[row_[i] .. row_[i + 1]). Empty if there
+  // are too many to store; then only by_start runs.
   std::vector<std::int32_t> row_, conflicts_;
 };
 

@@ -6,7 +6,7 @@
 
 namespace gex::plan {
 
-// Byte by byte, over the bits that differ.
+// One byte at a time, over the bits that differ.
 void sort_descending(std::span<const std::uint64_t> keys, std::vector<std::int32_t>& order,
                      std::vector<std::int32_t>& spare) {
   constexpr int kBits = 8, kMost = 64 / kBits;
@@ -21,7 +21,7 @@ void sort_descending(std::span<const std::uint64_t> keys, std::vector<std::int32
   int digits = 0;
   for (int shift = std::countr_zero(differs); shift < 64; shift += kBits)
     if ((differs >> shift & kMask) != 0) shifts[static_cast<std::size_t>(digits++)] = shift;
-  // All digits are counted in one go: equal ones in a row would wait for each other.
+  // All digits are counted in one pass: separate passes would stall on repeated digits.
   std::array<std::array<std::int32_t, kMask + 1>, kMost> counts;
   const auto used = std::span(counts).first(static_cast<std::size_t>(digits));
   for (auto& count : used) count.fill(0);

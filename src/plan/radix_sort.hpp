@@ -1,6 +1,5 @@
 #pragma once
-// Values in the order of their keys, without comparisons: their outcome is what a processor can't
-// guess.
+// Sorts values by key without comparisons, which avoids mispredicted branches.
 
 #include <cstdint>
 #include <span>
@@ -8,7 +7,7 @@
 
 namespace gex::plan {
 
-// Descending by keys[value]; values with equal keys stay in their order. `spare` is room.
+// Descending by keys[value], stable. `spare` is scratch memory.
 void sort_descending(std::span<const std::uint64_t> keys, std::vector<std::int32_t>& order,
                      std::vector<std::int32_t>& spare);
 

@@ -25,6 +25,17 @@ void list_sharing(std::vector<MemoryReport::Row>& rows) {
         row.sharing.push_back(other.buffer);
 }
 
+// Of one launch, rounded as captures round it. Sizes that are bound later are not known.
+std::int64_t largest_scratch(const program::Program& program,
+                             const std::function<std::optional<std::int64_t>(Dim)>& evaluated) {
+  std::int64_t largest = 0;
+  for (const program::Segment& segment : program.segments)
+    for (const program::Step& step : segment.steps)
+      if (const auto* launch = std::get_if<program::Launch>(&step.op))
+        largest = std::max(largest, evaluated(launch->scratch_bytes).value_or(0));
+  return (largest + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 }  // namespace
 
 double MemoryReport::ratio() const {
@@ -33,8 +44,8 @@ double MemoryReport::ratio() const {
 
 std::string MemoryReport::why() const {
   if (ratio() <= 1.05) return "";
-  if (strategy == Strategy::apart) return "memory is not reused, as asked for";
-  // The value at the top of the arena, and what kept it from standing lower.
+  if (strategy == Strategy::apart) return "memory reuse is switched off";
+  // The value at the top of the arena, and what prevented a lower offset.
   const auto top = std::max_element(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
     return a.offset + a.bytes < b.offset + b.bytes;
   });
@@ -46,10 +57,10 @@ std::string MemoryReport::why() const {
     ++others;
   }
   return str("%", top->buffer, " \"", top->name, "\" (", top->bytes, " bytes, steps ",
-             top->life.first, " to ", top->life.last, ") ends at ", total, ": it lives beside ",
-             others, " values of ", alive,
-             " bytes in all, whose places were fixed by values that "
-             "lived before them, and no hole between them is large enough");
+             top->life.first, " to ", top->life.last, ") ends at ", total,
+             ": it overlaps in time with ", others, " values of ", alive,
+             " bytes in total, whose offsets were determined by values that "
+             "died before them, and no hole between them is large enough");
 }
 
 std::string MemoryReport::text() const {
@@ -57,6 +68,7 @@ std::string MemoryReport::text() const {
   out << "memory: " << rows.size() << " temporaries, arena " << total << " bytes, lower bound "
       << lower_bound << " (" << std::fixed << std::setprecision(3) << ratio() << ", "
       << name_of(strategy) << "), " << without_reuse << " without reuse\n";
+  if (scratch > 0) out << "  and " << scratch << " bytes of kernel scratch for each worker\n";
   if (!why().empty()) out << "  more than the lower bound: " << why() << "\n";
   for (const Row& row : rows) {
     out << "  %" << row.buffer << " \"" << row.name << "\" offset " << row.offset << " bytes "
@@ -98,7 +110,7 @@ MemoryReport memory_report(const program::Program& program,
     report.rows.push_back({id, buffer.name, *bytes, 0, lives.of_root[i], {}});
     intervals.push_back(lives.of_root[i]);
   }
-  for (std::size_t i = 0; i < program.buffers.size(); ++i) {  // an alias may reach further
+  for (std::size_t i = 0; i < program.buffers.size(); ++i) {  // an alias may extend further
     const auto id = static_cast<BufferId>(i);
     const int row = row_of[static_cast<std::size_t>(program::root_of(program, id))];
     if (row < 0) continue;
@@ -120,6 +132,7 @@ MemoryReport memory_report(const program::Program& program,
   const auto wrong = find_overlap(intervals, bytes, placement.offsets, placement.total, names);
   GEX_CHECK(!wrong, wrong.value_or(""));
   list_sharing(report.rows);
+  report.scratch = largest_scratch(program, evaluated);
   report.total = placement.total;
   report.lower_bound = placement.lower_bound;
   report.strategy = placement.strategy;

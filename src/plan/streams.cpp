@@ -15,7 +15,7 @@ using program::Step;
 
 namespace {
 
-// A launch with less work than this is not worth a stream of its own.
+// A launch with less work than this does not get a stream of its own.
 constexpr std::int64_t kWorkWorthStream = 32 * 1024;
 
 bool is_large(const Step& step) {
@@ -70,13 +70,13 @@ class Synchroniser {
     std::vector<std::vector<int>> before;
     std::vector<int> last_on(index(program_.num_streams), -1);
     std::vector<int> event_of(run.size(), -1);
-    std::vector<std::vector<int>> waits(run.size());  // events
+    std::vector<std::vector<int>> waits(run.size());  // events to wait for
     for (int i = 0; i < static_cast<int>(run.size()); ++i) {
       const Step& step = run[index(i)];
       int& last = last_on[index(step.stream)];
       std::vector<int> known(index(program_.num_streams), -1);
       if (last >= 0) known = before[index(last)];
-      // The latest first: what it has waited for itself needs no event.
+      // Latest first: steps that it already waited for need no event.
       std::vector<int> needed = conflicts.of(run, i);
       std::ranges::sort(needed, std::greater());
       for (int j : needed) {
@@ -161,7 +161,7 @@ void synchronise_streams(Program& program) {
 std::vector<std::vector<int>> known_before(std::span<const Step> run, int num_streams) {
   std::vector<std::vector<int>> before;
   std::vector<int> last_on(index(num_streams), -1);
-  std::map<int, int> recorded;  // event: the step that recorded it
+  std::map<int, int> recorded;  // event -> the step that recorded it
   for (int i = 0; i < static_cast<int>(run.size()); ++i) {
     const Step& step = run[index(i)];
     int& last = last_on[index(step.stream)];

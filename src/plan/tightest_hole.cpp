@@ -9,8 +9,8 @@
 namespace gex::plan {
 namespace {
 
-// Batcher's odd-even merge network, unrolled: no branch depends on the data, and mispredicted
-// branches are what sorting short random lists otherwise pays for.
+// Batcher's odd-even merge network, unrolled: no data-dependent branches, whose mispredictions
+// dominate sorting of short random lists.
 template <int N>
 struct Network {
   struct Pair {
@@ -41,9 +41,9 @@ void sort_network(std::uint64_t* values) {
   }(std::make_index_sequence<kNetwork.count>());
 }
 
-// The offset of the tightest hole between sorted neighbours that `size` fits; the last neighbour is
-// kUnplaced, and the room below it is a hole like the others. A hole is one word, its room above
-// its offset, and all ones where it is too small: no branch depends on the data here either.
+// The offset of the smallest hole between sorted neighbours that fits `size`; the last neighbour is
+// kUnplaced, so the room below it counts as a hole. A hole is one word: its room in the high bits,
+// its offset in the low bits, all ones if it is too small. No data-dependent branches here either.
 std::uint32_t tightest_hole(const std::uint64_t* around, int count, std::uint32_t size) {
   const std::int64_t least = std::max<std::int64_t>(size, 1);
   std::uint32_t top = 0;
@@ -57,7 +57,7 @@ std::uint32_t tightest_hole(const std::uint64_t* around, int count, std::uint32_
   return static_cast<std::uint32_t>(best);
 }
 
-// Two sorted halves as one, from both ends at once: no end has to be looked for.
+// Merges two sorted halves from both ends at once, so that no end check is needed.
 void merge_halves(const std::uint64_t* from, std::size_t half, std::uint64_t* to) {
   const std::uint64_t *low = from, *high = from + half;
   const std::uint64_t *last_low = high - 1, *last_high = last_low + half;
@@ -73,7 +73,7 @@ void merge_halves(const std::uint64_t* from, std::size_t half, std::uint64_t* to
   }
 }
 
-// `count` is a power of two; there is as much room behind. Returns where the result is.
+// `count` is a power of two; as many words again follow as scratch. Returns the sorted result.
 std::uint64_t* sort_in_halves(std::uint64_t* values, std::size_t count) {
   for (std::size_t at = 0; at < count; at += kMaxNetwork) sort_network<kMaxNetwork>(values + at);
   std::uint64_t *from = values, *to = values + count;

@@ -2,10 +2,10 @@
 // Scaled dot-product attention: softmax(Q * K^T * scale + mask) * V. Grouped-query attention: heads
 // is a multiple of kv_heads, and query heads h*group .. h*group+group-1 read key-value head h.
 //
-// Buffers: [Q, K, V, out], or with a mask [Q, K, V, mask, out]; with an epilogue its extra ones
-// replace out. Then the inputs of prologues. The epilogue's grid is the dense [batch, heads,
-// queries, value size]. A query that sees no key (everything masked, or no keys at all) gives
-// zeros, as in PyTorch, unless the problem says otherwise.
+// Buffers: [Q, K, V, out], or with a mask [Q, K, V, mask, out]; an epilogue's extra buffers replace
+// out. Then the inputs of prologues. The epilogue's grid is the dense [batch, heads, queries, value
+// size]. A query without any visible key (all masked, or no keys at all) gives zeros, as in
+// PyTorch, unless nan_if_fully_masked is set.
 
 #include <optional>
 
@@ -42,7 +42,7 @@ struct AttentionProblem {
   // top_left: query i sees keys 0..i (PyTorch's is_causal); bottom_right: the last query sees all.
   Causal causal = Causal::none;
   std::optional<double> scale;       // default: 1/sqrt(head size)
-  bool nan_if_fully_masked = false;  // a query that sees none of its keys gives NaN, not zeros
+  bool nan_if_fully_masked = false;  // a query whose keys are all masked gives NaN, not zeros
   OperandSet computed = 0;           // by prologues, with dense rows: 0 to 3 are Q, K, V, mask
 
   bool operator==(const AttentionProblem&) const = default;

@@ -1,17 +1,18 @@
 #pragma once
-// 2-d convolution, its gradients, and 1-d convolution as one of height 1. A bias belongs into the
+// 2-d convolution, its gradients, and 1-d convolution with height 1. A bias is part of the
 // epilogue.
 //
 // Convolution. Buffers: [X, W, Y], or with an epilogue [X, W, extra...]; then the inputs of X's
 // prologue. The epilogue's grid is the dense [N, O, OH, OW].
 //
-// Gradient of the weights. w is the dtype of the result's gradient G, y that of the weights'
-// gradient. Buffers: [X, G, dW]; dims with the strides of dW for those of W and of G for those of
-// Y.
+// Gradient of the weights. w is the dtype of the output gradient G, y that of the weight gradient.
+// Buffers: [X, G, dW]; the dims have the strides of dW in place of W's and those of G in place of
+// Y's.
 //
-// Gradient of the input. x is the dtype of the input's gradient, y that of the result's. Buffers:
-// [G, W, dX]; dims with the strides of dX for those of X and of G, whose columns are adjacent, for
-// those of Y. Only for steps of two, dilations of one and square kernels of 3 or 5 taps a side.
+// Gradient of the input. x is the dtype of the input gradient, y that of the output gradient.
+// Buffers: [G, W, dX]; the dims have the strides of dX in place of X's and those of G, whose
+// columns are adjacent, in place of Y's. Only for strides of 2, dilations of 1 and square 3x3 or
+// 5x5 kernels.
 
 #include <array>
 #include <cstdint>

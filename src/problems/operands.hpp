@@ -1,12 +1,12 @@
 #pragma once
-// Small types that several problems share. Included by the CPU kernels that are compiled once for
-// each instruction set: nothing here may emit code of the standard library.
+// Small types used by several problems. Included by CPU kernels that are compiled once per
+// instruction set: nothing here may emit code of the standard library.
 
 #include <cstdint>
 
 namespace gex::problems {
 
-// A set of operands by their numbers.
+// A set of operands, as a bit mask of their numbers.
 using OperandSet = int;
 constexpr bool contains(OperandSet set, int operand) { return (set >> operand & 1) != 0; }
 

@@ -1,8 +1,8 @@
 #pragma once
-// Rows of a strided tensor in order, or the first few of each: values, i64 indices, or both. NaN is
-// larger than every number, and the two zeros are equal.
+// Sorts rows of a strided tensor, or selects the first few of each: values, i64 indices, or both.
+// NaN is larger than every number; -0 equals 0.
 //
-// Buffers: [X, values, indices], without the results that are not asked for.
+// Buffers: [X, values, indices], without results that are not requested.
 
 #include "base/dtype.hpp"
 #include "base/eager_order.hpp"
@@ -14,7 +14,7 @@ namespace gex::problems {
 namespace sort_dims {
 enum : int {
   length,  // of the sorted axis
-  kept,    // how many of each row are asked for
+  kept,    // number of elements of each row to return
   sizes,   // of the batch axes; then the strides of x, of each result
 };
 constexpr int x_strides(int rank) { return sizes + rank; }

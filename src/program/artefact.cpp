@@ -66,7 +66,8 @@ Artefact view_artefact(std::string_view bytes) {
     fail(ErrorCode::parse_error, "it is not a file of gex");
   const std::uint32_t version = reader.u32();
   if (version != kArtefactVersion)
-    fail(ErrorCode::parse_error, "it has format ", version, ", this gex reads ", kArtefactVersion);
+    fail(ErrorCode::parse_error, "it has format version ", version, ", this gex reads version ",
+         kArtefactVersion);
   const std::uint64_t expected = reader.u64();
   const std::string_view fields = reader.raw(reader.u64());
   if (sum(fields) != expected) fail(ErrorCode::parse_error, "its header is damaged");
@@ -118,11 +119,11 @@ Program load(const Artefact& artefact) {
     if (data == nullptr) continue;
     const std::string_view bytes = artefact.section(constant_name(id));
     if (data->bytes() != bytes.size())
-      fail(ErrorCode::parse_error, "constant ", id, " has ", bytes.size(), " bytes, its buffer ",
-           data->bytes());
+      fail(ErrorCode::parse_error, "constant ", id, " has ", bytes.size(),
+           " bytes, but its buffer has ", data->bytes());
     const DType dtype = data->dtype();
     const std::vector<std::int64_t> shape = data->shape();
-    data.reset();  // the zeros that the text stands for: there is no need to hold both
+    data.reset();  // the zeros that the text stood for are no longer needed
     data = std::make_shared<const HostTensor>(HostTensor::from_bytes(dtype, shape, bytes.data()));
   }
   return program;

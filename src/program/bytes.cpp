@@ -6,7 +6,7 @@ namespace gex::program {
 
 std::string_view ByteReader::raw(std::uint64_t size) {
   if (size > bytes_.size())
-    fail(ErrorCode::parse_error, "it ends ", size - bytes_.size(), " bytes too early");
+    fail(ErrorCode::parse_error, "it is truncated: ", size - bytes_.size(), " bytes are missing");
   const std::string_view out = bytes_.substr(0, size);
   bytes_.remove_prefix(size);
   return out;
@@ -23,13 +23,14 @@ std::uint64_t ByteReader::number(std::size_t size) {
 std::size_t ByteReader::count(std::uint64_t least) {
   const std::uint64_t n = u64();
   if (n > bytes_.size() / least)
-    fail(ErrorCode::parse_error, "it says that ", n, " entries follow in ", bytes_.size(),
+    fail(ErrorCode::parse_error, "it announces ", n, " entries, but has only ", bytes_.size(),
          " bytes");
   return n;
 }
 
 void ByteReader::must_end() const {
-  if (!bytes_.empty()) fail(ErrorCode::parse_error, bytes_.size(), " bytes too many");
+  if (!bytes_.empty())
+    fail(ErrorCode::parse_error, "it has ", bytes_.size(), " extra bytes at the end");
 }
 
 }  // namespace gex::program

@@ -1,6 +1,6 @@
 #pragma once
-// Numbers and strings one after another, little-endian. Reading never goes past the end: what is
-// cut short or says sizes that can't be is a UserError(parse_error).
+// Little-endian serialisation of numbers and strings. Reading never goes past the end: truncated
+// data or impossible sizes are a UserError(parse_error).
 
 #include <cstdint>
 #include <string>
@@ -38,7 +38,7 @@ class ByteReader {
   std::int64_t i64() { return static_cast<std::int64_t>(number(8)); }
   std::string_view raw(std::uint64_t size);
   std::string text() { return std::string(raw(u64())); }
-  // How many of something follow; each takes at least `least` bytes.
+  // The number of following entries, each of at least `least` bytes.
   std::size_t count(std::uint64_t least = 1);
   std::size_t left() const { return bytes_.size(); }
   void must_end() const;

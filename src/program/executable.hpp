@@ -1,6 +1,6 @@
 #pragma once
-// A Program together with what a backend made of its codes: functions of this process for the CPU,
-// device images for a GPU. Sessions run Executables.
+// A Program and what a backend made of its codes: functions of this process for the CPU, device
+// images for a GPU. Sessions run Executables.
 
 #include <cstdint>
 #include <memory>
@@ -14,12 +14,12 @@
 
 namespace gex::program {
 
-// Code of a device: a kernel in an image, or a product that the vendor's library computes.
+// Device code: a kernel in an image, or a matmul computed by the vendor's library.
 struct DeviceCode {
-  std::shared_ptr<const std::string> image;  // null: the library
+  std::shared_ptr<const std::string> image;  // null: the vendor's library
   std::string entry;                         // name of the kernel in the image
-  bool only_merged = false;                  // no launch runs it alone, so there is no image
-  // It waits itself for the kernel before it, and so may begin before that one has ended.
+  bool only_merged = false;                  // only run merged with others, so there is no image
+  // The kernel itself waits for its predecessor, so it may start before that one has finished.
   bool waits = false;
 };
 
@@ -29,7 +29,7 @@ struct Executable {
   std::vector<DeviceCode> device_codes;  // GPU: by code
   // GPU: launches that run as one kernel (Launch::with_previous), by the first of them.
   std::unordered_map<const Launch*, DeviceCode> merged;
-  // GPU: kernels gex_copy and gex_fill for copy and fill steps; null where there are none.
+  // GPU: kernels gex_copy and gex_fill for copy and fill steps; null if there are none.
   std::shared_ptr<const std::string> step_image;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
-// How every CPU kernel is called, generated or hand-written: one function over a range of the
-// kernel's flattened parallel grid. The runtime cuts [0, grid) into ranges and gives each worker
-// its own scratch.
+// The calling convention of every CPU kernel, generated or hand-written: one function over a range
+// of the kernel's flattened parallel grid. The runtime splits [0, grid) into ranges and gives each
+// worker its own scratch.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace gex::program {
 
-// buffers: base addresses in the order of the kernel's signature. dims: the launch's evaluated
+// buffers: base addresses in the order of the kernel's parameters. dims: the launch's evaluated
 // Dims. scratch: `scratch_bytes` of 64-byte aligned memory owned by the calling worker (null if
-// none asked).
+// none is needed).
 using KernelFn = void (*)(const void* context, void* const* buffers, const std::int64_t* dims,
                           std::int64_t begin, std::int64_t end, std::byte* scratch);
 

@@ -1,4 +1,4 @@
-// Reads what print.cpp writes. Lines that start with '#' are comments. Errors name the line.
+// Parses the output of print.cpp. Lines that start with '#' are comments. Errors name the line.
 
 #include <charconv>
 #include <unordered_map>
@@ -37,7 +37,7 @@ class Parser {
       return;
     }
     Line line(text, number);
-    const std::string head = line.word();
+    const std::string_view head = line.word();
     if (head == "program") {
       program_.name = line.quoted();
       named_ = true;
@@ -96,19 +96,19 @@ class Parser {
     numbered(line, program_.codes.size(), "code");
     Code code;
     code.name = line.quoted();
-    if (line.take_word("problem")) code.problem = line.quoted();
-    if (line.take_word("algorithm")) code.algorithm = line.quoted();
-    if (line.take_word("kernel")) code.kernel = line.small();
-    if (line.take_word("extra")) code.extra_buffers = line.small();
-    while (line.take_word("prologue")) {
+    if (line.take("problem")) code.problem = line.quoted();
+    if (line.take("algorithm")) code.algorithm = line.quoted();
+    if (line.take("kernel")) code.kernel = line.small();
+    if (line.take("extra")) code.extra_buffers = line.small();
+    while (line.take("prologue")) {
       Code::Prologue prologue;
       prologue.kernel = line.small();
-      line.expect_word("operand");
+      line.expect("operand");
       prologue.operand = line.small();
-      line.expect_word("buffers");
+      line.expect("buffers");
       prologue.first_buffer = line.small();
       prologue.input_buffers = line.small();
-      line.expect_word("dims");
+      line.expect("dims");
       prologue.dims_begin = line.small();
       code.prologues.push_back(prologue);
     }
@@ -116,14 +116,14 @@ class Parser {
   }
 
   std::vector<Dim> dims(Line& line) {
-    const std::string text = line.bracketed();
+    const std::string_view text = line.bracketed();
     std::vector<Dim> out;
-    if (text.find_first_not_of(' ') == std::string::npos) return out;
+    if (text.find_first_not_of(' ') == std::string_view::npos) return out;
     std::size_t begin = 0;
     int depth = 0;
     for (std::size_t i = 0; i <= text.size(); ++i) {
       if (i == text.size() || (text[i] == ',' && depth == 0)) {
-        out.push_back(parse_one(std::string_view(text).substr(begin, i - begin), line));
+        out.push_back(parse_one(text.substr(begin, i - begin), line));
         begin = i + 1;
       } else if (text[i] == '(') {
         ++depth;
@@ -153,12 +153,13 @@ class Parser {
   }
 
   void symbol(Line& line) {
-    const std::string name = line.word();
-    line.expect_word("in");
-    const std::string text = line.bracketed();
+    const std::string name(line.word());
+    line.expect("in");
+    const std::string_view text = line.bracketed();
     const std::size_t comma = text.find(',');
-    if (comma == std::string::npos) line.complain("expected a range such as [1, inf]");
-    const DimRange range{bound(text.substr(0, comma), line), bound(text.substr(comma + 1), line)};
+    if (comma == std::string_view::npos) line.complain("expected a range such as [1, inf]");
+    const DimRange range{bound(std::string(text.substr(0, comma)), line),
+                         bound(std::string(text.substr(comma + 1)), line)};
     if (!symbols_.emplace(name, Dim::symbol(name, range)).second)
       line.complain("symbol ", name, " is declared twice");
     program_.symbols.push_back(symbols_.at(name));
@@ -179,16 +180,16 @@ class Parser {
     numbered(line, program_.inputs.size(), "input");
     InputDesc desc;
     desc.name = line.quoted();
-    if (line.take_word("integer")) {
+    if (line.take("integer")) {
       desc.kind = InputDesc::Kind::integer;
       desc.dtype = DType::i64;
       desc.value = dim(line);
     } else {
       desc.dtype = line.dtype();
       desc.shape = dims(line);
-      if (line.take_word("strides")) desc.strides = dims(line);
-      if (line.take_word("->")) desc.buffer = line.buffer();
-      desc.released = line.take_word("released");
+      if (line.take("strides")) desc.strides = dims(line);
+      if (line.take("->")) desc.buffer = line.buffer();
+      desc.released = line.take("released");
     }
     program_.inputs.push_back(std::move(desc));
   }
@@ -197,7 +198,7 @@ class Parser {
     numbered(line, program_.outputs.size(), "output");
     OutputDesc desc;
     desc.name = line.quoted();
-    const std::string kind = line.word();
+    const std::string_view kind = line.word();
     using Kind = OutputDesc::Kind;
     bool known = false;
     for (Kind k : {Kind::fresh, Kind::input_view, Kind::output_view, Kind::external, Kind::integer,
@@ -214,9 +215,9 @@ class Parser {
         desc.input = line.small();
       desc.dtype = line.dtype();
       desc.shape = dims(line);
-      if (line.take_word("strides")) desc.strides = dims(line);
-      if (line.take_word("offset")) desc.offset = dim(line);
-      if (line.take_word("->")) desc.buffer = line.buffer();
+      if (line.take("strides")) desc.strides = dims(line);
+      if (line.take("offset")) desc.offset = dim(line);
+      if (line.take("->")) desc.buffer = line.buffer();
     }
     program_.outputs.push_back(std::move(desc));
   }
@@ -228,7 +229,7 @@ class Parser {
                     id);
     BufferDesc desc;
     desc.name = line.quoted();
-    const std::string kind = line.word();
+    const std::string_view kind = line.word();
     using Kind = BufferDesc::Kind;
     bool known = false;
     for (Kind k : {Kind::input, Kind::output, Kind::temp, Kind::constant, Kind::external}) {
@@ -240,15 +241,15 @@ class Parser {
     if (desc.kind == Kind::input || desc.kind == Kind::output) desc.slot = line.small();
     desc.dtype = line.dtype();
     desc.shape = dims(line);
-    if (line.take_word("strides")) desc.strides = dims(line);
-    line.expect_word("bytes");
+    if (line.take("strides")) desc.strides = dims(line);
+    line.expect("bytes");
     desc.bytes = dim(line);
-    if (line.take_word("alias")) {
+    if (line.take("alias")) {
       desc.alias_of = line.buffer();
-      if (line.take_word("at")) desc.alias_offset = dim(line);
+      if (line.take("at")) desc.alias_offset = dim(line);
     }
-    if (desc.kind == Kind::constant && line.take_word("frozen")) desc.slot = line.small();
-    if (line.take_word("data")) desc.data = data(line);
+    if (desc.kind == Kind::constant && line.take("frozen")) desc.slot = line.small();
+    if (line.take("data")) desc.data = data(line);
     program_.buffers.push_back(std::move(desc));
   }
 
@@ -257,7 +258,7 @@ class Parser {
     std::vector<std::int64_t> shape;
     for (Dim d : dims(line)) shape.push_back(d.constant());
     auto tensor = std::make_shared<HostTensor>(dtype, std::move(shape));
-    const std::string text = line.word();
+    const std::string_view text = line.word();
     if (text == "omitted") return tensor;
     if (text.size() != 2 + 2 * tensor->bytes() || text.substr(0, 2) != "0x")
       line.complain("expected 0x and ", 2 * tensor->bytes(), " hex digits of data");
@@ -274,7 +275,7 @@ class Parser {
   void guard(Line& line) {
     Guard guard;
     guard.lhs = dim(line);
-    const std::string relation = line.word();
+    const std::string_view relation = line.word();
     using Relation = Guard::Relation;
     bool known = false;
     for (Relation r : {Relation::eq, Relation::ne, Relation::lt, Relation::le}) {
@@ -288,7 +289,7 @@ class Parser {
     program_.guards.push_back(std::move(guard));
   }
 
-  void step(const std::string& head, Line& line) {
+  void step(std::string_view head, Line& line) {
     if (program_.segments.empty()) line.complain("unknown line or step '", head, "'");
     Step step;
     if (head == "launch") {
@@ -298,11 +299,11 @@ class Parser {
     } else if (head == "fill") {
       Fill fill;
       fill.dst = line.buffer();
-      line.expect_word("bytes");
+      line.expect("bytes");
       fill.bytes = dim(line);
-      line.expect_word("pattern");
+      line.expect("pattern");
       fill.pattern = line.unsigned_number();
-      line.expect_word("width");
+      line.expect("width");
       fill.pattern_bytes = line.small();
       step.op = fill;
     } else if (head == "call") {
@@ -310,22 +311,22 @@ class Parser {
     } else if (head == "bind") {
       Bind bind;
       bind.symbol = parse_one(line.word(), line);
-      line.expect_word("=");
+      line.expect("=");
       bind.buffer = line.buffer();
       step.op = bind;
     } else if (head == "if") {
       If branch;
       branch.condition = line.buffer();
-      line.expect_word("then");
+      line.expect("then");
       branch.then_segment = line.small();
-      line.expect_word("else");
+      line.expect("else");
       branch.else_segment = line.small();
       step.op = branch;
     } else if (head == "while") {
       While loop;
       loop.condition_segment = line.small();
       loop.condition = line.buffer();
-      line.expect_word("do");
+      line.expect("do");
       loop.body_segment = line.small();
       step.op = loop;
     } else if (head == "record") {
@@ -335,42 +336,41 @@ class Parser {
     } else {
       line.complain("unknown step '", head, "'");
     }
-    if (line.take_word("stream")) step.stream = line.small();
-    if (line.take_word("threads")) step.threads = line.small();
-    if (line.take_word("at")) step.location = line.quoted();
+    if (line.take("stream")) step.stream = line.small();
+    if (line.take("threads")) step.threads = line.small();
+    if (line.take("at")) step.location = line.quoted();
     program_.segments.back().steps.push_back(std::move(step));
   }
 
   Launch launch(Line& line) {
     Launch op;
     op.name = line.quoted();
-    line.expect_word("code");
+    line.expect("code");
     op.code = line.small();
-    while (line.at_word("read") || line.at_word("write")) {
+    while (line.at("read") || line.at("write")) {
       op.writes.push_back(line.word() == "write");
       op.buffers.push_back(line.buffer());
     }
-    if (line.take_word("dims")) op.dims = dims(line);
-    line.expect_word("grid");
+    if (line.take("dims")) op.dims = dims(line);
+    line.expect("grid");
     op.grid = dim(line);
-    if (line.take_word("scratch")) op.scratch_bytes = dim(line);
-    if (line.take_word("work")) op.work = dim(line);
-    op.ordered = line.take_word("ordered");
-    op.matrix = line.take_word("matrix");
-    if (line.take_word("block")) op.block = line.small();
-    op.with_previous = line.take_word("with_previous");
-    op.repeated = line.take_word("repeated");
+    if (line.take("scratch")) op.scratch_bytes = dim(line);
+    if (line.take("work")) op.work = dim(line);
+    op.ordered = line.take("ordered");
+    op.matrix = line.take("matrix");
+    if (line.take("block")) op.block = line.small();
+    op.with_previous = line.take("with_previous");
     return op;
   }
 
   Copy copy(Line& line) {
     Copy op;
     op.dst = line.buffer();
-    if (line.take_word("+")) op.dst_offset = dim(line);
-    line.expect_word("from");
+    if (line.take("+")) op.dst_offset = dim(line);
+    line.expect("from");
     op.src = line.buffer();
-    if (line.take_word("+")) op.src_offset = dim(line);
-    line.expect_word("bytes");
+    if (line.take("+")) op.src_offset = dim(line);
+    line.expect("bytes");
     op.bytes = dim(line);
     return op;
   }
@@ -378,22 +378,22 @@ class Parser {
   Call call(Line& line) {
     Call op;
     op.name = line.quoted();
-    line.expect_word("callee");
+    line.expect("callee");
     op.callee = line.small();
-    while (line.at_open()) {
-      line.expect(Token::Kind::open);
+    while (line.at("(")) {
+      line.expect("(");
       TensorView view;
       view.buffer = line.buffer();
       view.dtype = line.dtype();
       view.shape = dims(line);
-      if (line.take_word("strides")) view.strides = dims(line);
-      if (line.take_word("offset")) view.offset = dim(line);
-      line.expect(Token::Kind::close);
+      if (line.take("strides")) view.strides = dims(line);
+      if (line.take("offset")) view.offset = dim(line);
+      line.expect(")");
       op.inputs.push_back(std::move(view));
     }
-    if (line.take_word("integers")) op.integers = dims(line);
-    while (line.take_word("output")) op.outputs.push_back(line.buffer());
-    while (line.take_word("writes")) op.written_inputs.push_back(line.small());
+    if (line.take("integers")) op.integers = dims(line);
+    while (line.take("output")) op.outputs.push_back(line.buffer());
+    while (line.take("writes")) op.written_inputs.push_back(line.small());
     return op;
   }
 

@@ -1,5 +1,5 @@
-// The text form of a Program, one line for each thing. Dims stand in brackets, names in quotes,
-// fields with their default value are left out. parse.cpp reads it back.
+// The text form of a Program, one entity per line. Dims are in brackets, names in quotes, fields
+// with their default value are omitted. parse.cpp reads it back.
 
 #include <iomanip>
 #include <sstream>
@@ -204,7 +204,6 @@ class Printer {
     if (op.matrix) out_ << " matrix";
     if (op.block != 0) out_ << " block " << op.block;
     if (op.with_previous) out_ << " with_previous";
-    if (op.repeated) out_ << " repeated";
   }
 
   void print_op(const Copy& op) {

@@ -1,6 +1,6 @@
 #pragma once
-// The low-level IR: a Program is segments of steps over buffers whose sizes are Dims. The compiler
-// writes it, the runtime replays it, and they share nothing else.
+// The low-level IR: a Program is a list of segments of steps over buffers whose sizes are Dims. The
+// compiler writes it, the runtime replays it; they share nothing else.
 
 #include <cstdint>
 #include <memory>
@@ -20,20 +20,20 @@ using BufferId = int;
 
 struct BufferDesc {
   enum class Kind : std::uint8_t {
-    input,     // the caller's memory, borrowed for the call
-    output,    // memory the caller makes for this call, written here and never touched again
+    input,     // memory of the caller, borrowed for the call
+    output,    // allocated by the caller for this call, written by it and not used afterwards
     temp,      // in the arena, placed by the planner
-    constant,  // `data`; or, with a slot, memory that the Session was given for good
-    external,  // memory that a call step hands over; lives until its last use
+    constant,  // `data`; or, with a slot, frozen memory given to the Session
+    external,  // memory returned by a call step; lives until its last use
   };
   std::string name;
   Kind kind = Kind::temp;
   DType dtype = DType::f32;
   std::vector<Dim> shape;
   std::vector<Dim> strides;  // in elements; empty = dense row-major
-  Dim bytes;                 // extent of the memory behind it
+  Dim bytes;                 // size of its memory
   int slot = -1;             // number of the input, output or frozen memory
-  // Same memory as another buffer, from a byte offset: ties, in-place results, strided views.
+  // Shares memory with another buffer, at a byte offset: ties, in-place results, strided views.
   BufferId alias_of = -1;
   Dim alias_offset;
   TensorPtr data;
@@ -48,13 +48,13 @@ struct InputDesc {
   std::vector<Dim> strides;  // empty = dense
   Dim value;                 // integer: likewise
   BufferId buffer = -1;
-  // Tensor: the host hears of its last use, so that it can let go of the memory.
+  // Tensor: the host is told about its last use, so that it can free the memory.
   bool released = false;
 };
 
 struct OutputDesc {
   enum class Kind : std::uint8_t {
-    fresh,        // made by the caller before it is written, with `shape` and `strides`
+    fresh,        // allocated by the caller before it is written, with `shape` and `strides`
     input_view,   // a view of input `input`: same memory, given shape, strides and offset
     output_view,  // a view of output `input` of this call
     external,     // the object a call step returned
@@ -72,21 +72,21 @@ struct OutputDesc {
   BufferId buffer = -1;
 };
 
-// What a launch computes: a loop kernel, or a problem with loop kernels around it. Functions are
+// What a launch computes: a loop kernel, or a problem with attached loop kernels. Functions are
 // found when the Program is loaded (executable.hpp).
 struct Code {
-  // A kernel that computes an operand of the problem, and where the launch has what it reads.
+  // A kernel that computes an operand of the problem, and the launch arguments that it reads.
   struct Prologue {
     int kernel = -1;  // of Program::kernels
     int operand = 0;
     int first_buffer = 0;  // its inputs among the launch's buffers
     int input_buffers = 0;
-    int dims_begin = 0;  // its own dims among the launch's dims
+    int dims_begin = 0;  // its dims among the launch's dims
     bool operator==(const Prologue&) const = default;
   };
   std::string name;
   std::string problem;    // text of src/problems; empty: a loop kernel
-  std::string algorithm;  // the backend's own name of how it computes the problem; may be empty
+  std::string algorithm;  // the backend's name of the algorithm; may be empty
   int kernel = -1;        // of Program::kernels: the loop kernel, or the epilogue of the problem
   int extra_buffers = 0;  // of the epilogue
   std::vector<Prologue> prologues;
@@ -96,20 +96,18 @@ struct Code {
 struct Launch {
   std::string name;
   int code = -1;
-  std::vector<BufferId> buffers;  // in the order of the kernel's signature
+  std::vector<BufferId> buffers;  // in the order of the kernel's parameters
   std::vector<bool> writes;       // parallel to buffers
   std::vector<Dim> dims;
   Dim grid;              // points (CPU) or blocks (CUDA)
-  Dim scratch_bytes;     // for each worker
+  Dim scratch_bytes;     // per worker
   Dim work;              // rough cost in bytes touched + flops: decides grain and threads
-  bool ordered = false;  // [0, grid) on one worker, in order
-  bool matrix = false;   // a product: limits for matrix cores hold
-  int block = 0;         // CUDA: threads in a block; the library computes it where it is 0
-  // It may run at the same time as the launch before it, and as those that one may run beside.
+  bool ordered = false;  // run [0, grid) on one worker, in order
+  bool matrix = false;   // a matmul or convolution: limits on matrix cores apply
+  int block = 0;         // CUDA: threads per block; 0: computed by the vendor's library
+  // May run concurrently with the previous launch, and with those that one may run concurrently
+  // with.
   bool with_previous = false;
-  // The launches after it that are marked with_previous read what it writes; a device that runs them
-  // as one kernel has every block compute all of it first.
-  bool repeated = false;
 };
 
 struct Copy {
@@ -124,7 +122,7 @@ struct Fill {
   int pattern_bytes = 1;  // 1, 2, 4 or 8
 };
 
-// A tensor as a call sees it: a strided window of a buffer.
+// A tensor operand of a call: a strided window of a buffer.
 struct TensorView {
   BufferId buffer = -1;
   DType dtype = DType::f32;
@@ -136,15 +134,15 @@ struct TensorView {
 // Work done by the host program (PyTorch, a user function) on the calling thread, in order.
 struct Call {
   std::string name;
-  int callee = -1;  // meaning belongs to the caller's CallHandler
+  int callee = -1;  // a number that the caller's Host resolves
   std::vector<TensorView> inputs;
   std::vector<Dim> integers;        // evaluated and passed along
-  std::vector<BufferId> outputs;    // external buffers; shapes and strides as their descs say
+  std::vector<BufferId> outputs;    // external buffers; shapes and strides as in their descriptions
   std::vector<int> written_inputs;  // indices into `inputs` the call mutates
 };
 
-// symbol := element 0 of buffer, as an integer. Ends its segment: what depends on it is placed
-// after.
+// symbol := element 0 of buffer, as an integer. Ends its segment: buffers whose sizes depend on it
+// are placed afterwards.
 struct Bind {
   Dim symbol;
   BufferId buffer = -1;
@@ -172,7 +170,7 @@ struct Step {
   std::variant<Launch, Copy, Fill, Call, Bind, If, While, Record, Wait> op;
   int stream = 0;
   std::string location;  // the user's line, for errors and traces
-  int threads = 0;       // device steps: at most so many workers; 0: as many as the caller allows
+  int threads = 0;       // device steps: maximum number of workers; 0: as many as the caller allows
 };
 
 struct Segment {
@@ -192,14 +190,14 @@ struct Program {
   std::vector<OutputDesc> outputs;
   std::vector<BufferDesc> buffers;
   std::string target = "cpu";        // "cpu", "cuda:0": see target/target.hpp
-  std::vector<std::string> kernels;  // texts of loop kernels (src/loop), distinct
+  std::vector<std::string> kernels;  // distinct texts of loop kernels (src/loop)
   std::vector<Code> codes;
   std::vector<Segment> segments;
   std::vector<int> main;     // segments in order; the others belong to if and while steps
   std::vector<Dim> symbols;  // every symbol: those of inputs first, then bound ones
   std::vector<Guard> guards;
   int num_streams = 1, num_events = 0;
-  // Facts for reports: bytes that copies of tied inputs cost, operators before fusion, and so on.
+  // Facts for reports, such as bytes copied for tied inputs or operators before fusion.
   std::vector<std::pair<std::string, std::int64_t>> counters;
 };
 
@@ -213,10 +211,10 @@ Program parse_program(std::string_view text);
 std::vector<BufferId> reads_of(const Step& step);  // buffers, aliases not resolved
 std::vector<BufferId> writes_of(const Step& step);
 BufferId root_of(const Program& program, BufferId id);      // follows alias_of
-Dim offset_from_root(const Program& program, BufferId id);  // in bytes, along the same way
-// Symbols that no input gives: a bind or a call's result shape does, while the program runs.
+Dim offset_from_root(const Program& program, BufferId id);  // in bytes
+// Symbols that no input defines: a bind or a call's result shape does, at run time.
 bool is_bound_symbol(const Program& program, Dim symbol);
-// Those that this step binds: a bind's symbol; bare bound symbols in the shapes of a call's
+// The symbols that this step binds: a bind's symbol; bare bound symbols in the shapes of a call's
 // outputs.
 std::vector<Dim> bound_symbols(const Program& program, const Step& step);
 

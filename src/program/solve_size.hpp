@@ -1,5 +1,5 @@
 #pragma once
-// Sizes that tell the value of a symbol.
+// Sizes that determine the value of a symbol.
 
 #include <cstdint>
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace gex::program {
 
-// A size that is scale*symbol + rest, with a positive scale: (size - rest) / scale is the symbol.
+// A size scale*symbol + rest with a positive scale: the symbol is (size - rest) / scale.
 struct SizeOfSymbol {
   Dim symbol;
   std::int64_t scale = 1, rest = 0;

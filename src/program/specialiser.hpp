@@ -1,5 +1,5 @@
 #pragma once
-// Better code for a hot shape: the runtime asks, a backend implements it, run-only builds lack it.
+// Makes specialised code for hot shapes: called by the runtime, implemented by a backend.
 
 #include <cstdint>
 #include <span>
@@ -16,7 +16,7 @@ class Specialiser {
   // Static code for `code` with these dims, or an empty Callable if generic code is as good. Called
   // on the background thread.
   virtual Callable specialise(int code, std::span<const std::int64_t> dims) = 0;
-  // What was measured for that, in words. Any thread.
+  // Descriptions of what was measured. May be called from any thread.
   virtual std::vector<std::string> findings() const { return {}; }
 };
 

@@ -1,4 +1,4 @@
-// What every Program must satisfy before anything plans or runs it.
+// The rules that every Program must satisfy before it is planned or run.
 
 #include <unordered_set>
 
@@ -55,7 +55,8 @@ class Verifier {
       symbols_.insert(symbol);
       const bool bound = is_bound_symbol(program_, symbol);
       if (bound_seen && !bound)
-        complain("symbol ", symbol, " comes from an input but stands after a bound one; put the ",
+        complain("symbol ", symbol,
+                 " comes from an input but is listed after a bound one; list the ",
                  "symbols of inputs first");
       bound_seen = bound_seen || bound;
       if (bound) unbound_.insert(symbol);
@@ -77,9 +78,9 @@ class Verifier {
         complain(where, " aliases %", buffer.alias_of, ", which does not exist");
       if (buffer.kind == BufferDesc::Kind::constant && buffer.alias_of < 0 &&
           (buffer.data == nullptr) != (buffer.slot >= 0))
-        complain(where, " is a constant that needs either data or the number of frozen memory");
+        complain(where, " is a constant and needs either data or a frozen memory slot");
       if (buffer.kind == BufferDesc::Kind::constant && buffer.slot >= 0 && !buffer.bytes.is_const())
-        complain(where, " is frozen memory of a size that is not known: ", buffer.bytes);
+        complain(where, " is frozen memory, but its size is not constant: ", buffer.bytes);
       if (buffer.alias_of >= 0 && buffer.kind != BufferDesc::Kind::temp)
         complain(where, " aliases %", buffer.alias_of, " but is ", name_of(buffer.kind),
                  "; only temp buffers may be aliases");
@@ -124,8 +125,8 @@ class Verifier {
     for (Dim symbol : symbols)
       if (unbound_.contains(symbol))
         complain(where, " uses ", symbol,
-                 ", but no input has it as a size (alone or as in 2*s + 1), stride or ",
-                 "value, so it could never be known");
+                 ", but no input has it as a size (alone or as in 2*s + 1), stride or "
+                 "value, so it can't be determined");
   }
 
   void outputs() const {
@@ -148,7 +149,7 @@ class Verifier {
       }
       if (output.kind == Kind::external &&
           buffer(output.buffer, where).kind != BufferDesc::Kind::external)
-        complain(where, " names %", output.buffer, ", which no call makes");
+        complain(where, " names %", output.buffer, ", which no call returns");
       if (output.kind == Kind::input_view && !in_range(output.input, program_.inputs.size()))
         complain(where, " views input ", output.input, ", which does not exist");
       if (output.kind == Kind::input_view &&
@@ -195,8 +196,6 @@ class Verifier {
       const bool after_launch = i > 0 && std::holds_alternative<Launch>(segment.steps[i - 1].op);
       if (launch != nullptr && launch->with_previous && !after_launch)
         complain(where, " is marked with_previous, but no launch stands before it");
-      if (launch != nullptr && launch->repeated && launch->with_previous)
-        complain(where, " is marked repeated, but is not the first of its launches");
       visit_step(segment.steps[i], where, top_level, i + 1 == segment.steps.size());
     }
   }
@@ -309,21 +308,20 @@ class Verifier {
       complain(where, " binds a value of dtype ", dtype, "; it must be an integer");
   }
 
-  // A size that a step needs must be known when the step runs.
+  // A size that a step uses must be known when the step runs.
   void usable(Dim dim, const std::string& where) const {
     known(dim, where);
     std::vector<Dim> symbols;
     dim.collect_symbols(symbols);
     for (Dim symbol : symbols)
-      if (unbound_.contains(symbol))
-        complain(where, " needs ", symbol, ", which is bound only later");
+      if (unbound_.contains(symbol)) complain(where, " uses ", symbol, ", which is bound later");
   }
 
   void readable(BufferId id, const std::string& where) const {
     const BufferDesc& root = buffer(root_of(program_, (buffer(id, where), id)), where);
     if (root.kind == BufferDesc::Kind::input || root.kind == BufferDesc::Kind::constant) return;
     if (!written_.contains(root_of(program_, id)))
-      complain(where, " reads %", id, " \"", root.name, "\" before anything wrote it");
+      complain(where, " reads %", id, " \"", root.name, "\" before it is written");
   }
 
   void writable(BufferId id, const Step& step, const std::string& where) {
@@ -334,7 +332,7 @@ class Verifier {
       complain(where, " writes the constant %", root_id, " \"", root.name, "\"");
     const bool produced = std::holds_alternative<Call>(step.op);
     if (root.kind == BufferDesc::Kind::external && !produced && !written_.contains(root_id))
-      complain(where, " writes %", root_id, " \"", root.name, "\" before a call made it");
+      complain(where, " writes %", root_id, " \"", root.name, "\" before a call returned it");
     if (root.kind != BufferDesc::Kind::external) usable(root.bytes, where);
     written_.insert(root_id);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// The device contract: what a driver implements. Optional calls say what they do by default.
+// The device contract: what a driver implements. Optional methods state their default.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,32 +18,39 @@
 
 namespace gex::runtime {
 
-// The Program's code and constants as the device needs them; made once for a Session.
-struct Loaded {
-  virtual ~Loaded() = default;
-  // Optional: default none. Rounds a key up to the sizes of the gear that serves it.
-  virtual void round_up(std::span<std::int64_t> /*key*/) const {}
-  std::vector<void*> constants;  // by BufferId; null for buffers of other kinds
+// How a device wants the sizes of its Captures, whatever the policy of the Session is.
+struct GearRule {
+  int steps = 0;            // gears for each doubling of a size; 0: sizes are left as they are
+  std::vector<bool> exact;  // by input symbol: sizes that no gear may round; empty: there are none
 };
 
-// The exclusive right of one call to a stream of the device and the arena that goes with it.
+// The Program's code and constants in the form the device needs; made once per Session.
+struct Loaded {
+  virtual ~Loaded() = default;
+  std::vector<void*> constants;  // by BufferId; null for buffers of other kinds
+  GearRule gears;
+};
+
+// Exclusive use of one device stream, and of the arena that belongs to it, by one call.
 class Queue {
  public:
   explicit Queue(Device& device) : arena(device) {}
   virtual ~Queue() = default;
-  // Optional, at the start of a call: default nothing. The work of the call goes to this stream of
-  // the caller's, in its order, and finish() does not wait for it; none: the queue's own stream.
+  // Optional, default nothing. Called at the start of a call. With a stream of the caller, the work
+  // of the call is enqueued there and finish() does not wait for it; without one, the queue's own
+  // stream is used.
   virtual void begin(std::optional<std::uint64_t> /*stream*/) {}
-  // Copies device memory to the host when everything enqueued before is done. False: this device
-  // keeps no contents (conditions then count as false, bound sizes as the smallest allowed).
+  // Copies device memory to the host after all work enqueued before. Returns false if the device
+  // stores no contents (conditions are then false, bound sizes the smallest allowed).
   virtual bool read(void* host, const void* device, std::size_t bytes) = 0;
-  // Optional, before host code runs (a call step): default nothing. Gives cores back, waits for the
-  // work that the host code could see.
+  // Optional, default nothing. Called before host code runs (a call step): releases the worker
+  // threads and waits for work that the host code could observe.
   virtual void park() {}
-  // Optional, at the end of a call: default nothing. Without a stream of the caller's: waits for
-  // the work and throws if it failed.
+  // Optional, default nothing. Called at the end of a call. Without a stream of the caller: waits
+  // for the work and throws if it failed.
   virtual void finish() {}
-  // Optional, after finish() and also after a failed call: default nothing. Leaves no work behind.
+  // Optional, default nothing. Called after finish() and after a failed call; leaves no pending
+  // work.
   virtual void reset() noexcept {}
 
   Arena arena;
@@ -53,13 +60,13 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual std::string_view name() const = 0;
-  // Aligned to 64 bytes at least; UserError(out_of_memory) if there is none.
+  // Aligned to at least 64 bytes; throws UserError(out_of_memory) on failure.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void deallocate(void* memory, std::size_t bytes) noexcept = 0;
-  // Optional: default nothing. What is in this part of some memory of allocate() is not needed any
-  // more: whole pages of it may serve others until they are touched again.
+  // Optional, default nothing. The contents of this part of an allocation are no longer needed: its
+  // whole pages may be returned to the system until they are touched again.
   virtual void discard(void* /*memory*/, std::size_t /*bytes*/) noexcept {}
-  // Copies host memory to the device, and waits for it.
+  // Copies host memory to the device and waits for completion.
   virtual void write(void* device, const void* host, std::size_t bytes) = 0;
   virtual std::unique_ptr<Queue> make_queue() = 0;
   // Optional, before a call: default nothing. UserError if this process can't use the device.
@@ -67,47 +74,51 @@ class Device {
   // Optional: default false. Whether the caller records what goes to this stream in a graph of its
   // own, to be launched later and often.
   virtual bool is_capturing(std::uint64_t /*stream*/) const { return false; }
-  // UserError if some code of the Program can't run on this device.
+  // Throws UserError if some code of the Program can't run on this device.
   virtual std::unique_ptr<Loaded> load(const program::Executable& executable) = 0;
-  // A recorder for one batch. `gear`: values by slot for the largest sizes the Capture will serve;
-  // slots of later epochs hold nothing.
+  // A recorder for one batch. `gear`: values by slot for the largest sizes that the Capture serves;
+  // slots of later epochs are undefined.
   virtual std::unique_ptr<Recorder> make_recorder(const Image& image, Loaded& loaded,
                                                   std::span<const std::int64_t> gear) = 0;
-  // Optional: default 1. How many workers may use scratch at once.
+  // Optional, default 1: how many workers may use scratch at the same time.
   virtual int workers() const { return 1; }
-  // Optional: default true. Whether launches run Callables, so that static code can replace them.
+  // Optional, default true: whether launches run Callables, so that static code can replace them.
   virtual bool runs_callables() const { return true; }
-  // Optional: default false. Whether launches can read host memory, so that frozen constants need
-  // no copy on the device.
+  // Optional, default false: whether launches can read host memory, so that frozen constants need
+  // no device copy.
   virtual bool reads_host_memory() const { return false; }
-  // Optional: default false. Whether replay() returns when the work is done, so that memory can be
-  // let go between the launches of a batch.
+  // Optional, default false: whether replay() returns after the work is done, so that memory can be
+  // released between the launches of a batch.
   virtual bool works_in_replay() const { return false; }
-  // Optional: default the host's thread count. Calls that may compute at once; others wait.
+  // Optional, default the host's thread count: calls that may compute at the same time; others
+  // wait.
   virtual int max_queues() const;
 };
 
-// One Device and its queues, shared by every Session that names the driver; gone with the last.
-// UserError(unsupported) if the driver is unknown or its hardware absent.
+// One Device and its queues, shared by every Session that names the driver and closed with the last
+// one. UserError(unsupported) if the driver is unknown or its hardware absent.
 struct DeviceContext {
   std::unique_ptr<Device> device;
   std::unique_ptr<QueuePool> queues;
   ~DeviceContext();
 };
 std::shared_ptr<DeviceContext> open_device(const std::string& driver);
+// The driver of Programs for this target: "cuda:1" is run by "cuda_graph:1".
+std::string driver_of(std::string_view target);
 
-// What the CPU uses of somebody else's; empty functions leave it to the CPU itself.
+// Resources that the CPU device takes from the host program; empty functions: it uses its own.
 struct CpuResources {
-  std::function<void*(std::size_t bytes, std::size_t alignment)> allocate;  // null: none left
+  std::function<void*(std::size_t bytes, std::size_t alignment)>
+      allocate;  // returns null if out of memory
   std::function<void(void* memory, std::size_t bytes)> release;
   ExternalWorkers workers;
 };
-// A CPU of its own, whose arenas go back with the last Session that uses it.
+// A separate CPU device, whose arenas are freed with the last Session that uses it.
 std::shared_ptr<DeviceContext> open_cpu(CpuResources resources);
 
-// Adds a driver, or replaces one that no Session uses. Where the hardware is absent the factory
-// throws UserError(device_error).
+// Adds a driver, or replaces one that no Session uses. The factory throws UserError(device_error)
+// if the hardware is absent.
 void register_driver(const std::string& name, std::function<std::unique_ptr<Device>()> factory);
-std::vector<std::string> available_drivers();  // those that can be opened here
+std::vector<std::string> available_drivers();  // those that can be opened on this machine
 
 }  // namespace gex::runtime

@@ -24,14 +24,14 @@ namespace gex::runtime {
 struct Image;
 class Queue;
 
-// A step as a Recorder sees it. `word` is where its words begin in the block.
+// A step as passed to a Recorder. `word` is the index of its first word in the block.
 struct LaunchOp {
   const program::Launch* launch = nullptr;
-  int number = 0;  // of all launches of the Program: index of its Callable
+  int number = 0;  // among all launches of the Program: index of its Callable
   int word = 0;
-  int epoch = 0;  // how many binds must have happened before its sizes are known
+  int epoch = 0;  // number of binds that must run before its sizes are known
   int stream = 0;
-  int threads = 0;  // at most so many workers; 0: all
+  int threads = 0;  // maximum number of workers; 0: all
   int dims_word() const { return word + static_cast<int>(launch->buffers.size()); }
   int grid_word() const { return dims_word() + static_cast<int>(launch->dims.size()); }
   int work_word() const { return grid_word() + 1; }
@@ -49,14 +49,14 @@ struct FillOp {
   int stream = 0, threads = 0;
 };
 
-// What really ran, for the session's counters.
+// What was executed, for the session's counters.
 struct Tally {
   std::int64_t launches = 0, bytes_copied = 0;
   std::int64_t recordings = 0;       // device graphs made
   std::int64_t graph_launches = 0;   // of device graphs
-  std::int64_t single_launches = 0;  // of a kernel, library product, copy or fill outside a graph
-  std::int64_t limited = 0;          // launches on fewer workers than there are, for a limit
-  std::int64_t overlapped = 0;       // launches that ran while one of another stream did
+  std::int64_t single_launches = 0;  // of a kernel, library matmul, copy or fill outside a graph
+  std::int64_t limited = 0;          // launches on fewer workers than available, because of a limit
+  std::int64_t overlapped = 0;       // launches that overlapped one of another stream
 };
 
 // Scratch of the launches of one epoch: `stride` bytes for each of `workers` workers.
@@ -66,11 +66,11 @@ struct ScratchArea {
   int workers = 0;
 };
 
-// What one call hands to its recordings. All of it is valid until replay() returns.
+// Data of one call that its recordings use; valid until replay() returns.
 struct Replay {
   const std::int64_t* block = nullptr;
   std::span<const std::int64_t> values;     // by slot of the Image
-  std::span<const program::Callable> code;  // by launch number: the best code there is by now
+  std::span<const program::Callable> code;  // by launch number: the best code available
   std::span<const ScratchArea> scratch;     // by epoch
   Tally* tally = nullptr;
 };
@@ -92,7 +92,7 @@ class Recorder {
   // Optional: default nothing, for drivers that run all streams in program order.
   virtual void record(int /*event*/, int /*stream*/) {}
   virtual void wait(int /*event*/, int /*stream*/) {}
-  // Ends the batch. The Recorder is of no use afterwards.
+  // Ends the batch. The Recorder can't be used afterwards.
   virtual std::unique_ptr<Recording> finish() = 0;
 };
 

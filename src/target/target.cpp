@@ -9,7 +9,7 @@ namespace gex {
 namespace {
 
 // A block of a CUDA kernel has at most 227 KB of shared memory on Hopper, 99 KB on the smallest
-// device that is supported; rows share it with what the kernel itself needs.
+// supported device; local rows share it with what the kernel itself needs.
 CostModel cuda_costs() {
   CostModel costs;
   costs.max_row_bytes = 64 * 1024;

@@ -1,7 +1,6 @@
 #pragma once
-// What a Program is compiled for: a device, its architecture, and the numbers that fusion asks for.
-// A Target is a plain value; the backend that compiles for it is found by its kind
-// (backend/backend.hpp).
+// What a Program is compiled for: a device, its architecture, and the costs and limits that fusion
+// uses. A Target is a plain value; the backend for it is found by its kind (backend/backend.hpp).
 
 #include <cstdint>
 #include <string>
@@ -12,8 +11,8 @@ namespace gex {
 // Costs and limits of a target's kernels. The defaults are those of the CPU kernels.
 struct CostModel {
   // Rows kept in memory local to a kernel (CPU: scratch of a worker, CUDA: shared memory of a
-  // block). Longer rows are recomputed. Where the size varies, the largest possible size counts
-  // unless `unbounded_locals`.
+  // block). Longer rows are recomputed. For a dynamic size, its upper bound counts unless
+  // `unbounded_locals`.
   std::int64_t max_row_bytes = 256 * 1024;
   bool unbounded_locals = true;
   std::int64_t max_local_bytes = 0;  // of all rows of a kernel together; 0: no limit
@@ -21,15 +20,14 @@ struct CostModel {
   bool prologues = true;
   int max_prologue_inputs = 30;
   int max_epilogue_buffers = 60;
-  // How often a kernel reads each element of an operand: once for each tile of this many columns of
-  // a product, once for each block of this many queries of attention, this often for the images of
-  // a convolution. Products of at most `few_rows` rows read everything once.
+  // How often a kernel reads each element of an operand: once per tile of this many columns of a
+  // matmul, once per block of this many queries of attention, this often for the images of a
+  // convolution. Matmuls of at most `few_rows` rows read everything once.
   std::int64_t matmul_tile_columns = 384;
   std::int64_t few_rows = 8;
   std::int64_t attention_query_rows = 96;
   std::int64_t conv_image_reads = 2;
-  // Products of more than `few_rows` rows go to the vendor's library, which takes no attached
-  // kernels.
+  // Matmuls of more than `few_rows` rows use the vendor's library, which takes no attached kernels.
   bool library_products = false;
   // Launches that do not depend on each other run as one: products that read the same value should
   // not wait for each other's results.
@@ -44,7 +42,7 @@ struct Target {
   enum class Kind : std::uint8_t { cpu, cuda };
   Kind kind = Kind::cpu;
   int device = 0;                    // cuda: its number
-  std::string architecture;          // cuda: "sm_90"; cpu: empty, the machine at hand
+  std::string architecture;          // cuda: "sm_90"; cpu: empty, the current machine
   std::int64_t multiprocessors = 0;  // cuda
   CostModel costs;
 

@@ -20,7 +20,7 @@ std::atomic<long> allocations{0};
   if (!memory) throw std::bad_alloc();
   return memory;
 }
-// std::stable_sort asks for memory this way, and gives it back by the plain operator below.
+// std::stable_sort allocates this way, and frees with the plain operator below.
 [[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   ++allocations;
   return std::malloc(size ? size : 1);

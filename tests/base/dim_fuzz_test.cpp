@@ -1,4 +1,5 @@
-// Random expressions: whatever the rules do, values, text and decisions must agree with arithmetic.
+// Random expressions: after any simplification, values, text and decisions must agree with
+// arithmetic.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -56,7 +57,7 @@ class DimFuzz : public testing::Test {
     Dim s0 = Dim::symbol("s0"), s1 = Dim::symbol("s1", {1, 9}), z = Dim::symbol("z", {-6, 6});
     Dim i = Dim::index("i", s0), j = Dim::index("j", s1), k = Dim::index("k", 5);
     Dim t = Dim::index("t", s0 + 1), u = Dim::index("u", s0 * s1), v = Dim::index("v", i + 2);
-    Dim q = Dim::symbol("q");  // no index hangs on it, so it may be 0
+    Dim q = Dim::symbol("q");  // no index depends on it, so it may be 0
     variables_ = {s0, s1, z, i, j, k, t, u, v, q};
   }
 
@@ -137,7 +138,7 @@ class DimFuzz : public testing::Test {
     });
   }
 
-  // GEX_FUZZ_SEED looks elsewhere; the default stays the same from run to run.
+  // GEX_FUZZ_SEED selects other seeds; the default is the same in every run.
   std::mt19937_64 random_{std::getenv("GEX_FUZZ_SEED")
                               ? std::strtoull(std::getenv("GEX_FUZZ_SEED"), nullptr, 10)
                               : 20240607u};
@@ -284,7 +285,7 @@ TEST(DimSpeed, SmallOperationsTakeAboutAMicrosecond) {
   RecordProperty("operations_per_second", static_cast<int>(operations / seconds));
   std::printf("%.2f million new expressions a second\n", operations / seconds / 1e6);
   EXPECT_GT(operations / seconds,
-            1e4);  // far below what is usual: for loaded machines and sanitizers
+            1e4);  // far below the usual: for loaded machines and sanitizers
   EXPECT_EQ(last.kind(), Dim::Kind::floordiv);
 }
 

@@ -107,7 +107,7 @@ TEST_F(DimTest, DivisionBySizes) {
   expect_same("(-1) % n", "n - 1");
 }
 
-TEST_F(DimTest, LinearIndexComesApart) {
+TEST_F(DimTest, LinearIndexIsDecomposed) {
   expect_same("(i*B + j)//B", "i");
   expect_same("(i*B + j) % B", "j");
   expect_same("(i*B*C + j*C + k) % C", "k");
@@ -128,7 +128,7 @@ TEST_F(DimTest, LinearIndexComesApart) {
   expect_same("(i*(s0 + 1)*C + t*C + k)//(4*C*(s0 + 1))", "i//4");
 }
 
-TEST_F(DimTest, DivisionAndRemainderJoinAgain) {
+TEST_F(DimTest, DivisionAndRemainderRecombine) {
   expect_same("8*(s0//8) + s0 % 8", "s0");
   expect_same("3*((c*4 + d)//3) + (c*4 + d) % 3", "c*4 + d");
   expect_same("s1*(s0//s1)*5 + (s0 % s1)*5", "s0*5");
@@ -335,7 +335,7 @@ TEST_F(DimTest, AffineParts) {
   EXPECT_FALSE(affine_in((*this)("i//3 + i"), (*this)("i")));
 }
 
-TEST_F(DimTest, SymbolsAreTheSameIfNameAndBoundsAre) {
+TEST_F(DimTest, SymbolsAreEqualIfNameAndBoundsAre) {
   EXPECT_EQ(Dim::symbol("q", {1, 5}), Dim::symbol("q", {1, 5}));
   EXPECT_NE(Dim::symbol("q", {1, 5}), Dim::symbol("q", {1, 6}));
   EXPECT_EQ(Dim::index("q", 5), Dim::index("q", 5));
@@ -345,7 +345,7 @@ TEST_F(DimTest, SymbolsAreTheSameIfNameAndBoundsAre) {
 }
 
 TEST_F(DimTest, HashIsTheSameInEveryProcess) {
-  // Written down once: a change means that every cache keyed by it is stale.
+  // A fixed value: a change means that every cache keyed by it is stale.
   EXPECT_EQ((*this)("(s0 + 7)//8*s1 + 3").hash(), (*this)("3 + s1*((7 + s0)//8)").hash());
   EXPECT_EQ(hash_text("gex"), Hash{15616201700983921617u});
   EXPECT_EQ((*this)("(s0 + 7)//8*s1 + 3").hash(), Hash{18349132200898345818u});

@@ -15,7 +15,7 @@
 namespace gex {
 namespace {
 
-// A format of 16 bits, rounded to in double arithmetic only: exact, slow, obviously right.
+// A 16-bit format, rounded in double arithmetic only: exact, slow, obviously right.
 struct Format {
   int mantissa_bits;
   int max_exponent;
@@ -164,7 +164,7 @@ TEST(HostTensor, HoldsValuesOfEveryDType) {
   EXPECT_EQ(HostTensor::scalar(DType::boolean, 0.5).get_int(0), 1);
   EXPECT_EQ(HostTensor::scalar(DType::i64, NAN).get_int(0), INT64_MIN);
   HostTensor t(DType::f32, {1});
-  t.set_int(0, (std::int64_t{1} << 54) + (std::int64_t{1} << 30) + 1);  // twice rounded: too small
+  t.set_int(0, (std::int64_t{1} << 54) + (std::int64_t{1} << 30) + 1);  // rounded twice: too small
   EXPECT_EQ(t.get(0), 0x1p54 + 0x1p31);
 }
 
@@ -190,7 +190,7 @@ TEST(HostTensor, BadShapesAndCountsAreUserErrors) {
   EXPECT_THROW((void)HostTensor::of_i64({3}, values).get(3), InternalError);
 }
 
-TEST(Errors, CarryCodeAndPlace) {
+TEST(Errors, HaveCodeAndLocation) {
   try {
     fail(ErrorCode::shape_mismatch, "sizes ", 3, " and ", 4);
   } catch (const UserError& e) {
@@ -210,7 +210,7 @@ TEST(Errors, CarryCodeAndPlace) {
   EXPECT_STREQ(to_string(ErrorCode::out_of_memory), "out_of_memory");
 }
 
-TEST(Log, WritesOnlyWhatTheLevelAsksFor) {
+TEST(Log, WritesOnlyMessagesOfTheLevel) {
   LogLevel before = log_level();
   set_log_level(LogLevel::info);
   testing::internal::CaptureStderr();

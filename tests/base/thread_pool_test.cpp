@@ -28,7 +28,7 @@ class ThreadPoolTest : public testing::Test {
   void SetUp() override { pool_.set_threads(4); }
   void TearDown() override { pool_.set_threads(before_); }
 
-  // Every element of [0, n) once, by pieces that begin at a multiple of the grain.
+  // Every element of [0, n) once, in chunks that begin at a multiple of the grain.
   static void expect_covers(Region& region, std::int64_t n, std::int64_t grain) {
     std::vector<std::atomic<int>> hits(static_cast<std::size_t>(n));
     std::atomic<bool> aligned{true};
@@ -93,7 +93,7 @@ TEST_F(ThreadPoolTest, WorkersShareTheWork) {
   EXPECT_TRUE(threads.count(std::this_thread::get_id()));
 }
 
-TEST_F(ThreadPoolTest, OneWorkerIdIsNeverInTwoPlaces) {
+TEST_F(ThreadPoolTest, AWorkerIdIsNeverUsedTwiceAtOnce) {
   Region region(pool_);
   std::atomic<int> inside[4] = {};
   std::atomic<bool> twice{false};
@@ -107,7 +107,7 @@ TEST_F(ThreadPoolTest, OneWorkerIdIsNeverInTwoPlaces) {
   EXPECT_FALSE(twice);
 }
 
-TEST_F(ThreadPoolTest, ExceptionReachesTheCallerAndThePoolGoesOn) {
+TEST_F(ThreadPoolTest, ExceptionReachesTheCallerAndThePoolStaysUsable) {
   Region region(pool_);
   for (std::int64_t bad : {0, 13, 63}) {
     try {
@@ -279,7 +279,7 @@ class CgroupTest : public testing::Test {
   std::filesystem::path root_;
 };
 
-TEST_F(CgroupTest, Version2TakesTheLeastOnTheWayUp) {
+TEST_F(CgroupTest, Version2TakesTheMinimumOfAllParents) {
   write("a/b/cpu.max", "max 100000\n");
   write("a/cpu.max", "150000 100000\n");
   EXPECT_EQ(limit("0::/a/b\n"), 2);

@@ -1,4 +1,5 @@
-// Option `autotune` through gex.h and gex/es.hpp: measured once sizes are hot, told by the report.
+// Option `autotune` through gex.h and gex/es.hpp: measured once sizes are hot, listed in the
+// report.
 
 #include <gex/gex.h>
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ namespace {
 
 using namespace gex::es;
 
-// A product, and behind it a kernel that gets code of its own for hot sizes in any case.
+// A matmul, and after it a kernel that always gets specialised code for hot sizes.
 std::unique_ptr<Graph> product() {
   EsGraphBuilder builder("product");
   auto x = builder.CreateInput(0, "x", DType::f32, {"rows", 64});
@@ -27,7 +28,7 @@ Tensor ones(std::vector<std::int64_t> shape) {
   return Tensor::Of<float>(shape, std::vector<float>(detail::CountOf(shape), 1));
 }
 
-// Runs until there is code for these sizes; what the report says then.
+// Runs until there is code for these sizes; returns the report.
 std::string report_when_hot(const Program& program) {
   const auto start = std::chrono::steady_clock::now();
   while (program.Counters().specialised == 0 &&
@@ -40,7 +41,7 @@ std::string report_when_hot(const Program& program) {
   return program.Report();
 }
 
-TEST(Autotune, the_report_tells_what_was_measured_for_hot_sizes) {
+TEST(Autotune, the_report_lists_measurements_for_hot_sizes) {
   CompileOptions options;
   options.autotune = true;
   const Program program = product()->Compile(options);
@@ -64,7 +65,7 @@ TEST(Autotune, a_loaded_program_is_tuned_if_its_own_options_say_so) {
   std::filesystem::remove(path);
 }
 
-// A caller who was built when the struct ended earlier: what lies behind it is not his.
+// A caller built with an older, shorter struct: memory after it does not belong to the struct.
 TEST(Autotune, callers_older_than_the_option_get_its_default) {
   gex_graph* graph = nullptr;
   const std::string text = product()->Print();

@@ -1,5 +1,5 @@
-// Bad input of every public function, as a table: each row is one misuse and the words that answer
-// it. Nothing crashes, nothing leaks (SAN=address), nothing blames gex, and no result is written.
+// Bad input of every public function, as a table: each row is one misuse and part of its message.
+// Nothing crashes, nothing leaks (SAN=address), no internal error, and no result is written.
 
 #include <fstream>
 #include <regex>
@@ -17,7 +17,7 @@ std::vector<Misuse> misuses() {
   return all;
 }
 
-TEST(CApiBadInput, every_misuse_is_answered_in_words) {
+TEST(CApiBadInput, every_misuse_is_reported_with_a_message) {
   for (const Misuse& misuse : misuses()) {
     SCOPED_TRACE(std::string(misuse.function) + ": " + misuse.what);
     Valid valid;
@@ -51,8 +51,8 @@ TEST(CApiBadInput, every_function_that_can_fail_has_a_row) {
   EXPECT_GT(functions, 20);
 }
 
-// Sizes that fit 64 bits but no machine: said at once, before anything is allocated or computed.
-TEST(CApiBadInput, sizes_beyond_all_memory_are_told_and_compile_at_once) {
+// Sizes that fit 64 bits but no machine are reported at once, before anything is allocated.
+TEST(CApiBadInput, sizes_beyond_all_memory_are_reported_and_compile_fast) {
   GraphPtr graph = new_graph();
   const gex_value x = input(graph, "x", GEX_F32, {{0, "s0"}});
   const std::vector<gex_size> shape = {{kBillion, nullptr}, {1000, nullptr}};

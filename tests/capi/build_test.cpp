@@ -1,4 +1,4 @@
-// Building graphs through gex.h: what works, and what every mistake says.
+// Building graphs through gex.h: what works, and the message of every mistake.
 
 #include <limits>
 #include <thread>
@@ -184,7 +184,7 @@ TEST(CApiBuild, values_of_another_graph_are_refused) {
   EXPECT_TRUE(says("not optional"));
 }
 
-TEST(CApiBuild, null_is_told_everywhere) {
+TEST(CApiBuild, null_is_reported_everywhere) {
   GraphPtr graph = new_graph();
   gex_value value = GEX_NO_VALUE;
   std::size_t count = 0;
@@ -227,7 +227,7 @@ TEST(CApiBuild, impossible_types_are_refused) {
   const std::vector<gex_size> overflow = {{huge, nullptr}, {huge, nullptr}};
   EXPECT_EQ(gex_graph_input(graph.get(), "x", GEX_F32, overflow.data(), 2, &value),
             GEX_INVALID_ARGUMENT);
-  EXPECT_TRUE(says("more bytes than 64 bits can count"));
+  EXPECT_TRUE(says("in bytes overflows 64 bits"));
   const std::vector<gex_size> many(1000, {1, nullptr});
   EXPECT_EQ(gex_graph_input(graph.get(), "x", GEX_F32, many.data(), many.size(), &value),
             GEX_INVALID_ARGUMENT);
@@ -307,7 +307,7 @@ TEST(CApiBuild, every_thread_has_its_own_last_error) {
   EXPECT_EQ(gex_last_error(), mine);
 }
 
-TEST(CApiBuild, says_what_it_is) {
+TEST(CApiBuild, reports_its_version) {
   EXPECT_EQ(gex_abi_version(), static_cast<std::uint32_t>(GEX_ABI_VERSION));
   EXPECT_STRNE(gex_version(), "");
   EXPECT_STREQ(gex_status_name(GEX_OK), "ok");
@@ -320,7 +320,7 @@ TEST(CApiBuild, says_what_it_is) {
   EXPECT_NE(ops.find("softmax(x) {axis = 0}"), std::string::npos) << ops;
 }
 
-TEST(CApiBuild, bad_texts_say_where) {
+TEST(CApiBuild, bad_texts_report_the_position) {
   const std::string text = "graph g(%x: f32[2]) -> (f32[2]) {\n  %0 = nothing(%x)\n  return %0\n}";
   gex_graph* graph = nullptr;
   EXPECT_EQ(gex_graph_parse(text.data(), text.size(), &graph), GEX_PARSE_ERROR);

@@ -1,4 +1,4 @@
-// The C++ builder: operators, numbers, constants, errors on the line that makes them.
+// The C++ builder: operators, numbers, constants, errors on the line that causes them.
 
 #include <gtest/gtest.h>
 #include <gex/es.hpp>
@@ -43,7 +43,7 @@ TEST(Es, operators_compute) {
   EXPECT_EQ(results[0].ToVector<float>(), std::vector<float>{27});
 }
 
-TEST(Es, numbers_stand_on_either_side) {
+TEST(Es, numbers_on_either_side) {
   EsGraphBuilder builder;
   auto x = builder.CreateInput(0, "x", DType::f32, {2});
   auto i = builder.CreateInput(1, "i", DType::i32, {2});
@@ -90,7 +90,7 @@ TEST(Es, constants_of_every_kind) {
 TEST(Es, constants_are_counted) {
   EsGraphBuilder builder;
   const std::string message = message_of([&] { builder.CreateConst({1, 2}, {3}); });
-  EXPECT_TRUE(has(message, "2 values for the shape [3], which holds 3")) << message;
+  EXPECT_TRUE(has(message, "2 values for the shape [3], which has 3")) << message;
   EXPECT_TRUE(has(message_of([&] { builder.CreateConst({1}, {-1}); }), "negative"));
   EXPECT_TRUE(has(message_of([&] {
                     const std::int64_t huge = std::int64_t{1} << 40;
@@ -99,10 +99,11 @@ TEST(Es, constants_are_counted) {
                   "too many elements"));
   // Wide unsigned numbers become i64, which must hold them.
   EXPECT_EQ(builder.CreateVector(std::vector<std::uint32_t>{1}).type(), "i64[1]");
-  EXPECT_TRUE(has(message_of([&] { builder.CreateScalar(~std::uint64_t{0}); }), "above what i64"));
+  EXPECT_TRUE(
+      has(message_of([&] { builder.CreateScalar(~std::uint64_t{0}); }), "does not fit i64"));
 }
 
-TEST(Es, a_wrong_shape_throws_where_it_is_made_with_both_shapes) {
+TEST(Es, a_wrong_shape_throws_at_the_call_with_both_shapes) {
   EsGraphBuilder builder;
   auto a = builder.CreateInput(0, "a", DType::f32, {2, 3});
   auto b = builder.CreateInput(1, "b", DType::f32, {4});
@@ -114,7 +115,7 @@ TEST(Es, a_wrong_shape_throws_where_it_is_made_with_both_shapes) {
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), GEX_SHAPE_MISMATCH);
   }
-  // The builder goes on as if nothing had happened.
+  // The builder stays usable.
   builder.SetOutput(a + a, 0);
   EXPECT_NO_THROW(builder.Build());
 }
@@ -122,17 +123,17 @@ TEST(Es, a_wrong_shape_throws_where_it_is_made_with_both_shapes) {
 TEST(Es, indices_are_checked) {
   EsGraphBuilder builder("gaps");
   auto second = builder.CreateInput(2);
-  EXPECT_TRUE(has(message_of([&] { builder.CreateInput(2); }), "input 2 is there already"));
+  EXPECT_TRUE(has(message_of([&] { builder.CreateInput(2); }), "input 2 already exists"));
   EXPECT_TRUE(has(message_of([&] { builder.CreateInput(-1); }), "input -1"));
   EXPECT_TRUE(has(message_of([&] { builder.SetOutput(second, -3); }), "output -3"));
   builder.SetOutput(second, 1);
-  EXPECT_TRUE(has(message_of([&] { builder.SetOutput(second, 1); }), "output 1 is there already"));
+  EXPECT_TRUE(has(message_of([&] { builder.SetOutput(second, 1); }), "output 1 already exists"));
   auto first = builder.CreateInput(0, "first");
   EXPECT_EQ(message_of([&] { builder.Build(); }), "graph 'gaps' has output 1 but no output 0");
   builder.SetOutput(first - second, 0);
   EXPECT_EQ(message_of([&] { builder.Build(); }), "graph 'gaps' has input 2 but no input 1");
   builder.CreateInput(1);
-  // Inputs stand in the order of their indices, not of the calls.
+  // Inputs are in the order of their indices, not of the calls.
   const auto graph = builder.Build();
   EXPECT_TRUE(has(graph->Print(), "(%first: f32[], %input_1: f32[], %input_2: f32[])"))
       << graph->Print();
@@ -141,12 +142,12 @@ TEST(Es, indices_are_checked) {
   EXPECT_EQ(r[1].ToVector<float>(), std::vector<float>{3});
 }
 
-TEST(Es, a_built_builder_makes_no_more) {
+TEST(Es, a_built_builder_can_not_be_used) {
   EsGraphBuilder builder("done");
   auto x = builder.CreateInput(0);
   builder.SetOutput(x, 0);
   const auto graph = builder.Build();
-  const std::string expected = "graph 'done' is built already; use a new builder";
+  const std::string expected = "graph 'done' is already built; use a new builder";
   EXPECT_EQ(message_of([&] { builder.Build(); }), expected);
   EXPECT_EQ(message_of([&] { builder.CreateInput(1); }), expected);
   EXPECT_EQ(message_of([&] { builder.CreateVector({1}); }), expected);
@@ -159,7 +160,7 @@ TEST(Es, operands_of_two_builders_are_refused) {
   auto a = one.CreateInput(0);
   auto b = two.CreateInput(0);
   EXPECT_EQ(message_of([&] { a + b; }), "add: operands of two builders, 'one' and 'two'");
-  EXPECT_EQ(message_of([&] { a + EsTensorHolder(); }), "the tensor holder holds nothing");
+  EXPECT_EQ(message_of([&] { a + EsTensorHolder(); }), "the tensor holder is empty");
 }
 
 TEST(Es, holders_outlive_their_builder) {
@@ -217,7 +218,7 @@ TEST(Es, compiled_once_runs_for_every_size) {
   EXPECT_TRUE(has(message_of([&] { program.Run({weights}); }), "takes 2 inputs, got 1"));
 }
 
-TEST(Es, results_go_into_tensors_that_are_there) {
+TEST(Es, results_are_written_to_given_tensors) {
   EsGraphBuilder builder;
   auto x = builder.CreateInput(0, "x", DType::f32, {2});
   const Program program = builder.BuildAndReset({x * 3})->Compile();

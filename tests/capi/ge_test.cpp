@@ -11,7 +11,7 @@ namespace {
 using gex::es::Error;
 using gex::es::Tensor;
 
-TEST(Ge, the_listing_builds_the_graph_it_says) {
+TEST(Ge, the_listing_builds_the_expected_graph) {
   const auto graph = ge_listing();
   EXPECT_EQ(graph->Print(),
             "graph \"EsbGraph Sample\"(%input_0: f32[]) -> (f32[1]) {\n"

@@ -1,5 +1,5 @@
 #pragma once
-// One misuse of a public function, and the words that answer it.
+// One misuse of a public function, and part of its message.
 
 #include <cstdint>
 #include <functional>

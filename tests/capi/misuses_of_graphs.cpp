@@ -21,7 +21,7 @@ std::vector<Misuse> misuses_of_graphs() {
        [](Valid& v) { return gex_import_onnx("/no/such/model.onnx", &v.made); },
        "/no/such/model.onnx"},
       {"gex_import_onnx", "a folder", [](Valid& v) { return gex_import_onnx("/", &v.made); },
-       "no regular file"},
+       "not a regular file"},
       {"gex_graph_parse", "empty", [](Valid& v) { return v.parse(""); }, "1:1"},
       {"gex_graph_parse", "garbage", [](Valid& v) { return v.parse("\x01\xff\x80 nonsense"); },
        "1:1"},
@@ -280,7 +280,7 @@ std::vector<Misuse> misuses_of_graphs() {
          const gex_attr label = int_attr("kept", 3);
          return gex_value_set_label(v.g(), v.x, &label);
        },
-       "made by no node"},
+       "which no node computes"},
       {"gex_value_set_label", "a fraction",
        [](Valid& v) {
          gex_attr label = {"kept", GEX_ATTR_FLOAT, 0, {}};
@@ -299,7 +299,7 @@ std::vector<Misuse> misuses_of_graphs() {
       {"gex_graph_order", "after itself",
        [](Valid& v) { return gex_graph_order(v.g(), v.y, &v.y, 1); }, "cycle"},
       {"gex_graph_order", "an input", [](Valid& v) { return gex_graph_order(v.g(), v.x, &v.y, 1); },
-       "made by no node"},
+       "which no node computes"},
   };
 }
 

@@ -1,4 +1,4 @@
-// Compiling and running through gex.h: whose memory results go to, and what is refused.
+// Compiling and running through gex.h: memory of results, and what is rejected.
 
 #include <array>
 #include <numeric>
@@ -80,7 +80,7 @@ TEST(CApiRun, the_callers_memory_may_have_any_strides) {
   EXPECT_EQ(y, (std::vector<float>{1, 7, 3, 9, 5, 11}));
 }
 
-TEST(CApiRun, an_output_may_lie_on_an_input) {
+TEST(CApiRun, an_output_may_overlap_an_input) {
   GraphPtr graph = new_graph();
   const gex_value x = input(graph, "x", GEX_F32, {{4, nullptr}});
   gex_attr axes = {"axes", GEX_ATTR_INTS, 1, {}};
@@ -99,7 +99,7 @@ TEST(CApiRun, an_output_may_lie_on_an_input) {
   gex_tensor_release(&out[1]);
 }
 
-TEST(CApiRun, memory_that_does_not_fit_is_refused_before_it_is_written) {
+TEST(CApiRun, memory_of_the_wrong_size_is_rejected_before_it_is_written) {
   Doubler doubler;
   const std::vector<std::int64_t> shape = {2, 3}, wrong = {3, 2};
   std::vector<float> x = iota(6), y(6, -1);
@@ -142,7 +142,7 @@ TEST(CApiRun, wrong_inputs_are_named) {
   EXPECT_EQ(out.data, nullptr);
 }
 
-TEST(CApiRun, sizes_that_only_a_run_can_tell_apart_are_checked_then) {
+TEST(CApiRun, sizes_known_only_at_run_time_are_checked_at_run_time) {
   GraphPtr graph = new_graph();
   const gex_value a = input(graph, "a", GEX_F32, {{2, nullptr}, {0, "m"}});
   const gex_value b = input(graph, "b", GEX_F32, {{0, "n"}, {3, nullptr}});
@@ -169,7 +169,7 @@ TEST(CApiRun, sizes_that_only_a_run_can_tell_apart_are_checked_then) {
   EXPECT_EQ(run(7, 7), GEX_OK) << gex_last_error();
 }
 
-TEST(CApiRun, slices_that_reach_outside_are_refused_at_the_run) {
+TEST(CApiRun, slices_out_of_range_are_rejected_at_run_time) {
   GraphPtr graph = new_graph();
   const gex_value x = input(graph, "x", GEX_F32, {{0, "n"}});
   const std::int64_t two = 2, one = 1;
@@ -285,7 +285,7 @@ TEST(CApiRun, threads_may_run_one_program_at_once) {
   EXPECT_EQ(counters_of(doubler.program).calls, 200);
 }
 
-// Nothing that can be said through the interface brings the process down.
+// No sequence of calls through the interface crashes the process.
 TEST(CApiRun, random_calls_end_in_a_status) {
   std::mt19937 random(7);
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };

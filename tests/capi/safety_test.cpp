@@ -1,5 +1,5 @@
-// What must never crash, hang or pass silently: handles after their end, indices out of range, runs
-// without an end, queues without a limit.
+// What must never crash, hang or pass silently: destroyed handles, indices out of range, endless
+// runs, unbounded queues.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -103,11 +103,13 @@ TEST(Handles, ManyLiveOnesAreNotMistakenForDestroyedOnes) {
 // --- sizes, cycles, recursion --------------------------------------------------------------------
 
 TEST(Sizes, BytesBeyond64BitsAreRefused) {
-  EXPECT_TRUE(has(message_of([] { Tensor(DType::f32, {1LL << 62}); }), "more bytes than 64 bits"));
-  EXPECT_TRUE(has(message_of([] { Tensor(DType::f64, {1LL << 31, 1LL << 31}); }), "more bytes"));
-  char byte = 0;
   EXPECT_TRUE(
-      has(message_of([&] { Tensor::Borrow(DType::f32, {1LL << 61}, &byte); }), "more bytes"));
+      has(message_of([] { Tensor(DType::f32, {1LL << 62}); }), "in bytes overflows 64 bits"));
+  EXPECT_TRUE(
+      has(message_of([] { Tensor(DType::f64, {1LL << 31, 1LL << 31}); }), "in bytes overflows"));
+  char byte = 0;
+  EXPECT_TRUE(has(message_of([&] { Tensor::Borrow(DType::f32, {1LL << 61}, &byte); }),
+                  "in bytes overflows"));
   EXPECT_EQ(Tensor(DType::f32, {1LL << 62, 0}).size(), 0U);
 }
 
@@ -161,7 +163,7 @@ gex_status expand_to_more(void*, gex_graph* graph, const gex_value* inputs, size
   return gex_graph_add(graph, "safety.endless", &wider, 1, nullptr, 0, outputs, 1);
 }
 
-TEST(CustomOps, OneMadeOfItselfIsRefused) {
+TEST(CustomOps, ARecursiveOpIsRejected) {
   const char* const names[] = {"x"};
   const auto declare = [&](const char* name, const char* made_of, decltype(gex_op::expand) expand) {
     gex_op op = GEX_OP_INIT;
@@ -180,7 +182,7 @@ TEST(CustomOps, OneMadeOfItselfIsRefused) {
   const gex_value x = input(graph, "x", GEX_F32, {{2, nullptr}});
   for (const char* name : {"safety.self", "safety.left", "safety.endless"}) {
     EXPECT_EQ(try_add(graph, name, {x}), GEX_INVALID_ARGUMENT);
-    EXPECT_TRUE(says("made of itself"));
+    EXPECT_TRUE(says("expands to itself"));
   }
 }
 
@@ -226,7 +228,7 @@ TEST(Indices, OutOfRangeAreErrors) {
   }
 }
 
-TEST(Indices, ConstantsOutOfRangeAreErrorsOfCompiling) {
+TEST(Indices, ConstantsOutOfRangeAreCompileErrors) {
   EsGraphBuilder builder;
   auto x = builder.CreateInput(0, "x", DType::f32, {4});
   const auto i = builder.CreateConst(std::vector<std::int64_t>{1, 7}, {2});
@@ -470,7 +472,7 @@ TEST(Inputs, ThatAreWrittenKeepTheirLayout) {
   EXPECT_TRUE(says("in the expected layout"));
 }
 
-TEST(Names, GivenTwiceAreRefused) {
+TEST(Names, DuplicatesAreRejected) {
   GraphPtr graph = new_graph();
   const gex_value x = input(graph, "x", GEX_F32, {{2, nullptr}});
   gex_value again = GEX_NO_VALUE;
@@ -479,10 +481,10 @@ TEST(Names, GivenTwiceAreRefused) {
   EXPECT_TRUE(says("an input 'x' already"));
   EXPECT_EQ(try_add(graph, "softmax", {x}, {int_attr("axis", 0), int_attr("axis", 0)}),
             GEX_INVALID_ARGUMENT);
-  EXPECT_TRUE(says("'axis' is given twice"));
+  EXPECT_TRUE(says("'axis' is set twice"));
 }
 
-TEST(Division, AndRemainderOfOperatorsBelongTogether) {
+TEST(Division, AndRemainderOfOperatorsAreConsistent) {
   EsGraphBuilder builder;
   auto a = builder.CreateInput(0, "a", DType::i32, {4});
   auto b = builder.CreateInput(1, "b", DType::i32, {4});
@@ -497,7 +499,7 @@ TEST(Division, AndRemainderOfOperatorsBelongTogether) {
   }
 }
 
-TEST(Memory, MessagesSayForWhatItIsMissing) {
+TEST(Memory, MessagesSayWhatTheMemoryIsFor) {
   GraphPtr graph = new_graph();
   const gex_value x = input(graph, "x", GEX_F32, {{0, "s0"}});
   const std::vector<gex_size> shape = {{1'000'000'000, nullptr}, {1000, nullptr}};
@@ -513,7 +515,7 @@ TEST(Memory, MessagesSayForWhatItIsMissing) {
   EXPECT_TRUE(says("4000000000000 bytes"));
 }
 
-TEST(Files, OfConstantsAreRegularOnes) {
+TEST(Files, OfConstantsMustBeRegular) {
   const std::string pipe = testing::TempDir() + "gex_constant_pipe";
   std::filesystem::remove(pipe);
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);

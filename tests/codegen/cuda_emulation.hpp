@@ -19,7 +19,7 @@ class EmulatedKernels {
   EmulatedKernels& operator=(const EmulatedKernels&) = delete;
   ~EmulatedKernels();
 
-  // The number of the kernel, whose function gets a name of its own; equal sources share one.
+  // The number of the kernel, whose function gets a unique name; equal sources share one.
   int add(const backend::cuda::KernelText& kernel);
   // Every `parts`-th kernel from the first on, for nvcc.
   std::string device_source(int first = 0, int parts = 1) const;

@@ -4,9 +4,9 @@
 
 namespace gex::codegen {
 
-// What CUDA gives a kernel. Blocks of a cluster run together, and use dynamic shared memory only.
-// Threads of every other block run in reverse order, and shared memory starts with bytes that are
-// no number, so that missing barriers show.
+// What CUDA provides to a kernel. Blocks of a cluster run together, and use dynamic shared memory
+// only. Threads of every other block run in reverse order, and shared memory starts as NaN, so that
+// missing barriers show.
 inline const char* const kEmulation = R"(
 #define GEX_EMULATED
 #include <ucontext.h>

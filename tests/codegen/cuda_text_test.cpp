@@ -65,7 +65,7 @@ TEST(CudaText, a_cuda_compiler_accepts_every_kernel) {
   EXPECT_EQ(run_command("rm -r " + folder), 0);
 }
 
-TEST(CudaText, elementwise_kernels_take_a_thread_for_a_point_and_rows_a_block) {
+TEST(CudaText, elementwise_kernels_use_a_thread_per_point_and_row_kernels_a_block_per_row) {
   const cuda::KernelText cat = cuda::emit(hand_written("cat"));
   EXPECT_EQ(cat.block, 256);
   EXPECT_EQ(cat.shared_bytes, Dim(0));
@@ -75,7 +75,7 @@ TEST(CudaText, elementwise_kernels_take_a_thread_for_a_point_and_rows_a_block) {
   EXPECT_NE(softmax.source.find("__syncthreads()"), std::string::npos);
 }
 
-TEST(CudaText, ordered_stores_to_any_place_take_one_block) {
+TEST(CudaText, ordered_scattered_stores_use_one_block) {
   const cuda::KernelText kernel = cuda::emit(loop::parse_kernel(R"(
 kernel running(ids: in i64[n], v: in f32[n], y: inout f32[10]) grid(i < n) {
   stage {

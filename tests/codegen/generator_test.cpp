@@ -136,7 +136,7 @@ TEST(Generator, DumpsIrAndAssembly) {
 }
 
 // Run by the next test in a process of its own whose libgex has no generator beside it.
-TEST(Generator, DISABLED_SaysWhyItIsMissing) {
+TEST(Generator, DISABLED_ReportsWhyItIsMissing) {
   std::string why_not;
   EXPECT_EQ(llvm_generator(&why_not), nullptr);
   std::cout << why_not << std::endl;
@@ -151,7 +151,7 @@ TEST(Generator, WithoutItsLibraryTheReasonSaysHowToGetIt) {
       fs::copy_file(entry.path(), folder / entry.path().filename());
   std::string command =
       str("LD_LIBRARY_PATH=", folder.string(), " ", fs::read_symlink("/proc/self/exe").string(),
-          " --gtest_also_run_disabled_tests --gtest_filter='*SaysWhyItIsMissing'");
+          " --gtest_also_run_disabled_tests --gtest_filter='*ReportsWhyItIsMissing'");
   std::string output;
   FILE* pipe = popen(command.c_str(), "r");
   ASSERT_NE(pipe, nullptr);

@@ -28,7 +28,7 @@ TEST(Layouts, BatchedTransposeInEveryDtype) {
   }
 }
 
-TEST(Layouts, StoresThatCrossTheLoads) {
+TEST(Layouts, StoresTransposedRelativeToLoads) {
   auto k = loop::parse_kernel(
       "kernel k(x: in f32[n, m], y: out f32[m, n]) grid(i < n, j < m) { stage {"
       "v = load x[i, j]\n store y[j, i] = v } }");

@@ -16,7 +16,7 @@ constexpr DType kAll[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DType
                           DType::i32, DType::i16, DType::i8,  DType::u8,   DType::boolean};
 
 constexpr Prim kPrims[] = {
-#define GEX_PRIM(name, arity, result, doc) Prim::name,
+#define GEX_PRIM(name, ...) Prim::name,
 #include "loop/math.def"
 };
 

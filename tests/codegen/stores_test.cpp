@@ -37,7 +37,7 @@ TEST(Stores, OrderedUpdatesOfOneElementRunInOrder) {
   for (int j = 0; j < 10; ++j) EXPECT_EQ(got[2].as<float>()[j], want[static_cast<std::size_t>(j)]);
 }
 
-TEST(Stores, OrderedDomainPointsThatMeet) {
+TEST(Stores, OrderedDomainPointsThatWriteOneElement) {
   auto k = loop::parse_kernel(
       "kernel k(at: in i64[m], x: in f32[n, m], y: inout f32[n, 10]) grid(i < n) {"
       "stage domain(j < m) { t = load at[j] in [0, 9]\n v = load x[i, j]\n"

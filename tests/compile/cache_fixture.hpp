@@ -1,5 +1,5 @@
 #pragma once
-// A folder for compiled programs that goes with the test, and a graph to keep in it.
+// A folder for compiled programs that is removed with the test, and a graph to cache in it.
 
 #include <unistd.h>
 

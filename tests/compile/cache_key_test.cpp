@@ -1,10 +1,11 @@
-// What a kept program depends on, and what it does not: of frozen inputs only which they are.
+// What a cached program depends on, and what not: of frozen inputs only which ones they are.
 
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
 #include "cache_fixture.hpp"
+#include "compile/options.hpp"
 #include "passes/engine/user_passes.hpp"
 
 namespace gex::test {
@@ -12,26 +13,43 @@ namespace {
 
 using CacheKey = Cache;
 
-TEST_F(CacheKey, WhateverChangesTheResultChangesTheKey) {
+// A value that the option does not have by default, and that a compile takes.
+OptionValue another_value(const OptionRow& row) {
+  if (const bool* on = std::get_if<bool>(&row.default_value)) return !*on;
+  if (const auto* number = std::get_if<std::int64_t>(&row.default_value)) return *number + 1;
+  if (std::holds_alternative<std::string>(row.default_value)) return std::string("other");
+  return std::vector<std::string>{"cse"};
+}
+
+TEST_F(CacheKey, OptionsAreInTheKeyAsTheirTableSays) {
   compiled();
-  EXPECT_FALSE(was_kept(compiled(graph_text(), [](CompileOptions& o) { o.level = 0; })));
-  EXPECT_FALSE(was_kept(compiled(graph_text(), [](CompileOptions& o) { o.fast_math = true; })));
-  EXPECT_FALSE(was_kept(compiled(graph_text(), [](CompileOptions& o) { o.fuse = false; })));
-  for (bool CompileOptions::* field :
-       {&CompileOptions::prologues, &CompileOptions::place_cats, &CompileOptions::overwrite_temps,
-        &CompileOptions::write_ties_in_place, &CompileOptions::generate_code})
-    EXPECT_FALSE(
-        was_kept(compiled(graph_text(), [field](CompileOptions& o) { o.*field = false; })));
-  EXPECT_FALSE(
-      was_kept(compiled(graph_text(), [](CompileOptions& o) { o.disabled_passes = {"fold"}; })));
+  int in_key = 0, not_in_key = 0;
+  for (const OptionRow& row : option_table()) {
+    if (row.part != OptionRow::Part::compile || row.about.key == OptionAbout::Key::apart) continue;
+    const bool kept = was_kept(compiled(graph_text(), [&row](CompileOptions& options) {
+      UserOptions changed;
+      changed.compile = options;
+      row.set(changed, another_value(row));
+      options = changed.compile;
+    }));
+    EXPECT_EQ(kept, row.about.key == OptionAbout::Key::none) << row.name;
+    ++(kept ? not_in_key : in_key);
+  }
+  EXPECT_GT(in_key, 10);
+  EXPECT_GT(not_in_key, 1);
+  EXPECT_TRUE(was_kept(compiled()));
+}
+
+TEST_F(CacheKey, WhateverChangesTheGraphChangesTheKey) {
+  compiled();
   std::string other = graph_text();
   other.replace(other.find("0.125"), 5, "0.250");
   EXPECT_FALSE(was_kept(compiled(other)));
   EXPECT_TRUE(was_kept(compiled()));
 }
 
-// A scale that only the compiler computes, a product that packs its weights, weights that are read
-// where they lie, and a convolution.
+// A scale that only the compiler computes, a matmul that packs its weights, weights that are read
+// in place, and a convolution.
 const char* const kFrozenGraph =
     R"(graph main(%x: f32[40, 24], %w: f32[24, 36], %s: f32[36], %k: f32[4, 1, 3, 3]) -> (f32[40, 4, 6, 6]) {
   %e = exp(%s) : f32[36]
@@ -67,7 +85,7 @@ std::vector<HostTensor> results_with_frozen(const Compiled& compiled, const Host
   return execute(session, given);
 }
 
-TEST_F(CacheKey, KeptProgramIsBoundToTheFrozenContentsAtHand) {
+TEST_F(CacheKey, CachedProgramIsBoundToTheCurrentFrozenContents) {
   const std::vector<HostTensor> first = frozen_graph_inputs(1), second = frozen_graph_inputs(2);
   const Compiled made = compiled(kFrozenGraph, with_frozen(first));
   EXPECT_FALSE(was_kept(made));
@@ -101,7 +119,7 @@ TEST_F(CacheKey, WhichInputsAreFrozenIsPartOfTheKey) {
   EXPECT_TRUE(was_kept(compiled(kFrozenGraph, with_frozen(inputs))));
 }
 
-// While it is there.
+// While the pass is registered.
 class PassFromOutside {
  public:
   explicit PassFromOutside(const std::string& version, int level = 1) {
@@ -115,7 +133,7 @@ class PassFromOutside {
   ~PassFromOutside() { passes::unregister_user_pass("from-outside"); }
 };
 
-TEST_F(CacheKey, ResultsOfPassesWithoutAVersionAreNotKept) {
+TEST_F(CacheKey, ResultsOfPassesWithoutAVersionAreNotCached) {
   {
     const PassFromOutside pass("");
     compiled();
@@ -125,7 +143,7 @@ TEST_F(CacheKey, ResultsOfPassesWithoutAVersionAreNotKept) {
   EXPECT_EQ(of_kind("program").size(), 1U);
 }
 
-TEST_F(CacheKey, ResultsOfAVersionOfAPassAreKeptForThatVersion) {
+TEST_F(CacheKey, ResultsOfAPassAreCachedByItsVersion) {
   compiled();
   for (const char* version : {"1", "2"}) {
     const PassFromOutside pass(version);
@@ -136,7 +154,7 @@ TEST_F(CacheKey, ResultsOfAVersionOfAPassAreKeptForThatVersion) {
   EXPECT_FALSE(was_kept(compiled()));
 }
 
-TEST_F(CacheKey, TheFileOfSwitchesIsPartOfTheKeyByItsText) {
+TEST_F(CacheKey, TheTextOfTheSwitchFileIsPartOfTheKey) {
   const std::string path = folder_ + "/switches.json";
   const auto write = [&](const char* text) { std::ofstream(path) << text; };
   compiled();

@@ -1,5 +1,5 @@
-// What compile() keeps between processes: the same answers from a kept program as from a new one,
-// and no trust in files that are not exactly what was written.
+// What compile() caches between processes: a cached program gives the same results as a new one,
+// and files are not trusted unless they are exactly what was written.
 
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -22,7 +22,7 @@
 namespace gex::test {
 namespace {
 
-TEST_F(Cache, KeptProgramGivesTheSameBits) {
+TEST_F(Cache, CachedProgramGivesTheSameBits) {
   const Compiled first = compiled();
   EXPECT_FALSE(was_kept(first));
   const Compiled second = compiled();
@@ -39,8 +39,8 @@ TEST_F(Cache, TheNameOfAGraphIsNotPartOfTheKey) {
   EXPECT_EQ(second.program->name, "graph_7");
 }
 
-// What such an op is made of is known to this process alone.
-TEST_F(Cache, GraphsWithOpsFromOutsideAreNotKept) {
+// The definition of such an op is known only to this process.
+TEST_F(Cache, GraphsWithUserOpsAreNotCached) {
   OpDef def;
   def.name = "cache_test.twice";
   def.inputs = {{"x"}};
@@ -58,7 +58,7 @@ TEST_F(Cache, GraphsWithOpsFromOutsideAreNotKept) {
   EXPECT_TRUE(of_kind("program").empty());
 }
 
-TEST_F(Cache, DamagedCutAndForeignEntriesAreMadeAnew) {
+TEST_F(Cache, DamagedTruncatedAndForeignEntriesAreRecomputed) {
   const std::vector<HostTensor> want = results_of(compiled());
   const std::vector<std::function<void(const std::string&)>> ways = {
       [](const std::string& path) { fs::resize_file(path, fs::file_size(path) / 2); },
@@ -86,7 +86,7 @@ TEST_F(Cache, DamagedCutAndForeignEntriesAreMadeAnew) {
   }
 }
 
-TEST_F(Cache, WhatAnotherBuildWroteIsNotUsed) {
+TEST_F(Cache, EntriesOfAnotherBuildAreNotUsed) {
   program::Artefact artefact;
   const Digest key = digest_of("something");
   store_->save("object", key, artefact);
@@ -101,7 +101,7 @@ TEST_F(Cache, WhatAnotherBuildWroteIsNotUsed) {
   EXPECT_TRUE(of_kind("object").empty());
 }
 
-TEST_F(Cache, EntriesBelongToTheirOwnerAlone) {
+TEST_F(Cache, EntriesAreReadableOnlyByTheirOwner) {
   compiled();
   ASSERT_FALSE(store_->entries().empty());
   for (const StoreEntry& entry : store_->entries()) {
@@ -112,7 +112,7 @@ TEST_F(Cache, EntriesBelongToTheirOwnerAlone) {
   }
 }
 
-TEST_F(Cache, TheLeastRecentlyUsedGoFirst) {
+TEST_F(Cache, TheLeastRecentlyUsedAreEvictedFirst) {
   Store small(folder_ + "/small", 4000);
   const auto key = [](int i) { return digest_of(std::to_string(i)); };
   const auto put = [&](int i) {
@@ -169,7 +169,7 @@ TEST_F(Cache, ManyProcessesShareOneFolder) {
   for (const StoreEntry& entry : after.entries()) EXPECT_EQ(after.problem_of(entry), "");
 }
 
-TEST_F(Cache, AFolderThatCantBeWrittenIsNoReasonToFail) {
+TEST_F(Cache, AFolderThatCantBeWrittenIsNotAnError) {
   std::ofstream(folder_ + "/file") << "x";
   store_ = std::make_shared<Store>(folder_ + "/file/store");
   EXPECT_FALSE(was_kept(compiled()));
@@ -185,8 +185,8 @@ TEST_F(Cache, ClearRemovesEverything) {
   EXPECT_FALSE(was_kept(compiled()));
 }
 
-// The sums of the file are right and its contents are not: that is what parsing has to notice.
-TEST_F(Cache, NonsenseInAKeptProgramIsAnErrorNeverACrash) {
+// The checksums are right but the contents are not: parsing has to detect it.
+TEST_F(Cache, ACorruptCachedProgramIsAnErrorNeverACrash) {
   compiled();
   std::ifstream file(of_kind("program")[0].path);
   const std::string bytes((std::istreambuf_iterator<char>(file)), {});

@@ -1,5 +1,4 @@
-// Inputs whose contents are fixed: computed with while compiling, packed, and never copied in
-// vain.
+// Inputs with fixed contents: folded at compile time, packed, and never copied unnecessarily.
 
 #include <cstring>
 
@@ -69,7 +68,7 @@ TEST(Frozen, packed_operand_gives_the_bits_of_the_unpacked_one) {
   EXPECT_EQ(packed.compiled.program->inputs.size(), 1U);
 }
 
-TEST(Frozen, arithmetic_of_frozen_contents_leaves_the_program) {
+TEST(Frozen, arithmetic_on_frozen_contents_is_folded) {
   const std::string text = R"(graph main(%x: f32[8, 4], %w: f32[4], %s: f32[1]) -> (f32[8, 4]) {
   %a = mul(%w, %s) : f32[4]
   %e = exp(%a) : f32[4]

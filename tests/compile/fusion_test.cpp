@@ -1,4 +1,4 @@
-// One launch where the design promises one, and the interpreter's answer from each.
+// One launch where one is expected, and the interpreter's results from each.
 
 #include "harness.hpp"
 

@@ -1,4 +1,4 @@
-// Constants beyond what the reference executor folds: computed once, while compiling.
+// Constants too large for the reference executor: folded once, at compile time.
 
 #include "cache/program_file.hpp"
 #include "harness.hpp"
@@ -18,7 +18,7 @@ class LargeConstants : public testing::Test {
     return graph_.add_input(Type::tensor(DType::f32, std::move(shape)), "x");
   }
 
-  // Compiled and run, beside the interpreter's results.
+  // Compiled and run, compared with the interpreter's results.
   void run(Value* result, CompileOptions options = {}) {
     graph_.add_output(result);
     std::vector<HostTensor> inputs;
@@ -40,7 +40,7 @@ class LargeConstants : public testing::Test {
       if (name == "pass.fold") return count;
     return 0;
   }
-  // Of all lists that the program holds.
+  // Total size of the constants in the program.
   std::size_t constant_bytes() const {
     std::size_t bytes = 0;
     for (const program::BufferDesc& buffer : compiled_.program->buffers)
@@ -61,7 +61,7 @@ TEST_F(LargeConstants, ArithmeticOnThemIsDoneOnce) {
   EXPECT_EQ(constant_bytes(), kRows * kColumns * 4u) << "what it was made of is gone";
 }
 
-TEST_F(LargeConstants, WhatTheyWereMadeOfGoesAtALevelWithoutDeadCodeRemoval) {
+TEST_F(LargeConstants, OperandsAreRemovedAtALevelWithoutDeadCodeElimination) {
   CompileOptions options;
   options.level = 1;
   run(ops::matmul(graph_, input({4, kRows}), ops::exp(graph_, list())), options);
@@ -70,20 +70,20 @@ TEST_F(LargeConstants, WhatTheyWereMadeOfGoesAtALevelWithoutDeadCodeRemoval) {
   EXPECT_EQ(launches(), 1);
 }
 
-TEST_F(LargeConstants, AViewThatOthersReadTooIsReadBothWays) {
+TEST_F(LargeConstants, ASharedViewIsFoldedAndKept) {
   Value* turned = ops::transpose(graph_, list(), {1, 0});
   Value* x = input({kColumns, kRows});
   run(ops::add(graph_, ops::mul(graph_, x, turned), ops::exp(graph_, turned)));
   EXPECT_EQ(folded(), 1);
 }
 
-TEST_F(LargeConstants, AProductOfTwoIsDoneOnce) {
+TEST_F(LargeConstants, AMatmulOfTwoIsDoneOnce) {
   Value* product = ops::matmul(graph_, list(), list(DType::f32, {kColumns, kColumns}));
   run(ops::matmul(graph_, input({4, kRows}), ops::relu(graph_, product)));
   EXPECT_EQ(launches(), 1) << compiled_.report.graph_text;
 }
 
-TEST_F(LargeConstants, SumsOfNarrowNumbersAreDoneOnceThoughWideNumbersLieBetween) {
+TEST_F(LargeConstants, SumsOfNarrowNumbersAreDoneOnceDespiteWideIntermediates) {
   Value* wide = ops::cast(graph_, list(DType::i8), DType::i64);
   Value* sums = ops::cast(graph_, ops::reduce_sum(graph_, wide, {0}), DType::f32);
   run(ops::add(graph_, input({kColumns}), sums));
@@ -91,7 +91,7 @@ TEST_F(LargeConstants, SumsOfNarrowNumbersAreDoneOnceThoughWideNumbersLieBetween
   EXPECT_EQ(launches(), 1) << compiled_.report.graph_text;
 }
 
-TEST_F(LargeConstants, ResultsLargerThanWhatTheyAreMadeOfStayWithTheirReaders) {
+TEST_F(LargeConstants, ResultsLargerThanTheirOperandsAreNotFolded) {
   Value* wide = ops::cast(graph_, ops::neg(graph_, list(DType::i8)), DType::f32);
   run(ops::mul(graph_, input({kRows, kColumns}), wide));
   EXPECT_EQ(folded(), 1) << "the negation";
@@ -106,21 +106,21 @@ TEST_F(LargeConstants, ViewsOfThemStayViews) {
   EXPECT_EQ(launches(), 1);
 }
 
-TEST_F(LargeConstants, AViewOfAResultIsTakenOfTheConstant) {
+TEST_F(LargeConstants, AViewOfAResultViewsTheConstant) {
   Value* turned = ops::transpose(graph_, ops::exp(graph_, list()), {1, 0});
   run(ops::matmul(graph_, input({4, kColumns}), turned));
   EXPECT_EQ(folded(), 1);
   EXPECT_EQ(launches(), 1);
 }
 
-TEST_F(LargeConstants, NumbersThatNoListHoldsAreMadeWhereTheyAreRead) {
+TEST_F(LargeConstants, GeneratedNumbersAreComputedWhereTheyAreRead) {
   Value* places = ops::cast(graph_, ops::iota(graph_, 100000), DType::f32);
   run(ops::mul(graph_, input({100000}), ops::sin(graph_, places)));
   EXPECT_EQ(folded(), 0);
   EXPECT_EQ(launches(), 1);
 }
 
-TEST_F(LargeConstants, OnesInsideABranchToo) {
+TEST_F(LargeConstants, AlsoInsideABranch) {
   auto branch = [&](bool then) {
     auto body = std::make_unique<Graph>(then ? "then" : "else");
     Value* x = body->add_input(Type::tensor(DType::f32, {kRows, kColumns}), "x");
@@ -139,7 +139,7 @@ TEST_F(LargeConstants, OnesInsideABranchToo) {
   EXPECT_EQ(folded(), 2) << compiled_.report.graph_text;
 }
 
-TEST_F(LargeConstants, NothingIsDoneWhereFoldingIsOffOrTheNodeIsToStay) {
+TEST_F(LargeConstants, NotIfFoldingIsOffOrTheNodeIsKept) {
   Value* kept = ops::exp(graph_, list());
   Labels labels;
   set_label(labels, "_do_not_constant_folding", AttrValue(true));

@@ -32,7 +32,7 @@ graph main(%x: f32[s0, 96], %w: f32[96]) -> (f32[s0, 96]) {
 }
 
 // Recognised or not: the same bits, and one kernel.
-TEST(Fusion, NormsWrittenOutKeepTheirBits) {
+TEST(Fusion, RecognisedNormsKeepTheirBits) {
   const std::string head = "graph main(%x: f32[6, 96]) -> (f32[6, 96]) {\n";
   const std::string end = "  return %y\n}";
   const std::string eps = R"(
@@ -82,7 +82,7 @@ graph main(%x: f32[2, 3, 12, 12], %w: f32[8, 3, 3, 3], %g: f32[8], %b: f32[8], %
   EXPECT_EQ(r.launches, 1) << r.compiled.report.kernel_text;
 }
 
-TEST(Fusion, SquaresOfAProductAreNotWritten) {
+TEST(Fusion, SquaresOfAMatmulAreNotStored) {
   Result r = check(R"(symbols s0
 graph main(%x: f32[s0, 64], %w: f32[64, 96], %g: f32[96]) -> (f32[s0, 96]) {
   %a = matmul(%x, %w) : f32[s0, 96]
@@ -95,8 +95,8 @@ graph main(%x: f32[s0, 64], %w: f32[64, 96], %g: f32[96]) -> (f32[s0, 96]) {
       << r.compiled.report.kernel_text;
 }
 
-// As in the gradient of a norm: the product itself is in memory for the sum over its rows.
-TEST(Fusion, WhatReductionsReadBesideTheProductIsNotWritten) {
+// As in the gradient of a norm: the matmul itself is stored for the sum over its rows.
+TEST(Fusion, OtherOperandsOfReductionsAreNotStored) {
   Result r =
       check(R"(graph main(%x: f32[40, 64], %w: f32[64, 96], %s: f32[96]) -> (f32[40, 96], f32[96]) {
   %g = matmul(%x, %w) : f32[40, 96]
@@ -112,8 +112,8 @@ TEST(Fusion, WhatReductionsReadBesideTheProductIsNotWritten) {
       << r.compiled.report.kernel_text;
 }
 
-// Here the sum is all that there is in memory.
-TEST(Fusion, ASumThatANormReadsIsTheProductsEpilogue) {
+// Here only the sum is stored.
+TEST(Fusion, ASumThatANormReadsIsTheMatmulsEpilogue) {
   Result r =
       check(R"(graph main(%x: f32[40, 64], %w: f32[64, 96], %s: f32[40, 96]) -> (f32[40, 96]) {
   %g = matmul(%x, %w) : f32[40, 96]
@@ -147,7 +147,7 @@ graph main(%x: f32[s0, 256], %g: f32[64], %c: f32[s0, 64], %s: f32[s0, 64]) -> (
   EXPECT_EQ(r.launches, 1) << r.compiled.report.kernel_text;
 }
 
-TEST(Fusion, AttentionWritesWhatTheProjectionReads) {
+TEST(Fusion, AttentionWritesTheLayoutThatTheProjectionReads) {
   Result r = check(R"(symbols s0
 graph main(%q: f32[2, 4, s0, 16], %k: f32[2, 2, s0, 16], %v: f32[2, 2, s0, 16], %w: f32[64, 32]) -> (f32[2*s0, 32]) {
   %a = attention(%q, %k, %v, none) {scale = 0.25} : f32[2, 4, s0, 16]

@@ -11,7 +11,7 @@ CompileOptions unoptimised() {
   return options;
 }
 
-TEST(OddGraphs, results_that_nobody_uses_are_not_computed_even_without_passes) {
+TEST(OddGraphs, unused_results_are_not_computed_even_without_passes) {
   std::mt19937 random(1);
   for (const char* dead :
        {"%d = matmul(%x, %x) : f32[4, 4]", "%d = scatter(%x, %i, %x) : f32[4, 4]",
@@ -39,7 +39,7 @@ TEST(OddGraphs, an_operand_of_a_contraction_is_read_again_by_its_epilogue) {
   }
 }
 
-TEST(OddGraphs, windows_larger_than_their_axis_are_told_when_its_size_is_known) {
+TEST(OddGraphs, windows_larger_than_their_axis_are_reported_when_its_size_is_known) {
   std::mt19937 random(8);
   const std::string text =
       "symbols s0 in [1, 100]\ngraph g(%x: f32[s0, 3]) -> (f32[(s0 + -4)//3 + 1, 3, 4]) {\n"
@@ -65,7 +65,7 @@ TEST(OddGraphs, attention_without_batch_or_heads) {
        random_tensor(DType::boolean, {5, 7}, random)});
 }
 
-TEST(OddGraphs, attention_over_more_batch_axes_is_refused_with_a_remedy) {
+TEST(OddGraphs, attention_over_more_batch_axes_is_rejected_with_advice) {
   try {
     parse_graph(
         "graph g(%q: f32[2, 2, 2, 5, 8]) -> (f32[2, 2, 2, 5, 8]) {\n"
@@ -96,8 +96,8 @@ TEST(OddGraphs, padding_of_reshaped_empty_values) {
         {HostTensor(DType::f32, {1, 1, 0})}, 0, unoptimised());
 }
 
-// What is read by a sum over nothing has no element either: its place is in no row.
-TEST(OddGraphs, empty_values_beside_a_reduction_of_nothing_are_not_stored) {
+// A value read by an empty sum has no elements either: it belongs to no row.
+TEST(OddGraphs, empty_values_next_to_an_empty_reduction_are_not_stored) {
   const Result result = check(R"(graph g(%x: f32[6, 0]) -> (f32[1, 6, 0], f32[6, 1]) {
   %a = ceil(%x) : f32[6, 0]
   %b = reshape(%a) {shape = [1, 6, 0]} : f32[1, 6, 0]
@@ -110,9 +110,9 @@ TEST(OddGraphs, empty_values_beside_a_reduction_of_nothing_are_not_stored) {
       << result.compiled.report.kernel_text;
 }
 
-// exp and mul are one kernel that waits for the product; so nothing that exp leads to may become
-// part of the product's kernel, also where all of it stands before the product.
-TEST(OddGraphs, a_kernel_that_grew_still_counts_for_those_that_read_it_before) {
+// exp and mul are one kernel that waits for the matmul; so nothing that depends on exp may join the
+// matmul's kernel, even if all of it comes before the matmul.
+TEST(OddGraphs, readers_of_a_cluster_that_grew_stay_ordered) {
   std::mt19937 random(9);
   std::vector<HostTensor> inputs;
   for (int k = 0; k < 4; ++k) inputs.push_back(random_tensor(DType::f32, {4, 4}, random));
@@ -132,7 +132,7 @@ TEST(OddGraphs, a_kernel_that_grew_still_counts_for_those_that_read_it_before) {
       inputs);
 }
 
-// ties: the input has its new contents after the run, outputs that are its old ones keep those.
+// ties: the input has its new contents after the run; outputs that are its old contents keep those.
 TEST(OddGraphs, an_input_that_is_returned_and_overwritten_is_returned_as_it_was) {
   const std::vector<HostTensor> inputs = {HostTensor::of({2, 2}, std::vector<float>{1, 2, 3, 4}),
                                           HostTensor::of({2, 2}, std::vector<float>{5, 6, 7, 8})};
@@ -161,8 +161,7 @@ TEST(OddGraphs, an_input_that_is_returned_and_overwritten_is_returned_as_it_was)
   }
 }
 
-// An end before the one in front of it leaves its group without rows, in the kernel and in what the
-// ops stand for.
+// An end before its predecessor leaves its group without rows, in the kernel and in the expansion.
 TEST(OddGraphs, groups_of_rows_may_end_anywhere) {
   HostTensor ends(DType::i32, {4});
   const std::int64_t values[] = {3, -1, 2, 9};
@@ -181,7 +180,7 @@ TEST(OddGraphs, groups_of_rows_may_end_anywhere) {
       {rows, grads, ends});
 }
 
-TEST(OddGraphs, a_symbol_that_is_no_size_by_itself) {
+TEST(OddGraphs, a_symbol_that_appears_only_inside_expressions) {
   const char* text = R"(symbols s0 in [2, 64], s1 in [1, 9]
 graph g(%x: f32[s0*2, 3], %y: f32[s1 + 1]) -> (f32[s0, 3], f32[s1]) {
   %a = slice(%x) {starts = [0, 0], steps = [2, 1], sizes = [s0, 3]} : f32[s0, 3]

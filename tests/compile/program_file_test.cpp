@@ -1,4 +1,4 @@
-// Programs saved to files of the user's: whole or not at all, and only over regular files.
+// Programs saved to user files: written atomically, and only over regular files.
 
 #include "cache/program_file.hpp"
 
@@ -68,7 +68,7 @@ TEST_F(ProgramFile, WeightsAreSavedOnce) {
   EXPECT_EQ(result(load_program_file(path("w.bin"))), result(program));
 }
 
-// The key of a kept program depends on all of a large constant.
+// The key of a cached program depends on all of a large constant.
 TEST_F(ProgramFile, LargeConstantsThatDifferAreDifferentPrograms) {
   const auto keep = [&](float last) {
     auto graph = std::make_unique<Graph>("weights");
@@ -85,8 +85,8 @@ TEST_F(ProgramFile, LargeConstantsThatDifferAreDifferentPrograms) {
   EXPECT_TRUE(was_kept(keep(1)));
 }
 
-// Sums are right, what is said about memory is not.
-TEST_F(ProgramFile, ProgramsThatReachOutsideTheirMemoryAreRefused) {
+// Checksums are right, but the declared memory is not.
+TEST_F(ProgramFile, ProgramsThatAccessMemoryOutOfBoundsAreRejected) {
   const Compiled program = compiled(R"(symbols s0 in [1, 512]
 graph main(%x: f32[s0, 48]) -> (f32[s0, 48], f32[s0]) {
   %f = softmax(%x) {axis = 1} : f32[s0, 48]
@@ -176,7 +176,7 @@ TEST_F(ProgramFile, MessagesSayWhyItCantBeWritten) {
   const std::string absent = message_of([&] { save_program_file(program, path("no/p.bin")); });
   EXPECT_NE(absent.find("No such file or directory"), std::string::npos) << absent;
   EXPECT_NE(absent.find(path("no/p.bin")), std::string::npos) << absent;
-  // A limit on the size of files is what a full disk looks like to a test.
+  // A limit on the file size simulates a full disk.
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const rlimit small{1000, before.rlim_max};
@@ -189,7 +189,7 @@ TEST_F(ProgramFile, MessagesSayWhyItCantBeWritten) {
   EXPECT_EQ(names(), std::vector<std::string>{"store"});
 }
 
-TEST_F(ProgramFile, WhatIsNoRegularFileIsNotLoaded) {
+TEST_F(ProgramFile, FilesThatAreNotRegularAreNotLoaded) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   EXPECT_NE(message_of([&] { load_program_file(path("pipe")); }).find("a pipe"), std::string::npos);
   EXPECT_NE(message_of([&] { load_program_file("/dev/zero"); }).find("a device"),
@@ -197,11 +197,11 @@ TEST_F(ProgramFile, WhatIsNoRegularFileIsNotLoaded) {
   EXPECT_NE(message_of([&] { load_program_file(folder_); }).find("a folder"), std::string::npos);
 }
 
-TEST_F(ProgramFile, WhatOthersMayWriteIsNotLoaded) {
+TEST_F(ProgramFile, FilesThatOthersMayWriteAreNotLoaded) {
   save_program_file(compiled(), path("p.bin"));
   ASSERT_EQ(::chmod(path("p.bin").c_str(), 0666), 0);
   const std::string message = message_of([&] { load_program_file(path("p.bin")); });
-  EXPECT_NE(message.find("others may write it"), std::string::npos) << message;
+  EXPECT_NE(message.find("other users may write to it"), std::string::npos) << message;
 }
 
 }  // namespace

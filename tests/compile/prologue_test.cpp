@@ -1,4 +1,4 @@
-// Operands that their contraction computes: one launch fewer, the interpreter's answer.
+// Operands computed by prologues: one launch fewer, the interpreter's results.
 
 #include "harness.hpp"
 
@@ -68,7 +68,7 @@ TEST(Prologue, BothOperandsOfABatchedProduct) {
   EXPECT_EQ(r.launches, 1) << r.compiled.report.kernel_text;
 }
 
-// As they would be in memory: the operand is bf16, so its elements are.
+// As if stored: the operand is bf16, so its elements are rounded to it.
 TEST(Prologue, ElementsAreRoundedToTheirDtype) {
   const std::string text =
       R"(graph main(%x: bf16[40, 64], %y: bf16[40, 64], %w: bf16[64, 48]) -> (f32[40, 48]) {
@@ -134,7 +134,7 @@ graph main(%q: f32[2, 4, s0, 32], %c: f32[s0, 32], %k: f32[2, 2, s1, 32], %d: f3
   }
 }
 
-// What a mask of bool is computed to has the dtype of the scores.
+// A computed bool mask has the dtype of the scores.
 TEST(Prologue, MaskOfDoubleAttention) {
   Result r = check(
       R"(graph main(%q: f64[1, 2, 5, 8], %k: f64[1, 2, 6, 8], %v: f64[1, 2, 6, 8], %m: i32[5, 6]) -> (f64[1, 2, 5, 8]) {
@@ -150,7 +150,7 @@ TEST(Prologue, MaskOfDoubleAttention) {
   EXPECT_EQ(r.launches, 1) << r.compiled.report.kernel_text;
 }
 
-TEST(Prologue, NotForAMaskThatAllKeysShare) {
+TEST(Prologue, NotForAMaskBroadcastOverTheKeys) {
   Result r = check(
       R"(graph main(%q: f32[2, 5, 8], %k: f32[2, 6, 8], %v: f32[2, 6, 8], %m: f32[5, 1]) -> (f32[2, 5, 8]) {
   %a = mul(%m, %m) : f32[5, 1]
@@ -161,7 +161,7 @@ TEST(Prologue, NotForAMaskThatAllKeysShare) {
   EXPECT_EQ(r.launches, 2) << r.compiled.report.kernel_text;
 }
 
-// A rotary embedding reads its row at other places than the one it writes.
+// A rotary embedding reads its row at other positions than it writes.
 TEST(Prologue, RotatedQueries) {
   Result r = check(
       R"(symbols s0
@@ -182,7 +182,7 @@ graph main(%q: f32[1, s0, 4, 32], %c: f32[s0, 32], %s: f32[s0, 32], %k: f32[1, 4
   EXPECT_EQ(r.launches, 1) << r.compiled.report.kernel_text;
 }
 
-TEST(Prologue, NotWhereOthersWantTheOperand) {
+TEST(Prologue, NotIfTheOperandHasOtherUsers) {
   Result r = check(
       R"(graph main(%x: f32[40, 64], %w: f32[64, 48], %u: f32[64, 48]) -> (f32[40, 48], f32[40, 48]) {
   %a = relu(%x) : f32[40, 64]
@@ -194,7 +194,7 @@ TEST(Prologue, NotWhereOthersWantTheOperand) {
   EXPECT_EQ(r.launches, 3);
 }
 
-TEST(Prologue, NotWhereItWouldBeComputedTooOften) {
+TEST(Prologue, NotIfItWouldBeComputedTooOften) {
   Result r = check(R"(graph main(%x: f32[20, 64], %w: f32[64, 4000]) -> (f32[20, 4000]) {
   %a = gelu(%x) : f32[20, 64]
   %b = matmul(%a, %w) : f32[20, 4000]
@@ -202,7 +202,7 @@ TEST(Prologue, NotWhereItWouldBeComputedTooOften) {
 })",
                    {f32({20, 64}), f32({64, 4000})}, 1e-4);
   EXPECT_EQ(r.launches, 2);
-  EXPECT_NE(r.compiled.report.kernel_text.find("computed again too often"), std::string::npos)
+  EXPECT_NE(r.compiled.report.kernel_text.find("recomputed too often"), std::string::npos)
       << r.compiled.report.kernel_text;
 }
 
@@ -217,7 +217,7 @@ TEST(Prologue, NotForManyShortRows) {
   }
 }
 
-// What the prologue reads may not be overwritten by what the product makes of it.
+// What the prologue reads must not be overwritten by the matmul's result.
 TEST(Prologue, ATiedInputThatItReadsIsNotWrittenInPlace) {
   Result r =
       check(R"(graph main(%x: f32[20, 400], %w: f32[400, 400]) -> (f32[20, 400]) ties(0 -> 0) {

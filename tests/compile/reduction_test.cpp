@@ -18,7 +18,7 @@ graph main(%x: f32[48, 1031], %y: f32[48, 1031]) -> (f32[], f32[], f32[1, 1]) {
   return %s, %m, %l
 })";
 
-TEST(FullReduction, IsSharedOutAndGivesTheSameBitsForAnyNumberOfThreads) {
+TEST(FullReduction, IsParallelAndGivesTheSameBitsForAnyNumberOfThreads) {
   const std::vector<HostTensor> inputs = {random_tensor(DType::f32, {48, 1031}, random_source),
                                           random_tensor(DType::f32, {48, 1031}, random_source)};
   const Result together = check(kLoss, inputs);
@@ -31,7 +31,7 @@ TEST(FullReduction, IsSharedOutAndGivesTheSameBitsForAnyNumberOfThreads) {
   ThreadPool::global().set_threads(before);
 }
 
-TEST(FullReduction, RowsAreCutOutOfOneLongAxis) {
+TEST(FullReduction, OneLongAxisIsSplitIntoRows) {
   for (DType dtype : {DType::f32, DType::bf16, DType::f64}) {
     const std::string type = std::string(name_of(dtype));
     const Result r =

@@ -1,4 +1,4 @@
-// Scatters write over a temporary only if nobody reads it any more, themselves included.
+// Scatters overwrite a temporary only if nothing reads it any more, including themselves.
 
 #include "harness.hpp"
 
@@ -37,7 +37,7 @@ TEST(Scatter, reads_a_view_of_its_base_before_it_writes) {
          indices({3, 3}, {1, 1, 1, 2, 2, 2, 0, 0, 0})});
 }
 
-TEST(Scatter, leaves_alone_what_a_tied_input_gets_at_the_end) {
+TEST(Scatter, does_not_change_the_new_contents_of_a_tied_input) {
   check(R"(graph g(%x: f32[4], %t: f32[4], %u: f32[2]) -> (f32[4], f32[4]) ties(0 -> 1) {
   %m = exp(%x) : f32[4]
   %s = slice_update(%m, %u) {starts = [1], steps = [2]} : f32[4]
@@ -49,7 +49,7 @@ TEST(Scatter, leaves_alone_what_a_tied_input_gets_at_the_end) {
          HostTensor::of({2}, std::vector<float>{9, 10})});
 }
 
-TEST(Scatter, leaves_alone_a_view_that_is_read_later) {
+TEST(Scatter, does_not_change_a_view_that_is_read_later) {
   CompileOptions options;
   options.level = 0;
   check(R"(graph g(%x: f32[12], %i: i64[1], %u: f32[1, 4], %p: bool[]) -> (f32[3, 4], f32[3, 4]) {

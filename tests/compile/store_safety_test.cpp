@@ -1,4 +1,4 @@
-// The compile cache beside files that are not its own: they are neither read nor removed.
+// The compile cache next to foreign files: they are neither read nor removed.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -27,7 +27,7 @@ program::Artefact some_artefact(std::size_t bytes = 100) {
 
 Digest key_of(int i) { return digest_of(std::to_string(i)); }
 
-TEST_F(Cache, ClearLeavesAFolderThatGexDidNotMake) {
+TEST_F(Cache, ClearKeepsAFolderThatGexDidNotCreate) {
   const fs::path foreign = folder_ + "/proj/program/src/main.c";
   write_text(foreign, "int main() {}");
   Store store(folder_ + "/proj");
@@ -36,7 +36,7 @@ TEST_F(Cache, ClearLeavesAFolderThatGexDidNotMake) {
   EXPECT_TRUE(fs::exists(foreign));
 }
 
-TEST_F(Cache, NothingIsKeptInAFolderThatGexDidNotMake) {
+TEST_F(Cache, NothingIsCachedInAFolderThatGexDidNotCreate) {
   write_text(folder_ + "/proj/object/notes.txt", "mine");
   Store store(folder_ + "/proj", 500);
   for (int i = 0; i < 8; ++i) store.save("object", key_of(i), some_artefact());
@@ -48,7 +48,7 @@ TEST_F(Cache, NothingIsKeptInAFolderThatGexDidNotMake) {
   EXPECT_EQ(names, std::vector<std::string>{"notes.txt"});
 }
 
-TEST_F(Cache, FilesPutIntoItsFoldersStay) {
+TEST_F(Cache, ForeignFilesInItsFoldersStay) {
   store_->save("object", key_of(1), some_artefact());
   const std::string kind = store_->folder() + "/object", key = key_of(1).hex();
   const std::string shard = kind + "/" + key.substr(0, 2);
@@ -98,7 +98,7 @@ TEST_F(Cache, FoldersThatOthersMayWriteAreNotUsed) {
   }
 }
 
-TEST_F(Cache, APipeInPlaceOfAnEntryIsNotWaitedFor) {
+TEST_F(Cache, APipeInPlaceOfAnEntryDoesNotBlock) {
   store_->save("object", key_of(1), some_artefact());
   const std::string path = store_->entries().at(0).path;
   fs::remove(path);

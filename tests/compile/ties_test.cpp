@@ -1,5 +1,5 @@
-// A tie gives an input new contents; wherever an input stands in the graph, its contents from
-// before the call are meant.
+// A tie gives an input new contents; every use of an input in the graph reads its contents from
+// before the call.
 
 #include "harness.hpp"
 
@@ -9,7 +9,7 @@ namespace {
 CompileOptions unoptimised() {
   CompileOptions options;
   options.level = 0;
-  options.fuse = options.write_ties_in_place = options.overwrite_temps = false;
+  options.fuse = options.in_place_inputs = options.in_place_temps = false;
   return options;
 }
 
@@ -47,7 +47,7 @@ TEST(Ties, a_copied_input_is_read_before_it_is_overwritten) {
   EXPECT_EQ(count_of(result, "in_place"), 1);
 }
 
-TEST(Ties, a_copy_waits_for_who_reads_what_it_overwrites) {
+TEST(Ties, a_copy_waits_for_readers_of_what_it_overwrites) {
   check_both(
       R"(graph g(%prev: f32[4, 3], %cur: f32[4, 3]) -> (f32[4, 3], f32[4, 3]) ties(0 -> 0, 1 -> 1) {
   %y = add(%cur, %prev) : f32[4, 3]

@@ -19,8 +19,8 @@ std::vector<std::int64_t> dims_of(std::int64_t m, std::int64_t n, std::int64_t k
 
 class Tuning : public Cache {};
 
-// "...: CHOSEN of NAME TIME us, NAME TIME us, ...": the first is the rule's.
-TEST_F(Tuning, TakesTheFastestOfTheWaysItMeasured) {
+// "...: CHOSEN of NAME TIME us, NAME TIME us, ...": the first is the heuristic's choice.
+TEST_F(Tuning, SelectsTheFastestMeasuredCandidate) {
   Tuner tuner(nullptr, "here");
   for (std::int64_t m : {1, 4, 32, 100}) tuner.best(MatmulProblem{}, dims_of(m, 96, 64));
   ASSERT_EQ(tuner.findings().size(), 4u);
@@ -47,7 +47,7 @@ TEST_F(Tuning, MeasuresEachProblemOnce) {
   EXPECT_EQ(tuner.findings().size(), 1u);
 }
 
-TEST_F(Tuning, IsKeptForOtherProcessesOfThisMachine) {
+TEST_F(Tuning, IsCachedForOtherProcessesOfThisMachine) {
   const TuningCandidate first = Tuner(store_, "here").best(MatmulProblem{}, dims_of(32, 96, 64));
   Tuner again(store_, "here");
   EXPECT_EQ(again.best(MatmulProblem{}, dims_of(32, 96, 64)), first);
@@ -57,21 +57,21 @@ TEST_F(Tuning, IsKeptForOtherProcessesOfThisMachine) {
   EXPECT_EQ(elsewhere.findings().at(0).find("measured earlier"), std::string::npos);
 }
 
-TEST_F(Tuning, WhatIsTooLargeToTryKeepsItsRule) {
+TEST_F(Tuning, ProblemsTooLargeToMeasureKeepTheHeuristic) {
   Tuner tuner(nullptr, "here");
   EXPECT_EQ(tuner.best(MatmulProblem{}, dims_of(1 << 14, 1 << 14, 1 << 14)), TuningCandidate{});
   EXPECT_NE(tuner.findings().at(0).find("too large"), std::string::npos);
 }
 
-TEST_F(Tuning, EmptyProductsAreNotMeasured) {
+TEST_F(Tuning, EmptyMatmulsAreNotMeasured) {
   Tuner tuner(nullptr, "here");
   EXPECT_EQ(tuner.best(MatmulProblem{}, dims_of(0, 96, 64)), TuningCandidate{});
   EXPECT_TRUE(tuner.findings().empty());
 }
 
-// The kept choice is replaced by each way there is: all give the results of the rule's, with the
-// epilogue that was fused into the product.
-TEST_F(Tuning, ProgramsRunInWhicheverWayWasChosen) {
+// The cached choice is replaced by each candidate: all give the same results, with the epilogue
+// that was fused into the matmul.
+TEST_F(Tuning, ProgramsRunWithAnyCandidate) {
   const auto run = [&](std::vector<std::string>& findings) {
     const Compiled tuned =
         compiled(graph_text(), [](CompileOptions& options) { options.autotune = true; });
@@ -108,7 +108,7 @@ TEST_F(Tuning, ProgramsRunInWhicheverWayWasChosen) {
   }
 }
 
-TEST_F(Tuning, KeptNonsenseIsMeasuredAgain) {
+TEST_F(Tuning, InvalidCacheEntriesAreMeasuredAgain) {
   Tuner(store_, "here").best(MatmulProblem{}, dims_of(32, 96, 64));
   const std::string path = of_kind("tuning").front().path;
   std::ofstream(path, std::ios::binary | std::ios::trunc) << "nonsense";

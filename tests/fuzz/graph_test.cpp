@@ -73,7 +73,7 @@ TEST(GraphFuzz, training_steps_write_parameters_and_are_the_same_for_a_seed) {
   EXPECT_GT(products, 40);
 }
 
-TEST(GraphFuzz, texts_of_random_graphs_read_back) {
+TEST(GraphFuzz, texts_of_random_graphs_parse_back) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     const auto graph = random_graph(seed);
     const std::string text = print(*graph);
@@ -83,7 +83,7 @@ TEST(GraphFuzz, texts_of_random_graphs_read_back) {
   }
 }
 
-TEST(GraphFuzz, takes_in_every_op_that_has_a_sample) {
+TEST(GraphFuzz, uses_every_op_with_a_sample) {
   std::map<std::string, int> seen;
   int symbolic = 0, tied = 0;
   for (std::uint64_t seed = 0; seed < 600; ++seed) {

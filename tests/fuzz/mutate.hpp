@@ -1,5 +1,5 @@
 #pragma once
-// Damaged texts: what a hand, a broken disk or an enemy makes of a valid one.
+// Damaged texts: valid ones with typos, disk errors or malicious changes.
 
 #include <cstdint>
 #include <random>

@@ -1,4 +1,4 @@
-// Reduction: what is left is small, valid, and still has the property.
+// Reduction: the result is small, valid, and still has the property.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -21,7 +21,7 @@ int count(const Graph& graph, const char* op) {
   return found;
 }
 
-TEST(Reduce, leaves_the_one_node_that_matters) {
+TEST(Reduce, keeps_only_the_failing_node) {
   const auto graph = parse_graph(R"(symbols s0 in [2, 64]
 graph g(%x: f32[s0, 128], %w: f32[128, 64], %b: f32[64]) -> (f32[s0, 64], f32[s0, 128]) ties(1 -> 0) {
   %a = relu(%x) : f32[s0, 128]
@@ -58,7 +58,7 @@ graph g(%x: f32[8]) -> (f32[8]) {
   EXPECT_EQ(small->num_nodes(), 2u) << print(*small);
 }
 
-TEST(Reduce, takes_a_branch_for_an_if) {
+TEST(Reduce, replaces_an_if_by_a_branch) {
   const auto graph = parse_graph(R"(
 graph g(%c: bool[], %x: f32[4]) -> (f32[4]) {
   %y = if(%c, %x) regions(
@@ -78,8 +78,8 @@ graph g(%c: bool[], %x: f32[4]) -> (f32[4]) {
   EXPECT_EQ(count(*small, "exp"), 1);
 }
 
-// Twice s0 tells nobody s0: what is cut off leaves a graph that runs.
-TEST(Reduce, keeps_an_input_that_tells_each_size) {
+// 2*s0 alone does not determine s0: what is cut off leaves a graph that runs.
+TEST(Reduce, keeps_an_input_that_defines_each_size) {
   const auto graph = parse_graph(R"(symbols s0 in [2, 64]
 graph g(%x: f32[s0, 8]) -> (f32[2*s0, 8]) {
   %a = relu(%x) : f32[s0, 8]
@@ -96,7 +96,7 @@ graph g(%x: f32[s0, 8]) -> (f32[2*s0, 8]) {
   EXPECT_EQ(find_fault(*small, draw_inputs(*small, sizes_of(*small), 1), {}), std::nullopt);
 }
 
-// A count that only a run can tell is told by the node that counts.
+// A data-dependent count is defined by the node that counts.
 TEST(Reduce, sizes_that_the_graph_counts_itself_may_stay) {
   const auto graph = parse_graph(R"(symbols u0 in [0, 64]
 graph g(%cut: i64[]) -> (f32[u0 + 1]) {
@@ -115,7 +115,7 @@ graph g(%cut: i64[]) -> (f32[u0 + 1]) {
   EXPECT_EQ(find_fault(*small, draw_inputs(*small, sizes_of(*small), 1), {}), std::nullopt);
 }
 
-TEST(Reduce, asks_about_valid_graphs_only_and_stops_when_told) {
+TEST(Reduce, tests_only_valid_graphs_and_stops_at_the_limit) {
   const auto graph = random_graph(3, {40});
   int asked = 0;
   ReduceOptions options;
@@ -132,7 +132,7 @@ TEST(Reduce, asks_about_valid_graphs_only_and_stops_when_told) {
   EXPECT_EQ(asked, 25);
 }
 
-TEST(Child, a_crash_is_an_answer_and_earlier_words_are_kept) {
+TEST(Child, a_crash_is_reported_and_earlier_output_is_kept) {
   const ChildResult crashed = in_child(
       [](std::ostream& out) {
         out << "before" << std::flush;
@@ -147,14 +147,14 @@ TEST(Child, a_crash_is_an_answer_and_earlier_words_are_kept) {
   EXPECT_EQ(fine.text, "done");
 }
 
-TEST(Child, one_that_hangs_is_ended) {
+TEST(Child, a_hanging_child_is_killed) {
   const ChildResult hung = in_child([](std::ostream&) { pause(); }, 1);
   EXPECT_TRUE(hung.timed_out);
-  EXPECT_EQ(hung.ending(), "no answer in time");
+  EXPECT_EQ(hung.ending(), "timed out");
 }
 
-// A wrong answer must be seen: the comparison is what all of this rests on.
-TEST(Trial, sees_wrong_values_shapes_and_refusals) {
+// A wrong result must be detected: everything here relies on the comparison.
+TEST(Trial, detects_wrong_values_shapes_and_errors) {
   const auto graph = parse_graph(
       "graph g(%x: f32[3]) -> (f32[3]) {\n"
       "  %y = exp(%x) : f32[3]\n  return %y\n}");
@@ -167,8 +167,8 @@ TEST(Trial, sees_wrong_values_shapes_and_refusals) {
   EXPECT_NE(find_fault(*graph, inputs, {2, true, true, {"no_such_pass"}}), std::nullopt);
 }
 
-// Whether 1.0000001 rounds up is nobody's fault.
-TEST(Trial, results_that_hang_on_the_last_bit_are_not_judged) {
+// Whether 1.0000001 rounds up does not matter.
+TEST(Trial, results_sensitive_to_the_last_bit_are_not_checked) {
   const auto graph = parse_graph(
       "graph g(%x: f32[1]) -> (f32[1]) {\n"
       "  %y = floor(%x) : f32[1]\n  return %y\n}");
@@ -182,9 +182,9 @@ TEST(Trial, results_that_hang_on_the_last_bit_are_not_judged) {
   EXPECT_NE(reference.judge(0, far), std::nullopt);
 }
 
-// Whole numbers have no last bits, but what is made of them has: e^23 is known to a few turns of
-// the tangent.
-TEST(Trial, results_that_hang_on_the_last_bit_of_others_are_not_judged) {
+// Integers have no rounding, but values derived from them do: e^23 is known only to a few periods
+// of the tangent.
+TEST(Trial, results_sensitive_to_intermediate_rounding_are_not_checked) {
   const auto graph = parse_graph(
       "graph g(%x: i64[60]) -> (f32[60], f32[60]) {\n"
       "  %f = cast(%x) {dtype = f32} : f32[60]\n"

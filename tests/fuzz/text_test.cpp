@@ -1,5 +1,5 @@
-// Whatever text comes in: a value that prints and reads back, or a clear error of the user. Never a
-// crash, a leak (SAN=address) or an error that blames gex. GEX_FUZZ_SEEDS=n tries more texts.
+// Any text gives either a value that prints and parses back, or a clear UserError. Never a crash, a
+// leak (SAN=address) or an internal error. GEX_FUZZ_SEEDS=n tries more texts.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -106,7 +106,7 @@ TEST(TextFuzz, programs) {
   EXPECT_GT(accepted, 0);
 }
 
-// What the verifier lets through can be compiled: a graph from outside never meets a GEX_CHECK.
+// What the verifier accepts can be compiled: a graph from outside never fails a GEX_CHECK.
 TEST(TextFuzz, graphs_that_verify_compile_or_are_refused) {
   Mutator mutator(random_graphs(40));
   for (std::uint64_t seed = 0; seed < texts_to_try() / 4; ++seed) {

@@ -70,7 +70,7 @@ TEST(GeCase, N02_Operators) {
             std::vector<float>{27});
 }
 
-// The same text stands in the Python test of this case.
+// The Python test of this case has the same text.
 TEST(GeCase, N03_CAndCppDumpTheTalksGraphEqually) {
   const char* expected =
       "graph talk(%input_0: f32[]) -> (f32[1]) {\n"
@@ -219,7 +219,7 @@ TEST(GeCase, N09_AControlEdgeFromAssignReadsTheNewValueInEveryRun) {
   for (int run = 0; run < 3; ++run) {
     const auto results = program.Run({variable});
     EXPECT_EQ(results[0].ToVector<float>(), (std::vector<float>{4, 6}));
-    // Without an edge the old value is read, in whatever order the calls were made.
+    // Without an edge the old value is read, whatever the order of the calls.
     EXPECT_EQ(results[1].ToVector<float>(),
               run == 0 ? (std::vector<float>{10, 20}) : (std::vector<float>{3, 4}));
     EXPECT_EQ(memory, (std::vector<float>{3, 4}));
@@ -240,7 +240,7 @@ TEST(GeCase, N10_NodesWithDifferentLabelsAreNotMerged) {
   }
 }
 
-// Streams are for what is worth running side by side: a sum of two small sigmoids is one kernel.
+// Streams are for work that is worth overlapping: a sum of two small sigmoids is one kernel.
 TEST(GeCase, N10_LargeNodesOfTwoStreamLabelsRunOnTwoStreams) {
   EsGraphBuilder builder("g");
   auto x = builder.CreateInput(0, "x", DType::f32, {64, 64});
@@ -288,7 +288,7 @@ TEST(GeCase, N12_ABuiltBuilderRefusesEverything) {
   for (const auto& call : std::vector<std::function<void()>>{
            [&] { builder.BuildAndReset(); }, [&] { builder.CreateInput(1); },
            [&] { builder.SetAttr("a", 1); }, [&] { builder.SetOutput(x, 1); }})
-    expect_says(message_of(call), {"'done' is built already"});
+    expect_says(message_of(call), {"'done' is already built"});
 }
 
 TEST(GeCase, N13_HoldersOfTwoBuildersInOneOp) {

@@ -1,4 +1,4 @@
-// What the C++ compiler itself refuses: arguments of a wrong type.
+// What the C++ compiler itself rejects: arguments of a wrong type.
 
 #include <gtest/gtest.h>
 #include <gex/es.hpp>
@@ -33,9 +33,9 @@ TEST(EsTypes, right_types_compile) {
                "Where(x, 0, std::vector<float>{1}); Iota(builder, 4)"));
 }
 
-TEST(EsTypes, a_text_is_no_axis) { EXPECT_FALSE(compiles("Softmax(x, \"last\")")); }
+TEST(EsTypes, a_string_is_not_an_axis) { EXPECT_FALSE(compiles("Softmax(x, \"last\")")); }
 
-// The same question asked of the compiler that builds this test: much quicker.
+// The same check in the compiler that builds this test: much faster.
 template <class T>
 concept IsOperand = requires(es::EsTensorHolder x, T t) { es::Add(x, t); };
 template <class T>

@@ -1,4 +1,4 @@
-// Ops of the user's own, with attributes.
+// User-defined ops with attributes.
 
 #include <gtest/gtest.h>
 #include <gex/es.hpp>
@@ -10,7 +10,7 @@ namespace {
 
 using namespace gex::es;
 
-// One attribute of every kind; the result tells whether they arrived.
+// One attribute of every type; the result shows whether they arrived.
 void register_every_kind() {
   static const bool once = [] {
     RegisterOp("custom_op_test.every_kind", "", {"x"},
@@ -82,7 +82,7 @@ std::string message_of(const std::function<void()>& body) {
   return "";
 }
 
-TEST(CustomOps, MistakesWithAttributesAreTold) {
+TEST(CustomOps, AttributeErrorsAreReported) {
   register_every_kind();
   EsGraphBuilder builder("g");
   auto x = builder.CreateInput(0, "x", DType::f32, {1});
@@ -99,7 +99,7 @@ TEST(CustomOps, MistakesWithAttributesAreTold) {
   RegisterOp("custom_op_test.wrong_name", "", {"x"}, {{"factor", 2.0}}, same);
   EXPECT_NE(message_of([&] {
               builder.Apply("custom_op_test.wrong_kind", {x});
-            }).find("declared as another kind"),
+            }).find("declared with another type"),
             std::string::npos);
   EXPECT_NE(message_of([&] {
               builder.Apply("custom_op_test.wrong_name", {x});

@@ -22,7 +22,7 @@ Tensor ones(std::vector<std::int64_t> shape) {
   return Tensor::Of<float>(shape, std::vector<float>(detail::CountOf(shape), 1));
 }
 
-// Two products, so that something lies between them.
+// Two matmuls, so that there is a temporary between them.
 std::unique_ptr<Graph> two_products() {
   EsGraphBuilder builder("two_products");
   auto x = builder.CreateInput(0, "x", DType::f32, {"s0", 64});
@@ -41,7 +41,7 @@ TEST(GeCase, N52_AnOutputIsWrittenWhereTheUserWantsIt) {
   EXPECT_EQ(program.Counters().bytes_copied, 0);
 }
 
-// Counts what it gives and takes back.
+// Counts allocations and releases.
 struct CountingAllocator {
   std::mutex mutex;
   std::map<void*, std::size_t> live;
@@ -84,7 +84,7 @@ TEST(GeCase, N53_EveryByteOfARunComesFromTheUsersAllocatorAndGoesBack) {
     for (std::int64_t rows : {8, 32, 8, 8, 8, 8})
       results = program.Run({ones({rows, 64}), ones({64, 64})});
     EXPECT_EQ(results[0].ToVector<float>()[5], 64 * 64);
-    // The result, and at least what the plan needs between the products.
+    // The result, and at least what the plan needs between the matmuls.
     EXPECT_EQ(counting.live.count(results[0].data()), 1u);
     EXPECT_GT(program.Counters().arena_bytes, 0);
     EXPECT_GE(counting.given, static_cast<std::size_t>(program.Counters().arena_bytes));
@@ -93,7 +93,7 @@ TEST(GeCase, N53_EveryByteOfARunComesFromTheUsersAllocatorAndGoesBack) {
   EXPECT_TRUE(counting.live.empty());
 }
 
-TEST(GeCase, N53_AnEmptyAllocatorIsToldAndNothingIsLost) {
+TEST(GeCase, N53_AllocationFailureIsReportedAndNothingLeaks) {
   CountingAllocator counting;
   {
     const gex_allocator allocator = counting.c();
@@ -160,7 +160,7 @@ TEST(EsRun, a_saved_program_is_loaded_and_gives_the_same_bits_for_every_size) {
   EXPECT_TRUE(counting.live.empty());
 }
 
-TEST(EsRun, files_that_are_no_program_are_refused_in_words) {
+TEST(EsRun, files_that_are_not_programs_are_rejected_with_a_message) {
   const TemporaryFile file("gex_damaged_");
   two_products()->Compile().Save(file.path());
   const std::string whole = file.bytes();
@@ -175,11 +175,11 @@ TEST(EsRun, files_that_are_no_program_are_refused_in_words) {
   };
   EXPECT_EQ(problem(whole), "nothing was thrown");
   for (std::size_t cut : {std::size_t{0}, std::size_t{7}, whole.size() / 2, whole.size() - 1})
-    EXPECT_NE(problem(whole.substr(0, cut)).find("is no compiled program"), std::string::npos);
+    EXPECT_NE(problem(whole.substr(0, cut)).find("is not a compiled program"), std::string::npos);
   std::string flipped = whole;
   flipped[whole.size() / 3] ^= 4;
   EXPECT_NE(problem(flipped).find(file.path()), std::string::npos);
-  EXPECT_NE(problem("graph g() -> () {}").find("is no compiled program"), std::string::npos);
+  EXPECT_NE(problem("graph g() -> () {}").find("is not a compiled program"), std::string::npos);
   const std::string folder = testing::TempDir();
   EXPECT_THROW(Program::Load(folder), Error);
   EXPECT_THROW(two_products()->Compile().Save(folder), Error);
@@ -255,7 +255,7 @@ TEST(EsRun, asynchronous_runs_call_back_in_order) {
                          failure.set_value(e.what());
                        }
                      });
-    // The program waits for its calls when it goes.
+    // The program waits for its calls when it is destroyed.
   }
   EXPECT_EQ(first, std::vector<float>(3, 64 * 64));
   EXPECT_NE(failure.get_future().get().find("f32[1, 63]"), std::string::npos);

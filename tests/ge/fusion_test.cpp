@@ -1,4 +1,4 @@
-// Acceptance cases on fusion: how many launches are left, and that values are what they were.
+// Acceptance cases on fusion: number of launches, and unchanged values.
 
 #include "../compile/harness.hpp"
 
@@ -49,7 +49,7 @@ TEST(GeCase, N32_AConstantNormGoesIntoTheWeights) {
   Result r = check(text, {f32({1, 1, 4, 4})}, 1e-5);
   EXPECT_EQ(r.launches, 1);
   EXPECT_EQ(count(r.compiled.report.graph_text, "rsqrt("), 0) << r.compiled.report.graph_text;
-  // Somebody else reads what the convolution gives: it stays as it is.
+  // The convolution's result has another reader, so it stays unchanged.
   std::string shared = text;
   shared.replace(shared.find("-> (f32[1, 2, 4, 4])"), 20, "-> (f32[1, 2, 4, 4], f32[1, 2, 4, 4])");
   shared.replace(shared.find("return %y"), 9, "return %y, %c");
@@ -74,7 +74,7 @@ TEST(GeCase, N34_AttentionIsOneLaunch) {
   EXPECT_EQ(r.launches, 1);
 }
 
-// By a sum or by a choice, with a row that sees nothing: NaN, as without the passes.
+// By addition or by where, with a row that sees nothing: NaN, as without the passes.
 TEST(GeCase, N34_AttentionWithAMaskIsOneLaunchAndKeepsNan) {
   const auto text = [](const std::string& masked, const char* mask) {
     return str("graph main(%q: f32[3, 8, 16], %k: f32[3, 16, 8], %v: f32[3, 8, 16], %m: ", mask,

@@ -1,4 +1,4 @@
-// Acceptance cases on graph optimisation, judged by the dump after the passes.
+// Acceptance cases on graph optimisation, checked on the dump after the passes.
 
 #include <filesystem>
 #include <fstream>
@@ -107,7 +107,7 @@ TEST(GeCase, N26_EqualNodesMergeInEitherOrderOfOperands) {
   EXPECT_EQ(count(result, "add("), 1) << result;
 }
 
-TEST(GeCase, N27_KnownConditionsLeaveNoControlFlow) {
+TEST(GeCase, N27_ControlFlowWithKnownConditionsIsRemoved) {
   const std::string text = R"(graph main(%x: f32[4]) -> (f32[4], f32[4]) {
   %one = full() {dtype = i64, value = 1.0, shape = []} : i64[]
   %two = full() {dtype = i64, value = 2.0, shape = []} : i64[]
@@ -277,7 +277,7 @@ TEST(GeCase, N41_ASwitchFileLeavesOnlyWhatItNames) {
   passes::PipelineOptions options;
   options.switch_file = file.path();
   auto graph = parse_graph(kConstants);
-  // Expansion is no optimisation: nothing could run without it.
+  // Expansion is not an optimisation: nothing could run without it.
   EXPECT_EQ(names(passes::run_pipeline(*graph, options)),
             (std::vector<std::string>{"cse", "expand"}));
   options.disabled = {"cse"};
@@ -305,9 +305,9 @@ TEST(GeCase, N41_TheEnvironmentBeatsTheFile) {
 
 TEST(GeCase, N41_ABrokenSwitchFileSaysWhere) {
   for (const auto& [text, words] : std::vector<std::pair<std::string, std::string>>{
-           {"{\"cse\":\n \"maybe\"}", "a switch is on or off"},
+           {"{\"cse\":\n \"maybe\"}", "a switch must be on or off"},
            {"{\"cse\" \"on\"}", "expected ':'"},
-           {"{\"cse\": \"on\"} x", "behind the last"},
+           {"{\"cse\": \"on\"} x", "after the last"},
            {"", "expected '{'"}}) {
     const SwitchFile file(text);
     passes::PipelineOptions options;
@@ -324,7 +324,7 @@ TEST(GeCase, N41_ABrokenSwitchFileSaysWhere) {
   }
 }
 
-TEST(GeCase, N42_ProductsOfOneValueBecomeOne) {
+TEST(GeCase, N42_MatmulsOfOneValueAreMerged) {
   std::mt19937 random(42);
   auto matrix = [&](const char* name) {
     std::string text = str("  %", name, " = constant() {value = f32[8, 16](");
@@ -377,7 +377,7 @@ TEST(GeCase, N42_FrozenWeightsMergeToo) {
   EXPECT_LE(largest_error(execute(session, inputs)[0], want[0]), 1e-6);
 }
 
-TEST(GeCase, N43_ABatchOfProductsWithOneMatrixIsOneProduct) {
+TEST(GeCase, N43_ABatchOfMatmulsWithOneMatrixIsOneMatmul) {
   CompileOptions options;
   options.level = 3;
   Result r = check(R"(graph main(%x: f32[4, 16, 8], %w: f32[8, 32]) -> (f32[4, 16, 32]) {

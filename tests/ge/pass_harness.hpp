@@ -1,5 +1,5 @@
 #pragma once
-// Compiling small graphs with a pass registered, and what became of them.
+// Compiles small graphs with a registered pass, and inspects the results.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Passes of users: registration, switches, libraries of them.
+// User passes: registration, switches, plugin libraries.
 
 #include "pass_harness.hpp"
 
@@ -35,11 +35,11 @@ TEST(UserPasses, a_graph_pass_edits_nodes) {
 }
 
 TEST(UserPasses, names_and_stages_are_checked) {
-  EXPECT_TRUE(has(error_of([] { RegisterPass<AddZero>("fold"); }), "a pass of gex is called"));
+  EXPECT_TRUE(has(error_of([] { RegisterPass<AddZero>("fold"); }), "a built-in pass is named"));
   EXPECT_TRUE(has(error_of([] { RegisterPass<AddZero>("a b"); }), "can't name a pass"));
   EXPECT_TRUE(has(error_of([] { RegisterPass<AddZero>("x", "erly"); }), "did you mean 'early'?"));
   const Registered<AddZero> pass("my-add-zero");
-  EXPECT_TRUE(has(error_of([] { RegisterPass<AddZero>("my-add-zero"); }), "exists already"));
+  EXPECT_TRUE(has(error_of([] { RegisterPass<AddZero>("my-add-zero"); }), "already exists"));
 }
 
 TEST(UserPasses, null_and_old_structs_are_refused) {

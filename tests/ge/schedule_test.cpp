@@ -35,7 +35,7 @@ struct Ready {
   }
 };
 
-TEST(GeCase, N48_MatmulOfSizesThatDoNotFitIsAnErrorAndNotARecompilation) {
+TEST(GeCase, N48_MatmulOfMismatchedSizesIsAnErrorAndNotARecompilation) {
   Ready program(R"(symbols s0, s1, s2, s3
 graph g(%a: f32[s0, s1], %b: f32[s2, s3]) -> (f32[s0, s3]) {
   %y = matmul(%a, %b) : f32[s0, s3]
@@ -83,9 +83,9 @@ graph g(%x: f32[s0, 16], %w: f32[16, 8], %b: f32[8]) -> (f32[s0, 8]) {
 
 class StaticCluster : public testing::TestWithParam<int> {};
 
-// The reference schedules a cluster of 3 ops one by one and makes a graph of its own of one of 10.
-// Here neither the number nor what lies around it matters: sizes that are known are known to the
-// kernel from the start, and it is one launch of the same program.
+// The reference schedules a cluster of 3 ops one by one and makes a separate graph of one of 10.
+// Here neither the number of ops nor their context matters: known sizes are constants of the kernel
+// from the start, and it is one launch of the same program.
 TEST_P(StaticCluster, N57_InsideADynamicGraphIsOneLaunchThatNoBatchChanges) {
   const int ops = GetParam();
   std::string text = R"(symbols s0 in [1, 4096]
@@ -151,7 +151,7 @@ graph g(%x: f32[s0, 16], %w: f32[16, 8]) -> (f32[s0, 8]) {
   EXPECT_THROW(execute(strict, three), UserError);
 }
 
-// Four chains of two products, and what joins them.
+// Four chains of two matmuls, and the concatenation of their results.
 std::string four_branches() {
   std::string text = "graph g(%x: f32[64, 64], %w: f32[64, 64]) -> (f32[256]) {\n";
   for (int k = 0; k < 4; ++k)
@@ -188,7 +188,7 @@ TEST(GeCase, N58_FourEqualBranchesAreSpreadOverFourStreamsWithFewEvents) {
   }
 }
 
-TEST(GeCase, N58_WhatStandsInOneChainStaysOnOneStream) {
+TEST(GeCase, N58_AChainStaysOnOneStream) {
   CompileOptions options;
   options.streams = 4;
   Ready program(R"(graph g(%x: f32[64, 64]) -> (f32[64, 64]) {
@@ -238,7 +238,7 @@ TEST(GeCase, N61_AWhileSumsOneToAHundred) {
   EXPECT_EQ(program.session->counters().captures, 1) << "the same program for every limit";
 }
 
-// Counts turns and adds up the indices it saw.
+// Counts iterations and adds up the indices.
 const char* const kFor = R"(graph g(%start: i64[], %limit: i64[], %delta: i64[]) -> (i64[], i64[]) {
   %zero = full() {dtype = i64} : i64[]
   %one = full() {dtype = i64, value = 1.0} : i64[]
@@ -272,7 +272,7 @@ TEST(GeCase, N61_AForExcludesItsLimitInBothDirections) {
   }
 }
 
-TEST(GeCase, N61_AForWithTheWrongBodyIsRefusedInWords) {
+TEST(GeCase, N61_AForWithTheWrongBodyIsRejectedWithAMessage) {
   std::string text = kFor;
   const std::string right = "%i: i64[], %turns: i64[]", wrong = "%i: i64[], %turns: f32[]";
   text.replace(text.find(right), right.size(), wrong);

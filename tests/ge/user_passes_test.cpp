@@ -1,11 +1,11 @@
-// Acceptance cases on passes of users, written in C++.
+// Acceptance cases on user passes, written in C++.
 
 #include "pass_harness.hpp"
 
 namespace gex::test {
 namespace {
 
-// The same with a pattern that takes any constant, and a look at it.
+// The same with a pattern that matches any constant, and a check of its value.
 class AddConstantZero : public PatternPass {
  public:
   std::vector<Pattern> Patterns() const override {
@@ -216,7 +216,7 @@ class Thrower : public AddZero {
   Holders Replacement(const Match&) const override { throw std::runtime_error("no, thanks"); }
 };
 
-TEST(GeCase, N39_WrongTypesAndThrownWordsArriveWithTheName) {
+TEST(GeCase, N39_WrongTypesAndExceptionsAreReportedWithThePassName) {
   {
     const Registered<WrongType> pass("my-type");
     const std::string message = error_of([] { compiled(adds("f32[](0.0)")); });

@@ -1,4 +1,4 @@
-// The worked example of docs/add_a_kernel.md. What stands there is what stands here.
+// The worked example of docs/add_a_kernel.md; both have the same code.
 
 #include <gtest/gtest.h>
 
@@ -61,7 +61,7 @@ TEST(AddAKernel, any_split_of_the_grid_gives_the_same_bits) {
   EXPECT_EQ(whole, pieces);
 }
 
-// A step of a Program: the runtime cuts the grid, evaluates dims and passes buffers.
+// A step of a Program: the runtime splits the grid, evaluates dims and passes buffers.
 TEST(AddAKernel, a_program_launches_it_for_every_size) {
   program::Program program = program::parse_program(R"(program "p"
 symbol s0 in [0, inf]
@@ -93,7 +93,7 @@ segment 0 "p"
   }
 }
 
-TEST(AddAKernel, other_dtypes_are_refused_with_a_remedy) {
+TEST(AddAKernel, other_dtypes_are_rejected_with_advice) {
   EXPECT_THROW(make_row_dot({DType::i64}), UserError);
 }
 

@@ -1,4 +1,4 @@
-// The worked example of docs/add_an_op.md. What stands there is what stands here.
+// The worked example of docs/add_an_op.md; both have the same code.
 
 #include <gtest/gtest.h>
 
@@ -63,7 +63,7 @@ graph g(%x: f32[s0]) -> (f32[s0]) {
 }
 )";
 
-TEST_F(AddAnOp, it_prints_and_reads_back) { EXPECT_EQ(print(*parse_graph(kText)), kText); }
+TEST_F(AddAnOp, it_prints_and_parses_back) { EXPECT_EQ(print(*parse_graph(kText)), kText); }
 
 TEST_F(AddAnOp, it_fuses_with_its_neighbours_and_compiles) {
   const Compiled compiled = compile(parse_graph(kText), CompileOptions{});
@@ -75,7 +75,7 @@ TEST_F(AddAnOp, it_fuses_with_its_neighbours_and_compiles) {
     EXPECT_NEAR(got.get(k), -3 * std::log(std::cosh(std::tanh(inputs[0].get(k)))), 1e-5);
 }
 
-TEST_F(AddAnOp, whole_numbers_are_refused_in_words) {
+TEST_F(AddAnOp, integers_are_rejected_with_a_message) {
   Graph graph;
   Value* x = graph.add_input(Type::tensor(DType::i64, {Dim(5)}), "x");
   try {

@@ -1,4 +1,4 @@
-// The worked example of docs/add_a_pass.md. What stands there is what stands here.
+// The worked example of docs/add_a_pass.md; both have the same code.
 
 #include <gtest/gtest.h>
 
@@ -48,7 +48,7 @@ TEST(AddAPass, it_replaces_what_it_recognises_and_counts_it) {
   EXPECT_EQ(after.find("maximum"), std::string::npos) << after;
 }
 
-TEST(AddAPass, not_when_the_number_is_another) {
+TEST(AddAPass, not_for_another_number) {
   bool changed = true;
   std::int64_t count = 1;
   const std::string after = text_after(graph_with("0.5"), &changed, &count);

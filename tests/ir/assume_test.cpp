@@ -1,4 +1,4 @@
-// What shape rules leave to the run.
+// Conditions of shape rules that are checked at run time.
 #include "ir/assume.hpp"
 
 #include "test_ops.hpp"
@@ -8,7 +8,7 @@ namespace {
 
 using Relation = Assumption::Relation;
 
-TEST(Assume, decided_relations_are_not_remembered) {
+TEST(Assume, decided_relations_are_not_recorded) {
   const Dim n = Dim::symbol("n", {2, 8});
   AssumptionLog log;
   EXPECT_TRUE(assume_eq(n + 1, n + 1));
@@ -18,7 +18,7 @@ TEST(Assume, decided_relations_are_not_remembered) {
   EXPECT_TRUE(log.taken().empty());
 }
 
-TEST(Assume, undecided_relations_are_remembered_once) {
+TEST(Assume, undecided_relations_are_recorded_once) {
   const Dim n = Dim::symbol("n"), m = Dim::symbol("m");
   AssumptionLog log;
   EXPECT_TRUE(assume_eq(n, m));
@@ -30,7 +30,7 @@ TEST(Assume, undecided_relations_are_remembered_once) {
   EXPECT_EQ(log.taken()[1].rhs, Dim(4));
 }
 
-TEST(Assume, without_a_log_nothing_is_kept) {
+TEST(Assume, without_a_log_nothing_is_recorded) {
   EXPECT_TRUE(assume_eq(Dim::symbol("n"), Dim::symbol("m")));
   AssumptionLog log;
   EXPECT_TRUE(log.taken().empty());
@@ -51,7 +51,7 @@ TEST(Assume, logs_nest) {
 
 using AssumeInGraph = IrTest;
 
-TEST_F(AssumeInGraph, verify_tells_which_node_needs_what) {
+TEST_F(AssumeInGraph, verify_names_the_node_of_an_assumption) {
   const Dim n = Dim::symbol("n", {2, 64}), m = Dim::symbol("m", {2, 64});
   Graph graph;
   graph.set_outputs(
@@ -71,7 +71,7 @@ TEST_F(AssumeInGraph, negative_and_uncountable_results_are_refused) {
     graph.add("test.add", {x, y});
     FAIL() << "nothing was thrown";
   } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find("more bytes than 64 bits"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("in bytes overflows 64 bits"), std::string::npos)
         << error.what();
   }
 }

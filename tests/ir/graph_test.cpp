@@ -272,9 +272,9 @@ TEST_F(GraphTest, outputs_keep_their_layout_through_replacement) {
   Value* a = graph.add("test.neg", {x})->output();
   Value* b = graph.add("test.neg", {x})->output();
   a->set_type(strided);
-  EXPECT_TRUE(graph.can_replace(a, x));  // read inside only: any layout will do
+  EXPECT_TRUE(graph.can_replace(a, x));  // only read inside: any layout will do
   graph.set_outputs({a});
-  EXPECT_FALSE(graph.can_replace(a, x));  // an input lies where the caller put it
+  EXPECT_FALSE(graph.can_replace(a, x));  // an input has the caller's layout
   EXPECT_TRUE(graph.can_replace(a, b));
   graph.add_output(b);
   EXPECT_FALSE(graph.can_replace(a, b));  // now promised dense

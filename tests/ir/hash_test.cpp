@@ -114,7 +114,7 @@ TEST_F(StructuralHash, order_of_independent_nodes_counts) {
 TEST_F(StructuralHash, is_the_same_in_every_process) {
   auto graph = parse_graph(
       "graph g(%x: f32[4]) -> (f32[4]) {\n  %a = test.neg(%x) : f32[4]\n  return %a\n}");
-  // Kept compiled programs are found by this number: a change of it is a change of format.
+  // Cached programs are found by this number: changing it changes the format.
   EXPECT_EQ(structural_hash(*graph), 16764694714887954843u);
 }
 

@@ -10,7 +10,7 @@ using Matcher = IrTest;
 
 Pattern pattern(const char* text) { return Pattern::from(parse_graph(text)); }
 
-// The nodes and the return line, after a check that the graph is sound.
+// The nodes and the return line, after verifying the graph.
 std::string body_of(const Graph& graph) {
   verify(graph);
   std::string text = print(graph);
@@ -37,7 +37,7 @@ TEST_F(Matcher, replaces_a_chain_and_removes_it) {
   EXPECT_EQ(count, 1);
 }
 
-TEST_F(Matcher, gives_images_of_inputs_nodes_and_outputs) {
+TEST_F(Matcher, returns_matched_inputs_nodes_and_outputs) {
   auto graph = parse_graph(
       "graph g(%x: f32[8]) -> (f32[8]) {\n"
       "  %0 = test.neg(%x) : f32[8]\n  %1 = test.neg(%0) : f32[8]\n  return %1\n}");
@@ -101,8 +101,8 @@ TEST_F(Matcher, not_in_the_other_order_of_other_ops) {
   EXPECT_FALSE(p.match_at(graph->last()).has_value());
 }
 
-// The outer node's first order fits by itself and fails only two levels below.
-TEST_F(Matcher, goes_back_over_several_commutative_nodes) {
+// The outer node's first order matches by itself and fails only two levels below.
+TEST_F(Matcher, backtracks_over_several_commutative_nodes) {
   Pattern p = pattern(
       "graph p(%x: f32[4], %y: f32[4]) -> (f32[4]) {\n"
       "  %a = test.mul(%x, %y) : f32[4]\n  %b = test.mul(%y, %y) : f32[4]\n"
@@ -243,8 +243,8 @@ TEST_F(Matcher, finds_second_roots_through_shared_values) {
             "  %2 = test.sum(%0) {axis = 0} : f32[8]\n  return %2, %1\n");
 }
 
-// The first root is read before the second stands: the match is gathered above the reader.
-TEST_F(Matcher, gathers_roots_that_stand_apart) {
+// The first root is read before the second is computed: the match is moved above the reader.
+TEST_F(Matcher, moves_separated_roots_together) {
   auto graph = parse_graph(
       "graph g(%x: f32[8, 8]) -> (f32[8], f32[8]) {\n"
       "  %0 = test.sum(%x) {axis = 0} : f32[8]\n  %1 = test.neg(%0) : f32[8]\n"
@@ -273,7 +273,7 @@ TEST_F(Matcher, not_when_one_output_is_needed_for_an_input) {
   EXPECT_EQ(structural_hash(*graph), before);
 }
 
-TEST_F(Matcher, not_when_an_input_would_stand_for_an_output) {
+TEST_F(Matcher, not_when_an_input_would_be_an_output) {
   Pattern two = pattern(
       "graph p(%x: f32[4], %y: f32[4], %z: f32[4]) -> (f32[4], f32[4]) {\n"
       "  %a = test.sub(%x, %y) : f32[4]\n  %b = test.sub(%x, %z) : f32[4]\n  return %a, %b\n}");
@@ -284,7 +284,7 @@ TEST_F(Matcher, not_when_an_input_would_stand_for_an_output) {
   EXPECT_FALSE(two.match_at(graph->last()).has_value());
 }
 
-TEST_F(Matcher, refuses_patterns_that_make_no_sense) {
+TEST_F(Matcher, rejects_invalid_patterns) {
   struct Case {
     const char* text;
     const char* message;
@@ -297,7 +297,7 @@ TEST_F(Matcher, refuses_patterns_that_make_no_sense) {
              "input 1 is not used"},
         Case{"graph p(%x: f32[4]) -> (f32[4]) {\n %a = test.neg(%x) : f32[4]\n"
              " %b = test.neg(%x) : f32[4]\n return %a }",
-             "adds nothing"},
+             "is not used by an output"},
         Case{"graph p(%x: f32[4], %y: f32[4]) -> (f32[4], f32[4]) {\n %a = test.neg(%x) : f32[4]\n"
              " %b = test.neg(%y) : f32[4]\n return %a, %b }",
              "share no value"},

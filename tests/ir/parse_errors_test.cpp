@@ -1,4 +1,4 @@
-// Bad texts: each is refused with its place and what was expected, and none brings gex down.
+// Bad texts: each is rejected with its position and what was expected, and none crashes gex.
 #include <random>
 
 #include "test_ops.hpp"
@@ -44,9 +44,9 @@ TEST_F(ParseErrors, of_the_signature) {
            Case{"graph g(%x: f32[2]) -> (f32[2]) ties(1 -> 0) { return %x }",
                 "tie of output 1, but there are 1 outputs"},
            Case{"graph g(%x: f32[2]) -> (f32[2]) ties(0 -> 99999999999) { return %x }",
-                "no output or input has this number"},
+                "there is no output or input with this number"},
            Case{"graph g(%x: f32[2], %y: f32[3]) -> (f32[2]) ties(0 -> 1) { return %x }",
-                "of another type f32[3]"},
+                "of a different type f32[3]"},
        })
     expect_contains(problem_of(text), message);
 }
@@ -73,7 +73,7 @@ TEST_F(ParseErrors, of_symbols_and_sizes) {
     expect_contains(problem_of(text), message);
 }
 
-// `body` stands on line 2 of a graph over %x: f32[4].
+// `body` is on line 2 of a graph over %x: f32[4].
 std::string with_body(const std::string& body) {
   return "graph g(%x: f32[4], %t: token) -> () {\n" + body + "\n  return\n}\n";
 }
@@ -88,7 +88,7 @@ TEST_F(ParseErrors, of_nodes) {
            Case{"%0 = test.neg(%x : f32[4]", "expected ')' or ',' in the inputs of an op"},
            Case{"%0 = test.neg(%x)", "3:3: expected ':' and the types of the results"},
            Case{"%0 = test.neg(%x) : f32[5]",
-                "2:21: result 0 of test.neg has type f32[4], the text says f32[5]"},
+                "2:21: result 0 of test.neg has type f32[4], but the text says f32[5]"},
            Case{"%0 = test.neg(%x, %x) : f32[4]", "2:6: test.neg: expected 1 input"},
            Case{"%0 = test.neg(none) : f32[4]", "is not optional"},
            Case{"%0, %1 = test.neg(%x) : f32[4], f32[4]", "gives 1 results, the text names 2"},
@@ -98,7 +98,7 @@ TEST_F(ParseErrors, of_nodes) {
            Case{"%x = test.neg(%x) : f32[4]", "2:1: %x is defined twice"},
            Case{"%0 = 7(%x) : f32[4]", "expected the name of an op, got '7'"},
            Case{"7", "2:1: expected '%result = op(...)' or 'return', got '7'"},
-           Case{"%0 = test.neg(%x) : f32[4] @ here", "expected a place in double quotes"},
+           Case{"%0 = test.neg(%x) : f32[4] @ here", "expected a location in double quotes"},
            Case{"%0 = test.neg(%x) : f32[4] @ \"open", "2:30: this string has no closing quote"},
            Case{"%0 = test.if(%x, %x) : f32[4]", "expected 2 subgraphs, got 0"},
            Case{"%0 = test.if(%x) regions(7) : f32[4]", "expected 'graph', got '7'"},
@@ -113,7 +113,7 @@ TEST_F(ParseErrors, of_attributes) {
   for (auto [attr, message] : {
            Case{"", "expected the name of an attribute, got '}'"},
            Case{"flga = true", "2:21: test.every has no attribute 'flga'; did you mean 'flag'?"},
-           Case{"flag = true, flag = true", "2:34: attribute 'flag' is given twice"},
+           Case{"flag = true, flag = true", "2:34: attribute 'flag' is set twice"},
            Case{"flag true", "expected '=' after the name of an attribute"},
            Case{"flag = 1", "2:28: expected true or false, got '1'"},
            Case{"number = 1.5", "expected an integer, got '1.5'"},
@@ -134,8 +134,8 @@ TEST_F(ParseErrors, of_attributes) {
            Case{"tensor = 5", "expected a dtype"},
            Case{"tensor = f32[2]", "expected '(values)', 'splat(value)' or 'base64(\"...\")'"},
            Case{"tensor = f32[2](1.0)", "expected 2 values before here"},
-           Case{"tensor = f32[-2](1.0)", "no sensible size"},
-           Case{"tensor = f32[4294967296, 4294967296](1.0)", "no sensible size"},
+           Case{"tensor = f32[-2](1.0)", "the size of this tensor is invalid"},
+           Case{"tensor = f32[4294967296, 4294967296](1.0)", "the size of this tensor is invalid"},
            Case{"tensor = f32[1099511627776] splat(1.0)", "is too large"},
            Case{"tensor = f32[1099511627776](1.0)", "expected 1099511627776 values"},
            Case{"tensor = f32[1] base64(\"AAA\")", "this is not base64"},
@@ -197,7 +197,7 @@ TEST_F(ParseErrors, every_truncation_is_refused) {
     EXPECT_FALSE(parses(text.substr(0, size))) << text.substr(0, size);
 }
 
-TEST_F(ParseErrors, damaged_texts_never_bring_it_down) {
+TEST_F(ParseErrors, damaged_texts_never_crash_it) {
   std::mt19937 random(7);
   std::string text = kSound;
   const std::string spice = "%(){}[]<>,:=@\"\\+-*/0123456789eExsg.\n \t\xff";

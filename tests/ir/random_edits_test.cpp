@@ -1,4 +1,4 @@
-// Random edits keep a graph sound: use lists, order, copies and texts stay in step.
+// Random edits keep a graph valid: use lists, order, copies and texts stay consistent.
 #include <random>
 
 #include "ir/matcher.hpp"
@@ -80,7 +80,7 @@ class Editor {
   Graph graph_{"edited"};
 };
 
-TEST_F(RandomEdits, keep_the_graph_sound) {
+TEST_F(RandomEdits, keep_the_graph_valid) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     Editor editor(seed);
     for (int step = 0; step < 120; ++step) {
@@ -94,7 +94,7 @@ TEST_F(RandomEdits, keep_the_graph_sound) {
   }
 }
 
-TEST_F(RandomEdits, rewrites_keep_it_sound_and_come_to_an_end) {
+TEST_F(RandomEdits, rewrites_keep_it_valid_and_terminate) {
   Pattern double_negation = Pattern::from(
       parse_graph("graph p(%x: f32[4]) -> (f32[4]) {\n"
                   "  %a = test.neg(%x) : f32[4]\n  %b = test.neg(%a) : f32[4]\n  return %b\n}"));

@@ -1,4 +1,4 @@
-// The text form: what is printed, and that it reads back as the same graph.
+// The text form: what is printed, and that it parses back to the same graph.
 #include <cmath>
 #include <limits>
 
@@ -204,7 +204,7 @@ TEST_F(TextForm, prints_repeated_values_as_splat) {
   expect_round_trip(graph);
 }
 
-TEST_F(TextForm, makes_names_unique_and_sound) {
+TEST_F(TextForm, makes_names_unique_and_valid) {
   Graph graph("odd name");
   Value* a = graph.add_input(f32({4}), "x");
   Value* b = graph.add_input(f32({4}), "x");

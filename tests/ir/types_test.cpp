@@ -43,7 +43,7 @@ TEST_F(Types, broadcast_like_pytorch) {
   EXPECT_EQ(both({s0, 4}, {s0, 4}), (Shape{s0, 4}));
   EXPECT_EQ(both({s0}, {1}), (Shape{s0}));
   EXPECT_EQ(both({s0 * 2 + 1}, {1 + s0 + s0}), (Shape{s0 * 2 + 1}));
-  EXPECT_EQ(both({s1}, {8}), (Shape{8}));  // neither can be 1: taken as equal
+  EXPECT_EQ(both({s1}, {8}), (Shape{8}));  // neither can be 1: assumed equal
   EXPECT_EQ(broadcast_shapes({s1}, {s2}, "op"), (Shape{s1}));
 }
 
@@ -142,8 +142,8 @@ TEST_F(OpRegistry, refuses_bad_definitions) {
   };
   expect_contains(message([](OpDef& d) { d.name = "test.neg"; }), "already registered");
   expect_contains(message([](OpDef& d) { d.infer = nullptr; }), "no shape rule");
-  expect_contains(message([](OpDef& d) { d.name = "two words"; }), "a name is made of");
-  expect_contains(message([](OpDef& d) { d.name = "return"; }), "a word of the text form");
+  expect_contains(message([](OpDef& d) { d.name = "two words"; }), "a name consists of");
+  expect_contains(message([](OpDef& d) { d.name = "return"; }), "a keyword of the text form");
   expect_contains(message([](OpDef& d) { d.inputs = {{"xs", InputSpec::Arity::variadic}, {"y"}}; }),
                   "'xs' is variadic but not the last");
   expect_contains(message([](OpDef& d) { d.attrs = {{"a", true}, {"a", true}}; }), "twice");

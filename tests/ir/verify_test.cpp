@@ -1,4 +1,4 @@
-// What the verifier refuses, and that its message says where and what.
+// What the verifier rejects, and that its message says where and why.
 #include "test_ops.hpp"
 
 namespace gex::test {
@@ -19,7 +19,7 @@ std::unique_ptr<Graph> sound() {
   return graph;
 }
 
-// The lists are private to the graph; a test may break them.
+// The lists are private to the graph; this test corrupts them.
 template <class T>
 T& breakable(const T& part) {
   return const_cast<T&>(part);
@@ -33,7 +33,7 @@ TEST_F(Verify, use_before_definition) {
   expect_contains(message, "expected input 0 to be defined earlier, found its producer test.neg");
 }
 
-TEST_F(Verify, types_that_the_shape_rule_does_not_give) {
+TEST_F(Verify, types_that_differ_from_the_shape_rule) {
   auto graph = sound();
   graph->first()->output()->set_type(f32({9}));
   expect_contains(problem_of(*graph),
@@ -45,7 +45,7 @@ TEST_F(Verify, types_that_the_shape_rule_does_not_give) {
                   "expected inputs that the shape rule accepts, found test.add");
 }
 
-TEST_F(Verify, strides_are_not_the_shape_rules_business) {
+TEST_F(Verify, strides_are_not_checked_against_the_shape_rule) {
   auto graph = sound();
   Type strided = f32({8});
   strided.strides = {2};
@@ -71,14 +71,14 @@ TEST_F(Verify, attributes_of_another_kind_or_number) {
   expect_contains(problem_of(*graph), "expected 2 attributes");
 }
 
-TEST_F(Verify, use_lists_out_of_step) {
+TEST_F(Verify, inconsistent_use_lists) {
   auto graph = sound();
   Node* first = graph->first();
   std::vector<Use>& uses = breakable(first->output()->uses());
   std::vector<Use> right = uses;
   uses.push_back({graph->last(), 1});
   expect_contains(problem_of(*graph), "node `%a = test.neg(%x) : f32[8]`: expected use lists that");
-  expect_contains(problem_of(*graph), "a use where another value stands");
+  expect_contains(problem_of(*graph), "a use at the position of another value");
   uses = {right[0], right[0]};
   expect_contains(problem_of(*graph), "a use listed twice");
   uses = {{graph->last(), 5}};
@@ -129,13 +129,13 @@ TEST_F(Verify, ties) {
   verify(*graph);
   graph = parse_graph("graph g(%x: f32[8], %y: f32[9]) -> (f32[9]) {\n  return %y\n}");
   graph->ties() = {{0, 0}};
-  expect_contains(problem_of(*graph), "of type f32[9] to input 0 of another type f32[8]");
+  expect_contains(problem_of(*graph), "of type f32[9] to input 0 of a different type f32[8]");
 }
 
-TEST_F(Verify, sizes_that_make_no_sense) {
+TEST_F(Verify, invalid_sizes) {
   Graph negative;
   negative.add_input(f32({-1}));
-  expect_contains(problem_of(negative), "input 0: expected a sound type, found f32[-1]: the size");
+  expect_contains(problem_of(negative), "input 0: expected a valid type, found f32[-1]: the size");
   Graph loop_index;
   loop_index.add_input(f32({Dim::index("i", 8)}));
   expect_contains(problem_of(loop_index), "is a loop index");

@@ -3,7 +3,7 @@
 namespace gex::test {
 namespace {
 
-// Its y is the gradient that comes in, its x the one that goes out.
+// Its y is the incoming gradient, its x the result.
 using Case = ConvCase;
 
 class Conv2dInputGrad : public testing::TestWithParam<const kernels::Variant*> {
@@ -100,7 +100,7 @@ TEST_P(Conv2dInputGrad, groups_of_several_channels_and_other_layouts) {
          .x_order = {0, 2, 3, 1},
          .w_order = {1, 0, 3, 2},
          .y_order = {1, 0, 2, 3}});
-  // More rows than are finished at once, and some behind the last window.
+  // More rows than are finished at a time, and some after the last window.
   check({.problem = {.stride = {2, 2}, .pad = {1, 1}, .groups = 1},
          .c = 1,
          .h = 61,

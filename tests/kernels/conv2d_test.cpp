@@ -90,7 +90,7 @@ class Conv2d : public testing::TestWithParam<const kernels::Variant*> {
 
   int packed_cases = 0, computed_cases = 0;
 
-  // Without memory of its own: the same images, whatever the split.
+  // Computed by a prologue: the same images, for any split.
   void check_computed(Case t, Operands& v) {
     const bool as_summed = t.problem.x == DType::f32 || t.problem.x == DType::f64;
     if (t.problem.groups != 1 || !as_summed || v.xs[3] != 1) return;
@@ -157,7 +157,7 @@ TEST_P(Conv2d, pixels_as_rows) {
   // Read in place: whole images, with steps, and the corner of an image.
   check({.c = 33, .h = 20, .w = 21, .o = 64, .kh = 1, .kw = 1});
   check({.problem = {.stride = {2, 3}}, .c = 9, .h = 23, .w = 31, .o = 32, .kh = 3, .kw = 2});
-  // Shared out by channel and by pixel, with rests of both.
+  // Split by channel and by pixel, with remainders of both.
   check({.problem = {.pad = {1, 1}}, .n = 2, .c = 64, .h = 20, .w = 20, .o = 47, .kh = 3, .kw = 3});
   check({.problem = {.pad = {1, 1}}, .c = 8, .h = 21, .w = 20, .o = 95, .kh = 3, .kw = 3});
   // Wide groups, weights with channels last, 16-bit storage.
@@ -202,7 +202,7 @@ TEST_P(Conv2d, depthwise_and_thin_groups) {
 
 TEST_P(Conv2d, single_channels_with_few_taps) {
   for (const Case& t : single_channels_with_few_taps()) check(t);
-  // More rows than are finished at once.
+  // More rows than are finished at a time.
   check({.problem = {.pad = {1, 1}, .groups = 1},
          .c = 1,
          .h = 70,

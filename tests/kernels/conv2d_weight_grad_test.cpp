@@ -3,7 +3,7 @@
 namespace gex::test {
 namespace {
 
-// Its y is the gradient that comes in.
+// Its y is the incoming gradient.
 using Case = ConvCase;
 
 class Conv2dWeightGrad : public testing::TestWithParam<const kernels::Variant*> {

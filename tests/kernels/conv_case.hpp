@@ -1,5 +1,5 @@
 #pragma once
-// A convolution to test, in numbers: what its forward and gradient tests share.
+// A convolution test case: shared by forward and gradient tests.
 
 #include <array>
 #include <optional>
@@ -14,7 +14,7 @@ namespace gex::test {
 struct ConvCase {
   kernels::Conv2dProblem problem;
   i64 n = 1, c, h, w, o, kh, kw;
-  std::array<i64, 2> pad_after = {-1, -1};  // -1: as before the first
+  std::array<i64, 2> pad_after = {-1, -1};  // -1: equal to the padding before the first
   std::vector<int> x_order = {0, 1, 2, 3}, w_order = {0, 1, 2, 3}, y_order = {0, 1, 2, 3};
 
   i64 out_size(int axis) const {

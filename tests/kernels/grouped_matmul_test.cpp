@@ -115,7 +115,7 @@ class Grouped : public testing::Test {
 
 const Case kCases[] = {
     {.rows = 250, .depth = 130, .cols = 150, .ends = {100, 100, 103, 250}},
-    // Rows of no group, and ends behind the last row.
+    // Rows without a group, and ends after the last row.
     {.ends_dtype = DType::i32, .rows = 40, .depth = 100, .cols = 70, .ends = {0, 17, 30}},
     {.rows = 9, .depth = 5, .cols = 3, .ends = {4, 12, 12}},
     {.dtype = DType::bf16, .rows = 60, .depth = 33, .cols = 65, .ends = {1, 60}, .turned = true},
@@ -149,7 +149,7 @@ TEST_F(Grouped, gradients_that_are_subnormal_are_not_lost) {
   for (i64 i = 0; i < kDepth * kCols; ++i) EXPECT_EQ(w.get(i), 3 * std::ldexp(1, -130));
 }
 
-TEST_F(Grouped, what_rows_of_other_groups_hold_does_not_matter) {
+TEST_F(Grouped, rows_of_other_groups_do_not_affect_a_group) {
   HostTensor a(DType::f32, {4, 2}), d(DType::f32, {4, 3}), w(DType::f32, {2, 2, 3});
   HostTensor ends(DType::i64, {2});
   for (i64 i = 0; i < 8; ++i) a.set(i, i < 2 || i >= 6 ? std::nan("") : 1);

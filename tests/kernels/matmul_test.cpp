@@ -267,7 +267,7 @@ TEST_P(Matmul, small_products_of_any_layout_don_t_depend_on_the_split) {
 }
 
 // The result as a window of a wider matrix: nothing beside it is written.
-TEST_P(Matmul, small_products_leave_what_lies_beside_the_result_alone) {
+TEST_P(Matmul, small_matmuls_do_not_write_outside_the_result) {
   for (const auto& b_order : {std::vector{0, 1, 2, 3}, std::vector{0, 1, 3, 2}})
     for (const i64 n : {32, 37}) {
       Case t{.m = 24, .n = n, .k = 20, .b_order = b_order};

@@ -43,7 +43,7 @@ inline std::vector<double> numbers(const HostTensor& t) {
   return values;
 }
 
-// A prologue that finds the operand's elements in memory: [elements in memory, elements wanted].
+// A prologue that copies the operand's elements from memory: [elements in memory, elements wanted].
 inline kernels::Prologue read_from_memory(DType dtype, int operand, int buffer) {
   constexpr auto copy = []<class Wanted, class Stored>(Wanted, Stored) -> program::KernelFn {
     return [](const void*, void* const* buffers, const i64*, i64 begin, i64 end, std::byte*) {
@@ -63,7 +63,7 @@ inline i64 pick(std::mt19937& rng, std::initializer_list<i64> values) {
   return values.begin()[rng() % values.size()];
 }
 
-// Strides of a dense tensor whose axes lie in memory in the given order (outermost first).
+// Strides of a dense tensor whose axes are in memory in the given order (outermost first).
 inline std::vector<i64> strides_in_order(const std::vector<i64>& sizes,
                                          const std::vector<int>& order) {
   std::vector<i64> strides(sizes.size());
@@ -85,13 +85,13 @@ inline i64 extent(const std::vector<i64>& sizes, const std::vector<i64>& strides
 // How much one rounding to the dtype may change a value of magnitude 1.
 inline double unit_of(DType dtype) { return epsilon_of(dtype) / 2; }
 
-// Scratch with marks on both sides: a kernel that leaves it is found out.
+// Scratch with guard bytes on both sides: out-of-bounds writes are detected.
 class Scratch {
  public:
   explicit Scratch(i64 bytes) : bytes_(bytes), memory_(bytes + 3 * kMark, std::byte{0x5a}) {
     const auto address = reinterpret_cast<std::uintptr_t>(memory_.data() + kMark);
     start_ = memory_.data() + kMark + (64 - address % 64) % 64;
-    // Not a number in every float type: what is read before it is written shows.
+    // NaN in every float type: reads of uninitialised scratch show.
     std::memset(start_, 0xff, bytes);
   }
   std::byte* data() { return start_; }

@@ -16,7 +16,7 @@ using kernels::TuningCandidate;
 using problems::Conv2dProblem;
 using problems::MatmulProblem;
 
-// C = A * B, rows adjacent unless said otherwise.
+// C = A * B, rows adjacent unless stated otherwise.
 std::vector<i64> product_dims(i64 m, i64 n, i64 k, bool a_turned = false, bool b_turned = false) {
   return {1,
           1,
@@ -71,7 +71,7 @@ std::vector<double> result_of(const kernels::Trial& trial, const TuningCandidate
   return numbers(c);
 }
 
-// Gives the forms that were tried.
+// Returns the forms that were run.
 std::set<Form> expect_all_ways_agree(const Problem& problem, DType left, DType right,
                                      const std::vector<i64>& dims) {
   std::mt19937 rng{5};
@@ -99,7 +99,7 @@ std::set<Form> expect_all_ways_agree(const Problem& problem, DType left, DType r
   return forms;
 }
 
-TEST(Ways, ProductsInEveryFormAgree) {
+TEST(TuningCandidates, MatmulsInEveryFormAgree) {
   std::set<Form> seen;
   for (const auto& [m, n, k] : {std::array<i64, 3>{32, 256, 128},
                                 {5, 40, 70},
@@ -120,7 +120,7 @@ TEST(Ways, ProductsInEveryFormAgree) {
                             Form::few_rows, Form::few_columns}));
 }
 
-TEST(Ways, ConvolutionsInEveryFormAgree) {
+TEST(TuningCandidates, ConvolutionsInEveryFormAgree) {
   std::set<Form> seen;
   for (i64 groups : {1, 4, 8})
     for (i64 out_channels : {8, 24, 64}) {
@@ -137,8 +137,8 @@ TEST(Ways, ConvolutionsInEveryFormAgree) {
   EXPECT_EQ(seen, (std::set{Form::by_rule, Form::pixels, Form::rows, Form::direct, Form::columns}));
 }
 
-// Each form leaves other things in its scratch: a form that is not taken shows.
-TEST(Ways, TheFormThatIsAskedForIsTaken) {
+// Each form leaves different contents in its scratch: using the wrong form shows.
+TEST(TuningCandidates, TheRequestedFormIsUsed) {
   const auto scratch_of = [](const kernels::Trial& trial, const TuningCandidate& way) {
     HostTensor a(DType::f32, {trial.buffer_bytes[0] / 4}),
         b(DType::f32, {trial.buffer_bytes[1] / 4});
@@ -177,7 +177,7 @@ TEST(Ways, TheFormThatIsAskedForIsTaken) {
   }
 }
 
-TEST(Ways, TheRuleIsOneOfTheForms) {
+TEST(TuningCandidates, TheHeuristicSelectsOneOfTheForms) {
   const auto rule = [](i64 m, i64 n, i64 k, bool b_packed = false) {
     return kernels::matmul_sizes(DType::f32, DType::f32, b_packed, false, false,
                                  product_dims(m, n, k).data())
@@ -191,25 +191,25 @@ TEST(Ways, TheRuleIsOneOfTheForms) {
   EXPECT_EQ(rule(512, 512, 512), Form::packed);
 }
 
-TEST(Ways, NothingToChooseWhereRowsMustNotDependOnTheirNumber) {
+TEST(TuningCandidates, NoneIfRowsMustNotDependOnTheirNumber) {
   MatmulProblem problem;
   problem.any_rows = true;
   EXPECT_TRUE(kernels::tuning_candidates(problem, product_dims(4, 64, 64)).empty());
 }
 
-TEST(Ways, OtherKindsHaveOneWay) {
+TEST(TuningCandidates, OtherProblemsHaveNone) {
   const problems::AttentionProblem attention;
   EXPECT_TRUE(kernels::tuning_candidates(attention, {}).empty());
   EXPECT_FALSE(kernels::trial_of(attention, {}));
 }
 
-TEST(Ways, BackwardStridesAreNotTried) {
+TEST(TuningCandidates, NegativeStridesAreNotMeasured) {
   std::vector<i64> dims = product_dims(4, 64, 64);
   dims[problems::matmul_dims::a_strides + 2] = -64;
   EXPECT_FALSE(kernels::trial_of(MatmulProblem{}, dims));
 }
 
-TEST(Ways, NamesReadBack) {
+TEST(TuningCandidates, NamesParseBack) {
   const std::vector<TuningCandidate> ways =
       kernels::tuning_candidates(MatmulProblem{}, product_dims(32, 256, 128));
   for (const TuningCandidate& way : ways)

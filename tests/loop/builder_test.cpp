@@ -86,7 +86,7 @@ TEST_F(Builder, LoadedIndicesBecomeValueSymbolsAndComeBack) {
   Dim d = s.as_dim(id, {0, 9});
   EXPECT_EQ(value_symbol_id(d), id.id);
   EXPECT_EQ(d.range(), (DimRange{0, 9}));
-  EXPECT_EQ(s.as_dim(id), d);  // the first promise counts
+  EXPECT_EQ(s.as_dim(id), d);  // the first range counts
   EXPECT_EQ(s.index(d).id, id.id);
 }
 

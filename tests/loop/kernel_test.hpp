@@ -1,5 +1,5 @@
 #pragma once
-// What the loop tests share: reading kernel texts, running them in the reference executor.
+// Shared by the loop tests: reading kernel texts, running them in the reference executor.
 
 #include <gtest/gtest.h>
 #include <cstdint>

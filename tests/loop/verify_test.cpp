@@ -99,7 +99,7 @@ TEST(Verify, RejectsAConstantThatItsDtypeCantHold) {
 TEST(Verify, RejectsReduceLoopsWithoutAReduction) {
   Kernel k = good();
   k.stages[0].reduction.reset();
-  expect_invalid(k, "go together");
+  expect_invalid(k, "or neither");
 }
 
 TEST(Verify, RejectsLoopsThatShareAName) {
@@ -111,13 +111,13 @@ TEST(Verify, RejectsLoopsThatShareAName) {
 TEST(Verify, RejectsAParameterAfterALocal) {
   Kernel k = good();
   std::swap(k.buffers[3], k.buffers[4]);
-  expect_invalid(k, "stands after a local");
+  expect_invalid(k, "is declared after a local");
 }
 
 TEST(Verify, RejectsLhsOutsideACombineAndLoadsInside) {
   Kernel k = good();
   k.stages[0].exprs[2].kind = Expr::Kind::lhs;
-  expect_invalid(k, "belong into a combine");
+  expect_invalid(k, "allowed in a combine");
   k = good();
   k.stages[0].reduction->combine.exprs.push_back(k.stages[0].exprs[0]);
   expect_invalid(k, "combine body: only");

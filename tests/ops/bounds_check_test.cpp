@@ -1,5 +1,4 @@
-// What programs of every op do to memory is proven to be inside their buffers; what a changed
-// program does is not.
+// The programs of every op are proven to stay inside their buffers; changed programs are not.
 
 #include "cache/bounds_check.hpp"
 
@@ -58,7 +57,7 @@ graph main(%x: f32[s0, 48], %i: i64[s0]) -> (f32[s0, 48], f32[s0]) {
   return %b, %c
 })";
 
-TEST(BoundsCheck, BuffersThatAreTooSmallAreNoticed) {
+TEST(BoundsCheck, BuffersThatAreTooSmallAreDetected) {
   const Compiled good = compiled(parse_graph(kGraph));
   ASSERT_TRUE(unproven(good).empty()) << unproven(good).front();
   int smaller = 0;
@@ -75,7 +74,7 @@ TEST(BoundsCheck, BuffersThatAreTooSmallAreNoticed) {
   EXPECT_GE(smaller, 4);
 }
 
-TEST(BoundsCheck, AccessesThatAreOutsideAreNoticed) {
+TEST(BoundsCheck, AccessesOutOfBoundsAreDetected) {
   const Compiled good = compiled(parse_graph(kGraph));
   const backend::ParsedCodes codes = backend::parse_codes(*good.program);
   int changed = 0;
@@ -115,8 +114,8 @@ TEST(BoundsCheck, AccessesThatAreOutsideAreNoticed) {
   EXPECT_GT(changed, 10);
 }
 
-// Sizes of hand-written kernels, of their scratch and of the code around them.
-TEST(BoundsCheck, LaunchesOfProblemsThatReachOutsideAreNoticed) {
+// Sizes of hand-written kernels, of their scratch and of attached kernels.
+TEST(BoundsCheck, ProblemLaunchesOutOfBoundsAreDetected) {
   const char* const graph = R"(symbols s0 in [1, 512]
 graph main(%x: f32[s0, 48], %w: f32[48, 40], %b: f32[40]) -> (f32[s0, 40], f32[s0, 40], i64[s0, 40]) {
   %a = matmul(%x, %w) : f32[s0, 40]
@@ -148,7 +147,7 @@ graph main(%x: f32[s0, 48], %w: f32[48, 40], %b: f32[40]) -> (f32[s0, 40], f32[s
       expect_noticed([](program::Launch& l) { l.dims.pop_back(); });
       for (std::size_t d = 0; d < launch->dims.size(); ++d) {
         if (launch->dims[d] == Dim(0) || launch->dims[d] == Dim(1)) continue;
-        // Strides of a result that only exists for the code around the product.
+        // Strides of a result that only exists for the attached kernel.
         const int at = static_cast<int>(d);
         namespace dims = problems::matmul_dims;
         if (spec.kernel >= 0 && at >= dims::c_strides && at < dims::count) continue;
@@ -159,8 +158,8 @@ graph main(%x: f32[s0, 48], %w: f32[48, 40], %b: f32[40]) -> (f32[s0, 40], f32[s
   EXPECT_GT(changed, 10);
 }
 
-// The text of a kernel may promise any range for a computed index.
-TEST(BoundsCheck, PromisesOfAKernelAreNotBelieved) {
+// The text of a kernel may claim any range for a computed index.
+TEST(BoundsCheck, RangesClaimedByAKernelAreNotTrusted) {
   const loop::Kernel kernel = loop::parse_kernel(R"(symbols n in [1, 64]
 kernel gather(i: in i64[n], x: in f32[n], y: out f32[n]) grid(p < n) {
   stage s {

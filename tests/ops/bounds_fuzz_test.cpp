@@ -1,5 +1,5 @@
-// Whatever a shape rule accepts can be run: no body reads or writes outside its operands, and
-// nothing that is refused is refused as a bug of gex.
+// Whatever a shape rule accepts can be run: no body accesses memory outside its operands, and no
+// rejection is an internal error.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ class Fuzz {
   std::size_t below(std::size_t n) { return random_() % n; }
 
   std::vector<std::int64_t> shape() {
-    // Mostly the shape everybody has, so that rules accept often; small changes to it otherwise.
+    // Mostly the common shape, so that rules accept often; small changes to it otherwise.
     std::vector<std::int64_t> shape = common_;
     for (auto& size : shape)
       if (below(8) == 0) size = static_cast<std::int64_t>(below(5));
@@ -84,7 +84,7 @@ bool is_plain(const OpDef& op) {
   return !op.has(Trait::control) && !op.has(Trait::effect) && (op.body || op.expand);
 }
 
-TEST(Bounds, what_shape_rules_accept_runs_inside_its_operands) {
+TEST(Bounds, accepted_shapes_never_access_out_of_bounds) {
   int accepted = 0;
   for (const OpDef* op : all_ops()) {
     if (!is_plain(*op)) continue;

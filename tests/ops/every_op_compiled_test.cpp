@@ -1,5 +1,5 @@
-// Every op of the registry as compiled code, against the reference executor: with sizes known only
-// at run time, with sizes known while compiling, of nothing, and on transposed memory.
+// Every op of the registry as compiled code, against the reference executor: with dynamic sizes,
+// with static sizes, with empty inputs, and on transposed memory.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 using namespace test;
 
 constexpr std::int64_t kRunSize = 3;
-// One of each way to compute: as it is, in a wider type, integers, truth values.
+// One dtype of each kind: computed directly, in a wider type, integers, bool.
 constexpr DType kDTypes[] = {DType::f32, DType::bf16, DType::i64, DType::boolean};
 constexpr DType kOtherDTypes[] = {DType::f16, DType::f64, DType::i32,
                                   DType::i16, DType::i8,  DType::u8};
@@ -83,7 +83,7 @@ void for_every_op(const Check& check) {
   if (tests_all()) for_every_op(kOtherDTypes, check);
 }
 
-TEST(EveryOpCompiled, WithSizesOfTheRun) {
+TEST(EveryOpCompiled, WithDynamicSizes) {
   for_every_op([](const OpDef& op, DType dtype, const Graph& graph) {
     expect_same_as_interpreted(graph.clone(), inputs_of(op, dtype, kRunSize));
   });
@@ -97,7 +97,7 @@ TEST(EveryOpCompiled, OfOtherDTypes) {
   EXPECT_GT(checked, 400);
 }
 
-TEST(EveryOpCompiled, WithSizesKnownBefore) {
+TEST(EveryOpCompiled, WithStaticSizes) {
   for_every_op([](const OpDef& op, DType dtype, const Graph& graph) {
     expect_same_as_interpreted(with_size(graph, kRunSize), inputs_of(op, dtype, kRunSize));
   });
@@ -111,7 +111,7 @@ TEST(EveryOpCompiled, OnTransposedMemory) {
   });
 }
 
-TEST(EveryOpCompiled, OfNothingOrARefusalThatSaysWhy) {
+TEST(EveryOpCompiled, OnEmptyInputsOrRejectedWithAReason) {
   int of_nothing = 0;
   for_every_op([&](const OpDef& op, DType dtype, const Graph& graph) {
     std::unique_ptr<Graph> empty;

@@ -139,7 +139,7 @@ TEST(EveryOp, CommutativeOpsGiveTheSameBitsSwapped) {
   }
 }
 
-TEST(EveryOp, IdempotentOpsAre) {
+TEST(EveryOp, IdempotentOpsAreIdempotent) {
   for (const OpDef* op : computed_ops()) {
     if (!op->has(Trait::idempotent)) continue;
     const HostTensor x = random_tensor(DType::f32, {50}, -3, 3);

@@ -1,4 +1,4 @@
-// Key ops of the larger families against small references written out by hand.
+// Key ops of the larger families against small hand-written references.
 
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ TEST(Softmax, OfAZeroDimensionalValueIsOne) {
               {1});
 }
 
-TEST(Norm, LayerNormGivesMeanAndDeviationToo) {
+TEST(Norm, LayerNormAlsoReturnsMeanAndDeviation) {
   const auto r = run(
       [](Graph& g, auto& v) {
         Node* n = g.add(op("layer_norm"), {v[0], v[1], nullptr}, ops::Norm{1, 0});
@@ -52,7 +52,7 @@ TEST(Norm, LayerNormGivesMeanAndDeviationToo) {
 }
 
 // A quotient and a product with the rounded reciprocal differ in the last bit.
-TEST(Norm, DividesByTheDeviationWhereTold) {
+TEST(Norm, DividesByTheDeviationOnRequest) {
   const auto normed = [](const char* name, bool divide, std::size_t result) {
     return run(
         [&](Graph& g, auto& v) {
@@ -211,7 +211,7 @@ TEST(Index, SliceUpdateWritesOverASlice) {
   expect_near(y, {0, 8, 2, 9, 4});
 }
 
-TEST(Pool, MaxTellsWhereAndIgnoresPadding) {
+TEST(Pool, MaxReturnsIndicesAndIgnoresPadding) {
   const auto r = run(
       [](Graph& g, auto& v) {
         Node* n = g.add("max_pool2d", {v[0]},

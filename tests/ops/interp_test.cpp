@@ -40,7 +40,7 @@ TEST(Interp, SolvesSymbolsThatAppearOnlyInExpressions) {
   EXPECT_EQ(values(interp::interpret(g, in)[0]), (Values{3}));
 }
 
-TEST(Interp, SaysWhichInputDoesNotFit) {
+TEST(Interp, NamesTheMismatchedInput) {
   Graph g;
   const Dim s = Dim::symbol("s0");
   g.add_input(Type::tensor(DType::f32, {s}), "x");
@@ -160,7 +160,7 @@ TEST(Interp, CallKeepsItsEncodingThroughText) {
   EXPECT_EQ(copy->outputs()[0]->type(), strided);
 }
 
-TEST(Interp, BindGivesASymbolItsValue) {
+TEST(Interp, BindSetsTheValueOfASymbol) {
   Graph g;
   const Dim u = Dim::symbol("u0");
   Value* n = g.add_input(Type::tensor(DType::i64, {}));
@@ -171,7 +171,7 @@ TEST(Interp, BindGivesASymbolItsValue) {
 }
 
 // What the interpreter computes without comparing all pairs is what the definitions say.
-TEST(Interp, SortsAsItsExpansionSays) {
+TEST(Interp, SortsLikeItsExpansion) {
   const double nan = std::nan("");
   const Tensors rows{f32({2, 5, 2}, {3, nan, 1,    0, 3, nan, -1, 2,  nan, 2,  //
                                      0, 1,   -0.0, 1, 7, 7,   0,  -7, 2,   2}),

@@ -60,7 +60,7 @@ TEST(Reduce, LowFloatsAccumulateInF32) {
             (Values{1}));
 }
 
-TEST(Reduce, MaxAndMinKeepNanAndKnowInfinity) {
+TEST(Reduce, MaxAndMinPropagateNanAndInfinity) {
   EXPECT_EQ(values(reduce("reduce_max", f32({2}, {-kInf, -kInf}), {0})), (Values{-kInf}));
   EXPECT_TRUE(std::isnan(reduce("reduce_max", f32({3}, {1, kNan, 3}), {0}).get(0)));
   EXPECT_EQ(values(reduce("reduce_min", tensor(DType::i32, {3}, {4, -2, 3}), {0})), (Values{-2}));

@@ -1,4 +1,4 @@
-// Every definition is complete, and its traits say what its body does.
+// Every definition is complete, and its traits match its body.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ bool runs_as_step(const OpDef& op) {
          op.name == "call";
 }
 
-TEST(Registry, HoldsTheFamilies) {
+TEST(Registry, ContainsTheFamilies) {
   EXPECT_GE(all_ops().size(), 80u);
   for (const char* name : {"add", "tanh", "reduce_sum", "reshape", "matmul", "full", "if", "call",
                            "index", "softmax"}) {
@@ -25,7 +25,7 @@ TEST(Registry, HoldsTheFamilies) {
   }
 }
 
-TEST(Registry, EveryOpHasDocAndExactlyOneMeaning) {
+TEST(Registry, EveryOpHasDocAndExactlyOneDefinition) {
   for (const OpDef* op : all_ops()) {
     EXPECT_FALSE(op->doc.empty()) << op->name;
     const int meanings = (op->body != nullptr) + (op->expand != nullptr) + runs_as_step(*op);
@@ -33,7 +33,7 @@ TEST(Registry, EveryOpHasDocAndExactlyOneMeaning) {
   }
 }
 
-TEST(Registry, TraitsFitTheBody) {
+TEST(Registry, TraitsMatchTheBody) {
   for (const OpDef* op : all_ops()) {
     SCOPED_TRACE(op->name);
     const loop::OpBody* body = op->body.get();

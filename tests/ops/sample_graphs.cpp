@@ -69,7 +69,7 @@ std::unique_ptr<Graph> graph_of(const OpDef& op, DType dtype) {
   const Sample& sample = *sample_of(op);
   auto g = std::make_unique<Graph>(op.name);
   std::vector<Value*> values;
-  // Ops without tensor inputs still need something that tells s.
+  // Ops without tensor inputs still need an input that defines s.
   g->add_input(Type::tensor(DType::f32, {kSize}));
   for (const auto& input : sample.inputs) {
     values.push_back(g->add_input(Type::tensor(dtype_of(input, dtype), input.shape)));

@@ -1,4 +1,4 @@
-// What the manager leaves behind: graphs around passes, counts, users' passes that come and go.
+// The manager's outputs: graph dumps, counts, and user passes that are added and removed.
 
 #include <gtest/gtest.h>
 
@@ -82,7 +82,7 @@ TEST(Manager, writes_the_graph_before_and_after_the_passes_asked_for) {
   EXPECT_THROW(passes::run_pipeline(*graph, options), UserError);
 }
 
-TEST(Manager, the_environment_asks_for_graphs_too) {
+TEST(Manager, the_environment_can_request_dumps) {
   const Folder folder;
   ::setenv("GEX_DUMP_PASSES", (folder.path() + ":fold").c_str(), 1);
   auto graph = parse_graph(kGraph);
@@ -104,7 +104,7 @@ passes::Pass counting(const std::string& name, std::atomic<int>& runs) {
   return pass;
 }
 
-TEST(Manager, users_passes_may_come_and_go_while_graphs_are_compiled) {
+TEST(Manager, user_passes_may_be_added_and_removed_while_graphs_are_compiled) {
   std::atomic<int> runs{0};
   std::atomic<bool> done{false};
   std::vector<std::thread> compilers;

@@ -67,7 +67,7 @@ int count(const std::string& text, const std::string& what) {
 
 class PassFile : public ::testing::TestWithParam<Case> {};
 
-TEST_P(PassFile, GivesWhatItsChecksSay) {
+TEST_P(PassFile, PassesItsChecks) {
   const std::string& text = GetParam().text;
   passes::PipelineOptions options;
   options.check_changed = true;

@@ -62,7 +62,7 @@ segment 2 "b"
   EXPECT_EQ(lives.of_step[0][1], (Interval{1, 5}));
 }
 
-TEST(Lifetimes, a_value_carried_to_the_next_turn_lives_through_the_whole_loop) {
+TEST(Lifetimes, a_value_carried_to_the_next_iteration_lives_through_the_whole_loop) {
   const Lifetimes lives = of(R"(main 0
 segment 0 "a"
   while 1 %8 do 2

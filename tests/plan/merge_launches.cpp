@@ -19,7 +19,7 @@ Program parsed(const std::string& steps) {
   return program::parse_program(text);
 }
 
-// The launches in order; those that run together are joined by '+', a repeated one has a '*'.
+// The launches in order; those that run together are joined by '+'.
 std::string merged(const std::string& steps) {
   // Something has to write what the launches read.
   Program program =
@@ -33,10 +33,7 @@ std::string merged(const std::string& steps) {
   std::string out;
   for (const program::Step& step : program.segments[0].steps) {
     const auto& launch = std::get<program::Launch>(step.op);
-    out += (out.empty()            ? ""
-            : launch.with_previous ? "+"
-                                   : " ") +
-           launch.name + (launch.repeated ? "*" : "");
+    out += (out.empty() ? "" : launch.with_previous ? "+" : " ") + launch.name;
   }
   return out.substr(std::string("alone ").size());
 }
@@ -71,23 +68,6 @@ TEST(MergeLaunches, a_full_device_is_shared_only_by_launches_without_memory_of_t
   launch "c" code 0 read %0 write %3 grid [9] block 256
 )"),
             "a+c b");
-}
-
-TEST(MergeLaunches, a_row_that_products_wait_for_is_computed_by_each_of_their_blocks) {
-  const std::string norm =
-      "  launch \"n\" code 0 read %0 write %1 grid [1] work [9000] block 256\n";
-  const std::string products = R"(  launch "q" code 0 read %1 write %2 grid [9] matrix block 256
-  launch "k" code 0 read %1 write %3 grid [9] matrix block 256
-)";
-  EXPECT_EQ(merged(norm + products), "n*+q+k");
-  // Not where a product overwrites what the row is made of.
-  EXPECT_EQ(merged(norm + R"(  launch "q" code 0 read %1 write %0 grid [9] matrix block 256
-)"),
-            "n q");
-  // Not in place: the second block would read what the first has written.
-  EXPECT_EQ(merged(R"(  launch "n" code 0 read %1 write %1 grid [1] work [9000] block 256
-)" + products),
-            "n q+k");
 }
 
 // Memory of launches that run together is not shared by what only one of them needs.

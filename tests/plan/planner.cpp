@@ -51,7 +51,8 @@ struct Case {
   std::vector<std::int64_t> bytes;
 };
 
-// Mostly short lives, a few long ones, sizes over several magnitudes with repeats: like a model.
+// Mostly short lifetimes, a few long ones, sizes over several magnitudes with repeats: like a
+// model.
 Case random_case(unsigned seed, int count, int longest) {
   std::mt19937 random(seed);
   Case out;

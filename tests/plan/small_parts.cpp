@@ -28,7 +28,7 @@ std::uint32_t plain_tightest_hole(std::vector<std::uint64_t> around, std::uint32
   return found ? best : top;
 }
 
-TEST(TightestHole, is_found_among_any_number_of_neighbours) {
+TEST(TightestHole, finds_the_tightest_hole_for_any_number_of_neighbours) {
   std::mt19937 random(1);
   for (std::size_t count = 0; count < 300; ++count) {
     std::vector<std::uint64_t> around(count);
@@ -43,7 +43,7 @@ TEST(TightestHole, is_found_among_any_number_of_neighbours) {
   }
 }
 
-TEST(RadixSort, orders_by_any_bits_and_keeps_equals_as_they_stand) {
+TEST(RadixSort, sorts_by_any_bits_and_is_stable) {
   std::mt19937_64 random(1);
   std::vector<std::int32_t> spare;
   for (const std::uint64_t bits :

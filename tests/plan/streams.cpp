@@ -43,12 +43,12 @@ constexpr const char* kFork = R"(  launch "a" code 0 write %0 grid [9] work [999
   launch "d" code 0 read %1 read %2 write %3 grid [9] work [99999]
 )";
 
-TEST(Streams, who_reads_waits_for_who_writes) {
+TEST(Streams, a_reader_waits_for_the_writer) {
   EXPECT_EQ(synchronised(kFork),
             "0:a 0:record0 1:wait0 1:b 1:record2 2:wait0 2:c 2:record1 0:wait1 0:wait2 0:d");
 }
 
-TEST(Streams, who_overwrites_waits_for_who_reads) {
+TEST(Streams, an_overwriter_waits_for_the_readers) {
   EXPECT_EQ(synchronised(R"(  launch "a" code 0 write %0 grid [9] work [99999]
   launch "b" code 0 read %0 write %1 grid [9] work [99999]
   launch "x" code 0 write %4 grid [9] work [99999] stream 1
@@ -57,7 +57,7 @@ TEST(Streams, who_overwrites_waits_for_who_reads) {
             "0:a 0:b 0:record0 1:x 1:wait0 1:c");
 }
 
-TEST(Streams, what_was_waited_for_already_is_not_waited_for_again) {
+TEST(Streams, redundant_waits_are_omitted) {
   EXPECT_EQ(synchronised(R"(  launch "a" code 0 write %0 grid [9] work [99999]
   launch "b" code 0 write %1 grid [9] work [99999]
   launch "c" code 0 read %1 write %2 grid [9] work [99999] stream 1
@@ -67,7 +67,7 @@ TEST(Streams, what_was_waited_for_already_is_not_waited_for_again) {
             "0:a 0:b 0:record0 1:wait0 1:c 1:d 0:e");
 }
 
-TEST(Streams, parts_of_one_memory_that_lie_apart_need_no_order) {
+TEST(Streams, disjoint_parts_of_one_buffer_need_no_order) {
   EXPECT_EQ(synchronised(R"(  launch "a" code 0 write %8 grid [9] work [99999]
   launch "b" code 0 write %9 grid [9] work [99999] stream 1
   launch "c" code 0 read %7 write %1 grid [9] work [99999] stream 1
@@ -75,7 +75,7 @@ TEST(Streams, parts_of_one_memory_that_lie_apart_need_no_order) {
             "0:a 0:record0 1:b 1:wait0 1:c");
 }
 
-TEST(Streams, where_nothing_large_could_run_side_by_side_there_is_one) {
+TEST(Streams, streams_are_merged_if_nothing_large_can_overlap) {
   EXPECT_EQ(synchronised(R"(  launch "a" code 0 write %0 grid [9] work [99999]
   launch "b" code 0 read %0 write %1 grid [9] work [99999] stream 1
   launch "c" code 0 read %1 write %2 grid [9] work [99999]
@@ -89,8 +89,8 @@ TEST(Streams, where_nothing_large_could_run_side_by_side_there_is_one) {
       << "one is small";
 }
 
-TEST(Streams, values_of_steps_side_by_side_live_together) {
-  // One after the other %1 would be dead before %2 is born.
+TEST(Streams, values_of_concurrent_steps_overlap_in_time) {
+  // In sequence, %1 would be dead before %2 is written.
   const std::string steps = R"(  launch "a" code 0 write %0 grid [9] work [99999]
   launch "b" code 0 read %0 write %1 grid [9] work [99999] stream 1
   launch "c" code 0 read %1 write %3 grid [9] work [99999] stream 1
@@ -108,7 +108,7 @@ TEST(Streams, values_of_steps_side_by_side_live_together) {
   EXPECT_TRUE(lives.of_root[3].overlaps(lives.of_root[2]));
 }
 
-TEST(Streams, behind_a_join_memory_serves_again) {
+TEST(Streams, memory_is_reused_after_a_join) {
   Program program = parsed(std::string(kFork) +
                            "  launch \"e\" code 0 read %3 write %4 grid [9] work [99999]\n"
                            "  launch \"f\" code 0 read %4 write %5 grid [9] work [99999]\n");

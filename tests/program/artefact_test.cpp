@@ -82,10 +82,10 @@ TEST(Artefact, SaysWhatIsWrongWithABadOne) {
   std::string damaged = good;
   damaged[good.rfind(std::string("a\0b", 3))] = 'x';
   EXPECT_NE(reason_of(damaged).find("\"one\" is damaged"), std::string::npos);
-  EXPECT_NE(reason_of(good + "x").find("1 bytes too many"), std::string::npos);
+  EXPECT_NE(reason_of(good + "x").find("1 extra bytes at the end"), std::string::npos);
 }
 
-TEST(Artefact, EveryFlippedBitAndEveryCutIsNoticed) {
+TEST(Artefact, EveryFlippedBitAndEveryTruncationIsDetected) {
   const std::string good = write(example());
   for (std::size_t i = 0; i < good.size(); ++i) {
     EXPECT_NE(reason_of(std::string_view(good).substr(0, i)), "") << "cut at " << i;
@@ -121,7 +121,7 @@ TEST(Artefact, LargeSectionsAreWrittenWithoutACopyAndReadInPlace) {
   EXPECT_EQ((constant.data() - bytes.data()) % 64, 0);
 }
 
-// Sums are right here, contents are not: what the checks of sections can't see.
+// Checksums are right here, contents are not: section checks can't detect that.
 TEST(Artefact, NonsenseInSectionsIsAnErrorNeverACrash) {
   const Program program = with_constant();
   Artefact saved;

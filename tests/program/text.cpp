@@ -119,11 +119,11 @@ void expect_invalid(const std::string& from, const std::string& to, const std::s
 TEST(ProgramVerify, rejects_what_could_not_run) {
   expect_invalid("code 0 read", "code 9 read", "code 9");
   expect_invalid("grid [u0]", "grid [u0] at \"x\"\n  while 0 %7 do 5", "two places");
-  expect_invalid("read %0 read %6", "read %4 read %6", "before anything wrote it");
+  expect_invalid("read %0 read %6", "read %4 read %6", "before it is written");
   expect_invalid("write %3 dims", "write %6 dims", "writes the constant");
   expect_invalid("bytes [8] frozen 0", "bytes [8]", "frozen memory");
   expect_invalid("bytes [8] frozen 0", "bytes [s0*8] frozen 0", "not known");
-  expect_invalid("grid [s0]", "grid [u0]", "bound only later");
+  expect_invalid("grid [s0]", "grid [u0]", "which is bound later");
   expect_invalid("main 0 1", "main 0", "never run");
   expect_invalid("if %7 then", "if %3 then", "must be bool");
   expect_invalid("width 1\n  if", "width 3\n  if", "3 bytes");
@@ -131,13 +131,13 @@ TEST(ProgramVerify, rejects_what_could_not_run) {
   expect_invalid("record 0", "record 1", "event 1");
   expect_invalid("output %5 writes", "output %3 writes", "external");
   expect_invalid("view_of_input 0", "view_of_input 7", "views input 7");
-  expect_invalid("-> %5", "-> %3", "no call makes");
+  expect_invalid("-> %5", "-> %3", "no call returns");
   expect_invalid("alias %3 at [64]", "alias %3 at [s0*32]", "past the end");
   expect_invalid("alias %3 at [64]", "alias %4", "alias of itself");
   expect_invalid("then 2 else 3", "then 2 else 33", "segment 33");
 }
 
-TEST(ProgramVerify, rejects_a_symbol_that_nothing_gives) {
+TEST(ProgramVerify, rejects_a_symbol_that_nothing_defines) {
   Program program = parse_program(kEverything);
   program.symbols.push_back(Dim::symbol("lost", {0, 4}));
   try {

@@ -1,4 +1,4 @@
-"""Shared helpers: compile with gex, compare with eager, look at the reports."""
+"""Shared helpers: compile with gex, compare with eager, inspect the reports."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def compile_with(request: pytest.FixtureRequest) -> Compile:
 
 @pytest.fixture(params=["compiled", pytest.param("interpreter", marks=pytest.mark.slow)])
 def compiling(request: pytest.FixtureRequest) -> Compile:
-    """The same where the reference executor matters less: only among all tests."""
+    """The same where the reference executor matters less: only when all tests run."""
     return _compiler(request.param)
 
 

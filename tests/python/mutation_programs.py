@@ -1,7 +1,7 @@
-"""Random functions that change their arguments: copies, views, writes into parts, swaps.
+"""Random functions that mutate their arguments: copies, views, partial writes, swaps.
 
-What they test is whether memory is read before it is overwritten. A program is source text, so a
-failure can be read and run by itself.
+They test that memory is read before it is overwritten. A program is source text, so a failure can
+be read and run by itself.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _Writer:
             target, source = self._whole(to), self._source(of)
         else:
             target, source = self._part(to, kind), self._part(of, kind)
-        # Eager mode leaves open what a write into memory that it reads does.
+        # Eager mode leaves undefined what a write into memory that it also reads does.
         return target, f"{source}.clone()" if to.root == of.root else source
 
     def _source(self, v: Variable) -> str:
@@ -152,7 +152,7 @@ class _Writer:
         name = f"t{self.locals}"
         self.locals += 1
         self.lines.append(f"{name} = {value}")
-        # What arithmetic gives is laid out as its operands are: no promise about view(-1).
+        # The layout of arithmetic results follows the operands: no guarantee about view(-1).
         is_dense = of is not None and of.is_dense
         self.variables.append(Variable(name, root or name, is_dense))
 

@@ -1,4 +1,4 @@
-"""Starts `python -m gex.npu` in a process of its own."""
+"""Starts `python -m gex.npu` in a separate process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run_npu(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedPro
 
 
 def succeed(*arguments: str, cwd: Path | None = None) -> str:
-    """What the program prints; it must end well."""
+    """The output of the program, which must succeed."""
     done = run_npu(*arguments, cwd=cwd)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -1,4 +1,4 @@
-"""What becomes of an operator's samples: how they run, why not natively, and whether rightly so."""
+"""The outcome of an operator's samples: how they run, why not natively, and whether correctly."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOLERANCE = {
     torch.complex64: 2e-5,
     torch.complex128: 1e-7,
 }
-# Worst last: an operator is as good as the worst of its samples.
+# Worst last: the outcome of an operator is that of its worst sample.
 KINDS = (
     "native", "decomposed", "call", "eager", "untraceable", "eager fails", "error", "wrong",
 )  # fmt: skip
@@ -100,7 +100,7 @@ def _judge(op: Any, sample: Sample, executor: str) -> _Judgement:
         distance = max(map(_distance, got, want), default=0.0)
     except GraphNotSupported as problem:
         return _Judgement("eager", [_first_line(problem)])
-    except Exception as problem:  # every kind of failure is a finding
+    except Exception as problem:  # any failure is a finding
         return _Judgement("error", failure=f"{type(problem).__name__}: {problem}")
     try:
         if op.name in UNWRITTEN:
@@ -117,7 +117,7 @@ def _judge(op: Any, sample: Sample, executor: str) -> _Judgement:
 
 
 def _distance(got: torch.Tensor, want: torch.Tensor) -> float:
-    """Infinite where one is a number and the other is not, or where sizes differ."""
+    """Infinite if one is a number and the other is not, or if sizes differ."""
     if got.shape != want.shape or got.device != want.device:
         return float("inf")
     if got.layout != torch.strided or got.numel() == 0 or not want.dtype.is_floating_point:
@@ -134,8 +134,8 @@ def _promised(gm: torch.fx.GraphModule) -> list[torch.Tensor]:
 
 
 def _wrong_promise(gm: torch.fx.GraphModule, want: list[torch.Tensor]) -> str:
-    """Some of PyTorch's own meta functions give a wrong rank or dtype (bincount and unique do in
-    2.11); no backend can make that right."""
+    """Some of PyTorch's own meta functions return a wrong rank or dtype (bincount and unique in
+    2.11), which no backend can correct."""
     for a, b in zip(_promised(gm), want):
         if (a.dim(), a.dtype) != (b.dim(), b.dtype):
             promise, result = (f"{t.dtype} of {t.dim()} axes" for t in (a, b))
@@ -158,9 +158,9 @@ def _compare_types(got: list[torch.Tensor], want: list[torch.Tensor]) -> None:
 def _compare(
     gm: torch.fx.GraphModule, sample: Sample, got: list[torch.Tensor], want: list[torch.Tensor]
 ) -> None:
-    """Values and strides are eager's, or what PyTorch's own kernels make of the traced graph:
-    some operators are traced in pieces that round where the whole does not, and which of equals
-    comes first in a sort that need not be stable is anybody's guess."""
+    """Whether values and strides equal eager's, or those of PyTorch's own kernels on the traced
+    graph: some operators are traced in parts that round where the whole does not, and the order
+    of equal elements in an unstable sort is arbitrary."""
     _compare_types(got, want)
     torch.manual_seed(SEED)
     traced = tensors(_sorting_stably(gm)(*(copy_of(t) for t in sample.tensors)))
@@ -185,7 +185,7 @@ def _compare(
 def _is_no_farther(
     gm: torch.fx.GraphModule, sample: Sample, number: int, got: torch.Tensor, want: torch.Tensor
 ) -> bool:
-    """Whether it is within twice eager's distance from what f64 gives: sums that nearly cancel
+    """Whether it is within twice eager's distance from the f64 result: sums that nearly cancel
     show the order of their additions."""
     if got.dtype not in (torch.float32, torch.bfloat16, torch.float16):
         return False
@@ -202,7 +202,8 @@ def _is_no_farther(
 def _chooses_among_equals(
     gm: torch.fx.GraphModule, sample: Sample, indices: torch.Tensor, values: torch.Tensor
 ) -> bool:
-    """Whether these are places of the largest elements, or the k-th: eager names one of several."""
+    """Whether these are indices of the largest elements, or the k-th: eager returns one of
+    several."""
     aten = torch.ops.aten
     for target in (aten.topk.default, aten.kthvalue.default):
         for node in gm.graph.find_nodes(op="call_function", target=target):
@@ -235,7 +236,7 @@ def _sorting_stably(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
 def _has_promised_steps(tensor: torch.Tensor, promised: torch.Tensor) -> bool:
     if all(isinstance(size, int) for size in promised.shape):
         return _steps(tensor) == _steps(promised)
-    return tensor.is_contiguous()  # results whose sizes only a run can tell
+    return tensor.is_contiguous()  # results with data-dependent sizes
 
 
 def _steps(tensor: torch.Tensor) -> list[int]:

@@ -37,7 +37,7 @@ def operators(device: str = "cpu") -> list[Any]:
 
 
 def two_dtypes(op: Any, index: int) -> list[torch.dtype]:
-    """f32 and one more, another one from operator to operator."""
+    """f32 and one other dtype, which differs from operator to operator."""
     have = [d for d in DTYPES if d in op.supported_dtypes("cpu")]
     others = [d for d in have if d != torch.float32]
     chosen = [d for d in have if d == torch.float32]

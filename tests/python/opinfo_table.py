@@ -1,4 +1,4 @@
-"""Writes docs/opinfo.md: what becomes of each operator of PyTorch's sample database.
+"""Writes docs/opinfo.md: the outcome of each operator of PyTorch's sample database.
 
 PYTHONPATH=build/python python tests/python/opinfo_table.py [operator ...]
 """

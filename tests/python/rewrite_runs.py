@@ -1,4 +1,4 @@
-"""What became of one compiled function: kernels, copies, bytes, values."""
+"""Inspects one compiled function: kernels, copies, bytes, values."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Holds every ATen call that runs under `RowCheck` against what its row computes.
+"""Checks every ATen call that runs under `RowCheck` against its row.
 
-The rows are run one by one in the reference executor, on the very tensors that eager saw, so a
-wrong row is named by its overload and arguments and not by a model's final output.
+The rows are run one by one in the reference executor, on the tensors that eager saw, so a wrong row
+is named by its overload and arguments and not by a model's final output.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gex._gex import (
 )
 from gex.importer.tensor_types import DTYPES, why_unsupported
 
-# Those named gex.* are no operators of PyTorch: they draw random numbers.
+# Those named gex.* are not operators of PyTorch: they draw random numbers.
 ROWS = frozenset(name for name in aten_overloads() if not name.startswith("gex."))
 # Results that eager leaves unwritten.
 _UNDEFINED = ("empty", "new_empty")
@@ -42,7 +42,7 @@ MAX_ELEMENTS = 1 << 16
 
 
 class NoForm(Exception):
-    """An argument that rows know nothing of."""
+    """An argument that rows do not support."""
 
 
 def _dense_type(tensor: torch.Tensor) -> Type:
@@ -102,7 +102,7 @@ def run_row(
     )
     if compiled:
         runner = compiled_runner(
-            importer.finish(), signature, [], CaptureOptions(limit=1), RunnerOptions()
+            importer.finish(), signature, [], CaptureOptions(), RunnerOptions()
         )
     else:
         runner = interpreter_runner(importer.finish(), signature, [])
@@ -139,7 +139,7 @@ class RowCheck(TorchDispatchMode):
         return result
 
     def compare(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """Holds one call's result against its row's."""
+        """Checks one call's result against its row's."""
         name = str(func)
         if isinstance(result, torch.Tensor):
             tensors = [result]

@@ -1,6 +1,6 @@
-"""Argument lists that exercise ATen overloads: what row_cases.py puts its table together from.
+"""Argument lists that exercise ATen overloads, used by the table in row_cases.py.
 
-A case takes a maker of tensors and gives argument tuples; keyword arguments are a dict at the end.
+A case takes a maker of tensors and yields argument tuples; keyword arguments are a dict at the end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Floats as integers, also those that no integer is: NaN, infinities, what is too large."""
+"""Conversion of floats to integers, including NaN, infinities and values out of range."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SPECIAL = [float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 0.9, -0.9, -1.5
 
 
 def values(dtype: torch.dtype) -> torch.Tensor:
-    """All that is special, both sides of every limit, and all orders of magnitude."""
+    """All special values, both sides of every limit, and all orders of magnitude."""
     limits = [sign * 2.0**k + d for k in (7, 8, 15, 16, 31, 32, 63, 64) for sign in (1, -1)
               for d in (-1.0, -0.5, 0.0, 0.5, 1.0)]  # fmt: skip
     drawn = torch.Generator().manual_seed(0)
@@ -52,7 +52,7 @@ def test_floats_become_integers_as_in_eager(executor: str) -> None:
 
 @pytest.mark.parametrize("to", INTEGERS, ids=str)
 @pytest.mark.parametrize("repeats", [1, 10], ids=["small", "large"])
-def test_folded_casts_are_those_of_the_run(repeats: int, to: torch.dtype) -> None:
+def test_folded_casts_equal_run_time_casts(repeats: int, to: torch.dtype) -> None:
     x = values(torch.float32).repeat(repeats)
     name = {"torch.uint8": "u8"}.get(str(to), str(to).replace("torch.int", "i"))
     builder = es.EsGraphBuilder("g")

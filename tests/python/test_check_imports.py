@@ -1,4 +1,4 @@
-"""scripts/check_imports.py finds what it is there to find."""
+"""scripts/check_imports.py detects violations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled programs between processes: with frozen parameters, and with passes of the user's."""
+"""Compiled programs cached between processes: with frozen parameters, and with user passes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Model(nn.Module):
-    """A folded scale, packed weights, an embedding that is read where it lies."""
+    """A folded scale, packed weights, an embedding that is read in place."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ def from_cache(model: nn.Module, options: dict[str, object] | None = None) -> bo
     return graphs[0].runner.counters.get("programs_from_cache", 0) == 1
 
 
-def test_programs_with_frozen_parameters_are_kept_whatever_is_in_those() -> None:
+def test_programs_with_frozen_parameters_are_cached_whatever_their_contents() -> None:
     assert not from_cache(Model(0), FROZEN)
     assert from_cache(Model(0), FROZEN)
     assert from_cache(Model(1), FROZEN)
@@ -97,7 +97,7 @@ def register(version: str, factor: float) -> None:
             return inputs[0] * factor
 
 
-def test_what_a_version_of_a_pass_did_is_kept_for_that_version(no_passes_left: None) -> None:
+def test_results_of_a_pass_are_cached_by_its_version(no_passes_left: None) -> None:
     def twice(x: torch.Tensor) -> torch.Tensor:
         return x + x
 

@@ -1,4 +1,4 @@
-"""Ops that users define in Python, made of others."""
+"""Ops that users define in Python, composed of others."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_lists_sizes_dtypes_and_any_number_of_inputs() -> None:
     np.testing.assert_array_equal(got, np.full((2, 3), 15.5))
 
 
-def test_mistakes_in_an_op_are_told_with_its_name() -> None:
+def test_errors_in_an_op_name_it() -> None:
     name = next(_names)
 
     @es.register_op(name)
@@ -78,7 +78,7 @@ def test_mistakes_in_an_op_are_told_with_its_name() -> None:
     x = builder.CreateInput(0, "x", "f32", [4])
     with pytest.raises(ValueError, match=rf"{name}.*parts is 0"):
         halves(x, parts=0)
-    with pytest.raises(ValueError, match="gives 3; it must give tensors"):
+    with pytest.raises(ValueError, match="returns 3; it must return tensors"):
         halves(x, parts=9)
     with pytest.raises(ValueError, match="parts"):
         halves(x, parts="two")
@@ -99,7 +99,7 @@ def test_mistakes_in_an_op_are_told_with_its_name() -> None:
         (lambda x, *, table=...: x, "table"),
     ],
 )
-def test_what_can_not_be_declared(function, message: str) -> None:
+def test_invalid_declarations(function, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         es.register_op(next(_names))(function)
 

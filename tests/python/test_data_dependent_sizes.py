@@ -1,4 +1,4 @@
-"""Sizes and numbers that only the data tell, and the conditions that PyTorch puts on them."""
+"""Data-dependent sizes and numbers, and the conditions that PyTorch puts on them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_item_of_a_narrow_integer(compiling: Compile, dtype: torch.dtype) -> Non
     assert_same(compiled(x, n), leading(x, n))
 
 
-def test_conditions_on_sizes_are_no_calls() -> None:
+def test_conditions_on_sizes_need_no_calls() -> None:
     def fn(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         size = n.item()
         torch._check(size >= 2)
@@ -89,7 +89,7 @@ def split(x: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("fn", [selected, repeated, split, torch.unique])
 @pytest.mark.parametrize("dynamic", [None, True])
-def test_sizes_that_only_the_data_tell(
+def test_data_dependent_sizes(
     compiling: Compile, fn: Callable[..., Any], dynamic: bool | None
 ) -> None:
     compiled = compiling(fn, dynamic=dynamic)
@@ -99,8 +99,8 @@ def test_sizes_that_only_the_data_tell(
     assert last_report().eager_reason is None
 
 
-def test_selections_by_mask_are_no_calls() -> None:
-    """Also several with one count, which PyTorch takes for one size, and none at all."""
+def test_selections_by_mask_need_no_calls() -> None:
+    """Also several with one count, which PyTorch treats as one size, and none at all."""
 
     def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         mask = x > 0
@@ -207,7 +207,7 @@ _promises_counts = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize("fn", [pytest.param(_runs_along_an_axis, marks=_promises_counts), _places])
-def test_results_whose_strides_only_a_run_tells_are_read_as_they_lie(
+def test_results_with_data_dependent_strides_are_read_in_place(
     compiling: Compile, fn: Callable[..., Any]
 ) -> None:
     compiled = compiling(fn)
@@ -227,7 +227,7 @@ def distinct(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
-def test_distinct_elements_are_no_calls(dtype: torch.dtype) -> None:
+def test_distinct_elements_need_no_calls(dtype: torch.dtype) -> None:
     compiled = torch.compile(distinct, backend="gex", fullgraph=True, options={"strict": True})
     for rows, kinds in ((9, 3), (9, 7), (40, 1), (5, 2), (1000, 9)):
         x = torch.randint(0, kinds, (rows, 3)).to(dtype)
@@ -240,7 +240,7 @@ def test_distinct_columns_and_runs_of_planes(compiling: Compile) -> None:
     def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         columns, counts = torch.unique(x, dim=1, return_counts=True)
         planes, plane_of = torch.unique_consecutive(x, dim=0, return_inverse=True)
-        # PyTorch promises dense results; eager's kernel gives others.
+        # PyTorch infers dense results; eager's kernel returns others.
         return (columns + 1).contiguous(), counts, (planes * 2).contiguous(), plane_of
 
     compiled = compiling(fn)
@@ -251,7 +251,7 @@ def test_distinct_columns_and_runs_of_planes(compiling: Compile) -> None:
     assert last_report().calls == []
 
 
-def test_gradients_of_what_a_mask_scatters_are_no_calls() -> None:
+def test_gradients_of_masked_scatter_need_no_calls() -> None:
     def fn(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
         return x.masked_scatter(mask, source).square().sum()
 

@@ -162,7 +162,7 @@ def test_copies_have_a_state_of_their_own(copied: Callable[[Any], Any]) -> None:
     compiled = gex.compile(model, (torch.randn(5, 4),))
     x = torch.randn(5, 4)
     assert_same(compiled(x), eager(x).detach())
-    # What happens to the module afterwards is no matter of what was compiled.
+    # Later changes of the module do not affect what was compiled.
     model.eval()
     model[0].weight = nn.Parameter(torch.zeros(3, 4))
     before = {name: t.clone() for name, t in compiled.state.items()}
@@ -295,7 +295,7 @@ def test_op_without_row_runs_as_a_call_without_gradients() -> None:
         ((torch.ones(3, 8), torch.ones(1)), "too many positional arguments"),
         ((), "missing a required argument: 'input'"),
         ((1.5,), "input 'input' must be a tensor or an array, got 1.5"),
-        (([torch.ones(3, 8)],), "another structure than the examples"),
+        (([torch.ones(3, 8)],), "a different structure than the examples"),
     ],
 )
 def test_wrong_inputs_are_named(arguments: tuple, message: str) -> None:
@@ -312,7 +312,7 @@ def test_constants_are_fixed() -> None:
         compiled(torch.randn(3, 8), scale=3.0)
 
 
-def test_what_can_not_be_compiled_is_refused() -> None:
+def test_unsupported_programs_are_rejected() -> None:
     with pytest.raises(TypeError, match="example_inputs is missing"):
         gex.compile(mlp())
     with pytest.raises(TypeError, match="expected a module"):
@@ -336,7 +336,7 @@ def test_complex_inputs_and_buffers() -> None:
         torch.testing.assert_close(got, want)
 
 
-def test_checked_indices_that_a_buffer_decides():
+def test_indices_in_a_buffer_are_checked():
     class Positions(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -401,7 +401,7 @@ def test_a_size_may_be_all_that_the_export_promises() -> None:
         several(torch.randn(1, 4))
 
 
-def test_parameters_are_read_anew_where_they_were_moved_to() -> None:
+def test_parameters_are_read_again_after_they_moved() -> None:
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).eval()
     x = torch.randn(3, 4)
     other = gex.compile(nn.Linear(4, 4), (x,))

@@ -139,7 +139,7 @@ FLOATS: dict[str, Callable[[int], float]] = {
 
 @pytest.mark.parametrize("name", FLOATS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
-def test_floats_of_sizes_are_no_calls(dtype: torch.dtype, name: str) -> None:
+def test_floats_of_sizes_need_no_calls(dtype: torch.dtype, name: str) -> None:
     expression = FLOATS[name]
 
     def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -163,7 +163,7 @@ SIZES: dict[str, Callable[[int], torch.Tensor]] = {
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_sizes_that_come_about_by_floats(compiling: Compile, name: str) -> None:
+def test_sizes_computed_with_floats(compiling: Compile, name: str) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return SIZES[name](x.shape[0]).sin() * x[0]
 
@@ -185,7 +185,7 @@ def test_masked_scatter_from_a_source_that_may_be_empty(compiling: Compile) -> N
     assert last_report().calls == []
 
 
-def test_equal_sizes_that_come_about_in_two_ways_are_no_calls() -> None:
+def test_equal_sizes_with_two_expressions_need_no_calls() -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
         half = x[::2]
         return half + y, torch.where(y > 0, half[:, None], y), half[:, None] * y

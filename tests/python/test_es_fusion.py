@@ -1,4 +1,4 @@
-"""Graphs built by hand: as few kernels as they should need, with PyTorch's numbers."""
+"""Graphs built by hand: the expected number of kernels, with PyTorch's numbers."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def attention():
 
 
 @pytest.mark.parametrize("case", [conv_bn_relu, resnet_block, matmul_add_gelu, attention])
-def test_one_kernel_where_one_is_enough(case):
+def test_one_kernel_if_possible(case):
     graph, inputs, expected, kernels = case()
     program = graph.compile()
     (got,) = program.run(inputs)

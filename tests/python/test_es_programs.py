@@ -1,4 +1,4 @@
-"""Programs of gex.es: options, results in given memory, asynchronous calls, files; mistakes."""
+"""Programs of gex.es: options, results in given memory, asynchronous calls, files; errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def values(rows: int) -> np.ndarray:
     return np.linspace(-1, 1, rows * 4, dtype=np.float32).reshape(rows, 4)
 
 
-def test_results_go_into_arrays_that_are_there() -> None:
+def test_results_are_written_to_given_arrays() -> None:
     program = linear().compile()
     (want,) = program.run([values(5)])
     memory = np.zeros((5, 3), np.float32)
@@ -56,11 +56,11 @@ def test_asynchronous_runs_call_back_in_order() -> None:
     with pytest.raises(es.EsError, match=r"f32\[2, 5\]"):
         wrong.result()
     assert seen == [(1, True), (2, True), (3, True), (-1, False)]
-    with pytest.raises(es.EsError, match="input 0 is of type"):
+    with pytest.raises(es.EsError, match="input 0 has type"):
         program.run_async([[1.0, 2.0]])
 
 
-def test_a_program_that_goes_waits_for_its_asynchronous_runs() -> None:
+def test_a_destroyed_program_waits_for_its_asynchronous_runs() -> None:
     futures = [linear().compile().run_async([values(rows)]) for rows in (8, 9)]
     gc.collect()
     assert [f.result(timeout=60)[0].shape for f in futures] == [(8, 3), (9, 3)]
@@ -90,7 +90,7 @@ def test_writing_in_place_can_be_switched_off() -> None:
     es.assign(v, v + 1)
     graph = builder.Build([])
     assert "in_place: 1" in graph.compile().report()
-    aside = graph.compile(in_place=False)
+    aside = graph.compile(in_place_temps=False, in_place_inputs=False)
     assert "in_place" not in aside.report()
     memory = np.zeros(4, np.float32)
     aside.run([memory])
@@ -111,7 +111,7 @@ def test_computing_operands_can_be_switched_off(tmp_path: Path) -> None:
             np.testing.assert_allclose(either.run(inputs)[0], want, rtol=1e-4, atol=1e-5)
 
 
-def test_streams_spread_what_is_independent() -> None:
+def test_independent_steps_are_spread_over_streams() -> None:
     builder = es.EsGraphBuilder("g")
     x = builder.CreateInput(0, "x", "f32", [64, 64])
     sums = [es.reduce_sum(es.matmul(x, x * float(k + 1)), axes=[1]) for k in range(2)]
@@ -121,11 +121,11 @@ def test_streams_spread_what_is_independent() -> None:
     assert "streams" not in graph.compile().print("program").splitlines()[1]
     array = np.random.default_rng(0).random((64, 64), np.float32)
     np.testing.assert_array_equal(spread.run([array])[0], graph.run([array])[0])
-    with pytest.raises(es.EsError, match="streams is 65"):
+    with pytest.raises(es.EsError, match="takes a whole number from 0 to 64"):
         graph.compile(streams=65)
 
 
-def test_autotune_measures_ways_to_compute_hot_products() -> None:
+def test_autotune_measures_candidates_for_hot_matmuls() -> None:
     program = linear().compile(autotune=True)
     plain = linear().compile()
     for _ in range(8):
@@ -158,7 +158,7 @@ def test_a_saved_program_runs_in_another_process_without_its_custom_op(tmp_path:
     subprocess.run([sys.executable, "-c", LOAD, *paths], check=True, timeout=120)
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), program.run([values(7)])[0])
     (tmp_path / "garbage").write_bytes(b"GEXART\r\n" + b"\x00" * 100)
-    with pytest.raises(es.EsError, match="garbage' is no compiled program"):
+    with pytest.raises(es.EsError, match="garbage' is not a compiled program"):
         es.Program.load(tmp_path / "garbage")
     with pytest.raises(es.EsError, match="there is no such file"):
         es.Program.load(tmp_path / "absent")
@@ -180,40 +180,40 @@ def test_comparisons_are_nodes_and_a_tensor_has_no_truth() -> None:
     assert repr(x) == "TensorHolder(of the built graph 'g')"
 
 
-def test_arrays_take_the_shape_and_dtype_that_are_asked_for() -> None:
+def test_arrays_take_the_requested_shape_and_dtype() -> None:
     builder = es.EsGraphBuilder("g")
     array = np.arange(6, dtype=np.float32)
     assert builder.CreateConst(array, [2, 3]).type == "f32[2, 3]"
     assert builder.CreateConst(array, dtype="f16").type == "f16[6]"
     assert builder.CreateConst(array.reshape(2, 3), dtype="i64").type == "i64[2, 3]"
     assert builder.create_const_int32(np.array([1, 2])).type == "i32[2]"
-    with pytest.raises(ValueError, match=r"6 values for the shape \[4\], which holds 4"):
+    with pytest.raises(ValueError, match=r"6 values for the shape \[4\], which has 4"):
         builder.CreateConst(array, [4])
     with pytest.raises(ValueError, match=r"0\.5"):
         builder.CreateConst(array / 2, dtype="i64")
 
 
 @pytest.mark.parametrize("size", [float("nan"), 2.0, None, [3]])
-def test_sizes_that_are_no_whole_numbers_are_named(size: object) -> None:
+def test_sizes_that_are_not_integers_are_reported(size: object) -> None:
     builder = es.EsGraphBuilder("g")
-    with pytest.raises(TypeError, match=r"size 1 of the shape is .*; sizes are whole numbers"):
+    with pytest.raises(TypeError, match=r"size 1 of the shape is .*; sizes are integers"):
         builder.CreateInput(0, "x", "f32", [2, size])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="does not fit 64 bits"):
         builder.CreateInput(0, "x", "f32", [10**30])
     assert builder.CreateInput(0, "x", "f32", [np.int32(2)]).type == "f32[2]"
 
 
-def test_what_is_no_tensor_is_named() -> None:
+def test_arguments_that_are_not_tensors_are_reported() -> None:
     builder = es.EsGraphBuilder("g")
     x = builder.CreateInput(0, "x", "f32", [3])
     with pytest.raises(TypeError, match="output 0 of 'g' gives 'a'"):
         builder.SetOutput("a", 0)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a control edge gives 3"):
         es.relu(x).add_control_edge([3])  # type: ignore[list-item]
-    with pytest.raises(es.EsError, match=r"the constant is of type .*ndarray.*array of numbers"):
+    with pytest.raises(es.EsError, match=r"the constant has type .*ndarray.*array of numbers"):
         builder.CreateConst(np.array([None]))
     program = builder.Build([es.relu(x)]).compile()
-    with pytest.raises(es.EsError, match=r"input 0 is of type .*list.*; expected a NumPy array"):
+    with pytest.raises(es.EsError, match=r"input 0 has type .*list.*; expected a NumPy array"):
         program.run([[1.0, 2.0, 3.0]])
     with pytest.raises(TypeError, match="expected a list of arrays, got NoneType"):
         program.run(None)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Memory and threads of the caller's for programs of gex.es."""
+"""Memory and threads of the caller for programs of gex.es."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gex import es
 
 
 def two_products() -> es.Graph:
-    """So that something lies between them, and large enough for more than one thread."""
+    """With a temporary in between, and large enough for more than one thread."""
     builder = es.EsGraphBuilder("two_products")
     x = builder.CreateInput(0, "x", "f32", ["rows", 64])
     w = builder.CreateInput(1, "w", "f32", [64, 64])
@@ -68,7 +68,7 @@ def test_every_byte_comes_from_the_allocator_and_goes_back() -> None:
     assert not blocks.live
 
 
-def test_an_allocator_that_has_no_more_is_told() -> None:
+def test_allocation_failure_is_reported() -> None:
     blocks = Blocks()
     program = two_products().compile(allocator=blocks.allocator)
     blocks.no_more = True
@@ -82,11 +82,15 @@ def test_an_allocator_that_has_no_more_is_told() -> None:
     ("allocate", "error", "words"),
     [
         (lambda size, alignment: 1 // 0, ZeroDivisionError, "division"),
-        (lambda size, alignment: "here", TypeError, "gave 'here'; it gives an address, or None"),
-        (lambda size, alignment: 8, ValueError, "address 8, which is no multiple of"),
+        (
+            lambda size, alignment: "here",
+            TypeError,
+            "returned 'here'; it must return an address or None",
+        ),
+        (lambda size, alignment: 8, ValueError, "address 8, which is not a multiple of"),
     ],
 )
-def test_what_allocate_does_wrong_the_run_raises(
+def test_errors_of_allocate_are_raised_by_the_run(
     allocate: Callable[[int, int], Any], error: type[Exception], words: str
 ) -> None:
     program = two_products().compile(allocator=es.Allocator(allocate, lambda *_: None))
@@ -156,12 +160,12 @@ def test_loaded_programs_take_both(tmp_path: Path) -> None:
     assert result.ctypes.data in blocks.live
 
 
-def test_mistakes_are_told_when_they_are_made() -> None:
-    with pytest.raises(TypeError, match="allocate is a function, got int"):
+def test_errors_are_raised_when_they_are_made() -> None:
+    with pytest.raises(TypeError, match="allocate must be a function, got int"):
         es.Allocator(1, print)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="executor of threads, got ProcessPoolExecutor"):
+    with pytest.raises(TypeError, match="thread executor, got ProcessPoolExecutor"):
         es.ThreadPool(ProcessPoolExecutor(1), 1)
-    with pytest.raises(TypeError, match="executor of threads, got int"):
+    with pytest.raises(TypeError, match="thread executor, got int"):
         es.ThreadPool(4, 4)  # type: ignore[arg-type]
     with ThreadPoolExecutor(1) as executor:
         with pytest.raises(ValueError, match="at least one thread, got 0"):

@@ -69,12 +69,12 @@ want = F.embedding(good, x) * 2
 for _ in range(3):
     assert torch.equal(fn(x, good), want)
 fn(x, bad)
-with raises(gex.IndexOutOfRange, match="reach from -2 to 7, .* has 4 elements") as error:
+with raises(gex.IndexOutOfRange, match="range from -2 to 7, .* has 4 elements") as error:
     fn(x, good)
 assert "embedding" in str(error.value)
 assert torch.equal(fn(x, good), want)
 fn(x, bad)
-with raises(IndexError, match="reach from -2 to 7"):
+with raises(IndexError, match="range from -2 to 7"):
     gex.synchronize()
 gex.synchronize()
 assert torch.equal(fn(x, good), want)
@@ -93,7 +93,7 @@ fn(s, torch.tensor([1, -100, 5, 0]), i)
 with raises(IndexError, match="has 5 elements"):
     fn(s, t, i)
 fn(s, t, torch.tensor([-5, 0]))
-with raises(IndexError, match="reach from -5 to 0, .* has 4 elements"):
+with raises(IndexError, match="range from -5 to 0, .* has 4 elements"):
     fn(s, t, i)
 """)
 

@@ -28,7 +28,7 @@ def process_group() -> Iterator[None]:
 
 
 def warned(call: Function) -> list[str]:
-    """What FallbackWarnings said during a call."""
+    """The FallbackWarnings raised during a call."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call()
@@ -75,7 +75,7 @@ def test_more_than_a_fifth_of_the_ops() -> None:
 
 
 @torch.no_grad()
-def test_a_fifth_of_the_ops_is_no_reason() -> None:
+def test_a_fifth_of_the_ops_does_not_warn() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         s = torch.linalg.svd(x)[1]
         return (((s + 1) * 2).exp() / 3).sin()
@@ -94,12 +94,12 @@ def test_forward_and_backward_warn_each() -> None:
 
 
 @torch.no_grad()
-def test_random_draws_are_no_fallbacks() -> None:
+def test_random_draws_are_not_fallbacks() -> None:
     assert warned(lambda: compiled(lambda x: torch.bernoulli(x))(torch.full((3,), 0.5))) == []
 
 
 @torch.no_grad()
-def test_debugging_aids_are_no_fallbacks(capfd: pytest.CaptureFixture[str]) -> None:
+def test_debugging_aids_are_not_fallbacks(capfd: pytest.CaptureFixture[str]) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         gex.ops.print(x, "x")
         return x + 1
@@ -108,7 +108,7 @@ def test_debugging_aids_are_no_fallbacks(capfd: pytest.CaptureFixture[str]) -> N
 
 
 @torch.no_grad()
-def test_collectives_are_no_fallbacks(process_group: None) -> None:
+def test_collectives_are_not_fallbacks(process_group: None) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         dist.all_reduce(x)
         return x
@@ -120,7 +120,7 @@ def test_collectives_are_no_fallbacks(process_group: None) -> None:
     "backend, options", [("npugraphs", {}), ("npugraph_ex", {"force_eager": True})]
 )
 @torch.no_grad()
-def test_what_was_asked_for_is_no_fallback(backend: str, options: dict[str, Any]) -> None:
+def test_requested_eager_graphs_are_not_fallbacks(backend: str, options: dict[str, Any]) -> None:
     assert warned(lambda: compiled(lambda x: x + 1, backend, **options)(torch.ones(2))) == []
 
 
@@ -130,7 +130,7 @@ def test_distributed_tensors_with_gradients(process_group: None) -> None:
     w = distribute_tensor(torch.randn(4, 4), mesh, [Replicate()]).requires_grad_()
     run = compiled(lambda x, w: torch.relu(x @ w).sum())
     texts = warned(lambda: run(x, w).to_local().backward())
-    # Either they are compiled now, or it is said that they are not.
+    # Either they are compiled, or a warning says that they are not.
     graphs = gex.explain(run).graphs
     assert len(texts) == sum(graph.eager_reason is not None for graph in graphs)
     assert len(graphs) == 2

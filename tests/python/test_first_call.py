@@ -1,4 +1,4 @@
-"""What a first call costs: one trace where one will do, and a table of where the seconds went."""
+"""The cost of a first call: one trace if possible, and a table of the time per stage."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Scaled(nn.Module):
 
 
 def retraces() -> int:
-    """Times that Dynamo started a frame over."""
+    """How often Dynamo restarted a frame."""
     return len(compilation_time_metrics.get("compile_attempt_1", ()))
 
 
@@ -46,7 +46,7 @@ def test_floats_of_modules_are_constants_after_one_trace(grad: bool) -> None:
 
 
 class Switched(nn.Module):
-    """Looks at floats without computing with them."""
+    """Uses floats only in conditions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Switched(nn.Module):
 
 
 @torch.no_grad()
-def test_floats_that_are_only_looked_at_take_no_second_trace() -> None:
+def test_floats_used_only_in_conditions_need_no_second_trace() -> None:
     model, x = Switched(), torch.randn(3, 4)
     compiled = torch.compile(model, backend="gex", fullgraph=True, dynamic=True)
     before = retraces()
@@ -99,7 +99,7 @@ def test_table_adds_up_to_the_first_call() -> None:
 
 
 @torch.no_grad()
-def test_explain_takes_what_is_compiled_already() -> None:
+def test_explain_accepts_compiled_functions() -> None:
     model = Scaled()
     compiled = torch.compile(model, backend="npugraph_ex", dynamic=True)
     explanation = gex.explain(compiled, torch.randn(3, 4))
@@ -109,7 +109,9 @@ def test_explain_takes_what_is_compiled_already() -> None:
     assert again.seconds["run"] == sum(again.seconds.values()) > 0
 
 
-def test_versions_that_trace_no_region_once_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_that_can_not_trace_a_region_once_report_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "gex.nested_regions.dynamo_trace", None)
     monkeypatch.delattr(nested_regions, "dynamo_trace", raising=False)
     model = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(3)))

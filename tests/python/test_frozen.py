@@ -1,4 +1,4 @@
-"""frozen_parameter: parameters are bound once, and what happens when they change after all."""
+"""frozen_parameter: parameters are bound once, and what happens when they change anyway."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def input_lines(runner: Any) -> list[str]:
     return [line for line in runner.text("program").splitlines() if line.startswith("input ")]
 
 
-def test_parameters_are_no_inputs_of_the_program() -> None:
+def test_parameters_are_not_inputs_of_the_program() -> None:
     model, x = mlp(), torch.randn(16, 24)
     call, runner = compiled(model, x)
     assert len(input_lines(runner)) == 1
@@ -133,7 +133,7 @@ class WeightNormed(nn.Module):
         return nn.functional.linear(x, weight).relu()
 
 
-def test_what_depends_on_parameters_alone_is_computed_once() -> None:
+def test_values_that_depend_only_on_parameters_are_computed_once() -> None:
     model, x = WeightNormed(), torch.randn(16, 24)
     call, runner = compiled(model, x)
     assert runner.counters["folded_with_frozen"] > 0
@@ -162,7 +162,7 @@ def test_a_thousand_parameters() -> None:
     torch.testing.assert_close(call(x), model(x))
 
 
-def test_calls_do_not_allocate_more_and_more() -> None:
+def test_calls_do_not_leak_memory() -> None:
     model, x = mlp(), torch.randn(16, 24)
     call, runner = compiled(model, x)
     call(x)
@@ -182,7 +182,7 @@ def test_calls_do_not_allocate_more_and_more() -> None:
 # --- what breaks the contract ------------------------------------------------------------------
 
 
-def test_a_replaced_parameter_is_bound_anew() -> None:
+def test_a_replaced_parameter_is_bound_again() -> None:
     model, x = nn.Linear(24, 12), torch.randn(16, 24)
     call, runner = compiled(model, x)
     model.weight = nn.Parameter(torch.randn(12, 24))
@@ -194,7 +194,7 @@ def test_a_replaced_parameter_is_bound_anew() -> None:
         torch.testing.assert_close(call(x), model(x))
 
 
-def test_a_moved_parameter_is_noticed_and_bound_anew() -> None:
+def test_a_moved_parameter_is_noticed_and_bound_again() -> None:
     model, x = nn.Linear(24, 12), torch.randn(16, 24)
     call, runner = compiled(model, x)
     model.weight.data = torch.randn(12, 24)
@@ -203,7 +203,7 @@ def test_a_moved_parameter_is_noticed_and_bound_anew() -> None:
     assert runner.counters["captures"] == 1
 
 
-def test_a_written_parameter_is_noticed_and_bound_anew() -> None:
+def test_a_written_parameter_is_noticed_and_bound_again() -> None:
     model, x = nn.Linear(24, 12), torch.randn(16, 24)
     call, _ = compiled(model, x)
     model.load_state_dict(nn.Linear(24, 12).state_dict())
@@ -222,7 +222,7 @@ def test_of_many_moved_parameters_every_one_is_found_in_time() -> None:
     torch.testing.assert_close(call(x), model(x))
 
 
-def test_refresh_reads_parameters_that_were_written_behind_the_back() -> None:
+def test_refresh_reads_parameters_that_were_written_through_data() -> None:
     model, other, x = nn.Linear(24, 12), nn.Linear(24, 12), torch.randn(16, 24)
     call, runner = compiled(model, x)
     stale = call(x)
@@ -283,7 +283,7 @@ def test_training_never_takes_parameters_as_frozen() -> None:
                     p.grad = None
 
 
-def test_parameters_are_let_go_with_the_graph() -> None:
+def test_parameters_are_released_with_the_graph() -> None:
     model, x = nn.Linear(24, 12), torch.randn(16, 24)
     call, runner = compiled(model, x)
     weight = weakref.ref(model.weight)

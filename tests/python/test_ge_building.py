@@ -74,7 +74,7 @@ def test_case_6_cat_of_three():
 def test_case_7_split():
     builder = es.EsGraphBuilder("g")
     x = builder.CreateInput(0, "x", "f32", [8, 16, "s0"])
-    with pytest.raises(ValueError, match="no multiple of 3"):
+    with pytest.raises(ValueError, match="not divisible by 3"):
         es.split(x, 3)
     graph = builder.Build(es.split(x, 4))
     array = np.random.default_rng(0).random((8, 16, 64), np.float32)
@@ -154,7 +154,7 @@ def test_case_10_nodes_with_different_labels_are_not_merged():
 def test_case_11_wrong_indices_are_named():
     builder = es.EsGraphBuilder("g")
     x = builder.CreateInput(0)
-    with pytest.raises(ValueError, match="input 0 is there already"):
+    with pytest.raises(ValueError, match="input 0 already exists"):
         builder.CreateInput(0)
     with pytest.raises(ValueError, match="input -1"):
         builder.CreateInput(-1)
@@ -183,7 +183,7 @@ def test_case_12_a_built_builder_refuses_everything():
         lambda: x + 1,
     ]
     for call in calls:
-        with pytest.raises(es.EsError, match="'done' is built already"):
+        with pytest.raises(es.EsError, match="'done' is already built"):
             call()
 
 
@@ -198,11 +198,11 @@ def test_case_13_holders_of_two_builders():
 
 def test_case_14_bad_values():
     builder = es.EsGraphBuilder("g")
-    with pytest.raises(ValueError, match=r"3 values for the shape \[2, 2\], which holds 4"):
+    with pytest.raises(ValueError, match=r"3 values for the shape \[2, 2\], which has 4"):
         builder.create_const_int64([1, 2, 3], shape=[2, 2])
-    with pytest.raises(ValueError, match="-1 is no uint32"):
+    with pytest.raises(ValueError, match="-1 is not a uint32"):
         builder.create_scalar_uint32(-1)
-    with pytest.raises(ValueError, match=r"2\.5 is no int32"):
+    with pytest.raises(ValueError, match=r"2\.5 is not an? int32"):
         builder.create_scalar_int32(2.5)
     with pytest.raises(RuntimeError, match="made by an EsGraphBuilder"):
         es.TensorHolder()
@@ -279,7 +279,7 @@ def test_case_18_and_19_branches_made_by_hand():
     builder = es.EsGraphBuilder("g")
     x = builder.CreateInput(0)
     condition = builder.CreateScalar(True)
-    with pytest.raises(ValueError, match="called 'same'"):
+    with pytest.raises(ValueError, match="named 'same'"):
         es.if_graphs(condition, [x], 1, branch("same", 1), branch("same", 1))
     with pytest.raises(ValueError, match="if has 2 results, but there is room for 1"):
         es.if_graphs(condition, [x], 1, branch("a", 2), branch("b", 2))
@@ -323,11 +323,11 @@ def test_case_22_an_onnx_dump_parses_as_onnx(tmp_path, monkeypatch):
     assert constant.raw_data == np.float32([1.5, -2, 0, 4]).tobytes()
     branches = [a.g for a in nodes["if"].attribute if a.HasField("g")]
     assert [[n.op_type for n in b.node][-1] for b in branches] == ["mul", "reshape"]
-    # A library that reads ONNX gets as far as our ops, which are not its own.
+    # A library that reads ONNX fails at our ops, which are not its own.
     runtime = pytest.importorskip("onnxruntime")
     with pytest.raises(Exception, match=r"softmax|add|gex"):
         runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    with pytest.raises(ValueError, match="no format 'json'; there are readable, txt, onnx"):
+    with pytest.raises(ValueError, match="unknown format 'json'; use one of readable, txt, onnx"):
         graph.dump_to_file(format="json")
 
 
@@ -337,7 +337,7 @@ def test_a_wrong_shape_raises_at_the_call_with_both_shapes():
     b = builder.CreateInput(1, "b", "f32", [4])
     with pytest.raises(ValueError, match=r"\[2, 3\].*\[4\]"):
         a + b
-    # The builder goes on as if nothing had happened.
+    # The builder stays usable.
     builder.Build([a + a])
 
 
@@ -375,7 +375,7 @@ def test_one_program_runs_for_every_size():
         np.testing.assert_allclose(got, z / 2 * (1 + erf), rtol=1e-5)
     assert program.counters()["captures"] == 2
     assert "launch" in program.print("program")
-    # What is only read may lie in memory as it likes.
+    # Inputs that are only read may have any layout.
     ones = np.ones((1, 4), np.float32)
     (want,) = program.run([ones, weights])
     np.testing.assert_array_equal(program.run([ones, np.asfortranarray(weights)])[0], want)

@@ -14,7 +14,7 @@ from gex.report.graph_report import collect
 
 
 class CountOperators(TorchDispatchMode):
-    """Counts what computes something: views and empty tensors launch nothing."""
+    """Counts operators that compute something: views and empty tensors launch nothing."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class WideAndDeep(nn.Module):
 
 
 class TransformerBlock(nn.Module):
-    """As Llama has it: RMS norms, grouped queries, gated feed-forward."""
+    """As in Llama: RMS norms, grouped queries, gated feed-forward."""
 
     def __init__(self, width: int = 64, heads: int = 4, groups: int = 2, inner: int = 128):
         super().__init__()

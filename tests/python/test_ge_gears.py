@@ -46,7 +46,7 @@ def test_case_59_a_batch_between_gears_and_one_that_is_refused(device: str) -> N
         strict = torch.compile(model, backend="gex", dynamic=True, options=options)
         x = torch.randn(8, 4, device=device)
         assert_same(strict(x), model(x))
-        with pytest.raises(gex.UserError, match=r"size 3 is none of the gears \(2, 4, 8\)"):
+        with pytest.raises(gex.UserError, match=r"size 3 is not one of the gears \(2, 4, 8\)"):
             strict(torch.randn(3, 4, device=device))
 
 
@@ -97,7 +97,7 @@ def test_case_60_sizes_of_three_inputs_change_together(device: str) -> None:
     [
         ({"dynamic_dims": "20,20,1,1"}, "2 to 100 gears, got 1"),
         ({"dynamic_dims": ";".join(f"{n},1,1,1" for n in range(1, 102))}, "gears, got 101"),
-        ({"dynamic_dims": "20,20,1,1;20,20,1,1"}, "given twice"),
+        ({"dynamic_dims": "20,20,1,1;20,20,1,1"}, "listed twice"),
         ({"dynamic_dims": "20,20,0,1;20,20,1,1"}, "must be positive"),
         ({"dynamic_dims": "20,20,1;20,20,1,1"}, "must have 4 sizes"),
         ({"dynamic_dims": "1,2,3,4;2,2,2,2", "dynamic_batch_size": "1,2"}, "exactly one of"),
@@ -185,7 +185,7 @@ def test_case_78_a_padded_sequence_is_trimmed(device: str) -> None:
         ("flattened", lambda x: (x * 2).flatten(0, 1), "result 0"),
     ],
 )
-def test_case_78_what_padding_would_change_runs_as_it_is(
+def test_case_78_functions_that_padding_would_change_run_unpadded(
     name: str, function: Any, op: str, device: str
 ) -> None:
     fn = shape_handling(torch.compile(function, backend="gex"), sequence(gears=[128]))
@@ -210,7 +210,9 @@ def test_case_78_what_padding_would_change_runs_as_it_is(
         ("the first position", lambda x: x[:, 0] * 2),
     ],
 )  # fmt: skip
-def test_case_78_what_padding_leaves_alone_is_padded(name: str, function: Any, device: str) -> None:
+def test_case_78_functions_that_padding_does_not_change_are_padded(
+    name: str, function: Any, device: str
+) -> None:
     fn = shape_handling(torch.compile(function, backend="gex"), sequence(gears=[128], value=7.0))
     x = torch.randn(2, 96, 8, device=device)
     got, want = fn(x), function(x)
@@ -219,7 +221,7 @@ def test_case_78_what_padding_leaves_alone_is_padded(name: str, function: Any, d
     assert fn.counts["padded"] == 1
 
 
-def test_case_78_a_sequence_above_the_largest_gear_runs_as_it_is(device: str) -> None:
+def test_case_78_a_sequence_above_the_largest_gear_runs_unpadded(device: str) -> None:
     fn = shape_handling(torch.compile(torch.tanh, backend="gex"), sequence(gears=[16]))
     x = torch.randn(2, 17, device=device)
     assert_same(fn(x), x.tanh())
@@ -310,9 +312,9 @@ def test_hooks_and_the_class(device: str) -> None:
     assert [[tuple(t.shape) for t in g] for g in groups] == [[(4, 3), (4,)], [(1 + 1, 3), (2,)]]
     back = handling.recover([[a * 2, b] for a, b in groups])
     assert_same(back, [x * 2, y])
-    with pytest.raises(RuntimeError, match="follows one transform"):
+    with pytest.raises(RuntimeError, match="must follow a transform"):
         handling.recover(groups)
-    with pytest.raises(ValueError, match="differ in their size"):
+    with pytest.raises(ValueError, match="have different sizes"):
         handling.transform([x, y[:2]])
     seen = []
     hooks = {"trans_post_fn": lambda groups: seen.append(len(groups)) or groups}
@@ -333,7 +335,7 @@ def test_two_dims_of_one_tensor_are_traced_as_symbols(device: str) -> None:
     assert len(graphs) == 1
 
 
-def test_the_option_marks_no_tensor_for_good(device: str) -> None:
+def test_the_option_marks_no_tensor_permanently(device: str) -> None:
     fn = torch.compile(lambda x: x * 2, backend="gex", options={"enable_shape_handling": True})
     x = torch.randn(3, 2, device=device)
     before = dir(x)

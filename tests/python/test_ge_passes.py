@@ -1,4 +1,4 @@
-"""Acceptance cases on passes of users, written in Python."""
+"""Acceptance cases on user passes, written in Python."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_case_44_broken_files_are_named_and_others_work(tmp_path: Path) -> None:
         passes.load(f"{tmp_path}:{missing}")
     message = str(error.value)
     assert "b_broken.py" in message and "SyntaxError" in message
-    assert "c_twice.py" in message and "exists already" in message
+    assert "c_twice.py" in message and "already exists" in message
     assert "missing.py: there is no such file" in message
     assert "a_good.py" not in message and "_skipped" not in message
     assert passes.get_registered_passes() == ["py-file", "py-other"]
@@ -218,7 +218,7 @@ def test_case_44_the_environment_names_files(
         adds(0.0).compile()
 
 
-def test_mistakes_in_classes_are_told_where_they_are_made() -> None:
+def test_errors_in_classes_are_raised_where_they_are_made() -> None:
     with pytest.raises(TypeError, match="overrides run"):
 
         class Runs(passes.PatternPass):

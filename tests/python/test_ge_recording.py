@@ -135,7 +135,7 @@ def test_numbers_of_a_registered_generator_are_those_of_eager(device: str) -> No
         torch.randn(2, generator=generator, device=device)
         assert torch.equal(also_mine, torch.empty_like(x).normal_(generator=generator))
     with (
-        pytest.raises(RuntimeError, match=r"register_generator_state\(\) it before"),
+        pytest.raises(RuntimeError, match=r"call register_generator_state\(\) before"),
         graph(NPUGraph()),
     ):
         torch.randn(3, generator=generator, device=device)
@@ -182,17 +182,17 @@ def test_another_tensor_over_the_memory_of_one_that_was_made(device: str) -> Non
     assert z.tolist() == [10, 10, 10]
 
 
-def test_a_value_for_the_host_is_refused_and_leaves_nothing_behind(device: str) -> None:
+def test_a_value_for_the_host_is_rejected_without_side_effects(device: str) -> None:
     x = torch.ones(3, device=device)
-    with pytest.raises(RuntimeError, match="gives a value to the host"), graph(NPUGraph()):
+    with pytest.raises(RuntimeError, match="returns a value to the host"), graph(NPUGraph()):
         x.sum().item()
     assert not is_current_stream_capturing()
     assert x.sum().item() == 3
 
 
-def test_misuse_is_told(device: str) -> None:
+def test_misuse_is_reported(device: str) -> None:
     g = NPUGraph()
-    with pytest.raises(RuntimeError, match="nothing is recorded"):
+    with pytest.raises(RuntimeError, match="nothing was recorded"):
         g.replay()
     with pytest.raises(RuntimeError, match="without capture_begin"):
         g.capture_end()
@@ -208,7 +208,7 @@ def test_misuse_is_told(device: str) -> None:
     g.replay()
     assert y.tolist() == [2, 2]
     g.reset()
-    with pytest.raises(RuntimeError, match="nothing is recorded"):
+    with pytest.raises(RuntimeError, match="nothing was recorded"):
         g.replay()
 
 
@@ -256,7 +256,7 @@ def test_case_79_three_linears_around_a_branch_on_data(device: str) -> None:
     assert branches == {True, False}
 
 
-def test_case_79_what_can_not_be_graphed_is_an_error(device: str) -> None:
+def test_case_79_functions_that_can_not_be_graphed_are_errors(device: str) -> None:
     x = torch.randn(2, 4, device=device)
     hooked = nn.Linear(4, 4).to(device)
     hooked.register_forward_hook(lambda *_: None)
@@ -306,7 +306,7 @@ def test_graphing_a_module_leaves_its_buffers_alone(device: str) -> None:
     assert_same(norm.running_mean, torch.full((4,), 0.1, device=device))
 
 
-def test_a_module_in_another_mode_runs_as_it_was(device: str) -> None:
+def test_a_module_in_another_mode_runs_ungraphed(device: str) -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)).to(device)
     x = torch.randn(2, 4, device=device)
     make_graphed_callables(model, (x,))

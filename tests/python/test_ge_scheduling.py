@@ -11,7 +11,7 @@ from conftest import assert_same
 
 
 def test_case_47_a_relation_of_sizes_is_a_guard_and_not_a_recompilation(device: str) -> None:
-    """Rows plus columns of one input are the rows of the other, or they are not."""
+    """Rows plus columns of one input are the rows of the other, or not."""
 
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         if x.shape[0] + x.shape[1] == y.shape[0]:
@@ -33,7 +33,7 @@ def test_case_47_a_relation_of_sizes_is_a_guard_and_not_a_recompilation(device: 
         assert len(graphs) == new, (left, right)
 
 
-def test_case_48_sizes_that_do_not_fit_raise_and_do_not_recompile(device: str) -> None:
+def test_case_48_mismatched_sizes_raise_and_do_not_recompile(device: str) -> None:
     torch._dynamo.reset()
     compiled = torch.compile(lambda a, b: a @ b, backend="gex", dynamic=True)
     with gex.collect() as graphs:

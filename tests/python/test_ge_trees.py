@@ -50,7 +50,7 @@ def kept(device: str, **options: Any) -> tuple[Callable[[torch.Tensor], torch.Te
 
 
 @torch.no_grad()
-def test_case_72_a_kept_result_holds_its_values(device: str) -> None:
+def test_case_72_a_kept_result_keeps_its_values(device: str) -> None:
     fn, x = kept(device)
     old = fn(x)
     want = old.clone()
@@ -152,7 +152,7 @@ def test_case_74_a_replaced_parameter_is_bound_and_nothing_becomes_eager(device:
 
 
 @torch.no_grad()
-def test_case_74_a_frozen_parameter_is_bound_anew_once_for_each_replacement(device: str) -> None:
+def test_case_74_a_frozen_parameter_is_bound_again_once_per_replacement(device: str) -> None:
     model = nn.Linear(4, 4).to(device)
     fn = compiled(model, frozen_parameter=True)
     x = torch.randn(3, 4, device=device)

@@ -1,4 +1,4 @@
-"""Arguments on the host that change between replays: NPUGraph.update."""
+"""Host arguments that change between replays: NPUGraph.update."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_case_80_update_without_the_flag_is_an_error(qkv: list[torch.Tensor]) ->
     assert_same(out, masked(*qkv, LENGTHS[0]))
 
 
-def test_wrong_updates_are_told_and_change_nothing(qkv: list[torch.Tensor]) -> None:
+def test_wrong_updates_are_reported_and_change_nothing(qkv: list[torch.Tensor]) -> None:
     g = NPUGraph()
     with graph(g, auto_dispatch_capture=True):
         outs = [attention(*qkv, LENGTHS[0]) for _ in range(3)]
@@ -184,7 +184,7 @@ def test_lengths_of_the_second_version_and_of_sequences_end_to_end(device: str) 
         assert_same(out, want)
 
 
-def test_paged_attention_writes_where_it_is_told(device: str) -> None:
+def test_paged_attention_writes_to_its_output(device: str) -> None:
     q = torch.randn(2, 4, 8, device=device)
     k, v = (torch.randn(6, 16, 2, 8, device=device) for _ in range(2))
     table = torch.tensor([[4, 1], [3, 0]], dtype=torch.int32, device=device)
@@ -248,7 +248,9 @@ def test_an_operator_of_the_users_is_updatable(own_ops: Any, device: str) -> Non
     assert y.tolist() == [21, 21, 21]
 
 
-def test_what_an_updatable_call_writes_over_is_kept_for_others(own_ops: Any, device: str) -> None:
+def test_values_overwritten_by_an_updatable_call_are_kept_for_others(
+    own_ops: Any, device: str
+) -> None:
     x = torch.ones(3, device=device)
     g = NPUGraph()
     with graph(g, auto_dispatch_capture=True):
@@ -282,7 +284,7 @@ def test_a_task_group_is_updated_by_the_same_calls(qkv: list[torch.Tensor]) -> N
         assert_same(third, want.clamp(-bound, bound) + 1)
 
 
-def test_task_groups_tell_misuse(qkv: list[torch.Tensor]) -> None:
+def test_task_groups_report_misuse(qkv: list[torch.Tensor]) -> None:
     with pytest.raises(RuntimeError, match="outside of a capture"):
         graph_task_group_begin()
     g = NPUGraph()
@@ -299,7 +301,7 @@ def test_task_groups_tell_misuse(qkv: list[torch.Tensor]) -> None:
         graph_task_update_end()
     with pytest.raises(RuntimeError, match="without graph_task_update_begin"):
         graph_task_update_end()
-    with pytest.raises(TypeError, match="must be that of graph_task_group_end"):
+    with pytest.raises(TypeError, match="must come from graph_task_group_end"):
         graph_task_update_begin(None, 3)
     g.replay()
     assert_same(out, qkv[0].clamp(-0.5, 0.5))

@@ -1,4 +1,4 @@
-"""The gex command: what it prints, what it refuses and how it says so."""
+"""The gex command: its output and its error messages."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import subprocess
 
 import numpy as np
 import pytest
+import torch
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 ENVIRONMENT = ROOT / "docs" / "environment.md"
@@ -39,7 +40,7 @@ def gex(*words: str | pathlib.Path, text: str | None = None) -> subprocess.Compl
 
 
 def fails(*words: str | pathlib.Path, text: str | None = None) -> str:
-    """The message of a call that must fail in the one way failures look."""
+    """The message of a call that must fail with the standard error format."""
     result = gex(*words, text=text)
     assert result.returncode == 1, result
     assert result.stdout == ""
@@ -89,7 +90,7 @@ def test_opt_switches_and_dumps(graph: pathlib.Path, tmp_path: pathlib.Path) -> 
     names = {path.name for path in dumped.iterdir()}
     assert {"000_before_cse.gex", "001_after_cse.gex", "fusion_result.json"} <= names
     assert "--dump=DIR" in fails("opt", graph, "--dump-passes=cse")
-    assert "can't make the folder" in fails("opt", graph, f"--dump={switches}/inside")
+    assert "can't create the folder" in fails("opt", graph, f"--dump={switches}/inside")
 
 
 def test_opt_lists_passes() -> None:
@@ -156,7 +157,9 @@ def test_writing_in_place_is_counted_and_can_be_switched_off(tmp_path: pathlib.P
     assert "in_place" not in gex("explain", path, "--no-in-place").stdout
     for option in ([], ["--no-in-place"]):
         assert gex("run", path, "--input=x=ones", *option).stdout == "x: f32[2]\n[-1, -1]\n"
-    assert "streams is -1" in fails("run", path, "--streams=-1")
+    assert "'streams' takes a whole number from 0 to 64, got '-1'" in fails(
+        "run", path, "--streams=-1"
+    )
 
 
 def test_run_shortens_long_results() -> None:
@@ -198,7 +201,7 @@ def test_dump_shows_three_levels(graph: pathlib.Path) -> None:
     assert unfused.count("launch ") > levels["program"].stdout.count("launch ")
 
 
-def test_operands_of_products_are_computed_unless_switched_off(tmp_path: pathlib.Path) -> None:
+def test_prologues_are_used_unless_switched_off(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "scaled.gex"
     path.write_text(
         "graph scaled(%x: f32[20, 30], %s: f32[30], %w: f32[30, 40]) -> (f32[20, 40]) {\n"
@@ -240,20 +243,22 @@ def test_errors_suggest_the_nearest(graph: pathlib.Path) -> None:
     assert "it has: x, w" in fails("run", graph, "--input=y=ones")
 
 
-def test_errors_say_what_to_do(graph: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_errors_give_advice(graph: pathlib.Path, tmp_path: pathlib.Path) -> None:
     assert "add --dim s0=N" in fails("run", graph)
     assert "needs a file" in fails("run")
     assert "needs a value" in fails("run", graph, "--seed")
     assert "takes no value" in fails("run", graph, "--interpret=1")
-    assert "whole number" in fails("run", graph, "--seed=two")
+    assert "takes an integer" in fails("run", graph, "--seed=two")
     assert "name=value" in fails("run", graph, "--dim", "7")
-    assert "0, 1, 2 or 3" in fails("opt", graph, "--level=9")
+    assert "--level: option 'level' takes a whole number from 0 to 3, got '9'" in fails(
+        "opt", graph, "--level=9"
+    )
     assert "No such file" in fails("opt", tmp_path / "absent.gex")
     assert "is a folder" in fails("opt", tmp_path)
-    assert "also 'b.gex'" in fails("opt", graph, "b.gex")
+    assert "also got 'b.gex'" in fails("opt", graph, "b.gex")
     assert "random, ones" in fails("run", graph, "--dim=s0=2", "--input=x=rnadom")
     (tmp_path / "bad.npy").write_bytes(b"not numpy at all")
-    assert "no .npy file" in fails("run", graph, f"--input=x={tmp_path}/bad.npy")
+    assert "not a .npy file" in fails("run", graph, f"--input=x={tmp_path}/bad.npy")
     np.save(tmp_path / "wide.npy", np.zeros((2, 4), np.float32))
     assert "expected f32[s0, 3], got f32[2, 4]" in fails(
         "run", graph, f"--input=x={tmp_path}/wide.npy"
@@ -262,7 +267,7 @@ def test_errors_say_what_to_do(graph: pathlib.Path, tmp_path: pathlib.Path) -> N
     assert "f64" in fails("run", graph, f"--input=x={tmp_path}/double.npy")
 
 
-def test_bad_texts_name_file_and_place(tmp_path: pathlib.Path) -> None:
+def test_bad_texts_name_file_and_position(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "bad.gex"
     path.write_text("graph g(%x: f32[2]) -> (f32[2]) {\n  %0 = nothing(%x) : f32[2]\n}")
     assert f"{path}:2:" in fails("opt", path)
@@ -297,21 +302,40 @@ def test_explain_without_reuse_shares_no_memory(tmp_path: pathlib.Path) -> None:
     plan = gex("explain", chain, "--no-fuse", "--level=0").stdout
     apart = gex("explain", chain, "--no-fuse", "--level=0", "--no-reuse").stdout
     assert "shares with" in plan and "shares with" not in apart
-    assert "arena 768 bytes, lower bound 512" in apart and "memory is not reused" in apart
+    assert "arena 768 bytes, lower bound 512" in apart and "memory reuse is switched off" in apart
 
 
-def test_explain_tells_stages_counts_remarks_and_memory(graph: pathlib.Path) -> None:
+def test_bench_and_explain_agree_on_memory(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "products.gex"
+    path.write_text(
+        "graph products(%x: f32[64, 64]) -> (f32[64, 64]) {\n"
+        "  %a = matmul(%x, %x) : f32[64, 64]\n"
+        "  %b = softmax(%a) {axis = 1} : f32[64, 64]\n"
+        "  %c = matmul(%b, %a) : f32[64, 64]\n"
+        "  return %c\n}\n"
+    )
+    measured = gex("bench", path, "--calls", "2").stdout
+    explained = gex("explain", path).stdout
+    arena = re.search(r"^arena +(\d+) bytes", measured, re.M)
+    scratch = re.search(r"^kernel scratch +(\d+) bytes", measured, re.M)
+    assert arena and scratch, measured
+    assert f"arena {arena[1]} bytes" in explained
+    of_one = re.search(r"and (\d+) bytes of kernel scratch for each worker", explained)
+    assert of_one and int(scratch[1]) % int(of_one[1]) == 0, explained
+
+
+def test_explain_reports_stages_counts_remarks_and_memory(graph: pathlib.Path) -> None:
     text = gex("explain", graph).stdout
     assert text.startswith('graph "main": 8 nodes, ')
     assert "passes" in text and "pass.cse" in text
-    assert "Memory depends on s0: give them by --dim" in text
+    assert "Memory depends on s0: set them with --dim" in text
     plan = gex("explain", graph, "--dim", "s0=64", "--no-fuse", "--level=0").stdout
     assert "lower bound" in plan and "without reuse" in plan
     assert re.search(r'%\d+ "s" offset \d+ bytes 512 steps \d+\.\.\d+', plan), plan
     assert "did you mean 's0'?" in fails("explain", graph, "--dim", "s9=3")
 
 
-def test_explain_tells_what_is_checked_when_sizes_change() -> None:
+def test_explain_reports_what_is_checked_when_sizes_change() -> None:
     text = """symbols s0, s1
 graph g(%a: f32[2, s0], %b: f32[s1, 3]) -> (f32[2, 3]) {
   %y = matmul(%a, %b) : f32[2, 3]
@@ -330,14 +354,14 @@ def test_bench_measures_calls(graph: pathlib.Path) -> None:
     assert "at least 1" in fails("bench", graph, "--dim=s0=4", "--seconds=0")
 
 
-def test_bench_lists_the_ways_that_autotune_measured(graph: pathlib.Path) -> None:
+def test_bench_lists_the_candidates_that_autotune_measured(graph: pathlib.Path) -> None:
     tuned = gex("bench", graph, "--dim", "s0=40", "--seconds=1", "--autotune")
     assert tuned.returncode == 0, tuned.stderr
     (line,) = [line for line in tuned.stdout.splitlines() if line.startswith("tuned: ")]
     assert re.search(r"tuned: 1x1x40x\d+x\d+ matmul .* us", line)
 
 
-def test_reduce_shrinks_what_a_command_calls_wrong(
+def test_reduce_shrinks_a_graph_that_a_command_rejects(
     graph: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     wrong = tmp_path / "wrong.sh"
@@ -354,7 +378,7 @@ def test_reduce_shrinks_what_a_command_calls_wrong(
     assert "does not fail" in fails("reduce", graph, "--command", f"{wrong} {{}}", "--exit-code=4")
 
 
-def test_reduce_says_when_there_is_nothing_to_reduce(graph: pathlib.Path) -> None:
+def test_reduce_reports_if_there_is_nothing_to_reduce(graph: pathlib.Path) -> None:
     assert "agrees with the interpreter" in fails("reduce", graph, "--dim", "s0=3")
 
 
@@ -366,12 +390,12 @@ def test_fuzz_tries_graphs_and_counts_them() -> None:
     assert "at least 1" in fails("fuzz", "--seconds=0")
 
 
-def test_fuzz_makes_the_folder_for_what_it_finds_at_once(tmp_path: pathlib.Path) -> None:
+def test_fuzz_creates_its_output_folder_first(tmp_path: pathlib.Path) -> None:
     assert gex("fuzz", "--graphs=1", f"--out={tmp_path / 'a' / 'b'}").returncode == 0
     assert (tmp_path / "a" / "b").is_dir()
     (tmp_path / "file").write_text("")
     below = tmp_path / "file" / "x"
-    assert "can't make the folder" in fails("fuzz", "--graphs=1", f"--out={below}")
+    assert "can't create the folder" in fails("fuzz", "--graphs=1", f"--out={below}")
 
 
 def test_cache_lists_checks_and_clears_a_folder(
@@ -420,7 +444,7 @@ GATHER = """graph g(%x: f32[4], %i: i64[2]) -> (f32[2]) {
 
 
 def test_run_stops_at_its_time_limit() -> None:
-    assert "longer than its time limit" in fails(
+    assert "exceeded its time limit" in fails(
         "run", "-", "--input=n=ones", "--timeout=1", text=ENDLESS
     )
     assert "--timeout is at least 1" in fails("run", "-", "--timeout=0", text=GATHER)
@@ -434,7 +458,7 @@ def test_run_refuses_indices_out_of_range(tmp_path: pathlib.Path) -> None:
     assert gex("run", "-", given, "--unchecked-indices", text=GATHER).returncode == 0
 
 
-def test_bench_and_cache_say_what_they_need(graph: pathlib.Path) -> None:
+def test_bench_and_cache_report_missing_arguments(graph: pathlib.Path) -> None:
     assert "--calls is at least 1, got 0" in fails("bench", graph, "--dim=s0=2", "--calls=0")
     assert "list, clear or verify" in fails("cache")
 
@@ -463,11 +487,11 @@ def test_cache_clear_leaves_foreign_files(
     monkeypatch.setenv("GEX_CACHE_DIR", str(tmp_path / "project"))
     result = gex("cache", "clear")
     assert result.stdout.startswith("0 entries removed")
-    assert "was not made by gex" in result.stderr
+    assert "was not created by gex" in result.stderr
     assert foreign.read_text() == "x"
 
 
-def test_a_missing_code_generator_is_one_warning(
+def test_a_missing_code_generator_warns_once(
     graph: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after an install that left libgex_llvm.so out."""
@@ -480,7 +504,9 @@ def test_a_missing_code_generator_is_one_warning(
     assert "libgex_llvm.so" in result.stderr
 
 
-def test_empty_variables_are_as_none(graph: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_variables_count_as_unset(
+    graph: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in re.findall(r"`((?:GEX|TORCH)_[A-Z_]+)` \|", ENVIRONMENT.read_text()):
         monkeypatch.setenv(name, "")
     result = gex("run", graph, "--dim=s0=2")
@@ -498,3 +524,42 @@ def test_every_variable_is_in_the_table() -> None:
                 read |= set(re.findall(r"\"((?:GEX|TORCH_NPU|TORCHAIR)_[A-Z_]+)\"", text))
     internal = {"GEX_NPU_SPAWNED_MAIN", "GEX_PASS", "GEX_OPS", "GEX_OPTIONS"}
     assert read - internal <= documented
+
+
+def test_targets_are_checked(graph: pathlib.Path) -> None:
+    assert 'unknown target \'gpu\': use "cpu" or "cuda:N"' in fails(
+        "run", graph, "--dim=s0=2", "--target=gpu"
+    )
+    assert gex("run", graph, "--dim=s0=2", "--target=cpu").returncode == 0
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("command", ["run", "bench"])
+def test_a_device_that_is_not_there_is_an_error(graph: pathlib.Path, command: str) -> None:
+    error = fails(command, graph, "--dim=s0=2", "--target=cuda:0")
+    assert "target cuda:0 can't be used here: no CUDA driver: libcuda.so.1 can't be opened" in error
+
+
+def test_cuda_gives_the_results_of_the_cpu(
+    graph: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not torch.cuda.is_available():  # a driver that computes on the host
+        source = ROOT / "tests" / "runtime" / "fake_cuda" / "fake_cuda.cpp"
+        library = tmp_path / "libcuda.so.1"
+        command = ["c++", "-std=c++20", "-O1", "-shared", "-fPIC", "-o", library, source]
+        subprocess.run(command, check=True, timeout=120)
+        for name in ("libnvrtc.so", "libcublas.so"):
+            (tmp_path / name).symlink_to(library.name)
+        monkeypatch.setenv("GEX_CUDA_LIBRARY_PATH", str(tmp_path))
+        monkeypatch.setenv("GEX_FAKE_CUDA_PROTECT", "1")
+    folders = {}
+    for target in ("cpu", "cuda:0"):
+        folders[target] = tmp_path / target.replace(":", "_")
+        words = ("--dim=s0=4", f"--target={target}", "--out", folders[target])
+        result = gex("run", graph, *words)
+        assert result.returncode == 0, result.stderr
+    got, expected = (np.load(folders[t] / "output_0.npy") for t in ("cuda:0", "cpu"))
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
+    explained = gex("explain", graph, "--dim=s0=4", "--target=cuda:0")
+    assert explained.returncode == 0, explained.stderr
+    assert "nvrtc" in explained.stdout

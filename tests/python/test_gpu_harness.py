@@ -1,4 +1,4 @@
-"""The harness of tests/gpu/run: what crashes or hangs costs one unit; runs can be resumed."""
+"""The harness of tests/gpu/run: a crash or hang costs one unit; runs can be resumed."""
 
 from __future__ import annotations
 

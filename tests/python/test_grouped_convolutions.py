@@ -1,4 +1,4 @@
-"""Gradients of convolutions in groups: native where they are read by rows, whatever the layout."""
+"""Gradients of grouped convolutions: native in the row form, for any layout."""
 
 import pytest
 import torch
@@ -54,7 +54,7 @@ def test_both_gradients_are_computed_without_calls(
 
 
 @pytest.mark.parametrize("groups", [1, 2])
-def test_weights_that_are_not_finite_reach_only_what_they_are_read_for(compile_with, groups):
+def test_weights_that_are_not_finite_affect_only_their_taps(compile_with, groups):
     def transposed(x, w):
         return torch.nn.functional.conv_transpose2d(x, w, None, 2, 0, 1, groups)
 

@@ -1,4 +1,4 @@
-"""Higher-order operators: native regions, calls, and what `strict` says about them."""
+"""Higher-order operators: native regions, calls, and the option `strict`."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_copies_of_an_input_in_another_layout(compile_with: Compile, dynamic: bo
     assert_same(compile_with(fn, dynamic=dynamic)(x), fn(x))
 
 
-def test_joining_a_product_with_something_else(compile_with: Compile) -> None:
+def test_concatenating_a_matmul_with_something_else(compile_with: Compile) -> None:
     def fn(x: torch.Tensor, w: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
         product = x @ w
         return torch.cat([product, y]), torch.cat([y, product]), torch.cat([product, y[:1] + 1])
@@ -96,7 +96,7 @@ def test_asserted_values_are_checked_at_each_run(compile_with: Compile) -> None:
 
 
 @pytest.mark.parametrize("shift", [0, 1])
-def test_sizes_that_only_a_number_tells(compile_with: Compile, shift: int) -> None:
+def test_sizes_from_integer_arguments(compile_with: Compile, shift: int) -> None:
     def fn(x: torch.Tensor, n: int) -> torch.Tensor:
         return x.view(2, n, 4) + shift
 
@@ -127,7 +127,7 @@ def test_tensor_literal_with_dynamic_sizes(compile_with: Compile) -> None:
         assert_same(compiled(x), join_with_nothing(x))
 
 
-def test_integer_argument_that_is_no_size(compile_with: Compile) -> None:
+def test_integer_argument_that_is_not_a_size(compile_with: Compile) -> None:
     def fn(x: torch.Tensor, n: int) -> torch.Tensor:
         return x * n
 

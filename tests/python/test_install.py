@@ -1,4 +1,4 @@
-"""What a C or C++ user gets: an install into a fresh prefix and programs built against it."""
+"""What a C or C++ user gets: an install into a new prefix and programs built against it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def build_and_run(prefix: pathlib.Path, source: pathlib.Path, folder: pathlib.Pa
     return run(folder / "user", cwd=folder, LD_LIBRARY_PATH=str(prefix / "lib"))
 
 
-def test_prefix_holds_what_is_promised(prefix: pathlib.Path) -> None:
+def test_prefix_has_the_documented_files(prefix: pathlib.Path) -> None:
     for path in [
         *["include/gex/gex.h", "include/gex/es.hpp", "include/gex/compat/ge.hpp"],
         "include/gex/es/ops.hpp",
@@ -91,7 +91,7 @@ def test_library_has_a_versioned_name(prefix: pathlib.Path) -> None:
     assert (prefix / "lib" / "libgex.so").is_symlink()
 
 
-def test_nothing_points_to_the_machine_it_was_built_on(prefix: pathlib.Path) -> None:
+def test_nothing_refers_to_the_build_machine(prefix: pathlib.Path) -> None:
     for path in [*(prefix / "lib").glob("*.so"), prefix / "bin" / "gex"]:
         for folder in re.findall(r"RU?N?PATH\)\s+Library runpath: \[(.*)\]", dynamic_section(path)):
             for part in filter(None, folder.split(":")):
@@ -117,7 +117,7 @@ def test_exported_symbols_are_the_interface_or_marked_private(prefix: pathlib.Pa
 
 
 @pytest.mark.skipif(shutil.which("pkg-config") is None, reason="there is no pkg-config")
-def test_pkg_config_tells_how_to_build(prefix: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_pkg_config_gives_build_flags(prefix: pathlib.Path, tmp_path: pathlib.Path) -> None:
     (tmp_path / "user.c").write_text(C_PROGRAM)
     flags = run("pkg-config", "--cflags", "--libs", "gex", cwd=tmp_path,
                 PKG_CONFIG_PATH=str(prefix / "lib" / "pkgconfig")).split()  # fmt: skip

@@ -200,6 +200,73 @@ def test_list_of_long_functions_only_shrinks(tmp_path: pathlib.Path) -> None:
 
 
 def test_tree_passes() -> None:
-    for script in ("check_layers.py", "check_functions.py"):
+    for script in ("check_layers.py", "check_functions.py", "check_op_names.py"):
         status, out = run(script, ROOT)
         assert status == 0, out
+
+
+OP_NAMES = """
+src/ops/: * # defines them
+src/passes/: * # recognisers
+src/passes/engine/: # none
+src/text.cpp: sort
+  tanh # words of a text form
+python/gex/rules.py: add # builds nodes
+"""
+
+
+@pytest.fixture
+def named_ops(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A tree that names ops only where it may."""
+    write(
+        tmp_path,
+        {
+            "scripts/op_names.txt": OP_NAMES,
+            "src/ops/sort.cpp": 'Definition("sort", "").define();\nunary("tanh", Prim::tanh);\n',
+            "src/passes/fold.cpp": 'if (node.is("sort")) fold();\n',
+            "src/passes/engine/run.cpp": '// not "sort"\nrun("sorted");\n',
+            "src/text.cpp": 'if (word == "sort" || word == "tanh") read();\n',
+            "python/gex/rules.py": "add = torch.ops.aten.add.Tensor\n",
+            "python/gex/other.py": "torch.ops.mine.add.default\n",
+        },
+    )
+    return tmp_path
+
+
+def test_ops_are_named_where_they_may_be(named_ops: pathlib.Path) -> None:
+    status, out = run("check_op_names.py", named_ops)
+    assert (status, out) == (0, "op names: 2 ops are named only where they may be\n")
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("src/lower/fuse.cpp", 'x.is("tanh");\n', "src/lower/fuse.cpp:1: names the op 'tanh'"),
+        ("src/passes/engine/x.hpp", '\nop("sort")\n', "engine/x.hpp:2: names the op 'sort'"),
+        ("tools/x.cpp", 'if (name == "sort")', "tools/x.cpp:1: names the op 'sort'"),
+        ("python/gex/x.py", "_aten.relu.default\n", "python/gex/x.py:1: names the op 'relu'"),
+        ("python/gex/x.py", "f('aten.relu.default')\n", "python/gex/x.py:1: names the op 'relu'"),
+        ("python/gex/rules.py", "aten.add\naten.mul\n", "rules.py:2: names the op 'mul'"),
+        ("src/text.cpp", 'word == "sort"\n', "src/text.cpp: tanh: not named there any more"),
+        ("src/passes/fold.cpp", "\n", "src/passes/: names no op any more"),
+        ("scripts/op_names.txt", OP_NAMES + "tools/: *\n", "tools/ has no reason"),
+    ],
+)
+def test_an_op_named_elsewhere_is_refused(
+    named_ops: pathlib.Path, file: str, text: str, message: str
+) -> None:
+    write(named_ops, {file: text})
+    status, out = run("check_op_names.py", named_ops)
+    assert status == 1 and message in out
+
+
+def test_the_page_of_op_counts_must_be_up_to_date(tmp_path: pathlib.Path) -> None:
+    write(tmp_path, {"src/ops/gelu.cpp": 'f("gelu");\n', "docs/op_counts.md": ""})
+    assert run("op_counts.py", tmp_path, "--check")[0] == 1
+    assert run("op_counts.py", tmp_path)[0] == 0
+    assert run("op_counts.py", tmp_path, "--check")[0] == 0
+    assert (
+        "| `gelu` | 5 | 1 | 1 | 0 | `src/ops` 1 |" in (tmp_path / "docs/op_counts.md").read_text()
+    )
+    write(tmp_path, {"src/emit/emit.cpp": "// gelu\nplan_gelu();\n"})
+    assert run("op_counts.py", tmp_path, "--check")[0] == 1

@@ -1,4 +1,4 @@
-"""Whose memory is whose: parameters, moved and strided inputs, views, kept outputs."""
+"""Memory ownership: parameters, moved and strided inputs, views, kept outputs."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_boxed_call_releases_inputs() -> None:
 
 
 def test_an_argument_with_other_strides_is_copied() -> None:
-    """Dynamo has it compiled anew; some versions of PyTorch don't guard strides of parameters."""
+    """Dynamo recompiles; some versions of PyTorch don't guard strides of parameters."""
     model, x = make_model(), torch.randn(4, 6)
     compiled = torch.compile(model, backend="gex")
     with torch.no_grad():

@@ -161,6 +161,13 @@ def test_model_equals_eager(name: str, dynamic: bool) -> None:
     for a, b, c in zip(got, want, again):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
         assert torch.equal(a, c)
+    # A Program is whole: printed, parsed and compiled again it gives the same bits.
+    for graph in graphs:
+        graph.runner.reload_from_text()
+    with gex.collect() as recompiled:
+        from_text = tensors(dict(compiled(**inputs)))
+    assert not recompiled
+    assert all(torch.equal(a, b) for a, b in zip(got, from_text, strict=True))
     explanation = gex.Explanation(graphs)
     calls = sum(len(g.calls) for g in graphs)
     print(f"{name}: {explanation.native_share:.1%} native, {calls} calls, {len(graphs)} graphs")

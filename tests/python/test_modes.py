@@ -46,7 +46,7 @@ def test_writing_in_inference_mode(compiling: Compile) -> None:
         assert_same(x, y)
 
 
-def test_no_grad_and_gradients_take_turns(compiling: Compile) -> None:
+def test_no_grad_and_gradients_alternate(compiling: Compile) -> None:
     model = mlp()
     compiled = compiling(model)
     x = torch.randn(4, 6)

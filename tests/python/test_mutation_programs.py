@@ -109,7 +109,7 @@ def laid_out_as(tensor: T) -> T:
 
 
 def check(run: Fn, fn: Fn, args: list[T]) -> None:
-    """Values alone: AOTAutograd lays out some results otherwise than eager mode."""
+    """Compares only values: AOTAutograd gives some results another layout than eager mode."""
     copies = [laid_out_as(a) for a in args]
     got, want = run(*args), fn(*copies)
     torch.testing.assert_close([got, *args], [want, *copies], rtol=1e-5, atol=1e-5)
@@ -191,7 +191,7 @@ def test_parameters_are_kept_before_the_step_of_an_optimiser() -> None:
         assert_same([*compiled[0].parameters(), *compiled[1]], [*eager[0].parameters(), *eager[1]])
 
 
-def test_ties_behind_a_size_that_only_the_run_tells() -> None:
+def test_ties_after_a_data_dependent_size() -> None:
     def fn(x: T, a: T, b: T) -> None:
         total = (x.nonzero() * 2).sum() + a
         a.copy_(total)

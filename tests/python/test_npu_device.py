@@ -121,6 +121,29 @@ def test_the_current_stream_is_that_of_the_block() -> None:
     torch.ones(2).npu().record_stream(side)
 
 
+@pytest.mark.parametrize("backend", ["gex", "npugraph_ex"])
+def test_record_stream_inside_a_compiled_function(backend: str) -> None:
+    side = torch.npu.Stream()
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        event = torch.npu.Event()
+        y = x @ x
+        event.record()
+        with torch.npu.stream(side):
+            event.wait(side)
+            z = y @ y
+            y.record_stream(side)
+            y.record_stream(stream=torch.npu.current_stream())
+        del y
+        torch.npu.current_stream().wait_stream(side)
+        return z + 1
+
+    x = torch.eye(4).npu()
+    compiled = torch.compile(f, backend=backend, fullgraph=True)
+    for _ in range(20):
+        torch.testing.assert_close(compiled(x), f(x))
+
+
 def test_streams_inside_a_compiled_function() -> None:
     side = torch.npu.Stream()
 

@@ -26,6 +26,19 @@ def test_npugraph_ex_and_torchair_backends() -> None:
     assert "did you mean 'frozen_parameter'" in refused[2]
 
 
+def test_packages_under_each_of_their_names() -> None:
+    lines = succeed(str(SCRIPTS / "packages.py")).splitlines()
+    printed = ("z is", " ")
+    assert [line for line in lines if not line.startswith(printed)] == [
+        "scopes 9.0",
+        "scopes 9.0",
+        "eager 9.0",
+        "events 4.0",
+        "exported ['export.gex', 'export.pt2']",
+        "done",
+    ]
+
+
 def test_the_graph_api_under_each_of_its_names() -> None:
     lines = succeed(str(SCRIPTS / "graph_api.py")).splitlines()
     assert lines == ["configured 32.0", "decomposed 48.0", "quantised torch.int8 (3,)"]
@@ -69,5 +82,5 @@ def test_generation_from_a_checkpoint(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_children_started_afresh_have_the_shim() -> None:
+def test_spawned_children_have_the_shim() -> None:
     assert "(0, 2.0, True)" in succeed(str(SCRIPTS / "spawned.py"))

@@ -107,7 +107,7 @@ def test_a_wrong_pass_of_the_engine_is_found(wrong_engine_pass: None, device: st
     assert "right: the imported graph in the reference executor" in culprit.text
 
 
-def test_the_pass_is_told_among_many(wrong_engine_pass: None, device: str) -> None:
+def test_the_wrong_pass_is_found_among_many(wrong_engine_pass: None, device: str) -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         for _ in range(3):
             x = torch.softmax(x + 0.0, -1).transpose(0, 1).transpose(0, 1) * 1.0
@@ -166,7 +166,7 @@ def test_a_kernel_is_named_where_rounding_is_not_allowed(device: str) -> None:
     assert "exp (exp.default)" in culprit.what and any(first in line for line in culprit.lines)
 
 
-def test_what_aot_makes_wrong_is_told_apart(device: str) -> None:
+def test_errors_of_aot_are_distinguished(device: str) -> None:
     bisector = Bisector(Tolerance(), 1)
     gm = torch.fx.symbolic_trace(lambda x: (x + 1,))
     wrong = bisector.dynamo_graph(gm, lambda x: (x + 2,))
@@ -177,7 +177,7 @@ def test_what_aot_makes_wrong_is_told_apart(device: str) -> None:
     assert torch.equal(right(X.to(device))[0], X.to(device) + 1)
 
 
-def test_other_random_numbers_are_not_taken_for_errors(device: str) -> None:
+def test_different_random_numbers_are_not_errors(device: str) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.dropout(x, 0.5)
 
@@ -239,7 +239,7 @@ def test_the_command_runs_a_script_with_its_arguments(
     torch._dynamo.reset()
     script.write_text(SCRIPT.replace("WRONG", "False"))
     assert main([str(script), "--flag", "value"]) == 0
-    assert "results are those of eager mode" in capsys.readouterr().out
+    assert "results equal eager mode" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -258,7 +258,7 @@ def test_the_gex_command_starts_it(script: pathlib.Path) -> None:
 
 
 @pytest.mark.skipif(not GEX.exists(), reason="build/bin/gex is not built")
-def test_the_gex_command_says_what_it_needs(tmp_path: pathlib.Path) -> None:
+def test_the_gex_command_reports_what_it_needs(tmp_path: pathlib.Path) -> None:
     def run(*words: str, python: str) -> subprocess.CompletedProcess[str]:
         env = {**os.environ, "GEX_PYTHON": python}
         return subprocess.run(
@@ -271,12 +271,12 @@ def test_the_gex_command_says_what_it_needs(tmp_path: pathlib.Path) -> None:
     assert "SCRIPT.py" in run("help", "bisect", python="").stdout
 
 
-def test_a_script_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_script_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["no_such_script.py"]) == 1
-    assert capsys.readouterr().err == "gex bisect: there is no file 'no_such_script.py' to run\n"
+    assert capsys.readouterr().err == "gex bisect: file 'no_such_script.py' does not exist\n"
 
 
-def test_a_python_without_pytorch_is_told() -> None:
+def test_a_python_without_pytorch_is_reported() -> None:
     program = "import sys, runpy; sys.modules['torch'] = None; "
     program += "runpy.run_module('gex.bisect', run_name='__main__')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

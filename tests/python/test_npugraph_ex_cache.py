@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 import gex
-from gex.npugraph_ex import cached_frame
+from gex.frames import cached_frame
 from gex.npugraph_ex.inference import cache_compile, readable_cache
 
 FACTOR = 2
@@ -70,7 +70,7 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_case_61_second_instance_takes_what_the_first_left(
+def test_case_61_second_instance_uses_the_cache_of_the_first(
     tmp_path: Path, traces: list[str], no_warnings: None, device: str
 ) -> None:
     first = Model(tmp_path).to(device)
@@ -227,7 +227,7 @@ def test_edited_function_that_is_called_is_noticed(
                 torch.zeros(2, device=device)
             )
         assert result.tolist() == [number, number]
-    assert any("source of a function" in str(w.message) for w in seen)
+    assert any("source code of a traced function" in str(w.message) for w in seen)
 
 
 def test_changed_global_is_noticed(
@@ -271,7 +271,7 @@ def link(path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [cut, damage, replace, open_to_all, pipe, link])
-def test_case_66_bad_file_is_made_anew_with_one_warning(
+def test_case_66_bad_file_is_recomputed_with_one_warning(
     harm: Callable[[Path], None], tmp_path: Path, traces: list[str], device: str
 ) -> None:
     check(Model(tmp_path).to(device), torch.randn(2, 4, device=device))
@@ -315,7 +315,7 @@ def test_a_linked_lock_file_is_not_followed(tmp_path: Path) -> None:
     folder = tmp_path / "second" / made.parent.relative_to(tmp_path / "first")
     folder.mkdir(parents=True)
     (folder / "compiled_module.lock").symlink_to(tmp_path / "victim")
-    with pytest.warns(UserWarning, match="nothing is kept"):
+    with pytest.warns(UserWarning, match="nothing is cached"):
         cache_compile(plus_one, cache_dir=str(tmp_path / "second"))(x)
     assert not (tmp_path / "victim").exists()
 
@@ -417,12 +417,12 @@ def test_written_buffers_are_those_of_the_live_module(
     assert traces == ["step"]
 
 
-def test_what_cannot_be_kept_runs_and_says_why(tmp_path: Path, device: str) -> None:
+def test_functions_that_can_not_be_cached_run_and_report_why(tmp_path: Path, device: str) -> None:
     def view(x: torch.Tensor) -> torch.Tensor:
         return x.view(-1)
 
     x = torch.ones(2, 2, device=device)
-    with pytest.warns(UserWarning, match="nothing is kept: it returns views"):
+    with pytest.warns(UserWarning, match="nothing is cached: it returns views"):
         kept = cache_compile(view, cache_dir=str(tmp_path))
         result = kept(x)
     assert result.data_ptr() == x.data_ptr()
@@ -439,12 +439,12 @@ class Odd(nn.Module):
 """
 
 
-def test_class_of_no_module_runs_and_is_not_kept(tmp_path: Path, device: str) -> None:
+def test_methods_of_other_classes_run_and_are_not_cached(tmp_path: Path, device: str) -> None:
     scope: dict[str, Any] = {"__name__": "a_module_that_is_not_there", "nn": nn}
     exec(ODD, scope)
     odd = scope["Odd"]().to(device)
     kept = cache_compile(odd.decode, cache_dir=str(tmp_path))
-    with pytest.warns(UserWarning, match="nothing is kept"):
+    with pytest.warns(UserWarning, match="nothing is cached"):
         torch.testing.assert_close(
             kept(torch.ones(3, 2, device=device)), odd.decode(torch.ones(3, 2, device=device))
         )
@@ -455,7 +455,7 @@ def test_class_of_no_module_runs_and_is_not_kept(tmp_path: Path, device: str) ->
 
 def test_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    with pytest.raises(ValueError, match="belongs to another user"):
+    with pytest.raises(ValueError, match="is owned by another user"):
         Model(tmp_path)
 
 

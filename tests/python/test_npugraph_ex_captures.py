@@ -179,7 +179,7 @@ def test_case_12_a_limit_and_changing_weights_and_addresses(device: str) -> None
     assert count("replays") + count("captured") >= 5, "no call ran eagerly"
 
 
-def test_case_13_over_the_limit_the_oldest_goes_and_calls_stay_captured(device: str) -> None:
+def test_case_13_over_the_limit_the_oldest_is_evicted_and_calls_stay_captured(device: str) -> None:
     model = nn.Sequential(nn.Linear(3, 4), nn.Softmax(0), nn.Linear(4, 3)).to(device)
     fn = compiled(model, dynamic=True, capture_limit=1, gears=None)
     for rows in (5, 6, 5):
@@ -192,7 +192,7 @@ def test_case_13_over_the_limit_the_oldest_goes_and_calls_stay_captured(device: 
 
 
 @pytest.mark.parametrize("forced", [True, False])
-def test_case_14_captures_are_made_anew_when_forced(device: str, forced: bool) -> None:
+def test_case_14_forced_captures_are_made_in_each_call(device: str, forced: bool) -> None:
     fn = compiled(lambda x: (x @ x).relu(), force_recapture=forced)
     for _ in range(3):
         x = torch.randn(4, 4, device=device)
@@ -408,6 +408,21 @@ def test_counters_start_over_when_they_are_cleared(device: str) -> None:
     assert count("replays") == 1
     assert count("captured") == 1, "what is there now, not an event"
     assert dict(counters) == counters.copy()
+
+
+def test_counters_of_old_graphs_stay_away_once_all_are_cleared(device: str) -> None:
+    old, x = compiled(lambda x: x + 1), torch.ones(3, device=device)
+    for _ in range(3):
+        old(x)
+    name = gex.reports()[-1].name
+    torch._dynamo.utils.counters.clear()
+    compiled(lambda x: x * 2)(x)
+    counters = torch._dynamo.utils.counters["npugraph_ex"]
+    assert {key.rpartition("_graph")[2] for key in counters} == {
+        gex.reports()[-1].name.removeprefix("graph")
+    }
+    old(x)
+    assert counters[f"replays_{name}"] == 1
 
 
 def test_the_other_backend_is_not_counted(device: str) -> None:

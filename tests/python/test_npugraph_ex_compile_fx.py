@@ -1,4 +1,4 @@
-"""compile_fx: an ATen graph compiled by itself, and what can be kept of it."""
+"""compile_fx: compiles an ATen graph by itself, and its artifacts."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_graph_without_values_gets_them_from_the_examples(device: str) -> None
     torch.testing.assert_close(compile_fx(gm, [value])(value), [value + 1])
 
 
-def test_what_is_no_graph_is_refused() -> None:
+def test_arguments_that_are_not_graphs_are_rejected() -> None:
     with pytest.raises(TypeError, match="GraphModule"):
         compile_fx(lambda x: x)  # type: ignore[arg-type]
 
@@ -137,7 +137,7 @@ def test_artifacts_make_the_same_graph_again(device: str) -> None:
     torch.testing.assert_close(loaded(a, b), [torch.softmax(a @ b, -1)])
 
 
-def test_artifacts_hold_what_passes_have_done(device: str) -> None:
+def test_artifacts_contain_the_changes_of_passes(device: str) -> None:
     def to_sub(gm: Any, example_inputs: Any, config: Any) -> None:
         for node in gm.graph.find_nodes(op="call_function", target=torch.ops.aten.add.Tensor):
             node.target = torch.ops.aten.sub.Tensor
@@ -155,7 +155,7 @@ def test_artifacts_keep_sizes_that_vary(device: str) -> None:
         torch.testing.assert_close(loaded(rows, 4, a), [(a * 2).sum(0)])
 
 
-def test_artifacts_of_another_version_tell_both(device: str) -> None:
+def test_artifacts_of_another_version_name_both_versions(device: str) -> None:
     a = torch.randn(3, device=device)
     record = dataclasses.replace(dumped(lambda a: a + 1, a), version="9.9")
     with pytest.raises(RuntimeError, match=r"'9\.9'.*'0\.1'"):

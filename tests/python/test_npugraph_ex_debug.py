@@ -10,6 +10,7 @@ import re
 import runpy
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -212,7 +213,7 @@ def test_case_70_scripts_of_all_kinds_of_graphs_run(
     assert "float32[" in capsys.readouterr().out
 
 
-def test_strided_inputs_lie_as_recorded() -> None:
+def test_strided_inputs_have_the_recorded_strides() -> None:
     from gex.pipeline.output_code_runtime import strided
 
     for dtype in (torch.float16, torch.int64, torch.bool, torch.complex64):
@@ -250,7 +251,7 @@ def test_lines_of_the_log(log_as_it_was: None, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out.startswith("[EVENT] NPUGRAPH_EX(")
 
 
-def test_what_is_told_at_debug_is_not_told_at_info(log_as_it_was: None, device: str) -> None:
+def test_debug_messages_are_not_logged_at_info(log_as_it_was: None, device: str) -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x + y
 
@@ -288,7 +289,7 @@ def test_the_debug_folder_has_the_log(debugging: pathlib.Path, device: str) -> N
     assert "class Graph0(torch.nn.Module)" in text
 
 
-def test_a_table_of_nodes_tells_what_changed() -> None:
+def test_a_table_of_nodes_shows_changes() -> None:
     before = logs.NodeTable([("a", "add"), ("b", "mul"), ("c", "mul")])
     after = logs.NodeTable([("a", "add"), ("d", "fma")])
     text = after.change(before, "After x")
@@ -432,6 +433,27 @@ def test_profilers_see_captures_and_replays(device: str) -> None:
     assert ranges(lambda: compiled(torch.ones(3, device=device))) == [whole, replay]
     assert ranges(lambda: compiled(torch.ones(4, device=device))) == [whole, capture, replay]
     assert ranges(lambda: compiled(torch.ones(4, device=device))) == [whole, replay]
+
+
+def test_profilers_list_the_kernels_of_a_call() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(torch.relu(x @ x), -1) @ x
+
+    compiled = torch.compile(model, backend="npugraph_ex")
+    x = torch.randn(16, 16)
+    compiled(x)
+    with torch.profiler.profile() as profiler:
+        for _ in range(3):
+            compiled(x)
+    runner = gex.reports()[-1].runner
+    kernels = Counter(re.findall(r'^ *launch "([^"]+)"', runner.text("program"), re.M))
+    assert sum(kernels.values()) >= 3
+    events = {event.key: event for event in profiler.key_averages()}
+    for name, launches in kernels.items():
+        assert events[name].count == 3 * launches, name
+        assert events[name].cpu_time_total > 0
+        assert name in profiler.key_averages().table(row_limit=100)
+    assert "matmul" in "".join(kernels)
 
 
 def test_profilers_see_what_comes_from_the_cache(tmp_path: pathlib.Path, device: str) -> None:

@@ -206,7 +206,7 @@ def test_diff_takes_steps_in_their_order(tmp_path: pathlib.Path) -> None:
     assert [entry.key for entry in entries] == ["x.OUTPUT.0", "x.OUTPUT.0#2"]
 
 
-def test_what_a_comparison_tells() -> None:
+def test_comparison_text() -> None:
     a = np.array([1.0, 0.0, np.nan, np.inf])
     assert compare(a, a.copy(), 0.0, 0.0).same
     assert compare(a, a.copy(), 0.0, 0.0).cosine == 1.0, "of what is finite"
@@ -252,7 +252,7 @@ def test_print_in_a_training_step_runs_once(capfd: pytest.CaptureFixture[str], d
     assert x.grad is not None and x.grad.tolist() == [2.0, 2.0]
 
 
-def test_print_needs_no_leave_of_strict(capfd: pytest.CaptureFixture[str], device: str) -> None:
+def test_print_is_allowed_in_strict_mode(capfd: pytest.CaptureFixture[str], device: str) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         gex.ops.print(x)
         return x + 1
@@ -307,7 +307,7 @@ def test_saves_outside_a_graph(
         ((torch.ones(1),), TypeError, "overwrite"),
     ],
 )
-def test_saves_refuse_what_they_cannot_save(
+def test_saves_reject_what_they_cannot_save(
     arguments: tuple[Any, ...], error: type[Exception], words: str
 ) -> None:
     keywords: dict[str, Any] = {
@@ -319,7 +319,7 @@ def test_saves_refuse_what_they_cannot_save(
         gex.ops.save(*arguments, **keywords)
 
 
-def test_print_refuses_what_is_no_tensor(device: str) -> None:
+def test_print_rejects_what_is_not_a_tensor(device: str) -> None:
     with pytest.raises(TypeError, match="expected a tensor"):
         gex.ops.print(3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="name must be a str"):
@@ -345,7 +345,7 @@ def test_detect_nan_names_the_op_and_the_line(backend: str, device: str) -> None
     assert "[-1, 2]" in str(error.value)
 
 
-def test_detect_nan_tells_overflow_in_half_precision(device: str) -> None:
+def test_detect_nan_reports_overflow_in_half_precision(device: str) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return (x * x).sum()
 
@@ -353,7 +353,7 @@ def test_detect_nan_tells_overflow_in_half_precision(device: str) -> None:
         compiled(fn, detect_nan=True)(torch.full((2,), 300.0, dtype=torch.float16, device=device))
 
 
-def test_detect_nan_leaves_infinities_alone_that_were_given(device: str) -> None:
+def test_detect_nan_ignores_infinities_of_inputs(device: str) -> None:
     def fn(x: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
         mask = torch.triu(torch.full((4, 4), float("-inf"), device=device), 1)
         return (x @ x.T + mask).softmax(-1) + given

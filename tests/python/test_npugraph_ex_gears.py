@@ -1,4 +1,4 @@
-"""Gears, and what `gex.explain` and `gex.warmup` tell and do about captures."""
+"""Gears, and what `gex.explain` and `gex.warmup` do with captures."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ def test_gears_of_dims_that_change_together(device: str) -> None:
         ("none", ValueError, "'auto', None or sizes"),
         (3, TypeError, "list of sizes"),
         ([], TypeError, "expected a list of sizes"),
-        ([4, 4], ValueError, "given twice"),
+        ([4, 4], ValueError, "listed twice"),
         ([0, 4], ValueError, "must be positive"),
         (["4"], TypeError, "ints"),
         ({"x": {"0": [4]}}, TypeError, "a dim must be an int"),
-        ({3: [4]}, TypeError, "names no sizes"),
+        ({3: [4]}, TypeError, "does not name a size"),
         ({(("x", 0), ("x", 1)): [(4, 4), (5,)]}, ValueError, "must have 2 sizes"),
     ],
 )
@@ -85,7 +85,7 @@ def test_wrong_gears_are_refused(table: Any, value: Any, error: type, text: str)
         Config(table, {"gears": value})
 
 
-def test_a_capture_has_its_reason_in_words(device: str) -> None:
+def test_a_capture_has_a_readable_reason(device: str) -> None:
     fn = compiled(attention, dynamic=True)
     run(fn, (2, 20, 4), (2, 22, 4), (2, 24, 4), (2, 25, 4), device=device)
     explanation = gex.explain(fn)
@@ -97,7 +97,7 @@ def test_a_capture_has_its_reason_in_words(device: str) -> None:
     assert "attention (test_npugraph_ex_gears.py:" in text
 
 
-def test_explain_calls_nothing_when_it_is_given_no_arguments(device: str) -> None:
+def test_explain_without_arguments_calls_nothing(device: str) -> None:
     calls = []
 
     @torch._dynamo.disable
@@ -169,7 +169,7 @@ class _Shift(nn.Module):
         return x + 2
 
 
-def test_modules_whose_methods_share_a_decorator_are_told_apart(device: str) -> None:
+def test_modules_whose_methods_share_a_decorator_are_distinguished(device: str) -> None:
     scale, shift = compiled(_Scale()), compiled(_Shift())
     x = torch.ones(2, device=device)
     for model, calls in ((scale, 1), (shift, 2)):
@@ -180,7 +180,7 @@ def test_modules_whose_methods_share_a_decorator_are_told_apart(device: str) -> 
         assert graph.runner.counters["calls"] == calls
 
 
-def test_what_was_never_called_can_only_be_explained_with_arguments(device: str) -> None:
+def test_an_uncalled_function_can_only_be_explained_with_arguments(device: str) -> None:
     fn = compiled(lambda x: x.exp())
     with pytest.raises(TypeError, match=r"nothing is compiled yet.*'x'.*gex.explain\(fn, x"):
         gex.explain(fn)

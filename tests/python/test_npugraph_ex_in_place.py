@@ -85,7 +85,7 @@ def _(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 V = torch.tensor([1.0, 2.0, 3.0])
 
 
-def test_case_41_what_is_read_afterwards_is_copied_and_counted(device: str) -> None:
+def test_case_41_tensors_read_afterwards_are_copied_and_counted(device: str) -> None:
     def fn(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         before = x + 1
         out = before.clone()
@@ -173,7 +173,7 @@ def put_twice(x: torch.Tensor, out: torch.Tensor) -> None:
     out.add_(x)
 
 
-def test_what_a_call_reads_as_well_is_not_changed_under_it(device: str) -> None:
+def test_a_tensor_that_a_call_also_reads_is_copied(device: str) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         a = x * 2
         put_twice(a.clone(), a)
@@ -200,7 +200,7 @@ def test_one_tensor_for_two_mutated_arguments_is_copied_once(device: str) -> Non
         lambda x: x.copy_(x) * 2 + 1,
     ],
 )
-def test_case_45_a_tensor_copied_onto_itself_is_no_copy(
+def test_case_45_a_tensor_copied_onto_itself_is_not_copied(
     fn: Callable[..., Any], device: str
 ) -> None:
     ran = run(fn, X.to(device))

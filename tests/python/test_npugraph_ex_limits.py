@@ -132,7 +132,7 @@ def test_limit_04_values_for_the_host(device: str) -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize("what", ["stream", "event", "device"])
-def test_limit_05_waiting_on_the_host_splits_or_is_told(what: str, device: str) -> None:
+def test_limit_05_waiting_on_the_host_splits_or_is_reported(what: str, device: str) -> None:
     waits = {
         "stream": Stream().synchronize,
         "event": Event().synchronize,
@@ -249,7 +249,7 @@ def test_limit_11_a_moved_frozen_weight_is_noticed_by_name(device: str) -> None:
 
 
 @torch.no_grad()
-def test_limit_12_parameters_are_no_part_of_the_key(device: str) -> None:
+def test_limit_12_parameters_are_not_part_of_the_key(device: str) -> None:
     keys, replays = [], []
     for depth in (2, 60):
         model = nn.Sequential(*(nn.Linear(3, 3) for _ in range(depth))).to(device)

@@ -1,4 +1,4 @@
-"""Results of npugraph_ex: whose memory they are, and that nothing overwrites them."""
+"""Results of npugraph_ex: memory ownership, and that nothing overwrites them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Custom FX passes: when they are called, what they see, what becomes of what they do."""
+"""Custom FX passes: when they are called, what they see, and that their changes take effect."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def test_case_52_a_lone_scope_exit_is_an_error_that_names_the_pair(
 ) -> None:
     lone = insert_before_output(torch.ops.npugraph_ex.scope_exit.default)
     compiled = compile_with(lambda a: a + 1, **{option: lone})
-    with pytest.raises(RuntimeError, match=r"scope_exit 'scope_exit.*' has no scope_enter"):
+    with pytest.raises(
+        RuntimeError, match=r"scope_exit 'scope_exit.*' has no matching scope_enter"
+    ):
         compiled(torch.ones(2, device=device))
 
 
@@ -68,7 +70,9 @@ def test_a_scope_that_is_never_left_names_its_labels(device: str) -> None:
     enter = torch.ops.npugraph_ex.scope_enter.default
     lone = insert_before_output(enter, ["_user_stream_label"], ["side"])
     compiled = compile_with(lambda a: a + 1, post_grad_custom_pre_pass=lone)
-    with pytest.raises(RuntimeError, match=r"_user_stream_label=side.*no scope_exit.*graph break"):
+    with pytest.raises(
+        RuntimeError, match=r"_user_stream_label=side.*no matching scope_exit.*graph break"
+    ):
         compiled(torch.ones(2, device=device))
 
 
@@ -97,13 +101,13 @@ def test_scopes_change_no_value(device: str) -> None:
     torch.testing.assert_close(compiled(a), a @ a + 1)
 
 
-def test_what_a_pass_changes_is_what_runs(device: str) -> None:
+def test_changes_of_a_pass_are_compiled(device: str) -> None:
     compiled = compile_with(lambda a, b: (a + b) * 2, post_grad_custom_pre_pass=add_to_sub)
     a, b = torch.randn(5, device=device), torch.randn(5, device=device)
     torch.testing.assert_close(compiled(a, b), (a - b) * 2)
 
 
-def test_nodes_after_a_change_of_type_learn_their_new_type(device: str) -> None:
+def test_nodes_after_a_change_of_type_get_their_new_type(device: str) -> None:
     def to_double(gm: GraphModule, example_inputs: Sequence[Any], config: Any) -> None:
         (node,) = gm.graph.find_nodes(op="call_function", target=torch.ops.aten.add.Tensor)
         with gm.graph.inserting_after(node):

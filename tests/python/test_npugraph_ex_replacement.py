@@ -1,4 +1,4 @@
-"""register_replacement: patterns of the user's, by PyTorch's own matcher."""
+"""register_replacement: user-defined patterns, matched by PyTorch's own matcher."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gex.npugraph_ex import register_replacement
 
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Patterns stay in a process for good; each test has a registry of its own."""
+    """Patterns stay registered in a process; each test has its own registry."""
     monkeypatch.setattr(replacements, "_patterns", None)
     yield
 
@@ -41,7 +41,7 @@ def compiled(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     )
 
 
-def test_case_50_an_extra_check_decides_by_the_sizes_at_hand(device: str) -> None:
+def test_case_50_an_extra_check_decides_by_the_actual_sizes(device: str) -> None:
     def ok(match: Any) -> bool:
         return match.kwargs["a"].meta["val"].shape[-1] == 7168
 
@@ -99,8 +99,8 @@ def test_a_scalar_of_the_graph_reaches_the_replacement(device: str) -> None:
     torch.testing.assert_close(result, a - 7.0)
 
 
-def test_a_scalar_that_is_no_parameter_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"'c' is no parameter of search_fn, which has \['a'"):
+def test_a_scalar_that_is_not_a_parameter_is_rejected() -> None:
+    with pytest.raises(ValueError, match=r"'c' is not a parameter of search_fn, which has \['a'"):
         register_replacement(search, replace, examples(2), scalar_workaround={"c": 1.0})
 
 
@@ -155,7 +155,7 @@ def test_an_operator_of_the_users_can_be_the_replacement(device: str) -> None:
     torch.testing.assert_close(compiled(search, a, b), search(a, b) + 1)
 
 
-def test_case_51_what_a_scope_puts_on_another_stream_is_not_matched(device: str) -> None:
+def test_case_51_nodes_on_another_stream_are_not_matched(device: str) -> None:
     def relu_aside(gm: Any, example_inputs: Any, config: Any) -> None:
         (node,) = gm.graph.find_nodes(op="call_function", target=torch.ops.aten.relu.default)
         ops = torch.ops.npugraph_ex

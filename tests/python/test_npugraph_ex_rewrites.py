@@ -19,7 +19,7 @@ X = torch.linspace(-2, 2, 24).view(4, 6)
 # --- calls that change nothing ----------------------------------------------------------------
 
 
-def test_case_31_a_full_slice_is_no_node_unless_identities_stay(device: str) -> None:
+def test_case_31_a_full_slice_is_not_a_node_unless_identities_are_kept(device: str) -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.ops.aten.slice(x, 0) + torch.ops.aten.slice(y, 0)
 
@@ -43,7 +43,7 @@ IDENTITIES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 @pytest.mark.parametrize("name", IDENTITIES)
-def test_case_32_identities_are_gone_and_stay_if_asked_to(name: str, device: str) -> None:
+def test_case_32_identities_are_removed_unless_kept(name: str, device: str) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return IDENTITIES[name](x) + 1
 
@@ -52,7 +52,7 @@ def test_case_32_identities_are_gone_and_stay_if_asked_to(name: str, device: str
     assert f'what = "{name}"' in off.graph
 
 
-def test_case_32_rounding_integers_is_gone(device: str) -> None:
+def test_case_32_rounding_integers_is_removed(device: str) -> None:
     i = torch.arange(5, device=device)
     on = run(lambda i: i.ceil() + 1, i)
     assert "ceil" not in on.graph
@@ -67,7 +67,7 @@ def test_case_33_a_returned_clone_is_a_tensor_of_its_own(device: str) -> None:
     assert len(ran.launches) == 1
 
 
-def test_case_34_what_is_only_overwritten_is_never_made(device: str) -> None:
+def test_case_34_values_that_are_only_overwritten_are_not_computed(device: str) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return torch.zeros_like(x).copy_(x) + 1
 
@@ -80,7 +80,7 @@ def test_case_34_what_is_only_overwritten_is_never_made(device: str) -> None:
 # --- concatenations ---------------------------------------------------------------------------
 
 
-def test_case_35_parts_are_written_where_they_end_up(device: str) -> None:
+def test_case_35_parts_are_written_into_the_result(device: str) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return torch.cat([x.exp(), x.sin()], 0)
 
@@ -147,7 +147,7 @@ def test_products_are_placed_in_columns(device: str) -> None:
     assert not any("cat" in name for name in ran.launches)
 
 
-def test_a_part_that_is_read_again_is_what_it_was(device: str) -> None:
+def test_a_part_that_is_read_again_is_unchanged(device: str) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         e = x.exp()
         c = torch.cat([e, x.sin()], 1)

@@ -1,4 +1,4 @@
-"""Blocks with a core limit or a deterministic level, limits of streams, streams side by side."""
+"""Blocks with a core limit or a deterministic level, limits of streams, concurrent streams."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_case_59_a_stream_inside_the_block_inherits_the_limit(x64: torch.Tensor)
     assert len(report.streams.side) == 1
 
 
-def test_case_59_with_a_stream_only_what_lies_on_it_is_limited(x64: torch.Tensor) -> None:
+def test_case_59_with_a_stream_only_its_nodes_are_limited(x64: torch.Tensor) -> None:
     side = Stream()
 
     def fn(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -150,7 +150,7 @@ def test_limits_reach_a_graph_that_is_given_to_compile_fx(x64: torch.Tensor) -> 
     assert threads(last_report()) == {"exp": 4}
 
 
-def test_a_pass_may_limit_what_it_wants(x64: torch.Tensor) -> None:
+def test_a_pass_may_set_limits(x64: torch.Tensor) -> None:
     def limit_sines(gm: torch.fx.GraphModule, _: Any, __: Any) -> None:
         (sine,) = gm.graph.find_nodes(op="call_function", target=torch.ops.aten.sin.default)
         keys, values = ["_op_aicore_num", "_op_vectorcore_num"], ["3", "5"]
@@ -171,7 +171,7 @@ def test_a_block_that_is_not_left_names_the_pair(x64: torch.Tensor) -> None:
             gm.graph.call_function(SCOPE_ENTER, (["_op_aicore_num"], ["3"]))
 
     options = {"post_grad_custom_pre_pass": enter_only}
-    with pytest.raises(Exception, match=r"pairs with no scope_exit.*graph break"):
+    with pytest.raises(Exception, match=r"has no matching scope_exit.*graph break"):
         compile_fn(lambda x: x.exp(), options=options)(x64)
 
 
@@ -313,7 +313,7 @@ def test_a_level_is_one_of_four(x64: torch.Tensor) -> None:
         compile_fn(fn)(x64)
 
 
-def test_outside_of_a_graph_the_block_sets_the_level_and_puts_it_back() -> None:
+def test_outside_of_a_graph_the_block_sets_and_restores_the_level() -> None:
     with scope.deterministic(2):
         assert determinism.get_deterministic_level() == 2
         with scope.deterministic(0):
@@ -323,7 +323,7 @@ def test_outside_of_a_graph_the_block_sets_the_level_and_puts_it_back() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_row_has_the_same_bits_wherever_it_stands(dtype: torch.dtype, device: str) -> None:
+def test_a_row_has_the_same_bits_at_any_position(dtype: torch.dtype, device: str) -> None:
     w, g = torch.randn(80, 64, device=device).to(dtype), torch.randn(64, device=device).to(dtype)
 
     def fn(x: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Streams and events inside compiled functions: marks in the graph, values as without them."""
+"""Streams and events inside compiled functions: marks in the graph, unchanged values."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def test_gradients_through_streams(device: str) -> None:
         assert_same(torch.autograd.grad(compiled(x3.to(device)), w), want)
 
 
-def test_a_stream_inside_a_stream_of_no_name_stays_where_it_is(device: str) -> None:
+def test_a_stream_inside_an_unnamed_stream_keeps_its_position(device: str) -> None:
     side = Stream()
 
     def fn(x: torch.Tensor) -> torch.Tensor:

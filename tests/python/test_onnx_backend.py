@@ -39,7 +39,7 @@ def suite() -> onnx.backend.test.BackendTest:
 
 
 def outcome(test: object) -> str | None:
-    """What went wrong, or None."""
+    """The error, or None."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -64,13 +64,13 @@ def test_enum_out_of_range() -> None:
 
 
 @pytest.mark.parametrize("value", ["64", 1.5, True])
-def test_capture_limit_tells_the_type(value: object) -> None:
+def test_capture_limit_error_names_the_type(value: object) -> None:
     with pytest.raises(ValueError, match=str(type(value))):
         Config(NPUGRAPH_EX_OPTIONS, {"capture_limit": value})
 
 
 @pytest.mark.parametrize("value", [0, -1, 2**63])
-def test_capture_limit_tells_range_and_value(value: int) -> None:
+def test_capture_limit_error_names_range_and_value(value: int) -> None:
     with pytest.raises(ValueError, match=rf"\[1, {2**63 - 1}\], got {value}"):
         Config(NPUGRAPH_EX_OPTIONS, {"capture_limit": value})
 
@@ -89,7 +89,7 @@ def test_dump_directory_must_exist() -> None:
         ("use_graph_pool", (1, 2)),
     ],
 )
-def test_wrong_types_tell_both_types(name: str, value: object) -> None:
+def test_wrong_types_name_both_types(name: str, value: object) -> None:
     with pytest.raises(TypeError) as error:
         Config(NPUGRAPH_EX_OPTIONS, {name: value})
     assert str(type(value)) in str(error.value)
@@ -128,7 +128,7 @@ def test_modes_of_torch_compile(mode: str) -> None:
     torch.testing.assert_close(torch.compile(fn, backend="gex", mode=mode)(x), fn(x))
 
 
-def test_max_autotune_measures_ways_to_compute_products() -> None:
+def test_max_autotune_measures_candidates_for_matmuls() -> None:
     weights = torch.randn(96, 64)
 
     def fn(x: torch.Tensor) -> torch.Tensor:
@@ -182,7 +182,7 @@ def test_tracing_writes_every_level_of_each_graph(tmp_path: Path, executor: str)
             assert "launch" in (folder / "program.txt").read_text()
 
 
-def test_nothing_is_written_without_being_asked(tmp_path: Path) -> None:
+def test_nothing_is_written_by_default(tmp_path: Path) -> None:
     with torch._dynamo.config.patch(debug_dir_root=str(tmp_path)):
         compiled_with({}, torch.exp)(X)
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""gex in the company of others in one process: other libraries, threads, forks."""
+"""gex in one process with other libraries, threads and forks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What compiling a function again and again leaves behind."""
+"""What repeated compilation of a function leaves behind."""
 
 from __future__ import annotations
 

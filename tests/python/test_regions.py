@@ -1,4 +1,4 @@
-"""gex.regions: repeated blocks are traced once, or say why not; answers are eager's either way."""
+"""gex.regions: repeated blocks are traced once, or report why not; results equal eager's."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def forwards_of(model: Net) -> list[Any]:
 # --- what is found --------------------------------------------------------------------------
 
 
-def test_outermost_like_blocks_are_found() -> None:
+def test_outermost_repeated_blocks_are_found() -> None:
     class Stage(nn.Module):
         def __init__(self, blocks: int) -> None:
             super().__init__()
@@ -81,7 +81,7 @@ def test_blocks_of_other_sizes_are_other_blocks() -> None:
         assert found.blocks == ["0", "2"]
 
 
-def test_lone_layers_are_no_blocks() -> None:
+def test_single_layers_are_not_blocks() -> None:
     found = gex.regions(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)))
     assert found.blocks == []
     assert str(found) == "no repeated blocks"
@@ -289,7 +289,7 @@ FALLBACKS = {
 
 
 @pytest.mark.parametrize("block", FALLBACKS, ids=lambda block: block.__name__)
-def test_falls_back_and_says_why(block: type[Block]) -> None:
+def test_falls_back_and_reports_why(block: type[Block]) -> None:
     model = Net(block, layers=10 if block is Numbered else 3)
     args = (Settings(),) if block is TakesObject else ()
     twin = copy.deepcopy(model)

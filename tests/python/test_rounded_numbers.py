@@ -1,4 +1,4 @@
-"""Numbers beside f16 and bf16 tensors: where eager mode rounds them first and where not."""
+"""Numbers combined with f16 and bf16 tensors: where eager mode rounds them first."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def overload(name: str) -> Any:
 
 
 def calls_of(name: str, dtype: torch.dtype) -> list[tuple[tuple[Any, ...], dict[str, Any], Any]]:
-    """What eager makes of each case; cases that eager refuses for the dtype are left out."""
+    """Eager's result of each case; cases that eager rejects for the dtype are left out."""
     calls = []
     try:
         cases = CASES[name](Make(dtype))
@@ -76,7 +76,7 @@ def test_row_matches_eager_in_every_other_dtype(name: str) -> None:
         assert not check.wrong, f"{dtype}\n" + "\n".join(check.wrong)
 
 
-def test_rows_refuse_what_they_do_not_know() -> None:
+def test_rows_reject_unsupported_arguments() -> None:
     mask = torch.tensor([True, False, True])
     x = torch.randn(3, 4)
     beside = [mask, torch.tensor([0, 3])]
@@ -118,7 +118,7 @@ def test_a_training_step_op_by_op() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
-def test_mode_tells_the_place_that_eager_tells(dtype: torch.dtype) -> None:
+def test_mode_returns_the_index_that_eager_returns(dtype: torch.dtype) -> None:
     mode = torch.ops.aten.mode.default
     for length in (17, 100, 3000):
         x = equals(Make(dtype), 3, length)
@@ -128,7 +128,7 @@ def test_mode_tells_the_place_that_eager_tells(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
-def test_topk_takes_the_equal_elements_that_eager_takes(dtype: torch.dtype) -> None:
+def test_topk_selects_the_equal_elements_that_eager_selects(dtype: torch.dtype) -> None:
     t = Make(dtype)
     topk = torch.ops.aten.topk.default
     for shape, k in (((40, 8), 2), ((3, 200), 3), ((3, 200), 90), ((2, 5000), 60)):

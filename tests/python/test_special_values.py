@@ -56,6 +56,6 @@ Reduction = Callable[[torch.Tensor], torch.Tensor]
 
 
 @pytest.mark.parametrize("function", [torch.max, torch.min, torch.argmax], ids=lambda f: f.__name__)
-def test_no_extremum_of_nothing(compiling: Compile, function: Reduction) -> None:
+def test_no_extremum_of_an_empty_tensor(compiling: Compile, function: Reduction) -> None:
     with pytest.raises((RuntimeError, IndexError), match="Expected reduction dim"):
         compiling(lambda x: function(x) + 1)(torch.empty(0, 4))

@@ -1,4 +1,4 @@
-"""as_strided reads the memory around a tensor: right, or left to PyTorch."""
+"""as_strided reads the memory around a tensor: correct, or left to PyTorch."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_windows_with_symbolic_sizes(compiling: Compile) -> None:
 
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("offset", [None, 1])
-def test_windows_into_arguments_that_lie_inside_more_memory(
+def test_windows_into_arguments_with_a_larger_storage(
     offset: int | None, dynamic: bool | None
 ) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
@@ -76,7 +76,7 @@ def test_scatter_into_a_window(compiling: Compile) -> None:
 @pytest.mark.parametrize(
     "window", [((2, 2), (1, 2), 1), ((3,), (5,), 0), ((1, 2), (0, 7), 8), ((), (), 6)]
 )
-def test_windows_that_are_written_are_no_calls(
+def test_windows_that_are_written_need_no_calls(
     compiling: Compile, window: tuple[tuple[int, ...], tuple[int, ...], int]
 ) -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -97,13 +97,13 @@ def test_overlapping_windows_are_written_by_pytorch(compiling: Compile) -> None:
     assert [call.op for call in last_report().calls] == ["aten.as_strided_scatter.default"]
 
 
-def test_scatter_beside_the_operand_is_left_to_pytorch(compiling: Compile) -> None:
+def test_scatter_outside_the_operand_is_left_to_pytorch(compiling: Compile) -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.as_strided_scatter((x + 1)[1:], y, (2, 2), (1, 2), 1)
 
     x, y = torch.randn(4, 4), torch.randn(2, 2)
     assert_same(compiling(fn)(x, y), fn(x, y))
-    assert "beside its operand" in (last_report().eager_reason or "")
+    assert "outside its operand" in (last_report().eager_reason or "")
 
 
 def test_memory_as_another_dtype(compiling: Compile) -> None:

@@ -1,4 +1,4 @@
-"""gex has as many threads as PyTorch, and nobody can tell from the results how many."""
+"""gex uses as many threads as PyTorch, and results do not depend on their number."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_forked_child_runs_without_its_parent_s_threads():
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_the_number_of_threads_is_the_one_that_pytorch_was_told():
+def test_the_number_of_threads_follows_pytorch():
     fn = torch.compile(lambda x: x.exp() + 1, backend="gex")
     x = torch.randn(8)
     torch.set_num_threads(1000)
@@ -73,7 +73,7 @@ def test_the_number_of_threads_is_the_one_that_pytorch_was_told():
         assert _gex.thread_count() == min(asked, most)
 
 
-def test_a_call_from_another_thread_changes_no_number():
+def test_a_call_from_another_thread_does_not_change_the_number_of_threads():
     fn = torch.compile(lambda x: x.exp() + 1, backend="gex")
     x = torch.randn(8)
     torch.set_num_threads(1)

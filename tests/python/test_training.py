@@ -140,7 +140,7 @@ def test_a_second_backward_through_the_same_graph(backend: str) -> None:
         assert_same(gradients(compiled, first_retains), gradients(model, first_retains))
 
 
-def test_a_backward_lets_go_of_what_the_forward_saved() -> None:
+def test_a_backward_frees_what_the_forward_saved() -> None:
     layers = [layer for _ in range(6) for layer in (nn.Linear(256, 256), nn.ReLU())]
     model = nn.Sequential(*layers)
     x = torch.randn(2048, 256)  # 2 MiB
@@ -223,7 +223,7 @@ def kept_for_the_backward(
     ],
     ids=["gelu", "gated", "relu"],
 )
-def test_an_activation_is_computed_again_where_its_argument_is_kept(
+def test_an_activation_is_recomputed_if_its_argument_is_saved(
     make: Callable[[], nn.Module], wide_values: int
 ) -> None:
     model, x = make(), torch.randn(48, 32)

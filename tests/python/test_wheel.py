@@ -93,7 +93,7 @@ def test_llvm_inside_is_invisible_outside(site: pathlib.Path) -> None:
     assert exported and not [name for name in exported if "llvm" in name.lower().split("gex_")[0]]
 
 
-def test_auditwheel_takes_it_for_a_manylinux_wheel(wheel: pathlib.Path) -> None:
+def test_auditwheel_accepts_it_as_a_manylinux_wheel(wheel: pathlib.Path) -> None:
     pytest.importorskip("auditwheel", reason="auditwheel is not installed")
     out = run(sys.executable, "-m", "auditwheel", "show", wheel, cwd=wheel.parent)
     assert "manylinux_2_" in out, out

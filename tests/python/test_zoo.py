@@ -1,4 +1,4 @@
-"""The model zoo: every model in every way it runs, against eager."""
+"""The model zoo: every model in every mode it supports, against eager."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_model(name: str, way: str) -> None:
 
 
 def _fails_without_gex(model: Model, way: str, failure: str) -> bool:
-    """What newer libraries can do may be beyond these; then PyTorch alone fails in the same way."""
+    """Newer libraries may do more than these; then PyTorch alone fails in the same way."""
     try:
         harness.ways(model)[way](model, backend="aot_eager")
     except Exception as problem:  # of whatever kind gex met
@@ -69,7 +69,7 @@ IMPOSSIBLE = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "way"), IMPOSSIBLE)
-def test_what_the_zoo_leaves_out_fails_without_gex_too(name: str, way: str) -> None:
+def test_excluded_models_fail_without_gex_too(name: str, way: str) -> None:
     model = MODELS[name]
     with pytest.raises((AssertionError, LookupError, RuntimeError, TypeError, ValueError)):
         harness.ways(model)[way](model, backend="aot_eager")
@@ -110,7 +110,7 @@ def test_only_runs_that_passed_with_the_same_build_and_model_are_left_out(
     assert "nothing to compile" in records.run("llama", model, "static").failure
 
 
-def test_the_page_keeps_what_was_not_run_again(
+def test_the_page_keeps_results_that_were_not_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(records, "FILE", tmp_path / "zoo.jsonl")

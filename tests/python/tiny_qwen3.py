@@ -1,4 +1,4 @@
-"""A configuration of Qwen3 that a test has the time for, and whose tokens differ."""
+"""A Qwen3 configuration small enough for tests, whose tokens differ."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ void* counted(std::size_t bytes) {
 
 void* operator new(std::size_t bytes) { return counted(bytes); }
 void* operator new[](std::size_t bytes) { return counted(bytes); }
-// std::stable_sort asks for memory this way, and gives it back by the plain operator below.
+// std::stable_sort allocates this way, and frees with the plain operator below.
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   if (counting.load(std::memory_order_relaxed)) allocated.fetch_add(1);
   return std::malloc(bytes == 0 ? 1 : bytes);
@@ -41,7 +41,7 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std
 namespace gex::runtime::testing {
 namespace {
 
-// Hands out memory made before, in turns, and answers calls without allocating.
+// Returns preallocated memory in rotation, and answers calls without allocating.
 class QuietHost final : public Host {
  public:
   QuietHost(const std::string& driver, std::size_t bytes) {
@@ -104,7 +104,7 @@ segment 0 "main"
 )",
                                driver),
                   {.driver = driver});
-  // A kernel that is spread over workers and one that is not.
+  // A kernel that is split over workers and one that is not.
   for (const std::int64_t size : {64, 50000}) {
     const auto count = static_cast<std::size_t>(size);
     const Tensor x = Tensor::f32(driver, {size}, std::vector<float>(count, 1.0F));

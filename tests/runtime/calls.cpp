@@ -231,12 +231,12 @@ segment 0 "main"
   host.handlers["nonzero"] = [&](auto, auto, auto, auto results) {
     results[0] = host.make_result(4, nullptr);
   };
-  EXPECT_HAS(error_of([&] { run(session, {x.arg()}, host); }), "must tell the shape");
+  EXPECT_HAS(error_of([&] { run(session, {x.arg()}, host); }), "must set the shape");
   host.handlers["nonzero"] = [&](auto, auto, auto, auto results) {
     results[0] = host.make_result(4, nullptr);
     results[0].shape = {65, 1};
   };
-  EXPECT_HAS(error_of([&] { run(session, {x.arg()}, host); }), "u0 came out as 65");
+  EXPECT_HAS(error_of([&] { run(session, {x.arg()}, host); }), "size u0 is 65");
   host.handlers["nonzero"] = [&](auto, auto, auto, auto results) {
     results[0] = host.make_result(4, nullptr);
     results[0].shape = {1, 2};

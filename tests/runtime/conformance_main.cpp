@@ -27,7 +27,7 @@ INSTANTIATE_TEST_SUITE_P(drivers, Conformance,
                                   conformance_cases()[std::get<1>(info.param)].name;
                          });
 
-TEST(Conformance, null_and_cpu_are_always_there) {
+TEST(Conformance, null_and_cpu_are_always_available) {
   const std::vector<std::string> drivers = available_drivers();
   EXPECT_EQ(std::count(drivers.begin(), drivers.end(), "null"), 1);
   EXPECT_EQ(std::count(drivers.begin(), drivers.end(), "cpu"), 1);

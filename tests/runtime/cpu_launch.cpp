@@ -1,4 +1,4 @@
-// The CPU driver: how launches are spread over workers, scratch, static code in the background.
+// The CPU driver: how launches are split over workers, scratch, static code in the background.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -77,7 +77,7 @@ TEST_F(CpuLaunch, large_work_is_spread_and_every_point_runs_once) {
   }
 }
 
-TEST_F(CpuLaunch, small_work_stays_on_the_calling_thread_in_one_piece) {
+TEST_F(CpuLaunch, small_work_stays_on_the_calling_thread_as_one_chunk) {
   Launched launched;
   launch(launched, 1000, 32 * 1024 - 1, false);
   EXPECT_EQ(launched.seen.ranges, (std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 1000}}));
@@ -90,14 +90,14 @@ TEST_F(CpuLaunch, ordered_work_runs_in_order_on_one_worker) {
   EXPECT_EQ(launched.seen.ranges, (std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 1000}}));
 }
 
-TEST_F(CpuLaunch, pieces_are_not_smaller_than_is_worth_it) {
+TEST_F(CpuLaunch, chunks_have_a_minimum_size) {
   Launched launched;
-  launch(launched, 1000, 64 * 1024, false);  // 4 pieces of 16 k units
+  launch(launched, 1000, 64 * 1024, false);  // 4 chunks of 16 k units
   EXPECT_LE(launched.seen.ranges.size(), 4U);
   EXPECT_EQ(launched.values, std::vector<float>(1000, 1.0F));
 }
 
-// Static code that adds 1 like the generic code, and can be told apart by its context.
+// Static code that adds 1 like the generic code, and is recognised by its context.
 class TestSpecialiser final : public Specialiser {
  public:
   program::Callable specialise(int code, std::span<const std::int64_t> dims) override {
@@ -134,7 +134,7 @@ void run(Session& session, std::int64_t size, int times) {
   }
 }
 
-TEST(StaticCode, a_hot_key_gets_it_and_a_cold_one_does_not) {
+TEST(StaticCode, a_hot_key_gets_static_code_and_a_cold_one_does_not) {
   const auto specialiser = std::make_shared<TestSpecialiser>();
   Session session(load_program(kTwo, "cpu"), {.hot_after = 3}, specialiser);
   run(session, 10, 2);
@@ -174,7 +174,7 @@ TEST(StaticCode, a_hot_size_within_a_gear_gets_code_for_itself) {
   EXPECT_EQ(session.counters().captures, 1);
 }
 
-TEST(StaticCode, each_of_many_sizes_that_rotate_within_a_gear_gets_it) {
+TEST(StaticCode, rotating_sizes_within_a_gear_all_get_static_code) {
   constexpr int kSizes = 24;
   const auto specialiser = std::make_shared<TestSpecialiser>();
   SessionOptions options;
@@ -203,7 +203,7 @@ TEST(StaticCode, calls_go_on_with_generic_code_while_it_is_compiled) {
   EXPECT_EQ(specialiser->static_runs, 2);
 }
 
-TEST(StaticCode, a_failed_or_declined_compile_keeps_the_generic_code_and_tells_why) {
+TEST(StaticCode, a_failed_or_declined_compile_keeps_the_generic_code_and_reports_why) {
   const auto specialiser = std::make_shared<TestSpecialiser>();
   specialiser->fails = true;
   Session session(load_program(kTwo, "cpu"), {.hot_after = 1}, specialiser);
@@ -238,7 +238,7 @@ class SlowSpecialiser final : public Specialiser {
   std::atomic<bool> entered{false};
 };
 
-TEST(StaticCode, exit_waits_for_the_kernel_at_hand_whose_compiler_would_go_from_under_it) {
+TEST(StaticCode, exit_waits_for_the_kernel_being_compiled) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the thread sanitizer ends a child that starts threads";
 #endif
@@ -258,7 +258,7 @@ TEST(StaticCode, exit_waits_for_the_kernel_at_hand_whose_compiler_would_go_from_
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
 }
 
-TEST(StaticCode, a_session_may_go_while_its_code_is_compiled) {
+TEST(StaticCode, a_session_may_be_destroyed_while_its_code_is_compiled) {
   const auto specialiser = std::make_shared<TestSpecialiser>();
   specialiser->blocked = true;
   {

@@ -1,4 +1,4 @@
-// Conformance: constants in memory that the Session is given once.
+// Conformance: constants in memory that is given to the Session once.
 
 #include "harness.hpp"
 

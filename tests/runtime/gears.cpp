@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "harness.hpp"
+#include "runtime/capture/gears.hpp"
 #include "runtime/device.hpp"
 
 namespace gex::runtime::testing {
@@ -10,7 +11,7 @@ namespace {
 
 GEX_TEST_KERNEL(geared_read_first, { ((float*)buffers[1])[point] = ((const float*)buffers[0])[0]; })
 
-// Three temporaries in a row; the sizes of one fall where the input grows.
+// Three temporaries in a row; the sizes of one shrink where the input grows.
 std::string program_text(const std::string& shrinking) {
   return str(R"(program "geared"
 symbol s0 in [1, 1000]
@@ -64,29 +65,29 @@ TEST(Gears, one_capture_serves_every_size_up_to_the_gear) {
   EXPECT_EQ(session.captures()[1].hits, 5);
 }
 
-TEST(Gears, a_size_above_the_last_gear_is_captured_as_it_is) {
+TEST(Gears, a_size_above_the_last_gear_is_captured_exactly) {
   Session session(load_program(program_text("s0"), "cpu"), with(listed({8})));
   for (const std::int64_t size : {8, 9, 10, 9}) run(session, size);
   EXPECT_EQ(session.counters().captures, 3);
 }
 
-TEST(Gears, sizes_that_are_none_can_be_refused) {
+TEST(Gears, sizes_that_are_not_gears_can_be_rejected) {
   GearOptions gears = listed({1, 4, 8});
   gears.refuse_others = true;
   Session session(load_program(program_text("s0"), "cpu"), with(gears));
   for (const std::int64_t size : {1, 4, 8, 4}) run(session, size);
-  EXPECT_HAS(error_of([&] { run(session, 3); }), "size 3 is none of the gears (1, 4, 8)");
-  EXPECT_HAS(error_of([&] { run(session, 9); }), "size 9 is none of the gears");
+  EXPECT_HAS(error_of([&] { run(session, 3); }), "size 3 is not one of the gears (1, 4, 8)");
+  EXPECT_HAS(error_of([&] { run(session, 9); }), "size 9 is not one of the gears");
   EXPECT_EQ(session.counters().captures, 3);
 }
 
-TEST(Gears, lists_that_make_no_sense_are_refused) {
+TEST(Gears, invalid_lists_are_rejected) {
   const auto problem = [](const std::vector<std::int64_t>& sizes) {
     return error_of([&] { Session(load_program(program_text("s0"), "cpu"), with(listed(sizes))); });
   };
   EXPECT_HAS(problem({}), "empty");
-  EXPECT_HAS(problem({0, 4}), "gear 0 is no size");
-  EXPECT_HAS(problem({4, 8, 4}), "gear 4 is given twice");
+  EXPECT_HAS(problem({0, 4}), "gear 0 is not a valid size");
+  EXPECT_HAS(problem({4, 8, 4}), "gear 4 is listed twice");
   GearOptions two{GearOptions::Policy::listed};
   two.ladders.push_back({{Dim::symbol("s0"), Dim::symbol("s1")}, {{3, 4}, {5}}});
   EXPECT_HAS(error_of([&] { Session(load_program(program_text("s0"), "cpu"), with(two)); }),
@@ -149,7 +150,7 @@ TEST(Gears, a_gear_stays_within_the_range_of_its_symbol) {
   EXPECT_EQ(session.captures()[0].key, (std::vector<std::int64_t>{1000}));
 }
 
-TEST(Gears, sizes_that_shrink_where_the_input_grows_get_a_plan_of_their_own) {
+TEST(Gears, sizes_that_shrink_where_the_input_grows_get_their_own_capture) {
   Session session(load_program(program_text("100 - s0"), "cpu"), with(listed({64})));
   run(session, 64);  // 36 elements for c
   run(session, 10);  // 90
@@ -158,10 +159,31 @@ TEST(Gears, sizes_that_shrink_where_the_input_grows_get_a_plan_of_their_own) {
   EXPECT_EQ(session.captures()[0].key, (std::vector<std::int64_t>{10}));
 }
 
-TEST(Gears, a_gear_whose_sizes_have_no_meaning_is_not_used) {
+TEST(Gears, a_gear_with_undefined_sizes_is_not_used) {
   Session session(load_program(program_text("100 - s0"), "cpu"), with(listed({128})));
   run(session, 70);
   EXPECT_EQ(session.captures()[0].key, (std::vector<std::int64_t>{70}));
+}
+
+// What a device says of its sizes counts for every policy.
+TEST(Gears, a_device_has_steps_of_its_own_and_sizes_that_stay_as_they_are) {
+  const Image image(load_program(program_text("s0"), "cpu")->program);
+  const auto rounded = [&](const GearOptions& policy, const GearRule& rule, std::int64_t size) {
+    std::vector<std::int64_t> key = {size};
+    Gears(image, policy, true, rule).round_up(key, 10);
+    return key[0];
+  };
+  const GearOptions exact{GearOptions::Policy::exact}, automatic{GearOptions::Policy::automatic};
+  EXPECT_EQ(rounded(exact, {}, 37), 37);
+  EXPECT_EQ(rounded(exact, {4, {}}, 37), 40);
+  EXPECT_EQ(rounded(exact, {4, {}}, 9), 16);
+  EXPECT_EQ(rounded(exact, {1, {}}, 37), 64);
+  EXPECT_EQ(rounded(exact, {1, {}}, 999), 1000);  // the range of the symbol
+  EXPECT_EQ(rounded(automatic, {}, 37), 64);
+  EXPECT_EQ(rounded(automatic, {4, {true}}, 37), 37);
+  EXPECT_EQ(rounded(listed({16, 64}), {}, 37), 64);
+  EXPECT_EQ(rounded(listed({16, 64}), {4, {true}}, 37), 37);
+  EXPECT_EQ(rounded(listed({16, 64}), {4, {false}}, 37), 64);
 }
 
 TEST(Gears, values_that_no_memory_depends_on_share_a_capture) {
@@ -176,7 +198,7 @@ TEST(Gears, values_that_no_memory_depends_on_share_a_capture) {
   EXPECT_EQ(session.counters().captures, 1);
 }
 
-TEST(Captures, forced_anew_in_each_call_count_as_recaptures) {
+TEST(Captures, forced_captures_count_as_recaptures) {
   SessionOptions options;
   options.force_recapture = true;
   Session session(load_program(program_text("s0"), "cpu"), std::move(options));
@@ -187,7 +209,7 @@ TEST(Captures, forced_anew_in_each_call_count_as_recaptures) {
   EXPECT_EQ(session.captures()[0].hits, 3);
 }
 
-TEST(Captures, without_a_shared_arena_each_holds_memory_of_its_own) {
+TEST(Captures, without_a_shared_arena_each_has_its_own_memory) {
   const auto held = [](bool share) {
     SessionOptions options;
     options.captures_share_arena = share;
@@ -201,7 +223,7 @@ TEST(Captures, without_a_shared_arena_each_holds_memory_of_its_own) {
   EXPECT_GE(apart, shared * 19 / 10) << "300, 200 and 100 elements against 300";
 }
 
-TEST(Captures, memory_of_a_dropped_one_serves_the_next) {
+TEST(Captures, memory_of_an_evicted_capture_is_reused) {
   SessionOptions options;
   options.captures_share_arena = false;
   options.capture_limit = 1;

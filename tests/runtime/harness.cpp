@@ -107,7 +107,7 @@ DeviceArray::DeviceArray(std::string driver, std::size_t bytes)
     void* memory = context->device->allocate(bytes);
     memory_ = {memory, [context, bytes](void* p) { context->device->deallocate(p, bytes); }};
   } else {
-    // One byte more than asked: empty tensors have an address too. Written past it: ASan tells.
+    // One byte more than requested: empty tensors have an address too. ASan detects writes past it.
     memory_ = {std::calloc(bytes + 1, 1), std::free};
   }
 }

@@ -1,7 +1,7 @@
 #pragma once
-// What the runtime tests share: small kernels for every driver, memory of the device under test, a
-// Host that records what it is told, and the registration of conformance cases. A case runs once
-// for each driver that can be opened here.
+// Shared by the runtime tests: small kernels for every driver, memory of the device under test, a
+// Host that records its calls, and the registration of conformance cases. A case runs once for each
+// driver that can be opened here.
 
 #include <gtest/gtest.h>
 #include <cstdint>
@@ -42,7 +42,7 @@ std::shared_ptr<program::Executable> load_program(const std::string& text,
 std::shared_ptr<program::Executable> with_function(program::Program program,
                                                    program::Callable function);
 
-// y is x and one more for each step, over s0 elements and through so many temporaries.
+// y is x plus one per step, over s0 elements and through this many temporaries.
 std::string count_up(int temporaries);
 
 // ---- memory

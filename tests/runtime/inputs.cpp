@@ -1,4 +1,4 @@
-// Conformance: what a call says about inputs that do not fit.
+// Conformance: messages about inputs that do not match.
 
 #include "harness.hpp"
 
@@ -134,10 +134,10 @@ CONFORMANCE(a_missing_input_or_memory_is_told) {
   EXPECT_HAS(error_of([&] { session.run(args, host); }), "takes 4 inputs, got 3");
   args = inputs.args();
   args[1].tensor.data = nullptr;
-  EXPECT_HAS(error_of([&] { session.run(args, host); }), "input 1 \"w\" has no memory");
+  EXPECT_HAS(error_of([&] { session.run(args, host); }), "input 1 \"w\" has a null data pointer");
 }
 
-TEST(Session, an_unknown_driver_lists_those_there_are) {
+TEST(Session, an_unknown_driver_lists_the_available_ones) {
   const auto executable = load_program("program \"p\"\n", "cpu");
   EXPECT_HAS(error_of([&] { Session(executable, {.driver = "abacus"}); }), "null");
 }

@@ -1,4 +1,4 @@
-// Conformance: inputs that the host lets go of at their last use.
+// Conformance: inputs that the host releases at their last use.
 
 #include "harness.hpp"
 
@@ -34,7 +34,7 @@ segment 0 "main"
   launch "double_it" code 0 read %4 write %3 grid [s0] work [s0]
 )";
 
-// Overwrites what it is told is not needed any more.
+// Overwrites inputs that are reported as no longer needed.
 class ForgetfulHost : public TestHost {
  public:
   ForgetfulHost(const std::string& driver, std::vector<Tensor*> inputs)
@@ -91,7 +91,7 @@ CONFORMANCE(an_input_that_is_only_read_tells_the_strides_it_needs) {
   }
 }
 
-TEST(ReleasedInputs, one_that_an_output_views_is_refused) {
+TEST(ReleasedInputs, an_input_that_an_output_views_is_rejected) {
   std::string text = kText;
   const std::string fresh = "output 0 \"w\" fresh f32 [s0] -> %3";
   text.replace(text.find(fresh), fresh.size(), fresh + "\noutput 1 \"v\" view_of_input 0 f32 [s0]");

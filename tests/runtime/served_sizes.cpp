@@ -1,4 +1,4 @@
-// What a Capture remembers of the sizes that it has served: bounded, and the right ones.
+// The sizes that a Capture remembers: bounded, and the right ones.
 
 #include "runtime/capture/served_sizes.hpp"
 
@@ -18,7 +18,7 @@ std::shared_ptr<Served> call(ServedSizes& sizes, std::size_t size) {
   return served ? served : sizes.admit(key(size), kGeneric);
 }
 
-// Sizes 0 to 63 have code of their own.
+// Sizes 0 to 63 have specialised code.
 void fill_with_code(ServedSizes& sizes) {
   for (std::size_t size = 0; size < ServedSizes::kWithOwnCode; ++size) {
     const std::shared_ptr<Served> served = call(sizes, size);
@@ -27,7 +27,7 @@ void fill_with_code(ServedSizes& sizes) {
   }
 }
 
-TEST(ServedSizes, find_gives_what_was_admitted) {
+TEST(ServedSizes, find_returns_admitted_sizes) {
   ServedSizes sizes;
   EXPECT_EQ(sizes.find(key(7)), nullptr);
   const auto served = sizes.admit(key(7), kGeneric);
@@ -37,18 +37,18 @@ TEST(ServedSizes, find_gives_what_was_admitted) {
   EXPECT_EQ(sizes.find(key(9)), nullptr);
 }
 
-TEST(ServedSizes, beyond_the_limit_those_unused_for_longest_are_forgotten) {
+TEST(ServedSizes, beyond_the_limit_the_least_recently_used_are_evicted) {
   ServedSizes sizes;
   for (std::size_t size = 0; size < ServedSizes::kCounted; ++size) call(sizes, size);
   const auto oldest = sizes.find(key(0));
   const auto next = sizes.find(key(1));
-  call(sizes, 1000);  // 2 goes
+  call(sizes, 1000);  // 2 is evicted
   EXPECT_EQ(sizes.find(key(2)), nullptr);
   EXPECT_EQ(sizes.find(key(0)), oldest);
   EXPECT_EQ(sizes.find(key(1)), next);
 }
 
-TEST(ServedSizes, those_with_code_are_not_forgotten_for_sizes_that_come_once) {
+TEST(ServedSizes, sizes_with_code_are_not_evicted_for_one_off_sizes) {
   ServedSizes sizes;
   fill_with_code(sizes);
   for (std::size_t size = 1000; size < 1000 + 2 * ServedSizes::kCounted; ++size) call(sizes, size);
@@ -59,10 +59,10 @@ TEST(ServedSizes, those_with_code_are_not_forgotten_for_sizes_that_come_once) {
   }
 }
 
-TEST(ServedSizes, code_in_use_stays_where_it_is) {
+TEST(ServedSizes, code_in_use_is_kept) {
   ServedSizes sizes;
   fill_with_code(sizes);
-  // 100 sizes in turn: 36 have to do without.
+  // 100 sizes in rotation: 36 have no specialised code.
   for (int round = 0; round < 50; ++round)
     for (std::size_t size = 0; size < 100; ++size) {
       const auto served = call(sizes, size);
@@ -73,7 +73,7 @@ TEST(ServedSizes, code_in_use_stays_where_it_is) {
     EXPECT_EQ(call(sizes, size)->has_own_code, size < ServedSizes::kWithOwnCode);
 }
 
-TEST(ServedSizes, code_unused_for_long_makes_room) {
+TEST(ServedSizes, unused_code_is_replaced) {
   ServedSizes sizes;
   fill_with_code(sizes);
   const auto oldest = sizes.find(key(0));
@@ -87,7 +87,7 @@ TEST(ServedSizes, code_unused_for_long_makes_room) {
   EXPECT_EQ(oldest->code, kGeneric);
 }
 
-TEST(ServedSizes, forgotten_sizes_get_no_code) {
+TEST(ServedSizes, evicted_sizes_get_no_code) {
   ServedSizes sizes;
   const auto forgotten = call(sizes, 0);
   for (std::size_t size = 1; size <= ServedSizes::kCounted; ++size) call(sizes, size);

@@ -1,4 +1,4 @@
-// Conformance: captures and their limit, calls at the same time, memory that runs out, fork.
+// Conformance: captures and their limit, concurrent calls, memory that runs out, fork.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -76,7 +76,7 @@ CONFORMANCE(sessions_of_one_driver_share_their_arena) {
   EXPECT_EQ(context->queues->idle_queues(), 1U);
 }
 
-// A device with little memory, and no more.
+// A device with a small, fixed amount of memory.
 class TinyDevice final : public NullDevice {
  public:
   void* allocate(std::size_t bytes) override {
@@ -92,7 +92,7 @@ class TinyDevice final : public NullDevice {
   std::atomic<std::size_t> used_{0};
 };
 
-TEST(Memory, arenas_that_nobody_uses_are_dropped_when_it_runs_out) {
+TEST(Memory, idle_arenas_are_freed_when_memory_runs_out) {
   register_driver("tiny", [] { return std::make_unique<TinyDevice>(); });
   Session session(load_program(kThree, "null"), {.driver = "tiny"});
   const auto context = open_device("tiny");
@@ -108,7 +108,7 @@ TEST(Memory, arenas_that_nobody_uses_are_dropped_when_it_runs_out) {
   EXPECT_EQ(session.counters().allocations, 1);
 }
 
-TEST(Memory, a_call_that_can_never_fit_says_so_and_leaves_the_session_usable) {
+TEST(Memory, a_call_that_does_not_fit_fails_and_leaves_the_session_usable) {
   register_driver("tiny", [] { return std::make_unique<TinyDevice>(); });
   Session session(load_program(kThree, "null"), {.driver = "tiny"});
   TestHost host("null");
@@ -132,7 +132,7 @@ struct GivingDevice final : NullDevice {
   static inline std::atomic<std::size_t> given_back{0};
 };
 
-TEST(Memory, only_a_call_with_large_temporaries_gives_memory_back) {
+TEST(Memory, only_a_call_with_large_temporaries_discards_memory) {
   register_driver("giving", [] { return std::make_unique<GivingDevice>(); });
   const auto bytes_given_back = [](std::int64_t temporary) {
     const std::string text = R"(program "scratch"

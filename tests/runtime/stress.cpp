@@ -1,5 +1,5 @@
-// Random programs: the arena's reuse of memory against a plain evaluation without any reuse. The
-// null driver runs the same programs and watches who owns each byte.
+// Random programs: the arena's reuse of memory against a plain evaluation without reuse. The null
+// driver runs the same programs and tracks the owner of each byte.
 
 #include <random>
 

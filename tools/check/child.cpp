@@ -17,7 +17,7 @@
 namespace gex::check {
 namespace {
 
-// Every flush reaches the parent at once: what was written before a crash is not lost.
+// Every flush reaches the parent at once, so output before a crash is not lost.
 class PipeBuffer : public std::stringbuf {
  public:
   explicit PipeBuffer(int end) : end_(end) {}
@@ -44,20 +44,20 @@ class PipeBuffer : public std::stringbuf {
   std::ostream out(&buffer);
   work(out);
   out.flush();
-  _exit(0);  // no destructors: they are the parent's
+  _exit(0);  // no destructors: the objects belong to the parent
 }
 
 }  // namespace
 
 std::string ChildResult::ending() const {
-  if (timed_out) return "no answer in time";
+  if (timed_out) return "timed out";
   if (signal != 0) return str("signal ", signal, " (", strsignal(signal), ")");
   return "";
 }
 
 ChildResult in_child(const std::function<void(std::ostream&)>& work, int seconds) {
   int ends[2];
-  if (pipe(ends) != 0) fail(ErrorCode::io_error, "can't make a pipe: ", std::strerror(errno));
+  if (pipe(ends) != 0) fail(ErrorCode::io_error, "can't create a pipe: ", std::strerror(errno));
   std::cout.flush();
   const pid_t child = fork();
   if (child < 0) fail(ErrorCode::io_error, "can't start a process: ", std::strerror(errno));

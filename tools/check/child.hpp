@@ -1,5 +1,5 @@
 #pragma once
-// Work in a child process, so that a crash or a hang of it is an answer and not the end.
+// Runs work in a child process, so that a crash or a hang is a result.
 
 #include <functional>
 #include <ostream>
@@ -8,16 +8,16 @@
 namespace gex::check {
 
 struct ChildResult {
-  std::string text;  // what the child wrote, also before a crash
-  int signal = 0;    // that ended it, 0 if none did
+  std::string text;  // output of the child, including output before a crash
+  int signal = 0;    // the signal that ended it, 0 if none
   bool timed_out = false;
 
   bool finished() const { return signal == 0 && !timed_out; }
-  std::string ending() const;  // "signal 11 (Segmentation fault)", "no answer in time", ""
+  std::string ending() const;  // "signal 11 (Segmentation fault)", "timed out", ""
 };
 
-// Standard output and standard error of the child are dropped. An exception out of `work` is a bug
-// of the caller: it ends the child as a crash does.
+// Standard output and standard error of the child are discarded. An exception from `work` is a bug
+// of the caller and ends the child like a crash.
 ChildResult in_child(const std::function<void(std::ostream&)>& work, int seconds);
 
 }  // namespace gex::check

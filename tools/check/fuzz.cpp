@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kSecondsForOne = 60;
 
-// Small graphs are quick and many, large ones fuse deeper; some are training steps or
-// change their inputs.
+// Small graphs are fast and many, large ones fuse deeper; some are training steps or write their
+// inputs.
 std::unique_ptr<Graph> graph_of(std::uint64_t seed) {
   if (seed % 7 == 3) return random_mutations(seed, static_cast<int>(2 + seed % 11));
   if (seed % 7 == 6) return random_training_step(seed, static_cast<int>(2 + seed % 9));

@@ -1,5 +1,5 @@
 #pragma once
-// One random graph in every way it can run.
+// Runs one random graph in all configurations.
 
 #include <cstdint>
 #include <functional>
@@ -16,14 +16,14 @@ struct Failure {
   std::string fault;
 };
 
-// The first trial of this seed's graph that goes wrong. `about_to` is told each trial beforehand.
-// Every level runs with interpreted kernels, one of them, picked by the seed, also with generated
-// code and one without fusion.
+// The first failing trial of this seed's graph. `about_to` is called before each trial. Every level
+// runs with interpreted kernels; one level, chosen by the seed, also runs with generated code and
+// without fusion.
 std::optional<Failure> fuzz_one(std::uint64_t seed,
                                 const std::function<void(const Trial&)>& about_to = {});
 
-// The text of the smallest graph that still fails the trial that `failure.where` names; each
-// candidate runs in a process of its own.
+// The text of the smallest graph that still fails the trial `failure.where`; each candidate runs in
+// its own process.
 std::string reduced_failure(std::uint64_t seed, const Failure& failure);
 
 }  // namespace gex::check

@@ -16,7 +16,7 @@ using test::kSize;
 using test::Sample;
 using Kind = Sample::Input::Kind;
 
-constexpr std::int64_t kMostElements = 20000;  // of one value; the interpreter is slow
+constexpr std::int64_t kMostElements = 20000;  // maximum per value; the interpreter is slow
 constexpr std::size_t kMostInputs = 12;
 
 bool is_whole(DType dtype) { return !is_float(dtype) && dtype != DType::boolean; }
@@ -52,7 +52,7 @@ class Generator {
   auto& any(List& list) {
     return list[below(list.size())];
   }
-  // Recent values more often: chains make deeper fusions.
+  // Prefers recent values: chains give deeper fusion.
   Value* any_value() {
     const std::size_t n = pool_.size();
     const std::size_t back = below(3) == 0 ? below(n) : below(std::min<std::size_t>(n, 3));
@@ -71,7 +71,7 @@ class Generator {
     return input;
   }
 
-  // Casts of floats that an integer can't hold give whatever they like: keep them small.
+  // Casts of floats to integers that can't hold them are undefined: keep values small.
   Value* cast(Value* x, DType dtype) {
     if (is_float(x->type().dtype) && is_whole(dtype)) {
       Value* small = ops::lt(g_, ops::abs(g_, x), ops::scalar(g_, x->type().dtype, 100));
@@ -81,7 +81,7 @@ class Generator {
     return ops::cast(g_, x, dtype);
   }
 
-  // Some function of x with this dtype and shape.
+  // A function of x with this dtype and shape.
   Value* fit(Value* x, DType dtype, const Shape& shape) {
     while (x->type().shape.size() > shape.size()) {
       if (!provably_nonnegative(x->type().shape[0] - Dim(1))) return fresh(dtype, shape);
@@ -130,7 +130,7 @@ class Generator {
       if (grow_sample(op, dtype)) return;
   }
 
-  // The sample's own attributes and shapes, on results of other ops made to fit.
+  // Uses the sample's attributes and shapes with results of other ops, converted to fit.
   bool grow_sample(const OpDef& op, DType dtype) {
     const Sample& sample = *test::sample_of(op);
     std::vector<Value*> operands;
@@ -156,7 +156,7 @@ class Generator {
     }
   }
 
-  // Random operands and attributes; the shape rule says what is a graph.
+  // Random operands and attributes; the shape rule decides whether they are valid.
   bool grow_freely(const OpDef& op) {
     if (op.has(Trait::control) || op.has(Trait::effect)) return false;
     Value* first = any_value();
@@ -182,7 +182,7 @@ class Generator {
     }
     std::vector<Value*> results;
     for (std::size_t k = 0; k < node->num_outputs(); ++k) results.push_back(node->output(k));
-    if (!assumed.taken().empty() || !keep(results)) {  // not for every size
+    if (!assumed.taken().empty() || !keep(results)) {  // not valid for every size
       g_.erase(node);
       return false;
     }
@@ -216,7 +216,7 @@ class Generator {
     return shape;
   }
 
-  // Whole numbers that divide or shift: nothing that SEMANTICS.md leaves open.
+  // Avoids integer divisors and shift counts that SEMANTICS.md leaves undefined.
   Value* tame(const OpDef& op, Value* y) {
     if (!is_whole(y->type().dtype)) return y;
     const std::string& name = op.name;
@@ -232,7 +232,7 @@ class Generator {
     const AttrValue& like = field.default_value;
     const auto rank = static_cast<std::int64_t>(type.rank());
     const auto small = [&] { return static_cast<std::int64_t>(below(5)) - (below(4) == 0); };
-    if (field.name == "stable") return true;  // else the order of equals is left open
+    if (field.name == "stable") return true;  // otherwise the order of equal elements is undefined
     if (std::holds_alternative<bool>(like)) return below(2) == 0;
     if (std::holds_alternative<std::int64_t>(like)) {
       if (field.name == "axis" && rank > 0) return std::int64_t{below(type.shape.size())};
@@ -272,7 +272,7 @@ class Generator {
         if (below(2) == 0) size = size - Dim(static_cast<std::int64_t>(below(3)));
       return shape;
     }
-    switch (below(4)) {  // another shape of as many elements, or one to expand to
+    switch (below(4)) {  // another shape with as many elements, or one to expand to
       case 0:
         return {type.numel()};
       case 1:

@@ -1,6 +1,6 @@
 #pragma once
-// Random valid graphs: the same one for the same seed. Every op that has a sample takes part, with
-// operands that are results of other ops, fresh inputs and constants; sizes are symbols or numbers.
+// Random valid graphs, deterministic by seed. Every op with a sample takes part, with results of
+// other ops, new inputs and constants as operands; sizes are symbols or numbers.
 
 #include <cstdint>
 #include <memory>
@@ -10,7 +10,7 @@
 namespace gex::check {
 
 struct GenerateOptions {
-  int nodes = 12;  // steps of growth; a step may add several nodes
+  int nodes = 12;  // growth steps; a step may add several nodes
 };
 
 std::unique_ptr<Graph> random_graph(std::uint64_t seed, const GenerateOptions& options = {});

@@ -10,8 +10,8 @@
 namespace gex::check {
 namespace {
 
-// A program over variables that all have one type. Each begins as an input; a statement gives
-// variables new values; at the end a variable whose value changed is written back.
+// A program over variables of one type. Each starts as an input; statements assign new values; at
+// the end changed variables are written back.
 class Mutations {
  public:
   explicit Mutations(std::uint64_t seed) : random_(seed) {}
@@ -86,7 +86,7 @@ class Mutations {
     }
   }
 
-  // Some columns or rows of one variable become those of another.
+  // Copies some columns or rows of one variable to another.
   void write_part() {
     Value*& to = any();
     if (below(2) == 0) {
@@ -108,7 +108,7 @@ class Mutations {
     to = ops::reshape(g_, flat, type_.shape);
   }
 
-  // Elements in another order; a product where that is possible.
+  // Permutes elements; a matmul if possible.
   void turn() {
     Value*& to = any();
     if (!is_square_)
@@ -126,7 +126,7 @@ class Mutations {
     to = ops::index_put(g_, to, ops::slice(g_, any(), 0, Dim(0), 2), {index}, {0}, "add");
   }
 
-  // Branches and bodies that hand their inputs out in another order.
+  // Branches and bodies that return their inputs in another order.
   void control() {
     Value *&a = any(), *&b = any();
     const Type plain = Type::tensor(DType::f32, type_.shape);
@@ -173,7 +173,7 @@ class Mutations {
     return graph;
   }
 
-  // A result, or a window of one, as it is now.
+  // The current value, or a window of it, becomes a result.
   void read() {
     Value* value = any();
     switch (below(4)) {

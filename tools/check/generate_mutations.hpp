@@ -1,6 +1,6 @@
 #pragma once
-// Random programs that change their inputs: copies, swaps, writes into parts, control flow. What
-// such graphs test is which memory is read before it is overwritten.
+// Random programs that write their inputs: copies, swaps, partial writes, control flow. They test
+// that memory is read before it is overwritten.
 
 #include <cstdint>
 #include <memory>

@@ -46,7 +46,7 @@ class TrainingStep {
   }
   void learn(Value* parameter, Value* gradient) { parameters_.emplace_back(parameter, gradient); }
 
-  // The values so far become y, and the gradient of y becomes theirs.
+  // Replaces the current values by y, and records how the gradient of y becomes theirs.
   void then(Value* y, Backward backward) {
     last_ = y;
     kept_.push_back(y);
@@ -77,7 +77,7 @@ class TrainingStep {
   void linear() {
     Value* x = last_;
     const std::int64_t wide = 2 * (1 + below(4));
-    const bool turned = below(2) == 0;  // as PyTorch keeps it: [out, in]
+    const bool turned = below(2) == 0;  // stored as in PyTorch: [out, in]
     Value* w = input(turned ? Shape{wide, width_} : Shape{width_, wide});
     Value* b = input({wide});
     Value* right = turned ? ops::transpose(g_, w, {1, 0}) : w;
@@ -94,7 +94,7 @@ class TrainingStep {
     Value* x = last_;
     switch (below(3)) {
       case 0: {
-        // Of what is no more than 1: close to its ends 1 - y*y would show roundings alone.
+        // Input in [-1, 1]: close to the ends of tanh, 1 - y*y would only show rounding errors.
         Value* y = ops::tanh(g_, ops::sin(g_, x));
         return then(y, [=, this](Value* g) {
           Value* slope = ops::sub(g_, ops::scalar(g_, dtype_, 1), ops::square(g_, y));
@@ -150,7 +150,7 @@ class TrainingStep {
     });
   }
 
-  // Pairs of columns side by side become pairs of halves.
+  // Pairs of adjacent columns become pairs of halves.
   void shuffle() {
     const std::int64_t half = width_ / 2;
     const Shape flat = last_->type().shape;
@@ -161,7 +161,7 @@ class TrainingStep {
     then(turned(last_, half, 2), [=](Value* g) { return turned(g, 2, half); });
   }
 
-  // One half times the other, then both again.
+  // Multiplies one half by the other, then restores the width.
   void gate() {
     Value* x = last_;
     const std::int64_t half = width_ / 2;
@@ -175,7 +175,7 @@ class TrainingStep {
     });
   }
 
-  // Some earlier value is added; of the gradient only the way that the values came is followed.
+  // Adds an earlier value; the gradient only follows the main path.
   void residual() {
     Value* other = kept_[below(kept_.size())];
     if (other->type().shape != last_->type().shape) return;

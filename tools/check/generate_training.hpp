@@ -1,6 +1,6 @@
 #pragma once
-// Random training steps: layers forward, their gradients backward over the values that were kept,
-// parameters written in place. Long lives, sums over rows, transposed products, many results: what
+// Random training steps: layers forward, gradients backward over saved values, parameters updated
+// in place. They have long lifetimes, sums over rows, transposed matmuls and many results, which
 // graphs grown op by op seldom have.
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace gex::check {
 
-// The same graph for the same seed.
+// Deterministic by seed.
 std::unique_ptr<Graph> random_training_step(std::uint64_t seed, int layers);
 
 }  // namespace gex::check

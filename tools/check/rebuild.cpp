@@ -60,7 +60,7 @@ class Rebuilder {
       if (needed_.contains(node.output(k))) return true;
       used |= !node.output(k)->uses().empty();
     }
-    // What nobody uses may be what fails: it goes when it is cut.
+    // An unused node may be what fails, so it is removed only when it is cut.
     return !used && !changes_.cut.contains(&node);
   }
 
@@ -109,7 +109,8 @@ class Rebuilder {
     std::vector<Value*> inputs;
     for (Value* input : node.inputs()) inputs.push_back(input ? image_.at(input) : nullptr);
     if (const auto branch = changes_.inlined.find(&node); branch != changes_.inlined.end()) {
-      // The first input of an if is its condition; those of a while are all its subgraphs'.
+      // The first input of an if is its condition; all inputs of a while are those of its
+      // subgraphs.
       const Graph& body = *node.subgraphs()[branch->second];
       inputs.erase(inputs.begin(),
                    inputs.end() - static_cast<std::ptrdiff_t>(body.inputs().size()));

@@ -1,6 +1,5 @@
 #pragma once
-// A copy of a graph with some things changed, through the shape rules; what nothing needs any more
-// is left out.
+// Copies a graph with changes, applying the shape rules; unused parts are dropped.
 
 #include <functional>
 #include <memory>
@@ -15,14 +14,14 @@ namespace gex::check {
 struct Changes {
   std::unordered_set<const Node*> cut;                        // results that are used become inputs
   std::unordered_map<const Node*, std::size_t> bypass;        // result 0 becomes this input of it
-  std::unordered_map<const Node*, std::size_t> inlined;       // becomes this subgraph of it
+  std::unordered_map<const Node*, std::size_t> inlined;       // replaced by this subgraph of it
   std::unordered_map<const Node*, std::size_t> default_attr;  // this attribute gets its default
   std::unordered_set<std::size_t> dropped_outputs;
   bool drop_ties = false;
-  std::function<Dim(Dim)> size;  // applied to every size in types and attributes; empty: none
+  std::function<Dim(Dim)> size;  // applied to every size in types and attributes; empty: unchanged
 };
 
-// UserError where the changed graph breaks a shape rule or can't be verified.
+// UserError if the changed graph violates a shape rule or does not verify.
 std::unique_ptr<Graph> rebuild(const Graph& graph, const Changes& changes);
 
 }  // namespace gex::check

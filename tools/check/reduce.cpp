@@ -11,13 +11,13 @@
 namespace gex::check {
 namespace {
 
-// Symbols that a run can't learn: an input uses them, but none has them as a size by itself, or
-// they are used inside and no bind or call gives them either.
+// Symbols whose value a run can't determine: no input has them as a size by itself, and no bind or
+// call defines them.
 std::set<std::string> untold_symbols(const Graph& graph) {
   std::set<std::string> untold;
   for (Dim symbol : all_symbols_of(graph)) untold.insert(symbol.name());
   for (const Node& node : graph.nodes()) {
-    if (node.is("bind")) untold.erase(std::get<Dim>(node.attr("symbol")).name());
+    if (node.op().step == StepKind::bind) untold.erase(std::get<Dim>(node.attr("symbol")).name());
     if (!ops::is_call(node)) continue;
     for (std::size_t k = 0; k < node.num_outputs(); ++k)
       for (Dim size : node.output(k)->type().shape)
@@ -48,15 +48,15 @@ class Reducer {
   }
 
  private:
-  // Whether the changed graph is valid, can be run where the given one can, and still holds: then
-  // it is the graph from here on.
+  // Tries the changed graph: if it is valid, can be run like the given one and still fails, it
+  // becomes the current graph.
   bool attempt(const Changes& changes) {
     if (tests_ >= options_.most_tests) return false;
     std::unique_ptr<Graph> candidate;
     try {
       candidate = rebuild(*graph_, changes);
     } catch (const UserError&) {
-      return false;  // no graph at all
+      return false;  // not a valid graph
     }
     if (structurally_equal(*candidate, *graph_)) return false;
     if (!std::ranges::includes(untold_, untold_symbols(*candidate))) return false;
@@ -67,7 +67,7 @@ class Reducer {
     return true;
   }
 
-  // Tries to do without chunks of `count()` things: halves first, then quarters, then each.
+  // Tries to remove chunks of `count()` elements: halves first, then quarters, then single ones.
   template <class Count, class Without>
   bool in_chunks(Count count, Without without) {
     bool smaller = false;
@@ -125,13 +125,13 @@ class Reducer {
                      });
   }
 
-  // A node whose result may be one of its operands goes; an if becomes one of its branches.
+  // Replaces a node by one of its operands, or an if by one of its branches.
   bool shorter_paths() {
     bool smaller = false;
     for (std::size_t at = 0; at < graph_->num_nodes(); ++at) {
       Node* node = nodes()[at];
       bool done = false;
-      // An attempt that succeeds replaces the graph, and with it the node.
+      // A successful attempt replaces the graph, which invalidates the node.
       for (std::size_t k = 0; !done && k < node->inputs().size() && node->num_outputs() == 1; ++k) {
         if (!node->has_input(k) || node->input(k)->type() != node->output()->type()) continue;
         Changes changes;
@@ -193,7 +193,7 @@ class Reducer {
   }
 
   std::unique_ptr<Graph> graph_;
-  const std::set<std::string> untold_;  // in the given graph: those may stay so
+  const std::set<std::string> untold_;  // of the given graph: these are allowed
   const std::function<bool(const Graph&)>& holds_;
   const ReduceOptions& options_;
   std::int64_t tests_ = 0;

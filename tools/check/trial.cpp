@@ -13,7 +13,7 @@
 namespace gex::check {
 namespace {
 
-// What a few roundings change; low floats are rounded where results are stored, not in between.
+// The effect of a few roundings; low floats are rounded only where results are stored.
 double last_bit(DType dtype) { return (is_low_float(dtype) ? 1 : 4) * epsilon_of(dtype); }
 
 HostTensor nudged(const HostTensor& tensor, Nudge nudge, std::mt19937_64& random) {
@@ -27,7 +27,7 @@ HostTensor nudged(const HostTensor& tensor, Nudge nudge, std::mt19937_64& random
   return moved;
 }
 
-// The coarsest rounding anywhere in the graph decides how close results can be.
+// The coarsest rounding anywhere in the graph determines the tolerance.
 double coarsest_rounding(const Graph& graph) {
   double step = last_bit(DType::f32);
   const auto see = [&](const Value& value) {
@@ -65,7 +65,7 @@ std::string Trial::text() const {
 }
 
 std::string kind_of(const std::string& fault) {
-  for (const char* kind : {"signal", "no answer", "refused", "runs", "bug:", "interpreter:"})
+  for (const char* kind : {"signal", "timed out", "refused", "runs", "bug:", "interpreter:"})
     if (fault.starts_with(kind)) return kind;
   return fault.empty() ? "" : "mismatch";
 }
@@ -126,7 +126,7 @@ void Reference::look_inside() const {
       const bool computed = !node.inputs().empty() && !node.op().has(Trait::view);
       if (!computed || value->type().is_token() || !is_float(value->type().dtype)) continue;
       const double step = last_bit(value->type().dtype);
-      // One factor for all elements: those that are equal stay so.
+      // One factor for all elements, so that equal elements stay equal.
       const InsertBefore here(*noisy, node.next());
       Value* moved = ops::mul(*noisy, value, random() % 2 == 0 ? 1 + step : 1 - step);
       noisy->replace_all_uses(value, moved);
@@ -198,7 +198,7 @@ std::optional<std::string> Reference::find_fault(const Trial& trial) const {
   for (std::size_t k = 0; k < expected_.size(); ++k) {
     const Tie* tie = tie_of(graph_, k);
     const HostTensor& got = tie ? given[static_cast<std::size_t>(tie->input)] : results[next++];
-    // Rounding may fall to one side a few times in a row: look again before blaming anybody.
+    // Rounding may go in one direction a few times in a row: sample more before reporting a fault.
     for (int more = 0; more < 16 && judge(k, got); ++more) {
       look_nearby(Nudge::either);
       look_inside();

@@ -19,12 +19,11 @@ struct IsEmpty {
 };
 
 bool is_plain(const OpDef& op) {
-  return !op.has(Trait::control) && !op.has(Trait::effect) && op.name != "call" &&
-         op.name != "constant";
+  return !op.has(Trait::control) && !op.has(Trait::effect) && op.step == StepKind::none;
 }
 
 Function function_of(const OpDef& op) {
-  Function function{&op, {}, op.has(Trait::elementwise) || op.has(Trait::contraction)};
+  Function function{&op, {}, op.has(Trait::elementwise) || op.problem != nullptr};
   for (const AttrField& field : op.attrs)
     function.attributes.push_back({&field, std::visit(IsEmpty{}, field.default_value)});
   std::stable_partition(function.attributes.begin(), function.attributes.end(),

@@ -1,6 +1,6 @@
-// gex_opgen CPP_FILE PYTHON_FILE: writes a typed function for each op, in C++ (gex/es/ops.hpp) and
-// in Python (gex/es/ops.py), from the op definitions. Part of the build; files that would not
-// change are left alone, so that nothing is built again for them.
+// gex_opgen CPP_FILE PYTHON_FILE: generates a typed function for each op, in C++ (gex/es/ops.hpp)
+// and in Python (gex/es/ops.py), from the op definitions. Part of the build; unchanged files are
+// not rewritten, so that nothing is rebuilt for them.
 
 #include <fstream>
 #include <iostream>

@@ -1,5 +1,5 @@
 #pragma once
-// What both languages need to know about an op's function.
+// Properties of an op's function that both languages need.
 
 #include <string>
 #include <vector>
@@ -10,20 +10,20 @@ namespace gex::opgen {
 
 struct Attribute {
   const AttrField* field;
-  bool required;  // its default is no value that an op could use: an empty list, a size
+  bool required;  // its default is not usable by an op: an empty list, a size
 };
 
 struct Function {
   const OpDef* op;
   std::vector<Attribute> attributes;  // required ones first
-  bool alike;                         // plain numbers take the dtype of the tensors beside them
+  bool alike;                         // plain numbers take the dtype of the tensor operands
 
-  bool takes_builder() const;  // no input that tells the graph
+  bool takes_builder() const;  // no input determines the graph
   bool is_variadic(std::size_t input) const;
   bool is_optional(std::size_t input) const;
 };
 
-// Ops with tensors alone: no control flow (written by hand), no effects, no calls of the host.
+// Ops with tensors only: no control flow (written by hand), no effects, no host calls.
 std::vector<Function> all_functions();
 
 std::string cpp_text(const std::vector<Function>& functions);

@@ -1,7 +1,7 @@
 #pragma once
 // The graph-building names of GE (namespaces ge and ge::es) over gex: programs written for GE's
-// EsGraphBuilder compile unchanged with this header alone and link with -lgex alone. Where GE gives
-// a null holder or a status, this throws gex::es::Error on the line that makes the mistake.
+// EsGraphBuilder compile unchanged with this header and link with -lgex only. Where GE returns a
+// null holder or a status, this throws gex::es::Error on the line of the mistake.
 
 #include <cstdint>
 #include <memory>
@@ -32,7 +32,7 @@ enum DataType {
   DT_BF16 = 27,
 };
 
-// Names of plain row-by-row layouts; the sizes of a shape are always in memory order.
+// Names of plain row-major layouts; the sizes of a shape are always in memory order.
 enum Format { FORMAT_NCHW = 0, FORMAT_NHWC = 1, FORMAT_ND = 2 };
 
 inline gex::es::DType ToDType(DataType type) {
@@ -60,7 +60,7 @@ inline gex::es::DType ToDType(DataType type) {
       return DType::bf16;
     default:
       throw gex::es::Error(GEX_UNSUPPORTED, "data type " + std::to_string(type) +
-                                                " has no tensors here; there are FLOAT, FLOAT16, "
+                                                " is not supported; use FLOAT, FLOAT16, "
                                                 "BF16, DOUBLE, INT8 to INT64, UINT8 and BOOL");
   }
 }
@@ -68,10 +68,77 @@ inline gex::es::DType ToDType(DataType type) {
 inline void CheckFormat(Format format) {
   if (format != FORMAT_NCHW && format != FORMAT_NHWC && format != FORMAT_ND)
     throw gex::es::Error(GEX_UNSUPPORTED, "format " + std::to_string(format) +
-                                              " is no plain layout; there are ND, NCHW and NHWC");
+                                              " is not supported; use ND, NCHW or NHWC");
 }
 
 using Graph = gex::es::Graph;
+
+// Statuses that GE's functions return; mistakes are exceptions here, so there is one way to
+// succeed.
+using graphStatus = std::uint32_t;
+using Status = std::uint32_t;
+inline constexpr graphStatus GRAPH_SUCCESS = 0;
+inline constexpr graphStatus GRAPH_FAILED = 0xFFFFFFFF;
+inline constexpr Status SUCCESS = 0;
+inline constexpr Status FAILED = 0xFFFFFFFF;
+
+class AscendString {
+ public:
+  AscendString() = default;
+  AscendString(const char* text) : text_(text == nullptr ? "" : text) {}  // NOLINT: as in GE
+  const char* GetString() const { return text_.c_str(); }
+  std::size_t GetLength() const { return text_.size(); }
+  bool operator==(const AscendString& other) const { return text_ == other.text_; }
+  bool operator<(const AscendString& other) const { return text_ < other.text_; }
+
+ private:
+  std::string text_;
+};
+
+// Sizes; -1 is one that a run tells.
+class Shape {
+ public:
+  Shape() = default;
+  explicit Shape(std::vector<std::int64_t> dims) : dims_(std::move(dims)) {}
+  std::size_t GetDimNum() const { return dims_.size(); }
+  std::int64_t GetDim(std::size_t k) const { return dims_.at(k); }
+  graphStatus SetDim(std::size_t k, std::int64_t value) {
+    dims_.at(k) = value;
+    return GRAPH_SUCCESS;
+  }
+  std::vector<std::int64_t> GetDims() const { return dims_; }
+  std::int64_t GetShapeSize() const {
+    std::int64_t size = 1;
+    for (std::int64_t dim : dims_) size = dim < 0 || size < 0 ? -1 : size * dim;
+    return size;
+  }
+
+ private:
+  std::vector<std::int64_t> dims_;
+};
+
+class TensorDesc {
+ public:
+  TensorDesc() = default;
+  explicit TensorDesc(Shape shape, Format format = FORMAT_ND, DataType type = DT_FLOAT)
+      : shape_(std::move(shape)), format_(format), type_(type) {
+    CheckFormat(format);
+  }
+  const Shape& GetShape() const { return shape_; }
+  void SetShape(const Shape& shape) { shape_ = shape; }
+  DataType GetDataType() const { return type_; }
+  void SetDataType(DataType type) { type_ = type; }
+  Format GetFormat() const { return format_; }
+  void SetFormat(Format format) {
+    CheckFormat(format);
+    format_ = format;
+  }
+
+ private:
+  Shape shape_;
+  Format format_ = FORMAT_ND;
+  DataType type_ = DT_FLOAT;
+};
 
 namespace es {
 
@@ -93,7 +160,16 @@ class EsGraphBuilder : public gex::es::EsGraphBuilder {
   EsTensorHolder CreateInput(std::int64_t index, const char* name, DataType type, Format format,
                              const std::vector<std::int64_t>& shape) {
     CheckFormat(format);
-    return CreateInput(index, name, ToDType(type), gex::es::Shape(shape.begin(), shape.end()));
+    gex::es::Shape sizes;
+    for (std::size_t k = 0; k < shape.size(); ++k)  // -1: a size that a run tells
+      sizes.push_back(shape[k] == -1 ? gex::es::Size("input" + std::to_string(index) + "_dim" +
+                                                     std::to_string(k))
+                                     : gex::es::Size(shape[k]));
+    return CreateInput(index, name, ToDType(type), sizes);
+  }
+  EsTensorHolder CreateInput(std::int64_t index, const char* name, const TensorDesc& desc) {
+    return CreateInput(index, name, desc.GetDataType(), desc.GetFormat(),
+                       desc.GetShape().GetDims());
   }
   template <class T>
   EsTensorHolder CreateConst(const std::vector<T>& values, const std::vector<std::int64_t>& dims,

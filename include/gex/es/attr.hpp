@@ -22,7 +22,7 @@ class Attr {
       : name_(std::move(name)), value_(static_cast<std::int64_t>(value)) {}
   Attr(std::string name, double value) : name_(std::move(name)), value_(value) {}
   Attr(std::string name, const char* value) : name_(std::move(name)), value_(std::string(value)) {}
-  // A template so that {"s0", 3} is a list of sizes and not the first 3 characters of a text.
+  // A template, so that {"s0", 3} is a list of sizes and not the first 3 characters of a string.
   template <class T, std::enable_if_t<std::is_same_v<T, std::string>, int> = 0>
   Attr(std::string name, T value) : name_(std::move(name)), value_(std::move(value)) {}
   Attr(std::string name, DType value) : name_(std::move(name)), value_(value) {}
@@ -49,14 +49,14 @@ class Attr {
     }
   }
 
-  // What the C struct points to.
+  // Storage that the C struct points to.
   struct Backing {
     std::vector<gex_size> sizes;
     std::vector<const char*> strings;
     gex_tensor tensor;
   };
 
-  // Valid as long as this Attr and the backing.
+  // Valid as long as this Attr and the backing live.
   gex_attr c(Backing& backing) const {
     gex_attr attr = {};
     attr.name = name_.c_str();

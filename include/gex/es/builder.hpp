@@ -1,5 +1,5 @@
 #pragma once
-// EsGraphBuilder: a graph by function calls.
+// EsGraphBuilder: builds a graph by function calls.
 
 #include <array>
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace gex::es {
 
 namespace detail {
 
-// Unsigned numbers of more than 8 bits have no tensors: they become i64, which must hold them.
+// There are no unsigned tensors of more than 8 bits: values become i64, which must hold them.
 template <class T>
 inline constexpr bool kIsWideUnsigned =
     std::is_unsigned_v<T> && !std::is_same_v<T, bool> && (sizeof(T) > 1);
@@ -31,7 +31,7 @@ std::vector<std::int64_t> ToSigned(const std::vector<T>& values) {
     converted.push_back(static_cast<std::int64_t>(value));
     if (converted.back() < 0)
       throw Error(GEX_UNSUPPORTED,
-                  std::to_string(value) + " is above what i64 holds; there are no u64 tensors");
+                  std::to_string(value) + " does not fit i64; there are no u64 tensors");
   }
   return converted;
 }
@@ -44,16 +44,16 @@ class EsGraphBuilder {
       : building_(std::make_shared<detail::Building>(name)) {}
   explicit EsGraphBuilder(const std::string& name) : EsGraphBuilder(name.c_str()) {}
 
-  // Goes on with a graph that somebody else owns and builds.
+  // Extends a graph that another owner is building.
   static EsGraphBuilder Continue(const char* name, gex_graph* graph) {
     EsGraphBuilder builder;
     builder.building_ = std::make_shared<detail::Building>(name, graph);
     return builder;
   }
-  // A value that the graph has already.
+  // A value of the existing graph.
   EsTensorHolder Hold(gex_value value) const { return detail::Access::Holder(building_, value); }
 
-  // Indices may come in any order; Build() wants them all from 0 on.
+  // Indices may be created in any order; Build() requires all of them from 0 on.
   EsTensorHolder CreateInput(std::int64_t index) {
     return CreateInput(index, nullptr, DType::f32, {});
   }
@@ -72,7 +72,7 @@ class EsGraphBuilder {
     building_->input_index.push_back(index);
     return detail::Access::Holder(building_, value);
   }
-  // With the dtype and sizes of a value of another builder: what a subgraph takes.
+  // With the dtype and sizes of a value of another builder: the input of a subgraph.
   EsTensorHolder CreateInputLike(std::int64_t index, const EsTensorHolder& other) {
     gex_graph* graph = building_->open();
     CheckNewIndex("input", index, HasInput(index));
@@ -106,13 +106,13 @@ class EsGraphBuilder {
     for (std::int64_t k = 0; k < count; ++k) inputs.push_back(CreateInput(start + k));
     return inputs;
   }
-  // The range a size symbol may take; before its first use.
+  // The range of a size symbol; must precede its first use.
   void DeclareSize(const std::string& name, std::int64_t lowest,
                    std::int64_t highest = GEX_NO_LIMIT) {
     detail::Check(gex_graph_symbol(building_->open(), name.c_str(), lowest, highest));
   }
 
-  // Bare lists: whole numbers are int64, others float. Vectors keep their element type.
+  // Brace lists: integers are int64, others float. Vectors keep their element type.
   template <class T>
   EsTensorHolder CreateConst(const std::vector<T>& values, const std::vector<std::int64_t>& dims) {
     if constexpr (detail::kIsWideUnsigned<T>) {
@@ -132,7 +132,7 @@ class EsGraphBuilder {
                              const std::vector<std::int64_t>& dims) {
     return CreateConst(std::vector<float>(values.begin(), values.end()), dims);
   }
-  // Values converted to `dtype`, exactly where it is an integer.
+  // Values converted to `dtype`, exactly if it is an integer.
   template <class T>
   EsTensorHolder CreateConst(const std::vector<T>& values, const std::vector<std::int64_t>& dims,
                              DType dtype) {
@@ -146,7 +146,7 @@ class EsGraphBuilder {
   EsTensorHolder CreateConst(const Tensor& tensor) {
     return detail::AddConstant(building_, tensor, tensor.dtype());
   }
-  // The first bytes of a file of raw little-endian numbers.
+  // Reads the first bytes of a file of raw little-endian numbers.
   EsTensorHolder CreateConstFromFile(const std::string& path, DType dtype,
                                      const std::vector<std::int64_t>& dims) {
     gex_value value = GEX_NO_VALUE;
@@ -178,7 +178,7 @@ class EsGraphBuilder {
     return CreateConst(std::vector<T>{value}, {}, dtype);
   }
 
-  // One node of any op, by name; a holder that holds nothing is an absent optional input.
+  // Adds a node of any op by name; an empty holder is an absent optional input.
   EsTensorHolder Apply(const std::string& op, const std::vector<EsTensorHolder>& inputs,
                        const Attrs& attrs = {}) {
     return ApplyMany(op, inputs, attrs, 1)[0];
@@ -188,7 +188,7 @@ class EsGraphBuilder {
                                         const Attrs& attrs, std::size_t result_count) {
     return detail::AddNode(building_, op, inputs, attrs, result_count);
   }
-  // As many results as the op gives.
+  // Returns all results of the op.
   std::vector<EsTensorHolder> ApplyAll(const std::string& op,
                                        const std::vector<EsTensorHolder>& inputs,
                                        const Attrs& attrs = {}) {
@@ -206,7 +206,7 @@ class EsGraphBuilder {
     detail::Check(gex_graph_set_label(building_->open(), &c));
   }
 
-  // Returns GEX_OK; what goes wrong is thrown.
+  // Returns GEX_OK; errors are thrown.
   static gex_status SetOutput(const EsTensorHolder& tensor, std::int64_t index) {
     auto& outputs = detail::Access::BuildingOf(tensor)->outputs;
     CheckNewIndex("output", index, outputs.count(index) != 0);
@@ -214,7 +214,7 @@ class EsGraphBuilder {
     return GEX_OK;
   }
 
-  // Hands the graph out; this builder and its holders make no more of it.
+  // Returns the graph; afterwards this builder and its holders can't be used to extend it.
   std::unique_ptr<Graph> Build() {
     gex_graph* graph = building_->open();
     std::vector<gex_value> outputs;
@@ -259,7 +259,7 @@ class EsGraphBuilder {
   static void CheckNewIndex(const char* what, std::int64_t index, bool taken) {
     const std::string name = std::string(what) + " " + std::to_string(index);
     if (index < 0) throw Error(GEX_INVALID_ARGUMENT, name + ": an index can't be negative");
-    if (taken) throw Error(GEX_INVALID_ARGUMENT, name + " is there already");
+    if (taken) throw Error(GEX_INVALID_ARGUMENT, name + " already exists");
   }
   [[noreturn]] void Gap(const char* what, std::size_t missing, std::int64_t index) const {
     throw Error(GEX_INVALID_GRAPH, "graph '" + building_->name + "' has " + what + " " +

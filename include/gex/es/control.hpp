@@ -1,6 +1,6 @@
 #pragma once
-// If, While and For: branches are functions that build a subgraph from the values they are given.
-// What a branch uses comes through `inputs`; values of the graph around it are refused there.
+// If, While and For: branches are functions that build a subgraph from their arguments. Everything
+// a branch uses must be passed through `inputs`; values of the outer graph are rejected.
 //
 //   If(flag, {x}, [](EsGraphBuilder&, const Holders& in) -> Holders { return {in[0] * 2}; },
 //      [](EsGraphBuilder&, const Holders& in) -> Holders { return {in[0] * 0}; });
@@ -43,7 +43,7 @@ inline std::unique_ptr<Graph> BuildBranch(const std::string& name, const Holders
   return builder.BuildAndReset(branch(builder, arguments));
 }
 
-// A number counts as true if it is not zero.
+// A number is true if it is not zero.
 inline EsTensorHolder AsFlag(const EsTensorHolder& condition) {
   return condition.dtype() == DType::boolean ? condition : Op("ne", {condition, 0}, {}, 1, true)[0];
 }
@@ -54,7 +54,7 @@ inline std::string RegionName(Building& building, const char* kind) {
 
 }  // namespace detail
 
-// Graphs made by hand: input k of each reads inputs[k]. `result_count` is checked against them.
+// Prebuilt graphs: input k of each reads inputs[k]. `result_count` is checked against them.
 inline Holders If(const EsTensorHolder& condition, const std::vector<EsTensorLike>& inputs,
                   std::size_t result_count, const Graph& then_graph, const Graph& else_graph) {
   const detail::BuildingPtr& building = detail::Access::BuildingOf(condition);
@@ -64,7 +64,7 @@ inline Holders If(const EsTensorHolder& condition, const std::vector<EsTensorLik
                          {then_graph.handle(), else_graph.handle()});
 }
 
-// The results of one of two branches, which give the same types.
+// The results of one of two branches, which must have the same types.
 inline Holders If(const EsTensorHolder& condition, const std::vector<EsTensorLike>& inputs,
                   const Branch& then_branch, const Branch& else_branch) {
   const detail::BuildingPtr& building = detail::Access::BuildingOf(condition);
@@ -76,8 +76,8 @@ inline Holders If(const EsTensorHolder& condition, const std::vector<EsTensorLik
             *else_graph);
 }
 
-// While `condition` of the values says so, replaces the first of them by the results of `body`, and
-// gives what those are in the end. Values that the body gives no result for stay as they are.
+// While `condition` of the values is true, replaces the first of them by the results of `body`;
+// returns their final values. Values without a result of the body stay unchanged.
 inline Holders While(const std::vector<EsTensorLike>& inputs, const Branch& condition,
                      const Branch& body) {
   const detail::BuildingPtr building = detail::CommonBuilding("while", inputs);
@@ -95,8 +95,8 @@ inline Holders While(const std::vector<EsTensorLike>& inputs, const Branch& cond
                          {condition_graph->handle(), body_graph->handle()});
 }
 
-// For each index from `start` on by `delta`, until `limit`, which is not reached: replaces the
-// first of the values by the results of `body`, which gets the index and all of them.
+// For each index from `start` by `delta` up to but excluding `limit`: replaces the first of the
+// values by the results of `body`, which gets the index and all values.
 inline Holders For(const EsTensorLike& start, const EsTensorLike& limit, const EsTensorLike& delta,
                    const std::vector<EsTensorLike>& inputs, const Branch& body) {
   std::vector<EsTensorLike> operands = {start, limit, delta};

@@ -1,5 +1,5 @@
 #pragma once
-// RegisterOp: an op of your own, made of others.
+// RegisterOp: user-defined ops, composed of others.
 
 #include <algorithm>
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace gex::es {
 
-// The attributes of the node at hand, by name and in the kind that was declared. Good while the
-// body runs.
+// The attributes of the current node, by name and with the declared type. Valid while the body
+// runs.
 class OpAttrs {
  public:
   OpAttrs(const gex_attr* attrs, std::size_t count) : attrs_(attrs), count_(count) {}
@@ -64,7 +64,8 @@ class OpAttrs {
     for (const gex_attr& attr : *this) {
       if (name != attr.name) continue;
       if (attr.kind != kind)
-        throw Error(GEX_INVALID_ARGUMENT, "attribute '" + name + "' was declared as another kind");
+        throw Error(GEX_INVALID_ARGUMENT,
+                    "attribute '" + name + "' was declared with another type");
       return attr;
     }
     throw Error(GEX_NOT_FOUND, "no attribute '" + name + "' was declared");
@@ -107,9 +108,9 @@ struct CustomOp {
 
 }  // namespace detail
 
-// From here on builder.Apply(name, ...) knows it. Inputs: "x", "bias?" (may be absent), "xs..."
-// (any number, last). Attributes with their defaults, which fix their kinds: {{"slope", 0.01}}. The
-// body is called for each node, and gives the same for the same types and attributes.
+// Registers the op for builder.Apply(name, ...). Inputs: "x", "bias?" (optional), "xs..." (any
+// number, last). Attributes with defaults, which determine their types: {{"slope", 0.01}}. The body
+// is called for each node, and must return the same for the same types and attributes.
 inline void RegisterOp(const std::string& name, const std::string& doc,
                        const std::vector<std::string>& inputs, const Attrs& attrs, OpBody body) {
   auto custom = std::make_unique<detail::CustomOp>(detail::CustomOp{name, std::move(body)});
@@ -128,7 +129,7 @@ inline void RegisterOp(const std::string& name, const std::string& doc,
   op.user = custom.get();
   op.expand_with = detail::CustomOp::Expand;
   detail::Check(gex_register_op(&op));
-  custom.release();  // ops are never taken back
+  custom.release();  // ops are never unregistered
 }
 
 inline void RegisterOp(const std::string& name, const std::string& doc,

@@ -25,26 +25,15 @@ enum class Level {
   passes = GEX_LEVEL_PASSES  // how often each pass found and did something, as JSON
 };
 
+// The options of gex/options.def, which says what they mean, and what C++ alone can say.
 struct CompileOptions {
-  int level = 2;  // 0 .. 3: which passes run
-  bool fuse = true;
-  bool prologues = true;  // products and the like compute operands themselves where that pays
-  bool fast_math = false;
-  bool generate_code = true;  // false: kernels run in the reference executor
-  std::int64_t capture_limit = 64;
-  bool reuse_memory = true;  // false: temporaries never share memory, to find stray writes
-  std::vector<std::string> disabled_passes;
-  std::vector<std::string> enabled_passes;  // whatever the level is
-  std::string switch_file;                  // a JSON file that switches passes on and off by name
-  std::string dump_dir;
-  bool in_place = true;  // false: results never take the place of what nobody reads any more
-  int streams = 0;  // 0: as nodes are labelled; 1: one; more: spread over so many where it pays
-  bool autotune = false;  // ways to compute products are measured for sizes that are run often
-  const gex_allocator* allocator = nullptr;      // for temporaries and results; copied
-  const gex_thread_pool* thread_pool = nullptr;  // copied
-  bool check_indices = true;  // false: indices out of range are no errors, see gex.h
-  bool cache = true;          // false: the folder of GEX_CACHE_DIR is not used
-  int async_limit = 1024;     // runs of RunAsync that may wait at once
+#define GEX_OPTION(part, name, type, value, help, about) type name = value;
+#include "gex/options.def"
+
+  std::vector<std::pair<std::string, std::string>> named;  // more of them, as texts by name
+  const gex_allocator* allocator = nullptr;                // for temporaries and results; copied
+  const gex_thread_pool* thread_pool = nullptr;            // copied
+  int async_limit = 1024;                                  // runs of RunAsync that may wait at once
 };
 
 // Stops runs that it is given to, from any thread. Copies are the same one.
@@ -77,38 +66,40 @@ struct RunOptions {
 
 namespace detail {
 
-// Options as the C interface wants them, for as long as `options` and this live.
+inline std::string TextOfOption(bool value) { return value ? "true" : "false"; }
+inline std::string TextOfOption(int value) { return std::to_string(value); }
+inline std::string TextOfOption(std::int64_t value) { return std::to_string(value); }
+inline std::string TextOfOption(const std::string& value) { return value; }
+inline std::string TextOfOption(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
+  return text;
+}
+
+// Options as the C interface wants them, for as long as `options` and this live. Those with their
+// default are left out: an older library need not know them.
 class OptionsForC {
  public:
   explicit OptionsForC(const CompileOptions& options) {
-    for (const std::string& pass : options.disabled_passes) disabled_.push_back(pass.c_str());
-    for (const std::string& pass : options.enabled_passes) enabled_.push_back(pass.c_str());
-    c_.level = options.level;
-    c_.fuse = options.fuse;
-    c_.operands_in_memory = !options.prologues;
-    c_.fast_math = options.fast_math;
-    c_.generate_code = options.generate_code;
-    c_.keep_apart = !options.reuse_memory;
-    c_.capture_limit = options.capture_limit;
-    c_.disabled_passes = disabled_.data();
-    c_.disabled_pass_count = disabled_.size();
-    c_.enabled_passes = enabled_.data();
-    c_.enabled_pass_count = enabled_.size();
-    c_.switch_file = options.switch_file.empty() ? nullptr : options.switch_file.c_str();
-    c_.dump_dir = options.dump_dir.empty() ? nullptr : options.dump_dir.c_str();
-    c_.streams = options.streams;
-    c_.in_place = options.in_place;
-    c_.autotune = options.autotune;
+    const CompileOptions defaults;
+#define GEX_OPTION(part, name, type, value, help, about) \
+  if (options.name != defaults.name) texts_.emplace_back(#name, TextOfOption(options.name));
+#include "gex/options.def"
+    texts_.insert(texts_.end(), options.named.begin(), options.named.end());
+    for (const auto& [name, text] : texts_) named_.push_back({name.c_str(), text.c_str()});
+    c_.options = named_.data();
+    c_.option_count = named_.size();
     c_.allocator = options.allocator;
     c_.thread_pool = options.thread_pool;
-    c_.unchecked_indices = !options.check_indices;
-    c_.no_cache = !options.cache;
     c_.async_limit = options.async_limit;
   }
+  OptionsForC(const OptionsForC&) = delete;
+  OptionsForC& operator=(const OptionsForC&) = delete;
   const gex_compile_options* get() const { return &c_; }
 
  private:
-  std::vector<const char*> disabled_, enabled_;
+  std::vector<std::pair<std::string, std::string>> texts_;
+  std::vector<gex_option> named_;
   gex_compile_options c_ = GEX_COMPILE_OPTIONS_INIT;
 };
 

@@ -13,27 +13,27 @@
 
 namespace gex::es {
 
-// Customisation point: another library's enum of dtypes becomes ours by an overload beside it (and
-// its layouts are accepted by a CheckFormat beside them).
+// Customisation point: an overload beside another library's dtype enum converts it to ours (and a
+// CheckFormat overload accepts its layouts).
 inline DType ToDType(DType dtype) { return dtype; }
 
 class EsTensorHolder;
 
 namespace detail {
 
-// The graph while it is being built; holders share it, so a holder outlives its builder safely.
+// The graph under construction; holders share it, so a holder may outlive its builder.
 struct Building {
   explicit Building(const char* graph_name) : name(graph_name == nullptr ? "graph" : graph_name) {
     gex_graph* created = nullptr;
     Check(gex_graph_create(name.c_str(), &created));
     graph.reset(created);
   }
-  // A graph that somebody else owns and has begun.
+  // A graph that another owner has started.
   Building(const char* graph_name, gex_graph* borrowed)
       : name(graph_name), graph(borrowed, [](gex_graph*) {}) {}
   gex_graph* open() const {
     if (!graph)
-      throw Error(GEX_INVALID_ARGUMENT, "graph '" + name + "' is built already; use a new builder");
+      throw Error(GEX_INVALID_ARGUMENT, "graph '" + name + "' is already built; use a new builder");
     return graph.get();
   }
 
@@ -46,7 +46,7 @@ struct Building {
 };
 using BuildingPtr = std::shared_ptr<Building>;
 
-// What the parts of this library see of a holder.
+// Access to a holder for other parts of this library.
 struct Access {
   static EsTensorHolder Holder(BuildingPtr building, gex_value value);
   static const BuildingPtr& BuildingOf(const EsTensorHolder& holder);
@@ -56,9 +56,9 @@ struct Access {
 
 class EsTensorHolder {
  public:
-  EsTensorHolder() = default;  // holds nothing until it is assigned: an absent optional input
+  EsTensorHolder() = default;  // empty until it is assigned: an absent optional input
 
-  // For inputs that nothing uses yet; a result has the type its op gives it.
+  // For inputs that are not used yet; the type of a result is determined by its op.
   template <class D>
   EsTensorHolder& SetDataType(D dtype) {
     detail::Check(
@@ -70,14 +70,14 @@ class EsTensorHolder {
     detail::Check(gex_graph_set_input_shape(open(), value_, sizes.data(), sizes.size()));
     return *this;
   }
-  // A word about the memory layout: sizes are in memory order whatever it says.
+  // A layout name; accepted without effect, since sizes are always in memory order.
   template <class F>
   EsTensorHolder& SetFormat(F format) {
     open();
     CheckFormat(format);
     return *this;
   }
-  // A label of the node that makes this value: a bool, an integer or a string.
+  // Sets a label of the node that makes this value: a bool, an integer or a string.
   EsTensorHolder& SetAttrForNode(const Attr& label) {
     Attr::Backing backing;
     const gex_attr c = label.c(backing);
@@ -88,13 +88,13 @@ class EsTensorHolder {
   EsTensorHolder& SetAttr(const std::string& name, T value) {
     return SetAttrForNode(Attr(name, value));
   }
-  // As the text form has it: 3, true, "a".
+  // In text form: 3, true, "a".
   std::string GetAttr(const std::string& name) const {
     char* text = nullptr;
     detail::Check(gex_value_label(open(), value_, name.c_str(), &text));
     return detail::Take(text);
   }
-  // The node of this value comes after the nodes of `sources`, and sees what they assign.
+  // Orders the node of this value after the nodes of `sources`, so that it sees what they assign.
   EsTensorHolder& AddControlEdge(const std::vector<EsTensorHolder>& sources) {
     std::vector<gex_value> values;
     for (const EsTensorHolder& source : sources) values.push_back(source.value_);
@@ -112,14 +112,14 @@ class EsTensorHolder {
     detail::Check(gex_value_type(open(), value_, nullptr, &rank, nullptr, 0, nullptr));
     return rank;
   }
-  // -1 where the size is no plain number.
+  // -1 if the size is not a constant.
   std::vector<std::int64_t> shape() const {
     std::vector<std::int64_t> sizes(rank());
     detail::Check(
         gex_value_type(open(), value_, nullptr, nullptr, sizes.data(), sizes.size(), nullptr));
     return sizes;
   }
-  // With the symbols: what another op's shape can be made of.
+  // With symbols: can be used as another op's shape.
   Shape sizes() const {
     const std::string text = type();
     Shape shape;
@@ -158,7 +158,7 @@ class EsTensorHolder {
       : building_(std::move(building)), value_(value) {}
 
   gex_graph* open() const {
-    if (!building_) throw Error(GEX_INVALID_ARGUMENT, "the tensor holder holds nothing");
+    if (!building_) throw Error(GEX_INVALID_ARGUMENT, "the tensor holder is empty");
     return building_->open();
   }
 

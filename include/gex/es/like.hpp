@@ -1,5 +1,5 @@
 #pragma once
-// EsTensorLike: what ops take where they want a tensor.
+// EsTensorLike: what ops accept as a tensor.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,8 +27,8 @@ class EsTensorLike {
 
   const EsTensorHolder& holder() const { return holder_; }
   bool is_constant() const { return constant_.has_value(); }
-  // The holder, or a new constant in the graph of `building`. Numbers become the dtype of `beside`
-  // if that can hold their kind; without one they are i64, f32 or bool.
+  // The holder, or a new constant in the graph of `building`. Numbers take the dtype of `beside` if
+  // it can hold their kind; otherwise they are i64, f32 or bool.
   EsTensorHolder In(const detail::BuildingPtr& building, std::optional<DType> beside) const {
     if (!constant_) return holder_;
     return detail::AddConstant(building, *constant_, DTypeBeside(beside));
@@ -52,12 +52,12 @@ class EsTensorLike {
 
   EsTensorHolder holder_;
   std::optional<Tensor> constant_;
-  bool exact_ = false;  // of the dtype that the tensor has
+  bool exact_ = false;  // keep the dtype of the tensor
 };
 
 namespace detail {
 
-// One node of an op in the graph of its operands. `alike`: numbers take the dtype of the tensors.
+// Adds a node in the graph of its operands. `alike`: numbers take the dtype of the tensors.
 inline std::vector<EsTensorHolder> Op(const std::string& op,
                                       const std::vector<EsTensorLike>& operands, const Attrs& attrs,
                                       std::optional<std::size_t> result_count, bool alike) {
@@ -70,8 +70,8 @@ inline std::vector<EsTensorHolder> Op(const std::string& op,
   }
   if (!building)
     throw Error(GEX_INVALID_ARGUMENT,
-                op + ": no operand is a tensor, so there is no graph to put it into; make one of "
-                     "them by CreateConst");
+                op + ": no operand is a tensor, so its graph is unknown; make one of "
+                     "them with CreateConst");
   if (!alike) dtype.reset();
   std::vector<EsTensorHolder> inputs;
   for (const EsTensorLike& operand : operands) inputs.push_back(operand.In(building, dtype));

@@ -1,5 +1,5 @@
 #pragma once
-// How nodes and constants get into a graph under construction, and what scopes add to them.
+// Adds nodes and constants to a graph under construction; scopes add labels and order.
 
 #include <initializer_list>
 #include <optional>
@@ -24,7 +24,7 @@ struct Scopes {
     for (const Attrs& attrs : labels)
       for (const Attr& label : attrs) made.SetAttrForNode(label);
     for (const auto& before : sources) {
-      // A branch is another graph; its nodes have no order among those around it.
+      // A branch is a separate graph; its nodes are not ordered with those around it.
       std::vector<EsTensorHolder> same_graph;
       for (const EsTensorHolder& source : before)
         if (Access::BuildingOf(source) == Access::BuildingOf(made)) same_graph.push_back(source);
@@ -35,8 +35,8 @@ struct Scopes {
 
 }  // namespace detail
 
-// Nodes that this thread makes while it lives get these labels: AttrScope s{{"a", "1"}}. Scopes
-// nest; inner ones win.
+// Nodes created by this thread during its lifetime get these labels: AttrScope s{{"a", "1"}}.
+// Scopes nest; inner ones win.
 class AttrScope {
  public:
   AttrScope(std::initializer_list<Attr> labels) {
@@ -47,7 +47,7 @@ class AttrScope {
   AttrScope& operator=(const AttrScope&) = delete;
 };
 
-// Nodes that this thread makes while it lives come after those of `sources`.
+// Nodes created by this thread during its lifetime are ordered after those of `sources`.
 class ControlDependencyScope {
  public:
   ControlDependencyScope(std::initializer_list<EsTensorHolder> sources) {
@@ -60,7 +60,7 @@ class ControlDependencyScope {
 
 namespace detail {
 
-// `result_count` absent: as many as the op gives.
+// `result_count` absent: the op's number of results.
 inline std::vector<EsTensorHolder> AddNode(const BuildingPtr& building, const std::string& op,
                                            const std::vector<EsTensorHolder>& inputs,
                                            const Attrs& attrs,

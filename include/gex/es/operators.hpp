@@ -14,7 +14,7 @@ inline EsTensorHolder Binary(const char* op, const EsTensorLike& a, const EsTens
   return Op(op, {a, b}, {}, 1, true)[0];
 }
 
-// An empty holder is an absent input to ops, but no operand.
+// An empty holder is an absent input for ops, but not a valid operand.
 inline const EsTensorHolder& Operand(const EsTensorHolder& holder) {
   Access::BuildingOf(holder);
   return holder;
@@ -35,8 +35,8 @@ bool IsWhole(const std::vector<T>&) {
   return std::is_integral_v<T>;
 }
 
-// Whole numbers divide as in C++: towards zero, and % is what is left over, with the sign of a.
-// FloorDiv and Mod are the pair that Python has.
+// Integers divide as in C++: towards zero, and % is the remainder with the sign of a. FloorDiv and
+// Mod behave as in Python.
 template <class A, class B>
 EsTensorHolder Divide(const A& a, const B& b) {
   return Binary(IsWhole(a) && IsWhole(b) ? "trunc_div" : "div", a, b);
@@ -49,15 +49,15 @@ inline constexpr bool kIsNumbers = std::is_arithmetic_v<T>;
 template <class T>
 inline constexpr bool kIsNumbers<std::vector<T>> = std::is_arithmetic_v<T>;
 
-// Two tensors, or a tensor beside a number or a vector of them.
+// Two tensors, or a tensor and a number or a vector of numbers.
 template <class A, class B>
 using IfOperands = std::enable_if_t<
     (kIsHolder<A> && (kIsHolder<B> || kIsNumbers<B>)) || (kIsNumbers<A> && kIsHolder<B>), int>;
 
 }  // namespace detail
 
-// Shapes broadcast; operands of two dtypes are cast to the wider one. A plain number beside a
-// tensor has the tensor's dtype if that can hold its kind.
+// Shapes broadcast; operands of two dtypes are cast to the wider one. A plain number takes the
+// tensor's dtype if that can hold its kind.
 template <class A, class B, detail::IfOperands<A, B> = 0>
 EsTensorHolder operator+(const A& a, const B& b) {
   return detail::Binary("add", detail::Operand(a), detail::Operand(b));
@@ -82,8 +82,8 @@ inline EsTensorHolder operator-(const EsTensorHolder& x) {
   return detail::Op("neg", {detail::Operand(x)}, {}, 1, true)[0];
 }
 
-// The variable holds `value` from the end of each run on. Nodes with a control edge from the result
-// see it at once.
+// The variable holds `value` after each run. Nodes with a control edge from the result see it at
+// once.
 inline EsTensorHolder Assign(const EsTensorHolder& variable, const EsTensorLike& value) {
   const detail::BuildingPtr& building = detail::Access::BuildingOf(variable);
   const EsTensorHolder from = value.In(building, variable.dtype());

@@ -19,7 +19,7 @@ inline std::vector<EsTensorHolder> Split(const EsTensorHolder& x, std::int64_t c
   const auto at = static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
   if (count < 1 || shape[at] < 0 || shape[at] % count != 0)
     throw Error(GEX_SHAPE_MISMATCH, "split: axis " + std::to_string(at) + " of " + x.type() +
-                                        " is no multiple of " + std::to_string(count));
+                                        " is not divisible by " + std::to_string(count));
   std::vector<EsTensorHolder> parts;
   std::vector<std::int64_t> steps(shape.size(), 1);
   Shape starts(shape.size(), 0), sizes = x.sizes();

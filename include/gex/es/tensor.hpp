@@ -31,7 +31,7 @@ inline void Check(gex_status status) {
   if (status != GEX_OK) throw Error(status, gex_last_error());
 }
 
-// A text that the library gave.
+// A string owned by the library.
 inline std::string Take(char* text) {
   std::unique_ptr<char, void (*)(char*)> owned(text, gex_text_free);
   return std::string(owned.get());
@@ -116,7 +116,7 @@ inline std::string Text(const std::vector<std::int64_t>& shape) {
   return text + "]";
 }
 
-// How many elements a shape holds; what does not fit 62 bits is refused.
+// Number of elements of a shape; more than 62 bits is an error.
 inline std::size_t CountOf(const std::vector<std::int64_t>& shape) {
   constexpr std::int64_t most = std::int64_t{1} << 62;
   std::int64_t count = 1;
@@ -128,18 +128,18 @@ inline std::size_t CountOf(const std::vector<std::int64_t>& shape) {
   if (empty) return 0;
   for (std::int64_t size : shape) {
     if (count > most / size)
-      throw Error(GEX_INVALID_ARGUMENT, Text(shape) + " holds too many elements to count");
+      throw Error(GEX_INVALID_ARGUMENT, Text(shape) + " has too many elements");
     count *= size;
   }
   return static_cast<std::size_t>(count);
 }
 
-// How many bytes a tensor takes.
+// Size of a tensor in bytes.
 inline std::size_t BytesOf(DType dtype, const std::vector<std::int64_t>& shape) {
   const std::size_t count = CountOf(shape);
   if (count > (std::size_t{1} << 62) / SizeOf(dtype))
-    throw Error(GEX_INVALID_ARGUMENT,
-                NameOf(dtype) + Text(shape) + " takes more bytes than 64 bits can count");
+    throw Error(GEX_INVALID_ARGUMENT, std::string("the size of ") + NameOf(dtype) + Text(shape) +
+                                          " in bytes overflows 64 bits");
   return count * SizeOf(dtype);
 }
 
@@ -148,10 +148,10 @@ void CheckCount(const std::vector<T>& values, const std::vector<std::int64_t>& s
   const std::size_t count = CountOf(shape);
   if (values.size() != count)
     throw Error(GEX_SHAPE_MISMATCH, std::to_string(values.size()) + " values for the shape " +
-                                        Text(shape) + ", which holds " + std::to_string(count));
+                                        Text(shape) + ", which has " + std::to_string(count));
 }
 
-// The elements one after another, also of std::vector<bool>, which has none in memory.
+// The elements in order, also of std::vector<bool>, which has no element array.
 template <class T>
 std::vector<unsigned char> Bytes(const std::vector<T>& values) {
   std::vector<unsigned char> bytes(values.size() * sizeof(T));
@@ -193,7 +193,7 @@ class Tensor {
     tensor.memory_ = std::shared_ptr<void>(data, [](void*) {});
     return tensor;
   }
-  // Memory that the library gave; released with the last copy.
+  // Memory owned by the library; released with the last copy.
   static Tensor Adopt(const gex_tensor& given) {
     Tensor tensor;
     tensor.dtype_ = static_cast<DType>(given.dtype);

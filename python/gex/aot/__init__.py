@@ -1,1 +1,2 @@
-"""Around AOTAutograd: what it splits, saves and binds, and calls that go past its wrappers."""
+"""Uses of AOTAutograd: partitioning, saved tensors, frozen parameters, and calls without its
+wrappers."""

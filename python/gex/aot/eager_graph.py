@@ -1,4 +1,4 @@
-"""A graph that runs through PyTorch as a whole, op by op, as one function."""
+"""Runs a whole graph through PyTorch, op by op, as one function."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from torch.fx import GraphModule
 
 from gex.compat.graph_modules import generate_boxed_code
 
-# A statement that calls an overload. Text in quotes never begins a line.
+# A statement that calls an overload. A line never begins inside a string literal.
 _CALL = re.compile(r"(?m)^(    \w+ = )torch\.ops\.(\w+\.\w+\.\w+)\(")
 
 
 def function_of(gm: GraphModule) -> Callable[[list[Any]], Sequence[Any]]:
-    """Takes the list of arguments, empties it and lets go of each at its last use.
+    """Takes the list of arguments, empties it and releases each argument at its last use.
 
-    As FX writes it, but overloads are found once and not at each call.
+    Like the code that FX generates, but overloads are looked up once instead of at each call.
     """
     generate_boxed_code(gm.graph)
     code = gm.graph.python_code("self")

@@ -15,9 +15,9 @@ _runners: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def static_arguments(names: Sequence[str]) -> list[tuple[int, str]]:
-    """Positions and names of the arguments that AOTAutograd, now compiling, takes for static.
+    """Positions and names of the arguments that AOTAutograd (currently compiling) treats as static.
 
-    `names`: what the user calls the arguments of the whole graph, if that is known.
+    `names`: the user's names of the arguments of the whole graph, if known.
     """
     metadata = forward_metadata()
     if metadata is None:
@@ -27,16 +27,16 @@ def static_arguments(names: Sequence[str]) -> list[tuple[int, str]]:
 
 
 def remember(runner: Any) -> None:
-    """Lets refresh() find the runner."""
+    """Registers the runner for refresh()."""
     _runners.add(runner)
 
 
 def refresh(fn: Callable[..., Any] | None = None) -> int:
-    """Has graphs compiled with `frozen_parameter` read their parameters anew at their next call.
+    """Makes graphs compiled with `frozen_parameter` read their parameters again at the next call.
 
-    To be called after parameters were changed. `fn`: the module (compiled or not) whose parameters
-    they are, or what `gex.compile` has made of it; without it, or for a plain function, every graph
-    reads its own again. Returns how many graphs will.
+    Call it after parameters were changed. `fn`: the module (compiled or not) with these parameters,
+    or the result of `gex.compile`; without it, or for a plain function, every graph reads its
+    parameters again. Returns the number of affected graphs.
     """
     of_export = getattr(fn, "report", None)
     if isinstance(of_export, GraphReport) and of_export.runner is not None:

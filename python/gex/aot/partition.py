@@ -1,11 +1,11 @@
-"""What a training step computes twice instead of keeping it.
+"""What a training step recomputes instead of saving.
 
-An activation function is computed again where its argument is kept anyway, also for a product that
-reads it from memory: that takes no longer than writing and reading it did (`docs/performance.md`).
+An activation function is recomputed if its argument is saved anyway, even for a matmul that reads
+it from memory: that takes no longer than writing and reading it (`docs/performance.md`).
 
-Of nested regions inside of checkpoints, what draws random numbers must not be run twice: PyTorch's
-partitioner has an op that it recomputes draw the numbers of the forward once more, but takes a
-region for something that draws none.
+Nested regions inside checkpoints that draw random numbers must not be run twice: PyTorch's
+partitioner makes a recomputed op reuse the random numbers of the forward, but assumes that a region
+draws none.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ _RECOMPUTED = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUT
 
 
 def partition(joint: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
-    """PyTorch's partition into forward and backward, with the forward's numbers in both."""
+    """PyTorch's partition into forward and backward, with the forward's random numbers in both."""
     regions = list(_recomputed_random_regions(joint))
     if regions:
-        # Regions of ours are undone: without them nothing but the numbers is kept.
-        trace_without_regions(RuntimeError("a checkpoint recomputes it and it draws numbers"))
+        # Our regions are expanded: then only the random numbers are saved.
+        trace_without_regions(
+            RuntimeError("a checkpoint recomputes it and it draws random numbers")
+        )
     for region in regions:
         for kept in (region, *(u for u in region.users if u.target is operator.getitem)):
             kept.meta["recompute"] = CheckpointPolicy.MUST_SAVE

@@ -8,15 +8,15 @@ from gex.compat.tracing import forward_metadata
 
 
 def arguments_of(backward: GraphModule) -> list[int]:
-    """Positions of arguments that nobody holds but the backward: not the forward's own inputs."""
+    """Positions of arguments that only the backward holds, not the forward's own inputs."""
     placeholders = backward.graph.find_nodes(op="placeholder")
     return [i for i, node in enumerate(placeholders) if not node.name.startswith("primals")]
 
 
 def allow_second_backward() -> None:
-    """Nothing here writes into saved tensors, so `retain_graph=True` works as in eager mode.
+    """Allows `retain_graph=True` as in eager mode: gex never writes into saved tensors.
 
-    AOTAutograd would refuse it where it offers them as memory to be overwritten.
+    AOTAutograd refuses it if it marks them as reusable memory.
     """
     metadata = forward_metadata()
     if metadata is not None:

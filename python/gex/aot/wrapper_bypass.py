@@ -1,9 +1,9 @@
-"""Graphs whose calls need nothing of what AOTAutograd's wrappers do around them.
+"""Calls compiled graphs without AOTAutograd's wrappers if they are not needed.
 
-Most functions mutate no input behind autograd's back and return no view of one. Then all that
-stands between Dynamo and the compiled graphs is a call, or an autograd node with a forward and a
-backward; AOTAutograd's own costs more than a small model's step. Whatever is out of the ordinary,
-at compile time or in a call (functorch transforms, compiled autograd), goes AOTAutograd's way.
+Most functions mutate no input behind autograd's back and return no view of one. Then only a call,
+or an autograd node with a forward and a backward, is needed between Dynamo and the compiled graphs;
+AOTAutograd's wrapper costs more than a step of a small model. Anything unusual, at compile time or
+in a call (functorch transforms, compiled autograd), uses AOTAutograd's wrapper.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Compiler = Callable[..., Compiled]
 
 
 class CompiledGraphs:
-    """Sees what AOTAutograd has compiled for one function, and what it knows about that."""
+    """Records what AOTAutograd compiled for one function, and its metadata."""
 
     def __init__(self, gm: torch.fx.GraphModule) -> None:
         self._returns_subclass = any(
@@ -53,14 +53,14 @@ class CompiledGraphs:
         return compile_graph
 
     def backward(self, compiler: Compiler) -> Compiler:
-        """The compiler is called later, with the first backward, if that depends on sizes."""
+        """The compiler is called later, at the first backward, if that depends on sizes."""
 
         def compile_graph(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Compiled:
             compiled = self._backward = compiler(gm, inputs)
             gradients = gm.graph.output_node().args[0]
             self._without_gradient = [i for i, g in enumerate(gradients) if g is None]
 
-            # torch._dynamo.disable() keeps attributes of functions only, and AOTAutograd looks for
+            # torch._dynamo.disable() keeps attributes of functions only, and AOTAutograd needs
             # one.
             def backward(arguments: list[Any]) -> Sequence[Any]:
                 if any(map(batched_gradients.is_batch, arguments)):
@@ -80,7 +80,8 @@ class CompiledGraphs:
     def without_wrappers(
         self, wrapped: Callable[..., Any], inputs: Sequence[Any]
     ) -> Callable[..., Any]:
-        """`wrapped` is AOTAutograd's function of these inputs; gives the shortest way to call."""
+        """`wrapped` is AOTAutograd's function of these inputs; returns the fastest equivalent
+        call."""
         if not self._is_all(inputs):
             return wrapped
         if self._inference is not None:
@@ -93,16 +94,16 @@ class CompiledGraphs:
         return self._training_call(wrapped, with_gradient)
 
     def _is_all(self, inputs: Sequence[Any]) -> bool:
-        """Whether a call of these inputs is a call of the graphs and nothing else."""
-        # AOTAutograd's metadata is that of the tensors inside of others, should there be such.
+        """Whether a call with these inputs only needs to call the graphs."""
+        # AOTAutograd's metadata describes the inner tensors of tensor subclasses.
         if self._returns_subclass or any(is_traceable_wrapper_subclass(x) for x in inputs):
             return False
         flat = all(isinstance(x, torch.Tensor | int | torch.SymInt) for x in inputs)
         return flat and self._num_arguments == len(inputs) and _is_plain(self._metadata)
 
     def written_without_gradient(self, inputs: Sequence[Any]) -> tuple[int, ...] | None:
-        """The arguments that a call without gradients writes; None if it takes more than a call of
-        one graph."""
+        """The arguments that a call without gradients writes; None if it needs more than one
+        call of one graph."""
         if self._inference is None or not self._is_all(inputs):
             return None
         return tuple(self._metadata.mutated_graph_handled_indices_seen_by_autograd)
@@ -119,7 +120,7 @@ class CompiledGraphs:
         def call(*arguments: Any) -> Any:
             nonlocal apply, detached
             if apply is None:
-                # The backward may be compiled as late as with the first backward.
+                # The backward may be compiled as late as at the first backward.
                 if self._forward is None or self._backward is None:
                     return wrapped(*arguments)
                 node = _autograd_node(self._forward, self._backward, self._metadata)
@@ -191,7 +192,7 @@ def _inference_call(
 
 
 def _marking(call: Callable[..., Any], metadata: Any) -> Callable[..., Any]:
-    """Also marks the sizes of results that change from call to call."""
+    """Also marks dynamic sizes of the results."""
     dynamic = [(i, o.dynamic_dims) for i, o in enumerate(metadata.output_info) if o.dynamic_dims]
     if not dynamic:
         return call
@@ -208,9 +209,10 @@ def _marking(call: Callable[..., Any], metadata: Any) -> Callable[..., Any]:
 def _shortest_apply(
     node: type[torch.autograd.Function], arguments: Sequence[Any]
 ) -> Callable[..., Any]:
-    """Function.apply in Python is there for functorch's transforms and what they leave behind.
+    """Skips Function.apply in Python, which exists for functorch's transforms and their wrapped
+    tensors.
 
-    Dynamo's guards keep wrapped tensors apart from others, so a look at one call's is enough.
+    Dynamo's guards tell wrapped tensors from others, so checking one call is enough.
     """
     is_wrapped = aot.is_transform_tensor
     if any(isinstance(x, torch.Tensor) and is_wrapped(x) for x in arguments):
@@ -230,7 +232,7 @@ def _autograd_node(
 
 
 def _unchecked_count(metadata: Any) -> int:
-    """How many saved tensors, the last ones, may be changed until the backward."""
+    """Number of saved tensors, the last ones, that may be modified before the backward."""
     return getattr(metadata, "num_tensors_saved_with_no_vc_check", None) or 0
 
 
@@ -297,11 +299,11 @@ def _backward_of_node(graph: Compiled, metadata: Any) -> Callable[..., Any]:
         for i, meta, contiguous in expected:
             gradient = given[i]
             if is_batch(gradient):
-                batched = True  # each of its entries is laid out as it is passed on
+                batched = True  # each entry gets its layout when it is passed on
             elif not (contiguous and type(gradient) is tensor and gradient.is_contiguous()):
                 gradient = aot.tangent_as_traced(gradient, meta)
             arguments.append(gradient)
-            del gradient  # nothing but the arguments holds it: the graph frees it when read
+            del gradient  # only `arguments` holds it now: the graph frees it after reading
         if boxed:
             given.clear()
         if must_be_deterministic_as_traced and is_deterministic():
@@ -317,12 +319,12 @@ def _backward_of_node(graph: Compiled, metadata: Any) -> Callable[..., Any]:
 
 
 def _is_contiguous(expected: Any) -> bool:
-    """Whether any contiguous tensor of the right sizes has the expected layout."""
+    """Whether every contiguous tensor of the right sizes has the expected layout."""
     if expected.memory_format is not None:
         return expected.memory_format is torch.contiguous_format
     step = 1
     for size, stride in zip(reversed(expected.size), reversed(expected.stride), strict=True):
-        if size < 2 or stride != step:  # the stride of an axis of one may be anything
+        if size < 2 or stride != step:  # the stride of an axis of size 1 does not matter
             return False
         step *= size
     return True
@@ -336,7 +338,7 @@ def _refuse_determinism() -> None:
 
 
 class _OnceDifferentiable(torch.autograd.Function):
-    """What backward(create_graph=True) gets: gradients that have no gradients of their own."""
+    """The node for backward(create_graph=True): gradients that have no gradients themselves."""
 
     @staticmethod
     def forward(_: Any, graph: Compiled, __: torch.Tensor, *arguments: Any) -> tuple[Any, ...]:

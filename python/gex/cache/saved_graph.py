@@ -1,4 +1,4 @@
-"""A graph compiled for calls without gradients, as something that can be kept and made again."""
+"""A graph compiled for calls without gradients, in a form that can be saved and restored."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gex.importer.outcome import ImportOutcome
 
 
 class CannotBeKept(Exception):
-    """Another process could not make this again; the message says why."""
+    """The graph can't be restored in another process; the message says why."""
 
 
 @dataclass(frozen=True)
 class SavedGraph:
-    """All of it: text and bytes."""
+    """The whole graph, as text and bytes."""
 
     graph: str
     outcome: ImportOutcome  # for its report
@@ -57,7 +57,7 @@ class RestoredGraph:
 
 @dataclass
 class GraphRecord:
-    """Is shown each graph while it is compiled."""
+    """Receives each graph while it is compiled."""
 
     cache_dir: str
     written: tuple[int, ...] | None = None
@@ -73,9 +73,11 @@ class GraphRecord:
             raise CannotBeKept(f"it consists of {len(self._imported)} compiled graphs, not one")
         imported = self._imported[0]
         if self.written is None:
-            raise CannotBeKept("it returns views of inputs, or takes more than tensors and ints")
+            raise CannotBeKept(
+                "it returns views of inputs, or has arguments other than tensors and ints"
+            )
         if not imported.adapter.does_nothing:
-            raise CannotBeKept("its inputs or results are of dtypes that gex itself lacks")
+            raise CannotBeKept("its inputs or results have dtypes that gex does not support")
         return SavedGraph(
             imported.graph.text(),
             imported.outcome,
@@ -108,5 +110,5 @@ def _pickled_callees(callees: list[Callable[..., Any]]) -> bytes:
     try:
         _CalleePickler(buffer).dump(callees)
     except (pickle.PicklingError, AttributeError, TypeError) as problem:
-        raise CannotBeKept(f"a call through PyTorch can't be written down: {problem}") from problem
+        raise CannotBeKept(f"a call through PyTorch can't be pickled: {problem}") from problem
     return buffer.getvalue()

@@ -1,1 +1,1 @@
-"""Which sizes share a capture, where captures keep their memory, what is counted of them."""
+"""Captures: gears, memory pools, counters, warmup and error mode."""

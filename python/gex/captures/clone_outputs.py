@@ -1,4 +1,4 @@
-"""The option `clone_output`: results that share memory with nothing but an input."""
+"""The option `clone_output`: results share memory with nothing except inputs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 
 
 def with_cloned_outputs(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Results of `call` are never overwritten by a later one anyway; here they also share no memory
-    with one another. What shares an input's memory goes on doing so."""
+    """Makes results of `call` also share no memory with one another. A later call never
+    overwrites them anyway. Views of inputs stay views."""
 
     def call_and_separate(*arguments: Any) -> Any:
         inputs = {_memory(x) for x in arguments if isinstance(x, torch.Tensor)}

@@ -10,7 +10,7 @@ from gex import report
 from gex.compat import dynamo
 
 _BACKEND = "npugraph_ex"
-# Addresses are patched at each call: that needs no capture.
+# Addresses are patched at each call, so this never causes a recapture.
 _NO_RECAPTURE = ("recapture_due_to_mutated_input_change",)
 _OF_THE_ENGINE = {
     "recapture_due_to_force_recapture": "recaptures",
@@ -22,39 +22,56 @@ _OF_THE_ENGINE = {
     "pool_bytes": "pool_bytes",
     "calls_through_pytorch": "host_calls",
 }
-_NO_EVENTS = ("captured", "pool_bytes")  # what is there now; the others add up
+_NO_EVENTS = ("captured", "pool_bytes")  # current values; the others accumulate
 
 
-def _counts() -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for graph in report.reports():
-        if graph.backend != _BACKEND or graph.is_gone:
-            continue
-        runner = graph.runner
-        counters = {} if runner is None else runner.counters
-        counts[f"captured_{graph.name}"] = 0 if runner is None else len(runner.captures)
-        for name in _NO_RECAPTURE:
-            counts[f"{name}_{graph.name}"] = 0
-        for name, source in _OF_THE_ENGINE.items():
-            counts[f"{name}_{graph.name}"] = counters.get(source, 0)
+def _graphs() -> list[report.GraphReport]:
+    return [g for g in report.reports() if g.backend == _BACKEND and not g.is_gone]
+
+
+def _counts_of(graph: report.GraphReport) -> dict[str, int]:
+    runner = graph.runner
+    counters = {} if runner is None else runner.counters
+    counts = {f"captured_{graph.name}": 0 if runner is None else len(runner.captures)}
+    for name in _NO_RECAPTURE:
+        counts[f"{name}_{graph.name}"] = 0
+    for name, source in _OF_THE_ENGINE.items():
+        counts[f"{name}_{graph.name}"] = counters.get(source, 0)
     return counts
 
 
 class EngineCounters(Counter):
-    """A Counter whose contents are what the engine has counted since it was last cleared."""
+    """A Counter whose contents are the engine's counts since it was last cleared."""
 
     def __init__(self) -> None:
         super().__init__()
         self._before: dict[str, int] = {}
+        self._left_out: set[str] = set()  # graphs that are listed once something happens in them
 
     def _read(self) -> EngineCounters:
         dict.clear(self)
-        for name, count in _counts().items():
-            dict.__setitem__(self, name, count - self._before.get(name, 0))
+        for graph in _graphs():
+            counts = _counts_of(graph)
+            new = {name: count - self._before.get(name, 0) for name, count in counts.items()}
+            if graph.name in self._left_out:
+                if not any(c for name, c in new.items() if not name.startswith(_NO_EVENTS)):
+                    continue
+                self._left_out.remove(graph.name)
+            dict.update(self, new)
         return self
 
     def clear(self) -> None:
-        self._before = {n: c for n, c in _counts().items() if not n.startswith(_NO_EVENTS)}
+        self._before = {
+            name: count
+            for graph in _graphs()
+            for name, count in _counts_of(graph).items()
+            if not name.startswith(_NO_EVENTS)
+        }
+
+    def leave_out_old_graphs(self) -> None:
+        """As where all counters of PyTorch were cleared, and this one with them."""
+        self.clear()
+        self._left_out = {graph.name for graph in _graphs()}
 
     def __getitem__(self, name: str) -> int:
         return dict.get(self._read(), name, 0)
@@ -86,12 +103,13 @@ class EngineCounters(Counter):
     def items(self) -> Any:
         return dict.items(self._read())
 
-    def copy(self) -> Counter[str]:  # type: ignore[override]  # what it says now, no more
+    def copy(self) -> Counter[str]:  # type: ignore[override]  # a snapshot
         return Counter(dict(self.items()))
 
 
 def install() -> None:
-    """Puts the counters where PyTorch keeps its own; they may have been cleared meanwhile."""
+    """Installs the counters in PyTorch's dictionary, from which they may have been cleared."""
     counters = dynamo.counters()
     if not isinstance(counters.get(_BACKEND), EngineCounters):
         counters[_BACKEND] = EngineCounters()
+        counters[_BACKEND].leave_out_old_graphs()

@@ -1,8 +1,8 @@
 """capture_error_mode: what waiting for the device does while a graph is being captured.
 
-`global`: an error in whichever thread does it; `thread_local`: only in the one that captures;
-`relaxed`: nothing. A recording (`gex.recording`) is spoilt by it. In a graph of torch.compile's an
-operator that waits is a step of its own, so its call goes on, with a warning that names it.
+`global`: an error in any thread that waits; `thread_local`: only in the capturing thread;
+`relaxed`: nothing. It invalidates a recording (`gex.recording`). In a graph of torch.compile an
+operator that waits is a separate step, so its call continues, with a warning that names it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Compiled = Callable[[list[Any]], Sequence[Any]]
 
 @dataclass(eq=False)
 class Capture:
-    """One that is under way."""
+    """A capture in progress."""
 
     what: str
     mode: str
@@ -68,7 +68,7 @@ def _under_watch(what: str, mode: str, has_begun: Callable[[], bool]) -> Iterato
 
 
 def unsafe(action: str) -> None:
-    """To be called before anything that waits for the device or gives memory back to it."""
+    """Must be called before anything that waits for the device or returns memory to it."""
     if not _under_way:
         return
     thread = threading.get_ident()
@@ -92,14 +92,14 @@ def _warn_about_op(graph: str, action: str) -> None:
     if (graph, op, line) not in _told:
         _told.add((graph, op, line))
         warnings.warn(
-            f"{op}{f' at {line}' if line else ''} calls {action}, which no captured graph can "
-            f"hold: in {graph} it runs through PyTorch at each replay",
+            f"{op}{f' at {line}' if line else ''} calls {action}, which a captured graph can't "
+            f"contain: in {graph} it runs through PyTorch at each replay",
             stacklevel=2,
         )
 
 
 def _running_op() -> tuple[str, str]:
-    """Name and user's line of the call step that this is part of."""
+    """Name and user's line of the call step that is running."""
     frame = sys._getframe()
     while frame is not None:
         recipe = getattr(frame.f_globals.get("callee"), "recipe", None)
@@ -110,7 +110,7 @@ def _running_op() -> tuple[str, str]:
 
 
 def guarded(compiled: Compiled, runner: Any, graph: str, mode: str) -> Compiled:
-    """The function, with its captures known to `unsafe`; for graphs that run code of the user's."""
+    """Makes the captures of the function known to `unsafe`; for graphs that run user code."""
 
     def run(arguments: list[Any]) -> Sequence[Any]:
         before = _captures(runner)

@@ -1,4 +1,4 @@
-"""Gears as the Graph Engine's command line writes them, for the option `gears`."""
+"""Gears in the notation of the Graph Engine's command line, for the option `gears`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def dim_gears(
         if min(row) < 1:
             raise ValueError(f"{kinds[0]}: gear {row} must be positive")
     if len(set(rows)) != len(rows):
-        raise ValueError(f"{kinds[0]}: a gear is given twice")
+        raise ValueError(f"{kinds[0]}: a gear is listed twice")
     return {places: rows}
 
 
@@ -51,7 +51,7 @@ def _places(input_shape: str) -> tuple[Place, ...]:
     for part in input_shape.split(";"):
         name, _, sizes = part.rpartition(":")
         if not name:
-            raise ValueError(f"{part!r} is no input; write it as name:size,size")
+            raise ValueError(f"{part!r} is not an input; write it as name:size,size")
         places += [(name.strip(), d) for d, n in enumerate(sizes.split(",")) if _number(n) == -1]
     return tuple(places)
 
@@ -66,4 +66,4 @@ def _number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no size") from None
+        raise ValueError(f"{text!r} is not a size") from None

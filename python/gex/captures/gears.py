@@ -16,12 +16,12 @@ Ladder = tuple[list[Dim], list[list[int]]]
 
 
 def plain_name(source: str) -> str:
-    """What the user calls an input that Dynamo calls L['x'] or L['self'].weight."""
+    """The user's name of an input that Dynamo calls L['x'] or L['self'].weight."""
     return re.sub(r"^L\['([^']*)'\]", r"\1", source)
 
 
 def ladders(gears: Gears, graph: Graph, names: Iterable[str]) -> list[Ladder]:
-    """The sizes by symbol of this graph. Dims that are numbers here need none."""
+    """The sizes by symbol of this graph. Dims that are constant here need none."""
     values = [node.meta.get("val") for node in graph.find_nodes(op="placeholder")]
     tensors = {
         plain_name(name): value

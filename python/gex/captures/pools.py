@@ -12,7 +12,8 @@ PoolHandle = tuple[int, int]
 
 
 def graph_pool_handle() -> PoolHandle:
-    """A new pool for `options={"use_graph_pool": handle}`. It goes with the last graph in it."""
+    """A new pool for `options={"use_graph_pool": handle}`. It is freed with the last graph that
+    uses it."""
     return (0, next(_numbers))
 
 

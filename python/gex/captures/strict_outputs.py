@@ -1,8 +1,9 @@
-"""The option `strict_outputs`: results end with the next call, as where captures overwrite them.
+"""The option `strict_outputs`: results become invalid at the next call, as if captures reused their
+memory.
 
-Here no call overwrites what another gave back. A program that is to run where that is so can be
-checked: in this mode the next call of a compiled function, or `mark_step_begin()`, ends the results
-of earlier ones, and reading such a result is an error that names the line that made it.
+gex never overwrites the results of an earlier call. This mode checks programs that will run on
+systems that do: the next call of a compiled function, or `mark_step_begin()`, invalidates the
+results of earlier calls, and reading such a result is an error that names the line that made it.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ _live: list[tuple[tuple[int, int], weakref.ref[torch.Tensor]]] = []
 
 
 def mark_step_begin() -> None:
-    """Results of what was called before are no longer needed."""
+    """Results of earlier calls are no longer needed."""
     global _steps
     _steps += 1
     _end_before(_generation())
 
 
 class EndedResult(torch.Tensor):
-    """What becomes of a result whose generation is over."""
+    """Replaces a result whose generation has ended."""
 
     @classmethod
     def __torch_function__(
@@ -44,8 +45,8 @@ class EndedResult(torch.Tensor):
         ended = next(x for x in (*args, *(kwargs or {}).values()) if isinstance(x, EndedResult))
         raise RuntimeError(
             f"a result of the compiled call at {vars(ended)[_MADE_AT]} is read after a later call "
-            "began: clone() it before, or call mark_step_begin() only when results are done with "
-            "(option strict_outputs)"
+            "began: clone() it before, or call mark_step_begin() only after the last use of the "
+            "results (option strict_outputs)"
         )
 
 
@@ -56,7 +57,7 @@ _ABOUT_TENSORS = {
 
 
 def with_expiring_outputs(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Results that wait for a backward stay; so does what lies in memory of an argument."""
+    """Keeps results that wait for a backward, and results in memory of an argument."""
 
     def call_and_note(*arguments: Any) -> Any:
         now = _generation()
@@ -76,12 +77,12 @@ def with_expiring_outputs(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _generation() -> tuple[int, int]:
-    """Graphs of one call, with breaks between them, are one generation."""
+    """Graphs of one call, with graph breaks between them, are one generation."""
     return _steps, dynamo.call_generation()
 
 
 def _end_before(now: tuple[int, int], used: Collection[int] = ()) -> None:
-    """What the new generation uses belongs to it."""
+    """Arguments of the new generation stay valid."""
     held = [(generation, reference()) for generation, reference in _live]
     _live.clear()
     for generation, result in held:
@@ -94,7 +95,7 @@ def _end_before(now: tuple[int, int], used: Collection[int] = ()) -> None:
 
 
 def _line_of_user() -> str:
-    """Where the compiled function was called: behind Dynamo's wrapper of it."""
+    """Where the compiled function was called: the frame outside Dynamo's wrapper."""
     frame: FrameType | None = sys._getframe(1)
     is_called = False
     while frame is not None:

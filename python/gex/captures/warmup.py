@@ -1,4 +1,4 @@
-"""gex.warmup: captures for the sizes to come, before they come."""
+"""gex.warmup: makes captures for given sizes ahead of time."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def warmup(
 ) -> list[Any]:
     """Calls a compiled function once for each entry of `shapes`, so that no later call captures.
 
-    An entry is the shape of the first tensor of `example`, or a list with one shape for each of
-    its tensors. `example` gives dtypes, the other sizes and arguments; without it inputs are
-    float32. Inputs are zeros, made here; gradients are off. `progress` shows a bar; by default on a
-    terminal. Returns the shapes that were run.
+    An entry is the shape of the first tensor of `example`, or a list with one shape for each of its
+    tensors. `example` provides dtypes, the other sizes and arguments; without it inputs are
+    float32. Inputs are zeros; gradients are off. `progress` shows a progress bar; the default is on
+    for a terminal. Returns the shapes that were run.
     """
     if not callable(fn):
         raise TypeError(f"warmup needs a compiled function or module, got {type(fn)}")

@@ -1,8 +1,8 @@
-"""Collectives of torch.distributed inside compiled graphs, with no change of the user's code.
+"""Collectives of torch.distributed inside compiled graphs, without changes to the user's code.
 
-Dynamo knows some of them in their simplest form. Here each gets a form that it can trace: one of
-PyTorch's functional collectives, or an operator of ours where there is none, and a copy into the
-tensors that the user gave. `async_op=True` gives a Work whose `wait()` ends the operation.
+Dynamo traces some of them in their simplest form. Here each gets a traceable form: one of PyTorch's
+functional collectives, or an operator of gex if there is none, and a copy into the user's tensors.
+`async_op=True` returns a Work whose `wait()` completes the operation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _installed = False
 
 
 def install() -> None:
-    """From now on Dynamo traces the collectives; once for the process."""
+    """Makes Dynamo trace the collectives; once per process."""
     global _installed
     import torch.distributed as dist
 

@@ -36,8 +36,8 @@ def all_gather_into_tensor(
         fits = list(given) == joined or list(given) == [size, *part]
     if not fits:
         raise ValueError(
-            f"all_gather_into_tensor of {list(part)} over {size} processes: the output must join "
-            f"or stack the parts, not be {list(given)}"
+            f"all_gather_into_tensor of {list(part)} over {size} processes: the output must "
+            f"concatenate or stack the parts, not be {list(given)}"
         )
     rows = input_tensor.reshape(1) if input_tensor.dim() == 0 else input_tensor
     result = torch.ops._c10d_functional.all_gather_into_tensor(rows, size, group_name(group))
@@ -47,7 +47,7 @@ def all_gather_into_tensor(
 def all_gather(
     tensor_list: list[torch.Tensor], tensor: torch.Tensor, group: Any = None, async_op: bool = False
 ) -> Any:
-    """Parts may differ in size: then each process sends its own to every other."""
+    """Parts may have different sizes: then each process sends its own to every other."""
     size = dist.get_world_size(group)
     flat = tensor.reshape(-1)
     if all(out.numel() == tensor.numel() for out in tensor_list):

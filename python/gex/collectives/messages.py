@@ -1,4 +1,4 @@
-"""send and recv: operators of ours, for not every version of PyTorch has some for graphs."""
+"""send and recv: operators of gex, because not every version of PyTorch has traceable ones."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def _name(op: Any) -> str:
     ):
         if op is known:
             return name
-    raise ValueError(f"a graph can't reduce with {op}")
+    raise ValueError(f"{op} is not supported in a compiled graph")
 
 
 def all_reduce(
@@ -71,7 +71,7 @@ def reduce_scatter(
     group: Any = None,
     async_op: bool = False,
 ) -> Any:
-    """Parts may differ in size: then all are reduced, and each process keeps its own."""
+    """Parts may have different sizes: then all are reduced, and each process keeps its own."""
     flat = torch.cat([part.reshape(-1) for part in input_list])
     if all(part.numel() == output.numel() for part in input_list):
         result = torch.ops._c10d_functional.reduce_scatter_tensor(

@@ -1,4 +1,4 @@
-"""What the traced forms of collectives share: groups, ranks, results that are waited for."""
+"""Shared by the traced forms of collectives: groups, ranks, results that are waited for."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import torch.distributed as dist
 
 
 def trace_as(original: Callable[..., Any], traced: Callable[..., Any]) -> None:
-    """Dynamo reads `traced` wherever a graph calls `original`."""
+    """Makes Dynamo trace `traced` wherever a graph calls `original`."""
     torch.compiler.substitute_in_graph(original, skip_signature_check=True)(traced)
 
 
 class Work:
-    """A collective under way: its result reaches the user's tensors when it is waited for."""
+    """A collective in progress: wait() copies its result into the user's tensors."""
 
     def __init__(self, result: torch.Tensor, outputs: list[torch.Tensor]) -> None:
         self.result = result
@@ -33,7 +33,8 @@ class Work:
 
 
 def finish(result: torch.Tensor, outputs: list[torch.Tensor], async_op: bool) -> Work | None:
-    """`result` holds the outputs one after another. Gives the Work unless all is done."""
+    """`result` is the concatenation of the outputs. Returns a Work if `async_op`, else copies
+    now."""
     work = Work(result, outputs)
     if async_op:
         return work
@@ -50,9 +51,9 @@ def group_name(group: Any) -> str:
 
 
 def global_rank(rank: int | None, group_rank: int | None, group: Any, what: str) -> int:
-    """`rank` counts in the world, `group_rank` in the group; one of them is given."""
+    """`rank` counts in the world, `group_rank` in the group; exactly one is given."""
     if (rank is None) == (group_rank is None):
-        raise ValueError(f"give one of {what} and group_{what}")
+        raise ValueError(f"pass either {what} or group_{what}")
     if rank is not None:
         return rank
     return dist.get_global_rank(dist.group.WORLD if group is None else group, group_rank)

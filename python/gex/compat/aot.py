@@ -1,4 +1,4 @@
-"""AOTAutograd: the function itself, its partitioner, and what its wrappers do around calls."""
+"""AOTAutograd: the function itself, its partitioner, and helpers of its wrappers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
     "compiled_autograd",
 ]
 
-# Bound once: calls of compiled graphs ask for them.
+# Looked up once: every call of a compiled graph uses them.
 peek_transforms = torch._C._functorch.peek_interpreter_stack
 is_transform_tensor = torch._C._functorch.is_functorch_wrapped_tensor
 is_deterministic = torch._C._get_deterministic_algorithms
@@ -34,13 +34,13 @@ def compiles_autograd() -> bool:
 
 
 def effect_tokens_inside_graphs() -> contextlib.AbstractContextManager[Any]:
-    """Inside, tokens of effects are made in the graph and are no arguments of it."""
+    """Context in which effect tokens are created inside graphs instead of being arguments."""
     return _config.patch(unlift_effect_tokens=True)
 
 
 def min_cut_partition(joint: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
-    """PyTorch's partition into forward and backward, which may recompute what a backward reads
-    from memory."""
+    """PyTorch's partition into forward and backward, which may recompute values that a backward
+    reads from memory."""
     with _config.patch(ban_recompute_materialized_backward=False):
         return min_cut_rematerialization_partition(joint, *args, **kwargs)
 

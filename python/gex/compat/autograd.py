@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.autograd import forward_ad
 
-# Bound once: each call of a cached function asks.
+# Looked up once: every call of a cached function uses it.
 is_profiler_enabled = torch.autograd._profiler_enabled
 
 

@@ -1,8 +1,7 @@
 """Backward graphs called with batches of gradients (`is_grads_batched`, `vectorize=True`).
 
-PyTorch computes such gradients by calling the backward once, with tensors that hide an axis for the
-batch. A compiled graph reads memory and knows nothing of hidden axes, so it runs once for each
-entry of the batch.
+PyTorch computes such gradients by calling the backward once, with tensors that hide a batch axis. A
+compiled graph reads plain memory, so it runs once for each entry of the batch.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ _is_functorch = _functorch.is_batchedtensor
 
 
 def is_batch(value: Any) -> bool:
-    """Whether it is a tensor that hides an axis of torch.autograd's or torch.func's vmap."""
+    """Whether it is a tensor that hides a batch axis of torch.autograd's or torch.func's vmap."""
     return isinstance(value, torch.Tensor) and (_is_legacy(value) or _is_functorch(value))
 
 
 def run(graph: Graph, arguments: list[Any]) -> Sequence[Any]:
-    """`graph(arguments)`, where arguments may be batches; its results then are."""
+    """`graph(arguments)`, where arguments may be batches; then its results are, too."""
     if any(isinstance(x, torch.Tensor) and _is_functorch(x) for x in arguments):
         return _run_for_functorch(graph, arguments)
     if any(isinstance(x, torch.Tensor) and _is_legacy(x) for x in arguments):
@@ -38,7 +37,7 @@ def run(graph: Graph, arguments: list[Any]) -> Sequence[Any]:
 
 @contextmanager
 def _innermost_level() -> Iterator[int]:
-    """Of torch.autograd's vmap; inside of the block the vmap around it is the innermost."""
+    """Level of torch.autograd's vmap; inside the block the vmap around it is the innermost."""
     level = torch._C._vmapmode_decrement_nesting() + 1
     try:
         yield level
@@ -47,7 +46,7 @@ def _innermost_level() -> Iterator[int]:
 
 
 def _run_for_legacy(graph: Graph, arguments: list[Any], level: int) -> Sequence[Any]:
-    # A tensor that hides no axis of this level gets one of size 1.
+    # A tensor without a batch axis of this level gets one of size 1.
     batches = {
         i: torch._remove_batch_dim(x, level, 1, 0)
         for i, x in enumerate(arguments)

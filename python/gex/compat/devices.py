@@ -1,4 +1,4 @@
-"""Names of devices, and the functions that take one."""
+"""Device names, and the functions that take one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def register_device_module(name: str, module: Any) -> None:
 
 
 def hide_accelerator() -> None:
-    """PyTorch takes a named PrivateUse1 for the machine's accelerator; from here on it has none."""
+    """Makes PyTorch report no accelerator: it would otherwise report a renamed PrivateUse1."""
     torch._C._accelerator_getAccelerator = lambda: None
 
 
@@ -28,7 +28,7 @@ def device_constructors() -> Any:
 
 
 def keep_scriptable(function: Callable[..., Any], wrapper: Callable[..., Any]) -> None:
-    """torch.jit knows PyTorch's functions by identity: it is to know the wrapper as well."""
+    """Registers the wrapper with torch.jit, which recognises PyTorch's functions by identity."""
     builtin = torch.jit._builtins._find_builtin(function)
     if builtin is not None:
         torch.jit._builtins._register_builtin(wrapper, builtin)

@@ -1,4 +1,4 @@
-"""Compiled functions as Dynamo keeps them, its folders and counters."""
+"""Compiled functions of Dynamo, its debug folder and counters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_compiled(fn: Any) -> bool:
 
 
 def uncompiled(fn: Any) -> Callable[..., Any]:
-    """The function or module that a compiled one was made of."""
+    """The function or module that was compiled."""
     module = getattr(fn, "_orig_mod", None)
     return module if module is not None else eval_frame.innermost_fn(fn)
 
@@ -46,4 +46,4 @@ def call_generation() -> int:
 
 
 def load() -> None:
-    """Has torch._dynamo imported."""
+    """Imports torch._dynamo."""

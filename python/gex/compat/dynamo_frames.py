@@ -1,4 +1,4 @@
-"""Frames as Dynamo traces them, and their guards, for use without torch.compile."""
+"""Tracing of frames by Dynamo, and their guards, without torch.compile."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from torch._dynamo.eval_frame import set_enable_dynamic
 from torch._dynamo.guards import CheckFunctionManager
 from torch._dynamo.hooks import Hooks
 from torch._dynamo.package import SerializedCode, load_guard_manager, load_guards_state
+from torch._dynamo.types import GuardedCode, wrap_guarded_code
 from torch._dynamo.utils import dynamo_timed, get_metrics_context
 from torch._dynamo.variables.torch_function import torch_function_mode_stack_state_mgr
 from torch._guards import CompileContext, compile_context
 
-# Kinds of guards that PyTorch itself does not write down.
+# Kinds of guards that PyTorch does not serialise.
 UNKEPT_GUARDS = frozenset(CheckFunctionManager.UNSUPPORTED_SERIALIZATION_GUARD_TYPES)
 
 
@@ -39,12 +40,23 @@ class TracedFrame:
         self.output = traced.graph_capture_output(frame.argdefs, frame.kwdefaults)
 
     def guards(self, code: types.CodeType, kept: Callable[[Sequence[Any]], list[bool]]) -> Any:
-        """With those that `kept` chooses in a form that can be written down."""
-        hooks = Hooks(guard_filter_fn=kept)
-        return self.output.build_guards(code, hooks=hooks, save=True, strict_error=True)
+        """The guards that `kept` selects, in serialisable form."""
+        return guards_to_keep(self.output, code, kept)
 
     def guards_of_this_process(self, code: types.CodeType) -> Any:
         return self.output.build_guards(code)
+
+
+def guards_to_keep(
+    output: Any, code: types.CodeType, kept: Callable[[Sequence[Any]], list[bool]]
+) -> Any:
+    hooks = Hooks(guard_filter_fn=kept)
+    return output.build_guards(code, hooks=hooks, save=True, strict_error=True)
+
+
+def value_of(source: Any, scope: dict[str, Any], known: dict[Any, Any]) -> Any:
+    """What a source of Dynamo's refers to now; `known` keeps what it is made of."""
+    return source.get_value(scope, {}, known)
 
 
 @contextlib.contextmanager
@@ -56,7 +68,7 @@ def traced_frame(
     compile_graph: Callable[..., Any],
     name: str,
 ) -> Iterator[TracedFrame]:
-    """Traces a call of a function; inside, guards can be made of the trace."""
+    """Traces a call of a function; guards of the trace can be made inside the context."""
     with _compiling(name), set_enable_dynamic(dynamic), torch_function_mode_stack_state_mgr:
         frame = convert_frame._get_frame(func, args, kwargs)
         traced = convert_frame.compile_frame(
@@ -72,10 +84,10 @@ def traced_frame(
         yield TracedFrame(frame, traced)
 
 
-def loaded_guards(state: bytes, function: types.FunctionType, name: str) -> Any:
-    """Guards that another process wrote down, over this one's function."""
+def loaded_guards(state: bytes, code: types.CodeType, scope: dict[str, Any], name: str) -> Any:
+    """Guards saved by another process, for this process's code and globals."""
     with _compiling(name):
-        return load_guard_manager(load_guards_state(state), function.__code__, function.__globals__)
+        return load_guard_manager(load_guards_state(state), code, scope)
 
 
 def saved_code(code: types.CodeType) -> Any:
@@ -88,5 +100,34 @@ def restored_code(saved: Any) -> types.CodeType:
 
 
 def new_name(prefix: str) -> str:
-    """A name of Dynamo's for a global: the prefix and the next number."""
+    """A unique global name in Dynamo's style: the prefix and a number."""
     return unique_id(prefix)
+
+
+# --- frames of torch.compile ------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def traces_seen(look: Callable[[types.CodeType, Any], None]) -> Iterator[None]:
+    """Inside, `look` is given the code and the trace of each frame, guards not built yet."""
+    compile_frame = convert_frame.compile_frame
+
+    def compile_and_look(code: types.CodeType, *args: Any, **kwargs: Any) -> Any:
+        traced = compile_frame(code, *args, **kwargs)
+        look(code, traced)
+        return traced
+
+    convert_frame.compile_frame = compile_and_look
+    try:
+        yield
+    finally:
+        convert_frame.compile_frame = compile_frame
+
+
+def guarded_code(code: types.CodeType, original: types.CodeType, guards: Any) -> Any:
+    """What Dynamo takes for the result of compiling the frame at hand."""
+    compile_id = CompileContext.current_compile_id()
+    convert_frame.orig_code_map[code] = original
+    convert_frame.output_codes.add(code)
+    annotation = f"Torch-Compiled Region: {compile_id}"
+    return wrap_guarded_code(GuardedCode(code, guards, compile_id, annotation))

@@ -1,4 +1,4 @@
-"""torch.export in fewer steps than its public functions take."""
+"""torch.export in fewer steps than its public functions."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ from gex.compat.fake_tensors import unset_fake_temporarily
 def exported(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
 ) -> ExportedProgram:
-    """What `torch.export.export` and `without_composites` give, traced once instead of twice."""
+    """The result of `torch.export.export` and `without_composites`, traced once instead of
+    twice."""
     with _quiet():
         return _export(module, args, kwargs, dynamic_shapes, strict=False, pre_dispatch=False)
 
 
 def without_composites(program: ExportedProgram) -> ExportedProgram:
-    """Ops that are defined by others only are taken apart, as torch.compile does; no others.
+    """Decomposes composite ops (those defined only by other ops), as torch.compile does, and no
+    others.
 
-    What `run_decompositions` does with a table of them all, but for making that table and putting
-    each op's own definition in the place of that definition, which takes most of its time.
+    Equivalent to `run_decompositions` with a table of them all, but without building that table,
+    which takes most of its time.
     """
     with _quiet():
         return _decompose_exported_program(
@@ -41,7 +43,8 @@ def without_composites(program: ExportedProgram) -> ExportedProgram:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """As PyTorch's public functions do; and without warnings about its use of its own trees."""
+    """Suppresses warnings as PyTorch's public functions do, and those about its internal use of
+    pytrees."""
     with unset_fake_temporarily(), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         yield

@@ -9,7 +9,7 @@ from gex.compat.fake_tensors import FakeTensorMode
 
 
 def generate_boxed_code(graph: Graph) -> None:
-    """From here on the graph's code takes one list of arguments and empties it."""
+    """Makes the graph's code take one list of arguments and empty it."""
     graph.set_codegen(_BoxedCodeGen())
 
 

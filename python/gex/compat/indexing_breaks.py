@@ -1,4 +1,4 @@
-"""Breaks where Dynamo traces indexing of tensors."""
+"""Graph breaks where Dynamo traces indexing of tensors."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any
 def break_at_indexing(
     function: Any, applies: Callable[[Any], bool], breaks: Callable[[], dict[str, Any]]
 ) -> None:
-    """Ends graphs where `function` (getitem or setitem) is called with a key that `applies` to.
+    """Breaks the graph where `function` (getitem or setitem) is called with a key that `applies`
+    to.
 
-    Wraps what Dynamo traces indexing by; which one of two depends on its version. `breaks` gives
-    the words for the break.
+    Wraps the method by which Dynamo traces indexing; which one depends on its version. `breaks`
+    gives the message for the break.
     """
     from torch._dynamo.exc import unimplemented
     from torch._dynamo.variables.builtin import BuiltinVariable

@@ -12,11 +12,11 @@ from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 from torch.fx.node import _side_effectful_functions
 
 OpOverload = torch._ops.OpOverload
-CHECK = torch._check  # tells the tracer a fact; computes nothing
+CHECK = torch._check  # states a fact for the tracer; computes nothing
 
 
 def has_registered_effect(target: Any) -> bool:
-    """Whether FX keeps calls to it although nobody reads their results."""
+    """Whether FX keeps calls to it although no results are used."""
     return target in _side_effectful_functions
 
 
@@ -33,18 +33,18 @@ def decomposition_of(target: Any) -> Callable[..., Any] | None:
 
 
 def own_decomposition_of(target: Any) -> Callable[..., Any] | None:
-    """The definition by other operators that an operator brings along."""
+    """The decomposition that an operator itself defines."""
     if isinstance(target, OpOverload) and target._can_decompose():
         return target.decompose
     return None
 
 
 def run_on_bases(op: Any, bases: list[torch.Tensor], kwargs: dict[str, Any]) -> Any:
-    """Runs an operator that writes its arguments on views of `bases`; gives its results, then the
-    bases."""
+    """Runs an operator that writes its arguments on views of `bases`; returns its results, then
+    the bases."""
     return auto_functionalize.auto_functionalized_v2_dense(op, (), _all_bases=bases, **kwargs)
 
 
 def triton_kernel(index: int) -> Any:
-    """The Triton kernel that a traced launch names by this number."""
+    """The Triton kernel with this number in a traced launch."""
     return kernel_side_table.get_kernel(index)

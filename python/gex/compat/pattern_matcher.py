@@ -1,4 +1,5 @@
-"""Inductor's pattern matcher. Importing it brings all of inductor along: only when it is used."""
+"""Inductor's pattern matcher. Importing it imports all of inductor, so import it only when
+needed."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def register_replacement(*args: Any, **kwargs: Any) -> None:
 
 
 def sort_topologically(graph: Graph) -> None:
-    """Nodes behind those that they read, and otherwise in the order they have."""
+    """Sorts nodes after their operands, otherwise keeping their order."""
     from torch._inductor.pattern_matcher import stable_topological_sort
 
     stable_topological_sort(graph)

@@ -10,7 +10,7 @@ __all__ = ["functions", "is_backed_float", "is_float", "is_unbacked"]
 
 
 def is_unbacked(symbol: sympy.Symbol) -> bool:
-    """Whether only a run tells its value."""
+    """Whether its value is known only at run time."""
     return symbol_is_type(symbol, (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT))
 
 
@@ -19,5 +19,5 @@ def is_float(symbol: sympy.Symbol) -> bool:
 
 
 def is_backed_float(symbol: sympy.Symbol) -> bool:
-    """Whether it is a float whose value was known to the tracer."""
+    """Whether it is a float whose value the tracer knew."""
     return symbol_is_type(symbol, SymT.FLOAT)

@@ -1,4 +1,4 @@
-"""Which versions of PyTorch gex is tested with, and what differs between them."""
+"""The versions of PyTorch that gex is tested with, and differences between them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch._subclasses import fake_impls
 
 TESTED = ("2.11", "2.13")
 
-# By this attribute of a tensor a later graph learns which of its sizes change; it is not guarded.
+# The attribute of a tensor that tells a later graph which of its sizes are dynamic. Not guarded.
 DYNAMIC_MARK = (
     "_dynamo_propagated_dynamic_indices"
     if hasattr(runtime_wrappers, "mark_dynamo_propagated_dynamic_indices")
@@ -47,8 +47,8 @@ def _with_integer_places(fake: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _correct_fakes() -> None:
-    """PyTorch 2.11 promises places and counts of distinct elements in the dtype of those: traces
-    that use them as indices fail, and others get numbers of another dtype than was promised."""
+    """PyTorch 2.11 infers the dtype of the elements for the indices and counts of unique: traces
+    that use them as indices fail, and others get a different dtype than inferred."""
     aten, known = torch.ops.aten, fake_impls.op_implementations_dict
     for op in (aten._unique2, aten.unique_dim, aten.unique_consecutive):
         known[op.default] = _with_integer_places(known[op.default])

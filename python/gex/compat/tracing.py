@@ -1,4 +1,4 @@
-"""Dynamo's trace at hand: its context, its guards, and starting it over."""
+"""Dynamo's current trace: its context, its guards, and restarting it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch._dynamo.symbolic_convert import InstructionTranslator, TensorifyState
 from torch._dynamo.utils import compilation_time_metrics, get_metrics_context
 from torch._guards import CompileContext, TracingContext
 
-# Raised by a backend it has Dynamo trace the function again.
+# Raised by a backend, it makes Dynamo trace the function again.
 RestartTrace = TensorifyScalarRestartAnalysis
 graph_break = torch._dynamo.graph_break
 WRAPPER_FILE = external_utils.__file__  # of the frames that Dynamo puts around functions it skips
@@ -33,13 +33,13 @@ def current_context() -> TracingContext | None:
 
 
 def shape_env() -> Any:
-    """Of the trace at hand; None outside of one."""
+    """Of the current trace; None outside of one."""
     context = TracingContext.try_get()
     return context.fake_mode.shape_env if context and context.fake_mode else None
 
 
 def forward_metadata() -> Any:
-    """What AOTAutograd, now compiling, knows about the function; None outside of it."""
+    """Metadata of the function that AOTAutograd is compiling; None outside of it."""
     context = TracingContext.try_get()
     return None if context is None else context.fw_metadata
 
@@ -50,7 +50,7 @@ def current_compile_id() -> str | None:
 
 
 def recompile_reason() -> str | None:
-    """What Dynamo found changed; None for a first compile."""
+    """What changed since the last compile, according to Dynamo; None for the first compile."""
     metrics = get_metrics_context()
     return metrics._metrics.get("recompile_reason") if metrics.in_progress() else None
 
@@ -61,7 +61,7 @@ def current_translator() -> Any:
 
 
 def code_before_break(code: Any) -> Any:
-    """The code whose part after a graph break this is; None if it is no such part."""
+    """The code that this resume function continues after a graph break; None if it is not one."""
     metadata = ContinueExecutionCache.generated_code_metadata.get(code)
     return None if metadata is None else metadata.code
 
@@ -70,7 +70,7 @@ def code_before_break(code: Any) -> Any:
 
 
 def seconds_compiling() -> float:
-    """All that PyTorch has spent on compiling frames in this process, backends included."""
+    """Total time that PyTorch spent compiling frames in this process, backends included."""
     return sum(compilation_time_metrics.get("_compile.compile_inner", ()))
 
 
@@ -85,7 +85,7 @@ def seconds_since_frame_began() -> float:
 
 
 def forget_speculations() -> None:
-    """Lets the next trace of the frame take another way through it."""
+    """Lets the next trace of the frame take a different path."""
     InstructionTranslator.current_tx().speculation_log.clear()
 
 
@@ -94,7 +94,7 @@ def is_specialized_float(name: str) -> bool:
 
 
 def specialize_float(name: str) -> None:
-    """Has AOTAutograd take the float of this symbol for a constant."""
+    """Makes AOTAutograd treat the float of this symbol as a constant."""
     TensorifyState.specialize(name)
 
 
@@ -106,7 +106,7 @@ def forget_specialized_floats(names: set[str]) -> None:
 
 
 def guard_attribute(module: str, *path: str) -> None:
-    """Has Dynamo compile again when this attribute of a module has another value."""
+    """Makes Dynamo recompile when this attribute of a module changes."""
     from torch._dynamo.guards import GuardBuilder, install_guard
     from torch._dynamo.source import AttrSource, ImportSource
 
@@ -117,7 +117,7 @@ def guard_attribute(module: str, *path: str) -> None:
 
 
 def guard_forward_mode() -> None:
-    """Has Dynamo keep what is compiled inside of forward-mode AD apart from the rest."""
+    """Makes Dynamo keep graphs compiled inside forward-mode AD separate from others."""
     from torch._dynamo.guards import GuardBuilder, install_guard
     from torch._dynamo.source import GlobalStateSource
 

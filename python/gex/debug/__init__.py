@@ -1,4 +1,4 @@
-"""Looking into compiled graphs: dumps, prints, checks of values, and the search for what is wrong.
+"""Debugging aids for compiled graphs: dumps, prints, value checks and bisection.
 
-`docs/debugging.md` says how to use it; each module here is one of those aids.
+`docs/debugging.md` describes their use; each module here is one of them.
 """

@@ -1,8 +1,8 @@
-"""`gex bisect script.py`: the first stage, pass or kernel that makes compiled results differ.
+"""`gex bisect script.py`: finds the first stage, pass or kernel that makes compiled results differ.
 
-Every graph that the script compiles is run again on the arguments of its calls: as Dynamo and
-AOTAutograd gave it (aot_eager), after each FX stage (force_eager), imported, after each pass of the
-engine, without fusion, and as it is. The first form with other results is what is wrong.
+Every graph that the script compiles is run again with the arguments of its calls: as traced by
+Dynamo and AOTAutograd (aot_eager), after each FX stage (force_eager), imported, after each engine
+pass, without fusion, and fully compiled. The first form with different results is reported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gex.debug.inspection import Compilation
 
 
 class Found(SystemExit):
-    """Ends the script once it is known what is wrong."""
+    """Ends the script once the cause is known."""
 
     def __init__(self, culprit: Culprit) -> None:
         super().__init__(1)
@@ -32,12 +32,12 @@ class Found(SystemExit):
 
 
 class Bisector:
-    """The inspector that compares."""
+    """The inspector that compares results."""
 
     def __init__(self, tolerance: Tolerance, calls: int) -> None:
         self._tolerance = tolerance
         self._calls = calls
-        self._draws_otherwise = False  # a graph of the function that is being compiled
+        self._draws_otherwise = False  # the function being compiled draws other random numbers
         self._stages: dict[str, list[tuple[str, GraphModule]]] = {}
         self.graphs = 0
         self.compared = 0
@@ -48,7 +48,7 @@ class Bisector:
             self._stages.setdefault(subject.graph, []).append((stage, copy_of(gm)))
 
     def dynamo_graph(self, gm: GraphModule, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        """Whatever no ATen graph explains is AOTAutograd's doing."""
+        """A difference that no ATen graph explains comes from AOTAutograd."""
         left = 0 if self._draws_otherwise else self._calls
         self._draws_otherwise = False
 
@@ -109,7 +109,7 @@ def bisect(
     atol: float | None = None,
     calls: int = 2,
 ) -> tuple[Culprit | None, Bisector]:
-    """Runs something that compiles and calls graphs; ends it at the first that is wrong."""
+    """Runs something that compiles and calls graphs; stops at the first difference."""
     bisector = Bisector(Tolerance(rtol, atol), calls)
     remove = fx_stage.add_observer(bisector.on_stage)
     inspection.set_inspector(bisector)
@@ -136,7 +136,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     given = parser.parse_args(words)
     if not os.path.isfile(given.script):
-        print(f"gex bisect: there is no file {given.script!r} to run", file=sys.stderr)
+        print(f"gex bisect: file {given.script!r} does not exist", file=sys.stderr)
         return 1
     own_words, sys.argv = sys.argv, [given.script, *given.arguments]
     try:
@@ -158,6 +158,6 @@ def main(words: Sequence[str] | None = None) -> int:
     else:
         print(
             f"gex bisect: {bisector.graphs} graphs, {bisector.compared} calls compared: "
-            "results are those of eager mode"
+            "results equal eager mode"
         )
     return 0

@@ -1,4 +1,4 @@
-"""What is done around each call of a compiled graph for debugging: files, checks, the log."""
+"""Debugging hooks around each call of a compiled graph: files, checks, the log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Compiled = Callable[[list[Any]], Sequence[Any]]
 def with_call_hooks(
     compiled: Compiled, runner: Any, graph_name: str, files: PhaseFolder | None, config: Config
 ) -> Compiled:
-    """The function itself where nobody looks."""
+    """Returns the function itself if nothing is enabled."""
     check_deadlocks = bool(config.get("deadlock_check", False))
     if files is not None:
         files.collect()
@@ -36,7 +36,7 @@ def _traced(
     files: PhaseFolder | None,
     check_deadlocks: bool,
 ) -> Compiled:
-    """Writes down what each new capture holds, and checks it."""
+    """Writes and checks each new capture."""
 
     def run(arguments: list[Any]) -> Sequence[Any]:
         results = compiled(arguments)

@@ -1,4 +1,4 @@
-"""What each call of a compiled graph did, in the log at level DEBUG."""
+"""Logs what each call of a compiled graph did, at level DEBUG."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a capture holds, as a trace that chrome://tracing and Perfetto show.
+"""A capture as a trace for chrome://tracing and Perfetto.
 
-One event for each step, in program order on its stream's row. `args` has the task's number, its
-kind, the user's line, and where they apply event, grid, cores and whether it communicates.
+One event per step, in program order on its stream's row. `args` has the task's number, its kind,
+the user's line and, if applicable, event, grid, cores and whether it communicates.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 
 import torch
 
-# Steps that need other processes to be at the same point.
+# Steps that require other processes to reach the same point.
 _COMMUNICATES = ("c10d", "gex_messages", "hccl", "hcom", "nccl")
 
 
 def communicates(name: str) -> bool:
-    """Waiting for what was begun before takes no core."""
+    """Waiting for an operation started earlier takes no core."""
     return any(word in name for word in _COMMUNICATES) and "wait_tensor" not in name
 
 
@@ -52,7 +52,7 @@ def trace_of(steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 class CaptureTraces:
-    """The captures of one graph, each written when it is new."""
+    """The captures of one graph, each written once."""
 
     def __init__(self, folder: pathlib.Path, graph_name: str) -> None:
         self._folder = folder
@@ -61,11 +61,12 @@ class CaptureTraces:
         self.files: list[pathlib.Path] = []
 
     def write_new(self, runner: Any) -> Iterator[tuple[int, str]]:
-        """Writes what was captured since the last time; gives number and memory plan of each."""
+        """Writes the captures made since the last call; yields the number and memory plan of
+        each."""
         keys = [tuple(capture["key"]) for capture in runner.captures]
         if all(key in self._seen for key in keys):
             return
-        # Later ones stand first.
+        # The newest come first.
         for key, steps, memory in reversed(list(zip(keys, runner.steps, runner.memory))):
             if key in self._seen:
                 continue

@@ -1,4 +1,5 @@
-"""Commands that are Python: `python -m gex.bisect` and the like, which `gex bisect` starts."""
+"""Entry points of the commands implemented in Python: `python -m gex.bisect`, started by `gex
+bisect`."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import sys
 
 
 def run(command: str) -> None:
-    """Runs `main` of gex.debug.<command> and ends the process."""
+    """Runs `main` of gex.debug.<command> and exits."""
     try:
         module = importlib.import_module(f"gex.debug.{command}")
     except ModuleNotFoundError as problem:

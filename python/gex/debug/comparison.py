@@ -1,4 +1,4 @@
-"""How far two tensors are from each other, and whether that is more than rounding."""
+"""Compares two tensors, and tells whether they differ by more than rounding."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# By what the values were computed in: (relative, absolute).
+# By the dtype of the computation: (relative, absolute).
 _TOLERANCES = {"float16": (2e-2, 1e-3), "bfloat16": (5e-2, 1e-2), "float64": (1e-7, 1e-8)}
 _DEFAULT = (1e-3, 1e-5)
 
@@ -22,9 +22,9 @@ class Comparison:
     cosine: float
     max_abs: float
     max_rel: float
-    first: tuple[int, ...] | None  # where the first element differs
-    wrong: int = 0  # elements that differ, NaN and infinities among them
-    why: str = ""  # if they can't be compared element by element
+    first: tuple[int, ...] | None  # index of the first differing element
+    wrong: int = 0  # number of differing elements, including NaN and infinities
+    why: str = ""  # reason, if they can't be compared element by element
 
     @property
     def text(self) -> str:
@@ -40,7 +40,7 @@ class Comparison:
 
 
 def compare(a: np.ndarray, b: np.ndarray, rtol: float, atol: float) -> Comparison:
-    """`a` is right: relative errors are relative to it."""
+    """`a` is the reference: relative errors are relative to it."""
     if a.shape != b.shape:
         why = f"shapes differ: {list(a.shape)} and {list(b.shape)}"
         return Comparison(False, float("nan"), float("nan"), float("nan"), None, why=why)

@@ -1,8 +1,8 @@
 """The option `deadlock_check`: may communication kernels of a capture wait for each other for ever?
 
-A communication kernel must have all its cores at once. Two of them on different streams, neither
-ordered before the other by the streams and their events, that need more cores than there are can
-each hold what the other waits for. Vector clocks over records and waits tell what is ordered.
+A communication kernel must have all its cores at once. Two of them on different streams, not
+ordered by streams and events, that together need more cores than available can each hold what the
+other waits for. Vector clocks over records and waits determine the order.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 Event = dict[str, Any]
-Clock = dict[Any, int]  # by stream: how many of its tasks came before
+Clock = dict[Any, int]  # by stream: number of its tasks that come before
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A communication kernel, and what was before it."""
+    """A communication kernel, and the clock at its start."""
 
     event: Event
     clock: Mapping[Any, int]
@@ -53,7 +53,7 @@ def relevant(events: Sequence[Event]) -> list[Event]:
 
 
 def clocked(events: Sequence[Event]) -> list[Kernel]:
-    """Communication kernels with their clocks: each stream in its order, waits after records."""
+    """Communication kernels with their clocks: streams run in order, waits come after records."""
     waiting: dict[Any, deque[Event]] = defaultdict(deque)
     for event in events:
         waiting[event["tid"]].append(event)
@@ -66,7 +66,7 @@ def clocked(events: Sequence[Event]) -> list[Kernel]:
         runnable = [
             stream for stream in ready if not _must_wait(waiting[stream][0], recorded, expected)
         ]
-        # Where every stream waits for another, that is a cycle of waits: go on as if recorded.
+        # If every stream waits for another, that is a cycle of waits: continue as if recorded.
         stream = (runnable or ready)[0]
         event, clock = waiting[stream].popleft(), clocks[stream]
         clock[stream] = clock.get(stream, 0) + 1
@@ -100,7 +100,7 @@ def conflicts(events: Sequence[Event], total_cores: int) -> list[tuple[Kernel, K
 
 
 def check(path: pathlib.Path) -> list[tuple[Kernel, Kernel]]:
-    """Checks a trace of a capture, writes what it looked at beside it and prints what it found."""
+    """Checks a trace of a capture, writes the relevant events beside it and prints the result."""
     trace = json.loads(path.read_text(encoding="utf-8"))
     total = int(trace["total cores"])
     events = relevant(trace["traceEvents"])

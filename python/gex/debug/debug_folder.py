@@ -44,7 +44,7 @@ def wanted() -> bool:
 
 
 def run_folder() -> pathlib.Path:
-    """Of this process, in PyTorch's own debug folder."""
+    """The run folder of this process, in PyTorch's debug folder."""
     path = pathlib.Path(dynamo.debug_folder())
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         path = path.with_name(f"{path.name}-rank_{torch.distributed.get_rank()}")
@@ -52,7 +52,7 @@ def run_folder() -> pathlib.Path:
 
 
 def _link_log_of_dynamo(run: pathlib.Path) -> None:
-    """Dynamo knows of no ranks: its log lies in a folder without one, and is found here too."""
+    """Links Dynamo's log here: Dynamo writes it to a folder without a rank."""
     own = pathlib.Path(dynamo.debug_folder())
     link = run / "torchdynamo"
     if run != own and not link.is_symlink():
@@ -60,7 +60,7 @@ def _link_log_of_dynamo(run: pathlib.Path) -> None:
 
 
 class ModelFolder:
-    """Of one Dynamo graph, or of one call of compile_fx."""
+    """The folder of one Dynamo graph, or of one call of compile_fx."""
 
     def __init__(self, kind: str) -> None:
         root = run_folder()
@@ -76,7 +76,7 @@ class ModelFolder:
 
     @classmethod
     def of_dynamo(cls, gm: GraphModule) -> ModelFolder | None:
-        """None unless the environment asks for it."""
+        """None unless TORCH_COMPILE_DEBUG is set."""
         if not wanted():
             return None
         folder = cls("model")
@@ -92,7 +92,7 @@ class ModelFolder:
 def stages_of(
     model: ModelFolder | None, graph_name: str, phase: str
 ) -> Iterator[PhaseFolder | None]:
-    """Inside the block the FX stages of this graph are written down."""
+    """Inside the block the FX stages of this graph are written to files."""
     if model is None:
         yield None
         return
@@ -105,7 +105,7 @@ def stages_of(
 
 def _on_stage(subject: fx_stage.Subject, stage: str, gm: GraphModule) -> None:
     phase = _phases.get(subject.graph)
-    if phase is not None and stage != fx_stage.ALL_PASSES:  # that one has been written already
+    if phase is not None and stage != fx_stage.ALL_PASSES:  # already written
         phase.write_fx(stage, gm)
 
 
@@ -113,7 +113,7 @@ fx_stage.add_observer(_on_stage)
 
 
 class PhaseFolder:
-    """Of one ATen graph: forward, backward or compile_fx."""
+    """The folder of one ATen graph: forward, backward or compile_fx."""
 
     def __init__(self, model: ModelFolder, graph_name: str, phase: str) -> None:
         self.path = model.path / ("compile_fx" if model.kind == "compile" else phase)
@@ -122,7 +122,7 @@ class PhaseFolder:
         self._graph_name = graph_name
         self._numbers = itertools.count()
         self._table = logs.NodeTable([])  # of the tensor IR
-        # Where the engine writes; what it wrote is then taken to its place.
+        # The folder the engine writes to; collect() moves the files to their final names.
         self.engine_dir = str(self.path / ".engine")
 
     def write_fx(self, stage: str, gm: GraphModule) -> None:
@@ -139,7 +139,7 @@ class PhaseFolder:
         self._table = _table_of_text(text)
 
     def collect(self) -> None:
-        """Takes over what the engine has written since."""
+        """Collects the files that the engine has written since the last call."""
         written = pathlib.Path(self.engine_dir)
         if not written.exists():
             return

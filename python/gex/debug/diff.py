@@ -1,4 +1,4 @@
-"""`gex diff A B`: compares two folders that tensors were dumped to, in the order of the graph."""
+"""`gex diff A B`: compares two folders of dumped tensors, in graph order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STEP = re.compile(r"_step(\d+)$")
 class Entry:
     """One dumped tensor."""
 
-    key: str  # node and which of its tensors
+    key: str  # node and number of its tensor
     path: pathlib.Path
     dtype: str = ""
     target: str = ""
@@ -83,7 +83,7 @@ def diff(
     rtol: float | None = None,
     atol: float | None = None,
 ) -> Report:
-    """Tensors of the same node are compared; the order is that of the first folder's graph."""
+    """Compares the tensors of equal nodes, in the order of the first folder's graph."""
     a, b = _entries(pathlib.Path(first)), _entries(pathlib.Path(second))
     report = Report(
         only_first=[key for key in a if key not in b],
@@ -92,7 +92,7 @@ def diff(
     for key, entry in a.items():
         if key not in b:
             continue
-        # The coarser type of the two decides.
+        # The coarser dtype of the two determines the tolerance.
         dtypes = (entry.dtype, b[key].dtype)
         limits = [tolerance_of(dtype) for dtype in dtypes]
         relative = rtol if rtol is not None else max(limit[0] for limit in limits)
@@ -104,7 +104,7 @@ def diff(
 
 def _entries(folder: pathlib.Path) -> dict[str, Entry]:
     if not folder.is_dir():
-        raise FileNotFoundError(f"{folder} is not a folder; give two folders with dumped tensors")
+        raise FileNotFoundError(f"{folder} is not a folder; pass two folders of dumped tensors")
     entries: dict[str, Entry] = {}
     indices = sorted(folder.rglob(_INDEX), key=_natural)
     listed = [entry for index in indices for entry in _listed(index)]
@@ -115,12 +115,12 @@ def _entries(folder: pathlib.Path) -> dict[str, Entry]:
             key = f"{entry.key}#{n}"
         entries[key] = Entry(key, entry.path, entry.dtype, entry.target, entry.line)
     if not entries:
-        raise FileNotFoundError(f"{folder} holds no dumped tensors (.npy or .pt)")
+        raise FileNotFoundError(f"{folder} contains no dumped tensors (.npy or .pt)")
     return entries
 
 
 def _natural(path: pathlib.Path) -> list[tuple[int, str]]:
-    """Folder 10 comes after folder 9."""
+    """Sorts folder 10 after folder 9."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in path.parts]
 
 
@@ -151,7 +151,7 @@ def main(words: Sequence[str] | None = None) -> int:
         prog="gex diff",
         description="Compares two folders of dumped tensors; exit code 1 if any differ.",
     )
-    parser.add_argument("first", help="the folder that is right")
+    parser.add_argument("first", help="the reference folder")
     parser.add_argument("second")
     parser.add_argument("--rtol", type=float, help="relative error allowed; default by dtype")
     parser.add_argument("--atol", type=float, help="absolute error allowed; default by dtype")

@@ -26,6 +26,7 @@ from gex.debug.graph_runs import (
 from gex.debug.inspection import Compilation
 from gex.importer.body_import import location_of
 from gex.importer.graph_import import GraphImport, ImportedGraph
+from gex.options.engine_flags import options_of
 
 Stages = Sequence[tuple[str, GraphModule]]
 
@@ -160,17 +161,15 @@ class _Search:
             return [(m[1], p.read_text(encoding="utf-8")) for m, p in found if m]
 
     def _compiled(self, imported: ImportedGraph, **how: object) -> Compiled:
-        config = self._compilation.config
-        options = _gex.RunnerOptions()
-        options.fast_math = config.get("fast_math", False)
-        options.level = config.get("opt_level", 2)
-        options.disabled_passes = list(config.get("disabled_passes", ()))
-        options.enabled_passes = list(config.get("enabled_passes", ()))
-        for name, value in how.items():
+        options = options_of(self._compilation.config)
+        for name, value in {"capture_limit": 1, "autotune": False, **how}.items():
             setattr(options, name, value)
-        captures = _gex.CaptureOptions(limit=1)
         runner = _gex.compiled_runner(
-            imported.graph, imported.signature(), imported.callees, captures, options
+            imported.graph,
+            imported.signature(),
+            imported.callees,
+            _gex.CaptureOptions(),
+            options,
         )
         return imported.adapter.wrap(runner)
 

@@ -1,4 +1,4 @@
-"""What the aids of this package ask of nodes of FX graphs."""
+"""Helpers of this package for nodes of FX graphs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_tensor(node: Node) -> bool:
 
 
 def target_name(node: Node) -> str:
-    """The op's name without its namespace, fit for a file name: `add.Tensor`."""
+    """The op's name without its namespace, usable as a file name: `add.Tensor`."""
     if node.op in ("placeholder", "get_attr"):
         return node.op
     name = getattr(node.target, "__name__", None) or str(node.target)
@@ -25,7 +25,8 @@ def target_name(node: Node) -> str:
 
 
 def tensor_sources(node: Node) -> list[Node]:
-    """The tensors that a node reads; those behind a tuple where it takes a part of one."""
+    """The tensors that a node reads; for a part of a tuple, those of the node that makes the
+    tuple."""
     sources: list[Node] = []
     for source in node.all_input_nodes:
         sources += [source] if is_tensor(source) else tensor_sources(source)
@@ -33,7 +34,7 @@ def tensor_sources(node: Node) -> list[Node]:
 
 
 def insert_after(graph: Graph, node: Node, make: Callable[[], Any]) -> None:
-    """Runs `make` where a call that reads `node` may stand: no call stands among the inputs."""
+    """Runs `make` at a position where a call that reads `node` is allowed: not among the inputs."""
     place = node
     while place.next.op == "placeholder":
         place = place.next

@@ -1,4 +1,4 @@
-"""Runs of one graph in each of its forms on the same arguments: results, writes, every node."""
+"""Runs the forms of one graph on the same arguments: results, writes, every node."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from gex.debug.tensor_dump import as_array
 from gex.fx_stage import effect_ops
 
 Compiled = Callable[[list[Any]], Sequence[Any]]
-_probe_numbers = itertools.count(1 << 32)  # apart from the numbers of other checks
+_probe_numbers = itertools.count(1 << 32)  # disjoint from the numbers of other checks
 
 
 def copy_of(gm: GraphModule) -> GraphModule:
-    """A graph that later stages leave as it is."""
+    """A copy that later stages don't change."""
     return GraphModule(gm, copy.deepcopy(gm.graph))
 
 
 def clone(value: Any) -> Any:
-    """A tensor with memory of its own that lies as before; anything else as it is."""
+    """A tensor with the same layout in new memory; other values unchanged."""
     if not isinstance(value, torch.Tensor):
         return value
     with torch.no_grad():
@@ -36,14 +36,14 @@ def clone(value: Any) -> Any:
 
 
 class Arguments:
-    """The arguments of a call as they were before it, and the state of the generator."""
+    """The arguments of a call before it ran, and the state of the random generator."""
 
     def __init__(self, values: Sequence[Any]) -> None:
         self._values = [clone(value) for value in values]
         self._random = torch.get_rng_state()
 
     def run(self, function: Compiled) -> list[Any]:
-        """Results, then what became of the arguments; the generator stays as it was."""
+        """Results, then the arguments after the call; the generator state is restored."""
         now = torch.get_rng_state()
         arguments = [clone(value) for value in self._values]
         torch.set_rng_state(self._random)
@@ -61,7 +61,7 @@ class Tolerance:
     def compare(self, right: torch.Tensor, other: torch.Tensor) -> Comparison:
         rtol, atol = tolerance_of(str(right.dtype).removeprefix("torch."))
         if right.numel() and right.is_floating_point():
-            # Sums of large terms may come out small: errors are as large as the terms' rounding.
+            # Sums of large terms may be small: the error is relative to the terms.
             largest = right.detach().abs().nan_to_num(0, 0, 0).max().item()
             atol *= max(1.0, largest)
         rtol = rtol if self._rtol is None else self._rtol
@@ -71,7 +71,7 @@ class Tolerance:
     def first_difference(
         self, right: Sequence[Any], other: Sequence[Any]
     ) -> tuple[int, Comparison] | None:
-        """Position and extent of the first tensors that differ by more than rounding."""
+        """Position and size of the first difference that is more than rounding."""
         for i, (a, b) in enumerate(zip(right, other)):
             if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
                 result = self.compare(a, b)
@@ -97,14 +97,14 @@ class _Recorder(Interpreter):
 
 
 def values_in_eager(gm: GraphModule, arguments: Arguments) -> dict[str, torch.Tensor]:
-    """The tensor of each node, by its name, in the order of the graph."""
+    """The tensor of each node, by name, in graph order."""
     recorder = _Recorder(copy_of(gm))
     arguments.run(recorder.boxed_run)
     return recorder.values
 
 
 def with_probes(gm: GraphModule) -> tuple[GraphModule, dict[str, torch.Tensor]]:
-    """A copy that leaves the tensor of each node in the dict whenever it runs."""
+    """A copy that stores the tensor of each node in the dict whenever it runs."""
     probed, values = copy_of(gm), {}
     for node in list(probed.graph.nodes):
         if node.op == "output" or not is_tensor(node):

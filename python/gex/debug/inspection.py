@@ -1,6 +1,6 @@
 """Hooks through which `gex bisect` sees each compiled graph and runs its stages again.
 
-Nothing is kept and nothing costs anything unless an inspector is there.
+They cost nothing unless an inspector is set.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Compilation:
 
 class Inspector(Protocol):
     def dynamo_graph(self, gm: GraphModule, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        """Stands in for a function that was compiled of a graph of Dynamo's."""
+        """Returns a replacement for the compiled function of a Dynamo graph."""
 
     def aten_graph(self, compilation: Compilation, compiled: Compiled) -> Compiled:
-        """Stands in for one that was compiled of a graph of AOTAutograd's."""
+        """Returns a replacement for the compiled function of an ATen graph."""
 
 
 _inspector: Inspector | None = None

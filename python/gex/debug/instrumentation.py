@@ -1,4 +1,4 @@
-"""What the options of one compile put into its graphs: saves of tensors, checks of values."""
+"""Instruments graphs according to the options of a compile: tensor dumps and value checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Compiled = Callable[[list[Any]], Sequence[Any]]
 
 
 def insert_into(gm: GraphModule, graph_name: str, config: Config) -> None:
-    """Everything that compiled code is to save or check, and that `eager_function` does not."""
+    """Inserts everything that compiled code saves or checks and `eager_function` does not."""
     if tensor_dump.wanted(config) and not config.get("force_eager", False):
         tensor_dump.insert_saves(gm, graph_name, config)
     if nan_check.wanted(config):
@@ -26,7 +26,8 @@ def insert_into(gm: GraphModule, graph_name: str, config: Config) -> None:
 
 
 def eager_function(gm: GraphModule, graph_name: str, config: Config) -> Compiled:
-    """The graph, run op by op; with `dump_tensor_data` every node's tensors go to files."""
+    """The graph, run op by op; with `dump_tensor_data` every node's tensors are written to
+    files."""
     if tensor_dump.wanted(config) and config.get("force_eager", False):
         return tensor_dump.NumpyDumper(gm, graph_name, config).function()
     run = eager_graph.function_of(gm)

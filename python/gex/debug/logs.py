@@ -1,8 +1,8 @@
-"""The logger `npugraph_ex`: its line format, its levels, and what a compile tells at DEBUG.
+"""The logger `npugraph_ex`: its line format, its levels, and what a compile logs at DEBUG.
 
     [DEBUG] NPUGRAPH_EX(pid,exe):2026-01-31 12:00:00 123.456 [file:line]tid text
 
-Errors go to standard output by default; `logging.getLogger("npugraph_ex").setLevel(...)` asks for
+Errors go to standard output by default; `logging.getLogger("npugraph_ex").setLevel(...)` enables
 more, and TORCH_COMPILE_DEBUG=1 writes everything to a file of the debug folder.
 """
 
@@ -41,7 +41,7 @@ class LineFormat(logging.Formatter):
 
 
 class _StandardOutput(logging.StreamHandler):
-    """Whatever standard output is when a line is written."""
+    """Writes to the current sys.stdout."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -66,7 +66,7 @@ _set_up()
 
 
 def write_to(path: str) -> None:
-    """Writes everything to this file, DEBUG included; other handlers show what they did before."""
+    """Writes everything to this file, including DEBUG; other handlers keep their levels."""
     for handler in logger.handlers:
         if handler.level == logging.NOTSET:
             handler.setLevel(logger.level)
@@ -81,7 +81,7 @@ def write_to(path: str) -> None:
 
 
 class NodeTable:
-    """The nodes of a graph at one moment: names, and how often each target is called."""
+    """The nodes of a graph at one point: names, and number of calls of each target."""
 
     def __init__(self, nodes: Sequence[tuple[str, str]]) -> None:
         self.names = [name for name, _ in nodes]
@@ -92,7 +92,7 @@ class NodeTable:
         return cls([(node.name, target_name(node)) for node in gm.graph.nodes])
 
     def change(self, before: NodeTable, title: str) -> str:
-        """In words and a table, what became of `before`."""
+        """Describes the changes since `before`, as text and a table."""
         removed = [name for name in before.names if name not in set(self.names)]
         added = [name for name in self.names if name not in set(before.names)]
         lines = [
@@ -107,7 +107,7 @@ class NodeTable:
         return "\n".join(lines)
 
 
-# Of graphs, by name: as they were first seen, and last.
+# By graph name: the first and the last seen table.
 _first_tables: dict[str, NodeTable] = {}
 _tables: dict[str, NodeTable] = {}
 

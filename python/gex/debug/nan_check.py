@@ -1,7 +1,7 @@
-"""The option `detect_nan` (or GEX_CHECK_NAN=1): which op made the first NaN or infinity.
+"""The option `detect_nan` (or GEX_CHECK_NAN=1): finds the op that made the first NaN or infinity.
 
-A check stands behind every floating-point tensor of the graph. The first one that holds what none
-of the tensors and numbers behind it holds is an error that names the op and the user's line.
+A check follows every floating-point tensor of the graph. The first tensor with a NaN or infinity
+whose operands have none raises an error that names the op and the user's line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gex.importer.body_import import location_of
 from gex.options.table import Config
 
 _numbers = itertools.count()
-# What is in their results is nobody's doing.
+# Ops whose results are uninitialised memory.
 _UNWRITTEN = ("empty", "new_empty", "empty_like", "empty_strided", "new_empty_strided")
 
 
@@ -44,7 +44,8 @@ class _Content:
 
 
 class _Checks(threading.local):
-    """What the tensors of the call at hand hold, by node; the tensors behind a node come first."""
+    """The contents of the tensors of the current call, by node; operands come before their
+    users."""
 
     def __init__(self) -> None:
         self.content: dict[Node, _Content] = {}
@@ -84,7 +85,7 @@ class _Check:
         raise NonFiniteValue(
             f"{node.target} ({node.name}) at {location_of(node) or 'an unknown line'} made the "
             f"first {what}: {int(where.sum())} of {where.numel()} elements, the first at {first}. "
-            f"What it read: {'; '.join(inputs) or 'nothing'}"
+            f"Operands: {'; '.join(inputs) or 'nothing'}"
         )
 
 

@@ -1,6 +1,6 @@
-"""`output_code.py` of a debug folder: a graph as a script that runs by itself.
+"""`output_code.py` of a debug folder: a graph as a standalone script.
 
-It holds the ATen code of the graph, compiles it as it was compiled, and calls it with random
+It contains the ATen code of the graph, compiles it with the same options, and calls it with random
 inputs of the recorded sizes and strides.
 """
 
@@ -33,7 +33,7 @@ OPTIONS = {options!r}
 
 {classes}
 def inputs():
-    """Random values; sizes that vary are 2 + the position of the input that tells them."""
+    """Random values; a dynamic size is 2 + the position of the input that defines it."""
     return [
 {inputs}    ]
 
@@ -67,7 +67,8 @@ def script_of(gm: GraphModule, name: str, backend: str, config: Config) -> str:
 
 
 def _plain_options(config: Config) -> dict[str, Any]:
-    """Those that say how to compile; passes have run, and files are not written again."""
+    """The options that affect compilation; passes have already run, and files are not written
+    again."""
     return {
         name: value
         for name, value in config.changed().items()
@@ -76,7 +77,7 @@ def _plain_options(config: Config) -> dict[str, Any]:
 
 
 class _Classes:
-    """A module class for each graph, those inside first."""
+    """A module class for each graph, nested ones first."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -101,7 +102,7 @@ class _Classes:
 
 
 def _prelude(names: Mapping[str, Any], imports: dict[str, str]) -> str:
-    """Names that the code of a graph uses, as statements; modules go to `imports`."""
+    """Statements that define the names used by the code of a graph; modules go to `imports`."""
     lines = []
     for name, value in names.items():
         if name == "torch":

@@ -1,12 +1,13 @@
-"""The options `dump_tensor_data`, `data_dump_stage` and `data_dump_dir`: every node's tensors.
+"""The options `dump_tensor_data`, `data_dump_stage` and `data_dump_dir`: dumps every node's
+tensors.
 
-- Stage `optimized`: a save stands behind every tensor of the graph that goes into the engine, so
-  the files hold what compiled kernels computed. A saved value is stored by its kernel; what is
-  fused stays fused otherwise.
-- Stage `original`: the graph as AOTAutograd gave it, with saves, runs eagerly.
-- With `force_eager`: NumPy files of every node's inputs and outputs, a folder for each call.
+- Stage `optimized`: a save follows every tensor of the graph that the engine compiles, so the files
+hold what compiled kernels computed. A saved value is stored by its kernel; fusion is otherwise
+unchanged.
+- Stage `original`: the graph from AOTAutograd, with saves, runs eagerly.
+- With `force_eager`: NumPy files of every node's inputs and outputs, one folder per call.
 
-`index.jsonl` beside the files has a row for each, in the order of the graph.
+`index.jsonl` beside the files has a row for each, in graph order.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def folder_of(config: Config) -> str:
 
 
 def insert_saves(gm: GraphModule, graph_name: str, config: Config) -> None:
-    """Puts a save behind every tensor of the graph that the user does not save already."""
+    """Adds a save for every tensor of the graph that the user does not save already."""
     if config.get("super_kernel_optimize", False) and not of_original(config):
         warnings.warn(
             "super_kernel_optimize merges kernels after capture: dump_tensor_data is ignored; "
@@ -112,7 +113,7 @@ def as_array(tensor: torch.Tensor) -> np.ndarray:
 
 
 class NumpyDumper(Interpreter):
-    """Runs a graph op by op and writes what goes into each node and what comes out of it."""
+    """Runs a graph op by op and writes the inputs and outputs of each node."""
 
     def __init__(self, gm: GraphModule, graph_name: str, config: Config) -> None:
         super().__init__(gm)
@@ -135,11 +136,11 @@ class NumpyDumper(Interpreter):
         return run
 
     def run_node(self, node: Node) -> Any:
-        if node.target in effect_ops.TARGETS:  # what they read is written where it is computed
+        if node.target in effect_ops.TARGETS:  # their inputs are written where they are computed
             return super().run_node(node)
         if node.op == "call_function":
             args, kwargs = self.fetch_args_kwargs_from_env(node)
-            # Written before the node runs: it may overwrite them.
+            # Written before the node runs, because it may overwrite them.
             for i, argument in enumerate((*args, *kwargs.values())):
                 self._write(node, f"INPUT.{i}", argument)
         result = super().run_node(node)

@@ -1,1 +1,1 @@
-"""Dynamo's side: the backends of torch.compile and what they ask of the traced function."""
+"""The backends of torch.compile, and what they need from Dynamo."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +17,9 @@ from gex.aot.wrapper_bypass import CompiledGraphs
 from gex.cache.saved_graph import GraphRecord
 from gex.captures import counters, strict_outputs
 from gex.captures.clone_outputs import with_cloned_outputs
+from gex.compat import dynamo_frame_hook
 from gex.compat.aot import aot_autograd, effect_tokens_inside_graphs
+from gex.compat.dynamo_frame_hook import TracedFrame
 from gex.compat.torch_version import warn_if_untested
 from gex.debug import inspection
 from gex.debug.debug_folder import ModelFolder
@@ -25,9 +28,17 @@ from gex.dynamo.frame_origin import current_origin
 from gex.dynamo.grouped_experts import with_traceable_gradients
 from gex.dynamo.input_names import names_of_inputs
 from gex.dynamo.module_floats import module_floats_fixed
+from gex.frames import frame_cache
+from gex.nested_regions import automatic
 from gex.nested_regions.groups import without_regions_if_that_fails
 from gex.options.shape_handling import parse_configs
-from gex.options.table import GEX_OPTIONS, NPUGRAPHS_OPTIONS, CompilerConfig, Config
+from gex.options.table import (
+    GEX_OPTIONS,
+    NPUGRAPH_EX_OPTIONS,
+    NPUGRAPHS_OPTIONS,
+    CompilerConfig,
+    Config,
+)
 from gex.pipeline.compiler import graph_compiler
 from gex.pipeline.job import CompileRequest, FromDynamo, Role
 from gex.report.compile_times import backend_timed
@@ -37,7 +48,7 @@ _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagra
 
 collectives.install()
 forced_breaks.install()
-_gex.Runner._boxed_call = True  # AOTAutograd hands over the list itself, to be emptied
+_gex.Runner._boxed_call = True  # AOTAutograd passes the list itself, which is emptied
 
 
 def gex(
@@ -47,8 +58,9 @@ def gex(
     options: Mapping[str, Any] | None = None,
     mode: str | None = None,
 ) -> Callable[..., Any]:
-    """Compiles with gex; what it has no op for runs as a call through PyTorch."""
-    return compile_dynamo_graph("gex", Config(GEX_OPTIONS, options), gm, example_inputs, mode)
+    """Compiles with gex; ops that it lacks run as calls through PyTorch."""
+    config, record = Config(GEX_OPTIONS, options), frame_cache.current_record()
+    return compile_dynamo_graph("gex", config, gm, example_inputs, mode, record=record)
 
 
 def npugraph_ex(
@@ -59,7 +71,8 @@ def npugraph_ex(
     mode: str | None = None,
 ) -> Callable[..., Any]:
     """As `gex`, with the options of torch_npu's npugraph_ex."""
-    return compile_dynamo_graph("npugraph_ex", CompilerConfig(options), gm, example_inputs, mode)
+    config, record = CompilerConfig(options), frame_cache.current_record()
+    return compile_dynamo_graph("npugraph_ex", config, gm, example_inputs, mode, record=record)
 
 
 def npugraphs(
@@ -83,9 +96,9 @@ def compile_dynamo_graph(
     decompositions: Mapping[Any, Callable[..., Any]] | None = None,
     record: GraphRecord | None = None,
 ) -> Callable[..., Any]:
-    """What a backend of torch.compile does with a graph of Dynamo's.
+    """Compiles a Dynamo graph for a backend of torch.compile.
 
-    `record` gets what another process needs to have the graph again.
+    `record` receives what another process needs to restore the graph.
     """
     warn_if_untested()
     _apply_mode(backend, config, mode)
@@ -140,16 +153,36 @@ def _with_results_as_asked(compiled: Callable[..., Any], config: Config) -> Call
     return compiled
 
 
+_TABLES = {gex: GEX_OPTIONS, npugraph_ex: NPUGRAPH_EX_OPTIONS}
+
+
+def _compile_frame(frame: TracedFrame, trace: Callable[[], Any]) -> Any:
+    """What becomes of a frame of Dynamo's: nothing of ours is done for other backends."""
+    backend = frame.request().backend
+    if not isinstance(backend, types.FunctionType) or backend not in _TABLES:
+        return trace()
+
+    def trace_with_regions() -> Any:
+        with automatic.regions_while_traced(frame):
+            return trace()
+
+    config = Config(_TABLES[backend], frame.request().options)
+    return frame_cache.compiled_frame(frame, backend.__name__, config, trace_with_regions)
+
+
+dynamo_frame_hook.install(_compile_frame)
+
+
 @functools.cache
 def _warn_about_mode() -> None:
     warnings.warn(
-        "mode has no effect with backend 'npugraph_ex': say what you want in options",
+        "mode has no effect with backend 'npugraph_ex': use options instead",
         stacklevel=2,
     )
 
 
 def _apply_mode(backend: str, config: Config, mode: str | None) -> None:
-    """`mode` of torch.compile. Replaying with one call is what every mode gets."""
+    """`mode` of torch.compile. Every mode replays a graph with one call."""
     if mode is None:
         return
     if mode not in _MODES:

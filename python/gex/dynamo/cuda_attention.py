@@ -1,8 +1,8 @@
 """Attention of CUDA tensors by the engine's own op.
 
 PyTorch lowers scaled_dot_product_attention to an operator of one of its CUDA libraries before the
-backend sees it. While a graph is traced only the memory-efficient one may be chosen, and it is
-expressed by the operator that PyTorch has for the CPU, which means the same and has a native row.
+backend sees it. During tracing only the memory-efficient one is allowed, and it is decomposed into
+the equivalent CPU operator of PyTorch, which has a native row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _attention(
     *,
     scale: float | None = None,
 ) -> Any:
-    # The mask that was drawn is known to PyTorch alone; the operator for the CPU has one head size.
+    # Only PyTorch knows the dropout mask; the CPU operator has a single head size.
     if dropout_p != 0 or query.shape[-1] != value.shape[-1]:
         return NotImplemented
     output, logsumexp = _aten._scaled_dot_product_flash_attention_for_cpu.default(
@@ -93,6 +93,15 @@ def _scores(
     return scores, factor
 
 
+def _laid_out(operator: Any, results: tuple[torch.Tensor, ...], *args: Any) -> Any:
+    """The results with the strides that PyTorch promises for the operator."""
+    promised = operator(*(x.to("meta") if isinstance(x, torch.Tensor) else x for x in args))
+    return tuple(
+        torch.empty_strided(like.shape, like.stride(), dtype=x.dtype, device=x.device).copy_(x)
+        for x, like in zip(results, promised)
+    )
+
+
 def _run_attention(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -102,11 +111,13 @@ def _run_attention(
     *,
     attn_mask: torch.Tensor | None = None,
     scale: float | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> Any:
     scores, _ = _scores(query, key, is_causal, attn_mask, scale)
     logsumexp = scores.logsumexp(-1)
     weights = (scores - logsumexp[..., None]).exp().nan_to_num()  # rows that see nothing: 0
-    return (weights @ value.to(weights.dtype)).to(query.dtype), logsumexp
+    out = (weights @ value.to(weights.dtype)).to(query.dtype)
+    operator = _aten._scaled_dot_product_flash_attention_for_cpu.default
+    return _laid_out(operator, (out, logsumexp), query, key, value)
 
 
 def _run_attention_backward(
@@ -121,7 +132,7 @@ def _run_attention_backward(
     *,
     attn_mask: torch.Tensor | None = None,
     scale: float | None = None,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+) -> Any:
     scores, factor = _scores(query, key, is_causal, attn_mask, scale)
     weights = (scores - logsumexp[..., None]).exp().nan_to_num()
     wide = weights.dtype
@@ -131,7 +142,10 @@ def _run_attention_backward(
     grad_query = grad_scores @ key.to(wide)
     grad_key = grad_scores.transpose(-2, -1) @ query.to(wide)
     grad_value = weights.transpose(-2, -1) @ grad
-    return grad_query.to(query.dtype), grad_key.to(key.dtype), grad_value.to(value.dtype)
+    gradients = (grad_query.to(query.dtype), grad_key.to(key.dtype), grad_value.to(value.dtype))
+    operator = _aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+    saved = (query, key, value, out, logsumexp)
+    return _laid_out(operator, gradients, grad_out, *saved, dropout_p, is_causal)
 
 
 @functools.cache
@@ -152,7 +166,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
 @contextlib.contextmanager
 def traced_as_efficient(example_inputs: Any) -> Iterator[None]:
-    """Keeps PyTorch from choosing operators that have no native form, for CUDA tensors only."""
+    """Keeps PyTorch from selecting operators without a native form, for CUDA tensors only."""
     is_cuda = any(isinstance(x, torch.Tensor) and x.device.type == "cuda" for x in example_inputs)
     if not is_cuda:
         yield

@@ -1,4 +1,4 @@
-"""BREAK_GRAPH_OP_LIST: operations at which Dynamo is to end a graph, whatever the backend."""
+"""BREAK_GRAPH_OP_LIST: operations at which Dynamo breaks the graph, for any backend."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _break_at_indexing(function: Any, applies: Callable[[Any], bool]) -> Callabl
         return {
             "gb_type": f"{what} in {VARIABLE}",
             "context": "",
-            "explanation": f"the environment variable {VARIABLE} asks for a break here",
+            "explanation": f"the environment variable {VARIABLE} requests a break here",
             "hints": [],
         }
 
@@ -50,7 +50,7 @@ BREAKS: dict[str, Callable[[], None]] = {
 
 @functools.cache
 def install() -> None:
-    """Reads the variable once in a process. RuntimeError for a name that is not known."""
+    """Reads the variable once per process. RuntimeError for an unknown name."""
     names = [name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip()]
     for name in names:
         if name not in BREAKS:

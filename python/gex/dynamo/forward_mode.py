@@ -1,4 +1,4 @@
-"""Forward-mode gradients (torch.autograd.forward_ad): tensors may have tangents with them."""
+"""Forward-mode AD (torch.autograd.forward_ad): tensors may have tangents."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ def is_on() -> bool:
 
 
 def guard() -> None:
-    """Has Dynamo keep what is compiled inside of forward mode apart from the rest."""
+    """Makes Dynamo keep graphs compiled inside forward mode separate from others."""
     if is_tracing():
         guard_forward_mode()

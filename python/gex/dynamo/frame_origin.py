@@ -1,4 +1,4 @@
-"""Where a graph comes from: the function that Dynamo is compiling, and why it does so again."""
+"""The origin of a graph: the function that Dynamo is compiling, and why it recompiles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gex.compat import tracing
 class Origin:
     code: types.CodeType
     compile_id: str
-    recompile_reason: str | None  # what Dynamo found changed; None for the first compile
+    recompile_reason: str | None  # what changed, according to Dynamo; None for the first compile
     module: weakref.ref[Module] | None = None  # of PyTorch's own class, called as a whole
     owner: weakref.ref[Module] | None = None  # whose method the code is
 
@@ -32,7 +32,7 @@ class Origin:
 
 
 def current_origin() -> Origin | None:
-    """Of the frame that is being compiled now; None outside of Dynamo."""
+    """Of the frame being compiled; None outside of Dynamo."""
     compile_id = tracing.current_compile_id()
     if compile_id is None:
         return None
@@ -48,14 +48,14 @@ def current_origin() -> Origin | None:
 
 
 def _owner(trace: Any) -> weakref.ref[Module] | None:
-    """Decorators give methods of many classes one code: what tells them apart is `self`."""
+    """Decorated methods of many classes share one code object: `self` tells them apart."""
     names = trace.f_code.co_varnames
     first = trace.f_locals.get("self", trace.f_locals.get(names[0]) if names else None)
     return weakref.ref(first) if isinstance(first, Module) else None
 
 
 def _wrapped(code: types.CodeType, trace: Any) -> tuple[types.CodeType, weakref.ref[Module] | None]:
-    """Dynamo puts a frame of its own around functions that it would skip: what is inside."""
+    """The function inside the wrapper frame that Dynamo adds around functions it would skip."""
     for cell in getattr(trace, "closure", None) or ():
         inside = inspect.unwrap(cell.cell_contents) if callable(cell.cell_contents) else None
         for owner in (inside, getattr(inside, "__self__", None)):

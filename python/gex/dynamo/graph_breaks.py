@@ -1,4 +1,4 @@
-"""Where a graph ends before its function does: what could not be traced, and the user's line."""
+"""Why a graph ends before its function does: what could not be traced, and the user's line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _told: set[tuple[str, str]] = set()
 
 
 def end_of(gm: GraphModule) -> str | None:
-    """In words; None for a graph that ends where its function returns."""
+    """A description; None for a graph that ends where its function returns."""
     reason = getattr(gm, "compile_subgraph_reason", None)
     if reason is None or not reason.graph_break:
         return None
@@ -36,8 +36,8 @@ def _warn_about_operator(operator: str, line: str) -> None:
         _told.add((operator, line))
         warnings.warn(
             f"{operator} at {line} can't be captured: it runs eagerly, between the graphs before "
-            "and after it. torch.library.register_fake tells what it returns, and makes it a step "
-            "of one graph",
+            "and after it. Register its result types with torch.library.register_fake to make it "
+            "a step of one graph",
             FallbackWarning,
             stacklevel=2,
         )

@@ -1,8 +1,8 @@
-"""Grouped products of transformers' experts, with a gradient that can be traced.
+"""Grouped matmuls of transformers' experts, with a traceable gradient.
 
-`transformers::grouped_mm_fallback` has a gradient that loops over the numbers in a tensor, which no
-tracer gets through. Before AOTAutograd sees a graph, its calls become those of an operator of the
-same meaning whose gradients are operators again.
+The gradient of `transformers::grouped_mm_fallback` loops over the numbers in a tensor, which can't
+be traced. Before AOTAutograd sees a graph, its calls are replaced by an equivalent operator whose
+gradients are operators again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FALLBACK = "transformers.grouped_mm_fallback"
 
 
 def with_traceable_gradients(gm: GraphModule) -> None:
-    """Has a graph of Dynamo's, and the regions in it, call `gex::grouped_mm`."""
+    """Replaces the calls in a Dynamo graph, and in its regions, by `gex::grouped_mm`."""
     for module in gm.modules():
         if not isinstance(module, GraphModule):
             continue
@@ -35,7 +35,7 @@ def with_traceable_gradients(gm: GraphModule) -> None:
 
 
 def _groups(offs: torch.Tensor) -> Iterator[tuple[int, slice]]:
-    """Groups that have rows, and these."""
+    """Groups with rows, and their rows."""
     start = 0
     for group, end in enumerate(offs.tolist()):
         if end > start:

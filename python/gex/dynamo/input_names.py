@@ -6,7 +6,7 @@ import torch
 
 
 def names_of_inputs(gm: torch.fx.GraphModule) -> list[str]:
-    """The inputs of Dynamo's graph as the user's code spells them."""
+    """The user's names of the inputs of a Dynamo graph."""
     names = []
     for node in gm.graph.find_nodes(op="placeholder"):
         argument = node.meta.get("grapharg")

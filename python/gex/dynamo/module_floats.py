@@ -1,7 +1,7 @@
-"""Floats that are attributes of modules (eps, scale) as constants of the traced graph.
+"""Treats floats that are attributes of modules (eps, scale) as constants of the traced graph.
 
 With dynamic=True Dynamo makes every float an input. AOTAutograd would find out after its own trace
-that most of them must be constants after all, and have everything traced again.
+that most of them must be constants, and trace everything again.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from gex.compat.symbolic import is_backed_float
 
 @contextlib.contextmanager
 def module_floats_fixed(gm: GraphModule, example_inputs: Sequence[Any]) -> Iterator[list[Any]]:
-    """Makes constants of them, each with a guard; gives the inputs that are left.
+    """Makes them constants, each with a guard; yields the remaining inputs.
 
-    A float that a nested region takes can't be replaced in the graph at hand; then Dynamo traces
-    once more, with those floats constant from the start.
+    A float passed to a nested region can't be replaced in the current graph; then Dynamo traces
+    again, with those floats constant from the start.
     """
     kept, names, restart = [], set(), False
 
@@ -49,14 +49,14 @@ def module_floats_fixed(gm: GraphModule, example_inputs: Sequence[Any]) -> Itera
         gm.recompile()
     try:
         yield kept
-    finally:  # AOTAutograd asked by then; the next compile may give these names to other floats
+    finally:  # the next compile may reuse these names for other floats
         tracing.forget_specialized_floats(names)
 
 
 def _only_looked_at(gm: GraphModule) -> set[str]:
-    """Floats that no node takes, such as a probability that was compared with 0.
+    """Floats that no node uses, such as a probability that was compared with 0.
 
-    Their guards say all about them, but AOTAutograd, which misses them, would start over.
+    Their guards are sufficient, but AOTAutograd, which does not see them, would restart.
     """
     shape_env = tracing.shape_env()
     if shape_env is None:

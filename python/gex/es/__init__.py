@@ -1,4 +1,4 @@
-"""Graphs by function calls and operators, as in C++ (`gex/es.hpp`).
+"""Builds graphs with function calls and operators, as in C++ (`gex/es.hpp`).
 
     from gex import es
 
@@ -7,14 +7,14 @@
     graph = builder.Build([2 * es.gelu(x) + 1])
     (y,) = graph.compile().run([array])
 
-Every mistake raises on the line that makes it.
+Errors are raised on the line that causes them.
 """
 
 from gex._gex import DType, EsError
 from gex.es.builder import EsGraphBuilder, GraphBuilder
 from gex.es.control import for_, if_, if_graphs, while_
 from gex.es.custom_op import register_op
-from gex.es.graph import Graph, Program
+from gex.es.graph import Graph, Program, compile_options
 from gex.es.holder import TensorHolder, assign, attr_scope, control_dependency_scope
 from gex.es.ops import *  # noqa: F403
 from gex.es.ops import __all__ as _ops
@@ -33,6 +33,7 @@ __all__ = [
     "ThreadPool",
     "assign",
     "attr_scope",
+    "compile_options",
     "control_dependency_scope",
     "for_",
     "if_",

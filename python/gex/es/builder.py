@@ -1,4 +1,4 @@
-"""EsGraphBuilder under C++'s names, and under the reference's Python names in snake case."""
+"""EsGraphBuilder with C++'s names, and with the reference's Python names in snake case."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INPUT_TYPES = ("Data",)
 
 
 class EsGraphBuilder:
-    """Makes one graph: inputs, constants, nodes, outputs, then Build()."""
+    """Builds one graph: inputs, constants, nodes, outputs, then Build()."""
 
     def __init__(self, name: str | None = None) -> None:
         self._native = _es.Builder("graph" if name is None else name)
@@ -39,8 +39,8 @@ class EsGraphBuilder:
         dtype: DTypeLike = DType.f32,
         shape: Sequence[Size] = (),
     ) -> TensorHolder:
-        """Indices may come in any order; Build() wants them all from 0 on. Sizes are numbers or
-        expressions over symbols: 8, "s0", "s0*8 + 1"."""
+        """Indices may be created in any order; Build() requires all of them from 0 on. Sizes are
+        numbers or expressions over symbols: 8, "s0", "s0*8 + 1"."""
         dtype = literals.to_dtype(dtype)
         sizes = literals.to_sizes(shape)
         return holder.make(self, self._native.create_input(index, name, dtype, sizes))
@@ -79,7 +79,7 @@ class EsGraphBuilder:
     create_variable = CreateVariable
 
     def DeclareSize(self, name: str, lowest: int, highest: int = 2**63 - 1) -> None:
-        """The range a size symbol may take; before its first use."""
+        """The range of a size symbol; must precede its first use."""
         self._native.declare_size(name, lowest, highest)
 
     # --- constants ---------------------------------------------------------------------------
@@ -90,8 +90,9 @@ class EsGraphBuilder:
         shape: Sequence[int] | None = None,
         dtype: DTypeLike | None = None,
     ) -> TensorHolder:
-        """A number, a nested list or an array. Arrays keep their dtype, other whole numbers are i64
-        and the rest f32, unless `dtype` says more; the values fill `shape` row by row."""
+        """A number, a nested list or an array. Arrays keep their dtype, other integers become
+        i64 and the rest f32, unless `dtype` is given; the values fill `shape` in row-major
+        order."""
         if literals.is_array(value) and shape is None and dtype is None:
             return holder.make(self, self._native.constant_array(value))
         numbers, own_shape = literals.flatten(value)
@@ -114,7 +115,7 @@ class EsGraphBuilder:
     def CreateConstFromFile(
         self, path: str | Path, dtype: DTypeLike, shape: Sequence[int]
     ) -> TensorHolder:
-        """The first bytes of a file of raw little-endian numbers."""
+        """Reads the first bytes of a file of raw little-endian numbers."""
         dtype = literals.to_dtype(dtype)
         sizes = literals.to_sizes(shape)
         native = self._native.constant_from_file(str(path), dtype, sizes)
@@ -130,9 +131,9 @@ class EsGraphBuilder:
             for number in numbers:
                 if isinstance(number, float) or not low <= number < high:
                     raise ValueError(
-                        f"{number} is no {kind}: whole numbers from {low} to {high - 1}"
+                        f"{number} is not a {kind}, which is an integer from {low} to {high - 1}"
                     )
-        # Unsigned numbers have no tensors: they become i64, which must hold them.
+        # There are no unsigned tensor dtypes: values become i64, which must hold them.
         dtype = {"float": DType.f32, "int32": DType.i32}.get(kind, DType.i64)
         return self.CreateConst(value, shape, dtype)
 
@@ -182,7 +183,7 @@ class EsGraphBuilder:
     # --- nodes -------------------------------------------------------------------------------
 
     def Apply(self, op: str, inputs: Sequence[TensorLike | None], **attrs: object) -> TensorHolder:
-        """One node of any op, by name; None is an absent optional input."""
+        """Adds a node of any op by name; None is an absent optional input."""
         return holder.apply(op, inputs, attrs, 1, alike=True, owner_builder=self)[0]
 
     def ApplyAll(
@@ -221,7 +222,7 @@ class EsGraphBuilder:
     set_graph_output = SetOutput
 
     def Build(self, outputs: Sequence[TensorHolder] | None = None) -> Graph:
-        """Hands the graph out; this builder and its holders make no more of it."""
+        """Returns the graph; afterwards this builder and its holders can't be used to extend it."""
         for index, tensor in enumerate(outputs or ()):
             self.SetOutput(tensor, index)
         return Graph(self._native.build())
@@ -233,7 +234,7 @@ GraphBuilder = EsGraphBuilder
 
 
 def builder_of(native: _es.Builder) -> EsGraphBuilder:
-    """A builder for a graph that is there already."""
+    """A builder for an existing graph."""
     builder = EsGraphBuilder.__new__(EsGraphBuilder)
     builder._native = native
     return builder

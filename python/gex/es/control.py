@@ -1,6 +1,6 @@
-"""If, While and For: branches are functions that build a subgraph from the values they are given.
+"""If, While and For: branches are functions that build a subgraph from their arguments.
 
-What a branch uses comes through `inputs`; values of the graph around it are refused there.
+Everything a branch uses must be passed through `inputs`; values of the outer graph are rejected.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from gex.es.builder import EsGraphBuilder
 from gex.es.graph import Graph
 from gex.es.holder import TensorHolder, TensorLike
 
-# Takes a holder for each input, gives one or several.
+# Takes a holder for each input, returns one or several.
 Branch = Callable[..., TensorHolder | Sequence[TensorHolder]]
 
 
 class _BranchBuilder(EsGraphBuilder):
-    """The builder of a branch's values. The constants of the branch go into its graph."""
+    """Builds a branch. Constants created in the branch belong to its graph."""
 
     def __init__(self, native: _es.Builder) -> None:
         self._native = native
@@ -45,7 +45,7 @@ def if_(
     then_branch: Branch,
     else_branch: Branch,
 ) -> list[TensorHolder]:
-    """The results of one of two branches, which give the same types."""
+    """The results of one of two branches, which must have the same types."""
     builder = condition._builder
     natives = _natives(inputs, builder)
     branches = _native_branch(then_branch), _native_branch(else_branch)
@@ -60,7 +60,7 @@ def if_graphs(
     then_graph: Graph,
     else_graph: Graph,
 ) -> list[TensorHolder]:
-    """The same of graphs made by hand: input k of each reads inputs[k]."""
+    """The same with prebuilt graphs: input k of each reads inputs[k]."""
     builder = condition._builder
     natives = _natives(inputs, builder)
     graphs = then_graph._native, else_graph._native
@@ -75,8 +75,8 @@ def for_(
     inputs: Sequence[TensorLike],
     body: Branch,
 ) -> list[TensorHolder]:
-    """For each index from `start` on by `delta`, until `limit`, which is not reached: replaces the
-    first of the values by the results of `body`, which gets the index and all of them."""
+    """For each index from `start` by `delta` up to but excluding `limit`: replaces the first of
+    the values by the results of `body`, which gets the index and all values."""
     builder = holder.owner_of("for", [start, limit, delta, *inputs])
     bounds = _natives([start, limit, delta], builder)
     made = _es.for_(*bounds, _natives(inputs, builder), _native_branch(body))
@@ -84,8 +84,8 @@ def for_(
 
 
 def while_(inputs: Sequence[TensorLike], condition: Branch, body: Branch) -> list[TensorHolder]:
-    """While `condition` of the values says so, replaces the first of them by the results of
-    `body`, and gives what those are in the end."""
+    """While `condition` of the values is true, replaces the first of them by the results of
+    `body`; returns their final values."""
     builder = holder.owner_of("while", inputs)
     natives = _natives(inputs, builder)
     made = _es.while_(natives, _native_branch(condition), _native_branch(body))

@@ -1,4 +1,4 @@
-"""Ops of the user's own, made of others."""
+"""User-defined ops, composed of other ops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gex.es.holder import Result, TensorHolder
 
 
 def register_op(name: str) -> Callable[[Callable[..., Result]], Callable[..., Any]]:
-    """Makes an op of a function, and of the function one that makes such nodes::
+    """Registers a function as an op; the decorated function then creates nodes of that op::
 
         @es.register_op("my.leaky")
         def leaky(x, scale=None, *, slope: float = 0.01):
@@ -24,10 +24,10 @@ def register_op(name: str) -> Callable[[Callable[..., Result]], Callable[..., An
 
         y = leaky(x, slope=0.2)
 
-    Its parameters are the inputs (`=None`: may be absent; `*xs`: any number), those behind the `*`
-    the attributes with their defaults, which fix their kinds. It is called for each node, when its
-    types are asked for and when it is replaced by what it is made of, and must give the same for
-    the same types and attributes. An op can't be taken back.
+    Its parameters are the inputs (`=None`: optional; `*xs`: any number), keyword-only ones the
+    attributes, whose defaults determine their types. It is called for each node, for type inference
+    and for expansion, and must give the same result for the same types and attributes. An op can't
+    be unregistered.
     """
 
     def register(function: Callable[..., Result]) -> Callable[..., Any]:
@@ -63,17 +63,15 @@ def register_op(name: str) -> Callable[[Callable[..., Result]], Callable[..., An
 
 
 def _declared(name: str, signature: inspect.Signature) -> tuple[list[str], dict[str, Any]]:
-    """Inputs as the C interface spells them, and attributes."""
+    """Inputs in the C interface's notation, and attributes."""
     inputs: list[str] = []
     attrs: dict[str, Any] = {}
     for parameter in signature.parameters.values():
         if parameter.kind is Parameter.VAR_KEYWORD:
-            raise TypeError(f"{name}: **{parameter.name} says nothing about attributes; name them")
+            raise TypeError(f"{name}: **{parameter.name} is not supported; name the attributes")
         if parameter.kind is Parameter.KEYWORD_ONLY:
             if parameter.default is Parameter.empty:
-                raise TypeError(
-                    f"{name}: attribute {parameter.name!r} needs a default, which fixes its kind"
-                )
+                raise TypeError(f"{name}: attribute {parameter.name!r} needs a default of its type")
             attrs[parameter.name] = parameter.default
         elif parameter.kind is Parameter.VAR_POSITIONAL:
             inputs.append(f"{parameter.name}...")
@@ -84,6 +82,6 @@ def _declared(name: str, signature: inspect.Signature) -> tuple[list[str], dict[
         else:
             raise TypeError(
                 f"{name}: input {parameter.name!r} has a default other than None; attributes "
-                "stand behind a *"
+                "must follow a *"
             )
     return inputs, attrs

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any, Union
 from gex import pass_files
 from gex._gex import es as _es
 from gex.es.resources import Allocator, ThreadPool
+from gex.options.engine_options import ENGINE_OPTIONS, EngineOption, named_texts
 
 if TYPE_CHECKING:
     import numpy as np
 
-# Gets the results, or the error.
+# Called with the results or the error.
 Callback = Callable[[Union["list[np.ndarray]", None], Exception | None], object]
 
 _dumps = itertools.count()
 _pending: set[Future[Any]] = set()
-# A thread that wants Python's lock when there is no Python any more would end the process.
+# A thread that takes the GIL after the interpreter is finalised would end the process.
 atexit.register(lambda: wait(tuple(_pending)))
 _LEVELS = {"graph": 0, "kernels": 1, "program": 2, "passes": 3}
 
@@ -33,7 +34,7 @@ def _arrays(given: Sequence[Any]) -> list[Any]:
 
 
 def _resources(allocator: Allocator | None, pool: ThreadPool | None) -> tuple[Any, Any, Any, int]:
-    """As the extension takes them."""
+    """In the form that the extension takes."""
     for given, kind in ((allocator, Allocator), (pool, ThreadPool)):
         if given is not None and not isinstance(given, kind):
             raise TypeError(f"expected a gex.es.{kind.__name__}, got {type(given).__name__}")
@@ -45,8 +46,13 @@ def _resources(allocator: Allocator | None, pool: ThreadPool | None) -> tuple[An
     )
 
 
+def compile_options() -> dict[str, EngineOption]:
+    """The options of Graph.compile by name: type, default, help, ..."""
+    return {option.name: option for option in ENGINE_OPTIONS}
+
+
 class Program:
-    """Ready to run, for any sizes that the graph's symbols allow."""
+    """A compiled graph, for any sizes that the graph's symbols allow."""
 
     def __init__(self, native: _es.Program) -> None:
         self._native = native
@@ -58,28 +64,18 @@ class Program:
     def load(
         path: str | Path,
         *,
-        generate_code: bool = True,
-        capture_limit: int = 64,
-        reuse_memory: bool = True,
-        autotune: bool = False,
         allocator: Allocator | None = None,
         thread_pool: ThreadPool | None = None,
+        **options: Any,
     ) -> Program:
-        """What save() wrote, in this or another process."""
-        return Program(
-            _es.Program.load(
-                str(path),
-                generate_code=generate_code,
-                capture_limit=capture_limit,
-                reuse_memory=reuse_memory,
-                autotune=autotune,
-                resources=_resources(allocator, thread_pool),
-            )
-        )
+        """Loads a file written by save(), in this or another process. Of the options of compile()
+        only those of the session apply."""
+        resources = _resources(allocator, thread_pool)
+        return Program(_es.Program.load(str(path), named_texts(options), resources))
 
     def save(self, path: str | Path) -> None:
-        """A file for another process of the same build on the same kind of processor; neither the
-        graph nor the passes and ops that made it are needed there."""
+        """Writes a file for another process with the same build on the same kind of processor;
+        neither the graph nor the passes and ops that made it are needed there."""
         self._native.save(str(path))
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[Any]:
@@ -95,9 +91,8 @@ class Program:
     def run_async(
         self, inputs: Sequence[Any], callback: Callback | None = None
     ) -> Future[list[np.ndarray]]:
-        """Returns at once; a thread of the program's runs such calls in order. `callback` is called
-        there, with the results and None or with None and the error. The arrays stay as they are
-        until then."""
+        """Returns at once; a thread of the program runs such calls in order and calls `callback`
+        with (results, None) or (None, error). The arrays must not change until then."""
         future: Future[list[np.ndarray]] = Future()
 
         def done(results: list[np.ndarray] | None, error: Exception | None) -> None:
@@ -121,12 +116,12 @@ class Program:
 
     def print(self, level: str = "program") -> str:
         if level not in _LEVELS:
-            raise ValueError(f"there is no level {level!r}; there are {', '.join(_LEVELS)}")
+            raise ValueError(f"unknown level {level!r}; use one of {', '.join(_LEVELS)}")
         return self._native.print(_LEVELS[level])
 
     def report(self) -> str:
-        """Times of the stages, counts, what was not fused and why, what autotune has found so far:
-        for people."""
+        """A readable report: stage times, counts, what was not fused and why, autotune results
+        so far."""
         return self._native.report()
 
     def counters(self) -> dict[str, int]:
@@ -137,7 +132,7 @@ class Program:
 
 
 class Graph:
-    """Printed, compiled and run; never changed."""
+    """A finished graph: it can be printed, compiled and run, but not changed."""
 
     def __init__(self, native: _es.Graph) -> None:
         self._native = native
@@ -154,22 +149,22 @@ class Graph:
         return self._native.print()
 
     def print_abbreviated(self) -> str:
-        """For people: at most the first and last three values of a constant."""
+        """Shortened for reading: at most the first and last three values of a constant."""
         return self._native.print_abbreviated()
 
     def print_onnx(self) -> str:
-        """For viewers: an ONNX model in protobuf's text format, with gex's own ops."""
+        """For viewers: an ONNX model in protobuf text format, with gex's own ops."""
         return self._native.print_onnx()
 
     def dump_to_file(
         self, path: str | Path | None = None, *, format: str = "readable", suffix: str = ""
     ) -> Path:
-        """What print_abbreviated(), print() or print_onnx() gives: format "readable", "txt" or
+        """Writes print_abbreviated(), print() or print_onnx(): format "readable", "txt" or
         "onnx". Without a path the file is ge_<format>_<n>_<suffix>.txt (.pbtxt for onnx) in the
-        current folder, n counting such dumps."""
+        current folder, where n counts such dumps."""
         printed = {"readable": self.print_abbreviated, "txt": self.print, "onnx": self.print_onnx}
         if format not in printed:
-            raise ValueError(f"there is no format {format!r}; there are {', '.join(printed)}")
+            raise ValueError(f"unknown format {format!r}; use one of {', '.join(printed)}")
         if path is None:
             ending = "pbtxt" if format == "onnx" else "txt"
             path = f"ge_{format}_{next(_dumps)}_{suffix}.{ending}"
@@ -177,53 +172,24 @@ class Graph:
         return Path(path)
 
     def get_attr(self, name: str) -> str:
-        """A label of the graph as the text form has it: 3, true, "a"."""
+        """A label of the graph in text form: 3, true, "a"."""
         return self._native.label(name)
 
     def compile(
         self,
         *,
-        level: int = 2,
-        fuse: bool = True,
-        prologues: bool = True,
-        fast_math: bool = False,
-        generate_code: bool = True,
-        capture_limit: int = 64,
-        reuse_memory: bool = True,
-        disabled_passes: Sequence[str] = (),
-        enabled_passes: Sequence[str] = (),
-        switch_file: str | Path = "",
-        streams: int = 0,
-        in_place: bool = True,
-        autotune: bool = False,
-        dump_dir: str | Path = "",
         allocator: Allocator | None = None,
         thread_pool: ThreadPool | None = None,
+        **options: Any,
     ) -> Program:
-        """The options of C++'s CompileOptions, under the same names."""
+        """The options of C++'s CompileOptions, under the same names; compile_options() lists them
+        with types and defaults."""
         pass_files.load_environment()
-        return Program(
-            self._native.compile(
-                level=level,
-                fuse=fuse,
-                prologues=prologues,
-                fast_math=fast_math,
-                generate_code=generate_code,
-                capture_limit=capture_limit,
-                reuse_memory=reuse_memory,
-                disabled_passes=list(disabled_passes),
-                enabled_passes=list(enabled_passes),
-                switch_file=str(switch_file),
-                streams=streams,
-                in_place=in_place,
-                autotune=autotune,
-                dump_dir=str(dump_dir),
-                resources=_resources(allocator, thread_pool),
-            )
-        )
+        resources = _resources(allocator, thread_pool)
+        return Program(self._native.compile(named_texts(options), resources))
 
     def run(self, inputs: Sequence[Any]) -> list[np.ndarray]:
-        """Compile and run, for when it is run once."""
+        """Compiles and runs once."""
         return self.compile().run(inputs)
 
     def __str__(self) -> str:

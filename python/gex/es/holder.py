@@ -13,15 +13,15 @@ from gex.es import literals
 if TYPE_CHECKING:
     from gex.es.builder import EsGraphBuilder
 
-# What stands for a tensor: a holder, a number, a nested list, or an array.
+# Anything accepted as a tensor: a holder, a number, a nested list, or an array.
 TensorLike = Union["TensorHolder", literals.Number, Sequence, Any]
-# What a function of the user's that builds part of a graph gives.
+# The result of a user function that builds part of a graph.
 Result = Union["TensorHolder", Sequence["TensorHolder"]]
 _KEY = object()
 
 
 class TensorHolder:
-    """Made by builders and ops. Keeps its builder alive."""
+    """Created by builders and ops. Keeps its builder alive."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class TensorHolder:
     dtype = property(lambda self: self._native.dtype)
     rank = property(lambda self: self._native.rank)
     type = property(lambda self: self._native.type, doc='"f32[s0, 4]"')
-    shape = property(lambda self: self._native.shape, doc="-1 where a size is no plain number.")
+    shape = property(lambda self: self._native.shape, doc="-1 for a size that is not a constant.")
 
     sizes = property(lambda self: self._native.sizes, doc="With symbols as text.")
 
@@ -46,7 +46,7 @@ class TensorHolder:
         return self._builder
 
     def set_data_type(self, dtype: literals.DTypeLike) -> TensorHolder:
-        """For inputs that nothing uses yet; a result has the type its op gives it."""
+        """For inputs that are not used yet; the type of a result is determined by its op."""
         self._native.set_dtype(literals.to_dtype(dtype))
         return self
 
@@ -55,16 +55,16 @@ class TensorHolder:
         return self
 
     def set_attr(self, name: str, value: bool | int | str) -> TensorHolder:
-        """A label of the node that makes this value."""
+        """Sets a label of the node that makes this value."""
         self._native.set_label(name, value)
         return self
 
     def get_attr(self, name: str) -> str:
-        """A label as the text form has it: 3, true, "a"."""
+        """A label in text form: 3, true, "a"."""
         return self._native.label(name)
 
     def add_control_edge(self, sources: Sequence[TensorHolder]) -> TensorHolder:
-        """The node comes after those of `sources`, and sees what they assign."""
+        """Orders the node after those of `sources`, so that it sees what they assign."""
         self._native.add_control_edge(natives_of(sources, "a control edge"))
         return self
 
@@ -81,12 +81,12 @@ class TensorHolder:
             return f"TensorHolder(of the built graph {self._builder.name!r})"
 
     def __copy__(self) -> TensorHolder:
-        raise RuntimeError("a TensorHolder can't be copied; use it as often as you like")
+        raise RuntimeError("a TensorHolder can't be copied; it may be used any number of times")
 
     def __deepcopy__(self, memo: object) -> TensorHolder:
         return self.__copy__()
 
-    # NumPy arrays leave the operator to us instead of taking us apart.
+    # Makes NumPy arrays return NotImplemented instead of iterating over the holder.
     __array_ufunc__ = None
 
     def __add__(self, other: TensorLike) -> TensorHolder:
@@ -154,13 +154,13 @@ def natives_of(result: Result, of: str) -> list[_es.Holder]:
     natives = []
     for value in values:
         if not isinstance(value, TensorHolder):
-            raise TypeError(f"{of} gives {value!r}; it must give tensors of the graph")
+            raise TypeError(f"{of} returns {value!r}; it must return tensors of the graph")
         natives.append(value._native)
     return natives
 
 
 def tensor(builder: EsGraphBuilder, value: TensorLike, beside: DType | None) -> TensorHolder:
-    """The holder, or a new constant of the numbers in the graph of `builder`."""
+    """The holder, or a new constant in the graph of `builder`."""
     if isinstance(value, TensorHolder):
         return value
     native = builder._native
@@ -174,7 +174,9 @@ def tensor(builder: EsGraphBuilder, value: TensorLike, beside: DType | None) -> 
 def owner_of(op: str, operands: Sequence[TensorLike | None]) -> EsGraphBuilder:
     holders = [o for o in operands if isinstance(o, TensorHolder)]
     if not holders:
-        raise ValueError(f"{op}: no operand is a tensor; pass owner_builder= or make one of them")
+        raise ValueError(
+            f"{op}: no operand is a tensor; pass owner_builder= or make one of them a tensor"
+        )
     return holders[0]._builder
 
 
@@ -187,7 +189,7 @@ def apply(
     alike: bool,
     owner_builder: EsGraphBuilder | None = None,
 ) -> list[TensorHolder]:
-    """One node of an op. `alike`: numbers take the dtype of the tensors beside them."""
+    """Adds a node. `alike`: numbers take the dtype of the tensor operands."""
     builder = owner_builder or owner_of(op, operands)
     beside: DType | None = None
     for operand in operands if alike else ():
@@ -203,7 +205,7 @@ def _binary(op: str, a: TensorLike, b: TensorLike) -> TensorHolder:
 
 
 def _divide(a: TensorLike, b: TensorLike) -> TensorHolder:
-    """Whole numbers divide towards zero, as in C++."""
+    """Integers divide towards zero, as in C++."""
     builder = owner_of("div", [a, b])
     beside = next(o.dtype for o in (a, b) if isinstance(o, TensorHolder))
     a, b = tensor(builder, a, beside), tensor(builder, b, beside)
@@ -212,8 +214,8 @@ def _divide(a: TensorLike, b: TensorLike) -> TensorHolder:
 
 
 def assign(variable: TensorHolder, value: TensorLike) -> TensorHolder:
-    """The variable holds `value` from the end of each run on; nodes with a control edge from the
-    result see it at once."""
+    """The variable holds `value` after each run; nodes with a control edge from the result see
+    it at once."""
     builder = variable._builder
     source = tensor(builder, value, variable.dtype)
     return make(builder, _es.assign(variable._native, source._native))
@@ -221,7 +223,7 @@ def assign(variable: TensorHolder, value: TensorLike) -> TensorHolder:
 
 @contextmanager
 def attr_scope(labels: Mapping[str, bool | int | str]) -> Iterator[None]:
-    """Nodes that this thread makes inside get these labels; inner scopes win."""
+    """Nodes created by this thread inside the block get these labels; inner scopes win."""
     _es.push_labels(dict(labels))
     try:
         yield
@@ -231,7 +233,7 @@ def attr_scope(labels: Mapping[str, bool | int | str]) -> Iterator[None]:
 
 @contextmanager
 def control_dependency_scope(sources: Sequence[TensorHolder]) -> Iterator[None]:
-    """Nodes that this thread makes inside come after those of `sources`."""
+    """Nodes created by this thread inside the block are ordered after those of `sources`."""
     _es.push_sources(natives_of(sources, "a control dependency"))
     try:
         yield

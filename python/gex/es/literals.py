@@ -1,4 +1,4 @@
-"""Numbers, nested lists, arrays and dtypes as Python writes them."""
+"""Conversion of Python numbers, nested lists, arrays and dtypes."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _OWN_NAMES = {("bool" if d is DType.boolean else d.name): d for d in _NUMPY_NAME
 
 
 def to_dtype(dtype: DTypeLike) -> DType:
-    """A DType, its name ("f32"), or NumPy's or PyTorch's dtype or name for it."""
+    """A DType, its name ("f32"), or the dtype or dtype name of NumPy or PyTorch."""
     if isinstance(dtype, DType):
         return dtype
     name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
     name = name.removeprefix("torch.")
     known = _OWN_NAMES.get(name) or _NUMPY_NAMES.get(name)
     if known is None:
-        raise ValueError(f"{dtype!r} is no dtype with tensors; there are {', '.join(_OWN_NAMES)}")
+        raise ValueError(f"{dtype!r} is not a tensor dtype; use one of {', '.join(_OWN_NAMES)}")
     return known
 
 
 def to_sizes(shape: Iterable[Size]) -> list[Size]:
-    """Whole numbers that 64 bits hold, and expressions."""
+    """Integers that fit 64 bits, and expressions."""
     sizes: list[Size] = []
     for k, size in enumerate(shape):
         if not isinstance(size, str):
@@ -50,7 +50,7 @@ def to_sizes(shape: Iterable[Size]) -> list[Size]:
                 size = operator.index(size)
             except TypeError:
                 raise TypeError(
-                    f"size {k} of the shape is {size!r}; sizes are whole numbers or names: 8, 's0'"
+                    f"size {k} of the shape is {size!r}; sizes are integers or names: 8, 's0'"
                 ) from None
             if not -(2**63) <= size < 2**63:
                 raise ValueError(f"size {k} of the shape is {size}, which does not fit 64 bits")
@@ -69,20 +69,22 @@ def flatten(value: Any) -> tuple[list[Number], list[int]]:
     if isinstance(value, (bool, int, float)):
         return [value], []
     if not isinstance(value, (list, tuple)):
-        raise TypeError(f"{value!r} of type {type(value).__name__} is no number or list of numbers")
+        raise TypeError(
+            f"{value!r} of type {type(value).__name__} is neither a number nor a list of numbers"
+        )
     numbers: list[Number] = []
     inner: list[int] | None = None
     for item in value:
         flat, shape = flatten(item)
         if inner is not None and shape != inner:
-            raise ValueError(f"ragged list: an item of shape {shape} beside one of {inner}")
+            raise ValueError(f"ragged list: items of shapes {shape} and {inner}")
         inner = shape
         numbers += flat
     return numbers, [len(value), *(inner or [])]
 
 
 def dtype_beside(numbers: Sequence[Number], beside: DType | None) -> DType:
-    """Of the tensor beside, if that can hold the kind of the numbers."""
+    """The dtype of the other operand if it can hold this kind of numbers."""
     if numbers and all(isinstance(n, bool) for n in numbers):
         return DType.boolean
     if any(isinstance(n, float) for n in numbers):

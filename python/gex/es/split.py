@@ -12,7 +12,7 @@ def split(x: TensorHolder, count: int, *, axis: int = 0) -> list[TensorHolder]:
         raise ValueError(f"split: axis {axis} is out of range for {x.type}")
     axis %= len(shape)
     if count < 1 or shape[axis] < 0 or shape[axis] % count:
-        raise ValueError(f"split: axis {axis} of {x.type} is no multiple of {count}")
+        raise ValueError(f"split: axis {axis} of {x.type} is not divisible by {count}")
     sizes = x.sizes
     sizes[axis] = part = shape[axis] // count
     parts = []

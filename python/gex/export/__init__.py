@@ -1,1 +1,1 @@
-"""`gex.compile`: torch.export's graph instead of Dynamo's."""
+"""`gex.compile`: compiles a graph traced by torch.export instead of Dynamo."""

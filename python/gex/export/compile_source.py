@@ -1,4 +1,4 @@
-"""What gex.compile was given, kept so that a compiled object can be copied and pickled."""
+"""The arguments of gex.compile, kept so that a compiled object can be copied and pickled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gex.compat.pytree import tree_flatten, tree_unflatten
 
 @dataclass(frozen=True)
 class _Example:
-    """An example without its contents: tracing asks for no more."""
+    """An example without its contents: tracing does not need them."""
 
     shape: tuple[int, ...]
     stride: tuple[int, ...]
@@ -71,7 +71,7 @@ class Source:
 
     @contextmanager
     def _trained_as_compiled(self) -> Iterator[None]:
-        """With the module in the mode, training or not, that it was compiled in."""
+        """With the module in the training mode in which it was compiled."""
         parts = (
             dict(self.module.named_modules()) if isinstance(self.module, torch.nn.Module) else {}
         )
@@ -85,7 +85,7 @@ class Source:
                 part.training = now[name]
 
     def bind(self, tensors: Sequence[tuple[str, torch.Tensor]]) -> None:
-        """Gives the module these tensors, by name: those that a compiled object was bound to."""
+        """Sets these tensors in the module by name: those that a compiled object was bound to."""
         if not isinstance(self.module, torch.nn.Module):
             return
         for name, tensor in tensors:
@@ -93,7 +93,7 @@ class Source:
             try:
                 part = self.module.get_submodule(path)
             except AttributeError:
-                continue  # a constant that tracing makes
+                continue  # a constant created by tracing
             if _is_elsewhere(part._parameters.get(leaf), tensor):
                 part._parameters[leaf] = torch.nn.Parameter(tensor, requires_grad=False)
             elif _is_elsewhere(part._buffers.get(leaf), tensor):

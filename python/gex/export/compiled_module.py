@@ -40,10 +40,10 @@ def compile(
 ) -> Compiled:
     """Compiles the forward pass of a module, a function or an exported program.
 
-    Arguments as torch.export.export takes them; options as those of backend "gex". Parameters are
-    bound now and must not change; results need no gradient. Buffers that a module writes (the
-    statistics of a batch norm in training) are written in the module; an exported program keeps
-    its own as they were exported, and calls write into copies. Both are in `state`.
+    Takes the arguments of torch.export.export and the options of backend "gex". Parameters are
+    bound now and must not change; results have no gradient. Buffers that a module writes (such as
+    batch norm statistics in training) are written in the module; for an exported program calls
+    write into copies. Both are in `state`.
     """
     warn_if_untested()
     config = Config(GEX_OPTIONS, options)
@@ -55,9 +55,9 @@ def compile(
     if not callable(module):
         raise TypeError(f"expected a module, a function or an ExportedProgram, got {type(module)}")
     if isinstance(module, torch.jit.ScriptModule):
-        raise TypeError("a ScriptModule can't be traced: pass the module that it was made of")
+        raise TypeError("a ScriptModule can't be traced: pass the original module")
     if example_inputs is None:
-        raise TypeError("example_inputs is missing: pass a tuple with one entry for each argument")
+        raise TypeError("example_inputs is missing: pass a tuple with one entry per argument")
     owner = module if isinstance(module, torch.nn.Module) else _module_of(module)
     args = tuple(example_inputs) if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
     leaves, spec = tree_flatten((args, dict(example_kwargs or {})))
@@ -75,7 +75,7 @@ def _module_of(function: Callable[..., Any]) -> torch.nn.Module:
 
 
 def _example(leaf: Any) -> Any:
-    """Examples with memory between their elements would make that layout part of the program."""
+    """A dense copy, because gaps between elements would become part of the program's layout."""
     if _is_array(leaf):
         leaf = torch.from_numpy(leaf)
     if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided:
@@ -88,8 +88,8 @@ def _example(leaf: Any) -> Any:
 class Compiled:
     """A compiled forward pass: called like the module, with tensors or NumPy arrays.
 
-    Arrays in, arrays out. `state` holds the buffers that calls write, `report` what became of the
-    graph.
+    Returns arrays for arrays. `state` holds the buffers that calls write, `report` describes the
+    compilation.
     """
 
     def __init__(
@@ -125,25 +125,25 @@ class Compiled:
                 ranges=graph.ranges,
             ).run()
         except GraphNotSupported as problem:
-            raise UserError(f"gex.compile can't take this program: {problem}") from problem
+            raise UserError(f"gex.compile does not support this program: {problem}") from problem
         self.report.take(imported.outcome)
         fallback.warn_if_any(self.report)
         self.report.seconds["import"] = time.perf_counter() - start
         imported.num_arguments -= len(graph.bound)
         tensors = [tensor for _, tensor in graph.bound]
         imported.constants[:0] = imported.adapter.bind(imported.num_arguments, tensors)
-        # What the module held when it was compiled is fixed by contract.
+        # Values held by the module at compile time are constant by contract.
         names = [name for name, _ in graph.bound]
         static = list(enumerate(names, start=imported.num_arguments))
         if imported.device != CPU:
             static = []
         runner = self.report.runner = make_runner(RunnerRequest(imported, config, static=static))
         run = imported.adapter.wrap(runner)
-        # Calls through PyTorch would otherwise record gradients of what they are given.
+        # Otherwise calls through PyTorch would record gradients of their arguments.
         return torch.no_grad()(run) if imported.outcome.calls else run
 
     def __copy__(self) -> Compiled:
-        """Another object for the same program and the same state."""
+        """Another object for the same program and state."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         return other
@@ -167,7 +167,7 @@ class Compiled:
             return self._call_any(args, kwargs, problem)
 
     def _call_any(self, args: Any, kwargs: dict[str, Any], problem: UserError | None = None) -> Any:
-        """A call with structure, constants or arrays, or one that the graph refused as it was."""
+        """A call with structured arguments, constants or arrays, or one that the graph rejected."""
         leaves = self._leaves(args, kwargs)
         with_arrays = any(_is_array(leaf) for leaf in leaves)
         passed, written_back, changed = [], [], False
@@ -196,7 +196,7 @@ class Compiled:
         if spec != self._in_spec:
             names = ", ".join(i.name for i in self._inputs)
             raise UserError(
-                f"the inputs ({names}) have another structure than the examples: expected "
+                f"the inputs ({names}) have a different structure than the examples: expected "
                 f"{self._in_spec}, got {spec}"
             )
         return leaves
@@ -224,7 +224,7 @@ class Compiled:
 
 
 def _compiled_again(source: Source, bound: list[tuple[str, torch.Tensor]]) -> Compiled:
-    """A copy of a compiled object that was bound to these tensors, of which it has its own."""
+    """A copy of a compiled object that was bound to these tensors, with its own tensors."""
     source.bind(bound)
     compiled = source.compile_again(compile)
     for name, tensor in bound:
@@ -238,7 +238,7 @@ def _flat_spec(count: int) -> TreeSpec:
 
 
 def _finisher(spec: TreeSpec) -> Callable[[Sequence[Any]], Any]:
-    """Builds what the module returns from the list of its tensors."""
+    """Builds the module's return value from the list of its tensors."""
     if spec.is_leaf():
         return lambda results: results[0]
     children = spec.children()
@@ -260,7 +260,7 @@ def _check_fixed(expected: Fixed, leaf: Any) -> None:
 
 
 def _is_array(leaf: Any) -> bool:
-    numpy = sys.modules.get("numpy")  # who has an array has imported it
+    numpy = sys.modules.get("numpy")  # arrays exist only if it was imported
     return numpy is not None and isinstance(leaf, numpy.ndarray)
 
 
@@ -275,7 +275,7 @@ def _as_tensor(name: str, leaf: Any, example: Any) -> Any:
 
 
 def _laid_out(tensor: Any, example: Any) -> Any:
-    """The tensor with its axes in memory as in the example; itself if they are."""
+    """The tensor with the example's axis order in memory; itself if it already has it."""
     if not isinstance(tensor, torch.Tensor) or tensor.dim() != example.dim():
         return tensor
     order = sorted(range(example.dim()), key=lambda axis: _stride(example, axis), reverse=True)
@@ -301,5 +301,7 @@ def _as_array(result: Any) -> Any:
     if not isinstance(result, torch.Tensor):
         return result
     if result.dtype == torch.bfloat16:
-        raise UserError("a result is bfloat16, which NumPy lacks: pass tensors to get tensors")
+        raise UserError(
+            "a result is bfloat16, which NumPy does not support: pass tensors to get tensors"
+        )
     return result.detach().numpy()

@@ -1,4 +1,4 @@
-"""An ExportedProgram as the importer takes it: user inputs first, then what is bound."""
+"""An ExportedProgram in the form of the importer: user inputs first, then bound tensors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MUTATIONS = (
 
 @dataclass(frozen=True)
 class Fixed:
-    """A user input that is no tensor: exported with this value, and good for no other."""
+    """A user input that is not a tensor: exported with this value, which must not change."""
 
     name: str
     value: Any
@@ -40,7 +40,7 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Passed:
-    """A user input that the graph gets at each call."""
+    """A user input that the graph receives at each call."""
 
     name: str
     example: Any  # a fake tensor, or a symbolic integer
@@ -51,13 +51,16 @@ class Passed:
 class ExportGraph:
     gm: GraphModule
     inputs: list[Fixed | Passed]  # one for each leaf of the call's arguments
-    bound: list[tuple[str, torch.Tensor]]  # behind the passed inputs; names as in the module
-    ranges: dict[Any, Any]  # that the program promises for the symbols of its sizes
-    state: dict[str, torch.Tensor] = field(default_factory=dict)  # of them, what the graph writes
+    bound: list[tuple[str, torch.Tensor]]  # after the passed inputs; names as in the module
+    ranges: dict[Any, Any]  # of the program's size symbols
+    state: dict[str, torch.Tensor] = field(
+        default_factory=dict
+    )  # the bound tensors that the graph writes
 
 
 def graph_of(program: ExportedProgram, copy_state: bool) -> ExportGraph:
-    """The graph of a program of pure ATen ops that nobody else has, mutations as copies at its end.
+    """The graph of a program of pure ATen ops, owned by the caller, with mutations as copies at its
+    end.
 
     With `copy_state` the graph writes into copies of its buffers, not into the program's.
     """
@@ -94,7 +97,7 @@ def graph_of(program: ExportedProgram, copy_state: bool) -> ExportGraph:
             first_operation.prepend(node)
         else:
             raise UserError(
-                f"input {spec.arg.name} of the program is a {spec.kind.name}: no tensor"
+                f"input {spec.arg.name} of the program is a {spec.kind.name}, not a tensor"
             )
     _add_copies(graph, signature.output_specs, targets)
     graph.lint()
@@ -115,7 +118,7 @@ def _tensor_of(program: ExportedProgram, spec: InputSpec) -> torch.Tensor:
 
 
 def _targets(specs: list[InputSpec], nodes: list[Node]) -> dict[str, Node]:
-    """What mutations may name: inputs by their own name, bound tensors by that in the module."""
+    """Targets of mutations: inputs by their own name, bound tensors by their name in the module."""
     names = [spec.target if spec.kind in _BOUND else spec.arg.name for spec in specs]
     return dict(zip(names, nodes))
 
@@ -132,5 +135,5 @@ def _add_copies(graph: Graph, specs: list[OutputSpec], targets: dict[str, Node])
                 copied = graph.call_function(_aten.copy_.default, (target, value))
             copied.meta["val"] = target.meta["val"]
         else:
-            raise UserError(f"output {spec.arg} of the program is a {spec.kind.name}: no tensor")
+            raise UserError(f"output {spec.arg} of the program is a {spec.kind.name}, not a tensor")
     output.args = (tuple(results),)

@@ -1,4 +1,4 @@
-"""What users may do to an ATen graph between AOTAutograd and the importer."""
+"""FX stages between AOTAutograd and the importer, in which users may change an ATen graph."""
 
 from gex.fx_stage.observation import (
     ALL_PASSES,
@@ -8,7 +8,7 @@ from gex.fx_stage.observation import (
     add_observer,
     observe,
 )
-from gex.fx_stage.pipeline import STAGES, Stage, run
+from gex.fx_stage.pipeline import STAGES, Stage, any_wanted, run
 
 __all__ = [
     "ALL_PASSES",
@@ -18,6 +18,7 @@ __all__ = [
     "Stage",
     "Subject",
     "add_observer",
+    "any_wanted",
     "observe",
     "run",
 ]

@@ -1,7 +1,7 @@
-"""Operators that compute nothing and are there for what they do: print, save, check a value.
+"""Operators without results that are called for their effect: print, save or check a value.
 
-In a compiled graph each is a step of the Program that runs at every replay, in its order among
-other steps with effects. No pass removes or reorders one.
+In a compiled graph each is a step of the Program that runs at every replay, in order with other
+steps with effects. No pass removes or reorders one.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _library.define(
 )
 _library.define("check_value(Tensor tensor, int check) -> ()")
 
-_files: Counter[str] = Counter()  # how often each path was asked for
-_sites: dict[int, tuple[str, str]] = {}  # stem and extension of the file of each save in a graph
+_files: Counter[str] = Counter()  # number of requests per path
+_sites: dict[int, tuple[str, str]] = {}  # file stem and extension of each save in a graph
 _site_numbers = itertools.count()
 _steps: defaultdict[str, itertools.count[int]] = defaultdict(itertools.count)
 checks: dict[int, Any] = {}  # by number: called with the tensor
@@ -116,7 +116,7 @@ def _save_tensors(
     folder = os.path.dirname(stem)
     if folder:
         os.makedirs(folder, exist_ok=True)
-    # A view would bring the memory of all that it is a view of.
+    # Saving a view would save the whole memory that it views.
     copies = [tensor.detach().clone() for tensor in tensors]
     torch.save(copies if as_list else copies[0], stem + extension)
 
@@ -135,7 +135,7 @@ for _name, _function in (
     ("check_value", _check_value),
 ):
     _library.impl(_name, _function, "CompositeExplicitAutograd")
-    _library.impl(_name, _nothing, "Meta")  # register_fake() would read sources: 20 ms
+    _library.impl(_name, _nothing, "Meta")  # register_fake() reads source files: 20 ms
 
 PRINT = torch.ops.gex.print_tensor.default
 SAVE = torch.ops.gex.save_tensors.default
@@ -146,7 +146,7 @@ for _target in TARGETS:
 
 
 def number_saves(gm: GraphModule) -> None:
-    """Gives every save in the graph its file, so that each replay writes the same one."""
+    """Assigns every save in the graph its file, so that each replay writes the same one."""
     for node in gm.graph.find_nodes(op="call_function", target=SAVE):
         tensors, path, as_list, overwrite, by_step, site = node.args
         if site < 0:

@@ -1,4 +1,4 @@
-"""Operators of namespace `npugraph_ex` that mark a place of a graph and compute nothing."""
+"""Operators of namespace `npugraph_ex` that mark a position in a graph and compute nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _nothing(*_: object, **__: object) -> None:
 
 
 def define_mark(schema: str, run: Callable[..., Any] = _nothing) -> OpOverload:
-    """An operator that stays where it is in a graph, whether its result is used or not."""
+    """Defines an operator that keeps its position in a graph, whether its result is used or not."""
     name = schema.partition("(")[0]
     _library.define(schema)
     _library.impl(name, run, "CompositeExplicitAutograd")
@@ -32,5 +32,5 @@ def define_mark(schema: str, run: Callable[..., Any] = _nothing) -> OpOverload:
 
 @torch.compiler.assume_constant_result
 def new_number() -> int:
-    """Of a mark, a stream or an event; the same in every call of a graph."""
+    """For a mark, a stream or an event; the same in every call of a graph."""
     return next(_numbers)

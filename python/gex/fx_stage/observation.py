@@ -1,4 +1,4 @@
-"""Observers that are shown a graph after each FX stage: debug files, the log."""
+"""Observers that receive a graph after each FX stage: debug files, the log."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from dataclasses import dataclass
 
 from torch.fx import GraphModule
 
-AOT_GRAPH = "aot_graph"  # the name under which a graph is seen before any stage
+AOT_GRAPH = "aot_graph"  # stage name of a graph before any stage
 ALL_PASSES = "all_passes"  # and after all of them
 
 
 @dataclass(frozen=True)
 class Subject:
-    """The graph that a compile is at."""
+    """The graph being compiled."""
 
     graph: str  # as in reports: graph_<k>
     phase: str  # forward or backward
 
 
-# Sees the graph as it is after the stage of that name; must not change it.
+# Receives the graph after the stage of that name; must not change it.
 Observer = Callable[[Subject, str, GraphModule], None]
 _observers: list[Observer] = []
 
 
 def add_observer(observer: Observer) -> Callable[[], None]:
-    """Has every later compile show its graphs to the observer; the result takes it off again."""
+    """Shows the graphs of every later compile to the observer; call the result to remove it."""
     _observers.append(observer)
     return lambda: _observers.remove(observer)
 

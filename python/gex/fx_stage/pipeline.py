@@ -1,7 +1,7 @@
-"""The stages of an FX graph, in their order, under the names that debug files give them.
+"""The stages of an FX graph in order, with the names used in debug files.
 
-Only what users see as FX is done here. The rest (identities, concatenations, writing in place,
-known patterns) is the engine's, whose passes come after the import.
+Only what users can observe as FX is done here. The rest (identities, concatenations, in-place
+writes, known patterns) is done by the engine's passes after the import.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _has(option: str) -> Callable[[Config], bool]:
 
 
 def _custom_pass(option: str) -> Stage:
-    """A pass of the user's: edits the graph in place; what it raises ends the compile."""
+    """A user's pass: edits the graph in place; an exception ends the compile."""
 
     def run(gm: GraphModule, example_inputs: Sequence[Any], config: Config) -> None:
         values.fill_in(gm, lambda: config.get(option)(gm, example_inputs, config))
@@ -45,7 +45,7 @@ def _replaces(config: Config) -> bool:
 
 
 def _reads_noop_calls(config: Config) -> bool:
-    """Whether anything after this stage would be disturbed by nodes that do nothing."""
+    """Whether a later stage would be disturbed by nodes that do nothing."""
     return config.get("remove_noop_ops", False) and (_replaces(config) or _has(_POST_PASS)(config))
 
 
@@ -54,7 +54,7 @@ def _remove_noop_calls(gm: GraphModule, _: Sequence[Any], config: Config) -> Non
 
 
 def _replace(gm: GraphModule, _: Sequence[Any], config: Config) -> None:
-    scopes.check_pairs(gm)  # streams decide what is matched
+    scopes.check_pairs(gm)  # patterns match on one stream only
     values.fill_in(gm, lambda: replacements.apply(gm))
 
 
@@ -66,17 +66,22 @@ def _views_as_reshapes(gm: GraphModule, _: Sequence[Any], config: Config) -> Non
 
 STAGES = (
     _custom_pass(_PRE_PASS),
-    # The engine removes identities by itself; patterns and the second custom pass see none either.
+    # The engine removes identities itself; patterns and the second custom pass must not see them
+    # either.
     Stage("optimize_noop_ops", _reads_noop_calls, _remove_noop_calls),
     Stage("apply_pattern_passes", _replaces, _replace),
-    # The second custom pass finds reshapes alone, as it does in the reference.
+    # The second custom pass sees only reshapes, as in the reference.
     Stage("view_to_reshape", _has(_POST_PASS), _views_as_reshapes),
     _custom_pass(_POST_PASS),
 )
 
 
+def any_wanted(config: Config) -> bool:
+    return any(stage.wanted(config) for stage in STAGES)
+
+
 def run(gm: GraphModule, example_inputs: Sequence[Any], config: Config, subject: Subject) -> None:
-    """Runs the stages that the options ask for, each seen by the observers."""
+    """Runs the stages that the options enable, each shown to the observers."""
     observe(subject, AOT_GRAPH, gm)
     for stage in STAGES:
         if stage.wanted(config):

@@ -1,6 +1,6 @@
-"""Patterns of the user's and what replaces them, by PyTorch's own matcher.
+"""User-defined patterns and their replacements, matched by PyTorch's own matcher.
 
-Its module is imported when the first pattern is registered: it brings all of inductor along.
+Its module is imported when the first pattern is registered, because it imports all of inductor.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _patterns: Any = None  # of this process
 
 
 def fwd_only(fn: Callable[..., Any], args: Sequence[Any], **_: Any) -> GraphModule:
-    """Traces to the operators that graphs consist of when patterns are looked for in them."""
+    """Traces to the operators that graphs contain when patterns are matched."""
     return pattern_matcher.traced_pattern(fn, args)
 
 
@@ -40,18 +40,18 @@ def register_replacement(
     scalar_workaround: dict[str, float | int] | None = None,
     skip_duplicates: bool = False,
 ) -> None:
-    """Has every later compile replace what `search_fn` computes by `replace_fn`.
+    """Makes every later compile replace what `search_fn` computes by `replace_fn`.
 
-    `search_fn` is traced on `example_inputs`; sizes need not be the real ones. A match is checked
-    again with the values at hand, then by `extra_check`. With `skip_duplicates` a pattern that is
-    registered already is left as it is; otherwise that is an error.
+    `search_fn` is traced on `example_inputs`; their sizes need not be the real ones. A match is
+    checked again with the actual values, then by `extra_check`. With `skip_duplicates` a pattern
+    that is already registered is kept; otherwise that is an error.
     """
     global _patterns
     names = list(inspect.signature(search_fn).parameters)
     for name in scalar_workaround or {}:
         if name not in names:
             raise ValueError(
-                f"scalar_workaround: {name!r} is no parameter of search_fn, which has {names}"
+                f"scalar_workaround: {name!r} is not a parameter of search_fn, which has {names}"
             )
     if _patterns is None:
         _patterns = pattern_matcher.new_pattern_list("npugraph_ex_user_patterns")
@@ -71,13 +71,14 @@ def register_replacement(
 
 @contextlib.contextmanager
 def _fake_values_of(example_inputs: Sequence[Any]) -> Iterator[None]:
-    """Traces in the mode that made the examples, if they are fake."""
+    """Traces in the fake mode of the examples, if they are fake."""
     with detect_fake_mode(list(example_inputs)) or contextlib.nullcontext():
         yield
 
 
 def _told_apart(example_inputs: Sequence[Any]) -> list[Any]:
-    """One tensor given for two arguments would be one argument in the trace."""
+    """Clones repeated tensors: one tensor passed for two arguments would be one argument in the
+    trace."""
     seen: set[int] = set()
     out = []
     for example in example_inputs:
@@ -97,7 +98,7 @@ def any_registered() -> bool:
 
 
 def apply(gm: GraphModule) -> int:
-    """Replaces all matches, in the graphs inside as well; gives how many."""
+    """Replaces all matches, also in nested graphs; returns their number."""
     if _patterns is None:
         return 0
     count = _patterns.apply(gm)
@@ -116,5 +117,5 @@ def _graphs_inside(gm: GraphModule) -> list[GraphModule]:
 
 
 def remove_noop_calls(graph: Graph) -> None:
-    """What patterns were freed of when they were traced, graphs must be freed of as well."""
+    """Removes from the graph the no-op calls that are removed from traced patterns."""
     pattern_matcher.remove_noop_calls(graph)

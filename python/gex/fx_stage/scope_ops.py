@@ -1,7 +1,7 @@
-"""Marks around stretches of a graph.
+"""Marks around parts of a graph.
 
-Custom passes insert them and models may call them. They compute nothing: a stretch of a graph on
-another stream, or under another core limit, has the values that it has anywhere else.
+Custom passes insert them and models may call them. They compute nothing: the values of a part do
+not depend on its stream or core limit.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ def _record(*, device: torch.device | None = None) -> torch.Tensor:
 
 SCOPE_ENTER = define_mark("scope_enter(str[] keys, str[] values, bool need_execute=False) -> ()")
 SCOPE_EXIT = define_mark("scope_exit(bool need_execute=False) -> ()")
-# As scope_exit, with a number of its own: PyTorch takes two equal marks of a model for one.
+# Like scope_exit, with a unique number: PyTorch merges equal marks of a model.
 SCOPE_LEAVE = define_mark("scope_leave(int mark) -> ()")
 RECORD = define_mark("record(*, Device? device=None) -> Tensor", _record)
 WAIT = define_mark("wait(Tensor[] x) -> ()")
 SUPER_KERNEL_BEGIN = define_mark("super_kernel_scope_begin(str? scope_name=None) -> ()")
 SUPER_KERNEL_END = define_mark("super_kernel_scope_end(str? scope_name=None) -> ()")
 
-# What the importer takes as marks and not as computations.
+# Operators that the importer treats as marks, not as computations.
 MARKS = {
     SCOPE_ENTER,
     SCOPE_EXIT,
@@ -39,6 +39,8 @@ MARKS = {
 STREAM_LABEL = "_user_stream_label"
 AICORES = "_op_aicore_num"
 VECTORCORES = "_op_vectorcore_num"
-LIMITED_STREAM = "_op_limited_stream"  # only what lies on it; without the key all in the block
+LIMITED_STREAM = (
+    "_op_limited_stream"  # only nodes on that stream; without this key all nodes in the block
+)
 LEVEL = "_deterministic_level"
-NUMBER = "_scope_number"  # tells two equal scopes of a model apart
+NUMBER = "_scope_number"  # distinguishes two equal scopes of a model

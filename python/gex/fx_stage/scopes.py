@@ -1,4 +1,4 @@
-"""Scopes of a graph must pair: each that is entered is left, in the same graph."""
+"""Checks that every scope entered in a graph is left in the same graph."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def _check_scopes(gm: GraphModule) -> None:
         elif node.target in (SCOPE_EXIT, SCOPE_LEAVE):
             if not entered:
                 raise RuntimeError(
-                    f"scope_exit {node.name!r} has no scope_enter before it to pair with: {_WHY}"
+                    f"scope_exit {node.name!r} has no matching scope_enter before it: {_WHY}"
                 )
             entered.pop()
     if entered:
         labels = [f"{n.name!r} ({_labels(n)})" for n in entered]
-        raise RuntimeError(f"scope_enter {', '.join(labels)} pairs with no scope_exit: {_WHY}")
+        raise RuntimeError(f"scope_enter {', '.join(labels)} has no matching scope_exit: {_WHY}")
 
 
 def _labels(node: Node) -> str:
@@ -43,7 +43,7 @@ def _labels(node: Node) -> str:
 
 
 def _check_super_kernels(gm: GraphModule) -> None:
-    """Those pair by name."""
+    """Super kernel scopes are matched by name."""
     begun: dict[str | None, list[Node]] = {}
     for node in gm.graph.nodes:
         if node.target not in (SUPER_KERNEL_BEGIN, SUPER_KERNEL_END):
@@ -54,7 +54,7 @@ def _check_super_kernels(gm: GraphModule) -> None:
             open_nodes.append(node)
         elif not open_nodes:
             raise RuntimeError(
-                f"super_kernel_scope_end({label!r}) {node.name!r} pairs with no "
+                f"super_kernel_scope_end({label!r}) {node.name!r} has no matching "
                 f"super_kernel_scope_begin({label!r}): {_WHY}"
             )
         else:
@@ -62,6 +62,6 @@ def _check_super_kernels(gm: GraphModule) -> None:
     for label, nodes in begun.items():
         if nodes:
             raise RuntimeError(
-                f"super_kernel_scope_begin({label!r}) {nodes[0].name!r} pairs with no "
+                f"super_kernel_scope_begin({label!r}) {nodes[0].name!r} has no matching "
                 f"super_kernel_scope_end({label!r}): {_WHY}"
             )

@@ -1,8 +1,8 @@
-"""Streams of a graph: which nodes lie on which, who waits for whom, and that each is left again.
+"""Assigns the nodes of a graph to streams, and checks that every stream is left again.
 
 A graph begins and ends on its entry stream. A side stream waits for the entry stream before its
-first node, and the entry stream for every side stream before the results are handed out. Scopes may
-also limit the cores of what they hold, or ask for repeatable results.
+first node, and the entry stream for every side stream before the results are returned. Scopes may
+also limit the cores of their nodes, or request deterministic results.
 """
 
 from __future__ import annotations
@@ -17,39 +17,39 @@ from gex import core_limits, determinism
 from gex.fx_stage import scope_ops as scopes
 from gex.fx_stage import stream_ops as marks
 
-ENTRY = ""  # the stream on which the caller is
+ENTRY = ""  # the caller's stream
 _SCOPES = (scopes.SCOPE_ENTER, scopes.SCOPE_EXIT, scopes.SCOPE_LEAVE)
 
 
 @dataclass
 class StreamAssignment:
-    """Nodes of a graph by stream, with the order that events ask for."""
+    """Nodes of a graph by stream, with the order that events require."""
 
     nodes: Counter[str] = field(default_factory=Counter)
     of: dict[Any, str] = field(default_factory=dict)  # FX nodes
-    waits: list[tuple[str, str]] = field(default_factory=list)  # who waits, for whom
+    waits: list[tuple[str, str]] = field(default_factory=list)  # (waiting stream, awaited stream)
     limits: dict[Any, tuple[int, int]] = field(default_factory=dict)  # AI and vector cores of nodes
     levels: dict[Any, int] = field(default_factory=dict)  # deterministic levels of nodes
 
     def number_of(self, node: Any) -> int:
-        """Of the node's stream in this graph; 0 is the caller's."""
+        """The number of the node's stream in this graph; 0 is the caller's."""
         stream = self.of.get(node, ENTRY)
         side = [name for name in self.nodes if name != ENTRY]
         return 0 if stream == ENTRY else 1 + side.index(stream)
 
 
 def find(gm: GraphModule) -> StreamAssignment:
-    """RuntimeError where a stream that was set is not left before the end."""
+    """RuntimeError if a stream that was set is not left before the end."""
     return _Walk().over(gm)
 
 
 @dataclass(frozen=True)
 class _Scope:
-    """What a scope_enter says."""
+    """The settings of a scope_enter."""
 
     stream: str | None
     cores: core_limits.Cores | None
-    limited_stream: str | None  # None: all that the scope holds
+    limited_stream: str | None  # None: all nodes of the scope
     level: int | None
 
     @classmethod
@@ -83,9 +83,9 @@ class _Walk:
         self.assignment = StreamAssignment()
         self.stack = [ENTRY]
         self.scopes: list[_Scope] = []
-        # Streams that are known under another name: the default one is the caller's.
+        # Aliases of streams: the default stream is the caller's.
         self.names = {"stream_0": ENTRY}
-        self.recorded: dict[str, str] = {}  # event: the stream that recorded it last
+        self.recorded: dict[str, str] = {}  # event -> the stream that recorded it last
         self.set_at: Node | None = None
 
     def over(self, gm: GraphModule) -> StreamAssignment:
@@ -143,7 +143,7 @@ class _Walk:
             self._wait(self._stream(str(args[0])), self._stream(str(args[1])))
 
     def _set(self, node: Node, stream: str) -> None:
-        """A stream that is on the stack already is gone back to."""
+        """Setting a stream that is already on the stack returns to it."""
         self.set_at = node
         if stream in self.stack:
             del self.stack[self.stack.index(stream) + 1 :]
@@ -151,6 +151,6 @@ class _Walk:
             self.stack.append(stream)
 
     def _wait(self, waiting: str, awaited: str | None) -> None:
-        """An event that nothing has recorded yet holds nobody up."""
+        """Waiting for an event that was not recorded yet has no effect."""
         if awaited is not None and awaited != waiting:
             self.assignment.waits.append((waiting, awaited))

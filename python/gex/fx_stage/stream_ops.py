@@ -1,7 +1,7 @@
-"""What streams and events become while Dynamo traces: marks in the graph.
+"""Marks that represent streams and events while Dynamo traces.
 
-Each mark has a number of its own, or PyTorch would take two equal ones for one. An empty name is
-the stream that the mark stands on. `note` names that stream for marks that come later.
+Each mark has a unique number, because PyTorch merges equal ones. An empty name is the stream that
+the mark is on. `note` names that stream for later marks.
 """
 
 from __future__ import annotations

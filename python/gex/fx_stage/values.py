@@ -1,4 +1,4 @@
-"""Fake values of nodes that a pass of the user's has made or changed."""
+"""Fake values of nodes that a user's pass has created or changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gex.compat.pytree import tree_leaves, tree_map_only
 
 
 def fill_in(gm: GraphModule, edit: Callable[[], Any]) -> None:
-    """Edits the graph; what was changed, and what follows from it, gets its value anew."""
+    """Edits the graph; recomputes the values of changed nodes and of nodes that depend on them."""
     before = {node: _call_of(node) for node in gm.graph.nodes}
     _have_one_mode(gm)
     edit()
@@ -32,7 +32,8 @@ def fill_in(gm: GraphModule, edit: Callable[[], Any]) -> None:
 
 
 def _have_one_mode(gm: GraphModule) -> None:
-    """Graphs traced with real tensors have values of a fake mode each, which don't go together."""
+    """Gives all values one fake mode: graphs traced with real tensors have a different mode per
+    value."""
     leaves = [v for n in gm.graph.nodes for v in tree_leaves(n.meta.get("val"))]
     if len({id(v.fake_mode) for v in leaves if isinstance(v, FakeTensor)}) < 2:
         return
@@ -59,7 +60,7 @@ def _fill_in(node: Node, changed: set[Node]) -> None:
 
 
 def _alike(old: Any, new: Any) -> bool:
-    """Whether users of the node can keep what they know."""
+    """Whether users of the node can keep their values."""
     before, after = tree_leaves(old), tree_leaves(new)
     return len(before) == len(after) and all(map(_same_form, before, after))
 

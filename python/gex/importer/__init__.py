@@ -1,1 +1,1 @@
-"""An FX graph of ATen calls becomes a graph of gex."""
+"""Converts an FX graph of ATen calls into a gex graph."""

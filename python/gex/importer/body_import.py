@@ -1,4 +1,4 @@
-"""The functions called in the body of an FX graph: of the whole graph, or of one inside it."""
+"""Imports the call_function nodes of an FX graph: the whole graph, or one nested in it."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _OWN_FILES = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _FRAME = re.compile(r'File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<name>\S+)')
 
 _ASSERT = _aten._assert_scalar.default
-# Facts for the tracer that hold for every run: the ranges of symbols, dtypes and sizes.
+# Assertions for the tracer that hold for every run: ranges of symbols, dtypes and sizes.
 _FACTS = {
     _aten._assert_tensor_metadata.default,
     _aten.sym_constrain_range.default,
     _aten.sym_constrain_range_for_size.default,
     CHECK,
 }
-# The chain of effect tokens; gex orders calls with effects by tokens of its own.
+# The chain of effect tokens; gex orders calls with effects by its own tokens.
 _TOKENS = {torch.ops.prims._make_token.default, torch.ops.prims._sink_tokens.default}
-# What says something about a graph and computes nothing.
+# Calls that state facts or mark positions and compute nothing.
 _IGNORED = _FACTS | _TOKENS | MARKS | STREAM_MARKS
 _ITEM = {_aten.item.default, _aten._local_scalar_dense.default}
 
@@ -62,7 +62,7 @@ class BodyImport:
     storages: dict[int, Storage] = field(default_factory=dict)
 
     def add(self, node: Node, env: Env, outer_location: str = "") -> None:
-        """Imports one call_function node; what it stands for is in `env` afterwards.
+        """Imports one call_function node; its value is in `env` afterwards.
 
         `outer_location`: the user's line that called the graph this body belongs to.
         """
@@ -93,11 +93,11 @@ class BodyImport:
         self._own_memory(node)
 
     def inside(self, nodes: NodeImporter) -> BodyImport:
-        """For a graph inside this one."""
+        """For a nested graph."""
         return BodyImport(nodes)
 
     def add_graph(self, gm: GraphModule, operands: list[Any], location: str) -> list[Any]:
-        """Imports a graph inside the graph in place of a call to it; gives its results."""
+        """Imports a nested graph in place of a call to it; returns its results."""
         env: Env = {}
         waiting = iter(operands)
         for node in gm.graph.nodes:
@@ -122,7 +122,7 @@ class BodyImport:
             self.storages.setdefault(storage_of(val), Storage(node))
 
     def _add_condition(self, call: OpCall, env: Env) -> None:
-        """A condition on sizes: nothing where their ranges imply it, else checked at each run."""
+        """A condition on sizes: dropped if their ranges imply it, else checked at each run."""
         condition = call.args[0]
         if isinstance(condition, Node):
             condition = condition.meta["val"]
@@ -140,13 +140,13 @@ class BodyImport:
         if _is_settled(val):
             return self._require_value(node, env, location)
         if isinstance(val, torch.SymFloat) and val.node.expr.is_Symbol:
-            # No size: calls that use it get the tensor it lies in.
+            # Not a size: calls that use it get the tensor that holds it.
             operand = node.args[0]
             nodes.floats[val.node.expr] = torch_calls.Operand(env[operand], operand.meta["val"])
             return None
         symbol = self._symbol_of(val)
         if symbol is None:
-            raise GraphNotSupported(f"{node.target} gives a {type(val).__name__}")
+            raise GraphNotSupported(f"{node.target} returns a {type(val).__name__}")
         fake = node.args[0].meta["val"]
         value = env[node.args[0]]
         if fake.dtype != torch.int64:
@@ -161,7 +161,7 @@ class BodyImport:
         nodes.bound.add(symbol)
 
     def _symbol_of(self, val: Any) -> Dim | None:
-        """The symbol that an item is, or of which it tells whether it is 1."""
+        """The symbol of an item, or the symbol that it compares with 1."""
         if isinstance(val, torch.SymBool):
             expr = val.node.expr
             known = isinstance(expr, sympy.Eq) and expr.rhs == 1 and expr.lhs.is_Symbol
@@ -171,11 +171,11 @@ class BodyImport:
         return None
 
     def _require_value(self, node: Node, env: Env, location: str) -> None:
-        """The program asserts what the item is, and was traced as if it were that number."""
+        """The program asserts the value of the item, and was traced with that value."""
         expected = _settled(node.meta["val"])
         conditions = [node, *node.users]
         asserts = [u for c in conditions for u in c.users if u.target is _ASSERT]
-        # PyTorch puts its own, which restate the user's, in front.
+        # PyTorch inserts its own assertions, which repeat the user's, before them.
         message = asserts[-1].args[1] if asserts else f"the value is not {expected}, as asserted"
         arguments = (node.args[0], expected, message)
         call = OpCall(torch_calls.require_value, arguments, {}, None, location)
@@ -183,7 +183,7 @@ class BodyImport:
 
 
 def _is_settled(val: Any) -> bool:
-    """Whether tracing left one possible value of a symbolic number."""
+    """Whether tracing left only one possible value of a symbolic number."""
     return isinstance(val, (torch.SymBool, torch.SymInt)) and not val.node.expr.free_symbols
 
 

@@ -1,7 +1,7 @@
 """Operands of elementwise operators whose sizes tracing found equal to those of the result.
 
-A size may come about in two ways: (s0 + 1)//2 here, s1 there. As Dims they differ, and either might
-be 1 and be broadcast. PyTorch saw them while it traced, and guards what it found.
+A size may be expressed in two ways: (s0 + 1)//2 and s1. As Dims they differ, and either might be 1
+and be broadcast. PyTorch evaluated them while tracing, and guards the result.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from gex.importer.tensor_types import DTYPES
 class SizedOperands:
     importer: Importer
     symbols: Symbols
-    result: torch.Tensor  # what tracing promises
+    result: torch.Tensor  # the traced result
     location: str
 
     def like(self, source: Any, operand: Any) -> Any:
-        """The operand of this node with the sizes of the result where tracing found them not 1."""
+        """The operand of this node with the result's sizes wherever tracing found them not to be
+        1."""
         fake = source.meta.get("val") if isinstance(source, Node) else None
         if not (isinstance(fake, torch.Tensor) and isinstance(operand, Value)):
             return operand
         aligned = self.result.shape[self.result.dim() - fake.dim() :]
         sizes = [to if _is_not_one(d) else d for d, to in zip(fake.shape, aligned)]
         type_ = Type(DTYPES[fake.dtype], self.symbols.dims(sizes), None)
-        # The program checks at each run what `expand` takes for granted.
+        # The program checks at each run what `expand` assumes.
         arguments = [operand, type_.shape, False]
         values, _ = self.importer.add_node("aten.expand.default", arguments, [type_], self.location)
         return operand if values is None else values[0]

@@ -1,6 +1,6 @@
-"""cond, while_loop, scan and map: native where all they hold is native, else calls.
+"""cond, while_loop, scan and map: native if everything inside is native, else calls.
 
-A cond becomes an `if`, a while_loop a `while`, with the graphs inside as regions. A scan or a map
+A cond becomes an `if`, a while_loop a `while`, with the nested graphs as regions. A scan or a map
 over a few slices is unrolled.
 """
 
@@ -37,7 +37,7 @@ _COMPARISONS: dict[type, str] = {
 def _or_call(
     native: Callable[[BodyImport, Node, Env, str], list[Any]],
 ) -> Callable[[BodyImport, Node, Env, str], list[Any]]:
-    """A handler that falls back to a call where the native form turns out not to exist."""
+    """A handler that falls back to a call if there is no native form."""
 
     def handler(body: BodyImport, node: Node, env: Env, location: str) -> list[Any]:
         nodes = body.nodes
@@ -49,7 +49,7 @@ def _or_call(
             return values
         except (NotNative, NotADim, UserError) as problem:
             nodes.importer.rollback(mark)
-            return nodes.add_call(OpCall.of(node, location), env, f"it holds {problem}")
+            return nodes.add_call(OpCall.of(node, location), env, f"it contains {problem}")
 
     return handler
 
@@ -70,7 +70,7 @@ def add_while_loop(body: BodyImport, node: Node, env: Env, location: str) -> lis
     condition, step, carried, constant = node.args
     operands = [*carried, *constant]
     if len(_tensors(carried, env)) != len(carried):
-        raise NotNative("a carried value that is no tensor")
+        raise NotNative("a carried value that is not a tensor")
     return body.nodes.importer.add_while(
         _tensors(operands, env),
         len(carried),
@@ -107,9 +107,9 @@ def add_map(body: BodyImport, node: Node, env: Env, location: str) -> list[Any]:
 
 
 def _value(operand: Any, env: Env) -> Any:
-    """What a graph inside sees for an operand: a value, or None for a size."""
+    """What a nested graph gets for an operand: a value, or None for a size."""
     value = env.get(operand) if isinstance(operand, Node) else None
-    if isinstance(value, Value) and unsupported_dtypes.is_carried(operand.meta["val"]):
+    if isinstance(value, Value) and unsupported_dtypes.is_represented(operand.meta["val"]):
         raise NotNative(f"an operand of type {operand.meta['val'].dtype}")
     return value
 
@@ -121,7 +121,7 @@ def _tensors(operands: Sequence[Any], env: Env) -> list[Value]:
 def _region(
     body: BodyImport, gm: GraphModule, operands: Sequence[Any], env: Env, location: str
 ) -> Importer:
-    """A graph inside as a graph of its own, whose inputs are the tensors among the operands."""
+    """A nested graph as a separate graph whose inputs are the tensor operands."""
     importer = Importer("region")
     inner = body.inside(body.nodes.native_only_in(importer))
     values: list[Any] = []
@@ -132,11 +132,11 @@ def _region(
             _require_sizes(body.nodes, value, placeholder)
             value = importer.add_input(Type(value.type.dtype, value.type.shape), placeholder.name)
         elif not _same_number(operand, placeholder):
-            raise NotNative(f"the number {placeholder.name}, which is another one outside")
+            raise NotNative(f"the number {placeholder.name}, which differs outside")
         values.append(value)
     for result in inner.add_graph(gm, values, location):
         if not isinstance(result, Value):
-            raise NotNative("a result that is no tensor")
+            raise NotNative("a result that is not a tensor")
         importer.add_output(result)
     body.nodes.outcome.count(inner.nodes.outcome)
     return importer
@@ -169,7 +169,7 @@ def _require_sizes(nodes: NodeImporter, value: Value, placeholder: Node) -> None
 def _require_promised(nodes: NodeImporter, values: list[Any], node: Node) -> None:
     for value, val in zip(values, node.meta["val"], strict=True):
         if not isinstance(val, torch.Tensor) or value.type.shape != nodes.symbols.dims(val.shape):
-            raise NotNative("a result of a size that only a run can tell")
+            raise NotNative("a result with a data-dependent size")
 
 
 # --- conditions and slices --------------------------------------------------------------------
@@ -193,10 +193,10 @@ def _truth(nodes: NodeImporter, predicate: Any, env: Env, location: str) -> Valu
 
 
 def _slices(nodes: NodeImporter, sliced: Sequence[Any], env: Env, location: str) -> list[list[Any]]:
-    """What each round takes of the tensors that are cut along their first axis."""
+    """The slices of each iteration of the tensors that are split along their first axis."""
     rounds = sliced[0].meta["val"].shape[0]
     if not isinstance(rounds, int) or not 0 < rounds <= MAX_UNROLLED:
-        raise NotNative(f"{rounds} rounds; up to {MAX_UNROLLED} are unrolled")
+        raise NotNative(f"{rounds} iterations; up to {MAX_UNROLLED} are unrolled")
     cut: list[list[Any]] = []
     for k in range(rounds):
         cut.append([])

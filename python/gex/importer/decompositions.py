@@ -10,36 +10,19 @@ from typing import Any
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from gex._gex import AtenFacts
 from gex.compat import operators
 from gex.compat.fake_tensors import FakeTensorMode
 from gex.compat.pytree import tree_flatten, tree_unflatten
 from gex.importer.grid_sampler import grid_sampler_2d, grid_sampler_2d_backward
 from gex.importer.symbols import Symbols
+from gex.op_facts import facts_of
 
 _aten = torch.ops.aten
 
 
-# Core ops whose decomposition is as good as a kernel once it is fused. PyTorch's full table also
-# has rules that trade a linear algorithm for a quadratic one; those stay out.
-_FUSIBLE_CORE_OPS = {
-    _aten._adaptive_avg_pool2d.default,
-    _aten._log_softmax.default,
-    _aten._native_batch_norm_legit.default,
-    _aten._native_batch_norm_legit.no_stats,
-    _aten._native_batch_norm_legit_no_training.default,
-    _aten._softmax.default,
-    _aten.avg_pool2d.default,
-    _aten.native_group_norm.default,
-    _aten.native_group_norm_backward.default,
-    _aten.native_layer_norm.default,
-    _aten.native_layer_norm_backward.default,
-    _aten.upsample_bilinear2d.vec,
-    _aten.upsample_nearest2d.vec,
-}
-
-
 _OWN_RULES: dict[Any, Callable[..., Any]] = {_aten.grid_sampler_2d.default: grid_sampler_2d}
-# For f32 and f64 PyTorch's kernel is faster than scatters are.
+# For f32 and f64 PyTorch's kernel is faster than scatters.
 _OWN_RULES_OF_LOW_FLOATS: dict[Any, Callable[..., Any]] = {
     _aten.grid_sampler_2d_backward.default: grid_sampler_2d_backward,
 }
@@ -55,7 +38,8 @@ def _rule(target: Any, leaves: list[Any]) -> Callable[..., Any] | None:
     rule = operators.core_decompositions().get(target)
     if rule is not None:
         return rule
-    if target in _FUSIBLE_CORE_OPS:
+    # PyTorch's full table also has rules that replace a linear algorithm by a quadratic one.
+    if facts_of(target).decomposition == AtenFacts.Decomposition.any:
         return operators.decomposition_of(target)
     return operators.own_decomposition_of(target)
 
@@ -70,15 +54,16 @@ class Decomposer:
     def __call__(
         self, target: Any, args: Any, kwargs: Any, mode: FakeTensorMode | None
     ) -> torch.fx.GraphModule | str:
-        """A graph over the tensors among the arguments, in tree order; else why there is none.
+        """A graph over the tensor arguments, in tree order; else the reason why there is none.
 
-        `args` and `kwargs` hold fake values of this mode where the node has nodes.
+        `args` and `kwargs` have fake values of this mode in place of nodes.
         """
         leaves, spec = tree_flatten(_plain((args, kwargs)))
         rule = _rule(target, leaves)
         if rule is None:
             return "it has no decomposition"
-        if target is _aten.linspace.default and torch.int64 in leaves:
+        floats_only = facts_of(target).decomposition == AtenFacts.Decomposition.of_floats
+        if floats_only and torch.int64 in leaves:
             return "its decomposition truncates where eager does not"
         key = (target, spec, tuple(self._key(leaf) for leaf in leaves))
         if key not in self._traced:
@@ -99,7 +84,7 @@ def _is_low_float(leaf: Any) -> bool:
 
 
 def _plain(tree: Any) -> Any:
-    """The same with ordinary lists and dicts, which decompositions may change."""
+    """The same with plain lists and dicts, which decompositions may change."""
     if isinstance(tree, (list, tuple)):
         return (list if isinstance(tree, list) else tuple)(_plain(t) for t in tree)
     if isinstance(tree, dict):
@@ -123,5 +108,5 @@ def _trace(
     try:
         with mode or contextlib.nullcontext():
             return make_fx(run)(*(leaves[i] for i in positions))
-    except Exception as problem:  # rules refuse arguments in many ways; the report tells which
+    except Exception as problem:  # rules reject arguments in many ways; the reason is reported
         return f"its decomposition fails ({type(problem).__name__}: {str(problem)[:120]})"

@@ -18,7 +18,7 @@ from torch.fx import GraphModule, Node
 from gex._gex import Dim, DType, Importer, Type, Value
 from gex.compat.fake_tensors import unset_fake_temporarily
 from gex.importer.index_ranges import IndexRanges
-from gex.importer.operand_checks import INDICES, Index, refuse_index
+from gex.importer.operand_checks import Index, indices_of, refuse_index, takes_indices
 from gex.importer.symbols import NotADim, Symbols
 
 _WORDS = 4  # number of the check (0: nothing happened), smallest and largest index, size
@@ -72,7 +72,9 @@ class DeviceChecks:
 
     @staticmethod
     def are_needed(gm: GraphModule) -> bool:
-        return any(node.op == "call_function" and node.target in INDICES for node in gm.graph.nodes)
+        return any(
+            node.op == "call_function" and takes_indices(node.target) for node in gm.graph.nodes
+        )
 
     @property
     def type(self) -> Type:
@@ -89,7 +91,7 @@ class DeviceChecks:
     ) -> dict[Node, Value]:
         """What the node is to read instead of its index tensors."""
         found = {}
-        for index in INDICES[target](args) if target in INDICES else ():
+        for index in indices_of(target, args):
             bounds = self._bounds(index)
             value = env.get(index.tensor)
             if bounds is None or not isinstance(value, Value):

@@ -1,8 +1,8 @@
-"""`options={"random": "fast"}`: random numbers drawn inside kernels.
+"""`options={"random": "fast"}`: random numbers computed inside kernels.
 
-Each call of a compiled graph takes one key from PyTorch's generator; every number follows from the
-key, the place of its draw in the graph and its index. Draws that have no native form, or a
-generator of their own, go on through PyTorch.
+Each call of a compiled graph takes one key from PyTorch's generator; every number is a function of
+the key, the position of its draw in the graph and its index. Draws without a native form, or with
+their own generator, still go through PyTorch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _aten = torch.ops.aten
 
-# Of an overload's arguments by name: those of the row behind key and stream.
+# From an overload's arguments by name to those of the row after key and stream.
 _Row = tuple[str, Callable[[dict[str, Any]], tuple[Any, ...] | None]]
 
 
@@ -46,7 +46,7 @@ _ROWS: dict[Any, _Row] = {
 
 
 def draw_key() -> torch.Tensor:
-    """One call's key."""
+    """The key of one call."""
     return torch.empty((), dtype=torch.int64).random_()
 
 

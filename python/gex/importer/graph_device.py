@@ -1,4 +1,4 @@
-"""Which device a graph runs on: the one that its tensors are on."""
+"""The device of a graph: that of its tensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CPU = torch.device("cpu")
 def device_of(gm: GraphModule) -> torch.device:
     """The CUDA device of the graph's inputs if there is one, else the CPU.
 
-    A program has one device: tensors on two CUDA devices are more than it can hold.
+    A program has one device: tensors on two CUDA devices are not supported.
     """
     found: dict[torch.device, str] = {}
     for node in gm.graph.nodes:
@@ -28,14 +28,14 @@ def device_of(gm: GraphModule) -> torch.device:
 
 
 def is_host_scalar(tensor: torch.Tensor, device: torch.device) -> bool:
-    """Whether it is a number on the CPU that eager mode takes beside tensors of the device."""
+    """Whether it is a scalar on the CPU, which eager mode accepts together with tensors of the
+    device."""
     return device != CPU and tensor.device == CPU and tensor.dim() == 0
 
 
 def is_same_device(named: object, device: torch.device) -> bool:
-    """Whether an argument names the device of the graph; without a number it means the current one,
-    which is the graph's where tensors of the graph are made.
-    """
+    """Whether an argument names the device of the graph. Without an index it means the current
+    device, which is the graph's."""
     if not isinstance(named, torch.device):
         return False
     return named.type == device.type and named.index in (None, device.index)

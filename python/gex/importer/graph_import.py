@@ -1,4 +1,4 @@
-"""Walks an FX graph of ATen calls and feeds it, node by node, to the C++ importer."""
+"""Imports an FX graph of ATen calls node by node through the C++ importer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from gex.importer.symbols import Symbols
 from gex.importer.tensor_types import storage_of
 
 _aten = torch.ops.aten
-_STREAM = "_lane"  # the label by which the engine knows streams
+_STREAM = "_stream"  # the engine's label for the stream of a node
 
 
 @dataclass
@@ -42,7 +42,7 @@ class ImportedGraph:
     num_arguments: int
     tensors: list[int]  # argument of each graph input
     integers: list[tuple[Dim, int]]
-    constants: list[torch.Tensor]  # passed behind the arguments
+    constants: list[torch.Tensor]  # passed after the arguments
     outputs: list[OutputItem]
     symbols: list[SymbolSource]
     adapter: Adapter
@@ -67,12 +67,12 @@ class GraphImport:
     outcome: ImportOutcome = field(default_factory=ImportOutcome)
     streams: StreamAssignment = field(default_factory=StreamAssignment)
     strict: bool = False
-    check_values: bool = True  # errors for values that eager mode refuses
+    check_values: bool = True  # raise errors for values that eager mode rejects
     # On a GPU: written down in host memory of this process, which another one would not have.
     note_refusals: bool = True
     fast_random: bool = False
-    keep_identities: bool = False  # calls that change nothing stay in the graph
-    ranges: Mapping[Any, Any] | None = None  # of sizes; those of the trace where it has none
+    keep_identities: bool = False  # keep calls that change nothing
+    ranges: Mapping[Any, Any] | None = None  # of sizes; default: those of the trace
     _env: Env = field(default_factory=dict)
     _integers: list[tuple[Dim, int]] = field(default_factory=list)
     _tensors: list[int] = field(default_factory=list)
@@ -157,7 +157,7 @@ class GraphImport:
         labels: list[tuple[str, int]] = []
         if node in streams.limits:
             labels += zip((AICORES, VECTORCORES), streams.limits[node])
-        if level == ANY_BATCH:  # lower ones are the engine's way anyway
+        if level == ANY_BATCH:  # the engine always satisfies lower levels
             labels.append((LEVEL, level))
         if streams.number_of(node):
             labels.append((_STREAM, streams.number_of(node)))
@@ -167,7 +167,7 @@ class GraphImport:
     # --- inputs -----------------------------------------------------------------------------
 
     def _add_inputs(self) -> None:
-        """Constants come behind the arguments, and all graph inputs come before any node."""
+        """Constants follow the arguments, and all graph inputs precede the nodes."""
         placeholders = [n for n in self.gm.graph.nodes if n.op == "placeholder"]
         self._num_arguments = len(placeholders)
         for position, node in enumerate(placeholders):
@@ -182,8 +182,8 @@ class GraphImport:
         if isinstance(val, torch.Tensor):
             self._input_of[node] = len(self._tensors)
             self._add_tensor_input(node, val, position)
-            if unsupported_dtypes.is_carried(val) or unsupported_dtypes.is_lazy(val):
-                self._adapter.carry_argument(position)
+            if unsupported_dtypes.is_represented(val) or unsupported_dtypes.is_lazy(val):
+                self._adapter.convert_argument(position)
             if is_host_scalar(val, self._device):
                 self._adapter.move_argument(position, self._device)
         elif isinstance(val, torch.SymInt):
@@ -198,7 +198,7 @@ class GraphImport:
             raise GraphNotSupported(f"argument {node.name} is a {type(val).__name__}")
 
     def _add_tensor_input(self, node: Node, val: torch.Tensor, argument: int) -> None:
-        reason = unsupported_dtypes.why_not_carried(val, self._device)
+        reason = unsupported_dtypes.why_not_representable(val, self._device)
         if reason and not is_host_scalar(val, self._device):
             raise GraphNotSupported(f"input {node.name} has {reason}")
         self._env[node] = self._importer.add_input(
@@ -215,7 +215,7 @@ class GraphImport:
         if isinstance(value, torch.Tensor):
             position = self._num_arguments + len(self._constants)
             with unset_fake_temporarily():
-                constant = unsupported_dtypes.carry_argument(value.detach())
+                constant = unsupported_dtypes.represent_argument(value.detach())
                 if is_host_scalar(constant, self._device):
                     constant = constant.to(self._device)
                 self._constants.append(constant)
@@ -224,7 +224,7 @@ class GraphImport:
             self._env[node] = value
 
     def _solve_symbols(self) -> None:
-        """Symbols that no size is by itself: of a size `2*s + 1`, s is half of the rest."""
+        """Symbols that appear only inside sums: for a size `2*s + 1`, s is (size - 1)/2."""
         for node, position in self._input_of.items():
             for axis, size in enumerate(node.meta["val"].shape):
                 expr = size.node.expr if isinstance(size, torch.SymInt) else None
@@ -245,7 +245,7 @@ class GraphImport:
                     )
 
     def _check_symbols(self) -> None:
-        """Every size of an input must be computable before the first step."""
+        """Checks that every size of an input can be computed before the first step."""
         self._solve_symbols()
         for node in self._env:
             val = node.meta.get("val")
@@ -255,8 +255,8 @@ class GraphImport:
                 for symbol in dim.symbols:
                     if symbol not in self._sources:
                         raise GraphNotSupported(
-                            f"input {node.name} has a size {dim}, but no size of an input gives "
-                            f"{symbol}: it must be one by itself or as in 2*{symbol} + 1"
+                            f"input {node.name} has a size {dim}, but no input size determines "
+                            f"{symbol}: some size must be {symbol} itself or like 2*{symbol} + 1"
                         )
 
     # --- outputs ----------------------------------------------------------------------------

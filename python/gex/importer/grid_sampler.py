@@ -1,7 +1,7 @@
-"""grid_sampler_2d and its gradients as eager computes them on 16-bit floats: every step is rounded.
+"""grid_sampler_2d and its gradients on 16-bit floats with eager's rounding after every step.
 
-PyTorch's own decomposition computes in f32 and rounds once, which is closer to the truth and too
-far from eager: mode nearest takes another pixel.
+PyTorch's decomposition computes in f32 and rounds once, which is more accurate but differs too much
+from eager: mode nearest selects another pixel.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _CUBIC = -0.75
 
 
 class _Axis:
-    """Where coordinates of the grid fall on one axis of the image."""
+    """Maps grid coordinates to one axis of the image."""
 
     def __init__(self, size: int, padding: int, align_corners: bool, like: torch.Tensor) -> None:
         self._size = size
@@ -35,7 +35,7 @@ class _Axis:
         return self.padded_with_slope(x)[0]
 
     def padded_with_slope(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """And the derivative by the grid's coordinate; zero on the border and outside of it."""
+        """Also the derivative by the grid's coordinate; zero on the border and outside."""
         slope = self.slope().expand_as(x)
         if self._padding == _ZEROS:
             return x, slope
@@ -143,7 +143,7 @@ def grid_sampler_2d(
 
 
 class _Scatter:
-    """What each pixel of the image is given."""
+    """Accumulates gradients of image pixels."""
 
     def __init__(self, image: torch.Tensor, columns: _Axis, rows: _Axis) -> None:
         n, c, height, width = image.shape

@@ -1,7 +1,7 @@
-"""Higher-order operators: nodes whose arguments hold graphs or other operators.
+"""Higher-order operators: nodes whose arguments contain graphs or other operators.
 
 Each entry of `HANDLERS` imports one of them. A higher-order operator without an entry runs as a
-call through PyTorch, graphs and all.
+call through PyTorch, including its graphs.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from gex.importer.body_import import BodyImport
 
 
-# Takes the importer of the body at hand, the node, what the body's nodes stand for, and the
-# user's line. Gives what the node stands for.
+# Takes the importer of the current body, the node, the values of the body's nodes, and the user's
+# line. Returns the value of the node.
 Handler = Callable[["BodyImport", Node, Env, str], Any]
 
 
 def _with_effects(body: BodyImport, node: Node, env: Env, location: str) -> list[Any]:
-    """with_effects(token, op, *args): the op, kept in order with others that have effects."""
+    """with_effects(token, op, *args): the op, ordered with other ops with effects."""
     _, target, *args = node.args
     results = node.meta["val"][1:]
     schema = getattr(target, "_schema", None)
@@ -44,37 +44,37 @@ def _with_effects(body: BodyImport, node: Node, env: Env, location: str) -> list
 
 
 def _auto_functionalized(body: BodyImport, node: Node, env: Env, location: str) -> Any:
-    """A custom operator that writes its arguments: a call on copies, under the operator's name."""
+    """A custom operator that writes its arguments: a call on copies, with the operator's name."""
     call = replace(OpCall.of(node, location), label=str(node.args[0]))
-    return body.nodes.add_call(call, env, "an operator of the user's that writes its arguments")
+    return body.nodes.add_call(call, env, "a custom operator that writes its arguments")
 
 
 def _run_in_place(bases: list[torch.Tensor], op: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """What the operator returns beside the tensors that it writes into."""
+    """The operator's results, then the tensors that it writes."""
     given = run_on_bases(op, bases, kwargs)
     return tuple(given[: len(given) - len(bases)])
 
 
 def _auto_functionalized_v2(body: BodyImport, node: Node, env: Env, location: str) -> Any:
-    """The same on the tensors themselves, as far as nobody reads their old contents later."""
+    """The same in place, if the old contents are not read later."""
     op, val = node.args[0], node.meta["val"]
     kwargs = dict(node.kwargs)
     bases = kwargs.pop("_all_bases", [])
     plain = isinstance(op, OpOverload) and all(
         isinstance(base, Node)
         and isinstance(env.get(base), Value)
-        and not unsupported_dtypes.is_carried(base.meta["val"])
+        and not unsupported_dtypes.is_represented(base.meta["val"])
         for base in bases
     )
     if not plain or not bases or len(val) <= len(bases):
         return _auto_functionalized(body, node, env, location)
     call = OpCall(_run_in_place, (bases, op, kwargs), {}, val, location, label=str(op))
-    reason = "an operator of the user's that writes its arguments"
+    reason = "a custom operator that writes its arguments"
     return body.nodes.add_writing_call(call, bases, env, reason)
 
 
 def _triton_kernel(body: BodyImport, node: Node, env: Env, location: str) -> dict[str, Any]:
-    """A launch of a Triton kernel of the user's: a call on copies of what the kernel writes."""
+    """A launch of a user's Triton kernel: a call on copies of the tensors that it writes."""
     leaves, spec = tree_flatten(dict(node.kwargs))
     given = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Node)]
     names, results = list(node.meta["val"]), list(node.meta["val"].values())
@@ -89,7 +89,7 @@ def _triton_kernel(body: BodyImport, node: Node, env: Env, location: str) -> dic
     kernel = triton_kernel(node.kwargs["kernel_idx"])
     label = f"Triton kernel {getattr(getattr(kernel, 'fn', kernel), '__name__', kernel)}"
     call = OpCall(launch, [leaves[i] for i in given], {}, results, location, label=label)
-    values = body.nodes.add_call(call, env, "a Triton kernel of the user's")
+    values = body.nodes.add_call(call, env, "a Triton kernel")
     return dict(zip(names, values, strict=True))
 
 
@@ -109,7 +109,7 @@ def _run_with_state(state: torch.Tensor, op: Any, *args: Any, **kwargs: Any) -> 
 
 
 def _fake_result(op: Any, args: Any, kwargs: Any) -> Any:
-    """What PyTorch promises of an op; these nodes carry no promise themselves."""
+    """The fake result of an op, because these nodes have no fake value themselves."""
     fakes, fake_kwargs = torch.fx.map_arg((tuple(args), dict(kwargs)), lambda n: n.meta.get("val"))
     with detect_fake_mode(fakes) or contextlib.nullcontext():
         return op(*fakes, **fake_kwargs)
@@ -129,7 +129,7 @@ def _run_and_save_rng_state(body: BodyImport, node: Node, env: Env, location: st
 
 
 def _run_with_rng_state(body: BodyImport, node: Node, env: Env, location: str) -> Any:
-    """(state, op, *args) -> result, the generator left as it was."""
+    """(state, op, *args) -> result; restores the generator."""
     _, op, *args = node.args
     val = _fake_result(op, args, node.kwargs)
     call = OpCall(_run_with_state, node.args, node.kwargs, val, location, label=str(op))

@@ -1,4 +1,4 @@
-"""What is known of an integer tensor's elements before the graph runs: bounds as sizes."""
+"""Known bounds of the elements of integer tensors, as sizes."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from gex._gex import Dim
+from gex._gex import AtenFacts, Dim
 from gex.importer.symbols import NotADim, Symbols
+from gex.op_facts import facts_of
 
-_aten = torch.ops.aten
 _MAX_DEPTH = 24
 
 
 @dataclass(frozen=True)
 class Range:
     low: Dim
-    high: Dim  # included
+    high: Dim  # inclusive
 
     def inside(self, low: Dim, high: Dim) -> bool:
-        """Whether all of it surely lies between these two."""
+        """Whether the range provably lies between these two."""
         return (self.low - low).low >= 0 and (high - self.high).low >= 0
 
 
 class IndexRanges:
-    """Follows integer arithmetic on positions (arange, +, -, *, clamp, argmax, ...) backwards."""
+    """Derives bounds through integer arithmetic on positions (arange, +, -, *, clamp, argmax,
+    ...)."""
 
     def __init__(self, symbols: Symbols) -> None:
         self._symbols = symbols
@@ -55,21 +56,15 @@ class IndexRanges:
             return None
         if node.target is operator.getitem:
             return self._of_item(node)
-        packet = getattr(node.target, "overloadpacket", None)
-        if packet in _SAME_ELEMENTS:
-            return self.of(node.args[0], depth + 1)
-        rule = _RULES.get(packet)
-        if rule is None:
-            return None
-        return rule(self, node, depth + 1)
+        rule = _RULES.get(facts_of(node.target).range)
+        return None if rule is None else rule(self, node, depth + 1)
 
     def _of_item(self, node: Node) -> Range | None:
-        """The indices that a sort, a topk or a maximum along an axis gives."""
+        """The indices returned by a sort, a topk or a maximum along an axis."""
         source, index = node.args
-        packet = getattr(source.target, "overloadpacket", None)
-        if packet not in _PLACES or index != 1:
+        place = facts_of(source.target).places_axis
+        if place < 0 or index != 1:
             return None
-        place = _PLACES[packet]
         axis = source.args[place] if place < len(source.args) else source.kwargs.get("dim", -1)
         shape = source.args[0].meta["val"].shape
         size = shape[axis] if len(shape) else 1
@@ -131,37 +126,17 @@ def _place_of_extremum(ranges: IndexRanges, node: Node, depth: int) -> Range | N
     return None if count is None else Range(Dim(0), count.high - Dim(1))
 
 
-_SAME_ELEMENTS = {
-    _aten.alias,
-    _aten.clone,
-    _aten.contiguous,
-    _aten.detach,
-    _aten.expand,
-    _aten.flip,
-    _aten.permute,
-    _aten.repeat,
-    _aten.reshape,
-    _aten.select,
-    _aten.slice,
-    _aten.squeeze,
-    _aten.t,
-    _aten.transpose,
-    _aten.unsqueeze,
-    _aten.view,
-}
-# The axis among the arguments of ops whose second result is a place along it.
-_PLACES = {_aten.sort: 1, _aten.topk: 2, _aten.max: 1, _aten.min: 1}
-_RULES: dict[Any, Callable[[IndexRanges, Node, int], Range | None]] = {
-    _aten.add: _sum(1),
-    _aten.arange: _arange,
-    _aten.argmax: _place_of_extremum,
-    _aten.argmin: _place_of_extremum,
-    _aten.clamp: _clamped,
-    _aten.full: lambda ranges, node, depth: ranges.of(node.args[1], depth),
-    _aten.mul: _product,
-    _aten.remainder: _remainder,
-    _aten.sub: _sum(-1),
-    _aten.where: _either,
-    _aten.zeros: lambda ranges, node, depth: Range(Dim(0), Dim(0)),
-    _aten.zeros_like: lambda ranges, node, depth: Range(Dim(0), Dim(0)),
+_Range = AtenFacts.Range
+_RULES: dict[AtenFacts.Range, Callable[[IndexRanges, Node, int], Range | None]] = {
+    _Range.chosen: _either,
+    _Range.clamped: _clamped,
+    _Range.counted: _arange,
+    _Range.difference: _sum(-1),
+    _Range.filled: lambda ranges, node, depth: ranges.of(node.args[1], depth),
+    _Range.place: _place_of_extremum,
+    _Range.product: _product,
+    _Range.remainder: _remainder,
+    _Range.same: lambda ranges, node, depth: ranges.of(node.args[0], depth),
+    _Range.sum: _sum(1),
+    _Range.zero: lambda ranges, node, depth: Range(Dim(0), Dim(0)),
 }

@@ -1,4 +1,5 @@
-"""invoke_subgraph: a body that the graph calls several times, imported once, copied to each call.
+"""invoke_subgraph: a body that the graph calls several times is imported once and copied to each
+call.
 
 Its kernels are compiled once too: equal kernels of a program share their code.
 """
@@ -33,21 +34,21 @@ def add_invoke_subgraph(body: BodyImport, node: Node, env: Env, location: str) -
     regions = body.nodes.outcome.regions
     regions[str(identifier)] += 1
     if regions[str(identifier)] > 1 and _binds_sizes(gm):
-        raise GraphNotSupported(f"{identifier} is called twice and finds sizes while it runs")
+        raise GraphNotSupported(f"{identifier} is called twice and has data-dependent sizes")
     _check_sizes(body, gm, node, operands)
     values = [env.get(o) if isinstance(o, Node) else o for o in operands]
     if gm not in body.nodes.bodies:
         body.nodes.bodies[gm] = _imported_body(body, gm, values, location)
     known: _Body | None = body.nodes.bodies[gm]
     if known is None or not known.takes(values):
-        # Memory of other calls of the body is other memory.
+        # Other calls of the body have their own memory.
         return body.inside(body.nodes).add_graph(gm, values, location)
     return known.copy_to(body.nodes, values)
 
 
 @dataclass
 class _Body:
-    """A body as a graph of its own: its inputs are the tensors among the operands."""
+    """A body as a separate graph: its inputs are the tensor operands."""
 
     importer: Importer
     counts: ImportOutcome
@@ -67,7 +68,7 @@ class _Body:
 def _imported_body(
     body: BodyImport, gm: GraphModule, values: list[Any], location: str
 ) -> _Body | None:
-    """None: it holds calls through PyTorch, whose order is kept in one graph only."""
+    """None if it contains calls through PyTorch, whose order is kept in one graph only."""
     importer = Importer("region")
     inside = body.inside(body.nodes.native_only_in(importer))
     inputs = [
@@ -86,12 +87,12 @@ def _imported_body(
 
 
 def _binds_sizes(gm: GraphModule) -> bool:
-    """Whether sizes inside the body are new at each call; the trace has names for one call."""
+    """Whether sizes inside the body are new at each call; the trace has names for one call only."""
     return any(node.meta.get("unbacked_bindings") for node in gm.graph.nodes)
 
 
 def _check_sizes(body: BodyImport, gm: GraphModule, node: Node, operands: list[Any]) -> None:
-    """The body's sizes are those of its first call; Dynamo promises the others are the same."""
+    """Checks that sizes equal those of the first call, which the body was traced for."""
     symbols = body.nodes.symbols
     for placeholder, operand in zip(gm.graph.find_nodes(op="placeholder"), operands, strict=True):
         inside = _sizes(symbols, placeholder.meta.get("val"))
@@ -117,10 +118,10 @@ def _sizes(symbols: Any, val: Any) -> list[Dim]:
 
 
 def give_results_own_memory(gm: GraphModule) -> None:
-    """Makes the fake results of calls lie where the real ones will.
+    """Gives the fake results of calls separate memory, as the real ones have.
 
     The partitioner gives every call of a body the fakes of the body itself: results of different
-    calls then seem to share memory, with each other and with the operands of the first call.
+    calls then seem to share memory with each other and with the operands of the first call.
     """
     calls = gm.graph.find_nodes(op="call_function", target=_INVOKE)
     if not calls or not _memory_is_confused(gm, calls):
@@ -139,7 +140,7 @@ def _results_of(call: Node) -> Iterator[Node]:
 
 
 def _memory_is_confused(gm: GraphModule, calls: list[Node]) -> bool:
-    """Whether some result seems to lie in memory that its call could not know of."""
+    """Whether some result seems to be in memory that its call could not access."""
     owners: dict[int, Node] = {}
     for node in gm.graph.find_nodes(op="placeholder"):
         if isinstance(node.meta.get("val"), torch.Tensor):

@@ -1,4 +1,4 @@
-"""One call of an ATen graph: a native op, a decomposition into such, or a call through PyTorch."""
+"""Imports one call of an ATen graph: as a native op, decomposed, or as a call through PyTorch."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from gex.importer.symbols import NotADim, Symbols
 from gex.importer.tensor_types import DTYPES, type_of, why_unsupported
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
-Env = dict[Node, Any]  # Values, lists of them, or what else nodes stand for
+Env = dict[Node, Any]  # Values, lists of them, or other values of nodes
 
 _MAX_DECOMPOSITION_DEPTH = 8
 
 
 class _NoRowForm(Exception):
-    """An argument has no form that op rows know."""
+    """An argument can't be expressed for an op row."""
 
 
 class NotNative(Exception):
-    """Something that must be native to the last node has one without a row."""
+    """A part that must be entirely native contains a node without a row."""
 
 
 @dataclass(frozen=True)
 class OpCall:
-    """What is called with what, what PyTorch promises of the result, and the user's line."""
+    """Target, arguments, the fake result, and the user's line of a call."""
 
     target: Any
     args: Any
@@ -53,7 +53,7 @@ class OpCall:
     val: Any
     location: str
     label: str = ""  # shown in reports in place of the target's name
-    used: frozenset[int] | None = None  # which of several results somebody reads; None: all
+    used: frozenset[int] | None = None  # which of several results are used; None: all
 
     @classmethod
     def of(cls, node: Node, location: str) -> OpCall:
@@ -75,7 +75,7 @@ class OpCall:
         return list(self.val) if isinstance(self.val, (list, tuple)) else []
 
     def shaped(self, values: list[Any]) -> Any:
-        """Values in the form of the promised result."""
+        """Values in the structure of the fake result."""
         return values[0] if isinstance(self.val, torch.Tensor) else values
 
     @property
@@ -89,17 +89,17 @@ class NodeImporter:
     symbols: Symbols
     outcome: ImportOutcome
     strict: bool
-    native_only: bool = False  # NotNative where a call would be needed
-    check_values: bool = True  # errors for values that eager mode refuses
+    native_only: bool = False  # raise NotNative instead of adding a call
+    check_values: bool = True  # raise errors for values that eager mode rejects
     fast_random: FastRandom | None = None  # else PyTorch draws random numbers
-    keep_identities: bool = False  # calls that change nothing stay in the graph
+    keep_identities: bool = False  # keep calls that change nothing
     device: torch.device = CPU  # of the graph
     device_checks: DeviceChecks | None = None  # of values, on a GPU
-    level: int = 0  # how repeatable calls through PyTorch must be
+    level: int = 0  # deterministic level of calls through PyTorch
     callees: list[Callable[..., Any]] = field(default_factory=list)
-    bound: set[Dim] = field(default_factory=set)  # symbols that the graph itself gives values to
-    bodies: dict[GraphModule, Any] = field(default_factory=dict)  # graphs inside, imported once
-    # Floats taken from tensors, and the tensors.
+    bound: set[Dim] = field(default_factory=set)  # symbols that the graph itself defines
+    bodies: dict[GraphModule, Any] = field(default_factory=dict)  # nested graphs, imported once
+    # Floats read from tensors, and those tensors.
     floats: dict[sympy.Symbol, torch_calls.Operand] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -107,11 +107,11 @@ class NodeImporter:
         self._value_checks = ValueChecks(self.symbols, self.callees)
 
     def native_only_in(self, importer: Importer) -> NodeImporter:
-        """For a graph inside this one; what its nodes become is counted apart."""
+        """For a nested graph; its nodes are counted separately."""
         return replace(self, importer=importer, outcome=ImportOutcome(), native_only=True)
 
     def add(self, call: OpCall, env: Env, chain: tuple[Any, ...] = ()) -> Any:
-        """A row, else PyTorch's decomposition if all of it has rows, else a call.
+        """Uses a row, else PyTorch's decomposition if all of it has rows, else a call.
 
         `chain`: the targets whose decompositions led here.
         """
@@ -181,7 +181,7 @@ class NodeImporter:
     def add_constant(self, tensor: torch.Tensor) -> Value:
         with unset_fake_temporarily():
             return self.importer.add_constant(
-                unsupported_dtypes.carry(tensor.detach()).contiguous().cpu()
+                unsupported_dtypes.represent(tensor.detach()).contiguous().cpu()
             )
 
     # --- rows -------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ class NodeImporter:
             return None, f"no native form: {problem}"
         new_sizes = _new_sizes(call)
         if new_sizes and self.native_only:
-            return None, "sizes that only a run can tell, inside a graph of the graph"
+            return None, "data-dependent sizes in a nested graph"
         row = str(call.target)
         values, reason = self.importer.add_node(row, arguments, results, call.location)
         one_result = isinstance(call.val, torch.Tensor)
@@ -230,7 +230,7 @@ class NodeImporter:
         if isinstance(arg, Node):
             value = env.get(arg)
             arg = arg.meta.get("val")
-            if isinstance(value, Value) and not unsupported_dtypes.is_carried(arg):
+            if isinstance(value, Value) and not unsupported_dtypes.is_represented(arg):
                 return value
             if not isinstance(arg, (*SYMBOLIC, int, float)):
                 kind = arg.dtype if isinstance(arg, torch.Tensor) else type(arg).__name__
@@ -252,8 +252,8 @@ class NodeImporter:
         raise _NoRowForm(f"an argument {arg}")
 
     def _float(self, expr: sympy.Basic, call: OpCall) -> Value | float:
-        """A float that the sizes or a tensor tell; in comparisons rounded as eager rounds it."""
-        # Tensors of an outer graph are no values of a graph inside it.
+        """A float computed from sizes or read from a tensor; rounded like eager in comparisons."""
+        # A nested graph can't use tensors of the outer graph.
         tensors = {} if self.native_only else {s: t.value for s, t in self.floats.items()}
         floats = FloatValues(self.importer, self.symbols, tensors, call.location)
         value = floats.of(expr)
@@ -271,7 +271,7 @@ class NodeImporter:
         args, kwargs = torch.fx.map_arg((call.args, call.kwargs), lambda n: n.meta.get("val"))
         leaves = tree_flatten((args, kwargs))[0]
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        if any(unsupported_dtypes.is_carried(tensor) for tensor in tensors):
+        if any(unsupported_dtypes.is_represented(tensor) for tensor in tensors):
             return None, ""
         mode = detect_fake_mode([*tensors, *call.results])
         sub = self._decompose(call.target, args, kwargs, mode)
@@ -314,7 +314,7 @@ class NodeImporter:
     # --- calls ------------------------------------------------------------------------------
 
     def add_call(self, call: OpCall, env: Env, reason: str, ordered: bool = False) -> Any:
-        """A step that runs through PyTorch, counted."""
+        """A step that runs through PyTorch; counted."""
         if self.strict and not self.native_only:
             raise CallNotAllowed(call.name, call.location, reason)
         values = self._add_step(call, env, ordered)
@@ -324,7 +324,7 @@ class NodeImporter:
     def add_writing_call(
         self, call: OpCall, written: list[Node], env: Env, reason: str
     ) -> list[Any]:
-        """A call that changes these tensors, its first operands; gives its results and those."""
+        """A call that writes these tensors, its first operands; returns its results and those."""
         if self.strict and not self.native_only:
             raise CallNotAllowed(call.name, call.location, reason)
         values = self._add_step(call, env, ordered=False, num_written=len(written))
@@ -332,11 +332,11 @@ class NodeImporter:
         return values
 
     def add_own_call(self, function: Callable[[], torch.Tensor], like: torch.Tensor) -> Value:
-        """A step that gex needs for itself, in its order among those with effects; not counted."""
+        """A step that gex itself needs, ordered with other steps with effects; not counted."""
         return self._add_step(OpCall(function, (), {}, like, ""), {}, ordered=True)
 
     def add_own_row(self, name: str, arguments: list[Any], call: OpCall) -> list[Value] | None:
-        """A row under a name of gex's own, with the results of `call`."""
+        """A row with a name of gex's own and the results of `call`."""
         try:
             results = self._result_types(call)
         except (_NoRowForm, NotADim):
@@ -344,17 +344,17 @@ class NodeImporter:
         return self.importer.add_node(name, arguments, results, call.location)[0]
 
     def add_effect(self, call: OpCall, env: Env) -> None:
-        """A step that checks, prints or saves. It computes nothing: not counted."""
+        """A step that checks, prints or saves. It computes nothing, so it is not counted."""
         self._add_step(call, env, ordered=True)
 
     def _add_step(self, call: OpCall, env: Env, ordered: bool, num_written: int = 0) -> Any:
-        """`num_written`: so many operands, the first, are the last results afterwards."""
+        """`num_written`: the first operands that are returned as the last results."""
         if self.native_only:
             raise NotNative(call.name)
         self._check_call(call)
         fakes = call.results
         first_written = len(fakes) - num_written
-        # PyTorch's promises about results that nobody reads are not always right.
+        # PyTorch's metadata of unused results is not always right.
         positions = [
             i
             for i, fake in enumerate(fakes)
@@ -393,7 +393,7 @@ class NodeImporter:
         where = f"{call.name} at {call.location or 'an unknown line'}"
         if torch_calls.mutates(call.target):
             raise GraphNotSupported(f"{where} writes into a value of the graph")
-        # Fake tensors know nothing of quantised ones.
+        # Fake tensors do not represent quantised ones.
         leaves = tree_flatten((call.args, call.kwargs))[0]
         if any(
             isinstance(leaf, torch.dtype) and leaf in unsupported_dtypes.QUANTISED
@@ -402,11 +402,11 @@ class NodeImporter:
             raise GraphNotSupported(f"{where} makes a quantised tensor")
         for item in call.results:
             if isinstance(item, torch.Tensor):
-                problem = unsupported_dtypes.why_not_carried(item, self.device)
+                problem = unsupported_dtypes.why_not_representable(item, self.device)
                 if problem:
-                    raise GraphNotSupported(f"{where} gives a tensor with {problem}")
+                    raise GraphNotSupported(f"{where} returns a tensor with {problem}")
             elif item is not None:
-                raise GraphNotSupported(f"{where} gives a {type(item).__name__}")
+                raise GraphNotSupported(f"{where} returns a {type(item).__name__}")
 
 
 def _nodes_in(args: Any) -> list[Node]:
@@ -418,13 +418,13 @@ def _only_renames(call: OpCall) -> bool:
     if not isinstance(operand, Node) or not isinstance(call.val, torch.Tensor):
         return False
     fake = operand.meta.get("val")
-    return isinstance(fake, torch.Tensor) and unsupported_dtypes.same_carrier(
+    return isinstance(fake, torch.Tensor) and unsupported_dtypes.same_representation(
         call.target, fake, call.val
     )
 
 
 def _new_sizes(call: OpCall) -> set[sympy.Symbol]:
-    """Sizes of the results that only a run can tell and no operand has."""
+    """Data-dependent sizes of the results that no operand has."""
     results = [fake for fake in call.results if isinstance(fake, torch.Tensor)]
     found = {s for fake in results for s in free_unbacked_symbols(fake)}
     if not found:
@@ -435,7 +435,7 @@ def _new_sizes(call: OpCall) -> set[sympy.Symbol]:
 
 
 def _in_schema_order(call: OpCall) -> list[Any]:
-    """All arguments in the order of the schema, defaults filled in."""
+    """All arguments in schema order, with defaults."""
     return [
         call.args[i]
         if i < len(call.args) and not argument.kwarg_only

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-_aten, _prims = torch.ops.aten, torch.ops.prims
+from gex._gex import AtenFacts
+from gex.op_facts import facts_of
 
-# Whether the other arguments of such a call leave its source as it is, sizes being equal.
+# Whether, for equal sizes, the other arguments make such a call a no-op.
 Harmless = Callable[[tuple[Any, ...]], bool]
 
 
@@ -19,48 +20,36 @@ def _always(args: tuple[Any, ...]) -> bool:
 
 
 def _on_integers(args: tuple[Any, ...]) -> bool:
-    return not args[0].meta["val"].dtype.is_floating_point
+    source = args[0].meta["val"] if isinstance(args[0], Node) else None
+    return isinstance(source, torch.Tensor) and not source.dtype.is_floating_point
 
 
 def _pads_nothing(args: tuple[Any, ...]) -> bool:
     return all(isinstance(p, int) and p == 0 for p in args[1])
 
 
-# Position of the argument that such a call gives back, and when it does.
-_TABLE: dict[Any, tuple[int, Harmless]] = {
-    _aten.slice.Tensor: (0, _always),
-    _aten.slice_scatter.default: (1, _always),
-    _aten.repeat.default: (0, _always),
-    _aten.constant_pad_nd.default: (0, _pads_nothing),
-    _aten._to_copy.default: (0, _always),
-    _prims.convert_element_type.default: (0, _always),
-    _prims.device_put.default: (0, _always),
-    _aten.ceil.default: (0, _on_integers),
-    _aten.floor.default: (0, _on_integers),
-    _aten.round.default: (0, _on_integers),
-    _aten.trunc.default: (0, _on_integers),
-    _aten.pow.Tensor_Scalar: (0, lambda args: args[1] == 1),
-    _aten.view.default: (0, _always),
-    _aten.reshape.default: (0, _always),
-    _aten.view.dtype: (0, _always),
-    _aten.copy.default: (1, _always),
-    _aten.alias.default: (0, _always),
-    _aten.clone.default: (0, _always),
+_NoOp = AtenFacts.NoOp
+_HARMLESS: dict[AtenFacts.NoOp, Harmless] = {
+    _NoOp.always: _always,
+    _NoOp.no_padding: _pads_nothing,
+    _NoOp.on_integers: _on_integers,
+    _NoOp.one_part: lambda args: len(args[0]) == 1,
+    _NoOp.power_of_one: lambda args: args[1] == 1,
 }
 
 
 def source_of(target: Any, args: tuple[Any, ...], result: Any) -> Node | None:
-    """The argument that the call gives back as it is; None if it does anything."""
-    position, harmless = _TABLE.get(target, (0, None))
-    if target is _aten.cat.default:
-        args = tuple(args[0])
-        harmless = _always if len(args) == 1 else None
-    if harmless is None or len(args) <= position:
+    """The argument that the call returns unchanged; None if it is not a no-op."""
+    facts = facts_of(target)
+    harmless = _HARMLESS.get(facts.no_op)
+    if harmless is None or len(args) <= facts.no_op_argument or not harmless(args):
         return None
-    source = args[position]
+    source = args[facts.no_op_argument]
+    if facts.no_op == _NoOp.one_part:
+        (source,) = source
     if not isinstance(source, Node) or not _alike(source.meta.get("val"), result):
         return None
-    return source if harmless(args) else None
+    return source
 
 
 def _alike(one: Any, other: Any) -> bool:

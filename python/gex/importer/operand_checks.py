@@ -1,7 +1,7 @@
-"""Values that eager mode refuses and native code would not: indices out of range, divisors of 0.
+"""Values that eager mode rejects and native code would not: indices out of range, divisors of 0.
 
-What decides (the smallest and the largest index, whether a divisor is 0) is computed natively; only
-if it doesn't fit is Python called, to raise. Values that are known to fit cost nothing.
+The check (smallest and largest index, whether a divisor is 0) is computed natively; Python is
+called only to raise the error. Values that are known to be valid cost nothing.
 """
 
 from __future__ import annotations
@@ -14,22 +14,21 @@ from typing import Any, NoReturn
 import torch
 from torch.fx import Node
 
-from gex._gex import Dim, DType, Importer, Type, Value
+from gex._gex import AtenFacts, Dim, DType, Importer, Type, Value
 from gex.errors import IndexOutOfRange
 from gex.importer.index_ranges import IndexRanges
 from gex.importer.symbols import NotADim, Symbols
-
-_aten = torch.ops.aten
+from gex.op_facts import facts_of
 
 
 @dataclass(frozen=True)
 class Index:
-    """An index tensor and the axis it goes into."""
+    """An index tensor and the axis that it indexes."""
 
     tensor: Node
     size: Any
-    from_the_end: bool = False  # negative ones count from there
-    ignored: int | None = None  # a value that is no index
+    from_the_end: bool = False  # negative indices count from the end
+    ignored: int | None = None  # a value that is not an index
 
 
 def _along_axis(args: Sequence[Any]) -> list[Index]:
@@ -52,40 +51,29 @@ def _of_targets(args: Sequence[Any]) -> list[Index]:
     return [Index(args[1], classes, ignored=args[4])]
 
 
-INDICES: dict[Any, Callable[[Sequence[Any]], list[Index]]] = {
-    _aten.embedding.default: _of_lookup,
-    _aten.gather.default: _along_axis,
-    _aten.index.Tensor: _of_each_axis,
-    _aten.index_add.default: _along_axis,
-    _aten.index_copy.default: _along_axis,
-    _aten.index_fill.int_Scalar: _along_axis,
-    _aten.index_fill.int_Tensor: _along_axis,
-    _aten.index_put.default: _of_each_axis,
-    _aten.index_select.default: _along_axis,
-    _aten.nll_loss2d_forward.default: _of_targets,
-    _aten.nll_loss_forward.default: _of_targets,
-    _aten.scatter.reduce: _along_axis,
-    _aten.scatter.src: _along_axis,
-    _aten.scatter.value: _along_axis,
-    _aten.scatter.value_reduce: _along_axis,
-    _aten.scatter_add.default: _along_axis,
-    _aten.scatter_reduce.two: _along_axis,
+_Indices = AtenFacts.Indices
+_INDICES: dict[AtenFacts.Indices, Callable[[Sequence[Any]], list[Index]]] = {
+    _Indices.along_axis: _along_axis,
+    _Indices.classes: _of_targets,
+    _Indices.each_axis: _of_each_axis,
+    _Indices.rows: _of_lookup,
 }
 
 
-_DIVISIONS = {
-    _aten.div.Tensor_mode,
-    _aten.floor_divide.default,
-    _aten.fmod.Tensor,
-    _aten.remainder.Tensor,
-}
+def takes_indices(target: Any) -> bool:
+    return facts_of(target).indices != _Indices.none
+
+
+def indices_of(target: Any, args: Sequence[Any]) -> list[Index]:
+    """The index tensors among the arguments of an op."""
+    return _INDICES[facts_of(target).indices](args) if takes_indices(target) else []
 
 
 def refuse_index(name: str, location: str, low: Any, high: Any, size: int) -> NoReturn:
     where = f" at {location}" if location else ""
     raise IndexOutOfRange(
-        f"{name}{where}: index out of range: its indices reach from {int(low)} to {int(high)}, "
-        f"but the axis they go into has {size} elements"
+        f"{name}{where}: index out of range: indices range from {int(low)} to {int(high)}, "
+        f"but the axis has {size} elements"
     )
 
 
@@ -95,7 +83,7 @@ def _refuse_zero(name: str, location: str) -> NoReturn:
 
 
 class ValueChecks:
-    """Adds to one graph the checks that its nodes need, each once."""
+    """Adds the checks that the nodes of one graph need, each once."""
 
     def __init__(self, symbols: Symbols, callees: list[Callable[..., Any]]) -> None:
         self._symbols = symbols
@@ -115,10 +103,12 @@ class ValueChecks:
     ) -> None:
         """For a node that became native."""
         steps = _Steps(importer, name, location, self._callees)
-        for index in INDICES[target](args) if target in INDICES else ():
+        facts = facts_of(target)
+        for index in indices_of(target, args):
             self._add_index(index, env, steps)
-        if target in _DIVISIONS and isinstance(args[1], Node) and not val.is_floating_point():
-            self._add_divisor(args[1], env, steps)
+        divisor = args[facts.divisor] if facts.divisor >= 0 else None
+        if isinstance(divisor, Node) and not val.is_floating_point():
+            self._add_divisor(divisor, env, steps)
 
     def _add_index(self, index: Index, env: dict[Node, Any], steps: _Steps) -> None:
         fake = index.tensor.meta["val"]
@@ -149,7 +139,7 @@ class ValueChecks:
 
 @dataclass
 class _Steps:
-    """The native steps of a check of one node."""
+    """The native steps of the check of one node."""
 
     importer: Importer
     name: str

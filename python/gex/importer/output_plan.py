@@ -1,4 +1,4 @@
-"""How each result of a graph comes about: fresh, an argument, or a view of either."""
+"""How each result of a graph is made: fresh, an argument, or a view of either."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class OutputPlan:
     importer: Importer
     symbols: Symbols
     env: dict[Node, Any]
-    arguments: dict[Node, int]  # several may be one tensor
+    arguments: dict[Node, int]  # several may share a tensor
     storages: dict[int, Storage]
     sources: dict[Dim, SymbolSource]
-    bound: set[Dim]  # symbols that the graph itself gives values to
+    bound: set[Dim]  # symbols that the graph itself defines
     adapter: Adapter
     _fresh: dict[Node, int] = field(default_factory=dict)
 
@@ -42,17 +42,17 @@ class OutputPlan:
             val = node.meta.get("val") if isinstance(node, Node) else node
             if isinstance(val, (torch.SymBool, torch.SymFloat)):
                 self._add_number(val.node.expr, position, items)
-        # Sizes that come to be known while the graph runs are handed out beside the results.
+        # Data-dependent sizes are returned after the results.
         for symbol in (s for item in items for d in item.dims for s in d.symbols):
             if symbol not in self.sources:
                 if symbol not in self.bound:
-                    raise GraphNotSupported(f"a result depends on {symbol}, which no value gives")
+                    raise GraphNotSupported(f"a result depends on {symbol}, which has no value")
                 output = self.importer.add_output(self.importer.add_dim(symbol))
                 self.sources[symbol] = SymbolSource(symbol, output=output)
         return items
 
     def _add_number(self, expr: Any, position: int, items: list[OutputItem]) -> None:
-        """A float or a truth: its symbols are handed out behind the results."""
+        """A float or bool: its symbols are returned after the results."""
         symbols = tuple(sorted(expr.free_symbols, key=str))
         if any(is_float(s) for s in symbols):
             raise GraphNotSupported(f"a result {expr} that depends on a float")
@@ -75,14 +75,14 @@ class OutputPlan:
         owner = self.storages[storage_of(val)]
         argument = self.arguments.get(node, owner.argument if owner.node is node else None)
         if argument is not None:
-            if self.adapter.is_carried(argument):
+            if self.adapter.is_converted(argument):
                 self.adapter.return_argument(position, argument)
                 return OutputItem.none()
-            if unsupported_dtypes.is_carried(val):
-                self.adapter.uncarry_result(position, val.dtype)
+            if unsupported_dtypes.is_represented(val):
+                self.adapter.restore_result(position, val.dtype)
             return OutputItem.argument(argument)
-        if unsupported_dtypes.is_carried(val):
-            self.adapter.uncarry_result(position, val.dtype)
+        if unsupported_dtypes.is_represented(val):
+            self.adapter.restore_result(position, val.dtype)
         return self._tensor(node, val, owner)
 
     def _tensor(self, node: Node, val: torch.Tensor, owner: Storage) -> OutputItem:
@@ -101,7 +101,9 @@ class OutputPlan:
         return OutputItem.graph(self._fresh_output(node))
 
     def _window(self, val: torch.Tensor, of: torch.Tensor) -> tuple[list[Dim], list[Dim], Dim]:
-        if unsupported_dtypes.carrier_of(of.dtype) != unsupported_dtypes.carrier_of(val.dtype):
+        if unsupported_dtypes.representing_dtype(of.dtype) != unsupported_dtypes.representing_dtype(
+            val.dtype
+        ):
             raise GraphNotSupported(f"a result that views {of.dtype} memory as {val.dtype}")
         layout, base = (unsupported_dtypes.layout_of(t, self.symbols) for t in (val, of))
         return layout.shape, layout.strides, layout.offset - base.offset

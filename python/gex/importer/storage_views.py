@@ -1,8 +1,8 @@
-"""as_strided: the one op that reads the memory around a tensor instead of the tensor.
+"""as_strided: the one op that reads the memory of a tensor instead of its elements.
 
-The memory belongs to the node that made it. Where that node's layout is known and the window lies
-inside it, the window is a native gather; otherwise a call is made on the node that owns the memory,
-never on a copy of a part of it.
+The memory belongs to the node that made it. If that node's layout is known and the window is inside
+it, the window is a native gather; otherwise a call is made on the node that owns the memory, never
+on a copy of a part of it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TARGETS = {
 
 @dataclass
 class Storage:
-    """Who first holds a piece of memory in the graph."""
+    """The node that first owns a storage in the graph."""
 
     node: Node
     argument: int | None = None
@@ -41,7 +41,7 @@ class Storage:
 def _window(
     memory: torch.Tensor, size: Sequence[int], stride: Sequence[int], offset: int
 ) -> torch.Tensor:
-    """as_strided with an offset that counts from the tensor's first element."""
+    """as_strided with an offset relative to the tensor's first element."""
     return memory.as_strided(size, stride, memory.storage_offset() + offset)
 
 
@@ -52,7 +52,7 @@ def _gathered(
     stride: Sequence[int],
     offset: int,
 ) -> torch.Tensor:
-    """The same of a tensor whose axes lie without gaps in this order, slowest first."""
+    """The same for a dense tensor with its axes in this memory order, slowest first."""
     flat = memory.permute(order).reshape(-1)
     index = _places(size, stride, offset)
     return flat[index] if len(size) else flat.select(0, index)
@@ -66,7 +66,7 @@ def _scattered(
     stride: Sequence[int],
     offset: int,
 ) -> torch.Tensor:
-    """Such a tensor with `source` in the window."""
+    """Such a tensor with `source` written to the window."""
     ordered = memory.permute(order)
     places = _places(size, stride, offset) if len(size) else torch.full((), offset)
     written = ordered.reshape(-1).index_put((places,), source)
@@ -94,7 +94,7 @@ def add(nodes: NodeImporter, call: OpCall, env: Env, storages: dict[int, Storage
         raise GraphNotSupported(f"{where} reads {memory.dtype} memory as {call.val.dtype}")
     if call.target is _aten.as_strided_scatter.default:
         if owner.node is not operand or order is None:
-            raise GraphNotSupported(f"{where} writes memory beside its operand")
+            raise GraphNotSupported(f"{where} writes memory outside its operand")
         source, size, stride, *rest = call.args[1:]
         numbers = (size, stride, rest[0] if rest else call.kwargs.get("storage_offset"))
         if numbers[2] is None or not _is_plain_window(nodes.symbols, numbers, layout):
@@ -105,7 +105,8 @@ def add(nodes: NodeImporter, call: OpCall, env: Env, storages: dict[int, Storage
     size, stride, *rest = call.args[1:]
     absolute = rest[0] if rest else call.kwargs.get("storage_offset")
     if absolute is not None and owner.argument is not None:
-        # Counted from the start of memory that the caller made: only his tensor knows.
+        # The offset counts from the start of the caller's memory, which only the caller's tensor
+        # knows.
         at_owner = replace(call, args=(owner.node, size, stride, absolute), kwargs={})
         return nodes.add_call(at_owner, env, "an offset into the caller's memory")
     start = operand.meta["val"].storage_offset() if absolute is None else _number(absolute)
@@ -117,11 +118,11 @@ def add(nodes: NodeImporter, call: OpCall, env: Env, storages: dict[int, Storage
     if owner.argument is None and order is None:
         raise GraphNotSupported(f"{where} reads memory with gaps")
     window = replace(call, target=_window, args=(owner.node, *numbers), kwargs={}, label=call.name)
-    return nodes.add_call(window, env, "memory beside the tensor")
+    return nodes.add_call(window, env, "memory outside the tensor")
 
 
 def _is_plain_window(symbols: Symbols, numbers: Sequence[Any], layout: Layout) -> bool:
-    """Whether it surely lies inside the tensor and no two of its elements in one place."""
+    """Whether the window provably lies inside the tensor and its elements don't overlap."""
     size, stride, _ = numbers
     if not all(isinstance(number, int) for number in (*size, *stride)):
         return False
@@ -138,7 +139,7 @@ def _number(arg: Any) -> Any:
 
 
 def _lies_inside(symbols: Symbols, numbers: Sequence[Any], layout: Layout) -> bool:
-    """Whether the window surely reads only the memory of the tensor."""
+    """Whether the window provably reads only the memory of the tensor."""
     size, stride, offset = numbers
     first = last = symbols.dim(offset)
     for count, step in zip(size, stride):

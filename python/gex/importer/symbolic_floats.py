@@ -31,11 +31,11 @@ _CHAINS = (sympy.Add, sympy.Mul)
 class FloatValues:
     importer: Importer
     symbols: Symbols
-    tensors: Mapping[sympy.Symbol, Value]  # where the floats lie that were read from tensors
+    tensors: Mapping[sympy.Symbol, Value]  # the tensors that floats were read from
     location: str
 
     def of(self, expr: sympy.Basic) -> Value | float:
-        """Raises NotADim where the expression has no native form."""
+        """Raises NotADim if the expression has no native form."""
         if expr in self.tensors:
             return self.cast(self.tensors[expr], _F64)
         if expr.is_number:

@@ -15,14 +15,14 @@ from gex.errors import GraphNotSupported
 
 
 class NotADim(GraphNotSupported):
-    """The expression has no form as a Dim (floats, conditions, ...)."""
+    """The expression can't be expressed as a Dim (floats, conditions, ...)."""
 
 
 class Symbols:
     """Makes Dims of the symbols of one ShapeEnv; equal expressions give equal Dims."""
 
     def __init__(self, shape_env: Any, ranges: Mapping[sympy.Symbol, Any] | None = None) -> None:
-        """`ranges` are those promised to callers: they may be wider than what was traced with."""
+        """`ranges` are those promised to callers: they may be wider than the traced ones."""
         self._shape_env = shape_env
         self._ranges = ranges or {}
         self._symbols: dict[sympy.Symbol, Dim] = {}
@@ -50,7 +50,7 @@ class Symbols:
             return None, None
         low = int(bounds.lower) if bounds.lower.is_Integer else None
         # Upper bounds of data-dependent sizes are hints (masked_select's is wrong when it
-        # broadcasts); what the user asserts arrives as a node of its own.
+        # broadcasts); the user's assertions are separate nodes.
         if is_unbacked(symbol):
             return low, None
         return low, int(bounds.upper) if bounds.upper.is_Integer else None
@@ -90,7 +90,7 @@ def _add(s: Symbols, e: sympy.Basic) -> Dim:
 
 
 def _mul(s: Symbols, e: sympy.Basic) -> Dim:
-    # sympy writes n/d as a product with a rational factor; that is an exact quotient here.
+    # sympy writes n/d as a product with a rational factor; the quotient is exact here.
     numerator, denominator = e.as_numer_denom()
     if denominator != 1:
         return s.of_expr(numerator) // s.of_expr(denominator)
@@ -156,7 +156,7 @@ def _floor_of(s: Symbols, e: sympy.Basic) -> Dim:
 
 
 def _root_of_square(s: Symbols, e: sympy.Basic) -> Dim:
-    """int(n**0.5) for a square of a size: the side of an image that was made a sequence."""
+    """int(n**0.5) for a square of a size: the side of an image that was flattened to a sequence."""
     inner = e.args[0].args[0] if isinstance(e.args[0], fn.ToFloat) else e.args[0]
     if isinstance(inner, (sympy.Pow, fn.PowByNatural)) and inner.args[1] == 2:
         return s.of_expr(inner.args[0])
@@ -169,9 +169,9 @@ def _ceil_of(s: Symbols, e: sympy.Basic) -> Dim:
 
 
 def _ratio(s: Symbols, e: sympy.Basic) -> tuple[Dim, Dim]:
-    """A float of sizes as an exact quotient: only forms whose f64 arithmetic rounds no whole number
-    away. Sums and products of halves, quarters, ... are exact, and one division is at the end.
-    """
+    """A float expression of sizes as an exact quotient: only forms whose f64 arithmetic does not
+    round across an integer. Sums and products of binary fractions are exact, with one division
+    at the end."""
     if isinstance(e, (fn.IntTrueDiv, fn.FloatTrueDiv)):
         above, below = (_binary_fraction(s, a) for a in e.args)
         numerator, denominator = above[0] * Dim(below[1]), below[0] * Dim(above[1])

@@ -1,4 +1,4 @@
-"""What gex says about PyTorch's tensors: dtypes, types, memory layouts."""
+"""gex types of PyTorch's tensors: dtypes, types, memory layouts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DTYPES: dict[torch.dtype, DType] = {
 
 @dataclass(frozen=True)
 class Layout:
-    """Sizes and where elements lie, counted in elements from the start of the storage."""
+    """Sizes, strides and offset in elements from the start of the storage."""
 
     shape: list[Dim]
     strides: list[Dim]
@@ -34,11 +34,11 @@ class Layout:
 
     @property
     def fills_its_memory(self) -> bool:
-        """Whether the strides are those of a dense tensor with its axes in some order."""
+        """Whether the strides are those of a dense tensor with permuted axes."""
         return self.memory_order() is not None
 
     def memory_order(self) -> list[int] | None:
-        """The axes from the slowest to the fastest if together they leave no gaps, else None."""
+        """The axes from the slowest to the fastest if they leave no gaps, else None."""
         left = [k for k, size in enumerate(self.shape) if size.constant != 1]
         unit = [k for k, size in enumerate(self.shape) if size.constant == 1]
         if any(size.constant == 0 for size in self.shape):

@@ -23,7 +23,7 @@ from gex.importer.symbols import NotADim, Symbols
 
 _aten = torch.ops.aten
 
-# Results depend on how the operands lie in memory.
+# Results depend on the strides of the operands.
 _STRIDE_SENSITIVE = {
     _aten.as_strided.default,
     _aten.as_strided_copy.default,
@@ -45,9 +45,9 @@ def is_random(target: Any, args: Any = (), kwargs: Any = None) -> bool:
 
 
 def _sees_strides(target: Any) -> bool:
-    """Whether its operands must lie in memory as they do in eager mode."""
+    """Whether its operands must have the same strides as in eager mode."""
     if not isinstance(target, OpOverload) or target.namespace not in ("aten", "prims"):
-        return True  # code of the user's
+        return True  # user code
     return target in _STRIDE_SENSITIVE or is_random(target)
 
 
@@ -56,9 +56,9 @@ def mutates(target: Any) -> bool:
 
 
 def has_effect(target: Any, args: Any = (), kwargs: Any = None) -> bool:
-    """Whether calls to it must stay in their order: draws random numbers, prints, asserts, ...
+    """Whether calls to it must stay in order: draws random numbers, prints, asserts, ...
 
-    Collectives too: every process of a group has to make the same ones in the same order.
+    Also collectives: every process of a group has to issue them in the same order.
     """
     if is_random(target, args, kwargs) or has_registered_effect(target):
         return True
@@ -68,7 +68,7 @@ def has_effect(target: Any, args: Any = (), kwargs: Any = None) -> bool:
 
 
 def evaluate(expr: sympy.Basic, symbols: tuple[sympy.Symbol, ...], *values: float) -> Any:
-    """A symbolic float or bool for these values of its symbols."""
+    """Evaluates a symbolic float or bool for these values of its symbols."""
     if expr in symbols:
         return float(values[symbols.index(expr)])
     result = expr.xreplace({s: sympy.sympify(v) for s, v in zip(symbols, values)})
@@ -78,18 +78,18 @@ def evaluate(expr: sympy.Basic, symbols: tuple[sympy.Symbol, ...], *values: floa
 
 
 def lay_out(tensor: torch.Tensor, order: tuple[int, ...]) -> torch.Tensor:
-    """The tensor with its axes in this order in memory, slowest first, without gaps."""
+    """The tensor as a dense one with its axes in this memory order, slowest first."""
     back = sorted(range(len(order)), key=order.__getitem__)
     return tensor.permute(order).contiguous().permute(back)
 
 
 def _promised_order(fake: torch.Tensor) -> tuple[int, ...] | None:
-    """How a result lies in memory whose strides depend on sizes that only the call tells.
+    """The axis order of a result whose strides depend on data-dependent sizes.
 
-    Meta functions guess there (`unique_consecutive` along an axis), and the engine can compare
-    strides with a promise only where it knows them before: so the callee keeps the promise.
+    Meta functions guess there (`unique_consecutive` along an axis), and the engine can't check
+    strides that it does not know in advance: so the callee enforces the order.
     """
-    if unsupported_dtypes.is_carried(fake) or not any(
+    if unsupported_dtypes.is_represented(fake) or not any(
         isinstance(step, torch.SymInt) and free_unbacked_symbols(step) for step in fake.stride()
     ):
         return None
@@ -106,22 +106,22 @@ def _promised_order(fake: torch.Tensor) -> tuple[int, ...] | None:
     for axis in reversed(order):
         if steps[axis] != packed and sizes[axis] != 1:
             raise GraphNotSupported(
-                f"a result with gaps in memory whose sizes only the call tells: {fake}"
+                f"a result with gaps in memory and data-dependent sizes: {fake}"
             )
         packed *= sizes[axis]
     return order
 
 
 def _result_text(expression: str, fake: torch.Tensor) -> str:
-    if unsupported_dtypes.is_carried(fake):
-        return f"carry({expression})"
+    if unsupported_dtypes.is_represented(fake):
+        return f"represent({expression})"
     if order := _promised_order(fake):
         expression = f"lay_out({expression}, {order})"
     return f"{expression}.resolve_neg()" if fake.is_neg() else expression
 
 
 def _blame(name: str, location: str, problem: Exception) -> None:
-    """Tells in which op and on which line of the user's the error arose."""
+    """Adds the op and the user's line to the error."""
     if hasattr(problem, "add_note"):  # Python 3.11 and newer
         problem.add_note(f"gex: while running {name}" + (f" at {location}" if location else ""))
 
@@ -133,7 +133,7 @@ def require_value(tensor: torch.Tensor, expected: bool | int, message: str) -> N
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that a callee is made of: another process can make it again."""
+    """Everything needed to make a callee again in another process."""
 
     target: Any
     source: str
@@ -145,8 +145,8 @@ class Recipe:
         scope = {
             "target": self.target,
             "evaluate": evaluate,
-            "carry": unsupported_dtypes.carry,
-            "uncarry": unsupported_dtypes.uncarry,
+            "represent": unsupported_dtypes.represent,
+            "restore": unsupported_dtypes.restore,
             "lay_out": lay_out,
             "repeatable_algorithms": repeatable_algorithms,
             "blame": functools.partial(_blame, self.name, self.location),
@@ -160,12 +160,12 @@ class Recipe:
 
 @dataclass
 class CallBuilder:
-    """Turns a node's arguments into the text of a callee, collecting operands on the way."""
+    """Converts a node's arguments into the source of a callee, and collects its operands."""
 
     target: Any
     symbols: Symbols
-    floats: dict[sympy.Symbol, Operand]  # numbers that lie in tensors
-    name: str  # of what is called, and the user's line: for errors
+    floats: dict[sympy.Symbol, Operand]  # numbers stored in tensors
+    name: str  # of the callee, for errors
     location: str
     repeatable: bool = False  # runs under PyTorch's deterministic algorithms
     operands: list[Value] = field(default_factory=list)
@@ -176,10 +176,10 @@ class CallBuilder:
     def build(
         self, args: Any, kwargs: Any, results: list[tuple[str, torch.Tensor]]
     ) -> Callable[..., Any]:
-        """`results`: each tensor to hand out, as an expression over the call's result `r`.
+        """`results`: each returned tensor as an expression over the call's result `r`.
 
-        Leaves of `args` and `kwargs` are (Value, fake tensor) pairs wrapped in `Operand`,
-        symbolic numbers, or plain constants.
+        Leaves of `args` and `kwargs` are (Value, fake tensor) pairs wrapped in `Operand`, symbolic
+        numbers, or plain constants.
         """
         parts = [self._text(a) for a in args]
         parts += [f"{name}={self._text(a)}" for name, a in kwargs.items()]
@@ -228,9 +228,9 @@ class CallBuilder:
         exact = _sees_strides(self.target)
         layout = unsupported_dtypes.layout_of(operand.fake, self.symbols)
         self.operand_strides.append(layout.strides if exact else None)
-        if not unsupported_dtypes.is_carried(operand.fake):
+        if not unsupported_dtypes.is_represented(operand.fake):
             return name
-        return f"uncarry({name}, {self._constant(operand.fake.dtype)})"
+        return f"restore({name}, {self._constant(operand.fake.dtype)})"
 
     def _integer(self, dim: Dim) -> str:
         if dim.constant is not None:
@@ -255,7 +255,7 @@ class CallBuilder:
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor argument: its value in the graph and what PyTorch says about it."""
+    """A tensor argument: its value in the graph and its fake tensor."""
 
     value: Value
     fake: torch.Tensor

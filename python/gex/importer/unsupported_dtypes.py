@@ -1,7 +1,7 @@
-"""Tensors that a Graph has no dtype for, as tensors that it can carry from call to call.
+"""Tensors of dtypes that a Graph lacks, represented by tensors of supported dtypes.
 
-A complex tensor travels as its real view with a last axis of two, anything else as integers of the
-same width. Native ops never touch what is carried; calls get back what was put in.
+A complex tensor is represented by its real view with a last axis of two, any other by integers of
+the same width. Native ops never use such a representation; calls convert it back.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ QUANTISED = {torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quin
 
 
 @functools.cache
-def carrier_of(dtype: torch.dtype) -> torch.dtype | None:
-    """The dtype that carries this one; itself if a Graph has it, None if nothing can."""
+def representing_dtype(dtype: torch.dtype) -> torch.dtype | None:
+    """The dtype that represents this one; itself if a Graph supports it, None if none can."""
     if dtype in DTYPES:
         return dtype
     if dtype.is_complex:
@@ -36,18 +36,18 @@ def carrier_of(dtype: torch.dtype) -> torch.dtype | None:
     return None if dtype in QUANTISED else _INTEGER_OF_WIDTH.get(dtype.itemsize)
 
 
-def is_carried(tensor: torch.Tensor) -> bool:
+def is_represented(tensor: torch.Tensor) -> bool:
     return tensor.dtype not in DTYPES
 
 
 def is_lazy(tensor: torch.Tensor) -> bool:
-    """Whether its memory holds the negation or the conjugate of what it means."""
+    """Whether its memory holds the negation or the conjugate of its values."""
     return tensor.is_neg() or tensor.is_conj()
 
 
-def why_not_carried(tensor: torch.Tensor, device: torch.device) -> str | None:
+def why_not_representable(tensor: torch.Tensor, device: torch.device) -> str | None:
     """Why a tensor can't be a value of a Graph on `device` in any form; None if it can."""
-    if carrier_of(tensor.dtype) is None:
+    if representing_dtype(tensor.dtype) is None:
         return f"dtype {tensor.dtype}"
     if tensor.layout != torch.strided:
         return f"layout {tensor.layout}"
@@ -56,39 +56,44 @@ def why_not_carried(tensor: torch.Tensor, device: torch.device) -> str | None:
     return None
 
 
-def carry(tensor: torch.Tensor) -> torch.Tensor:
-    """What travels in place of a tensor; shares its memory unless that holds lazy bits."""
+def represent(tensor: torch.Tensor) -> torch.Tensor:
+    """The representation of a tensor; shares its memory unless it is lazily negated or
+    conjugated."""
     tensor = tensor.resolve_conj().resolve_neg()
     if tensor.dtype.is_complex:
         return torch.view_as_real(tensor)
-    carrier = carrier_of(tensor.dtype)
-    return tensor if carrier is tensor.dtype else tensor.view(carrier)
+    dtype = representing_dtype(tensor.dtype)
+    return tensor if dtype is tensor.dtype else tensor.view(dtype)
 
 
-def carry_argument(tensor: torch.Tensor) -> torch.Tensor:
-    """As `carry`, with the strides that the tensor has."""
+def represent_argument(tensor: torch.Tensor) -> torch.Tensor:
+    """Like `represent`, keeping the tensor's strides."""
     if is_lazy(tensor):
         plain = torch.empty_strided(
             tensor.size(), tensor.stride(), dtype=tensor.dtype, device=tensor.device
         )
         tensor = plain.copy_(tensor)
-    return carry(tensor)
+    return represent(tensor)
 
 
-def uncarry(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def restore(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return torch.view_as_complex(tensor) if dtype.is_complex else tensor.view(dtype)
 
 
-def same_carrier(target: Any, of: torch.Tensor, result: torch.Tensor) -> bool:
-    """Whether the op only renames a tensor: what carries the result is what carries the operand."""
+def same_representation(target: Any, of: torch.Tensor, result: torch.Tensor) -> bool:
+    """Whether the op only renames a tensor: operand and result have the same representation."""
     if target in (_aten.view_as_real.default, _aten.view_as_complex.default):
         return True
     is_rename = target is _aten.view.dtype and not of.dtype.is_complex
-    return is_rename and carrier_of(of.dtype) == carrier_of(result.dtype) and not is_lazy(of)
+    return (
+        is_rename
+        and representing_dtype(of.dtype) == representing_dtype(result.dtype)
+        and not is_lazy(of)
+    )
 
 
 def layout_of(tensor: torch.Tensor, symbols: Symbols) -> Layout:
-    """How a tensor, or what carries it, lies in memory."""
+    """The memory layout of a tensor or of its representation."""
     plain = tensor_types.layout_of(tensor, symbols)
     if not tensor.dtype.is_complex:
         return plain
@@ -98,13 +103,15 @@ def layout_of(tensor: torch.Tensor, symbols: Symbols) -> Layout:
 
 
 def type_of_any(tensor: torch.Tensor, symbols: Symbols) -> Type:
-    """The type of a tensor, or of what carries it."""
+    """The type of a tensor or of its representation."""
     layout = layout_of(tensor, symbols)
-    return Type(DTYPES[carrier_of(tensor.dtype)], layout.shape, layout.strides)
+    return Type(DTYPES[representing_dtype(tensor.dtype)], layout.shape, layout.strides)
 
 
 def type_of_result(tensor: torch.Tensor, symbols: Symbols) -> Type:
-    """The same for what a call gives; elements that share memory come out apart."""
+    """The same for the result of a call, whose elements never overlap."""
     layout = layout_of(tensor, symbols)
     shares = any(s.constant == 0 and n.constant != 1 for n, s in zip(layout.shape, layout.strides))
-    return Type(DTYPES[carrier_of(tensor.dtype)], layout.shape, None if shares else layout.strides)
+    return Type(
+        DTYPES[representing_dtype(tensor.dtype)], layout.shape, None if shares else layout.strides
+    )

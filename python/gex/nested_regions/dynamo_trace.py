@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import textwrap
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 from gex.compat import dynamo_regions
@@ -20,7 +22,15 @@ from gex.compat.dynamo_regions import (
     classify_vt,
 )
 from gex.compat.tracing import TracingContext, current_context
-from gex.nested_regions.groups import GROUP, Group, fall_back, on_failure, restore_forward
+from gex.nested_regions.cache_objects import INDEX, WITH_CACHE, LayerIndex
+from gex.nested_regions.groups import (
+    GROUP,
+    Group,
+    fall_back,
+    on_failure,
+    restore_forward,
+    traced_forwards,
+)
 
 # While a region is traced its floats (eps, scale) are constants: a region can't take them as
 # inputs. Dynamo applies this to what it traces inside and nowhere else.
@@ -29,10 +39,15 @@ FLOATS_AS_CONSTANTS = dynamo_regions.floats_as_constants()
 _groups_of_trace: weakref.WeakKeyDictionary[TracingContext, list[Group]]
 _groups_of_trace = weakref.WeakKeyDictionary()
 
+_hides_index = False  # while a region with a cache is traced; Dynamo compiles one frame at a time
 
+
+@functools.cache
 def install() -> None:
     """From here on Dynamo asks `_call_function` below about regions; others it treats as before."""
     dynamo_regions.replace_call_of_regions(_call_function)
+    dynamo_regions.replace_attribute_of_modules(INDEX, lambda: LayerIndex if _hides_index else None)
+    dynamo_regions.replace_forward_of_modules(traced_forwards.get)
     on_failure(start_over)
 
 
@@ -62,7 +77,10 @@ def _call_function(variable: Any, tx: Any, args: list[Any], kwargs: dict[str, An
     if group is None:
         return dynamo_regions.call_region(variable, tx, args, kwargs)
     try:
-        with dynamo_regions.helpers_replaced(_fingerprint, _input_mapping):
+        with (
+            dynamo_regions.helpers_replaced(_fingerprint, _input_mapping),
+            _index_hidden(hasattr(function, WITH_CACHE)),
+        ):
             result = dynamo_regions.call_region(variable, tx, args, kwargs)
         reason = _why_not_reusable(tx, args, kwargs, result)
     except dynamo_regions.TRACE_ENDS:
@@ -77,6 +95,17 @@ def _call_function(variable: Any, tx: Any, args: list[Any], kwargs: dict[str, An
     if group not in groups:
         groups.append(group)
     return result
+
+
+@contextlib.contextmanager
+def _index_hidden(hidden: bool) -> Iterator[None]:
+    """Inside, blocks that differ in their layer index alone look the same."""
+    global _hides_index
+    before, _hides_index = _hides_index, hidden
+    try:
+        yield
+    finally:
+        _hides_index = before
 
 
 def _why_not_reusable(tx: Any, args: list[Any], kwargs: dict[str, Any], result: Any) -> str | None:

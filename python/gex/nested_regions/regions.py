@@ -7,7 +7,6 @@ have without, and `Regions.reasons` and the report of the graph say why.
 
 from __future__ import annotations
 
-import functools
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,10 +15,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from gex.nested_regions.groups import GROUP, Group, is_region
+from gex.nested_regions.groups import Group, is_region, traced_forwards
 from gex.nested_regions.repeated_blocks import repeated_blocks
-
-_MAX_VARIANTS = 8  # bodies that the blocks of one group may need among them
 
 
 @dataclass
@@ -73,16 +70,40 @@ def regions(model: nn.Module) -> Regions:
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"gex.regions takes a module, got {model!r} of {type(model)}")
-    found = Regions()
-    for blocks in repeated_blocks(model):
-        group = Group(type(next(iter(blocks.values()))).__name__, blocks)
-        found.groups.append(group)
-        group.reason = _why_not(group)
+    found = Regions(_groups(model, 2))
+    for group in found.groups:
         if group.reason is None:
-            forward = _region_forward(group)
-            for block in blocks.values():
+            forward = _forward_of(group)
+            for block in group.blocks.values():
                 block.forward = types.MethodType(forward, block)
     return found
+
+
+def regions_of_trace(model: nn.Module, at_least: int) -> Regions:
+    """As `regions`, for groups of so many blocks, known to Dynamo alone: no block is changed."""
+    found = Regions(_groups(model, at_least))
+    for group in found.groups:
+        if group.reason is None:
+            forward = _forward_of(group)
+            traced_forwards.update((block, forward) for block in group.blocks.values())
+    return found
+
+
+def _groups(model: nn.Module, at_least: int) -> list[Group]:
+    groups = [
+        Group(type(next(iter(blocks.values()))).__name__, blocks)
+        for blocks in repeated_blocks(model)
+        if len(blocks) >= at_least
+    ]
+    for group in groups:
+        group.reason = _why_not(group)
+    return groups
+
+
+def _forward_of(group: Group) -> Callable[..., Any]:
+    from gex.nested_regions.region_forward import region_forward
+
+    return region_forward(group)
 
 
 def _why_not(group: Group) -> str | None:
@@ -98,30 +119,3 @@ def _why_not(group: Group) -> str | None:
         return f"PyTorch {torch.__version__} does not trace regions once"
     dynamo_trace.install()
     return None
-
-
-def _region_forward(group: Group) -> Callable[..., Any]:
-    from gex.nested_regions.dynamo_trace import FLOATS_AS_CONSTANTS
-
-    original = type(next(iter(group.blocks.values()))).forward
-    # Marks are put on the function; a copy keeps them from other models of the class.
-    own = types.FunctionType(
-        original.__code__,
-        original.__globals__,
-        original.__name__,
-        original.__defaults__,
-        original.__closure__,
-    )
-    own.__kwdefaults__ = original.__kwdefaults__
-    setattr(own, GROUP, group)
-    region = torch.compiler.nested_compile_region(own, max_reuse_entries=_MAX_VARIANTS)
-
-    @functools.wraps(original)
-    def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        if not torch.compiler.is_dynamo_compiling():
-            return original(self, *args, **kwargs)
-        with FLOATS_AS_CONSTANTS:
-            return region(self, *args, **kwargs)
-
-    setattr(forward, GROUP, group)
-    return forward

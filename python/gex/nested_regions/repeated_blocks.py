@@ -1,4 +1,4 @@
-"""Which blocks of a model repeat: same class, same structure."""
+"""Finds repeated blocks of a model: same class, same structure."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Hashable
 
 from torch import nn
 
-# They hold blocks and are never called themselves.
+# Containers hold blocks and are never called themselves.
 _CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
 
 
 def repeated_blocks(model: nn.Module) -> list[dict[str, nn.Module]]:
-    """Groups of two or more like blocks by name, outermost first; no block lies in another.
+    """Groups of two or more equal blocks by name, outermost first; no block is inside another.
 
-    A block has modules inside it: a lone linear layer or activation is not worth a region.
+    A block contains modules: a single linear layer or activation is not worth a region.
     """
     structures: dict[nn.Module, Hashable] = {}
     _structure(model, structures)
@@ -44,7 +44,7 @@ def _may_be_block(module: nn.Module) -> bool:
 
 
 def _structure(module: nn.Module, known: dict[nn.Module, Hashable]) -> Hashable:
-    """Equal for modules that differ in nothing but the contents of their tensors."""
+    """Equal for modules that differ only in the contents of their tensors."""
     if module in known:
         return known[module]
     tensors = tuple(

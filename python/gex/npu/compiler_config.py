@@ -13,7 +13,7 @@ Check = Callable[[Any], bool]
 
 
 class Setting:
-    """One option: its default, what it may be, and the npugraph_ex option that it sets."""
+    """One option: its default, its allowed values, and the npugraph_ex option that it sets."""
 
     def __init__(
         self, default: Any, allowed: list[Any] | str, check: Check | None = None, sets: str = ""
@@ -53,7 +53,7 @@ def _folder() -> Setting:
     return Setting(None, "an existing folder", lambda v: isinstance(v, str) and os.path.isdir(v))
 
 
-# As torchair has them. Of those that change how a graph runs here, `sets` names the option.
+# As in torchair. For options that affect how a graph runs here, `sets` names ours.
 _LAYOUT: dict[str, Any] = {
     "mode": _one_of("max-autotune", "reduce-overhead", "npugraph_ex"),
     "debug": {
@@ -145,7 +145,7 @@ class Group:
         raise error(f"{self._name} has no option {key!r}{hint} It has: {sorted(self._entries)}")
 
     def settings(self) -> Iterator[tuple[str, Setting, Any]]:
-        """Path, setting and value of every option, those of inner groups too."""
+        """Path, setting and value of every option, including nested groups."""
         for key, entry in self._entries.items():
             if isinstance(entry, Group):
                 yield from entry.settings()

@@ -1,4 +1,4 @@
-"""Which device stands for "npu", and how device arguments are translated to it."""
+"""The device that represents "npu", and translation of device arguments to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VARIABLE = "GEX_NPU_DEVICE"
 
 
 def choose_target() -> str:
-    """The device type that the npu is mapped onto: "cuda" where there is one, else "cpu"."""
+    """The device type that the npu is mapped to: "cuda" if available, else "cpu"."""
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in ("", "cpu", "cuda"):
         raise CannotStart(f"{VARIABLE}={wanted!r}: must be 'cpu' or 'cuda'")
@@ -24,7 +24,7 @@ def choose_target() -> str:
 
 
 class Devices:
-    """Translates device arguments: an npu becomes the device that stands for it."""
+    """Translates device arguments: an npu becomes the device that represents it."""
 
     def __init__(self, target: str) -> None:
         self.target = target
@@ -40,7 +40,7 @@ class Devices:
             return device.type in self.names
         if isinstance(device, str):
             return device.partition(":")[0] in self.names
-        # A bare number means an accelerator; on CUDA it has that meaning already.
+        # A bare number means an accelerator; CUDA already interprets it so.
         return self.is_cpu and isinstance(device, int) and not isinstance(device, bool)
 
     def translate(self, device: Any) -> Any:
@@ -58,11 +58,11 @@ class Devices:
         return torch.device(self.target, index)
 
     def translated_name(self, name: str) -> str:
-        """As `translate`, for the name of a device alone."""
+        """Like `translate`, for a device name only."""
         return str(self.translate(name))
 
     def index(self, device: Any) -> int:
-        """The number of a device given as torch.npu's functions take it."""
+        """The index of a device argument of a torch.npu function."""
         if device is None:
             return torch.cuda.current_device() if not self.is_cpu else 0
         translated = torch.device(

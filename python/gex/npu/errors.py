@@ -1,2 +1,2 @@
 class CannotStart(Exception):
-    """There is nothing to run, or nothing to run it on."""
+    """There is nothing to run, or no device to run it on."""

@@ -1,6 +1,6 @@
 """Attention for inference with lengths on the host: operators of namespace `npu`, as in torch_npu.
 
-They are operators, not functions of others, so that a recording can update their lengths.
+They are operators rather than functions, so that a recording can update their lengths.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _fused(
 
 
 def _lengths(given: Sequence[int] | None, is_cumulative: bool) -> list[int] | None:
-    """Rows of each sequence; sequences that lie end to end are given by their ends."""
+    """Rows of each sequence; packed sequences are given by their ends."""
     if given is None:
         return None
     ends = [int(end) for end in given]
@@ -109,7 +109,7 @@ def _lengths(given: Sequence[int] | None, is_cumulative: bool) -> list[int] | No
 def _rows_of_batches(
     x: torch.Tensor, layout: str, heads: int, given: Sequence[int] | None
 ) -> torch.Tensor:
-    """As [batch, head, row, column]; sequences that lie end to end are padded to one length."""
+    """As [batch, head, row, column]; packed sequences are padded to one length."""
     if layout != "TND":
         return _to_heads(x, layout, heads)
     lengths = _lengths(given, True)
@@ -120,7 +120,7 @@ def _rows_of_batches(
 
 
 def _beyond(lengths: list[int] | None, size: int, like: torch.Tensor) -> torch.Tensor:
-    """Which positions of each sequence lie after its end."""
+    """Mask of the positions after the end of each sequence."""
     if lengths is None:
         return torch.zeros(like.shape[0], size, dtype=torch.bool, device=like.device)
     ends = torch.tensor(lengths, device=like.device).expand(like.shape[0])
@@ -151,7 +151,7 @@ def _attend(
     hidden: torch.Tensor,
     scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The weighted values and the logarithm of the sums; rows that see nothing are zero."""
+    """The weighted values and the logarithm of the sums; rows without visible keys are zero."""
     repeat = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(repeat, 1), v.repeat_interleave(repeat, 1)
     scores = (q @ k.transpose(-1, -2)).float() * scale
@@ -199,7 +199,7 @@ def _paged(
     context_lens: torch.Tensor,
     out: torch.Tensor,
 ) -> None:
-    """One query row for each sequence: [sequences, heads, columns]."""
+    """One query row per sequence: [sequences, heads, columns]."""
     result, _ = _fused(
         query[:, :, None],
         key_cache.flatten(2),
@@ -215,7 +215,7 @@ def _paged(
 
 
 def _fused_like(query: torch.Tensor, key: Any, value: Any, **others: Any) -> Any:
-    """Sizes of the results; those of the sums only where they are asked for."""
+    """Fake results; the sums only if requested."""
     layout = others.get("input_layout", "BSH")
     heads = others.get("num_heads", others.get("num_query_heads", 1))
     rows = {"BSH": 1, "BSND": 1, "BNSD": 2, "TND": 0}[layout]

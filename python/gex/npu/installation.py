@@ -1,4 +1,4 @@
-"""Puts the shim into this process: the device name, torch.npu, the modules to import."""
+"""Installs the shim into this process: the device name, torch.npu, importable modules."""
 
 from __future__ import annotations
 
@@ -47,21 +47,36 @@ def install() -> None:
         raise CannotStart("torch_npu itself is installed here: run the script without gex.npu")
     devices = Devices(choose_target())
     npu = runtime.make_module(devices)
-    vars(npu)["npugraph_ex"] = _npugraph_ex("torch.npu.npugraph_ex")
+    of_npu = _npugraph_ex("torch.npu.npugraph_ex")
+    vars(npu)["npugraph_ex"] = of_npu["torch.npu.npugraph_ex"]
     npu.__path__ = []  # so that torch.npu.npugraph_ex can be imported
     naming.introduce(devices, npu)
     patches.apply(devices)
     torch.compiler.npugraph_mark_step_begin = mark_step_begin
-    modules = {**_torch_npu(devices, npu), **torchair.make_modules()}
-    modules["torch_npu.dynamo.torchair"] = modules["torchair"]
+    of_torchair = torchair.make_modules()
+    modules = {
+        **_torch_npu(devices, npu),
+        **of_npu,
+        **_npugraph_ex("torch_npu.npu.npugraph_ex"),
+        **_npugraph_ex("npugraph_ex"),
+        **of_torchair,
+        **{f"torch_npu.dynamo.{name}": module for name, module in of_torchair.items()},
+    }
     on_import = {TRANSFER: lambda: transfer.let_cuda_mean_npu(devices, npu)}
     sys.meta_path.insert(0, _Finder(modules, on_import))
     _devices = devices
 
 
-def _npugraph_ex(name: str) -> Namespace:
+def _npugraph_ex(name: str) -> dict[str, ModuleType]:
+    """The package under a name, and its modules."""
     names = {key: getattr(npugraph_ex, key) for key in npugraph_ex.__all__}
-    return Namespace(name, names, doc=npugraph_ex.__doc__ or "")
+    inner = {
+        key: Namespace(f"{name}.{key}", {n: getattr(module, n) for n in module.__all__})
+        for key, module in names.items()
+        if isinstance(module, ModuleType)
+    }
+    package = Namespace(name, names | inner, doc=npugraph_ex.__doc__ or "")
+    return {name: package, **{module.__name__: module for module in inner.values()}}
 
 
 def _torch_npu(devices: Devices, npu: Namespace) -> dict[str, ModuleType]:
@@ -89,16 +104,13 @@ def _torch_npu(devices: Devices, npu: Namespace) -> dict[str, ModuleType]:
         "torch_npu.dynamo": Namespace("torch_npu.dynamo", {}),
         "torch_npu.npu": npu,
         "torch_npu.npu.amp": npu.amp,
-        "torch_npu.npu.npugraph_ex": npu.npugraph_ex,
-        "torch.npu.npugraph_ex": npu.npugraph_ex,
-        "npugraph_ex": _npugraph_ex("npugraph_ex"),
         "torch_npu.optim": optim,
         "torch_npu.profiler": profile,
     }
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds the modules made in memory, so that they import like installed ones."""
+    """Finds the modules made in memory, so that they can be imported like installed ones."""
 
     def __init__(
         self, modules: Mapping[str, ModuleType], on_import: Mapping[str, Callable[[], None]]

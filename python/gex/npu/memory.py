@@ -1,7 +1,7 @@
-"""Memory of a process on the CPU, as the kernel counts it.
+"""Memory of a process on the CPU, as counted by the kernel.
 
-Bytes are resident memory beyond what the process had when the shim was installed: what the program
-touched, whoever allocated it. Peaks are the kernel's high-water mark.
+Bytes are resident memory beyond what the process had when the shim was installed, whoever allocated
+it. Peaks are the kernel's high-water mark.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _status(field: str) -> int:
 class ProcessMemory:
     def __init__(self) -> None:
         self._start = _status("VmRSS")
-        # Where the high-water mark can't be reset, what was seen since the last reset stands in.
+        # If the high-water mark can't be reset, the maximum seen since the last reset is used.
         self._mark_at_reset = 0
         self._seen = 0
 

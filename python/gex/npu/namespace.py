@@ -1,4 +1,4 @@
-"""Modules made in memory whose unknown names are explained."""
+"""Modules made in memory with helpful errors for unknown names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Namespace(ModuleType):
-    """A module with the given names; any other is an AttributeError that says what there is."""
+    """A module with the given names; any other is an AttributeError that suggests a name."""
 
     def __init__(self, name: str, names: Mapping[str, Any], doc: str = "") -> None:
         super().__init__(name, doc)

@@ -1,4 +1,4 @@
-"""How PyTorch comes to know devices named "npu"."""
+"""Makes PyTorch accept devices named "npu"."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from gex.npu.namespace import Namespace
 def introduce(devices: Devices, npu: Namespace) -> None:
     """Makes `torch.device("npu:0")` and `torch.npu` work.
 
-    On the CPU the name is PrivateUse1's, PyTorch's device for others to use. But PyTorch takes a
-    named PrivateUse1 for the machine's accelerator, which would displace CUDA: there
-    `torch.device("npu:0")` is simply made to be `cuda:0`.
+    On the CPU the name is that of PrivateUse1, PyTorch's device type for extensions. But PyTorch
+    treats a renamed PrivateUse1 as the machine's accelerator, which would displace CUDA: there
+    `torch.device("npu:0")` simply becomes `cuda:0`.
     """
     if devices.is_cpu:
         torch.utils.rename_privateuse1_backend(NAME)
         devices_of_torch.register_device_module(NAME, npu)
         devices_of_torch.hide_accelerator()
     else:
-        # Dynamo knows the types of constants by identity: it has to see the original one.
+        # Dynamo identifies the types of constants by identity, so it must be loaded with the
+        # original.
         dynamo.load()
         torch.device = _stand_in(devices, torch.device)
         torch.npu = npu
@@ -33,7 +34,7 @@ def introduce(devices: Devices, npu: Namespace) -> None:
 
 
 def _stand_in(devices: Devices, original: type) -> type:
-    """A class that makes and recognises devices as the original does, and translates the name."""
+    """A class that creates and recognises devices like the original, and translates the name."""
 
     class DeviceType(type):
         def __call__(cls, *args: Any, **kwargs: Any) -> torch.device:
@@ -46,7 +47,7 @@ def _stand_in(devices: Devices, original: type) -> type:
         def __instancecheck__(cls, instance: Any) -> bool:
             return isinstance(instance, original)
 
-        def __eq__(cls, other: object) -> bool:  # code generators look for the class of a constant
+        def __eq__(cls, other: object) -> bool:  # code generators compare the class of a constant
             return other is cls or other is original
 
         def __hash__(cls) -> int:

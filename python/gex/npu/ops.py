@@ -1,4 +1,4 @@
-"""Fused operators of torch_npu, written as the PyTorch operators that they stand for."""
+"""Fused operators of torch_npu, implemented with PyTorch operators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_MASK_MODE, _ALL_MASK_MODE, _LEFT_UP, _RIGHT_DOWN = 0, 1, 2, 3
 def npu_rms_norm(
     self: torch.Tensor, gamma: torch.Tensor, epsilon: float = 1e-6
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The normalised tensor and the reciprocal root that it was multiplied by."""
+    """The normalised tensor and the reciprocal root mean square."""
     axes = list(range(self.dim() - gamma.dim(), self.dim()))
     wide = self.float()
     rstd = torch.rsqrt(wide.square().mean(axes, keepdim=True) + epsilon)
@@ -25,7 +25,7 @@ def npu_rms_norm(
 def npu_add_rms_norm(
     x1: torch.Tensor, x2: torch.Tensor, gamma: torch.Tensor, epsilon: float = 1e-6
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """As npu_rms_norm of the sum, and the sum itself."""
+    """Like npu_rms_norm of the sum, and the sum itself."""
     total = x1 + x2
     normed, rstd = npu_rms_norm(total, gamma, epsilon)
     return normed, rstd, total
@@ -59,7 +59,7 @@ def npu_dtype_cast(self: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def npu_format_cast(self: torch.Tensor, acl_format: int) -> torch.Tensor:
-    """Tensors have PyTorch's layout here, whatever the format."""
+    """A no-op: tensors always have PyTorch's layout here."""
     return self
 
 

@@ -1,4 +1,4 @@
-"""Makes PyTorch's functions take npu devices, and gives tensors and modules `.npu()`."""
+"""Makes PyTorch's functions accept npu devices, and adds `.npu()` to tensors and modules."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 
 from gex.compat.devices import DeviceContext, device_constructors, keep_scriptable
 from gex.compat.devices import Generator as TorchGenerator
+from gex.compat.tensor_methods import trace_method_as
 from gex.npu.devices import NAME, Devices
 from gex.npu.streams import keep_for_stream
 
@@ -29,6 +30,8 @@ def apply(devices: Devices) -> None:
     _patch_modules()
     _patch_contexts(devices)
     _patch_serialization(devices)
+    _patch_scripts()
+    _patch_compile()
     _patch_distributed(devices)
 
 
@@ -53,8 +56,8 @@ def _replace(owner: Any, name: str, wrapper: Any) -> None:
 
 
 def _patch_constructors(devices: Devices) -> None:
-    # PyTorch's own list of what takes a device. Asking for it now keeps the originals in it, which
-    # is what a default device looks for.
+    # PyTorch's own list of functions that take a device. Requesting it before patching keeps the
+    # originals in it, which default devices rely on.
     constructors = device_constructors()
     for owner in (torch, torch.fft, torch.nested):
         for name in dir(owner):
@@ -74,7 +77,7 @@ def _patch_tensors(devices: Devices) -> None:
     original_to = torch.Tensor.to
 
     def is_transfer(device: Any) -> bool:
-        """Between an npu and the host data is copied; mapped onto the CPU that must stay true."""
+        """Whether it is a copy between npu and host: on the CPU the copy must still be made."""
         return devices.is_cpu and (device == "cpu" or devices.is_npu(device))
 
     @functools.wraps(original_to)
@@ -97,7 +100,7 @@ def _patch_tensors(devices: Devices) -> None:
         non_blocking: bool = False,
         memory_format: torch.memory_format = torch.preserve_format,
     ) -> torch.Tensor:
-        """The tensor on the device that stands for the npu."""
+        """The tensor on the device that represents the npu."""
         where = NAME if device is None else device
         return to(self, where, non_blocking=non_blocking, memory_format=memory_format)
 
@@ -121,11 +124,12 @@ def _patch_tensors(devices: Devices) -> None:
     for function in (cpu, pin_memory, record_stream):
         name = function.__name__
         _replace(torch.Tensor, name, functools.wraps(getattr(torch.Tensor, name))(function))
+    trace_method_as("record_stream", keep_for_stream)
 
 
 def _patch_modules() -> None:
     def npu(self: torch.nn.Module, device: Any = None) -> torch.nn.Module:
-        """Moves all parameters and buffers to the device that stands for the npu."""
+        """Moves all parameters and buffers to the device that represents the npu."""
         return self._apply(lambda t: t.npu(device))
 
     def packed_npu(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -178,7 +182,7 @@ def _patch_contexts(devices: Devices) -> None:
 
 
 def translating_names(devices: Devices, function: Callable[..., Any]) -> Callable[..., Any]:
-    """As `translating`, where the function wants the type of a device as a string."""
+    """Like `translating`, for functions that take a device type as a string."""
 
     def name_of(device: Any) -> Any:
         return devices.target if isinstance(device, str) and devices.is_npu(device) else device
@@ -219,8 +223,39 @@ def _patch_serialization(devices: Devices) -> None:
     torch.serialization.register_package(5, lambda storage: None, restore)
 
 
+def _patch_scripts() -> None:
+    """torch.jit.save takes a plain or compiled module as well: its script is saved."""
+    save = torch.jit.save
+
+    @functools.wraps(save)
+    def save_module(m: Any, f: Any, *args: Any, **kwargs: Any) -> None:
+        if isinstance(m, torch.nn.Module) and not isinstance(m, torch.jit.ScriptModule):
+            m = torch.jit.script(getattr(m, "_orig_mod", m))
+        save(m, f, *args, **kwargs)
+
+    _replace(torch.jit, "save", save_module)
+
+
+_SHAPE_HANDLING = ("enable_shape_handling", "shape_handling_configs", "shape_handling_dict")
+
+
+def _patch_compile() -> None:
+    """Shape handling of backend "inductor": gex compiles, inductor has no such options."""
+    compile = torch.compile
+
+    @functools.wraps(compile)
+    def compile_shapes(model: Any = None, **kwargs: Any) -> Any:
+        options = kwargs.get("options") or {}
+        handled = {name: options[name] for name in _SHAPE_HANDLING if name in options}
+        if kwargs.get("backend", "inductor") == "inductor" and handled:
+            kwargs |= {"backend": "gex", "options": handled}
+        return compile(model, **kwargs)
+
+    _replace(torch, "compile", compile_shapes)
+
+
 def _patch_distributed(devices: Devices) -> None:
-    """The collectives of the npu are called hccl."""
+    """The npu's collective backend is called hccl."""
     if not torch.distributed.is_available():
         return
     stand_in = "gloo" if devices.is_cpu else "nccl"

@@ -43,7 +43,7 @@ class ExportType(Enum):
 
 
 class _ExperimentalConfig:
-    """Which counters of an npu to read; accepted, and without a counterpart here."""
+    """Selects counters of an npu; accepted without effect."""
 
     def __init__(self, **options: Any) -> None:
         self.options = options
@@ -76,7 +76,7 @@ def make_module(devices: Devices) -> Namespace:
 
 
 def _profile_class(devices: Devices) -> type[torch.profiler.profile]:
-    """torch.profiler.profile for the device that stands for the npu."""
+    """torch.profiler.profile for the device that represents the npu."""
 
     def to_torch(activity: Any) -> Any:
         if activity is ProfilerActivity.NPU:

@@ -1,6 +1,7 @@
-"""Quantising operators of torch_npu and the fused ones that end in them, in PyTorch's operators.
+"""Quantising operators of torch_npu and fused ones that end in them, implemented with PyTorch
+operators.
 
-A fused form is what its parts are, one after another: they become one kernel when compiled.
+A fused form is the sequence of its parts, which become one kernel when compiled.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ _RANGES = {
     torch.int32: (-(2**31), 2**31 - 1),
     torch.qint32: (-(2**31), 2**31 - 1),
 }
-# Quantised tensors are handed out as the integers that they consist of.
+# Quantised tensors are returned as their integers.
 _PLAIN = {torch.qint8: torch.int8, torch.quint8: torch.uint8, torch.qint32: torch.int32}
 
 
 def npu_dynamic_quant(
     input: torch.Tensor, *, smooth_scales: torch.Tensor | None = None, dst_type: Any = torch.int8
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Each row in 8 bits, and what to multiply it by."""
+    """Each row in 8 bits, and its scale."""
     if dst_type != torch.int8:
         raise ValueError(f"npu_dynamic_quant: dst_type must be torch.int8, got {dst_type}")
     wide = input.float()
@@ -70,7 +71,7 @@ def npu_add_rms_norm_dynamic_quant(
     epsilon: float = 1e-6,
     output_mask: Sequence[bool] = (),
 ) -> tuple[torch.Tensor | None, ...]:
-    """(rows, second rows, sum, scales, second scales); the second pair if it is asked for."""
+    """(rows, second rows, sum, scales, second scales); the second pair only if requested."""
     y, _, total = npu_add_rms_norm(x1, x2, gamma, epsilon)
     y = y if beta is None else y + beta
     both = bool(output_mask[1]) if len(output_mask) > 1 else smooth_scale2 is not None
@@ -103,7 +104,7 @@ def npu_add_rms_norm_quant(
     epsilon: float = 1e-6,
     div_mode: bool = True,
 ) -> tuple[torch.Tensor | None, ...]:
-    """(norm in 8 bits, the same by the second scales, sum)."""
+    """(norm in 8 bits, the same with the second scales, sum)."""
     y, _, total = npu_add_rms_norm(x1, x2, gamma, epsilon)
     y = y if beta is None else y + beta
     first = npu_quantize(y, scales1, zero_points1, torch.int8, axis, div_mode)
@@ -122,7 +123,7 @@ def npu_transpose_batchmatmul(
     perm_x2: Sequence[int] = (0, 1, 2),
     perm_y: Sequence[int] = (1, 0, 2),
 ) -> torch.Tensor:
-    """A batch of products, operands and result with their axes in these orders."""
+    """A batched matmul with permuted operands and result."""
     if scale is not None:
         raise ValueError("npu_transpose_batchmatmul: scale is not supported under gex.npu")
     product = torch.bmm(input.permute(list(perm_x1)), weight.permute(list(perm_x2)))
@@ -131,7 +132,7 @@ def npu_transpose_batchmatmul(
 
 
 def _rows_of(self: torch.Tensor, indices: torch.Tensor, updates: torch.Tensor, axis: int) -> Any:
-    """For each element of `updates` where it goes along the axis; batches begin at `indices`."""
+    """The index along the axis of each element of `updates`; batches begin at `indices`."""
     shape = [1] * self.dim()
     shape[axis] = -1
     steps = torch.arange(updates.shape[axis], device=self.device).view(shape)

@@ -50,12 +50,12 @@ def main(arguments: list[str]) -> int:
 
 @dataclass
 class Program:
-    """What to run as the main module, and the process around it."""
+    """The program to run as the main module, and its process state."""
 
     module: ModuleType
     code: CodeType
     argv: list[str]
-    path: str  # where its imports are looked for first
+    path: str  # first entry of sys.path
 
     def run(self) -> None:
         sys.argv[:] = self.argv
@@ -118,7 +118,7 @@ def _find_module(name: str) -> tuple[ModuleSpec, CodeType]:
 
 
 def _hide_our_frames() -> None:
-    """The uncaught error is shown as if the program had been started by Python itself."""
+    """Shows an uncaught error as if the program had been started by Python itself."""
     show = sys.excepthook
 
     def show_trimmed(

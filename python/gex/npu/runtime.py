@@ -1,4 +1,4 @@
-"""torch.npu: the functions of the device, mapped onto CUDA's or answered for the CPU."""
+"""torch.npu: device functions, mapped to CUDA's or implemented for the CPU."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _common(devices: Devices) -> dict[str, Any]:
             super().__init__("npu", *args, **kwargs)
 
     def set_compile_mode(jit_compile: bool = False) -> None:
-        """How single operators are compiled on an npu; nothing to choose here."""
+        """How single operators are compiled on an npu; no effect here."""
         if not isinstance(jit_compile, bool):
             raise TypeError(f"jit_compile must be a bool, got {jit_compile!r}")
 
@@ -143,7 +143,7 @@ def _device_functions(devices: Devices) -> dict[str, Any]:
         devices.index(device)
 
     def synchronize(device: Any = None) -> None:
-        """Work on the CPU is done when its call returns."""
+        """A no-op: work on the CPU is done when its call returns."""
         devices.index(device)
         streams.host_waits("torch.npu.synchronize()")
 

@@ -1,4 +1,4 @@
-"""Children that multiprocessing starts afresh get the shim before they import the main script."""
+"""Installs the shim in spawned child processes before they import the main script."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _THIS_FILE = os.path.abspath(__file__)
 
 
 def run_children_with_shim() -> None:
-    """multiprocessing tells a child which file to import as its main module: tell it this one."""
+    """Makes multiprocessing's children import this file as their main module."""
     original = multiprocessing.spawn.get_preparation_data
 
     @functools.wraps(original)

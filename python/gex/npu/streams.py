@@ -1,4 +1,4 @@
-"""Streams and events on the CPU: work is done when its call returns, so order is always kept.
+"""Streams and events on the CPU: work is done when its call returns, so the order is always kept.
 
 While Dynamo traces, each becomes a mark in the graph (`gex.fx_stage.stream_ops`).
 """
@@ -26,7 +26,7 @@ class Event:
     ) -> None:
         self.enable_timing = enable_timing
         self.blocking = blocking
-        # Dynamo may take numbers of objects for sizes that change, but never text.
+        # A string, because Dynamo may treat numeric attributes as dynamic sizes.
         self.name = f"event_{new_number()}"
         self._recorded: int | None = None
 
@@ -37,7 +37,7 @@ class Event:
             self._recorded = time.perf_counter_ns()
 
     def wait(self, stream: Stream | None = None) -> None:
-        """What was recorded is done already, except in a graph."""
+        """Recorded work is already done, except in a graph."""
         if is_dynamo_compiling():
             stream_ops.WAIT(self.name, name_in_marks(stream), new_number())
 
@@ -45,7 +45,7 @@ class Event:
         return True
 
     def synchronize(self) -> None:
-        """What was recorded is done already."""
+        """Recorded work is already done."""
         host_waits("event.synchronize()")
 
     def elapsed_time(self, end_event: Event) -> float:
@@ -75,7 +75,7 @@ class Stream:
         return self.stream_id
 
     def wait_stream(self, stream: Stream) -> None:
-        """What the other stream was given is done already, except in a graph."""
+        """The work of the other stream is already done, except in a graph."""
         if is_dynamo_compiling():
             stream_ops.STREAM_WAIT(name_in_marks(self), name_in_marks(stream), new_number())
 
@@ -88,7 +88,7 @@ class Stream:
         return event
 
     def synchronize(self) -> None:
-        """What the stream was given is done already."""
+        """The work of the stream is already done."""
         host_waits("stream.synchronize()")
 
     def query(self) -> bool:
@@ -117,12 +117,12 @@ _state = _State()
 
 
 def name_in_marks(stream: Stream | None) -> str:
-    """In marks; nothing for the stream that the mark stands on."""
+    """The name used in marks; empty for the stream that the mark is on."""
     return "" if stream is None else stream.name
 
 
 def _tell_engine() -> None:
-    """Whose core limit holds for the calls of this thread."""
+    """Selects the stream whose core limit applies to the calls of this thread."""
     _gex.set_current_stream(_state.stack[-1].stream_id)
 
 
@@ -143,7 +143,7 @@ def _leave() -> None:
 
 
 def host_waits(what: str) -> None:
-    """The host can't wait in the middle of a graph: one ends before, another begins after."""
+    """Breaks the graph: the host can't wait in the middle of one."""
     if is_dynamo_compiling():
         graph_break(
             f"{what}: the host can't wait in the middle of a graph; order streams by event.wait()"

@@ -5,14 +5,18 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from gex import collectives
 from gex.compat.dynamo import mark_size_dynamic
+from gex.npu import torchair_scope
 from gex.npu.compiler_config import CompilerConfig
 from gex.npu.namespace import Namespace
 from gex.npugraph_ex.backend import backend_with
+from gex.npugraph_ex.inference import cache_compile, readable_cache
 
 logger = logging.getLogger("torchair")
 _MAX_GEARS = 100
@@ -50,6 +54,45 @@ def get_npu_backend(
     return backend_with(options, custom_decompositions or {})
 
 
+def dynamo_export(
+    *args: Any,
+    model: torch.nn.Module,
+    export_path: str = "export_file",
+    export_name: str = "export",
+    dynamic: bool = False,
+    config: CompilerConfig | None = None,
+    **kwargs: Any,
+) -> None:
+    """Writes the graph of a model for these arguments to `export_path`, which it makes.
+
+    `<export_name>.gex` is the graph as text, for the gex command; `<export_name>.pt2` has the
+    weights as well, for torch.export.load and gex.compile.
+    """
+    from torch.export import Dim, export, save
+
+    from gex.export.compiled_module import compile
+
+    options_of(config or CompilerConfig())
+    shapes = None
+    if dynamic:
+        shapes = tuple(
+            {axis: Dim.AUTO for axis in range(a.dim())} if isinstance(a, torch.Tensor) else None
+            for a in args
+        )
+    with torch.no_grad():
+        program = export(model, args, kwargs, dynamic_shapes=shapes)
+    folder = Path(export_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    save(program, folder / f"{export_name}.pt2")
+    compiled = compile(program)  # its report does not keep the runner
+    (folder / f"{export_name}.gex").write_text(compiled.report.runner.text("graph"))
+
+
+def patch_for_hcom() -> None:
+    """Has collectives of torch.distributed traced into graphs, as they are here in any case."""
+    collectives.install()
+
+
 def use_internal_format_weight(model: torch.nn.Module) -> None:
     """Weights keep PyTorch's layout here: there is nothing to convert."""
 
@@ -74,18 +117,31 @@ def make_modules() -> dict[str, Namespace]:
     configs = Namespace("torchair.configs", {"compiler_config": config})
     utils = Namespace("torchair.core.utils", {"logger": logger})
     core = Namespace("torchair.core", {"utils": utils})
-    inference = Namespace("torchair.inference", {"set_dim_gears": set_dim_gears})
+    inference = Namespace(
+        "torchair.inference",
+        {
+            "cache_compile": cache_compile,
+            "readable_cache": readable_cache,
+            "set_dim_gears": set_dim_gears,
+        },
+    )
+    scope = Namespace("torchair.scope", torchair_scope.SCOPE)
+    ops = Namespace("torchair.ops", torchair_scope.OPS)
     package = Namespace(
         "torchair",
         {
             "CompilerConfig": CompilerConfig,
             "configs": configs,
             "core": core,
+            "dynamo_export": dynamo_export,
             "get_npu_backend": get_npu_backend,
             "inference": inference,
             "logger": logger,
+            "ops": ops,
+            "patch_for_hcom": patch_for_hcom,
+            "scope": scope,
             "use_internal_format_weight": use_internal_format_weight,
         },
         doc=__doc__ or "",
     )
-    return {m.__name__: m for m in (package, configs, config, core, utils, inference)}
+    return {m.__name__: m for m in (package, configs, config, core, utils, inference, scope, ops)}

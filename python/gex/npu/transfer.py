@@ -1,4 +1,4 @@
-"""torch_npu.contrib.transfer_to_npu: what a script says about cuda is meant for the npu."""
+"""torch_npu.contrib.transfer_to_npu: makes scripts written for cuda use the npu."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import torch
 from gex.npu.devices import Devices
 from gex.npu.namespace import Namespace
 
-# PyTorch itself asks these to find out whether it may use CUDA's libraries.
+# PyTorch itself calls these to check whether it may use CUDA's libraries.
 _ASKED_BY_TORCH = {"device_count", "init", "is_available", "is_bf16_supported", "is_initialized"}
 
 
 def let_cuda_mean_npu(devices: Devices, npu: Namespace) -> None:
-    """Without CUDA, "cuda" becomes another name of the npu; with it, nothing needs to change."""
+    """Without CUDA, "cuda" becomes another name of the npu; with CUDA nothing needs to change."""
     if not devices.is_cpu:
         return
     devices.names.add("cuda")

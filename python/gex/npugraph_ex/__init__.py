@@ -1,4 +1,4 @@
-"""The API of npugraph_ex; with the npu shim also as torch.npu.npugraph_ex."""
+"""The API of npugraph_ex; with the npu shim also available as torch.npu.npugraph_ex."""
 
 from gex.captures.ge_gears import dim_gears
 from gex.captures.pools import graph_pool_handle, pool_bytes

@@ -1,4 +1,4 @@
-"""A backend for torch.compile made of a configuration."""
+"""A backend for torch.compile made from a configuration."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def get_npu_backend(
     compiler_config: CompilerConfig | None = None,
     custom_decompositions: Mapping[Any, Callable[..., Any]] | None = None,
 ) -> Callable[..., Any]:
-    """Backend npugraph_ex with the options of the configuration as they are now.
+    """Backend npugraph_ex with the current options of the configuration.
 
-    `custom_decompositions`: what AOTAutograd traces in place of an operator, by operator.
+    `custom_decompositions`: by operator, what AOTAutograd traces in its place.
     """
     return backend_with(changed_options(compiler_config), custom_decompositions or {})
 

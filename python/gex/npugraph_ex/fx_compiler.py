@@ -1,4 +1,4 @@
-"""compile_fx: an ATen graph, as AOTAutograd hands it to a compiler, becomes a callable."""
+"""compile_fx: compiles an ATen graph, as AOTAutograd passes it to a compiler, to a callable."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from gex.fx_stage.observation import ALL_PASSES, Subject
 from gex.options.table import CompilerConfig, Config
 
 ARTIFACTS_VERSION = "0.1"
-# The graph of a record has been through these.
+# These passes were already applied to the graph of a record.
 _APPLIED = ("post_grad_custom_pre_pass", "post_grad_custom_post_pass")
 
 
 @dataclass(frozen=True)
 class Artifacts:
-    """What a compiled graph can be made of again, in another process: picklable."""
+    """A picklable form from which a compiled graph can be restored in another process."""
 
     version: str
-    code: str  # for people: the graph after all passes, and the options
+    code: str  # readable: the graph after all passes, and the options
     graph: bytes
     options: dict[str, Any]
 
 
 class CompiledFx:
-    """Takes the graph's inputs one by one, or as one list to be emptied; gives a list."""
+    """Takes the graph's inputs one by one, or as one list that is emptied; returns a list."""
 
-    _boxed_call = True  # AOTAutograd hands over the list
+    _boxed_call = True  # AOTAutograd passes the list
 
     def __init__(self, run: Callable[[list[Any]], Sequence[Any]], artifacts: Artifacts) -> None:
         self._run = run
@@ -52,11 +52,11 @@ class CompiledFx:
 
     @classmethod
     def load_artifacts(cls, record: Artifacts) -> CompiledFx:
-        """Compiles what dump_artifacts() gave, without tracing anything."""
+        """Compiles the result of dump_artifacts(), without tracing."""
         if record.version != ARTIFACTS_VERSION:
             raise RuntimeError(
                 f"artifacts of version {record.version!r} can't be loaded: this is version "
-                f"{ARTIFACTS_VERSION!r}; compile again and dump anew"
+                f"{ARTIFACTS_VERSION!r}; compile and dump it again"
             )
         mode = FakeTensorMode(shape_env=ShapeEnv())
         gm = unpickled_graph(record.graph, mode)
@@ -68,7 +68,7 @@ def compile_fx(
     example_inputs: Sequence[Any] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> CompiledFx:
-    """Compiles an ATen graph. Options as those of backend "npugraph_ex"."""
+    """Compiles an ATen graph. Takes the options of backend "npugraph_ex"."""
     return _compile(gm, example_inputs, CompilerConfig(options))
 
 
@@ -128,7 +128,7 @@ def _boxed(run: Any) -> Callable[[list[Any]], Sequence[Any]]:
 def _give_values(
     gm: GraphModule, placeholders: Sequence[torch.fx.Node], example_inputs: Sequence[Any] | None
 ) -> None:
-    """Graphs that nobody traced with fake tensors get their values from the examples."""
+    """Computes fake values from the examples for graphs that were not traced with fake tensors."""
     if example_inputs is not None and len(example_inputs) != len(placeholders):
         raise ValueError(
             f"the graph has {len(placeholders)} inputs, got {len(example_inputs)} examples"
@@ -137,7 +137,7 @@ def _give_values(
         return
     if example_inputs is None:
         raise ValueError(
-            "example_inputs is missing: the nodes of this graph carry no values (meta['val'])"
+            "example_inputs is missing: the nodes of this graph have no values (meta['val'])"
         )
     FakeTensorProp(gm, FakeTensorMode(allow_non_fake_inputs=True)).propagate(*example_inputs)
 

@@ -1,12 +1,10 @@
-"""inference.cache_compile: compiled once, and in later processes neither traced nor compiled."""
+"""inference.cache_compile: compiles once; later processes neither trace nor compile."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import threading
-import time
 import types
 import warnings
 from collections.abc import Callable, Mapping
@@ -15,18 +13,15 @@ from typing import Any
 
 import torch
 
-from gex import report
 from gex.cache.saved_graph import CannotBeKept, GraphRecord, SavedGraph
 from gex.compat.autograd import is_profiler_enabled
-from gex.npugraph_ex import cache_files, cache_key
+from gex.frames import cache_files, cache_key
 from gex.npugraph_ex.readable import readable_cache
 from gex.options.table import NPUGRAPH_EX_OPTIONS, Config
-from gex.report import fallback
 
 __all__ = ["cache_compile", "readable_cache"]
 
-_numbers = itertools.count(1)
-# Programs and machine code of a function, beside its file.
+# Folder of a function's programs and machine code, beside its file.
 _PROGRAMS = "programs"
 
 
@@ -41,9 +36,9 @@ def cache_compile(
     options: Mapping[str, Any] | None = None,
     custom_decompositions: Mapping[Any, Callable[..., Any]] | None = None,
 ) -> Callable[..., Any]:
-    """Compiles a method of a module, or a function, and keeps the result for other processes.
+    """Compiles a method of a module, or a function, and caches the result for other processes.
 
-    Nothing happens before the first call. Results need no gradient. See docs/npugraph_ex.md.
+    Nothing happens before the first call. Results have no gradient. See docs/npugraph_ex.md.
     """
     owner = getattr(func, "__self__", None)
     if isinstance(func, types.MethodType) and not isinstance(owner, torch.nn.Module):
@@ -61,7 +56,7 @@ def cache_compile(
 
 
 class _Cached:
-    """The function: its frames, those of the file and those made here."""
+    """The cached function: frames from the file and frames traced here."""
 
     def __init__(
         self,
@@ -84,7 +79,8 @@ class _Cached:
         self._lock = threading.RLock()
 
     def __reduce__(self) -> Any:
-        # Modules hold what was made of their methods; guards that keep a module keep this instead.
+        # Modules hold the compiled forms of their methods; guards that pickle a module pickle this
+        # instead.
         return _placeholder, ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -104,7 +100,7 @@ class _Cached:
             return self._compiled(args, kwargs).run(*self._bound, *args, **kwargs)
 
     def _scope(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Locals as the function would see them: what guards look at."""
+        """The function's locals, which guards evaluate."""
         bound = self._signature.bind(*self._bound, *args, **kwargs)
         bound.apply_defaults()
         function = getattr(self._func, "__func__", self._func)
@@ -119,7 +115,7 @@ class _Cached:
 
     @functools.cached_property
     def _key(self) -> str:
-        """The path below the root: it names the function, its digest and the rank."""
+        """The path below the root: it contains the function, its digest and the rank."""
         root = cache_key.root_of(self._cache_dir)
         return self.path.parent.relative_to(root).as_posix()
 
@@ -136,8 +132,8 @@ class _Cached:
                 try:
                     frames.append(self._restored(entry))
                 except Exception as problem:
-                    # Whatever is wrong with an entry, tracing anew is always right.
-                    self._warn(f"an entry can't be used and is made anew: {problem!r}")
+                    # Whatever is wrong with an entry, tracing again is always correct.
+                    self._warn(f"an entry can't be used and is recomputed: {problem!r}")
                     useless.append(entry.key())
             if useless:
                 self._drop(useless)
@@ -154,7 +150,7 @@ class _Cached:
         try:
             record = cache_files.read(self.path, self._key)
         except Exception as problem:
-            self._warn(f"it can't be used and is made anew: {problem}")
+            self._warn(f"it can't be used and is recomputed: {problem}")
             return []
         return [] if record is None else record.entries
 
@@ -162,39 +158,21 @@ class _Cached:
         warnings.warn(f"cache_compile: {self.path}: {what}", UserWarning, stacklevel=4)
 
     def _restored(self, entry: cache_files.Entry) -> Any:
-        from gex.npugraph_ex import cached_frame
+        from gex.frames import cached_frame
 
         if not cached_frame.sources_are_unchanged(entry):
-            raise cache_files.BadCacheFile("the source of a function that it was made of changed")
+            raise cache_files.BadCacheFile("the source code of a traced function changed")
         return cached_frame.restore(entry, self._func, self._graph_of(entry.graph))
 
     def _graph_of(self, saved: SavedGraph) -> Callable[..., Any]:
-        from gex.pipeline.runner import RunnerRequest, make_runner
+        from gex.frames import restored_graph
 
-        start = time.perf_counter()
-        graph_report = report.GraphReport(f"cached_{next(_numbers)}", "npugraph_ex")
-        report.add(graph_report)
-        graph_report.take(saved.outcome)
-        fallback.warn_if_any(graph_report)
         config = Config(NPUGRAPH_EX_OPTIONS, self._options)
-        runner = make_runner(
-            RunnerRequest(saved.restored(), config, static=saved.static, cache_dir=self._programs)
-        )
-        graph_report.runner = runner
-        graph_report.capture_limit = config.get("capture_limit")
-        graph_report.seconds["import"] = time.perf_counter() - start
-        written = saved.written
-
-        def call(*arguments: Any) -> Any:
-            if written:
-                torch.autograd.graph.increment_version([arguments[i] for i in written])
-            return runner(list(arguments))
-
-        return call
+        return restored_graph.callable_of(saved, "npugraph_ex", config, self._programs)
 
     def _compiled(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         from gex.dynamo.backends import compile_dynamo_graph
-        from gex.npugraph_ex import cached_frame
+        from gex.frames import cached_frame
 
         with self._lock:
             record = GraphRecord(self._programs)
@@ -213,12 +191,12 @@ class _Cached:
                     record,
                 ),
             )
-            # The newest first: it is what the caller does now.
+            # The newest first: it matches the current caller.
             self._frames = [capture.frame, *(self._frames or ())]
             try:
                 self._keep(capture.entry(record.saved()))
             except (CannotBeKept, OSError) as problem:
-                self._warn(f"nothing is kept: {problem}")
+                self._warn(f"nothing is cached: {problem}")
             return capture.frame
 
     def _keep(self, entry: cache_files.Entry) -> None:

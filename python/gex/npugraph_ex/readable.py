@@ -1,4 +1,4 @@
-"""inference.readable_cache: what a file of cache_compile holds, in words."""
+"""inference.readable_cache: a readable description of a cache_compile file."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import os
 import stat
 from pathlib import Path
 
-from gex.npugraph_ex import cache_files
+from gex.frames import cache_files
 
 
 def readable_cache(cache_bin: str, print_output: bool = True, file: str | None = None) -> str:
-    """Meta data, signature and the rewritten frame of each entry; `file` gets that as comments and
-    the graphs as Python code."""
+    """Metadata, signature and rewritten frame of each entry; `file` receives that as comments
+    and the graphs as Python code."""
     path = Path(cache_bin)
     if path.is_symlink() or not path.is_file():
         raise ValueError(
             f"cache_bin {cache_bin!r} is not a file of cache_compile: it must be a "
-            "plain file, and no symbolic link"
+            "regular file, not a symbolic link"
         )
     try:
         record = cache_files.read(path)
@@ -48,11 +48,11 @@ def _text_of(record: cache_files.Record) -> str:
 
 def _write(path: Path, text: str, record: cache_files.Record) -> None:
     if path.is_symlink():
-        raise ValueError(f"file {str(path)!r} is a symbolic link: name a plain file")
+        raise ValueError(f"file {str(path)!r} is a symbolic link: choose a regular file")
     if path.exists():
         info = path.stat()
         if info.st_uid != os.geteuid() or stat.S_IMODE(info.st_mode) != 0o600:
-            raise PermissionError(f"file {str(path)!r} is there and not yours alone (mode 600)")
+            raise PermissionError(f"file {str(path)!r} exists and is not private to you (mode 600)")
     path.parent.mkdir(parents=True, exist_ok=True)
     comments = "".join(f"# {line}".rstrip() + "\n" for line in text.splitlines())
     code = "from gex import Graph\n\nGRAPHS = [\n"

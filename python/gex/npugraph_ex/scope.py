@@ -1,4 +1,4 @@
-"""Blocks inside a compiled function: how many cores they may use, how repeatable they are."""
+"""Blocks inside a compiled function with a core limit or a deterministic level."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _marks = torch.ops.npugraph_ex
 
 
 def _text(number: Any) -> str:
-    """Of a number that Dynamo may take for one that changes: the graph is for this one."""
+    """The text of a number that Dynamo may treat as dynamic: specialises the graph for it."""
     return str(guard_scalar(number))
 
 
 class limit_core_num:
-    """`with limit_core_num(4, 8):` what is in the block uses at most so many cores.
+    """`with limit_core_num(4, 8):` limits the cores used by the block.
 
-    In a compiled function this holds for each step of the block, also on streams that are switched
-    to inside; with `stream` only for what lies on that one. Outside it limits the current stream
-    (or `stream`) for the compiled functions that are called in the block; operators of eager mode
-    keep PyTorch's threads.
+    In a compiled function this applies to each step of the block, also on streams switched to
+    inside; with `stream` only to steps on that stream. Outside it limits the current stream (or
+    `stream`) for the compiled functions called in the block; eager operators keep PyTorch's
+    threads.
     """
 
     def __init__(self, op_aicore_num: int, op_vectorcore_num: int, stream: Any = None) -> None:
-        # While Dynamo traces, the compiler checks: an error raised there would only be a graph
-        # break to it.
+        # While Dynamo traces, the compiler checks the numbers: an error raised here would only be a
+        # graph break.
         self._cores = (op_aicore_num, op_vectorcore_num)
         self._stream = stream
         self._before: dict[str, int] = {}
@@ -62,10 +62,10 @@ class limit_core_num:
 
 
 class deterministic:
-    """`with deterministic(1):` what is in the block gives the same bits in each run.
+    """`with deterministic(1):` makes the block deterministic.
 
-    See gex.determinism for the levels. Outside of a compiled function the level is the process's
-    for the length of the block.
+    See gex.determinism for the levels. Outside of a compiled function this sets the process's level
+    for the block.
     """
 
     def __init__(self, level: int) -> None:

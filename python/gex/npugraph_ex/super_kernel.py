@@ -1,4 +1,4 @@
-"""Scopes whose kernels may become one super kernel. They are checked and merge nothing."""
+"""Scopes whose kernels may be merged into a super kernel. They are checked; nothing is merged."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gex.fx_stage import scope_ops
 
 
 def super_kernel_scope_begin(scope_name: str | None = None) -> None:
-    """Marks where a stretch begins whose kernels may become one super kernel."""
+    """Begins a part of the graph whose kernels may be merged into a super kernel."""
     scope_ops.SUPER_KERNEL_BEGIN(_named(scope_name))
 
 

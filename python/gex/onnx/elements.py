@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 STRING = 8
-# TensorProto.DataType by the name of the dtype; those that NumPy lacks are ml_dtypes'.
+# TensorProto.DataType by dtype name; dtypes that NumPy lacks come from ml_dtypes.
 _NAMES = {
     "float32": 1,
     "uint8": 2,

@@ -1,4 +1,4 @@
-"""A model that NumPy arrays go into and come out of."""
+"""An ONNX model that is run on NumPy arrays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Port:
 
 
 def _packed(value: Any, type_: Mapping[str, Any]) -> Any:
-    """The value as the extension takes it."""
+    """The value in the form that the extension takes."""
     if type_["kind"] == "optional":
         return {"optional": None if value is None else _packed(value, type_["inner"])}
     if value is None:
@@ -42,7 +42,7 @@ def _packed(value: Any, type_: Mapping[str, Any]) -> Any:
         return (STRING, list(array.shape), texts)
     array = np.ascontiguousarray(array).reshape(array.shape)
     given = element_of(array.dtype)
-    # ml_dtypes of one byte and bfloat16 have no buffer format: their bytes have.
+    # One-byte ml_dtypes and bfloat16 have no buffer format, so their bytes are passed.
     return (given, list(array.shape), array.reshape(-1).view(np.uint8) if array.size else b"")
 
 
@@ -60,10 +60,10 @@ def _unpacked(value: Any) -> Any:
 
 
 class Model:
-    """An ONNX model, compiled when it is first called.
+    """An ONNX model, compiled at its first call.
 
-    One compiled program serves all sizes that the model leaves open. Where sizes or branches
-    depend on values (the shape input of a Reshape), there is one program for each such value.
+    One compiled program serves all sizes that the model leaves open. If sizes or branches depend on
+    values (such as the shape input of a Reshape), there is one program for each such value.
     """
 
     def __init__(self, session: Any) -> None:
@@ -81,7 +81,7 @@ class Model:
         if isinstance(inputs, Mapping):
             known = {port.name for port in self.inputs}
             if unknown := sorted(set(inputs) - known):
-                raise ValueError(f"no such inputs: {unknown}; the model has {sorted(known)}")
+                raise ValueError(f"unknown inputs: {unknown}; the model has {sorted(known)}")
             inputs = [inputs.get(port.name) for port in self.inputs]
         if len(inputs) != len(self.inputs):
             raise ValueError(f"the model takes {len(self.inputs)} inputs, got {len(inputs)}")
@@ -97,10 +97,10 @@ class Model:
 
 
 def load(path: str | pathlib.Path, *, static_shapes: bool = False, level: int = 2) -> Model:
-    """A model from its file; external data is mapped from the same folder."""
+    """Loads a model from a file; external data is mapped from the same folder."""
     return Model(_gex.OnnxSession.load(str(path), static_shapes, level))
 
 
 def loads(data: bytes, *, static_shapes: bool = False, level: int = 2) -> Model:
-    """A model from the bytes of its file."""
+    """Loads a model from the bytes of its file."""
     return Model(_gex.OnnxSession.parse(data, static_shapes, level))

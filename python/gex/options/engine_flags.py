@@ -1,8 +1,11 @@
-"""The options of a configuration that switch what the engine does by itself."""
+"""The options of a configuration that the engine takes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gex import _gex
+from gex.options.engine_options import ENGINE_OPTIONS, EngineOption, EngineValue, set_options
 from gex.options.table import Config
 
 # Passes that look for what users write out and the engine has one op for.
@@ -10,20 +13,17 @@ _RECOGNITION = ("recognise-attention", "recognise-norm", "recognise-silu")
 
 
 def options_of(config: Config) -> _gex.RunnerOptions:
-    disabled = list(config.get("disabled_passes", ()))
-    if not config.get("pattern_fusion_pass", True):
-        disabled += _RECOGNITION
     options = _gex.RunnerOptions()
-    options.level = config.get("opt_level", 2)
-    options.disabled_passes = disabled
-    options.enabled_passes = list(config.get("enabled_passes", ()))
-    options.fast_math = config.get("fast_math", False)
-    options.prologues = config.get("prologues", True)
-    options.autotune = config.get("autotune", False)
-    options.place_cats = config.get("remove_cat_ops", True)
-    options.overwrite_temps = config.get("inplace_pass", True)
-    options.write_ties_in_place = config.get("input_inplace_pass", True)
-    options.reuse_memory = config.get("reuse_memory", True)
-    options.keep_static_code = not config.get("disable_static_kernel_compile_cache", False)
-    options.static_code_at_once = config.get("static_kernel_compile", False)
+    set_options(options, _given(config))
+    if not config.get("pattern_fusion_pass", True):
+        options.disabled_passes = [*options.disabled_passes, *_RECOGNITION]
     return options
+
+
+def _given(config: Config) -> Iterator[tuple[EngineOption, EngineValue]]:
+    """Under the name that the backend of the configuration has for each."""
+    for row in ENGINE_OPTIONS:
+        if row.torch_name and row.torch_name in config:
+            yield row, config.get(row.torch_name)
+        elif row.npugraph_ex_name and row.npugraph_ex_name in config:
+            yield row, config.get(row.npugraph_ex_name) != row.npugraph_ex_is_inverted

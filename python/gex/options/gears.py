@@ -1,8 +1,8 @@
-"""The option `gears`: upper sizes that one capture serves for all smaller ones.
+"""The option `gears`: upper bounds of sizes, each served by one capture for all smaller sizes.
 
 "auto", None (a capture for each size), a list of sizes for every dynamic size, or a dict by
-argument: {"x": {0: [16, 64]}}, or by several dims that change together:
-{(("x", 0), ("mask", 1)): [(20, 20), (40, 60)]}.
+argument: {"x": {0: [16, 64]}}, or by several dims that change together: {(("x", 0), ("mask", 1)):
+[(20, 20), (40, 60)]}.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ ALL: tuple[Place, ...] = ()  # every size that no other entry names
 
 
 def check_gears(name: str, value: Any) -> str | Gears | None:
-    """The option in one form: None, "auto" or sizes by place."""
+    """The option in normalised form: None, "auto" or sizes by place."""
     if value is None:
         return None
     if isinstance(value, str):
         if value != "auto":
-            raise ValueError(f"option {name!r}: {value!r} is no choice; use 'auto', None or sizes")
+            raise ValueError(
+                f"option {name!r}: {value!r} is not allowed; use 'auto', None or sizes"
+            )
         return value
     if isinstance(value, (list, tuple)):
         return {ALL: _rows(name, value, 1)}
@@ -55,7 +57,7 @@ def _places(name: str, key: Any) -> tuple[Place, ...]:
     if isinstance(key, tuple) and key and all(isinstance(k, tuple) and len(k) == 2 for k in key):
         return tuple((str(argument), _dim(name, dim)) for argument, dim in key)
     raise TypeError(
-        f"option {name!r}: {key!r} names no sizes; use an argument's name with a dict of dims, "
+        f"option {name!r}: {key!r} does not name a size; use the name of an argument with a dict, "
         "('x', 0), or a tuple of such pairs that change together"
     )
 
@@ -67,12 +69,12 @@ def _rows(name: str, sizes: Any, width: int) -> list[Row]:
     for size in sizes:
         row = tuple(size) if isinstance(size, (list, tuple)) else (size,)
         if any(isinstance(s, bool) or not isinstance(s, int) for s in row):
-            raise TypeError(f"option {name!r}: a gear is made of ints, got {size!r}")
+            raise TypeError(f"option {name!r}: a gear consists of ints, got {size!r}")
         if len(row) != width:
             raise ValueError(f"option {name!r}: gear {size!r} must have {width} sizes")
         if min(row) < 1:
             raise ValueError(f"option {name!r}: gear {size!r} must be positive")
         if row in rows:
-            raise ValueError(f"option {name!r}: gear {size!r} is given twice")
+            raise ValueError(f"option {name!r}: gear {size!r} is listed twice")
         rows.append(row)
     return sorted(rows) if width == 1 else rows

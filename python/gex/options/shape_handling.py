@@ -1,4 +1,4 @@
-"""`shape_handling_configs`: which dims are bucketed, and the sizes of the buckets."""
+"""`shape_handling_configs`: which dims are bucketed, and the bucket sizes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ShapeConfig:
     kind: str
     dimensions: tuple[int, ...]  # one for all tensors, or one for each of `indices`
     indices: tuple[int, ...]  # of the tensors it is for; empty: all with enough dims
-    value: float  # what the padding is filled with
+    value: float  # value of the padding
     gears: tuple[int, ...]
 
     def dim_of(self, tensor: int, rank: int) -> int | None:
@@ -44,16 +44,16 @@ class ShapeConfig:
 
 
 def times_gears(smallest: int, largest: int) -> tuple[int, ...]:
-    """The smallest, the powers of two between, the largest."""
+    """The smallest size, the powers of two in between, and the largest size."""
     powers = (2**k for k in range(largest.bit_length()))
     return tuple(sorted({smallest, *(p for p in powers if smallest < p < largest), largest}))
 
 
 def check_hooks(name: str, hooks: Any) -> None:
-    """Hooks see what is padded; in a compiled graph nothing is."""
+    """Rejects hooks: a compiled graph pads nothing, so they would never be called."""
     if hooks:
         raise ValueError(
-            f"option {name!r}: inputs of a graph are not transformed here, so hooks would never "
+            f"option {name!r}: inputs of a graph are not padded, so hooks would never "
             "run; gex.npugraph_ex.shape_handling(fn, configs, hooks) calls them"
         )
 
@@ -70,13 +70,15 @@ def parse_configs(configs: Any) -> tuple[ShapeConfig, ...]:
         raise ValueError(f"one or two shape handling configs, not {len(configs)}")
     parsed = tuple(_parse(config) for config in configs)
     if len({c.kind for c in parsed}) != len(parsed):
-        raise ValueError(f"two shape handling configs of type {parsed[0].kind!r}; one will do")
+        raise ValueError(f"two shape handling configs of type {parsed[0].kind!r}; remove one")
     return parsed
 
 
 def _parse(config: Any) -> ShapeConfig:
     if not isinstance(config, Mapping):
-        raise ValueError(f"a shape handling config is a dict, got {config!r} of {type(config)}")
+        raise ValueError(
+            f"a shape handling config must be a dict, got {config!r} of {type(config)}"
+        )
     for field in config:
         if field not in _FIELDS:
             close = difflib.get_close_matches(str(field), _FIELDS, n=1)
@@ -114,7 +116,7 @@ def _gears(config: Mapping[str, Any], kind: str) -> tuple[int, ...]:
     if given:
         gears = tuple(sorted(_ints("gears", given)))
         if len(set(gears)) != len(gears):
-            raise RuntimeError(f"a gear is given twice: {list(given)}")
+            raise RuntimeError(f"a gear is listed twice: {list(given)}")
     elif policy == "CUSTOM":
         raise ValueError("policy 'CUSTOM' needs gears")
     else:
@@ -128,5 +130,5 @@ def _gears(config: Mapping[str, Any], kind: str) -> tuple[int, ...]:
     if len(gears) > _MAX_GEARS:
         raise RuntimeError(f"at most {_MAX_GEARS} gears, got {len(gears)}")
     if gears[0] < 1 or gears[-1] > _LARGEST[kind]:
-        raise RuntimeError(f"gears of {kind} lie in [1, {_LARGEST[kind]}]: {list(gears)}")
+        raise RuntimeError(f"gears of {kind} must be in [1, {_LARGEST[kind]}]: {list(gears)}")
     return gears

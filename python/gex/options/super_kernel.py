@@ -1,7 +1,7 @@
 """The options of super kernels, checked.
 
-Kernels are fused when a graph is compiled; merging captured ones into larger ones is not done, and
-the report of a graph for which it is asked for says so.
+Kernels are fused when a graph is compiled; captured kernels are not merged further, and the report
+of a graph with such options says so.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import difflib
 from typing import Any
 
 NOTHING_MERGED = (
-    "super_kernel_optimize: merged nothing; kernels are fused when the graph is compiled, and "
+    "super_kernel_optimize: nothing was merged; kernels are fused when the graph is compiled, and "
     "captured ones are not merged further"
 )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gex.options import super_kernel
+from gex.options.engine_options import ENGINE_OPTIONS, EngineOption
 from gex.options.gears import check_gears
 from gex.options.shape_handling import check_hooks, parse_configs
 
@@ -79,6 +80,12 @@ def _check_directory(name: str, value: Any) -> str:
     return value
 
 
+def _check_text(name: str, value: Any) -> str:
+    if isinstance(value, (str, os.PathLike)):
+        return os.fspath(value)
+    raise TypeError(f"option {name!r} must be a str, got {value!r} of {type(value)}")
+
+
 def _is_pool_handle(value: Any) -> bool:
     return (
         isinstance(value, tuple)
@@ -109,6 +116,24 @@ def _flag(name: str, default: bool) -> Option:
     return Option(name, default, _check_bool)
 
 
+def _engine_option(row: EngineOption, name: str, *, inverted: bool = False) -> Option:
+    """An option of the engine, under a backend's name for it."""
+    if row.type == "bool":
+        return _flag(name, bool(row.default) != inverted)
+    if row.type == "int":
+        return Option(name, row.default, _check_int(row.lowest, row.highest))
+    if row.type == "names":
+        return Option(name, (), _check_names)
+    return Option(name, row.default, _check_text)
+
+
+_ENGINE_OF_GEX = tuple(_engine_option(r, r.torch_name) for r in ENGINE_OPTIONS if r.torch_name)
+_ENGINE_OF_NPUGRAPH_EX = tuple(
+    _engine_option(r, r.npugraph_ex_name, inverted=r.npugraph_ex_is_inverted)
+    for r in ENGINE_OPTIONS
+    if r.npugraph_ex_name
+)
+
 _CAPTURE_LIMIT = Option("capture_limit", 64, _check_int(1, _INT64_MAX))
 # Upper sizes that one capture serves for all smaller ones, and whether other sizes are refused.
 _GEARS = (Option("gears", "auto", check_gears), _flag("gears_only", False))
@@ -117,6 +142,8 @@ _STRICT = _flag("strict", False)
 _STRICT_OUTPUTS = _flag("strict_outputs", False)
 # Eager's random numbers, or ones drawn inside kernels.
 _RANDOM = Option("random", "eager", _check_enum("eager", "fast"))
+# Blocks that a model repeats many times are traced once; see docs/first_call.md.
+_REGIONS = _flag("regions", True)
 # How far a graph is compiled: all the way, or only to where the reference executor can run it.
 _EXECUTOR = Option("executor", "compiled", _check_enum("compiled", "interpreter"))
 
@@ -137,6 +164,7 @@ _SHAPE_HANDLING = (
 )
 
 NPUGRAPH_EX_OPTIONS = _table(
+    *_ENGINE_OF_NPUGRAPH_EX,
     *_SHAPE_HANDLING,
     _flag("force_eager", False),
     _flag("force_recapture", False),
@@ -151,12 +179,7 @@ NPUGRAPH_EX_OPTIONS = _table(
     _flag("clone_input", True),
     _flag("clone_output", False),
     _flag("frozen_parameter", False),
-    _flag("static_kernel_compile", False),
-    _flag("disable_static_kernel_compile_cache", False),
     _flag("remove_noop_ops", True),
-    _flag("remove_cat_ops", True),
-    _flag("inplace_pass", True),
-    _flag("input_inplace_pass", True),
     _flag("pattern_fusion_pass", True),
     Option("post_grad_custom_pre_pass", None, _callable),
     Option("post_grad_custom_post_pass", None, _callable),
@@ -184,9 +207,11 @@ NPUGRAPH_EX_OPTIONS = _table(
     _STRICT,
     _STRICT_OUTPUTS,
     _RANDOM,
+    _REGIONS,
 )
 
 GEX_OPTIONS = _table(
+    *_ENGINE_OF_GEX,
     # What other backends call replaying with one call, which is done in any case.
     _flag("triton.cudagraphs", True),
     *_SHAPE_HANDLING,
@@ -198,21 +223,10 @@ GEX_OPTIONS = _table(
     _STRICT,
     _STRICT_OUTPUTS,
     _RANDOM,
-    # Contracted and reciprocal arithmetic: quicker, rounded otherwise than in eager mode.
-    _flag("fast_math", False),
-    # Products and convolutions: the fastest of several ways is found by measuring.
-    _flag("autotune", False),
-    # Elementwise producers of operands are computed by the product that reads them.
-    _flag("prologues", True),
-    # Without, no two temporaries share memory: for finding stray writes.
-    _flag("reuse_memory", True),
+    _REGIONS,
     _EXECUTOR,
     _flag("force_eager", False),
     _flag("frozen_parameter", False),
-    # Which passes run: those of the level, without the first and with the second of these.
-    Option("opt_level", 2, _check_int(0, 3)),
-    Option("disabled_passes", (), _check_names),
-    Option("enabled_passes", (), _check_names),
 )
 
 NPUGRAPHS_OPTIONS = _table(*_SHAPE_HANDLING, _STRICT_OUTPUTS)

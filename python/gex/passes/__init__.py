@@ -1,4 +1,4 @@
-"""Passes of your own: found and replaced in every graph that is compiled from then on.
+"""User-defined passes, applied to every graph that is compiled afterwards.
 
     from gex import passes
 
@@ -11,8 +11,8 @@
         def replacement(self, inputs):
             return inputs[0]
 
-Patterns and replacements are built with `gex.es`. Files of passes are loaded by `load()` or named
-in GEX_PASS_PATH. docs/passes.md has all of it.
+Patterns and replacements are built with `gex.es`. Pass files are loaded by `load()` or listed in
+GEX_PASS_PATH. See docs/passes.md.
 """
 
 from gex.pass_files import PassLoadError, load, load_environment

@@ -15,7 +15,7 @@ from gex.es.holder import Result, TensorHolder, natives_of
 
 
 class Match:
-    """What was found in the graph at hand; good until the function that got it returns."""
+    """A match in the current graph; valid until the function that received it returns."""
 
     def __init__(self, native: _passes.Match) -> None:
         self._native = native
@@ -23,7 +23,7 @@ class Match:
 
     @property
     def inputs(self) -> list[TensorHolder | None]:
-        """What stands for the pattern's inputs, or the operands of the node."""
+        """The values matched to the pattern's inputs, or the operands of the node."""
         count = self._native.input_count
         return [self._holder(self._native.input(k)) for k in range(count)]
 
@@ -59,23 +59,23 @@ class PatternInputs:
         return self._made[index]
 
     def __iter__(self) -> Any:
-        raise TypeError("a pattern has as many inputs as it asks for; write inputs[:3]")
+        raise TypeError("the number of a pattern's inputs is not known here; write inputs[:3]")
 
     def typed(self, index: int, shape: Sequence[int | str], dtype: str = "f32") -> TensorHolder:
-        """An input of a shape that the ops of the pattern accept; matching ignores it."""
+        """An input with a shape that the ops of the pattern accept; matching ignores the shape."""
         if index in self._made:
-            raise ValueError(f"input {index} of the pattern is there already")
+            raise ValueError(f"input {index} of the pattern already exists")
         self._made[index] = self.builder.CreateInput(index, None, dtype, shape)
         return self._made[index]
 
     def capture(self, tensor: TensorHolder) -> TensorHolder:
-        """Has `match.captured()` give what stands for it."""
+        """Makes `match.captured()` return the value matched to this tensor."""
         self.captures.append(tensor)
         return tensor
 
 
 def pattern(function: Callable[[Any, PatternInputs], Result]) -> Callable[..., Result]:
-    """Marks a method that builds a pattern. Several are tried in turn."""
+    """Marks a method that builds a pattern. Several are tried in order."""
     function._gex_pattern = True  # type: ignore[attr-defined]
     return function
 
@@ -92,9 +92,9 @@ def _refuse_run(cls: type) -> None:
 
 
 class PatternPass(ABC):
-    """Methods marked by @pattern say what to find, replacement() by what to replace it."""
+    """Methods marked by @pattern build the patterns, replacement() builds their replacement."""
 
-    any_constants = False  # constants of the patterns stand for any constants
+    any_constants = False  # constants of the patterns match any constants
     any_attributes = False  # nodes of the patterns may have any attributes
 
     def __init_subclass__(cls) -> None:
@@ -132,7 +132,7 @@ class PatternPass(ABC):
 
 
 class DecomposePass(ABC):
-    """Replaces nodes of the ops it is registered for."""
+    """Replaces nodes of the ops that it is registered for."""
 
     def __init_subclass__(cls) -> None:
         _refuse_run(cls)
@@ -154,7 +154,7 @@ class DecomposePass(ABC):
 
 
 class GraphEditor:
-    """A graph while a pass changes it; good until run() returns."""
+    """A graph while a pass changes it; valid until run() returns."""
 
     def __init__(self, native: _passes.Editor) -> None:
         self._native = native
@@ -165,20 +165,20 @@ class GraphEditor:
         return [holder.make(self.builder, value) for value in self._native.nodes()]
 
     def insert_before(self, tensor: TensorHolder) -> None:
-        """New nodes go before the node of this value."""
+        """Inserts new nodes before the node of this value."""
         self._native.insert_before(tensor._native)
 
     def replace(self, tensor: TensorHolder, by: TensorHolder) -> None:
-        """All that read the one read the other, which must be computed before them."""
+        """Redirects all uses of `tensor` to `by`, which must be computed before them."""
         self._native.replace(tensor._native, by._native)
 
     def erase(self, tensor: TensorHolder) -> None:
-        """Removes the node of a value that nothing reads any more."""
+        """Removes the node of a value that is no longer used."""
         self._native.erase(tensor._native)
 
 
 class GraphPass(ABC):
-    """Sees the graph as a whole."""
+    """A pass over the whole graph."""
 
     @abstractmethod
     def run(self, graph: GraphEditor) -> bool:

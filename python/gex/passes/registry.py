@@ -1,4 +1,4 @@
-"""Passes by name."""
+"""Registration of passes by name."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Class = TypeVar("Class", bound=type)
 
 
 class PassStage:
-    """When a pass runs: before the passes of gex, after its first clean-up, or when composite ops
-    are gone. The other names are GE's."""
+    """When a pass runs: before gex's passes, after its first cleanup, or after composite ops are
+    expanded. The other names are GE's."""
 
     EARLY = "early"
     MIDDLE = "middle"
@@ -46,10 +46,10 @@ def _register(
 def register_fusion_pass(
     name: str, stage: str = PassStage.EARLY, *, level: int = 2, version: str = ""
 ) -> Callable[[Class], Class]:
-    """Makes one object of the class below and registers it. Names are taken once.
+    """Creates one instance of the decorated class and registers it. Names must be unique.
 
-    `version`: to be changed whenever the pass does something else. With it the compile cache keeps
-    programs that the pass took part in, without it it does not.
+    `version`: must change whenever the behaviour of the pass changes. With it the compile cache
+    stores programs that the pass changed, without it it does not.
     """
     return _register(name, stage, level, version, PatternPass, lambda p, d: p._register(d))
 

@@ -1,4 +1,4 @@
-"""What a value of a graph is made of."""
+"""Queries about the node that makes a value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def op(tensor: TensorHolder) -> str:
 
 
 def operands(tensor: TensorHolder) -> list[TensorHolder | None]:
-    """Of the node that makes it; absent ones are None."""
+    """Of the node that makes it; absent operands are None."""
     builder = tensor.get_owner_builder()
     return [
         None if native is None else holder.make(builder, native)
@@ -25,12 +25,12 @@ def operands(tensor: TensorHolder) -> list[TensorHolder | None]:
 
 
 def uses(tensor: TensorHolder) -> int:
-    """How often it is read; being a result of the graph counts."""
+    """Number of uses; being a result of the graph counts."""
     return _passes.uses_of(tensor._native)
 
 
 def attr(tensor: TensorHolder, name: str) -> Any:
-    """A number, a bool, a text or a list of them; dtypes and sizes with symbols are texts."""
+    """A number, a bool, a string or a list of them; dtypes and symbolic sizes are strings."""
     text = _passes.attr_of(tensor._native, name)
     try:
         return ast.literal_eval({"true": "True", "false": "False"}.get(text, text))
@@ -39,7 +39,7 @@ def attr(tensor: TensorHolder, name: str) -> Any:
 
 
 def constant(tensor: TensorHolder) -> Any:
-    """The number or nested list that a constant holds. EsError if it is none."""
+    """The number or nested list of a constant. EsError if it is not a constant."""
     elements, shape = _passes.constant_of(tensor._native)
     if not shape:
         return elements[0]

@@ -1,1 +1,1 @@
-"""From an ATen graph to a function: one job, passed through a list of stages."""
+"""Compiles an ATen graph to a function: one job passed through a list of stages."""

@@ -1,4 +1,4 @@
-"""Compilers as AOTAutograd takes them."""
+"""Compilers in the form that AOTAutograd takes."""
 
 from __future__ import annotations
 

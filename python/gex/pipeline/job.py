@@ -26,7 +26,7 @@ _numbers = itertools.count(1)
 
 
 class Role(enum.Enum):
-    """What a graph is for."""
+    """The role of a graph."""
 
     INFERENCE = enum.auto()
     FORWARD = enum.auto()  # of a training step
@@ -39,11 +39,11 @@ class Role(enum.Enum):
 
 @dataclass(frozen=True)
 class FromDynamo:
-    """What Dynamo says about the function that is compiled."""
+    """What Dynamo knows about the compiled function."""
 
     origin: Origin | None = None
-    names: tuple[str, ...] = ()  # of all inputs, as the user's code spells them
-    end: str | None = None  # why the graph ends where its function goes on
+    names: tuple[str, ...] = ()  # the user's names of all inputs
+    end: str | None = None  # why the graph ends before its function does
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,13 @@ class CompileRequest:
     backend: str
     config: Config
     dynamo: FromDynamo = FromDynamo()
-    files: ModelFolder | None = None  # gets the texts of the graphs
-    record: GraphRecord | None = None  # gets what another process needs to have the graph again
+    files: ModelFolder | None = None  # receives the texts of the graphs
+    record: GraphRecord | None = None  # receives what another process needs to restore the graph
 
 
 @dataclass
 class CompileJob:
-    """One graph: what is asked for, then what each stage has found out or made."""
+    """One graph: the request, then the results of each stage."""
 
     request: CompileRequest
     role: Role
@@ -93,5 +93,5 @@ class CompileJob:
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """As the user's code spells them; a backward has inputs of its own."""
+        """The user's names; a backward has other inputs."""
         return () if self.role is Role.BACKWARD else self.request.dynamo.names

@@ -1,4 +1,4 @@
-"""What the script `output_code.py` of a debug folder calls."""
+"""Functions used by the script `output_code.py` of a debug folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gex.pipeline.job import CompileRequest
 
 
 def strided(size: list[int], stride: list[int], dtype: torch.dtype) -> torch.Tensor:
-    """Random values that lie in memory like this."""
+    """Random values with these strides."""
     extent = sum((n - 1) * step for n, step in zip(size, stride)) + 1 if 0 not in size else 0
     if dtype.is_floating_point or dtype.is_complex:
         memory = torch.randn(extent, dtype=torch.complex64 if dtype.is_complex else None).to(dtype)
@@ -26,7 +26,7 @@ def strided(size: list[int], stride: list[int], dtype: torch.dtype) -> torch.Ten
 def compiled(
     module: torch.nn.Module, arguments: list[Any], backend: str, options: Mapping[str, Any]
 ) -> Any:
-    """The graph of the module, compiled for arguments like these; takes their list."""
+    """The graph of the module, compiled for such arguments; takes a list of them."""
     table = NPUGRAPH_EX_OPTIONS if backend == "npugraph_ex" else GEX_OPTIONS
     gm = make_fx(module, tracing_mode="fake")(*arguments)
     return graph_compiler(CompileRequest(backend, Config(table, options)))(gm, arguments)

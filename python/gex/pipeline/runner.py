@@ -1,4 +1,4 @@
-"""The last step of a compile: the engine's runner of an imported graph."""
+"""The last step of a compile: makes the engine's runner of an imported graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gex.report import trace_dump
 
 
 class Importable(Protocol):
-    """A graph that was imported now, or that another process has kept."""
+    """A graph that was just imported, or restored from another process."""
 
     graph: _gex.Graph
     callees: list[Callable[..., Any]]
@@ -31,12 +31,12 @@ class Importable(Protocol):
 class RunnerRequest:
     imported: Importable
     config: Config
-    captures: _gex.CaptureOptions | None = None  # those of the configuration, if it is None
+    captures: _gex.CaptureOptions | None = None  # None: those of the configuration
     static: Sequence[tuple[int, str]] = ()  # arguments that are bound once, and their names
     released: Sequence[int] = ()  # arguments that are freed at their last use
     keep_arena: bool = True  # between calls
     dump_dir: str = ""
-    cache_dir: str = ""  # of compiled programs; "": the environment says where, if anywhere
+    cache_dir: str = ""  # of compiled programs; "": from the environment, if set
 
 
 def make_runner(request: RunnerRequest) -> Any:

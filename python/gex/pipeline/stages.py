@@ -1,6 +1,6 @@
-"""The stages of compiling one ATen graph, in their order.
+"""The stages of compiling one ATen graph, in order.
 
-Each takes the job and writes what it made into it. A stage that sets `compiled` ends the job.
+Each takes the job and stores its results in it. A stage that sets `compiled` ends the job.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from gex.captures import error_mode, torch_graphs
 from gex.captures.capture_options import settings_of
 from gex.captures.gears import plain_name
 from gex.compat.autograd import is_forward_mode_on
-from gex.debug import debug_folder, inspection, instrumentation, tensor_dump
+from gex.debug import debug_folder, inspection, instrumentation, nan_check, tensor_dump
 from gex.debug.call_hooks import with_call_hooks
 from gex.debug.logs import logger
 from gex.errors import GraphNotSupported
-from gex.fx_stage import stream_assignment
+from gex.fx_stage import inlined_regions, stream_assignment
 from gex.importer.graph_device import CPU, device_of
 from gex.importer.graph_import import GraphImport
 from gex.nested_regions.groups import take_fallbacks, trace_without_regions
@@ -36,13 +36,13 @@ def compile_graph(job: CompileJob) -> CompiledGraph:
         stage(job)
         if job.compiled is not None:
             break
-    assert job.compiled is not None, "the last stage gives a function"
+    assert job.compiled is not None, "the last stage sets `compiled`"
     fallback.warn_if_any(job.report)
     return inspection.aten_graph(job.compiled, job.name, job.config, job.imported)
 
 
 def begin(job: CompileJob) -> None:
-    """Makes the report known; explains what happened before the graph was there."""
+    """Registers the report; records what happened before the graph was compiled."""
     if job.role is Role.BACKWARD:
         saved_tensors.allow_second_backward()
     job.report.no_regions = take_fallbacks()
@@ -50,8 +50,10 @@ def begin(job: CompileJob) -> None:
 
 
 def run_fx_stages(job: CompileJob) -> None:
-    """What users do to the ATen graph; which node lies on which stream."""
+    """Applies the users' changes to the ATen graph; assigns nodes to streams."""
     subject = fx_stage.Subject(job.name, job.role.phase)
+    if _reads_nodes(job):
+        inlined_regions.inline(job.gm)
     with debug_folder.stages_of(job.request.files, job.name, subject.phase) as job.files:
         if job.backend != "npugraphs" and not tensor_dump.of_original(job.config):
             fx_stage.run(job.gm, job.example_inputs, job.config, subject)
@@ -63,22 +65,35 @@ def run_fx_stages(job: CompileJob) -> None:
         job.files.write_code(job.gm, job.backend, job.config)
 
 
+def _reads_nodes(job: CompileJob) -> bool:
+    """Whether anything but the importer looks at the nodes of the graph one by one."""
+    config = job.config
+    return (
+        job.request.files is not None
+        or fx_stage.any_wanted(config)
+        or tensor_dump.wanted(config)
+        or nan_check.wanted(config)
+        or inlined_regions.any_marks(job.gm)
+    )
+
+
 def add_instruments(job: CompileJob) -> None:
-    """Saves and checks of values that options ask for."""
+    """Inserts the saves and checks of values that options request."""
     if job.config.get("super_kernel_optimize", False):
         job.report.notes.append(super_kernel.NOTHING_MERGED)
     instrumentation.insert_into(job.gm, job.name, job.config)
 
 
 def run_eagerly_if_asked(job: CompileJob) -> None:
-    """By the backend, by an option, or by a mode of PyTorch that compiled code does not know."""
+    """Requested by the backend or an option, or in a PyTorch mode that compiled code does not
+    support."""
     if job.backend == "npugraphs":
         _run_eagerly(job, "npugraphs runs PyTorch's kernels", asked_for=True)
         _capture_eager_function(job)
     elif tensor_dump.of_original(job.config):
         _run_eagerly(job, "option data_dump_stage='original'", asked_for=True)
     elif is_forward_mode_on():
-        _run_eagerly(job, "tangents of forward mode are carried along by PyTorch's own ops")
+        _run_eagerly(job, "tangents of forward mode are computed by PyTorch's own ops")
     elif job.config.get("force_eager", False):
         _run_eagerly(job, "option force_eager", asked_for=True)
     if job.compiled is not None and job.backend == "npugraph_ex":
@@ -103,14 +118,14 @@ def _capture_eager_function(job: CompileJob) -> None:
 
 
 def import_graph(job: CompileJob) -> None:
-    """The ATen graph becomes a graph of gex. One that can't runs through PyTorch."""
+    """Imports the ATen graph. A graph that can't be imported runs through PyTorch."""
     start = time.perf_counter()
     importing = GraphImport(
         job.gm,
         job.name,
         streams=job.streams,
         strict=job.config.get("strict", False),
-        # The forward has checked the same values.
+        # The forward has already checked the same values.
         check_values=job.role is not Role.BACKWARD,
         note_refusals=job.request.record is None,
         fast_random=job.config.get("random", "eager") == "fast",
@@ -134,14 +149,14 @@ def import_graph(job: CompileJob) -> None:
 
 
 def bind_arguments(job: CompileJob) -> None:
-    """Which arguments are bound once, and which are freed while the graph runs."""
+    """Determines which arguments are bound once, and which are freed while the graph runs."""
     assert job.imported is not None
-    # Training changes parameters, so only graphs without gradients take them as frozen.
+    # Training changes parameters, so only graphs without gradients treat them as frozen.
     asked_for = job.role is Role.INFERENCE and job.config.get("frozen_parameter", False)
     if asked_for and job.imported.device == CPU:
         adapter = job.imported.adapter
         found = frozen_parameters.static_arguments(job.input_names)
-        job.static = [(i, name) for i, name in found if not adapter.is_carried(i)]
+        job.static = [(i, name) for i, name in found if not adapter.is_converted(i)]
     if job.role is Role.BACKWARD:
         job.released = saved_tensors.arguments_of(job.gm)
 
@@ -157,7 +172,7 @@ def make_engine(job: CompileJob) -> None:
             captures=settings_of(job.config, job.gm.graph, job.input_names),
             static=job.static,
             released=job.released,
-            # Between forward and backward a training step needs most of its memory.
+            # A training step needs most of its memory between forward and backward.
             keep_arena=job.role is Role.INFERENCE,
             dump_dir="" if job.files is None else job.files.engine_dir,
             cache_dir="" if record is None else record.cache_dir,
@@ -181,7 +196,7 @@ def _names_of_tensors(job: CompileJob) -> dict[int, str]:
 
 
 def wrap_calls(job: CompileJob) -> None:
-    """What is done around each call of the runner; mostly nothing."""
+    """Adds the hooks around each call of the runner, if any."""
     assert job.imported is not None
     compiled = job.imported.adapter.wrap(job.runner)
     if any(call.is_of_user for call in job.imported.outcome.calls):

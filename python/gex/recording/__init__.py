@@ -1,4 +1,4 @@
-"""Eager calls recorded and replayed as one Program: NPUGraph, graph, make_graphed_callables."""
+"""Records eager calls and replays them as one Program: NPUGraph, graph, make_graphed_callables."""
 
 from gex.recording.callables import make_graphed_callables
 from gex.recording.graph import NPUGraph, graph, is_current_stream_capturing

@@ -22,11 +22,11 @@ def make_graphed_callables(
     allow_unused_input: bool = False,
     pool: Any = None,
 ) -> Any:
-    """Each is compiled for its sample arguments and run `num_warmup_iters` times beforehand, all
-    with temporaries in one pool.
+    """Compiles each for its sample arguments and runs it `num_warmup_iters` times, all with
+    temporaries in one pool.
 
-    A module is given back itself, with a forward that replays while it is in the mode (training or
-    not) that it was graphed in.
+    A module is returned itself, with a forward that replays while the module is in the training
+    mode in which it was graphed.
     """
     if is_autocast_enabled() and torch.is_autocast_cache_enabled():
         raise RuntimeError(
@@ -95,7 +95,7 @@ def _graphed(
 def _run_once(
     compiled: Graphed, function: Any, sample: Sequence[torch.Tensor], allow_unused: bool
 ) -> None:
-    """Forward and backward, leaving gradients, buffers and random numbers as they were."""
+    """Runs forward and backward, and restores gradients, buffers and random state."""
     buffers = list(function.buffers()) if isinstance(function, torch.nn.Module) else []
     kept = [buffer.clone() for buffer in buffers]
     with torch.random.fork_rng(devices=[]):
@@ -108,8 +108,8 @@ def _run_once(
             if not allow_unused and any(gradient is None for gradient in got):
                 unused = next(i for i, gradient in enumerate(got) if gradient is None)
                 raise RuntimeError(
-                    f"no result depends on input {unused} of those that require a gradient, "
-                    f"of size {list(wanted[unused].shape)}: pass allow_unused_input=True"
+                    f"no result depends on input {unused}, which requires a gradient, "
+                    f"size {list(wanted[unused].shape)}: pass allow_unused_input=True"
                 )
     with torch.no_grad():
         for buffer, contents in zip(buffers, kept):

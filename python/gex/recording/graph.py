@@ -28,7 +28,7 @@ def is_current_stream_capturing() -> bool:
 
 
 def current_graph() -> NPUGraph | None:
-    """The one that records the calls of this thread."""
+    """The graph that records the calls of this thread."""
     return _capturing if is_current_stream_capturing() else None
 
 
@@ -40,7 +40,7 @@ def current_recorder(action: str) -> Recorder:
 
 
 class NPUGraph:
-    """Tensors that a capture makes keep their memory; each replay fills them anew."""
+    """Tensors made during a capture keep their memory; each replay writes them again."""
 
     def __init__(self, keep_graph: bool = False) -> None:
         self._recorder: Recorder | None = None
@@ -63,9 +63,11 @@ class NPUGraph:
         global _capturing
         error_mode.check(capture_error_mode)
         if _capturing is not None:
-            raise RuntimeError("another capture is under way: one at a time in a process")
+            raise RuntimeError("another capture is in progress: a process can make one at a time")
         if self._replays is not None:
-            raise RuntimeError("this graph holds a capture already: reset() it, or make another")
+            raise RuntimeError(
+                "this graph already has a capture: reset() it, or create another graph"
+            )
         self._pool = pool
         self._dispatches_updates = auto_dispatch_capture
         self._seeds = [generator.initial_seed() for generator in self._generators]
@@ -91,17 +93,17 @@ class NPUGraph:
         if seeds != self._seeds:
             recorder.restore()
             raise RuntimeError(
-                "the random generator was seeded during the capture, which no replay could repeat: "
+                "the random generator was seeded during the capture, which a replay can't repeat: "
                 "seed it before"
             )
         if spoilt_by is not None:
             recorder.restore()
-            raise RuntimeError(f"the capture is void: {spoilt_by} was called during it")
+            raise RuntimeError(f"the capture is invalid: {spoilt_by} was called during it")
         with torch.no_grad():
             self._compile(recorder)
 
     def _abandon(self) -> Recorder:
-        """Ends the recording, whatever became of it."""
+        """Ends the recording, successful or not."""
         global _capturing
         assert self._recorder is not None and self._capture is not None
         error_mode.end(self._capture)
@@ -123,7 +125,7 @@ class NPUGraph:
 
     def _recorded(self, action: str) -> Replays:
         if self._replays is None:
-            raise RuntimeError(f"{action}() before a capture: nothing is recorded")
+            raise RuntimeError(f"{action}() before a capture: nothing was recorded")
         return self._replays
 
     def replay(self) -> None:
@@ -133,24 +135,24 @@ class NPUGraph:
         self._replays = self._module = self._report = None
 
     def pool(self) -> Any:
-        """The handle given to the capture, or one of this graph's own."""
+        """The handle passed to the capture, or this graph's own."""
         if self._pool is None:
             self._pool = graph_pool_handle()
         return self._pool
 
     def register_generator_state(self, generator: torch.Generator) -> None:
-        """Must be known before the capture if that draws from it."""
+        """Must be called before the capture if that draws from the generator."""
         if _capturing is self:
-            raise RuntimeError("register_generator_state() during the capture: do it before")
+            raise RuntimeError("register_generator_state() during the capture: call it before")
         if generator not in self._generators:
             self._generators.append(generator)
 
     def enable_debug_mode(self) -> None:
-        """What debug_dump writes is always known."""
+        """A no-op: debug_dump is always available."""
 
     def debug_dump(self, path: str) -> None:
-        """The recorded operators as JSON; `<path>.aligned.json` has the steps of the Program as a
-        trace, once they were replayed."""
+        """Writes the recorded operators as JSON; `<path>.aligned.json` is a trace of the
+        Program's steps, after the first replay."""
         self._recorded("debug_dump")
         steps = [
             {"name": node.name, "op": str(node.target), "args": [str(a) for a in node.args]}
@@ -169,7 +171,8 @@ class NPUGraph:
         optimize_options: Mapping[str, Any] | None = None,
         debug_options: Mapping[str, Any] | None = None,
     ) -> None:
-        """Checked; kernels are fused when a recording is compiled, so nothing is left to merge."""
+        """Checks the options; kernels are fused when a recording is compiled, so nothing is left
+        to merge."""
         self._recorded("super_kernel_optimize")
         for name, known, given in (
             ("optimize_options", super_kernel.OPTIMIZE_OPTIONS, optimize_options),
@@ -180,11 +183,9 @@ class NPUGraph:
             self._report.notes.append(super_kernel.NOTHING_MERGED)
 
     def update(self, cpu_update_input: Any) -> None:
-        """New arguments on the host for the updatable calls: a dict for each, or one for all."""
+        """Sets new host arguments of the updatable calls: one dict for each, or one for all."""
         if not self._dispatches_updates:
-            raise RuntimeError(
-                "update() needs a capture with auto_dispatch_capture=True, and there is none"
-            )
+            raise RuntimeError("update() needs a capture with auto_dispatch_capture=True")
         self._recorded("update").update(cpu_update_input)
 
     def update_calls(self, changes: Sequence[Change]) -> None:
@@ -192,7 +193,7 @@ class NPUGraph:
 
 
 class graph:
-    """`with graph(g):` records what runs inside; `g.replay()` runs it."""
+    """`with graph(g):` records the operators that run inside; `g.replay()` runs them."""
 
     def __init__(
         self,

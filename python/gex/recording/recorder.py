@@ -1,7 +1,7 @@
-"""Writes down the operators that run while it is active, as an FX graph over the tensors they met.
+"""Records the operators that run while it is active, as an FX graph over their tensors.
 
-They do run once while they are recorded, for a tensor that is made must have its memory; what
-tensors from outside held before is given back to them at the end.
+The operators do run once while they are recorded, because new tensors need memory; the previous
+contents of tensors from outside are restored at the end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gex.compat.pytree import tree_leaves, tree_map_only
 from gex.recording import updates
 
 _aten = torch.ops.aten
-# These hand a value to the host, which a replay could not do in the middle.
+# These return a value to the host, which a replay can't do in the middle.
 _TO_HOST = {
     _aten._local_scalar_dense.default,
     _aten.item.default,
@@ -33,19 +33,19 @@ _TO_HOST = {
 
 @dataclass
 class Recording:
-    """A graph without results: all that it does is to write into the tensors it is given."""
+    """A graph without results: it only writes into the tensors that it is given."""
 
     module: GraphModule
     inputs: list[torch.Tensor]
     written: list[torch.Tensor] = field(default_factory=list)  # memory from outside, as bytes
     updatable: list[updates.UpdatableCall] = field(default_factory=list)
-    drawing: list[updates.UpdatableCall] = field(default_factory=list)  # kept, not updatable
+    drawing: list[updates.UpdatableCall] = field(default_factory=list)  # kept alive, not updatable
 
 
 class Recorder(TorchDispatchMode):
-    """With `dispatch_updates` host arguments of updatable operators stay open.
+    """With `dispatch_updates` host arguments of updatable operators can be changed later.
 
-    Numbers may be drawn from the `generators`.
+    Random numbers may be drawn from the `generators`.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Recorder(TorchDispatchMode):
         self._nodes: dict[int, Node] = {}  # by id of the tensor
         self._outside: list[torch.Tensor] = []
         self._outside_memory: set[int] = set()
-        self._made: list[torch.Tensor] = []  # kept, so that no id or address is used twice
+        self._made: list[torch.Tensor] = []  # kept alive, so that no id or address is reused
         self._layouts: dict[tuple[Any, ...], Node] = {}  # nodes of made tensors
         self._before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
@@ -72,10 +72,10 @@ class Recorder(TorchDispatchMode):
         if func.namespace == "profiler":
             return func(*args, **kwargs)
         if func is _aten.native_batch_norm.default and args[3] is not None:
-            func = _aten._native_batch_norm_legit.default  # whose schema says what it writes
+            func = _aten._native_batch_norm_legit.default  # its schema declares what it writes
         if func in _TO_HOST:
             raise RuntimeError(
-                f"{func} gives a value to the host, which a recorded graph can't wait for: take it "
+                f"{func} returns a value to the host, which a recorded graph can't do: read it "
                 "after the replay, or split the recording there"
             )
         if self._dispatch_updates and updates.handler_of(func) is not None:
@@ -108,13 +108,14 @@ class Recorder(TorchDispatchMode):
     def _draws_from_a_generator(
         self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]
     ) -> bool:
-        """An object that no graph can hold, if it is another than PyTorch's own."""
+        """Whether it draws from a generator other than PyTorch's own, which a graph can't
+        contain."""
         for value in (*args, *kwargs.values()):
             if isinstance(value, torch.Generator):
                 if value._cdata not in {generator._cdata for generator in self._generators}:
                     raise RuntimeError(
-                        f"{func} draws from a generator that this graph does not know: "
-                        "register_generator_state() it before the capture"
+                        f"{func} draws from a generator that is not registered with this graph: "
+                        "call register_generator_state() before the capture"
                     )
                 return True
         return False
@@ -135,7 +136,7 @@ class Recorder(TorchDispatchMode):
 
     def begin_group(self) -> None:
         if self._group is not None:
-            raise RuntimeError("a task group is open already: graph_task_group_end() it first")
+            raise RuntimeError("a task group is already open: call graph_task_group_end() first")
         self._group = []
 
     def end_group(self) -> list[updates.UpdatableCall]:
@@ -145,7 +146,7 @@ class Recorder(TorchDispatchMode):
         return group
 
     def finish(self) -> Recording:
-        """The recording of what is still held of the tensors that were made."""
+        """The recording, with the made tensors that are still alive."""
         self.restore()
         held = [(weakref.ref(tensor), self._nodes[id(tensor)]) for tensor in self._made]
         self._made.clear()
@@ -163,19 +164,19 @@ class Recorder(TorchDispatchMode):
         return Recording(module, inputs, written, self._updatable, self._drawing)
 
     def restore(self) -> None:
-        """Gives tensors from outside back what they held."""
+        """Restores the contents of tensors from outside."""
         with torch.no_grad():
             for whole, contents in self._before.values():
                 whole.copy_(contents)
 
     def _placeholder(self, number: int) -> Node:
-        """The next one, after those that are there already."""
+        """The next placeholder, after the existing ones."""
         first = next((n for n in self._graph.nodes if n.op != "placeholder"), None)
         with self._graph.inserting_before(first) if first else contextlib.nullcontext():
             return self._graph.placeholder(f"tensor_{number}")
 
     def _node_of(self, tensor: torch.Tensor) -> Node:
-        """Autograd hands out other tensors over the memory of one that was made."""
+        """Autograd may return other tensors that share the memory of a made one."""
         node = self._nodes.get(id(tensor)) or self._layouts.get(_layout(tensor))
         if node is None:
             node = self._placeholder(len(self._outside))
@@ -185,7 +186,7 @@ class Recorder(TorchDispatchMode):
         return node
 
     def _keep_contents(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        """Of tensors from outside that are about to be written."""
+        """Saves the contents of outside tensors that are about to be written."""
         for number, argument in enumerate(func._schema.arguments):
             if argument.alias_info is None or not argument.alias_info.is_write:
                 continue
@@ -206,7 +207,7 @@ class Recorder(TorchDispatchMode):
                 self._name_results(
                     self._graph.call_function(operator.getitem, (node, number)), result
                 )
-        # An operator that writes in place gives back what it was given.
+        # An in-place operator returns its argument.
         elif isinstance(results, torch.Tensor) and id(results) not in self._nodes:
             self._nodes[id(results)] = node
             self._made.append(results)

@@ -1,8 +1,8 @@
-"""Replays of a recording, and the updates that belong to them.
+"""Replays of a recording, and their updates.
 
-On an npu a replay waits for its update, so programs give it before, beside or after. Here one that
-comes after a replay undoes it and runs it again, unless a tensor was changed in between: then the
-update is for the next replay.
+On an npu a replay waits for its update, so programs issue it before, during or after the replay.
+Here an update after a replay undoes it and runs it again, unless a tensor was changed in between:
+then the update applies to the next replay.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Replays:
 
 
 class _Undo:
-    """What the tensors that a recording writes held, and the generator, before a replay."""
+    """The contents of the tensors that a recording writes, and the generator state, before a
+    replay."""
 
     def __init__(self, recording: Recording) -> None:
         self._before = [(whole, whole.clone()) for whole in recording.written]

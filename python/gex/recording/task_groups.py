@@ -1,5 +1,5 @@
-"""Updates spelled as calls: what is called between `graph_task_update_begin` and `_end` gives the
-calls of a group, recorded between `graph_task_group_begin` and `_end`, their new arguments."""
+"""Updates expressed as calls: calls between `graph_task_update_begin` and `_end` give new
+arguments to the calls of a group, recorded between `graph_task_group_begin` and `_end`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TaskGroup:
 
 
 class _Updating(TorchDispatchMode):
-    """Takes the arguments of calls that do not run."""
+    """Takes the arguments of calls without running them."""
 
     def __init__(self, group: TaskGroup) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ _state = _State()
 
 
 def graph_task_group_begin(stream: Any = None) -> None:
-    """From here on recorded calls can be updated by calls."""
+    """Makes the following recorded calls updatable by calls."""
     current_recorder("graph_task_group_begin").begin_group()
 
 
@@ -67,7 +67,7 @@ def graph_task_group_end(stream: Any = None) -> TaskGroup:
 
 def graph_task_update_begin(stream: Any, handle: TaskGroup) -> None:
     if not isinstance(handle, TaskGroup):
-        raise TypeError(f"the handle must be that of graph_task_group_end, got {type(handle)}")
+        raise TypeError(f"the handle must come from graph_task_group_end, got {type(handle)}")
     if _state.updating is not None:
         raise RuntimeError("graph_task_update_begin() inside of an update: end that first")
     _state.updating = _Updating(handle)

@@ -1,6 +1,6 @@
-"""Operators whose arguments on the host may change between the replays of a recording.
+"""Operators whose host arguments may change between the replays of a recording.
 
-Such a call is recorded as `gex::updatable_call`, which reads those arguments anew whenever it runs.
+Such a call is recorded as `gex::updatable_call`, which reads those arguments at each run.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import torch
 from gex.compat.pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
 
 _library = torch.library.Library("gex", "FRAGMENT")
-# Some draw random numbers: all of them stay in their order.
+# Some draw random numbers, so all of them stay in order.
 _library.define(
     "updatable_call(Tensor[] tensors, int number) -> Tensor[]",
     tags=(torch.Tag.nondeterministic_seeded,),
 )
 UPDATABLE_CALL = torch.ops.gex.updatable_call.default
 
-# "arg" or "kwarg", its place, and the key under which update() takes it.
+# "arg" or "kwarg", its position or name, and its key in update().
 Spec = tuple[str, Any, str]
 
 
@@ -35,12 +35,12 @@ class NpuGraphOpHandler:
 
     @classmethod
     def prepare_capture(cls, func: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
-        """What to record in place of the call."""
+        """Returns the call to record instead."""
         return func, args, kwargs
 
     @classmethod
     def postprocess_result(cls, result: Any, kwargs: Any) -> Any:
-        """What the recorded call gives to its caller."""
+        """Returns the recorded call's result for its caller."""
         return result
 
 
@@ -86,7 +86,7 @@ class _Layout:
 
 
 class UpdatableCall:
-    """A recorded call: tensors come with each run, arguments on the host are kept here."""
+    """A recorded call: tensors are passed at each run, host arguments are stored here."""
 
     def __init__(
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], specs: Sequence[Spec] = ()
@@ -122,7 +122,7 @@ class UpdatableCall:
         return list(self._name_of_key)
 
     def finish(self, results: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-        """The tensors that the call made, and those that it wrote; lets go of its operands."""
+        """The tensors that the call made, and those that it wrote; releases its operands."""
         operands = {id(tensor) for tensor in self.tensors}
         leaves = tree_leaves(results)
         self._fresh = [
@@ -142,7 +142,7 @@ class UpdatableCall:
         return leaves
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """What the call makes, then the new contents of what it writes."""
+        """The results of the call, then the new contents of what it writes."""
         given = tree_unflatten(self._with(tensors), self._structure)
         for name in self._written:
             given[name] = tree_map_only(torch.Tensor, torch.clone, given[name])
@@ -152,7 +152,7 @@ class UpdatableCall:
         for result, layout in zip(results, self._layouts, strict=True):
             if result.shape != layout.shape:
                 raise RuntimeError(
-                    f"{self.op} with {self.host} gives a tensor of size {list(result.shape)}; "
+                    f"{self.op} with {self.host} returns a tensor of size {list(result.shape)}; "
                     f"{list(layout.shape)} was recorded, and replays can't change sizes"
                 )
         memory = {tensor.untyped_storage()._cdata for tensor in tensors}
@@ -162,7 +162,8 @@ class UpdatableCall:
         return [layout.empty() for layout in self._layouts]
 
     def result_in_place_of_a_run(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """What a call that does not run gives: the tensors that it would write, or unset ones."""
+        """The result of a call that is not run: the tensors that it would write, or
+        uninitialised ones."""
         if self._written:
             written = [by_name(self._func, args, kwargs)[name] for name in self._written]
             return written[0] if len(written) == 1 else tuple(written)
@@ -231,15 +232,17 @@ def make_call(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Upda
 
 
 def assign(calls: Sequence[UpdatableCall], given: Any) -> None:
-    """Gives the calls new arguments: one dict for each, or one for all. All of them, or none."""
+    """Sets new arguments: one dict for each call, or one for all. Applies all of them, or none."""
     if not calls:
-        raise RuntimeError("update(): no updatable operator was recorded, so nothing can change")
+        raise RuntimeError(
+            "update(): no updatable operator was recorded, so nothing can be updated"
+        )
     if not isinstance(given, (list, tuple)) or not all(isinstance(d, Mapping) for d in given):
         raise RuntimeError(f"update() takes a list of dicts, got {given!r}")
     if len(given) not in (1, len(calls)):
         raise RuntimeError(
             f"update() got {len(given)} dicts for {len(calls)} recorded updatable calls "
-            f"({', '.join(call.op for call in calls)}): give one for each, or one for all"
+            f"({', '.join(call.op for call in calls)}): pass one for each, or one for all"
         )
     apply(_changes(calls, given))
 

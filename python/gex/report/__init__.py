@@ -1,4 +1,4 @@
-"""What became of each compiled graph. Reports are written while compiling."""
+"""Reports on compiled graphs, written while compiling."""
 
 from gex.report.graph_report import GraphReport, add, collect, drop, reports
 

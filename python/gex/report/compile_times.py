@@ -1,4 +1,4 @@
-"""What of a compile's time is Dynamo's, AOTAutograd's and gex's own."""
+"""Splits compile time into Dynamo's, AOTAutograd's and gex's parts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from gex.report.graph_report import collect
 
 @contextlib.contextmanager
 def backend_timed() -> Iterator[None]:
-    """Around all that a backend does for a frame; the first graph's report gets the seconds."""
+    """Around everything that a backend does for a frame; the first graph's report gets the
+    seconds."""
     in_dynamo = seconds_since_frame_began()
     start = time.perf_counter()
     with collect() as graphs:

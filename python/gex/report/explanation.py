@@ -1,4 +1,4 @@
-"""`gex.explain`: what became of the graphs, and where the seconds of a first call went."""
+"""`gex.explain`: describes the compiled graphs, and where the time of a first call went."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STAGES = {
 @dataclass
 class Explanation:
     graphs: list[GraphReport]
-    seconds: dict[str, float] = field(default_factory=dict)  # by stage; together the first call
+    seconds: dict[str, float] = field(default_factory=dict)  # by stage; their sum is the first call
 
     @property
     def captures(self) -> list[dict[str, Any]]:
@@ -37,7 +37,7 @@ class Explanation:
 
     @property
     def recompiles(self) -> list[str]:
-        """Why Dynamo compiled again, in its words, oldest first."""
+        """Why Dynamo recompiled, in its words, oldest first."""
         origins = dict.fromkeys(g.origin for g in self.graphs if g.origin is not None)
         return [o.recompile_reason for o in origins if o.recompile_reason is not None]
 
@@ -48,7 +48,7 @@ class Explanation:
         return 1.0 if native + calls == 0 else native / (native + calls)
 
     def table(self) -> str:
-        """Where the seconds went."""
+        """The time of each stage."""
         total = sum(self.seconds.values())
         rows = [(_STAGES[stage], seconds) for stage, seconds in self.seconds.items()]
         rows.append(("first call" if "run" in self.seconds else "all of it", total))
@@ -62,18 +62,18 @@ class Explanation:
 
 
 def explain(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
-    """Tells what became of each graph of `fn`, what it captured and why, what took how long.
+    """Describes each graph of `fn`: what became native, what was captured and why, and times.
 
-    With arguments `fn` is called with them first. Without, a compiled function is explained as its
-    calls so far have left it. A function or module that is not compiled yet is compiled with
-    backend "gex".
+    With arguments, `fn` is called with them first. Without, a compiled function is described as its
+    calls so far left it. A function or module that is not compiled yet is compiled with backend
+    "gex".
     """
     import torch
 
     from gex.compat.dynamo import is_compiled as is_compiled_by_dynamo
     from gex.compat.tracing import seconds_compiling
 
-    of_export = getattr(fn, "report", None)  # gex.compile has made fn
+    of_export = getattr(fn, "report", None)  # fn was made by gex.compile
     if isinstance(of_export, GraphReport):
         if args or kwargs:
             fn(*args, **kwargs)
@@ -102,14 +102,14 @@ def _check_arguments(fn: Callable[..., Any], args: Any, kwargs: Any) -> None:
     except TypeError as problem:
         raise TypeError(
             f"gex.explain: nothing is compiled yet and a call fails: {problem}. "
-            "Call the compiled function before, or give its arguments: gex.explain(fn, x, ...)"
+            "Call the compiled function first, or pass its arguments: gex.explain(fn, x, ...)"
         ) from None
     except ValueError:
-        pass  # no signature is known: the call itself will tell
+        pass  # no signature available: the call itself will fail
 
 
 def graphs_of(fn: Callable[..., Any]) -> list[GraphReport]:
-    """Reports of the graphs that a compiled function or module has by now."""
+    """Reports of the current graphs of a compiled function or module."""
     import torch
 
     from gex.compat.dynamo import uncompiled
@@ -118,7 +118,7 @@ def graphs_of(fn: Callable[..., Any]) -> list[GraphReport]:
     inner = uncompiled(fn) if module is None else module.forward
     if module is None:
         module = getattr(inner, "__self__", None)
-    # A graph break may make graphs of parts of a module.
+    # After a graph break there may be graphs of parts of a module.
     parts = list(module.modules()) if isinstance(module, torch.nn.Module) else []
     functions = [inspect.unwrap(f) for f in (inner, *(part.forward for part in parts))]
     codes = {f.__code__ for f in functions if hasattr(f, "__code__")}

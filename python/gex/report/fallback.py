@@ -14,7 +14,7 @@ import torch
 from gex.errors import FallbackWarning
 from gex.report.graph_report import GraphReport
 
-# Files whose frames are not the user's.
+# Files whose frames are not user code.
 _NOT_OF_USER = (
     os.path.dirname(torch.__file__) + os.sep,
     os.path.dirname(os.path.dirname(__file__)) + os.sep,
@@ -25,7 +25,8 @@ _SHOWN = 3  # kinds of calls
 
 
 def warn_if_any(report: GraphReport) -> None:
-    """FallbackWarning if all of a graph, or more than a fifth of its ops, runs through PyTorch."""
+    """Warns (FallbackWarning) if a whole graph, or more than a fifth of its ops, runs through
+    PyTorch."""
     text = _text(report)
     if text is not None:
         where = "" if report.origin is None else f" of {report.origin.text()}"

@@ -1,4 +1,4 @@
-"""What became of each graph: native steps, calls through PyTorch and why, in numbers and words."""
+"""Reports on graphs: native steps, calls through PyTorch and why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class StreamSummary:
-    """How many nodes lie on each stream, under which limits, and who waits for whom."""
+    """Number of nodes per stream, their limits, and waits between streams."""
 
     nodes: Counter[str] = field(default_factory=Counter)  # "" is the stream of the caller
     waits: list[tuple[str, str]] = field(default_factory=list)
@@ -35,26 +35,28 @@ class GraphReport:
     name: str
     backend: str
     native: int = 0  # nodes that became ops of gex
-    decomposed: int = 0  # nodes that did so through a decomposition of PyTorch
+    decomposed: int = 0  # nodes that became ops through a PyTorch decomposition
     calls: list[CallRecord] = field(default_factory=list)
     eager_reason: str | None = None  # set if the whole graph runs through PyTorch
     eager_asked_for: bool = False  # by the backend or an option
     regions: Counter[str] = field(default_factory=Counter)  # calls of each nested region
-    notes: list[str] = field(default_factory=list)  # about options that did nothing, or not all
-    no_regions: list[str] = field(default_factory=list)  # repeated blocks that are none, and why
+    notes: list[str] = field(default_factory=list)  # about options without full effect
+    no_regions: list[str] = field(
+        default_factory=list
+    )  # repeated blocks that are not regions, and why
     seconds: dict[str, float] = field(default_factory=dict)  # dynamo, aot, import; see `times`
     streams: StreamSummary = field(default_factory=StreamSummary)
     capture_limit: int | None = None
-    origin: Origin | None = None  # the function that it is a graph of
+    origin: Origin | None = None  # the function it belongs to
     end: str | None = None  # where and why it ends before that function does
     input_names: dict[int, str] = field(default_factory=dict)  # of the inputs that captures name
     _runner: Callable[[], Any] | None = None  # a weak reference
 
     @property
     def runner(self) -> Any:
-        """What runs the graph; None before it is made and once nothing can call it any more.
+        """What runs the graph; None before it is made and after it can't be called any more.
 
-        A report keeps no code and no memory of a function that is gone.
+        A report keeps no code or memory of a deleted function alive.
         """
         return None if self._runner is None else self._runner()
 
@@ -64,11 +66,11 @@ class GraphReport:
 
     @property
     def is_gone(self) -> bool:
-        """Whether there was a runner that nothing can call any more."""
+        """Whether there was a runner that can't be called any more."""
         return self._runner is not None and self._runner() is None
 
     def take(self, outcome: ImportOutcome) -> None:
-        """Writes down what the import made of the nodes."""
+        """Records what the nodes became in the import."""
         self.native, self.decomposed = outcome.native, outcome.decomposed
         self.calls, self.regions = list(outcome.calls), Counter(outcome.regions)
 
@@ -79,7 +81,8 @@ class GraphReport:
 
     @property
     def times(self) -> dict[str, float]:
-        """Seconds spent on this graph by stage, in order; what a stage shares is in the first."""
+        """Seconds spent on this graph by stage, in order; shared time counts for the first
+        graph."""
         compiled = dict(self.runner.seconds) if self.runner is not None else {}
         program = compiled.get("program", 0.0) + compiled.get("session", 0.0)
         return {
@@ -94,7 +97,7 @@ class GraphReport:
 
     @property
     def capture_seconds(self) -> float:
-        """Spent on planning for new sizes, while calls were running."""
+        """Time spent on planning for new sizes during calls."""
         return 0.0 if self.runner is None else self.runner.counters.get("plan_ns", 0) / 1e9
 
     @property
@@ -104,13 +107,14 @@ class GraphReport:
 
     @property
     def missed_in_place(self) -> tuple[int, int]:
-        """Copies of what calls write while its old contents are read: how many, and bytes."""
+        """Copies made because a call writes a tensor whose old contents are read later: count
+        and bytes."""
         counters = self.runner.counters if self.runner is not None else {}
         name = "not_in_place"
         return counters.get(f"copies.{name}", 0), counters.get(f"copied_bytes.{name}", 0)
 
     def _captures(self) -> list[str]:
-        """What was captured for which sizes, and why; the least recently used go first."""
+        """Captures by sizes, and their reasons; the least recently used first."""
         captures = self.runner.captures if self.runner is not None else []
         if not captures:
             return []
@@ -127,7 +131,7 @@ class GraphReport:
         return lines + self._named_inputs(captures)
 
     def _named_inputs(self, captures: list[dict[str, Any]]) -> list[str]:
-        """What the user calls the inputs that reasons mention."""
+        """The user's names of the inputs that reasons mention."""
         reasons = " ".join(capture["reason"] for capture in captures)
         mentioned = sorted({int(k) for k in re.findall(r"input (\d+)", reasons)})
         return [
@@ -135,7 +139,7 @@ class GraphReport:
         ]
 
     def _streams(self) -> list[str]:
-        """Side streams: what lies on them, and who waits for whom because of an event."""
+        """Side streams: number of nodes, and waits between streams due to events."""
         return [
             f"  stream {stream}: {self.streams.nodes[stream]} nodes, joined before the results"
             for stream in self.streams.side
@@ -191,7 +195,7 @@ def add(report: GraphReport) -> None:
 
 
 def drop(report: GraphReport) -> None:
-    """Forgets a graph that is compiled anew in another form."""
+    """Removes a graph that is compiled again in another form."""
     with contextlib.suppress(ValueError):
         _recent.remove(report)
 

@@ -1,4 +1,4 @@
-"""Texts of a graph on its way down, written with the option `trace.enabled`."""
+"""Writes the texts of a graph at each stage, for the option `trace.enabled`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from gex.compat import dynamo
 
 
 def folder_of(graph: Graph) -> str:
-    """The folder for a graph's texts, inside PyTorch's own debug folder; holds it as imported."""
+    """The folder for a graph's texts, inside PyTorch's debug folder; contains the imported
+    graph."""
     folder = os.path.join(dynamo.debug_folder(), "gex", graph.name)
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "imported.gex"), "w", encoding="utf-8") as file:

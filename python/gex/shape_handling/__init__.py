@@ -1,1 +1,1 @@
-"""Bucketed sizes in the manner of torch_npu, with results that are always right."""
+"""Bucketed sizes as in torch_npu, with results that are always correct."""

@@ -1,8 +1,8 @@
-"""The option `enable_shape_handling`: dims that change in size become symbols of the graph.
+"""The option `enable_shape_handling`: dims with varying sizes become symbols of the graph.
 
-Other engines pad such dims up to a bucket, because each size costs them a compile. Here one graph
-runs every size, so that nothing has to be padded, split or trimmed: what Dynamo took for a number
-is traced once more as a symbol, and later sizes compile nothing.
+Other engines pad such dims up to a bucket, because each size costs a compile. Here one graph runs
+every size, so nothing is padded, split or trimmed: a size that Dynamo treated as a constant is
+traced again as a symbol, and later sizes compile nothing.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _ongoing = threading.local()  # .origin and .marked: of the trace that was start
 def trace_sizes_as_symbols(
     gm: GraphModule, configs: Sequence[ShapeConfig], origin: Origin | None
 ) -> None:
-    """Has Dynamo start over if a configured dim of an input is a number that may change."""
+    """Makes Dynamo restart if a configured dim of an input is constant but may change."""
     if origin is None:
         return
     if _take_marks() is origin.code:
-        return  # what is a number now was fixed by the function itself
+        return  # sizes that are still constant were specialised by the function itself
     marked: list[torch.Tensor] = []
     for tensor, dim in _numbers(gm, configs, origin):
         mark_dynamic(tensor, [dim])
@@ -40,13 +40,13 @@ def trace_sizes_as_symbols(
             marked.append(tensor)
     if marked:
         _ongoing.code, _ongoing.marked = origin.code, marked
-        # The next trace may take another way through the function.
+        # The next trace may take a different path through the function.
         forget_speculations()
         raise RestartTrace(restart_reason="sizes of shape handling become symbols")
 
 
 def _take_marks() -> Any:
-    """The function that was started over, if one was; what was marked for it is no more."""
+    """The function whose trace was restarted, if any; clears its marks."""
     for tensor in getattr(_ongoing, "marked", ()):
         delattr(tensor, DYNAMIC_MARK)
     code = getattr(_ongoing, "code", None)
@@ -62,13 +62,12 @@ def _numbers(
             dim = config.dim_of(i, tensor.dim())
             if dim is None or isinstance(traced.shape[dim], torch.SymInt):
                 continue
-            if tensor.shape[dim] > 1:  # Dynamo fixes 0 and 1 in any case
+            if tensor.shape[dim] > 1:  # Dynamo always specialises 0 and 1
                 yield tensor, dim
 
 
 def _arguments(gm: GraphModule, origin: Origin) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Tensors that are passed in calls, as they are and as they are traced, in the order of the
-    function's arguments."""
+    """Tensor arguments of the call, real and traced, in the order of the function's arguments."""
     order = [name for name in origin.code.co_varnames if name != "self"]
     found = []
     for node in gm.graph.find_nodes(op="placeholder"):

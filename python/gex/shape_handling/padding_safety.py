@@ -1,8 +1,8 @@
-"""Whether padding a dim can change values that are kept, found by looking at each op.
+"""Whether padding a dim can change the unpadded values, determined op by op.
 
-The function is run on fake tensors at two sizes. Dims that differ between the runs are those that
-derive from the padded one; an op is safe if what it computes for a position of such a dim comes
-from no later position. Whatever can't be shown to be safe is not padded.
+The function is run on fake tensors at two sizes. Dims that differ between the runs derive from the
+padded one; an op is safe if its result at a position of such a dim does not depend on later
+positions. What can't be shown to be safe is not padded.
 """
 
 from __future__ import annotations
@@ -13,47 +13,12 @@ from typing import Any
 
 import torch
 
+from gex._gex import AtenFacts
 from gex.compat.fake_tensors import FakeTensorMode, TorchDispatchMode
 from gex.compat.pytree import tree_leaves, tree_map_only
+from gex.op_facts import facts_of
 
-aten = torch.ops.aten
 Sizes = tuple[tuple[int, ...], ...]
-
-_REORDERS_NOTHING = {
-    aten.view, aten._unsafe_view, aten.reshape, aten.transpose, aten.permute, aten.t, aten.expand,
-    aten.unsqueeze, aten.squeeze, aten.clone, aten._to_copy, aten.detach, aten.alias, aten.stack,
-    aten.embedding, aten.tril, aten.triu, aten.copy, aten.copy_, aten.contiguous,
-    aten.lift_fresh_copy, aten._native_batch_norm_legit_no_training,
-}  # fmt: skip
-# What they read of a tensor is its sizes.
-_FACTORIES = {
-    aten.new_ones, aten.new_zeros, aten.new_full, aten.new_empty, aten.ones_like, aten.zeros_like,
-    aten.full_like, aten.empty_like,
-}  # fmt: skip
-_CONTRACTIONS = {
-    aten.mm: 0,
-    aten.bmm: 0,
-    aten.addmm: 1,
-    aten.baddbmm: 1,
-    aten.matmul: 0,
-    aten.mv: 0,
-}
-_OVER_DIMS = {
-    aten._softmax, aten._log_softmax, aten.sum, aten.mean, aten.amax, aten.amin, aten.max, aten.min,
-    aten.argmax, aten.argmin, aten.var, aten.var_mean, aten.std, aten.prod, aten.any, aten.all,
-    aten.logsumexp, aten.linalg_vector_norm, aten.sort, aten.topk,
-}  # fmt: skip
-# Safe along other dims: where a position comes from depends on the dim that they are given.
-_ALONG_A_DIM = {
-    aten.cat, aten.split, aten.split_with_sizes, aten.chunk, aten.unbind, aten.cumsum, aten.cumprod,
-    aten.select, aten.slice,
-}  # fmt: skip
-_FROM_THE_FRONT = {aten.cumsum, aten.cumprod, aten.select, aten.slice}
-_CAUSAL = {
-    aten._scaled_dot_product_flash_attention_for_cpu: 4,
-    aten._scaled_dot_product_flash_attention: 4,
-    aten.scaled_dot_product_attention: 5,
-}
 
 
 @dataclass
@@ -67,7 +32,7 @@ class _Seen:
 
 @dataclass
 class Run:
-    """What a function did at one size."""
+    """The ops and result sizes of a function at one size."""
 
     ops: list[_Seen] = field(default_factory=list)
     outputs: list[tuple[int, ...] | None] = field(default_factory=list)  # None: no tensor
@@ -91,7 +56,7 @@ def _sizes(tree: Any) -> Sizes:
 
 
 def watch(fn: Callable[..., Any], args: Any, kwargs: Any) -> Run:
-    """Runs `fn` without computing: sizes of results and each op on the way."""
+    """Runs `fn` on fake tensors: sizes of results and each op."""
     run = Run()
     with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad(), _Watch(run):
         fake = tree_map_only(torch.Tensor, mode.from_tensor, (args, kwargs))
@@ -102,13 +67,14 @@ def watch(fn: Callable[..., Any], args: Any, kwargs: Any) -> Run:
     return run
 
 
-Growth = dict[int, int]  # dims that grow with the padding, and by how much for each position
+Growth = dict[int, int]  # dims that grow with the padding, and their growth per position
 
 
 def why_not(one: Run, other: Run) -> str | None:
-    """Why padding can't be shown to leave values alone, from runs at sizes that differ by one."""
+    """Why padding can't be shown to be safe, from runs at sizes that differ by one; None if it
+    is."""
     if [s.op for s in one.ops] != [s.op for s in other.ops]:
-        return "the function computes something else for another size"
+        return "the function does not run the same ops for another size"
     for a, b in zip(one.ops, other.ops):
         padded = [_growth(x, y) for x, y in zip(a.inputs, b.inputs)]
         if any(padded):
@@ -117,7 +83,7 @@ def why_not(one: Run, other: Run) -> str | None:
                 return f"{a.op}: {reason}"
     for k, (x, y) in enumerate(zip(one.outputs, other.outputs)):
         if x is not None and y is not None and any(by != 1 for by in _growth(x, y).values()):
-            return f"result {k} has the padding between its values"
+            return f"result {k} has padding between its values"
     return None
 
 
@@ -126,56 +92,91 @@ def _growth(one: Sequence[int], other: Sequence[int]) -> Growth:
 
 
 def _objection(a: _Seen, b: _Seen, padded: list[Growth]) -> str | None:
-    packet = a.op.overloadpacket
-    if a.op.namespace == "prim" or packet in _FACTORIES:
+    if a.op.namespace == "prim" or torch.Tag.pointwise in a.op.tags:
         return None
-    if torch.Tag.pointwise in a.op.tags or packet in _REORDERS_NOTHING:
-        return None
-    if packet in _CONTRACTIONS:
-        left = _CONTRACTIONS[packet]
-        return "sums over the padded dim" if len(a.inputs[left]) - 1 in padded[left] else None
-    if packet in _OVER_DIMS:
-        return _over_dims(a, padded[0])
-    if packet in _ALONG_A_DIM:
-        return _along_a_dim(a, b, padded)
-    if packet in _CAUSAL:
-        place = _CAUSAL[packet]
-        given = a.arguments[place] if len(a.arguments) > place else False
-        keys_padded = len(a.inputs[1]) - 2 in padded[1]
-        causal = a.keywords.get("is_causal", given)
-        return "attends to padded positions" if keys_padded and not causal else None
-    if packet is aten.native_layer_norm:
-        first = len(a.inputs[0]) - len(a.arguments[1])
-        return "normalises over the padded dim" if any(d >= first for d in padded[0]) else None
-    if packet is aten.native_batch_norm:
-        return "normalises over the padded dim" if a.arguments[5] else None
-    if packet is aten.convolution:
-        return "slides over the padded dim" if set(padded[0]) - {0} else None
-    return "not known to keep positions of the padded dim apart"
+    kind = facts_of(a.op).padding
+    if kind not in _RULES:
+        return "not known to keep positions of the padded dim independent"
+    return _RULES[kind](a, b, padded)
 
 
-def _over_dims(a: _Seen, padded: Growth) -> str | None:
-    rank = len(a.inputs[0])
-    dims = a.keywords.get("dim", a.arguments[1] if len(a.arguments) > 1 else None)
-    if a.op.overloadpacket is aten.topk:
-        dims = a.arguments[2] if len(a.arguments) > 2 else -1
+def _argument(a: _Seen, name: str, default: Any) -> Any:
+    """The deciding argument, by name or position."""
+    place = facts_of(a.op).padding_argument
+    return a.keywords.get(name, a.arguments[place] if len(a.arguments) > place else default)
+
+
+def _contracts(a: _Seen, b: _Seen, padded: list[Growth]) -> str | None:
+    left = facts_of(a.op).padding_argument
+    return "sums over the padded dim" if len(a.inputs[left]) - 1 in padded[left] else None
+
+
+def _attends(a: _Seen, b: _Seen, padded: list[Growth]) -> str | None:
+    keys_padded = len(a.inputs[1]) - 2 in padded[1]
+    causal = _argument(a, "is_causal", False)
+    return "attends to padded positions" if keys_padded and not causal else None
+
+
+def _normalises_last(a: _Seen, b: _Seen, padded: list[Growth]) -> str | None:
+    first = len(a.inputs[0]) - len(_argument(a, "normalized_shape", ()))
+    return "normalises over the padded dim" if any(d >= first for d in padded[0]) else None
+
+
+def _normalises_batch(a: _Seen, b: _Seen, padded: list[Growth]) -> str | None:
+    return "normalises over the padded dim" if _argument(a, "training", True) else None
+
+
+def _convolves(a: _Seen, b: _Seen, padded: list[Growth]) -> str | None:
+    return "slides over the padded dim" if set(padded[0]) - {0} else None
+
+
+def _folds(a: _Seen, b: _Seen, padded: list[Growth]) -> str | None:
+    default = None if facts_of(a.op).padding_argument == 1 else -1
+    dims = _argument(a, "dim", default)
     if dims is None or isinstance(dims, (bool, torch.dtype)) or dims == []:
         return "reduces over the padded dim"
-    listed = [dims] if isinstance(dims, int) else list(dims)
-    over = {d % rank for d in listed}
-    return "reduces over the padded dim" if over & set(padded) else None
+    over = {d % len(a.inputs[0]) for d in ([dims] if isinstance(dims, int) else dims)}
+    return "reduces over the padded dim" if over & set(padded[0]) else None
 
 
-def _along_a_dim(a: _Seen, b: _Seen, padded: list[Growth]) -> str | None:
-    packet = a.op.overloadpacket
-    place = 2 if packet in (aten.split, aten.split_with_sizes, aten.chunk) else 1
-    dim = a.keywords.get("dim", a.arguments[place] if len(a.arguments) > place else 0)
-    dim %= max(1, len(a.inputs[0]))
-    growth = max((p.get(dim, 0) for p in padded), default=0)
-    if growth == 0:
-        return None
-    if growth != 1 or packet not in _FROM_THE_FRONT:
+def _along_axis(a: _Seen, b: _Seen, padded: list[Growth]) -> str | None:
+    return "takes parts of the padded dim" if _growth_along_axis(a, padded) else None
+
+
+def _from_the_front(a: _Seen, b: _Seen, padded: list[Growth]) -> str | None:
+    growth = _growth_along_axis(a, padded)
+    if growth > 1:
         return "takes parts of the padded dim"
-    first, other = ((s.arguments[2] if len(s.arguments) > 2 else 0) or 0 for s in (a, b))
-    from_the_end = packet in (aten.select, aten.slice) and (first < 0 or first != other)
+    first, other = (_first_position(seen) for seen in (a, b))
+    from_the_end = growth == 1 and (first < 0 or first != other)
     return "takes positions from the end of the padded dim" if from_the_end else None
+
+
+def _growth_along_axis(a: _Seen, padded: list[Growth]) -> int:
+    dim = _argument(a, "dim", 0) % max(1, len(a.inputs[0]))
+    return max((p.get(dim, 0) for p in padded), default=0)
+
+
+def _first_position(seen: _Seen) -> int:
+    """Where a slice or a selection begins: an argument after the axis. Scans have none."""
+    first = seen.arguments[2] if len(seen.arguments) > 2 else 0
+    return first if isinstance(first, int) else 0
+
+
+def _keeps(a: _Seen, b: _Seen, padded: list[Growth]) -> str | None:
+    return None
+
+
+_Padding = AtenFacts.Padding
+_RULES: dict[AtenFacts.Padding, Callable[[_Seen, _Seen, list[Growth]], str | None]] = {
+    _Padding.along_axis: _along_axis,
+    _Padding.attends: _attends,
+    _Padding.contracts: _contracts,
+    _Padding.convolves: _convolves,
+    _Padding.folds: _folds,
+    _Padding.from_the_front: _from_the_front,
+    _Padding.keeps_positions: _keeps,
+    _Padding.normalises_batch: _normalises_batch,
+    _Padding.normalises_last: _normalises_last,
+    _Padding.reads_sizes: _keeps,
+}

@@ -44,7 +44,7 @@ class Record:
 
 
 def plan(configs: Sequence[ShapeConfig], tensors: Sequence[torch.Tensor]) -> Record:
-    """What has to be done; nothing is done yet."""
+    """Plans the padding and splitting without applying it."""
     record = Record()
     for config in configs:
         if config.kind == SEQUENCE:
@@ -72,7 +72,7 @@ def _plan_batch(config: ShapeConfig, tensors: Sequence[torch.Tensor], record: Re
     record.batched = {i: dim for i, dim in dims.items() if dim is not None}
     sizes = {tensors[i].shape[dim] for i, dim in record.batched.items()}
     if len(sizes) > 1:
-        raise ValueError(f"tensors of one batch differ in their size: {sorted(sizes)}")
+        raise ValueError(f"tensors of one batch have different sizes: {sorted(sizes)}")
     if not sizes:
         return
     size, most = sizes.pop(), config.gears[-1]
@@ -84,7 +84,7 @@ def _plan_batch(config: ShapeConfig, tensors: Sequence[torch.Tensor], record: Re
 def apply(
     configs: Sequence[ShapeConfig], tensors: Sequence[torch.Tensor], record: Record
 ) -> list[Tensors]:
-    """The tensors of each part. Gradients flow through all of it."""
+    """The tensors of each part. Differentiable."""
     values = {config.kind: config.value for config in configs}
     padded = list(tensors)
     for (i, dim), (size, gear) in record.padded.items():
@@ -111,9 +111,9 @@ def pad(tensor: torch.Tensor, dim: int, count: int, value: float) -> torch.Tenso
 
 
 class NPUShapeHandling:
-    """`transform` makes groups of bucketed tensors, `recover` puts the results of all groups
-    together again, without the padding. Between the two the record of a call stays with the thread
-    that made it; each `transform` begins a new one."""
+    """`transform` makes groups of bucketed tensors, `recover` joins the results of all groups
+    without the padding. In between, the record of a call is kept per thread; each `transform`
+    starts a new one."""
 
     def __init__(
         self,
@@ -151,11 +151,11 @@ class NPUShapeHandling:
     def recover(self, groups: Sequence[Sequence[torch.Tensor]]) -> Tensors:
         record: Record | None = self._of_thread.__dict__.pop("record", None)
         if record is None:
-            raise RuntimeError("recover() follows one transform() in the same thread")
+            raise RuntimeError("recover() must follow a transform() in the same thread")
         if self._before_recovery is not None:
             groups = self._before_recovery(groups)
         if record.chunks and len(groups) != len(record.chunks):
-            raise ValueError(f"{len(record.chunks)} groups were made, {len(groups)} came back")
+            raise ValueError(f"{len(record.chunks)} groups were made, but got {len(groups)}")
         dims = set(record.batched.values())
         dim = dims.pop() if dims else 0
         sequences = {gear: (d, size) for (_, d), (size, gear) in record.padded.items()}
@@ -171,8 +171,8 @@ def _join(parts: Sequence[torch.Tensor], chunks: Sequence[Chunk], dim: int) -> t
             if len(chunks) == 1:
                 return part
             raise ValueError(
-                f"a result of shape {tuple(part.shape)} has no batch of {chunk.rows} in dim {dim}: "
-                "parts of a split batch can't be put together"
+                f"a result of shape {tuple(part.shape)} lacks the {chunk.rows} rows in dim {dim}: "
+                "parts of a split batch can't be joined"
             )
         trimmed.append(part.narrow(dim, 0, chunk.end - chunk.begin))
     if not trimmed:

@@ -17,7 +17,7 @@ from gex.shape_handling import padding_safety
 from gex.shape_handling.transform import Chunk, Record, apply, plan
 
 _HOOKS = ("trans_pre_fn", "trans_post_fn", "re_pre_fn", "re_post_fn")
-_MAX_KNOWN = 1024  # sizes whose results' sizes are remembered
+_MAX_KNOWN = 1024  # number of cached result sizes
 
 
 def shape_handling(
@@ -25,8 +25,8 @@ def shape_handling(
     configs: Any = None,
     hooks: Mapping[str, Callable[[Any], Any]] | None = None,
 ) -> ShapeHandled:
-    """`fn`, seeing only sizes that are gears: inputs are padded and split, results trimmed and put
-    together. Sizes for which that can't be shown to leave values alone run as they are."""
+    """`fn` called only with sizes that are gears: inputs are padded and split, results trimmed
+    and joined. Sizes for which that can't be shown to be safe are used unchanged."""
     return ShapeHandled(fn, configs, hooks or {})
 
 
@@ -38,7 +38,7 @@ class ShapeHandled:
     ) -> None:
         unknown = [name for name in hooks if name not in _HOOKS]
         if unknown:
-            raise ValueError(f"unknown hooks {unknown}; there are {list(_HOOKS)}")
+            raise ValueError(f"unknown hooks {unknown}; use {list(_HOOKS)}")
         self._fn = fn
         self._configs = parse_configs(configs)
         self._hooks = hooks
@@ -84,7 +84,7 @@ class ShapeHandled:
             reason = self._refused[key] = self._objection(call, tensors, record)
             if reason is not None:
                 warnings.warn(
-                    f"shape handling: sizes are used as they are, because {reason}", stacklevel=3
+                    f"shape handling: sizes are used unchanged, because {reason}", stacklevel=3
                 )
         return self._refused[key]
 
@@ -111,8 +111,8 @@ class ShapeHandled:
         record: Record,
         results: Sequence[Sequence[Any]],
     ) -> list[Any]:
-        """Results without padding: their sizes are those that the function gives for the inputs as
-        they came."""
+        """Results without padding: with the sizes that the function returns for the original
+        inputs."""
         parts = []
         chunks: Sequence[Chunk | None] = record.chunks or [None]
         for chunk, flat in zip(chunks, results):
@@ -133,7 +133,7 @@ class ShapeHandled:
 
 
 class _Call:
-    """The arguments of a call with other tensors in their places."""
+    """The arguments of a call with replaceable tensors."""
 
     def __init__(self, leaves: list[Any], spec: TreeSpec, places: list[int]) -> None:
         self._leaves, self._spec, self._places = leaves, spec, places
@@ -152,7 +152,7 @@ class _Call:
 
 
 def _resized(record: Record, more: int) -> Record:
-    """The first part of a call, padded by one more."""
+    """The first part of a call, with one more row of padding."""
     chunks = [Chunk(c.begin, c.end, c.end - c.begin + 1 + more) for c in record.chunks[:1]]
     padded = {k: (size, size + 1 + more) for k, (size, _) in record.padded.items()}
     return Record(padded, record.batched, chunks)
@@ -173,10 +173,10 @@ def _trim(result: Any, sizes: tuple[int, ...] | None) -> Any:
 
 
 def _batch_dim(column: Sequence[torch.Tensor], record: Record) -> int:
-    """Where the parts of a result are put together: the dim that has the rows of its part."""
+    """The dim along which the parts of a result are joined: the one with the rows of its part."""
     dims = sorted(set(record.batched.values()))
     for dim in (*dims, *range(column[0].dim())):
         sizes = [part.shape[dim] for part in column]
         if sizes == [c.end - c.begin for c in record.chunks]:
             return dim
-    raise ValueError("a result of a split batch has no dim with its rows")
+    raise ValueError("a result of a split batch has no dim of its number of rows")

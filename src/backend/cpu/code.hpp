@@ -1,5 +1,5 @@
 #pragma once
-// Functions for the codes of a Program on the CPU, generic and for hot sizes.
+// Functions for the codes of a Program on the CPU, generic and specialised for hot sizes.
 
 #include <memory>
 

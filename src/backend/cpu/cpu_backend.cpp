@@ -76,8 +76,8 @@ struct Planner {
   }
 };
 
-// The right operand of a product in panels. Few rows or columns are multiplied without panels:
-// there the operand is read where it lies.
+// Packs the right operand of a matmul into panels. Matmuls with few rows or columns read it in
+// place.
 std::optional<PackedOperand> pack_right(MatmulProblem& problem, std::vector<Dim>& launch_dims) {
   namespace at = problems::matmul_dims;
   const Dim m = launch_dims[at::m], n = launch_dims[at::n], k = launch_dims[at::k];

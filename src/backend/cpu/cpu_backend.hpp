@@ -1,6 +1,6 @@
 #pragma once
-// The CPU: loop kernels by LLVM (libgex_llvm, opened on first use) or the interpreter, problems by
-// the hand-written kernels of kernels/.
+// The CPU: loop kernels are compiled by LLVM (libgex_llvm, opened on first use) or interpreted,
+// problems run the hand-written kernels of kernels/.
 
 #include "backend/backend.hpp"
 

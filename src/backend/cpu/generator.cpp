@@ -11,7 +11,7 @@ constexpr const char* kLibrary = "libgex_llvm.so";
 
 std::string own_folder() {
   Dl_info info;
-  // A function of this file only: an exported one could be another copy's.
+  // The address of a local function: an exported one might resolve to another copy of the library.
   if (dladdr(reinterpret_cast<const void*>(&own_folder), &info) == 0 || !info.dli_fname) return "";
   std::string path = info.dli_fname;
   auto slash = path.rfind('/');
@@ -25,7 +25,7 @@ struct Opened {
 
 Opened open_library() {
   std::string path = own_folder() + kLibrary;
-  // RTLD_LOCAL: LLVM's symbols must not meet those of another LLVM in the process.
+  // RTLD_LOCAL: LLVM's symbols must not clash with those of another LLVM in the process.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char* reason = dlerror();

@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Of this thread alone: others may be running the program meanwhile.
+// CPU time of this thread only: other threads may be running the program.
 double processor_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -30,13 +30,13 @@ using kernels::TuningCandidate;
 constexpr const char* kKind = "tuning";
 constexpr const char* kSection = "way";
 
-// Larger products are judged by the first part of their grid.
+// Larger problems are measured on the first part of their grid.
 constexpr double kWork = 1e9;
 constexpr int kRounds = 8;
-constexpr double kShortest = 50e-6;     // seconds; what takes less is repeated in one timing
+constexpr double kShortest = 50e-6;     // seconds; shorter runs are repeated in one timing
 constexpr double kSecondsForAll = 0.1;  // then the rounds so far decide
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 29;
-// What a way must gain over the rule's to be taken: less may be noise.
+// Minimum gain over the heuristic's choice: less may be noise.
 constexpr double kGain = 0.03;
 
 class Memory {
@@ -55,7 +55,7 @@ class Memory {
   std::byte* data_;
 };
 
-// Bytes that are small normal numbers in every floating dtype.
+// Fills with bytes that are small normal numbers in every floating dtype.
 void fill(std::byte* data, std::int64_t bytes) {
   std::memset(data, 0x3c, static_cast<std::size_t>(bytes));
 }
@@ -99,7 +99,7 @@ TuningCandidate Tuner::best(const kernels::Problem& problem, std::span<const std
       const std::optional<TuningCandidate> way =
           whole ? kernels::find_candidate(candidates, kept->sections[0].bytes) : std::nullopt;
       if (way) return remember(*way, str(kernels::name_of(*way), ", measured earlier"));
-      store_->discard(kKind, key, "it names no way to compute this here");
+      store_->discard(kKind, key, "its candidate is not available on this machine");
     }
   }
   std::int64_t bytes = trial->scratch_bytes;
@@ -123,7 +123,7 @@ TuningCandidate Tuner::best(const kernels::Problem& problem, std::span<const std
   return remember(way, str(kernels::name_of(way), " of ", text));
 }
 
-// Empty if the process is about to end.
+// Empty if the process is about to exit.
 std::vector<Tuner::Timed> Tuner::measure(const Trial& trial,
                                          const std::vector<TuningCandidate>& ways) const {
   Memory a(trial.buffer_bytes[0]), b(trial.buffer_bytes[1]), c(trial.buffer_bytes[2]);
@@ -149,7 +149,7 @@ std::vector<Tuner::Timed> Tuner::measure(const Trial& trial,
       const double before = processor_seconds();
       for (int i = 0; i < repeats; ++i) code[k](buffers, trial.dims.data(), 0, end, scratch.data());
       const double took = (processor_seconds() - before) / repeats;
-      // The first round meets cold memory.
+      // The first round runs with cold caches.
       if (round > 0) times[k].microseconds = std::min(times[k].microseconds, 1e6 * took);
       if (round == 0) first = std::max(first, took);
     }

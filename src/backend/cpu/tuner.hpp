@@ -1,5 +1,5 @@
 #pragma once
-// Which way of computing a product or a convolution is the fastest for given sizes on this machine:
+// Finds the fastest way to compute a matmul or a convolution for given sizes on this machine:
 // measured once, remembered, and kept in the Store for other processes.
 
 #include <cstdint>
@@ -17,15 +17,15 @@ namespace gex::backend::cpu {
 
 class Tuner {
  public:
-  // `target`: the machine whose measurements these are. The store may be null.
+  // `target`: the machine that the measurements are for. The store may be null.
   Tuner(std::shared_ptr<Store> store, std::string target)
       : store_(std::move(store)), target_(std::move(target)) {}
 
-  // The way by rule where there is nothing to choose, nothing faster, or no memory for trying.
+  // The heuristic's choice if there are no alternatives, nothing is faster, or memory is short.
   kernels::TuningCandidate best(const kernels::Problem& problem,
                                 std::span<const std::int64_t> dims);
 
-  // A line for each problem that was measured or remembered, in order.
+  // One line per measured or cached problem, in order.
   std::vector<std::string> findings() const;
 
  private:
@@ -38,7 +38,7 @@ class Tuner {
 
   const std::shared_ptr<Store> store_;
   const std::string target_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the following fields
   std::unordered_map<std::string, kernels::TuningCandidate> known_;
   std::vector<std::string> findings_;
 };

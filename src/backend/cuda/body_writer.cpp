@@ -215,12 +215,12 @@ void BodyWriter::store(const Store& s) {
 }
 
 void BodyWriter::stores(const Stage& stage, bool at_element, const std::set<ExprId>& more_roots) {
-  const auto places = loop::placements(stage);
+  const auto places = loop::loop_positions(stage);
   std::set<ExprId> roots = more_roots;
   std::vector<const Store*> here;
   for (const Store& s : stage.stores) {
-    const bool inner =
-        !stage.reduce.empty() && loop::runs_at_element(stage, loop::placement(stage, places, s));
+    const bool inner = !stage.reduce.empty() &&
+                       loop::runs_at_element(stage, loop::loop_position(stage, places, s));
     if (inner != at_element) continue;
     here.push_back(&s);
     add_roots(s, roots);

@@ -235,8 +235,8 @@ class CudaBackend final : public Backend {
         }
         // As the parameter block has them (runtime/recorder.hpp).
         const int grid_word = static_cast<int>(launch->buffers.size() + launch->dims.size());
-        parts.push_back({&texts[static_cast<std::size_t>(launch->code)], words, launch->grid,
-                         grid_word, launch->repeated});
+        parts.push_back(
+            {&texts[static_cast<std::size_t>(launch->code)], words, launch->grid, grid_word});
         words += grid_word + 3;
       }
       finish();

@@ -61,7 +61,6 @@ struct MergedPart {
   int first_word = 0;  // from the words of the first part
   Dim grid;            // read from word `grid_word` where it is not a constant
   int grid_word = 0;
-  bool repeated = false;  // the first part: every block computes all of it before the others
 };
 // The parts must have the same number of threads and no clusters.
 KernelText merge(std::span<const MergedPart> parts);

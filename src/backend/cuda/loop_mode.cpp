@@ -43,9 +43,10 @@ bool reduces_columns(const Kernel& kernel) {
   if (kernel.stages.size() != 1 || kernel.grid.empty()) return false;
   const Stage& stage = kernel.stages.front();
   if (!stage.reduction || stage.reduction->scan || !stage.domain.empty()) return false;
-  const auto places = loop::placements(stage);
+  const auto places = loop::loop_positions(stage);
   for (const Store& s : stage.stores)
-    if (s.shared || loop::runs_at_element(stage, loop::placement(stage, places, s))) return false;
+    if (s.shared || loop::runs_at_element(stage, loop::loop_position(stage, places, s)))
+      return false;
   bool columns = false;
   for (const loop::Expr& e : stage.exprs) {
     if (e.kind != loop::Expr::Kind::load) continue;

@@ -56,7 +56,7 @@ void add_limits(KernelText& out, const MergedPart& part) {
         out.min_blocks == 0 ? text.min_blocks : std::min(out.min_blocks, text.min_blocks);
   out.shared_bytes = max(out.shared_bytes, text.shared_bytes);
   out.words = part.first_word + part.grid_word + 1;
-  if (!part.repeated) out.grid += part.grid;
+  out.grid += part.grid;
 }
 
 }  // namespace
@@ -69,8 +69,7 @@ void finish_source(KernelText& text) {
                     run(text, space, "words"), "}\n");
 }
 
-// The part that a block belongs to is found first; then it requests what no kernel writes, the
-// repeated part runs, and the part itself.
+// The part that a block belongs to is found first; then it requests what no kernel writes.
 KernelText merge(std::span<const MergedPart> parts) {
   KernelText out;
   out.name = "gex_merged";
@@ -78,9 +77,8 @@ KernelText merge(std::span<const MergedPart> parts) {
   out.min_blocks = 0;
   out.waits = parts.front().text->waits;
   Merging merging(out);
-  const bool repeats = parts.front().repeated;
   std::string find, prepare, compute;
-  for (std::size_t p = repeats ? 1 : 0; p < parts.size(); ++p) {
+  for (std::size_t p = 0; p < parts.size(); ++p) {
     const MergedPart& part = parts[p];
     const std::string space = merging.space_of(*part.text);
     const std::string words = str("words + ", part.first_word);
@@ -97,11 +95,6 @@ KernelText merge(std::span<const MergedPart> parts) {
   for (const MergedPart& part : parts) add_limits(out, part);
   std::string body = "  Blocks block = {blockIdx.x, 0};\n  int part = -1;\n" + find;
   if (!prepare.empty()) body += "  Requested requested;\n" + prepare;
-  if (repeats) {
-    const std::string space = merging.space_of(*parts.front().text);
-    body += str("  if (part >= 0) {\n    const Blocks all = {0, 1};\n    ", space,
-                "::run(words, all);\n    __syncthreads();\n  }\n");
-  }
   body += compute;
   // Also where no part has a block: the next kernel must not begin before those before this one
   // end.

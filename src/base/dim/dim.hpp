@@ -1,6 +1,6 @@
 #pragma once
-// Dim: a size or an index, exactly. A number, a symbol, or an expression over symbols, kept in one
-// canonical form and interned, so equality of handles is equality of canonical expressions.
+// Dim: an exact size or index: a number, a symbol, or an expression over symbols, in canonical form
+// and interned, so that handles are equal if and only if the canonical expressions are.
 //
 // Canonical form: a sum  c0 + c1*t1 + c2*t2 + ...  with integer coefficients over sorted terms; a
 // term is a product of sorted atoms; an atom is a symbol, floordiv(a,b), mod(a,b), min(a,b) or
@@ -29,7 +29,7 @@
 
 namespace gex {
 
-struct DimNode;  // interned; defined in dim_node.hpp
+struct DimNode;  // interned; defined in node.hpp
 
 struct DimRange {
   static constexpr std::int64_t kInf = std::numeric_limits<std::int64_t>::max() / 4;
@@ -102,22 +102,22 @@ Dim product(std::span<const Dim> dims);
 
 inline std::ostream& operator<<(std::ostream& out, Dim d) { return out << d.text(); }
 
-// Decided for every value the symbols may take, or nothing.
+// True or false if it holds for every value of the symbols, else nothing.
 std::optional<bool> known_eq(Dim a, Dim b);
 std::optional<bool> known_lt(Dim a, Dim b);
 std::optional<bool> known_le(Dim a, Dim b);
 bool provably_eq(Dim a, Dim b);  // known_eq == true
 bool provably_nonnegative(Dim a);
 
-// e = coefficient*symbol + rest with neither part depending on the symbol; nothing if not affine in
-// it.
+// e = coefficient*symbol + rest, neither part depending on the symbol; nothing if e is not affine
+// in the symbol.
 struct AffineParts {
   Dim coefficient;
   Dim rest;
 };
 std::optional<AffineParts> affine_in(Dim e, Dim symbol);
 
-// Parses what text() prints. `lookup` resolves names; UserError(parse_error) names the offending
+// Parses the output of text(). `lookup` resolves names; UserError(parse_error) names the offending
 // token.
 Dim parse_dim(std::string_view text,
               const std::function<std::optional<Dim>(std::string_view)>& lookup);

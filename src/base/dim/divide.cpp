@@ -1,7 +1,7 @@
-// floordiv and mod, and the rules that make reshapes disappear from index expressions.
+// floordiv and mod, and the rules that remove reshapes from index expressions.
 //
-// Every rule keeps the pair together: with a = q*b + r, floordiv takes the q side and mod the r
-// side, so b*(a//b) + a%b finds back to a.
+// Every rule handles both: with a = q*b + r, floordiv takes q and mod takes r, so that b*(a//b) +
+// a%b simplifies back to a.
 #include <algorithm>
 #include <numeric>
 
@@ -48,8 +48,8 @@ PolyTerm content_of(const Poly& p) {
 
 Poly poly_of(const PolyTerm& t) { return Poly(t.monomial) * Poly(t.coefficient); }
 
-// Factors f of b worth trying: b's factor that is a sum, and what single summands of a have in
-// common with b, largest first.
+// Factors f of b worth trying: b's factor that is a sum, and common factors of b with single
+// summands of a, largest first.
 std::vector<Poly> factor_candidates(const Poly& a, const Poly& b) {
   PolyTerm content = content_of(b);
   std::vector<PolyTerm> parts;

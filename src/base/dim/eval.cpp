@@ -11,7 +11,7 @@ namespace {
 using Kind = Dim::Kind;
 
 [[noreturn]] void fail_overflow() {
-  fail(ErrorCode::invalid_argument, "a size expression leaves 64 bits for these sizes");
+  fail(ErrorCode::invalid_argument, "a size expression overflows 64 bits for these sizes");
 }
 
 std::int64_t checked_add(std::int64_t a, std::int64_t b) {
@@ -121,7 +121,7 @@ int DimTape::add(Dim e) {
     case Kind::symbol: {
       auto at = std::ranges::find(symbols_, e);
       if (at == symbols_.end()) {
-        fail(ErrorCode::not_found, "the size ", e, " has no value here");
+        fail(ErrorCode::not_found, "the value of size ", e, " is not known here");
       }
       made = {tape_symbol, static_cast<std::int32_t>(at - symbols_.begin()), 0, 0};
       break;

@@ -15,7 +15,7 @@ namespace {
 
 using Kind = Dim::Kind;
 
-// What identifies a node before it exists; lookups allocate nothing.
+// The identity of a node before it exists; lookups allocate nothing.
 struct Key {
   Kind kind;
   std::int64_t value = 1;
@@ -23,7 +23,7 @@ struct Key {
   std::string_view name = {};
   DimRange range = {};
   const DimNode* extent = nullptr;
-  const DimNode* monomial = nullptr;  // products with a coefficient; follows from the rest
+  const DimNode* monomial = nullptr;  // products with a coefficient; derived from the other fields
 
   Hash hash() const {
     Hash h = hash_combine(static_cast<Hash>(kind) + 1, static_cast<Hash>(value));
@@ -180,7 +180,7 @@ class Interner {
       small_[static_cast<std::size_t>(v - kSmallLow)] =
           intern({.kind = Kind::constant, .value = v}).node();
     }
-    // A child made by fork() must not find a shard locked by a thread it doesn't have.
+    // A child made by fork() must not find a shard locked by a thread that does not exist there.
     pthread_atfork([] { get().lock_all(); }, [] { get().unlock_all(); },
                    [] { get().unlock_all(); });
   }

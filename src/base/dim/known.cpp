@@ -1,12 +1,12 @@
-// Decisions: what holds for every value the symbols may take.
+// Decisions that hold for every value of the symbols.
 #include "base/dim/prove.hpp"
 
 namespace gex {
 
 namespace {
 
-// x, x//b and x % b are tied by x = b*(x//b) + x % b, so a sum of the three can be constant without
-// looking so. Written without any mod it does.
+// x, x//b and x % b are related by x = b*(x//b) + x % b, so a sum of the three may be constant in a
+// form that does not show it. Eliminating every mod shows it.
 std::optional<std::int64_t> constant_without_mods(Poly sum) {
   for (int step = 0; step < 16; ++step) {
     if (sum.overflow) return std::nullopt;

@@ -1,4 +1,4 @@
-// min and max: flat, sorted, without operands that another one makes pointless.
+// min and max: flattened, sorted, without redundant operands.
 #include <algorithm>
 
 #include "base/dim/node.hpp"
@@ -25,7 +25,7 @@ Dim extreme(Kind kind, Dim a, Dim b) {
   std::ranges::sort(all, content_less);
   auto duplicates = std::ranges::unique(all);
   all.erase(duplicates.begin(), duplicates.end());
-  // x goes if some other y always wins; of two equal ones the later goes.
+  // x is redundant if another y always wins; of two equal ones the later is removed.
   auto wins = [&](Dim y, Dim x) {
     return kind == Kind::min ? known_le(y, x) == true : known_le(x, y) == true;
   };

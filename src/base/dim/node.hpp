@@ -1,6 +1,6 @@
 #pragma once
-// Inside of Dim: the interned node, how nodes are made, and the total order over them.
-// Private to src/base/dim*.cpp.
+// Implementation of Dim: the interned node, its construction, and the total order over nodes.
+// Private to src/base/dim.
 
 #include <cstdint>
 #include <mutex>
@@ -15,12 +15,12 @@ namespace gex {
 struct DimNode {
   Dim::Kind kind = Dim::Kind::constant;
   bool has_division = false;  // a factor of this monomial is a floordiv or mod
-  bool has_index = false;     // an index symbol occurs inside
-  bool needs_facts = false;   // an index or a division occurs inside: there are facts to collect
+  bool has_index = false;     // contains an index symbol
+  bool needs_facts = false;   // contains an index or a division, so there are facts to collect
   Hash hash = 0;
   std::int64_t value = 0;  // constant: the value; mul: the coefficient; else 1
   DimRange range;
-  std::uint64_t symbol_mask = 0;      // a Bloom filter of the symbols inside
+  std::uint64_t symbol_mask = 0;      // Bloom filter of the symbols it contains
   const DimNode* monomial = nullptr;  // the node without its coefficient; null for sums
   const DimNode* extent = nullptr;    // index symbols
   std::vector<Dim> operands;
@@ -58,8 +58,8 @@ DimRange range_mod(DimRange a, DimRange b);
 std::int64_t floor_div(std::int64_t a, std::int64_t b);  // b != 0, result must fit
 std::int64_t floor_mod(std::int64_t a, std::int64_t b);
 
-// Remembers results of binary operations for this thread. Nodes never die, operations are pure:
-// an entry never goes stale.
+// Per-thread cache of binary operations. Nodes are never freed and operations are pure, so an entry
+// never becomes stale.
 class OpCache {
  public:
   enum class Op : std::uint8_t { none, add, sub, mul, floordiv, mod, min, max };

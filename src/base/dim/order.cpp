@@ -1,4 +1,4 @@
-// Order by content and interval arithmetic: the two things every other part of Dim leans on.
+// Order by content, and interval arithmetic.
 #include <algorithm>
 
 #include "base/dim/node.hpp"
@@ -15,7 +15,7 @@ int compare_values(const T& a, const T& b) {
   return a < b ? -1 : (b < a ? 1 : 0);
 }
 
-// s2 before s10: a common prefix, then the number behind it.
+// s2 before s10: a common prefix, then the number after it.
 int compare_names(const std::string& a, const std::string& b) {
   auto digits_at = [](const std::string& s) {
     std::size_t i = s.size();

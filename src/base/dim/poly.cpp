@@ -158,7 +158,7 @@ PolyDivision divide(const Poly& a, const Poly& divisor) {
   GEX_CHECK(!divisor.is_zero());
   if (divisor.is_const()) {
     std::int64_t c = divisor.constant;
-    if (c == -1) {  // the one division that can leave 64 bits
+    if (c == -1) {  // the only division that can overflow 64 bits
       d.quotient.add(a, -1);
       return d;
     }
@@ -186,7 +186,7 @@ PolyDivision divide(const Poly& a, const Poly& divisor) {
     add_scaled(step, *q, t.coefficient / lead.coefficient);
     d.quotient.add(step);
     work.add(step * divisor, -1);
-    // A coefficient that didn't divide stays behind as remainder.
+    // A coefficient that is not divisible stays in the remainder.
     if (at < work.terms.size() && work.terms[at].monomial == t.monomial) ++at;
   }
   d.quotient.overflow |= work.overflow;
@@ -222,7 +222,7 @@ bool replace_part(Poly& sum, const Poly& old_part, const Poly& new_part) {
   return true;
 }
 
-// What the atom is multiplied with in the sum.
+// The factor of the atom in the sum.
 Poly cofactor_of(const Poly& sum, Dim atom) {
   Poly cofactor;
   for (const PolyTerm& t : sum.terms) {
@@ -249,14 +249,14 @@ bool join_floordiv(Poly& sum, Dim q, Dim x, Dim b, bool has_mod) {
   if (!k) return false;
   Poly bq = Poly(b) * Poly(q);
   Poly difference = *k * (bq - Poly(x));
-  // Looked for before the remainder is built: most sums don't hold it.
+  // Searched before the remainder is built: most sums do not contain it.
   if (!x.is_const() && contains(sum, difference)) {
     return replace_part(sum, difference, -(*k * Poly(mod(x, b))));
   }
   return has_mod && replace_part(sum, *k * (bq + Poly(mod(x, b))), *k * Poly(x));
 }
 
-// One step towards a sum in which no division with remainder is left in pieces.
+// One step towards a sum without separate quotient and remainder of the same division.
 bool join_one(Poly& sum) {
   std::vector<Dim> divisions;
   bool has_mod = false;
@@ -276,7 +276,7 @@ bool join_one(Poly& sum) {
       continue;
     }
     if (join_floordiv(sum, d, x, b, has_mod)) return true;
-    // x//(a*c) is (x//a)//c as well.
+    // x//(a*c) equals (x//a)//c.
     for (Dim inner : divisions) {
       if (inner == d || inner.kind() != Kind::floordiv || inner.operands()[0] != x) continue;
       auto c = divide_exactly(Poly(b), Poly(inner.operands()[1]));
@@ -297,7 +297,7 @@ Dim to_dim(Poly sum) {
   }
   bool has_division = std::ranges::any_of(
       sum.terms, [](const PolyTerm& t) { return t.monomial.node()->has_division; });
-  // Each step makes the sum shorter or simpler; the bound is for sums that nobody thought of.
+  // Each step makes the sum shorter or simpler; the bound is a safety limit.
   for (int step = 0; has_division && sum.size() > 1 && step < 64 && join_one(sum); ++step) {
   }
   if (sum.terms.empty()) return DimFactory::constant(sum.constant);

@@ -1,6 +1,5 @@
 #pragma once
-// A sum of integer multiples of monomials, taken apart for arithmetic. Private to
-// src/base/dim*.cpp.
+// A sum of integer multiples of monomials, for arithmetic. Private to src/base/dim.
 
 #include <cstdint>
 #include <optional>
@@ -18,7 +17,7 @@ struct PolyTerm {
 struct Poly {
   std::int64_t constant = 0;
   std::vector<PolyTerm> terms;  // sorted by compare_monomials, no zero coefficients
-  // Set once a coefficient left 64 bits; such a Poly says nothing, and users of it give up.
+  // Set once a coefficient overflows 64 bits; the Poly is then invalid and callers give up.
   bool overflow = false;
 
   Poly() = default;
@@ -36,15 +35,14 @@ struct Poly {
   Poly operator-() const;
 };
 
-// The canonical Dim of a sum; joins divisions with their remainders. UserError if the sum left 64
-// bits.
+// The canonical Dim of a sum; combines divisions with their remainders. UserError on overflow.
 Dim to_dim(Poly sum);
 
 Dim monomial_product(Dim a, Dim b);
-// a / b, where a holds all factors of b. nullopt if it doesn't; a constant 1 if nothing is left.
+// a / b, if a has all factors of b, else nullopt; the constant 1 if nothing is left.
 std::optional<Dim> monomial_quotient(Dim a, Dim b);
 
-// a = quotient*divisor + remainder with nothing divisible left in the remainder (coefficients
+// a = quotient*divisor + remainder, where no term of the remainder is divisible (coefficients
 // divide towards zero, the constant towards minus infinity).
 struct PolyDivision {
   Poly quotient;

@@ -1,6 +1,6 @@
-// The proof search: get rid of one index, division, min or max after the other by putting its bound
-// in its place, until interval arithmetic decides. Bounded by fuel, so a query always ends; the
-// fuel belongs to the query alone, so the answer never depends on what was asked before.
+// The proof search: eliminates one index, division, min or max after the other by substituting its
+// bound, until interval arithmetic decides. Fuel bounds each query separately, so a query always
+// ends and its answer never depends on earlier queries.
 #include "base/dim/prove.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace gex {
 
 using Kind = Dim::Kind;
 
-// Lower bounds of scale*atom: one that works is enough, or (all) each has to work.
+// Lower bounds of scale*atom: one that works is enough, or (`all`) each has to work.
 struct DimProver::Bounds {
   std::vector<Poly> options;
   bool all = false;
@@ -98,8 +98,8 @@ bool DimProver::decide(const Poly& e, std::vector<Dim>& opaque) {
     }
   }
   if (candidates.empty()) return shifted_nonnegative(e);
-  // Telling cases apart loses nothing and goes first. What depends on an index goes before that
-  // index, and sizes go last: a bound put in early can still cancel with what comes later.
+  // Case splits lose nothing and come first. Atoms that depend on an index come before that index,
+  // and sizes come last: a bound substituted early can still cancel with later terms.
   auto splits_cases = [&](Dim atom) {
     if (atom.kind() != Kind::min && atom.kind() != Kind::max) return false;
     auto term = std::ranges::find_if(e.terms, [&](const PolyTerm& t) {
@@ -122,7 +122,7 @@ bool DimProver::decide(const Poly& e, std::vector<Dim>& opaque) {
   bool progressed = false;
   if (eliminate(e, atom, opaque, progressed)) return true;
   if (progressed) return false;
-  // Neither sign of its factor is known: from here on the atom is just something in its range.
+  // The sign of its factor is unknown: treat the atom as an unknown value in its range.
   opaque.push_back(atom);
   bool proven = decide(e, opaque);
   opaque.pop_back();
@@ -149,7 +149,7 @@ bool DimProver::eliminate(const Poly& e, Dim atom, std::vector<Dim>& opaque, boo
   };
   if (decide(factor, opaque)) return try_bounds(rest, lower_bounds(atom, factor));
   if (decide(-factor, opaque)) return try_bounds(rest, upper_bounds(atom, factor));
-  // Mixed: bound the rising and the falling part of the factor each on its own.
+  // Mixed signs: bound the positive and the negative part of the factor separately.
   Poly rising(std::max<std::int64_t>(factor.constant, 0));
   Poly falling(std::min<std::int64_t>(factor.constant, 0));
   for (const PolyTerm& t : factor.terms) {
@@ -163,7 +163,7 @@ bool DimProver::eliminate(const Poly& e, Dim atom, std::vector<Dim>& opaque, boo
   return try_bounds(rest + low.options.front(), upper_bounds(atom, falling));
 }
 
-// scale >= 0: what scale*atom is at least.
+// scale >= 0: a lower bound of scale*atom.
 DimProver::Bounds DimProver::lower_bounds(Dim atom, const Poly& scale) {
   Bounds out;
   std::int64_t lo = range_of(atom).lo;
@@ -203,7 +203,7 @@ DimProver::Bounds DimProver::lower_bounds(Dim atom, const Poly& scale) {
   return out;
 }
 
-// scale <= 0: what scale*atom is at least.
+// scale <= 0: a lower bound of scale*atom.
 DimProver::Bounds DimProver::upper_bounds(Dim atom, const Poly& scale) {
   Bounds out;
   std::int64_t hi = range_of(atom).hi;
@@ -255,8 +255,8 @@ DimProver::Bounds DimProver::upper_bounds(Dim atom, const Poly& scale) {
   return out;
 }
 
-// x with every index at the end where x is largest; nothing if there is no index or a direction is
-// not known.
+// x with every index at the end of its range where x is largest; nothing if there is no index or a
+// direction is unknown.
 std::optional<Poly> DimProver::largest(const Poly& x) {
   Poly e = x;
   for (int round = 0; round < 16; ++round) {
@@ -288,8 +288,8 @@ std::optional<Poly> DimProver::largest(const Poly& x) {
   return std::nullopt;
 }
 
-// Counts every atom from its lower bound (s = 2 + s'), so that products of such atoms cancel:
-// s0*s1 - s0 with s1 >= 1 is s0*s1' >= 0.
+// Writes every atom as an offset from its lower bound (s = 2 + s'), so that products of such atoms
+// cancel: s0*s1 - s0 with s1 >= 1 is s0*s1' >= 0.
 bool DimProver::shifted_nonnegative(const Poly& e) const {
   Poly shifted(e.constant);
   for (const PolyTerm& t : e.terms) {

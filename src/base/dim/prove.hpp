@@ -1,8 +1,8 @@
 #pragma once
-// Decides signs of sums for every value the symbols may take. Private to src/base/dim*.cpp.
+// Decides the signs of sums for every value of the symbols. Private to src/base/dim.
 //
-// Taken for granted inside a query: every index in it exists, so its extent is at least 1; every
-// divisor in it is not 0.
+// Assumed inside a query: every index in it exists, so its extent is at least 1; no divisor in it
+// is 0.
 
 #include <cstdint>
 
@@ -12,7 +12,7 @@ namespace gex {
 
 class DimProver {
  public:
-  // Facts come from what occurs in `query` (indices, divisors).
+  // Facts come from the indices and divisors of `query`.
   explicit DimProver(std::initializer_list<Dim> query);
   void assume_at_least_one(Dim d);
 
@@ -24,7 +24,7 @@ class DimProver {
   void collect_facts(Dim d);
   DimRange range_of(Dim atom) const;
   DimRange range_of(const Poly& e) const;
-  bool prove(const Poly& e);  // nonnegative, on the fuel that is left
+  bool prove(const Poly& e);  // nonnegative, with the remaining fuel
   bool decide(const Poly& e, std::vector<Dim>& opaque);
   bool eliminate(const Poly& e, Dim atom, std::vector<Dim>& opaque, bool& progressed);
   bool shifted_nonnegative(const Poly& e) const;
@@ -33,9 +33,9 @@ class DimProver {
   Bounds upper_bounds(Dim atom, const Poly& scale);
   std::optional<Poly> largest(const Poly& x);
 
-  std::vector<std::pair<Dim, std::int64_t>> at_least_;  // atoms with a better lower bound
+  std::vector<std::pair<Dim, std::int64_t>> at_least_;  // atoms with a tighter lower bound
   std::vector<const DimNode*> seen_;
-  static constexpr int kFuel = 120;  // steps of one query
+  static constexpr int kFuel = 120;  // steps per query
   int fuel_ = 0;
 };
 

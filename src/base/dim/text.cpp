@@ -25,7 +25,7 @@ void print_operand(Dim d, std::string& out) {
   out += ')';
 }
 
-// Without the sign of the coefficient. A division needs parentheses behind '-' or beside '*'.
+// Without the sign of the coefficient. A division needs parentheses after '-' or next to '*'.
 void print_summand(Dim d, bool protect, std::string& out) {
   if (d.is_const()) {
     std::string digits = std::to_string(d.constant());
@@ -179,7 +179,7 @@ class Parser {
   Dim unary() {
     if (!take("-")) return primary();
     std::string_view token = peek();
-    // The smallest number has no positive twin, so the sign belongs to the digits.
+    // The smallest integer has no positive counterpart, so the sign is parsed with the digits.
     if (!token.empty() && std::isdigit(static_cast<unsigned char>(token[0]))) return number(true);
     return -unary();
   }

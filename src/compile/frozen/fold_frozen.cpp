@@ -10,8 +10,8 @@ namespace gex::compile_detail {
 
 namespace {
 
-// A result may be this much larger than what it is made of: beyond that, computing it again costs
-// less than keeping it.
+// A result may be this much larger than its operands: beyond that, recomputing it costs less than
+// storing it.
 constexpr std::int64_t kMaxGrowth = 4;
 constexpr std::int64_t kSmallBytes = 64 * 1024;
 
@@ -20,7 +20,7 @@ bool is_generated(const Value* value) {
          value->producer()->inputs().empty();
 }
 
-// The nodes that frozen contents decide, in graph order.
+// The nodes that depend only on frozen contents, in graph order.
 class FrozenNodes {
  public:
   FrozenNodes(const Graph& graph, const std::vector<FrozenInput>& frozen) {
@@ -36,7 +36,7 @@ class FrozenNodes {
 
   const std::vector<const Node*>& nodes() const { return nodes_; }
 
-  // Results of arithmetic that somebody else reads, be it through views: views cost nothing.
+  // Results of arithmetic that the rest of the graph reads, also through views: views cost nothing.
   std::vector<Value*> results() const {
     std::vector<Value*> results;
     for (const Node* node : nodes_) {
@@ -82,7 +82,7 @@ class FrozenNodes {
   std::vector<const Node*> nodes_;
 };
 
-// The frozen part as a graph of its own: the same inputs in the same order, `results` its outputs.
+// The frozen part as a separate graph: the same inputs in the same order, `results` as its outputs.
 std::unique_ptr<Graph> extract(const Graph& graph, const std::vector<FrozenInput>& frozen,
                                const FrozenNodes& part, const std::vector<Value*>& results) {
   auto out = std::make_unique<Graph>(graph.name() + ".frozen");

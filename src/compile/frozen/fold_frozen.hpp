@@ -1,5 +1,5 @@
 #pragma once
-// What depends on frozen contents alone is taken out of the graph, to be computed once.
+// Takes what depends only on frozen contents out of the graph, to be computed once.
 
 #include <memory>
 #include <vector>
@@ -9,12 +9,12 @@
 namespace gex::compile_detail {
 
 struct FoldedPart {
-  std::unique_ptr<Graph> graph;  // of the frozen inputs in their order; null if there is nothing
-  int nodes = 0;                 // how many went
+  std::unique_ptr<Graph> graph;  // over the frozen inputs in order; null if there is nothing
+  int nodes = 0;                 // number of removed nodes
 };
 
-// Runs after the passes. `frozen` grows by one entry without memory, and the graph by one input,
-// for each result of the part that the rest of the graph reads.
+// Runs after the passes. For each result of the part that the rest of the graph reads, `frozen`
+// gets one entry without memory and the graph one input.
 FoldedPart fold_frozen(Graph& graph, std::vector<FrozenInput>& frozen);
 
 }  // namespace gex::compile_detail

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kAlignment = 64;
 constexpr const char* kSection = "frozen";
 
-// Memory that lives as long as somebody holds it, aligned for vector loads.
+// Memory with shared ownership, aligned for vector loads.
 std::shared_ptr<std::byte> aligned_memory(std::size_t bytes) {
   const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   void* memory = std::aligned_alloc(kAlignment, std::max(rounded, kAlignment));
@@ -25,7 +25,7 @@ std::shared_ptr<std::byte> aligned_memory(std::size_t bytes) {
   return {static_cast<std::byte*>(memory), [](std::byte* p) { std::free(p); }};
 }
 
-// Keeps what a run gives.
+// Keeps the results of a run.
 class KeepingHost final : public runtime::Host {
  public:
   explicit KeepingHost(std::size_t outputs) : memory(outputs) {}
@@ -40,11 +40,11 @@ class KeepingHost final : public runtime::Host {
   }
   void set_view_output(int, int, std::span<const std::int64_t>, std::span<const std::int64_t>,
                        std::int64_t) override {
-    GEX_CHECK(false, "every result has memory of its own");
+    GEX_CHECK(false, "every result must have its own memory");
   }
   void set_output_view_output(int, int, std::span<const std::int64_t>,
                               std::span<const std::int64_t>, std::int64_t) override {
-    GEX_CHECK(false, "every result has memory of its own");
+    GEX_CHECK(false, "every result must have its own memory");
   }
   void set_integer_output(int, std::int64_t) override { GEX_CHECK(false, "results are tensors"); }
   void set_external_output(int, std::uint64_t) override { GEX_CHECK(false, "no calls"); }
@@ -150,7 +150,7 @@ FrozenPlan load_frozen(const program::Artefact& artefact) {
     const std::string problem = in.text();
     const std::int64_t sources = static_cast<std::int64_t>(problem.empty() ? INT32_MAX : k);
     if (source < 0 || source >= sources)
-      fail(ErrorCode::parse_error, "frozen memory ", k, " is made of number ", source);
+      fail(ErrorCode::parse_error, "frozen memory ", k, " has source number ", source);
     slot.source = static_cast<int>(source);
     if (problem.empty()) continue;
     FrozenSlot::Packing packing{problems::parse_problem(problem)};
@@ -161,7 +161,7 @@ FrozenPlan load_frozen(const program::Artefact& artefact) {
     for (std::int64_t& d : packing.dims) d = in.i64();
     if (!backend::backend_for(Target::Kind::cpu).has_packing(packing.problem) ||
         packing.offset < 0 || packing.bytes < 0 || packing.grid < 0)
-      fail(ErrorCode::parse_error, "frozen memory ", k, " can't be packed as it says");
+      fail(ErrorCode::parse_error, "frozen memory ", k, " has an invalid packing");
     slot.packing = std::move(packing);
   }
   in.must_end();

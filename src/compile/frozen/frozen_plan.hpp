@@ -1,6 +1,7 @@
 #pragma once
-// How the memory behind a Program's frozen constants is made of the frozen inputs. Nothing else in
-// a compiled program depends on their contents, so a kept program is bound to new memory by it.
+// How the memory of a Program's frozen constants is computed from the frozen inputs. Nothing else
+// in a compiled program depends on their contents, so a cached program is bound to new memory with
+// it.
 
 #include <cstdint>
 #include <memory>
@@ -13,23 +14,23 @@
 
 namespace gex::compile_detail {
 
-// What lies behind one slot of SessionOptions::frozen.
+// The contents of one slot of SessionOptions::frozen.
 struct FrozenSlot {
   // A copy in the layout that the kernel reads, written by the pack function of `problem`.
   struct Packing {
     problems::Problem problem;
-    std::int64_t offset = 0, bytes = 0;  // where it begins in the source; how much it takes
+    std::int64_t offset = 0, bytes = 0;  // in the source
     std::vector<std::int64_t> dims;
     std::int64_t grid = 0;
   };
-  // Packed: a slot before this one. Else the number of a frozen input, or behind those the number
-  // of a result of the folded part.
+  // Packed: an earlier slot. Else the number of a frozen input, or after those the number of a
+  // result of the folded part.
   int source = -1;
   std::optional<Packing> packing;
 };
 
 struct FrozenPlan {
-  // Computes what depends on frozen contents alone from the frozen inputs, in their order; or null.
+  // Computes what depends only on frozen contents from the frozen inputs, in order; or null.
   std::unique_ptr<Graph> folded;
   std::vector<FrozenSlot> slots;
 };

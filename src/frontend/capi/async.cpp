@@ -15,7 +15,7 @@ void run_and_log(const std::function<void()>& run) noexcept {
   } catch (const std::exception& error) {
     log(LogLevel::error, "the callback of an asynchronous run threw: ", error.what());
   } catch (...) {
-    log(LogLevel::error, "the callback of an asynchronous run threw something unknown");
+    log(LogLevel::error, "the callback of an asynchronous run threw an unknown exception");
   }
 }
 
@@ -24,8 +24,8 @@ void run_and_log(const std::function<void()>& run) noexcept {
 AsyncQueueFull::AsyncQueueFull(std::size_t limit)
     : UserError(ErrorCode::invalid_argument,
                 str(limit,
-                    " asynchronous runs of this program wait already, which is async_limit; "
-                    "start more when callbacks have come")) {}
+                    " asynchronous runs of this program are already queued (async_limit); "
+                    "start more after some callbacks were called")) {}
 
 AsyncRuns::~AsyncRuns() {
   if (thread_ == nullptr) return;
@@ -48,7 +48,7 @@ void AsyncRuns::add(std::function<void()> run, std::size_t limit) {
 }
 
 void AsyncRuns::forget_parent() {
-  static_cast<void>(thread_.release());  // neither to be joined nor to be destroyed here
+  static_cast<void>(thread_.release());  // can neither be joined nor destroyed here
   waiting_.clear();
   changed_.renew();
 }

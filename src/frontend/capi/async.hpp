@@ -19,16 +19,16 @@ class AsyncQueueFull : public UserError {
 class AsyncRuns {
  public:
   AsyncRuns() : mutex_([this] { forget_parent(); }) {}
-  ~AsyncRuns();  // after the last of them
+  ~AsyncRuns();  // waits for the last of them
   AsyncRuns(const AsyncRuns&) = delete;
   AsyncRuns& operator=(const AsyncRuns&) = delete;
 
-  // What it throws when it runs is logged. AsyncQueueFull if `limit` runs wait.
+  // Exceptions of the run are logged. AsyncQueueFull if `limit` runs are queued.
   void add(std::function<void()> run, std::size_t limit);
 
  private:
   void work();
-  // In a forked child: the thread is not there, and what waits is the parent's to run.
+  // In a forked child: the thread does not exist, and queued runs belong to the parent.
   void forget_parent();
 
   runtime::ForkSafeMutex mutex_;

@@ -1,5 +1,5 @@
 #pragma once
-// From the engine's attributes to the C interface's, for callbacks.
+// Converts the engine's attributes to the C interface's, for callbacks.
 
 #include <list>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace gex::capi {
 
-// The attributes of one node as gex.h has them; what they point to lives as long as this.
+// The attributes of one node in the form of gex.h; owns what they point to.
 class AttrViews {
  public:
   AttrViews(const AttrSchema& schema, const AttrList& values);
@@ -25,7 +25,7 @@ class AttrViews {
   const gex_size* keep_sizes(const std::vector<Dim>& dims);
 
   std::vector<gex_attr> attrs_;
-  // Lists: what they hold never moves.
+  // Lists, because their elements never move.
   std::list<std::string> texts_;
   std::list<std::vector<gex_size>> sizes_;
   std::list<std::vector<const char*>> strings_;

@@ -11,7 +11,7 @@ namespace gex::capi {
 namespace {
 
 thread_local std::string last_error;
-// Stands in where not even the message can be stored.
+// Fallback if the message itself can't be stored.
 thread_local const char* last_error_text = "";
 
 // The numbers of the C interface are those of ErrorCode, after GEX_OK.
@@ -35,7 +35,7 @@ gex_status remember(gex_status status, const char* message) noexcept {
     last_error = message;
     last_error_text = last_error.c_str();
   } catch (const std::bad_alloc&) {
-    last_error_text = "out of memory, too little even for the message";
+    last_error_text = "out of memory (while storing the message)";
   }
   return status;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// What every C function does at the border: exceptions become a status and a message, pointers are
-// checked, texts and versioned structs are copied across.
+// What every C function does at the boundary: exceptions become a status and a message, pointers
+// are checked, strings and versioned structs are copied.
 
 #include <algorithm>
 #include <cstring>
@@ -13,7 +13,7 @@
 
 namespace gex::capi {
 
-// The exception at hand as a status; keeps its message for gex_last_error().
+// Converts the current exception to a status; keeps its message for gex_last_error().
 gex_status status_of_current_exception() noexcept;
 
 // Keeps a message for gex_last_error() and returns the status.
@@ -37,10 +37,10 @@ T& required(T* pointer, const char* what) {
   return *pointer;
 }
 
-// What can't be done is logged: functions that destroy return nothing.
+// Errors are logged, because functions that destroy return nothing.
 void log_misuse(const char* function) noexcept;
 
-// Null is allowed; a handle that is no live one of this kind is left alone.
+// Null is allowed; a handle that is not a live one of this kind is ignored.
 template <class T>
 void destroy(T* handle, const char* function, const char* what) noexcept {
   if (handle == nullptr) return;
@@ -55,11 +55,11 @@ void destroy(T* handle, const char* function, const char* what) noexcept {
 template <class T>
 void require_list(const T* pointer, std::size_t count, const char* what) {
   if (pointer == nullptr && count != 0)
-    fail(ErrorCode::invalid_argument, what, " is NULL but should hold ", count, " elements");
+    fail(ErrorCode::invalid_argument, what, " is NULL but should have ", count, " elements");
 }
 
-// The caller's struct in today's form: fields it is too old to have keep their defaults; fields
-// that this library is too old for must be zero.
+// The caller's struct in the current layout: fields missing in an older struct keep their defaults;
+// fields unknown to this library must be zero.
 template <class T>
 T read_versioned(const T* given, const T& defaults, std::size_t smallest, const char* what) {
   static_assert(std::is_trivially_copyable_v<T>);

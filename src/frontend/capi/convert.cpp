@@ -37,7 +37,7 @@ void check_bytes(const Type& type) {
   for (Dim size : type.shape) {
     const auto number = size.as_const();
     if (number && __builtin_mul_overflow(total, *number, &total))
-      fail(ErrorCode::invalid_argument, type, " takes more bytes than 64 bits can count");
+      fail(ErrorCode::invalid_argument, "the size of ", type, " in bytes overflows 64 bits");
   }
 }
 

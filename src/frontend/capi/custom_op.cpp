@@ -1,4 +1,4 @@
-// Ops of the caller's through gex.h: defined by the other ops that they are made of.
+// User-defined ops through gex.h, composed of other ops.
 
 #include <algorithm>
 #include <cstddef>
@@ -29,7 +29,7 @@ InputSpec to_input(const std::string& text, bool last) {
   return input;
 }
 
-// An op of the caller's: its callbacks and what it is declared to have.
+// A user-defined op: its callbacks and declaration.
 struct CustomOp {
   gex_op op;
   std::string name;
@@ -54,8 +54,7 @@ void add_symbols(const AttrValue& value, std::vector<Dim>& symbols) {
     for (Dim dim : *dims) dim.collect_symbols(symbols);
 }
 
-// The expansions that this thread is in the middle of: one that comes up again inside itself has no
-// end.
+// The expansions in progress on this thread: a recursive expansion would not end.
 class Expanding {
  public:
   Expanding(const std::string& name, const std::vector<const Type*>& types, const AttrList& attrs)
@@ -64,9 +63,9 @@ class Expanding {
     for (const AttrValue& value : attrs) key_ += str(", ", attr_text(value));
     const bool repeats = std::ranges::find(open(), key_) != open().end();
     if (repeats || open().size() >= kDeepest)
-      fail(ErrorCode::invalid_argument, name, " is made of itself",
-           repeats ? "" : str(": ops inside ops are ", kDeepest, " deep"),
-           "; an op must come down to other ops");
+      fail(ErrorCode::invalid_argument, name, " expands to itself",
+           repeats ? "" : str(": the expansion is nested ", kDeepest, " deep"),
+           "; an op must expand to other ops");
     open().push_back(key_);
   }
   ~Expanding() { open().pop_back(); }
@@ -82,7 +81,7 @@ class Expanding {
   std::string key_;
 };
 
-// What the op is made of, for operands of these types.
+// The expansion of the op for operands of these types.
 std::unique_ptr<Graph> expanded(const CustomOp& custom, const std::vector<const Type*>& types,
                                 const AttrList& attrs) {
   const std::string& name = custom.name;
@@ -107,7 +106,7 @@ std::unique_ptr<Graph> expanded(const CustomOp& custom, const std::vector<const 
          message.starts_with(name) ? "" : name + ": ", message);
   }
   if (count > kMostResults)
-    fail(ErrorCode::invalid_argument, name, " says it has ", count, " results");
+    fail(ErrorCode::invalid_argument, name, " declares ", count, " results");
   std::vector<Value*> results;
   for (std::size_t k = 0; k < count; ++k)
     results.push_back(scratch.value(outputs[k], str("result ", k, " of ", name).c_str()));
@@ -125,11 +124,11 @@ std::vector<Value*> expand_node(const CustomOp& custom, Graph& graph, const Node
   return graph.inline_graph(*expanded(custom, types, node.attrs()), present);
 }
 
-// Attributes with their defaults, which fix the kinds.
+// Attributes with their defaults, which determine the types.
 AttrSchema to_schema(const gex_op& op, const OpDef& def) {
   require_list(op.attrs, op.attr_count, "op.attrs");
   if (op.attr_count != 0 && op.expand_with == nullptr)
-    fail(ErrorCode::invalid_argument, def.name, " has attributes: they are given to ",
+    fail(ErrorCode::invalid_argument, def.name, " has attributes: they are passed to ",
          "op.expand_with, which is NULL");
   AttrSchema schema;
   Symbols none;

@@ -1,4 +1,4 @@
-// Looking into graphs and changing them through gex.h.
+// Inspecting and changing graphs through gex.h.
 
 #include <algorithm>
 #include <cstring>
@@ -22,7 +22,7 @@ Node& node_of(const gex_graph& graph, gex_value value) {
   return *node;
 }
 
-// As much of a list as there is room for.
+// Copies as much of a list as there is room for.
 template <class T, class List>
 void give_list(const List& list, T* places, std::size_t capacity, std::size_t* count) {
   require_list(places, capacity, "the list");
@@ -40,7 +40,7 @@ struct AsIntegers {
   std::vector<std::int64_t> operator()(const std::vector<Dim>& values) const {
     std::vector<std::int64_t> numbers;
     for (Dim value : values) {
-      if (!value.is_const()) fail(ErrorCode::type_mismatch, "the size ", value, " is no number");
+      if (!value.is_const()) fail(ErrorCode::type_mismatch, "the size ", value, " is not a number");
       numbers.push_back(value.constant());
     }
     return numbers;
@@ -48,11 +48,11 @@ struct AsIntegers {
   template <class T>
   std::vector<std::int64_t> operator()(const T& value) const {
     fail(ErrorCode::type_mismatch, "the attribute is a ", attr_kind_name(AttrValue(value)),
-         ", no integers");
+         ", not a list of integers");
   }
 };
 
-// A copy that a shape rule refuses half-way leaves no nodes behind.
+// If a shape rule rejects the copy, no nodes are left behind.
 std::vector<Value*> inlined_or_nothing(Graph& graph, const Graph& callee,
                                        const std::vector<Value*>& inputs) {
   Node* const end = graph.insertion_point();
@@ -66,7 +66,7 @@ std::vector<Value*> inlined_or_nothing(Graph& graph, const Graph& callee,
   }
 }
 
-// Whether a node comes before another in their graph; a null one stands behind all.
+// Whether a node comes before another in their graph; null comes last.
 bool is_before(const Node* a, const Node* b) {
   for (const Node* node = a->next(); node != nullptr; node = node->next())
     if (node == b) return true;
@@ -77,9 +77,10 @@ void check_order(const Value& to, const Value& from) {
   if (to.is_input()) return;
   for (const Use& use : from.uses())
     if (use.node != nullptr && !is_before(to.producer(), use.node))
-      fail(ErrorCode::invalid_graph, "`", print_node(*use.node),
-           "` would read a value that is computed after it or from it: a cycle; make the new value "
-           "before it (gex_graph_insert_before)");
+      fail(
+          ErrorCode::invalid_graph, "`", print_node(*use.node),
+          "` would read a value that is computed after it or from it (a cycle); make the new value "
+          "before it (gex_graph_insert_before)");
 }
 
 }  // namespace
@@ -144,7 +145,7 @@ gex_status gex_value_constant(const gex_graph* graph, gex_value value, gex_tenso
       fail(ErrorCode::invalid_argument, "tensor.struct_size is ", place.struct_size,
            "; start from GEX_TENSOR_INIT");
     const std::optional<HostTensor> elements = passes::constant_value(v);
-    if (!elements) fail(ErrorCode::not_found, "the value is no constant of known size");
+    if (!elements) fail(ErrorCode::not_found, "the value is not a constant of known size");
     auto copy = std::make_unique<OwnedTensor>(std::make_shared<const Memory>(nullptr),
                                               elements->dtype(), elements->shape());
     std::memcpy(copy->data(), elements->data(), elements->bytes());
@@ -165,7 +166,7 @@ gex_status gex_graph_replace(gex_graph* graph, gex_value from, gex_value to) {
     Value* old = g.value(from, "from");
     Value* value = g.value(to, "to");
     if (!same_data_type(old->type(), value->type()))
-      fail(ErrorCode::type_mismatch, "a value of type ", value->type(), " can't stand for one of ",
+      fail(ErrorCode::type_mismatch, "a value of type ", value->type(), " can't replace one of ",
            old->type());
     if (!g.graph->can_replace(old, value))
       fail(ErrorCode::invalid_argument, "the graph promises a memory layout for ", old->type(),
@@ -183,7 +184,7 @@ gex_status gex_graph_erase(gex_graph* graph, gex_value value) {
       fail(ErrorCode::invalid_argument, node.op().name, " has an effect; it can't be removed");
     for (std::size_t k = 0; k < node.num_outputs(); ++k)
       if (!node.output(k)->uses().empty())
-        fail(ErrorCode::invalid_argument, "`", print_node(node), "` is still read");
+        fail(ErrorCode::invalid_argument, "`", print_node(node), "` is still used");
     if (g.graph->insertion_point() == &node) g.graph->insert_before(node.next());
     for (std::size_t k = 0; k < node.num_outputs(); ++k) g.forget(node.output(k));
     g.graph->erase(&node);
@@ -198,8 +199,8 @@ gex_status gex_graph_inline(gex_graph* graph, const gex_graph* callee, const gex
     require_list(inputs, input_count, "inputs");
     require_list(outputs, output_count, "outputs");
     if (output_count != from.outputs().size())
-      fail(ErrorCode::invalid_argument, "graph '", from.name(), "' gives ", from.outputs().size(),
-           " values, but ", output_count, " are wanted");
+      fail(ErrorCode::invalid_argument, "graph '", from.name(), "' returns ", from.outputs().size(),
+           " values, but ", output_count, " are expected");
     std::vector<Value*> values;
     for (std::size_t k = 0; k < input_count; ++k)
       values.push_back(g.value(inputs[k], str("input ", k).c_str()));

@@ -17,7 +17,7 @@ namespace {
 
 std::size_t checked_index(std::size_t index, std::size_t count, const char* what) {
   if (index >= count)
-    fail(ErrorCode::invalid_argument, what, " ", index, " of ", count, ": there is none");
+    fail(ErrorCode::invalid_argument, what, " ", index, " of ", count, " does not exist");
   return index;
 }
 
@@ -25,11 +25,11 @@ void retype(Value& value, Type type) {
   if (type == value.type()) return;
   if (!value.is_input())
     fail(ErrorCode::invalid_argument, "the value is the result of ", value.producer()->op().name,
-         " and has the type ", value.type(), " by its rule; only inputs can be given another (",
-         type, ")");
+         " with type ", value.type(),
+         ", determined by its op; only the type of inputs can be set (", type, ")");
   if (!value.uses().empty())
-    fail(ErrorCode::invalid_argument, "the input is used as ", value.type(),
-         " already; give it the type ", type, " before its first use");
+    fail(ErrorCode::invalid_argument, "the input is already used as ", value.type(),
+         "; set the type ", type, " before its first use");
   value.set_type(std::move(type));
 }
 
@@ -58,7 +58,8 @@ void gex_graph_destroy(gex_graph* graph) {
   if (graph == nullptr) return;
   const gex_status status = guarded([&] {
     if (required(graph, "graph").is_lent)
-      fail(ErrorCode::invalid_argument, "the graph is lent to a callback and not to be destroyed");
+      fail(ErrorCode::invalid_argument,
+           "the graph is borrowed by a callback and can't be destroyed");
   });
   if (status == GEX_OK)
     delete graph;
@@ -111,12 +112,12 @@ gex_status gex_graph_symbol(gex_graph* graph, const char* name, int64_t lowest, 
            "' can't name a size: letters, digits, '_' and '.', a letter or '_' first");
     if (lowest < 0 || lowest > highest)
       fail(ErrorCode::invalid_argument, "symbol ", symbol, " has the range [", lowest, ", ",
-           highest, "]; sizes start at 0 and the second bound is not below the first");
+           highest, "]; sizes start at 0 and the upper bound must not be below the lower");
     const Dim dim =
         Dim::symbol(symbol, {std::min(lowest, DimRange::kInf), std::min(highest, DimRange::kInf)});
     auto [at, is_new] = g.symbols.try_emplace(symbol, dim);
     if (!is_new && !(at->second == dim))
-      fail(ErrorCode::invalid_argument, "symbol ", symbol, " is known with the range [",
+      fail(ErrorCode::invalid_argument, "symbol ", symbol, " already has the range [",
            at->second.range().lo, ", ", at->second.range().hi,
            "]; declare it before its first use");
   });
@@ -130,8 +131,8 @@ gex_status gex_graph_input(gex_graph* graph, const char* name, gex_dtype dtype,
     const std::string_view wanted = name == nullptr ? "" : name;
     for (const auto& known : g.graph->inputs())
       if (!wanted.empty() && known->name() == wanted)
-        fail(ErrorCode::invalid_argument, "graph '", g.graph->name(), "' has an input '", wanted,
-             "' already; give each a name of its own");
+        fail(ErrorCode::invalid_argument, "graph '", g.graph->name(), "' already has an input '",
+             wanted, "'; input names must be unique");
     Type type = to_type(dtype, shape, rank, g.symbols);
     *input = g.handle(g.graph->add_input(std::move(type), name == nullptr ? "" : name));
   });
@@ -144,7 +145,7 @@ gex_status gex_graph_input_like(gex_graph* graph, const char* name, const gex_gr
     required(input, "input");
     const gex_graph& from = required(other, "other");
     const Type& type = from.value(value, "value")->type();
-    if (type.is_token()) fail(ErrorCode::type_mismatch, "the value is a token, no tensor");
+    if (type.is_token()) fail(ErrorCode::type_mismatch, "the value is a token, not a tensor");
     for (Dim size : type.shape) {
       std::vector<Dim> symbols;
       size.collect_symbols(symbols);
@@ -185,7 +186,7 @@ gex_status gex_graph_order_inputs(gex_graph* graph, const size_t* order, size_t 
     std::vector<bool> seen(count, false);
     for (std::size_t k = 0; k < count; ++k) {
       const std::size_t from = checked_index(order[k], count, "input");
-      if (seen[from]) fail(ErrorCode::invalid_argument, "input ", from, " is there twice");
+      if (seen[from]) fail(ErrorCode::invalid_argument, "input ", from, " is listed twice");
       seen[from] = true;
       permutation.push_back(static_cast<int>(from));
     }
@@ -210,7 +211,7 @@ gex_status gex_graph_set_outputs(gex_graph* graph, const gex_value* outputs, siz
       if (fits(tie)) continue;
       g.append_assigned_outputs();
       fail(ErrorCode::invalid_argument, "output ", tie.output, " is tied to input ", tie.input,
-           "; the new outputs don't keep it");
+           ", but the new outputs do not keep the tie");
     }
     g.graph->set_outputs(std::move(values));
     g.append_assigned_outputs();
@@ -267,7 +268,7 @@ gex_status gex_value_type(const gex_graph* graph, gex_value value, gex_dtype* dt
   return guarded([&] {
     const Type& type = required(graph, "graph").value(value, "value")->type();
     if (type.is_token() && (dtype != nullptr || rank != nullptr || shape != nullptr))
-      fail(ErrorCode::type_mismatch, "the value is a token: it has an order, no elements");
+      fail(ErrorCode::type_mismatch, "the value is a token, which has no elements");
     if (shape != nullptr && capacity < type.shape.size())
       fail(ErrorCode::invalid_argument, "the value is ", type, ", but there is room for ", capacity,
            " sizes");

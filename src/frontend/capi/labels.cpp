@@ -1,4 +1,4 @@
-// Labels, assignments to variables and order through gex.h.
+// Labels, assignments to variables and control edges through gex.h.
 
 #include <algorithm>
 #include <unordered_set>
@@ -15,7 +15,7 @@ namespace {
 Node& node_of(Value& value, const char* what) {
   if (value.is_input())
     fail(ErrorCode::invalid_argument, what, " is the input '", value.name(),
-         "': it is made by no node");
+         "', which no node computes");
   return *value.producer();
 }
 
@@ -31,14 +31,14 @@ std::string label_text(const Labels& labels, const char* name, const std::string
   return attr_text(*value);
 }
 
-// What stands behind `at` and must come before it so that `node` can: `node` and its producers, in
-// order. UserError if some of that needs `at`, by an operand or by a control edge.
+// The nodes after `at` that must move before it so that `node` can: `node` and its producers, in
+// order. UserError if one of them depends on `at`, through an operand or a control edge.
 std::vector<Node*> to_move_before(const gex_graph& graph, Node& node, Node& at) {
   std::unordered_set<const Node*> behind;
   for (const Node* n = &at; n != nullptr; n = n->next()) behind.insert(n);
   if (!behind.contains(&node)) return {};
   std::unordered_set<const Node*> needed{&node};
-  // Producers stand before their users, so one walk back from `node` finds them all.
+  // Producers come before their users, so one backward walk from `node` finds them all.
   for (const Node* n = &node; n != &at; n = n->prev()) {
     if (!needed.contains(n)) continue;
     for (const Node* predecessor : graph.predecessors(*n))
@@ -53,7 +53,7 @@ std::vector<Node*> to_move_before(const gex_graph& graph, Node& node, Node& at) 
   return ordered;
 }
 
-// The node sees what the assignment made instead of what the variable held.
+// Makes the node read the assigned value instead of the variable's old contents.
 void read_assigned(Graph& graph, Node& reader, const gex_graph::Assignment& assignment) {
   for (std::size_t k = 0; k < reader.inputs().size(); ++k)
     if (reader.input(k) == assignment.variable)
@@ -144,7 +144,7 @@ gex_status gex_graph_order(gex_graph* graph, gex_value after, const gex_value* b
     std::vector<Value*> sources;
     for (std::size_t k = 0; k < count; ++k) {
       Value* source = g.value(before[k], str("source ", k).c_str());
-      if (source->is_input()) continue;              // is there before everything
+      if (source->is_input()) continue;              // exists before everything
       to_move_before(g, *source->producer(), node);  // all are checked before anything is changed
       sources.push_back(source);
     }

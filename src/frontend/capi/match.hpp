@@ -1,5 +1,5 @@
 #pragma once
-// What callbacks of users' passes get to see: the graph at hand, borrowed, and the match in it.
+// What callbacks of user passes receive: the current graph, borrowed, and the match in it.
 
 #include <vector>
 
@@ -11,8 +11,8 @@ struct gex_match : gex::capi::Tagged<gex::capi::Tag::match> {
 
 namespace gex::capi {
 
-// A handle to a graph that belongs to somebody else. Values are known to this handle alone: what a
-// callback keeps beyond its return is refused later.
+// A handle to a graph owned by another. Values are valid only for this handle: what a callback
+// keeps after its return is rejected later.
 class BorrowedGraph {
  public:
   explicit BorrowedGraph(Graph& graph) : handle_(std::unique_ptr<Graph>(&graph)) {

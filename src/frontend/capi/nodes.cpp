@@ -17,13 +17,13 @@ using namespace gex::capi;
 
 namespace {
 
-// Positions fit an int everywhere behind this border.
+// Positions fit an int everywhere inside the library.
 constexpr std::size_t kMostValues = 1u << 30;
 
 std::vector<Value*> operands_of(const gex_graph& graph, const gex_node& node) {
   require_list(node.inputs, node.input_count, "inputs");
   if (node.input_count > kMostValues)
-    fail(ErrorCode::invalid_argument, node.op, ": ", node.input_count, " inputs are too many");
+    fail(ErrorCode::invalid_argument, node.op, ": ", node.input_count, " inputs exceed the limit");
   std::vector<Value*> operands;
   for (std::size_t k = 0; k < node.input_count; ++k)
     operands.push_back(
@@ -31,7 +31,7 @@ std::vector<Value*> operands_of(const gex_graph& graph, const gex_node& node) {
   return operands;
 }
 
-// A node, and the casts its operands needed; all gone again unless keep() is called.
+// A node, and the casts of its operands; removed again unless keep() is called.
 class NewNode {
  public:
   explicit NewNode(Graph& graph) : graph_(graph), before_(last()) {}
@@ -48,7 +48,7 @@ class NewNode {
   void keep() { kept_ = true; }
 
  private:
-  // The last of the nodes before the insertion point.
+  // The last node before the insertion point.
   Node* last() const {
     const Node* at = graph_.insertion_point();
     return at == nullptr ? graph_.last() : at->prev();
@@ -82,11 +82,11 @@ std::vector<std::unique_ptr<Graph>> subgraphs_of(const gex_graph& graph, const g
   for (const std::string& name : names)
     if (names.count(name) > 1)
       fail(ErrorCode::invalid_graph, node.op, ": two subgraphs below graph '", graph.graph->name(),
-           "' are called '", name, "'; give each a name of its own");
+           "' are named '", name, "'; names must be unique");
   return subgraphs;
 }
 
-// The node with its results in `outputs`; `capacity` is what there is room for.
+// Adds the node and writes its results to `outputs`, which has room for `capacity`.
 std::size_t add_node(gex_graph& graph, const gex_node& node, gex_value* outputs,
                      std::size_t capacity, bool exactly) {
   const OpDef& op = gex::op(&required(node.op, "op"));
@@ -98,7 +98,7 @@ std::size_t add_node(gex_graph& graph, const gex_node& node, gex_value* outputs,
     for (std::size_t earlier = 0; earlier < k; ++earlier)
       if (attrs[earlier].first == attrs[k].first)
         fail(ErrorCode::invalid_argument, op.name, ": attribute '", attrs[k].first,
-             "' is given twice");
+             "' is set twice");
   }
   std::vector<std::unique_ptr<Graph>> subgraphs = subgraphs_of(graph, node);
   require_list(outputs, capacity, "outputs");
@@ -141,7 +141,7 @@ HostTensor read_tensor(const std::string& path, DType dtype, std::vector<std::in
   const auto there = static_cast<std::int64_t>(file.bytes().size());
   auto needed = static_cast<std::int64_t>(size_of(dtype));
   for (std::int64_t size : shape) needed *= size;
-  // Before memory is asked for: a short file can't claim a large tensor.
+  // Checked before allocating: a short file can't claim a large tensor.
   if (there < needed)
     fail(ErrorCode::io_error, "'", path, "' has ", there, " bytes, but ", type, " takes ", needed);
   return HostTensor::from_bytes(dtype, std::move(shape), file.bytes().data());
@@ -166,7 +166,7 @@ gex_status gex_graph_constant_from_file(gex_graph* graph, const char* path, gex_
   return guarded([&] {
     gex_graph& g = required(graph, "graph");
     required(constant, "constant");
-    // The checks of any tensor in memory, but its data.
+    // The checks of any tensor in memory, except its data.
     gex_tensor described = GEX_TENSOR_INIT;
     described.dtype = dtype;
     described.rank = rank;

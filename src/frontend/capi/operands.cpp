@@ -9,7 +9,7 @@ namespace gex::capi {
 
 std::vector<Value*> promoted(Graph& graph, const OpDef& op, std::vector<Value*> operands) {
   if (!op.has(Trait::elementwise) || operands.size() != op.inputs.size()) return operands;
-  // A condition chooses between the others and takes no part.
+  // A condition selects between the others and is not promoted.
   const auto takes_part = [&](std::size_t k) {
     return operands[k] != nullptr && !operands[k]->type().is_token() &&
            op.inputs[k].name != "condition";

@@ -1,5 +1,5 @@
 #pragma once
-// What callers may leave to the library: one dtype for operands, axes counted from the end.
+// Conveniences for callers: promotion of operands, axes counted from the end.
 
 #include <string>
 #include <utility>
@@ -9,8 +9,8 @@
 
 namespace gex::capi {
 
-// Operands of an elementwise op as it wants them: of one dtype. Those that differ are cast to
-// PyTorch's promotion of all of them; everything else is returned as it is.
+// The operands of an elementwise op with a common dtype: those that differ are cast to PyTorch's
+// promotion of all of them; other ops' operands are returned unchanged.
 std::vector<Value*> promoted(Graph& graph, const OpDef& op, std::vector<Value*> operands);
 
 // Negative entries of `axis`, `axes` and `perm` count from the end of the first operand's shape,

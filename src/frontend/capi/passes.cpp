@@ -1,4 +1,4 @@
-// Users' passes through gex.h.
+// User passes through gex.h.
 
 #include <algorithm>
 
@@ -15,16 +15,16 @@ using namespace gex::capi;
 
 namespace {
 
-// A callback's failure, as an error here.
+// Converts a callback's failure to an exception.
 void check_callback(gex_status status) {
   if (status == GEX_OK) return;
   const std::string message = gex_last_error();
   const bool known = status > GEX_OK && status <= GEX_INTERNAL;
   fail(known ? static_cast<ErrorCode>(status - 1) : ErrorCode::invalid_argument,
-       message.empty() ? "it failed without saying why (gex_fail sets the message)" : message);
+       message.empty() ? "it failed without a message (set one with gex_fail)" : message);
 }
 
-// The callbacks of one pass. Copies share `user`, which goes with the last of them.
+// The callbacks of one pass. Copies share `user`, which is freed with the last of them.
 class Callbacks {
  public:
   explicit Callbacks(const gex_pass& pass)
@@ -78,10 +78,11 @@ class Callbacks {
   }
 
  private:
-  // What the caller of the compiled graph gives it is not the pass's to decide.
+  // A pass must not change the inputs of a graph.
   static void check_inputs(const Graph& graph, std::size_t count) {
     if (graph.inputs().size() != count)
-      fail(ErrorCode::invalid_argument, "it made an input; a pass can't change what a graph takes");
+      fail(ErrorCode::invalid_argument,
+           "it added an input; a pass can't change the inputs of a graph");
   }
 
   std::string name_;
@@ -91,7 +92,8 @@ class Callbacks {
   std::shared_ptr<void> user_;
 };
 
-// Where a captured value stands: input number `output`, or result `output` of the pattern's node.
+// The position of a captured value: input number `output`, or result `output` of the pattern's
+// node.
 struct Capture {
   std::optional<std::size_t> node;
   std::size_t output;
@@ -186,16 +188,16 @@ passes::Pass to_graph_pass(const Callbacks& callbacks) {
 }
 
 passes::Pass to_pass(const gex_pass& given) {
-  const Callbacks callbacks(given);  // first: it gives `user` back if the rest fails
+  const Callbacks callbacks(given);  // first: it frees `user` if the rest fails
   const std::string name = &required(given.name, "name");
   const passes::Stage stage = passes::stage_of(given.stage == nullptr ? "early" : given.stage);
   if (given.level < 0 || given.level > passes::kOnRequest)
     fail(ErrorCode::invalid_argument, "level is ", given.level,
          "; levels are 0 to 3, and 4 for a "
-         "pass that runs only where it is enabled by name");
+         "pass that runs only if enabled by name");
   if (given.kind == GEX_PASS_GRAPH ? given.run == nullptr : given.replacement == nullptr)
     fail(ErrorCode::invalid_argument, given.kind == GEX_PASS_GRAPH ? "run" : "replacement",
-         " is NULL; the pass does nothing without it");
+         " is NULL; the pass needs it");
   passes::Pass pass;
   switch (given.kind) {
     case GEX_PASS_PATTERN:
@@ -221,7 +223,7 @@ passes::Pass to_pass(const gex_pass& given) {
 
 gex_value at(const std::vector<gex_value>& values, std::size_t index, const char* what) {
   if (index >= values.size())
-    fail(ErrorCode::invalid_argument, what, " ", index, " of ", values.size(), ": there is none");
+    fail(ErrorCode::invalid_argument, what, " ", index, " of ", values.size(), " does not exist");
   return values[index];
 }
 

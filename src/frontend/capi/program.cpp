@@ -8,7 +8,9 @@
 #include "base/log.hpp"
 #include "cache/program_file.hpp"
 #include "cache/store.hpp"
+#include "compile/execute.hpp"
 #include "compile/index_checks.hpp"
+#include "compile/options.hpp"
 #include "frontend/capi/boundary.hpp"
 #include "frontend/capi/handles.hpp"
 #include "frontend/capi/run_host.hpp"
@@ -19,33 +21,49 @@ using namespace gex::capi;
 
 namespace {
 
-CompileOptions to_options(const gex_compile_options& given) {
-  if (given.level < 0 || given.level > 3)
-    fail(ErrorCode::invalid_argument, "level is ", given.level, "; levels are 0 to 3");
-  if (given.capture_limit < 0)
-    fail(ErrorCode::invalid_argument, "capture_limit is ", given.capture_limit,
-         "; it can't be negative");
+// Fields of the struct as options of the table; what has no field has only a name.
+UserOptions options_in_fields(const gex_compile_options& given) {
+  UserOptions options;
+  const auto set = [&](const char* name, const OptionValue& value) {
+    find_option(name).set(options, value);
+  };
+  set("level", std::int64_t{given.level});
+  set("fuse", given.fuse != 0);
+  set("fast_math", given.fast_math != 0);
+  set("generate_code", given.generate_code != 0);
+  set("reuse_memory", given.keep_apart == 0);
+  set("capture_limit", given.capture_limit);
+  set("streams", std::int64_t{given.streams});
+  set("in_place_temps", given.in_place != 0);
+  set("in_place_inputs", given.in_place != 0);
+  set("autotune", given.autotune != 0);
+  set("prologues", given.operands_in_memory == 0);
+  set("check_indices", given.unchecked_indices == 0);
+  set("cache", given.no_cache == 0);
+  if (given.switch_file != nullptr) set("switch_file", std::string(given.switch_file));
+  if (given.dump_dir != nullptr) set("dump_dir", std::string(given.dump_dir));
+  const auto names = [](const char* const* list, std::size_t count, const char* what) {
+    require_list(list, count, what);
+    std::vector<std::string> names;
+    for (std::size_t k = 0; k < count; ++k) names.push_back(&required(list[k], "a pass name"));
+    return names;
+  };
+  set("disabled_passes",
+      names(given.disabled_passes, given.disabled_pass_count, "disabled_passes"));
+  set("enabled_passes", names(given.enabled_passes, given.enabled_pass_count, "enabled_passes"));
+  return options;
+}
+
+UserOptions to_options(const gex_compile_options& given) {
   if (given.async_limit < 1)
     fail(ErrorCode::invalid_argument, "async_limit is ", given.async_limit,
          "; at least one run must be able to wait");
-  CompileOptions options;
-  if (given.no_cache == 0) options.cache = Store::from_environment();
-  options.level = given.level;
-  options.fuse = given.fuse != 0;
-  options.prologues = given.operands_in_memory == 0;
-  options.fast_math = given.fast_math != 0;
-  options.streams = given.streams;
-  options.overwrite_temps = options.write_ties_in_place = given.in_place != 0;
-  options.generate_code = given.generate_code != 0;
-  options.autotune = given.autotune != 0;
-  require_list(given.disabled_passes, given.disabled_pass_count, "disabled_passes");
-  for (std::size_t k = 0; k < given.disabled_pass_count; ++k)
-    options.disabled_passes.push_back(&required(given.disabled_passes[k], "a pass name"));
-  require_list(given.enabled_passes, given.enabled_pass_count, "enabled_passes");
-  for (std::size_t k = 0; k < given.enabled_pass_count; ++k)
-    options.enabled_passes.push_back(&required(given.enabled_passes[k], "a pass name"));
-  if (given.switch_file != nullptr) options.switch_file = given.switch_file;
-  if (given.dump_dir != nullptr) options.dump_dir = given.dump_dir;
+  UserOptions options = options_in_fields(given);
+  require_list(given.options, given.option_count, "options");
+  for (std::size_t k = 0; k < given.option_count; ++k)
+    set_option(options, &required(given.options[k].name, "the name of an option"),
+               &required(given.options[k].value, "the value of an option"));
+  if (options.api.cache) options.compile.cache = Store::from_environment();
   return options;
 }
 
@@ -56,14 +74,14 @@ void make_program(const gex_compile_options* options, gex_program** program, con
   gex_compile_options given = GEX_COMPILE_OPTIONS_INIT;
   if (options != nullptr)
     given = read_versioned(options, given, offsetof(gex_compile_options, fuse), "options");
+  const UserOptions with = to_options(given);
+  const auto device = open_target(with.compile.target);
   auto made = std::make_unique<gex_program>();
   made->memory = std::make_shared<const Memory>(given.allocator);
-  made->async_limit = static_cast<std::size_t>(std::max(given.async_limit, 1));
-  made->compiled = make(to_options(given), given);
-  runtime::SessionOptions session;
-  session.capture_limit = given.capture_limit;
-  session.reuse_memory = given.keep_apart == 0;
-  session.device = device_of(given, made->memory);
+  made->async_limit = static_cast<std::size_t>(given.async_limit);
+  made->compiled = make(with);
+  runtime::SessionOptions session = with.session;
+  session.device = device_of(given, made->compiled.program->target, made->memory);
   made->session = std::make_unique<runtime::Session>(made->compiled.executable, session,
                                                      made->compiled.specialiser);
   *program = made.release();
@@ -99,7 +117,7 @@ LaidOut run_with_layouts(gex_program& program, std::vector<runtime::InputArg>& a
   LaidOut copies;
   while (true) {
     try {
-      program.session->run(args, host);
+      program.session->run_from_host(args, host);
       return copies;
     } catch (const runtime::LayoutMismatch& mismatch) {
       if (copies.size() > given.size()) throw;
@@ -133,16 +151,19 @@ std::vector<TensorView> views_of(const gex_tensor* tensors, std::size_t count, c
 
 extern "C" {
 
+gex_status gex_list_options(char** text) {
+  return guarded([&] { give_text(list_options(), text); });
+}
+
 gex_status gex_compile(const gex_graph* graph, const gex_compile_options* options,
                        gex_program** program) {
   return guarded([&] {
     const gex_graph& from = required(graph, "graph");
-    make_program(options, program,
-                 [&](const CompileOptions& with, const gex_compile_options& given) {
-                   std::unique_ptr<Graph> copy = from.graph->clone();
-                   if (given.unchecked_indices == 0) add_index_checks(*copy);
-                   return compile(std::move(copy), with);
-                 });
+    make_program(options, program, [&](const UserOptions& with) {
+      std::unique_ptr<Graph> copy = from.graph->clone();
+      if (with.api.check_indices) add_index_checks(*copy);
+      return compile(std::move(copy), with.compile);
+    });
   });
 }
 
@@ -155,9 +176,8 @@ gex_status gex_program_load(const char* path, const gex_compile_options* options
                             gex_program** program) {
   return guarded([&] {
     const std::string from = &required(path, "path");
-    make_program(options, program, [&](const CompileOptions& with, const gex_compile_options&) {
-      return load_program_file(from, with);
-    });
+    make_program(options, program,
+                 [&](const UserOptions& with) { return load_program_file(from, with.compile); });
   });
 }
 

@@ -37,7 +37,14 @@ void Memory::release(void* memory, std::size_t bytes) const {
 }
 
 std::shared_ptr<runtime::DeviceContext> device_of(const gex_compile_options& options,
+                                                  const std::string& target,
                                                   const std::shared_ptr<const Memory>& memory) {
+  if (target != "cpu") {
+    if (options.thread_pool != nullptr)
+      fail(ErrorCode::invalid_argument, "a program for ", target,
+           " has no use for a thread pool: leave it out");
+    return nullptr;
+  }
   runtime::CpuResources resources;
   if (memory->is_callers()) {
     resources.allocate = [memory](std::size_t bytes, std::size_t alignment) {

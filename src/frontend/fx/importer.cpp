@@ -9,21 +9,21 @@
 namespace gex::fx {
 namespace {
 
-// A row that contradicts the fake tensors of PyTorch is a bug of the row, not of the user.
+// A row that contradicts PyTorch's fake tensors is a bug of the row, not of the user.
 void check_promise(const std::string& overload, const std::vector<Value*>& values,
                    const std::vector<Type>& results) {
-  GEX_CHECK(values.size() == results.size(), overload, ": row gave ", values.size(),
-            " results, PyTorch promises ", results.size());
+  GEX_CHECK(values.size() == results.size(), overload, ": row returned ", values.size(),
+            " results, PyTorch's fake results are ", results.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (results[i].is_token()) continue;  // absent
-    GEX_CHECK(values[i] != nullptr, overload, ": row gave nothing for result ", i);
+    GEX_CHECK(values[i] != nullptr, overload, ": row returned nothing for result ", i);
     const Type& got = values[i]->type();
     const Type& promised = results[i];
     bool fits = got.dtype == promised.dtype && got.rank() == promised.rank();
     for (int d = 0; fits && d < got.rank(); ++d)
       fits = known_eq(got.shape[d], promised.shape[d]) != false;
-    GEX_CHECK(fits, overload, ": row gave ", got, " for result ", i, ", PyTorch promises ",
-              promised);
+    GEX_CHECK(fits, overload, ": row returned ", got, " for result ", i,
+              ", PyTorch's fake result is ", promised);
   }
 }
 
@@ -146,13 +146,13 @@ void Importer::add_check(Value* condition, const CallSpec& on_failure,
 }
 
 std::vector<Value*> Importer::add_copy_of(const Importer& body, std::vector<Value*> inputs) {
-  GEX_CHECK(body.token_ == nullptr, "calls with effects keep their order in one graph only");
+  GEX_CHECK(body.token_ == nullptr, "calls with effects are ordered within one graph only");
   return graph_->inline_graph(*body.graph_, inputs);
 }
 
 int Importer::add_output(Value* value, std::optional<std::vector<Dim>> strides) {
   if (strides && value->type().strides != strides) {
-    // A layout promised already stays: an input's, or that of the same value as another result.
+    // An existing layout stays: an input's, or that of the same value as another result.
     if (value->is_input() || value->type().strides) {
       value = ops::apply(*graph_, "reshape", {value}, ops::ToShape{value->type().shape});
     }

@@ -1,7 +1,7 @@
 #pragma once
-// Builds a Graph from the nodes of a traced PyTorch program. Whoever walks the trace (the Python
-// package) hands over one node at a time as (overload, arguments in schema order, promised results,
-// the user's line); the rows in the op definitions say what it becomes. Knows nothing of Python.
+// Builds a Graph from the nodes of a traced PyTorch program. The caller (the Python package) passes
+// one node at a time as (overload, arguments in schema order, fake results, the user's line); the
+// rows in the op definitions determine what it becomes. Knows nothing of Python.
 
 #include <cstdint>
 #include <memory>
@@ -14,21 +14,21 @@
 
 namespace gex::fx {
 
-// A call through the framework that gave us the trace, for what has no row.
+// A call through the framework that made the trace, for nodes without a row.
 struct CallSpec {
   std::string name;         // what is called, for reports and errors
   std::int64_t callee = 0;  // number in the caller's table of callees
   std::vector<Value*> operands;
-  // For each operand the strides it must have; nothing: any will do.
+  // For each operand the strides it must have; absent: any.
   std::vector<std::optional<std::vector<Dim>>> operand_strides;
   std::vector<Dim> integers;  // evaluated at each run and passed along
-  std::vector<Type> results;  // with the strides the callee promises
-  std::vector<int> written;   // operands that it changes; the last results are their new contents
+  std::vector<Type> results;  // with the strides of the fake results
+  std::vector<int> written;   // operands that it writes; the last results are their new contents
   bool ordered = false;       // has an effect: stays in order with other such calls
 };
 
 struct NodeOutcome {
-  std::optional<std::vector<Value*>> values;  // nothing: no row took it
+  std::optional<std::vector<Value*>> values;  // nothing: no row accepted it
   std::string reason;                         // why not
 };
 
@@ -40,36 +40,37 @@ class Importer {
   Value* add_constant(HostTensor tensor);
   Value* add_dim(Dim value);  // a size as a 0-d i64 tensor
 
-  // Leaves the graph as it was if no row takes the call. A result that PyTorch does not give (None)
-  // is promised as a token.
+  // Leaves the graph unchanged if no row accepts the call. A result that PyTorch does not return
+  // (None) has a token as its type.
   NodeOutcome add_node(const std::string& overload, std::vector<AtenArg> args,
                        std::vector<Type> results, const std::string& location);
-  // Everything added after a mark can be taken back as long as no ordered call is among it.
+  // Everything added after a mark can be removed as long as it contains no ordered call.
   Node* mark() const { return graph_->last(); }
   void rollback(Node* mark);
-  // Gives everything added after a mark these labels, where it does not have them.
+  // Adds these labels to everything added after a mark, unless already set.
   void label(Node* mark, const Labels& labels);
 
   std::vector<Value*> add_call(const CallSpec& spec, const std::string& location);
-  // From here on `symbol` is element 0 of `value`.
+  // Binds `symbol` to element 0 of `value`.
   Value* add_bind(Value* value, Dim symbol, const std::string& location);
 
-  // Control flow. The importers of the regions are finished by this; their inputs are, in order,
-  // `inputs`. UserError if the types don't fit; the graph is as it was then.
+  // Control flow. Finishes the importers of the regions; their inputs are, in order, `inputs`.
+  // UserError if the types don't match; the graph is then unchanged.
   std::vector<Value*> add_if(Value* condition, std::vector<Value*> inputs, Importer& yes,
                              Importer& no, const std::string& location);
-  // The first `carried` inputs are what the body replaces.
+  // The first `carried` inputs are replaced by the body.
   std::vector<Value*> add_while(std::vector<Value*> inputs, int carried, Importer& condition,
                                 Importer& body, const std::string& location);
 
-  // Unless the condition holds, a call that raises. Its results are not used.
+  // A call that raises unless the condition holds. Its results are not used.
   void add_check(Value* condition, const CallSpec& on_failure, const std::string& location);
-  // The nodes of a body once more, in place of a call to it; the body can be called again.
+  // Copies the nodes of a body in place of a call to it; the body can be used again.
   std::vector<Value*> add_copy_of(const Importer& body, std::vector<Value*> inputs);
 
-  // Adds an output and gives its number; strides are what the outside was promised (absent: dense).
+  // Adds an output and returns its number; strides are those promised to the caller (absent:
+  // dense).
   int add_output(Value* value, std::optional<std::vector<Dim>> strides);
-  // The new value of an input that the program mutates.
+  // Sets the new value of an input that the program mutates.
   void tie(Value* value, int input);
 
   const Graph& graph() const { return *graph_; }

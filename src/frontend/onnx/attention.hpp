@@ -11,9 +11,9 @@ Value* repeat_heads(Graph& g, Value* x, Dim heads);
 struct Rotary {
   Value* x = nullptr;                    // [batch, heads, time, size]
   Value *cos = nullptr, *sin = nullptr;  // [positions, size/2], or with a batch axis
-  Value* positions = nullptr;            // null: the caches are those of each element
+  Value* positions = nullptr;            // null: cos and sin are given per element
   bool interleaved = false;
-  std::int64_t size = 0;  // elements of a head that turn; 0: all
+  std::int64_t size = 0;  // rotated elements of a head; 0: all
 };
 Value* rotated(const Row& r, const Rotary& a);
 

@@ -3,7 +3,7 @@
 
 namespace gex::onnx {
 
-// ONNX Cast: carrier in, carrier out. `saturate` and `round` matter for float8.
+// ONNX Cast between storage dtypes. `saturate` and `round` matter for float8.
 Value* cast_elem(Row& r, Value* value, Elem from, Elem to, bool saturate = true,
                  const std::string& round = "up");
 

@@ -11,7 +11,7 @@
 
 namespace gex::onnx {
 
-DType carrier_of(Elem elem) {
+DType storage_dtype(Elem elem) {
   switch (elem) {
     case Elem::u16:
       return DType::i32;
@@ -110,50 +110,50 @@ int bits_of(Elem elem) {
 }
 
 Value* from_memory(Graph& g, Value* memory, Elem elem) {
-  return wrap(g, ops::cast(g, memory, carrier_of(elem)), elem);
+  return wrap(g, ops::cast(g, memory, storage_dtype(elem)), elem);
 }
 
-Value* to_memory(Graph& g, Value* carried, Elem elem) {
-  return ops::cast(g, carried, memory_type_of(elem));
+Value* to_memory(Graph& g, Value* stored, Elem elem) {
+  return ops::cast(g, stored, memory_type_of(elem));
 }
 
-HostTensor to_carrier(const HostTensor& memory, Elem elem) {
+HostTensor to_storage(const HostTensor& memory, Elem elem) {
   if (elem != Elem::u16 && elem != Elem::u32) return memory;
-  HostTensor out(carrier_of(elem), memory.shape());
+  HostTensor out(storage_dtype(elem), memory.shape());
   const std::int64_t mask = elem == Elem::u16 ? 0xffff : 0xffffffff;
   for (std::int64_t k = 0; k < memory.numel(); ++k) out.set_int(k, memory.get_int(k) & mask);
   return out;
 }
 
-HostTensor to_memory(const HostTensor& carried, Elem elem) {
+HostTensor to_memory(const HostTensor& stored, Elem elem) {
   if (elem == Elem::u16) {
-    HostTensor out(DType::i16, carried.shape());
-    for (std::int64_t k = 0; k < carried.numel(); ++k)
-      out.as<std::uint16_t>()[k] = static_cast<std::uint16_t>(carried.get_int(k));
+    HostTensor out(DType::i16, stored.shape());
+    for (std::int64_t k = 0; k < stored.numel(); ++k)
+      out.as<std::uint16_t>()[k] = static_cast<std::uint16_t>(stored.get_int(k));
     return out;
   }
   if (elem == Elem::u32) {
-    HostTensor out(DType::i32, carried.shape());
-    for (std::int64_t k = 0; k < carried.numel(); ++k)
-      out.as<std::uint32_t>()[k] = static_cast<std::uint32_t>(carried.get_int(k));
+    HostTensor out(DType::i32, stored.shape());
+    for (std::int64_t k = 0; k < stored.numel(); ++k)
+      out.as<std::uint32_t>()[k] = static_cast<std::uint32_t>(stored.get_int(k));
     return out;
   }
-  return carried;
+  return stored;
 }
 
-Value* wrap(Graph& g, Value* carried, Elem elem) {
-  const DType dtype = carried->type().dtype;
-  if (elem == Elem::u16) return ops::bit_and(g, carried, ops::scalar_int(g, dtype, 0xffff));
-  if (elem == Elem::u32) return ops::bit_and(g, carried, ops::scalar_int(g, dtype, 0xffffffff));
-  if (elem == Elem::u4) return ops::bit_and(g, carried, ops::scalar_int(g, dtype, 0xf));
-  if (elem == Elem::u2) return ops::bit_and(g, carried, ops::scalar_int(g, dtype, 3));
-  if (elem == Elem::i4 || elem == Elem::i2) {  // the sign bit spreads
+Value* wrap(Graph& g, Value* stored, Elem elem) {
+  const DType dtype = stored->type().dtype;
+  if (elem == Elem::u16) return ops::bit_and(g, stored, ops::scalar_int(g, dtype, 0xffff));
+  if (elem == Elem::u32) return ops::bit_and(g, stored, ops::scalar_int(g, dtype, 0xffffffff));
+  if (elem == Elem::u4) return ops::bit_and(g, stored, ops::scalar_int(g, dtype, 0xf));
+  if (elem == Elem::u2) return ops::bit_and(g, stored, ops::scalar_int(g, dtype, 3));
+  if (elem == Elem::i4 || elem == Elem::i2) {  // sign-extend
     const std::int64_t half = elem == Elem::i4 ? 8 : 2;
-    Value* low = ops::bit_and(g, carried, ops::scalar_int(g, dtype, 2 * half - 1));
+    Value* low = ops::bit_and(g, stored, ops::scalar_int(g, dtype, 2 * half - 1));
     Value* flipped = ops::bit_xor(g, low, ops::scalar_int(g, dtype, half));
     return ops::sub(g, flipped, ops::scalar_int(g, dtype, half));
   }
-  return carried;
+  return stored;
 }
 
 // --- floats of 8 bits and fewer ----------------------------------------------------------------
@@ -182,7 +182,7 @@ Format format_of(Elem elem) {
     case Elem::f4e2m1:
       return {2, 1, 1, true, false, 0, false};
     default:
-      fail(ErrorCode::internal, name_of(elem), " is no small float");
+      fail(ErrorCode::internal, name_of(elem), " is not a small float");
   }
 }
 
@@ -220,8 +220,8 @@ Value* decode_small_float(Graph& g, Value* codes, Elem elem) {
   return ops::take(g, ops::constant(g, std::move(table)), ops::cast(g, codes, DType::i64), 0);
 }
 
-// The code's magnitude is the number of thresholds below |x|: those stand half-way between
-// neighbouring values, moved by one unit where a tie goes up to an even code.
+// The code's magnitude is the number of thresholds below |x|: the midpoints between neighbouring
+// values, moved by one unit where a tie rounds up to an even code.
 Value* encode_small_float(Graph& g, Value* x, Elem elem, bool saturate, const std::string& round) {
   const Format f = format_of(elem);
   const int bits = f.exponent_bits + f.mantissa_bits;
@@ -240,7 +240,7 @@ Value* encode_small_float(Graph& g, Value* x, Elem elem, bool saturate, const st
       thresholds.push_back(tie_goes_up ? std::nextafter(middle, -infinity) : middle);
   }
   const bool has_special = f.has_infinity || f.nan_codes == 1 || f.nan_is_minus_zero;
-  if (!saturate && has_special) {  // one step beyond the largest: infinity or NaN
+  if (!saturate && has_special) {  // one step above the largest: infinity or NaN
     const double a = magnitude(f, elem, largest), b = magnitude(f, elem, largest - 1);
     thresholds.push_back(static_cast<float>(a + (a - b) / 2));
     if (largest % 2 == 1) thresholds.back() = std::nextafter(thresholds.back(), -infinity);
@@ -258,7 +258,7 @@ Value* encode_small_float(Graph& g, Value* x, Elem elem, bool saturate, const st
     bad = ops::bit_or(g, bad, ops::gt(g, code, integer(largest)));
   }
   if (f.has_sign) {
-    // 1 / x tells -0 from 0.
+    // 1 / x distinguishes -0 from 0.
     Value* negative =
         ops::bit_or(g, ops::lt(g, number, zero), ops::lt(g, ops::reciprocal(g, number), zero));
     if (f.nan_is_minus_zero) negative = ops::bit_and(g, negative, ops::gt(g, code, integer(0)));
@@ -288,14 +288,14 @@ std::int64_t checked_count(const TensorProto& t) {
 
 [[noreturn]] void wrong_count(const TensorProto& t, std::int64_t expected, std::size_t got,
                               const char* unit) {
-  fail(ErrorCode::parse_error, "tensor '", t.name, "' has ", got, " ", unit, ", its sizes ask for ",
+  fail(ErrorCode::parse_error, "tensor '", t.name, "' has ", got, " ", unit, ", its sizes require ",
        expected);
 }
 
-// Several elements for each byte, the first in the lowest bits.
+// Several elements per byte, the first in the lowest bits.
 HostTensor unpack(const TensorProto& t, std::int64_t count, const unsigned char* bytes) {
   const int bits = bits_of(t.elem), each = 8 / bits;
-  HostTensor out(carrier_of(t.elem), t.dims);
+  HostTensor out(storage_dtype(t.elem), t.dims);
   const int half = 1 << (bits - 1);
   const bool has_sign = t.elem == Elem::i4 || t.elem == Elem::i2;
   for (std::int64_t k = 0; k < count; ++k) {
@@ -317,7 +317,7 @@ HostTensor from_raw(const TensorProto& t, std::int64_t count, std::string_view r
   if (__builtin_mul_overflow(count, static_cast<std::int64_t>(size_of(dtype)), &bytes) ||
       static_cast<std::int64_t>(raw.size()) != bytes)
     wrong_count(t, bytes, raw.size(), "bytes");
-  return to_carrier(HostTensor::from_bytes(dtype, t.dims, raw.data()), t.elem);
+  return to_storage(HostTensor::from_bytes(dtype, t.dims, raw.data()), t.elem);
 }
 
 HostTensor from_lists(const TensorProto& t, std::int64_t count) {
@@ -346,7 +346,7 @@ HostTensor from_lists(const TensorProto& t, std::int64_t count) {
     return unpack(t, count, bytes.data());
   }
   require(t.ints.size());
-  HostTensor out(carrier_of(t.elem), t.dims);
+  HostTensor out(storage_dtype(t.elem), t.dims);
   for (std::size_t k = 0; k < n; ++k) {
     if (t.elem == Elem::f16 || t.elem == Elem::bf16)
       out.as<std::uint16_t>()[k] = static_cast<std::uint16_t>(t.ints[k]);
@@ -382,7 +382,7 @@ HostTensor tensor_of(const ModelProto* model, const SparseTensorProto& sparse) {
           width == 1 ? out.numel() : sparse.dims[static_cast<std::size_t>(d)];
       if (index < 0 || index >= extent)
         fail(ErrorCode::parse_error, "sparse tensor '", sparse.values.name, "': index ", index,
-             " is outside of its ", extent, " places");
+             " is outside of its ", extent, " elements");
       at = at * extent + index;
     }
     std::memcpy(out.data() + static_cast<std::size_t>(at) * size,

@@ -17,29 +17,30 @@
 
 namespace gex::onnx {
 
-DType carrier_of(Elem elem);  // UserError(unsupported) for complex numbers
+DType storage_dtype(Elem elem);  // UserError(unsupported) for complex numbers
 DType memory_type_of(Elem elem);
 bool is_small_float(Elem elem);  // 8 bits or fewer
 bool is_unsigned(Elem elem);
 bool is_float(Elem elem);  // f64, f32, f16, bf16
 int bits_of(Elem elem);
 
-// Between memory and carrier.
+// Conversion between memory and storage dtype.
 Value* from_memory(Graph& g, Value* memory, Elem elem);
 Value* to_memory(Graph& g, Value* carried, Elem elem);
-HostTensor to_carrier(const HostTensor& memory, Elem elem);
+HostTensor to_storage(const HostTensor& memory, Elem elem);
 HostTensor to_memory(const HostTensor& carried, Elem elem);
 
-// Arithmetic on a carrier that is wider than the type may leave its range.
+// Arithmetic on a storage dtype wider than the element type may exceed its range.
 Value* wrap(Graph& g, Value* carried, Elem elem);
 
-// What is at a code, and the code of a number: rounded to nearest even. Numbers too large become
+// The number of a code, and the code of a number, rounded to nearest even. Numbers too large become
 // the largest one if `saturate`, else infinity or NaN. `round_up`: for float8e8m0, away from zero.
 float small_float_value(Elem elem, unsigned code);
 Value* decode_small_float(Graph& g, Value* codes, Elem elem);  // f32
 Value* encode_small_float(Graph& g, Value* x, Elem elem, bool saturate, const std::string& round);
 
-// Numbers of a stored tensor, as carrier. UserError if it has fewer or more than its sizes say.
+// The numbers of a stored tensor in its storage dtype. UserError if the count does not match its
+// sizes.
 HostTensor tensor_of(const ModelProto* model, const TensorProto& tensor);
 HostTensor tensor_of(const ModelProto* model, const SparseTensorProto& tensor);
 

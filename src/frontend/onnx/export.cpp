@@ -111,7 +111,7 @@ class Exporter {
     for (const Node& node : graph_.nodes()) add(node);
     std::set<std::string> seen;
     for (const Value* output : graph_.outputs()) {
-      // A value that is an output twice, or an input too, needs names of its own.
+      // A value that is an output twice, or also an input, needs separate names.
       std::string name = name_of(output);
       if (output->is_input() || !seen.insert(name).second)
         name = emit("Identity", {name_of(output)});
@@ -249,7 +249,7 @@ class Exporter {
     const DType t = node.as<ops::Cast>().dtype;
     return give(node, "Cast", {in(node, 0)}, {int_attribute("to", static_cast<int>(elem_of(t)))});
   }
-  // One open size is told by the others.
+  // At most one unknown size, derived from the others.
   bool add_reshape(const Node& node) {
     ops::Ints shape;
     int open = 0;

@@ -1,6 +1,6 @@
 #pragma once
 // Values with operators, so that rows read like the formulas of the ONNX specification. Operands of
-// one operator have one dtype; numbers take that of the other side.
+// one operator have the same dtype; numbers take that of the other operand.
 
 #include <limits>
 #include <utility>
@@ -93,8 +93,7 @@ inline Expr matmul(Expr a, Expr b) { return {a.g, ops::matmul(a.g, a.v, b.v)}; }
 inline Expr iota(Graph& g, Dim size) { return {g, ops::iota(g, size)}; }
 
 inline Expr expr(const Row& r, std::size_t i) { return {r.g, r.in(i)}; }
-// In the type that arithmetic is carried out in: f32 for f16 and bf16, so that a formula of several
-// steps is rounded once.
+// In the compute type: f32 for f16 and bf16, so that a formula of several steps is rounded once.
 inline Expr wide(const Row& r, std::size_t i) { return expr(r, i).to(compute_type(r.dtype(i))); }
 
 }  // namespace gex::onnx

@@ -1,5 +1,5 @@
 #pragma once
-// The import at hand: names in scope, and what is known about values.
+// The current import: names in scope, and what is known about values.
 
 #include <deque>
 #include <map>
@@ -14,8 +14,8 @@
 
 namespace gex::onnx {
 
-// Thrown instead of ValueNeeded inside of a native loop or branch: a run can't be asked for a value
-// there. Whoever began the inner graph imports the body in another way.
+// Thrown instead of ValueNeeded inside a native loop or branch, where a run can't compute a value.
+// The code that started the inner graph imports the body in another way.
 struct InnerValueNeeded {
   std::string why;
 };
@@ -30,20 +30,20 @@ class ImportState {
   const ImportOptions& options;
   Import& import;
 
-  // --- graphs: the model's own, and inside of it those of native loops and branches
+  // --- graphs: the model's own, and nested ones of native loops and branches
   Graph& graph() { return *frames_.back().graph; }
   bool is_nested() const { return frames_.size() > 1; }
-  // Nodes go into a graph of their own until it is popped. Values from outside become inputs of it.
+  // Nodes go into a separate graph until it is popped. Values from outside become its inputs.
   struct Frame {
     Graph* graph = nullptr;
-    std::vector<Value*> captured;  // outer values, in the order of the inputs made for them
+    std::vector<Value*> captured;  // outer values, in the order of their inputs
     std::unordered_map<Value*, Value*> inner;
   };
   void push(Graph& inner);
   Frame pop();
-  // Inner graphs that came to nothing: what is known is remembered by the address of values.
+  // Failed inner graphs, kept alive because known values are stored by the address of values.
   void keep(std::unique_ptr<Graph> graph) { kept_.push_back(std::move(graph)); }
-  // The value as seen from the graph at hand.
+  // The value in the current graph.
   Value* here(Value* value) { return seen_from(frames_.size() - 1, value); }
   Item here(Item item);
 
@@ -63,7 +63,7 @@ class ImportState {
   std::vector<Item> call_function(const FunctionProto& function, const NodeProto& node,
                                   const std::vector<Item>& inputs);
   const FunctionProto* find_function(const NodeProto& node) const;
-  const Scope* current = nullptr;  // of the node at hand
+  const Scope* current = nullptr;  // of the current node
 
   Item constant(HostTensor carried, Elem elem);
   Item initialiser(const TensorProto& tensor);

@@ -11,22 +11,21 @@ namespace gex::onnx {
 namespace {
 
 constexpr int kDeepest = 64;
-constexpr std::int64_t kCopied =
-    64;  // known values of so many elements are no inputs of inner graphs
+constexpr std::int64_t kCopied = 64;  // known values up to this size are not inputs of inner graphs
 
 std::string described(const NodeProto& node) {
   std::string text = node.domain.empty() ? node.op : node.domain + "." + node.op;
   if (!node.name.empty()) return text + " '" + node.name + "'";
-  return node.outputs.empty() ? text : text + " that makes '" + node.outputs[0] + "'";
+  return node.outputs.empty() ? text : text + " with output '" + node.outputs[0] + "'";
 }
 
-// Operators without rows, in all graphs and functions that the model may run.
+// Operators without rows, in all graphs and functions of the model.
 class MissingRows {
  public:
   explicit MissingRows(const ModelProto& model) : model_(model) { visit(model.graph.nodes); }
   void report() const {
     if (nodes_.empty()) return;
-    std::string text = str("the model has operators that gex does not know:");
+    std::string text = str("the model has operators that gex does not support:");
     for (const auto& [op, names] : nodes_) {
       text += "\n  " + op + ":";
       for (std::size_t k = 0; k < names.size() && k < 8; ++k) text += " " + names[k];
@@ -50,7 +49,7 @@ class MissingRows {
       if (find_row(node.domain, node.op) != nullptr) continue;
       const std::string op = node.domain.empty() ? node.op : node.domain + "." + node.op;
       nodes_[op].push_back(node.name.empty() && !node.outputs.empty()
-                               ? "(makes '" + node.outputs[0] + "')"
+                               ? "(output '" + node.outputs[0] + "')"
                                : "'" + node.name + "'");
     }
   }
@@ -62,8 +61,8 @@ class MissingRows {
 Shape shape_from(const TypeProto& type, const std::string& name,
                  std::map<std::string, Dim>& symbols) {
   if (!type.shape)
-    fail(ErrorCode::unsupported, "the model does not say how many axes input '", name,
-         "' has; give its sizes");
+    fail(ErrorCode::unsupported, "the model does not declare the rank of input '", name,
+         "'; pass its sizes");
   Shape shape;
   for (std::size_t d = 0; d < type.shape->size(); ++d) {
     const TypeProto::Size& size = (*type.shape)[d];
@@ -71,7 +70,7 @@ Shape shape_from(const TypeProto& type, const std::string& name,
       shape.emplace_back(*size.value);
       continue;
     }
-    // Symbols of the file may have any text; equal texts are equal sizes, but for "?".
+    // Symbols of the file may be any text; equal texts are equal sizes, except "?".
     const bool is_nameless = size.symbol.empty() || size.symbol == "?";
     const std::string key = is_nameless ? str(name, " ", d) : size.symbol;
     auto found = symbols.find(key);
@@ -88,7 +87,7 @@ InputFact fact_from(const TypeProto& type, const std::string& name,
   InputFact fact;
   if (type.kind != TypeProto::Kind::tensor)
     fail(ErrorCode::unsupported, "input '", name,
-         "' is no tensor: how many it holds must be told before the model is imported");
+         "' is not a tensor: the number of its items must be known before the model is imported");
   fact.elem = type.elem;
   fact.shape = shape_from(type, name, symbols);
   return fact;
@@ -108,7 +107,7 @@ Item make_input(ImportState& state, const InputFact& fact, const std::string& na
   return item;
 }
 
-// The same structure with carriers for memory.
+// The same structure with storage dtypes in place of memory types.
 Item decoded(Graph& g, Item item) {
   if (item.value != nullptr) item.value = from_memory(g, item.value, item.elem);
   for (Item& inner : item.items) inner = decoded(g, std::move(inner));
@@ -200,7 +199,7 @@ Item ImportState::here(Item item) {
 Item ImportState::lookup(const Scope& scope, const std::string& name) const {
   for (const Scope* s = &scope; s != nullptr; s = s->outer)
     if (const auto found = s->names.find(name); found != s->names.end()) return found->second;
-  fail(ErrorCode::invalid_graph, "nothing is named '", name, "' where it is used");
+  fail(ErrorCode::invalid_graph, "undefined name '", name, "'");
 }
 
 Item ImportState::constant(HostTensor carried, Elem elem) {
@@ -289,7 +288,7 @@ void ImportState::import_node(const NodeProto& node, Scope& scope) {
     } else {
       const RowFunction* row = find_row(node.domain, node.op);
       if (row == nullptr)
-        fail(ErrorCode::unsupported, "gex does not know the operator ", described(node));
+        fail(ErrorCode::unsupported, "gex does not support the operator ", described(node));
       require_ranks(node, inputs);
       const auto opset = scope.opsets->find(node.domain);
       Row r(*this, node, opset == scope.opsets->end() ? 1 : opset->second, std::move(inputs));
@@ -301,12 +300,13 @@ void ImportState::import_node(const NodeProto& node, Scope& scope) {
     throw UserError(error.code(), str("ONNX ", described(node), ": ", text));
   } catch (const std::out_of_range&) {
     fail(ErrorCode::invalid_graph, "ONNX ", described(node),
-         ": a list is shorter than the operator needs");
+         ": a list is shorter than the operator requires");
   }
   for (std::size_t k = 0; k < node.outputs.size(); ++k) {
     if (node.outputs[k].empty()) continue;
     if (k >= outputs.size())
-      fail(ErrorCode::unsupported, "ONNX ", described(node), ": gex does not make its output ", k);
+      fail(ErrorCode::unsupported, "ONNX ", described(node), ": gex does not support its output ",
+           k);
     if (outputs[k].value != nullptr && outputs[k].value->name().empty())
       outputs[k].value->set_name(node.outputs[k]);
     scope.names[node.outputs[k]] = outputs[k];
@@ -375,9 +375,10 @@ std::unique_ptr<Graph> import_graph(const std::shared_ptr<const ModelProto>& mod
     Import import = import_model(model, options);
     return std::move(import.graph);
   } catch (const ValueNeeded& needed) {
-    fail(ErrorCode::unsupported, needed.why,
-         ": that depends on a value that only a run can tell, so the model is no single graph. Run "
-         "it as a model (gex run, gex.onnx.load)");
+    fail(
+        ErrorCode::unsupported, needed.why,
+        ": that depends on a value known only at run time, so the model is not a single graph. Run "
+        "it as a model (gex run, gex.onnx.load)");
   }
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 // Builds a Graph from an ONNX model. Each operator has a row: a function that makes nodes for one
-// ONNX node (row.hpp, ops_*.cpp). Sizes are Dims, so models with symbolic sizes import as they are.
+// ONNX node (row.hpp, ops_*.cpp). Sizes are Dims, so models with symbolic sizes are imported
+// directly.
 //
-// Where a size, a branch or a number of turns depends on a value that is not known at import, the
-// importer takes the next of the `answers` it was given, and throws ValueNeeded when there is none
-// left: whoever runs the model (session.hpp) computes the value, and imports again with one answer
-// more.
+// If a size, a branch or an iteration count depends on a value that is not known at import, the
+// importer takes the next of the `answers` it was given, and throws ValueNeeded if there is none
+// left: the caller (session.hpp) computes the value and imports again with one more answer.
 
 #include <map>
 #include <memory>
@@ -21,11 +21,11 @@
 
 namespace gex::onnx {
 
-// What an ONNX name stands for while importing.
+// The value of an ONNX name during the import.
 struct Item {
   enum class Kind { none, tensor, sequence, optional } kind = Kind::none;
   Elem elem = Elem::undefined;  // of tensors, and of the elements of sequences
-  Value* value = nullptr;       // carrier
+  Value* value = nullptr;       // in the storage dtype
   std::vector<Item> items;      // of a sequence; an optional holds one or none
 
   static Item tensor(Value* value, Elem elem) { return {Kind::tensor, elem, value, {}}; }
@@ -40,12 +40,12 @@ struct InputFact {
 };
 
 struct ImportOptions {
-  // By position; nothing: what the model says. Tensors whose rank the model does not tell need one.
+  // By position; absent: as in the model. Tensors of unknown rank need one.
   std::vector<std::optional<InputFact>> inputs;
   std::vector<HostTensor> answers;
-  // Initialisers with at least so many elements become graph inputs behind the model's own.
+  // Initialisers with at least this many elements become graph inputs after the model's own.
   std::int64_t weight_elements = INT64_MAX;
-  // Initialisers that earlier imports of the model have read; may be null.
+  // Initialisers read by earlier imports of the model; may be null.
   std::map<const TensorProto*, TensorPtr>* contents = nullptr;
 };
 
@@ -56,7 +56,7 @@ struct Import {
   std::vector<std::pair<int, TensorPtr>> weights;  // graph input, contents
 };
 
-// The value, in `graph` so far, that decides how the import goes on.
+// The value, in the graph so far, that decides how the import continues.
 struct ValueNeeded {
   std::shared_ptr<Import> so_far;  // its graph has the value as its only output
   std::string why;
@@ -65,12 +65,11 @@ struct ValueNeeded {
 // UserError(unsupported) lists all operators that have no row, with the names of their nodes.
 Import import_model(const std::shared_ptr<const ModelProto>& model,
                     const ImportOptions& options = {});
-// The same as one graph, for callers who run it themselves: a value that would be needed is an
-// error.
+// Imports the model as one graph, for callers who run it themselves: a needed value is an error.
 std::unique_ptr<Graph> import_graph(const std::shared_ptr<const ModelProto>& model,
                                     const ImportOptions& options = {});
 
-// The inputs alone: names, types of memory, sizes. UserError if one is no tensor.
+// Only the inputs: names, memory types, sizes. UserError if one is not a tensor.
 std::unique_ptr<Graph> signature_graph(const ModelProto& model);
 // Inputs that are not initialisers, in order.
 std::vector<const ValueInfo*> model_inputs(const ModelProto& model);

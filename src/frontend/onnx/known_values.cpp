@@ -1,5 +1,5 @@
-// What the importer knows about values before anything runs: numbers that depend on constants
-// alone, and small integer tensors whose elements are expressions over size symbols.
+// What the importer knows about values before anything runs: numbers that depend only on constants,
+// and small integer tensors whose elements are expressions over size symbols.
 
 #include <algorithm>
 #include <cmath>
@@ -29,7 +29,7 @@ bool has_fixed_type(const Value& value) {
 bool can_evaluate(const Node& node) {
   const OpDef& op = node.op();
   if (op.has(Trait::effect) || op.has(Trait::control) || op.has(Trait::random)) return false;
-  if (op.name == "call") return false;
+  if (op.step == StepKind::call) return false;
   for (const AttrValue& attr : node.attrs())
     if (has_symbols(attr)) return false;
   for (std::size_t k = 0; k < node.num_outputs(); ++k)
@@ -41,7 +41,7 @@ Type type_of(const HostTensor& tensor) {
   return Type::tensor(tensor.dtype(), Shape(tensor.shape().begin(), tensor.shape().end()));
 }
 
-// The op alone, on these inputs.
+// Runs a single op on these inputs.
 std::vector<HostTensor> run_one(const Node& node, std::span<const HostTensor* const> inputs) {
   Graph graph("one");
   std::vector<Value*> values;
@@ -62,9 +62,9 @@ std::vector<HostTensor> run_one(const Node& node, std::span<const HostTensor* co
 }
 
 bool is_movement(const Node& node) {
-  static const std::set<std::string, std::less<>> names{
-      "reshape", "transpose", "slice", "expand", "flip", "cat", "index", "take_along"};
-  return names.contains(node.op().name);
+  const OpDef& op = node.op();
+  return op.has(Trait::view) || op.has(Trait::concatenation) ||
+         (op.indices != nullptr && !op.has(Trait::scatter));
 }
 
 }  // namespace
@@ -78,7 +78,7 @@ const HostTensor* ImportState::known(Value* value) {
     known_[value] = std::nullopt;
     return nullptr;
   }
-  // Producers first, without recursion: chains of constants may be long.
+  // Producers first, without recursion, because chains of constants may be long.
   std::vector<Value*> stack{value};
   while (!stack.empty()) {
     Value* top = stack.back();
@@ -108,7 +108,7 @@ const HostTensor* ImportState::known(Value* value) {
       }
     }
     if (!possible) {
-      // Inputs that were put on the stack for it are popped later; they are valid questions too.
+      // Inputs pushed for it are popped later; evaluating them is harmless.
       known_[top] = std::nullopt;
       continue;
     }
@@ -119,7 +119,6 @@ const HostTensor* ImportState::known(Value* value) {
 }
 
 std::optional<HostTensor> ImportState::evaluate(const Node& node, std::size_t output) {
-  if (node.is("constant")) return *node.as<ops::Constant>().value;
   std::vector<const HostTensor*> inputs;
   for (Value* input : node.inputs()) inputs.push_back(input == nullptr ? nullptr : known(input));
   std::vector<HostTensor> results = run_one(node, inputs);
@@ -138,7 +137,7 @@ std::optional<std::vector<Dim>> ImportState::known_dims(Value* value) {
 std::optional<std::vector<Dim>> ImportState::symbolic(Value* value) {
   const auto count = value->type().numel().as_const();
   if (!count || *count > kLargestList) return std::nullopt;
-  // Whole numbers in floats too: exporters compute with sizes in them.
+  // Also integers stored as floats: exporters compute sizes in floats.
   const bool is_real = gex::is_float(value->type().dtype);
   if (const HostTensor* tensor = known(value)) {
     std::vector<Dim> dims;
@@ -152,16 +151,16 @@ std::optional<std::vector<Dim>> ImportState::symbolic(Value* value) {
   if (value->is_input()) return std::nullopt;
   const Node& node = *value->producer();
   if (node.is("dim")) return std::vector<Dim>{node.as<ops::OneDim>().size};
-  if (node.is("bind")) return std::nullopt;
+  if (node.op().step == StepKind::bind) return std::nullopt;
   if (node.is("cast") || node.is("floor") || node.is("ceil") || node.is("round"))
     return known_dims(node.input(0));
   if (is_movement(node) && has_fixed_type(*value)) return moved_dims(node);
   return arithmetic_dims(node);
 }
 
-// Runs the op on numbers of the elements instead of the elements: the result says what went where.
+// Runs the op on element numbers instead of the elements: the result shows where each element went.
 std::optional<std::vector<Dim>> ImportState::moved_dims(const Node& node) {
-  const bool indexed = node.is("index") || node.is("take_along");
+  const bool indexed = node.op().indices != nullptr;
   std::vector<HostTensor> numbers;
   std::vector<Dim> all;
   numbers.reserve(node.inputs().size());
@@ -185,7 +184,7 @@ std::optional<std::vector<Dim>> ImportState::moved_dims(const Node& node) {
     all.insert(all.end(), dims->begin(), dims->end());
   }
   for (const HostTensor& tensor : numbers) {
-    // Tensors of numbers stand at the places that are not index operands.
+    // The number tensors replace the operands that are not indices.
     inputs.insert(inputs.begin() + (&tensor - numbers.data()), &tensor);
   }
   for (const AttrValue& attr : node.attrs())
@@ -198,30 +197,6 @@ std::optional<std::vector<Dim>> ImportState::moved_dims(const Node& node) {
 }
 
 namespace {
-
-std::optional<Dim> computed(std::string_view op, Dim a, Dim b) {
-  if (op == "add") return a + b;
-  if (op == "sub") return a - b;
-  if (op == "mul") return a * b;
-  if (op == "minimum") return min(a, b);
-  if (op == "maximum") return max(a, b);
-  const bool divides = known_eq(b, 0) == false;
-  if (op == "floor_div" && divides) return floordiv(a, b);
-  if (op == "mod" && divides) return mod(a, b);
-  // Towards zero is towards minus infinity where nothing is negative.
-  const bool plain = divides && provably_nonnegative(a) && provably_nonnegative(b);
-  if (op == "trunc_div" && plain) return floordiv(a, b);
-  if (op == "fmod" && plain) return mod(a, b);
-  std::optional<bool> truth;
-  if (op == "eq") truth = known_eq(a, b);
-  if (op == "ne" && known_eq(a, b)) truth = !*known_eq(a, b);
-  if (op == "lt") truth = known_lt(a, b);
-  if (op == "le") truth = known_le(a, b);
-  if (op == "gt") truth = known_lt(b, a);
-  if (op == "ge") truth = known_le(b, a);
-  if (truth) return Dim(*truth ? 1 : 0);
-  return std::nullopt;
-}
 
 // Element `linear` of the broadcast shape in an operand of another.
 std::size_t broadcast_place(const Shape& operand, const Shape& result, std::int64_t linear) {
@@ -268,8 +243,8 @@ std::optional<std::vector<Dim>> ImportState::arithmetic_dims(const Node& node) {
       element = -at(0, e);
     } else if (op == "where") {
       if (const auto flag = at(0, e).as_const()) element = *flag != 0 ? at(1, e) : at(2, e);
-    } else if (operands.size() == 2) {
-      element = computed(op, at(0, e), at(1, e));
+    } else if (node.op().on_sizes != nullptr) {
+      element = node.op().on_sizes(at(0, e), at(1, e));
     }
     if (!element) return std::nullopt;
     result.push_back(*element);
@@ -286,7 +261,8 @@ bool depends_on_sizes_alone(Value* value) {
     Value* top = stack.back();
     stack.pop_back();
     if (!seen.insert(top).second) continue;
-    if (top->is_input() || !top->producer()->op().has(Trait::pure) || top->producer()->is("call"))
+    if (top->is_input() || !top->producer()->op().has(Trait::pure) ||
+        top->producer()->op().step == StepKind::call)
       return false;
     for (Value* input : top->producer()->inputs())
       if (input != nullptr) stack.push_back(input);
@@ -298,16 +274,15 @@ bool depends_on_sizes_alone(Value* value) {
 
 const HostTensor& ImportState::need(Value* value, const std::string& why) {
   if (const HostTensor* tensor = known(value)) return *tensor;
-  // Before any answer is taken: answers belong to the questions of the outer graph.
+  // Thrown before an answer is taken: answers belong to questions of the outer graph.
   if (is_nested()) throw InnerValueNeeded{why};
   if (answered_ < options.answers.size()) {
-    // What could not be told before may depend on it.
+    // Values that were unknown before may depend on it.
     std::erase_if(known_, [](const auto& entry) { return !entry.second; });
     std::erase_if(dims_, [](const auto& entry) { return !entry.second; });
     return *(known_[value] = options.answers[answered_++]);
   }
-  if (depends_on_sizes_alone(value))
-    fail(ErrorCode::unsupported, why, " depends on sizes that are open");
+  if (depends_on_sizes_alone(value)) fail(ErrorCode::unsupported, why, " depends on unknown sizes");
   import.graph->set_outputs({value});
   throw ValueNeeded{nullptr, why};
 }

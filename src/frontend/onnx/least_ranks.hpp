@@ -4,7 +4,7 @@
 
 namespace gex::onnx {
 
-// How many axes the inputs of an operator have at least: rows count on it. Empty: any number.
+// The minimum rank of each input of an operator, which rows rely on. Empty: any rank.
 const std::vector<int>& least_ranks(const std::string& op);
 
 }  // namespace gex::onnx

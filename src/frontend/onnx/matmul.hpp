@@ -3,7 +3,7 @@
 
 namespace gex::onnx {
 
-// NumPy's matmul: one-dimensional operands get an axis that the result loses again.
+// NumPy's matmul: 1-d operands get an axis that is removed from the result.
 Value* matmul_any_rank(Graph& g, Value* a, Value* b);
 double determinant(std::vector<double> matrix, std::size_t n);
 

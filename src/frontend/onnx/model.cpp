@@ -228,7 +228,7 @@ std::uint64_t whole_number(const TensorProto& tensor, const std::string& key) {
   return value;
 }
 
-// A file of external data lies in the model's folder or below it.
+// A file of external data must be in the model's folder or below it.
 std::string external_path(const ModelProto& model, const TensorProto& tensor) {
   const auto found = tensor.external.find("location");
   if (found == tensor.external.end() || found->second.empty())
@@ -241,7 +241,7 @@ std::string external_path(const ModelProto& model, const TensorProto& tensor) {
          found->second, "', which is outside of the model's folder");
   if (model.folder.empty())
     fail(ErrorCode::invalid_argument, "tensor '", tensor.name,
-         "' lies in another file; load the model from its path instead of from memory");
+         "' is in another file; load the model from its path instead of from memory");
   std::error_code error;
   const auto folder = std::filesystem::weakly_canonical(model.folder, error);
   const auto full = std::filesystem::weakly_canonical(folder / location, error);
@@ -326,7 +326,7 @@ Bytes map_file(const std::string& path) {
   const auto size = regular ? static_cast<std::size_t>(info.st_size) : 0;
   if (size > 0) mapping->memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
   ::close(file);
-  if (!regular) fail(ErrorCode::io_error, "'", path, "' is no regular file");
+  if (!regular) fail(ErrorCode::io_error, "'", path, "' is not a regular file");
   if (size > 0 && mapping->memory == MAP_FAILED)
     fail(ErrorCode::io_error, "can't map '", path, "'");
   if (size > 0) mapping->view = {static_cast<const char*>(mapping->memory), size};
@@ -336,7 +336,7 @@ Bytes map_file(const std::string& path) {
 std::string_view raw_bytes(const ModelProto* model, const TensorProto& tensor) {
   if (!tensor.is_external) return tensor.raw;
   if (model == nullptr)
-    fail(ErrorCode::invalid_argument, "tensor '", tensor.name, "' lies in another file");
+    fail(ErrorCode::invalid_argument, "tensor '", tensor.name, "' is in another file");
   const std::string path = external_path(*model, tensor);
   Bytes& file = model->mapped[path];
   if (!file) file = map_file(path);

@@ -1,7 +1,6 @@
 #pragma once
-// An ONNX model as read from its file: plain structs in the words of onnx.proto. Numbers of tensors
-// stay where they are (the file's bytes or a mapped file of external data) until they are asked
-// for.
+// An ONNX model as read from its file: plain structs named as in onnx.proto. Tensor data stays
+// where it is (the file's bytes or a mapped file of external data) until it is read.
 
 #include <cstdint>
 #include <map>
@@ -48,7 +47,7 @@ enum class Elem : std::int32_t {
 };
 std::string_view name_of(Elem elem);
 
-// The file's bytes, or a mapped file: kept alive by whoever refers to them.
+// The file's bytes, or a mapped file: kept alive by its users.
 using Bytes = std::shared_ptr<const std::string_view>;
 
 struct TensorProto {
@@ -89,7 +88,7 @@ struct ValueInfo {
 struct GraphProto;
 
 struct AttributeProto {
-  std::string name, reference;  // reference: the attribute of the function that holds the node
+  std::string name, reference;  // reference: the attribute of the enclosing function
   double f = 0;
   std::int64_t i = 0;
   std::string s;
@@ -134,21 +133,21 @@ struct ModelProto {
   std::vector<FunctionProto> functions;
   std::map<std::string, std::string> metadata;
 
-  std::string folder;  // where external data lies; empty: there is none
+  std::string folder;  // of external data; empty: none
   Bytes bytes;
   mutable std::map<std::string, Bytes> mapped;  // files of external data
 };
 
-// UserError(parse_error) for what is no model. `folder`: where files of external data are looked
-// for; without one they are refused.
+// UserError(parse_error) if the bytes are not a model. `folder`: where files of external data are
+// searched; without one they are rejected.
 std::shared_ptr<const ModelProto> parse_model(Bytes bytes, std::string folder = {});
 std::shared_ptr<const ModelProto> read_model(const std::string& path);
 Bytes map_file(const std::string& path);
 Bytes own_bytes(std::string bytes);
 TensorProto parse_tensor(std::string_view bytes);
 
-// The little-endian bytes of a tensor that is stored raw, inline or in a mapped file. `model` may
-// be null for tensors that stand alone.
+// The little-endian bytes of a tensor stored raw, inline or in a mapped file. `model` may be null
+// for standalone tensors.
 std::string_view raw_bytes(const ModelProto* model, const TensorProto& tensor);
 
 }  // namespace gex::onnx

@@ -5,7 +5,7 @@
 
 namespace gex::onnx {
 
-// Domain and name of every operator that has a row.
+// Domain and name of every operator with a row.
 std::vector<std::pair<std::string, std::string>> known_operators();
 
 }  // namespace gex::onnx

@@ -20,7 +20,7 @@ Value* join_heads(Graph& g, Value* x) {
   return ops::reshape(g, ops::transpose(g, x, {0, 2, 1, 3}), {s[0], s[2], s[1] * s[3]});
 }
 
-// Head k of the keys serves heads k*n .. k*n + n-1 of the queries.
+// Key head k serves query heads k*n .. k*n + n-1.
 Value* repeat_heads(Graph& g, Value* x, Dim heads) {
   const Shape s = x->type().shape;
   if (s[1] == heads) return x;
@@ -86,7 +86,7 @@ struct AttentionCase {
   Expr q, k, v;  // [batch, heads, time, size]
 };
 
-// Where a query may look: bool, broadcast to [batch, heads, queries, keys]; absent: everywhere.
+// Which keys a query may see: bool, broadcast to [batch, heads, queries, keys]; absent: all.
 std::optional<Expr> allowed_places(Row& r, const AttentionCase& a, Dim past) {
   Graph& g = r.g;
   const Dim queries = a.q.shape()[2], keys = a.k.shape()[2];
@@ -111,7 +111,7 @@ std::optional<Expr> allowed_places(Row& r, const AttentionCase& a, Dim past) {
   return allowed;
 }
 
-// The mask input, with four axes and as many keys as there are; those it does not tell are hidden.
+// The mask input with four axes, padded to the number of keys; padded keys are hidden.
 Expr mask_of(Row& r, Dim keys) {
   Expr mask = expr(r, 3);
   while (mask.rank() < 4) mask = unsqueeze(mask, 0);
@@ -123,8 +123,8 @@ Expr mask_of(Row& r, Dim keys) {
   return {r.g, ops::pad(r.g, mask, low, high, fill)};
 }
 
-// As the operator is defined, step by step, each rounded to the type of the inputs. Gives the
-// scores at the stage that the node asks for too.
+// The operator's definition step by step, each rounded to the input type. Also returns the scores
+// at the requested stage.
 struct Composed {
   Value* result;
   Value* scores = nullptr;
@@ -152,7 +152,7 @@ Composed composed(Row& r, const AttentionCase& a, std::optional<Expr> allowed,
   stage(2, scores);
   if (static_cast<Elem>(r.int_attr("softmax_precision", 0)) == Elem::f64)
     scores = scores.to(DType::f64);
-  // A query that may look nowhere gets zeros.
+  // A query without visible keys gives zeros.
   Expr top(g, ops::reduce_max(g, scores, {3}, true));
   Expr blind = top == -kInf;
   Expr e = exp(scores - where(blind, top.number(0), top));
@@ -163,7 +163,7 @@ Composed composed(Row& r, const AttentionCase& a, std::optional<Expr> allowed,
   return out;
 }
 
-// By the engine's own op.
+// With the engine's own op.
 Value* fused(Row& r, const AttentionCase& a, std::optional<Expr> allowed, std::optional<Expr> bias,
              double scale) {
   Value* mask = nullptr;
@@ -229,7 +229,7 @@ Items flex_attention(Row& r) {
   const DType w = compute_type(t);
   Elem elem = r.elem() == Elem::f64 ? Elem::f64 : Elem::f32;
   if (r.has_attr("softmax_precision")) elem = static_cast<Elem>(r.int_attr("softmax_precision", 1));
-  const DType p = carrier_of(elem);
+  const DType p = storage_dtype(elem);
   k = {g, repeat_heads(g, k, q.shape()[1])};
   v = {g, repeat_heads(g, v, q.shape()[1])};
   Expr factor = Expr(g, ops::scalar(g, t, std::sqrt(scale))).to(w);
@@ -245,7 +245,7 @@ Items flex_attention(Row& r) {
   return r.one(matmul(weights, v.to(p)).to(t));
 }
 
-// State [batch, heads, keys, values], one step of time after another.
+// State [batch, heads, keys, values], one time step after another.
 Items linear_attention(Row& r) {
   Graph& g = r.g;
   const std::int64_t heads = r.int_attr("q_num_heads", 1), kv_heads = r.int_attr("kv_num_heads", 1);
@@ -282,7 +282,7 @@ Items linear_attention(Row& r) {
   }
   Expr y(g, outputs.size() == 1 ? outputs[0] : ops::cat(g, outputs, 2));
   return {Item::tensor(Expr(g, join_heads(g, y)).to(r.dtype()), r.elem()),
-          Item::tensor(state.to(carrier_of(state_elem)), state_elem)};
+          Item::tensor(state.to(storage_dtype(state_elem)), state_elem)};
 }
 
 }  // namespace

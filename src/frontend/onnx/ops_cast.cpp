@@ -19,7 +19,7 @@ std::string text_of_number(double x, Elem elem) {
            : is_float(elem)      ? text + ".0"
                                  : text;
   }
-  // The shortest text that reads back as the same number.
+  // The shortest text that parses to the same number.
   char buffer[40];
   for (int digits = 1; digits <= 17; ++digits) {
     std::snprintf(buffer, sizeof buffer, "%.*g", digits, x);
@@ -32,7 +32,7 @@ std::string text_of_number(double x, Elem elem) {
 }
 
 Value* from_string(Row& r, Value* x, Elem to) {
-  const DType t = carrier_of(to);
+  const DType t = storage_dtype(to);
   return r.host_call(str("from string ", static_cast<int>(to)), {x},
                      {Type::tensor(is_small_float(to) ? DType::f32 : t, x->type().shape)},
                      [to, t](std::span<const HostTensor> in, std::span<const std::int64_t>) {
@@ -64,7 +64,7 @@ Value* to_string_ids(Row& r, Value* x, Elem from) {
       })[0];
 }
 
-// uint64 as carried to a float: halves where the top bit is set.
+// uint64 in its storage dtype to a float: halved if the top bit is set.
 Expr u64_to_float(Expr x, DType t) {
   Expr low = x & Expr(x.g, ops::scalar_int(x.g, DType::i64, INT64_MAX));
   Expr top = (x < 0).to(DType::f64) * 9223372036854775808.0;
@@ -87,7 +87,7 @@ Value* cast_elem(Row& r, Value* value, Elem from, Elem to, bool saturate,
     from = Elem::f32;
   }
   if (to == Elem::string) return to_string_ids(r, x, from);
-  const DType t = carrier_of(to);
+  const DType t = storage_dtype(to);
   if (is_small_float(to)) {
     Expr wide = from == Elem::u64 ? u64_to_float(x, DType::f32) : x.to(DType::f32);
     return encode_small_float(g, wide, to, saturate, round);
@@ -95,7 +95,8 @@ Value* cast_elem(Row& r, Value* value, Elem from, Elem to, bool saturate,
   if (from == Elem::u64 && gex::is_float(t)) return u64_to_float(x, t);
   if (to == Elem::boolean) return x != 0;
   if (gex::is_float(x.dtype()) && !gex::is_float(t)) {
-    // Through a wide integer, so that numbers out of range wrap the same way for every narrow type.
+    // Through a wide integer, so that numbers out of range wrap in the same way for every narrow
+    // type.
     const bool narrow = bits_of(to) < 8;
     if (to == Elem::u64) {
       Expr big = x.to(DType::f64) >= 9223372036854775808.0;
@@ -133,7 +134,7 @@ Items bit_cast(Row& r) {
   const Elem from = r.elem();
   if (from == to) return r.one(r.in(0));
   if (bits_of(from) != bits_of(to))
-    r.refuse(str("from ", name_of(from), " to ", name_of(to), ", which has another width"));
+    r.refuse(str("from ", name_of(from), " to ", name_of(to), ", which has a different width"));
   Value* memory = to_memory(r.g, r.in(0), from);
   const DType t = memory_type_of(to);
   const int bits = bits_of(to);

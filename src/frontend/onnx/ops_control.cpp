@@ -1,6 +1,6 @@
-// If, Loop and Scan. A branch that is known is imported alone, and a loop with few turns that are
-// known is unrolled. Else they become `if` and `while` of the graph, where the types of what they
-// carry allow it; what is left is decided by asking the run (ImportState::need).
+// If, Loop and Scan. Only the taken branch of a known condition is imported, and a loop with few,
+// known iterations is unrolled. Otherwise they become `if` and `while` of the graph if the types of
+// their values allow it; the rest is decided by values from a run (ImportState::need).
 
 #include <algorithm>
 
@@ -10,13 +10,13 @@
 namespace gex::onnx {
 namespace {
 
-constexpr std::int64_t kUnrolled = 8;  // turns of a loop that become straight code
+constexpr std::int64_t kUnrolled = 8;  // loop iterations that are unrolled
 
 bool all_tensors(const Items& items) {
   return std::ranges::all_of(items, [](const Item& i) { return i.kind == Item::Kind::tensor; });
 }
 
-// An inner graph that is being built; nothing stays behind if the import of it fails.
+// An inner graph under construction; nothing remains if its import fails.
 class Inner {
  public:
   Inner(ImportState& state, const char* name)
@@ -25,7 +25,7 @@ class Inner {
   }
   ~Inner() {
     if (open_) state_.pop();
-    if (graph_) state_.keep(std::move(graph_));  // values of it may be remembered
+    if (graph_) state_.keep(std::move(graph_));  // known values may refer to it
   }
   Graph& graph() { return *graph_; }
   std::vector<Value*> close() {
@@ -46,7 +46,7 @@ std::vector<Value*> values_of(const Items& items) {
   return values;
 }
 
-// The graph's inputs behind the first `own` become those of `all`, in that order.
+// Reorders the graph's inputs after the first `own` to those of `all`.
 void take_inputs(Graph& graph, std::size_t own, const std::vector<Value*>& captured,
                  const std::vector<Value*>& all) {
   std::vector<int> order;
@@ -95,7 +95,7 @@ std::optional<Items> native_if(Row& r, Value* condition) {
   } catch (const InnerValueNeeded&) {
     return std::nullopt;
   } catch (const UserError&) {
-    // Perhaps only the branch that is not taken does not fit the sizes at hand.
+    // Perhaps only the branch that is not taken does not match the current sizes.
     return std::nullopt;
   }
 }
@@ -127,23 +127,24 @@ Value* stacked(Graph& g, const std::vector<Value*>& parts) {
   return rows.size() == 1 ? rows[0] : ops::cat(g, rows, 0);
 }
 
-// The collected values of a loop without turns have no elements; sizes as the body declares them.
+// The collected values of a loop without iterations are empty, with the sizes that the body
+// declares.
 Item empty_scan(Row& r, const ValueInfo& info) {
   Shape shape{Dim(0)};
   if (info.type.shape)
     for (const auto& size : *info.type.shape) shape.emplace_back(size.value.value_or(0));
-  return Item::tensor(ops::full(r.g, carrier_of(info.type.elem), 0, shape), info.type.elem);
+  return Item::tensor(ops::full(r.g, storage_dtype(info.type.elem), 0, shape), info.type.elem);
 }
 
-// Turn after turn. A value that decides whether there is another turn is asked for if it may be;
-// else nothing is returned.
+// Iteration by iteration. Requests a value that decides whether there is another iteration if
+// `may_ask`; else returns nothing.
 std::optional<Items> unrolled_loop(Row& r, LoopSpec spec, bool may_ask) {
   const std::string where = str("Loop '", r.node.name, "': ");
   const auto can_tell = [&](Value* v) { return may_ask || r.state.known(v) != nullptr; };
   std::int64_t limit = INT64_MAX;
   if (spec.limit != nullptr) {
     if (!can_tell(spec.limit)) return std::nullopt;
-    limit = r.state.need(spec.limit, where + "the number of turns").get_int(0);
+    limit = r.state.need(spec.limit, where + "the number of iterations").get_int(0);
   }
   std::vector<std::vector<Value*>> collected(spec.scans);
   std::vector<Elem> elems(spec.scans, Elem::undefined);
@@ -182,7 +183,7 @@ Type plain_type(const Value* value) {
   return Type::tensor(value->type().dtype, value->type().shape);
 }
 
-// `while` over (turn, condition, states..., buffers..., limit, captured...).
+// `while` over (iteration, condition, states..., buffers..., limit, captured...).
 class NativeLoop {
  public:
   NativeLoop(Row& r, const LoopSpec& spec)
@@ -192,7 +193,7 @@ class NativeLoop {
         inner_(r.state, "body"),
         b_(inner_.graph()) {}
 
-  // Nothing if the loop is not of a kind that `while` can run.
+  // Nothing if `while` can't run this kind of loop.
   std::optional<Items> run() {
     if (!all_tensors(spec_.states) || (spec_.scans > 0 && turns_ == nullptr)) return std::nullopt;
     start_ = spec_.condition != nullptr ? spec_.condition : ops::full(r_.g, DType::boolean, 1, {});
@@ -201,7 +202,7 @@ class NativeLoop {
     } catch (const InnerValueNeeded&) {
       return std::nullopt;
     } catch (const UserError&) {
-      return std::nullopt;  // what it lacks may be known turn by turn
+      return std::nullopt;  // what is missing may be known per iteration
     }
     return build();
   }
@@ -221,7 +222,7 @@ class NativeLoop {
     return spec_.scans == 0 || runs_to_its_limit();
   }
 
-  // Buffers for collected values have a row for each turn.
+  // Buffers for collected values have one row per iteration.
   bool runs_to_its_limit() {
     const auto is_true = [&](Value* v) {
       const HostTensor* flag = r_.state.known(v);
@@ -242,7 +243,7 @@ class NativeLoop {
       results.push_back(outputs_[k + 1].value);
     }
     const std::vector<Value*> captured = inner_.close();
-    // The captured values came in before the buffers and the limit.
+    // The captured values were added before the buffers and the limit.
     std::vector<int> order;
     for (std::size_t k = 0; k < 2 + states; ++k) order.push_back(static_cast<int>(k));
     for (std::size_t k = 0; k < spec_.scans; ++k) {
@@ -326,7 +327,7 @@ class ScanLoop {
     out_axes_ = r.ints_attr("scan_output_axes", Ints(collected_, 0));
     if (directions_.size() != scans_ || axes_.size() != scans_ ||
         out_directions_.size() != collected_ || out_axes_.size() != collected_)
-      r.refuse("directions and axes do not fit the inputs and outputs");
+      r.refuse("directions and axes do not match the inputs and outputs");
     for (std::size_t k = 0; k < states_; ++k) carried_.push_back(r.item(first + k));
     for (std::size_t k = 0; k < scans_; ++k) {
       r.in(first + states_ + k);  // a tensor
@@ -337,7 +338,7 @@ class ScanLoop {
   Items run() {
     if (!batched_) return turns(carried_, xs_);
     const auto batches = xs_.at(0).value->type().shape[0].as_const();
-    if (!batches || r_.has(0)) r_.refuse("Scan of opset 8 with lengths or an open batch size");
+    if (!batches || r_.has(0)) r_.refuse("Scan of opset 8 with lengths or an unknown batch size");
     std::vector<std::vector<Value*>> rows(body_.outputs.size());
     Items last;
     for (std::int64_t b = 0; b < *batches; ++b) {

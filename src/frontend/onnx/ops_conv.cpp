@@ -32,12 +32,12 @@ WindowSpec window_spec(const Row& r, const Ints& kernel, const Shape& sizes, boo
   const Ints pads = r.ints_attr("pads", Ints(2 * axes, 0));
   if (kernel.size() != axes || w.stride.size() != axes || w.dilation.size() != axes ||
       pads.size() != 2 * axes)
-    r.refuse(str("kernel, strides, dilations and pads do not fit ", axes, " spatial axes"));
+    r.refuse(str("kernel, strides, dilations and pads do not match ", axes, " spatial axes"));
   const std::string automatic = r.string_attr("auto_pad", "NOTSET");
   for (std::size_t d = 0; d < axes; ++d) {
     const Dim reach = w.dilation[d] * (kernel[d] - 1) + 1;
     if (w.stride[d] < 1 || w.dilation[d] < 1 || kernel[d] < 1)
-      r.refuse("kernel, strides and dilations begin at 1");
+      r.refuse("kernel, strides and dilations must be at least 1");
     if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
       w.windows[d] = ceildiv(sizes[d], w.stride[d]);
       const Dim total = gex::max((w.windows[d] - 1) * Dim(w.stride[d]) + reach - sizes[d], 0);
@@ -53,7 +53,7 @@ WindowSpec window_spec(const Row& r, const Ints& kernel, const Shape& sizes, boo
     const Dim room = sizes[d] + w.low[d] + w.high[d] - reach;
     w.windows[d] = floordiv(room, w.stride[d]) + 1;
     if (!ceil) continue;
-    // One more window if it begins inside of the tensor or the pads before it.
+    // One more window if it begins inside the tensor or the pads before it.
     const Dim up = ceildiv(room, w.stride[d]) + 1;
     const Dim last_start = (up - 1) * Dim(w.stride[d]);
     const bool starts_inside = known_lt(last_start, sizes[d] + w.low[d]) != false;
@@ -140,8 +140,8 @@ Items conv_transpose(Row& r) {
   const std::string automatic = r.string_attr("auto_pad", "NOTSET");
   if (sizes.size() != axes || stride.size() != axes || dilation.size() != axes ||
       extra.size() != axes || pads.size() != 2 * axes || (!wanted.empty() && wanted.size() < axes))
-    r.refuse("kernel, strides, dilations and pads do not fit the spatial axes");
-  // All that the windows cover, then the pads are cut off.
+    r.refuse("kernel, strides, dilations and pads do not match the spatial axes");
+  // Everything the windows cover, then the pads are removed.
   ops::ConvTranspose attrs{stride, Ints(axes, 0), dilation, r.int_attr("group", 1), {}, false};
   Dims low(axes), high(axes);
   for (std::size_t d = 0; d < axes; ++d) {
@@ -193,7 +193,7 @@ Items col2im(Row& r) {
   if (block.size() != axes || dilation.size() != axes || stride.size() != axes ||
       pads.size() != 2 * axes || std::ranges::any_of(stride, [](auto v) { return v < 1; }) ||
       std::ranges::any_of(block, [](auto v) { return v < 1; }))
-    r.refuse("block, strides, dilations and pads do not fit the image");
+    r.refuse("block, strides, dilations and pads do not match the image");
   std::int64_t taps = 1;
   Dims windows, padded;
   for (std::size_t d = 0; d < axes; ++d) {

@@ -7,7 +7,7 @@
 namespace gex::onnx {
 namespace {
 
-// uint64 is carried as i64: with the top bit flipped, signed comparison orders it.
+// uint64 is stored as i64: flipping the top bit makes signed comparison order it.
 Expr ordered(const Row& r, std::size_t i) {
   Expr x = expr(r, i);
   if (r.elem(i) == Elem::u64)
@@ -40,7 +40,7 @@ Items divide(Row& r) {
   Expr a = expr(r, 0), b = expr(r, 1);
   if (gex::is_float(a.dtype())) return r.one(a / b);
   if (r.elem() == Elem::u64) {
-    // With a divisor of the upper half the quotient is 0 or 1; else divide halves and correct.
+    // If the divisor is in the upper half, the quotient is 0 or 1; else divide halves and correct.
     Expr zero = a.number(0), one = a.number(1);
     Expr x = binary("bit_xor", a, {r.g, ops::scalar_int(r.g, DType::i64, INT64_MIN)});
     Expr y = binary("bit_xor", b, {r.g, ops::scalar_int(r.g, DType::i64, INT64_MIN)});

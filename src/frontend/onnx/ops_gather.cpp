@@ -18,13 +18,13 @@ Items gather_elements(Row& r) {
   return r.one(ops::take_along(r.g, r.in(0), at, axis));
 }
 
-// Index tensors of the axes behind the batch ones, from the last axis of `indices`; the batch axes
-// are indexed by their own positions.
+// Index tensors of the axes after the batch axes, from the last axis of `indices`; batch axes are
+// indexed by their own positions.
 std::vector<Value*> nd_indices(Row& r, Value* indices, const Shape& shape, std::int64_t batch) {
   Graph& g = r.g;
   const Shape& s = indices->type().shape;
   const auto depth = s.back().as_const();
-  if (!depth) r.refuse("how many axes are indexed is not known");
+  if (!depth) r.refuse("the number of indexed axes is not known");
   const int rank = indices->type().rank();
   std::vector<Value*> result;
   for (std::int64_t b = 0; b < batch; ++b) {
@@ -69,7 +69,7 @@ Items scatter_nd(Row& r) {
   return r.one(ops::index_put(r.g, r.in(0), r.in(2), at, first_axes(at.size()), put_mode(r)));
 }
 
-// A cache [batch, ..., sequence, ...] with an update written from a position of each batch on.
+// A cache [batch, ..., sequence, ...] with an update written at a position per batch entry.
 Items tensor_scatter(Row& r) {
   Graph& g = r.g;
   const std::int64_t axis = r.axis_attr("axis", -2, r.rank());

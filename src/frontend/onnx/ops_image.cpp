@@ -1,4 +1,4 @@
-// Sampling at places that are computed: GridSample, AffineGrid, DeformConv, RoiAlign.
+// Sampling at computed coordinates: GridSample, AffineGrid, DeformConv, RoiAlign.
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,8 @@
 namespace gex::onnx {
 namespace {
 
-// Elements of x [batch, channels, spatial...] at integer coordinates [batch, points], one list for
-// each spatial axis: [batch, channels, points]. What lies outside is zero.
+// Elements of x [batch, channels, spatial...] at integer coordinates [batch, points], one list per
+// spatial axis: [batch, channels, points]. Outside elements are zero.
 Expr elements_at(Expr x, const std::vector<Expr>& coordinates) {
   Graph& g = x.g;
   const Shape s = x.shape();
@@ -117,7 +117,7 @@ Items grid_sample(Row& r) {
   return r.one(reshape(y, result).to(r.dtype()));
 }
 
-// Places of an axis from -1 to 1: of the outer elements' centres or of their edges.
+// Coordinates of an axis from -1 to 1: of the outer elements' centres or edges.
 Expr spaced(Graph& g, Dim size, bool align, DType t) {
   Expr n = Expr(g, ops::dim_value(g, size)).to(t);
   Expr i = iota(g, size).to(t);
@@ -153,7 +153,7 @@ Items affine_grid(Row& r) {
   return r.one(reshape(grid, shape).to(r.dtype()));
 }
 
-// x, weights, offsets, bias, mask: each tap of each window reads x at a place of its own.
+// x, weights, offsets, bias, mask: each tap of each window reads x at its own position.
 Items deform_conv(Row& r) {
   Graph& g = r.g;
   const Shape s = r.shape(), w = r.shape(1), o = r.shape(2);
@@ -165,13 +165,13 @@ Items deform_conv(Row& r) {
   const std::int64_t groups = r.int_attr("group", 1), fields = r.int_attr("offset_group", 1);
   if (stride.size() != 2 || dilation.size() != 2 || pads.size() != 4 || groups < 1 || fields < 1 ||
       !w[2].is_const() || !w[3].is_const())
-    r.refuse("strides, dilations, pads and groups do not fit");
+    r.refuse("strides, dilations, pads and groups do not match");
   const std::int64_t kh = w[2].constant(), kw = w[3].constant();
   const Dim oh = o[2], ow = o[3], points = oh * ow, each = floordiv(s[1], fields);
   Expr x = wide(r, 0);
   const DType t = x.dtype();
   Expr offset = reshape(wide(r, 2), {s[0], Dim(fields), Dim(kh * kw), Dim(2), oh, ow});
-  // Fields of offsets count as batches of their own.
+  // Offset groups are treated as separate batch entries.
   Expr images = reshape(x, {s[0] * Dim(fields), each, s[2], s[3]});
   std::vector<Value*> columns;
   for (std::int64_t tap = 0; tap < kh * kw; ++tap) {
@@ -203,8 +203,7 @@ Items deform_conv(Row& r) {
   return r.one(y.to(r.dtype()));
 }
 
-// --- RoiAlign: how many samples a bin has may depend on the region
-// --------------------------------
+// --- RoiAlign: the number of samples per bin may depend on the region ----------------------------
 
 struct RoiSpec {
   std::int64_t height = 1, width = 1, ratio = 0;
@@ -293,7 +292,7 @@ Items roi_align(Row& r) {
       })[0]);
 }
 
-// The largest element of each bin of a region; bins have whole elements.
+// The largest element of each bin of a region; bins contain whole elements.
 HostTensor roi_pooled(std::span<const HostTensor> in, std::int64_t height, std::int64_t width,
                       double scale) {
   const HostTensor &x = in[0], &rois = in[1];
@@ -338,7 +337,7 @@ HostTensor roi_pooled(std::span<const HostTensor> in, std::int64_t height, std::
 
 Items max_roi_pool(Row& r) {
   const Ints size = r.ints_attr("pooled_shape");
-  if (size.size() != 2) r.refuse("pooled_shape has two numbers");
+  if (size.size() != 2) r.refuse("pooled_shape must have two numbers");
   const double scale = r.float_attr("spatial_scale", 1);
   const Type type =
       Type::tensor(r.dtype(), {r.shape(1)[0], r.shape()[1], Dim(size[0]), Dim(size[1])});

@@ -15,7 +15,7 @@ Value* matmul_any_rank(Graph& g, Value* a, Value* b) {
   const Shape s = a->type().shape;
   Value* product = nullptr;
   if (b->type().rank() == 2 && s.size() > 2) {
-    // One matrix for all batches: rows of all of them at once.
+    // One matrix for all batch entries: multiply all their rows at once.
     const Shape batch(s.begin(), s.end() - 1);
     product = ops::matmul(g, ops::reshape(g, a, {gex::product(batch), s.back()}), b);
     Shape shape = batch;
@@ -48,8 +48,7 @@ Items gemm(Row& r) {
 
 // --- einsum --------------------------------------------------------------------------------------
 
-// A tensor whose axes have labels. Axes under "..." have labels of their own, numbered from the
-// end.
+// A tensor with labelled axes. Axes under "..." have their own labels, numbered from the end.
 struct Labelled {
   Expr x;
   std::string labels;
@@ -114,7 +113,8 @@ class Einsum {
     const bool dots = term.find("...") != std::string::npos;
     const int named = static_cast<int>(term.size()) - (dots ? 3 : 0);
     const int under = rank - named;
-    if (under < 0 || (under > 0 && !dots)) r_.refuse(str("the equation does not fit operand ", i));
+    if (under < 0 || (under > 0 && !dots))
+      r_.refuse(str("the equation does not match operand ", i));
     most_dots_ = std::max(most_dots_, dots ? under : 0);
     Labelled operand{wide(r_, i), with_dots(term, under)};
     operands_.push_back(diagonal(operand));
@@ -129,7 +129,7 @@ class Einsum {
       if (n == 1 && c >= 'A') out += c;
     return out;
   }
-  // A label that stands twice in one operand takes the diagonal.
+  // A label that occurs twice in one operand takes the diagonal.
   static Labelled diagonal(Labelled o) {
     for (std::size_t k = 0; k < o.labels.size(); ++k) {
       const auto again = o.labels.find(o.labels[k], k + 1);
@@ -169,7 +169,7 @@ class Einsum {
     for (const char c : labels) shape.push_back(o.x.shape()[o.labels.find(c)]);
     return shape;
   }
-  // One batched matmul: labels of both that go on are the batch, those that end here are folded.
+  // One batched matmul: labels of both that are used later are the batch, others are reduced.
   static Labelled product(Labelled a, Labelled b, const std::string& later) {
     a = summed(a, b.labels + later);
     b = summed(b, a.labels + later);

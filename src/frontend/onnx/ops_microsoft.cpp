@@ -1,4 +1,4 @@
-// com.microsoft: operators that optimised and quantised models carry.
+// com.microsoft: operators of optimised and quantised models.
 
 #include <cmath>
 
@@ -126,7 +126,7 @@ Items group_query(Row& r) {
           {g, split_heads(g, *k, kv_heads)},
           {g, split_heads(g, *v, kv_heads)}};
   const Dim batch = h.q.shape()[0], time = h.q.shape()[2];
-  // seqlens_k is the last valid place of each batch: queries end there.
+  // seqlens_k is the last valid position of each batch entry: queries end there.
   Expr last = reshape(expr(r, 5).to(DType::i64), {batch, Dim(1), Dim(1), Dim(1)});
   Expr offset = iota(g, time) - Expr(g, ops::dim_value(g, time - 1));
   Expr place = last + reshape(offset, {Dim(1), Dim(1), time, Dim(1)});
@@ -167,7 +167,7 @@ Items rotary(Row& r) {  // input, position_ids, cos, sin
   a.sin = r.in(3);
   Expr positions = expr(r, 1);
   const Dim batch = a.x->type().shape[0], time = a.x->type().shape[2];
-  if (positions.rank() == 1) {  // where the first element stands
+  if (positions.rank() == 1) {  // position of the first element
     positions =
         expand(reshape(positions, {Dim(1), Dim(1)}) + unsqueeze(iota(g, time), 0), {batch, time});
   }

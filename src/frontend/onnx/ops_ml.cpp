@@ -65,7 +65,7 @@ Items imputer(Row& r) {
 // --- LabelEncoder, by host function ------------------------------------------------------------
 
 struct Labels {
-  HostTensor values;  // carriers, strings as numbers
+  HostTensor values;  // in storage dtypes, strings as numbers
   Elem elem = Elem::undefined;
 };
 
@@ -92,7 +92,7 @@ std::optional<Labels> labels_of(const Row& r, const std::string& prefix) {
 
 HostTensor default_label(const Row& r, Elem elem) {
   if (r.has_attr("default_tensor")) return r.tensor_attr("default_tensor");
-  HostTensor value(carrier_of(elem), {1});
+  HostTensor value(storage_dtype(elem), {1});
   if (elem == Elem::string)
     value.set_int(0, string_number(r.string_attr("default_string", "_Unused")));
   else if (is_float(elem))
@@ -111,7 +111,7 @@ void copy_element(const HostTensor& from, std::int64_t k, HostTensor& to, std::i
 
 Items label_encoder(Row& r) {
   auto keys = labels_of(r, "keys"), values = labels_of(r, "values");
-  if (!keys && r.has_attr("classes_strings")) {  // opset 1: strings and their places
+  if (!keys && r.has_attr("classes_strings")) {  // opset 1: strings and their positions
     keys = labels_of(r, "classes");
     Ints places;
     for (std::int64_t k = 0; k < keys->values.numel(); ++k) places.push_back(k);
@@ -121,7 +121,7 @@ Items label_encoder(Row& r) {
   if (!keys || !values) r.refuse("it has no keys or no values");
   const HostTensor otherwise = default_label(r, values->elem);
   const Labels k = *keys, v = *values;
-  const DType t = carrier_of(v.elem);
+  const DType t = storage_dtype(v.elem);
   return r.one(r.host_call(r.attributes_key(), {r.in(0)}, {Type::tensor(t, r.shape())},
                            [k, v, otherwise, t](std::span<const HostTensor> in,
                                                 std::span<const std::int64_t>) {

@@ -12,7 +12,7 @@ namespace {
 
 using ops::Pool;
 
-// x with its pads, and what ceil_mode reaches over, filled; then exactly the windows fit.
+// x with its pads, and what ceil_mode adds, filled; then the windows fit exactly.
 Value* filled(const Row& r, Value* x, const WindowSpec& w, double fill) {
   Dims high = w.high;
   bool any = false;
@@ -49,8 +49,8 @@ Value* apply_pool(const Row& r, const std::string& name, Value* x, Pool a, std::
   return axes == 1 ? ops::squeeze(r.g, y, 2) : y;
 }
 
-// Sum over each window. With dilation: along one axis after another, elements of the windows
-// gathered.
+// Sum over each window. With dilation: one axis after another, gathering the elements of the
+// windows.
 Value* sum_pool(const Row& r, Value* x, Pool a) {
   if (std::ranges::any_of(a.dilation, [](std::int64_t d) { return d != 1; })) {
     for (std::size_t d = 0; d < a.kernel.size(); ++d) {
@@ -89,7 +89,7 @@ Items max_pool(Row& r) {
   return items;
 }
 
-// Positions in the padded spatial axes become positions in the whole of x.
+// Converts positions in the padded spatial axes to positions in the whole of x.
 Value* global_index(const Row& r, Value* local, const WindowSpec& w, Value* x, const Dims& padded) {
   Graph& g = r.g;
   const Shape& s = x->type().shape;
@@ -116,7 +116,7 @@ Value* global_index(const Row& r, Value* local, const WindowSpec& w, Value* x, c
   return reshape(image, shape) * Expr(g, ops::dim_value(g, product(inner))) + place;
 }
 
-// How many elements of each window count.
+// The number of elements that count in each window.
 Value* counts(const Row& r, const WindowSpec& w, const Value* x, bool include_pads) {
   const Shape sizes = spatial_of(x);
   Shape shape{Dim(1), Dim(1)};
@@ -167,7 +167,7 @@ Items max_unpool(Row& r) {
   const Ints pads = r.ints_attr("pads", Ints(2 * kernel.size(), 0));
   if (kernel.size() + 2 != s.size() || stride.size() != kernel.size() ||
       pads.size() != 2 * kernel.size())
-    r.refuse("kernel, strides and pads do not fit the spatial axes");
+    r.refuse("kernel, strides and pads do not match the spatial axes");
   Shape natural{s[0], s[1]};
   for (std::size_t d = 0; d < kernel.size(); ++d)
     natural.push_back((s[d + 2] - 1) * Dim(stride[d]) + Dim(kernel[d]) - Dim(pads[d]) -

@@ -1,4 +1,4 @@
-// Integers that stand for numbers: QuantizeLinear, DequantizeLinear and operators on such integers.
+// Quantised integers: QuantizeLinear, DequantizeLinear and operators on such integers.
 
 #include <algorithm>
 #include <cmath>
@@ -19,8 +19,8 @@ std::pair<double, double> range_of(Elem elem) {
 
 namespace {
 
-// A scale or zero point as it applies to x: one for all, one for each element of an axis, or one
-// for each block of an axis.
+// A scale or zero point broadcast to x: one for all, one per element of an axis, or one per block
+// of an axis.
 Expr spread(const Row& r, Expr parameter, const Shape& x, std::int64_t axis, std::int64_t block) {
   if (parameter.rank() == 0) return parameter;
   if (parameter.rank() == 1 && parameter.shape()[0] == Dim(1) && block == 0)
@@ -31,7 +31,7 @@ Expr spread(const Row& r, Expr parameter, const Shape& x, std::int64_t axis, std
     shape[at] = parameter.shape()[0];
     return reshape(parameter, shape);
   }
-  if (parameter.rank() != static_cast<int>(x.size())) r.refuse("scales do not fit the tensor");
+  if (parameter.rank() != static_cast<int>(x.size())) r.refuse("scales do not match the tensor");
   if (block == 0) return parameter;
   Shape apart = parameter.shape(), wide_shape;
   apart.insert(apart.begin() + axis + 1, Dim(1));
@@ -67,7 +67,7 @@ Items quantize_linear(Row& r) {
   q = round(q);
   if (r.has(2)) q = q + spread(r, expr(r, 2).to(q.dtype()), x.shape(), axis, block);
   const auto [low, high] = range_of(elem);
-  return r.one(min(max(q, low), high).to(carrier_of(elem)), elem);
+  return r.one(min(max(q, low), high).to(storage_dtype(elem)), elem);
 }
 
 Items dequantize_linear(Row& r) {
@@ -123,7 +123,7 @@ Value* requantised(const Row& r, Value* y, Elem elem, Value* zero) {
   Expr q = round(Expr(r.g, y));
   if (zero != nullptr) q = q + Expr(r.g, zero).to(q.dtype());
   const auto [low, high] = range_of(elem);
-  return min(max(q, low), high).to(carrier_of(elem));
+  return min(max(q, low), high).to(storage_dtype(elem));
 }
 
 // Sums of products of 8-bit integers that stay below 2^24 are exact in f32.
@@ -138,7 +138,7 @@ DType exact_type(const Row& r, std::size_t weights, std::size_t zero, std::int64
   const HostTensor* w = r.known(weights);
   const HostTensor* z = r.has(zero) ? r.known(zero) : nullptr;
   if (w == nullptr || (r.has(zero) && z == nullptr)) return DType::f64;
-  // What the largest sum of any output can be, for these weights.
+  // The largest possible sum of any output, for these weights.
   const auto& s = w->shape();
   const auto at = static_cast<std::size_t>(out_axis < 0 ? out_axis + r.rank(weights) : out_axis);
   std::int64_t inner = 1;

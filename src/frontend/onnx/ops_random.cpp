@@ -1,4 +1,5 @@
-// Random numbers: gex's own generator, so other numbers than those of other engines for one seed.
+// Random numbers from gex's own generator: they differ from those of other engines for the same
+// seed.
 
 #include <bit>
 #include <random>
@@ -14,7 +15,7 @@ Value* random_key(const Row& r) {
     const auto seed = std::bit_cast<std::int64_t>(r.float_attr("seed", 0));
     return ops::scalar_int(r.g, DType::i64, seed);
   }
-  // Nodes of their own have keys of their own: equal calls would be merged.
+  // Separate nodes have separate keys, because equal calls would be merged.
   const std::string key = r.node.outputs.empty() ? r.node.name : r.node.outputs[0];
   return r.host_call("key " + key, {}, {Type::tensor(DType::i64, {})},
                      [](std::span<const HostTensor>, std::span<const std::int64_t>) {
@@ -28,7 +29,7 @@ Value* random_key(const Row& r) {
 namespace {
 
 Items drawn(Row& r, const char* op, const Dims& shape, Elem elem) {
-  const DType t = carrier_of(elem);
+  const DType t = storage_dtype(elem);
   if (!is_float(elem)) r.refuse(str("random numbers of ", name_of(elem)));
   const bool uniform = op == std::string("random_uniform");
   const DType w = compute_type(t);
@@ -56,7 +57,7 @@ Items bernoulli(Row& r) {
   const auto elem = static_cast<Elem>(r.int_attr("dtype", static_cast<int>(r.elem())));
   Expr u(r.g,
          ops::apply(r.g, "random_uniform", {random_key(r)}, ops::Random{DType::f32, r.shape(), 0}));
-  return r.one((u < expr(r, 0).to(DType::f32)).to(carrier_of(elem)), elem);
+  return r.one((u < expr(r, 0).to(DType::f32)).to(storage_dtype(elem)), elem);
 }
 
 // Log-probabilities [batch, classes]: the class with the largest sum of it and Gumbel noise.
@@ -68,7 +69,7 @@ Items multinomial(Row& r) {
   Expr u(r.g,
          ops::apply(r.g, "random_uniform", {random_key(r)}, ops::Random{DType::f32, shape, 0}));
   Expr noise = -log(-log(max(u, 1e-37)));
-  return r.one(Expr(r.g, ops::argmax(r.g, unsqueeze(x, 1) + noise, {2})).to(carrier_of(elem)),
+  return r.one(Expr(r.g, ops::argmax(r.g, unsqueeze(x, 1) + noise, {2})).to(storage_dtype(elem)),
                elem);
 }
 

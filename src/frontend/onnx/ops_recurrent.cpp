@@ -1,5 +1,5 @@
-// RNN, GRU and LSTM: one product for the inputs of all steps, then the steps: straight code where
-// there are few, else a loop of the graph.
+// RNN, GRU and LSTM: one matmul for the inputs of all steps, then the steps: unrolled if there are
+// few, else a loop of the graph.
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@
 namespace gex::onnx {
 namespace {
 
-constexpr std::int64_t kUnrolled = 32;  // steps that become straight code
+constexpr std::int64_t kUnrolled = 32;  // steps that are unrolled
 
 struct Activation {
   std::string name;
@@ -47,8 +47,8 @@ struct Cell {
   Expr clipped(Expr x) const { return clip > 0 ? max(min(x, clip), -clip) : x; }
   Expr gate(Expr x, std::int64_t k) const { return slice(x, 1, k * hidden, hidden); }
 
-  // inputs: the step's part of the products with W, biases added as far as they may be.
-  // weights: R^T, the recurrent bias of GRU's hidden gate, peepholes.
+  // inputs: the step's part of the matmul with W, with biases added where possible. weights: R^T,
+  // the recurrent bias of GRU's hidden gate, peepholes.
   std::pair<Expr, Expr> step(Expr inputs, Expr h, Expr c, std::span<Value* const> weights) const {
     Graph& g = h.g;
     Expr r(g, weights[0]);
@@ -86,7 +86,7 @@ struct Direction {
   Expr all, h, c;  // [time, batch, hidden], [batch, hidden], [batch, hidden]
 };
 
-// State stays, and the step gives zeros, where a sequence has ended.
+// After the end of a sequence the state stays and the step returns zeros.
 struct Masked {
   Expr h, c, y;
 };
@@ -152,7 +152,7 @@ Direction unrolled(const Cell& cell, Expr xw, Expr h, Expr c, const std::vector<
 
 class Recurrent {
  public:
-  // `quantised_at`: where scale and zero point of W begin, those of R behind them; 0: none.
+  // `quantised_at`: input number of the scale and zero point of W, followed by those of R; 0: none.
   Recurrent(Row& r, const char* kind, std::int64_t gates, std::vector<std::string> defaults,
             std::size_t quantised_at = 0)
       : r_(r), g_(r.g), gates_(gates), defaults_(std::move(defaults)), quantised_at_(quantised_at) {
@@ -194,7 +194,7 @@ class Recurrent {
 
  private:
   Expr part(std::size_t i, std::int64_t d) { return select(wide(r_, i), 0, d); }
-  // W or R of a direction, as it is multiplied with: [inputs, gates].
+  // W or R of a direction as the right operand of a matmul: [inputs, gates].
   Expr weight(std::size_t i, std::int64_t d) {
     if (quantised_at_ == 0) return transpose(part(i, d), {1, 0});
     const std::size_t scale = quantised_at_ + (i - 1) * 2;
@@ -268,8 +268,7 @@ void add_recurrent_rows() {
   add_row("GRU", [](Row& r) { return Recurrent(r, "GRU", 3, {"Sigmoid", "Tanh"}).run(); });
   add_row("LSTM",
           [](Row& r) { return Recurrent(r, "LSTM", 4, {"Sigmoid", "Tanh", "Tanh"}).run(); });
-  // The weights are 8-bit integers; the products are computed in f32, without quantising the
-  // inputs.
+  // The weights are 8-bit integers; the matmuls are computed in f32, without quantising the inputs.
   add_row("com.microsoft", "DynamicQuantizeLSTM",
           [](Row& r) { return Recurrent(r, "LSTM", 4, {"Sigmoid", "Tanh", "Tanh"}, 8).run(); });
 }

@@ -1,4 +1,4 @@
-// Reductions, running sums, softmax and what selects by order.
+// Reductions, running sums, softmax and selection by order.
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 namespace gex::onnx {
 namespace {
 
-// Attribute or input 1; nothing given means all axes, or none if the node says so.
+// Attribute or input 1; if absent, all axes, or none if the node says so.
 Ints axes_of(Row& r, std::int64_t since) {
   Ints axes = r.opset >= since ? (r.has(1) ? r.integers(1, "axes") : Ints{}) : r.ints_attr("axes");
   for (std::int64_t& axis : axes) axis = normal_axis(axis, r.rank());
@@ -40,7 +40,7 @@ bool is_empty(Expr x, const Ints& axes) {
       axes, [&](std::int64_t a) { return x.shape()[static_cast<std::size_t>(a)] == Dim(0); });
 }
 
-// Of no elements: the identity of the reduction.
+// For no elements: the identity of the reduction.
 Expr extremum(const char* op, bool largest, Expr x, const Ints& axes, bool keep) {
   if (x.dtype() == DType::boolean)
     return reduced(op, x.to(DType::u8), axes, keep).to(DType::boolean);

@@ -1,4 +1,4 @@
-// Resize and Upsample: one axis after another, each a sum of a few elements with given weights.
+// Resize and Upsample: one axis after another, each a weighted sum of a few elements.
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@ namespace {
 struct Axis {
   std::int64_t in = 0, out = 0;
   double scale = 1;
-  double length = 0;  // of the result before it was rounded
+  double length = 0;  // of the result before rounding
   double roi_start = 0, roi_end = 1;
 };
 
@@ -56,7 +56,7 @@ double cubic(double x, double a) {
   return 0;
 }
 
-// Weights of the elements around a place that lies `ratio` behind the lower one.
+// Weights of the elements around a position `ratio` after the lower one.
 std::vector<double> weights_of(const Mode& m, double ratio, double scale) {
   const bool is_cubic = m.kind == "cubic";
   const double s = m.antialias ? std::min(scale, 1.0) : 1;
@@ -169,7 +169,7 @@ Items resized(Row& r, const Mode& m, const std::vector<Axis>& all, const Ints& a
   return r.one(x.to(r.dtype()));
 }
 
-// Nearest neighbours at a whole factor repeat each element, whatever the size is.
+// Nearest neighbours with an integer factor repeat each element, for any size.
 bool repeats_elements(const Mode& m, double scale) {
   if (m.kind != "nearest" || scale < 1 || scale != std::floor(scale)) return false;
   if (m.coordinates == "asymmetric")
@@ -177,7 +177,7 @@ bool repeats_elements(const Mode& m, double scale) {
   return m.coordinates == "half_pixel" && m.nearest.starts_with("round");
 }
 
-// For sizes that are open; nothing if the node is not of that form.
+// For unknown sizes; nothing if the node is not of that form.
 std::optional<Items> repeated(Row& r, const Mode& m, const Ints& axes, const HostTensor& scales) {
   Expr x = expr(r, 0);
   for (std::size_t k = 0; k < axes.size(); ++k)
@@ -215,7 +215,7 @@ Items resize(Row& r) {
   if (r.opset >= 11 && has_numbers(1) && m.coordinates == "tf_crop_and_resize") {
     const HostTensor& roi = r.number(1, "the region of interest");
     const auto n = static_cast<std::int64_t>(axes.size());
-    if (roi.numel() != 2 * n) r.refuse("the region has two numbers for each axis");
+    if (roi.numel() != 2 * n) r.refuse("the region must have two numbers for each axis");
     for (std::int64_t k = 0; k < n; ++k) {
       all[static_cast<std::size_t>(k)].roi_start = roi.get(k);
       all[static_cast<std::size_t>(k)].roi_end = roi.get(k + n);
@@ -223,7 +223,7 @@ Items resize(Row& r) {
   }
   const bool by_scale = has_numbers(scales_at);
   if (by_scale && r.number(scales_at, "scales").numel() != static_cast<std::int64_t>(axes.size()))
-    r.refuse("one scale for each axis");
+    r.refuse("expected one scale for each axis");
   if (by_scale)
     if (auto items = repeated(r, m, axes, r.number(scales_at, "scales"))) return *items;
   for (std::size_t k = 0; k < axes.size(); ++k) {
@@ -262,7 +262,7 @@ Items upsample(Row& r) {
   std::vector<Axis> all(static_cast<std::size_t>(r.rank()));
   Ints axes;
   if (r.opset >= 9 && r.number(1, "scales").numel() != r.rank())
-    r.refuse("one scale for each axis");
+    r.refuse("expected one scale for each axis");
   for (std::size_t d = 0; d < all.size(); ++d) {
     all[d].in = known_size(r, r.shape()[d]);
     all[d].scale = r.opset < 9 ? r.floats_attr("scales").at(d)

@@ -19,7 +19,7 @@ Items nonzero(Row& r) {
   Expr places(g, ops::true_places(g, mask, r.state.fresh_symbol("nonzero")));
   std::vector<Value*> rows(shape.size());
   for (std::size_t axis = shape.size(); axis-- > 0;) {
-    // An empty axis selects nothing, but its size must be no divisor.
+    // An empty axis selects nothing, but its size must not be a zero divisor.
     Expr size(g, ops::dim_value(g, gex::max(shape[axis], 1)));
     rows[axis] = unsqueeze(binary("mod", places, size), 0);
     places = binary("floor_div", places, size);
@@ -41,7 +41,7 @@ Items compress(Row& r) {
   return r.one(ops::take(g, x, places, axis));
 }
 
-// --- Unique: rows of bytes in an order --------------------------------------------------------
+// --- Unique: rows of bytes, sorted ---------------------------------------------------------------
 
 // Slice k of the tensor along an axis, flattened.
 HostTensor slice_at(const HostTensor& x, std::size_t axis, std::int64_t k) {

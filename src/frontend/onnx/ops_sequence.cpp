@@ -1,5 +1,5 @@
 // Sequences and optionals. They are lists of values of the importer, so their operators make no
-// nodes: how many items there are is known when the model is imported.
+// nodes: the number of items is known at import.
 
 #include "frontend/onnx/expr.hpp"
 
@@ -9,7 +9,7 @@ namespace {
 const Item& sequence(const Row& r, std::size_t i) {
   const Item* item = &r.item(i);
   if (item->kind == Item::Kind::optional && item->items.size() == 1) item = &item->items[0];
-  if (item->kind != Item::Kind::sequence) r.refuse(str("input ", i, " is no sequence"));
+  if (item->kind != Item::Kind::sequence) r.refuse(str("input ", i, " is not a sequence"));
   return *item;
 }
 
@@ -39,7 +39,7 @@ Items insert(Row& r) {
 
 Items erase(Row& r) {
   Item s = sequence(r, 0);
-  if (s.items.empty()) r.refuse("an empty sequence has nothing to erase");
+  if (s.items.empty()) r.refuse("the sequence is empty");
   const std::size_t at = r.has(1) ? position(r, 1, s.items.size(), false) : s.items.size() - 1;
   s.items.erase(s.items.begin() + static_cast<std::ptrdiff_t>(at));
   return {make_sequence(std::move(s.items), s.elem)};
@@ -77,7 +77,7 @@ Items split_to_sequence(Row& r) {
 Items concat_from_sequence(Row& r) {
   const Item& s = sequence(r, 0);
   const bool stack = r.int_attr("new_axis", 0) != 0;
-  if (s.items.empty()) r.refuse("an empty sequence has nothing to concatenate");
+  if (s.items.empty()) r.refuse("the sequence is empty");
   const int rank = s.items[0].value->type().rank();
   const std::int64_t axis = normal_axis(r.int_attr("axis", 0), rank + (stack ? 1 : 0));
   std::vector<Value*> parts;

@@ -34,18 +34,18 @@ Dims resolved_shape(const Row& r, const Dims& wanted, const Shape& from, bool al
   std::optional<std::size_t> open;
   for (std::size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] == Dim(0) && !allow_zero) {
-      if (d >= from.size()) r.refuse(str("size 0 at axis ", d, " has nothing to copy"));
+      if (d >= from.size()) r.refuse(str("size 0 at axis ", d, " has no input size to copy"));
       shape[d] = from[d];
     }
     if (shape[d] == Dim(-1)) {
-      if (open) r.refuse("two sizes are -1");
+      if (open) r.refuse("more than one size is -1");
       open = d;
     } else {
       rest *= shape[d];
     }
   }
   if (open) {
-    // Equal sizes on both sides cancel, so that no division of symbols is left where none is meant.
+    // Equal sizes on both sides cancel, so that no unneeded symbolic division remains.
     std::vector<Dim> numerator(from.begin(), from.end());
     Dim left(1);
     for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -56,7 +56,7 @@ Dims resolved_shape(const Row& r, const Dims& wanted, const Shape& from, bool al
       else
         left *= shape[d];
     }
-    if (left == Dim(0)) r.refuse("size -1 beside a size of 0");
+    if (left == Dim(0)) r.refuse("size -1 together with a size of 0");
     shape[*open] = floordiv(product(numerator), left);
   }
   return shape;
@@ -66,7 +66,7 @@ namespace {
 
 Items constant_row(Row& r) {
   if (r.has_attr("value")) {
-    HostTensor value = r.tensor_attr("value");  // refuses an attribute of another kind
+    HostTensor value = r.tensor_attr("value");  // rejects an attribute of another type
     return {r.state.constant(std::move(value), r.find("value")->tensor->elem)};
   }
   if (const auto* a = r.find("sparse_value"); a != nullptr && a->sparse)
@@ -218,7 +218,7 @@ struct Span {
 };
 
 Span span_of(const Row& r, Dim start, Dim end, std::int64_t step, Dim size) {
-  // Exporters write such numbers for "to the end"; an axis of open size has fewer elements.
+  // Exporters write such numbers for "to the end"; an axis of unknown size has fewer elements.
   constexpr std::int64_t kFar = 1'000'000'000;
   const auto clamped = [&](Dim at, Dim low, Dim high) {
     if (const auto n = at.as_const()) {
@@ -256,7 +256,7 @@ Items slice_row(Row& r) {
     for (std::size_t k = 0; k < starts.size(); ++k) axes.push_back(static_cast<std::int64_t>(k));
   steps.resize(starts.size(), 1);
   if (axes.size() != starts.size() || ends.size() != starts.size())
-    r.refuse("starts, ends and axes differ in number");
+    r.refuse("starts, ends and axes have different lengths");
   Value* x = r.in(0);
   for (std::size_t k = 0; k < starts.size(); ++k) {
     const std::int64_t axis = normal_axis(axes[k], r.rank());
@@ -267,7 +267,7 @@ Items slice_row(Row& r) {
     if (span.size == Dim(0)) {
       x = ops::slice(r.g, x, axis, 0, 0);
     } else if (step < 0) {
-      // Backwards is a flip of what is read forwards.
+      // A negative step is a flip of a forward slice.
       const Dim first = span.start + (span.size - 1) * Dim(step);
       x = ops::flip(r.g, ops::slice(r.g, x, axis, first, span.size, -step), {axis});
     } else {
@@ -291,7 +291,7 @@ Items tile(Row& r) {
     repeats = r.dims(1, "repeats");
   }
   const Shape& s = r.shape();
-  if (repeats.size() != s.size()) r.refuse("one number of repeats for each axis");
+  if (repeats.size() != s.size()) r.refuse("expected one number of repeats for each axis");
   Shape apart, spread, joined;
   for (std::size_t d = 0; d < s.size(); ++d) {
     apart.insert(apart.end(), {Dim(1), s[d]});
@@ -302,13 +302,13 @@ Items tile(Row& r) {
   return r.one(ops::reshape(r.g, x, joined));
 }
 
-// Where element i of a padded axis comes from.
+// The source of element i of a padded axis.
 Expr source_place(Graph& g, const std::string& mode, Dim low, Dim size, Dim high) {
   Expr i = iota(g, low + size + high) - Expr(g, ops::dim_value(g, low));
   Expr n(g, ops::dim_value(g, size));
   if (mode == "edge") return max(min(i, n - 1), 0);
   if (mode == "wrap") return binary("mod", i, n);
-  Expr last = max(n - 1, 1);  // reflect: there and back again
+  Expr last = max(n - 1, 1);  // reflect: forwards and backwards
   Expr m = binary("mod", i, last * 2.0);
   return where(m > n - 1, last * 2.0 - m, m);
 }
@@ -350,7 +350,7 @@ Items pad_row(Row& r) {
     axes = r.integers(3, "axes");
   else
     for (std::size_t d = 0; d < rank; ++d) axes.push_back(static_cast<std::int64_t>(d));
-  if (pads.size() != axes.size() * 2) r.refuse("two pads for each axis");
+  if (pads.size() != axes.size() * 2) r.refuse("expected two pads for each axis");
   Dims low(rank), high(rank);
   for (std::size_t k = 0; k < axes.size(); ++k) {
     const auto d = static_cast<std::size_t>(normal_axis(axes[k], r.rank()));
@@ -388,7 +388,7 @@ Items eye_like(Row& r) {
   const auto elem = static_cast<Elem>(r.int_attr("dtype", static_cast<int>(r.elem())));
   const std::int64_t k = r.int_attr("k", 0);
   Expr row = unsqueeze(iota(r.g, r.shape()[0]), 1), column = iota(r.g, r.shape()[1]);
-  return r.one((row + static_cast<double>(k) == column).to(carrier_of(elem)), elem);
+  return r.one((row + static_cast<double>(k) == column).to(storage_dtype(elem)), elem);
 }
 
 Items trilu(Row& r) {
@@ -431,7 +431,7 @@ Items center_crop_pad(Row& r) {
   const Dims wanted = r.dims(1, "sizes of the result");
   Ints axes = r.ints_attr("axes");
   if (wanted.size() != (r.has_attr("axes") ? axes.size() : r.shape().size()))
-    r.refuse("one size for each axis");
+    r.refuse("expected one size for each axis");
   if (!r.has_attr("axes"))
     for (int d = 0; d < r.rank(); ++d) axes.push_back(d);
   Value* x = r.in(0);
@@ -454,7 +454,8 @@ Items center_crop_pad(Row& r) {
 Items reverse_sequence(Row& r) {
   const std::int64_t time = r.int_attr("time_axis", 0), batch = r.int_attr("batch_axis", 1);
   const Shape s = r.shape();
-  if (time < 0 || batch < 0 || time >= r.rank() || batch >= r.rank()) r.refuse("an axis outside");
+  if (time < 0 || batch < 0 || time >= r.rank() || batch >= r.rank())
+    r.refuse("an axis is out of range");
   Shape along_time(s.size(), Dim(1)), along_batch(s.size(), Dim(1));
   along_time[static_cast<std::size_t>(time)] = s[static_cast<std::size_t>(time)];
   along_batch[static_cast<std::size_t>(batch)] = s[static_cast<std::size_t>(batch)];

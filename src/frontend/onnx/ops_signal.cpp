@@ -1,5 +1,5 @@
-// Signals: windows, DFT, STFT, mel weights. A transform is a product with a matrix of cosines and
-// sines, which the engine computes as any other product.
+// Signals: windows, DFT, STFT, mel weights. A transform is a matmul with a matrix of cosines and
+// sines.
 
 #include <cmath>
 
@@ -35,7 +35,7 @@ Expr stacked(Expr re, Expr im) {
   return {re.g, ops::cat(re.g, {unsqueeze(re, axis).v, unsqueeze(im, axis).v}, axis)};
 }
 
-// x with exactly n elements on its last axis: cut, or filled with zeros.
+// x with exactly n elements on its last axis: truncated, or padded with zeros.
 Expr fitted(const Row& r, Expr x, std::int64_t n) {
   const std::int64_t size = fixed(r, x.shape().back());
   const std::int64_t axis = x.rank() - 1;
@@ -109,7 +109,7 @@ Items stft(Row& r) {
   if (x.rank() == 3)
     x = select(x, 2, 0);
   else if (x.rank() != 2)
-    r.refuse("the signal has batch, time and one value");
+    r.refuse("the signal must have batch, time and one value");
   if (r.rank() == 3 && !(r.shape()[2] == Dim(1))) r.refuse("complex signals are not supported");
   const std::int64_t length = fixed(r, x.shape()[1]), step = r.integer(1, "frame_step");
   std::int64_t frame = length;
@@ -129,7 +129,7 @@ Items window(Row& r, const std::function<double(double)>& f) {
   const std::int64_t n = r.integer(0, "length of the window");
   const auto elem = static_cast<Elem>(r.int_attr("output_datatype", 1));
   const bool periodic = r.int_attr("periodic", 1) != 0;
-  HostTensor values(carrier_of(elem), {n});
+  HostTensor values(storage_dtype(elem), {n});
   for (std::int64_t k = 0; k < n; ++k)
     values.set(k, f(static_cast<double>(k) / static_cast<double>(periodic ? n : n - 1)));
   return {r.state.constant(std::move(values), elem)};
@@ -149,7 +149,7 @@ Items mel_weights(Row& r) {
     edges.push_back(static_cast<std::int64_t>(
         std::floor(static_cast<double>(length + 1) * hz / static_cast<double>(rate))));
   }
-  HostTensor out(carrier_of(elem), {length / 2 + 1, bins});
+  HostTensor out(storage_dtype(elem), {length / 2 + 1, bins});
   const auto put = [&](std::int64_t row, std::int64_t column, double v) {
     if (row >= 0 && row < length / 2 + 1) out.set(row * bins + column, v);
   };

@@ -1,4 +1,4 @@
-// Strings: host functions on numbers of the table of strings.
+// Strings: host functions on numbers of the string table.
 
 #include <algorithm>
 #include <map>
@@ -31,7 +31,7 @@ Items full_match(Row& r) {
   try {
     regex = std::make_shared<const std::regex>(pattern);
   } catch (const std::regex_error&) {
-    r.refuse("the pattern is no regular expression that gex understands: " + pattern);
+    r.refuse("the pattern is not a supported regular expression: " + pattern);
   }
   return r.one(r.host_call(pattern, {r.in(0)}, {Type::tensor(DType::boolean, r.shape())},
                            [regex](Tensors in, Integers) {
@@ -106,7 +106,7 @@ Items string_split(Row& r) {
   return {Item::tensor(results[0], Elem::string), Item::tensor(results[1], Elem::i64)};
 }
 
-// Letters of ASCII and the two-byte range that have a case: what exported models hold.
+// Case conversion of ASCII and two-byte Latin letters, which is what exported models contain.
 std::string with_case(const std::string& text, bool upper) {
   std::string out;
   for (std::size_t k = 0; k < text.size(); ++k) {
@@ -219,7 +219,7 @@ Items tf_idf(Row& r) {
     const auto length = static_cast<std::int64_t>(k) + 1;
     for (std::int64_t at = starts[k]; at + length <= end; at += length, ++gram) {
       if (at < 0 || end > static_cast<std::int64_t>(pool.size()) || gram >= columns.size())
-        r.refuse("ngram_counts, ngram_indexes and the pool do not fit together");
+        r.refuse("ngram_counts, ngram_indexes and the pool are inconsistent");
       if (length >= n.shortest && length <= n.longest)
         n.places[{pool.begin() + at, pool.begin() + at + length}] = columns[gram];
     }

@@ -7,7 +7,7 @@ namespace {
 
 constexpr const char* kDomain = "ai.onnx.preview.training";
 
-// Inputs are the rate, the number of updates so far, then lists of equal length.
+// Inputs are the learning rate, the number of updates so far, then lists of equal length.
 struct Optimiser {
   Optimiser(Row& row, std::size_t the_lists)
       : r(row), lists(the_lists), count((row.num_inputs() - 2) / the_lists) {}

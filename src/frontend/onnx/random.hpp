@@ -3,7 +3,8 @@
 
 namespace gex::onnx {
 
-// i64[] for the counter-based generator: from the node's seed if it has one, else new in each run.
+// i64[] key for the counter-based generator: from the node's seed if it has one, else new in each
+// run.
 Value* random_key(const Row& r);
 void add_random_rows();
 

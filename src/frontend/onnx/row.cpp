@@ -25,11 +25,11 @@ const Item& Row::item(std::size_t i) const {
 
 Value* Row::in(std::size_t i) const {
   const Item& found = item(i);
-  // An optional that holds a tensor stands for it.
+  // An optional with a tensor is treated as that tensor.
   if (found.kind == Item::Kind::optional && found.items.size() == 1 &&
       found.items[0].kind == Item::Kind::tensor)
     return found.items[0].value;
-  if (found.kind != Item::Kind::tensor) refuse(str("input ", i, " is no tensor"));
+  if (found.kind != Item::Kind::tensor) refuse(str("input ", i, " is not a tensor"));
   return found.value;
 }
 
@@ -65,7 +65,7 @@ const AttributeProto* Row::find(std::string_view name) const {
     const auto* outer = state.current->attributes;
     if (outer == nullptr) return nullptr;
     const auto found = outer->find(a.reference);
-    // A function's attribute without a value counts as left out.
+    // A function's attribute without a value counts as absent.
     return found == outer->end() ? nullptr : found->second;
   }
   return nullptr;

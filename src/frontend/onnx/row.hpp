@@ -1,5 +1,5 @@
 #pragma once
-// What a row sees of its node, and the table of rows.
+// A row's view of its node, and the table of rows.
 
 #include <functional>
 #include <optional>
@@ -40,9 +40,9 @@ class Row {
   int rank(std::size_t i = 0) const { return in(i)->type().rank(); }
   DType dtype(std::size_t i = 0) const { return in(i)->type().dtype; }
 
-  // --- values of inputs: from constants, else the run is asked
+  // --- values of inputs: from constants, else requested from the run
   const HostTensor& number(std::size_t i, const char* why) const;
-  const HostTensor* known(std::size_t i) const;  // null if only a run can tell
+  const HostTensor* known(std::size_t i) const;  // null if known only at run time
   Ints integers(std::size_t i, const char* why) const;
   std::int64_t integer(std::size_t i, const char* why) const;
   Dims dims(std::size_t i, const char* why) const;  // integers that may be symbolic
@@ -70,7 +70,7 @@ class Row {
 
   // All attributes of the node, as a short text: equal for equal attributes.
   std::string attributes_key() const;
-  // A call of a host function; `key` tells apart functions with other attributes.
+  // A call of a host function; `key` distinguishes functions with other attributes.
   std::vector<Value*> host_call(const std::string& key, std::vector<Value*> operands,
                                 const std::vector<Type>& results,
                                 runtime::HostFunction function) const;

@@ -138,7 +138,7 @@ std::vector<HostTensor> run_session(runtime::Session& session,
                       inputs[k]->shape, strides[k]};
   }
   ModelHost host(program.outputs.size(), inputs);
-  session.run(args, host);
+  session.run_from_host(args, host);
   return host.take();
 }
 

@@ -11,7 +11,8 @@ namespace {
 
 struct Table {
   std::mutex mutex;
-  std::deque<std::string> texts{""};  // zero-filled memory is empty strings; addresses stay
+  std::deque<std::string> texts{
+      ""};  // number 0 is the empty string, so zeroed memory is valid; addresses stay valid
   std::unordered_map<std::string_view, std::int64_t> numbers{{texts[0], 0}};
 };
 

@@ -41,7 +41,7 @@ TreeNode::Mode mode_of(const Row& r, const std::string& name) {
   return found->second;
 }
 
-// Children inside, features not negative, and no way back up: evaluation ends.
+// Checks that children exist, features are not negative, and there are no cycles.
 void check(const Row& r, Forest& forest) {
   const auto count = static_cast<std::int64_t>(forest.nodes.size());
   std::vector<int> state(forest.nodes.size(), 0);  // 1: on the way down, 2: done
@@ -49,7 +49,7 @@ void check(const Row& r, Forest& forest) {
     std::vector<std::int64_t> stack{root};
     while (!stack.empty()) {
       const std::int64_t at = stack.back();
-      if (at < 0 || at >= count) r.refuse("a tree refers to a node that is not there");
+      if (at < 0 || at >= count) r.refuse("a tree refers to a node that does not exist");
       const TreeNode& n = forest.nodes[static_cast<std::size_t>(at)];
       int& s = state[static_cast<std::size_t>(at)];
       if (s != 0 || n.mode == TreeNode::Mode::leaf) {
@@ -60,7 +60,7 @@ void check(const Row& r, Forest& forest) {
       s = 1;
       for (const std::int64_t child : {n.yes, n.no}) {
         if (child >= 0 && child < count && state[static_cast<std::size_t>(child)] == 1)
-          r.refuse("the nodes of a tree form a circle");
+          r.refuse("the nodes of a tree form a cycle");
         if (child < 0 || child >= count || state[static_cast<std::size_t>(child)] == 0)
           stack.push_back(child);
       }
@@ -70,7 +70,8 @@ void check(const Row& r, Forest& forest) {
     if (n.feature < 0) r.refuse("a negative feature");
     forest.features = std::max(forest.features, n.mode == TreeNode::Mode::leaf ? 0 : n.feature + 1);
     for (const auto& [target, weight] : n.weights)
-      if (target < 0 || target >= forest.targets) r.refuse("a leaf for a target that is not there");
+      if (target < 0 || target >= forest.targets)
+        r.refuse("a leaf refers to a target that does not exist");
   }
 }
 
@@ -98,7 +99,7 @@ void fold_into(Forest::Fold fold, double& total, bool& first, double weight) {
 HostTensor Forest::evaluate(const HostTensor& x) const {
   const std::int64_t rows = x.shape()[0], width = x.shape().size() > 1 ? x.shape()[1] : 1;
   if (features > width)
-    fail(ErrorCode::shape_mismatch, "the trees ask for ", features, " features, got ", width);
+    fail(ErrorCode::shape_mismatch, "the trees require ", features, " features, got ", width);
   HostTensor out(x.dtype(), {rows, targets});
   for (std::int64_t row = 0; row < rows; ++row) {
     std::vector<double> total(static_cast<std::size_t>(targets), 0);
@@ -169,7 +170,7 @@ Forest forest_of(const Row& r, const std::string& leaves, std::int64_t targets) 
     if (k >= leaf_ids.size() || k >= leaf_targets.size() || k >= weights.size())
       r.refuse("the lists of leaves differ in length");
     const std::int64_t node = at(leaf_trees[k], leaf_ids[k]);
-    if (node < 0) r.refuse("a leaf that is not there");
+    if (node < 0) r.refuse("a leaf that does not exist");
     forest.nodes[static_cast<std::size_t>(node)].weights.emplace_back(leaf_targets[k], weights[k]);
   }
   forest.base = numbers(r, "base_values");
@@ -201,7 +202,7 @@ Forest forest_of_tensors(const Row& r) {
   HostTensor members(DType::f32, {0});
   if (r.has_attr("membership_values")) members = r.tensor_attr("membership_values");
   std::int64_t member = 0;
-  // Leaves stand behind the nodes.
+  // Leaves come after the nodes.
   for (std::size_t k = 0; k < count; ++k) {
     TreeNode n;
     const std::int64_t mode = modes.get_int(static_cast<std::int64_t>(k));

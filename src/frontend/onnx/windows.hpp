@@ -8,14 +8,14 @@ namespace gex::onnx {
 struct WindowSpec {
   Ints kernel, stride, dilation;
   Dims low, high;  // pads
-  Dims windows;    // how many lie on each axis
-  // Elements behind the pads that the last windows of a ceil_mode pool reach over.
+  Dims windows;    // number of windows on each axis
+  // Elements after the pads that the last windows of a ceil_mode pool cover.
   Dims beyond;
 };
 
 // `sizes`: of the spatial axes of x.
 WindowSpec window_spec(const Row& r, const Ints& kernel, const Shape& sizes, bool ceil);
-// Spatial pads as those of the whole tensor: nothing on the first two axes.
+// Spatial pads as pads of the whole tensor: none on the first two axes.
 Dims for_all_axes(const Dims& spatial);
 Shape spatial_of(const Value* x);
 

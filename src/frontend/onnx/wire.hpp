@@ -1,6 +1,6 @@
 #pragma once
-// The protobuf wire format, read in place and bounds-checked. ONNX has a dozen messages, so reading
-// them needs no protobuf library in the process, where another copy may live already.
+// The protobuf wire format, read in place and bounds-checked. ONNX has a dozen messages, so no
+// protobuf library is needed in the process, where another copy may already be loaded.
 
 #include <bit>
 #include <cstdint>
@@ -58,7 +58,7 @@ class WireReader {
     return body_;
   }
   std::string text() const { return std::string(bytes()); }
-  // Text for people: bytes that are no UTF-8 become question marks.
+  // Text for display: invalid UTF-8 bytes become question marks.
   std::string name() const {
     std::string out = text();
     for (std::size_t k = 0; k < out.size();) {
@@ -86,7 +86,7 @@ class WireReader {
     return out;
   }
 
-  // Repeated numbers: packed into one field or one field for each.
+  // Repeated numbers: packed into one field, or one field each.
   void integers(std::vector<std::int64_t>& into) const {
     if (kind_ == 0) {
       into.push_back(integer());
@@ -99,7 +99,7 @@ class WireReader {
   template <class T>
   void fixed_numbers(std::vector<T>& into) const {
     if (kind_ != 2) {
-      if (kind_ != (sizeof(T) == 4 ? 5u : 1u)) broken("a number of another width");
+      if (kind_ != (sizeof(T) == 4 ? 5u : 1u)) broken("a number of the wrong width");
       T value;
       std::memcpy(&value, &number_, sizeof(T));
       into.push_back(value);
@@ -116,7 +116,7 @@ class WireReader {
     fail(ErrorCode::parse_error, "not an ONNX model, or a damaged one: ", what);
   }
   void expect(std::uint32_t kind) const {
-    if (kind_ != kind) broken("a field of another kind than the schema says");
+    if (kind_ != kind) broken("a field whose kind differs from the schema");
   }
   std::string_view take(std::uint64_t count) {
     if (count > bytes_.size() - at_) broken("it ends inside a field");

@@ -1,4 +1,4 @@
-// How a compiled graph captures: limit, gears, pools; and what it captured.
+// How a compiled graph captures: gears, pools; and what it captured.
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -85,9 +85,7 @@ void bind_core_limits(nb::module_& m) {
 
 }  // namespace
 
-runtime::SessionOptions CaptureOptions::session_options() const {
-  runtime::SessionOptions options;
-  options.capture_limit = limit;
+void CaptureOptions::set(runtime::SessionOptions& options) const {
   options.gears = gears;
   options.force_recapture = force_recapture;
   options.captures_share_arena = share_arena;
@@ -95,7 +93,6 @@ runtime::SessionOptions CaptureOptions::session_options() const {
     options.device = pool_of(*pool);
   else if (!share_arena)
     options.device = runtime::open_cpu({});
-  return options;
 }
 
 nb::list captures_of(const runtime::Session& session) {
@@ -116,19 +113,17 @@ void bind_captures(nb::module_& m) {
   nb::class_<CaptureOptions>(m, "CaptureOptions", "How a compiled graph captures.")
       .def(
           "__init__",
-          [](CaptureOptions* self, std::int64_t limit, const std::string& gears,
-             const std::vector<Ladder>& ladders, bool gears_only, bool force_recapture,
-             bool share_arena, std::optional<PoolHandle> pool) {
-            new (self)
-                CaptureOptions{limit, {policy_of(gears)}, force_recapture, share_arena, pool};
+          [](CaptureOptions* self, const std::string& gears, const std::vector<Ladder>& ladders,
+             bool gears_only, bool force_recapture, bool share_arena,
+             std::optional<PoolHandle> pool) {
+            new (self) CaptureOptions{{policy_of(gears)}, force_recapture, share_arena, pool};
             for (const auto& [symbols, rows] : ladders)
               self->gears.ladders.push_back({symbols, rows});
             self->gears.refuse_others = gears_only;
           },
-          nb::arg("limit") = 64, nb::arg("gears") = "exact",
-          nb::arg("ladders") = std::vector<Ladder>(), nb::arg("gears_only") = false,
-          nb::arg("force_recapture") = false, nb::arg("share_arena") = true,
-          nb::arg("pool") = nb::none());
+          nb::arg("gears") = "exact", nb::arg("ladders") = std::vector<Ladder>(),
+          nb::arg("gears_only") = false, nb::arg("force_recapture") = false,
+          nb::arg("share_arena") = true, nb::arg("pool") = nb::none());
   bind_core_limits(m);
   m.def("pool_bytes", &bytes_of_pool, nb::arg("handle"),
         "Bytes that the pool of this handle holds between calls.");

@@ -280,26 +280,27 @@ EsResources::Held held_by_program(const PyResources& resources) {
   return EsResources::Held(new EsResources(allocate, release, submit, threads));
 }
 
+using PyOptions = std::vector<std::pair<std::string, std::string>>;  // by name, as texts
+
+es::CompileOptions to_options(const PyOptions& named, const EsResources::Held& resources) {
+  es::CompileOptions options;
+  options.named = named;
+  options.allocator = resources->allocator();
+  options.thread_pool = resources->thread_pool();
+  return options;
+}
+
 void bind_graph(nb::module_& m) {
   nb::class_<PyProgram>(m, "Program", "A compiled graph, ready to run for any of its sizes.")
       .def_static(
           "load",
-          [](const std::string& path, bool generate_code, std::int64_t capture_limit,
-             bool reuse_memory, bool autotune, const PyResources& resources) {
+          [](const std::string& path, const PyOptions& options, const PyResources& resources) {
             EsResources::Held held = held_by_program(resources);
             const nb::gil_scoped_release unlocked;
-            es::CompileOptions options;
-            options.allocator = held->allocator();
-            options.thread_pool = held->thread_pool();
-            options.generate_code = generate_code;
-            options.capture_limit = capture_limit;
-            options.reuse_memory = reuse_memory;
-            options.autotune = autotune;
-            return PyProgram(es::Program::Load(path, options), std::move(held));
+            const es::CompileOptions with = to_options(options, held);
+            return PyProgram(es::Program::Load(path, with), std::move(held));
           },
-          nb::arg("path"), nb::kw_only(), nb::arg("generate_code") = true,
-          nb::arg("capture_limit") = 64, nb::arg("reuse_memory") = true,
-          nb::arg("autotune") = false, nb::arg("resources"))
+          nb::arg("path"), nb::arg("options"), nb::arg("resources"))
       .def("save", [](const PyProgram& p, const std::string& path) { p.program->Save(path); })
       .def_prop_ro("input_count", [](const PyProgram& p) { return p.program->input_count(); })
       .def_prop_ro("output_count", [](const PyProgram& p) { return p.program->output_count(); })
@@ -321,40 +322,13 @@ void bind_graph(nb::module_& m) {
       .def("label", &es::Graph::GetAttr)
       .def(
           "compile",
-          [](const es::Graph& g, int level, bool fuse, bool prologues, bool fast_math,
-             bool generate_code, std::int64_t capture_limit, bool reuse_memory,
-             const std::vector<std::string>& disabled_passes,
-             const std::vector<std::string>& enabled_passes, const std::string& switch_file,
-             int streams, bool in_place, bool autotune, const std::string& dump_dir,
-             const PyResources& resources) {
+          [](const es::Graph& g, const PyOptions& options, const PyResources& resources) {
             EsResources::Held held = held_by_program(resources);
             const nb::gil_scoped_release unlocked;
-            es::CompileOptions options;
-            options.allocator = held->allocator();
-            options.thread_pool = held->thread_pool();
-            options.level = level;
-            options.fuse = fuse;
-            options.prologues = prologues;
-            options.fast_math = fast_math;
-            options.generate_code = generate_code;
-            options.capture_limit = capture_limit;
-            options.reuse_memory = reuse_memory;
-            options.disabled_passes = disabled_passes;
-            options.enabled_passes = enabled_passes;
-            options.switch_file = switch_file;
-            options.streams = streams;
-            options.in_place = in_place;
-            options.autotune = autotune;
-            options.dump_dir = dump_dir;
-            return PyProgram(g.Compile(options), std::move(held));
+            const es::CompileOptions with = to_options(options, held);
+            return PyProgram(g.Compile(with), std::move(held));
           },
-          nb::kw_only(), nb::arg("level") = 2, nb::arg("fuse") = true, nb::arg("prologues") = true,
-          nb::arg("fast_math") = false, nb::arg("generate_code") = true,
-          nb::arg("capture_limit") = 64, nb::arg("reuse_memory") = true,
-          nb::arg("disabled_passes") = std::vector<std::string>(),
-          nb::arg("enabled_passes") = std::vector<std::string>(), nb::arg("switch_file") = "",
-          nb::arg("streams") = 0, nb::arg("in_place") = true, nb::arg("autotune") = false,
-          nb::arg("dump_dir") = "", nb::arg("resources"));
+          nb::arg("options"), nb::arg("resources"));
 }
 
 // Mistakes of the caller are also ValueErrors, as Python's own functions have it.

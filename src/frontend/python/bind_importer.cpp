@@ -31,7 +31,7 @@ AtenArg to_aten_arg(nb::handle object) {
     return {std::move(items)};
   }
   fail(ErrorCode::type_mismatch, "an argument of type ", Py_TYPE(p)->tp_name,
-       " has no form that the op rows know");
+       " is not supported by op rows");
 }
 
 std::vector<Value*> values_of(const std::vector<ValueRef>& refs) {
@@ -46,7 +46,7 @@ std::vector<ValueRef> refs_of(const std::vector<Value*>& values) {
   return refs;
 }
 
-// (values, reason): values is None if no row took the node.
+// (values, reason): values is None if no row accepted the node.
 nb::object add_node(fx::Importer& importer, const std::string& overload, nb::sequence args,
                     std::vector<Type> results, const std::string& location) {
   std::vector<AtenArg> converted;
@@ -82,6 +82,68 @@ ValueRef add_constant(fx::Importer& importer, nb::handle tensor) {
       importer.add_constant(HostTensor::from_bytes(dtype_of(t.dtype), std::move(shape), t.data))};
 }
 
+// What files of src/ops tell about ATen ops.
+void bind_facts(nb::module_& m) {
+  using Facts = AtenFacts;
+  nb::class_<Facts> facts(m, "AtenFacts",
+                          "What importers must know of an ATen op: src/ops/rows/aten_facts.hpp.");
+  nb::enum_<Facts::Indices>(facts, "Indices")
+      .value("none", Facts::Indices::none)
+      .value("along_axis", Facts::Indices::along_axis)
+      .value("rows", Facts::Indices::rows)
+      .value("each_axis", Facts::Indices::each_axis)
+      .value("classes", Facts::Indices::classes);
+  nb::enum_<Facts::Range>(facts, "Range")
+      .value("unknown", Facts::Range::unknown)
+      .value("same", Facts::Range::same)
+      .value("zero", Facts::Range::zero)
+      .value("filled", Facts::Range::filled)
+      .value("counted", Facts::Range::counted)
+      .value("sum", Facts::Range::sum)
+      .value("difference", Facts::Range::difference)
+      .value("product", Facts::Range::product)
+      .value("remainder", Facts::Range::remainder)
+      .value("clamped", Facts::Range::clamped)
+      .value("chosen", Facts::Range::chosen)
+      .value("place", Facts::Range::place);
+  nb::enum_<Facts::NoOp>(facts, "NoOp")
+      .value("never", Facts::NoOp::never)
+      .value("always", Facts::NoOp::always)
+      .value("on_integers", Facts::NoOp::on_integers)
+      .value("no_padding", Facts::NoOp::no_padding)
+      .value("power_of_one", Facts::NoOp::power_of_one)
+      .value("one_part", Facts::NoOp::one_part);
+  nb::enum_<Facts::Padding>(facts, "Padding")
+      .value("unknown", Facts::Padding::unknown)
+      .value("keeps_positions", Facts::Padding::keeps_positions)
+      .value("reads_sizes", Facts::Padding::reads_sizes)
+      .value("contracts", Facts::Padding::contracts)
+      .value("folds", Facts::Padding::folds)
+      .value("along_axis", Facts::Padding::along_axis)
+      .value("from_the_front", Facts::Padding::from_the_front)
+      .value("attends", Facts::Padding::attends)
+      .value("normalises_last", Facts::Padding::normalises_last)
+      .value("normalises_batch", Facts::Padding::normalises_batch)
+      .value("convolves", Facts::Padding::convolves);
+  nb::enum_<Facts::Decomposition>(facts, "Decomposition")
+      .value("core", Facts::Decomposition::core)
+      .value("any", Facts::Decomposition::any)
+      .value("of_floats", Facts::Decomposition::of_floats);
+  facts.def_ro("indices", &Facts::indices)
+      .def_ro("divisor", &Facts::divisor)
+      .def_ro("range", &Facts::range)
+      .def_ro("places_axis", &Facts::places_axis)
+      .def_ro("no_op", &Facts::no_op)
+      .def_ro("no_op_argument", &Facts::no_op_argument)
+      .def_ro("padding", &Facts::padding)
+      .def_ro("padding_argument", &Facts::padding_argument)
+      .def_ro("decomposition", &Facts::decomposition);
+  m.def("aten_overloads", &all_aten_overloads, "Overloads that some op's row takes.");
+  m.def(
+      "aten_facts", [](const std::string& name) { return aten_facts(name); }, nb::arg("name"),
+      "By a name without overload, such as aten.add.");
+}
+
 }  // namespace
 
 void bind_importer(nb::module_& m) {
@@ -111,7 +173,7 @@ void bind_importer(nb::module_& m) {
       .def("add_call", &add_call, nb::arg("name"), nb::arg("callee"), nb::arg("operands"),
            nb::arg("operand_strides"), nb::arg("integers"), nb::arg("results"), nb::arg("ordered"),
            nb::arg("location"), nb::arg("written") = std::vector<int>(),
-           "`written`: operands that the call changes; the last results are their new contents.")
+           "`written`: operands that the call writes; the last results are their new contents.")
       .def("add_bind",
            [](fx::Importer& importer, ValueRef value, Dim symbol, const std::string& location) {
              return ValueRef{importer.add_bind(value.value, symbol, location)};
@@ -165,7 +227,7 @@ void bind_importer(nb::module_& m) {
                      int input) { importer.tie(value.value, input); })
       .def("text", [](const fx::Importer& importer) { return print(importer.graph()); })
       .def("finish", &fx::Importer::finish);
-  m.def("aten_overloads", &all_aten_overloads, "Overloads that some op's row takes.");
+  bind_facts(m);
 }
 
 }  // namespace gex::python

@@ -51,7 +51,7 @@ void bind_ir(nb::module_& m) {
   nb::enum_<DType> dtypes(m, "DType", "Element type.");
   for (int i = 0; i < kDTypeCount; ++i) {
     const auto dtype = static_cast<DType>(i);
-    // Python has no place for a member called bool.
+    // `bool` can't be the name of a Python enum member.
     dtypes.value(dtype == DType::boolean ? "boolean" : name_of(dtype).data(), dtype);
   }
   nb::class_<Type>(m, "Type", "dtype, sizes, and strides where they are not the dense ones.")
@@ -63,7 +63,7 @@ void bind_ir(nb::module_& m) {
             new (self) Type{Type::Kind::tensor, dtype, std::move(shape), std::move(strides)};
           },
           nb::arg("dtype"), nb::arg("shape"), nb::arg("strides") = nb::none())
-      .def_static("absent", &Type::token, "A result that PyTorch does not give.")
+      .def_static("absent", &Type::token, "A result that PyTorch does not return.")
       .def("__str__", &Type::text)
       .def_ro("dtype", &Type::dtype)
       .def_ro("shape", &Type::shape)

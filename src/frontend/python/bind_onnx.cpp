@@ -1,5 +1,5 @@
-// ONNX models for Python: tensors travel as memory with an element type of ONNX and sizes, so that
-// types NumPy has no name for (float8, int4) go through unchanged.
+// ONNX models for Python: tensors are passed as memory with an ONNX element type and sizes, so that
+// types without a NumPy dtype (float8, int4) are unchanged.
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
@@ -22,7 +22,7 @@ using onnx::Elem;
 using onnx::HostValue;
 using onnx::Item;
 
-// The memory of a Python buffer, kept until the value is gone.
+// The memory of a Python buffer, kept alive with the value.
 std::shared_ptr<const void> borrowed(nb::handle object, std::size_t bytes) {
   struct Buffer {
     Py_buffer view{};
@@ -101,7 +101,7 @@ nb::object from_value(const HostValue& value) {
   } else {
     const std::size_t bytes =
         static_cast<std::size_t>(count) * size_of(onnx::memory_type_of(value.elem));
-    // Writable, so that NumPy can take it as it is.
+    // Writable, so that NumPy can use it directly.
     contents = nb::steal(PyByteArray_FromStringAndSize(static_cast<const char*>(value.data.get()),
                                                        static_cast<Py_ssize_t>(bytes)));
   }
@@ -145,7 +145,7 @@ std::unique_ptr<onnx::Session> make_session(std::shared_ptr<const onnx::ModelPro
 }  // namespace
 
 void bind_onnx(nb::module_& m) {
-  nb::class_<onnx::Session>(m, "OnnxSession", "An ONNX model, compiled as its calls ask for it.")
+  nb::class_<onnx::Session>(m, "OnnxSession", "An ONNX model, compiled on demand.")
       .def_static(
           "load",
           [](const std::string& path, bool static_shapes, int level, bool generate_code) {
@@ -188,7 +188,7 @@ void bind_onnx(nb::module_& m) {
         for (const HostValue& result : results) outputs.append(from_value(result));
         return outputs;
       });
-  m.def("onnx_operators", &onnx::known_operators, "Domain and name of each operator gex knows.");
+  m.def("onnx_operators", &onnx::known_operators, "Domain and name of each supported operator.");
   m.def("import_onnx",
         [](const std::string& path) { return onnx::import_graph(onnx::read_model(path)); });
 }

@@ -1,4 +1,4 @@
-// gex.passes: users' passes in Python, over the C interface and the builder of gex.es.
+// gex.passes: user passes in Python, over the C interface and the builder of gex.es.
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -21,18 +21,18 @@ OptionalHolder optional(const EsTensorHolder& holder) {
   return holder.empty() ? OptionalHolder() : OptionalHolder(holder);
 }
 
-// The functions of one pass. Their home is Python: called and let go with its lock held.
+// The Python functions of one pass: called and released with the GIL held.
 struct PyPass {
   nb::object condition, replacement, run;
 };
 
 void release(void* user) {
-  if (!nb::is_alive()) return;  // the interpreter is gone, and its objects with it
+  if (!nb::is_alive()) return;  // the interpreter is finalised
   const nb::gil_scoped_acquire locked;
   delete static_cast<PyPass*>(user);
 }
 
-// A Python error becomes the words of the failed compile: type, message, file and line.
+// Converts a Python error to the message of the failed compile: type, message, file and line.
 template <class Body>
 gex_status called(Body&& body) {
   const nb::gil_scoped_acquire locked;
@@ -66,7 +66,7 @@ gex_status replacement(void* user, gex_graph* graph, const gex_match* match, gex
     const auto values = nb::cast<std::vector<EsTensorHolder>>(
         static_cast<PyPass*>(user)->replacement(nb::cast(&found, nb::rv_policy::reference)));
     if (values.size() != count)
-      throw es::Error(GEX_INVALID_ARGUMENT, "the replacement gives " +
+      throw es::Error(GEX_INVALID_ARGUMENT, "the replacement returns " +
                                                 std::to_string(values.size()) + " values for " +
                                                 std::to_string(count) + " outputs");
     for (std::size_t k = 0; k < count; ++k) outputs[k] = values[k].value();
@@ -140,7 +140,7 @@ void register_graph_pass(const Description& description, nb::object runs) {
   register_pass(description, pass, {{}, {}, std::move(runs)});
 }
 
-// Elements one after another, and the shape.
+// Elements in order, and the shape.
 std::pair<nb::list, std::vector<std::int64_t>> constant_of(const EsTensorHolder& holder) {
   const es::Tensor tensor = es::ConstantOf(holder);
   const auto dtype = static_cast<DType>(tensor.dtype());
@@ -166,7 +166,7 @@ std::vector<OptionalHolder> operands_of(const EsTensorHolder& holder) {
 }
 
 void bind_views(nb::module_& m) {
-  nb::class_<es::Match>(m, "Match", "What was found; good until the function returns.")
+  nb::class_<es::Match>(m, "Match", "A match; valid until the function returns.")
       .def("input", [](const es::Match& f, std::size_t k) { return optional(f.Input(k)); })
       .def("output", &es::Match::Output)
       .def("captured", &es::Match::Captured)
@@ -189,7 +189,7 @@ void bind_views(nb::module_& m) {
 }  // namespace
 
 void bind_passes(nb::module_& m) {
-  nb::module_ sub = m.def_submodule("passes", "Behind gex.passes.");
+  nb::module_ sub = m.def_submodule("passes", "Implementation of gex.passes.");
   bind_views(sub);
   nb::class_<Description>(sub, "Description")
       .def(

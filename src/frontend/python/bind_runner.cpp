@@ -9,10 +9,9 @@
 #include "cache/store.hpp"
 #include "frontend/python/bindings.hpp"
 #include "frontend/python/captures.hpp"
-#include "frontend/python/interp_engine.hpp"
+#include "frontend/python/runnable_graph.hpp"
 #include "frontend/python/runner.hpp"
 #include "frontend/python/runner_options.hpp"
-#include "frontend/python/session_engine.hpp"
 #include "frontend/python/steps.hpp"
 #include "plan/report.hpp"
 #include "runtime/background/background.hpp"
@@ -97,15 +96,17 @@ std::vector<Dim> integer_values(const Signature& signature) {
   return values;
 }
 
-const SessionEngine* session_of(const Runner& runner) {
-  return dynamic_cast<const SessionEngine*>(runner.engine());
+// Null if the graph is interpreted, or not compiled yet.
+const RunnableGraph* compiled_graph_of(const Runner& runner) {
+  const RunnableGraph* graph = runner.graph();
+  return graph == nullptr || graph->session == nullptr ? nullptr : graph;
 }
 
 nb::dict counters_of(const Runner& runner) {
   nb::dict out;
-  const SessionEngine* engine = session_of(runner);
-  if (engine == nullptr) return out;
-  const runtime::Counters c = engine->session().counters();
+  const RunnableGraph* graph = compiled_graph_of(runner);
+  if (graph == nullptr) return out;
+  const runtime::Counters c = graph->session->counters();
   const std::pair<const char*, std::int64_t> counters[] = {
       {"calls", c.calls},
       {"captures", c.captures},
@@ -131,9 +132,9 @@ nb::dict counters_of(const Runner& runner) {
   };
   for (const auto& [name, value] : counters) out[name] = value;
   out["rebinds"] = runner.rebinds();
-  out["pool_bytes"] = engine->session().pool_bytes();
+  out["pool_bytes"] = graph->session->pool_bytes();
   // Facts of the program itself; equal names add up.
-  for (const auto& [name, value] : engine->report().counts)
+  for (const auto& [name, value] : graph->report.counts)
     out[name.c_str()] =
         value + (out.contains(name.c_str()) ? nb::cast<std::int64_t>(out[name.c_str()]) : 0);
   return out;
@@ -142,21 +143,22 @@ nb::dict counters_of(const Runner& runner) {
 // The memory plan of each capture, as the compiler's report tells it.
 nb::list memory_of(const Runner& runner) {
   nb::list out;
-  const SessionEngine* engine = session_of(runner);
-  if (engine == nullptr) return out;
-  const program::Program& program = engine->session().program();
-  for (const runtime::CaptureInfo& capture : engine->session().captures()) {
+  const RunnableGraph* graph = compiled_graph_of(runner);
+  if (graph == nullptr) return out;
+  const program::Program& program = graph->session->program();
+  for (const runtime::CaptureInfo& capture : graph->session->captures()) {
     const auto value_of = [&](Dim symbol) -> std::optional<std::int64_t> {
       for (std::size_t k = 0; k < capture.key.size(); ++k)
         if (program.symbols[k] == symbol) return capture.key[k];
       return std::nullopt;
     };
     const plan::MemoryReport report =
-        plan::memory_report(program, value_of, engine->session().reuses_memory());
+        plan::memory_report(program, value_of, graph->session->reuses_memory());
     nb::dict entry;
     entry["arena"] = report.total;
     entry["lower_bound"] = report.lower_bound;
     entry["without_reuse"] = report.without_reuse;
+    entry["scratch"] = report.scratch;
     entry["temporaries"] = report.rows.size();
     entry["why"] = report.why();
     entry["text"] = report.text();
@@ -168,22 +170,31 @@ nb::list memory_of(const Runner& runner) {
 // The steps that each capture replays.
 nb::list steps_of_captures(const Runner& runner) {
   nb::list out;
-  if (const SessionEngine* engine = session_of(runner))
-    for (const runtime::CaptureInfo& capture : engine->session().captures())
-      out.append(steps_of(engine->session().program(), capture.key));
+  if (const RunnableGraph* graph = compiled_graph_of(runner))
+    for (const runtime::CaptureInfo& capture : graph->session->captures())
+      out.append(steps_of(graph->session->program(), capture.key));
   return out;
 }
 
 std::string text_of(const Runner& runner, const std::string& level) {
-  const SessionEngine* engine = session_of(runner);
-  if (engine == nullptr)
+  const RunnableGraph* graph = compiled_graph_of(runner);
+  if (graph == nullptr)
     fail(ErrorCode::unsupported, "only compiled graphs have a ", level,
          " text, with frozen parameters from the first call on");
-  if (level == "graph") return engine->report().graph_text;
-  if (level == "kernels") return engine->report().kernel_text;
+  if (level == "graph") return graph->report.graph_text;
+  if (level == "kernels") return graph->report.kernel_text;
   if (level == "program")
-    return program::print(engine->session().program(), {.constant_data = false});
+    return program::print(graph->session->program(), {.constant_data = false});
   fail(ErrorCode::invalid_argument, "unknown level '", level, "'; use graph, kernels or program");
+}
+
+void reload_from_text(Runner& runner) {
+  RunnableGraph* graph = runner.graph();
+  if (graph == nullptr || graph->session == nullptr)
+    fail(ErrorCode::unsupported, "only compiled graphs have a program text, with frozen ",
+         "parameters from the first call on");
+  const nb::gil_scoped_release unlocked;
+  graph->reload_from_text();
 }
 
 int traverse_runner(PyObject* self, visitproc visit, void* arg) {
@@ -257,12 +268,12 @@ void check_layout(const Value& input, const FrozenMemory& memory) {
 }
 
 // Compiles the graph; the graph stays, to be compiled again when frozen memory moves.
-EngineMaker engine_maker(const Graph& graph, std::vector<Dim> integers, std::vector<int> released,
-                         const runtime::SessionOptions& session_options,
-                         const CompileOptions& compile_options, bool tensors_on_host) {
+GraphMaker graph_maker(const Graph& graph, std::vector<Dim> integers, std::vector<int> released,
+                       const runtime::SessionOptions& session_options,
+                       const CompileOptions& compile_options, bool tensors_on_host) {
   return [own = std::shared_ptr<const Graph>(graph.clone()), integers = std::move(integers),
           released = std::move(released), session_options, compile_options,
-          tensors_on_host](std::span<const FrozenMemory> frozen) -> std::unique_ptr<Engine> {
+          tensors_on_host](std::span<const FrozenMemory> frozen) -> std::unique_ptr<RunnableGraph> {
     CompileOptions options = compile_options;
     for (const FrozenMemory& memory : frozen) {
       check_layout(*own->inputs()[static_cast<std::size_t>(memory.graph_input)], memory);
@@ -271,8 +282,9 @@ EngineMaker engine_maker(const Graph& graph, std::vector<Dim> integers, std::vec
            std::shared_ptr<const void>(std::shared_ptr<const void>(), memory.tensor.data),
            memory.contents});
     }
-    return std::make_unique<SessionEngine>(own->clone(), integers, released, options,
-                                           session_options, tensors_on_host);
+    auto runnable = compiled_graph(own->clone(), integers, released, options, session_options);
+    if (tensors_on_host) runnable->device = {};
+    return runnable;
   };
 }
 
@@ -280,16 +292,15 @@ std::unique_ptr<Runner> compiled_runner(const Graph& graph, Signature signature,
                                         std::vector<nb::object> callees,
                                         const CaptureOptions& captures,
                                         const RunnerOptions& options) {
-  CompileOptions compile_options = options.compile;
+  CompileOptions compile_options = options.user.compile;
   compile_options.cache =
       options.cache_dir.empty() ? Store::from_environment() : Store::at(options.cache_dir);
-  runtime::SessionOptions session_options = captures.session_options();
+  runtime::SessionOptions session_options = options.user.session;
+  captures.set(session_options);
   session_options.keep_arena = options.keep_arena;
-  session_options.reuse_memory = options.reuse_memory;
-  if (options.static_code_at_once) session_options.hot_after = 1;
-  EngineMaker make = engine_maker(graph, integer_values(signature),
-                                  released_inputs(graph, signature, options.released),
-                                  session_options, compile_options, options.tensors_on_host);
+  GraphMaker make = graph_maker(graph, integer_values(signature),
+                                released_inputs(graph, signature, options.released),
+                                session_options, compile_options, options.tensors_on_host);
   std::vector<FrozenArgument> bound_once = frozen_arguments(graph, signature, options.frozen);
   if (!bound_once.empty()) {
     auto runner = std::make_unique<Runner>(std::move(make), std::move(bound_once),
@@ -297,71 +308,20 @@ std::unique_ptr<Runner> compiled_runner(const Graph& graph, Signature signature,
     runner->bind_constants();
     return runner;
   }
-  std::unique_ptr<Engine> engine;
+  std::unique_ptr<RunnableGraph> runnable;
   {
     nb::gil_scoped_release unlocked;
-    engine = make({});
+    runnable = make({});
   }
-  return std::make_unique<Runner>(std::move(engine), std::move(signature), std::move(callees));
+  return std::make_unique<Runner>(std::move(runnable), std::move(signature), std::move(callees));
 }
 
 PyType_Slot runner_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_runner)},
                               {Py_tp_clear, reinterpret_cast<void*>(clear_runner)},
                               {0, nullptr}};
 
-}  // namespace
-
-void bind_runner(nb::module_& m) {
-  bind_signature(m);
-  bind_runner_options(m);
-  nb::class_<Runner>(m, "Runner", nb::type_slots(runner_slots), nb::is_weak_referenceable(),
-                     "A compiled graph: takes the list of arguments and empties it.")
-      .def("__call__", &Runner::operator(), nb::arg("arguments"))
-      .def("refresh", &Runner::refresh, "Has the next call bind frozen arguments anew.")
-      .def_prop_ro("frozen_tensors", &Runner::frozen_tensors)
-      .def("text", &text_of, nb::arg("level") = "program", "Printed form: graph, kernels, program.")
-      .def_prop_ro("counters", &counters_of)
-      .def("watch", &Runner::watch, nb::arg("word"), nb::arg("refuse"),
-           "Calls `refuse`, which raises, once an i64 tensor of the host is not 0 at its start: "
-           "at the beginning of the next call, or instead of an error of the device.")
-      .def("measure_overhead", &Runner::measure_overhead, nb::arg("on"))
-      .def_prop_ro(
-          "overhead",
-          [](const Runner& runner) {
-            nb::dict out;
-            out["parameters_ns"] = runner.overhead().parameters_ns;
-            out["inputs_ns"] = runner.overhead().inputs_ns;
-            out["key_ns"] = runner.overhead().key_ns;
-            return out;
-          },
-          "Of the last call that was measured.")
-      .def_prop_ro("steps", &steps_of_captures, "For each capture: a dict for each of its steps.")
-      .def_prop_ro("memory", &memory_of, "For each capture: arena, lower_bound, why, text, ...")
-      .def_prop_ro("seconds",
-                   [](const Runner& runner) {
-                     const SessionEngine* engine = session_of(runner);
-                     return engine ? engine->report().seconds
-                                   : std::vector<std::pair<std::string, double>>{};
-                   })
-      .def_prop_ro("remarks",
-                   [](const Runner& runner) {
-                     const SessionEngine* engine = session_of(runner);
-                     return engine ? engine->report().remarks : std::vector<std::string>{};
-                   })
-      .def_prop_ro(
-          "tuned",
-          [](const Runner& runner) {
-            const SessionEngine* engine = session_of(runner);
-            return engine ? engine->session().findings() : std::vector<std::string>{};
-          },
-          "What measuring ways to compute products found, a line for each problem.")
-      .def_prop_ro(
-          "captures",
-          [](const Runner& runner) {
-            const SessionEngine* engine = session_of(runner);
-            return engine ? captures_of(engine->session()) : nb::list();
-          },
-          "For each capture, the last used first: key, hits, arena_bytes, reason, note.");
+// Functions of the whole process.
+void bind_process(nb::module_& m) {
   m.def(
       "trim", [] { runtime::open_device("cpu")->queues->trim(); },
       nb::call_guard<nb::gil_scoped_release>(),
@@ -388,14 +348,71 @@ void bind_runner(nb::module_& m) {
   m.def("engine_build", &engine_build, "Names this build of the engine.");
   m.def("stop_background", &runtime::stop_background, nb::call_guard<nb::gil_scoped_release>(),
         "Ends compiling in the background, for good.");
+}
+
+}  // namespace
+
+void bind_runner(nb::module_& m) {
+  bind_signature(m);
+  bind_runner_options(m);
+  bind_process(m);
+  nb::class_<Runner>(m, "Runner", nb::type_slots(runner_slots), nb::is_weak_referenceable(),
+                     "A compiled graph: takes the list of arguments and empties it.")
+      .def("__call__", &Runner::operator(), nb::arg("arguments"))
+      .def("refresh", &Runner::refresh, "Has the next call bind frozen arguments anew.")
+      .def_prop_ro("frozen_tensors", &Runner::frozen_tensors)
+      .def("text", &text_of, nb::arg("level") = "program", "Printed form: graph, kernels, program.")
+      .def("reload_from_text", &reload_from_text, "Replays its program by way of its text.")
+      .def_prop_ro("counters", &counters_of)
+      .def("watch", &Runner::watch, nb::arg("word"), nb::arg("refuse"),
+           "Calls `refuse`, which raises, once an i64 tensor of the host is not 0 at its start: "
+           "at the beginning of the next call, or instead of an error of the device.")
+      .def("measure_overhead", &Runner::measure_overhead, nb::arg("on"))
+      .def_prop_ro(
+          "overhead",
+          [](const Runner& runner) {
+            nb::dict out;
+            out["parameters_ns"] = runner.overhead().parameters_ns;
+            out["inputs_ns"] = runner.overhead().inputs_ns;
+            out["key_ns"] = runner.overhead().key_ns;
+            return out;
+          },
+          "Of the last call that was measured.")
+      .def_prop_ro("steps", &steps_of_captures, "For each capture: a dict for each of its steps.")
+      .def_prop_ro("memory", &memory_of, "For each capture: arena, lower_bound, why, text, ...")
+      .def_prop_ro("seconds",
+                   [](const Runner& runner) {
+                     const RunnableGraph* graph = compiled_graph_of(runner);
+                     return graph ? graph->report.seconds
+                                  : std::vector<std::pair<std::string, double>>{};
+                   })
+      .def_prop_ro("remarks",
+                   [](const Runner& runner) {
+                     const RunnableGraph* graph = compiled_graph_of(runner);
+                     return graph ? graph->report.remarks : std::vector<std::string>{};
+                   })
+      .def_prop_ro(
+          "tuned",
+          [](const Runner& runner) {
+            const RunnableGraph* graph = compiled_graph_of(runner);
+            return graph ? graph->session->findings() : std::vector<std::string>{};
+          },
+          "What measuring ways to compute products found, a line for each problem.")
+      .def_prop_ro(
+          "captures",
+          [](const Runner& runner) {
+            const RunnableGraph* graph = compiled_graph_of(runner);
+            return graph ? captures_of(*graph->session) : nb::list();
+          },
+          "For each capture, the last used first: key, hits, arena_bytes, reason, note.");
   m.def("compiled_runner", &compiled_runner, nb::arg("graph"), nb::arg("signature"),
         nb::arg("callees"), nb::arg("captures"), nb::arg("options"),
         "Compiles the graph and makes it ready to replay.");
   m.def(
       "interpreter_runner",
       [](const Graph& graph, Signature signature, std::vector<nb::object> callees) {
-        auto engine = make_interp_engine(graph.clone(), integer_values(signature));
-        return std::make_unique<Runner>(std::move(engine), std::move(signature),
+        auto runnable = interpreted_graph(graph.clone(), integer_values(signature));
+        return std::make_unique<Runner>(std::move(runnable), std::move(signature),
                                         std::move(callees));
       },
       nb::arg("graph"), nb::arg("signature"), nb::arg("callees"),

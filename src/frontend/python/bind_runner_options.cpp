@@ -1,5 +1,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include "frontend/python/bindings.hpp"
@@ -8,43 +10,58 @@
 namespace gex::python {
 namespace {
 
-using Class = nb::class_<RunnerOptions>;
-
-// A field of CompileOptions as one of RunnerOptions.
-template <auto Field>
-void compile_option(Class& options, const char* name) {
-  using Value = std::remove_reference_t<decltype(std::declval<CompileOptions&>().*Field)>;
-  options.def_prop_rw(
-      name, [](const RunnerOptions& self) { return self.compile.*Field; },
-      [](RunnerOptions& self, Value value) { self.compile.*Field = std::move(value); });
+// A row of the table of options as Python's option tables read it.
+nb::dict row_for_python(const OptionRow& row) {
+  constexpr const char* kParts[] = {"compile", "session", "api"};
+  constexpr const char* kKeys[] = {"value", "apart", "none"};
+  const OptionAbout& about = row.about;
+  nb::dict out;
+  out["name"] = row.name;
+  out["part"] = kParts[static_cast<int>(row.part)];
+  out["type"] = row.type_name();
+  out["default"] = row.default_value;
+  out["help"] = row.help;
+  out["key"] = kKeys[static_cast<int>(about.key)];
+  out["key_reason"] = about.key_reason;
+  out["lowest"] = about.lowest;
+  out["highest"] = about.highest;
+  out["flag"] = row.flag();
+  out["environment"] = about.variable;
+  out["torch_name"] = !about.torch_instead.empty() ? ""
+                      : about.torch_name.empty()   ? row.name
+                                                   : about.torch_name;
+  out["torch_instead"] = about.torch_instead;
+  out["npugraph_ex_name"] = about.npugraph_ex_name;
+  out["npugraph_ex_is_inverted"] = about.npugraph_ex_is_inverted;
+  return out;
 }
 
 }  // namespace
 
 void bind_runner_options(nb::module_& m) {
-  Class options(m, "RunnerOptions", "How `compiled_runner` compiles a graph and replays it.");
+  nb::class_<RunnerOptions> options(m, "RunnerOptions",
+                                    "How `compiled_runner` compiles a graph and replays it.");
   options.def(nb::init<>());
-  compile_option<&CompileOptions::target>(options, "target");
-  compile_option<&CompileOptions::level>(options, "level");
-  compile_option<&CompileOptions::disabled_passes>(options, "disabled_passes");
-  compile_option<&CompileOptions::enabled_passes>(options, "enabled_passes");
-  compile_option<&CompileOptions::fuse>(options, "fuse");
-  compile_option<&CompileOptions::prologues>(options, "prologues");
-  compile_option<&CompileOptions::fast_math>(options, "fast_math");
-  compile_option<&CompileOptions::place_cats>(options, "place_cats");
-  compile_option<&CompileOptions::overwrite_temps>(options, "overwrite_temps");
-  compile_option<&CompileOptions::write_ties_in_place>(options, "write_ties_in_place");
-  compile_option<&CompileOptions::generate_code>(options, "generate_code");
-  compile_option<&CompileOptions::dump_dir>(options, "dump_dir");
-  compile_option<&CompileOptions::keep_static_code>(options, "keep_static_code");
-  compile_option<&CompileOptions::autotune>(options, "autotune");
+  for (const OptionRow& row : option_table()) {
+    if (row.part == OptionRow::Part::api) continue;
+    const std::string name(row.name);
+    options.def_prop_rw(
+        name.c_str(), [&row](const RunnerOptions& self) { return row.get(self.user); },
+        [&row](RunnerOptions& self, const OptionValue& value) { row.set(self.user, value); });
+  }
   options.def_rw("cache_dir", &RunnerOptions::cache_dir)
       .def_rw("frozen", &RunnerOptions::frozen)
       .def_rw("released", &RunnerOptions::released)
       .def_rw("keep_arena", &RunnerOptions::keep_arena)
-      .def_rw("reuse_memory", &RunnerOptions::reuse_memory)
-      .def_rw("static_code_at_once", &RunnerOptions::static_code_at_once)
       .def_rw("tensors_on_host", &RunnerOptions::tensors_on_host);
+  m.def(
+      "option_table",
+      [] {
+        nb::list rows;
+        for (const OptionRow& row : option_table()) rows.append(row_for_python(row));
+        return rows;
+      },
+      "Every option of a compile, one dict each.");
 }
 
 }  // namespace gex::python

@@ -16,13 +16,12 @@ namespace nb = nanobind;
 using PoolHandle = std::pair<std::int64_t, std::int64_t>;
 
 struct CaptureOptions {
-  std::int64_t limit = 64;
   runtime::GearOptions gears;
   bool force_recapture = false;
   bool share_arena = true;
   std::optional<PoolHandle> pool;  // graphs with one handle share one pool
 
-  runtime::SessionOptions session_options() const;
+  void set(runtime::SessionOptions& options) const;
 };
 
 // For each Capture: key, hits, arena_bytes, reason, note; the last used first.

@@ -1,5 +1,5 @@
 #pragma once
-// The part of the DLPack 1.x C ABI that gex uses (https://dmlc.github.io/dlpack). PyTorch hands out
+// The part of the DLPack 1.x C ABI that gex uses (https://dmlc.github.io/dlpack). PyTorch provides
 // the function table as the capsule `torch.Tensor.__dlpack_c_exchange_api__`.
 
 #include <cstdint>

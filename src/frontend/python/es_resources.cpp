@@ -17,7 +17,7 @@ void keep(nb::python_error& error) {
   if (raised == nullptr) raised = nb::borrow(error.value()).release().ptr();
 }
 
-// Each task is run by whoever is first; nobody touches its context when all are done.
+// Each task is run by the first thread that takes it; its context is not used after all are done.
 class Loop {
  public:
   Loop(std::int64_t count, void (*task)(void*, std::int64_t), void* context)
@@ -86,13 +86,14 @@ void* EsResources::allocate(std::size_t bytes, std::size_t alignment) {
     if (given.is_none()) return nullptr;
     std::uintptr_t address = 0;
     if (!nb::try_cast(given, address)) {
-      keep(PyExc_TypeError, std::string("the allocator's allocate gave ") +
-                                nb::repr(given).c_str() + "; it gives an address, or None");
+      keep(PyExc_TypeError, std::string("the allocator's allocate returned ") +
+                                nb::repr(given).c_str() + "; it must return an address or None");
       return nullptr;
     }
     if (address % alignment != 0) {
-      keep(PyExc_ValueError, "the allocator's allocate gave address " + std::to_string(address) +
-                                 ", which is no multiple of " + std::to_string(alignment));
+      keep(PyExc_ValueError, "the allocator's allocate returned address " +
+                                 std::to_string(address) + ", which is not a multiple of " +
+                                 std::to_string(alignment));
       return nullptr;
     }
     if (address != 0) ++holders_;
@@ -103,7 +104,7 @@ void* EsResources::allocate(std::size_t bytes, std::size_t alignment) {
   }
 }
 
-// Nobody waits for this: what it raises is printed.
+// There is no caller to raise to: exceptions are printed.
 void EsResources::release(void* memory, std::size_t bytes) {
   {
     const nb::gil_scoped_acquire locked;

@@ -1,5 +1,5 @@
 #pragma once
-// Memory and threads of a Python caller's, as the C interface wants them.
+// Memory and threads of a Python caller, in the form of the C interface.
 
 #include <nanobind/nanobind.h>
 
@@ -11,18 +11,18 @@
 
 namespace gex::python {
 
-// Callables that programs keep. Lives as long as the program and every block of memory that it got
-// by `allocate`, whoever still holds that.
+// Callables that programs keep. Lives as long as the program and every block of memory allocated by
+// it.
 class EsResources {
  public:
-  // `allocate(bytes, alignment)` and `release(address, bytes)`, or None twice; `submit(count,
-  // task)`, which has others call task(1) .. task(count - 1), as many as they come to, or None.
+  // `allocate(bytes, alignment)` and `release(address, bytes)`, or both None; `submit(count,
+  // task)`, which has other threads call task(1) .. task(count - 1) as far as they get, or None.
   EsResources(nb::object allocate, nb::object release, nb::object submit, int threads);
 
   const gex_allocator* allocator() const { return allocate_.is_none() ? nullptr : &allocator_; }
   const gex_thread_pool* thread_pool() const { return submit_.is_none() ? nullptr : &thread_pool_; }
 
-  // A share in the resources. Any thread.
+  // Shared ownership of the resources. Any thread.
   class Held {
    public:
     Held() = default;
@@ -50,8 +50,8 @@ class EsResources {
   std::atomic<std::int64_t> holders_{1};
 };
 
-// What callables raise can't cross the C interface: it is kept for the thread, until its call is
-// back. Both need Python's lock.
+// Exceptions of callables can't cross the C interface: they are kept per thread until the call
+// returns. Both need the GIL.
 void forget_raised();
 void keep_raised(nb::python_error& error);  // the first of them
 nb::object take_raised();                   // the exception, or None

@@ -34,10 +34,9 @@ es::DType dtype_of(nb::dlpack::dtype dtype, const std::string& what) {
     if (static_cast<std::uint8_t>(match.code) == dtype.code && match.bits == dtype.bits &&
         dtype.lanes == 1)
       return match.dtype;
-  throw es::Error(GEX_UNSUPPORTED,
-                  what +
-                      " has a dtype without tensors here; there are float64, float32, float16, "
-                      "bfloat16, int64, int32, int16, int8, uint8 and bool");
+  throw es::Error(GEX_UNSUPPORTED, what +
+                                       " has an unsupported dtype; use float64, float32, float16, "
+                                       "bfloat16, int64, int32, int16, int8, uint8 or bool");
 }
 
 nb::dlpack::dtype dlpack_of(es::DType dtype) {
@@ -48,8 +47,9 @@ static_assert(kMatches[static_cast<int>(es::DType::boolean)].dtype == es::DType:
 
 nb::object to_numpy(es::Tensor tensor, std::size_t k) {
   if (tensor.dtype() == es::DType::bf16)
-    throw es::Error(GEX_UNSUPPORTED, "result " + std::to_string(k) + " is " + tensor.text() +
-                                         ", and NumPy has no bf16; cast it to f32 in the graph");
+    throw es::Error(GEX_UNSUPPORTED,
+                    "result " + std::to_string(k) + " is " + tensor.text() +
+                        ", which NumPy does not support; cast it to f32 in the graph");
   auto* owned = new es::Tensor(std::move(tensor));
   nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<es::Tensor*>(p); });
   std::vector<std::size_t> shape(owned->shape().begin(), owned->shape().end());
@@ -91,14 +91,14 @@ HostArray to_array(nb::handle given, const std::string& what) {
   HostArray array;
   if (!nb::try_cast(given, array))
     throw es::Error(GEX_INVALID_ARGUMENT,
-                    what + " is of type " + nb::cast<std::string>(nb::str(given.type())) +
+                    what + " has type " + nb::cast<std::string>(nb::str(given.type())) +
                         "; expected a NumPy array of numbers or a tensor on the CPU");
   return array;
 }
 
 namespace {
 
-// The arrays of a call, kept as long as it needs them.
+// The arrays of a call, kept alive while it needs them.
 class Arguments {
  public:
   Arguments(const nb::list& given, const char* what) {
@@ -123,8 +123,8 @@ nb::list to_list(std::vector<es::Tensor> results) {
   return list;
 }
 
-// Runs `body` without Python's lock. What callables of the program's raised meanwhile is raised
-// here: if there was no memory because of it, that says more.
+// Runs `body` without the GIL. Exceptions that the program's callables raised meanwhile are raised
+// here: they are more specific than an out-of-memory error caused by them.
 template <class Body>
 void run_unlocked(const Body& body) {
   forget_raised();

@@ -1,5 +1,5 @@
 #pragma once
-// NumPy arrays (and anything else that speaks DLPack) in and out of es::Programs.
+// NumPy arrays (and other DLPack producers) as inputs and outputs of es::Programs.
 
 #include <nanobind/ndarray.h>
 
@@ -17,8 +17,8 @@ namespace gex::python {
 
 using HostArray = nb::ndarray<nb::ro, nb::device::cpu>;
 
-// An array with its dtype and strides as the C interface wants them. UserError for dtypes that have
-// no tensors here. Borrows the array.
+// An array with its dtype and strides in the form of the C interface. UserError for unsupported
+// dtypes. Borrows the array.
 class ArrayArgument {
  public:
   ArrayArgument(const HostArray& array, const std::string& what);
@@ -31,7 +31,7 @@ class ArrayArgument {
   std::vector<std::int64_t> shape_, strides_;
 };
 
-// Lets go of Python's lock while it waits for asynchronous runs, whose callbacks need that.
+// Releases the GIL while it waits for asynchronous runs, whose callbacks need it.
 struct PyProgram {
   PyProgram(es::Program made, EsResources::Held of_caller)
       : resources(std::move(of_caller)), program(std::move(made)) {}
@@ -41,7 +41,7 @@ struct PyProgram {
     const nb::gil_scoped_release unlocked;
     program.reset();
   }
-  EsResources::Held resources;  // goes after the program
+  EsResources::Held resources;  // destroyed after the program
   std::optional<es::Program> program;
 };
 
@@ -49,11 +49,11 @@ struct PyProgram {
 nb::list run_on_arrays(const PyProgram& program, const nb::list& inputs,
                        const std::optional<nb::list>& outputs);
 
-// Returns at once. `callback(results, error)` is called by a thread of the program's, with None for
-// one of the two; what it raises is printed.
+// Returns at once. `callback(results, error)` is called by a thread of the program, with None for
+// one of the two; exceptions of it are printed.
 void run_async_on_arrays(const PyProgram& program, const nb::list& inputs, nb::object callback);
 
-// UserError that names the argument.
+// UserError names the argument.
 HostArray to_array(nb::handle given, const std::string& what);
 
 }  // namespace gex::python

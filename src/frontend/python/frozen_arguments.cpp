@@ -10,7 +10,7 @@ namespace gex::python {
 namespace {
 
 constexpr std::size_t kLookedAtInACall = 4;
-constexpr int kShareOfTime = 100;  // looking at all takes at most this part of the time
+constexpr int kShareOfTime = 100;  // checking all takes at most this fraction of the time
 
 bool checks_contents() {
   static const bool checks = [] {
@@ -20,7 +20,7 @@ bool checks_contents() {
   return checks;
 }
 
-// How often the tensor was written; -1 for tensors of inference mode, which count nothing.
+// The tensor's version counter; -1 for inference tensors, which have none.
 std::int64_t version_of(PyObject* tensor) {
   static PyObject* const name = PyUnicode_InternFromString("_version");
   PyObject* version = PyObject_GetAttr(tensor, name);
@@ -56,7 +56,7 @@ FrozenArguments::FrozenArguments(std::vector<FrozenArgument> arguments)
     : arguments_(std::move(arguments)) {
   for (std::size_t i = 0; i < arguments_.size(); ++i) {
     const int argument = arguments_[i].argument;
-    if (arguments_[i].constant.is_valid()) break;  // they come last, and are compared with nothing
+    if (arguments_[i].constant.is_valid()) break;  // constants come last, and are not compared
     if (runs_.empty() || argument != runs_.back().argument + runs_.back().count)
       runs_.push_back({argument, static_cast<int>(i), 0});
     ++runs_.back().count;

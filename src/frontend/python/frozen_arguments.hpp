@@ -1,9 +1,8 @@
 #pragma once
-// Arguments that are bound once: their tensors neither move nor (parameters) change, by contract.
-// Breaking it is noticed soon, not at once: a call compares the objects it gets, looks at the
-// addresses and versions of a few of them in turn, and at all of them when that costs little beside
-// the time since it was last done. GEX_CHECK_FROZEN=1 looks at everything in each call, contents
-// included.
+// Arguments that are bound once: by contract their tensors neither move nor (parameters) change.
+// Violations are noticed soon, not at once: a call compares the objects it gets, checks addresses
+// and versions of a few of them in turn, and of all of them if that is cheap relative to the time
+// since the last check. GEX_CHECK_FROZEN=1 checks everything in each call, including contents.
 
 #include <nanobind/nanobind.h>
 #include <chrono>
@@ -21,8 +20,8 @@ namespace gex::python {
 struct FrozenArgument {
   int argument = -1;
   int graph_input = -1;
-  std::string name;     // as the user knows it
-  nb::object constant;  // no argument of the call but this tensor
+  std::string name;     // the user's name
+  nb::object constant;  // not an argument of the call but this tensor
 };
 
 class FrozenArguments {
@@ -33,18 +32,18 @@ class FrozenArguments {
     nb::object object;
     nb::object memory;          // shares the tensor's storage and keeps it alive
     runtime::TensorRef ref;     // to it
-    std::int64_t version = -1;  // -1: the tensor counts no writes
-    bool contents = false;      // parameters and constants: what is in it is fixed too
+    std::int64_t version = -1;  // -1: the tensor has no version counter
+    bool contents = false;      // parameters and constants: the contents are fixed too
     Hash sum = 0;
   };
   using Tensors = std::vector<Tensor>;
   // The tensors of this call, in the order of arguments().
   Tensors read(PyObject* const* arguments) const;
-  void bind(Tensors tensors);  // from now on calls are compared with these
-  void unbind();               // the next call finds itself changed
+  void bind(Tensors tensors);  // later calls are compared with these
+  void unbind();               // the next call is treated as changed
 
-  // Nothing if the arguments are still the bound ones; else in words what is not, "the parameter
-  // layer.weight was moved". UserError if GEX_CHECK_FROZEN finds other contents.
+  // Nothing if the arguments are still the bound ones; else what changed: "the parameter
+  // layer.weight was moved". UserError if GEX_CHECK_FROZEN finds different contents.
   std::string change(PyObject* const* arguments);
 
   const std::vector<FrozenArgument>& arguments() const { return arguments_; }
@@ -64,7 +63,7 @@ class FrozenArguments {
   std::vector<FrozenArgument> arguments_;
   std::vector<Run> runs_;
   Tensors tensors_;                 // empty: not bound
-  std::vector<PyObject*> objects_;  // theirs, side by side
+  std::vector<PyObject*> objects_;  // their objects, contiguous
   std::size_t next_ = 0;
   Clock::time_point all_seen_;
   Clock::duration all_cost_{};

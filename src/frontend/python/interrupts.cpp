@@ -19,7 +19,7 @@ RunControl polling(void (*poll)()) {
   return control;
 }
 
-// Handlers of signals run in the main thread alone; elsewhere this does nothing.
+// Signal handlers run in the main thread only; elsewhere this does nothing.
 void raise_signals() {
   const nb::gil_scoped_acquire locked;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();

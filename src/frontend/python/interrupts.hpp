@@ -1,5 +1,5 @@
 #pragma once
-// Ctrl-C in the middle of a loop that runs without Python's lock.
+// Ctrl-C during a loop that runs without the GIL.
 
 #include "runtime/session/run_control.hpp"
 
@@ -7,7 +7,7 @@ namespace gex::python {
 
 // For runs whose exceptions reach Python: throws nb::python_error.
 runtime::RunControl& raising_interrupts();
-// For runs through the C interface, which no exception crosses: keeps the exception for
+// For runs through the C interface, which exceptions can't cross: keeps the exception for
 // take_raised() and stops the run.
 runtime::RunControl& kept_interrupts();
 

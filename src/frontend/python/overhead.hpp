@@ -1,5 +1,5 @@
 #pragma once
-// What a call costs before its first step runs; measured only while somebody looks.
+// The overhead of a call before its first step; measured only on request.
 
 #include <chrono>
 #include <cstdint>
@@ -7,9 +7,9 @@
 namespace gex::python {
 
 struct Overhead {
-  std::int64_t parameters_ns = 0;  // are frozen parameters where they were?
-  std::int64_t inputs_ns = 0;      // arguments taken and read
-  std::int64_t key_ns = 0;         // sizes bound, their capture looked up
+  std::int64_t parameters_ns = 0;  // checking frozen parameters
+  std::int64_t inputs_ns = 0;      // reading the arguments
+  std::int64_t key_ns = 0;         // binding sizes, looking up the capture
 };
 
 class OverheadClock {
@@ -18,7 +18,7 @@ class OverheadClock {
     if (runs_) last_ = std::chrono::steady_clock::now();
   }
 
-  // What was spent since the last one goes to `part`, the first time that it is named.
+  // Adds the time since the last call of this function to `part`, the first time it is named.
   void mark(std::int64_t Overhead::* part) {
     if (!runs_ || overhead_.*part != 0) return;
     const auto now = std::chrono::steady_clock::now();

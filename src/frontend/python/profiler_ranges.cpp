@@ -3,11 +3,11 @@
 namespace gex::python {
 namespace {
 
-// PyTorch keeps this module variable true while any profiler runs.
+// PyTorch sets this module variable while any profiler runs.
 bool somebody_profiles() {
   static PyObject* const names = [] {
     nb::module_ profiler = nb::module_::import_("torch.autograd.profiler");
-    return Py_NewRef(PyModule_GetDict(profiler.ptr()));  // for good, as the module itself
+    return Py_NewRef(PyModule_GetDict(profiler.ptr()));  // kept forever, like the module
   }();
   static PyObject* const name = PyUnicode_InternFromString("_is_profiler_enabled");
   return PyDict_GetItemWithError(names, name) == Py_True;

@@ -1,5 +1,5 @@
 #pragma once
-// Ranges in PyTorch's profiler: what a call of a compiled graph does, while somebody profiles.
+// Ranges in PyTorch's profiler for calls of compiled graphs.
 
 #include <nanobind/nanobind.h>
 
@@ -9,8 +9,8 @@ namespace gex::python {
 
 namespace nb = nanobind;
 
-// Ranges of one call, one inside the other; what is open is closed in the end. Needs the GIL.
-// Nothing happens, at the cost of looking up one name, while nobody profiles.
+// Nested ranges of one call; open ranges are closed at the end. Needs the GIL. While no profiler
+// runs, the cost is one dictionary lookup.
 class ProfilerRanges {
  public:
   ProfilerRanges();

@@ -7,8 +7,7 @@
 
 namespace gex::python {
 
-// "ValueError: no parts (model.py:12)": what was raised, and the line that raised it. Needs
-// Python's lock.
+// "ValueError: no parts (model.py:12)": the error, and the line that raised it. Needs the GIL.
 std::string one_line(const nanobind::python_error& error);
 
 }  // namespace gex::python

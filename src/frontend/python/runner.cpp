@@ -39,15 +39,16 @@ bool uses_symbols(const OutputItem& item) {
 
 }  // namespace
 
-Runner::Runner(std::unique_ptr<Engine> engine, Signature signature, std::vector<nb::object> callees)
-    : Runner(EngineMaker(), {}, std::move(signature), std::move(callees)) {
-  bound_ = attach(std::move(engine));
-  tuples_.resize(bound_->engine->num_outputs());
+Runner::Runner(std::unique_ptr<RunnableGraph> graph, Signature signature,
+               std::vector<nb::object> callees)
+    : Runner(GraphMaker(), {}, std::move(signature), std::move(callees)) {
+  bound_ = attach(std::move(graph));
+  tuples_.resize(bound_->graph->num_outputs);
 }
 
-Runner::Runner(EngineMaker make, std::vector<FrozenArgument> frozen, Signature signature,
+Runner::Runner(GraphMaker make, std::vector<FrozenArgument> frozen, Signature signature,
                std::vector<nb::object> callees)
-    : make_engine_(std::move(make)),
+    : make_graph_(std::move(make)),
       signature_(std::move(signature)),
       num_arguments_(signature_.num_arguments),
       callees_(std::move(callees)) {
@@ -101,10 +102,10 @@ void Runner::number_arguments() {
     if (item.kind == Kind::argument || item.kind == Kind::argument_view) renumber(item.of);
 }
 
-std::shared_ptr<Runner::Bound> Runner::attach(std::unique_ptr<Engine> engine) const {
+std::shared_ptr<Runner::Bound> Runner::attach(std::unique_ptr<RunnableGraph> graph) const {
   auto bound = std::make_shared<Bound>();
   std::size_t next_tensor = 0;
-  for (const Engine::Input& input : engine->inputs()) {
+  for (const RunnableGraph::Input& input : graph->inputs) {
     bound->input_is_integer.push_back(input.is_integer);
     int argument = -1;
     if (input.is_integer) {
@@ -116,7 +117,7 @@ std::shared_ptr<Runner::Bound> Runner::attach(std::unique_ptr<Engine> engine) co
     GEX_CHECK(argument >= 0, "no argument for input ", bound->argument_of_input.size());
     bound->argument_of_input.push_back(argument);
   }
-  bound->engine = std::move(engine);
+  bound->graph = std::move(graph);
   return bound;
 }
 
@@ -136,14 +137,14 @@ void Runner::bind_frozen(PyObject* const* arguments) {
   for (std::size_t i = 0; i < tensors.size(); ++i)
     memory.push_back({frozen_->arguments()[i].graph_input, frozen_->arguments()[i].name,
                       tensors[i].ref, tensors[i].contents});
-  std::unique_ptr<Engine> engine;
+  std::unique_ptr<RunnableGraph> graph;
   {
     nb::gil_scoped_release unlocked;
-    engine = make_engine_(memory);
+    graph = make_graph_(memory);
   }
-  std::shared_ptr<Bound> bound = attach(std::move(engine));
+  std::shared_ptr<Bound> bound = attach(std::move(graph));
   for (const FrozenArguments::Tensor& tensor : tensors) bound->memory.push_back(tensor.memory);
-  tuples_.resize(bound->engine->num_outputs());
+  tuples_.resize(bound->graph->num_outputs);
   frozen_->bind(std::move(tensors));
   bound_ = std::move(bound);
 }
@@ -237,11 +238,11 @@ nb::object Runner::operator()(nb::list arguments) {
   follow_torch_threads();
 
   TorchHost host({frame->arguments, bound->argument_of_input}, tuples_, callees_,
-                 bound->engine->num_outputs(), bound->engine->device(), ranges, clock);
+                 bound->graph->num_outputs, bound->graph->device, ranges, clock);
   const runtime::ControlScope scope(&raising_interrupts());
   while (true) {
     try {
-      bound->engine->run(frame->inputs, host);
+      bound->graph->run(frame->inputs, host);
       break;
     } catch (const runtime::LayoutMismatch& mismatch) {
       host.take_gil();
@@ -277,7 +278,7 @@ bool Runner::lay_out(const runtime::LayoutMismatch& mismatch, const Bound& bound
   PyObject*& object = frame.arguments[static_cast<std::size_t>(argument)];
   runtime::TensorRef wanted = frame.inputs[input].tensor;
   wanted.strides = mismatch.strides;
-  PyObject* copy = TorchApi::get().copy_to(object, wanted, bound.engine->device()).release().ptr();
+  PyObject* copy = TorchApi::get().copy_to(object, wanted, bound.graph->device).release().ptr();
   Py_DECREF(std::exchange(object, copy));
   TorchApi::get().read(object, frame.inputs[input].tensor);
   return true;

@@ -14,32 +14,19 @@
 #include "base/dim/dim.hpp"
 #include "frontend/python/frozen_arguments.hpp"
 #include "frontend/python/overhead.hpp"
+#include "frontend/python/runnable_graph.hpp"
 #include "frontend/python/torch_host.hpp"
 #include "runtime/session/session.hpp"
 
 namespace gex::python {
 
-// What runs: a Session over a compiled Program, or the reference executor.
-class Engine {
- public:
-  virtual ~Engine() = default;
-  struct Input {
-    bool is_integer = false;
-    Dim value;  // integers: what the program calls it
-  };
-  virtual std::vector<Input> inputs() const = 0;
-  virtual std::size_t num_outputs() const = 0;
-  virtual TorchDevice device() const { return {}; }  // where its inputs and outputs lie
-  virtual void run(std::span<const runtime::InputArg> inputs, runtime::Host& host) = 0;
-};
-
 // How one entry of the result list comes about.
 struct OutputItem {
   enum class Kind : std::uint8_t {
-    graph,          // output `of` of the engine
+    graph,          // output `of` of the graph
     argument,       // argument `of` itself
     argument_view,  // a view of argument `of`
-    output_view,    // a view of output `of` of the engine
+    output_view,    // a view of output `of` of the graph
     integer,        // `value`
     none,
   };
@@ -55,13 +42,13 @@ struct SymbolSource {
   Dim symbol;
   int argument = -1;  // an integer argument, or a tensor argument whose size `axis` it is
   int axis = -1;
-  int output = -1;                   // instead: the number in this output of the engine
+  int output = -1;                   // instead: the number in this output of the graph
   std::int64_t scale = 1, rest = 0;  // the number found there is scale*symbol + rest
 };
 
 struct Signature {
   int num_arguments = 0;
-  std::vector<int> tensors;                   // argument of each tensor input of the engine
+  std::vector<int> tensors;                   // argument of each tensor input of the graph
   std::vector<std::pair<Dim, int>> integers;  // what each integer argument is, and its position
   std::vector<nb::object> constants;          // tensors appended behind the arguments
   std::vector<OutputItem> outputs;
@@ -80,22 +67,25 @@ struct FrozenMemory {
   bool contents;
 };
 // Called without the GIL.
-using EngineMaker = std::function<std::unique_ptr<Engine>(std::span<const FrozenMemory>)>;
+using GraphMaker = std::function<std::unique_ptr<RunnableGraph>(std::span<const FrozenMemory>)>;
 
 class Runner {
  public:
-  Runner(std::unique_ptr<Engine> engine, Signature signature, std::vector<nb::object> callees);
-  // The engine is made at the first call, when the frozen arguments are there, and again after one
-  // of them was changed.
-  Runner(EngineMaker make, std::vector<FrozenArgument> frozen, Signature signature,
+  Runner(std::unique_ptr<RunnableGraph> graph, Signature signature,
+         std::vector<nb::object> callees);
+  // The graph is made runnable at the first call, when the frozen arguments are there, and again
+  // after one of them was changed.
+  Runner(GraphMaker make, std::vector<FrozenArgument> frozen, Signature signature,
          std::vector<nb::object> callees);
 
-  // Makes the engine now if no frozen argument has to be waited for.
+  // Makes it now if no frozen argument has to be waited for.
   void bind_constants();
   // Takes over the arguments that it needs and returns a tuple.
   nb::object operator()(nb::list arguments);
   void refresh();  // the next call binds the frozen arguments anew
-  const Engine* engine() const { return bound_ ? bound_->engine.get() : nullptr; }  // null: no call
+  // Null before the first call with frozen arguments.
+  const RunnableGraph* graph() const { return bound_ ? bound_->graph.get() : nullptr; }
+  RunnableGraph* graph() { return bound_ ? bound_->graph.get() : nullptr; }
   std::int64_t rebinds() const { return rebinds_; }
   // Where kernels write that a value was refused; `refuse` raises.
   void watch(nb::object word, nb::object refuse);
@@ -109,23 +99,23 @@ class Runner {
 
  private:
   struct Frame;
-  // An engine and what it needs to live; calls on several threads share it.
+  // A graph and what it needs to live; calls on several threads share it.
   struct Bound {
     std::vector<nb::object> memory;  // of frozen arguments
-    std::unique_ptr<Engine> engine;
+    std::unique_ptr<RunnableGraph> graph;
     std::vector<int> argument_of_input;
     std::vector<bool> input_is_integer;
   };
 
   void number_arguments();
-  std::shared_ptr<Bound> attach(std::unique_ptr<Engine> engine) const;
+  std::shared_ptr<Bound> attach(std::unique_ptr<RunnableGraph> graph) const;
   void bind_frozen(PyObject* const* arguments);
   void take_arguments(PyObject* list, Frame& frame, OverheadClock& clock);
   bool lay_out(const runtime::LayoutMismatch& mismatch, const Bound& bound, Frame& frame) const;
   void evaluate_symbols(Frame& frame, const TorchHost& host) const;
   nb::object build_result(std::size_t i, Frame& frame, const TorchHost& host) const;
 
-  EngineMaker make_engine_;
+  GraphMaker make_graph_;
   std::unique_ptr<FrozenArguments> frozen_;  // null: all arguments are passed in each call
   Signature signature_;                      // numbers arguments without the frozen ones
   std::vector<int> taken_;                   // positions of those

@@ -1,4 +1,4 @@
-// A Signature as bytes, for graphs that are kept between processes. Its constants are the host's.
+// Serialises a Signature, for graphs kept between processes. Its constants belong to the host.
 
 #include <map>
 
@@ -67,7 +67,7 @@ class Reader {
   // A position: an argument, an output, an axis; or -1.
   int small() {
     const std::int64_t value = in_.i64();
-    if (value < -1 || value > 1 << 24) fail(ErrorCode::parse_error, "no position: ", value);
+    if (value < -1 || value > 1 << 24) fail(ErrorCode::parse_error, "invalid position ", value);
     return static_cast<int>(value);
   }
   ByteReader& in() { return in_; }
@@ -129,7 +129,7 @@ Signature load_signature(const nb::bytes& bytes, std::vector<nb::object> constan
   for (OutputItem& item : signature.outputs) {
     const std::uint8_t kind = in.in().u8();
     if (kind > static_cast<std::uint8_t>(OutputItem::Kind::none))
-      fail(ErrorCode::parse_error, "there is no kind of output ", int{kind});
+      fail(ErrorCode::parse_error, "unknown kind of output ", int{kind});
     item.kind = static_cast<OutputItem::Kind>(kind);
     item.of = in.small();
     item.shape = in.dims();

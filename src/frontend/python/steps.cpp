@@ -32,7 +32,7 @@ class StepList {
     return out;
   }
 
-  // None where a size depends on what the program computes.
+  // None if a size depends on values computed by the program.
   nb::object value(Dim dim) const {
     std::vector<Dim> symbols;
     dim.collect_symbols(symbols);

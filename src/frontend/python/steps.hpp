@@ -1,5 +1,5 @@
 #pragma once
-// The steps of a Program as Python sees them: for traces of what a capture holds.
+// The steps of a Program as Python dicts, for traces of captures.
 
 #include <nanobind/nanobind.h>
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace gex::python {
 
-// A dict for each step in order: kind, name, stream, line, and where it applies grid, bytes, event.
-// Branches and bodies of loops stand behind their step. `key`: values of the input symbols.
+// A dict for each step in order: kind, name, stream, line and, if applicable, grid, bytes, event.
+// Branches and loop bodies follow their step. `key`: values of the input symbols.
 nb::list steps_of(const program::Program& program, std::span<const std::int64_t> key);
 
 }  // namespace gex::python

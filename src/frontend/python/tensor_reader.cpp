@@ -23,7 +23,7 @@ bool find(void* library, const char* name, F& function) {
   return function != nullptr;
 }
 
-// Where in the object the word `address` stands; -1 unless there is exactly one place.
+// The offset of the word `address` in the object; -1 unless it occurs exactly once.
 std::ptrdiff_t place_of(PyObject* object, std::uintptr_t address) {
   std::ptrdiff_t found = -1;
   const auto* bytes = reinterpret_cast<const std::byte*>(object);
@@ -38,7 +38,7 @@ std::ptrdiff_t place_of(PyObject* object, std::uintptr_t address) {
   return found;
 }
 
-// The offset that holds for two new tensors; -1 if there is none.
+// The offset that two new tensors have in common; -1 if there is none.
 std::ptrdiff_t find_offset() {
   nb::object torch = owned(PyImport_ImportModule("torch"));
   std::ptrdiff_t offset = -1;

@@ -1,7 +1,7 @@
 #pragma once
-// Reads a PyTorch tensor through the C functions that PyTorch promises to compiled models
-// (torch/csrc/inductor/aoti_torch/c/shim.h), found at run time. Several times faster than DLPack's
-// way, which makes and drops a reference to the tensor.
+// Reads a PyTorch tensor through the C functions that PyTorch guarantees to compiled models
+// (torch/csrc/inductor/aoti_torch/c/shim.h), found at run time. Several times faster than DLPack,
+// which creates and drops a reference to the tensor.
 
 #include <nanobind/nanobind.h>
 #include <cstddef>
@@ -14,10 +14,10 @@ namespace gex::python {
 
 class TensorReader {
  public:
-  // Whether this PyTorch has the functions and keeps its tensors where they are looked for.
+  // Whether this PyTorch has the functions and the expected object layout.
   TensorReader();
 
-  // False if the tensor has to be read in another way: nothing is wrong with it by that.
+  // False if the tensor has to be read in another way.
   bool read(PyObject* tensor, runtime::TensorRef& out) const {
     if (offset_ < 0) return false;
     void* handle = reinterpret_cast<std::byte*>(tensor) + offset_;
@@ -33,7 +33,7 @@ class TensorReader {
     out.strides = {strides, static_cast<std::size_t>(rank)};
     return true;
   }
-  // The address of the tensor's first element; null if it has to be found in another way.
+  // The address of the tensor's first element; null if it has to be read in another way.
   void* data(PyObject* tensor) const {
     void* address = nullptr;
     if (offset_ < 0) return nullptr;
@@ -47,12 +47,12 @@ class TensorReader {
   using GetNumber = std::int32_t (*)(void*, std::int64_t*);
   using GetType = std::int32_t (*)(void*, std::int32_t*);
 
-  std::ptrdiff_t offset_ = -1;  // of the tensor in its Python object; -1: not to be used
+  std::ptrdiff_t offset_ = -1;  // of the tensor in its Python object; -1: unusable
   GetPointer data_ = nullptr;
   GetNumber rank_ = nullptr;
   GetNumbers shape_ = nullptr, strides_ = nullptr;
   GetType type_ = nullptr;
-  std::int8_t dtypes_[kTypes];  // by PyTorch's number; -1: none of gex's
+  std::int8_t dtypes_[kTypes];  // by PyTorch's number; -1: not a gex dtype
 };
 
 }  // namespace gex::python

@@ -30,14 +30,14 @@ const dlpack::ExchangeApi* find_exchange_api(PyObject* tensor_type) {
   const auto* api = reinterpret_cast<const dlpack::ExchangeApi*>(header);
   if (api == nullptr || api->borrow == nullptr) {
     PyErr_SetString(PyExc_ImportError,
-                    "PyTorch's DLPack exchange API has no version 1 that lends "
+                    "PyTorch's DLPack exchange API has no version 1 that borrows "
                     "tensors; install PyTorch 2.11 or newer");
     throw nb::python_error();
   }
   return api;  // lives as long as the process
 }
 
-// Owns the sizes and strides of a wrapped tensor; the memory itself is somebody else's.
+// Owns the sizes and strides of a wrapped tensor; the memory belongs to another owner.
 struct Wrapped {
   dlpack::ManagedTensor managed;
   std::int64_t dims[1];  // shape, then strides
@@ -53,7 +53,7 @@ struct Wrapped {
 }  // namespace
 
 const TorchApi& TorchApi::get() {
-  static const TorchApi* api = new TorchApi();  // outlives interpreter shutdown on purpose
+  static const TorchApi* api = new TorchApi();  // intentionally outlives interpreter shutdown
   return *api;
 }
 
@@ -206,7 +206,7 @@ DType dtype_of(dlpack::DataType d) {
     }
   }
   fail(ErrorCode::type_mismatch, "tensor of DLPack type code ", int{d.code}, " with ", int{d.bits},
-       " bits; gex knows f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool");
+       " bits; gex supports f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool");
 }
 
 dlpack::DataType dlpack_type(DType dtype) {

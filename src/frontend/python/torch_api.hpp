@@ -1,7 +1,7 @@
 #pragma once
-// What gex needs of PyTorch at run time, reached without linking it: borrowing tensors and wrapping
-// memory through DLPack's C functions, making tensors through PyTorch's own allocator functions.
-// Everything here needs the GIL.
+// What gex needs from PyTorch at run time, without linking it: borrowing tensors and wrapping
+// memory through DLPack's C functions, allocating tensors through PyTorch's functions. Everything
+// here needs the GIL.
 
 #include <nanobind/nanobind.h>
 #include <cstdint>
@@ -17,13 +17,14 @@ namespace gex::python {
 
 namespace nb = nanobind;
 
-// Takes over a new reference; null means that a Python exception is set, which travels on.
+// Takes ownership of a new reference; null means that a Python exception is set, which is
+// propagated.
 inline nb::object owned(PyObject* object) {
   if (object == nullptr) throw nb::python_error();
   return nb::steal(object);
 }
 
-// Where the tensors of a call lie: the CPU, or CUDA device `index`.
+// The device of the tensors of a call: the CPU, or CUDA device `index`.
 struct TorchDevice {
   int index = -1;
   bool is_cuda() const { return index >= 0; }
@@ -36,11 +37,11 @@ class TorchApi {
 
   // The tensor's memory, sizes and strides, valid while the object lives and is not resized.
   dlpack::Tensor borrow(PyObject* tensor) const;
-  // The same as a TensorRef; whatever is quickest.
+  // The same as a TensorRef, in the fastest way.
   void read(PyObject* tensor, runtime::TensorRef& out) const {
     if (!is_tensor(tensor) || !reader_->read(tensor, out)) read_borrowed(tensor, out);
   }
-  void* data(PyObject* tensor) const {  // where the first element is
+  void* data(PyObject* tensor) const {  // address of the first element
     void* address = is_tensor(tensor) ? reader_->data(tensor) : nullptr;
     return address != nullptr ? address : borrowed_data(tensor);
   }
@@ -53,12 +54,12 @@ class TorchApi {
   // A view of the tensor's memory; offset counts elements from where the tensor starts.
   nb::object reinterpret(PyObject* tensor, PyObject* sizes, PyObject* strides,
                          std::int64_t offset) const;
-  // A tensor over memory that somebody else keeps alive for as long as the tensor lives.
+  // A tensor over memory that its owner keeps alive for the tensor's lifetime.
   nb::object wrap(const runtime::TensorRef& ref, TorchDevice device) const;
   // A new tensor on the device with these strides and the contents of `tensor`.
   nb::object copy_to(PyObject* tensor, const runtime::TensorRef& expected,
                      TorchDevice device) const;
-  // The stream that PyTorch uses on a CUDA device at the moment.
+  // PyTorch's current stream of a CUDA device.
   std::uint64_t current_stream(TorchDevice device) const;
   // The number in a 0-d i64 tensor on any device; waits for it.
   std::int64_t number_in(PyObject* tensor) const;
@@ -72,8 +73,8 @@ class TorchApi {
   const dlpack::ExchangeApi* exchange_ = nullptr;
   PyTypeObject* tensor_type_ = nullptr;
   PyObject* empty_strided_ = nullptr;
-  PyObject* empty_strided_cuda_ = nullptr;  // null where PyTorch has no CUDA
-  PyObject* current_device_ = nullptr;      // likewise, as what follows
+  PyObject* empty_strided_cuda_ = nullptr;  // null if PyTorch has no CUDA
+  PyObject* current_device_ = nullptr;      // likewise, and the following
   PyObject* set_device_ = nullptr;
   PyObject* current_stream_ = nullptr;
   PyObject* reinterpret_ = nullptr;
@@ -82,7 +83,7 @@ class TorchApi {
 };
 
 nb::object tuple_of(std::span<const std::int64_t> values);
-DType dtype_of(dlpack::DataType dtype);  // UserError for what gex has no name for
+DType dtype_of(dlpack::DataType dtype);  // UserError for dtypes that gex lacks
 dlpack::DataType dlpack_type(DType dtype);
 
 }  // namespace gex::python

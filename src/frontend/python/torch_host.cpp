@@ -9,7 +9,7 @@ namespace {
 
 using runtime::TensorRef;
 
-// Strides of axes with one element (or of empty tensors) mean nothing; -1 promises nothing.
+// Strides of axes of size 1 (or of empty tensors) don't matter; -1 matches any.
 bool same_layout(std::span<const std::int64_t> expected, std::span<const std::int64_t> got,
                  std::span<const std::int64_t> shape) {
   if (std::ranges::find(shape, 0) != shape.end()) return true;
@@ -48,9 +48,14 @@ TorchHost::TorchHost(Arguments inputs, std::vector<OutputTuples>& tuples,
       outputs_(num_outputs),
       device_(device),
       ranges_(ranges),
-      clock_(clock) {}
+      clock_(clock) {
+  if (ranges_.profiling()) watch_before_ = LaunchWatch::set_current(this);
+}
 
-TorchHost::~TorchHost() { take_gil(); }
+TorchHost::~TorchHost() {
+  take_gil();
+  if (ranges_.profiling()) LaunchWatch::set_current(watch_before_);
+}
 
 void TorchHost::about_to_block() {
   if (thread_ == nullptr) thread_ = PyEval_SaveThread();
@@ -71,6 +76,18 @@ void TorchHost::begins(Phase phase) {
   ranges_.enter(phase == Phase::capture ? "acl_graph_capture" : "acl_graph_replay");
 }
 
+void TorchHost::launch_begins(std::string_view name) {
+  take_gil();
+  ranges_.enter(std::string(name).c_str());
+  about_to_block();
+}
+
+void TorchHost::launch_ended() {
+  take_gil();
+  ranges_.leave();
+  about_to_block();
+}
+
 void TorchHost::take_gil() {
   if (thread_ != nullptr) {
     PyEval_RestoreThread(thread_);
@@ -85,7 +102,8 @@ void* TorchHost::allocate_output(int k, DType dtype, std::span<const std::int64_
   take_gil();
   const auto index = static_cast<std::size_t>(k);
   OutputTuples& known = tuples_[index];
-  nb::object sizes = known.sizes, steps = known.steps;  // own references: other threads may replace
+  nb::object sizes = known.sizes,
+             steps = known.steps;  // own references: other threads may replace them
   if (!sizes.is_valid() || !std::ranges::equal(known.shape, shape) ||
       !std::ranges::equal(known.strides, strides)) {
     sizes = tuple_of(shape);
@@ -131,20 +149,20 @@ nb::object TorchHost::operand(const TensorRef& ref) const {
   return TorchApi::get().wrap(ref, device_);
 }
 
-// The result as the program expects it: a tensor of its own with the promised strides.
+// The result as the program expects it: a separate tensor with the expected strides.
 nb::object TorchHost::fitting(nb::object result, const TensorRef& expected,
                               std::span<const TensorRef> operands,
                               const program::Call& call) const {
   const TorchApi& torch = TorchApi::get();
   if (!torch.is_tensor(result.ptr()))
     fail(ErrorCode::invalid_argument, call.name, " returned a ", Py_TYPE(result.ptr())->tp_name,
-         " where a tensor was promised");
+         " where a tensor was expected");
   const dlpack::Tensor got = torch.borrow(result.ptr());
   const DType dtype = dtype_of(got.dtype);
   const auto rank = static_cast<std::size_t>(got.ndim);
   if (dtype != expected.dtype || rank != expected.shape.size())
     fail(ErrorCode::type_mismatch, call.name, " returned ", dtype, " of rank ", rank,
-         " where its meta function promised ", expected.dtype, " of rank ", expected.shape.size());
+         " where its meta function returned ", expected.dtype, " of rank ", expected.shape.size());
   std::vector<std::int64_t> shape(got.shape, got.shape + got.ndim);
   bool copy = !same_layout(expected.strides, {got.strides, rank}, shape);
   const Extent mine = extent_of(got.data, shape, {got.strides, rank}, size_of(dtype));
@@ -176,7 +194,7 @@ void TorchHost::call(const program::Call& call, std::span<const TensorRef> input
       owned(PyObject_Vectorcall(callee, args.data(), args.size(), /*kwnames=*/nullptr));
   GEX_CHECK(PyTuple_CheckExact(results.ptr()) &&
                 PyTuple_GET_SIZE(results.ptr()) == static_cast<Py_ssize_t>(expected.size()),
-            call.name, ": a callee gives a tuple with one entry for each result");
+            call.name, ": a callee must return a tuple with one entry per result");
   for (std::size_t i = 0; i < expected.size(); ++i) {
     nb::object result =
         fitting(nb::borrow(PyTuple_GET_ITEM(results.ptr(), static_cast<Py_ssize_t>(i))),

@@ -1,6 +1,6 @@
 #pragma once
-// The Host of a run whose caller is PyTorch: makes the output tensors, builds views, carries out
-// call steps through Python callables. Lives for one call, on the calling thread.
+// The Host of a run called from PyTorch: allocates output tensors, builds views, runs call steps
+// through Python callables. Lives for one call, on the calling thread.
 
 #include <nanobind/nanobind.h>
 #include <cstdint>
@@ -12,20 +12,21 @@
 #include "frontend/python/overhead.hpp"
 #include "frontend/python/profiler_ranges.hpp"
 #include "frontend/python/torch_api.hpp"
+#include "runtime/launch_watch.hpp"
 #include "runtime/session/session.hpp"
 
 namespace gex::python {
 
-// Sizes and strides of an output as Python tuples, kept from call to call: most calls repeat them.
+// Sizes and strides of an output as Python tuples, cached because most calls repeat them.
 struct OutputTuples {
   std::vector<std::int64_t> shape, strides;
   nb::object sizes, steps;  // tuples of shape and strides
 };
 
-class TorchHost final : public runtime::Host {
+class TorchHost final : public runtime::Host, private runtime::LaunchWatch {
  public:
-  // The objects that a call owns. Program input i is arguments[of_input[i]]; one that is released
-  // becomes null.
+  // The objects that a call owns. Program input i is arguments[of_input[i]]; a released one becomes
+  // null.
   struct Arguments {
     std::span<PyObject*> arguments;
     std::span<const int> of_input;
@@ -57,10 +58,13 @@ class TorchHost final : public runtime::Host {
   void release(std::uint64_t handle) override;
   void release_input(int input) override;
 
-  void take_gil();  // back from about_to_block; nothing happens if it is held
+  void take_gil();  // takes the GIL back after about_to_block; no-op if it is held
   PyObject* output(std::size_t k) const { return outputs_[k].ptr(); }
 
  private:
+  void launch_begins(std::string_view name) override;
+  void launch_ended() override;
+
   nb::object operand(const runtime::TensorRef& ref) const;
   nb::object fitting(nb::object result, const runtime::TensorRef& expected,
                      std::span<const runtime::TensorRef> operands, const program::Call& call) const;
@@ -72,9 +76,10 @@ class TorchHost final : public runtime::Host {
   TorchDevice device_;
   ProfilerRanges& ranges_;
   OverheadClock& clock_;
-  bool in_phase_ = false;                    // a range for it is open
-  std::vector<PyObject*> pending_releases_;  // given back when the GIL is held anyway
-  PyThreadState* thread_ = nullptr;          // set while the GIL is let go
+  bool in_phase_ = false;  // a profiler range for it is open
+  runtime::LaunchWatch* watch_before_ = nullptr;
+  std::vector<PyObject*> pending_releases_;  // released when the GIL is held anyway
+  PyThreadState* thread_ = nullptr;          // set while the GIL is released
 };
 
 }  // namespace gex::python

@@ -29,7 +29,7 @@ NumThreads find_num_threads() {
 void follow_torch_threads() {
   static const NumThreads num_threads = find_num_threads();
   static const auto most = static_cast<std::uint32_t>(default_thread_count());
-  // Threads may have numbers of their own: the last one that was set counts, not the last caller's.
+  // Threads may have different numbers: the last one that was set counts, not the last caller's.
   static std::atomic<std::uint32_t> followed{0};
   static thread_local std::uint32_t seen = 0;
   std::uint32_t count = 0;

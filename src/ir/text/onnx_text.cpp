@@ -198,7 +198,7 @@ class OnnxPrinter {
     field("type", "TENSOR");
   }
 
-  // As the graph's own text form writes it, but for the names of what is no number.
+  // Like the graph's own text form, except for the names of non-finite numbers.
   static std::string text_of_real(double value) {
     if (value != value) return "nan";
     if (value - value != 0) return value > 0 ? "inf" : "-inf";

@@ -1,6 +1,6 @@
 #pragma once
-// A graph as an ONNX ModelProto in protobuf's text format, for viewers (Netron) and for tools that
-// read ONNX. Ops keep their own names, in the domain "gex": it is to be looked at, not to be run.
+// A graph as an ONNX ModelProto in protobuf text format, for viewers (Netron) and tools that read
+// ONNX. Ops keep their own names in the domain "gex": it is for display, not for execution.
 
 #include <string>
 

@@ -1,19 +1,19 @@
 #include <unordered_map>
 
+#include "base/text/lexer.hpp"
 #include "ir/check_node.hpp"
-#include "ir/text/lexer.hpp"
 #include "ir/text/parse_literals.hpp"
 #include "ir/text/suggest.hpp"
 
 namespace gex {
 namespace {
 
-// What follows a parse recurses too: deeper ones could run out of stack in some thread.
+// Later stages recurse too: deeper nesting could overflow a thread's stack.
 constexpr int kDeepestSubgraph = 1024;
 
 class Parser {
  public:
-  explicit Parser(std::string_view text) : lexer_(text) {}
+  explicit Parser(std::string_view text) : lexer_(text, kGraphText) {}
 
   std::unique_ptr<Graph> parse_all() {
     while (lexer_.accept("symbols")) parse_symbols();
@@ -135,7 +135,8 @@ class Parser {
   int parse_index() {
     std::size_t offset = lexer_.peek().offset;
     std::int64_t index = lexer_.expect_int("the number of an output or input");
-    if (index < 0 || index > 1 << 30) lexer_.fail_at(offset, "no output or input has this number");
+    if (index < 0 || index > 1 << 30)
+      lexer_.fail_at(offset, "there is no output or input with this number");
     return static_cast<int>(index);
   }
 
@@ -190,7 +191,7 @@ class Parser {
     }
     node->set_labels(std::move(labels));
     parse_types(*node, results.size(), offset);
-    if (lexer_.accept("@")) node->set_location(lexer_.expect_string("a place in double quotes"));
+    if (lexer_.accept("@")) node->set_location(lexer_.expect_string("a location in double quotes"));
     for (std::size_t i = 0; i < results.size(); ++i) define(names, results[i], node->output(i));
   }
 
@@ -228,7 +229,7 @@ class Parser {
       Token name = lexer_.peek();
       lexer_.expect_identifier("the name of an attribute");
       std::size_t i = find_attr(def, name);
-      if (given[i]) lexer_.fail_at(name.offset, str("attribute '", name.text, "' is given twice"));
+      if (given[i]) lexer_.fail_at(name.offset, str("attribute '", name.text, "' is set twice"));
       given[i] = true;
       lexer_.expect("=", "after the name of an attribute");
       attrs[i] = parse_attr(lexer_, symbols_, def.attrs[i].default_value);
@@ -245,7 +246,7 @@ class Parser {
       Token name = lexer_.peek();
       lexer_.expect_identifier("the name of a label");
       if (find_label(labels, name.text) != nullptr)
-        lexer_.fail_at(name.offset, str("label '", name.text, "' is given twice"));
+        lexer_.fail_at(name.offset, str("label '", name.text, "' is set twice"));
       lexer_.expect("=", "after the name of a label");
       AttrValue kind = std::int64_t{0};
       if (lexer_.at("true") || lexer_.at("false")) kind = false;
@@ -266,7 +267,7 @@ class Parser {
                                     suggestion(name.text, known)));
   }
 
-  // The shape rule has given the types; the text may only add strides or write sizes in another,
+  // The shape rule determines the types; the text may only add strides or write sizes in another,
   // equal form.
   void parse_types(Node& node, std::size_t results, std::size_t offset) {
     if (results != node.num_outputs())
@@ -280,7 +281,7 @@ class Parser {
       Type type = parse_type(lexer_, symbols_);
       if (!same_data_type(type, node.output(i)->type()))
         lexer_.fail_at(type_offset, str("result ", i, " of ", node.op().name, " has type ",
-                                        node.output(i)->type(), ", the text says ", type));
+                                        node.output(i)->type(), ", but the text says ", type));
       node.output(i)->set_type(std::move(type));
     }
   }

@@ -55,7 +55,7 @@ std::uint64_t parse_bits(Lexer& lexer, std::size_t bytes) {
   return bits;
 }
 
-// In the precision asked for: going through double would round twice.
+// In the requested precision: going through double would round twice.
 template <class F>
 F parse_float(Lexer& lexer) {
   std::size_t offset = lexer.peek().offset;
@@ -102,7 +102,7 @@ void parse_element(Lexer& lexer, HostTensor& tensor, std::int64_t i) {
 
 HostTensor parse_values(Lexer& lexer, DType dtype, std::vector<std::int64_t> shape,
                         std::size_t bytes) {
-  // Grows with the text, so a short text can't claim a large tensor.
+  // Grows with the text, so a short text can't request a large tensor.
   HostTensor one(dtype, {});
   std::string data;
   parse_list(lexer, "(", ")", "the values of a tensor", [&] {
@@ -152,7 +152,7 @@ TensorPtr parse_tensor(Lexer& lexer) {
     std::int64_t size = lexer.expect_int("a size");
     if (size < 0 || __builtin_mul_overflow(bytes, static_cast<std::size_t>(size), &bytes) ||
         bytes > std::size_t{1} << 48)
-      lexer.fail_at(offset, "this tensor has no sensible size");
+      lexer.fail_at(offset, "the size of this tensor is invalid");
     shape.push_back(size);
   });
   if (lexer.accept("splat"))

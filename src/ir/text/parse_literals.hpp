@@ -4,8 +4,8 @@
 #include <map>
 #include <string>
 
+#include "base/text/lexer.hpp"
 #include "ir/attrs.hpp"
-#include "ir/text/lexer.hpp"
 #include "ir/type.hpp"
 
 namespace gex {
@@ -14,7 +14,7 @@ using SymbolTable = std::map<std::string, Dim, std::less<>>;
 
 Dim parse_dim(Lexer& lexer, const SymbolTable& symbols);
 Type parse_type(Lexer& lexer, const SymbolTable& symbols);
-// A value of the same kind as `like`.
+// A value of the same type as `like`.
 AttrValue parse_attr(Lexer& lexer, const SymbolTable& symbols, const AttrValue& like);
 
 }  // namespace gex

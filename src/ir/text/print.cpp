@@ -75,7 +75,7 @@ class Printer {
     out_ += '}';
   }
 
-  // A negative indent leaves the bodies of subgraphs out.
+  // A negative indent omits the bodies of subgraphs.
   void print_node(const Node& node, const ValueNames& names, int indent) {
     for (std::size_t i = 0; i < node.num_outputs(); ++i) {
       if (i) out_ += ", ";
@@ -132,7 +132,7 @@ class Printer {
   void print_attrs(const Node& node) {
     bool any = false;
     for (std::size_t i = 0; i < node.attrs().size(); ++i) {
-      // A wrong list is the verifier's business; its message must still print.
+      // A wrong list is reported by the verifier, whose message must still be printable.
       const AttrField* field = i < node.op().attrs.size() ? &node.op().attrs[i] : nullptr;
       if (field && attr_equal(node.attrs()[i], field->default_value)) continue;
       out_ += any ? ", " : " {";

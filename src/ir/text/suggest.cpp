@@ -26,7 +26,7 @@ int edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string suggestion(std::string_view wrong, std::span<const std::string_view> candidates) {
-  constexpr std::size_t kLongestName = 64;  // nobody means a known op by a page of text
+  constexpr std::size_t kLongestName = 64;  // longer inputs are not misspelt names
   if (wrong.size() > kLongestName) return {};
   int limit = std::max(1, static_cast<int>(wrong.size()) / 3);
   std::string_view best;

@@ -1,6 +1,6 @@
 #pragma once
-// Names of the values of one graph for its printed forms: their own names made unique identifiers,
-// numbers for the others.
+// Names of the values of one graph in printed forms: their own names made unique, numbers for the
+// others.
 
 #include <string>
 #include <unordered_map>
@@ -14,7 +14,7 @@ class ValueNames {
  public:
   explicit ValueNames(const Graph& graph);
 
-  // Values of another graph are a mistake that a message must still be able to print.
+  // Values of another graph are an error, but a message must still be able to print them.
   const std::string& of(const Value& value) const;
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// Attribute structs that more than their own op reads (builders, passes, importers). Structs that
-// only one definition needs stay in that file.
+// Attribute structs used by more than their own op (builders, passes, importers). Others are in the
+// file of their definition.
 
 #include <cstdint>
 #include <string>
@@ -51,7 +51,7 @@ struct Transpose {
   static constexpr auto fields() { return std::tuple{field("perm", &Transpose::perm)}; }
 };
 
-// out[i...] = in[starts + i*steps...]; one entry for each axis; every index is inside the input.
+// out[i...] = in[starts + i*steps...]; one entry per axis; every index must be in range.
 struct Slice {
   Dims starts;
   Ints steps;
@@ -113,7 +113,7 @@ struct Matmul {
   static constexpr auto fields() { return std::tuple{field("wide", &Matmul::wide)}; }
 };
 
-// Padding is on both sides; unequal sides are a pad before.
+// Padding is equal on both sides; unequal sides need a separate pad.
 struct Conv {
   Ints stride{1, 1};
   Ints padding{0, 0};
@@ -130,8 +130,7 @@ struct Conv {
 struct Attention {
   bool causal = false;
   double scale = 1;
-  bool nan_if_fully_masked =
-      false;  // a query that sees none of the keys: NaN, as softmax says, not zeros
+  bool nan_if_fully_masked = false;  // a query that sees no key: NaN, as in softmax, not zeros
   static constexpr auto fields() {
     return std::tuple{field("causal", &Attention::causal), field("scale", &Attention::scale),
                       field("nan_if_fully_masked", &Attention::nan_if_fully_masked)};
@@ -179,7 +178,7 @@ struct Scatter {
   }
 };
 
-// slice_update: where in input 0 the source goes.
+// slice_update: the position of the source in input 0.
 struct SliceUpdate {
   Dims starts;
   Ints steps;

@@ -1,7 +1,7 @@
 #pragma once
-// Builder functions: one line of C++ for one node. Expansions, passes, importers and the public
-// builder all make nodes through these. Operands of arithmetic must have one dtype; shapes
-// broadcast. Everything is inserted at the graph's insertion point.
+// Builder functions: one C++ call per node, used by expansions, passes, importers and the public
+// builder. Operands of arithmetic must have one dtype; shapes broadcast. Nodes are inserted at the
+// graph's insertion point.
 
 #include <cstdint>
 #include <initializer_list>
@@ -81,7 +81,7 @@ GEX_OPS_BINARY(bit_and)
 GEX_OPS_BINARY(bit_or)
 GEX_OPS_BINARY(bit_xor)
 #undef GEX_OPS_BINARY
-// With a number of x's own dtype on the right.
+// With a number of x's dtype on the right.
 Value* add(Graph& g, Value* x, double b);
 Value* sub(Graph& g, Value* x, double b);
 Value* mul(Graph& g, Value* x, double b);
@@ -109,7 +109,7 @@ inline Value* argmax(Graph& g, Value* x, Ints axes, bool keepdim = false) {
 inline Value* argmin(Graph& g, Value* x, Ints axes, bool keepdim = false) {
   return reduce(g, "argmin", x, std::move(axes), keepdim);
 }
-// Sums x down to a shape it was broadcast from.
+// Sums x over the axes along which `shape` was broadcast.
 Value* sum_to(Graph& g, Value* x, const Shape& shape);
 Value* cumsum(Graph& g, Value* x, std::int64_t axis);
 Value* softmax(Graph& g, Value* x, std::int64_t axis);
@@ -145,7 +145,7 @@ Value* linear(Graph& g, Value* x, Value* weight, Value* bias);
 Value* conv2d(Graph& g, Value* x, Value* weight, const Conv& attrs);
 Value* attention(Graph& g, Value* q, Value* k, Value* v, Value* mask, const Attention& attrs);
 
-// What the op's definition expands the node to; the node itself stays. For passes and tests.
+// The expansion of the node by its op's definition; the node itself stays. For passes and tests.
 std::vector<Value*> expand_node(Graph& g, Node& node);
 
 }  // namespace gex::ops

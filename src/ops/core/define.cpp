@@ -69,6 +69,30 @@ Definition& Definition::expand(std::function<std::vector<Value*>(Graph&, const N
   def_.expand = std::move(expansion);
   return traits(Trait::composite);
 }
+Definition& Definition::step(StepKind kind) {
+  def_.step = kind;
+  return *this;
+}
+Definition& Definition::problem(ProblemRule rule) {
+  def_.problem = std::make_shared<const ProblemRule>(std::move(rule));
+  return *this;
+}
+Definition& Definition::reference(std::vector<HostTensor> (*function)(const ReferenceContext&)) {
+  def_.reference = function;
+  return *this;
+}
+Definition& Definition::indices(std::vector<IndexInput> (*function)(const Node&)) {
+  def_.indices = function;
+  return *this;
+}
+Definition& Definition::bounds(std::optional<ElementBounds> (*function)(const Node&)) {
+  def_.bounds = function;
+  return *this;
+}
+Definition& Definition::on_sizes(std::optional<Dim> (*function)(Dim, Dim)) {
+  def_.on_sizes = function;
+  return *this;
+}
 Definition& Definition::aten(const char* overload, AtenImport import) {
   def_.aten.push_back({overload, std::move(import)});
   return *this;
@@ -90,6 +114,10 @@ Definition& Definition::tested(double low, double high, double ulp_f32) {
 }
 Definition& Definition::tested_on(std::vector<DType> dtypes) {
   def_.test.dtypes = std::move(dtypes);
+  return *this;
+}
+Definition& Definition::sample(std::function<OpSample()> make) {
+  def_.sample = std::move(make);
   return *this;
 }
 const OpDef& Definition::define() { return register_op(std::move(def_)); }
@@ -115,7 +143,7 @@ void require_dtype(const InferContext& c, std::size_t input, DTypeSet accepts) {
 void require_same_dtype(const InferContext& c, std::size_t a, std::size_t b) {
   if (c.in(a).dtype != c.in(b).dtype) {
     fail(ErrorCode::type_mismatch, c.op_name, ": inputs ", a, " and ", b, " are ", c.in(a), " and ",
-         c.in(b), "; they must have one dtype. Cast one of them.");
+         c.in(b), "; they must have the same dtype. Cast one of them.");
   }
 }
 
@@ -132,7 +160,7 @@ void require_at_least(const InferContext& c, const char* attribute, const Ints& 
   for (std::int64_t value : values) {
     if (value < least || value > kMost) {
       fail(ErrorCode::invalid_argument, c.op_name, ": ", attribute, " has the entry ", value,
-           "; entries go from ", least, " to ", kMost);
+           "; entries must be from ", least, " to ", kMost);
     }
   }
 }
@@ -174,7 +202,7 @@ Definition elementwise(const char* name, const char* doc) {
   return d;
 }
 
-// One rule for all: same dtype in and out, inputs broadcast.
+// The common rule: same dtype in and out, inputs broadcast.
 std::function<Type(const InferContext&)> same_dtype_rule(DTypeSet accepts) {
   return [accepts](const InferContext& c) {
     for (std::size_t i = 0; i < c.inputs.size(); ++i) {
@@ -208,9 +236,69 @@ Definition unary_body(const char* name, const char* doc, UnaryBody body, DTypeSe
   return d;
 }
 
+namespace {
+
+using OnSizes = std::optional<Dim> (*)(Dim, Dim);
+
+bool can_divide(Dim a) { return known_eq(a, 0) == false; }
+// If nothing is negative, rounding towards zero is rounding down.
+bool rounds_alike(Dim a, Dim b) {
+  return can_divide(b) && provably_nonnegative(a) && provably_nonnegative(b);
+}
+std::optional<Dim> as_size(std::optional<bool> truth) {
+  if (!truth) return std::nullopt;
+  return Dim(*truth ? 1 : 0);
+}
+
+// The primitive on integers that are known as sizes; null if it has no such form.
+OnSizes on_sizes_of(Prim prim) {
+  using Result = std::optional<Dim>;
+  switch (prim) {
+    case Prim::add:
+      return [](Dim a, Dim b) { return Result(a + b); };
+    case Prim::sub:
+      return [](Dim a, Dim b) { return Result(a - b); };
+    case Prim::mul:
+      return [](Dim a, Dim b) { return Result(a * b); };
+    case Prim::min:
+      return [](Dim a, Dim b) { return Result(min(a, b)); };
+    case Prim::max:
+      return [](Dim a, Dim b) { return Result(max(a, b)); };
+    case Prim::floordiv:
+      return [](Dim a, Dim b) { return can_divide(b) ? Result(floordiv(a, b)) : std::nullopt; };
+    case Prim::mod:
+      return [](Dim a, Dim b) { return can_divide(b) ? Result(mod(a, b)) : std::nullopt; };
+    case Prim::truncdiv:
+      return
+          [](Dim a, Dim b) { return rounds_alike(a, b) ? Result(floordiv(a, b)) : std::nullopt; };
+    case Prim::fmod:
+      return [](Dim a, Dim b) { return rounds_alike(a, b) ? Result(mod(a, b)) : std::nullopt; };
+    case Prim::eq:
+      return [](Dim a, Dim b) { return as_size(known_eq(a, b)); };
+    case Prim::ne:
+      return [](Dim a, Dim b) {
+        const std::optional<bool> equal = known_eq(a, b);
+        return equal ? as_size(!*equal) : std::nullopt;
+      };
+    case Prim::lt:
+      return [](Dim a, Dim b) { return as_size(known_lt(a, b)); };
+    case Prim::le:
+      return [](Dim a, Dim b) { return as_size(known_le(a, b)); };
+    case Prim::gt:
+      return [](Dim a, Dim b) { return as_size(known_lt(b, a)); };
+    case Prim::ge:
+      return [](Dim a, Dim b) { return as_size(known_le(b, a)); };
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
 Definition binary(const char* name, Prim prim, const char* doc, DTypeSet accepts) {
   Definition d = elementwise(name, doc);
   d.in({"a", "b"})
+      .on_sizes(on_sizes_of(prim))
       .infer_one(same_dtype_rule(accepts))
       .map([prim](BodyContext& c, int, Indices i) {
         return c.s.binary(prim, in_broadcast(c, 0, i), in_broadcast(c, 1, i));
@@ -238,6 +326,7 @@ Definition comparison(const char* name, Prim prim, const char* doc) {
   Definition d = elementwise(name, doc);
   d.in({"a", "b"})
       .traits(Trait::cheap)
+      .on_sizes(on_sizes_of(prim))
       .infer_one([](const InferContext& c) {
         require_same_dtype(c, 0, 1);
         return Type::tensor(DType::boolean, broadcast_inputs(c));
@@ -257,7 +346,7 @@ Dim linearise(Indices index, const Shape& shape) {
 
 std::vector<Dim> delinearise(Dim linear, const Shape& shape) {
   std::vector<Dim> index(shape.size());
-  // Nothing is read from an empty shape; zeros keep the division by its size out of the map.
+  // Nothing is read from an empty shape; zeros avoid a division by its size in the map.
   if (std::find(shape.begin(), shape.end(), Dim(0)) != shape.end()) return index;
   Dim rest = linear;
   for (std::size_t i = shape.size(); i-- > 1;) {
@@ -269,7 +358,7 @@ std::vector<Dim> delinearise(Dim linear, const Shape& shape) {
 }
 
 std::vector<Dim> reshape_index(const Shape& from, const Shape& to, Indices index) {
-  // Axes are matched in groups with equal products, so that what did not change stays untouched.
+  // Axes are matched in groups with equal products, so that unchanged axes stay separate.
   std::vector<Dim> result;
   result.reserve(from.size());
   std::size_t f = 0, t = 0;
@@ -290,7 +379,7 @@ std::vector<Dim> reshape_index(const Shape& from, const Shape& to, Indices index
         to_product *= to[t++];
       }
     }
-    // Unit axes left at the end belong to the last group.
+    // Trailing unit axes belong to the last group.
     if (f == from.size()) t = to.size();
     if (t == to.size()) f = from.size();
     const Shape from_group(from.begin() + static_cast<std::ptrdiff_t>(f0),
@@ -306,7 +395,7 @@ std::vector<Dim> reshape_index(const Shape& from, const Shape& to, Indices index
 bool fits_into(Dim start, Dim size, std::int64_t step, Dim axis) {
   if (size == Dim(0)) return true;
   const Dim last = start + (size - 1) * Dim(step);
-  // What an empty slice would reach does not matter: multiplied by 0 or 1.
+  // The extent of an empty slice does not matter: multiplied by 0 or 1.
   const Dim any = min(size, 1);
   const auto inside = [&](Dim at) {
     if (known_le(0, at) == true && known_lt(at, axis) == true) return true;

@@ -1,5 +1,5 @@
 #pragma once
-// One function for each family file; registry.cpp calls them all.
+// One function per family file; registry.cpp calls them all.
 
 namespace gex::ops {
 

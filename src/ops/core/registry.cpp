@@ -1,4 +1,4 @@
-// The list of built-in op families. ir loads them through this hook on the first look-up.
+// The list of built-in op families. ir loads them through this hook on the first lookup.
 
 #include "ir/op_def.hpp"
 #include "ops/core/families.hpp"

@@ -1,6 +1,8 @@
 #include "ops/rows/aten.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <unordered_map>
 
@@ -30,7 +32,17 @@ struct RowTable {
 };
 
 RowTable& table() {
-  static RowTable* t = new RowTable;  // rows are looked up until the process ends
+  static RowTable* t = new RowTable;  // never destroyed: rows are looked up until the process ends
+  return *t;
+}
+
+struct FactTable {
+  std::mutex mutex;
+  std::map<std::string, AtenFacts, std::less<>> by_name;
+};
+
+FactTable& fact_table() {
+  static FactTable* t = new FactTable;
   return *t;
 }
 
@@ -38,7 +50,7 @@ void refresh(RowTable& t, const std::vector<const OpDef*>& ops) {
   if (t.ops_seen == ops.size()) return;
   t.by_overload.clear();
   auto claim = [&](const AtenRow& row) {
-    GEX_CHECK(t.by_overload.emplace(row.overload, &row).second, row.overload, " is claimed twice");
+    GEX_CHECK(t.by_overload.emplace(row.overload, &row).second, row.overload, " has two rows");
   };
   for (const OpDef* op : ops) {
     for (const AtenRow& row : op->aten) claim(row);
@@ -129,7 +141,7 @@ void register_aten_row(std::string overload, std::function<std::vector<Value*>(A
   RowTable& t = table();
   std::lock_guard lock(t.mutex);
   AtenRow row{overload, std::move(import)};
-  GEX_CHECK(t.free_rows.emplace(overload, std::move(row)).second, overload, " is claimed twice");
+  GEX_CHECK(t.free_rows.emplace(overload, std::move(row)).second, overload, " has two rows");
   t.ops_seen = 0;
 }
 
@@ -140,6 +152,22 @@ const AtenRow* find_aten_row(std::string_view overload) {
   refresh(t, ops);
   auto it = t.by_overload.find(overload);
   return it == t.by_overload.end() ? nullptr : it->second;
+}
+
+const AtenFacts& aten_facts(std::string_view name) {
+  static const AtenFacts kNothing;
+  all_ops();  // loads the built-in ops, which register facts
+  FactTable& t = fact_table();
+  std::lock_guard lock(t.mutex);
+  const auto it = t.by_name.find(name);
+  return it == t.by_name.end() ? kNothing : it->second;
+}
+
+void register_aten_facts(std::initializer_list<const char*> names, const AtenFacts& facts) {
+  FactTable& t = fact_table();
+  std::lock_guard lock(t.mutex);
+  for (const char* name : names)
+    GEX_CHECK(t.by_name.emplace(name, facts).second, name, " has facts twice");
 }
 
 std::vector<std::string> all_aten_overloads() {

@@ -1,7 +1,6 @@
 #pragma once
-// How an ATen call looks to the rows in the op definitions. The importer (frontend/fx) fills it
-// from an FX node: arguments in schema order with defaults filled in, tensors already imported as
-// Values.
+// An ATen call as seen by the rows in the op definitions. The importer (frontend/fx) fills it from
+// an FX node: arguments in schema order with defaults, tensors already imported as Values.
 
 #include <cstdint>
 #include <functional>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "ir/graph.hpp"
+#include "ops/rows/aten_facts.hpp"
 
 namespace gex {
 
@@ -49,7 +49,7 @@ class AtenCall {
   std::vector<Dim> dims(std::size_t i) const;  // int[] ; a lone int is a list of one
   std::vector<std::int64_t> integers(std::size_t i) const;
 
-  // What PyTorch promises of the results (fake tensors): dtype, shape, strides.
+  // PyTorch's fake results: dtype, shape, strides.
   const std::vector<Type>& results() const { return results_; }
   const Type& result(std::size_t i = 0) const { return results_[i]; }
 
@@ -60,11 +60,10 @@ class AtenCall {
   std::vector<Type> results_;
 };
 
-// Rows of all ops, by overload name ("aten.add.Tensor"). Null if no op claims it.
+// Rows of all ops, by overload name ("aten.add.Tensor"). Null if there is none.
 const AtenRow* find_aten_row(std::string_view overload);
 std::vector<std::string> all_aten_overloads();
-// For overloads that are compositions and belong to no op of their own. Names claimed twice are a
-// bug.
+// For overloads that are compositions without an op of their own. Two rows for one name are a bug.
 void register_aten_row(std::string overload, std::function<std::vector<Value*>(AtenCall&)> import);
 
 }  // namespace gex

@@ -15,8 +15,8 @@ bool all_are(const Ints& values, std::int64_t value) {
   return std::all_of(values.begin(), values.end(), [&](std::int64_t v) { return v == value; });
 }
 
-// A convolution's geometry as both overloads spell it, from argument `at` on: stride, padding,
-// dilation, transposed, output_padding, groups. One spatial axis is two, the first of size one.
+// A convolution's geometry in both overloads, from argument `at` on: stride, padding, dilation,
+// transposed, output_padding, groups. One spatial axis becomes two, the first of size one.
 struct Geometry {
   std::size_t axes;  // spatial, as the call counts them
   Ints stride, padding, dilation, output_padding;
@@ -69,8 +69,8 @@ Value* with_bias(AtenCall& c, Value* y) {
   return add(g, y, reshape(g, bias, shape));
 }
 
-// A transposed convolution whose windows lie side by side (patches to pixels) is one product: each
-// input pixel makes a patch of its own.
+// A transposed convolution whose windows don't overlap (patches to pixels) is one matmul: each
+// input pixel makes its own patch.
 bool makes_patches(const Geometry& form, const Shape& w) {
   for (std::size_t k = 0; k < 2; ++k) {
     if (w[k + 2] != Dim(form.stride[k])) return false;
@@ -114,7 +114,7 @@ std::vector<Value*> import_convolution(AtenCall& c) {
   return one(to_result(c, form.lowered(g, with_bias(c, y))));
 }
 
-// Kernels that src/backend/cpu/kernels reads by rows.
+// Kernels with Form::rows in src/backend/cpu/kernels.
 bool has_row_form(const Geometry& form, const Shape& weight, Dim in, Dim out) {
   constexpr std::int64_t kChannels = 8;
   const auto rows = weight[2].as_const(), columns = weight[3].as_const();
@@ -124,9 +124,9 @@ bool has_row_form(const Geometry& form, const Shape& weight, Dim in, Dim out) {
          known_le(out, kChannels) == true;
 }
 
-// PyTorch's kernels are the faster ones where groups are narrow and taps are few: groups of several
-// channels fill no product here, and those of few, which have kernels of their own, lose where the
-// input was stepped over or the image is small.
+// PyTorch's kernels are faster if groups are narrow and taps are few: groups of several channels
+// fill no matmul here, and groups of few channels, which have their own kernels, are slower with
+// strides or small images.
 bool is_faster_as_call(const Geometry& form, const Shape& weight, const Shape& grad) {
   constexpr std::int64_t kThin = 4, kFew = 32, kFewTaps = 9, kSmallImage = 64;
   const Dim in = weight[1], out = floordiv(weight[0], form.groups);
@@ -141,7 +141,7 @@ bool is_faster_as_call(const Geometry& form, const Shape& weight, const Shape& g
   return !thin || !all_are(form.stride, 1) || small;
 }
 
-// The spatial sizes of x where a plain convolution gave more than was asked for.
+// x cut to the spatial sizes if a plain convolution returned more.
 Value* cut_to(Graph& g, Value* x, const Shape& shape) {
   for (std::size_t k = 2; k < shape.size(); ++k) {
     x = slice(g, x, static_cast<std::int64_t>(k), 0, shape[k]);
@@ -165,8 +165,8 @@ std::vector<Value*> import_convolution_backward(AtenCall& c) {
     results[0] = to_result(c, form.lowered(g, dx), 0);
   }
   if (asked_for(c, 10, 1)) {
-    // A transposed convolution is the gradient of a plain one: what it reads and what it is given
-    // change places.
+    // A transposed convolution is the gradient of a plain one: its input and its incoming gradient
+    // change roles.
     Value* dw = form.transposed ? form.weight_grad(g, grad, x, w) : form.weight_grad(g, x, grad, w);
     results[1] = to_result(c, form.lowered(g, dw), 1);
   }
@@ -183,6 +183,7 @@ std::vector<Value*> import_convolution_backward(AtenCall& c) {
 void register_conv_rows() {
   register_aten_row("aten.convolution.default", import_convolution);
   register_aten_row("aten.convolution_backward.default", import_convolution_backward);
+  register_aten_facts({"aten.convolution"}, {.padding = AtenFacts::Padding::convolves});
 }
 
 }  // namespace gex::ops

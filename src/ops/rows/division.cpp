@@ -1,4 +1,4 @@
-// Divisions that round to an integer, with the roundings of eager's kernels on the way.
+// Divisions that round to an integer, with eager's intermediate rounding.
 
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
@@ -52,6 +52,7 @@ void register_division_rows() {
   register_aten_row("aten.div.Scalar_mode", import_mode);
   register_aten_row("aten.floor_divide.default", import_floor);
   register_aten_row("aten.floor_divide.Scalar", import_floor);
+  register_aten_facts({"aten.div", "aten.floor_divide"}, {.divisor = 1});
 }
 
 }  // namespace gex::ops

@@ -1,5 +1,5 @@
-// ATen spellings of bags of embeddings: rows of a table, summed, averaged or compared bag by bag. A
-// bag is a run of the list of indices; `offsets` says where each begins.
+// ATen rows of embedding bags: rows of a table, summed, averaged or maximised per bag. A bag is a
+// range of the index list; `offsets` has the beginning of each.
 
 #include "ops/rows/embedding.hpp"
 
@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::int64_t kBagSum = 0, kBagMean = 1, kBagMax = 2;
 
-// The bag of each index: how many bags began up to there, less one. Those that begin behind the
-// last index are empty and count for none.
+// The bag of each index: the number of bags that began up to there, minus one. Bags that begin
+// after the last index are empty.
 Value* bag_of_index(Graph& g, Value* offsets, Dim indices) {
   Value* starts = cast(g, offsets, DType::i64);
   Value* none = full(g, DType::i64, 0, {indices + 1});
@@ -26,7 +26,7 @@ Value* bag_of_index(Graph& g, Value* offsets, Dim indices) {
   return sub(g, slice(g, begun, 0, 0, indices), dim_value(g, Dim(1)));
 }
 
-// True where the index is no padding; null if nothing is.
+// True where the index is not padding; null if there is no padding index.
 Value* counted(Graph& g, Value* indices, std::int64_t padding) {
   if (padding < 0) return nullptr;
   return ne(g, indices, scalar_int(g, indices->type().dtype, padding));
@@ -43,7 +43,7 @@ Value* counts_of(Graph& g, Value* places, Value* mask, Dim size) {
 }
 
 // For each bag and column the position, among the indices, of the first largest element; the number
-// of indices where a bag is empty. As in eager a NaN counts only if it is the first of its bag, and
+// of indices if a bag is empty. As in eager a NaN counts only if it is the first of its bag, and
 // then it is the largest.
 Value* first_largest(Graph& g, Value* rows, Value* bag, Value* mask, Dim bags) {
   const DType t = rows->type().dtype;
@@ -97,7 +97,8 @@ std::vector<Value*> import_embedding_bag(AtenCall& c) {
     Value* divisor = cast(g, maximum(g, sizes, dim_value(g, Dim(1))), t);
     sums = div(g, sums, unsqueeze(g, divisor, -1));
   }
-  const auto or_nothing = [&](Value* v, std::size_t k) {  // eager leaves out what it does not need
+  const auto or_nothing = [&](Value* v,
+                              std::size_t k) {  // eager omits results that it does not need
     if (c.result(k).shape == v->type().shape) return to_result(c, v, k);
     return full(g, c.result(k).dtype, 0, c.result(k).shape);
   };
@@ -105,14 +106,14 @@ std::vector<Value*> import_embedding_bag(AtenCall& c) {
           full(g, c.result(3).dtype, 0, c.result(3).shape)};
 }
 
-// What a gradient with respect to the table is made of; absent things are null. Gradients divided
-// by frequencies are eager's own: it takes some of them from the wrong index.
+// Inputs of the gradient with respect to the table; absent ones are null. Gradients divided by
+// frequencies are left to eager: it takes some frequencies from the wrong index.
 struct BagGradient {
   Value *grad, *indices, *bag, *sizes, *places, *weights;
   std::int64_t mode, padding;
 };
 
-// Each bag gives its gradient, column by column, to the row that was largest.
+// Each bag passes its gradient, column by column, to the row that was largest.
 Value* gradient_of_largest(Graph& g, const BagGradient& b, Value* zeros) {
   Value* some = gt(g, b.sizes, dim_value(g, Dim(0)));
   return scatter(g, zeros, b.places, rows_or_zero(g, b.grad, some), 0, "add");
@@ -134,7 +135,7 @@ std::vector<Value*> table_gradient(AtenCall& c, BagGradient b) {
   return one(to_result(c, index_put(g, zeros, rows, {b.indices}, {0}, "add")));
 }
 
-// Bags as the forward pass gave them, or anew where it left them out. `offsets` may be null.
+// Bags from the forward pass, or recomputed if it omitted them. `offsets` may be null.
 Value* known_bags(Graph& g, Value* bags, Value* offsets, Value* indices) {
   const Dim count = indices->type().numel();
   if (provably_eq(count, bags->type().numel())) return bags;

@@ -1,5 +1,5 @@
 #pragma once
-// Bags of embeddings, which the rows of indexing register.
+// Embedding bags, registered by the rows of indexing.
 
 namespace gex::ops {
 void register_embedding_rows();

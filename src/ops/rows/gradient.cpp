@@ -1,5 +1,5 @@
-// Gradients of activations, as PyTorch's autograd asks for them: small compositions in the compute
-// type, rounded once.
+// Gradients of activations, as used by PyTorch's autograd: small compositions in the compute type,
+// rounded once.
 
 #include <cmath>
 #include <numbers>
@@ -13,7 +13,7 @@ namespace gex::ops {
 
 namespace {
 
-// A formula over values of one dtype, with numbers where they read best.
+// A formula over values of one dtype, with plain numbers.
 class Formula {
  public:
   explicit Formula(AtenCall& c) : c_(c), g_(c.graph()), t_(compute_type(c.result().dtype)) {}
@@ -147,7 +147,7 @@ std::vector<Value*> mish_backward(AtenCall& c) {  // grad, x
 
 std::vector<Value*> log_sigmoid_forward(AtenCall& c) {  // x -> y, buffer
   Value* y = apply(c.graph(), "log_sigmoid", {c.tensor(0)});
-  // The buffer e^-|x| belongs to eager's CPU gradient; ours needs x alone, but its values are kept.
+  // The buffer e^-|x| is for eager's CPU gradient; ours needs only x, but returns the buffer too.
   Graph& g = c.graph();
   Value* buffer = exp(g, neg(g, abs(g, operand(c, 0, compute_type(c.result().dtype)))));
   if (known_eq(c.result(1).numel(), 0) == true) {

@@ -1,4 +1,4 @@
-// ATen spellings of gathers and scatters.
+// ATen rows of gathers and scatters.
 
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
@@ -49,7 +49,7 @@ std::vector<Value*> import_index(AtenCall& c) {
   return one(index(c.graph(), c.tensor(0), list->tensors, list->axes));
 }
 
-// x[mask] = value with one value is a choice; with several it depends on the count of trues.
+// x[mask] = value with one value is a where; with several it depends on the count of trues.
 std::vector<Value*> put_by_mask(AtenCall& c) {
   Graph& g = c.graph();
   Value *x = c.tensor(0), *values = c.tensor(2);
@@ -102,7 +102,7 @@ std::vector<Value*> import_scatter(AtenCall& c, const char* mode) {  // x, dim, 
   return shaped_as_promised(c, scatter(g, x, indices, operand(c, 3, t), c.integer(1), mode));
 }
 
-// How several values at one place become one.
+// How several values at one index are combined.
 struct Folding {
   const char* mode;
   double identity;
@@ -118,12 +118,12 @@ std::optional<Folding> folding(const std::string& how, DType dtype) {
   return std::nullopt;
 }
 
-// A number of a dtype; the ends of an integer's range exactly.
+// A number of a dtype; exact for the limits of integer ranges.
 Value* extreme(Graph& g, DType t, double value) {
   return is_float(t) ? scalar(g, t, value) : scalar_int(g, t, accumulator("", t, value).init_int);
 }
 
-// `put` writes a source (0-d: the same everywhere) into a base by a mode.
+// `put` writes a source (0-d: broadcast) into a base by a mode.
 template <class Put>
 Value* fold_into(Graph& g, Value* x, Value* source, const Folding& f, bool include_self,
                  const Put& put) {
@@ -168,17 +168,19 @@ std::vector<Value*> import_index_reduce(AtenCall& c) {  // x, dim, index, source
   return shaped_as_promised(c, fold_into(g, x, source, *how, c.flag(5), put));
 }
 
-// Which element each of output_size results repeats: how many elements end at or before it.
+// Which element each of output_size results repeats: the number of elements that end at or before
+// it.
 std::vector<Value*> import_repeat_counts(AtenCall& c) {  // repeats, output_size
   Graph& g = c.graph();
-  if (c.none(1)) return {};  // as many as the repeats say
+  if (c.none(1)) return {};  // as many as the repeats add up to
   Value* ends = cumsum(g, cast(g, c.tensor(0), DType::i64), 0);
   Value* marks = full(g, DType::i64, 0, c.result().shape);
   marks = index_put(g, marks, scalar_int(g, DType::i64, 1), {ends}, {0}, "add");
   return one(to_result(c, cumsum(g, marks, 0)));
 }
 
-// How many of a sorted sequence go before a value. Every one is compared, so it must be short.
+// How many elements of a sorted sequence come before a value. All are compared, so it must be
+// short.
 Value* count_before(Graph& g, Value* sequence, Value* x, bool right) {
   Value* before = bit_not(g, apply(g, right ? "gt" : "ge", {sequence, x}));
   return reduce_sum(g, before, {-1});
@@ -255,7 +257,8 @@ std::vector<Value*> import_masked_scatter(AtenCall& c) {  // x, mask, source
   const Shape& shape = c.result().shape;
   Dim count = c.tensor(2)->type().numel();
   Value* source = reshape(g, c.tensor(2), {count});
-  if (known_lt(Dim(0), count) != true) {  // there must be something to read, even if nobody does
+  if (known_lt(Dim(0), count) !=
+      true) {  // there must be an element to read, even if it is not used
     source = pad(g, source, {Dim(0)}, {Dim(1)});
     count = count + Dim(1);
   }
@@ -263,13 +266,13 @@ std::vector<Value*> import_masked_scatter(AtenCall& c) {  // x, mask, source
   Value* x = reshape(g, expand(g, c.tensor(0), shape), {elements});
   Value* mask = reshape(g, expand(g, c.tensor(1), shape), {elements});
   Value* place = sub(g, cumsum(g, cast(g, mask, DType::i64), 0), dim_value(g, Dim(1)));
-  // Eager refuses a source that is too short; the tracer can't know.
+  // Eager rejects a source that is too short; the tracer can't know.
   place = minimum(g, maximum(g, place, dim_value(g, Dim(0))), dim_value(g, count - Dim(1)));
   Value* picked = take(g, source, place, 0);
   return one(reshape(g, where(g, mask, picked, x), shape));
 }
 
-// Counts in equal bins from `low` to `high`, which the last one includes; others are left out.
+// Counts in equal bins from `low` to `high`, included in the last one; other elements are ignored.
 std::vector<Value*> import_histc(AtenCall& c) {  // x, bins, min, max
   Graph& g = c.graph();
   const DType t = c.result().dtype;
@@ -323,6 +326,13 @@ void register_index_rows() {
   register_aten_row("aten.index_add.default", import_index_add);
   register_aten_row("aten.index_fill.int_Scalar", import_index_fill);
   register_aten_row("aten.index_fill.int_Tensor", import_index_fill);
+  register_aten_facts({"aten.embedding"}, {.indices = AtenFacts::Indices::rows,
+                                           .padding = AtenFacts::Padding::keeps_positions});
+  register_aten_facts({"aten.index", "aten.index_put"}, {.indices = AtenFacts::Indices::each_axis});
+  register_aten_facts(
+      {"aten.gather", "aten.index_add", "aten.index_copy", "aten.index_fill", "aten.index_select",
+       "aten.scatter", "aten.scatter_add", "aten.scatter_reduce"},
+      {.indices = AtenFacts::Indices::along_axis});
 }
 
 }  // namespace gex::ops

@@ -12,8 +12,8 @@ namespace {
 
 enum Reduction : std::int64_t { kNone = 0, kMean = 1, kSum = 2 };
 
-// What the forward and backward of the negative log likelihood share. Classes are on axis 1, or on
-// axis 0 of a single sample.
+// Shared by forward and backward of the negative log likelihood. Classes are on axis 1, or on axis
+// 0 of a single sample.
 struct NllTerms {
   std::int64_t axis;
   Value* target;  // i64, without the class axis
@@ -28,7 +28,7 @@ NllTerms nll_terms(AtenCall& c, Value* x, std::size_t target, std::size_t weight
   NllTerms terms{x->type().rank() == 1 ? 0 : 1, c.tensor(target), nullptr, nullptr};
   terms.target = cast(g, terms.target, DType::i64);
   terms.valid = ne(g, terms.target, operand(c, ignore, DType::i64));
-  // An ignored target may be no class at all; class 0 stands in for it.
+  // An ignored target may not be a valid class; class 0 is used instead.
   terms.target = where(g, terms.valid, terms.target, scalar_int(g, DType::i64, 0));
   Value* one_each = scalar(g, t, 1);
   if (!c.none(weight)) one_each = cast(g, take(g, c.tensor(weight), terms.target, 0), t);
@@ -42,10 +42,10 @@ std::vector<Value*> nll_forward(AtenCall& c) {  // x, target, weight, reduction,
   const NllTerms n = nll_terms(c, x, 1, 2, 4);
   Value* picked = squeeze(g, take_along(g, x, unsqueeze(g, n.target, n.axis), n.axis), n.axis);
   Value* loss = mul(g, neg(g, wide(g, picked)), n.weight);
-  // 0 * inf is no loss: ignored samples count nothing whatever their value is.
+  // 0 * inf would be NaN: ignored samples contribute nothing whatever their value.
   loss = where(g, n.valid, loss, scalar(g, loss->type().dtype, 0));
   const Ints axes = all_axes(loss->type().rank());
-  // Of a single sample eager gives the total even where nothing is reduced.
+  // For a single sample eager returns the total even without reduction.
   if (c.integer(3) == kNone && n.axis == 1) {
     return {to_result(c, loss), full(g, c.result(1).dtype, 0, c.result(1).shape)};
   }
@@ -63,7 +63,7 @@ std::vector<Value*> nll_backward(AtenCall& c) {
   const NllTerms n = nll_terms(c, x, 2, 3, 5);
   Value* grad = wide(g, c.tensor(0));
   if (c.integer(4) == kMean) grad = div(g, grad, cast(g, c.tensor(6), t));
-  // Where all samples are ignored, the mean divides by 0: none of that reaches a gradient.
+  // If all samples are ignored, the mean divides by 0: that must not reach a gradient.
   Value* share = where(g, n.valid, neg(g, mul(g, grad, n.weight)), scalar(g, t, 0));
   const auto axis = static_cast<std::size_t>(n.axis);
   Shape classes(x->type().shape.size() - axis, Dim(1));
@@ -106,7 +106,7 @@ std::vector<Value*> mse_backward(AtenCall& c) {  // grad, x, target, reduction
 // x, target, weight, pos_weight, reduction
 std::vector<Value*> bce_with_logits(AtenCall& c) {
   Graph& g = c.graph();
-  // Eager rounds after every step of it; its decomposition does so too.
+  // Eager rounds after every step; so does its decomposition.
   if (is_low_float(c.result().dtype)) return {};
   const DType t = compute_type(c.result().dtype);
   Value *x = operand(c, 0, t), *target = operand(c, 1, t);
@@ -133,6 +133,8 @@ void register_loss_rows() {
   register_aten_row("aten.mse_loss.default", mse_forward);
   register_aten_row("aten.mse_loss_backward.default", mse_backward);
   register_aten_row("aten.binary_cross_entropy_with_logits.default", bce_with_logits);
+  register_aten_facts({"aten.nll_loss2d_forward", "aten.nll_loss_forward"},
+                      {.indices = AtenFacts::Indices::classes});
 }
 
 }  // namespace gex::ops

@@ -11,7 +11,7 @@ namespace gex::ops {
 
 namespace {
 
-// Whether an earlier node gives the symbol its value: PyTorch counts one mask once.
+// Whether an earlier node defines the symbol: PyTorch counts one mask once.
 bool is_known(const Graph& g, Dim symbol) {
   const auto gives = [&](const Node& node) {
     if (node.is("bind")) return node.as<Bind>().symbol == symbol;
@@ -27,8 +27,8 @@ bool is_known(const Graph& g, Dim symbol) {
   return false;
 }
 
-// Of each element of the flat mask: how many true ones are before it. What is false, or the mask
-// has more of than `count`, goes to the spare place `count` behind the others.
+// For each element of the flat mask: how many true ones come before it. False elements, and true
+// ones beyond `count`, go to the extra position `count` after the others.
 Value* place_among_true(Graph& g, Value* flat, Dim count) {
   Value* place = sub(g, cumsum(g, cast(g, flat, DType::i64), 0), scalar_int(g, DType::i64, 1));
   Value* end = dim_value(g, count);
@@ -44,7 +44,7 @@ std::vector<Value*> import_nonzero(AtenCall& c) {
   Value* places = true_places(g, mask, c.result().shape[0]);
   std::vector<Value*> columns(shape.size());
   for (std::size_t axis = shape.size(); axis-- > 0;) {
-    // An empty axis selects nothing, but its size must be no divisor.
+    // An empty axis selects nothing, but its size must not be a zero divisor.
     Value* size = dim_value(g, max(shape[axis], 1));
     columns[axis] = unsqueeze(g, mod(g, places, size), 1);
     places = floor_div(g, places, size);

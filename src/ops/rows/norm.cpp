@@ -1,4 +1,4 @@
-// ATen spellings of normalisations, their statistics and their gradients.
+// ATen rows of normalisations, their statistics and their gradients.
 
 #include <cmath>
 
@@ -101,7 +101,7 @@ std::vector<Value*> import_rms_norm(AtenCall& c) {  // x, normalized_shape, weig
   Graph& g = c.graph();
   const auto rank = static_cast<std::int64_t>(c.dims(1).size());
   const DType t = c.tensor(0)->type().dtype;
-  // Without an eps PyTorch takes the epsilon of the type it computes in.
+  // Without an eps PyTorch uses the epsilon of the compute type.
   const double eps = c.none(3) ? epsilon_of(compute_type(t)) : c.number(3);
   Node* n = g.add(op("rms_norm"), {c.tensor(0), optional_tensor(c, 2)}, Norm{rank, eps});
   std::vector<Value*> results{to_result(c, n->output(0))};
@@ -200,8 +200,8 @@ Value* normalised(Graph& g, AtenCall& c, Value* mean, Value* variance, double ep
       ->output();
 }
 
-// With statistics of the batch itself. The mean is taken off first: x * scale - mean * scale would
-// lose digits where the mean is large.
+// With statistics of the batch itself. The mean is subtracted first: x * scale - mean * scale would
+// lose digits if the mean is large.
 Value* of_batch(Graph& g, AtenCall& c, Value* x, Value* mean, Value* variance, double eps) {
   const int rank = x->type().rank();
   const DType t = x->type().dtype;
@@ -216,7 +216,7 @@ struct BatchNormForm {
   bool training;
   double momentum, eps;
   bool running;                 // running statistics are arguments 3 and 4
-  std::size_t running_results;  // where the new ones go among the results; 0: nowhere
+  std::size_t running_results;  // position of the new ones among the results; 0: none
 };
 
 std::vector<Value*> batch_norm(AtenCall& c, const BatchNormForm& form) {
@@ -382,6 +382,18 @@ void register_norm_rows() {
   });
   register_aten_row("aten.native_group_norm.default", import_group_norm);
   register_aten_row("aten.native_group_norm_backward.default", import_group_norm_backward);
+  register_aten_facts({"aten.linalg_vector_norm", "aten.std", "aten.var", "aten.var_mean"},
+                      {.padding = AtenFacts::Padding::folds});
+  register_aten_facts({"aten.native_layer_norm"}, {.padding = AtenFacts::Padding::normalises_last,
+                                                   .decomposition = AtenFacts::Decomposition::any});
+  register_aten_facts({"aten.native_batch_norm"},
+                      {.padding = AtenFacts::Padding::normalises_batch, .padding_argument = 5});
+  register_aten_facts({"aten._native_batch_norm_legit_no_training"},
+                      {.padding = AtenFacts::Padding::keeps_positions,
+                       .decomposition = AtenFacts::Decomposition::any});
+  register_aten_facts({"aten._native_batch_norm_legit", "aten.native_group_norm",
+                       "aten.native_group_norm_backward", "aten.native_layer_norm_backward"},
+                      {.decomposition = AtenFacts::Decomposition::any});
 }
 
 }  // namespace gex::ops

@@ -82,7 +82,7 @@ AtenImport avg_pool_backward(std::size_t axes) {  // grad, x, ...
   };
 }
 
-// Where the number of windows divides an axis, windows are tiles: [..., window, tap] for each axis.
+// If the number of windows divides an axis, windows are tiles: [..., window, tap] for each axis.
 std::optional<Shape> tiles(const Shape& x, const Shape& y, std::size_t axes) {
   Shape shape(x.begin(), x.end() - static_cast<std::ptrdiff_t>(axes));
   for (std::size_t k = x.size() - axes; k < x.size(); ++k) {
@@ -141,6 +141,8 @@ void register_pool_rows() {
     row("adaptive_max_pool", "", adaptive_max_pool(axes));
     row("adaptive_max_pool", "_backward", adaptive_backward("adaptive_max_pool", axes));
   }
+  register_aten_facts({"aten._adaptive_avg_pool2d", "aten.avg_pool2d"},
+                      {.decomposition = AtenFacts::Decomposition::any});
 }
 
 }  // namespace gex::ops

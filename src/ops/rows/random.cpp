@@ -1,5 +1,5 @@
-// Draws in the forms that PyTorch has them. Rows of our own, since they take a key and the number
-// of the draw in its graph, which no overload of PyTorch's has.
+// Random draws like PyTorch's. Separate rows, since they take a key and the number of the draw in
+// its graph, which no PyTorch overload has.
 
 #include "ops/random.hpp"
 #include "ops/core/build.hpp"
@@ -22,7 +22,7 @@ std::vector<Value*> uniform_row(AtenCall& c) {  // key, stream, low, high
   Graph& g = c.graph();
   const double low = c.number(kFirst), high = c.number(kFirst + 1);
   const Type& t = c.result();
-  // In [0, 1) a draw is exact in its own dtype; rounded to it, it could become 1.
+  // In [0, 1) a draw is exact in its dtype; rounded to it, it could become 1.
   if (low == 0 && high == 1) return one(draw(c, "random_uniform", t.dtype, t.shape));
   Value* u = draw(c, "random_uniform", compute_type(t.dtype), t.shape);
   return one(to_result(c, add(g, mul(g, u, high - low), low)));

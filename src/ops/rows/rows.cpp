@@ -83,7 +83,7 @@ AtenImport import_binary(std::string op_name) {
 
 AtenImport import_comparison(std::string op_name) {
   return [op_name](AtenCall& c) {
-    // A scalar compared with f16 or bf16 is rounded to that dtype first, as eager does.
+    // A scalar compared with f16 or bf16 is first rounded to that dtype, as in eager.
     const DType t = promoted_type(c, {0, 1});
     return one(apply(c.graph(), op_name, {operand(c, 0, t), operand(c, 1, t)}));
   };

@@ -1,5 +1,5 @@
-// Distinct elements: sorted, with where each went and how often it is there. How many there are
-// only a run can tell. And the most frequent one.
+// Distinct elements: sorted, with inverse indices and counts. Their number is known only at run
+// time. And the most frequent one.
 
 #include "ops/core/build.hpp"
 #include "ops/core/families.hpp"
@@ -11,8 +11,8 @@ namespace gex::ops {
 
 namespace {
 
-// true at the first element and wherever one along `axis` differs from the one before it; NaN
-// differs from everything.
+// True at the first element and wherever one along `axis` differs from its predecessor; NaN differs
+// from everything.
 Value* starts_of_runs(Graph& g, Value* x, std::int64_t axis) {
   const auto a = static_cast<std::size_t>(axis);
   const Dim size = x->type().shape[a];
@@ -25,7 +25,7 @@ Value* starts_of_runs(Graph& g, Value* x, std::int64_t axis) {
   return bit_or(g, is_first, ne(g, x, take(g, x, before, axis)));
 }
 
-// Numbers from 0 for the runs: i64, as many as elements.
+// Numbers the runs from 0: i64, one per element.
 Value* number_of_run(Graph& g, Value* starts, std::int64_t axis) {
   return sub(g, cumsum(g, cast(g, starts, DType::i64), axis), scalar_int(g, DType::i64, 1));
 }
@@ -34,7 +34,7 @@ Node* sorted_along(Graph& g, Value* x, std::int64_t axis, bool stable = true) {
   return g.add(op("sort"), {x}, Sort{axis, false, stable});
 }
 
-// Of each row [k, n]: the place of its elements among its distinct ones.
+// For each row [k, n]: the rank of its elements among its distinct ones.
 Value* ranks(Graph& g, Value* x) {
   Node* sorted = sorted_along(g, x, 1);
   Value* rank = number_of_run(g, starts_of_runs(g, sorted->output(0), 1), 1);
@@ -45,7 +45,7 @@ Value* sortable(Graph& g, Value* x) {
   return x->type().dtype == DType::boolean ? cast(g, x, DType::u8) : x;
 }
 
-// Rows [n, k] as numbers of the same order, i64[n]: ranks of columns, then of pairs of them, of
+// Rows [n, k] as numbers with the same order, i64[n]: ranks of columns, then of pairs of them, of
 // pairs of these, and so on.
 Value* ranks_of_rows(Graph& g, Value* rows, std::int64_t columns) {
   const Dim count = rows->type().shape[0];
@@ -60,8 +60,8 @@ Value* ranks_of_rows(Graph& g, Value* rows, std::int64_t columns) {
   return reshape(g, rank, {count});
 }
 
-// Elements of `rows` along axis 0 in runs of equal ones, in an order that `order` says, or in their
-// own; the results of the call: distinct ones along `axis`, the run of each, the length of each.
+// Elements of `rows` along axis 0 in runs of equal ones, in the order `order` or their own; the
+// results of the call: distinct ones along `axis`, the run of each, the length of each.
 std::vector<Value*> results(AtenCall& c, Value* rows, std::int64_t axis, Value* starts,
                             Value* order) {
   Graph& g = c.graph();
@@ -85,7 +85,7 @@ std::vector<Value*> results(AtenCall& c, Value* rows, std::int64_t axis, Value* 
   Value* end = take(g, first, where(g, is_last, scalar_int(g, DType::i64, 0), next), 0);
   Value* lengths = sub(g, where(g, is_last, dim_value(g, size), end), first);
 
-  // Results that were not asked for have no elements.
+  // Results that were not requested are empty.
   const auto as_promised = [&](Value* value, std::size_t k) {
     const Shape& shape = c.result(k).shape;
     return shape == Shape{Dim(0)} ? full(g, DType::i64, 0, shape) : reshape(g, value, shape);
@@ -102,7 +102,7 @@ std::vector<Value*> import_unique(AtenCall& c) {  // x, sorted, return_inverse, 
   return results(c, x, 0, starts_of_runs(g, sorted->output(0), 0), sorted->output(1));
 }
 
-// The axis in front; its size and what the others have together.
+// The axis moved to the front; its size and the product of the others.
 struct Rows {
   Value* x = nullptr;
   std::int64_t axis = 0;
@@ -150,14 +150,14 @@ std::vector<Value*> import_unique_consecutive(AtenCall& c) {  // x, inverse, cou
   return results(c, rows.x, rows.axis, starts, nullptr);
 }
 
-// The most frequent element, the smallest of several, and where it is. In sorted order the
-// longest run ends where an element is farthest from the start of its run.
+// The most frequent element, the smallest of several, and its index. In sorted order the longest
+// run ends where an element is farthest from the start of its run.
 std::vector<Value*> import_mode(AtenCall& c) {  // x, dim, keepdim
   Graph& g = c.graph();
   Value* x = c.tensor(0);
   if (x->type().rank() == 0) return {x, scalar_int(g, DType::i64, 0)};
   const std::int64_t axis = normal_axis(c.integer(1), x->type().rank());
-  // Which place is told of equal elements depends on the sort: eager's is not stable.
+  // The returned index of equal elements depends on the sort: eager's is not stable.
   Node* sorted = sorted_along(g, sortable(g, x), axis, false);
   Value* starts = starts_of_runs(g, sorted->output(0), axis);
   Shape along(x->type().shape.size(), Dim(1));

@@ -1,5 +1,5 @@
-// The many ATen spellings of a few views. PyTorch already knows the result's shape, so most rows
-// only have to say which view it is.
+// The ATen rows of views. PyTorch already knows the result's shape, so most rows only have to
+// select the view.
 
 #include <optional>
 
@@ -52,7 +52,7 @@ std::vector<Value*> import_select(AtenCall& c) {
   return one(select(c.graph(), x, axis, index));
 }
 
-// Pieces of the sizes that the results promise.
+// Parts with the sizes of the fake results.
 std::vector<Value*> import_split(AtenCall& c) {
   Value* x = c.tensor(0);
   const std::int64_t axis = normal_axis(c.integer(2), x->type().rank());
@@ -79,7 +79,7 @@ std::vector<Value*> import_unbind(AtenCall& c) {
 std::vector<Value*> import_cat(AtenCall& c) {
   std::vector<Value*> parts;
   for (Value* x : c.tensors(0)) {
-    // PyTorch skips legacy empty tensors of shape [0] whatever the others' rank is.
+    // PyTorch skips legacy empty tensors of shape [0] whatever the rank of the others.
     const bool skipped =
         x->type().rank() == 1 && x->type().shape[0] == Dim(0) && c.result().rank() != 1;
     if (!skipped) parts.push_back(cast(c.graph(), x, c.result().dtype));
@@ -143,7 +143,7 @@ std::vector<Value*> import_roll(AtenCall& c) {
   return one(reshape(g, x, original));
 }
 
-// Gradients of slices and selects: zeros with the gradient put back in place.
+// Gradients of slices and selects: zeros with the gradient at its position.
 std::vector<Value*> place_in_zeros(AtenCall& c, Value* grad, std::int64_t axis, Dim start,
                                    std::int64_t step) {
   Graph& g = c.graph();
@@ -200,7 +200,7 @@ std::vector<Value*> import_select_scatter(AtenCall& c) {  // x, src, dim, index
   return one(slice_update(g, x, source, starts, Ints(rank, 1)));
 }
 
-// The diagonal of two axes as a slice by steps: element i of it is element start + i*(columns+1) of
+// The diagonal of two axes as a strided slice: element i of it is element start + i*(columns+1) of
 // the flattened matrix.
 struct Diagonal {
   Ints perm;  // the two axes last
@@ -219,7 +219,7 @@ std::optional<Diagonal> diagonal_of(const Shape& shape, std::int64_t offset, std
   }
   d.perm.insert(d.perm.end(), {axis1, axis2});
   d.columns = shape[static_cast<std::size_t>(axis2)];
-  // The step of a slice is a number.
+  // The step of a slice must be constant.
   if (!d.columns.is_const()) return std::nullopt;
   d.start = offset >= 0 ? Dim(offset) : Dim(-offset) * d.columns;
   return d;
@@ -266,6 +266,33 @@ std::vector<Value*> import_diagonal_backward(AtenCall& c) {  // grad, sizes, off
   return one(transpose(g, placed, inverse));
 }
 
+void register_view_facts() {
+  register_aten_facts({"aten.view", "aten.reshape"},
+                      {.range = AtenFacts::Range::same,
+                       .no_op = AtenFacts::NoOp::always,
+                       .padding = AtenFacts::Padding::keeps_positions});
+  register_aten_facts(
+      {"aten.expand", "aten.permute", "aten.squeeze", "aten.t", "aten.transpose", "aten.unsqueeze"},
+      {.range = AtenFacts::Range::same, .padding = AtenFacts::Padding::keeps_positions});
+  register_aten_facts({"aten._unsafe_view", "aten.stack"},
+                      {.padding = AtenFacts::Padding::keeps_positions});
+  register_aten_facts({"aten.flip"}, {.range = AtenFacts::Range::same});
+  register_aten_facts({"aten.repeat"},
+                      {.range = AtenFacts::Range::same, .no_op = AtenFacts::NoOp::always});
+  register_aten_facts({"aten.select"}, {.range = AtenFacts::Range::same,
+                                        .padding = AtenFacts::Padding::from_the_front});
+  register_aten_facts({"aten.slice"}, {.range = AtenFacts::Range::same,
+                                       .no_op = AtenFacts::NoOp::always,
+                                       .padding = AtenFacts::Padding::from_the_front});
+  register_aten_facts({"aten.slice_scatter"},
+                      {.no_op = AtenFacts::NoOp::always, .no_op_argument = 1});
+  register_aten_facts({"aten.cat"}, {.no_op = AtenFacts::NoOp::one_part,
+                                     .padding = AtenFacts::Padding::along_axis});
+  register_aten_facts({"aten.unbind"}, {.padding = AtenFacts::Padding::along_axis});
+  register_aten_facts({"aten.chunk", "aten.split", "aten.split_with_sizes"},
+                      {.padding = AtenFacts::Padding::along_axis, .padding_argument = 2});
+}
+
 }  // namespace
 
 void register_view_rows() {
@@ -307,6 +334,7 @@ void register_view_rows() {
   register_aten_row("aten.select_backward.default", import_select_backward);
   register_aten_row("aten.slice_scatter.default", import_slice_scatter);
   register_aten_row("aten.select_scatter.default", import_select_scatter);
+  register_view_facts();
 }
 
 }  // namespace gex::ops

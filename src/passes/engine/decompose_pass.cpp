@@ -2,8 +2,8 @@
 
 #include <unordered_set>
 
-#include "ir/carry_labels.hpp"
 #include "ir/check_node.hpp"
+#include "ir/label_propagation.hpp"
 
 namespace gex::passes {
 namespace {
@@ -12,16 +12,16 @@ using Ops = std::unordered_set<const OpDef*>;
 
 void check_results(const Node& node, const std::vector<Value*>& values) {
   if (values.size() != node.num_outputs())
-    fail(ErrorCode::invalid_argument, "the replacement of `", print_node(node), "` gives ",
+    fail(ErrorCode::invalid_argument, "the replacement of `", print_node(node), "` returns ",
          values.size(), " values for ", node.num_outputs(), " results");
   for (std::size_t k = 0; k < values.size(); ++k)
     if (values[k] == nullptr || !same_data_type(values[k]->type(), node.output(k)->type()))
-      fail(ErrorCode::type_mismatch, "the replacement of `", print_node(node), "` gives ",
+      fail(ErrorCode::type_mismatch, "the replacement of `", print_node(node), "` returns ",
            values[k] ? values[k]->type().text() : "nothing", " for result ", k);
 }
 
 bool replace(Graph& graph, Node& node, const DecomposePass& pass) {
-  CarryLabels carry(graph, &node);
+  LabelPropagation labels(graph, &node);
   InsertBefore here(graph, &node);
   graph.set_location(node.location());
   const std::vector<Value*> values = pass.replacement(graph, node);
@@ -30,7 +30,7 @@ bool replace(Graph& graph, Node& node, const DecomposePass& pass) {
   for (std::size_t k = 0; k < values.size(); ++k)
     if (!graph.can_replace(node.output(k), values[k])) return false;
   for (std::size_t k = 0; k < values.size(); ++k) graph.replace_all_uses(node.output(k), values[k]);
-  carry.give(node);
+  labels.apply(node);
   graph.erase(&node);
   return true;
 }
@@ -42,7 +42,7 @@ bool apply(Graph& graph, const Ops& ops, const DecomposePass& pass, PassContext&
     if (!ops.contains(&node.op())) continue;
     context.matched(1);
     if (pass.condition && !pass.condition(node)) continue;
-    changed = true;  // even where the result can't stand there, nodes were added
+    changed = true;  // even if the result can't be used, nodes were added
     if (replace(graph, node, pass)) context.count();
   }
   return changed;
@@ -54,7 +54,7 @@ Pass decompose_pass(DecomposePass description) {
   auto ops = std::make_shared<Ops>();
   for (const std::string& name : description.ops) ops->insert(&op(name));
   if (ops->empty())
-    fail(ErrorCode::invalid_argument, "pass ", description.name, " names no op to replace");
+    fail(ErrorCode::invalid_argument, "pass ", description.name, " does not name an op to replace");
   auto shared = std::make_shared<const DecomposePass>(std::move(description));
   Pass pass;
   pass.name = shared->name;

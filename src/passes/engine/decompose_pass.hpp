@@ -1,5 +1,5 @@
 #pragma once
-// A pass that replaces single nodes of some ops by graphs.
+// A pass that replaces single nodes of given ops by graphs.
 
 #include <functional>
 #include <string>
@@ -16,7 +16,7 @@ struct DecomposePass {
   int level = 2;
   std::vector<std::string> ops;
   std::function<bool(Node&)> condition;  // may be empty
-  // Adds nodes before the node at hand and returns a value for each of its results.
+  // Adds nodes before the current node and returns a value for each of its results.
   std::function<std::vector<Value*>(Graph&, Node&)> replacement;
 };
 

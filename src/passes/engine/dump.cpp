@@ -10,7 +10,7 @@
 namespace gex::passes {
 namespace {
 
-// A folder name of its own for each graph of the process.
+// A unique folder name for each graph of the process.
 std::string folder_of(const Graph& graph) {
   static std::atomic<int> graphs{0};
   std::string name = graph.name();
@@ -25,7 +25,7 @@ void write_text(const std::string& folder, const std::string& name, const std::s
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)
-    fail(ErrorCode::io_error, "can't make the folder ", folder, " for dumps: ", error.message());
+    fail(ErrorCode::io_error, "can't create the folder ", folder, " for dumps: ", error.message());
   const std::filesystem::path path = std::filesystem::path(folder) / name;
   std::ofstream file(path);
   file << text;

@@ -1,5 +1,5 @@
 #pragma once
-// Graphs around passes, as files.
+// Writes graphs before and after passes to files.
 
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace gex::passes {
 
-// A file in a folder that is made if it is not there. UserError where that can't be.
+// Writes a file in a folder, which is created if needed. UserError on failure.
 void write_text(const std::string& folder, const std::string& name, const std::string& text);
 
 class Dumper {

@@ -1,7 +1,6 @@
 #pragma once
 // A pass: Graph -> changed?, with a name, a level and a stage. Built-in and user passes are the
-// same thing; the manager alone verifies, times, dumps, switches off and checks that "changed" is
-// the truth.
+// same; the manager alone verifies, times, dumps, switches off and checks the returned "changed".
 
 #include <cstdint>
 #include <functional>
@@ -17,22 +16,23 @@
 namespace gex::passes {
 
 enum class Stage : std::uint8_t {
-  early,   // on the graph as it was built: recognise what the user meant
-  middle,  // clean up; runs to a fixpoint
-  late,    // composites are gone: prepare for fusion
+  early,   // on the graph as built: recognise patterns
+  middle,  // cleanup; runs to a fixpoint
+  late,    // composites are expanded: prepare for fusion
 };
 
-// What a pass may know beside the graph.
+// What a pass may use besides the graph.
 struct PassSettings {
   std::vector<int> frozen_inputs;  // graph inputs whose contents never change
-  std::int64_t fold_limit = 4096;  // results with more elements are not left to the interpreter
-  // Runs a graph without inputs, quickly: constants of any size can be folded. Null: they stay.
+  std::int64_t fold_limit = 4096;  // larger results are not computed by the interpreter
+  // Runs a graph without inputs with compiled code: constants of any size can be folded. Null: they
+  // stay.
   std::function<std::vector<HostTensor>(std::unique_ptr<Graph>)> compute = {};
 };
 
 class PassContext {
  public:
-  // The graph as a whole: passes see its subgraphs as well.
+  // The top-level graph, also for passes over its subgraphs.
   PassContext(const Graph& graph, const PassSettings& settings)
       : graph_(graph), settings_(settings) {}
 
@@ -40,12 +40,12 @@ class PassContext {
   // Whether the value is an input whose contents never change.
   bool is_frozen(const Value* value) const;
 
-  // Why something was or was not done, with the node it is about.
+  // Records why something was or was not done, with its node.
   void remark(const Node& node, std::string_view reason);
-  // How many times the pass did its thing; shown in reports.
+  // Counts how often the pass changed something; shown in reports.
   void count(std::int64_t n = 1) { count_ += n; }
   std::int64_t counted() const { return count_; }
-  // How many times it found its thing, for passes that then decide; else what it did.
+  // Counts matches, for passes that then decide; else the number of changes.
   void matched(std::int64_t n) { matched_ = matched_.value_or(0) + n; }
   std::int64_t matches() const { return matched_.value_or(count_); }
   std::vector<std::string>& remarks() { return remarks_; }
@@ -59,17 +59,17 @@ class PassContext {
 };
 
 constexpr int kHighestLevel = 3;
-// The level of passes that run only where they are switched on by name.
+// The level of passes that run only if enabled by name.
 constexpr int kOnRequest = kHighestLevel + 1;
 
 struct Pass {
   std::string name;
   std::string summary;
   Stage stage = Stage::middle;
-  int level = 1;  // runs at this level and above; 0: nothing could be lowered without it
+  int level = 1;  // runs at this level and above; 0: required for lowering
   std::function<bool(Graph&, PassContext&)> run;
-  // Of a user pass: the same for as long as it does the same, so that compiled programs it took
-  // part in may be kept. Empty: they are not.
+  // Of a user pass: must change when its behaviour changes, so that compiled programs it took part
+  // in may be cached. Empty: they are not cached.
   std::string version = {};
 };
 

@@ -25,14 +25,14 @@ void refuse_what_never_matches(const Graph& pattern) {
   for (const Node& node : pattern.nodes()) {
     if (node.op().has(Trait::control) || !node.subgraphs().empty())
       fail(ErrorCode::invalid_argument, "pattern '", pattern.name(), "': ", node.op().name,
-           " has subgraphs; a pattern is made of plain ops");
+           " has subgraphs; a pattern must consist of plain ops");
     if (find_label(node.labels(), "after") != nullptr)
       fail(ErrorCode::invalid_argument, "pattern '", pattern.name(), "': ", node.op().name,
-           " has a control edge; a pattern is made of values");
+           " has a control edge, which a pattern can't have");
     for (std::size_t k = 0; k < node.num_outputs(); ++k)
       if (node.output(k)->type().is_token())
         fail(ErrorCode::invalid_argument, "pattern '", pattern.name(), "': ", node.op().name,
-             " orders effects; a pattern is made of values, without control edges");
+             " orders effects, which a pattern can't do");
   }
 }
 

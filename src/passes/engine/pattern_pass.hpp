@@ -1,6 +1,6 @@
 #pragma once
-// A pass from patterns: what to find (a graph whose inputs are wildcards), when to replace it, and
-// by what. The built-in fusions and users' own are made by this one function.
+// A pass made of patterns: what to find (a graph whose inputs are wildcards), when to replace it,
+// and the replacement. Used by built-in fusions and by users.
 
 #include <functional>
 #include <memory>
@@ -13,11 +13,11 @@
 namespace gex::passes {
 
 struct PatternRule {
-  // Types in it only have to be consistent, they do not take part in matching.
+  // Types in it only have to be consistent; they are ignored in matching.
   std::unique_ptr<Graph> pattern;
   // Values of the pattern (by name) whose node may have any attributes.
   std::vector<std::string> any_attributes;
-  bool any_constants = false;                   // its constants stand for any constants
+  bool any_constants = false;                   // its constants match any constants
   bool ignore_attributes = false;               // all its nodes may have any attributes
   std::function<bool(const Match&)> condition;  // may be empty
   std::function<std::vector<Value*>(Graph&, const Match&)> replacement;
@@ -28,7 +28,7 @@ struct PatternPass {
   std::string summary;
   Stage stage = Stage::early;
   int level = 2;
-  std::vector<PatternRule> rules;  // tried in turn
+  std::vector<PatternRule> rules;  // tried in order
 };
 
 // UserError for patterns that could never match.

@@ -14,7 +14,7 @@
 namespace gex::passes {
 namespace {
 
-// While a library is being loaded by this thread: where its failures go.
+// Set while this thread loads a library: collects its failures.
 thread_local std::vector<std::string>* failures = nullptr;
 
 class CollectFailures {
@@ -30,7 +30,7 @@ class CollectFailures {
 
 struct Loaded {
   std::mutex mutex;
-  std::map<std::string, std::string> problems;  // by path; empty: all is well
+  std::map<std::string, std::string> problems;  // by path; empty: no error
 };
 
 Loaded& loaded() {
@@ -38,8 +38,8 @@ Loaded& loaded() {
   return loaded;
 }
 
-// What is wrong with its passes, or nothing. A library stays loaded: the registry has functions of
-// it, and its static objects would not register anything a second time.
+// Returns the errors of its passes, or nothing. A library stays loaded: the registry has its
+// functions, and its static objects would not register again.
 std::string load_plugin(const std::string& path) {
   if (!std::filesystem::exists(path))
     fail(ErrorCode::io_error, "plugin ", path, ": there is no such file");

@@ -5,7 +5,7 @@
 
 namespace gex::passes {
 
-// Those of GEX_PLUGINS ("a.so:b.so") that are not loaded yet.
+// Those listed in GEX_PLUGINS ("a.so:b.so") that are not loaded yet.
 void load_environment_plugins();
 
 }  // namespace gex::passes

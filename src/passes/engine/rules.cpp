@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ir/carry_labels.hpp"
+#include "ir/label_propagation.hpp"
 
 namespace gex::passes {
 namespace {
@@ -24,18 +24,18 @@ bool apply_rules(Graph& graph, PassContext& context, std::span<const Rule> rules
   for (Node& node : graph.nodes()) {
     for (const auto& subgraph : node.subgraphs()) changed |= apply_rules(*subgraph, context, rules);
     if (!node.op().has(Trait::pure) || node.num_outputs() != 1) continue;
-    // A layout promised for a graph output belongs to this very value: it can't be handed on.
+    // A layout promised for a graph output belongs to this value: it can't be transferred.
     const bool promised = is_graph_output(node);
     if (promised && node.output()->type().strides) continue;
     for (Rule rule : rules) {
-      CarryLabels carry(graph, &node);
+      LabelPropagation labels(graph, &node);
       InsertBefore here(graph, &node);
       graph.set_location(node.location());
       Value* simpler = rule(graph, node);
       graph.set_location({});
       if (simpler == nullptr) continue;
       if (promised && simpler->type().strides) continue;
-      carry.give(node);
+      labels.apply(node);
       graph.replace_all_uses(node.output(), simpler);
       graph.erase(&node);
       context.count();

@@ -1,5 +1,5 @@
 #pragma once
-// Local rules: a node whose only result equals a simpler value.
+// Local rules: replace a node whose only result equals a simpler value.
 
 #include <span>
 
@@ -7,11 +7,11 @@
 
 namespace gex::passes {
 
-// The simpler value, made at the insertion point where it is new; null: the rule says nothing.
+// The simpler value, created at the insertion point if it is new; null: the rule does not apply.
 using Rule = Value* (*)(Graph&, Node&);
 
-// Applies the first rule that fits to each pure node, once, in order, subgraphs included. Values
-// whose layout is promised to somebody outside stay as they are.
+// Applies the first rule that matches to each pure node, once, in order, including subgraphs.
+// Values whose layout is promised to the outside stay unchanged.
 bool apply_rules(Graph& graph, PassContext& context, std::span<const Rule> rules);
 
 // The node that computes the value if it is of this op, else null.

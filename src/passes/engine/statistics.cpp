@@ -1,4 +1,4 @@
-// What the passes of one run did, added up.
+// Sums up what the passes of one run did.
 
 #include <algorithm>
 

@@ -15,7 +15,7 @@ constexpr std::string_view kAll = "ALL";
 bool on_or_off(std::string_view word, std::string_view name, std::string_view where) {
   if (word == "on") return true;
   if (word == "off") return false;
-  fail(ErrorCode::parse_error, where, ": ", name, " is \"", word, "\"; a switch is on or off");
+  fail(ErrorCode::parse_error, where, ": ", name, " is \"", word, "\"; a switch must be on or off");
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -25,7 +25,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// Objects whose leaves are "on" or "off", however deep: names of sections don't matter.
+// Nested objects whose leaves are "on" or "off"; names of sections are ignored.
 class SwitchFile {
  public:
   SwitchFile(std::string_view text, std::string_view where) : text_(text), where_(where) {}
@@ -33,7 +33,7 @@ class SwitchFile {
   SwitchList read() {
     object();
     skip_space();
-    if (at_ != text_.size()) error("something stands behind the last '}'");
+    if (at_ != text_.size()) error("unexpected text after the last '}'");
     return std::move(list_);
   }
 
@@ -57,7 +57,7 @@ class SwitchFile {
   std::string string() {
     expect('"');
     const std::size_t end = text_.find('"', at_);
-    if (end == std::string_view::npos) error("a text has no end");
+    if (end == std::string_view::npos) error("a string is not terminated");
     std::string value(text_.substr(at_, end - at_));
     at_ = end + 1;
     return value;
@@ -102,8 +102,8 @@ const Pass& find_pass(const std::vector<Pass>& passes, std::string_view name) {
     names.push_back(pass.name);
     known += (known.empty() ? "" : ", ") + pass.name;
   }
-  fail(ErrorCode::not_found, "no pass is called \"", name, "\"", suggestion(name, names),
-       " There are: ", known);
+  fail(ErrorCode::not_found, "unknown pass \"", name, "\"", suggestion(name, names),
+       " Known passes: ", known);
 }
 
 SwitchList parse_switches(std::string_view text, std::string_view where) {
@@ -116,7 +116,7 @@ SwitchList parse_switches(std::string_view text, std::string_view where) {
     const std::size_t colon = entry.rfind(':');
     if (colon == std::string_view::npos)
       fail(ErrorCode::parse_error, where, ": \"", entry,
-           "\" is no switch; write name:on or name:off");
+           "\" is not a switch; write name:on or name:off");
     const std::string_view name = trimmed(entry.substr(0, colon));
     list[std::string(name)] = on_or_off(trimmed(entry.substr(colon + 1)), name, where);
   }

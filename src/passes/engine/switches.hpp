@@ -23,18 +23,18 @@ const Pass& find_pass(const std::vector<Pass>& passes, std::string_view name);
 
 using SwitchList = std::map<std::string, bool, std::less<>>;
 
-// UserError(parse_error) says where.
+// UserError(parse_error) with the position.
 SwitchList parse_switches(std::string_view text, std::string_view where);
 SwitchList read_switch_file(const std::string& path);
 
 class Switches {
  public:
-  // UserError with the nearest name for switches of passes that don't exist.
+  // UserError with the nearest name for switches of unknown passes.
   Switches(const PipelineOptions& options, const std::vector<Pass>& known);
   bool on(const Pass& pass) const;
 
  private:
-  std::vector<SwitchList> lists_;  // the first has the first word
+  std::vector<SwitchList> lists_;  // the first has the highest priority
   int level_;
 };
 

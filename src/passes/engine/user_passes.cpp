@@ -50,8 +50,8 @@ Stage stage_of(std::string_view name) {
     if (known.name == name) return known.stage;
     names.push_back(known.name);
   }
-  fail(ErrorCode::not_found, "no stage is called \"", name, "\"", suggestion(name, names),
-       " There are: early, middle, late");
+  fail(ErrorCode::not_found, "unknown stage \"", name, "\"", suggestion(name, names),
+       " Stages: early, middle, late");
 }
 
 std::string_view name_of(Stage stage) { return kStages[static_cast<std::size_t>(stage)].name; }
@@ -63,12 +63,12 @@ void register_user_pass(Pass pass) {
     fail(ErrorCode::invalid_argument, "\"", pass.name,
          "\" can't name a pass: no spaces, quotes, commas, colons or semicolons");
   if (has_name(builtin_passes(), pass.name))
-    fail(ErrorCode::invalid_argument, "a pass of gex is called \"", pass.name,
+    fail(ErrorCode::invalid_argument, "a built-in pass is named \"", pass.name,
          "\"; choose another name");
   Registry& r = registry();
   std::lock_guard lock(r.mutex);
   if (has_name(*r.passes, pass.name))
-    fail(ErrorCode::invalid_argument, "a pass called \"", pass.name, "\" exists already");
+    fail(ErrorCode::invalid_argument, "a pass named \"", pass.name, "\" already exists");
   auto grown = std::make_shared<std::vector<Pass>>(*r.passes);
   grown->push_back(std::move(pass));
   r.passes = std::move(grown);
@@ -77,12 +77,12 @@ void register_user_pass(Pass pass) {
 
 void unregister_user_pass(std::string_view name) {
   Registry& r = registry();
-  PassSnapshot old;  // its functions may run foreign code when they go: not under the lock
+  PassSnapshot old;  // destroying its functions may run foreign code: not under the lock
   std::lock_guard lock(r.mutex);
   if (!has_name(*r.passes, name)) {
     std::vector<std::string_view> names;
     for (const Pass& pass : *r.passes) names.push_back(pass.name);
-    fail(ErrorCode::not_found, "no user pass is called \"", name, "\"", suggestion(name, names));
+    fail(ErrorCode::not_found, "unknown user pass \"", name, "\"", suggestion(name, names));
   }
   auto rest = std::make_shared<std::vector<Pass>>();
   for (const Pass& pass : *r.passes)

@@ -1,6 +1,6 @@
 #pragma once
-// Passes that come from outside: registered by the C interface, by Python, or by the shared
-// libraries named in GEX_PLUGINS. A compile takes a snapshot, so passes may come and go meanwhile.
+// User passes: registered through the C interface, by Python, or by the shared libraries listed in
+// GEX_PLUGINS. A compile takes a snapshot, so passes may be added and removed meanwhile.
 
 #include <cstdint>
 #include <memory>
@@ -17,18 +17,18 @@ namespace gex::passes {
 Stage stage_of(std::string_view name);
 std::string_view name_of(Stage stage);
 
-// UserError if the name is empty or taken, be it by a built-in pass.
+// UserError if the name is empty or taken, also by a built-in pass.
 void register_user_pass(Pass pass);
 void unregister_user_pass(std::string_view name);  // UserError(not_found)
 
 using PassSnapshot = std::shared_ptr<const std::vector<Pass>>;
-// All of them, in the order of registration; the plugins' are there from the first call on.
+// All of them, in the order of registration; plugins are loaded at the first call.
 PassSnapshot user_passes();
-// Changes with every registration: part of any key under which results of passes are kept.
+// Changes with every registration: part of any key under which results of passes are cached.
 std::uint64_t user_passes_version();
 
-// The failure of a registration that nobody can be told about, because a library is just being
-// loaded: the loader asks for it. Elsewhere it is logged.
+// Records a registration failure that can't be reported because a library is being loaded: the
+// loader reads it. Otherwise it is logged.
 void note_failed_registration(std::string message);
 
 // Loads the libraries of a list "a.so:b.so" that are not loaded yet. UserError names the file.

@@ -16,7 +16,7 @@ namespace gex::runtime {
 
 namespace {
 
-// Low, but not idle: on a busy machine exit and fork wait for the kernel at hand.
+// Low, but not idle priority: on a busy machine exit and fork wait for the kernel being compiled.
 constexpr int kNiceness = 10;
 
 constexpr int kJobsThatMakeStatics = 16;
@@ -30,11 +30,12 @@ struct Worker {
   std::atomic<bool> stopping{false};
 
   static Worker& get() {
-    static Worker* worker = new Worker;  // never destroyed: its thread lives until the very end
+    static Worker* worker =
+        new Worker;  // never destroyed: the thread may outlive static destructors
     return *worker;
   }
 
-  // In a forked child: the thread stayed with the parent, and so did its jobs.
+  // In a forked child: the thread and its jobs exist only in the parent.
   void forget_thread() {
     started = running = false;
     jobs.clear();
@@ -51,9 +52,9 @@ struct Worker {
     changed->notify_all();
   }
 
-  // Handlers run last in, first out: a job that is the first to use some part of a library makes
-  // statics that would be destroyed before a handler registered earlier. Most are made by the first
-  // jobs.
+  // Exit handlers run in reverse order of registration. A job that uses a library for the first
+  // time creates statics that are destroyed before handlers registered earlier run; most are
+  // created by the first jobs, so the handler is registered again after them.
   void stop_at_exit() {
     if (jobs_done < kJobsThatMakeStatics) std::atexit([] { get().stop(); });
   }
@@ -62,20 +63,21 @@ struct Worker {
     stop_at_exit();
     sigset_t all, old;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);  // signals belong to the threads of the program
+    pthread_sigmask(SIG_SETMASK, &all,
+                    &old);  // the background thread must not receive the program's signals
     try {
       std::thread made([this] { loop(); });
       made.detach();
       started = true;
     } catch (const std::system_error&) {
-      jobs.clear();  // no thread to be had: generic code goes on serving
+      jobs.clear();  // the thread could not be started: generic code keeps running
     }
     pthread_sigmask(SIG_SETMASK, &old, nullptr);
   }
 
   void loop() {
     pthread_setname_np(pthread_self(), "gex-compile");
-    setpriority(PRIO_PROCESS, 0, kNiceness);  // of this thread alone, on Linux
+    setpriority(PRIO_PROCESS, 0, kNiceness);  // on Linux this affects only the calling thread
     std::unique_lock lock(mutex);
     while (true) {
       changed->wait(lock, [this] { return !jobs.empty(); });
@@ -92,8 +94,8 @@ struct Worker {
     }
   }
 
-  // A job in the middle of a compile uses libraries whose destructors are about to run: it must
-  // reach its next check first, which is the end of the kernel at hand.
+  // A running job uses libraries whose destructors are about to run: wait until it reaches its next
+  // check, which is the end of the kernel being compiled.
   void stop() {
     stopping.store(true);
     std::unique_lock lock(mutex);

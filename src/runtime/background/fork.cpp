@@ -13,7 +13,7 @@ struct ForkRegistry {
 
   static ForkRegistry& get() {
     static ForkRegistry* registry = [] {
-      auto* made = new ForkRegistry;  // never destroyed: forks may come at any time
+      auto* made = new ForkRegistry;  // never destroyed: a fork may happen at any time
       pthread_atfork(before, in_parent, in_child);
       return made;
     }();

@@ -1,6 +1,6 @@
 #pragma once
-// Mutexes that a forked child may need. Before a fork all of them are taken, so none is left locked
-// in the child by a thread that does not exist there. They must never be held one inside another.
+// Mutexes that a forked child may need. All of them are locked before a fork, so that none stays
+// locked in the child by a thread that does not exist there. They must not be nested.
 
 #include <condition_variable>
 #include <functional>
@@ -25,8 +25,8 @@ class ForkSafeMutex {
   std::function<void()> in_child_;
 };
 
-// A condition to wait for with a ForkSafeMutex. Threads that waited when the process forked are not
-// there in the child, but the condition would go on waiting for them: the child calls renew().
+// A condition variable for a ForkSafeMutex. Threads that waited when the process forked do not
+// exist in the child, but the condition variable still counts them: the child calls renew().
 class ForkSafeCondition {
  public:
   ForkSafeCondition() : condition_(new std::condition_variable_any) {}

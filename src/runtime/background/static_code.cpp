@@ -6,7 +6,7 @@
 namespace gex::runtime {
 
 namespace {
-// Answers kept; beyond that all are forgotten, which costs a compile and bounds memory.
+// Cached results; when full, all are dropped: that costs recompiles and bounds memory.
 constexpr std::size_t kMaxKnown = 4096;
 }  // namespace
 
@@ -39,7 +39,7 @@ program::Callable StaticCode::code_for(int code, const std::vector<std::int64_t>
   try {
     made = specialiser_->specialise(code, dims);
   } catch (const std::exception& failure) {
-    // The generic code goes on serving; the capture tells why.
+    // The generic code keeps running; the capture's note says why.
     error = str("no static code for code ", code, ": ", failure.what());
   }
   if (known_.size() >= kMaxKnown) known_.clear();

@@ -1,6 +1,6 @@
 #pragma once
-// Better code for hot shapes: asks the Specialiser on the background thread, launch by launch, and
-// remembers what it said, so that captures and layers with equal sizes share code.
+// Specialised code for hot shapes: asks the Specialiser on the background thread for each launch
+// and caches its results, so that captures and layers with equal sizes share code.
 
 #include <cstdint>
 #include <map>
@@ -19,14 +19,14 @@ class StaticCode {
       : specialiser_(std::move(specialiser)) {}
 
   struct Result {
-    std::shared_ptr<const CodeTable> code;  // null: nothing better than what the capture has
+    std::shared_ptr<const CodeTable> code;  // null: nothing better than the capture's current code
     std::int64_t replaced = 0;              // launches with new code
-    std::string error;                      // why some launch kept its generic code; empty if none
+    std::string error;  // why some launch kept its generic code; empty if none did
   };
-  std::vector<std::string> findings() const {  // any thread
+  std::vector<std::string> findings() const {  // may be called from any thread
     return specialiser_ ? specialiser_->findings() : std::vector<std::string>();
   }
-  // On the background thread. Gives up early when the process ends.
+  // Runs on the background thread. Returns early when the process exits.
   Result specialise(const Image& image, std::span<const std::int64_t> key,
                     const CodeTable& present);
 

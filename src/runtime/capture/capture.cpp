@@ -12,7 +12,7 @@ namespace {
 
 std::int64_t round_up_64(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// Records the steps of the batches, cut into pieces behind which memory can be let go.
+// Records the steps of the batches, split where memory can be released in between.
 class BatchRecorder {
  public:
   BatchRecorder(const Image& image, Device& device, Loaded& loaded, Capture& capture,
@@ -31,11 +31,11 @@ class BatchRecorder {
       for (const Item& item : image_.segments[index(segment)]) {
         if (item.kind == Item::Kind::batch) record(item.index, releases_);
         if (item.kind != Item::Kind::call) continue;
-        // Host code ran just now, so that nothing is interrupted.
+        // Host code ran just before this step, so a release here interrupts no batch.
         releases_.pass(image_.lifetimes.of_step[index(segment)][index(item.step)].last);
         capture_.after_calls[index(item.index)] = releases_.take();
       }
-    // What a branch or a loop runs may run again.
+    // Steps inside a branch or a loop may run again, so nothing is released there.
     ReleasePlan nothing;
     for (std::size_t b = 0; b < image_.batches.size(); ++b)
       if (capture_.batches[b].empty()) record(static_cast<int>(b), nothing);
@@ -46,18 +46,18 @@ class BatchRecorder {
     const BatchLayout& batch = image_.batches[index(number)];
     const auto& steps = image_.program->segments[index(batch.segment)].steps;
     const auto& positions = image_.lifetimes.of_step[index(batch.segment)];
-    std::vector<Piece>& pieces = capture_.batches[index(number)];
+    std::vector<BatchPart>& parts = capture_.batches[index(number)];
     int launch = batch.first_launch;
     auto recorder = device_.make_recorder(image_, loaded_, capture_.gear_values);
     for (int i = batch.first; i < batch.last; ++i) {
       record_step(steps[index(i)], batch.step_words[index(i - batch.first)], launch, *recorder);
       releases.pass(positions[index(i)].last);
       if (!releases.is_worth_it() || i + 1 == batch.last) continue;
-      pieces.push_back({recorder->finish(), releases.take()});
+      parts.push_back({recorder->finish(), releases.take()});
       recorder = device_.make_recorder(image_, loaded_, capture_.gear_values);
     }
-    pieces.push_back({recorder->finish(), {}});
-    if (releases.is_worth_it()) pieces.back().release = releases.take();
+    parts.push_back({recorder->finish(), {}});
+    if (releases.is_worth_it()) parts.back().release = releases.take();
   }
 
   void record_step(const program::Step& step, int word, int& next_launch, Recorder& recorder) {
@@ -173,7 +173,7 @@ void Frame::set_key(std::span<const std::int64_t> key) {
   check_guards(image, 0, values);
   for (const ValueWord& word : image.epochs[0].value_words)
     block[index(word.word)] = values[index(word.slot)];
-  scratch[0] = {};  // addresses depend on offsets, which may have changed: place() again
+  scratch[0] = {};  // addresses depend on offsets, which may have changed: place() must run again
   has_key_ = true;
 }
 

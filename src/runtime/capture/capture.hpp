@@ -1,8 +1,8 @@
 #pragma once
 // A Capture is a Program bound to the sizes of a gear: its arena plan and its recordings. It serves
-// those sizes and all smaller ones that fit the plan. A Frame is the state of one call with a
-// Capture: evaluated sizes, addresses and the parameter block, built once and then only patched. A
-// call takes a Frame from its Capture and puts it back, so calls at the same time never share one.
+// those sizes and all smaller ones that fit the plan. A Frame is the state of one call of a
+// Capture: evaluated sizes, addresses and the parameter block, built once and then patched. A call
+// takes a Frame from its Capture and returns it, so concurrent calls never share one.
 
 #include <cstdint>
 #include <memory>
@@ -18,7 +18,7 @@
 
 namespace gex::runtime {
 
-// Where the temporaries of one epoch stand in their arena block, and the scratch behind them.
+// Offsets of the temporaries of one epoch in their arena block, and the scratch after them.
 struct BlockPlan {
   std::vector<std::int64_t> sizes;  // by placed buffer
   plan::Placement placement;
@@ -30,26 +30,26 @@ struct BlockPlan {
 // The temporaries of `epoch` for these values. UserError if a size is negative.
 BlockPlan plan_block(const Image& image, int epoch, std::span<const std::int64_t> values,
                      int workers);
-// Sizes of an epoch from the symbols known by then: fills the epoch's slots.
+// Evaluates the sizes of an epoch from the symbols known by then: fills the epoch's slots.
 void evaluate(const Image& image, int epoch, std::span<const std::int64_t> symbols,
               std::span<std::int64_t> values);
-// UserError with the guard's message and numbers.
+// Throws UserError with the guard's message and values.
 void check_guards(const Image& image, int epoch, std::span<const std::int64_t> values);
 
 class Frame {
  public:
   Frame(const Image& image, const Loaded& loaded);
 
-  // Sizes of epoch 0 for this key (nothing to do if they are there already).
+  // Evaluates the sizes of epoch 0 for this key, unless they are already those.
   void set_key(std::span<const std::int64_t> key);
-  // The next call places its temporaries anew: it has another plan.
-  void forget_places() { scratch[0] = {}; }
+  // Makes the next call recompute the addresses of its temporaries, because the plan changed.
+  void invalidate_addresses() { scratch[0] = {}; }
   void set_symbol(int symbol, std::int64_t value);
-  // Evaluates `epoch` (> 0), checks its guards and writes its words.
+  // Evaluates `epoch` (> 0), checks its guards and writes its words of the block.
   void begin_epoch(int epoch);
-  // Addresses of the temporaries of `epoch`; skipped if base and plan are those of the last call.
+  // Sets the addresses of the temporaries of `epoch`; skipped if base and plan are unchanged.
   void place(int epoch, const BlockPlan& plan, std::byte* base);
-  // The plan of `epoch` (> 0); made anew only when sizes differ from those of the last call.
+  // The plan of `epoch` (> 0); recomputed only when sizes differ from those of the last call.
   const BlockPlan& late_plan(int epoch, int workers);
   void patch_callers(int epoch);
   void patch_external(program::BufferId root);
@@ -59,8 +59,8 @@ class Frame {
   std::vector<std::int64_t> block;
   std::vector<std::byte*> base;      // by root
   std::vector<ScratchArea> scratch;  // by epoch
-  // Call results in use, by BufferId. Given: the host has it as an output, it is not ours to
-  // release.
+  // State of each call result, by BufferId. kGiven: the host owns it as an output, so it is not
+  // released here.
   enum Holding : std::uint8_t { kNone, kHeld, kGiven };
   std::vector<std::uint64_t> handle;
   std::vector<Holding> held;
@@ -74,35 +74,35 @@ class Frame {
   TensorRef make_ref(const TensorLayout& layout);
   struct LatePlan {
     BlockPlan plan;
-    std::vector<std::int64_t> symbols;  // it was made for these
+    std::vector<std::int64_t> symbols;  // that the plan was made for
   };
-  std::vector<LatePlan> late_plans_;  // by epoch; [0] is the Capture's and stays empty here
+  std::vector<LatePlan> late_plans_;  // by epoch; [0] is unused: the Capture has that plan
   bool has_key_ = false;
 };
 
-// A part of a batch, and what nothing behind it touches any more.
-struct Piece {
+// A part of a batch, and what can be released after it.
+struct BatchPart {
   std::unique_ptr<Recording> recording;
   Release release;
 };
 
 struct Capture {
-  std::vector<std::int64_t> key;          // of the gear
-  std::vector<std::int64_t> lookup;       // what it is found by
+  std::vector<std::int64_t> key;          // sizes of the gear
+  std::vector<std::int64_t> lookup;       // key in the CaptureTable
   std::vector<std::int64_t> gear_values;  // by slot, epoch 0
   BlockPlan plan;
-  int arena_block = 0;  // that the plan is for
-  CoreLimit limit;      // of the caller, recorded with its launches
-  std::vector<std::vector<Piece>> batches;
+  int arena_block = 0;  // of the plan
+  CoreLimit limit;      // of the caller; recorded with the launches
+  std::vector<std::vector<BatchPart>> batches;
   std::vector<Release> after_calls;
   std::shared_ptr<const CodeTable> generic_code;
   std::string reason;
-  // Changed under the Session's lock only:
+  // The following fields change under the Session's lock:
   ServedSizes served;
   std::int64_t hits = 0;
   std::string note;
 
-  // Whether the sizes that these values (by slot) come to have room in the plan.
+  // Whether the plan has room for the sizes that these values (by slot) give.
   bool has_room_for(const Image& image, std::span<const std::int64_t> values) const;
 };
 

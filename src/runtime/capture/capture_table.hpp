@@ -1,6 +1,6 @@
 #pragma once
-// The Captures of a Session: found by their sizes, the least recently used goes first. The Session
-// locks around every call.
+// The Captures of a Session, by sizes; the least recently used is evicted first. The Session locks
+// around every call.
 
 #include <cstdint>
 #include <list>
@@ -17,12 +17,12 @@ namespace gex::runtime {
 
 class CaptureTable {
  public:
-  // Null if there is none. It counts as used now.
+  // Returns null if there is none; marks the result as most recently used.
   std::shared_ptr<Capture> find(std::span<const std::int64_t> lookup);
   bool contains(std::span<const std::int64_t> lookup) const { return by_key_.contains(lookup); }
-  // In place of the one with the same lookup, if there is one.
+  // Replaces an entry with the same lookup key.
   void put(std::shared_ptr<Capture> capture);
-  // Drops the least recently used beyond `limit`.
+  // Evicts the least recently used entries until at most `limit` remain.
   std::vector<std::shared_ptr<Capture>> shrink(std::int64_t limit);
   const std::list<std::shared_ptr<Capture>>& by_use() const { return by_use_; }
 

@@ -43,10 +43,10 @@ void ServedSizes::move_to_front(List::iterator position) {
   if (by_use_.size() <= kRecent) return;
   Served& outrun = **std::next(by_use_.begin(), kRecent);
   outrun.is_recent = false;
-  set_aside(outrun);
+  save_frames(outrun);
 }
 
-void ServedSizes::set_aside(Served& served) {
+void ServedSizes::save_frames(Served& served) {
   for (std::unique_ptr<Frame>& frame : served.idle_frames)
     if (spare_frames_.size() < kIdleFrames) spare_frames_.push_back(std::move(frame));
   served.idle_frames.clear();
@@ -55,9 +55,9 @@ void ServedSizes::set_aside(Served& served) {
 void ServedSizes::evict() {
   const auto victim = std::find_if(by_use_.rbegin(), by_use_.rend(),
                                    [](const auto& entry) { return !entry->has_own_code; });
-  GEX_CHECK(victim != by_use_.rend(), "more sizes have code than may");
-  set_aside(**victim);
-  (*victim)->is_recent = (*victim)->is_known = false;  // a call may still have it
+  GEX_CHECK(victim != by_use_.rend(), "more sizes have specialised code than allowed");
+  save_frames(**victim);
+  (*victim)->is_recent = (*victim)->is_known = false;  // a running call may still hold it
   by_key_.erase((*victim)->key);
   by_use_.erase(std::next(victim).base());
 }
@@ -97,7 +97,7 @@ bool ServedSizes::take_unused_code() {
   if (calls_ < all_in_use_until_) return false;
   const auto oldest = std::find_if(by_use_.rbegin(), by_use_.rend(),
                                    [](const auto& entry) { return entry->has_own_code; });
-  GEX_CHECK(oldest != by_use_.rend(), "no size has code of its own");
+  GEX_CHECK(oldest != by_use_.rend(), "no size has specialised code");
   all_in_use_until_ = (*oldest)->last_use + kUnused;
   if (calls_ < all_in_use_until_) return false;
   (*oldest)->has_own_code = false;

@@ -1,5 +1,5 @@
 #pragma once
-// Sizes as keys of tables.
+// Vectors of sizes as hash table keys.
 
 #include <algorithm>
 #include <cstdint>

@@ -9,7 +9,7 @@ namespace gex::runtime {
 
 namespace {
 
-// Large blocks are whole huge pages: a part of one could not be discarded.
+// Large blocks are a multiple of the huge page size, so that all of them can be discarded.
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 }  // namespace
@@ -71,8 +71,8 @@ std::unique_ptr<Queue> QueuePool::acquire(std::size_t bytes_wanted) {
       throw;
     }
   }
-  // The smallest arena that is large enough, else the largest: small programs leave large ones
-  // free.
+  // The smallest arena that is large enough, else the largest: small programs don't take large
+  // arenas.
   auto best = idle_.begin();
   for (auto it = idle_.begin(); it != idle_.end(); ++it) {
     const std::size_t size = (*it)->arena.bytes(), best_size = (*best)->arena.bytes();
@@ -90,7 +90,7 @@ void QueuePool::give_back(std::unique_ptr<Queue> queue) noexcept {
   {
     const std::lock_guard lock(mutex_);
     --computing_;
-    // Queues beyond the limit were made while others sat in host code; they are not kept.
+    // Queues beyond the limit were created while others ran host code; they are destroyed.
     if (idle_.size() < static_cast<std::size_t>(limit_)) idle_.push_back(std::move(queue));
   }
   changed_->notify_one();

@@ -1,7 +1,7 @@
 #pragma once
 // Memory for temporaries: an Arena belongs to a Queue, and a pool of Queues serves every Program
-// and key of a device. Nothing in an arena outlives a call, so blocks are reused as they are and
-// only grow.
+// and key of a device. Nothing in an arena outlives a call, so blocks are reused without clearing
+// and only grow.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace gex::runtime {
 class Device;
 class Queue;
 
-// Getting a page back takes the system about as long as filling it does: few temporaries are kept,
-// and so is the scratch of however many workers beside them.
+// Faulting a page in again costs about as much as filling it: blocks with few bytes of temporaries
+// are kept, whatever their workers' scratch takes.
 inline bool worth_discarding(std::int64_t bytes) { return bytes >= (std::int64_t{8} << 20); }
 
 class Arena {
@@ -27,14 +27,15 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // Block `index` with at least `bytes`; its old contents are gone when it had to grow. Block 0 is
-  // for sizes known at the start of a call, block e for those known after the e-th bind, later ones
-  // for Captures that share no block.
+  // Block `index` with at least `bytes`; growing loses its contents. Block 0 is for sizes known at
+  // the start of a call, block e for those known after the e-th bind, later blocks for Captures
+  // that do not share one.
   std::byte* reserve(std::size_t index, std::size_t bytes);
   std::size_t bytes() const;
   std::int64_t allocations() const { return allocations_; }
   void clear() noexcept;
-  // Large blocks stay where they are, but give the memory behind them back until it is used again.
+  // Returns the pages of large blocks to the system until they are used again; addresses stay
+  // valid.
   void discard() noexcept;
   void discard(std::int64_t begin, std::int64_t end) noexcept;  // bytes of block 0
 
@@ -53,23 +54,23 @@ class QueuePool {
   QueuePool(Device& device, int limit);
   ~QueuePool();
 
-  // A Queue for one call. Waits while `limit` calls compute; calls that are inside host code don't
-  // count, so a re-entrant call never waits for the one around it.
+  // A Queue for one call. Waits while `limit` calls compute; calls inside host code don't count, so
+  // a re-entrant call never waits for its caller.
   std::unique_ptr<Queue> acquire(std::size_t bytes_wanted);
   void give_back(std::unique_ptr<Queue> queue) noexcept;
   // Instead, where a graph of the caller's uses the queue's memory: it serves no other call and
   // lives as long as the pool.
   void keep(std::unique_ptr<Queue> queue) noexcept;
-  void suspend() noexcept;  // the holder of a Queue goes into host code
-  void resume() noexcept;   // and is back; never waits
-  void trim() noexcept;     // frees the arenas that nobody uses
+  void suspend() noexcept;  // the holder of a Queue enters host code
+  void resume() noexcept;   // and returns from it; never waits
+  void trim() noexcept;     // frees the arenas of idle queues
   std::size_t idle_queues() const;
   std::size_t idle_bytes() const;  // of their arenas
 
  private:
   Device& device_;
   const int limit_;
-  // A forked child has none of the threads that were computing.
+  // Threads that were computing do not exist in a forked child.
   mutable ForkSafeMutex mutex_{[this] {
     computing_ = 0;
     changed_.renew();

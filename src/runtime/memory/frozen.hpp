@@ -1,6 +1,6 @@
 #pragma once
-// Frozen constants: memory that the Session was given for good. A device that reads host memory
-// uses it where it lies; any other gets a copy, made once.
+// Frozen constants: memory given to the Session for its whole lifetime. A device that reads host
+// memory uses it directly; any other device gets a copy, made once.
 
 #include <memory>
 #include <span>
@@ -13,7 +13,7 @@ namespace gex::runtime {
 
 class FrozenConstants {
  public:
-  // Enters the addresses into `loaded`. UserError if some slot of the Program has no memory.
+  // Stores the addresses in `loaded`. UserError if a slot of the Program has no memory.
   FrozenConstants(const program::Program& program, std::vector<std::shared_ptr<const void>> memory,
                   Device& device, Loaded& loaded);
   ~FrozenConstants();

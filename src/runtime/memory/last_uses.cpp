@@ -40,8 +40,8 @@ bool release_in(Image& image, int segment, BufferId id, plan::Interval live) {
 
 }  // namespace
 
-// An external is let go by the item that holds its last use, in the innermost segment that also
-// holds its birth: one made before a loop and used inside goes when the loop is over.
+// An external is released by the item with its last use in the innermost segment that also contains
+// its definition: one defined before a loop and used inside is released after the loop.
 void place_releases(Image& image) {
   for (BufferId id : image.externals) {
     const plan::Interval live = image.lifetimes.of_root[index(id)];

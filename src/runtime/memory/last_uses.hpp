@@ -1,11 +1,11 @@
 #pragma once
-// When what a run holds may go: results of calls, and inputs that the host wants to hear of.
+// Last uses of call results, and of inputs whose release the host asked to be told about.
 
 #include "runtime/session/image.hpp"
 
 namespace gex::runtime {
 
-// Both need the layout of the segments and the lifetimes.
+// Both need the segment layout and the lifetimes.
 void place_releases(Image& image);
 void find_input_ends(Image& image);
 

@@ -7,12 +7,12 @@ namespace gex::runtime {
 
 namespace {
 
-// Letting go of memory interrupts a batch, so it has to be worth that: this many bytes at least,
-// and no more often than so many times in a call.
+// A release interrupts a batch, so it needs at least this many bytes and happens at most this many
+// times in a call.
 constexpr std::int64_t kBytesWorthReleasing = std::int64_t{1} << 20;
 constexpr std::int64_t kReleasesOfCall = 128;
 
-// Takes `range` out of the sorted, disjoint `free` ranges and returns what was in them.
+// Removes `range` from the sorted, disjoint `free` ranges and returns the removed parts.
 std::vector<ByteRange> take_from(std::vector<ByteRange>& free, ByteRange range) {
   std::vector<ByteRange> left, taken;
   for (const ByteRange& part : free) {
@@ -42,7 +42,7 @@ ReleasePlan::ReleasePlan(const Image& image, std::span<const std::int64_t> value
   std::ranges::stable_sort(ends_, {}, &End::position);
 }
 
-// Every byte is done with the last of the temporaries that lie over it.
+// A byte can be released after the last of the temporaries that use it.
 void ReleasePlan::add_arena(const Image& image, const plan::Placement& placement,
                             std::span<const std::int64_t> sizes) {
   const auto& placed = image.epochs[0].placed;
@@ -54,7 +54,8 @@ void ReleasePlan::add_arena(const Image& image, const plan::Placement& placement
   };
   std::ranges::stable_sort(order, std::greater(), last_use);
   std::vector<ByteRange> free = {{0, placement.total}};
-  for (std::size_t i = 0; i < placed.size(); ++i)  // those that are not looked at stay
+  for (std::size_t i = 0; i < placed.size();
+       ++i)  // temporaries that are not considered stay allocated
     if (sizes[i] < kBytesWorthReleasing)
       take_from(free, {placement.offsets[i], placement.offsets[i] + sizes[i]});
   for (std::size_t i : order)

@@ -1,6 +1,6 @@
 #pragma once
-// What a call can let go of before its end, and when: inputs that the host wants back, and pages of
-// the arena that no later step touches.
+// What a call can release before its end, and when: inputs that the host wants back, and arena
+// pages that no later step uses.
 
 #include <cstdint>
 #include <span>
@@ -20,15 +20,15 @@ struct Release {
   std::vector<ByteRange> arena;
 };
 
-// Walked along the steps of the main segments, in any order: what was passed is done for good.
+// Advanced along the steps of the main segments, in any order.
 class ReleasePlan {
  public:
-  ReleasePlan() = default;  // nothing goes before the end
-  // `values` by slot. `placement` and `sizes` of the temporaries of epoch 0, or null: they stay.
+  ReleasePlan() = default;  // releases nothing before the end
+  // `values` by slot. `placement` and `sizes` of the temporaries of epoch 0; null: keep them.
   ReleasePlan(const Image& image, std::span<const std::int64_t> values,
               const plan::Placement* placement, std::span<const std::int64_t> sizes);
 
-  void pass(int position);  // of the flattened order
+  void pass(int position);  // in the flattened step order
   bool is_worth_it() const { return pending_bytes_ > 0 && pending_bytes_ >= enough_; }
   Release take();
 

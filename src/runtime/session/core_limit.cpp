@@ -14,7 +14,7 @@ struct Limits {
   ForkSafeMutex mutex;
   std::unordered_map<std::int64_t, CoreLimit> of_stream;
   CoreLimit of_device;
-  std::atomic<bool> ever_set{false};  // most processes never set any: their calls take no lock
+  std::atomic<bool> ever_set{false};  // most processes never set a limit: their calls take no lock
   static Limits& get() {
     static Limits* limits = new Limits;  // calls may run after static destructors
     return *limits;

@@ -1,25 +1,25 @@
 #pragma once
-// How many workers a call may use, said from outside: for a stream, or for the whole device. What a
-// Program says about a step of its own goes before that.
+// Limits on the workers of a call, set by the caller for a stream or for the whole device. A limit
+// that a Program sets for one of its steps takes precedence.
 
 #include <cstdint>
 #include <optional>
 
 namespace gex::runtime {
 
-// At most so many workers for products, and for everything else; 0: as many as there are.
+// Maximum number of workers for matmuls and convolutions, and for everything else; 0: no limit.
 struct CoreLimit {
   int matrix = 0, vector = 0;
   bool operator==(const CoreLimit&) const = default;
 };
 
-// The stream that the calling thread is on, by a number of the caller's choice; at first 0.
+// The stream that the calling thread uses, by a number that the caller chooses; initially 0.
 void set_current_stream(std::int64_t stream);
-// For every thread that is on the stream; nothing: that of the device again.
+// For every thread that uses the stream; nullopt: back to the device's limit.
 void set_stream_limit(std::int64_t stream, std::optional<CoreLimit> limit);
 void set_device_limit(CoreLimit limit);
 CoreLimit stream_limit(std::int64_t stream);
 CoreLimit device_limit();
-CoreLimit current_limit();  // of the stream that the calling thread is on
+CoreLimit current_limit();  // of the calling thread's stream
 
 }  // namespace gex::runtime

@@ -114,17 +114,17 @@ void Executor::run_item(const Item& item) {
       replay.code = *code_;
       replay.scratch = frame_.scratch;
       replay.tally = &counts_.tally;
-      for (const Piece& piece : capture_.batches[index(item.index)]) {
+      for (const BatchPart& part : capture_.batches[index(item.index)]) {
         if (control_ != nullptr) control_->check();
         host_.about_to_block();
-        piece.recording->replay(lease_->queue(), replay);
-        let_go(piece.release);
+        part.recording->replay(lease_->queue(), replay);
+        release_early(part.release);
       }
       break;
     }
     case Item::Kind::call:
       run_call(image.calls[index(item.index)], frame_.calls[index(item.index)]);
-      let_go(capture_.after_calls[index(item.index)]);
+      release_early(capture_.after_calls[index(item.index)]);
       break;
     case Item::Kind::bind:
       run_bind(image.binds[index(item.index)]);
@@ -140,7 +140,7 @@ void Executor::run_item(const Item& item) {
         run_segment(layout.first_segment);
         if (!condition(layout.pointer_word)) break;
         run_segment(layout.second_segment);
-        if (control_ != nullptr) control_->turn();
+        if (control_ != nullptr) control_->on_iteration();
       }
       break;
     }
@@ -154,7 +154,7 @@ bool Executor::condition(int pointer_word) {
   return value != 0;
 }
 
-// The queue is parked and does not count as computing while the host has the thread.
+// While the host runs, the queue is parked and does not count as computing.
 template <class HostWork>
 void Executor::in_host_code(HostWork work) {
   struct Suspended {
@@ -190,7 +190,7 @@ void Executor::run_call(const CallLayout& layout, Frame::CallState& state) {
 void Executor::take_results(const CallLayout& layout, Frame::CallState& state) {
   for (std::size_t k = 0; k < layout.outputs.size(); ++k) {
     const BufferId id = layout.call->outputs[k];
-    release(id);  // the one of the last turn of a loop
+    release(id);  // the one of the previous loop iteration
     frame_.base[index(id)] = static_cast<std::byte*>(state.results[k].data);
     frame_.handle[index(id)] = state.results[k].handle;
     frame_.held[index(id)] = Frame::kHeld;
@@ -203,16 +203,17 @@ void Executor::take_results(const CallLayout& layout, Frame::CallState& state) {
     for (std::size_t d = 0; fits && d < got.size(); ++d)
       fits = expected[d] == -1 || expected[d] == got[d];
     if (!fits)
-      fail(ErrorCode::shape_mismatch, "call \"", layout.call->name, "\" returned a result ", k,
-           " of ", got.size(), " dims that does not have the shape it was compiled for; ",
+      fail(ErrorCode::shape_mismatch, "call \"", layout.call->name, "\" returned as result ", k,
+           " a tensor of rank ", got.size(),
+           " whose shape differs from the one it was compiled for; ",
            "compile again for this shape");
   }
   int next = epoch_;
   for (const CallLayout::Binding& binding : layout.bindings) {
     const auto& shape = state.results[index(binding.output)].shape;
     if (index(binding.axis) >= shape.size())
-      fail(ErrorCode::invalid_argument, "call \"", layout.call->name, "\" must tell the shape of ",
-           "its result ", binding.output, ", whose size is not known before it ran");
+      fail(ErrorCode::invalid_argument, "call \"", layout.call->name, "\" must set the shape of ",
+           "its result ", binding.output, ", which is known only after the call");
     bind_symbol(binding.symbol, shape[index(binding.axis)]);
     next = epoch_ + 1;
   }
@@ -224,8 +225,8 @@ void Executor::bind_symbol(int symbol, std::int64_t value) {
   const Dim dim = frame_.image.program->symbols[index(symbol)];
   const DimRange range = dim.range();
   if (value < range.lo || value > range.hi)
-    fail(ErrorCode::shape_mismatch, "the size ", dim, " came out as ", value,
-         " while the program ran; it was compiled for ", range.lo, " to ", range.hi);
+    fail(ErrorCode::shape_mismatch, "size ", dim, " is ", value,
+         " at run time; the program was compiled for ", range.lo, " to ", range.hi);
   frame_.set_symbol(symbol, value);
 }
 
@@ -265,7 +266,7 @@ void Executor::allocate_outputs(int epoch) {
   }
 }
 
-void Executor::let_go(const Release& release) {
+void Executor::release_early(const Release& release) {
   for (const ByteRange& range : release.arena)
     lease_->queue().arena.discard(range.begin, range.end);
   for (int input : release.inputs) host_.release_input(input);
@@ -305,7 +306,7 @@ void Executor::give_outputs() {
       case OutputDesc::Kind::external:
         if (frame_.held[index(output.buffer)] == Frame::kNone)
           fail(ErrorCode::invalid_graph, "output ", i, " \"", output.name,
-               "\" is made by a call that did not run; make it on every path");
+               "\" is the result of a call that did not run; compute it on every path");
         frame_.held[index(output.buffer)] = Frame::kGiven;
         host_.set_external_output(k, frame_.handle[index(output.buffer)]);
         break;

@@ -1,6 +1,6 @@
 #pragma once
-// Runs one call: walks the items of the main segments, hands batches to their recordings and host
-// steps to the Host, on the calling thread.
+// Runs one call on the calling thread: walks the items of the main segments, replays batches and
+// passes host steps to the Host.
 
 #include <cstdint>
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace gex::runtime {
 
-// A Queue of the pool for the length of a scope. Host code runs between suspend and resume.
+// Holds a Queue of the pool for a scope. Host code runs between suspend and resume.
 class QueueLease {
  public:
   // `for_good`: a graph of the caller's will use the queue's memory.
@@ -44,7 +44,7 @@ class Executor {
  public:
   Executor(const Capture& capture, std::shared_ptr<const CodeTable> code, Frame& frame,
            DeviceContext& context, std::span<const InputArg> inputs, Host& host, bool keep_arena);
-  ~Executor();  // lets go of call results that are still held
+  ~Executor();  // releases call results that are still held
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
@@ -62,7 +62,7 @@ class Executor {
   void bind_symbol(int symbol, std::int64_t value);
   void allocate_outputs(int epoch);
   std::byte* reserve(int block, const BlockPlan& plan);
-  void let_go(const Release& release);
+  void release_early(const Release& release);
   void release(program::BufferId id);
   void give_outputs();
   template <class HostWork>

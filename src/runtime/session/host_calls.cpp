@@ -25,7 +25,7 @@ void check_result(const std::string& name, std::size_t k, const HostTensor& resu
   bool fits = result.dtype() == expected.dtype && result.shape().size() == expected.shape.size();
   for (std::size_t d = 0; fits && d < expected.shape.size(); ++d)
     fits = expected.shape[d] < 0 || expected.shape[d] == result.shape()[d];
-  GEX_CHECK(fits, name, ": result ", k, " has another type than the graph says");
+  GEX_CHECK(fits, name, ": result ", k, " has a different type than in the graph");
 }
 
 }  // namespace
@@ -36,8 +36,9 @@ void HostCalls::run(const program::Call& call, std::span<const TensorRef> inputs
   const HostFunction* function =
       call.callee == kHostCallee ? find_host_function(call.name) : nullptr;
   if (function == nullptr)
-    fail(ErrorCode::unsupported, "the program calls \"", call.name,
-         "\", which belongs to the program that made it; run it there");
+    fail(ErrorCode::unsupported, "the program calls host function \"", call.name,
+         "\", which is not registered in this process; register it or run the program where it was "
+         "compiled");
   std::vector<HostTensor> operands;
   for (const TensorRef& ref : inputs) operands.push_back(dense_copy(ref));
   std::vector<HostTensor> results = (*function)(operands, integers);

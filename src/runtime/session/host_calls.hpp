@@ -1,5 +1,5 @@
 #pragma once
-// Call steps that are host functions, for the Host of a run.
+// Call steps implemented by host functions, for the Host of a run.
 
 #include <cstdint>
 #include <map>
@@ -10,10 +10,10 @@
 
 namespace gex::runtime {
 
-// Runs the call steps of one run of a Session by these functions, for its Host.
+// Runs the call steps of one run of a Session with registered host functions.
 class HostCalls {
  public:
-  // As Host::call; UserError if the callee is none of these.
+  // As Host::call; UserError if the callee is not a host function.
   void run(const program::Call& call, std::span<const TensorRef> inputs,
            std::span<const std::int64_t> integers, std::span<const TensorRef> expected,
            std::span<Host::CallResult> outputs);

@@ -8,7 +8,7 @@ namespace {
 
 struct Table {
   std::mutex mutex;
-  std::map<std::string, HostFunction> functions;  // addresses stay
+  std::map<std::string, HostFunction> functions;  // addresses of elements must stay valid
 };
 
 Table& table() {

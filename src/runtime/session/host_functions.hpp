@@ -1,6 +1,6 @@
 #pragma once
-// Functions that run as `call` steps in any host process, without Python: reference kernels for
-// what has no loop body (strings, decoding, non-maximum suppression).
+// Functions that run as `call` steps in any host process, without Python: reference kernels for ops
+// without a loop body (strings, decoding, non-maximum suppression).
 
 #include <cstdint>
 #include <functional>
@@ -15,11 +15,11 @@ namespace gex::runtime {
 using HostFunction = std::function<std::vector<HostTensor>(std::span<const HostTensor> operands,
                                                            std::span<const std::int64_t> integers)>;
 
-// Callee of every `call` node that is one of these; the name of the call says which.
+// Callee number of every `call` node that names a host function; the call's name selects it.
 inline constexpr std::int64_t kHostCallee = 1 << 24;
 
-// The name says all that the function depends on, attributes included: registering a name again
-// changes nothing. Functions live as long as the process.
+// The name includes everything that the function depends on, attributes included, so registering a
+// name again has no effect. Functions live as long as the process.
 void register_host_function(const std::string& name, HostFunction function);
 const HostFunction* find_host_function(const std::string& name);  // null if there is none
 

@@ -25,8 +25,8 @@ std::vector<Dim> strides_or_dense(const std::vector<Dim>& shape, const std::vect
 
 }  // namespace
 
-// Two walks over the Program: the first collects Dims into the tapes, the second, with all slots
-// known, lays out words and items. Both run the same code; `laying_out_` tells them apart.
+// Two walks over the Program with the same code: the first collects Dims into the tapes; the
+// second, with all slots known, lays out words and items (`laying_out_`).
 class ImageBuilder {
  public:
   explicit ImageBuilder(Image& image) : image_(image), program_(*image.program) {}
@@ -104,7 +104,7 @@ class ImageBuilder {
         image_.returned[index(output.buffer)] = true;
   }
 
-  // First walk: makes the slot. Second walk: finds it.
+  // First walk: creates the slot. Second walk: looks it up.
   int slot(Dim dim) {
     if (laying_out_) return image_.slot(dim);
     if (image_.places_.contains(dim)) return -1;
@@ -163,7 +163,7 @@ class ImageBuilder {
   void walk() {
     next_word_ = 0;
     if (laying_out_) image_.segments.resize(program_.segments.size());
-    // Device words first, so that they are one piece of the block.
+    // Words of device steps come first, so that they are contiguous in the block.
     for (std::size_t s = 0; s < program_.segments.size(); ++s) device_steps(static_cast<int>(s));
     image_.num_device_words = next_word_;
     current_epoch_ = 0;
@@ -337,7 +337,8 @@ class ImageBuilder {
     int after = current_epoch_;
     for (Dim symbol : program::bound_symbols(program_, step)) {
       const std::size_t at = position_of(symbol);
-      if (image_.epoch_of_symbol_[at] <= current_epoch_) continue;  // known: checked, not bound
+      if (image_.epoch_of_symbol_[at] <= current_epoch_)
+        continue;  // already known: checked, not bound
       after = std::max(after, image_.epoch_of_symbol_[at]);
       for (std::size_t k = 0; k < call.outputs.size(); ++k) {
         const auto& shape = buffer(call.outputs[k]).shape;

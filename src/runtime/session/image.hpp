@@ -1,10 +1,11 @@
 #pragma once
-// A Program made ready for replay, once for a Session: every Dim has a slot in a tape, every step
-// its words in the parameter block, every segment is a list of items (batches of device steps, and
-// host steps between them). What changes with a key or a call is in Capture and Frame.
+// A Program prepared for replay, once per Session: every Dim has a slot in a tape, every step its
+// words in the parameter block, every segment is a list of items (batches of device steps, and host
+// steps between them). State that changes with a key or a call is in Capture and Frame.
 //
-// Epochs: sizes known from the inputs are of epoch 0; each step that binds symbols begins the next
-// epoch. Slots, words, buffers and outputs belong to the epoch in which all they need is known.
+// Epochs: sizes known from the inputs are in epoch 0; each step that binds symbols begins the next
+// epoch. Slots, words, buffers and outputs belong to the first epoch in which all their symbols are
+// known.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +20,7 @@
 
 namespace gex::runtime {
 
-// Ids, slots and words are ints, -1 where there is none; vectors want them unsigned.
+// Ids, slots and words are ints with -1 for none; converts them to vector indices.
 inline std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
 // block[word] = base[root] + values[offset_slot]
@@ -33,7 +34,7 @@ struct ValueWord {
   int word;
   int slot;
 };
-// A list of numbers in the block: a shape, strides, the integers of a call.
+// A list of numbers in the block: a shape, strides or the integers of a call.
 struct WordList {
   int word = 0;
   int count = 0;
@@ -43,7 +44,7 @@ struct TensorLayout {
   int pointer_word = -1;  // none for a call's outputs
   DType dtype = DType::f32;
   WordList shape, strides;
-  // A call's operand that is exactly an input, or exactly the result of an earlier call.
+  // Set if the operand of a call is exactly an input, or exactly the result of an earlier call.
   int input = -1;
   program::BufferId external = -1;
 };
@@ -52,12 +53,12 @@ struct CallLayout {
   const program::Call* call = nullptr;
   std::vector<TensorLayout> inputs, outputs;
   WordList integers;
-  // Symbols that the result shapes give: program.symbols[symbol] := shape of output at axis.
+  // Symbols that result shapes define: program.symbols[symbol] := size of output at axis.
   struct Binding {
     int symbol, output, axis;
   };
   std::vector<Binding> bindings;
-  std::vector<int> unknown_words;  // sizes not known before the call; the host sees -1
+  std::vector<int> unknown_words;  // sizes not known before the call; the host gets -1
 };
 
 struct BindLayout {
@@ -66,7 +67,7 @@ struct BindLayout {
   DType dtype = DType::i64;
 };
 
-// A run of device steps: [first, last) of one segment, words [word_begin, word_end) of the block.
+// Consecutive device steps: [first, last) of one segment, words [word_begin, word_end).
 struct BatchLayout {
   int segment = 0, first = 0, last = 0;
   int word_begin = 0, word_end = 0;
@@ -84,12 +85,12 @@ struct Item {
   enum class Kind : std::uint8_t { batch, call, bind, branch, loop };
   Kind kind = Kind::batch;
   int index = 0;                           // in the list of its kind
-  int step = 0;                            // the first of its segment that it covers
+  int step = 0;                            // the first step of the segment that it covers
   std::vector<program::BufferId> release;  // externals whose last use this was
 };
 
-// An input that the host wants to hear of: where its last use is, in positions of the flattened
-// order; -1 if it has none.
+// An input whose release the host asked to be told about: position of its last use in the flattened
+// order, or -1.
 struct InputEnd {
   int position = -1;
   int input = 0;
@@ -102,21 +103,21 @@ struct OutputLayout {
   int epoch = 0;
 };
 
-// Everything that becomes known together.
+// Everything that becomes known at the same time.
 struct EpochLayout {
-  DimTape tape;        // over the symbols known by now
+  DimTape tape;        // over the symbols known in this epoch
   int first_slot = 0;  // its slots in the table of all values
   std::vector<ValueWord> value_words;
   std::vector<PointerWord> arena_words;   // temporaries, constants
   std::vector<PointerWord> caller_words;  // inputs and outputs: patched at every call
   std::vector<int> outputs;               // fresh ones whose shape is now known
   std::vector<int> guards;
-  // Temporaries placed in this epoch, and how their size is found: the largest of the slots.
+  // Temporaries placed in this epoch; the size of each is the largest of its slots.
   std::vector<program::BufferId> placed;
   std::vector<std::vector<int>> size_slots;
   plan::MemoryPlanner planner;
   std::vector<int> scratch_slots;
-  // Aliases that need sizes of this epoch in a root placed earlier: end slot <= size of the root.
+  // Aliases with sizes of this epoch in a root placed earlier: end slot <= size of the root.
   struct LateAlias {
     program::BufferId buffer, root;
     int end_slot;
@@ -127,7 +128,7 @@ struct EpochLayout {
 struct Image {
   explicit Image(std::shared_ptr<const program::Program> program, bool reuse_memory = true);
 
-  int slot(Dim dim) const;  // of a Dim that the Program mentions
+  int slot(Dim dim) const;  // of a Dim that the Program uses
   int epoch_of(Dim dim) const;
   int num_input_symbols() const { return num_input_symbols_; }
 
@@ -146,7 +147,7 @@ struct Image {
   std::vector<std::vector<PointerWord>> external_words;  // by BufferId
   std::vector<program::BufferId> externals;              // roots
   std::vector<program::BufferId> root;                   // by BufferId
-  std::vector<int> bytes_slot, offset_slot;  // by BufferId: own extent, place in the root
+  std::vector<int> bytes_slot, offset_slot;  // by BufferId: own size, offset in the root
   std::vector<bool> returned;                // by BufferId: externals that are outputs
   int num_slots = 0;
   int num_words = 0;         // of the whole block

@@ -71,7 +71,7 @@ InputMatcher::InputMatcher(const Image& image) : image_(image) {
         written[index(image.root[index(id)])] = true;
   for (const InputDesc& desc : program.inputs)
     written_.push_back(desc.buffer >= 0 && written[index(desc.buffer)]);
-  // Sizes and integers first: a stride gives a symbol its value only where nothing else does.
+  // Sizes and integers first: a stride defines a symbol only if nothing else does.
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     const InputDesc& desc = program.inputs[i];
     const auto input = static_cast<int>(i);
@@ -95,8 +95,8 @@ InputMatcher::InputMatcher(const Image& image) : image_(image) {
   }
 }
 
-// Symbols that are no size by themselves. That the division leaves no rest is checked afterwards,
-// as the size is.
+// Symbols that appear only inside sums. Whether the division has a remainder is checked afterwards
+// with the size.
 void InputMatcher::bind_by_sums(std::vector<bool>& bound) {
   const auto& program = *image_.program;
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
@@ -152,13 +152,12 @@ void InputMatcher::check_fixed(std::size_t input, const InputArg& arg) const {
   };
   for (std::size_t d = 0; d < rank; ++d)
     if (arg.tensor.shape[d] != numbers[d])
-      complain(rule(Rule::Where::shape, d), arg, numbers[d], "");
+      fail_mismatch(rule(Rule::Where::shape, d), arg, numbers[d], "");
   if (is_empty(arg.tensor)) return;
-  // The stride of an axis that is never stepped along means nothing.
+  // The stride of an axis of size 0 or 1 does not matter.
   for (std::size_t d = 0; d < rank; ++d)
     if (numbers[d] > 1 && arg.tensor.strides[d] != numbers[rank + d])
-      complain_of_layout(rule(Rule::Where::stride, d), arg,
-                         {numbers + rank, numbers + rank + rank});
+      fail_layout(rule(Rule::Where::stride, d), arg, {numbers + rank, numbers + rank + rank});
 }
 
 std::int64_t InputMatcher::actual(const Rule& rule, const InputArg& arg) const {
@@ -173,20 +172,20 @@ std::int64_t InputMatcher::actual(const Rule& rule, const InputArg& arg) const {
   return 0;
 }
 
-void InputMatcher::complain(const Rule& rule, const InputArg& arg, std::int64_t expected,
-                            const char* why) const {
-  throw UserError(ErrorCode::shape_mismatch, complaint(rule, arg, expected, why));
+void InputMatcher::fail_mismatch(const Rule& rule, const InputArg& arg, std::int64_t expected,
+                                 const char* why) const {
+  throw UserError(ErrorCode::shape_mismatch, mismatch_message(rule, arg, expected, why));
 }
 
-void InputMatcher::complain_of_layout(const Rule& rule, const InputArg& arg,
-                                      std::vector<std::int64_t> strides) const {
+void InputMatcher::fail_layout(const Rule& rule, const InputArg& arg,
+                               std::vector<std::int64_t> strides) const {
   const std::int64_t expected = strides[index(rule.axis)];
-  if (written_[index(rule.input)]) complain(rule, arg, expected, "");
-  throw LayoutMismatch(complaint(rule, arg, expected, ""), rule.input, std::move(strides));
+  if (written_[index(rule.input)]) fail_mismatch(rule, arg, expected, "");
+  throw LayoutMismatch(mismatch_message(rule, arg, expected, ""), rule.input, std::move(strides));
 }
 
-std::string InputMatcher::complaint(const Rule& rule, const InputArg& arg, std::int64_t expected,
-                                    const char* why) const {
+std::string InputMatcher::mismatch_message(const Rule& rule, const InputArg& arg,
+                                           std::int64_t expected, const char* why) const {
   const InputDesc& desc = image_.program->inputs[index(rule.input)];
   const char* what = rule.where == Rule::Where::shape    ? "dim "
                      : rule.where == Rule::Where::stride ? "stride "
@@ -215,7 +214,7 @@ void InputMatcher::check_form(std::size_t i, const InputArg& arg) const {
            "\" has a negative size: ", actual_text(desc, arg));
   if (tensor.data == nullptr && !is_empty(tensor))
     fail(ErrorCode::invalid_argument, "input ", i, " \"", desc.name,
-         "\" has no memory; pass a tensor that is materialised on this device");
+         "\" has a null data pointer; pass a tensor with memory on this device");
 }
 
 void InputMatcher::bind(std::span<const InputArg> inputs, std::span<std::int64_t> key) const {
@@ -237,8 +236,8 @@ void InputMatcher::bind(std::span<const InputArg> inputs, std::span<std::int64_t
     const std::int64_t value = (actual(rule, arg) - rule.rest) / rule.scale;
     const DimRange range = image_.program->symbols[index(rule.target)].range();
     const auto at = [&](std::int64_t symbol) { return symbol * rule.scale + rule.rest; };
-    if (value < range.lo) complain(rule, arg, at(range.lo), "at least ");
-    if (value > range.hi) complain(rule, arg, at(range.hi), "at most ");
+    if (value < range.lo) fail_mismatch(rule, arg, at(range.lo), "at least ");
+    if (value > range.hi) fail_mismatch(rule, arg, at(range.hi), "at most ");
     key[index(rule.target)] = value;
   }
 }
@@ -249,13 +248,13 @@ void InputMatcher::check(std::span<const InputArg> inputs,
     const InputArg& arg = inputs[index(rule.input)];
     const std::int64_t value = actual(rule, arg), expected = values[index(rule.target)];
     if (value == expected) continue;
-    if (rule.where != Rule::Where::stride) complain(rule, arg, expected, "");
-    // The stride of an axis that is never stepped along means nothing.
+    if (rule.where != Rule::Where::stride) fail_mismatch(rule, arg, expected, "");
+    // The stride of an axis of size 0 or 1 does not matter.
     if (arg.tensor.shape[index(rule.axis)] <= 1 || is_empty(arg.tensor)) continue;
     std::vector<std::int64_t> strides;
     for (Dim stride : image_.program->inputs[index(rule.input)].strides)
       strides.push_back(values[index(image_.slot(stride))]);
-    complain_of_layout(rule, arg, std::move(strides));
+    fail_layout(rule, arg, std::move(strides));
   }
   for (int input : dense_inputs_) check_dense(input, inputs[index(input)]);
 }
@@ -266,8 +265,8 @@ void InputMatcher::check_dense(int input, const InputArg& arg) const {
   std::int64_t dense = 1;
   for (std::size_t axis = tensor.shape.size(); axis-- > 0;) {
     if (tensor.shape[axis] != 1 && tensor.strides[axis] != dense)
-      complain_of_layout({input, Rule::Where::stride, static_cast<int>(axis), 0}, arg,
-                         dense_strides(tensor.shape));
+      fail_layout({input, Rule::Where::stride, static_cast<int>(axis), 0}, arg,
+                  dense_strides(tensor.shape));
     dense *= tensor.shape[axis];
   }
 }

@@ -1,4 +1,4 @@
-// Which drivers there are, and the one open Device of each.
+// The list of drivers, and the open Device of each.
 
 #include <algorithm>
 #include <charconv>
@@ -79,12 +79,18 @@ std::shared_ptr<DeviceContext> open_device(const std::string& driver) {
   add_numbered(registry, driver);
   const auto found = registry.drivers.find(driver);
   if (found == registry.drivers.end())
-    fail(ErrorCode::unsupported, "there is no driver \"", driver,
-         "\"; there are: ", names(registry));
+    fail(ErrorCode::unsupported, "unknown driver \"", driver,
+         "\"; available drivers: ", names(registry));
   if (auto open = found->second.open.lock()) return open;
   auto context = context_of(found->second.factory());
   found->second.open = context;
   return context;
+}
+
+std::string driver_of(std::string_view target) {
+  constexpr std::string_view kCuda = "cuda";
+  if (!target.starts_with(kCuda)) return std::string(target);
+  return str("cuda_graph", target.substr(kCuda.size()));
 }
 
 std::shared_ptr<DeviceContext> open_cpu(CpuResources resources) {

@@ -8,7 +8,7 @@ namespace {
 thread_local RunControl* current = nullptr;
 }  // namespace
 
-void RunControl::turn() {
+void RunControl::on_iteration() {
   check();
   if (!poll) return;
   const Clock::time_point now = Clock::now();
@@ -19,13 +19,13 @@ void RunControl::turn() {
 
 void RunControl::stop_cancelled() {
   throw RunStopped(RunStopped::Why::cancelled,
-                   "the run was cancelled; inputs that it writes may hold some of its results");
+                   "the run was cancelled; inputs that it writes may be partly written");
 }
 
 void RunControl::stop_at_deadline() {
   throw RunStopped(RunStopped::Why::deadline,
-                   "the run took longer than its time limit and was stopped; inputs that it writes "
-                   "may hold some of its results");
+                   "the run exceeded its time limit and was stopped; inputs that it writes "
+                   "may be partly written");
 }
 
 ControlScope::ControlScope(RunControl* control) : saved_(std::exchange(current, control)) {}

@@ -1,6 +1,6 @@
 #pragma once
-// Stops a run before its end: on request of another thread, at a deadline, or when whoever runs it
-// asks to be heard (Python's Ctrl-C). A run looks between its batches and at each turn of a loop;
+// Stops a run before its end: on request of another thread, at a deadline, or when its caller's
+// poll function throws (Python's Ctrl-C). A run checks between batches and at each loop iteration;
 // without a RunControl that costs one comparison with null.
 
 #include <atomic>
@@ -32,7 +32,7 @@ class RunControl {
   // Set before the run.
   const std::atomic<bool>* cancelled = nullptr;
   std::optional<Clock::time_point> deadline;
-  // Called at most each kPollInterval, at turns of loops; throws to stop the run.
+  // Called at loop iterations, at most once per kPollInterval; throws to stop the run.
   std::function<void()> poll;
 
   // Throws RunStopped.
@@ -40,8 +40,8 @@ class RunControl {
     if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed)) stop_cancelled();
     if (deadline && Clock::now() >= *deadline) stop_at_deadline();
   }
-  // At each turn of a loop: check(), and poll() if it is time.
-  void turn();
+  // Called at each loop iteration: check(), and poll() if the interval has passed.
+  void on_iteration();
 
   static constexpr std::chrono::milliseconds kPollInterval{50};
 
@@ -51,7 +51,7 @@ class RunControl {
   Clock::time_point last_poll_ = Clock::now();
 };
 
-// Runs that this thread starts inside the scope obey the control.
+// Runs started by this thread inside the scope use this control.
 class ControlScope {
  public:
   explicit ControlScope(RunControl* control);
@@ -63,7 +63,7 @@ class ControlScope {
   RunControl* saved_;
 };
 
-// Of the innermost scope of this thread; null if there is none.
+// The control of the thread's innermost scope; null if there is none.
 RunControl* current_control();
 
 }  // namespace gex::runtime

@@ -1,7 +1,9 @@
 #include "runtime/session/session.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <utility>
 
 #include "base/error.hpp"
 #include "runtime/background/background.hpp"
@@ -12,6 +14,7 @@
 #include "runtime/memory/frozen.hpp"
 #include "runtime/session/executor.hpp"
 #include "runtime/session/inputs.hpp"
+#include "runtime/session/staged_call.hpp"
 
 namespace gex::runtime {
 
@@ -19,15 +22,8 @@ namespace {
 
 using Key = SizeKey;
 
-// A gear takes no more address space than this; larger programs get Captures of their own sizes.
+// The largest arena of a gear; programs that need more get Captures of their exact sizes.
 constexpr std::int64_t kLargestGearBytes = std::int64_t{1} << 30;
-
-std::string driver_of(const program::Program& program, const SessionOptions& options) {
-  if (!options.driver.empty()) return options.driver;
-  constexpr std::string_view kCuda = "cuda";
-  if (!program.target.starts_with(kCuda)) return program.target;
-  return "cuda_graph" + program.target.substr(kCuda.size());
-}
 
 }  // namespace
 
@@ -39,38 +35,75 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
         executable(std::move(the_executable)),
         image(executable->program, options.reuse_memory),
         matcher(image),
-        context(options.device ? options.device
-                               : open_device(driver_of(*executable->program, options))),
+        context(open_context()),
         loaded(context->device->load(*executable)),
         frozen(*image.program, options.frozen, *context->device, *loaded),
-        // Where code is recorded into device graphs, values are part of what is recorded.
-        gears(image, options.gears, context->device->runs_callables()),
+        // Where code is recorded into device graphs, values are part of the recording.
+        gears(image, options.gears, context->device->runs_callables(), loaded->gears),
         specialises(the_specialiser != nullptr && options.static_code &&
                     context->device->runs_callables()),
         static_code(std::move(the_specialiser)) {}
 
-  // A Capture with everything a call needs of it, given back at the end of the scope.
+  // A Capture and everything a call needs from it, and counts of the call. A finished call appends
+  // it to `ended`, and the next thread that takes the lock adds up the counts: a call takes the
+  // lock only once.
   struct Use {
-    State& state;
     std::shared_ptr<Capture> capture;
-    std::shared_ptr<Served> served;  // null: not these sizes yet
+    std::shared_ptr<Served> served;  // null: these sizes were not served yet
     std::shared_ptr<const CodeTable> code;
     std::unique_ptr<Frame> frame;
+    std::int64_t hits = 0;  // of the sizes, before the call
+    bool has_own_code = false;
     bool made_now = false;
-    CoreLimit limit = current_limit();
-    ~Use();
+    CoreLimit limit;
+    CallCounts counts;
+    Use* next = nullptr;  // in `ended`
+
+    void serve(std::shared_ptr<Served> sizes) {
+      served = std::move(sizes);
+      code = served->code;
+      hits = served->hits;
+      has_own_code = served->has_own_code;
+    }
   };
+  // The Use of a call that is under way; given back if the call fails.
+  struct Running {
+    State& state;
+    std::unique_ptr<Use> use;
+    ~Running() {
+      if (use != nullptr) state.abandon(std::move(use));
+    }
+  };
+  // The lock, with the calls that ended before it was taken added up.
+  class Locked {
+   public:
+    explicit Locked(State& state) : lock_(state.mutex) { state.add_up_ended(); }
+
+   private:
+    const std::lock_guard<ForkSafeMutex> lock_;
+  };
+  ~State();
+
+  std::shared_ptr<DeviceContext> open_context() const {
+    if (options.device != nullptr) return options.device;
+    return open_device(options.driver.empty() ? driver_of(executable->program->target)
+                                              : options.driver);
+  }
 
   void run(std::span<const InputArg> inputs, Host& host);
-  void find(std::span<const std::int64_t> key, std::span<std::int64_t> gear_key, Use& use);
-  void settle(std::span<const std::int64_t> key, std::span<const std::int64_t> gear_key, Host& host,
-              Use& use);
+  std::unique_ptr<Use> find(std::span<const std::int64_t> key, std::span<std::int64_t> gear_key);
+  void find_or_make(std::span<const std::int64_t> key, std::span<const std::int64_t> gear_key,
+                    Host& host, Use& use);
   std::shared_ptr<Capture> make_gear(std::span<const std::int64_t> gear_key, const Use& use);
   void make(std::span<const std::int64_t> key, std::span<const std::int64_t> gear_key, Use& use);
   void recapture(Use& use, bool forced);
-  void give_block(Capture& capture);
+  void assign_block(Capture& capture);
   void keep(const std::shared_ptr<Capture>& capture);
-  void finish(Use& use, const CallCounts& counts);
+  void finish(std::unique_ptr<Use> use);
+  void abandon(std::unique_ptr<Use> use);
+  void add_up_ended();
+  void add_up(Use& use);
+  void recycle(std::unique_ptr<Use> use);
   void ask_for_static_code(const std::shared_ptr<Capture>& capture,
                            const std::shared_ptr<Served>& served);
   std::string reason_for(std::span<const std::int64_t> key,
@@ -81,64 +114,117 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
   const Image image;
   const InputMatcher matcher;
   const std::shared_ptr<DeviceContext> context;
+  StagingBlocks staging{*context->device};
   const std::unique_ptr<Loaded> loaded;
   const FrozenConstants frozen;
   const Gears gears;
   const bool specialises;
-  StaticCode static_code;  // used by the background thread alone
+  StaticCode static_code;  // used only by the background thread
 
-  mutable ForkSafeMutex mutex;  // guards all that follows, and the Captures' changing fields
+  mutable ForkSafeMutex mutex;  // guards everything below, and the Captures' mutable fields
   CaptureTable table;
-  std::vector<int> free_blocks;  // of the arena, where Captures don't share one
+  std::vector<int> free_blocks;  // of the arena, if Captures don't share one
   int num_blocks = 0;
   Key last_key;
   Counters counters;
+  std::vector<std::unique_ptr<Use>> idle_uses;
+
+  std::atomic<Use*> ended = nullptr;  // not guarded: the last first
 };
 
-Session::State::Use::~Use() {
-  if (served == nullptr || frame == nullptr) return;
-  const std::lock_guard lock(state.mutex);
-  capture->served.give_back(*served, std::move(frame));
+Session::State::~State() { add_up_ended(); }
+
+void Session::State::add_up_ended() {
+  Use* last = ended.exchange(nullptr, std::memory_order_acquire);
+  Use* first = nullptr;
+  while (last != nullptr) first = std::exchange(last, std::exchange(last->next, first));
+  while (first != nullptr) {
+    std::unique_ptr<Use> use(first);
+    first = use->next;
+    add_up(*use);
+    recycle(std::move(use));
+  }
 }
 
-// The Capture of exactly these sizes, or of the gear above them.
-void Session::State::find(std::span<const std::int64_t> key, std::span<std::int64_t> gear_key,
-                          Use& use) {
+void Session::State::add_up(Use& use) {
+  const CallCounts& counts = use.counts;
+  ++counters.calls;
+  if (!use.made_now) ++counters.replays;
+  counters.launches += counts.tally.launches;
+  counters.recordings += counts.tally.recordings;
+  counters.graph_launches += counts.tally.graph_launches;
+  counters.single_launches += counts.tally.single_launches;
+  counters.limited_launches += counts.tally.limited;
+  counters.overlapped_launches += counts.tally.overlapped;
+  counters.bytes_copied += counts.tally.bytes_copied;
+  counters.host_calls += counts.host_calls;
+  counters.allocations += counts.allocations;
+  counters.inputs_released += counts.inputs_released;
+  ++use.capture->hits;
+  ++use.served->hits;
+  last_key = use.served->key;
+}
+
+// Under the lock.
+void Session::State::recycle(std::unique_ptr<Use> use) {
+  if (use->served != nullptr && use->frame != nullptr)
+    use->capture->served.give_back(*use->served, std::move(use->frame));
+  if (idle_uses.size() >= ServedSizes::kIdleFrames) return;
+  *use = {};
+  idle_uses.push_back(std::move(use));
+}
+
+void Session::State::abandon(std::unique_ptr<Use> use) {
+  const Locked lock(*this);
+  recycle(std::move(use));
+}
+
+// Finds the Capture of exactly these sizes, or of the gear that covers them.
+std::unique_ptr<Session::State::Use> Session::State::find(std::span<const std::int64_t> key,
+                                                          std::span<std::int64_t> gear_key) {
   thread_local Key lookup;
-  const std::lock_guard lock(mutex);
+  const CoreLimit limit = current_limit();
+  const Locked lock(*this);
+  std::unique_ptr<Use> use;
+  if (idle_uses.empty()) {
+    use = std::make_unique<Use>();
+  } else {
+    use = std::move(idle_uses.back());
+    idle_uses.pop_back();
+  }
+  use->limit = limit;
   lookup.assign(key.begin(), key.end());
   gears.keep_sizes(lookup);
-  use.capture = table.find(lookup);
-  if (use.capture == nullptr) {
+  use->capture = table.find(lookup);
+  if (use->capture == nullptr) {
     gears.round_up(gear_key, counters.captures);
-    loaded->round_up(gear_key);
     lookup.assign(gear_key.begin(), gear_key.end());
     gears.keep_sizes(lookup);
-    use.capture = table.find(lookup);
+    use->capture = table.find(lookup);
   }
-  if (use.capture == nullptr) return;
-  use.served = use.capture->served.find(key);
-  use.frame = use.capture->served.take_frame(use.served.get());
-  if (use.served != nullptr) use.code = use.served->code;
+  if (use->capture == nullptr) return use;
+  if (auto served = use->capture->served.find(key)) use->serve(std::move(served));
+  use->frame = use->capture->served.take_frame(use->served.get());
+  return use;
 }
 
-// The frame has the key already: a call that does not fit fails before anything is planned.
-void Session::State::settle(std::span<const std::int64_t> key,
-                            std::span<const std::int64_t> gear_key, Host& host, Use& use) {
+// The frame already has the key, so sizes that don't fit fail before anything is planned.
+void Session::State::find_or_make(std::span<const std::int64_t> key,
+                                  std::span<const std::int64_t> gear_key, Host& host, Use& use) {
   const bool found = use.capture != nullptr;
   if (!found || !use.capture->has_room_for(image, use.frame->values)) {
     host.begins(Host::Phase::capture);
-    // Sizes that shrink where the input grows: no larger gear serves them.
+    // Some size grows where an input shrinks: a larger gear can't serve it.
     make(key, found ? key : gear_key, use);
   }
-  const std::lock_guard lock(mutex);
+  const Locked lock(*this);
   ServedSizes& sizes = use.capture->served;
-  use.served = sizes.find(key);  // another thread may have been here meanwhile
-  if (use.served == nullptr) use.served = sizes.admit(key, use.capture->generic_code);
-  use.code = use.served->code;
+  auto served = sizes.find(key);  // another thread may have added it meanwhile
+  if (served == nullptr) served = sizes.admit(key, use.capture->generic_code);
+  use.serve(std::move(served));
 }
 
-// Null if the gear has no room for the call's own sizes, or takes too much itself.
+// Null if the gear has no room for the call's own sizes, or is too large itself.
 std::shared_ptr<Capture> Session::State::make_gear(std::span<const std::int64_t> gear_key,
                                                    const Use& use) {
   try {
@@ -147,7 +233,7 @@ std::shared_ptr<Capture> Session::State::make_gear(std::span<const std::int64_t>
     const bool is_small = capture->plan.bytes() <= kLargestGearBytes;
     return is_small && capture->has_room_for(image, use.frame->values) ? capture : nullptr;
   } catch (const UserError&) {
-    return nullptr;  // expressions over sizes may have no value for the gear's
+    return nullptr;  // expressions over the gear's sizes may be undefined
   }
 }
 
@@ -161,10 +247,10 @@ void Session::State::make(std::span<const std::int64_t> key, std::span<const std
                                options.keep_arena, use.limit);
   const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
   use.made_now = true;
-  use.frame->forget_places();  // it may be another Capture's
+  use.frame->invalidate_addresses();  // it may have the addresses of another Capture
   use.capture->lookup = use.capture->key;
   gears.keep_sizes(use.capture->lookup);
-  const std::lock_guard lock(mutex);
+  const Locked lock(*this);
   use.capture->reason = reason_for(key, use.capture->key);
   counters.plan_ns += took.count();
   if (options.capture_limit <= 0) {
@@ -172,7 +258,7 @@ void Session::State::make(std::span<const std::int64_t> key, std::span<const std
     return;
   }
   ++counters.captures;
-  // Another thread may have made the same one meanwhile; the newer one serves this call only.
+  // Another thread may have made the same Capture meanwhile; then this one serves only this call.
   if (!table.contains(use.capture->lookup)) keep(use.capture);
 }
 
@@ -180,7 +266,7 @@ void Session::State::keep(const std::shared_ptr<Capture>& capture) {
   counters.arena_bytes = std::max(counters.arena_bytes, capture->plan.bytes());
   counters.arena_lower_bound =
       std::max(counters.arena_lower_bound, capture->plan.placement.lower_bound);
-  give_block(*capture);
+  assign_block(*capture);
   table.put(capture);
   for (const auto& dropped : table.shrink(options.capture_limit)) {
     if (dropped->arena_block > 0) free_blocks.push_back(dropped->arena_block);
@@ -188,8 +274,8 @@ void Session::State::keep(const std::shared_ptr<Capture>& capture) {
   }
 }
 
-// Blocks of epochs come first in an arena.
-void Session::State::give_block(Capture& capture) {
+// The first blocks of an arena belong to epochs.
+void Session::State::assign_block(Capture& capture) {
   if (options.captures_share_arena) return;
   if (free_blocks.empty())
     free_blocks.push_back(static_cast<int>(image.epochs.size()) + num_blocks++);
@@ -197,7 +283,7 @@ void Session::State::give_block(Capture& capture) {
   free_blocks.pop_back();
 }
 
-// Sizes, plan and recordings are made anew; the old ones go when nobody runs them any more.
+// Recomputes sizes, plan and recordings; the old Capture is destroyed when no call uses it.
 void Session::State::recapture(Use& use, bool forced) {
   auto anew = make_capture(image, *executable, *context->device, *loaded, use.capture->key,
                            options.keep_arena, use.limit);
@@ -205,13 +291,12 @@ void Session::State::recapture(Use& use, bool forced) {
   anew->arena_block = use.capture->arena_block;
   anew->reason = forced ? "force_recapture" : "the core limit of the caller's stream changed";
   const Key key = use.served->key;
-  const std::lock_guard lock(mutex);
+  const Locked lock(*this);
   anew->hits = use.capture->hits;
   ++(forced ? counters.recaptures : counters.limit_recaptures);
   table.put(anew);
   use.capture = std::move(anew);
-  use.served = use.capture->served.admit(key, use.capture->generic_code);
-  use.code = use.served->code;
+  use.serve(use.capture->served.admit(key, use.capture->generic_code));
 }
 
 std::string Session::State::reason_for(std::span<const std::int64_t> key,
@@ -229,61 +314,64 @@ std::string Session::State::reason_for(std::span<const std::int64_t> key,
     ++num_gears;
     both = both && last_key[i] <= gear_key[i];
   }
-  if (changes.empty()) return "there was no capture of these sizes any more";
+  if (changes.empty()) return "the capture of these sizes was evicted";
   if (num_gears == 0) return changes;
   return str(changes, num_gears > 1 ? "; gears " : "; gear ", covering,
              num_gears > 1 ? " cover " : " covers ", both ? "both" : "it");
 }
 
 void Session::State::run(std::span<const InputArg> inputs, Host& host) {
-  // Only used until the frame has the sizes: a call inside this one may overwrite them later.
+  // Only used until the frame has the sizes: a nested call may overwrite them later.
   thread_local Key key, gear_key;
   key.resize(static_cast<std::size_t>(image.num_input_symbols()));
   matcher.bind(inputs, key);
   gear_key = key;
 
-  Use use{*this};
-  find(key, gear_key, use);
+  Running running{*this, find(key, gear_key)};
+  Use& use = *running.use;
   if (use.frame == nullptr) use.frame = std::make_unique<Frame>(image, *loaded);
   use.frame->set_key(key);
   matcher.check(inputs, use.frame->values);
   const bool forced = options.force_recapture && use.served != nullptr;
-  if (use.served == nullptr) settle(key, gear_key, host, use);
+  if (use.served == nullptr) find_or_make(key, gear_key, host, use);
   if (forced || (!use.made_now && use.capture->limit != use.limit)) {
     host.begins(Host::Phase::capture);
     recapture(use, forced);
-    use.frame->forget_places();
+    use.frame->invalidate_addresses();
   }
   host.begins(Host::Phase::replay);
-  Executor executor(*use.capture, use.code, *use.frame, *context, inputs, host, options.keep_arena);
-  executor.run();
-  finish(use, executor.counts());
+  {
+    Executor executor(*use.capture, use.code, *use.frame, *context, inputs, host,
+                      options.keep_arena);
+    executor.run();
+    use.counts = executor.counts();
+  }
+  finish(std::move(running.use));
 }
 
-void Session::State::finish(Use& use, const CallCounts& counts) {
+void Session::State::finish(std::unique_ptr<Use> use) {
+  const int hot_after = options.static_code_at_once ? 1 : options.hot_after;
+  const bool wants_code =
+      specialises && options.capture_limit > 0 && !use->has_own_code && use->hits + 1 >= hot_after;
+  if (!wants_code) {
+    Use* mine = use.release();
+    mine->next = ended.load(std::memory_order_relaxed);
+    while (!ended.compare_exchange_weak(mine->next, mine, std::memory_order_release,
+                                        std::memory_order_relaxed)) {
+    }
+    return;
+  }
+  const std::shared_ptr<Capture> capture = use->capture;
+  const std::shared_ptr<Served> served = use->served;
   bool ask = false;
   {
-    const std::lock_guard lock(mutex);
-    ++counters.calls;
-    if (!use.made_now) ++counters.replays;
-    counters.launches += counts.tally.launches;
-    counters.recordings += counts.tally.recordings;
-    counters.graph_launches += counts.tally.graph_launches;
-    counters.single_launches += counts.tally.single_launches;
-    counters.limited_launches += counts.tally.limited;
-    counters.overlapped_launches += counts.tally.overlapped;
-    counters.bytes_copied += counts.tally.bytes_copied;
-    counters.host_calls += counts.host_calls;
-    counters.allocations += counts.allocations;
-    counters.inputs_released += counts.inputs_released;
-    ++use.capture->hits;
-    ++use.served->hits;
-    last_key = use.served->key;
-    ask = specialises && options.capture_limit > 0 && !use.served->has_own_code &&
-          use.served->hits >= options.hot_after &&
-          use.capture->served.reserve_own_code(*use.served);
+    const Locked lock(*this);
+    add_up(*use);
+    recycle(std::move(use));
+    ask = !served->has_own_code && served->hits >= hot_after &&
+          capture->served.reserve_own_code(*served);
   }
-  if (ask) ask_for_static_code(use.capture, use.served);
+  if (ask) ask_for_static_code(capture, served);
 }
 
 void Session::State::ask_for_static_code(const std::shared_ptr<Capture>& capture,
@@ -293,7 +381,7 @@ void Session::State::ask_for_static_code(const std::shared_ptr<Capture>& capture
     const auto state = weak_state.lock();
     const auto of = weak_capture.lock();
     const auto hot = weak_served.lock();
-    // Nobody runs these sizes any more.
+    // The Session, the Capture or these sizes are gone.
     if (state == nullptr || of == nullptr || hot == nullptr) return;
     std::shared_ptr<const CodeTable> present;
     {
@@ -314,11 +402,19 @@ Session::Session(std::shared_ptr<const program::Executable> executable, SessionO
                                      std::move(specialiser))) {}
 
 Session::~Session() {
-  // A background job may keep the state for a moment; memory of the caller's goes back now.
+  // A background job may keep the state alive; memory of the caller is returned now.
   if (state_->options.device) state_->context->queues->trim();
 }
 
 void Session::run(std::span<const InputArg> inputs, Host& host) { state_->run(inputs, host); }
+
+void Session::run_from_host(std::span<const InputArg> inputs, Host& host) {
+  if (state_->context->device->reads_host_memory()) return state_->run(inputs, host);
+  StagedCall call(*state_->image.program, state_->matcher.written(), *state_->context,
+                  state_->staging, inputs, host);
+  state_->run(call.begin(), call);
+  call.finish();
+}
 
 std::vector<std::string> Session::findings() const { return state_->static_code.findings(); }
 
@@ -326,12 +422,12 @@ const program::Program& Session::program() const { return *state_->image.program
 bool Session::reuses_memory() const { return state_->options.reuse_memory; }
 
 Counters Session::counters() const {
-  const std::lock_guard lock(state_->mutex);
+  const State::Locked lock(*state_);
   return state_->counters;
 }
 
 std::vector<CaptureInfo> Session::captures() const {
-  const std::lock_guard lock(state_->mutex);
+  const State::Locked lock(*state_);
   std::vector<CaptureInfo> out;
   for (const auto& capture : state_->table.by_use())
     out.push_back({capture->key, capture->hits, capture->plan.bytes(),

@@ -1,7 +1,7 @@
 #pragma once
-// Runs Programs. A Session holds one Program for one device, its Captures (one for each shape key
-// or gear, LRU) and counters. run() is thread-safe and re-entrant; a call with a known key
-// allocates nothing.
+// Runs Programs. A Session holds one Program for one device, its Captures (one per shape key or
+// gear, LRU) and counters. run() is thread-safe and re-entrant; a call with a known key allocates
+// nothing.
 
 #include <cstdint>
 #include <memory>
@@ -17,14 +17,14 @@
 
 namespace gex::runtime {
 
-// A tensor in the caller's or the arena's memory, borrowed for the duration of a call.
+// A tensor in memory of the caller or of the arena, borrowed for the duration of a call.
 struct TensorRef {
   void* data = nullptr;
   DType dtype = DType::f32;
   std::span<const std::int64_t> shape;
   std::span<const std::int64_t> strides;  // in elements
-  // Operands of call steps only: set where the ref is exactly a tensor the host knows, input number
-  // `input` or the result `handle` of an earlier call, so that it can pass its own object on.
+  // Only for operands of call steps: set if the operand is exactly input number `input`, or exactly
+  // the result `handle` of an earlier call, so that the host can pass its own object.
   int input = -1;
   std::uint64_t handle = 0;
 };
@@ -34,8 +34,8 @@ struct InputArg {
   std::int64_t integer = 0;  // for InputDesc::Kind::integer
 };
 
-// An input that the Program only reads lies in memory otherwise than expected. Thrown before
-// anything ran: a copy with these strides would do.
+// An input that the Program only reads does not have the expected strides. Thrown before anything
+// ran; a copy with these strides would be accepted.
 class LayoutMismatch : public UserError {
  public:
   LayoutMismatch(const std::string& message, int the_input, std::vector<std::int64_t> the_strides)
@@ -46,39 +46,38 @@ class LayoutMismatch : public UserError {
   std::vector<std::int64_t> strides;
 };
 
-// What a run needs from whoever called it. All methods run on the calling thread, between steps,
-// with the workers parked.
+// What a run needs from its caller. All methods run on the calling thread, between steps, with the
+// workers parked.
 class Host {
  public:
   virtual ~Host() = default;
-  // Called before the run waits for a lock or an arena and before each stretch of launches: the
-  // host may let go of locks of its own (Python's GIL) and takes them back in its next callback.
+  // Called before the run waits for a lock or an arena and before each sequence of launches: the
+  // host may release its own locks (Python's GIL) and takes them again in its next callback.
   virtual void about_to_block() {}
-  // Optional: default none. The device stream that the call's work goes to: run() then returns
-  // before the work is done, and whatever the caller enqueues there afterwards comes after it.
-  // None: run() returns when the work is done.
+  // Optional, default none. The device stream for the call's work: run() then returns before the
+  // work is done, and work that the caller enqueues there afterwards runs after it. None: run()
+  // returns when the work is done.
   virtual std::optional<std::uint64_t> stream() { return std::nullopt; }
-  // Optional: default nothing. What the call does from here on, for profilers.
+  // Optional, default nothing. Tells profilers what the call does next.
   enum class Phase : std::uint8_t { capture, replay };
   virtual void begins(Phase /*phase*/) {}
-  // Memory for output k, with at least the extent of shape and strides. Called once per fresh
-  // output before the first step that needs it.
+  // Returns memory for output k, with at least the extent of shape and strides. Called once per
+  // fresh output, before the first step that needs it.
   virtual void* allocate_output(int k, DType dtype, std::span<const std::int64_t> shape,
                                 std::span<const std::int64_t> strides) = 0;
-  // A view, integer or call result that becomes output k; told so that the caller can build its
-  // object.
+  // Output k is a view, an integer or a call result: the caller builds its object from it.
   virtual void set_view_output(int k, int of_input, std::span<const std::int64_t> shape,
                                std::span<const std::int64_t> strides, std::int64_t offset) = 0;
   virtual void set_output_view_output(int k, int of_output, std::span<const std::int64_t> shape,
                                       std::span<const std::int64_t> strides,
                                       std::int64_t offset) = 0;
   virtual void set_integer_output(int k, std::int64_t value) = 0;
-  // From here on the object belongs to the caller: release() is not called for it.
+  // The object now belongs to the caller: release() is not called for it.
   virtual void set_external_output(int k, std::uint64_t handle) = 0;
-  // Runs a call step. Fills `outputs` (pre-sized): data pointer plus the handle that keeps it alive
-  // until release(handle). The result must have the dtype, shape and strides of the expected refs
-  // passed in; -1 there stands for a size or stride that only the result can tell, and then `shape`
-  // must be set.
+  // Runs a call step. Fills `outputs` (already sized): data pointer and the handle that keeps it
+  // alive until release(handle). The results must have the dtype, shape and strides of `expected`;
+  // -1 there stands for a size or stride that only the result defines, and then `shape` must be
+  // set.
   struct CallResult {
     void* data = nullptr;
     std::uint64_t handle = 0;
@@ -88,8 +87,8 @@ class Host {
                     std::span<const std::int64_t> integers, std::span<const TensorRef> expected,
                     std::span<CallResult> outputs) = 0;
   virtual void release(std::uint64_t handle) = 0;  // must not throw
-  // Optional: default nothing. Input `i`, which the Program says is released, is not touched any
-  // more in this call. Told where much memory is at stake; workers may be awake.
+  // Optional, default nothing. Input `i`, which the Program marks as released, is not used any more
+  // in this call. Only called for large inputs; workers may be awake.
   virtual void release_input(int /*i*/) {}
 };
 
@@ -97,39 +96,46 @@ using program::Specialiser;
 
 struct DeviceContext;  // see device.hpp
 
+// Fields with a line in gex/options.def, which says what they mean, and what no option can say.
 struct SessionOptions {
-  std::int64_t capture_limit = 64;  // live Captures; the least recently used goes first
-  GearOptions gears;                // which sizes share a Capture
-  bool force_recapture = false;     // each call captures anew: for debugging
-  // False: temporaries of each Capture lie in memory of their own, kept from call to call.
+#define GEX_SESSION_FIELD_compile(name, type, value)
+#define GEX_SESSION_FIELD_session(name, type, value) type name = value;
+#define GEX_SESSION_FIELD_api(name, type, value)
+#define GEX_OPTION(part, name, type, value, help, about) GEX_SESSION_FIELD_##part(name, type, value)
+#include "gex/options.def"
+#undef GEX_SESSION_FIELD_compile
+#undef GEX_SESSION_FIELD_session
+#undef GEX_SESSION_FIELD_api
+
+  GearOptions gears;             // which sizes share a Capture
+  bool force_recapture = false;  // make a new Capture in each call: for debugging
+  // False: each Capture has its own memory for temporaries, kept between calls.
   bool captures_share_arena = true;
-  // "null", "cpu", "cuda_stream:N", "cuda_graph:N"; empty: by the target of the Program.
+  // "null", "cpu", "cuda_stream:N", "cuda_graph:N"; empty: chosen by the target of the Program.
   std::string driver;
-  // Instead of the driver's shared device: one of its own, whose arenas are freed with the Session.
+  // Replaces the driver's shared device; its arenas are freed with the Session.
   std::shared_ptr<DeviceContext> device;
   bool static_code = true;  // ask the Specialiser for hot keys, in the background
-  int hot_after = 3;        // calls with a key before static code is asked for
-  // Whether memory for temporaries is held between calls, or given back where it is much.
+  int hot_after = 3;        // calls with a key before static code is asked for, or 1 at once
+  // Whether memory for temporaries is kept between calls; false: large blocks are discarded.
   bool keep_arena = true;
-  // Without: no two temporaries share a byte, so that a stray write shows where it comes from.
-  bool reuse_memory = true;
-  // Host memory behind the Program's frozen constants, by slot: it neither moves nor changes.
+  // Host memory of the Program's frozen constants, by slot: it neither moves nor changes.
   std::vector<std::shared_ptr<const void>> frozen;
 };
 
 struct Counters {
   std::int64_t calls = 0, captures = 0, replays = 0, evictions = 0, uncaptured = 0;
-  std::int64_t recaptures = 0;           // forced, of sizes that had a Capture
+  std::int64_t recaptures = 0;           // forced, for sizes that already had a Capture
   std::int64_t limit_recaptures = 0;     // likewise, because the caller's core limit changed
-  std::int64_t limited_launches = 0;     // on fewer workers than there are, for a core limit
+  std::int64_t limited_launches = 0;     // on fewer workers than available, because of a core limit
   std::int64_t overlapped_launches = 0;  // while one of another stream ran
   std::int64_t launches = 0, host_calls = 0, bytes_copied = 0, specialised = 0;
   std::int64_t arena_bytes = 0, arena_lower_bound = 0, allocations = 0;
   std::int64_t recordings = 0;       // device graphs made (cuda_graph)
   std::int64_t graph_launches = 0;   // of device graphs (cuda_graph)
   std::int64_t single_launches = 0;  // of steps outside a graph (cuda_graph, cuda_stream)
-  std::int64_t inputs_released = 0;  // told to the host before the end of a call
-  std::int64_t plan_ns = 0;  // spent on making captures: sizes, memory plan, argument tables
+  std::int64_t inputs_released = 0;  // reported to the host before the end of a call
+  std::int64_t plan_ns = 0;          // spent making captures: sizes, memory plan, argument tables
 };
 
 struct CaptureInfo {
@@ -147,15 +153,19 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // UserError if an input does not fit (which input, expected, got).
+  // Throws UserError if an input does not match (which input, expected, got).
   void run(std::span<const InputArg> inputs, Host& host);
+  // The same where all memory of the call is the host's: inputs, what the Host allocates, operands
+  // and results of its calls. A device with memory of its own gets copies, and what it wrote is
+  // copied back before this returns.
+  void run_from_host(std::span<const InputArg> inputs, Host& host);
 
   const program::Program& program() const;
   bool reuses_memory() const;
   Counters counters() const;
   std::vector<CaptureInfo> captures() const;
   std::vector<std::string> findings() const;  // of the Specialiser
-  std::size_t pool_bytes() const;  // held between calls for temporaries, by all who share the pool
+  std::size_t pool_bytes() const;  // held between calls for temporaries, by all users of the pool
 
  private:
   struct State;

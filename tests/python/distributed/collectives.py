@@ -1,6 +1,6 @@
 """Run by torchrun: every collective compiled into a graph, three calls with new data each.
 
-Each process computes what it must get from the inputs of all, which it can make itself.
+Each process computes its expected result from the inputs of all processes, which it can generate.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the device is asked while a model is looked into: operators, memory, time, checkpoints."""
+"""Device functions used while inspecting a model: operators, memory, time, checkpoints."""
 
 import tempfile
 

@@ -1,4 +1,4 @@
-"""A child that multiprocessing starts afresh needs torch.npu as its parent does."""
+"""A spawned child of multiprocessing needs torch.npu like its parent."""
 
 import torch
 import torch.multiprocessing as mp

@@ -1,1 +1,1 @@
-"""Small random models of Hugging Face's library, by family, and how they are held against eager."""
+"""Small random models of Hugging Face's library, by family, and their comparison with eager."""

@@ -1,4 +1,4 @@
-"""`python -m zoo [model or family ...]`: what becomes of each model, one line for each way."""
+"""`python -m zoo [model or family ...]`: runs each model and prints one line per mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holds a model compiled by gex against eager: results, gradients, tokens."""
+"""Compares a model compiled by gex with eager: results, gradients, tokens."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Difference(AssertionError):
 
 @dataclass
 class Finding:
-    """What one way of running a model showed."""
+    """The findings of one mode of running a model."""
 
     graphs: int = 0
     recompiled: int = 0  # graphs compiled again for another batch size
@@ -140,8 +140,8 @@ def _compare_with_eager(
     got: list[torch.Tensor],
     want: list[torch.Tensor],
 ) -> float:
-    """On a GPU, where eager's own kernels round in other places, results that are off by more than
-    the tolerance must be as near to those of f64 as eager's are."""
+    """On a GPU, where eager's own kernels round differently, results outside the tolerance must
+    be as close to those of f64 as eager's are."""
     try:
         return _compare(got, want, model.tolerance)
     except Difference:

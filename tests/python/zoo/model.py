@@ -1,4 +1,4 @@
-"""One model of the zoo: which classes, how small, what it is called with."""
+"""One model of the zoo: its classes, configuration and inputs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Model:
     generator: str = ""  # the part whose forward generate() calls, if not the whole
     backward: bool = False  # gradients are compared too
     breaks: str = ""  # why Dynamo itself can't take it as one graph
-    # Ways that PyTorch or transformers themselves can't go, each with the reason.
+    # Modes that PyTorch or transformers themselves do not support, each with the reason.
     cannot: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)  # more arguments of generate()
     tolerance: float = 1e-4  # of the largest number of a result
@@ -33,7 +33,7 @@ class Model:
         config = getattr(transformers, self.config)(**self.arguments)
         cls = getattr(transformers, self.auto)
         model = cls.from_config(config) if self.auto.startswith("Auto") else cls(config)
-        # Buffers and parameters that a checkpoint would fill must not hold what memory held.
+        # Buffers and parameters that a checkpoint would fill must not be uninitialised.
         for tensor in (*model.parameters(), *model.buffers()):
             if tensor.is_floating_point() and not tensor.detach().isfinite().all():
                 tensor.detach().nan_to_num_(0, 0, 0)

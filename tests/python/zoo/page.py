@@ -1,4 +1,4 @@
-"""The table of docs/zoo.md: what became of each model, as far as it was run."""
+"""The table of docs/zoo.md: the result of each model, as far as it was run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WAYS = harness.WAYS
 
 
 def write() -> None:
-    """Puts what was recorded into the table; cells of runs without a record stay."""
+    """Puts the records into the table; cells of runs without a record stay."""
     before, rest = PAGE.read_text().split(_BEGIN)
     old, after = rest.split(_END)
     PAGE.write_text(f"{before}{_BEGIN}\n{_table(_cells(old))}{_END}{after}")

@@ -1,6 +1,6 @@
-"""What each run showed, kept in a file: runs that passed with this very build need not be repeated.
+"""Results of each run, kept in a file: runs that passed with the same build need not be repeated.
 
-One line of JSON for each run, appended; the last line about a run counts.
+One line of JSON per run, appended; the last line about a run counts.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def run(name: str, model: Model, way: str) -> Record:
             calls=dict(found.calls),
             reasons=found.reasons,
         )
-    except Exception as problem:  # every way to fail is a finding about the model
+    except Exception as problem:  # any failure is a finding about the model
         record = Record(name, way, _key(model), now, failure=failure_text(problem))
     FILE.parent.mkdir(parents=True, exist_ok=True)
     with FILE.open("a") as file:

@@ -1,10 +1,13 @@
 // A CUDA driver, NVRTC and cuBLAS that run on the host, with the entry points that gex opens:
 // enough to put the CUDA drivers through the conformance suite where there is no GPU. Device memory
-// is host memory (filled with garbage), "cubin" is the path of a shared library that the host's
-// compiler made, kernels run block by block on one thread, captured streams collect functions.
+// is host memory (filled with garbage; with GEX_FAKE_CUDA_PROTECT=1 it can't be touched but by what
+// the driver runs, so that host code that follows a device pointer ends with a signal), "cubin" is
+// the path of a shared library that the host's compiler made, kernels run block by block on one
+// thread, captured streams collect functions.
 
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
@@ -12,6 +15,7 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <regex>
@@ -66,6 +70,55 @@ int fault() {
   static const int faulting = faulting_launch();
   return faulting > 0 && launches_so_far >= faulting ? 700 : 0;
 }
+// Device memory where host code must not touch it.
+class ProtectedMemory {
+ public:
+  static ProtectedMemory* get() {
+    static ProtectedMemory* const memory =
+        getenv("GEX_FAKE_CUDA_PROTECT") != nullptr ? new ProtectedMemory : nullptr;
+    return memory;
+  }
+  void* allocate(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const std::size_t pages = (bytes + kPage - 1) / kPage * kPage;
+    void* memory =
+        mmap(nullptr, pages, users_ > 0 ? kOpen : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return nullptr;
+    sizes_[memory] = pages;
+    return memory;
+  }
+  void release(void* memory) {
+    const std::lock_guard lock(mutex_);
+    munmap(memory, sizes_.at(memory));
+    sizes_.erase(memory);
+  }
+  void open() { change(1, kOpen); }
+  void close() { change(-1, PROT_NONE); }
+
+ private:
+  static constexpr int kOpen = PROT_READ | PROT_WRITE;
+  static constexpr std::size_t kPage = 4096;
+  void change(int users, int protection) {
+    const std::lock_guard lock(mutex_);
+    const bool matters = users > 0 ? users_ == 0 : users_ == 1;
+    users_ += users;
+    if (!matters) return;
+    for (const auto& [memory, size] : sizes_) mprotect(memory, size, protection);
+  }
+  std::mutex mutex_;
+  std::map<void*, std::size_t> sizes_;
+  int users_ = 0;
+};
+
+// While the driver itself works.
+struct DeviceAccess {
+  DeviceAccess() {
+    if (ProtectedMemory* memory = ProtectedMemory::get()) memory->open();
+  }
+  ~DeviceAccess() {
+    if (ProtectedMemory* memory = ProtectedMemory::get()) memory->close();
+  }
+};
 
 // Outside of a capture nothing is allocated: callers count that.
 template <class F>
@@ -73,6 +126,7 @@ void submit(Stream* stream, F work) {
   if (stream != nullptr && stream->capturing) {
     stream->captured.push_back(Work(work));
   } else {
+    const DeviceAccess access;
     work();
   }
 }
@@ -128,18 +182,28 @@ int cuCtxSetCurrent(void*) { return 0; }
 int cuGetErrorString(int, const char** text) { return *text = "an error of the fake driver", 0; }
 
 int cuMemAlloc_v2(DevicePtr* pointer, std::size_t bytes) {
-  void* memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
+  ProtectedMemory* guarded = ProtectedMemory::get();
+  void* memory = guarded ? guarded->allocate(bytes) : aligned_alloc(256, (bytes + 255) / 256 * 256);
   if (memory == nullptr) return 2;
+  const DeviceAccess access;
   std::memset(memory, 0xcd, bytes);
   *pointer = reinterpret_cast<DevicePtr>(memory);
   return 0;
 }
-int cuMemFree_v2(DevicePtr pointer) { return free(reinterpret_cast<void*>(pointer)), 0; }
+int cuMemFree_v2(DevicePtr pointer) {
+  void* memory = reinterpret_cast<void*>(pointer);
+  if (ProtectedMemory* guarded = ProtectedMemory::get())
+    guarded->release(memory);
+  else
+    free(memory);
+  return 0;
+}
 int cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned) {
   return *pointer = malloc(bytes), 0;
 }
 int cuMemFreeHost(void* pointer) { return free(pointer), 0; }
 int cuMemcpyHtoD_v2(DevicePtr to, const void* from, std::size_t bytes) {
+  const DeviceAccess access;
   return std::memcpy(reinterpret_cast<void*>(to), from, bytes), 0;
 }
 int cuMemcpyHtoDAsync_v2(DevicePtr to, const void* from, std::size_t bytes, Stream* stream) {
@@ -148,6 +212,7 @@ int cuMemcpyHtoDAsync_v2(DevicePtr to, const void* from, std::size_t bytes, Stre
 }
 int cuMemcpyDtoHAsync_v2(void* to, DevicePtr from, std::size_t bytes, Stream* stream) {
   if (stream->capturing) return 900;
+  const DeviceAccess access;
   return std::memcpy(to, reinterpret_cast<const void*>(from), bytes), 0;
 }
 
@@ -251,6 +316,7 @@ int cuGraphDestroy(Graph* graph) { return delete graph, 0; }
 int cuGraphExecDestroy(Graph* exec) { return delete exec, 0; }
 int cuGraphLaunch(Graph* exec, Stream* stream) {
   if (stream != nullptr && stream->capturing) return 900;
+  const DeviceAccess access;
   for (const Work& work : exec->work) work();
   return 0;
 }

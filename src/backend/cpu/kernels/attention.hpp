@@ -1,6 +1,6 @@
 #pragma once
 // The attention of problems/attention.hpp on the CPU, with an online softmax, so that no score
-// matrix is stored. Keys that the causal rule hides from all queries of a block are not read.
+// matrix is stored. Keys that causality hides from all queries of a block are not read.
 
 #include "backend/cpu/kernels/attention_scratch.hpp"
 #include "backend/cpu/kernels/epilogue.hpp"

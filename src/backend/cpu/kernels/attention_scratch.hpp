@@ -1,5 +1,5 @@
 #pragma once
-// Scratch memory of the attention kernel; the kernel and the formula of its launch share it.
+// Scratch memory of the attention kernel; used by the kernel and by the launch's size formula.
 
 #include "backend/cpu/kernels/tiles.hpp"
 #include "problems/attention.hpp"
@@ -8,8 +8,8 @@ namespace gex::kernels {
 
 namespace attention_dims = problems::attention_dims;
 
-// Of one worker, in elements of what scores are summed in; a prologue's staging and the epilogue's
-// own scratch follow. Sizes are numbers or Dims.
+// Per worker, in elements of the accumulator type; a prologue's staging and the epilogue's own
+// scratch follow. Sizes are numbers or Dims.
 template <class Size>
 GEX_IN_EVERY_VARIANT constexpr Size attention_scratch_elements(Size depth_blocks,
                                                                Size value_stride) {

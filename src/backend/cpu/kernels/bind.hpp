@@ -1,5 +1,5 @@
 #pragma once
-// Ties a kernel of a variant to its context, for the make_* functions of this folder.
+// Binds a kernel of a variant to its context, for the make_* functions of this folder.
 
 #include <cstdint>
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace gex::kernels {
 
-// The context and the code attached to it live as long as the Callable.
+// The Callable owns the context and the attached code.
 template <class Context>
 program::Callable bind_kernel(RangeFn fn, const Context& context, const Attached& attached = {}) {
   struct Bound {
@@ -35,7 +35,8 @@ inline EpilogueCall epilogue_call(const std::optional<Epilogue>& epilogue) {
   return {epilogue->fn.fn, epilogue->fn.context, epilogue->extra_buffers, epilogue->dims_begin};
 }
 
-// Of one operand; none if it lies in memory. `computed` is what the problem says.
+// The prologue of one operand; empty if the operand is in memory. `computed` comes from the
+// problem.
 inline PrologueCall prologue_call(const Attached& attached, OperandSet computed, int operand) {
   for (const Prologue& prologue : attached.prologues) {
     if (prologue.operand != operand) continue;
@@ -49,21 +50,22 @@ inline PrologueCall prologue_call(const Attached& attached, OperandSet computed,
   return {};
 }
 
-// What products of this operand dtype are summed in.
+// Size of the accumulators for this operand dtype.
 constexpr std::int64_t accumulator_bytes(DType operand) { return operand == DType::f64 ? 8 : 4; }
 
-// Of a blocked product; see TileScratch.
+// Scratch of a blocked matmul; see TileScratch.
 constexpr std::int64_t tile_scratch_bytes(DType operand) {
   return accumulator_bytes(operand) *
          (kTileElements + kLeftRows * kDepthStride + kTileCols * kDepth);
 }
 
-// Where prologues leave what is then moved.
+// Staging memory for prologues.
 constexpr std::int64_t staged_bytes(OperandSet computed, DType operand) {
   return computed == 0 ? 0 : kStagedElements * accumulator_bytes(operand);
 }
 
-// Any of f32, f16, bf16, or both f64; the kernel itself stores no dtype wider than its sums.
+// f32, f16, bf16 in any combination, or both f64; the kernel stores no dtype wider than its
+// accumulators.
 void check_product_dtypes(const char* kernel, DType a, DType b, DType out, bool has_epilogue);
 
 }  // namespace gex::kernels

@@ -1,5 +1,5 @@
 #pragma once
-// The convolution of problems/conv2d.hpp on the CPU, as an implicit product with a packed column
+// The convolution of problems/conv2d.hpp on the CPU, as an implicit matmul with a packed column
 // matrix. The epilogue is called for segments of one [OH*OW] plane.
 
 #include "backend/cpu/kernels/conv_tiles.hpp"
@@ -17,16 +17,17 @@ struct Variant;
 using problems::Conv2dProblem;
 
 Dim conv2d_grid(const Conv2dProblem& problem, Dim images, Dim out_channels, Dim out_h, Dim out_w);
-// For each worker, without what the epilogue itself asks for.
+// Per worker, without the epilogue's own scratch.
 Dim conv2d_scratch_bytes(const Conv2dProblem& problem);
 
-// UserError for dtypes other than those above and for strides, dilations or groups below 1.
+// UserError for unsupported dtypes and for strides, dilations or groups below 1.
 program::Callable make_conv2d(const Conv2dProblem& problem, const Attached& attached = {},
                               const Variant* variant = nullptr, Form form = Form::by_rule);
 
-// Weights packed ahead of time (frozen ones), where their dtype is that of the sums and the kernel
-// would pack them in each call: panels [groups][ceil(O/groups/panel)][C/groups*kh*kw][panel].
-// Launch: buffers [W, packed], dims conv_pack_dims, no scratch.
+// Frozen weights packed ahead of time, if their dtype is that of the accumulators and the kernel
+// would otherwise pack them in each call: panels
+// [groups][ceil(O/groups/panel)][C/groups*kh*kw][panel]. Launch: buffers [W, packed], dims
+// conv_pack_dims, no scratch.
 bool conv2d_packs_weights(const Conv2dProblem& problem, const ConvSizes& sizes);
 Dim conv2d_pack_grid(const Conv2dProblem& problem, Dim out_channels);
 Dim conv2d_packed_elements(const Conv2dProblem& problem, Dim out_channels, Dim depth);
@@ -38,7 +39,7 @@ Dim conv2d_weight_grad_scratch_bytes(const Conv2dProblem& problem);
 program::Callable make_conv2d_weight_grad(const Conv2dProblem& problem,
                                           const Variant* variant = nullptr);
 
-// The gradient of the input, for kernels of kRowTaps taps and groups of kRowGroup channels at most.
+// The gradient of the input, for at most kRowTaps taps and at most kRowGroup channels per group.
 Dim conv2d_input_grad_grid(Dim images, Dim channels);
 Dim conv2d_input_grad_scratch_bytes(const Conv2dProblem& problem);
 program::Callable make_conv2d_input_grad(const Conv2dProblem& problem,

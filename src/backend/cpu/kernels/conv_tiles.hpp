@@ -1,5 +1,5 @@
 #pragma once
-// The fixed sizes behind the grid and the scratch of a convolution; see tiles.hpp.
+// The constants behind the grid and the scratch of a convolution; see tiles.hpp.
 
 #include <cstdint>
 
@@ -11,45 +11,45 @@ namespace gex::kernels {
 
 namespace conv2d_dims = problems::conv2d_dims;
 
-// One unit of the grid: the smallest piece of output a worker can be given.
+// One unit of the grid: the smallest block of output that a worker can be given.
 inline constexpr std::int64_t kConvUnitChannels = 32;
 inline constexpr std::int64_t kConvUnitPixels = 48;
-// Images of at most this many output pixels are shared out by channel: there the weights are the
-// larger operand, and each is then packed by one worker only.
+// Images of at most this many output pixels are split by channel: there the weights are the larger
+// operand, and each weight is then packed by one worker only.
 inline constexpr std::int64_t kSmallImage = 400;
 
-// Groups of at most this many output channels have a form of their own.
+// Groups of at most this many output channels use Form::direct.
 inline constexpr std::int64_t kThinGroup = 4;
 
-// Groups of at most this many channels, on either side, with square kernels of 3 or 5 taps a side
-// have another: rows of the image are read where they lie.
+// Groups of at most this many channels, on either side, with square 3x3 or 5x5 kernels use
+// Form::rows: rows of the image are read in place.
 inline constexpr std::int64_t kRowGroup = 8;
 inline constexpr std::int64_t kRowTaps = 25;
 inline constexpr std::int64_t kRowPixels = 64 * 1024;  // of a row of the result, at most
 
 // Packed weights: one panel of the deepest convolution, or several panels of others.
 inline constexpr std::int64_t kConvDepth = 5120;
-// Elements of a padded copy of some input rows.
+// Elements of the padded copy of some input rows.
 inline constexpr std::int64_t kConvImage = 160 * 1024;
-// Output pixels that are finished at once.
+// Output pixels that are finished at a time.
 inline constexpr std::int64_t kConvPixels = 384;
 
-// The direct form: output rows at once; taps of a channel, gathered rows and weights at most.
+// Form::direct: output rows at a time; maximum taps of a channel, gathered rows and weights.
 inline constexpr std::int64_t kDirectRows = 8;
 inline constexpr std::int64_t kDirectTaps = 128;
 inline constexpr std::int64_t kDirectSlots = 128;
 inline constexpr std::int64_t kDirectWeights = kTileElements - kThinGroup * kDirectRows * kTileCols;
 
-// The sizes of one group that decide in which form a convolution runs.
+// The sizes of one group that determine the form of a convolution.
 struct ConvSizes {
   std::int64_t in, out, height, width, kernel_h, kernel_w, out_h, out_w;
   std::int64_t stride[2], dilation[2], pad[2];
-  bool copied;    // the input is narrower than what it is summed in, or computed
-  bool computed;  // it has no memory of its own
-  bool adjacent;  // the pixels of an input row
+  bool copied;    // the input is narrower than the accumulators, or computed
+  bool computed;  // by a prologue: it is not in memory
+  bool adjacent;  // the pixels of an input row are adjacent
 
   GEX_IN_EVERY_VARIANT constexpr std::int64_t depth() const { return in * kernel_h * kernel_w; }
-  // Columns and rows of the input behind all output columns, and behind some output rows.
+  // Columns of the input needed for all output columns, and rows needed for some output rows.
   GEX_IN_EVERY_VARIANT constexpr std::int64_t reach_x() const {
     return (out_w - 1) * stride[1] + (kernel_w - 1) * dilation[1] + 1;
   }
@@ -62,24 +62,24 @@ struct ConvSizes {
     const std::int64_t beyond = (row > 0 ? kConvImage / row : 0) - reach_y(1);
     return beyond < 0 ? 0 : beyond / stride[0] + 1;
   }
-  // No tap falls beside the image.
+  // No tap falls outside the image.
   GEX_IN_EVERY_VARIANT constexpr bool in_place() const {
     return !copied && pad[0] == 0 && pad[1] == 0 && reach_x() <= width && reach_y(out_h) <= height;
   }
   GEX_IN_EVERY_VARIANT constexpr bool is_thin() const { return out <= kThinGroup; }
-  // Where the kernel steps by one pixel, one gathered row serves all taps of a kernel row.
+  // With a stride of one pixel, one gathered row serves all taps of a kernel row.
   GEX_IN_EVERY_VARIANT constexpr bool shares_rows() const {
     return stride[1] == 1 && (kernel_w - 1) * dilation[1] <= kTileCols;
   }
   GEX_IN_EVERY_VARIANT constexpr std::int64_t slots_per_row() const {
     return shares_rows() ? 1 : kernel_w;
   }
-  // Gathered rows behind this many output rows.
+  // Gathered rows needed for this many output rows.
   GEX_IN_EVERY_VARIANT constexpr std::int64_t slots(std::int64_t rows) const {
     return reach_y(rows) * slots_per_row();
   }
 
-  // Square kernels of narrow groups that step alike on both axes.
+  // Square kernels of narrow groups with equal strides on both axes.
   GEX_IN_EVERY_VARIANT constexpr bool has_row_taps() const {
     return (kernel_h == 3 || kernel_h == 5) && kernel_w == kernel_h && stride[0] == stride[1] &&
            dilation[0] == 1 && dilation[1] == 1 && in <= kRowGroup && out <= kRowGroup;
@@ -111,7 +111,7 @@ struct ConvSizes {
   }
 };
 
-// `dims`: as problems::conv2d_dims says.
+// `dims`: see problems::conv2d_dims.
 GEX_IN_EVERY_VARIANT constexpr ConvSizes conv_sizes(DType x, const std::int64_t (&stride)[2],
                                                     const std::int64_t (&dilation)[2],
                                                     const std::int64_t (&pad)[2],
@@ -134,8 +134,8 @@ GEX_IN_EVERY_VARIANT constexpr ConvSizes conv_sizes(DType x, const std::int64_t 
           dims[at::x_strides + 3] == 1};
 }
 
-// Of one worker, for accumulators of this many bytes: the larger need of the two blocked forms. The
-// epilogue's scratch follows it.
+// Per worker, for accumulators of this many bytes: the larger need of the two blocked forms. The
+// epilogue's scratch follows.
 constexpr std::int64_t conv_scratch_bytes(std::int64_t element) {
   const std::int64_t panel = kPanelBytes / element;
   const std::int64_t by_pixel =

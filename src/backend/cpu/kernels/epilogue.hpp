@@ -1,6 +1,6 @@
 #pragma once
-// Generated code around a contraction: a prologue computes an operand's elements where the kernel
-// would read them, an epilogue takes finished accumulators before they reach memory.
+// Generated code attached to a contraction: a prologue computes elements of an operand when the
+// kernel would read them, an epilogue processes finished accumulators before they are stored.
 
 #include <optional>
 #include <utility>
@@ -12,10 +12,9 @@
 namespace gex::kernels {
 
 struct Epilogue {
-  // Elementwise over the linear index of the output grid, row-major and dense. Its buffers are
-  // [accumulators, extra...], where accumulators[linear] is right for the range it is called with
-  // (f32; f64 for an f64 problem). Its scratch lies after the kernel's own: a launch asks for the
-  // sum of both.
+  // Elementwise over the linear index of the dense row-major output grid. Its buffers are
+  // [accumulators, extra...]; accumulators[linear] is valid for the range of the call (f32; f64 for
+  // an f64 problem). Its scratch follows the kernel's own: a launch requests the sum of both.
   program::Callable fn;
   int extra_buffers = 0;  // the launch's buffers after the operands, in order
   int dims_begin = 0;     // the epilogue's own dims in the launch's dims
@@ -24,10 +23,10 @@ struct Epilogue {
 
 struct Prologue {
   // Elementwise over the linear index of the operand's own dense grid, called for segments of it.
-  // Its buffers are [inputs..., elements], where elements[linear] is right for the range it is
-  // called with (f32; f64 for an f64 problem). It gets no scratch.
+  // Its buffers are [inputs..., elements]; elements[linear] is written for the range of the call
+  // (f32; f64 for an f64 problem). It gets no scratch.
   program::Callable fn;
-  int operand = 0;       // whose strides in the launch's dims count elements of that grid
+  int operand = 0;       // its strides in the launch's dims count elements of that grid
   int first_buffer = 0;  // its inputs in the launch's buffers
   int input_buffers = 0;
   int dims_begin = 0;  // its own dims in the launch's dims

@@ -1,6 +1,6 @@
 #pragma once
-// The forms in which a product or a convolution can be computed. A kernel takes one by a rule of
-// thumb over its sizes unless it is told which; whoever tells must have asked whether it can be.
+// The forms (algorithms) of a matmul or a convolution. A kernel selects one by a heuristic over its
+// sizes unless the caller names one, which must be able to compute the problem (`can`).
 //
 // Included by the variants: nothing here may emit code of the standard library.
 
@@ -17,39 +17,39 @@ namespace matmul_dims = problems::matmul_dims;
 enum class Form : std::uint8_t {
   by_rule,
   packed,       // blocks of both operands are packed
-  in_place,     // small operands are read where they lie
+  in_place,     // small operands are read in place
   turned,       // likewise, as the transposed product
   few_rows,     // the right operand is read once, row by row
   few_columns,  // likewise the left one
-  pixels,       // a convolution as a product of pixels with channels
-  rows,         // narrow groups: rows of the image are read where they lie
+  pixels,       // a convolution as a matmul of pixels with channels
+  rows,         // narrow groups: rows of the image are read in place
   direct,       // thin groups: taps summed in registers
-  columns,      // a product of weights with gathered columns
+  columns,      // a matmul of weights with gathered columns
 };
 
 struct Variant;
 
-// How to compute it: in which form, and with which vectors.
+// How to compute a problem: the form, and the vector width.
 struct TuningCandidate {
   Form form = Form::by_rule;
-  const Variant* variant = nullptr;  // null: the best of this machine
+  const Variant* variant = nullptr;  // null: the best one for this machine
 
   bool operator==(const TuningCandidate&) const = default;
 };
 
-// Of one product of a batch: what decides between the forms.
+// Sizes of one matmul of a batch, which determine the form.
 struct MatmulSizes {
   std::int64_t rows, cols, depth;
-  std::int64_t a_strides[2], b_strides[2];  // rows, columns; of a packed B of no meaning
+  std::int64_t a_strides[2], b_strides[2];  // rows, columns; ignored for a packed B
   DType a, b;
   bool b_packed, any_rows;
-  bool computed;  // an operand has no memory of its own
+  bool computed;  // by a prologue: an operand is not in memory
 
   GEX_IN_EVERY_VARIANT constexpr std::int64_t panel() const {
     return a == DType::f64 ? kPanelBytes / 8 : kPanelBytes / 4;
   }
-  // Both operands together, padded to whole panels, stay in the second-level cache, and one right
-  // operand fits the space for panels.
+  // Both operands, padded to whole panels, fit the second-level cache, and the right operand fits
+  // the space for panels.
   GEX_IN_EVERY_VARIANT constexpr bool fits_in_place() const {
     constexpr std::int64_t elements = kTileCols * kDepth;
     const std::int64_t lines = padded(rows) + padded(cols);
@@ -73,7 +73,7 @@ struct MatmulSizes {
         return false;
     }
   }
-  // `lanes`: elements of a vector.
+  // `lanes`: elements per vector.
   GEX_IN_EVERY_VARIANT constexpr Form by_rule(std::int64_t lanes) const {
     for (Form form : {Form::few_rows, Form::few_columns})
       if (can(form)) return form;
@@ -88,7 +88,7 @@ struct MatmulSizes {
   GEX_IN_EVERY_VARIANT constexpr std::int64_t padded(std::int64_t lines) const {
     return (lines + panel() - 1) / panel() * panel();
   }
-  // In fifths of a multiplication of vectors; moving an element to another layout takes two.
+  // In fifths of a vector multiplication; moving an element to another layout takes two.
   GEX_IN_EVERY_VARIANT constexpr bool turned_is_cheaper(std::int64_t lanes) const {
     const std::int64_t here = 5 * ((cols + lanes - 1) / lanes) * rows * depth + 2 * cols * depth;
     const std::int64_t there = 5 * ((rows + lanes - 1) / lanes) * cols * depth + 2 * rows * cols +
@@ -97,7 +97,7 @@ struct MatmulSizes {
   }
 };
 
-// `dims`: as problems::matmul_dims says.
+// `dims`: see problems::matmul_dims.
 GEX_IN_EVERY_VARIANT constexpr MatmulSizes matmul_sizes(DType a, DType b, bool b_packed,
                                                         bool any_rows, bool computed,
                                                         const std::int64_t* dims) {

@@ -1,6 +1,6 @@
 #pragma once
-// The grouped products of problems/grouped_matmul.hpp on the CPU. The grid and scratch of the
-// weight gradient are those of the matmul whose dims it has.
+// The grouped matmuls of problems/grouped_matmul.hpp on the CPU. The grid and scratch of the weight
+// gradient are those of the matmul with the same dims.
 
 #include "backend/cpu/kernels/matmul.hpp"
 #include "problems/grouped_matmul.hpp"

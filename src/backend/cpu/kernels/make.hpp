@@ -1,5 +1,5 @@
 #pragma once
-// Any problem as a function on the CPU.
+// Makes a CPU function for any problem.
 
 #include "backend/cpu/kernels/epilogue.hpp"
 #include "backend/cpu/kernels/form.hpp"
@@ -10,7 +10,7 @@ namespace gex::kernels {
 
 using problems::Problem;
 
-// `attached`: only where takes_attached_kernels(problem). `candidate`: one of those that
+// `attached`: only if takes_attached_kernels(problem). `candidate`: one of those that
 // tuning_candidates.hpp lists for the launch's sizes.
 program::Callable make(const Problem& problem, const Attached& attached = {},
                        const TuningCandidate& candidate = {});

@@ -83,11 +83,11 @@ struct LongEntry {
 };
 
 constexpr i64 kLongestShortRow = i64{1} << 32;
-// Below this comparing is faster than counting digits.
+// Below this length comparison sorting is faster than radix sort.
 constexpr i64 kCountingLength = 512;
 
-// Least digit first, a byte at a time; digits that all entries share are left out. The result is in
-// the returned one of the two arrays.
+// Radix sort, least significant byte first; bytes equal in all entries are skipped. Returns the
+// array that holds the result.
 template <class Entry>
 Entry* sort_by_digits(Entry* from, Entry* to, i64 n, int key_bytes) {
   std::uint64_t different = 0;
@@ -116,8 +116,8 @@ Entry* sort_all(Entry* entries, Entry* spare, i64 n, int key_bytes) {
   return entries;
 }
 
-// The k smallest of n entries that make(i) gives, in order, at the start of `entries`: candidates
-// are collected as long as they beat the worst of the best k so far.
+// Writes the k smallest of the n entries make(i), in order, to the start of `entries`: candidates
+// are collected if they beat the worst of the best k so far.
 template <class Entry, class Make>
 void select_smallest(Entry* entries, i64 n, i64 k, const Make& make) {
   const i64 room = std::min(n, std::max<i64>(2 * k, 64));
@@ -175,7 +175,7 @@ struct RowSorter {
         return store(row, x, entries);
       }
     }
-    // Selecting pays as long as few are asked for.
+    // Selection is faster than sorting if few elements are requested.
     if (kept < n && kept <= n / 8 + 16) {
       if (kept > 0) select_smallest(entries, n, kept, make);
     } else {
@@ -244,13 +244,13 @@ program::KernelFn kernel_for(DType dtype) {
     case DType::boolean:
       return &sort_rows<U8>;
   }
-  fail(ErrorCode::unsupported, "sort kernel: no order of ", dtype);
+  fail(ErrorCode::unsupported, "sort kernel: unsupported dtype ", dtype);
 }
 
 }  // namespace
 
 Dim sort_scratch_bytes(const SortProblem&, Dim length) {
-  // Two arrays; a long row of narrow keys has long entries too.
+  // Two arrays; long rows need LongEntry even for narrow keys.
   return length * Dim(static_cast<i64>(2 * sizeof(LongEntry)));
 }
 

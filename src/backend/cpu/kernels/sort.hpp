@@ -1,5 +1,5 @@
 #pragma once
-// The sort of problems/sort.hpp on the CPU: one unit of the grid for each row.
+// The sort of problems/sort.hpp on the CPU: one grid unit per row.
 
 #include "base/dim/dim.hpp"
 #include "problems/sort.hpp"

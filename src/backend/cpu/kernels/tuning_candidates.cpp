@@ -27,7 +27,7 @@ ConvSizes sizes_of(const Conv2dProblem& p, std::span<const i64> dims) {
   return conv_sizes(p.x, stride, dilation, pad, p.groups, p.x_computed, dims.data());
 }
 
-// The form that the rule takes with vectors of this many bytes.
+// The form that the heuristic selects with vectors of this many bytes.
 Form rule_of(const MatmulProblem& p, std::span<const i64> dims, int vector_bytes) {
   return sizes_of(p, dims).by_rule(vector_bytes / accumulator_bytes(p.a));
 }
@@ -44,7 +44,7 @@ std::vector<Form> forms(const MatmulProblem& p, std::span<const i64> dims) {
   return found;
 }
 
-// Weights packed ahead are of use in one form only.
+// Weights packed ahead of time can be used by one form only.
 std::vector<Form> forms(const Conv2dProblem& p, std::span<const i64> dims) {
   if (p.w_packed) return {Form::pixels};
   const ConvSizes sizes = sizes_of(p, dims);
@@ -54,7 +54,7 @@ std::vector<Form> forms(const Conv2dProblem& p, std::span<const i64> dims) {
   return found;
 }
 
-// The baseline is never the fastest where there are others.
+// The baseline variant is never the fastest if there are others.
 std::span<const Variant* const> worth_trying() {
   const auto usable = usable_variants();
   return usable.size() > 1 ? usable.first(usable.size() - 1) : usable;
@@ -64,7 +64,7 @@ struct Axis {
   i64 size, stride;
 };
 
-// Elements from the first to the last one; nothing if an axis runs backwards.
+// Elements from the first to the last one; nothing if a stride is negative.
 std::optional<i64> extent(std::initializer_list<Axis> axes) {
   i64 last = 0;
   for (const auto& [size, stride] : axes) {

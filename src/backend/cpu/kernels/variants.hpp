@@ -1,5 +1,5 @@
 #pragma once
-// Which compiled variants this machine can run.
+// The compiled variants that this machine can run.
 
 #include <span>
 
@@ -7,7 +7,7 @@
 
 namespace gex::kernels {
 
-// Best first; never empty. Decided once.
+// Best first; never empty. Determined once.
 std::span<const Variant* const> usable_variants();
 
 inline const Variant& choose_variant(const Variant* wanted) {

@@ -1,5 +1,5 @@
 #pragma once
-// What the generator keeps: code by structure, and LLVM's compilers between uses.
+// The generator's caches: code by structure, and idle LLVM target machines.
 
 #include <chrono>
 #include <deque>
@@ -18,15 +18,15 @@
 
 namespace gex::codegen {
 
-// One function: a kernel in canonical form and the sizes that are constants in it. Immutable once
-// `ready` is set.
+// One function to compile: a kernel in canonical form and the sizes that are constants in it.
+// Immutable once `ready` is set.
 struct Job {
   loop::Kernel kernel;
   std::vector<Dim> symbols;  // of the canonical kernel: the function's dims
   std::vector<std::pair<Dim, std::int64_t>> constants;
   bool fast_math = false;
   std::string name;
-  ObjectStore* objects = nullptr;  // where its code is kept; only read before `ready`
+  ObjectStore* objects = nullptr;  // where its code is stored; only read before `ready`
   program::Callable code;
   std::promise<void> done;
   std::shared_future<void> ready = done.get_future().share();
@@ -34,7 +34,7 @@ struct Job {
   bool is_done() const {
     return ready.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   }
-  // Code whose sizes are all known is the last that will be made for its kernel.
+  // Code with all sizes known is the final code for its kernel, so it is worth more optimisation.
   Effort effort() const {
     return constants.size() == symbols.size() ? Effort::thorough : Effort::quick;
   }
@@ -44,7 +44,7 @@ struct Job {
 };
 using JobPtr = std::shared_ptr<Job>;
 
-// Code by structure. Old entries go when there are many: whoever uses their code still owns it.
+// Code by structure. When full, old entries are dropped; their users still own the code.
 class Cache {
  public:
   // The job for this kernel, and whether the caller must compile it.
@@ -61,7 +61,7 @@ class Cache {
     }
     return {job, true};
   }
-  // Jobs whose compiling thread is gone. For a forked child, before other threads exist.
+  // Drops jobs whose compiling thread is gone. For a forked child, before other threads exist.
   void forget_unfinished() {
     std::erase_if(jobs_, [](const auto& entry) { return !entry.second->is_done(); });
     std::erase_if(order_, [](const auto& entry) { return !entry.second->is_done(); });
@@ -90,7 +90,7 @@ class Cache {
   std::deque<std::pair<Hash, JobPtr>> order_;
 };
 
-// LLVM's target machines are dear to make and serve one thread at a time.
+// LLVM's target machines are expensive to create and serve one thread at a time.
 class CompilerPool {
  public:
   explicit CompilerPool(Effort effort) : effort_(effort) {}

@@ -14,7 +14,7 @@ namespace {
 struct State {
   std::mutex mutex;
   std::condition_variable changed;
-  int inside = 0;  // threads
+  int inside = 0;  // threads inside LLVM
   std::thread::id closed_by;
   std::function<void()> in_child;
 
@@ -24,13 +24,13 @@ struct State {
 };
 
 State& state() {
-  static auto* const s = new State;  // never destroyed: used until the very end
+  static auto* const s = new State;  // never destroyed: used until the process ends
   return *s;
 }
 
 thread_local int depth = 0;
 
-// Waits for the modules at hand, not for the batches they belong to.
+// Waits for the modules being compiled, not for the batches they belong to.
 std::unique_lock<std::mutex> close() {
   State& s = state();
   std::unique_lock lock(s.mutex);
@@ -51,14 +51,14 @@ void after_fork_in_parent() {
 
 void after_fork_in_child() {
   State& s = state();
-  // Anew and not destroyed: glibc's condition would wait for the parent's threads.
+  // A new one, without destroying the old: glibc's condition would wait for the parent's threads.
   new (&s.changed) std::condition_variable;
   s.closed_by = {};
   s.mutex.unlock();
   s.in_child();
 }
 
-// Never opened again: whoever else comes now waits until the process is gone.
+// Never reopened: threads that arrive now wait until the process has exited.
 void at_exit() { close(); }
 
 }  // namespace

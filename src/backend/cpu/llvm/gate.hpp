@@ -1,7 +1,7 @@
 #pragma once
-// Code that works inside LLVM passes the gate; fork and exit close it. A forked child thus never
-// inherits a lock that a vanished thread holds, and LLVM's globals are not torn down under a thread
-// that still compiles.
+// Guards fork and exit against concurrent LLVM work: code that uses LLVM holds a GatePass, and fork
+// and exit wait until none is held. A forked child thus never inherits a lock held by a thread that
+// does not exist there, and LLVM's globals are not destroyed under a compiling thread.
 
 #include <functional>
 
@@ -9,10 +9,10 @@ namespace gex::codegen {
 
 class Gate {
  public:
-  // `in_child` runs in a forked child before anything else passes.
+  // `in_child` runs in a forked child before any other code enters LLVM.
   static void install(std::function<void()> in_child);
 
-  // Passed for the lifetime of the object; a thread inside may pass again.
+  // Held for the lifetime of the object; re-entrant per thread.
   class Pass {
    public:
     Pass();

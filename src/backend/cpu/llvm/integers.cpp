@@ -18,8 +18,8 @@ struct Division {
   Value* remainder;
 };
 
-// Vectors have no integer division. Floats that hold both numbers exactly divide as well: the
-// rounded quotient never reaches the next whole number.
+// Vectors have no integer division. Floats that represent both numbers exactly give the same
+// quotient: the rounded quotient never reaches the next integer.
 Value* quotient(Ir& ir, Value* x, Value* y, bool is_unsigned) {
   auto& b = ir.b;
   unsigned bits = x->getType()->getScalarSizeInBits();
@@ -79,7 +79,7 @@ Value* mod(Ir& ir, Value* x, Value* y, bool is_unsigned) {
   return ir.b.CreateSelect(wrong_sign(ir, d.remainder, y), shifted, d.remainder);
 }
 
-// By squaring, in a loop of its own function: the exponent's bits are data.
+// By squaring, in a separate function with a loop: the exponent's bits are data.
 Value* power(Ir& ir, Value* x, Value* y, bool is_unsigned) {
   auto& b = ir.b;
   std::string name =
@@ -108,7 +108,7 @@ Value* power(Ir& ir, Value* x, Value* y, bool is_unsigned) {
     b.CreateCondBr(ir.any(b.CreateICmpNE(rest, zero)), body, done);
     b.SetInsertPoint(done);
     if (is_unsigned) return next;
-    // A negative exponent leaves 1 / x^|y|, which is whole only for x = 1 and x = -1.
+    // A negative exponent gives 1 / x^|y|, which is an integer only for x = 1 and x = -1.
     Value* odd = b.CreateICmpNE(b.CreateAnd(in[1], one), zero);
     Value* minus_one = b.CreateSelect(odd, ir.integer(x, -1), one);
     Value* inverse = b.CreateSelect(b.CreateICmpEQ(in[0], ir.integer(x, -1)), minus_one, zero);
@@ -184,7 +184,7 @@ Value* philox(Ir& ir, Value* key, Value* counter, Value* word) {
   return b.CreateSelect(bit1, b.CreateSelect(bit0, c[3], c[2]), b.CreateSelect(bit0, c[1], c[0]));
 }
 
-// bool: add is or, mul is and, and so on up to "not zero".
+// bool: add is or, mul is and, and so on.
 Prim bool_spelling(Prim prim) {
   switch (prim) {
     case Prim::add:

@@ -87,7 +87,7 @@ Value* Ir::copysign(Value* magnitude, Value* sign) {
 void Ir::set_attributes(llvm::Function& function) const {
   function.addFnAttr("target-cpu", target.cpu);
   function.addFnAttr("target-features", target.features);
-  // The calling convention and the register width that LLVM prefers must not narrow our vectors.
+  // Neither the calling convention nor LLVM's preferred width may narrow our vectors.
   function.addFnAttr("prefer-vector-width", std::to_string(target.vector_bytes * 8));
   function.addFnAttr("min-legal-vector-width", std::to_string(target.vector_bytes * 8));
   function.setDoesNotThrow();

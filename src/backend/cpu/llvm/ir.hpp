@@ -1,6 +1,6 @@
 #pragma once
-// An IRBuilder with the idioms that every emitter here uses. A value is a scalar or a vector; its
-// LLVM type says which, and every helper works on both.
+// An IRBuilder with the idioms that all emitters here use. A value is a scalar or a vector, as its
+// LLVM type says, and every helper works on both.
 
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/DerivedTypes.h>
@@ -69,12 +69,12 @@ class Ir {
   llvm::Value* real_of(llvm::Value* bits);
   llvm::Value* copysign(llvm::Value* magnitude, llvm::Value* sign);
 
-  // A function of the module that is made on first use and called, not inlined: for rare or bulky
-  // code. `body` gets the arguments with the builder inside the function and gives the result.
+  // Calls a function of the module that is created on first use and not inlined: for rare or bulky
+  // code. `body` gets the arguments with the builder inside the function and returns the result.
   llvm::Value* helper(const std::string& name, llvm::ArrayRef<llvm::Value*> args,
                       llvm::Type* result,
                       const std::function<llvm::Value*(llvm::ArrayRef<llvm::Value*>)>& body);
-  // A C function of scalars applied to each lane.
+  // Applies a scalar C function to each lane.
   llvm::Value* call_each_lane(const std::string& function, llvm::ArrayRef<llvm::Value*> args);
   void set_attributes(llvm::Function& function) const;
 };

@@ -73,7 +73,7 @@ class KernelEmitter {
     return indices;
   }
 
-  // The indices of the next point: counting up is cheaper than dividing at each point.
+  // Advances the indices to the next point: cheaper than dividing at each point.
   void step(Carried& indices) {
     Value* carry = ir_.b.getTrue();
     for (std::size_t a = indices.size(); a-- > 0;) {
@@ -132,8 +132,8 @@ class KernelEmitter {
     });
   }
 
-  // Blocks of rows, and in each block all rows for one vector of columns before the next. The first
-  // and the last row may be cut by the range; a mask for each row takes care of it.
+  // Blocks of rows, and in each block all rows for one vector of columns before the next. The range
+  // may cut the first and the last row; a mask per row handles that.
   void run_tiles(Value* begin, Value* end) {
     std::size_t outer = kernel_.grid.size() - 2;
     Dim lane = kernel_.grid.back().index, row = kernel_.grid[outer].index;

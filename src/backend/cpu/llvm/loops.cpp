@@ -28,7 +28,7 @@ Value* lanes_below(Ir& ir, int lanes, Value* count) {
   return ir.b.CreateICmpULT(iota, ir.splat(narrow, lanes));
 }
 
-// Keeps the first anchor of the current level while loops follow each other below it.
+// Restores the first anchor of the current level while loops are emitted below it.
 class Sealed {
  public:
   Sealed(Scope& scope, llvm::Instruction* anchor) : scope_(scope), mine_(!scope.is_sealed()) {
@@ -54,7 +54,7 @@ void leave(Ir& ir, Carried& carried, const Carried& initial, BasicBlock* before,
   }
 }
 
-// The loop itself, without a level of the scope.
+// The loop itself, without opening a scope level.
 void emit_skeleton(Scope& scope, const char* name, Value* lo, Value* hi, std::int64_t step,
                    Carried& carried, const std::function<void(Value* i)>& body) {
   Ir& ir = scope.ir;
@@ -151,7 +151,7 @@ void emit_vector_loop(Scope& scope, Dim index, Value* lo, Value* hi, Tail tail, 
   }
   Value* count = ir.b.CreateSub(hi, lo);
   Value* full = ir.b.CreateAdd(lo, ir.b.CreateAnd(count, ir.i64(-lanes)));
-  // Both bodies share what is computed at this level: it must stand before the first of them.
+  // Both bodies share what is computed at this level, so it must precede the first of them.
   BasicBlock* start = new_block(ir, "vectors");
   Sealed sealed(scope, ir.b.CreateBr(start));
   ir.b.SetInsertPoint(start);

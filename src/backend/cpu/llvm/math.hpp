@@ -12,7 +12,7 @@ bool is_math(loop::Prim prim);
 // `args` are f32 or f64 registers of one width.
 llvm::Value* emit_math(Ir& ir, loop::Prim prim, llvm::ArrayRef<llvm::Value*> args);
 
-// Parts that several files share. All take and give f32 unless named f64.
+// Building blocks that several files share. All use f32 unless named f64.
 namespace math {
 llvm::Value* exp(Ir& ir, llvm::Value* x);
 llvm::Value* exp2(Ir& ir, llvm::Value* x);
@@ -25,7 +25,7 @@ llvm::Value* log2(Ir& ir, llvm::Value* x);
 llvm::Value* log10(Ir& ir, llvm::Value* x);
 llvm::Value* sin_or_cos(Ir& ir, llvm::Value* x, bool cosine);
 
-// Through f64 inside: where f32 would lose the last bits and speed matters less.
+// Computed in f64: where f32 would lose the last bits and speed matters less.
 llvm::Value* tan(Ir& ir, llvm::Value* x);
 llvm::Value* log1p(Ir& ir, llvm::Value* x);
 llvm::Value* sinh(Ir& ir, llvm::Value* x);
@@ -39,8 +39,8 @@ llvm::Value* pow(Ir& ir, llvm::Value* x, llvm::Value* y);
 // x limited to [lo, hi]; NaN stays NaN.
 llvm::Value* clamp(Ir& ir, llvm::Value* x, double lo, double hi);
 
-// x = r + n*pi/2 with |r| <= pi/4 (a little more at the seams), r in f64 and n in i64; exact enough
-// for |x| < kReducible. Larger arguments take libm, lane by lane.
+// x = r + n*pi/2 with |r| <= pi/4 (slightly more at the boundaries), r in f64 and n in i64;
+// accurate enough for |x| < kReducible. Larger arguments use libm, lane by lane.
 inline constexpr double kReducible = 0x1p40;
 struct QuarterTurns {
   llvm::Value* r;

@@ -77,7 +77,7 @@ Value* exp_in_range(Ir& ir, Value* x) {
   return scale(ir, ir.b.CreateFAdd(p, ir.real(x, 1)), s.n);
 }
 
-// The same to 22 bits: for sums in which it is the small part.
+// The same to 22 bits: for sums in which it is the small term.
 Value* exp_roughly(Ir& ir, Value* x) {
   Split s = split_ln2(ir, x);
   Value* q = ir.poly(s.r, {0.499992013, 0.166671336, 0.0418944992, 0.00831204932});
@@ -105,7 +105,7 @@ Value* expm1(Ir& ir, Value* x) {
   Value* t = power_of_two(ir, ir.b.CreateFSub(s.n, ir.real(x, 1)));
   Value* half = ir.fma(p, t, ir.b.CreateFSub(t, ir.real(x, 0.5)));
   Value* result = ir.b.CreateFAdd(half, half);
-  // Where halves would be denormal the answer is x itself, to the last bit.
+  // Where halves would be denormal the result is x itself.
   Value* tiny = ir.b.CreateFCmpOLT(ir.unary(Intrinsic::fabs, x), ir.real(x, 0x1p-26));
   return ir.b.CreateSelect(tiny, x, result);
 }

@@ -38,7 +38,7 @@ Value* log_tail(Ir& ir, Value* f) {
   return ir.b.CreateFMul(f2, ir.fma(q, f, ir.real(f, -0.5)));
 }
 
-// The values at zero, below zero, at infinity and NaN.
+// Handles zero, negative numbers, infinity and NaN.
 Value* with_ends(Ir& ir, Value* x, Value* inside) {
   auto& b = ir.b;
   constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -164,7 +164,7 @@ Value* pow(Ir& ir, Value* x, Value* y) {
   Value* one = ir.real(x, 1);
   Value* a = ir.unary(Intrinsic::fabs, x);
   Value* log = log2_f64(ir, a);
-  // Zero and infinity have logarithms that the split can't give.
+  // Zero and infinity need explicit logarithms.
   log = b.CreateSelect(b.CreateFCmpOEQ(a, zero), ir.real(log, -kInf), log);
   log = b.CreateSelect(b.CreateFCmpOEQ(a, ir.real(a, kInf)), ir.real(log, kInf), log);
   Value* product = b.CreateFMul(log, b.CreateFPExt(y, f64));
@@ -172,7 +172,7 @@ Value* pow(Ir& ir, Value* x, Value* y) {
   Value* nan = ir.real(x, std::numeric_limits<double>::quiet_NaN());
   // 0*inf in the product is one of the cases below; a NaN operand stays NaN.
   result = b.CreateSelect(b.CreateFCmpUNO(x, y), nan, result);
-  // Negative x: whole y only, and odd y keep the sign.
+  // Negative x: only integer y are defined, and odd y keep the sign.
   Value* whole = b.CreateFCmpOEQ(ir.unary(Intrinsic::trunc, y), y);
   Value* half = b.CreateFMul(y, ir.real(y, 0.5));
   Value* odd = b.CreateAnd(whole, b.CreateFCmpONE(ir.unary(Intrinsic::trunc, half), half));

@@ -35,7 +35,7 @@ Value* asin_half(Ir& ir, Value* t) {
   return ir.fma(ir.b.CreateFMul(q, z), t, t);
 }
 
-// f(x), but x itself where that is a zero: the sums above lose the sign of -0.
+// f(x), but x itself if it is zero: the sums above lose the sign of -0.
 Value* zero_as_it_is(Ir& ir, Value* x, Value* fast) {
   return ir.b.CreateSelect(ir.b.CreateFCmpOEQ(x, ir.real(x, 0)), x, fast);
 }

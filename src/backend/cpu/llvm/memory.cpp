@@ -27,7 +27,7 @@ Value* entry_slot(Ir& ir, llvm::Type* type, std::uint64_t count) {
 }
 
 // Every step-th of (lanes - 1)*step + 1 neighbouring elements, for the lanes of `mask` (null: all).
-// The last vector ends at the last element that is wanted: nothing beyond is read.
+// The last vector ends at the last element that is needed: nothing beyond is read.
 Value* pick_every(Ir& ir, llvm::Type* type, Value* first, int step, int lanes, Value* mask,
                   llvm::Align align) {
   llvm::Type* wide = Ir::widened(type, lanes);
@@ -142,7 +142,7 @@ Value* Memory::lane_slot(int buffer, Dim offset) {
   return ir_.b.CreateGEP(type, start, scope_.scalar(offset));
 }
 
-// The lanes that may touch memory; null: all.
+// The lanes that may access memory; null: all.
 Value* Memory::combined_mask(Value* pred) const {
   Value* mask = scope_.mask;
   if (!pred) return mask;
@@ -151,7 +151,7 @@ Value* Memory::combined_mask(Value* pred) const {
 }
 
 Value* Memory::load_one(llvm::Type* type, Value* pointer, Value* pred, DType dtype) {
-  // A false predicate reads a spot of our own instead: no branch.
+  // With a false predicate a dummy location is read instead: no branch.
   if (pred) pointer = ir_.b.CreateSelect(pred, pointer, nowhere());
   return ir_.b.CreateAlignedLoad(type, pointer, alignment(dtype));
 }
@@ -159,7 +159,7 @@ Value* Memory::load_one(llvm::Type* type, Value* pointer, Value* pred, DType dty
 Value* Memory::gather(llvm::Type* type, Value* pointers, Value* mask, DType dtype) {
   auto* vector = llvm::cast<llvm::VectorType>(Ir::widened(type, scope_.lanes));
   if (mask && size_of(dtype) < 4) {
-    // No instruction gathers these, and a masked expansion would branch for each lane.
+    // There is no gather instruction for these, and a masked expansion would branch for each lane.
     pointers = ir_.b.CreateSelect(mask, pointers, ir_.splat(nowhere(), scope_.lanes));
     mask = nullptr;
   }
@@ -295,7 +295,7 @@ void Memory::commit(const Pending& p) {
   const Store& store = *p.store;
   DType dtype = desc(store.buffer).dtype;
   if (is_lane_local(store.buffer)) {
-    // Lanes beyond the end store too: nobody reads them.
+    // Lanes beyond the end store too: nothing reads those elements.
     Value* raw = to_memory(ir_, ir_.splat(p.value, scope_.lanes), dtype);
     if (p.pred) {
       Value* old = ir_.b.CreateLoad(raw->getType(), p.pointers);

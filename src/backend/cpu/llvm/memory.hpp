@@ -11,13 +11,13 @@ namespace gex::codegen {
 
 class Memory {
  public:
-  // `lane_locals`: each lane is a grid point of its own, so locals are vectors on the stack.
+  // `lane_locals`: each lane is a separate grid point, so locals are vectors on the stack.
   Memory(Scope& scope, const loop::Kernel& kernel, llvm::Value* buffers, llvm::Value* scratch,
          bool lane_locals);
 
   bool is_lane_local(int buffer) const;
 
-  // Register value(s) of an element; `fill` where `pred` (may be null) is false.
+  // The register value of an element; `fill` if `pred` (may be null) is false.
   llvm::Value* load(int buffer, Dim offset, llvm::Value* pred, llvm::Value* fill, bool varying);
 
   // A store in two steps, so that all loads of a stage come before its first store.
@@ -26,10 +26,10 @@ class Memory {
     Dim offset;
     llvm::Value* value;
     llvm::Value* pred;  // may be null
-    bool varying;       // runs for each lane
+    bool varying;       // runs once per lane
     llvm::Value* pointers;
     enum class Kind { one, contiguous, scattered } kind;
-    bool distinct;  // no two lanes have one address
+    bool distinct;  // no two lanes have the same address
   };
   Pending prepare(const loop::Store& store, Dim offset, llvm::Value* value, llvm::Value* pred,
                   bool varying);
@@ -38,9 +38,9 @@ class Memory {
  private:
   struct Address {
     Pending::Kind kind;
-    llvm::Value* pointers;  // one pointer, or one for each lane if scattered
+    llvm::Value* pointers;  // one pointer, or one per lane if scattered
     bool distinct;
-    int step = 0;                   // of neighbouring lanes, where vector loads can serve them
+    int step = 0;                   // between neighbouring lanes, if vector loads can be used
     llvm::Value* lane_0 = nullptr;  // the first lane's pointer, with a step
   };
   llvm::Value* base(int buffer);

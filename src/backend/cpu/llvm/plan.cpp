@@ -23,11 +23,11 @@ namespace {
 // Costs of one access for all lanes, relative to a vector load.
 constexpr double kUniform = 0.3, kContiguous = 1, kReversed = 2, kStrided = 10, kGather = 14;
 constexpr double kPiece = 1.5;  // of a step of a few elements: a load and a shuffle
-// One lane after another, with a read, a write and a branch each.
+// One lane at a time, with a read, a write and a branch each.
 constexpr double kLaneByLane = 40;
-constexpr double kLoopWeight = 32;  // a stage with loops counts so much more than one without
+constexpr double kLoopWeight = 32;  // weight of a stage with loops, relative to one without
 
-// Which expressions change with an index, directly or through what they read.
+// Which expressions depend on an index, directly or through their operands.
 std::vector<bool> varying(const Stage& stage, Dim index) {
   std::vector<bool> result(stage.exprs.size());
   for (std::size_t i = 0; i < stage.exprs.size(); ++i) {
@@ -66,7 +66,7 @@ class StageCosts {
   StageCosts(const Kernel& kernel, const Stage& stage, int lanes)
       : kernel_(kernel), stage_(stage), lanes_(lanes) {}
 
-  // All accesses for `lanes` elements side by side along `index`.
+  // All accesses for `lanes` neighbouring elements along `index`.
   double along(Dim index) const {
     auto varies = varying(stage_, index);
     double total = 1;
@@ -78,12 +78,12 @@ class StageCosts {
       bool scattered = cost >= kGather || cost == kUniform;
       bool updates = s.mode != Store::Mode::set;
       bool reads_lane = varies[static_cast<std::size_t>(s.value)] || cost > kUniform;
-      if (!reads_lane) continue;  // runs outside of the vector loop
+      if (!reads_lane) continue;  // runs outside the vector loop
       total += updates && (scattered || s.shared) ? kLaneByLane : 1.5 * cost;
     }
     return total * waste(*index.extent());
   }
-  // The same elements one after another.
+  // The same elements one at a time.
   double scalar() const {
     double accesses = 1;
     for (const Expr& e : stage_.exprs) accesses += e.kind == Expr::Kind::load;
@@ -95,7 +95,7 @@ class StageCosts {
   Dim offset(int buffer, const std::vector<Dim>& index) const {
     return loop::linear_offset(kernel_.buffers[static_cast<std::size_t>(buffer)], index);
   }
-  // Unused lanes of short loops, where the extent is a number in the kernel itself.
+  // Unused lanes of short loops, if the extent is constant in the kernel.
   double waste(Dim extent) const {
     auto n = extent.as_const();
     if (!n || *n <= 0) return 1;
@@ -119,8 +119,8 @@ bool has_ordered_store(const Stage& stage) {
   return std::ranges::any_of(stage.stores, [](const Store& s) { return s.ordered; });
 }
 
-// A single primitive for each accumulator: partial sums are cheap, so several vectors of them hide
-// the latency of the addition.
+// A single primitive per accumulator: partial sums are cheap, so several vectors of them hide the
+// latency of the addition.
 bool is_simple(const loop::Reduction& reduction) {
   return reduction.accumulators.size() <= 2 &&
          std::ranges::all_of(reduction.combine.results, [&](ExprId r) {
@@ -137,8 +137,8 @@ bool is_blocked(const Stage& stage) {
   return stage.reduction && !stage.reduction->scan && loop::rounds(*stage.reduction);
 }
 
-// Lanes along loop `l` move it inside the domain loops that follow it: no store may depend on it
-// and not on those, or it would run more often.
+// Vectorising loop `l` moves it inside the domain loops that follow it: no store may depend on it
+// but not on those, or it would run more often.
 bool may_move_inside(const Stage& stage, std::size_t l) {
   if (l + 1 == stage.domain.size()) return true;
   std::vector<std::vector<bool>> varies;
@@ -177,8 +177,8 @@ Choice choose_stage(const Kernel& kernel, const Stage& stage, int lanes) {
   int domains = static_cast<int>(stage.domain.size());
   int loops = domains + static_cast<int>(stage.reduce.size());
   bool scan = stage.reduction && stage.reduction->scan;
-  // Innermost first: of equally good loops the one the author put there wins. Lanes along any other
-  // loop would change the order of ordered stores.
+  // Innermost first: among equally good loops the innermost wins. Vectorising any other loop would
+  // change the order of ordered stores.
   for (int l = loops; l-- > 0;) {
     if (l >= domains) {
       if (!scan) consider(l, stage.reduce[static_cast<std::size_t>(l - domains)].index);
@@ -192,7 +192,8 @@ Choice choose_stage(const Kernel& kernel, const Stage& stage, int lanes) {
   return best;
 }
 
-// Each lane has its own locals in lanes-as-points code: they must be few and not indexed by lane.
+// If lanes are grid points, each lane has its own locals: they must be small and not indexed by the
+// lane.
 bool locals_fit_lanes(const Kernel& kernel) {
   Dim last = kernel.grid.back().index;
   std::int64_t elements = 0;
@@ -208,7 +209,7 @@ bool locals_fit_lanes(const Kernel& kernel) {
     auto by_lane = [&](int buffer, const std::vector<Dim>& index) {
       if (kernel.buffers[static_cast<std::size_t>(buffer)].role != Buffer::Role::local)
         return false;
-      // Another stage may have stored a lane's own value in any local, so value symbols count.
+      // Another stage may have stored a per-lane value in any local, so value symbols count.
       return std::ranges::any_of(index, [&](Dim d) {
         std::vector<Dim> symbols;
         d.collect_symbols(symbols);
@@ -228,7 +229,7 @@ bool locals_fit_lanes(const Kernel& kernel) {
   return true;
 }
 
-// Points side by side must not see each other's stores out of order.
+// Neighbouring points must not observe each other's stores out of order.
 bool order_allows_lanes(const Kernel& kernel) {
   if (!kernel.ordered()) return true;
   if (kernel.stages.size() != 1) return false;
@@ -248,7 +249,7 @@ bool extents_are_uniform(const Kernel& kernel) {
 }
 
 // A column reduction with a small body waits for memory and for its own additions: several vectors
-// at a time keep both busy, as long as their state fits the registers.
+// at a time overlap both, as long as their state fits the registers.
 int vectors_for(const Kernel& kernel) {
   constexpr std::size_t kSmall = 12;
   bool reduces = false;

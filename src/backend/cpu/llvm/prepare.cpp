@@ -1,4 +1,4 @@
-// Kernel to kernel: merging of loops and substitution of sizes.
+// Transformations of kernels: merging of loops and substitution of sizes.
 
 #include <unordered_map>
 
@@ -32,7 +32,7 @@ void replace_in(Stage& stage, const Replacements& map) {
     for (Dim& d : s.index) d = replaced(d, map);
 }
 
-// e changes with (outer, inner) only through outer*extent(inner) + inner.
+// Whether e depends on (outer, inner) only through outer*extent(inner) + inner.
 bool walks_as_one(Dim e, Dim outer, Dim inner) {
   auto by_outer = affine_in(e, outer);
   if (!by_outer || by_outer->coefficient.depends_on(inner)) return false;
@@ -58,7 +58,7 @@ bool stage_walks_as_one(const Kernel& kernel, const Stage& stage, Dim outer, Dim
   return true;
 }
 
-// Merges loops[at] and loops[at + 1]; gives what replaces the two indices.
+// Merges loops[at] and loops[at + 1]; returns the replacements of the two indices.
 Replacements merge_pair(std::vector<Range>& loops, std::size_t at) {
   Dim outer = loops[at].index, inner = loops[at + 1].index;
   Dim merged = Dim::index(inner.name(), *outer.extent() * *inner.extent());
@@ -86,7 +86,7 @@ void merge_stage_loops(const Kernel& kernel, Stage& stage, std::vector<Range>& l
   }
 }
 
-// A loop of one iteration is no loop.
+// Removes loops of one iteration.
 Replacements drop_units(std::vector<Range>& loops) {
   Replacements map;
   std::erase_if(loops, [&](const Range& r) {
@@ -97,7 +97,7 @@ Replacements drop_units(std::vector<Range>& loops) {
   return map;
 }
 
-// Loop indices carry their extents, so they are new symbols once a size in there is known.
+// Loop index symbols include their extents, so they change when a size in the extent becomes known.
 void specialise_loops(std::vector<Range>& loops, Replacements& map) {
   for (Range& r : loops) {
     Dim fresh = Dim::index(r.name(), replaced(r.extent(), map));

@@ -17,7 +17,7 @@ using Args = llvm::ArrayRef<Value*>;
 
 Value* is_nan(Ir& ir, Value* x) { return ir.b.CreateFCmpUNO(x, x); }
 
-// NaN if either is NaN; of equal values the first.
+// NaN if either is NaN; the first of equal values.
 Value* real_extreme(Ir& ir, Value* x, Value* y, bool larger) {
   Value* beats = larger ? ir.b.CreateFCmpOGT(y, x) : ir.b.CreateFCmpOLT(y, x);
   return ir.b.CreateSelect(is_nan(ir, y), y, ir.b.CreateSelect(beats, y, x));
@@ -28,7 +28,7 @@ Value* real_fmod(Ir& ir, Value* x, Value* y) {
   return ir.call_each_lane(f64 ? "fmod" : "fmodf", {x, y});
 }
 
-// The remainder is not zero and has the other sign than the divisor.
+// The remainder is nonzero and its sign differs from the divisor's.
 Value* wrong_sign(Ir& ir, Value* m, Value* y) {
   Value* zero = ir.real(m, 0);
   Value* differs = ir.b.CreateXor(ir.b.CreateFCmpOLT(y, zero), ir.b.CreateFCmpOLT(m, zero));
@@ -153,8 +153,8 @@ bool never_rounds(Prim prim) {
   }
 }
 
-// Of what a primitive made from bf16 values. Its NaNs are quiet and end in zeros, so they pass
-// through the rounding of numbers unharmed.
+// Rounds the result of a primitive on bf16 values. Its NaNs are quiet and end in zeros, so they
+// survive the rounding.
 Value* round_result(Ir& ir, Value* value, DType dtype) {
   if (dtype != DType::bf16) return round_to(ir, value, dtype);
   Value* bits = ir.bits_of(value);
@@ -222,7 +222,8 @@ Value* emit_cast(Ir& ir, Value* value, DType from, DType to) {
   }
   if (is_float(from) && is_float(to)) return round_to(ir, b.CreateFPCast(value, type), to);
   if (is_float(from)) {
-    // What fits neither i32 nor i64 is its smallest value, as the hardware has it; the rest wraps.
+    // Values out of range of i32 (or i64) become its smallest value, as in hardware; the rest
+    // wraps.
     llvm::Type* first = loop::converts_through_i32(to) ? b.getInt32Ty() : b.getInt64Ty();
     return b.CreateTrunc(b.CreateFPToSI(value, Ir::like(value, first)), type);
   }

@@ -23,7 +23,7 @@ Scope::Scope(Ir& ir_in, Value* dims, std::vector<Dim> symbols)
     : ir(ir_in), levels_(1), dims_(dims), symbols_(std::move(symbols)) {}
 
 llvm::Instruction* Scope::anchor_of(int level) const {
-  // A level without an anchor runs straight into the next one.
+  // A level without an anchor is emitted directly before the next one.
   for (auto l = static_cast<std::size_t>(level); l < levels_.size(); ++l)
     if (levels_[l].anchor) return levels_[l].anchor;
   return nullptr;
@@ -70,7 +70,7 @@ Value* Scope::vector(Dim d) {
   return v;
 }
 
-// Summands (or factors) from the outermost level inwards, so that partial results stay outside.
+// Adds summands (or factors) from the outermost level inwards, so that partial results are hoisted.
 Value* Scope::sum(Dim d) {
   std::vector<Dim> parts(d.operands().begin(), d.operands().end());
   std::ranges::stable_sort(parts, {}, [&](Dim p) { return place(p).level; });
@@ -93,7 +93,7 @@ Value* Scope::divide(Dim d) {
   Value* b = scalar(d.operands()[1]);
   auto divisor = d.operands()[1].as_const();
   if (provably_nonnegative(d.operands()[0]) && d.operands()[1].range().lo >= 0) {
-    // A size may be 0 where the code that divides by it never runs a point.
+    // A size may be 0 in code that runs no point.
     if (!divisor) {
       Value* none = ir.b.CreateICmpEQ(b, ir.i64(0));
       b = ir.b.CreateSelect(none, ir.i64(1), b);
@@ -135,8 +135,8 @@ Value* Scope::emit_scalar(Dim d) {
   return nullptr;
 }
 
-// Whole numbers below 2^53 divide exactly in f64 when the result is rounded down, and vectors of
-// i64 have no division of their own. Indices and sizes are that small; loaded values need not be.
+// Integers below 2^53 divide exactly in f64 when the result is rounded down, and vectors of i64
+// have no division. Indices and sizes are that small; loaded values may not be.
 Value* Scope::divide_lanes(Dim d) {
   bool quotient = d.kind() == Dim::Kind::floordiv;
   Value* a = vector(d.operands()[0]);

@@ -1,8 +1,8 @@
 #pragma once
-// Where code goes. A kernel is a nest of levels: the function, the grid point (or row of points),
-// then the loops of a stage. Every value is computed at the outermost level that knows all it
-// depends on, however deep the place that asks for it; Scope finds the place, remembers the value
-// as long as the level is open, and turns Dims into code.
+// Places code in the loop nest. A kernel is a nest of levels: the function, the grid point (or row
+// of points), then the loops of a stage. Every value is computed at the outermost level at which
+// all its operands are known; Scope finds that level, caches the value while the level is open, and
+// turns Dims into code.
 
 #include <functional>
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace gex::codegen {
 
-// The level a value belongs to, and whether its lanes differ.
+// The level a value belongs to, and whether it differs between lanes.
 struct Place {
   int level = 0;
   bool varying = false;
@@ -24,7 +24,7 @@ struct Place {
   }
 };
 
-// What value symbols in Dims mean; implemented by whoever emits the expressions of a stage.
+// Values of value symbols in Dims; implemented by the emitter of a stage's expressions.
 class ValueSource {
  public:
   virtual ~ValueSource() = default;
@@ -38,13 +38,13 @@ class Scope {
 
   // --- levels ---
   int level() const { return static_cast<int>(levels_.size()) - 1; }
-  // What is emitted at the current level from now on goes before `anchor` when a deeper level asks.
+  // Code emitted at the current level from a deeper level goes before `anchor`.
   void seal(llvm::Instruction* anchor) { levels_.back().anchor = anchor; }
   bool is_sealed() const { return levels_.back().anchor != nullptr; }
   void unseal() { levels_.back().anchor = nullptr; }
   void open() { levels_.emplace_back(); }
   void close() { levels_.pop_back(); }
-  // Runs `emit` with the builder at the place where code of that level belongs.
+  // Runs `emit` with the builder at the insertion point of that level.
   template <class F>
   llvm::Value* at(int level, F&& emit) {
     llvm::Instruction* anchor = anchor_of(level);
@@ -64,11 +64,11 @@ class Scope {
 
   // --- value symbols: valid while a stage is emitted ---
   ValueSource* values = nullptr;
-  int values_level = 0;  // Dims with value symbols are not remembered at this level or above
+  int values_level = 0;  // Dims with value symbols are not cached at this level or above
 
   Place place(Dim d);
-  llvm::Value* scalar(Dim d);                                 // of a Dim whose lanes do not differ
-  llvm::Value* vector(Dim d);                                 // one i64 for each lane
+  llvm::Value* scalar(Dim d);                                 // of a Dim that is equal in all lanes
+  llvm::Value* vector(Dim d);                                 // one i64 per lane
   llvm::Value* lane_0() { return indices_.at(*lane_index); }  // the lane index of the first lane
 
   Ir& ir;

@@ -90,7 +90,7 @@ void StageEmitter::place_expressions() {
   for (const Expr& e : stage_.exprs) {
     Placed p;
     p.after = e.kind == Expr::Kind::acc;
-    placed_.push_back(p);  // so that value symbols of earlier expressions can be asked for
+    placed_.push_back(p);  // value symbols of earlier expressions are looked up in it
     loop::for_each_operand(e, [&](ExprId a) {
       p.place = join(p.place, placed_[at(a)].place);
       p.after = p.after || placed_[at(a)].after;
@@ -122,7 +122,7 @@ Value* StageEmitter::value_of(ExprId id) {
   return values_[at(id)] = v;
 }
 
-// The value as wide as asked; a uniform one is spread at its own level.
+// The value as a scalar or vector as requested; a uniform value is broadcast at its own level.
 Value* StageEmitter::lane_value(ExprId id, bool varying) {
   Value* v = value_of(id);
   if (!varying || Ir::width(v) > 1 || scope_.lanes == 1) return v;
@@ -191,7 +191,7 @@ void StageEmitter::run_loops(std::size_t depth) {
       in_element_ = false;
     }
   }
-  if (folds && depth > domains_) return;  // element stores are done, all others wait
+  if (folds && depth > domains_) return;  // element stores are done, all others come later
   if (folds && depth == domains_) finish_accumulators();
   auto stores = prepare_stores(level, false);
   auto later = prepare_stores(level, true);
@@ -204,7 +204,7 @@ void StageEmitter::run_loop(std::size_t depth) {
   Value* extent = scope_.scalar(*loop.index.extent());
   Carried none;
   Carried& carried = loop.reduces ? accumulators_ : none;
-  // The innermost loop is the one that is cut into blocks.
+  // The innermost loop is split into blocks.
   std::optional<Blocks> blocks;
   if (loop.reduces && depth + 1 == loops_.size() && merges_blocks_) {
     if (counts_steps()) count_steps(extent);
@@ -230,7 +230,7 @@ void StageEmitter::run_loop(std::size_t depth) {
 
 // --- stores ---
 
-// Where a store runs. One that mentions a reduce index runs at each element.
+// The level of a store. One that uses a reduce index runs at each element.
 Place StageEmitter::store_place(const Store& store) {
   Place p{base_, lanes_are_points_};
   auto use = [&](ExprId id) { p = join(p, placed_[at(id)].place); };

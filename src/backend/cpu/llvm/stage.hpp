@@ -1,6 +1,6 @@
 #pragma once
-// Emits one stage: its loops in the order the plan asks for, its expressions each at their level,
-// its reduction with vectors of partial accumulators, its stores.
+// Emits one stage: its loops in the planned order, its expressions each at their level, its
+// reduction with vectors of partial accumulators, its stores.
 
 #include <vector>
 
@@ -12,7 +12,7 @@ namespace gex::codegen {
 
 class StageEmitter : private ValueSource {
  public:
-  // The scope is at the level of the grid point; in lanes-as-points code that level is varying.
+  // The scope is at the level of the grid point; if lanes are points, that level is varying.
   StageEmitter(Scope& scope, Memory& memory, const loop::Kernel& kernel, const loop::Stage& stage,
                const StagePlan& plan, bool lanes_are_points);
   ~StageEmitter() override;
@@ -84,19 +84,20 @@ class StageEmitter : private ValueSource {
   std::vector<Placed> placed_;
   std::vector<llvm::Value*> values_;
   std::vector<llvm::Value*> splats_;
-  // While folding: partials x accumulators, and, if blocks are merged, the f64 accumulators,
-  // whether one has been merged and (in a nest of reduce loops) the steps since. Then one for each.
+  // During the fold: partials x accumulators, and, if blocks are merged, the f64 accumulators, a
+  // flag whether one was merged and (in nested reduce loops) the steps since. After the fold: one
+  // per accumulator.
   Carried accumulators_;
-  Carried unrounded_;           // after the fold: the same in f64, where it was merged so
+  Carried unrounded_;           // after the fold: the same in f64, if it was merged in f64
   loop::Combine wide_combine_;  // of f64 accumulators, where the plan is blocked
   bool merges_blocks_ = false;  // a fold may be longer than a block
   bool in_element_ = false;     // a scan's accumulators are those after the current element
 };
 
-// How much code a stage's expressions become, roughly in instructions.
+// The code size of a stage's expressions, roughly in instructions.
 int code_size(const loop::Stage& stage);
-// Beyond this a second, masked copy of a loop's body costs more compile time than its mask costs at
-// run time.
+// Above this size a second, masked copy of a loop's body costs more compile time than its mask
+// costs at run time.
 inline constexpr int kMergedTailSize = 30;
 
 }  // namespace gex::codegen

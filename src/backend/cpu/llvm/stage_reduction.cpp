@@ -1,5 +1,5 @@
-// The reduction of a stage: vectors of partial accumulators that take turns, blocks that are merged
-// into accumulators of f64, one fixed tree at the end.
+// The reduction of a stage: vectors of partial accumulators used in rotation, blocks merged into
+// f64 accumulators, one fixed tree at the end.
 
 #include <algorithm>
 
@@ -67,7 +67,7 @@ Carried StageEmitter::combine(const loop::Combine& body, llvm::ArrayRef<Value*> 
         break;
       }
       default:
-        GEX_CHECK(false, "only scalar expressions may stand in a combine body");
+        GEX_CHECK(false, "only scalar expressions are allowed in a combine body");
     }
   }
   Carried result;
@@ -82,11 +82,11 @@ void StageEmitter::fold_element() {
   for (ExprId e : reduction.elements) element.push_back(lane_value(e, scope_.lanes > 1));
   Carried oldest(accumulators_.begin(), accumulators_.begin() + static_cast<std::ptrdiff_t>(n));
   Carried folded = combine(reduction.combine, oldest, element);
-  // Lanes beyond the end keep what they have. (Lanes that are points are just not stored.)
+  // Lanes beyond the end keep their value. (If lanes are points, they are just not stored.)
   if (lanes_reduce_ && scope_.mask)
     for (std::size_t k = 0; k < n; ++k)
       folded[k] = ir_.b.CreateSelect(scope_.mask, folded[k], oldest[k]);
-  // The partials take turns: no addition waits for the one just before it.
+  // The partials rotate, so that no addition waits for the previous one.
   std::ranges::copy(folded, accumulators_.begin());
   auto first = accumulators_.begin();
   std::rotate(first, first + static_cast<std::ptrdiff_t>(n),
@@ -99,8 +99,8 @@ std::int64_t StageEmitter::block_size() const {
   return block_steps() * (lanes_reduce_ ? scope_.lanes : 1);
 }
 
-// Whether any call can reach the end of a block. Where sizes are numbers this is exact, so static
-// code leaves out only what generic code would never run.
+// Whether any call can reach the end of a block. Exact for constant sizes, so static code omits
+// only what generic code would never run.
 bool StageEmitter::may_fill_a_block() const {
   if (!plan_.blocked) return false;
   auto inner = loops_.back().index.extent()->as_const();
@@ -116,8 +116,8 @@ bool StageEmitter::may_fill_a_block() const {
   return false;
 }
 
-// In a nest of reduce loops the innermost one may be short: the steps of its runs are counted, and
-// the block is merged before the first run that starts with a full one.
+// In nested reduce loops the innermost one may be short: its steps are counted across runs, and the
+// block is merged before the first run that starts with a full one.
 void StageEmitter::count_steps(Value* extent) {
   Value* full = ir_.b.CreateICmpSGE(accumulators_.back(), ir_.i64(block_steps()));
   emit_if(scope_, full, accumulators_, [&] {
@@ -191,9 +191,8 @@ Carried StageEmitter::merge_lanes(const loop::Combine& body, Carried state) {
   return state;
 }
 
-// Partials and lanes are merged in one fixed tree; that of a fold longer than a block is in f64. A
-// short one is not, so that it costs nothing; the two are told apart at run time where sizes are
-// not known.
+// Partials and lanes are merged in one fixed tree; for a fold longer than a block in f64. A short
+// fold is not, to cost nothing; for unknown sizes the two cases are distinguished at run time.
 void StageEmitter::finish_accumulators() {
   unrounded_.clear();
   Carried part = merge_partials();
@@ -207,7 +206,7 @@ void StageEmitter::finish_accumulators() {
   Carried whole =
       combine(wide_combine_, llvm::ArrayRef<Value*>(accumulators_).slice(wide, n), widen(part));
   if (lanes_reduce_) whole = merge_lanes(wide_combine_, whole);
-  // Without lanes to merge, a block that is merged into nothing stays what it is.
+  // Without lanes to merge, a fold of a single block keeps its value.
   auto choose = [&](Value* merged, Value* short_one) {
     return lanes_reduce_ ? ir_.b.CreateSelect(long_fold, merged, short_one) : merged;
   };

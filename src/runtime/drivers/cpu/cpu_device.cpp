@@ -32,7 +32,8 @@ void* CpuDevice::allocate(std::size_t bytes) {
   if (resources_.allocate) {
     void* memory = resources_.allocate(bytes, 64);
     if (memory == nullptr)
-      fail(ErrorCode::out_of_memory, "the allocator of the program has no ", bytes, " bytes");
+      fail(ErrorCode::out_of_memory, "the host program's allocator could not provide ", bytes,
+           " bytes; free memory");
     return memory;
   }
   const std::size_t alignment = bytes >= kHugePage ? kHugePage : 64;
@@ -41,7 +42,7 @@ void* CpuDevice::allocate(std::size_t bytes) {
                      ? std::aligned_alloc(alignment, std::max(rounded, alignment))
                      : nullptr;
   if (memory == nullptr)
-    fail(ErrorCode::out_of_memory, "no memory for an arena of ", bytes,
+    fail(ErrorCode::out_of_memory, "cannot allocate an arena of ", bytes,
          " bytes; use smaller inputs or free memory");
   if (alignment == kHugePage) madvise(memory, rounded, MADV_HUGEPAGE);  // a hint; may be refused
   return memory;
@@ -55,7 +56,7 @@ void CpuDevice::deallocate(void* memory, std::size_t bytes) noexcept {
 }
 
 void CpuDevice::discard(void* memory, std::size_t bytes) noexcept {
-  if (resources_.allocate) return;  // not ours to hand to the system
+  if (resources_.allocate) return;  // the allocator belongs to the host program
   const auto begin = (reinterpret_cast<std::uintptr_t>(memory) + kPage - 1) / kPage * kPage;
   const auto end = (reinterpret_cast<std::uintptr_t>(memory) + bytes) / kPage * kPage;
   if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);

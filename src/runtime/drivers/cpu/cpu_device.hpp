@@ -1,6 +1,6 @@
 #pragma once
-// The CPU: launches are Callables over the thread pool, one Region for the whole replay. Small
-// launches stay on the calling thread and wake nobody (cpu_recording.hpp).
+// The CPU device: launches are Callables run on the thread pool, with one Region for the whole
+// replay. Small launches run on the calling thread without waking workers (cpu_recording.hpp).
 
 #include <cstdint>
 #include <optional>
@@ -14,7 +14,7 @@ class CpuQueue final : public Queue {
  public:
   CpuQueue(Device& device, ThreadPool& pool) : Queue(device), pool_(pool) {}
   bool read(void* host, const void* device, std::size_t bytes) override;
-  // Host code may want the workers for itself, a gex call inside it included: they are given up.
+  // Host code may use the workers itself, for example in a nested gex call: release them.
   void park() override {
     if (region_) region_->park();
     region_.reset();

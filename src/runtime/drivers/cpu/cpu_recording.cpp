@@ -7,30 +7,31 @@
 #include <vector>
 
 #include "runtime/drivers/cpu/cpu_device.hpp"
-#include "runtime/drivers/cpu/lanes.hpp"
 #include "runtime/drivers/cpu/profile.hpp"
+#include "runtime/drivers/cpu/stream_scheduler.hpp"
+#include "runtime/launch_watch.hpp"
 
 namespace gex::runtime {
 
 namespace {
 
-// A sleeping worker arrives some 15 microseconds after it was called, and calling costs half of
-// that: a batch with less work than this is done sooner alone.
+// Waking a sleeping worker takes about 15 microseconds, half of which the caller spends: a batch
+// with less work than this finishes sooner on one thread.
 constexpr std::int64_t kWorkWorthWaking = 1280 * 1024;
-// Where calls follow each other at once the workers wait awake, and this is enough.
+// When calls follow each other closely the workers are still awake, and less work is enough.
 constexpr std::int64_t kWorkWorthSharing = 128 * 1024;
-// Sharing a launch costs a microsecond even among workers that are awake.
+// Sharing a launch costs about a microsecond even when the workers are awake.
 constexpr std::int64_t kWorkWorthThreads = 32 * 1024;
-// And no piece that a worker takes is smaller than this.
-constexpr std::int64_t kWorkOfPiece = 16 * 1024;
-// Units this large belong to contractions, which pack operands once for each piece: they are cut
-// into few pieces, and two for each thread still even out a thread that was held up.
-constexpr std::int64_t kWorkOfLargeUnit = 64 * 1024;
-constexpr std::int64_t kLargePiecesOfThread = 2;
-// Pieces of a step beside others: enough to even out uneven ones.
-constexpr std::int64_t kPiecesOfThread = 4;
-// A copy or fill moves this many bytes for each piece.
-constexpr std::int64_t kBytesOfPiece = 256 * 1024;
+// Smallest amount of work that a worker takes at a time.
+constexpr std::int64_t kMinChunkWork = 16 * 1024;
+// Grid points this large belong to contractions, which pack operands once per chunk: they are split
+// into few chunks; two per thread still balance a thread that was delayed.
+constexpr std::int64_t kLargePointWork = 64 * 1024;
+constexpr std::int64_t kLargeChunksPerThread = 2;
+// Chunks per thread of a step that runs beside others: enough to balance uneven ones.
+constexpr std::int64_t kChunksPerThread = 4;
+// Bytes of a copy or fill in one chunk.
+constexpr std::int64_t kChunkBytes = 256 * 1024;
 
 void fill_bytes(std::byte* dst, std::int64_t bytes, std::uint64_t pattern, int width) {
   if (width == 1) {
@@ -53,20 +54,23 @@ class CpuRecording final : public Recording {
     std::uint8_t width = 1;
     int word = 0, dims_word = 0, grid_word = 0;
     int number = 0, epoch = 0;
-    int threads = 0;  // at most so many workers; 0: all
+    int threads = 0;  // maximum number of workers; 0: all
     std::uint64_t pattern = 0;
     const program::Launch* launch = nullptr;  // only its name and its number of dims are read
   };
 
   void replay(Queue& queue, const Replay& replay) override {
     auto& cpu = static_cast<CpuQueue&>(queue);
+    LaunchWatch* const watch = LaunchWatch::current();
     const bool alone = !cpu.workers_awake() && !worth_sharing(cpu, replay.block);
-    if (!alone && lanes.several() && run_lanes(cpu.region(), replay)) return;
+    if (!alone && watch == nullptr && scheduler.has_several() && run_streams(cpu.region(), replay)) return;
     for (const Op& op : ops) {
       switch (op.kind) {
         case Op::Kind::launch:
+          if (watch != nullptr) watch->launch_begins(op.launch->name);
           profile_ == nullptr ? launch(op, cpu, replay, alone)
                               : launch_timed(op, cpu, replay, alone);
+          if (watch != nullptr) watch->launch_ended();
           break;
         case Op::Kind::copy:
           copy(op, cpu, replay);
@@ -79,7 +83,7 @@ class CpuRecording final : public Recording {
   }
 
   std::vector<Op> ops;
-  Lanes lanes;
+  StreamScheduler scheduler;
 
  private:
   struct Range {
@@ -98,15 +102,15 @@ class CpuRecording final : public Recording {
     return work >= kWorkWorthSharing && queue.region().workers_awake();
   }
 
-  // So many pieces are taken by so many workers at most.
-  static std::int64_t share_of(std::int64_t all, std::int64_t workers) {
+  // Chunk size such that at most `workers` workers take part.
+  static std::int64_t ceil_div(std::int64_t all, std::int64_t workers) {
     return (all + workers - 1) / workers;
   }
 
-  // Bytes of a piece that a worker copies or fills at once: whole kBytesOfPiece.
-  static std::int64_t bytes_of_piece(const Op& op, std::int64_t bytes) {
-    if (op.threads == 0) return kBytesOfPiece;
-    return share_of(share_of(bytes, op.threads), kBytesOfPiece) * kBytesOfPiece;
+  // Bytes of one chunk of a copy or fill: a multiple of kChunkBytes.
+  static std::int64_t chunk_bytes(const Op& op, std::int64_t bytes) {
+    if (op.threads == 0) return kChunkBytes;
+    return ceil_div(ceil_div(bytes, op.threads), kChunkBytes) * kChunkBytes;
   }
 
   static Range range_of(const Op& op, const Replay& replay) {
@@ -123,12 +127,12 @@ class CpuRecording final : public Recording {
     return op.threads > 0 && op.threads < threads;
   }
 
-  // Points of the grid that a worker takes at once, at least.
+  // Minimum number of grid points that a worker takes at a time.
   static std::int64_t grain_of(const Op& op, const std::int64_t* words, int threads) {
     const std::int64_t grid = words[op.grid_word], work = words[op.grid_word + 1];
-    std::int64_t grain = std::max<std::int64_t>(1, grid * kWorkOfPiece / work);
-    if (work / grid >= kWorkOfLargeUnit) grain = share_of(grid, kLargePiecesOfThread * threads);
-    return is_limited(op, threads) ? std::max(grain, share_of(grid, op.threads)) : grain;
+    std::int64_t grain = std::max<std::int64_t>(1, grid * kMinChunkWork / work);
+    if (work / grid >= kLargePointWork) grain = ceil_div(grid, kLargeChunksPerThread * threads);
+    return is_limited(op, threads) ? std::max(grain, ceil_div(grid, op.threads)) : grain;
   }
 
   static void launch(const Op& op, CpuQueue& queue, const Replay& replay, bool alone) {
@@ -143,7 +147,7 @@ class CpuRecording final : public Recording {
     ThreadPool::Region& region = queue.region();
     const int threads = region.threads();
     if (is_limited(op, threads)) ++replay.tally->limited;
-    // The thread count may have been raised since scratch was laid out.
+    // The thread count may have been raised since the scratch was allocated.
     const bool too_many = threads > range.scratch.workers;
     region.run(grid, too_many ? grid : grain_of(op, replay.block, threads), run_range, &range);
   }
@@ -164,7 +168,7 @@ class CpuRecording final : public Recording {
     (*range.code)(range.buffers, range.dims, begin, end, scratch);
   }
 
-  static bool is_large_move(std::int64_t bytes) { return bytes >= 4 * kBytesOfPiece; }
+  static bool is_large_move(std::int64_t bytes) { return bytes >= 4 * kChunkBytes; }
 
   static bool overlaps(const Op& op, const std::int64_t* words) {
     const std::int64_t dst = words[op.word], src = words[op.word + 1], bytes = words[op.word + 2];
@@ -182,7 +186,7 @@ class CpuRecording final : public Recording {
     std::memmove(dst + begin, src + begin, static_cast<std::size_t>(end - begin));
   }
 
-  // Pieces begin at multiples of kBytesOfPiece, so the pattern is in phase in each.
+  // Chunks begin at multiples of kChunkBytes, so the fill pattern is aligned in each.
   static void fill_part(const Op& op, const std::int64_t* words, std::int64_t begin,
                         std::int64_t end) {
     fill_bytes(reinterpret_cast<std::byte*>(words[op.word]) + begin, end - begin, op.pattern,
@@ -196,7 +200,7 @@ class CpuRecording final : public Recording {
     replay.tally->bytes_copied += bytes;
     if (!is_large_move(bytes) || overlaps(op, words)) return copy_part(op, words, 0, bytes);
     queue.region().parallel_for(
-        bytes, bytes_of_piece(op, bytes),
+        bytes, chunk_bytes(op, bytes),
         [&](std::int64_t begin, std::int64_t end, int) { copy_part(op, words, begin, end); });
   }
 
@@ -206,25 +210,26 @@ class CpuRecording final : public Recording {
     if (bytes <= 0) return;
     if (!is_large_move(bytes)) return fill_part(op, words, 0, bytes);
     queue.region().parallel_for(
-        bytes, bytes_of_piece(op, bytes),
+        bytes, chunk_bytes(op, bytes),
         [&](std::int64_t begin, std::int64_t end, int) { fill_part(op, words, begin, end); });
   }
 
-  // What a call hands to the lanes of the batch: each step cut into pieces.
-  class Work final : public LaneWork {
+  // The work of a batch by stream: each step split into chunks.
+  class Work final : public StreamWork {
    public:
     Work(const CpuRecording& recording, const Replay& replay, int threads)
         : ops_(recording.ops), replay_(replay), threads_(threads) {}
 
-    std::int64_t pieces(int task) const override {
-      const Cut cut = cut_of(ops_[static_cast<std::size_t>(task)]);
-      return cut.all <= 0 ? 0 : share_of(cut.all, cut.piece);
+    std::int64_t chunks(int task) const override {
+      const Split split = split_of(ops_[static_cast<std::size_t>(task)]);
+      return split.all <= 0 ? 0 : ceil_div(split.all, split.chunk);
     }
 
-    void run(int task, std::int64_t piece, int worker) const override {
+    void run(int task, std::int64_t chunk, int worker) const override {
       const Op& op = ops_[static_cast<std::size_t>(task)];
-      const Cut cut = cut_of(op);
-      const std::int64_t begin = piece * cut.piece, end = std::min(cut.all, begin + cut.piece);
+      const Split split = split_of(op);
+      const std::int64_t begin = chunk * split.chunk,
+                         end = std::min(split.all, begin + split.chunk);
       if (op.kind == Op::Kind::copy) return copy_part(op, replay_.block, begin, end);
       if (op.kind == Op::Kind::fill) return fill_part(op, replay_.block, begin, end);
       Range range = range_of(op, replay_);
@@ -232,22 +237,22 @@ class CpuRecording final : public Recording {
     }
 
    private:
-    struct Cut {
-      std::int64_t all, piece;
+    struct Split {
+      std::int64_t all, chunk;
     };
 
-    Cut cut_of(const Op& op) const {
+    Split split_of(const Op& op) const {
       const std::int64_t* words = replay_.block;
       if (op.kind != Op::Kind::launch) {
         const bool copies = op.kind == Op::Kind::copy;
         const std::int64_t bytes = copies ? bytes_to_copy(op, words) : words[op.word + 1];
         const bool whole = !is_large_move(bytes) || (copies && overlaps(op, words));
-        return {bytes, whole ? bytes : bytes_of_piece(op, bytes)};
+        return {bytes, whole ? bytes : chunk_bytes(op, bytes)};
       }
       const std::int64_t grid = words[op.grid_word];
       if (grid <= 0 || is_small(op, words)) return {grid, grid};
       const std::int64_t grain = grain_of(op, words, threads_);
-      return {grid, grain * share_of(share_of(grid, grain), kPiecesOfThread * threads_)};
+      return {grid, grain * ceil_div(ceil_div(grid, grain), kChunksPerThread * threads_)};
     }
 
     const std::vector<Op>& ops_;
@@ -255,15 +260,15 @@ class CpuRecording final : public Recording {
     const int threads_;
   };
 
-  // False if the steps have to run one after the other.
-  bool run_lanes(ThreadPool::Region& region, const Replay& replay) const {
+  // Returns false if the steps have to run one after the other.
+  bool run_streams(ThreadPool::Region& region, const Replay& replay) const {
     const int threads = region.threads();
     if (threads == 1 || profile_ != nullptr) return false;
     for (const Op& op : ops)
       if (op.kind == Op::Kind::launch &&
           replay.scratch[static_cast<std::size_t>(op.epoch)].workers < threads)
         return false;
-    replay.tally->overlapped += lanes.run(region, Work(*this, replay, threads));
+    replay.tally->overlapped += scheduler.run(region, Work(*this, replay, threads));
     for (const Op& op : ops) {
       if (op.kind == Op::Kind::copy)
         replay.tally->bytes_copied += std::max<std::int64_t>(0, bytes_to_copy(op, replay.block));
@@ -305,13 +310,13 @@ class CpuRecorder final : public Recorder {
     out.threads = op.threads;
     add(out, op.stream);
   }
-  void record(int event, int stream) override { recording_->lanes.record(event, stream); }
-  void wait(int event, int stream) override { recording_->lanes.wait(event, stream); }
+  void record(int event, int stream) override { recording_->scheduler.record(event, stream); }
+  void wait(int event, int stream) override { recording_->scheduler.wait(event, stream); }
   std::unique_ptr<Recording> finish() override { return std::move(recording_); }
 
  private:
   void add(const CpuRecording::Op& op, int stream) {
-    recording_->lanes.add(stream, static_cast<int>(recording_->ops.size()));
+    recording_->scheduler.add(stream, static_cast<int>(recording_->ops.size()));
     recording_->ops.push_back(op);
   }
 

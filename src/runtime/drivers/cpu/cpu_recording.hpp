@@ -1,6 +1,6 @@
 #pragma once
-// The steps of a batch as the CPU runs them: one after the other, each spread over the workers, or
-// those of several streams side by side.
+// The steps of a batch on the CPU: one after the other, each split over the workers, or those of
+// several streams concurrently.
 
 #include <memory>
 

@@ -1,6 +1,6 @@
 #pragma once
-// Where the time of launches goes, for GEX_PROFILE=<rows>: equal launches (name and sizes) are one
-// row, and the table goes to standard error when the process ends.
+// Time spent in launches, for GEX_PROFILE=<rows>: launches with the same name and sizes are one
+// row, and the table is printed to standard error when the process exits.
 
 #include <cstdint>
 #include <map>
@@ -19,10 +19,10 @@ class Profile {
   // `work` in scalar steps: multiply-adds of a contraction.
   void add(std::string_view name, std::span<const std::int64_t> sizes, std::int64_t work,
            std::int64_t nanoseconds);
-  // Longest first: total, share, calls, fastest call, work for each nanosecond of that.
+  // Sorted by total time: total, share, calls, fastest call, work per nanosecond of that call.
   void print(std::ostream& out) const;
 
-  // Null unless GEX_PROFILE asks for it; decided once.
+  // Null unless GEX_PROFILE is set; read once.
   static Profile* active();
 
  private:

@@ -152,7 +152,6 @@ void CudaDevice::issue(const CudaOp& op, const std::int64_t* words, CudaQueue& q
       std::int64_t grid = at_gear ? op.gear_grid : words[op.grid_word];
       std::int64_t shared = at_gear ? op.gear_shared : words[op.grid_word + 2];
       if (!at_gear) {
-        if (op.repeated) grid = 0;
         for (int word : op.merged_grid_words) {
           grid += words[word];
           shared = std::max(shared, words[word + 2]);
@@ -235,7 +234,6 @@ void CudaRecorder::launch(const LaunchOp& op) {
   merging_ = merged != loaded_.merged.end();
   out.function = merging_ ? merged->second : loaded_.functions[code];
   out.waits = loaded_.waiting.contains(out.function);
-  out.repeated = merging_ && launch.repeated;
   out.matmul = loaded_.matmuls[code];
   if (out.matmul) {
     if (launch.buffers.size() != 3 || launch.dims.size() != problems::matmul_dims::count)
@@ -247,7 +245,7 @@ void CudaRecorder::launch(const LaunchOp& op) {
   }
   if (op.epoch == 0) {
     const auto value = [&](Dim dim) { return gear_[static_cast<std::size_t>(image_.slot(dim))]; };
-    out.gear_grid = out.repeated ? 0 : value(launch.grid);
+    out.gear_grid = value(launch.grid);
     out.gear_shared = value(launch.scratch_bytes);
     for (Dim dim : launch.dims) out.gear_dims.push_back(value(dim));
   }
@@ -296,7 +294,7 @@ void count(const std::vector<CudaOp>& ops, const std::int64_t* words, Tally& tal
   for (const CudaOp& op : ops) {
     if (op.kind == CudaOp::Kind::kernel || op.kind == CudaOp::Kind::library) {
       const auto runs = [&](int word) { return words[word] > 0; };
-      const bool any = (runs(op.grid_word) && !op.repeated) ||
+      const bool any = runs(op.grid_word) ||
                        std::any_of(op.merged_grid_words.begin(), op.merged_grid_words.end(), runs);
       tally.launches += any ? 1 : 0;
     }

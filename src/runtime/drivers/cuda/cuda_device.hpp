@@ -88,8 +88,7 @@ struct CudaOp {
   int block = 1;
   int epoch = 0;
   Function function = nullptr;
-  bool waits = false;     // the kernel waits itself for what is before it
-  bool repeated = false;  // its blocks are those of the merged launches alone
+  bool waits = false;  // the kernel waits itself for what is before it
   std::optional<problems::MatmulProblem> matmul;
   std::uint64_t pattern = 0;
   int width = 1;
@@ -103,7 +102,6 @@ struct CudaOp {
 struct CudaLoaded final : Loaded {
   CudaLoaded(CudaDevice& the_device, const program::Executable& executable);
   ~CudaLoaded() override;
-  void round_up(std::span<std::int64_t> key) const override;
 
   CudaDevice& device;
   std::vector<Module> modules;
@@ -112,7 +110,6 @@ struct CudaLoaded final : Loaded {
   std::vector<std::optional<problems::MatmulProblem>> matmuls;  // by code: the library's
   std::unordered_map<const program::Launch*, Function> merged;  // by the first of the launches
   Function copy = nullptr, fill = nullptr;  // null where the Program has no such steps
-  std::vector<DimRange> ranges;             // by input symbol: gears stay in it
 };
 
 class CudaDevice final : public Device {

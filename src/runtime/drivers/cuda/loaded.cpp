@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <bit>
 #include <unordered_map>
 
 #include "base/error.hpp"
@@ -10,13 +9,9 @@ namespace gex::runtime::cuda {
 
 namespace {
 
-// The next size that a capture is made for: powers of two. A sequence that grows from 24 to 151
-// then needs 4 captures; what is padded is memory of the arena, for kernels stop at the real sizes.
-std::int64_t next_gear(std::int64_t size) {
-  constexpr std::int64_t kLargest = std::int64_t{1} << 62;
-  if (size <= 1 || size > kLargest) return size;
-  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(size)));
-}
+// Gears of captured graphs are powers of two: a sequence that grows from 24 to 151 needs 4
+// captures. What is padded is memory of the arena, for kernels stop at the real sizes.
+constexpr int kGearSteps = 1;
 
 }  // namespace
 
@@ -68,8 +63,7 @@ CudaLoaded::CudaLoaded(CudaDevice& the_device, const program::Executable& execut
     constants.back() = device.allocate(buffer.data->bytes());
     device.write(constants.back(), buffer.data->data(), buffer.data->bytes());
   }
-  for (Dim symbol : program.symbols)
-    if (!program::is_bound_symbol(program, symbol)) ranges.push_back(symbol.range());
+  if (device.graphs()) gears.steps = kGearSteps;  // immediate launches take any size as it is
 }
 
 CudaLoaded::~CudaLoaded() {
@@ -77,11 +71,6 @@ CudaLoaded::~CudaLoaded() {
   for (Module module : modules) device.api().module_unload(module);
   for (void* constant : constants)
     if (constant != nullptr) device.deallocate(constant, 0);
-}
-
-void CudaLoaded::round_up(std::span<std::int64_t> key) const {
-  if (!device.graphs()) return;  // immediate launches take any size as it is
-  for (std::size_t i = 0; i < key.size(); ++i) key[i] = std::min(next_gear(key[i]), ranges[i].hi);
 }
 
 }  // namespace gex::runtime::cuda

@@ -67,8 +67,8 @@ class NullRecording final : public Recording {
       return;
     }
     const BufferId owner = queue.taken_over(root, begin, end);
-    GEX_CHECK(owner < 0, op.name, " reads %", access.buffer, " but its memory belongs to %", owner,
-              " by now: the plan is wrong");
+    GEX_CHECK(owner < 0, op.name, " reads %", access.buffer, " after its memory was reused by %",
+              owner, ": the memory plan is wrong");
   }
 
   const Image& image_;
@@ -110,27 +110,27 @@ class NullRecorder final : public Recorder {
 }  // namespace
 
 void NullQueue::wrote(BufferId root, std::uint64_t begin, std::uint64_t end) {
-  const std::size_t count = pieces_.size();
+  const std::size_t count = written_.size();
   for (std::size_t i = 0; i < count; ++i) {
-    Piece& piece = pieces_[i];
-    if (piece.end <= begin || piece.begin >= end) continue;
-    const Piece tail{end, piece.end, piece.root};
-    piece.end = std::max(piece.begin, begin);
+    WrittenRange& range = written_[i];
+    if (range.end <= begin || range.begin >= end) continue;
+    const WrittenRange tail{end, range.end, range.root};
+    range.end = std::max(range.begin, begin);
     if (tail.begin < tail.end) {
-      if (piece.begin < piece.end) {
-        pieces_.push_back(tail);
+      if (range.begin < range.end) {
+        written_.push_back(tail);
       } else {
-        piece = tail;
+        range = tail;
       }
     }
   }
-  std::erase_if(pieces_, [](const Piece& piece) { return piece.begin >= piece.end; });
-  pieces_.push_back({begin, end, root});
+  std::erase_if(written_, [](const WrittenRange& range) { return range.begin >= range.end; });
+  written_.push_back({begin, end, root});
 }
 
 BufferId NullQueue::taken_over(BufferId root, std::uint64_t begin, std::uint64_t end) const {
-  for (const Piece& piece : pieces_)
-    if (piece.root != root && piece.begin < end && begin < piece.end) return piece.root;
+  for (const WrittenRange& range : written_)
+    if (range.root != root && range.begin < end && begin < range.end) return range.root;
   return -1;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// Does everything but the memory work: addresses are made up, nothing behind them is read or
-// written. In place of the work it checks it: every access lies in its block, and nothing reads a
-// temporary whose memory another value has taken over since.
+// Runs no work: addresses are made up and never dereferenced. Instead it checks the work: every
+// access lies in its block, and nothing reads a temporary whose memory another value has
+// overwritten.
 
 #include <atomic>
 #include <cstdint>
@@ -14,19 +14,19 @@ class NullQueue final : public Queue {
  public:
   using Queue::Queue;
   bool read(void*, const void*, std::size_t) override { return false; }
-  void reset() noexcept override { pieces_.clear(); }
+  void reset() noexcept override { written_.clear(); }
 
   void wrote(program::BufferId root, std::uint64_t begin, std::uint64_t end);
-  // The owner of some byte of the range other than `root`, or -1.
+  // The buffer other than `root` that last wrote a byte of the range, or -1.
   program::BufferId taken_over(program::BufferId root, std::uint64_t begin,
                                std::uint64_t end) const;
 
  private:
-  struct Piece {
+  struct WrittenRange {
     std::uint64_t begin, end;
     program::BufferId root;
   };
-  std::vector<Piece> pieces_;  // who wrote what last; never overlapping
+  std::vector<WrittenRange> written_;  // the last writer of each range; ranges never overlap
 };
 
 class NullDevice : public Device {
@@ -41,7 +41,7 @@ class NullDevice : public Device {
                                           std::span<const std::int64_t> gear) override;
 
  private:
-  std::atomic<std::uint64_t> next_{std::uint64_t{1} << 46};  // above what user memory lives at
+  std::atomic<std::uint64_t> next_{std::uint64_t{1} << 46};  // above all user-space addresses
 };
 
 }  // namespace gex::runtime

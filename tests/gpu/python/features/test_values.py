@@ -31,7 +31,7 @@ def test_an_index_out_of_range_is_told_at_the_next_call(name: str, bad: int) -> 
         close(run(x, good), function(x, good))
     run(x, torch.tensor([1, bad, 0], device="cuda"))
     torch.cuda.synchronize()
-    with pytest.raises(gex.IndexOutOfRange, match=f"reach from 0 to {bad}, .* has 4 elements"):
+    with pytest.raises(gex.IndexOutOfRange, match=f"range from 0 to {bad}, .* has 4 elements"):
         run(x, good)
     close(run(x, good), function(x, good))
     run(x, torch.tensor([1, bad, 0], device="cuda"))

@@ -1,6 +1,6 @@
 #pragma once
-// softmax(Q*K^T*scale + mask)*V by an online softmax over blocks of keys: scores of one block of
-// queries and keys exist at a time, in scratch.
+// softmax(Q*K^T*scale + mask)*V by an online softmax over blocks of keys: only the scores of one
+// block of queries and keys exist at a time, in scratch.
 //
 // The query heads that share a key-value head form one matrix of group*queries rows, so that keys
 // and values are read once for all of them.
@@ -35,7 +35,7 @@ struct Attention {
   BoundPrologue made_q, made_k, made_v, made_mask;
   BoundEpilogue epilogue;
 
-  // `rest`: behind all of the above.
+  // `rest`: scratch after all of the above.
   Attention(const AttentionContext& c, void* const* b, const i64* d, std::byte* scratch,
             std::byte* rest)
       : context(c),
@@ -65,7 +65,7 @@ struct Attention {
     q = sums + kQueryRows * value_stride;
   }
 
-  // Keys that a query may see under the causal rule.
+  // Number of keys that a query may see under causality.
   i64 visible_keys(i64 query) const {
     switch (context.causal) {
       case Causal::none:
@@ -139,7 +139,7 @@ struct Attention {
     }
   }
 
-  // Scales the scores of one row, adds the mask and hides what the causal rule hides.
+  // Scales the scores of one row, adds the mask and applies causality.
   void mask_row(T* row, i64 batch, i64 head, i64 query, i64 key0, i64 n) {
     for (i64 j = 0; j < n; ++j) row[j] *= scale;
     const T hidden = -__builtin_inf();
@@ -164,8 +164,8 @@ struct Attention {
     for (i64 j = larger(i64{0}, visible_keys(query) - key0); j < n; ++j) row[j] = hidden;
   }
 
-  // Turns scores into exponentials relative to the largest score so far and rescales what was
-  // summed before. Rows without any visible key so far keep a sum of 0.
+  // Replaces scores by exponentials relative to the largest score so far and rescales the previous
+  // sums. Rows without any visible key so far keep a sum of 0.
   void soften_row(i64 r, i64 n) {
     constexpr int lanes = kLanes<T>;
     T* row = weights + r * kDepthStride;
@@ -219,7 +219,7 @@ struct Attention {
       for (i64 i = 0; i < count; ++i) {
         T* sum = sums + (at + i) * value_stride;
         const T total = row_sum[at + i];
-        // A query that sees no key gives zeros, or 0 / 0.
+        // A query without visible keys gives zeros, or 0 / 0 = NaN.
         const T factor = total == T{} && !nan_if_fully_masked ? T{} : T{1} / total;
         for (i64 c = 0; c < value_size; ++c) sum[c] *= factor;
         const i64 all_heads = dims[attention_dims::heads], at_head = kv_head * group + head;
@@ -266,8 +266,8 @@ struct Attention {
   void run(i64 begin, i64 end) {
     const i64 blocks = ceil_div(rows, kQueryRows), kv_heads = dims[attention_dims::kv_heads];
     for (i64 unit = begin; unit < end; ++unit) {
-      // First, last, second, ...: under the causal rule late rows cost more, and so any run of
-      // units is about an even share.
+      // First, last, second, ...: under causality later rows cost more, and this way any range of
+      // units has about the same cost.
       const i64 turn = unit % blocks, block = turn % 2 ? blocks - 1 - turn / 2 : turn / 2;
       const i64 row0 = block * kQueryRows;
       run_unit(unit / blocks / kv_heads, unit / blocks % kv_heads, row0,

@@ -1,6 +1,6 @@
 #pragma once
-// The column matrix of a convolution, [channel*kh*kw][oh*ow], read in place: geometry, and the
-// gathering of parts of it.
+// The column matrix of a convolution, [channel*kh*kw][oh*ow], without materialising it: geometry,
+// and gathering of parts.
 
 #include "backend/cpu/kernels/conv_tiles.hpp"
 #include "backend/cpu/kernels/simd/tile_io.hpp"
@@ -20,7 +20,7 @@ struct Columns {
   const i64* strides;  // of X: n, c, h, w
   i64 height, width, kernel_h, kernel_w, out_h, out_w;
   i64 extent;               // elements from the first of X to its last
-  BoundPrologue* computed;  // null: X lies in memory
+  BoundPrologue* computed;  // null: X is in memory
 
   Columns(const Conv2dContext& c, const void* x, const i64* dims, BoundPrologue* made = nullptr)
       : context(c),
@@ -59,14 +59,15 @@ struct Columns {
     i64 first, last;
   };
   Inside inside(i64 tap_x) const { return inside_from(input_x(0, tap_x)); }
-  // The same for a row that starts at input column x0. Division is slow and mostly not needed.
+  // The same for a row that starts at input column x0. Avoids the division, which is slow and
+  // rarely needed.
   GEX_INLINE Inside inside_from(i64 x0) const {
     const i64 step = context.stride[1];
     if (step == 1) return {-x0, width - x0};
     return {x0 >= 0 ? 0 : ceil_div(-x0, step), x0 >= width ? 0 : (width - 1 - x0) / step + 1};
   }
 
-  // Cuts columns [col, col + count) at the ends of output rows: fn(y, x, distance from col, n).
+  // Splits columns [col, col + count) at the ends of output rows: fn(y, x, distance from col, n).
   template <class Fn>
   GEX_INLINE void for_each_output_row(i64 col, i64 count, const Fn& fn) const {
     i64 y = col / out_w, x = col % out_w;
@@ -79,8 +80,8 @@ struct Columns {
     }
   }
 
-  // dst[i] = row[i*stride] for first <= i < last, zero for the rest of [0, count). `last` may lie
-  // beyond count; elements up to there are known to exist.
+  // dst[i] = row[i*stride] for first <= i < last, zero for the rest of [0, count). `last` may be
+  // beyond count; elements up to there exist in memory.
   template <class S>
   GEX_INLINE static void gather(T* dst, const S* row, i64 stride, i64 first, i64 last, i64 count) {
     constexpr int lanes = kLanes<T>;
@@ -92,7 +93,7 @@ struct Columns {
     if (stride == 1) {
       for (; i + lanes <= last; i += lanes) store(dst + i, load<T>(row + i));
       if (i < last && last - first >= lanes) {
-        // The rest as a vector that overlaps what is already there.
+        // The remainder as a vector that overlaps the previous one.
         store(dst + last - lanes, load<T>(row + last - lanes));
         i = last;
       }
@@ -106,7 +107,7 @@ struct Columns {
         }
       }
     } else if (stride == 2) {
-      // Strictly less: the second load takes one element more than is needed.
+      // Strictly less: the second load reads one element more than needed.
       for (; i + lanes <= last && i + lanes < readable; i += lanes)
         store(dst + i, Vec<T>(__builtin_shuffle(load<T>(row + 2 * i), load<T>(row + 2 * i + lanes),
                                                 lane_numbers<T>() * 2)));
@@ -115,7 +116,7 @@ struct Columns {
     for (; i < count; ++i) dst[i] = T{};
   }
 
-  // The same from a row of a computed X, of which dst[0] would be element `offset` of the grid.
+  // The same from a row of a computed X; dst[0] corresponds to element `offset` of its grid.
   void gather_computed(T* dst, i64 offset, i64 stride, i64 first, i64 last, i64 count) const {
     first = larger(i64{0}, smaller(first, count));
     last = larger(first, smaller(last, count));

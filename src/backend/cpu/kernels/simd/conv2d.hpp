@@ -1,8 +1,8 @@
 #pragma once
 // Y[image] = W * X[image] per group, in one of four forms: narrow groups row by row; thin groups
-// directly, plane by plane where they step by one pixel; else a product of pixels with channels;
-// else, for the few that don't fit there, a product of W[o][c*kh*kw] with the columns that each
-// output pixel reads, gathered while a panel is packed.
+// directly, plane by plane if the stride is one pixel; else a matmul of pixels with channels; else,
+// for the few that don't fit there, a matmul of W[o][c*kh*kw] with the columns that each output
+// pixel reads, gathered while a panel is packed.
 
 #include "backend/cpu/kernels/pack_dims.hpp"
 #include "backend/cpu/kernels/simd/columns.hpp"
@@ -71,7 +71,7 @@ struct Conv2d {
   // Offset of the first plane that a group reads.
   i64 plane(i64 image, i64 group) const { return image * xs[0] + group * group_in * xs[1]; }
 
-  // A 1x1 kernel that steps over dense pixels reads the image as a matrix [channel][pixel].
+  // A 1x1 kernel with stride 1 over dense pixels reads the image as a matrix [channel][pixel].
   bool is_plain_product() const {
     return columns.kernel_h == 1 && columns.kernel_w == 1 && context.stride[0] == 1 &&
            context.stride[1] == 1 && context.pad[0] == 0 && context.pad[1] == 0 &&
@@ -148,7 +148,7 @@ struct Conv2d {
                     c0 * kConvUnitPixels, smaller(c1 * kConvUnitPixels, cols));
     };
     if (form == Form::direct || form == Form::rows) {
-      // Such groups are one unit high: whole planes follow one another.
+      // Such groups are one unit high, so whole planes follow one another.
       i64 batch = begin / col_units, unit = begin % col_units;
       for (i64 left = end - begin; left > 0; ++batch, unit = 0) {
         const i64 count = smaller(left, col_units - unit);

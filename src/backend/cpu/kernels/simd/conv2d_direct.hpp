@@ -1,7 +1,7 @@
 #pragma once
-// Convolution of thin groups (depthwise above all), where packed columns would hardly be reused:
-// the input rows behind a few output rows are widened and padded once, then every tap reads them
-// shifted, summing in registers.
+// Convolution of thin groups (mainly depthwise), where packed columns would hardly be reused: the
+// input rows of a few output rows are widened and padded once, then every tap reads them shifted,
+// accumulating in registers.
 
 #include "backend/cpu/kernels/conv_tiles.hpp"
 #include "backend/cpu/kernels/simd/columns.hpp"
@@ -14,7 +14,7 @@ template <class T>
 struct DirectConv {
   static constexpr i64 kChannels = kThinGroup;
   static constexpr i64 kRows = kDirectRows;
-  // A gathered row has room for the reach of a kernel and for the vector at its last element.
+  // A gathered row has room for the extent of a kernel and for the vector at its last element.
   static constexpr i64 kSlotStride = 2 * kTileCols + kPanel<T>;
   static_assert(kDirectSlots * kSlotStride <= kLeftRows * kDepthStride + kTileCols * kDepth);
 
@@ -99,8 +99,8 @@ struct DirectConv {
     });
   }
 
-  // Whole vectors only (all rows have room): a scalar tail could be rounded differently, and where
-  // a tail falls depends on the range.
+  // Whole vectors only (all rows have room): a scalar remainder could round differently, and its
+  // position depends on the range.
   static void add_taps(T* __restrict acc, const T* const* rows, const T* weights, i64 taps,
                        i64 count, bool accumulate) {
     constexpr int lanes = kLanes<T>;

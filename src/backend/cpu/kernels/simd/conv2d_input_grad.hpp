@@ -1,16 +1,16 @@
 #pragma once
-// The gradient of the input of a convolution of narrow groups that steps over pixels, in the form
-// of conv2d_rows.hpp. Of each two rows and columns of the result every one is a sum over taps of
-// its own, so a row of G is added to four sums of every other pixel, which are joined when they are
-// stored: no zero between the pixels of G is ever multiplied.
+// The gradient of the input of a strided convolution of narrow groups, in the form of
+// conv2d_rows.hpp. Even and odd rows and columns of the result are sums over different taps, so a
+// row of G is added to four sums of every other pixel, which are interleaved when they are stored:
+// no inserted zeros are multiplied.
 
 #include "backend/cpu/kernels/simd/conv2d_rows.hpp"
 
 namespace gex::kernels::GEX_VARIANT {
 namespace {
 
-// Which taps meet which rows (or columns) of G in one axis of a kernel of K taps, K odd: result
-// 2*i + side takes the tap kFirst - 2*m + side, where there is such a one, at row i + first + m.
+// Which taps apply to which rows (or columns) of G along one axis of a kernel with K taps, K odd:
+// result 2*i + side uses tap kFirst - 2*m + side, if it exists, at row i + first + m.
 template <int K, bool kOddPad>
 struct Meetings {
   static constexpr int count = (K + 1) / 2;
@@ -128,8 +128,8 @@ struct ConvInputGrad {
     return sum == T{};
   }
 
-  // Vectors take zeros for what lies beside a row of G; times a weight that is no number, or times
-  // infinity, those would not be nothing.
+  // Vectors read zeros beside a row of G; a zero times a NaN or infinite weight is not zero, so
+  // those weights take this scalar path.
   template <class S>
   void sum_one_by_one(const S* planes, i64 y, i64 rows) const {
     for (i64 at = 0; at < rows * width; ++at) {
@@ -146,7 +146,7 @@ struct ConvInputGrad {
     }
   }
 
-  // The last columns first: what reaches into the next row is overwritten there.
+  // The last columns first: vectors that extend into the next row are overwritten there.
   template <class Rows, class Cols, int kBytes, class S, class Weights>
   void sum_rows(const S* planes, const Weights& w, i64 y, i64 rows) const {
     using V = RowVec<T, kBytes>;
@@ -188,7 +188,7 @@ struct ConvInputGrad {
       }
   }
 
-  // Even and odd columns side by side.
+  // Interleaves even and odd columns.
   template <class V>
   GEX_INLINE static void store_pair(T* out, const typename V::type (&sum)[2]) {
     const auto lane = V::numbers(), from = lane / 2 + (lane & 1) * V::lanes;

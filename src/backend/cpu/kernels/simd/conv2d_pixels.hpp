@@ -1,7 +1,7 @@
 #pragma once
-// Convolution as a product whose rows are output pixels and whose columns are output channels. The
-// inputs of a pixel are broadcast one by one from where they lie, so no column matrix is made: only
-// weights are packed, and where taps may fall beside the image, a padded copy of it.
+// Convolution as a matmul whose rows are output pixels and whose columns are output channels. The
+// inputs of a pixel are broadcast one by one from memory, so no column matrix is made: only weights
+// are packed, and a padded copy of the image if taps may fall outside.
 
 #include "backend/cpu/kernels/conv_tiles.hpp"
 #include "backend/cpu/kernels/simd/columns.hpp"
@@ -10,7 +10,7 @@
 namespace gex::kernels::GEX_VARIANT {
 namespace {
 
-// Fewer than kMicroRows where that is 12: each row needs a register for its address.
+// Fewer than kMicroRows if that is 12: each row needs a register for its address.
 constexpr int kPixelRows = kMicroRows == 12 ? 10 : kMicroRows;
 
 // c[R][kVectors vectors] (+)= sum over k of pixels[r][offsets[k]] * b[k]. Rows of b and c are one
@@ -70,11 +70,11 @@ struct PixelConv {
   i64 depth;
   // Scratch, in the order of conv_scratch_bytes().
   T* weights;       // [panels][depth][panel]
-  T* image;         // [channel][row][column], with zeros around
+  T* image;         // [channel][row][column], with a border of zeros
   T* tile;          // [pixel][panel]
   T* finished;      // [channel of the panel][kConvPixels]
   i64* offsets;     // [depth]: from a pixel's first input to the k-th
-  i64 packed = -1;  // the channel whose panel lies first in `weights`
+  i64 packed = -1;  // the channel whose panel is first in `weights`
 
   PixelConv(const Columns<T>& of, const Conv2dContext& c, const ConvSizes& s, const i64* ws,
             std::byte* scratch)
@@ -143,8 +143,8 @@ struct PixelConv {
     });
   }
 
-  // Likewise from a computed image, in runs as long as its grid and the copy allow: a prologue is
-  // called for many rows at once, and for whole planes where all of their rows are wanted.
+  // The same from a computed image, in runs as long as its grid and the copy allow: a prologue is
+  // called for many rows at once, and for whole planes if all their rows are needed.
   void pad_computed(i64 plane, i64 first_y, i64 rows) const {
     const i64 width = sizes.reach_x(), before = smaller(context.pad[1], width);
     const i64 inside = larger(i64{0}, smaller(columns.width, width - before));
@@ -170,7 +170,8 @@ struct PixelConv {
     }
   }
 
-  // Lines of a computed image from element `from` of its grid on, each to its place.
+  // Writes lines of a computed image, from element `from` of its grid on, to the positions of
+  // `place`.
   template <class Place>
   void place_lines(i64 from, i64 lines, bool dense, i64 inside, const Place& place) const {
     const i64 step = columns.strides[2];

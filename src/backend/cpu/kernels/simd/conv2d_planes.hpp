@@ -1,7 +1,7 @@
 #pragma once
-// Convolution of thin groups (depthwise above all) that steps by one pixel: each tap is a shift of
-// the padded plane, so whole planes are summed in vectors that don't end where rows do. What is
-// computed between the rows is left out when they are stored.
+// Convolution of thin groups (mainly depthwise) with stride one: each tap is a shift of the padded
+// plane, so whole planes are summed in vectors that span row ends. Values between the rows are
+// dropped when rows are stored.
 
 #include "backend/cpu/kernels/conv_tiles.hpp"
 #include "backend/cpu/kernels/simd/columns.hpp"
@@ -24,7 +24,7 @@ struct PlaneConv {
   const TileScratch<T>& scratch;
   i64 group_in, group_out, taps, row_stride, elements_of_x = 0;
   i64 rows_at_once = 0;  // 0: does not fit
-  i64 reach[2];          // how far the last tap lies from the first
+  i64 reach[2];          // distance from the first to the last tap
 
   PlaneConv(const Columns<T>& all, const Conv2dContext& c, const TileScratch<T>& s, i64 in, i64 out)
       : columns(all),
@@ -41,7 +41,7 @@ struct PlaneConv {
     const i64 of_sums = smaller(kRoomOfSums - kStep, larger(kBlock, row_stride)) / row_stride;
     const i64 of_x = (kRoomOfX / in - reach[1] - kStep) / row_stride - reach[0];
     rows_at_once = larger(smaller(smaller(of_sums, of_x), all.out_h), i64{0});
-    // Of one channel, with what the last step of the last tap reads.
+    // For one channel, including what the last step of the last tap reads.
     elements_of_x = (rows_at_once + reach[0]) * row_stride + reach[1] + kStep;
   }
 
@@ -50,7 +50,7 @@ struct PlaneConv {
   T* dense() const { return scratch.tile + kRoomOfSums; }
   T* weights() const { return scratch.tile + 2 * kRoomOfSums; }
 
-  // As of DirectConv.
+  // As in DirectConv.
   template <class Finish>
   void run(i64 plane, const MatrixView& w, const i64* w_strides, i64 col0, i64 col1,
            const Finish& finish) const {
@@ -108,7 +108,7 @@ struct PlaneConv {
     }
   }
 
-  // Each row's vectors may reach into the next one, which is written after it.
+  // Each row's vectors may extend into the next row, which is written afterwards.
   const T* dense_rows(i64 rows) const {
     if (reach[1] == 0) return sums();
     constexpr i64 lanes = kLanes<T>;

@@ -1,7 +1,7 @@
 #pragma once
-// Convolution of narrow groups (depthwise above all) with few taps, a row of the image in a vector:
-// it is loaded where it lies, once for each column of taps, and added to all rows of the result
-// that it takes part in while those are in registers.
+// Convolution of narrow groups (mainly depthwise) with few taps, with a row of the image in a
+// vector: it is loaded in place, once for each column of taps, and added to all result rows it
+// contributes to while those are in registers.
 
 #include "backend/cpu/kernels/conv_tiles.hpp"
 #include "backend/cpu/kernels/simd/columns.hpp"
@@ -16,7 +16,7 @@ struct Constant {
   static constexpr int value = N;
 };
 
-// fn(kernel size, step, bytes of a vector) as constants.
+// fn(kernel size, stride, bytes of a vector) as constants.
 template <class T, class Fn>
 GEX_INLINE void with_row_form(const Columns<T>& columns, const Fn& fn) {
   const auto with_bytes = [&](auto size, auto step) {
@@ -36,7 +36,7 @@ GEX_INLINE void with_row_form(const Columns<T>& columns, const Fn& fn) {
     with_step(Constant<5>{});
 }
 
-// What a row of taps is multiplied by: weights in registers for a single channel, else in memory.
+// The weights for a row of taps: in registers for a single channel, else in memory.
 template <class V, int K>
 struct WeightsOfOne {
   typename V::type values[K * K];
@@ -79,13 +79,13 @@ struct RowConv {
   T* weights() const { return scratch.tile; }
   T* finished() const { return scratch.tile + kWeights; }
 
-  // As of DirectConv.
+  // As in DirectConv.
   template <class Finish>
   void run(i64 plane, const MatrixView& w, const i64* w_strides, i64 col0, i64 col1,
            const Finish& finish) const {
     const i64 out_w = columns.out_w;
     widen_weights(w, w_strides);
-    // Division is slow, and mostly whole planes are asked for.
+    // Avoids the division, which is slow, because mostly whole planes are requested.
     const i64 end = col1 == columns.out_h * out_w ? columns.out_h : ceil_div(col1, out_w);
     for (i64 y = col0 == 0 ? 0 : col0 / out_w; y < end; y += rows_at_once) {
       const i64 rows = smaller(rows_at_once, end - y);
@@ -123,7 +123,7 @@ struct RowConv {
       sum_columns<V, K, kStep, kBytes>(plane, group_in, WeightsOfSome<V, K, T>{weights}, y, rows);
   }
 
-  // The last columns first: a vector that reaches into the next row is overwritten there.
+  // The last columns first: a vector that extends into the next row is overwritten there.
   template <class V, int K, int kStep, int kBytes, class S, class Weights>
   GEX_INLINE void sum_columns(const S* plane, i64 channels, const Weights& w, i64 y,
                               i64 rows) const {
@@ -137,7 +137,7 @@ struct RowConv {
     }
   }
 
-  // sum[j] is that of row y + j, where y is the first that the image's row takes part in.
+  // sum[j] belongs to row y + j, where y is the first row that the image's row contributes to.
   template <class V, int K, int kBytes, class S, class Weights>
   GEX_INLINE void roll(const S* image, i64 channels, const TapColumns<T, K, 1, kBytes>& reads,
                        const Weights& w, i64 y, i64 rows, T* out) const {

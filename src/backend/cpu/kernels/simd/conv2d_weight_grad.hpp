@@ -1,8 +1,8 @@
 #pragma once
 // dW[o][tap] = sum over all images and output pixels of G[o][pixel] * X[pixel shifted by the tap]:
-// a product whose rows are taps and whose columns are output channels. Rows of the column matrix
-// are gathered as the left operand, so the image is never unfolded in memory; the gradient is
-// packed into panels. Thin groups have a form of their own.
+// a matmul whose rows are taps and whose columns are output channels. Rows of the column matrix are
+// gathered as the left operand, so the image is never unfolded in memory; the gradient is packed
+// into panels. Thin groups use ThinWeightGrad.
 
 #include "backend/cpu/kernels/simd/columns.hpp"
 #include "backend/cpu/kernels/simd/conv2d_weight_grad_thin.hpp"
@@ -38,8 +38,8 @@ struct ConvWeightGrad {
         gs(d + conv2d_dims::y_strides),
         thin(columns, c, scratch, b, d) {}
 
-  // Cuts [k, k + slice) of the pixels of all images at the ends of images:
-  // fn(image, pixel, distance from k, count).
+  // Splits [k, k + slice) of the pixels of all images at the ends of images: fn(image, pixel,
+  // distance from k, count).
   template <class Fn>
   GEX_INLINE void for_each_image(i64 k, i64 slice, const Fn& fn) const {
     i64 image = k / pixels, pixel = k % pixels;
@@ -50,7 +50,7 @@ struct ConvWeightGrad {
     }
   }
 
-  // Every tap reads the plane as it lies.
+  // Every tap reads the plane without shift or padding.
   bool reads_planes() const {
     return columns.kernel_h == 1 && columns.kernel_w == 1 && context.stride[0] == 1 &&
            context.stride[1] == 1 && context.pad[0] == 0 && context.pad[1] == 0 &&
@@ -74,7 +74,7 @@ struct ConvWeightGrad {
     });
   }
 
-  // Part of an output row, for each tap.
+  // A part of an output row, for each tap.
   template <class S>
   GEX_INLINE void gather_taps(T* dst, const S* plane, i64 first, i64 rows, i64 y, i64 x,
                               i64 count) const {
@@ -118,7 +118,7 @@ struct ConvWeightGrad {
     const auto offset = [&] { return t.channel * ws[1] + t.y * ws[2] + t.x * ws[3]; };
     const bool dense = ws[3] == 1 && ws[2] == columns.kernel_w && ws[1] == columns.kernel_h * ws[2];
     if (dense) {
-      // Packed operands are done with: there is room to turn the tile around.
+      // The packed operands are no longer needed: their memory is used to transpose the tile.
       T* turned = scratch.left;
       static_assert(kTileElements <= kLeftRows * kDepthStride + kTileCols * kDepth);
       pack_contiguous_cols(turned, height, width, height, scratch.tile, stride);

@@ -1,7 +1,7 @@
 #pragma once
-// The gradient of the weights of narrow groups (depthwise above all) with few taps, in the form of
-// conv2d_rows.hpp: rows of X and of G are read where they lie, and the sums of all taps stay in
-// registers through all images.
+// The gradient of the weights of narrow groups (mainly depthwise) with few taps, in the form of
+// conv2d_rows.hpp: rows of X and of G are read in place, and the sums of all taps stay in registers
+// through all images.
 
 #include "backend/cpu/kernels/simd/conv2d_rows.hpp"
 
@@ -24,7 +24,7 @@ struct RowWeightGrad {
         fits(conv_sizes(c.x, c.stride, c.dilation, c.pad, c.groups, false, dims).can(Form::rows) &&
              c.x == c.w && gs[3] == 1) {}
 
-  // sums[tap] = the products of a channel of X with one of G, lane by lane.
+  // sums[tap] = the products of a channel of X with one of G, per vector lane.
   void run(const void* gradient, i64 in_channel, i64 out_channel, T* sums) const {
     with_storage<T>(context.x, columns.data, [&](auto* x) {
       using S = decltype(x);

@@ -1,11 +1,10 @@
 #pragma once
-// The gradient of the weights of thin groups (depthwise above all), where a product would hardly
-// fill its vectors: for each tap the sum of G * (X shifted by the tap), as one run over a plane.
+// The gradient of the weights of thin groups (mainly depthwise), where a matmul would hardly fill
+// its vectors: for each tap the sum of G * (X shifted by the tap), as one pass over a plane.
 //
-// Rows of G lie as far apart as those of the padded copy of X, with zeros between them, so a tap is
-// one shift of the whole plane. Where the convolution steps over pixels, each remainder of their
-// number by the step has a copy of its own, and in that one the step is one. Where taps are few
-// nothing is copied.
+// Rows of G have the same distance as those of the padded copy of X, with zeros between them, so a
+// tap is one shift of the whole plane. With a stride, each remainder of the pixel number modulo the
+// stride has its own copy, in which the stride is one. With few taps nothing is copied.
 
 #include "backend/cpu/kernels/simd/columns.hpp"
 #include "backend/cpu/kernels/simd/conv2d_weight_grad_rows.hpp"
@@ -23,7 +22,7 @@ struct ThinWeightGrad {
   static constexpr i64 kRoomOfX = kLeftRows * kDepthStride + kTileCols * kDepth;
   static constexpr i64 kRoomOfG = kTileElements / 2, kRoomOfSums = kTileElements / 4;
   static constexpr int lanes = kLanes<T>;
-  // Where rows are read in place, the sums may lie where X would.
+  // If rows are read in place, the sums may use the memory of X's copy.
   static_assert(kRoomOfG + kRowGroup * kRowGroup * kRowTaps * lanes <= kTileElements + kRoomOfX);
 
   const Columns<T>& columns;
@@ -34,7 +33,7 @@ struct ThinWeightGrad {
   i64 images, group_in, group_out;
   i64 taps, row_stride, elements_of_x;
   i64 rows_at_once = 0;     // 0: does not fit
-  i64 reach[2], copies[2];  // how far the last tap lies from the first, in pixels of a copy
+  i64 reach[2], copies[2];  // distance from the first to the last tap, in pixels of a copy
   RowWeightGrad<T> by_rows;
 
   ThinWeightGrad(const Columns<T>& all, const Conv2dContext& c, const TileScratch<T>& s,
@@ -61,7 +60,7 @@ struct ThinWeightGrad {
     const i64 share = kRoomOfX / larger(group_in * copies[0] * copies[1], i64{1});
     const i64 of_x = (share - reach[1] - lanes) / row_stride - reach[0];
     rows_at_once = larger(smaller(smaller(of_g, of_x), larger(all.out_h, i64{1})), i64{0});
-    // Of one copy of one channel, with what the last vector of the last tap reads.
+    // For one copy of one channel, including what the last vector of the last tap reads.
     elements_of_x = (rows_at_once + reach[0]) * row_stride + reach[1] + lanes;
     Tap t = {};
     for (i64 k = 0; k < taps; ++k, columns.next(t)) shifts()[k] = shift(t);
@@ -72,8 +71,8 @@ struct ThinWeightGrad {
   T* sums(i64 channel, i64 tap) const {
     return scratch.tile + kRoomOfG + (channel * taps + tap) * lanes;
   }
-  // Where each tap begins to read the copies of X: as many numbers as there are sums of a channel,
-  // and those have at least two lanes.
+  // Where each tap starts reading the copies of X: as many numbers as a channel has sums, and each
+  // sum has at least two lanes, so they fit.
   i64* shifts() const { return reinterpret_cast<i64*>(scratch.tile + kRoomOfG + kRoomOfSums); }
   i64 shift(const Tap& t) const {
     const i64 y = t.y * context.dilation[0], x = t.x * context.dilation[1];
@@ -91,7 +90,7 @@ struct ThinWeightGrad {
       Tap t = columns.tap(first);
       for (i64 k = first; k < last; ++k, columns.next(t)) {
         T sum = sum_of_lanes<T>(load<T>(sums(o, k)));
-        // A zero between rows may have met an infinity.
+        // A zero between rows was multiplied by an infinity.
         if (sum != sum) sum = plain_sum(group, o, t);
         store_row(&sum, 1, context.y, buffers[2],
                   (group * group_out + o) * ws[0] + t.channel * ws[1] + t.y * ws[2] + t.x * ws[3],
@@ -182,7 +181,7 @@ struct ThinWeightGrad {
     }
   }
 
-  // sums[k] += the products of g with X from shifts[k] on, lane by lane, for `some` <= N taps.
+  // sums[k] += the products of g with X from shifts[k] on, per vector lane, for `some` <= N taps.
   template <int N>
   void add_products(i64 some, const T* g, const i64* shifts, i64 count, T* sums) const {
     if constexpr (N > 1)
@@ -200,7 +199,7 @@ struct ThinWeightGrad {
     for (int k = 0; k < N; ++k) store(sums + k * lanes, sum[k]);
   }
 
-  // Pixel by pixel, nothing but what the sum consists of.
+  // Pixel by pixel, without the zeros between rows.
   T plain_sum(i64 group, i64 channel, const Tap& t) const {
     const i64* xs = columns.strides;
     T sum{};

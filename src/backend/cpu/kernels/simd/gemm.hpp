@@ -1,7 +1,7 @@
 #pragma once
-// The blocked product of one tile: pack a slice of K of both operands, run the register-blocked
-// micro-kernel over it, add to the tile. For one element of the output the order of additions
-// depends on K alone: neither on the tile it falls into nor on its place there.
+// The blocked matmul of one tile: pack a slice of K of both operands, run the register-blocked
+// micro-kernel over it, add to the tile. The order of additions for an output element depends only
+// on K, not on its tile or its position there.
 
 #include "backend/cpu/kernels/simd/pack.hpp"
 
@@ -93,7 +93,7 @@ GEX_INLINE TileScratch<T> tile_scratch(std::byte* scratch) {
   return s;
 }
 
-// Behind it, where an operand is computed.
+// Follows it if an operand is computed.
 template <class T>
 constexpr i64 staged_bytes() {
   return kStagedElements * static_cast<i64>(sizeof(T));
@@ -132,7 +132,7 @@ void multiply_tile(i64 rows, i64 cols, i64 depth, const Left& left, const Right&
   }
 }
 
-// Cuts a rectangle of the output into tiles: fn(row, rows, col, cols).
+// Splits a rectangle of the output into tiles: fn(row, rows, col, cols).
 template <class T, class Fn>
 void for_each_tile(i64 row0, i64 row1, i64 col0, i64 col1, const Fn& fn) {
   for (i64 c = col0; c < col1; c += kTileCols) {

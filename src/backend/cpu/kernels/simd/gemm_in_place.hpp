@@ -1,7 +1,7 @@
 #pragma once
-// Products of small matrices: operands are read where they lie, since packing them and passing the
-// result through a tile would take a good part of the product's own time. The order of additions is
-// that of gemm.hpp, so an element has the same bits whichever of the two computed it.
+// Matmuls of small matrices: operands are read in place, since packing them and passing the result
+// through a tile would take a good part of the time. The order of additions is that of gemm.hpp, so
+// both give the same bits.
 
 #include "backend/cpu/kernels/simd/gemm.hpp"
 
@@ -15,8 +15,8 @@ struct LeftInPlace {
   i64 row_stride, k_stride;
 };
 
-// The operand that is read by vectors: columns are adjacent inside of a panel. Columns from `whole`
-// on don't fill a vector of their own; they are in `edge`, [depth][panel], padded by zero.
+// The operand that is read in vectors: columns are adjacent inside a panel. Columns from `whole` on
+// don't fill a vector; they are in `edge`, [depth][panel], padded with zeros.
 template <class T>
 struct RightInPlace {
   const T* data;
@@ -31,7 +31,7 @@ template <class T, int R, int kVectors, bool kRowsAdjacent>
 void in_place_kernel(i64 depth, const T* __restrict a, i64 a_stride, const T* __restrict b,
                      i64 b_stride, T* __restrict c, i64 c_stride, bool accumulate) {
   constexpr int lanes = kLanes<T>;
-  // Three rows from each pointer: as far as one register reaches by the scales of an address.
+  // Three rows from each pointer: as many as scaled addressing reaches with one register.
   constexpr int kPointers = (R + 2) / 3;
   const T* rows[kPointers];
 #pragma GCC unroll 4

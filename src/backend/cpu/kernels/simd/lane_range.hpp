@@ -1,13 +1,13 @@
 #pragma once
-// Vectors of which only some lanes lie in memory: the parts of an image's rows at its border. And
-// vectors of half the width, for rows that fill no more.
+// Vectors with only some lanes in memory: parts of an image's rows at its border. And vectors of
+// half the width, for short rows.
 
 #include "backend/cpu/kernels/simd/vec.hpp"
 
 namespace gex::kernels::GEX_VARIANT {
 namespace {
 
-// A vector of kBytes: those of the variant, or half of them where `has_half`.
+// A vector of kBytes: those of the variant, or half of them if `has_half`.
 template <class T, int kBytes>
 struct RowVec {
   static constexpr int lanes = kBytes / static_cast<int>(sizeof(T));
@@ -46,7 +46,7 @@ template <class T>
 constexpr bool has_half = false;
 #endif
 
-// Lanes [first, last) of a vector; both may lie beyond it.
+// Lanes [first, last) of a vector; both may be beyond its end.
 template <class T, int kBytes>
 class LaneRange {
   using V = RowVec<T, kBytes>;
@@ -66,7 +66,7 @@ class LaneRange {
   }
 #endif
 
-  // The others are zero, and their memory is not touched.
+  // The other lanes are zero, and their memory is not accessed.
   template <class S>
   GEX_INLINE typename V::type load(const S* p) const {
 #if defined(__AVX512F__)
@@ -104,9 +104,8 @@ class LaneRange {
 #endif
 };
 
-// What K taps, one column apart, read of a row for pixels that lie kStep apart. Elements [first,
-// last) of the row lie in memory, counted from the one that the first tap reads for the first
-// pixel.
+// What K taps, one column apart, read from a row for pixels kStep apart. Elements [first, last) of
+// the row are in memory, counted from the element that the first tap reads for the first pixel.
 template <class T, int K, int kStep, int kBytes>
 class TapColumns {
   static_assert(kStep == 1 || kStep == 2);
@@ -118,7 +117,7 @@ class TapColumns {
 
  public:
   TapColumns() = default;
-  // Of `pixels` pixels; what others would read is zero.
+  // For `pixels` pixels; the other lanes are zero.
   GEX_INLINE TapColumns(i64 first, i64 last, i64 pixels) {
     if constexpr (kStep == 1) {
       for (int k = 0; k < K; ++k) ranges_[k] = {first - k, smaller(last - k, pixels)};

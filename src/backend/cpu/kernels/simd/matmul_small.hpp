@@ -1,7 +1,7 @@
 #pragma once
-// C = A * B for a rectangle of a small product whose operands are stored as they are accumulated.
-// Either as it stands, or as the transposed product (B^T * A^T)^T where that leaves less to pack:
-// the right operand of what is computed must have adjacent columns, the left one is read in place.
+// C = A * B for a rectangle of a small matmul whose operands have the accumulator's dtype. Either
+// directly, or as the transposed product (B^T * A^T)^T if that leaves less to pack: the right
+// operand must have adjacent columns, the left one is read in place.
 
 #include "backend/cpu/kernels/simd/gemm_in_place.hpp"
 #include "backend/cpu/kernels/simd/tile_io.hpp"
@@ -15,8 +15,8 @@ struct SmallProduct {
   i64 depth;
   TileScratch<T> scratch;
 
-  // finish(values, row, col, count) takes finished elements, unless `result` is memory that they
-  // can be written to directly: element (row, col) at result[row * result_stride + col].
+  // finish(values, row, col, count) receives finished elements, unless they can be written directly
+  // to `result`: element (row, col) at result[row * result_stride + col].
   template <class Finish>
   void run(i64 row0, i64 row1, i64 col0, i64 col1, T* result, i64 result_stride,
            const Finish& finish) {
@@ -34,7 +34,7 @@ struct SmallProduct {
     }
   }
 
-  // Likewise as the transposed product, in whose result rows lie across: a block of them is turned.
+  // The same as the transposed product: blocks of its result are transposed back.
   template <class Finish>
   void run_turned(i64 row0, i64 row1, i64 col0, i64 col1, const Finish& finish) {
     constexpr i64 block = kPanel<T>;
@@ -59,7 +59,7 @@ struct SmallProduct {
     return static_cast<const T*>(m.data) + m.offset + row * m.row_stride + col * m.col_stride;
   }
 
-  // Rows that lie a multiple of a page apart would meet in one set of the first-level cache.
+  // Rows whose distance is a multiple of a page would map to one set of the first-level cache.
   void multiply(const MatrixView& left, i64 row, int count, i64 width, const RightInPlace<T>& right,
                 T* out, i64 out_stride) {
     constexpr i64 page = 4096 / static_cast<i64>(sizeof(T));
@@ -77,7 +77,7 @@ struct SmallProduct {
                                 out_stride);
   }
 
-  // Columns [col, col + width) of `m`, where they lie if that can be.
+  // Columns [col, col + width) of `m`, in place if possible.
   RightInPlace<T> right_operand(const MatrixView& m, i64 col, i64 width) {
     if (m.col_stride == 1) {
       const i64 whole = width / kLanes<T> * kLanes<T>;

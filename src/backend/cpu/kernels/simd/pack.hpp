@@ -1,7 +1,6 @@
 #pragma once
-// Copies a strided matrix of any float storage into dense accumulator-typed rows. Both operands of
-// the micro-kernel are packed by this one function: the left one as [m][k], a panel of the right
-// one as [k][n].
+// Copies a strided matrix of any float storage into dense rows of the accumulator type. Packs both
+// operands of the micro-kernel: the left one as [m][k], a panel of the right one as [k][n].
 
 #include "backend/cpu/kernels/simd/vec.hpp"
 
@@ -55,7 +54,7 @@ void pack_contiguous_rows(T* dst, i64 dst_stride, i64 rows, i64 cols, const S* s
   for (i64 r = 0; r < rows; ++r) {
     const S* from = src + r * row_stride;
     T* to = dst + r * dst_stride;
-    fetch(from + cols);  // of a panel: what the next panel begins with
+    fetch(from + cols);  // of a panel: the beginning of the next panel
     i64 c = 0;
     for (; c + lanes <= cols; c += lanes) store(to + c, load<T>(from + c));
     for (; c < cols; ++c) to[c] = widen(from[c]);

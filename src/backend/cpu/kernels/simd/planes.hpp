@@ -1,27 +1,27 @@
 #pragma once
-// Some rows of a plane with a border of zeros, copied so that they lie one behind the other: a tap
-// of a convolution that steps by one pixel is then one shift of all of them.
+// Copies rows of a plane with a border of zeros so that they are contiguous: a tap of a convolution
+// with stride one is then one shift of all of them.
 
 #include "backend/cpu/kernels/simd/vec.hpp"
 
 namespace gex::kernels::GEX_VARIANT {
 namespace {
 
-// A plane in memory whose columns are adjacent, and how many elements there are from its first on,
-// its own and those of planes behind it.
+// A plane in memory with adjacent columns, and the number of elements from its first on, including
+// those of planes after it.
 template <class S>
 struct Plane {
   const S* data;
   i64 height, width, row_stride, readable;
 };
 
-// Which rows and columns of it: `rows` rows from `row` on, `step` apart, each from `col` on. Parts
-// outside of the plane are zero.
+// A window of a plane: `rows` rows from `row` on, `step` apart, each from `col` on. Parts outside
+// of the plane are zero.
 struct PlaneWindow {
   i64 row, step, rows, col;
 };
 
-// dst[r*stride + i] for all i < stride. May write zeros to a vector's length behind the last row.
+// dst[r*stride + i] for all i < stride. May write zeros up to a vector's length after the last row.
 template <class T, class S>
 GEX_INLINE void copy_window(T* dst, i64 stride, const Plane<S>& plane, const PlaneWindow& w) {
   constexpr i64 lanes = kLanes<T>;

@@ -1,6 +1,6 @@
 #pragma once
-// The two ends of a tile: operands of a dtype known only at run time come in, finished rows go out
-// through the epilogue or straight to strided memory. And the walk over a range of a grid's units.
+// Input and output of a tile: operands of a run-time dtype are read, finished rows go through the
+// epilogue or directly to strided memory. And the iteration over a range of grid units.
 
 #include <cstdint>
 
@@ -27,7 +27,7 @@ GEX_INLINE void with_storage(DType dtype, const void* p, const Fn& fn) {
   }
 }
 
-// The prologue of one launch: the elements of an operand, wherever they are wanted.
+// The prologue of one launch: computes elements of an operand on demand.
 struct BoundPrologue {
   const PrologueCall& call;
   const i64* dims;
@@ -42,11 +42,11 @@ struct BoundPrologue {
   }
   BoundPrologue(const BoundPrologue&) = delete;
 
-  // dst[0] becomes element `begin` of the operand's grid.
+  // dst[0] corresponds to element `begin` of the operand's grid.
   template <class T>
   void fill(T* dst, i64 begin, i64 count) {
     if (count <= 0) return;
-    // Integer arithmetic: the array that starts at element 0 exists only by convention.
+    // Integer arithmetic, because the address of element 0 may not be a valid pointer.
     buffers[call.input_buffers] = reinterpret_cast<void*>(
         reinterpret_cast<std::uintptr_t>(dst) - static_cast<std::uintptr_t>(begin) * sizeof(T));
     call.fn(call.context, buffers, dims, begin, begin + count, nullptr);
@@ -64,7 +64,7 @@ struct MatrixView {
   MatrixView transposed() const { return {data, dtype, offset, col_stride, row_stride, computed}; }
 };
 
-// A block of a computed matrix in `space`, as dense as the matrix is itself.
+// Computes a block of a computed matrix in `space`, with the same dense axis.
 template <class T>
 MatrixView computed_block(T* space, const MatrixView& m, i64 row, i64 rows, i64 col, i64 cols) {
   const DType dtype = sizeof(T) == 8 ? DType::f64 : DType::f32;
@@ -105,11 +105,11 @@ void pack_view(T* dst, i64 dst_stride, i64 rows, i64 cols, const MatrixView& m, 
   });
 }
 
-// The panels of columns [col, col + cols) of `m`, rows [k, k + depth), the last one padded by zero.
+// The panels of columns [col, col + cols) of `m`, rows [k, k + depth), the last one zero-padded.
 template <class T>
 void pack_panels(T* space, const MatrixView& m, i64 k, i64 depth, i64 col, i64 cols) {
   if (m.computed && m.col_stride == 1 && cols > kPanel<T>) {
-    // Whole rows at a time: a prologue is called for more than one panel's share.
+    // Whole rows at a time, so that a prologue call covers more than one panel.
     T* rows = reinterpret_cast<T*>(m.computed->staging);
     const i64 step = kStagedElements / cols;
     for (i64 i = 0; i < depth; i += step) {
@@ -172,14 +172,14 @@ struct BoundEpilogue {
   // values[0] is the accumulator of element `begin` of the grid.
   template <class T>
   void run(const T* values, i64 begin, i64 count) {
-    // Integer arithmetic: the array that starts at element 0 exists only by convention.
+    // Integer arithmetic, because the address of element 0 may not be a valid pointer.
     buffers[0] = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(values) -
                                          static_cast<std::uintptr_t>(begin) * sizeof(T));
     call.fn(call.context, buffers, dims, begin, begin + count, scratch);
   }
 };
 
-// Joins the units of [begin, end) into rectangles: fn(batch, row units [a, b), column units [c,
+// Combines the units of [begin, end) into rectangles: fn(batch, row units [a, b), column units [c,
 // d)). Units are numbered (batch*col_units + col)*row_units + row.
 template <class Fn>
 void for_each_rectangle(i64 begin, i64 end, i64 row_units, i64 col_units, const Fn& fn) {

@@ -1,5 +1,5 @@
 #pragma once
-// Brings one variant together: the only symbol with a linkage of its own is `variant`.
+// Collects the kernels of one variant; `variant` is the only symbol with external linkage.
 
 #include "backend/cpu/kernels/simd/attention.hpp"
 #include "backend/cpu/kernels/simd/conv2d.hpp"

@@ -1,10 +1,10 @@
 #pragma once
-// Vectors as wide as this variant has, and loads that widen any float storage to them.
+// Vectors of this variant's width, and loads that widen any float storage to them.
 //
-// Every file of this folder is compiled once for each variant with different machine flags. All of
-// it lies in an unnamed namespace inside the variant's own one, and nothing here instantiates
-// templates of the standard library: a weak symbol compiled for AVX-512 would otherwise be free to
-// replace the one that the rest of the program calls.
+// Every file of this folder is compiled once per variant with different machine flags. Everything
+// is in an unnamed namespace inside the variant's namespace, and nothing here instantiates
+// templates of the standard library: otherwise the linker could use a weak symbol compiled for
+// AVX-512 for the rest of the program.
 
 #ifndef GEX_VARIANT
 #error "included only by variant_*.cpp, which define GEX_VARIANT"
@@ -71,18 +71,18 @@ GEX_INLINE constexpr T larger(T a, T b) {
 GEX_INLINE constexpr i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
 GEX_INLINE constexpr i64 round_up(i64 a, i64 b) { return ceil_div(a, b) * b; }
 
-// Asks for a line that will be read soon. Into the second-level cache: it keeps far more requests
-// in flight than the first, and twice the bytes arrive.
+// Prefetches into the second-level cache: it keeps far more requests in flight than the first,
+// which doubles the bandwidth.
 GEX_INLINE void fetch(const void* p) { __builtin_prefetch(p, 0, 2); }
-constexpr i64 kFetchBytes = 16 << 10;  // a good distance in a stream
+constexpr i64 kFetchBytes = 16 << 10;  // a good prefetch distance
 
 template <class T>
 GEX_INLINE Vec<T> splat(T value) {
   return value - Vec<T>{};
 }
 
-// a*b + c, rounded once wherever the variant has such an instruction. Said outright: whether the
-// compiler fuses a product and a sum depends on the code around them, and results must not.
+// a*b + c, rounded once if the variant has such an instruction. Explicit, because whether the
+// compiler fuses depends on the surrounding code, and results must not.
 GEX_INLINE Vec<float> mul_add(Vec<float> a, Vec<float> b, Vec<float> c) {
 #if defined(__AVX512F__)
   return _mm512_fmadd_ps(a, b, c);
@@ -105,7 +105,7 @@ GEX_INLINE Vec<double> mul_add(Vec<double> a, Vec<double> b, Vec<double> c) {
 using VecU32 = VecTraits<float, std::uint32_t>::type;
 using VecU16Half = VecTraits<float, std::uint16_t>::type;  // one 16-bit value for each f32 lane
 
-// Integer form of f16 -> f32: exponent moved by a multiplication, so subnormals come out exact.
+// Integer form of f16 -> f32: a multiplication adjusts the exponent, so subnormals are exact.
 GEX_INLINE Vec<float> widen_f16(VecU16Half half) {
 #if defined(__AVX512F__)
   return reinterpret_cast<Vec<float>>(
@@ -171,7 +171,7 @@ GEX_INLINE void store_narrow(T* p, Vec<T> value) {
   store(p, value);
 }
 
-// The first `count` lanes; the others are zero and their memory is not touched.
+// The first `count` lanes; the others are zero and their memory is not accessed.
 template <class T, class S>
 GEX_INLINE Vec<T> load_part(const S* p, i64 count) {
   alignas(kVectorBytes) S lanes[kLanes<T>] = {};
@@ -251,7 +251,7 @@ GEX_INLINE T sum_of_lanes(Vec<T> v) {
 }
 
 // out[i] = sum_of_lanes(v[i]), with the same order of additions: halves of two vectors are added at
-// once until one vector holds all sums. v is used up.
+// once until one vector holds all sums. Overwrites v.
 template <class T, int N>
 GEX_INLINE void sum_lanes_of_each(Vec<T>* v, T* out) {
   constexpr int lanes = kLanes<T>;

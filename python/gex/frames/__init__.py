@@ -1,0 +1,1 @@
+"""Frames that Dynamo traced, kept for later processes."""

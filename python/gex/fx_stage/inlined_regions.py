@@ -1,0 +1,83 @@
+"""Nested regions put into the graph that calls them, for whatever reads a graph node by node.
+
+The importer copies the body of a region to each call by itself. Passes and patterns of the user's,
+streams, scopes, saved tensors and debug files see the graph as it is without regions.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+
+_INVOKE = torch.ops.higher_order.invoke_subgraph
+_MARKS = ("npugraph_ex", "gex")  # namespaces of operators that mark a place or have an effect
+
+
+def any_marks(gm: GraphModule) -> bool:
+    """Whether a region holds a node that says something about those around it."""
+    return any(
+        getattr(node.target, "namespace", "") in _MARKS
+        for call in _calls(gm)
+        for node in _body(gm, call).graph.nodes
+    )
+
+
+def inline(gm: GraphModule) -> None:
+    """Replaces every call of a region by the nodes of its body."""
+    changed = False
+    while calls := list(_calls(gm)):
+        changed = True
+        for call in calls:
+            _inline_call(gm, call)
+        gm.graph.eliminate_dead_code(lambda node: node.op != "get_attr" or bool(node.users))
+    if changed:
+        gm.delete_all_unused_submodules()
+        gm.graph.lint()
+        gm.recompile()
+
+
+def _calls(gm: GraphModule) -> Iterator[Node]:
+    return iter(gm.graph.find_nodes(op="call_function", target=_INVOKE))
+
+
+def _body(gm: GraphModule, call: Node) -> GraphModule:
+    return operator.attrgetter(call.args[0].target)(gm)
+
+
+def _inline_call(gm: GraphModule, call: Node) -> None:
+    body = _body(gm, call)
+    values: dict[Node, Any] = {}
+    results: Sequence[Any] = ()
+    operands = iter(call.args[2:])
+    with gm.graph.inserting_before(call):
+        for node in body.graph.nodes:
+            if node.op == "placeholder":
+                values[node] = next(operands)
+            elif node.op == "output":
+                results = map_arg(node.args[0], values.__getitem__)
+            else:
+                values[node] = gm.graph.node_copy(node, values.__getitem__)
+                if node.op == "get_attr":
+                    values[node].target = _own_attribute(gm, body, node.target)
+    for user in list(call.users):
+        user.replace_all_uses_with(results[user.args[1]])
+        gm.graph.erase_node(user)
+    gm.graph.erase_node(call)
+
+
+def _own_attribute(gm: GraphModule, body: GraphModule, path: str) -> str:
+    """The name under which an object of the body belongs to the whole graph."""
+    value = operator.attrgetter(path)(body)
+    plain = path.replace(".", "_")
+    for name in itertools.chain([plain], (f"{plain}_{k}" for k in itertools.count())):
+        if not hasattr(gm, name):
+            setattr(gm, name, value)
+        if getattr(gm, name) is value:
+            return name
+    raise AssertionError("the names are endless")

@@ -1,0 +1,112 @@
+#include "emit/launches.hpp"
+
+#include <algorithm>
+
+#include "loop/builder.hpp"
+
+namespace gex::emit {
+
+using program::BufferDesc;
+using program::BufferId;
+
+void Launches::emit_loop(const lower::Unit& unit) {
+  std::vector<BufferId> buffers;
+  std::vector<bool> writes;
+  for (Value* v : unit.inputs) {
+    buffers.push_back(materialised(v));
+    writes.push_back(false);
+  }
+  for (Value* v : unit.outputs) {
+    buffers.push_back(memory_.of(v));
+    writes.push_back(true);
+  }
+  launch(unit.kernel, unit.label(), std::move(buffers), std::move(writes));
+}
+
+void Launches::launch(const loop::Kernel& kernel, const std::string& name,
+                      std::vector<BufferId> buffers, std::vector<bool> writes) {
+  program::Launch launch;
+  launch.name = name;
+  program::Code code;
+  code.name = name;
+  code.kernel = codes_.add_kernel(kernel, launch.dims);
+  launch.code = codes_.add_code(std::move(code));
+  launch.buffers = std::move(buffers);
+  launch.writes = std::move(writes);
+  const backend::LaunchPlan plan = state_.backend.plan(kernel, state_.target);
+  apply(plan, launch);
+  launch.ordered = kernel.ordered();
+  Dim per_point = 0;
+  for (const loop::Stage& stage : kernel.stages) {
+    Dim points = static_cast<std::int64_t>(stage.exprs.size());
+    for (const loop::Range& r : stage.domain) points *= r.extent();
+    for (const loop::Range& r : stage.reduce) points *= r.extent();
+    per_point += points;
+  }
+  launch.work = kernel.grid_size() * per_point;
+  add_step({std::move(launch), 0, {}});
+}
+
+void Launches::copy(BufferId dst, const std::vector<Dim>& dst_strides, BufferId src,
+                    const std::vector<Dim>& src_strides, Dim src_offset, const Type& type,
+                    const char* why) {
+  state_.program.counters.push_back({str("copies.", why), 1});
+  if (auto bytes = type.bytes().as_const())
+    state_.program.counters.push_back({str("copied_bytes.", why), *bytes});
+  loop::Kernel kernel;
+  kernel.name = "copy";
+  std::vector<Dim> index = lower::index_variables(type.shape, "i");
+  for (Dim i : index) kernel.grid.push_back({i});
+  kernel.buffers.push_back({"from", loop::Buffer::Role::in, type.dtype, type.shape, src_strides});
+  kernel.buffers.push_back({"to", loop::Buffer::Role::out, type.dtype, type.shape, dst_strides});
+  loop::Stage stage;
+  stage.name = "map";
+  loop::ScalarBuilder builder(stage.exprs);
+  loop::Store store;
+  store.buffer = 1;
+  store.index = index;
+  store.value = builder.load(0, type.dtype, index).id;
+  stage.stores.push_back(std::move(store));
+  kernel.stages.push_back(std::move(stage));
+  launch(kernel, "copy", {memory_.window(src, src_offset), dst}, {false, true});
+}
+
+void Launches::apply(const backend::LaunchPlan& plan, program::Launch& launch) {
+  launch.grid = plan.grid;
+  launch.scratch_bytes = plan.scratch_bytes;
+  launch.block = plan.block;
+  if (plan.mergeable) mergeable_codes_.insert(launch.code);
+  if (plan.workspace_bytes == Dim(0)) return;
+  BufferDesc desc = describe(Type::tensor(DType::u8, {plan.workspace_bytes}),
+                             BufferDesc::Kind::temp, "workspace");
+  launch.buffers.push_back(memory_.add(std::move(desc)));
+  launch.writes.push_back(true);
+}
+
+void Launches::add_step(program::Step step) {
+  if (state_.current != nullptr) step.location = state_.current->location();
+  if (const auto* launch = std::get_if<program::Launch>(&step.op)) {
+    step.threads = launch->matrix ? state_.run_labels.matrix_cores : state_.run_labels.vector_cores;
+    step.stream = state_.run_labels.stream;
+    state_.program.num_streams = std::max(state_.program.num_streams, state_.run_labels.stream + 1);
+  }
+  state_.program.segments[static_cast<std::size_t>(state_.segment)].steps.push_back(
+      std::move(step));
+}
+
+BufferId Launches::materialised(Value* value) {
+  auto own = state_.buffers.find(value);
+  if (own != state_.buffers.end()) return own->second;
+  Operand from = memory_.operand(value);
+  BufferId made = memory_.add_temp(value->type(), "copy");
+  copy(made, lower::memory_strides(*value), from.buffer, from.strides, from.offset, value->type(),
+       "layout");
+  state_.buffers[value] = made;
+  return made;
+}
+
+Operand Launches::placed(Value* value) {
+  return {materialised(value), lower::memory_strides(*value), Dim(0)};
+}
+
+}  // namespace gex::emit

@@ -1,0 +1,42 @@
+#pragma once
+// Steps of the program: loop kernels, copies, and the steps of other parts.
+
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "emit/code_table.hpp"
+#include "emit/memory.hpp"
+
+namespace gex::emit {
+
+class Launches {
+ public:
+  Launches(State& state, Memory& memory) : state_(state), memory_(memory), codes_(state.program) {}
+
+  void emit_loop(const lower::Unit& unit);
+  void launch(const loop::Kernel& kernel, const std::string& name,
+              std::vector<program::BufferId> buffers, std::vector<bool> writes);
+  void copy(program::BufferId dst, const std::vector<Dim>& dst_strides, program::BufferId src,
+            const std::vector<Dim>& src_strides, Dim src_offset, const Type& type, const char* why);
+  // Sets the launch's layout on the target (its code is already set); a workspace is one more
+  // buffer.
+  void apply(const backend::LaunchPlan& plan, program::Launch& launch);
+  void add_step(program::Step step);
+
+  program::BufferId materialised(Value* value);  // in its own layout, copied there if a view
+  Operand placed(Value* value);                  // the result of materialised()
+
+  CodeTable& codes() { return codes_; }
+  // Codes whose launches may be merged with others into one kernel.
+  bool has_mergeable() const { return !mergeable_codes_.empty(); }
+  bool is_mergeable(int code) const { return mergeable_codes_.contains(code); }
+
+ private:
+  State& state_;
+  Memory& memory_;
+  CodeTable codes_;
+  std::unordered_set<int> mergeable_codes_;
+};
+
+}  // namespace gex::emit

@@ -1,0 +1,102 @@
+#pragma once
+// A call whose memory is all the host's, on a device with memory of its own: inputs are copied to
+// the device before the run, results and written inputs back after it, operands and results of call
+// steps on the way.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "runtime/background/fork.hpp"
+#include "runtime/device.hpp"
+#include "runtime/session/session.hpp"
+
+namespace gex::runtime {
+
+// Device memory that is kept from call to call: asking a GPU for it takes longer than a small run.
+class StagingBlocks {
+ public:
+  explicit StagingBlocks(Device& device) : device_(device) {}
+  ~StagingBlocks();
+  StagingBlocks(const StagingBlocks&) = delete;
+  StagingBlocks& operator=(const StagingBlocks&) = delete;
+
+  // At least so many bytes. `size` gets what give_back() wants.
+  void* take(std::size_t bytes, std::size_t& size);
+  void give_back(void* memory, std::size_t size);
+
+ private:
+  void free_idle();
+
+  Device& device_;
+  ForkSafeMutex mutex_;
+  std::multimap<std::size_t, void*> idle_;  // by size, which is a power of two
+  std::size_t idle_bytes_ = 0, used_bytes_ = 0, most_used_ = 0;
+};
+
+class StagedCall final : public Host {
+ public:
+  // `written`: by input, see InputMatcher.
+  StagedCall(const program::Program& program, const std::vector<bool>& written,
+             DeviceContext& context, StagingBlocks& blocks, std::span<const InputArg> inputs,
+             Host& host);
+  ~StagedCall() override;
+  StagedCall(const StagedCall&) = delete;
+  StagedCall& operator=(const StagedCall&) = delete;
+
+  // Copies the inputs; gives them in device memory.
+  std::span<const InputArg> begin();
+  // After the run: everything is where the host wants it.
+  void finish();
+
+  void about_to_block() override { host_.about_to_block(); }
+  void begins(Phase phase) override { host_.begins(phase); }
+  void* allocate_output(int k, DType dtype, std::span<const std::int64_t> shape,
+                        std::span<const std::int64_t> strides) override;
+  void set_view_output(int k, int of_input, std::span<const std::int64_t> shape,
+                       std::span<const std::int64_t> strides, std::int64_t offset) override;
+  void set_output_view_output(int k, int of_output, std::span<const std::int64_t> shape,
+                              std::span<const std::int64_t> strides, std::int64_t offset) override;
+  void set_integer_output(int k, std::int64_t value) override;
+  void set_external_output(int k, std::uint64_t handle) override;
+  void call(const program::Call& call, std::span<const TensorRef> inputs,
+            std::span<const std::int64_t> integers, std::span<const TensorRef> expected,
+            std::span<CallResult> outputs) override;
+  void release(std::uint64_t handle) override;
+  void release_input(int i) override { host_.release_input(i); }
+
+ private:
+  // A tensor of the host and its place on the device.
+  struct Copy {
+    void* host = nullptr;
+    DType dtype = DType::f32;
+    std::vector<std::int64_t> shape, strides;
+    void* block = nullptr;
+    std::size_t block_size = 0;
+    std::byte* device = nullptr;  // of the first element
+  };
+  // With a place for it on the device, nothing written there yet.
+  Copy make(void* host, DType dtype, std::span<const std::int64_t> shape,
+            std::span<const std::int64_t> strides);
+  void write(const Copy& copy);
+  void read(const Copy& copy);  // into the host's tensor, element by element
+  void read_bytes(void* host, const void* device, std::size_t bytes);
+  void give_back(Copy& copy);
+  void copy_back();  // once
+
+  const program::Program& program_;
+  const std::vector<bool>& written_;
+  DeviceContext& context_;
+  StagingBlocks& blocks_;
+  Host& host_;
+  std::vector<InputArg> inputs_;
+  std::vector<Copy> input_copies_, output_copies_;
+  std::map<std::uint64_t, Copy> call_results_;  // by handle
+  bool is_copied_back_ = false;
+};
+
+}  // namespace gex::runtime

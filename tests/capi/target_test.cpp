@@ -1,0 +1,229 @@
+// Target "cuda:N" through gex.h and gex/es.hpp: memory of the caller stays the host's. Where there
+// is no GPU, this binary runs itself once more with a CUDA driver that computes on the host and
+// lets nobody else touch its memory.
+
+#include <gex/gex.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <gex/es.hpp>
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "compile/compile.hpp"
+#include "compile/execute.hpp"
+#include "ir/text/text.hpp"
+#include "runtime/device.hpp"
+
+namespace gex::test {
+namespace {
+
+using namespace gex::es;
+
+bool gpu_is_there() {
+  const std::vector<std::string> drivers = runtime::available_drivers();
+  return std::ranges::find(drivers, "cuda_graph") != drivers.end();
+}
+
+es::CompileOptions on_gpu() {
+  es::CompileOptions options;
+  options.target = "cuda:0";
+  return options;
+}
+
+std::unique_ptr<es::Graph> softmax_of_product() {
+  EsGraphBuilder builder("net");
+  auto x = builder.CreateInput(0, "x", es::DType::f32, {"rows", 8});
+  auto w = builder.CreateInput(1, "w", es::DType::f32, {8, 5});
+  return builder.BuildAndReset({Softmax(Matmul(x, w), 1) + 1.0});
+}
+
+es::Tensor numbers(std::vector<std::int64_t> shape, float step) {
+  std::vector<float> values(es::detail::CountOf(shape));
+  for (std::size_t k = 0; k < values.size(); ++k)
+    values[k] = static_cast<float>((k * 7) % 11) * step;
+  return es::Tensor::Of<float>(std::move(shape), values);
+}
+
+void expect_near(const std::vector<float>& got, const std::vector<float>& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t k = 0; k < got.size(); ++k) EXPECT_NEAR(got[k], expected[k], 1e-5F) << k;
+}
+
+TEST(TargetOption, WithoutAGpuTheErrorSaysSo) {
+  if (gpu_is_there()) GTEST_SKIP() << "there is a GPU";
+  try {
+    softmax_of_product()->Compile(on_gpu());
+    FAIL() << "compiled and loaded for a device that is not there";
+  } catch (const es::Error& error) {
+    EXPECT_TRUE(error.status() == GEX_DEVICE_ERROR || error.status() == GEX_UNSUPPORTED);
+    EXPECT_NE(std::string(error.what()).find("cuda:0"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("GEX_CUDA_LIBRARY_PATH"), std::string::npos)
+        << error.what();
+  }
+}
+
+class OnCuda : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!gpu_is_there()) GTEST_SKIP() << "runs below TargetOption.WorksOverADriverOnTheHost";
+  }
+};
+
+TEST_F(OnCuda, ResultsAreThoseOfTheCpu) {
+  const es::Program cpu = softmax_of_product()->Compile(),
+                    gpu = softmax_of_product()->Compile(on_gpu());
+  for (const std::int64_t rows : {3, 1, 4, 3, 20}) {
+    const std::vector<es::Tensor> inputs = {numbers({rows, 8}, 0.1F), numbers({8, 5}, 0.3F)};
+    expect_near(gpu.Run(inputs)[0].ToVector<float>(), cpu.Run(inputs)[0].ToVector<float>());
+  }
+}
+
+TEST_F(OnCuda, ResultsGoIntoMemoryOfTheCallersInAnyLayout) {
+  const es::Program gpu = softmax_of_product()->Compile(on_gpu());
+  const es::Tensor x = numbers({3, 8}, 0.1F), w = numbers({8, 5}, 0.3F);
+  const std::vector<float> expected = gpu.Run({x, w})[0].ToVector<float>();
+  std::vector<float> memory(3 * 10, -7.0F);  // every other column is somebody else's
+  const std::int64_t shape[] = {3, 5}, strides[] = {10, 2};
+  gex_tensor out = GEX_TENSOR_INIT;
+  out.data = memory.data();
+  out.rank = 2;
+  out.shape = shape;
+  out.strides = strides;
+  std::vector<gex_tensor> outputs = {out};
+  gpu.RunOn({x.c(), w.c()}, outputs);
+  for (std::size_t k = 0; k < memory.size(); ++k)
+    EXPECT_NEAR(memory[k], k % 2 == 0 ? expected[k / 2] : -7.0F, 1e-6F) << k;
+}
+
+TEST_F(OnCuda, InputsInOtherLayoutsAreRead) {
+  const es::Program gpu = softmax_of_product()->Compile(on_gpu());
+  const es::Tensor x = numbers({3, 8}, 0.1F), w = numbers({8, 5}, 0.3F);
+  const std::vector<float> values = x.ToVector<float>();
+  std::vector<float> turned(values.size());
+  for (std::size_t r = 0; r < 3; ++r)
+    for (std::size_t c = 0; c < 8; ++c) turned[c * 3 + r] = values[r * 8 + c];
+  const std::int64_t shape[] = {3, 8}, strides[] = {1, 3};
+  gex_tensor in = GEX_TENSOR_INIT;
+  in.data = turned.data();
+  in.rank = 2;
+  in.shape = shape;
+  in.strides = strides;
+  expect_near(gpu.RunOn({in, w.c()})[0].ToVector<float>(), gpu.Run({x, w})[0].ToVector<float>());
+}
+
+TEST_F(OnCuda, VariablesAreWrittenInTheHostsMemory) {
+  EsGraphBuilder builder("counter");
+  auto x = builder.CreateInput(0, "x", es::DType::f32, {4});
+  auto total = builder.CreateVariable(1, "total", es::DType::f32, {4});
+  auto sum = Assign(total, total + x);
+  const es::Program gpu = builder.BuildAndReset({sum * 2.0})->Compile(on_gpu());
+  std::vector<es::Tensor> inputs = {es::Tensor::Of<float>({4}, {1, 2, 3, 4}),
+                                    es::Tensor::Of<float>({4}, {0, 0, 0, 10})};
+  EXPECT_EQ(gpu.Run(inputs)[0].ToVector<float>(), (std::vector<float>{2, 4, 6, 28}));
+  EXPECT_EQ(inputs[1].ToVector<float>(), (std::vector<float>{1, 2, 3, 14}));
+  EXPECT_EQ(gpu.Run(inputs)[0].ToVector<float>(), (std::vector<float>{4, 8, 12, 36}));
+}
+
+TEST_F(OnCuda, ViewsOfInputsAndEmptyTensorsComeOut) {
+  EsGraphBuilder builder("views");
+  auto x = builder.CreateInput(0, "x", es::DType::f32, {"rows", 4});
+  const es::Program gpu = builder.BuildAndReset({Transpose(x, {1, 0}), x * 2.0})->Compile(on_gpu());
+  const auto results = gpu.Run({es::Tensor::Of<float>({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8})});
+  EXPECT_EQ(results[0].ToVector<float>(), (std::vector<float>{1, 5, 2, 6, 3, 7, 4, 8}));
+  EXPECT_EQ(results[1].ToVector<float>(), (std::vector<float>{2, 4, 6, 8, 10, 12, 14, 16}));
+  const auto empty = gpu.Run({es::Tensor::Of<float>({0, 4}, {})});
+  EXPECT_EQ(empty[1].shape(), (std::vector<std::int64_t>{0, 4}));
+}
+
+// The check is a call of the host's, with operands that the device computed.
+TEST_F(OnCuda, IndicesOutOfRangeAreErrors) {
+  EsGraphBuilder builder("gather");
+  auto x = builder.CreateInput(0, "x", es::DType::f32, {5, 2});
+  auto i = builder.CreateInput(1, "i", es::DType::i64, {"n"});
+  const es::Program gpu = builder.BuildAndReset({Index(x, {i}, {0})})->Compile(on_gpu());
+  const es::Tensor table = numbers({5, 2}, 1);
+  const auto good = gpu.Run({table, es::Tensor::Of<std::int64_t>({2}, {4, 0})});
+  EXPECT_EQ(good[0].ToVector<float>()[2], table.ToVector<float>()[0]);
+  try {
+    gpu.Run({table, es::Tensor::Of<std::int64_t>({2}, {4, 5})});
+    FAIL() << "index 5 of 5 was taken";
+  } catch (const es::Error& error) {
+    EXPECT_NE(std::string(error.what()).find("5"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(OnCuda, AThreadPoolIsRefused) {
+  gex_thread_pool pool = GEX_THREAD_POOL_INIT;
+  pool.run = [](void*, std::int64_t count, void (*task)(void*, std::int64_t), void* context) {
+    for (std::int64_t k = 0; k < count; ++k) task(context, k);
+  };
+  es::CompileOptions options = on_gpu();
+  options.thread_pool = &pool;
+  EXPECT_THROW(softmax_of_product()->Compile(options), es::Error);
+}
+
+// A size that is summed over by a library product keeps its value, whatever the gears are: the
+// product is captured at the gear's sizes.
+TEST_F(OnCuda, GearsRoundNoSizeThatIsSummedOver) {
+  const char* const text = R"(symbols k
+graph main(%x: f32[40, k], %w: f32[k, 5]) -> (f32[40, 5]) {
+  %a = tanh(%x) : f32[40, k]
+  %b = tanh(%w) : f32[k, 5]
+  %y = matmul(%a, %b) : f32[40, 5]
+  %z = exp(%y) : f32[40, 5]
+  return %z
+})";
+  gex::CompileOptions options;
+  options.target = "cuda:0";
+  const Compiled gpu = compile(parse_graph(text), options), cpu = compile(parse_graph(text));
+  ASSERT_NE(program::print(*gpu.program).find("cublas"), std::string::npos);
+  runtime::SessionOptions session_options;
+  session_options.gears.policy = runtime::GearOptions::Policy::automatic;
+  runtime::Session on_gpu_session(gpu.executable, session_options);
+  runtime::Session on_cpu(cpu.executable, {});
+  for (const std::int64_t k : {5, 6, 7, 9, 33}) {
+    std::vector<HostTensor> inputs;
+    for (const auto& shape : {std::vector<std::int64_t>{40, k}, std::vector<std::int64_t>{k, 5}}) {
+      HostTensor tensor(gex::DType::f32, shape);
+      for (std::int64_t n = 0; n < tensor.numel(); ++n)
+        tensor.set(n, static_cast<double>(n % 5) * 0.125);
+      inputs.push_back(std::move(tensor));
+    }
+    std::vector<HostTensor> same = inputs;
+    const HostTensor got = std::move(execute(on_gpu_session, inputs)[0]);
+    const HostTensor expected = std::move(execute(on_cpu, same)[0]);
+    for (std::int64_t n = 0; n < expected.numel(); ++n)
+      ASSERT_NEAR(got.get(n) / expected.get(n), 1.0, 1e-4) << "k = " << k;
+  }
+}
+
+TEST(TargetOption, WorksOverADriverOnTheHost) {
+  if (gpu_is_there()) GTEST_SKIP() << "a CUDA driver is there: OnCuda runs over it directly";
+  char folder_name[] = "/tmp/gex_fake_driver_XXXXXX";
+  ASSERT_NE(mkdtemp(folder_name), nullptr);
+  const std::string folder = folder_name;
+  ASSERT_EQ(std::system(("c++ -std=c++20 -O1 -shared -fPIC -o " + folder + "/libcuda.so.1 " +
+                         GEX_TEST_DATA + "/../runtime/fake_cuda/fake_cuda.cpp && ln -s " +
+                         "libcuda.so.1 " + folder + "/libnvrtc.so && ln -s libcuda.so.1 " + folder +
+                         "/libcublas.so")
+                            .c_str()),
+            0);
+  char self[4096] = {};
+  ASSERT_GT(readlink("/proc/self/exe", self, sizeof self - 1), 0);
+  const std::string log = folder + "/log";
+  const int status = std::system(("GEX_FAKE_CUDA_PROTECT=1 GEX_CUDA_LIBRARY_PATH=" + folder + " " +
+                                  self + " --gtest_filter='OnCuda.*' > " + log + " 2>&1")
+                                     .c_str());
+  std::ostringstream text;
+  text << std::ifstream(log).rdbuf();
+  EXPECT_EQ(status, 0) << text.str();
+  EXPECT_NE(text.str().find("[  PASSED  ] 8 tests"), std::string::npos) << text.str();
+  EXPECT_EQ(text.str().find("SKIPPED"), std::string::npos) << text.str();
+  EXPECT_EQ(std::system(("rm -r " + folder).c_str()), 0);
+}
+
+}  // namespace
+}  // namespace gex::test
