@@ -44,6 +44,7 @@ __all__ = [
     "regions",
     "report",
     "reports",
+    "synchronize",
     "trim",
     "warmup",
 ]
@@ -58,6 +59,10 @@ def __getattr__(name: str) -> Any:
         from gex import errors
 
         return getattr(errors, name)
+    if name == "synchronize":
+        from gex.importer.device_checks import synchronize
+
+        return synchronize
     if name == "compile":
         from gex.export.compiled_module import compile
 

@@ -18,6 +18,8 @@ using Graph = struct CUgraph_st*;
 using GraphExec = struct CUgraphExec_st*;
 
 inline constexpr Result kOutOfMemory = 2;
+// What kernels do wrong: illegal address, assert, misaligned access, illegal instruction, ...
+inline constexpr Result kFirstFault = 700, kLastFault = 719;
 inline constexpr int kAttributeComputeMajor = 75, kAttributeComputeMinor = 76;
 inline constexpr int kAttributeMultiprocessors = 16, kAttributeMaxSharedPerBlock = 97;
 inline constexpr int kFunctionMaxDynamicShared = 8;

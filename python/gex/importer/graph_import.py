@@ -19,6 +19,7 @@ from gex.fx_stage.stream_assignment import StreamAssignment
 from gex.importer import unsupported_dtypes
 from gex.importer.body_import import BodyImport, location_of
 from gex.importer.boundary_adapter import Adapter
+from gex.importer.device_checks import DeviceChecks, Refusals
 from gex.importer.fast_random import FastRandom
 from gex.importer.graph_device import CPU, device_of, is_host_scalar
 from gex.importer.invoke_subgraph import give_results_own_memory
@@ -46,6 +47,7 @@ class ImportedGraph:
     symbols: list[SymbolSource]
     adapter: Adapter
     device: torch.device
+    refusals: Refusals | None = None  # values that kernels found to be out of range
 
     def signature(self) -> Signature:
         return Signature(
@@ -66,6 +68,8 @@ class GraphImport:
     streams: StreamAssignment = field(default_factory=StreamAssignment)
     strict: bool = False
     check_values: bool = True  # raise errors for values that eager mode rejects
+    # On a GPU: written down in host memory of this process, which another one would not have.
+    note_refusals: bool = True
     fast_random: bool = False
     keep_identities: bool = False  # keep calls that change nothing
     ranges: Mapping[Any, Any] | None = None  # of sizes; default: those of the trace
@@ -98,6 +102,7 @@ class GraphImport:
         )
         give_results_own_memory(self.gm)
         self._add_inputs()
+        words = self._add_refusals() if self._notes_refusals() else None
         body = BodyImport(self._nodes, self._storages)
         for node in self.gm.graph.nodes:
             if node.op != "call_function":
@@ -106,6 +111,7 @@ class GraphImport:
                 self._tie(node)
             else:
                 self._add(node, body)
+        refusals = self._tie_refusals(words) if words is not None else None
         items = self._add_outputs()
         return ImportedGraph(
             graph=self._importer.finish(),
@@ -119,7 +125,29 @@ class GraphImport:
             symbols=list(self._sources.values()),
             adapter=self._adapter,
             device=self._device,
+            refusals=refusals,
         )
+
+    def _notes_refusals(self) -> bool:
+        wanted = self.check_values and self.note_refusals and self._device.type == "cuda"
+        return wanted and DeviceChecks.are_needed(self.gm)
+
+    def _add_refusals(self) -> int:
+        """Host memory that kernels write refused values into: a further input; its number."""
+        checks = self._nodes.device_checks = DeviceChecks(self._symbols, self._device)
+        number, argument = len(self._tensors), self._num_arguments + len(self._constants)
+        checks.words = self._importer.add_input(checks.type, "refused_values")
+        self._constants.append(checks.refusals.words)
+        self._tensors.append(argument)
+        return number
+
+    def _tie_refusals(self, words: int) -> Refusals | None:
+        checks = self._nodes.device_checks
+        if checks is None or not checks.refusals.checks:
+            return None
+        assert checks.words is not None
+        self._ties[words] = checks.words
+        return checks.refusals
 
     def _add(self, node: Node, body: BodyImport) -> None:
         streams, mark = self.streams, self._importer.mark()

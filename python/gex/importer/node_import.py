@@ -20,6 +20,7 @@ from gex.errors import CallNotAllowed, GraphNotSupported
 from gex.importer import noop_calls, torch_calls, unsupported_dtypes
 from gex.importer.broadcast_hints import SizedOperands
 from gex.importer.decompositions import Decomposer
+from gex.importer.device_checks import DeviceChecks
 from gex.importer.fast_random import FastRandom
 from gex.importer.graph_device import CPU, is_same_device
 from gex.importer.operand_checks import ValueChecks
@@ -93,6 +94,7 @@ class NodeImporter:
     fast_random: FastRandom | None = None  # else PyTorch draws random numbers
     keep_identities: bool = False  # keep calls that change nothing
     device: torch.device = CPU  # of the graph
+    device_checks: DeviceChecks | None = None  # of values, on a GPU
     level: int = 0  # deterministic level of calls through PyTorch
     callees: list[Callable[..., Any]] = field(default_factory=list)
     bound: set[Dim] = field(default_factory=set)  # symbols that the graph itself defines
@@ -128,18 +130,22 @@ class NodeImporter:
                     self.outcome.native += 1
                     return call.shaped(values)
         else:
+            before = self._guard(call, env, chain)
             values, reason = self._try_row(call, env)
             if values is not None:
+                env.update(before)
                 self.outcome.native += not chain
                 self._check(call, env, chain)
                 return call.shaped(values)
             if call.target not in chain and len(chain) < _MAX_DECOMPOSITION_DEPTH:
                 values, detail = self._try_decomposition(call, env, chain)
                 if values is not None:
+                    env.update(before)
                     self.outcome.decomposed += not chain
                     self._check(call, env, chain)
                     return call.shaped(values)
                 reason += detail
+            env.update(before)
         if chain or self.native_only:
             raise NotNative(f"{call.name}: {reason}")
         return self.add_call(call, env, reason)
@@ -154,6 +160,17 @@ class NodeImporter:
         values = self.add_own_row("gex.kept.default", [env[source], read, call.name], call)
         self.outcome.native += values is not None
         return values[0] if values is not None else None
+
+    def _guard(self, call: OpCall, env: Env, chain: tuple[Any, ...]) -> Env:
+        """Lets the node read indices that are inside; returns what they were before."""
+        if self.device_checks is None or chain or self.native_only:
+            return {}
+        guarded = self.device_checks.guarded(
+            self.importer, call.target, call.args, env, call.name, call.location
+        )
+        before = {node: env[node] for node in guarded}
+        env.update(guarded)
+        return before
 
     def _check(self, call: OpCall, env: Env, chain: tuple[Any, ...]) -> None:
         if self.check_values and not chain:

@@ -22,7 +22,7 @@ from gex.op_facts import facts_of
 
 
 @dataclass(frozen=True)
-class _Index:
+class Index:
     """An index tensor and the axis that it indexes."""
 
     tensor: Node
@@ -31,28 +31,28 @@ class _Index:
     ignored: int | None = None  # a value that is not an index
 
 
-def _along_axis(args: Sequence[Any]) -> list[_Index]:
+def _along_axis(args: Sequence[Any]) -> list[Index]:
     shape = args[0].meta["val"].shape
-    return [_Index(args[2], shape[args[1]] if len(shape) else 1)]
+    return [Index(args[2], shape[args[1]] if len(shape) else 1)]
 
 
-def _of_lookup(args: Sequence[Any]) -> list[_Index]:
-    return [_Index(args[1], args[0].meta["val"].shape[0])]
+def _of_lookup(args: Sequence[Any]) -> list[Index]:
+    return [Index(args[1], args[0].meta["val"].shape[0])]
 
 
-def _of_each_axis(args: Sequence[Any]) -> list[_Index]:
+def _of_each_axis(args: Sequence[Any]) -> list[Index]:
     shape = args[0].meta["val"].shape
-    return [_Index(t, n, from_the_end=True) for t, n in zip(args[1], shape) if t is not None]
+    return [Index(t, n, from_the_end=True) for t, n in zip(args[1], shape) if t is not None]
 
 
-def _of_targets(args: Sequence[Any]) -> list[_Index]:
+def _of_targets(args: Sequence[Any]) -> list[Index]:
     scores = args[0].meta["val"]
     classes = scores.shape[1 if scores.dim() > 1 else 0]
-    return [_Index(args[1], classes, ignored=args[4])]
+    return [Index(args[1], classes, ignored=args[4])]
 
 
 _Indices = AtenFacts.Indices
-_INDICES: dict[AtenFacts.Indices, Callable[[Sequence[Any]], list[_Index]]] = {
+_INDICES: dict[AtenFacts.Indices, Callable[[Sequence[Any]], list[Index]]] = {
     _Indices.along_axis: _along_axis,
     _Indices.classes: _of_targets,
     _Indices.each_axis: _of_each_axis,
@@ -60,7 +60,16 @@ _INDICES: dict[AtenFacts.Indices, Callable[[Sequence[Any]], list[_Index]]] = {
 }
 
 
-def _refuse(name: str, location: str, low: torch.Tensor, high: torch.Tensor, size: int) -> NoReturn:
+def takes_indices(target: Any) -> bool:
+    return facts_of(target).indices != _Indices.none
+
+
+def indices_of(target: Any, args: Sequence[Any]) -> list[Index]:
+    """The index tensors among the arguments of an op."""
+    return _INDICES[facts_of(target).indices](args) if takes_indices(target) else []
+
+
+def refuse_index(name: str, location: str, low: Any, high: Any, size: int) -> NoReturn:
     where = f" at {location}" if location else ""
     raise IndexOutOfRange(
         f"{name}{where}: index out of range: indices range from {int(low)} to {int(high)}, "
@@ -95,14 +104,13 @@ class ValueChecks:
         """For a node that became native."""
         steps = _Steps(importer, name, location, self._callees)
         facts = facts_of(target)
-        if facts.indices != _Indices.none:
-            for index in _INDICES[facts.indices](args):
-                self._add_index(index, env, steps)
+        for index in indices_of(target, args):
+            self._add_index(index, env, steps)
         divisor = args[facts.divisor] if facts.divisor >= 0 else None
         if isinstance(divisor, Node) and not val.is_floating_point():
             self._add_divisor(divisor, env, steps)
 
-    def _add_index(self, index: _Index, env: dict[Node, Any], steps: _Steps) -> None:
+    def _add_index(self, index: Index, env: dict[Node, Any], steps: _Steps) -> None:
         fake = index.tensor.meta["val"]
         is_empty = any(type(size) is int and size == 0 for size in fake.shape)
         if is_empty or fake.dtype not in (torch.int64, torch.int32):
@@ -138,7 +146,7 @@ class _Steps:
     location: str
     callees: list[Callable[..., Any]]
 
-    def require_range(self, value: Value, index: _Index, low: Dim, size: Dim) -> None:
+    def require_range(self, value: Value, index: Index, low: Dim, size: Dim) -> None:
         scalar, flag = Type(value.type.dtype, []), Type(DType.boolean, [])
         if index.ignored is not None:
             mask = Type(DType.boolean, value.type.shape)
@@ -150,7 +158,7 @@ class _Steps:
         above = self._native("aten.ge.Scalar", [lowest, low], flag)
         below = self._native("aten.lt.Scalar", [highest, size], flag)
         fits = self._native("aten.logical_and.default", [above, below], flag)
-        self._require(fits, [lowest, highest], [size], _refuse)
+        self._require(fits, [lowest, highest], [size], refuse_index)
 
     def require_no_zero(self, value: Value) -> None:
         flags, flag = Type(DType.boolean, value.type.shape), Type(DType.boolean, [])

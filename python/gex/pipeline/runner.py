@@ -50,6 +50,9 @@ def make_runner(request: RunnerRequest) -> Any:
     pass_files.load_environment()
     captures = request.captures or settings_of(config)
     runner = _gex.compiled_runner(imported.graph, signature, imported.callees, captures, options)
+    refusals = getattr(imported, "refusals", None)
+    if refusals is not None:
+        runner.watch(refusals.words, refusals.refuse)
     frozen_parameters.remember(runner)
     return runner
 

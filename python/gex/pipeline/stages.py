@@ -127,6 +127,7 @@ def import_graph(job: CompileJob) -> None:
         strict=job.config.get("strict", False),
         # The forward has already checked the same values.
         check_values=job.role is not Role.BACKWARD,
+        note_refusals=job.request.record is None,
         fast_random=job.config.get("random", "eager") == "fast",
         keep_identities=not job.config.get("remove_noop_ops", True),
     )

@@ -14,6 +14,7 @@
 #include "cache/object_store.hpp"
 #include "loop/kernel.hpp"
 #include "nvidia/api.hpp"
+#include "problems/matmul_sizes.hpp"
 
 namespace gex::backend::cuda {
 
@@ -47,7 +48,8 @@ bool has_unit_stride(std::span<const Dim> strides) {
   return strides[2] == Dim(1) || strides[3] == Dim(1);
 }
 
-// Products that need nothing attached go to the library where it can read and write the operands.
+// Products that need nothing attached go to the library where it can read and write the operands,
+// and where one capture can serve the sizes of a gear: the library takes sizes from the host.
 bool library_computes(const problems::Problem& problem, const AttachedKernels& attached,
                       std::span<const Dim> dims, std::int64_t few_rows) {
   namespace at = problems::matmul_dims;
@@ -56,8 +58,8 @@ bool library_computes(const problems::Problem& problem, const AttachedKernels& a
     return false;
   if (dims[at::m].range().hi <= few_rows) return false;  // bound by memory, and can be merged
   const bool dtypes = p->a == p->b && is_float(p->a) && (p->c == p->a || p->c == DType::f32);
-  return dtypes && (p->a != DType::f64 || p->c == DType::f64) && dims[at::batch0] == Dim(1) &&
-         has_unit_stride(dims.subspan(at::a_strides, 4)) &&
+  return problems::only_rows_vary(dims) && dtypes && (p->a != DType::f64 || p->c == DType::f64) &&
+         dims[at::batch0] == Dim(1) && has_unit_stride(dims.subspan(at::a_strides, 4)) &&
          has_unit_stride(dims.subspan(at::b_strides, 4)) && dims[at::c_strides + 3] == Dim(1);
 }
 

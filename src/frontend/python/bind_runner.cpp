@@ -270,10 +270,10 @@ void check_layout(const Value& input, const FrozenMemory& memory) {
 // Compiles the graph; the graph stays, to be compiled again when frozen memory moves.
 GraphMaker graph_maker(const Graph& graph, std::vector<Dim> integers, std::vector<int> released,
                        const runtime::SessionOptions& session_options,
-                       const CompileOptions& compile_options) {
+                       const CompileOptions& compile_options, bool tensors_on_host) {
   return [own = std::shared_ptr<const Graph>(graph.clone()), integers = std::move(integers),
-          released = std::move(released), session_options,
-          compile_options](std::span<const FrozenMemory> frozen) -> std::unique_ptr<RunnableGraph> {
+          released = std::move(released), session_options, compile_options,
+          tensors_on_host](std::span<const FrozenMemory> frozen) -> std::unique_ptr<RunnableGraph> {
     CompileOptions options = compile_options;
     for (const FrozenMemory& memory : frozen) {
       check_layout(*own->inputs()[static_cast<std::size_t>(memory.graph_input)], memory);
@@ -282,7 +282,9 @@ GraphMaker graph_maker(const Graph& graph, std::vector<Dim> integers, std::vecto
            std::shared_ptr<const void>(std::shared_ptr<const void>(), memory.tensor.data),
            memory.contents});
     }
-    return compiled_graph(own->clone(), integers, released, options, session_options);
+    auto runnable = compiled_graph(own->clone(), integers, released, options, session_options);
+    if (tensors_on_host) runnable->device = {};
+    return runnable;
   };
 }
 
@@ -298,7 +300,7 @@ std::unique_ptr<Runner> compiled_runner(const Graph& graph, Signature signature,
   session_options.keep_arena = options.keep_arena;
   GraphMaker make = graph_maker(graph, integer_values(signature),
                                 released_inputs(graph, signature, options.released),
-                                session_options, compile_options);
+                                session_options, compile_options, options.tensors_on_host);
   std::vector<FrozenArgument> bound_once = frozen_arguments(graph, signature, options.frozen);
   if (!bound_once.empty()) {
     auto runner = std::make_unique<Runner>(std::move(make), std::move(bound_once),
@@ -362,6 +364,9 @@ void bind_runner(nb::module_& m) {
       .def("text", &text_of, nb::arg("level") = "program", "Printed form: graph, kernels, program.")
       .def("reload_from_text", &reload_from_text, "Replays its program by way of its text.")
       .def_prop_ro("counters", &counters_of)
+      .def("watch", &Runner::watch, nb::arg("word"), nb::arg("refuse"),
+           "Calls `refuse`, which raises, once an i64 tensor of the host is not 0 at its start: "
+           "at the beginning of the next call, or instead of an error of the device.")
       .def("measure_overhead", &Runner::measure_overhead, nb::arg("on"))
       .def_prop_ro(
           "overhead",

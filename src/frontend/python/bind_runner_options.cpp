@@ -52,7 +52,8 @@ void bind_runner_options(nb::module_& m) {
   options.def_rw("cache_dir", &RunnerOptions::cache_dir)
       .def_rw("frozen", &RunnerOptions::frozen)
       .def_rw("released", &RunnerOptions::released)
-      .def_rw("keep_arena", &RunnerOptions::keep_arena);
+      .def_rw("keep_arena", &RunnerOptions::keep_arena)
+      .def_rw("tensors_on_host", &RunnerOptions::tensors_on_host);
   m.def(
       "option_table",
       [] {

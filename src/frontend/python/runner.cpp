@@ -188,7 +188,20 @@ void Runner::take_arguments(PyObject* list, Frame& frame, OverheadClock& clock) 
     frame.arguments.push_back(Py_NewRef(constant.ptr()));
 }
 
+void Runner::watch(nb::object word, nb::object refuse) {
+  runtime::TensorRef tensor;
+  TorchApi::get().read(word.ptr(), tensor);
+  refused_value_ = static_cast<const std::int64_t*>(tensor.data);
+  word_ = std::move(word);
+  refuse_ = std::move(refuse);
+}
+
+void Runner::raise_refusal() const {
+  if (refused_value_ != nullptr && *refused_value_ != 0) refuse_();
+}
+
 nb::object Runner::operator()(nb::list arguments) {
+  raise_refusal();
   static thread_local std::vector<std::unique_ptr<Frame>> spare_frames;
   std::unique_ptr<Frame> frame;
   if (spare_frames.empty()) {
@@ -234,6 +247,10 @@ nb::object Runner::operator()(nb::list arguments) {
     } catch (const runtime::LayoutMismatch& mismatch) {
       host.take_gil();
       if (!lay_out(mismatch, *bound, *frame)) throw;
+    } catch (const UserError&) {
+      host.take_gil();
+      raise_refusal();  // it may be what the device failed of
+      throw;
     }
   }
   host.take_gil();
@@ -316,12 +333,17 @@ nb::object Runner::build_result(std::size_t i, Frame& frame, const TorchHost& ho
 int Runner::traverse(visitproc visit, void* arg) const {
   for (const nb::object& object : callees_) Py_VISIT(object.ptr());
   for (const nb::object& object : signature_.constants) Py_VISIT(object.ptr());
+  Py_VISIT(word_.ptr());
+  Py_VISIT(refuse_.ptr());
   return frozen_ ? frozen_->traverse(visit, arg) : 0;
 }
 
 void Runner::clear() {
   callees_.clear();
   signature_.constants.clear();
+  refused_value_ = nullptr;
+  word_.reset();
+  refuse_.reset();
   refresh();
 }
 

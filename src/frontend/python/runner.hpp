@@ -87,6 +87,8 @@ class Runner {
   const RunnableGraph* graph() const { return bound_ ? bound_->graph.get() : nullptr; }
   RunnableGraph* graph() { return bound_ ? bound_->graph.get() : nullptr; }
   std::int64_t rebinds() const { return rebinds_; }
+  // Where kernels write that a value was refused; `refuse` raises.
+  void watch(nb::object word, nb::object refuse);
   void measure_overhead(bool on) { measures_overhead_ = on; }
   const Overhead& overhead() const { return overhead_; }  // of the last call that was measured
   // Arguments bound once, as the last call passed them.
@@ -122,6 +124,9 @@ class Runner {
   std::shared_ptr<Bound> bound_;
   std::vector<OutputTuples> tuples_;
   std::int64_t rebinds_ = 0;
+  void raise_refusal() const;
+  nb::object word_, refuse_;                              // see watch()
+  const volatile std::int64_t* refused_value_ = nullptr;  // in word_; not 0: a value was refused
   bool measures_overhead_ = false;
   Overhead overhead_;
   DimTape tape_;

@@ -17,6 +17,9 @@ struct RunnerOptions {
   std::vector<std::pair<int, std::string>> frozen;  // arguments bound at the first call, and names
   std::vector<int> released;                        // arguments that a call frees at their last use
   bool keep_arena = true;                           // between calls
+  // A program for a GPU takes and gives tensors of the CPU: for tests with a driver library that
+  // computes on the host.
+  bool tensors_on_host = false;
 };
 
 void bind_runner_options(nanobind::module_& m);

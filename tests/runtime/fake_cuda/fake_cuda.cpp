@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -57,6 +58,18 @@ struct Handle {
   Stream* stream = nullptr;
 };
 
+// An illegal address, once the kernel launch that GEX_FAKE_FAULT numbers has run: as on a GPU, all
+// that comes later fails.
+std::atomic<int> launches_so_far{0};
+int faulting_launch() {
+  const char* text = getenv("GEX_FAKE_FAULT");
+  return text == nullptr ? 0 : atoi(text);
+}
+void count_launch() { ++launches_so_far; }
+int fault() {
+  static const int faulting = faulting_launch();
+  return faulting > 0 && launches_so_far >= faulting ? 700 : 0;
+}
 // Device memory where host code must not touch it.
 class ProtectedMemory {
  public:
@@ -205,7 +218,9 @@ int cuMemcpyDtoHAsync_v2(void* to, DevicePtr from, std::size_t bytes, Stream* st
 
 int cuStreamCreate(Stream** stream, unsigned) { return *stream = new Stream, 0; }
 int cuStreamDestroy_v2(Stream* stream) { return delete stream, 0; }
-int cuStreamSynchronize(Stream* stream) { return stream && stream->capturing ? 900 : 0; }
+int cuStreamSynchronize(Stream* stream) {
+  return fault() != 0 ? fault() : stream && stream->capturing ? 900 : 0;
+}
 int cuEventCreate(void** event, unsigned) { return *event = event, 0; }
 int cuEventDestroy_v2(void*) { return 0; }
 int cuEventRecord(void*, Stream*) { return 0; }
@@ -249,7 +264,9 @@ int cuLaunchKernel(Kernel* kernel, unsigned grid, unsigned, unsigned, unsigned b
   const bool three = kernel->parameters == 3;
   const unsigned long long second = three ? *static_cast<unsigned long long*>(arguments[1]) : 0;
   const int third = three ? *static_cast<int*>(arguments[2]) : 0;
+  if (fault() != 0) return fault();
   submit(stream, [=] {
+    count_launch();
     if (kernel->run != nullptr) {
       static std::mutex mutex;  // the emulation has one set of threads
       const std::lock_guard lock(mutex);

@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 
 #include "base/error.hpp"
+#include "problems/matmul_sizes.hpp"
 #include "runtime/drivers/cuda_graph/graph_recording.hpp"
 #include "runtime/drivers/cuda_stream/stream_recording.hpp"
 #include "runtime/session/image.hpp"
@@ -43,12 +45,22 @@ void check(const DriverApi& api, Result result, const char* what) {
   if (result == 0) return;
   const char* text = nullptr;
   api.error_string(result, &text);
-  fail(result == kOutOfMemory ? ErrorCode::out_of_memory : ErrorCode::device_error, "CUDA: ", what,
-       ": ", text == nullptr ? "unknown error" : text, " (code ", result, ")");
+  const std::string said = str(text == nullptr ? "unknown error" : text, " (code ", result, ")");
+  if (result == kOutOfMemory) fail(ErrorCode::out_of_memory, "CUDA: ", what, ": ", said);
+  // Faults of kernels come to light later, at whatever the host does next.
+  const bool of_kernel = result >= kFirstFault && result <= kLastFault;
+  fail(ErrorCode::device_error, "CUDA: ", what, ": ", said,
+       of_kernel
+           ? "; a kernel of this or an earlier call failed, and the process can't use the GPU "
+             "any more: run it with GEX_CUDA_CHECK=1 to learn which step it was"
+           : "");
 }
 
 CudaDevice::CudaDevice(bool graphs, int ordinal)
-    : api_(opened_api()), graphs_(graphs), process_(getpid()) {
+    : api_(opened_api()),
+      graphs_(graphs),
+      checks_steps_(std::getenv("GEX_CUDA_CHECK") != nullptr),
+      process_(getpid()) {
   check(api_, api_.init(0), "starting");
   int count = 0;
   check(api_, api_.device_count(&count), "counting devices");
@@ -119,6 +131,17 @@ std::unique_ptr<Recorder> CudaDevice::make_recorder(const Image& image, Loaded& 
   return std::make_unique<StreamRecorder>(*this, image, cuda, gear);
 }
 
+void CudaDevice::issue_all(const std::vector<CudaOp>& ops, const Replay& replay,
+                           CudaQueue& queue) const {
+  for (const CudaOp& op : ops) {
+    issue(op, replay.block, queue, queue.stream(), false);
+    if (!checks_steps_ || queue.is_recorded()) continue;
+    const Result result = api_.stream_synchronize(queue.stream());
+    if (result != 0) check(api_, result, str("step \"", op.name, "\"").c_str());
+  }
+  replay.tally->single_launches += static_cast<std::int64_t>(ops.size());
+}
+
 void CudaDevice::issue(const CudaOp& op, const std::int64_t* words, CudaQueue& queue, Stream stream,
                        bool at_gear) const {
   DevicePtr parameters = queue.block() + static_cast<DevicePtr>(op.word) * 8;
@@ -178,10 +201,12 @@ void CudaDevice::issue(const CudaOp& op, const std::int64_t* words, CudaQueue& q
   }
 }
 
-// A captured product runs at the gear's sizes with the addresses of the capture. Memory of the
+// A captured product runs at the gear's sizes with the addresses of the capture, so nothing but its
+// rows may vary. Memory of the
 // arena has room for the gear and stays in place; the caller's inputs may be read where no size
 // varies (weights), and are compared at each call; results of the call are new memory each time.
 bool CudaRecorder::can_be_captured(const program::Launch& launch) const {
+  if (!problems::only_rows_vary(launch.dims)) return false;
   const bool varies =
       std::any_of(launch.dims.begin(), launch.dims.end(), [](Dim dim) { return !dim.is_const(); });
   return std::all_of(launch.buffers.begin(), launch.buffers.end(), [&](program::BufferId id) {
@@ -198,6 +223,7 @@ void CudaRecorder::launch(const LaunchOp& op) {
   if (launch.with_previous && merging_) return merge(op);
   const auto code = static_cast<std::size_t>(launch.code);
   CudaOp out;
+  out.name = launch.name;
   out.word = op.word;
   out.dims_word = op.dims_word();
   out.grid_word = op.grid_word();
@@ -241,6 +267,7 @@ void CudaRecorder::merge(const LaunchOp& op) {
 void CudaRecorder::copy(const CopyOp& op) {
   CudaOp out;
   out.kind = CudaOp::Kind::copy;
+  out.name = "copy";
   out.function = loaded_.copy;
   out.word = op.word;
   out.end_word = op.word + 3;
@@ -252,6 +279,7 @@ void CudaRecorder::copy(const CopyOp& op) {
 void CudaRecorder::fill(const FillOp& op) {
   CudaOp out;
   out.kind = CudaOp::Kind::fill;
+  out.name = "fill";
   out.function = loaded_.fill;
   out.word = op.word;
   out.end_word = op.word + 2;

@@ -82,6 +82,7 @@ class CudaQueue final : public Queue {
 struct CudaOp {
   enum class Kind : std::uint8_t { kernel, library, copy, fill };
   Kind kind = Kind::kernel;
+  std::string name;  // of the step, for messages
   int word = 0, dims_word = 0, grid_word = 0, end_word = 0;
   std::vector<int> merged_grid_words;  // of the launches that run with this one
   int block = 1;
@@ -132,6 +133,10 @@ class CudaDevice final : public Device {
   bool graphs() const { return graphs_; }
   const std::string& architecture() const { return architecture_; }
   void make_current() const;  // every thread that talks to the driver must
+  // Issues the steps with their real sizes, one by one. Where GEX_CUDA_CHECK is set, waits for each
+  // of them, so that a fault is told with the name of its step.
+  void issue_all(const std::vector<CudaOp>& ops, const Replay& replay, CudaQueue& queue) const;
+  bool checks_steps() const { return checks_steps_; }
   // Issues one step with its real sizes, or with the gear's (for a graph that serves them all).
   void issue(const CudaOp& op, const std::int64_t* words, CudaQueue& queue, Stream stream,
              bool at_gear) const;
@@ -142,7 +147,8 @@ class CudaDevice final : public Device {
   int device_ = 0;
   Context context_ = nullptr;
   std::string architecture_;
-  const int process_;  // that has the context: a forked child can't use it
+  const bool checks_steps_;  // GEX_CUDA_CHECK
+  const int process_;        // that has the context: a forked child can't use it
 };
 
 // Collects the steps of a batch as CudaOps; drivers make their Recording of them.

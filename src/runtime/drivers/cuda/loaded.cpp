@@ -13,26 +13,6 @@ namespace {
 // captures. What is padded is memory of the arena, for kernels stop at the real sizes.
 constexpr int kGearSteps = 1;
 
-// A symbol that a library launch uses for anything but the rows of a plain left operand must keep
-// its exact value: rows computed past the real ones reach no other row, all else is summed or a
-// stride.
-void find_exact(const program::Program& program,
-                const std::vector<std::optional<problems::MatmulProblem>>& matmuls,
-                std::vector<Dim>& exact) {
-  namespace at = problems::matmul_dims;
-  for (const program::Segment& segment : program.segments) {
-    for (const program::Step& step : segment.steps) {
-      const auto* launch = std::get_if<program::Launch>(&step.op);
-      if (launch == nullptr || !matmuls[static_cast<std::size_t>(launch->code)]) continue;
-      const bool rows_free =
-          launch->dims[at::batch1] == Dim(1) && launch->dims[at::a_strides + 3] == Dim(1);
-      for (int i = 0; i < static_cast<int>(launch->dims.size()); ++i)
-        if (i != at::m || !rows_free)
-          launch->dims[static_cast<std::size_t>(i)].collect_symbols(exact);
-    }
-  }
-}
-
 }  // namespace
 
 CudaLoaded::CudaLoaded(CudaDevice& the_device, const program::Executable& executable)
@@ -83,13 +63,7 @@ CudaLoaded::CudaLoaded(CudaDevice& the_device, const program::Executable& execut
     constants.back() = device.allocate(buffer.data->bytes());
     device.write(constants.back(), buffer.data->data(), buffer.data->bytes());
   }
-  if (!device.graphs()) return;  // immediate launches take any size as it is
-  gears.steps = kGearSteps;
-  std::vector<Dim> exact;
-  find_exact(program, matmuls, exact);
-  for (Dim symbol : program.symbols)
-    if (!program::is_bound_symbol(program, symbol))
-      gears.exact.push_back(std::find(exact.begin(), exact.end(), symbol) != exact.end());
+  if (device.graphs()) gears.steps = kGearSteps;  // immediate launches take any size as it is
 }
 
 CudaLoaded::~CudaLoaded() {

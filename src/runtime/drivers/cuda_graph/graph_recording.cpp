@@ -48,8 +48,8 @@ class GraphRecording final : public Recording {
     device_.make_current();
     cuda.reserve_block(words_);
     cuda.upload(replay.block, ops_.front().word, ops_.back().end_word);
-    if (cuda.is_recorded()) {  // the steps become nodes of the caller's graph
-      issue_all(cuda, replay);
+    if (cuda.is_recorded() || device_.checks_steps()) {  // the former: nodes of the caller's graph
+      device_.issue_all(ops_, replay, cuda);
       count(ops_, replay.block, *replay.tally);
       return;
     }
@@ -59,7 +59,7 @@ class GraphRecording final : public Recording {
     if (!valid && has_captured_library()) {
       // Libraries set themselves up on first use, which a capture does not allow: this call runs
       // uncaptured, and leaves graphs for the next.
-      issue_all(cuda, replay);
+      device_.issue_all(ops_, replay, cuda);
       capture(graphs, cuda, replay);
     } else {
       if (!valid) capture(graphs, cuda, replay);
@@ -76,11 +76,6 @@ class GraphRecording final : public Recording {
     std::vector<GraphExec> execs;             // by piece; null where not captured
     std::vector<std::int64_t> library_words;  // addresses that library calls were captured with
   };
-
-  void issue_all(CudaQueue& queue, const Replay& replay) {
-    for (const CudaOp& op : ops_) device_.issue(op, replay.block, queue, queue.stream(), false);
-    replay.tally->single_launches += static_cast<std::int64_t>(ops_.size());
-  }
 
   void launch(const Graphs& graphs, CudaQueue& queue, const Replay& replay) {
     for (std::size_t p = 0; p < pieces_.size(); ++p) {

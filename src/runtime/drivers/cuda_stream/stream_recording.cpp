@@ -17,8 +17,7 @@ class StreamRecording final : public Recording {
     device_.make_current();
     cuda.reserve_block(words_);
     cuda.upload(replay.block, ops_.front().word, ops_.back().end_word);
-    for (const CudaOp& op : ops_) device_.issue(op, replay.block, cuda, cuda.stream(), false);
-    replay.tally->single_launches += static_cast<std::int64_t>(ops_.size());
+    device_.issue_all(ops_, replay, cuda);
     count(ops_, replay.block, *replay.tally);
   }
 

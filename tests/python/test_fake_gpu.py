@@ -1,0 +1,118 @@
+"""torch.compile for CUDA, over a driver library that computes on the host."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import fake_gpu
+
+_PRELUDE = """
+import sys
+sys.path.insert(0, {tests!r})
+import fake_gpu, torch, gex
+import torch.nn.functional as F
+fake_gpu.install()
+from gex import report
+from pytest import raises
+
+def compiled(fn, **options):
+    torch._dynamo.reset()
+    return torch.compile(fn, backend="npugraph_ex", **options)
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., None]]:
+    environment = fake_gpu.environment(tmp_path_factory.mktemp("driver"))
+    environment["GEX_CACHE_DIR"] = ""  # what that driver compiles is gone with the process
+    prelude = _PRELUDE.format(tests=str(Path(__file__).parent))
+
+    def run_code(code: str, **variables: str) -> None:
+        done = subprocess.run(
+            [sys.executable, "-c", prelude + code],
+            env=environment | variables,
+            capture_output=True,
+            text=True,
+            timeout=400,
+        )
+        assert done.returncode == 0, done.stderr[-4000:]
+
+    yield run_code
+
+
+def test_generated_kernels_and_one_graph_launch(run: Callable[..., None]) -> None:
+    run("""
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16))
+fn = compiled(model)
+with torch.no_grad():
+    for turn in range(3):
+        x = torch.randn(5, 8)
+        before = report.reports()[-1].runner.counters if turn else {}
+        torch.testing.assert_close(fn(x), model(x), rtol=1e-4, atol=1e-4)
+    after = report.reports()[-1].runner.counters
+assert 'target "cuda:0"' in report.reports()[-1].runner.text("program")
+new = {k: after[k] - before[k] for k in ("graph_launches", "single_launches")}
+assert new == {"graph_launches": 1, "single_launches": 0}, new
+""")
+
+
+def test_an_index_out_of_range_is_told_at_the_next_call(run: Callable[..., None]) -> None:
+    run("""
+fn = compiled(lambda x, i: F.embedding(i, x) * 2)
+x, good, bad = torch.randn(4, 3), torch.tensor([3, 0, 1]), torch.tensor([1, 7, -2])
+want = F.embedding(good, x) * 2
+for _ in range(3):
+    assert torch.equal(fn(x, good), want)
+fn(x, bad)
+with raises(gex.IndexOutOfRange, match="range from -2 to 7, .* has 4 elements") as error:
+    fn(x, good)
+assert "embedding" in str(error.value)
+assert torch.equal(fn(x, good), want)
+fn(x, bad)
+with raises(IndexError, match="range from -2 to 7"):
+    gex.synchronize()
+gex.synchronize()
+assert torch.equal(fn(x, good), want)
+assert not report.reports()[-1].calls
+""")
+
+
+@pytest.mark.slow
+def test_ignored_targets_and_several_checks(run: Callable[..., None]) -> None:
+    run("""
+fn = compiled(lambda s, t, i: F.cross_entropy(s, t) + s[i].sum(), dynamic=True)
+for rows in (3, 4):
+    s, t, i = torch.randn(rows, 5), torch.tensor([1, -100, 4, 0][:rows]), torch.tensor([-1, 0])
+    torch.testing.assert_close(fn(s, t, i), F.cross_entropy(s, t) + s[i].sum())
+fn(s, torch.tensor([1, -100, 5, 0]), i)
+with raises(IndexError, match="has 5 elements"):
+    fn(s, t, i)
+fn(s, t, torch.tensor([-5, 0]))
+with raises(IndexError, match="range from -5 to 0, .* has 4 elements"):
+    fn(s, t, i)
+""")
+
+
+_FAULT = """
+fn = compiled(lambda x: (x.cumsum(0) * 2).sum(1))
+x = torch.randn(4, 5)
+with raises(gex.UserError) as error:
+    for _ in range(4):
+        fn(x)
+assert {expected!r} in str(error.value), str(error.value)
+"""
+
+
+@pytest.mark.slow
+def test_a_fault_is_told_with_a_hint(run: Callable[..., None]) -> None:
+    run(_FAULT.format(expected="GEX_CUDA_CHECK=1"), GEX_FAKE_FAULT="2")
+
+
+@pytest.mark.slow
+def test_a_fault_is_told_with_the_step_where_steps_are_checked(run: Callable[..., None]) -> None:
+    run(_FAULT.format(expected='CUDA: step "'), GEX_FAKE_FAULT="1", GEX_CUDA_CHECK="1")
