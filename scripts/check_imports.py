@@ -24,7 +24,7 @@ LAYERS = (
     ("report",),  # after the importer: what compiles graphs writes reports and reads none
     ("aot", "cache", "captures", "deploy"),
     ("debug",),
-    ("bisect", "diff", "doctor", "pipeline"),
+    ("bisect", "diff", "doctor", "pipeline", "top"),
     ("frames",),
     ("dynamo", "export"),
     ("npu", "npugraph_ex", "recording"),

@@ -22,6 +22,7 @@ Command report_command();
 Command profile_command();
 Command doctor_command();
 Command completion_command();
+Command top_command();
 
 // In the order of the overview; defined in main.cpp.
 const std::vector<Command>& all_commands();

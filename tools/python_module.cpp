@@ -32,6 +32,7 @@ int run_diff(const std::vector<std::string>& words) { return run_python_module("
 int run_bisect(const std::vector<std::string>& words) {
   return run_python_module("gex.bisect", words);
 }
+int run_top(const std::vector<std::string>& words) { return run_python_module("gex.top", words); }
 
 }  // namespace
 
@@ -72,6 +73,19 @@ Command bisect_command() {
       "whose results differ is printed, with your line. Exit code 1 if there is one.\n"
       "Needs Python: GEX_PYTHON, else python3.";
   command.run_words = run_bisect;
+  return command;
+}
+
+Command top_command() {
+  Command command;
+  command.name = "top";
+  command.synopsis = "[--once] [--interval SECONDS]";
+  command.summary = "shows what compiled functions of running processes do (GEX_TOP=1)";
+  command.details =
+      "Processes started with GEX_TOP=1 in their environment write once a second what their\n"
+      "compiled graphs do: calls, times, captures, memory, ops through PyTorch. This shows them,\n"
+      "again and again on a terminal, once elsewhere. Needs Python: GEX_PYTHON, else python3.";
+  command.run_words = run_top;
   return command;
 }
 

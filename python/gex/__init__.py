@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 from typing import TYPE_CHECKING, Any
 
 from gex import report
@@ -52,6 +53,12 @@ __all__ = [
 # Python's exit handlers run before the destructors of the libraries that the background thread
 # uses.
 atexit.register(stop_background)
+
+
+if os.environ.get("GEX_TOP", "0") not in ("", "0"):
+    from gex.report import live
+
+    live.start()
 
 
 def __getattr__(name: str) -> Any:

@@ -157,6 +157,19 @@ def test_a_trace_file_has_every_launch(graph: pathlib.Path, tmp_path: pathlib.Pa
     assert {e["name"] for e in events if e["ph"] == "M"} == {"process_name", "thread_name"}
 
 
+def test_gex_dump_writes_every_stage_of_each_graph_in_spite_of_the_cache(
+    graph: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    environment = {**os.environ, "GEX_CACHE_DIR": str(tmp_path / "cache")}
+    for folder in ("first", "second"):
+        environment["GEX_DUMP"] = str(tmp_path / folder)
+        subprocess.run(
+            [GEX, "run", graph, "--dim=s0=4"], env=environment, check=True, capture_output=True
+        )
+        names = {path.name for path in (tmp_path / folder / "main_0").iterdir()}
+        assert {"before_passes.gex", "graph.gex", "kernels.txt", "program.txt"} <= names
+
+
 class Model(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -20,6 +20,8 @@ StrPath = Union[str, "os.PathLike[str]"]
 # Calls that are traced by gex.report(fn, *arguments): the fastest is shown.
 _CALLS = 5
 
+_tracing = 0  # blocks that trace calls now
+
 
 @dataclass(frozen=True)
 class Report:
@@ -90,12 +92,19 @@ class Recording:
 @contextlib.contextmanager
 def traced() -> Iterator[_gex.TraceKeeper]:
     """Traces all calls of the process inside the block."""
+    global _tracing
     keeper = _gex.TraceKeeper()
+    _tracing += 1
     _gex.set_tracing(keeper)
     try:
         yield keeper
     finally:
+        _tracing -= 1
         _gex.set_tracing(None)
+
+
+def is_tracing() -> bool:
+    return _tracing > 0
 
 
 def make(

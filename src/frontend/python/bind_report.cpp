@@ -80,6 +80,13 @@ void bind_report(nb::module_& m) {
           },
           nb::arg("runner"), "Whether a call of the runner was traced.")
       .def(
+          "times",
+          [](const TraceKeeper& keeper, const Runner& runner) {
+            const auto kept = trace_of(runner, &keeper);
+            return kept ? kept->times : std::vector<std::int64_t>();
+          },
+          nb::arg("runner"), "Nanoseconds of each traced call of the runner.")
+      .def(
           "chrome_trace",
           [](const TraceKeeper& keeper) { return report::chrome_trace(keeper.all()); },
           "The fastest call of each graph, as JSON that Perfetto and chrome://tracing open.");

@@ -171,9 +171,9 @@ const shortPlace = at => (at || '').replace(/^\/(?:[^/:]+\/)*([^/:]+\/[^/:]+:\d)
 // Where a node belongs, outermost first: the module path, or the user's lines.
 function pathOf(at) {
   if (!at) return [];
-  const module = / of ([\w.]+)$/.exec(at);
+  const module = / of ([\w.]+)(?:\(.*)?$/.exec(at);  // a pass may have added its name in brackets
   if (module) return module[1].replace(/\.(\d+)(?=\.|$)/g, '\u0000$1').split('.').map(part => part.replaceAll('\u0000', '.'));
-  const line = /^(.*?):(\d+)(?: in (\S+))?$/.exec(at);
+  const line = /^(.*?):(\d+)(?: in ([^\s(]+).*)?$/.exec(at);
   if (line) return Object.assign([(line[3] && line[3] !== '<module>' ? line[3] + ' · ' : '') + line[1].split('/').pop()], {isLine: true});
   return at.split('/').filter(Boolean).slice(0, -1);
 }
