@@ -25,10 +25,12 @@ TEST(Options, EachHasANameAHelpAndAPlaceInTheKey) {
   for (const OptionRow& row : option_table()) {
     EXPECT_TRUE(names.insert(row.name).second) << row.name << " stands twice";
     EXPECT_FALSE(row.help.empty()) << row.name;
-    if (row.about.key != OptionAbout::Key::value)
+    if (row.about.key != OptionAbout::Key::value) {
       EXPECT_FALSE(row.about.key_reason.empty()) << row.name << ": no reason";
-    if (row.part != OptionRow::Part::compile)
+    }
+    if (row.part != OptionRow::Part::compile) {
       EXPECT_EQ(row.about.key, OptionAbout::Key::none) << row.name << " is no part of a Program";
+    }
   }
   EXPECT_GE(names.size(), 20U);
 }

@@ -17,6 +17,8 @@ from typing import Any, Protocol
 import torch
 from torch.fx import GraphModule, Node
 
+from gex.compat.devices import close_capture_pool
+
 Compiled = Callable[[list[Any]], Sequence[Any]]
 
 LIMIT = 64  # captures of one graph; the one used longest ago goes first
@@ -62,12 +64,7 @@ class CudaRecording:
     def _recover(self, generator: torch.Generator, state: torch.Tensor) -> None:
         """A failed capture leaves its pool open, and the generator believing that it is captured:
         random numbers would fail for the rest of the process."""
-        index = self._device.index or 0
-        for end in (torch._C._cuda_endAllocateToPool, torch._C._cuda_releasePool):
-            try:
-                end(index, self._pool)
-            except RuntimeError:  # PyTorch has done it itself
-                continue
+        close_capture_pool(self._device.index or 0, self._pool)
         fresh = torch.Generator(self._device)
         fresh.set_state(state)
         generator.graphsafe_set_state(fresh.graphsafe_get_state())

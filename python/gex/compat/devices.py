@@ -32,3 +32,12 @@ def keep_scriptable(function: Callable[..., Any], wrapper: Callable[..., Any]) -
     builtin = torch.jit._builtins._find_builtin(function)
     if builtin is not None:
         torch.jit._builtins._register_builtin(wrapper, builtin)
+
+
+def close_capture_pool(device: int, pool: Any) -> None:
+    """Ends allocating to the memory pool of a capture that failed."""
+    for end in (torch._C._cuda_endAllocateToPool, torch._C._cuda_releasePool):
+        try:
+            end(device, pool)
+        except RuntimeError:  # PyTorch has done it itself
+            continue

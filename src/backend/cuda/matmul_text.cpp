@@ -394,7 +394,10 @@ void declare_mma(ProblemText& out, const problems::MatmulProblem& p, const MmaPl
   out.constant("kWaitsForLeft", plan.waits ? 1 : 0);
   out.text += kAligned;
   out.text += mma_tile_text();
-  if (plan.stream) out.text += stream_product_text();
+  if (plan.stream) {
+    out.text += stream_plan_text();
+    out.text += stream_product_text();
+  }
 }
 
 }  // namespace

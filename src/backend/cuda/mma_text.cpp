@@ -191,7 +191,7 @@ GEX_FN void mma_product(Product& task, Blocks block, char* shared) {
 )cuda";
 }
 
-std::string_view stream_product_text() {
+std::string_view stream_plan_text() {
   return R"cuda(
 // Elements of one row of A in shared memory: rows are half a line of banks apart.
 GEX_FN i64 stream_pitch(i64 depth) { return (depth + 63) / 64 * 64 + 32; }
@@ -234,7 +234,11 @@ GEX_FN void stream_prepare(Product& task, Blocks block, Requested& requested) {
   task.set_batch(block.index / plan.units);
   stream_request(task, plan, block.index, 0, requested.pieces);
 }
+)cuda";
+}
 
+std::string_view stream_product_text() {
+  return R"cuda(
 // A block takes tiles of 8 or 16 columns. `split` of its warps share the depth of one tile, 128 steps at
 // a time. The columns of B are the lines of the left fragments, so that a thread's 16 bytes of one
 // column are 8 steps of the depth; the order of steps is the same for both operands.

@@ -23,5 +23,7 @@ constexpr std::int64_t mma_tile_bytes(int rows, int cols, int stages) {
 // template <int G> void stream_product(Product&): up to 8 * G rows; the right operand, contiguous
 // along the depth, is read once, 16 bytes at a time, straight into fragments.
 std::string_view stream_product_text();
+// What it needs: how tiles are spread over a block, and the loads of the right operand.
+std::string_view stream_plan_text();
 
 }  // namespace gex::backend::cuda

@@ -1,9 +1,11 @@
 #include "backend/cuda/kernel_text.hpp"
+#include "base/error.hpp"
 
 namespace gex::backend::cuda {
 
-std::string_view prelude() {
-  return R"cuda(
+namespace {
+
+constexpr std::string_view kArithmetic = R"cuda(
 typedef long long i64;
 typedef unsigned long long u64;
 typedef unsigned int u32;
@@ -73,6 +75,10 @@ GEX_FN double f64_of_bits(u64 bits) {
 }
 GEX_FN double min_f64(double a, double b) { return a != a ? a : (b != b ? b : (b < a ? b : a)); }
 GEX_FN double max_f64(double a, double b) { return a != a ? a : (b != b ? b : (b > a ? b : a)); }
+)cuda";
+
+// What the hardware has instructions for; tests that run the sources on the host have their own.
+constexpr std::string_view kInstructions = R"cuda(
 #ifndef GEX_EMULATED  // tests run these sources on the host
 #define GEX_DECLARE_LOCALS extern __shared__ __align__(128) unsigned char gex_locals[];
 GEX_FN float of_f16(unsigned short h) {
@@ -249,6 +255,12 @@ GEX_FN i64 philox(i64 key, i64 counter, i64 word) {
   }
 }
 )cuda";
+
+}  // namespace
+
+std::string_view prelude() {
+  static const std::string text = str(kArithmetic, kInstructions);
+  return text;
 }
 
 }  // namespace gex::backend::cuda

@@ -350,6 +350,14 @@ void bind_process(nb::module_& m) {
         "Ends compiling in the background, for good.");
 }
 
+nb::dict overhead_of(const Runner& runner) {
+  nb::dict out;
+  out["parameters_ns"] = runner.overhead().parameters_ns;
+  out["inputs_ns"] = runner.overhead().inputs_ns;
+  out["key_ns"] = runner.overhead().key_ns;
+  return out;
+}
+
 }  // namespace
 
 void bind_runner(nb::module_& m) {
@@ -368,16 +376,7 @@ void bind_runner(nb::module_& m) {
            "Calls `refuse`, which raises, once an i64 tensor of the host is not 0 at its start: "
            "at the beginning of the next call, or instead of an error of the device.")
       .def("measure_overhead", &Runner::measure_overhead, nb::arg("on"))
-      .def_prop_ro(
-          "overhead",
-          [](const Runner& runner) {
-            nb::dict out;
-            out["parameters_ns"] = runner.overhead().parameters_ns;
-            out["inputs_ns"] = runner.overhead().inputs_ns;
-            out["key_ns"] = runner.overhead().key_ns;
-            return out;
-          },
-          "Of the last call that was measured.")
+      .def_prop_ro("overhead", &overhead_of, "Of the last call that was measured.")
       .def_prop_ro("steps", &steps_of_captures, "For each capture: a dict for each of its steps.")
       .def_prop_ro("memory", &memory_of, "For each capture: arena, lower_bound, why, text, ...")
       .def_prop_ro("seconds",

@@ -200,6 +200,23 @@ void Runner::raise_refusal() const {
   if (refused_value_ != nullptr && *refused_value_ != 0) refuse_();
 }
 
+void Runner::run_graph(const Bound& bound, Frame& frame, TorchHost& host) {
+  const runtime::ControlScope scope(&raising_interrupts());
+  while (true) {
+    try {
+      bound.graph->run(frame.inputs, host);
+      break;
+    } catch (const runtime::LayoutMismatch& mismatch) {
+      host.take_gil();
+      if (!lay_out(mismatch, bound, frame)) throw;
+    } catch (const UserError&) {
+      host.take_gil();
+      raise_refusal();  // it may be what the device failed of
+      throw;
+    }
+  }
+}
+
 nb::object Runner::operator()(nb::list arguments) {
   raise_refusal();
   static thread_local std::vector<std::unique_ptr<Frame>> spare_frames;
@@ -239,20 +256,7 @@ nb::object Runner::operator()(nb::list arguments) {
 
   TorchHost host({frame->arguments, bound->argument_of_input}, tuples_, callees_,
                  bound->graph->num_outputs, bound->graph->device, ranges, clock);
-  const runtime::ControlScope scope(&raising_interrupts());
-  while (true) {
-    try {
-      bound->graph->run(frame->inputs, host);
-      break;
-    } catch (const runtime::LayoutMismatch& mismatch) {
-      host.take_gil();
-      if (!lay_out(mismatch, *bound, *frame)) throw;
-    } catch (const UserError&) {
-      host.take_gil();
-      raise_refusal();  // it may be what the device failed of
-      throw;
-    }
-  }
+  run_graph(*bound, *frame, host);
   host.take_gil();
   if (clock.runs()) overhead_ = clock.overhead();
 

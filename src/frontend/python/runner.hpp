@@ -125,6 +125,7 @@ class Runner {
   std::vector<OutputTuples> tuples_;
   std::int64_t rebinds_ = 0;
   void raise_refusal() const;
+  void run_graph(const Bound& bound, Frame& frame, TorchHost& host);
   nb::object word_, refuse_;                              // see watch()
   const volatile std::int64_t* refused_value_ = nullptr;  // in word_; not 0: a value was refused
   bool measures_overhead_ = false;
