@@ -43,6 +43,7 @@ std::vector<Misuse> misuses_of_programs() {
       {"gex_list_passes", "no place", [](Valid&) { return gex_list_passes(nullptr); }, "NULL"},
       {"gex_load_plugins", "that are not there",
        [](Valid&) { return gex_load_plugins("absent_plugin.so"); }, "absent_plugin.so"},
+      {"gex_list_options", "no place", [](Valid&) { return gex_list_options(nullptr); }, "NULL"},
       {"gex_list_ops", "no place", [](Valid&) { return gex_list_ops(nullptr); }, "NULL"},
       {"gex_compile", "no graph",
        [](Valid& v) { return gex_compile(nullptr, nullptr, &v.compiled_program); }, "NULL"},

@@ -478,7 +478,7 @@ TEST(Names, DuplicatesAreRejected) {
   gex_value again = GEX_NO_VALUE;
   const gex_size size = {2, nullptr};
   EXPECT_EQ(gex_graph_input(graph.get(), "x", GEX_F32, &size, 1, &again), GEX_INVALID_ARGUMENT);
-  EXPECT_TRUE(says("an input 'x' already"));
+  EXPECT_TRUE(says("already has an input 'x'"));
   EXPECT_EQ(try_add(graph, "softmax", {x}, {int_attr("axis", 0), int_attr("axis", 0)}),
             GEX_INVALID_ARGUMENT);
   EXPECT_TRUE(says("'axis' is set twice"));

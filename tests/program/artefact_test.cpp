@@ -78,7 +78,7 @@ TEST(Artefact, SaysWhatIsWrongWithABadOne) {
   EXPECT_NE(reason_of("ELF" + good).find("not a file of gex"), std::string::npos);
   std::string old = good;
   old[8] = 99;
-  EXPECT_NE(reason_of(old).find("format 99"), std::string::npos);
+  EXPECT_NE(reason_of(old).find("format version 99"), std::string::npos);
   std::string damaged = good;
   damaged[good.rfind(std::string("a\0b", 3))] = 'x';
   EXPECT_NE(reason_of(damaged).find("\"one\" is damaged"), std::string::npos);

@@ -122,7 +122,7 @@ TEST(ProgramVerify, rejects_what_could_not_run) {
   expect_invalid("read %0 read %6", "read %4 read %6", "before it is written");
   expect_invalid("write %3 dims", "write %6 dims", "writes the constant");
   expect_invalid("bytes [8] frozen 0", "bytes [8]", "frozen memory");
-  expect_invalid("bytes [8] frozen 0", "bytes [s0*8] frozen 0", "not known");
+  expect_invalid("bytes [8] frozen 0", "bytes [s0*8] frozen 0", "not constant");
   expect_invalid("grid [s0]", "grid [u0]", "which is bound later");
   expect_invalid("main 0 1", "main 0", "never run");
   expect_invalid("if %7 then", "if %3 then", "must be bool");

@@ -1,6 +1,7 @@
 #include "report/model.hpp"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <algorithm>
 
@@ -150,7 +151,8 @@ TEST(Origins, link_nodes_units_and_steps) {
 }
 
 TEST(Origins, are_kept_in_the_cache) {
-  const std::string folder = testing::TempDir() + "/gex_origins_cache";
+  std::string folder = testing::TempDir() + "gex_origins_cache_XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
   CompileOptions options;
   options.cache = Store::at(folder);
   options.cache->clear();
