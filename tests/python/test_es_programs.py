@@ -206,7 +206,7 @@ def test_sizes_that_are_not_integers_are_reported(size: object) -> None:
 def test_arguments_that_are_not_tensors_are_reported() -> None:
     builder = es.EsGraphBuilder("g")
     x = builder.CreateInput(0, "x", "f32", [3])
-    with pytest.raises(TypeError, match="output 0 of 'g' gives 'a'"):
+    with pytest.raises(TypeError, match="output 0 of 'g' returns 'a'"):
         builder.SetOutput("a", 0)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a control edge gives 3"):
         es.relu(x).add_control_edge([3])  # type: ignore[list-item]

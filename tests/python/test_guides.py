@@ -26,9 +26,13 @@ PAGES_TO_RUN = sorted(
     for path in [ROOT / "README.md", *ROOT.glob("docs/*.md")]
     if not path.name.endswith(".zh.md")  # has the snippets of the English page
 )
+_MODEL = "import torch, gex\nmodel, x = torch.nn.Linear(3, 3), torch.ones(2, 3)\n"
 # What stands in for the user's own model and file in snippets that begin with them.
 GIVEN = {
-    "README.md": "import torch, gex\nmodel = torch.nn.Linear(3, 3)\n",
+    "README.md": _MODEL,
+    "docs/index.md": _MODEL,
+    "docs/tour.md": _MODEL,
+    "docs/artifact.md": _MODEL + 'gex.compile(model, (x,)).save("model.gexe", input_names=["x"])\n',
     "docs/onnx.md": """
 import numpy, onnx
 from onnx import TensorProto, helper

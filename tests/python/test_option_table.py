@@ -118,6 +118,7 @@ def test_variables_are_documented(row: EngineOption) -> None:
 
 # Files that may name the option: its line in the table, the field of C that is older than the
 # table, and those that use it.
+# Sessions of model files have one of their own: they are measured when they are loaded.
 USES_OF_AUTOTUNE = {
     "include/gex/options.def",
     "include/gex/gex.h",
@@ -128,6 +129,16 @@ USES_OF_AUTOTUNE = {
     "tools/bench.cpp",
     "python/gex/dynamo/backends.py",
     "python/gex/debug/graph_forms.py",
+    "include/gex/session.h",
+    "include/gex/session.hpp",
+    "python/gex/deploy/library.py",
+    "python/gex/deploy/session.py",
+    "src/deploy/build/text_code.cpp",
+    "src/deploy/model.cpp",
+    "src/deploy/model.hpp",
+    "src/deploy/text_code.hpp",
+    "src/frontend/capi/model.cpp",
+    "tools/model_file.cpp",
 }
 
 

@@ -166,7 +166,10 @@ def _compile_frame(frame: TracedFrame, trace: Callable[[], Any]) -> Any:
         with automatic.regions_while_traced(frame):
             return trace()
 
-    config = Config(_TABLES[backend], frame.request().options)
+    try:
+        config = Config(_TABLES[backend], frame.request().options)
+    except (OSError, RuntimeError, TypeError, ValueError):
+        return trace()  # the backend raises the same error, with Dynamo's context
     return frame_cache.compiled_frame(frame, backend.__name__, config, trace_with_regions)
 
 

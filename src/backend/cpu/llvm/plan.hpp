@@ -50,7 +50,7 @@ loop::Kernel specialise(const loop::Kernel& kernel,
 
 // Elements that an accumulator takes before it is merged into a wider one. The error of a sum grows
 // with it; merging takes some ten instructions.
-inline constexpr std::int64_t kBlockSteps = 16;
+inline constexpr std::int64_t kBlockSteps = 64;
 // If lanes are points, the maximum size of locals that are kept as one vector per element.
 inline constexpr std::int64_t kMaxLaneLocals = 64;
 // Up to this stride between lanes, elements are selected from whole vectors instead of gathered.
