@@ -208,7 +208,7 @@ def test_arguments_that_are_not_tensors_are_reported() -> None:
     x = builder.CreateInput(0, "x", "f32", [3])
     with pytest.raises(TypeError, match="output 0 of 'g' returns 'a'"):
         builder.SetOutput("a", 0)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="a control edge gives 3"):
+    with pytest.raises(TypeError, match="a control edge returns 3"):
         es.relu(x).add_control_edge([3])  # type: ignore[list-item]
     with pytest.raises(es.EsError, match=r"the constant has type .*ndarray.*array of numbers"):
         builder.CreateConst(np.array([None]))

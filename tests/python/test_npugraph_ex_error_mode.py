@@ -68,7 +68,7 @@ def test_waiting_in_another_thread_while_this_one_records(mode: str, device: str
     if mode == "global":
         assert "by another thread" in str(problem)
         assert "'thread_local'" in str(problem)
-        with pytest.raises(RuntimeError, match=r"void: stream.synchronize\(\)"):
+        with pytest.raises(RuntimeError, match=r"invalid: stream.synchronize\(\)"):
             g.capture_end()
     else:
         assert problem is None

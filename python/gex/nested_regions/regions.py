@@ -81,11 +81,11 @@ def regions(model: nn.Module) -> Regions:
 
 def regions_of_trace(model: nn.Module, at_least: int) -> Regions:
     """As `regions`, for groups of so many blocks, known to Dynamo alone: no block is changed."""
-    found = Regions(_groups(model, at_least))
+    # Blocks that are regions already, because gex.regions made them so, are left as they are.
+    found = Regions([group for group in _groups(model, at_least) if group.reason is None])
     for group in found.groups:
-        if group.reason is None:
-            forward = _forward_of(group)
-            traced_forwards.update((block, forward) for block in group.blocks.values())
+        forward = _forward_of(group)
+        traced_forwards.update((block, forward) for block in group.blocks.values())
     return found
 
 
