@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import gex
+from gex import passes
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGES = {"add_an_op.md": "op", "add_a_pass.md": "pass", "add_a_kernel.md": "kernel"}
@@ -119,8 +120,11 @@ def settings_as_they_were() -> Iterator[None]:
     environment, log = dict(os.environ), logging.getLogger("npugraph_ex")
     level, handlers = log.level, list(log.handlers)
     levels = [handler.level for handler in handlers]
+    registered = passes.get_registered_passes()
     with torch._dynamo.config.patch(debug_dir_root=torch._dynamo.config.debug_dir_root):
         yield
+    for name in set(passes.get_registered_passes()) - set(registered):
+        passes.unregister(name)  # programs with a pass without a version are not cached
     os.environ.clear()
     os.environ.update(environment)
     log.setLevel(level)
