@@ -77,6 +77,7 @@ def test_plots_are_drawn(docs: pathlib.Path) -> None:
 
 def test_measured_rows_are_taken_in(docs: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    monkeypatch.delitem(sys.modules, "results", raising=False)  # tests/gpu/harness has one too
     monkeypatch.setattr(sys, "argv", ["bench/compare.py", "--results", "x.json", "--jobs", "mlp"])
     import results
 
