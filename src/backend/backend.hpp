@@ -25,6 +25,9 @@ struct Kernel;
 
 namespace gex::backend {
 
+// Launches that are merged into one kernel, at most.
+inline constexpr int kMostMergedParts = 6;
+
 // The layout of one launch, over the launch's symbols.
 struct LaunchPlan {
   Dim grid;                // CPU: points; CUDA: blocks

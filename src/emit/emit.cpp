@@ -83,7 +83,8 @@ void Emitter::merge_launches() {
                                             [&](const program::Launch& launch) {
                                               return launches_.is_mergeable(launch.code);
                                             },
-                                        .small_grid = 2 * state_.target.multiprocessors});
+                                        .small_grid = 2 * state_.target.multiprocessors,
+                                        .most_parts = backend::kMostMergedParts});
 }
 
 void Emitter::emit_units(const Units& units, int segment) {

@@ -12,7 +12,6 @@ using program::Step;
 
 namespace {
 
-constexpr std::size_t kMostParts = 6;
 // How many groups a launch may move forward: the lifetimes of its results grow by as much.
 constexpr int kReach = 6;
 // Shared memory per block that does not limit the number of blocks on a multiprocessor.
@@ -77,7 +76,7 @@ class Merger {
   bool fits(const std::vector<Step>& run, const Group& group, int step) const {
     const auto* mine = std::get_if<Launch>(&run[index(step)].op);
     const auto* first = std::get_if<Launch>(&run[index(group.front())].op);
-    if (mine == nullptr || first == nullptr || group.size() >= kMostParts) return false;
+    if (mine == nullptr || first == nullptr || group.size() >= options_.most_parts) return false;
     if (mine->block != first->block || !options_.can_be_merged(*mine) ||
         !options_.can_be_merged(*first))
       return false;

@@ -16,6 +16,7 @@ struct MergeOptions {
   // Launches with more blocks than this fill the device; they are merged only if neither needs
   // much shared memory.
   std::int64_t small_grid = 0;
+  std::size_t most_parts = 6;  // of one kernel
 };
 
 // Sets Launch::with_previous. Programs with several streams are left alone.

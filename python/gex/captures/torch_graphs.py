@@ -9,8 +9,10 @@ stay valid for as long as they are held. The kernels are eager's, so are the bit
 from __future__ import annotations
 
 import threading
+import warnings
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -111,7 +113,7 @@ class CapturedGraph:
                 self._entries[key] = _Entry(addresses)
                 if len(self._entries) > LIMIT:
                     self._entries.popitem(last=False)
-                return self._op_by_op(arguments)
+                return self._first_call(arguments)
             self._entries.move_to_end(key)
             if entry.recording is not None and self._has_moved(entry, addresses):
                 entry.recording = None
@@ -122,6 +124,17 @@ class CapturedGraph:
     def _op_by_op(self, arguments: list[Any]) -> Sequence[Any]:
         statistics["op by op"] += 1
         return self._run(arguments)
+
+    def _first_call(self, arguments: list[Any]) -> Sequence[Any]:
+        """Watches for operators that wait for the device: in a capture they fail, and libraries
+        like cuSOLVER then keep failing afterwards."""
+        with _waits(self._device) as waits:
+            results = self._op_by_op(arguments)
+        if waits:
+            self._failures = _FAILURES
+            statistics["failures"] += 1
+            self._notes.append("PyTorch's kernels run one by one: an operator waits for the device")
+        return results
 
     @staticmethod
     def _has_moved(entry: _Entry, addresses: list[int]) -> bool:
@@ -206,6 +219,30 @@ def captured(
                 notes.append(f"PyTorch's kernels run one by one: {node.name} is on {tensor.device}")
                 return None
     return CapturedGraph(run, gm, device, notes)
+
+
+@contextmanager
+def _waits(device: torch.device) -> Iterator[list[str]]:
+    """Collects PyTorch's words about operators that wait for the device."""
+    found: list[str] = []
+    if device.type != "cuda":
+        yield found
+        return
+    mode = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            yield found
+    finally:
+        torch.cuda.set_sync_debug_mode(mode)
+    for warning in seen:
+        if "synchronizing CUDA operation" in str(warning.message):
+            found.append(str(warning.message))
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
 
 
 def _is_captured_by_the_caller(device: torch.device) -> bool:

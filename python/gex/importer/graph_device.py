@@ -11,26 +11,20 @@ CPU = torch.device("cpu")
 
 
 def device_of(gm: GraphModule) -> torch.device:
-    """The CUDA device of the graph's inputs if there is one, else the CPU.
+    """The CUDA device of the graph's tensors if there is one, else the CPU.
 
     A program has one device: tensors on two CUDA devices are not supported.
     """
     found: dict[torch.device, str] = {}
     for node in gm.graph.nodes:
-        val = node.meta.get("val")
-        is_input = node.op in ("placeholder", "get_attr") and isinstance(val, torch.Tensor)
-        if is_input and val.device.type == "cuda":
-            found.setdefault(val.device, node.name)
+        value = node.meta.get("val")
+        for item in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(item, torch.Tensor) and item.device.type == "cuda":
+                found.setdefault(item.device, node.name)
     if len(found) > 1:
         where = ", ".join(f"{name} on {device}" for device, name in found.items())
-        raise GraphNotSupported(f"inputs on several devices ({where})")
+        raise GraphNotSupported(f"tensors on several devices ({where})")
     return next(iter(found), CPU)
-
-
-def is_host_scalar(tensor: torch.Tensor, device: torch.device) -> bool:
-    """Whether it is a scalar on the CPU, which eager mode accepts together with tensors of the
-    device."""
-    return device != CPU and tensor.device == CPU and tensor.dim() == 0
 
 
 def is_same_device(named: object, device: torch.device) -> bool:

@@ -16,12 +16,12 @@ from gex.determinism import ANY_BATCH, get_deterministic_level
 from gex.errors import GraphNotSupported
 from gex.fx_stage.scope_ops import AICORES, LEVEL, VECTORCORES
 from gex.fx_stage.stream_assignment import StreamAssignment
-from gex.importer import unsupported_dtypes
+from gex.importer import host_values, unsupported_dtypes
 from gex.importer.body_import import BodyImport, location_of
 from gex.importer.boundary_adapter import Adapter
 from gex.importer.device_checks import DeviceChecks, Refusals
 from gex.importer.fast_random import FastRandom
-from gex.importer.graph_device import CPU, device_of, is_host_scalar
+from gex.importer.graph_device import CPU, device_of
 from gex.importer.invoke_subgraph import give_results_own_memory
 from gex.importer.node_import import SYMBOLIC, Env, NodeImporter, OpCall
 from gex.importer.outcome import ImportOutcome
@@ -83,12 +83,17 @@ class GraphImport:
     _ties: dict[int, Value] = field(default_factory=dict)  # by graph input
     _adapter: Adapter = field(default_factory=Adapter)
     _num_arguments: int = 0
+    _moved: set[Node] = field(default_factory=set)  # inputs copied to the device at each call
 
     def run(self) -> ImportedGraph:
         self._level = get_deterministic_level()
         self._importer = Importer(self.name)
         self._symbols = Symbols(_shape_env_of(self.gm), self.ranges)
         self._device = device_of(self.gm)
+        with host_values.on_device(self.gm, self._device) as self._moved:
+            return self._import()
+
+    def _import(self) -> ImportedGraph:
         self._nodes = NodeImporter(
             self._importer,
             self._symbols,
@@ -184,7 +189,7 @@ class GraphImport:
             self._add_tensor_input(node, val, position)
             if unsupported_dtypes.is_represented(val) or unsupported_dtypes.is_lazy(val):
                 self._adapter.convert_argument(position)
-            if is_host_scalar(val, self._device):
+            if node in self._moved:
                 self._adapter.move_argument(position, self._device)
         elif isinstance(val, torch.SymInt):
             dim = self._symbols.dim(val)
@@ -199,7 +204,7 @@ class GraphImport:
 
     def _add_tensor_input(self, node: Node, val: torch.Tensor, argument: int) -> None:
         reason = unsupported_dtypes.why_not_representable(val, self._device)
-        if reason and not is_host_scalar(val, self._device):
+        if reason:
             raise GraphNotSupported(f"input {node.name} has {reason}")
         self._env[node] = self._importer.add_input(
             unsupported_dtypes.type_of_any(val, self._symbols), node.name
@@ -215,10 +220,8 @@ class GraphImport:
         if isinstance(value, torch.Tensor):
             position = self._num_arguments + len(self._constants)
             with unset_fake_temporarily():
-                constant = unsupported_dtypes.represent_argument(value.detach())
-                if is_host_scalar(constant, self._device):
-                    constant = constant.to(self._device)
-                self._constants.append(constant)
+                value = value.detach().to(self._device)
+                self._constants.append(unsupported_dtypes.represent_argument(value))
             self._add_tensor_input(node, node.meta.get("val", value), position)
         else:
             self._env[node] = value

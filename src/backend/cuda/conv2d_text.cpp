@@ -170,7 +170,7 @@ KernelText conv_text(const problems::Conv2dProblem& p, const Form& form,
   out.constant("kRightByDepth", form.right_by_depth ? 1 : 0);
   out.text += kSizes;
   out.text += form.task;
-  out.text += tile_product_text();
+  out.tile_product(p.x);
   const Dim work = Dim(p.groups) * ceildiv(form.rows, kTileRows) * ceildiv(form.cols, kTileCols);
   return out.done(std::string(kBody), kTileThreads, capped_grid(work, limits, kBlocksEach), 0, 0);
 }

@@ -188,7 +188,7 @@ class CudaBackend final : public Backend {
     plan.scratch_bytes = text.shared_bytes;
     plan.workspace_bytes = text.workspace_bytes;
     plan.block = text.block;
-    plan.mergeable = text.cluster == 1 && text.block > 1;
+    plan.mergeable = text.cluster == 1 && text.block > 1 && text.static_bytes <= kMostStaticBytes;
     return plan;
   }
 

@@ -39,9 +39,10 @@ struct KernelText {
   // `part` also has `prepare(words, block, Requested&)`, which reads nothing that kernels write and
   // may run before the wait, and a `run` that takes what it requested.
   bool prepares = false;
-  int words = 0;        // buffers and dims
-  Dim grid;             // blocks
-  Dim shared_bytes;     // dynamic shared memory of a block
+  int words = 0;                  // buffers and dims
+  Dim grid;                       // blocks
+  Dim shared_bytes;               // dynamic shared memory of a block
+  std::int64_t static_bytes = 0;  // at most, of shared memory besides; adds up in merged launches
   Dim workspace_bytes;  // global scratch; when not 0, its address is the launch's last buffer
 };
 
@@ -62,6 +63,8 @@ struct MergedPart {
   Dim grid;            // read from word `grid_word` where it is not a constant
   int grid_word = 0;
 };
+// The static shared memory that a part may have: a kernel has 48 KiB of it.
+inline constexpr std::int64_t kMostStaticBytes = 48 * 1024 / kMostMergedParts;
 // The parts must have the same number of threads and no clusters.
 KernelText merge(std::span<const MergedPart> parts);
 

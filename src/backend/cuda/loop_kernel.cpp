@@ -65,6 +65,7 @@ class LoopEmitter : private VectorWriter {
          << text_.str() << "}\n";
     out.part = text.str();
     out.waits = limits_.dependent_launch;
+    out.static_bytes = static_bytes_;
     out.words = kernel_.num_params() + (has_workspace_ ? 1 : 0) + static_cast<int>(symbols_.size());
     finish_source(out);
     return out;
@@ -85,12 +86,17 @@ class LoopEmitter : private VectorWriter {
 
   static bool joins_threads(const Stage& stage) { return stage.reduction && stage.domain.empty(); }
 
+  void declare_shared(const std::string& type, const std::string& name, int count) {
+    shared_ << "  __shared__ " << type << " " << name << "[" << count << "];\n";
+    static_bytes_ += std::int64_t{8} * count;  // no type is larger
+  }
+
   void reduction_storage(const Stage& stage) {
     if ((mode_ != Mode::teams && mode_ != Mode::columns) || !joins_threads(stage)) return;
     const bool all = stage.reduction->scan || mode_ == Mode::columns;
     for (std::size_t k = 0; k < stage.reduction->accumulators.size(); ++k)
-      shared_ << "  __shared__ " << register_type(stage.reduction->accumulators[k].dtype) << " "
-              << join_name(stage, k) << "[" << (all ? kBlock : kBlock / 32) << "];\n";
+      declare_shared(register_type(stage.reduction->accumulators[k].dtype), join_name(stage, k),
+                     all ? kBlock : kBlock / 32);
   }
 
   Part joined_at(const Stage& stage, const std::string& index) const {
@@ -266,10 +272,11 @@ class LoopEmitter : private VectorWriter {
     std::vector<const Store*> ordered;
     for (const Store& s : stage.stores)
       if (needs_order(kernel_, s)) ordered.push_back(&s);
-    for (std::size_t k = 0; k < ordered.size(); ++k)
-      shared_ << "  __shared__ i64 place" << k << "[" << kBlock << "];\n  __shared__ "
-              << register_type(stage.exprs[at(ordered[k]->value)].dtype) << " value" << k << "["
-              << kBlock << "];\n";
+    for (std::size_t k = 0; k < ordered.size(); ++k) {
+      declare_shared("i64", str("place", k), kBlock);
+      declare_shared(register_type(stage.exprs[at(ordered[k]->value)].dtype), str("value", k),
+                     kBlock);
+    }
     open("for (i64 first = 0; first < points; first += blockDim.x)");
     line("const i64 point = first + threadIdx.x;");
     for (std::size_t k = 0; k < ordered.size(); ++k)
@@ -377,6 +384,7 @@ class LoopEmitter : private VectorWriter {
   bool has_workspace_ = false;
   const std::vector<const Store*>* deferred_ = nullptr;  // stores that wait for their owner
   std::ostringstream shared_;
+  std::int64_t static_bytes_ = 0;
 };
 
 }  // namespace

@@ -218,7 +218,7 @@ void declare_operands(ProblemText& out, const problems::MatmulProblem& p) {
   out.finish(p.c);
   out.constant("kMultiprocessors", out.limits.multiprocessors);
   out.text += kSizes;
-  out.text += tile_product_text();
+  out.tile_product(p.a);
 }
 
 // The tile of a block on tensor cores: its size, warps, stages, and blocks that share its depth.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -32,8 +33,8 @@ std::shared_ptr<const std::string> compile(const std::string& name, const std::s
   const std::shared_ptr<void> destroyer(program, [nvrtc](void* p) { nvrtc->destroy(&p); });
   const std::string target = "--gpu-architecture=" + architecture;
   // Rounding as PyTorch's eager mode: no contraction into fused multiply-adds.
-  const char* options[] = {target.c_str(), "--fmad=false", "--std=c++17"};
-  if (nvrtc->compile(program, 3, options) != 0) {
+  const char* options[] = {target.c_str(), "--fmad=false", "--std=c++17", "-w"};
+  if (nvrtc->compile(program, static_cast<int>(std::size(options)), options) != 0) {
     std::size_t size = 0;
     check(nvrtc->log_size(program, &size), "reading the log");
     std::string log(size, '\0');

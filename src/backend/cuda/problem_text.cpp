@@ -3,6 +3,7 @@
 #include "backend/cuda/attached.hpp"
 #include "backend/cuda/body_writer.hpp"
 #include "backend/cuda/scalar_text.hpp"
+#include "backend/cuda/tile_text.hpp"
 #include "base/error.hpp"
 
 namespace gex::backend::cuda {
@@ -37,6 +38,11 @@ void ProblemText::result_type(const std::string& type_name, DType dtype) {
 
 void ProblemText::accumulator(DType operand) {
   text += str("typedef ", operand == DType::f64 ? "double" : "float", " Acc;\n");
+}
+
+void ProblemText::tile_product(DType operand) {
+  text += tile_product_text();
+  tile_bytes = tile_shared_bytes(operand == DType::f64 ? 8 : 4);
 }
 
 void ProblemText::operand(const std::string& struct_name, int number, DType dtype) {
@@ -86,7 +92,7 @@ KernelText ProblemText::done(const std::string& body, int threads, Dim grid, Dim
   out.name = name;
   out.block = threads;
   out.grid = grid;
-  out.shared_bytes = shared_bytes;
+  out.shared_bytes = max(shared_bytes, Dim(tile_bytes));
   out.workspace_bytes = workspace_bytes;
   std::string sizes, begin;
   for (std::size_t i = 0; i < dims.size(); ++i)

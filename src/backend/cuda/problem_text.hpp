@@ -20,9 +20,10 @@ struct ProblemText {
   std::span<const Dim> dims;
   const DeviceLimits& limits;
   std::string name;
-  int buffers;       // of the launch
-  int first_result;  // the buffer after the operands
-  std::string text;  // declarations so far
+  int buffers;                  // of the launch
+  int first_result;             // the buffer after the operands
+  std::string text;             // declarations so far
+  std::int64_t tile_bytes = 0;  // of shared memory for tile_product
 
   bool has_epilogue() const { return attached.epilogue != nullptr; }
   std::string word(int buffer) const { return "words[" + std::to_string(buffer) + "]"; }
@@ -34,6 +35,8 @@ struct ProblemText {
   void result_type(const std::string& type_name, DType dtype);
   // Acc: float, or double for f64 operands.
   void accumulator(DType operand);
+  // The text of tile_product; after accumulator().
+  void tile_product(DType operand);
   // struct NAME { bind(words, buffer); Acc operator()(i64 offset) }: an operand in memory, or what
   // its prologue computes.
   void operand(const std::string& struct_name, int number, DType dtype);

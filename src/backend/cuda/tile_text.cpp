@@ -8,7 +8,10 @@ std::string_view tile_product_text() {
 template <int T, bool few_registers = false, class Task>
 GEX_FN void tile_product(const Task& task, i64 row, i64 col, i64 rows, i64 cols, i64 depth) {
   const int size = 16 * T, loads = T;  // lines of a tile, elements of an operand for each thread
-  __shared__ __align__(16) Acc left[16][size + 4], right[16][size + 4];
+  GEX_DECLARE_LOCALS
+  typedef Acc Line[size + 4];
+  Line* const left = (Line*)gex_locals;  // [16]
+  Line* const right = left + 16;         // [16]
   const int thread = (int)threadIdx.x, r0 = thread / 16 * 4, c0 = thread % 16 * 4;
   Acc sum[T][T];
 #pragma unroll

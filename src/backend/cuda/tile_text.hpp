@@ -1,6 +1,7 @@
 #pragma once
 // CUDA C text of the product of tiles in shared memory, for operands of any layout.
 
+#include <cstdint>
 #include <string_view>
 
 namespace gex::backend::cuda {
@@ -12,7 +13,13 @@ inline constexpr int kTileThreads = 256, kTileRows = 64, kTileCols = 64;
 // left(row, k), right(k, col), finish(row, col, sum), and says along which axis the operands are
 // contiguous: left_by_depth, right_by_depth. void tiled_product(task, batches, rows, cols, depth):
 // all tiles of all batches, for tasks with set_batch(batch). Needs the type Acc and
-// kMultiprocessors.
+// kMultiprocessors, and the dynamic shared memory below.
 std::string_view tile_product_text();
+
+// Bytes of shared memory for tiles of numbers of `accumulator_bytes`.
+inline constexpr std::int64_t tile_shared_bytes(std::int64_t accumulator_bytes) {
+  const std::int64_t lines = accumulator_bytes == 4 ? 128 : 64;
+  return 2 * 16 * (lines + 4) * accumulator_bytes;
+}
 
 }  // namespace gex::backend::cuda
