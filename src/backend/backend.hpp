@@ -36,6 +36,7 @@ struct LaunchPlan {
   int block = 0;           // CUDA: threads per block
   std::string algorithm;   // for Code::algorithm
   bool mergeable = false;  // may be merged with concurrent launches into one kernel
+  bool library = false;    // a call of a library, which may run beside other such calls
 };
 
 // Loop kernels that a problem's kernel calls for each element.

@@ -78,13 +78,16 @@ Emitted Emitter::run() {
 }
 
 void Emitter::merge_launches() {
-  if (!launches_.has_mergeable() || !state_.options.fuse) return;
-  plan::merge_launches(state_.program, {.can_be_merged =
-                                            [&](const program::Launch& launch) {
-                                              return launches_.is_mergeable(launch.code);
-                                            },
-                                        .small_grid = 2 * state_.target.multiprocessors,
-                                        .most_parts = backend::kMostMergedParts});
+  if (!launches_.can_group() || !state_.options.fuse) return;
+  plan::merge_launches(
+      state_.program,
+      {.can_be_merged =
+           [&](const program::Launch& launch) { return launches_.is_mergeable(launch.code); },
+       .is_library =
+           [&](const program::Launch& launch) { return launches_.is_library(launch.code); },
+       .multiprocessors = state_.target.multiprocessors,
+       .small_grid = 2 * state_.target.multiprocessors,
+       .most_parts = backend::kMostMergedParts});
 }
 
 void Emitter::emit_units(const Units& units, int segment) {

@@ -76,6 +76,7 @@ void Launches::apply(const backend::LaunchPlan& plan, program::Launch& launch) {
   launch.scratch_bytes = plan.scratch_bytes;
   launch.block = plan.block;
   if (plan.mergeable) mergeable_codes_.insert(launch.code);
+  if (plan.library) library_codes_.insert(launch.code);
   if (plan.workspace_bytes == Dim(0)) return;
   BufferDesc desc = describe(Type::tensor(DType::u8, {plan.workspace_bytes}),
                              BufferDesc::Kind::temp, "workspace");

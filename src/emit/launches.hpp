@@ -33,14 +33,15 @@ class Launches {
 
   CodeTable& codes() { return codes_; }
   // Codes whose launches may be merged with others into one kernel.
-  bool has_mergeable() const { return !mergeable_codes_.empty(); }
+  bool can_group() const { return !mergeable_codes_.empty() || !library_codes_.empty(); }
   bool is_mergeable(int code) const { return mergeable_codes_.contains(code); }
+  bool is_library(int code) const { return library_codes_.contains(code); }
 
  private:
   State& state_;
   Memory& memory_;
   CodeTable codes_;
-  std::unordered_set<int> mergeable_codes_;
+  std::unordered_set<int> mergeable_codes_, library_codes_;
   // Units by the identity of their steps, in step order: the planner may move steps.
   std::map<std::vector<int>, std::deque<int>> units_by_step_;
 };

@@ -1,6 +1,7 @@
 #include "plan/merge_launches.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "plan/conflicts.hpp"
 
@@ -16,6 +17,9 @@ namespace {
 constexpr int kReach = 6;
 // Shared memory per block that does not limit the number of blocks on a multiprocessor.
 constexpr std::int64_t kLittleShared = 16 * 1024;
+// Calls of a library that run at the same time, and the work (Launch::work) up to which that pays.
+constexpr std::size_t kMostCalls = 4;
+constexpr std::int64_t kSmallCall = std::int64_t{1} << 30;
 
 class Merger {
  public:
@@ -60,8 +64,28 @@ class Merger {
         out.push_back(run[index(i)]);
         if (i != group.front()) std::get<Launch>(out.back().op).with_previous = true;
       }
+      if (group.size() > 1) share_blocks(std::span(out).last(group.size()));
     }
     return out;
+  }
+
+  // Each product alone would fill the device: together they get as many blocks as the largest has,
+  // by their work. Launches loop over their work with any number of blocks.
+  void share_blocks(std::span<Step> group) const {
+    std::vector<Launch*> products;
+    std::int64_t blocks = 0, most = options_.multiprocessors, work = 0;
+    for (Step& step : group) {
+      Launch& launch = std::get<Launch>(step.op);
+      if (!launch.matrix) continue;
+      if (!launch.grid.is_const() || !launch.work.is_const()) return;
+      products.push_back(&launch);
+      blocks += launch.grid.constant();
+      most = std::max(most, launch.grid.constant());
+      work += launch.work.constant();
+    }
+    if (products.size() < 2 || blocks <= most) return;
+    for (Launch* launch : products)
+      launch->grid = std::max<std::int64_t>(most * launch->work.constant() / work, 1);
   }
 
   // The earliest group that the step can join, or the number of groups.
@@ -77,6 +101,9 @@ class Merger {
     const auto* mine = std::get_if<Launch>(&run[index(step)].op);
     const auto* first = std::get_if<Launch>(&run[index(group.front())].op);
     if (mine == nullptr || first == nullptr || group.size() >= options_.most_parts) return false;
+    if (is_library(*first) || is_library(*mine))
+      return is_library(*first) && is_library(*mine) && group.size() < kMostCalls &&
+             is_small_call(*first) && is_small_call(*mine);
     if (mine->block != first->block || !options_.can_be_merged(*mine) ||
         !options_.can_be_merged(*first))
       return false;
@@ -91,6 +118,13 @@ class Merger {
       return (small(*mine) && small(launch)) || (light(*mine) && light(launch));
     });
   }
+
+  bool is_library(const Launch& launch) const {
+    return options_.is_library && options_.is_library(launch);
+  }
+
+  // Large products fill the device one by one.
+  static bool is_small_call(const Launch& launch) { return launch.work.range().lo <= kSmallCall; }
 
   Program& program_;
   const MergeOptions& options_;

@@ -1,7 +1,7 @@
 #pragma once
-// Places independent launches next to each other so that a device can run them as one kernel:
-// projections of the same value, norms of several heads. A launch may move forward past launches
-// that it does not depend on.
+// Places independent launches next to each other so that a device can run them as one kernel, or
+// calls of a library at the same time: projections of the same value, norms of several heads. A
+// launch may move forward past launches that it does not depend on.
 
 #include <cstdint>
 #include <functional>
@@ -13,6 +13,9 @@ namespace gex::plan {
 struct MergeOptions {
   // Whether the backend can merge the launches of this code with others.
   std::function<bool(const program::Launch&)> can_be_merged;
+  // Whether the launch is a call of a library; null: none is.
+  std::function<bool(const program::Launch&)> is_library;
+  std::int64_t multiprocessors = 0;
   // Launches with more blocks than this fill the device; they are merged only if neither needs
   // much shared memory.
   std::int64_t small_grid = 0;

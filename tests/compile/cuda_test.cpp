@@ -19,6 +19,10 @@ HostTensor random_f16(std::vector<std::int64_t> shape) {
   return random_tensor(DType::f16, std::move(shape), random_source, -1, 1);
 }
 
+HostTensor random_f32(std::vector<std::int64_t> shape) {
+  return random_tensor(DType::f32, std::move(shape), random_source, -1, 1);
+}
+
 bool is_inner_run() { return std::getenv("GEX_TEST_CUDA_ON_HOST") != nullptr; }
 
 CompileOptions for_cuda() {
@@ -87,6 +91,37 @@ graph main(%x: f16[2, 128], %g: f16[192, 128], %u: f16[192, 128], %d: f16[128, 1
   EXPECT_FALSE(launches[2]->with_previous);
 }
 
+// Products of many rows are calls of the library: those of one value become branches of the graph.
+// The first call runs uncaptured, the second replays what was captured after it.
+TEST(CudaOnHost, CallsOfTheLibraryThatReadOneValueRunBesideEachOther) {
+  if (!is_inner_run()) GTEST_SKIP() << "runs inside Cuda.GraphsGiveTheInterpretersResults";
+  const Result r = check(
+      R"(
+graph main(%x: f32[40, 64], %q: f32[64, 64], %k: f32[64, 64], %w: f32[64, 64]) -> (f32[40, 64]) {
+  %a = matmul(%x, %q) : f32[40, 64]
+  %b = matmul(%x, %k) : f32[40, 64]
+  %c = matmul(%b, %w) : f32[40, 64]
+  %d = neg(%a) : f32[40, 64]
+  %e = neg(%c) : f32[40, 64]
+  %y = maximum(%d, %e) : f32[40, 64]
+  return %y
+})",
+      {random_f32({40, 64}), random_f32({64, 64}), random_f32({64, 64}), random_f32({64, 64})},
+      1e-4, for_cuda());
+  const auto launches = launches_of(*r.compiled.program);
+  ASSERT_EQ(launches.size(), 4u) << program::print(*r.compiled.program);
+  EXPECT_TRUE(launches[1]->with_previous);
+  EXPECT_FALSE(launches[2]->with_previous) << "the third product reads the result of the second";
+  runtime::Session session(r.compiled.executable, {}, nullptr);
+  const std::vector<HostTensor> inputs = {random_f32({40, 64}), random_f32({64, 64}),
+                                          random_f32({64, 64}), random_f32({64, 64})};
+  std::vector<HostTensor> first = inputs, second = inputs;
+  const std::vector<HostTensor> uncaptured = execute(session, first);
+  const std::vector<HostTensor> replayed = execute(session, second);
+  EXPECT_EQ(largest_error(replayed[0], uncaptured[0]), 0);
+  EXPECT_GT(session.counters().graph_launches, 0);
+}
+
 // A norm of rows and what reads its rows at other places: one kernel; merged with that of another
 // tensor although sizes vary.
 TEST(CudaOnHost, RotatedNormsAreOneKernelForEverySize) {
@@ -134,7 +169,7 @@ TEST(Cuda, GraphsGiveTheInterpretersResults) {
   std::ostringstream text;
   text << std::ifstream(folder + "/log").rdbuf();
   EXPECT_EQ(status, 0) << text.str();
-  EXPECT_NE(text.str().find("[  PASSED  ] 3 tests"), std::string::npos) << text.str();
+  EXPECT_NE(text.str().find("[  PASSED  ] 4 tests"), std::string::npos) << text.str();
   EXPECT_EQ(std::system(("rm -r " + folder).c_str()), 0);
 }
 

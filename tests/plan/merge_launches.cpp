@@ -70,6 +70,39 @@ TEST(MergeLaunches, a_full_device_is_shared_only_by_launches_without_memory_of_t
             "a+c b");
 }
 
+TEST(MergeLaunches, merged_products_share_the_blocks_of_one_by_their_work) {
+  Program program = parsed(R"(  launch "a" code 0 write %0 grid [132] work [200] matrix block 256
+  launch "b" code 0 write %1 grid [132] work [100] matrix block 256
+  launch "c" code 0 write %2 grid [5] work [100] block 256
+)");
+  merge_launches(program, {.can_be_merged = [](const program::Launch&) { return true; },
+                           .multiprocessors = 132,
+                           .small_grid = 264});
+  std::vector<std::int64_t> blocks;
+  for (const program::Step& step : program.segments[0].steps)
+    blocks.push_back(std::get<program::Launch>(step.op).grid.constant());
+  EXPECT_EQ(blocks, (std::vector<std::int64_t>{88, 44, 5}));
+}
+
+TEST(MergeLaunches, calls_of_a_library_are_grouped_with_each_other_alone) {
+  Program program = parsed(R"(  launch "a" code 0 write %0 grid [1] work [9]
+  launch "k" code 0 write %1 grid [9] block 256
+  launch "b" code 0 write %2 grid [1] work [9]
+  launch "c" code 0 write %3 grid [1] work [2000000000]
+)");
+  const auto is_library = [](const program::Launch& launch) { return launch.name != "k"; };
+  merge_launches(
+      program, {.can_be_merged = [&](const program::Launch& launch) { return !is_library(launch); },
+                .is_library = is_library,
+                .small_grid = 264});
+  std::string order;
+  for (const program::Step& step : program.segments[0].steps) {
+    const auto& launch = std::get<program::Launch>(step.op);
+    order += (launch.with_previous ? "+" : " ") + launch.name;
+  }
+  EXPECT_EQ(order, " a+b k c") << "c fills the device by itself";
+}
+
 // Memory of launches that run together is not shared by what only one of them needs.
 TEST(MergeLaunches, what_runs_together_lives_together) {
   Program program = parsed(R"(  launch "a" code 0 write %0 grid [9] block 256

@@ -134,14 +134,14 @@ constexpr std::string_view kBody = R"cuda(
 
 // What tensor cores can do for the sizes that are possible.
 struct MmaPlan {
-  bool decode = false, prefill = false;
+  bool decode = false, few_rows = false, prefill = false;  // forms that the sizes may need
   std::int64_t head = 0, value = 0;
   int stages = 2, splits = 1;
 
   static constexpr std::int64_t kDecodeRows = 16;
-  bool any() const { return decode || prefill; }
+  bool any() const { return decode || few_rows || prefill; }
   std::int64_t shared_bytes() const {
-    return mma_attention_bytes(head, value, stages, decode, prefill);
+    return mma_attention_bytes(head, value, stages, decode, few_rows || prefill);
   }
 
   std::string body() const {
@@ -150,11 +150,21 @@ struct MmaPlan {
       return str("attend<", form,
                  ">(s, load_q, load_k, load_v, load_mask, done, block, (char*)gex_locals);\n");
     };
-    if (decode && prefill)
-      text += str("    if (s.heads / s.kv_heads * s.queries <= ", kDecodeRows, ")\n      ",
-                  attend("true"), "    else\n      ", attend("false"));
-    else
-      text += "    " + attend(decode ? "true" : "false");
+    text += "    const i64 rows = s.heads / s.kv_heads * s.queries;\n";
+    std::string before;
+    if (decode) {
+      if (few_rows || prefill) before = str("if (rows <= ", kDecodeRows, ") ");
+      text += "    " + before + attend("kDecode");
+    }
+    if (few_rows) {
+      const std::string when =
+          prefill ? "if (2 * s.batch * s.kv_heads * ((rows + kBlockRows - 1) / kBlockRows) <= "
+                    "kMultiprocessors) "
+                  : "";
+      text += str("    ", before.empty() ? "" : "else ", when, attend("kFewRows"));
+      before = when;
+    }
+    if (prefill) text += str("    ", before.empty() ? "" : "else ", attend("kPrefill"));
     return text + "    return;\n  }\n";
   }
 };
@@ -173,14 +183,22 @@ MmaPlan mma_plan(const problems::AttentionProblem& p, std::span<const Dim> dims,
   plan.value = *value;
   const Dim rows = floordiv(dims[at_dim::heads], dims[at_dim::kv_heads]) * dims[at_dim::queries];
   plan.decode = rows.range().lo <= MmaPlan::kDecodeRows;
-  plan.prefill = rows.range().hi > MmaPlan::kDecodeRows;
+  if (rows.range().hi > MmaPlan::kDecodeRows) {
+    const std::int64_t block_rows = prefill_rows(*value, plan.decode);
+    const DimRange blocks =
+        (dims[at_dim::batch] * dims[at_dim::kv_heads] * ceildiv(rows, block_rows)).range();
+    plan.few_rows = 2 * std::min<std::int64_t>(blocks.lo, 1 << 30) <= limits.multiprocessors;
+    plan.prefill = 2 * std::min<std::int64_t>(blocks.hi, 1 << 30) > limits.multiprocessors;
+  }
   // Two blocks fit on a multiprocessor, so that all clusters of a decode run at once.
   plan.stages = *head > 128 || *value > 128 || !plan.decode ? 2 : 3;
   if (plan.decode) {
     const Dim units = dims[at_dim::batch] * dims[at_dim::kv_heads];
     const std::int64_t tiles =
         (std::min<std::int64_t>(dims[at_dim::keys].range().hi, 1 << 30) + 63) / 64;
-    while (plan.splits < 8 && 2 * plan.splits <= tiles &&
+    // Joining the blocks of a cluster takes as long as a few tiles.
+    constexpr std::int64_t kTilesEach = 4;
+    while (plan.splits < 8 && kTilesEach * plan.splits <= tiles &&
            units.range().lo * plan.splits < limits.multiprocessors)
       plan.splits *= 2;
   }
@@ -194,7 +212,8 @@ void declare_mma(ProblemText& out, const problems::AttentionProblem& p, const Mm
   out.constant("kStages", plan.stages);
   out.constant("kSplits", plan.splits);
   out.constant("kPrefillOnly", plan.decode ? 0 : 1);
-  out.constant("kDecodeOnly", plan.prefill ? 0 : 1);
+  out.constant("kDecodeOnly", plan.few_rows || plan.prefill ? 0 : 1);
+  out.constant("kMultiprocessors", out.limits.multiprocessors);
   out.constant("kQueryComputed", problems::contains(p.computed, 0) ? 1 : 0);
   out.constant("kKeyComputed", problems::contains(p.computed, 1) ? 1 : 0);
   out.constant("kValueComputed", problems::contains(p.computed, 2) ? 1 : 0);

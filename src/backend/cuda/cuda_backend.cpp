@@ -124,6 +124,7 @@ class CudaBackend final : public Backend {
       LaunchPlan plan;
       plan.grid = 1;
       plan.algorithm = kLibrary;
+      plan.library = true;
       return plan;
     }
     const CanonicalKernels canonical(attached);
@@ -162,7 +163,7 @@ class CudaBackend final : public Backend {
     std::size_t next = 0;
     for (std::size_t k = 0; k < texts.size(); ++k) {
       program::DeviceCode device;
-      device.only_merged = !alone[k];
+      device.only_merged = !alone[k] && !texts[k].source.empty();
       if (alone[k] && !texts[k].source.empty()) {
         device.entry = texts[k].name;
         device.waits = texts[k].waits;
@@ -221,7 +222,8 @@ class CudaBackend final : public Backend {
     const program::Launch* first = nullptr;
     int words = 0;
     const auto finish = [&] {
-      if (parts.size() > 1) merged.push_back({first, merge(parts)});
+      const bool kernels = !parts.empty() && !parts.front().text->source.empty();
+      if (parts.size() > 1 && kernels) merged.push_back({first, merge(parts)});
       parts.clear();
     };
     for (const program::Segment& segment : program.segments) {

@@ -20,7 +20,9 @@ using loop::Store;
 namespace {
 
 constexpr int kWaves = 16;                       // blocks for each multiprocessor, at most
-constexpr std::int64_t kWarpLoop = 1024;         // inner loops up to this stay in one warp
+constexpr std::int64_t kShortWarpLoop = 256;     // inner loops up to this stay in one warp
+constexpr std::int64_t kWarpLoop = 1024;         // and up to this where there are many points
+constexpr int kTeamsEach = 4;                    // points for each multiprocessor: many
 constexpr std::int64_t kWarpLocals = 48 * 1024;  // bytes that all warps of a block keep
 
 class LoopEmitter : private VectorWriter {
@@ -325,8 +327,10 @@ class LoopEmitter : private VectorWriter {
     const bool has_locals = !(locals == Dim(0));
     line("const i64 local_bytes = " + dim(locals) + ";");
     line(needs_block() ? "const int team = " + std::to_string(kBlock) + ";"
-                       : "const int team = " + dim(inner_) + " <= " + std::to_string(kWarpLoop) +
-                             " && local_bytes * " + std::to_string(kBlock / 32) +
+                       : "const int team = " + dim(inner_) + " <= (points < " +
+                             std::to_string(limits_.multiprocessors * kTeamsEach) + " ? " +
+                             std::to_string(kShortWarpLoop) + " : " + std::to_string(kWarpLoop) +
+                             ") && local_bytes * " + std::to_string(kBlock / 32) +
                              " <= " + std::to_string(kWarpLocals) +
                              " ? 32 : " + std::to_string(kBlock) + ";");
     line("const int lane = (int)threadIdx.x % team, team_number = (int)threadIdx.x / team;");

@@ -45,10 +45,13 @@ struct Product {
     left_by_depth = size.a[2] != 1;
     right_by_depth = size.b[3] != 1;
   }
+  GEX_METHOD i64 right_first(i64 batch) const {
+    return batch / size.batch1 * size.b[0] + batch % size.batch1 * size.b[1];
+  }
   GEX_METHOD void set_batch(i64 batch) {
     const i64 outer = batch / size.batch1, inner = batch % size.batch1;
     a_first = outer * size.a[0] + inner * size.a[1];
-    b_first = outer * size.b[0] + inner * size.b[1];
+    b_first = right_first(batch);
     c_first = outer * size.c[0] + inner * size.c[1];
     point_first = batch * size.rows * size.cols;
   }
@@ -251,15 +254,16 @@ struct MmaPlan {
   int multiprocessors = 0;
   int stream_columns = 16;  // of a tile
 
-  static constexpr std::int64_t kStreamRows = 16, kStreamBytes = 110 * 1024, kJoinBytes = 8192;
+  static constexpr std::int64_t kStreamRows = 16, kStreamBytes = 110 * 1024, kJoinBytes = 16384;
 
   bool any() const { return stream || !tiles.empty(); }
   int split() const { return tiles.size() == 1 ? tiles.front().split : 1; }
-  // Blocks that a multiprocessor must be able to hold: registers are enough for two, but not where
-  // elements are computed or sizes are not constants.
+  // Blocks that a multiprocessor must be able to hold. Products of few rows leave room for a block
+  // of the next kernel, which requests its weights meanwhile. Elsewhere registers are enough for
+  // two, but not where elements are computed or sizes are not constants.
   int blocks_each() const {
-    const bool small = tiles.empty() || (tiles.size() == 1 && tiles.back().cols <= 128);
-    return small && !computed ? 2 : 1;
+    if (tiles.empty()) return 2;
+    return tiles.size() == 1 && tiles.back().cols <= 128 && !computed ? 2 : 1;
   }
 
   Dim shared_bytes(std::span<const Dim> dims) const {
@@ -278,7 +282,8 @@ struct MmaPlan {
                             ceildiv(dims[at_dim::n], stream_columns)
                       : Dim(0);
     if (!tiles.empty()) most = max(most, tiles.front().count(dims));
-    return min(most, Dim(multiprocessors * 2 / split())) * Dim(split());
+    const int most_blocks = tiles.empty() ? multiprocessors : multiprocessors * 2 / split();
+    return min(most, Dim(most_blocks)) * Dim(split());
   }
 
   // Whether the task at hand can use stream_product.
@@ -359,11 +364,10 @@ MmaPlan mma_plan(const problems::MatmulProblem& p, std::span<const Dim> dims,
   const bool fits = std::min<std::int64_t>(dims[at_dim::k].range().hi, 1 << 30) *
                         std::min(rows.hi, MmaPlan::kStreamRows) <=
                     (MmaPlan::kStreamBytes - MmaPlan::kJoinBytes) / 2 - 96 * MmaPlan::kStreamRows;
-  // Narrow tiles where wide ones would leave multiprocessors without work, and each is long enough.
+  // Wide tiles where every block gets several of them: narrow ones spread the columns more evenly.
+  constexpr std::int64_t kWideTilesEach = 4;
   const auto columns = (dims[at_dim::batch0] * dims[at_dim::batch1] * dims[at_dim::n]).as_const();
-  constexpr std::int64_t kLongDepth = 2048;
-  if (columns && *columns <= std::int64_t{16} * limits.multiprocessors * 3 / 4 &&
-      dims[at_dim::k].range().lo >= kLongDepth)
+  if (columns && *columns <= std::int64_t{16} * limits.multiprocessors * kWideTilesEach)
     plan.stream_columns = 8;
   if (plan.stream && fits && rows.hi <= MmaPlan::kStreamRows) return plan;
   // It never fits where sizes are constants.

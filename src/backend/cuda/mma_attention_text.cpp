@@ -48,10 +48,12 @@ GEX_FN void load_rows(u32 tile, const Operand& operand, i64 first, i64 row_strid
   }
 }
 
-// Rows are the queries of all heads that share keys, head by head. Prefill: a block takes 64 or 128
-// rows, a warp a quarter of them with all keys of a tile. Decode: at most 16 rows; the blocks of a cluster share
-// the keys, and the warps of a block share each tile.
-template <bool decode>
+// Rows are the queries of all heads that share keys, head by head. kPrefill: a block takes 64 or 128
+// rows, a warp a quarter of them with all keys of a tile. kFewRows, where that would leave most
+// multiprocessors idle: a block takes 16 rows, and its warps share each tile. kDecode: at most 16 rows
+// in all; the blocks of a cluster share the keys, too.
+enum Form { kPrefill, kFewRows, kDecode };
+template <Form form>
 GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const Value& load_v,
                    const Mask& load_mask, const Finish& done, Blocks block, char* shared) {
   const int thread = (int)threadIdx.x, warp = thread / 32, lane = thread % 32, g = lane / 4, t = lane % 4;
@@ -59,21 +61,21 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
   const float infinity = f32_of_bits(0x7f800000u), log2e = 1.4426950408889634f;
   const float scale = (kHasScale ? (float)scale_value() : 1.0f / sqrtf((float)s.head)) * log2e;
   const i64 group = s.heads / s.kv_heads, rows = group * s.queries;
-  const int RT = decode ? 1 : kRowTiles;
-  const i64 row_blocks = decode ? 1 : (rows + kBlockRows - 1) / kBlockRows, units = s.batch * s.kv_heads * row_blocks;
-  const int block_rows = decode ? 16 : kBlockRows;
+  const bool by_keys = form != kPrefill;  // the warps of a block share the keys of a tile
+  const int RT = by_keys ? 1 : kRowTiles, splits = form == kDecode ? kSplits : 1;
+  const int block_rows = by_keys ? 16 : kBlockRows;
+  const i64 row_blocks = form == kDecode ? 1 : (rows + block_rows - 1) / block_rows, units = s.batch * s.kv_heads * row_blocks;
   // Pieces of 8 keys that a warp takes at once; half a tile where long rows leave few registers.
-  const int NT = decode ? 2 : kValue > 128 || RT == 2 ? 4 : 8, passes = decode ? 1 : 8 / NT;
+  const int NT = by_keys ? 2 : kValue > 128 || RT == 2 ? 4 : 8, passes = by_keys ? 1 : 8 / NT;
   const u32 q_tile = shared_address(shared), ring = q_tile + kQueryBytes;
-  for (i64 unit = decode ? block.index / kSplits : block.index; unit < units;
-       unit += decode ? block.count / kSplits : block.count) {
+  for (i64 unit = block.index / splits; unit < units; unit += block.count / splits) {
     const i64 b = unit / (s.kv_heads * row_blocks), kv = unit / row_blocks % s.kv_heads;
-    const i64 row0 = unit % row_blocks * kBlockRows;
+    const i64 row0 = unit % row_blocks * block_rows;
     const i64 last_row = int_min(row0 + block_rows, rows) - 1;
     const i64 key_end = s.visible(row0 / s.queries == last_row / s.queries ? last_row % s.queries : s.queries - 1);
-    const i64 tiles = (key_end + 63) / 64, share = (tiles + kSplits - 1) / kSplits;
-    const i64 from = decode ? int_min(cluster_rank() * share, tiles) : 0;
-    const int steps = (int)(decode ? int_min(share, tiles - from) : tiles);
+    const i64 tiles = (key_end + 63) / 64, share = (tiles + splits - 1) / splits;
+    const i64 from = splits > 1 ? int_min(cluster_rank() * share, tiles) : 0;
+    const int steps = (int)int_min(share, tiles - from);
     const i64 k_first = b * s.k[0] + kv * s.k[1], v_first = b * s.v[0] + kv * s.v[1];
     const auto load = [&](int step) {
       const u32 at = ring + step % kStages * kStageBytes;
@@ -103,7 +105,7 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
       store_shared(piece<kBlockRows>(q_tile, r, at), v);
     }
     // The rows of this thread: two in each tile of 16.
-    const int warp_row = decode ? 0 : warp * 16 * RT;
+    const int warp_row = by_keys ? 0 : warp * 16 * RT;
     i64 mask_first[RT][2];
     int end[RT][2], all_see = 0x7fffffff;
 #pragma unroll
@@ -126,6 +128,17 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
         for (int e = 0; e < 4; ++e) out[r][i][e] = 0.0f;
     }
     for (int step = 0; step < steps; ++step) {
+      // Requested together with keys and values: few blocks run, and each access takes long.
+      float masked[2][4] = {};
+      if (by_keys && kMask != 0) {
+#pragma unroll
+        for (int j = 0; j < 2; ++j)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            const int key = (int)(from + step) * 64 + warp * 16 + t * 2 + j * 8 + e % 2;
+            if (key < end[0][e / 2]) masked[j][e] = load_mask(mask_first[0][e / 2] + (i64)key * s.mask[3]);
+          }
+      }
       wait_copies<kStages - 2>();
       __syncthreads();
       if (step + kStages - 1 < steps) load(step + kStages - 1);
@@ -134,7 +147,7 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
       const u32 v_tile = k_tile + 64 * kHeadBytes;
 #pragma unroll 1
       for (int pass = 0; pass < passes; ++pass) {
-        const int first_key = decode ? warp * 16 : pass * NT * 8;
+        const int first_key = by_keys ? warp * 16 : pass * NT * 8;
         float score[RT][NT][4];
 #pragma unroll
         for (int r = 0; r < RT; ++r)
@@ -171,7 +184,7 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
                 const int h = e / 2, key = key0 + t * 2 + j * 8 + e % 2;
                 float v = score[r][j][e] * scale;
                 if (kMask != 0 && key < end[r][h]) {
-                  const float m = load_mask(mask_first[r][h] + (i64)key * s.mask[3]);
+                  const float m = by_keys ? masked[j % 2][e] : load_mask(mask_first[r][h] + (i64)key * s.mask[3]);
                   if (kMask == 1) v += m * log2e;
                   if (kMask == 2 && m == 0.0f) v = -infinity;
                 }
@@ -244,7 +257,7 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
       for (int h = 0; h < 2; ++h)
 #pragma unroll
         for (int lanes = 1; lanes < 4; lanes *= 2) total[r][h] += __shfl_xor_sync(0xffffffffu, total[r][h], lanes);
-    if (!decode) {
+    if (!by_keys) {
 #pragma unroll
       for (int r = 0; r < RT; ++r)
 #pragma unroll
@@ -266,22 +279,26 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
       continue;
     }
     // The states of 4 warps, then of all blocks of the cluster, become one, in order.
+    const int own_rows = (int)int_min(rows - row0, 16);
     float* const sums = (float*)(shared + kQueryBytes);            // [4][16][kValue]
     float* const tops = sums + 64 * kValue;      // [4][16]
     float* const totals = tops + 64;
     float* const block_sums = totals + 64;       // [16][kValue]
     float* const block_tops = block_sums + 16 * kValue;
     float* const block_totals = block_tops + 16;
+    // Rows past the last are left out: there are few, and others would collide in the same banks.
 #pragma unroll
-    for (int i = 0; i < kValue / 8; ++i)
+    for (int h = 0; h < 2; ++h) {
+      const int r = warp * 16 + g + h * 8;
+      if (g + h * 8 >= own_rows) continue;
 #pragma unroll
-      for (int e = 0; e < 4; ++e)
-        sums[(warp * 16 + g + e / 2 * 8) * kValue + i * 8 + t * 2 + e % 2] = out[0][i][e];
-    if (t == 0)
+      for (int i = 0; i < kValue / 8; ++i)
 #pragma unroll
-      for (int h = 0; h < 2; ++h) tops[warp * 16 + g + h * 8] = top[0][h], totals[warp * 16 + g + h * 8] = total[0][h];
+        for (int e = 0; e < 2; ++e) sums[r * kValue + i * 8 + t * 2 + e] = out[0][i][2 * h + e];
+      if (t == 0) tops[r] = top[0][h], totals[r] = total[0][h];
+    }
     __syncthreads();
-    for (int e = thread; e < 16 * kValue; e += 128) {
+    for (int e = thread; e < own_rows * kValue; e += 128) {
       const int r = e / kValue;
       float highest = -infinity, sum = 0.0f, all = 0.0f;
       for (int w = 0; w < 4; ++w) highest = tops[w * 16 + r] > highest ? tops[w * 16 + r] : highest;
@@ -294,27 +311,29 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
       block_sums[e] = sum;
       if (e % kValue == 0) block_tops[r] = highest, block_totals[r] = all;
     }
-    if (kSplits == 1) __syncthreads(); else cluster_sync();
-    for (int e = (int)cluster_rank() * 128 + thread; e < rows * kValue; e += 128 * kSplits) {
+    if (splits == 1) __syncthreads(); else cluster_sync();
+    const u32 rank = splits == 1 ? 0 : cluster_rank();
+    const auto of_block = [&](const float* p, u32 other) { return splits == 1 ? *p : cluster_float(p, other); };
+    for (int e = (int)rank * 128 + thread; e < own_rows * kValue; e += 128 * splits) {
       const int r = e / kValue;
       float highest = -infinity, sum = 0.0f, all = 0.0f;
-      for (u32 c = 0; c < kSplits; ++c) {
-        const float v = cluster_float(block_tops + r, c);
+      for (u32 c = 0; c < (u32)splits; ++c) {
+        const float v = of_block(block_tops + r, c);
         highest = v > highest ? v : highest;
       }
       const float base = highest == -infinity ? 0.0f : highest;
-      for (u32 c = 0; c < kSplits; ++c) {
-        const float factor = fast_exp2(cluster_float(block_tops + r, c) - base);
-        sum += cluster_float(block_sums + e, c) * factor;
-        all += cluster_float(block_totals + r, c) * factor;
+      for (u32 c = 0; c < (u32)splits; ++c) {
+        const float factor = fast_exp2(of_block(block_tops + r, c) - base);
+        sum += of_block(block_sums + e, c) * factor;
+        all += of_block(block_totals + r, c) * factor;
       }
-      const i64 head = kv * group + r / (int)s.queries, query = r % (int)s.queries;
+      const i64 head = kv * group + (row0 + r) / s.queries, query = (row0 + r) % s.queries;
       const bool hidden = all == 0.0f && !(kNanIfMasked && s.keys > 0);
       done(((b * s.heads + head) * s.queries + query) * kValue + e % kValue,
            b * s.out[0] + head * s.out[1] + query * s.out[2] + e % kValue * s.out[3],
            hidden ? 0.0f : sum * (1.0f / all));
     }
-    if (kSplits == 1) __syncthreads(); else cluster_sync();
+    if (splits == 1) __syncthreads(); else cluster_sync();
   }
 }
 

@@ -193,150 +193,217 @@ GEX_FN void mma_product(Product& task, Blocks block, char* shared) {
 
 std::string_view stream_plan_text() {
   return R"cuda(
+enum { kStreamHalves = kStreamColumns / 8,              // 8 columns each
+       kStreamAhead = kStreamHalves == 1 ? 3 : 2 };  // chunks of B that a thread has requested, at most
+
 // Elements of one row of A in shared memory: rows are half a line of banks apart.
 GEX_FN i64 stream_pitch(i64 depth) { return (depth + 63) / 64 * 64 + 32; }
 
 // How the tiles of a product of few rows are spread over a block: 8 warps, `split` of them share the
-// depth of one tile.
+// depth of one tile, in `rounds` of 128 steps each.
 struct StreamPlan {
-  i64 units;  // of a batch: `at_once` tiles each
-  int split, at_once;
+  int units;  // of a batch: `at_once` tiles each
+  int split, at_once, rounds;
   GEX_METHOD StreamPlan(const Sizes& s) {
-    const i64 tiles = (s.cols + kStreamColumns - 1) / kStreamColumns;
+    const int tiles = (int)((s.cols + kStreamColumns - 1) / kStreamColumns);
     split = 8;
-    while (split > 1 && tiles * split > 32 * kMultiprocessors) split /= 2;
+    while (split > 1 && tiles * split > 32 * (int)kMultiprocessors) split /= 2;
     at_once = 8 / split;
     units = (tiles + at_once - 1) / at_once;
+    rounds = (int)((s.depth + 128 * split - 1) / (128 * split));
+  }
+  // A chunk is one round of one of the block's units; how many the block has.
+  GEX_METHOD int chunks(const Sizes& s, Blocks block) const {
+    const int all = (int)(s.batch0 * s.batch1) * units, index = (int)block.index, count = (int)block.count;
+    return index < all ? (all - index + count - 1) / count * rounds : 0;
   }
 };
 
-// Loads a thread's pieces of B for one round of a unit; the task is at the unit's batch.
-GEX_FN void stream_request(const Product& task, const StreamPlan& plan, i64 unit, int round, uint4 (&w)[4][2]) {
+// Loads a thread's elements of B for one chunk; nothing for numbers past the last chunk.
+GEX_FN void stream_request(const Product& task, const StreamPlan& plan, Blocks block, int chunk,
+                           uint4 (&w)[4][kStreamHalves]) {
   const Sizes& s = task.size;
   const int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
-  const i64 n0 = (unit % plan.units * plan.at_once + warp / plan.split) * kStreamColumns + g, n1 = n0 + 8;
-  const bool first = n0 < s.cols, second = kStreamColumns == 16 && n1 < s.cols;
-  const Half* const w0 = task.b.memory() + task.b_first + (first ? n0 : 0) * s.b[3];
-  const Half* const w1 = task.b.memory() + task.b_first + (second ? n1 : 0) * s.b[3];
+  const int unit = (int)block.index + chunk / plan.rounds * (int)block.count, round = chunk % plan.rounds;
+  const int batches = (int)(s.batch0 * s.batch1);
+  const bool valid = unit < batches * plan.units;
+  const i64 b_first = valid && batches != 1 ? task.right_first(unit / plan.units) : 0;
+  const int in_batch = batches == 1 ? unit : unit % plan.units;
+  const int column = (in_batch * plan.at_once + warp / plan.split) * kStreamColumns + g;
   const uint4 zero = {0, 0, 0, 0};
 #pragma unroll
-  for (int u = 0; u < 4; ++u) {
-    const i64 k = ((i64)round * plan.split + warp % plan.split) * 128 + u * 32 + t * 8;
-    w[u][0] = first && k < s.depth ? load_once(w0 + k) : zero;
-    w[u][1] = second && k < s.depth ? load_once(w1 + k) : zero;
+  for (int h = 0; h < kStreamHalves; ++h) {
+    const int n = column + h * 8;
+    const bool inside = valid && n < (int)s.cols;
+    const Half* const from = task.b.memory() + b_first + (i64)(inside ? n : 0) * s.b[3];
+#pragma unroll
+    for (int u = 0; u < 4; ++u) {
+      const int k = (round * plan.split + warp % plan.split) * 128 + u * 32 + t * 8;
+      w[u][h] = inside && k < (int)s.depth ? load_once(from + k) : zero;
+    }
   }
 }
 
-// The first pieces of B that a block reads, before it waits for A.
+// The first chunks of B that a block reads, before it waits for A.
 GEX_FN void stream_prepare(Product& task, Blocks block, Requested& requested) {
   const StreamPlan plan(task.size);
-  if (block.index >= task.size.batch0 * task.size.batch1 * plan.units) return;
-  task.set_batch(block.index / plan.units);
-  stream_request(task, plan, block.index, 0, requested.pieces);
+#pragma unroll
+  for (int a = 0; a < kStreamAhead; ++a) {
+    uint4 w[4][kStreamHalves];
+    stream_request(task, plan, block, a, w);
+#pragma unroll
+    for (int u = 0; u < 4; ++u)
+#pragma unroll
+      for (int h = 0; h < kStreamHalves; ++h) requested.pieces[(a * 4 + u) * kStreamHalves + h] = w[u][h];
+  }
 }
 )cuda";
 }
 
 std::string_view stream_product_text() {
   return R"cuda(
-// A block takes tiles of 8 or 16 columns. `split` of its warps share the depth of one tile, 128 steps at
-// a time. The columns of B are the lines of the left fragments, so that a thread's 16 bytes of one
-// column are 8 steps of the depth; the order of steps is the same for both operands.
+// Copies the rows of A of the task's batch to shared memory.
+GEX_FN void stream_stage(const Product& task, Half* x, int pitch) {
+  const Sizes& s = task.size;
+  const int thread = (int)threadIdx.x;
+  __syncthreads();
+  if (kLeftComputed || s.a[3] != 1) {
+    // Many elements at once: each of them waits for memory.
+    const int depth = (int)s.depth, last = depth - 1;
+    for (int r = 0; r < (int)s.rows; ++r)
+      for (int first = thread; first < depth; first += 256 * 8) {
+        float v[8];
+#pragma unroll
+        for (int u = 0; u < 8; ++u) v[u] = task.left(r, first + u * 256 < last ? first + u * 256 : last);
+#pragma unroll
+        for (int u = 0; u < 8; ++u)
+          if (first + u * 256 < depth) x[r * pitch + first + u * 256] = to_half(v[u]);
+      }
+  } else {
+    const int pieces = (int)(s.depth / 8);
+    const Half* from = task.a.memory() + task.a_first;
+    for (int r = 0; r < (int)s.rows; ++r, from += s.a[2])
+      for (int e = thread; e < pieces; e += 256)
+        copy_async(shared_address(x + r * pitch + e * 8), from + e * 8, true);
+    wait_all_copies();
+  }
+  __syncthreads();
+}
+
+// Adds one chunk to the sums. The columns of B are the lines of the left fragments, so that a
+// thread's 16 bytes of one column are 8 steps of the depth; the order of steps is the same for both
+// operands.
+template <int G>
+GEX_FN void stream_multiply(const Product& task, const StreamPlan& plan, const uint4 (&w)[4][kStreamHalves],
+                            int round, const Half* x, int pitch, float (&sum)[G][4]) {
+  const Sizes& s = task.size;
+  const int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4, part = (int)threadIdx.x / 32 % plan.split;
+  const uint4 zero = {0, 0, 0, 0};
+#pragma unroll
+  for (int u = 0; u < 4; ++u) {
+    const int k = (round * plan.split + part) * 128 + u * 32 + t * 8;
+    const uint4 low = w[u][0], high = kStreamHalves == 2 ? w[u][kStreamHalves - 1] : zero;
+    const u32 first[4] = {low.x, high.x, low.y, high.y};
+    const u32 second[4] = {low.z, high.z, low.w, high.w};
+#pragma unroll
+    for (int i = 0; i < G; ++i) {
+      uint4 b = zero;
+      if (i * 8 + g < (int)s.rows && k < (int)s.depth) b = *(const uint4*)(x + (i * 8 + g) * pitch + k);
+      mma_16816<kBf16>(sum[i], first, b.x, b.y);
+      mma_16816<kBf16>(sum[i], second, b.z, b.w);
+    }
+  }
+}
+
+// Joins the sums of the warps that share a tile and finishes the elements of a unit.
+template <int G>
+GEX_FN void stream_finish(const Product& task, const StreamPlan& plan, int unit, const float (&sum)[G][4],
+                          float* joined) {
+  const Sizes& s = task.size;
+  const int thread = (int)threadIdx.x, warp = thread / 32, g = thread % 32 / 4, t = thread % 4;
+  const int C = kStreamColumns, split = plan.split;
+  const int first_tile = (s.batch0 * s.batch1 == 1 ? unit : unit % plan.units) * plan.at_once;
+  if (split == 1) {
+    const int n = (first_tile + warp) * C + g;
+#pragma unroll
+    for (int i = 0; i < G; ++i)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int row = i * 8 + t * 2 + e % 2, col = n + e / 2 * 8;
+        if (row < (int)s.rows && col < (int)s.cols && e / 2 < kStreamHalves) task.finish(row, col, sum[i][e]);
+      }
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < G; ++i)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const int row = i * 8 + t * 2 + e % 2;
+      if (e / 2 < kStreamHalves && row < s.rows) joined[warp * 256 + row * C + g + e / 2 * 8] = sum[i][e];
+    }
+  __syncthreads();
+  const int rows = (int)s.rows;
+  for (int e = thread; e < plan.at_once * rows * C; e += 256) {
+    const int which = e / (rows * C), inside = e % (rows * C);
+    float total = joined[which * split * 256 + inside];
+    for (int p = 1; p < split; ++p) total += joined[(which * split + p) * 256 + inside];
+    const int col = (first_tile + which) * C + inside % C;
+    if (col < (int)s.cols) task.finish(inside / C, col, total);
+  }
+}
+
+// A block takes units of tiles of 8 or 16 columns, and walks over their chunks, the next of which are
+// in registers or on their way there.
 template <int G>
 GEX_FN void stream_product(Product& task, Blocks block, char* shared, const Requested& requested) {
   const Sizes& s = task.size;
-  const int thread = (int)threadIdx.x, warp = thread / 32, lane = thread % 32, g = lane / 4, t = lane % 4;
-  const int C = kStreamColumns, H = C / 8;
-  const i64 pitch = stream_pitch(s.depth);
+  const int pitch = (int)stream_pitch(s.depth);
   const StreamPlan plan(s);
-  const int split = plan.split, at_once = plan.at_once, part = warp % split;
-  const i64 units = plan.units;
-  const int rounds = (int)((s.depth + 128 * split - 1) / (128 * split));
-  float* const joined = (float*)shared;
-  Half* const x = (Half*)(shared + 8 * 256 * 4);
-  i64 staged = -1;
-  for (i64 unit = block.index; unit < s.batch0 * s.batch1 * units; unit += block.count) {
-    const i64 batch = unit / units, tile = unit % units * at_once + warp / split;
-    task.set_batch(batch);
-    const i64 n0 = tile * C + g, n1 = n0 + 8;
-    uint4 w[4][2];
-    if (kWaitsForLeft && staged < 0) {
+  const bool batched = s.batch0 * s.batch1 != 1;
+  Half* const x = (Half*)(shared + 2 * 8 * 256 * 4);
+  uint4 w[kStreamAhead][4][kStreamHalves];
 #pragma unroll
-      for (int u = 0; u < 4; ++u) w[u][0] = requested.pieces[u][0], w[u][1] = requested.pieces[u][1];
-    } else {
-      stream_request(task, plan, unit, 0, w);
-    }
-    if (batch != staged) {
-      if (kWaitsForLeft) wait_for_inputs();
-      __syncthreads();
-      if (kLeftComputed || s.a[3] != 1) {
-        const int depth = (int)s.depth;
-        for (int r = 0; r < (int)s.rows; ++r)
-#pragma unroll 8
-          for (int k = thread; k < depth; k += 256) x[r * pitch + k] = to_half(task.left(r, k));
-      } else {
-        const int pieces = (int)(s.depth / 8);
-        const Half* from = task.a.memory() + task.a_first;
-        for (int r = 0; r < (int)s.rows; ++r, from += s.a[2])
-          for (int e = thread; e < pieces; e += 256)
-            copy_async(shared_address(x + r * pitch + e * 8), from + e * 8, true);
-        wait_all_copies();
-      }
-      __syncthreads();
-      staged = batch;
-    }
-    float sum[G][4];
-#pragma unroll
-    for (int i = 0; i < G; ++i)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) sum[i][e] = 0.0f;
-    for (int round = 0; round < rounds; ++round) {
-      uint4 now[4][2];
-#pragma unroll
-      for (int u = 0; u < 4; ++u) now[u][0] = w[u][0], now[u][1] = w[u][1];
-      if (round + 1 < rounds) stream_request(task, plan, unit, round + 1, w);
-#pragma unroll
-      for (int u = 0; u < 4; ++u) {
-        const i64 k = ((i64)round * split + part) * 128 + u * 32 + t * 8;
-        const u32 first[4] = {now[u][0].x, now[u][1].x, now[u][0].y, now[u][1].y};
-        const u32 second[4] = {now[u][0].z, now[u][1].z, now[u][0].w, now[u][1].w};
-#pragma unroll
-        for (int i = 0; i < G; ++i) {
-          uint4 b = {0, 0, 0, 0};
-          if (i * 8 + g < s.rows && k < s.depth) b = *(const uint4*)(x + (i * 8 + g) * pitch + k);
-          mma_16816<kBf16>(sum[i], first, b.x, b.y);
-          mma_16816<kBf16>(sum[i], second, b.z, b.w);
-        }
-      }
-    }
-    if (split == 1) {
-#pragma unroll
-      for (int i = 0; i < G; ++i)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const i64 row = i * 8 + t * 2 + e % 2, col = e < 2 ? n0 : n1;
-          if (row < s.rows && col < s.cols && e / 2 < H) task.finish(row, col, sum[i][e]);
-        }
+  for (int a = 0; a < kStreamAhead; ++a) {
+    if (!kWaitsForLeft) {
+      stream_request(task, plan, block, a, w[a]);
       continue;
     }
 #pragma unroll
-    for (int i = 0; i < G; ++i)
+    for (int u = 0; u < 4; ++u)
 #pragma unroll
-      for (int e = 0; e < 4; ++e)
-        if (e / 2 < H) joined[warp * 256 + (i * 8 + t * 2 + e % 2) * C + g + e / 2 * 8] = sum[i][e];
-    __syncthreads();
-    const int rows = (int)s.rows;
-    for (int e = thread; e < at_once * rows * C; e += 256) {
-      const int which = e / (rows * C), inside = e % (rows * C);
-      float total = joined[which * split * 256 + inside];
-      for (int p = 1; p < split; ++p) total += joined[(which * split + p) * 256 + inside];
-      const i64 col = (unit % units * at_once + which) * C + inside % C;
-      if (col < s.cols) task.finish(inside / C, col, total);
-    }
-    __syncthreads();
+      for (int h = 0; h < kStreamHalves; ++h) w[a][u][h] = requested.pieces[(a * 4 + u) * kStreamHalves + h];
   }
-  // The next kernel must not begin before those before this one have ended.
-  if (kWaitsForLeft && staged < 0) wait_for_inputs();
+  if (kWaitsForLeft) wait_for_inputs();  // also in blocks without work: the next kernel waits for them
+  const int chunks = plan.chunks(s, block);
+  if (chunks == 0) return;
+  int unit = (int)block.index, staged = unit / plan.units;
+  task.set_batch(batched ? staged : 0);
+  stream_stage(task, x, pitch);
+  int round = 0, buffer = 0;
+  float sum[G][4] = {};
+  for (int first = 0; first < chunks; first += kStreamAhead) {
+#pragma unroll
+    for (int a = 0; a < kStreamAhead; ++a) {
+      if (first + a >= chunks) break;
+      if (batched && unit / plan.units != staged) {
+        staged = unit / plan.units;
+        task.set_batch(staged);
+        stream_stage(task, x, pitch);
+      }
+      stream_multiply<G>(task, plan, w[a], round, x, pitch, sum);
+      stream_request(task, plan, block, first + a + kStreamAhead, w[a]);
+      if (++round < plan.rounds) continue;
+      // Two places in turn, so that one barrier for each unit is enough.
+      stream_finish<G>(task, plan, unit, sum, (float*)shared + buffer * 8 * 256);
+      buffer ^= 1;
+      round = 0;
+      unit += (int)block.count;
+#pragma unroll
+      for (int i = 0; i < G; ++i)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) sum[i][e] = 0.0f;
+    }
+  }
 }
 )cuda";
 }

@@ -15,7 +15,7 @@ typedef unsigned int u32;
 // The block at hand and all blocks of its part of the launch.
 struct Blocks { i64 index, count; };
 // What a kernel has loaded before it waits for other kernels.
-struct Requested { uint4 pieces[4][2]; };
+struct Requested { uint4 pieces[16]; };
 
 GEX_FN i64 floor_div(i64 a, i64 b) {
   i64 q = a / b;

@@ -33,7 +33,17 @@ using DevicePtr = unsigned long long;
 struct Stream {
   bool capturing = false;
   std::vector<Work> captured;
+  Stream* forked_from = nullptr;  // a stream whose capture this one joined
 };
+struct Event {
+  Stream* recorded = nullptr;
+};
+// The stream that captures what is submitted to this one, or null.
+Stream* capturing(Stream* stream) {
+  if (stream == nullptr || stream->capturing) return stream;
+  return stream->forked_from != nullptr && stream->forked_from->capturing ? stream->forked_from
+                                                                          : nullptr;
+}
 using KernelFunction = void (*)(const long long*, unsigned long long, int);
 struct Kernel {
   KernelFunction function;
@@ -123,8 +133,8 @@ struct DeviceAccess {
 // Outside of a capture nothing is allocated: callers count that.
 template <class F>
 void submit(Stream* stream, F work) {
-  if (stream != nullptr && stream->capturing) {
-    stream->captured.push_back(Work(work));
+  if (Stream* into = capturing(stream)) {
+    into->captured.push_back(Work(work));
   } else {
     const DeviceAccess access;
     work();
@@ -221,12 +231,16 @@ int cuStreamDestroy_v2(Stream* stream) { return delete stream, 0; }
 int cuStreamSynchronize(Stream* stream) {
   return fault() != 0 ? fault() : stream && stream->capturing ? 900 : 0;
 }
-int cuEventCreate(void** event, unsigned) { return *event = event, 0; }
-int cuEventDestroy_v2(void*) { return 0; }
-int cuEventRecord(void*, Stream*) { return 0; }
+int cuEventCreate(Event** event, unsigned) { return *event = new Event, 0; }
+int cuEventDestroy_v2(Event* event) { return delete event, 0; }
+int cuEventRecord(Event* event, Stream* stream) { return event->recorded = capturing(stream), 0; }
 int cuEventSynchronize(void*) { return 0; }
 int cuEventQuery(void*) { return 0; }
-int cuStreamWaitEvent(Stream*, void*, unsigned) { return 0; }
+int cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
+  if (stream != nullptr && event->recorded != nullptr && event->recorded != stream)
+    stream->forked_from = event->recorded;
+  return 0;
+}
 
 int cuModuleLoadData(Module** module, const void* image) {
   void* library = dlopen(static_cast<const char*>(image), RTLD_NOW | RTLD_LOCAL);

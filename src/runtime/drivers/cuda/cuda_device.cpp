@@ -242,6 +242,7 @@ void CudaRecorder::launch(const LaunchOp& op) {
            " dims, got ", launch.buffers.size(), " and ", launch.dims.size());
     out.kind = CudaOp::Kind::library;
     out.capturable = can_be_captured(launch);
+    out.beside_previous = launch.with_previous;
   }
   if (op.epoch == 0) {
     const auto value = [&](Dim dim) { return gear_[static_cast<std::size_t>(image_.slot(dim))]; };

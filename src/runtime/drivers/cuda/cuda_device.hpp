@@ -43,7 +43,14 @@ class CudaQueue final : public Queue {
   void reserve_block(int words);
   // Copies words [begin, end) of the host's block there, in stream order, through pinned memory.
   void upload(const std::int64_t* words, int begin, int end);
-  void* cublas(Stream stream);  // the queue's handle, set to the stream; made on first use
+  // A handle of the stream's branch, set to the stream; made on first use.
+  void* cublas(Stream stream);
+  // Captured calls that don't depend on each other are branches of the graph: the first on
+  // capture_stream(), the others each on a stream of its own between fork() and join().
+  void reserve_branches(std::size_t count);  // not while capturing
+  void fork(std::size_t count);
+  Stream branch_stream(std::size_t branch) const;
+  void join(std::size_t count);
 
  private:
   // Pinned copies of blocks on their way to the device.
@@ -74,8 +81,15 @@ class CudaQueue final : public Queue {
   int block_words_ = 0;
   std::vector<Slot> slots_;  // used in turn
   std::size_t next_slot_ = 0;
-  void* cublas_ = nullptr;
-  DevicePtr workspace_ = 0;
+  // Calls of one branch follow each other: a handle and its workspace serve them all.
+  struct Branch {
+    Stream stream = nullptr;  // null: the first branch, on any other stream
+    Event done = nullptr;
+    void* cublas = nullptr;
+    DevicePtr workspace = 0;
+  };
+  std::vector<Branch> branches_{1};
+  Event forked_ = nullptr;
 };
 
 // One step, ready to be issued to a stream.
@@ -95,6 +109,7 @@ struct CudaOp {
   // For the gear's sizes; the real ones are in the words.
   std::int64_t gear_grid = 0, gear_shared = 0, gear_bytes = 0;
   std::vector<std::int64_t> gear_dims;
+  bool beside_previous = false;  // library: does not depend on the call before it
   bool capturable =
       true;  // library: no operand is read or written past its own sizes at the gear's
 };

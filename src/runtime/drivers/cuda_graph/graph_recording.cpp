@@ -60,6 +60,7 @@ class GraphRecording final : public Recording {
       // Libraries set themselves up on first use, which a capture does not allow: this call runs
       // uncaptured, and leaves graphs for the next.
       device_.issue_all(ops_, replay, cuda);
+      cuda.reserve_branches(most_branches());
       capture(graphs, cuda, replay);
     } else {
       if (!valid) capture(graphs, cuda, replay);
@@ -101,6 +102,20 @@ class GraphRecording final : public Recording {
     for (const CudaOp& op : ops_)
       if (op.kind == CudaOp::Kind::library && can_be_captured(op)) return true;
     return false;
+  }
+
+  // The end of the calls that begin at step `first` and don't depend on each other.
+  std::size_t end_of_calls(std::size_t first, std::size_t last) const {
+    std::size_t end = first + 1;
+    while (end < last && ops_[end].beside_previous) ++end;
+    return end;
+  }
+
+  std::size_t most_branches() const {
+    std::size_t most = 1;
+    for (std::size_t i = 0; i < ops_.size(); ++i)
+      most = std::max(most, end_of_calls(i, ops_.size()) - i);
+    return most;
   }
 
   // Whether the operands of captured library calls stand where they stood at the capture.
@@ -147,8 +162,13 @@ class GraphRecording final : public Recording {
     check(api, api.capture_begin(queue.capture_stream(), kCaptureRelaxed), "beginning a capture");
     Graph graph = nullptr;
     try {
-      for (std::size_t i = piece.first; i < piece.last; ++i)
-        device_.issue(ops_[i], block, queue, queue.capture_stream(), true);
+      for (std::size_t i = piece.first, end = i; i < piece.last; i = end) {
+        end = end_of_calls(i, piece.last);
+        if (end - i > 1) queue.fork(end - i);
+        for (std::size_t b = 0; b < end - i; ++b)
+          device_.issue(ops_[i + b], block, queue, queue.branch_stream(b), true);
+        if (end - i > 1) queue.join(end - i);
+      }
     } catch (const Error&) {
       // The stream must leave capture mode, or nothing could run on it any more.
       api.capture_end(queue.capture_stream(), &graph);
