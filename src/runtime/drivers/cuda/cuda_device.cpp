@@ -133,13 +133,30 @@ std::unique_ptr<Recorder> CudaDevice::make_recorder(const Image& image, Loaded& 
 
 void CudaDevice::issue_all(const std::vector<CudaOp>& ops, const Replay& replay,
                            CudaQueue& queue) const {
+  issue_run(ops, replay.block, queue, queue.stream(), false);
+  replay.tally->single_launches += num_steps(ops);
+}
+
+void CudaDevice::issue_run(std::span<const CudaOp> ops, const std::int64_t* words, CudaQueue& queue,
+                           Stream main, bool at_gear) const {
+  StreamFork fork(api_, queue.side_streams(), main, ops);
   for (const CudaOp& op : ops) {
-    issue(op, replay.block, queue, queue.stream(), false);
-    if (!checks_steps_ || queue.is_recorded()) continue;
-    const Result result = api_.stream_synchronize(queue.stream());
-    if (result != 0) check(api_, result, str("step \"", op.name, "\"").c_str());
+    if (op.kind == CudaOp::Kind::record) {
+      fork.record(op.event, op.stream);
+    } else if (op.kind == CudaOp::Kind::wait) {
+      fork.wait(op.event, op.stream);
+    } else {
+      const Stream stream = fork.stream(op.stream);
+      issue(op, words, queue, stream, at_gear);
+      if (checks_steps_ && !at_gear && !queue.is_recorded()) check_step(op, stream);
+    }
   }
-  replay.tally->single_launches += static_cast<std::int64_t>(ops.size());
+  fork.join();
+}
+
+void CudaDevice::check_step(const CudaOp& op, Stream stream) const {
+  const Result result = api_.stream_synchronize(stream);
+  if (result != 0) check(api_, result, str("step \"", op.name, "\"").c_str());
 }
 
 void CudaDevice::issue(const CudaOp& op, const std::int64_t* words, CudaQueue& queue, Stream stream,
@@ -182,7 +199,7 @@ void CudaDevice::issue(const CudaOp& op, const std::int64_t* words, CudaQueue& q
       namespace at = problems::matmul_dims;
       if (dims[at::batch1] <= 0 || dims[at::m] <= 0 || dims[at::n] <= 0) return;
       std::string why_not;
-      void* handle = queue.cublas(stream);
+      void* handle = queue.cublas(stream, op.stream);
       launch_matmul(*op.matmul, words + op.word, dims, *cublas_api(why_not), handle);
       return;
     }
@@ -198,6 +215,9 @@ void CudaDevice::issue(const CudaOp& op, const std::int64_t* words, CudaQueue& q
             copies ? "copying" : "filling");
       return;
     }
+    case CudaOp::Kind::record:
+    case CudaOp::Kind::wait:
+      GEX_CHECK(false, "an event is no work");
   }
 }
 
@@ -224,6 +244,7 @@ void CudaRecorder::launch(const LaunchOp& op) {
   const auto code = static_cast<std::size_t>(launch.code);
   CudaOp out;
   out.name = launch.name;
+  out.stream = op.stream;
   out.word = op.word;
   out.dims_word = op.dims_word();
   out.grid_word = op.grid_word();
@@ -268,6 +289,7 @@ void CudaRecorder::copy(const CopyOp& op) {
   CudaOp out;
   out.kind = CudaOp::Kind::copy;
   out.name = "copy";
+  out.stream = op.stream;
   out.function = loaded_.copy;
   out.word = op.word;
   out.end_word = op.word + 3;
@@ -280,6 +302,7 @@ void CudaRecorder::fill(const FillOp& op) {
   CudaOp out;
   out.kind = CudaOp::Kind::fill;
   out.name = "fill";
+  out.stream = op.stream;
   out.function = loaded_.fill;
   out.word = op.word;
   out.end_word = op.word + 2;
@@ -288,6 +311,33 @@ void CudaRecorder::fill(const FillOp& op) {
   out.epoch = image_.epoch_of(op.fill->bytes);
   if (out.epoch == 0) out.gear_bytes = gear_[static_cast<std::size_t>(image_.slot(op.fill->bytes))];
   ops_.push_back(std::move(out));
+}
+
+// Before the first step there is nothing to wait for.
+void CudaRecorder::add_event(CudaOp::Kind kind, int event, int stream) {
+  merging_ = false;
+  if (ops_.empty()) return;
+  CudaOp out;
+  out.kind = kind;
+  out.stream = stream;
+  out.event = event;
+  out.word = out.end_word = ops_.back().end_word;
+  ops_.push_back(std::move(out));
+}
+
+void CudaRecorder::record(int event, int stream) { add_event(CudaOp::Kind::record, event, stream); }
+void CudaRecorder::wait(int event, int stream) { add_event(CudaOp::Kind::wait, event, stream); }
+
+std::vector<CudaOp> CudaRecorder::take_steps() {
+  const bool several =
+      std::any_of(ops_.begin(), ops_.end(), [](const CudaOp& op) { return op.stream != 0; });
+  if (several)  // a kernel that begins early waits for its own stream alone
+    for (CudaOp& op : ops_) op.waits = false;
+  return std::move(ops_);
+}
+
+std::int64_t num_steps(std::span<const CudaOp> ops) {
+  return std::count_if(ops.begin(), ops.end(), [](const CudaOp& op) { return !op.is_event(); });
 }
 
 void count(const std::vector<CudaOp>& ops, const std::int64_t* words, Tally& tally) {

@@ -3,6 +3,7 @@
 // a Recording does with the steps: cuda_stream issues them at each call, cuda_graph captures them.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -11,6 +12,7 @@
 #include "nvidia/api.hpp"
 #include "runtime/device.hpp"
 #include "runtime/drivers/cuda/library.hpp"
+#include "runtime/drivers/cuda/side_streams.hpp"
 
 namespace gex::runtime::cuda {
 
@@ -43,7 +45,10 @@ class CudaQueue final : public Queue {
   void reserve_block(int words);
   // Copies words [begin, end) of the host's block there, in stream order, through pinned memory.
   void upload(const std::int64_t* words, int begin, int end);
-  void* cublas(Stream stream);  // the queue's handle, set to the stream; made on first use
+  // The queue's handle, set to stream `number` of the Program, which has a workspace of its own;
+  // made on first use.
+  void* cublas(Stream stream, int number);
+  SideStreams& side_streams() { return side_; }
 
  private:
   // Pinned copies of blocks on their way to the device.
@@ -75,14 +80,18 @@ class CudaQueue final : public Queue {
   std::vector<Slot> slots_;  // used in turn
   std::size_t next_slot_ = 0;
   void* cublas_ = nullptr;
-  DevicePtr workspace_ = 0;
+  std::map<int, DevicePtr> workspaces_;  // by stream of the Program
+  SideStreams side_;
 };
 
 // One step, ready to be issued to a stream.
 struct CudaOp {
-  enum class Kind : std::uint8_t { kernel, library, copy, fill };
+  enum class Kind : std::uint8_t { kernel, library, copy, fill, record, wait };
   Kind kind = Kind::kernel;
   std::string name;  // of the step, for messages
+  int stream = 0;    // of the Program
+  int event = -1;    // record, wait
+  bool is_event() const { return kind == Kind::record || kind == Kind::wait; }
   int word = 0, dims_word = 0, grid_word = 0, end_word = 0;
   std::vector<int> merged_grid_words;  // of the launches that run with this one
   int block = 1;
@@ -137,11 +146,16 @@ class CudaDevice final : public Device {
   // of them, so that a fault is told with the name of its step.
   void issue_all(const std::vector<CudaOp>& ops, const Replay& replay, CudaQueue& queue) const;
   bool checks_steps() const { return checks_steps_; }
-  // Issues one step with its real sizes, or with the gear's (for a graph that serves them all).
-  void issue(const CudaOp& op, const std::int64_t* words, CudaQueue& queue, Stream stream,
-             bool at_gear) const;
+  // Issues steps with their real sizes, or with the gear's (for a graph that serves them all), to
+  // `main` and to the queue's other streams. All of them end before what comes later on `main`.
+  void issue_run(std::span<const CudaOp> ops, const std::int64_t* words, CudaQueue& queue,
+                 Stream main, bool at_gear) const;
 
  private:
+  void issue(const CudaOp& op, const std::int64_t* words, CudaQueue& queue, Stream stream,
+             bool at_gear) const;
+  void check_step(const CudaOp& op, Stream stream) const;
+
   const DriverApi& api_;
   const bool graphs_;
   int device_ = 0;
@@ -160,8 +174,12 @@ class CudaRecorder : public Recorder {
   void launch(const LaunchOp& op) override;
   void copy(const CopyOp& op) override;
   void fill(const FillOp& op) override;
+  void record(int event, int stream) override;
+  void wait(int event, int stream) override;
 
  protected:
+  std::vector<CudaOp> take_steps();
+  void add_event(CudaOp::Kind kind, int event, int stream);
   bool can_be_captured(const program::Launch& launch) const;
   void merge(const LaunchOp& op);
 
@@ -172,6 +190,9 @@ class CudaRecorder : public Recorder {
   std::vector<CudaOp> ops_;
   bool merging_ = false;  // the last launch runs as one kernel with those marked with_previous
 };
+
+// How many of them are not events.
+std::int64_t num_steps(std::span<const CudaOp> ops);
 
 // Adds what a batch did, by its real sizes.
 void count(const std::vector<CudaOp>& ops, const std::int64_t* words, Tally& tally);

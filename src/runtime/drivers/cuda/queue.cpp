@@ -13,7 +13,7 @@ std::atomic<std::uint64_t> next_number{1};
 }  // namespace
 
 CudaQueue::CudaQueue(CudaDevice& device)
-    : Queue(device), device_(device), number_(next_number.fetch_add(1)) {
+    : Queue(device), device_(device), number_(next_number.fetch_add(1)), side_(device.api()) {
   device_.make_current();
   check(device_.api(), device_.api().stream_create(&own_stream_, kStreamNonBlocking),
         "making a stream");
@@ -29,7 +29,7 @@ CudaQueue::~CudaQueue() {
   reset();
   std::string why_not;
   if (cublas_ != nullptr) cublas_api(why_not)->destroy(cublas_);
-  if (workspace_ != 0) api.memory_free(workspace_);
+  for (const auto& [number, workspace] : workspaces_) api.memory_free(workspace);
   if (block_ != 0) api.memory_free(block_);
   for (Slot& slot : slots_) {
     if (slot.memory != nullptr) api.host_free(slot.memory);
@@ -105,7 +105,10 @@ void CudaQueue::reset() noexcept {
   if (!open_) return;
   // After a failed call, whose error was told already.
   device_.make_current();
-  if (!recorded_) device_.api().stream_synchronize(stream_);
+  if (!recorded_) {
+    side_.synchronise();
+    device_.api().stream_synchronize(stream_);
+  }
   leave_recording();
   open_ = false;
   stream_ = own_stream_;
@@ -178,21 +181,21 @@ void CudaQueue::upload(const std::int64_t* words, int begin, int end) {
   slot.in_flight = true;
 }
 
-void* CudaQueue::cublas(Stream stream) {
+void* CudaQueue::cublas(Stream stream, int number) {
   std::string why_not;
   const CublasApi* api = cublas_api(why_not);
   if (api == nullptr) fail(ErrorCode::unsupported, "no library for matrix products: ", why_not);
   const auto good = [](Result result, const char* what) {
     if (result != 0) fail(ErrorCode::device_error, "cuBLAS: ", what, " failed with code ", result);
   };
-  if (cublas_ == nullptr) {
-    check(device_.api(), device_.api().memory_alloc(&workspace_, kWorkspaceBytes),
+  if (cublas_ == nullptr) good(api->create(&cublas_), "making a handle");
+  DevicePtr& workspace = workspaces_[number];
+  if (workspace == 0)
+    check(device_.api(), device_.api().memory_alloc(&workspace, kWorkspaceBytes),
           "making cuBLAS' workspace");
-    good(api->create(&cublas_), "making a handle");
-  }
   // Setting the stream gives the library its own workspace back.
   good(api->set_stream(cublas_, stream), "setting the stream");
-  good(api->set_workspace(cublas_, reinterpret_cast<void*>(workspace_), kWorkspaceBytes),
+  good(api->set_workspace(cublas_, reinterpret_cast<void*>(workspace), kWorkspaceBytes),
        "setting the workspace");
   return cublas_;
 }
