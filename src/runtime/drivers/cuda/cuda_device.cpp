@@ -159,41 +159,44 @@ void CudaDevice::check_step(const CudaOp& op, Stream stream) const {
   if (result != 0) check(api_, result, str("step \"", op.name, "\"").c_str());
 }
 
+void CudaDevice::launch(const CudaOp& op, DevicePtr parameters, const std::int64_t* words,
+                        Stream stream, bool at_gear) const {
+  std::int64_t grid = at_gear ? op.gear_grid : words[op.grid_word];
+  std::int64_t shared = at_gear ? op.gear_shared : words[op.grid_word + 2];
+  if (!at_gear) {
+    for (int word : op.merged_grid_words) {
+      grid += words[word];
+      shared = std::max(shared, words[word + 2]);
+    }
+  }
+  if (grid <= 0) return;
+  if (shared > kDefaultShared)
+    check(api_,
+          api_.function_set_attribute(op.function, kFunctionMaxDynamicShared,
+                                      static_cast<int>(shared)),
+          "asking for shared memory");
+  void* arguments[] = {&parameters};
+  LaunchAttribute early;
+  early.id = kProgrammaticSerialization;
+  early.value.number = 1;
+  LaunchConfig config;
+  config.grid[0] = checked_grid(grid);
+  config.block[0] = static_cast<unsigned>(op.block);
+  config.shared_bytes = static_cast<unsigned>(shared);
+  config.stream = stream;
+  config.attributes = &early;
+  config.num_attributes = op.waits ? 1 : 0;
+  check(api_, api_.launch_with(&config, op.function, arguments, nullptr), "launching a kernel");
+}
+
 void CudaDevice::issue(const CudaOp& op, const std::int64_t* words, CudaQueue& queue, Stream stream,
                        bool at_gear) const {
   DevicePtr parameters = queue.block() + static_cast<DevicePtr>(op.word) * 8;
   std::uint64_t pattern = op.pattern;
   int width = op.width;
   switch (op.kind) {
-    case CudaOp::Kind::kernel: {
-      std::int64_t grid = at_gear ? op.gear_grid : words[op.grid_word];
-      std::int64_t shared = at_gear ? op.gear_shared : words[op.grid_word + 2];
-      if (!at_gear) {
-        for (int word : op.merged_grid_words) {
-          grid += words[word];
-          shared = std::max(shared, words[word + 2]);
-        }
-      }
-      if (grid <= 0) return;
-      if (shared > kDefaultShared)
-        check(api_,
-              api_.function_set_attribute(op.function, kFunctionMaxDynamicShared,
-                                          static_cast<int>(shared)),
-              "asking for shared memory");
-      void* arguments[] = {&parameters};
-      LaunchAttribute early;
-      early.id = kProgrammaticSerialization;
-      early.value.number = 1;
-      LaunchConfig config;
-      config.grid[0] = checked_grid(grid);
-      config.block[0] = static_cast<unsigned>(op.block);
-      config.shared_bytes = static_cast<unsigned>(shared);
-      config.stream = stream;
-      config.attributes = &early;
-      config.num_attributes = op.waits ? 1 : 0;
-      check(api_, api_.launch_with(&config, op.function, arguments, nullptr), "launching a kernel");
-      return;
-    }
+    case CudaOp::Kind::kernel:
+      return launch(op, parameters, words, stream, at_gear);
     case CudaOp::Kind::library: {
       const std::int64_t* dims = at_gear ? op.gear_dims.data() : words + op.dims_word;
       namespace at = problems::matmul_dims;

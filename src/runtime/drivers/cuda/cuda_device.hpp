@@ -154,6 +154,8 @@ class CudaDevice final : public Device {
  private:
   void issue(const CudaOp& op, const std::int64_t* words, CudaQueue& queue, Stream stream,
              bool at_gear) const;
+  void launch(const CudaOp& op, DevicePtr parameters, const std::int64_t* words, Stream stream,
+              bool at_gear) const;
   void check_step(const CudaOp& op, Stream stream) const;
 
   const DriverApi& api_;
