@@ -33,8 +33,12 @@ void line(const char* what, double value, const char* unit) {
             << unit << "\n";
 }
 
-// The same numbers as gex explain prints for these sizes.
-void print_memory(const runtime::Session& session) {
+struct Memory {
+  std::int64_t arena = 0, lower_bound = 0, scratch = 0;  // bytes; scratch of all workers
+};
+
+// The same numbers as gex explain prints for these sizes; none if nothing was captured.
+std::optional<Memory> memory_of(const runtime::Session& session) {
   const program::Program& program = session.program();
   for (const runtime::CaptureInfo& capture : session.captures()) {
     const auto value_of = [&](Dim symbol) -> std::optional<std::int64_t> {
@@ -44,12 +48,17 @@ void print_memory(const runtime::Session& session) {
     };
     const plan::MemoryReport report =
         plan::memory_report(program, value_of, session.reuses_memory());
-    line("arena", static_cast<double>(report.total), "bytes");
-    line("lower bound", static_cast<double>(report.lower_bound), "bytes");
-    line("kernel scratch", static_cast<double>(capture.arena_bytes - report.total),
-         "bytes, all workers");
-    return;  // all calls had these sizes
-  }
+    return Memory{report.total, report.lower_bound, capture.arena_bytes - report.total};
+  }  // all calls had these sizes
+  return std::nullopt;
+}
+
+void print_memory(const runtime::Session& session) {
+  const std::optional<Memory> memory = memory_of(session);
+  if (!memory) return;
+  line("arena", static_cast<double>(memory->arena), "bytes");
+  line("lower bound", static_cast<double>(memory->lower_bound), "bytes");
+  line("kernel scratch", static_cast<double>(memory->scratch), "bytes, all workers");
 }
 
 // What is measured: a session, inputs for it, and what making it took.
@@ -130,21 +139,34 @@ Measured measure(const Subject& subject, std::int64_t clients, std::int64_t call
 
 void print_json(const Subject& subject, const Measured& measured, double first_call,
                 std::int64_t clients, std::int64_t threads) {
-  const auto us = [](double value) { return str(value * 1e6); };
-  std::cout << json_object({{"code", json_text(subject.model ? subject.model->code
-                                                             : subject.compiled.report.generator)},
-                            {subject.model ? "load_us" : "compile_us", us(subject.prepare_seconds)},
-                            {"first_call_us", us(first_call)},
-                            {"calls", str(measured.times.size())},
-                            {"clients", str(clients)},
-                            {"threads", str(threads)},
-                            {"fastest_us", us(measured.times.front())},
-                            {"p50_us", us(measured.percentile(0.5))},
-                            {"p90_us", us(measured.percentile(0.9))},
-                            {"p99_us", us(measured.percentile(0.99))},
-                            {"slowest_us", us(measured.times.back())},
-                            {"calls_a_second",
-                             str(static_cast<double>(measured.times.size()) / measured.seconds)}})
+  const auto us = [](double value) { return json_number(value * 1e6); };
+  const runtime::Counters counters = subject.session->counters();
+  const std::optional<Memory> memory = memory_of(*subject.session);
+  const auto bytes = [&](std::int64_t Memory::* field) {
+    return memory ? str((*memory).*field) : "null";
+  };
+  std::cout << json_object(
+                   {{"code", json_text(subject.model ? subject.model->code
+                                                     : subject.compiled.report.generator)},
+                    {"compile_us", subject.model ? "null" : us(subject.prepare_seconds)},
+                    {"load_us", subject.model ? us(subject.prepare_seconds) : "null"},
+                    {"first_call_us", us(first_call)},
+                    {"calls", str(measured.times.size())},
+                    {"clients", str(clients)},
+                    {"threads", str(threads)},
+                    {"fastest_us", us(measured.times.front())},
+                    {"p50_us", us(measured.percentile(0.5))},
+                    {"p90_us", us(measured.percentile(0.9))},
+                    {"p99_us", us(measured.percentile(0.99))},
+                    {"slowest_us", us(measured.times.back())},
+                    {"calls_a_second",
+                     json_number(static_cast<double>(measured.times.size()) / measured.seconds)},
+                    {"launches_a_call", str(counters.launches / counters.calls)},
+                    {"copied_bytes_a_call", str(counters.bytes_copied / counters.calls)},
+                    {"arena_bytes", bytes(&Memory::arena)},
+                    {"lower_bound_bytes", bytes(&Memory::lower_bound)},
+                    {"scratch_bytes", bytes(&Memory::scratch)},
+                    {"tuned", json_texts(subject.session->findings())}})
             << "\n";
 }
 
@@ -202,7 +224,11 @@ Command bench_command() {
       "call, the fastest, median, p90 and p99 of the later ones, throughput and memory. Times "
       "include\n"
       "making the result tensors. GEX_PROFILE=20 in the environment adds times by kernel. With\n"
-      "--autotune the warm-up ends when all ways have been measured, and they are listed.",
+      "--autotune the warm-up ends when all ways have been measured, and they are listed. With\n"
+      "--json: one object with code, compile_us, load_us (null where it does not apply),\n"
+      "first_call_us, calls, clients, threads, fastest_us, p50_us, p90_us, p99_us, slowest_us,\n"
+      "calls_a_second, launches_a_call, copied_bytes_a_call, arena_bytes, lower_bound_bytes,\n"
+      "scratch_bytes (null where nothing was captured) and tuned.",
       with_compile_options(with_input_options(with_load_options(
           {{"--seconds", "N", "how long to measure (1), after half of it as warm-up"},
            {"--calls", "N", "so many calls of each client instead, without warm-up"},

@@ -8,6 +8,7 @@
 #include "cache/store.hpp"
 #include "commands.hpp"
 #include "ir/text/suggest.hpp"
+#include "json.hpp"
 
 namespace gex::tool {
 namespace {
@@ -27,6 +28,24 @@ std::string when(std::int64_t nanoseconds) {
   return text;
 }
 
+int list_json(const Store& store) {
+  std::int64_t total = 0;
+  std::vector<std::string> items;
+  for (const StoreEntry& entry : store.entries()) {
+    total += entry.bytes;
+    items.push_back(json_object({{"kind", json_text(entry.kind)},
+                                 {"key", json_text(entry.key)},
+                                 {"bytes", str(entry.bytes)},
+                                 {"used_ns", str(entry.used)},
+                                 {"name", json_text(store.label_of(entry))}}));
+  }
+  std::cout << json_object({{"folder", json_text(store.folder())},
+                            {"bytes", str(total)},
+                            {"entries", json_list(items)}})
+            << "\n";
+  return 0;
+}
+
 int list(const Store& store) {
   std::int64_t total = 0;
   const std::vector<StoreEntry> entries = store.entries();
@@ -40,18 +59,38 @@ int list(const Store& store) {
   return 0;
 }
 
-int verify(const Store& store) {
-  int bad = 0;
+int verify(const Store& store, bool as_json) {
+  std::vector<std::pair<std::string, std::string>> bad;  // path, what is wrong
   const std::vector<StoreEntry> entries = store.entries();
   for (const StoreEntry& entry : entries) {
     const std::string problem = store.problem_of(entry);
-    if (problem.empty()) continue;
-    ++bad;
-    std::cout << entry.path << ": " << problem << "\n";
+    if (!problem.empty()) bad.emplace_back(entry.path, problem);
   }
-  std::cout << entries.size() - static_cast<std::size_t>(bad) << " of " << entries.size()
-            << " entries can be used\n";
-  return bad == 0 ? 0 : 1;
+  const std::size_t usable = entries.size() - bad.size();
+  if (as_json) {
+    std::vector<std::string> items;
+    for (const auto& [path, problem] : bad)
+      items.push_back(json_object({{"path", json_text(path)}, {"problem", json_text(problem)}}));
+    std::cout << json_object({{"folder", json_text(store.folder())},
+                              {"checked", str(entries.size())},
+                              {"usable", str(usable)},
+                              {"unusable", json_list(items)}})
+              << "\n";
+  } else {
+    for (const auto& [path, problem] : bad) std::cout << path << ": " << problem << "\n";
+    std::cout << usable << " of " << entries.size() << " entries can be used\n";
+  }
+  return bad.empty() ? 0 : 1;
+}
+
+int clear(Store& store, bool as_json) {
+  const auto removed = store.clear();
+  if (as_json)
+    std::cout << json_object({{"folder", json_text(store.folder())}, {"removed", str(removed)}})
+              << "\n";
+  else
+    std::cout << removed << " entries removed from " << store.folder() << "\n";
+  return 0;
 }
 
 int run(const Arguments& arguments) {
@@ -59,12 +98,10 @@ int run(const Arguments& arguments) {
     fail(ErrorCode::invalid_argument, "gex cache needs an action: list, clear or verify");
   const std::string& action = arguments.file();
   const std::shared_ptr<Store> store = store_of(arguments);
-  if (action == "list") return list(*store);
-  if (action == "verify") return verify(*store);
-  if (action == "clear") {
-    std::cout << store->clear() << " entries removed from " << store->folder() << "\n";
-    return 0;
-  }
+  const bool as_json = arguments.has("--json");
+  if (action == "list") return as_json ? list_json(*store) : list(*store);
+  if (action == "verify") return verify(*store, as_json);
+  if (action == "clear") return clear(*store, as_json);
   constexpr std::string_view kActions[] = {"list", "clear", "verify"};
   fail(ErrorCode::invalid_argument, "unknown action '", action, "' of gex cache",
        suggestion(action, kActions), "; use list, clear or verify");
@@ -73,17 +110,21 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 Command cache_command() {
-  return {"cache",
-          "list|clear|verify [--dir FOLDER]",
-          "shows, empties or checks the folder of compiled programs",
-          "Compiled programs and machine code are kept in the folder that GEX_CACHE_DIR or\n"
-          "TORCH_NPU_COMPILE_CACHE_DIR names; gex run, gex bench, C, C++ and Python use it. list:\n"
-          "kind, key, bytes, last use and name of each entry, the least recently used first.\n"
-          "verify: reads each one; the exit code is 1 if one can't be used. clear: removes them\n"
-          "all, and no file that gex did not write.",
-          {{"--dir", "FOLDER", "use this folder instead"}},
-          1,
-          run};
+  return {
+      "cache",
+      "list|clear|verify [--dir FOLDER] [--json]",
+      "shows, empties or checks the folder of compiled programs",
+      "Compiled programs and machine code are kept in the folder that GEX_CACHE_DIR or\n"
+      "TORCH_NPU_COMPILE_CACHE_DIR names; gex run, gex bench, C, C++ and Python use it. list:\n"
+      "kind, key, bytes, last use and name of each entry, the least recently used first.\n"
+      "verify: reads each one; the exit code is 1 if one can't be used. clear: removes them\n"
+      "all, and no file that gex did not write. With --json, list: {\"folder\", \"bytes\",\n"
+      "\"entries\": [{\"kind\", \"key\", \"bytes\", \"used_ns\", \"name\"}]}; verify: {\"folder\", "
+      "\"checked\",\n"
+      "\"usable\", \"unusable\": [{\"path\", \"problem\"}]}; clear: {\"folder\", \"removed\"}.",
+      {{"--dir", "FOLDER", "use this folder instead"}, {"--json", "", "print the result as JSON"}},
+      1,
+      run};
 }
 
 }  // namespace gex::tool

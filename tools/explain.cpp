@@ -7,6 +7,7 @@
 #include "commands.hpp"
 #include "compiling.hpp"
 #include "files.hpp"
+#include "json.hpp"
 #include "plan/report.hpp"
 #include "tensors.hpp"
 
@@ -30,33 +31,108 @@ void print_guards(const program::Program& program) {
               << "  (" << guard.message << ")\n";
 }
 
-void print_memory(const program::Program& program, const interp::SymbolValues& sizes, bool reuse) {
-  std::string unknown;
+// Sizes of the inputs that --dim does not tell.
+std::vector<std::string> unknown_sizes(const program::Program& program,
+                                       const interp::SymbolValues& sizes) {
+  std::vector<std::string> unknown;
   for (Dim symbol : program.symbols)
     if (!program::is_bound_symbol(program, symbol) && !sizes.contains(symbol))
-      unknown += (unknown.empty() ? "" : ", ") + symbol.name();
-  if (!unknown.empty()) {
-    std::cout << "\nMemory depends on " << unknown << ": set them with --dim to see the plan.\n";
-    return;
-  }
+      unknown.push_back(symbol.name());
+  return unknown;
+}
+
+plan::MemoryReport memory_of(const program::Program& program, const interp::SymbolValues& sizes,
+                             bool reuse) {
   const auto value_of = [&](Dim symbol) -> std::optional<std::int64_t> {
     const auto at = sizes.find(symbol);
     if (at == sizes.end()) return std::nullopt;
     return at->second;
   };
-  std::cout << "\n" << plan::memory_report(program, value_of, reuse).text();
+  return plan::memory_report(program, value_of, reuse);
 }
 
-int run(const Arguments& arguments) {
-  auto graph = read_graph(arguments.file());
-  const interp::SymbolValues sizes = sizes_given(*graph, arguments);
-  const std::size_t nodes = graph->num_nodes();
-  const std::string name = graph->name();
-  const Compiled compiled = compile(std::move(graph), compile_options(arguments));
-  const CompileReport& report = compiled.report;
+void print_memory(const program::Program& program, const interp::SymbolValues& sizes, bool reuse) {
+  std::string unknown;
+  for (const std::string& name : unknown_sizes(program, sizes))
+    unknown += (unknown.empty() ? "" : ", ") + name;
+  if (unknown.empty())
+    std::cout << "\n" << memory_of(program, sizes, reuse).text();
+  else
+    std::cout << "\nMemory depends on " << unknown << ": set them with --dim to see the plan.\n";
+}
 
-  std::cout << "graph \"" << name << "\": " << nodes << " nodes, " << compiled.program->codes.size()
-            << " kernels, " << count_steps(*compiled.program) << " steps\n";
+std::string ids_json(const std::vector<program::BufferId>& ids) {
+  std::vector<std::string> items;
+  for (program::BufferId id : ids) items.push_back(str(id));
+  return json_list(items);
+}
+
+std::string memory_json(const plan::MemoryReport& report) {
+  std::vector<std::string> rows;
+  for (const plan::MemoryReport::Row& row : report.rows)
+    rows.push_back(json_object({{"buffer", str(row.buffer)},
+                                {"name", json_text(row.name)},
+                                {"offset", str(row.offset)},
+                                {"bytes", str(row.bytes)},
+                                {"first_step", str(row.life.first)},
+                                {"last_step", str(row.life.last)},
+                                {"shares_with", ids_json(row.sharing)}}));
+  return json_object({{"arena_bytes", str(report.total)},
+                      {"lower_bound_bytes", str(report.lower_bound)},
+                      {"without_reuse_bytes", str(report.without_reuse)},
+                      {"scratch_bytes_per_worker", str(report.scratch)},
+                      {"strategy", json_text(str(plan::name_of(report.strategy)))},
+                      {"temporaries", json_list(rows)},
+                      {"placed_later", ids_json(report.later)}});
+}
+
+std::string guards_json(const program::Program& program) {
+  std::vector<std::string> guards;
+  for (const program::Guard& guard : program.guards)
+    guards.push_back(json_object({{"lhs", json_text(guard.lhs.text())},
+                                  {"relation", json_text(str(program::symbol_of(guard.relation)))},
+                                  {"rhs", json_text(guard.rhs.text())},
+                                  {"message", json_text(guard.message)}}));
+  return json_list(guards);
+}
+
+struct Explained {
+  std::string name;
+  std::size_t nodes = 0;
+  Compiled compiled;
+  interp::SymbolValues sizes;
+  bool reuses_memory = true;
+};
+
+void print_json(const Explained& it) {
+  const program::Program& program = *it.compiled.program;
+  const CompileReport& report = it.compiled.report;
+  std::vector<std::pair<std::string, std::string>> stages, counts;
+  for (const auto& [stage, seconds] : report.seconds)
+    stages.emplace_back(stage, json_number(seconds * 1e3));
+  for (const auto& [what, count] : report.counts) counts.emplace_back(what, str(count));
+  const std::vector<std::string> unknown = unknown_sizes(program, it.sizes);
+  std::cout << json_object({{"graph", json_text(it.name)},
+                            {"nodes", str(it.nodes)},
+                            {"kernels", str(program.codes.size())},
+                            {"steps", str(count_steps(program))},
+                            {"code", json_text(report.generator)},
+                            {"stages_ms", json_object(stages)},
+                            {"counts", json_object(counts)},
+                            {"remarks", json_texts(report.remarks)},
+                            {"guards", guards_json(program)},
+                            {"unknown_sizes", json_texts(unknown)},
+                            {"memory", unknown.empty() ? memory_json(memory_of(program, it.sizes,
+                                                                               it.reuses_memory))
+                                                       : "null"}})
+            << "\n";
+}
+
+void print(const Explained& it) {
+  const program::Program& program = *it.compiled.program;
+  const CompileReport& report = it.compiled.report;
+  std::cout << "graph \"" << it.name << "\": " << it.nodes << " nodes, " << program.codes.size()
+            << " kernels, " << count_steps(program) << " steps\n";
   std::cout << "code: " << report.generator << "\n";
   heading("Stages:");
   for (const auto& [stage, seconds] : report.seconds)
@@ -69,8 +145,22 @@ int run(const Arguments& arguments) {
     heading("Remarks:");
     for (const std::string& remark : report.remarks) std::cout << "  " << remark << "\n";
   }
-  print_guards(*compiled.program);
-  print_memory(*compiled.program, sizes, session_options(arguments).reuse_memory);
+  print_guards(program);
+  print_memory(program, it.sizes, it.reuses_memory);
+}
+
+int run(const Arguments& arguments) {
+  auto graph = read_graph(arguments.file());
+  Explained it;
+  it.sizes = sizes_given(*graph, arguments);
+  it.nodes = graph->num_nodes();
+  it.name = graph->name();
+  it.reuses_memory = session_options(arguments).reuse_memory;
+  it.compiled = compile(std::move(graph), compile_options(arguments));
+  if (arguments.has("--json"))
+    print_json(it);
+  else
+    print(it);
   return 0;
 }
 
@@ -82,8 +172,11 @@ Command explain_command() {
           "explains how a graph was compiled",
           "Compiles the graph and reports how long each stage took, what each pass did, what was\n"
           "not fused and why, what is checked when sizes change and, if all sizes are known, the\n"
-          "offset and lifetime of every temporary, and which ones share memory.",
-          with_compile_options({{"--dim", "SYMBOL=N", "a size of the inputs; may be repeated"}}),
+          "offset and lifetime of every temporary, and which ones share memory. With --json: one\n"
+          "object with graph, nodes, kernels, steps, code, stages_ms, counts, remarks, guards,\n"
+          "unknown_sizes and memory (null unless all sizes are known).",
+          with_compile_options({{"--dim", "SYMBOL=N", "a size of the inputs; may be repeated"},
+                                {"--json", "", "print the report as JSON"}}),
           1,
           run};
 }

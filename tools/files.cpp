@@ -43,7 +43,10 @@ bool is_onnx(const std::string& path) { return path.ends_with(".onnx"); }
 
 std::unique_ptr<Graph> read_graph(const std::string& path) {
   if (is_onnx(path)) return onnx::import_graph(onnx::read_model(path));
-  const std::string text = read_file(path);
+  return parse_graph_file(path, read_file(path));
+}
+
+std::unique_ptr<Graph> parse_graph_file(const std::string& path, std::string_view text) {
   const std::string name = path == "-" ? "<standard input>" : path;
   try {
     std::unique_ptr<Graph> graph = parse_graph(text);

@@ -1,5 +1,7 @@
 #include "json.hpp"
 
+#include <charconv>
+#include <cmath>
 #include <cstdio>
 
 namespace gex::tool {
@@ -20,6 +22,28 @@ std::string json_text(const std::string& text) {
   }
   return out + "\"";
 }
+
+std::string json_texts(const std::vector<std::string>& texts) {
+  std::vector<std::string> items;
+  for (const std::string& text : texts) items.push_back(json_text(text));
+  return json_list(items);
+}
+
+namespace {
+
+template <class T>
+std::string number_text(T number) {
+  if (std::isnan(number)) return "\"nan\"";
+  if (std::isinf(number)) return number < 0 ? "\"-inf\"" : "\"inf\"";
+  char text[32];
+  const auto [end, error] = std::to_chars(text, text + sizeof text, number);
+  return {text, end};
+}
+
+}  // namespace
+
+std::string json_number(double number) { return number_text(number); }
+std::string json_number(float number) { return number_text(number); }
 
 std::string json_list(const std::vector<std::string>& items) {
   std::string out = "[";

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "ir/text/suggest.hpp"
+#include "json.hpp"
 #include "npy.hpp"
 
 namespace gex::tool {
@@ -172,6 +173,42 @@ class Printer {
 };
 
 }  // namespace
+
+namespace {
+
+constexpr std::int64_t kMostJsonElements = 65'536;
+
+std::string element_json(const HostTensor& tensor, std::int64_t at) {
+  const DType dtype = tensor.dtype();
+  if (dtype == DType::boolean) return tensor.get_int(at) != 0 ? "true" : "false";
+  if (!is_float(dtype)) return str(tensor.get_int(at));
+  const double value = tensor.get(at);
+  return dtype == DType::f64 ? json_number(value) : json_number(static_cast<float>(value));
+}
+
+// The elements of axes `depth` and later, from element `base` on.
+std::string values_json(const HostTensor& tensor, std::size_t depth, std::int64_t base) {
+  const std::vector<std::int64_t>& shape = tensor.shape();
+  if (depth == shape.size()) return element_json(tensor, base);
+  std::int64_t step = 1;
+  for (std::size_t d = depth + 1; d < shape.size(); ++d) step *= shape[d];
+  std::vector<std::string> items;
+  for (std::int64_t k = 0; k < shape[depth]; ++k)
+    items.push_back(values_json(tensor, depth + 1, base + k * step));
+  return json_list(items);
+}
+
+}  // namespace
+
+std::string json_of(const std::string& name, const HostTensor& tensor) {
+  std::vector<std::string> sizes;
+  for (const std::int64_t size : tensor.shape()) sizes.push_back(str(size));
+  const bool is_small = tensor.numel() <= kMostJsonElements;
+  return json_object({{"name", json_text(name)},
+                      {"dtype", json_text(str(tensor.dtype()))},
+                      {"shape", json_list(sizes)},
+                      {"values", is_small ? values_json(tensor, 0, 0) : "null"}});
+}
 
 std::string text_of(const HostTensor& tensor) {
   const Shape shape(tensor.shape().begin(), tensor.shape().end());

@@ -22,4 +22,8 @@ std::vector<HostTensor> make_inputs(const Graph& graph, const Arguments& argumen
 // "f32[2, 3]" and nested brackets; long axes are shortened in the middle.
 std::string text_of(const HostTensor& tensor);
 
+// {"name": "y", "dtype": "f32", "shape": [2], "values": [1, 2.5]}: values nested by axes, null
+// above 65,536 elements.
+std::string json_of(const std::string& name, const HostTensor& tensor);
+
 }  // namespace gex::tool

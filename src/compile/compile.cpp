@@ -24,14 +24,6 @@
 
 namespace gex {
 
-bool keeps_subnormals(const CompileOptions& options) {
-  const char* text = std::getenv("GEX_KEEP_SUBNORMALS");
-  const std::string_view value = text == nullptr ? "" : text;
-  if (value != "" && value != "0" && value != "1")
-    fail(ErrorCode::invalid_argument, "GEX_KEEP_SUBNORMALS is '", value, "': must be 0 or 1");
-  return options.keep_subnormals || value == "1";
-}
-
 Signature Signature::of(const Graph& graph) {
   Signature signature;
   for (std::size_t k = 0; k < graph.inputs().size(); ++k) {

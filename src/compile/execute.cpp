@@ -4,9 +4,8 @@
 
 #include "base/error.hpp"
 #include "base/strided_copy.hpp"
-#include "compile/index_checks.hpp"
-#include "ir/type.hpp"
 #include "runtime/device.hpp"
+#include "runtime/session/index_check.hpp"
 #include "target/target.hpp"
 
 namespace gex {

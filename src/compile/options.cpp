@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <optional>
 #include <type_traits>
 
@@ -173,6 +174,14 @@ std::string list_options() {
     lines += "\n";
   }
   return lines;
+}
+
+bool keeps_subnormals(const CompileOptions& options) {
+  const char* text = std::getenv("GEX_KEEP_SUBNORMALS");
+  const std::string_view value = text == nullptr ? "" : text;
+  if (value != "" && value != "0" && value != "1")
+    fail(ErrorCode::invalid_argument, "GEX_KEEP_SUBNORMALS is '", value, "': must be 0 or 1");
+  return options.keep_subnormals || value == "1";
 }
 
 void add_to_key(Digester& key, const CompileOptions& options) {

@@ -1,15 +1,19 @@
 #include "compile/program_text.hpp"
 
-#include "backend/backend.hpp"
 #include "program/program.hpp"
 
 namespace gex {
 
+backend::CompiledCode compile_program(program::Program program,
+                                      const backend::CodeOptions& options) {
+  program::verify(program);
+  const Target target = parse_target(program.target);
+  return backend::backend_for(target.kind)
+      .compile(std::make_shared<const program::Program>(std::move(program)), options);
+}
+
 std::shared_ptr<const program::Executable> compile_program_text(std::string_view text) {
-  auto program = std::make_shared<program::Program>(program::parse_program(text));
-  program::verify(*program);
-  const Target target = parse_target(program->target);
-  backend::CompiledCode code = backend::backend_for(target.kind).compile(std::move(program), {});
+  backend::CompiledCode code = compile_program(program::parse_program(text));
   return std::make_shared<const program::Executable>(std::move(code.executable));
 }
 

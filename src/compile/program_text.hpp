@@ -4,9 +4,13 @@
 #include <memory>
 #include <string_view>
 
-#include "program/executable.hpp"
+#include "backend/backend.hpp"
 
 namespace gex {
+
+// Code for the target that the Program names. UserError(invalid_graph) if it is not well-formed.
+backend::CompiledCode compile_program(program::Program program,
+                                      const backend::CodeOptions& options = {});
 
 // Parses the text and compiles its codes for the target that it names. UserError(parse_error) has
 // the position of the error.

@@ -144,7 +144,8 @@ program::OutputDesc Boundary::tensor_output(const Signature::Output& slot, Outpu
     } else {
       state_.buffers[value] = output.buffer;
     }
-  } else if (auto tied = sources.tied_to.find(value); tied != sources.tied_to.end()) {
+  } else if (auto tied = sources.tied_to.find(value);
+             tied != sources.tied_to.end() && !slot.own_memory) {
     output.kind = Kind::input_view;
     output.input = slot_of_input(tied->second);
   } else if (is_window) {

@@ -9,6 +9,29 @@ namespace gex::emit {
 using program::BufferDesc;
 using program::BufferId;
 
+namespace {
+
+// The extent of a loop, or 1 where it depends on other loops: the cost is over sizes.
+Dim size_only(Dim extent) {
+  std::vector<Dim> symbols;
+  extent.collect_symbols(symbols);
+  const bool is_size = std::ranges::none_of(symbols, [](Dim s) { return s.extent().has_value(); });
+  return is_size ? extent : Dim(1);
+}
+
+}  // namespace
+
+Dim work_of(const loop::Kernel& kernel) {
+  Dim per_point = 0;
+  for (const loop::Stage& stage : kernel.stages) {
+    Dim points = static_cast<std::int64_t>(stage.exprs.size());
+    for (const loop::Range& r : stage.domain) points *= size_only(r.extent());
+    for (const loop::Range& r : stage.reduce) points *= size_only(r.extent());
+    per_point += points;
+  }
+  return kernel.grid_size() * per_point;
+}
+
 void Launches::emit_loop(const lower::Unit& unit) {
   std::vector<BufferId> buffers;
   std::vector<bool> writes;
@@ -36,14 +59,7 @@ void Launches::launch(const loop::Kernel& kernel, const std::string& name,
   const backend::LaunchPlan plan = state_.backend.plan(kernel, state_.target);
   apply(plan, launch);
   launch.ordered = kernel.ordered();
-  Dim per_point = 0;
-  for (const loop::Stage& stage : kernel.stages) {
-    Dim points = static_cast<std::int64_t>(stage.exprs.size());
-    for (const loop::Range& r : stage.domain) points *= r.extent();
-    for (const loop::Range& r : stage.reduce) points *= r.extent();
-    per_point += points;
-  }
-  launch.work = kernel.grid_size() * per_point;
+  launch.work = work_of(kernel);
   add_step({std::move(launch), 0, {}});
 }
 

@@ -12,6 +12,8 @@
 
 namespace gex::emit {
 
+Dim work_of(const loop::Kernel& kernel);  // for Launch::work
+
 class Launches {
  public:
   Launches(State& state, Memory& memory) : state_(state), memory_(memory), codes_(state.program) {}

@@ -24,7 +24,7 @@ class Parser {
         symbol();
       while (lex_.accept(","));
     lex_.expect("kernel");
-    kernel_.name = read_name("a kernel name");
+    kernel_.name = lex_.raw_until("(", "a kernel name");  // "add+gelu" too: a label of fused ops
     lex_.expect("(");
     auto_symbols_ = true;
     if (!lex_.accept(")")) {

@@ -20,13 +20,20 @@ bool is_identifier(std::string_view name) {
   return true;
 }
 
+// "softmax", or what fused ops are called together: "add+gelu+...".
+bool is_label(std::string_view name) {
+  std::string joined(name);
+  std::ranges::replace(joined, '+', '_');
+  return is_identifier(joined);
+}
+
 class Verifier {
  public:
   explicit Verifier(const Kernel& kernel) : kernel_(kernel), sizes_(kernel.symbols()) {}
 
   void run() {
     where_ = str("kernel '", kernel_.name, "'");
-    require(is_identifier(kernel_.name), "the kernel's name must be an identifier");
+    require(is_label(kernel_.name), "the kernel's name must be identifiers with + between them");
     std::unordered_map<std::string, Dim> names;
     for (Dim s : sizes_)
       require(names.emplace(s.name(), s).second, "symbol ", s.name(), " appears with two ranges");

@@ -146,9 +146,11 @@ TEST(Generator, WithoutItsLibraryTheReasonSaysHowToGetIt) {
   namespace fs = std::filesystem;
   fs::path folder = fs::temp_directory_path() / str("gex_alone_", getpid());
   fs::create_directories(folder);
-  for (const auto& entry : fs::directory_iterator(fs::path(GEX_BUILD_DIR) / "lib"))
-    if (entry.path().filename().string().starts_with("libgex.so"))
-      fs::copy_file(entry.path(), folder / entry.path().filename());
+  for (const auto& entry : fs::directory_iterator(fs::path(GEX_BUILD_DIR) / "lib")) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("libgex.so") || name.starts_with("libgex_core.so"))
+      fs::copy_file(entry.path(), folder / name);
+  }
   std::string command =
       str("LD_LIBRARY_PATH=", folder.string(), " ", fs::read_symlink("/proc/self/exe").string(),
           " --gtest_also_run_disabled_tests --gtest_filter='*ReportsWhyItIsMissing'");

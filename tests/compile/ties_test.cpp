@@ -114,5 +114,35 @@ TEST(Ties, results_hold_the_old_contents) {
       2);
 }
 
+// Front ends that make views themselves ask for memory of its own for every output.
+TEST(Ties, outputs_with_their_own_memory_are_never_views) {
+  const char* const kGraphs[] = {
+      // An input, a window of it, and a value twice.
+      R"(graph g(%x: f32[4, 3]) -> (f32[4, 3], f32[3, 4], f32[4, 3], f32[4, 3]) {
+  %t = transpose(%x) {perm = [1, 0]} : f32[3, 4]
+  %y = neg(%x) : f32[4, 3]
+  return %x, %t, %y, %y
+})",
+      // The new contents of an input, computed by a kernel and by a call.
+      R"(graph g(%x: f32[4, 3]) -> (f32[4, 3], f32[4, 3]) ties(0 -> 0) {
+  %y = neg(%x) : f32[4, 3]
+  return %y, %y
+})",
+      R"(graph g(%x: f32[4, 3]) -> (f32[4, 3], f32[4, 3]) ties(0 -> 0) {
+  %y = call(%x) {callee = 0, name = "f", dtypes = ["f32"], ranks = [2], shapes = [4, 3], strided = [0]} : f32[4, 3]
+  return %y, %y
+})"};
+  for (const char* text : kGraphs) {
+    auto graph = parse_graph(text);
+    Signature signature = Signature::of(*graph);
+    for (Signature::Output& output : signature.outputs) output.own_memory = true;
+    const Compiled compiled = compile(std::move(graph), signature, {});
+    for (const program::OutputDesc& output : compiled.program->outputs) {
+      EXPECT_NE(output.kind, program::OutputDesc::Kind::input_view) << text;
+      EXPECT_NE(output.kind, program::OutputDesc::Kind::output_view) << text;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gex::test

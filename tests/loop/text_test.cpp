@@ -36,6 +36,19 @@ kernel scale(x: in f32[s0, s1]{s1, 1}, y: out f32[s0, s1]) grid(i < s0, j < s1) 
 )");
 }
 
+TEST(Text, AKernelMayHaveTheLabelOfFusedOps) {
+  const std::string text =
+      "symbols n\nkernel exp+reduce_sum+...(y: out f32[n]) grid(i < n) {\n  stage {\n"
+      "    v0 = const 1 : f32\n    store y[i] = v0\n  }\n}\n";
+  EXPECT_EQ(parse_kernel(text).name, "exp+reduce_sum+...");
+  EXPECT_EQ(print(parse_kernel(text)), text);
+  expect_contains(
+      parse_error(
+          "kernel a-b(y: out f32[1]) grid(i < 1) { stage { v = const 1 : f32 store y[i] = v } }"),
+      "identifiers with +");
+  expect_contains(parse_error("kernel (y: out f32[1]) grid() { }"), "a kernel name");
+}
+
 TEST(Text, ConstantsKeepTheirBits) {
   Kernel k;
   k.name = "k";

@@ -37,7 +37,7 @@ def install() -> None:
     # Kernels that the driver library compiles call functions of the engine.
     assert _gex is not None
     maps = Path("/proc/self/maps").read_text().splitlines()
-    engine = next(line.split()[-1] for line in maps if "/libgex.so" in line)
+    engine = next(line.split()[-1] for line in maps if "/libgex_core.so" in line)
     ctypes.CDLL(engine, mode=ctypes.RTLD_GLOBAL)
 
     options_of_cpu = runner._engine_options

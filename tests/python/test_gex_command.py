@@ -495,8 +495,9 @@ def test_a_missing_code_generator_warns_once(
     graph: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after an install that left libgex_llvm.so out."""
-    for path in (GEX.parent.parent / "lib").glob("libgex.so*"):
-        shutil.copy(path, tmp_path / path.name)
+    for name in ("libgex.so", "libgex_core.so"):
+        for path in (GEX.parent.parent / "lib").glob(f"{name}*"):
+            shutil.copy(path, tmp_path / path.name)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
     result = gex("run", graph, "--dim=s0=2")
     assert result.returncode == 0, result.stderr

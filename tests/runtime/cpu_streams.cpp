@@ -10,6 +10,7 @@
 #include "base/thread_pool.hpp"
 #include "harness.hpp"
 #include "plan/streams.hpp"
+#include "random_streams.hpp"
 #include "runtime/session/core_limit.hpp"
 
 namespace gex::runtime::testing {
@@ -78,39 +79,6 @@ void mix(const void*, void* const* buffers, const std::int64_t* dims, std::int64
       sum += static_cast<const float*>(buffers[k])[i] * 0.5F;
     out[i] = sum;
   }
-}
-
-constexpr int kElements = 512;
-constexpr int kTemps = 12;
-
-// Steps that read what earlier ones wrote, some of them overwriting it, on random streams.
-std::string random_program(std::mt19937& random, int steps) {
-  const std::string size = std::to_string(kElements), bytes = std::to_string(kElements * 4);
-  std::string text = "program \"random\"\nstreams 5\ninput 0 \"x\" f32 [" + size + "] -> %0\n";
-  text += "output 0 \"y\" fresh f32 [" + size + "] -> %1\n";
-  text += "buffer %0 \"x\" input 0 f32 [" + size + "] bytes [" + bytes + "]\n";
-  text += "buffer %1 \"y\" output 0 f32 [" + size + "] bytes [" + bytes + "]\n";
-  for (int i = 0; i < kTemps; ++i)
-    text += "buffer %" + std::to_string(2 + i) + " \"t\" temp f32 [" + size + "] bytes [" + bytes +
-            "]\n";
-  text += "code 0 \"mix\"\nmain 0\nsegment 0 \"main\"\n";
-  std::vector<int> written = {0};
-  const auto launch = [&](int to, int stream) {
-    const int reads = 1 + static_cast<int>(random() % 3);
-    text += "  launch \"mix\" code 0";
-    for (int k = 0; k < reads; ++k)
-      text += " read %" + std::to_string(written[random() % written.size()]);
-    text += " write %" + std::to_string(to) + " dims [" + std::to_string(reads) + "] grid [" +
-            size + "] work [400000] stream " + std::to_string(stream) + "\n";
-  };
-  for (int i = 0; i < steps; ++i) {
-    const int to = 2 + static_cast<int>(random() % kTemps);
-    launch(to, static_cast<int>(random() % 5));
-    written.push_back(to);
-    if (i % 10 == 9) written = {0, to};  // values that are never read again free their memory
-  }
-  launch(1, 0);
-  return text;
 }
 
 std::vector<float> result_of(program::Program program, int calls, Counters& counters) {

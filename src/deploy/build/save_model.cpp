@@ -7,10 +7,10 @@
 #include "backend/parsed_codes.hpp"
 #include "base/digest.hpp"
 #include "base/error.hpp"
+#include "base/version.hpp"
 #include "cache/atomic_file.hpp"
 #include "cache/bounds_check.hpp"
 #include "deploy/build/elf_objects.hpp"
-#include "gex/gex.h"
 #include "runtime/session/index_check.hpp"
 #include "runtime/session/user_kernels.hpp"
 
@@ -137,7 +137,7 @@ SaveReport save_models(const std::vector<NewModel>& models, const SaveOptions& o
            compiled.program->target);
     refuse_calls(*compiled.program);
     Metadata metadata = models[k].metadata;
-    metadata.engine = gex_version();
+    metadata.engine = version();
     metadata.fast_math = compiled.fast_math;
     const Program program = with_weights_apart(compiled, weights, metadata);
     const backend::ParsedCodes codes = backend::parse_codes(program);

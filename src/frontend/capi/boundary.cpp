@@ -4,6 +4,7 @@
 #include <new>
 
 #include "base/log.hpp"
+#include "base/version.hpp"
 #include "frontend/capi/async.hpp"
 #include "runtime/session/run_control.hpp"
 
@@ -79,7 +80,7 @@ void give_text(const std::string& text, char** place) {
 extern "C" {
 
 uint32_t gex_abi_version(void) { return GEX_ABI_VERSION; }
-const char* gex_version(void) { return GEX_VERSION; }
+const char* gex_version(void) { return gex::version(); }
 const char* gex_last_error(void) { return gex::capi::last_error_text; }
 void gex_text_free(char* text) { std::free(text); }
 

@@ -118,19 +118,15 @@ void* TorchHost::allocate_output(int k, DType dtype, std::span<const std::int64_
   return torch.data(outputs_[index].ptr());
 }
 
-void TorchHost::set_view_output(int k, int of_input, std::span<const std::int64_t> shape,
-                                std::span<const std::int64_t> strides, std::int64_t offset) {
-  take_gil();
-  outputs_[static_cast<std::size_t>(k)] = TorchApi::get().reinterpret(
-      inputs_[of_input], tuple_of(shape).ptr(), tuple_of(strides).ptr(), offset);
+// Graphs are compiled to return memory of their own (compiled_graph()): the Runner makes views.
+void TorchHost::set_view_output(int k, int, std::span<const std::int64_t>,
+                                std::span<const std::int64_t>, std::int64_t) {
+  GEX_CHECK(false, "output ", k, " is a view of an input");
 }
 
-void TorchHost::set_output_view_output(int k, int of_output, std::span<const std::int64_t> shape,
-                                       std::span<const std::int64_t> strides, std::int64_t offset) {
-  take_gil();
-  outputs_[static_cast<std::size_t>(k)] =
-      TorchApi::get().reinterpret(outputs_[static_cast<std::size_t>(of_output)].ptr(),
-                                  tuple_of(shape).ptr(), tuple_of(strides).ptr(), offset);
+void TorchHost::set_output_view_output(int k, int, std::span<const std::int64_t>,
+                                       std::span<const std::int64_t>, std::int64_t) {
+  GEX_CHECK(false, "output ", k, " is a view of another output");
 }
 
 void TorchHost::set_integer_output(int k, std::int64_t value) {

@@ -5,9 +5,8 @@
 
 namespace gex::ops {
 
-namespace {
-
-void register_all() {
+// Linkers that take layers from archives ask for it by name: see scripts/layers.cmake.
+void register_builtin_ops() {
   register_elementwise();
   register_division_rows();
   register_compare();
@@ -46,8 +45,8 @@ void register_all() {
   register_call();
 }
 
-[[maybe_unused]] const bool kLoaderSet = (set_builtin_ops_loader(&register_all), true);
-
+namespace {
+[[maybe_unused]] const bool kLoaderSet = (set_builtin_ops_loader(&register_builtin_ops), true);
 }  // namespace
 
 }  // namespace gex::ops

@@ -3,7 +3,9 @@
 // is host memory (filled with garbage; with GEX_FAKE_CUDA_PROTECT=1 it can't be touched but by what
 // the driver runs, so that host code that follows a device pointer ends with a signal), "cubin" is
 // the path of a shared library that the host's compiler made, kernels run block by block on one
-// thread, captured streams collect functions.
+// thread, captured streams collect functions. With GEX_FAKE_CUDA_LAZY=1 nothing runs before
+// somebody waits, and then streams made later run first as far as events allow: steps that lack one
+// go wrong.
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -21,6 +23,7 @@
 #include <regex>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../../codegen/cuda_emulation_text.hpp"
@@ -30,20 +33,27 @@ namespace {
 using Work = std::function<void()>;
 using DevicePtr = unsigned long long;
 
-struct Stream {
-  bool capturing = false;
-  std::vector<Work> captured;
-  Stream* forked_from = nullptr;  // a stream whose capture this one joined
-};
+struct Capture;
 struct Event {
-  Stream* recorded = nullptr;
+  long recorded = 0, reached = 0;  // how often
+  Capture* capture = nullptr;      // where it was recorded last
 };
-// The stream that captures what is submitted to this one, or null.
-Stream* capturing(Stream* stream) {
-  if (stream == nullptr || stream->capturing) return stream;
-  return stream->forked_from != nullptr && stream->forked_from->capturing ? stream->forked_from
-                                                                          : nullptr;
-}
+// Work, or an event to reach or to wait for.
+struct Item {
+  Work work;
+  Event* event = nullptr;
+  long ticket = 0;
+  bool waits = false;
+};
+struct Stream {
+  Capture* capture = nullptr;  // that the stream takes part in
+  std::vector<Item> pending;   // GEX_FAKE_CUDA_LAZY
+};
+using Items = std::vector<std::pair<Stream*, Item>>;  // in the order of the calls
+struct Capture {
+  Stream* origin = nullptr;
+  Items items;
+};
 using KernelFunction = void (*)(const long long*, unsigned long long, int);
 struct Kernel {
   KernelFunction function;
@@ -59,7 +69,7 @@ struct Module {
   std::vector<std::unique_ptr<Kernel>> kernels;
 };
 struct Graph {
-  std::vector<Work> work;
+  Items items;
 };
 struct Program {
   std::string source, log, library;
@@ -130,11 +140,86 @@ struct DeviceAccess {
   }
 };
 
+bool is_lazy() {
+  static const bool lazy = getenv("GEX_FAKE_CUDA_LAZY") != nullptr;
+  return lazy;
+}
+std::vector<Stream*> all_streams;  // GEX_FAKE_CUDA_LAZY; the first is stream 0
+
+Stream* real(Stream* stream) {
+  if (stream != nullptr || !is_lazy()) return stream;
+  if (all_streams.empty()) all_streams.push_back(new Stream);
+  return all_streams.front();
+}
+
+void run(Item& item) {
+  if (item.work) item.work();
+  if (item.event != nullptr && !item.waits)
+    item.event->reached = std::max(item.event->reached, item.ticket);
+}
+bool is_blocked(const Item& item) { return item.waits && item.event->reached < item.ticket; }
+
+// Each stream in order, the last ones first, until an event stops it.
+void run_lazily(std::vector<std::vector<Item>> streams) {
+  std::vector<std::size_t> next(streams.size(), 0);
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t k = streams.size(); k-- > 0;)
+      for (; next[k] < streams[k].size() && !is_blocked(streams[k][next[k]]); moved = true)
+        run(streams[k][next[k]++]);
+  }
+  for (std::size_t k = 0; k < streams.size(); ++k)
+    if (next[k] < streams[k].size()) {
+      std::fprintf(stderr, "a stream waits for an event that never comes\n");
+      abort();
+    }
+}
+
+void drain() {
+  if (!is_lazy()) return;
+  const DeviceAccess access;
+  std::vector<std::vector<Item>> streams;
+  for (Stream* stream : all_streams) streams.push_back(std::exchange(stream->pending, {}));
+  run_lazily(std::move(streams));
+}
+
+// Events of a graph are reached anew at each launch.
+void run_items(const Items& items) {
+  if (!is_lazy()) {
+    for (const auto& [stream, item] : items)
+      if (item.work) item.work();
+    return;
+  }
+  for (const auto& [stream, item] : items)
+    if (item.event != nullptr) item.event->reached = 0;
+  std::vector<Stream*> order;
+  std::vector<std::vector<Item>> streams;
+  for (const auto& [stream, item] : items) {
+    auto at = std::find(order.begin(), order.end(), stream);
+    if (at == order.end()) {
+      at = order.insert(order.end(), stream);
+      streams.emplace_back();
+    }
+    streams[static_cast<std::size_t>(at - order.begin())].push_back(item);
+  }
+  run_lazily(std::move(streams));
+}
+
+void add(Stream* stream, Item item) {
+  stream = real(stream);
+  if (stream->capture != nullptr)
+    stream->capture->items.emplace_back(stream, std::move(item));
+  else
+    stream->pending.push_back(std::move(item));
+}
+
+bool is_captured(const Stream* stream) { return stream != nullptr && stream->capture != nullptr; }
+
 // Outside of a capture nothing is allocated: callers count that.
 template <class F>
 void submit(Stream* stream, F work) {
-  if (Stream* into = capturing(stream)) {
-    into->captured.push_back(Work(work));
+  if (is_captured(stream) || is_lazy()) {
+    add(stream, {Work(work)});
   } else {
     const DeviceAccess access;
     work();
@@ -201,6 +286,7 @@ int cuMemAlloc_v2(DevicePtr* pointer, std::size_t bytes) {
   return 0;
 }
 int cuMemFree_v2(DevicePtr pointer) {
+  drain();
   void* memory = reinterpret_cast<void*>(pointer);
   if (ProtectedMemory* guarded = ProtectedMemory::get())
     guarded->release(memory);
@@ -211,34 +297,62 @@ int cuMemFree_v2(DevicePtr pointer) {
 int cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned) {
   return *pointer = malloc(bytes), 0;
 }
-int cuMemFreeHost(void* pointer) { return free(pointer), 0; }
+int cuMemFreeHost(void* pointer) { return drain(), free(pointer), 0; }
 int cuMemcpyHtoD_v2(DevicePtr to, const void* from, std::size_t bytes) {
   const DeviceAccess access;
   return std::memcpy(reinterpret_cast<void*>(to), from, bytes), 0;
 }
 int cuMemcpyHtoDAsync_v2(DevicePtr to, const void* from, std::size_t bytes, Stream* stream) {
-  if (stream->capturing) return 900;
-  return cuMemcpyHtoD_v2(to, from, bytes);
+  if (is_captured(stream)) return 900;
+  submit(stream, [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
+  return 0;
 }
 int cuMemcpyDtoHAsync_v2(void* to, DevicePtr from, std::size_t bytes, Stream* stream) {
-  if (stream->capturing) return 900;
-  const DeviceAccess access;
-  return std::memcpy(to, reinterpret_cast<const void*>(from), bytes), 0;
+  if (is_captured(stream)) return 900;
+  submit(stream, [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
+  return 0;
 }
 
-int cuStreamCreate(Stream** stream, unsigned) { return *stream = new Stream, 0; }
-int cuStreamDestroy_v2(Stream* stream) { return delete stream, 0; }
+int cuStreamCreate(Stream** stream, unsigned) {
+  *stream = new Stream;
+  if (is_lazy()) real(nullptr), all_streams.push_back(*stream);
+  return 0;
+}
+int cuStreamDestroy_v2(Stream* stream) {
+  drain();
+  std::erase(all_streams, stream);
+  return delete stream, 0;
+}
 int cuStreamSynchronize(Stream* stream) {
-  return fault() != 0 ? fault() : stream && stream->capturing ? 900 : 0;
+  if (fault() != 0) return fault();
+  if (is_captured(stream)) return 900;
+  return drain(), fault();
 }
 int cuEventCreate(Event** event, unsigned) { return *event = new Event, 0; }
-int cuEventDestroy_v2(Event* event) { return delete event, 0; }
-int cuEventRecord(Event* event, Stream* stream) { return event->recorded = capturing(stream), 0; }
-int cuEventSynchronize(void*) { return 0; }
-int cuEventQuery(void*) { return 0; }
+int cuEventDestroy_v2(Event* event) { return drain(), delete event, 0; }
+int cuEventRecord(Event* event, Stream* stream) {
+  const long ticket = ++event->recorded;
+  event->capture = is_captured(stream) ? stream->capture : nullptr;
+  if (event->capture != nullptr || is_lazy())
+    add(stream, {{}, event, ticket, false});
+  else
+    event->reached = ticket;
+  return 0;
+}
+int cuEventSynchronize(Event* event) { return event->capture != nullptr ? 900 : (drain(), 0); }
+int cuEventQuery(Event* event) { return event->reached < event->recorded ? 600 : 0; }
+// Waiting for an event of a capture is how a stream becomes part of it.
+static std::atomic<int> waits{0};
+int gex_fake_waits() { return waits; }
 int cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
-  if (stream != nullptr && event->recorded != nullptr && event->recorded != stream)
-    stream->forked_from = event->recorded;
+  ++waits;
+  if (event->capture != nullptr) {
+    if (is_captured(stream) && stream->capture != event->capture) return 905;
+    stream->capture = event->capture;
+  } else if (is_captured(stream)) {
+    return 905;
+  }
+  if (event->capture != nullptr || is_lazy()) add(stream, {{}, event, event->recorded, true});
   return 0;
 }
 
@@ -296,7 +410,7 @@ int cuLaunchKernel(Kernel* kernel, unsigned grid, unsigned, unsigned, unsigned b
 }
 
 int cuStreamIsCapturing(Stream* stream, int* status) {
-  return *status = stream != nullptr && stream->capturing ? 1 : 0, 0;
+  return *status = is_captured(stream) ? 1 : 0, 0;
 }
 int cuThreadExchangeStreamCaptureMode(int* mode) {
   static thread_local int present = 0;  // global, as the real one's
@@ -312,16 +426,32 @@ int cuLaunchKernelEx(const LaunchConfig* config, Kernel* kernel, void** argument
 }
 
 int cuStreamBeginCapture_v2(Stream* stream, int) {
-  if (stream->capturing) return 900;
-  stream->capturing = true;
+  if (is_captured(stream)) return 900;
+  stream->capture = new Capture{stream, {}};
   return 0;
 }
+// Fails if a stream that joined the capture has work that its first stream does not wait for.
 int cuStreamEndCapture(Stream* stream, Graph** graph) {
-  if (!stream->capturing) return 901;
-  stream->capturing = false;
-  *graph = new Graph{std::move(stream->captured)};
-  stream->captured.clear();
-  return 0;
+  Capture* capture = stream->capture;
+  if (capture == nullptr || capture->origin != stream) return 901;
+  std::map<Stream*, const Item*> last;
+  for (const auto& [at, item] : capture->items) last[at] = &item;
+  const auto is_joined = [&](const Item& end) {
+    return end.event != nullptr && !end.waits &&
+           std::any_of(capture->items.begin(), capture->items.end(), [&](const auto& entry) {
+             return entry.first == stream && entry.second.waits &&
+                    entry.second.event == end.event && entry.second.ticket == end.ticket;
+           });
+  };
+  bool joined = true;
+  for (const auto& [at, item] : last) {
+    at->capture = nullptr;
+    joined = joined && (at == stream || is_joined(*item));
+  }
+  stream->capture = nullptr;
+  *graph = joined ? new Graph{std::move(capture->items)} : nullptr;
+  delete capture;
+  return joined ? 0 : 904;
 }
 int cuGraphInstantiateWithFlags(Graph** exec, const Graph* graph, unsigned long long) {
   return *exec = new Graph(*graph), 0;
@@ -329,9 +459,13 @@ int cuGraphInstantiateWithFlags(Graph** exec, const Graph* graph, unsigned long 
 int cuGraphDestroy(Graph* graph) { return delete graph, 0; }
 int cuGraphExecDestroy(Graph* exec) { return delete exec, 0; }
 int cuGraphLaunch(Graph* exec, Stream* stream) {
-  if (stream != nullptr && stream->capturing) return 900;
-  const DeviceAccess access;
-  for (const Work& work : exec->work) work();
+  if (is_captured(stream)) return 900;
+  if (is_lazy()) {
+    add(stream, {[items = exec->items] { run_items(items); }});
+  } else {
+    const DeviceAccess access;
+    run_items(exec->items);
+  }
   return 0;
 }
 

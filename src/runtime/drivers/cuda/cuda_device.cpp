@@ -133,13 +133,60 @@ std::unique_ptr<Recorder> CudaDevice::make_recorder(const Image& image, Loaded& 
 
 void CudaDevice::issue_all(const std::vector<CudaOp>& ops, const Replay& replay,
                            CudaQueue& queue) const {
+  issue_run(ops, replay.block, queue, queue.stream(), false);
+  replay.tally->single_launches += num_steps(ops);
+}
+
+void CudaDevice::issue_run(std::span<const CudaOp> ops, const std::int64_t* words, CudaQueue& queue,
+                           Stream main, bool at_gear) const {
+  StreamFork fork(api_, queue.side_streams(), main, ops);
   for (const CudaOp& op : ops) {
-    issue(op, replay.block, queue, queue.stream(), false);
-    if (!checks_steps_ || queue.is_recorded()) continue;
-    const Result result = api_.stream_synchronize(queue.stream());
-    if (result != 0) check(api_, result, str("step \"", op.name, "\"").c_str());
+    if (op.kind == CudaOp::Kind::record) {
+      fork.record(op.event, op.stream);
+    } else if (op.kind == CudaOp::Kind::wait) {
+      fork.wait(op.event, op.stream);
+    } else {
+      const Stream stream = fork.stream(op.stream);
+      issue(op, words, queue, stream, at_gear);
+      if (checks_steps_ && !at_gear && !queue.is_recorded()) check_step(op, stream);
+    }
   }
-  replay.tally->single_launches += static_cast<std::int64_t>(ops.size());
+  fork.join();
+}
+
+void CudaDevice::check_step(const CudaOp& op, Stream stream) const {
+  const Result result = api_.stream_synchronize(stream);
+  if (result != 0) check(api_, result, str("step \"", op.name, "\"").c_str());
+}
+
+void CudaDevice::launch(const CudaOp& op, DevicePtr parameters, const std::int64_t* words,
+                        Stream stream, bool at_gear) const {
+  std::int64_t grid = at_gear ? op.gear_grid : words[op.grid_word];
+  std::int64_t shared = at_gear ? op.gear_shared : words[op.grid_word + 2];
+  if (!at_gear) {
+    for (int word : op.merged_grid_words) {
+      grid += words[word];
+      shared = std::max(shared, words[word + 2]);
+    }
+  }
+  if (grid <= 0) return;
+  if (shared > kDefaultShared)
+    check(api_,
+          api_.function_set_attribute(op.function, kFunctionMaxDynamicShared,
+                                      static_cast<int>(shared)),
+          "asking for shared memory");
+  void* arguments[] = {&parameters};
+  LaunchAttribute early;
+  early.id = kProgrammaticSerialization;
+  early.value.number = 1;
+  LaunchConfig config;
+  config.grid[0] = checked_grid(grid);
+  config.block[0] = static_cast<unsigned>(op.block);
+  config.shared_bytes = static_cast<unsigned>(shared);
+  config.stream = stream;
+  config.attributes = &early;
+  config.num_attributes = op.waits ? 1 : 0;
+  check(api_, api_.launch_with(&config, op.function, arguments, nullptr), "launching a kernel");
 }
 
 void CudaDevice::issue(const CudaOp& op, const std::int64_t* words, CudaQueue& queue, Stream stream,
@@ -148,41 +195,14 @@ void CudaDevice::issue(const CudaOp& op, const std::int64_t* words, CudaQueue& q
   std::uint64_t pattern = op.pattern;
   int width = op.width;
   switch (op.kind) {
-    case CudaOp::Kind::kernel: {
-      std::int64_t grid = at_gear ? op.gear_grid : words[op.grid_word];
-      std::int64_t shared = at_gear ? op.gear_shared : words[op.grid_word + 2];
-      if (!at_gear) {
-        for (int word : op.merged_grid_words) {
-          grid += words[word];
-          shared = std::max(shared, words[word + 2]);
-        }
-      }
-      if (grid <= 0) return;
-      if (shared > kDefaultShared)
-        check(api_,
-              api_.function_set_attribute(op.function, kFunctionMaxDynamicShared,
-                                          static_cast<int>(shared)),
-              "asking for shared memory");
-      void* arguments[] = {&parameters};
-      LaunchAttribute early;
-      early.id = kProgrammaticSerialization;
-      early.value.number = 1;
-      LaunchConfig config;
-      config.grid[0] = checked_grid(grid);
-      config.block[0] = static_cast<unsigned>(op.block);
-      config.shared_bytes = static_cast<unsigned>(shared);
-      config.stream = stream;
-      config.attributes = &early;
-      config.num_attributes = op.waits ? 1 : 0;
-      check(api_, api_.launch_with(&config, op.function, arguments, nullptr), "launching a kernel");
-      return;
-    }
+    case CudaOp::Kind::kernel:
+      return launch(op, parameters, words, stream, at_gear);
     case CudaOp::Kind::library: {
       const std::int64_t* dims = at_gear ? op.gear_dims.data() : words + op.dims_word;
       namespace at = problems::matmul_dims;
       if (dims[at::batch1] <= 0 || dims[at::m] <= 0 || dims[at::n] <= 0) return;
       std::string why_not;
-      void* handle = queue.cublas(stream);
+      void* handle = queue.cublas(stream, op.stream);
       launch_matmul(*op.matmul, words + op.word, dims, *cublas_api(why_not), handle);
       return;
     }
@@ -198,6 +218,9 @@ void CudaDevice::issue(const CudaOp& op, const std::int64_t* words, CudaQueue& q
             copies ? "copying" : "filling");
       return;
     }
+    case CudaOp::Kind::record:
+    case CudaOp::Kind::wait:
+      GEX_CHECK(false, "an event is no work");
   }
 }
 
@@ -224,6 +247,7 @@ void CudaRecorder::launch(const LaunchOp& op) {
   const auto code = static_cast<std::size_t>(launch.code);
   CudaOp out;
   out.name = launch.name;
+  out.stream = op.stream;
   out.word = op.word;
   out.dims_word = op.dims_word();
   out.grid_word = op.grid_word();
@@ -242,7 +266,6 @@ void CudaRecorder::launch(const LaunchOp& op) {
            " dims, got ", launch.buffers.size(), " and ", launch.dims.size());
     out.kind = CudaOp::Kind::library;
     out.capturable = can_be_captured(launch);
-    out.beside_previous = launch.with_previous;
   }
   if (op.epoch == 0) {
     const auto value = [&](Dim dim) { return gear_[static_cast<std::size_t>(image_.slot(dim))]; };
@@ -250,7 +273,29 @@ void CudaRecorder::launch(const LaunchOp& op) {
     out.gear_shared = value(launch.scratch_bytes);
     for (Dim dim : launch.dims) out.gear_dims.push_back(value(dim));
   }
+  if (out.matmul && launch.with_previous) return add_beside_previous(std::move(out));
+  first_call_ = ops_.size();
+  calls_beside_ = 0;
   ops_.push_back(std::move(out));
+}
+
+// A call of the library that does not depend on those that it is grouped with: it begins when the
+// first of them does, on a stream of its own, and what follows the group waits for it.
+void CudaRecorder::add_beside_previous(CudaOp call) {
+  // Launches are grouped only in Programs with one stream, which have no events.
+  if (calls_beside_++ == 0) {
+    CudaOp begin;
+    begin.kind = CudaOp::Kind::record;
+    begin.event = next_event_++;
+    begin.word = begin.end_word = ops_[first_call_].word;
+    ops_.insert(ops_.begin() + static_cast<std::ptrdiff_t>(first_call_), std::move(begin));
+  }
+  const int begin = ops_[first_call_].event, stream = calls_beside_;
+  add_event(CudaOp::Kind::wait, begin, stream);
+  call.stream = stream;
+  ops_.push_back(std::move(call));
+  add_event(CudaOp::Kind::record, next_event_, stream);
+  add_event(CudaOp::Kind::wait, next_event_++, 0);
 }
 
 // One more part of the launch before it.
@@ -269,6 +314,7 @@ void CudaRecorder::copy(const CopyOp& op) {
   CudaOp out;
   out.kind = CudaOp::Kind::copy;
   out.name = "copy";
+  out.stream = op.stream;
   out.function = loaded_.copy;
   out.word = op.word;
   out.end_word = op.word + 3;
@@ -281,6 +327,7 @@ void CudaRecorder::fill(const FillOp& op) {
   CudaOp out;
   out.kind = CudaOp::Kind::fill;
   out.name = "fill";
+  out.stream = op.stream;
   out.function = loaded_.fill;
   out.word = op.word;
   out.end_word = op.word + 2;
@@ -289,6 +336,36 @@ void CudaRecorder::fill(const FillOp& op) {
   out.epoch = image_.epoch_of(op.fill->bytes);
   if (out.epoch == 0) out.gear_bytes = gear_[static_cast<std::size_t>(image_.slot(op.fill->bytes))];
   ops_.push_back(std::move(out));
+}
+
+// Before the first step there is nothing to wait for.
+void CudaRecorder::add_event(CudaOp::Kind kind, int event, int stream) {
+  merging_ = false;
+  if (ops_.empty()) return;
+  CudaOp out;
+  out.kind = kind;
+  out.stream = stream;
+  out.event = event;
+  out.word = out.end_word = ops_.back().end_word;
+  ops_.push_back(std::move(out));
+}
+
+void CudaRecorder::record(int event, int stream) { add_event(CudaOp::Kind::record, event, stream); }
+void CudaRecorder::wait(int event, int stream) { add_event(CudaOp::Kind::wait, event, stream); }
+
+// A kernel that begins early waits for the kernel before it on its own stream alone. Calls of a
+// library that run beside each other end before the next kernel begins.
+std::vector<CudaOp> CudaRecorder::take_steps() {
+  const bool several =
+      std::any_of(ops_.begin(), ops_.end(), [](const CudaOp& op) { return op.stream != 0; });
+  const bool only_calls = next_event_ > 0;
+  for (std::size_t i = 0; several && i < ops_.size(); ++i)
+    if (!only_calls || (i > 0 && ops_[i - 1].kind == CudaOp::Kind::wait)) ops_[i].waits = false;
+  return std::move(ops_);
+}
+
+std::int64_t num_steps(std::span<const CudaOp> ops) {
+  return std::count_if(ops.begin(), ops.end(), [](const CudaOp& op) { return !op.is_event(); });
 }
 
 void count(const std::vector<CudaOp>& ops, const std::int64_t* words, Tally& tally) {

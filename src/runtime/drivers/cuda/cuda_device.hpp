@@ -3,6 +3,7 @@
 // a Recording does with the steps: cuda_stream issues them at each call, cuda_graph captures them.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -11,6 +12,7 @@
 #include "nvidia/api.hpp"
 #include "runtime/device.hpp"
 #include "runtime/drivers/cuda/library.hpp"
+#include "runtime/drivers/cuda/side_streams.hpp"
 
 namespace gex::runtime::cuda {
 
@@ -43,14 +45,10 @@ class CudaQueue final : public Queue {
   void reserve_block(int words);
   // Copies words [begin, end) of the host's block there, in stream order, through pinned memory.
   void upload(const std::int64_t* words, int begin, int end);
-  // A handle of the stream's branch, set to the stream; made on first use.
-  void* cublas(Stream stream);
-  // Captured calls that don't depend on each other are branches of the graph: the first on
-  // capture_stream(), the others each on a stream of its own between fork() and join().
-  void reserve_branches(std::size_t count);  // not while capturing
-  void fork(std::size_t count);
-  Stream branch_stream(std::size_t branch) const;
-  void join(std::size_t count);
+  // The queue's handle, set to stream `number` of the Program, which has a workspace of its own;
+  // made on first use.
+  void* cublas(Stream stream, int number);
+  SideStreams& side_streams() { return side_; }
 
  private:
   // Pinned copies of blocks on their way to the device.
@@ -81,22 +79,19 @@ class CudaQueue final : public Queue {
   int block_words_ = 0;
   std::vector<Slot> slots_;  // used in turn
   std::size_t next_slot_ = 0;
-  // Calls of one branch follow each other: a handle and its workspace serve them all.
-  struct Branch {
-    Stream stream = nullptr;  // null: the first branch, on any other stream
-    Event done = nullptr;
-    void* cublas = nullptr;
-    DevicePtr workspace = 0;
-  };
-  std::vector<Branch> branches_{1};
-  Event forked_ = nullptr;
+  void* cublas_ = nullptr;
+  std::map<int, DevicePtr> workspaces_;  // by stream of the Program
+  SideStreams side_;
 };
 
 // One step, ready to be issued to a stream.
 struct CudaOp {
-  enum class Kind : std::uint8_t { kernel, library, copy, fill };
+  enum class Kind : std::uint8_t { kernel, library, copy, fill, record, wait };
   Kind kind = Kind::kernel;
   std::string name;  // of the step, for messages
+  int stream = 0;    // of the Program
+  int event = -1;    // record, wait
+  bool is_event() const { return kind == Kind::record || kind == Kind::wait; }
   int word = 0, dims_word = 0, grid_word = 0, end_word = 0;
   std::vector<int> merged_grid_words;  // of the launches that run with this one
   int block = 1;
@@ -109,7 +104,6 @@ struct CudaOp {
   // For the gear's sizes; the real ones are in the words.
   std::int64_t gear_grid = 0, gear_shared = 0, gear_bytes = 0;
   std::vector<std::int64_t> gear_dims;
-  bool beside_previous = false;  // library: does not depend on the call before it
   bool capturable =
       true;  // library: no operand is read or written past its own sizes at the gear's
 };
@@ -152,11 +146,18 @@ class CudaDevice final : public Device {
   // of them, so that a fault is told with the name of its step.
   void issue_all(const std::vector<CudaOp>& ops, const Replay& replay, CudaQueue& queue) const;
   bool checks_steps() const { return checks_steps_; }
-  // Issues one step with its real sizes, or with the gear's (for a graph that serves them all).
-  void issue(const CudaOp& op, const std::int64_t* words, CudaQueue& queue, Stream stream,
-             bool at_gear) const;
+  // Issues steps with their real sizes, or with the gear's (for a graph that serves them all), to
+  // `main` and to the queue's other streams. All of them end before what comes later on `main`.
+  void issue_run(std::span<const CudaOp> ops, const std::int64_t* words, CudaQueue& queue,
+                 Stream main, bool at_gear) const;
 
  private:
+  void issue(const CudaOp& op, const std::int64_t* words, CudaQueue& queue, Stream stream,
+             bool at_gear) const;
+  void launch(const CudaOp& op, DevicePtr parameters, const std::int64_t* words, Stream stream,
+              bool at_gear) const;
+  void check_step(const CudaOp& op, Stream stream) const;
+
   const DriverApi& api_;
   const bool graphs_;
   int device_ = 0;
@@ -175,10 +176,15 @@ class CudaRecorder : public Recorder {
   void launch(const LaunchOp& op) override;
   void copy(const CopyOp& op) override;
   void fill(const FillOp& op) override;
+  void record(int event, int stream) override;
+  void wait(int event, int stream) override;
 
  protected:
+  std::vector<CudaOp> take_steps();
+  void add_event(CudaOp::Kind kind, int event, int stream);
   bool can_be_captured(const program::Launch& launch) const;
   void merge(const LaunchOp& op);
+  void add_beside_previous(CudaOp call);
 
   const CudaDevice& device_;
   const Image& image_;
@@ -186,7 +192,14 @@ class CudaRecorder : public Recorder {
   const std::span<const std::int64_t> gear_;
   std::vector<CudaOp> ops_;
   bool merging_ = false;  // the last launch runs as one kernel with those marked with_previous
+  // The last call of a library that is not marked with_previous, and those marked since.
+  std::size_t first_call_ = 0;
+  int calls_beside_ = 0;
+  int next_event_ = 0;
 };
+
+// How many of them are not events.
+std::int64_t num_steps(std::span<const CudaOp> ops);
 
 // Adds what a batch did, by its real sizes.
 void count(const std::vector<CudaOp>& ops, const std::int64_t* words, Tally& tally);

@@ -13,7 +13,7 @@ std::atomic<std::uint64_t> next_number{1};
 }  // namespace
 
 CudaQueue::CudaQueue(CudaDevice& device)
-    : Queue(device), device_(device), number_(next_number.fetch_add(1)) {
+    : Queue(device), device_(device), number_(next_number.fetch_add(1)), side_(device.api()) {
   device_.make_current();
   check(device_.api(), device_.api().stream_create(&own_stream_, kStreamNonBlocking),
         "making a stream");
@@ -28,13 +28,8 @@ CudaQueue::~CudaQueue() {
   if (has_run_) api.event_synchronize(done_);
   reset();
   std::string why_not;
-  for (Branch& branch : branches_) {
-    if (branch.cublas != nullptr) cublas_api(why_not)->destroy(branch.cublas);
-    if (branch.workspace != 0) api.memory_free(branch.workspace);
-    if (branch.done != nullptr) api.event_destroy(branch.done);
-    if (branch.stream != nullptr) api.stream_destroy(branch.stream);
-  }
-  if (forked_ != nullptr) api.event_destroy(forked_);
+  if (cublas_ != nullptr) cublas_api(why_not)->destroy(cublas_);
+  for (const auto& [number, workspace] : workspaces_) api.memory_free(workspace);
   if (block_ != 0) api.memory_free(block_);
   for (Slot& slot : slots_) {
     if (slot.memory != nullptr) api.host_free(slot.memory);
@@ -110,7 +105,10 @@ void CudaQueue::reset() noexcept {
   if (!open_) return;
   // After a failed call, whose error was told already.
   device_.make_current();
-  if (!recorded_) device_.api().stream_synchronize(stream_);
+  if (!recorded_) {
+    side_.synchronise();
+    device_.api().stream_synchronize(stream_);
+  }
   leave_recording();
   open_ = false;
   stream_ = own_stream_;
@@ -183,58 +181,23 @@ void CudaQueue::upload(const std::int64_t* words, int begin, int end) {
   slot.in_flight = true;
 }
 
-void CudaQueue::reserve_branches(std::size_t count) {
-  const DriverApi& api = device_.api();
-  if (forked_ == nullptr)
-    check(api, api.event_create(&forked_, kEventDisableTiming), "making an event");
-  while (branches_.size() < count) {
-    Branch& branch = branches_.emplace_back();
-    check(api, api.stream_create(&branch.stream, kStreamNonBlocking), "making a stream");
-    check(api, api.event_create(&branch.done, kEventDisableTiming), "making an event");
-    cublas(branch.stream);
-  }
-}
-
-Stream CudaQueue::branch_stream(std::size_t branch) const {
-  return branch == 0 ? own_stream_ : branches_[branch].stream;
-}
-
-void CudaQueue::fork(std::size_t count) {
-  const DriverApi& api = device_.api();
-  check(api, api.event_record(forked_, own_stream_), "forking a capture");
-  for (std::size_t b = 1; b < count; ++b)
-    check(api, api.stream_wait(branches_[b].stream, forked_, 0), "forking a capture");
-}
-
-void CudaQueue::join(std::size_t count) {
-  const DriverApi& api = device_.api();
-  for (std::size_t b = 1; b < count; ++b) {
-    check(api, api.event_record(branches_[b].done, branches_[b].stream), "joining a capture");
-    check(api, api.stream_wait(own_stream_, branches_[b].done, 0), "joining a capture");
-  }
-}
-
-void* CudaQueue::cublas(Stream stream) {
+void* CudaQueue::cublas(Stream stream, int number) {
   std::string why_not;
   const CublasApi* api = cublas_api(why_not);
   if (api == nullptr) fail(ErrorCode::unsupported, "no library for matrix products: ", why_not);
   const auto good = [](Result result, const char* what) {
     if (result != 0) fail(ErrorCode::device_error, "cuBLAS: ", what, " failed with code ", result);
   };
-  Branch* branch = &branches_.front();
-  for (std::size_t b = 1; b < branches_.size(); ++b)
-    if (branches_[b].stream == stream) branch = &branches_[b];
-  if (branch->cublas == nullptr) {
-    check(device_.api(), device_.api().memory_alloc(&branch->workspace, kWorkspaceBytes),
+  if (cublas_ == nullptr) good(api->create(&cublas_), "making a handle");
+  DevicePtr& workspace = workspaces_[number];
+  if (workspace == 0)
+    check(device_.api(), device_.api().memory_alloc(&workspace, kWorkspaceBytes),
           "making cuBLAS' workspace");
-    good(api->create(&branch->cublas), "making a handle");
-  }
   // Setting the stream gives the library its own workspace back.
-  good(api->set_stream(branch->cublas, stream), "setting the stream");
-  good(api->set_workspace(branch->cublas, reinterpret_cast<void*>(branch->workspace),
-                          kWorkspaceBytes),
+  good(api->set_stream(cublas_, stream), "setting the stream");
+  good(api->set_workspace(cublas_, reinterpret_cast<void*>(workspace), kWorkspaceBytes),
        "setting the workspace");
-  return branch->cublas;
+  return cublas_;
 }
 
 }  // namespace gex::runtime::cuda

@@ -25,7 +25,9 @@ bool can_be_captured(const CudaOp& op) {
 std::vector<Piece> pieces_of(const std::vector<CudaOp>& ops) {
   std::vector<Piece> pieces;
   for (std::size_t i = 0; i < ops.size(); ++i) {
-    const bool captured = can_be_captured(ops[i]);
+    // Events belong to the piece that they are in: pieces run one after the other.
+    const bool captured =
+        ops[i].is_event() && !pieces.empty() ? pieces.back().captured : can_be_captured(ops[i]);
     if (pieces.empty() || pieces.back().captured != captured) pieces.push_back({i, i, captured});
     pieces.back().last = i + 1;
   }
@@ -60,7 +62,6 @@ class GraphRecording final : public Recording {
       // Libraries set themselves up on first use, which a capture does not allow: this call runs
       // uncaptured, and leaves graphs for the next.
       device_.issue_all(ops_, replay, cuda);
-      cuda.reserve_branches(most_branches());
       capture(graphs, cuda, replay);
     } else {
       if (!valid) capture(graphs, cuda, replay);
@@ -81,16 +82,18 @@ class GraphRecording final : public Recording {
   void launch(const Graphs& graphs, CudaQueue& queue, const Replay& replay) {
     for (std::size_t p = 0; p < pieces_.size(); ++p) {
       if (!pieces_[p].captured) {
-        replay.tally->single_launches +=
-            static_cast<std::int64_t>(pieces_[p].last - pieces_[p].first);
-        for (std::size_t i = pieces_[p].first; i < pieces_[p].last; ++i)
-          device_.issue(ops_[i], replay.block, queue, queue.stream(), false);
+        replay.tally->single_launches += num_steps(steps_of(pieces_[p]));
+        device_.issue_run(steps_of(pieces_[p]), replay.block, queue, queue.stream(), false);
       } else if (graphs.execs[p] != nullptr) {
         ++replay.tally->graph_launches;
         check(device_.api(), device_.api().graph_launch(graphs.execs[p], queue.stream()),
               "launching a graph");
       }
     }
+  }
+
+  std::span<const CudaOp> steps_of(const Piece& piece) const {
+    return std::span(ops_).subspan(piece.first, piece.last - piece.first);
   }
 
   Graphs& graphs_for(CudaQueue& queue) {
@@ -102,20 +105,6 @@ class GraphRecording final : public Recording {
     for (const CudaOp& op : ops_)
       if (op.kind == CudaOp::Kind::library && can_be_captured(op)) return true;
     return false;
-  }
-
-  // The end of the calls that begin at step `first` and don't depend on each other.
-  std::size_t end_of_calls(std::size_t first, std::size_t last) const {
-    std::size_t end = first + 1;
-    while (end < last && ops_[end].beside_previous) ++end;
-    return end;
-  }
-
-  std::size_t most_branches() const {
-    std::size_t most = 1;
-    for (std::size_t i = 0; i < ops_.size(); ++i)
-      most = std::max(most, end_of_calls(i, ops_.size()) - i);
-    return most;
   }
 
   // Whether the operands of captured library calls stand where they stood at the capture.
@@ -156,19 +145,11 @@ class GraphRecording final : public Recording {
 
   GraphExec capture_piece(const Piece& piece, CudaQueue& queue, const std::int64_t* block) {
     const DriverApi& api = device_.api();
-    const auto first = ops_.begin() + static_cast<std::ptrdiff_t>(piece.first);
-    const auto last = ops_.begin() + static_cast<std::ptrdiff_t>(piece.last);
-    if (std::all_of(first, last, does_nothing)) return nullptr;
+    if (std::ranges::all_of(steps_of(piece), does_nothing)) return nullptr;
     check(api, api.capture_begin(queue.capture_stream(), kCaptureRelaxed), "beginning a capture");
     Graph graph = nullptr;
     try {
-      for (std::size_t i = piece.first, end = i; i < piece.last; i = end) {
-        end = end_of_calls(i, piece.last);
-        if (end - i > 1) queue.fork(end - i);
-        for (std::size_t b = 0; b < end - i; ++b)
-          device_.issue(ops_[i + b], block, queue, queue.branch_stream(b), true);
-        if (end - i > 1) queue.join(end - i);
-      }
+      device_.issue_run(steps_of(piece), block, queue, queue.capture_stream(), true);
     } catch (const Error&) {
       // The stream must leave capture mode, or nothing could run on it any more.
       api.capture_end(queue.capture_stream(), &graph);
@@ -194,7 +175,7 @@ class GraphRecording final : public Recording {
 }  // namespace
 
 std::unique_ptr<Recording> GraphRecorder::finish() {
-  return std::make_unique<GraphRecording>(device_, std::move(ops_), image_.num_device_words);
+  return std::make_unique<GraphRecording>(device_, take_steps(), image_.num_device_words);
 }
 
 }  // namespace gex::runtime::cuda

@@ -30,7 +30,7 @@ class StreamRecording final : public Recording {
 }  // namespace
 
 std::unique_ptr<Recording> StreamRecorder::finish() {
-  return std::make_unique<StreamRecording>(device_, std::move(ops_), image_.num_device_words);
+  return std::make_unique<StreamRecording>(device_, take_steps(), image_.num_device_words);
 }
 
 }  // namespace gex::runtime::cuda
