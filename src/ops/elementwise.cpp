@@ -383,7 +383,9 @@ void register_composed_rows() {
     Graph& g = c.graph();
     const DType t = compute_type(c.result().dtype);
     Value* kept = mul(g, operand(c, 0, t), operand(c, 1, t));
-    return one(to_result(c, mul(g, kept, operand(c, 2, t))));
+    // Eager's dropout divides the mask, in the dtype of the result.
+    Value* scale = cast(g, operand(c, 2, c.result().dtype), t);
+    return one(to_result(c, mul(g, kept, scale)));
   });
   register_aten_row("aten.addcmul.default", [](AtenCall& c) { return import_addc(c, "mul"); });
   register_aten_row("aten.addcdiv.default", [](AtenCall& c) { return import_addc(c, "div"); });
