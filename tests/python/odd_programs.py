@@ -1,4 +1,4 @@
-"""Small programs of unusual kinds: aliases, empty tensors, promotion, special values, transforms."""
+"""Small unusual programs: aliases, empty tensors, promotion, special values, transforms."""
 
 from __future__ import annotations
 
