@@ -26,10 +26,10 @@ def seeded(fn: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch
 def test_softmax_and_dropout_are_a_draw_and_one_kernel() -> None:
     fn = torch.compile(weights, backend="gex", fullgraph=True)
     x = torch.randn(8, 16, 128)
-    with gex.report.collect() as reports:
+    with gex.collect() as graphs:
         fn(x)
-    (report,) = reports
-    assert [step["kind"] for step in report.runner.steps[0]] == ["call", "launch"]
+    (steps,) = graphs[0].runner.steps
+    assert [step["kind"] for step in steps] == ["call", "launch"]
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -54,28 +54,33 @@ def test_the_numbers_are_those_of_eager(dtype: torch.dtype, dynamic: bool) -> No
 def test_probabilities_and_special_values(p: float, special: float) -> None:
     fn = torch.compile(lambda x: F.dropout(x, p), backend="gex")
     x = torch.full((50,), special)
-    expected = seeded(lambda x: F.dropout(x, p), x)
+    expected, after = seeded(lambda x: F.dropout(x, p), x), torch.rand(1)
     torch.testing.assert_close(seeded(fn, x), expected, rtol=0, atol=0, equal_nan=True)
+    assert torch.equal(torch.rand(1), after)
 
 
 def block(x: torch.Tensor) -> torch.Tensor:
-    return F.dropout(torch.relu(F.dropout(x, 0.2) * 3), 0.5)
+    # 1 / (1 - p) is not the same number in f32 and rounded from f64 for these probabilities.
+    return F.dropout(torch.relu(F.dropout(x, 0.039) * 3), 0.47)
 
 
 def recomputed(x: torch.Tensor) -> torch.Tensor:
     return checkpoint(block, x, use_reentrant=False)
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("fn", [block, recomputed])
 @pytest.mark.parametrize("rows", [6, 1, 0])
-def test_gradients_use_the_same_mask(fn: Callable[[torch.Tensor], torch.Tensor], rows: int) -> None:
+def test_gradients_use_the_same_mask(
+    fn: Callable[[torch.Tensor], torch.Tensor], rows: int, dtype: torch.dtype
+) -> None:
     compiled = torch.compile(fn, backend="gex")
     found = []
     for run in (compiled, fn):
         torch.manual_seed(1)
         x = torch.randn(rows, 40, dtype=dtype, requires_grad=True)
         y = seeded(run, x)
-        y.float().square().sum().backward()
+        y.backward(torch.linspace(1, 2, y.numel()).reshape(y.shape).to(dtype))
         assert x.grad is not None
         found.append((y.detach(), x.grad, torch.rand(1)))
     for ours, eager in zip(*found):

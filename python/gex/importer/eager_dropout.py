@@ -13,6 +13,7 @@ import torch
 from torch.fx import Node
 
 from gex._gex import Value
+from gex.compat.fake_tensors import unset_fake_temporarily
 from gex.importer.graph_device import CPU
 
 if TYPE_CHECKING:
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _NATIVE_DROPOUT = torch.ops.aten.native_dropout.default
-# The operator on CPU tensors is x * mask * scale in this order, which is also this row's.
-_PRODUCTS = "aten.native_dropout_backward.default"
+_MUL = "aten.mul.Tensor"
 
 
 def draw_kept(sizes: list[int], strides: list[int], share: float) -> torch.Tensor:
     """Which elements are kept, drawn in the memory order of the input, as by the operator."""
-    return torch.empty_strided(sizes, strides, dtype=torch.bool).bernoulli_(share)
+    mask = torch.empty_strided(sizes, strides, dtype=torch.bool)
+    return mask.bernoulli_(share) if share > 0 else mask.zero_()  # eager draws nothing for none
 
 
 @dataclass(frozen=True)
@@ -56,12 +57,17 @@ class Dropout:
         return (draw_kept, list(self.mask.shape), list(self.mask.stride()), 1.0 - self.p)
 
     def results(self, nodes: NodeImporter, kept: Value, call: OpCall) -> list[Value]:
-        # Rounded as by eager's dropout, which divides the mask. (The dropout of p = 1 is no draw.)
-        scale = torch.ones((), dtype=self.result.dtype).div_(1.0 - self.p).item()
+        # Rounded as by eager's dropout, which divides the mask.
+        with unset_fake_temporarily():
+            mask = torch.tensor(float(self.p < 1), dtype=self.result.dtype)
+            scale = mask.div_(1.0 - self.p if self.p < 1 else 1.0).item()
         call = replace(call, val=self.result, used=None)
-        values = nodes.add_own_row(_PRODUCTS, [self.x, kept, scale], call)
-        assert values is not None, "a product of floats and a mask has a row"
-        return [values[0], kept]
+        value = self.x
+        for factor in (kept, scale):
+            values = nodes.add_own_row(_MUL, [value, factor], call)
+            assert values is not None, "a product of floats and a mask or a number has a row"
+            value = values[0]
+        return [value, kept]
 
 
 def try_add(nodes: NodeImporter, call: OpCall, env: Env) -> list[Value] | None:
