@@ -383,7 +383,11 @@ void register_composed_rows() {
     Graph& g = c.graph();
     const DType t = compute_type(c.result().dtype);
     Value* kept = mul(g, operand(c, 0, t), operand(c, 1, t));
-    return one(to_result(c, mul(g, kept, operand(c, 2, t))));
+    // Eager's dropout divides the mask by 1 - p in the dtype of the result; scale is 1 / (1 - p).
+    if (!c.is_constant_number(2)) return one(to_result(c, mul(g, kept, operand(c, 2, t))));
+    double scale = c.number(2);
+    if (t == DType::f32) scale = 1.0F / static_cast<float>(1 / scale);
+    return one(to_result(c, mul(g, kept, cast(g, scalar(g, c.result().dtype, scale), t))));
   });
   register_aten_row("aten.addcmul.default", [](AtenCall& c) { return import_addc(c, "mul"); });
   register_aten_row("aten.addcdiv.default", [](AtenCall& c) { return import_addc(c, "div"); });

@@ -1,71 +1,95 @@
 #include "passes/fold_batch_norm.hpp"
 
-#include <cmath>
-
 #include "ir/label_propagation.hpp"
 #include "ops/core/build.hpp"
 
 namespace gex::passes {
 namespace {
 
-const HostTensor* constant_of(const Value* v) {
-  while (v != nullptr && v->producer() != nullptr && v->producer()->is("reshape"))
-    v = v->producer()->input(0);
-  if (v == nullptr || v->producer() == nullptr || !v->producer()->is("constant")) return nullptr;
-  return std::get<TensorPtr>(v->producer()->attr("value")).get();
+// Whether the contents are known when the program is bound: arithmetic on them runs once.
+bool is_known(const Value* v, const PassContext& context) {
+  while (v->producer() != nullptr && v->producer()->is("reshape")) v = v->producer()->input(0);
+  return context.is_frozen(v) || (v->producer() != nullptr && v->producer()->is("constant"));
 }
 
 bool used_once(const Value* v) { return v->uses().size() == 1; }
 
-bool fold(Graph& graph, Node& norm, PassContext& context) {
-  Value* x = norm.input(0);
-  const HostTensor* bias = nullptr;
-  Node* conv = x->producer();
-  const Node* biased = nullptr;
-  if (conv != nullptr && conv->is("add") && used_once(x)) {
-    biased = conv;
-    bias = constant_of(conv->input(1));
-    x = conv->input(0);
-    conv = x->producer();
-    if (bias == nullptr) return false;
+struct NormedConv {
+  Node* norm = nullptr;
+  Node* conv = nullptr;
+  Node* biased = nullptr;  // the addition between them, or null
+};
+
+std::optional<NormedConv> match(Node& norm) {
+  NormedConv found{.norm = &norm};
+  const Value* x = norm.input(0);
+  Node* producer = x->producer();
+  if (producer != nullptr && producer->is("add") && used_once(x)) {
+    found.biased = producer;
+    x = producer->input(0);
+    producer = x->producer();
   }
-  if (conv == nullptr || !conv->is("conv2d") || !used_once(x)) return false;
-  const HostTensor* weight = constant_of(conv->input(1));
-  const HostTensor* mean = constant_of(norm.input(3));
-  const HostTensor* variance = constant_of(norm.input(4));
-  const HostTensor* gamma = norm.has_input(1) ? constant_of(norm.input(1)) : nullptr;
-  const HostTensor* beta = norm.has_input(2) ? constant_of(norm.input(2)) : nullptr;
-  bool known =
-      weight && mean && variance && (gamma || !norm.has_input(1)) && (beta || !norm.has_input(2));
-  if (!known || weight->dtype() != DType::f32 || norm.output()->type().dtype != DType::f32) {
-    context.remark(
-        norm,
-        "the batch norm is not folded: its convolution's weights or statistics are not constants");
+  if (producer == nullptr || !producer->is("conv2d") || !used_once(x)) return std::nullopt;
+  found.conv = producer;
+  return found;
+}
+
+bool has_known_operands(const NormedConv& m, const PassContext& context) {
+  if (m.biased != nullptr && !is_known(m.biased->input(1), context)) return false;
+  for (std::size_t k = 1; k < m.norm->inputs().size(); ++k)
+    if (m.norm->has_input(k) && !is_known(m.norm->input(k), context)) return false;
+  const Value* weight = m.conv->input(1);
+  return is_known(weight, context) && weight->type().dtype == DType::f32 &&
+         m.norm->output()->type().dtype == DType::f32;
+}
+
+// The new weights and bias, in f64 until they are rounded once.
+Value* normed_conv(Graph& g, const NormedConv& m) {
+  const Node& norm = *m.norm;
+  Value* weight = m.conv->input(1);
+  const Dim channels = weight->type().shape[0];
+  auto of_norm = [&](std::size_t k) { return ops::cast(g, norm.input(k), DType::f64); };
+  Value* scale = ops::rsqrt(g, ops::add(g, of_norm(4), norm.as<ops::BatchNorm>().eps));
+  if (norm.has_input(1)) scale = ops::mul(g, scale, of_norm(1));
+  Value* shift = ops::neg(g, of_norm(3));
+  if (m.biased != nullptr) {
+    Value* bias = ops::reshape(g, m.biased->input(1), {channels});
+    shift = ops::add(g, ops::cast(g, bias, DType::f64), shift);
+  }
+  shift = ops::mul(g, shift, scale);
+  if (norm.has_input(2)) shift = ops::add(g, shift, of_norm(2));
+
+  Shape per_filter(weight->type().shape.size(), Dim(1));
+  per_filter[0] = channels;
+  Value* filters =
+      ops::mul(g, ops::cast(g, weight, DType::f64), ops::reshape(g, scale, per_filter));
+  Value* y =
+      ops::conv2d(g, m.conv->input(0), ops::cast(g, filters, DType::f32), m.conv->as<ops::Conv>());
+  Value* bias = ops::cast(g, ops::reshape(g, shift, {channels, Dim(1), Dim(1)}), DType::f32);
+  return ops::add(g, y, bias);
+}
+
+bool fold(Graph& graph, Node& norm, PassContext& context) {
+  const std::optional<NormedConv> m = match(norm);
+  if (!m) return false;
+  if (!has_known_operands(*m, context)) {
+    context.remark(norm,
+                   "the batch norm is not folded: its convolution's weights or statistics are "
+                   "neither constants nor frozen, or not f32");
     return false;
   }
-  std::int64_t channels = mean->numel();
-  if (bias != nullptr && bias->numel() != channels) return false;
-  double eps = norm.as<ops::BatchNorm>().eps;
-  HostTensor new_weight = *weight;
-  HostTensor new_bias(DType::f32, {channels, 1, 1});
-  std::int64_t per_channel = weight->numel() / channels;
-  for (std::int64_t c = 0; c < channels; ++c) {
-    double scale = (gamma ? gamma->get(c) : 1) / std::sqrt(variance->get(c) + eps);
-    for (std::int64_t k = c * per_channel; k < (c + 1) * per_channel; ++k)
-      new_weight.set(k, weight->get(k) * scale);
-    new_bias.set(c, ((bias ? bias->get(c) : 0) - mean->get(c)) * scale + (beta ? beta->get(c) : 0));
-  }
+  if (m->biased != nullptr &&
+      !(m->biased->input(1)->type().numel() == norm.input(3)->type().numel()))
+    return false;
   LabelPropagation labels(graph, &norm);
   InsertBefore here(graph, &norm);
   graph.set_location(norm.location());
-  Value* y = ops::conv2d(graph, conv->input(0), ops::constant(graph, std::move(new_weight)),
-                         conv->as<ops::Conv>());
-  y = ops::add(graph, y, ops::constant(graph, std::move(new_bias)));
+  Value* y = normed_conv(graph, *m);
   graph.set_location({});
   // The last node first: if labels differ, those of the result win.
   labels.apply(norm);
-  if (biased != nullptr) labels.apply(*biased);
-  labels.apply(*conv);
+  if (m->biased != nullptr) labels.apply(*m->biased);
+  labels.apply(*m->conv);
   y->set_name(norm.output()->name());
   graph.replace_all_uses(norm.output(), y);
   return true;

@@ -252,6 +252,56 @@ def test_buffers_keep_their_place_but_not_their_contents() -> None:
     torch.testing.assert_close(call(x), x * 4)
 
 
+def normed_conv(bias: bool, affine: bool) -> nn.Module:
+    norm = nn.BatchNorm2d(8, affine=affine)
+    norm.running_mean.normal_()
+    norm.running_var.uniform_(0.5, 2)
+    if affine:
+        nn.init.normal_(norm.weight)
+        nn.init.normal_(norm.bias)
+    return nn.Sequential(nn.Conv2d(3, 8, 3, bias=bias), norm, nn.ReLU()).eval()
+
+
+@pytest.mark.parametrize("affine", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_batch_norm_becomes_part_of_the_weights(bias: bool, affine: bool) -> None:
+    model, x = normed_conv(bias, affine), torch.randn(2, 3, 12, 12)
+    call, runner = compiled(model, x)
+    assert runner.counters["pass.fold-batch-norm"] == 1
+    assert runner.counters["folded_with_frozen"] > 0
+    (steps,) = runner.steps
+    assert [step["name"] for step in steps] == ["conv2d+add+relu"]
+    torch.testing.assert_close(call(x), model(x), rtol=1e-5, atol=1e-5)
+
+
+def test_written_statistics_are_noticed_and_bound_again() -> None:
+    model, x = normed_conv(True, True), torch.randn(2, 3, 12, 12)
+    call, runner = compiled(model, x)
+    model[1].running_mean.add_(2)
+    with pytest.warns(UserWarning, match="running_mean"):
+        actual = call(x)
+    torch.testing.assert_close(actual, model(x), rtol=1e-5, atol=1e-5)
+    assert runner.counters["rebinds"] == 1
+
+
+def test_a_shared_statistic_is_not_taken_as_frozen() -> None:
+    model, x = normed_conv(True, True), torch.randn(2, 3, 12, 12)
+
+    class Shifted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = model
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.body(x) + self.body[1].running_mean.sum()
+
+    shifted = Shifted().eval()
+    call, runner = compiled(shifted, x)
+    assert runner.counters.get("pass.fold-batch-norm", 0) == 0
+    model[1].running_mean.data.add_(2)
+    torch.testing.assert_close(call(x), shifted(x), rtol=1e-5, atol=1e-5)
+
+
 def test_written_buffers_stay_inputs() -> None:
     class Counting(nn.Module):
         def __init__(self) -> None:

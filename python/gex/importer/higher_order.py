@@ -19,9 +19,9 @@ from gex.compat.fake_tensors import detect_fake_mode
 from gex.compat.operators import OpOverload, run_on_bases, triton_kernel
 from gex.compat.pytree import tree_flatten, tree_unflatten
 from gex.importer import control_flow, unsupported_dtypes
+from gex.importer.eager_dropout import Dropout
 from gex.importer.invoke_subgraph import add_invoke_subgraph
 from gex.importer.node_import import Env, OpCall
-from gex.importer.outcome import DRAWN_BY_PYTORCH
 
 if TYPE_CHECKING:
     from gex.importer.body_import import BodyImport
@@ -124,16 +124,25 @@ def _run_and_save_rng_state(body: BodyImport, node: Node, env: Env, location: st
     call = OpCall(
         _save_state_and_run, node.args, node.kwargs, [state, *results], location, label=str(op)
     )
-    saved, *values = body.nodes.add_call(call, env, DRAWN_BY_PYTORCH, ordered=True)
+    dropout = Dropout.of(body.nodes, op, args, val, env)
+    if dropout is not None:
+        call = replace(call, args=dropout.draw, kwargs={}, val=[state, dropout.mask])
+        saved, kept = body.nodes.add_draw(call, env)
+        return [saved, dropout.results(body.nodes, kept, call)]
+    saved, *values = body.nodes.add_draw(call, env)
     return [saved, values if isinstance(val, (list, tuple)) else values[0]]
 
 
 def _run_with_rng_state(body: BodyImport, node: Node, env: Env, location: str) -> Any:
     """(state, op, *args) -> result; restores the generator."""
-    _, op, *args = node.args
+    state, op, *args = node.args
     val = _fake_result(op, args, node.kwargs)
     call = OpCall(_run_with_state, node.args, node.kwargs, val, location, label=str(op))
-    return body.nodes.add_call(call, env, DRAWN_BY_PYTORCH, ordered=True)
+    dropout = Dropout.of(body.nodes, op, args, val, env)
+    if dropout is None:
+        return body.nodes.add_draw(call, env)
+    call = replace(call, args=(state, *dropout.draw), kwargs={}, val=dropout.mask)
+    return dropout.results(body.nodes, body.nodes.add_draw(call, env), call)
 
 
 _BY_NAME: dict[str, Handler] = {

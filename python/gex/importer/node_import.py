@@ -17,7 +17,7 @@ from gex.compat.fake_tensors import detect_fake_mode, unset_fake_temporarily
 from gex.compat.operators import OpOverload
 from gex.compat.pytree import tree_flatten
 from gex.errors import CallNotAllowed, GraphNotSupported
-from gex.importer import noop_calls, torch_calls, unsupported_dtypes
+from gex.importer import eager_dropout, noop_calls, torch_calls, unsupported_dtypes
 from gex.importer.broadcast_hints import SizedOperands
 from gex.importer.decompositions import Decomposer
 from gex.importer.device_checks import DeviceChecks
@@ -129,6 +129,9 @@ class NodeImporter:
                 if values is not None:
                     self.outcome.native += 1
                     return call.shaped(values)
+            values = eager_dropout.try_add(self, call, env) if not chain else None
+            if values is not None:
+                return call.shaped(values)
         else:
             before = self._guard(call, env, chain)
             values, reason = self._try_row(call, env)
@@ -330,6 +333,10 @@ class NodeImporter:
         values = self._add_step(call, env, ordered=False, num_written=len(written))
         self.outcome.calls.append(CallRecord(call.name, reason, call.location))
         return values
+
+    def add_draw(self, call: OpCall, env: Env) -> Any:
+        """A counted step that draws random numbers, in order with other draws."""
+        return self.add_call(call, env, DRAWN_BY_PYTORCH, ordered=True)
 
     def add_own_call(self, function: Callable[[], torch.Tensor], like: torch.Tensor) -> Value:
         """A step that gex itself needs, ordered with other steps with effects; not counted."""

@@ -225,6 +225,12 @@ int plain_input(const Graph& graph, const Signature& signature, int argument) {
   return needed ? -1 : input;
 }
 
+bool is_batch_statistic(const Value& input) {
+  return !input.uses().empty() && std::ranges::all_of(input.uses(), [](const Use& use) {
+    return use.node != nullptr && use.node->is("batch_norm") && (use.index == 3 || use.index == 4);
+  });
+}
+
 // Those of the arguments called static that can be bound once: plain ones of a size that never
 // changes.
 std::vector<FrozenArgument> frozen_arguments(
@@ -234,12 +240,12 @@ std::vector<FrozenArgument> frozen_arguments(
   for (const auto& [argument, name] : candidates) {
     const int input = plain_input(graph, signature, argument);
     if (input < 0) continue;
-    const auto bytes = graph.inputs()[static_cast<std::size_t>(input)]->type().bytes().as_const();
-    if (bytes.value_or(0) == 0) continue;
+    const Value& value = *graph.inputs()[static_cast<std::size_t>(input)];
+    if (value.type().bytes().as_const().value_or(0) == 0) continue;
     nb::object constant;
     if (argument >= signature.num_arguments)
       constant = signature.constants[static_cast<std::size_t>(argument - signature.num_arguments)];
-    frozen.push_back({argument, input, name, std::move(constant)});
+    frozen.push_back({argument, input, name, std::move(constant), is_batch_statistic(value)});
   }
   std::ranges::sort(frozen, {}, &FrozenArgument::argument);
   return frozen;

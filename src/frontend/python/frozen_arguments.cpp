@@ -72,7 +72,9 @@ FrozenArguments::Tensors FrozenArguments::read(PyObject* const* arguments) const
     tensor.memory = owned(PyObject_CallMethod(tensor.object.ptr(), "detach", nullptr));
     TorchApi::get().read(tensor.memory.ptr(), tensor.ref);
     tensor.version = version_of(tensor.object.ptr());
-    tensor.contents = frozen.constant.is_valid() || is_parameter(tensor.object.ptr());
+    // Other buffers, such as caches, change between calls.
+    tensor.contents =
+        frozen.constant.is_valid() || frozen.is_statistic || is_parameter(tensor.object.ptr());
     if (tensor.contents && checks_contents()) tensor.sum = sum_of(tensor.ref);
     tensors.push_back(std::move(tensor));
   }

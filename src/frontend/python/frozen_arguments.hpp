@@ -20,8 +20,9 @@ namespace gex::python {
 struct FrozenArgument {
   int argument = -1;
   int graph_input = -1;
-  std::string name;     // the user's name
-  nb::object constant;  // not an argument of the call but this tensor
+  std::string name;           // the user's name
+  nb::object constant;        // not an argument of the call but this tensor
+  bool is_statistic = false;  // read only as the mean or variance of batch norms
 };
 
 class FrozenArguments {

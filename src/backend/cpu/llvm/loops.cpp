@@ -82,6 +82,24 @@ void emit_skeleton(Scope& scope, const char* name, Value* lo, Value* hi, std::in
   leave(ir, carried, initial, before, latch);
 }
 
+// Several blocks between known bounds: the length of each is a constant, so LLVM can unroll them.
+void emit_known_blocks(Scope& scope, std::int64_t lo, std::int64_t hi, std::int64_t step,
+                       Carried& carried, const std::function<void(Value* i)>& body,
+                       const Blocks& blocks) {
+  Ir& ir = scope.ir;
+  std::int64_t last = lo + (hi - lo - 1) / blocks.size * blocks.size;
+  // All blocks share what is computed at this level, so it must precede the first of them.
+  BasicBlock* entry = new_block(ir, "blocks");
+  Sealed sealed(scope, ir.b.CreateBr(entry));
+  ir.b.SetInsertPoint(entry);
+  emit_skeleton(scope, "block", ir.i64(lo), ir.i64(last), blocks.size, carried, [&](Value* start) {
+    Value* end = ir.b.CreateNSWAdd(start, ir.i64(blocks.size));
+    emit_loop(scope, start, end, step, carried, body);
+    blocks.between();
+  });
+  emit_loop(scope, ir.i64(last), ir.i64(hi), step, carried, body);
+}
+
 }  // namespace
 
 void emit_if(Scope& scope, Value* condition, Carried& carried, const std::function<void()>& body) {
@@ -108,6 +126,10 @@ void emit_loop(Scope& scope, Value* lo, Value* hi, std::int64_t step, Carried& c
   auto first = constant(lo), limit = constant(hi);
   if (first && limit && *first >= *limit) return;
   if (blocks && !(first && limit && *limit - *first <= blocks->size)) {
+    if (first && limit) {
+      emit_known_blocks(scope, *first, *limit, step, carried, body, *blocks);
+      return;
+    }
     emit_skeleton(scope, "block", lo, hi, blocks->size, carried, [&](Value* start) {
       emit_if(scope, ir.b.CreateICmpSGT(start, lo), carried, blocks->between);
       Value* end = ir.b.CreateNSWAdd(start, ir.i64(blocks->size));

@@ -133,8 +133,17 @@ bool is_simple(const loop::Reduction& reduction) {
          });
 }
 
-bool is_blocked(const Stage& stage) {
-  return stage.reduction && !stage.reduction->scan && loop::rounds(*stage.reduction);
+// The error of a block grows with its length: equal numbers are rounded the same way in all of
+// them. Merging a plain sum takes some ten instructions, shared by the partials; merging the state
+// of a softmax or a variance takes an exponential or a division in f64. For accumulators of f64,
+// merging rounds as well, so blocks should not be many.
+std::int64_t block_steps(const Stage& stage, int partials) {
+  if (!stage.reduction || stage.reduction->scan || !loop::rounds(*stage.reduction)) return 0;
+  const loop::Reduction& reduction = *stage.reduction;
+  bool wide = std::ranges::any_of(reduction.accumulators,
+                                  [](const auto& a) { return a.dtype == DType::f64; });
+  if (wide || !is_simple(reduction)) return 64;
+  return partials > 1 ? 8 : 16;
 }
 
 // Vectorising loop `l` moves it inside the domain loops that follow it: no store may depend on it
@@ -167,12 +176,13 @@ struct Choice {
 
 Choice choose_stage(const Kernel& kernel, const Stage& stage, int lanes) {
   StageCosts costs(kernel, stage, lanes);
-  Choice best{{.blocked = is_blocked(stage)}, costs.scalar()};
+  Choice best{{}, costs.scalar()};
+  best.plan.block_steps = block_steps(stage, best.plan.partials);
   bool ordered = has_ordered_store(stage);
   if (ordered && (loads_written_buffer(kernel, stage) || stage.stores.size() > 1)) return best;
   auto consider = [&](int loop, Dim index) {
     double cost = costs.along(index);
-    if (cost < best.cost) best = {{.vector_loop = loop, .blocked = best.plan.blocked}, cost};
+    if (cost < best.cost) best = {{.vector_loop = loop}, cost};
   };
   int domains = static_cast<int>(stage.domain.size());
   int loops = domains + static_cast<int>(stage.reduce.size());
@@ -189,6 +199,7 @@ Choice choose_stage(const Kernel& kernel, const Stage& stage, int lanes) {
     if (ordered) break;
   }
   if (best.plan.vector_loop >= domains && is_simple(*stage.reduction)) best.plan.partials = 4;
+  best.plan.block_steps = block_steps(stage, best.plan.partials);
   return best;
 }
 
@@ -308,7 +319,8 @@ KernelPlan make_plan(const Kernel& kernel, int lanes) {
   plan.lanes_are_points = true;
   plan.vectors = vectors_for(kernel);
   plan.tiled = transposes(kernel);
-  for (const Stage& stage : kernel.stages) plan.stages.push_back({.blocked = is_blocked(stage)});
+  for (const Stage& stage : kernel.stages)
+    plan.stages.push_back({.block_steps = block_steps(stage, 1)});
   return plan;
 }
 

@@ -17,9 +17,9 @@ struct StagePlan {
   int vector_loop = -1;
   // If a reduce loop is vectorised: number of vectors of partial accumulators, used in rotation.
   int partials = 1;
-  // The reduction rounds: each accumulator takes kBlockSteps elements and is then merged into one
-  // of f64.
-  bool blocked = false;
+  // If the reduction rounds: elements that each accumulator takes before it is merged into one of
+  // f64. 0: it does not round, so there are no blocks.
+  std::int64_t block_steps = 0;
 };
 
 struct KernelPlan {
@@ -48,9 +48,6 @@ loop::Kernel merge_loops(const loop::Kernel& kernel);
 loop::Kernel specialise(const loop::Kernel& kernel,
                         const std::vector<std::pair<Dim, std::int64_t>>& constants);
 
-// Elements that an accumulator takes before it is merged into a wider one. The error of a sum grows
-// with it; merging takes some ten instructions.
-inline constexpr std::int64_t kBlockSteps = 64;
 // If lanes are points, the maximum size of locals that are kept as one vector per element.
 inline constexpr std::int64_t kMaxLaneLocals = 64;
 // Up to this stride between lanes, elements are selected from whole vectors instead of gathered.

@@ -47,7 +47,7 @@ StageEmitter::StageEmitter(Scope& scope, Memory& memory, const loop::Kernel& ker
   scope_.values_level = base_;
   order_loops();
   place_expressions();
-  if (plan_.blocked) wide_combine_ = loop::widened(stage_.reduction->combine);
+  if (plan_.block_steps > 0) wide_combine_ = loop::widened(stage_.reduction->combine);
   merges_blocks_ = may_fill_a_block();
 }
 

@@ -45,7 +45,7 @@ class StageEmitter : private ValueSource {
   // Blocks.
   bool may_fill_a_block() const;
   bool counts_steps() const { return stage_.reduce.size() > 1; }
-  std::int64_t block_steps() const { return kBlockSteps * plan_.partials; }
+  std::int64_t block_steps() const { return plan_.block_steps * plan_.partials; }
   std::int64_t block_size() const;
   void count_steps(llvm::Value* extent);
   void merge_block();
@@ -89,7 +89,7 @@ class StageEmitter : private ValueSource {
   // per accumulator.
   Carried accumulators_;
   Carried unrounded_;           // after the fold: the same in f64, if it was merged in f64
-  loop::Combine wide_combine_;  // of f64 accumulators, where the plan is blocked
+  loop::Combine wide_combine_;  // of f64 accumulators, where the plan has blocks
   bool merges_blocks_ = false;  // a fold may be longer than a block
   bool in_element_ = false;     // a scan's accumulators are those after the current element
 };

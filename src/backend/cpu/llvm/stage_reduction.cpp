@@ -102,7 +102,7 @@ std::int64_t StageEmitter::block_size() const {
 // Whether any call can reach the end of a block. Exact for constant sizes, so static code omits
 // only what generic code would never run.
 bool StageEmitter::may_fill_a_block() const {
-  if (!plan_.blocked) return false;
+  if (plan_.block_steps == 0) return false;
   auto inner = loops_.back().index.extent()->as_const();
   if (!inner || *inner > block_size()) return true;
   std::int64_t steps_of_run = *inner / (lanes_reduce_ ? scope_.lanes : 1) + 1;
