@@ -78,6 +78,7 @@ def test_like_eager(name: str) -> None:
         torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-6)
     assert_same_state(ours, theirs)
     assert len(step.reports) == 1
+    assert not step.reports[0].calls
 
 
 def test_batch_norm_and_sizes() -> None:
@@ -109,6 +110,7 @@ def test_scheduler_and_clipping() -> None:
     for p, q in zip(model.parameters(), other.parameters()):
         torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-6)
     assert len(step.reports) == 1
+    assert not step.reports[0].calls
 
 
 def test_loaded_state() -> None:

@@ -45,10 +45,11 @@ def exported_joint(
     new values of written buffers, results and gradients out. And the parameters and buffers, which
     the signature calls t0, t1, ..."""
     named = dict(module.named_parameters()) | dict(module.named_buffers())
-    mode = FakeTensorMode()
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
     fakes = [mode.from_tensor(tensor) for tensor in named.values()]
     fake_args = tuple(mode.from_tensor(a) if isinstance(a, torch.Tensor) else a for a in args)
-    with warnings.catch_warnings():
+    # Tensors that the module makes are fake, too.
+    with mode, warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         gm, signature = aot_export_module(
             _Unique(module, list(named), fakes), fake_args, trace_joint=True, output_loss_index=0
