@@ -79,12 +79,15 @@ struct Planner {
   }
 };
 
+// Up to this many rows a matmul is bound by reading its right operand, in any layout.
+constexpr std::int64_t kRowsInPlace = 3;
+
 // Packs the right operand of a matmul into panels. Matmuls with few rows or columns read it in
 // place.
 std::optional<PackedOperand> pack_right(MatmulProblem& problem, std::vector<Dim>& launch_dims) {
   namespace at = problems::matmul_dims;
   const Dim m = launch_dims[at::m], n = launch_dims[at::n], k = launch_dims[at::k];
-  if (m.as_const().value_or(kernels::kFewRows + 1) <= kernels::kFewRows) return std::nullopt;
+  if (m.as_const().value_or(kernels::kFewRows + 1) <= kRowsInPlace) return std::nullopt;
   const std::vector<Dim> strides(launch_dims.begin() + at::b_strides,
                                  launch_dims.begin() + at::b_strides + 4);
   const Dim size0 = strides[0] == Dim(0) ? Dim(1) : launch_dims[at::batch0];
