@@ -34,15 +34,14 @@ with torch.no_grad():
                         torch.utils._pytree.tree_leaves(model(x))):
             near = 2e-2 if a.dtype in (torch.bfloat16, torch.float16) else 1e-4
             torch.testing.assert_close(a, b, rtol=near, atol=near)
-print(compiled.report)
+print(len(cases), "models agree")
 """
 
 
 @pytest.mark.parametrize("level", ["v2", "v3", "v4"])
 def test_models(level: str, tmp_path: pathlib.Path) -> None:
     printed = run(sys.executable, "-c", PROGRAM, cwd=tmp_path, GEX_CPU=level)
-    host = "vector" if level == "v4" else f"x86-64-{level}"
-    assert host in printed or level == "v4", printed
+    assert printed == "9 models agree\n"
 
 
 def test_unknown_level(tmp_path: pathlib.Path) -> None:
