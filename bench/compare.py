@@ -15,6 +15,7 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +23,7 @@ from typing import Any
 
 from results import add_option, load, record
 
-ALL = [
+USUAL = [
     "mlp",
     "resnet50",
     "bert",
@@ -32,12 +33,10 @@ ALL = [
     "mmoe",
     "wide_deep",
     "train_mlp",
-    "qwen_decode",
-    "qwen_prefill",
-    "chain",
-    "block",
 ]
-NOT_BY_DEFAULT = ("qwen_decode", "qwen_prefill", "chain", "block")
+BACKENDS = "eager,aot_eager,inductor,npugraph_ex"
+OF_SUITE = "eager,inductor,onnxruntime,openvino,npugraph_ex,gex.compile,gex.training_step"
+OURS = ("npugraph_ex", "gex.compile", "gex.training_step")
 
 
 def flat(outputs: Any) -> list[Any]:
@@ -62,27 +61,35 @@ def measure(call: Callable[[], Any], seconds: float, calls: int = 1) -> dict[str
     return {"ms": statistics.median(times) * scale, "cpu": min(processor) * scale}
 
 
-def train(backend: str, seconds: float) -> dict[str, float]:
+def train(job: str, backend: str, seconds: float) -> dict[str, float]:
     import torch
+    from suite_sequences import TRAINING
 
     torch.manual_seed(0)
-    model = torch.nn.Sequential(
-        torch.nn.Linear(128, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10)
-    )
-    forward = model if backend == "eager" else torch.compile(model, backend=backend)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    training = TRAINING[job]()
+    model, optimizer = training.model, training.optimizer(training.model)
     criterion = torch.nn.CrossEntropyLoss()
-    x, y = torch.randn(32, 128), torch.randint(0, 10, (32,))
+    args = (*training.inputs, training.targets)
+    if backend == "gex.training_step":
+        import gex
 
-    def step() -> Any:
-        loss = criterion(forward(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss
+        whole = gex.training_step(model, criterion, optimizer)
+
+        def step() -> Any:
+            return whole(*args)
+    else:
+        forward = model if backend == "eager" else torch.compile(model, backend=backend)
+
+        def step() -> Any:
+            loss = criterion(forward(*training.inputs), training.targets)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss
 
     start = time.perf_counter()
     step()
+    step()  # the first step of gex.training_step is the optimizer's own
     first = time.perf_counter() - start
     return {"first": first, "err": 0.0} | measure(step, seconds)
 
@@ -90,28 +97,22 @@ def train(backend: str, seconds: float) -> dict[str, float]:
 def infer(job: str, backend: str, seconds: float) -> dict[str, float]:
     import torch
     from jobs import JOBS
+    from peers import compile_with
+    from suite_sequences import SEQUENCES
+    from suite_vision import VISION
 
     torch.manual_seed(0)
-    model, inputs, keywords = JOBS[job]()
+    table = JOBS | {f.__name__: f for f in VISION + SEQUENCES}
+    model, inputs, keywords = table[job]()
     with torch.no_grad():
         reference = flat(model(*inputs[0]))
         start = time.perf_counter()
-        if backend == "eager":
-            compiled: Any = model
-        elif backend == "gex.compile":
-            import gex
-
-            any_length = ({1: torch.export.Dim("length", min=2, max=4096)},)
-            shapes = any_length if keywords.get("dynamic") else None
-            compiled = gex.compile(model, inputs[0], dynamic_shapes=shapes)
-        else:
-            options = {"frozen_parameter": True} if backend == "npugraph_ex" else None
-            compiled = torch.compile(model, backend=backend, options=options, **keywords)
+        compiled = compile_with(backend, job, model, inputs[0], keywords)
         outputs = flat(compiled(*inputs[0]))
         first = time.perf_counter() - start
         error = max(
             float((a.float() - b.float()).abs().max() / b.float().abs().max().clamp_min(1e-6))
-            for a, b in zip(outputs, reference)
+            for a, b in zip(outputs, reference, strict=True)
         )
         for arguments in inputs:
             compiled(*arguments)
@@ -127,7 +128,8 @@ def worker(job: str, backend: str, seconds: float, threads: int) -> None:
     import torch
 
     torch.set_num_threads(threads)
-    result = train(backend, seconds) if job == "train_mlp" else infer(job, backend, seconds)
+    run = train if job.startswith("train_") else infer
+    result = run(job, backend, seconds)
     result["rss"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print("RESULT " + json.dumps(result))
 
@@ -156,17 +158,80 @@ def record_jobs(path: Path, subject: str, results: dict[str, dict[str, Any]]) ->
         record(path, name, {job: row for job, row in rows.items() if row})
 
 
+def names() -> tuple[list[str], list[str]]:
+    """All jobs, and those of the suite."""
+    from jobs import JOBS
+    from suite_sequences import SEQUENCES, TRAINING
+    from suite_vision import VISION
+
+    suite = [f.__name__ for f in VISION + SEQUENCES] + list(TRAINING)
+    return list(dict.fromkeys([*JOBS, *suite])), suite
+
+
+def selected(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> list[str]:
+    every, suite = names()
+    jobs = [j for word in arguments.jobs.split(",") for j in (suite if word == "suite" else [word])]
+    unknown = [j for j in jobs if j not in every]
+    if unknown:
+        parser.error(f"no such job: {', '.join(unknown)}; there are: suite, {', '.join(every)}")
+    return jobs
+
+
+def can_run(job: str, backend: str) -> bool:
+    from peers import RUNTIMES
+
+    trains = job.startswith("train_")
+    return backend not in (*RUNTIMES, "gex.compile") if trains else backend != "gex.training_step"
+
+
+def best_of(runs: list[dict[str, Any]]) -> dict[str, float]:
+    least = {key: min(r[key] for r in runs) for key in ("ms", "cpu", "first")}
+    return least | {key: max(r[key] for r in runs) for key in ("rss", "err")}
+
+
+def run_job(job: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    rows: dict[str, list[dict[str, Any]]] = {}
+    backends = [b for b in arguments.backends.split(",") if can_run(job, b)]
+    for _ in range(arguments.rounds):
+        for backend in backends:
+            run = run_once(job, backend, arguments.seconds, arguments.threads)
+            rows.setdefault(backend, []).append(run)
+    results = {}
+    for backend, runs in rows.items():
+        good = [r for r in runs if "ms" in r]
+        if not good:
+            print(f"{job:<20}{backend:<18}failed: {runs[-1]['error']}", flush=True)
+            continue
+        best = results[backend] = best_of(good)
+        print(
+            f"{job:<20}{backend:<18}{best['ms']:>11.3f}{best['cpu']:>11.3f}{best['first']:>9.2f}"
+            f"{best['rss']:>9.0f}{best['err']:>10.1e}",
+            flush=True,
+        )
+    return results
+
+
+def summary(results: dict[str, dict[str, Any]], measure: str) -> list[str]:
+    """Ours over the best peer of each job, worst first, and the median."""
+    ratios: dict[str, float] = {}
+    for job, backends in results.items():
+        ours = [r[measure] for b, r in backends.items() if b in OURS]
+        peers = [r[measure] for b, r in backends.items() if b not in (*OURS, "aot_eager")]
+        if ours and peers:
+            ratios[job] = min(ours) / min(peers)
+    if not ratios:
+        return []
+    lines = [f"{job:<20}{r:6.2f}" for job, r in sorted(ratios.items(), key=lambda x: -x[1])]
+    middle = statistics.median(ratios.values())
+    return [f"ours over the best peer ({measure}), median {middle:.2f}:", *lines]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    usual = [job for job in ALL if job not in NOT_BY_DEFAULT]
-    parser.add_argument("--jobs", default=",".join(usual), help="of " + ", ".join(ALL))
-    parser.add_argument(
-        "--backends",
-        default="eager,aot_eager,inductor,npugraph_ex",
-        help="also gex.compile, which needs no Dynamo (not for train_mlp)",
-    )
+    parser.add_argument("--jobs", default=",".join(USUAL), help="names, or suite: all of the suite")
+    parser.add_argument("--backends", default=BACKENDS, help=f"for the suite: {OF_SUITE}")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
@@ -178,39 +243,17 @@ def main() -> int:
     if arguments.worker:
         worker(*arguments.worker, arguments.seconds, arguments.threads)
         return 0
-    unknown = [j for j in arguments.jobs.split(",") if j not in ALL]
-    if unknown:
-        parser.error(f"no such job: {', '.join(unknown)}; there are: {', '.join(ALL)}")
-
     results: dict[str, dict[str, Any]] = {}
     heads = f"{'steady ms':>11}{'cpu ms':>11}{'first s':>9}{'rss MiB':>9}{'error':>10}"
-    print(f"{'job':<12}{'backend':<14}{heads}")
-    for job in arguments.jobs.split(","):
-        rows: dict[str, list[dict[str, Any]]] = {}
-        for _ in range(arguments.rounds):
-            for backend in arguments.backends.split(","):
-                run = run_once(job, backend, arguments.seconds, arguments.threads)
-                rows.setdefault(backend, []).append(run)
-        for backend, runs in rows.items():
-            good = [r for r in runs if "ms" in r]
-            if not good:
-                print(f"{job:<12}{backend:<14}failed: {runs[-1]['error']}", flush=True)
-                continue
-            best = {
-                "ms": min(r["ms"] for r in good),
-                "cpu": min(r["cpu"] for r in good),
-                "first": min(r["first"] for r in good),
-                "rss": max(r["rss"] for r in good),
-                "err": max(r["err"] for r in good),
-            }
-            results.setdefault(job, {})[backend] = best
-            print(
-                f"{job:<12}{backend:<14}{best['ms']:>11.3f}{best['cpu']:>11.3f}{best['first']:>9.2f}"
-                f"{best['rss']:>9.0f}{best['err']:>10.1e}",
-                flush=True,
-            )
-    if arguments.out:
-        arguments.out.write_text(json.dumps(results, indent=1))
+    jobs = selected(arguments, parser)
+    print(f"{'job':<20}{'backend':<18}{heads}")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["GEX_BENCH_ONNX"] = folder
+        for job in jobs:
+            results[job] = run_job(job, arguments)
+            if arguments.out:
+                arguments.out.write_text(json.dumps(results, indent=1))
+    print("\n".join(summary(results, "cpu" if arguments.threads == 1 else "ms")))
     if arguments.results:
         record_jobs(arguments.results, arguments.subject, results)
     return 0

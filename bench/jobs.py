@@ -191,7 +191,7 @@ def block() -> Job:
 
 
 _FUNCTIONS = (
-    *(mlp, resnet50, bert, qwen_tiny, qwen_decode, qwen_grow, pointwise, mmoe),
+    *(mlp, resnet50, bert, qwen_tiny, qwen_decode, qwen_prefill, qwen_grow, pointwise, mmoe),
     *(wide_deep, chain, block),
 )
 JOBS: dict[str, Callable[[], Job]] = {f.__name__: f for f in _FUNCTIONS}

@@ -26,7 +26,7 @@ LAYERS = (
     ("debug",),
     ("bisect", "diff", "doctor", "pipeline", "top"),
     ("frames",),
-    ("dynamo", "export"),
+    ("dynamo", "export", "training"),
     ("npu", "npugraph_ex", "recording"),
 )
 BUILT = {"gex._gex", "gex.es.ops"}  # modules that the build makes; they import nothing of the tree

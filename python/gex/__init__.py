@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gex.errors import CallNotAllowed, FallbackWarning, IndexOutOfRange
     from gex.export.compiled_module import compile
     from gex.nested_regions.regions import Regions, regions
+    from gex.training.step import training_step
 
 __version__ = "0.1.0"
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "report",
     "reports",
     "synchronize",
+    "training_step",
     "trim",
     "warmup",
 ]
@@ -74,6 +76,10 @@ def __getattr__(name: str) -> Any:
         from gex.export.compiled_module import compile
 
         return compile
+    if name == "training_step":
+        from gex.training.step import training_step
+
+        return training_step
     if name == "load":
         from gex.deploy.session import load
 

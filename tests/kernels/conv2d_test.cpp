@@ -68,16 +68,19 @@ class Conv2d : public testing::TestWithParam<const kernels::Variant*> {
                             {p.pad[0], p.pad[1]}, groups, false, v.dims.data());
     if (!conv2d_packs_weights(p, sizes)) return;
     ++packed_cases;
+    const bool winograd = sizes.winograd_pays();
     std::vector<i64> dims = {t.o, t.c / groups, t.kh, t.kw};
     dims.insert(dims.end(), v.ws.begin(), v.ws.end());
+    dims.push_back(winograd ? 1 : 0);
     HostTensor packed =
-        random_tensor(rng, p.w, conv2d_packed_elements(p, t.o, sizes.depth()).constant());
+        random_tensor(rng, p.w, conv2d_packed_elements(p, t.o, sizes.depth(), winograd).constant());
     run_in_steps(make_conv2d_pack(p, GetParam()), {v.w.data(), packed.data()}, dims,
                  conv2d_pack_grid(p, t.o).constant(), 0, 2);
+    p.w_packed = true;
+    if (winograd) return check_winograd(t, v, p, packed);
     HostTensor y = random_tensor(rng, p.y, v.y.numel());
     HostTensor expected = y;
     const std::vector<void*> buffers = {v.x.data(), packed.data(), y.data()};
-    p.w_packed = true;
     run_in_steps(make_conv2d(p, std::nullopt, GetParam()), buffers, v.dims, v.grid, v.scratch, 3);
     for (i64 n = 0; n < t.n; ++n)
       for (i64 o = 0; o < t.o; ++o)
@@ -88,6 +91,23 @@ class Conv2d : public testing::TestWithParam<const kernels::Variant*> {
     ASSERT_EQ(expected, y) << describe(t) << " differs with packed weights";
   }
 
+  // Transformed weights: within a bound of the direct sums, the same bits for every split.
+  void check_winograd(const Case& t, Operands& v, const Conv2dProblem& p, HostTensor& packed) {
+    ++winograd_cases;
+    const HostTensor direct = v.y;
+    const std::vector<void*> buffers = {v.x.data(), packed.data(), v.y.data()};
+    const auto kernel = make_conv2d(p, std::nullopt, GetParam());
+    run_in_steps(kernel, buffers, v.dims, v.grid, v.scratch, std::max<i64>(v.grid, 1));
+    check_against_reference(t, v, 4);
+    const HostTensor whole = v.y;
+    for (const i64 step : {1, 7}) {
+      run_in_steps(kernel, buffers, v.dims, v.grid, v.scratch, step);
+      ASSERT_EQ(whole, v.y) << describe(t) << " differs in steps of " << step;
+    }
+    v.y = direct;
+  }
+
+  int winograd_cases = 0;
   int packed_cases = 0, computed_cases = 0;
 
   // Computed by a prologue: the same images, for any split.
@@ -123,14 +143,15 @@ class Conv2d : public testing::TestWithParam<const kernels::Variant*> {
     check_computed(t, v);
   }
 
-  static void check_against_reference(const Case& t, const Operands& v) {
+  // `slack`: times the error of direct sums.
+  static void check_against_reference(const Case& t, const Operands& v, double slack = 1) {
     for (i64 n = 0; n < t.n; ++n)
       for (i64 o = 0; o < t.o; ++o)
         for (i64 y = 0; y < v.oh; ++y)
           for (i64 x = 0; x < v.ow; ++x) {
             const Sum want = reference(t, v, n, o, y, x);
             ASSERT_NEAR(v.y.get(place(v.ys, n, o, y, x)), want.value,
-                        t.tolerance(want.value, want.magnitude))
+                        slack * t.tolerance(want.value, want.magnitude))
                 << describe(t) << " at " << n << "," << o << "," << y << "," << x;
           }
   }
@@ -179,6 +200,29 @@ TEST_P(Conv2d, pixels_as_rows) {
          .kw = 3,
          .w_order = {0, 2, 3, 1}});
   EXPECT_EQ(packed_cases, 6);
+}
+
+// Whole and partial tiles, channels and rows of tiles that are split into blocks; borders of any
+// width, images with channels last, results with gaps.
+TEST_P(Conv2d, three_by_three_by_winograd) {
+  const Conv2dProblem same = {.pad = {1, 1}};
+  check({.problem = same, .n = 2, .c = 32, .h = 20, .w = 17, .o = 48, .kh = 3, .kw = 3});
+  check({.problem = same, .c = 33, .h = 31, .w = 30, .o = 35, .kh = 3, .kw = 3});
+  check({.problem = {.pad = {0, 0}}, .c = 64, .h = 16, .w = 22, .o = 40, .kh = 3, .kw = 3});
+  check({.problem = {.pad = {2, 0}}, .c = 270, .h = 14, .w = 13, .o = 32, .kh = 3, .kw = 3});
+  check({.problem = same, .c = 40, .h = 6, .w = 420, .o = 40, .kh = 3, .kw = 3});
+  check({.problem = same,
+         .n = 2,
+         .c = 40,
+         .h = 18,
+         .w = 18,
+         .o = 64,
+         .kh = 3,
+         .kw = 3,
+         .x_order = {0, 2, 3, 1},
+         .w_order = {0, 2, 3, 1},
+         .y_order = {0, 2, 3, 1}});
+  EXPECT_EQ(winograd_cases, 6);
 }
 
 // 1x1 kernels over planes of whole and partial vectors, read where they lie.

@@ -1,5 +1,8 @@
 #include "backend/cpu/cpu_backend.hpp"
 
+#include <cstdlib>
+#include <string_view>
+
 #include "backend/cpu/code.hpp"
 #include "backend/cpu/generator.hpp"
 #include "backend/cpu/kernels/attention.hpp"
@@ -76,12 +79,15 @@ struct Planner {
   }
 };
 
+// Up to this many rows a matmul is bound by reading its right operand, in any layout.
+constexpr std::int64_t kRowsInPlace = 3;
+
 // Packs the right operand of a matmul into panels. Matmuls with few rows or columns read it in
 // place.
 std::optional<PackedOperand> pack_right(MatmulProblem& problem, std::vector<Dim>& launch_dims) {
   namespace at = problems::matmul_dims;
   const Dim m = launch_dims[at::m], n = launch_dims[at::n], k = launch_dims[at::k];
-  if (m.as_const().value_or(kernels::kFewRows + 1) <= kernels::kFewRows) return std::nullopt;
+  if (m.as_const().value_or(kernels::kFewRows + 1) <= kRowsInPlace) return std::nullopt;
   const std::vector<Dim> strides(launch_dims.begin() + at::b_strides,
                                  launch_dims.begin() + at::b_strides + 4);
   const Dim size0 = strides[0] == Dim(0) ? Dim(1) : launch_dims[at::batch0];
@@ -101,35 +107,33 @@ std::optional<PackedOperand> pack_right(MatmulProblem& problem, std::vector<Dim>
                        kernels::matmul_pack_grid(problem, batches, n, k).constant()};
 }
 
+// Whether 3x3 convolutions may use Winograd's algorithm: GEX_WINOGRAD is not 0.
+bool allows_winograd() {
+  const char* text = std::getenv("GEX_WINOGRAD");
+  const std::string_view value = text != nullptr ? text : "";
+  if (value != "" && value != "0" && value != "1")
+    fail(ErrorCode::invalid_argument, "GEX_WINOGRAD is '", value, "': must be 0 or 1");
+  return value != "0";
+}
+
 std::optional<PackedOperand> pack_weights(Conv2dProblem& problem,
                                           const std::vector<Dim>& launch_dims) {
   namespace at = problems::conv2d_dims;
-  std::vector<std::int64_t> d;
-  for (Dim dim : launch_dims) {
-    // The number of images and their strides may vary.
-    const auto position = static_cast<int>(d.size());
-    const bool needed = position < at::x_strides
-                            ? position != at::n
-                            : position >= at::w_strides && position < at::y_strides;
-    if (needed && !dim.is_const()) return std::nullopt;
-    d.push_back(dim.as_const().value_or(0));
-  }
-  const kernels::ConvSizes sizes = kernels::conv_sizes(
-      problem.x, {problem.stride[0], problem.stride[1]}, {problem.dilation[0], problem.dilation[1]},
-      {problem.pad[0], problem.pad[1]}, problem.groups, problem.x_computed, d.data());
-  if (!kernels::conv2d_packs_weights(problem, sizes)) return std::nullopt;
+  const auto sizes = kernels::conv2d_constant_sizes(problem, launch_dims);
+  if (!sizes || !kernels::conv2d_packs_weights(problem, *sizes)) return std::nullopt;
+  // Packed weights of these sizes are transformed ones: others are packed by each call.
+  const bool winograd = sizes->winograd_pays();
+  if (winograd && !allows_winograd()) return std::nullopt;
   problem.w_packed = true;
-  std::vector<std::int64_t> dims = {d[at::o],
-                                    d[at::c] / problem.groups,
-                                    d[at::kh],
-                                    d[at::kw],
-                                    d[at::w_strides],
-                                    d[at::w_strides + 1],
-                                    d[at::w_strides + 2],
-                                    d[at::w_strides + 3]};
-  return PackedOperand{str("conv2d ", problem.groups), problem.w,
-                       kernels::conv2d_packed_elements(problem, d[at::o], sizes.depth()).constant(),
-                       std::move(dims), kernels::conv2d_pack_grid(problem, d[at::o]).constant()};
+  const Dim out = launch_dims[at::o];
+  std::vector<std::int64_t> dims = {out.constant(), sizes->in, sizes->kernel_h, sizes->kernel_w};
+  for (int k = 0; k < 4; ++k)
+    dims.push_back(launch_dims[static_cast<std::size_t>(at::w_strides + k)].constant());
+  dims.push_back(winograd ? 1 : 0);
+  return PackedOperand{
+      str("conv2d ", problem.groups), problem.w,
+      kernels::conv2d_packed_elements(problem, out, sizes->depth(), winograd).constant(),
+      std::move(dims), kernels::conv2d_pack_grid(problem, out).constant()};
 }
 
 class CpuBackend final : public Backend {
@@ -139,7 +143,8 @@ class CpuBackend final : public Backend {
   std::string fingerprint(const Target&, const CodeOptions& options) const override {
     codegen::Generator* generator =
         options.generate_code ? codegen::llvm_generator(nullptr) : nullptr;
-    return generator != nullptr ? generator->target() : "no generator";
+    return str(generator != nullptr ? generator->target() : "no generator",
+               allows_winograd() ? "" : " no winograd");
   }
 
   LaunchPlan plan(const loop::Kernel& kernel, const Target&) const override {

@@ -1,6 +1,7 @@
 #include "compile/frozen/fold_frozen.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -20,6 +21,34 @@ bool is_generated(const Value* value) {
          value->producer()->inputs().empty();
 }
 
+// Whether all that reads a value, directly or through elementwise nodes and views, are products of
+// so few rows that the bytes of their operands are the cost.
+bool feeds_products_of_few_rows(const Value* value) {
+  constexpr std::int64_t kFewRows = 8;
+  if (value->uses().empty()) return false;
+  return std::ranges::all_of(value->uses(), [&](const Use& use) {
+    if (use.node == nullptr || use.node->num_outputs() != 1) return false;
+    const Value* result = use.node->output();
+    const OpDef& op = use.node->op();
+    if (op.has(Trait::contraction)) {
+      const Shape& shape = result->type().shape;
+      const auto rows =
+          shape.size() < 2 ? std::optional<std::int64_t>(1) : shape[shape.size() - 2].as_const();
+      return rows && *rows <= kFewRows;
+    }
+    return (op.has(Trait::view) || op.has(Trait::elementwise)) &&
+           feeds_products_of_few_rows(result);
+  });
+}
+
+// Weights of 8 bits that are widened for a product which reads them once: the product widens them
+// itself, with a fraction of the bytes.
+bool widens_in_product(const Node& node) {
+  if (node.inputs().size() != 1 || node.num_outputs() != 1) return false;
+  return size_of(node.input(0)->type().dtype) == 1 && size_of(node.output()->type().dtype) > 1 &&
+         feeds_products_of_few_rows(node.output());
+}
+
 // The nodes that depend only on frozen contents, in graph order.
 class FrozenNodes {
  public:
@@ -28,7 +57,7 @@ class FrozenNodes {
       if (input.contents)
         known_.insert(graph.inputs()[static_cast<std::size_t>(input.graph_input)].get());
     for (Node& node : graph.nodes()) {
-      if (!depends_on_known_alone(node)) continue;
+      if (!depends_on_known_alone(node) || widens_in_product(node)) continue;
       nodes_.push_back(&node);
       for (std::size_t k = 0; k < node.num_outputs(); ++k) known_.insert(node.output(k));
     }

@@ -1,5 +1,6 @@
 #include "backend/cpu/kernels/bf16_pairs.hpp"
 
+#include "base/cpu_level.hpp"
 #include "problems/matmul.hpp"
 
 namespace gex::kernels {
@@ -14,8 +15,9 @@ namespace {
 
 bool has_pairs() {
   __builtin_cpu_init();
-  return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  return cpu_level_limit() >= 4 && __builtin_cpu_supports("avx512bf16") &&
+         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "backend/cpu/kernels/conv2d.hpp"
 
+#include <array>
+
 #include "backend/cpu/kernels/bind.hpp"
 #include "backend/cpu/kernels/conv_tiles.hpp"
 
@@ -61,16 +63,33 @@ program::Callable make_conv2d(const Conv2dProblem& p, const Attached& attached,
   return bind_kernel(choose_variant(variant).conv2d, context, attached);
 }
 
+std::optional<ConvSizes> conv2d_constant_sizes(const Conv2dProblem& p,
+                                               std::span<const Dim> launch_dims) {
+  namespace at = conv2d_dims;
+  std::array<std::int64_t, at::count> d{};
+  for (int k = 0; k < at::count; ++k) {
+    const Dim dim = launch_dims[static_cast<std::size_t>(k)];
+    const bool needed = k < at::x_strides ? k != at::n : k >= at::w_strides && k < at::y_strides;
+    if (needed && !dim.is_const()) return std::nullopt;
+    d[static_cast<std::size_t>(k)] = dim.as_const().value_or(0);
+  }
+  return conv_sizes(p.x, {p.stride[0], p.stride[1]}, {p.dilation[0], p.dilation[1]},
+                    {p.pad[0], p.pad[1]}, p.groups, p.x_computed, d.data());
+}
+
 bool conv2d_packs_weights(const Conv2dProblem& problem, const ConvSizes& sizes) {
   const Form rule = sizes.by_rule();
-  return has_packed_form(problem) && (rule == Form::pixels || rule == Form::product);
+  return has_packed_form(problem) &&
+         (sizes.winograd_pays() || rule == Form::pixels || rule == Form::product);
 }
 
 Dim conv2d_pack_grid(const Conv2dProblem& problem, Dim out_channels) {
   return ceildiv(floordiv(out_channels, problem.groups), panel_channels(problem)) * problem.groups;
 }
 
-Dim conv2d_packed_elements(const Conv2dProblem& problem, Dim out_channels, Dim depth) {
+Dim conv2d_packed_elements(const Conv2dProblem& problem, Dim out_channels, Dim depth,
+                           bool winograd) {
+  if (winograd) depth = floordiv(depth, 9) * kWinogradPositions;
   return conv2d_pack_grid(problem, out_channels) * panel_channels(problem) * depth;
 }
 

@@ -2,6 +2,9 @@
 // The convolution of problems/conv2d.hpp on the CPU, as an implicit matmul with a packed column
 // matrix. The epilogue is called for segments of one [OH*OW] plane.
 
+#include <optional>
+#include <span>
+
 #include "backend/cpu/kernels/conv_tiles.hpp"
 #include "backend/cpu/kernels/epilogue.hpp"
 #include "backend/cpu/kernels/form.hpp"
@@ -24,13 +27,21 @@ Dim conv2d_scratch_bytes(const Conv2dProblem& problem);
 program::Callable make_conv2d(const Conv2dProblem& problem, const Attached& attached = {},
                               const Variant* variant = nullptr, Form form = Form::by_rule);
 
+// The sizes of a launch, if all that matter for packed weights are constant: all but the number of
+// images and the strides of the image and the result.
+std::optional<ConvSizes> conv2d_constant_sizes(const Conv2dProblem& problem,
+                                               std::span<const Dim> launch_dims);
+
 // Frozen weights packed ahead of time, if their dtype is that of the accumulators and the kernel
 // would otherwise pack them in each call: panels
-// [groups][ceil(O/groups/panel)][C/groups*kh*kw][panel]. Launch: buffers [W, packed], dims
+// [groups][ceil(O/groups/panel)][C/groups*kh*kw][panel]; or, if sizes.winograd_pays(), transformed
+// weights [ceil(O/panel)][kWinogradPositions][C][panel]. Launch: buffers [W, packed], dims
 // conv_pack_dims, no scratch.
 bool conv2d_packs_weights(const Conv2dProblem& problem, const ConvSizes& sizes);
 Dim conv2d_pack_grid(const Conv2dProblem& problem, Dim out_channels);
-Dim conv2d_packed_elements(const Conv2dProblem& problem, Dim out_channels, Dim depth);
+// For weights of `depth` elements for each output channel.
+Dim conv2d_packed_elements(const Conv2dProblem& problem, Dim out_channels, Dim depth,
+                           bool winograd);
 program::Callable make_conv2d_pack(const Conv2dProblem& problem, const Variant* variant = nullptr);
 
 // The gradient of the weights.

@@ -44,14 +44,34 @@ inline constexpr std::int64_t kDirectTaps = 128;
 inline constexpr std::int64_t kDirectSlots = 128;
 inline constexpr std::int64_t kDirectWeights = kTileElements - kThinGroup * kDirectRows * kTileCols;
 
+// Form::winograd: results of a tile on a side, positions of its transformed inputs, and elements of
+// all buffers together.
+inline constexpr std::int64_t kWinogradTile = 4;
+inline constexpr std::int64_t kWinogradPositions = (kWinogradTile + 2) * (kWinogradTile + 2);
+inline constexpr std::int64_t kWinogradPanel = kPanelBytes / 4;
+inline constexpr std::int64_t kWinogradSpace =
+    kConvDepth * kWinogradPanel + kConvImage + 2 * kConvPixels * kWinogradPanel;
+// Channels from one tile to the next: not a power of two, as kDepthStride.
+GEX_IN_EVERY_VARIANT constexpr std::int64_t winograd_channel_stride(std::int64_t channels) {
+  return (channels + 15) / 16 * 16 + 16;
+}
+// Per tile: transformed inputs, sums, a copy of the inputs of 16 channels, results in both orders.
+GEX_IN_EVERY_VARIANT constexpr std::int64_t winograd_tiles_at_once(std::int64_t channels) {
+  const std::int64_t tile =
+      kWinogradPositions * (winograd_channel_stride(channels) + kWinogradPanel + 16) +
+      2 * kWinogradTile * kWinogradTile * kWinogradPanel;
+  return kWinogradSpace / tile;
+}
+
 // The sizes of one group that determine the form of a convolution.
 struct ConvSizes {
   std::int64_t in, out, height, width, kernel_h, kernel_w, out_h, out_w;
   std::int64_t stride[2], dilation[2], pad[2];
-  bool copied;    // the input is narrower than the accumulators, or computed
-  bool computed;  // by a prologue: it is not in memory
-  bool adjacent;  // the pixels of an input row are adjacent
-  bool dense;     // and its rows are: a plane is one run of pixels
+  bool copied;     // the input is narrower than the accumulators, or computed
+  bool computed;   // by a prologue: it is not in memory
+  bool adjacent;   // the pixels of an input row are adjacent
+  bool dense;      // and its rows are: a plane is one run of pixels
+  bool plain_f32;  // an f32 image in memory, a single group
 
   GEX_IN_EVERY_VARIANT constexpr std::int64_t depth() const { return in * kernel_h * kernel_w; }
   // Columns of the input needed for all output columns, and rows needed for some output rows.
@@ -115,6 +135,28 @@ struct ConvSizes {
     return in <= kShallow && pixels * 10 >= (pixels + lanes - 1) / lanes * lanes * 9;
   }
 
+  // Costs of one image in multiplications of vectors, one cycle each at best, as measured: sums,
+  // transforms of inputs and results, and weights that come from beyond the second-level cache.
+  GEX_IN_EVERY_VARIANT constexpr double winograd_cost() const {
+    constexpr std::int64_t m = kWinogradTile;
+    const auto tiles = static_cast<double>(((out_w + m - 1) / m) * ((out_h + m - 1) / m));
+    const auto inputs = static_cast<double>((in + 15) / 16);
+    const auto outputs = static_cast<double>((out + 15) / 16);
+    const double products = static_cast<double>(kWinogradPositions * in) * outputs;
+    return tiles * (1.25 * products + 260 * inputs + 200 * outputs) + 6.4 * products;
+  }
+  GEX_IN_EVERY_VARIANT constexpr double direct_cost() const {
+    return 1.15 * static_cast<double>(out_h * out_w * depth()) *
+           static_cast<double>((out + 15) / 16);
+  }
+  // A function of sizes that are constant where weights are packed: it tells the layout of packed
+  // weights, at any time and on any machine.
+  GEX_IN_EVERY_VARIANT constexpr bool winograd_pays() const {
+    return kernel_h == 3 && kernel_w == 3 && stride[0] == 1 && stride[1] == 1 && dilation[0] == 1 &&
+           dilation[1] == 1 && plain_f32 && in > 0 && winograd_tiles_at_once(in) >= 1 &&
+           winograd_cost() < 0.9 * direct_cost();
+  }
+
   GEX_IN_EVERY_VARIANT constexpr bool can(Form form) const {
     const std::int64_t taps = kernel_h * kernel_w;
     switch (form) {
@@ -166,7 +208,8 @@ GEX_IN_EVERY_VARIANT constexpr ConvSizes conv_sizes(DType x, const std::int64_t 
           computed || (x != DType::f64 && x != DType::f32),
           computed,
           dims[at::x_strides + 3] == 1,
-          dims[at::x_strides + 3] == 1 && dims[at::x_strides + 2] == dims[at::w]};
+          dims[at::x_strides + 3] == 1 && dims[at::x_strides + 2] == dims[at::w],
+          x == DType::f32 && groups == 1 && !computed};
 }
 
 // Per worker, for accumulators of this many bytes: the larger need of the two blocked forms. The
@@ -179,5 +222,6 @@ constexpr std::int64_t conv_scratch_bytes(std::int64_t element) {
       (kTileElements + kLeftRows * kDepthStride + kTileCols * kDepth) * element;
   return by_pixel < by_tile ? by_tile : by_pixel;
 }
+static_assert(kWinogradSpace * 4 <= conv_scratch_bytes(4));
 
 }  // namespace gex::kernels

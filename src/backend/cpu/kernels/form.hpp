@@ -26,6 +26,7 @@ enum class Form : std::uint8_t {
   direct,       // thin groups: taps summed in registers
   columns,      // a matmul of weights with gathered columns
   product,      // 1x1 kernels: a matmul of weights with pixels that are read in place
+  winograd,     // 3x3 kernels with transformed weights
 };
 
 struct Variant;

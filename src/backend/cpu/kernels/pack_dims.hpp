@@ -22,8 +22,9 @@ enum : int {
   c,  // of one group
   kh,
   kw,
-  w_strides,  // o, c, kh, kw
-  count = w_strides + 4,
+  w_strides,                 // o, c, kh, kw
+  winograd = w_strides + 4,  // 1: transformed weights, see conv2d_packed_elements
+  count,
 };
 }
 

@@ -15,7 +15,7 @@ using i64 = std::int64_t;
 
 constexpr const char* kFormNames[] = {"by_rule",  "packed",      "in_place", "turned",
                                       "few_rows", "few_columns", "pixels",   "rows",
-                                      "direct",   "columns",     "product"};
+                                      "direct",   "columns",     "product",  "winograd"};
 
 MatmulSizes sizes_of(const MatmulProblem& p, std::span<const i64> dims) {
   return matmul_sizes(p.a, p.b, p.b_packed, p.any_rows, p.computed != 0, dims.data());
@@ -34,7 +34,9 @@ Form rule_of(const MatmulProblem& p, std::span<const i64> dims, int vector_bytes
 }
 
 Form rule_of(const Conv2dProblem& p, std::span<const i64> dims, int /*vector_bytes*/) {
-  const Form rule = sizes_of(p, dims).by_rule();
+  const ConvSizes sizes = sizes_of(p, dims);
+  if (p.w_packed && sizes.winograd_pays()) return Form::winograd;
+  const Form rule = sizes.by_rule();
   return p.w_packed && rule != Form::product ? Form::pixels : rule;
 }
 
@@ -46,9 +48,10 @@ std::vector<Form> forms(const MatmulProblem& p, std::span<const i64> dims) {
   return found;
 }
 
-// Weights packed ahead of time can be used by two forms only.
+// Weights packed ahead of time can be used by two forms only, transformed ones by one.
 std::vector<Form> forms(const Conv2dProblem& p, std::span<const i64> dims) {
   const ConvSizes sizes = sizes_of(p, dims);
+  if (p.w_packed && sizes.winograd_pays()) return {Form::winograd};
   std::vector<Form> found;
   for (Form form : {Form::product, Form::pixels, Form::rows, Form::direct, Form::columns}) {
     const bool reads_panels = form == Form::product || form == Form::pixels;
@@ -125,10 +128,11 @@ std::optional<Trial> trial(Conv2dProblem p, std::span<const i64> dims) {
   p.y = p.x == DType::f64 ? DType::f64 : DType::f32;
   Trial t;
   t.dims.assign(dims.begin(), dims.begin() + at::count);
-  const auto w =
-      p.w_packed
-          ? conv2d_packed_elements(p, dims[at::o], depth * dims[at::kh] * dims[at::kw]).constant()
-          : elements(at::w_strides, dims[at::o], depth, dims[at::kh], dims[at::kw]);
+  const auto w = p.w_packed
+                     ? conv2d_packed_elements(p, dims[at::o], depth * dims[at::kh] * dims[at::kw],
+                                              sizes_of(p, dims).winograd_pays())
+                           .constant()
+                     : elements(at::w_strides, dims[at::o], depth, dims[at::kh], dims[at::kw]);
   const auto y = elements(at::y_strides, dims[at::n], dims[at::o], dims[at::oh], dims[at::ow]);
   if (!set_bytes(
           t, {{elements(at::x_strides, dims[at::n], dims[at::c], dims[at::h], dims[at::w]), p.x},

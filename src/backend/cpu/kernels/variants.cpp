@@ -3,6 +3,8 @@
 #include <array>
 #include <cstddef>
 
+#include "base/cpu_level.hpp"
+
 namespace gex::kernels {
 
 namespace baseline {
@@ -31,8 +33,9 @@ struct Usable {
     const bool has_avx512 =
         has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    if (has_avx512) list[count++] = &avx512::variant;
-    if (has_avx2) list[count++] = &avx2::variant;
+    const int level = cpu_level_limit();
+    if (has_avx512 && level >= 4) list[count++] = &avx512::variant;
+    if (has_avx2 && level >= 3) list[count++] = &avx2::variant;
 #endif
     list[count++] = &baseline::variant;
   }

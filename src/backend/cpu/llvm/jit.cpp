@@ -29,6 +29,15 @@
 #include "backend/cpu/llvm/gate.hpp"
 #include "base/error.hpp"
 
+#if defined(__x86_64__)
+// Of the compiler's own library.
+extern "C" {
+float __extendhfsf2(_Float16);
+_Float16 __truncsfhf2(float);
+_Float16 __truncdfhf2(double);
+}
+#endif
+
 namespace gex::codegen {
 namespace {
 
@@ -97,6 +106,12 @@ llvm::orc::SymbolMap known_functions(llvm::orc::LLJIT& jit) {
   add("fmaf", static_cast<float (*)(float, float, float)>(&::fmaf));
   add("memcpy", static_cast<void* (*)(void*, const void*, std::size_t)>(&std::memcpy));
   add("memset", static_cast<void* (*)(void*, int, std::size_t)>(&std::memset));
+#if defined(__x86_64__)
+  // Conversions of f16 without F16C.
+  add("__extendhfsf2", &__extendhfsf2);
+  add("__truncsfhf2", &__truncsfhf2);
+  add("__truncdfhf2", &__truncdfhf2);
+#endif
   return map;
 }
 

@@ -4,8 +4,7 @@
 #include <llvm/Config/llvm-config.h>
 #include <llvm/TargetParser/Host.h>
 
-#include <cstdlib>
-
+#include "base/cpu_level.hpp"
 #include "base/error.hpp"
 
 namespace gex::codegen {
@@ -21,17 +20,20 @@ llvm::StringMap<bool> host_features() {
 #endif
 }
 
+// f16c belongs to v3 and above; without it conversions of f16 are function calls.
+Target x86_level(const char* cpu, int vector_bytes, std::string features) {
+  Target t;
+  t.cpu = cpu;
+  t.features = std::move(features);
+  t.vector_bytes = vector_bytes;
+  t.avx512 = vector_bytes == 64;
+  return t;
+}
+
 Target detect() {
   Target t;
   t.cpu = llvm::sys::getHostCPUName().str();
-  auto features = host_features();
-  // For tests of the narrower form on a wide machine.
-  const char* limit = std::getenv("GEX_CPU_VECTOR_BYTES");
-  if (limit && *limit != '\0' && std::atoi(limit) < 64) {
-    t.cpu = "haswell";
-    for (auto& f : features)
-      if (f.getKey().starts_with("avx512")) f.second = false;
-  }
+  const auto features = host_features();
   for (const auto& f : features) {
     if (!t.features.empty()) t.features += ',';
     t.features += (f.getValue() ? "+" : "-") + f.getKey().str();
@@ -46,14 +48,15 @@ Target detect() {
   return t;
 }
 
-// f16c belongs to v3 and above; without it conversions of f16 are function calls.
-Target x86_level(const char* cpu, int vector_bytes, std::string features) {
-  Target t;
-  t.cpu = cpu;
-  t.features = std::move(features);
-  t.vector_bytes = vector_bytes;
-  t.avx512 = vector_bytes == 64;
-  return t;
+// The host's target, or the level that GEX_CPU limits it to.
+Target detect_limited() {
+  Target host = detect();
+#if defined(__x86_64__)
+  const int level = cpu_level_limit();
+  if (level == 3 && host.avx512) return target_of_level("v3");
+  if (level == 2) return target_of_level("v2");
+#endif
+  return host;
 }
 
 }  // namespace
@@ -76,7 +79,7 @@ const Target& target_of_level(std::string_view level) {
 }
 
 const Target& host_target() {
-  static const Target target = detect();
+  static const Target target = detect_limited();
   return target;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Y[image] = W * X[image] per group, in one of five forms: narrow groups row by row; thin groups
+// Y[image] = W * X[image] per group, in one of six forms: narrow groups row by row; thin groups
 // directly, plane by plane where they step by one pixel; 1x1 kernels of few channels as weights
 // times pixels; most others as pixels times channels; the few that don't fit there as a product of
 // W[o][c*kh*kw] with the columns that each output pixel reads, gathered while a panel is packed.
@@ -10,6 +10,7 @@
 #include "backend/cpu/kernels/simd/conv2d_pixels.hpp"
 #include "backend/cpu/kernels/simd/conv2d_planes.hpp"
 #include "backend/cpu/kernels/simd/conv2d_rows.hpp"
+#include "backend/cpu/kernels/simd/conv2d_winograd.hpp"
 #include "backend/cpu/kernels/simd/gemm.hpp"
 
 namespace gex::kernels::GEX_VARIANT {
@@ -56,6 +57,7 @@ struct Conv2d {
   // Packed weights serve two of the forms.
   static Form form_of(const Conv2dContext& c, const ConvSizes& sizes) {
     if (c.form != Form::by_rule) return c.form;
+    if (c.w_packed && sizes.winograd_pays()) return Form::winograd;
     const Form rule = sizes.by_rule();
     return c.w_packed && rule != Form::product ? Form::pixels : rule;
   }
@@ -147,10 +149,26 @@ struct Conv2d {
       run_packed(image, group, row0, row1, col0, col1);
   }
 
+  // The units of each channel block share the rows of tiles; some may have none.
+  void run_winograd(i64 image, i64 row0, i64 row1, i64 unit0, i64 unit1, i64 col_units) {
+    if constexpr (sizeof(T) == 4) {
+      const i64 tile_rows = ceil_div(columns.out_h, kWinogradTile);
+      WinogradConv conv(columns, context, sizes, reinterpret_cast<std::byte*>(scratch.tile));
+      conv.run(plane(image, 0), static_cast<const float*>(buffers[1]), row0, row1,
+               tile_rows * unit0 / col_units, tile_rows * unit1 / col_units,
+               [&](const float* values, i64 o, i64 col, i64 count) {
+                 finish_row(values, image, o, col, count);
+               });
+    }
+  }
+
   void run(i64 begin, i64 end) {
     const i64 row_units = ceil_div(group_out, kConvUnitChannels);
     const i64 col_units = ceil_div(cols, kConvUnitPixels);
     const auto run_units = [&](i64 batch, i64 r0, i64 r1, i64 c0, i64 c1) {
+      if (form == Form::winograd)
+        return run_winograd(batch, r0 * kConvUnitChannels,
+                            smaller(r1 * kConvUnitChannels, group_out), c0, c1, col_units);
       run_rectangle(batch, r0 * kConvUnitChannels, smaller(r1 * kConvUnitChannels, group_out),
                     c0 * kConvUnitPixels, smaller(c1 * kConvUnitPixels, cols));
     };
@@ -195,7 +213,10 @@ void pack_conv_weights(const Conv2dContext& c, void* const* buffers, const i64* 
 void conv2d_pack(const void* context, void* const* buffers, const i64* dims, i64 begin, i64 end,
                  std::byte*) {
   const auto& c = *static_cast<const Conv2dContext*>(context);
-  if (c.w == DType::f64)
+  if (dims[conv_pack_dims::winograd] != 0)
+    pack_winograd_weights(static_cast<const float*>(buffers[0]), static_cast<float*>(buffers[1]),
+                          dims, begin, end);
+  else if (c.w == DType::f64)
     pack_conv_weights<double>(c, buffers, dims, begin, end);
   else
     pack_conv_weights<float>(c, buffers, dims, begin, end);

@@ -16,6 +16,7 @@ namespace {
 
 constexpr i64 kFewStride = kFewRowsDepth + 16;
 constexpr i64 kFewCols = 4096;  // columns of a tile with one row; with r rows, 1/r of it
+constexpr i64 kComputedDepth = 1024, kComputedCols = 4;  // of a computed operand at a time
 static_assert(kFewRows * kFewStride <= kLeftRows * kDepthStride);
 static_assert(kFewCols <= kTileElements);
 
@@ -74,19 +75,24 @@ struct Matmul : MatmulLaunch<T> {
     }
   }
 
-  // Blocks of the large operand exist one at a time. How depth is cut depends on nothing else.
+  // Blocks of the large operand exist one at a time: a few columns that stay in the first-level
+  // cache where it is dense along depth, so that a call computes many elements; else a few rows.
+  // How depth is cut depends on nothing else.
   void multiply_few_by_computed(i64 few, const MatrixView& right, i64 k, i64 slice, i64 col,
                                 i64 cols, i64 tile_step) {
-    for (i64 i = 0; i < slice; i += kDepth)
-      for (i64 j = 0; j < cols; j += kTileCols) {
-        const i64 part = smaller(kDepth, slice - i), width = smaller(kTileCols, cols - j);
-        const MatrixView block = computed_block(scratch.panels, right, k + i, part, col + j, width);
-        if (block.col_stride == 1)
+    const bool by_rows = right.col_stride == 1;
+    const i64 deep = by_rows ? kDepth : kComputedDepth;
+    const i64 wide = by_rows ? kTileCols : kComputedCols;
+    for (i64 i = 0; i < slice; i += deep)
+      for (i64 j = 0; j < cols; j += wide) {
+        const i64 part = smaller(deep, slice - i), width = smaller(wide, cols - j);
+        computed_block(scratch.panels, right, k + i, part, col + j, width);
+        if (by_rows)
           multiply_few_by_rows(few, width, part, scratch.left + i, kFewStride, scratch.panels,
-                               block.row_stride, scratch.tile + j, tile_step);
+                               width, scratch.tile + j, tile_step);
         else
-          multiply_few_by_dots(few, width, part, scratch.left + i, kFewStride, scratch.panels,
-                               block.col_stride, scratch.tile + j, tile_step, true);
+          multiply_few_by_dots(few, width, part, scratch.left + i, kFewStride, scratch.panels, part,
+                               scratch.tile + j, tile_step, true);
       }
   }
 

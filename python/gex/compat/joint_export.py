@@ -1,0 +1,62 @@
+"""AOTAutograd's export of a forward and its gradients as one graph."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._functorch.aot_autograd import GraphSignature, aot_export_module
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import GraphModule
+
+__all__ = ["GraphSignature", "exported_joint", "note_step"]
+
+
+class _Unique(torch.nn.Module):
+    """A module with each of its tensors under one name, as fake tensors.
+
+    AOTAutograd takes a parameter that has two names for two.
+    """
+
+    def __init__(
+        self, module: torch.nn.Module, names: Sequence[str], tensors: Sequence[torch.Tensor]
+    ) -> None:
+        super().__init__()
+        self._call = functools.partial(torch.func.functional_call, module)
+        self._names = list(names)
+        for k, tensor in enumerate(tensors):
+            if isinstance(tensor, torch.nn.Parameter):
+                self.register_parameter(f"t{k}", tensor)
+            else:
+                self.register_buffer(f"t{k}", tensor)
+
+    def forward(self, *args: Any) -> Any:
+        tensors = [getattr(self, f"t{k}") for k in range(len(self._names))]
+        return self._call(dict(zip(self._names, tensors)), args)
+
+
+def exported_joint(
+    module: torch.nn.Module, args: tuple[Any, ...]
+) -> tuple[GraphModule, GraphSignature, list[torch.Tensor], FakeTensorMode]:
+    """The graph of a module whose first result is the loss: parameters, buffers and arguments in;
+    new values of written buffers, results and gradients out. And the parameters and buffers, which
+    the signature calls t0, t1, ..."""
+    named = dict(module.named_parameters()) | dict(module.named_buffers())
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    fakes = [mode.from_tensor(tensor) for tensor in named.values()]
+    fake_args = tuple(mode.from_tensor(a) if isinstance(a, torch.Tensor) else a for a in args)
+    # Tensors that the module makes are fake, too.
+    with mode, warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        gm, signature = aot_export_module(
+            _Unique(module, list(named), fakes), fake_args, trace_joint=True, output_loss_index=0
+        )
+    return gm, signature, list(named.values()), mode
+
+
+def note_step(optimizer: torch.optim.Optimizer) -> None:
+    """What schedulers of learning rates look at: that a step was made before theirs."""
+    optimizer._opt_called = True

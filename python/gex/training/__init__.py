@@ -1,0 +1,1 @@
+"""`gex.training_step`: forward, loss, backward and optimizer as one graph."""
