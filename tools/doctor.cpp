@@ -45,7 +45,8 @@ void look_at_code_generator(Findings& findings) {
   if (codegen::Generator* generator = codegen::llvm_generator(&why_not))
     findings.ok("LLVM", generator->target());
   else
-    findings.wrong("LLVM", "kernels run in the reference executor, many times slower: " + why_not);
+    findings.wrong(
+        "LLVM", "kernels run in the reference executor, which is many times slower:  " + why_not);
 }
 
 void look_at_cuda(Findings& findings) {

@@ -21,7 +21,7 @@ using program::Step;
 
 namespace {
 
-// Assembly beyond this is cut: a page should stay below five megabytes.
+// Assembly is truncated beyond this: a page should stay below five megabytes.
 constexpr std::size_t kLongestAssembly = 24 << 10, kAllAssembly = 1536 << 10;
 // Traced calls whose times are kept.
 constexpr std::size_t kMostTimes = 4096;
@@ -205,7 +205,7 @@ class Writer {
         generator->dump(loop::parse_kernel(text), options, codegen::Dump::assembly);
     const std::size_t most = std::min(room, kLongestAssembly);
     if (assembly.size() > most)
-      assembly = assembly.substr(0, most) + "\n... cut here: the report would grow too large\n";
+      assembly = assembly.substr(0, most) + "\n... truncated: the report would become too large\n";
     room -= std::min(room, assembly.size());
     return assembly;
   }

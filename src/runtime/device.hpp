@@ -18,9 +18,9 @@
 
 namespace gex::runtime {
 
-// How a device wants the sizes of its Captures, whatever the policy of the Session is.
+// Constraints of a device on the sizes of its Captures, in addition to the Session's policy.
 struct GearRule {
-  int steps = 0;            // gears for each doubling of a size; 0: sizes are left as they are
+  int steps = 0;            // gears for each doubling of a size; 0: sizes are not rounded
   std::vector<bool> exact;  // by input symbol: sizes that no gear may round; empty: there are none
 };
 

@@ -74,7 +74,7 @@ struct Replay {
   std::span<const program::Callable> code;  // by launch number: the best code available
   std::span<const ScratchArea> scratch;     // by epoch
   Tally* tally = nullptr;
-  CallTrace* trace = nullptr;  // null: nobody wants to know what ran when
+  CallTrace* trace = nullptr;  // null: no trace was requested
 };
 
 class Recording {

@@ -173,7 +173,7 @@ TEST(ModelFile, DamageIsNoticed) {
   };
   EXPECT_EQ(load(good, true), "");
   EXPECT_NE(load(good.substr(0, good.size() - 1), false).find("bytes"), std::string::npos);
-  EXPECT_NE(load("GEXE", false).find("no model file"), std::string::npos);
+  EXPECT_NE(load("GEXE", false).find("not a gex model file"), std::string::npos);
   std::string other = good;
   other[8] = 9;
   EXPECT_NE(load(other, false).find("format 9"), std::string::npos);

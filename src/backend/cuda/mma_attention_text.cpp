@@ -6,14 +6,14 @@ std::string_view mma_attention_text() {
   return R"cuda(
 typedef unsigned short Half;
 GEX_FN Half to_half(float v) { return kBf16 ? to_bf16(v) : to_f16(v); }
-// Pieces of 16 bytes in panels of `rows` rows.
+// 16-byte chunks in panels of `rows` rows.
 template <int rows>
 GEX_FN u32 piece(u32 tile, int row, int at) {
   return tile + at / 8 * (rows * 128) + row * 128 + (((at & 7) ^ (row & 7)) << 4);
 }
 
-// Rows of 16 that a warp takes: two where registers are enough, so that keys and values are read
-// from shared memory half as often.
+// Number of 16-row tiles per warp: two if registers suffice, so that keys and values are read from
+// shared memory half as often.
 enum { kRowTiles = kValue <= 128 && kPrefillOnly ? 2 : 1, kBlockRows = kDecodeOnly ? 16 : 64 * kRowTiles };
 enum { kHeadBytes = (kHead + 63) / 64 * 128, kValueBytes = (kValue + 63) / 64 * 128,
        kStageBytes = 64 * (kHeadBytes + kValueBytes), kQueryBytes = kBlockRows * kHeadBytes };
@@ -30,7 +30,7 @@ GEX_FN void load_rows(u32 tile, const Operand& operand, i64 first, i64 row_strid
     return;
   }
   if constexpr (128 % (size / 8) == 0) {
-    // What a thread copies is a constant number of rows apart.
+    // The chunks that a thread copies are a constant number of rows apart.
     const int pieces = size / 8, at = (int)threadIdx.x % pieces, row = (int)threadIdx.x / pieces, apart = 128 / pieces;
     const Half* const from = operand.memory() + first + (key + row) * row_stride + at * 8;
 #pragma unroll (size > 128 ? 2 : 8)
@@ -48,9 +48,9 @@ GEX_FN void load_rows(u32 tile, const Operand& operand, i64 first, i64 row_strid
   }
 }
 
-// Rows are the queries of all heads that share keys, head by head. Prefill: a block takes 64 or 128
-// rows, a warp a quarter of them with all keys of a tile. Decode: at most 16 rows; the blocks of a cluster share
-// the keys, and the warps of a block share each tile.
+// Rows are the queries of all heads that share keys, head by head. Prefill: a block processes 64 or
+// 128 rows, each warp a quarter of them with all keys of a tile. Decode: at most 16 rows; the
+// blocks of a cluster divide the keys, and the warps of a block divide each tile.
 template <bool decode>
 GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const Value& load_v,
                    const Mask& load_mask, const Finish& done, Blocks block, char* shared) {
@@ -62,7 +62,7 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
   const int RT = decode ? 1 : kRowTiles;
   const i64 row_blocks = decode ? 1 : (rows + kBlockRows - 1) / kBlockRows, units = s.batch * s.kv_heads * row_blocks;
   const int block_rows = decode ? 16 : kBlockRows;
-  // Pieces of 8 keys that a warp takes at once; half a tile where long rows leave few registers.
+  // Groups of 8 keys that a warp processes at once; half a tile if long rows leave few registers.
   const int NT = decode ? 2 : kValue > 128 || RT == 2 ? 4 : 8, passes = decode ? 1 : 8 / NT;
   const u32 q_tile = shared_address(shared), ring = q_tile + kQueryBytes;
   for (i64 unit = decode ? block.index / kSplits : block.index; unit < units;
@@ -265,7 +265,7 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
       __syncthreads();
       continue;
     }
-    // The states of 4 warps, then of all blocks of the cluster, become one, in order.
+    // The softmax states of the 4 warps, then of all blocks of the cluster, are combined in order.
     float* const sums = (float*)(shared + kQueryBytes);            // [4][16][kValue]
     float* const tops = sums + 64 * kValue;      // [4][16]
     float* const totals = tops + 64;

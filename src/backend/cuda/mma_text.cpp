@@ -7,10 +7,10 @@ std::string_view mma_tile_text() {
 typedef unsigned short Half;
 GEX_FN Half to_half(float v) { return kBf16 ? to_bf16(v) : to_f16(v); }
 
-// Tiles in shared memory are rows of 64 elements (128 bytes), the 8 pieces of a row in an order that
-// depends on the row, so that 8 neighbouring rows use all banks. Contiguous along the depth: a row
-// is 64 steps of the depth of one line. Otherwise: panels of 64 rows, one for each step of the
-// depth, each with 64 lines.
+// Tiles in shared memory are rows of 64 elements (128 bytes). The 8 16-byte chunks of a row are
+// swizzled by the row number, so that 8 neighbouring rows use all banks. Operands contiguous along
+// the depth: a row holds 64 depth elements of one line (a row of A or a column of B). Otherwise:
+// panels of 64 rows, one per depth element, each with 64 lines.
 GEX_FN u32 piece(u32 tile, int row, int at) { return tile + row * 128 + ((at ^ (row & 7)) << 4); }
 
 template <int lines, bool by_depth, bool computed, class Operand>
@@ -24,7 +24,7 @@ GEX_FN void load_tile(u32 tile, const Operand& operand, i64 first_line, i64 end_
                    valid ? to_half(operand.value(first_line + line, first + k)) : (Half)0);
     }
   } else if (by_depth) {
-    // 32 lines at a time: what a thread copies is a constant number of lines apart.
+    // 32 lines at a time: the chunks that a thread copies are a constant number of lines apart.
     const int at = thread % 8;
     const i64 line = first_line + thread / 8, stride = operand.line_stride();
     const Half* from = operand.address(line, first + at * 8);
@@ -51,7 +51,7 @@ GEX_FN void load_tile(u32 tile, const Operand& operand, i64 first_line, i64 end_
   }
 }
 
-// The operands by (line, step of the depth).
+// The operands indexed by (line, depth).
 struct LeftLines {
   const Product& p;
   GEX_METHOD Acc value(i64 line, i64 k) const { return p.left(line, k); }
@@ -73,13 +73,14 @@ struct RightLines {
   GEX_METHOD i64 depth_stride() const { return p.size.b[2]; }
 };
 
-// `split` blocks of a cluster share the depth of a tile, and add up their parts in order.
+// `split` blocks of a cluster divide the depth of a tile, and their partial sums are added in
+// order.
 template <int BM, int BN, int WM, int WN, int stages, int split>
 GEX_FN void mma_tile(const Product& task, i64 row0, i64 col0, char* shared_memory) {
   const u32 shared = shared_address(shared_memory);
   const bool left_rows = kLeftByDepth || kLeftComputed, right_rows = kRightByDepth || kRightComputed;
   const int left_bytes = (BM < 64 ? 64 : BM) * 128, stage_bytes = left_bytes + (BN < 64 ? 64 : BN) * 128;
-  const int TM = BM / WM / 16, TN = BN / WN / 16;  // pieces of 16 lines of a warp
+  const int TM = BM / WM / 16, TN = BN / WN / 16;  // 16-line fragments of a warp
   const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
   const int wm = warp / WN * (BM / WM), wn = warp % WN * (BN / WN);
   const LeftLines left = {task};
@@ -193,11 +194,11 @@ GEX_FN void mma_product(Product& task, Blocks block, char* shared) {
 
 std::string_view stream_plan_text() {
   return R"cuda(
-// Elements of one row of A in shared memory: rows are half a line of banks apart.
+// Elements of one row of A in shared memory: rows are offset by half of the banks.
 GEX_FN i64 stream_pitch(i64 depth) { return (depth + 63) / 64 * 64 + 32; }
 
-// How the tiles of a product of few rows are spread over a block: 8 warps, `split` of them share the
-// depth of one tile.
+// How the tiles of a matmul with few rows are assigned within a block: 8 warps, `split` of which
+// divide the depth of one tile.
 struct StreamPlan {
   i64 units;  // of a batch: `at_once` tiles each
   int split, at_once;
@@ -210,7 +211,7 @@ struct StreamPlan {
   }
 };
 
-// Loads a thread's pieces of B for one round of a unit; the task is at the unit's batch.
+// Loads a thread's chunks of B for one round of a unit; the task is set to the unit's batch.
 GEX_FN void stream_request(const Product& task, const StreamPlan& plan, i64 unit, int round, uint4 (&w)[4][2]) {
   const Sizes& s = task.size;
   const int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
@@ -227,7 +228,7 @@ GEX_FN void stream_request(const Product& task, const StreamPlan& plan, i64 unit
   }
 }
 
-// The first pieces of B that a block reads, before it waits for A.
+// The first chunks of B that a block reads, before it waits for A.
 GEX_FN void stream_prepare(Product& task, Blocks block, Requested& requested) {
   const StreamPlan plan(task.size);
   if (block.index >= task.size.batch0 * task.size.batch1 * plan.units) return;
@@ -239,9 +240,10 @@ GEX_FN void stream_prepare(Product& task, Blocks block, Requested& requested) {
 
 std::string_view stream_product_text() {
   return R"cuda(
-// A block takes tiles of 8 or 16 columns. `split` of its warps share the depth of one tile, 128 steps at
-// a time. The columns of B are the lines of the left fragments, so that a thread's 16 bytes of one
-// column are 8 steps of the depth; the order of steps is the same for both operands.
+// A block processes tiles of 8 or 16 columns. `split` of its warps divide the depth of one tile,
+// 128 elements at a time. The columns of B are the rows of the left fragments, so that a thread's
+// 16 bytes of one column are 8 depth elements; the order of depth elements is the same for both
+// operands.
 template <int G>
 GEX_FN void stream_product(Product& task, Blocks block, char* shared, const Requested& requested) {
   const Sizes& s = task.size;
@@ -335,7 +337,7 @@ GEX_FN void stream_product(Product& task, Blocks block, char* shared, const Requ
     }
     __syncthreads();
   }
-  // The next kernel must not begin before those before this one have ended.
+  // The next kernel must not begin before the predecessors of this one have finished.
   if (kWaitsForLeft && staged < 0) wait_for_inputs();
 }
 )cuda";

@@ -1,5 +1,5 @@
-// What the views need of a report model, worked out once for each graph.
-const PEAK_SHARE = 0.5;  // launches beyond half of their limit are good enough
+// Derived data that the views need, computed once per graph.
+const PEAK_SHARE = 0.5;  // launches above half of their limit are not listed
 
 function prepareReport(report) {
   report.graphs.forEach(graph => prepareGraph(graph, report.machine));
@@ -69,7 +69,7 @@ function takeLimits(graph, machine) {
   }
 }
 
-// Backwards from the step that ends last: the latest of those it had to wait for.
+// Walks backwards from the step that ends last, each time to the latest step it had to wait for.
 function takeCriticalPath(graph) {
   const root = id => graph.buffers[id].root === undefined ? id : graph.buffers[id].root;
   const writer = new Map(), readers = new Map(), lastOf = new Map();
@@ -111,7 +111,7 @@ const idleOf = graph => {
   return idle + Math.max(0, graph.ns - until);
 };
 
-// Launches of one name and problem together, by lost time.
+// Launches with the same name and problem as one row, sorted by lost time.
 function kindsOfLaunches(graph) {
   const rows = new Map();
   for (const step of graph.steps) {
@@ -165,7 +165,7 @@ function whatWouldHelp(graph) {
 
 const median = list => { const sorted = [...list].sort((a, b) => a - b); return sorted[sorted.length >> 1] || 0; };
 
-// The last folder and the file are enough to know a line by.
+// The last folder and the file are enough to identify a line.
 const shortPlace = at => (at || '').replace(/^\/(?:[^/:]+\/)*([^/:]+\/[^/:]+:\d)/, '…/$1');
 
 // Where a node belongs, outermost first: the module path, or the user's lines.

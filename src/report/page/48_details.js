@@ -1,4 +1,4 @@
-// The panel beside the graph: all about one node, kernel or step, with links to the other levels.
+// The panel beside the graph: details of one node, kernel or step, with links to the other levels.
 const chip = (text, go, title) => el('span', {class: 'chip', onclick: go, title: title || text}, text);
 const chips = (refs, textOf, go) => refs.slice(0, 40).map(ref => chip(textOf(ref), () => go(ref))).concat(refs.length > 40 ? [el('span', {class: 'muted'}, ` and ${refs.length - 40} more`)] : []);
 const section = (title, ...content) => content.flat().filter(Boolean).length ? [el('h4', {}, title), ...content.flat().filter(Boolean)] : [];

@@ -1,5 +1,5 @@
-// One replay: a lane for the host and for each thread, how near each launch comes to its limit
-// above them, the critical path below.
+// One replay: a track for the host and for each thread; above them the efficiency of each launch,
+// below them the critical path.
 class TimelineView {
   constructor(parent, graph, app) {
     if (!graph.timeline) return void parent.append(el('div', {class: 'empty'}, 'No call of this graph was traced. On a GPU, and where nothing ran, there is no timeline.'));
@@ -67,7 +67,7 @@ class TimelineView {
       ctx.fillStyle = palette.faint; ctx.fillText(time(t), this.x(t), 13);
     }
   }
-  // A bar for each launch: how much of what the machine allows it reaches.
+  // A bar for each launch: its share of the machine's limit.
   drawShares(ctx) {
     const base = 92, tall = 60;
     ctx.textAlign = 'left';

@@ -1,4 +1,4 @@
-// The arena over the steps of a call: each value a rectangle from where it lies and while it lives.
+// The arena over the steps of a call: each value is a rectangle of its address range and lifetime.
 class MemoryView {
   constructor(parent, graph, app) {
     this.graph = graph;

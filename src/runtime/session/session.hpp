@@ -96,7 +96,7 @@ using program::Specialiser;
 
 struct DeviceContext;  // see device.hpp
 
-// Fields with a line in gex/options.def, which says what they mean, and what no option can say.
+// The session options of gex/options.def, which describes them, and fields that are not options.
 struct SessionOptions {
 #define GEX_SESSION_FIELD_compile(name, type, value)
 #define GEX_SESSION_FIELD_session(name, type, value) type name = value;
@@ -155,9 +155,9 @@ class Session {
 
   // Throws UserError if an input does not match (which input, expected, got).
   void run(std::span<const InputArg> inputs, Host& host);
-  // The same where all memory of the call is the host's: inputs, what the Host allocates, operands
-  // and results of its calls. A device with memory of its own gets copies, and what it wrote is
-  // copied back before this returns.
+  // The same if all memory of the call is host memory: inputs, outputs that the Host allocates,
+  // operands and results of its calls. For a device with its own memory, inputs are copied to it,
+  // and what it wrote is copied back before this returns.
   void run_from_host(std::span<const InputArg> inputs, Host& host);
 
   const program::Program& program() const;
