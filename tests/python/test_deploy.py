@@ -164,7 +164,7 @@ def test_damaged_files_are_one_clear_error(file: pathlib.Path, tmp_path: pathlib
     assert "bytes" in refused("run", short, "--trust", "--dim", "batch=1")
     other = tmp_path / "other.gexe"
     other.write_bytes(b"not a model")
-    assert "no model file" in refused("inspect", other)
+    assert "not a gex model file" in refused("inspect", other)
     assert "no such file" in refused("inspect", tmp_path / "missing.gexe")
 
 

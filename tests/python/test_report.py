@@ -241,7 +241,7 @@ def test_an_error_in_the_block_is_passed_on_and_ends_the_trace(tmp_path: pathlib
 def test_what_is_neither_a_path_nor_a_function_is_refused() -> None:
     with pytest.raises(TypeError, match="path of a page or a compiled function"):
         gex.report(3)
-    with pytest.raises(TypeError, match="takes no arguments of a call"):
+    with pytest.raises(TypeError, match="takes no call arguments"):
         gex.report("report.html", torch.ones(1))
     with pytest.raises(TypeError, match="not compiled"):
         gex.report(lambda x: x)
