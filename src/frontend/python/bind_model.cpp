@@ -16,8 +16,8 @@ namespace {
 // Memory that stays where it is during the call.
 using Weights = std::vector<std::pair<int, std::uintptr_t>>;  // graph input, address
 
-gex::Signature signature_of(const Graph& graph, const Signature& imported, const Weights& weights,
-                            const std::vector<std::string>& input_names) {
+gex::Signature signature_of(const Graph& graph, const PythonSignature& imported,
+                            const Weights& weights, const std::vector<std::string>& input_names) {
   if (!imported.integers.empty())
     fail(ErrorCode::unsupported,
          "the program takes sizes as integers; model files take tensors only");
@@ -48,7 +48,7 @@ gex::Signature signature_of(const Graph& graph, const Signature& imported, const
   return signature;
 }
 
-void save_model(const Graph& graph, const Signature& imported, const Weights& weights,
+void save_model(const Graph& graph, const PythonSignature& imported, const Weights& weights,
                 const std::vector<std::string>& input_names,
                 const std::vector<std::string>& output_names, const std::string& path,
                 const std::vector<std::string>& levels, const std::string& name,

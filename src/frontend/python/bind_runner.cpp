@@ -75,14 +75,15 @@ void bind_signature(nb::module_& m) {
           },
           nb::arg("symbol"), nb::arg("argument") = -1, nb::arg("axis") = -1, nb::arg("output") = -1,
           nb::arg("scale") = 1, nb::arg("rest") = 0);
-  nb::class_<Signature>(m, "Signature", "How arguments and results map to a graph's own.")
+  nb::class_<PythonSignature>(m, "Signature", "How arguments and results map to a graph's own.")
       .def(
           "__init__",
-          [](Signature* self, int num_arguments, std::vector<int> tensors,
+          [](PythonSignature* self, int num_arguments, std::vector<int> tensors,
              std::vector<std::pair<Dim, int>> integers, std::vector<nb::object> constants,
              std::vector<OutputItem> outputs, std::vector<SymbolSource> symbols) {
-            new (self) Signature{num_arguments,        std::move(tensors), std::move(integers),
-                                 std::move(constants), std::move(outputs), std::move(symbols)};
+            new (self)
+                PythonSignature{num_arguments,        std::move(tensors), std::move(integers),
+                                std::move(constants), std::move(outputs), std::move(symbols)};
           },
           nb::arg("num_arguments"), nb::arg("tensors"), nb::arg("integers"), nb::arg("constants"),
           nb::arg("outputs"), nb::arg("symbols"))
@@ -90,7 +91,7 @@ void bind_signature(nb::module_& m) {
       .def_static("load", &load_signature, nb::arg("bytes"), nb::arg("constants"));
 }
 
-std::vector<Dim> integer_values(const Signature& signature) {
+std::vector<Dim> integer_values(const PythonSignature& signature) {
   std::vector<Dim> values;
   for (const auto& [value, position] : signature.integers) values.push_back(value);
   return values;
@@ -210,7 +211,7 @@ int clear_runner(PyObject* self) {
 
 // The graph input that a tensor argument is; -1 if results are made of it, or sizes read from it,
 // or it is written: then a call needs the argument itself, to its end.
-int plain_input(const Graph& graph, const Signature& signature, int argument) {
+int plain_input(const Graph& graph, const PythonSignature& signature, int argument) {
   const auto at = std::ranges::find(signature.tensors, argument);
   if (at == signature.tensors.end()) return -1;
   const auto input = static_cast<int>(at - signature.tensors.begin());
@@ -228,7 +229,7 @@ int plain_input(const Graph& graph, const Signature& signature, int argument) {
 // Those of the arguments called static that can be bound once: plain ones of a size that never
 // changes.
 std::vector<FrozenArgument> frozen_arguments(
-    const Graph& graph, const Signature& signature,
+    const Graph& graph, const PythonSignature& signature,
     const std::vector<std::pair<int, std::string>>& candidates) {
   std::vector<FrozenArgument> frozen;
   for (const auto& [argument, name] : candidates) {
@@ -245,7 +246,7 @@ std::vector<FrozenArgument> frozen_arguments(
   return frozen;
 }
 
-std::vector<int> released_inputs(const Graph& graph, const Signature& signature,
+std::vector<int> released_inputs(const Graph& graph, const PythonSignature& signature,
                                  const std::vector<int>& candidates) {
   std::vector<int> released;
   for (int argument : candidates) {
@@ -288,7 +289,7 @@ GraphMaker graph_maker(const Graph& graph, std::vector<Dim> integers, std::vecto
   };
 }
 
-std::unique_ptr<Runner> compiled_runner(const Graph& graph, Signature signature,
+std::unique_ptr<Runner> compiled_runner(const Graph& graph, PythonSignature signature,
                                         std::vector<nb::object> callees,
                                         const CaptureOptions& captures,
                                         const RunnerOptions& options) {
@@ -409,7 +410,7 @@ void bind_runner(nb::module_& m) {
         "Compiles the graph and makes it ready to replay.");
   m.def(
       "interpreter_runner",
-      [](const Graph& graph, Signature signature, std::vector<nb::object> callees) {
+      [](const Graph& graph, PythonSignature signature, std::vector<nb::object> callees) {
         auto runnable = interpreted_graph(graph.clone(), integer_values(signature));
         return std::make_unique<Runner>(std::move(runnable), std::move(signature),
                                         std::move(callees));

@@ -39,14 +39,14 @@ bool uses_symbols(const OutputItem& item) {
 
 }  // namespace
 
-Runner::Runner(std::unique_ptr<RunnableGraph> graph, Signature signature,
+Runner::Runner(std::unique_ptr<RunnableGraph> graph, PythonSignature signature,
                std::vector<nb::object> callees)
     : Runner(GraphMaker(), {}, std::move(signature), std::move(callees)) {
   bound_ = attach(std::move(graph));
   tuples_.resize(bound_->graph->num_outputs);
 }
 
-Runner::Runner(GraphMaker make, std::vector<FrozenArgument> frozen, Signature signature,
+Runner::Runner(GraphMaker make, std::vector<FrozenArgument> frozen, PythonSignature signature,
                std::vector<nb::object> callees)
     : make_graph_(std::move(make)),
       signature_(std::move(signature)),

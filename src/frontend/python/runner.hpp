@@ -46,7 +46,9 @@ struct SymbolSource {
   std::int64_t scale = 1, rest = 0;  // the number found there is scale*symbol + rest
 };
 
-struct Signature {
+// How the arguments and results of a Python call map to those of a graph. See also gex::Signature,
+// which relates a graph to its Program.
+struct PythonSignature {
   int num_arguments = 0;
   std::vector<int> tensors;                   // argument of each tensor input of the graph
   std::vector<std::pair<Dim, int>> integers;  // what each integer argument is, and its position
@@ -56,8 +58,9 @@ struct Signature {
 };
 
 // signature_bytes.cpp. Constants are not part of it.
-nb::bytes save_signature(const Signature& signature);
-Signature load_signature(const nb::bytes& bytes, std::vector<nb::object> constants);  // UserError
+nb::bytes save_signature(const PythonSignature& signature);
+PythonSignature load_signature(const nb::bytes& bytes,
+                               std::vector<nb::object> constants);  // UserError
 
 // Memory of a frozen graph input.
 struct FrozenMemory {
@@ -71,11 +74,11 @@ using GraphMaker = std::function<std::unique_ptr<RunnableGraph>(std::span<const 
 
 class Runner {
  public:
-  Runner(std::unique_ptr<RunnableGraph> graph, Signature signature,
+  Runner(std::unique_ptr<RunnableGraph> graph, PythonSignature signature,
          std::vector<nb::object> callees);
   // The graph is made runnable at the first call, when the frozen arguments are there, and again
   // after one of them was changed.
-  Runner(GraphMaker make, std::vector<FrozenArgument> frozen, Signature signature,
+  Runner(GraphMaker make, std::vector<FrozenArgument> frozen, PythonSignature signature,
          std::vector<nb::object> callees);
 
   // Makes it now if no frozen argument has to be waited for.
@@ -117,7 +120,7 @@ class Runner {
 
   GraphMaker make_graph_;
   std::unique_ptr<FrozenArguments> frozen_;  // null: all arguments are passed in each call
-  Signature signature_;                      // numbers arguments without the frozen ones
+  PythonSignature signature_;                // numbers arguments without the frozen ones
   std::vector<int> taken_;                   // positions of those
   int num_arguments_ = 0;
   std::vector<nb::object> callees_;
