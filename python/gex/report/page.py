@@ -25,7 +25,8 @@ _tracing = 0  # contexts that are tracing calls
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that a report shows, as JSON text in `model`. A notebook displays it as a page."""
+    """Everything that a report shows, as JSON: `text`, or `model`, which is parsed. Notebooks display
+    it as a page."""
 
     text: str
 
