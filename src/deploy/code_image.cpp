@@ -112,7 +112,7 @@ class CodeMemory {
       const int reason = errno;
       ::munmap(data_, size_);
       fail(ErrorCode::device_error,
-           "the operating system denies executable memory:  ", std::strerror(reason),
+           "the operating system denies executable memory: ", std::strerror(reason),
            "; load the model without trust to run it without machine code");
     }
   }

@@ -70,7 +70,7 @@ void check_steps(const Program& program) {
     }
   if (!calls.empty())
     fail(ErrorCode::unsupported,
-         "it has steps that only run in the process that wrote it:  ", listed(calls));
+         "it has steps that only run in the process that wrote it: ", listed(calls));
   if (!missing.empty())
     fail(ErrorCode::not_found,
          "it needs kernels that this process does not have: ", listed(missing),
@@ -101,7 +101,7 @@ std::string choose_level(const std::vector<std::string>& levels, const std::stri
 void refuse_unproven(const std::vector<std::string>& problems) {
   if (problems.empty()) return;
   fail(ErrorCode::unsupported,
-       "it can't be proven that it stays inside its memory:  ", problems.front(),
+       "it can't be proven that it stays inside its memory: ", problems.front(),
        problems.size() > 1 ? str(" (and ", problems.size() - 1, " more)") : "",
        "; load it with trust if you know where it comes from");
 }
@@ -153,7 +153,7 @@ runtime::GearOptions gears_of(const Program& program, runtime::GearOptions gears
       const auto same = std::find_if(program.symbols.begin(), program.symbols.end(),
                                      [&](Dim known) { return known.name() == symbol.name(); });
       if (same == program.symbols.end())
-        fail(ErrorCode::parse_error, "its gears refer to the size  ", symbol.name(),
+        fail(ErrorCode::parse_error, "its gears refer to the size ", symbol.name(),
              ", which its program does not have");
       symbol = *same;
     }

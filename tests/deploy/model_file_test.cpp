@@ -156,7 +156,7 @@ segment 0 "main"
   model.compiled = &compiled;
   const Folder folder;
   EXPECT_FALSE(deploy::save_models({model}, {{"v2"}}, folder.file("m.gexe")).unproven.empty());
-  EXPECT_NE(reason([&] { deploy::load_model(folder.file("m.gexe")); }).find("not certain"),
+  EXPECT_NE(reason([&] { deploy::load_model(folder.file("m.gexe")); }).find("can't be proven"),
             std::string::npos);
   EXPECT_EQ(reason([&] { deploy::load_model(folder.file("m.gexe"), trusted("v2")); }), "");
 }

@@ -283,7 +283,7 @@ FALLBACKS = {
     Breaks: "graph_break()",
     TakesObject: "arguments that are not tensors, numbers or modules",
     ReturnsNone: "returns a NoneType",
-    Numbered: "each of its calls differs",
+    Numbered: "every call differs",
     Normalises: "mutations",
 }
 

@@ -134,7 +134,7 @@ def test_two_reports_are_compared_and_pages_are_read_too(
     ("words", "message"),
     [
         (["--compare", "in.gex"], "needs two reports, got 1"),
-        (["--compare", "in.gex", "in.gex"], "is not one report"),
+        (["--compare", "in.gex", "in.gex"], "is not a report"),
         (["in.gex", "in.gex"], "takes one file"),
         (["in.gex", "--calls=0"], "--calls is at least 1"),
         (["in.gex"], "s0"),

@@ -64,7 +64,7 @@ class AttachedWriter : private BodyWriter {
     constexpr std::int64_t kMaxLocal = 64;
     const Dim elements = product(kernel_.buffers[b].shape);
     if (!elements.is_const() || elements.constant() > kMaxLocal)
-      fail(ErrorCode::unsupported, "CUDA: an epilogue needs local memory for  ", elements,
+      fail(ErrorCode::unsupported, "CUDA: an epilogue needs local memory for ", elements,
            " elements for each result; at most ", kMaxLocal, " fit");
     line(memory_type(kernel_.buffers[b].dtype) + " b" + std::to_string(b) + "[" +
          std::to_string(std::max<std::int64_t>(elements.constant(), 1)) + "];");

@@ -102,7 +102,7 @@ class CudaBackend final : public Backend {
         api->device_attribute(&minor, nvidia::kAttributeComputeMinor, device) == 0 &&
         api->device_attribute(&multiprocessors, nvidia::kAttributeMultiprocessors, device) == 0;
     if (!known)
-      fail(ErrorCode::device_error, "the CUDA driver returned no properties of  ", target.text());
+      fail(ErrorCode::device_error, "the CUDA driver returned no properties of ", target.text());
     target.architecture = str("sm_", major, minor);
     target.multiprocessors = multiprocessors;
     return target;

@@ -26,7 +26,7 @@ struct Pools {
   std::mutex mutex;
   std::map<PoolHandle, std::weak_ptr<runtime::DeviceContext>> open;
   static Pools& get() {
-    static Pools* pools = new Pools;  // graphs may go after static destructors ran
+    static Pools* pools = new Pools;  // graphs may be destroyed after static destructors ran
     return *pools;
   }
 };

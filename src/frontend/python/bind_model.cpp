@@ -1,4 +1,4 @@
-// Model files of graphs that Python imported: behind gex.compile(...).save().
+// Model files of graphs imported from Python: used by gex.compile(...).save().
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>
@@ -13,7 +13,7 @@
 namespace gex::python {
 namespace {
 
-// Memory that stays where it is during the call.
+// Memory that must not move during the call.
 using Weights = std::vector<std::pair<int, std::uintptr_t>>;  // graph input, address
 
 gex::Signature signature_of(const Graph& graph, const PythonSignature& imported,
@@ -43,7 +43,7 @@ gex::Signature signature_of(const Graph& graph, const PythonSignature& imported,
   }
   if (!others.empty())
     fail(ErrorCode::unsupported, "results ", others,
-         " are no tensors that the program computes (an input or a view of it, a number, None); "
+         " are not tensors that the program computes (an input or a view of it, a number, None); "
          "model files need computed results: return a copy");
   return signature;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The pieces of the extension module; module.cpp puts them together.
+// The parts of the extension module; module.cpp combines them.
 
 #include <nanobind/nanobind.h>
 

@@ -240,7 +240,7 @@ void CudaRecorder::launch(const LaunchOp& op) {
   if (out.matmul) {
     if (launch.buffers.size() != 3 || launch.dims.size() != problems::matmul_dims::count)
       fail(ErrorCode::invalid_graph, "launch \"", launch.name,
-           "\": a library matmul takes 3 buffers and  ", int{problems::matmul_dims::count},
+           "\": a library matmul takes 3 buffers and ", int{problems::matmul_dims::count},
            " dims, got ", launch.buffers.size(), " and ", launch.dims.size());
     out.kind = CudaOp::Kind::library;
     out.capturable = can_be_captured(launch);

@@ -182,7 +182,7 @@ void CudaQueue::upload(const std::int64_t* words, int begin, int end) {
 void* CudaQueue::cublas(Stream stream) {
   std::string why_not;
   const CublasApi* api = cublas_api(why_not);
-  if (api == nullptr) fail(ErrorCode::unsupported, "cuBLAS is not available:  ", why_not);
+  if (api == nullptr) fail(ErrorCode::unsupported, "cuBLAS is not available: ", why_not);
   const auto good = [](Result result, const char* what) {
     if (result != 0) fail(ErrorCode::device_error, "cuBLAS: ", what, " failed with code ", result);
   };
