@@ -32,7 +32,7 @@ std::string kind_of(const fs::path& path) {
   if (fs::is_directory(path, error)) {
     if (!fs::exists(path / "saved_model.pb", error))
       fail(ErrorCode::io_error, "the folder ", path.string(),
-           "  has no saved_model.pb: it is not a SavedModel");
+           " has no saved_model.pb: it is not a SavedModel");
     return "--saved-model";
   }
   if (!fs::exists(path, error)) fail(ErrorCode::io_error, "there is no file ", path.string());

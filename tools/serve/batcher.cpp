@@ -39,7 +39,7 @@ std::size_t bytes_of_rows(const HostTensor& tensor, std::int64_t rows) {
 
 QueueFull::QueueFull(std::size_t limit)
     : UserError(ErrorCode::device_error,
-                str("too many requests: ", limit, "  are already waiting; try again later")) {}
+                str("too many requests: ", limit, " are already waiting; try again later")) {}
 
 TooLate::TooLate() : UserError(ErrorCode::device_error, "the request's time limit has passed") {}
 

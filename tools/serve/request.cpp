@@ -25,7 +25,7 @@ const std::string& text_member(const Json& object, const std::string& name,
                                const std::string& where) {
   const Json& found = member(object, name, where);
   if (found.kind != Json::Kind::text)
-    fail(ErrorCode::invalid_argument, "\"", name, "\" of ", where, "  is not a string");
+    fail(ErrorCode::invalid_argument, "\"", name, "\" of ", where, " is not a string");
   return found.text;
 }
 
@@ -37,7 +37,7 @@ const Json* parameter(const Json& object, const std::string& name) {
 std::vector<std::int64_t> shape_of(const Json& tensor, const std::string& where) {
   const Json& shape = member(tensor, "shape", where);
   if (shape.kind != Json::Kind::list || !shape.items.empty() || !shape.reals.empty())
-    fail(ErrorCode::invalid_argument, "\"shape\" of ", where, "  is not a list of integers");
+    fail(ErrorCode::invalid_argument, "\"shape\" of ", where, " is not a list of integers");
   for (std::int64_t size : shape.integers)
     if (size < 0) fail(ErrorCode::invalid_argument, where, " has a negative size");
   return shape.integers;
@@ -62,7 +62,7 @@ class Elements {
   void fill(const Json& data) {
     read(data);
     if (at_ != tensor_.numel())
-      fail(ErrorCode::invalid_argument, where_, " has ", at_, "  elements, its shape has ",
+      fail(ErrorCode::invalid_argument, where_, " has ", at_, " elements, its shape has ",
            tensor_.numel());
   }
 
@@ -79,12 +79,12 @@ class Elements {
     } else if (data.kind == Json::Kind::real) {
       number(data.real);
     } else {
-      fail(ErrorCode::invalid_argument, where_, "  has an element that is not a number");
+      fail(ErrorCode::invalid_argument, where_, " has an element that is not a number");
     }
   }
   std::int64_t place() {
     if (at_ == tensor_.numel())
-      fail(ErrorCode::invalid_argument, where_, "  has more elements than its shape");
+      fail(ErrorCode::invalid_argument, where_, " has more elements than its shape");
     return at_++;
   }
   void whole(std::int64_t value) {
@@ -96,7 +96,7 @@ class Elements {
   }
   void number(double value) {
     if (!is_float(tensor_.dtype()))
-      fail(ErrorCode::invalid_argument, where_, "  takes integers, got ", value);
+      fail(ErrorCode::invalid_argument, where_, " takes integers, got ", value);
     tensor_.set(place(), value);
   }
   HostTensor& tensor_;
@@ -125,7 +125,7 @@ HostTensor tensor_of(const Json& given, const deploy::TensorInfo& info, std::str
     if (size->kind != Json::Kind::integer || size->integer < 0 ||
         static_cast<std::uint64_t>(size->integer) != bytes)
       fail(ErrorCode::invalid_argument, where, " has ", size->integer,
-           "  bytes of binary data, its shape needs ", bytes);
+           " bytes of binary data, its shape needs ", bytes);
     if (binary.size() < bytes)
       fail(ErrorCode::invalid_argument, where, " has ", bytes,
            " bytes of binary data, but the request ends after ", binary.size());
@@ -141,7 +141,7 @@ HostTensor tensor_of(const Json& given, const deploy::TensorInfo& info, std::str
   if (count_of(shape, where) > 0 && data.length() == 0)
     fail(ErrorCode::invalid_argument, where, " has no elements");
   if (data.items.empty() && data.length() != count_of(shape, where))
-    fail(ErrorCode::invalid_argument, where, " has ", data.length(), "  elements, its shape has ",
+    fail(ErrorCode::invalid_argument, where, " has ", data.length(), " elements, its shape has ",
          count_of(shape, where));
   HostTensor tensor(info.dtype, std::move(shape));
   Elements(tensor, where).fill(data);

@@ -52,11 +52,11 @@ void check_tag(const void* handle, Tag wanted, const char* what) {
   const Tag tag = aligned ? *static_cast<const volatile Tag*>(handle) : Tag{};
   if (tag == wanted) return;
   if (tag == Tag::destroyed)
-    fail(ErrorCode::invalid_argument, what, "  was already destroyed and can't be used");
+    fail(ErrorCode::invalid_argument, what, " was already destroyed and can't be used");
   const char* instead = name_of(tag);
   if (instead != nullptr)
     fail(ErrorCode::invalid_argument, what, " is ", instead, ", not ", name_of(wanted));
-  fail(ErrorCode::invalid_argument, what, "  is not a handle of gex");
+  fail(ErrorCode::invalid_argument, what, " is not a handle of gex");
 }
 
 void* allocate_handle(std::size_t bytes) {
