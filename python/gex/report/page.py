@@ -25,8 +25,10 @@ _tracing = 0  # contexts that are tracing calls
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that a report shows, as JSON: `text`, or `model`, which is parsed. Notebooks display
-    it as a page."""
+    """Everything that a report shows, as JSON: `text`, or `model`, which is parsed.
+
+    Notebooks display it as a page.
+    """
 
     text: str
 
