@@ -1,4 +1,4 @@
-"""Indices out of range: told at the next call, and the process goes on."""
+"""Indices out of range: reported at the next call, and the process continues."""
 
 from __future__ import annotations
 
