@@ -183,7 +183,11 @@ def test_list_of_long_functions_only_shrinks(tmp_path: pathlib.Path) -> None:
     listed = "# why\nsrc/a.cpp f 70  # a table\nsrc/a.cpp gone 80\n"
     write(tmp_path, {"src/a.cpp": "int f() {\n" + body(70), "scripts/long_functions.txt": listed})
     status, out = run("check_functions.py", tmp_path)
-    assert status == 1 and "src/a.cpp gone is short or no longer exists" in out and "split it" not in out
+    assert (
+        status == 1
+        and "src/a.cpp gone is short or no longer exists" in out
+        and "split it" not in out
+    )
     assert run("check_functions.py", tmp_path, "--write")[0] == 0
     assert (
         tmp_path / "scripts/long_functions.txt"
