@@ -73,8 +73,7 @@ struct RightLines {
   GEX_METHOD i64 depth_stride() const { return p.size.b[2]; }
 };
 
-// `split` blocks of a cluster divide the depth of a tile, and their partial sums are added in
-// order.
+// `split` blocks of a cluster divide the depth of a tile; their sums are added in order.
 template <int BM, int BN, int WM, int WN, int stages, int split>
 GEX_FN void mma_tile(const Product& task, i64 row0, i64 col0, char* shared_memory) {
   const u32 shared = shared_address(shared_memory);
@@ -240,10 +239,9 @@ GEX_FN void stream_prepare(Product& task, Blocks block, Requested& requested) {
 
 std::string_view stream_product_text() {
   return R"cuda(
-// A block processes tiles of 8 or 16 columns. `split` of its warps divide the depth of one tile,
-// 128 elements at a time. The columns of B are the rows of the left fragments, so that a thread's
-// 16 bytes of one column are 8 depth elements; the order of depth elements is the same for both
-// operands.
+// A block processes tiles of 8 or 16 columns; `split` of its warps divide the depth of one tile, 128
+// elements at a time. The columns of B are the rows of the left fragments, so a thread's 16 bytes
+// of one column are 8 depth elements, in the same order for both operands.
 template <int G>
 GEX_FN void stream_product(Product& task, Blocks block, char* shared, const Requested& requested) {
   const Sizes& s = task.size;
