@@ -20,8 +20,8 @@ using loop::Store;
 namespace {
 
 constexpr int kWaves = 16;                       // blocks for each multiprocessor, at most
-constexpr std::int64_t kWarpLoop = 1024;         // inner loops up to this length run in one warp
-constexpr std::int64_t kWarpLocals = 48 * 1024;  // bytes of locals of all warps of a block
+constexpr std::int64_t kWarpLoop = 1024;         // inner loops up to this stay in one warp
+constexpr std::int64_t kWarpLocals = 48 * 1024;  // bytes that all warps of a block keep
 
 class LoopEmitter : private VectorWriter {
  public:

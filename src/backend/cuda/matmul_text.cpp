@@ -257,8 +257,8 @@ struct MmaPlan {
 
   bool any() const { return stream || !tiles.empty(); }
   int split() const { return tiles.size() == 1 ? tiles.front().split : 1; }
-  // Blocks that a multiprocessor must be able to hold: registers suffice for two, except if a
-  // prologue computes an operand or sizes are not constants.
+  // Blocks that a multiprocessor must be able to hold: registers are enough for two, but not where
+  // elements are computed or sizes are not constants.
   int blocks_each() const {
     const bool small = tiles.empty() || (tiles.size() == 1 && tiles.back().cols <= 128);
     return small && !computed ? 2 : 1;
@@ -361,8 +361,7 @@ MmaPlan mma_plan(const problems::MatmulProblem& p, std::span<const Dim> dims,
   const bool fits = std::min<std::int64_t>(dims[at_dim::k].range().hi, 1 << 30) *
                         std::min(rows.hi, MmaPlan::kStreamRows) <=
                     (MmaPlan::kStreamBytes - MmaPlan::kJoinBytes) / 2 - 96 * MmaPlan::kStreamRows;
-  // Narrow tiles if wide ones would leave multiprocessors idle and the depth is long enough for
-  // each.
+  // Narrow tiles where wide ones would leave multiprocessors without work, and each is long enough.
   const auto columns = (dims[at_dim::batch0] * dims[at_dim::batch1] * dims[at_dim::n]).as_const();
   constexpr std::int64_t kLongDepth = 2048;
   if (columns && *columns <= std::int64_t{16} * limits.multiprocessors * 3 / 4 &&

@@ -48,9 +48,9 @@ GEX_FN void load_rows(u32 tile, const Operand& operand, i64 first, i64 row_strid
   }
 }
 
-// Rows are the queries of all heads that share keys, head by head. Prefill: a block processes 64 or
-// 128 rows, each warp a quarter of them with all keys of a tile. Decode: at most 16 rows; the
-// blocks of a cluster divide the keys, and the warps of a block divide each tile.
+// Rows are the queries of all heads that share keys, head by head. Prefill: a block takes 64 or 128
+// rows, a warp a quarter of them with all keys of a tile. Decode: at most 16 rows; the blocks of a cluster share
+// the keys, and the warps of a block share each tile.
 template <bool decode>
 GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const Value& load_v,
                    const Mask& load_mask, const Finish& done, Blocks block, char* shared) {
@@ -62,7 +62,7 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
   const int RT = decode ? 1 : kRowTiles;
   const i64 row_blocks = decode ? 1 : (rows + kBlockRows - 1) / kBlockRows, units = s.batch * s.kv_heads * row_blocks;
   const int block_rows = decode ? 16 : kBlockRows;
-  // Groups of 8 keys that a warp processes at once; half a tile if long rows leave few registers.
+  // Pieces of 8 keys that a warp takes at once; half a tile where long rows leave few registers.
   const int NT = decode ? 2 : kValue > 128 || RT == 2 ? 4 : 8, passes = decode ? 1 : 8 / NT;
   const u32 q_tile = shared_address(shared), ring = q_tile + kQueryBytes;
   for (i64 unit = decode ? block.index / kSplits : block.index; unit < units;
@@ -265,7 +265,7 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
       __syncthreads();
       continue;
     }
-    // The softmax states of the 4 warps, then of all blocks of the cluster, are combined in order.
+    // The states of 4 warps, then of all blocks of the cluster, become one, in order.
     float* const sums = (float*)(shared + kQueryBytes);            // [4][16][kValue]
     float* const tops = sums + 64 * kValue;      // [4][16]
     float* const totals = tops + 64;

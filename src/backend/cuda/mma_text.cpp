@@ -73,7 +73,8 @@ struct RightLines {
   GEX_METHOD i64 depth_stride() const { return p.size.b[2]; }
 };
 
-// `split` blocks of a cluster divide the depth of a tile; their sums are added in order.
+// `split` blocks of a cluster divide the depth of a tile, and their partial sums are added in
+// order.
 template <int BM, int BN, int WM, int WN, int stages, int split>
 GEX_FN void mma_tile(const Product& task, i64 row0, i64 col0, char* shared_memory) {
   const u32 shared = shared_address(shared_memory);
@@ -193,11 +194,11 @@ GEX_FN void mma_product(Product& task, Blocks block, char* shared) {
 
 std::string_view stream_plan_text() {
   return R"cuda(
-// Elements of one row of A in shared memory: rows are offset by half of the banks.
+// Elements of one row of A in shared memory: rows are half a line of banks apart.
 GEX_FN i64 stream_pitch(i64 depth) { return (depth + 63) / 64 * 64 + 32; }
 
-// How the tiles of a matmul with few rows are assigned within a block: 8 warps, `split` of which
-// divide the depth of one tile.
+// How the tiles of a product of few rows are spread over a block: 8 warps, `split` of them share the
+// depth of one tile.
 struct StreamPlan {
   i64 units;  // of a batch: `at_once` tiles each
   int split, at_once;
@@ -210,7 +211,7 @@ struct StreamPlan {
   }
 };
 
-// Loads a thread's chunks of B for one round of a unit; the task is set to the unit's batch.
+// Loads a thread's pieces of B for one round of a unit; the task is at the unit's batch.
 GEX_FN void stream_request(const Product& task, const StreamPlan& plan, i64 unit, int round, uint4 (&w)[4][2]) {
   const Sizes& s = task.size;
   const int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
@@ -239,9 +240,9 @@ GEX_FN void stream_prepare(Product& task, Blocks block, Requested& requested) {
 
 std::string_view stream_product_text() {
   return R"cuda(
-// A block processes tiles of 8 or 16 columns; `split` of its warps divide the depth of one tile, 128
-// elements at a time. The columns of B are the rows of the left fragments, so a thread's 16 bytes
-// of one column are 8 depth elements, in the same order for both operands.
+// A block takes tiles of 8 or 16 columns. `split` of its warps share the depth of one tile, 128 steps at
+// a time. The columns of B are the lines of the left fragments, so that a thread's 16 bytes of one
+// column are 8 steps of the depth; the order of steps is the same for both operands.
 template <int G>
 GEX_FN void stream_product(Product& task, Blocks block, char* shared, const Requested& requested) {
   const Sizes& s = task.size;
@@ -335,7 +336,7 @@ GEX_FN void stream_product(Product& task, Blocks block, char* shared, const Requ
     }
     __syncthreads();
   }
-  // The next kernel must not begin before the predecessors of this one have finished.
+  // The next kernel must not begin before those before this one have ended.
   if (kWaitsForLeft && staged < 0) wait_for_inputs();
 }
 )cuda";

@@ -14,7 +14,7 @@ typedef unsigned int u32;
 
 // The current block's index in its part of the launch, and the number of blocks of that part.
 struct Blocks { i64 index, count; };
-// Values that a kernel loads before it waits for other kernels.
+// What a kernel has loaded before it waits for other kernels.
 struct Requested { uint4 pieces[4][2]; };
 
 GEX_FN i64 floor_div(i64 a, i64 b) {
@@ -181,13 +181,13 @@ GEX_FN void touch_words(const i64* words, int count) {
     asm volatile("ld.global.ca.s64 %0, [%1];" : "=l"(unused) : "l"(words + threadIdx.x * 4));
   }
 }
-// A kernel that may begin before its predecessor has finished waits here, before it reads memory
-// that others write. The next kernel may begin from here on, not earlier: its blocks would occupy
-// multiprocessors that running kernels need, and would be distributed unevenly.
+// A kernel that may begin before the one before it has ended waits here, before it reads what others
+// write. The next kernel may begin from here on, not earlier: its blocks would take the room of
+// kernels that still run, and be spread unevenly over the multiprocessors.
 GEX_FN void wait_for_inputs() {
   asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");
 }
-// Loads 16 bytes that are not written while the kernel runs and are read only once.
+// 16 bytes that nobody writes while the kernel runs and that are read once.
 GEX_FN uint4 load_once(const void* p) {
   uint4 v;
   asm("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
