@@ -73,8 +73,7 @@ struct RightLines {
   GEX_METHOD i64 depth_stride() const { return p.size.b[2]; }
 };
 
-// `split` blocks of a cluster divide the depth of a tile, and their partial sums are added in
-// order.
+// `split` blocks of a cluster divide the depth of a tile; their sums are added in order.
 template <int BM, int BN, int WM, int WN, int stages, int split>
 GEX_FN void mma_tile(const Product& task, i64 row0, i64 col0, char* shared_memory) {
   const u32 shared = shared_address(shared_memory);
