@@ -92,7 +92,7 @@ def file(folder: pathlib.Path) -> pathlib.Path:
     return folder / "net.gexe"
 
 
-def test_inspect_tells_inputs_outputs_and_processors(file: pathlib.Path) -> None:
+def test_inspect_shows_inputs_outputs_and_processors(file: pathlib.Path) -> None:
     told = json.loads(command("inspect", file, "--json", "--verify"))
     (model,) = told["models"]
     assert model["inputs"] == [{"name": "x", "dtype": "f32", "shape": ["batch", 3, 8, 8]}]
