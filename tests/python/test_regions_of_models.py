@@ -134,7 +134,7 @@ def test_a_block_that_computes_with_its_index_is_no_region() -> None:
     assert list(found.reasons) == ["Indexed"]
 
 
-# --- regions that nobody asked for ----------------------------------------------------------
+# --- automatic regions -----------------------------------------------------------------------
 
 
 class Block(nn.Module):
