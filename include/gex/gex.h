@@ -328,7 +328,7 @@ typedef struct gex_compile_options {
   const char* switch_file;        /* NULL, or a JSON file that switches passes on and off by name */
   const gex_allocator* allocator; /* NULL: the library's; copied */
   const gex_thread_pool* thread_pool; /* NULL: the library's; copied */
-  int32_t streams;  /* 0: as labelled; 1: one; 2..64: independent launches use up to so many */
+  int32_t streams;  /* 0: as labelled; 1: one; 2..64: independent launches use up to this many */
   int32_t in_place; /* 0: in_place_temps and in_place_inputs are off */
   int32_t autotune; /* 1: measure algorithms of matmuls and convolutions for hot sizes */
   int32_t operands_in_memory; /* 1: no prologues: all operands are read from memory */

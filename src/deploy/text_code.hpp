@@ -14,7 +14,7 @@ namespace gex::deploy {
 struct TextCode {
   program::Executable executable;
   std::shared_ptr<program::Specialiser> specialiser;  // may be null
-  std::string generator;                              // in words
+  std::string generator;                              // for reports
 };
 
 // UserError(unsupported) if the library has no kernels for the processor of this machine.

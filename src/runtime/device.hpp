@@ -71,8 +71,8 @@ class Device {
   virtual std::unique_ptr<Queue> make_queue() = 0;
   // Optional, before a call: default nothing. UserError if this process can't use the device.
   virtual void check_usable() const {}
-  // Optional: default false. Whether the caller records what goes to this stream in a graph of its
-  // own, to be launched later and often.
+  // Optional: default false. Whether the caller is capturing this stream into its own graph, which
+  // is launched later, any number of times.
   virtual bool is_capturing(std::uint64_t /*stream*/) const { return false; }
   // Throws UserError if some code of the Program can't run on this device.
   virtual std::unique_ptr<Loaded> load(const program::Executable& executable) = 0;

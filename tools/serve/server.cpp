@@ -48,7 +48,8 @@ class Handlers {
       response.set_content(metrics_text(), "text/plain; version=0.0.4");
     });
     for (const std::string& path : {model, model + version}) {
-      get(server, path, [this](const auto& request, auto& response) { tell(request, response); });
+      get(server, path,
+          [this](const auto& request, auto& response) { describe(request, response); });
       get(server, path + "/ready", [this](const auto& request, auto& response) {
         served(request);
         answer(response, "{\"ready\":true}");
@@ -125,7 +126,7 @@ class Handlers {
     answer(response, "{\"ready\":true}");
   }
 
-  void tell(const httplib::Request& request, httplib::Response& response) const {
+  void describe(const httplib::Request& request, httplib::Response& response) const {
     const ServedPtr model = served(request);
     answer(response, metadata_json(model->name, registry_.versions(model->name),
                                    model->model->inputs, model->model->outputs));

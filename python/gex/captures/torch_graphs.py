@@ -42,7 +42,7 @@ class CaptureFailed(Exception):
 
 
 class CudaRecording:
-    """By torch.cuda.CUDAGraph, in memory of its own."""
+    """A capture by torch.cuda.CUDAGraph, in separate memory."""
 
     def __init__(self, run: Callable[[], Sequence[Any]], device: torch.device) -> None:
         self._device = device

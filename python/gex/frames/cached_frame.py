@@ -121,7 +121,7 @@ class Capture:
 
 @dataclass(frozen=True)
 class TracedOnce:
-    """What Dynamo made of a frame that is one graph."""
+    """Dynamo's result for a frame that is one graph."""
 
     output: Any  # GraphCaptureOutput
     guards: bytes
@@ -156,7 +156,7 @@ class TracedOnce:
             raise CannotBeKept(f"its frame can't be pickled: {problem}") from problem
         if not guards.check(self.scope):
             raise CannotBeKept(
-                f"a guard does not hold any more: {guards.check_verbose(self.scope)}"
+                f"a guard no longer holds: {guards.check_verbose(self.scope)}"
             )
         return Entry(
             code=code,

@@ -162,15 +162,15 @@ class _Steps:
         above = self._native("aten.ge.Scalar", [lowest, low], flag)
         below = self._native("aten.lt.Scalar", [highest, size], flag)
         fits = self._native("aten.logical_and.default", [above, below], flag)
-        told = self._constant([number, 0, 0, 0])
+        recorded = self._constant([number, 0, 0, 0])
         for place, what in ((1, lowest), (2, highest)):
             at = self._constant([int(i == place) for i in range(_WORDS)])
             part = self._native("aten.mul.Tensor", [at, what], four)
-            told = self._native("aten.add.Tensor", [told, part, 1], four)
+            recorded = self._native("aten.add.Tensor", [recorded, part, 1], four)
         at = self._constant([0, 0, 0, 1])
         part = self._native("aten.mul.Scalar", [at, size], four)
-        told = self._native("aten.add.Tensor", [told, part, 1], four)
-        return self._native("aten.where.self", [fits, words, told], four)
+        recorded = self._native("aten.add.Tensor", [recorded, part, 1], four)
+        return self._native("aten.where.self", [fits, words, recorded], four)
 
     def _is_ignored(self, value: Value, index: Index) -> Value:
         mask = Type(DType.boolean, value.type.shape)

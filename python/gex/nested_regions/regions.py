@@ -108,7 +108,8 @@ def _forward_of(group: Group) -> Callable[..., Any]:
 
 
 def _why_not(group: Group) -> str | None:
-    """What can be told before anything is traced."""
+    """The reason why blocks can't be regions that is known before tracing; None if there is
+    none."""
     if any("forward" in vars(block) for block in group.blocks.values()):
         return "its forward was already replaced"
     original = type(next(iter(group.blocks.values()))).forward

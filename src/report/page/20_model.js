@@ -137,7 +137,7 @@ function whatWouldHelp(graph) {
     const n = row.steps.length, each = row.ns / n, first = row.steps[0];
     const title = (n > 1 ? `${n} × ` : '') + row.name;
     if (row.kind === 'call') {
-      advice.push({lost: row.ns, title, step: first, words: `Runs through PyTorch and takes ${time(row.ns)}.${first.at ? ` Your line: ${shortPlace(first.at)}.` : ''} Ops that gex knows run inside the program; Decisions tells why this one does not.`});
+      advice.push({lost: row.ns, title, step: first, words: `Runs through PyTorch and takes ${time(row.ns)}.${first.at ? ` Your line: ${shortPlace(first.at)}.` : ''} Ops that gex knows run inside the program; the Decisions tab says why this one does not.`});
       continue;
     }
     if (row.lost < 0.01 * graph.ns || row.lost < 2000) continue;
@@ -146,13 +146,13 @@ function whatWouldHelp(graph) {
     const memoryBound = first.byMemory >= first.byCompute;
     words.push(memoryBound ? `Limited by memory: reaches ${round(row.moved / row.ns)} of ${round(row.moved / row.ideal)} GB/s` :
       `Limited by arithmetic: reaches ${round(row.flops / row.ns)} of ${round(machine.gflops)} GFLOP/s`);
-    words[0] += ` (${percent(reaches)}); ${time(row.ideal / n)} would do instead of ${time(each)}.`;
-    if (first.ordered) words.push('It runs on one worker, in order, because its stores may hit one element twice.');
-    else if (row.workers === 1 && machine.threads > 1) words.push(each < 20000 ? 'It is too small to be shared among threads: fusing it with a neighbour or a larger batch would help.' : `It runs on one of ${machine.threads} threads: its grid has too few points.`);
+    words[0] += ` (${percent(reaches)}); possible: ${time(row.ideal / n)} instead of ${time(each)}.`;
+    if (first.ordered) words.push('It runs on one worker, in order, because several of its stores may write one element.');
+    else if (row.workers === 1 && machine.threads > 1) words.push(each < 20000 ? 'It is too small to be divided among threads: fusing it with a neighbour or a larger batch would help.' : `It runs on one of ${machine.threads} threads: its grid has too few points.`);
     if (row.colour === 'copy') words.push('It only moves data into another layout.');
     const unit = first.unit >= 0 ? graph.units[first.unit] : null;
     const why = unit && unit.nodes.flatMap(node => graph.separateOf.get(node) || [])[0];
-    if (why) words.push('Why it stands alone: ' + why.reason + '.');
+    if (why) words.push('Why it is not fused: ' + why.reason + '.');
     advice.push({lost: row.lost, title, step: first, words: words.join(' ')});
   }
   const idle = idleOf(graph);

@@ -285,17 +285,17 @@ void Session::State::assign_block(Capture& capture) {
 
 // Recomputes sizes, plan and recordings; the old Capture is destroyed when no call uses it.
 void Session::State::recapture(Use& use, bool forced) {
-  auto anew = make_capture(image, *executable, *context->device, *loaded, use.capture->key,
-                           options.keep_arena, use.limit);
-  anew->lookup = use.capture->lookup;
-  anew->arena_block = use.capture->arena_block;
-  anew->reason = forced ? "force_recapture" : "the core limit of the caller's stream changed";
+  auto renewed = make_capture(image, *executable, *context->device, *loaded, use.capture->key,
+                              options.keep_arena, use.limit);
+  renewed->lookup = use.capture->lookup;
+  renewed->arena_block = use.capture->arena_block;
+  renewed->reason = forced ? "force_recapture" : "the core limit of the caller's stream changed";
   const Key key = use.served->key;
   const Locked lock(*this);
-  anew->hits = use.capture->hits;
+  renewed->hits = use.capture->hits;
   ++(forced ? counters.recaptures : counters.limit_recaptures);
-  table.put(anew);
-  use.capture = std::move(anew);
+  table.put(renewed);
+  use.capture = std::move(renewed);
   use.serve(use.capture->served.admit(key, use.capture->generic_code));
 }
 

@@ -116,7 +116,7 @@ struct SessionOptions {
   // Replaces the driver's shared device; its arenas are freed with the Session.
   std::shared_ptr<DeviceContext> device;
   bool static_code = true;  // ask the Specialiser for hot keys, in the background
-  int hot_after = 3;        // calls with a key before static code is asked for, or 1 at once
+  int hot_after = 3;  // calls with a key before static code is requested; 1: at the first call
   // Whether memory for temporaries is kept between calls; false: large blocks are discarded.
   bool keep_arena = true;
   // Host memory of the Program's frozen constants, by slot: it neither moves nor changes.
@@ -141,7 +141,7 @@ struct Counters {
 struct CaptureInfo {
   std::vector<std::int64_t> key;  // values of the program's input symbols: the largest it serves
   std::int64_t hits = 0, arena_bytes = 0, lower_bound = 0;
-  std::string reason;  // in words: "dim 1 of input 0 was 24, now 25; gear 32 covers both"
+  std::string reason;  // as text: "dim 1 of input 0 was 24, now 25; gear 32 covers both"
   std::string note;    // why some launch has no static code; empty if nothing went wrong
 };
 
