@@ -1,4 +1,4 @@
-// Convolutions and their gradients as products whose right operand is gathered from the image.
+// Convolutions and their gradients as matmuls whose right operand is gathered from the image.
 
 #include "backend/cuda/problem_text.hpp"
 #include "backend/cuda/tile_text.hpp"

@@ -1,5 +1,5 @@
 #pragma once
-// CUDA C text of products of 16-bit floats on tensor cores. Needs Product (matmul_text.cpp) and the
+// CUDA C text of matmuls of 16-bit floats on tensor cores. Needs Product (matmul_text.cpp) and the
 // constants kBf16, kLeftByDepth, kRightByDepth (which axis is contiguous), kLeftComputed,
 // kRightComputed, kWaitsForLeft (the first columns of B are read before the wait for the preceding
 // kernels).

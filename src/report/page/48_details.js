@@ -5,7 +5,7 @@ const section = (title, ...content) => content.flat().filter(Boolean).length ? [
 const facts = pairs => el('div', {class: 'kv'}, pairs.filter(([, v]) => v !== undefined && v !== null && v !== '').map(([k, v]) => [el('span', {}, k), el('span', {}, v)]));
 
 function overviewOfGraph(graph, view) {
-  const kinds = [['contraction', 'products, convolutions, attention'], ['loop', 'fused loops'], ['scatter', 'scatters'], ['call', 'calls through PyTorch'], ['copy', 'copies'], ['step', 'other steps'], ['input', 'inputs']];
+  const kinds = [['contraction', 'matmuls, convolutions, attention'], ['loop', 'fused loops'], ['scatter', 'scatters'], ['call', 'calls through PyTorch'], ['copy', 'copies'], ['step', 'other steps'], ['input', 'inputs']];
   return [el('h3', {}, graph.name), el('div', {class: 'sub'}, `${count(graph.nodes.length)} nodes → ${count(graph.units.filter(u => u.steps.length).length)} kernels → ${count(graph.steps.length)} steps`),
     el('div', {class: 'note'}, 'Click a node for its shapes, your source line, its kernel code and why its neighbours were not fused with it. Click a group to open it. Scroll to zoom, drag to move.'),
     ...section('Colours', el('div', {class: 'legend', style: 'flex-direction:column'}, kinds.map(([kind, words]) => el('span', {}, el('span', {class: 'dot', style: `background:${colourOf(kind)}`}), words)))),

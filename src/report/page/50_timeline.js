@@ -16,7 +16,7 @@ class TimelineView {
       el('div', {class: 'cards', style: 'margin-bottom:16px'}, card(time(graph.ns), 'this call', `median of all: ${time(median(calls))}`), card(count(this.bySpan.length), 'launches and calls'),
         card(percent(1 - idle / graph.ns), 'of the time a launch runs', `${time(idle)} without`), card(String(this.lanes.filter(l => l >= 0).length), 'threads used')),
       el('div', {class: 'panel', style: 'padding:0;overflow:hidden'}, box),
-      el('div', {class: 'legend'}, [['contraction', 'products, convolutions, attention'], ['loop', 'fused loops'], ['copy', 'copies and fills'], ['call', 'host calls'], ['scatter', 'scatters']].map(([kind, words]) =>
+      el('div', {class: 'legend'}, [['contraction', 'matmuls, convolutions, attention'], ['loop', 'fused loops'], ['copy', 'copies and fills'], ['call', 'host calls'], ['scatter', 'scatters']].map(([kind, words]) =>
         el('span', {}, el('span', {class: 'dot', style: `background:${colourOf(kind)}`}), words))),
       el('h2', {}, 'Launches', el('small', {}, 'by time')), launchTable(graph, app, (a, b) => b.ns - a.ns)));
     this.surface = new Surface(box, (ctx, w, h) => this.draw(ctx, w, h));

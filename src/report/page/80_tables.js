@@ -13,7 +13,7 @@ class OverviewView {
     const flops = graph.steps.reduce((s, x) => s + (x.ns ? x.flops || 0 : 0), 0), busy = graph.steps.reduce((s, x) => s + x.ns, 0);
     const byKind = new Map();
     for (const step of graph.steps) if (step.ns) byKind.set(step.colour, (byKind.get(step.colour) || 0) + step.ns);
-    const words = {contraction: 'products, convolutions, attention', loop: 'fused loops', scatter: 'scatters', call: 'calls through PyTorch', copy: 'copies', step: 'other'};
+    const words = {contraction: 'matmuls, convolutions, attention', loop: 'fused loops', scatter: 'scatters', call: 'calls through PyTorch', copy: 'copies', step: 'other'};
     const parts = [...byKind].sort((a, b) => b[1] - a[1]).map(([kind, ns]) => [words[kind] || kind, ns, colourOf(kind)]);
     if (graph.timeline) parts.push(['nothing runs', idleOf(graph), palette.line]);
     const calls = graph.timeline ? graph.timeline.calls : [], fallbacks = ((report.extra.graphs || {})[graph.name] || {}).calls || [];
