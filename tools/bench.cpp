@@ -203,7 +203,7 @@ Command bench_command() {
       "call, the fastest, median, p90 and p99 of the later ones, throughput and memory. Times "
       "include\n"
       "making the result tensors. GEX_PROFILE=20 in the environment adds times by kernel. With\n"
-      "--autotune the warm-up ends when all candidates have been measured, and they are listed.",
+      "--autotune the warm-up ends when all ways have been measured, and they are listed.",
       with_compile_options(with_input_options(with_load_options(
           {{"--seconds", "N", "how long to measure (1), after half of it as warm-up"},
            {"--calls", "N", "this many calls of each client instead, without warm-up"},

@@ -72,7 +72,7 @@ Built build_onnx(const std::string& file, const Arguments& arguments,
 Built build_graph(const Arguments& arguments, const CompileOptions& options) {
   if (arguments.has("--shape"))
     fail(ErrorCode::invalid_argument,
-         "--shape is for ONNX models; a graph's text already has its sizes");
+         "--shape is for ONNX models; a graph's text says its sizes itself");
   std::unique_ptr<Graph> graph = read_graph(arguments.file());
   if (user_options(arguments).api.check_indices) add_index_checks(*graph);
   Built built;
@@ -150,7 +150,7 @@ Command declared() {
            {"--cpu", "v2,v3,v4", "x86-64 levels to generate machine code for (v3,v4)"},
            {"--shape", "NAME=SIZES", "sizes of an input: 1..32,3,224,224; may be repeated"},
            {"--gears", "SIZE=1,8,32", "sizes that calls are rounded up to, or auto"},
-           {"--name", "NAME", "name of the model (the file's name)"},
+           {"--name", "NAME", "of the model (the file's)"},
            {"--inputs", "NAMES", "frozen TensorFlow graphs: inputs, as x:0,y:0"},
            {"--outputs", "NAMES", "frozen TensorFlow graphs: outputs"}})),
       1,

@@ -33,7 +33,7 @@ deploy::LoadOptions load_options(const Arguments& arguments) {
   options.level = arguments.value("--cpu-level").value_or("");
   options.model = arguments.value("--model").value_or("");
   if (!options.level.empty() && !options.trust)
-    fail(ErrorCode::invalid_argument, "--cpu-level selects machine code, which needs --trust");
+    fail(ErrorCode::invalid_argument, "--cpu-level is about machine code, which needs --trust");
   return options;
 }
 

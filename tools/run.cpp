@@ -117,7 +117,7 @@ Command run_command() {
               with_input_options(with_load_options(
                   {{"--out", "FOLDER", "also write each result there, as .npy"},
                    {"--output-dir", "FOLDER", "the same as --out"},
-                   {"--timeout", "SECONDS", "stop the run after this time"},
+                   {"--timeout", "SECONDS", "stop the run after so long"},
                    {"--interpret", "", "run node by node in the reference executor"}})))),
           1,
           run};

@@ -1,6 +1,6 @@
 #pragma once
 // Places independent launches next to each other so that a device can run them as one kernel:
-// projections of the same value, norms of several heads. A launch may be moved ahead of launches
+// projections of the same value, norms of several heads. A launch may move forward past launches
 // that it does not depend on.
 
 #include <cstdint>

@@ -205,7 +205,7 @@ class Writer {
         generator->dump(loop::parse_kernel(text), options, codegen::Dump::assembly);
     const std::size_t most = std::min(room, kLongestAssembly);
     if (assembly.size() > most)
-      assembly = assembly.substr(0, most) + "\n... truncated: the report would become too large\n";
+      assembly = assembly.substr(0, most) + "\n... cut here: the report would grow too large\n";
     room -= std::min(room, assembly.size());
     return assembly;
   }

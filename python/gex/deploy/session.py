@@ -282,8 +282,9 @@ def load(
 ) -> Session:
     """A session of a model file that `gex compile` or `Compiled.save` wrote.
 
-    `trust=True` runs the file's machine code: use it only for files whose origin you know. Without
-    it, its kernels are compiled from their text. `threads` limits what one run uses (0: all)."""
+    `trust=True` runs the file's machine code: only for files whose origin you know. Without it,
+    its kernels are compiled from their text. `threads` limits what one run uses (0: all).
+    """
     if not isinstance(source, Model):
         source = Model(
             source,

@@ -98,8 +98,7 @@ std::vector<Callable> functions_of(const std::vector<loop::Kernel>& kernels,
 void warn_of_missing_generator(const std::string& why_not) {
   static std::once_flag once;
   std::call_once(once, [&] {
-    log(LogLevel::warning,
-        "kernels run in the reference executor, which is many times slower: ", why_not);
+    log(LogLevel::warning, "kernels run in the reference executor, many times slower: ", why_not);
   });
 }
 

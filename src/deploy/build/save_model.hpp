@@ -10,7 +10,7 @@
 namespace gex::deploy {
 
 struct SaveOptions {
-  std::vector<std::string> levels = {"v3", "v4"};  // processor levels to generate machine code for
+  std::vector<std::string> levels = {"v3", "v4"};  // processors that get machine code
 };
 
 // One model of a file. Of the metadata: name, source, names and types of inputs and outputs, gears.
@@ -26,8 +26,8 @@ struct SaveReport {
   std::uint64_t file_bytes = 0, weight_bytes = 0, code_bytes = 0;
 };
 
-// Equal weights are written once. UserError: the file can't be written, or the program has steps
-// that need the process it was compiled in (the message lists all of them).
+// Weights that are equal are written once. UserError: it can't be written, or the program has steps
+// that need the process it was compiled in (all are listed).
 SaveReport save_models(const std::vector<NewModel>& models, const SaveOptions& options,
                        const std::string& path);
 

@@ -113,7 +113,8 @@ struct Session::Program {
 };
 
 struct Session::Fork {
-  std::unique_ptr<Program> program;  // of the model, or of the value that decides how the import continues
+  std::unique_ptr<Program>
+      program;  // of the model, or of the value that decides how the import continues
   bool is_probe = false;
   int read_input = -1;  // a probe that only reads this graph input
   Elem read_elem = Elem::undefined;
@@ -234,9 +235,9 @@ std::vector<HostValue> Session::run(std::span<const HostValue> inputs) {
   try {
     return run_with(inputs, false);
   } catch (const UserError& error) {
-    // A shape rule that can't decide for symbolic sizes may decide for the actual ones, and sizes
-    // that the file declares as equal may differ. An error of the model or of the inputs occurs
-    // again.
+    // A shape rule that can't decide for open sizes can for those at hand, and sizes that the file
+    // takes for equal may differ. Where it is a mistake of the model or of the inputs, the same
+    // error comes again.
     log(LogLevel::info, "onnx: importing for the sizes of each call, because of: ", error.what());
     auto results = run_with(inputs, true);
     const std::lock_guard lock(mutex_);

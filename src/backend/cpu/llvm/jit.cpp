@@ -213,7 +213,7 @@ std::string Compiler::assembly(llvm::Module& module) {
 
 LinkedCode link(std::unique_ptr<llvm::MemoryBuffer> object, const std::vector<std::string>& names) {
   auto& j = jit();
-  // A separate scope: functions of different objects may have the same name.
+  // A scope of its own: functions of different objects may have the same name.
   static std::atomic<std::int64_t> number{0};
   auto& scope =
       must<llvm::orc::JITDylib&>(j.createJITDylib(str("object_", number++)), "a scope for code");

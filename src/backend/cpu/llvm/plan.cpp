@@ -160,14 +160,14 @@ bool may_move_inside(const Stage& stage, std::size_t l) {
   });
 }
 
-struct CostedPlan {
+struct Choice {
   StagePlan plan;
   double cost = 0;
 };
 
-CostedPlan choose_stage(const Kernel& kernel, const Stage& stage, int lanes) {
+Choice choose_stage(const Kernel& kernel, const Stage& stage, int lanes) {
   StageCosts costs(kernel, stage, lanes);
-  CostedPlan best{{.blocked = is_blocked(stage)}, costs.scalar()};
+  Choice best{{.blocked = is_blocked(stage)}, costs.scalar()};
   bool ordered = has_ordered_store(stage);
   if (ordered && (loads_written_buffer(kernel, stage) || stage.stores.size() > 1)) return best;
   auto consider = [&](int loop, Dim index) {
@@ -292,7 +292,7 @@ KernelPlan make_plan(const Kernel& kernel, int lanes) {
   double by_stage = 0;
   double by_point = std::numeric_limits<double>::infinity();
   for (const Stage& stage : kernel.stages) {
-    CostedPlan c = choose_stage(kernel, stage, lanes);
+    Choice c = choose_stage(kernel, stage, lanes);
     points.stages.push_back(c.plan);
     by_stage += c.cost * (stage.domain.empty() && stage.reduce.empty() ? 1 : kLoopWeight);
   }

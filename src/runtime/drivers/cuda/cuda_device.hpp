@@ -110,7 +110,7 @@ struct CudaLoaded final : Loaded {
       waiting;  // kernels that may begin before their predecessor has finished
   std::vector<std::optional<problems::MatmulProblem>> matmuls;  // by code: the library's
   std::unordered_map<const program::Launch*, Function> merged;  // by the first of the launches
-  Function copy = nullptr, fill = nullptr;  // null if the Program has no such steps
+  Function copy = nullptr, fill = nullptr;  // null where the Program has no such steps
 };
 
 class CudaDevice final : public Device {
@@ -138,8 +138,7 @@ class CudaDevice final : public Device {
   // of them, so that a fault is reported with the name of its step.
   void issue_all(const std::vector<CudaOp>& ops, const Replay& replay, CudaQueue& queue) const;
   bool checks_steps() const { return checks_steps_; }
-  // Issues one step with its actual sizes, or with the gear's (for a graph that serves all sizes up
-  // to the gear).
+  // Issues one step with its real sizes, or with the gear's (for a graph that serves them all).
   void issue(const CudaOp& op, const std::int64_t* words, CudaQueue& queue, Stream stream,
              bool at_gear) const;
 
@@ -175,7 +174,7 @@ class CudaRecorder : public Recorder {
   bool merging_ = false;  // the last launch runs as one kernel with those marked with_previous
 };
 
-// Adds the counters of a batch, for its actual sizes.
+// Adds what a batch did, by its real sizes.
 void count(const std::vector<CudaOp>& ops, const std::int64_t* words, Tally& tally);
 
 }  // namespace gex::runtime::cuda

@@ -191,7 +191,7 @@ void* CudaQueue::cublas(Stream stream) {
           "making cuBLAS' workspace");
     good(api->create(&cublas_), "making a handle");
   }
-  // Setting the stream resets the workspace to the library's own.
+  // Setting the stream gives the library its own workspace back.
   good(api->set_stream(cublas_, stream), "setting the stream");
   good(api->set_workspace(cublas_, reinterpret_cast<void*>(workspace_), kWorkspaceBytes),
        "setting the workspace");

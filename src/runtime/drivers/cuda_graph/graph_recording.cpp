@@ -12,7 +12,7 @@ namespace gex::runtime::cuda {
 namespace {
 
 // A range of steps that is captured as one graph, or a step that is issued at each call.
-struct StepRange {
+struct Piece {
   std::size_t first = 0, last = 0;
   bool captured = false;
 };
@@ -22,20 +22,20 @@ bool can_be_captured(const CudaOp& op) {
   return op.kind != CudaOp::Kind::library || op.capturable;
 }
 
-std::vector<StepRange> ranges_of(const std::vector<CudaOp>& ops) {
-  std::vector<StepRange> ranges;
+std::vector<Piece> pieces_of(const std::vector<CudaOp>& ops) {
+  std::vector<Piece> pieces;
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const bool captured = can_be_captured(ops[i]);
-    if (ranges.empty() || ranges.back().captured != captured) ranges.push_back({i, i, captured});
-    ranges.back().last = i + 1;
+    if (pieces.empty() || pieces.back().captured != captured) pieces.push_back({i, i, captured});
+    pieces.back().last = i + 1;
   }
-  return ranges;
+  return pieces;
 }
 
 class GraphRecording final : public Recording {
  public:
   GraphRecording(const CudaDevice& device, std::vector<CudaOp> ops, int words)
-      : device_(device), ops_(std::move(ops)), ranges_(ranges_of(ops_)), words_(words) {}
+      : device_(device), ops_(std::move(ops)), pieces_(pieces_of(ops_)), words_(words) {}
 
   ~GraphRecording() override {
     device_.make_current();
@@ -73,20 +73,20 @@ class GraphRecording final : public Recording {
   struct Graphs {
     bool made = false;
     DevicePtr block = 0;
-    std::vector<GraphExec> execs;             // by range; null where not captured
+    std::vector<GraphExec> execs;             // by piece; null where not captured
     std::vector<std::int64_t> library_words;  // addresses that library calls were captured with
   };
 
   void launch(const Graphs& graphs, CudaQueue& queue, const Replay& replay) {
-    for (std::size_t r = 0; r < ranges_.size(); ++r) {
-      if (!ranges_[r].captured) {
+    for (std::size_t p = 0; p < pieces_.size(); ++p) {
+      if (!pieces_[p].captured) {
         replay.tally->single_launches +=
-            static_cast<std::int64_t>(ranges_[r].last - ranges_[r].first);
-        for (std::size_t i = ranges_[r].first; i < ranges_[r].last; ++i)
+            static_cast<std::int64_t>(pieces_[p].last - pieces_[p].first);
+        for (std::size_t i = pieces_[p].first; i < pieces_[p].last; ++i)
           device_.issue(ops_[i], replay.block, queue, queue.stream(), false);
-      } else if (graphs.execs[r] != nullptr) {
+      } else if (graphs.execs[p] != nullptr) {
         ++replay.tally->graph_launches;
-        check(device_.api(), device_.api().graph_launch(graphs.execs[r], queue.stream()),
+        check(device_.api(), device_.api().graph_launch(graphs.execs[p], queue.stream()),
               "launching a graph");
       }
     }
@@ -103,7 +103,7 @@ class GraphRecording final : public Recording {
     return false;
   }
 
-  // Whether the operands of captured library calls have the same addresses as at the capture.
+  // Whether the operands of captured library calls stand where they stood at the capture.
   bool same_addresses(const Graphs& graphs, const std::int64_t* block) const {
     auto captured = graphs.library_words.begin();
     for (const CudaOp& op : ops_) {
@@ -122,8 +122,8 @@ class GraphRecording final : public Recording {
 
   void capture(Graphs& graphs, CudaQueue& queue, const Replay& replay) {
     destroy(graphs);
-    for (const StepRange& range : ranges_) {
-      graphs.execs.push_back(range.captured ? capture_range(range, queue, replay.block) : nullptr);
+    for (const Piece& piece : pieces_) {
+      graphs.execs.push_back(piece.captured ? capture_piece(piece, queue, replay.block) : nullptr);
       if (graphs.execs.back() != nullptr) ++replay.tally->recordings;
     }
     for (const CudaOp& op : ops_)
@@ -139,15 +139,15 @@ class GraphRecording final : public Recording {
     return op.gear_grid <= 0;
   }
 
-  GraphExec capture_range(const StepRange& range, CudaQueue& queue, const std::int64_t* block) {
+  GraphExec capture_piece(const Piece& piece, CudaQueue& queue, const std::int64_t* block) {
     const DriverApi& api = device_.api();
-    const auto first = ops_.begin() + static_cast<std::ptrdiff_t>(range.first);
-    const auto last = ops_.begin() + static_cast<std::ptrdiff_t>(range.last);
+    const auto first = ops_.begin() + static_cast<std::ptrdiff_t>(piece.first);
+    const auto last = ops_.begin() + static_cast<std::ptrdiff_t>(piece.last);
     if (std::all_of(first, last, does_nothing)) return nullptr;
     check(api, api.capture_begin(queue.capture_stream(), kCaptureRelaxed), "beginning a capture");
     Graph graph = nullptr;
     try {
-      for (std::size_t i = range.first; i < range.last; ++i)
+      for (std::size_t i = piece.first; i < piece.last; ++i)
         device_.issue(ops_[i], block, queue, queue.capture_stream(), true);
     } catch (const Error&) {
       // The stream must leave capture mode, or it would be unusable.
@@ -165,7 +165,7 @@ class GraphRecording final : public Recording {
 
   const CudaDevice& device_;
   const std::vector<CudaOp> ops_;
-  const std::vector<StepRange> ranges_;
+  const std::vector<Piece> pieces_;
   const int words_;
   std::mutex mutex_;
   std::map<std::uint64_t, Graphs> by_queue_;

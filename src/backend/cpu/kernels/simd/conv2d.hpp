@@ -1,7 +1,7 @@
 #pragma once
 // Y[image] = W * X[image] per group, in one of five forms: narrow groups row by row; thin groups
-// directly, plane by plane if the stride is one; 1x1 kernels of few channels as a matmul of weights
-// with pixels; most others as a matmul of pixels with channels; the remaining ones as a matmul of
+// directly, plane by plane where they step by one pixel; 1x1 kernels of few channels as weights
+// times pixels; most others as pixels times channels; the few that don't fit there as a product of
 // W[o][c*kh*kw] with the columns that each output pixel reads, gathered while a panel is packed.
 
 #include "backend/cpu/kernels/pack_dims.hpp"

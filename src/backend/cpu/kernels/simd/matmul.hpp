@@ -74,8 +74,7 @@ struct Matmul : MatmulLaunch<T> {
     }
   }
 
-  // Blocks of the large operand are computed one at a time. The split of the depth depends on
-  // nothing else.
+  // Blocks of the large operand exist one at a time. How depth is cut depends on nothing else.
   void multiply_few_by_computed(i64 few, const MatrixView& right, i64 k, i64 slice, i64 col,
                                 i64 cols, i64 tile_step) {
     for (i64 i = 0; i < slice; i += kDepth)
