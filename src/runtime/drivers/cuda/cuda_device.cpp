@@ -164,7 +164,7 @@ void CudaDevice::issue(const CudaOp& op, const std::int64_t* words, CudaQueue& q
         check(api_,
               api_.function_set_attribute(op.function, kFunctionMaxDynamicShared,
                                           static_cast<int>(shared)),
-              "requesting shared memory");
+              "asking for shared memory");
       void* arguments[] = {&parameters};
       LaunchAttribute early;
       early.id = kProgrammaticSerialization;
