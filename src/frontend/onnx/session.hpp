@@ -75,7 +75,7 @@ class Session {
   std::atomic<bool> static_shapes_;  // also set when symbolic sizes could not be imported
   std::map<std::string, std::unique_ptr<Fork>> roots_;
   std::map<const TensorProto*, TensorPtr> contents_;  // shared by all programs
-  std::set<std::string> only_static_;  // sizes that the symbolic program rejected
+  std::set<std::string> only_static_;                 // sizes that the symbolic program rejected
   SessionStatistics statistics_;
 };
 
