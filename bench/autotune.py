@@ -1,4 +1,4 @@
-"""What measuring ways to compute products and convolutions finds, model by model, on one thread."""
+"""Results of autotuning matmuls and convolutions for several models, on one thread."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def report(
         seconds = time.perf_counter() - start
     tuned = [line for graph in graphs if graph.runner for line in graph.runner.tuned]
     other = [line for line in tuned if ": by_rule" not in line]
-    print(f"{name}: {len(tuned)} problems, {len(other)} in another way, {seconds:.2f} s")
+    print(f"{name}: {len(tuned)} problems, {len(other)} tuned, {seconds:.2f} s")
     for line in other:
         print(f"  {line}")
 

@@ -1,7 +1,7 @@
-"""What a call costs over a backend that does nothing: at all, for each input, for each output.
+"""Cost of a call compared with a no-op backend: fixed, per input, per output.
 
-The models do next to no arithmetic. Each is compiled with a backend that only hands out ready-made
-tensors behind AOTAutograd (so what PyTorch itself costs) and with npugraph_ex, with and without
+The models do almost no arithmetic. Each is compiled with a backend that only returns precomputed
+tensors through AOTAutograd (the cost of PyTorch itself) and with npugraph_ex, with and without
 frozen_parameter. Rounds of calls are interleaved; the fastest call of each counts.
 """
 
@@ -23,7 +23,7 @@ WIDTH = 4
 
 
 class ManyParameters(nn.Module):
-    """Their memory is one piece: reading their contents should cost next to nothing."""
+    """They share one block of memory, so that reading their contents costs almost nothing."""
 
     def __init__(self, count: int) -> None:
         super().__init__()

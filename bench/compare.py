@@ -1,10 +1,9 @@
-"""Side by side on the CPU: each (job, backend) in its own process, rounds interleaved.
+"""Compares backends on the CPU: each (job, backend) in a separate process, rounds interleaved.
 
 For each pair: seconds of the first call (compilation included), median milliseconds of later calls,
-the least processor time of a call, peak memory, and the largest error relative to eager.
+the minimum processor time of a call, peak memory, and the largest error relative to eager.
 `npugraph_ex` runs with frozen_parameter. With --threads 1 the processor time is a fair measure on a
-busy machine, where times on the clock are not.
-"""
+busy machine, where wall times are not. """
 
 from __future__ import annotations
 

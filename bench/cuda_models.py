@@ -4,8 +4,7 @@
                                 [--layers 28] [--tokens 128] [--dtype float16] [--json FILE]
 
 Random weights, untied, initializer_range 0.1, one prompt of 24 tokens. Each backend's first run is
-timed apart; tokens are compared with those of eager mode and the distinct ones counted.
-"""
+timed separately; tokens are compared with those of eager mode and the distinct ones counted. """
 
 from __future__ import annotations
 
@@ -41,7 +40,8 @@ def now() -> float:
 
 
 def growing(model: Any, compiled: Callable[..., Any], tokens: int) -> tuple[list[int], float]:
-    """Every step sees the whole sequence; nothing is cached. Tokens, and the seconds they took."""
+    """Every step processes the whole sequence; nothing is cached. Returns the tokens and the
+    seconds."""
     ids = torch.arange(PROMPT, device="cuda")[None] % 1000
     start = now()
     given = []
@@ -54,7 +54,8 @@ def growing(model: Any, compiled: Callable[..., Any], tokens: int) -> tuple[list
 
 
 def decode(model: Any, compiled: Callable[..., Any], tokens: int) -> tuple[list[int], float]:
-    """The prompt by eager mode, not timed, then a token a step with transformers' static cache."""
+    """The prompt in eager mode, not timed, then one token per step with transformers' static
+    cache."""
     ids = torch.arange(PROMPT, device="cuda")[None] % 1000
     cache = StaticCache(config=model.config, max_cache_len=PROMPT + tokens)
     position = torch.arange(PROMPT, device="cuda")
@@ -126,7 +127,7 @@ def main() -> None:
 
 
 def summary() -> str:
-    """What the engine did with the last graph."""
+    """Describes the last graph."""
     from gex import report
 
     last = report.reports()[-1]

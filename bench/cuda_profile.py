@@ -1,11 +1,11 @@
-"""Where one step of a decoder goes on the GPU: each kernel with its time and the gap before it.
+"""Profile of one decoder step on the GPU: each kernel with its time and the gap before it.
 
     python bench/cuda_profile.py [--job growing|decode] [--layers 28] [--steps 4] [--list]
                                  [--program FILE]
 
-The model and the jobs are those of cuda_models.py. Prints the kernels of the last step summed up by
-name (--list: in order), the time that the GPU computed, and how long the host needs for a step when
-it waits for nothing.
+The model and the jobs are those of cuda_models.py. Prints the kernels of the last step summed by
+name (--list: in order), the busy time of the GPU, and the time that the host needs for a step
+without waiting.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def kernels_of(prof: Any) -> list[tuple[float, float, str]]:
 
 
 class Timed:
-    """Calls a function when the GPU has nothing to do, and keeps how long each call took."""
+    """Calls a function while the GPU is idle, and records how long each call took."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function

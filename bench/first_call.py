@@ -3,7 +3,7 @@
 `plain` rows are one size (static), `dynamic` rows any length, `kv` rows too, with the KV cache that
 the model makes; `regions` means gex.regions(model), `restart` the second of two processes that
 share GEX_CACHE_DIR.
-Processor seconds are beside the wall's: on a shared machine they are the steadier figure.
+Processor seconds are listed beside wall seconds: they are more stable on a shared machine.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def wide_deep() -> Job:
 
 
 class Chain(nn.Module):
-    """A hundred operators with next to nothing to do."""
+    """A hundred operators with almost no work."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for _ in range(25):
@@ -158,12 +158,12 @@ def qwen_tiny() -> Job:
 
 
 def qwen_decode() -> Job:
-    """One token through the whole model: the weights' bytes are the limit."""
+    """One token through the whole model: reading the weights is the limit."""
     return _wrap_qwen(False), [(torch.randint(0, 4096, (1, 1)),)], {}
 
 
 def qwen_prefill() -> Job:
-    """32 tokens at once: products of bf16 matrices are the limit."""
+    """32 tokens at once: bf16 matmuls are the limit."""
     return _wrap_qwen(False), [(torch.randint(0, 4096, (1, 32)),)], {}
 
 

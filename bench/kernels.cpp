@@ -1,10 +1,10 @@
-// Speed of the hand-written CPU kernels beside what the machine can do in the same run: products
-// against the fused-multiply-add peak, decode against a plain read of memory.
+// Speed of the hand-written CPU kernels compared with the machine's limits in the same run: matmuls
+// with the fused-multiply-add peak, decode with a plain read of memory.
 //
 //   bench_kernels [threads] [filter]
 //
-// Times are the CPU time of the slowest thread, best of several runs, so that other work on the
-// machine blurs them little.
+// Times are the CPU time of the slowest thread, best of several runs, so that other load on the
+// machine affects them little.
 
 #include <time.h>
 

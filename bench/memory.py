@@ -1,10 +1,9 @@
-"""Memory of a call: what gex plans, the least that is possible, and eager's peak.
+"""Memory of a call: gex's plan, its lower bound, and eager's peak.
 
-Planned bytes are those of the arena: every value that lives only inside a call. `gex` is that with
-the results, which belong to the caller; `eager` the most that PyTorch's allocator held during a
-call. Parameters and what kernels need for themselves (panels of matrices, in both) are left out.
-With --zoo: every model of tests/python/zoo, gex alone. Where a plan is more than 5 % above its
-lower bound, the reason follows.
+Planned bytes are those of the arena: every value that lives only inside a call. `gex` adds the
+results, which belong to the caller; `eager` is the peak of PyTorch's allocator during a call.
+Parameters and kernel scratch (packed panels, in both) are not included. With --zoo: every model of
+tests/python/zoo, only gex. If a plan is more than 5 % above its lower bound, the reason follows.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def tensors(outputs: Any) -> Iterator[torch.Tensor]:
 
 
 def eager_peak(call: Callable[[], Any]) -> tuple[int, int]:
-    """Most bytes that tensors made in the call took together, and bytes of its results."""
+    """Peak bytes of the tensors made in the call, and bytes of its results."""
     activities = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
         results = call()
@@ -53,7 +52,7 @@ def plans(call: Callable[[], Any]) -> list[dict[str, Any]]:
 
 
 def row(name: str, found: list[dict[str, Any]], beside: str = "") -> None:
-    """One line for the largest plan, and one for each that misses its lower bound."""
+    """One line for the largest plan, and one for each plan above its lower bound."""
     sizes = [found[0][key] / MEGABYTE for key in ("arena", "lower_bound", "without_reuse")]
     ratio = sizes[0] / sizes[1] if sizes[1] else 1.0
     print(f"{name:<24}{sizes[0]:10.2f}{sizes[1]:10.2f}{ratio:8.3f}{sizes[2]:10.2f}{beside}")

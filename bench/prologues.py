@@ -1,6 +1,6 @@
-"""Operands computed by the product that reads them, beside operands in memory and eager mode.
+"""Operands computed by prologues, compared with operands in memory and eager mode.
 
-One thread and its processor time: what other processes do shows less.
+Processor time of one thread: other processes affect it less.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def main() -> None:
         for prologues in (True, False):
             torch._dynamo.reset()
             ways.append(torch.compile(fn, backend="gex", options={"prologues": prologues}))
-            for _ in range(70):  # the last with code for these very sizes
+            for _ in range(70):  # the last one with static code for these sizes
                 ways[-1](*inputs)
         ways.append(fn)
         best = [float("inf")] * len(ways)

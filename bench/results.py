@@ -30,7 +30,7 @@ def machine() -> str:
 
 
 def commit() -> str:
-    """The sources measured; a + behind it: with changes that are in no commit."""
+    """The measured commit; a + after it: with uncommitted changes."""
 
     def git(*words: str) -> str:
         done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
@@ -44,7 +44,7 @@ def command() -> str:
     script = Path(sys.argv[0]).resolve()
     shown = script.relative_to(ROOT) if script.is_relative_to(ROOT) else script.name
     words, skip = [], False
-    for word in sys.argv[1:]:  # where the figures go says nothing about them
+    for word in sys.argv[1:]:  # the output file is not part of the command
         if not skip and word != "--results":
             words.append(word)
         skip = word == "--results"
@@ -62,7 +62,7 @@ def store(results: dict[str, Any], path: Path) -> None:
 
 
 def record(path: Path, subject: str, rows: dict[str, dict[str, float]]) -> None:
-    """Takes measured rows in, by key or name; rows that were not measured stay as they are."""
+    """Replaces measured rows, by key or name; other rows stay unchanged."""
     results = load(path)
     entry = results["subjects"][subject]
     unknown = {column for row in rows.values() for column in row} - set(entry["columns"])
@@ -80,10 +80,10 @@ def record(path: Path, subject: str, rows: dict[str, dict[str, float]]) -> None:
         if row is None:
             row = {"name": name}
             entry["rows"].append(row)
-        row.pop("note", None)  # of the figures that go
+        row.pop("note", None)  # of the replaced figures
         row |= {"values": {k: float(f"{v:.4g}") for k, v in values.items()}} | mark
     store(results, path)
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--results", type=Path, help="a results file to take the figures into")
+    parser.add_argument("--results", type=Path, help="a results file to write the figures to")

@@ -3,8 +3,8 @@
     python bench/serve_load.py --requests 100000 --clients 8
 
 A small convolutional network is compiled, served and called by clients that keep their connections.
-With --onnxruntime the same requests go to the same model behind onnxruntime, in a server that
-Python's http.server makes: its figures include Python's, which gex serve has not.
+With --onnxruntime the same requests go to the same model behind onnxruntime, in a server made with
+Python's http.server: its figures include the cost of Python, which gex serve does not have.
 """
 
 from __future__ import annotations

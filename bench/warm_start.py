@@ -1,7 +1,7 @@
-"""Seconds of a first call with nothing kept and with everything kept; a small Qwen3, any length.
+"""Seconds of a first call with empty and with filled caches; a small Qwen3, any length.
 
-Each row is a process of its own. torch.compile keeps programs in GEX_CACHE_DIR; cache_compile also
-keeps what Dynamo and AOTAutograd made. The seconds include the imports that they need.
+Each row is a separate process. torch.compile caches programs in GEX_CACHE_DIR; cache_compile also
+caches the results of Dynamo and AOTAutograd. The seconds include imports.
 """
 
 from __future__ import annotations

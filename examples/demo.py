@@ -2,8 +2,8 @@
 
 Three prompts over a growing sequence: the same tokens, the same logits, one compilation. Without
 options a small model with random weights; --full has the architecture of Qwen3-0.6B, --model loads
-a checkpoint. In 16 bits the order of additions decides near ties, so equal tokens are a matter of
-luck: there both runs are compared with the same model in f32, and ours must be as close as eager's.
+a checkpoint. In 16 bits the order of additions decides near ties, so tokens may differ: there both
+runs are compared with the same model in f32, and ours must be as close to it as eager's.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CHAT_PROMPTS = [
 
 @dataclass
 class Job:
-    """A model, its prompts as tokens, and how tokens become text (None: they mean nothing)."""
+    """A model, its prompts as tokens, and a function from tokens to text (None: random weights)."""
 
     model: torch.nn.Module
     prompts: list[torch.Tensor]
@@ -80,7 +80,7 @@ def small_model(layers: int) -> Job:
 
 
 def full_model(layers: int) -> Job:
-    """Qwen3-0.6B in bfloat16, but for the output matrix: random weights need one of its own."""
+    """Qwen3-0.6B in bfloat16, with an untied output matrix, which random weights need."""
     config = Qwen3Config(
         vocab_size=151936,
         hidden_size=1024,
@@ -205,7 +205,7 @@ def main() -> int:
     if arguments.model is not None and arguments.layers is not None:
         parser.error("--layers is given by the checkpoint of --model")
     if arguments.model is not None and not (Path(arguments.model) / "config.json").is_file():
-        parser.error(f"--model: {arguments.model} is no folder with a checkpoint (config.json)")
+        parser.error(f"--model: {arguments.model} is not a folder with a checkpoint (config.json)")
     if any(number is not None and number < 1 for number in (arguments.layers, arguments.tokens)):
         parser.error("--layers and --tokens are at least 1")
 
@@ -218,7 +218,7 @@ def main() -> int:
     steps = arguments.tokens or (8 if arguments.full else 64)
     eager = generate("eager", job.model, job, steps)
 
-    gex.regions(job.model)  # its layers are alike: traced once, not once each
+    gex.regions(job.model)  # its layers are equal, so they are traced once
     with gex.collect() as graphs:
         compiled = torch.compile(
             job.model,

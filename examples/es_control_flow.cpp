@@ -1,4 +1,4 @@
-// If and While: branches are functions that build a subgraph from what they are given.
+// If and While: branches are functions that build a subgraph from their arguments.
 
 #include "show.hpp"
 

@@ -1,5 +1,5 @@
-// relu(batch_norm(conv2d(x))): the statistics are constants, so the norm goes into the weights and
-// what is left of it is an epilogue of the convolution, as is the relu. One kernel.
+// relu(batch_norm(conv2d(x))): the statistics are constants, so the norm is folded into the
+// weights; the rest of it and the relu are an epilogue of the convolution. One kernel.
 
 #include "show.hpp"
 

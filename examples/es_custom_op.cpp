@@ -1,5 +1,5 @@
-// An op of one's own, made of others: its types come from what it is made of, it is one node in the
-// graph as built, and it fuses like everything else.
+// A user-defined op, composed of others: its types are inferred from its expansion, it is one node
+// in the built graph, and it is fused like any other.
 
 #include "show.hpp"
 

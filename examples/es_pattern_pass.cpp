@@ -1,5 +1,5 @@
-// A pass of one's own: the sum of two products of one operand is one product of the sum. Pattern
-// and replacement are built like any other graph.
+// A user-defined pass: the sum of two matmuls of one operand becomes one matmul with the sum.
+// Pattern and replacement are built like any other graph.
 
 #include <gex/pass.hpp>
 

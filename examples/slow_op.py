@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--fixed", action="store_true", help="the norm is computed once")
     arguments = parser.parse_args()
     torch.manual_seed(0)
-    warnings.simplefilter("ignore", gex.FallbackWarning)  # the page tells it
+    warnings.simplefilter("ignore", gex.FallbackWarning)  # the page shows the reason
     model = torch.compile(Classifier(fixed=arguments.fixed).eval(), backend="gex")
     x = torch.randn(64, 256)
     title = "classifier, fixed" if arguments.fixed else "classifier"

@@ -1,9 +1,10 @@
-"""Length of functions in C++: more than 60 lines are refused.
+"""Length of functions in C++: more than 60 lines are rejected.
 
-Longer ones of today stand in scripts/long_functions.txt with their length: they may get shorter,
-not longer, and a line goes when its function is short enough. Tables stay there, with a reason.
+Existing longer ones are listed in scripts/long_functions.txt with their length: they may become
+shorter, not longer, and an entry is removed when its function is short enough. Tables stay listed,
+with a reason.
 
-check_functions.py [--write] [ROOT]: --write takes what got shorter into the list.
+check_functions.py [--write] [ROOT]: --write updates the list for functions that became shorter.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Function:
 
 
 def blank(text: str) -> str:
-    """The text with spaces for everything that may hide a brace; lines stay where they are."""
+    """The text with strings and comments replaced by spaces; line numbers do not change."""
     return BLANKED.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
 
 
@@ -81,7 +82,8 @@ def signature(head: str) -> tuple[str, int] | None:
 
 
 def functions(text: str) -> list[Function]:
-    """Functions at namespace or class scope, in order. Lambdas count as part of what holds them."""
+    """Functions at namespace or class scope, in order. Lambdas count as part of the enclosing
+    function."""
     code = blank(text)
     found = []
     start = 0  # where the current declaration began
@@ -204,12 +206,14 @@ def check(root: pathlib.Path) -> list[str]:
                 f"{where}, {LIST} says {allowed}: run scripts/check_functions.py --write"
             )
     for key in known.keys() - found.keys():
-        problems.append(f"{LIST}: {key} is short or gone: run scripts/check_functions.py --write")
+        problems.append(
+            f"{LIST}: {key} is short or no longer exists: run scripts/check_functions.py --write"
+        )
     return problems
 
 
 def write(root: pathlib.Path) -> None:
-    """Lengths may only shrink: a new long function is not added, a longer one stays refused."""
+    """Lengths may only shrink: new or longer functions are not added."""
     found, _ = long_functions(root)
     path = root / LIST
     lines = []
@@ -230,7 +234,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("root", nargs="?", type=pathlib.Path,
                         default=pathlib.Path(__file__).resolve().parent.parent)  # fmt: skip
-    parser.add_argument("--write", action="store_true", help="take what got shorter into the list")
+    parser.add_argument(
+        "--write", action="store_true", help="update the list for functions that became shorter"
+    )
     arguments = parser.parse_args()
     if arguments.write:
         write(arguments.root.resolve())

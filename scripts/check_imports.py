@@ -21,7 +21,7 @@ LAYERS = (
     ("determinism", "core_limits", "op_facts", "options", "es", "onnx"),
     ("collectives", "fx_stage", "nested_regions", "onnx_backend", "passes", "shape_handling"),
     ("importer", "ops"),
-    ("report",),  # after the importer: what compiles graphs writes reports and reads none
+    ("report",),  # after the importer: compiling writes reports and never reads them
     ("aot", "cache", "captures", "deploy"),
     ("debug",),
     ("bisect", "diff", "doctor", "pipeline", "top"),
@@ -166,7 +166,7 @@ def private_names(root: Path) -> list[str]:
 
 
 def check(root: Path) -> list[str]:
-    """What is wrong, in words."""
+    """Descriptions of all violations."""
     graph = import_graph(root)
     loops = [
         f"{root}: import cycle of {len(loop)} modules: {', '.join(loop)}" for loop in cycles(graph)

@@ -1,6 +1,6 @@
 """Include directions: a folder of C++ may include what scripts/layers.txt names for it.
 
-check_layers.py [--show] [ROOT]: --show prints the table of the tree as it is.
+check_layers.py [--show] [ROOT]: --show prints the table of the current tree.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def read_table(path: pathlib.Path) -> tuple[Table, list[str]]:
 
 
 def check_table(table: Table, folders: set[str], root: pathlib.Path) -> list[str]:
-    """Lines that name no folder of today, and folders allowed although their line comes later."""
+    """Lines without an existing folder, and allowed folders whose line comes later."""
     problems = []
     order = {folder: i for i, folder in enumerate(table)}
     for folder in sorted(folders - set(table)):
@@ -65,7 +65,7 @@ def check_table(table: Table, folders: set[str], root: pathlib.Path) -> list[str
 
 
 def resolve(name: str, quoted: bool, path: pathlib.Path, root: pathlib.Path) -> str | None:
-    """The file of the project that an include means, as a path below root."""
+    """The file of the project that an include refers to, relative to root."""
     here = [path.parent] if quoted else []
     for folder in [*here, *(root / s for s in SEARCHED)]:
         target = pathlib.Path(os.path.normpath(folder / name))
@@ -77,7 +77,7 @@ def resolve(name: str, quoted: bool, path: pathlib.Path, root: pathlib.Path) -> 
 
 
 def includes(root: pathlib.Path) -> tuple[dict[str, list[tuple[str, str]]], list[str]]:
-    """For each folder its (including file, included file), and includes that cannot be told."""
+    """For each folder its (including file, included file), and includes that can't be resolved."""
     found: dict[str, list[tuple[str, str]]] = defaultdict(list)
     problems = []
     for path in sorted(p for top in CHECKED for p in (root / top).rglob("*")):
@@ -91,7 +91,9 @@ def includes(root: pathlib.Path) -> tuple[dict[str, list[tuple[str, str]]], list
             if target is not None:
                 targets.append((source, target))
             elif quoted:
-                problems.append(f'{source}: "{quoted}" is no file of the project: use <> or fix it')
+                problems.append(
+                    f'{source}: "{quoted}" is not a file of the project: use <> or fix it'
+                )
             elif macro:
                 problems.append(f"{source}: #include {macro}: name the file, not a macro")
     return found, problems

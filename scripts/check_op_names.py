@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """check_op_names [FOLDER]: ops are named where they are defined, and in few other places.
 
-What the engine must know about an op stands in its definition under src/ops. A C++ file that names
-an op in a string, or a Python file that names an ATen op, decides something about it elsewhere.
-scripts/op_names.txt lists the places that may, each with its reason.
+Everything the engine must know about an op is in its definition under src/ops. A C++ file that
+names an op in a string, or a Python file that names an ATen op, decides something about it
+elsewhere. scripts/op_names.txt lists the places that may, each with its reason.
 """
 
 from __future__ import annotations

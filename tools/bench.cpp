@@ -1,4 +1,4 @@
-// gex bench: how long a compiled graph takes, call after call.
+// gex bench: measures the calls of a compiled graph.
 
 #include <algorithm>
 #include <chrono>
@@ -61,7 +61,7 @@ void print_memory(const runtime::Session& session) {
   line("kernel scratch", static_cast<double>(memory->scratch), "bytes, all workers");
 }
 
-// What is measured: a session, inputs for it, and what making it took.
+// The subject of a measurement: a session, its inputs, and the time to make it.
 struct Subject {
   std::shared_ptr<const deploy::Model> model;      // null: a graph
   std::shared_ptr<runtime::DeviceContext> device;  // stays open
@@ -103,7 +103,7 @@ struct Measured {
   }
 };
 
-// Calls by one of the clients, as many as there are or as time allows.
+// Calls of one client: a fixed number, or as many as time allows.
 std::vector<double> call_again(runtime::Session& session, std::vector<HostTensor> inputs,
                                std::int64_t calls, double seconds, int threads) {
   std::optional<runtime::LimitScope> limit;
@@ -201,7 +201,8 @@ int run(const Arguments& arguments) {
   const auto start = Clock::now();
   execute(*subject.session, subject.inputs);
   const double first_call = seconds_since(start);
-  // Static code comes from a background thread after a few calls: half of the time is for that.
+  // Static code is compiled in the background after a few calls: half of the time is warm-up for
+  // it.
   if (calls == 0) measure(subject, clients, 0, seconds / 2, static_cast<int>(threads));
   if (calls == 0 && !subject.model && user_options(arguments).compile.autotune)
     runtime::wait_for_background();
@@ -220,7 +221,7 @@ Command bench_command() {
       "bench",
       "FILE.gex|MODEL.onnx|MODEL.gexe [--input NAME=SOURCE]... [options]",
       "measures the calls of a graph or model",
-      "Runs the graph on inputs made as for gex run and prints what compiling took, the first\n"
+      "Runs the graph on inputs made as for gex run and prints the compile time, the first\n"
       "call, the fastest, median, p90 and p99 of the later ones, throughput and memory. Times "
       "include\n"
       "making the result tensors. GEX_PROFILE=20 in the environment adds times by kernel. With\n"
@@ -231,9 +232,9 @@ Command bench_command() {
       "scratch_bytes (null where nothing was captured) and tuned.",
       with_compile_options(with_input_options(with_load_options(
           {{"--seconds", "N", "how long to measure (1), after half of it as warm-up"},
-           {"--calls", "N", "so many calls of each client instead, without warm-up"},
+           {"--calls", "N", "this many calls of each client instead, without warm-up"},
            {"--clients", "N", "threads that call at the same time (1)"},
-           {"--threads", "N", "that one call may use (all)"},
+           {"--threads", "N", "threads that one call may use (all)"},
            {"--json", "", "the figures as JSON"}}))),
       1,
       run};

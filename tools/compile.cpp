@@ -31,7 +31,7 @@ deploy::TensorInfo info(const std::string& name, std::string type) {
   return result;
 }
 
-// What is known of an item: its type of memory, as the model calls it.
+// The element type of an item, as the model names it.
 void add_infos(const std::vector<onnx::Item>& items, const std::vector<std::string>& names,
                const char* what, std::vector<deploy::TensorInfo>& infos) {
   for (std::size_t k = 0; k < items.size(); ++k) {
@@ -40,7 +40,7 @@ void add_infos(const std::vector<onnx::Item>& items, const std::vector<std::stri
            "' is a sequence or optional; model files hold models of tensors");
     if (items[k].elem == onnx::Elem::string)
       fail(ErrorCode::unsupported, what, " '", names[k],
-           "' holds strings, whose numbers are known to one process only; model files can't "
+           "' holds strings, which are numbered per process; model files can't "
            "have them");
     infos.push_back(info(names[k], std::string(onnx::name_of(items[k].elem))));
   }
@@ -62,10 +62,10 @@ Built build_onnx(const std::string& file, const Arguments& arguments,
   } catch (const UserError& error) {
     if (arguments.has("--shape")) throw;
     fail(error.code(), error.what(),
-         "; if that is about sizes that vary, --shape NAME=SIZES gives them numbers or ranges");
+         "; if this concerns varying sizes, give them numbers or ranges with --shape NAME=SIZES");
   } catch (const onnx::ValueNeeded& needed) {
     fail(ErrorCode::unsupported, arguments.file(), " can't be compiled ahead of time: ", needed.why,
-         "; sizes and branches must not depend on the values of a run (--shape fixes sizes)");
+         "; sizes and branches must not depend on input values (--shape fixes sizes)");
   }
 }
 
@@ -140,14 +140,14 @@ Command declared() {
       "compiles a model ahead of time into one file",
       "The file holds the program, machine code for the named processors, the weights and the\n"
       "names, types and sizes of inputs and outputs. gex run, gex bench, gex serve, gex.load\n"
-      "and the C and C++ interface load it in milliseconds, without compiler and without\n"
+      "and the C and C++ interface load it in milliseconds, without a compiler and without\n"
       "Python. docs/artifact.md has the format. Sizes of --shape are numbers, ranges (1..32) or\n"
       "names. .pt2 files and TensorFlow models go through Python (GEX_PYTHON, else python3).",
       with_compile_options(with_flags_of(
           {"check_indices"},
           {{"-o", "FILE", "where to write it (the model's name with .gexe)"},
            {"--output", "FILE", "the same"},
-           {"--cpu", "v2,v3,v4", "x86-64 levels that get machine code (v3,v4)"},
+           {"--cpu", "v2,v3,v4", "x86-64 levels to generate machine code for (v3,v4)"},
            {"--shape", "NAME=SIZES", "sizes of an input: 1..32,3,224,224; may be repeated"},
            {"--gears", "SIZE=1,8,32", "sizes that calls are rounded up to, or auto"},
            {"--name", "NAME", "of the model (the file's)"},

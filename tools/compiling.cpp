@@ -82,9 +82,9 @@ std::vector<Option> with_compile_options(std::vector<Option> own, std::string_vi
 }
 
 std::vector<Option> with_input_options(std::vector<Option> own) {
-  own.push_back({"--input", "NAME=SOURCE", "where an input comes from; may be repeated"});
-  own.push_back({"--dim", "SYMBOL=N", "a size that no .npy file tells; may be repeated"});
-  own.push_back({"--seed", "N", "of the random inputs (0)"});
+  own.push_back({"--input", "NAME=SOURCE", "source of an input; may be repeated"});
+  own.push_back({"--dim", "SYMBOL=N", "a size that no .npy file determines; may be repeated"});
+  own.push_back({"--seed", "N", "seed of the random inputs (0)"});
   return own;
 }
 

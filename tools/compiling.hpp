@@ -10,7 +10,7 @@
 
 namespace gex::tool {
 
-// What the flags of the command line say. `level_option` is the flag of option `level`, for
+// The options set by the command line's flags. `level_option` is the flag of option `level`, for
 // commands that use --level for something else.
 UserOptions user_options(const Arguments& arguments, std::string_view level_option = "--level");
 CompileOptions compile_options(const Arguments& arguments,

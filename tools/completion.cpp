@@ -1,4 +1,4 @@
-// gex completion: what a shell asks for when the Tab key is pressed.
+// gex completion: completion scripts for shells.
 
 #include <iostream>
 
@@ -77,8 +77,8 @@ int run(const Arguments& arguments) {
   else if (shell == kShells[2])
     print_fish(all_commands());
   else
-    fail(ErrorCode::invalid_argument, "gex completion knows bash, zsh and fish, got '", shell, "'",
-         suggestion(shell, kShells));
+    fail(ErrorCode::invalid_argument, "gex completion supports bash, zsh and fish, got '", shell,
+         "'", suggestion(shell, kShells));
   return 0;
 }
 
@@ -87,7 +87,7 @@ int run(const Arguments& arguments) {
 Command completion_command() {
   return {"completion",
           "bash|zsh|fish",
-          "prints what makes a shell complete commands and options",
+          "prints a script that makes a shell complete commands and options",
           "Put eval \"$(gex completion bash)\" into ~/.bashrc (zsh: ~/.zshrc), or\n"
           "gex completion fish | source into ~/.config/fish/config.fish.",
           {},

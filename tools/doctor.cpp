@@ -1,4 +1,4 @@
-// gex doctor: what gex finds on this machine, and what is wrong in words.
+// gex doctor: what gex finds on this machine, and descriptions of problems.
 
 #include <unistd.h>
 #include <cmath>
@@ -45,7 +45,8 @@ void look_at_code_generator(Findings& findings) {
   if (codegen::Generator* generator = codegen::llvm_generator(&why_not))
     findings.ok("LLVM", generator->target());
   else
-    findings.wrong("LLVM", "kernels run in the reference executor, many times slower: " + why_not);
+    findings.wrong("LLVM",
+                   "kernels run in the reference executor, which is many times slower: " + why_not);
 }
 
 void look_at_cuda(Findings& findings) {
@@ -73,7 +74,7 @@ void look_at_cache(Findings& findings) {
   }
   if (::access(store->folder().c_str(), F_OK) == 0 &&
       ::access(store->folder().c_str(), W_OK) != 0) {
-    findings.wrong("cache", store->folder() + " can't be written: nothing is kept");
+    findings.wrong("cache", store->folder() + " can't be written: nothing is cached");
     return;
   }
   std::int64_t bytes = 0;
@@ -120,11 +121,11 @@ Command doctor_command() {
   return {
       "doctor",
       "[--no-python]",
-      "tells what gex finds on this machine, and what is wrong",
-      "Lists the processor and what it was measured to do, the code generator, CUDA, the compile\n"
+      "shows what gex finds on this machine, and what is wrong",
+      "Lists the processor and its measured peak, the code generator, CUDA, the compile\n"
       "cache, variables of the environment, and the Python package with its PyTorch. Lines with\n"
       "!! say what is wrong and how to fix it; the exit code is then 1.",
-      {{"--no-python", "", "do not ask Python (GEX_PYTHON, else python3)"}},
+      {{"--no-python", "", "do not run Python (GEX_PYTHON, else python3)"}},
       0,
       run};
 }

@@ -1,4 +1,4 @@
-// gex inspect: what is in a model file, without running anything of it.
+// gex inspect: the contents of a model file; runs none of it.
 
 #include <iostream>
 
@@ -129,7 +129,7 @@ int run(const Arguments& arguments) {
     }
     for (const deploy::Section& section : container.sections())
       std::cout << "section " << section.name << ": " << section.bytes.size() << " bytes\n";
-    if (arguments.has("--verify")) std::cout << "all checksums are right\n";
+    if (arguments.has("--verify")) std::cout << "all checksums match\n";
     if (arguments.has("--program"))
       for (const Entry& entry : entries) std::cout << program::print(entry.program);
     return 0;
@@ -143,7 +143,7 @@ int run(const Arguments& arguments) {
 Command inspect_command() {
   return {"inspect",
           "MODEL.gexe [options]",
-          "tells what is in a model file",
+          "shows the contents of a model file",
           "Names, types and sizes of inputs and outputs, steps, processors and sections. Nothing\n"
           "of the file is run.",
           {{"--json", "", "as JSON"},

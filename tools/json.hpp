@@ -1,5 +1,5 @@
 #pragma once
-// JSON text, written piece by piece.
+// Helpers that write JSON text.
 
 #include <string>
 #include <utility>

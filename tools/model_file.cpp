@@ -17,8 +17,9 @@ std::vector<Option> with_load_options(std::vector<Option> own) {
                  "proven to stay "
                  "inside its memory; only if you know their origin"});
   own.push_back({"--check-weights", "", "model files: read all weights and compare checksums"});
-  own.push_back({"--cpu-level", "v2|v3|v4", "model files: which machine code (the best)"});
-  own.push_back({"--kernels", "LIBRARY.so", "model files: kernels of yours that they call"});
+  own.push_back(
+      {"--cpu-level", "v2|v3|v4", "model files: level of the machine code (the highest)"});
+  own.push_back({"--kernels", "LIBRARY.so", "model files: shared libraries with user kernels"});
   own.push_back({"--model", "NAME", "model files with several models: which one (the first)"});
   return own;
 }

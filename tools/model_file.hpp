@@ -1,5 +1,5 @@
 #pragma once
-// Model files (.gexe) for the commands that run them or look into them.
+// Model files (.gexe) for the commands that run or inspect them.
 
 #include <memory>
 #include <vector>

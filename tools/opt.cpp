@@ -74,7 +74,7 @@ Command opt_command() {
               {"level", "disabled_passes", "enabled_passes", "switch_file", "dump_dir"},
               {{"--passes", "a,b,c", "just these passes, in this order"},
                {"--dump-passes", "a,b", "with --dump: instead, before and after each of these"},
-               {"--fold-limit", "N", "the most elements of a constant that is computed (4096)"},
+               {"--fold-limit", "N", "maximum number of elements of folded constants (4096)"},
                {"--onnx", "FILE", "write the graph there as ONNX instead of printing it"},
                {"--stats", "", "what each pass did and how long it took, on standard error"},
                {"--list-passes", "", "names, stages, levels and meanings of all passes"}}),

@@ -25,9 +25,9 @@ Command profile_command() {
   return {
       "profile",
       "FILE.gex|MODEL.onnx [-o trace.json] [options]",
-      "runs a graph and writes when each launch ran, for Perfetto and chrome://tracing",
+      "runs a graph and writes a trace of its launches for Perfetto and chrome://tracing",
       "Compiles the graph, runs it on inputs made as for gex run, and writes the fastest call in\n"
-      "Chrome's trace format: a lane for the host and each thread, with bytes and operations of\n"
+      "Chrome's trace format: a track for the host and each thread, with bytes and operations of\n"
       "every launch.",
       with_traced_run_options({{"-o", "FILE", "where to write (trace.json)"}}),
       1,

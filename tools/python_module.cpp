@@ -80,11 +80,11 @@ Command top_command() {
   Command command;
   command.name = "top";
   command.synopsis = "[--once] [--interval SECONDS]";
-  command.summary = "shows what compiled functions of running processes do (GEX_TOP=1)";
+  command.summary = "shows statistics of compiled functions in running processes (GEX_TOP=1)";
   command.details =
-      "Processes started with GEX_TOP=1 in their environment write once a second what their\n"
-      "compiled graphs do: calls, times, captures, memory, ops through PyTorch. This shows them,\n"
-      "again and again on a terminal, once elsewhere. Needs Python: GEX_PYTHON, else python3.";
+      "Processes started with GEX_TOP=1 in their environment write statistics of their compiled\n"
+      "graphs once a second: calls, times, captures, memory, ops through PyTorch. This shows\n"
+      "them, repeatedly on a terminal, else once. Needs Python: GEX_PYTHON, else python3.";
   command.run_words = run_top;
   return command;
 }

@@ -20,16 +20,16 @@ namespace {
 
 constexpr int kSecondsForOne = 60;
 
-// A folder of this process that goes with it.
+// A temporary folder of this process, removed at its end.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
     std::string path = (std::filesystem::temp_directory_path() / "gex_reduce_XXXXXX").string();
-    if (mkdtemp(path.data()) == nullptr) fail(ErrorCode::io_error, "can't make a folder ", path);
+    if (mkdtemp(path.data()) == nullptr) fail(ErrorCode::io_error, "can't create a folder ", path);
     path_ = path;
   }
   ~TemporaryFolder() {
-    std::error_code ignored;  // nothing to be done about it in a destructor
+    std::error_code ignored;  // errors can't be reported from a destructor
     std::filesystem::remove_all(path_, ignored);
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
@@ -49,7 +49,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
   return found ? text : text + " " + by;
 }
 
-// What is wrong with the graph under the options of the command line, asked of a child process.
+// The fault of the graph with the options of the command line, found in a child process.
 class Comparison {
  public:
   Comparison(const Graph& graph, const Arguments& arguments)
@@ -134,15 +134,15 @@ Command reduce_command() {
       "shrinks a failing graph to the smallest that still fails",
       "Drops outputs, nodes and ties, turns cut values into inputs, and makes sizes smaller as\n"
       "long as the graph still fails. A graph fails if, compiled with these options, it differs\n"
-      "from the interpreter, is refused, crashes or hangs (each graph is tried in a process of\n"
-      "its own, on random inputs), or, with --command, if that command ends with an exit code\n"
-      "other than 0; {} in it stands for the graph's file.",
+      "from the interpreter, is rejected, crashes or hangs (each graph is tried in a separate\n"
+      "process, on random inputs), or, with --command, if that command ends with an exit code\n"
+      "other than 0; {} in it is replaced by the graph's file.",
       with_flags_of({"level", "disabled_passes", "fuse"},
-                    {{"--command", "'CMD {}'", "what tells whether a graph fails"},
+                    {{"--command", "'CMD {}'", "the command that decides whether a graph fails"},
                      {"--exit-code", "N", "with --command: fails with exactly this exit code"},
                      {"--interpret", "", "run the kernels in the reference executor"},
                      {"--dim", "SYMBOL=N", "a size of the inputs (small); may be repeated"},
-                     {"--seed", "N", "of the random inputs (0)"},
+                     {"--seed", "N", "seed of the random inputs (0)"},
                      {"--most-tests", "N", "graphs that are tried at most (2000)"},
                      {"--verbose", "", "every step on standard error"}}),
       1,

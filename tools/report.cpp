@@ -1,4 +1,4 @@
-// gex report: what became of a graph and where its time goes, as one page to look at.
+// gex report: one HTML page that shows how a graph was compiled and where its time goes.
 
 #include <iostream>
 
@@ -28,8 +28,8 @@ std::string read_model(const std::string& path) {
   }
   const std::size_t format = text.find(kFormat);
   if (format == std::string::npos || text.find(kFormat, format + 1) != std::string::npos)
-    fail(ErrorCode::invalid_argument, path, " is not one report: write it by 'gex report FILE -o ",
-         "report.json' or by gex.report in Python");
+    fail(ErrorCode::invalid_argument, path, " is not a report: write one with 'gex report FILE -o ",
+         "report.json' or with gex.report in Python");
   const std::string version = str("\"version\":", report::kModelVersion, ",");
   if (!text.substr(format + kFormat.size() + 1).starts_with(version))
     fail(ErrorCode::invalid_argument, path, " is a report of another version than ",
@@ -90,7 +90,7 @@ Command report_command() {
   return {
       "report",
       "FILE.gex|MODEL.onnx [-o report.html] | --compare OLD.json NEW.json [-o report.html]",
-      "writes a page that shows what became of a graph and where its time goes",
+      "writes a page that shows how a graph was compiled and where its time goes",
       "Compiles the graph, runs it on inputs made as for gex run, and writes one HTML page that\n"
       "needs no network: the graph at three levels with why neighbours did not fuse, the\n"
       "timeline of the fastest call, every launch against the machine's measured limits, memory\n"
@@ -98,7 +98,7 @@ Command report_command() {
       "--compare shows two such files (or pages) side by side, the older first.",
       with_traced_run_options({{"-o", "FILE", "where to write: .html or .json (report.html)"},
                                {"--compare", "", "the files are two reports"},
-                               {"--no-assembly", "", "leave machine code of kernels out"}}),
+                               {"--no-assembly", "", "omit the machine code of kernels"}}),
       2,
       run};
 }

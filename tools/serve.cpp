@@ -56,20 +56,21 @@ Command serve_command() {
   return {"serve",
           "[NAME=]MODEL.gexe|FOLDER... [options]",
           "serves models over HTTP (KServe v2 protocol)",
-          "Requests that wait together run together where a model's first size may vary. A folder\n"
+          "Waiting requests run as one batch if the model's first size may vary. A folder\n"
           "holds NAME.gexe or NAME/VERSION/model.gexe. SIGHUP, and POST to\n"
           "/v2/repository/models/NAME/load, load files again without dropping requests; SIGTERM\n"
-          "answers what is under way and ends. /metrics has counters for Prometheus.",
-          with_load_options({{"--host", "ADDRESS", "to listen on (127.0.0.1)"},
-                             {"--port", "N", "to listen on (8000); 0: any free one"},
-                             {"--port-file", "FILE", "gets the port once requests are taken"},
-                             {"--batch", "N", "rows of one run at most (32)"},
-                             {"--batch-delay-us", "N", "how long a request waits for others (500)"},
-                             {"--queue", "N", "requests that may wait, others get 429 (256)"},
-                             {"--threads", "N", "of one run (all)"},
-                             {"--connections", "N", "that are answered at once (64)"},
-                             {"--max-body", "BYTES", "of a request, others get 413 (64 MiB)"},
-                             {"--timeout-ms", "N", "of a request, then it gets 504 (none)"}}),
+          "answers running requests and exits. /metrics has counters for Prometheus.",
+          with_load_options(
+              {{"--host", "ADDRESS", "address to listen on (127.0.0.1)"},
+               {"--port", "N", "port to listen on (8000); 0: any free one"},
+               {"--port-file", "FILE", "file to write the port to when the server is ready"},
+               {"--batch", "N", "maximum number of rows of one run (32)"},
+               {"--batch-delay-us", "N", "how long a request waits for others (500)"},
+               {"--queue", "N", "requests that may wait, others get 429 (256)"},
+               {"--threads", "N", "threads of one run (all)"},
+               {"--connections", "N", "connections that are served at the same time (64)"},
+               {"--max-body", "BYTES", "maximum size of a request, larger ones get 413 (64 MiB)"},
+               {"--timeout-ms", "N", "time limit of a request, then it gets 504 (none)"}}),
           64,
           run};
 }

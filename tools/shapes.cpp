@@ -40,19 +40,19 @@ class Sizes {
     if (dots == std::string::npos) {
       if (!is_name(text))
         fail(ErrorCode::invalid_argument, where, ": '", text,
-             "' is no number, range (1..32) or name");
+             "' is not a number, a range (1..32) or a name");
       return symbol(text, {1, DimRange::kInf}, where);
     }
     const std::int64_t lowest = to_integer(text.substr(0, dots), where);
     const std::string upper = text.substr(dots + 2);
     const std::int64_t highest = upper.empty() ? DimRange::kInf : to_integer(upper, where);
     if (lowest < 0 || highest < lowest)
-      fail(ErrorCode::invalid_argument, where, ": '", text, "' is no range of sizes");
+      fail(ErrorCode::invalid_argument, where, ": '", text, "' is not a range of sizes");
     return symbol(known_as, {lowest, highest}, where);
   }
 
  private:
-  // One name is one size, in all inputs.
+  // A name is the same size in all inputs.
   Dim symbol(const std::string& name, DimRange range, const std::string& where) {
     const auto [at, is_new] = symbols_.try_emplace(name, Dim::symbol(name, range));
     if (!is_new && at->second.range() != range) {

@@ -1,5 +1,5 @@
 #pragma once
-// Sizes of a model's inputs and gears, as the command line says them.
+// Sizes of a model's inputs and gears, as given on the command line.
 
 #include <optional>
 #include <vector>
@@ -11,8 +11,8 @@
 
 namespace gex::tool {
 
-// --shape x=1..32,3,224,224: a fact for each input of the model that it names. A range or a name
-// is a size symbol; a range keeps the name that the model has for the size.
+// --shape x=1..32,3,224,224: the type of each named input of the model. A range or a name is a size
+// symbol; a range keeps the model's name of the size.
 std::vector<std::optional<onnx::InputFact>> shapes_given(const onnx::ModelProto& model,
                                                          const Arguments& arguments);
 

@@ -23,7 +23,7 @@ std::string new_folder() {
   std::string name = (fs::temp_directory_path() / "gex_tensorflow_XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr)
     fail(ErrorCode::io_error,
-         "can't make a folder for the converted model: ", std::strerror(errno));
+         "can't create a folder for the converted model: ", std::strerror(errno));
   return name;
 }
 
@@ -32,7 +32,7 @@ std::string kind_of(const fs::path& path) {
   if (fs::is_directory(path, error)) {
     if (!fs::exists(path / "saved_model.pb", error))
       fail(ErrorCode::io_error, "the folder ", path.string(),
-           " holds no saved_model.pb: it is no SavedModel");
+           " has no saved_model.pb: it is not a SavedModel");
     return "--saved-model";
   }
   if (!fs::exists(path, error)) fail(ErrorCode::io_error, "there is no file ", path.string());

@@ -1,5 +1,5 @@
 #pragma once
-// TensorFlow models become ONNX files by tf2onnx, a Python package, in a process of its own.
+// TensorFlow models become ONNX files with tf2onnx, a Python package, in a separate process.
 
 #include <string>
 
@@ -13,7 +13,8 @@ bool is_tensorflow(const std::string& path);
 // An ONNX file in a folder that is removed with this object.
 class ConvertedModel {
  public:
-  // --inputs and --outputs name those of a frozen graph. UserError with tf2onnx's last words.
+  // --inputs and --outputs name those of a frozen graph. UserError with tf2onnx's last line of
+  // output.
   ConvertedModel(const std::string& path, const Arguments& arguments);
   ~ConvertedModel();
   ConvertedModel(const ConvertedModel&) = delete;

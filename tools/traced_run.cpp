@@ -16,7 +16,7 @@ constexpr std::int64_t kCalls = 10;
 
 using Clock = std::chrono::steady_clock;
 
-// Takes traces for as long as it lives.
+// Collects traces during its lifetime.
 class TraceScope {
  public:
   explicit TraceScope(std::shared_ptr<runtime::TraceSink> sink) {
@@ -55,7 +55,7 @@ TracedRun traced_run(const Arguments& arguments) {
   phase("session");
   execute(*run.session, inputs);
   phase("run");
-  // Code for these very sizes comes from the background after a few calls.
+  // Static code for these sizes is compiled in the background after a few calls.
   for (std::int64_t k = 0; k < std::max<std::int64_t>(calls, 4); ++k) execute(*run.session, inputs);
   runtime::wait_for_background();
   const auto keeper = std::make_shared<report::TraceKeeper>();
@@ -64,7 +64,7 @@ TracedRun traced_run(const Arguments& arguments) {
     for (std::int64_t k = 0; k < calls; ++k) execute(*run.session, inputs);
   }
   run.kept = keeper->of(run.compiled.program.get());
-  GEX_CHECK(run.kept.has_value(), "a run left no trace");
+  GEX_CHECK(run.kept.has_value(), "a run was not traced");
   return run;
 }
 

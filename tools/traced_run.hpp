@@ -18,7 +18,7 @@ struct TracedRun {
   bool reuse_memory = true;
   std::vector<std::pair<std::string, double>> first_call;  // seconds by phase
   std::unique_ptr<runtime::Session> session;
-  std::optional<report::TraceKeeper::Kept> kept;  // always there
+  std::optional<report::TraceKeeper::Kept> kept;  // never null
 };
 
 // --calls says how many calls are traced; as many run before, untraced.

@@ -1,12 +1,13 @@
 /* The C interface of gex: build or parse a graph, print it, compile it, run it.
  *
- * - Every function that can fail returns a gex_status; the words are in gex_last_error(), kept for
- *   each thread. A failed call changes nothing but that message. No exception crosses this border.
+ * - Every function that can fail returns a gex_status; gex_last_error() has the message, per
+ *   thread. A failed call changes nothing but that message. No exception leaves the library.
  * - Structs with a `struct_size` may grow at the end in later versions: set it with sizeof, or use
  *   the *_INIT macros. Structs without one never change.
  * - A graph may be used by one thread at a time; a program by any number of threads.
- * - NULL where a handle, name or result place is needed is an error with a message, never a crash.
- *   So is a handle that was destroyed or is of another kind; destroying twice does nothing but log.
+ * - NULL for a required handle, name or result pointer is an error with a message, not a crash; so
+ *   is a handle that was destroyed or has another kind. Destroying a handle twice only logs an
+ * error.
  */
 #ifndef GEX_GEX_H
 #define GEX_GEX_H
@@ -24,8 +25,8 @@
 extern "C" {
 #endif
 
-/* Raised only when something here changes its meaning: a library serves programs that were built
- * with its own number. */
+/* Changes only when the meaning of something here changes: a library works with programs that
+ * were built with the same number. */
 #define GEX_ABI_VERSION 1
 GEX_API uint32_t gex_abi_version(void);
 GEX_API const char* gex_version(void); /* "0.1.0" */
@@ -48,13 +49,14 @@ enum {
   GEX_INTERNAL = 11,  /* a bug in gex; the message says where it was noticed */
   GEX_CANCELLED = 12, /* gex_cancel_request stopped the run */
   GEX_DEADLINE = 13,  /* the run took longer than its time limit */
-  GEX_BUSY = 14       /* too many asynchronous runs wait already */
+  GEX_BUSY = 14       /* too many asynchronous runs are waiting */
 };
 GEX_API const char* gex_status_name(gex_status status); /* "shape_mismatch" */
-/* Of this thread's last failed call; valid until its next failed one. "" if none failed. */
+/* The message of this thread's last failed call; valid until its next failed call. "" if none
+ * failed. */
 GEX_API const char* gex_last_error(void);
 
-/* --- values that go in ----------------------------------------------------------------------- */
+/* --- dtypes, sizes, tensors ------------------------------------------------------------------ */
 
 typedef int32_t gex_dtype;
 enum {
@@ -70,14 +72,14 @@ enum {
   GEX_BOOL = 9 /* one byte, 0 or 1 */
 };
 
-/* A size: `number` if `expression` is NULL, else what the text says: "s0", "s0*8 + 1",
+/* A size: `number` if `expression` is NULL, else the value of the expression: "s0", "s0*8 + 1",
  * "(s0 + 7)//8". */
 typedef struct gex_size {
   int64_t number;
   const char* expression;
 } gex_size;
 
-/* Elements in memory. Strides are in elements; NULL means dense, row by row. */
+/* Elements in memory. Strides are in elements; NULL means dense, row-major. */
 typedef struct gex_tensor {
   uint32_t struct_size;
   gex_dtype dtype;
@@ -85,11 +87,11 @@ typedef struct gex_tensor {
   size_t rank;
   const int64_t* shape;
   const int64_t* strides;
-  void* owner; /* set by the library on memory of its own: give it back by gex_tensor_release */
+  void* owner; /* set by the library for its own memory: free it with gex_tensor_release */
 } gex_tensor;
 #define GEX_TENSOR_INIT {sizeof(gex_tensor), GEX_F32, NULL, 0, NULL, NULL, NULL}
 
-/* Gives library memory back and makes *tensor empty. Does nothing to memory of the caller. */
+/* Frees library memory and makes *tensor empty. Does nothing for memory of the caller. */
 GEX_API void gex_tensor_release(gex_tensor* tensor);
 
 /* Texts that functions return through char** belong to the caller. NULL is allowed. */
@@ -98,7 +100,7 @@ GEX_API void gex_text_free(char* text);
 /* --- graphs ---------------------------------------------------------------------------------- */
 
 typedef struct gex_graph gex_graph;
-/* A value of one graph; another graph refuses it. Lives as long as its graph. */
+/* A value of one graph; another graph rejects it. Lives as long as its graph. */
 typedef uint64_t gex_value;
 #define GEX_NO_VALUE ((gex_value)0) /* an optional input that is absent */
 
@@ -113,16 +115,16 @@ GEX_API gex_status gex_graph_print_abbreviated(const gex_graph* graph, char** te
 /* For viewers: an ONNX ModelProto in protobuf's text format, with gex's own ops. */
 GEX_API gex_status gex_graph_print_onnx(const gex_graph* graph, char** text);
 /* A graph from an ONNX file; external data is read from the file's folder. Inputs and outputs are
- * the model's, in order; sizes that the file leaves open are symbols. uint16, uint32 and uint64
- * tensors are passed as i16, i32 and i64 with the same bits. Operators that gex does not know are
- * all listed in the error. A model whose sizes or branches depend on the values of a run is no
- * single graph: GEX_UNSUPPORTED. */
+ * the model's, in order; sizes that are unknown in the file are symbols. uint16, uint32 and uint64
+ * tensors are passed as i16, i32 and i64 with the same bits. The error lists all unsupported
+ * operators. A model whose sizes or branches depend on input values is not a single graph:
+ * GEX_UNSUPPORTED. */
 GEX_API gex_status gex_import_onnx(const char* path, gex_graph** graph);
-/* Everything that can be checked without running it. gex_compile does so itself. */
+/* Checks everything that can be checked without running the graph. gex_compile does so too. */
 GEX_API gex_status gex_graph_verify(const gex_graph* graph);
 
-/* Declares a size symbol with the range it may take, before anything uses it. A bare name in an
- * input's shape declares itself as [0, infinity]. */
+/* Declares a size symbol with its range; must precede its first use. A bare new name in an input's
+ * shape declares a symbol with range [0, infinity]. */
 GEX_API gex_status gex_graph_symbol(gex_graph* graph, const char* name, int64_t lowest,
                                     int64_t highest);
 #define GEX_NO_LIMIT INT64_MAX
@@ -130,14 +132,15 @@ GEX_API gex_status gex_graph_symbol(gex_graph* graph, const char* name, int64_t 
 /* Inputs are numbered in the order they are made. `name` may be NULL. */
 GEX_API gex_status gex_graph_input(gex_graph* graph, const char* name, gex_dtype dtype,
                                    const gex_size* shape, size_t rank, gex_value* input);
-/* An input with the dtype and sizes of a value of `other`: how subgraphs take what they use. */
+/* An input with the dtype and sizes of a value of `other`: for the inputs of subgraphs. */
 GEX_API gex_status gex_graph_input_like(gex_graph* graph, const char* name, const gex_graph* other,
                                         gex_value value, gex_value* input);
-/* Another dtype or shape for an input that nothing uses yet. */
+/* Changes the dtype or shape of an input that nothing uses yet. */
 GEX_API gex_status gex_graph_set_input_dtype(gex_graph* graph, gex_value input, gex_dtype dtype);
 GEX_API gex_status gex_graph_set_input_shape(gex_graph* graph, gex_value input,
                                              const gex_size* shape, size_t rank);
-/* New input k is the one that was number order[k]: a permutation of all inputs. */
+/* Reorders the inputs: new input k is the former input order[k]. `order` is a permutation of all
+ * inputs. */
 GEX_API gex_status gex_graph_order_inputs(gex_graph* graph, const size_t* order, size_t count);
 
 /* A constant with a copy of these elements, converted to `dtype`. Integer results must be exact. */
@@ -179,16 +182,16 @@ typedef struct gex_attr {
   } value;
 } gex_attr;
 
-/* One node of any op ("add", "softmax", ...; gex_list_ops tells them), checked at once. Attributes
- * that are left out have their defaults; a negative axis counts from the end. Operands of
- * elementwise ops that differ in dtype are cast to the wider one, as in PyTorch. Fills `outputs`,
- * of which there must be as many as the op has results. The node is called "<Op>_<n>", where n
- * counts the nodes made by these functions from 0. */
+/* One node of any op ("add", "softmax", ...; gex_list_ops lists them), checked at once. Omitted
+ * attributes have their defaults; a negative axis counts from the end. Operands of
+ * elementwise ops that differ in dtype are cast to the wider one, as in PyTorch. Fills
+ * `outputs`, which must have one entry per result of the op. The node is named "<Op>_<n>", where n
+ * counts the nodes made by these functions, from 0. */
 GEX_API gex_status gex_graph_add(gex_graph* graph, const char* op, const gex_value* inputs,
                                  size_t input_count, const gex_attr* attrs, size_t attr_count,
                                  gex_value* outputs, size_t output_count);
 
-/* The same with all that a node can have. */
+/* A node with everything that it can have. */
 typedef struct gex_node {
   uint32_t struct_size;
   const char* op;
@@ -198,29 +201,30 @@ typedef struct gex_node {
   size_t attr_count;
   const gex_graph* const* subgraphs; /* copied */
   size_t subgraph_count;
-  const char* location; /* where in the user's code, for messages; may be NULL */
+  const char* location; /* location in the user's code, for messages; may be NULL */
 } gex_node;
-/* Subgraphs below one graph have different names, unless they have none. */
+/* Named subgraphs of one graph must have different names. */
 #define GEX_NODE_INIT {sizeof(gex_node), NULL, NULL, 0, NULL, 0, NULL, 0, NULL}
 GEX_API gex_status gex_graph_add_node(gex_graph* graph, const gex_node* node, gex_value* outputs,
                                       size_t output_count);
 
-/* The same where the number of results is not known before: fills *count of `outputs`, which has
- * room for `capacity`. */
+/* The same if the number of results is not known in advance: writes *count entries to `outputs`,
+ * which has room for `capacity`. */
 GEX_API gex_status gex_graph_add_node_counted(gex_graph* graph, const gex_node* node,
                                               gex_value* outputs, size_t capacity, size_t* count);
 
-/* Words of the user about the graph or about the node that makes a value: a bool, an integer or a
- * string. Nodes whose labels differ are never merged. Reading gives the text form: 3, true, "a". */
+/* Labels: user data of the graph or of the node that computes a value, a bool, an integer or a
+ * string. Nodes with different labels are never merged. Reading returns the text form: 3, true,
+ * "a". */
 GEX_API gex_status gex_graph_set_label(gex_graph* graph, const gex_attr* label);
 GEX_API gex_status gex_graph_label(const gex_graph* graph, const char* name, char** text);
 GEX_API gex_status gex_value_set_label(gex_graph* graph, gex_value value, const gex_attr* label);
 GEX_API gex_status gex_value_label(const gex_graph* graph, gex_value value, const char* name,
                                    char** text);
 
-/* From the end of each run on, input `variable` holds `value`, converted to its dtype. Nodes that
- * read the variable see what it held before the run, except those that are ordered behind the
- * assignment (gex_graph_order): they see `assigned`. */
+/* At the end of each run, `value`, converted to the dtype of input `variable`, is written to it.
+ * Nodes that read the variable get its contents from before the run, except those ordered after the
+ * assignment (gex_graph_order): they get `assigned`. */
 GEX_API gex_status gex_graph_assign(gex_graph* graph, gex_value variable, gex_value value,
                                     gex_value* assigned);
 /* A control edge: the node of `after` comes after the nodes of `before`. */
@@ -228,8 +232,8 @@ GEX_API gex_status gex_graph_order(gex_graph* graph, gex_value after, const gex_
                                    size_t count);
 
 GEX_API gex_status gex_graph_set_outputs(gex_graph* graph, const gex_value* outputs, size_t count);
-/* Output `output` is written into the memory of input `input` at each run, and is no result of its
- * own any more. */
+/* Output `output` is written into the memory of input `input` at each run, and is no longer a
+ * separate result. */
 GEX_API gex_status gex_graph_tie(gex_graph* graph, size_t output, size_t input);
 
 GEX_API gex_status gex_graph_input_count(const gex_graph* graph, size_t* count);
@@ -238,18 +242,18 @@ GEX_API gex_status gex_graph_get_input(gex_graph* graph, size_t index, gex_value
 GEX_API gex_status gex_graph_get_output(gex_graph* graph, size_t index, gex_value* output);
 /* As printed: "x", "Softmax_3"; "" if it has none. */
 GEX_API gex_status gex_value_name(const gex_graph* graph, gex_value value, char** name);
-/* Places that are not wanted may be NULL. Sizes that are no plain numbers are -1 in `shape`, which
- * has room for `capacity` of them; `text` is all of it: "f32[s0, 4]". */
+/* Result pointers may be NULL. Symbolic sizes are -1 in `shape`, which has room for `capacity`
+ * sizes; `text` is the whole type: "f32[s0, 4]". */
 GEX_API gex_status gex_value_type(const gex_graph* graph, gex_value value, gex_dtype* dtype,
                                   size_t* rank, int64_t* shape, size_t capacity, char** text);
 
 /* A line for each op: "matmul(a, b) {wide = false}  Matrix product ...". */
 GEX_API gex_status gex_list_ops(char** text);
 
-/* An op of the caller's, made of other ops: from here on gex_graph_add knows it, in this process.
- * `expand` builds it from `inputs` in `graph` and sets *output_count of `outputs`, which has room
- * for `capacity`; it is called for each node, to tell the types and to replace it. It gives the
- * same for the same types, may be called by any thread, and must not throw. */
+/* Registers a user-defined op, composed of other ops, for gex_graph_add in this process. `expand`
+ * builds it from `inputs` in `graph` and writes *output_count entries to `outputs`, which has room
+ * for `capacity`. It is called for each node, to infer its types and to replace it; it must return
+ * the same for the same types, may be called from any thread, and must not throw. */
 typedef struct gex_op {
   uint32_t struct_size;
   uint32_t reserved;
@@ -260,10 +264,10 @@ typedef struct gex_op {
   void* user;
   gex_status (*expand)(void* user, gex_graph* graph, const gex_value* inputs, size_t input_count,
                        gex_value* outputs, size_t capacity, size_t* output_count);
-  const gex_attr* attrs; /* names and defaults, which also fix the kinds; no tensors */
+  const gex_attr* attrs; /* names and defaults, which determine the kinds; no tensors */
   size_t attr_count;
-  /* If it is there, instead of `expand`: also gets the node's attributes, all that are declared and
-   * in that order, good until it returns. */
+  /* If not NULL, called instead of `expand`: also gets all declared attributes of the node, in the
+   * order of declaration, valid until it returns. */
   gex_status (*expand_with)(void* user, gex_graph* graph, const gex_value* inputs,
                             size_t input_count, const gex_attr* attrs, size_t attr_count,
                             gex_value* outputs, size_t capacity, size_t* output_count);
@@ -275,19 +279,19 @@ GEX_API gex_status gex_register_op(const gex_op* op);
 
 typedef struct gex_program gex_program;
 
-/* Memory of the caller's for a program's temporaries and for results in library memory. Both
- * functions may be called by any thread. What is held goes back when the program and the results
- * are destroyed. Constants stay where the graph has them. */
+/* The caller's allocator for temporaries and for results in library memory. Both functions may be
+ * called from any thread. All memory is released when the program and the results are destroyed.
+ * Constants stay in the graph's own memory. */
 typedef struct gex_allocator {
   uint32_t struct_size;
   uint32_t reserved;
   void* user;
-  void* (*allocate)(void* user, size_t bytes, size_t alignment); /* NULL: there is no more */
+  void* (*allocate)(void* user, size_t bytes, size_t alignment); /* NULL: out of memory */
   void (*release)(void* user, void* memory, size_t bytes);
 } gex_allocator;
 #define GEX_ALLOCATOR_INIT {sizeof(gex_allocator), 0, NULL, NULL, NULL}
 
-/* Threads of the caller's. `run` calls task(context, k) for each k from 0 to count - 1, on any
+/* The caller's threads. `run` calls task(context, k) for each k from 0 to count - 1, on any
  * threads and in any order, and returns when all are done. It may be called by several threads at
  * once, and must not throw. */
 typedef struct gex_thread_pool {
@@ -299,7 +303,7 @@ typedef struct gex_thread_pool {
 #define GEX_THREAD_POOL_INIT {sizeof(gex_thread_pool), 1, NULL, NULL}
 
 /* An option by name: "target" = "cuda:0", "fuse" = "false", "level" = "3", "disabled_passes" =
- * "cse,dce". gex_list_options tells all of them. */
+ * "cse,dce". gex_list_options lists all of them. */
 typedef struct gex_option {
   const char* name;
   const char* value;
@@ -311,31 +315,31 @@ GEX_API gex_status gex_list_options(char** text);
 typedef struct gex_compile_options {
   uint32_t struct_size;
   int32_t level;         /* 0 .. 3: which passes run */
-  int32_t fuse;          /* 0: every node its own kernel */
+  int32_t fuse;          /* 0: a separate kernel for every node */
   int32_t fast_math;     /* 1: reassociation and reciprocals, bits may differ */
   int32_t generate_code; /* 0: kernels run in the reference executor */
-  int32_t keep_apart;    /* 1: temporaries never share memory, to find stray writes */
+  int32_t keep_apart;    /* 1: temporaries never share memory, to find out-of-bounds writes */
   int64_t capture_limit; /* shapes kept ready for replay */
   const char* const* disabled_passes;
   size_t disabled_pass_count;
   const char* dump_dir;              /* NULL, or a folder for the graph after each pass */
-  const char* const* enabled_passes; /* whatever the level is */
+  const char* const* enabled_passes; /* regardless of the level */
   size_t enabled_pass_count;
   const char* switch_file;        /* NULL, or a JSON file that switches passes on and off by name */
   const gex_allocator* allocator; /* NULL: the library's; copied */
   const gex_thread_pool* thread_pool; /* NULL: the library's; copied */
-  int32_t streams;  /* 0: as nodes are labelled; 1: one; 2..64: spread over so many where it pays */
+  int32_t streams;  /* 0: as labelled; 1: one; 2..64: independent launches use up to this many */
   int32_t in_place; /* 0: in_place_temps and in_place_inputs are off */
-  int32_t autotune; /* 1: ways to compute products are measured for sizes that are run often */
-  int32_t operands_in_memory; /* 1: products and the like compute no operand themselves */
-  /* 1: indices out of range are no errors: gathers read the nearest element, scatters leave them
-   * out. Else a run with such an index (below -size or not below size) fails. */
+  int32_t autotune; /* 1: measure algorithms of matmuls and convolutions for hot sizes */
+  int32_t operands_in_memory; /* 1: no prologues: all operands are read from memory */
+  /* 1: indices out of range are not errors: gathers read the nearest element, scatters skip them.
+   * 0: a run with such an index (less than -size, or at least size) fails. */
   int32_t unchecked_indices;
   /* 1: the compile cache is not used, even if GEX_CACHE_DIR names a folder. */
   int32_t no_cache;
   int32_t async_limit; /* asynchronous runs that may wait at once */
   int32_t reserved;
-  const gex_option* options; /* by name, in turn; they go before the fields above */
+  const gex_option* options; /* by name, in order; they take precedence over the fields above */
   size_t option_count;
 } gex_compile_options;
 /* clang-format off */
@@ -344,20 +348,21 @@ typedef struct gex_compile_options {
    0, 1, 0, 0, 0, 0, 1024, 0, NULL, 0}
 /* clang-format on */
 
-/* The graph stays as it is. `options` may be NULL. If GEX_CACHE_DIR names a folder, compiled
- * programs are kept there and taken from there. */
+/* Does not change the graph. `options` may be NULL. If GEX_CACHE_DIR names a folder, it is used as
+ * a cache of compiled programs. */
 GEX_API gex_status gex_compile(const gex_graph* graph, const gex_compile_options* options,
                                gex_program** program);
-/* A file that another process of the same build on the same kind of processor can load, without the
- * graph and without the passes and ops that made it. */
+/* Writes a file that another process of the same build on the same kind of processor can load,
+ * without the graph and without the passes and ops that made it. */
 GEX_API gex_status gex_program_save(const gex_program* program, const char* path);
-/* Of the options those about running count: generate_code, reuse_memory (keep_apart),
+/* Only options about running are used: generate_code, reuse_memory (keep_apart),
  * capture_limit, static_code_at_once, autotune, cache (no_cache), allocator, thread_pool and
  * async_limit. The file must belong to the user or to root, and nobody else may be able to write
  * it. */
 GEX_API gex_status gex_program_load(const char* path, const gex_compile_options* options,
                                     gex_program** program);
-/* NULL is allowed; not while another thread runs it. Waits for asynchronous runs. */
+/* NULL is allowed. Must not be called while another thread runs the program. Waits for asynchronous
+ * runs. */
 GEX_API void gex_program_destroy(gex_program* program);
 
 GEX_API gex_status gex_program_input_count(const gex_program* program, size_t* count);
@@ -365,16 +370,17 @@ GEX_API gex_status gex_program_input_count(const gex_program* program, size_t* c
 GEX_API gex_status gex_program_output_count(const gex_program* program, size_t* count);
 
 /* Inputs are borrowed for the call; tied ones are written. An output whose `data` is NULL gets
- * dense memory of the library; else the results go into the caller's memory, whose dtype and shape
- * must be right and whose strides may be any. */
+ * dense library memory; otherwise the result is written to the caller's memory, which must have the
+ * right dtype and shape and may have any strides. */
 GEX_API gex_status gex_program_run(gex_program* program, const gex_tensor* inputs,
                                    size_t input_count, gex_tensor* outputs, size_t output_count);
 
-/* Stops runs from another thread. It may be given to any number of runs, and stays requested. */
+/* Stops runs from another thread. May be passed to any number of runs; a request can't be undone.
+ */
 typedef struct gex_cancel gex_cancel;
 GEX_API gex_status gex_cancel_create(gex_cancel** cancel);
 GEX_API gex_status gex_cancel_request(gex_cancel* cancel);
-/* NULL is allowed; not before the runs that it was given to are done. */
+/* NULL is allowed. Must not be called before the runs that it was passed to have finished. */
 GEX_API void gex_cancel_destroy(gex_cancel* cancel);
 
 typedef struct gex_run_options {
@@ -385,24 +391,24 @@ typedef struct gex_run_options {
 } gex_run_options;
 #define GEX_RUN_OPTIONS_INIT {sizeof(gex_run_options), 0, NULL, 0}
 
-/* As gex_program_run, and stops with GEX_CANCELLED or GEX_DEADLINE. A run looks between its
- * launches and at each turn of a loop, so a long launch ends first. Tied inputs may then hold some
- * of the results. `options` may be NULL. */
+/* As gex_program_run, but can be stopped with GEX_CANCELLED or GEX_DEADLINE. A run checks between
+ * launches and at each loop iteration, so a running launch completes first. Tied inputs may then be
+ * partly written. `options` may be NULL. */
 GEX_API gex_status gex_program_run_with(gex_program* program, const gex_tensor* inputs,
                                         size_t input_count, gex_tensor* outputs,
                                         size_t output_count, const gex_run_options* options);
 
-/* Returns at once; a thread of the program's runs its calls in order and tells `callback` about
- * each. The arrays and what they point to stay as they are until then. `message` is "" if all went
- * well, and lives as long as the callback, which must not destroy the program. An exception that
- * the callback lets out is written to the log and goes no further. GEX_BUSY if `async_limit` runs
- * wait. In a forked child, runs that the parent started are the parent's alone; new ones work. */
+/* Returns at once; a thread of the program executes these runs in order and calls `callback` after
+ * each. The arrays and their contents must stay unchanged until then. `message` is "" on success
+ * and valid during the callback, which must not destroy the program. An exception thrown by the
+ * callback is logged and not propagated. GEX_BUSY if `async_limit` runs are waiting. In a forked
+ * child, runs started by the parent do not exist; new runs work. */
 typedef void (*gex_run_callback)(void* user, gex_status status, const char* message);
 GEX_API gex_status gex_program_run_async(gex_program* program, const gex_tensor* inputs,
                                          size_t input_count, gex_tensor* outputs,
                                          size_t output_count, gex_run_callback callback,
                                          void* user);
-/* The same with options, which are copied; the time limit counts from the start of the run itself.
+/* The same with options, which are copied; the time limit starts when the run starts executing.
  */
 GEX_API gex_status gex_program_run_async_with(gex_program* program, const gex_tensor* inputs,
                                               size_t input_count, gex_tensor* outputs,
@@ -413,11 +419,11 @@ enum {
   GEX_LEVEL_GRAPH = 0,   /* after the passes */
   GEX_LEVEL_KERNELS = 1, /* after fusion */
   GEX_LEVEL_PROGRAM = 2, /* steps and buffers */
-  GEX_LEVEL_PASSES = 3   /* how often each pass found something and did something, as JSON */
+  GEX_LEVEL_PASSES = 3   /* matches and changes of each pass, as JSON */
 };
 GEX_API gex_status gex_program_print(const gex_program* program, int32_t level, char** text);
-/* Times of the stages, counts, what was not fused and why, what autotune has found so far: for
- * people. */
+/* A readable report: times of the stages, counts, nodes that were not fused and why, results of
+ * autotuning so far. */
 GEX_API gex_status gex_program_report(const gex_program* program, char** text);
 
 typedef struct gex_counters {
@@ -430,19 +436,19 @@ typedef struct gex_counters {
 #define GEX_COUNTERS_INIT {sizeof(gex_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 GEX_API gex_status gex_program_counters(const gex_program* program, gex_counters* counters);
 
-/* --- looking into graphs and changing them -----------------------------------------------------
- * For passes. A node is named by any of its results. Lists are written as far as `capacity` goes;
- * *count is how long they are (with a capacity of 0 the list may be NULL). */
+/* --- inspecting and changing graphs ------------------------------------------------------------
+ * For passes. A node is identified by any of its results. At most `capacity` entries of a list are
+ * written; *count is its full length (with a capacity of 0 the list may be NULL). */
 
 /* The first result of each node, in order. */
 GEX_API gex_status gex_graph_nodes(gex_graph* graph, gex_value* values, size_t capacity,
                                    size_t* count);
 /* "matmul"; "" for an input of the graph. */
 GEX_API gex_status gex_value_op(const gex_graph* graph, gex_value value, char** op);
-/* GEX_NO_VALUE where an optional one is absent. */
+/* GEX_NO_VALUE for absent optional operands. */
 GEX_API gex_status gex_value_operands(gex_graph* graph, gex_value value, gex_value* operands,
                                       size_t capacity, size_t* count);
-/* How often it is read; being a result of the graph counts. */
+/* Number of uses, including uses as a graph output. */
 GEX_API gex_status gex_value_uses(const gex_graph* graph, gex_value value, size_t* count);
 /* As printed: 3, 0.5, [1, 2], "add", f32. */
 GEX_API gex_status gex_value_attr(const gex_graph* graph, gex_value value, const char* name,
@@ -451,37 +457,38 @@ GEX_API gex_status gex_value_attr(const gex_graph* graph, gex_value value, const
 GEX_API gex_status gex_value_attr_integers(const gex_graph* graph, gex_value value,
                                            const char* name, int64_t* numbers, size_t capacity,
                                            size_t* count);
-/* A copy of what a constant holds; GEX_NOT_FOUND if the value is none. */
+/* A copy of the contents of a constant; GEX_NOT_FOUND if the value is not a constant. */
 GEX_API gex_status gex_value_constant(const gex_graph* graph, gex_value value, gex_tensor* tensor);
 
-/* Where new nodes go: before the node of `value`, or with GEX_NO_VALUE at the end. */
+/* Inserts new nodes before the node of `value`, or with GEX_NO_VALUE at the end. */
 GEX_API gex_status gex_graph_insert_before(gex_graph* graph, gex_value value);
-/* All that read `from` read `to`, which must be computed before them. */
+/* Redirects all uses of `from` to `to`, which must be computed before them. */
 GEX_API gex_status gex_graph_replace(gex_graph* graph, gex_value from, gex_value to);
-/* Removes the node of `value`; nothing may read its results any more. */
+/* Removes the node of `value`, whose results must have no uses. */
 GEX_API gex_status gex_graph_erase(gex_graph* graph, gex_value value);
-/* A copy of another graph's nodes, with `inputs` for its inputs; fills one output for each of its
- * outputs. */
+/* Copies the nodes of another graph, with `inputs` in place of its inputs; writes one value for
+ * each of its outputs. */
 GEX_API gex_status gex_graph_inline(gex_graph* graph, const gex_graph* callee,
                                     const gex_value* inputs, size_t input_count, gex_value* outputs,
                                     size_t output_count);
 
-/* --- passes of the user --------------------------------------------------------------------------
- * Run in every compile from their registration on, at the stage they name, in any thread. */
+/* --- user passes ---------------------------------------------------------------------------------
+ * They run in every compile after their registration, at their stage, on any thread. */
 
-/* What was found: values of the graph that the callback gets, valid until it returns. */
+/* A match: values of the graph that is passed to the callback, valid until it returns. */
 typedef struct gex_match gex_match;
 GEX_API gex_status gex_match_counts(const gex_match* match, size_t* inputs, size_t* outputs,
                                     size_t* captures);
-/* What stands for the pattern's inputs; the operands of a node, GEX_NO_VALUE where absent. */
+/* The values matched by the pattern's inputs; for a decompose pass the operands of the node,
+ * GEX_NO_VALUE if absent. */
 GEX_API gex_status gex_match_input(const gex_match* match, size_t index, gex_value* value);
 GEX_API gex_status gex_match_output(const gex_match* match, size_t index, gex_value* value);
 GEX_API gex_status gex_match_captured(const gex_match* match, size_t index, gex_value* value);
 
-/* A graph whose inputs stand for any values. Its types only have to be consistent. */
+/* A graph whose inputs match any values. Its types only have to be consistent. */
 typedef struct gex_pattern {
   const gex_graph* graph;    /* copied */
-  const gex_value* captures; /* values of it that callbacks want to see */
+  const gex_value* captures; /* values of it that callbacks get */
   size_t capture_count;
 } gex_pattern;
 
@@ -489,7 +496,7 @@ typedef int32_t gex_pass_kind;
 enum {
   GEX_PASS_PATTERN = 0,   /* finds patterns, and replaces each match */
   GEX_PASS_DECOMPOSE = 1, /* replaces nodes of the ops it names */
-  GEX_PASS_GRAPH = 2      /* sees the graph as a whole */
+  GEX_PASS_GRAPH = 2      /* gets the whole graph */
 };
 
 typedef struct gex_pass {
@@ -497,29 +504,29 @@ typedef struct gex_pass {
   gex_pass_kind kind;
   const char* name;
   const char* summary; /* may be NULL */
-  /* "early": before the passes of gex; "middle": after its first clean-up; "late": composite ops
-   * are gone. Or BEFORE_INFER_SHAPE, AFTER_INFER_SHAPE, AFTER_BUILTIN_FUSION_PASS,
+  /* "early": before the passes of gex; "middle": after its first cleanup; "late": composite ops
+   * are expanded. Or BEFORE_INFER_SHAPE, AFTER_INFER_SHAPE, AFTER_BUILTIN_FUSION_PASS,
    * AFTER_ORIGIN_GRAPH_OPTIMIZE. NULL is early. */
   const char* stage;
   int32_t level;          /* runs at this level and above */
-  int32_t any_constants;  /* constants of a pattern stand for any constants */
-  int32_t any_attributes; /* nodes of a pattern may have any attributes */
+  int32_t any_constants;  /* constants of a pattern match any constants */
+  int32_t any_attributes; /* nodes of a pattern match any attributes */
   int32_t reserved;
-  const gex_pattern* patterns; /* GEX_PASS_PATTERN: tried in turn */
+  const gex_pattern* patterns; /* GEX_PASS_PATTERN: tried in order */
   size_t pattern_count;
   const char* const* ops; /* GEX_PASS_DECOMPOSE */
   size_t op_count;
-  /* Whether to replace a match, by *agrees. NULL: always. */
+  /* Sets *agrees to whether to replace the match. NULL: always. */
   gex_status (*condition)(void* user, gex_graph* graph, const gex_match* match, int32_t* agrees);
-  /* Adds nodes to the graph, where the match is, and gives a value for each output of the match. */
+  /* Adds nodes to the graph at the match and returns a value for each output of the match. */
   gex_status (*replacement)(void* user, gex_graph* graph, const gex_match* match,
                             gex_value* outputs, size_t output_count);
-  /* GEX_PASS_GRAPH: changes the graph and says whether it did. */
+  /* GEX_PASS_GRAPH: changes the graph and sets whether it did. */
   gex_status (*run)(void* user, gex_graph* graph, int32_t* changed);
   void* user;
-  void (*release)(void* user); /* NULL, or called once when the pass is gone or was refused */
-  /* The same for as long as the pass does the same: compiled programs that it took part in are then
-   * kept in the compile cache. NULL or "": they are not. */
+  void (*release)(void* user); /* NULL, or called once when the pass is removed or rejected */
+  /* Must change whenever the behaviour of the pass changes: programs that it changed are then
+   * stored in the compile cache. NULL or "": they are not stored. */
   const char* version;
 } gex_pass;
 #define GEX_PASS_INIT \
@@ -543,9 +550,9 @@ typedef struct gex_pass {
    NULL,              \
    NULL}
 
-/* A callback that fails returns a status and its message is gex_last_error(): its own by
- * gex_fail(), or the one of the function that failed. The compile then fails with the name of the
- * pass and that message. Patterns that could never match are refused here. */
+/* A callback that fails returns a status; its message is gex_last_error(), set by gex_fail() or by
+ * the function that failed. The compile then fails with the name of the pass and that message.
+ * Patterns that could never match are rejected here. */
 GEX_API gex_status gex_pass_register(const gex_pass* pass);
 GEX_API gex_status gex_pass_unregister(const char* name);
 /* Sets this thread's message and returns `status`. */
@@ -556,7 +563,7 @@ GEX_API gex_status gex_list_passes(char** text);
 /* Shared libraries whose static objects register passes, "a.so:b.so". Those in GEX_PLUGINS are
  * loaded by the first compile. */
 GEX_API gex_status gex_load_plugins(const char* list);
-/* For such objects: what went wrong, to be told by whoever loads the library. */
+/* For such objects: reports an error to the caller that loads the library. */
 GEX_API void gex_plugin_failed(const char* message);
 
 #ifdef __cplusplus

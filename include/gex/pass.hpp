@@ -70,7 +70,7 @@ inline gex_graph* GraphOf(const EsTensorHolder& holder) {
 
 }  // namespace detail
 
-// --- what a value is made of --------------------------------------------------------------------
+// --- the node of a value ------------------------------------------------------------------------
 
 // "matmul"; "" for an input of the graph.
 inline std::string OpOf(const EsTensorHolder& holder) {

@@ -1,7 +1,7 @@
-/* The C interface of model files (.gexe): load one, ask for its inputs and outputs, make sessions
- * of it and run them. Everything here but gex_program_save_model is also in libgex_run, which has
- * no compiler. A session is a gex_program: gex_program_run, gex_program_run_with,
- * gex_program_run_async_with, gex_program_counters and gex_program_destroy of gex.h are for it too.
+/* The C interface of model files (.gexe): load one, query its inputs and outputs, create
+ * sessions and run them. Everything here except gex_program_save_model is also in libgex_run, which
+ * has no compiler. A session is a gex_program: use gex_program_run, gex_program_run_with,
+ * gex_program_run_async_with, gex_program_counters and gex_program_destroy of gex.h.
  */
 #ifndef GEX_SESSION_H
 #define GEX_SESSION_H
@@ -18,9 +18,9 @@ typedef struct gex_model gex_model;
 
 typedef struct gex_load_options {
   uint32_t struct_size;
-  /* 1: run the machine code of the file. Only for files whose origin is known: such code can do
-   * anything. 0: the texts of its kernels are compiled (libgex with libgex_llvm) or interpreted,
-   * and only if it can be proven that they stay inside their memory. */
+  /* 1: run the machine code of the file. Only for files of known origin: such code can do anything.
+   * 0: the texts of its kernels are compiled (libgex with libgex_llvm) or interpreted, and only if
+   * it can be proven that they stay inside their memory. */
   int32_t trust;
   int32_t check_weights; /* 1: read all weights once and compare their checksums */
   int32_t autotune;      /* 1: as in gex_compile_options; only where texts are compiled */
@@ -29,16 +29,16 @@ typedef struct gex_load_options {
 } gex_load_options;
 #define GEX_LOAD_OPTIONS_INIT {sizeof(gex_load_options), 0, 0, 0, NULL, NULL}
 
-/* The file is mapped: weights are read when they are first used. It must not be changed in place
- * while it is loaded; replacing it by another file of the same name is fine. `options` may be NULL.
+/* The file is mapped: weights are read when they are first used. It must not be modified while it
+ * is loaded; it may be replaced by renaming another file. `options` may be NULL.
  */
 GEX_API gex_status gex_model_load(const char* path, const gex_load_options* options,
                                   gex_model** model);
-/* From memory, which stays as it is until the model and its sessions are destroyed. It is copied if
- * it is not aligned to 64 bytes. */
+/* From memory, which must stay unchanged until the model and its sessions are destroyed. It is
+ * copied if it is not aligned to 64 bytes. */
 GEX_API gex_status gex_model_load_memory(const void* data, size_t size,
                                          const gex_load_options* options, gex_model** model);
-/* NULL is allowed. Sessions go on. */
+/* NULL is allowed. Existing sessions stay valid. */
 GEX_API void gex_model_destroy(gex_model* model);
 
 /* An input or output. What the pointers point to lives as long as the model. */
@@ -79,8 +79,8 @@ GEX_API gex_status gex_session_create(const gex_model* model, const gex_session_
                                       gex_program** session);
 
 /* Messages go to `callback` instead of standard error; NULL: back to standard error. Levels are 0
- * (error), 1 (warning), 2 (info) and 3 (debug); GEX_LOG says which there are. The callback may be
- * called by any thread and must not throw. */
+ * (error), 1 (warning), 2 (info) and 3 (debug); GEX_LOG selects the lowest level. The callback may
+ * be called by any thread and must not throw. */
 typedef void (*gex_log_callback)(void* user, int32_t level, const char* message);
 GEX_API gex_status gex_set_log_callback(gex_log_callback callback, void* user);
 
@@ -95,7 +95,7 @@ typedef struct gex_save_options {
 #define GEX_SAVE_OPTIONS_INIT {sizeof(gex_save_options), 0, "v3,v4", NULL, NULL, NULL}
 
 /* Only in libgex. Writes a compiled program as a model file. Programs with steps that need the
- * process they were compiled in are refused; the message lists all of them. */
+ * process they were compiled in are rejected; the message lists all such steps. */
 GEX_API gex_status gex_program_save_model(const gex_program* program, const char* path,
                                           const gex_save_options* options);
 

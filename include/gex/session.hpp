@@ -1,13 +1,12 @@
 #pragma once
-// The C++ way to run model files: header-only, over the C interface alone. Link with -lgex_run (no
-// compiler) or -lgex.
+// The C++ interface to run model files: header-only, uses only the C interface. Link with -lgex_run
+// (no compiler) or -lgex.
 //
 //   gex::Session session = gex::Session::load("model.gexe", {.trust = true});
 //   std::vector<float> x(3 * 224 * 224);
 //   auto results = session.run({gex::Tensor::view<float>({1, 3, 224, 224}, x.data())});
 //   const float* scores = results[0].data<float>();
-//
-// Mistakes throw gex::RunError with the status of gex.h and a message.
+// Errors throw gex::RunError with the status of gex.h and a message.
 
 #include <chrono>
 #include <cstdint>
@@ -24,7 +23,7 @@
 #include "gex/session.h"
 
 namespace gex {
-// A namespace of its own for the names of symbols: libgex has classes of the same names inside.
+// An inline namespace keeps the symbols apart: libgex has internal classes of the same names.
 inline namespace session_v1 {
 
 class RunError : public std::runtime_error {
@@ -83,7 +82,7 @@ inline std::size_t bytes_of(gex_dtype dtype) {
 // Elements in memory: the caller's (view), or memory of its own (of, zeros, results).
 class Tensor {
  public:
-  Tensor() = default;  // as an output: memory of the library is wanted
+  Tensor() = default;  // as an output: the library allocates the memory
   static Tensor view(gex_dtype dtype, std::vector<std::int64_t> shape, void* data,
                      std::vector<std::int64_t> strides = {}) {
     Tensor tensor;
@@ -109,7 +108,7 @@ class Tensor {
   static Tensor of(std::vector<std::int64_t> shape, const std::vector<T>& elements) {
     Tensor tensor = zeros(dtype_of<T>(), std::move(shape));
     if (static_cast<std::size_t>(tensor.size()) != elements.size())
-      throw RunError(GEX_INVALID_ARGUMENT, "as many elements as the shape says are needed");
+      throw RunError(GEX_INVALID_ARGUMENT, "the number of elements must match the shape");
     for (std::size_t k = 0; k < elements.size(); ++k) tensor.data<T>()[k] = elements[k];
     return tensor;
   }
@@ -131,7 +130,7 @@ class Tensor {
   }
   explicit operator bool() const { return data_ != nullptr; }
 
-  // For the functions of gex.h; good as long as this tensor stays as it is.
+  // For the functions of gex.h; valid as long as this tensor is unchanged.
   gex_tensor c_tensor() const {
     gex_tensor tensor = GEX_TENSOR_INIT;
     tensor.dtype = dtype_;
@@ -141,7 +140,7 @@ class Tensor {
     tensor.strides = strides_.empty() ? nullptr : strides_.data();
     return tensor;
   }
-  // Takes memory of the library.
+  // Takes ownership of library memory.
   static Tensor take(gex_tensor& given) {
     Tensor tensor = view(given.dtype, {given.shape, given.shape + given.rank}, given.data);
     tensor.owner_ = std::shared_ptr<void>(new gex_tensor(given), [](void* memory) {
@@ -162,7 +161,7 @@ class Tensor {
 struct TensorInfo {
   std::string name, type;
   gex_dtype dtype = GEX_F32;
-  std::vector<std::int64_t> shape;  // -1 where a size may vary
+  std::vector<std::int64_t> shape;  // -1 for sizes that may vary
   std::vector<std::string> sizes;   // as text: "batch", "3"
 };
 
@@ -182,7 +181,7 @@ class Model {
     check_status(gex_model_load(path.c_str(), &given, &model));
     return Model(model);
   }
-  // The memory stays as it is as long as there are copies or sessions of the model.
+  // The memory must stay unchanged as long as there are copies or sessions of the model.
   static Model from_memory(const void* data, std::size_t size, const LoadOptions& options = {}) {
     gex_model* model = nullptr;
     const gex_load_options given = c_options(options);
@@ -244,7 +243,7 @@ class Model {
   std::shared_ptr<const Infos> infos_;
 };
 
-// Stops runs from another thread; copies are the same request.
+// Stops runs from another thread; copies share one request.
 class Cancel {
  public:
   Cancel() {
@@ -271,8 +270,8 @@ struct SessionOptions {
   bool static_code = true;
 };
 
-// Inputs and outputs by name, in memory of the caller's that is used again and again. Outputs that
-// are not bound get memory of the library.
+// Inputs and outputs by name, in the caller's memory, reused for every run. Outputs that are not
+// bound get library memory.
 class Binding {
  public:
   explicit Binding(const Model& model)
@@ -337,9 +336,10 @@ class Session {
     run_into(binding.inputs(), binding.outputs(), options);
   }
 
-  // Returns at once; a thread of the session's makes the call, in order, and tells `callback`:
-  // outputs and null, or the error. The callback must not throw nor destroy the session's last
-  // copy. RunError with GEX_BUSY if too many wait. The memory of views stays as it is until then.
+  // Returns at once; a thread of the session executes these runs in order and calls `callback` with
+  // the outputs and null, or with the error. The callback must not throw and must not destroy the
+  // session's last copy. RunError with GEX_BUSY if too many runs are waiting. The memory of views
+  // must stay unchanged until then.
   using Callback = std::function<void(std::vector<Tensor> outputs, const RunError* error)>;
   void run_async(std::vector<Tensor> inputs, Callback callback, const RunOptions& options = {}) {
     auto call = std::make_unique<AsyncCall>();

@@ -1,4 +1,4 @@
-"""The part of `gex doctor` that only Python can tell: the package, PyTorch, the backends."""
+"""The Python part of `gex doctor`: the package, PyTorch, the backends."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ def _line(mark: str, what: str, found: str) -> None:
 
 
 def main(problems_before: int) -> int:
-    """The exit code: 0 if nothing was wrong before, and here nothing is either."""
+    """Returns the exit code: 0 if no problems were found, before or here."""
     return 1 if _look() + problems_before else 0
 
 
 def _look() -> int:
-    """How much is wrong."""
+    """The number of problems."""
     _line("ok", "Python", f"{sys.version.split()[0]}, {sys.executable}")
     try:
         import torch
@@ -40,7 +40,7 @@ def _look() -> int:
     if not torch.allclose(got, torch.exp(x) * 2 + x):
         _line("!!", "a test", "a compiled function gives wrong results: please report it")
         return 1
-    _line("ok", "a test", "a compiled function gives what PyTorch gives")
+    _line("ok", "a test", "a compiled function gives the same results as PyTorch")
     return 0
 
 

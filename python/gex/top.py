@@ -11,7 +11,7 @@ from typing import Any
 
 from gex.report import live
 
-# Files of processes that did not say good-bye.
+# Older files belong to processes that ended without removing theirs.
 _STALE_SECONDS = 10.0
 
 _HEAD = (
@@ -21,7 +21,7 @@ _HEAD = (
 
 
 def states(folder: pathlib.Path) -> list[dict[str, Any]]:
-    """What running processes wrote last."""
+    """The latest statistics of running processes."""
     found = []
     for path in sorted(folder.glob("*.json")):
         try:
@@ -34,7 +34,7 @@ def states(folder: pathlib.Path) -> list[dict[str, Any]]:
 
 
 def lines(now: list[dict[str, Any]], before: list[dict[str, Any]]) -> list[str]:
-    """A table; calls for each second come from the state before."""
+    """A table; calls per second are computed from the previous state."""
     earlier = {
         (state["pid"], graph["name"]): (state["time"], graph["calls"])
         for state in before

@@ -22,7 +22,7 @@ void check_attached(const ParsedCode& code) {
   }
   if (computed != problems::computed_operands(*code.problem))
     fail(ErrorCode::parse_error, "code \"", code.name,
-         "\": its prologues are not those of the operands that its problem computes");
+         "\": its prologues do not match the computed operands of its problem");
   if (!problems::takes_attached_kernels(*code.problem) && (code.kernel >= 0 || computed != 0))
     fail(ErrorCode::parse_error, "code \"", code.name, "\": a ", problems::print(*code.problem),
          " takes no attached kernels");

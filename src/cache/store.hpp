@@ -3,9 +3,9 @@
 //
 //   FOLDER/program/3f/3f9c...   FOLDER/object/a0/a0b1...   FOLDER/tuning/07/0722...
 //
-// An entry appears by rename, whole or not at all, readable by its owner alone; nobody locks. Above
-// the size limit the entries that were not used for the longest time are removed. Only files that
-// gex wrote are read or removed: store_folder.hpp says how it knows them.
+// Entries are written by an atomic rename, readable only by their owner, without locks. Above the
+// size limit the entries that were not used for the longest time are removed. Only files that gex
+// wrote are read or removed: store_folder.hpp says how it knows them.
 
 #include <atomic>
 #include <cstdint>

@@ -122,7 +122,7 @@ class NodeNumbers {
  public:
   explicit NodeNumbers(const Graph& graph) { add(graph); }
 
-  // Forgets nodes that were erased: another one may be made at the same address.
+  // Removes erased nodes: another node may be created at the same address.
   void keep_those_of(const Graph& graph) {
     std::unordered_map<const Node*, int> all = std::exchange(numbers_, {});
     keep(graph, all);

@@ -17,7 +17,7 @@ namespace gex {
 std::vector<HostTensor> execute(runtime::Session& session, std::span<HostTensor> inputs);
 
 // Opens the device of a target ("cpu", "cuda:N") before anything is compiled for it. UserError that
-// names the target where there is no such device.
+// names the target if there is no such device.
 std::shared_ptr<runtime::DeviceContext> open_target(const std::string& target);
 
 }  // namespace gex

@@ -105,7 +105,7 @@ OptionValue parse(const OptionRow& row, std::string_view text) {
   } else if (std::holds_alternative<Names>(row.default_value)) {
     return names_in(text);
   }
-  return std::string(text);  // which switches and numbers refuse in their own words
+  return std::string(text);  // switches and numbers reject it with their own message
 }
 
 }  // namespace

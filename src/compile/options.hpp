@@ -1,6 +1,6 @@
 #pragma once
-// The table of all options of a compile (gex/options.def), for those who set options by name: the C
-// interface, the command, Python.
+// The table of all options of a compile (gex/options.def), for callers that set options by name:
+// the C interface, the command, Python.
 
 #include <cstdint>
 #include <limits>
@@ -15,7 +15,7 @@
 
 namespace gex {
 
-// Options that neither compile() nor a Session reads: whoever calls them does.
+// Options that neither compile() nor a Session reads; their callers do.
 struct ApiOptions {
 #define GEX_API_FIELD_compile(name, type, value)
 #define GEX_API_FIELD_session(name, type, value)
@@ -34,9 +34,9 @@ struct UserOptions {
   ApiOptions api;
 };
 
-// What the table says of an option beside its type, default and help.
+// Properties of an option besides its type, default and help.
 struct OptionAbout {
-  // How the key of a kept program depends on it.
+  // How the cache key of a program depends on it.
   enum class Key : std::uint8_t {
     value,  // by its value
     apart,  // by something else, see add_to_key: `key_reason` says what
@@ -60,25 +60,25 @@ struct OptionAbout {
   constexpr OptionAbout at_least(std::int64_t low) const {
     return range(low, std::numeric_limits<std::int64_t>::max());
   }
-  // The command's flag, where it is not --name or --no-name. Options may share one.
+  // The command's flag, if it is not --name or --no-name. Options may share one.
   constexpr OptionAbout flag(std::string_view text) const {
     OptionAbout about = *this;
     about.flag_name = text;
     return about;
   }
-  // What stands for its value in help.
+  // The placeholder of its value in help texts.
   constexpr OptionAbout value(std::string_view text) const {
     OptionAbout about = *this;
     about.value_name = text;
     return about;
   }
-  // A variable that says the same for the whole process.
+  // An environment variable that sets it for the whole process.
   constexpr OptionAbout environment(std::string_view text) const {
     OptionAbout about = *this;
     about.variable = text;
     return about;
   }
-  // Backend `gex` of torch.compile: its name there, or what decides it instead.
+  // Backend `gex` of torch.compile: its name there, or what determines it instead.
   constexpr OptionAbout torch(std::string_view text) const {
     OptionAbout about = *this;
     about.torch_name = text;
@@ -89,7 +89,7 @@ struct OptionAbout {
     about.torch_instead = instead;
     return about;
   }
-  // Backend `npugraph_ex` has those alone that are named here.
+  // Backend `npugraph_ex` has only the options that are named here.
   constexpr OptionAbout npugraph_ex(std::string_view text) const {
     OptionAbout about = *this;
     about.npugraph_ex_name = text;
@@ -116,7 +116,7 @@ struct OptionRow {
   void (*set)(UserOptions& options, const OptionValue& value);
 
   bool is_switch() const { return std::holds_alternative<bool>(default_value); }
-  std::string flag() const;        // "--level"; "--no-fuse" for what is on by default
+  std::string flag() const;        // "--level"; "--no-fuse" for switches that are on by default
   std::string value_name() const;  // "0..3"; "" for switches
   std::string type_name() const;   // "bool", "int", "str", "names"
 };
@@ -126,7 +126,7 @@ const OptionRow& find_option(std::string_view name);  // UserError with the near
 
 // "true", "3", "a,b": what set_option reads.
 std::string text_of(const OptionValue& value);
-// UserError if there is no such option, or the text is no value of it.
+// UserError if there is no such option, or the text is not a valid value.
 void set_option(UserOptions& options, std::string_view name, std::string_view text);
 // A line for each option: name, type, default, help.
 std::string list_options();

@@ -1,7 +1,7 @@
 #pragma once
-// Which nodes became which launch and why neighbours did not: written by every compile, read by
-// reports alone. Nodes are numbered in the order of CompileReport::graph_text, nodes of subgraphs
-// behind the node that holds them; -1 stands for a node that the text does not show.
+// Which nodes became which launch, and why neighbouring nodes were not fused: written by every
+// compile, read only by reports. Nodes are numbered in the order of CompileReport::graph_text,
+// nodes of subgraphs after the node that contains them; -1 is a node that is not in the text.
 
 #include <cstdint>
 #include <string>

@@ -94,7 +94,7 @@ const void* find_function(std::string_view name) {
   return nullptr;
 }
 
-// Executable memory, given back when the last function is gone.
+// Executable memory, freed with the last function that uses it.
 class CodeMemory {
  public:
   explicit CodeMemory(const CodeImage& image) : size_(image.bytes.size()) {
@@ -111,7 +111,8 @@ class CodeMemory {
     if (::mprotect(data_, size_, PROT_READ | PROT_EXEC) != 0) {
       const int reason = errno;
       ::munmap(data_, size_);
-      fail(ErrorCode::device_error, "the system refuses executable memory: ", std::strerror(reason),
+      fail(ErrorCode::device_error,
+           "the operating system denies executable memory: ", std::strerror(reason),
            "; load the model without trust to run it without machine code");
     }
   }
@@ -125,7 +126,7 @@ class CodeMemory {
   std::size_t size_;
 };
 
-// A function whose dims come in another order than the kernel's.
+// A function that takes the kernel's dims in another order.
 struct Reordered {
   program::KernelFn fn;
   std::vector<int> positions;
@@ -154,7 +155,7 @@ void check(const CodeImage& image) {
   for (const CodeImage::Entry& entry : image.kernels) {
     if (entry.offset >= image.bytes.size()) bad("a kernel starts outside of it");
     for (int position : entry.positions)
-      if (position < 0) bad("a kernel reads sizes that it does not have");
+      if (position < 0) bad("a kernel reads dims that it does not have");
   }
   for (const CodeImage::Import& import : image.imports) {
     if (image.bytes.size() < 8 || import.offset > image.bytes.size() - 8)

@@ -34,8 +34,8 @@ CodeImage parse_code_image(std::string_view bytes);  // UserError(parse_error)
 // Whether generated code may call this function.
 bool is_importable(std::string_view function);
 
-// One function for each kernel. They keep the memory of the code alive. UserError: a function that
-// the image wants is unknown, or the system refuses executable memory.
+// One function for each kernel. They keep the memory of the code alive. UserError: the image calls
+// an unknown function, or the operating system denies executable memory.
 std::vector<program::Callable> load_code(const CodeImage& image);
 
 // Levels from the lowest to the highest: "v2", "v3", "v4".

@@ -13,7 +13,7 @@ using program::ByteWriter;
 
 constexpr std::size_t kNameBytes = 32;
 constexpr std::size_t kEntryBytes = 64;
-// Magic, format, number of sections, size of the file, checksum of all this and the table.
+// Magic, format version, number of sections, file size, checksum of these fields and of the table.
 constexpr std::size_t kStartBytes = 8 + 4 + 4 + 8 + 8;
 constexpr std::uint32_t kCheckedAtUse = 1;
 constexpr std::uint32_t kMostSections = 1 << 16;
@@ -95,7 +95,7 @@ void write_container(const std::vector<NewSection>& sections,
 Container Container::view(std::string_view file) {
   ByteReader reader(file);
   if (file.size() < kStartBytes || reader.raw(kMagic.size()) != kMagic)
-    fail(ErrorCode::parse_error, "it is no model file of gex");
+    fail(ErrorCode::parse_error, "it is not a gex model file");
   const std::uint32_t format = reader.u32();
   if (format != kFormat)
     fail(ErrorCode::parse_error, "it has format ", format, ", this gex reads ", kFormat,

@@ -1,7 +1,7 @@
 #pragma once
 // The container of a model file (.gexe): a table of named sections, then their contents, each from
 // a multiple of 64 bytes on (weights: of 4096). docs/artifact.md has the format byte by byte.
-// Nothing outside of the file's bytes is ever read, whatever the table says.
+// Reads stay inside the file for any contents of the table.
 
 #include <cstdint>
 #include <functional>
@@ -20,13 +20,13 @@ struct Section {
   std::string name;
   std::string_view bytes;
   std::uint64_t checksum = 0;
-  bool checked_at_use = false;  // its parts have checksums of their own; the whole has none
+  bool checked_at_use = false;  // its parts have their own checksums; the section has none
 };
 
 class Container {
  public:
-  // UserError(parse_error): not such a file, of another format, cut short or damaged. Contents of
-  // sections are not looked at.
+  // UserError(parse_error): not a model file, another format version, truncated or damaged. The
+  // contents of sections are not checked.
   static Container view(std::string_view file);
 
   const std::vector<Section>& sections() const { return sections_; }
@@ -39,7 +39,7 @@ class Container {
   std::vector<Section> sections_;
 };
 
-// What a section consists of, one after another.
+// The parts of a section, in order.
 struct Part {
   std::string_view bytes;
   std::size_t alignment = 1;
@@ -51,7 +51,7 @@ struct NewSection {
   bool checked_at_use = false;
 };
 
-// The bytes of the parts must stay where they are.
+// The bytes of the parts must stay valid.
 void write_container(const std::vector<NewSection>& sections,
                      const std::function<void(std::string_view)>& sink);
 

@@ -40,12 +40,12 @@ std::size_t find_model(const Container& container, const std::string& wanted) {
   return static_cast<std::size_t>(at - names.begin());
 }
 
-// Slots of frozen constants are those that the file has weights for, each of the same size.
+// Checks that the file has a weight of the right size for every slot of a frozen constant.
 void check_slots(const Program& program, const Metadata& metadata, std::string_view weights) {
   for (const WeightPlace& place : metadata.weights)
     if (place.offset > weights.size() || place.bytes > weights.size() - place.offset ||
         place.offset % kAlignment != 0)
-      fail(ErrorCode::parse_error, "a weight lies outside of the section of the weights");
+      fail(ErrorCode::parse_error, "a weight lies outside of the weights section");
   for (const BufferDesc& buffer : program.buffers) {
     if (buffer.kind != BufferDesc::Kind::constant || buffer.slot < 0) continue;
     const auto slot = static_cast<std::size_t>(buffer.slot);
@@ -56,7 +56,7 @@ void check_slots(const Program& program, const Metadata& metadata, std::string_v
   }
 }
 
-// Only steps that need nothing but this library and kernels that are registered.
+// Checks that all steps need only this library and registered kernels.
 void check_steps(const Program& program) {
   std::vector<std::string> calls, missing;
   for (const program::Segment& segment : program.segments)
@@ -70,7 +70,7 @@ void check_steps(const Program& program) {
     }
   if (!calls.empty())
     fail(ErrorCode::unsupported,
-         "it has steps that the process that wrote it runs: ", listed(calls));
+         "it has steps that only run in the process that wrote it: ", listed(calls));
   if (!missing.empty())
     fail(ErrorCode::not_found,
          "it needs kernels that this process does not have: ", listed(missing),
@@ -84,7 +84,7 @@ std::vector<std::string> levels_in(const Container& container, std::size_t model
   return levels;
 }
 
-// The level whose machine code is to run. UserError if there is none.
+// The processor level whose machine code to run. UserError if there is none.
 std::string choose_level(const std::vector<std::string>& levels, const std::string& wanted) {
   std::string best;
   for (const std::string& level : levels)
@@ -97,11 +97,11 @@ std::string choose_level(const std::vector<std::string>& levels, const std::stri
   return best;
 }
 
-// What a file says about memory is believed only where it can be proven.
+// Buffer sizes and accesses stated by a file are accepted only if they can be proven safe.
 void refuse_unproven(const std::vector<std::string>& problems) {
   if (problems.empty()) return;
   fail(ErrorCode::unsupported,
-       "it is not certain that it stays inside its memory: ", problems.front(),
+       "it can't be proven that it stays inside its memory: ", problems.front(),
        problems.size() > 1 ? str(" (and ", problems.size() - 1, " more)") : "",
        "; load it with trust if you know where it comes from");
 }
@@ -145,7 +145,7 @@ std::vector<TensorInfo> infos(const std::vector<Desc>& program, std::vector<Tens
   return given;
 }
 
-// The program's own symbols for those that the file names.
+// Maps the symbols that the file names to the program's own.
 runtime::GearOptions gears_of(const Program& program, runtime::GearOptions gears) {
   for (runtime::GearOptions::Ladder& ladder : gears.ladders)
     for (Dim& symbol : ladder.symbols) {
@@ -153,7 +153,7 @@ runtime::GearOptions gears_of(const Program& program, runtime::GearOptions gears
       const auto same = std::find_if(program.symbols.begin(), program.symbols.end(),
                                      [&](Dim known) { return known.name() == symbol.name(); });
       if (same == program.symbols.end())
-        fail(ErrorCode::parse_error, "its gears name the size ", symbol.name(),
+        fail(ErrorCode::parse_error, "its gears refer to the size ", symbol.name(),
              ", which its program does not have");
       symbol = *same;
     }
@@ -221,7 +221,7 @@ bool is_model_file(const std::string& path) {
     const std::optional<FileHandle> file = open_regular_file(AT_FDCWD, path, Links::follow);
     return file && read_bytes(*file, static_cast<std::int64_t>(kMagic.size())) == kMagic;
   } catch (const UserError&) {
-    return false;  // whoever opens it for good tells why it can't be read
+    return false;  // opening it for reading reports the reason
   }
 }
 

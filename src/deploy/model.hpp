@@ -1,7 +1,7 @@
 #pragma once
-// A model file, loaded: its program with code for this machine, its weights where the file is
-// mapped, and what it tells about its inputs and outputs. Sessions are made of it; all of them
-// share its weights and its code. docs/artifact.md has the format.
+// A loaded model file: its program with code for this machine, its weights in the mapped file, and
+// its metadata. All sessions made from it share its weights and its code. docs/artifact.md has the
+// format.
 
 #include <cstdint>
 #include <memory>
@@ -16,25 +16,25 @@
 
 namespace gex::deploy {
 
-// An input or output as whoever made the file calls it.
+// An input or output under the name that the writer of the file gave it.
 struct TensorInfo {
   std::string name;
-  std::string type;          // the element type in the model's own words: "f32", "uint16", "string"
+  std::string type;  // the element type as the source model names it: "f32", "uint16", "string"
   DType dtype = DType::f32;  // of its memory
   std::vector<Dim> shape;
 };
 
-// Where the memory behind a frozen constant lies in the section of the weights.
+// Where the memory behind a frozen constant is in the weights section.
 struct WeightPlace {
   std::uint64_t offset = 0, bytes = 0, checksum = 0;
   std::string name;  // for people; may be empty
 };
 
-// What a file tells about a model besides its program.
+// What a file stores about a model besides its program.
 struct Metadata {
   std::string name;
   std::string engine;  // version of the gex that wrote it
-  std::string source;  // what it was made of: "model.onnx"
+  std::string source;  // what it was compiled from: "model.onnx"
   bool fast_math = false;
   std::vector<TensorInfo> inputs, outputs;  // dtype and shape are the program's
   std::vector<WeightPlace> weights;         // by slot
@@ -49,14 +49,15 @@ std::string section_name(std::size_t model, std::string_view what);  // "0/progr
 inline constexpr std::string_view kWeightsSection = "weights";
 
 struct LoadOptions {
-  // Run the file's machine code. Only for files whose origin is known: such code can do anything.
-  // Without, the texts of the kernels are compiled (libgex) or interpreted (libgex_run), and only
-  // if it can be proven that they stay inside their memory.
+  // Run the file's machine code. Only for files of known origin: such code can do anything. Without
+  // trust, the kernels' texts are compiled (libgex) or interpreted (libgex_run), and only if it can
+  // be proven that they stay inside their memory.
   bool trust = false;
   bool check_weights = false;  // read all weights once and compare their checksums
-  bool autotune = false;       // only where texts are compiled
-  std::string level;           // of the machine code; empty: the highest that runs here
-  std::string model;           // by name; empty: the first
+  bool autotune = false;       // used only if texts are compiled
+  std::string
+      level;  // processor level of the machine code; empty: the highest that this machine supports
+  std::string model;  // by name; empty: the first
 };
 
 struct Model {
@@ -67,7 +68,7 @@ struct Model {
   std::vector<std::shared_ptr<const void>> frozen;    // for SessionOptions
   runtime::GearOptions gears;
   std::string code;                 // what runs: "machine code (v4)", "llvm (znver4, ...)"
-  std::vector<std::string> levels;  // that the file has machine code for
+  std::vector<std::string> levels;  // processor levels that the file has machine code for
   std::uint64_t weight_bytes = 0;
 
   const program::Program& program() const { return *executable->program; }
@@ -85,7 +86,7 @@ void check_weights(const Metadata& metadata, std::string_view weights);
 // Names of the models in a file.
 std::vector<std::string> model_names(const Container& container);
 
-// A file of a model as memory, for commands that look into it.
+// A model file mapped into memory, for commands that inspect it.
 struct OpenFile {
   std::shared_ptr<const void> owner;
   std::string_view bytes;

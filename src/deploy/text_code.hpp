@@ -1,7 +1,7 @@
 #pragma once
-// Code made from the texts that a program holds: for files whose machine code is not trusted. Each
-// library has its own way: libgex compiles them (build/text_code.cpp), libgex_run interprets them
-// (run_only/text_code.cpp).
+// Code made from the kernel texts of a program, for files whose machine code is not trusted. The
+// implementation depends on the library: libgex compiles them (build/text_code.cpp), libgex_run
+// interprets them (run_only/text_code.cpp).
 
 #include <memory>
 #include <string>
@@ -14,7 +14,7 @@ namespace gex::deploy {
 struct TextCode {
   program::Executable executable;
   std::shared_ptr<program::Specialiser> specialiser;  // may be null
-  std::string generator;                              // in words
+  std::string generator;                              // for reports
 };
 
 // UserError(unsupported) if the library has no kernels for the processor of this machine.

@@ -50,7 +50,7 @@ void Boundary::define_inputs() {
   frozen_.define();
 }
 
-// Outputs that are just a window of an input that is not written are returned as that window.
+// An output that is a view of an input that is not written is returned as that view.
 std::unordered_set<const Value*> Boundary::choose_views() {
   std::unordered_set<const Value*> computed, views;
   for (const Signature::Output& slot : state_.signature.outputs) {

@@ -26,7 +26,8 @@ bool lies_in_memory(const Value& value) {
   });
 }
 
-// Cost of computing one element; reductions and problems cost enough to be kept.
+// Cost of computing one element; reductions and problems are expensive enough to keep their own
+// kernel.
 constexpr int kWorthKeeping = 8;
 int cost_of(const Value& value) {
   const Node* node = value.producer();
@@ -92,7 +93,7 @@ void Concatenations::choose(lower::FuseOptions& fuse_options) {
       parts.push_back(part);
       if (cost_of(*part) >= kWorthKeeping) ++kept;
     }
-    // One kernel could compute or copy all the others; placing them takes one each.
+    // One kernel could compute or copy all the others; writing them in place takes one kernel each.
     if (kept == 0 || node.inputs().size() - kept > 1) {
       for (Value* part : parts) taken.erase(part);
       continue;

@@ -1,5 +1,5 @@
 #pragma once
-// Overwriting memory whose contents are dead: what units read and write.
+// Queries for overwriting dead memory: what units read and write.
 
 #include <optional>
 

@@ -129,7 +129,7 @@ void Ties::emit_copies() {
   }
   std::unordered_map<const Value*, Operand> aside;
   std::unordered_set<const TieCopy*> done;
-  // Emits the copy, then the one that waited for it to read its source, and so on.
+  // Emits the copy, then the copy that overwrites what this one read, and so on.
   const auto emit_from = [&](const TieCopy* copy) {
     while (copy != nullptr && readers[copy->input] == 0 && done.insert(copy).second) {
       const auto kept = aside.find(copy->value);

@@ -31,7 +31,8 @@ struct Cluster {
 // Inlined wherever it is used, never stored for its own sake: views, generated constants and the
 // zeros around the input of convolutions.
 bool is_free(const Node& node);
-// The value whose memory a problem reads for an operand: of a convolution without zeros around it.
+// The value whose memory a problem reads for an operand: for a convolution the input without its
+// padding.
 Value* operand_value(const Node& problem, int operand);
 // Computed as a problem of src/problems: matmuls, sorts and the like.
 bool is_problem(const Node& node);

@@ -224,14 +224,14 @@ class Fusion {
     clusters_.add(std::move(mine), node, absorbed);
   }
 
-  // Has the problem compute the operand, if nobody else wants what computes it. Whatever reads
-  // that cluster is the problem alone, so no cycle can come of it.
+  // Makes the problem compute the operand in a prologue, if nothing else reads the operand's
+  // cluster. As only the problem reads it, no cycle can arise.
   void absorb_operand(Cluster& mine, int operand, std::vector<int>& absorbed) {
     const Node& node = *mine.anchor;
     Value* value = computable_value(node, operand);
     if (value == nullptr || used_outside(value, {&node})) return;
     const auto id = clusters_.find(*value->producer());
-    // A reduction is computed once, not where its result is read.
+    // A reduction is computed once, not at each read of its result.
     if (!id || clusters_.at(*id).kind != Unit::Kind::loop || !clusters_.at(*id).inner.empty())
       return;
     const Cluster& maker = clusters_.at(*id);

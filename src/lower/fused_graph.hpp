@@ -15,7 +15,7 @@
 
 namespace gex::lower {
 
-// Elementwise code that makes an operand of a problem. Parameters of the kernel: inputs, then
+// Elementwise code that computes an operand of a problem. Parameters of the kernel: inputs, then
 // the operand's elements (f32 or f64) over the dense grid of `value`.
 struct Prologue {
   int operand = 0;

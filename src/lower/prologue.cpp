@@ -10,7 +10,7 @@ namespace gex::lower {
 
 namespace {
 
-// Many calls of the code for few elements each take longer than one loop over all.
+// Many calls for few elements each take longer than one loop over all elements.
 bool has_many_short_rows(const Shape& shape) {
   constexpr std::int64_t kShortRow = 16, kMany = 4096;
   if (!shape.back().is_const() || shape.back().constant() >= kShortRow) return false;

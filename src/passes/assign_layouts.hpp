@@ -1,7 +1,7 @@
 #pragma once
 // A contraction whose result is only read transposed writes it that way: heads and positions of
-// attention come out in the order in which the next projection wants to read them, and no copy is
-// made. Last of all passes: the layout is a property of this very value, which rewrites would lose.
+// attention are stored in the order in which the next projection reads them, and no copy is made.
+// The last pass: the layout is a property of the value, which rewrites would lose.
 
 #include "passes/engine/pass.hpp"
 

@@ -7,8 +7,8 @@ namespace gex::passes {
 
 bool expand_composites(Graph& graph, PassContext& context) {
   bool changed = false;
-  // Expansions may hold composites themselves: new nodes go before the node at hand, so start over
-  // there.
+  // Expansions may contain composites: new nodes are inserted before the current node, so continue
+  // from there.
   for (Node* node = graph.first(); node != nullptr;) {
     for (const auto& subgraph : node->subgraphs()) changed |= expand_composites(*subgraph, context);
     Node* next = node->next();

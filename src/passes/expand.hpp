@@ -1,6 +1,6 @@
 #pragma once
-// Replaces composites (softmax, norms, ...) by the ops they are made of. Late: until here passes
-// see the user's words. Composites that are problems (attention) stay.
+// Replaces composites (softmax, norms, ...) by the ops they are made of. Late: earlier passes see
+// the user's own ops. Composites that are problems (attention) stay.
 
 #include "passes/engine/pass.hpp"
 

@@ -13,7 +13,7 @@ namespace gex::passes {
 struct PipelineOptions {
   int level = 2;                      // O0 .. O3
   std::vector<std::string> disabled;  // by name; UserError suggests the nearest for unknown ones
-  std::vector<std::string> enabled;   // by name, whatever the level is
+  std::vector<std::string> enabled;   // by name, regardless of the level
   std::string switch_file;            // see switches.hpp
   std::vector<std::string> only;      // if not empty: just these, in this order
   // NNN_after_<pass>.gex for each pass that changed something; with dump_passes instead before and
@@ -23,7 +23,7 @@ struct PipelineOptions {
   std::vector<std::string> dump_passes;
   PassSettings settings;
   bool verify = true;          // after every changing pass
-  bool check_changed = false;  // hash before and after: "changed" must be the truth
+  bool check_changed = false;  // compare hashes before and after with the returned "changed"
   int fixpoint_limit = 16;  // rounds of the middle stage; hitting it is an error naming the passes
 };
 

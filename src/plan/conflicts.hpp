@@ -23,7 +23,8 @@ void for_each_run(const std::vector<program::Step>& steps, Visit visit) {
   }
 }
 
-// Finds the earlier steps of a run that access the same memory as a step, if one of them writes.
+// Finds the earlier steps of a run that access the same memory as a given step, if either of the
+// two writes it.
 class Conflicts {
  public:
   explicit Conflicts(const program::Program& program) : program_(program) {}

@@ -13,7 +13,7 @@ using program::Step;
 
 namespace {
 
-// How many groups a launch may move forward: the lifetimes of its results grow by as much.
+// How many groups a launch may be moved ahead: the lifetimes of its results grow by as many.
 constexpr int kReach = 6;
 // Shared memory per block that does not limit the number of blocks on a multiprocessor.
 constexpr std::int64_t kLittleShared = 16 * 1024;
@@ -51,7 +51,7 @@ class Merger {
     std::vector<Group> groups;
     std::vector<int> group_of(run.size());
     for (int i = 0; i < static_cast<int>(run.size()); ++i) {
-      int after = -1;  // the last group that must come before
+      int after = -1;  // the last group that must precede it
       for (int other : conflicts.of(run, i)) after = std::max(after, group_of[index(other)]);
       const int place = place_for(run, groups, i, after);
       if (place == static_cast<int>(groups.size())) groups.emplace_back();

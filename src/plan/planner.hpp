@@ -18,8 +18,8 @@ enum class Strategy : std::uint8_t {
   by_start,  // in order of birth, lowest hole that fits
   by_size,   // largest first, tightest hole that fits
   by_area,   // largest size * lifetime first, tightest hole that fits
-  by_blame,  // repeatedly, each time starting with the values that ended too high
-  apart,     // no memory is shared: only on request, to find stray writes
+  by_blame,  // repeatedly; each round first places the values that ended above the lower bound
+  apart,     // no memory is shared; only on request, to find out-of-bounds writes
 };
 // The strategies that plan() tries.
 inline constexpr Strategy kStrategies[] = {Strategy::by_start, Strategy::by_size, Strategy::by_area,

@@ -25,7 +25,7 @@ void list_sharing(std::vector<MemoryReport::Row>& rows) {
         row.sharing.push_back(other.buffer);
 }
 
-// Of one launch, rounded as captures round it. Sizes that are bound later are not known.
+// Scratch of one launch, rounded as in captures. Nothing if a size is bound later.
 std::int64_t largest_scratch(const program::Program& program,
                              const std::function<std::optional<std::int64_t>(Dim)>& evaluated) {
   std::int64_t largest = 0;

@@ -30,9 +30,9 @@ struct MatmulProblem {
   DType b = DType::f32;     // a and b: any of f32, f16, bf16, summed in f32; or both f64
   DType c = DType::f32;     // f32, f16, bf16; f64 or f32 for f64 operands; ignored with an epilogue
   bool b_packed = false;    // B is in the layout of the target's pack function
-  bool any_rows = false;    // a row has the same bits whatever the number of rows
+  bool any_rows = false;    // a row has the same bits for any number of rows
   OperandSet computed = 0;  // by prologues, as f32 or f64: 0 is A, 1 is B
-  bool keep_subnormals = false;  // false: products of bf16 may take subnormal numbers for zero
+  bool keep_subnormals = false;  // false: bf16 matmuls may flush subnormal numbers to zero
 
   bool operator==(const MatmulProblem&) const = default;
 };

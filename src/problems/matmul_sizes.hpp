@@ -1,5 +1,5 @@
 #pragma once
-// Which sizes of a product change from call to call.
+// Which sizes of a matmul change from call to call.
 
 #include <span>
 
@@ -8,9 +8,9 @@
 
 namespace gex::problems {
 
-// Whether nothing but the number of rows of a plain left operand changes. Computing more rows than
-// there are changes no other row, so such a product can be computed at an upper size; all else is
-// summed over, or a stride.
+// Whether nothing but the number of rows of a plain left operand changes. Extra rows do not change
+// the other rows, so such a matmul can be computed at an upper bound of its rows; other sizes are
+// summed over or are strides.
 inline bool only_rows_vary(std::span<const Dim> dims) {
   namespace at = matmul_dims;
   const bool one_product = dims[at::batch0] == Dim(1) && dims[at::batch1] == Dim(1);

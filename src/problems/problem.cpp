@@ -49,7 +49,7 @@ struct Writer {
   void operator()(Ties value) { out += str(" ", static_cast<int>(value)); }
   void operator()(Causal value) { out += str(" ", static_cast<int>(value)); }
   void operator()(const std::optional<double>& value) {
-    // By its bits: two scales that print alike are two problems.
+    // Printed as bits: two scales that print alike in decimal are different problems.
     out += value ? str(" ", std::bit_cast<std::uint64_t>(*value)) : " default";
   }
 };

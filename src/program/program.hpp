@@ -48,7 +48,7 @@ struct InputDesc {
   std::vector<Dim> strides;  // empty = dense
   Dim value;                 // integer: likewise
   BufferId buffer = -1;
-  // Tensor: the host is told about its last use, so that it can free the memory.
+  // Tensor: its last use is reported to the host, which can then free the memory.
   bool released = false;
 };
 

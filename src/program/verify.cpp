@@ -195,7 +195,7 @@ class Verifier {
       const auto* launch = std::get_if<Launch>(&segment.steps[i].op);
       const bool after_launch = i > 0 && std::holds_alternative<Launch>(segment.steps[i - 1].op);
       if (launch != nullptr && launch->with_previous && !after_launch)
-        complain(where, " is marked with_previous, but no launch stands before it");
+        complain(where, " is marked with_previous, but no launch precedes it");
       visit_step(segment.steps[i], where, top_level, i + 1 == segment.steps.size());
     }
   }

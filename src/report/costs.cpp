@@ -37,8 +37,8 @@ double product(std::span<const std::int64_t> dims, std::initializer_list<int> wh
 
 double size(DType dtype) { return static_cast<double>(size_of(dtype)); }
 
-// Bytes of the operands that lie in memory and of the result; nothing for problems whose buffers
-// say it well enough.
+// Bytes of the operands in memory and of the result; nothing for problems whose traffic equals the
+// size of their buffers.
 std::optional<Cost> traffic(const problems::Problem& problem, std::span<const std::int64_t> dims,
                             bool has_epilogue) {
   if (const auto* p = std::get_if<problems::MatmulProblem>(&problem)) {
@@ -88,7 +88,7 @@ class Touched {
       dim.collect_symbols(symbols);
       for (Dim symbol : symbols) {
         if (loop::value_symbol_id(symbol)) {
-          elements = all_points;  // a gather: wherever the data says
+          elements = all_points;  // a gather: the address depends on data
           break;
         }
         if (symbol.extent() && seen.insert(symbol.name()).second)
@@ -176,7 +176,7 @@ Cost Costs::of_launch(const program::Launch& launch, const Sizes& sizes) const {
     const auto first = static_cast<std::size_t>(problems::dims_count(problem));
     const auto add = [&](int number, std::size_t begin, bool is_epilogue) {
       const loop::Kernel& kernel = kernels_[static_cast<std::size_t>(number)];
-      // The problem's sums, and an operand on its way to it, never reach memory.
+      // The problem's accumulators, and operands computed by prologues, never reach memory.
       const Cost own = of_kernel(kernel, std::span(dims).subspan(std::min(begin, dims.size())),
                                  is_epilogue ? 0 : kernel.num_params() - 1);
       cost->flops += own.flops;

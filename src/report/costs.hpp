@@ -1,6 +1,6 @@
 #pragma once
-// What a launch moves and computes for given sizes: the least bytes that its buffers cost, and its
-// floating-point operations.
+// Memory traffic and arithmetic of a launch for given sizes: the minimum bytes that it must move,
+// and its floating-point operations.
 
 #include <cstdint>
 #include <functional>

@@ -171,7 +171,7 @@ class Reader {
     return out;
   }
 
-  // From an opening bracket to the one that closes it, both included.
+  // From an opening bracket to the matching closing one, both included.
   std::string bracketed() {
     const std::size_t begin = at_;
     int depth = 0;

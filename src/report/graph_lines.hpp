@@ -1,6 +1,6 @@
 #pragma once
-// The nodes of a printed graph, read off its text: what a picture of the graph needs, also for
-// graphs whose constants are abbreviated and whose ops this process does not know.
+// Reads the nodes of a printed graph from its text: enough to draw it. Also works if constants are
+// abbreviated or ops are not registered in this process.
 
 #include <string>
 #include <string_view>
@@ -16,7 +16,7 @@ struct ValueLine {
 struct NodeLine {
   std::string op, attributes, location;
   std::vector<int> inputs, outputs;  // values; -1: an optional input that is left out
-  int parent = -1;                   // the node in whose subgraph it stands
+  int parent = -1;                   // the node whose subgraph contains it
 };
 
 struct GraphLines {
@@ -26,7 +26,7 @@ struct GraphLines {
   std::vector<int> inputs, outputs;  // values of the outermost graph
 };
 
-// UserError(parse_error) where the text is not what print() writes.
+// UserError(parse_error) if the text was not written by print().
 GraphLines read_lines(std::string_view text);
 
 }  // namespace gex::report

@@ -68,7 +68,7 @@ Json& Json::raw(std::string_view json) {
   return *this;
 }
 
-// "<" is written as an escape: the text may stand inside a <script> of a page.
+// "<" is escaped: the text may be embedded in a <script> element.
 void Json::append_text(std::string_view text) {
   constexpr char kHex[] = "0123456789abcdef";
   out_ += '"';

@@ -1,5 +1,5 @@
 #pragma once
-// Writes JSON. Keys and values in the order of the calls; commas are put where they belong.
+// Writes JSON: keys and values in the order of the calls, commas are added automatically.
 
 #include <concepts>
 #include <cstdint>
@@ -19,12 +19,12 @@ class Json {
   Json& value(const char* text) { return value(std::string_view(text)); }
   Json& value(const std::string& text) { return value(std::string_view(text)); }
   Json& value(bool yes) { return raw(yes ? "true" : "false"); }
-  Json& value(double number);  // null where it is not finite
+  Json& value(double number);  // null if it is not finite
   template <std::integral T>
   Json& value(T number) {
     return raw(std::to_string(number));
   }
-  Json& raw(std::string_view json);  // JSON that is written already
+  Json& raw(std::string_view json);  // a value that is already JSON
 
   template <class T>
   Json& field(std::string_view name, const T& content) {

@@ -1,5 +1,5 @@
 #pragma once
-// What this machine can do at most, measured: the roofs that launches are held against.
+// Measured peak performance of this machine: the roofline that launches are compared with.
 
 #include <string>
 
@@ -10,10 +10,10 @@ struct Machine {
   int threads = 1;
   double gflops = 0;           // f32 multiply-adds in registers, all threads; one counts as two
   double bandwidth = 0;        // GB/s from memory, read and written bytes together
-  double cache_bandwidth = 0;  // GB/s where everything lies in the threads' own caches
+  double cache_bandwidth = 0;  // GB/s if all data is in the threads' own caches
 };
 
-// Takes about a tenth of a second the first time; remembered for the process.
+// Takes about a tenth of a second the first time; cached for the process.
 const Machine& machine();
 
 }  // namespace gex::report

@@ -21,7 +21,7 @@ using program::Step;
 
 namespace {
 
-// Assembly beyond this is cut: a page should stay below five megabytes.
+// Assembly is truncated beyond this: a page should stay below five megabytes.
 constexpr std::size_t kLongestAssembly = 24 << 10, kAllAssembly = 1536 << 10;
 // Traced calls whose times are kept.
 constexpr std::size_t kMostTimes = 4096;

@@ -16,7 +16,7 @@
 
 namespace gex::report {
 
-// Raised whenever a reader of an older version would misread a newer model.
+// Incremented whenever a reader of an older version would misread a newer model.
 inline constexpr int kModelVersion = 1;
 
 struct GraphFacts {
@@ -28,7 +28,7 @@ struct GraphFacts {
   std::optional<runtime::CallTrace> trace;  // of the call that the timeline shows
   std::vector<std::int64_t> call_times;     // of all traced calls, in nanoseconds
   std::vector<runtime::CaptureInfo> captures;
-  std::vector<std::string> tuned;  // findings of autotuning
+  std::vector<std::string> tuned;  // results of autotuning
   bool machine_code = true;        // also assembly of the kernels
 };
 

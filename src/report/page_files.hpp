@@ -1,5 +1,5 @@
 #pragma once
-// The files of page/, as the build puts them into the library (page/embed.cmake).
+// The files of page/, embedded into the library by the build (page/embed.cmake).
 
 #include <string_view>
 

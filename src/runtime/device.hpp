@@ -18,9 +18,9 @@
 
 namespace gex::runtime {
 
-// How a device wants the sizes of its Captures, whatever the policy of the Session is.
+// Constraints of a device on the sizes of its Captures, in addition to the Session's policy.
 struct GearRule {
-  int steps = 0;            // gears for each doubling of a size; 0: sizes are left as they are
+  int steps = 0;            // gears for each doubling of a size; 0: sizes are not rounded
   std::vector<bool> exact;  // by input symbol: sizes that no gear may round; empty: there are none
 };
 
@@ -71,8 +71,8 @@ class Device {
   virtual std::unique_ptr<Queue> make_queue() = 0;
   // Optional, before a call: default nothing. UserError if this process can't use the device.
   virtual void check_usable() const {}
-  // Optional: default false. Whether the caller records what goes to this stream in a graph of its
-  // own, to be launched later and often.
+  // Optional: default false. Whether the caller is capturing this stream into its own graph, which
+  // is launched later, any number of times.
   virtual bool is_capturing(std::uint64_t /*stream*/) const { return false; }
   // Throws UserError if some code of the Program can't run on this device.
   virtual std::unique_ptr<Loaded> load(const program::Executable& executable) = 0;

@@ -1,7 +1,7 @@
 #pragma once
 // The recording contract. A batch is a run of steps with no host work between them. A driver's
-// Recorder is told the steps of a batch once and returns a Recording; each call replays it with the
-// call's own parameter block. One interface for immediate launches and for captured graphs.
+// Recorder receives the steps of a batch once and returns a Recording; each call replays it with
+// the call's own parameter block. One interface for immediate launches and for captured graphs.
 //
 // The parameter block is one array of 64-bit words, laid out once for a Program: for each step its
 // buffer addresses, then its sizes. Nothing else changes from call to call, so a driver that reads
@@ -74,7 +74,7 @@ struct Replay {
   std::span<const program::Callable> code;  // by launch number: the best code available
   std::span<const ScratchArea> scratch;     // by epoch
   Tally* tally = nullptr;
-  CallTrace* trace = nullptr;  // null: nobody wants to know what ran when
+  CallTrace* trace = nullptr;  // null: no trace was requested
 };
 
 class Recording {

@@ -8,9 +8,9 @@ namespace gex::runtime {
 
 namespace {
 
-// Pieces of a step with less between them were taken one after the other.
+// Chunks of a step with a smaller gap between them count as one event.
 constexpr std::int64_t kShortGap = 2000;
-// The number of threads may be raised while a call runs: there is room for more.
+// The number of threads may be raised while a call runs: reserve more than needed.
 constexpr int kLeastWorkers = 256;
 
 std::mutex g_mutex;

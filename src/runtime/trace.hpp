@@ -1,6 +1,6 @@
 #pragma once
-// What each step of one call did when: for reports and trace files. Nothing is recorded unless a
-// sink is set, and then of every call of the process.
+// Start and end times of the steps of one call, for reports and trace files. Nothing is recorded
+// unless a sink is set; then every call of the process is recorded.
 
 #include <atomic>
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace gex::runtime {
 
 struct TraceEvent {
-  static constexpr int kHost = -1;  // `worker` of what the host program did on the calling thread
+  static constexpr int kHost = -1;  // `worker` for host work on the calling thread
   const void* step = nullptr;       // the Launch, Copy, Fill or Call of the Program
   int worker = 0;
   std::int64_t begin = 0, end = 0;  // nanoseconds of the steady clock
@@ -24,13 +24,12 @@ class CallTrace {
   explicit CallTrace(int workers);
 
   static std::int64_t now();
-  // Calls with the same worker must not overlap. Pieces of one step that follow each other at once
-  // become one event.
+  // Calls with the same worker must not overlap. Adjacent chunks of one step become one event.
   void add(const void* step, int worker, std::int64_t begin, std::int64_t end);
   std::vector<TraceEvent> events() const;  // by begin
 
   std::int64_t begin = 0, end = 0;                  // of the call
-  std::vector<std::pair<Dim, std::int64_t>> sizes;  // what the Program's symbols were
+  std::vector<std::pair<Dim, std::int64_t>> sizes;  // values of the Program's symbols
 
  private:
   std::vector<std::vector<TraceEvent>> of_worker_;  // the host's first

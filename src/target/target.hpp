@@ -29,8 +29,8 @@ struct CostModel {
   std::int64_t conv_image_reads = 2;
   // Matmuls of more than `few_rows` rows use the vendor's library, which takes no attached kernels.
   bool library_products = false;
-  // Launches that do not depend on each other run as one: products that read the same value should
-  // not wait for each other's results.
+  // Independent launches are merged into one kernel, so matmuls that read the same value should not
+  // be made to depend on each other.
   bool merges_launches = false;
   // Writing an element and reading it again costs about as much as this many scalar operations.
   std::int64_t memory_round_trip = 16;

@@ -79,7 +79,7 @@ std::vector<Misuse> misuses_of_programs() {
       {"gex_program_load", "no path",
        [](Valid& v) { return gex_program_load(nullptr, nullptr, &v.compiled_program); }, "NULL"},
       {"gex_cancel_create", "no place", [](Valid&) { return gex_cancel_create(nullptr); }, "NULL"},
-      {"gex_cancel_request", "no handle", [](Valid&) { return gex_cancel_request(nullptr); },
+      {"gex_cancel_request", "not a handle", [](Valid&) { return gex_cancel_request(nullptr); },
        "NULL"},
       {"gex_program_run_with", "a time limit below 0",
        [](Valid& v) {

@@ -95,7 +95,7 @@ TEST(OptionsByName, OlderCallersHaveNone) {
   gex_program_destroy(program);
 }
 
-TEST(OptionsByName, TheListTellsAll) {
+TEST(OptionsByName, TheListHasAllOptions) {
   char* text = nullptr;
   ASSERT_EQ(gex_list_options(&text), GEX_OK);
   const std::string lines = es::detail::Take(text);

@@ -76,7 +76,7 @@ TEST(Handles, OfAnotherKindAreRefused) {
   EXPECT_TRUE(has(printed(graph), "graph g"));
   alignas(8) char noise[64] = "nothing of gex";
   EXPECT_EQ(gex_graph_verify(reinterpret_cast<gex_graph*>(noise)), GEX_INVALID_ARGUMENT);
-  EXPECT_TRUE(says("no handle that gex gave"));
+  EXPECT_TRUE(says("not a handle of gex"));
 }
 
 TEST(Handles, TensorsAreReleasedOnce) {

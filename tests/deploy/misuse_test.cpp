@@ -14,7 +14,7 @@ void expect_refused(gex_status status, const char* word) {
   EXPECT_NE(std::string(gex_last_error()).find(word), std::string::npos) << gex_last_error();
 }
 
-TEST(Misuse, MissingArgumentsAreTold) {
+TEST(Misuse, MissingArgumentsAreReported) {
   gex_model* model = nullptr;
   gex_program* session = nullptr;
   gex_tensor_info info = GEX_TENSOR_INFO_INIT;

@@ -36,7 +36,7 @@ TEST(ModelFile, MachineCodeOfEachLevelComputesTheSame) {
   EXPECT_GT(levels, 0);
 }
 
-TEST(ModelFile, TellsNamesTypesAndSizes) {
+TEST(ModelFile, HasNamesTypesAndSizes) {
   const Folder folder;
   Example().save(folder.file("m.gexe"), {"v3"});
   const auto model = deploy::load_model(folder.file("m.gexe"), trusted("v3"));
@@ -61,7 +61,7 @@ TEST(ModelFile, WithoutTrustTextsAreCompiled) {
   expect_close(run(*model, x), example.expected(x));
 }
 
-TEST(ModelFile, NotWithTrustWhereThereIsNoCode) {
+TEST(ModelFile, TrustNeedsMachineCodeForThisProcessor) {
   const Folder folder;
   Example().save(folder.file("m.gexe"), {});
   EXPECT_NE(reason([&] {
@@ -70,7 +70,7 @@ TEST(ModelFile, NotWithTrustWhereThereIsNoCode) {
             std::string::npos);
 }
 
-TEST(ModelFile, WeightsLieWhereTheFileIsMapped) {
+TEST(ModelFile, WeightsAreUsedFromTheMappedFile) {
   const Folder folder;
   const Example example;
   example.save(folder.file("m.gexe"), {"v3"});
@@ -134,7 +134,7 @@ segment 0 "main"
   EXPECT_FALSE(std::filesystem::exists(folder.file("m.gexe")));
 }
 
-TEST(ModelFile, WhatCannotBeProvenLoadsWithTrustOnly) {
+TEST(ModelFile, UnprovenProgramsLoadOnlyWithTrust) {
   Compiled compiled;
   compiled.program = std::make_shared<const program::Program>(program::parse_program(R"(program "p"
 symbol s0 in [0, 64]
@@ -156,12 +156,12 @@ segment 0 "main"
   model.compiled = &compiled;
   const Folder folder;
   EXPECT_FALSE(deploy::save_models({model}, {{"v2"}}, folder.file("m.gexe")).unproven.empty());
-  EXPECT_NE(reason([&] { deploy::load_model(folder.file("m.gexe")); }).find("not certain"),
+  EXPECT_NE(reason([&] { deploy::load_model(folder.file("m.gexe")); }).find("can't be proven"),
             std::string::npos);
   EXPECT_EQ(reason([&] { deploy::load_model(folder.file("m.gexe"), trusted("v2")); }), "");
 }
 
-TEST(ModelFile, DamageIsNoticed) {
+TEST(ModelFile, DamageIsDetected) {
   const Folder folder;
   const Example example;
   example.save(folder.file("m.gexe"), {"v3"});
@@ -173,7 +173,7 @@ TEST(ModelFile, DamageIsNoticed) {
   };
   EXPECT_EQ(load(good, true), "");
   EXPECT_NE(load(good.substr(0, good.size() - 1), false).find("bytes"), std::string::npos);
-  EXPECT_NE(load("GEXE", false).find("no model file"), std::string::npos);
+  EXPECT_NE(load("GEXE", false).find("not a gex model file"), std::string::npos);
   std::string other = good;
   other[8] = 9;
   EXPECT_NE(load(other, false).find("format 9"), std::string::npos);
@@ -188,7 +188,7 @@ TEST(ModelFile, DamageIsNoticed) {
 
 // A file of a stranger: any change of its metadata and texts, with right checksums. It is refused
 // or it runs inside its own memory; the address sanitizer sees everything else.
-TEST(ModelFile, StrangersCannotReachOutOfTheirMemory) {
+TEST(ModelFile, ManipulatedProgramsStayInsideTheirMemory) {
   const Folder folder;
   const Example example;
   example.save(folder.file("m.gexe"), {});
@@ -238,7 +238,7 @@ TEST(ModelFile, StrangersCannotReachOutOfTheirMemory) {
   EXPECT_GT(ran, 0);
 }
 
-TEST(Container, TablesOfAnyContentAreRefusedOrStayInside) {
+TEST(Container, DamagedTablesAreRejectedOrStayInTheFile) {
   std::string file;
   const std::string one = "contents", two = "more";
   deploy::write_container({{"one", {{one, 1}}, false}, {"two", {{two, 1}}, true}},
@@ -259,7 +259,7 @@ TEST(Container, TablesOfAnyContentAreRefusedOrStayInside) {
   }
 }
 
-TEST(CodeImage, PlacesOutsideAreRefused) {
+TEST(CodeImage, OffsetsOutsideOfTheCodeAreRejected) {
   deploy::CodeImage image;
   image.bytes = std::string(16, '\xc3');
   image.kernels = {{16, {}}};

@@ -41,7 +41,7 @@ Example* SessionTest::example_ = nullptr;
 
 const gex::LoadOptions kTrust{.trust = true};
 
-TEST_F(SessionTest, RunsAndTellsItsInputsAndOutputs) {
+TEST_F(SessionTest, RunsAndDescribesItsInputsAndOutputs) {
   gex::Session session = gex::Session::load(path(), kTrust);
   ASSERT_EQ(session.inputs().size(), 1u);
   EXPECT_EQ(session.inputs()[0].name, "x");
@@ -99,7 +99,7 @@ TEST_F(SessionTest, SessionsOfOneModelRunAtTheSameTime) {
   EXPECT_EQ(right, 200);
 }
 
-TEST_F(SessionTest, AsynchronousRunsTellResultsAndErrors) {
+TEST_F(SessionTest, AsynchronousRunsReportResultsAndErrors) {
   gex::Session session = gex::Session::load(path(), kTrust);
   const std::vector<float> x = values(2);
   auto good = session.run_async({gex::Tensor::view({2, 24}, x.data())});

@@ -25,7 +25,7 @@ TEST(GeNames, BothHeadersTogether) {
             (std::vector<float>{8, 12, 18, 26}));
 }
 
-TEST(GeNames, SizesThatARunTells) {
+TEST(GeNames, SizesDeterminedAtRunTime) {
   EsGraphBuilder builder("g");
   const TensorDesc desc(ge::Shape({-1, 3}), FORMAT_ND, DT_FLOAT);
   EXPECT_EQ(desc.GetShape().GetShapeSize(), -1);
@@ -116,7 +116,7 @@ TEST(GeNames, ASessionRunsGraphs) {
   ASSERT_EQ(GEFinalize(), SUCCESS);
 }
 
-TEST(GeNames, MistakesAreTold) {
+TEST(GeNames, ErrorsAreReported) {
   EsGraphBuilder builder("g");
   const auto x = builder.CreateInput(0, "x", DT_FLOAT, FORMAT_ND, {2, 3});
   EXPECT_THROW(ReduceSumD(x, {2}), gex::es::Error);

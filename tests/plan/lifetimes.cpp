@@ -57,7 +57,7 @@ segment 2 "b"
   // positions: 0 launch, 1 while, 2 condition launch, 3 condition read, 4 and 5 body, 6 launch
   EXPECT_EQ(lives.of_root[0], (Interval{0, 5}));
   EXPECT_EQ(lives.of_root[8], (Interval{2, 3}));
-  EXPECT_EQ(lives.of_root[2], (Interval{4, 5})) << "made anew in each turn";
+  EXPECT_EQ(lives.of_root[2], (Interval{4, 5})) << "new in each iteration";
   EXPECT_EQ(lives.of_root[1], (Interval{6, 6}));
   EXPECT_EQ(lives.of_step[0][1], (Interval{1, 5}));
 }

@@ -38,7 +38,7 @@ std::string merged(const std::string& steps) {
   return out.substr(std::string("alone ").size());
 }
 
-TEST(MergeLaunches, independent_launches_run_together_and_move_forward) {
+TEST(MergeLaunches, independent_launches_are_merged_and_moved_ahead) {
   EXPECT_EQ(merged(R"(  launch "a" code 0 read %0 write %1 grid [9] block 256
   launch "b" code 0 read %1 write %2 grid [9] block 256
   launch "c" code 0 read %0 write %3 grid [9] block 256
@@ -47,14 +47,14 @@ TEST(MergeLaunches, independent_launches_run_together_and_move_forward) {
             "a+c b+d");
 }
 
-TEST(MergeLaunches, who_overwrites_what_another_reads_stays_behind_it) {
+TEST(MergeLaunches, a_launch_that_overwrites_what_another_reads_stays_after_it) {
   EXPECT_EQ(merged(R"(  launch "a" code 0 read %0 write %1 grid [9] block 256
   launch "b" code 0 read %2 write %0 grid [9] block 256
 )"),
             "a b");
 }
 
-TEST(MergeLaunches, other_numbers_of_threads_and_launches_that_cannot_are_left_alone) {
+TEST(MergeLaunches, launches_with_other_thread_counts_or_not_mergeable_stay_separate) {
   EXPECT_EQ(merged(R"(  launch "a" code 0 read %0 write %1 grid [9] block 256
   launch "b" code 0 read %0 write %2 grid [9] block 128
   launch "alone" code 0 read %0 write %3 grid [9] block 256
@@ -62,7 +62,7 @@ TEST(MergeLaunches, other_numbers_of_threads_and_launches_that_cannot_are_left_a
             "a b alone");
 }
 
-TEST(MergeLaunches, a_full_device_is_shared_only_by_launches_without_memory_of_their_own) {
+TEST(MergeLaunches, large_launches_are_merged_only_without_shared_memory) {
   EXPECT_EQ(merged(R"(  launch "a" code 0 read %0 write %1 grid [5000] block 256
   launch "b" code 0 read %0 write %2 grid [9] scratch [90000] block 256
   launch "c" code 0 read %0 write %3 grid [9] block 256
@@ -104,7 +104,7 @@ TEST(MergeLaunches, calls_of_a_library_are_grouped_with_each_other_alone) {
 }
 
 // Memory of launches that run together is not shared by what only one of them needs.
-TEST(MergeLaunches, what_runs_together_lives_together) {
+TEST(MergeLaunches, values_of_merged_launches_are_alive_at_the_same_time) {
   Program program = parsed(R"(  launch "a" code 0 write %0 grid [9] block 256
   launch "b" code 0 read %0 write %1 grid [9] block 256
   launch "c" code 0 write %2 grid [9] block 256 with_previous
@@ -115,7 +115,7 @@ TEST(MergeLaunches, what_runs_together_lives_together) {
   EXPECT_FALSE(lives.of_root[0].overlaps(lives.of_root[3]));
 }
 
-TEST(MergeLaunches, a_program_that_marks_the_wrong_launches_is_refused) {
+TEST(MergeLaunches, a_program_that_marks_the_wrong_launches_is_rejected) {
   EXPECT_THROW(program::verify(parsed("  launch \"a\" code 0 write %0 grid [9] with_previous\n")),
                Error);
 }

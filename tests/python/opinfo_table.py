@@ -24,12 +24,12 @@ Every operator of PyTorch's own sample database (torch {version}, CPU), f32 and 
 most {samples} samples of each, traced, imported, compiled, run, and compared with eager.
 
 - **native**: ops of gex alone. **decomposed**: ops of gex, by PyTorch's decomposition.
-- **call**: some node runs as a call through PyTorch, in its place in the program; the reason is
+- **call**: some node runs as a call through PyTorch, in its position in the program; the reason is
   beside it. **eager**: the graph as a whole runs through PyTorch.
 - **untraceable**: PyTorch itself makes no graph of it; torch.compile runs it between two graphs.
 - **error**, **wrong**: should not happen.
 
-`python tests/python/opinfo_table.py` writes this page; `make test-all` holds every line of it.
+`python tests/python/opinfo_table.py` writes this page; `make test-all` checks every line of it.
 
 | dtype | {kinds} |
 |---|{dashes}

@@ -92,7 +92,7 @@ def file(folder: pathlib.Path) -> pathlib.Path:
     return folder / "net.gexe"
 
 
-def test_inspect_tells_inputs_outputs_and_processors(file: pathlib.Path) -> None:
+def test_inspect_shows_inputs_outputs_and_processors(file: pathlib.Path) -> None:
     told = json.loads(command("inspect", file, "--json", "--verify"))
     (model,) = told["models"]
     assert model["inputs"] == [{"name": "x", "dtype": "f32", "shape": ["batch", 3, 8, 8]}]
@@ -164,7 +164,7 @@ def test_damaged_files_are_one_clear_error(file: pathlib.Path, tmp_path: pathlib
     assert "bytes" in refused("run", short, "--trust", "--dim", "batch=1")
     other = tmp_path / "other.gexe"
     other.write_bytes(b"not a model")
-    assert "no model file" in refused("inspect", other)
+    assert "not a gex model file" in refused("inspect", other)
     assert "no such file" in refused("inspect", tmp_path / "missing.gexe")
 
 

@@ -31,7 +31,7 @@ def test_the_doctor_lists_what_it_finds_and_runs_a_function() -> None:
     marks = {line.split()[1]: line.split()[0] for line in done.stdout.splitlines()[1:]}
     for what in ("processor", "LLVM", "package", "PyTorch", "backends"):
         assert marks[what] == "ok", done.stdout
-    assert "gives what PyTorch gives" in done.stdout
+    assert "gives the same results as PyTorch" in done.stdout
 
 
 def test_the_doctor_says_what_is_wrong(tmp_path: pathlib.Path) -> None:

@@ -61,7 +61,7 @@ assert new == {"graph_launches": 1, "single_launches": 0}, new
 """)
 
 
-def test_an_index_out_of_range_is_told_at_the_next_call(run: Callable[..., None]) -> None:
+def test_an_index_out_of_range_is_reported_at_the_next_call(run: Callable[..., None]) -> None:
     run("""
 fn = compiled(lambda x, i: F.embedding(i, x) * 2)
 x, good, bad = torch.randn(4, 3), torch.tensor([3, 0, 1]), torch.tensor([1, 7, -2])
@@ -109,10 +109,10 @@ assert {expected!r} in str(error.value), str(error.value)
 
 
 @pytest.mark.slow
-def test_a_fault_is_told_with_a_hint(run: Callable[..., None]) -> None:
+def test_a_fault_is_reported_with_a_hint(run: Callable[..., None]) -> None:
     run(_FAULT.format(expected="GEX_CUDA_CHECK=1"), GEX_FAKE_FAULT="2")
 
 
 @pytest.mark.slow
-def test_a_fault_is_told_with_the_step_where_steps_are_checked(run: Callable[..., None]) -> None:
+def test_a_fault_names_the_step_if_steps_are_checked(run: Callable[..., None]) -> None:
     run(_FAULT.format(expected='CUDA: step "'), GEX_FAKE_FAULT="1", GEX_CUDA_CHECK="1")

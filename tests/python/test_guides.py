@@ -77,18 +77,28 @@ def test_contributing_leads_to_the_pages() -> None:
 
 
 CHINESE = [ROOT / "README.zh.md", *sorted((ROOT / "docs").glob("*.zh.md"))]
-SUMMARISED = ("first_call.zh.md",)  # has the sections that a user needs
+# Translated as a whole. The other pages have what a user needs, and lead to the English page.
+COMPLETE = ("README", "environment", "npu", "npugraph_ex", "service")
 
 
 @pytest.mark.parametrize("chinese", CHINESE, ids=lambda path: path.name)
 def test_chinese_pages_have_the_same_sections_and_snippets(chinese: pathlib.Path) -> None:
     english = chinese.with_name(chinese.name.replace(".zh", ""))
-    assert blocks(chinese, "python") == blocks(english, "python")
-    assert blocks(chinese, "cpp") == blocks(english, "cpp")
-    headings = [len(re.findall(r"^## ", p.read_text(), re.MULTILINE)) for p in (english, chinese)]
-    rows = [len(re.findall(r"^\| ", p.read_text(), re.MULTILINE)) for p in (english, chinese)]
-    assert chinese.name in SUMMARISED or headings[0] == headings[1]
-    assert rows[0] == rows[1]
+    pages = (english, chinese)
+    headings = [len(re.findall(r"^## ", p.read_text(), re.MULTILINE)) for p in pages]
+    rows = [len(re.findall(r"^\| ", p.read_text(), re.MULTILINE)) for p in pages]
+    for language in ("python", "cpp"):
+        theirs, ours = (blocks(page, language) for page in pages)
+        if chinese.name.removesuffix(".zh.md") in COMPLETE:
+            assert ours == theirs
+        else:
+            assert [block for block in theirs if block in ours] == ours
+    if chinese.name.removesuffix(".zh.md") in COMPLETE:
+        assert headings[0] == headings[1]
+        assert rows[0] == rows[1]
+    else:
+        assert headings[0] >= headings[1]
+        assert f"({english.name}" in chinese.read_text()
 
 
 @pytest.mark.parametrize("chinese", CHINESE, ids=lambda path: path.name)

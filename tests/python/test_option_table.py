@@ -155,7 +155,7 @@ def files_that_name(option: str) -> set[str]:
     return found
 
 
-def test_an_option_is_named_where_it_is_told_and_used() -> None:
+def test_an_option_is_named_only_where_it_is_defined_and_used() -> None:
     assert files_that_name("autotune") == USES_OF_AUTOTUNE
 
 

@@ -56,14 +56,14 @@ def test_old_page_and_old_plot_are_found(docs: pathlib.Path) -> None:
     change(results, 12345)
     done = page("--check", results=results)
     assert done.returncode == 1
-    assert f"{docs / 'plots' / 'calls'}.png is not what" in done.stdout
-    assert f"{docs / 'performance.md'} is not what" in done.stdout
-    assert done.stdout.count("is not what") == 2
+    assert f"{docs / 'plots' / 'calls'}.png is out of date with" in done.stdout
+    assert f"{docs / 'performance.md'} is out of date with" in done.stdout
+    assert done.stdout.count("is out of date with") == 2
 
     assert page("--text", results=results).returncode == 0
     assert "| 12345 |" in (docs / "performance.md").read_text()
     done = page("--check", results=results)
-    assert done.returncode == 1 and done.stdout.count("is not what") == 1
+    assert done.returncode == 1 and done.stdout.count("is out of date with") == 1
 
 
 def test_plots_are_drawn(docs: pathlib.Path) -> None:

@@ -110,7 +110,7 @@ def test_a_replaced_forward_is_kept() -> None:
     own = model.layers[1].forward
     model.layers[1].forward = own
     with gex.regions(model) as found:
-        assert found.reasons == {"Block": "its forward has been replaced already"}
+        assert found.reasons == {"Block": "its forward was already replaced"}
     assert forwards_of(model) == [None, own, None, None]
 
 
@@ -281,9 +281,9 @@ class Normalises(Block):
 FALLBACKS = {
     Counts: "changes something outside itself",
     Breaks: "graph_break()",
-    TakesObject: "arguments that are no tensors, numbers or modules",
+    TakesObject: "arguments that are not tensors, numbers or modules",
     ReturnsNone: "returns a NoneType",
-    Numbered: "each of its calls differs",
+    Numbered: "every call differs",
     Normalises: "mutations",
 }
 

@@ -134,7 +134,7 @@ def test_a_block_that_computes_with_its_index_is_no_region() -> None:
     assert list(found.reasons) == ["Indexed"]
 
 
-# --- regions that nobody asked for ----------------------------------------------------------
+# --- automatic regions -----------------------------------------------------------------------
 
 
 class Block(nn.Module):
@@ -167,7 +167,7 @@ def counts_of(compiled: Any, x: torch.Tensor, want: torch.Tensor) -> list[int]:
 
 @pytest.mark.parametrize("backend", ["gex", "npugraph_ex"])
 @torch.no_grad()
-def test_many_blocks_are_traced_once_without_being_asked_for(backend: str) -> None:
+def test_many_blocks_are_traced_once_automatically(backend: str) -> None:
     model, x = Net(), torch.randn(3, WIDTH)
     assert counts_of(torch.compile(model, backend=backend), x, model(x)) == [MANY]
     assert all("forward" not in vars(layer) for layer in model.layers)

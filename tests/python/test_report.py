@@ -134,7 +134,7 @@ def test_two_reports_are_compared_and_pages_are_read_too(
     ("words", "message"),
     [
         (["--compare", "in.gex"], "needs two reports, got 1"),
-        (["--compare", "in.gex", "in.gex"], "is not one report"),
+        (["--compare", "in.gex", "in.gex"], "is not a report"),
         (["in.gex", "in.gex"], "takes one file"),
         (["in.gex", "--calls=0"], "--calls is at least 1"),
         (["in.gex"], "s0"),
@@ -241,7 +241,7 @@ def test_an_error_in_the_block_is_passed_on_and_ends_the_trace(tmp_path: pathlib
 def test_what_is_neither_a_path_nor_a_function_is_refused() -> None:
     with pytest.raises(TypeError, match="path of a page or a compiled function"):
         gex.report(3)
-    with pytest.raises(TypeError, match="takes no arguments of a call"):
+    with pytest.raises(TypeError, match="takes no call arguments"):
         gex.report("report.html", torch.ones(1))
     with pytest.raises(TypeError, match="not compiled"):
         gex.report(lambda x: x)

@@ -163,7 +163,7 @@ def test_what_can_not_be_kept_is_traced_each_time(tmp_path: Path) -> None:
     assert folder.records() == []
 
 
-def test_damaged_and_foreign_entries_are_made_anew(tmp_path: Path) -> None:
+def test_damaged_and_foreign_entries_are_replaced(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     assert folder.names() == ["graph"]
     (record,) = folder.records()

@@ -180,7 +180,7 @@ def changed(**fields: Any) -> dict[str, Any]:
     ("body", "word"),
     [
         (b"{", "JSON"),
-        (b"[1, 2]", "no JSON object"),
+        (b"[1, 2]", "not a JSON object"),
         (b'{"inputs": []}', "'x' is missing"),
         (changed(name="y"), "no input 'y'"),
         (changed(datatype="INT64"), "takes FP32"),

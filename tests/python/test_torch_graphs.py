@@ -58,7 +58,7 @@ def test_later_calls_are_replayed_and_results_are_kept() -> None:
     assert dict(torch_graphs.statistics) == {"op by op": 1, "captures": 1, "replays": 9}
 
 
-def test_sizes_have_captures_of_their_own_and_the_oldest_goes(
+def test_each_size_has_a_capture_and_the_oldest_is_evicted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(torch_graphs, "LIMIT", 2)

@@ -189,7 +189,7 @@ segment 2 "body"
   condition.memory.upload(&yes);
   EXPECT_EQ(error_of([&] { run(session, {condition.arg()}, host); }), "stop");
   EXPECT_EQ(host.called.size(), 2U + 8U);
-  EXPECT_EQ(most, 2U) << "each turn lets go of the result of the turn before";
+  EXPECT_EQ(most, 2U) << "each iteration releases the result of the previous one";
   EXPECT_EQ(host.live_results(), 0U);
 }
 

@@ -401,7 +401,7 @@ TEST(CudaProgram, a_call_on_a_stream_that_is_captured_becomes_part_of_the_caller
   }
 }
 
-TEST(CudaProgram, a_forked_child_is_told_to_start_in_another_way) {
+TEST(CudaProgram, a_forked_child_gets_an_error_that_suggests_spawn) {
   if (!gpu_is_there()) GTEST_SKIP() << "NO GPU: fork was not tested\n";
   const std::string driver = "cuda_graph";
   const std::vector<float> w = random_values(kIn * kOut, 11);

@@ -11,8 +11,8 @@
 namespace gex::check {
 namespace {
 
-// Symbols whose value a run can't determine: no input has them as a size by itself, and no bind or
-// call defines them.
+// Symbols whose value a run can't determine: no input has exactly this symbol as a size, and no
+// bind or call defines them.
 std::set<std::string> untold_symbols(const Graph& graph) {
   std::set<std::string> untold;
   for (Dim symbol : all_symbols_of(graph)) untold.insert(symbol.name());

@@ -189,16 +189,17 @@ std::optional<std::string> Reference::find_fault(const Trial& trial) const {
     results = execute(session, given);
   } catch (const UserError& error) {
     if (refused_) return std::nullopt;
-    return str("refused, but the interpreter runs it: ", error.what());
+    return str("rejected, but the interpreter runs it: ", error.what());
   } catch (const std::exception& error) {
     return str("bug: ", error.what());
   }
-  if (refused_) return str("runs, but the interpreter refuses it: ", error_);
+  if (refused_) return str("runs, but the interpreter rejects it: ", error_);
   std::size_t next = 0;
   for (std::size_t k = 0; k < expected_.size(); ++k) {
     const Tie* tie = tie_of(graph_, k);
     const HostTensor& got = tie ? given[static_cast<std::size_t>(tie->input)] : results[next++];
-    // Rounding may go in one direction a few times in a row: sample more before reporting a fault.
+    // Rounding may go in the same direction several times in a row: take more samples before
+    // reporting a fault.
     for (int more = 0; more < 16 && judge(k, got); ++more) {
       look_nearby(Nudge::either);
       look_inside();

@@ -1,5 +1,5 @@
 #pragma once
-// One way of running a graph, held against the interpreter.
+// One configuration of running a graph, compared with the interpreter.
 
 #include <cstdint>
 #include <optional>
@@ -20,28 +20,28 @@ struct Trial {
   std::string text() const;           // "O2, fused, compiled"
 };
 
-// Sizes for the symbols of the graph's inputs: what is given, else a small one of its range.
+// Sizes for the symbols of the graph's inputs: the given ones, else small ones from their ranges.
 interp::SymbolValues sizes_of(const Graph& graph, const interp::SymbolValues& given = {});
 
-// Values by the input's name and the seed alone, so that they stay when other inputs go. Inputs
-// called "index..." hold -1, 0 and 1; integers made by reduce() hold 1, which every op takes.
+// Values depend only on the input's name and the seed, so that they do not change when other inputs
+// are removed. Inputs named "index..." hold -1, 0 and 1; integers made by reduce() hold 1, which
+// every op accepts.
 std::vector<HostTensor> draw_inputs(const Graph& graph, const interp::SymbolValues& sizes,
                                     std::uint64_t seed);
 
-// What is wrong, in words, or nothing. Elements whose value hangs on the last bits of the inputs
-// or of results in between are not judged more strictly than the interpreter itself answers to such
-// a change. A graph that
-// the interpreter refuses as the user's mistake is right if every other way refuses it as well.
+// A description of the fault, or nothing. If an element depends on the last bits of the inputs or
+// of intermediate results, the tolerance is the change of the interpreter's result for such a
+// change. A graph that the interpreter rejects with a UserError must be rejected by the trial too.
 std::optional<std::string> find_fault(const Graph& graph, const std::vector<HostTensor>& inputs,
                                       const Trial& trial);
 
-// One word for faults that are alike: a reduction must not turn one failure into another.
+// The category of a fault: a reduction must not turn one kind of failure into another.
 std::string kind_of(const std::string& fault);
 
-// How inputs are changed in the last bits: every element up, every one down, each as it falls.
+// How inputs are changed in the last bits: every element up, every element down, each at random.
 enum class Nudge : std::uint8_t { up, down, either };
 
-// What the interpreter says, kept to judge several trials of one graph.
+// The interpreter's results, kept to compare several trials of one graph with them.
 class Reference {
  public:
   Reference(const Graph& graph, const std::vector<HostTensor>& inputs);
@@ -51,14 +51,14 @@ class Reference {
 
  private:
   void look_nearby(Nudge nudge) const;
-  // Likewise for results in between, each of which is changed in the last bits.
+  // Likewise for intermediate results, each changed in the last bits.
   void look_inside() const;
 
   const Graph& graph_;
   const std::vector<HostTensor>& inputs_;
   std::vector<HostTensor> expected_;
   mutable std::vector<std::vector<HostTensor>> nearby_;  // for inputs changed in the last bits
-  std::string error_;                                    // a bug that the interpreter itself met
+  std::string error_;                                    // an internal error of the interpreter
   double tolerance_ = 0;
   bool refused_ = false;
 };

@@ -10,7 +10,8 @@
 namespace gex::serve {
 namespace {
 
-// The size that is the first of every input and output and nothing else; rows of a batch.
+// The symbol that is the first size of every input and output and appears nowhere else: the rows of
+// a batch.
 std::optional<Dim> batch_size_of(const deploy::Model& model) {
   if (model.inputs.empty() || model.inputs[0].shape.empty()) return std::nullopt;
   const Dim batch = model.inputs[0].shape[0];
@@ -38,9 +39,9 @@ std::size_t bytes_of_rows(const HostTensor& tensor, std::int64_t rows) {
 
 QueueFull::QueueFull(std::size_t limit)
     : UserError(ErrorCode::device_error,
-                str("too many requests: ", limit, " wait already; try again later")) {}
+                str("too many requests: ", limit, " are already waiting; try again later")) {}
 
-TooLate::TooLate() : UserError(ErrorCode::device_error, "the request's time is over") {}
+TooLate::TooLate() : UserError(ErrorCode::device_error, "the request's time limit has passed") {}
 
 Batcher::Batcher(std::shared_ptr<const deploy::Model> model, const BatchOptions& options)
     : model_(std::move(model)), options_(options), max_rows_(rows_for(*model_, options.max_batch)) {
@@ -194,7 +195,7 @@ void Batcher::run_together(Batch& batch) {
   try {
     outputs = execute_with(std::move(inputs), std::nullopt);
   } catch (const std::exception&) {
-    // One of them is wrong: each alone tells whose fault it is.
+    // One of them is invalid: running each alone shows which.
     for (const auto& pending : batch) run_alone(*pending);
     return;
   }

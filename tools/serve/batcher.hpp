@@ -1,6 +1,6 @@
 #pragma once
-// Runs the requests of one model: a bounded queue, and a thread that puts requests that wait
-// together into one run where the model's first axis may vary.
+// Runs the requests of one model: a bounded queue, and a thread that runs waiting requests as one
+// batch if the model's first axis may vary.
 
 #include <atomic>
 #include <chrono>
@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 struct BatchOptions {
   std::int64_t max_batch = 32;           // rows of one run; 1: requests run one by one
   std::chrono::microseconds delay{500};  // how long the first request waits for others
-  std::size_t queue = 256;               // requests that may wait; more are refused
+  std::size_t queue = 256;               // requests that may wait; more are rejected
   int threads = 0;                       // of one run; 0: as many as there are
 };
 
@@ -46,7 +46,7 @@ struct BatchCounts {
 class Batcher {
  public:
   Batcher(std::shared_ptr<const deploy::Model> model, const BatchOptions& options);
-  ~Batcher();  // after the requests that wait
+  ~Batcher();  // finishes the waiting requests first
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
 

@@ -256,7 +256,7 @@ namespace {
 
 template <class T>
 void append_digits(std::string& out, T value) {
-  if (!std::isfinite(value)) {  // JSON has no word for these; Python's parser takes them
+  if (!std::isfinite(value)) {  // JSON has no names for these; Python's parser accepts them
     out += std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
     return;
   }

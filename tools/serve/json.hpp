@@ -22,14 +22,14 @@ struct Json {
   std::vector<double> reals;
   std::map<std::string, Json> members;
 
-  const Json* find(const std::string& name) const;  // null if it is absent or this is no object
+  const Json* find(const std::string& name) const;  // null if it is absent or this is not an object
   bool is_number() const { return kind == Kind::integer || kind == Kind::real; }
   std::size_t length() const { return items.size() + integers.size() + reals.size(); }
 };
 
-Json parse_json(std::string_view text);  // UserError(parse_error) with the place
+Json parse_json(std::string_view text);  // UserError(parse_error) with the position
 void append_number(std::string& out, double value);
-void append_number(std::string& out, float value);  // as few digits as it takes
+void append_number(std::string& out, float value);  // the shortest digits that parse back exactly
 std::string quoted(std::string_view text);
 
 }  // namespace gex::serve

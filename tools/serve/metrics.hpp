@@ -1,5 +1,5 @@
 #pragma once
-// What the server counts, in the text format of Prometheus.
+// Counters of the server in the text format of Prometheus.
 
 #include <array>
 #include <chrono>

@@ -109,7 +109,7 @@ void Registry::reload(const std::string& name) {
     Versions versions = loaded(source);
     const std::lock_guard lock(mutex_);
     models_[name].swap(versions);
-    return;  // the old one ends here, after the lock, unless requests still hold it
+    return;  // the old one is destroyed here, outside the lock, unless requests still use it
   }
   fail(ErrorCode::not_found, "there is no model '", name, "'");
 }

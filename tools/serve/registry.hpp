@@ -1,6 +1,6 @@
 #pragma once
-// The models that a server has, by name and version. A model that is replaced lives until the
-// requests that run on it are answered.
+// The models of a server by name and version. A replaced model lives until the requests that run on
+// it are answered.
 
 #include <map>
 #include <memory>
@@ -36,7 +36,7 @@ class Registry {
   ServedPtr find(const std::string& name, const std::string& version) const;
   std::vector<std::string> versions(const std::string& name) const;
   std::vector<ServedPtr> all() const;
-  // Loads the files of a model again and then replaces it. UserError: the old one stays.
+  // Loads the files of a model again and then replaces it. On a UserError the old one stays.
   void reload(const std::string& name);
   void reload_all();
   void unload(const std::string& name);

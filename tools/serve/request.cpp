@@ -25,7 +25,7 @@ const std::string& text_member(const Json& object, const std::string& name,
                                const std::string& where) {
   const Json& found = member(object, name, where);
   if (found.kind != Json::Kind::text)
-    fail(ErrorCode::invalid_argument, "\"", name, "\" of ", where, " is no string");
+    fail(ErrorCode::invalid_argument, "\"", name, "\" of ", where, " is not a string");
   return found.text;
 }
 
@@ -37,7 +37,7 @@ const Json* parameter(const Json& object, const std::string& name) {
 std::vector<std::int64_t> shape_of(const Json& tensor, const std::string& where) {
   const Json& shape = member(tensor, "shape", where);
   if (shape.kind != Json::Kind::list || !shape.items.empty() || !shape.reals.empty())
-    fail(ErrorCode::invalid_argument, "\"shape\" of ", where, " is no list of whole numbers");
+    fail(ErrorCode::invalid_argument, "\"shape\" of ", where, " is not a list of integers");
   for (std::int64_t size : shape.integers)
     if (size < 0) fail(ErrorCode::invalid_argument, where, " has a negative size");
   return shape.integers;
@@ -62,7 +62,7 @@ class Elements {
   void fill(const Json& data) {
     read(data);
     if (at_ != tensor_.numel())
-      fail(ErrorCode::invalid_argument, where_, " has ", at_, " elements, its shape says ",
+      fail(ErrorCode::invalid_argument, where_, " has ", at_, " elements, its shape has ",
            tensor_.numel());
   }
 
@@ -79,12 +79,12 @@ class Elements {
     } else if (data.kind == Json::Kind::real) {
       number(data.real);
     } else {
-      fail(ErrorCode::invalid_argument, where_, " has an element that is no number");
+      fail(ErrorCode::invalid_argument, where_, " has an element that is not a number");
     }
   }
   std::int64_t place() {
     if (at_ == tensor_.numel())
-      fail(ErrorCode::invalid_argument, where_, " has more elements than its shape says");
+      fail(ErrorCode::invalid_argument, where_, " has more elements than its shape");
     return at_++;
   }
   void whole(std::int64_t value) {
@@ -96,7 +96,7 @@ class Elements {
   }
   void number(double value) {
     if (!is_float(tensor_.dtype()))
-      fail(ErrorCode::invalid_argument, where_, " takes whole numbers, got ", value);
+      fail(ErrorCode::invalid_argument, where_, " takes integers, got ", value);
     tensor_.set(place(), value);
   }
   HostTensor& tensor_;
@@ -125,7 +125,7 @@ HostTensor tensor_of(const Json& given, const deploy::TensorInfo& info, std::str
     if (size->kind != Json::Kind::integer || size->integer < 0 ||
         static_cast<std::uint64_t>(size->integer) != bytes)
       fail(ErrorCode::invalid_argument, where, " has ", size->integer,
-           " bytes of binary data, its shape says ", bytes);
+           " bytes of binary data, its shape needs ", bytes);
     if (binary.size() < bytes)
       fail(ErrorCode::invalid_argument, where, " has ", bytes,
            " bytes of binary data, but the request ends after ", binary.size());
@@ -134,14 +134,14 @@ HostTensor tensor_of(const Json& given, const deploy::TensorInfo& info, std::str
     return tensor;
   }
   const Json& data = member(given, "data", where);
-  // An element of JSON takes two bytes at least, so that the shape can't ask for much more memory
-  // than the request has.
+  // An element takes at least two bytes of JSON, so the shape can't request much more memory than
+  // the request has.
   if (data.kind != Json::Kind::list)
-    fail(ErrorCode::invalid_argument, "\"data\" of ", where, " is no list");
+    fail(ErrorCode::invalid_argument, "\"data\" of ", where, " is not a list");
   if (count_of(shape, where) > 0 && data.length() == 0)
     fail(ErrorCode::invalid_argument, where, " has no elements");
   if (data.items.empty() && data.length() != count_of(shape, where))
-    fail(ErrorCode::invalid_argument, where, " has ", data.length(), " elements, its shape says ",
+    fail(ErrorCode::invalid_argument, where, " has ", data.length(), " elements, its shape has ",
          count_of(shape, where));
   HostTensor tensor(info.dtype, std::move(shape));
   Elements(tensor, where).fill(data);
@@ -205,7 +205,7 @@ InferRequest parse_request(std::string_view body, std::size_t json_size,
   const Json json = parse_json(body.substr(0, json_size));
   std::string_view binary = body.substr(json_size);
   if (json.kind != Json::Kind::object)
-    fail(ErrorCode::invalid_argument, "the request is no JSON object");
+    fail(ErrorCode::invalid_argument, "the request is not a JSON object");
   InferRequest request;
   if (const Json* id = json.find("id"); id != nullptr && id->kind == Json::Kind::text)
     request.id = id->text;

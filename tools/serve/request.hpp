@@ -25,8 +25,8 @@ struct InferRequest {
   std::int64_t timeout_ms = 0;  // 0: the server's
 };
 
-// `json_size`: of the JSON at the start of the body, behind which the binary tensors lie.
-// UserError says what is wrong with it.
+// `json_size`: size of the JSON at the start of the body; the binary tensors follow it. UserError
+// describes what is wrong.
 InferRequest parse_request(std::string_view body, std::size_t json_size,
                            const std::vector<deploy::TensorInfo>& inputs,
                            const std::vector<deploy::TensorInfo>& outputs);

@@ -48,7 +48,8 @@ class Handlers {
       response.set_content(metrics_text(), "text/plain; version=0.0.4");
     });
     for (const std::string& path : {model, model + version}) {
-      get(server, path, [this](const auto& request, auto& response) { tell(request, response); });
+      get(server, path,
+          [this](const auto& request, auto& response) { describe(request, response); });
       get(server, path + "/ready", [this](const auto& request, auto& response) {
         served(request);
         answer(response, "{\"ready\":true}");
@@ -80,7 +81,7 @@ class Handlers {
  private:
   using Handler = std::function<void(const httplib::Request&, httplib::Response&)>;
 
-  // Whatever goes wrong is an answer: the service stays up.
+  // Every error becomes a response: the service stays up.
   static Handler guarded(Handler handler) {
     return [handler = std::move(handler)](const httplib::Request& request,
                                           httplib::Response& response) {
@@ -125,7 +126,7 @@ class Handlers {
     answer(response, "{\"ready\":true}");
   }
 
-  void tell(const httplib::Request& request, httplib::Response& response) const {
+  void describe(const httplib::Request& request, httplib::Response& response) const {
     const ServedPtr model = served(request);
     answer(response, metadata_json(model->name, registry_.versions(model->name),
                                    model->model->inputs, model->model->outputs));
@@ -161,7 +162,7 @@ class Handlers {
       const std::string text = request.get_header_value(kJsonSize);
       const auto [end, bad] = std::from_chars(text.data(), text.data() + text.size(), json_size);
       if (bad != std::errc() || end != text.data() + text.size())
-        fail(ErrorCode::invalid_argument, kJsonSize, " is '", text, "', no number");
+        fail(ErrorCode::invalid_argument, kJsonSize, " is '", text, "', not a number");
     }
     return parse_request(request.body, json_size, model.model->inputs, model.model->outputs);
   }
@@ -191,11 +192,11 @@ class Handlers {
     };
     line("gex_runs_total", "counter", "Runs of the model.",
          [](const BatchCounts& c) -> const auto& { return c.runs; });
-    line("gex_batched_requests_total", "counter", "Requests that those runs served.",
+    line("gex_batched_requests_total", "counter", "Requests served by those runs.",
          [](const BatchCounts& c) -> const auto& { return c.requests; });
-    line("gex_batched_rows_total", "counter", "Rows that those runs had.",
+    line("gex_batched_rows_total", "counter", "Rows of those runs.",
          [](const BatchCounts& c) -> const auto& { return c.rows; });
-    line("gex_waiting_requests", "gauge", "Requests that wait for a run.",
+    line("gex_waiting_requests", "gauge", "Requests that are waiting for a run.",
          [](const BatchCounts& c) -> const auto& { return c.waiting; });
     return out;
   }

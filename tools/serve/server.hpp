@@ -13,14 +13,14 @@ namespace gex::serve {
 struct ServerOptions {
   std::string host = "127.0.0.1";
   int port = 8000;       // 0: any free one
-  int connections = 64;  // that are answered at once
+  int connections = 64;  // that are served at the same time
   std::size_t max_body = std::size_t{64} << 20;
   std::chrono::milliseconds timeout{0};  // of a request; 0: no limit
-  std::string port_file;                 // gets the port once requests are taken
+  std::string port_file;  // file that the port is written to when the server is ready
 };
 
-// Until SIGTERM or SIGINT: requests under way are answered first. SIGHUP reloads all models.
-// UserError: the port can't be had.
+// Serves until SIGTERM or SIGINT; running requests are answered first. SIGHUP reloads all models.
+// UserError: the port can't be opened.
 void serve(Registry& registry, const ServerOptions& options);
 
 }  // namespace gex::serve

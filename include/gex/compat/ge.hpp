@@ -73,8 +73,7 @@ inline void CheckFormat(Format format) {
 
 using Graph = gex::es::Graph;
 
-// Statuses that GE's functions return; mistakes are exceptions here, so there is one way to
-// succeed.
+// Statuses that GE's functions return. Errors are exceptions here, so only success is returned.
 using graphStatus = std::uint32_t;
 using Status = std::uint32_t;
 inline constexpr graphStatus GRAPH_SUCCESS = 0;
@@ -95,7 +94,7 @@ class AscendString {
   std::string text_;
 };
 
-// Sizes; -1 is one that a run tells.
+// Sizes; -1: determined at run time.
 class Shape {
  public:
   Shape() = default;
@@ -161,7 +160,7 @@ class EsGraphBuilder : public gex::es::EsGraphBuilder {
                              const std::vector<std::int64_t>& shape) {
     CheckFormat(format);
     gex::es::Shape sizes;
-    for (std::size_t k = 0; k < shape.size(); ++k)  // -1: a size that a run tells
+    for (std::size_t k = 0; k < shape.size(); ++k)  // -1: determined at run time
       sizes.push_back(shape[k] == -1 ? gex::es::Size("input" + std::to_string(index) + "_dim" +
                                                      std::to_string(k))
                                      : gex::es::Size(shape[k]));

@@ -51,7 +51,7 @@ inline Axes OfPixels(const char* what, const Axes& values) {
   if (values.size() == 4) return {values[2], values[3]};
   throw gex::es::Error(GEX_INVALID_ARGUMENT, std::string(what) + " has " +
                                                  std::to_string(values.size()) +
-                                                 " numbers; 2 (H, W) or 4 (N, C, H, W) are known");
+                                                 " numbers; expected 2 (H, W) or 4 (N, C, H, W)");
 }
 // Of the sizes of axes first to last.
 inline gex::es::Size Product(const Sizes& sizes, std::int64_t first, std::int64_t last) {
@@ -69,7 +69,7 @@ inline EsTensorHolder Full(const EsTensorHolder& like, double value) {
 
 }  // namespace detail
 
-// --- products ------------------------------------------------------------------------------------
+// --- matmul, conv --------------------------------------------------------------------------------
 
 // x1 @ x2 + bias, for matrices that may be transposed.
 inline EsTensorHolder MatMul(const EsTensorHolder& x1, const EsTensorHolder& x2,
@@ -202,7 +202,7 @@ inline EsTensorHolder Cast(const EsTensorLike& x, DataType dst_type) {
   return gex::es::Cast(x, ToDType(dst_type));
 }
 
-// --- reductions: no axes are all of them ---------------------------------------------------------
+// --- reductions: no axes means all axes ----------------------------------------------------------
 
 inline EsTensorHolder ReduceSumD(const EsTensorHolder& x, const Axes& axes,
                                  bool keep_dims = false) {
@@ -302,7 +302,7 @@ inline EsTensorHolder Unsqueeze(const EsTensorHolder& x, const Axes& axes) {
 inline EsTensorHolder ExpandDims(const EsTensorHolder& x, std::int64_t axis) {
   return Unsqueeze(x, {axis});
 }
-// No axes are all of size 1.
+// No axes means all axes of size 1.
 inline EsTensorHolder Squeeze(const EsTensorHolder& x, const Axes& axes = {}) {
   const std::vector<std::int64_t> known = x.shape();
   const detail::Sizes sizes = x.sizes();

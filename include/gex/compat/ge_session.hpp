@@ -1,6 +1,6 @@
 #pragma once
 // GE's way of running graphs (ge::Tensor, ge::Session) over gex. Graphs are compiled when they are
-// added. Mistakes are exceptions of gex::es::Error, as everywhere here; what returns has succeeded.
+// added. Errors are exceptions of gex::es::Error; a function that returns has succeeded.
 
 #include <cstdint>
 #include <cstring>

@@ -22,10 +22,10 @@ enum class Level {
   graph = GEX_LEVEL_GRAPH,
   kernels = GEX_LEVEL_KERNELS,
   program = GEX_LEVEL_PROGRAM,
-  passes = GEX_LEVEL_PASSES  // how often each pass found and did something, as JSON
+  passes = GEX_LEVEL_PASSES  // matches and changes of each pass, as JSON
 };
 
-// The options of gex/options.def, which says what they mean, and what C++ alone can say.
+// The options of gex/options.def, which describes them, and options that only C++ has.
 struct CompileOptions {
 #define GEX_OPTION(part, name, type, value, help, about) type name = value;
 #include "gex/options.def"
@@ -36,7 +36,7 @@ struct CompileOptions {
   int async_limit = 1024;                                  // runs of RunAsync that may wait at once
 };
 
-// Stops runs that it is given to, from any thread. Copies are the same one.
+// Stops the runs that it is passed to, from any thread. Copies share one request.
 class Cancel {
  public:
   Cancel() {
@@ -76,8 +76,8 @@ inline std::string TextOfOption(const std::vector<std::string>& names) {
   return text;
 }
 
-// Options as the C interface wants them, for as long as `options` and this live. Those with their
-// default are left out: an older library need not know them.
+// Options in the form of the C interface; valid as long as `options` and this. Options with their
+// default value are omitted, so that older libraries accept them.
 class OptionsForC {
  public:
   explicit OptionsForC(const CompileOptions& options) {
@@ -105,13 +105,14 @@ class OptionsForC {
 
 }  // namespace detail
 
-// Ready to run, for any sizes that the graph's symbols allow. Run() may be called by any number of
-// threads at once.
+// A compiled graph for all sizes that its symbols allow. Run() may be called by any number of
+// threads at the same time.
 class Program {
  public:
   explicit Program(gex_program* program) : program_(program, gex_program_destroy) {}
 
-  // As Save() wrote it, in this or another process. Of the options those about running count.
+  // Loads a file written by Save(), in this or another process. Only options about running are
+  // used.
   static Program Load(const std::string& path, const CompileOptions& options = {}) {
     gex_program* program = nullptr;
     detail::Check(gex_program_load(path.c_str(), detail::OptionsForC(options).get(), &program));
@@ -125,7 +126,7 @@ class Program {
   std::vector<Tensor> Run(const std::vector<Tensor>& inputs, const RunOptions& options = {}) const {
     return RunOn(ToC(inputs), options);
   }
-  // Of memory in any layout.
+  // Inputs with any strides.
   std::vector<Tensor> RunOn(const std::vector<gex_tensor>& inputs,
                             const RunOptions& options = {}) const {
     std::vector<gex_tensor> results(output_count(), GEX_TENSOR_INIT);
@@ -141,7 +142,7 @@ class Program {
     detail::Check(gex_program_run_with(handle(), inputs.data(), inputs.size(), outputs.data(),
                                        outputs.size(), plain ? nullptr : &with));
   }
-  // Into memory that is there: dtypes and shapes must be those of the results.
+  // Writes into existing memory: dtypes and shapes must be those of the results.
   void Run(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) const {
     std::vector<gex_tensor> results = ToC(outputs);
     RunOn(ToC(inputs), results);
@@ -149,9 +150,9 @@ class Program {
 
   // Gets the results, or the error and none.
   using Callback = std::function<void(std::vector<Tensor> results, std::exception_ptr error)>;
-  // Returns at once; the callback is called by a thread of the program's, which runs these calls in
-  // order. It must not destroy the Program; what it throws is logged and goes no further. An Error
-  // of GEX_BUSY if async_limit runs wait.
+  // Returns at once; a thread of the program executes these runs in order and calls the callback.
+  // It must not destroy the Program; its exceptions are logged and not propagated. An Error of
+  // GEX_BUSY if async_limit runs are waiting.
   void RunAsync(std::vector<Tensor> inputs, Callback callback,
                 const RunOptions& options = {}) const {
     auto call = std::make_unique<AsyncCall>();
@@ -241,7 +242,7 @@ class Graph {
     detail::Check(gex_graph_print(handle(), &text));
     return detail::Take(text);
   }
-  // For people: at most the first and last three values of a constant.
+  // A readable form with at most the first and last three values of each constant.
   std::string PrintAbbreviated() const {
     char* text = nullptr;
     detail::Check(gex_graph_print_abbreviated(handle(), &text));
@@ -254,7 +255,7 @@ class Graph {
     return detail::Take(text);
   }
   // Writes ge_onnx_<n>_<suffix>.pbtxt, ge_txt_<n>_<suffix>.txt or ge_readable_<n>_<suffix>.txt into
-  // the current folder, n counting the dumps of this process. Gives the name.
+  // the current folder, n counting the dumps of this process. Returns the file name.
   std::string DumpToFile(DumpFormat format, const std::string& suffix) const {
     static std::atomic<int> dumps{0};
     const bool onnx = format == DumpFormat::kOnnx, text = format == DumpFormat::kTxt;
@@ -285,13 +286,13 @@ class Graph {
     return count;
   }
 
-  // The graph stays as it is.
+  // Does not change the graph.
   Program Compile(const CompileOptions& options = {}) const {
     gex_program* program = nullptr;
     detail::Check(gex_compile(handle(), detail::OptionsForC(options).get(), &program));
     return Program(program);
   }
-  // Compile and run, for when it is run once.
+  // Compiles and runs once.
   std::vector<Tensor> Run(const std::vector<Tensor>& inputs) const { return Compile().Run(inputs); }
 
   gex_graph* handle() const { return graph_.get(); }

@@ -46,7 +46,7 @@ class EngineCounters(Counter):
     def __init__(self) -> None:
         super().__init__()
         self._before: dict[str, int] = {}
-        self._left_out: set[str] = set()  # graphs that are listed once something happens in them
+        self._left_out: set[str] = set()  # graphs that are listed after their next event
 
     def _read(self) -> EngineCounters:
         dict.clear(self)
@@ -69,7 +69,7 @@ class EngineCounters(Counter):
         }
 
     def leave_out_old_graphs(self) -> None:
-        """As where all counters of PyTorch were cleared, and this one with them."""
+        """The state after all of PyTorch's counters were cleared, including this one."""
         self.clear()
         self._left_out = {graph.name for graph in _graphs()}
 

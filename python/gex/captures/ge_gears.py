@@ -30,7 +30,7 @@ def dim_gears(
         raise ValueError(f"exactly one of {[*given]} must be given, got {kinds}")
     places = _places(input_shape)
     if not places:
-        raise ValueError(f"no size of {input_shape!r} is -1: nothing changes gear")
+        raise ValueError(f"no size of {input_shape!r} is -1, so no size can have gears")
     rows = _rows(kinds[0], given[kinds[0]] or "", len(places))
     if not _FEWEST <= len(rows) <= _MOST:
         raise ValueError(f"{kinds[0]}: {_FEWEST} to {_MOST} gears, got {len(rows)}")

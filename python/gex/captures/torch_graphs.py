@@ -1,9 +1,9 @@
 """Graphs of PyTorch's own kernels, captured by PyTorch: backend `npugraphs` on a CUDA device.
 
 The first call with some sizes runs op by op, the second is captured, later ones launch the capture.
-Arguments that stayed in place between the first two calls (parameters, caches) are read where they
-are; others are copied into memory of the capture first. Results are copied out of it, so that they
-stay valid for as long as they are held. The kernels are eager's, so are the bits.
+Arguments with the same address in the first two calls (parameters, caches) are read in place;
+others are copied into memory of the capture first. Results are copied out of it, so they stay valid
+as long as they are referenced. The kernels are those of eager mode, so results have the same bits.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from gex.compat.devices import close_capture_pool
 
 Compiled = Callable[[list[Any]], Sequence[Any]]
 
-LIMIT = 64  # captures of one graph; the one used longest ago goes first
-_FAILURES = 3  # after so many no capture is tried any more
+LIMIT = 64  # captures of one graph; the least recently used one is evicted
+_FAILURES = 3  # after this many failures no further capture is tried
 
 statistics: Counter[str] = Counter()  # of this process: captures, replays, op by op, failures
 
 
 class Recording(Protocol):
-    """A capture of a function that takes nothing."""
+    """A capture of a function without arguments."""
 
     results: Sequence[Any]
 
@@ -38,11 +38,11 @@ class Recording(Protocol):
 
 
 class CaptureFailed(Exception):
-    """The function can't be captured: it waits for the device, say."""
+    """The function can't be captured, for example because it waits for the device."""
 
 
 class CudaRecording:
-    """By torch.cuda.CUDAGraph, in memory of its own."""
+    """A capture by torch.cuda.CUDAGraph, in separate memory."""
 
     def __init__(self, run: Callable[[], Sequence[Any]], device: torch.device) -> None:
         self._device = device
@@ -64,8 +64,8 @@ class CudaRecording:
         self._graph.replay()
 
     def _recover(self, generator: torch.Generator, state: torch.Tensor) -> None:
-        """A failed capture leaves its pool open, and the generator believing that it is captured:
-        random numbers would fail for the rest of the process."""
+        """A failed capture leaves its pool open and the generator in capture mode: random numbers
+        would fail for the rest of the process."""
         close_capture_pool(self._device.index or 0, self._pool)
         fresh = torch.Generator(self._device)
         fresh.set_state(state)
@@ -74,9 +74,9 @@ class CudaRecording:
 
 @dataclass
 class _Entry:
-    """What is known of calls with the same sizes."""
+    """State of calls with the same sizes."""
 
-    addresses: list[int]  # of the call before; 0: no tensor
+    addresses: list[int]  # addresses of the previous call; 0: not a tensor
     recording: Recording | None = None
     arguments: list[Any] = field(default_factory=list)  # that the recording reads
     copied: list[int] = field(default_factory=list)  # positions of those in its own memory
@@ -133,12 +133,14 @@ class CapturedGraph:
         if waits:
             self._failures = _FAILURES
             statistics["failures"] += 1
-            self._notes.append("PyTorch's kernels run one by one: an operator waits for the device")
+            self._notes.append(
+                "PyTorch's kernels run one by one: an operator synchronises with the device"
+            )
         return results
 
     @staticmethod
     def _has_moved(entry: _Entry, addresses: list[int]) -> bool:
-        """Whether an argument that is read in place is not there any more."""
+        """Whether an argument that is read in place has another address now."""
         moved = [
             i
             for i, (new, old) in enumerate(zip(addresses, entry.addresses))
@@ -165,7 +167,8 @@ class CapturedGraph:
             return False
         statistics["captures"] += 1
         entry.addresses = addresses
-        # The recording knows addresses; what is read in place is the caller's to keep.
+        # The recording holds addresses; the caller keeps the memory of arguments read in place
+        # alive.
         entry.arguments = [a if i in entry.copied else None for i, a in enumerate(entry.arguments)]
         return True
 
@@ -190,7 +193,7 @@ class CapturedGraph:
         return results
 
     def _wait_for_other_stream(self) -> None:
-        """Captures have memory of their own, which the last replay may still use elsewhere."""
+        """A capture has its own memory, which its last replay may still use on another stream."""
         if self._device.type != "cuda" or self._last is None:
             return
         stream, event = self._last
@@ -209,7 +212,8 @@ class CapturedGraph:
 def captured(
     run: Compiled, gm: GraphModule, device: torch.device, notes: list[str]
 ) -> Compiled | None:
-    """The function with its later calls captured; None if the graph is not for one CUDA device."""
+    """Wraps the function so that later calls are captured; None if the graph is not for one CUDA
+    device."""
     if device.type != "cuda":
         return None
     for node in gm.graph.nodes:
@@ -223,7 +227,7 @@ def captured(
 
 @contextmanager
 def _waits(device: torch.device) -> Iterator[list[str]]:
-    """Collects PyTorch's words about operators that wait for the device."""
+    """Collects PyTorch's warnings about operators that wait for the device."""
     found: list[str] = []
     if device.type != "cuda":
         yield found
@@ -315,7 +319,7 @@ def _written_inputs(gm: GraphModule) -> list[int]:
 
 
 def _returned_inputs(gm: GraphModule) -> dict[int, int]:
-    """Results that are arguments as they are: place among the results, position."""
+    """Results that are unchanged arguments: position in the results, position in the arguments."""
     inputs = _inputs(gm)
     output = next(node for node in reversed(gm.graph.nodes) if node.op == "output")
     results = output.args[0]

@@ -35,9 +35,9 @@ def keep_scriptable(function: Callable[..., Any], wrapper: Callable[..., Any]) -
 
 
 def close_capture_pool(device: int, pool: Any) -> None:
-    """Ends allocating to the memory pool of a capture that failed."""
+    """Stops allocation from the memory pool of a failed capture."""
     for end in (torch._C._cuda_endAllocateToPool, torch._C._cuda_releasePool):
         try:
             end(device, pool)
-        except RuntimeError:  # PyTorch has done it itself
+        except RuntimeError:  # PyTorch has already done it
             continue

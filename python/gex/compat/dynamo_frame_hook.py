@@ -1,4 +1,4 @@
-"""Around Dynamo's trace of a frame: what is compiled, and by which backend."""
+"""A hook around Dynamo's trace of a frame: what is compiled, and by which backend."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch._dynamo import convert_frame
 
 @dataclass(frozen=True)
 class CompileCall:
-    """What torch.compile was given."""
+    """The arguments of torch.compile."""
 
     backend: Any  # the function
     options: Mapping[str, Any]
@@ -48,7 +48,7 @@ class TracedFrame:
     def modules(self) -> Iterator[nn.Module]:
         """Modules that the code can call: arguments, closed-over variables, globals that it names.
 
-        A module inside of another is left to the other.
+        A module inside another is not listed separately.
         """
         found = [module for value in self._values() if (module := _module_of(value)) is not None]
         inner = {inside for module in found for inside in module.modules() if inside is not module}
@@ -68,7 +68,7 @@ def _module_of(value: Any) -> nn.Module | None:
 
 
 def install(hook: Callable[[TracedFrame, Callable[[], Any]], Any]) -> None:
-    """From here on `hook` gives what becomes of a frame; it may call Dynamo's own compile."""
+    """Makes `hook` compile each frame from now on; it may call Dynamo's own compile."""
     compile_frame = convert_frame._compile
 
     @functools.wraps(compile_frame)

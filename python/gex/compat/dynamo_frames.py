@@ -55,7 +55,7 @@ def guards_to_keep(
 
 
 def value_of(source: Any, scope: dict[str, Any], known: dict[Any, Any]) -> Any:
-    """What a source of Dynamo's refers to now; `known` keeps what it is made of."""
+    """The object that a source of Dynamo refers to now; `known` caches intermediate objects."""
     return source.get_value(scope, {}, known)
 
 
@@ -109,7 +109,8 @@ def new_name(prefix: str) -> str:
 
 @contextlib.contextmanager
 def traces_seen(look: Callable[[types.CodeType, Any], None]) -> Iterator[None]:
-    """Inside, `look` is given the code and the trace of each frame, guards not built yet."""
+    """Inside this context, `look` is called with the code and the trace of each frame, before its
+    guards are built."""
     compile_frame = convert_frame.compile_frame
 
     def compile_and_look(code: types.CodeType, *args: Any, **kwargs: Any) -> Any:
@@ -125,7 +126,7 @@ def traces_seen(look: Callable[[types.CodeType, Any], None]) -> Iterator[None]:
 
 
 def guarded_code(code: types.CodeType, original: types.CodeType, guards: Any) -> Any:
-    """What Dynamo takes for the result of compiling the frame at hand."""
+    """The value that Dynamo accepts as the result of compiling the current frame."""
     compile_id = CompileContext.current_compile_id()
     convert_frame.orig_code_map[code] = original
     convert_frame.output_codes.add(code)

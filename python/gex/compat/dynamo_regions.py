@@ -77,7 +77,8 @@ def helpers_replaced(
 
 
 class OpaqueVariable(VariableTracker):
-    """A value that traced code can pass on and ask for its type; all else ends the trace."""
+    """A value that traced code can only pass on and query the type of; any other use ends the
+    trace."""
 
     _nonvar_fields: ClassVar[set[str]] = {"type", *VariableTracker._nonvar_fields}
 
@@ -90,7 +91,7 @@ class OpaqueVariable(VariableTracker):
 
 
 def replace_attribute_of_modules(name: str, replacement: Callable[[], type | None]) -> None:
-    """Has Dynamo read an attribute as an opaque value of the type given, unless that is None."""
+    """Makes Dynamo read an attribute as an opaque value of the given type, unless that is None."""
     read = UnspecializedNNModuleVariable.var_getattr
 
     @functools.wraps(read)
@@ -103,9 +104,9 @@ def replace_attribute_of_modules(name: str, replacement: Callable[[], type | Non
 
 
 def replace_forward_of_modules(replacement: Callable[[nn.Module], Any]) -> None:
-    """Has Dynamo trace another function instead of a module's own forward, unless it is None.
+    """Makes Dynamo trace another function instead of a module's own forward, unless it is None.
 
-    The guards are those of the module as it is.
+    The guards are those of the unmodified module.
     """
     read = UnspecializedNNModuleVariable.var_getattr
     is_set = UnspecializedNNModuleVariable.has_key_in_generic_dict
@@ -119,7 +120,8 @@ def replace_forward_of_modules(replacement: Callable[[nn.Module], Any]) -> None:
 
     @functools.wraps(is_set)
     def has_key_in_generic_dict(self: Any, tx: Any, key: str) -> bool:
-        # Dynamo reads the attribute where it seems to be set, else the function of the class.
+        # Dynamo reads the instance attribute if it appears to be set, else the function of the
+        # class.
         if key == "forward" and replacement(self.value) is not None:
             return True
         return is_set(self, tx, key)

@@ -1,4 +1,4 @@
-"""Methods of tensors that Dynamo has rules of its own for."""
+"""Tensor methods for which Dynamo has special rules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def trace_method_as(name: str, function: Callable[..., Any]) -> None:
-    """From here on Dynamo traces `tensor.name(...)` as a call of the function."""
+    """Makes Dynamo trace `tensor.name(...)` as a call of the function from now on."""
     from torch._dynamo.variables.builder import SourcelessBuilder
     from torch._dynamo.variables.tensor import TensorVariable
 

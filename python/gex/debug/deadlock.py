@@ -1,4 +1,5 @@
-"""The option `deadlock_check`: may communication kernels of a capture wait for each other for ever?
+"""The option `deadlock_check`: checks whether communication kernels of a capture may wait for each
+other forever.
 
 A communication kernel must have all its cores at once. Two of them on different streams, not
 ordered by streams and events, that together need more cores than available can each hold what the

@@ -1,9 +1,9 @@
-"""TORCH_COMPILE_DEBUG=1: what became of each graph, stage by stage, as files.
+"""TORCH_COMPILE_DEBUG=1: writes each graph after each stage to files.
 
 torch_compile_debug/run_<time>-pid_<pid>[-rank_<r>]/npugraph_ex/, beside torchdynamo/debug.log
   debug.log                                    our log, level DEBUG
   model__<n>/dynamo_out_graph.txt              absent under compile__<n>/compile_fx
-  model__<n>/forward/000_aot_forward_graph.txt ATen, as AOTAutograd gave it
+  model__<n>/forward/000_aot_forward_graph.txt ATen, as AOTAutograd passed it
   .../001_aot_forward_graph_after_<stage>.txt  ATen after each FX stage, then the tensor IR:
                                                after `import` and each pass that changed it
   .../NNN_aot_forward_kernels.txt              fused kernels; then _program.txt

@@ -1,4 +1,4 @@
-"""The forms of one graph, from what AOTAutograd gave to compiled code, tried one by one."""
+"""Compares the forms of one graph, from AOTAutograd's graph to compiled code, one by one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LINES_SHOWN = 3  # of the user's
 
 @dataclass
 class Culprit:
-    """What is wrong, where, and what was tried on the way."""
+    """The fault, its location, and the forms that were tried."""
 
     what: str
     difference: str
@@ -135,7 +135,7 @@ class _Search:
 
     def _passes(self, imported: ImportedGraph) -> Culprit | None:
         texts = [("import", imported.graph.text()), *self._texts_after_passes(imported)]
-        right, wrong = 0, len(texts)  # of the last that is right, and the first that is wrong
+        right, wrong = 0, len(texts)  # of the last right form, and of the first wrong one
         differences: dict[int, str] = {}
         while wrong - right > 1:
             # The last one first: most often all are right.
@@ -188,7 +188,7 @@ class _Search:
     def _node(
         self, compiled_form: Callable[[ImportedGraph], Compiled], what: str
     ) -> Culprit | None:
-        """The first node whose tensor differs where every one is stored."""
+        """The first node whose tensor differs if every tensor is stored."""
         gm = self._stages[-1][1]
         right = values_in_eager(gm, self._arguments)
         probed, values = with_probes(gm)
@@ -211,7 +211,7 @@ def _calls(gm: GraphModule) -> dict[str, torch.fx.Node]:
 
 
 def _changes(before: str, after: str) -> list[str]:
-    """Nodes that went and came. Numbers of values shift behind a change, which changes nothing."""
+    """Removed and added nodes. Value numbers shift after a change; such differences are ignored."""
     old, new = before.splitlines(), after.splitlines()
     matcher = difflib.SequenceMatcher(
         None, [_NUMBER.sub("%", x) for x in old], [_NUMBER.sub("%", x) for x in new], autojunk=False

@@ -21,7 +21,7 @@ _probe_numbers = itertools.count(1 << 32)  # disjoint from the numbers of other 
 
 
 def copy_of(gm: GraphModule) -> GraphModule:
-    """A copy that later stages don't change."""
+    """A copy that later stages do not modify."""
     return GraphModule(gm, copy.deepcopy(gm.graph))
 
 

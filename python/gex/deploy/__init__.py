@@ -1,1 +1,1 @@
-"""Model files (.gexe): running them, and making them of PyTorch and TensorFlow models."""
+"""Model files (.gexe): runs them, and makes them from PyTorch and TensorFlow models."""

@@ -134,7 +134,7 @@ def library() -> c.CDLL:
 
 
 class RunError(_gex.UserError):
-    """A call of a model file's that failed. `status` is its kind: "shape_mismatch", "busy"..."""
+    """A failed call of a model file. `status` is its kind: "shape_mismatch", "busy"..."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

@@ -29,16 +29,16 @@ from gex.deploy.tensors import NAMES, Borrowed, array_from, is_torch, torch_from
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """An input or output. Sizes that may vary are their names: ("batch", 3, 224, 224)."""
+    """An input or output. Sizes that may vary are given as names: ("batch", 3, 224, 224)."""
 
     name: str
     dtype: str  # of its memory: "f32"
-    type: str  # in the words of the model: "float32", "uint16"
+    type: str  # as the source model names it: "float32", "uint16"
     shape: tuple[int | str, ...]
 
 
 class Cancel:
-    """Stops the runs that it was given to, from another thread."""
+    """Cancels the runs that it was passed to, from another thread."""
 
     def __init__(self) -> None:
         self._handle = c.c_void_p()
@@ -118,9 +118,8 @@ class Model:
 class Session:
     """Runs a model. Threads may run one session at the same time; calls release the GIL.
 
-    Inputs are NumPy arrays, PyTorch tensors or anything with DLPack, without a copy where their
-    layout is plain. Results are PyTorch tensors if an input is one, else NumPy arrays.
-    """
+    Inputs are NumPy arrays, PyTorch tensors or anything with DLPack, without a copy if they are
+    contiguous. Results are PyTorch tensors if an input is one, else NumPy arrays."""
 
     def __init__(
         self,

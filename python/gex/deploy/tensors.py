@@ -18,12 +18,12 @@ _TORCH = (
     *("float64", "float32", "float16", "bfloat16"),
     *("int64", "int32", "int16", "int8", "uint8", "bool"),
 )
-# Types of ONNX that gex passes as others with the same bits.
+# ONNX types that gex represents by others with the same bits.
 _SAME_BITS = {"uint16": "i16", "uint32": "i32", "uint64": "i64"}
 
 
 def bfloat16() -> np.dtype[Any]:
-    """NumPy's own name for it needs ml_dtypes; the bits do without."""
+    """NumPy has this dtype only with ml_dtypes; its bits need no extra package."""
     try:
         import ml_dtypes
     except ImportError:
@@ -45,7 +45,7 @@ def _number_of(dtype: np.dtype[Any]) -> int:
     for number, known in enumerate(_NUMPY):
         if known is not None and np.dtype(known) == dtype:
             return number
-    raise TypeError(f"arrays of {dtype} can't be given to a model")
+    raise TypeError(f"arrays of {dtype} can't be passed to a model")
 
 
 def is_torch(value: Any) -> bool:
@@ -54,16 +54,18 @@ def is_torch(value: Any) -> bool:
 
 
 class Borrowed:
-    """Memory of the caller's as a CTensor; `keep` must live as long as it is used."""
+    """The caller's memory as a CTensor; `keep` must live as long as it is used."""
 
     def __init__(self, value: Any) -> None:
         if is_torch(value):
             tensor = value.detach()
             if tensor.device.type != "cpu":
-                raise TypeError(f"a tensor on {tensor.device} can't be given to a model on the CPU")
+                raise TypeError(
+                    f"a tensor on {tensor.device} can't be passed to a model on the CPU"
+                )
             name = str(tensor.dtype).removeprefix("torch.")
             if name not in _TORCH:
-                raise TypeError(f"tensors of {tensor.dtype} can't be given to a model")
+                raise TypeError(f"tensors of {tensor.dtype} can't be passed to a model")
             self.keep: Any = tensor
             number, data = _TORCH.index(name), tensor.data_ptr()
             shape, strides = tuple(tensor.shape), tuple(tensor.stride())
@@ -91,7 +93,7 @@ def _array_of(value: Any) -> np.ndarray[Any, Any]:
 
 
 def array_from(result: CTensor) -> np.ndarray[Any, Any]:
-    """Library memory as an array, given back when the last array that shares it is gone."""
+    """Library memory as an array; freed with the last array that shares it."""
     dtype = numpy_dtype(result.dtype)
     shape = tuple(result.shape[k] for k in range(result.rank))
     count = 1

@@ -157,7 +157,7 @@ _TABLES = {gex: GEX_OPTIONS, npugraph_ex: NPUGRAPH_EX_OPTIONS}
 
 
 def _compile_frame(frame: TracedFrame, trace: Callable[[], Any]) -> Any:
-    """What becomes of a frame of Dynamo's: nothing of ours is done for other backends."""
+    """Compiles a frame for our backends; for other backends calls Dynamo's own compile."""
     backend = frame.request().backend
     if not isinstance(backend, types.FunctionType) or backend not in _TABLES:
         return trace()

@@ -156,8 +156,8 @@ class Compiled:
     ) -> None:
         """Writes a model file for gex.load, gex serve and the C and C++ interface.
 
-        `cpu` names the x86-64 levels that get machine code. Steps that run through PyTorch are
-        refused; the message lists all of them.
+        `cpu` names the x86-64 levels to generate machine code for. Programs with steps that run
+        through PyTorch are rejected; the message lists all such steps.
         """
         from gex.deploy.saving import save_imported
 

@@ -121,7 +121,7 @@ class Capture:
 
 @dataclass(frozen=True)
 class TracedOnce:
-    """What Dynamo made of a frame that is one graph."""
+    """Dynamo's result for a frame that is one graph."""
 
     output: Any  # GraphCaptureOutput
     guards: bytes
@@ -137,7 +137,8 @@ class TracedOnce:
         scope: dict[str, Any],
         known: Container[str],
     ) -> Entry:
-        """CannotBeKept if another process could not run it. `known` globals it has as well."""
+        """CannotBeKept if another process could not run it. `known`: globals that the other process
+        has too."""
         env = self.output.get_runtime_env()
         imports = {name: (module, "") for name, module in env.import_sources.items()}
         for name in env.external_refs - imports.keys():
@@ -155,7 +156,7 @@ class TracedOnce:
             raise CannotBeKept(f"its frame can't be pickled: {problem}") from problem
         if not guards.check(self.scope):
             raise CannotBeKept(
-                f"a guard does not hold any more: {guards.check_verbose(self.scope)}"
+                f"a guard no longer holds: {guards.check_verbose(self.scope)}"
             )
         return Entry(
             code=code,
@@ -171,7 +172,7 @@ class TracedOnce:
 
 
 def traced_once(traced: Any, frame: TracedFrame, graph_prefix: str) -> TracedOnce:
-    """Of a trace of torch.compile's, whose guards are not built yet."""
+    """From a trace of torch.compile, whose guards are not built yet."""
     output = traced.graph_capture_output()
     names = [n for n in output.get_runtime_env().external_refs if n.startswith(graph_prefix)]
     if len(names) != 1:
@@ -205,11 +206,11 @@ def _check_sources(frame: types.CodeType, traced: Iterable[types.CodeType]) -> N
             or (code.co_name.startswith("__") and code.co_name.endswith("__"))  # of a dataclass
         )
         if not known:
-            raise CannotBeKept(f"{code.co_name} comes from {code.co_filename}, which is no file")
+            raise CannotBeKept(f"{code.co_name} comes from {code.co_filename}, which is not a file")
 
 
 def _identity(value: Any) -> str:
-    """What tells an object from others in every process; "" for objects that have no name."""
+    """An identification of an object that is the same in every process; "" if it has none."""
     if isinstance(value, types.CodeType):
         return hashlib.sha256("".join(code_parts(value)).encode()).hexdigest()
     if isinstance(value, types.FunctionType):
@@ -246,7 +247,7 @@ def restore(entry: Entry, func: Callable[..., Any], graph: Graph) -> Frame:
 
 
 def guards_of(entry: Entry, original: types.CodeType, scope: dict[str, Any]) -> Any:
-    """Of an entry for this code, whose globals are `scope`."""
+    """From an entry for this code, whose globals are `scope`."""
     for name, (module, path) in entry.imports.items():
         if name not in scope:
             scope[name] = _imported(module, path)
@@ -257,7 +258,7 @@ def guards_of(entry: Entry, original: types.CodeType, scope: dict[str, Any]) -> 
 
 
 def code_of(entry: Entry, scope: dict[str, Any], graph: Graph) -> types.CodeType:
-    """What Dynamo made of the code, calling `graph`."""
+    """Dynamo's code, calling `graph`."""
     scope[entry.backend_id] = graph
     return dynamo_frames.restored_code(entry.code)
 

@@ -1,4 +1,5 @@
-"""Frames of plain torch.compile, kept where GEX_CACHE_DIR or TORCH_NPU_COMPILE_CACHE_DIR says.
+"""Caches frames of plain torch.compile in the folder of GEX_CACHE_DIR or
+TORCH_NPU_COMPILE_CACHE_DIR.
 
 A later process neither traces nor compiles a frame whose guards hold: Dynamo is given the code and
 the guards of the earlier one. Only frames that are one graph without gradients are kept, and only
@@ -54,14 +55,14 @@ _record: GraphRecord | None = None  # of the frame that is being traced; one at 
 
 
 def current_record() -> GraphRecord | None:
-    """Gets what is kept of the graph that a backend compiles now."""
+    """Receives the entry of the graph that the backend is compiling."""
     return _record
 
 
 def compiled_frame(
     frame: TracedFrame, backend: str, config: Config, trace: Callable[[], Any]
 ) -> Any:
-    """What Dynamo makes of a frame: an entry of the cache that fits, or a new trace."""
+    """The compiled form of a frame: a matching entry of the cache, or a new trace."""
     file = _file_of(frame, backend, config)
     if file is None:
         return trace()
@@ -91,7 +92,7 @@ def _file_of(frame: TracedFrame, backend: str, config: Config) -> FrameFile | No
 
 
 def _digest(frame: TracedFrame, backend: str, config: Config) -> str:
-    """Of the code, the modules that it can call, the options, and who compiles."""
+    """Digest of the code, the modules that it can call, the options, and the compiler's version."""
     parts = [sys.version, torch.__version__, _gex.engine_build(), backend]
     parts += [f"dynamic {frame.request().dynamic}", cache_key.value_text(config.changed())]
     parts += [frame.code.co_filename, *cache_key.code_parts(frame.code)]
@@ -114,7 +115,7 @@ class FrameFile:
     backend: str
     config: Config
 
-    # --- what is there ------------------------------------------------------------------------
+    # --- lookup -------------------------------------------------------------------------------
 
     def fitting(self, frame: TracedFrame) -> Any:
         """The compiled form of the first entry whose guards hold; None if there is none."""
@@ -123,8 +124,8 @@ class FrameFile:
                 if (found := self._restored(entry, frame)) is not None:
                     return found
             except Exception as problem:
-                # Whatever is wrong with an entry, tracing anew is always right.
-                self._warn(f"an entry can't be used and is made anew: {problem!r}")
+                # For any fault of an entry, tracing again is correct.
+                self._warn(f"an entry can't be used and is replaced: {problem!r}")
                 self._drop(entry)
         return None
 
@@ -132,7 +133,7 @@ class FrameFile:
         try:
             record = cache_files.read(self.path, self.key)
         except Exception as problem:
-            self._warn(f"it can't be used and is made anew: {problem}")
+            self._warn(f"it can't be used and is replaced: {problem}")
             return []
         return [] if record is None else record.entries
 
@@ -140,7 +141,7 @@ class FrameFile:
         from gex.frames import cached_frame, restored_graph
 
         if not cached_frame.sources_are_unchanged(entry):
-            raise cache_files.BadCacheFile("the source of a function that it was made of changed")
+            raise cache_files.BadCacheFile("the source of a function that was traced has changed")
         guards = cached_frame.guards_of(entry, frame.code, frame.globals)
         if not guards.check(frame.locals) or not cached_frame.objects_are_the_same(entry, frame):
             return None
@@ -148,10 +149,10 @@ class FrameFile:
         code = cached_frame.code_of(entry, frame.globals, graph)
         return dynamo_frames.guarded_code(code, frame.code, guards)
 
-    # --- what is added ------------------------------------------------------------------------
+    # --- insertion ----------------------------------------------------------------------------
 
     def traced(self, frame: TracedFrame, trace: Callable[[], Any]) -> Any:
-        """Traces the frame, and keeps what becomes of it if another process can use it."""
+        """Traces the frame, and saves the result if another process can use it."""
         global _record
         watch = _Watch(frame)
         before, _record = _record, GraphRecord("")
@@ -161,7 +162,7 @@ class FrameFile:
             with contextlib.suppress(CannotBeKept):  # as most graphs with breaks
                 self._keep(watch.entry(_record))
         except OSError as problem:
-            self._warn(f"nothing is kept: {problem}")
+            self._warn(f"the frame is not cached: {problem}")
         finally:
             _record = before
         return result
@@ -191,7 +192,7 @@ class FrameFile:
 
 
 class _Watch:
-    """What is seen of the trace of a frame."""
+    """Data collected during the trace of a frame."""
 
     def __init__(self, frame: TracedFrame) -> None:
         self._frame = frame
@@ -200,15 +201,15 @@ class _Watch:
         self._why_not = "it was not traced"
 
     def look(self, code: types.CodeType, traced: Any) -> None:
-        """Builds the guards that are kept; those of this process Dynamo builds itself."""
+        """Builds the guards to save; Dynamo itself builds those of this process."""
         from gex.frames import cached_frame
 
         if code is not self._frame.code:
             return
         try:
             self._traced = cached_frame.traced_once(traced, self._frame, _GRAPH_NAME)
-        except Exception as problem:  # of any kind: what pickles is up to the user's objects
-            self._why_not = f"its guards can't be written down: {problem}"
+        except Exception as problem:  # any kind: pickling runs user code
+            self._why_not = f"its guards can't be pickled: {problem}"
 
     def entry(self, record: GraphRecord) -> Entry:
         if self._traced is None:

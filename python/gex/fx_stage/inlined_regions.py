@@ -1,7 +1,7 @@
-"""Nested regions put into the graph that calls them, for whatever reads a graph node by node.
+"""Inlines nested regions into the graph that calls them, for stages that read a graph node by node.
 
-The importer copies the body of a region to each call by itself. Passes and patterns of the user's,
-streams, scopes, saved tensors and debug files see the graph as it is without regions.
+The importer itself copies the body of a region to each call. User passes and patterns, streams,
+scopes, saved tensors and debug files see the graph as it would be without regions.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 _INVOKE = torch.ops.higher_order.invoke_subgraph
-_MARKS = ("npugraph_ex", "gex")  # namespaces of operators that mark a place or have an effect
+_MARKS = ("npugraph_ex", "gex")  # namespaces of operators that mark a position or have an effect
 
 
 def any_marks(gm: GraphModule) -> bool:
-    """Whether a region holds a node that says something about those around it."""
+    """Whether a region contains a node that marks a position or has an effect."""
     return any(
         getattr(node.target, "namespace", "") in _MARKS
         for call in _calls(gm)
@@ -72,7 +72,7 @@ def _inline_call(gm: GraphModule, call: Node) -> None:
 
 
 def _own_attribute(gm: GraphModule, body: GraphModule, path: str) -> str:
-    """The name under which an object of the body belongs to the whole graph."""
+    """The name of an object of the body in the whole graph."""
     value = operator.attrgetter(path)(body)
     plain = path.replace(".", "_")
     for name in itertools.chain([plain], (f"{plain}_{k}" for k in itertools.count())):

@@ -103,7 +103,7 @@ def add_map(body: BodyImport, node: Node, env: Env, location: str) -> list[Any]:
     return _stacked(body.nodes, slices, node.meta["val"], location)
 
 
-# --- what the graphs inside take --------------------------------------------------------------
+# --- operands of nested graphs ----------------------------------------------------------------
 
 
 def _value(operand: Any, env: Env) -> Any:

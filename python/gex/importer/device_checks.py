@@ -1,8 +1,8 @@
-"""Indices out of range on a GPU: noted by the kernels, told at the next call.
+"""Indices out of range on a GPU: recorded by the kernels, reported at the next call.
 
-A check that the host decides on would have to wait for the device. Instead each index is kept
-inside its axis, and an index that was outside is written down in a few words of pinned host memory,
-which the runner looks at before its next call, and `gex.synchronize` at once.
+A check on the host would have to wait for the device. Instead each index is clamped to its axis,
+and an index that was out of range is recorded in a few words of pinned host memory. The runner
+reads them before its next call, and `gex.synchronize` at once.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from gex.importer.index_ranges import IndexRanges
 from gex.importer.operand_checks import Index, indices_of, refuse_index, takes_indices
 from gex.importer.symbols import NotADim, Symbols
 
-_WORDS = 4  # number of the check (0: nothing happened), smallest and largest index, size
+_WORDS = 4  # number of the check (0: no error), smallest and largest index, size
 
 _living: weakref.WeakSet[Refusals] = weakref.WeakSet()
 
 
 class Refusals:
-    """The words of one graph, and what each check is called."""
+    """The words of one graph, and the names of its checks."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -42,7 +42,7 @@ class Refusals:
             self.refuse()
 
     def refuse(self) -> NoReturn:
-        """Raises what the words say, and clears them."""
+        """Raises the recorded error, if any, and clears it."""
         if self._device.type == "cuda":
             with suppress(RuntimeError):  # the message is the words' own
                 torch.cuda.synchronize(self._device)
@@ -53,7 +53,7 @@ class Refusals:
 
 
 def synchronize() -> None:
-    """Waits for the GPU and raises what the kernels of any graph have refused."""
+    """Waits for the GPU and raises the first error that kernels of any graph recorded."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     for refusals in list(_living):
@@ -89,7 +89,7 @@ class DeviceChecks:
         name: str,
         location: str,
     ) -> dict[Node, Value]:
-        """What the node is to read instead of its index tensors."""
+        """The tensors that the node reads instead of its index tensors."""
         found = {}
         for index in indices_of(target, args):
             bounds = self._bounds(index)
@@ -105,7 +105,7 @@ class DeviceChecks:
         return found
 
     def _bounds(self, index: Index) -> tuple[Dim, Dim] | None:
-        """Smallest index and size of the axis; None if every index is surely inside."""
+        """Smallest index and size of the axis; None if every index is known to be inside."""
         fake = index.tensor.meta["val"]
         empty = any(type(size) is int and size == 0 for size in fake.shape)
         if empty or fake.dtype != torch.int64:
@@ -114,7 +114,7 @@ class DeviceChecks:
             size = self._symbols.dim(index.size)
         except NotADim:
             return None
-        if size.low < 1:  # nothing is inside an axis without elements
+        if size.low < 1:  # an axis without elements has no valid index
             return None
         low = Dim(0) - size if index.from_the_end else Dim(0)
         known = self._ranges.of(index.tensor)
@@ -162,15 +162,15 @@ class _Steps:
         above = self._native("aten.ge.Scalar", [lowest, low], flag)
         below = self._native("aten.lt.Scalar", [highest, size], flag)
         fits = self._native("aten.logical_and.default", [above, below], flag)
-        told = self._constant([number, 0, 0, 0])
+        recorded = self._constant([number, 0, 0, 0])
         for place, what in ((1, lowest), (2, highest)):
             at = self._constant([int(i == place) for i in range(_WORDS)])
             part = self._native("aten.mul.Tensor", [at, what], four)
-            told = self._native("aten.add.Tensor", [told, part, 1], four)
+            recorded = self._native("aten.add.Tensor", [recorded, part, 1], four)
         at = self._constant([0, 0, 0, 1])
         part = self._native("aten.mul.Scalar", [at, size], four)
-        told = self._native("aten.add.Tensor", [told, part, 1], four)
-        return self._native("aten.where.self", [fits, words, told], four)
+        recorded = self._native("aten.add.Tensor", [recorded, part, 1], four)
+        return self._native("aten.where.self", [fits, words, recorded], four)
 
     def _is_ignored(self, value: Value, index: Index) -> Value:
         mask = Type(DType.boolean, value.type.shape)

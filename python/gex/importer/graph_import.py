@@ -47,7 +47,7 @@ class ImportedGraph:
     symbols: list[SymbolSource]
     adapter: Adapter
     device: torch.device
-    refusals: Refusals | None = None  # values that kernels found to be out of range
+    refusals: Refusals | None = None  # errors that kernels recorded: indices out of range
 
     def signature(self) -> Signature:
         return Signature(
@@ -68,7 +68,8 @@ class GraphImport:
     streams: StreamAssignment = field(default_factory=StreamAssignment)
     strict: bool = False
     check_values: bool = True  # raise errors for values that eager mode rejects
-    # On a GPU: written down in host memory of this process, which another one would not have.
+    # On a GPU, errors are recorded in host memory of this process, so another process can't use
+    # them.
     note_refusals: bool = True
     fast_random: bool = False
     keep_identities: bool = False  # keep calls that change nothing
@@ -138,7 +139,7 @@ class GraphImport:
         return wanted and DeviceChecks.are_needed(self.gm)
 
     def _add_refusals(self) -> int:
-        """Host memory that kernels write refused values into: a further input; its number."""
+        """Adds an input for the host memory in which kernels record errors; returns its number."""
         checks = self._nodes.device_checks = DeviceChecks(self._symbols, self._device)
         number, argument = len(self._tensors), self._num_arguments + len(self._constants)
         checks.words = self._importer.add_input(checks.type, "refused_values")

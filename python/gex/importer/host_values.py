@@ -24,8 +24,8 @@ _aten = torch.ops.aten
 
 @contextmanager
 def on_device(gm: GraphModule, device: torch.device) -> Iterator[set[Node]]:
-    """While it is open, the graph's values on the CPU are values of `device`. Gives the inputs and
-    constants among them: they must be copied."""
+    """Inside this context, the graph's CPU values have `device` as their device. Yields the inputs
+    and constants among them, which must be copied."""
     changes = _Changes(device)
     try:
         if device != CPU:
@@ -75,7 +75,7 @@ class _Changes:
         tags = getattr(node.target, "tags", ())
         if torch.Tag.nondeterministic_seeded in tags:
             raise GraphNotSupported(
-                f"{node.target} draws numbers of the CPU's generator in a graph on {self._device}"
+                f"{node.target} draws from the CPU generator in a graph on {self._device}"
             )
         self._calls.append((node, node.args, node.kwargs))
         node.args = map_aggregate(node.args, self._device_for)

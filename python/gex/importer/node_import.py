@@ -165,7 +165,7 @@ class NodeImporter:
         return values[0] if values is not None else None
 
     def _guard(self, call: OpCall, env: Env, chain: tuple[Any, ...]) -> Env:
-        """Lets the node read indices that are inside; returns what they were before."""
+        """Makes the node read clamped indices; returns the original ones."""
         if self.device_checks is None or chain or self.native_only:
             return {}
         guarded = self.device_checks.guarded(

@@ -1,8 +1,8 @@
-"""Regions without being asked: of models that repeat a block many times, while they are compiled.
+"""Automatic regions: for models that repeat a block many times, while they are compiled.
 
-Only where nothing but the time of the first call can change: without gradients, and by a backend
-that takes option `regions`. Models stay as they are: Dynamo alone is told, and guards are those
-that it has without regions.
+Only if nothing but the time of the first call can change: without gradients, and for a backend with
+the option `regions`. Models are not modified: only Dynamo knows of the regions, and its guards are
+the same as without them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import torch
 from gex.compat.dynamo_frame_hook import TracedFrame
 from gex.nested_regions.regions import regions_of_trace
 
-MANY = 8  # blocks of a kind: fewer are traced in about the time that a region takes
+MANY = 8  # equal blocks; tracing fewer takes about as long as tracing a region
 OPTION = "regions"
 
 
 @contextlib.contextmanager
 def regions_while_traced(frame: TracedFrame) -> Iterator[None]:
-    """Around Dynamo's trace of a frame for a backend with option `regions`."""
+    """Context around Dynamo's trace of a frame for a backend with the option `regions`."""
     with contextlib.ExitStack() as made:
         if not torch.is_grad_enabled() and frame.request().options.get(OPTION, True):
             for module in frame.modules():

@@ -1,9 +1,9 @@
-"""Regions of blocks that are given a KV cache of transformers.
+"""Regions of blocks that take a KV cache of transformers.
 
 A region takes and returns tensors. So the tensors of the block's own cache layer are passed in,
 the block updates a copy of that layer inside, and its new tensors are stored in the real one.
 
-Dynamo traces the functions below once for each block: they do as little as they can.
+Dynamo traces the functions below once for each block, so they are kept short.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from torch import nn
 
-INDEX = "layer_idx"  # where transformers keeps the number of a layer
+INDEX = "layer_idx"  # the attribute in which transformers stores the index of a layer
 WITH_CACHE = "__gex_region_with_cache__"  # attribute of functions that `region_body` made
 _ARGUMENTS = ("past_key_values", "past_key_value")
 _MODULE = "transformers.cache_utils"
@@ -26,11 +26,11 @@ _numbers = itertools.count()
 
 
 class LayerIndex:
-    """What `layer_idx` is inside a region: the same for every block, so nothing is known of it."""
+    """The value of `layer_idx` inside a region: the same for every block, so it can't be used."""
 
 
 class BlockCache:
-    """The cache as a block sees it inside a region: the layer of that block and nothing else."""
+    """The cache that a block gets inside a region: it has only the layer of that block."""
 
     def __init__(self, layer: Any) -> None:
         self.layer = layer
@@ -42,7 +42,7 @@ class BlockCache:
 
 
 def cache_name(block: nn.Module) -> str:
-    """The keyword by which a block is given a cache; "" if it takes none."""
+    """The name of the keyword argument for the cache of a block; "" if it takes none."""
     parameters = inspect.signature(type(block).forward).parameters
     return next((name for name in _ARGUMENTS if name in parameters), "")
 
@@ -61,7 +61,7 @@ def index_path(block: nn.Module) -> tuple[str, ...]:
 
 
 def cache_layer(cache: Any, block: nn.Module, index_path: Sequence[str]) -> Any:
-    """The layer that a block updates; None for one of a class that is not known here."""
+    """The cache layer that a block updates; None if its class is not supported."""
     if type(cache).__name__ not in _CACHES or type(cache).__module__ != _MODULE or cache.offloading:
         return None
     index: Any = block
@@ -118,7 +118,7 @@ def region_body(original: Callable[..., Any], cache_name: str) -> Callable[..., 
             return result, layer.keys, layer.values
         return result, layer.keys, layer.values, layer.cumulative_length
 
-    # Dynamo keeps what it knows of regions by their code: each group of blocks has its own.
+    # Dynamo caches regions by their code object: each group of blocks has its own.
     body.__code__ = body.__code__.replace(co_name=f"region_{next(_numbers)}")
     setattr(body, WITH_CACHE, True)
     return body

@@ -1,4 +1,4 @@
-"""Dynamo's trace of calls of the regions of `gex.regions`; what can't be reused falls back."""
+"""How Dynamo traces calls of the regions of `gex.regions`; calls that can't be reused fall back."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from gex.nested_regions.groups import (
 )
 
 # While a region is traced its floats (eps, scale) are constants: a region can't take them as
-# inputs. Dynamo applies this to what it traces inside and nowhere else.
+# inputs. Dynamo applies this only to what it traces inside the region.
 FLOATS_AS_CONSTANTS = dynamo_regions.floats_as_constants()
 
 _groups_of_trace: weakref.WeakKeyDictionary[TracingContext, list[Group]]
@@ -44,7 +44,8 @@ _hides_index = False  # while a region with a cache is traced; Dynamo compiles o
 
 @functools.cache
 def install() -> None:
-    """From here on Dynamo asks `_call_function` below about regions; others it treats as before."""
+    """Makes Dynamo call `_call_function` below for our regions; other regions are traced as
+    before."""
     dynamo_regions.replace_call_of_regions(_call_function)
     dynamo_regions.replace_attribute_of_modules(INDEX, lambda: LayerIndex if _hides_index else None)
     dynamo_regions.replace_forward_of_modules(traced_forwards.get)
@@ -52,7 +53,7 @@ def install() -> None:
 
 
 def start_over(problem: Exception) -> None:
-    """Puts back the regions of the trace at hand and has Dynamo trace again; not if it has none."""
+    """Undoes the regions of the current trace and restarts it; does nothing if it has none."""
     context = current_context()
     groups = _groups_of_trace.get(context, []) if context is not None else []
     if groups:
@@ -64,14 +65,14 @@ def start_over(problem: Exception) -> None:
 def _in_short(problem: Exception) -> str:
     text = str(problem).strip()
     if "exceeded maximum reuse entries" in text:
-        return "each of its calls differs from those before"
+        return "every call differs from the earlier ones"
     kind = "" if isinstance(problem, RuntimeError) else f"{type(problem).__name__}: "
     return textwrap.shorten(kind + text.partition("\n")[0], 160)
 
 
 @functools.wraps(dynamo_regions.call_region)
 def _call_function(variable: Any, tx: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A call of a nested region: ours may turn out not to be ones."""
+    """A call of a nested region; ours may have to fall back."""
     function = args[0].get_function() if hasattr(args[0], "get_function") else None
     group: Group | None = getattr(function, GROUP, None)
     if group is None:
@@ -85,11 +86,11 @@ def _call_function(variable: Any, tx: Any, args: list[Any], kwargs: dict[str, An
         reason = _why_not_reusable(tx, args, kwargs, result)
     except dynamo_regions.TRACE_ENDS:
         raise
-    except Exception as problem:  # whatever a region can't do, the block by itself may
+    except Exception as problem:  # what fails in a region may work outside of it
         reason = _in_short(problem)
     if reason is not None:
         fall_back(group, reason)
-        restore_forward(args[1].value)  # of a copy of the model, perhaps
+        restore_forward(args[1].value)  # for example of a copy of the model
         raise RestartTrace(restart_reason=f"no region: {reason}")
     groups = _groups_of_trace.setdefault(tx.output.tracing_context, [])
     if group not in groups:
@@ -99,7 +100,7 @@ def _call_function(variable: Any, tx: Any, args: list[Any], kwargs: dict[str, An
 
 @contextlib.contextmanager
 def _index_hidden(hidden: bool) -> Iterator[None]:
-    """Inside, blocks that differ in their layer index alone look the same."""
+    """Inside this context, blocks that differ only in their layer index are equal."""
     global _hides_index
     before, _hides_index = _hides_index, hidden
     try:
@@ -109,11 +110,11 @@ def _index_hidden(hidden: bool) -> Iterator[None]:
 
 
 def _why_not_reusable(tx: Any, args: list[Any], kwargs: dict[str, Any], result: Any) -> str | None:
-    """Why Dynamo would trace the next block of the group anew; None if it would not."""
+    """Why Dynamo would trace the next block of the group again; None if it would not."""
     if dynamo_regions.has_reuse_entries(tx, args[0]):
         return None
     if dynamo_regions.build_fingerprint(tx, args[1:], kwargs).has_unknown:
-        return "it takes arguments that are no tensors, numbers or modules"
+        return "it takes arguments that are not tensors, numbers or modules"
     parts = result.items if isinstance(result, (TupleVariable, ListVariable)) else [result]
     for part in parts:
         if not isinstance(part, TensorVariable):
@@ -121,7 +122,7 @@ def _why_not_reusable(tx: Any, args: list[Any], kwargs: dict[str, Any], result: 
     return "it changes something outside itself"
 
 
-# --- what calls are compared by and made of -------------------------------------------------
+# --- how calls are compared and built -------------------------------------------------------
 
 
 class _OtherArgument(Exception):
@@ -131,7 +132,7 @@ class _OtherArgument(Exception):
 def _fingerprint(tx: Any, args: Any, kwargs: dict[str, Any]) -> InputFingerprint:
     """Dynamo traces a pytree function for it, which takes longer than all its checks together.
 
-    It also takes calls for like ones that differ in which of their arguments are the same.
+    It also treats calls as equal that differ in which arguments are the same object.
     """
     leaves: list[Any] = []
     try:
@@ -161,7 +162,7 @@ def _flatten(vt: VariableTracker, leaves: list[Any]) -> Any:
 
 
 def _input_mapping(tx: Any, p_args: tuple[Any, ...], flat_vts: list[Any]) -> list[Any]:
-    """A size that turned out to be a number is known to the tracer by its symbol still."""
+    """A size that was specialised to a number is still tracked by its symbol in the tracer."""
     mapping = dynamo_regions.build_input_mapping(tx, p_args, flat_vts)
     known = tx.output.current_tracer.bound_symbols
     for origin, proxy in zip(mapping, p_args[2:]):

@@ -12,7 +12,7 @@ from torch import nn
 
 from gex.compat.tracing import RestartTrace
 
-GROUP = "__gex_region_group__"  # attribute of functions that are regions of ours
+GROUP = "__gex_region_group__"  # attribute of functions that are our regions
 
 
 @dataclass(eq=False)
@@ -28,7 +28,7 @@ class Group:
             restore_forward(block)
 
 
-# What Dynamo traces instead of the forward of a block, for blocks that keep theirs.
+# What Dynamo traces instead of the forward of a block, for blocks that are not modified.
 traced_forwards: dict[nn.Module, Callable[..., Any]] = {}
 
 
@@ -77,7 +77,7 @@ def trace_without_regions(problem: Exception) -> None:
 
 @contextlib.contextmanager
 def without_regions_if_that_fails() -> Iterator[None]:
-    """Context for AOTAutograd and the backend: what fails with regions is tried without."""
+    """Context for AOTAutograd and the backend: a failure with regions is retried without them."""
     try:
         yield
     except RestartTrace:

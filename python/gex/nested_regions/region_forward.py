@@ -14,11 +14,11 @@ from gex.nested_regions import cache_objects
 from gex.nested_regions.dynamo_trace import FLOATS_AS_CONSTANTS
 from gex.nested_regions.groups import GROUP, Group
 
-_MAX_VARIANTS = 8  # bodies that the blocks of one group may need among them
+_MAX_VARIANTS = 8  # limit on the different bodies of one group of blocks
 
 
 def region_forward(group: Group) -> Callable[..., Any]:
-    """Calls a region where Dynamo traces it, and the block's own forward elsewhere."""
+    """Calls the region if Dynamo is tracing, else the block's own forward."""
     first = next(iter(group.blocks.values()))
     original = type(first).forward
     region = _marked(_copy(original), group)
@@ -46,7 +46,8 @@ def region_forward(group: Group) -> Callable[..., Any]:
 
 
 def _copy(function: types.FunctionType) -> types.FunctionType:
-    """Marks are put on the function; a copy keeps them from other models of the class."""
+    """Attributes are set on a copy of the function, so that other models of the class are not
+    affected."""
     own = types.FunctionType(
         function.__code__,
         function.__globals__,

@@ -1,8 +1,8 @@
 """`gex.regions(model)`: repeated blocks of a model are traced once, not once each.
 
-Each block's forward becomes a nested compile region of PyTorch. A block that can't be one is put
-back as it was while Dynamo traces it, and the trace starts over: the compile succeeds as it would
-have without, and `Regions.reasons` and the report of the graph say why.
+Each block's forward becomes a nested compile region of PyTorch. A block that can't be one gets its
+original forward back while Dynamo traces it, and the trace restarts: the compile succeeds as it
+would without regions, and `Regions.reasons` and the report of the graph say why.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gex.nested_regions.repeated_blocks import repeated_blocks
 
 @dataclass
 class Regions:
-    """What `gex.regions` found in a model and made of it. As a context it is undone on exit."""
+    """The regions that `gex.regions` made in a model. As a context it undoes them on exit."""
 
     groups: list[Group] = field(default_factory=list)
 
@@ -41,7 +41,7 @@ class Regions:
         return {g.class_name: g.reason for g in self.groups if g.reason is not None}
 
     def undo(self) -> None:
-        """Gives every block its own forward back. What is compiled stays valid."""
+        """Restores the forward of every block. Compiled functions stay valid."""
         for group in self.groups:
             group.restore_forward()
 
@@ -65,8 +65,8 @@ class Regions:
 def regions(model: nn.Module) -> Regions:
     """Makes the repeated blocks of a model nested compile regions, until undone.
 
-    Blocks repeat if they have the same class and structure. Whether they are called with like
-    arguments shows when the model is compiled; those that are not fall back.
+    Blocks repeat if they have the same class and structure. Their arguments are compared when the
+    model is compiled; blocks whose arguments differ fall back.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"gex.regions takes a module, got {model!r} of {type(model)}")
@@ -80,7 +80,8 @@ def regions(model: nn.Module) -> Regions:
 
 
 def regions_of_trace(model: nn.Module, at_least: int) -> Regions:
-    """As `regions`, for groups of so many blocks, known to Dynamo alone: no block is changed."""
+    """As `regions`, for groups of at least this many blocks and only inside Dynamo: no block is
+    modified."""
     # Blocks that are regions already, because gex.regions made them so, are left as they are.
     found = Regions([group for group in _groups(model, at_least) if group.reason is None])
     for group in found.groups:
@@ -107,12 +108,13 @@ def _forward_of(group: Group) -> Callable[..., Any]:
 
 
 def _why_not(group: Group) -> str | None:
-    """What can be told before anything is traced."""
+    """The reason why blocks can't be regions that is known before tracing; None if there is
+    none."""
     if any("forward" in vars(block) for block in group.blocks.values()):
-        return "its forward has been replaced already"
+        return "its forward was already replaced"
     original = type(next(iter(group.blocks.values()))).forward
     if not isinstance(original, types.FunctionType):
-        return "its forward is no Python function"
+        return "its forward is not a Python function"
     try:
         from gex.nested_regions import dynamo_trace
     except (ImportError, AttributeError):

@@ -224,7 +224,7 @@ def _patch_serialization(devices: Devices) -> None:
 
 
 def _patch_scripts() -> None:
-    """torch.jit.save takes a plain or compiled module as well: its script is saved."""
+    """torch.jit.save accepts plain and compiled modules too: it saves their script."""
     save = torch.jit.save
 
     @functools.wraps(save)

@@ -1,4 +1,4 @@
-"""torchair: a compiler configuration and the torch.compile backend made of it."""
+"""torchair: a compiler configuration and the torch.compile backend made from it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAX_GEARS = 100
 
 
 def options_of(config: CompilerConfig) -> dict[str, Any]:
-    """The options of npugraph_ex that a configuration asks for."""
+    """The options of npugraph_ex that a configuration sets."""
     options: dict[str, Any] = {}
     without_effect = []
     for path, setting, value in config.settings():
@@ -63,7 +63,8 @@ def dynamo_export(
     config: CompilerConfig | None = None,
     **kwargs: Any,
 ) -> None:
-    """Writes the graph of a model for these arguments to `export_path`, which it makes.
+    """Writes the graph of a model for these arguments to the folder `export_path`, which is
+    created.
 
     `<export_name>.gex` is the graph as text, for the gex command; `<export_name>.pt2` has the
     weights as well, for torch.export.load and gex.compile.
@@ -89,12 +90,12 @@ def dynamo_export(
 
 
 def patch_for_hcom() -> None:
-    """Has collectives of torch.distributed traced into graphs, as they are here in any case."""
+    """A no-op: collectives of torch.distributed are always traced into graphs here."""
     collectives.install()
 
 
 def use_internal_format_weight(model: torch.nn.Module) -> None:
-    """Weights keep PyTorch's layout here: there is nothing to convert."""
+    """A no-op: weights keep PyTorch's layout here."""
 
 
 def set_dim_gears(t: torch.Tensor, dim_gears: Mapping[int, Sequence[int]]) -> None:

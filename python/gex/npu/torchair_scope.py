@@ -30,7 +30,7 @@ def _name_of_stream(tag: str) -> str:
 
 
 class npu_stream_switch:
-    """`with npu_stream_switch("side"):` what is in the block runs on the stream of that tag."""
+    """`with npu_stream_switch("side"):` runs the block on the stream of that tag."""
 
     def __init__(self, stream_tag: str, stream_priority: int = 0) -> None:
         if not is_dynamo_compiling():
@@ -47,7 +47,7 @@ class npu_stream_switch:
 
 
 def npu_wait_tensor(self: torch.Tensor, dependency: torch.Tensor) -> torch.Tensor:
-    """`self`, for work that begins when `dependency` is there."""
+    """`self`; work that reads it starts after `dependency` is computed."""
     if is_dynamo_compiling():
         scope_ops.WAIT([dependency])
     return self
@@ -55,13 +55,13 @@ def npu_wait_tensor(self: torch.Tensor, dependency: torch.Tensor) -> torch.Tenso
 
 @contextlib.contextmanager
 def data_dump() -> Iterator[None]:
-    """Chooses nothing here: option dump_tensor_data saves the tensors of a whole graph."""
+    """No effect: the option dump_tensor_data saves the tensors of a whole graph."""
     yield
 
 
 @contextlib.contextmanager
 def op_never_timeout(enable: bool = True) -> Iterator[None]:
-    """Operators have no time limit here."""
+    """No effect: operators have no time limit here."""
     yield
 
 
@@ -90,10 +90,10 @@ def npu_print(*args: Any, summarize_size: int = 3) -> None:
 
 
 def npu_create_tagged_event(tag: str) -> streams.Event:
-    """A new event, known by its tag from here on."""
+    """Creates an event that can be found by its tag."""
     _check_tag("npu_create_tagged_event", tag)
     if tag in _events:
-        raise ValueError(f"npu_create_tagged_event: there is an event {tag!r} already")
+        raise ValueError(f"npu_create_tagged_event: an event {tag!r} already exists")
     return _events.setdefault(tag, streams.Event())
 
 

@@ -8,7 +8,7 @@ from gex import _gex
 from gex.options.engine_options import ENGINE_OPTIONS, EngineOption, EngineValue, set_options
 from gex.options.table import Config
 
-# Passes that look for what users write out and the engine has one op for.
+# Passes that recognise compositions for which the engine has one op.
 _RECOGNITION = ("recognise-attention", "recognise-norm", "recognise-silu")
 
 
@@ -21,7 +21,7 @@ def options_of(config: Config) -> _gex.RunnerOptions:
 
 
 def _given(config: Config) -> Iterator[tuple[EngineOption, EngineValue]]:
-    """Under the name that the backend of the configuration has for each."""
+    """Each under the name that the configuration's backend uses."""
     for row in ENGINE_OPTIONS:
         if row.torch_name and row.torch_name in config:
             yield row, config.get(row.torch_name)

@@ -1,4 +1,4 @@
-"""The engine's own options, as its table says (include/gex/options.def)."""
+"""The engine's own options, read from its table (include/gex/options.def)."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ EngineValue = bool | int | str | list[str] | tuple[str, ...]
 
 @dataclass(frozen=True)
 class EngineOption:
-    """One row of the table; the names are "" where a backend has no such option."""
+    """One row of the table; a name is "" if that backend has no such option."""
 
     name: str
     part: str  # compile, session or api
     type: str  # bool, int, str or names
     default: EngineValue
     help: str
-    key: str  # value, apart or none: how the key of a kept program depends on it
+    key: str  # value, apart or none: how the cache key of a program depends on it
     key_reason: str
     lowest: int
     highest: int
     flag: str  # of the command
     environment: str
     torch_name: str  # as backend `gex` calls it
-    torch_instead: str  # what decides it there, if it has no name
+    torch_instead: str  # what determines it there, if it has no name
     npugraph_ex_name: str
     npugraph_ex_is_inverted: bool
 

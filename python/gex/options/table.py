@@ -135,10 +135,10 @@ _ENGINE_OF_NPUGRAPH_EX = tuple(
 )
 
 _CAPTURE_LIMIT = Option("capture_limit", 64, _check_int(1, _INT64_MAX))
-# Upper sizes that one capture serves for all smaller ones, and whether other sizes are refused.
+# Upper bounds of sizes that one capture serves, and whether other sizes are rejected.
 _GEARS = (Option("gears", "auto", check_gears), _flag("gears_only", False))
 _STRICT = _flag("strict", False)
-# Reading a result after the next call is an error, as where captures overwrite results.
+# Reading a result after the next call is an error, as if captures overwrote results.
 _STRICT_OUTPUTS = _flag("strict_outputs", False)
 # Eager's random numbers, or ones drawn inside kernels.
 _RANDOM = Option("random", "eager", _check_enum("eager", "fast"))
@@ -212,10 +212,10 @@ NPUGRAPH_EX_OPTIONS = _table(
 
 GEX_OPTIONS = _table(
     *_ENGINE_OF_GEX,
-    # What other backends call replaying with one call, which is done in any case.
+    # Other backends' options for replaying with one call, which gex always does.
     _flag("triton.cudagraphs", True),
     *_SHAPE_HANDLING,
-    # Writes each graph on its way down to a folder of torch_compile_debug.
+    # Writes each graph at each stage to a folder of torch_compile_debug.
     _flag("trace.enabled", False),
     *_DEBUGGING,
     _CAPTURE_LIMIT,

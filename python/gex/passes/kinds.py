@@ -42,7 +42,7 @@ class Match:
 
 
 class PatternInputs:
-    """Inputs of a pattern, made when they are first asked for: inputs[0], inputs[:3]."""
+    """Inputs of a pattern, made on first access: inputs[0], inputs[:3]."""
 
     def __init__(self, builder: EsGraphBuilder) -> None:
         self.builder = builder

@@ -106,7 +106,7 @@ def _run_eagerly(job: CompileJob, reason: str, asked_for: bool = False) -> None:
 
 
 def _capture_eager_function(job: CompileJob) -> None:
-    """Where PyTorch has graphs of the device."""
+    """Captures PyTorch's own kernels if it supports graphs on the device."""
     assert job.compiled is not None
     try:
         device = device_of(job.gm)

@@ -12,7 +12,7 @@ from gex.report.graph_report import collect
 
 @contextlib.contextmanager
 def backend_timed() -> Iterator[None]:
-    """Around everything that a backend does for a frame; the first graph's report gets the
+    """Context around all work of a backend for a frame; the first graph's report gets the
     seconds."""
     in_dynamo = seconds_since_frame_began()
     start = time.perf_counter()

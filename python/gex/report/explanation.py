@@ -38,7 +38,7 @@ class Explanation:
 
     @property
     def recompiles(self) -> list[str]:
-        """Why Dynamo recompiled, in its words, oldest first."""
+        """Why Dynamo recompiled, in Dynamo's wording, oldest first."""
         origins = dict.fromkeys(g.origin for g in self.graphs if g.origin is not None)
         return [o.recompile_reason for o in origins if o.recompile_reason is not None]
 
@@ -52,7 +52,7 @@ class Explanation:
         """The time of each stage."""
         total = sum(self.seconds.values())
         rows = [(_STAGES[stage], seconds) for stage, seconds in self.seconds.items()]
-        rows.append(("first call" if "run" in self.seconds else "all of it", total))
+        rows.append(("first call" if "run" in self.seconds else "total", total))
         return "\n".join(
             f"  {what:<34}{seconds:8.3f} s {seconds / (total or 1.0):6.1%}"
             for what, seconds in rows
@@ -68,9 +68,8 @@ class Explanation:
 def explain(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     """Describes each graph of `fn`: what became native, what was captured and why, and times.
 
-    With arguments, `fn` is called with them first. Without, a compiled function is described as its
-    calls so far left it. A function or module that is not compiled yet is compiled with backend
-    "gex".
+    With arguments, `fn` is called with them first. Without, the report covers the calls made so
+    far. A function or module that is not compiled yet is compiled with backend "gex".
     """
     import torch
 

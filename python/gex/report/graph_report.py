@@ -50,12 +50,12 @@ class GraphReport:
     capture_limit: int | None = None
     origin: Origin | None = None  # the function it belongs to
     end: str | None = None  # where and why it ends before that function does
-    input_names: dict[int, str] = field(default_factory=dict)  # of the inputs that captures name
+    input_names: dict[int, str] = field(default_factory=dict)  # inputs in capture keys
     _runner: Callable[[], Any] | None = None  # a weak reference
 
     @property
     def runner(self) -> Any:
-        """What runs the graph; None before it is made and after it can't be called any more.
+        """What runs the graph; None before it is made and after it was deleted.
 
         A report keeps no code or memory of a deleted function alive.
         """
@@ -67,7 +67,7 @@ class GraphReport:
 
     @property
     def is_gone(self) -> bool:
-        """Whether there was a runner that can't be called any more."""
+        """Whether there was a runner and it was deleted."""
         return self._runner is not None and self._runner() is None
 
     def take(self, outcome: ImportOutcome) -> None:

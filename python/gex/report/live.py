@@ -1,4 +1,5 @@
-"""What the compiled graphs of this process do, written once a second for `gex top`: GEX_TOP=1."""
+"""Statistics of the compiled graphs of this process, written once a second for `gex top` if
+GEX_TOP=1."""
 
 from __future__ import annotations
 
@@ -18,20 +19,20 @@ from gex.report import page
 from gex.report.graph_report import GraphReport, reports
 
 INTERVAL = 1.0
-# Of each interval calls are traced for so long: enough for times of usual calls.
+# Time of each interval in which calls are traced: enough for the times of typical calls.
 SAMPLED = 0.1
 
 _COUNTERS = ("calls", "captures", "launches", "host_calls", "arena_bytes")
 
 
 def folder() -> pathlib.Path:
-    """Of this user's processes; readable by nobody else."""
+    """The folder for this user's processes; only the user can read it."""
     base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
     return pathlib.Path(base) / f"gex-top-{os.getuid()}"
 
 
 def state(keeper: _gex.TraceKeeper | None) -> dict[str, Any]:
-    """Of all graphs that can still be called."""
+    """The statistics of all graphs that can still be called."""
     graphs = [_state_of(graph, keeper) for graph in reports() if graph.runner is not None]
     return {"pid": os.getpid(), "command": sys.argv[0], "time": time.time(), "graphs": graphs}
 
@@ -60,7 +61,7 @@ class Publisher(threading.Thread):
             self.publish()
 
     def publish(self) -> None:
-        """Traces calls for a moment, unless a report is being made, and writes the file."""
+        """Traces calls for a short time, unless a report is being made, and writes the file."""
         keeper = None
         if not page.is_tracing():
             with page.traced() as keeper:

@@ -1,4 +1,4 @@
-"""`gex.report`: what the engine did, why, and where the time goes, as one page to look at."""
+"""`gex.report`: one HTML page that shows what the engine did, why, and where the time goes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ StrPath = Union[str, "os.PathLike[str]"]
 # Calls that are traced by gex.report(fn, *arguments): the fastest is shown.
 _CALLS = 5
 
-_tracing = 0  # blocks that trace calls now
+_tracing = 0  # contexts that are tracing calls
 
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that a report shows, as JSON text: `model`. A notebook shows it as a page."""
+    """Everything that a report shows, as JSON: `text`, or `model`, which is parsed.
+
+    Notebooks display it as a page.
+    """
 
     text: str
 
@@ -61,7 +64,7 @@ class Report:
 
 
 class Recording:
-    """Around calls: traces them and writes the page at the end. The report is in `report` then."""
+    """Context that traces the calls inside and writes the page at the end; `report` is set then."""
 
     def __init__(self, path: StrPath, title: str = "") -> None:
         self.path = path
@@ -147,13 +150,14 @@ def report(subject: Any, *args: Any, title: str = "", **kwargs: Any) -> Recordin
     """A page that shows what the engine did, why, and where the time goes.
 
     `with gex.report("report.html"):` traces the calls inside and writes the page at the end.
-    `gex.report(compiled)` reports what is known of a compiled function; with arguments it is called
-    with them a few times first, which gives the timeline. The result has `save(path)` and shows
-    itself in notebooks.
-    """
+    `gex.report(compiled)` reports on a compiled function; with arguments it is called
+    with them a few times first, which gives the timeline. The result has `save(path)` and is
+    displayed as a page in notebooks."""
     if isinstance(subject, (str, os.PathLike)):
         if args or kwargs:
-            raise TypeError("gex.report(path) takes no arguments of a call: use it around calls")
+            raise TypeError(
+                "gex.report(path) takes no call arguments: use it as a context around calls"
+            )
         return Recording(subject, title)
     if not callable(subject):
         raise TypeError(

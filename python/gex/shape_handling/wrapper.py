@@ -31,7 +31,7 @@ def shape_handling(
 
 
 class ShapeHandled:
-    """`counts`: calls by what was done: as they are, padded, split, refused, too_long."""
+    """`counts`: number of calls by treatment: as they are, padded, split, refused, too_long."""
 
     def __init__(
         self, fn: Callable[..., Any], configs: Any, hooks: Mapping[str, Callable[[Any], Any]]

@@ -1,5 +1,5 @@
 #pragma once
-// The codes of a Program as functions, once each of its loop kernels has one.
+// Combines the functions of a Program's loop kernels into functions of its codes.
 
 #include <span>
 #include <vector>
@@ -10,7 +10,8 @@
 
 namespace gex::backend::cpu {
 
-// Code around a problem. `function_of(kernel)` gives the code of a kernel of the Program.
+// The kernels attached to a problem. `function_of(kernel)` returns the function of a kernel of the
+// Program.
 kernels::Attached attached_to(const ParsedCode& code, const auto& function_of) {
   kernels::Attached result;
   if (code.kernel >= 0)

@@ -76,7 +76,8 @@ class KernelSpecialiser final : public program::Specialiser {
   std::shared_ptr<const ParsedCodes> codes_;
   bool fast_math_;
   std::unique_ptr<ObjectStore> objects_;
-  std::unique_ptr<Tuner> tuner_;  // null: products keep the form of their own rule
+  std::unique_ptr<Tuner>
+      tuner_;  // null: matmuls and convolutions use the form that their heuristic selects
 };
 
 std::vector<Callable> functions_of(const std::vector<loop::Kernel>& kernels,

@@ -1,6 +1,6 @@
 #pragma once
-// Finds the fastest way to compute a matmul or a convolution for given sizes on this machine:
-// measured once, remembered, and kept in the Store for other processes.
+// Finds the fastest candidate for a matmul or a convolution of given sizes on this machine:
+// measured once, cached in memory and in the Store.
 
 #include <cstdint>
 #include <memory>

@@ -9,14 +9,15 @@ namespace gex::backend::cuda {
 
 namespace {
 
-// One grid point of a kernel as a function. The kernel's parameter `value_buffer` is no memory: an
-// epilogue's is the argument `value`, a prologue's the result.
+// One grid point of a kernel as a function. The kernel's parameter `value_buffer` is not memory: in
+// an epilogue it is the argument `value`, in a prologue the returned result.
 class AttachedWriter : private BodyWriter {
  public:
   AttachedWriter(const loop::Kernel& kernel, int value_buffer, bool returns)
       : BodyWriter(kernel), value_buffer_(value_buffer), returns_(returns) {}
 
-  // `first_buffer`, `first_dim`: of the kernel's other parameters and symbols in the words.
+  // `first_buffer`, `first_dim`: positions of the kernel's other parameters and symbols in the
+  // words.
   std::string write(const std::string& name, int first_buffer, int first_dim) {
     const DType dtype = kernel_.buffers[at(value_buffer_)].dtype;
     const std::string type = register_type(dtype);
@@ -63,7 +64,7 @@ class AttachedWriter : private BodyWriter {
     constexpr std::int64_t kMaxLocal = 64;
     const Dim elements = product(kernel_.buffers[b].shape);
     if (!elements.is_const() || elements.constant() > kMaxLocal)
-      fail(ErrorCode::unsupported, "CUDA: an epilogue that keeps ", elements,
+      fail(ErrorCode::unsupported, "CUDA: an epilogue needs local memory for ", elements,
            " elements for each result; at most ", kMaxLocal, " fit");
     line(memory_type(kernel_.buffers[b].dtype) + " b" + std::to_string(b) + "[" +
          std::to_string(std::max<std::int64_t>(elements.constant(), 1)) + "];");

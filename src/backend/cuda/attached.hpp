@@ -8,8 +8,9 @@
 
 namespace gex::backend::cuda {
 
-// "struct NAME" with bind(words) and operator()(point, value): stores what the kernel makes of one
-// finished element at a linear index of the result's dense grid. `buffers`: of the launch.
+// "struct NAME" with bind(words) and operator()(point, value): applies the kernel to one finished
+// element at a linear index of the result's dense grid and stores the results. `buffers`: those of
+// the launch.
 std::string epilogue_text(const std::string& name, const AttachedKernels& attached,
                           int first_buffer, int buffers);
 

@@ -1,5 +1,5 @@
-// Attention with a running softmax: a block takes some queries of one head and walks over tiles of
-// keys and values in shared memory.
+// Attention with an online softmax: a block processes some queries of one head and loops over tiles
+// of keys and values in shared memory.
 
 #include <algorithm>
 #include <ios>
@@ -30,7 +30,7 @@ struct Sizes {
       mask[i] = kMask != 0 ? dims[23 + i] : 0;
     }
   }
-  // How many keys a query sees, before masks.
+  // Number of keys that a query attends to, before the mask is applied.
   GEX_METHOD i64 visible(i64 query) const {
     if (kCausal == 0) return keys;
     const i64 end = kCausal == 1 ? query + 1 : query + 1 + keys - queries;
@@ -132,7 +132,7 @@ constexpr std::string_view kBody = R"cuda(
   }
 )cuda";
 
-// What tensor cores can do for the sizes that are possible.
+// Which tensor-core kernels support all possible sizes.
 struct MmaPlan {
   bool decode = false, few_rows = false, prefill = false;  // forms that the sizes may need
   std::int64_t head = 0, value = 0;
@@ -230,7 +230,7 @@ Dim shared_bytes(const Block& block, Dim head, Dim value, std::int64_t element) 
          Dim(element);
 }
 
-// The largest block whose tiles fit into shared memory, for every head size that is possible.
+// The largest block whose tiles fit into shared memory for every possible head size.
 Block choose_block(Dim head, Dim value, std::int64_t element, std::int64_t limit) {
   for (const Block block : {Block{16, 32}, Block{8, 16}, Block{4, 4}})
     if (shared_bytes(block, head, value, element).range().hi <= limit) return block;
@@ -280,7 +280,7 @@ KernelText attention_text(const problems::AttentionProblem& p, const AttachedKer
     return out.done(body + std::string(kBody), kThreads, capped_grid(work, limits, 8), shared, 0);
   declare_mma(out, p, plan);
   body += plan.body();
-  // Clusters are whole.
+  // The grid is a multiple of the cluster size.
   const Dim clusters = min(work, Dim(limits.multiprocessors * 2 / plan.splits));
   return out.done(body + std::string(kBody), kThreads, clusters * Dim(plan.splits),
                   max(shared, Dim(plan.shared_bytes())), 0, 1, plan.splits);

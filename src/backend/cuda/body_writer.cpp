@@ -271,7 +271,7 @@ void BodyWriter::fold(const Stage& stage, const std::string& start, const std::s
       combine(stage, [&](std::size_t k) { return "e" + std::to_string(elements[k]); });
       return;
     }
-    // In a scan, stores at an element see the accumulators after it.
+    // In a scan, the stores of an element read the accumulators that include it.
     expressions(stage, roots);
     combine(stage, [&](std::size_t k) { return "e" + std::to_string(elements[k]); });
     open("");

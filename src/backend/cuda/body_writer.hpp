@@ -1,6 +1,6 @@
 #pragma once
-// Writes the points of a loop kernel as C statements: sizes and indices, expressions, stores, and
-// stages that one thread runs alone.
+// Writes the body of a loop kernel as C statements: sizes and indices, expressions, stores, and
+// stages that a single thread runs.
 
 #include <functional>
 #include <set>
@@ -27,10 +27,10 @@ class BodyWriter {
   // ---- sizes and indices ----
   std::string dim(Dim d);
   std::string index_name(const loop::Range& range);
-  // Several ranges as one counter `flat`: their indices, innermost fastest.
+  // Recovers the indices of several ranges from one linear counter `flat`, innermost fastest.
   void split(const std::vector<loop::Range>& ranges, const std::string& flat);
-  // Runs `inner` for all points of the ranges: the first loop from `start` by `step`, so that the
-  // threads of a block share them. Ranges that don't depend on each other are one loop.
+  // Runs `inner` for all points of the ranges. The first loop starts at `start` and advances by
+  // `step`, so that the threads of a block divide the points. Independent ranges become one loop.
   void loops(const std::vector<loop::Range>& ranges, const std::string& start,
              const std::string& step, const std::function<void()>& inner);
   static bool independent(const std::vector<loop::Range>& ranges);
@@ -40,16 +40,17 @@ class BodyWriter {
   virtual std::string element(int buffer, const std::vector<Dim>& index);
   virtual std::string loaded(const loop::Expr& load);
   virtual void store(const loop::Store& s);
-  // target = value, or target = combination of both.
+  // target = value, or target = combine(target, value).
   void update(const loop::Store& s, const std::string& target, const std::string& value);
-  // Stores several threads may do at once to one element.
+  // An atomic store: several threads may write the same element.
   virtual bool atomic(const loop::Store&) const { return false; }
-  // Everything `roots` need, in order, each as a constant of the present C scope.
+  // Writes every expression that `roots` depend on, operands first, each as a constant of the
+  // current C scope.
   void expressions(const loop::Stage& stage, const std::set<loop::ExprId>& roots);
   std::string expression(const loop::Expr& e, const std::function<DType(loop::ExprId)>& dtype_of,
                          const std::string& prefix);
-  // Stores of one place of the stage (at each element of its reduction, or after it) with what they
-  // need.
+  // The stores of the stage at one position (at each element of its reduction, or after it),
+  // preceded by the expressions they use.
   void stores(const loop::Stage& stage, bool at_element,
               const std::set<loop::ExprId>& more_roots = {});
 
@@ -60,7 +61,7 @@ class BodyWriter {
   void combine(const loop::Stage& stage, const Part& left, const Part& right, const Part& result);
   void combine(const loop::Stage& stage, const Part& right);  // acc = combine(acc, right)
   void fold(const loop::Stage& stage, const std::string& start, const std::string& step);
-  // One domain point, or the stage if it has no domain, on the present thread.
+  // One domain point, or the whole stage if it has no domain, on the current thread.
   void point(const loop::Stage& stage);
 
   const loop::Kernel& kernel_;

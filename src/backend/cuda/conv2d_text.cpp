@@ -1,4 +1,4 @@
-// Convolutions and their gradients as products whose right operand is gathered from the image.
+// Convolutions and their gradients as matmuls whose right operand is gathered from the image.
 
 #include "backend/cuda/problem_text.hpp"
 #include "backend/cuda/tile_text.hpp"
@@ -153,7 +153,7 @@ struct Form {
 KernelText conv_text(const problems::Conv2dProblem& p, const Form& form,
                      const AttachedKernels& attached, std::span<const Dim> dims,
                      const DeviceLimits& limits) {
-  GEX_CHECK(!p.w_packed, "CUDA convolutions read W as it lies in memory");
+  GEX_CHECK(!p.w_packed, "CUDA convolutions read W in its own layout, not packed");
   ProblemText out(form.name, attached, 2, 1, false, dims, limits);
   out.accumulator(p.x);
   out.operand("Image", form.image, form.image_dtype);

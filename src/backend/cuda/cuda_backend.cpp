@@ -21,7 +21,7 @@ namespace gex::backend::cuda {
 namespace {
 
 constexpr const char* kLibrary = "cublas";
-// What code is compiled for where there is no device to ask.
+// The architecture that code is compiled for if there is no device to query.
 constexpr const char* kDefaultArchitecture = "sm_90";
 constexpr int kDefaultMultiprocessors = 132;
 
@@ -48,8 +48,8 @@ bool has_unit_stride(std::span<const Dim> strides) {
   return strides[2] == Dim(1) || strides[3] == Dim(1);
 }
 
-// Products that need nothing attached go to the library where it can read and write the operands,
-// and where one capture can serve the sizes of a gear: the library takes sizes from the host.
+// Matmuls without attached kernels use the library if it supports the operands' layouts and if one
+// capture can serve all sizes of a gear: the library takes its sizes from the host.
 bool library_computes(const problems::Problem& problem, const AttachedKernels& attached,
                       std::span<const Dim> dims, std::int64_t few_rows) {
   namespace at = problems::matmul_dims;
@@ -63,7 +63,7 @@ bool library_computes(const problems::Problem& problem, const AttachedKernels& a
          has_unit_stride(dims.subspan(at::b_strides, 4)) && dims[at::c_strides + 3] == Dim(1);
 }
 
-// The kernels around a problem in their canonical form, as a Program holds them.
+// The kernels attached to a problem in canonical form, as stored in a Program.
 struct CanonicalKernels {
   std::vector<loop::Kernel> kernels;
   AttachedKernels attached;
@@ -102,7 +102,7 @@ class CudaBackend final : public Backend {
         api->device_attribute(&minor, nvidia::kAttributeComputeMinor, device) == 0 &&
         api->device_attribute(&multiprocessors, nvidia::kAttributeMultiprocessors, device) == 0;
     if (!known)
-      fail(ErrorCode::device_error, "the CUDA driver tells nothing about ", target.text());
+      fail(ErrorCode::device_error, "the CUDA driver returned no properties of ", target.text());
     target.architecture = str("sm_", major, minor);
     target.multiprocessors = multiprocessors;
     return target;
@@ -117,7 +117,7 @@ class CudaBackend final : public Backend {
     return plan_of(emit(kernel, limits_of(target)));
   }
 
-  // Codes are shared by launches with equal texts, so the text is part of what tells them apart.
+  // Launches with equal texts share a code, so the text is part of a code's identity.
   LaunchPlan plan(const problems::Problem& problem, const AttachedKernels& attached,
                   std::span<const Dim> dims, const Target& target) const override {
     if (library_computes(problem, attached, dims, target.costs.few_rows)) {
@@ -193,7 +193,7 @@ class CudaBackend final : public Backend {
     return plan;
   }
 
-  // By code: whether a launch of it runs as a kernel of its own.
+  // By code: whether some launch of it runs as a separate kernel.
   static std::vector<bool> launched_alone(const program::Program& program) {
     std::vector<bool> alone(program.codes.size(), false);
     for (const program::Segment& segment : program.segments) {
@@ -235,7 +235,7 @@ class CudaBackend final : public Backend {
           first = launch;
           words = 0;
         }
-        // As the parameter block has them (runtime/recorder.hpp).
+        // In the order of the parameter block (runtime/recorder.hpp).
         const int grid_word = static_cast<int>(launch->buffers.size() + launch->dims.size());
         parts.push_back(
             {&texts[static_cast<std::size_t>(launch->code)], words, launch->grid, grid_word});
@@ -246,7 +246,7 @@ class CudaBackend final : public Backend {
     return merged;
   }
 
-  // All launches of a code have the same text: any of them tells its dims.
+  // All launches of a code have the same text, so the dims can be taken from any of them.
   static const program::Launch& launch_of(const program::Program& program, int code) {
     for (const program::Segment& segment : program.segments)
       for (const program::Step& step : segment.steps)
@@ -255,7 +255,7 @@ class CudaBackend final : public Backend {
     GEX_CHECK(false, "code ", code, " is not launched");
   }
 
-  // Whether no step writes what the launches of a product read as their right operand.
+  // Whether no step writes the memory that the launches of a matmul read as their right operand.
   static bool reads_constant_right(const program::Program& program, int code) {
     std::unordered_set<program::BufferId> right, written;
     for (const program::Segment& segment : program.segments) {

@@ -1,6 +1,6 @@
 #pragma once
-// CUDA: kernels as text (kernel_text.hpp) compiled by NVRTC, cubins kept in the Store, products by
-// cuBLAS where they need nothing attached.
+// CUDA: kernels as text (kernel_text.hpp) compiled by NVRTC, cubins cached in the Store; matmuls
+// without attached kernels may use cuBLAS.
 
 #include "backend/backend.hpp"
 

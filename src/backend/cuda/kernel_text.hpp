@@ -2,7 +2,7 @@
 // CUDA C text of loop kernels and of problems. A kernel takes one argument, the words of its launch
 // in the parameter block (runtime/recorder.hpp): addresses of its buffers, then the values of its
 // dims. So one compiled function, and a captured graph that launches it, serve every size and
-// address. Blocks loop over the work by gridDim: any number of blocks computes the same bits.
+// address. Blocks use grid-stride loops, so any number of blocks computes the same bits.
 
 #include <cstdint>
 #include <span>
@@ -23,8 +23,8 @@ struct DeviceLimits {
   int multiprocessors = 132;
   std::int64_t shared_bytes = 227 * 1024;  // of one block, at most
   std::string architecture = "sm_90";
-  // Kernels are launched with programmatic stream serialization: they wait for what kernels before
-  // them write, and let the next one begin early.
+  // Kernels are launched with programmatic stream serialization: each waits until its predecessors'
+  // writes are visible, and lets its successor begin early.
   bool dependent_launch = false;
 };
 
@@ -36,39 +36,40 @@ struct KernelText {
   int min_blocks = 0;  // that a multiprocessor must be able to hold; 0: any number
   int cluster = 1;     // blocks of a cluster
   bool waits = false;  // for the kernel before it: DeviceLimits::dependent_launch
-  // `part` also has `prepare(words, block, Requested&)`, which reads nothing that kernels write and
-  // may run before the wait, and a `run` that takes what it requested.
+  // `part` also defines `prepare(words, block, Requested&)`, which reads only memory that no kernel
+  // writes and so may run before the wait; its `run` takes the requested values.
   bool prepares = false;
-  int words = 0;                  // buffers and dims
-  Dim grid;                       // blocks
-  Dim shared_bytes;               // dynamic shared memory of a block
-  std::int64_t static_bytes = 0;  // at most, of shared memory besides; adds up in merged launches
+  int words = 0;     // buffers and dims
+  Dim grid;          // blocks
+  Dim shared_bytes;  // dynamic shared memory of a block
+  std::int64_t static_bytes =
+      0;                // upper bound of static shared memory; merged launches need the sum
   Dim workspace_bytes;  // global scratch; when not 0, its address is the launch's last buffer
 };
 
-// Both throw UserError(unsupported) that names what cannot be expressed. grid, shared_bytes and
-// workspace_bytes are over the kernel's symbols, or over those of `dims`.
+// Both throw UserError(unsupported) that names the unsupported construct. grid, shared_bytes and
+// workspace_bytes are expressions over the kernel's symbols, or over those of `dims`.
 KernelText emit(const loop::Kernel& kernel, const DeviceLimits& limits = {});
 KernelText emit(const problems::Problem& problem, const AttachedKernels& attached,
                 std::span<const Dim> dims, const DeviceLimits& limits = {});
 
-// Makes `source` of `part`.
+// Sets `source` from `part`.
 void finish_source(KernelText& text);
 
-// Launches that do not depend on each other as one: its blocks are those of the first part, then
-// those of the second, and so on. The words of all parts lie one after the other.
+// Merges independent launches into one kernel: its blocks are those of the first part, then those
+// of the second, and so on. The words of the parts are stored one after the other.
 struct MergedPart {
   const KernelText* text = nullptr;
   int first_word = 0;  // from the words of the first part
   Dim grid;            // read from word `grid_word` where it is not a constant
   int grid_word = 0;
 };
-// The static shared memory that a part may have: a kernel has 48 KiB of it.
+// Limit on the static shared memory of a part: a kernel may have 48 KiB.
 inline constexpr std::int64_t kMostStaticBytes = 48 * 1024 / kMostMergedParts;
 // The parts must have the same number of threads and no clusters.
 KernelText merge(std::span<const MergedPart> parts);
 
-// The helpers that every source begins with.
+// Helper functions at the start of every source.
 std::string_view prelude();
 
 }  // namespace gex::backend::cuda

@@ -1,4 +1,4 @@
-// Loop kernels: see loop_mode.hpp for how their points are spread over threads.
+// Loop kernels: loop_mode.hpp describes how grid points are assigned to threads.
 
 #include <algorithm>
 
@@ -114,7 +114,8 @@ class LoopEmitter : private VectorWriter {
 
   void team_sync() { line("if (team > 32) __syncthreads(); else __syncwarp();"); }
 
-  // The threads of a team fold shares of the elements, then warps join theirs, then the team.
+  // Each thread of a team reduces a part of the elements, then the results are combined within
+  // warps, then across the team.
   void joined_reduction(const Stage& stage) {
     const std::size_t count = stage.reduction->accumulators.size();
     open("");
@@ -140,7 +141,7 @@ class LoopEmitter : private VectorWriter {
     close();
   }
 
-  // Folds the elements of the stage, as fold(), with wide loads.
+  // As fold(), with vector loads.
   void vector_fold(const Stage& stage, const std::string& start, const std::string& step) {
     const std::vector<ExprId>& elements = stage.reduction->elements;
     vector_loops(stage, stage.reduce, start, step, [&] {
@@ -149,8 +150,9 @@ class LoopEmitter : private VectorWriter {
     });
   }
 
-  // An inclusive scan: the block takes blockDim elements at a time; within them partial results
-  // reach 1, 2, 4 ... elements to the left; `carry` is the state after the elements before.
+  // An inclusive scan, blockDim elements at a time: within these, each thread combines with the
+  // results 1, 2, 4, ... elements to the left (Hillis-Steele); `carry` is the state after all
+  // earlier elements.
   void block_scan(const Stage& stage) {
     const std::size_t count = stage.reduction->accumulators.size();
     open("");
@@ -250,7 +252,7 @@ class LoopEmitter : private VectorWriter {
     close();
   }
 
-  // A thread for each value of the separating indices; the other indices in order.
+  // One thread for each value of the separating indices; it runs the other indices in order.
   void lanes() {
     const std::vector<Range> parallel = separating_ranges(kernel_);
     std::vector<Range> in_order;
@@ -267,8 +269,8 @@ class LoopEmitter : private VectorWriter {
     close();
   }
 
-  // The block computes blockDim points, each thread one; then each thread does, in order, the
-  // stores to the places that it owns.
+  // The block computes blockDim points, one per thread; then each thread executes, in order, the
+  // stores to the addresses that it owns.
   void owners() {
     const Stage& stage = kernel_.stages.front();
     std::vector<const Store*> ordered;
@@ -386,7 +388,8 @@ class LoopEmitter : private VectorWriter {
   const Mode mode_;
   const Dim inner_;
   bool has_workspace_ = false;
-  const std::vector<const Store*>* deferred_ = nullptr;  // stores that wait for their owner
+  const std::vector<const Store*>* deferred_ =
+      nullptr;  // stores deferred to the thread that owns the address
   std::ostringstream shared_;
   std::int64_t static_bytes_ = 0;
 };

@@ -32,13 +32,13 @@ Dim inner_points(const Kernel& kernel) {
 
 namespace {
 
-constexpr std::int64_t kShortLoop = 64;  // inner loops up to this stay in one thread
+constexpr std::int64_t kShortLoop = 64;  // inner loops up to this length run in one thread
 
 bool atomic_add_exists(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::i32 || dtype == DType::i64;
 }
 
-// Neighbouring grid points read neighbouring elements, and the reduction steps over rows.
+// Neighbouring grid points read neighbouring elements, and the reduction runs over rows.
 bool reduces_columns(const Kernel& kernel) {
   if (kernel.stages.size() != 1 || kernel.grid.empty()) return false;
   const Stage& stage = kernel.stages.front();
@@ -108,7 +108,8 @@ Mode mode_of(const Kernel& kernel) {
     }
   }
   if (locals) return Mode::teams;
-  // Points that must walk their domain in order leave nothing to spread over a block.
+  // Points that must process their domain in order have no work to divide among the threads of a
+  // block.
   if (ordered_domain || inner_points(kernel).range().hi <= kShortLoop) return Mode::points;
   return reduces_columns(kernel) ? Mode::columns : Mode::teams;
 }

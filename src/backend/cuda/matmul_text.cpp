@@ -1,4 +1,4 @@
-// Products of matrices: batched, and of rows in groups.
+// Matmuls: batched, and grouped by rows.
 
 #include <algorithm>
 #include <optional>
@@ -20,7 +20,7 @@ Dim tiles(std::span<const Dim> dims) {
   return ceildiv(dims[at_dim::m], kTileRows) * ceildiv(dims[at_dim::n], kTileCols);
 }
 
-// The sizes and strides of a launch of a product.
+// The sizes and strides of a matmul launch.
 constexpr std::string_view kSizes = R"cuda(
 struct Sizes {
   i64 batch0, batch1, rows, cols, depth;
@@ -73,8 +73,8 @@ constexpr std::string_view kFallbackBody = R"cuda(
   all_tiles<4, true>(task, block, s.batch0 * s.batch1, s.rows, s.cols, s.depth);
 )cuda";
 
-// Few rows of f32: the columns of B, contiguous along the depth, are read once for each 4 rows, two
-// by each warp.
+// Few rows of f32: the columns of B, contiguous along the depth, are read once per 4 rows; each
+// warp reads two columns.
 constexpr std::string_view kStreamF32 = R"cuda(
 GEX_FN void stream_f32(Product& task, Blocks block, float* x) {
   const Sizes& s = task.size;
@@ -123,7 +123,7 @@ GEX_FN void stream_f32(Product& task, Blocks block, float* x) {
 }
 )cuda";
 
-// Whether 16-byte pieces of the operands can be loaded.
+// Whether the operands can be loaded with 16-byte loads.
 constexpr std::string_view kAligned = R"cuda(
 GEX_FN bool aligned_left(const Product& p) {
   const Sizes& s = p.size;
@@ -131,7 +131,7 @@ GEX_FN bool aligned_left(const Product& p) {
   const bool contiguous = (kLeftByDepth ? s.a[3] : s.a[2]) == 1;
   return kLeftComputed || (contiguous && ((i64)p.a.memory() | (2 * (line | s.a[0] | s.a[1] | along))) % 16 == 0);
 }
-// Of a left operand that is contiguous along the depth.
+// The same for a left operand that is contiguous along the depth.
 GEX_FN bool aligned_rows(const Product& p) {
   const Sizes& s = p.size;
   const i64 row = s.rows > 1 ? s.a[2] : 0;
@@ -145,8 +145,9 @@ GEX_FN bool aligned_right(const Product& p) {
 }
 )cuda";
 
-// Work is a tile of one group. Groups have at most one partial tile each, so there are fewer row
-// tiles than rows / tile + groups + 1; the last group is that of the rows after all ends: zeros.
+// A work item is a tile of one group. Each group has at most one partial tile, so there are fewer
+// than rows / tile + groups + 1 row tiles; the last group holds the rows after all ends, whose
+// results are zero.
 constexpr std::string_view kGroupedBody = R"cuda(
   Product task;
   task.bind(words, dims);
@@ -181,7 +182,7 @@ constexpr std::string_view kGroupedBody = R"cuda(
   }
 )cuda";
 
-// What kGroupedBody calls, with and without tensor cores.
+// The function that kGroupedBody calls, with and without tensor cores.
 constexpr std::string_view kGroupedMma = R"cuda(
 GEX_FN bool grouped_aligned(const Product& p) { return aligned_left(p) && aligned_right(p); }
 GEX_FN void grouped_tile(const Product& p, i64 row, i64 col, char* shared) {
@@ -224,7 +225,8 @@ void declare_operands(ProblemText& out, const problems::MatmulProblem& p) {
   out.tile_product(p.a);
 }
 
-// The tile of a block on tensor cores: its size, warps, stages, and blocks that share its depth.
+// The tensor-core tile of a block: its size, warps, pipeline stages, and the number of blocks that
+// split its depth.
 struct MmaTile {
   int rows, cols, warp_rows, warp_cols, stages, split;
 
@@ -245,12 +247,12 @@ struct MmaTile {
 constexpr MmaTile kTinyTile{32, 128, 1, 8, 4, 1}, kSmallTile{64, 128, 2, 4, 4, 1},
     kMiddleTile{128, 128, 2, 4, 3, 1}, kLargeTile{128, 256, 2, 4, 3, 1};
 
-// Which kernels on tensor cores a product can use for the sizes that are possible.
+// Which tensor-core kernels a matmul can use for all possible sizes.
 struct MmaPlan {
   bool stream = false;
   std::vector<MmaTile> tiles;  // the smallest first
   bool left_by_depth = false, right_by_depth = false, computed = false;
-  bool waits = false;  // for A alone, after the first columns of B were requested
+  bool waits = false;  // waits only before it reads A, after the first columns of B were requested
   int multiprocessors = 0;
   int stream_columns = 16;  // of a tile
 
@@ -276,7 +278,7 @@ struct MmaPlan {
     return bytes;
   }
 
-  // Clusters are whole; blocks without work end at once.
+  // The grid is a multiple of the cluster size; blocks without work exit at once.
   Dim grid(std::span<const Dim> dims) const {
     Dim most = stream ? dims[at_dim::batch0] * dims[at_dim::batch1] *
                             ceildiv(dims[at_dim::n], stream_columns)
@@ -286,7 +288,7 @@ struct MmaPlan {
     return min(most, Dim(most_blocks)) * Dim(split());
   }
 
-  // Whether the task at hand can use stream_product.
+  // Whether the current task can use stream_product.
   static std::string streams() {
     return str("aligned_right(task) && task.size.rows <= ", kStreamRows,
                " && (task.size.a[3] != 1 || kLeftComputed || aligned_rows(task)) &&\n"
@@ -294,7 +296,7 @@ struct MmaPlan {
                kJoinBytes, " <= ", kStreamBytes);
   }
 
-  // What may run before the kernels before this one have ended.
+  // The part that may run before the preceding kernels have finished.
   std::string prepare() const {
     if (!waits) return {};
     return str("  Product task;\n  task.bind(words, dims);\n  if (", streams(),
@@ -370,7 +372,7 @@ MmaPlan mma_plan(const problems::MatmulProblem& p, std::span<const Dim> dims,
   if (columns && *columns <= std::int64_t{16} * limits.multiprocessors * kWideTilesEach)
     plan.stream_columns = 8;
   if (plan.stream && fits && rows.hi <= MmaPlan::kStreamRows) return plan;
-  // It never fits where sizes are constants.
+  // It is known not to fit for constant sizes.
   plan.stream = plan.stream && (fits || !dims[at_dim::m].is_const() || !dims[at_dim::k].is_const());
   if ((left == 0 && !left_computed) || (right == 0 && !right_computed)) return plan;
   plan.tiles = choose_tiles(p, dims, limits);
@@ -379,7 +381,7 @@ MmaPlan mma_plan(const problems::MatmulProblem& p, std::span<const Dim> dims,
 
 constexpr std::int64_t kF32StreamRows = 16, kF32StreamBytes = 64 * 1024;
 
-// Shared memory of stream_f32, or nothing if the product cannot use it.
+// Shared memory of stream_f32, or nothing if the matmul cannot use it.
 std::optional<Dim> f32_stream_bytes(const problems::MatmulProblem& p, std::span<const Dim> dims) {
   if (p.a != DType::f32 || p.b != DType::f32 || p.any_rows || problems::contains(p.computed, 1) ||
       !(dims[at_dim::b_strides + 2] == Dim(1)) || dims[at_dim::m].range().lo > kF32StreamRows)
@@ -408,7 +410,7 @@ void declare_mma(ProblemText& out, const problems::MatmulProblem& p, const MmaPl
 
 KernelText matmul_text(const problems::MatmulProblem& problem, const AttachedKernels& attached,
                        std::span<const Dim> dims, const DeviceLimits& limits) {
-  GEX_CHECK(!problem.b_packed, "CUDA products read B as it lies in memory");
+  GEX_CHECK(!problem.b_packed, "CUDA matmuls read B in its own layout, not packed");
   ProblemText out("gex_matmul", attached, 2, 1, false, dims, limits);
   declare_operands(out, problem);
   std::string body = "  Product task;\n  task.bind(words, dims);\n";
@@ -445,7 +447,7 @@ KernelText grouped_text(const problems::GroupedMatmulProblem& problem, std::span
   problems::MatmulProblem by_tiles = problem.product;
   by_tiles.any_rows = true;
   const MmaPlan plan = mma_plan(by_tiles, dims, limits);
-  // Groups begin at any row.
+  // Groups may begin at any row.
   const bool mma = !plan.tiles.empty() && plan.left_by_depth;
   out.constant("kUsesMma", mma ? 1 : 0);
   out.constant("kGroupedCols", mma ? kSmallTile.cols : kTileCols);

@@ -69,7 +69,7 @@ void finish_source(KernelText& text) {
                     run(text, space, "words"), "}\n");
 }
 
-// The part that a block belongs to is found first; then it requests what no kernel writes.
+// A block first finds the part it belongs to, then requests loads of memory that no kernel writes.
 KernelText merge(std::span<const MergedPart> parts) {
   KernelText out;
   out.name = "gex_merged";
@@ -96,8 +96,8 @@ KernelText merge(std::span<const MergedPart> parts) {
   std::string body = "  Blocks block = {blockIdx.x, 0};\n  int part = -1;\n" + find;
   if (!prepare.empty()) body += "  Requested requested;\n" + prepare;
   body += compute;
-  // Also where no part has a block: the next kernel must not begin before those before this one
-  // end.
+  // Also if the block belongs to no part: the next kernel must not begin before the predecessors of
+  // this one have finished.
   if (out.waits) body += "  if (part < 0) wait_for_inputs();\n";
   out.source = str(prelude(), "\n", merging.declarations, kernel_head(out), body, "}\n");
   return out;

@@ -6,14 +6,14 @@ std::string_view mma_attention_text() {
   return R"cuda(
 typedef unsigned short Half;
 GEX_FN Half to_half(float v) { return kBf16 ? to_bf16(v) : to_f16(v); }
-// Pieces of 16 bytes in panels of `rows` rows.
+// 16-byte chunks in panels of `rows` rows.
 template <int rows>
 GEX_FN u32 piece(u32 tile, int row, int at) {
   return tile + at / 8 * (rows * 128) + row * 128 + (((at & 7) ^ (row & 7)) << 4);
 }
 
-// Rows of 16 that a warp takes: two where registers are enough, so that keys and values are read
-// from shared memory half as often.
+// Number of 16-row tiles per warp: two if registers suffice, so that keys and values are read from
+// shared memory half as often.
 enum { kRowTiles = kValue <= 128 && kPrefillOnly ? 2 : 1, kBlockRows = kDecodeOnly ? 16 : 64 * kRowTiles };
 enum { kHeadBytes = (kHead + 63) / 64 * 128, kValueBytes = (kValue + 63) / 64 * 128,
        kStageBytes = 64 * (kHeadBytes + kValueBytes), kQueryBytes = kBlockRows * kHeadBytes };
@@ -30,7 +30,7 @@ GEX_FN void load_rows(u32 tile, const Operand& operand, i64 first, i64 row_strid
     return;
   }
   if constexpr (128 % (size / 8) == 0) {
-    // What a thread copies is a constant number of rows apart.
+    // The chunks that a thread copies are a constant number of rows apart.
     const int pieces = size / 8, at = (int)threadIdx.x % pieces, row = (int)threadIdx.x / pieces, apart = 128 / pieces;
     const Half* const from = operand.memory() + first + (key + row) * row_stride + at * 8;
 #pragma unroll (size > 128 ? 2 : 8)

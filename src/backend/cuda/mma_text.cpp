@@ -7,10 +7,10 @@ std::string_view mma_tile_text() {
 typedef unsigned short Half;
 GEX_FN Half to_half(float v) { return kBf16 ? to_bf16(v) : to_f16(v); }
 
-// Tiles in shared memory are rows of 64 elements (128 bytes), the 8 pieces of a row in an order that
-// depends on the row, so that 8 neighbouring rows use all banks. Contiguous along the depth: a row
-// is 64 steps of the depth of one line. Otherwise: panels of 64 rows, one for each step of the
-// depth, each with 64 lines.
+// Tiles in shared memory are rows of 64 elements (128 bytes). The 8 16-byte chunks of a row are
+// swizzled by the row number, so that 8 neighbouring rows use all banks. Operands contiguous along
+// the depth: a row holds 64 depth elements of one line (a row of A or a column of B). Otherwise:
+// panels of 64 rows, one per depth element, each with 64 lines.
 GEX_FN u32 piece(u32 tile, int row, int at) { return tile + row * 128 + ((at ^ (row & 7)) << 4); }
 
 template <int lines, bool by_depth, bool computed, class Operand>
@@ -24,7 +24,7 @@ GEX_FN void load_tile(u32 tile, const Operand& operand, i64 first_line, i64 end_
                    valid ? to_half(operand.value(first_line + line, first + k)) : (Half)0);
     }
   } else if (by_depth) {
-    // 32 lines at a time: what a thread copies is a constant number of lines apart.
+    // 32 lines at a time: the chunks that a thread copies are a constant number of lines apart.
     const int at = thread % 8;
     const i64 line = first_line + thread / 8, stride = operand.line_stride();
     const Half* from = operand.address(line, first + at * 8);
@@ -51,7 +51,7 @@ GEX_FN void load_tile(u32 tile, const Operand& operand, i64 first_line, i64 end_
   }
 }
 
-// The operands by (line, step of the depth).
+// The operands indexed by (line, depth).
 struct LeftLines {
   const Product& p;
   GEX_METHOD Acc value(i64 line, i64 k) const { return p.left(line, k); }
@@ -73,13 +73,13 @@ struct RightLines {
   GEX_METHOD i64 depth_stride() const { return p.size.b[2]; }
 };
 
-// `split` blocks of a cluster share the depth of a tile, and add up their parts in order.
+// `split` blocks of a cluster divide the depth of a tile; their sums are added in order.
 template <int BM, int BN, int WM, int WN, int stages, int split>
 GEX_FN void mma_tile(const Product& task, i64 row0, i64 col0, char* shared_memory) {
   const u32 shared = shared_address(shared_memory);
   const bool left_rows = kLeftByDepth || kLeftComputed, right_rows = kRightByDepth || kRightComputed;
   const int left_bytes = (BM < 64 ? 64 : BM) * 128, stage_bytes = left_bytes + (BN < 64 ? 64 : BN) * 128;
-  const int TM = BM / WM / 16, TN = BN / WN / 16;  // pieces of 16 lines of a warp
+  const int TM = BM / WM / 16, TN = BN / WN / 16;  // 16-line fragments of a warp
   const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
   const int wm = warp / WN * (BM / WM), wn = warp % WN * (BN / WN);
   const LeftLines left = {task};

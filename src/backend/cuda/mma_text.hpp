@@ -1,8 +1,8 @@
 #pragma once
-// CUDA C text of products of 16-bit floats on tensor cores. Needs Product (matmul_text.cpp) and the
+// CUDA C text of matmuls of 16-bit floats on tensor cores. Needs Product (matmul_text.cpp) and the
 // constants kBf16, kLeftByDepth, kRightByDepth (which axis is contiguous), kLeftComputed,
-// kRightComputed, kWaitsForLeft (the first columns of B are read before what kernels in front
-// write).
+// kRightComputed, kWaitsForLeft (the first columns of B are read before the wait for the preceding
+// kernels).
 
 #include <cstdint>
 #include <string_view>
@@ -12,8 +12,8 @@ namespace gex::backend::cuda {
 inline constexpr int kMmaThreads = 256;
 
 // template <int BM, int BN, int WM, int WN> void mma_tile(const Product&, row, col): elements
-// [row, row + BM) x [col, col + BN), by WM x WN warps. Every element is summed in the same order,
-// whatever the tile. Shared memory: mma_tile_bytes.
+// [row, row + BM) x [col, col + BN), by WM x WN warps. The order of summation does not depend on
+// the tile. Shared memory: mma_tile_bytes.
 std::string_view mma_tile_text();
 constexpr std::int64_t mma_tile_bytes(int rows, int cols, int stages) {
   const int a = rows < 64 ? 64 : rows, b = cols < 64 ? 64 : cols;
@@ -21,9 +21,10 @@ constexpr std::int64_t mma_tile_bytes(int rows, int cols, int stages) {
 }
 
 // template <int G> void stream_product(Product&): up to 8 * G rows; the right operand, contiguous
-// along the depth, is read once, 16 bytes at a time, straight into fragments.
+// along the depth, is read once, with 16-byte loads, directly into fragments.
 std::string_view stream_product_text();
-// What it needs: how tiles are spread over a block, and the loads of the right operand.
+// Text that stream_product needs: the assignment of tiles to warps, and the loads of the right
+// operand.
 std::string_view stream_plan_text();
 
 }  // namespace gex::backend::cuda

@@ -16,7 +16,7 @@ namespace gex::backend::cuda {
 
 namespace {
 
-// Texts kept; beyond that all are forgotten, which costs compiles and bounds memory.
+// Limit on the number of cached texts; when it is reached the cache is cleared, to bound memory.
 constexpr std::size_t kMaxKept = 1024;
 
 std::shared_ptr<const std::string> compile(const std::string& name, const std::string& source,

@@ -1,5 +1,6 @@
 #pragma once
-// CUDA C text to machine code by NVRTC, kept by content for the life of the process and in a Store.
+// Compiles CUDA C text to machine code with NVRTC; results are cached by content in the process and
+// in a Store.
 
 #include <memory>
 #include <string>
@@ -17,8 +18,8 @@ struct Source {
 };
 
 // One cubin for each source, in order; equal texts are compiled once, several at a time. `objects`
-// may be null. architecture: "sm_90". UserError(unsupported) with the compiler's log if a text is
-// refused, or if there is no NVRTC.
+// may be null. architecture: "sm_90". UserError(unsupported) with the compiler's log if a text does
+// not compile, or if NVRTC is not found.
 std::vector<std::shared_ptr<const std::string>> compile_cubins(const std::vector<Source>& sources,
                                                                const std::string& architecture,
                                                                ObjectStore* objects);

@@ -12,7 +12,7 @@ typedef unsigned int u32;
 #define GEX_FN static __device__ __forceinline__
 #define GEX_METHOD __device__ __forceinline__
 
-// The block at hand and all blocks of its part of the launch.
+// The current block's index in its part of the launch, and the number of blocks of that part.
 struct Blocks { i64 index, count; };
 // What a kernel has loaded before it waits for other kernels.
 struct Requested { uint4 pieces[16]; };
@@ -77,7 +77,7 @@ GEX_FN double min_f64(double a, double b) { return a != a ? a : (b != b ? b : (b
 GEX_FN double max_f64(double a, double b) { return a != a ? a : (b != b ? b : (b > a ? b : a)); }
 )cuda";
 
-// What the hardware has instructions for; tests that run the sources on the host have their own.
+// Wrappers of hardware instructions; tests that run the sources on the host define their own.
 constexpr std::string_view kInstructions = R"cuda(
 #ifndef GEX_EMULATED  // tests run these sources on the host
 #define GEX_DECLARE_LOCALS extern __shared__ __align__(128) unsigned char gex_locals[];
@@ -114,7 +114,7 @@ GEX_FN void load_matrices_transposed(u32 (&r)[4], u32 row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(row) : "memory");
 }
-// 16 bytes to shared memory in the background; zeros where not valid.
+// Asynchronous copy of 16 bytes to shared memory; writes zeros if not valid.
 GEX_FN void copy_async(u32 to, const void* from, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :: "r"(to), "l"(from), "r"(valid ? 16 : 0) : "memory");
@@ -156,9 +156,10 @@ GEX_FN float fast_exp2(float a) {
 }
 GEX_FN void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 GEX_FN void wait_all_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-template <int groups>  // all but the last groups have arrived
+template <int groups>  // waits until all but the last groups are complete
 GEX_FN void wait_copies() { asm volatile("cp.async.wait_group %0;" :: "n"(groups) : "memory"); }
-// Blocks of a cluster: their number in it, a barrier of all, and shared memory of another one.
+// Clusters: the rank of the block, a barrier of all its blocks, and a load from another block's
+// shared memory.
 GEX_FN u32 cluster_rank() {
   u32 rank;
   asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
@@ -173,7 +174,7 @@ GEX_FN float cluster_float(const float* p, u32 rank) {
                "ld.shared::cluster.f32 %0, [there];\n\t}" : "=f"(v) : "r"(shared_address(p)), "r"(rank));
   return v;
 }
-// Brings the words of a launch close before the wait: they do not change while kernels run.
+// Prefetches the words of a launch before the wait: they do not change while kernels run.
 GEX_FN void touch_words(const i64* words, int count) {
   if ((int)threadIdx.x * 4 < count) {
     i64 unused;

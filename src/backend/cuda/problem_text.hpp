@@ -1,5 +1,5 @@
 #pragma once
-// What the kernels of all problems share: how a launch's words lie, types of elements, and the
+// Shared by the kernels of all problems: the layout of a launch's words, element types, and the
 // frame of a source.
 
 #include <string>
@@ -37,21 +37,21 @@ struct ProblemText {
   void accumulator(DType operand);
   // The text of tile_product; after accumulator().
   void tile_product(DType operand);
-  // struct NAME { bind(words, buffer); Acc operator()(i64 offset) }: an operand in memory, or what
-  // its prologue computes.
+  // struct NAME { bind(words, buffer); Acc operator()(i64 offset) }: an operand in memory, or one
+  // computed by its prologue.
   void operand(const std::string& struct_name, int number, DType dtype);
   // struct Finish { bind(words); operator()(i64 point, i64 offset, Acc value) }: the epilogue at a
   // point of the result's dense grid, or a store at an offset of the result.
   void finish(DType dtype);
 
   // The whole source: declarations, then `body`, the statements of the kernel. `prepare`:
-  // statements of KernelText::prepares; `body` then waits itself for what kernels before it write.
+  // statements of KernelText::prepares; `body` must then wait for the preceding kernels itself.
   KernelText done(const std::string& body, int threads, Dim grid, Dim shared_bytes,
                   Dim workspace_bytes, int min_blocks = 1, int cluster = 1,
                   const std::string& prepare = {}) const;
 };
 
-// All blocks that can be used, at most a few for each multiprocessor.
+// One block per work item, at most a few per multiprocessor.
 Dim capped_grid(Dim work, const DeviceLimits& limits, int blocks_each);
 
 KernelText matmul_text(const problems::MatmulProblem& problem, const AttachedKernels& attached,

@@ -20,7 +20,7 @@ std::string rounded(DType dtype, const std::string& value) {
   return value;
 }
 
-// A 64-bit integer cut to the width of the dtype.
+// A 64-bit integer truncated to the width of the dtype.
 std::string cut(DType dtype, const std::string& value) {
   if (dtype == DType::boolean) return "((" + value + ") != 0)";
   if (dtype == DType::i64) return value;

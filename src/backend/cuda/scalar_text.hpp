@@ -1,7 +1,7 @@
 #pragma once
 // How dtypes, constants, casts and primitives are spelled in CUDA C. Low floats are floats in
 // registers, rounded to their dtype after each operation; bool is bool; other integers compute in
-// 64 bits and are cut to their width.
+// 64 bits and are truncated to their width.
 
 #include <cstdint>
 #include <span>

@@ -1,6 +1,7 @@
-// Sorting: a block takes a row. Elements become keys, unsigned integers in the order asked for,
-// with their index below the key, so that every comparison is one of integers and equal elements
-// keep their order. A merging network works in shared memory, or in the workspace for longer rows.
+// Sorting: one block per row. Elements are mapped to keys, unsigned integers in the requested
+// order, with the element's index in the low bits, so that all comparisons are integer comparisons
+// and equal elements keep their order. A merge network sorts in shared memory, or in the workspace
+// for longer rows.
 
 #include <algorithm>
 #include <bit>
@@ -33,8 +34,8 @@ GEX_FN bool before(const Item& a, const Item& b) {
 GEX_FN u32 index_of(const Item& a) { return (u32)a.index; }
 )cuda";
 
-// Comparators of one direction only: with the first step of each merge mirrored, elements beyond
-// the end would be the largest and never move, so they need not exist.
+// All comparators have the same direction because the first step of each merge is mirrored. So
+// elements past the end would be the largest and never move, and need not be stored.
 constexpr std::string_view kNetwork = R"cuda(
 GEX_FN void compare(Item* items, i64 low, i64 high, i64 count) {
   if (high >= count) return;
@@ -65,9 +66,9 @@ GEX_FN void sort_items(Item* items, i64 count) {
 }
 )cuda";
 
-// The first `kept` of a row, not in order. Eight bits of the key at a time, from the highest: the
-// range that holds the last one wanted is found by counting. Then all elements before that key are
-// taken, and of those that have it the first ones.
+// Radix select: the first `kept` elements of a row, unsorted. Processes eight bits of the key at a
+// time, from the highest, and finds by counting the digit that contains the last selected key. Then
+// takes all elements with smaller keys, and the first ones with that key.
 constexpr std::string_view kSelect = R"cuda(
 struct SelectState { u32 bin, before, less[32], same[32]; };
 
@@ -121,7 +122,7 @@ GEX_FN void select_items(const Element* x, i64 step, i64 length, i64 kept, Item*
 }
 )cuda";
 
-// The key of an element: unsigned, ascending in the order asked for. NaN is the largest, -0 is 0.
+// The key of an element: unsigned, ascending in the requested order. NaN is the largest, -0 is 0.
 std::string key_text(const problems::SortProblem& p) {
   std::string bits;
   switch (p.dtype) {
@@ -211,7 +212,7 @@ KernelText sort_text(const problems::SortProblem& p, std::span<const Dim> dims,
   Dim rows = 1;
   for (int d = 0; d < p.batch_rank; ++d) rows *= dims[static_cast<std::size_t>(at_dim::sizes + d)];
   const Dim grid = capped_grid(rows, limits, 4);
-  // 0 where every row fits into shared memory.
+  // 0 if every row fits into shared memory.
   const Dim too_long = min(floordiv(length, Dim(shared_items + 1)), Dim(1));
   const bool select = can_select(dims);
   const bool always_selects =

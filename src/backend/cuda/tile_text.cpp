@@ -4,7 +4,7 @@ namespace gex::backend::cuda {
 
 std::string_view tile_product_text() {
   return R"cuda(
-// A thread computes T x T elements, in pieces of 4 x 4 that are 64 apart.
+// A thread computes T x T elements, in 4 x 4 subtiles that are 64 apart.
 template <int T, bool few_registers = false, class Task>
 GEX_FN void tile_product(const Task& task, i64 row, i64 col, i64 rows, i64 cols, i64 depth) {
   const int size = 16 * T, loads = T;  // lines of a tile, elements of an operand for each thread

@@ -1,5 +1,5 @@
 #pragma once
-// CUDA C text of the product of tiles in shared memory, for operands of any layout.
+// CUDA C text of a matmul of tiles in shared memory, for operands of any layout.
 
 #include <cstdint>
 #include <string_view>

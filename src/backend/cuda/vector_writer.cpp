@@ -17,7 +17,7 @@ using loop::Store;
 namespace {
 
 constexpr int kMaxWidth = 8;
-constexpr std::size_t kLongBody = 48;  // expressions; longer bodies are repeated less often
+constexpr std::size_t kLongBody = 48;  // expressions; longer bodies are unrolled less
 constexpr int kLongBodyWidth = 4;
 constexpr std::size_t kShortBody = 12;
 
@@ -39,7 +39,7 @@ bool VectorWriter::add_access(const Stage& stage, int buffer, const std::vector<
   const Dim offset = loop::linear_offset(kernel_.buffers[at(buffer)], index);
   const auto parts = affine_in(offset, inner);
   if (!parts || !(parts->coefficient == Dim(1))) return false;
-  // What is left must be divisible by the width for all values of the other indices.
+  // The rest must be divisible by the width for all values of the other indices.
   std::vector<Dim> symbols;
   parts->rest.collect_symbols(symbols);
   Dim rest = parts->rest;
@@ -95,7 +95,7 @@ VectorWriter::Plan VectorWriter::plan(const Stage& stage, const std::vector<Rang
     if (s.mode == Store::Mode::set && s.pred == loop::kNoExpr && !s.shared && !s.ordered &&
         !known(s.buffer, s.index, true))
       add_access(stage, s.buffer, s.index, true, inner, out);
-  // Loads of a buffer that the stage also stores, at other places, stay in order.
+  // Loads of a buffer that the stage also stores to at other elements stay in order.
   std::erase_if(out.accesses, [&](const Access& a) {
     return !a.is_store &&
            std::any_of(stage.stores.begin(), stage.stores.end(), [&](const Store& s) {
@@ -103,7 +103,7 @@ VectorWriter::Plan VectorWriter::plan(const Stage& stage, const std::vector<Rang
                     !(loop::linear_offset(kernel_.buffers[at(s.buffer)], s.index) == a.offset);
            });
   });
-  // Wide stores come last: a buffer with other stores keeps the order of all.
+  // Vector stores come last; in a buffer with other stores, all stores stay in order.
   std::erase_if(out.accesses, [&](const Access& a) {
     return a.is_store && std::any_of(stage.stores.begin(), stage.stores.end(), [&](const Store& s) {
              return s.buffer == a.buffer &&
@@ -148,10 +148,10 @@ void VectorWriter::vector_loops(const Stage& stage, const std::vector<Range>& ra
   open("if (" + condition + ")");
   line("const i64 groups = " + dim(points) + " / " + width + ";");
   line("left" + id + " = groups * " + width + ";");
-  // Reductions have several loads on their way.
+  // Unrolled so that reductions have several loads in flight.
   if (stage.reduction && stage.exprs.size() <= kShortBody) line("#pragma unroll 4");
   open("for (i64 q = " + start + "; q < groups; q += " + step + ")");
-  // The last index moves by the width.
+  // The last index advances by the width.
   std::vector<Range> outer(ranges.begin(), ranges.end() - 1);
   const std::string last = "j" + id;
   if (outer.empty()) {

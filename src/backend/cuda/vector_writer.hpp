@@ -1,6 +1,6 @@
 #pragma once
-// Loops in which a thread takes several neighbouring points at once and moves them between memory
-// and registers with wide loads and stores.
+// Loops in which a thread processes several neighbouring points at once, with vector loads and
+// stores.
 
 #include "backend/cuda/body_writer.hpp"
 
@@ -11,8 +11,8 @@ class VectorWriter : public BodyWriter {
   using BodyWriter::BodyWriter;
 
   // As loops(), for `inner` that evaluates expressions and stores of the stage in every iteration.
-  // Where addresses and sizes allow it at run time, accesses that are contiguous along the last
-  // range are wide; all points that are left are done one by one.
+  // If addresses and sizes allow it at run time, accesses that are contiguous along the last range
+  // become vector accesses; the remaining points are processed one by one.
   void vector_loops(const loop::Stage& stage, const std::vector<loop::Range>& ranges,
                     const std::string& start, const std::string& step,
                     const std::function<void()>& inner);

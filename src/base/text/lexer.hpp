@@ -37,12 +37,12 @@ class Lexer {
   Lexer(std::string_view text, const TextForm& form, int line = 1);
 
   const Token& peek() const { return token_; }
-  // The text of the token so many places after the next one; empty at the end.
+  // The text of the token this many positions after the next one; empty at the end.
   std::string_view ahead(int places) const;
   Token next();
   bool at(std::string_view punctuation_or_word) const;
   bool accept(std::string_view punctuation_or_word);
-  // `what` says what stands here in the grammar, for the message.
+  // `what` is the grammar's name of the expected text, for the message.
   void expect(std::string_view punctuation_or_word, std::string_view what = {});
   std::string_view expect_identifier(std::string_view what);
   std::string expect_string(std::string_view what);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kSectionAlignment = 64;
 
-// Builds the image; functions that are called get a slot with the address and a jump through it.
+// Builds the image; each called function gets a slot with its address and a jump through the slot.
 class Linker {
  public:
   CodeImage link(const codegen::KernelObjects& objects) {
@@ -29,8 +29,7 @@ class Linker {
  private:
   template <class T>
   T read(std::string_view object, std::uint64_t at) const {
-    GEX_CHECK(at <= object.size() && sizeof(T) <= object.size() - at,
-              "an object that is cut short");
+    GEX_CHECK(at <= object.size() && sizeof(T) <= object.size() - at, "a truncated object");
     T value;
     std::memcpy(&value, object.data() + at, sizeof(T));
     return value;
@@ -44,7 +43,7 @@ class Linker {
   std::uint64_t add(std::string_view object) {
     const auto header = read<Elf64_Ehdr>(object, 0);
     GEX_CHECK(std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_machine == EM_X86_64,
-              "no object for x86-64");
+              "not an object for x86-64");
     std::vector<Elf64_Shdr> sections;
     for (std::uint64_t k = 0; k < header.e_shnum; ++k)
       sections.push_back(read<Elf64_Shdr>(object, header.e_shoff + k * sizeof(Elf64_Shdr)));
@@ -59,7 +58,7 @@ class Linker {
     places_.assign(sections.size(), kNowhere);
     for (std::size_t k = 0; k < sections.size(); ++k) {
       const Elf64_Shdr& section = sections[k];
-      // Unwind tables are of no use: kernels throw nothing.
+      // Unwind tables are not needed: kernels don't throw.
       if ((section.sh_flags & SHF_ALLOC) == 0 || section.sh_type == SHT_X86_64_UNWIND) continue;
       if (section.sh_type != SHT_PROGBITS || section.sh_size == 0) {
         GEX_CHECK(section.sh_size == 0, "a section of type ", section.sh_type);
@@ -68,7 +67,7 @@ class Linker {
       GEX_CHECK((section.sh_flags & SHF_WRITE) == 0, "machine code with variables");
       GEX_CHECK(section.sh_offset <= object.size() &&
                     section.sh_size <= object.size() - section.sh_offset,
-                "an object that is cut short");
+                "a truncated object");
       align(std::max<std::size_t>(kSectionAlignment, section.sh_addralign));
       places_[k] = image_.bytes.size();
       image_.bytes += object.substr(section.sh_offset, section.sh_size);
@@ -119,12 +118,12 @@ class Linker {
     }
   }
 
-  // The offset in the image that the relocation means.
+  // The offset in the image that the relocation refers to.
   std::uint64_t value_of(std::string_view object, const std::vector<Elf64_Shdr>& sections,
                          const Elf64_Sym& symbol, std::uint64_t type) {
     if (symbol.st_shndx != SHN_UNDEF) {
       GEX_CHECK(symbol.st_shndx < places_.size() && places_[symbol.st_shndx] != kNowhere,
-                "a symbol in no section");
+                "a symbol outside of all sections");
       GEX_CHECK(type == R_X86_64_PC32 || type == R_X86_64_PLT32 || type == R_X86_64_PC64,
                 "relocation ", type, " of a symbol of the object");
       return places_[symbol.st_shndx] + symbol.st_value;
@@ -176,7 +175,7 @@ class Linker {
 
   static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
   CodeImage image_;
-  std::vector<std::uint64_t> places_;  // of the sections of the object at hand
+  std::vector<std::uint64_t> places_;  // of the sections of the current object
   std::map<std::string, std::uint64_t> slots_, jumps_;
 };
 

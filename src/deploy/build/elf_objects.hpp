@@ -1,6 +1,6 @@
 #pragma once
-// From the relocatable objects that the code generator writes to one CodeImage: all relocations
-// are resolved here but the addresses of C functions.
+// Links the relocatable objects that the code generator writes into one CodeImage. All relocations
+// except the addresses of C functions are resolved here.
 
 #include "backend/cpu/generator.hpp"
 #include "deploy/code_image.hpp"

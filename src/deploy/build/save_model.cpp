@@ -21,7 +21,7 @@ namespace {
 using program::BufferDesc;
 using program::Program;
 
-// The weights of all models of a file, equal ones once.
+// The weights of all models of a file; equal weights are stored once.
 class Weights {
  public:
   WeightPlace add(std::string_view bytes, std::string name) {
@@ -43,7 +43,7 @@ class Weights {
   std::uint64_t size_ = 0;
 };
 
-// Index checks and kernels by name run in any process.
+// Index checks and registered kernels run in any process.
 bool needs_process(const program::Call& call) {
   return !is_index_check(call) && !runtime::is_kernel_call(call);
 }
@@ -76,7 +76,7 @@ std::vector<bool> read_buffers(const Program& program) {
   return read;
 }
 
-// A weight that is only there in another layout takes no room in the file.
+// A weight that is only used in a packed layout is not stored in its original one.
 void forget_contents(BufferDesc& buffer) {
   buffer.shape = {Dim(0)};
   buffer.strides.clear();

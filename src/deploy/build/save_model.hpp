@@ -20,7 +20,8 @@ struct NewModel {
 };
 
 struct SaveReport {
-  // Why it can't be proven that the program stays inside its memory: it then loads with trust only.
+  // Why it can't be proven that the program stays inside its memory; such a file loads only with
+  // trust.
   std::vector<std::string> unproven;
   std::uint64_t file_bytes = 0, weight_bytes = 0, code_bytes = 0;
 };

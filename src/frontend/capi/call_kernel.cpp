@@ -1,4 +1,4 @@
-// Nodes that call kernels of users: in libgex alone.
+// Nodes that call user kernels: only in libgex.
 
 #include "frontend/capi/boundary.hpp"
 #include "frontend/capi/convert.hpp"

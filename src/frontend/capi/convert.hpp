@@ -21,11 +21,12 @@ gex_dtype from_dtype(DType dtype);
 
 // Names must be known, except that `declare` takes a bare unknown name as a new symbol.
 Dim to_dim(const gex_size& size, Symbols& symbols, bool declare, const char* what);
-// What is known of the bytes must fit 63 bits: everything behind this border counts in int64.
+// The known part of the size in bytes must fit 63 bits: the engine counts in int64.
 void check_bytes(const Type& type);
-// UserError: more axes than anything here is made for.
+// UserError: more axes than supported.
 void check_rank(std::size_t rank, const std::string& what);
-// Sizes are not negative and their bytes can be counted. `symbols` changes only on success.
+// Checks that sizes are not negative and the size in bytes does not overflow. `symbols` changes
+// only on success.
 Type to_type(gex_dtype dtype, const gex_size* shape, std::size_t rank, Symbols& symbols);
 
 // A tensor of the caller with its strides filled in.
@@ -38,19 +39,19 @@ struct TensorView {
   bool empty() const;
 };
 std::vector<std::int64_t> dense_strides_of(const std::vector<std::int64_t>& shape);
-// `data` may be null only where nothing lies behind it or `need_data` is false.
+// `data` may be null only if the tensor is empty or `need_data` is false.
 TensorView to_view(const gex_tensor& tensor, bool need_data, const std::string& what);
 HostTensor to_host(const TensorView& view);
-// The elements in another dtype. UserError where an integer or bool would not hold the value.
+// The elements in another dtype. UserError if an integer or bool can't hold the value.
 HostTensor converted(const HostTensor& tensor, DType dtype);
 
-// In the kind that the op's schema has for this name, if the C kind can be read so.
+// Converted to the kind in the op's schema for this name, if the C kind allows it.
 std::pair<std::string, AttrValue> to_attr(const gex_attr& attr, const OpDef& op, Symbols& symbols);
 
-// A bool, an integer or a string about a node or graph.
+// A label of a node or graph: a bool, an integer or a string.
 std::pair<std::string, AttrValue> to_label(const gex_attr& attr, Symbols& symbols);
 
-// Element k of an array whose elements are as large as the caller's version of gex.h says.
+// Element k of an array whose element size is that of the caller's version of gex.h.
 template <class T>
 T* element(T* array, std::size_t k) {
   using Byte = std::conditional_t<std::is_const_v<T>, const unsigned char, unsigned char>;

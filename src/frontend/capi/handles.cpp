@@ -41,11 +41,11 @@ gex::Value* gex_graph::value(gex_value handle, const char* what) const {
   if (handle == GEX_NO_VALUE)
     gex::fail(ErrorCode::invalid_argument, what, " is GEX_NO_VALUE; a value is needed here");
   if (handle >> 32 != serial_)
-    gex::fail(ErrorCode::invalid_argument, what, " is no value of graph '", graph->name(),
-              "': it belongs to another graph or is made up");
+    gex::fail(ErrorCode::invalid_argument, what, " is not a value of graph '", graph->name(),
+              "': it belongs to another graph or is invalid");
   const std::uint64_t position = handle & 0xffffffffu;
   if (position == 0 || position > values_.size())
-    gex::fail(ErrorCode::invalid_argument, what, " is no value of graph '", graph->name(), "'");
+    gex::fail(ErrorCode::invalid_argument, what, " is not a value of graph '", graph->name(), "'");
   if (values_[position - 1] == nullptr)
     gex::fail(ErrorCode::invalid_argument, what, " was erased from graph '", graph->name(), "'");
   return values_[position - 1];

@@ -1,5 +1,5 @@
 #pragma once
-// What stands behind the opaque handles of gex.h.
+// The objects behind the opaque handles of gex.h.
 
 #include <atomic>
 #include <cstdint>
@@ -16,20 +16,21 @@
 #include "ir/graph.hpp"
 #include "runtime/session/session.hpp"
 
-// Values go out as numbers (the graph's serial number above, a position in `values` below), so that
-// a value of another graph or a made-up one is told instead of followed.
+// Values are passed as numbers (the graph's serial number in the high bits, a position in `values`
+// in the low bits), so that a value of another graph or an invalid one is detected and never
+// dereferenced.
 struct gex_graph : gex::capi::Tagged<gex::capi::Tag::graph> {
   explicit gex_graph(std::unique_ptr<gex::Graph> graph);
 
   gex_value handle(gex::Value* value);
-  void forget(const gex::Value* value);  // before it is erased: its handle is refused from now on
+  void forget(const gex::Value* value);  // before it is erased: its handle is rejected from now on
   gex::Value* value(gex_value handle, const char* what) const;           // UserError
   gex::Value* optional_value(gex_value handle, const char* what) const;  // or null
 
-  // Calls the node "<kind>_<n>".
+  // Names the node "<kind>_<n>".
   void name_node(gex::Node& node, const std::string& kind);
 
-  // Outputs behind the user's own, tied to the variables that are assigned.
+  // Outputs after the user's own, tied to the assigned variables.
   void append_assigned_outputs();
   void remove_assigned_outputs();
 
@@ -42,7 +43,7 @@ struct gex_graph : gex::capi::Tagged<gex::capi::Tag::graph> {
   std::vector<gex::Node*> predecessors(const gex::Node& node) const;
 
   std::unique_ptr<gex::Graph> graph;
-  bool is_lent = false;  // to a callback, which must not destroy it
+  bool is_lent = false;  // borrowed by a callback, which must not destroy it
   std::unordered_map<std::string, gex::Dim> symbols;
   struct Assignment {
     gex::Value* variable;
@@ -57,7 +58,7 @@ struct gex_graph : gex::capi::Tagged<gex::capi::Tag::graph> {
   std::size_t assigned_outputs_ = 0;
   std::vector<gex::Value*> values_;
   std::unordered_map<const gex::Value*, gex_value> handles_;
-  // Nodes by their first results, which forget() is told of.
+  // Nodes by their first results; forget() removes them.
   std::unordered_map<const gex::Value*, std::vector<gex::Value*>> order_;
 };
 
@@ -67,7 +68,7 @@ struct gex_program : gex::capi::Tagged<gex::capi::Tag::program> {
   std::unique_ptr<gex::runtime::Session> session;
   std::size_t async_limit = 0;
   int threads = 0;             // that a run may use; 0: as many as there are
-  gex::capi::AsyncRuns async;  // last: it ends before what it uses
+  gex::capi::AsyncRuns async;  // last, so that it is destroyed before what it uses
 };
 
 struct gex_cancel : gex::capi::Tagged<gex::capi::Tag::cancel> {

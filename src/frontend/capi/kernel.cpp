@@ -1,4 +1,4 @@
-// Kernels of users through gex/kernel.h; part of libgex_run too.
+// User kernels through gex/kernel.h; part of libgex_run too.
 
 #include "gex/kernel.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// What stands behind gex_model.
+// The object behind gex_model.
 
 #include <memory>
 #include <string>

@@ -63,7 +63,7 @@ UserOptions to_options(const gex_compile_options& given) {
   return options;
 }
 
-// What `make` gives for the options, ready to run.
+// The result of `make` for the options, ready to run.
 template <class Make>
 void make_program(const gex_compile_options* options, gex_program** program, const Make& make) {
   required(program, "program");

@@ -23,7 +23,7 @@ void* Memory::allocate(std::size_t bytes, std::size_t alignment) const {
   else if (bytes <= total_memory())
     memory = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
   if (memory == nullptr)
-    fail(ErrorCode::out_of_memory, "out of memory: ", bytes, " bytes are wanted, ",
+    fail(ErrorCode::out_of_memory, "out of memory: ", bytes, " bytes were requested, ",
          is_callers() ? "which the allocator of the program does not have"
                       : str("and the machine has ", total_memory(), " in all"));
   return memory;
@@ -42,7 +42,7 @@ std::shared_ptr<runtime::DeviceContext> device_of(const gex_compile_options& opt
   if (target != "cpu") {
     if (options.thread_pool != nullptr)
       fail(ErrorCode::invalid_argument, "a program for ", target,
-           " has no use for a thread pool: leave it out");
+           " can't use a thread pool: omit it");
     return nullptr;
   }
   runtime::CpuResources resources;

@@ -22,7 +22,7 @@ class Memory {
 };
 
 // UserError if a struct is incomplete. Null if the options name no resources that the target uses:
-// on a GPU the allocator serves results alone, and threads are an error.
+// on a GPU the allocator is used only for results, and threads are an error.
 std::shared_ptr<runtime::DeviceContext> device_of(const gex_compile_options& options,
                                                   const std::string& target,
                                                   const std::shared_ptr<const Memory>& memory);

@@ -40,8 +40,8 @@ runtime::RunControl to_control(const gex_run_options& options) {
 
 using LaidOut = std::vector<std::unique_ptr<OwnedTensor>>;
 
-// Runs; inputs that are only read and lie otherwise than the program expects are copied first.
-// Results may be views of the copies, which must live until they are taken.
+// Runs the program. Inputs that are only read and have other strides than the program expects are
+// copied first. Results may be views of the copies, which must live until the results are taken.
 LaidOut run_with_layouts(gex_program& program, std::vector<runtime::InputArg>& args,
                          std::vector<TensorView>& given, RunHost& host) {
   LaidOut copies;

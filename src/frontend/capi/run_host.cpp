@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;  // a cache line and the widest vector
 
-// Elements from the first to behind the last that shape and strides reach. Strides of results are
+// Elements from the first to one past the last that shape and strides reach. Strides of results are
 // never negative.
 std::int64_t extent(std::span<const std::int64_t> shape, std::span<const std::int64_t> strides) {
   std::int64_t last = 0;
@@ -107,8 +107,8 @@ RunHost::Result& RunHost::begin(int k, DType dtype, std::span<const std::int64_t
   return result;
 }
 
-// The kernels may write where the caller wants the result: the layout is theirs, and no other
-// tensor of this call lies there.
+// Whether the kernels may write directly to the caller's memory: it has the layout they write, and
+// no other tensor of this call overlaps it.
 bool RunHost::fits_directly(std::size_t k, std::span<const std::int64_t> strides) const {
   const TensorView& wanted = wanted_[k];
   if (wanted.data == nullptr) return false;
@@ -178,8 +178,8 @@ void RunHost::call(const program::Call& call, std::span<const runtime::TensorRef
   calls_.run(call, inputs, integers, expected, outputs);
 }
 
-// Views of inputs are copied out before anything is copied in, so that overlapping memory of the
-// caller gives what separate memory would.
+// Views of inputs are copied out before anything is written to the caller's memory, so that
+// overlapping tensors of the caller give the same results as separate ones.
 std::vector<std::unique_ptr<OwnedTensor>> RunHost::take() {
   for (Result& result : results_) {
     if (result.of_output < 0) continue;
@@ -203,7 +203,8 @@ std::unique_ptr<OwnedTensor> RunHost::deliver(std::size_t k) {
   Result& result = results_[k];
   GEX_CHECK(result.data != nullptr || extent(result.shape, result.strides) == 0, "output ", k,
             " was never made");
-  // Others may be views of memory that is handed out here: it lives until the caller releases it.
+  // Other results may be views of memory that is returned here: it lives until the caller releases
+  // it.
   if (result.aside && result.aside->shape == result.shape &&
       result.strides == dense_strides_of(result.shape)) {
     bool viewed = false;

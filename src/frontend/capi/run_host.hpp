@@ -15,7 +15,7 @@
 
 namespace gex::capi {
 
-// Memory of the library behind a gex_tensor.
+// Library memory behind a gex_tensor.
 struct OwnedTensor : Tagged<Tag::tensor> {
   OwnedTensor(std::shared_ptr<const Memory> memory, DType dtype, std::vector<std::int64_t> shape);
   ~OwnedTensor();
@@ -32,12 +32,12 @@ struct OwnedTensor : Tagged<Tag::tensor> {
   std::byte* data_;
 };
 
-// The elements of `from` in memory where they have these strides.
+// The elements of `from` in new memory with these strides.
 std::unique_ptr<OwnedTensor> copy_with_strides(const TensorView& from,
                                                std::span<const std::int64_t> strides,
                                                std::shared_ptr<const Memory> memory);
 
-// The caller gives it back by gex_tensor_release.
+// The caller frees it with gex_tensor_release.
 void hand_out(std::unique_ptr<OwnedTensor> owned, gex_tensor& place);
 
 class RunHost : public runtime::Host {
@@ -59,8 +59,8 @@ class RunHost : public runtime::Host {
             std::span<CallResult> outputs) override;
   void release(std::uint64_t handle) override;
 
-  // After the run: everything that was computed aside is where it belongs. Null where the caller's
-  // own memory was used.
+  // After the run: copies results that were computed in temporary memory to the caller's memory.
+  // Null for results in the caller's own memory.
   std::vector<std::unique_ptr<OwnedTensor>> take();
 
  private:
@@ -68,7 +68,7 @@ class RunHost : public runtime::Host {
     DType dtype = DType::f32;
     std::vector<std::int64_t> shape, strides;
     const std::byte* data = nullptr;     // where the elements are after the run
-    bool direct = false;                 // they were written where the caller wants them
+    bool direct = false;                 // they were written directly to the caller's memory
     std::unique_ptr<OwnedTensor> aside;  // else: memory that holds them until take()
     int of_output = -1;                  // a view of this output
     std::int64_t offset = 0;

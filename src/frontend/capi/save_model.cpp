@@ -1,4 +1,4 @@
-// Writing model files through gex/session.h: in libgex alone.
+// Writing model files through gex/session.h: only in libgex.
 
 #include <cstddef>
 

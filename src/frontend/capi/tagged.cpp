@@ -12,7 +12,7 @@ namespace gex::capi {
 
 namespace {
 
-// So many destroyed handles of one size are kept before the first is used again.
+// Number of destroyed handles of one size that are kept before the first is reused.
 constexpr std::size_t kKept = 4096;
 
 struct HandleMemory {
@@ -52,11 +52,11 @@ void check_tag(const void* handle, Tag wanted, const char* what) {
   const Tag tag = aligned ? *static_cast<const volatile Tag*>(handle) : Tag{};
   if (tag == wanted) return;
   if (tag == Tag::destroyed)
-    fail(ErrorCode::invalid_argument, what, " was destroyed before and can't be used any more");
+    fail(ErrorCode::invalid_argument, what, " was already destroyed and can't be used");
   const char* instead = name_of(tag);
   if (instead != nullptr)
     fail(ErrorCode::invalid_argument, what, " is ", instead, ", not ", name_of(wanted));
-  fail(ErrorCode::invalid_argument, what, " is no handle that gex gave");
+  fail(ErrorCode::invalid_argument, what, " is not a handle of gex");
 }
 
 void* allocate_handle(std::size_t bytes) {
@@ -79,7 +79,7 @@ void release_handle(void* handle, std::size_t bytes) noexcept {
   try {
     memory.free[bytes].push_back(handle);
   } catch (const std::bad_alloc&) {
-    // No room to note it: the handle's memory is lost, which is safe.
+    // No memory to record it: the handle's memory leaks, which is safe.
   }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// Handles that know what they are: a destroyed handle or one of another kind is answered with an
-// error instead of followed. Memory of handles is kept for a long time before it is used again, and
-// never given back to the system, so that looking at the tag of a destroyed one is safe.
+// Tagged handles: a destroyed handle or one of another kind is an error and never dereferenced. The
+// memory of handles is kept for a long time before it is reused, and never returned to the system,
+// so that reading the tag of a destroyed handle is safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,13 +18,13 @@ enum class Tag : std::uint64_t {
   destroyed = 0x6765782064656164,
 };
 
-// UserError(invalid_argument) that says what the handle is instead.
+// UserError(invalid_argument) that names the actual kind of the handle.
 void check_tag(const void* handle, Tag wanted, const char* what);
 
 void* allocate_handle(std::size_t bytes);
 void release_handle(void* memory, std::size_t bytes) noexcept;
 
-// The first base of what stands behind a handle.
+// The first base class of every object behind a handle.
 template <Tag tag>
 class Tagged {
  public:
@@ -36,7 +36,7 @@ class Tagged {
 
  protected:
   Tagged() = default;
-  // Volatile: the compiler may drop writes to what is destroyed.
+  // Volatile: the compiler may otherwise drop writes to a destroyed object.
   ~Tagged() { *static_cast<volatile Tag*>(&tag_) = Tag::destroyed; }
   Tagged(const Tagged&) = default;
   Tagged& operator=(const Tagged&) = default;

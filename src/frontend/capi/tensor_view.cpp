@@ -1,4 +1,4 @@
-// Tensors of the caller: all that running a program needs of convert.hpp.
+// Tensors of the caller: the part of convert.hpp that running a program needs.
 
 #include <algorithm>
 
@@ -29,8 +29,8 @@ void check_bytes(const Type& type) {
 
 DType to_dtype(gex_dtype dtype, const char* what) {
   if (dtype < 0 || dtype >= kDTypeCount)
-    fail(ErrorCode::invalid_argument, what, " is ", dtype, ", which is no dtype; they are 0 to ",
-         kDTypeCount - 1);
+    fail(ErrorCode::invalid_argument, what, " is ", dtype,
+         ", which is not a dtype; dtypes are 0 to ", kDTypeCount - 1);
   return static_cast<DType>(dtype);
 }
 

@@ -5,8 +5,8 @@
 //   int4, uint4, int2 ... one element for each byte (i8, u8)
 //   float8, float6, float4  their codes (u8); only casts look at the numbers
 //   string                i64, see strings.hpp
-// Tensors outside of graphs have the type of their memory: uint16 as i16, uint32 as i32. Types of 4
-// and 2 bits lie in the low bits of a byte each; what is in the others does not count.
+// Tensors outside of graphs have the type of their memory: uint16 as i16, uint32 as i32. Elements
+// of 4 and 2 bits are in the low bits of a byte each; the other bits are ignored.
 
 #include <cstdint>
 #include <vector>

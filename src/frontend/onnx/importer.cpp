@@ -348,9 +348,9 @@ Import import_model(const std::shared_ptr<const ModelProto>& model, const Import
   const auto inputs = model_inputs(*model);
   std::map<std::string, Dim> symbols;
   for (std::size_t k = 0; k < inputs.size(); ++k) {
-    const bool told = k < options.inputs.size() && options.inputs[k];
+    const bool given = k < options.inputs.size() && options.inputs[k];
     const InputFact fact =
-        told ? *options.inputs[k] : fact_from(inputs[k]->type, inputs[k]->name, symbols);
+        given ? *options.inputs[k] : fact_from(inputs[k]->type, inputs[k]->name, symbols);
     import->inputs.push_back(make_input(state, fact, inputs[k]->name));
     import->input_names.push_back(inputs[k]->name);
   }

@@ -55,13 +55,13 @@ Items split_to_sequence(Row& r) {
   if (!r.has(1)) {
     sizes.assign(static_cast<std::size_t>(*size), 1);
   } else {
-    const Ints told = r.integers(1, "sizes of the parts");
+    const Ints given = r.integers(1, "sizes of the parts");
     if (r.rank(1) > 0) {
-      sizes = told;
+      sizes = given;
     } else {
-      if (told[0] < 1) r.refuse("parts of size below 1");
-      for (std::int64_t at = 0; at < *size; at += told[0])
-        sizes.push_back(std::min(told[0], *size - at));
+      if (given[0] < 1) r.refuse("parts of size below 1");
+      for (std::int64_t at = 0; at < *size; at += given[0])
+        sizes.push_back(std::min(given[0], *size - at));
     }
   }
   std::vector<Item> items;

@@ -153,12 +153,12 @@ Ints axes_of(Row& r, int rank) {
 }
 
 Items squeeze_row(Row& r) {
-  const bool told = r.has(1) || r.has_attr("axes");
-  const Ints axes = told ? axes_of(r, r.rank()) : Ints{};
+  const bool given = r.has(1) || r.has_attr("axes");
+  const Ints axes = given ? axes_of(r, r.rank()) : Ints{};
   Shape shape;
   for (int d = 0; d < r.rank(); ++d) {
     const Dim size = r.shape()[static_cast<std::size_t>(d)];
-    const bool drop = told ? std::ranges::find(axes, d) != axes.end() : size == Dim(1);
+    const bool drop = given ? std::ranges::find(axes, d) != axes.end() : size == Dim(1);
     if (!drop) shape.push_back(size);
   }
   return r.one(ops::reshape(r.g, r.in(0), shape));

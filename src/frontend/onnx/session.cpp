@@ -32,7 +32,7 @@ InputFact fact_of(const HostValue& value) {
   return fact;
 }
 
-// Whether the model itself says enough: a tensor with so many axes, none of them empty now.
+// Whether the model's declaration is sufficient: a tensor of this rank without empty axes.
 bool told_by_model(const ValueInfo& info, const HostValue& value) {
   if (info.type.kind != TypeProto::Kind::tensor || value.kind != Item::Kind::tensor) return false;
   if (!info.type.shape) return false;
@@ -113,7 +113,8 @@ struct Session::Program {
 };
 
 struct Session::Fork {
-  std::unique_ptr<Program> program;  // of the model, or of the value that decides what is next
+  std::unique_ptr<Program>
+      program;  // of the model, or of the value that decides how the import continues
   bool is_probe = false;
   int read_input = -1;  // a probe that only reads this graph input
   Elem read_elem = Elem::undefined;

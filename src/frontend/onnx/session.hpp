@@ -1,8 +1,8 @@
 #pragma once
-// Runs an ONNX model. One program serves every call whose sizes the import could leave open. Where
-// the import depends on a value of the run (the shape that a Reshape is given as an input, the
-// condition of an If), a first program computes that value, and the program behind it is imported
-// and compiled for the value; each new value costs one more import.
+// Runs an ONNX model. One program serves all sizes that the import could keep symbolic. If the
+// import depends on a value (the shape input of a Reshape, the condition of an If), a first program
+// computes that value, and the following program is imported and compiled for it; each new value
+// costs one more import.
 
 #include <atomic>
 #include <cstdint>
@@ -20,8 +20,8 @@
 
 namespace gex::onnx {
 
-// What goes in and comes out: a tensor in memory (element type as in the file; strings as their
-// numbers), a sequence, an optional, or nothing.
+// An input or output: a tensor in memory (element type as in the file; strings as their numbers), a
+// sequence, an optional, or nothing.
 struct HostValue {
   Item::Kind kind = Item::Kind::none;
   Elem elem = Elem::undefined;
@@ -35,7 +35,7 @@ struct HostValue {
 struct SessionSettings {
   CompileOptions compile;
   runtime::SessionOptions session;
-  bool static_shapes = false;  // import for the sizes of each call, even where they may vary
+  bool static_shapes = false;  // import for the sizes of each call, even if they could be symbolic
 };
 
 // Compiles what was imported, with its weights as frozen inputs. Takes the graph of `import`.
@@ -62,7 +62,7 @@ class Session {
 
  private:
   struct Program;  // one import, compiled
-  struct Fork;     // what follows some inputs and answers
+  struct Fork;     // the continuation for given inputs and answers
   Fork& root_for(std::span<const HostValue> inputs, bool static_shapes);
   void grow(Fork& fork, std::span<const HostValue> inputs, std::vector<HostTensor> answers,
             bool static_shapes);
@@ -72,10 +72,10 @@ class Session {
   std::shared_ptr<const ModelProto> model_;
   SessionSettings settings_;
   mutable std::mutex mutex_;
-  std::atomic<bool> static_shapes_;  // also set once the open sizes could not be imported
+  std::atomic<bool> static_shapes_;  // also set when symbolic sizes could not be imported
   std::map<std::string, std::unique_ptr<Fork>> roots_;
   std::map<const TensorProto*, TensorPtr> contents_;  // shared by all programs
-  std::set<std::string> only_static_;  // sizes that the program for open ones refused
+  std::set<std::string> only_static_;                 // sizes that the symbolic program rejected
   SessionStatistics statistics_;
 };
 

@@ -26,7 +26,7 @@ struct Pools {
   std::mutex mutex;
   std::map<PoolHandle, std::weak_ptr<runtime::DeviceContext>> open;
   static Pools& get() {
-    static Pools* pools = new Pools;  // graphs may go after static destructors ran
+    static Pools* pools = new Pools;  // graphs may be destroyed after static destructors ran
     return *pools;
   }
 };
@@ -58,7 +58,7 @@ runtime::GearOptions::Policy policy_of(const std::string& name) {
   fail(ErrorCode::invalid_argument, "gears can't be '", name, "'; use exact, auto or listed");
 }
 
-using Cores = std::pair<int, int>;  // for products, for the rest; 0: no limit
+using Cores = std::pair<int, int>;  // for matmuls, for the rest; 0: no limit
 
 Cores cores_of(runtime::CoreLimit limit) { return {limit.matrix, limit.vector}; }
 

@@ -1,5 +1,5 @@
-// gex.es: the C++ builder over the C interface, as Python's builder uses it. Everything that has a
-// form of its own in Python (numbers and nested lists as operands, names) is done in python/gex/es.
+// gex.es: the C++ builder over the C interface, as Python's builder uses it. Everything specific to
+// Python (numbers and nested lists as operands, names) is in python/gex/es.
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/function.h>
@@ -59,7 +59,7 @@ es::Attr to_attr(const std::string& name, nb::handle value) {
     return {name, nb::cast<std::vector<double>>(value)};
   }
   throw nb::type_error(("attribute '" + name +
-                        "' is no bool, int, float, str, DType or list of ints, floats or strs")
+                        "' is not a bool, int, float, str, DType or list of ints, floats or strs")
                            .c_str());
 }
 
@@ -79,7 +79,7 @@ std::vector<es::EsTensorLike> to_likes(const std::vector<EsTensorHolder>& holder
   return {holders.begin(), holders.end()};
 }
 
-// Numbers where they are plain, else text.
+// Integers for constant sizes, else text.
 std::vector<PySize> sizes_of(const EsTensorHolder& holder) {
   const std::vector<std::int64_t> numbers = holder.shape();
   const es::Shape texts = holder.sizes();
@@ -151,8 +151,8 @@ nb::object from_attr(const gex_attr& attr) {
   }
 }
 
-// `body(builder, operands, attributes)` gives the results; absent operands are None. It is called
-// in every compile, by whichever thread compiles.
+// `body(builder, operands, attributes)` returns the results; absent operands are None. It is called
+// in every compile, on the compiling thread.
 void register_custom_op(const std::string& name, const std::string& doc,
                         const std::vector<std::string>& inputs, const nb::dict& attrs,
                         nb::object body) {
@@ -254,7 +254,8 @@ void bind_builder(nb::module_& m) {
 
 nb::dict program_counters(const PyProgram& program) {
   const gex_counters counters = [&] {
-    const nb::gil_scoped_release unlocked;  // a run may hold what this waits for, and wait for us
+    const nb::gil_scoped_release
+        unlocked;  // without the GIL: a run that this waits for may need it
     return program.program->Counters();
   }();
   nb::dict dict;
@@ -331,7 +332,7 @@ void bind_graph(nb::module_& m) {
           nb::arg("options"), nb::arg("resources"));
 }
 
-// Mistakes of the caller are also ValueErrors, as Python's own functions have it.
+// Errors of the caller are also ValueErrors, as in Python's own functions.
 void bind_errors(nb::module_& m) {
   static PyObject* mistake = nullptr;
   const nb::object user_error = m.attr("UserError");

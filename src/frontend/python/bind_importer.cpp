@@ -82,11 +82,11 @@ ValueRef add_constant(fx::Importer& importer, nb::handle tensor) {
       importer.add_constant(HostTensor::from_bytes(dtype_of(t.dtype), std::move(shape), t.data))};
 }
 
-// What files of src/ops tell about ATen ops.
+// Facts about ATen ops from src/ops.
 void bind_facts(nb::module_& m) {
   using Facts = AtenFacts;
   nb::class_<Facts> facts(m, "AtenFacts",
-                          "What importers must know of an ATen op: src/ops/rows/aten_facts.hpp.");
+                          "Facts about an ATen op for importers: src/ops/rows/aten_facts.hpp.");
   nb::enum_<Facts::Indices>(facts, "Indices")
       .value("none", Facts::Indices::none)
       .value("along_axis", Facts::Indices::along_axis)

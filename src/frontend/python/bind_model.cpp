@@ -1,4 +1,4 @@
-// Model files of graphs that Python imported: behind gex.compile(...).save().
+// Model files of graphs imported from Python: used by gex.compile(...).save().
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>
@@ -13,11 +13,11 @@
 namespace gex::python {
 namespace {
 
-// Memory that stays where it is during the call.
+// Memory that must not move during the call.
 using Weights = std::vector<std::pair<int, std::uintptr_t>>;  // graph input, address
 
-gex::Signature signature_of(const Graph& graph, const Signature& imported, const Weights& weights,
-                            const std::vector<std::string>& input_names) {
+gex::Signature signature_of(const Graph& graph, const PythonSignature& imported,
+                            const Weights& weights, const std::vector<std::string>& input_names) {
   if (!imported.integers.empty())
     fail(ErrorCode::unsupported,
          "the program takes sizes as integers; model files take tensors only");
@@ -43,12 +43,12 @@ gex::Signature signature_of(const Graph& graph, const Signature& imported, const
   }
   if (!others.empty())
     fail(ErrorCode::unsupported, "results ", others,
-         " are no tensors that the program computes (an input or a view of it, a number, None); "
+         " are not tensors that the program computes (an input or a view of it, a number, None); "
          "model files need computed results: return a copy");
   return signature;
 }
 
-void save_model(const Graph& graph, const Signature& imported, const Weights& weights,
+void save_model(const Graph& graph, const PythonSignature& imported, const Weights& weights,
                 const std::vector<std::string>& input_names,
                 const std::vector<std::string>& output_names, const std::string& path,
                 const std::vector<std::string>& levels, const std::string& name,

@@ -92,9 +92,9 @@ void bind_report(nb::module_& m) {
           "The fastest call of each graph, as JSON that Perfetto and chrome://tracing open.");
   m.def(
       "set_tracing", [](std::shared_ptr<TraceKeeper> keeper) { runtime::set_trace_sink(keeper); },
-      nb::arg("keeper").none(), "From now on calls are traced there; None: nowhere.");
+      nb::arg("keeper").none(), "Sets where calls are traced from now on; None: tracing is off.");
   m.def("graph_model", &model_of, nb::arg("runner"), nb::arg("keeper").none(),
-        nb::arg("machine_code"), "What a report says about one graph: JSON.");
+        nb::arg("machine_code"), "The report model of one graph: JSON.");
   m.def(
       "report_model",
       [](std::string title, std::vector<std::string> graphs,

@@ -38,7 +38,7 @@ OutputItem view(Kind kind, int of, std::vector<Dim> shape, std::vector<Dim> stri
 }
 
 void bind_signature(nb::module_& m) {
-  nb::class_<OutputItem>(m, "OutputItem", "How one entry of the result list comes about.")
+  nb::class_<OutputItem>(m, "OutputItem", "How one entry of the result list is made.")
       .def_static("graph", [](int of) { return plain(Kind::graph, of); })
       .def_static("argument", [](int of) { return plain(Kind::argument, of); })
       .def_static("argument_view",
@@ -75,14 +75,15 @@ void bind_signature(nb::module_& m) {
           },
           nb::arg("symbol"), nb::arg("argument") = -1, nb::arg("axis") = -1, nb::arg("output") = -1,
           nb::arg("scale") = 1, nb::arg("rest") = 0);
-  nb::class_<Signature>(m, "Signature", "How arguments and results map to a graph's own.")
+  nb::class_<PythonSignature>(m, "Signature", "How arguments and results map to a graph's own.")
       .def(
           "__init__",
-          [](Signature* self, int num_arguments, std::vector<int> tensors,
+          [](PythonSignature* self, int num_arguments, std::vector<int> tensors,
              std::vector<std::pair<Dim, int>> integers, std::vector<nb::object> constants,
              std::vector<OutputItem> outputs, std::vector<SymbolSource> symbols) {
-            new (self) Signature{num_arguments,        std::move(tensors), std::move(integers),
-                                 std::move(constants), std::move(outputs), std::move(symbols)};
+            new (self)
+                PythonSignature{num_arguments,        std::move(tensors), std::move(integers),
+                                std::move(constants), std::move(outputs), std::move(symbols)};
           },
           nb::arg("num_arguments"), nb::arg("tensors"), nb::arg("integers"), nb::arg("constants"),
           nb::arg("outputs"), nb::arg("symbols"))
@@ -90,7 +91,7 @@ void bind_signature(nb::module_& m) {
       .def_static("load", &load_signature, nb::arg("bytes"), nb::arg("constants"));
 }
 
-std::vector<Dim> integer_values(const Signature& signature) {
+std::vector<Dim> integer_values(const PythonSignature& signature) {
   std::vector<Dim> values;
   for (const auto& [value, position] : signature.integers) values.push_back(value);
   return values;
@@ -140,7 +141,7 @@ nb::dict counters_of(const Runner& runner) {
   return out;
 }
 
-// The memory plan of each capture, as the compiler's report tells it.
+// The memory plan of each capture, as in the compiler's report.
 nb::list memory_of(const Runner& runner) {
   nb::list out;
   const RunnableGraph* graph = compiled_graph_of(runner);
@@ -208,9 +209,9 @@ int clear_runner(PyObject* self) {
   return 0;
 }
 
-// The graph input that a tensor argument is; -1 if results are made of it, or sizes read from it,
-// or it is written: then a call needs the argument itself, to its end.
-int plain_input(const Graph& graph, const Signature& signature, int argument) {
+// The graph input of a tensor argument; -1 if results are views of it, sizes are read from it, or
+// it is written: then a call needs the argument itself until its end.
+int plain_input(const Graph& graph, const PythonSignature& signature, int argument) {
   const auto at = std::ranges::find(signature.tensors, argument);
   if (at == signature.tensors.end()) return -1;
   const auto input = static_cast<int>(at - signature.tensors.begin());
@@ -231,10 +232,9 @@ bool is_batch_statistic(const Value& input) {
   });
 }
 
-// Those of the arguments called static that can be bound once: plain ones of a size that never
-// changes.
+// The static arguments that can be bound once: plain tensors of constant size.
 std::vector<FrozenArgument> frozen_arguments(
-    const Graph& graph, const Signature& signature,
+    const Graph& graph, const PythonSignature& signature,
     const std::vector<std::pair<int, std::string>>& candidates) {
   std::vector<FrozenArgument> frozen;
   for (const auto& [argument, name] : candidates) {
@@ -251,7 +251,7 @@ std::vector<FrozenArgument> frozen_arguments(
   return frozen;
 }
 
-std::vector<int> released_inputs(const Graph& graph, const Signature& signature,
+std::vector<int> released_inputs(const Graph& graph, const PythonSignature& signature,
                                  const std::vector<int>& candidates) {
   std::vector<int> released;
   for (int argument : candidates) {
@@ -273,7 +273,7 @@ void check_layout(const Value& input, const FrozenMemory& memory) {
          " that it was compiled with; compile again");
 }
 
-// Compiles the graph; the graph stays, to be compiled again when frozen memory moves.
+// Compiles the graph; the graph is kept, to be compiled again when frozen memory moves.
 GraphMaker graph_maker(const Graph& graph, std::vector<Dim> integers, std::vector<int> released,
                        const runtime::SessionOptions& session_options,
                        const CompileOptions& compile_options, bool tensors_on_host) {
@@ -294,7 +294,7 @@ GraphMaker graph_maker(const Graph& graph, std::vector<Dim> integers, std::vecto
   };
 }
 
-std::unique_ptr<Runner> compiled_runner(const Graph& graph, Signature signature,
+std::unique_ptr<Runner> compiled_runner(const Graph& graph, PythonSignature signature,
                                         std::vector<nb::object> callees,
                                         const CaptureOptions& captures,
                                         const RunnerOptions& options) {
@@ -334,7 +334,7 @@ void bind_process(nb::module_& m) {
       "Frees memory that is kept from call to call for temporaries.");
   m.def(
       "thread_count", [] { return ThreadPool::global().threads(); },
-      "Threads that a launch may use, the caller's among them.");
+      "Threads that a launch may use, including the caller's.");
   m.def("wait_for_background", &runtime::wait_for_background,
         nb::call_guard<nb::gil_scoped_release>(),
         "Waits until nothing is compiled in the background.");
@@ -350,10 +350,10 @@ void bind_process(nb::module_& m) {
         out["reused"] = stats.reused;
         return out;
       },
-      "How many kernels of this process were compiled, loaded from a cache, or there already.");
-  m.def("engine_build", &engine_build, "Names this build of the engine.");
+      "How many kernels of this process were compiled, loaded from a cache, or already in memory.");
+  m.def("engine_build", &engine_build, "Identifies this build of the engine.");
   m.def("stop_background", &runtime::stop_background, nb::call_guard<nb::gil_scoped_release>(),
-        "Ends compiling in the background, for good.");
+        "Stops background compilation permanently.");
 }
 
 nb::dict overhead_of(const Runner& runner) {
@@ -373,16 +373,17 @@ void bind_runner(nb::module_& m) {
   nb::class_<Runner>(m, "Runner", nb::type_slots(runner_slots), nb::is_weak_referenceable(),
                      "A compiled graph: takes the list of arguments and empties it.")
       .def("__call__", &Runner::operator(), nb::arg("arguments"))
-      .def("refresh", &Runner::refresh, "Has the next call bind frozen arguments anew.")
+      .def("refresh", &Runner::refresh, "Makes the next call bind frozen arguments again.")
       .def_prop_ro("frozen_tensors", &Runner::frozen_tensors)
       .def("text", &text_of, nb::arg("level") = "program", "Printed form: graph, kernels, program.")
-      .def("reload_from_text", &reload_from_text, "Replays its program by way of its text.")
+      .def("reload_from_text", &reload_from_text,
+           "Prints the program, parses the text and runs that from now on.")
       .def_prop_ro("counters", &counters_of)
       .def("watch", &Runner::watch, nb::arg("word"), nb::arg("refuse"),
-           "Calls `refuse`, which raises, once an i64 tensor of the host is not 0 at its start: "
+           "Calls `refuse`, which raises, when the first element of an i64 host tensor is not 0: "
            "at the beginning of the next call, or instead of an error of the device.")
       .def("measure_overhead", &Runner::measure_overhead, nb::arg("on"))
-      .def_prop_ro("overhead", &overhead_of, "Of the last call that was measured.")
+      .def_prop_ro("overhead", &overhead_of, "Overhead of the last measured call.")
       .def_prop_ro("steps", &steps_of_captures, "For each capture: a dict for each of its steps.")
       .def_prop_ro("memory", &memory_of, "For each capture: arena, lower_bound, why, text, ...")
       .def_prop_ro("seconds",
@@ -402,7 +403,7 @@ void bind_runner(nb::module_& m) {
             const RunnableGraph* graph = compiled_graph_of(runner);
             return graph ? graph->session->findings() : std::vector<std::string>{};
           },
-          "What measuring ways to compute products found, a line for each problem.")
+          "Results of autotuning, a line for each problem.")
       .def_prop_ro(
           "captures",
           [](const Runner& runner) {
@@ -415,7 +416,7 @@ void bind_runner(nb::module_& m) {
         "Compiles the graph and makes it ready to replay.");
   m.def(
       "interpreter_runner",
-      [](const Graph& graph, Signature signature, std::vector<nb::object> callees) {
+      [](const Graph& graph, PythonSignature signature, std::vector<nb::object> callees) {
         auto runnable = interpreted_graph(graph.clone(), integer_values(signature));
         return std::make_unique<Runner>(std::move(runnable), std::move(signature),
                                         std::move(callees));

@@ -1,5 +1,5 @@
 #pragma once
-// The pieces of the extension module; module.cpp puts them together.
+// The parts of the extension module; module.cpp combines them.
 
 #include <nanobind/nanobind.h>
 
@@ -17,7 +17,7 @@ struct ValueRef {
 
 void bind_ir(nb::module_& m);        // Dim, DType, Type, Value, Graph
 void bind_importer(nb::module_& m);  // Importer, rows
-void bind_runner(nb::module_& m);    // Signature parts, compiled callables
+void bind_runner(nb::module_& m);    // PythonSignature parts, compiled callables
 void bind_captures(nb::module_& m);  // how they capture
 void bind_es(nb::module_& m);        // the builder behind gex.es
 void bind_onnx(nb::module_& m);      // ONNX models, behind gex.onnx

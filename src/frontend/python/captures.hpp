@@ -1,5 +1,5 @@
 #pragma once
-// How a compiled graph captures, as Python says it.
+// Capture options of a compiled graph, as set from Python.
 
 #include <nanobind/nanobind.h>
 #include <cstdint>

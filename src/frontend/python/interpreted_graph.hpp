@@ -15,7 +15,7 @@ class InterpretedGraph {
   // `integers`: what the integer arguments of a call are.
   InterpretedGraph(std::unique_ptr<Graph> graph, std::span<const Dim> integers);
 
-  // Symbols that no input's shape tells: they follow the tensors of a call.
+  // Symbols that no input's shape determines: passed after the tensors of a call.
   const std::vector<Dim>& integers() const { return integers_; }
   void run(std::span<const runtime::InputArg> inputs, runtime::Host& host) const;
 

@@ -6,9 +6,9 @@
 NB_MODULE(_gex, m) {
   using namespace gex;
   m.doc() = "The C++ side of gex.";
-  // Compiled functions that PyTorch keeps until the very end are no leak.
+  // Compiled functions that PyTorch keeps until exit are not leaks.
   nanobind::set_leak_warnings(false);
-  // Both kinds of errors under one base, so that callers can tell a mistake of theirs from a bug.
+  // Both kinds of errors have one base class, so that callers can tell their own errors from bugs.
   nanobind::exception<Error> base(m, "Error", PyExc_RuntimeError);
   nanobind::exception<UserError>(m, "UserError", base.ptr());
   nanobind::exception<InternalError>(m, "InternalError", base.ptr());

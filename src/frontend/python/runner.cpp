@@ -39,14 +39,14 @@ bool uses_symbols(const OutputItem& item) {
 
 }  // namespace
 
-Runner::Runner(std::unique_ptr<RunnableGraph> graph, Signature signature,
+Runner::Runner(std::unique_ptr<RunnableGraph> graph, PythonSignature signature,
                std::vector<nb::object> callees)
     : Runner(GraphMaker(), {}, std::move(signature), std::move(callees)) {
   bound_ = attach(std::move(graph));
   tuples_.resize(bound_->graph->num_outputs);
 }
 
-Runner::Runner(GraphMaker make, std::vector<FrozenArgument> frozen, Signature signature,
+Runner::Runner(GraphMaker make, std::vector<FrozenArgument> frozen, PythonSignature signature,
                std::vector<nb::object> callees)
     : make_graph_(std::move(make)),
       signature_(std::move(signature)),
@@ -69,8 +69,8 @@ Runner::Runner(GraphMaker make, std::vector<FrozenArgument> frozen, Signature si
   }
 }
 
-// From here on argument k is the k-th that is taken from the list; constants follow. Frozen ones
-// of either kind have no number.
+// From here on argument k is the k-th one taken from the list; constants follow. Frozen arguments
+// and constants have no number.
 void Runner::number_arguments() {
   const auto arguments = static_cast<std::size_t>(num_arguments_);
   std::vector<int> number(arguments + signature_.constants.size(), 0);
@@ -126,10 +126,10 @@ void Runner::bind_frozen(PyObject* const* arguments) {
   if (change.empty()) return;
   if (bound_ != nullptr) {
     ++rebinds_;
-    const std::string message =
-        str("frozen_parameter: ", change,
-            "; the graph is bound to it anew, which takes as long as compiling. Calls shortly "
-            "before this one may have used what was there: call gex.refresh(model) after a change");
+    const std::string message = str(
+        "frozen_parameter: ", change,
+        "; the graph is bound to it again, which takes as long as compiling. Calls shortly "
+        "before this one may have used the old contents: call gex.refresh(model) after a change");
     if (PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) != 0) throw nb::python_error();
   }
   FrozenArguments::Tensors tensors = frozen_->read(arguments);
@@ -169,7 +169,7 @@ nb::list Runner::frozen_tensors() const {
   return tensors;
 }
 
-// The caller's references to the taken arguments end here; frozen ones stay in the list.
+// The caller's references to the taken arguments are released here; frozen ones stay in the list.
 void Runner::take_arguments(PyObject* list, Frame& frame, OverheadClock& clock) {
   const Py_ssize_t count = PyList_GET_SIZE(list);
   if (count != num_arguments_)
@@ -211,7 +211,7 @@ void Runner::run_graph(const Bound& bound, Frame& frame, TorchHost& host) {
       if (!lay_out(mismatch, bound, frame)) throw;
     } catch (const UserError&) {
       host.take_gil();
-      raise_refusal();  // it may be what the device failed of
+      raise_refusal();  // it may be the cause of the device error
       throw;
     }
   }
@@ -238,7 +238,7 @@ nb::object Runner::operator()(nb::list arguments) {
   ranges.enter("npu_fx_compiler inference");
   OverheadClock clock(measures_overhead_);
   take_arguments(arguments.ptr(), *frame, clock);
-  const std::shared_ptr<Bound> bound = bound_;  // another thread may bind anew meanwhile
+  const std::shared_ptr<Bound> bound = bound_;  // another thread may bind again meanwhile
 
   const TorchApi& torch = TorchApi::get();
   const std::size_t num_inputs = bound->argument_of_input.size();

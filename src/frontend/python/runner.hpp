@@ -20,7 +20,7 @@
 
 namespace gex::python {
 
-// How one entry of the result list comes about.
+// How one entry of the result list is made.
 struct OutputItem {
   enum class Kind : std::uint8_t {
     graph,          // output `of` of the graph
@@ -46,18 +46,21 @@ struct SymbolSource {
   std::int64_t scale = 1, rest = 0;  // the number found there is scale*symbol + rest
 };
 
-struct Signature {
+// How the arguments and results of a Python call map to those of a graph. See also gex::Signature,
+// which relates a graph to its Program.
+struct PythonSignature {
   int num_arguments = 0;
   std::vector<int> tensors;                   // argument of each tensor input of the graph
   std::vector<std::pair<Dim, int>> integers;  // what each integer argument is, and its position
-  std::vector<nb::object> constants;          // tensors appended behind the arguments
+  std::vector<nb::object> constants;          // tensors appended after the arguments
   std::vector<OutputItem> outputs;
   std::vector<SymbolSource> symbols;
 };
 
 // signature_bytes.cpp. Constants are not part of it.
-nb::bytes save_signature(const Signature& signature);
-Signature load_signature(const nb::bytes& bytes, std::vector<nb::object> constants);  // UserError
+nb::bytes save_signature(const PythonSignature& signature);
+PythonSignature load_signature(const nb::bytes& bytes,
+                               std::vector<nb::object> constants);  // UserError
 
 // Memory of a frozen graph input.
 struct FrozenMemory {
@@ -71,23 +74,23 @@ using GraphMaker = std::function<std::unique_ptr<RunnableGraph>(std::span<const 
 
 class Runner {
  public:
-  Runner(std::unique_ptr<RunnableGraph> graph, Signature signature,
+  Runner(std::unique_ptr<RunnableGraph> graph, PythonSignature signature,
          std::vector<nb::object> callees);
-  // The graph is made runnable at the first call, when the frozen arguments are there, and again
-  // after one of them was changed.
-  Runner(GraphMaker make, std::vector<FrozenArgument> frozen, Signature signature,
+  // The graph is made runnable at the first call, when the frozen arguments are known, and again
+  // after one of them has changed.
+  Runner(GraphMaker make, std::vector<FrozenArgument> frozen, PythonSignature signature,
          std::vector<nb::object> callees);
 
-  // Makes it now if no frozen argument has to be waited for.
+  // Makes it runnable now if it has no frozen arguments.
   void bind_constants();
   // Takes over the arguments that it needs and returns a tuple.
   nb::object operator()(nb::list arguments);
-  void refresh();  // the next call binds the frozen arguments anew
+  void refresh();  // the next call binds the frozen arguments again
   // Null before the first call with frozen arguments.
   const RunnableGraph* graph() const { return bound_ ? bound_->graph.get() : nullptr; }
   RunnableGraph* graph() { return bound_ ? bound_->graph.get() : nullptr; }
   std::int64_t rebinds() const { return rebinds_; }
-  // Where kernels write that a value was refused; `refuse` raises.
+  // The word in which kernels record an error; `refuse` raises it.
   void watch(nb::object word, nb::object refuse);
   void measure_overhead(bool on) { measures_overhead_ = on; }
   const Overhead& overhead() const { return overhead_; }  // of the last call that was measured
@@ -117,7 +120,7 @@ class Runner {
 
   GraphMaker make_graph_;
   std::unique_ptr<FrozenArguments> frozen_;  // null: all arguments are passed in each call
-  Signature signature_;                      // numbers arguments without the frozen ones
+  PythonSignature signature_;                // numbers arguments without the frozen ones
   std::vector<int> taken_;                   // positions of those
   int num_arguments_ = 0;
   std::vector<nb::object> callees_;
@@ -126,8 +129,9 @@ class Runner {
   std::int64_t rebinds_ = 0;
   void raise_refusal() const;
   void run_graph(const Bound& bound, Frame& frame, TorchHost& host);
-  nb::object word_, refuse_;                              // see watch()
-  const volatile std::int64_t* refused_value_ = nullptr;  // in word_; not 0: a value was refused
+  nb::object word_, refuse_;  // see watch()
+  const volatile std::int64_t* refused_value_ =
+      nullptr;  // in word_; not 0: a kernel recorded an error
   bool measures_overhead_ = false;
   Overhead overhead_;
   DimTape tape_;

@@ -17,7 +17,7 @@ struct RunnerOptions {
   std::vector<std::pair<int, std::string>> frozen;  // arguments bound at the first call, and names
   std::vector<int> released;                        // arguments that a call frees at their last use
   bool keep_arena = true;                           // between calls
-  // A program for a GPU takes and gives tensors of the CPU: for tests with a driver library that
+  // A program for a GPU takes and returns CPU tensors: for tests with a driver library that
   // computes on the host.
   bool tensors_on_host = false;
 };

@@ -1,4 +1,5 @@
-// Serialises a Signature, for graphs kept between processes. Its constants belong to the host.
+// Serialises a PythonSignature, for graphs kept between processes. Its constants belong to the
+// host.
 
 #include <map>
 
@@ -79,7 +80,7 @@ class Reader {
 
 }  // namespace
 
-nb::bytes save_signature(const Signature& signature) {
+nb::bytes save_signature(const PythonSignature& signature) {
   Writer out;
   out.body().i64(signature.num_arguments);
   out.body().u64(signature.tensors.size());
@@ -107,9 +108,9 @@ nb::bytes save_signature(const Signature& signature) {
   return out.finish();
 }
 
-Signature load_signature(const nb::bytes& bytes, std::vector<nb::object> constants) {
+PythonSignature load_signature(const nb::bytes& bytes, std::vector<nb::object> constants) {
   Reader in(std::string_view(bytes.c_str(), bytes.size()));
-  Signature signature;
+  PythonSignature signature;
   signature.constants = std::move(constants);
   signature.num_arguments = in.small();
   const int arguments = signature.num_arguments + static_cast<int>(signature.constants.size());

@@ -102,7 +102,7 @@ class Manager {
       changed = pass.run(graph_, context);
       if (changed && options_.verify) verify(graph_);
     } catch (const UserError& error) {
-      // Passes of gex make no user errors of their own: the words are about the user's graph.
+      // Built-in passes raise no user errors of their own: the message is about the user's graph.
       const bool users_own =
           std::ranges::any_of(*users_, [&](const Pass& own) { return own.name == pass.name; });
       if (!users_own) throw;

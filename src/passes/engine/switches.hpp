@@ -1,12 +1,12 @@
 #pragma once
-// Which passes run. A pass is switched by name; the first of these that speaks of it decides:
+// Which passes run. A pass is switched by name; the first of these that mentions it decides:
 //
 //   the options of the compile     disabled, enabled
 //   GEX_PASSES                     "fold:off;merge-matmuls:on;ALL:off"
 //   the switch file                {"Switch": {"GraphFusion": {"ALL": "off", "fold": "on"}}}
 //   the level
 //
-// A name beats ALL. Passes without which nothing could be lowered ignore ALL.
+// A name takes precedence over ALL. Passes that lowering requires ignore ALL.
 
 #include <map>
 #include <optional>

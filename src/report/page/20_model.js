@@ -1,5 +1,5 @@
-// What the views need of a report model, worked out once for each graph.
-const PEAK_SHARE = 0.5;  // launches beyond half of their limit are good enough
+// Derived data that the views need, computed once per graph.
+const PEAK_SHARE = 0.5;  // launches above half of their limit are not listed
 
 function prepareReport(report) {
   report.graphs.forEach(graph => prepareGraph(graph, report.machine));
@@ -69,7 +69,7 @@ function takeLimits(graph, machine) {
   }
 }
 
-// Backwards from the step that ends last: the latest of those it had to wait for.
+// Walks backwards from the step that ends last, each time to the latest step it had to wait for.
 function takeCriticalPath(graph) {
   const root = id => graph.buffers[id].root === undefined ? id : graph.buffers[id].root;
   const writer = new Map(), readers = new Map(), lastOf = new Map();
@@ -111,7 +111,7 @@ const idleOf = graph => {
   return idle + Math.max(0, graph.ns - until);
 };
 
-// Launches of one name and problem together, by lost time.
+// Launches with the same name and problem as one row, sorted by lost time.
 function kindsOfLaunches(graph) {
   const rows = new Map();
   for (const step of graph.steps) {
@@ -137,7 +137,7 @@ function whatWouldHelp(graph) {
     const n = row.steps.length, each = row.ns / n, first = row.steps[0];
     const title = (n > 1 ? `${n} × ` : '') + row.name;
     if (row.kind === 'call') {
-      advice.push({lost: row.ns, title, step: first, words: `Runs through PyTorch and takes ${time(row.ns)}.${first.at ? ` Your line: ${shortPlace(first.at)}.` : ''} Ops that gex knows run inside the program; Decisions tells why this one does not.`});
+      advice.push({lost: row.ns, title, step: first, words: `Runs through PyTorch and takes ${time(row.ns)}.${first.at ? ` Your line: ${shortPlace(first.at)}.` : ''} Ops that gex knows run inside the program; the Decisions tab says why this one does not.`});
       continue;
     }
     if (row.lost < 0.01 * graph.ns || row.lost < 2000) continue;
@@ -146,13 +146,13 @@ function whatWouldHelp(graph) {
     const memoryBound = first.byMemory >= first.byCompute;
     words.push(memoryBound ? `Limited by memory: reaches ${round(row.moved / row.ns)} of ${round(row.moved / row.ideal)} GB/s` :
       `Limited by arithmetic: reaches ${round(row.flops / row.ns)} of ${round(machine.gflops)} GFLOP/s`);
-    words[0] += ` (${percent(reaches)}); ${time(row.ideal / n)} would do instead of ${time(each)}.`;
-    if (first.ordered) words.push('It runs on one worker, in order, because its stores may hit one element twice.');
-    else if (row.workers === 1 && machine.threads > 1) words.push(each < 20000 ? 'It is too small to be shared among threads: fusing it with a neighbour or a larger batch would help.' : `It runs on one of ${machine.threads} threads: its grid has too few points.`);
+    words[0] += ` (${percent(reaches)}); possible: ${time(row.ideal / n)} instead of ${time(each)}.`;
+    if (first.ordered) words.push('It runs on one worker, in order, because several of its stores may write one element.');
+    else if (row.workers === 1 && machine.threads > 1) words.push(each < 20000 ? 'It is too small to be divided among threads: fusing it with a neighbour or a larger batch would help.' : `It runs on one of ${machine.threads} threads: its grid has too few points.`);
     if (row.colour === 'copy') words.push('It only moves data into another layout.');
     const unit = first.unit >= 0 ? graph.units[first.unit] : null;
     const why = unit && unit.nodes.flatMap(node => graph.separateOf.get(node) || [])[0];
-    if (why) words.push('Why it stands alone: ' + why.reason + '.');
+    if (why) words.push('Why it is not fused: ' + why.reason + '.');
     advice.push({lost: row.lost, title, step: first, words: words.join(' ')});
   }
   const idle = idleOf(graph);
@@ -165,7 +165,7 @@ function whatWouldHelp(graph) {
 
 const median = list => { const sorted = [...list].sort((a, b) => a - b); return sorted[sorted.length >> 1] || 0; };
 
-// The last folder and the file are enough to know a line by.
+// The last folder and the file are enough to identify a line.
 const shortPlace = at => (at || '').replace(/^\/(?:[^/:]+\/)*([^/:]+\/[^/:]+:\d)/, '…/$1');
 
 // Where a node belongs, outermost first: the module path, or the user's lines.

@@ -10,7 +10,7 @@ function layout(vertices, edges) {
     layoutConnected(own, part.edges.map(([a, b]) => [index.get(a), index.get(b)]));
     const x0 = Math.min(...own.map(v => v.x - v.w / 2)), x1 = Math.max(...own.map(v => v.x + v.w / 2));
     const y0 = Math.min(...own.map(v => v.y - v.h / 2)), y1 = Math.max(...own.map(v => v.y + v.h / 2));
-    // The largest stands first, the others below each other beside it.
+    // The largest component comes first, the others are stacked beside it.
     if (number === 0) tall = Math.max(y1 - y0, 400);
     else if (top + y1 - y0 > tall) { right += widest + kColumnGap; top = widest = 0; }
     for (const v of own) { v.x += right - x0; v.y += top - y0; v.gutter += right - x0; v.column += 1000 * number; }
@@ -33,13 +33,14 @@ function layoutConnected(vertices, edges) {
   const n = vertices.length;
   const below = Array.from({length: n}, () => []), above = Array.from({length: n}, () => []);
   for (const [a, b] of edges) {
-    // An edge against the order would be part of a cycle of collapsed groups: it is only drawn.
+    // Edges against the order come from cycles of collapsed groups: they are drawn but do not
+    // affect ranks.
     if (vertices[a].order < vertices[b].order) { below[a].push(b); above[b].push(a); }
   }
   const byOrder = vertices.map((_, k) => k).sort((a, b) => vertices[a].order - vertices[b].order);
   const rank = new Int32Array(n);
   for (const v of byOrder) for (const b of below[v]) rank[b] = Math.max(rank[b], rank[v] + 1);
-  // What nothing comes before stands just above its first reader.
+  // Vertices without predecessors are placed just above their first reader.
   for (const v of byOrder) if (!above[v].length && below[v].length) rank[v] = Math.min(...below[v].map(b => rank[b])) - 1;
   const ranks = [];
   for (const v of byOrder) (ranks[rank[v]] = ranks[rank[v]] || []).push(v);
@@ -55,7 +56,7 @@ function layoutConnected(vertices, edges) {
   fold(ranks, vertices, y);
 }
 
-// A tall graph goes on in columns side by side, so that all of it has about the shape of a screen.
+// Tall graphs are split into columns, so that the whole has about the aspect ratio of a screen.
 const kTall = 1500, kColumnGap = 90, kShape = 1.5;
 
 function fold(ranks, vertices, height) {

@@ -79,7 +79,8 @@ function programLevel(graph) {
 // Groups: a tree over the items. Each group: {key, name, items, parent, children, depth}.
 function groupsOf(items) {
   const rootGroup = {key: '', name: '', children: new Map(), items: [], all: [], parent: null};
-  // Module paths where there are any, else the functions and files of the user, else what repeats.
+  // By module paths if there are any, else by the user's functions and files, else by repeated
+  // blocks.
   const hasModules = items.some(item => item.path.length && !item.path.isLine);
   const paths = items.some(item => item.path.length) ? items.map(item => hasModules && item.path.isLine ? [] : item.path) : repeatedBlocks(items);
   items.forEach((item, k) => {
@@ -94,7 +95,7 @@ function groupsOf(items) {
   });
   const byKey = new Map();
   const simplify = (group) => {
-    // A group with one member, or with all that its parent has, says nothing.
+    // Groups with one member, or with all members of their parent, are dropped.
     for (const child of [...group.children.values()]) {
       simplify(child);
       if (child.all.length < 2 || child.all.length === group.all.length) {
@@ -130,7 +131,7 @@ function stackRepeats(group, items) {
   }
 }
 
-// Without places in the user's code: the longest run of equal blocks.
+// Without source locations: the longest run of equal blocks.
 function repeatedBlocks(items) {
   const tokens = items.map(item => item.label + '|' + item.sub.replace(/[\d.,]+ (ns|µs|ms)/, '')), n = tokens.length;
   let best = {cover: 0, period: 0, start: 0};

@@ -1,4 +1,5 @@
-// The graph view: a canvas with pan, zoom, groups, search; details of what is selected beside it.
+// The graph view: a canvas with pan, zoom, groups and search, and a panel with details of the
+// selected item.
 const kShownAtFirst = 48;
 
 class GraphView {
@@ -60,8 +61,8 @@ class GraphView {
     this.arrange();
     if (!keep) { this.selected = null; this.fit(); this.fillSide(); }
   }
-  // Groups stay closed, the outermost opened first, as long as not too much is on the screen. Of
-  // equal ones only the first is opened.
+  // Opens groups from the outermost inwards until the screen has enough items. Of equal groups only
+  // the first is opened.
   collapseToFit() {
     const open = [this.groups.root];
     for (const group of this.groups.byKey.values()) if (group.key) this.collapsed.add(group.key);
@@ -87,7 +88,7 @@ class GraphView {
     this.surface.request();
   }
 
-  // What stands for an item: itself, or the outermost closed group around it.
+  // What is drawn for an item: itself, or the outermost closed group around it.
   standIn(k) {
     let found = null;
     for (let group = this.groupOf[k]; group && group.key; group = group.parent) if (this.collapsed.has(group.key)) found = group;
@@ -142,7 +143,7 @@ class GraphView {
       for (const [column, box] of boxes) this.frames.push({...box, column, x0: box.x0 - pad, x1: box.x1 + pad, y0: box.y0 - pad - 12, y1: box.y1 + pad});
     }
     this.frames.sort((a, b) => a.group.depth - b.group.depth);
-    // Where two titles would stand on each other the inner one tells both.
+    // If two titles would overlap, the inner one shows both.
     const frameOf = new Map();
     for (const frame of this.frames) {
       frame.title = frame.group.name;
@@ -235,7 +236,7 @@ class GraphView {
     this.select(this.items[hit.item].key, false);
   }
 
-  // Makes an item visible, by opening what is around it, and selects it.
+  // Opens all groups around an item and selects it.
   select(key, centre) {
     const k = this.indexOf.get(key);
     if (k === undefined) return false;
@@ -335,7 +336,7 @@ class GraphView {
         return;
       }
       if (this.scale < 0.15) return ctx.lineTo(b.x, to);
-      // What stands between the two is passed at its side.
+      // The edge is routed around items between its ends.
       const long = to - from > 60 && Math.abs(a.x - b.x) < 40, bow = long ? Math.max(a.w, b.w) / 2 + 26 + Math.min(70, (to - from) * 0.05) : 0;
       if (!long) return ctx.bezierCurveTo(a.x, from + bend, b.x, to - bend, b.x, to);
       const side = Math.max(a.x, b.x) + bow;
@@ -349,7 +350,7 @@ class GraphView {
     ctx.beginPath();
     const near = [];
     let drawn = 0;  // long paths cost more than their parts do
-    // Far away, lines between neighbours are no longer than a pixel.
+    // Zoomed out, edges between neighbours are shorter than a pixel.
     const shortest = this.scale < 0.12 ? 12 / this.scale : 0;
     for (const line of this.lines) {
       const a = this.vertices[line[0]], b = this.vertices[line[1]];

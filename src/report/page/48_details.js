@@ -1,13 +1,13 @@
-// The panel beside the graph: all about one node, kernel or step, with links to the other levels.
+// The panel beside the graph: details of one node, kernel or step, with links to the other levels.
 const chip = (text, go, title) => el('span', {class: 'chip', onclick: go, title: title || text}, text);
 const chips = (refs, textOf, go) => refs.slice(0, 40).map(ref => chip(textOf(ref), () => go(ref))).concat(refs.length > 40 ? [el('span', {class: 'muted'}, ` and ${refs.length - 40} more`)] : []);
 const section = (title, ...content) => content.flat().filter(Boolean).length ? [el('h4', {}, title), ...content.flat().filter(Boolean)] : [];
 const facts = pairs => el('div', {class: 'kv'}, pairs.filter(([, v]) => v !== undefined && v !== null && v !== '').map(([k, v]) => [el('span', {}, k), el('span', {}, v)]));
 
 function overviewOfGraph(graph, view) {
-  const kinds = [['contraction', 'products, convolutions, attention'], ['loop', 'fused loops'], ['scatter', 'scatters'], ['call', 'calls through PyTorch'], ['copy', 'copies'], ['step', 'other steps'], ['input', 'inputs']];
+  const kinds = [['contraction', 'matmuls, convolutions, attention'], ['loop', 'fused loops'], ['scatter', 'scatters'], ['call', 'calls through PyTorch'], ['copy', 'copies'], ['step', 'other steps'], ['input', 'inputs']];
   return [el('h3', {}, graph.name), el('div', {class: 'sub'}, `${count(graph.nodes.length)} nodes → ${count(graph.units.filter(u => u.steps.length).length)} kernels → ${count(graph.steps.length)} steps`),
-    el('div', {class: 'note'}, 'Click a node for its shapes, your source line, the code it became and why its neighbours are not part of it. Click a group to open it. Scroll to zoom, drag to move.'),
+    el('div', {class: 'note'}, 'Click a node for its shapes, your source line, its kernel code and why its neighbours were not fused with it. Click a group to open it. Scroll to zoom, drag to move.'),
     ...section('Colours', el('div', {class: 'legend', style: 'flex-direction:column'}, kinds.map(([kind, words]) => el('span', {}, el('span', {class: 'dot', style: `background:${colourOf(kind)}`}), words)))),
     ...section('Longest kernels', [...graph.units].filter(u => u.ns).sort((a, b) => b.ns - a.ns).slice(0, 12).map(unit =>
       el('div', {class: 'help', style: 'padding:5px 0', onclick: () => view.show({unit: unit.id})}, el('span', {class: 'lost', style: 'color:inherit;flex-basis:64px'}, time(unit.ns)), el('span', {class: 't', style: 'font-weight:500'}, unit.label)))),
@@ -19,7 +19,7 @@ function overviewOfGraph(graph, view) {
 function separateReasons(graph) {
   const rows = new Map();
   for (const item of graph.separate) {
-    const reason = item.reason.replace(/^not fused with [^:]*: /, '').replace(/^(operand \d+) is not computed by it but by [^:]*: /, '$1 is not computed inside: ');
+    const reason = item.reason.replace(/^not fused with [^:]*: /, '').replace(/^(operand \d+) is not computed by a prologue but by [^:]*: /, '$1 is not computed inside: ');
     if (!rows.has(reason)) rows.set(reason, []);
     rows.get(reason).push(item);
   }
@@ -49,7 +49,7 @@ function detailsOfNode(graph, node, go) {
     ...section('Inputs', node.in.map(value => el('div', {}, typed(value)))),
     ...section('Results', node.out.map(value => el('div', {}, typed(value)))),
     ...(node.attrs ? section('Attributes', el('pre', {}, node.attrs)) : []),
-    ...section('Became', unit ? chip('kernel ' + unit.label, () => go({unit: unit.id})) : el('span', {class: 'muted'}, 'nothing of its own: folded, or computed before the first call'),
+    ...section('Became', unit ? chip('kernel ' + unit.label, () => go({unit: unit.id})) : el('span', {class: 'muted'}, 'no kernel: folded, or computed before the first call'),
       unit ? chips(unit.steps, s => 'step ' + s, s => go({step: s})) : null),
     ...section('Why not fused', why.map(({other, reason}) => el('div', {class: 'why'}, reason, ' ', other >= 0 ? chip('show ' + graph.nodes[other].op, () => go({node: other})) : null))),
     ...section('From', chips(makers, n => graph.nodes[n].op, n => go({node: n}))),
@@ -61,7 +61,7 @@ function detailsOfUnit(graph, unit, go) {
   const why = unit.nodes.flatMap(node => (graph.separateOf.get(node) || []).filter(w => !unit.nodes.includes(w.other)));
   const lines = [...new Set(unit.nodes.filter(n => n >= 0).map(n => graph.nodes[n].at).filter(Boolean))];
   const step = unit.steps.length ? graph.steps[unit.steps[unit.steps.length - 1]] : null;
-  return [el('h3', {}, unit.label || unit.kind), el('div', {class: 'sub'}, {loop: 'one fused loop kernel', contraction: 'a product, convolution or attention with what is attached to it', scatter: 'a scatter', step: 'a step of the runtime'}[unit.kind]),
+  return [el('h3', {}, unit.label || unit.kind), el('div', {class: 'sub'}, {loop: 'one fused loop kernel', contraction: 'a matmul, convolution or attention with its attached kernels', scatter: 'a scatter', step: 'a step of the runtime'}[unit.kind]),
     ...(step ? measured(graph, unit.steps.map(s => graph.steps[s])) : []),
     ...section('Made of', chips(unit.nodes.filter(n => n >= 0), n => graph.nodes[n].op, n => go({node: n}))),
     ...section('Your lines', lines.slice(0, 8).map(line => el('div', {}, el('code', {title: line}, shortPlace(line))))),

@@ -1,5 +1,5 @@
-// One replay: a lane for the host and for each thread, how near each launch comes to its limit
-// above them, the critical path below.
+// One replay: a track for the host and for each thread; above them the efficiency of each launch,
+// below them the critical path.
 class TimelineView {
   constructor(parent, graph, app) {
     if (!graph.timeline) return void parent.append(el('div', {class: 'empty'}, 'No call of this graph was traced. On a GPU, and where nothing ran, there is no timeline.'));
@@ -16,7 +16,7 @@ class TimelineView {
       el('div', {class: 'cards', style: 'margin-bottom:16px'}, card(time(graph.ns), 'this call', `median of all: ${time(median(calls))}`), card(count(this.bySpan.length), 'launches and calls'),
         card(percent(1 - idle / graph.ns), 'of the time something runs', `${time(idle)} without`), card(String(this.lanes.filter(l => l >= 0).length), 'threads at work')),
       el('div', {class: 'panel', style: 'padding:0;overflow:hidden'}, box),
-      el('div', {class: 'legend'}, [['contraction', 'products, convolutions, attention'], ['loop', 'fused loops'], ['copy', 'copies and fills'], ['call', 'host calls'], ['scatter', 'scatters']].map(([kind, words]) =>
+      el('div', {class: 'legend'}, [['contraction', 'matmuls, convolutions, attention'], ['loop', 'fused loops'], ['copy', 'copies and fills'], ['call', 'host calls'], ['scatter', 'scatters']].map(([kind, words]) =>
         el('span', {}, el('span', {class: 'dot', style: `background:${colourOf(kind)}`}), words))),
       el('h2', {}, 'Launches', el('small', {}, 'by time')), launchTable(graph, app, (a, b) => b.ns - a.ns)));
     this.surface = new Surface(box, (ctx, w, h) => this.draw(ctx, w, h));
@@ -67,7 +67,7 @@ class TimelineView {
       ctx.fillStyle = palette.faint; ctx.fillText(time(t), this.x(t), 13);
     }
   }
-  // A bar for each launch: how much of what the machine allows it reaches.
+  // A bar for each launch: its share of the machine's limit.
   drawShares(ctx) {
     const base = 92, tall = 60;
     ctx.textAlign = 'left';

@@ -1,4 +1,4 @@
-// Every launch by what it computes for each byte and how fast, under the machine's measured roofs.
+// Every launch by arithmetic intensity and speed, under the machine's measured roofline.
 class RooflineView {
   constructor(parent, graph, app) {
     this.graph = graph;

@@ -1,4 +1,4 @@
-// The arena over the steps of a call: each value a rectangle from where it lies and while it lives.
+// The arena over the steps of a call: each value is a rectangle of its address range and lifetime.
 class MemoryView {
   constructor(parent, graph, app) {
     this.graph = graph;
@@ -12,7 +12,7 @@ class MemoryView {
     const ratio = memory.lower_bound ? memory.total / memory.lower_bound : 1;
     const box = el('div', {class: 'canvas', style: 'height:470px;flex:none'});
     const workspace = rows.filter(r => graph.buffers[r[0]].name === 'workspace').reduce((s, r) => Math.max(s, r[2]), 0);
-    parent.append(el('div', {class: 'page'}, el('h2', {}, 'Memory', el('small', {}, 'sizes of the call that was traced')),
+    parent.append(el('div', {class: 'page'}, el('h2', {}, 'Memory', el('small', {}, 'sizes of the traced call')),
       el('div', {class: 'cards', style: 'margin-bottom:16px'}, card(bytes(memory.total), 'arena for temporaries', `${rows.length} values, ${bytes(memory.without_reuse)} without reuse`),
         card(bytes(memory.lower_bound), 'lower bound', `${round(ratio)} × reached, ${memory.strategy.replace(/_/g, ' ')}`), card(bytes(weights), 'weights and constants'), card(bytes(outside.input || 0), 'inputs'), card(bytes(outside.output || 0), 'results'), workspace ? card(bytes(workspace), 'largest workspace') : null),
       memory.why ? el('div', {class: 'why'}, 'More than the lower bound: ' + memory.why) : null,
@@ -31,7 +31,7 @@ class MemoryView {
   holders() {
     const {graph} = this, at = this.graph.memory.rows.filter(r => r[3] <= this.peak && this.peak <= r[4]).sort((a, b) => b[2] - a[2]);
     const step = graph.steps[graph.memory.position_of_step.indexOf(this.peak)];
-    return [el('h2', {}, 'Who holds the peak', el('small', {}, `${bytes(this.alive[this.peak])} at step ${this.peak}` + (step ? ` (${step.name})` : ''))),
+    return [el('h2', {}, 'Values alive at the peak', el('small', {}, `${bytes(this.alive[this.peak])} at step ${this.peak}` + (step ? ` (${step.name})` : ''))),
       el('div', {class: 'panel scroll', style: 'padding:4px 8px'}, el('table', {}, el('thead', {}, el('tr', {}, ['value', 'type', 'bytes', 'share', 'lives'].map((t, k) => el('th', {class: k > 1 ? 'r' : ''}, t)))),
         el('tbody', {}, at.slice(0, 40).map(r => el('tr', {}, el('td', {}, el('span', {class: 'dot', style: `background:${oneOf(String(r[0]))}`}), `%${r[0]} ${graph.buffers[r[0]].name}`), el('td', {}, el('code', {}, graph.buffers[r[0]].type)),
           ...[bytes(r[2]), percent(r[2] / this.alive[this.peak]), `steps ${r[3]} to ${r[4]}`].map(t => el('td', {class: 'r'}, t)))))))];

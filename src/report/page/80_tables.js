@@ -13,7 +13,7 @@ class OverviewView {
     const flops = graph.steps.reduce((s, x) => s + (x.ns ? x.flops || 0 : 0), 0), busy = graph.steps.reduce((s, x) => s + x.ns, 0);
     const byKind = new Map();
     for (const step of graph.steps) if (step.ns) byKind.set(step.colour, (byKind.get(step.colour) || 0) + step.ns);
-    const words = {contraction: 'products, convolutions, attention', loop: 'fused loops', scatter: 'scatters', call: 'calls through PyTorch', copy: 'copies', step: 'other'};
+    const words = {contraction: 'matmuls, convolutions, attention', loop: 'fused loops', scatter: 'scatters', call: 'calls through PyTorch', copy: 'copies', step: 'other'};
     const parts = [...byKind].sort((a, b) => b[1] - a[1]).map(([kind, ns]) => [words[kind] || kind, ns, colourOf(kind)]);
     if (graph.timeline) parts.push(['nothing runs', idleOf(graph), palette.line]);
     const calls = graph.timeline ? graph.timeline.calls : [], fallbacks = ((report.extra.graphs || {})[graph.name] || {}).calls || [];
@@ -23,7 +23,7 @@ class OverviewView {
         card(count(graph.steps.filter(s => s.kind === 'launch').length), 'launches', `from ${count(graph.nodes.length)} nodes`),
         graph.timeline ? card([round(flops / graph.ns), el('small', {}, 'GFLOP/s')], 'while it runs', `${percent(flops / graph.ns / graph.machine.gflops)} of ${round(graph.machine.gflops)} measured`) : null,
         card(bytes(memory.total), 'memory for temporaries', `lower bound ${bytes(memory.lower_bound)}`),
-        card(bytes(memory.outside.constant || memory.outside.input || 0), memory.outside.constant ? 'weights and constants' : 'inputs, weights among them'),
+        card(bytes(memory.outside.constant || memory.outside.input || 0), memory.outside.constant ? 'weights and constants' : 'inputs, including weights'),
         fallbacks.length ? card(String(fallbacks.length), 'ops through PyTorch', 'see Decisions') : null,
         report.first_call.length ? card(time(1e9 * report.first_call.reduce((s, p) => s + p[1], 0)), 'first call') : null),
       el('div', {class: 'cols', style: 'margin-top:18px'},
@@ -50,7 +50,7 @@ class DecisionsView {
     if (extra.end) page.append(el('div', {class: 'why'}, 'The graph ends at ' + extra.end));
     add('Passes', 'nodes before and after; passes that ran several times together', passTable(graph));
     const reasons = separateReasons(graph);
-    add('Not fused, and why', many(graph.separate.length, 'pair'), reasons.length ? table(['times', 'reason', 'first'], reasons.map(({reason, items}) => ({go: () => app.goTo({node: Math.max(items[0].node, items[0].other)}), cells: [count(items.length), reason, nodeText(graph, items[0].node)]})), [0]) : el('p', {class: 'note'}, 'Everything that could fuse did.'));
+    add('Not fused, and why', many(graph.separate.length, 'pair'), reasons.length ? table(['times', 'reason', 'first'], reasons.map(({reason, items}) => ({go: () => app.goTo({node: Math.max(items[0].node, items[0].other)}), cells: [count(items.length), reason, nodeText(graph, items[0].node)]})), [0]) : el('p', {class: 'note'}, 'Everything that can be fused was fused.'));
     if ((extra.calls || []).length) add('Calls through PyTorch', 'why, and your line', table(['op', 'reason', 'at'], extra.calls.map(c => [el('code', {}, c.op), c.reason, shortPlace(c.at)])));
     if (graph.captures.length) add('Captures', 'one for each set of sizes', table(['sizes', 'calls', 'arena', 'lower bound', 'reason'], graph.captures.map(c => [c.key.length ? c.key.join(', ') : 'fixed', count(c.hits), bytes(c.arena_bytes), bytes(c.lower_bound), [c.reason, c.note ? el('div', {class: 'muted'}, c.note) : null]]), [1, 2, 3]));
     if (graph.tuned.length) add('Kernels chosen by measuring', '', table(['finding'], graph.tuned.map(t => [t])));
@@ -74,7 +74,7 @@ function passTable(graph) {
     const row = rows.get(run.name);
     row.runs++; row.count += run.count; row.delta += run.after - run.before; row.seconds += run.seconds; row.after = run.after;
   }
-  if (!graph.passes.length) return el('p', {class: 'note'}, 'The program came from the cache: what the passes did is not known any more.');
+  if (!graph.passes.length) return el('p', {class: 'note'}, 'The program came from the cache, which does not store what the passes did.');
   const most = Math.max(1, ...graph.passes.map(p => Math.max(p.before, p.after)));
   const points = [graph.passes[0].before, ...graph.passes.map(p => p.after)];
   const W = 1200, H = 84, line = points.map((n, k) => `${k ? 'L' : 'M'}${(k / Math.max(1, points.length - 1) * W).toFixed(1)},${(H - 4 - n / most * (H - 12)).toFixed(1)}`).join('');
@@ -93,7 +93,7 @@ class CompareView {
     const pairs = matched(a.graphs, b.graphs);
     for (const [left, right] of pairs) {
       if (pairs.length > 1) page.append(el('h2', {}, left.name));
-      page.append(compareFigures(left, right, a, b), el('h2', {}, 'Launches', el('small', {}, 'by how much their time changed')), compareLaunches(left, right), ...compareDecisions(left, right));
+      page.append(compareFigures(left, right, a, b), el('h2', {}, 'Launches', el('small', {}, 'sorted by change of time')), compareLaunches(left, right), ...compareDecisions(left, right));
     }
     const alone = [...a.graphs.filter(g => !pairs.some(p => p[0] === g)).map(g => 'only before: ' + g.name), ...b.graphs.filter(g => !pairs.some(p => p[1] === g)).map(g => 'only after: ' + g.name)];
     if (alone.length) page.append(el('p', {class: 'note'}, alone.join('; ')));
@@ -137,5 +137,5 @@ function compareDecisions(left, right) {
   const names = [...new Set([...Object.keys(left.counts), ...Object.keys(right.counts)])].filter(n => left.counts[n] !== right.counts[n]);
   const reasons = graph => new Map(separateReasons(graph).map(r => [r.reason, r.items.length])), x = reasons(left), y = reasons(right);
   const changed = [...new Set([...x.keys(), ...y.keys()])].filter(r => x.get(r) !== y.get(r));
-  return [el('h2', {}, 'Decisions that changed'), names.length || changed.length ? table(['what', 'before', 'after'], [...names.map(n => [n, count(left.counts[n] || 0), count(right.counts[n] || 0)]), ...changed.map(r => ['not fused: ' + r, count(x.get(r) || 0), count(y.get(r) || 0)])], [1, 2]) : el('p', {class: 'note'}, 'None: the same passes did the same things.')];
+  return [el('h2', {}, 'Decisions that changed'), names.length || changed.length ? table(['what', 'before', 'after'], [...names.map(n => [n, count(left.counts[n] || 0), count(right.counts[n] || 0)]), ...changed.map(r => ['not fused: ' + r, count(x.get(r) || 0), count(y.get(r) || 0)])], [1, 2]) : el('p', {class: 'note'}, 'None: the passes made the same changes.')];
 }

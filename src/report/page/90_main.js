@@ -1,5 +1,5 @@
-// The page itself: tabs, the graph that is shown, the theme. The address behind # keeps the tab and
-// what is selected in the graph (#graph:u12); ?theme=dark chooses a theme.
+// The page itself: tabs, the selected graph, the theme. The URL fragment stores the tab and the
+// selected item of the graph (#graph:u12); ?theme=dark chooses a theme.
 const TABS = {overview: ['Overview', OverviewView], graph: ['Graph', GraphView], timeline: ['Timeline', TimelineView], roofline: ['Roofline', RooflineView], memory: ['Memory', MemoryView], decisions: ['Decisions', DecisionsView]};
 
 class App {

@@ -19,14 +19,14 @@ class Gears {
  public:
   // Throws UserError if a ladder has no rows, a row whose length differs from the number of
   // symbols, a size below 1, or a repeated row. `sizes_only`: values that no memory depends on are
-  // left out of the key unless the policy is exact. `rule`: what the device adds to the policy.
+  // left out of the key unless the policy is exact. `rule`: constraints of the device.
   Gears(const Image& image, GearOptions options, bool sizes_only, GearRule rule = {});
 
-  // Clears the values of the key that no memory depends on, so that only sizes tell Captures apart.
+  // Clears the values of the key that no memory depends on, so that Captures differ only in sizes.
   void keep_sizes(std::span<std::int64_t> key) const;
   bool matters(std::size_t symbol) const { return matters_[symbol]; }
-  // Rounds the sizes up to a gear. `captures`: how many exist so far. UserError if a size is
-  // refused.
+  // Rounds the sizes up to a gear. `captures`: how many exist so far. UserError if a size is not
+  // allowed.
   void round_up(std::span<std::int64_t> key, std::int64_t captures) const;
 
  private:

@@ -17,7 +17,7 @@ class Device;
 class Queue;
 
 // Faulting a page in again costs about as much as filling it: blocks with few bytes of temporaries
-// are kept, whatever their workers' scratch takes.
+// are kept, regardless of the size of their workers' scratch.
 inline bool worth_discarding(std::int64_t bytes) { return bytes >= (std::int64_t{8} << 20); }
 
 class Arena {
@@ -58,8 +58,8 @@ class QueuePool {
   // a re-entrant call never waits for its caller.
   std::unique_ptr<Queue> acquire(std::size_t bytes_wanted);
   void give_back(std::unique_ptr<Queue> queue) noexcept;
-  // Instead, where a graph of the caller's uses the queue's memory: it serves no other call and
-  // lives as long as the pool.
+  // Called instead of give_back() if a graph of the caller uses the queue's memory: the queue
+  // serves no other call and lives as long as the pool.
   void keep(std::unique_ptr<Queue> queue) noexcept;
   void suspend() noexcept;  // the holder of a Queue enters host code
   void resume() noexcept;   // and returns from it; never waits

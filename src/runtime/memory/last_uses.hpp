@@ -1,5 +1,5 @@
 #pragma once
-// Last uses of call results, and of inputs whose release the host asked to be told about.
+// Last uses of call results, and of inputs whose release is reported to the host.
 
 #include "runtime/session/image.hpp"
 

@@ -28,7 +28,7 @@ thread_local std::int64_t current_stream = 0;
 void set_current_stream(std::int64_t stream) { current_stream = stream; }
 
 LimitScope::LimitScope(int workers) : saved_(current_stream) {
-  // A number of its own for each limit, away from those that callers choose.
+  // A separate number for each limit, outside the range that callers use.
   constexpr std::int64_t kFirst = std::int64_t{-1} << 40;
   const std::int64_t stream = kFirst - workers;
   const CoreLimit limit{workers, workers};

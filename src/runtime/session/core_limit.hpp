@@ -22,7 +22,7 @@ CoreLimit stream_limit(std::int64_t stream);
 CoreLimit device_limit();
 CoreLimit current_limit();  // of the calling thread's stream
 
-// Runs that this thread starts inside the scope use at most so many workers.
+// Runs that this thread starts inside the scope use at most this many workers.
 class LimitScope {
  public:
   explicit LimitScope(int workers);

@@ -15,7 +15,7 @@ namespace gex::runtime {
 // Holds a Queue of the pool for a scope. Host code runs between suspend and resume.
 class QueueLease {
  public:
-  // `for_good`: a graph of the caller's will use the queue's memory.
+  // `for_good`: never returned, because a graph of the caller uses the queue's memory.
   QueueLease(QueuePool& pool, std::size_t bytes_wanted, bool for_good)
       : pool_(pool), queue_(pool.acquire(bytes_wanted)), for_good_(for_good) {}
   ~QueueLease() {
@@ -82,7 +82,7 @@ class Executor {
   int epoch_ = 0;
   std::int64_t temporaries_ = 0;  // bytes of the largest block, without the workers' scratch
   CallCounts counts_;
-  const std::unique_ptr<CallTrace> trace_;  // null unless somebody wants one
+  const std::unique_ptr<CallTrace> trace_;  // null if no trace was requested
 };
 
 }  // namespace gex::runtime

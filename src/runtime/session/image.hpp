@@ -89,8 +89,8 @@ struct Item {
   std::vector<program::BufferId> release;  // externals whose last use this was
 };
 
-// An input whose release the host asked to be told about: position of its last use in the flattened
-// order, or -1.
+// An input whose release is reported to the host: position of its last use in the flattened order,
+// or -1.
 struct InputEnd {
   int position = -1;
   int input = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// The call step of a failed index check, which compile/index_checks.hpp puts into graphs.
+// The call step of a failed index check, which compile/index_checks.hpp adds to graphs.
 
 #include <cstdint>
 #include <span>

@@ -38,7 +38,7 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
         context(open_context()),
         loaded(context->device->load(*executable)),
         frozen(*image.program, options.frozen, *context->device, *loaded),
-        // Where code is recorded into device graphs, values are part of the recording.
+        // If code is recorded into device graphs, values are part of the recording.
         gears(image, options.gears, context->device->runs_callables(), loaded->gears),
         specialises(the_specialiser != nullptr && options.static_code &&
                     context->device->runs_callables()),
@@ -66,7 +66,7 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
       has_own_code = served->has_own_code;
     }
   };
-  // The Use of a call that is under way; given back if the call fails.
+  // The Use of a running call; returned if the call fails.
   struct Running {
     State& state;
     std::unique_ptr<Use> use;
@@ -129,7 +129,7 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
   Counters counters;
   std::vector<std::unique_ptr<Use>> idle_uses;
 
-  std::atomic<Use*> ended = nullptr;  // not guarded: the last first
+  std::atomic<Use*> ended = nullptr;  // not guarded; newest first
 };
 
 Session::State::~State() { add_up_ended(); }
@@ -285,17 +285,17 @@ void Session::State::assign_block(Capture& capture) {
 
 // Recomputes sizes, plan and recordings; the old Capture is destroyed when no call uses it.
 void Session::State::recapture(Use& use, bool forced) {
-  auto anew = make_capture(image, *executable, *context->device, *loaded, use.capture->key,
-                           options.keep_arena, use.limit);
-  anew->lookup = use.capture->lookup;
-  anew->arena_block = use.capture->arena_block;
-  anew->reason = forced ? "force_recapture" : "the core limit of the caller's stream changed";
+  auto renewed = make_capture(image, *executable, *context->device, *loaded, use.capture->key,
+                              options.keep_arena, use.limit);
+  renewed->lookup = use.capture->lookup;
+  renewed->arena_block = use.capture->arena_block;
+  renewed->reason = forced ? "force_recapture" : "the core limit of the caller's stream changed";
   const Key key = use.served->key;
   const Locked lock(*this);
-  anew->hits = use.capture->hits;
+  renewed->hits = use.capture->hits;
   ++(forced ? counters.recaptures : counters.limit_recaptures);
-  table.put(anew);
-  use.capture = std::move(anew);
+  table.put(renewed);
+  use.capture = std::move(renewed);
   use.serve(use.capture->served.admit(key, use.capture->generic_code));
 }
 

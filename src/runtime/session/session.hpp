@@ -96,7 +96,7 @@ using program::Specialiser;
 
 struct DeviceContext;  // see device.hpp
 
-// Fields with a line in gex/options.def, which says what they mean, and what no option can say.
+// The session options of gex/options.def, which describes them, and fields that are not options.
 struct SessionOptions {
 #define GEX_SESSION_FIELD_compile(name, type, value)
 #define GEX_SESSION_FIELD_session(name, type, value) type name = value;
@@ -116,7 +116,7 @@ struct SessionOptions {
   // Replaces the driver's shared device; its arenas are freed with the Session.
   std::shared_ptr<DeviceContext> device;
   bool static_code = true;  // ask the Specialiser for hot keys, in the background
-  int hot_after = 3;        // calls with a key before static code is asked for, or 1 at once
+  int hot_after = 3;  // calls with a key before static code is requested; 1: at the first call
   // Whether memory for temporaries is kept between calls; false: large blocks are discarded.
   bool keep_arena = true;
   // Host memory of the Program's frozen constants, by slot: it neither moves nor changes.
@@ -141,7 +141,7 @@ struct Counters {
 struct CaptureInfo {
   std::vector<std::int64_t> key;  // values of the program's input symbols: the largest it serves
   std::int64_t hits = 0, arena_bytes = 0, lower_bound = 0;
-  std::string reason;  // in words: "dim 1 of input 0 was 24, now 25; gear 32 covers both"
+  std::string reason;  // as text: "dim 1 of input 0 was 24, now 25; gear 32 covers both"
   std::string note;    // why some launch has no static code; empty if nothing went wrong
 };
 
@@ -155,9 +155,9 @@ class Session {
 
   // Throws UserError if an input does not match (which input, expected, got).
   void run(std::span<const InputArg> inputs, Host& host);
-  // The same where all memory of the call is the host's: inputs, what the Host allocates, operands
-  // and results of its calls. A device with memory of its own gets copies, and what it wrote is
-  // copied back before this returns.
+  // The same if all memory of the call is host memory: inputs, outputs that the Host allocates,
+  // operands and results of its calls. For a device with its own memory, inputs are copied to it,
+  // and what it wrote is copied back before this returns.
   void run_from_host(std::span<const InputArg> inputs, Host& host);
 
   const program::Program& program() const;

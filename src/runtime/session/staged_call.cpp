@@ -11,9 +11,9 @@
 namespace gex::runtime {
 namespace {
 
-// Elements from the first to the last in memory, counted from the one with all indices 0.
+// The range of elements in memory, relative to the element with all indices 0.
 struct Extent {
-  std::int64_t first = 0, last = -1;  // last < first: there is none
+  std::int64_t first = 0, last = -1;  // last < first: empty
   std::int64_t elements() const { return last - first + 1; }
 };
 
@@ -27,7 +27,7 @@ Extent extent_of(std::span<const std::int64_t> shape, std::span<const std::int64
   return extent;
 }
 
-// Whether the elements lie side by side, in any order of the axes.
+// Whether the elements are contiguous, in any order of the axes.
 bool has_no_gaps(std::span<const std::int64_t> shape, std::span<const std::int64_t> strides) {
   std::vector<std::pair<std::int64_t, std::int64_t>> axes;  // stride, size
   for (std::size_t d = 0; d < shape.size(); ++d)
@@ -62,7 +62,7 @@ void* StagingBlocks::take(std::size_t bytes, std::size_t& size) {
     idle_bytes_ -= size;
     idle_.erase(found);
   } else {
-    if (idle_bytes_ > most_used_) free_idle();  // sizes of earlier calls that come no more
+    if (idle_bytes_ > most_used_) free_idle();  // sizes that later calls do not use
     memory = device_.allocate(size);
   }
   used_bytes_ += size;
@@ -96,7 +96,7 @@ StagedCall::StagedCall(const program::Program& program, const std::vector<bool>&
       output_copies_(program.outputs.size()) {}
 
 std::span<const InputArg> StagedCall::begin() {
-  // What does not fit is told by the run, in its own words.
+  // The run itself reports inputs that do not match.
   const std::size_t known = std::min(inputs_.size(), program_.inputs.size());
   for (std::size_t i = 0; i < known; ++i) {
     if (program_.inputs[i].kind == program::InputDesc::Kind::integer) continue;
@@ -148,7 +148,7 @@ void StagedCall::read_bytes(void* host, const void* device, std::size_t bytes) {
   lease.queue().finish();
 }
 
-// What lies between the elements may be somebody else's and is left alone.
+// Memory between the elements may belong to other tensors and is not written.
 void StagedCall::read(const Copy& copy) {
   const Extent extent = extent_of(copy.shape, copy.strides);
   const std::size_t size = size_of(copy.dtype);
@@ -181,8 +181,8 @@ void* StagedCall::allocate_output(int k, DType dtype, std::span<const std::int64
   return (output_copies_[index(k)] = make(host, dtype, shape, strides)).device;
 }
 
-// The run is done when results that are no memory of their own are told; the host may look at what
-// they are views of.
+// Results without their own memory are reported after the run has finished, because the host may
+// read the tensors that they are views of.
 void StagedCall::set_view_output(int k, int of_input, std::span<const std::int64_t> shape,
                                  std::span<const std::int64_t> strides, std::int64_t offset) {
   copy_back();
@@ -204,7 +204,7 @@ void StagedCall::set_integer_output(int k, std::int64_t value) {
 void StagedCall::set_external_output(int k, std::uint64_t handle) {
   copy_back();
   Copy& copy = call_results_.at(handle);
-  read(copy);  // later steps may have written over it
+  read(copy);  // later steps may have overwritten it
   give_back(copy);
   call_results_.erase(handle);
   host_.set_external_output(k, handle);
@@ -224,7 +224,7 @@ void StagedCall::call(const program::Call& call, std::span<const TensorRef> inpu
       read_bytes(memory.back().data(), static_cast<std::byte*>(operand.data) - to_first,
                  memory.back().size() - 1);
     operand.data = memory.back().data() + to_first;
-    // The host's own tensor need not have what the device has by now.
+    // The host's tensor may be older than the device's copy.
     operand.input = -1;
     operand.handle = 0;
   }

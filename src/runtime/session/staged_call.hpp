@@ -1,7 +1,7 @@
 #pragma once
-// A call whose memory is all the host's, on a device with memory of its own: inputs are copied to
-// the device before the run, results and written inputs back after it, operands and results of call
-// steps on the way.
+// A call with host memory on a device with its own memory: inputs are copied to the device before
+// the run, results and written inputs are copied back after it, operands and results of call steps
+// during it.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace gex::runtime {
 
-// Device memory that is kept from call to call: asking a GPU for it takes longer than a small run.
+// Device memory that is reused between calls: allocating it on a GPU takes longer than a small run.
 class StagingBlocks {
  public:
   explicit StagingBlocks(Device& device) : device_(device) {}
@@ -25,7 +25,7 @@ class StagingBlocks {
   StagingBlocks(const StagingBlocks&) = delete;
   StagingBlocks& operator=(const StagingBlocks&) = delete;
 
-  // At least so many bytes. `size` gets what give_back() wants.
+  // At least this many bytes. Sets `size` to the value to pass to give_back().
   void* take(std::size_t bytes, std::size_t& size);
   void give_back(void* memory, std::size_t size);
 
@@ -48,9 +48,9 @@ class StagedCall final : public Host {
   StagedCall(const StagedCall&) = delete;
   StagedCall& operator=(const StagedCall&) = delete;
 
-  // Copies the inputs; gives them in device memory.
+  // Copies the inputs; returns their copies in device memory.
   std::span<const InputArg> begin();
-  // After the run: everything is where the host wants it.
+  // After the run: copies everything back to the host.
   void finish();
 
   void about_to_block() override { host_.about_to_block(); }
@@ -70,7 +70,7 @@ class StagedCall final : public Host {
   void release_input(int i) override { host_.release_input(i); }
 
  private:
-  // A tensor of the host and its place on the device.
+  // A host tensor and its copy on the device.
   struct Copy {
     void* host = nullptr;
     DType dtype = DType::f32;
@@ -79,7 +79,7 @@ class StagedCall final : public Host {
     std::size_t block_size = 0;
     std::byte* device = nullptr;  // of the first element
   };
-  // With a place for it on the device, nothing written there yet.
+  // Allocates device memory for it; nothing is copied yet.
   Copy make(void* host, DType dtype, std::span<const std::int64_t> shape,
             std::span<const std::int64_t> strides);
   void write(const Copy& copy);

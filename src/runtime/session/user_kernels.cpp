@@ -13,7 +13,7 @@ constexpr std::string_view kPrefix = "kernel ";
 
 struct Table {
   std::mutex mutex;
-  std::map<std::string, UserKernel, std::less<>> kernels;  // addresses stay
+  std::map<std::string, UserKernel, std::less<>> kernels;  // addresses of elements must stay valid
   static Table& get() {
     static auto* const table = new Table;  // calls may come after static destructors
     return *table;
@@ -24,7 +24,8 @@ struct Table {
 
 void register_user_kernel(const std::string& name, UserKernel kernel) {
   if (name.empty() || name.find(' ') != std::string::npos)
-    fail(ErrorCode::invalid_argument, "'", name, "' is no name of a kernel: no spaces, not empty");
+    fail(ErrorCode::invalid_argument, "'", name,
+         "' is not a valid kernel name: it must be non-empty and contain no spaces");
   Table& table = Table::get();
   const std::lock_guard lock(table.mutex);
   if (!table.kernels.emplace(name, std::move(kernel)).second)

@@ -1,5 +1,5 @@
 #pragma once
-// Kernels of users, by name: call steps that any process can run in which somebody registered them.
+// User kernels by name: call steps that run in any process that has registered them.
 
 #include <functional>
 #include <span>
@@ -11,8 +11,9 @@
 
 namespace gex::runtime {
 
-// Reads dense inputs and writes dense outputs, whose memory is there. `parameters`: what the graph
-// says behind the kernel's name. Throws UserError if it can't. Called by any thread.
+// Reads dense inputs and writes dense outputs, whose memory is already allocated. `parameters`: the
+// text after the kernel's name in the graph. Throws UserError on failure. May be called from any
+// thread.
 using UserKernel =
     std::function<void(std::span<const TensorRef> inputs, std::span<const TensorRef> outputs,
                        const std::string& parameters)>;
@@ -29,7 +30,7 @@ struct KernelCall {
 bool is_kernel_call(const program::Call& call);
 KernelCall kernel_of_call(const program::Call& call);
 
-// UserError(not_found) if nobody registered it.
+// UserError(not_found) if it is not registered.
 const UserKernel& user_kernel(const std::string& name);
 
 }  // namespace gex::runtime

@@ -1,7 +1,7 @@
 """tests/gpu/run: builds and tests gex on the GPU of this machine, part by part.
 
-Each part takes less than 8 minutes. What every unit of every part showed is kept in a JSON file; a
-table of all parts is written beside it.
+Each part takes less than 8 minutes. The outcome of every unit of every part is stored in a JSON
+file; a table of all parts is written beside it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _arguments() -> argparse.Namespace:
     add = parser.add_argument
     names = ", ".join(PARTS) + "; only when named: " + ", ".join(MORE_PARTS)
     add("--part", action="append", default=[], help=f"may be given several times: {names}")
-    add("--resume", action="store_true", help="leave out units that these sources have run")
+    add("--resume", action="store_true", help="skip units that already ran with these sources")
     add("--failed", action="store_true", help="only units that failed when they were last run")
     add("--units", default="", help="only units that match this regular expression")
     add("--build", type=Path, default=Path("build-gpu"), help="folder to build in")
@@ -33,7 +33,7 @@ def _arguments() -> argparse.Namespace:
     add("--jobs", type=int, default=12, help="worker processes for operators and models")
     add("--samples", type=int, default=4, help="samples of each operator")
     add("--limit", type=float, default=470, help="seconds that one part may take")
-    add("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: to try the harness")
+    add("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: to test the harness")
     add("--python-path", type=Path, help="folder of the built package; default: BUILD/python")
     return parser.parse_args()
 
@@ -94,7 +94,7 @@ def main() -> None:
     chosen = _chosen(arguments.part)
     file = (arguments.json or build / "gpu.json").resolve()
     if file.exists() and not (arguments.resume or arguments.failed or arguments.part):
-        file.unlink()  # a complete run begins anew
+        file.unlink()  # a complete run starts from scratch
     results = Results(file)
     results.machine = _machine(settings)
     print(f"{results.machine}; sources {results.sources}; results in {file}", flush=True)

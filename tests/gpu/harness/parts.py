@@ -29,7 +29,7 @@ class Settings:
     jobs: int
     samples: int
     limit: float  # seconds that one part may take
-    resume: bool  # leave out what these sources have run
+    resume: bool  # skip what already ran with these sources
     failed: bool  # only what failed last
     units: str  # a regular expression; "": all
 
@@ -49,7 +49,7 @@ Part = Callable[[Settings, str, Results], None]
 
 
 def _lines(command: list[str], settings: Settings, part: str) -> Iterator[str]:
-    """What the command prints; the last line says how it ended."""
+    """The output of the command; the last line is its exit status."""
     log = settings.build / "gpu" / f"{part}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     limit = ["timeout", "--kill-after=10", str(settings.limit)]
@@ -148,7 +148,7 @@ def _selected(settings: Settings, part: str, units: list[str], results: Results)
 
 
 def _units(module: str, arguments: list[Any], settings: Settings) -> list[str]:
-    """Asked for in another process, which has the right import paths."""
+    """Listed in another process, which has the right import paths."""
     code = f"import json, {module} as m; print('\\n' + json.dumps(m.units(*{arguments!r})))"
     found = subprocess.run(
         [sys.executable, "-c", code],
@@ -200,7 +200,7 @@ class Worked:
             start + settings.limit - 30,
         ).run(units, done)
         if count < len(units):
-            print(f"  {len(units) - count} units are left: go on with --resume", flush=True)
+            print(f"  {len(units) - count} units are left: continue with --resume", flush=True)
 
 
 def _opinfo(dtype: str) -> Worked:
@@ -238,5 +238,5 @@ MORE_PARTS: dict[str, Part] = {
     "zoo-backward": _zoo("backward"),
     "bench": bench,
 }
-# Parts that need nothing of what is built.
+# Parts that do not need the build.
 WITHOUT_BUILD = ("build", "kernels")

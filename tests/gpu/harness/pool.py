@@ -1,4 +1,4 @@
-"""Runs units in worker processes: one that hangs or crashes costs its own unit and no other."""
+"""Runs units in worker processes: a hang or crash affects only its own unit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One test of pytest, by its node id, in a process that lives on."""
+"""One test of pytest, by its node id, in a process that is reused."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What each unit of each part showed, in one JSON file, and the tables made of it.
+"""The outcome of each unit of each part in one JSON file, and the tables made from it.
 
 A unit is one test, one operator with a dtype, or one model. Its record names the sources that it
-was run with, so that a run can go on where another one stopped.
+was run with, so that a run can continue where another one stopped.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
-# Outcomes that are as they should be. "call": right, with calls through PyTorch. "left out":
-# PyTorch itself can't run or trace it, or a test says why it does not apply.
+# Outcomes that are not failures. "call": right, with calls through PyTorch. "left out": PyTorch
+# itself can't run or trace it, or a test says why it does not apply.
 GOOD = ("right", "decomposed", "call", "left out")
 _ORDER = (*GOOD, "wrong", "error", "crash", "time-out")
 _SOURCES = ("src", "include", "python", "tests/gpu", "tests/python", "CMakeLists.txt")
@@ -99,12 +99,12 @@ class Results:
         return self._records.get((part, unit))
 
     def is_done(self, part: str, unit: str) -> bool:
-        """Whether these very sources have run it, with whatever outcome."""
+        """Whether it already ran with these sources, with any outcome."""
         record = self.get(part, unit)
         return record is not None and record.sources == self.sources
 
     def forget(self, part: str, units: set[str]) -> None:
-        """Drops records of units that are there no more."""
+        """Drops records of units that no longer exist."""
         with self._lock:
             for record in self.of(part):
                 if record.unit not in units:
@@ -162,7 +162,7 @@ def _figures(part: str, records: list[Record]) -> list[str]:
 
 
 def _calls(records: list[Record]) -> list[str]:
-    """What runs through PyTorch, with the reasons, the most frequent first."""
+    """Calls through PyTorch with their reasons, the most frequent first."""
     counts: Counter[str] = Counter()
     for record in records:
         counts.update(record.figures.get("calls", {}))

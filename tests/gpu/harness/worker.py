@@ -15,7 +15,7 @@ from typing import Any
 
 
 def _is_device_usable() -> bool:
-    """After some faults nothing runs on the device any more in this process."""
+    """After some faults the device is unusable in this process."""
     torch = sys.modules.get("torch")
     if torch is None or not (torch.cuda.is_available() and torch.cuda.is_initialized()):
         return True
@@ -27,7 +27,7 @@ def _is_device_usable() -> bool:
 
 
 def main() -> None:
-    # What tests print must not get between the answers.
+    # Output of tests must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 

@@ -1,4 +1,4 @@
-"""One model of tests/python/zoo in one way: compiled, against eager on the device."""
+"""One model of tests/python/zoo in one mode: compiled, compared with eager on the device."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _answer(name: str, way: str, device: str) -> dict[str, Any]:
             return {"outcome": "left out", "detail": f"fails without gex too: {text}"}
         return {"outcome": outcome, "detail": text}
     if not found.graphs:
-        return {"outcome": "error", "detail": "gex was given nothing to compile"}
+        return {"outcome": "error", "detail": "gex compiled no graph"}
     return {"outcome": "call" if found.calls else "right", "figures": _figures(found)}
 
 

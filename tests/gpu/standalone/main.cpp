@@ -1,7 +1,6 @@
 // Runs, without GoogleTest, the conformance suite over the CUDA drivers (and null and cpu beside
-// them) and every test whose suite's name begins with Cuda. Exit code 1 if anything failed or no
-// GPU was there. An argument chooses the tests whose names contain it, without the conformance
-// suite.
+// them) and every test whose suite's name begins with Cuda. Exit code 1 if anything failed or there
+// is no GPU. An argument selects the tests whose names contain it, without the conformance suite.
 
 #include <algorithm>
 #include <chrono>

@@ -31,9 +31,9 @@ inline constexpr std::int64_t kRowPixels = 64 * 1024;  // of a row of the result
 inline constexpr std::int64_t kConvDepth = 5120;
 // Elements of the padded copy of some input rows.
 inline constexpr std::int64_t kConvImage = 160 * 1024;
-// Part of a row that is worth a copy of its own.
+// Smallest part of a row that is worth copying separately.
 inline constexpr std::int64_t kFewestColumns = 32;
-// Input channels of 1x1 kernels up to which pixels are best read where they lie.
+// Maximum number of input channels of 1x1 kernels for which pixels are read in place.
 inline constexpr std::int64_t kShallow = 128;
 // Output pixels that are finished at a time.
 inline constexpr std::int64_t kConvPixels = 384;
@@ -127,7 +127,7 @@ struct ConvSizes {
     return kernel_h == 1 && kernel_w == 1 && stride[0] == 1 && stride[1] == 1 && in_place() &&
            dense && out_w == width && out_h == height;
   }
-  // Where depth is small, turning finished pixels into planes would take a good part of the time;
+  // If depth is small, transposing finished pixels into planes would take a large part of the time;
   // but the pixels of a plane must fill vectors.
   GEX_IN_EVERY_VARIANT constexpr bool product_pays() const {
     constexpr std::int64_t lanes = 16;

@@ -37,8 +37,8 @@ void clear(const Context& c, void* out, const i64* dims, i64 first, i64 col0, i6
   }
 }
 
-// visit(group, first row, rows of it) for each group, those without rows too. Gives the end of the
-// last one.
+// Calls visit(group, first row, number of rows) for each group, including empty ones. Returns the
+// end of the last one.
 template <class Visit>
 i64 for_each_group(const Context& c, const void* ends, i64 rows, i64 groups, const Visit& visit) {
   i64 start = 0;
@@ -50,8 +50,8 @@ i64 for_each_group(const Context& c, const void* ends, i64 rows, i64 groups, con
   return start;
 }
 
-// The grid counts columns: within a product its units run through the rows first, so some columns
-// of it are a range of its own grid.
+// The grid counts columns: the units of a matmul are numbered by rows first, so a range of columns
+// is a range of its grid.
 void run(const void* context, void* const* buffers, const i64* dims, i64 begin, i64 end,
          std::byte* scratch) {
   const auto& c = *static_cast<const Context*>(context);
@@ -73,8 +73,8 @@ void run(const void* context, void* const* buffers, const i64* dims, i64 begin, 
         std::min(end * kUnitCols, dims[matmul_dims::n]));
 }
 
-// The grid is that of one group's product: each range of it is computed for all groups, so workers
-// have equal shares however the rows are spread.
+// The grid is that of one group's matmul: each range of it is computed for all groups, so workers
+// have equal shares for any distribution of the rows.
 void run_weight_grad(const void* context, void* const* buffers, const i64* dims, i64 begin, i64 end,
                      std::byte* scratch) {
   const auto& c = *static_cast<const Context*>(context);

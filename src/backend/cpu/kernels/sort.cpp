@@ -58,7 +58,7 @@ struct U8 {
   static Bits key(Bits bits) { return bits; }
 };
 
-// --- entries: a key and where it was; all different, so every order of them is a stable one -----
+// --- entries: a key and its position; all different, so every sort of them is stable -----
 
 // Keys of at most 32 bits share a word with the index: one comparison, half the memory.
 struct ShortEntry {

@@ -1,6 +1,6 @@
 #pragma once
-// Alternative ways to compute one problem: forms and vector widths. Which is the fastest depends on
-// sizes, strides and machine; `backend/cpu/tuner.hpp` measures it.
+// Alternative implementations of one problem: forms and vector widths. Which is the fastest depends
+// on sizes, strides and machine; `backend/cpu/tuner.hpp` measures it.
 
 #include <cstdint>
 #include <optional>

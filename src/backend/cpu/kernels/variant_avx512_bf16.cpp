@@ -1,4 +1,4 @@
-// Compiled with the machine flags that its name says; see kernels.cmake and bf16_pairs.hpp.
+// Compiled with the machine flags in its name; see kernels.cmake and bf16_pairs.hpp.
 #define GEX_VARIANT avx512_bf16
 #include "backend/cpu/kernels/simd/matmul_by_pairs.hpp"
 

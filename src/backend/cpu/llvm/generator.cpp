@@ -32,10 +32,10 @@ namespace {
 using loop::Kernel;
 using program::Callable;
 
-// The name of every function that is kept: each has an object of its own.
+// The name of every cached function: each has a separate object.
 constexpr const char* kStoredName = "gex_kernel";
 
-// All that the machine code of a job depends on.
+// Everything that the machine code of a job depends on.
 std::string stored_key(const Job& job) {
   static const std::string build = build_id_at(kStoredName);
   const Target& host = host_target();
@@ -120,7 +120,7 @@ std::string object_for(const JobPtr& job, Compiler& compiler, const Target& targ
   return compiler.object(*module)->getBuffer().str();
 }
 
-// Where each of the canonical kernel's symbols is among the caller's; empty: in the same order.
+// The position of each of the canonical kernel's symbols in the caller's; empty: the same order.
 std::vector<int> positions_of(const Kernel& kernel, const std::vector<Dim>& originals) {
   const std::vector<Dim> theirs = kernel.symbols();
   std::vector<int> positions;
@@ -133,7 +133,7 @@ std::vector<int> positions_of(const Kernel& kernel, const std::vector<Dim>& orig
   return positions;
 }
 
-// Where the caller's dims come in another order than the canonical kernel's.
+// For callers whose dims have another order than the canonical kernel's.
 struct Reordered {
   Callable inner;
   std::vector<int> position;  // in the caller's dims, of each canonical symbol
@@ -268,7 +268,7 @@ class LlvmGenerator final : public Generator {
     return w;
   }
 
-  // Those that are kept somewhere are done; the others stay in the list.
+  // Jobs found in a cache are done; the others stay in the list.
   void load_stored(std::vector<JobPtr>& jobs) {
     std::erase_if(jobs, [](const JobPtr& job) {
       if (job->objects == nullptr) return false;
@@ -291,7 +291,7 @@ class LlvmGenerator final : public Generator {
       std::vector<JobPtr> alike;
       std::ranges::copy_if(jobs, std::back_inserter(alike),
                            [&](const JobPtr& job) { return job->effort() == effort; });
-      // What is kept is kept kernel by kernel.
+      // The cache stores each kernel separately.
       const std::size_t most = !alike.empty() && alike[0]->objects ? 1 : kJobsInModule;
       std::size_t size = std::clamp<std::size_t>((alike.size() + 1) / 2, 1, most);
       for (std::size_t first = 0; first < alike.size(); first += size) {
@@ -325,7 +325,7 @@ class LlvmGenerator final : public Generator {
       compile_jobs(*compiler, jobs);
       for (const JobPtr& job : jobs) job->done.set_value();
     } catch (...) {
-      if (jobs.size() > 1) {  // find the one that can't be compiled, keep the others
+      if (jobs.size() > 1) {  // find the one that can't be compiled; the others are used
         for (const JobPtr& job : jobs) try_chunk({&job, 1});
       } else {
         cache_.forget(jobs[0]);

@@ -56,8 +56,8 @@ void initialise_llvm() {
   std::call_once(once, [] {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
-    // Strength reduction takes a fifth of the time and finds nothing: addresses are base plus index
-    // already. LLVM offers no other way to leave it out.
+    // Strength reduction takes a fifth of the time and changes nothing: addresses are already base
+    // plus index. LLVM offers no other way to disable it.
     auto& options = llvm::cl::getRegisteredOptions();
     if (auto at = options.find("disable-lsr"); at != options.end())
       static_cast<llvm::cl::opt<bool>*>(at->second)->setValue(true);
@@ -72,7 +72,7 @@ T must(llvm::Expected<T> value, const char* what) {
   return std::forward<T>(*value);
 }
 
-// What generated code may call. Nothing else is looked up in the process.
+// Functions that generated code may call. No other symbols of the process are visible to it.
 llvm::orc::SymbolMap known_functions(llvm::orc::LLJIT& jit) {
   llvm::orc::SymbolMap map;
   auto add = [&](const char* name, auto* address) {
@@ -179,7 +179,7 @@ void Compiler::optimise(llvm::Module& module) {
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, cgscc, modules);
-  // The emitter already hoists, shares and vectorises; this only sweeps up.
+  // The emitter already hoists, shares and vectorises; this only cleans up.
   llvm::FunctionPassManager passes;
   passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
   passes.addPass(llvm::EarlyCSEPass());
@@ -187,8 +187,8 @@ void Compiler::optimise(llvm::Module& module) {
     if (!f.isDeclaration()) passes.run(f, functions);
 }
 
-// What LLVM::addPassesToEmitFile does, less the passes that cost more than they bring to code which
-// comes out of the emitter hoisted, shared and in order.
+// As LLVM's addPassesToEmitFile, without passes that cost more than they gain, because the
+// emitter's code is already hoisted, shared and in order.
 void Compiler::write(llvm::Module& module, llvm::SmallVectorImpl<char>& bytes, bool object) {
   llvm::raw_svector_ostream out(bytes);
   llvm::legacy::PassManager passes;
@@ -236,7 +236,7 @@ LinkedCode link(std::unique_ptr<llvm::MemoryBuffer> object, const std::vector<st
   LinkedCode result;
   result.owner = std::shared_ptr<const void>(&scope, [&j, &scope](const void*) {
     Gate::Pass open;
-    // Failing to free code is no reason to end the program.
+    // A failure to free code does not end the program.
     llvm::consumeError(j.getExecutionSession().removeJITDylib(scope));
   });
   if (auto failed = j.addObjectFile(scope, std::move(object)))

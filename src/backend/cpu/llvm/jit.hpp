@@ -17,8 +17,8 @@ class TargetMachine;
 
 namespace gex::codegen {
 
-// quick: for generic code that someone waits for; thorough: for static code, made when it pays.
-// The code differs, the bits it computes do not.
+// quick: for generic code, which the caller waits for; thorough: for static code, compiled in the
+// background. Both compute the same bits.
 enum class Effort { quick, thorough };
 
 // Optimises and translates; one per thread.
@@ -40,7 +40,7 @@ class Compiler {
   std::unique_ptr<llvm::TargetMachine> machine_;
 };
 
-// Linked code; freed when the last owner lets go.
+// Linked code; freed with its last owner.
 struct LinkedCode {
   std::vector<void*> functions;
   std::shared_ptr<const void> owner;

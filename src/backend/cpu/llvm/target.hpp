@@ -1,5 +1,5 @@
 #pragma once
-// What the host offers, asked once.
+// Properties of the host, queried once.
 
 #include <string>
 #include <string_view>
@@ -11,7 +11,7 @@ struct Target {
   std::string features;  // LLVM's feature string
   int vector_bytes = 16;
   bool avx512 = false;
-  std::string why_not;  // not empty: the generator can't serve this machine
+  std::string why_not;  // not empty: why the generator can't be used on this machine
 
   // Elements handled side by side. The same for every dtype: wider elements take several registers,
   // so a value's lane never depends on what else a kernel computes.

@@ -16,7 +16,7 @@ namespace gex::runtime::cuda {
 
 namespace {
 
-// More than 48 KB must be asked for, and a kernel's own arrays count.
+// More than 48 KB must be requested explicitly, and static arrays of the kernel count.
 constexpr std::int64_t kDefaultShared = 16 * 1024;
 constexpr int kHelperBlock = 256;
 constexpr std::int64_t kMaxHelperBlocks = 2048;
@@ -47,12 +47,12 @@ void check(const DriverApi& api, Result result, const char* what) {
   api.error_string(result, &text);
   const std::string said = str(text == nullptr ? "unknown error" : text, " (code ", result, ")");
   if (result == kOutOfMemory) fail(ErrorCode::out_of_memory, "CUDA: ", what, ": ", said);
-  // Faults of kernels come to light later, at whatever the host does next.
+  // Kernel faults are reported asynchronously, by a later call to the driver.
   const bool of_kernel = result >= kFirstFault && result <= kLastFault;
   fail(ErrorCode::device_error, "CUDA: ", what, ": ", said,
        of_kernel
            ? "; a kernel of this or an earlier call failed, and the process can't use the GPU "
-             "any more: run it with GEX_CUDA_CHECK=1 to learn which step it was"
+             "any more: run it with GEX_CUDA_CHECK=1 to find the step"
            : "");
 }
 
@@ -69,8 +69,10 @@ CudaDevice::CudaDevice(bool graphs, int ordinal)
     fail(ErrorCode::invalid_argument, "CUDA: there is no device ", ordinal, "; there are ", count);
   check(api_, api_.device_get(&device_, ordinal), "opening the device");
   int major = 0, minor = 0;
-  check(api_, api_.device_attribute(&major, kAttributeComputeMajor, device_), "asking the device");
-  check(api_, api_.device_attribute(&minor, kAttributeComputeMinor, device_), "asking the device");
+  check(api_, api_.device_attribute(&major, kAttributeComputeMajor, device_),
+        "querying the device");
+  check(api_, api_.device_attribute(&minor, kAttributeComputeMinor, device_),
+        "querying the device");
   architecture_ = str("sm_", major, minor);
   check(api_, api_.context_retain(&context_, device_), "opening the context");
 }
@@ -99,7 +101,7 @@ void CudaDevice::write(void* device, const void* host, std::size_t bytes) {
   make_current();
   check(api_, api_.copy_to_device(reinterpret_cast<DevicePtr>(device), host, bytes),
         "writing device memory");
-  // From pageable memory the copy may still be under way, and our streams don't wait for stream 0.
+  // A copy from pageable memory may still be in progress, and our streams don't wait for stream 0.
   check(api_, api_.stream_synchronize(nullptr), "writing device memory");
 }
 
@@ -114,7 +116,7 @@ bool CudaDevice::is_capturing(std::uint64_t stream) const {
   make_current();
   int status = 0;
   check(api_, api_.capture_status(reinterpret_cast<Stream>(stream), &status),
-        "asking whether a stream is captured");
+        "querying whether a stream is captured");
   return status == kCaptureActive;
 }
 
@@ -224,10 +226,10 @@ void CudaDevice::issue(const CudaOp& op, const std::int64_t* words, CudaQueue& q
   }
 }
 
-// A captured product runs at the gear's sizes with the addresses of the capture, so nothing but its
-// rows may vary. Memory of the
-// arena has room for the gear and stays in place; the caller's inputs may be read where no size
-// varies (weights), and are compared at each call; results of the call are new memory each time.
+// A captured library call runs with the gear's sizes and the addresses of the capture, so only its
+// number of rows may vary. Arena memory is large enough for the gear and never moves. Inputs of the
+// caller may be read if none of their sizes vary (weights); their addresses are compared at each
+// call. Outputs have a new address at each call.
 bool CudaRecorder::can_be_captured(const program::Launch& launch) const {
   if (!problems::only_rows_vary(launch.dims)) return false;
   const bool varies =
@@ -262,7 +264,7 @@ void CudaRecorder::launch(const LaunchOp& op) {
   if (out.matmul) {
     if (launch.buffers.size() != 3 || launch.dims.size() != problems::matmul_dims::count)
       fail(ErrorCode::invalid_graph, "launch \"", launch.name,
-           "\": a library product takes 3 buffers and ", int{problems::matmul_dims::count},
+           "\": a library matmul takes 3 buffers and ", int{problems::matmul_dims::count},
            " dims, got ", launch.buffers.size(), " and ", launch.dims.size());
     out.kind = CudaOp::Kind::library;
     out.capturable = can_be_captured(launch);
@@ -298,7 +300,7 @@ void CudaRecorder::add_beside_previous(CudaOp call) {
   add_event(CudaOp::Kind::wait, next_event_++, 0);
 }
 
-// One more part of the launch before it.
+// Becomes part of the preceding launch.
 void CudaRecorder::merge(const LaunchOp& op) {
   CudaOp& out = ops_.back();
   out.end_word = op.end_word();

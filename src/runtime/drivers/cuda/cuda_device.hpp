@@ -1,5 +1,5 @@
 #pragma once
-// What the two CUDA drivers share: memory, streams, code, and issuing one step. They differ in what
+// Shared by the two CUDA drivers: memory, streams, code, and issuing one step. They differ in what
 // a Recording does with the steps: cuda_stream issues them at each call, cuda_graph captures them.
 
 #include <cstdint>
@@ -20,7 +20,7 @@ using namespace nvidia;  // the vendor's types and entry points
 
 class CudaDevice;
 
-// Throws UserError: out_of_memory or device_error with the driver's own words.
+// Throws UserError: out_of_memory or device_error with the driver's message.
 void check(const DriverApi& api, Result result, const char* what);
 
 class CudaQueue final : public Queue {
@@ -33,12 +33,12 @@ class CudaQueue final : public Queue {
   void finish() override;
   void reset() noexcept override;
 
-  // Where the work of the present call goes.
+  // The stream of the current call.
   Stream stream() const { return stream_; }
   Stream capture_stream() const { return own_stream_; }
-  // Whether the work of the present call becomes part of a graph that the caller records.
+  // Whether the current call is being captured into a graph of the caller.
   bool is_recorded() const { return recorded_; }
-  // Never used again for another queue, unlike the address of its block.
+  // Never reused for another queue, unlike the address of its parameter block.
   std::uint64_t number() const { return number_; }
   // The parameter block in device memory. Its address changes only when it has to grow.
   DevicePtr block() const { return block_; }
@@ -51,14 +51,14 @@ class CudaQueue final : public Queue {
   SideStreams& side_streams() { return side_; }
 
  private:
-  // Pinned copies of blocks on their way to the device.
+  // Pinned staging copies of blocks in transit to the device.
   struct Slot {
     void* memory = nullptr;
     std::size_t bytes = 0;
     Event done = nullptr;
     bool in_flight = false;
   };
-  // Calls that the host may be ahead of the device; only then does an upload wait.
+  // Number of calls that the host may be ahead of the device; beyond it an upload waits.
   static constexpr std::size_t kMaxSlots = 256;
   Slot& free_slot();
   void leave_recording() noexcept;
@@ -68,16 +68,16 @@ class CudaQueue final : public Queue {
   const std::uint64_t number_;
   Stream own_stream_ = nullptr;
   Stream stream_ = nullptr;   // own_stream_ or the caller's
-  bool from_caller_ = false;  // stream_ is the caller's: nobody waits
+  bool from_caller_ = false;  // stream_ is the caller's: the host does not wait
   bool open_ = false;         // between begin() and finish()
   bool recorded_ = false;     // stream_ is the caller's and capturing
-  int callers_mode_ = 0;      // while recorded_: what the thread's capture mode was
+  int callers_mode_ = 0;      // while recorded_: the thread's previous capture mode
   Event done_ = nullptr;      // recorded at the end of the last call
-  Stream last_ = nullptr;     // where that was
+  Stream last_ = nullptr;     // the stream it was recorded on
   bool has_run_ = false;
   DevicePtr block_ = 0;
   int block_words_ = 0;
-  std::vector<Slot> slots_;  // used in turn
+  std::vector<Slot> slots_;  // used round-robin
   std::size_t next_slot_ = 0;
   void* cublas_ = nullptr;
   std::map<int, DevicePtr> workspaces_;  // by stream of the Program
@@ -97,11 +97,11 @@ struct CudaOp {
   int block = 1;
   int epoch = 0;
   Function function = nullptr;
-  bool waits = false;  // the kernel waits itself for what is before it
+  bool waits = false;  // the kernel itself waits for its predecessor
   std::optional<problems::MatmulProblem> matmul;
   std::uint64_t pattern = 0;
   int width = 1;
-  // For the gear's sizes; the real ones are in the words.
+  // For the gear's sizes; the actual sizes are in the words.
   std::int64_t gear_grid = 0, gear_shared = 0, gear_bytes = 0;
   std::vector<std::int64_t> gear_dims;
   bool capturable =
@@ -114,8 +114,9 @@ struct CudaLoaded final : Loaded {
 
   CudaDevice& device;
   std::vector<Module> modules;
-  std::vector<Function> functions;       // by code
-  std::unordered_set<Function> waiting;  // those that may begin before the kernel before has ended
+  std::vector<Function> functions;  // by code
+  std::unordered_set<Function>
+      waiting;  // kernels that may begin before their predecessor has finished
   std::vector<std::optional<problems::MatmulProblem>> matmuls;  // by code: the library's
   std::unordered_map<const program::Launch*, Function> merged;  // by the first of the launches
   Function copy = nullptr, fill = nullptr;  // null where the Program has no such steps
@@ -141,9 +142,9 @@ class CudaDevice final : public Device {
   const DriverApi& api() const { return api_; }
   bool graphs() const { return graphs_; }
   const std::string& architecture() const { return architecture_; }
-  void make_current() const;  // every thread that talks to the driver must
-  // Issues the steps with their real sizes, one by one. Where GEX_CUDA_CHECK is set, waits for each
-  // of them, so that a fault is told with the name of its step.
+  void make_current() const;  // required on every thread that calls the driver
+  // Issues the steps with their actual sizes, one by one. If GEX_CUDA_CHECK is set, waits for each
+  // of them, so that a fault is reported with the name of its step.
   void issue_all(const std::vector<CudaOp>& ops, const Replay& replay, CudaQueue& queue) const;
   bool checks_steps() const { return checks_steps_; }
   // Issues steps with their real sizes, or with the gear's (for a graph that serves them all), to
@@ -164,7 +165,7 @@ class CudaDevice final : public Device {
   Context context_ = nullptr;
   std::string architecture_;
   const bool checks_steps_;  // GEX_CUDA_CHECK
-  const int process_;        // that has the context: a forked child can't use it
+  const int process_;        // the process that owns the context: a forked child can't use it
 };
 
 // Collects the steps of a batch as CudaOps; drivers make their Recording of them.

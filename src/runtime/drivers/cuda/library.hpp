@@ -1,6 +1,6 @@
 #pragma once
-// Products that cuBLAS computes: a matmul problem without attached kernels whose operands have unit
-// strides along one of their two axes.
+// Matmuls by cuBLAS: a matmul problem without attached kernels whose operands have unit strides
+// along one of their two axes.
 
 #include <cstdint>
 

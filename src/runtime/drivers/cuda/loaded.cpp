@@ -10,7 +10,7 @@ namespace gex::runtime::cuda {
 namespace {
 
 // Gears of captured graphs are powers of two: a sequence that grows from 24 to 151 needs 4
-// captures. What is padded is memory of the arena, for kernels stop at the real sizes.
+// captures. Only arena memory is padded: kernels stop at the actual sizes.
 constexpr int kGearSteps = 1;
 
 }  // namespace
@@ -63,7 +63,7 @@ CudaLoaded::CudaLoaded(CudaDevice& the_device, const program::Executable& execut
     constants.back() = device.allocate(buffer.data->bytes());
     device.write(constants.back(), buffer.data->data(), buffer.data->bytes());
   }
-  if (device.graphs()) gears.steps = kGearSteps;  // immediate launches take any size as it is
+  if (device.graphs()) gears.steps = kGearSteps;  // immediate launches need no gears
 }
 
 CudaLoaded::~CudaLoaded() {

@@ -7,7 +7,8 @@
 namespace gex::runtime::cuda {
 
 namespace {
-// What cuBLAS asks for on Hopper; given once, so that it allocates nothing inside a capture.
+// The workspace that cuBLAS requests on Hopper; allocated once, so that cuBLAS allocates nothing
+// during a capture.
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 std::atomic<std::uint64_t> next_number{1};
 }  // namespace
@@ -24,7 +25,7 @@ CudaQueue::CudaQueue(CudaDevice& device)
 CudaQueue::~CudaQueue() {
   const DriverApi& api = device_.api();
   device_.make_current();
-  // What the last call left on the caller's stream still uses the arena and the block.
+  // Work of the last call on the caller's stream may still use the arena and the block.
   if (has_run_) api.event_synchronize(done_);
   reset();
   std::string why_not;
@@ -45,7 +46,7 @@ bool CudaQueue::read(void* host, const void* device, std::size_t bytes) {
     fail(
         ErrorCode::unsupported,
         "this stream is being captured, and the program must read a value on the host (a size that "
-        "a run finds out, a condition); call it outside of the capture");
+        "depends on data, a condition); call it outside of the capture");
   check(device_.api(),
         device_.api().copy_to_host_async(host, reinterpret_cast<DevicePtr>(device), bytes, stream_),
         "reading device memory");
@@ -59,7 +60,7 @@ void CudaQueue::begin(std::optional<std::uint64_t> stream) {
   stream_ = from_caller_ ? reinterpret_cast<Stream>(*stream) : own_stream_;
   open_ = true;
   if (from_caller_ && device_.is_capturing(*stream)) {
-    // Memory must be had and written meanwhile, which other modes don't allow.
+    // Memory must be allocated and written during the capture, which other modes don't allow.
     recorded_ = true;
     callers_mode_ = kCaptureRelaxed;
     check(device_.api(), device_.api().capture_mode(&callers_mode_), "setting the capture mode");
@@ -73,8 +74,8 @@ void CudaQueue::begin(std::optional<std::uint64_t> stream) {
     check(device_.api(), device_.api().stream_wait(stream_, done_, 0), "waiting for the last call");
 }
 
-// Host code that enqueues on the caller's stream comes after what is there; other host code could
-// look at memory.
+// Host code that enqueues on the caller's stream runs in stream order; other host code may read
+// memory, so the stream must be idle.
 void CudaQueue::park() {
   if (from_caller_) return;
   device_.make_current();
@@ -103,7 +104,7 @@ void CudaQueue::finish() {
 
 void CudaQueue::reset() noexcept {
   if (!open_) return;
-  // After a failed call, whose error was told already.
+  // After a failed call, whose error was already reported.
   device_.make_current();
   if (!recorded_) {
     side_.synchronise();
@@ -131,7 +132,7 @@ void CudaQueue::reserve_block(int words) {
   block_words_ = rounded;
 }
 
-// The caller's graph reads the block at each launch: it is written now, not by the graph.
+// The caller's graph reads the block at each launch, so it is written now and not by the graph.
 void CudaQueue::write_block(const std::int64_t* words, int begin, int end) {
   const DriverApi& api = device_.api();
   check(api,
@@ -141,7 +142,7 @@ void CudaQueue::write_block(const std::int64_t* words, int begin, int end) {
   check(api, api.stream_synchronize(own_stream_), "sending parameters");
 }
 
-// The slot used longest ago if its copy is done, else a new one, as long as there are not too many.
+// The least recently used slot if its copy has completed, else a new one up to the limit.
 CudaQueue::Slot& CudaQueue::free_slot() {
   const DriverApi& api = device_.api();
   if (next_slot_ >= slots_.size()) next_slot_ = 0;
@@ -184,7 +185,7 @@ void CudaQueue::upload(const std::int64_t* words, int begin, int end) {
 void* CudaQueue::cublas(Stream stream, int number) {
   std::string why_not;
   const CublasApi* api = cublas_api(why_not);
-  if (api == nullptr) fail(ErrorCode::unsupported, "no library for matrix products: ", why_not);
+  if (api == nullptr) fail(ErrorCode::unsupported, "cuBLAS is not available: ", why_not);
   const auto good = [](Result result, const char* what) {
     if (result != 0) fail(ErrorCode::device_error, "cuBLAS: ", what, " failed with code ", result);
   };

@@ -11,7 +11,7 @@ namespace gex::runtime::cuda {
 
 namespace {
 
-// A run of steps that is one graph, or a step that is issued at each call.
+// A range of steps that is captured as one graph, or a step that is issued at each call.
 struct Piece {
   std::size_t first = 0, last = 0;
   bool captured = false;
@@ -59,8 +59,8 @@ class GraphRecording final : public Recording {
     const bool valid =
         graphs.made && graphs.block == cuda.block() && same_addresses(graphs, replay.block);
     if (!valid && has_captured_library()) {
-      // Libraries set themselves up on first use, which a capture does not allow: this call runs
-      // uncaptured, and leaves graphs for the next.
+      // Libraries initialise on first use, which is not allowed during a capture: this call runs
+      // uncaptured, and the next one makes the graphs.
       device_.issue_all(ops_, replay, cuda);
       capture(graphs, cuda, replay);
     } else {
@@ -151,7 +151,7 @@ class GraphRecording final : public Recording {
     try {
       device_.issue_run(steps_of(piece), block, queue, queue.capture_stream(), true);
     } catch (const Error&) {
-      // The stream must leave capture mode, or nothing could run on it any more.
+      // The stream must leave capture mode, or it would be unusable.
       api.capture_end(queue.capture_stream(), &graph);
       if (graph != nullptr) api.graph_destroy(graph);
       throw;

@@ -31,7 +31,7 @@ def compiled(function: Callable[..., Any], backend: str = "npugraph_ex", **optio
 
 
 class Attention(nn.Module):
-    """Causal self-attention over a sequence, by plain products and a softmax."""
+    """Causal self-attention over a sequence, with plain matmuls and a softmax."""
 
     def __init__(self, width: int = 64, heads: int = 4) -> None:
         super().__init__()
@@ -87,11 +87,11 @@ def counters(graphs: list[report.GraphReport]) -> Counter[str]:
 
 
 def steady(call: Callable[[], Any], warm: int = 4, calls: int = 5) -> tuple[Counter[str], list]:
-    """What the engine counts in `calls` calls after `warm` ones, and the graphs."""
+    """The engine's counts for `calls` calls after `warm` ones, and the graphs."""
     with gex.collect() as graphs:
         for _ in range(warm):
             call()
-    assert graphs, "gex was given nothing to compile"
+    assert graphs, "gex compiled no graph"
     assert all(graph.eager_reason is None for graph in graphs)
     before = counters(graphs)
     for _ in range(calls):
@@ -103,7 +103,7 @@ def steady(call: Callable[[], Any], warm: int = 4, calls: int = 5) -> tuple[Coun
 def run_python(
     code: str, environment: dict[str, str] | None = None, limit: float = 120
 ) -> subprocess.CompletedProcess[str]:
-    """Runs the code in a process of its own, with this folder's modules."""
+    """Runs the code in a separate process, with this folder's modules."""
     variables = dict(os.environ, **(environment or {}))
     here = os.path.dirname(os.path.abspath(__file__))
     variables["PYTHONPATH"] = f"{here}:{variables.get('PYTHONPATH', '')}"

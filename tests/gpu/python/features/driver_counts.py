@@ -1,4 +1,4 @@
-"""Counts gex's own calls of the CUDA driver, by a library that stands between the two.
+"""Counts gex's own calls of the CUDA driver, with a library between the two.
 
 gex looks for the driver in the folders of GEX_CUDA_LIBRARY_PATH first. The library made here has
 the entry points that src/nvidia/api.hpp names; each counts and jumps to the driver's own.
@@ -51,7 +51,7 @@ def symbols() -> list[str]:
 
 
 def build(folder: Path) -> dict[str, str]:
-    """Makes the library in the folder; returns what to put into a process's environment."""
+    """Builds the library in the folder; returns environment variables for a process."""
     source = folder / "counted.c"
     entries = [_ENTRY.replace("NAME", name) for name in symbols()]
     source.write_text(_HEAD + "".join(entries))
@@ -74,7 +74,7 @@ def _library() -> ctypes.CDLL:
 
 
 def counts() -> Counter[str]:
-    """The calls so far, in a process that build()'s environment was given to."""
+    """The calls so far, in a process started with build()'s environment."""
     return Counter(
         {name: ctypes.c_ulong.in_dll(_library(), f"count_{name}").value for name in symbols()}
     )

@@ -200,7 +200,7 @@ def test_threads_with_streams_of_their_own() -> None:
                     got = run(x)
                     want = model(x)
                     close(got, want, 1e-3)
-        except Exception as problem:  # told by the main thread
+        except Exception as problem:  # reported by the main thread
             problems.append(f"thread {number}: {problem}")
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]

@@ -105,8 +105,8 @@ def _batched(module: nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
 @pytest.mark.parametrize("name", _CASES)
 @torch.no_grad()
 def test_nan_in_the_padding_of_a_gear_reaches_no_result(name: str) -> None:
-    """A call with the gear's own size and nothing but NaN fills the arena with it; smaller sizes of
-    the same gear then run over that memory."""
+    """A call with the gear's own size and NaN inputs fills the arena with NaN; smaller sizes of the
+    same gear then use that memory."""
     torch.manual_seed(0)
     model = _CASES[name]()
     run = compiled(model, dynamic=True)

@@ -1,4 +1,4 @@
-"""Indices out of range: told at the next call, and the process goes on."""
+"""Indices out of range: reported at the next call, and the process continues."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CASES: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 @pytest.mark.parametrize("bad", [4, 5_000_000_000])
 @pytest.mark.parametrize("name", _CASES)
 @torch.no_grad()
-def test_an_index_out_of_range_is_told_at_the_next_call(name: str, bad: int) -> None:
+def test_an_index_out_of_range_is_reported_at_the_next_call(name: str, bad: int) -> None:
     function = _CASES[name]
     run = compiled(function)
     x, good = torch.randn(4, 3, device="cuda"), torch.tensor([3, 0, 1], device="cuda")

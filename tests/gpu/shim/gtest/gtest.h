@@ -58,7 +58,7 @@ void print(std::ostream& out, const T& value) {
   }
 }
 
-// Collects the message of one failure and tells it when the statement ends.
+// Collects the message of one failure and reports it when the statement ends.
 class Failure {
  public:
   Failure(const char* file, int line) { text_ << file << ":" << line << ": "; }

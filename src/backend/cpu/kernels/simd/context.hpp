@@ -1,5 +1,5 @@
 #pragma once
-// What a kernel of any variant is bound to: the static facts of its problem, without anything from
+// The constant properties of a problem that a kernel of any variant is bound to. Uses nothing of
 // the standard library that would emit code in a variant.
 
 #include <cstddef>
@@ -22,7 +22,7 @@ struct EpilogueCall {
 };
 
 struct PrologueCall {
-  RangeFn fn = nullptr;  // null: the operand lies in memory
+  RangeFn fn = nullptr;  // null: the operand is in memory
   const void* context = nullptr;
   int first_buffer = 0;
   int input_buffers = 0;
@@ -32,7 +32,7 @@ struct PrologueCall {
 struct MatmulContext {
   DType a, b, c;
   bool b_packed, any_rows;
-  RangeFn by_pairs;  // takes the place of Form::packed, see bf16_pairs.hpp; or null
+  RangeFn by_pairs;  // replaces Form::packed, see bf16_pairs.hpp; or null
   Form form;
   EpilogueCall epilogue;
   PrologueCall prologues[2];  // of A, of B

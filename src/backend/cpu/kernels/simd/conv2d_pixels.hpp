@@ -139,7 +139,7 @@ struct PixelConv {
     }
   }
 
-  // A 1x1 kernel over dense planes: weights times pixels, finished as planes are.
+  // A 1x1 kernel over dense planes: a matmul of weights with pixels whose result is planes.
   template <class Finish>
   void run_product(i64 plane, const MatrixView& w, i64 row0, i64 row1, i64 col0, i64 col1,
                    const Finish& finish) {

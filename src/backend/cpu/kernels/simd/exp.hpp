@@ -10,7 +10,7 @@ namespace {
 
 using VecI32 = VecTraits<float, std::int32_t>::type;
 
-// The larger of each pair of lanes; where one is not a number, that of `b`.
+// The larger of each pair of lanes; if one is NaN, that of `b`.
 GEX_INLINE Vec<float> larger_of(Vec<float> a, Vec<float> b) {
 #if defined(__AVX512F__)
   return _mm512_maskz_max_ps(0xffff, a, b);
@@ -20,8 +20,7 @@ GEX_INLINE Vec<float> larger_of(Vec<float> a, Vec<float> b) {
 }
 GEX_INLINE Vec<double> larger_of(Vec<double> a, Vec<double> b) { return a > b ? a : b; }
 
-// p * 2^n for a whole number n; `shifted` holds n in its low bits. Results below the smallest
-// normal number are right.
+// p * 2^n for a whole number n; `shifted` holds n in its low bits. Subnormal results are correct.
 GEX_INLINE Vec<float> times_power_of_two(Vec<float> p, Vec<float> n, Vec<float> shifted,
                                          float rounder) {
 #if defined(__AVX512F__)

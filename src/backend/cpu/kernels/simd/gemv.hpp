@@ -1,21 +1,21 @@
 #pragma once
-// Products with few rows (decode): the large operand is read once, straight from where it lies and
-// widened in registers, so that its bytes are the only cost. Two forms for its two layouts.
+// Matmuls with few rows (decode): the large operand is read once, in place, and widened in
+// registers, so that the cost is only its memory traffic. Two forms for its two layouts.
 
 #include "backend/cpu/kernels/simd/pairs.hpp"
 
 namespace gex::kernels::GEX_VARIANT {
 namespace {
 
-// How many columns of the large operand are read side by side for a given number of rows: as many
-// accumulators as the register file holds.
+// Number of columns of the large operand that are processed together for a given number of rows: as
+// many as there are registers for accumulators.
 constexpr int columns_at_once(int rows) {
   if (kVectorBytes == 64) return rows <= 6 ? 4 : 3;
   return rows <= 3 ? 3 : rows <= 5 ? 2 : 1;
 }
 
-// How far ahead of the current rows to fetch, in elements: the rows after these, or further where
-// they are short. A row may be too short for the hardware to notice the pattern by itself.
+// Prefetch distance in elements: the following rows, or further if they are short. A row may be too
+// short for the hardware prefetcher.
 template <class S>
 GEX_INLINE i64 fetch_distance(i64 rows, i64 row_stride) {
   const i64 group = rows * larger(row_stride, i64{1});

@@ -220,8 +220,8 @@ void matmul(const void* context, void* const* buffers, const i64* dims, i64 begi
     Matmul<float>(c, buffers, dims, scratch).run(begin, end);
 }
 
-// Storage of panels packed ahead keeps the operand's dtype: half the bytes to read for bf16. Bits
-// are moved, so an unsigned type of the right size stands for the dtype.
+// Storage of panels packed ahead keeps the operand's dtype: half the bytes to read for bf16. Only
+// bits are copied, so an unsigned type of the right size represents the dtype.
 template <class Bits, i64 panel>
 void pack_ahead(void* const* buffers, const i64* dims, i64 begin, i64 end) {
   const i64 inner = dims[pack_dims::batch1], cols = dims[pack_dims::n], depth = dims[pack_dims::k];

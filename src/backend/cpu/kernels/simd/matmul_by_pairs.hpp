@@ -1,8 +1,8 @@
 #pragma once
 // C[b] = A[b] * B[b] of bf16 matrices by dot products of pairs. Both operands are packed as pairs;
-// a slice of one panel of B stays in the first-level cache while all rows of A meet it. As in
-// gemm.hpp, for one element of the output the order of additions depends on K alone: products of
-// one slice are summed in registers, then added to the tile.
+// a slice of one panel of B stays in the first-level cache while it is multiplied by all rows of A.
+// As in gemm.hpp, the order of additions of an output element depends only on K: products of one
+// slice are summed in registers, then added to the tile.
 
 #include <cstdint>
 
@@ -17,8 +17,8 @@ constexpr i64 kPairStride = kDepthStride / 2;  // of rows of a packed A, in pair
 constexpr i64 kPairPanel = kPanel<float>;      // columns
 constexpr i64 kPanelSlice = kSlicePairs * kPairPanel;
 
-// c[R][kVectors vectors] (+)= a[R][pairs] * b[pairs][panel]. kFetch: the slice behind `b` is asked
-// for, since it comes next.
+// c[R][kVectors vectors] (+)= a[R][pairs] * b[pairs][panel]. kFetch: prefetches the slice after
+// `b`.
 template <int R, int kVectors, bool kFetch>
 void pair_kernel(i64 pairs, const std::uint32_t* __restrict a, const std::uint32_t* __restrict b,
                  float* __restrict c, i64 c_stride, bool accumulate) {
@@ -91,7 +91,8 @@ struct PairMatmul : MatmulLaunch<float> {
         left_space((kLeftRows * kDepthStride + (c.b_packed ? kTileCols * kDepth : 0)) /
                    kPairStride) {}
 
-  // A block of a matrix as bf16 in memory. What a prologue computes has been rounded to bf16.
+  // A block of a matrix as bf16 in memory. Elements computed by a prologue are already rounded to
+  // bf16.
   MatrixView in_memory(const MatrixView& m, i64 row, i64 rows_of_it, i64 col, i64 cols_of_it) {
     MatrixView block = m;
     if (!m.computed) {
@@ -131,7 +132,7 @@ struct PairMatmul : MatmulLaunch<float> {
     }
   }
 
-  // One panel of one slice: [pair][panel]. Where B is packed ahead, it is used in place.
+  // One panel of one slice: [pair][panel]. If B is packed ahead of time, it is used in place.
   const std::uint32_t* panel_of(std::uint32_t* space, const MatrixView& b, i64 k, i64 slice,
                                 i64 col) {
     if (context.b_packed)
@@ -151,7 +152,7 @@ struct PairMatmul : MatmulLaunch<float> {
       finish_row(scratch.tile + i * tile_stride<float>(width), batch, row + i, col, width);
   }
 
-  // Rows of A that stay packed in their whole depth, so that B passes by once, in order.
+  // Rows of A that are packed over the whole depth, so that B is read once, in order.
   void run_whole_depth(i64 batch, const MatrixView& a, const MatrixView& b, i64 row, i64 height,
                        i64 col0, i64 col1) {
     for (i64 k = 0; k < depth; k += kDepth)
@@ -195,7 +196,7 @@ struct PairMatmul : MatmulLaunch<float> {
   void run(i64 begin, i64 end) {
     static_assert(kTileCols / kPairPanel * kPanelSlice <= kTileCols * kDepth);
     constexpr i64 kMostRows = kTileElements / kTileCols, kWorthIt = 96;
-    // Where B has to be packed, it is packed for as many rows as possible.
+    // If B has to be packed, it is packed for as many rows as possible.
     const i64 whole = smaller(kMostRows, left_space / larger(i64{1}, ceil_div(depth, kDepth)));
     const bool by_whole_depth =
         depth > 0 && (rows <= whole || (context.b_packed && whole >= kWorthIt));

@@ -1,6 +1,6 @@
 #pragma once
-// One launch of a product: operands of a batch as matrices, finished rows to the epilogue or to
-// memory, and the rectangles of a range of the grid. What the forms of a product have in common.
+// One launch of a matmul, shared by its forms: operands of a batch as matrices, output of finished
+// rows to the epilogue or to memory, and the rectangles of a range of the grid.
 
 #include "backend/cpu/kernels/simd/gemm.hpp"
 #include "backend/cpu/kernels/simd/tile_io.hpp"

@@ -1,8 +1,8 @@
 #pragma once
-// bf16 matrices as pairs: elements k and k + 1 of a line, side by side in 32 bits, the lower half
-// first. The instruction that multiplies bf16 numbers takes two of them at once, and widening a
-// pair takes one operation for each half. A packed right operand of bf16 always has this layout:
-// panels [pair][column], so that one copy serves every machine and every form.
+// bf16 matrices as pairs: elements k and k + 1 of a line in one 32-bit word, element k in the lower
+// half. The instruction that multiplies bf16 numbers takes two of them at once, and widening a pair
+// takes one operation for each half. A packed right operand of bf16 always has this layout: panels
+// [pair][column], so that one copy serves every machine and every form.
 
 #include <cstdint>
 
@@ -44,7 +44,7 @@ GEX_INLINE void store_pairs(std::uint32_t* p, VecU32 pairs) {
   *reinterpret_cast<Unaligned*>(p) = pairs;
 }
 
-// The pairs of two rows of k that lie apart: one vector of lines.
+// The pairs of two separate rows of k: one vector of lines.
 GEX_INLINE VecU32 interleaved(const BF16* low, const BF16* high) {
   using Half = VecTraits<float, std::uint16_t>::unaligned;
   const VecU32 first = __builtin_convertvector(*reinterpret_cast<const Half*>(low), VecU32);
@@ -125,7 +125,7 @@ inline void pack_pair_columns(std::uint32_t* dst, i64 dst_stride, const PairSour
   pack_single_pairs(dst, 1, dst_stride, s, 0, s.lines, 0, s.pairs());
 }
 
-// Of a right operand packed ahead, in elements; `of` says how it is stored.
+// Size of a packed right operand in elements; `of` says how it is stored.
 template <class T, class S>
 GEX_INLINE i64 packed_panel_elements(const S*, i64 depth) {
   return kPanel<T> * (kPackedAsPairs<S> ? round_up(depth, 2) : depth);

@@ -10,7 +10,7 @@
 namespace gex {
 namespace {
 
-TEST(OpToldOnce, EveryOpCanBeComputed) {
+TEST(OpDefinition, EveryOpCanBeComputed) {
   for (const OpDef* op : all_ops()) {
     const bool computed = op->body || op->expand;
     EXPECT_NE(computed, op->step != StepKind::none) << op->name;
@@ -23,7 +23,7 @@ TEST(OpToldOnce, EveryOpCanBeComputed) {
   }
 }
 
-TEST(OpToldOnce, SortingIsAProblemButNoContraction) {
+TEST(OpDefinition, SortingIsAProblemButNotAContraction) {
   for (const char* name : {"sort", "topk"}) {
     EXPECT_TRUE(op(name).problem != nullptr) << name;
     EXPECT_FALSE(op(name).has(Trait::contraction)) << name;
@@ -31,7 +31,7 @@ TEST(OpToldOnce, SortingIsAProblemButNoContraction) {
   }
 }
 
-TEST(OpToldOnce, ContractionsAreProblems) {
+TEST(OpDefinition, ContractionsAreProblems) {
   for (const OpDef* op : all_ops()) {
     if (op->has(Trait::contraction)) {
       EXPECT_TRUE(op->problem != nullptr) << op->name;
@@ -39,7 +39,7 @@ TEST(OpToldOnce, ContractionsAreProblems) {
   }
 }
 
-TEST(OpToldOnce, IndexInputsAreInputsAndAxes) {
+TEST(OpDefinition, IndexInputsAreInputsAndAxes) {
   Graph g;
   Value* x = g.add_input(Type::tensor(DType::f32, {Dim(4), Dim(5)}));
   Value* places = g.add_input(Type::tensor(DType::i64, {Dim(4), Dim(2)}));
@@ -51,7 +51,7 @@ TEST(OpToldOnce, IndexInputsAreInputsAndAxes) {
   EXPECT_EQ(inputs[0].axis, 1);
 }
 
-TEST(OpToldOnce, BoundsOfElements) {
+TEST(OpDefinition, BoundsOfElements) {
   Graph g;
   const Dim n = Dim::symbol("n", {1, 9});
   const Node& iota = *ops::iota(g, n)->producer();
@@ -62,7 +62,7 @@ TEST(OpToldOnce, BoundsOfElements) {
   EXPECT_EQ(constant.op().bounds(constant)->high, Dim(7));
 }
 
-TEST(OpToldOnce, OpsOnSizes) {
+TEST(OpDefinition, OpsOnSizes) {
   const Dim n = Dim::symbol("n", {1, 9});
   EXPECT_EQ(op("add").on_sizes(n, Dim(2)), n + Dim(2));
   EXPECT_EQ(op("floor_div").on_sizes(n, Dim(0)), std::nullopt);
@@ -73,7 +73,7 @@ TEST(OpToldOnce, OpsOnSizes) {
   EXPECT_EQ(op("div").on_sizes, nullptr);
 }
 
-TEST(OpToldOnce, FactsOfAtenOps) {
+TEST(OpDefinition, FactsOfAtenOps) {
   EXPECT_EQ(aten_facts("aten.gather").indices, AtenFacts::Indices::along_axis);
   EXPECT_EQ(aten_facts("aten.remainder").divisor, 1);
   EXPECT_EQ(aten_facts("aten.topk").places_axis, 2);
