@@ -1,10 +1,10 @@
-"""How far 16-bit logits of a decoder on the GPU are from those of f32: compiled and in eager mode.
+"""Error of a decoder's 16-bit logits on the GPU relative to f32: compiled and in eager mode.
 
     python bench/cuda_distance.py [--layers 4] [--dtype float16] [--lengths 2,5,...,300]
 
-The model is that of cuda_models.py, without a cache. Each length is called twice, so that the second
-call replays what the first captured. Fails if a compiled result is more than twice as far from f32 as
-eager mode's.
+The model is that of cuda_models.py, without a cache. Each length is called twice, so that the
+second call replays what the first captured. Fails if a compiled result is more than twice as far
+from f32 as eager mode's.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def main() -> None:
         got = max(distance(compiled(**call).logits, expected) for _ in range(2))
         good = got <= 2 * eager  # false for NaN
         failed = failed or not good
-        print(f"{length:4d} tokens: eager {eager:.2e}, compiled {got:.2e}{'' if good else ' WRONG'}")
+        print(
+            f"{length:4d} tokens: eager {eager:.2e}, compiled {got:.2e}{'' if good else ' WRONG'}"
+        )
     if failed:
         raise SystemExit(1)
 

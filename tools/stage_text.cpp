@@ -39,7 +39,7 @@ std::vector<Line> lines_of(std::string_view text) {
 }
 
 // The kernels of a text: each from its symbols, or its first line, to a brace at the beginning of a
-// line. Empty lines take the place of what stands before it, so that errors have the right line.
+// line. The text before it is replaced by empty lines, so that errors have the right line number.
 std::vector<loop::Kernel> kernels_in(std::string_view text) {
   std::vector<loop::Kernel> kernels;
   std::string block;
@@ -78,7 +78,7 @@ void refuse_unproven(const Program& program) {
   const std::vector<std::string> problems = unproven_parts(program, backend::parse_codes(program));
   if (problems.empty()) return;
   fail(ErrorCode::unsupported,
-       "it is not certain that the text stays inside its memory: ", problems.front(),
+       "it can't be proven that the text stays inside its memory: ", problems.front(),
        problems.size() > 1 ? str(" (and ", problems.size() - 1, " more)") : "",
        "; run it with --trust if you know where it comes from");
 }
@@ -87,7 +87,7 @@ void refuse_missing_memory(const Program& program) {
   for (const program::BufferDesc& buffer : program.buffers)
     if (buffer.kind == program::BufferDesc::Kind::constant && buffer.slot >= 0)
       fail(ErrorCode::unsupported, "constant \"", buffer.name,
-           "\" is a frozen weight, which the text does not hold; compile without frozen inputs");
+           "\" is a frozen weight, which the text does not contain; compile without frozen inputs");
 }
 
 // A graph with the inputs, for make_inputs(). An integer is a tensor of that many elements there.

@@ -1,6 +1,6 @@
-// run_artefact MODEL.gexe N: runs a model file with every input 0, 1, 2, ..., where N stands for
-// each size that the file leaves open, and prints the first element of each output. The machine
-// code in the file runs: only for files whose origin is known.
+// run_artefact MODEL.gexe N: runs a model file with every input 0, 1, 2, ..., where N is the value
+// of each symbolic size, and prints the first element of each output. The machine code in the file
+// runs: only for files whose origin is known.
 
 #include <cstdlib>
 #include <iostream>

@@ -1,5 +1,5 @@
 #pragma once
-// A Program of one launch, made from a loop kernel: what a kernel's text needs to be run alone.
+// A Program of one launch, made from a loop kernel, so that a kernel's text can be run alone.
 
 #include "loop/kernel.hpp"
 #include "program/program.hpp"

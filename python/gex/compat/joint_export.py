@@ -18,7 +18,7 @@ __all__ = ["GraphSignature", "exported_joint", "note_step"]
 class _Unique(torch.nn.Module):
     """A module with each of its tensors under one name, as fake tensors.
 
-    AOTAutograd takes a parameter that has two names for two.
+    AOTAutograd treats a parameter with two names as two parameters.
     """
 
     def __init__(
@@ -58,5 +58,5 @@ def exported_joint(
 
 
 def note_step(optimizer: torch.optim.Optimizer) -> None:
-    """What schedulers of learning rates look at: that a step was made before theirs."""
+    """The flag that learning rate schedulers check: that the optimizer made a step before them."""
     optimizer._opt_called = True

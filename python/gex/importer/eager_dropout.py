@@ -1,7 +1,7 @@
 """Dropout with eager's numbers: PyTorch draws which elements are kept, kernels do the rest.
 
 PyTorch's operator draws the same mask and then multiplies. Only the draw has to be PyTorch's, so
-what computes the input and what reads the result fuse with the products.
+the multiplications can be fused with the producers of the input and the readers of the result.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def draw_kept(sizes: list[int], strides: list[int], share: float) -> torch.Tenso
 
 @dataclass(frozen=True)
 class Dropout:
-    """A call of the operator whose products are computed natively."""
+    """A call of the operator whose multiplications are computed natively."""
 
     x: Value
     p: float

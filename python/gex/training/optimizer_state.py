@@ -1,4 +1,4 @@
-"""What a training step reads and writes of an optimizer."""
+"""The state of an optimizer that a training step reads and writes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def rule_of(optimizer: torch.optim.Optimizer) -> Rule:
 
 
 def settings_of(group: Mapping[str, Any], rule: Rule) -> tuple[Any, ...]:
-    """What a graph depends on; the learning rate is an input of it."""
+    """The settings that a graph depends on; the learning rate is an input of the graph."""
     return tuple(group[name] for name in rule.settings)
 
 
@@ -85,7 +85,8 @@ def groups_of(
 def _shared_steps(
     optimizer: torch.optim.Optimizer, parameters: Sequence[torch.Tensor]
 ) -> torch.Tensor:
-    """One tensor of which the `step` of each parameter becomes a view: one launch counts all."""
+    """Makes the `step` of each parameter a view of one tensor, so that one launch increments
+    all."""
     steps = torch.stack([optimizer.state[p]["step"].detach().float().cpu() for p in parameters])
     for i, p in enumerate(parameters):
         optimizer.state[p]["step"] = steps[i]

@@ -50,7 +50,7 @@ def training_step(
 class _Compiled:
     run: Callable[[list[Any]], Sequence[Any]]
     before: list[torch.Tensor]  # parameters and buffers
-    after: list[torch.Tensor]  # behind the arguments of a call
+    after: list[torch.Tensor]  # after the arguments of a call
     groups: list[GroupState]
     written: list[torch.Tensor]
 

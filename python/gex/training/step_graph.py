@@ -137,7 +137,7 @@ class StepGraph:
         return [by_count[n] for n in counts]
 
     def _norm_factor(self, max_norm: float) -> Term:
-        """At most one: what gradients are multiplied by so that their norm is within bounds."""
+        """The factor, at most 1, that limits the norm of the gradients."""
         trained = [self._gradients[p] for group in self._groups for p in group.parameters]
         with self._graph.inserting_before(self._graph.output_node()):
             squares = [Term(self._graph, g).sum_of_squares() for g in trained]
@@ -158,7 +158,8 @@ class StepGraph:
         moment: Moment,
         factor: Term | None,
     ) -> None:
-        """Directly behind the gradient, whose memory is free then, unless a norm needs them all."""
+        """Directly after the gradient, whose memory is then free, unless a norm needs all
+        gradients."""
         graph = self._graph
         inputs = {name: self._add_input(tensor) for name, tensor in tensors.items()}
         before = gradient.next if factor is None else graph.output_node()

@@ -18,7 +18,7 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Moment:
-    """What the parameters of a group share: the learning rate and the number of this step."""
+    """Values shared by the parameters of a group: the learning rate and the number of this step."""
 
     rate: Term
     step: Term | None

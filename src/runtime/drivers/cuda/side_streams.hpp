@@ -1,7 +1,7 @@
 #pragma once
 // The streams of a Program on a CUDA device. Stream 0 is the one that the call runs on; the others
-// are streams of the queue, which begin after what stream 0 has when a run of steps begins, and for
-// which it waits when the run ends. That is also how streams join a capture and leave it.
+// belong to the queue. At the start of a run of steps they wait for stream 0, and at its end stream
+// 0 waits for them; this also makes them join and leave a capture.
 
 #include <map>
 #include <span>
@@ -33,7 +33,7 @@ class SideStreams {
   const nvidia::DriverApi& api_;
   std::map<int, nvidia::Stream> streams_;
   std::map<int, nvidia::Event> events_, ends_;
-  // Of the present run; kept, so that a call allocates nothing.
+  // Of the current run; kept between runs, so that a call allocates nothing.
   std::vector<int> used_, recorded_;
 };
 

@@ -2,8 +2,8 @@
 // 3x3 convolution with stride 1 by Winograd's algorithm F(4x4, 3x3): tiles of 4x4 results are
 // computed from 6x6 inputs with 36 multiplications for each pair of channels instead of 144. Inputs
 // and weights are transformed, multiplied position by position as matrices (tiles times channels),
-// and the sums are transformed back. The weights are transformed ahead of time, in f64. An
-// element's order of additions depends on nothing but the sizes.
+// and the sums are transformed back. The weights are transformed ahead of time, in f64. The order
+// of additions of an element depends only on the sizes.
 
 #include "backend/cpu/kernels/conv_tiles.hpp"
 #include "backend/cpu/kernels/simd/columns.hpp"
@@ -84,7 +84,7 @@ struct WinogradConv {
     image = finished + m * m * most_tiles * kWidth;
   }
 
-  // Rows of tiles [row0, row1) for output channels [first, last), whole panels but for the last.
+  // Rows of tiles [row0, row1) for output channels [first, last), whole panels except for the last.
   // `weights`: [panel][position][channel][panel].
   template <class Finish>
   void run(i64 plane, const float* weights, i64 first, i64 last, i64 row0, i64 row1,
