@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "cache/store.hpp"
 #include "commands.hpp"
-#include "ir/text/suggest.hpp"
+#include "base/suggest.hpp"
 
 namespace gex::tool {
 namespace {

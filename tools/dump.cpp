@@ -6,7 +6,7 @@
 #include "commands.hpp"
 #include "compiling.hpp"
 #include "files.hpp"
-#include "ir/text/suggest.hpp"
+#include "base/suggest.hpp"
 
 namespace gex::tool {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "commands.hpp"
 #include "gex/gex.h"
-#include "ir/text/suggest.hpp"
+#include "base/suggest.hpp"
 
 namespace gex::tool {
 

@@ -7,7 +7,16 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from gex import report
-from gex._gex import Dim, Error, Graph, InternalError, UserError, stop_background, trim
+from gex._gex import (
+    Dim,
+    Error,
+    Graph,
+    InternalError,
+    UserError,
+    memory_usage,
+    stop_background,
+    trim,
+)
 from gex.report.explanation import Explanation, explain
 from gex.report.graph_report import GraphReport, collect, reports
 
@@ -20,6 +29,7 @@ if TYPE_CHECKING:
     from gex.errors import CallNotAllowed, FallbackWarning, IndexOutOfRange
     from gex.export.compiled_module import compile
     from gex.nested_regions.regions import Regions, regions
+    from gex.report.memory_snapshot import memory_snapshot
 
 __version__ = "0.1.0"
 __all__ = [
@@ -39,6 +49,8 @@ __all__ = [
     "compile",
     "explain",
     "load",
+    "memory_snapshot",
+    "memory_usage",
     "onnx",
     "ops",
     "refresh",
@@ -74,6 +86,10 @@ def __getattr__(name: str) -> Any:
         from gex.export.compiled_module import compile
 
         return compile
+    if name == "memory_snapshot":
+        from gex.report.memory_snapshot import memory_snapshot
+
+        return memory_snapshot
     if name == "load":
         from gex.deploy.session import load
 

@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "ir/check_node.hpp"
-#include "ir/text/suggest.hpp"
+#include "base/suggest.hpp"
 
 namespace gex {
 namespace {

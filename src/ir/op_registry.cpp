@@ -7,7 +7,7 @@
 
 #include "ir/builtin_ops.hpp"
 #include "ir/op_def.hpp"
-#include "ir/text/suggest.hpp"
+#include "base/suggest.hpp"
 #include "ir/text/text.hpp"
 
 namespace gex {

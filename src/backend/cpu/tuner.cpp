@@ -9,6 +9,7 @@
 #include <new>
 
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "runtime/background/background.hpp"
 
 namespace gex::backend::cpu {
@@ -91,6 +92,7 @@ TuningCandidate Tuner::best(const kernels::Problem& problem, std::span<const std
     const std::lock_guard lock(mutex_);
     known_.emplace(key.hex(), way);
     findings_.push_back(str(label_of(*trial), ": ", text));
+    log(LogArea::tune, LogLevel::info, findings_.back());
     return way;
   };
   if (store_ != nullptr) {

@@ -6,7 +6,7 @@
 
 #include "base/strided_copy.hpp"
 #include "frontend/capi/boundary.hpp"
-#include "ir/text/suggest.hpp"
+#include "base/suggest.hpp"
 #include "ir/text/text.hpp"
 
 namespace gex::capi {

@@ -3,7 +3,7 @@
 #include "base/text/lexer.hpp"
 #include "ir/check_node.hpp"
 #include "ir/text/parse_literals.hpp"
-#include "ir/text/suggest.hpp"
+#include "base/suggest.hpp"
 
 namespace gex {
 namespace {

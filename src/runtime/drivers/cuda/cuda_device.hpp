@@ -109,6 +109,7 @@ struct CudaLoaded final : Loaded {
   std::unordered_set<Function> waiting;  // those that may begin before the kernel before has ended
   std::vector<std::optional<problems::MatmulProblem>> matmuls;  // by code: the library's
   std::unordered_map<const program::Launch*, Function> merged;  // by the first of the launches
+  std::size_t constant_bytes = 0;
   Function copy = nullptr, fill = nullptr;  // null where the Program has no such steps
 };
 
