@@ -5,9 +5,9 @@
 #include <iostream>
 
 #include "base/error.hpp"
+#include "base/suggest.hpp"
 #include "cache/store.hpp"
 #include "commands.hpp"
-#include "base/suggest.hpp"
 
 namespace gex::tool {
 namespace {

@@ -3,8 +3,8 @@
 #include <iostream>
 
 #include "base/error.hpp"
-#include "commands.hpp"
 #include "base/suggest.hpp"
+#include "commands.hpp"
 
 namespace gex::tool {
 namespace {

@@ -18,7 +18,7 @@ namespace gex {
 namespace {
 
 constexpr std::array<std::string_view, 4> kLevels = {"error", "warning", "info", "debug"};
-constexpr std::array<std::string_view, 11> kAreas = {"cache", "capture", "code",  "compile",
+constexpr std::array<std::string_view, 11> kAreas = {"cache", "capture", "code",   "compile",
                                                      "fuse",  "onnx",    "passes", "run",
                                                      "serve", "torch",   "tune"};
 

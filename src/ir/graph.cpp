@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "ir/check_node.hpp"
 #include "base/suggest.hpp"
+#include "ir/check_node.hpp"
 
 namespace gex {
 namespace {

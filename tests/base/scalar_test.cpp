@@ -230,7 +230,8 @@ TEST(Log, LevelsAreSetByArea) {
 }
 
 TEST(Log, UnknownNamesAreReportedWithTheNearestOneAndTheRestCounts) {
-  const std::vector<std::string> problems = set_log_levels("fusse=debug,infos,tune=debug,fuse=loud");
+  const std::vector<std::string> problems =
+      set_log_levels("fusse=debug,infos,tune=debug,fuse=loud");
   EXPECT_EQ(log_level(LogArea::tune), LogLevel::debug);
   EXPECT_EQ(log_level(LogArea::fuse), LogLevel::warning);
   set_log_level(LogLevel::warning);

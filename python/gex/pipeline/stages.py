@@ -27,15 +27,17 @@ from gex.nested_regions.groups import take_fallbacks, trace_without_regions
 from gex.options import super_kernel
 from gex.pipeline.job import CompiledGraph, CompileJob, Role
 from gex.pipeline.runner import RunnerRequest, make_runner
-from gex.report import fallback, stage_logs
+from gex.report import fallback, progress, stage_logs
 from gex.report.graph_report import StreamSummary
 
 
 def compile_graph(job: CompileJob) -> CompiledGraph:
-    for stage in STAGES:
-        stage(job)
-        if job.compiled is not None:
-            break
+    with progress.Activity(job.name) as activity:
+        for stage in STAGES:
+            activity.doing(stage.__name__.replace("_", " "))
+            stage(job)
+            if job.compiled is not None:
+                break
     assert job.compiled is not None, "the last stage sets `compiled`"
     stage_logs.log_graph(job.report)
     fallback.warn_if_any(job.report)

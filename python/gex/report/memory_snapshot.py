@@ -24,7 +24,7 @@ Frame = dict[str, Any]
 def memory_snapshot(
     path: str | os.PathLike[str] | None = None, fn: Callable[..., Any] | None = None
 ) -> dict[str, Any]:
-    """The temporaries of one call of each compiled graph, as torch.cuda.memory._snapshot() has them.
+    """The temporaries of one call of each compiled graph, in the form of torch.cuda's snapshots.
 
     The segments are the arenas as they are when the most is in use; the trace has the life of every
     value, in the order of the steps, with the user's line. `fn`: only the graphs of this compiled

@@ -1,4 +1,4 @@
-"""What became of a graph, in the logs: TORCH_LOGS="gex,gex.fusion", GEX_LOG=torch=info, TORCH_TRACE.
+"""What became of a graph, for TORCH_LOGS="gex,gex.fusion", TORCH_TRACE and GEX_LOG=torch=info.
 
 The texts are made only if somebody asked for them.
 """
@@ -22,7 +22,7 @@ logger = logging.getLogger(torch_logs.LOG)
 def _log(level: str, text: str) -> None:
     logger.log(logging.getLevelName(level.upper()), "%s", text)
     if _gex.logs(_AREA, level):
-        _gex.log(_AREA, level, text)
+        _gex.write_log(_AREA, level, text)
 
 
 def _passes(runner: Any) -> str:

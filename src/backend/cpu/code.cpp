@@ -93,8 +93,8 @@ std::vector<Callable> functions_of(const std::vector<loop::Kernel>& kernels,
   return functions;
 }
 
-// After the code that uses them first, for debuggers and profilers: the kernels of a Program have no
-// names, since several launches share one.
+// After the code that uses them first, for debuggers and profilers: the kernels of a Program have
+// no names, since several launches share one.
 void name_kernels(ParsedCodes& codes) {
   std::vector<bool> named(codes.kernels.size());
   const auto name = [&](int number, const std::string& text) {
@@ -114,7 +114,8 @@ void name_kernels(ParsedCodes& codes) {
 void warn_of_missing_generator(const std::string& why_not) {
   static std::once_flag once;
   std::call_once(once, [&] {
-    log(LogArea::code, LogLevel::warning, "kernels run in the reference executor, many times slower: ", why_not);
+    log(LogArea::code, LogLevel::warning,
+        "kernels run in the reference executor, many times slower: ", why_not);
   });
 }
 

@@ -15,7 +15,8 @@ void run_and_log(const std::function<void()>& run) noexcept {
   } catch (const std::exception& error) {
     log(LogArea::run, LogLevel::error, "the callback of an asynchronous run threw: ", error.what());
   } catch (...) {
-    log(LogArea::run, LogLevel::error, "the callback of an asynchronous run threw an unknown exception");
+    log(LogArea::run, LogLevel::error,
+        "the callback of an asynchronous run threw an unknown exception");
   }
 }
 

@@ -61,6 +61,7 @@ std::optional<std::string> model_of(const Runner& runner, const TraceKeeper* kee
   report::GraphFacts facts;
   facts.report = &graph->report;
   facts.program = &session.program();
+  facts.executable = graph->executable.get();
   facts.sizes = sizes_of(session, kept ? &*kept : nullptr);
   facts.reuse_memory = session.reuses_memory();
   facts.captures = session.captures();
@@ -127,7 +128,7 @@ void bind_memory(nb::module_& m) {
 
 void bind_logs(nb::module_& m) {
   m.def(
-      "log",
+      "write_log",
       [](const std::string& area, const std::string& level, const std::string& message) {
         log(named<LogArea>(log_area_names(), area), named<LogLevel>(log_level_names(), level),
             message);

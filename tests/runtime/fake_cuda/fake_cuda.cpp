@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -221,9 +222,16 @@ int cuStreamDestroy_v2(Stream* stream) { return delete stream, 0; }
 int cuStreamSynchronize(Stream* stream) {
   return fault() != 0 ? fault() : stream && stream->capturing ? 900 : 0;
 }
-int cuEventCreate(void** event, unsigned) { return *event = event, 0; }
-int cuEventDestroy_v2(void*) { return 0; }
-int cuEventRecord(void*, Stream*) { return 0; }
+// Work is done when it has been issued: the time of an event is that of its recording.
+using EventTime = std::chrono::steady_clock::time_point;
+int cuEventCreate(EventTime** event, unsigned) { return *event = new EventTime, 0; }
+int cuEventDestroy_v2(EventTime* event) { return delete event, 0; }
+int cuEventRecord(EventTime* event, Stream*) {
+  return *event = std::chrono::steady_clock::now(), 0;
+}
+int cuEventElapsedTime(float* milliseconds, const EventTime* from, const EventTime* to) {
+  return *milliseconds = std::chrono::duration<float, std::milli>(*to - *from).count(), 0;
+}
 int cuEventSynchronize(void*) { return 0; }
 int cuEventQuery(void*) { return 0; }
 int cuStreamWaitEvent(Stream*, void*, unsigned) { return 0; }

@@ -15,8 +15,8 @@ struct NamedCode {
   std::size_t bytes = 0;
 };
 
-// Thread-safe. gdb forgets the names when the last owner of the result lets go, which must be before
-// the code is freed.
+// Thread-safe. gdb forgets the names when the last owner of the result lets go, which must be
+// before the code is freed.
 std::shared_ptr<const void> announce_code(std::span<const NamedCode> functions);
 
 }  // namespace gex::codegen

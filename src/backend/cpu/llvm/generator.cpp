@@ -81,8 +81,7 @@ void check(const llvm::Module& module) {
 // "gex::add_relu" or, with sizes that are constants in the code, "gex::add_relu[8,1024]".
 std::string shown_name(const Job& job) {
   std::string sizes;
-  for (const auto& [symbol, value] : job.constants)
-    sizes += str(sizes.empty() ? "[" : ",", value);
+  for (const auto& [symbol, value] : job.constants) sizes += str(sizes.empty() ? "[" : ",", value);
   return str("gex::", job.label, sizes, sizes.empty() ? "" : "]");
 }
 

@@ -100,8 +100,8 @@ class JitDump {
       const ssize_t written = ::write(file_, bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) {
-        log(LogArea::code, LogLevel::warning,
-            "GEX_JITDUMP: writing failed: ", std::strerror(errno), "; later kernels are missing");
+        log(LogArea::code, LogLevel::warning, "GEX_JITDUMP: writing failed: ", std::strerror(errno),
+            "; later kernels are missing");
         usable_ = false;
         return;
       }

@@ -224,6 +224,7 @@ void CudaRecorder::launch(const LaunchOp& op) {
   const auto code = static_cast<std::size_t>(launch.code);
   CudaOp out;
   out.name = launch.name;
+  out.step = &launch;
   out.word = op.word;
   out.dims_word = op.dims_word();
   out.grid_word = op.grid_word();
@@ -268,6 +269,7 @@ void CudaRecorder::copy(const CopyOp& op) {
   CudaOp out;
   out.kind = CudaOp::Kind::copy;
   out.name = "copy";
+  out.step = op.copy;
   out.function = loaded_.copy;
   out.word = op.word;
   out.end_word = op.word + 3;
@@ -280,6 +282,7 @@ void CudaRecorder::fill(const FillOp& op) {
   CudaOp out;
   out.kind = CudaOp::Kind::fill;
   out.name = "fill";
+  out.step = op.fill;
   out.function = loaded_.fill;
   out.word = op.word;
   out.end_word = op.word + 2;

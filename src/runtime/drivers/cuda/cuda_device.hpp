@@ -82,7 +82,8 @@ class CudaQueue final : public Queue {
 struct CudaOp {
   enum class Kind : std::uint8_t { kernel, library, copy, fill };
   Kind kind = Kind::kernel;
-  std::string name;  // of the step, for messages
+  std::string name;            // of the step, for messages
+  const void* step = nullptr;  // for traces
   int word = 0, dims_word = 0, grid_word = 0, end_word = 0;
   std::vector<int> merged_grid_words;  // of the launches that run with this one
   int block = 1;
@@ -138,6 +139,8 @@ class CudaDevice final : public Device {
   // of them, so that a fault is told with the name of its step.
   void issue_all(const std::vector<CudaOp>& ops, const Replay& replay, CudaQueue& queue) const;
   bool checks_steps() const { return checks_steps_; }
+  // The same with an event of the device after each step, and waits: the trace gets their times.
+  void issue_traced(const std::vector<CudaOp>& ops, const Replay& replay, CudaQueue& queue) const;
   // Issues one step with its real sizes, or with the gear's (for a graph that serves them all).
   void issue(const CudaOp& op, const std::int64_t* words, CudaQueue& queue, Stream stream,
              bool at_gear) const;
