@@ -7,6 +7,7 @@ test_npu_scripts.py does.
 from __future__ import annotations
 
 import io
+import json
 import pathlib
 import pickle
 import time
@@ -152,7 +153,30 @@ def test_pytorchs_viewer_reads_the_snapshot(tmp_path: pathlib.Path) -> None:
     everything = pickle.loads((tmp_path / "all.pickle").read_bytes())
     assert "total_allocated" in _memory_viz.segsum(everything)
     assert "TOTAL MEM" in _memory_viz.trace(everything)
-    assert "MemoryViz.js" in _memory_viz.trace_plot(snapshot, device=0)
+    assert "MemoryViz.js" in _memory_viz.trace_plot(snapshot)
+
+
+def test_the_profiler_lists_kernels_and_writes_a_trace(tmp_path: pathlib.Path) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(torch.relu(x @ x), -1) @ x
+
+    compiled = torch.compile(model, backend="npugraph_ex")
+    x = torch.ones(32, 32, device="npu")
+    compiled(x)
+    profiler = torch_npu.profiler
+    with profiler.profile(
+        activities=[profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.NPU],
+        on_trace_ready=profiler.tensorboard_trace_handler(str(tmp_path)),
+    ) as profile:
+        compiled(x)
+        profile.step()
+    kernels = {step["name"] for step in gex.reports()[-1].runner.steps[0] if "name" in step}
+    assert "matmul+relu" in kernels
+    table = profile.key_averages().table(sort_by="self_npu_time_total", row_limit=100)
+    (trace,) = tmp_path.glob("*.pt.trace.json")
+    names = {event.get("name") for event in json.loads(trace.read_text())["traceEvents"]}
+    for kernel in kernels:
+        assert kernel in table and kernel in names
 
 
 def test_events_measure_time() -> None:
