@@ -19,10 +19,16 @@ _AREA = "torch"  # of GEX_LOG
 logger = logging.getLogger(torch_logs.LOG)
 
 
+_LEVELS = {"info": logging.INFO, "debug": logging.DEBUG}
+
+
+def _logs(level: str) -> bool:
+    return logger.isEnabledFor(_LEVELS[level]) or _gex.logs(_AREA, level)
+
+
 def _log(level: str, text: str) -> None:
-    logger.log(logging.getLevelName(level.upper()), "%s", text)
-    if _gex.logs(_AREA, level):
-        _gex.write_log(_AREA, level, text)
+    logger.log(_LEVELS[level], "%s", text)
+    _gex.write_log(_AREA, level, text)
 
 
 def _passes(runner: Any) -> str:
@@ -64,11 +70,12 @@ def _write_texts(graph: str, runner: Any) -> None:
 
 def log_graph(report: GraphReport) -> None:
     """One line for a compiled graph, and one for each operator that runs through PyTorch."""
+    if not _logs("info"):
+        return
     first, *rest = report.text().splitlines()
     _log("info", first)
-    if logger.isEnabledFor(logging.DEBUG) or _gex.logs(_AREA, "debug"):
-        for line in rest:
-            _log("debug", f"{report.name}:{line}")
+    for line in rest if _logs("debug") else ():
+        _log("debug", f"{report.name}:{line}")
 
 
 def with_texts(compiled: Compiled, runner: Any, graph: str) -> Compiled:

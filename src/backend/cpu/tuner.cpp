@@ -89,10 +89,11 @@ TuningCandidate Tuner::best(const kernels::Problem& problem, std::span<const std
     if (found != known_.end()) return found->second;
   }
   const auto remember = [&](TuningCandidate way, std::string text) {
+    std::string finding = str(label_of(*trial), ": ", text);
+    log(LogArea::tune, LogLevel::info, finding);
     const std::lock_guard lock(mutex_);
     known_.emplace(key.hex(), way);
-    findings_.push_back(str(label_of(*trial), ": ", text));
-    log(LogArea::tune, LogLevel::info, findings_.back());
+    findings_.push_back(std::move(finding));
     return way;
   };
   if (store_ != nullptr) {
