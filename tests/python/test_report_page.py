@@ -90,27 +90,36 @@ def test_five_thousand_nodes_are_drawn_within_a_frame(tmp_path: pathlib.Path) ->
         const view = gexApp.view;
         view.setLevel('tensors');
         view.expandAll(true);
-        const fastest = [];
+        const ctx = view.surface.ctx, fastest = [];
+        const best = draw => {
+          let least = Infinity;
+          for (let k = 0; k < 40; k++) {
+            const start = performance.now();
+            draw();
+            ctx.getImageData(0, 0, 1, 1);  // waits until it is drawn
+            least = Math.min(least, performance.now() - start);
+          }
+          return least;
+        };
+        const boxes = best(() => {
+          for (let k = 0; k < 5000; k++) {
+            ctx.beginPath(); ctx.roundRect(k % 1000, k % 600, 60, 14, 3); ctx.stroke();
+          }
+        });
         for (const zoom of [1, 2, 3, 4, 5, 8, 12, 20]) {
           view.fit();
           view.zoom(zoom, 400, 400);
-          let best = Infinity;
-          for (let k = 0; k < 20; k++) {
-            view.dy -= 7;
-            const start = performance.now();
-            view.surface.paint();
-            view.surface.ctx.getImageData(0, 0, 1, 1);  // waits until it is drawn
-            best = Math.min(best, performance.now() - start);
-          }
-          fastest.push([view.scale, best]);
+          fastest.push([view.scale, best(() => { view.dy -= 7; view.surface.paint(); })]);
         }
-        return {nodes: view.vertices.length, width: view.surface.width, fastest};
+        return {nodes: view.vertices.length, width: view.surface.width, boxes, fastest};
         """,
         tmp_path,
     )
     assert result["nodes"] > 5000 and result["width"] > 1000
-    # The machine of a test may be shared: the fastest of the draws at each scale counts.
-    assert all(best < 33 for _, best in result["fastest"]), result
+    # The machine of a test may be shared: the fastest draw at each scale counts, beside what
+    # as many bare boxes take.
+    limit = max(16, 2 * result["boxes"])
+    assert all(best < limit for _, best in result["fastest"]), result
 
 
 def test_a_comparison_shows_what_changed(tmp_path: pathlib.Path) -> None:
