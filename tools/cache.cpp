@@ -5,9 +5,9 @@
 #include <iostream>
 
 #include "base/error.hpp"
+#include "base/suggest.hpp"
 #include "cache/store.hpp"
 #include "commands.hpp"
-#include "ir/text/suggest.hpp"
 #include "json.hpp"
 
 namespace gex::tool {

@@ -3,8 +3,8 @@
 #include <iostream>
 
 #include "base/error.hpp"
+#include "base/suggest.hpp"
 #include "commands.hpp"
-#include "ir/text/suggest.hpp"
 
 namespace gex::tool {
 namespace {

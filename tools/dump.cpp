@@ -3,10 +3,10 @@
 #include <iostream>
 
 #include "base/error.hpp"
+#include "base/suggest.hpp"
 #include "commands.hpp"
 #include "compiling.hpp"
 #include "files.hpp"
-#include "ir/text/suggest.hpp"
 
 namespace gex::tool {
 namespace {

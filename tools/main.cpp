@@ -3,9 +3,9 @@
 #include <iostream>
 
 #include "base/error.hpp"
+#include "base/suggest.hpp"
 #include "commands.hpp"
 #include "gex/gex.h"
-#include "ir/text/suggest.hpp"
 
 namespace gex::tool {
 

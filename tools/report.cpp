@@ -42,6 +42,7 @@ std::string model_of(const Arguments& arguments) {
   report::GraphFacts facts;
   facts.report = &run.compiled.report;
   facts.program = run.compiled.program.get();
+  facts.executable = run.compiled.executable.get();
   facts.sizes = [sizes = run.kept->fastest.sizes](Dim symbol) -> std::optional<std::int64_t> {
     for (const auto& [known, value] : sizes)
       if (known == symbol) return value;

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "base/error.hpp"
-#include "ir/text/suggest.hpp"
+#include "base/suggest.hpp"
 
 namespace gex::tool {
 namespace {

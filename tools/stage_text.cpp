@@ -6,13 +6,13 @@
 
 #include "backend/parsed_codes.hpp"
 #include "base/error.hpp"
+#include "base/suggest.hpp"
 #include "cache/bounds_check.hpp"
 #include "cache/store.hpp"
 #include "compile/execute.hpp"
 #include "compile/program_text.hpp"
 #include "compiling.hpp"
 #include "emit/kernel_program.hpp"
-#include "ir/text/suggest.hpp"
 #include "runtime/session/run_control.hpp"
 #include "tensors.hpp"
 

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "base/error.hpp"
-#include "ir/text/suggest.hpp"
+#include "base/suggest.hpp"
 #include "json.hpp"
 #include "npy.hpp"
 

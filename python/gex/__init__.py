@@ -7,7 +7,16 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from gex import report
-from gex._gex import Dim, Error, Graph, InternalError, UserError, stop_background, trim
+from gex._gex import (
+    Dim,
+    Error,
+    Graph,
+    InternalError,
+    UserError,
+    memory_usage,
+    stop_background,
+    trim,
+)
 from gex.report.explanation import Explanation, explain
 from gex.report.graph_report import GraphReport, collect, reports
 
@@ -21,6 +30,7 @@ if TYPE_CHECKING:
     from gex.export.compiled_module import compile
     from gex.nested_regions.regions import Regions, regions
     from gex.training.step import training_step
+    from gex.report.memory_snapshot import memory_snapshot
 
 __version__ = "0.1.0"
 __all__ = [
@@ -40,6 +50,8 @@ __all__ = [
     "compile",
     "explain",
     "load",
+    "memory_snapshot",
+    "memory_usage",
     "onnx",
     "ops",
     "refresh",
@@ -80,6 +92,10 @@ def __getattr__(name: str) -> Any:
         from gex.training.step import training_step
 
         return training_step
+    if name == "memory_snapshot":
+        from gex.report.memory_snapshot import memory_snapshot
+
+        return memory_snapshot
     if name == "load":
         from gex.deploy.session import load
 

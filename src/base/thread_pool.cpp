@@ -112,7 +112,7 @@ WorkerCrew::WorkerCrew(int threads)
   try {
     for (int w = 1; w < threads; ++w) workers.emplace_back([this, w] { work(w); });
   } catch (const std::system_error& e) {
-    log(LogLevel::warning, "only ", workers.size() + 1, " of ", threads,
+    log(LogArea::run, LogLevel::warning, "only ", workers.size() + 1, " of ", threads,
         " threads could be started: ", e.what());
   }
   pthread_sigmask(SIG_SETMASK, &old, nullptr);

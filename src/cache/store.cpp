@@ -98,7 +98,7 @@ void Store::warn_once(const std::string& message) const {
     const std::lock_guard lock(warned_mutex_);
     if (!warned_.insert(message).second) return;
   }
-  log(LogLevel::warning, "cache: ", message);
+  log(LogArea::cache, LogLevel::warning, message);
 }
 
 std::optional<FileHandle> Store::shard(const std::string& kind, const std::string& key) const {
@@ -122,6 +122,7 @@ std::optional<program::Artefact> Store::load(const std::string& kind, const Dige
       fail(ErrorCode::parse_error, "its content does not match its key");
     if (artefact.build != engine_build())
       fail(ErrorCode::parse_error, "it was written by another build of gex");
+    log(LogArea::cache, LogLevel::info, "used ", path_of(kind, key));
     return artefact;
   } catch (const UserError& error) {
     discard(kind, key, error.what());
@@ -130,7 +131,7 @@ std::optional<program::Artefact> Store::load(const std::string& kind, const Dige
 }
 
 void Store::discard(const std::string& kind, const Digest& key, const std::string& why) {
-  log(LogLevel::warning, "cache: ", path_of(kind, key), " is discarded and recomputed: ", why);
+  log(LogArea::cache, LogLevel::warning, path_of(kind, key), " is discarded and recomputed: ", why);
   if (const std::optional<FileHandle> folder = shard(kind, key.hex()))
     remove_own_file(folder->get(), key.hex());
 }
@@ -148,6 +149,7 @@ void Store::save(const std::string& kind, const Digest& key, program::Artefact a
     AtomicFile file(shard->get(), artefact.key, kEntryMode);
     file.write(bytes);
     file.commit(AtomicFile::Durable::no);
+    log(LogArea::cache, LogLevel::info, "wrote ", bytes.size(), " bytes to ", path_of(kind, key));
   } catch (const UserError& error) {
     warn_once(str(folder_, " can't be written, nothing is cached there: ", error.what()));
     return;

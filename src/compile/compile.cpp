@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cctype>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include <unordered_map>
 
 #include "backend/backend.hpp"
+#include "base/log.hpp"
 #include "cache/program_cache.hpp"
 #include "cache/store.hpp"
 #include "compile/execute.hpp"
@@ -266,6 +268,28 @@ Compiled compile(std::unique_ptr<Graph> graph, const CompileOptions& options) {
 
 namespace {
 
+// What GEX_LOG asks for: one line at level info, what each pass and fusion did at level debug.
+Compiled logged(Compiled compiled) {
+  const CompileReport& report = compiled.report;
+  const std::string& name = compiled.program->name;
+  for (const Origins::PassRun& pass : report.origins.passes)
+    if (pass.changed)
+      log(LogArea::passes, LogLevel::debug, name, ": ", pass.name, " changed ", pass.count, ", ",
+          pass.nodes_before, " -> ", pass.nodes_after, " nodes");
+  for (const Origins::Unit& unit : report.origins.units)
+    log(LogArea::fuse, LogLevel::debug, name, ": ", unit.kind, " of ", unit.nodes.size(),
+        " nodes: ", unit.label);
+  for (const std::string& remark : report.remarks)
+    log(LogArea::fuse, LogLevel::debug, name, ": ", remark);
+  if (!logs(LogArea::compile, LogLevel::info)) return compiled;
+  std::string times;
+  for (const auto& [stage, seconds] : report.seconds)
+    times += str(times.empty() ? "" : ", ", stage, " ", std::llround(seconds * 1e6), " us");
+  log(LogArea::compile, LogLevel::info, name, ": ", report.origins.units.size(), " units for ",
+      compiled.program->target, " by ", report.generator, ": ", times);
+  return compiled;
+}
+
 // GEX_DUMP=FOLDER: a folder in it for each graph of the process; empty if it is not set.
 std::string dump_folder(const Graph& graph) {
   static std::atomic<int> graphs{0};
@@ -282,12 +306,12 @@ std::string dump_folder(const Graph& graph) {
 Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
                  const CompileOptions& options) {
   std::string folder = options.dump_dir.empty() ? dump_folder(*graph) : std::string();
-  if (folder.empty()) return compile_graph(std::move(graph), signature, options, true);
+  if (folder.empty()) return logged(compile_graph(std::move(graph), signature, options, true));
   CompileOptions dumping = options;
   dumping.cache = nullptr;  // a program from the cache has no stages to dump
   dumping.dump_dir = std::move(folder);
   passes::write_text(dumping.dump_dir, "before_passes.gex", print_for_report(*graph));
-  return compile_graph(std::move(graph), signature, dumping, true);
+  return logged(compile_graph(std::move(graph), signature, dumping, true));
 }
 
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/digest.hpp"
 #include "base/error.hpp"
-#include "ir/text/suggest.hpp"
+#include "base/suggest.hpp"
 
 namespace gex {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/suggest.hpp"
 #include "ir/check_node.hpp"
-#include "ir/text/suggest.hpp"
 
 namespace gex {
 namespace {

@@ -5,9 +5,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/suggest.hpp"
 #include "ir/builtin_ops.hpp"
 #include "ir/op_def.hpp"
-#include "ir/text/suggest.hpp"
 #include "ir/text/text.hpp"
 
 namespace gex {

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <initializer_list>
+#include <memory>
 #include <sstream>
 #include <string_view>
 #include <vector>
@@ -87,7 +88,36 @@ const Api* result(const Opened<Api>& opened, std::string& why_not) {
   return opened.good ? &opened.api : nullptr;
 }
 
+struct Nvtx {
+  int (*push)(const char* name) = nullptr;
+  int (*pop)() = nullptr;
+};
+
+// Null if no tool asks for ranges or the library is not there: ranges are then nobody's loss.
+const Nvtx* nvtx() {
+  static const Nvtx* const opened = []() -> const Nvtx* {
+    const char* tool = std::getenv("NVTX_INJECTION64_PATH");
+    if (tool == nullptr || *tool == '\0') return nullptr;
+    std::string why_not;
+    void* library = open_library({"libnvToolsExt.so.1"}, why_not);
+    auto found = std::make_unique<Nvtx>();
+    const bool whole = library != nullptr &&
+                       find(library, "nvtxRangePushA", found->push, why_not) &&
+                       find(library, "nvtxRangePop", found->pop, why_not);
+    return whole ? found.release() : nullptr;
+  }();
+  return opened;
+}
+
 }  // namespace
+
+ToolRange::ToolRange(const char* name) {
+  if (const Nvtx* api = nvtx()) api->push(name);
+}
+
+ToolRange::~ToolRange() {
+  if (const Nvtx* api = nvtx()) api->pop();
+}
 
 const DriverApi* driver_api(std::string& why_not) {
   static const auto* opened = new Opened<DriverApi>(open_driver());

@@ -71,6 +71,7 @@ struct LaunchConfig {
   X(event_record, "cuEventRecord", (Event event, Stream stream))                                 \
   X(event_synchronize, "cuEventSynchronize", (Event event))                                      \
   X(event_query, "cuEventQuery", (Event event))                                                  \
+  X(event_elapsed, "cuEventElapsedTime", (float* milliseconds, Event from, Event to))            \
   X(stream_wait, "cuStreamWaitEvent", (Stream stream, Event event, unsigned flags))              \
   X(module_load, "cuModuleLoadData", (Module * module, const void* image))                       \
   X(module_unload, "cuModuleUnload", (Module module))                                            \
@@ -133,5 +134,15 @@ struct CublasApi {
 const DriverApi* driver_api(std::string& why_not);
 const NvrtcApi* nvrtc_api(std::string& why_not);
 const CublasApi* cublas_api(std::string& why_not);
+
+// A range of the calling thread in NVIDIA's tools (Nsight Systems and others), if one of them runs
+// the process: they set NVTX_INJECTION64_PATH. Otherwise nothing is opened or called.
+class ToolRange {
+ public:
+  explicit ToolRange(const char* name);
+  ~ToolRange();
+  ToolRange(const ToolRange&) = delete;
+  ToolRange& operator=(const ToolRange&) = delete;
+};
 
 }  // namespace gex::nvidia

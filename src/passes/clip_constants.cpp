@@ -67,7 +67,7 @@ bool clip_constants(Graph& graph, PassContext& context) {
     if (value == nullptr) continue;
     context.remark(node, str("constants outside ", name_of(node.output()->type().dtype),
                              " became its largest number"));
-    log(LogLevel::warning, context.remarks().back());
+    log(LogArea::passes, LogLevel::warning, context.remarks().back());
     graph.replace_all_uses(node.output(), value);
     graph.erase(&node);
     context.count();

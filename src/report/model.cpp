@@ -6,11 +6,13 @@
 #include <unordered_map>
 
 #include "backend/cpu/generator.hpp"
+#include "backend/cuda/cuda_backend.hpp"
 #include "base/error.hpp"
 #include "plan/report.hpp"
 #include "report/graph_lines.hpp"
 #include "report/json.hpp"
 #include "report/machine.hpp"
+#include "report/sass.hpp"
 
 namespace gex::report {
 
@@ -174,8 +176,12 @@ class Writer {
 
   void write_codes() {
     json_.key("codes").begin_list();
-    for (const program::Code& code : program_.codes) {
+    std::size_t room_of_device = kAllAssembly;
+    const std::vector<std::string> texts = device_texts();
+    for (std::size_t k = 0; k < program_.codes.size(); ++k) {
+      const program::Code& code = program_.codes[k];
       json_.begin_object().field("name", code.name).field("kernel", code.kernel);
+      if (k < texts.size()) write_device_code(texts[k], k, room_of_device);
       if (!code.problem.empty()) json_.field("problem", code.problem);
       if (!code.algorithm.empty()) json_.field("algorithm", code.algorithm);
       json_.key("prologues").begin_list();
@@ -194,6 +200,30 @@ class Writer {
     json_.end_list();
   }
 
+  // By code; empty for the CPU.
+  std::vector<std::string> device_texts() const {
+    if (!facts_.machine_code || !report_.generator.starts_with("nvrtc")) return {};
+    return backend::cuda::texts_of(program_);
+  }
+
+  void write_device_code(const std::string& text, std::size_t code, std::size_t& room) {
+    if (!text.empty()) json_.field("cuda", cut_to(text, room));
+    if (facts_.executable == nullptr || code >= facts_.executable->device_codes.size()) return;
+    const auto& image = facts_.executable->device_codes[code].image;
+    if (image == nullptr || room == 0) return;
+    const std::string sass = sass_of(*image);
+    if (!sass.empty()) json_.field("sass", cut_to(sass, room));
+  }
+
+  // As much of a text as there is room for.
+  static std::string cut_to(std::string text, std::size_t& room) {
+    const std::size_t most = std::min(room, kLongestAssembly);
+    if (text.size() > most)
+      text = text.substr(0, most) + "\n... cut here: the report would grow too large\n";
+    room -= std::min(room, text.size());
+    return text;
+  }
+
   std::string assembly_of(const std::string& text, std::size_t& room) const {
     const bool generated = report_.generator.starts_with("llvm");
     if (!facts_.machine_code || !generated || room == 0) return {};
@@ -201,13 +231,8 @@ class Writer {
     if (generator == nullptr) return {};
     codegen::GeneratorOptions options;
     options.fast_math = facts_.fast_math;
-    std::string assembly =
-        generator->dump(loop::parse_kernel(text), options, codegen::Dump::assembly);
-    const std::size_t most = std::min(room, kLongestAssembly);
-    if (assembly.size() > most)
-      assembly = assembly.substr(0, most) + "\n... cut here: the report would grow too large\n";
-    room -= std::min(room, assembly.size());
-    return assembly;
+    return cut_to(generator->dump(loop::parse_kernel(text), options, codegen::Dump::assembly),
+                  room);
   }
 
   void write_buffers() {

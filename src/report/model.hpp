@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compile/compile.hpp"
+#include "program/executable.hpp"
 #include "report/costs.hpp"
 #include "runtime/trace.hpp"
 
@@ -22,6 +23,7 @@ inline constexpr int kModelVersion = 1;
 struct GraphFacts {
   const CompileReport* report = nullptr;
   const program::Program* program = nullptr;
+  const program::Executable* executable = nullptr;  // null: no machine code of a device
   Sizes sizes;
   bool reuse_memory = true;
   bool fast_math = false;

@@ -211,13 +211,39 @@ TEST(Errors, HaveCodeAndLocation) {
 }
 
 TEST(Log, WritesOnlyMessagesOfTheLevel) {
-  LogLevel before = log_level();
   set_log_level(LogLevel::info);
   testing::internal::CaptureStderr();
-  log(LogLevel::info, "compiled ", 3, " kernels");
-  log(LogLevel::debug, "not seen");
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "gex info: compiled 3 kernels\n");
-  set_log_level(before);
+  log(LogArea::code, LogLevel::info, "compiled ", 3, " kernels");
+  log(LogArea::code, LogLevel::debug, "not seen");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "gex info: code: compiled 3 kernels\n");
+  set_log_level(LogLevel::warning);
+}
+
+TEST(Log, LevelsAreSetByArea) {
+  EXPECT_TRUE(set_log_levels(" fuse=debug, info,,cache=error").empty());
+  EXPECT_EQ(log_level(LogArea::fuse), LogLevel::debug);
+  EXPECT_EQ(log_level(LogArea::cache), LogLevel::error);
+  for (LogArea other : {LogArea::capture, LogArea::onnx, LogArea::tune})
+    EXPECT_EQ(log_level(other), LogLevel::info);
+  set_log_level(LogLevel::warning);
+  EXPECT_EQ(log_level(LogArea::fuse), LogLevel::warning);
+}
+
+TEST(Log, UnknownNamesAreReportedWithTheNearestOneAndTheRestCounts) {
+  const std::vector<std::string> problems =
+      set_log_levels("fusse=debug,infos,tune=debug,fuse=loud");
+  EXPECT_EQ(log_level(LogArea::tune), LogLevel::debug);
+  EXPECT_EQ(log_level(LogArea::fuse), LogLevel::warning);
+  set_log_level(LogLevel::warning);
+  ASSERT_EQ(problems.size(), 3U);
+  EXPECT_EQ(problems[0],
+            "GEX_LOG: 'fusse=debug' has no effect: the area must be cache, capture, code, compile, "
+            "fuse, onnx, passes, run, serve, torch or tune; did you mean 'fuse'?");
+  EXPECT_EQ(problems[1],
+            "GEX_LOG: 'infos' has no effect: the level must be error, warning, info or debug; did "
+            "you mean 'info'?");
+  EXPECT_EQ(problems[2],
+            "GEX_LOG: 'fuse=loud' has no effect: the level must be error, warning, info or debug");
 }
 
 TEST(Hashes, DependOnEveryByteAndTheLength) {

@@ -2,7 +2,7 @@
 #include <limits>
 #include <thread>
 
-#include "ir/text/suggest.hpp"
+#include "base/suggest.hpp"
 #include "ir/text/text.hpp"
 #include "test_ops.hpp"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -116,3 +117,37 @@ def test_a_fault_is_reported_with_a_hint(run: Callable[..., None]) -> None:
 @pytest.mark.slow
 def test_a_fault_names_the_step_if_steps_are_checked(run: Callable[..., None]) -> None:
     run(_FAULT.format(expected='CUDA: step "'), GEX_FAKE_FAULT="1", GEX_CUDA_CHECK="1")
+
+
+def test_a_report_has_times_of_the_device_and_the_text_of_its_kernels(
+    run: Callable[..., None], tmp_path: Path
+) -> None:
+    tool = tmp_path / "nvdisasm"
+    tool.write_text('#!/bin/sh\ntest "$1" = -c && test -s "$2" && echo "SASS of an image"\n')
+    tool.chmod(0o755)
+    run(
+        """
+def model(x):
+    return torch.softmax(torch.relu(x) * 3, -1) @ x
+fn, x = compiled(model), torch.randn(32, 32)
+fn(x)
+before = report.reports()[-1].runner.counters["single_launches"]
+made = gex.report(fn, x)
+(graph,) = made.model["graphs"]
+assert graph["target"] == "cuda:0"
+launches = [k for k, step in enumerate(graph["steps"]) if step["kind"] == "launch"]
+events = graph["timeline"]["events"]
+assert sorted(step for step, *_ in events) == launches, (events, launches)
+ends = [0]
+for step, worker, begin, end in events:
+    assert worker == 0 and ends[-1] <= begin < end, events
+    ends.append(end)
+assert ends[-1] <= graph["timeline"]["ns"]
+texts = [code["cuda"] for code in graph["codes"] if code.get("cuda")]
+assert texts and all("words" in text for text in texts)
+assert all(code["sass"] == "SASS of an image\\n" for code in graph["codes"] if code.get("cuda"))
+assert "by events between the launches" in made.html()
+torch.testing.assert_close(fn(x), model(x), rtol=1e-4, atol=1e-4)
+""",
+        PATH=f"{tmp_path}:{os.environ['PATH']}",
+    )

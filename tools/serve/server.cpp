@@ -104,7 +104,7 @@ class Handlers {
   static void refuse(httplib::Response& response, const std::exception& error) {
     response.status = status_of(error);
     if (response.status == 429) response.set_header("Retry-After", "1");
-    if (response.status == 500) log(LogLevel::error, "serve: ", error.what());
+    if (response.status == 500) log(LogArea::serve, LogLevel::error, "", error.what());
     response.set_content(error_json(error.what()), kJson);
   }
 
@@ -217,9 +217,9 @@ sigset_t handled_signals() {
 void reload(Registry& registry) {
   try {
     registry.reload_all();
-    log(LogLevel::info, "serve: all models are loaded again");
+    log(LogArea::serve, LogLevel::info, "all models are loaded again");
   } catch (const UserError& error) {
-    log(LogLevel::error, "serve: reload failed, the old models stay: ", error.what());
+    log(LogArea::serve, LogLevel::error, "reload failed, the old models stay: ", error.what());
   }
 }
 

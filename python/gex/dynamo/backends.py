@@ -48,7 +48,8 @@ _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagra
 
 collectives.install()
 forced_breaks.install()
-_gex.Runner._boxed_call = True  # AOTAutograd passes the list itself, which is emptied
+# AOTAutograd passes the list itself, which is emptied.
+_gex.Runner._boxed_call = True  # type: ignore[attr-defined]
 
 
 def gex(

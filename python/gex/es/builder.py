@@ -118,7 +118,7 @@ class EsGraphBuilder:
         """Reads the first bytes of a file of raw little-endian numbers."""
         dtype = literals.to_dtype(dtype)
         sizes = literals.to_sizes(shape)
-        native = self._native.constant_from_file(str(path), dtype, sizes)
+        native = self._native.constant_from_file(str(path), dtype, cast("list[int]", sizes))
         return holder.make(self, native)
 
     def _typed_const(

@@ -24,8 +24,10 @@ class _BranchBuilder(EsGraphBuilder):
         self._native = native
 
 
-def _native_branch(branch: Branch) -> Callable[[_es.Builder, list], list]:
-    def build(builder: _es.Builder, arguments: list) -> list:
+def _native_branch(
+    branch: Branch,
+) -> Callable[[_es.Builder, Sequence[_es.Holder]], Sequence[_es.Holder]]:
+    def build(builder: _es.Builder, arguments: Sequence[_es.Holder]) -> Sequence[_es.Holder]:
         owner = _BranchBuilder(builder)
         results = branch(*[holder.make(owner, argument) for argument in arguments])
         if isinstance(results, TensorHolder):
@@ -78,8 +80,8 @@ def for_(
     """For each index from `start` by `delta` up to but excluding `limit`: replaces the first of
     the values by the results of `body`, which gets the index and all values."""
     builder = holder.owner_of("for", [start, limit, delta, *inputs])
-    bounds = _natives([start, limit, delta], builder)
-    made = _es.for_(*bounds, _natives(inputs, builder), _native_branch(body))
+    first, last, step = _natives([start, limit, delta], builder)
+    made = _es.for_(first, last, step, _natives(inputs, builder), _native_branch(body))
     return [holder.make(builder, native) for native in made]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import html
 import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
@@ -194,6 +195,9 @@ class Graph:
 
     def __str__(self) -> str:
         return self.print()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.print())}</pre>"
 
     def __copy__(self) -> Graph:
         raise RuntimeError("a Graph can't be copied; it never changes, so share it")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from gex._gex import DType
 from gex._gex import es as _es
@@ -95,11 +95,12 @@ def dtype_beside(numbers: Sequence[Number], beside: DType | None) -> DType:
 def constant(
     builder: _es.Builder, numbers: Sequence[Number], shape: Sequence[Size], dtype: DType
 ) -> _es.Holder:
+    sizes = cast("Sequence[int]", shape)  # a name is refused by the builder
     if any(isinstance(n, float) for n in numbers):
-        return builder.constant_floats([float(n) for n in numbers], shape, dtype)
+        return builder.constant_floats([float(n) for n in numbers], sizes, dtype)
     if numbers and all(isinstance(n, bool) for n in numbers):
-        return builder.constant_bools(numbers, shape, dtype)
+        return builder.constant_bools([bool(n) for n in numbers], sizes, dtype)
     out_of_range = [n for n in numbers if not -(2**63) <= n < 2**63]
     if out_of_range:
         raise ValueError(f"{out_of_range[0]} does not fit 64 bits")
-    return builder.constant_ints([int(n) for n in numbers], shape, dtype)
+    return builder.constant_ints([int(n) for n in numbers], sizes, dtype)

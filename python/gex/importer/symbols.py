@@ -177,17 +177,17 @@ def _ratio(s: Symbols, e: sympy.Basic) -> tuple[Dim, Dim]:
         numerator, denominator = above[0] * Dim(below[1]), below[0] * Dim(above[1])
         sign = Dim(-1 if (denominator.constant or 1) < 0 else 1)
         return numerator * sign, denominator * sign
-    numerator, denominator = _binary_fraction(s, e)
-    return numerator, Dim(denominator)
+    numerator, power = _binary_fraction(s, e)
+    return numerator, Dim(power)
 
 
 def _binary_fraction(s: Symbols, e: sympy.Basic) -> tuple[Dim, int]:
     """Of the form n / 2**k."""
     if isinstance(e, (sympy.Float, sympy.Integer)):
-        numerator, denominator = float(e).as_integer_ratio()
-        if denominator > 1 << 20:
+        above, below = float(e).as_integer_ratio()
+        if below > 1 << 20:
             raise NotADim(f"{e} in a size")
-        return Dim(numerator), denominator
+        return Dim(above), below
     if isinstance(e, fn.ToFloat):
         return s.of_expr(e.args[0]), 1
     if isinstance(e, (sympy.Add, sympy.Mul)) and e.has(fn.ToFloat, sympy.Float):

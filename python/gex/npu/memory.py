@@ -1,51 +1,62 @@
-"""Memory of a process on the CPU, as counted by the kernel.
+"""Memory of the device, where the CPU represents it: tensors of the script and the engine's own.
 
-Bytes are resident memory beyond what the process had when the shim was installed, whoever allocated
-it. Peaks are the kernel's high-water mark.
+The engine counts exactly, by use, with its peak. PyTorch does not count tensors on the CPU: those
+that Python can see are added up whenever somebody asks, so a peak of tensors is the highest sum
+that was asked for.
 """
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
+import torch
+
+from gex import _gex
+
 _STATUS = "/proc/self/status"
-_RESET = "/proc/self/clear_refs"
-_RESET_PEAK = "5"
 
 
-def _status(field: str) -> int:
+def resident_bytes() -> int:
+    """Of the whole process, as the kernel counts it."""
     with open(_STATUS) as file:
         for line in file:
-            if line.startswith(field + ":"):
+            if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * 1024
-    raise RuntimeError(f"{_STATUS} has no field {field}: this kernel does not count memory")
+    raise RuntimeError(f"{_STATUS} has no field VmRSS: this kernel does not count memory")
 
 
-class ProcessMemory:
+def tensor_bytes() -> int:
+    """Of all tensors on the CPU; memory that several share counts once."""
+    storages: dict[int, int] = {}
+    for found in gc.get_objects():
+        # isinstance() would ask objects that claim to be of another class.
+        if not issubclass(type(found), torch.Tensor) or found.layout != torch.strided:
+            continue
+        if found.device.type != "cpu":
+            continue
+        storage = found.untyped_storage()
+        if storage.device.type == "cpu":  # not that of a fake tensor
+            storages[storage.data_ptr()] = storage.nbytes()
+    return sum(storages.values())
+
+
+class DeviceMemory:
     def __init__(self) -> None:
-        self._start = _status("VmRSS")
-        # If the high-water mark can't be reset, the maximum seen since the last reset is used.
-        self._mark_at_reset = 0
-        self._seen = 0
+        self._most_tensors = 0  # seen since the last reset
 
     def allocated(self) -> int:
-        now = _status("VmRSS")
-        self._seen = max(self._seen, now)
-        return max(0, now - self._start)
+        tensors = tensor_bytes()
+        self._most_tensors = max(self._most_tensors, tensors)
+        return tensors + _gex.memory_usage()["all"]["current"]
 
     def peak(self) -> int:
-        current, mark = self.allocated(), _status("VmHWM")
-        highest = mark if mark > self._mark_at_reset else self._seen
-        return max(current, highest - self._start)
+        self.allocated()
+        return self._most_tensors + _gex.memory_usage()["all"]["peak"]
 
     def reset_peak(self) -> None:
-        try:
-            with open(_RESET, "w") as file:
-                file.write(_RESET_PEAK)
-            self._mark_at_reset = 0
-        except OSError:
-            self._mark_at_reset = _status("VmHWM")
-        self._seen = 0
+        self._most_tensors = 0
+        _gex.reset_memory_peaks()
 
     def of_machine(self) -> tuple[int, int]:
         """Free and total bytes of the machine."""
@@ -57,19 +68,35 @@ class ProcessMemory:
         return fields["MemAvailable"], fields["MemTotal"]
 
     def stats(self) -> dict[str, Any]:
+        """With the names of torch.cuda.memory_stats; `allocated_bytes` also by use."""
         current, peak = self.allocated(), self.peak()
         stats: dict[str, Any] = {}
         for kind in ("active_bytes", "allocated_bytes", "reserved_bytes"):
             stats[f"{kind}.all.current"] = current
             stats[f"{kind}.all.peak"] = peak
+        stats["allocated_bytes.tensors.current"] = tensor_bytes()
+        stats["allocated_bytes.tensors.peak"] = self._most_tensors
+        for use, amount in _gex.memory_usage().items():
+            name = "engine" if use == "all" else use
+            stats[f"allocated_bytes.{name}.current"] = amount["current"]
+            stats[f"allocated_bytes.{name}.peak"] = amount["peak"]
+            stats[f"allocation.{name}.allocated"] = amount["allocations"]
+        stats["resident_bytes.all.current"] = resident_bytes()
         return stats
 
     def summary(self) -> str:
-        free, total = self.of_machine()
+        stats, (free, total) = self.stats(), self.of_machine()
+        uses = [use for use in _gex.memory_usage() if use != "all"]
+        lines = [f"{'':<26}{'now':>12} MiB{'peak':>12} MiB"]
+        for name in ("all", "tensors", "engine", *uses):
+            now = stats[f"allocated_bytes.{name}.current"] / 2**20
+            peak = stats[f"allocated_bytes.{name}.peak"] / 2**20
+            label = f"  {name}" if name in uses else name
+            lines.append(f"{label:<26}{now:>12.1f} MiB{peak:>12.1f} MiB")
         rows = [
-            ("resident since the start", self.allocated()),
-            ("peak", self.peak()),
+            ("resident, whole process", stats["resident_bytes.all.current"]),
             ("free on the machine", free),
             ("total on the machine", total),
         ]
-        return "\n".join(f"{name:<26}{value / 2**20:>12.1f} MiB" for name, value in rows)
+        lines += [f"{name:<26}{value / 2**20:>12.1f} MiB" for name, value in rows]
+        return "\n".join(lines)

@@ -11,13 +11,14 @@ from typing import Any
 
 import torch
 
-from gex import core_limits, determinism, recording
+from gex import _gex, core_limits, determinism, recording
 from gex.captures.pools import graph_pool_handle
 from gex.npu import streams
 from gex.npu.devices import Devices
-from gex.npu.memory import ProcessMemory
+from gex.npu.memory import DeviceMemory
 from gex.npu.namespace import Namespace
 from gex.npu.patches import translating
+from gex.report.memory_snapshot import memory_snapshot
 
 _TENSOR_TYPES = (
     "BFloat16Tensor",
@@ -187,7 +188,7 @@ def _cpu_name() -> str:
 
 
 def _memory_functions(devices: Devices) -> dict[str, Any]:
-    memory = ProcessMemory()
+    memory = DeviceMemory()
 
     def on_device(function: Callable[[], Any]) -> Callable[..., Any]:
         def wrapper(device: Any = None) -> Any:
@@ -200,10 +201,20 @@ def _memory_functions(devices: Devices) -> dict[str, Any]:
         devices.index(device)
         return memory.summary()
 
+    def empty_cache() -> None:
+        streams.host_waits("torch.npu.empty_cache()")
+        _gex.trim()
+
+    def record_history(enabled: Any = "all", **options: Any) -> None:
+        """A snapshot is made of the memory plans, which are always kept; no effect here."""
+
+    def dump_snapshot(filename: str = "dump_snapshot.pickle", **options: Any) -> None:
+        memory_snapshot(filename)
+
     allocated, peak = on_device(memory.allocated), on_device(memory.peak)
     reset = on_device(memory.reset_peak)
-    return {
-        "empty_cache": lambda: streams.host_waits("torch.npu.empty_cache()"),
+    functions = {
+        "empty_cache": empty_cache,
         "max_memory_allocated": peak,
         "max_memory_cached": peak,
         "max_memory_reserved": peak,
@@ -217,6 +228,19 @@ def _memory_functions(devices: Devices) -> dict[str, Any]:
         "reset_max_memory_cached": reset,
         "reset_peak_memory_stats": reset,
     }
+    snapshots = {
+        "_dump_snapshot": dump_snapshot,
+        "_record_memory_history": record_history,
+        "_snapshot": on_device(memory_snapshot),
+    }
+    module = Namespace("torch.npu.memory", {**functions, **snapshots})
+    return {**functions, "memory": module, "memory_snapshot": on_device(_segments)}
+
+
+def _segments() -> list[dict[str, Any]]:
+    """As torch.cuda.memory_snapshot()."""
+    segments: list[dict[str, Any]] = memory_snapshot()["segments"]
+    return segments
 
 
 def _random_functions(devices: Devices) -> dict[str, Any]:

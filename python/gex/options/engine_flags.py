@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from gex import _gex
 from gex.options.engine_options import ENGINE_OPTIONS, EngineOption, EngineValue, set_options
@@ -16,7 +17,8 @@ def options_of(config: Config) -> _gex.RunnerOptions:
     options = _gex.RunnerOptions()
     set_options(options, _given(config))
     if not config.get("pattern_fusion_pass", True):
-        options.disabled_passes = [*options.disabled_passes, *_RECOGNITION]
+        disabled = cast("list[str]", options.disabled_passes)
+        options.disabled_passes = [*disabled, *_RECOGNITION]
     return options
 
 

@@ -27,16 +27,19 @@ from gex.nested_regions.groups import take_fallbacks, trace_without_regions
 from gex.options import super_kernel
 from gex.pipeline.job import CompiledGraph, CompileJob, Role
 from gex.pipeline.runner import RunnerRequest, make_runner
-from gex.report import fallback
+from gex.report import fallback, progress, stage_logs
 from gex.report.graph_report import StreamSummary
 
 
 def compile_graph(job: CompileJob) -> CompiledGraph:
-    for stage in STAGES:
-        stage(job)
-        if job.compiled is not None:
-            break
+    with progress.Activity(job.name) as activity:
+        for stage in STAGES:
+            activity.doing(stage.__name__.replace("_", " "))
+            stage(job)
+            if job.compiled is not None:
+                break
     assert job.compiled is not None, "the last stage sets `compiled`"
+    stage_logs.log_graph(job.report)
     fallback.warn_if_any(job.report)
     return inspection.aten_graph(job.compiled, job.name, job.config, job.imported)
 
@@ -202,6 +205,7 @@ def wrap_calls(job: CompileJob) -> None:
     if any(call.is_of_user for call in job.imported.outcome.calls):
         mode = job.config.get("capture_error_mode", "global")
         compiled = error_mode.guarded(compiled, job.runner, job.name, mode)
+    compiled = stage_logs.with_texts(compiled, job.runner, job.name)
     job.compiled = with_call_hooks(compiled, job.runner, job.name, job.files, job.config)
 
 

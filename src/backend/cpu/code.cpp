@@ -94,11 +94,29 @@ std::vector<Callable> functions_of(const std::vector<loop::Kernel>& kernels,
   return functions;
 }
 
+// After the code that uses them first, for debuggers and profilers: the kernels of a Program have
+// no names, since several launches share one.
+void name_kernels(ParsedCodes& codes) {
+  std::vector<bool> named(codes.kernels.size());
+  const auto name = [&](int number, const std::string& text) {
+    const auto k = static_cast<std::size_t>(number);
+    if (number < 0 || named[k]) return;
+    codes.kernels[k].name = text;
+    named[k] = true;
+  };
+  for (const ParsedCode& code : codes.codes) {
+    name(code.kernel, code.problem ? str(code.name, " epilogue") : code.name);
+    for (const program::Code::Prologue& prologue : code.prologues)
+      name(prologue.kernel, str(code.name, " operand ", prologue.operand));
+  }
+}
+
 // Once in a process: everything still works, but kernels are interpreted.
 void warn_of_missing_generator(const std::string& why_not) {
   static std::once_flag once;
   std::call_once(once, [&] {
-    log(LogLevel::warning, "kernels run in the reference executor, many times slower: ", why_not);
+    log(LogArea::code, LogLevel::warning,
+        "kernels run in the reference executor, many times slower: ", why_not);
   });
 }
 
@@ -110,7 +128,9 @@ CompiledCode compile_for_cpu(std::shared_ptr<const program::Program> program,
   codegen::Generator* generator =
       options.generate_code ? codegen::llvm_generator(&why_not) : nullptr;
   if (options.generate_code && generator == nullptr) warn_of_missing_generator(why_not);
-  auto codes = std::make_shared<const ParsedCodes>(parse_codes(*program));
+  ParsedCodes parsed = parse_codes(*program);
+  name_kernels(parsed);
+  auto codes = std::make_shared<const ParsedCodes>(std::move(parsed));
   CompiledCode result;
   result.generator =
       generator != nullptr ? str("llvm (", generator->target(), ")") : "interpreter: " + why_not;

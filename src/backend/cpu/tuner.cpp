@@ -9,6 +9,7 @@
 #include <new>
 
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "runtime/background/background.hpp"
 
 namespace gex::backend::cpu {
@@ -88,9 +89,11 @@ TuningCandidate Tuner::best(const kernels::Problem& problem, std::span<const std
     if (found != known_.end()) return found->second;
   }
   const auto remember = [&](TuningCandidate way, std::string text) {
+    std::string finding = str(label_of(*trial), ": ", text);
+    log(LogArea::tune, LogLevel::info, finding);
     const std::lock_guard lock(mutex_);
     known_.emplace(key.hex(), way);
-    findings_.push_back(str(label_of(*trial), ": ", text));
+    findings_.push_back(std::move(finding));
     return way;
   };
   if (store_ != nullptr) {

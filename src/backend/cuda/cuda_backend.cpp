@@ -137,13 +137,8 @@ class CudaBackend final : public Backend {
   CompiledCode compile(std::shared_ptr<const program::Program> program,
                        const CodeOptions& options) const override {
     const Target target = describe(parse_target(program->target));
-    const DeviceLimits limits = limits_of(target);
     const ParsedCodes parsed = parse_codes(*program);
-    std::vector<KernelText> texts;
-    for (std::size_t k = 0; k < parsed.codes.size(); ++k)
-      texts.push_back(parsed.codes[k].algorithm == kLibrary
-                          ? KernelText{}
-                          : text_of(*program, parsed, static_cast<int>(k), limits));
+    const std::vector<KernelText> texts = texts_of_codes(*program, parsed, target);
     const std::vector<MergedLaunch> merged = merged_launches(*program, texts);
     const std::vector<bool> alone = launched_alone(*program);
     std::vector<Source> sources;
@@ -180,6 +175,17 @@ class CudaBackend final : public Backend {
     result.executable.program = std::move(program);
     result.generator = str("nvrtc (", target.architecture, ")");
     return result;
+  }
+
+  static std::vector<KernelText> texts_of_codes(const program::Program& program,
+                                                const ParsedCodes& parsed, const Target& target) {
+    const DeviceLimits limits = limits_of(target);
+    std::vector<KernelText> texts;
+    for (std::size_t k = 0; k < parsed.codes.size(); ++k)
+      texts.push_back(parsed.codes[k].algorithm == kLibrary
+                          ? KernelText{}
+                          : text_of(program, parsed, static_cast<int>(k), limits));
+    return texts;
   }
 
  private:
@@ -299,6 +305,14 @@ class CudaBackend final : public Backend {
 const Backend& backend() {
   static const auto* instance = new CudaBackend;
   return *instance;
+}
+
+std::vector<std::string> texts_of(const program::Program& program) {
+  const Target target = backend().describe(parse_target(program.target));
+  std::vector<std::string> sources;
+  for (KernelText& text : CudaBackend::texts_of_codes(program, parse_codes(program), target))
+    sources.push_back(std::move(text.part.empty() ? text.source : text.part));
+  return sources;
 }
 
 }  // namespace gex::backend::cuda

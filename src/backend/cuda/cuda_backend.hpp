@@ -8,4 +8,7 @@ namespace gex::backend::cuda {
 
 const Backend& backend();
 
+// The CUDA text of each code of a Program; empty where the vendor's library computes it.
+std::vector<std::string> texts_of(const program::Program& program);
+
 }  // namespace gex::backend::cuda

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "lower/views.hpp"
 #include "program/bytes.hpp"
+#include "runtime/memory/usage.hpp"
 #include "runtime/session/session.hpp"
 
 namespace gex::compile_detail {
@@ -19,10 +20,16 @@ constexpr const char* kSection = "frozen";
 
 // Memory with shared ownership, aligned for vector loads.
 std::shared_ptr<std::byte> aligned_memory(std::size_t bytes) {
-  const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  void* memory = std::aligned_alloc(kAlignment, std::max(rounded, kAlignment));
+  const std::size_t rounded =
+      std::max((bytes + kAlignment - 1) / kAlignment * kAlignment, kAlignment);
+  void* memory = std::aligned_alloc(kAlignment, rounded);
   if (memory == nullptr) throw std::bad_alloc();
-  return {static_cast<std::byte*>(memory), [](std::byte* p) { std::free(p); }};
+  using enum runtime::MemoryUse;
+  runtime::count_allocated(weights, rounded);
+  return {static_cast<std::byte*>(memory), [rounded](std::byte* p) {
+            std::free(p);
+            runtime::count_freed(weights, rounded);
+          }};
 }
 
 // Keeps the results of a run.

@@ -12,7 +12,7 @@ namespace gex::deploy {
 TextCode code_of_text(std::shared_ptr<const program::Program> program, bool, bool) {
   static std::once_flag once;
   std::call_once(once, [] {
-    log(LogLevel::warning,
+    log(LogArea::code, LogLevel::warning,
         "kernels run in the reference executor, many times slower: libgex_run has no compiler, and "
         "the machine code of the file is not trusted. Load it with trust if you know where it "
         "comes "

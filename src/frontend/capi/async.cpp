@@ -13,9 +13,10 @@ void run_and_log(const std::function<void()>& run) noexcept {
   try {
     run();
   } catch (const std::exception& error) {
-    log(LogLevel::error, "the callback of an asynchronous run threw: ", error.what());
+    log(LogArea::run, LogLevel::error, "the callback of an asynchronous run threw: ", error.what());
   } catch (...) {
-    log(LogLevel::error, "the callback of an asynchronous run threw an unknown exception");
+    log(LogArea::run, LogLevel::error,
+        "the callback of an asynchronous run threw an unknown exception");
   }
 }
 

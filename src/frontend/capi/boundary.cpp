@@ -64,7 +64,7 @@ gex_status status_of_current_exception() noexcept {
 
 void log_misuse(const char* function) noexcept {
   status_of_current_exception();
-  log(LogLevel::error, function, ": ", gex_last_error(), "; nothing was destroyed");
+  log(LogArea::run, LogLevel::error, function, ": ", gex_last_error(), "; nothing was destroyed");
 }
 
 void give_text(const std::string& text, char** place) {

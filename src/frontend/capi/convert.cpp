@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "base/strided_copy.hpp"
+#include "base/suggest.hpp"
 #include "frontend/capi/boundary.hpp"
-#include "ir/text/suggest.hpp"
 #include "ir/text/text.hpp"
 
 namespace gex::capi {

@@ -64,7 +64,8 @@ void gex_graph_destroy(gex_graph* graph) {
   if (status == GEX_OK)
     delete graph;
   else
-    log(LogLevel::error, "gex_graph_destroy: ", gex_last_error(), "; nothing was destroyed");
+    log(LogArea::run, LogLevel::error, "gex_graph_destroy: ", gex_last_error(),
+        "; nothing was destroyed");
 }
 
 gex_status gex_graph_clone(const gex_graph* graph, gex_graph** clone) {

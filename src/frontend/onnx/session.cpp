@@ -238,7 +238,8 @@ std::vector<HostValue> Session::run(std::span<const HostValue> inputs) {
     // A shape rule that can't decide for open sizes can for those at hand, and sizes that the file
     // takes for equal may differ. Where it is a mistake of the model or of the inputs, the same
     // error comes again.
-    log(LogLevel::info, "onnx: importing for the sizes of each call, because of: ", error.what());
+    log(LogArea::onnx, LogLevel::info,
+        "importing for the sizes of each call, because of: ", error.what());
     auto results = run_with(inputs, true);
     const std::lock_guard lock(mutex_);
     if (only_static_.size() < kRemembered) only_static_.insert(sizes);

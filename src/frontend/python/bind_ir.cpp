@@ -46,6 +46,26 @@ void bind_dim(nb::module_& m) {
 
 }  // namespace
 
+namespace {
+
+// For HTML.
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '&')
+      out += "&amp;";
+    else
+      out += c;
+  }
+  return out;
+}
+
+}  // namespace
+
 void bind_ir(nb::module_& m) {
   bind_dim(m);
   nb::enum_<DType> dtypes(m, "DType", "Element type.");
@@ -77,6 +97,7 @@ void bind_ir(nb::module_& m) {
       .def("clone", &Graph::clone)
       .def_prop_ro("num_nodes", &Graph::num_nodes)
       .def_static("parse", [](const std::string& text) { return parse_graph(text); })
+      .def("_repr_html_", [](const Graph& g) { return str("<pre>", escaped(print(g)), "</pre>"); })
       .def("__str__", [](const Graph& g) { return print(g); });
 }
 

@@ -2,14 +2,20 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+
+#include "base/log.hpp"
+#include "base/suggest.hpp"
 #include "frontend/python/bindings.hpp"
 #include "frontend/python/runner.hpp"
 #include "gex/gex.h"
 #include "report/chrome_trace.hpp"
 #include "report/model.hpp"
 #include "report/page.hpp"
+#include "runtime/memory/usage.hpp"
 
 namespace gex::python {
 namespace {
@@ -55,6 +61,7 @@ std::optional<std::string> model_of(const Runner& runner, const TraceKeeper* kee
   report::GraphFacts facts;
   facts.report = &graph->report;
   facts.program = &session.program();
+  facts.executable = graph->executable.get();
   facts.sizes = sizes_of(session, kept ? &*kept : nullptr);
   facts.reuse_memory = session.reuses_memory();
   facts.captures = session.captures();
@@ -68,9 +75,83 @@ std::optional<std::string> model_of(const Runner& runner, const TraceKeeper* kee
   return report::graph_model(facts);
 }
 
+using UnitRow = std::tuple<std::string, std::string, std::size_t>;
+using ChangeRow = std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t>;
+
+std::vector<UnitRow> units_of(const Runner& runner) {
+  std::vector<UnitRow> units;
+  if (const RunnableGraph* graph = compiled_graph_of(runner))
+    for (const Origins::Unit& unit : graph->report.origins.units)
+      units.push_back({unit.kind, unit.label, unit.nodes.size()});
+  return units;
+}
+
+std::vector<ChangeRow> changes_of(const Runner& runner) {
+  std::vector<ChangeRow> changes;
+  if (const RunnableGraph* graph = compiled_graph_of(runner))
+    for (const Origins::PassRun& pass : graph->report.origins.passes)
+      if (pass.changed)
+        changes.push_back({pass.name, pass.count, pass.nodes_before, pass.nodes_after});
+  return changes;
+}
+
+template <class Enum>
+Enum named(std::span<const std::string_view> names, std::string_view name) {
+  const auto at = std::ranges::find(names, name);
+  if (at == names.end())
+    fail(ErrorCode::invalid_argument, "logs have no '", name, "'", suggestion(name, names));
+  return static_cast<Enum>(at - names.begin());
+}
+
+nb::dict dict_of(const runtime::MemoryAmount& amount) {
+  nb::dict out;
+  out["current"] = amount.current;
+  out["peak"] = amount.peak;
+  out["allocations"] = amount.allocations;
+  return out;
+}
+
+void bind_memory(nb::module_& m) {
+  m.def(
+      "memory_usage",
+      [] {
+        const runtime::MemoryUsage usage = runtime::memory_usage();
+        nb::dict out;
+        out["all"] = dict_of(usage.all);
+        for (std::size_t k = 0; k < usage.of.size(); ++k)
+          out[nb::str(runtime::kMemoryUses[k].data())] = dict_of(usage.of[k]);
+        return out;
+      },
+      "Memory of the engine, all of it and by use: bytes now, their peak, number of allocations.");
+  m.def("reset_memory_peaks", &runtime::reset_memory_peaks);
+}
+
+void bind_logs(nb::module_& m) {
+  m.def(
+      "write_log",
+      [](const std::string& area, const std::string& level, const std::string& message) {
+        log(named<LogArea>(log_area_names(), area), named<LogLevel>(log_level_names(), level),
+            message);
+      },
+      nb::arg("area"), nb::arg("level"), nb::arg("message"), "As the engine logs: see GEX_LOG.");
+  m.def(
+      "logs",
+      [](const std::string& area, const std::string& level) {
+        return logs(named<LogArea>(log_area_names(), area),
+                    named<LogLevel>(log_level_names(), level));
+      },
+      nb::arg("area"), nb::arg("level"), "Whether such a message would be written.");
+}
+
 }  // namespace
 
 void bind_report(nb::module_& m) {
+  bind_logs(m);
+  bind_memory(m);
+  m.def("fused_units", &units_of, nb::arg("runner"),
+        "What fusion made: kind, label, number of nodes.");
+  m.def("pass_changes", &changes_of, nb::arg("runner"),
+        "Passes that changed the graph: name, number of changes, nodes before and after.");
   nb::class_<TraceKeeper>(m, "TraceKeeper", "Traces of calls, for reports and trace files.")
       .def(nb::init<>())
       .def(

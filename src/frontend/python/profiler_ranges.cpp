@@ -29,7 +29,12 @@ ProfilerRanges::~ProfilerRanges() {
 
 void ProfilerRanges::enter(const char* name) {
   if (!profiling_) return;
-  nb::object range = nb::module_::import_("torch.profiler").attr("record_function")(name);
+  // record_function of torch.profiler goes through the dispatcher twice for each range.
+  static PyObject* const type =
+      nb::object(nb::module_::import_("torch._C._profiler").attr("_RecordFunctionFast"))
+          .release()
+          .ptr();  // kept forever, like the module
+  nb::object range = nb::handle(type)(name);
   range.attr("__enter__")();
   open_.push_back(std::move(range));
 }

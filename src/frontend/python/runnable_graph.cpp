@@ -37,6 +37,7 @@ std::unique_ptr<RunnableGraph> compiled_graph(std::unique_ptr<Graph> graph,
   runnable->report = std::move(compiled.report);
   session_options.frozen = std::move(compiled.frozen);
   runnable->session_options = std::move(session_options);
+  runnable->executable = compiled.executable;
   runnable->session = std::make_unique<runtime::Session>(
       std::move(compiled.executable), runnable->session_options, std::move(compiled.specialiser));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
@@ -46,10 +47,10 @@ std::unique_ptr<RunnableGraph> compiled_graph(std::unique_ptr<Graph> graph,
 
 void RunnableGraph::reload_from_text() {
   const std::string text = program::print(session->program());
-  auto executable = compile_program_text(text);
+  executable = compile_program_text(text);
   GEX_CHECK(program::print(*executable->program) == text, "the text of program ",
             executable->program->name, " changes when it is parsed");
-  session = std::make_unique<runtime::Session>(std::move(executable), session_options);
+  session = std::make_unique<runtime::Session>(executable, session_options);
 }
 
 std::unique_ptr<RunnableGraph> interpreted_graph(std::unique_ptr<Graph> graph,

@@ -19,10 +19,11 @@ struct RunnableGraph {
   };
   std::vector<Input> inputs;
   std::size_t num_outputs = 0;
-  TorchDevice device;                         // of inputs and outputs
-  CompileReport report;                       // empty if it is interpreted
-  std::unique_ptr<runtime::Session> session;  // or null:
-  runtime::SessionOptions session_options;    // of `session`
+  TorchDevice device;                                     // of inputs and outputs
+  CompileReport report;                                   // empty if it is interpreted
+  std::shared_ptr<const program::Executable> executable;  // of `session`
+  std::unique_ptr<runtime::Session> session;              // or null:
+  runtime::SessionOptions session_options;                // of `session`
   std::unique_ptr<InterpretedGraph> interpreted;
 
   void run(std::span<const runtime::InputArg> arguments, runtime::Host& host) const {

@@ -1,9 +1,9 @@
 #include <unordered_map>
 
+#include "base/suggest.hpp"
 #include "base/text/lexer.hpp"
 #include "ir/check_node.hpp"
 #include "ir/text/parse_literals.hpp"
-#include "ir/text/suggest.hpp"
 
 namespace gex {
 namespace {

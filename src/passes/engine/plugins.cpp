@@ -60,7 +60,7 @@ void note_failed_registration(std::string message) {
   if (failures != nullptr) {
     failures->push_back(std::move(message));
   } else {
-    log(LogLevel::error, message);
+    log(LogArea::passes, LogLevel::error, message);
   }
 }
 

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "ir/text/suggest.hpp"
+#include "base/suggest.hpp"
 
 namespace gex::passes {
 namespace {

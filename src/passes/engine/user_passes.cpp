@@ -5,7 +5,7 @@
 #include <cctype>
 #include <mutex>
 
-#include "ir/text/suggest.hpp"
+#include "base/suggest.hpp"
 #include "passes/engine/plugins.hpp"
 #include "passes/pipeline.hpp"
 

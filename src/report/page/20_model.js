@@ -8,6 +8,7 @@ function prepareReport(report) {
 
 function prepareGraph(graph, machine) {
   graph.machine = machine;
+  graph.onDevice = (graph.target || '').startsWith('cuda');  // the measured limits are the host's
   graph.nodes.forEach((node, id) => { node.id = id; node.steps = []; });
   graph.units.forEach((unit, id) => { unit.id = id; unit.ns = 0; });
   graph.steps.forEach((step, id) => Object.assign(step, {id, ns: 0, busy: 0, begin: Infinity, end: -Infinity, workers: 0}));
@@ -56,6 +57,9 @@ function takeLimits(graph, machine) {
   for (const step of graph.steps) {
     if (step.flops === undefined || !step.ns) continue;
     const moved = step.read + step.written;
+    step.gflops = step.flops / step.ns;
+    step.gbs = moved / step.ns;
+    if (graph.onDevice) continue;
     const roof = moved > 0 && moved / machine.threads < 512 * 1024 && machine.cache_bandwidth > machine.bandwidth ?
       machine.cache_bandwidth : machine.bandwidth;
     step.byMemory = moved / roof;             // GB/s: bytes for each nanosecond
@@ -63,8 +67,6 @@ function takeLimits(graph, machine) {
     step.ideal = Math.max(step.byMemory, step.byCompute);
     step.share = step.ideal / step.ns;
     step.lost = Math.max(0, step.ns - step.ideal);
-    step.gflops = step.flops / step.ns;
-    step.gbs = moved / step.ns;
     step.intensity = moved > 0 ? step.flops / moved : Infinity;
   }
 }

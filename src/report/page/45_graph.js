@@ -1,6 +1,7 @@
 // The graph view: a canvas with pan, zoom, groups and search, and a panel with details of the
 // selected item.
 const kShownAtFirst = 48;
+const kReadable = 0.32;  // below this scale vertices have no text and are only rectangles
 
 class GraphView {
   constructor(parent, graph, app) {
@@ -98,20 +99,25 @@ class GraphView {
     const start = performance.now();
     this.vertices = [];
     this.vertexOf = new Int32Array(this.items.length);
-    const ofGroup = new Map(), ctx = this.surface.ctx;
+    const ofGroup = new Map(), ctx = this.surface.ctx, widths = new Map();
+    // Repeated layers have the same labels.
+    const widthOf = label => {
+      if (!widths.has(label)) widths.set(label, ctx.measureText(label).width);
+      return widths.get(label);
+    };
     ctx.font = '600 13px system-ui, "Liberation Sans", sans-serif';
     this.items.forEach((item, k) => {
       const group = this.standIn(k);
       if (!group) {
         this.vertexOf[k] = this.vertices.length;
-        const width = Math.min(230, Math.max(84, ctx.measureText(item.label).width + 26, item.sub.length * 6.3 + 22));
+        const width = Math.min(230, Math.max(84, widthOf(item.label) + 26, item.sub.length * 6.3 + 22));
         this.vertices.push({item: k, key: item.key, label: item.label, sub: item.sub, kind: item.kind, ns: item.ns, w: width, h: item.kind === 'input' ? 34 : 44, order: k});
         return;
       }
       if (!ofGroup.has(group.key)) {
         ofGroup.set(group.key, this.vertices.length);
         const repeats = group.repeats && group.children.size === group.repeats ? ` ×${group.repeats}` : '';
-        const width = Math.min(260, Math.max(158, ctx.measureText(group.name + repeats).width + 34));
+        const width = Math.min(260, Math.max(158, widthOf(group.name + repeats) + 34));
         this.vertices.push({group, key: group.key, label: group.name + repeats, sub: '', kind: 'group', ns: 0, w: width, h: 52, order: k, stack: !!group.repeats});
       }
       const vertex = this.vertices[ofGroup.get(group.key)];
@@ -286,7 +292,7 @@ class GraphView {
     ctx.scale(s, s);
     this.drawFrames(ctx, x0, y0, x1, y1);
     this.drawEdges(ctx, x0, y0, x1, y1);
-    const plain = s < 0.25, byColour = new Map();
+    const plain = s < kReadable, byColour = new Map();
     for (const v of this.vertices) {
       if (v.x + v.w / 2 < x0 || v.x - v.w / 2 > x1 || v.y + v.h / 2 < y0 || v.y - v.h / 2 > y1) continue;
       if (!plain) { this.drawVertex(ctx, v, s); continue; }
@@ -383,24 +389,26 @@ class GraphView {
     }
     ctx.fillStyle = palette.panel;
     ctx.beginPath(); ctx.roundRect(x, y, v.w, v.h, v.kind === 'input' ? v.h / 2 : 9); ctx.fill();
-    ctx.save(); ctx.clip();
+    // Clipping to the rounded corners costs more than all the rest, and far away they are no pixel wide.
+    const rounded = s > 0.6;
+    if (rounded) { ctx.save(); ctx.clip(); }
     ctx.fillStyle = colour;
     ctx.fillRect(x, y, 5, v.h);
     if (v.ns && this.graph.ns) { ctx.globalAlpha *= 0.16; ctx.fillRect(x, y, v.w * Math.min(1, v.ns / (v.group ? this.graph.ns : this.most)), v.h); ctx.globalAlpha = dim ? 0.35 : 1; }
-    ctx.restore();
+    if (rounded) ctx.restore();
     const chosen = this.selected === v.key && v.item !== undefined;
     ctx.strokeStyle = chosen || v === this.over ? palette.accent : palette.line;
     ctx.lineWidth = chosen ? 2.5 : 1.2;
     ctx.beginPath(); ctx.roundRect(x, y, v.w, v.h, v.kind === 'input' ? v.h / 2 : 9); ctx.stroke();
-    if (s > 0.32) {
+    if (s >= kReadable) {
       ctx.textAlign = 'left'; ctx.textBaseline = 'middle';
       ctx.fillStyle = palette.text;
       ctx.font = '600 13px system-ui, "Liberation Sans", sans-serif';
-      ctx.fillText(fitted(ctx, v.label, v.w - 24), x + 14, v.y - (v.sub ? 8 : 0));
+      ctx.fillText(v.shownLabel ??= fitted(ctx, v.label, v.w - 24), x + 14, v.y - (v.sub ? 8 : 0));
       if (v.sub) {
         ctx.fillStyle = palette.soft;
         ctx.font = '11px system-ui, "Liberation Sans", sans-serif';
-        ctx.fillText(fitted(ctx, v.sub, v.w - 24), x + 14, v.y + 9);
+        ctx.fillText(v.shownSub ??= fitted(ctx, v.sub, v.w - 24), x + 14, v.y + 9);
       }
     }
     ctx.globalAlpha = 1;

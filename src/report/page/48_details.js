@@ -97,6 +97,7 @@ function codeOf(graph, steps) {
     const code = graph.codes[c], parts = [];
     if (code.problem) parts.push(['problem', code.problem + (code.algorithm ? '\nalgorithm ' + code.algorithm : '')]);
     if (code.kernel >= 0) parts.push([code.problem ? 'epilogue' : 'loops', graph.kernels[code.kernel].loops], ['assembly', graph.kernels[code.kernel].assembly]);
+    parts.push(['CUDA', code.cuda], ['SASS', code.sass]);
     for (const k of code.prologues) parts.push(['prologue', graph.kernels[k].loops]);
     return section('Code: ' + code.name, tabbed(parts.filter(([, text]) => text)));
   });

@@ -2,7 +2,7 @@
 // below them the critical path.
 class TimelineView {
   constructor(parent, graph, app) {
-    if (!graph.timeline) return void parent.append(el('div', {class: 'empty'}, 'No call of this graph was traced. On a GPU, and where nothing ran, there is no timeline.'));
+    if (!graph.timeline) return void parent.append(el('div', {class: 'empty'}, 'No call of this graph was traced.'));
     this.graph = graph;
     this.app = app;
     const events = graph.timeline.events;
@@ -14,7 +14,8 @@ class TimelineView {
     const calls = graph.timeline.calls;
     parent.append(el('div', {class: 'page'}, el('h2', {}, 'One call', el('small', {}, `the fastest of ${calls.length} traced calls; scroll to zoom, drag to move, click a launch to see it in the graph`)),
       el('div', {class: 'cards', style: 'margin-bottom:16px'}, card(time(graph.ns), 'this call', `median of all: ${time(median(calls))}`), card(count(this.bySpan.length), 'launches and calls'),
-        card(percent(1 - idle / graph.ns), 'of the time something runs', `${time(idle)} without`), card(String(this.lanes.filter(l => l >= 0).length), 'threads at work')),
+        card(percent(1 - idle / graph.ns), 'of the time something runs', `${time(idle)} without`), graph.onDevice ? null : card(String(this.lanes.filter(l => l >= 0).length), 'threads at work')),
+      graph.onDevice ? el('p', {class: 'note'}, 'Times of the device, by events between the launches. The traced call issues them one by one: replayed as a graph they follow each other more closely.') : null,
       el('div', {class: 'panel', style: 'padding:0;overflow:hidden'}, box),
       el('div', {class: 'legend'}, [['contraction', 'matmuls, convolutions, attention'], ['loop', 'fused loops'], ['copy', 'copies and fills'], ['call', 'host calls'], ['scatter', 'scatters']].map(([kind, words]) =>
         el('span', {}, el('span', {class: 'dot', style: `background:${colourOf(kind)}`}), words))),

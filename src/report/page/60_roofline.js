@@ -7,7 +7,7 @@ class RooflineView {
     const machine = graph.machine;
     const box = el('div', {class: 'canvas', style: 'height:440px;flex:none'});
     parent.append(el('div', {class: 'page'}, el('h2', {}, 'Roofline', el('small', {}, `${machine.name}, ${machine.threads} threads, measured when the report was written`)),
-      this.points.length ? el('div', {class: 'panel', style: 'padding:0;overflow:hidden'}, box) : el('div', {class: 'empty panel'}, 'No launch was timed.'),
+      this.points.length ? el('div', {class: 'panel', style: 'padding:0;overflow:hidden'}, box) : el('div', {class: 'empty panel'}, graph.onDevice ? 'The limits of the device are not measured.' : 'No launch was timed.'),
       el('p', {class: 'note'}, 'A launch on a roof is as fast as this machine allows. Left of the ridge memory is the limit: fewer bytes (fusion, smaller types) help. Right of it arithmetic is. The size of a point is its time. Data that stays in the cache may lie above the memory roof.'),
       el('h2', {}, 'Launches', el('small', {}, 'by time lost against their limit')), launchTable(graph, app, (a, b) => b.lost - a.lost)));
     if (!this.points.length) return;

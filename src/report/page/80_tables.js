@@ -21,7 +21,7 @@ class OverviewView {
       el('div', {class: 'cards'},
         graph.timeline ? card(time(graph.ns), 'fastest call', `median ${time(median(calls))} of ${calls.length}`) : null,
         card(count(graph.steps.filter(s => s.kind === 'launch').length), 'launches', `from ${count(graph.nodes.length)} nodes`),
-        graph.timeline ? card([round(flops / graph.ns), el('small', {}, 'GFLOP/s')], 'while it runs', `${percent(flops / graph.ns / graph.machine.gflops)} of ${round(graph.machine.gflops)} measured`) : null,
+        graph.timeline ? card([round(flops / graph.ns), el('small', {}, 'GFLOP/s')], 'while it runs', graph.onDevice ? '' : `${percent(flops / graph.ns / graph.machine.gflops)} of ${round(graph.machine.gflops)} measured`) : null,
         card(bytes(memory.total), 'memory for temporaries', `lower bound ${bytes(memory.lower_bound)}`),
         card(bytes(memory.outside.constant || memory.outside.input || 0), memory.outside.constant ? 'weights and constants' : 'inputs, including weights'),
         fallbacks.length ? card(String(fallbacks.length), 'ops through PyTorch', 'see Decisions') : null,
@@ -30,7 +30,7 @@ class OverviewView {
         el('div', {class: 'panel'}, el('h2', {}, 'What would help', el('small', {}, 'by time lost against the machine’s limits')),
           help.length ? help.slice(0, 9).map(item => el('div', {class: 'help', onclick: () => item.step ? app.goTo({step: item.step.id}) : item.tab && app.open(item.tab)},
             el('div', {class: 'lost'}, item.lost ? time(item.lost) : '', item.lost ? el('small', {}, percent(item.lost / graph.ns)) : null), el('div', {}, el('div', {class: 't'}, item.title), el('div', {class: 'w'}, item.words)))) :
-            el('p', {class: 'note'}, graph.timeline ? 'Every launch reaches half of its limit or more.' : 'Nothing was timed.')),
+            el('p', {class: 'note'}, graph.onDevice ? 'The limits of the device are not measured: the launches that take longest are in the timeline.' : graph.timeline ? 'Every launch reaches half of its limit or more.' : 'Nothing was timed.')),
         el('div', {}, el('div', {class: 'panel'}, el('h2', {}, 'Where the time of a call goes'), graph.timeline ? stacked(parts, time) : el('p', {class: 'note'}, 'No call was traced.')),
           report.first_call.length ? el('div', {class: 'panel', style: 'margin-top:18px'}, el('h2', {}, 'Where the first call’s time goes'), stacked(report.first_call.filter(p => p[1] > 0).map(([name, s]) => [kPhases[name] || name, s * 1e9]), time)) : null,
           el('div', {class: 'panel', style: 'margin-top:18px'}, el('h2', {}, 'Made with'), facts([['machine', `${report.machine.name}, ${report.machine.threads} threads`], ['target', graph.target], ['code', graph.generator], ['gex', report.gex], ['written', report.created.replace('T', ' ').replace('Z', ' UTC')],

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "runtime/device.hpp"
+#include "runtime/memory/usage.hpp"
 
 namespace gex::runtime {
 
@@ -18,12 +19,12 @@ std::byte* Arena::reserve(std::size_t index, std::size_t bytes) {
   if (blocks_.size() <= index) blocks_.resize(index + 1);
   Block& block = blocks_[index];
   if (block.bytes < bytes) {
-    if (block.memory != nullptr) device_.deallocate(block.memory, block.bytes);
-    block = {};
+    release(block);
     if (worth_discarding(static_cast<std::int64_t>(bytes)))
       bytes = (bytes + kHugePage - 1) / kHugePage * kHugePage;
     block.memory = device_.allocate(bytes);
     block.bytes = bytes;
+    count_allocated(MemoryUse::temporaries, bytes);
     ++allocations_;
   }
   return static_cast<std::byte*>(block.memory);
@@ -35,9 +36,15 @@ std::size_t Arena::bytes() const {
   return sum;
 }
 
+void Arena::release(Block& block) noexcept {
+  if (block.memory == nullptr) return;
+  device_.deallocate(block.memory, block.bytes);
+  count_freed(MemoryUse::temporaries, block.bytes);
+  block = {};
+}
+
 void Arena::clear() noexcept {
-  for (Block& block : blocks_)
-    if (block.memory != nullptr) device_.deallocate(block.memory, block.bytes);
+  for (Block& block : blocks_) release(block);
   blocks_.clear();
 }
 

@@ -44,6 +44,8 @@ class Arena {
     void* memory = nullptr;
     std::size_t bytes = 0;
   };
+  void release(Block& block) noexcept;
+
   Device& device_;
   std::vector<Block> blocks_;
   std::int64_t allocations_ = 0;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "runtime/memory/usage.hpp"
 
 namespace gex::runtime {
 
@@ -24,6 +25,7 @@ FrozenConstants::FrozenConstants(const program::Program& program,
     if (!device.reads_host_memory()) {
       const auto bytes = static_cast<std::size_t>(buffer.bytes.constant());
       address = device.allocate(bytes);
+      count_allocated(MemoryUse::weights, bytes);
       copies_.push_back({i, bytes});
       device.write(address, memory_[slot].get(), bytes);
     }
@@ -32,8 +34,10 @@ FrozenConstants::FrozenConstants(const program::Program& program,
 }
 
 FrozenConstants::~FrozenConstants() {
-  for (const auto& [buffer, bytes] : copies_)
+  for (const auto& [buffer, bytes] : copies_) {
     device_.deallocate(std::exchange(loaded_.constants[buffer], nullptr), bytes);
+    count_freed(MemoryUse::weights, bytes);
+  }
 }
 
 }  // namespace gex::runtime

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/log.hpp"
+#include "nvidia/api.hpp"
 #include "runtime/background/background.hpp"
 #include "runtime/background/fork.hpp"
 #include "runtime/background/static_code.hpp"
@@ -24,6 +26,12 @@ using Key = SizeKey;
 
 // The largest arena of a gear; programs that need more get Captures of their exact sizes.
 constexpr std::int64_t kLargestGearBytes = std::int64_t{1} << 30;
+
+std::string text_of(const Key& key) {
+  std::string text;
+  for (const std::int64_t size : key) text += str(text.empty() ? "" : ", ", size);
+  return text;
+}
 
 }  // namespace
 
@@ -96,6 +104,7 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
                     Host& host, Use& use);
   std::shared_ptr<Capture> make_gear(std::span<const std::int64_t> gear_key, const Use& use);
   void make(std::span<const std::int64_t> key, std::span<const std::int64_t> gear_key, Use& use);
+  void count_made(const std::shared_ptr<Capture>& capture);
   void recapture(Use& use, bool forced);
   void assign_block(Capture& capture);
   void keep(const std::shared_ptr<Capture>& capture);
@@ -250,16 +259,26 @@ void Session::State::make(std::span<const std::int64_t> key, std::span<const std
   use.frame->invalidate_addresses();  // it may have the addresses of another Capture
   use.capture->lookup = use.capture->key;
   gears.keep_sizes(use.capture->lookup);
-  const Locked lock(*this);
-  use.capture->reason = reason_for(key, use.capture->key);
-  counters.plan_ns += took.count();
+  {
+    const Locked lock(*this);
+    use.capture->reason = reason_for(key, use.capture->key);
+    counters.plan_ns += took.count();
+    count_made(use.capture);
+  }
+  log(LogArea::capture, LogLevel::info, image.program->name, ": captured sizes [",
+      text_of(use.capture->key), "], ", use.capture->plan.bytes(), " bytes of temporaries, ",
+      took.count() / 1000, " us: ", use.capture->reason);
+}
+
+// Under the lock.
+void Session::State::count_made(const std::shared_ptr<Capture>& capture) {
   if (options.capture_limit <= 0) {
     ++counters.uncaptured;
     return;
   }
   ++counters.captures;
   // Another thread may have made the same Capture meanwhile; then this one serves only this call.
-  if (!table.contains(use.capture->lookup)) keep(use.capture);
+  if (!table.contains(capture->lookup)) keep(capture);
 }
 
 void Session::State::keep(const std::shared_ptr<Capture>& capture) {
@@ -321,6 +340,7 @@ std::string Session::State::reason_for(std::span<const std::int64_t> key,
 }
 
 void Session::State::run(std::span<const InputArg> inputs, Host& host) {
+  const nvidia::ToolRange range(image.program->name.c_str());
   // Only used until the frame has the sizes: a nested call may overwrite them later.
   thread_local Key key, gear_key;
   key.resize(static_cast<std::size_t>(image.num_input_symbols()));

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/strided_copy.hpp"
+#include "runtime/memory/usage.hpp"
 #include "runtime/session/executor.hpp"
 
 namespace gex::runtime {
@@ -64,6 +65,7 @@ void* StagingBlocks::take(std::size_t bytes, std::size_t& size) {
   } else {
     if (idle_bytes_ > most_used_) free_idle();  // sizes that later calls do not use
     memory = device_.allocate(size);
+    count_allocated(MemoryUse::staging, size);
   }
   used_bytes_ += size;
   most_used_ = std::max(most_used_, used_bytes_);
@@ -78,7 +80,10 @@ void StagingBlocks::give_back(void* memory, std::size_t size) {
 }
 
 void StagingBlocks::free_idle() {
-  for (const auto& [size, memory] : idle_) device_.deallocate(memory, size);
+  for (const auto& [size, memory] : idle_) {
+    device_.deallocate(memory, size);
+    count_freed(MemoryUse::staging, size);
+  }
   idle_.clear();
   idle_bytes_ = 0;
 }

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -35,7 +36,8 @@ using DevicePtr = unsigned long long;
 
 struct Capture;
 struct Event {
-  long recorded = 0, reached = 0;  // how often
+  std::chrono::steady_clock::time_point time;  // when it was recorded: work is done when issued
+  long recorded = 0, reached = 0;              // how often
   Capture* capture = nullptr;      // where it was recorded last
 };
 // Work, or an event to reach or to wait for.
@@ -332,12 +334,16 @@ int cuEventCreate(Event** event, unsigned) { return *event = new Event, 0; }
 int cuEventDestroy_v2(Event* event) { return drain(), delete event, 0; }
 int cuEventRecord(Event* event, Stream* stream) {
   const long ticket = ++event->recorded;
+  event->time = std::chrono::steady_clock::now();
   event->capture = is_captured(stream) ? stream->capture : nullptr;
   if (event->capture != nullptr || is_lazy())
     add(stream, {{}, event, ticket, false});
   else
     event->reached = ticket;
   return 0;
+}
+int cuEventElapsedTime(float* milliseconds, const Event* from, const Event* to) {
+  return *milliseconds = std::chrono::duration<float, std::milli>(to->time - from->time).count(), 0;
 }
 int cuEventSynchronize(Event* event) { return event->capture != nullptr ? 900 : (drain(), 0); }
 int cuEventQuery(Event* event) { return event->reached < event->recorded ? 600 : 0; }

@@ -26,6 +26,7 @@ struct Job {
   std::vector<std::pair<Dim, std::int64_t>> constants;
   bool fast_math = false;
   std::string name;
+  std::string label;               // what the first kernel of this form is called, for tools
   ObjectStore* objects = nullptr;  // where its code is stored; only read before `ready`
   program::Callable code;
   std::promise<void> done;

@@ -78,9 +78,16 @@ void check(const llvm::Module& module) {
   if (llvm::verifyModule(module, &out)) GEX_CHECK(false, "invalid LLVM IR: ", out.str());
 }
 
+// "gex::add_relu" or, with sizes that are constants in the code, "gex::add_relu[8,1024]".
+std::string shown_name(const Job& job) {
+  std::string sizes;
+  for (const auto& [symbol, value] : job.constants) sizes += str(sizes.empty() ? "[" : ",", value);
+  return str("gex::", job.label, sizes, sizes.empty() ? "" : "]");
+}
+
 void link_jobs(std::unique_ptr<llvm::MemoryBuffer> object, std::span<const JobPtr> jobs) {
-  std::vector<std::string> names;
-  for (const JobPtr& job : jobs) names.push_back(job->name);
+  std::vector<FunctionNames> names;
+  for (const JobPtr& job : jobs) names.push_back({job->name, shown_name(*job)});
   LinkedCode code = link(std::move(object), names);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     jobs[i]->code.fn = reinterpret_cast<program::KernelFn>(code.functions[i]);
@@ -246,6 +253,7 @@ class LlvmGenerator final : public Generator {
     Wanted w;
     w.job = std::make_shared<Job>();
     w.job->kernel = loop::canonical(kernel, w.originals);
+    w.job->label = kernel.name;
     w.job->symbols = w.job->kernel.symbols();
     w.job->fast_math = options.fast_math;
     GEX_CHECK(w.job->symbols.size() == w.originals.size(), "symbols of the canonical kernel");

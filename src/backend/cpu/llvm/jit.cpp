@@ -12,6 +12,8 @@
 #include <llvm/IR/PassManager.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
+#include <llvm/Object/ObjectFile.h>
+#include <llvm/Object/SymbolSize.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/CommandLine.h>
 #include <llvm/Support/SmallVectorMemoryBuffer.h>
@@ -24,8 +26,10 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <mutex>
 
+#include "backend/cpu/llvm/code_names.hpp"
 #include "backend/cpu/llvm/gate.hpp"
 #include "base/error.hpp"
 
@@ -226,8 +230,26 @@ std::string Compiler::assembly(llvm::Module& module) {
   return std::string(text.begin(), text.end());
 }
 
-LinkedCode link(std::unique_ptr<llvm::MemoryBuffer> object, const std::vector<std::string>& names) {
+namespace {
+
+// By the name of the function, of those that the object defines.
+std::map<std::string, std::size_t> sizes_of_functions(const llvm::MemoryBuffer& object) {
+  auto file = must(llvm::object::ObjectFile::createObjectFile(object.getMemBufferRef()), "object");
+  std::map<std::string, std::size_t> sizes;
+  for (const auto& [symbol, bytes] : llvm::object::computeSymbolSizes(*file)) {
+    const auto kind = must(symbol.getType(), "type of a symbol");
+    if (kind == llvm::object::SymbolRef::ST_Function)
+      sizes.emplace(must(symbol.getName(), "name of a function").str(), bytes);
+  }
+  return sizes;
+}
+
+}  // namespace
+
+LinkedCode link(std::unique_ptr<llvm::MemoryBuffer> object,
+                std::span<const FunctionNames> functions) {
   auto& j = jit();
+  const std::map<std::string, std::size_t> sizes = sizes_of_functions(*object);
   // A scope of its own: functions of different objects may have the same name.
   static std::atomic<std::int64_t> number{0};
   auto& scope =
@@ -241,8 +263,17 @@ LinkedCode link(std::unique_ptr<llvm::MemoryBuffer> object, const std::vector<st
   });
   if (auto failed = j.addObjectFile(scope, std::move(object)))
     GEX_CHECK(false, "adding code: ", message_of(std::move(failed)));
-  for (const std::string& name : names)
-    result.functions.push_back(must(j.lookup(scope, name), "linking").toPtr<void*>());
+  std::vector<NamedCode> named;
+  for (const FunctionNames& function : functions) {
+    void* const address = must(j.lookup(scope, function.symbol), "linking").toPtr<void*>();
+    result.functions.push_back(address);
+    named.push_back({function.shown, address, sizes.at(function.symbol)});
+  }
+  // Destroyed before the code is.
+  struct Owner {
+    std::shared_ptr<const void> code, names;
+  };
+  result.owner = std::make_shared<const Owner>(result.owner, announce_code(named));
   return result;
 }
 

@@ -2,6 +2,7 @@
 // From an LLVM module to code in memory.
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,13 @@ struct LinkedCode {
   std::shared_ptr<const void> owner;
 };
 
-// Thread-safe. Functions in the order of `names`.
-LinkedCode link(std::unique_ptr<llvm::MemoryBuffer> object, const std::vector<std::string>& names);
+struct FunctionNames {
+  std::string symbol;  // in the object
+  std::string shown;   // by debuggers and profilers
+};
+
+// Thread-safe. Functions in the order of their names.
+LinkedCode link(std::unique_ptr<llvm::MemoryBuffer> object,
+                std::span<const FunctionNames> functions);
 
 }  // namespace gex::codegen

@@ -250,6 +250,7 @@ void CudaRecorder::launch(const LaunchOp& op) {
   CudaOp out;
   out.name = launch.name;
   out.stream = op.stream;
+  out.step = &launch;
   out.word = op.word;
   out.dims_word = op.dims_word();
   out.grid_word = op.grid_word();
@@ -317,6 +318,7 @@ void CudaRecorder::copy(const CopyOp& op) {
   out.kind = CudaOp::Kind::copy;
   out.name = "copy";
   out.stream = op.stream;
+  out.step = op.copy;
   out.function = loaded_.copy;
   out.word = op.word;
   out.end_word = op.word + 3;
@@ -330,6 +332,7 @@ void CudaRecorder::fill(const FillOp& op) {
   out.kind = CudaOp::Kind::fill;
   out.name = "fill";
   out.stream = op.stream;
+  out.step = op.fill;
   out.function = loaded_.fill;
   out.word = op.word;
   out.end_word = op.word + 2;

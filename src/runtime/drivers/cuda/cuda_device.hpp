@@ -88,9 +88,10 @@ class CudaQueue final : public Queue {
 struct CudaOp {
   enum class Kind : std::uint8_t { kernel, library, copy, fill, record, wait };
   Kind kind = Kind::kernel;
-  std::string name;  // of the step, for messages
-  int stream = 0;    // of the Program
-  int event = -1;    // record, wait
+  std::string name;            // of the step, for messages
+  const void* step = nullptr;  // for traces
+  int stream = 0;              // of the Program
+  int event = -1;              // record, wait
   bool is_event() const { return kind == Kind::record || kind == Kind::wait; }
   int word = 0, dims_word = 0, grid_word = 0, end_word = 0;
   std::vector<int> merged_grid_words;  // of the launches that run with this one
@@ -119,6 +120,7 @@ struct CudaLoaded final : Loaded {
       waiting;  // kernels that may begin before their predecessor has finished
   std::vector<std::optional<problems::MatmulProblem>> matmuls;  // by code: the library's
   std::unordered_map<const program::Launch*, Function> merged;  // by the first of the launches
+  std::size_t constant_bytes = 0;
   Function copy = nullptr, fill = nullptr;  // null where the Program has no such steps
 };
 
@@ -147,6 +149,8 @@ class CudaDevice final : public Device {
   // of them, so that a fault is reported with the name of its step.
   void issue_all(const std::vector<CudaOp>& ops, const Replay& replay, CudaQueue& queue) const;
   bool checks_steps() const { return checks_steps_; }
+  // The same with an event of the device after each step, and waits: the trace gets their times.
+  void issue_traced(const std::vector<CudaOp>& ops, const Replay& replay, CudaQueue& queue) const;
   // Issues steps with their real sizes, or with the gear's (for a graph that serves them all), to
   // `main` and to the queue's other streams. All of them end before what comes later on `main`.
   void issue_run(std::span<const CudaOp> ops, const std::int64_t* words, CudaQueue& queue,

@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "problems/problem.hpp"
 #include "runtime/drivers/cuda/cuda_device.hpp"
+#include "runtime/memory/usage.hpp"
 
 namespace gex::runtime::cuda {
 
@@ -62,6 +63,8 @@ CudaLoaded::CudaLoaded(CudaDevice& the_device, const program::Executable& execut
     if (buffer.data == nullptr) continue;
     constants.back() = device.allocate(buffer.data->bytes());
     device.write(constants.back(), buffer.data->data(), buffer.data->bytes());
+    count_allocated(MemoryUse::constants, buffer.data->bytes());
+    constant_bytes += buffer.data->bytes();
   }
   if (device.graphs()) gears.steps = kGearSteps;  // immediate launches need no gears
 }
@@ -71,6 +74,7 @@ CudaLoaded::~CudaLoaded() {
   for (Module module : modules) device.api().module_unload(module);
   for (void* constant : constants)
     if (constant != nullptr) device.deallocate(constant, 0);
+  count_freed(MemoryUse::constants, constant_bytes);
 }
 
 }  // namespace gex::runtime::cuda

@@ -50,6 +50,11 @@ class GraphRecording final : public Recording {
     device_.make_current();
     cuda.reserve_block(words_);
     cuda.upload(replay.block, ops_.front().word, ops_.back().end_word);
+    if (replay.trace != nullptr && !cuda.is_recorded()) {
+      device_.issue_traced(ops_, replay, cuda);
+      count(ops_, replay.block, *replay.tally);
+      return;
+    }
     if (cuda.is_recorded() || device_.checks_steps()) {  // the former: nodes of the caller's graph
       device_.issue_all(ops_, replay, cuda);
       count(ops_, replay.block, *replay.tally);

@@ -17,7 +17,10 @@ class StreamRecording final : public Recording {
     device_.make_current();
     cuda.reserve_block(words_);
     cuda.upload(replay.block, ops_.front().word, ops_.back().end_word);
-    device_.issue_all(ops_, replay, cuda);
+    if (replay.trace != nullptr && !cuda.is_recorded())
+      device_.issue_traced(ops_, replay, cuda);
+    else
+      device_.issue_all(ops_, replay, cuda);
     count(ops_, replay.block, *replay.tally);
   }
 

@@ -1,4 +1,4 @@
-#include "ir/text/suggest.hpp"
+#include "base/suggest.hpp"
 
 #include <algorithm>
 #include <vector>

@@ -1,0 +1,157 @@
+"""Kernels under their names in perf and gdb, ranges for NVIDIA's tools, progress, notebooks."""
+
+from __future__ import annotations
+
+import io
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+import gex
+from gex.report import progress
+
+MODEL = """
+import torch
+def model(x):
+    return torch.softmax(torch.relu(x @ x), -1)
+torch.compile(model, backend="gex")(torch.ones(64, 64))
+"""
+
+# What gdb reads: the list behind __jit_debug_descriptor, each entry with an ELF file of symbols.
+LIST = """
+import ctypes
+class Entry(ctypes.Structure): pass
+Entry._fields_ = [("next", ctypes.POINTER(Entry)), ("previous", ctypes.POINTER(Entry)),
+                  ("file", ctypes.c_void_p), ("bytes", ctypes.c_uint64)]
+class Descriptor(ctypes.Structure):
+    _fields_ = [("version", ctypes.c_uint32), ("action", ctypes.c_uint32),
+                ("relevant", ctypes.POINTER(Entry)), ("first", ctypes.POINTER(Entry))]
+library = next(line.split()[-1] for line in open("/proc/self/maps") if "libgex_llvm.so" in line)
+descriptor = Descriptor.in_dll(ctypes.CDLL(library), "__jit_debug_descriptor")
+def files():
+    entry, found = descriptor.first, []
+    while entry:
+        found.append(ctypes.string_at(entry.contents.file, entry.contents.bytes))
+        entry = entry.contents.next
+    return found
+assert descriptor.version == 1
+open(FOLDER + "/symbols", "wb").write(b"".join(files()))
+for k, text in enumerate(files()): open(f"{FOLDER}/{k}.o", "wb").write(text)
+count = len(files())
+torch._dynamo.reset()
+import gc; gc.collect()
+"""
+
+
+def run(script: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_perf_gets_names_and_code_of_kernels(tmp_path: pathlib.Path) -> None:
+    run(MODEL, GEX_JITDUMP=str(tmp_path))
+    (file,) = tmp_path.glob("jit-*.dump")
+    data = file.read_bytes()
+    magic, version, header = struct.unpack_from("III", data)
+    assert (magic, version, header) == (0x4A695444, 1, 40)
+    assert file.name == f"jit-{struct.unpack_from('I', data, 20)[0]}.dump"
+    found, at = {}, header
+    while at < len(data):
+        kind, size, _, _, _, address, code_address, code = struct.unpack_from("<IIQIIQQQ", data, at)
+        assert kind == 0 and address == code_address
+        name = data[at + 56 : data.index(b"\0", at + 56)]
+        assert size == 56 + len(name) + 1 + code
+        found[name.decode()] = code
+        at += size
+    assert set(found) == {"gex::matmul epilogue", "gex::reduce_max+sub+exp+reduce_sum+div"}
+    assert all(code > 50 for code in found.values())
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: pathlib.Path) -> None:
+    done = run(MODEL, GEX_JITDUMP=str(tmp_path / "missing"))
+    assert "GEX_JITDUMP: " in done.stderr and "No such file or directory" in done.stderr
+
+
+def test_gdb_gets_names_of_kernels(tmp_path: pathlib.Path) -> None:
+    run(MODEL + f"FOLDER = {str(tmp_path)!r}" + LIST)
+    symbols = (tmp_path / "symbols").read_bytes()
+    assert b"gex::matmul epilogue\0" in symbols
+    assert b"gex::reduce_max+sub+exp+reduce_sum+div\0" in symbols
+    nm = shutil.which("nm")
+    if nm is not None:
+        text = subprocess.check_output(
+            [nm, "--print-size", str(tmp_path / "0.o")], text=True, stderr=subprocess.STDOUT
+        )
+        assert " T gex::" in text
+
+
+NVTX = """
+#include <stdio.h>
+int nvtxRangePushA(const char* name) { return fprintf(stderr, "push %s\\n", name), 0; }
+int nvtxRangePop(void) { return fprintf(stderr, "pop\\n"), 0; }
+"""
+
+
+def test_nvidias_tools_get_ranges_only_where_one_runs(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "nvtx.c").write_text(NVTX)
+    library = tmp_path / "libnvToolsExt.so.1"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "nvtx.c"], check=True)
+    folder = {"GEX_CUDA_LIBRARY_PATH": str(tmp_path)}
+    watched = run(MODEL, NVTX_INJECTION64_PATH="tool", **folder).stderr.splitlines()
+    assert [line for line in watched if line.startswith(("push", "pop"))] == ["push graph_1", "pop"]
+    assert "push" not in run(MODEL, **folder).stderr
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_long_compiles_tell_what_they_do_on_a_terminal(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", written)
+    monkeypatch.setattr(progress, "_FIRST_AFTER", 0.01)
+    with progress.Activity("graph_7") as activity:
+        activity.doing("make engine")
+        time.sleep(0.2)
+    text = written.getvalue()
+    if terminal:
+        assert "gex: graph_7: make engine, 0 s" in text
+        assert text.endswith("\r\x1b[K")  # nothing stays
+    else:
+        assert text == ""
+
+
+def test_short_compiles_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = Terminal()
+    monkeypatch.setattr(sys, "stderr", written)
+    with progress.Activity("graph_8") as activity:
+        activity.doing("make engine")
+    assert written.getvalue() == ""
+
+
+def test_notebooks_show_graphs_and_explanations() -> None:
+    compiled = torch.compile(lambda x: torch.relu(x) + 1, backend="gex")
+    explanation = gex.explain(compiled, torch.ones(3))
+    assert "native nodes" in explanation._repr_html_()
+    assert "native nodes" in explanation.graphs[0]._repr_html_()
+    graph = gex.Graph.parse(explanation.graphs[0].runner.text("graph"))
+    shown = graph._repr_html_()
+    assert shown.startswith("<pre>") and "relu" in shown and "->" not in shown
