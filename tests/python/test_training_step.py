@@ -157,11 +157,28 @@ def test_results_frozen_parameters_and_model_loss() -> None:
     assert float(step(*args)) < first
 
 
+class TwoBiases(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(12, 5)
+        self.first = nn.Parameter(torch.zeros(5))
+        self.second = nn.Parameter(torch.zeros(5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x) + (self.first + self.second)
+
+
 def test_misuse() -> None:
     model = mlp()
     args = (torch.randn(7, 12), torch.randint(0, 5, (7,)))
     with pytest.raises(gex.UserError, match="no update rule for Adagrad"):
         gex.training_step(model, None, torch.optim.Adagrad(model.parameters()))
+    both = TwoBiases()
+    twins = gex.training_step(
+        both, nn.functional.cross_entropy, torch.optim.SGD(both.parameters(), lr=0.1)
+    )
+    with pytest.raises(gex.UserError, match="two parameters have one gradient"):
+        twins(*args)
     alien = torch.optim.SGD(mlp().parameters(), lr=0.1)
     with pytest.raises(gex.UserError, match="none of the parameters"):
         gex.training_step(model, nn.functional.cross_entropy, alien)(*args)

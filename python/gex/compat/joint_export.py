@@ -12,7 +12,11 @@ from torch._functorch.aot_autograd import GraphSignature, aot_export_module
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule
 
-__all__ = ["GraphSignature", "exported_joint", "note_step"]
+__all__ = ["GraphSignature", "SameGradients", "exported_joint", "note_step"]
+
+
+class SameGradients(Exception):
+    """PyTorch can't export a model in which two parameters always have equal gradients."""
 
 
 class _Unique(torch.nn.Module):
@@ -51,9 +55,16 @@ def exported_joint(
     # Tensors that the module makes are fake, too.
     with mode, warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        gm, signature = aot_export_module(
-            _Unique(module, list(named), fakes), fake_args, trace_joint=True, output_loss_index=0
-        )
+        unique = _Unique(module, list(named), fakes)
+        try:
+            gm, signature = aot_export_module(
+                unique, fake_args, trace_joint=True, output_loss_index=0
+            )
+        except AssertionError as problem:
+            if "gradients_to_parameters" not in str(problem):
+                raise
+            # PyTorch names gradients by their values.
+            raise SameGradients("two parameters have one gradient") from problem
     return gm, signature, list(named.values()), mode
 
 

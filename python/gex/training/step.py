@@ -13,7 +13,7 @@ from torch.autograd.graph import increment_version
 
 from gex import report
 from gex._gex import UserError
-from gex.compat.joint_export import note_step
+from gex.compat.joint_export import SameGradients, note_step
 from gex.compat.torch_version import warn_if_untested
 from gex.errors import GraphNotSupported
 from gex.importer.graph_import import GraphImport
@@ -112,7 +112,13 @@ class TrainingStep:
 
     def _compile(self, args: Sequence[Any]) -> _Compiled:
         start = time.perf_counter()
-        joint = joint_of(self._module, args)
+        try:
+            joint = joint_of(self._module, args)
+        except SameGradients as problem:
+            raise UserError(
+                f"training_step does not support this model: {problem} (as the two biases of an "
+                "LSTM do). Leave one of them out, or use torch.compile for forward and backward"
+            ) from problem
         trained = set(joint.gradients())
         held = {p for group in self._optimizer.param_groups for p in group["params"]}
         groups = groups_of(self._optimizer, self._rule, trained)
