@@ -10,7 +10,8 @@
 namespace {
 
 TEST(Linkage, variants_share_no_weak_symbols) {
-  const std::filesystem::path objects = GEX_BUILD_DIR "/CMakeFiles/gex.dir/src/backend/cpu/kernels";
+  const std::filesystem::path objects =
+      GEX_BUILD_DIR "/CMakeFiles/gex_layer_kernels.dir/src/backend/cpu/kernels";
   int checked = 0;
   for (const char* variant : {"baseline", "avx2", "avx512"}) {
     const auto object = objects / (std::string("variant_") + variant + ".cpp.o");
@@ -32,7 +33,7 @@ TEST(Linkage, variants_share_no_weak_symbols) {
     EXPECT_TRUE(found_variant) << variant;
     ++checked;
   }
-  if (checked == 0) GTEST_SKIP() << "no object files at " << objects;
+  EXPECT_GT(checked, 0) << "no object files at " << objects;
 }
 
 }  // namespace
