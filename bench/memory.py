@@ -2,7 +2,8 @@
 
 Planned bytes are those of the arena: every value that lives only inside a call. `gex` adds the
 results, which belong to the caller; `eager` is the peak of PyTorch's allocator during a call.
-Parameters and kernel scratch (packed panels, in both) are not included. With --zoo: every model of
+Parameters are not included. `scratch` is what gex's kernels allocate for themselves (packed panels),
+for all workers; PyTorch does not report that of its libraries. With --zoo: every model of
 tests/python/zoo, only gex. If a plan is more than 5 % above its lower bound, the reason follows.
 """
 
@@ -47,15 +48,20 @@ def plans(call: Callable[[], Any]) -> list[dict[str, Any]]:
 
     with gex.report.collect() as reports:
         call()
-    found = [plan for r in reports if r.runner is not None for plan in r.runner.memory]
+    found = []
+    for runner in (r.runner for r in reports if r.runner is not None):
+        arenas = sum(plan["arena"] for plan in runner.memory)
+        scratch = runner.counters["arena_bytes"] - arenas
+        found += [{**plan, "all_scratch": scratch} for plan in runner.memory]
     return sorted(found, key=lambda plan: -plan["arena"])
 
 
 def row(name: str, found: list[dict[str, Any]], beside: str = "") -> None:
     """One line for the largest plan, and one for each plan above its lower bound."""
-    sizes = [found[0][key] / MEGABYTE for key in ("arena", "lower_bound", "without_reuse")]
-    ratio = sizes[0] / sizes[1] if sizes[1] else 1.0
-    print(f"{name:<24}{sizes[0]:10.2f}{sizes[1]:10.2f}{ratio:8.3f}{sizes[2]:10.2f}{beside}")
+    keys = ("arena", "lower_bound", "without_reuse", "all_scratch")
+    arena, bound, apart, scratch = (found[0][key] / MEGABYTE for key in keys)
+    ratio = arena / bound if bound else 1.0
+    print(f"{name:<24}{arena:10.2f}{bound:10.2f}{ratio:8.3f}{apart:10.2f}{scratch:10.2f}{beside}")
     for plan in found:
         if plan["why"]:
             print(f"    {plan['why']}")
@@ -64,7 +70,7 @@ def row(name: str, found: list[dict[str, Any]], beside: str = "") -> None:
 def run_jobs(names: list[str]) -> None:
     from jobs import JOBS
 
-    columns = f"{'planned':>10}{'bound':>10}{'ratio':>8}{'no reuse':>10}"
+    columns = f"{'planned':>10}{'bound':>10}{'ratio':>8}{'no reuse':>10}{'scratch':>10}"
     print(f"{'job, MiB':<24}{columns}{'gex':>10}{'eager':>10}")
     for name in names or [n for n in JOBS if n != "qwen_decode"]:
         model, inputs, options = JOBS[name]()
@@ -83,7 +89,8 @@ def run_zoo(names: list[str]) -> None:
     sys.path.insert(0, str(ROOT / "tests" / "python"))
     from zoo.families import MODELS
 
-    print(f"{'model, MiB':<24}{'planned':>10}{'bound':>10}{'ratio':>8}{'no reuse':>10}")
+    columns = f"{'planned':>10}{'bound':>10}{'ratio':>8}{'no reuse':>10}{'scratch':>10}"
+    print(f"{'model, MiB':<24}{columns}")
     over = 0
     for name, model in MODELS.items():
         if names and name not in names:

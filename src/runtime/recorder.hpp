@@ -60,11 +60,13 @@ struct Tally {
   std::int64_t overlapped = 0;       // launches that overlapped one of another stream
 };
 
-// Scratch of the launches of one epoch: `stride` bytes for each of `workers` workers.
+// Scratch of the launches of one epoch: that of the first worker, and before it `stride` bytes for
+// each other worker.
 struct ScratchArea {
-  std::byte* base = nullptr;
+  std::byte* first = nullptr;
   std::int64_t stride = 0;
   int workers = 0;
+  std::byte* of(int worker) const { return first - stride * worker; }
 };
 
 // Data of one call that its recordings use; valid until replay() returns.

@@ -50,6 +50,26 @@ def test_plan_is_near_its_lower_bound_and_below_eager(name: str) -> None:
     assert plans[0]["arena"] <= peak
 
 
+def scratch_of(model: nn.Module, *inputs: torch.Tensor) -> tuple[int, int]:
+    """Bytes of the largest launch, and of all workers together."""
+    compiled = torch.compile(model, backend="gex", options={"frozen_parameter": True})
+    with torch.no_grad():
+        (plan,) = memory.plans(lambda: compiled(*inputs))
+    return plan["scratch"], plan["all_scratch"]
+
+
+def test_products_of_one_block_need_the_scratch_of_one_worker() -> None:
+    model, inputs, _ = JOBS["mmoe"]()
+    largest, together = scratch_of(model, *inputs[0])
+    assert 0 < largest <= together < 1.01 * largest  # rounded up to cache lines
+
+
+def test_every_worker_has_scratch_for_large_products() -> None:
+    largest, together = scratch_of(nn.Linear(700, 900).eval(), torch.randn(400, 700))
+    assert largest > 1_000_000
+    assert together == largest * gex._gex.thread_count()
+
+
 def test_plans_of_forward_and_backward() -> None:
     model = nn.Sequential(
         nn.Linear(32, 64), nn.GELU(), nn.LayerNorm(64), nn.Linear(64, 64), nn.Tanh()

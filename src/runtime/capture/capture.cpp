@@ -90,6 +90,11 @@ class BatchRecorder {
   ReleasePlan releases_;
 };
 
+// Scratch of each worker but the first for this launch.
+std::int64_t others_need(const Image& image, std::int64_t bytes, std::int64_t grid) {
+  return grid > 1 || image.program->num_streams > 1 ? bytes : 0;  // streams share the workers
+}
+
 }  // namespace
 
 void evaluate(const Image& image, int epoch, std::span<const std::int64_t> symbols,
@@ -130,8 +135,12 @@ BlockPlan plan_block(const Image& image, int epoch, std::span<const std::int64_t
   }
   out.placement = image.reuse_memory ? layout.planner.plan(out.sizes)
                                      : layout.planner.plan(out.sizes, plan::Strategy::apart);
-  for (int slot : layout.scratch_slots)
-    out.scratch_stride = std::max(out.scratch_stride, round_up_64(values[index(slot)]));
+  for (const auto& slots : layout.scratch_slots) {
+    const std::int64_t bytes = round_up_64(values[index(slots.bytes)]);
+    out.first_scratch = std::max(out.first_scratch, bytes);
+    out.other_scratch =
+        std::max(out.other_scratch, others_need(image, bytes, values[index(slots.grid)]));
+  }
   return out;
 }
 
@@ -197,9 +206,9 @@ void Frame::begin_epoch(int epoch) {
 void Frame::place(int epoch, const BlockPlan& plan, std::byte* memory) {
   ScratchArea& area = scratch[index(epoch)];
   const EpochLayout& layout = image.epochs[index(epoch)];
-  std::byte* const scratch_base = memory + plan.placement.total;
-  if (epoch == 0 && area.base == scratch_base && area.workers == plan.workers) return;
-  area = {scratch_base, plan.scratch_stride, plan.workers};
+  std::byte* const first = memory + plan.placement.total + plan.other_scratch * (plan.workers - 1);
+  if (epoch == 0 && area.first == first && area.workers == plan.workers) return;
+  area = {first, plan.other_scratch, plan.workers};
   for (std::size_t i = 0; i < layout.placed.size(); ++i)
     base[index(layout.placed[i])] = memory + plan.placement.offsets[i];
   for (const PointerWord& pointer : layout.arena_words)
@@ -252,8 +261,10 @@ bool Capture::has_room_for(const Image& image, std::span<const std::int64_t> val
   for (std::size_t i = 0; i < epoch.placed.size(); ++i)
     for (int slot : epoch.size_slots[i])
       if (values[index(slot)] < 0 || values[index(slot)] > plan.sizes[i]) return false;
-  return std::ranges::all_of(epoch.scratch_slots, [&](int slot) {
-    return round_up_64(values[index(slot)]) <= plan.scratch_stride;
+  return std::ranges::all_of(epoch.scratch_slots, [&](const auto& slots) {
+    const std::int64_t bytes = round_up_64(values[index(slots.bytes)]);
+    return bytes <= plan.first_scratch &&
+           others_need(image, bytes, values[index(slots.grid)]) <= plan.other_scratch;
   });
 }
 

@@ -22,9 +22,12 @@ namespace gex::runtime {
 struct BlockPlan {
   std::vector<std::int64_t> sizes;  // by placed buffer
   plan::Placement placement;
-  std::int64_t scratch_stride = 0;
+  // The first worker runs launches of a single point alone, so the others may need less scratch.
+  std::int64_t first_scratch = 0, other_scratch = 0;
   int workers = 1;
-  std::int64_t bytes() const { return placement.total + scratch_stride * workers; }
+  std::int64_t bytes() const {
+    return placement.total + other_scratch * (workers - 1) + first_scratch;
+  }
 };
 
 // The temporaries of `epoch` for these values. UserError if a size is negative.

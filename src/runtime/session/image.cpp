@@ -228,7 +228,8 @@ class ImageBuilder {
       }
       if (laying_out_) {
         if (launch->scratch_bytes != Dim(0))
-          epoch(op.epoch).scratch_slots.push_back(image_.slot(launch->scratch_bytes));
+          epoch(op.epoch).scratch_slots.push_back(
+              {image_.slot(launch->scratch_bytes), image_.slot(launch->grid)});
         image_.launches.push_back(op);
       }
       return op.epoch;

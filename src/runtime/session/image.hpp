@@ -116,7 +116,10 @@ struct EpochLayout {
   std::vector<program::BufferId> placed;
   std::vector<std::vector<int>> size_slots;
   plan::MemoryPlanner planner;
-  std::vector<int> scratch_slots;
+  struct ScratchSlots {
+    int bytes, grid;
+  };
+  std::vector<ScratchSlots> scratch_slots;  // of the launches that need scratch
   // Aliases with sizes of this epoch in a root placed earlier: end slot <= size of the root.
   struct LateAlias {
     program::BufferId buffer, root;

@@ -52,6 +52,7 @@ class CpuRecording final : public Recording {
   struct Op {
     enum class Kind : std::uint8_t { launch, copy, fill } kind;
     bool ordered = false;
+    bool uses_scratch = false;
     std::uint8_t width = 1;
     int word = 0, dims_word = 0, grid_word = 0;
     int number = 0, epoch = 0;
@@ -94,6 +95,7 @@ class CpuRecording final : public Recording {
     void* const* buffers;
     const std::int64_t* dims;
     ScratchArea scratch;
+    bool uses_scratch;
     CallTrace* trace;
     const void* step;
   };
@@ -141,6 +143,7 @@ class CpuRecording final : public Recording {
             reinterpret_cast<void* const*>(replay.block + op.word),
             replay.block + op.dims_word,
             replay.scratch[static_cast<std::size_t>(op.epoch)],
+            op.uses_scratch,
             replay.trace,
             op.step};
   }
@@ -166,7 +169,7 @@ class CpuRecording final : public Recording {
     if (grid <= 0) return;
     Range range = range_of(op, replay);
     ++replay.tally->launches;
-    if (alone || is_small(op, replay.block) || range.scratch.workers == 1) {
+    if (alone || is_small(op, replay.block) || (op.uses_scratch && range.scratch.workers == 1)) {
       run_range(&range, 0, grid, 0);
       return;
     }
@@ -174,7 +177,7 @@ class CpuRecording final : public Recording {
     const int threads = region.threads();
     if (is_limited(op, threads)) ++replay.tally->limited;
     // The thread count may have been raised since the scratch was allocated.
-    const bool too_many = threads > range.scratch.workers;
+    const bool too_many = op.uses_scratch && threads > range.scratch.workers;
     region.run(grid, too_many ? grid : grain_of(op, replay.block, threads), run_range, &range);
   }
 
@@ -190,8 +193,7 @@ class CpuRecording final : public Recording {
   static void run_range(void* context, std::int64_t begin, std::int64_t end, int worker) {
     const auto& range = *static_cast<const Range*>(context);
     const Timed timed(range.trace, range.step, worker);
-    std::byte* scratch =
-        range.scratch.stride == 0 ? nullptr : range.scratch.base + range.scratch.stride * worker;
+    std::byte* const scratch = range.uses_scratch ? range.scratch.of(worker) : nullptr;
     (*range.code)(range.buffers, range.dims, begin, end, scratch);
   }
 
@@ -297,7 +299,7 @@ class CpuRecording final : public Recording {
     const int threads = region.threads();
     if (threads == 1 || profile_ != nullptr) return false;
     for (const Op& op : ops)
-      if (op.kind == Op::Kind::launch &&
+      if (op.kind == Op::Kind::launch && op.uses_scratch &&
           replay.scratch[static_cast<std::size_t>(op.epoch)].workers < threads)
         return false;
     replay.tally->overlapped += scheduler.run(region, Work(*this, replay, threads));
@@ -319,6 +321,7 @@ class CpuRecorder final : public Recorder {
   void launch(const LaunchOp& op) override {
     CpuRecording::Op out{CpuRecording::Op::Kind::launch};
     out.ordered = op.launch->ordered;
+    out.uses_scratch = op.launch->scratch_bytes != Dim(0);
     out.launch = op.launch;
     out.step = op.launch;
     out.word = op.word;
