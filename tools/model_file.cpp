@@ -5,6 +5,8 @@
 #include "base/error.hpp"
 #include "compile/execute.hpp"
 #include "compiling.hpp"
+#include "deploy/signature.hpp"
+#include "files.hpp"
 #include "gex/kernel.h"
 #include "runtime/session/run_control.hpp"
 #include "tensors.hpp"
@@ -14,11 +16,20 @@ namespace gex::tool {
 std::vector<Option> with_load_options(std::vector<Option> own) {
   own.push_back(
       {"--trust", "", "model files: run their machine code; only if you know their origin"});
+  own.push_back({"--key", "FILE", "model files: only if signed with this key; that is trust"});
   own.push_back({"--check-weights", "", "model files: read all weights and compare checksums"});
   own.push_back({"--cpu-level", "v2|v3|v4", "model files: which machine code (the best)"});
   own.push_back({"--kernels", "LIBRARY.so", "model files: kernels of yours that they call"});
   own.push_back({"--model", "NAME", "model files with several models: which one (the first)"});
   return own;
+}
+
+std::string key_given(const Arguments& arguments) {
+  const auto file = arguments.value("--key");
+  if (!file) return {};
+  std::string key = read_file(*file);
+  deploy::check_key(key);
+  return key;
 }
 
 deploy::LoadOptions load_options(const Arguments& arguments) {
@@ -27,11 +38,12 @@ deploy::LoadOptions load_options(const Arguments& arguments) {
       fail(ErrorCode::io_error, "--kernels: ", gex_last_error());
   deploy::LoadOptions options;
   options.trust = arguments.has("--trust");
+  options.key = key_given(arguments);
   options.check_weights = arguments.has("--check-weights");
   options.autotune = arguments.has("--autotune");
   options.level = arguments.value("--cpu-level").value_or("");
   options.model = arguments.value("--model").value_or("");
-  if (!options.level.empty() && !options.trust)
+  if (!options.level.empty() && !options.trust && options.key.empty())
     fail(ErrorCode::invalid_argument, "--cpu-level is about machine code, which needs --trust");
   return options;
 }

@@ -1,0 +1,123 @@
+"""Classical models of ai.onnx.ml with strings and maps, as scikit-learn exports them, against onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import gex.onnx
+
+STRING, FLOAT, INT64 = TensorProto.STRING, TensorProto.FLOAT, TensorProto.INT64
+ML = "ai.onnx.ml"
+
+
+def both(
+    nodes: list[Any], inputs: dict[str, tuple[int, Any]], outputs: list[Any], data: dict[str, Any]
+) -> tuple[list[Any], list[Any]]:
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info(n, t, s) for n, (t, s) in inputs.items()], outputs
+    )
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid(ML, 3)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=9).SerializeToString()
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    return gex.onnx.loads(model).run(data), session.run(None, data)
+
+
+def maps(name: str, key: int) -> Any:
+    return helper.make_value_info(
+        name,
+        helper.make_sequence_type_proto(
+            helper.make_map_type_proto(key, helper.make_tensor_type_proto(FLOAT, []))
+        ),
+    )
+
+
+@pytest.mark.parametrize("labels", [["no", "maybe", "yes"], [3, 5, 9]])
+def test_classifier_with_maps(labels: list[Any]) -> None:
+    strings = isinstance(labels[0], str)
+    rng = np.random.default_rng(1)
+    classes = {"classlabels_strings" if strings else "classlabels_ints": labels}
+    zipped = {"classlabels_strings" if strings else "classlabels_int64s": labels}
+    nodes = [
+        helper.make_node(
+            "LinearClassifier",
+            ["x"],
+            ["label", "scores"],
+            domain=ML,
+            coefficients=rng.standard_normal(12).tolist(),
+            intercepts=[0.1, 0.2, 0.3],
+            post_transform="SOFTMAX",
+            **classes,
+        ),
+        helper.make_node("ZipMap", ["scores"], ["maps"], domain=ML, **zipped),
+    ]
+    key = STRING if strings else INT64
+    outputs = [helper.make_tensor_value_info("label", key, None), maps("maps", key)]
+    x = rng.standard_normal((5, 4)).astype(np.float32)
+    ours, theirs = both(nodes, {"x": (FLOAT, ["n", 4])}, outputs, {"x": x})
+    assert ours[0].tolist() == theirs[0].tolist()
+    assert len(ours[1]) == len(theirs[1]) == 5
+    for a, b in zip(ours[1], theirs[1], strict=True):
+        assert list(a) == list(b) == labels
+        np.testing.assert_allclose(list(a.values()), list(b.values()), rtol=1e-5)
+
+
+def test_category_mapper() -> None:
+    cats = {"cats_strings": ["a", "b", "c"], "cats_int64s": [7, 8, 9]}
+    to_numbers = helper.make_node("CategoryMapper", ["x"], ["y"], domain=ML, default_int64=-5, **cats)
+    back = helper.make_node("CategoryMapper", ["y"], ["z"], domain=ML, default_string="?", **cats)
+    outputs = [
+        helper.make_tensor_value_info("y", INT64, None),
+        helper.make_tensor_value_info("z", STRING, None),
+    ]
+    x = np.array([["b", "q"], ["c", "a"]], dtype=object)
+    ours, theirs = both([to_numbers, back], {"x": (STRING, ["n", 2])}, outputs, {"x": x})
+    for a, b in zip(ours, theirs, strict=True):
+        assert a.tolist() == b.tolist()
+
+
+def test_strings_to_features() -> None:
+    """A column of words: normalised, encoded, one-hot, and counted."""
+    nodes = [
+        helper.make_node(
+            "StringNormalizer", ["x"], ["low"], case_change_action="LOWER", is_case_sensitive=0
+        ),
+        helper.make_node(
+            "LabelEncoder",
+            ["low"],
+            ["code"],
+            domain=ML,
+            keys_strings=["red", "green", "blue"],
+            values_int64s=[0, 1, 2],
+            default_int64=-1,
+        ),
+        helper.make_node(
+            "OneHotEncoder", ["low"], ["hot"], domain=ML, cats_strings=["blue", "red"], zeros=1
+        ),
+        helper.make_node(
+            "TfIdfVectorizer",
+            ["low"],
+            ["counts"],
+            mode="TF",
+            min_gram_length=1,
+            max_gram_length=1,
+            max_skip_count=0,
+            ngram_counts=[0],
+            ngram_indexes=[1, 0],
+            pool_strings=["red", "blue"],
+        ),
+    ]
+    outputs = [
+        helper.make_tensor_value_info("code", INT64, None),
+        helper.make_tensor_value_info("hot", FLOAT, None),
+        helper.make_tensor_value_info("counts", FLOAT, None),
+    ]
+    x = np.array(["Red", "BLUE", "pink", "red"], dtype=object)
+    ours, theirs = both(nodes, {"x": (STRING, ["n"])}, outputs, {"x": x})
+    for a, b in zip(ours, theirs, strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
