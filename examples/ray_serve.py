@@ -5,7 +5,8 @@
 
 A request is a JSON object with a list for each input, and so is the answer. Ray starts the replicas,
 spreads requests over them and restarts those that end; each replica maps the same file, so that the
-weights are in memory once.
+weights are in memory once. The front sends a request again whose replica ended meanwhile: a model
+computes the same for the same inputs.
 """
 
 from __future__ import annotations
@@ -17,9 +18,15 @@ from typing import Any
 
 import numpy as np
 from ray import serve
+from ray.exceptions import RayActorError
+from ray.serve.handle import DeploymentHandle
 from starlette.requests import Request
 
 import gex
+
+DTYPES = {"f32": "float32", "f64": "float64", "f16": "float16", "bool": "bool", "u8": "uint8"}
+DTYPES |= {f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)}
+ATTEMPTS = 5
 
 
 @serve.deployment(max_ongoing_requests=16)
@@ -31,15 +38,12 @@ class Model:
 
     def infer(self, inputs: dict[str, Any]) -> dict[str, Any]:
         arrays = {
-            port.name: np.asarray(inputs[port.name], dtype=port.type)
+            port.name: np.asarray(inputs[port.name], dtype=DTYPES[port.dtype])
             for port in self.session.inputs
         }
         results = self.session.run(arrays)
         names = [port.name for port in self.session.outputs]
         return {name: np.asarray(y).tolist() for name, y in zip(names, results, strict=True)}
-
-    async def __call__(self, request: Request) -> dict[str, Any]:
-        return self.infer(await request.json())
 
     def process(self) -> int:
         return os.getpid()
@@ -48,8 +52,31 @@ class Model:
         """Ray replaces a replica that raises here; one that has ended is noticed anyway."""
 
 
+@serve.deployment(max_ongoing_requests=64)
+class Front:
+    """Takes requests and gives them to replicas."""
+
+    def __init__(self, model: DeploymentHandle) -> None:
+        self.model = model
+
+    async def infer(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        for attempt in range(ATTEMPTS):
+            try:
+                return await self.model.infer.remote(inputs)
+            except RayActorError:
+                if attempt + 1 == ATTEMPTS:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    async def __call__(self, request: Request) -> dict[str, Any]:
+        return await self.infer(await request.json())
+
+    async def process(self) -> int:
+        return await self.model.process.remote()
+
+
 def application(path: str, replicas: int = 2, threads: int = 1) -> serve.Application:
-    return Model.options(num_replicas=replicas).bind(os.path.abspath(path), threads)
+    return Front.bind(Model.options(num_replicas=replicas).bind(os.path.abspath(path), threads))
 
 
 def main() -> None:

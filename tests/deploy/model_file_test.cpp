@@ -200,7 +200,10 @@ TEST(ModelFile, StrangersCannotReachOutOfTheirMemory) {
   std::mt19937 random(7);
   const char* digits = "0123456789-%[]s";
   int refused = 0, ran = 0;
-  for (int turn = 0; turn < 400; ++turn) {
+  // GEX_FUZZ_SEEDS=10000 for a longer run, in a build with the address sanitizer.
+  const char* wanted = std::getenv("GEX_FUZZ_SEEDS");
+  const int turns = wanted != nullptr ? std::max(400, std::atoi(wanted)) : 400;
+  for (int turn = 0; turn < turns; ++turn) {
     auto changed = sections;
     std::string& bytes = changed[random() % 2].second;  // the metadata or the program
     for (int edits = 1 + static_cast<int>(random() % 3); edits > 0; --edits) {

@@ -20,7 +20,7 @@ import gex
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("GEX_BUILD_DIR", ROOT / "build"))
 PAGE = (ROOT / "docs" / "custom_ops.md").read_text()
-PACKAGE = pathlib.Path(gex.__file__).resolve().parents[1]
+PACKAGE = pathlib.Path(gex.__file__).parents[1]
 
 
 def blocks(language: str) -> list[str]:

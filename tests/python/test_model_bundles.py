@@ -74,7 +74,7 @@ def test_models_of_one_file_share_weights(tmp_path: pathlib.Path) -> None:
     for name, expected in (("relu", np.maximum(m, 0)), ("tanh", np.tanh(m))):
         session = gex.load(both, trust=True, model=name)
         np.testing.assert_allclose(session(X), expected + 0.5, rtol=1e-4, atol=1e-4)
-    assert "relu, tanh" in refuse("run", both, "--trust", "--model", "gelu", "--dim", "n=1")
+    assert "relu, tanh" in refuse("run", both, "--trust", "--model", "gelu")
     assert "two models would be called 'relu'" in refuse(
         "compile", files[0], files[0], "-o", tmp_path / "twice.gexe"
     )
@@ -86,14 +86,15 @@ def test_signed_files(tmp_path: pathlib.Path) -> None:
     key, other = tmp_path / "key", tmp_path / "other"
     key.write_bytes(b"k" * 32)
     other.write_bytes(b"o" * 32)
+    np.save(tmp_path / "x.npy", X)
     succeed("compile", model, "-o", file, "--cpu", "v3", "--key", key)
     assert "machine code" in gex.load(file, key=key.read_bytes()).model.code
-    succeed("run", file, "--key", key, "--check-weights", "--dim", "n=2")
-    assert "not one of this key" in refuse("run", file, "--key", other, "--dim", "n=2")
+    succeed("run", file, "--key", key, "--check-weights", "--input", f"x={tmp_path}/x.npy")
+    assert "not one of this key" in refuse("run", file, "--key", other, "--input", f"x={tmp_path}/x.npy")
     with pytest.raises(gex.UserError, match="not one of this key"):
         gex.load(file, key=other.read_bytes())
     succeed("compile", model, "-o", file, "--cpu", "v3")
-    assert "no signature" in refuse("run", file, "--key", key, "--dim", "n=2")
+    assert "no signature" in refuse("run", file, "--key", key, "--input", f"x={tmp_path}/x.npy")
 
 
 def test_weights_are_replaced_without_compiling(tmp_path: pathlib.Path) -> None:
@@ -109,4 +110,4 @@ def test_weights_are_replaced_without_compiling(tmp_path: pathlib.Path) -> None:
     after = gex.load(new, trust=True, check_weights=True)
     np.testing.assert_allclose(after(X), np.maximum(X @ weight, 0) + bias, rtol=1e-4, atol=1e-4)
     assert "no initialiser 'q'" in refuse("compile", model, "-o", file, "--updatable", "q")
-    assert '"b", "w"' in refuse("update", file, "--set", f"q={tmp_path}/w.npy", "-o", new)
+    assert '"w", "b"' in refuse("update", file, "--set", f"q={tmp_path}/w.npy", "-o", new)

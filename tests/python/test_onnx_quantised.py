@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import re
 import subprocess
@@ -15,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 import gex.onnx
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-GEX = pathlib.Path(gex.__file__).resolve().parents[2] / "bin" / "gex"
+GEX = pathlib.Path(os.environ.get("GEX_BUILD_DIR", ROOT / "build")) / "bin" / "gex"
 rng = np.random.default_rng(4)
 
 

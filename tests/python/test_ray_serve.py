@@ -40,6 +40,7 @@ def replicas(tmp_path: pathlib.Path) -> Iterator[Any]:
     sys.modules["ray_serve"] = module
     spec.loader.exec_module(module)
     paths = [str(pathlib.Path(gex.__file__).parents[1]), str(ROOT / "examples")]
+    paths += filter(None, [os.environ.get("PYTHONPATH")])
     environment = {"env_vars": {"PYTHONPATH": os.pathsep.join(paths)}}
     ray.init(num_cpus=4, include_dashboard=False, runtime_env=environment)
     try:
