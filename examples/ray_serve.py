@@ -1,9 +1,9 @@
-"""Replicas of a model file with Ray Serve: a replica that dies is replaced, and requests go to the others.
+"""Replicas of a model file with Ray Serve: one that ends is replaced, requests go to the others.
 
     python examples/ray_serve.py model.gexe --replicas 2 --port 8000
     curl -d '{"image": [[...]]}' http://127.0.0.1:8000/
 
-A request is a JSON object with a list for each input, and so is the answer. Ray starts the replicas,
+A request is a JSON object with a list for each input, and so is the answer. Ray starts replicas,
 spreads requests over them and restarts those that end; each replica maps the same file, so that the
 weights are in memory once. The front sends a request again whose replica ended meanwhile: a model
 computes the same for the same inputs.
@@ -41,9 +41,7 @@ class Model:
             port.name: np.asarray(inputs[port.name], dtype=DTYPES[port.dtype])
             for port in self.session.inputs
         }
-        results = self.session.run(arrays)
-        names = [port.name for port in self.session.outputs]
-        return {name: np.asarray(y).tolist() for name, y in zip(names, results, strict=True)}
+        return {name: np.asarray(y).tolist() for name, y in self.session.run(arrays).items()}
 
     def process(self) -> int:
         return os.getpid()

@@ -99,9 +99,10 @@ Built build_onnx(const std::string& file, const Arguments& arguments,
 Built build_graph(const std::string& file, const Arguments& arguments,
                   const CompileOptions& options) {
   if (arguments.has("--shape") || arguments.has("--updatable"))
-    fail(ErrorCode::invalid_argument,
-         "--shape and --updatable are for ONNX models; a graph's text says its sizes itself and has "
-         "no weights");
+    fail(
+        ErrorCode::invalid_argument,
+        "--shape and --updatable are for ONNX models; a graph's text says its sizes itself and has "
+        "no weights");
   std::unique_ptr<Graph> graph = read_graph(file);
   if (user_options(arguments).api.check_indices) add_index_checks(*graph);
   Built built;

@@ -26,9 +26,9 @@ typedef struct gex_load_options {
   int32_t autotune;      /* 1: as in gex_compile_options; only where texts are compiled */
   const char* level;     /* of the machine code: "v2", "v3", "v4"; NULL: the best that runs here */
   const char* model;     /* by name, in a file with several; NULL: the first */
-  /* If there is one, the file must be signed with this key (gex compile --key), which is then trust;
-   * with check_weights its weights are compared with the signature too. NULL: signatures are not
-   * looked at. */
+  /* If there is one, the file must be signed with this key (gex compile --key), which is then
+   * trust; with check_weights its weights are compared with the signature too. NULL: signatures are
+   * not looked at. */
   const void* key;
   size_t key_size;
 } gex_load_options;

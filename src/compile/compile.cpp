@@ -300,8 +300,8 @@ Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
 
 namespace {
 
-void run_passes(Graph& graph, const CompileOptions& options, const Target& target,
-                bool folds_large, CompileReport& report) {
+void run_passes(Graph& graph, const CompileOptions& options, const Target& target, bool folds_large,
+                CompileReport& report) {
   passes::PipelineOptions pass_options;
   pass_options.level = options.level;
   pass_options.disabled = options.disabled_passes;

@@ -55,7 +55,8 @@ struct LoadOptions {
   // Without, the texts of the kernels are compiled (libgex) or interpreted (libgex_run), and only
   // if it can be proven that they stay inside their memory.
   bool trust = false;
-  // The file must be signed with this key, which is then trust. Empty: signatures are not looked at.
+  // The file must be signed with this key, which is then trust. Empty: signatures are not looked
+  // at.
   std::string key;
   bool check_weights = false;  // read all weights once and compare their checksums
   bool autotune = false;       // only where texts are compiled

@@ -59,16 +59,15 @@ std::vector<Value*> expand_conv(Graph& g, const Node& n) {
   return {cast(g, y, DType::i32)};
 }
 
-// Samples are floats: the operands are made of them.
+// Operands are made of indices, which are integers in samples of every dtype.
 std::function<OpSample()> byte_sample(const char* name, Shape a, Shape b) {
   return [=] {
-    return OpSample{{data(a), data(b)},
-                    {},
-                    [name](Graph& g, const std::vector<Value*>& v) {
-                      Value* left = cast(g, abs(g, mul(g, v[0], 9)), DType::u8);
-                      Value* right = cast(g, mul(g, v[1], 9), DType::i8);
-                      return std::vector<Value*>{g.add(name, {left, right}, {})->output()};
-                    }};
+    return OpSample{
+        {index_data(a), index_data(b)}, {}, [name](Graph& g, const std::vector<Value*>& v) {
+          Value* left = cast(g, mul(g, v[0], 70), DType::u8);
+          Value* right = cast(g, mul(g, sub(g, v[1], 1), 60), DType::i8);
+          return std::vector<Value*>{g.add(name, {left, right}, {})->output()};
+        }};
   };
 }
 

@@ -16,7 +16,7 @@ struct Dequantised {
   Value* q;
   Value* scale;
   Value* zero;
-  std::int64_t axis;                  // after the views
+  std::int64_t axis;                    // after the views
   std::vector<const Node*> views = {};  // from q on
 
   DType dtype() const { return q->type().dtype; }

@@ -33,8 +33,10 @@ const std::vector<Pass>& builtin_passes() {
        "folds a batch norm with constant statistics into the convolution's weights", Stage::early,
        2, fold_batch_norm},
       // Before constants are folded: weights stay integers.
-      {"integer-products", "matmuls and convolutions of dequantised tensors become products of "
-       "8-bit integers", Stage::early, 2, integer_products},
+      {"integer-products",
+       "matmuls and convolutions of dequantised tensors become products of "
+       "8-bit integers",
+       Stage::early, 2, integer_products},
       recognise_silu(),
       recognise_norm(),
       {"recognise-attention", "matmul, scale, mask, softmax, matmul become attention", Stage::early,

@@ -54,9 +54,8 @@ TEST(Hmac, IsThatOfRfc4231) {
   EXPECT_EQ(deploy::hmac("Jefe", "what do ya want for nothing?").hex(),
             "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
   const std::string long_key(131, '\xaa');
-  EXPECT_EQ(
-      deploy::hmac(long_key, "Test Using Larger Than Block-Size Key - Hash Key First").hex(),
-      "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+  EXPECT_EQ(deploy::hmac(long_key, "Test Using Larger Than Block-Size Key - Hash Key First").hex(),
+            "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
 }
 
 TEST_F(SignatureTest, TheKeyIsTrust) {
@@ -80,8 +79,8 @@ TEST_F(SignatureTest, ChangesOfAnySectionAreNoticed) {
   const std::string file = saved(kKey);
   const Container container = Container::view(file);
   for (const deploy::Section& section : container.sections()) {
-    const std::string changed = with_section(
-        file, section.name, [](std::string& bytes) { bytes[bytes.size() / 2] ^= 1; });
+    const std::string changed =
+        with_section(file, section.name, [](std::string& bytes) { bytes[bytes.size() / 2] ^= 1; });
     EXPECT_NE(refusal(changed, kKey, true), "") << section.name;
   }
   // Weights are read for that only on request.
@@ -109,7 +108,8 @@ TEST(UpdatedWeights, ReplaceThoseOfTheFile) {
 
   Example changed;
   changed.weight = ramp({24, 16}, 0.02);
-  deploy::update_weights(folder.file("m.gexe"), {{"w", changed.weight}}, folder.file("n.gexe"), kKey);
+  deploy::update_weights(folder.file("m.gexe"), {{"w", changed.weight}}, folder.file("n.gexe"),
+                         kKey);
   LoadOptions load;
   load.key = kKey;
   load.check_weights = true;

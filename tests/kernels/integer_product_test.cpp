@@ -38,8 +38,8 @@ class IntegerMatmul : public testing::Test {
     problem.b = right;
     problem.c = DType::i32;
     std::vector<void*> buffers = {a.data(), b.data(), c.data()};
-    std::vector<i64> dims = {1,   s.batch,   s.m, s.n, s.k,         0,   s.m * s.k, s.k, 1,
-                             0,   s.k * s.n, bk,  bn,  0, s.m * s.n, s.n, 1};
+    std::vector<i64> dims = {1, s.batch,   s.m, s.n, s.k, 0,         s.m * s.k, s.k, 1,
+                             0, s.k * s.n, bk,  bn,  0,   s.m * s.n, s.n,       1};
     const i64 one = kernels::integer_matmul_packed_bytes(1, s.n, s.k).constant();
     std::vector<std::byte> space(static_cast<std::size_t>(s.batch * one));
     if (packed) {
@@ -61,8 +61,8 @@ class IntegerMatmul : public testing::Test {
           for (i64 j = 0; j < s.n; ++j) {
             i64 sum = 0;
             for (i64 k = 0; k < s.k; ++k)
-              sum += a.get_int((x * s.m + i) * s.k + k) *
-                     b.get_int(x * s.k * s.n + k * bk + j * bn);
+              sum +=
+                  a.get_int((x * s.m + i) * s.k + k) * b.get_int(x * s.k * s.n + k * bk + j * bn);
             ASSERT_EQ(c.get_int((x * s.m + i) * s.n + j), sum) << i << " " << j;
           }
     }
@@ -97,10 +97,25 @@ struct Image {
   i64 n, c, h, w, o, kh, kw, stride, dilation;
 };
 
+// Element k of the result.
+i64 plain_conv(const HostTensor& x, const HostTensor& w, const Image& t, i64 oh, i64 ow, i64 k) {
+  const i64 px = k % ow, py = k / ow % oh, o = k / ow / oh % t.o, n = k / ow / oh / t.o;
+  i64 sum = 0;
+  for (i64 c = 0; c < t.c; ++c)
+    for (i64 i = 0; i < t.kh; ++i)
+      for (i64 j = 0; j < t.kw; ++j)
+        sum += x.get_int(((n * t.c + c) * t.h + py * t.stride + i * t.dilation) * t.w +
+                         px * t.stride + j * t.dilation) *
+               w.get_int(((o * t.c + c) * t.kh + i) * t.kw + j);
+  return sum;
+}
+
 TEST(IntegerConv2d, EqualsAPlainLoop) {
   std::mt19937 rng{5};
-  const Image images[] = {{1, 1, 1, 1, 1, 1, 1, 1, 1},  {2, 3, 9, 11, 5, 3, 3, 1, 1},
-                          {1, 7, 20, 20, 50, 1, 1, 1, 1}, {2, 5, 17, 13, 19, 3, 2, 2, 1},
+  const Image images[] = {{1, 1, 1, 1, 1, 1, 1, 1, 1},
+                          {2, 3, 9, 11, 5, 3, 3, 1, 1},
+                          {1, 7, 20, 20, 50, 1, 1, 1, 1},
+                          {2, 5, 17, 13, 19, 3, 2, 2, 1},
                           {1, 4, 12, 40, 49, 3, 3, 1, 2}};
   for (const DType x_type : kBytes)
     for (const DType w_type : kBytes)
@@ -140,19 +155,11 @@ TEST(IntegerConv2d, EqualsAPlainLoop) {
         const i64 grid = kernels::integer_conv2d_grid(t.n, t.o, oh, ow).constant();
         for (const i64 step : {i64{1}, grid}) {
           std::memset(y.data(), 0x55, static_cast<std::size_t>(y.numel() * 4));
-          run_in_steps(make_conv2d(problem), {x.data(), w.data(), y.data()}, dims,
-                       grid, kernels::integer_scratch_bytes(t.c * t.kh * t.kw).constant(), step);
-          for (i64 k = 0; k < y.numel(); ++k) {
-            const i64 px = k % ow, py = k / ow % oh, o = k / ow / oh % t.o, n = k / ow / oh / t.o;
-            i64 sum = 0;
-            for (i64 c = 0; c < t.c; ++c)
-              for (i64 i = 0; i < t.kh; ++i)
-                for (i64 j = 0; j < t.kw; ++j)
-                  sum += x.get_int(((n * t.c + c) * t.h + py * t.stride + i * t.dilation) * t.w +
-                                   px * t.stride + j * t.dilation) *
-                         w.get_int(((o * t.c + c) * t.kh + i) * t.kw + j);
-            ASSERT_EQ(y.get_int(k), sum) << x_type << " " << w_type << " element " << k;
-          }
+          run_in_steps(make_conv2d(problem), {x.data(), w.data(), y.data()}, dims, grid,
+                       kernels::integer_scratch_bytes(t.c * t.kh * t.kw).constant(), step);
+          for (i64 k = 0; k < y.numel(); ++k)
+            ASSERT_EQ(y.get_int(k), plain_conv(x, w, t, oh, ow, k))
+                << x_type << " " << w_type << " element " << k;
         }
       }
 }

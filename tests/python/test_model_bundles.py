@@ -38,14 +38,14 @@ def write_model(path: pathlib.Path, activation: str) -> pathlib.Path:
             numpy_helper.from_array(np.full(64, 0.5, np.float32), "b"),
         ],
     )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path
+    )
     return path
 
 
 def run(*words: str | pathlib.Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [GEX, *words], capture_output=True, text=True, timeout=300, check=False
-    )
+    return subprocess.run([GEX, *words], capture_output=True, text=True, timeout=300, check=False)
 
 
 def succeed(*words: str | pathlib.Path) -> str:
@@ -90,7 +90,9 @@ def test_signed_files(tmp_path: pathlib.Path) -> None:
     succeed("compile", model, "-o", file, "--cpu", "v3", "--key", key)
     assert "machine code" in gex.load(file, key=key.read_bytes()).model.code
     succeed("run", file, "--key", key, "--check-weights", "--input", f"x={tmp_path}/x.npy")
-    assert "not one of this key" in refuse("run", file, "--key", other, "--input", f"x={tmp_path}/x.npy")
+    assert "not one of this key" in refuse(
+        "run", file, "--key", other, "--input", f"x={tmp_path}/x.npy"
+    )
     with pytest.raises(gex.UserError, match="not one of this key"):
         gex.load(file, key=other.read_bytes())
     succeed("compile", model, "-o", file, "--cpu", "v3")
@@ -98,7 +100,11 @@ def test_signed_files(tmp_path: pathlib.Path) -> None:
 
 
 def test_weights_are_replaced_without_compiling(tmp_path: pathlib.Path) -> None:
-    model, file, new = write_model(tmp_path / "m.onnx", "Relu"), tmp_path / "m.gexe", tmp_path / "n.gexe"
+    model, file, new = (
+        write_model(tmp_path / "m.onnx", "Relu"),
+        tmp_path / "m.gexe",
+        tmp_path / "n.gexe",
+    )
     succeed("compile", model, "-o", file, "--cpu", "v3", "--updatable", "w,b")
     assert sorted(succeed("update", file).splitlines()) == ["m b: f32[64]", "m w: f32[64, 64]"]
     weight, bias = rng.standard_normal((64, 64)).astype(np.float32), np.arange(64, dtype=np.float32)
@@ -106,7 +112,9 @@ def test_weights_are_replaced_without_compiling(tmp_path: pathlib.Path) -> None:
     np.save(tmp_path / "b.npy", bias)
     before = gex.load(file, trust=True)
     np.testing.assert_allclose(before(X), np.maximum(X @ WEIGHT, 0) + 0.5, rtol=1e-4, atol=1e-4)
-    succeed("update", file, "--set", f"w={tmp_path}/w.npy", "--set", f"b={tmp_path}/b.npy", "-o", new)
+    succeed(
+        "update", file, "--set", f"w={tmp_path}/w.npy", "--set", f"b={tmp_path}/b.npy", "-o", new
+    )
     after = gex.load(new, trust=True, check_weights=True)
     np.testing.assert_allclose(after(X), np.maximum(X @ weight, 0) + bias, rtol=1e-4, atol=1e-4)
     assert "no initialiser 'q'" in refuse("compile", model, "-o", file, "--updatable", "q")

@@ -1,4 +1,4 @@
-"""Classical models of ai.onnx.ml with strings and maps, as scikit-learn exports them, against onnxruntime."""
+"""Classical models of ai.onnx.ml as scikit-learn exports them, against onnxruntime."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ ML = "ai.onnx.ml"
 
 def model_of(nodes: list[Any], inputs: dict[str, tuple[int, Any]], outputs: list[Any]) -> bytes:
     graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info(n, t, s) for n, (t, s) in inputs.items()], outputs
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(n, t, s) for n, (t, s) in inputs.items()],
+        outputs,
     )
     imports = [helper.make_opsetid("", 18), helper.make_opsetid(ML, 3)]
     return bytes(helper.make_model(graph, opset_imports=imports, ir_version=9).SerializeToString())
@@ -70,9 +73,69 @@ def test_classifier_with_maps(labels: list[Any]) -> None:
         np.testing.assert_allclose([a[k] for k in labels], [b[k] for k in labels], rtol=1e-5)
 
 
+@pytest.mark.parametrize("kernel", ["LINEAR", "RBF", "POLY", "SIGMOID"])
+@pytest.mark.parametrize("one_class", [0, 1])
+def test_svm_regressor(kernel: str, one_class: int) -> None:
+    rng = np.random.default_rng(3)
+    node = helper.make_node(
+        "SVMRegressor",
+        ["x"],
+        ["y"],
+        domain=ML,
+        kernel_type=kernel,
+        kernel_params=[0.3, 0.5, 2.0],
+        n_supports=7,
+        support_vectors=rng.standard_normal(28).tolist(),
+        coefficients=rng.standard_normal(7).tolist(),
+        rho=[0.2],
+        one_class=one_class,
+    )
+    x = rng.standard_normal((9, 4)).astype(np.float32)
+    outputs = [helper.make_tensor_value_info("y", FLOAT, None)]
+    (ours,), (theirs,) = both([node], {"x": (FLOAT, ["n", 4])}, outputs, {"x": x})
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", ["LINEAR", "RBF"])
+@pytest.mark.parametrize("labels", [["a", "b"], [4, 2, 7]])
+def test_svm_classifier_with_probabilities(kernel: str, labels: list[Any]) -> None:
+    rng = np.random.default_rng(5)
+    classes, each, features = len(labels), 3, 4
+    pairs, vectors = classes * (classes - 1) // 2, classes * each
+    words: dict[str, Any] = {
+        "classlabels_strings" if isinstance(labels[0], str) else "classlabels_ints": labels
+    }
+    node = helper.make_node(
+        "SVMClassifier",
+        ["x"],
+        ["label", "p"],
+        domain=ML,
+        kernel_type=kernel,
+        kernel_params=[0.4, 0.0, 3.0],
+        vectors_per_class=[each] * classes,
+        support_vectors=rng.standard_normal(vectors * features).tolist(),
+        coefficients=rng.standard_normal((classes - 1) * vectors).tolist(),
+        rho=rng.standard_normal(pairs).tolist(),
+        prob_a=(-rng.random(pairs) - 0.5).tolist(),
+        prob_b=(rng.standard_normal(pairs) * 0.1).tolist(),
+        **words,
+    )
+    key = STRING if isinstance(labels[0], str) else INT64
+    outputs = [
+        helper.make_tensor_value_info("label", key, None),
+        helper.make_tensor_value_info("p", FLOAT, None),
+    ]
+    x = rng.standard_normal((20, features)).astype(np.float32)
+    ours, theirs = both([node], {"x": (FLOAT, ["n", features])}, outputs, {"x": x})
+    assert ours[0].tolist() == theirs[0].tolist()
+    np.testing.assert_allclose(ours[1], theirs[1], atol=2e-3)
+
+
 def test_category_mapper() -> None:
     cats = {"cats_strings": ["a", "b", "c"], "cats_int64s": [7, 8, 9]}
-    to_numbers = helper.make_node("CategoryMapper", ["x"], ["y"], domain=ML, default_int64=-5, **cats)
+    to_numbers = helper.make_node(
+        "CategoryMapper", ["x"], ["y"], domain=ML, default_int64=-5, **cats
+    )
     back = helper.make_node("CategoryMapper", ["y"], ["z"], domain=ML, default_string="?", **cats)
     outputs = [
         helper.make_tensor_value_info("y", INT64, None),
@@ -87,7 +150,7 @@ def test_category_mapper() -> None:
 def test_strings_to_features() -> None:
     """A column of words: normalised, encoded, one-hot, and counted.
 
-    onnxruntime needs a locale of the machine for the first of these, so the results are written out.
+    onnxruntime needs a locale of the machine for the first of these: results are written out.
     """
     nodes = [
         helper.make_node(

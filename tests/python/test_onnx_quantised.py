@@ -155,7 +155,9 @@ def test_conv_integer_1d() -> None:
     np.testing.assert_array_equal(gex.onnx.loads(model).run({"x": x})[0], expected)
 
 
-def qdq(name: str, source: str, scale: float, zero: int, weights: dict[str, np.ndarray]) -> list[Any]:
+def qdq(
+    name: str, source: str, scale: float, zero: int, weights: dict[str, np.ndarray]
+) -> list[Any]:
     """QuantizeLinear and DequantizeLinear behind a value."""
     weights |= {f"{name}_s": scalar(scale), f"{name}_z": scalar(zero, np.uint8)}
     return [
@@ -200,7 +202,9 @@ def test_qdq_network(tmp_path: pathlib.Path) -> None:
         {"y": TensorProto.FLOAT},
         weights,
     )
-    (ours,), (theirs,) = both(model, {"image": rng.standard_normal((2, 3, 12, 10)).astype(np.float32)})
+    (ours,), (theirs,) = both(
+        model, {"image": rng.standard_normal((2, 3, 12, 10)).astype(np.float32)}
+    )
     np.testing.assert_allclose(ours, theirs, atol=0.03 * 0.004 * 128 * 2)
     assert integer_launches(model, tmp_path) == 3
 

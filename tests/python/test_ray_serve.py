@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'ray[serve]'")
-serve = pytest.importorskip("ray.serve", reason="Ray Serve is not installed: pip install 'ray[serve]'")
+serve = pytest.importorskip(
+    "ray.serve", reason="Ray Serve is not installed: pip install 'ray[serve]'"
+)
 
 import gex  # noqa: E402
 

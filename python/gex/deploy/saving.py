@@ -50,8 +50,7 @@ def _kernels(imported: ImportedGraph) -> dict[int, tuple[str, str]]:
     named = {}
     for number, callee in enumerate(imported.callees):
         recipe = getattr(callee, "recipe", None)
-        kernel = None if recipe is None else kernel_of(recipe.target)
-        if kernel is None:
+        if recipe is None or (kernel := kernel_of(recipe.target)) is None:
             continue
         if recipe.parameters is None:
             raise UserError(

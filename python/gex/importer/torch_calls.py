@@ -218,9 +218,7 @@ class CallBuilder:
             f"    return ({entries})\n"
         )
         parameters = _parameters(self.target, args, kwargs)
-        recipe = Recipe(
-            self.target, source, self.name, self.location, self._constants, parameters
-        )
+        recipe = Recipe(self.target, source, self.name, self.location, self._constants, parameters)
         return recipe.make()
 
     def _text(self, arg: Any) -> str:

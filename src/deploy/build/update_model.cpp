@@ -69,8 +69,7 @@ void check_fits(const std::string& name, const BufferDesc& buffer, const HostTen
   if (contents.dtype() == buffer.dtype && contents.shape() == sizes_of(buffer)) return;
   fail(ErrorCode::shape_mismatch, "weight \"", name, "\" is ",
        Type::tensor(buffer.dtype, buffer.shape), ", got ",
-       Type::tensor(contents.dtype(),
-                    Shape(contents.shape().begin(), contents.shape().end())));
+       Type::tensor(contents.dtype(), Shape(contents.shape().begin(), contents.shape().end())));
 }
 
 // Gives the places of all models new offsets: old weights once each, then the new ones.

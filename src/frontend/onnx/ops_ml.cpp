@@ -6,6 +6,7 @@
 
 #include "frontend/onnx/expr.hpp"
 #include "frontend/onnx/strings.hpp"
+#include "frontend/onnx/svm.hpp"
 #include "frontend/onnx/trees.hpp"
 
 namespace gex::onnx {
@@ -330,6 +331,7 @@ Items one_hot_encoder(Row& r) {
 
 void add_ml_rows() {
   const auto add = [](const char* op, RowFunction row) { add_row(kDomain, op, std::move(row)); };
+  add_svm_rows();
   add("ArrayFeatureExtractor", feature_extractor);
   add("Binarizer", binarizer);
   add("Scaler", scaler);

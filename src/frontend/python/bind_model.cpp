@@ -119,7 +119,8 @@ void save_model(const Graph& graph, const Signature& imported, const Weights& we
 void bind_model(nb::module_& m) {
   m.def("save_model", &save_model, nb::arg("graph"), nb::arg("signature"), nb::arg("weights"),
         nb::arg("input_names"), nb::arg("output_names"), nb::arg("path"), nb::arg("levels"),
-        nb::arg("name"), nb::arg("source"), nb::arg("kernels"), nb::call_guard<nb::gil_scoped_release>(),
+        nb::arg("name"), nb::arg("source"), nb::arg("kernels"),
+        nb::call_guard<nb::gil_scoped_release>(),
         "Writes an imported graph with its weights as a model file. `kernels`: callees that are "
         "kernels there, with their parameters.");
 }

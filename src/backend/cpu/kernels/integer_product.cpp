@@ -148,8 +148,8 @@ struct MatmulUnits {
       space.row_terms[r] = 0;
       if (shifts.of_signed != 0)
         space.row_terms[r] =
-            shifts.of_signed * (sum_of(to, depth, true) -
-                                shifts.of_unsigned * static_cast<std::int32_t>(depth));
+            shifts.of_signed *
+            (sum_of(to, depth, true) - shifts.of_unsigned * static_cast<std::int32_t>(depth));
     }
   }
 
@@ -307,8 +307,8 @@ struct ConvUnits {
   void pack_left(std::int64_t row, std::int64_t height) {
     namespace at = problems::conv2d_dims;
     const std::int64_t* strides = dims + at::w_strides;
-    const bool dense = strides[3] == 1 && strides[2] == dims[at::kw] &&
-                       strides[1] == dims[at::kw] * dims[at::kh];
+    const bool dense =
+        strides[3] == 1 && strides[2] == dims[at::kw] && strides[1] == dims[at::kw] * dims[at::kh];
     for (std::int64_t r = 0; r < height; ++r) {
       Bytes from = static_cast<Bytes>(buffers[1]) + (row + r) * strides[0];
       std::uint8_t* to = space.left + r * padded_depth(depth);
@@ -326,8 +326,8 @@ struct ConvUnits {
       space.row_terms[r] = 0;
       if (shifts.of_unsigned != 0)
         space.row_terms[r] =
-            -shifts.of_unsigned * (sum_of(to, depth, false) +
-                                   shifts.of_signed * static_cast<std::int32_t>(depth));
+            -shifts.of_unsigned *
+            (sum_of(to, depth, false) + shifts.of_signed * static_cast<std::int32_t>(depth));
     }
   }
 
@@ -342,8 +342,7 @@ struct ConvUnits {
       for (std::int64_t c = 0; shifts.of_signed != 0 && c < count; ++c) {
         const std::int64_t p = c / kPanelColumns;
         std::memcpy(terms + c,
-                    space.right + (p + 1) * panel_bytes(depth) - kSumBytes +
-                        c % kPanelColumns * 4,
+                    space.right + (p + 1) * panel_bytes(depth) - kSumBytes + c % kPanelColumns * 4,
                     4);
         terms[c] *= shifts.of_signed;
       }
@@ -372,15 +371,18 @@ void integer_conv2d(const void* context, void* const* buffers, const std::int64_
 
 void check_dtypes(const char* kernel, DType a, DType b, DType result, bool has_epilogue) {
   if (!is_byte(a) || !is_byte(b) || (!has_epilogue && result != DType::i32))
-    fail(ErrorCode::unsupported, kernel, " kernel of integers: i8 or u8 operands and an i32 result, got ",
-         a, ", ", b, " and ", result, "; cast them");
+    fail(ErrorCode::unsupported, kernel,
+         " kernel of integers: i8 or u8 operands and an i32 result, got ", a, ", ", b, " and ",
+         result, "; cast them");
 }
 
 void check_geometry(const Conv2dProblem& p) {
   for (std::size_t i = 0; i < 2; ++i)
     if (p.stride[i] < 1 || p.dilation[i] < 1 || p.pad[i] != 0)
-      fail(ErrorCode::invalid_argument, "conv2d of integers: stride and dilation must be at least 1 "
-           "and padding 0, got ", p.stride[i], ", ", p.dilation[i], " and ", p.pad[i]);
+      fail(ErrorCode::invalid_argument,
+           "conv2d of integers: stride and dilation must be at least 1 "
+           "and padding 0, got ",
+           p.stride[i], ", ", p.dilation[i], " and ", p.pad[i]);
   if (p.groups != 1)
     fail(ErrorCode::invalid_argument, "conv2d of integers: groups must be 1, got ", p.groups);
 }
@@ -403,19 +405,17 @@ Dim integer_scratch_bytes(Dim depth) {
          Dim(kRowTermBytes + kBlockRows * kBlockColumns * 4);
 }
 
-program::Callable make_integer_matmul(const MatmulProblem& problem,
-                                      const Attached& attached) {
+program::Callable make_integer_matmul(const MatmulProblem& problem, const Attached& attached) {
   check_dtypes("matmul", problem.a, problem.b, problem.c, attached.epilogue.has_value());
-  return bind_kernel(&integer_matmul,
-                     IntegerContext{problem, {}, epilogue_call(attached.epilogue)}, attached);
+  return bind_kernel(&integer_matmul, IntegerContext{problem, {}, epilogue_call(attached.epilogue)},
+                     attached);
 }
 
-program::Callable make_integer_conv2d(const Conv2dProblem& problem,
-                                      const Attached& attached) {
+program::Callable make_integer_conv2d(const Conv2dProblem& problem, const Attached& attached) {
   check_dtypes("conv2d", problem.x, problem.w, problem.y, attached.epilogue.has_value());
   check_geometry(problem);
-  return bind_kernel(&integer_conv2d,
-                     IntegerContext{{}, problem, epilogue_call(attached.epilogue)}, attached);
+  return bind_kernel(&integer_conv2d, IntegerContext{{}, problem, epilogue_call(attached.epilogue)},
+                     attached);
 }
 
 Dim integer_matmul_pack_grid(Dim batch, Dim n) { return batch * ceildiv(n, kPanelColumns); }

@@ -1,8 +1,8 @@
 #pragma once
-// Products of 8-bit integers: the matmuls and convolutions of problems/ whose operands are i8 or u8.
-// Sums are exact modulo 2^32, so any split of the grid gives the same bits. Results are i32, and so
-// is what an epilogue receives. Convolutions have no padding and one group, and every window lies
-// inside its image: whoever makes the launch proves it.
+// Products of 8-bit integers: the matmuls and convolutions of problems/ whose operands are i8 or
+// u8. Sums are exact modulo 2^32, so any split of the grid gives the same bits. Results are i32,
+// and so is what an epilogue receives. Convolutions have no padding and one group, and every window
+// lies inside its image: whoever makes the launch proves it.
 
 #include "backend/cpu/kernels/epilogue.hpp"
 #include "base/dim/dim.hpp"

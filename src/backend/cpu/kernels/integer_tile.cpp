@@ -37,23 +37,23 @@ void portable(const IntegerTile& t) {
 #if defined(__x86_64__)
 
 // Calls block<rows of a block, panels of a block> until the tile is done.
-#define GEX_INTEGER_BLOCKS(block, tall, low)                                                     \
-  for (i64 p = 0; p < t.panels;) {                                                               \
-    const bool two = t.panels - p >= 2;                                                          \
-    for (i64 r = 0; r < t.rows;) {                                                               \
-      const i64 left = t.rows - r;                                                               \
-      if (left >= (tall)) {                                                                      \
-        two ? block<tall, 2, kLeftUnsigned>(t, r, p) : block<tall, 1, kLeftUnsigned>(t, r, p);   \
-        r += (tall);                                                                             \
-      } else if (left >= (low)) {                                                                \
-        two ? block<low, 2, kLeftUnsigned>(t, r, p) : block<low, 1, kLeftUnsigned>(t, r, p);     \
-        r += (low);                                                                              \
-      } else {                                                                                   \
-        two ? block<1, 2, kLeftUnsigned>(t, r, p) : block<1, 1, kLeftUnsigned>(t, r, p);         \
-        r += 1;                                                                                  \
-      }                                                                                          \
-    }                                                                                            \
-    p += two ? 2 : 1;                                                                            \
+#define GEX_INTEGER_BLOCKS(block, tall, low)                                                   \
+  for (i64 p = 0; p < t.panels;) {                                                             \
+    const bool two = t.panels - p >= 2;                                                        \
+    for (i64 r = 0; r < t.rows;) {                                                             \
+      const i64 left = t.rows - r;                                                             \
+      if (left >= (tall)) {                                                                    \
+        two ? block<tall, 2, kLeftUnsigned>(t, r, p) : block<tall, 1, kLeftUnsigned>(t, r, p); \
+        r += (tall);                                                                           \
+      } else if (left >= (low)) {                                                              \
+        two ? block<low, 2, kLeftUnsigned>(t, r, p) : block<low, 1, kLeftUnsigned>(t, r, p);   \
+        r += (low);                                                                            \
+      } else {                                                                                 \
+        two ? block<1, 2, kLeftUnsigned>(t, r, p) : block<1, 1, kLeftUnsigned>(t, r, p);       \
+        r += 1;                                                                                \
+      }                                                                                        \
+    }                                                                                          \
+    p += two ? 2 : 1;                                                                          \
   }
 
 std::int32_t four_bytes(const std::uint8_t* at) {
