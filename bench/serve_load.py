@@ -182,6 +182,9 @@ def with_onnxruntime(folder: pathlib.Path, options: argparse.Namespace) -> dict[
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Answers in one packet, sent at once.
+        wbufsize = 1 << 16
+        disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
             content = self.rfile.read(int(self.headers["Content-Length"]))
