@@ -170,7 +170,7 @@ struct MatmulUnits {
                            std::uint8_t flip) {
     std::int64_t at[kPanelColumns];
     for (std::int64_t c = 0; c < kPanelColumns; ++c) at[c] = c * stride;
-    pack_panel(panel, depth, width, at, stride == 1, flip,
+    pack_panel(panel, depth, width, at, stride == 1, flip, nullptr,
                [&](std::int64_t k) { return from + k * k_stride; });
     const std::int64_t bytes = padded_depth(depth) * kPanelColumns;
     std::int32_t sums[kPanelColumns];
@@ -295,13 +295,24 @@ struct ConvUnits {
       Bytes first = from + places[0];
       for (std::int64_t k = columns; k-- > 0;) places[k] -= places[0];
       std::uint8_t* panel = space.right + c / kPanelColumns * panel_bytes(depth);
-      pack_panel(panel, depth, columns, places, adjacent, shifts.flip_unsigned,
+      pack_panel(panel, depth, columns, places, adjacent, shifts.flip_unsigned, limit(from),
                  [&](std::int64_t k) { return first + space.offsets[k]; });
       if (shifts.of_signed == 0) continue;
       std::int32_t sums[kPanelColumns];
       sum_columns(panel, padded_depth(depth) / kGroupBytes, true, sums);
       std::memcpy(panel + panel_bytes(depth) - kSumBytes, sums, sizeof sums);
     }
+  }
+
+  // Behind the last byte of an image that a window reads.
+  Bytes limit(Bytes image) const {
+    namespace at = problems::conv2d_dims;
+    std::int64_t last = 0;
+    for (int d = 1; d < 4; ++d) {
+      if (dims[at::x_strides + d] < 0) return image;
+      last += (dims[at::c + d - 1] - 1) * dims[at::x_strides + d];
+    }
+    return image + last + 1;
   }
 
   void pack_left(std::int64_t row, std::int64_t height) {
