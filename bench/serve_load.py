@@ -136,6 +136,18 @@ def resident_kib(pid: int) -> int:
     raise RuntimeError("no VmRSS")
 
 
+def processor_seconds(pid: int) -> float:
+    """Of all threads of a process, the system's part included."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def grown(figures: dict[str, Any]) -> bool:
+    """Whether the server took more than a little memory after its first requests."""
+    before, after = figures["resident_kib_before"], figures["resident_kib_after"]
+    return bool(after > before * 1.05 + 4096)
+
+
 def with_gex(folder: pathlib.Path, options: argparse.Namespace) -> dict[str, Any]:
     file = folder / "net.gexe"
     words = ["--shape", f"x=1..32,{CHANNELS},{SIDE},{SIDE}"]
@@ -151,8 +163,10 @@ def with_gex(folder: pathlib.Path, options: argparse.Namespace) -> dict[str, Any
     port = int(port_file.read_text())
     try:
         run_clients(port, options.clients * 200, options.clients, options.bad)
-        before = resident_kib(server.pid)
+        before, used = resident_kib(server.pid), processor_seconds(server.pid)
         figures = run_clients(port, options.requests, options.clients, options.bad)
+        used = processor_seconds(server.pid) - used
+        figures["processor_ms_a_request"] = round(used / figures["requests"] * 1e3, 4)
         figures["resident_kib_before"] = before
         figures["resident_kib_after"] = resident_kib(server.pid)
     finally:
@@ -168,6 +182,9 @@ def with_onnxruntime(folder: pathlib.Path, options: argparse.Namespace) -> dict[
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Answers in one packet, sent at once.
+        wbufsize = 1 << 16
+        disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
             content = self.rfile.read(int(self.headers["Content-Length"]))
@@ -192,7 +209,11 @@ def with_onnxruntime(folder: pathlib.Path, options: argparse.Namespace) -> dict[
     try:
         port = server.server_address[1]
         run_clients(port, options.clients * 50, options.clients, options.bad)
-        return run_clients(port, options.requests, options.clients, options.bad)
+        used = processor_seconds(os.getpid())
+        figures = run_clients(port, options.requests, options.clients, options.bad)
+        used = processor_seconds(os.getpid()) - used
+        figures["processor_ms_a_request"] = round(used / figures["requests"] * 1e3, 4)
+        return figures
     finally:
         server.shutdown()
 
@@ -211,9 +232,11 @@ def main() -> int:
         figures = {"gex": with_gex(folder, options)}
         if options.onnxruntime:
             figures["onnxruntime"] = with_onnxruntime(folder, options)
-    print(json.dumps(figures, indent=2))
     gex = figures["gex"]
-    return 0 if gex["lost"] == 0 and gex["wrong"] == 0 and gex["exit_code"] == 0 else 1
+    gex["memory"] = "grew" if grown(gex) else "flat"
+    print(json.dumps(figures, indent=2))
+    failed = gex["lost"] or gex["wrong"] or gex["exit_code"] or gex["memory"] == "grew"
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -4,7 +4,15 @@ foreach(name base target nvidia problems types loop program plan runtime kernel_
         model_files run capi_run)
   list(APPEND GEX_RUN_OBJECTS $<TARGET_OBJECTS:gex_layer_${name}>)
 endforeach()
-# A fifth of the size, for x86-64 processors without AVX2, is left out.
+
+# Large sources that run once for each program that is loaded: small code, so that libgex_run has at
+# most 4 MiB. Its objects are those of libgex.
+foreach(path loop/parse loop/print loop/verify program/parse program/verify problems/problem
+             deploy/model cache/access_bounds cache/bounds_check)
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/${path}.cpp PROPERTIES COMPILE_OPTIONS -Os)
+endforeach()
+
+# A fifth of the size, for x86-64 processors without AVX2: see src/deploy/run_only/processor.cpp.
 set(GEX_RUN_WITHOUT "nothing")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
   set(GEX_RUN_WITHOUT "kernels/variant_baseline[.]cpp")
@@ -16,6 +24,9 @@ target_include_directories(gex_run PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/
                            $<INSTALL_INTERFACE:include>)
 target_link_options(gex_run PRIVATE LINKER:--version-script=${CMAKE_SOURCE_DIR}/scripts/libgex_run.map
                     LINKER:--gc-sections LINKER:-s)
+if(GEX_LLD)
+  target_link_options(gex_run PRIVATE LINKER:--icf=all)  # functions with equal code once
+endif()
 if(NOT GEX_SAN)  # sanitizers leave their functions to the program
   target_link_options(gex_run PRIVATE LINKER:--no-undefined)
 endif()

@@ -17,6 +17,7 @@ Command bisect_command();
 Command cache_command();
 Command compile_command();
 Command inspect_command();
+Command update_command();
 Command serve_command();
 Command report_command();
 Command profile_command();

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <set>
 
 #include "base/error.hpp"
 #include "commands.hpp"
@@ -12,6 +13,7 @@
 #include "deploy/build/save_model.hpp"
 #include "files.hpp"
 #include "frontend/onnx/session.hpp"
+#include "model_file.hpp"
 #include "python_module.hpp"
 #include "shapes.hpp"
 #include "tensorflow.hpp"
@@ -22,6 +24,7 @@ namespace {
 struct Built {
   Compiled compiled;
   deploy::Metadata metadata;
+  std::set<std::string> updatable;
 };
 
 deploy::TensorInfo info(const std::string& name, std::string type) {
@@ -46,18 +49,42 @@ void add_infos(const std::vector<onnx::Item>& items, const std::vector<std::stri
   }
 }
 
+// Initialisers that --updatable names; "all": those that are weights anyway. Small ones that are
+// named become weights, too.
+std::set<std::string> updatable_of(const onnx::ModelProto& model, const Arguments& arguments,
+                                   std::int64_t& weight_elements) {
+  std::set<std::string> wanted, found;
+  for (const std::string& name : arguments.list("--updatable")) wanted.insert(name);
+  const bool all = wanted.erase("all") != 0;
+  for (const onnx::TensorProto& tensor : model.graph.initialisers) {
+    std::int64_t elements = 1;
+    for (const std::int64_t size : tensor.dims) elements *= size;
+    if (wanted.erase(tensor.name) != 0)
+      weight_elements = std::min(weight_elements, elements);
+    else if (!all || elements < onnx::kWeightElements)
+      continue;
+    found.insert(tensor.name);
+  }
+  if (!wanted.empty())
+    fail(ErrorCode::not_found, "--updatable: the model has no initialiser '", *wanted.begin(), "'");
+  return found;
+}
+
 Built build_onnx(const std::string& file, const Arguments& arguments,
                  const CompileOptions& options) {
   const auto model = onnx::read_model(file);
   onnx::ImportOptions import_options;
   import_options.weight_elements = onnx::kWeightElements;
+  const std::set<std::string> updatable =
+      updatable_of(*model, arguments, import_options.weight_elements);
   import_options.inputs = shapes_given(*model, arguments);
   try {
     onnx::Import import = onnx::import_model(model, import_options);
     Built built;
     add_infos(import.inputs, import.input_names, "input", built.metadata.inputs);
     add_infos(import.outputs, import.output_names, "output", built.metadata.outputs);
-    built.compiled = onnx::compile_import(import, options);
+    built.compiled = onnx::compile_import(import, options, updatable);
+    built.updatable = updatable;
     return built;
   } catch (const UserError& error) {
     if (arguments.has("--shape")) throw;
@@ -69,11 +96,14 @@ Built build_onnx(const std::string& file, const Arguments& arguments,
   }
 }
 
-Built build_graph(const Arguments& arguments, const CompileOptions& options) {
-  if (arguments.has("--shape"))
-    fail(ErrorCode::invalid_argument,
-         "--shape is for ONNX models; a graph's text says its sizes itself");
-  std::unique_ptr<Graph> graph = read_graph(arguments.file());
+Built build_graph(const std::string& file, const Arguments& arguments,
+                  const CompileOptions& options) {
+  if (arguments.has("--shape") || arguments.has("--updatable"))
+    fail(
+        ErrorCode::invalid_argument,
+        "--shape and --updatable are for ONNX models; a graph's text says its sizes itself and has "
+        "no weights");
+  std::unique_ptr<Graph> graph = read_graph(file);
   if (user_options(arguments).api.check_indices) add_index_checks(*graph);
   Built built;
   const Signature signature = Signature::of(*graph);
@@ -98,31 +128,53 @@ std::vector<std::string> levels_of(const Arguments& arguments) {
   return levels;
 }
 
-Built build(const Arguments& arguments, const CompileOptions& options) {
-  const std::string& file = arguments.file();
+Built build(const std::string& file, const Arguments& arguments, const CompileOptions& options) {
   if (is_onnx(file)) return build_onnx(file, arguments, options);
-  if (!is_tensorflow(file)) return build_graph(arguments, options);
+  if (!is_tensorflow(file)) return build_graph(file, arguments, options);
   const ConvertedModel converted(file, arguments);
   return build_onnx(converted.onnx(), arguments, options);
 }
 
-int run(const Arguments& arguments) {
-  CompileOptions options = cached(compile_options(arguments));
+// One model has the name of the file that is written, several those of their own files.
+std::vector<Built> build_all(const Arguments& arguments, const std::string& path) {
+  const CompileOptions options = cached(compile_options(arguments));
   if (options.target != "cpu")
     fail(ErrorCode::unsupported, "--target ", options.target, ": model files are for the CPU");
-  const std::string& file = arguments.file();
+  const bool single = arguments.files().size() == 1;
+  if (!single && arguments.has("--name"))
+    fail(ErrorCode::invalid_argument, "--name is for one model; several have their files' names");
+  std::vector<Built> models;
+  for (const std::string& file : arguments.files()) {
+    Built built = build(file, arguments, options);
+    built.metadata.name = arguments.value("--name").value_or(
+        std::filesystem::path(single ? path : file).stem().string());
+    for (const Built& other : models)
+      if (other.metadata.name == built.metadata.name)
+        fail(ErrorCode::invalid_argument, "two models would be called '", other.metadata.name,
+             "'; rename one of the files");
+    built.metadata.source = std::filesystem::path(file).filename().string();
+    built.metadata.gears = gears_given(*built.compiled.program, arguments);
+    models.push_back(std::move(built));
+  }
+  return models;
+}
+
+int run(const Arguments& arguments) {
+  if (arguments.files().empty()) arguments.file();  // says that one is needed
   const auto output = arguments.has("-o") ? arguments.value("-o") : arguments.value("--output");
+  if (!output && arguments.files().size() > 1)
+    fail(ErrorCode::invalid_argument, "several models need -o FILE");
   const std::string path =
-      output ? *output : std::filesystem::path(file).replace_extension(".gexe").string();
+      output ? *output
+             : std::filesystem::path(arguments.file()).replace_extension(".gexe").string();
   deploy::SaveOptions save;
   save.levels = levels_of(arguments);
-  Built built = build(arguments, options);
-  built.metadata.name =
-      arguments.value("--name").value_or(std::filesystem::path(path).stem().string());
-  built.metadata.source = std::filesystem::path(file).filename().string();
-  built.metadata.gears = gears_given(*built.compiled.program, arguments);
-  const deploy::SaveReport report =
-      deploy::save_models({{&built.compiled, built.metadata}}, save, path);
+  save.key = key_given(arguments);
+  const std::vector<Built> built = build_all(arguments, path);
+  std::vector<deploy::NewModel> models;
+  for (const Built& model : built)
+    models.push_back({&model.compiled, model.metadata, model.updatable});
+  const deploy::SaveReport report = deploy::save_models(models, save, path);
   if (!report.unproven.empty())
     std::cerr << "gex: note: " << path << " loads with --trust only: " << report.unproven.front()
               << "\n";
@@ -136,13 +188,15 @@ int run(const Arguments& arguments) {
 Command declared() {
   return {
       "compile",
-      "MODEL.onnx|GRAPH.gex|PROGRAM.pt2|SAVED_MODEL/ -o MODEL.gexe [options]",
+      "MODEL.onnx|GRAPH.gex|PROGRAM.pt2|SAVED_MODEL/... -o MODEL.gexe [options]",
       "compiles a model ahead of time into one file",
       "The file holds the program, machine code for the named processors, the weights and the\n"
       "names, types and sizes of inputs and outputs. gex run, gex bench, gex serve, gex.load\n"
       "and the C and C++ interface load it in milliseconds, without a compiler and without\n"
       "Python. docs/artifact.md has the format. Sizes of --shape are numbers, ranges (1..32) or\n"
-      "names. .pt2 files and TensorFlow models go through Python (GEX_PYTHON, else python3).",
+      "names. .pt2 files and TensorFlow models go through Python (GEX_PYTHON, else python3).\n"
+      "Several models become one file, in which equal weights are stored once; gex run --model\n"
+      "chooses one. Weights of --updatable can be replaced by gex update.",
       with_compile_options(with_flags_of(
           {"check_indices"},
           {{"-o", "FILE", "where to write it (the model's name with .gexe)"},
@@ -151,16 +205,18 @@ Command declared() {
            {"--shape", "NAME=SIZES", "sizes of an input: 1..32,3,224,224; may be repeated"},
            {"--gears", "SIZE=1,8,32", "sizes that calls are rounded up to, or auto"},
            {"--name", "NAME", "of the model (the file's)"},
+           {"--key", "FILE", "signs the file with the contents of FILE"},
+           {"--updatable", "NAMES|all", "ONNX: weights that gex update may replace"},
            {"--inputs", "NAMES", "frozen TensorFlow graphs: inputs, as x:0,y:0"},
            {"--outputs", "NAMES", "frozen TensorFlow graphs: outputs"}})),
-      1,
+      64,
       run};
 }
 
 int run_words(const std::vector<std::string>& words) {
   const Command command = declared();
   const Arguments arguments(command, words);
-  if (!arguments.files().empty() && arguments.file().ends_with(".pt2"))
+  if (!arguments.files().empty() && arguments.files().front().ends_with(".pt2"))
     return run_python_module("gex.export.convert", words);
   return run(arguments);
 }

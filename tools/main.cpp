@@ -11,10 +11,11 @@ namespace gex::tool {
 
 const std::vector<Command>& all_commands() {
   static const std::vector<Command> all = {
-      opt_command(),     run_command(),    dump_command(),   explain_command(),   report_command(),
-      profile_command(), bench_command(),  reduce_command(), fuzz_command(),      ops_command(),
-      diff_command(),    bisect_command(), cache_command(),  top_command(),       compile_command(),
-      inspect_command(), serve_command(),  doctor_command(), completion_command()};
+      opt_command(),    run_command(),     dump_command(),    explain_command(),
+      report_command(), profile_command(), bench_command(),   reduce_command(),
+      fuzz_command(),   ops_command(),     diff_command(),    bisect_command(),
+      cache_command(),  top_command(),     compile_command(), inspect_command(),
+      update_command(), serve_command(),   doctor_command(),  completion_command()};
   return all;
 }
 

@@ -5,6 +5,8 @@
 #include "base/error.hpp"
 #include "compile/execute.hpp"
 #include "compiling.hpp"
+#include "deploy/signature.hpp"
+#include "files.hpp"
 #include "gex/kernel.h"
 #include "runtime/session/run_control.hpp"
 #include "tensors.hpp"
@@ -14,8 +16,8 @@ namespace gex::tool {
 std::vector<Option> with_load_options(std::vector<Option> own) {
   own.push_back({"--trust", "",
                  "model files: run their machine code; program and kernel texts: run what can't be "
-                 "proven to stay "
-                 "inside its memory; only if you know their origin"});
+                 "proven to stay inside its memory; only if you know their origin"});
+  own.push_back({"--key", "FILE", "model files: only if signed with this key, which implies trust"});
   own.push_back({"--check-weights", "", "model files: read all weights and compare checksums"});
   own.push_back(
       {"--cpu-level", "v2|v3|v4", "model files: level of the machine code (the highest)"});
@@ -24,17 +26,26 @@ std::vector<Option> with_load_options(std::vector<Option> own) {
   return own;
 }
 
+std::string key_given(const Arguments& arguments) {
+  const auto file = arguments.value("--key");
+  if (!file) return {};
+  std::string key = read_file(*file);
+  deploy::check_key(key);
+  return key;
+}
+
 deploy::LoadOptions load_options(const Arguments& arguments) {
   for (const std::string& library : arguments.values("--kernels"))
     if (gex_load_kernels(library.c_str()) != GEX_OK)
       fail(ErrorCode::io_error, "--kernels: ", gex_last_error());
   deploy::LoadOptions options;
   options.trust = arguments.has("--trust");
+  options.key = key_given(arguments);
   options.check_weights = arguments.has("--check-weights");
   options.autotune = arguments.has("--autotune");
   options.level = arguments.value("--cpu-level").value_or("");
   options.model = arguments.value("--model").value_or("");
-  if (!options.level.empty() && !options.trust)
+  if (!options.level.empty() && !options.trust && options.key.empty())
     fail(ErrorCode::invalid_argument, "--cpu-level is about machine code, which needs --trust");
   return options;
 }

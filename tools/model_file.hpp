@@ -14,6 +14,8 @@ namespace gex::tool {
 
 // `own`, then --trust, --check-weights, --cpu-level and --model.
 std::vector<Option> with_load_options(std::vector<Option> own);
+// The contents of the file that --key names; empty without.
+std::string key_given(const Arguments& arguments);
 deploy::LoadOptions load_options(const Arguments& arguments);
 
 // A graph that has the model's inputs and nothing else.

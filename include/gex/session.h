@@ -26,8 +26,13 @@ typedef struct gex_load_options {
   int32_t autotune;      /* 1: as in gex_compile_options; only where texts are compiled */
   const char* level;     /* of the machine code: "v2", "v3", "v4"; NULL: the best that runs here */
   const char* model;     /* by name, in a file with several; NULL: the first */
+  /* If there is one, the file must be signed with this key (gex compile --key), which is then
+   * trust; with check_weights its weights are compared with the signature too. NULL: signatures are
+   * not looked at. */
+  const void* key;
+  size_t key_size;
 } gex_load_options;
-#define GEX_LOAD_OPTIONS_INIT {sizeof(gex_load_options), 0, 0, 0, NULL, NULL}
+#define GEX_LOAD_OPTIONS_INIT {sizeof(gex_load_options), 0, 0, 0, NULL, NULL, NULL, 0}
 
 /* The file is mapped: weights are read when they are first used. It must not be modified while it
  * is loaded; it may be replaced by renaming another file. `options` may be NULL.
@@ -91,8 +96,10 @@ typedef struct gex_save_options {
   const char* name;                /* of the model; NULL: the program's */
   const char* const* input_names;  /* NULL: those of the graph */
   const char* const* output_names; /* NULL: those of the graph, else output_0, output_1, ... */
+  const void* key;                 /* signs the file; NULL: no signature */
+  size_t key_size;
 } gex_save_options;
-#define GEX_SAVE_OPTIONS_INIT {sizeof(gex_save_options), 0, "v3,v4", NULL, NULL, NULL}
+#define GEX_SAVE_OPTIONS_INIT {sizeof(gex_save_options), 0, "v3,v4", NULL, NULL, NULL, NULL, 0}
 
 /* Only in libgex. Writes a compiled program as a model file. Programs with steps that need the
  * process they were compiled in are rejected; the message lists all such steps. */

@@ -170,6 +170,7 @@ struct LoadOptions {
   bool check_weights = false;
   bool autotune = false;
   std::string level = {}, model = {};
+  std::string key = {};  // the file must be signed with it, which is then trust
 };
 
 // A loaded file; copies share it.
@@ -212,6 +213,8 @@ class Model {
     given.autotune = options.autotune;
     given.level = options.level.empty() ? nullptr : options.level.c_str();
     given.model = options.model.empty() ? nullptr : options.model.c_str();
+    given.key = options.key.empty() ? nullptr : options.key.data();
+    given.key_size = options.key.size();
     return given;
   }
   template <class Count, class Get>

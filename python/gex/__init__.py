@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gex.aot.frozen_parameters import refresh
     from gex.captures.warmup import warmup
     from gex.debug.nan_check import NonFiniteValue
+    from gex.deploy.kernels import load_kernels, use_kernel
     from gex.deploy.session import load
     from gex.errors import CallNotAllowed, FallbackWarning, IndexOutOfRange
     from gex.export.compiled_module import compile
@@ -50,6 +51,7 @@ __all__ = [
     "compile",
     "explain",
     "load",
+    "load_kernels",
     "memory_snapshot",
     "memory_usage",
     "onnx",
@@ -61,6 +63,7 @@ __all__ = [
     "synchronize",
     "training_step",
     "trim",
+    "use_kernel",
     "warmup",
 ]
 
@@ -100,6 +103,10 @@ def __getattr__(name: str) -> Any:
         from gex.deploy.session import load
 
         return load
+    if name in ("load_kernels", "use_kernel"):
+        from gex.deploy import kernels
+
+        return getattr(kernels, name)
     if name in ("Regions", "regions"):
         from gex.nested_regions import regions
 

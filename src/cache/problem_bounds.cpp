@@ -7,6 +7,7 @@
 #include "backend/cpu/kernels/attention.hpp"
 #include "backend/cpu/kernels/conv2d.hpp"
 #include "backend/cpu/kernels/grouped_matmul.hpp"
+#include "backend/cpu/kernels/integer_product.hpp"
 #include "backend/cpu/kernels/matmul.hpp"
 #include "backend/cpu/kernels/sort.hpp"
 #include "base/error.hpp"
@@ -20,7 +21,10 @@ namespace {
 using problems::contains;
 
 Dim width_of(DType dtype) { return Dim(static_cast<std::int64_t>(size_of(dtype))); }
-DType accumulated(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+DType accumulated(DType dtype) {
+  if (kernels::is_byte(dtype)) return DType::i32;
+  return dtype == DType::f64 ? DType::f64 : DType::f32;
+}
 
 class ProblemProof {
  public:
@@ -196,7 +200,19 @@ class ProblemProof {
     const Dim n = dim(at::n), o = dim(at::o), oh = dim(at::oh), ow = dim(at::ow);
     if (at_.epilogue == nullptr) operand(2, p.y, {n, o, oh, ow}, at::y_strides, true);
     epilogue(2, at::count, n * o * oh * ow, p.x);
-    work(kernels::conv2d_grid(p, n, o, oh, ow), kernels::conv2d_scratch_bytes(p));
+    if (kernels::is_integer_product(p)) {
+      windows_inside(p.stride[0], p.dilation[0], oh, dim(at::kh), dim(at::h));
+      windows_inside(p.stride[1], p.dilation[1], ow, dim(at::kw), dim(at::w));
+    }
+    work(kernels::conv2d_grid(p, n, o, oh, ow),
+         kernels::conv2d_scratch_bytes(p, depth * dim(at::kh) * dim(at::kw)));
+  }
+
+  // Kernels of integers do not look for borders.
+  void windows_inside(std::int64_t stride, std::int64_t dilation, Dim windows, Dim taps, Dim size) {
+    require(stride > 0 && dilation > 0 &&
+                le((windows - 1) * Dim(stride) + (taps - 1) * Dim(dilation) + 1, size),
+            "a window may reach outside of its image");
   }
 
   void whole_groups(const problems::Conv2dProblem& p) {

@@ -316,13 +316,17 @@ Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
 
 namespace {
 
-void run_passes(Graph& graph, const CompileOptions& options, bool folds_large,
+void run_passes(Graph& graph, const CompileOptions& options, const Target& target, bool folds_large,
                 CompileReport& report) {
   passes::PipelineOptions pass_options;
   pass_options.level = options.level;
   pass_options.disabled = options.disabled_passes;
   pass_options.enabled = options.enabled_passes;
   pass_options.switch_file = options.switch_file;
+  if (!target.is_cpu()) {
+    pass_options.disabled.push_back("integer-products");
+    pass_options.enabled.push_back("expand-integer-products");
+  }
   for (const FrozenInput& input : options.frozen)
     if (input.contents) pass_options.settings.frozen_inputs.push_back(input.graph_input);
   if (folds_large)
@@ -357,7 +361,7 @@ Compiled compile_graph(std::unique_ptr<Graph> graph, const Signature& signature,
   verify(*graph);
   choose_streams(*graph, options.streams);
 
-  run_passes(*graph, options, folds_large, report);
+  run_passes(*graph, options, target, folds_large, report);
   verify(*graph);
   report.graph_text = print_for_report(*graph);
   NodeNumbers numbers(*graph);

@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/strided_copy.hpp"
 #include "runtime/device.hpp"
+#include "runtime/session/host_calls.hpp"
 #include "runtime/session/index_check.hpp"
 #include "target/target.hpp"
 
@@ -76,16 +77,23 @@ class TensorHost : public runtime::Host {
     at(k).kind = Result::Kind::integer;
     at(k).offset = value;
   }
-  void set_external_output(int, std::uint64_t) override { no_calls(); }
-  void call(const program::Call& call, std::span<const runtime::TensorRef> inputs,
-            std::span<const std::int64_t> integers, std::span<const runtime::TensorRef>,
-            std::span<CallResult>) override {
-    if (is_index_check(call)) fail_index_check(call, inputs, integers);
-    fail(ErrorCode::unsupported, "the program calls \"", call.name,
-         "\", which is not registered in this process; register it or run the program where it was "
-         "compiled");
+  void set_external_output(int k, std::uint64_t handle) override {
+    const HostTensor& from = calls_.at(handle);
+    at(k) = {Result::Kind::own,
+             from.dtype(),
+             from.shape(),
+             row_major(from.shape()),
+             0,
+             0,
+             {from.data(), from.data() + from.bytes()}};
   }
-  void release(std::uint64_t) override { no_calls(); }
+  void call(const program::Call& call, std::span<const runtime::TensorRef> inputs,
+            std::span<const std::int64_t> integers, std::span<const runtime::TensorRef> expected,
+            std::span<CallResult> outputs) override {
+    if (is_index_check(call)) fail_index_check(call, inputs, integers);
+    calls_.run(call, inputs, integers, expected, outputs);
+  }
+  void release(std::uint64_t handle) override { calls_.release(handle); }
 
   std::vector<HostTensor> take() {
     std::vector<HostTensor> tensors;
@@ -104,7 +112,6 @@ class TensorHost : public runtime::Host {
   };
 
   Result& at(int k) { return results_[static_cast<std::size_t>(k)]; }
-  [[noreturn]] static void no_calls() { GEX_CHECK(false, "a call result without a call"); }
 
   HostTensor take(std::size_t k) {
     const Result& r = results_[k];
@@ -130,6 +137,7 @@ class TensorHost : public runtime::Host {
 
   std::span<HostTensor> inputs_;
   std::vector<Result> results_;
+  runtime::HostCalls calls_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 
 #include "backend/cpu/attached.hpp"
 #include "backend/parsed_codes.hpp"
@@ -13,6 +14,7 @@
 #include "cache/bounds_check.hpp"
 #include "cache/mapped_file.hpp"
 #include "deploy/code_image.hpp"
+#include "deploy/signature.hpp"
 #include "deploy/text_code.hpp"
 #include "runtime/session/index_check.hpp"
 #include "runtime/session/user_kernels.hpp"
@@ -160,11 +162,25 @@ runtime::GearOptions gears_of(const Program& program, runtime::GearOptions gears
   return gears;
 }
 
+// Contents of weights are compared only on request, as their checksums are.
+void check_signature(const Container& container, const LoadOptions& options) {
+  const Digest weights = verify_signature(container, options.key);
+  if (!options.check_weights) return;
+  std::vector<Metadata> models;
+  for (std::size_t k = 0; k < model_names(container).size(); ++k)
+    models.push_back(parse_metadata(container.section(section_name(k, "meta"))));
+  const std::string_view bytes =
+      container.has(kWeightsSection) ? container.section(kWeightsSection) : std::string_view();
+  if (digest_of_weights(models, bytes) != weights)
+    fail(ErrorCode::invalid_argument, "its weights are not those that were signed");
+}
+
 std::shared_ptr<const Model> load(std::shared_ptr<const void> owner, std::string_view bytes,
                                   const LoadOptions& options) {
   check_processor();
   const Container container = Container::view(bytes);
   const std::size_t number = find_model(container, options.model);
+  if (!options.key.empty()) check_signature(container, options);
   auto model = std::make_shared<Model>();
   model->metadata = parse_metadata(container.section(section_name(number, "meta")));
   auto program = std::make_shared<const Program>(
@@ -186,7 +202,7 @@ std::shared_ptr<const Model> load(std::shared_ptr<const void> owner, std::string
     model->frozen.emplace_back(owner, weights.data() + place.offset);
     model->weight_bytes += place.bytes;
   }
-  if (options.trust)
+  if (options.trust || !options.key.empty())
     add_machine_code(container, number, options, std::move(program), *model);
   else
     add_text_code(std::move(program), options, *model);
@@ -202,6 +218,20 @@ void check_weights(const Metadata& metadata, std::string_view weights) {
         checksum_of(weights.substr(place.offset, place.bytes)) != place.checksum)
       fail(ErrorCode::parse_error, "weight ", k, " \"", place.name, "\" is damaged");
   }
+}
+
+Digest digest_of_weights(const std::vector<Metadata>& models, std::string_view weights) {
+  std::map<std::uint64_t, std::uint64_t> places;  // offset, bytes
+  for (const Metadata& model : models)
+    for (const WeightPlace& place : model.weights) {
+      if (place.offset > weights.size() || place.bytes > weights.size() - place.offset)
+        fail(ErrorCode::parse_error, "a weight lies outside of the section of the weights");
+      std::uint64_t& bytes = places[place.offset];
+      bytes = std::max(bytes, place.bytes);
+    }
+  Digester digester;
+  for (const auto& [offset, bytes] : places) digester.add(weights.substr(offset, bytes));
+  return digester.digest();
 }
 
 OpenFile open_model_file(const std::string& path) {

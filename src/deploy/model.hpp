@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/digest.hpp"
 #include "deploy/container.hpp"
 #include "program/executable.hpp"
 #include "program/specialiser.hpp"
@@ -47,12 +48,16 @@ Metadata parse_metadata(std::string_view bytes);  // UserError(parse_error)
 // Names of sections. A file with several models numbers them from 0 on.
 std::string section_name(std::size_t model, std::string_view what);  // "0/program", "0/code.v3"
 inline constexpr std::string_view kWeightsSection = "weights";
+inline constexpr std::string_view kUpdatableSection = "updatable";  // of a model; may be absent
 
 struct LoadOptions {
   // Run the file's machine code. Only for files of known origin: such code can do anything. Without
   // trust, the kernels' texts are compiled (libgex) or interpreted (libgex_run), and only if it can
   // be proven that they stay inside their memory.
   bool trust = false;
+  // The file must be signed with this key, which is then trust. Empty: signatures are not looked
+  // at.
+  std::string key;
   bool check_weights = false;  // read all weights once and compare their checksums
   bool autotune = false;       // used only if texts are compiled
   std::string
@@ -82,6 +87,9 @@ std::shared_ptr<const Model> load_model(std::shared_ptr<const void> owner, std::
 
 // Reads all weights and compares their checksums. UserError(parse_error) names one that is damaged.
 void check_weights(const Metadata& metadata, std::string_view weights);
+
+// The digest of all weights of all models of a file, for signatures.
+Digest digest_of_weights(const std::vector<Metadata>& models, std::string_view weights);
 
 // Names of the models in a file.
 std::vector<std::string> model_names(const Container& container);

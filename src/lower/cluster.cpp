@@ -408,7 +408,8 @@ class Lowering {
         throw NotLowerable{
             str("the loops cover different elements than ", cluster_.anchor->op().name, " makes")};
       }
-      DType dtype = cluster_.anchor->output()->type().dtype == DType::f64 ? DType::f64 : DType::f32;
+      DType dtype = cluster_.anchor->output()->type().dtype;
+      if (dtype != DType::f64 && dtype != DType::i32) dtype = DType::f32;
       kernel_.buffers.push_back({"acc", loop::Buffer::Role::in, dtype, cluster_.space, {}});
     }
     int last = 0;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ops/conv.hpp"
+#include "ops/core/integer_products.hpp"
 #include "ops/problem_rules.hpp"
 
 namespace gex::ops {
@@ -65,6 +66,26 @@ ProblemLaunch conv2d_launch(ProblemContext& c) {
   launch.problem = problem;
   launch.dims =
       conv_dims({x_type.shape, x.strides}, {w_type.shape, w.strides}, {y_type.shape, y_strides});
+  launch.work = y_type.numel() * taps_of(w_type.shape);
+  launch.operands = {std::move(x), std::move(w)};
+  return launch;
+}
+
+ProblemLaunch integer_conv2d_launch(ProblemContext& c) {
+  const Type& x_type = c.node.input(0)->type();
+  const Type& w_type = c.node.input(1)->type();
+  const Type& y_type = c.node.output()->type();
+  const auto attrs = c.node.as<IntegerConv>();
+  StridedOperand x = c.operand(0), w = c.operand(1);
+  Conv conv;
+  conv.stride = attrs.stride;
+  conv.dilation = attrs.dilation;
+  const problems::Conv2dProblem problem =
+      conv_problem(conv, x_type.dtype, w_type.dtype, DType::i32);
+  ProblemLaunch launch;
+  launch.problem = problem;
+  launch.dims = conv_dims({x_type.shape, x.strides}, {w_type.shape, w.strides},
+                          {y_type.shape, result_strides(c.node)});
   launch.work = y_type.numel() * taps_of(w_type.shape);
   launch.operands = {std::move(x), std::move(w)};
   return launch;
@@ -141,6 +162,13 @@ ProblemRule conv2d_rule() {
   rule.epilogue = true;
   rule.packed = 1;
   rule.prologues = {.operands = conv2d_computable, .times_read = image_reads, .whole_rows = false};
+  return rule;
+}
+
+ProblemRule integer_conv2d_rule() {
+  ProblemRule rule;
+  rule.launch = integer_conv2d_launch;
+  rule.epilogue = true;
   return rule;
 }
 

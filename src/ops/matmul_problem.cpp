@@ -79,7 +79,8 @@ Batch with_dense_operands(ProblemContext& c, StridedOperand& a, StridedOperand& 
   return batch;
 }
 
-ProblemLaunch matmul_launch(ProblemContext& c) {
+// Operands, dims and work of a product of two strided batches of matrices.
+ProblemLaunch strided_product(ProblemContext& c) {
   const Type& a_type = c.node.input(0)->type();
   const Type& b_type = c.node.input(1)->type();
   const Type& c_type = c.node.output()->type();
@@ -92,16 +93,8 @@ ProblemLaunch matmul_launch(ProblemContext& c) {
                batch_strides(b_type, b.strides, batch_rank), c_batch}};
   batch.collapse();
   if (batch.sizes.size() > 2) batch = with_dense_operands(c, a, b, c_batch);
-  problems::MatmulProblem problem;
-  problem.a = a_type.dtype;
-  problem.b = b_type.dtype;
-  problem.c = c.has_epilogue ? DType::f32 : c_type.dtype;
-  problem.any_rows = c.any_rows;
-  problem.keep_subnormals = c.keep_subnormals;
-  problem.computed = c.computed;
   const Dim m = c_type.shape[rank - 2], n = c_type.shape[rank - 1], k = a_type.shape.back();
   ProblemLaunch launch;
-  launch.problem = problem;
   launch.dims = {batch.sizes[0], batch.sizes[1], m, n, k};
   const auto push = [&](std::size_t which, Dim outer, Dim inner) {
     launch.dims.insert(launch.dims.end(),
@@ -112,6 +105,29 @@ ProblemLaunch matmul_launch(ProblemContext& c) {
   push(2, c_strides[rank - 2], c_strides[rank - 1]);
   launch.work = batch.sizes[0] * batch.sizes[1] * m * n * k;
   launch.operands = {std::move(a), std::move(b)};
+  return launch;
+}
+
+ProblemLaunch matmul_launch(ProblemContext& c) {
+  ProblemLaunch launch = strided_product(c);
+  problems::MatmulProblem problem;
+  problem.a = c.node.input(0)->type().dtype;
+  problem.b = c.node.input(1)->type().dtype;
+  problem.c = c.has_epilogue ? DType::f32 : c.node.output()->type().dtype;
+  problem.any_rows = c.any_rows;
+  problem.keep_subnormals = c.keep_subnormals;
+  problem.computed = c.computed;
+  launch.problem = problem;
+  return launch;
+}
+
+ProblemLaunch integer_matmul_launch(ProblemContext& c) {
+  ProblemLaunch launch = strided_product(c);
+  problems::MatmulProblem problem;
+  problem.a = c.node.input(0)->type().dtype;
+  problem.b = c.node.input(1)->type().dtype;
+  problem.c = DType::i32;
+  launch.problem = problem;
   return launch;
 }
 
@@ -205,6 +221,14 @@ ProblemRule matmul_rule() {
   rule.packed = 1;
   rule.prologues = {
       .operands = matmul_computable, .times_read = matmul_reads, .along_columns = true};
+  return rule;
+}
+
+ProblemRule integer_matmul_rule() {
+  ProblemRule rule;
+  rule.launch = integer_matmul_launch;
+  rule.epilogue = true;
+  rule.packed = 1;
   return rule;
 }
 

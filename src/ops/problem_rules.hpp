@@ -9,6 +9,8 @@ ProblemRule matmul_rule();
 ProblemRule conv2d_rule();
 ProblemRule conv2d_weight_grad_rule();
 ProblemRule conv2d_input_grad_rule();
+ProblemRule integer_matmul_rule();
+ProblemRule integer_conv2d_rule();
 ProblemRule attention_rule();
 ProblemRule sort_rule();
 ProblemRule topk_rule();

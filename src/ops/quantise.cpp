@@ -4,6 +4,7 @@
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
+#include "ops/core/integer_products.hpp"
 #include "ops/core/samples.hpp"
 #include "ops/rows/rows.hpp"
 
@@ -134,6 +135,7 @@ std::function<OpSample()> scaled_sample(const char* name) {
 }  // namespace
 
 void register_quantise() {
+  register_integer_products();
   Definition("quantise", "round(x / scale) + zero_point, between low and high, as integers.")
       .in({"x", "scale", "zero_point"})
       .attrs<Quantise>()

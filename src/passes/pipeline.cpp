@@ -11,6 +11,7 @@
 #include "passes/fold_batch_norm.hpp"
 #include "passes/fold_shapes.hpp"
 #include "passes/inline_control.hpp"
+#include "passes/integer_products.hpp"
 #include "passes/merge_matmuls.hpp"
 #include "passes/recognise_attention.hpp"
 #include "passes/recognise_norm.hpp"
@@ -31,6 +32,11 @@ const std::vector<Pass>& builtin_passes() {
       {"fold-batch-norm",
        "folds a batch norm with constant statistics into the convolution's weights", Stage::early,
        2, fold_batch_norm},
+      // Before constants are folded: weights stay integers.
+      {"integer-products",
+       "matmuls and convolutions of dequantised tensors become products of "
+       "8-bit integers",
+       Stage::early, 2, integer_products},
       recognise_silu(),
       recognise_norm(),
       {"recognise-attention", "matmul, scale, mask, softmax, matmul become attention", Stage::early,
@@ -58,6 +64,8 @@ const std::vector<Pass>& builtin_passes() {
       {"dce", "removes unused nodes", Stage::middle, 2, eliminate_dead_code},
       // Late: fusion handles only ops with loop bodies or problems, so composites are expanded, and
       // what their expansions share or leave unused is removed. Level 0: required for lowering.
+      {"expand-integer-products", "products of 8-bit integers for targets without kernels for them",
+       Stage::late, kOnRequest, expand_integer_products},
       {"expand", "expands composite ops", Stage::late, 0, expand_composites},
       {"late-canonicalise", "removes identities that expansions made", Stage::late, 1,
        canonicalise},

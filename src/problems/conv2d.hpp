@@ -42,8 +42,8 @@ enum : int {
 
 struct Conv2dProblem {
   DType x = DType::f32;
-  DType w = DType::f32;  // x and w: any of f32, f16, bf16, summed in f32; or both f64
-  DType y = DType::f32;  // f32, f16, bf16; f64 or f32 for f64 operands; ignored with an epilogue
+  DType w = DType::f32;  // as a and b of matmul.hpp; i8 and u8 without padding and groups
+  DType y = DType::f32;  // f32, f16, bf16; f64 or f32 for f64; i32; ignored with an epilogue
   std::array<std::int64_t, 2> stride = {1, 1};  // height, width
   std::array<std::int64_t, 2> dilation = {1, 1};
   std::array<std::int64_t, 2> pad = {0, 0};  // before the first row and column; the padding after

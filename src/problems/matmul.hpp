@@ -27,8 +27,8 @@ enum : int {
 
 struct MatmulProblem {
   DType a = DType::f32;
-  DType b = DType::f32;     // a and b: any of f32, f16, bf16, summed in f32; or both f64
-  DType c = DType::f32;     // f32, f16, bf16; f64 or f32 for f64 operands; ignored with an epilogue
+  DType b = DType::f32;     // any of f32, f16, bf16, summed in f32; both f64; i8 and u8, in i32
+  DType c = DType::f32;     // f32, f16, bf16; f64 or f32 for f64; i32; ignored with an epilogue
   bool b_packed = false;    // B is in the layout of the target's pack function
   bool any_rows = false;    // a row has the same bits for any number of rows
   OperandSet computed = 0;  // by prologues, as f32 or f64: 0 is A, 1 is B

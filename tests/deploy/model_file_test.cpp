@@ -188,38 +188,44 @@ TEST(ModelFile, DamageIsDetected) {
 
 // A file of a stranger: any change of its metadata and texts, with right checksums. It is refused
 // or it runs inside its own memory; the address sanitizer sees everything else.
-TEST(ModelFile, ManipulatedProgramsStayInsideTheirMemory) {
-  const Folder folder;
-  const Example example;
-  example.save(folder.file("m.gexe"), {});
-  const std::string good = bytes_of(folder.file("m.gexe"));
+struct Fuzzed {
+  int refused = 0, ran = 0;
+};
+
+void change(std::string& bytes, std::mt19937& random) {
+  const char* digits = "0123456789-%[]s";
+  for (int edits = 1 + static_cast<int>(random() % 3); edits > 0; --edits) {
+    const std::size_t at = random() % bytes.size();
+    switch (random() % 4) {
+      case 0:
+        bytes[at] = digits[random() % 15];
+        break;
+      case 1:
+        bytes[at] = static_cast<char>(random());
+        break;
+      case 2:
+        bytes.erase(at, 1 + random() % 8);
+        break;
+      default:
+        bytes.insert(at, bytes.substr(random() % bytes.size(), random() % 40));
+    }
+    if (bytes.empty()) bytes = "x";
+  }
+}
+
+Fuzzed fuzz(const std::string& good, const HostTensor& input) {
   const Container container = Container::view(good);
   std::vector<std::pair<std::string, std::string>> sections;
   for (const deploy::Section& section : container.sections())
     sections.emplace_back(section.name, section.bytes);
   std::mt19937 random(7);
-  const char* digits = "0123456789-%[]s";
-  int refused = 0, ran = 0;
-  for (int turn = 0; turn < 400; ++turn) {
+  Fuzzed result;
+  // GEX_FUZZ_SEEDS=10000 for a longer run, in a build with the address sanitizer.
+  const char* wanted = std::getenv("GEX_FUZZ_SEEDS");
+  const int turns = wanted != nullptr ? std::max(400, std::atoi(wanted)) : 400;
+  for (int turn = 0; turn < turns; ++turn) {
     auto changed = sections;
-    std::string& bytes = changed[random() % 2].second;  // the metadata or the program
-    for (int edits = 1 + static_cast<int>(random() % 3); edits > 0; --edits) {
-      const std::size_t at = random() % bytes.size();
-      switch (random() % 4) {
-        case 0:
-          bytes[at] = digits[random() % 15];
-          break;
-        case 1:
-          bytes[at] = static_cast<char>(random());
-          break;
-        case 2:
-          bytes.erase(at, 1 + random() % 8);
-          break;
-        default:
-          bytes.insert(at, bytes.substr(random() % bytes.size(), random() % 40));
-      }
-      if (bytes.empty()) bytes = "x";
-    }
+    change(changed[random() % 2].second, random);  // the metadata or the program
     std::vector<deploy::NewSection> parts;
     for (const auto& [name, content] : changed)
       parts.push_back({name, {{content, 1}}, name == deploy::kWeightsSection});
@@ -228,14 +234,57 @@ TEST(ModelFile, ManipulatedProgramsStayInsideTheirMemory) {
     try {
       // Without the compiler: what would be compiled is the same text.
       const auto model = deploy::load_model(nullptr, file);
-      ++ran;
-      run(*model, ramp({3, 24}, 0.1));
+      ++result.ran;
+      run(*model, input);
     } catch (const UserError&) {
-      ++refused;
+      ++result.refused;
     }
   }
-  EXPECT_GT(refused, 100);
-  EXPECT_GT(ran, 0);
+  return result;
+}
+
+TEST(ModelFile, ManipulatedProgramsStayInsideTheirMemory) {
+  const Folder folder;
+  const Example example;
+  example.save(folder.file("m.gexe"), {});
+  const Fuzzed result = fuzz(bytes_of(folder.file("m.gexe")), ramp({3, 24}, 0.1));
+  EXPECT_GT(result.refused, 100);
+  EXPECT_GT(result.ran, 0);
+}
+
+// Kernels of integers trust the sizes of their launches.
+TEST(ModelFile, ManipulatedIntegerProductsStayInsideTheirMemory) {
+  std::unique_ptr<Graph> graph = parse_graph(R"(symbols s0 in [1, 8]
+graph main(%x: u8[s0, 3, 7, 9], %w: i8[5, 3, 3, 3], %v: i8[9, 4]) -> (i32[s0, 5, 5, 7], f32[s0, 3, 7, 4]) {
+  %c = integer_conv2d(%x, %w) : i32[s0, 5, 5, 7]
+  %m = integer_matmul(%x, %v) : i32[s0, 3, 7, 4]
+  %f = cast(%m) {dtype = f32} : f32[s0, 3, 7, 4]
+  return %c, %f
+}
+)");
+  std::vector<std::shared_ptr<HostTensor>> weights;
+  CompileOptions options;
+  for (int input : {1, 2}) {
+    const bool conv = input == 1;
+    weights.push_back(std::make_shared<HostTensor>(
+        DType::i8, conv ? std::vector<std::int64_t>{5, 3, 3, 3} : std::vector<std::int64_t>{9, 4}));
+    for (std::int64_t k = 0; k < weights.back()->numel(); ++k) weights.back()->set(k, k % 11 - 5);
+    options.frozen.push_back(
+        {input, std::shared_ptr<const void>(weights.back(), weights.back()->data())});
+  }
+  Signature signature = Signature::of(*graph);
+  signature.inputs.resize(1);
+  const Compiled compiled = compile(std::move(graph), signature, options);
+  deploy::NewModel model;
+  model.compiled = &compiled;
+  const Folder folder;
+  const auto report = deploy::save_models({model}, {{}}, folder.file("m.gexe"));
+  EXPECT_TRUE(report.unproven.empty()) << report.unproven.front();
+  HostTensor x(DType::u8, {2, 3, 7, 9});
+  for (std::int64_t k = 0; k < x.numel(); ++k) x.set(k, k % 251);
+  const Fuzzed result = fuzz(bytes_of(folder.file("m.gexe")), x);
+  EXPECT_GT(result.refused, 100);
+  EXPECT_GT(result.ran, 0);
 }
 
 TEST(Container, DamagedTablesAreRejectedOrStayInTheFile) {

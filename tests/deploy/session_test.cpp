@@ -3,9 +3,11 @@
 #include "gex/session.hpp"
 
 #include <atomic>
+#include <future>
 #include <mutex>
 #include <thread>
 
+#include "gex/coroutine.hpp"
 #include "harness.hpp"
 
 namespace gex::test {
@@ -111,6 +113,41 @@ TEST_F(SessionTest, AsynchronousRunsReportResultsAndErrors) {
   } catch (const gex::RunError& error) {
     EXPECT_EQ(error.status(), GEX_SHAPE_MISMATCH) << error.what();
   }
+}
+
+// A coroutine that starts at once and is not waited for.
+struct Detached {
+  struct promise_type {
+    Detached get_return_object() { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { std::terminate(); }
+  };
+};
+
+Detached run_both(const gex::Session& session, gex::Tensor right, gex::Tensor wrong,
+                  std::promise<float>& result, std::promise<gex_status>& status) {
+  // gcc 12 can't have a list of initial values in a coroutine.
+  const std::vector<gex::Tensor> good(1, right), bad(1, wrong);
+  result.set_value((co_await gex::run_later(session, good))[0].data<float>()[1]);
+  try {
+    co_await gex::run_later(session, bad);
+    status.set_value(GEX_OK);
+  } catch (const gex::RunError& error) {
+    status.set_value(error.status());
+  }
+}
+
+TEST_F(SessionTest, CoroutinesWaitForRuns) {
+  gex::Session session = gex::Session::load(path(), kTrust);
+  const std::vector<float> x = values(2);
+  std::promise<float> result;
+  std::promise<gex_status> status;
+  run_both(session, gex::Tensor::view({2, 24}, x.data()), gex::Tensor::view({2, 12}, x.data()),
+           result, status);
+  EXPECT_NEAR(result.get_future().get(), expected(x, 2, 1), 1e-5);
+  EXPECT_EQ(status.get_future().get(), GEX_SHAPE_MISMATCH);
 }
 
 TEST_F(SessionTest, TooManyWaitingRunsAreRefused) {

@@ -27,7 +27,7 @@ struct Operands {
     w_numbers = numbers(w);
     dims = t.dims(xs, ws, ys);
     grid = conv2d_grid(t.problem, t.n, t.o, oh, ow).constant();
-    scratch = conv2d_scratch_bytes(t.problem).constant();
+    scratch = conv2d_scratch_bytes(t.problem, t.c / t.problem.groups * t.kh * t.kw).constant();
   }
 };
 
@@ -120,7 +120,8 @@ class Conv2d : public testing::TestWithParam<const kernels::Variant*> {
     attached.prologues.push_back(read_from_memory(t.problem.x, 0, 3));
     const auto kernel = make_conv2d(t.problem, attached, GetParam());
     const std::vector<void*> buffers = {nullptr, v.w.data(), v.y.data(), v.x.data()};
-    const i64 scratch = conv2d_scratch_bytes(t.problem).constant();
+    const i64 scratch =
+        conv2d_scratch_bytes(t.problem, t.c / t.problem.groups * t.kh * t.kw).constant();
     run_in_steps(kernel, buffers, v.dims, v.grid, scratch, std::max<i64>(v.grid, 1));
     check_against_reference(t, v);
     const HostTensor whole = v.y;

@@ -11,6 +11,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -388,3 +389,24 @@ def test_the_client_of_triton(server: Server) -> None:
         np.testing.assert_array_equal(result.as_numpy(names[1]), (x * 2).sum(1).astype(np.int64))
     with pytest.raises(Exception, match="no input"):
         client.infer("double", [client_of.InferInput("z", [2, 4], "FP32")])
+
+
+def test_load_with_bad_requests_loses_nothing() -> None:
+    """bench/serve_load.py, in short: every request is answered rightly, and memory stays flat."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            ROOT / "bench/serve_load.py",
+            "--requests=2000",
+            "--clients=2",
+            "--bad=0.1",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    figures = json.loads(done.stdout[done.stdout.index("{") :])["gex"]
+    assert figures["right"] + figures["refused"] == figures["requests"] == 2000
+    assert figures["refused"] > 100 and figures["memory"] == "flat"

@@ -68,6 +68,39 @@ def test_saved_model_becomes_a_model_file(tmp_path: pathlib.Path) -> None:
     np.testing.assert_allclose(session(expected["x"]), expected["y"], rtol=1e-4, atol=1e-6)
 
 
+KERAS = """
+import sys
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+folder = sys.argv[1]
+tf.keras.utils.set_random_seed(0)
+layers = tf.keras.layers
+net = tf.keras.Sequential([layers.Input((8,), name="x"), layers.Dense(4, "relu"), layers.Dense(3)])
+net.save(folder + "/m.keras")
+net.save(folder + "/m.h5")
+signature = tf.TensorSpec([None, 8], tf.float32, name="x")
+function = tf.function(lambda x: net(x)).get_concrete_function(signature)
+frozen = convert_variables_to_constants_v2(function).graph.as_graph_def()
+tf.io.write_graph(frozen, folder, "m.pb", as_text=False)
+x = np.random.default_rng(1).standard_normal((3, 8)).astype("f4")
+np.savez(folder + "/values.npz", x=x, y=net(x).numpy())
+"""
+
+
+@needs_tensorflow
+def test_keras_files_and_frozen_graphs(tmp_path: pathlib.Path) -> None:
+    subprocess.run([PYTHON, "-c", KERAS, tmp_path], check=True, timeout=600)
+    expected = np.load(tmp_path / "values.npz")
+    names = ["--inputs", "x:0", "--outputs", "Identity:0"]
+    for file, words in (("m.keras", []), ("m.h5", []), ("m.pb", names)):
+        made = compile_with(PYTHON, tmp_path / file, "-o", tmp_path / "m.gexe", *words)
+        assert made.returncode == 0, made.stderr
+        session = gex.load(tmp_path / "m.gexe", trust=True)
+        np.testing.assert_allclose(session(expected["x"]), expected["y"], rtol=1e-4, atol=1e-6)
+
+
 def script(path: pathlib.Path, text: str) -> str:
     path.write_text("#!/bin/sh\n" + text)
     path.chmod(path.stat().st_mode | stat.S_IXUSR)

@@ -12,6 +12,7 @@ from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 from torch.fx.node import _side_effectful_functions
 
 OpOverload = torch._ops.OpOverload
+OpOverloadPacket = torch._ops.OpOverloadPacket
 CHECK = torch._check  # states a fact for the tracer; computes nothing
 
 

@@ -43,6 +43,8 @@ class CLoadOptions(c.Structure):
         ("autotune", c.c_int32),
         ("level", c.c_char_p),
         ("model", c.c_char_p),
+        ("key", c.c_char_p),
+        ("key_size", c.c_size_t),
     ]
 
 
@@ -103,6 +105,7 @@ _ARGUMENTS: dict[str, list[Any]] = {
         RUN_CALLBACK,
         c.c_void_p,
     ],
+    "gex_load_kernels": [c.c_char_p],
     "gex_cancel_create": [c.POINTER(c.c_void_p)],
     "gex_cancel_request": [c.c_void_p],
 }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from gex import _gex
 from gex._gex import UserError
+from gex.deploy.kernels import kernel_of
 from gex.importer.graph_device import CPU
 from gex.importer.graph_import import ImportedGraph
 
@@ -40,4 +41,21 @@ def save_imported(
         list(levels),
         name or pathlib.Path(path).stem,
         "PyTorch",
+        _kernels(imported),
     )
+
+
+def _kernels(imported: ImportedGraph) -> dict[int, tuple[str, str]]:
+    """Calls of operators for which use_kernel named a kernel, with their parameters."""
+    named = {}
+    for number, callee in enumerate(imported.callees):
+        recipe = getattr(callee, "recipe", None)
+        if recipe is None or (kernel := kernel_of(recipe.target)) is None:
+            continue
+        if recipe.parameters is None:
+            raise UserError(
+                f"{recipe.name} at {recipe.location or 'an unknown line'}: kernel '{kernel}' can't "
+                "get its arguments: those that are no tensors must be constants that JSON has"
+            )
+        named[number] = (kernel, recipe.parameters)
+    return named

@@ -63,6 +63,7 @@ class Model:
         autotune: bool = False,
         level: str | None = None,
         model: str | None = None,
+        key: bytes | None = None,
     ) -> None:
         options = CLoadOptions(
             c.sizeof(CLoadOptions),
@@ -71,6 +72,8 @@ class Model:
             autotune,
             level.encode() if level else None,
             model.encode() if model else None,
+            key,
+            len(key) if key else 0,
         )
         self._handle = c.c_void_p()
         lib = library()
@@ -277,13 +280,15 @@ def load(
     autotune: bool = False,
     level: str | None = None,
     model: str | None = None,
+    key: bytes | None = None,
     capture_limit: int = 64,
     async_limit: int = 1024,
 ) -> Session:
     """A session of a model file that `gex compile` or `Compiled.save` wrote.
 
     `trust=True` runs the file's machine code: only for files whose origin you know. Without it,
-    its kernels are compiled from their text. `threads` limits what one run uses (0: all).
+    its kernels are compiled from their text. With `key` the file must be signed with that key
+    (`gex compile --key`), which is then trust. `threads` limits what one run uses (0: all).
     """
     if not isinstance(source, Model):
         source = Model(
@@ -293,5 +298,6 @@ def load(
             autotune=autotune,
             level=level,
             model=model,
+            key=key,
         )
     return Session(source, threads=threads, capture_limit=capture_limit, async_limit=async_limit)

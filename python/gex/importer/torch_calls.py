@@ -6,6 +6,7 @@ A callee takes the node's tensors, then its integers, and returns a tuple of its
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from gex._gex import Dim, Value
 from gex.compat.operators import OpOverload, has_registered_effect
+from gex.compat.pytree import tree_flatten
 from gex.determinism import repeatable_algorithms
 from gex.errors import GraphNotSupported
 from gex.importer import unsupported_dtypes
@@ -140,6 +142,8 @@ class Recipe:
     name: str
     location: str
     constants: dict[str, Any]
+    # Arguments of a custom operator that are no tensors, as JSON; None if they can't be written so.
+    parameters: str | None = None
 
     def make(self) -> Callable[..., Any]:
         scope = {
@@ -156,6 +160,23 @@ class Recipe:
         callee = scope["callee"]
         callee.recipe = self
         return callee
+
+
+def _parameters(target: Any, args: Any, kwargs: Any) -> str | None:
+    if not isinstance(target, OpOverload):
+        return None
+    names = [argument.name for argument in target._schema.arguments]
+    given = {**dict(zip(names, args)), **kwargs}
+    numbers = {name: value for name, value in given.items() if not _holds_tensors(value)}
+    try:
+        return json.dumps(numbers)
+    except (TypeError, ValueError):
+        return None
+
+
+def _holds_tensors(value: Any) -> bool:
+    leaves = tree_flatten(value)[0]
+    return bool(leaves) and all(isinstance(leaf, Operand) for leaf in leaves)
 
 
 @dataclass
@@ -196,7 +217,9 @@ class CallBuilder:
             f"        raise\n"
             f"    return ({entries})\n"
         )
-        return Recipe(self.target, source, self.name, self.location, self._constants).make()
+        parameters = _parameters(self.target, args, kwargs)
+        recipe = Recipe(self.target, source, self.name, self.location, self._constants, parameters)
+        return recipe.make()
 
     def _text(self, arg: Any) -> str:
         if isinstance(arg, Operand):

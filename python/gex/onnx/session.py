@@ -59,6 +59,15 @@ def _unpacked(value: Any) -> Any:
     return np.frombuffer(contents, dtype=dtype_of(element)).reshape(shape)
 
 
+def _result(value: Any, type_: Mapping[str, Any]) -> Any:
+    """An output. Maps with the same keys come as the keys and the values."""
+    result = _unpacked(value)
+    if type_["kind"] == "sequence" and type_["inner"]["kind"] == "map":
+        keys = result[0].tolist()
+        return [dict(zip(keys, row, strict=True)) for row in result[1].tolist()]
+    return result
+
+
 class Model:
     """An ONNX model, compiled at its first call.
 
@@ -86,7 +95,8 @@ class Model:
         if len(inputs) != len(self.inputs):
             raise ValueError(f"the model takes {len(self.inputs)} inputs, got {len(inputs)}")
         packed = [_packed(v, port.type) for v, port in zip(inputs, self.inputs, strict=True)]
-        return [_unpacked(value) for value in self._session.run(packed)]
+        results = self._session.run(packed)
+        return [_result(v, port.type) for v, port in zip(results, self.outputs, strict=True)]
 
     __call__ = run
 

@@ -8,6 +8,7 @@
 #include "backend/cpu/kernels/attention.hpp"
 #include "backend/cpu/kernels/conv2d.hpp"
 #include "backend/cpu/kernels/grouped_matmul.hpp"
+#include "backend/cpu/kernels/integer_product.hpp"
 #include "backend/cpu/kernels/matmul.hpp"
 #include "backend/cpu/kernels/sort.hpp"
 #include "backend/cpu/kernels/tiles.hpp"
@@ -43,7 +44,9 @@ struct Planner {
   LaunchPlan operator()(const Conv2dProblem& p) const {
     namespace dims = problems::conv2d_dims;
     return {kernels::conv2d_grid(p, at(dims::n), at(dims::o), at(dims::oh), at(dims::ow)),
-            kernels::conv2d_scratch_bytes(p), 0};
+            kernels::conv2d_scratch_bytes(
+                p, floordiv(at(dims::c), p.groups) * at(dims::kh) * at(dims::kw)),
+            0};
   }
   LaunchPlan operator()(const problems::Conv2dWeightGradProblem& p) const {
     namespace dims = problems::conv2d_dims;
@@ -87,7 +90,9 @@ constexpr std::int64_t kRowsInPlace = 3;
 std::optional<PackedOperand> pack_right(MatmulProblem& problem, std::vector<Dim>& launch_dims) {
   namespace at = problems::matmul_dims;
   const Dim m = launch_dims[at::m], n = launch_dims[at::n], k = launch_dims[at::k];
-  if (m.as_const().value_or(kernels::kFewRows + 1) <= kRowsInPlace) return std::nullopt;
+  // Integers are always packed: their panels also hold the sums of columns.
+  const std::int64_t in_place = kernels::is_integer_product(problem) ? 0 : kRowsInPlace;
+  if (m.as_const().value_or(kernels::kFewRows + 1) <= in_place) return std::nullopt;
   const std::vector<Dim> strides(launch_dims.begin() + at::b_strides,
                                  launch_dims.begin() + at::b_strides + 4);
   const Dim size0 = strides[0] == Dim(0) ? Dim(1) : launch_dims[at::batch0];
@@ -97,7 +102,7 @@ std::optional<PackedOperand> pack_right(MatmulProblem& problem, std::vector<Dim>
     if (!d.is_const()) return std::nullopt;
     dims.push_back(d.constant());
   }
-  if (n.constant() <= kernels::kFewRows) return std::nullopt;
+  if (n.constant() <= least) return std::nullopt;
   problem.b_packed = true;
   const Dim one = kernels::matmul_packed_elements(problem, 1, n, k);
   const Dim batches = size0 * size1;

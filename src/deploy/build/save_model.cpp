@@ -11,6 +11,8 @@
 #include "cache/atomic_file.hpp"
 #include "cache/bounds_check.hpp"
 #include "deploy/build/elf_objects.hpp"
+#include "deploy/signature.hpp"
+#include "program/bytes.hpp"
 #include "runtime/session/index_check.hpp"
 #include "runtime/session/user_kernels.hpp"
 
@@ -106,8 +108,9 @@ Program with_weights_apart(const Compiled& compiled, Weights& weights, Metadata&
       memory = compiled.frozen.at(static_cast<std::size_t>(buffer.slot)).get();
     }
     WeightPlace& place = metadata.weights[static_cast<std::size_t>(buffer.slot)];
-    if (place.bytes <= bytes)
-      place = weights.add({static_cast<const char*>(memory), bytes}, buffer.name);
+    if (place.bytes > bytes) continue;
+    place = weights.add({static_cast<const char*>(memory), bytes}, buffer.name);
+    place.name = buffer.name;  // an equal weight may have another
   }
   return program;
 }
@@ -123,13 +126,61 @@ std::string machine_code(const std::vector<loop::Kernel>& kernels, bool fast_mat
   return serialise(link_objects(generator->objects(kernels, options, level)));
 }
 
+// The slots of weights that may be replaced, each a u64.
+std::string updatable_slots(const NewModel& model, const Metadata& metadata) {
+  program::ByteWriter slots;
+  std::set<std::string> missing = model.updatable;
+  for (std::size_t slot = 0; slot < metadata.weights.size(); ++slot)
+    if (model.updatable.contains(metadata.weights[slot].name)) {
+      slots.u64(slot);
+      missing.erase(metadata.weights[slot].name);
+    }
+  if (!missing.empty())
+    fail(ErrorCode::not_found, "the program does not read a weight \"", *missing.begin(), "\"");
+  return slots.take();
+}
+
+// The section of the weights as it is in the file.
+std::string joined(const std::vector<Part>& weights) {
+  std::string all;
+  for (const Part& part : weights) {
+    all.resize((all.size() + part.alignment - 1) / part.alignment * part.alignment, '\0');
+    all += part.bytes;
+  }
+  return all;
+}
+
 }  // namespace
+
+std::uint64_t write_model_file(std::vector<std::pair<std::string, std::string>> contents,
+                               const std::vector<Metadata>& models, std::vector<Part> weights,
+                               const std::string& key, const std::string& path) {
+  if (!key.empty()) {
+    std::vector<SignedPart> parts;
+    for (const auto& [name, bytes] : contents) parts.push_back({name, bytes});
+    const std::string signature =
+        signature_of(parts, digest_of_weights(models, joined(weights)), key);
+    contents.emplace_back(kSignatureSection, signature);
+  }
+  std::vector<NewSection> sections;
+  for (const auto& [name, bytes] : contents) sections.push_back({name, {{bytes, 1}}, false});
+  sections.push_back({std::string(kWeightsSection), std::move(weights), true});
+  std::uint64_t size = 0;
+  UserFileWriter file(path);
+  write_container(sections, [&](std::string_view bytes) {
+    size += bytes.size();
+    file.write(bytes);
+  });
+  file.commit();
+  return size;
+}
 
 SaveReport save_models(const std::vector<NewModel>& models, const SaveOptions& options,
                        const std::string& path) {
   SaveReport report;
   Weights weights;
   std::vector<std::pair<std::string, std::string>> contents;  // section, bytes
+  std::vector<Metadata> written;
   for (std::size_t k = 0; k < models.size(); ++k) {
     const Compiled& compiled = *models[k].compiled;
     if (compiled.program->target != "cpu")
@@ -144,6 +195,9 @@ SaveReport save_models(const std::vector<NewModel>& models, const SaveOptions& o
     for (std::string& problem : unproven_parts(program, codes))
       report.unproven.push_back(std::move(problem));
     contents.emplace_back(section_name(k, "meta"), serialise(metadata));
+    written.push_back(metadata);
+    if (const std::string slots = updatable_slots(models[k], metadata); !slots.empty())
+      contents.emplace_back(section_name(k, kUpdatableSection), slots);
     contents.emplace_back(section_name(k, "program"), program::print(program));
     for (const std::string& level : options.levels) {
       contents.emplace_back(section_name(k, "code." + level),
@@ -151,15 +205,8 @@ SaveReport save_models(const std::vector<NewModel>& models, const SaveOptions& o
       report.code_bytes += contents.back().second.size();
     }
   }
-  std::vector<NewSection> sections;
-  for (const auto& [name, bytes] : contents) sections.push_back({name, {{bytes, 1}}, false});
-  sections.push_back({std::string(kWeightsSection), weights.parts(), true});
-  UserFileWriter file(path);
-  write_container(sections, [&](std::string_view bytes) {
-    report.file_bytes += bytes.size();
-    file.write(bytes);
-  });
-  file.commit();
+  report.file_bytes =
+      write_model_file(std::move(contents), written, weights.parts(), options.key, path);
   report.weight_bytes = weights.bytes();
   return report;
 }

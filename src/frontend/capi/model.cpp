@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "base/log_sink.hpp"
+#include "deploy/signature.hpp"
 #include "frontend/capi/boundary.hpp"
 #include "frontend/capi/convert.hpp"
 #include "frontend/capi/handles.hpp"
@@ -58,6 +59,10 @@ deploy::LoadOptions to_options(const gex_load_options* given) {
   options.autotune = read.autotune != 0;
   if (read.level != nullptr) options.level = read.level;
   if (read.model != nullptr) options.model = read.model;
+  if (read.key != nullptr) {
+    options.key.assign(static_cast<const char*>(read.key), read.key_size);
+    deploy::check_key(options.key);
+  }
   return options;
 }
 

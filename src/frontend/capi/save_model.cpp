@@ -43,6 +43,7 @@ extern "C" gex_status gex_program_save_model(const gex_program* program, const c
       given = read_versioned(options, given, offsetof(gex_save_options, levels), "options");
     deploy::SaveOptions save;
     if (given.levels != nullptr) save.levels = levels_in(given.levels);
+    if (given.key != nullptr) save.key.assign(static_cast<const char*>(given.key), given.key_size);
     deploy::NewModel model;
     model.compiled = &compiled;
     model.metadata.name = given.name != nullptr ? given.name : compiled.program->name;

@@ -6,6 +6,7 @@
 #include "frontend/onnx/expr.hpp"
 #include "frontend/onnx/matmul.hpp"
 #include "frontend/onnx/quant.hpp"
+#include "ops/core/integer_products.hpp"
 
 namespace gex::onnx {
 namespace {
@@ -265,8 +266,7 @@ Items qgemm(Row& r) {
 
 // a, b, a_scale, b_scale, a_zero, b_zero, bias
 Items matmul_integer_to_float(Row& r) {
-  const DType t = exact_type(r, 1, 5, -1, r.shape(0).back());
-  Expr y(r.g, matmul_any_rank(r.g, centred(r, 0, 4, -2, t), centred(r, 1, 5, -1, t)));
+  Expr y(r.g, integer_product(r, 0, 4, 1, 5));
   y = y.to(DType::f32) * expr(r, 2) * expr(r, 3);
   if (r.has(6)) y = y + expr(r, 6);
   return r.one(y, Elem::f32);
@@ -274,16 +274,11 @@ Items matmul_integer_to_float(Row& r) {
 
 // a, b, b_scale, b_zero, bias: a is quantised on the way.
 Items dynamic_quantize_matmul(Row& r) {
-  Expr x = expr(r, 0);
-  Ints all;
-  for (int d = 0; d < r.rank(); ++d) all.push_back(d);
-  Expr low = min(Expr(r.g, ops::reduce_min(r.g, x, all)), 0);
-  Expr high = max(Expr(r.g, ops::reduce_max(r.g, x, all)), 0);
-  Expr scale = (high - low) / 255;
-  Expr zero = round(min(max(0 - low / scale, 0), 255));
-  Expr q = min(max(round(x / scale) + zero, 0), 255) - zero;
-  Expr y(r.g, matmul_any_rank(r.g, q, centred(r, 1, 3, -1, DType::f32)));
-  y = y * scale * expr(r, 2);
+  const DynamicQuantised x = quantised_by_range(r, r.in(0));
+  Expr scale(r.g, x.scale), zero = Expr(r.g, x.zero).to(DType::i32);
+  Value* weights_zero = r.has(3) ? ops::cast(r.g, r.in(3), DType::i32) : nullptr;
+  Expr y(r.g, ops::centred_product(r.g, x.q, zero, r.in(1), weights_zero));
+  y = y.to(DType::f32) * scale * expr(r, 2);
   if (r.has(4)) y = y + expr(r, 4);
   return r.one(y, Elem::f32);
 }

@@ -6,6 +6,7 @@
 
 #include "frontend/onnx/expr.hpp"
 #include "frontend/onnx/strings.hpp"
+#include "frontend/onnx/svm.hpp"
 #include "frontend/onnx/trees.hpp"
 
 namespace gex::onnx {
@@ -62,7 +63,7 @@ Items imputer(Row& r) {
   return r.one(where(x == static_cast<double>(r.int_attr("replaced_value_int64", 0)), fill, x));
 }
 
-// --- LabelEncoder, by host function ------------------------------------------------------------
+// --- labels, by host function ------------------------------------------------------------
 
 struct Labels {
   HostTensor values;  // in storage dtypes, strings as numbers
@@ -109,18 +110,8 @@ void copy_element(const HostTensor& from, std::int64_t k, HostTensor& to, std::i
     to.set_int(at, from.get_int(k));
 }
 
-Items label_encoder(Row& r) {
-  auto keys = labels_of(r, "keys"), values = labels_of(r, "values");
-  if (!keys && r.has_attr("classes_strings")) {  // opset 1: strings and their positions
-    keys = labels_of(r, "classes");
-    Ints places;
-    for (std::int64_t k = 0; k < keys->values.numel(); ++k) places.push_back(k);
-    values = Labels{HostTensor::of_i64({keys->values.numel()}, places), Elem::i64};
-    if (r.elem() == Elem::i64) std::swap(keys, values);
-  }
-  if (!keys || !values) r.refuse("it has no keys or no values");
-  const HostTensor otherwise = default_label(r, values->elem);
-  const Labels k = *keys, v = *values;
+Items mapped(const Row& r, const Labels& k, const Labels& v) {
+  const HostTensor otherwise = default_label(r, v.elem);
   const DType t = storage_dtype(v.elem);
   return r.one(r.host_call(r.attributes_key(), {r.in(0)}, {Type::tensor(t, r.shape())},
                            [k, v, otherwise, t](std::span<const HostTensor> in,
@@ -153,6 +144,46 @@ Items label_encoder(Row& r) {
                              return std::vector{std::move(out)};
                            })[0],
                v.elem);
+}
+
+Items label_encoder(Row& r) {
+  auto keys = labels_of(r, "keys"), values = labels_of(r, "values");
+  if (!keys && r.has_attr("classes_strings")) {  // opset 1: strings and their positions
+    keys = labels_of(r, "classes");
+    Ints places;
+    for (std::int64_t k = 0; k < keys->values.numel(); ++k) places.push_back(k);
+    values = Labels{HostTensor::of_i64({keys->values.numel()}, places), Elem::i64};
+    if (r.elem() == Elem::i64) std::swap(keys, values);
+  }
+  if (!keys || !values) r.refuse("it has no keys or no values");
+  return mapped(r, *keys, *values);
+}
+
+// Strings to numbers or numbers to strings.
+Items category_mapper(Row& r) {
+  const auto strings = labels_of(r, "cats");
+  const Ints numbers = r.ints_attr("cats_int64s");
+  if (!strings || strings->elem != Elem::string) r.refuse("it has no cats_strings");
+  const Labels ints{HostTensor::of_i64({static_cast<std::int64_t>(numbers.size())}, numbers),
+                    Elem::i64};
+  return r.elem() == Elem::string ? mapped(r, *strings, ints) : mapped(r, ints, *strings);
+}
+
+// Scores by class: a map for each row. All have the same keys, so that a sequence of the keys and
+// the scores stands for them; whoever shows results makes maps of it.
+Items zip_map(Row& r) {
+  const auto keys = labels_of(r, "classlabels");
+  if (!keys) r.refuse("it has no class labels");
+  Expr x = expr(r, 0);
+  if (x.rank() == 1) x = unsqueeze(x, 0);
+  if (x.rank() != 2 || !(x.shape()[1] == Dim(keys->values.numel())))
+    r.refuse(str("it needs one column for each of ", keys->values.numel(), " classes"));
+  Item maps;
+  maps.kind = Item::Kind::sequence;
+  maps.elem = r.elem();
+  maps.items = {Item::tensor(ops::constant(r.g, keys->values), keys->elem),
+                Item::tensor(x, r.elem())};
+  return {maps};
 }
 
 // --- linear models and trees ---------------------------------------------------------------------
@@ -300,12 +331,15 @@ Items one_hot_encoder(Row& r) {
 
 void add_ml_rows() {
   const auto add = [](const char* op, RowFunction row) { add_row(kDomain, op, std::move(row)); };
+  add_svm_rows();
   add("ArrayFeatureExtractor", feature_extractor);
   add("Binarizer", binarizer);
   add("Scaler", scaler);
   add("Normalizer", normalizer);
   add("Imputer", imputer);
   add("LabelEncoder", label_encoder);
+  add("CategoryMapper", category_mapper);
+  add("ZipMap", zip_map);
   add("LinearRegressor", linear_regressor);
   add("LinearClassifier", linear_classifier);
   add("TreeEnsembleRegressor", tree_regressor);

@@ -8,6 +8,7 @@
 #include "frontend/onnx/matmul.hpp"
 #include "frontend/onnx/quant.hpp"
 #include "frontend/onnx/windows.hpp"
+#include "ops/core/integer_products.hpp"
 
 namespace gex::onnx {
 
@@ -70,6 +71,20 @@ Items quantize_linear(Row& r) {
   return r.one(min(max(q, low), high).to(storage_dtype(elem)), elem);
 }
 
+// Bytes with one scale, or one for each element of an axis: the op that products of integers are
+// recognised by.
+Value* dequantised_bytes(const Row& r, std::int64_t axis) {
+  Graph& g = r.g;
+  Value* scale = r.in(1);
+  Value* zero = r.has(2) ? ops::cast(g, r.in(2), DType::i32) : nullptr;
+  const bool single = scale->type().rank() == 0 || product(scale->type().shape) == Dim(1);
+  const Shape shape = single ? Shape{} : scale->type().shape;
+  scale = ops::reshape(g, scale, shape);
+  zero = zero != nullptr ? ops::reshape(g, zero, shape) : ops::full(g, DType::i32, 0, shape);
+  Node* node = g.add("dequantise", {r.in(0), scale, zero}, {{"axis", single ? -1 : axis}});
+  return node->output();
+}
+
 Items dequantize_linear(Row& r) {
   Graph& g = r.g;
   const std::int64_t axis =
@@ -79,6 +94,9 @@ Items dequantize_linear(Row& r) {
   const std::int64_t block = r.int_attr("block_size", 0);
   Elem elem = r.elem(1);
   if (r.int_attr("output_dtype", 0) != 0) elem = static_cast<Elem>(r.int_attr("output_dtype", 0));
+  if (ops::is_byte(r.dtype()) && (r.elem() == Elem::i8 || r.elem() == Elem::u8) && block == 0 &&
+      r.rank(1) <= 1 && r.elem(1) == Elem::f32 && elem == Elem::f32)
+    return r.one(dequantised_bytes(r, axis), elem);
   Expr scale(g, cast_elem(r, r.in(1), r.elem(1), r.elem(1) == Elem::f64 ? Elem::f64 : Elem::f32));
   const DType t = scale.dtype();
   const auto number = [&](std::size_t i) {
@@ -92,19 +110,26 @@ Items dequantize_linear(Row& r) {
 }
 
 Items dynamic_quantize(Row& r) {
-  Expr x = expr(r, 0);
-  Ints all;
-  for (int d = 0; d < r.rank(); ++d) all.push_back(d);
-  Expr low = min(Expr(r.g, ops::reduce_min(r.g, x, all)), 0);
-  Expr high = max(Expr(r.g, ops::reduce_max(r.g, x, all)), 0);
-  Expr scale = (high - low) / 255;
-  Expr zero = round(min(max(0 - low / scale, 0), 255));
-  Expr q = min(max(round(x / scale) + zero, 0), 255).to(DType::u8);
-  return {Item::tensor(q, Elem::u8), Item::tensor(scale, Elem::f32),
-          Item::tensor(zero.to(DType::u8), Elem::u8)};
+  const DynamicQuantised x = quantised_by_range(r, r.in(0));
+  return {Item::tensor(x.q, Elem::u8), Item::tensor(x.scale, Elem::f32),
+          Item::tensor(x.zero, Elem::u8)};
 }
 
 }  // namespace
+
+DynamicQuantised quantised_by_range(const Row& r, Value* value) {
+  Expr x(r.g, value);
+  Ints all;
+  for (int d = 0; d < x.rank(); ++d) all.push_back(d);
+  Expr low = min(Expr(r.g, ops::reduce_min(r.g, x, all)), 0);
+  Expr high = max(Expr(r.g, ops::reduce_max(r.g, x, all)), 0);
+  // Zeros alone have no range.
+  Expr range = high - low;
+  Expr scale = where(range == 0, range.number(1), range / 255);
+  Expr zero = round(min(max(0 - low / scale, 0), 255));
+  Expr q = min(max(round(x / scale) + zero, 0), 255).to(DType::u8);
+  return {q, scale, zero.to(DType::u8)};
+}
 
 Value* centred(const Row& r, std::size_t x, std::size_t zero, std::int64_t axis, DType t) {
   Expr value = expr(r, x).to(t);
@@ -125,6 +150,8 @@ Value* requantised(const Row& r, Value* y, Elem elem, Value* zero) {
   const auto [low, high] = range_of(elem);
   return min(max(q, low), high).to(storage_dtype(elem));
 }
+
+namespace {
 
 // Sums of products of 8-bit integers that stay below 2^24 are exact in f32.
 DType exact_type(Dim terms) {
@@ -154,15 +181,47 @@ DType exact_type(const Row& r, std::size_t weights, std::size_t zero, std::int64
   return largest * 255 < 16777216.0 ? DType::f32 : DType::f64;
 }
 
-namespace {
-
-Value* integer_product(Row& r, std::size_t a_zero, std::size_t b, std::size_t b_zero) {
-  const DType t = exact_type(r, b, b_zero, -1, r.shape(0).back());
-  return matmul_any_rank(r.g, centred(r, 0, a_zero, -2, t), centred(r, b, b_zero, -1, t));
+bool all_are(const HostTensor* values, std::int64_t wanted) {
+  if (values == nullptr) return false;
+  for (std::int64_t k = 0; k < values->numel(); ++k)
+    if (values->get_int(k) != wanted) return false;
+  return true;
 }
 
+// A zero point in i32; null if it is absent or known to be 0. `column`: of rows.
+Value* zero_point(const Row& r, std::size_t i, bool column) {
+  if (!r.has(i) || all_are(r.known(i), 0)) return nullptr;
+  Expr zero = expr(r, i).to(DType::i32);
+  if (zero.rank() == 1 && zero.shape()[0] == Dim(1)) return reshape(zero, {});
+  return column && zero.rank() == 1 ? unsqueeze(zero, 1) : zero;
+}
+
+// Weights as bytes without zero point, if that is possible.
+Value* centred_bytes(const Row& r, std::size_t w, std::size_t zero) {
+  if (zero_point(r, zero, false) == nullptr) return r.in(w);
+  const bool shifted = r.dtype(w) == DType::u8 && all_are(r.known(zero), 128);
+  return shifted ? ops::minus_128(r.g, r.in(w)) : nullptr;
+}
+
+}  // namespace
+
+Value* integer_product(Row& r, std::size_t a, std::size_t a_zero, std::size_t b,
+                       std::size_t b_zero) {
+  const bool bytes = ops::is_byte(r.dtype(a)) && ops::is_byte(r.dtype(b));
+  if (bytes && r.rank(a) >= 2 && r.rank(b) >= 2 && (!r.has(b_zero) || r.rank(b_zero) <= 1)) {
+    Value* weights = centred_bytes(r, b, b_zero);
+    Value* zero = weights == nullptr ? zero_point(r, b_zero, false) : nullptr;
+    return ops::centred_product(r.g, r.in(a), zero_point(r, a_zero, true),
+                                weights == nullptr ? r.in(b) : weights, zero);
+  }
+  const DType t = exact_type(r, b, b_zero, -1, r.shape(a).back());
+  return matmul_any_rank(r.g, centred(r, a, a_zero, -2, t), centred(r, b, b_zero, -1, t));
+}
+
+namespace {
+
 Items matmul_integer(Row& r) {
-  return r.one(ops::cast(r.g, integer_product(r, 2, 1, 3), DType::i32), Elem::i32);
+  return r.one(ops::cast(r.g, integer_product(r, 0, 2, 1, 3), DType::i32), Elem::i32);
 }
 
 Expr scalar_of(const Row& r, std::size_t i, std::size_t rank, std::int64_t axis) {
@@ -179,11 +238,36 @@ Expr scalar_of(const Row& r, std::size_t i, std::size_t rank, std::int64_t axis)
 
 // a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero
 Items qlinear_matmul(Row& r) {
-  Expr product(r.g, integer_product(r, 2, 3, 5));
+  Expr product(r.g, integer_product(r, 0, 2, 3, 5));
   product = product.to(DType::f32);
   const auto rank = product.shape().size();
   Expr scale = scalar_of(r, 1, rank, -2) * scalar_of(r, 4, rank, -1) / scalar_of(r, 6, rank, -1);
   return r.one(requantised(r, product * scale, r.elem(7), r.in(7)), r.elem(7));
+}
+
+// Null if it has to be computed in floats.
+Value* conv_of_bytes(Row& r, std::size_t x_zero, std::size_t w, std::size_t w_zero,
+                     const WindowSpec& spec) {
+  const std::size_t axes = spec.kernel.size();
+  if (!ops::is_byte(r.dtype()) || !ops::is_byte(r.dtype(w)) || axes > 2 || axes == 0 ||
+      r.int_attr("group", 1) != 1)
+    return nullptr;
+  const HostTensor* zero = r.has(x_zero) ? r.known(x_zero) : nullptr;
+  if (r.has(x_zero) && (zero == nullptr || zero->numel() != 1)) return nullptr;
+  Value* weight = centred_bytes(r, w, w_zero);
+  if (weight == nullptr) return nullptr;
+  const std::int64_t padding = zero == nullptr ? 0 : zero->get_int(0);
+  Value* x = ops::pad(r.g, r.in(0), for_all_axes(spec.low), for_all_axes(spec.high),
+                      static_cast<double>(padding));
+  ops::Conv attrs;
+  attrs.stride = spec.stride;
+  attrs.dilation = spec.dilation;
+  if (axes == 2) return ops::centred_convolution(r.g, x, padding, weight, attrs);
+  attrs.stride.insert(attrs.stride.begin(), 1);
+  attrs.dilation.insert(attrs.dilation.begin(), 1);
+  Value* y = ops::centred_convolution(r.g, ops::unsqueeze(r.g, x, 2), padding,
+                                      ops::unsqueeze(r.g, weight, 2), attrs);
+  return ops::squeeze(r.g, y, 2);
 }
 
 Value* integer_conv(Row& r, std::size_t x_zero, std::size_t w, std::size_t w_zero) {
@@ -191,8 +275,9 @@ Value* integer_conv(Row& r, std::size_t x_zero, std::size_t w, std::size_t w_zer
   Dim terms(1);
   for (const Dim d : spatial_of(r.in(w))) kernel.push_back(d.constant());
   for (std::size_t d = 1; d < r.shape(w).size(); ++d) terms *= r.shape(w)[d];
-  const DType t = exact_type(r, w, w_zero, 0, terms);
   const WindowSpec spec = window_spec(r, kernel, spatial_of(r.in(0)), false);
+  if (Value* y = conv_of_bytes(r, x_zero, w, w_zero, spec)) return y;
+  const DType t = exact_type(r, w, w_zero, 0, terms);
   return convolve(r, centred(r, 0, x_zero, 1, t), centred(r, w, w_zero, 0, t), spec,
                   r.int_attr("group", 1));
 }

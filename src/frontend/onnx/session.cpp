@@ -132,11 +132,14 @@ SessionStatistics Session::statistics() const {
   return statistics_;
 }
 
-Compiled compile_import(Import& import, CompileOptions options) {
+Compiled compile_import(Import& import, CompileOptions options,
+                        const std::set<std::string>& updatable) {
   for (const auto& [input, tensor] : import.weights) {
     FrozenInput frozen;
     frozen.graph_input = input;
     frozen.memory = std::shared_ptr<const void>(tensor, tensor->data());
+    frozen.contents =
+        !updatable.contains(import.graph->inputs()[static_cast<std::size_t>(input)]->name());
     options.frozen.push_back(std::move(frozen));
   }
   Signature signature;

@@ -39,7 +39,9 @@ struct SessionSettings {
 };
 
 // Compiles what was imported, with its weights as frozen inputs. Takes the graph of `import`.
-Compiled compile_import(Import& import, CompileOptions options);
+// Weights of `updatable` are read as they are, so that their contents may be replaced later.
+Compiled compile_import(Import& import, CompileOptions options,
+                        const std::set<std::string>& updatable = {});
 // Elements from which an initialiser is a weight: see ImportOptions::weight_elements.
 inline constexpr std::int64_t kWeightElements = 1024;
 

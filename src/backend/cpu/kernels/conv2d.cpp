@@ -4,6 +4,7 @@
 
 #include "backend/cpu/kernels/bind.hpp"
 #include "backend/cpu/kernels/conv_tiles.hpp"
+#include "backend/cpu/kernels/integer_product.hpp"
 
 namespace gex::kernels {
 
@@ -41,18 +42,21 @@ void check_geometry(const Conv2dProblem& p) {
 }  // namespace
 
 Dim conv2d_grid(const Conv2dProblem& problem, Dim images, Dim out_channels, Dim out_h, Dim out_w) {
+  if (is_integer_product(problem)) return integer_conv2d_grid(images, out_channels, out_h, out_w);
   return images * problem.groups *
          ceildiv(floordiv(out_channels, problem.groups), kConvUnitChannels) *
          ceildiv(out_h * out_w, kConvUnitPixels);
 }
 
-Dim conv2d_scratch_bytes(const Conv2dProblem& problem) {
+Dim conv2d_scratch_bytes(const Conv2dProblem& problem, Dim depth) {
+  if (is_integer_product(problem)) return integer_scratch_bytes(depth);
   return conv_scratch_bytes(accumulator_bytes(problem.x)) +
          staged_bytes(problem.x_computed, problem.x);
 }
 
 program::Callable make_conv2d(const Conv2dProblem& p, const Attached& attached,
                               const Variant* variant, Form form) {
+  if (is_integer_product(p)) return make_integer_conv2d(p, attached);
   check_product_dtypes("conv2d", p.x, p.w, p.y, attached.epilogue.has_value());
   check_geometry(p);
   GEX_CHECK(!p.w_packed || has_packed_form(p), "packed weights of ", p.w);

@@ -2,6 +2,7 @@
 
 #include "backend/cpu/kernels/bf16_pairs.hpp"
 #include "backend/cpu/kernels/bind.hpp"
+#include "backend/cpu/kernels/integer_product.hpp"
 
 namespace gex::kernels {
 
@@ -15,16 +16,19 @@ MatmulContext context_of(const MatmulProblem& p) {
 
 }  // namespace
 
-Dim matmul_grid(const MatmulProblem&, Dim batch, Dim m, Dim n, Dim) {
+Dim matmul_grid(const MatmulProblem& problem, Dim batch, Dim m, Dim n, Dim) {
+  if (is_integer_product(problem)) return integer_matmul_grid(batch, m, n);
   return batch * ceildiv(m, kUnitRows) * ceildiv(n, kUnitCols);
 }
 
-Dim matmul_scratch_bytes(const MatmulProblem& problem, Dim, Dim, Dim, Dim) {
+Dim matmul_scratch_bytes(const MatmulProblem& problem, Dim, Dim, Dim, Dim k) {
+  if (is_integer_product(problem)) return integer_scratch_bytes(k);
   return tile_scratch_bytes(problem.a) + staged_bytes(problem.computed, problem.a);
 }
 
 program::Callable make_matmul(const MatmulProblem& problem, const Attached& attached,
                               const Variant* variant, Form form) {
+  if (is_integer_product(problem)) return make_integer_matmul(problem, attached);
   check_product_dtypes("matmul", problem.a, problem.b, problem.c, attached.epilogue.has_value());
   MatmulContext context = context_of(problem);
   context.form = form;
@@ -36,15 +40,18 @@ program::Callable make_matmul(const MatmulProblem& problem, const Attached& atta
 }
 
 Dim matmul_pack_grid(const MatmulProblem& problem, Dim batch, Dim n, Dim) {
+  if (is_integer_product(problem)) return integer_matmul_pack_grid(batch, n);
   return batch * ceildiv(n, panel_columns(problem));
 }
 
 Dim matmul_packed_elements(const MatmulProblem& problem, Dim batch, Dim n, Dim k) {
+  if (is_integer_product(problem)) return integer_matmul_packed_bytes(batch, n, k);
   return matmul_pack_grid(problem, batch, n, k) * panel_columns(problem) *
          (problem.b == DType::bf16 ? ceildiv(k, 2) * 2 : k);
 }
 
 program::Callable make_matmul_pack(const MatmulProblem& problem, const Variant* variant) {
+  if (is_integer_product(problem)) return make_integer_matmul_pack(problem);
   check_product_dtypes("matmul", problem.a, problem.b, problem.c, true);
   return bind_kernel(choose_variant(variant).matmul_pack, context_of(problem));
 }

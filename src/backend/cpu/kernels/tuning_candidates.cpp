@@ -4,6 +4,7 @@
 
 #include "backend/cpu/kernels/bind.hpp"
 #include "backend/cpu/kernels/conv2d.hpp"
+#include "backend/cpu/kernels/integer_product.hpp"
 #include "backend/cpu/kernels/matmul.hpp"
 #include "base/error.hpp"
 
@@ -140,7 +141,7 @@ std::optional<Trial> trial(Conv2dProblem p, std::span<const i64> dims) {
               {y, p.y}}))
     return std::nullopt;
   t.grid = conv2d_grid(p, dims[at::n], dims[at::o], dims[at::oh], dims[at::ow]).constant();
-  t.scratch_bytes = conv2d_scratch_bytes(p).constant();
+  t.scratch_bytes = conv2d_scratch_bytes(p, depth * dims[at::kh] * dims[at::kw]).constant();
   t.work = static_cast<double>(dims[at::n] * dims[at::o] * dims[at::oh] * dims[at::ow]) *
            static_cast<double>(depth * dims[at::kh] * dims[at::kw]);
   t.problem = p;
@@ -161,6 +162,7 @@ std::vector<TuningCandidate> tuning_candidates(const Problem& problem, std::span
   std::visit(
       [&]<class P>(const P& p) {
         if constexpr (has_ways<P>) {
+          if (is_integer_product(p)) return;  // one form, the best function of the machine
           if constexpr (std::is_same_v<P, MatmulProblem>) {
             if (p.any_rows || p.computed != 0) return;
           } else {
