@@ -86,6 +86,10 @@ class Runner {
   // Null before the first call with frozen arguments.
   const RunnableGraph* graph() const { return bound_ ? bound_->graph.get() : nullptr; }
   RunnableGraph* graph() { return bound_ ? bound_->graph.get() : nullptr; }
+  // Null also if the graph is interpreted.
+  const RunnableGraph* compiled_graph() const {
+    return graph() != nullptr && graph()->session != nullptr ? graph() : nullptr;
+  }
   std::int64_t rebinds() const { return rebinds_; }
   // Where kernels write that a value was refused; `refuse` raises.
   void watch(nb::object word, nb::object refuse);
