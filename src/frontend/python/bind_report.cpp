@@ -22,12 +22,6 @@ namespace {
 
 using report::TraceKeeper;
 
-// Null if the graph is not compiled (yet).
-const RunnableGraph* compiled_graph_of(const Runner& runner) {
-  const RunnableGraph* graph = runner.graph();
-  return graph != nullptr && graph->session != nullptr ? graph : nullptr;
-}
-
 // The sizes of the traced call, else those of the capture that was used last.
 report::Sizes sizes_of(const runtime::Session& session, const TraceKeeper::Kept* kept) {
   std::vector<std::pair<Dim, std::int64_t>> known;
@@ -46,7 +40,7 @@ report::Sizes sizes_of(const runtime::Session& session, const TraceKeeper::Kept*
 }
 
 std::optional<TraceKeeper::Kept> trace_of(const Runner& runner, const TraceKeeper* keeper) {
-  const RunnableGraph* graph = compiled_graph_of(runner);
+  const RunnableGraph* graph = runner.compiled_graph();
   if (graph == nullptr || keeper == nullptr) return std::nullopt;
   return keeper->of(&graph->session->program());
 }
@@ -54,7 +48,7 @@ std::optional<TraceKeeper::Kept> trace_of(const Runner& runner, const TraceKeepe
 // None for a graph that is not compiled (yet).
 std::optional<std::string> model_of(const Runner& runner, const TraceKeeper* keeper,
                                     bool machine_code) {
-  const RunnableGraph* graph = compiled_graph_of(runner);
+  const RunnableGraph* graph = runner.compiled_graph();
   if (graph == nullptr) return std::nullopt;
   const runtime::Session& session = *graph->session;
   std::optional<TraceKeeper::Kept> kept = trace_of(runner, keeper);

@@ -97,15 +97,9 @@ std::vector<Dim> integer_values(const PythonSignature& signature) {
   return values;
 }
 
-// Null if the graph is interpreted, or not compiled yet.
-const RunnableGraph* compiled_graph_of(const Runner& runner) {
-  const RunnableGraph* graph = runner.graph();
-  return graph == nullptr || graph->session == nullptr ? nullptr : graph;
-}
-
 nb::dict counters_of(const Runner& runner) {
   nb::dict out;
-  const RunnableGraph* graph = compiled_graph_of(runner);
+  const RunnableGraph* graph = runner.compiled_graph();
   if (graph == nullptr) return out;
   const runtime::Counters c = graph->session->counters();
   const std::pair<const char*, std::int64_t> counters[] = {
@@ -144,7 +138,7 @@ nb::dict counters_of(const Runner& runner) {
 // The memory plan of each capture, as in the compiler's report.
 nb::list memory_of(const Runner& runner) {
   nb::list out;
-  const RunnableGraph* graph = compiled_graph_of(runner);
+  const RunnableGraph* graph = runner.compiled_graph();
   if (graph == nullptr) return out;
   const program::Program& program = graph->session->program();
   for (const runtime::CaptureInfo& capture : graph->session->captures()) {
@@ -171,14 +165,14 @@ nb::list memory_of(const Runner& runner) {
 // The steps that each capture replays.
 nb::list steps_of_captures(const Runner& runner) {
   nb::list out;
-  if (const RunnableGraph* graph = compiled_graph_of(runner))
+  if (const RunnableGraph* graph = runner.compiled_graph())
     for (const runtime::CaptureInfo& capture : graph->session->captures())
       out.append(steps_of(graph->session->program(), capture.key));
   return out;
 }
 
 std::string text_of(const Runner& runner, const std::string& level) {
-  const RunnableGraph* graph = compiled_graph_of(runner);
+  const RunnableGraph* graph = runner.compiled_graph();
   if (graph == nullptr)
     fail(ErrorCode::unsupported, "only compiled graphs have a ", level,
          " text, with frozen parameters from the first call on");
@@ -388,26 +382,26 @@ void bind_runner(nb::module_& m) {
       .def_prop_ro("memory", &memory_of, "For each capture: arena, lower_bound, why, text, ...")
       .def_prop_ro("seconds",
                    [](const Runner& runner) {
-                     const RunnableGraph* graph = compiled_graph_of(runner);
+                     const RunnableGraph* graph = runner.compiled_graph();
                      return graph ? graph->report.seconds
                                   : std::vector<std::pair<std::string, double>>{};
                    })
       .def_prop_ro("remarks",
                    [](const Runner& runner) {
-                     const RunnableGraph* graph = compiled_graph_of(runner);
+                     const RunnableGraph* graph = runner.compiled_graph();
                      return graph ? graph->report.remarks : std::vector<std::string>{};
                    })
       .def_prop_ro(
           "tuned",
           [](const Runner& runner) {
-            const RunnableGraph* graph = compiled_graph_of(runner);
+            const RunnableGraph* graph = runner.compiled_graph();
             return graph ? graph->session->findings() : std::vector<std::string>{};
           },
           "Results of autotuning, a line for each problem.")
       .def_prop_ro(
           "captures",
           [](const Runner& runner) {
-            const RunnableGraph* graph = compiled_graph_of(runner);
+            const RunnableGraph* graph = runner.compiled_graph();
             return graph ? captures_of(*graph->session) : nb::list();
           },
           "For each capture, the last used first: key, hits, arena_bytes, reason, note.");

@@ -89,6 +89,10 @@ class Runner {
   // Null before the first call with frozen arguments.
   const RunnableGraph* graph() const { return bound_ ? bound_->graph.get() : nullptr; }
   RunnableGraph* graph() { return bound_ ? bound_->graph.get() : nullptr; }
+  // Null also if the graph is interpreted.
+  const RunnableGraph* compiled_graph() const {
+    return graph() != nullptr && graph()->session != nullptr ? graph() : nullptr;
+  }
   std::int64_t rebinds() const { return rebinds_; }
   // The word in which kernels record an error; `refuse` raises it.
   void watch(nb::object word, nb::object refuse);
