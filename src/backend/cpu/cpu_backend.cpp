@@ -91,8 +91,9 @@ std::optional<PackedOperand> pack_right(MatmulProblem& problem, std::vector<Dim>
   namespace at = problems::matmul_dims;
   const Dim m = launch_dims[at::m], n = launch_dims[at::n], k = launch_dims[at::k];
   // Integers are always packed: their panels also hold the sums of columns.
-  const std::int64_t in_place = kernels::is_integer_product(problem) ? 0 : kRowsInPlace;
-  if (m.as_const().value_or(kernels::kFewRows + 1) <= in_place) return std::nullopt;
+  const bool integers = kernels::is_integer_product(problem);
+  if (!integers && m.as_const().value_or(kernels::kFewRows + 1) <= kRowsInPlace)
+    return std::nullopt;
   const std::vector<Dim> strides(launch_dims.begin() + at::b_strides,
                                  launch_dims.begin() + at::b_strides + 4);
   const Dim size0 = strides[0] == Dim(0) ? Dim(1) : launch_dims[at::batch0];
@@ -102,7 +103,7 @@ std::optional<PackedOperand> pack_right(MatmulProblem& problem, std::vector<Dim>
     if (!d.is_const()) return std::nullopt;
     dims.push_back(d.constant());
   }
-  if (n.constant() <= least) return std::nullopt;
+  if (!integers && n.constant() <= kernels::kFewRows) return std::nullopt;
   problem.b_packed = true;
   const Dim one = kernels::matmul_packed_elements(problem, 1, n, k);
   const Dim batches = size0 * size1;
