@@ -43,12 +43,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 def test_the_formula_of_the_page() -> None:
     scope: dict[str, object] = {}
-    exec(compile(blocks("python")[0], "custom_ops.md", "exec"), scope)
+    formula = blocks("python")[0].replace("my.bent", "test_page.bent")
+    exec(compile(formula, "custom_ops.md", "exec"), scope)
     from gex import es
 
     builder = es.EsGraphBuilder("g")
     x = builder.CreateInput(0, "x", "f32", [4])
-    program = builder.Build([scope["leaky"](x) + 1.0]).compile()  # type: ignore[operator]
+    program = builder.Build([scope["bent"](x) + 1.0]).compile()  # type: ignore[operator]
     (y,) = program.run([np.array([-1, 2, -3, 4], np.float32)])
     np.testing.assert_allclose(y, [0.9, 3, 0.7, 5], rtol=1e-6)
     assert program.counters()["launches"] == 1
@@ -63,7 +64,11 @@ def test_a_file_runs_without_pytorch(folder: pathlib.Path) -> None:
     with_kernels = [*run, "--kernels", "./kernels.so", "--output-dir", "out"]
     subprocess.run(with_kernels, cwd=folder, check=True)
     (result,) = (folder / "out").glob("*.npy")
-    np.testing.assert_allclose(np.load(result), np.maximum(x.T * 2.5 + 1, 0) - 3, rtol=1e-6)
+    expected = np.maximum(x.T * 2.5 + 1, 0) - 3
+    np.testing.assert_allclose(np.load(result), expected, rtol=1e-6)
+    gex.load_kernels(folder / "kernels.so")
+    session = gex.load(folder / "model.gexe", trust=True)
+    np.testing.assert_allclose(session(x), expected, rtol=1e-6)
 
 
 @torch.library.custom_op("gex_test_kernels::twice", mutates_args=())
