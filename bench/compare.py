@@ -3,7 +3,7 @@
 For each pair: seconds of the first call (compilation included), median milliseconds of later calls,
 the minimum processor time of a call, peak memory, and the largest error relative to eager.
 `npugraph_ex` runs with frozen_parameter. With --threads 1 the processor time is a fair measure on a
-busy machine, where wall times are not. """
+busy machine, where wall times are not."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
                                 [--layers 28] [--tokens 128] [--dtype float16] [--json FILE]
 
 Random weights, untied, initializer_range 0.1, one prompt of 24 tokens. Each backend's first run is
-timed separately; tokens are compared with those of eager mode and the distinct ones counted. """
+timed separately; tokens are compared with those of eager mode and the distinct ones counted."""
 
 from __future__ import annotations
 

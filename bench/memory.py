@@ -2,8 +2,8 @@
 
 Planned bytes are those of the arena: every value that lives only inside a call. `gex` adds the
 results, which belong to the caller; `eager` is the peak of PyTorch's allocator during a call.
-Parameters are not included. `scratch` is what gex's kernels allocate for themselves (packed panels),
-for all workers; PyTorch does not report that of its libraries. With --zoo: every model of
+Parameters are not included. `scratch` is what gex's kernels allocate for themselves (packed
+panels), for all workers; PyTorch does not report that of its libraries. With --zoo: every model of
 tests/python/zoo, only gex. If a plan is more than 5 % above its lower bound, the reason follows.
 """
 

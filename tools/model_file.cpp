@@ -17,7 +17,8 @@ std::vector<Option> with_load_options(std::vector<Option> own) {
   own.push_back({"--trust", "",
                  "model files: run their machine code; program and kernel texts: run what can't be "
                  "proven to stay inside its memory; only if you know their origin"});
-  own.push_back({"--key", "FILE", "model files: only if signed with this key, which implies trust"});
+  own.push_back(
+      {"--key", "FILE", "model files: only if signed with this key, which implies trust"});
   own.push_back({"--check-weights", "", "model files: read all weights and compare checksums"});
   own.push_back(
       {"--cpu-level", "v2|v3|v4", "model files: level of the machine code (the highest)"});

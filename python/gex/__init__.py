@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from gex.errors import CallNotAllowed, FallbackWarning, IndexOutOfRange
     from gex.export.compiled_module import compile
     from gex.nested_regions.regions import Regions, regions
-    from gex.training.step import training_step
     from gex.report.memory_snapshot import memory_snapshot
+    from gex.training.step import training_step
 
 __version__ = "0.1.0"
 __all__ = [

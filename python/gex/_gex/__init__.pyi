@@ -2,7 +2,7 @@
 """The C++ side of gex."""
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gex._gex import es as es
@@ -173,7 +173,7 @@ class Importer:
     def finish(self) -> Graph: ...
 
 class AtenFacts:
-    """What importers must know of an ATen op: src/ops/rows/aten_facts.hpp."""
+    """Facts about an ATen op for importers: src/ops/rows/aten_facts.hpp."""
 
     class Indices(enum.Enum):
         none = 0
@@ -303,7 +303,7 @@ def pool_bytes(handle: tuple[int, int]) -> int:
     """Bytes that the pool of this handle holds between calls."""
 
 class OutputItem:
-    """How one entry of the result list comes about."""
+    """How one entry of the result list is made."""
 
     @staticmethod
     def graph(arg: int, /) -> OutputItem: ...
@@ -467,28 +467,28 @@ def trim() -> None:
     """Frees memory that is kept from call to call for temporaries."""
 
 def thread_count() -> int:
-    """Threads that a launch may use, the caller's among them."""
+    """Threads that a launch may use, including the caller's."""
 
 def wait_for_background() -> None:
     """Waits until nothing is compiled in the background."""
 
 def generator_stats() -> dict:
     """
-    How many kernels of this process were compiled, loaded from a cache, or there already.
+    How many kernels of this process were compiled, loaded from a cache, or already in memory.
     """
 
 def engine_build() -> str:
-    """Names this build of the engine."""
+    """Identifies this build of the engine."""
 
 def stop_background() -> None:
-    """Ends compiling in the background, for good."""
+    """Stops background compilation permanently."""
 
 class Runner:
     """A compiled graph: takes the list of arguments and empties it."""
 
     def __call__(self, arguments: list) -> Any: ...
     def refresh(self) -> None:
-        """Has the next call bind frozen arguments anew."""
+        """Makes the next call bind frozen arguments again."""
 
     @property
     def frozen_tensors(self) -> list: ...
@@ -496,19 +496,19 @@ class Runner:
         """Printed form: graph, kernels, program."""
 
     def reload_from_text(self) -> None:
-        """Replays its program by way of its text."""
+        """Prints the program, parses the text and runs that from now on."""
 
     @property
     def counters(self) -> dict: ...
     def watch(self, word: Any, refuse: Any) -> None:
         """
-        Calls `refuse`, which raises, once an i64 tensor of the host is not 0 at its start: at the beginning of the next call, or instead of an error of the device.
+        Calls `refuse`, which raises, when the first element of an i64 host tensor is not 0: at the beginning of the next call, or instead of an error of the device.
         """
 
     def measure_overhead(self, on: bool) -> None: ...
     @property
     def overhead(self) -> dict:
-        """Of the last call that was measured."""
+        """Overhead of the last measured call."""
 
     @property
     def steps(self) -> list:
@@ -524,9 +524,7 @@ class Runner:
     def remarks(self) -> list[str]: ...
     @property
     def tuned(self) -> list[str]:
-        """
-        What measuring ways to compute products found, a line for each problem.
-        """
+        """Results of autotuning, a line for each problem."""
 
     @property
     def captures(self) -> list:
@@ -607,10 +605,10 @@ class TraceKeeper:
         """
 
 def set_tracing(keeper: TraceKeeper | None) -> None:
-    """From now on calls are traced there; None: nowhere."""
+    """Sets where calls are traced from now on; None: tracing is off."""
 
 def graph_model(runner: Runner, keeper: TraceKeeper | None, machine_code: bool) -> str | None:
-    """What a report says about one graph: JSON."""
+    """The report model of one graph: JSON."""
 
 def report_model(
     title: str, graphs: Sequence[str], first_call: Sequence[tuple[str, float]], extra: str
@@ -630,7 +628,10 @@ def save_model(
     levels: Sequence[str],
     name: str,
     source: str,
+    kernels: Mapping[int, tuple[str, str]],
 ) -> None:
-    """Writes an imported graph with its weights as a model file."""
+    """
+    Writes an imported graph with its weights as a model file. `kernels`: callees that are kernels there, with their parameters.
+    """
 
 class EsError(UserError, ValueError): ...

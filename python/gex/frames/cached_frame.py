@@ -155,9 +155,7 @@ class TracedOnce:
         except Exception as problem:  # any kind: pickling runs user code
             raise CannotBeKept(f"its frame can't be pickled: {problem}") from problem
         if not guards.check(self.scope):
-            raise CannotBeKept(
-                f"a guard no longer holds: {guards.check_verbose(self.scope)}"
-            )
+            raise CannotBeKept(f"a guard no longer holds: {guards.check_verbose(self.scope)}")
         return Entry(
             code=code,
             guards=self.guards,

@@ -74,7 +74,7 @@ using ChangeRow = std::tuple<std::string, std::int64_t, std::int64_t, std::int64
 
 std::vector<UnitRow> units_of(const Runner& runner) {
   std::vector<UnitRow> units;
-  if (const RunnableGraph* graph = compiled_graph_of(runner))
+  if (const RunnableGraph* graph = runner.compiled_graph())
     for (const Origins::Unit& unit : graph->report.origins.units)
       units.push_back({unit.kind, unit.label, unit.nodes.size()});
   return units;
@@ -82,7 +82,7 @@ std::vector<UnitRow> units_of(const Runner& runner) {
 
 std::vector<ChangeRow> changes_of(const Runner& runner) {
   std::vector<ChangeRow> changes;
-  if (const RunnableGraph* graph = compiled_graph_of(runner))
+  if (const RunnableGraph* graph = runner.compiled_graph())
     for (const Origins::PassRun& pass : graph->report.origins.passes)
       if (pass.changed)
         changes.push_back({pass.name, pass.count, pass.nodes_before, pass.nodes_after});

@@ -38,7 +38,7 @@ struct Capture;
 struct Event {
   std::chrono::steady_clock::time_point time;  // when it was recorded: work is done when issued
   long recorded = 0, reached = 0;              // how often
-  Capture* capture = nullptr;      // where it was recorded last
+  Capture* capture = nullptr;                  // where it was recorded last
 };
 // Work, or an event to reach or to wait for.
 struct Item {
