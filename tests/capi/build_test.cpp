@@ -177,7 +177,7 @@ TEST(CApiBuild, values_of_another_graph_are_refused) {
   const gex_value x = input(graph, "x", GEX_F32, {});
   const gex_value foreign = input(other, "y", GEX_F32, {});
   EXPECT_EQ(try_add(graph, "add", {x, foreign}), GEX_INVALID_ARGUMENT);
-  EXPECT_TRUE(says("input 1 of add is no value of graph 'mine'"));
+  EXPECT_TRUE(says("input 1 of add is not a value of graph 'mine'"));
   EXPECT_EQ(try_add(graph, "add", {x, 12345}), GEX_INVALID_ARGUMENT);
   EXPECT_EQ(try_add(graph, "add", {x, x + 1}), GEX_INVALID_ARGUMENT);
   EXPECT_EQ(try_add(graph, "add", {x, GEX_NO_VALUE}), GEX_INVALID_ARGUMENT);

@@ -53,7 +53,7 @@ TEST(Handles, DestroyedOnesAreRefused) {
   gex_graph_destroy(graph);
   char* text = nullptr;
   EXPECT_EQ(gex_graph_print(graph, &text), GEX_INVALID_ARGUMENT);
-  EXPECT_TRUE(says("graph was destroyed"));
+  EXPECT_TRUE(says("graph was already destroyed"));
   gex_graph_destroy(graph);  // nothing happens
 
   GraphPtr other = new_graph();
@@ -62,7 +62,7 @@ TEST(Handles, DestroyedOnesAreRefused) {
   gex_program_destroy(program);
   std::size_t count = 0;
   EXPECT_EQ(gex_program_input_count(program, &count), GEX_INVALID_ARGUMENT);
-  EXPECT_TRUE(says("program was destroyed"));
+  EXPECT_TRUE(says("program was already destroyed"));
   gex_program_destroy(program);
 }
 

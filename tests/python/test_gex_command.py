@@ -321,7 +321,8 @@ def test_bench_and_explain_agree_on_memory(tmp_path: pathlib.Path) -> None:
     assert arena and scratch, measured
     assert f"arena {arena[1]} bytes" in explained
     of_one = re.search(r"and (\d+) bytes of kernel scratch for each worker", explained)
-    assert of_one and int(scratch[1]) % int(of_one[1]) == 0, explained
+    # Launches of one point need it for one worker alone.
+    assert of_one and int(of_one[1]) <= int(scratch[1]), explained
 
 
 def test_explain_reports_stages_counts_remarks_and_memory(graph: pathlib.Path) -> None:

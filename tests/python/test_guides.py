@@ -34,6 +34,7 @@ GIVEN = {
     "docs/index.md": _MODEL,
     "docs/tour.md": _MODEL,
     "docs/artifact.md": _MODEL + 'gex.compile(model, (x,)).save("model.gexe", input_names=["x"])\n',
+    "docs/torch.md": _MODEL + "data = [(x, torch.zeros(len(x), dtype=torch.int64))]\n",
     "docs/onnx.md": """
 import numpy, onnx
 from onnx import TensorProto, helper

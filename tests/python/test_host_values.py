@@ -71,7 +71,7 @@ def test_an_argument_on_the_cpu_is_copied_at_each_call() -> None:
             ["cuda:0"],
             "result .* on the CPU in a graph on cuda:0",
         ),
-        (lambda x: (x + torch.rand(4).to(CUDA),), ["cuda:0"], "the CPU's generator"),
+        (lambda x: (x + torch.rand(4).to(CUDA),), ["cuda:0"], "the CPU generator"),
         (
             lambda x, y: (x + 1, y.copy_(y + 1)),
             ["cuda:0", "cpu"],

@@ -8,7 +8,7 @@
 namespace gex::runtime::testing {
 namespace {
 
-GEX_TEST_KERNEL(mix, {
+GEX_TEST_KERNEL(triple_and_add, {
   ((float*)buffers[2])[point] =
       ((const float*)buffers[0])[point % dims[0]] * 3 + ((const float*)buffers[1])[point % dims[1]];
 })
@@ -63,13 +63,13 @@ RandomProgram random_program(unsigned seed, int launches) {
     const int id = add_buffer("temp", size, alias);
     if (random() % 6 == 0 && !in_place) {
       const int through = add_buffer("temp", size, "");
-      steps += "  launch \"mix\" code 0 read %" + std::to_string(buffer_of[a]) + " read %" +
+      steps += "  launch \"triple_and_add\" code 0 read %" + std::to_string(buffer_of[a]) + " read %" +
                std::to_string(buffer_of[b]) + " write %" + std::to_string(through) + " dims [" +
                size_text(sizes[a]) + ", " + size_text(sizes[b]) + "] grid [" + size_text(size) +
                "]\n  copy %" + std::to_string(id) + " from %" + std::to_string(through) +
                " bytes [" + size_text(size * 4) + "]\n";
     } else {
-      steps += "  launch \"mix\" code 0 read %" + std::to_string(buffer_of[a]) + " read %" +
+      steps += "  launch \"triple_and_add\" code 0 read %" + std::to_string(buffer_of[a]) + " read %" +
                std::to_string(buffer_of[b]) + " write %" + std::to_string(id) + " dims [" +
                size_text(sizes[a]) + ", " + size_text(sizes[b]) + "] grid [" + size_text(size) +
                "] work [" + (random() % 2 == 0 ? "100000" : "10") + "]\n";
@@ -92,7 +92,7 @@ RandomProgram random_program(unsigned seed, int launches) {
            " bytes [" + size_text(sizes.back() * 4) + "]\n";
   out.text = "program \"random\"\n" + inputs + "output 0 \"y\" fresh f32 [" +
              size_text(sizes.back()) + "] -> %" + std::to_string(output) + "\n" + buffers +
-             "code 0 \"mix\"\nmain 0\nsegment 0 \"main\"\n" + steps;
+             "code 0 \"triple_and_add\"\nmain 0\nsegment 0 \"main\"\n" + steps;
   return out;
 }
 
