@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 import textwrap
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 GEX = pathlib.Path(os.environ.get("GEX_BUILD_DIR", ROOT / "build")) / "bin" / "gex"
@@ -48,11 +49,13 @@ def test_a_running_process_is_shown_while_it_asks_for_it(tmp_path: pathlib.Path)
         try:
             assert process.stdout is not None and process.stdout.readline() == "ready\n"
             rows: list[list[str]] = []
-            for _ in range(10):  # until it has written twice
+            end = time.monotonic() + 30
+            while time.monotonic() < end:  # until it has written twice
                 rows = [line.split() for line in shown(tmp_path).splitlines()]
                 rows = [row for row in rows if row[0] == str(process.pid)]
                 if rows and rows[0][3] != "-" and rows[0][4] != "-":
                     break
+                time.sleep(0.2)
             (row,) = rows
             assert int(row[2]) > 1 and float(row[3]) > 0
             assert 0 < float(row[4]) <= float(row[5])

@@ -12,7 +12,7 @@ namespace gex::runtime::cuda {
 namespace {
 
 // A range of steps that is captured as one graph, or a step that is issued at each call.
-struct Piece {
+struct StepRange {
   std::size_t first = 0, last = 0;
   bool captured = false;
 };
@@ -22,22 +22,22 @@ bool can_be_captured(const CudaOp& op) {
   return op.kind != CudaOp::Kind::library || op.capturable;
 }
 
-std::vector<Piece> pieces_of(const std::vector<CudaOp>& ops) {
-  std::vector<Piece> pieces;
+std::vector<StepRange> ranges_of(const std::vector<CudaOp>& ops) {
+  std::vector<StepRange> ranges;
   for (std::size_t i = 0; i < ops.size(); ++i) {
-    // Events belong to the piece that they are in: pieces run one after the other.
+    // Events belong to the range that they are in: ranges run one after the other.
     const bool captured =
-        ops[i].is_event() && !pieces.empty() ? pieces.back().captured : can_be_captured(ops[i]);
-    if (pieces.empty() || pieces.back().captured != captured) pieces.push_back({i, i, captured});
-    pieces.back().last = i + 1;
+        ops[i].is_event() && !ranges.empty() ? ranges.back().captured : can_be_captured(ops[i]);
+    if (ranges.empty() || ranges.back().captured != captured) ranges.push_back({i, i, captured});
+    ranges.back().last = i + 1;
   }
-  return pieces;
+  return ranges;
 }
 
 class GraphRecording final : public Recording {
  public:
   GraphRecording(const CudaDevice& device, std::vector<CudaOp> ops, int words)
-      : device_(device), ops_(std::move(ops)), pieces_(pieces_of(ops_)), words_(words) {}
+      : device_(device), ops_(std::move(ops)), ranges_(ranges_of(ops_)), words_(words) {}
 
   ~GraphRecording() override {
     device_.make_current();
@@ -80,15 +80,15 @@ class GraphRecording final : public Recording {
   struct Graphs {
     bool made = false;
     DevicePtr block = 0;
-    std::vector<GraphExec> execs;             // by piece; null where not captured
+    std::vector<GraphExec> execs;             // by range; null where not captured
     std::vector<std::int64_t> library_words;  // addresses that library calls were captured with
   };
 
   void launch(const Graphs& graphs, CudaQueue& queue, const Replay& replay) {
-    for (std::size_t p = 0; p < pieces_.size(); ++p) {
-      if (!pieces_[p].captured) {
-        replay.tally->single_launches += num_steps(steps_of(pieces_[p]));
-        device_.issue_run(steps_of(pieces_[p]), replay.block, queue, queue.stream(), false);
+    for (std::size_t p = 0; p < ranges_.size(); ++p) {
+      if (!ranges_[p].captured) {
+        replay.tally->single_launches += num_steps(steps_of(ranges_[p]));
+        device_.issue_run(steps_of(ranges_[p]), replay.block, queue, queue.stream(), false);
       } else if (graphs.execs[p] != nullptr) {
         ++replay.tally->graph_launches;
         check(device_.api(), device_.api().graph_launch(graphs.execs[p], queue.stream()),
@@ -97,8 +97,8 @@ class GraphRecording final : public Recording {
     }
   }
 
-  std::span<const CudaOp> steps_of(const Piece& piece) const {
-    return std::span(ops_).subspan(piece.first, piece.last - piece.first);
+  std::span<const CudaOp> steps_of(const StepRange& range) const {
+    return std::span(ops_).subspan(range.first, range.last - range.first);
   }
 
   Graphs& graphs_for(CudaQueue& queue) {
@@ -131,8 +131,8 @@ class GraphRecording final : public Recording {
 
   void capture(Graphs& graphs, CudaQueue& queue, const Replay& replay) {
     destroy(graphs);
-    for (const Piece& piece : pieces_) {
-      graphs.execs.push_back(piece.captured ? capture_piece(piece, queue, replay.block) : nullptr);
+    for (const StepRange& range : ranges_) {
+      graphs.execs.push_back(range.captured ? capture_range(range, queue, replay.block) : nullptr);
       if (graphs.execs.back() != nullptr) ++replay.tally->recordings;
     }
     for (const CudaOp& op : ops_)
@@ -148,13 +148,13 @@ class GraphRecording final : public Recording {
     return op.gear_grid <= 0;
   }
 
-  GraphExec capture_piece(const Piece& piece, CudaQueue& queue, const std::int64_t* block) {
+  GraphExec capture_range(const StepRange& range, CudaQueue& queue, const std::int64_t* block) {
     const DriverApi& api = device_.api();
-    if (std::ranges::all_of(steps_of(piece), does_nothing)) return nullptr;
+    if (std::ranges::all_of(steps_of(range), does_nothing)) return nullptr;
     check(api, api.capture_begin(queue.capture_stream(), kCaptureRelaxed), "beginning a capture");
     Graph graph = nullptr;
     try {
-      device_.issue_run(steps_of(piece), block, queue, queue.capture_stream(), true);
+      device_.issue_run(steps_of(range), block, queue, queue.capture_stream(), true);
     } catch (const Error&) {
       // The stream must leave capture mode, or it would be unusable.
       api.capture_end(queue.capture_stream(), &graph);
@@ -171,7 +171,7 @@ class GraphRecording final : public Recording {
 
   const CudaDevice& device_;
   const std::vector<CudaOp> ops_;
-  const std::vector<Piece> pieces_;
+  const std::vector<StepRange> ranges_;
   const int words_;
   std::mutex mutex_;
   std::map<std::uint64_t, Graphs> by_queue_;
