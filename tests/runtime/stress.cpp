@@ -63,16 +63,16 @@ RandomProgram random_program(unsigned seed, int launches) {
     const int id = add_buffer("temp", size, alias);
     if (random() % 6 == 0 && !in_place) {
       const int through = add_buffer("temp", size, "");
-      steps += "  launch \"triple_and_add\" code 0 read %" + std::to_string(buffer_of[a]) + " read %" +
-               std::to_string(buffer_of[b]) + " write %" + std::to_string(through) + " dims [" +
-               size_text(sizes[a]) + ", " + size_text(sizes[b]) + "] grid [" + size_text(size) +
-               "]\n  copy %" + std::to_string(id) + " from %" + std::to_string(through) +
-               " bytes [" + size_text(size * 4) + "]\n";
+      steps += "  launch \"triple_and_add\" code 0 read %" + std::to_string(buffer_of[a]) +
+               " read %" + std::to_string(buffer_of[b]) + " write %" + std::to_string(through) +
+               " dims [" + size_text(sizes[a]) + ", " + size_text(sizes[b]) + "] grid [" +
+               size_text(size) + "]\n  copy %" + std::to_string(id) + " from %" +
+               std::to_string(through) + " bytes [" + size_text(size * 4) + "]\n";
     } else {
-      steps += "  launch \"triple_and_add\" code 0 read %" + std::to_string(buffer_of[a]) + " read %" +
-               std::to_string(buffer_of[b]) + " write %" + std::to_string(id) + " dims [" +
-               size_text(sizes[a]) + ", " + size_text(sizes[b]) + "] grid [" + size_text(size) +
-               "] work [" + (random() % 2 == 0 ? "100000" : "10") + "]\n";
+      steps += "  launch \"triple_and_add\" code 0 read %" + std::to_string(buffer_of[a]) +
+               " read %" + std::to_string(buffer_of[b]) + " write %" + std::to_string(id) +
+               " dims [" + size_text(sizes[a]) + ", " + size_text(sizes[b]) + "] grid [" +
+               size_text(size) + "] work [" + (random() % 2 == 0 ? "100000" : "10") + "]\n";
     }
     std::vector<float> result(static_cast<std::size_t>(size));
     for (std::size_t p = 0; p < result.size(); ++p) {
