@@ -30,6 +30,7 @@ namespace {
 using gex::Dim;
 using gex::DType;
 using gex::str;
+using namespace gex::kernels;
 using i64 = std::int64_t;
 
 int thread_count = 1;
@@ -172,7 +173,7 @@ void conv(i64 n, i64 c, i64 size, i64 o, i64 kernel, i64 stride, i64 groups, boo
   const i64 taps = kernel * kernel, depth = cg * taps;
   gex::HostTensor x = random_tensor(DType::f32, n * c * size * size);
   gex::HostTensor w = random_tensor(
-      DType::f32, packed ? conv2d_packed_elements(p, o, depth).constant() : o * depth);
+      DType::f32, packed ? conv2d_packed_elements(p, o, depth, false).constant() : o * depth);
   gex::HostTensor y(DType::f32, {n * o * out * out});
   const std::vector<i64> dims = {n,
                                  c,
