@@ -195,3 +195,32 @@ def test_version_counters() -> None:
     step(*args)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         out.backward()
+
+
+@pytest.mark.parametrize("freezes", [False, True])
+@pytest.mark.parametrize("name", ["momentum", "adam_decay", "adamw_fused", "groups"])
+def test_graphs_of_several_shapes_share_the_optimizers_state(name: str, freezes: bool) -> None:
+    model = mlp()
+    other = copy.deepcopy(model)
+    ours = OPTIMIZERS[name](list(model.parameters()))
+    theirs = OPTIMIZERS[name](list(other.parameters()))
+    step = gex.training_step(model, nn.functional.cross_entropy, ours)
+    for k, rows in enumerate([7, 4, 7, 4, 3, 7, 4, 7]):
+        torch.manual_seed(k)
+        args = (torch.randn(rows, 12), torch.randint(0, 5, (rows,)))
+        if freezes:  # some calls train only the second layer
+            for trained in (model, other):
+                trained.get_submodule("0").requires_grad_(rows != 4)
+        torch.testing.assert_close(step(*args), eager_step(other, theirs, args))
+        for mine, expected in zip(model.parameters(), other.parameters()):
+            torch.testing.assert_close(mine, expected, rtol=1e-4, atol=1e-5)
+        assert_same_state(ours, theirs)
+
+
+def test_a_parameter_without_a_gradient_is_an_error() -> None:
+    model = nn.ModuleList([nn.Linear(3, 1), nn.Linear(3, 1)])
+    model.forward = lambda x: model[0](x).sum()  # type: ignore[method-assign]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    step = gex.training_step(model, None, optimizer)
+    with pytest.raises(gex.UserError, match=r"does not depend on a parameter: .*requires_grad_"):
+        step(torch.ones(2, 3))

@@ -12,11 +12,11 @@ from torch._functorch.aot_autograd import GraphSignature, aot_export_module
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule
 
-__all__ = ["GraphSignature", "SameGradients", "exported_joint", "note_step"]
+__all__ = ["GradientsNotExported", "GraphSignature", "exported_joint", "note_step"]
 
 
-class SameGradients(Exception):
-    """PyTorch can't export a model in which two parameters always have equal gradients."""
+class GradientsNotExported(Exception):
+    """PyTorch can't export the gradients of a model; the message says why and what to do."""
 
 
 class _Unique(torch.nn.Module):
@@ -61,10 +61,16 @@ def exported_joint(
                 unique, fake_args, trace_joint=True, output_loss_index=0
             )
         except AssertionError as problem:
+            if "did not receive a gradient" in str(problem):
+                raise GradientsNotExported(
+                    "the loss does not depend on a parameter: call requires_grad_(False) on it"
+                ) from problem
             if "gradients_to_parameters" not in str(problem):
                 raise
             # PyTorch names gradients by their values.
-            raise SameGradients("two parameters have one gradient") from problem
+            raise GradientsNotExported(
+                "two parameters have one gradient (as the two biases of an LSTM do): leave one out"
+            ) from problem
     return gm, signature, list(named.values()), mode
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,13 +29,27 @@ def settings_of(group: Mapping[str, Any], rule: Rule) -> tuple[Any, ...]:
 
 
 @dataclass
+class Steps:
+    """The numbers of steps of all parameters of a group that have state, in one tensor, so that one
+    launch increments them. Every graph of the optimizer uses the same tensor."""
+
+    counts: torch.Tensor
+    trained: list[int]  # positions of the parameters that the graph trains
+    is_new: bool  # graphs that were made earlier use another tensor
+
+    @property
+    def are_all_trained(self) -> bool:
+        return len(self.trained) == self.counts.numel()
+
+
+@dataclass
 class GroupState:
     """One group of parameters: those that have gradients, and the tensors of their state."""
 
     settings: dict[str, Any]
     parameters: list[torch.Tensor]
     tensors: list[dict[str, torch.Tensor]]  # of each parameter
-    steps: torch.Tensor | None  # the number of steps of each parameter
+    steps: Steps | None
     rate: torch.Tensor  # the learning rate in f64
     _last_rate: float = field(default=-1.0)
 
@@ -72,7 +86,7 @@ def groups_of(
                     "eager step with gradients for all parameters first"
                 )
             tensors.append({name: state[name] for name in names})
-        steps = _shared_steps(optimizer, parameters) if rule.counts and parameters else None
+        steps = _shared_steps(optimizer, group, trained) if rule.counts and parameters else None
         rate = torch.zeros((), dtype=torch.float64)
         found.append(
             GroupState(
@@ -83,11 +97,17 @@ def groups_of(
 
 
 def _shared_steps(
-    optimizer: torch.optim.Optimizer, parameters: Sequence[torch.Tensor]
-) -> torch.Tensor:
-    """Makes the `step` of each parameter a view of one tensor, so that one launch increments
-    all."""
-    steps = torch.stack([optimizer.state[p]["step"].detach().float().cpu() for p in parameters])
-    for i, p in enumerate(parameters):
-        optimizer.state[p]["step"] = steps[i]
-    return steps
+    optimizer: torch.optim.Optimizer, group: Mapping[str, Any], trained: set[torch.Tensor]
+) -> Steps:
+    """Makes the `step` of each parameter a view of one tensor, unless they are that already."""
+    counted = [p for p in group["params"] if "step" in optimizer.state.get(p, {})]
+    positions = [i for i, p in enumerate(counted) if p in trained]
+    views = [optimizer.state[p]["step"] for p in counted]
+    base = views[0]._base
+    if base is not None and base.shape == (len(views),):
+        if all(v._base is base and v.storage_offset() == i for i, v in enumerate(views)):
+            return Steps(base, positions, is_new=False)
+    counts = torch.stack([view.detach().float().cpu() for view in views])
+    for i, p in enumerate(counted):
+        optimizer.state[p]["step"] = counts[i]
+    return Steps(counts, positions, is_new=True)

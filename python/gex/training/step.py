@@ -13,7 +13,7 @@ from torch.autograd.graph import increment_version
 
 from gex import report
 from gex._gex import UserError
-from gex.compat.joint_export import SameGradients, note_step
+from gex.compat.joint_export import GradientsNotExported, note_step
 from gex.compat.torch_version import warn_if_untested
 from gex.errors import GraphNotSupported
 from gex.importer.graph_import import GraphImport
@@ -72,6 +72,7 @@ class TrainingStep:
         self._max_norm, self._return_results = max_norm, return_results
         self._config = Config(GEX_OPTIONS, options)
         self._compiled: dict[Any, _Compiled] = {}
+        self._steps_differ = False  # some graph trains only some of the parameters
         self.reports: list[report.GraphReport] = []
         # It replaces the tensors of the state.
         optimizer.register_load_state_dict_post_hook(lambda _: self._compiled.clear())
@@ -94,8 +95,10 @@ class TrainingStep:
         arguments = tuple(
             (a.shape, a.dtype, a.stride()) if isinstance(a, torch.Tensor) else a for a in args
         )
-        settings = tuple(settings_of(g, self._rule) for g in self._optimizer.param_groups)
-        return arguments, settings, self._module.model.training
+        groups = self._optimizer.param_groups
+        settings = tuple(settings_of(g, self._rule) for g in groups)
+        trained = tuple(p.requires_grad for g in groups for p in g["params"])
+        return arguments, settings, trained, self._module.model.training
 
     def _eager(self, args: Sequence[Any]) -> Any:
         """With PyTorch's own kernels: the optimizer creates its state."""
@@ -114,17 +117,18 @@ class TrainingStep:
         start = time.perf_counter()
         try:
             joint = joint_of(self._module, args)
-        except SameGradients as problem:
+        except GradientsNotExported as problem:
             raise UserError(
-                f"training_step does not support this model: {problem} (as the two biases of an "
-                "LSTM do). Leave one of them out, or use torch.compile for forward and backward"
+                f"training_step does not support this model: {problem}, or use torch.compile for "
+                "forward and backward"
             ) from problem
         trained = set(joint.gradients())
         held = {p for group in self._optimizer.param_groups for p in group["params"]}
         groups = groups_of(self._optimizer, self._rule, trained)
+        self._forget_old_steps(groups)
         tensors = joint.tensors()
         _check_held(held, tensors, trained)
-        graph = StepGraph(joint, groups, self._max_norm)
+        graph = StepGraph(joint, groups, self._max_norm, self._steps_differ)
         gm = graph.build(self._rule)
         made = report.GraphReport(f"training_step_{next(_numbers)}", "training_step")
         made.seconds["trace"] = time.perf_counter() - start
@@ -133,6 +137,15 @@ class TrainingStep:
         run = self._engine(gm, made)
         written = [p for group in groups for p in group.parameters]
         return _Compiled(run, tensors, graph.extra, groups, written)
+
+    def _forget_old_steps(self, groups: Sequence[GroupState]) -> None:
+        """Drops graphs that count steps elsewhere, or for all parameters where some differ."""
+        counted = [group.steps for group in groups if group.steps is not None]
+        if any(steps.is_new for steps in counted):
+            self._compiled.clear()
+        if not self._steps_differ and not all(steps.are_all_trained for steps in counted):
+            self._steps_differ = True
+            self._compiled.clear()
 
     def _engine(
         self, gm: torch.fx.GraphModule, made: report.GraphReport

@@ -90,7 +90,14 @@ def joint_of(module: LossModule, args: Sequence[Any]) -> Joint:
 class StepGraph:
     """Adds the updates to a joint graph. `extra` are the tensors of the inputs that it adds."""
 
-    def __init__(self, joint: Joint, groups: Sequence[GroupState], max_norm: float | None) -> None:
+    def __init__(
+        self,
+        joint: Joint,
+        groups: Sequence[GroupState],
+        max_norm: float | None,
+        steps_differ: bool = False,
+    ) -> None:
+        """`steps_differ`: another graph trains only some of the parameters."""
         self._joint, self._graph = joint, joint.gm.graph
         self._mode = joint.mode
         self._last_input = joint.inputs[-1]
@@ -98,6 +105,7 @@ class StepGraph:
         self._written: list[tuple[Node, Node]] = joint.written_buffers()
         self._gradients = joint.gradients()
         self._groups, self._max_norm = groups, max_norm
+        self._steps_differ = steps_differ
         self._first_operation = self._last_input.next
 
     def build(self, rule: Rule) -> GraphModule:
@@ -122,19 +130,26 @@ class StepGraph:
         return node
 
     def _moments(self, group: GroupState, rate: Term) -> list[Moment]:
-        """Parameters that have made equally many steps share the scalars, now and later."""
+        """Parameters that have made equally many steps share the scalars if all parameters always
+        make their steps together."""
         if group.steps is None:
             return [Moment(rate, None)] * len(group.parameters)
-        steps = self._add_input(group.steps)
+        steps = self._add_input(group.steps.counts)
+        counts, trained = group.steps.counts.tolist(), group.steps.trained
+        more: Term | float = 1.0
+        if not group.steps.are_all_trained:
+            ones = torch.zeros_like(group.steps.counts)
+            ones[trained] = 1.0
+            more = Term(self._graph, self._add_input(ones))
         with self._graph.inserting_before(self._first_operation):
-            next_steps = Term(self._graph, steps) + 1.0
+            next_steps = Term(self._graph, steps) + more
             self._written.append((steps, next_steps.node))
-            counts = group.steps.tolist()
-            by_count = {
-                n: Moment(rate, next_steps.at(counts.index(n)).to(torch.float64))
-                for n in dict.fromkeys(counts)
+            keys = trained if self._steps_differ else [counts[i] for i in trained]
+            moments = {
+                key: Moment(rate, next_steps.at(trained[keys.index(key)]).to(torch.float64))
+                for key in dict.fromkeys(keys)
             }
-        return [by_count[n] for n in counts]
+        return [moments[key] for key in keys]
 
     def _norm_factor(self, max_norm: float) -> Term:
         """The factor, at most 1, that limits the norm of the gradients."""
