@@ -104,9 +104,9 @@ def _shared_steps(
     positions = [i for i, p in enumerate(counted) if p in trained]
     views = [optimizer.state[p]["step"] for p in counted]
     base = views[0]._base
-    if base is not None and base.shape == (len(views),):
-        if all(v._base is base and v.storage_offset() == i for i, v in enumerate(views)):
-            return Steps(base, positions, is_new=False)
+    are_views = all(v._base is base and v.storage_offset() == i for i, v in enumerate(views))
+    if base is not None and base.shape == (len(views),) and are_views:
+        return Steps(base, positions, is_new=False)
     counts = torch.stack([view.detach().float().cpu() for view in views])
     for i, p in enumerate(counted):
         optimizer.state[p]["step"] = counts[i]
