@@ -22,12 +22,13 @@ struct Counter {
   MemoryAmount amount() const { return {current.load(), peak.load(), allocations.load()}; }
 };
 
-struct Counters {
+struct UsageCounters {
   Counter all;
   std::array<Counter, kMemoryUses.size()> of;
   Counter& at(MemoryUse use) { return of[static_cast<std::size_t>(use)]; }
-  static Counters& get() {
-    static auto* const counters = new Counters;  // memory may be freed after static destructors
+  static UsageCounters& get() {
+    static auto* const counters =
+        new UsageCounters;  // memory may be freed after static destructors
     return *counters;
   }
 };
@@ -35,26 +36,26 @@ struct Counters {
 }  // namespace
 
 void count_allocated(MemoryUse use, std::size_t bytes) noexcept {
-  Counters& counters = Counters::get();
+  UsageCounters& counters = UsageCounters::get();
   counters.at(use).add(static_cast<std::int64_t>(bytes));
   counters.all.add(static_cast<std::int64_t>(bytes));
 }
 
 void count_freed(MemoryUse use, std::size_t bytes) noexcept {
-  Counters& counters = Counters::get();
+  UsageCounters& counters = UsageCounters::get();
   counters.at(use).subtract(static_cast<std::int64_t>(bytes));
   counters.all.subtract(static_cast<std::int64_t>(bytes));
 }
 
 MemoryUsage memory_usage() {
-  const Counters& counters = Counters::get();
+  const UsageCounters& counters = UsageCounters::get();
   MemoryUsage usage{counters.all.amount(), {}};
   for (std::size_t k = 0; k < counters.of.size(); ++k) usage.of[k] = counters.of[k].amount();
   return usage;
 }
 
 void reset_memory_peaks() {
-  Counters& counters = Counters::get();
+  UsageCounters& counters = UsageCounters::get();
   counters.all.reset_peak();
   for (Counter& counter : counters.of) counter.reset_peak();
 }

@@ -387,7 +387,7 @@ void check_dtypes(const char* kernel, DType a, DType b, DType result, bool has_e
          result, "; cast them");
 }
 
-void check_geometry(const Conv2dProblem& p) {
+void check_integer_geometry(const Conv2dProblem& p) {
   for (std::size_t i = 0; i < 2; ++i)
     if (p.stride[i] < 1 || p.dilation[i] < 1 || p.pad[i] != 0)
       fail(ErrorCode::invalid_argument,
@@ -424,7 +424,7 @@ program::Callable make_integer_matmul(const MatmulProblem& problem, const Attach
 
 program::Callable make_integer_conv2d(const Conv2dProblem& problem, const Attached& attached) {
   check_dtypes("conv2d", problem.x, problem.w, problem.y, attached.epilogue.has_value());
-  check_geometry(problem);
+  check_integer_geometry(problem);
   return bind_kernel(&integer_conv2d, IntegerContext{{}, problem, epilogue_call(attached.epilogue)},
                      attached);
 }
