@@ -217,12 +217,25 @@ def captured(
     if device.type != "cuda":
         return None
     for node in gm.graph.nodes:
+        if _uses_solver(node):
+            notes.append(f"PyTorch's kernels run one by one: {node.name} calls a solver library")
+            return None
         value = node.meta.get("val")
         for tensor in value if isinstance(value, (list, tuple)) else (value,):
             if isinstance(tensor, torch.Tensor) and tensor.device != device:
                 notes.append(f"PyTorch's kernels run one by one: {node.name} is on {tensor.device}")
                 return None
     return CapturedGraph(run, gm, device, notes)
+
+
+# Operators of cuSOLVER and MAGMA, which wait for the device without PyTorch's knowledge. A failed
+# capture leaves the library's handle unusable.
+_SOLVERS = ("linalg_", "_linalg_", "cholesky", "lu_", "geqrf", "ormqr", "orgqr", "lstsq", "svd")
+
+
+def _uses_solver(node: Node) -> bool:
+    name = getattr(node.target, "name", None)  # "aten::linalg_eigh"
+    return callable(name) and str(name()).rpartition("::")[2].startswith(_SOLVERS)
 
 
 @contextmanager
