@@ -37,6 +37,10 @@ struct LaunchPlan {
   std::string algorithm;   // for Code::algorithm
   bool mergeable = false;  // may be merged with concurrent launches into one kernel
   bool library = false;    // a call of a library, which may run beside other such calls
+  bool phase = false;      // may be a phase of a persistent kernel (Launch::phase)
+  // By buffer of the launch: whether it can be written as an exchanged buffer
+  // (BufferDesc::exchanged).
+  std::vector<bool> exchangeable;
 };
 
 // Loop kernels that a problem's kernel calls for each element.
@@ -58,6 +62,8 @@ struct AttachedKernels {
   // No kernel writes the right operand of the matmul (weights): a dependent launch may read it
   // before it waits for its predecessor.
   bool constant_right = false;
+  // By buffer of the launch (BufferDesc::exchanged). Those that are read are in shared memory.
+  std::vector<bool> exchanged;
 };
 
 // A constant operand in the layout that the target's kernel reads fastest; written once.

@@ -10,6 +10,7 @@
 #include "emit/ties.hpp"
 #include "plan/merge_launches.hpp"
 #include "plan/streams.hpp"
+#include "plan/super_kernels.hpp"
 
 namespace gex::emit {
 
@@ -25,6 +26,7 @@ class Emitter {
 
  private:
   void merge_launches();
+  void make_super_kernels();
   void emit_graph(Graph& graph, int segment);
   void emit_units(const Units& units, int segment);
   void place(const Node& node, const RunLabels& outer);
@@ -69,6 +71,7 @@ Emitted Emitter::run() {
   if (state_.options.streams > 1) plan::spread_over_streams(state_.program, state_.options.streams);
   plan::synchronise_streams(state_.program);
   merge_launches();
+  make_super_kernels();
   launches_.find_units_of_steps();
   state_.program.counters.push_back({"operators", state_.out.operators});
   if (state_.in_place > 0) state_.program.counters.push_back({"in_place", state_.in_place});
@@ -88,6 +91,19 @@ void Emitter::merge_launches() {
        .multiprocessors = state_.target.multiprocessors,
        .small_grid = 2 * state_.target.multiprocessors,
        .most_parts = backend::kMostMergedParts});
+}
+
+void Emitter::make_super_kernels() {
+  if (!launches_.has_phases() || !state_.options.fuse || !state_.options.super_kernel) return;
+  const int count = plan::make_super_kernels(
+      state_.program,
+      {.can_be_phase =
+           [&](const program::Launch& launch) { return launches_.can_be_phase(launch.code); },
+       .can_exchange =
+           [&](const program::Launch& launch, std::size_t buffer) {
+             return launches_.can_exchange(launch.code, buffer);
+           }});
+  if (count > 0) state_.program.counters.push_back({"super_kernels", count});
 }
 
 void Emitter::emit_units(const Units& units, int segment) {

@@ -93,6 +93,7 @@ void Launches::apply(const backend::LaunchPlan& plan, program::Launch& launch) {
   launch.block = plan.block;
   if (plan.mergeable) mergeable_codes_.insert(launch.code);
   if (plan.library) library_codes_.insert(launch.code);
+  if (plan.phase) phases_.emplace(launch.code, plan.exchangeable);
   if (plan.workspace_bytes == Dim(0)) return;
   BufferDesc desc = describe(Type::tensor(DType::u8, {plan.workspace_bytes}),
                              BufferDesc::Kind::temp, "workspace");

@@ -38,12 +38,20 @@ class Launches {
   bool can_group() const { return !mergeable_codes_.empty() || !library_codes_.empty(); }
   bool is_mergeable(int code) const { return mergeable_codes_.contains(code); }
   bool is_library(int code) const { return library_codes_.contains(code); }
+  // Codes whose launches may be phases of a persistent kernel.
+  bool has_phases() const { return !phases_.empty(); }
+  bool can_be_phase(int code) const { return phases_.contains(code); }
+  bool can_exchange(int code, std::size_t buffer) const {
+    const auto found = phases_.find(code);
+    return found != phases_.end() && buffer < found->second.size() && found->second[buffer];
+  }
 
  private:
   State& state_;
   Memory& memory_;
   CodeTable codes_;
   std::unordered_set<int> mergeable_codes_, library_codes_;
+  std::map<int, std::vector<bool>> phases_;  // by code: LaunchPlan::exchangeable
   // Units by the identity of their steps, in step order: the planner may move steps.
   std::map<std::vector<int>, std::deque<int>> units_by_step_;
 };

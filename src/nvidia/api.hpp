@@ -35,7 +35,7 @@ struct LaunchAttribute {
     int number;
   } value;
 };
-inline constexpr int kProgrammaticSerialization = 6;
+inline constexpr int kProgrammaticSerialization = 6, kCooperative = 2;
 struct LaunchConfig {
   unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
   unsigned shared_bytes = 0;

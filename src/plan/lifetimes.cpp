@@ -94,7 +94,7 @@ class Flattener {
 
   static bool runs_with_previous(const Step& step) {
     const auto* launch = std::get_if<program::Launch>(&step.op);
-    return launch != nullptr && launch->with_previous;
+    return launch != nullptr && (launch->with_previous || launch->phase > 0);
   }
 
   // Launches that may all run at the same time.

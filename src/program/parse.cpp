@@ -248,6 +248,7 @@ class Parser {
       desc.alias_of = line.buffer();
       if (line.take("at")) desc.alias_offset = dim(line);
     }
+    desc.exchanged = line.take("exchanged");
     if (desc.kind == Kind::constant && line.take("frozen")) desc.slot = line.small();
     if (line.take("data")) desc.data = data(line);
     program_.buffers.push_back(std::move(desc));
@@ -360,6 +361,9 @@ class Parser {
     op.matrix = line.take("matrix");
     if (line.take("block")) op.block = line.small();
     op.with_previous = line.take("with_previous");
+    if (line.take("phase")) op.phase = line.small();
+    if (line.take("after_phase")) op.after_phase = line.small();
+    op.recomputed = line.take("recomputed");
     return op;
   }
 

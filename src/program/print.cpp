@@ -134,6 +134,7 @@ class Printer {
       out_ << " alias %" << desc.alias_of;
       dim_unless_zero(" at ", desc.alias_offset);
     }
+    if (desc.exchanged) out_ << " exchanged";
     if (frozen) out_ << " frozen " << desc.slot;
     if (desc.data != nullptr) {
       out_ << " data " << desc.data->dtype() << " [";
@@ -204,6 +205,9 @@ class Printer {
     if (op.matrix) out_ << " matrix";
     if (op.block != 0) out_ << " block " << op.block;
     if (op.with_previous) out_ << " with_previous";
+    if (op.phase >= 0) out_ << " phase " << op.phase;
+    if (op.after_phase >= 0) out_ << " after_phase " << op.after_phase;
+    if (op.recomputed) out_ << " recomputed";
   }
 
   void print_op(const Copy& op) {

@@ -37,6 +37,9 @@ struct BufferDesc {
   BufferId alias_of = -1;
   Dim alias_offset;
   TensorPtr data;
+  // Written and read only by phases of one persistent kernel: every element is stored with a flag
+  // that says that it was written, so it takes twice its size.
+  bool exchanged = false;
 };
 
 struct InputDesc {
@@ -108,6 +111,13 @@ struct Launch {
   // May run concurrently with the previous launch, and with those that one may run concurrently
   // with.
   bool with_previous = false;
+  // Phase of a persistent kernel (SuperKernel), counted from 0; -1: not part of one. Launches with
+  // equal phases run concurrently. A phase reads exchanged buffers as soon as they are written.
+  int phase = -1;
+  // A phase that must have ended in all blocks before this launch begins; -1: none.
+  int after_phase = -1;
+  // In a persistent kernel: not a phase of its own; every block that reads its result computes it.
+  bool recomputed = false;
 };
 
 struct Copy {

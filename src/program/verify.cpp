@@ -196,6 +196,10 @@ class Verifier {
       const bool after_launch = i > 0 && std::holds_alternative<Launch>(segment.steps[i - 1].op);
       if (launch != nullptr && launch->with_previous && !after_launch)
         complain(where, " is marked with_previous, but no launch precedes it");
+      if (launch != nullptr && launch->after_phase >= launch->phase && launch->after_phase >= 0)
+        complain(where, " is phase ", launch->phase, ", but waits for phase ", launch->after_phase);
+      if (launch != nullptr && launch->phase > 0 && !after_launch)
+        complain(where, " is phase ", launch->phase, " of a kernel, but no launch precedes it");
       visit_step(segment.steps[i], where, top_level, i + 1 == segment.steps.size());
     }
   }

@@ -29,7 +29,8 @@ int EmulatedKernels::add(const backend::cuda::KernelText& kernel) {
   numbers_[kernel.source] = number;
   const std::string attribute = "__cluster_dims__(";
   const std::size_t cluster = kernel.source.find(attribute);
-  clusters_.push_back(cluster == std::string::npos
+  clusters_.push_back(kernel.name == "gex_super_kernel" ? 0
+                      : cluster == std::string::npos
                           ? 1
                           : std::stoi(kernel.source.substr(cluster + attribute.size())));
   names_.push_back(str(kernel.name, "_", number));
@@ -55,7 +56,7 @@ std::string EmulatedKernels::device_source(int first, int parts) const {
 void EmulatedKernels::compile() {
   const std::string folder = temporary_folder();
   std::ofstream(folder + "/kernels.cpp") << kEmulation << device_source() << kEmulatedRun;
-  ASSERT_EQ(run_command("c++ -std=c++20 -O1 -ffp-contract=off -w -shared -fPIC -o " + folder +
+  ASSERT_EQ(run_command("c++ -std=c++20 -O1 -ffp-contract=off -w -shared -fPIC -pthread -o " + folder +
                         "/kernels.so " + folder + "/kernels.cpp"),
             0);
   library_ = dlopen((folder + "/kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -5,7 +5,7 @@
 namespace gex::codegen {
 
 // What CUDA provides to a kernel. Blocks of a cluster run together, and use dynamic shared memory
-// only. Threads of every other block run in reverse order, and shared memory starts as NaN, so that
+// only. Blocks of a persistent kernel run at the same time, each in a thread of the host. Threads of every other block run in reverse order, and shared memory starts as NaN, so that
 // missing barriers show.
 inline const char* const kEmulation = R"(
 #define GEX_EMULATED
@@ -15,30 +15,34 @@ inline const char* const kEmulation = R"(
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <atomic>
 #include <memory>
+#include <thread>
 #include <vector>
 struct Dim3 { unsigned x; };
-static Dim3 threadIdx, blockIdx, blockDim, gridDim;
-static unsigned char* block_locals[16];
-static unsigned rank_of_thread, cluster_size;  // of the running thread's block
+static thread_local Dim3 threadIdx, blockIdx, blockDim, gridDim;
+static thread_local unsigned char* block_locals[16];
+static thread_local unsigned rank_of_thread, cluster_size;  // of the running thread's block
 #define gex_locals (block_locals[rank_of_thread])
 #define __cluster_dims__(...)
 #define __global__
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
-#define __shared__ static
+#define __shared__ static thread_local
+#define __constant__ static const
+#define __trap abort
 #define __align__(n) __attribute__((aligned(n)))
 #define __restrict__
 #define GEX_DECLARE_LOCALS
 
 struct Barrier { unsigned size, arrived, generation; };
-static Barrier block_barriers[16], cluster_barrier, warp_barriers[16][32];
-static ucontext_t scheduler, fibers[4096];
-static bool finished[4096];
+static thread_local Barrier block_barriers[16], cluster_barrier, warp_barriers[16][32];
+static thread_local ucontext_t scheduler, fibers[4096];
+static thread_local bool finished[4096];
 // The number of the running thread in its cluster.
 static unsigned self_number() { return rank_of_thread * blockDim.x + threadIdx.x; }
-static unsigned long long progress;
+static thread_local unsigned long long progress;
 static void __attribute__((noinline)) yield_thread() {
   const unsigned self = self_number();
   swapcontext(&fibers[self], &scheduler);
@@ -62,7 +66,7 @@ static float cluster_float(const float* p, unsigned rank) {
 }
 
 // Warp operations: every lane shows a value, then reads those of others.
-static unsigned long long shown[4096][8];
+static thread_local unsigned long long shown[4096][8];
 template <class T> static T* show(const T& value) {
   static_assert(sizeof(T) <= sizeof shown[0]);
   memcpy(shown[self_number()], &value, sizeof(T));
@@ -173,8 +177,8 @@ static void load_matrices_transposed(unsigned (&r)[4], unsigned row) { load_8x8(
 
 // Copies arrive no earlier than a thread waits for them.
 struct PendingCopy { void* to; const void* from; bool valid; int group; };
-static std::vector<PendingCopy> pending[4096];
-static int committed[4096];
+static thread_local std::vector<PendingCopy> pending[4096];
+static thread_local int committed[4096];
 static void store_shared(unsigned to, const uint4& v) { memcpy(gex_locals + to, &v, 16); }
 static void store_shared(unsigned to, unsigned short v) { memcpy(gex_locals + to, &v, 2); }
 static void copy_async(unsigned place, const void* from, bool valid) {
@@ -200,6 +204,30 @@ static void wait_all_copies() {
   commit_copies();
   wait_copies<0>();
 }
+// Exchanged memory and counters of persistent kernels.
+static uint4 load_exchanged(const char* p) {
+  if (reinterpret_cast<uintptr_t>(p) % 16) { fprintf(stderr, "an unaligned load\n"); abort(); }
+  const auto* words = reinterpret_cast<const unsigned*>(p);
+  uint4 v;
+  unsigned* const to[] = {&v.x, &v.y, &v.z, &v.w};
+  for (int i = 0; i < 4; i += 2) {
+    const auto both = __atomic_load_n(reinterpret_cast<const unsigned long long*>(words + i), __ATOMIC_RELAXED);
+    *to[i] = (unsigned)both;
+    *to[i + 1] = (unsigned)(both >> 32);
+  }
+  return v;
+}
+static void store_word(char* p, unsigned word) { __atomic_store_n(reinterpret_cast<unsigned*>(p), word, __ATOMIC_RELAXED); }
+static void store_word(char* p, unsigned long long word) { __atomic_store_n(reinterpret_cast<unsigned long long*>(p), word, __ATOMIC_RELAXED); }
+static void add_release(unsigned* p) { __atomic_fetch_add(p, 1u, __ATOMIC_RELEASE); }
+static unsigned load_acquire(const unsigned* p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+// Other threads of the block may be what this one waits for.
+static void poll_again() {
+  ++progress;
+  std::this_thread::yield();
+  yield_thread();
+}
+static void touch(const char*) {}
 static uint4 load_once(const void* p) {
   if (reinterpret_cast<uintptr_t>(p) % 16) { fprintf(stderr, "an unaligned load\n"); abort(); }
   uint4 v;
@@ -209,8 +237,8 @@ static uint4 load_once(const void* p) {
 )";
 
 inline const char* const kEmulatedRun = R"(
-static void (*running)(const i64*);
-static const i64* running_words;
+static thread_local void (*running)(const i64*);
+static thread_local const i64* running_words;
 static void run_thread() {
   const unsigned self = self_number();
   running(running_words);
@@ -252,8 +280,9 @@ static void run_cluster(unsigned first_block, unsigned threads, unsigned char* s
     }
   }
 }
-extern "C" void run_kernel(void (*kernel)(const i64*), const i64* words, unsigned blocks,
-                           unsigned threads, long long shared, unsigned cluster) {
+// Runs blocks first, first + step, ...
+static void run_blocks(void (*kernel)(const i64*), const i64* words, unsigned first, unsigned step, unsigned blocks,
+                       unsigned threads, long long shared, unsigned cluster) {
   const size_t stack = 256 << 10;
   std::unique_ptr<unsigned char[]> stacks(new unsigned char[stack * threads * cluster]);
   const size_t part = (static_cast<size_t>(shared) + 255) / 128 * 128;
@@ -265,7 +294,7 @@ extern "C" void run_kernel(void (*kernel)(const i64*), const i64* words, unsigne
   blockDim.x = threads;
   cluster_size = cluster;
   if (blocks % cluster) { fprintf(stderr, "part of a cluster\n"); abort(); }
-  for (unsigned block = 0; block < blocks; block += cluster) {
+  for (unsigned block = first; block < blocks; block += step) {
     memset(memory.data(), 0xff, memory.size());
     for (unsigned c = 0; c < cluster; ++c) block_locals[c] = base + c * part;
     run_cluster(block, threads, stacks.get(), stack);
@@ -273,6 +302,15 @@ extern "C" void run_kernel(void (*kernel)(const i64*), const i64* words, unsigne
       for (size_t i = static_cast<size_t>(shared); i < part; ++i)
         if (block_locals[c][i] != 0xff) { fprintf(stderr, "a store behind shared memory\n"); abort(); }
   }
+}
+// cluster 0: a persistent kernel.
+extern "C" void run_kernel(void (*kernel)(const i64*), const i64* words, unsigned blocks,
+                           unsigned threads, long long shared, unsigned cluster) {
+  if (cluster > 0) return run_blocks(kernel, words, 0, cluster, blocks, threads, shared, cluster);
+  std::vector<std::thread> all;
+  for (unsigned block = 0; block < blocks; ++block)
+    all.emplace_back([=] { run_blocks(kernel, words, block, blocks, blocks, threads, shared, 1); });
+  for (std::thread& one : all) one.join();
 }
 )";
 

@@ -149,6 +149,106 @@ graph main(%x: f32[1, s0, 4, 16], %z: f32[1, s0, 2, 16]) -> (f32[1, s0, 4, 16], 
   }
 }
 
+// The text of a decoder of this many layers: norm, q and k, attention over a cache that is written in
+// place, output, norm, gated feed-forward layer. `rows`: queries.
+std::string decoder(int layers) {
+  std::string inputs = "%x0: f16[1, 64], %at: i64[1]", results, types, body;
+  for (int l = 0; l < layers; ++l) {
+    const std::string text = R"(
+  %n#, %s# = rms_norm(%x#, %g#) : f16[1, 64], f32[1, 1]
+  %qt# = transpose(%wq#) {perm = [1, 0]} : f16[64, 64]
+  %kt# = transpose(%wk#) {perm = [1, 0]} : f16[64, 32]
+  %q# = matmul(%n#, %qt#) : f16[1, 64]
+  %k# = matmul(%n#, %kt#) : f16[1, 32]
+  %qh# = reshape(%q#) {shape = [1, 2, 1, 32]} : f16[1, 2, 1, 32]
+  %kh# = reshape(%k#) {shape = [1, 1, 1, 32]} : f16[1, 1, 1, 32]
+  %qn#, %r# = rms_norm(%qh#) : f16[1, 2, 1, 32], f32[1, 2, 1, 1]
+  %c# = index_put(%kc#, %kh#, %at) {axes = [2]} : f16[1, 1, 24, 32]
+  %a# = attention(%qn#, %c#, %c#, none) : f16[1, 2, 1, 32]
+  %f# = reshape(%a#) {shape = [1, 64]} : f16[1, 64]
+  %ot# = transpose(%wo#) {perm = [1, 0]} : f16[64, 64]
+  %o# = matmul(%f#, %ot#) : f16[1, 64]
+  %y# = add(%o#, %x#) : f16[1, 64]
+  %m#, %t# = rms_norm(%y#, %h#) : f16[1, 64], f32[1, 1]
+  %gt# = transpose(%wg#) {perm = [1, 0]} : f16[64, 96]
+  %ut# = transpose(%wu#) {perm = [1, 0]} : f16[64, 96]
+  %dt# = transpose(%wd#) {perm = [1, 0]} : f16[96, 64]
+  %ga# = matmul(%m#, %gt#) : f16[1, 96]
+  %up# = matmul(%m#, %ut#) : f16[1, 96]
+  %si# = silu(%ga#) : f16[1, 96]
+  %mu# = mul(%si#, %up#) : f16[1, 96]
+  %do# = matmul(%mu#, %dt#) : f16[1, 64]
+  %x@ = add(%do#, %y#) : f16[1, 64]
+)";
+    const std::string parameters =
+        ", %g#: f16[64], %h#: f16[64], %kc#: f16[1, 1, 24, 32], %wq#: f16[64, 64], %wk#: f16[32, 64], "
+        "%wo#: f16[64, 64], %wg#: f16[96, 64], %wu#: f16[96, 64], %wd#: f16[64, 96]";
+    const auto numbered = [&](const std::string& pattern) {
+      std::string out;
+      for (char c : pattern)
+        out += c == '#'   ? std::to_string(l)
+               : c == '@' ? std::to_string(l + 1)
+                          : std::string(1, c);
+      return out;
+    };
+    body += numbered(text);
+    inputs += numbered(parameters);
+    results += numbered(", %c#");
+    types += ", f16[1, 1, 24, 32]";
+  }
+  return str("graph main(", inputs, ") -> (f16[1, 64]", types, ") {\n", body, "  return %x", layers,
+             results, "\n}\n");
+}
+
+std::vector<HostTensor> decoder_inputs(int layers) {
+  std::vector<HostTensor> inputs = {random_f16({1, 64}), HostTensor(DType::i64, {1})};
+  reinterpret_cast<std::int64_t*>(inputs[1].data())[0] = 5;
+  for (int l = 0; l < layers; ++l) {
+    for (const std::vector<std::int64_t>& shape :
+         {std::vector<std::int64_t>{64}, {64}, {1, 1, 24, 32}, {64, 64}, {32, 64}, {64, 64}, {96, 64},
+          {96, 64}, {64, 96}}) {
+      // Sums of 64 products stay near 1.
+      const double range = shape.size() == 2 ? 0.15 : 1.0;
+      inputs.push_back(random_tensor(DType::f16, shape, random_source, -range, range));
+    }
+  }
+  return inputs;
+}
+
+// All layers are phases of one kernel, norms are repeated by the products that read them, and phases
+// wait for others only where the cache is written.
+TEST(CudaOnHost, ADecoderIsOnePersistentKernel) {
+  if (!is_inner_run()) GTEST_SKIP() << "runs inside Cuda.GraphsGiveTheInterpretersResults";
+  constexpr int kLayers = 3;
+  const Result r = check(decoder(kLayers), decoder_inputs(kLayers), 1e-2, for_cuda());
+  const program::Program& program = *r.compiled.program;
+  const auto launches = launches_of(program);
+  const std::string text = program::print(program, {.constant_data = false});
+  int recomputed = 0, waiting = 0, exchanged = 0;
+  for (const program::Launch* launch : launches) {
+    EXPECT_GE(launch->phase, 0) << launch->name << "\n" << text;
+    recomputed += launch->recomputed ? 1 : 0;
+    waiting += launch->after_phase >= 0 ? 1 : 0;
+  }
+  for (const program::BufferDesc& buffer : program.buffers) exchanged += buffer.exchanged ? 1 : 0;
+  EXPECT_EQ(recomputed, 2 * kLayers - 1) << text;  // not the first: it begins the kernel
+  EXPECT_EQ(waiting, kLayers) << text;             // the attentions
+  EXPECT_GT(exchanged, 4 * kLayers);
+  EXPECT_EQ(program::print(program::parse_program(program::print(program))),
+            program::print(program));
+  // A second call of the same session: flags of the first one are cleared.
+  runtime::Session session(r.compiled.executable, {}, nullptr);
+  std::vector<HostTensor> first = decoder_inputs(kLayers), second = first;
+  const std::vector<HostTensor> once = execute(session, first);
+  const std::vector<HostTensor> again = execute(session, second);
+  for (std::size_t i = 0; i < once.size(); ++i) EXPECT_EQ(largest_error(again[i], once[i]), 0);
+  CompileOptions off = for_cuda();
+  off.super_kernel = false;
+  const Result separate = check(decoder(kLayers), decoder_inputs(kLayers), 1e-2, off);
+  for (const program::Launch* launch : launches_of(*separate.compiled.program))
+    EXPECT_EQ(launch->phase, -1);
+}
+
 TEST(Cuda, GraphsGiveTheInterpretersResults) {
   if (is_inner_run()) GTEST_SKIP() << "the tests themselves run here";
   if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) != nullptr)
@@ -166,7 +266,7 @@ TEST(Cuda, GraphsGiveTheInterpretersResults) {
   ASSERT_GT(readlink("/proc/self/exe", self, sizeof self - 1), 0);
   // Calls that run beside each other once more over a driver that runs late and out of order.
   const std::tuple<std::string, std::string, std::string> runs[] = {
-      {"", "CudaOnHost.*", "[  PASSED  ] 4 tests"},
+      {"", "CudaOnHost.*", "[  PASSED  ] 5 tests"},
       {"GEX_FAKE_CUDA_LAZY=1 ", "CudaOnHost.CallsOfTheLibrary*", "[  PASSED  ] 1 test"}};
   for (const auto& [mode, filter, passed] : runs) {
     const int status =

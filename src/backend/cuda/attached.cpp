@@ -13,8 +13,9 @@ namespace {
 // an epilogue it is the argument `value`, in a prologue the returned result.
 class AttachedWriter : private BodyWriter {
  public:
-  AttachedWriter(const loop::Kernel& kernel, int value_buffer, bool returns)
-      : BodyWriter(kernel), value_buffer_(value_buffer), returns_(returns) {}
+  AttachedWriter(const loop::Kernel& kernel, int value_buffer, bool returns,
+                 std::vector<bool> exchanged)
+      : BodyWriter(kernel, std::move(exchanged)), value_buffer_(value_buffer), returns_(returns) {}
 
   // `first_buffer`, `first_dim`: positions of the kernel's other parameters and symbols in the
   // words.
@@ -34,8 +35,8 @@ class AttachedWriter : private BodyWriter {
     open("GEX_METHOD void bind(const i64* words)");
     for (int b = 0, word = first_buffer; b < params; ++b)
       if (b != value_buffer_)
-        line("b" + std::to_string(b) + " = (" + pointer_type(b) + ")words[" +
-             std::to_string(word++) + "];");
+        line("b" + std::to_string(b) + " = " +
+             pointer(b, "words[" + std::to_string(word++) + "]") + ";");
     for (std::size_t i = 0; i < symbols.size(); ++i)
       line("s" + std::to_string(i) + " = words[" + std::to_string(at(first_dim) + i) + "];");
     close();
@@ -54,12 +55,6 @@ class AttachedWriter : private BodyWriter {
   }
 
  private:
-  std::string pointer_type(int b) const {
-    const loop::Buffer& buffer = kernel_.buffers[at(b)];
-    return (buffer.role == loop::Buffer::Role::in ? "const " : "") + memory_type(buffer.dtype) +
-           "*";
-  }
-
   void local(std::size_t b) {
     constexpr std::int64_t kMaxLocal = 64;
     const Dim elements = product(kernel_.buffers[b].shape);
@@ -83,17 +78,30 @@ class AttachedWriter : private BodyWriter {
   const bool returns_;
 };
 
+// By parameter of a kernel, without parameter `skipped`: those of the launch from `first` on.
+std::vector<bool> exchanged_params(const AttachedKernels& attached, const loop::Kernel& kernel,
+                                   int skipped, int first) {
+  std::vector<bool> result;
+  for (int b = 0, buffer = first; b < kernel.num_params(); ++b) {
+    const bool known = b != skipped && at(buffer) < attached.exchanged.size();
+    result.push_back(known && attached.exchanged[at(buffer)]);
+    if (b != skipped) ++buffer;
+  }
+  return result;
+}
+
 }  // namespace
 
 std::string epilogue_text(const std::string& name, const AttachedKernels& attached,
                           int first_buffer, int buffers) {
-  return AttachedWriter(*attached.epilogue, 0, false)
+  return AttachedWriter(*attached.epilogue, 0, false,
+                        exchanged_params(attached, *attached.epilogue, 0, first_buffer))
       .write(name, first_buffer, buffers + attached.epilogue_dims_begin);
 }
 
 std::string prologue_text(const std::string& name, const AttachedKernels::Prologue& prologue,
                           int buffers) {
-  return AttachedWriter(*prologue.kernel, prologue.kernel->num_params() - 1, true)
+  return AttachedWriter(*prologue.kernel, prologue.kernel->num_params() - 1, true, {})
       .write(name, prologue.first_buffer, buffers + prologue.dims_begin);
 }
 

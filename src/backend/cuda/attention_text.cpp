@@ -7,6 +7,7 @@
 
 #include "backend/cuda/mma_attention_text.hpp"
 #include "backend/cuda/problem_text.hpp"
+#include "backend/cuda/slice_attention_text.hpp"
 #include "base/error.hpp"
 
 namespace gex::backend::cuda {
@@ -15,7 +16,7 @@ namespace at_dim = problems::attention_dims;
 
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kThreads = 128, kSliceThreads = 256;
 
 constexpr std::string_view kDeclarations = R"cuda(
 struct Sizes {
@@ -220,6 +221,52 @@ void declare_mma(ProblemText& out, const problems::AttentionProblem& p, const Mm
   out.text += mma_attention_text();
 }
 
+// The elements of each result that a block computes (slice_attention_text.hpp), or 0 if other forms
+// are better: more keys than this are worth sharing between blocks.
+std::int64_t slice_size(const problems::AttentionProblem& p, std::span<const Dim> dims,
+                        const DeviceLimits& limits) {
+  constexpr std::int64_t kMostKeys = 1024;
+  const auto head = dims[at_dim::head_size].as_const(), value = dims[at_dim::value_size].as_const();
+  const Dim rows = floordiv(dims[at_dim::heads], dims[at_dim::kv_heads]) * dims[at_dim::queries];
+  const auto units = (dims[at_dim::batch] * dims[at_dim::kv_heads]).as_const();
+  const bool fits = is_low_float(p.qkv) && head && value && units && *head > 0 && *head % 32 == 0 &&
+                    *head <= 256 && *value > 0 && *value % 8 == 0 && rows.range().lo >= 1 &&
+                    rows.range().hi <= MmaPlan::kDecodeRows &&
+                    dims[at_dim::keys].range().hi <= kMostKeys &&
+                    dims[at_dim::keys].range().lo >= 1 && !problems::contains(p.computed, 1) &&
+                    !problems::contains(p.computed, 2) &&
+                    dims[at_dim::q_strides + 3] == Dim(1) && dims[at_dim::k_strides + 3] == Dim(1);
+  if (!fits) return 0;
+  std::int64_t slice = 8;
+  while (slice < 32 && *value % (slice * 2) == 0 && *units * (*value / slice) > limits.multiprocessors)
+    slice *= 2;
+  return *units * (*value / slice) <= 4 * limits.multiprocessors ? slice : 0;
+}
+
+KernelText sliced(ProblemText& out, const problems::AttentionProblem& p, std::span<const Dim> dims,
+                  const DeviceLimits& limits, std::int64_t slice, Dim shared) {
+  const std::int64_t head = dims[at_dim::head_size].constant();
+  const std::int64_t value = dims[at_dim::value_size].constant();
+  out.constant("kBf16", p.qkv == DType::bf16 ? 1 : 0);
+  out.constant("kHead", head);
+  out.constant("kValue", value);
+  out.constant("kSlice", slice);
+  out.constant("kQueryComputed", problems::contains(p.computed, 0) ? 1 : 0);
+  out.text += slice_attention_text();
+  const std::string body =
+      "  if (aligned_slices(s, load_q, load_k))\n"
+      "    return attend_slices(s, load_q, load_k, load_v, load_mask, done, block, "
+      "(char*)gex_locals);\n";
+  const Dim units = dims[at_dim::batch] * dims[at_dim::kv_heads] * Dim(value / slice);
+  KernelText text = out.done(str(kBind, body, kBody), kSliceThreads, capped_grid(units, limits, 2),
+                             max(shared, Dim(slice_attention_bytes(head, slice))), 0);
+  text.phase = std::all_of(dims.begin(), dims.end(), [](Dim dim) { return dim.is_const(); });
+  std::vector<bool> operands = {true, false, false};
+  if (p.mask != problems::MaskKind::none) operands.push_back(p.mask != problems::MaskKind::boolean);
+  text.exchangeable = out.exchangeable(std::move(operands));
+  return text;
+}
+
 struct Block {
   std::int64_t queries, keys;
 };
@@ -261,7 +308,8 @@ KernelText attention_text(const problems::AttentionProblem& p, const AttachedKer
         "struct Mask {\n  GEX_METHOD void bind(const i64*) {}\n"
         "  GEX_METHOD Acc operator()(i64) const { return (Acc)0; }\n};\n";
   out.finish(p.out);
-  out.constant("kThreads", kThreads);
+  const std::int64_t slice = slice_size(p, dims, limits);
+  out.constant("kThreads", slice > 0 ? kSliceThreads : kThreads);
   out.constant("kQueries", block.queries);
   out.constant("kKeys", block.keys);
   out.constant("kMask", static_cast<int>(p.mask));
@@ -274,6 +322,7 @@ KernelText attention_text(const problems::AttentionProblem& p, const AttachedKer
   out.text += kDeclarations;
   const Dim work = dims[at_dim::batch] * dims[at_dim::heads] *
                    ceildiv(dims[at_dim::queries], Dim(block.queries));
+  if (slice > 0) return sliced(out, p, dims, limits, slice, shared);
   std::string body(kBind);
   const MmaPlan plan = mma_plan(p, dims, limits);
   if (!plan.any())

@@ -127,6 +127,46 @@ void BodyWriter::loops(const std::vector<Range>& ranges, const std::string& star
   for (std::size_t i = 0; i < ranges.size(); ++i) close();
 }
 
+std::string BodyWriter::pointer_type(int buffer) const {
+  const loop::Buffer& b = kernel_.buffers[at(buffer)];
+  const std::string type = memory_type(b.dtype);
+  if (b.role == loop::Buffer::Role::in) return "const " + type + "*";
+  return is_exchanged(buffer) ? "Exchanged<" + type + ">" : type + "*";
+}
+
+std::string BodyWriter::pointer(int buffer, const std::string& word) const {
+  const loop::Buffer& b = kernel_.buffers[at(buffer)];
+  if (b.role != loop::Buffer::Role::in && is_exchanged(buffer))
+    return "exchanged_at<" + memory_type(b.dtype) + ">(" + word + ")";
+  return "(" + pointer_type(buffer) + ")" + word;
+}
+
+std::vector<bool> exchangeable_params(const loop::Kernel& kernel) {
+  std::vector<bool> result;
+  for (int b = 0; b < kernel.num_params(); ++b) {
+    const loop::Buffer& buffer = kernel.buffers[at(b)];
+    bool exchangeable = size_of(buffer.dtype) >= 2 && buffer.role != loop::Buffer::Role::inout;
+    int stores = 0;
+    for (const Stage& stage : kernel.stages) {
+      const auto places = loop::loop_positions(stage);
+      for (const Store& s : stage.stores) {
+        if (s.buffer != b) continue;
+        ++stores;
+        exchangeable =
+            exchangeable && s.mode == Store::Mode::set && s.pred == loop::kNoExpr && !s.shared &&
+            !s.ordered &&
+            (stage.reduce.empty() ||
+             !loop::runs_at_element(stage, loop::loop_position(stage, places, s)));
+      }
+      if (buffer.role == loop::Buffer::Role::out)
+        for (const Expr& e : stage.exprs)
+          exchangeable = exchangeable && !(e.kind == Expr::Kind::load && e.buffer == b);
+    }
+    result.push_back(exchangeable && stores == (buffer.role == loop::Buffer::Role::out ? 1 : 0));
+  }
+  return result;
+}
+
 std::string BodyWriter::element(int buffer, const std::vector<Dim>& index) {
   const loop::Buffer& b = kernel_.buffers[at(buffer)];
   return "b" + std::to_string(buffer) + "[" + dim(loop::linear_offset(b, index)) + "]";

@@ -15,7 +15,9 @@ namespace gex::backend::cuda {
 
 class BodyWriter {
  public:
-  explicit BodyWriter(const loop::Kernel& kernel) : kernel_(kernel) {}
+  // `exchanged`: parameters that are written to exchanged memory (persistent_text.hpp); empty: none.
+  explicit BodyWriter(const loop::Kernel& kernel, std::vector<bool> exchanged = {})
+      : kernel_(kernel), exchanged_(std::move(exchanged)) {}
   virtual ~BodyWriter() = default;
 
  protected:
@@ -40,6 +42,13 @@ class BodyWriter {
   virtual std::string element(int buffer, const std::vector<Dim>& index);
   virtual std::string loaded(const loop::Expr& load);
   virtual void store(const loop::Store& s);
+  bool is_exchanged(int buffer) const {
+    const auto b = static_cast<std::size_t>(buffer);
+    return b < exchanged_.size() && exchanged_[b];
+  }
+  // The type of a parameter's pointer, and the pointer in word `word` of the launch.
+  std::string pointer_type(int buffer) const;
+  std::string pointer(int buffer, const std::string& word) const;
   // target = value, or target = combine(target, value).
   void update(const loop::Store& s, const std::string& target, const std::string& value);
   // An atomic store: several threads may write the same element.
@@ -65,6 +74,7 @@ class BodyWriter {
   void point(const loop::Stage& stage);
 
   const loop::Kernel& kernel_;
+  const std::vector<bool> exchanged_;
   std::ostringstream text_;
   std::unordered_map<Dim, std::string> names_;
   int depth_ = 0;
@@ -75,6 +85,11 @@ class BodyWriter {
   void add_roots(const loop::Store& store, std::set<loop::ExprId>& roots);
   int next_index_ = 0, next_loop_ = 0;
 };
+
+// By parameter of a kernel: whether it may be exchanged memory. Parameters that are read always may
+// if their elements have 2, 4 or 8 bytes: they are copied to shared memory first. A parameter that
+// is written must get every element by one store.
+std::vector<bool> exchangeable_params(const loop::Kernel& kernel);
 
 // A name as a C identifier.
 std::string identifier(const std::string& name);

@@ -8,6 +8,7 @@
 #include "backend/cuda/kernel_text.hpp"
 #include "backend/cuda/nvrtc.hpp"
 #include "backend/cuda/step_kernels.hpp"
+#include "backend/cuda/super_kernels.hpp"
 #include "backend/parsed_codes.hpp"
 #include "base/digest.hpp"
 #include "base/error.hpp"
@@ -140,6 +141,7 @@ class CudaBackend final : public Backend {
     const ParsedCodes parsed = parse_codes(*program);
     const std::vector<KernelText> texts = texts_of_codes(*program, parsed, target);
     const std::vector<MergedLaunch> merged = merged_launches(*program, texts);
+    const std::vector<SuperKernel> persistent = persistent_kernels(*program, parsed, target);
     const std::vector<bool> alone = launched_alone(*program);
     std::vector<Source> sources;
     for (std::size_t k = 0; k < texts.size(); ++k)
@@ -150,6 +152,9 @@ class CudaBackend final : public Backend {
     for (const MergedLaunch& launch : merged)
       if (source_of_merged.emplace(launch.text.source, sources.size()).second)
         sources.push_back({"merged launches", launch.text.source});
+    const std::size_t first_persistent = sources.size();
+    for (const SuperKernel& kernel : persistent)
+      sources.push_back({"SuperKernel", kernel.text.source});
     sources.push_back({"copy and fill", kStepKernels});
     const std::unique_ptr<ObjectStore> objects =
         options.cache == nullptr ? nullptr : std::make_unique<ObjectStore>(options.cache);
@@ -171,6 +176,12 @@ class CudaBackend final : public Backend {
           .image = cubins[source_of_merged.at(launch.text.source)],
           .entry = launch.text.name,
           .waits = launch.text.waits};
+    for (std::size_t k = 0; k < persistent.size(); ++k)
+      result.executable.merged[persistent[k].first] = {
+          .image = cubins[first_persistent + k],
+          .entry = persistent[k].text.name,
+          .blocks = static_cast<int>(persistent[k].text.grid.constant()),
+          .shared_bytes = persistent[k].text.shared_bytes.constant()};
     result.executable.step_image = cubins.back();
     result.executable.program = std::move(program);
     result.generator = str("nvrtc (", target.architecture, ")");
@@ -195,6 +206,9 @@ class CudaBackend final : public Backend {
     plan.scratch_bytes = text.shared_bytes;
     plan.workspace_bytes = text.workspace_bytes;
     plan.block = text.block;
+    plan.phase = text.phase && text.cluster == 1 && text.block == 256 &&
+                 text.static_bytes <= kMostStaticBytes && text.shared_bytes.is_const();
+    plan.exchangeable = text.exchangeable;
     plan.mergeable = text.cluster == 1 && text.block > 1 && text.static_bytes <= kMostStaticBytes;
     return plan;
   }
@@ -205,7 +219,7 @@ class CudaBackend final : public Backend {
     for (const program::Segment& segment : program.segments) {
       for (std::size_t i = 0; i < segment.steps.size(); ++i) {
         const auto* launch = std::get_if<program::Launch>(&segment.steps[i].op);
-        if (launch == nullptr || launch->with_previous) continue;
+        if (launch == nullptr || launch->with_previous || launch->phase >= 0) continue;
         const auto* next = i + 1 < segment.steps.size()
                                ? std::get_if<program::Launch>(&segment.steps[i + 1].op)
                                : nullptr;
@@ -236,7 +250,7 @@ class CudaBackend final : public Backend {
       for (const program::Step& step : segment.steps) {
         const auto* launch = std::get_if<program::Launch>(&step.op);
         if (launch == nullptr || !launch->with_previous) finish();
-        if (launch == nullptr) continue;
+        if (launch == nullptr || launch->phase >= 0) continue;
         if (parts.empty()) {
           first = launch;
           words = 0;
@@ -250,6 +264,16 @@ class CudaBackend final : public Backend {
       finish();
     }
     return merged;
+  }
+
+  static std::vector<SuperKernel> persistent_kernels(const program::Program& program,
+                                                     const ParsedCodes& parsed,
+                                                     const Target& target) {
+    DeviceLimits limits = limits_of(target);
+    limits.persistent = true;
+    return super_kernels(program, limits, [&](int code, const std::vector<bool>& exchanged) {
+      return text_of(program, parsed, code, limits, exchanged);
+    });
   }
 
   // All launches of a code have the same text, so the dims can be taken from any of them.
@@ -281,11 +305,12 @@ class CudaBackend final : public Backend {
   }
 
   static KernelText text_of(const program::Program& program, const ParsedCodes& parsed, int number,
-                            const DeviceLimits& limits) {
+                            const DeviceLimits& limits, const std::vector<bool>& exchanged = {}) {
     const ParsedCode& code = parsed.codes[static_cast<std::size_t>(number)];
     const auto kernel = [&](int k) { return &parsed.kernels[static_cast<std::size_t>(k)]; };
-    if (!code.problem) return emit(*kernel(code.kernel), limits);
+    if (!code.problem) return emit(*kernel(code.kernel), limits, exchanged);
     AttachedKernels attached;
+    attached.exchanged = exchanged;
     if (code.kernel >= 0) {
       attached.epilogue = kernel(code.kernel);
       attached.extra_buffers = code.extra_buffers;

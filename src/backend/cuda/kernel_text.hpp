@@ -26,6 +26,8 @@ struct DeviceLimits {
   // Kernels are launched with programmatic stream serialization: each waits until its predecessors'
   // writes are visible, and lets its successor begin early.
   bool dependent_launch = false;
+  // The texts are phases of a persistent kernel (persistent_text.hpp).
+  bool persistent = false;
 };
 
 struct KernelText {
@@ -45,11 +47,15 @@ struct KernelText {
   std::int64_t static_bytes =
       0;                // upper bound of static shared memory; merged launches need the sum
   Dim workspace_bytes;  // global scratch; when not 0, its address is the launch's last buffer
+  bool phase = false;   // LaunchPlan::phase
+  std::vector<bool> exchangeable;  // LaunchPlan::exchangeable
 };
 
 // Both throw UserError(unsupported) that names the unsupported construct. grid, shared_bytes and
 // workspace_bytes are expressions over the kernel's symbols, or over those of `dims`.
-KernelText emit(const loop::Kernel& kernel, const DeviceLimits& limits = {});
+// `exchanged`: by buffer of the launch (BufferDesc::exchanged).
+KernelText emit(const loop::Kernel& kernel, const DeviceLimits& limits = {},
+                const std::vector<bool>& exchanged = {});
 KernelText emit(const problems::Problem& problem, const AttachedKernels& attached,
                 std::span<const Dim> dims, const DeviceLimits& limits = {});
 

@@ -28,8 +28,9 @@ constexpr std::int64_t kWarpLocals = 48 * 1024;  // bytes that all warps of a bl
 class LoopEmitter : private VectorWriter {
  public:
   // `symbols`: of the launch, in its order.
-  LoopEmitter(const Kernel& kernel, std::vector<Dim> symbols, const DeviceLimits& limits)
-      : VectorWriter(kernel),
+  LoopEmitter(const Kernel& kernel, std::vector<Dim> symbols, const DeviceLimits& limits,
+              const std::vector<bool>& exchanged)
+      : VectorWriter(kernel, exchanged),
         symbols_(std::move(symbols)),
         limits_(limits),
         mode_(mode_of(kernel)),
@@ -63,11 +64,14 @@ class LoopEmitter : private VectorWriter {
     body();
     std::ostringstream text;
     text << "GEX_FN void run(const i64* words, Blocks block) {\n"
-         << shared_.str() << (limits_.dependent_launch ? "  wait_for_inputs();\n" : "")
+         << shared_.str()
+         << (limits_.dependent_launch && !limits_.persistent ? "  wait_for_inputs();\n" : "")
          << text_.str() << "}\n";
     out.part = text.str();
     out.waits = limits_.dependent_launch;
     out.static_bytes = static_bytes_;
+    out.phase = mode_ != Mode::one_thread && !has_workspace_ && symbols_.empty();
+    out.exchangeable = exchangeable_params(kernel_);
     out.words = kernel_.num_params() + (has_workspace_ ? 1 : 0) + static_cast<int>(symbols_.size());
     finish_source(out);
     return out;
@@ -202,11 +206,8 @@ class LoopEmitter : private VectorWriter {
     depth_ = 1;
     const int params = kernel_.num_params();
     for (int b = 0; b < params; ++b) {
-      const loop::Buffer& buffer = kernel_.buffers[at(b)];
-      const std::string type =
-          (buffer.role == loop::Buffer::Role::in ? "const " : "") + memory_type(buffer.dtype);
-      line(type + "* const b" + std::to_string(b) + " = (" + type + "*)words[" + std::to_string(b) +
-           "];");
+      line(pointer_type(b) + " const b" + std::to_string(b) + " = " +
+           pointer(b, "words[" + std::to_string(b) + "]") + ";");
     }
     const int first_dim = params + (has_workspace_ ? 1 : 0);
     for (std::size_t i = 0; i < symbols_.size(); ++i) {
@@ -396,9 +397,10 @@ class LoopEmitter : private VectorWriter {
 
 }  // namespace
 
-KernelText emit(const Kernel& kernel, const DeviceLimits& limits) {
+KernelText emit(const Kernel& kernel, const DeviceLimits& limits,
+                const std::vector<bool>& exchanged) {
   const Kernel flat = with_flat_grid(kernel);
-  return LoopEmitter(flat, kernel.symbols(), limits).emit();
+  return LoopEmitter(flat, kernel.symbols(), limits, exchanged).emit();
 }
 
 }  // namespace gex::backend::cuda

@@ -390,6 +390,14 @@ std::optional<Dim> f32_stream_bytes(const problems::MatmulProblem& p, std::span<
              Dim(kF32StreamBytes));
 }
 
+// Products of few rows whose sizes are constants may be phases of a persistent kernel. Their right
+// operand is read from global memory.
+void set_phase(KernelText& text, const ProblemText& out, const problems::MatmulProblem& p,
+               std::span<const Dim> dims) {
+  text.phase = std::all_of(dims.begin(), dims.end(), [](Dim dim) { return dim.is_const(); });
+  text.exchangeable = out.exchangeable({size_of(p.a) >= 2, false});
+}
+
 void declare_mma(ProblemText& out, const problems::MatmulProblem& p, const MmaPlan& plan) {
   out.constant("kBf16", p.a == DType::bf16 ? 1 : 0);
   out.constant("kLeftByDepth", plan.left_by_depth ? 1 : 0);
@@ -417,7 +425,9 @@ KernelText matmul_text(const problems::MatmulProblem& problem, const AttachedKer
   const Dim batches = dims[at_dim::batch0] * dims[at_dim::batch1];
   const Dim work = batches * tiles(dims);
   MmaPlan plan = mma_plan(problem, dims, limits);
-  plan.waits = plan.stream && limits.dependent_launch && attached.constant_right;
+  plan.waits =
+      plan.stream && (limits.dependent_launch || limits.persistent) && attached.constant_right;
+  const bool staged_left = !attached.exchanged.empty() && attached.exchanged.front();
   if (const auto bytes = f32_stream_bytes(problem, dims)) {
     out.text += kStreamF32;
     body +=
@@ -425,17 +435,23 @@ KernelText matmul_text(const problems::MatmulProblem& problem, const AttachedKer
             " && (task.size.depth | task.size.b[3] | task.size.b[0] | task.size.b[1]) % 4 == 0 &&\n"
             "      (i64)task.b.memory() % 16 == 0 && task.size.rows * task.size.depth * 4 <= ",
             kF32StreamBytes, ")\n    return stream_f32(task, block, (float*)gex_locals);\n");
-    return out.done(body + std::string(kTilesBody), kTileThreads,
-                    capped_grid(max(work, batches * ceildiv(dims[at_dim::n], 16)), limits, 4),
-                    *bytes, 0);
+    KernelText text =
+        out.done(body + std::string(kTilesBody), kTileThreads,
+                 capped_grid(max(work, batches * ceildiv(dims[at_dim::n], 16)), limits, 4), *bytes, 0);
+    set_phase(text, out, problem, dims);
+    return text;
   }
   if (!plan.any())
     return out.done(body + std::string(kTilesBody), kTileThreads,
                     capped_grid(work, limits, kBlocksEach), 0, 0);
+  out.constant("kLeftStaged", staged_left ? 1 : 0);
   declare_mma(out, problem, plan);
   body += plan.body();
-  return out.done(body + std::string(kFallbackBody), kMmaThreads, plan.grid(dims),
-                  plan.shared_bytes(dims), 0, plan.blocks_each(), plan.split(), plan.prepare());
+  KernelText text =
+      out.done(body + std::string(kFallbackBody), kMmaThreads, plan.grid(dims),
+               plan.shared_bytes(dims), 0, plan.blocks_each(), plan.split(), plan.prepare());
+  if (plan.tiles.empty()) set_phase(text, out, problem, dims);
+  return text;
 }
 
 KernelText grouped_text(const problems::GroupedMatmulProblem& problem, std::span<const Dim> dims,
@@ -450,6 +466,7 @@ KernelText grouped_text(const problems::GroupedMatmulProblem& problem, std::span
   // Groups may begin at any row.
   const bool mma = !plan.tiles.empty() && plan.left_by_depth;
   out.constant("kUsesMma", mma ? 1 : 0);
+  out.constant("kLeftStaged", 0);
   out.constant("kGroupedCols", mma ? kSmallTile.cols : kTileCols);
   if (mma) declare_mma(out, by_tiles, plan);
   out.text += mma ? kGroupedMma : kGroupedPlain;

@@ -79,10 +79,27 @@ void ProblemText::finish(DType dtype) {
     return;
   }
   result_type("Result", dtype);
-  text += str("struct Finish {\n  Result* data;\n",
-              "  GEX_METHOD void bind(const i64* words) { data = (Result*)", word(first_result),
-              "; }\n  GEX_METHOD void operator()(i64, i64 offset, Acc value) const {\n",
+  const auto at = static_cast<std::size_t>(first_result);
+  const bool exchanged = at < attached.exchanged.size() && attached.exchanged[at];
+  text += str("struct Finish {\n  ", exchanged ? "Exchanged<Result>" : "Result*", " data;\n",
+              "  GEX_METHOD void bind(const i64* words) { data = ",
+              exchanged ? "exchanged_at<Result>(" : "(Result*)(", word(first_result),
+              "); }\n  GEX_METHOD void operator()(i64, i64 offset, Acc value) const {\n",
               "    data[offset] = narrow_Result(value);\n  }\n};\n");
+}
+
+std::vector<bool> ProblemText::exchangeable(std::vector<bool> result) const {
+  if (has_epilogue()) {
+    const std::vector<bool> params = exchangeable_params(*attached.epilogue);
+    result.insert(result.end(), params.begin() + 1, params.end());
+  } else {
+    result.push_back(true);
+  }
+  for (const AttachedKernels::Prologue& prologue : attached.prologues) {
+    const std::vector<bool> params = exchangeable_params(*prologue.kernel);
+    result.insert(result.end(), params.begin(), params.begin() + prologue.input_buffers);
+  }
+  return result;
 }
 
 KernelText ProblemText::done(const std::string& body, int threads, Dim grid, Dim shared_bytes,
@@ -99,7 +116,7 @@ KernelText ProblemText::done(const std::string& body, int threads, Dim grid, Dim
     sizes += str(i == 0 ? "" : ", ",
                  dims[i].is_const() ? str(dims[i].constant(), "ll")
                                     : str("words[", static_cast<std::size_t>(buffers) + i, "]"));
-  if (limits.dependent_launch && prepare.empty()) begin = "  wait_for_inputs();\n";
+  if (limits.dependent_launch && !limits.persistent && prepare.empty()) begin = "  wait_for_inputs();\n";
   out.min_blocks = min_blocks;
   out.cluster = cluster;
   out.waits = limits.dependent_launch;

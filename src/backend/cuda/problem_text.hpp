@@ -44,6 +44,9 @@ struct ProblemText {
   // point of the result's dense grid, or a store at an offset of the result.
   void finish(DType dtype);
 
+  // By buffer of the launch: `operands` for the operands, then what the attached kernels allow.
+  std::vector<bool> exchangeable(std::vector<bool> operands) const;
+
   // The whole source: declarations, then `body`, the statements of the kernel. `prepare`:
   // statements of KernelText::prepares; `body` must then wait for the preceding kernels itself.
   KernelText done(const std::string& body, int threads, Dim grid, Dim shared_bytes,

@@ -134,7 +134,8 @@ void VectorWriter::vector_loops(const Stage& stage, const std::vector<Range>& ra
   GEX_CHECK(active_.empty(), "wide loops inside each other");
   const std::string width = std::to_string(wide.width), id = std::to_string(next_vector_++);
   std::string condition = "(0";
-  for (const Access& a : wide.accesses) condition += " | (i64)b" + std::to_string(a.buffer);
+  for (const Access& a : wide.accesses)  // exchanged memory is aligned
+    if (!is_exchanged(a.buffer) || !a.is_store) condition += " | (i64)b" + std::to_string(a.buffer);
   condition += ") % 16 == 0";
   std::string divisible;
   for (const std::string& d : wide.divisible) divisible += (divisible.empty() ? "" : " | ") + d;
@@ -176,10 +177,14 @@ void VectorWriter::vector_loops(const Stage& stage, const std::vector<Range>& ra
   active_.clear();
   close();
   names_[ranges.back().index] = last;
-  for (const Access& a : wide.accesses)
-    if (a.is_store)
-      line("*(" + vector_type(a, wide.width) + "*)(b" + std::to_string(a.buffer) + " + " +
-           dim(a.offset) + ") = " + a.name + ";");
+  for (const Access& a : wide.accesses) {
+    const std::string buffer = "b" + std::to_string(a.buffer);
+    if (a.is_store && is_exchanged(a.buffer))
+      line("put(" + buffer + ", " + dim(a.offset) + ", " + a.name + ");");
+    else if (a.is_store)
+      line("*(" + vector_type(a, wide.width) + "*)(" + buffer + " + " + dim(a.offset) +
+           ") = " + a.name + ";");
+  }
   close();
   close();
   loops(ranges, "left" + id + " + " + start, step, inner);

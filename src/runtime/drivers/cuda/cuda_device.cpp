@@ -165,7 +165,10 @@ void CudaDevice::launch(const CudaOp& op, DevicePtr parameters, const std::int64
                         Stream stream, bool at_gear) const {
   std::int64_t grid = at_gear ? op.gear_grid : words[op.grid_word];
   std::int64_t shared = at_gear ? op.gear_shared : words[op.grid_word + 2];
-  if (!at_gear) {
+  if (op.blocks > 0) {
+    grid = op.blocks;
+    shared = op.gear_shared;
+  } else if (!at_gear) {
     for (int word : op.merged_grid_words) {
       grid += words[word];
       shared = std::max(shared, words[word + 2]);
@@ -178,16 +181,17 @@ void CudaDevice::launch(const CudaOp& op, DevicePtr parameters, const std::int64
                                       static_cast<int>(shared)),
           "asking for shared memory");
   void* arguments[] = {&parameters};
-  LaunchAttribute early;
-  early.id = kProgrammaticSerialization;
-  early.value.number = 1;
+  // The blocks of a persistent kernel wait for each other.
+  LaunchAttribute attribute;
+  attribute.id = op.blocks > 0 ? kCooperative : kProgrammaticSerialization;
+  attribute.value.number = 1;
   LaunchConfig config;
   config.grid[0] = checked_grid(grid);
   config.block[0] = static_cast<unsigned>(op.block);
   config.shared_bytes = static_cast<unsigned>(shared);
   config.stream = stream;
-  config.attributes = &early;
-  config.num_attributes = op.waits ? 1 : 0;
+  config.attributes = &attribute;
+  config.num_attributes = op.waits || op.blocks > 0 ? 1 : 0;
   check(api_, api_.launch_with(&config, op.function, arguments, nullptr), "launching a kernel");
 }
 
@@ -245,7 +249,7 @@ bool CudaRecorder::can_be_captured(const program::Launch& launch) const {
 
 void CudaRecorder::launch(const LaunchOp& op) {
   const program::Launch& launch = *op.launch;
-  if (launch.with_previous && merging_) return merge(op);
+  if ((launch.with_previous || launch.phase > 0) && merging_) return merge(op);
   const auto code = static_cast<std::size_t>(launch.code);
   CudaOp out;
   out.name = launch.name;
@@ -275,6 +279,11 @@ void CudaRecorder::launch(const LaunchOp& op) {
     out.gear_grid = value(launch.grid);
     out.gear_shared = value(launch.scratch_bytes);
     for (Dim dim : launch.dims) out.gear_dims.push_back(value(dim));
+  }
+  if (const auto found = loaded_.persistent.find(out.function);
+      found != loaded_.persistent.end()) {
+    out.blocks = found->second.blocks;
+    out.gear_shared = found->second.shared_bytes;
   }
   if (out.matmul && launch.with_previous) return add_beside_previous(std::move(out));
   first_call_ = ops_.size();
@@ -309,6 +318,7 @@ void CudaRecorder::merge(const LaunchOp& op) {
   out.merged_grid_words.push_back(op.grid_word());
   if (out.epoch > 0) return;
   const auto value = [&](Dim dim) { return gear_[static_cast<std::size_t>(image_.slot(dim))]; };
+  if (out.blocks > 0) return;
   out.gear_grid += value(op.launch->grid);
   out.gear_shared = std::max(out.gear_shared, value(op.launch->scratch_bytes));
 }

@@ -99,6 +99,7 @@ struct CudaOp {
   int epoch = 0;
   Function function = nullptr;
   bool waits = false;  // the kernel itself waits for its predecessor
+  int blocks = 0;      // persistent kernel: its blocks, which run at the same time
   std::optional<problems::MatmulProblem> matmul;
   std::uint64_t pattern = 0;
   int width = 1;
@@ -120,6 +121,12 @@ struct CudaLoaded final : Loaded {
       waiting;  // kernels that may begin before their predecessor has finished
   std::vector<std::optional<problems::MatmulProblem>> matmuls;  // by code: the library's
   std::unordered_map<const program::Launch*, Function> merged;  // by the first of the launches
+  // Persistent kernels among them.
+  struct Persistent {
+    int blocks = 0;
+    std::int64_t shared_bytes = 0;
+  };
+  std::unordered_map<Function, Persistent> persistent;
   std::size_t constant_bytes = 0;
   Function copy = nullptr, fill = nullptr;  // null where the Program has no such steps
 };

@@ -1,0 +1,150 @@
+#include "backend/cuda/super_kernels.hpp"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "backend/cuda/persistent_text.hpp"
+#include "base/error.hpp"
+
+namespace gex::backend::cuda {
+
+using program::BufferDesc;
+using program::BufferId;
+using program::Launch;
+
+namespace {
+
+// Read-only buffers up to this size are requested before a block waits.
+constexpr std::int64_t kMostTouched = 8 * 1024;
+
+// The phases of one persistent kernel.
+class PhaseList {
+ public:
+  PhaseList(const program::Program& program, const PhaseText& text_of)
+      : program_(program), text_of_(text_of) {}
+
+  void add(const Launch& launch) {
+    PhasePart part;
+    part.first_word = words_;
+    part.grid = launch.grid.constant();
+    words_ += static_cast<int>(launch.buffers.size() + launch.dims.size()) + 3;
+    part.text = text(launch);
+    describe(launch, part);
+    if (launch.recomputed) {
+      add_local(launch, std::move(part));
+      return;
+    }
+    const auto number = static_cast<std::size_t>(launch.phase);
+    if (phases_.size() <= number) phases_.resize(number + 1);
+    Phase& phase = phases_[number];
+    phase.after = std::max(phase.after, launch.after_phase);
+    phase.parts.push_back(std::move(part));
+    read_local(launch, phase);
+  }
+
+  const std::vector<Phase>& phases() const { return phases_; }
+
+ private:
+  const BufferDesc& desc(BufferId id) const {
+    return program_.buffers[static_cast<std::size_t>(id)];
+  }
+  std::int64_t elements(BufferId id) const {
+    std::int64_t count = 1;
+    for (Dim dim : desc(id).shape) count *= dim.constant();
+    return count;
+  }
+
+  const KernelText* text(const Launch& launch) {
+    std::vector<bool> exchanged;
+    for (BufferId id : launch.buffers)
+      exchanged.push_back(desc(id).exchanged || results_.contains(id));
+    std::unique_ptr<KernelText>& found = texts_[{launch.code, exchanged}];
+    if (found == nullptr) found = std::make_unique<KernelText>(text_of_(launch.code, exchanged));
+    return found.get();
+  }
+
+  void describe(const Launch& launch, PhasePart& part) const {
+    std::map<BufferId, std::size_t> staged;  // buffers that are read at several positions
+    for (std::size_t p = 0; p < launch.buffers.size(); ++p) {
+      const BufferId id = launch.buffers[p];
+      if (launch.writes[p] || results_.contains(id)) continue;
+      if (desc(id).exchanged) {
+        const auto [found, added] = staged.emplace(id, part.staged.size());
+        if (added)
+          part.staged.push_back({{}, static_cast<int>(size_of(desc(id).dtype)), elements(id)});
+        part.staged[found->second].buffers.push_back(static_cast<int>(p));
+        continue;
+      }
+      const auto bytes = desc(id).bytes.as_const();
+      if (bytes && *bytes > 0 && *bytes <= kMostTouched)
+        part.touched.emplace_back(static_cast<int>(p), *bytes);
+    }
+  }
+
+  void add_local(const Launch& launch, PhasePart part) {
+    Phase::Local local;
+    for (std::size_t p = 0; p < launch.buffers.size(); ++p) {
+      if (!launch.writes[p]) continue;
+      const BufferId id = launch.buffers[p];
+      local.result = static_cast<int>(p);
+      local.result_bytes = elements(id) * static_cast<std::int64_t>(size_of(desc(id).dtype));
+      local.part = std::move(part);
+      results_[id] = std::move(local);
+      return;
+    }
+    GEX_CHECK(false, "a repeated launch without a result");
+  }
+
+  // The repeated launch whose result the last part of the phase reads.
+  void read_local(const Launch& launch, Phase& phase) const {
+    for (Phase::Local& local : phase.locals) local.read_by.emplace_back();
+    for (std::size_t p = 0; p < launch.buffers.size(); ++p) {
+      const auto found = results_.find(launch.buffers[p]);
+      if (found == results_.end() || launch.writes[p]) continue;
+      if (phase.locals.empty()) {
+        phase.locals.push_back(found->second);
+        phase.locals.front().read_by.resize(phase.parts.size());
+      }
+      phase.locals.front().read_by.back().push_back(static_cast<int>(p));
+    }
+  }
+
+  const program::Program& program_;
+  const PhaseText& text_of_;
+  std::map<std::pair<int, std::vector<bool>>, std::unique_ptr<KernelText>> texts_;
+  std::map<BufferId, Phase::Local> results_;  // of repeated launches
+  std::vector<Phase> phases_;
+  int words_ = 0;
+};
+
+bool begins(const program::Step* before, const Launch& launch) {
+  const auto* previous = before == nullptr ? nullptr : std::get_if<Launch>(&before->op);
+  return launch.phase == 0 && (previous == nullptr || previous->phase < 0);
+}
+
+}  // namespace
+
+std::vector<SuperKernel> super_kernels(const program::Program& program, const DeviceLimits& limits,
+                                       const PhaseText& text_of) {
+  std::vector<SuperKernel> kernels;
+  for (const program::Segment& segment : program.segments) {
+    for (std::size_t i = 0; i < segment.steps.size(); ++i) {
+      const auto* first = std::get_if<Launch>(&segment.steps[i].op);
+      const program::Step* before = i > 0 ? &segment.steps[i - 1] : nullptr;
+      if (first == nullptr || !begins(before, *first)) continue;
+      GEX_CHECK(before != nullptr && std::holds_alternative<program::Fill>(before->op),
+                "a persistent kernel follows the step that clears its exchanged memory");
+      PhaseList list(program, text_of);
+      for (; i < segment.steps.size(); ++i) {
+        const auto* launch = std::get_if<Launch>(&segment.steps[i].op);
+        if (launch == nullptr || launch->phase < 0) break;
+        list.add(*launch);
+      }
+      kernels.push_back({first, persistent_kernel(list.phases(), limits)});
+    }
+  }
+  return kernels;
+}
+
+}  // namespace gex::backend::cuda
