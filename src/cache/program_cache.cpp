@@ -51,7 +51,7 @@ bool add_options(Digester& key, const CompileOptions& options) {
   key.add(
       text_of_file(options.switch_file.empty() ? variable("GEX_PASS_FILE") : options.switch_file));
   key.add(variable("GEX_PASSES"));
-  key.add(keeps_subnormals(options));
+  key.add(keeps_subnormals(options)).add(makes_super_kernels(options));
   add_to_key(key, options);
   key.add(static_cast<std::int64_t>(options.frozen.size()));
   for (const auto& [graph_input, memory, contents] : options.frozen)

@@ -176,12 +176,25 @@ std::string list_options() {
   return lines;
 }
 
-bool keeps_subnormals(const CompileOptions& options) {
-  const char* text = std::getenv("GEX_KEEP_SUBNORMALS");
+namespace {
+
+// "0", "1" or, if the variable is not set, "".
+std::string_view switch_of(const char* variable) {
+  const char* text = std::getenv(variable);
   const std::string_view value = text == nullptr ? "" : text;
   if (value != "" && value != "0" && value != "1")
-    fail(ErrorCode::invalid_argument, "GEX_KEEP_SUBNORMALS is '", value, "': must be 0 or 1");
-  return options.keep_subnormals || value == "1";
+    fail(ErrorCode::invalid_argument, variable, " is '", value, "': must be 0 or 1");
+  return value;
+}
+
+}  // namespace
+
+bool keeps_subnormals(const CompileOptions& options) {
+  return options.keep_subnormals || switch_of("GEX_KEEP_SUBNORMALS") == "1";
+}
+
+bool makes_super_kernels(const CompileOptions& options) {
+  return options.super_kernel && switch_of("GEX_SUPER_KERNEL") != "0";
 }
 
 void add_to_key(Digester& key, const CompileOptions& options) {

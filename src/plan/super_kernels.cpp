@@ -242,7 +242,8 @@ class Sequence {
     BufferDesc memory;
     memory.name = "exchanged";
     memory.dtype = DType::u8;
-    std::int64_t bytes = rounded(std::int64_t{4} * phases_);  // a counter for each phase
+    // Counters: a backend may divide the launches of a phase.
+    std::int64_t bytes = rounded(std::int64_t{4} * count());
     const auto id = static_cast<BufferId>(program_.buffers.size());
     for (BufferId root : exchanged_) {
       BufferDesc& value = program_.buffers[index(root)];

@@ -29,6 +29,7 @@ static thread_local unsigned rank_of_thread, cluster_size;  // of the running th
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __noinline__
 #define __shared__ static thread_local
 #define __constant__ static const
 #define __trap abort
@@ -227,6 +228,7 @@ static void poll_again() {
   std::this_thread::yield();
   yield_thread();
 }
+static bool is_shared(const void*) { return true; }
 static void touch(const char*) {}
 static uint4 load_once(const void* p) {
   if (reinterpret_cast<uintptr_t>(p) % 16) { fprintf(stderr, "an unaligned load\n"); abort(); }

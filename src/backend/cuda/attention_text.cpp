@@ -133,6 +133,39 @@ constexpr std::string_view kBody = R"cuda(
   }
 )cuda";
 
+// One result for each thread, in a persistent kernel, whose code must stay small.
+constexpr std::string_view kPlainBody = R"cuda(
+  const Acc infinity = (Acc)f32_of_bits(0x7f800000u);
+  const Acc scale = kHasScale ? (Acc)scale_value() : (Acc)1 / sqrt_of((Acc)s.head);
+#pragma unroll 1
+  for (i64 at = block.index * kThreads + threadIdx.x; at < s.batch * s.heads * s.queries * s.value; at += block.count * kThreads) {
+    const i64 d = at % s.value, query = at / s.value % s.queries, h = at / (s.value * s.queries) % s.heads;
+    const i64 b = at / (s.value * s.queries * s.heads), kv = h / (s.heads / s.kv_heads);
+    Acc top = -infinity, total = (Acc)0, sum = (Acc)0;
+#pragma unroll 1
+    for (i64 key = 0; key < s.visible(query); ++key) {
+      Acc score = (Acc)0;
+#pragma unroll 1
+      for (i64 e = 0; e < s.head; ++e)
+        score = mul_add(load_q(b * s.q[0] + h * s.q[1] + query * s.q[2] + e * s.q[3]),
+                        load_k(b * s.k[0] + kv * s.k[1] + key * s.k[2] + e * s.k[3]), score);
+      score *= scale;
+      if (kMask != 0) {
+        const Acc m = load_mask(b * s.mask[0] + h * s.mask[1] + query * s.mask[2] + key * s.mask[3]);
+        if (kMask == 1) score += m;
+        if (kMask == 2 && m == (Acc)0) score = -infinity;
+      }
+      if (score == -infinity) continue;
+      const Acc higher = score > top ? score : top, factor = exp_of(top - higher), p = exp_of(score - higher);
+      total = total * factor + p;
+      sum = sum * factor + p * load_v(b * s.v[0] + kv * s.v[1] + key * s.v[2] + d * s.v[3]);
+      top = higher;
+    }
+    const bool hidden = total == (Acc)0 && !(kNanIfMasked && s.keys > 0);
+    done(at, b * s.out[0] + h * s.out[1] + query * s.out[2] + d * s.out[3], hidden ? (Acc)0 : sum / total);
+  }
+)cuda";
+
 // Which tensor-core kernels support all possible sizes.
 struct MmaPlan {
   bool decode = false, few_rows = false, prefill = false;  // forms that the sizes may need
@@ -258,8 +291,10 @@ KernelText sliced(ProblemText& out, const problems::AttentionProblem& p, std::sp
       "    return attend_slices(s, load_q, load_k, load_v, load_mask, done, block, "
       "(char*)gex_locals);\n";
   const Dim units = dims[at_dim::batch] * dims[at_dim::kv_heads] * Dim(value / slice);
-  KernelText text = out.done(str(kBind, body, kBody), kSliceThreads, capped_grid(units, limits, 2),
-                             max(shared, Dim(slice_attention_bytes(head, slice))), 0);
+  const Dim own = slice_attention_bytes(head, slice);
+  KernelText text = out.done(str(kBind, body, limits.persistent ? kPlainBody : kBody), kSliceThreads,
+                             capped_grid(units, limits, 2),
+                             limits.persistent ? own : max(shared, own), 0);
   text.phase = std::all_of(dims.begin(), dims.end(), [](Dim dim) { return dim.is_const(); });
   std::vector<bool> operands = {true, false, false};
   if (p.mask != problems::MaskKind::none) operands.push_back(p.mask != problems::MaskKind::boolean);

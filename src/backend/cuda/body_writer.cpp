@@ -110,6 +110,7 @@ void BodyWriter::loops(const std::vector<Range>& ranges, const std::string& star
   if (independent(ranges)) {
     Dim points = 1;
     for (const Range& range : ranges) points *= range.extent();
+    if (small_code_) line("#pragma unroll 1");
     open("for (i64 q" + id + " = " + start + ", n" + id + " = " + dim(points) + "; q" + id +
          " < n" + id + "; q" + id + " += " + step + ")");
     split(ranges, "q" + id);

@@ -75,6 +75,7 @@ class BodyWriter {
 
   const loop::Kernel& kernel_;
   const std::vector<bool> exchanged_;
+  bool small_code_ = false;  // loops are not unrolled
   std::ostringstream text_;
   std::unordered_map<Dim, std::string> names_;
   int depth_ = 0;

@@ -5,6 +5,7 @@
 // address. Blocks use grid-stride loops, so any number of blocks computes the same bits.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,6 +50,14 @@ struct KernelText {
   Dim workspace_bytes;  // global scratch; when not 0, its address is the launch's last buffer
   bool phase = false;   // LaunchPlan::phase
   std::vector<bool> exchangeable;  // LaunchPlan::exchangeable
+  // As a phase: a product of few rows of 16-bit floats, whose weights the persistent kernel itself
+  // reads and multiplies. `part` then defines `finish(words, row, col, sum)` and, if the left operand
+  // is computed, `stage_left(words, x)` instead of `run`.
+  struct Product {
+    std::int64_t rows = 0, cols = 0, depth = 0, stride = 0;  // stride: of the weights' columns
+    bool bf16 = false, computed = false;
+  };
+  std::optional<Product> product;
 };
 
 // Both throw UserError(unsupported) that names the unsupported construct. grid, shared_bytes and

@@ -34,7 +34,9 @@ class LoopEmitter : private VectorWriter {
         symbols_(std::move(symbols)),
         limits_(limits),
         mode_(mode_of(kernel)),
-        inner_(inner_points(kernel)) {}
+        inner_(inner_points(kernel)) {
+    small_code_ = limits.persistent;
+  }
 
   KernelText emit() {
     KernelText out;

@@ -379,6 +379,49 @@ MmaPlan mma_plan(const problems::MatmulProblem& p, std::span<const Dim> dims,
   return plan;
 }
 
+// The sizes of a product that a persistent kernel computes itself: few rows, weights that are
+// contiguous along the depth, a dense left operand.
+std::optional<KernelText::Product> phase_product(const problems::MatmulProblem& p,
+                                                 std::span<const Dim> dims) {
+  if (std::any_of(dims.begin(), dims.end(), [](Dim dim) { return !dim.is_const(); }))
+    return std::nullopt;
+  const auto at = [&](int i) { return dims[static_cast<std::size_t>(i)].constant(); };
+  KernelText::Product product{at(at_dim::m), at(at_dim::n), at(at_dim::k), at(at_dim::b_strides + 3),
+                              p.a == DType::bf16, problems::contains(p.computed, 0)};
+  const bool dense = product.computed || (at(at_dim::a_strides + 3) == 1 &&
+                                          (product.rows == 1 ||
+                                           at(at_dim::a_strides + 2) == product.depth));
+  constexpr std::int64_t kMostRows = 8, kMostBytes = 64 * 1024;
+  if (p.a != p.b || !is_low_float(p.a) || p.any_rows || problems::contains(p.computed, 1) ||
+      !dense || at(at_dim::batch0) * at(at_dim::batch1) != 1 || at(at_dim::b_strides + 2) != 1 ||
+      product.rows < 1 || product.rows > kMostRows || product.cols < 1 || product.depth < 8 ||
+      (product.depth | product.stride) % 8 != 0 || product.rows * product.depth * 2 > kMostBytes)
+    return std::nullopt;
+  return product;
+}
+
+// The parts of a phase that differ between products.
+constexpr std::string_view kPhaseProduct = R"cuda(
+GEX_FN void finish(const i64* words, int row, int col, float sum) {
+  GEX_DIMS
+  Finish done;
+  done.bind(words);
+  done((i64)row * dims[3] + col, row * dims[15] + col * dims[16], sum);
+}
+)cuda";
+constexpr std::string_view kPhaseLeft = R"cuda(
+GEX_FN void stage_left(const i64* words, unsigned short* x) {
+  GEX_DIMS
+  Left left;
+  left.bind(words);
+#pragma unroll 1
+  for (int e = (int)threadIdx.x; e < (int)(dims[2] * dims[4]); e += 256) {
+    const float v = left(e / dims[4] * dims[7] + e % dims[4] * dims[8]);
+    x[e] = kBf16 ? to_bf16(v) : to_f16(v);
+  }
+}
+)cuda";
+
 constexpr std::int64_t kF32StreamRows = 16, kF32StreamBytes = 64 * 1024;
 
 // Shared memory of stream_f32, or nothing if the matmul cannot use it.
@@ -394,8 +437,34 @@ std::optional<Dim> f32_stream_bytes(const problems::MatmulProblem& p, std::span<
 // operand is read from global memory.
 void set_phase(KernelText& text, const ProblemText& out, const problems::MatmulProblem& p,
                std::span<const Dim> dims) {
-  text.phase = std::all_of(dims.begin(), dims.end(), [](Dim dim) { return dim.is_const(); });
+  text.phase = is_low_float(p.a)
+                   ? phase_product(p, dims).has_value()
+                   : std::all_of(dims.begin(), dims.end(), [](Dim dim) { return dim.is_const(); });
   text.exchangeable = out.exchangeable({size_of(p.a) >= 2, false});
+}
+
+// The text of a product as a phase of a persistent kernel.
+KernelText phase_text(ProblemText& out, const problems::MatmulProblem& p,
+                      std::span<const Dim> dims) {
+  const auto product = phase_product(p, dims);
+  GEX_CHECK(product, "a product that can't be a phase");
+  out.accumulator(p.a);
+  if (product->computed) out.operand("Left", 0, p.a);
+  out.finish(p.c);
+  out.constant("kBf16", product->bf16 ? 1 : 0);
+  std::string sizes;
+  for (Dim dim : dims) sizes += str(sizes.empty() ? "" : ", ", dim.constant(), "ll");
+  out.text += str("#undef GEX_DIMS\n#define GEX_DIMS const i64 dims[] = {", sizes, "};\n");
+  if (product->computed) out.text += kPhaseLeft;
+  out.text += kPhaseProduct;
+  KernelText text;
+  text.name = out.name;
+  text.part = out.text;
+  text.block = kMmaThreads;
+  text.words = out.buffers + static_cast<int>(dims.size());
+  text.shared_bytes = 0;
+  text.product = product;
+  return text;
 }
 
 void declare_mma(ProblemText& out, const problems::MatmulProblem& p, const MmaPlan& plan) {
@@ -420,14 +489,13 @@ KernelText matmul_text(const problems::MatmulProblem& problem, const AttachedKer
                        std::span<const Dim> dims, const DeviceLimits& limits) {
   GEX_CHECK(!problem.b_packed, "CUDA matmuls read B in its own layout, not packed");
   ProblemText out("gex_matmul", attached, 2, 1, false, dims, limits);
+  if (limits.persistent && is_low_float(problem.a)) return phase_text(out, problem, dims);
   declare_operands(out, problem);
   std::string body = "  Product task;\n  task.bind(words, dims);\n";
   const Dim batches = dims[at_dim::batch0] * dims[at_dim::batch1];
   const Dim work = batches * tiles(dims);
   MmaPlan plan = mma_plan(problem, dims, limits);
-  plan.waits =
-      plan.stream && (limits.dependent_launch || limits.persistent) && attached.constant_right;
-  const bool staged_left = !attached.exchanged.empty() && attached.exchanged.front();
+  plan.waits = plan.stream && limits.dependent_launch && attached.constant_right;
   if (const auto bytes = f32_stream_bytes(problem, dims)) {
     out.text += kStreamF32;
     body +=
@@ -444,7 +512,6 @@ KernelText matmul_text(const problems::MatmulProblem& problem, const AttachedKer
   if (!plan.any())
     return out.done(body + std::string(kTilesBody), kTileThreads,
                     capped_grid(work, limits, kBlocksEach), 0, 0);
-  out.constant("kLeftStaged", staged_left ? 1 : 0);
   declare_mma(out, problem, plan);
   body += plan.body();
   KernelText text =
@@ -466,7 +533,6 @@ KernelText grouped_text(const problems::GroupedMatmulProblem& problem, std::span
   // Groups may begin at any row.
   const bool mma = !plan.tiles.empty() && plan.left_by_depth;
   out.constant("kUsesMma", mma ? 1 : 0);
-  out.constant("kLeftStaged", 0);
   out.constant("kGroupedCols", mma ? kSmallTile.cols : kTileCols);
   if (mma) declare_mma(out, by_tiles, plan);
   out.text += mma ? kGroupedMma : kGroupedPlain;

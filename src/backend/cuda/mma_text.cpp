@@ -279,11 +279,6 @@ GEX_FN void stream_stage(const Product& task, Half* x, int pitch) {
         for (int u = 0; u < 8; ++u)
           if (first + u * 256 < depth) x[r * pitch + first + u * 256] = to_half(v[u]);
       }
-  } else if (kLeftStaged) {  // in shared memory, without the gaps between rows
-    const int pieces = (int)(s.depth / 8);
-    for (int r = 0; r < (int)s.rows; ++r)
-      for (int e = thread; e < pieces; e += 256)
-        *(uint4*)(x + r * pitch + e * 8) = *(const uint4*)(task.a.memory() + task.a_first + r * s.a[2] + e * 8);
   } else {
     const int pieces = (int)(s.depth / 8);
     const Half* from = task.a.memory() + task.a_first;

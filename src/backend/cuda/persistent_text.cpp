@@ -28,17 +28,18 @@ GEX_FN u32 load_acquire(const u32* p) {
   return v;
 }
 GEX_FN void poll_again() {}
+GEX_FN bool is_shared(const void* p) { return __isShared(p) != 0; }
 // Reads 128 bytes into the cache of the multiprocessor.
 GEX_FN void touch(const char* p) {
   u32 unused;
   asm volatile("ld.global.ca.u32 %0, [%1];" : "=r"(unused) : "l"(p));
 }
 #endif
-// A wait of several seconds means that a block is missing: an error is better than a hang.
-GEX_FN void count_wait(int& waits, int phase) {
-  if (++waits < (1 << 24)) return poll_again();
-  printf("gex: block %u of a persistent kernel waited too long in phase %d\n", blockIdx.x, phase);
-  __trap();
+// A wait of several seconds means that a block is missing: an error is better than a hang. No call of
+// a function here: registers with requested weights would be saved around it.
+GEX_FN void count_wait(int& waits) {
+  if (++waits == 1 << 24) __trap();
+  poll_again();
 }
 
 template <class T> GEX_FN u64 bits_of(T value) {
@@ -81,22 +82,23 @@ struct Staged {
 #pragma unroll
     for (int i = 0; i < each; ++i) {
       const int piece = (int)threadIdx.x + i * 256;
-      if (piece < pieces) v[i] = load_exchanged(from + piece * 16);
+      v[i] = load_exchanged(from + (piece < pieces ? piece : 0) * 16);  // no undefined registers
     }
   }
-  GEX_METHOD void finish(const char* from, char* to, int phase) {
+  GEX_METHOD void finish(const char* from, char* to) {
     int waits = 0;
+    to += threadIdx.x * 8;
 #pragma unroll
     for (int i = 0; i < each; ++i) {
       const int piece = (int)threadIdx.x + i * 256;
       if (piece >= pieces) continue;
       while (!ready(v[i])) {
-        count_wait(waits, phase);
+        count_wait(waits);
         v[i] = load_exchanged(from + piece * 16);
       }
       const u32 low = size == 2 ? (v[i].x & 0xffffu) | v[i].y << 16 : v[i].x;
       const u32 high = size == 2 ? (v[i].z & 0xffffu) | v[i].w << 16 : v[i].z;
-      *(u64*)(to + piece * 8) = low | (u64)high << 32;
+      *(u64*)(to + i * 2048) = low | (u64)high << 32;
     }
   }
 };
@@ -110,19 +112,119 @@ GEX_FN void end_phase(u32* counter) {
   __syncthreads();
   if (threadIdx.x == 0) add_release(counter);
 }
-GEX_FN void wait_for_phase(const u32* counter, int phase) {
+GEX_FN void wait_for_phase(const u32* counter) {
   int waits = 0;
   if (threadIdx.x == 0)
-    while (load_acquire(counter) < gridDim.x) count_wait(waits, phase);
+    while (load_acquire(counter) < gridDim.x) count_wait(waits);
   __syncthreads();
 }
-struct PhaseEntry { int kind, first_word, words, local_word, local_words, after, ends; };
+struct PhaseEntry { int kind, first_word, words, local_word, local_words, after, ends, product; };
 GEX_FN i64 phase_word(const PhaseEntry& phase, const i64* words, int i) {
   if (i < phase.words) return words[phase.first_word + i];
   i -= phase.words;
   return i < phase.local_words ? words[phase.local_word + i] : 0;
 }
 )cuda";
+
+// Products of few rows: one code for all of them, so that it stays in the instruction cache. A tile is
+// 8 columns; the 8 warps of a block divide its depth in rounds of 128 steps each. A slot is one round
+// of one tile; the weights of up to kSlots slots are requested before the block waits for the left
+// operand.
+constexpr std::string_view kProducts = R"cuda(
+enum { kSlots = 6 };
+struct ProductTask {
+  int part;  // of the phase; -1: the block has nothing to do
+  const char* weights;
+  i64 stride;  // bytes between columns
+  int rows, cols, depth, index, count;
+  bool bf16;
+  const unsigned short* x;  // [rows][depth], in shared memory
+};
+
+// Tiles index, index + count, ... belong to the block. Group g has the tiles and rounds of its slots.
+struct SlotPlan {
+  int rounds, tiles, passes, groups;  // tiles: of one group; passes: of kSlots rounds each
+  GEX_METHOD SlotPlan(const ProductTask& task) {
+    rounds = (task.depth + 1023) / 1024;
+    passes = (rounds + kSlots - 1) / kSlots;
+    tiles = passes > 1 ? 1 : kSlots / rounds;
+    const int all = (task.cols + 7) / 8, mine = task.index < all ? (all - task.index + task.count - 1) / task.count : 0;
+    groups = (mine + tiles - 1) / tiles;
+  }
+};
+
+GEX_FN void request_weights(const ProductTask& task, const SlotPlan& plan, int group, int pass,
+                            uint4 (&w)[kSlots][4]) {
+  const int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
+  const uint4 zero = {0, 0, 0, 0};
+  int tile = 0, round = pass * kSlots;
+#pragma unroll
+  for (int s = 0; s < kSlots; ++s) {
+    const int column = (task.index + (group * plan.tiles + tile) * task.count) * 8 + g;
+    const bool inside = tile < plan.tiles && column < task.cols;
+    const int k = (round * 8 + warp) * 128 + t * 8;
+    const char* const from = task.weights + (inside ? column * task.stride + k * 2 : 0);
+#pragma unroll
+    for (int u = 0; u < 4; ++u) w[s][u] = inside && k + u * 32 < task.depth ? load_once(from + u * 64) : zero;
+    if (++round == plan.rounds) round = 0, ++tile;
+  }
+}
+
+// Adds the products of a thread's weights to the sums of its warp: [slot][warp][8 rows][8 columns].
+template <bool bf16>
+GEX_FN void multiply_slots(const ProductTask& task, const SlotPlan& plan, int pass, const uint4 (&w)[kSlots][4],
+                           float* sums) {
+  const int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
+  int tile = 0, round = pass * kSlots;
+#pragma unroll
+  for (int s = 0; s < kSlots; ++s) {
+    if (tile >= plan.tiles) break;
+    float sum[4] = {};
+#pragma unroll
+    for (int u = 0; u < 4; ++u) {
+      const int k = (round * 8 + warp) * 128 + u * 32 + t * 8;
+      uint4 x = {0, 0, 0, 0};
+      if (g < task.rows && k < task.depth) x = *(const uint4*)(task.x + g * task.depth + k);
+      const u32 first[4] = {w[s][u].x, 0, w[s][u].y, 0}, second[4] = {w[s][u].z, 0, w[s][u].w, 0};
+      mma_16816<bf16>(sum, first, x.x, x.y);
+      mma_16816<bf16>(sum, second, x.z, x.w);
+    }
+    float* const to = sums + (s * 8 + warp) * 64;
+#pragma unroll
+    for (int e = 0; e < 2; ++e)
+      if (t * 2 + e < task.rows) to[(t * 2 + e) * 8 + g] = pass == 0 ? sum[e] : to[(t * 2 + e) * 8 + g] + sum[e];
+    if (++round == plan.rounds) round = 0, ++tile;
+  }
+}
+
+// The sum of all warps and rounds of element e of a group.
+GEX_FN float join_slots(const SlotPlan& plan, const float* sums, int tile, int inside) {
+  const int slots = plan.passes > 1 ? kSlots : plan.rounds;
+  float total = 0.0f;
+  for (int s = 0; s < slots; ++s) {
+    const float* const from = sums + (tile * slots + s) * 512 + inside;
+    float part = 0.0f;
+#pragma unroll
+    for (int warp = 0; warp < 8; ++warp) part += from[warp * 64];
+    total += part;
+  }
+  return total;
+}
+
+// Weights that are not aligned.
+template <bool bf16>
+GEX_FN float plain_product(const ProductTask& task, int row, int col) {
+  float sum = 0.0f;
+#pragma unroll 1
+  for (int k = 0; k < task.depth; ++k) {
+    const unsigned short a = task.x[row * task.depth + k], b = *(const unsigned short*)(task.weights + col * task.stride + k * 2);
+    sum = bf16 ? fmaf(of_bf16(a), of_bf16(b), sum) : fmaf(of_f16(a), of_f16(b), sum);
+  }
+  return sum;
+}
+)cuda";
+// Shared memory of the sums.
+constexpr std::int64_t kSumBytes = 6 * 8 * 64 * 4;
 
 std::int64_t rounded(std::int64_t bytes) { return (bytes + 127) / 128 * 128; }
 
@@ -134,22 +236,21 @@ class PersistentWriter {
       for (const PhasePart& part : phase.parts) add_locals(*part.text);
       for (const Phase::Local& local : phase.locals) add_locals(*local.part.text);
     }
-    staging_ = rounded(staging_);
+    staging_ = rounded(std::max(staging_, kSumBytes));
     all_bytes_ = staging_;
   }
 
   KernelText write() {
-    std::string table, cases;
+    std::string table;
     for (std::size_t p = 0; p < phases_.size(); ++p) table += entry(p);
-    for (std::size_t k = 0; k < kinds_.size(); ++k)
-      cases += str("      case ", k, ": kind", k, "(phase, p, mine, counters, staging); break;\n");
     KernelText out;
     out.name = "gex_super_kernel";
     out.block = 256;
     out.grid = limits_.multiprocessors;
     out.shared_bytes = all_bytes_;
-    out.source = str(prelude(), kHelpers, spaces_, functions_, "__constant__ PhaseEntry kPhases[",
-                     phases_.size(), "] = {\n", table, "};\n", kernel(cases));
+    out.source = str(prelude(), kHelpers, kProducts, spaces_, functions_,
+                     "__constant__ PhaseEntry kPhases[", phases_.size(), "] = {\n", table, "};\n",
+                     product_function(), kernel());
     return out;
   }
 
@@ -163,9 +264,7 @@ class PersistentWriter {
   std::string space_of(const KernelText& text) {
     const auto [found, added] = space_numbers_.emplace(text.part, space_numbers_.size());
     const std::string space = str("phase_part", found->second);
-    // A phase does not wait for preceding kernels.
-    if (added)
-      spaces_ += str("namespace ", space, " {\nGEX_FN void wait_for_inputs() {}\n", text.part, "}\n");
+    if (added) spaces_ += str("namespace ", space, " {\n", text.part, "}\n");
     return space;
   }
 
@@ -174,6 +273,10 @@ class PersistentWriter {
   static int words_of(const Phase& phase) {
     return phase.parts.back().first_word + words_of(phase.parts.back()) - first_word(phase);
   }
+  static std::string words(const Phase& phase, const PhasePart& part) {
+    return str("(mine + ", part.first_word - first_word(phase), ")");
+  }
+  static std::string local_words(const Phase& phase) { return str("(mine + ", words_of(phase), ")"); }
 
   bool is_waited_for(std::size_t p) const {
     return std::any_of(phases_.begin(), phases_.end(), [&](const Phase& phase) {
@@ -181,132 +284,300 @@ class PersistentWriter {
     });
   }
 
+  // Products that each block computes at most one of, so that they share one code.
+  bool has_products(const Phase& phase) const {
+    std::int64_t blocks = 0;
+    for (const PhasePart& part : phase.parts) {
+      if (!part.text->product) return false;
+      blocks += part.grid;
+    }
+    return blocks <= limits_.multiprocessors;
+  }
+
   std::string entry(std::size_t p) {
     const Phase& phase = phases_[p];
-    const std::string text = function(phase);
-    const auto [found, added] = kinds_.emplace(text, static_cast<int>(kinds_.size()));
-    if (added)
-      functions_ += str("GEX_FN void kind", found->second,
-                        "(const PhaseEntry& phase, int number, const i64* mine, u32* counters, "
-                        "char* staging) {\n",
-                        text, "}\n");
+    const bool products = has_products(phase);
+    const int kind = products ? product_kind(phase) : other_kind(phase);
     const bool local = !phase.locals.empty();
     const int count = words_of(phase);
     const int local_count = local ? words_of(phase.locals.front().part) : 0;
     GEX_CHECK(count + local_count <= kMostPhaseWords, "words of a phase");
-    return str("  {", found->second, ", ", first_word(phase), ", ", count, ", ",
+    return str("  {", kind, ", ", first_word(phase), ", ", count, ", ",
                local ? phase.locals.front().part.first_word : 0, ", ", local_count, ", ",
-               phase.after, ", ", is_waited_for(p) ? 1 : 0, "},\n");
+               phase.after, ", ", is_waited_for(p) ? 1 : 0, ", ", products ? 1 : 0, "},\n");
   }
 
-  // The statements of a phase, in terms of positions in its own words: phases of equal layers have
-  // equal texts.
-  std::string function(const Phase& phase) {
-    std::string find, prepare, compute;
-    std::int64_t total = 0;
-    for (std::size_t i = 0; i < phase.parts.size(); ++i) {
-      const PhasePart& part = phase.parts[i];
-      const std::string space = space_of(*part.text);
-      const std::string words = str("mine + ", part.first_word - first_word(phase));
-      find += str("    if (part < 0) {\n      block.count = ", part.grid,
-                  ";\n      if (block.index < ", part.grid, ") part = ", i,
-                  ";\n      else block.index -= ", part.grid, ";\n    }\n");
-      prepare += str("    if (part == ", i, ") {\n", touches(part, words));
-      if (!phase.locals.empty()) prepare += touches(phase.locals.front().part, local_words(phase));
-      if (part.text->prepares)
-        prepare += str("      ", space, "::prepare(", words, ", block, requested);\n");
-      prepare += "    }\n";
-      compute += str("    if (part == ", i, ") {\n", run(phase, i, space, words), "    }\n");
-      total += part.grid;
-    }
-    return str("  for (i64 at = blockIdx.x; at < ", total,
-               "; at += gridDim.x) {\n    Blocks block = {at, 0};\n    int part = -1;\n", find,
-               "    Requested requested;\n", prepare,
-               "    if (at == blockIdx.x && phase.after >= 0) wait_for_phase(counters + phase.after, "
-               "number);\n",
-               compute, "    __syncthreads();\n  }\n");
-  }
-
-  static std::string local_words(const Phase& phase) { return str("mine + ", words_of(phase)); }
+  // ---- what all phases share ----
 
   static std::string touches(const PhasePart& part, const std::string& words) {
     std::string text;
     for (const auto& [buffer, bytes] : part.touched)
-      text += str("      touch_bytes((", words, ")[", buffer, "], ", bytes, ");\n");
+      text += str("      touch_bytes(", words, "[", buffer, "], ", bytes, ");\n");
     return text;
   }
 
-  // Requests what a launch reads from exchanged memory; `w` becomes its words.
-  std::string request(const PhasePart& part, const std::string& w, const std::string& words) {
-    std::string text = str("      i64 ", w, "[", part.text->words,
-                           "];\n#pragma unroll\n      for (int i = 0; i < ", part.text->words,
-                           "; ++i) ", w, "[i] = (", words, ")[i];\n");
+  // Finds the part of the phase that the block belongs to.
+  static std::string find_part(const Phase& phase) {
+    std::string text;
+    for (std::size_t i = 0; i < phase.parts.size(); ++i)
+      text += str("    if (part < 0) {\n      block.count = ", phase.parts[i].grid,
+                  ";\n      if (block.index < ", phase.parts[i].grid, ") part = ", i,
+                  ";\n      else block.index -= ", phase.parts[i].grid, ";\n    }\n");
+    return text;
+  }
+
+  // `w`: an array of the launch's words that is not shared memory of the phase.
+  static std::string copy_words(const PhasePart& part, const std::string& w,
+                                const std::string& words) {
+    return str("      i64 ", w, "[", part.text->words, "];\n#pragma unroll\n      for (int i = 0; i < ",
+               part.text->words, "; ++i) ", w, "[i] = ", words, "[i];\n");
+  }
+
+  static std::string staged_name(const std::string& w, const PhasePart::Staged& staged) {
+    return str(w, "_in", staged.buffers.front());
+  }
+
+  // Requests what a launch reads from exchanged memory.
+  static std::string request(const PhasePart& part, const std::string& w, const std::string& words) {
+    std::string text;
     for (const PhasePart::Staged& staged : part.staged) {
-      const std::string name = str(w, "_in", staged.buffers.front());
+      const std::string name = staged_name(w, staged);
       text += str("      Staged<", staged.element_bytes, ", ", staged.elements, "> ", name,
-                  ";\n      ", name, ".request((const char*)", w, "[", staged.buffers.front(),
+                  ";\n      ", name, ".request((const char*)", words, "[", staged.buffers.front(),
                   "]);\n");
     }
     return text;
   }
 
-  std::string finish(const PhasePart& part, const std::string& w, std::int64_t& at) {
+  // Waits for it and sets the words to its places in shared memory; `set` writes one of them.
+  template <class Set>
+  static std::string finish(const PhasePart& part, const std::string& w, const std::string& words,
+                            std::int64_t& at, Set set) {
     std::string text;
     for (const PhasePart::Staged& staged : part.staged) {
-      const int first = staged.buffers.front();
-      text += str("      ", w, "_in", first, ".finish((const char*)", w, "[", first,
-                  "], staging + ", at, ", number);\n");
-      for (int buffer : staged.buffers)
-        text += str("      ", w, "[", buffer, "] = (i64)(staging + ", at, ");\n");
+      text += str("      ", staged_name(w, staged), ".finish((const char*)", words, "[",
+                  staged.buffers.front(), "], staging + ", at, ");\n");
+      for (int buffer : staged.buffers) text += set(buffer, str("(i64)(staging + ", at, ")"));
       at += rounded(staged.elements * staged.element_bytes);
     }
     return text;
   }
 
-  std::string run(const Phase& phase, std::size_t number, const std::string& space,
-                  const std::string& words) {
-    const PhasePart& part = phase.parts[number];
-    std::string text = request(part, "w", words);
-    const Phase::Local* local =
-        !phase.locals.empty() && !phase.locals.front().read_by[number].empty()
-            ? &phase.locals.front()
-            : nullptr;
-    if (local != nullptr) text += request(local->part, "v", local_words(phase));
-    std::int64_t at = 0;
-    if (local != nullptr) text += finish(local->part, "v", at);
-    text += finish(part, "w", at);
-    if (at > 0) text += "      __syncthreads();\n";
-    if (local != nullptr) {
-      text += str("      v[", local->result, "] = (i64)(staging + ", at, ");\n      ",
-                  space_of(*local->part.text), "::run(v, Blocks{0, 1});\n      __syncthreads();\n");
-      for (int buffer : local->read_by[number])
-        text += str("      w[", buffer, "] = v[", local->result, "];\n");
-      at += rounded(local->result_bytes);
-    }
-    all_bytes_ = std::max(all_bytes_, staging_ + at);
-    return text + str("      ", space, "::run(w, block", part.text->prepares ? ", requested" : "",
-                      ");\n");
+  static bool reads_local(const Phase& phase, std::size_t part) {
+    return !phase.locals.empty() && !phase.locals.front().read_by[part].empty();
   }
 
-  std::string kernel(const std::string& cases) const {
-    return str("extern \"C\" __global__ void __launch_bounds__(256, 1) gex_super_kernel(const i64* "
-               "words) {\n  GEX_DECLARE_LOCALS\n  char* const staging = (char*)gex_locals + ",
-               staging_, ";\n  __shared__ i64 copied[2][", kMostPhaseWords, "];\n",
-               R"(  u32* const counters = (u32*)words[-2];
+  // Computes the launch that the blocks of a phase repeat: `v` becomes its words.
+  std::string repeat(const Phase& phase, std::int64_t& at) {
+    if (phase.locals.empty()) return {};
+    const Phase::Local& local = phase.locals.front();
+    const std::string own = local_words(phase);
+    const auto set = [](int buffer, const std::string& value) {
+      return str("      v[", buffer, "] = ", value, ";\n");
+    };
+    std::string text = copy_words(local.part, "v", own) + request(local.part, "v", own);
+    text += finish(local.part, "v", own, at, set);
+    text += str("      __syncthreads();\n", set(local.result, str("(i64)(staging + ", at, ")")),
+                "      ", space_of(*local.part.text), "::run(v, Blocks{0, 1});\n");
+    at += rounded(local.result_bytes);
+    return text;
+  }
+
+  // Stages what part `number` reads, after repeat().
+  template <class Set>
+  std::string stage(const Phase& phase, std::size_t number, Set set, std::int64_t& at) {
+    const PhasePart& part = phase.parts[number];
+    const std::string own = words(phase, part);
+    std::string text = request(part, "w", own);
+    text += finish(part, "w", own, at, set);
+    if (reads_local(phase, number))
+      for (int buffer : phase.locals.front().read_by[number])
+        text += set(buffer, str("v[", phase.locals.front().result, "]"));
+    return text;
+  }
+
+  // ---- phases that are not products ----
+
+  // Phases of equal layers have equal texts: words are addressed from the phase's first.
+  int other_kind(const Phase& phase) {
+    std::int64_t total = 0, repeated = 0;
+    const std::string first = repeat(phase, repeated);
+    std::string prepare, compute;
+    for (std::size_t i = 0; i < phase.parts.size(); ++i) {
+      const PhasePart& part = phase.parts[i];
+      GEX_CHECK(!part.text->product, "a product beside other launches, or with too many blocks");
+      prepare += str("    if (part == ", i, ") {\n", touches(part, words(phase, part)), "    }\n");
+      std::int64_t at = repeated;
+      const auto set = [](int buffer, const std::string& value) {
+        return str("      w[", buffer, "] = ", value, ";\n");
+      };
+      const std::string staged = stage(phase, i, set, at);
+      compute += str("    if (part == ", i, ") {\n", copy_words(part, "w", words(phase, part)), staged,
+                     at > 0 ? "      __syncthreads();\n" : "", "      ",
+                     space_of(*part.text), "::run(w, block);\n    }\n");
+      all_bytes_ = std::max(all_bytes_, staging_ + at);
+      total += part.grid;
+    }
+    const std::string text =
+        str("  for (i64 at = blockIdx.x; at < ", total,
+            "; at += gridDim.x) {\n    Blocks block = {at, 0};\n    int part = -1;\n",
+            find_part(phase), prepare,
+            "    if (at == blockIdx.x && phase.after >= 0) wait_for_phase(counters + phase.after);\n",
+            first, compute, "    __syncthreads();\n  }\n");
+    const auto [found, added] = kinds_.emplace(text, static_cast<int>(kinds_.size()));
+    if (added)
+      functions_ += str("static __device__ __noinline__ void kind", found->second,
+                        "(const PhaseEntry& phase, const i64* mine, u32* counters, "
+                        "char* staging) {\n",
+                        text, "}\n");
+    return found->second;
+  }
+
+  // ---- products ----
+
+  struct ProductKind {
+    std::string find, stage, finish;
+    bool operator==(const ProductKind&) const = default;
+  };
+
+  int product_kind(const Phase& phase) {
+    ProductKind kind;
+    kind.find = find_part(phase);
+    std::int64_t repeated = 0;
+    kind.stage = repeat(phase, repeated);
+    if (!phase.locals.empty())
+      kind.find += touches(phase.locals.front().part, local_words(phase));
+    for (std::size_t i = 0; i < phase.parts.size(); ++i) {
+      const PhasePart& part = phase.parts[i];
+      const KernelText::Product& product = *part.text->product;
+      const std::string own = words(phase, part), space = space_of(*part.text);
+      (product.bf16 ? has_bf16_ : has_f16_) = true;
+      kind.find += str("    if (part == ", i, ") {\n      task = {", i, ", (const char*)", own,
+                       "[1], ", 2 * product.stride, ", ", product.rows, ", ", product.cols, ", ",
+                       product.depth, ", (int)block.index, (int)block.count, ",
+                       product.bf16 ? "true" : "false", ", 0};\n", touches(part, own),
+                       "    }\n");
+      std::int64_t at = repeated;
+      const auto set = [](int buffer, const std::string& value) {
+        return str("      if (threadIdx.x == ", buffer, ") patched[", buffer, "] = ", value, ";\n");
+      };
+      const std::string staged = stage(phase, i, set, at);
+      kind.stage += str("    if (task.part == ", i, ") {\n      if (threadIdx.x < ",
+                        part.text->words, ") patched[threadIdx.x] = ", own, "[threadIdx.x];\n",
+                        staged, "      __syncthreads();\n");
+      if (product.computed) {
+        kind.stage += str("      ", space, "::stage_left(patched, (unsigned short*)(staging + ", at,
+                          "));\n      task.x = (const unsigned short*)(staging + ", at, ");\n");
+        at += rounded(product.rows * product.depth * 2);
+      } else {
+        kind.stage += copy_left(product, at);
+      }
+      kind.stage += "    }\n";
+      kind.finish += str("    if (task.part == ", i, ") ", space,
+                         "::finish(patched, row, col, sum);\n");
+      all_bytes_ = std::max(all_bytes_, staging_ + at);
+    }
+    const auto found = std::find(products_.begin(), products_.end(), kind);
+    if (found != products_.end()) return static_cast<int>(found - products_.begin());
+    products_.push_back(std::move(kind));
+    return static_cast<int>(products_.size()) - 1;
+  }
+
+  // A left operand in global memory, or not aligned, is copied.
+  static std::string copy_left(const KernelText::Product& product, std::int64_t& at) {
+    std::string text = str(
+        "      task.x = (const unsigned short*)patched[0];\n      if (!is_shared(task.x) || "
+        "patched[0] % 16 != 0) {\n#pragma unroll 1\n        for (int e = (int)threadIdx.x; e < ",
+        product.rows * product.depth, "; e += 256) ((unsigned short*)(staging + ", at,
+        "))[e] = task.x[e];\n        task.x = (const unsigned short*)(staging + ", at, ");\n      }\n");
+    at += rounded(product.rows * product.depth * 2);
+    return text;
+  }
+
+  std::string product_function() const {
+    if (products_.empty()) return {};
+    const auto cases = [&](std::string ProductKind::*text) {
+      std::string out;
+      for (std::size_t k = 0; k < products_.size(); ++k)
+        out += str("    case ", k, ": {\n", products_[k].*text, "    } break;\n");
+      return out;
+    };
+    const auto by_type = [&](const char* name, const char* arguments) {
+      const std::string first = str(name, "<false>", arguments), second = str(name, "<true>", arguments);
+      return !has_bf16_ ? first : !has_f16_ ? second : str("task.bf16 ? ", second, " : ", first);
+    };
+    return str(R"(GEX_FN void product_phase(const PhaseEntry& phase, const i64* mine, u32* counters,
+                          char* staging, float* sums, i64* patched) {
+  ProductTask task;
+  Blocks block = {blockIdx.x, 0};
+  int part = -1;
+  task.part = -1;
+  switch (phase.kind) {
+)",
+               cases(&ProductKind::find), R"(  }
+  if (task.part < 0) return;
+  const SlotPlan plan(task);
+  const bool aligned = (i64)task.weights % 16 == 0;
+  uint4 w[kSlots][4];
+  if (aligned) request_weights(task, plan, 0, 0, w);
+  if (phase.after >= 0) wait_for_phase(counters + phase.after);
+  switch (phase.kind) {
+)",
+               cases(&ProductKind::stage), R"(  }
+  __syncthreads();
+#pragma unroll 1
+  for (int group = 0; group < plan.groups; ++group) {
+#pragma unroll 1
+    for (int pass = 0; pass < plan.passes && aligned; ++pass) {
+      if (group > 0 || pass > 0) request_weights(task, plan, group, pass, w);
+      )",
+               by_type("multiply_slots", "(task, plan, pass, w, sums)"), R"(;
+    }
+    __syncthreads();
+#pragma unroll 1
+    for (int e = (int)threadIdx.x; e < plan.tiles * task.rows * 8; e += 256) {
+      const int tile = e / (task.rows * 8), inside = e % (task.rows * 8), row = inside / 8;
+      const int col = (task.index + (group * plan.tiles + tile) * task.count) * 8 + inside % 8;
+      if (col >= task.cols) continue;
+      const float sum = aligned ? join_slots(plan, sums, tile, inside) : ()",
+               by_type("plain_product", "(task, row, col)"), R"();
+      switch (phase.kind) {
+)",
+               cases(&ProductKind::finish), R"(      }
+    }
+    __syncthreads();
+  }
+}
+)");
+  }
+
+  std::string kernel() const {
+    std::string cases;
+    for (std::size_t k = 0; k < kinds_.size(); ++k)
+      cases += str("      case ", k, ": kind", k, "(phase, mine, counters, staging); break;\n");
+    const std::string others = str("switch (phase.kind) {\n", cases, "    }\n");
+    const std::string product =
+        "product_phase(phase, mine, counters, staging, (float*)gex_locals, patched);\n";
+    return str(
+        "extern \"C\" __global__ void __launch_bounds__(256, 1) gex_super_kernel(const i64* words) {\n"
+        "  GEX_DECLARE_LOCALS\n  char* const staging = (char*)gex_locals + ",
+        staging_, ";\n  __shared__ i64 copied[2][", kMostPhaseWords, "], patched[", kMostPhaseWords,
+        "];\n",
+        R"(  u32* const counters = (u32*)words[-2];
   copied[0][threadIdx.x] = phase_word(kPhases[0], words, (int)threadIdx.x);
   __syncthreads();
 #pragma unroll 1
   for (int p = 0; p < )",
-               phases_.size(), R"(; ++p) {
+        phases_.size(), R"(; ++p) {
     const PhaseEntry phase = kPhases[p];
     const i64* const mine = copied[p & 1];
     i64 next = 0;
     if (p + 1 < )",
-               phases_.size(), R"() next = phase_word(kPhases[p + 1], words, (int)threadIdx.x);
-    switch (phase.kind) {
-)",
-               cases, R"(    }
-    copied[(p + 1) & 1][threadIdx.x] = next;
+        phases_.size(), R"() next = phase_word(kPhases[p + 1], words, (int)threadIdx.x);
+    )",
+        products_.empty() ? others
+                          : str("if (phase.product) ", product, "    else ", others),
+        R"(    copied[(p + 1) & 1][threadIdx.x] = next;
     if (phase.ends) end_phase(counters + p);
     __syncthreads();
   }
@@ -318,6 +589,8 @@ class PersistentWriter {
   const DeviceLimits& limits_;
   std::map<std::string, std::size_t> space_numbers_;  // by text
   std::map<std::string, int> kinds_;                  // by text of the function
+  std::vector<ProductKind> products_;
+  bool has_f16_ = false, has_bf16_ = false;  // among the products
   std::string spaces_, functions_;
   std::int64_t staging_ = 0, all_bytes_ = 0;  // where staged values begin; shared memory
 };

@@ -43,7 +43,36 @@ class PhaseList {
     read_local(launch, phase);
   }
 
-  const std::vector<Phase>& phases() const { return phases_; }
+  // Products are phases of their own, in which every block computes at most one of them.
+  std::vector<Phase> phases(int blocks) const {
+    std::vector<Phase> out;
+    std::vector<int> last_of;  // by phase of the Program
+    for (const Phase& phase : phases_) {
+      const auto begin = out.size();
+      std::int64_t used = 0;
+      for (const bool products : {false, true}) {
+        for (std::size_t i = 0; i < phase.parts.size(); ++i) {
+          const PhasePart& part = phase.parts[i];
+          if (part.text->product.has_value() != products) continue;
+          const bool fits = out.size() > begin && out.back().parts.front().text->product.has_value() == products &&
+                            (!products || used + part.grid <= blocks);
+          if (!fits) {
+            Phase& next = out.emplace_back();
+            next.after = phase.after < 0 ? -1 : last_of[static_cast<std::size_t>(phase.after)];
+            next.locals = phase.locals;
+            for (Phase::Local& local : next.locals) local.read_by.clear();
+            used = 0;
+          }
+          used += part.grid;
+          out.back().parts.push_back(part);
+          for (std::size_t l = 0; l < phase.locals.size(); ++l)
+            out.back().locals[l].read_by.push_back(phase.locals[l].read_by[i]);
+        }
+      }
+      last_of.push_back(static_cast<int>(out.size()) - 1);
+    }
+    return out;
+  }
 
  private:
   const BufferDesc& desc(BufferId id) const {
@@ -141,7 +170,7 @@ std::vector<SuperKernel> super_kernels(const program::Program& program, const De
         if (launch == nullptr || launch->phase < 0) break;
         list.add(*launch);
       }
-      kernels.push_back({first, persistent_kernel(list.phases(), limits)});
+      kernels.push_back({first, persistent_kernel(list.phases(limits.multiprocessors), limits)});
     }
   }
   return kernels;

@@ -150,7 +150,10 @@ void VectorWriter::vector_loops(const Stage& stage, const std::vector<Range>& ra
   line("const i64 groups = " + dim(points) + " / " + width + ";");
   line("left" + id + " = groups * " + width + ";");
   // Unrolled so that reductions have several loads in flight.
-  if (stage.reduction && stage.exprs.size() <= kShortBody) line("#pragma unroll 4");
+  if (small_code_)
+    line("#pragma unroll 1");
+  else if (stage.reduction && stage.exprs.size() <= kShortBody)
+    line("#pragma unroll 4");
   open("for (i64 q = " + start + "; q < groups; q += " + step + ")");
   // The last index advances by the width.
   std::vector<Range> outer(ranges.begin(), ranges.end() - 1);
