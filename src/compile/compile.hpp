@@ -70,7 +70,7 @@ struct CompileOptions {
 // gex/options.def adds in another form: the caller adds them.
 void add_to_key(Digester& key, const CompileOptions& options);
 
-// The option, unless GEX_SUPER_KERNEL=0.
+// The option, or GEX_SUPER_KERNEL=1.
 bool makes_super_kernels(const CompileOptions& options);
 // The option, or GEX_KEEP_SUBNORMALS=1. UserError for other values of the variable than 0 and 1.
 bool keeps_subnormals(const CompileOptions& options);

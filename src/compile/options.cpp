@@ -194,7 +194,7 @@ bool keeps_subnormals(const CompileOptions& options) {
 }
 
 bool makes_super_kernels(const CompileOptions& options) {
-  return options.super_kernel && switch_of("GEX_SUPER_KERNEL") != "0";
+  return options.super_kernel || switch_of("GEX_SUPER_KERNEL") == "1";
 }
 
 void add_to_key(Digester& key, const CompileOptions& options) {

@@ -94,7 +94,8 @@ void Emitter::merge_launches() {
 }
 
 void Emitter::make_super_kernels() {
-  if (!launches_.has_phases() || !state_.options.fuse || !makes_super_kernels(state_.options)) return;
+  if (!launches_.has_phases() || !state_.options.fuse || !makes_super_kernels(state_.options))
+    return;
   const int count = plan::make_super_kernels(
       state_.program,
       {.can_be_phase =

@@ -27,7 +27,9 @@ constexpr std::int64_t kPiece = 8;        // bytes that are exchanged at once, w
 constexpr std::int64_t kAlignment = 128;  // of values in exchanged memory
 constexpr std::size_t kMostWords = 200;   // of a phase
 
-std::int64_t rounded(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::int64_t rounded(std::int64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 // Bytes of a buffer that is dense, or nothing.
 std::optional<std::int64_t> dense_bytes(const BufferDesc& desc) {
@@ -118,9 +120,8 @@ class Sequence {
   }
 
   static bool writes_and_reads(int launch, const std::vector<Access>& accesses) {
-    return std::any_of(accesses.begin(), accesses.end(), [&](const Access& other) {
-      return other.launch == launch && !other.write;
-    });
+    return std::any_of(accesses.begin(), accesses.end(),
+                       [&](const Access& other) { return other.launch == launch && !other.write; });
   }
 
   void choose_exchanged() {
@@ -196,7 +197,8 @@ class Sequence {
         BufferId largest = -1;
         for (std::size_t p = 0; p < launch->buffers.size(); ++p) {
           const BufferId id = launch->buffers[p], root = program::root_of(program_, id);
-          if (launch->writes[p] || !exchanged_.contains(root) || !staged.insert(id).second) continue;
+          if (launch->writes[p] || !exchanged_.contains(root) || !staged.insert(id).second)
+            continue;
           bytes += *dense_bytes(desc(id));
           if (largest < 0 || *dense_bytes(desc(id)) > *dense_bytes(desc(largest))) largest = id;
         }
@@ -306,8 +308,9 @@ class SuperKernels {
         Step clear;
         clear.op = program::Fill{memory, program_.buffers[index(memory)].bytes, 0, 4};
         clear.location = steps.front().location;
-        segment.steps.insert(segment.steps.begin() + static_cast<std::ptrdiff_t>(last - steps.size()),
-                             std::move(clear));
+        segment.steps.insert(
+            segment.steps.begin() + static_cast<std::ptrdiff_t>(last - steps.size()),
+            std::move(clear));
         ++first;
         ++count_;
       }
@@ -324,7 +327,8 @@ class SuperKernels {
       bool fits = true;
       do {
         const auto* launch = std::get_if<Launch>(&steps[next].op);
-        fits = fits && launch != nullptr && launch->grid.is_const() && options_.can_be_phase(*launch);
+        fits =
+            fits && launch != nullptr && launch->grid.is_const() && options_.can_be_phase(*launch);
         if (launch != nullptr) words += launch->buffers.size() + launch->dims.size() + 3;
         ++next;
       } while (next < steps.size() && continues(steps[next]));

@@ -56,8 +56,8 @@ std::string EmulatedKernels::device_source(int first, int parts) const {
 void EmulatedKernels::compile() {
   const std::string folder = temporary_folder();
   std::ofstream(folder + "/kernels.cpp") << kEmulation << device_source() << kEmulatedRun;
-  ASSERT_EQ(run_command("c++ -std=c++20 -O1 -ffp-contract=off -w -shared -fPIC -pthread -o " + folder +
-                        "/kernels.so " + folder + "/kernels.cpp"),
+  ASSERT_EQ(run_command("c++ -std=c++20 -O1 -ffp-contract=off -w -shared -fPIC -pthread -o " +
+                        folder + "/kernels.so " + folder + "/kernels.cpp"),
             0);
   library_ = dlopen((folder + "/kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library_, nullptr) << dlerror();

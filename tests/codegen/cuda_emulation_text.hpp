@@ -5,8 +5,9 @@
 namespace gex::codegen {
 
 // What CUDA provides to a kernel. Blocks of a cluster run together, and use dynamic shared memory
-// only. Blocks of a persistent kernel run at the same time, each in a thread of the host. Threads of every other block run in reverse order, and shared memory starts as NaN, so that
-// missing barriers show.
+// only. Blocks of a persistent kernel run at the same time, each in a thread of the host. Threads
+// of every other block run in reverse order, and shared memory starts as NaN, so that missing
+// barriers show.
 inline const char* const kEmulation = R"(
 #define GEX_EMULATED
 #include <ucontext.h>

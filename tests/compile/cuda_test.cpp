@@ -149,8 +149,8 @@ graph main(%x: f32[1, s0, 4, 16], %z: f32[1, s0, 2, 16]) -> (f32[1, s0, 4, 16], 
   }
 }
 
-// The text of a decoder of this many layers: norm, q and k, attention over a cache that is written in
-// place, output, norm, gated feed-forward layer. `rows`: queries.
+// The text of a decoder of this many layers: norm, q and k, attention over a cache that is written
+// in place, output, norm, gated feed-forward layer.
 std::string decoder(int layers) {
   std::string inputs = "%x0: f16[1, 64], %at: i64[1]", results, types, body;
   for (int l = 0; l < layers; ++l) {
@@ -181,14 +181,13 @@ std::string decoder(int layers) {
   %x@ = add(%do#, %y#) : f16[1, 64]
 )";
     const std::string parameters =
-        ", %g#: f16[64], %h#: f16[64], %kc#: f16[1, 1, 24, 32], %wq#: f16[64, 64], %wk#: f16[32, 64], "
+        ", %g#: f16[64], %h#: f16[64], %kc#: f16[1, 1, 24, 32], %wq#: f16[64, 64], %wk#: f16[32, "
+        "64], "
         "%wo#: f16[64, 64], %wg#: f16[96, 64], %wu#: f16[96, 64], %wd#: f16[64, 96]";
     const auto numbered = [&](const std::string& pattern) {
       std::string out;
       for (char c : pattern)
-        out += c == '#'   ? std::to_string(l)
-               : c == '@' ? std::to_string(l + 1)
-                          : std::string(1, c);
+        out += c == '#' ? std::to_string(l) : c == '@' ? std::to_string(l + 1) : std::string(1, c);
       return out;
     };
     body += numbered(text);
@@ -204,9 +203,15 @@ std::vector<HostTensor> decoder_inputs(int layers) {
   std::vector<HostTensor> inputs = {random_f16({1, 64}), HostTensor(DType::i64, {1})};
   reinterpret_cast<std::int64_t*>(inputs[1].data())[0] = 5;
   for (int l = 0; l < layers; ++l) {
-    for (const std::vector<std::int64_t>& shape :
-         {std::vector<std::int64_t>{64}, {64}, {1, 1, 24, 32}, {64, 64}, {32, 64}, {64, 64}, {96, 64},
-          {96, 64}, {64, 96}}) {
+    for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{64},
+                                                   {64},
+                                                   {1, 1, 24, 32},
+                                                   {64, 64},
+                                                   {32, 64},
+                                                   {64, 64},
+                                                   {96, 64},
+                                                   {96, 64},
+                                                   {64, 96}}) {
       // Sums of 64 products stay near 1.
       const double range = shape.size() == 2 ? 0.15 : 1.0;
       inputs.push_back(random_tensor(DType::f16, shape, random_source, -range, range));
@@ -215,12 +220,14 @@ std::vector<HostTensor> decoder_inputs(int layers) {
   return inputs;
 }
 
-// All layers are phases of one kernel, norms are repeated by the products that read them, and phases
-// wait for others only where the cache is written.
+// All layers are phases of one kernel, norms are repeated by the products that read them, and
+// phases wait for others only where the cache is written.
 TEST(CudaOnHost, ADecoderIsOnePersistentKernel) {
   if (!is_inner_run()) GTEST_SKIP() << "runs inside Cuda.GraphsGiveTheInterpretersResults";
   constexpr int kLayers = 3;
-  const Result r = check(decoder(kLayers), decoder_inputs(kLayers), 1e-2, for_cuda());
+  CompileOptions on = for_cuda();
+  on.super_kernel = true;
+  const Result r = check(decoder(kLayers), decoder_inputs(kLayers), 1e-2, on);
   const program::Program& program = *r.compiled.program;
   const auto launches = launches_of(program);
   const std::string text = program::print(program, {.constant_data = false});
@@ -242,9 +249,7 @@ TEST(CudaOnHost, ADecoderIsOnePersistentKernel) {
   const std::vector<HostTensor> once = execute(session, first);
   const std::vector<HostTensor> again = execute(session, second);
   for (std::size_t i = 0; i < once.size(); ++i) EXPECT_EQ(largest_error(again[i], once[i]), 0);
-  CompileOptions off = for_cuda();
-  off.super_kernel = false;
-  const Result separate = check(decoder(kLayers), decoder_inputs(kLayers), 1e-2, off);
+  const Result separate = check(decoder(kLayers), decoder_inputs(kLayers), 1e-2, for_cuda());
   for (const program::Launch* launch : launches_of(*separate.compiled.program))
     EXPECT_EQ(launch->phase, -1);
 }

@@ -1,7 +1,8 @@
 """The options of super kernels, checked.
 
-Kernels are fused when a graph is compiled; captured kernels are not merged further, and the report
-of a graph with such options says so.
+On CUDA, `super_kernel_optimize` makes sequences of small launches phases of one persistent kernel.
+On the CPU kernels are fused when a graph is compiled; captured kernels are not merged further, and
+the report of a graph with such options says so.
 """
 
 from __future__ import annotations

@@ -184,7 +184,6 @@ NPUGRAPH_EX_OPTIONS = _table(
     Option("post_grad_custom_pre_pass", None, _callable),
     Option("post_grad_custom_post_pass", None, _callable),
     *_DEBUGGING,
-    _flag("super_kernel_optimize", False),
     Option(
         "super_kernel_optimize_options",
         None,

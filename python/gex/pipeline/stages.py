@@ -82,7 +82,7 @@ def _reads_nodes(job: CompileJob) -> bool:
 
 def add_instruments(job: CompileJob) -> None:
     """Inserts the saves and checks of values that options request."""
-    if job.config.get("super_kernel_optimize", False):
+    if job.config.get("super_kernel_optimize", False) and device_of(job.gm).type != "cuda":
         job.report.notes.append(super_kernel.NOTHING_MERGED)
     instrumentation.insert_into(job.gm, job.name, job.config)
 

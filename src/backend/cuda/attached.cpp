@@ -35,8 +35,8 @@ class AttachedWriter : private BodyWriter {
     open("GEX_METHOD void bind(const i64* words)");
     for (int b = 0, word = first_buffer; b < params; ++b)
       if (b != value_buffer_)
-        line("b" + std::to_string(b) + " = " +
-             pointer(b, "words[" + std::to_string(word++) + "]") + ";");
+        line("b" + std::to_string(b) + " = " + pointer(b, "words[" + std::to_string(word++) + "]") +
+             ";");
     for (std::size_t i = 0; i < symbols.size(); ++i)
       line("s" + std::to_string(i) + " = words[" + std::to_string(at(first_dim) + i) + "];");
     close();

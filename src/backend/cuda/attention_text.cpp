@@ -267,11 +267,12 @@ std::int64_t slice_size(const problems::AttentionProblem& p, std::span<const Dim
                     rows.range().hi <= MmaPlan::kDecodeRows &&
                     dims[at_dim::keys].range().hi <= kMostKeys &&
                     dims[at_dim::keys].range().lo >= 1 && !problems::contains(p.computed, 1) &&
-                    !problems::contains(p.computed, 2) &&
-                    dims[at_dim::q_strides + 3] == Dim(1) && dims[at_dim::k_strides + 3] == Dim(1);
+                    !problems::contains(p.computed, 2) && dims[at_dim::q_strides + 3] == Dim(1) &&
+                    dims[at_dim::k_strides + 3] == Dim(1);
   if (!fits) return 0;
   std::int64_t slice = 8;
-  while (slice < 32 && *value % (slice * 2) == 0 && *units * (*value / slice) > limits.multiprocessors)
+  while (slice < 32 && *value % (slice * 2) == 0 &&
+         *units * (*value / slice) > limits.multiprocessors)
     slice *= 2;
   return *units * (*value / slice) <= 4 * limits.multiprocessors ? slice : 0;
 }
@@ -292,9 +293,9 @@ KernelText sliced(ProblemText& out, const problems::AttentionProblem& p, std::sp
       "(char*)gex_locals);\n";
   const Dim units = dims[at_dim::batch] * dims[at_dim::kv_heads] * Dim(value / slice);
   const Dim own = slice_attention_bytes(head, slice);
-  KernelText text = out.done(str(kBind, body, limits.persistent ? kPlainBody : kBody), kSliceThreads,
-                             capped_grid(units, limits, 2),
-                             limits.persistent ? own : max(shared, own), 0);
+  KernelText text =
+      out.done(str(kBind, body, limits.persistent ? kPlainBody : kBody), kSliceThreads,
+               capped_grid(units, limits, 2), limits.persistent ? own : max(shared, own), 0);
   text.phase = std::all_of(dims.begin(), dims.end(), [](Dim dim) { return dim.is_const(); });
   std::vector<bool> operands = {true, false, false};
   if (p.mask != problems::MaskKind::none) operands.push_back(p.mask != problems::MaskKind::boolean);

@@ -153,11 +153,10 @@ std::vector<bool> exchangeable_params(const loop::Kernel& kernel) {
       for (const Store& s : stage.stores) {
         if (s.buffer != b) continue;
         ++stores;
-        exchangeable =
-            exchangeable && s.mode == Store::Mode::set && s.pred == loop::kNoExpr && !s.shared &&
-            !s.ordered &&
-            (stage.reduce.empty() ||
-             !loop::runs_at_element(stage, loop::loop_position(stage, places, s)));
+        exchangeable = exchangeable && s.mode == Store::Mode::set && s.pred == loop::kNoExpr &&
+                       !s.shared && !s.ordered &&
+                       (stage.reduce.empty() ||
+                        !loop::runs_at_element(stage, loop::loop_position(stage, places, s)));
       }
       if (buffer.role == loop::Buffer::Role::out)
         for (const Expr& e : stage.exprs)

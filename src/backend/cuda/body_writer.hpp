@@ -15,7 +15,8 @@ namespace gex::backend::cuda {
 
 class BodyWriter {
  public:
-  // `exchanged`: parameters that are written to exchanged memory (persistent_text.hpp); empty: none.
+  // `exchanged`: parameters that are written to exchanged memory (persistent_text.hpp); empty:
+  // none.
   explicit BodyWriter(const loop::Kernel& kernel, std::vector<bool> exchanged = {})
       : kernel_(kernel), exchanged_(std::move(exchanged)) {}
   virtual ~BodyWriter() = default;

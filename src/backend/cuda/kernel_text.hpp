@@ -51,8 +51,8 @@ struct KernelText {
   bool phase = false;   // LaunchPlan::phase
   std::vector<bool> exchangeable;  // LaunchPlan::exchangeable
   // As a phase: a product of few rows of 16-bit floats, whose weights the persistent kernel itself
-  // reads and multiplies. `part` then defines `finish(words, row, col, sum)` and, if the left operand
-  // is computed, `stage_left(words, x)` instead of `run`.
+  // reads and multiplies. `part` then defines `finish(words, row, col, sum)` and, if the left
+  // operand is computed, `stage_left(words, x)` instead of `run`.
   struct Product {
     std::int64_t rows = 0, cols = 0, depth = 0, stride = 0;  // stride: of the weights' columns
     bool bf16 = false, computed = false;

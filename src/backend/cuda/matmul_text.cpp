@@ -386,11 +386,12 @@ std::optional<KernelText::Product> phase_product(const problems::MatmulProblem& 
   if (std::any_of(dims.begin(), dims.end(), [](Dim dim) { return !dim.is_const(); }))
     return std::nullopt;
   const auto at = [&](int i) { return dims[static_cast<std::size_t>(i)].constant(); };
-  KernelText::Product product{at(at_dim::m), at(at_dim::n), at(at_dim::k), at(at_dim::b_strides + 3),
+  KernelText::Product product{at(at_dim::m),      at(at_dim::n),
+                              at(at_dim::k),      at(at_dim::b_strides + 3),
                               p.a == DType::bf16, problems::contains(p.computed, 0)};
-  const bool dense = product.computed || (at(at_dim::a_strides + 3) == 1 &&
-                                          (product.rows == 1 ||
-                                           at(at_dim::a_strides + 2) == product.depth));
+  const bool dense =
+      product.computed || (at(at_dim::a_strides + 3) == 1 &&
+                           (product.rows == 1 || at(at_dim::a_strides + 2) == product.depth));
   constexpr std::int64_t kMostRows = 8, kMostBytes = 64 * 1024;
   if (p.a != p.b || !is_low_float(p.a) || p.any_rows || problems::contains(p.computed, 1) ||
       !dense || at(at_dim::batch0) * at(at_dim::batch1) != 1 || at(at_dim::b_strides + 2) != 1 ||
@@ -503,9 +504,9 @@ KernelText matmul_text(const problems::MatmulProblem& problem, const AttachedKer
             " && (task.size.depth | task.size.b[3] | task.size.b[0] | task.size.b[1]) % 4 == 0 &&\n"
             "      (i64)task.b.memory() % 16 == 0 && task.size.rows * task.size.depth * 4 <= ",
             kF32StreamBytes, ")\n    return stream_f32(task, block, (float*)gex_locals);\n");
-    KernelText text =
-        out.done(body + std::string(kTilesBody), kTileThreads,
-                 capped_grid(max(work, batches * ceildiv(dims[at_dim::n], 16)), limits, 4), *bytes, 0);
+    KernelText text = out.done(
+        body + std::string(kTilesBody), kTileThreads,
+        capped_grid(max(work, batches * ceildiv(dims[at_dim::n], 16)), limits, 4), *bytes, 0);
     set_phase(text, out, problem, dims);
     return text;
   }

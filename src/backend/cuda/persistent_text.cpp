@@ -126,10 +126,10 @@ GEX_FN i64 phase_word(const PhaseEntry& phase, const i64* words, int i) {
 }
 )cuda";
 
-// Products of few rows: one code for all of them, so that it stays in the instruction cache. A tile is
-// 8 columns; the 8 warps of a block divide its depth in rounds of 128 steps each. A slot is one round
-// of one tile; the weights of up to kSlots slots are requested before the block waits for the left
-// operand.
+// Products of few rows: one code for all of them, so that it stays in the instruction cache. A tile
+// is 8 columns; the 8 warps of a block divide its depth in rounds of 128 steps each. A slot is one
+// round of one tile; the weights of up to kSlots slots are requested before the block waits for the
+// left operand.
 constexpr std::string_view kProducts = R"cuda(
 enum { kSlots = 6 };
 struct ProductTask {
@@ -248,9 +248,9 @@ class PersistentWriter {
     out.block = 256;
     out.grid = limits_.multiprocessors;
     out.shared_bytes = all_bytes_;
-    out.source = str(prelude(), kHelpers, kProducts, spaces_, functions_,
-                     "__constant__ PhaseEntry kPhases[", phases_.size(), "] = {\n", table, "};\n",
-                     product_function(), kernel());
+    out.source =
+        str(prelude(), kHelpers, kProducts, spaces_, functions_, "__constant__ PhaseEntry kPhases[",
+            phases_.size(), "] = {\n", table, "};\n", product_function(), kernel());
     return out;
   }
 
@@ -276,12 +276,13 @@ class PersistentWriter {
   static std::string words(const Phase& phase, const PhasePart& part) {
     return str("(mine + ", part.first_word - first_word(phase), ")");
   }
-  static std::string local_words(const Phase& phase) { return str("(mine + ", words_of(phase), ")"); }
+  static std::string local_words(const Phase& phase) {
+    return str("(mine + ", words_of(phase), ")");
+  }
 
   bool is_waited_for(std::size_t p) const {
-    return std::any_of(phases_.begin(), phases_.end(), [&](const Phase& phase) {
-      return phase.after == static_cast<int>(p);
-    });
+    return std::any_of(phases_.begin(), phases_.end(),
+                       [&](const Phase& phase) { return phase.after == static_cast<int>(p); });
   }
 
   // Products that each block computes at most one of, so that they share one code.
@@ -329,8 +330,9 @@ class PersistentWriter {
   // `w`: an array of the launch's words that is not shared memory of the phase.
   static std::string copy_words(const PhasePart& part, const std::string& w,
                                 const std::string& words) {
-    return str("      i64 ", w, "[", part.text->words, "];\n#pragma unroll\n      for (int i = 0; i < ",
-               part.text->words, "; ++i) ", w, "[i] = ", words, "[i];\n");
+    return str("      i64 ", w, "[", part.text->words,
+               "];\n#pragma unroll\n      for (int i = 0; i < ", part.text->words, "; ++i) ", w,
+               "[i] = ", words, "[i];\n");
   }
 
   static std::string staged_name(const std::string& w, const PhasePart::Staged& staged) {
@@ -338,13 +340,14 @@ class PersistentWriter {
   }
 
   // Requests what a launch reads from exchanged memory.
-  static std::string request(const PhasePart& part, const std::string& w, const std::string& words) {
+  static std::string request(const PhasePart& part, const std::string& w,
+                             const std::string& words) {
     std::string text;
     for (const PhasePart::Staged& staged : part.staged) {
       const std::string name = staged_name(w, staged);
-      text += str("      Staged<", staged.element_bytes, ", ", staged.elements, "> ", name,
-                  ";\n      ", name, ".request((const char*)", words, "[", staged.buffers.front(),
-                  "]);\n");
+      text +=
+          str("      Staged<", staged.element_bytes, ", ", staged.elements, "> ", name, ";\n      ",
+              name, ".request((const char*)", words, "[", staged.buffers.front(), "]);\n");
     }
     return text;
   }
@@ -412,18 +415,18 @@ class PersistentWriter {
         return str("      w[", buffer, "] = ", value, ";\n");
       };
       const std::string staged = stage(phase, i, set, at);
-      compute += str("    if (part == ", i, ") {\n", copy_words(part, "w", words(phase, part)), staged,
-                     at > 0 ? "      __syncthreads();\n" : "", "      ",
+      compute += str("    if (part == ", i, ") {\n", copy_words(part, "w", words(phase, part)),
+                     staged, at > 0 ? "      __syncthreads();\n" : "", "      ",
                      space_of(*part.text), "::run(w, block);\n    }\n");
       all_bytes_ = std::max(all_bytes_, staging_ + at);
       total += part.grid;
     }
-    const std::string text =
-        str("  for (i64 at = blockIdx.x; at < ", total,
-            "; at += gridDim.x) {\n    Blocks block = {at, 0};\n    int part = -1;\n",
-            find_part(phase), prepare,
-            "    if (at == blockIdx.x && phase.after >= 0) wait_for_phase(counters + phase.after);\n",
-            first, compute, "    __syncthreads();\n  }\n");
+    const std::string text = str(
+        "  for (i64 at = blockIdx.x; at < ", total,
+        "; at += gridDim.x) {\n    Blocks block = {at, 0};\n    int part = -1;\n", find_part(phase),
+        prepare,
+        "    if (at == blockIdx.x && phase.after >= 0) wait_for_phase(counters + phase.after);\n",
+        first, compute, "    __syncthreads();\n  }\n");
     const auto [found, added] = kinds_.emplace(text, static_cast<int>(kinds_.size()));
     if (added)
       functions_ += str("static __device__ __noinline__ void kind", found->second,
@@ -436,7 +439,7 @@ class PersistentWriter {
   // ---- products ----
 
   struct ProductKind {
-    std::string find, stage, finish;
+    std::string find, touch, stage, finish;
     bool operator==(const ProductKind&) const = default;
   };
 
@@ -445,8 +448,7 @@ class PersistentWriter {
     kind.find = find_part(phase);
     std::int64_t repeated = 0;
     kind.stage = repeat(phase, repeated);
-    if (!phase.locals.empty())
-      kind.find += touches(phase.locals.front().part, local_words(phase));
+    if (!phase.locals.empty()) kind.touch += touches(phase.locals.front().part, local_words(phase));
     for (std::size_t i = 0; i < phase.parts.size(); ++i) {
       const PhasePart& part = phase.parts[i];
       const KernelText::Product& product = *part.text->product;
@@ -455,8 +457,9 @@ class PersistentWriter {
       kind.find += str("    if (part == ", i, ") {\n      task = {", i, ", (const char*)", own,
                        "[1], ", 2 * product.stride, ", ", product.rows, ", ", product.cols, ", ",
                        product.depth, ", (int)block.index, (int)block.count, ",
-                       product.bf16 ? "true" : "false", ", 0};\n", touches(part, own),
-                       "    }\n");
+                       product.bf16 ? "true" : "false", ", 0};\n    }\n");
+      const std::string touch = touches(part, own);
+      if (!touch.empty()) kind.touch += str("    if (task.part == ", i, ") {\n", touch, "    }\n");
       std::int64_t at = repeated;
       const auto set = [](int buffer, const std::string& value) {
         return str("      if (threadIdx.x == ", buffer, ") patched[", buffer, "] = ", value, ";\n");
@@ -473,8 +476,8 @@ class PersistentWriter {
         kind.stage += copy_left(product, at);
       }
       kind.stage += "    }\n";
-      kind.finish += str("    if (task.part == ", i, ") ", space,
-                         "::finish(patched, row, col, sum);\n");
+      kind.finish +=
+          str("    if (task.part == ", i, ") ", space, "::finish(patched, row, col, sum);\n");
       all_bytes_ = std::max(all_bytes_, staging_ + at);
     }
     const auto found = std::find(products_.begin(), products_.end(), kind);
@@ -489,33 +492,43 @@ class PersistentWriter {
         "      task.x = (const unsigned short*)patched[0];\n      if (!is_shared(task.x) || "
         "patched[0] % 16 != 0) {\n#pragma unroll 1\n        for (int e = (int)threadIdx.x; e < ",
         product.rows * product.depth, "; e += 256) ((unsigned short*)(staging + ", at,
-        "))[e] = task.x[e];\n        task.x = (const unsigned short*)(staging + ", at, ");\n      }\n");
+        "))[e] = task.x[e];\n        task.x = (const unsigned short*)(staging + ", at,
+        ");\n      }\n");
     at += rounded(product.rows * product.depth * 2);
     return text;
   }
 
   std::string product_function() const {
     if (products_.empty()) return {};
-    const auto cases = [&](std::string ProductKind::*text) {
+    const auto cases = [&](std::string ProductKind::* text) {
       std::string out;
       for (std::size_t k = 0; k < products_.size(); ++k)
         out += str("    case ", k, ": {\n", products_[k].*text, "    } break;\n");
       return out;
     };
     const auto by_type = [&](const char* name, const char* arguments) {
-      const std::string first = str(name, "<false>", arguments), second = str(name, "<true>", arguments);
+      const std::string first = str(name, "<false>", arguments),
+                        second = str(name, "<true>", arguments);
       return !has_bf16_ ? first : !has_f16_ ? second : str("task.bf16 ? ", second, " : ", first);
     };
-    return str(R"(GEX_FN void product_phase(const PhaseEntry& phase, const i64* mine, u32* counters,
-                          char* staging, float* sums, i64* patched) {
+    return str(R"(// What this block does in a phase; `mine`: the words of the phase.
+GEX_FN ProductTask find_task(int kind, const i64* mine) {
   ProductTask task;
   Blocks block = {blockIdx.x, 0};
   int part = -1;
   task.part = -1;
-  switch (phase.kind) {
+  switch (kind) {
 )",
                cases(&ProductKind::find), R"(  }
+  return task;
+}
+GEX_FN void product_phase(const PhaseEntry& phase, const i64* mine, u32* counters,
+                          char* staging, float* sums, i64* patched) {
+  ProductTask task = find_task(phase.kind, mine);
   if (task.part < 0) return;
+  switch (phase.kind) {
+)",
+               cases(&ProductKind::touch), R"(  }
   const SlotPlan plan(task);
   const bool aligned = (i64)task.weights % 16 == 0;
   uint4 w[kSlots][4];
@@ -559,7 +572,8 @@ class PersistentWriter {
     const std::string product =
         "product_phase(phase, mine, counters, staging, (float*)gex_locals, patched);\n";
     return str(
-        "extern \"C\" __global__ void __launch_bounds__(256, 1) gex_super_kernel(const i64* words) {\n"
+        "extern \"C\" __global__ void __launch_bounds__(256, 1) gex_super_kernel(const i64* words) "
+        "{\n"
         "  GEX_DECLARE_LOCALS\n  char* const staging = (char*)gex_locals + ",
         staging_, ";\n  __shared__ i64 copied[2][", kMostPhaseWords, "], patched[", kMostPhaseWords,
         "];\n",
@@ -575,8 +589,7 @@ class PersistentWriter {
     if (p + 1 < )",
         phases_.size(), R"() next = phase_word(kPhases[p + 1], words, (int)threadIdx.x);
     )",
-        products_.empty() ? others
-                          : str("if (phase.product) ", product, "    else ", others),
+        products_.empty() ? others : str("if (phase.product) ", product, "    else ", others),
         R"(    copied[(p + 1) & 1][threadIdx.x] = next;
     if (phase.ends) end_phase(counters + p);
     __syncthreads();

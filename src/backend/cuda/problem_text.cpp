@@ -116,7 +116,8 @@ KernelText ProblemText::done(const std::string& body, int threads, Dim grid, Dim
     sizes += str(i == 0 ? "" : ", ",
                  dims[i].is_const() ? str(dims[i].constant(), "ll")
                                     : str("words[", static_cast<std::size_t>(buffers) + i, "]"));
-  if (limits.dependent_launch && !limits.persistent && prepare.empty()) begin = "  wait_for_inputs();\n";
+  if (limits.dependent_launch && !limits.persistent && prepare.empty())
+    begin = "  wait_for_inputs();\n";
   out.min_blocks = min_blocks;
   out.cluster = cluster;
   out.waits = limits.dependent_launch;

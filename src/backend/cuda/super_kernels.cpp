@@ -54,7 +54,8 @@ class PhaseList {
         for (std::size_t i = 0; i < phase.parts.size(); ++i) {
           const PhasePart& part = phase.parts[i];
           if (part.text->product.has_value() != products) continue;
-          const bool fits = out.size() > begin && out.back().parts.front().text->product.has_value() == products &&
+          const bool fits = out.size() > begin &&
+                            out.back().parts.front().text->product.has_value() == products &&
                             (!products || used + part.grid <= blocks);
           if (!fits) {
             Phase& next = out.emplace_back();

@@ -14,8 +14,8 @@ struct SuperKernel {
   KernelText text;
 };
 
-// `text_of`: the text of a code of the Program as a phase, with these buffers in exchanged or shared
-// memory.
+// `text_of`: the text of a code of the Program as a phase, with these buffers in exchanged or
+// shared memory.
 using PhaseText = std::function<KernelText(int code, const std::vector<bool>& exchanged)>;
 
 std::vector<SuperKernel> super_kernels(const program::Program& program, const DeviceLimits& limits,

@@ -505,16 +505,17 @@ int nvrtcCompileProgram(Program* program, int, const char* const*) {
     const bool clustered = std::regex_search(attributes, cluster, clusters);
     file << "\nextern \"C\" { int " << (*found)[2]
          << "_parameters = " << 1 + std::count(parameters.begin(), parameters.end(), ',')
-         << "; int " << (*found)[2] << "_cluster = " << (clustered                        ? cluster[1].str()
-                                                   : (*found)[2] == "gex_super_kernel" ? "0"
-                                                                                       : "1")
+         << "; int " << (*found)[2] << "_cluster = "
+         << (clustered                           ? cluster[1].str()
+             : (*found)[2] == "gex_super_kernel" ? "0"
+                                                 : "1")
          << "; }\n";
   }
   if (generated) file << gex::codegen::kEmulatedRun;
   file.close();
   program->library = stem + ".so";
-  const std::string command = "c++ -std=c++20 -O0 -w -shared -fPIC -pthread -o " + program->library + " " +
-                              stem + ".cpp > " + stem + ".log 2>&1";
+  const std::string command = "c++ -std=c++20 -O0 -w -shared -fPIC -pthread -o " +
+                              program->library + " " + stem + ".cpp > " + stem + ".log 2>&1";
   const bool good = system(command.c_str()) == 0;
   std::ostringstream log;
   log << std::ifstream(stem + ".log").rdbuf();

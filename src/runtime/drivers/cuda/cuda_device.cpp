@@ -280,8 +280,7 @@ void CudaRecorder::launch(const LaunchOp& op) {
     out.gear_shared = value(launch.scratch_bytes);
     for (Dim dim : launch.dims) out.gear_dims.push_back(value(dim));
   }
-  if (const auto found = loaded_.persistent.find(out.function);
-      found != loaded_.persistent.end()) {
+  if (const auto found = loaded_.persistent.find(out.function); found != loaded_.persistent.end()) {
     out.blocks = found->second.blocks;
     out.gear_shared = found->second.shared_bytes;
   }
