@@ -109,7 +109,7 @@ struct Scores {
   Node* softmax = nullptr;
   Node* matmul = nullptr;
   Value* mask = nullptr;
-  bool mask_hides = false;  // a boolean mask that is true for hidden keys
+  bool mask_hides = false;      // a boolean mask that is true for hidden keys
   const Node* guard = nullptr;  // logits == -inf, by which fully masked rows give zeros, not NaN
   double scale = 1;
   Value* scale_value = nullptr;  // a scale known only at run time: one element
@@ -203,6 +203,23 @@ std::optional<Scores> find_scores(Value* probabilities) {
   return std::nullopt;
 }
 
+// Attention over operands of the two matmuls; `shape`: of the scores, [B, H, Sq, Sk].
+Value* attend_by_heads(Graph& graph, Value* q, Value* k, Value* v, Value* mask, const Shape& shape,
+                       const ops::Attention& attrs) {
+  const Dim width = q->type().shape.back(), value_width = v->type().shape.back();
+  Heads heads(graph, shape[0], shape[1]);
+  Value* q4 = ops::reshape(graph, q, {shape[0], shape[1], shape[2], width});
+  Value* k4 = heads.as_keys(k, shape[3], width, true);
+  Value* v4 = heads.as_keys(v, shape[3], value_width, false);
+  if (!(k4->type().shape[1] == v4->type().shape[1])) {
+    // Only one of the two is repeated: use both as they are.
+    k4 = ops::reshape(graph, ops::swap_axes(graph, k, -2, -1),
+                      {shape[0], shape[1], shape[3], width});
+    v4 = ops::reshape(graph, v, {shape[0], shape[1], shape[3], value_width});
+  }
+  return ops::attention(graph, q4, k4, v4, mask, attrs);
+}
+
 bool replace(Graph& graph, Node& product) {
   DType dtype = product.output()->type().dtype;
   if ((dtype != DType::f32 && dtype != DType::f64) || product.input(0)->type().dtype != dtype)
@@ -237,6 +254,8 @@ bool replace(Graph& graph, Node& product) {
   double scale = scores->scale;
   q = without_scale(graph, q, scale);
   k = without_scale(graph, k, scale);
+  if (scores->scale_value != nullptr)
+    q = ops::mul(graph, q, ops::reshape(graph, scores->scale_value, {}));
   const ops::Attention attrs{.scale = scale, .nan_if_fully_masked = scores->guard == nullptr};
   const auto finish = [&](Value* out) {
     graph.set_location({});
@@ -248,23 +267,9 @@ bool replace(Graph& graph, Node& product) {
   // Attention accepts operands without batch or heads.
   if (rank < 4 && q->type().rank() == rank && k->type().rank() == rank &&
       v->type().rank() == rank) {
-    if (scores->scale_value != nullptr)
-      q = ops::mul(graph, q, ops::reshape(graph, scores->scale_value, {}));
     return finish(ops::attention(graph, q, ops::swap_axes(graph, k, -2, -1), v, mask, attrs));
   }
-  Heads heads(graph, shape[0], shape[1]);
-  Value* q4 = ops::reshape(graph, q, {shape[0], shape[1], shape[2], width});
-  if (scores->scale_value != nullptr)
-    q4 = ops::mul(graph, q4, ops::reshape(graph, scores->scale_value, {}));
-  Value* k4 = heads.as_keys(k, shape[3], width, true);
-  Value* v4 = heads.as_keys(v, shape[3], value_width, false);
-  if (!(k4->type().shape[1] == v4->type().shape[1])) {
-    // Only one of the two is repeated: use both as they are.
-    k4 = ops::reshape(graph, ops::swap_axes(graph, k, -2, -1),
-                      {shape[0], shape[1], shape[3], width});
-    v4 = ops::reshape(graph, v, {shape[0], shape[1], shape[3], value_width});
-  }
-  Value* out = ops::attention(graph, q4, k4, v4, mask, attrs);
+  Value* out = attend_by_heads(graph, q, k, v, mask, shape, attrs);
   return finish(ops::reshape(graph, out, product.output()->type().shape));
 }
 

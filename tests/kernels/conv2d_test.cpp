@@ -356,7 +356,7 @@ TEST_P(Conv2d, depthwise_with_a_channel_in_each_lane) {
   int i = 0;
   for (const i64 kernel : {2, 5, 7})
     for (const i64 stride : {1, 2, 3})
-      for (const auto& [h, w] : std::vector<std::pair<i64, i64>>{{1, 3}, {5, 5}, {30, 9}, {70, 61}})
+      for (const auto& [h, w] : std::vector<std::pair<i64, i64>>{{1, 3}, {5, 5}, {30, 9}})
         for (const i64 pad : {i64{0}, kernel / 2, kernel + 1}) {
           const DType d = dtypes[i++ % 4];
           Case t{.problem = {.x = d,
@@ -375,12 +375,19 @@ TEST_P(Conv2d, depthwise_with_a_channel_in_each_lane) {
                  .kw = kernel};
           if (t.out_size(0) >= 1 && t.out_size(1) >= 1) check(t);
         }
-  check({.problem = {.dilation = {1, 2}, .pad = {0, 30}, .groups = 40},
+  check({.problem = {.pad = {3, 3}, .groups = 17},
+         .c = 17,
+         .h = 70,
+         .w = 61,
+         .o = 17,
+         .kh = 7,
+         .kw = 7});
+  check({.problem = {.dilation = {1, 2}, .pad = {0, 30}, .groups = 20},
          .n = 3,
-         .c = 40,
+         .c = 20,
          .h = 1,
-         .w = 333,
-         .o = 40,
+         .w = 133,
+         .o = 20,
          .kh = 1,
          .kw = 31,
          .w_order = {2, 3, 0, 1},
@@ -392,31 +399,31 @@ TEST_P(Conv2d, depthwise_with_a_channel_in_each_lane) {
 TEST_P(Conv2d, few_channels_by_shifted_rows) {
   for (const i64 stride : {1, 2, 3})
     for (const i64 dilation : {1, 2})
-      for (const i64 width : {9, 32, 67, 500})
-        for (const i64 out : {3, 16, 23}) {
+      for (const i64 width : {9, 32, 67})
+        for (const i64 out : {3, 23}) {
           const i64 kernel = 1 + 2 * (width % 3);
           check({.problem = {.stride = {stride, stride},
                              .dilation = {dilation, dilation},
                              .pad = {kernel / 2, kernel / 2 + 1}},
                  .n = 2,
                  .c = 17,
-                 .h = 14,
+                 .h = 11,
                  .w = width,
                  .o = out,
                  .kh = kernel,
                  .kw = kernel});
         }
-  check({.problem = {.pad = {1, 1}}, .c = 40, .h = 90, .w = 90, .o = 12, .kh = 3, .kw = 3});
+  check({.problem = {.pad = {1, 1}}, .c = 20, .h = 95, .w = 95, .o = 5, .kh = 3, .kw = 3});
   check({.problem = {.x = DType::bf16, .w = DType::f16, .stride = {2, 1}, .pad = {0, 4}},
          .c = 40,
-         .h = 3,
-         .w = 5000,
-         .o = 24,
+         .h = 1,
+         .w = 4200,
+         .o = 5,
          .kh = 1,
          .kw = 9,
          .x_order = {0, 2, 3, 1}});
-  EXPECT_GT(packed_cases, 40);
-  EXPECT_GT(computed_cases, 40);
+  EXPECT_GT(packed_cases, 30);
+  EXPECT_GT(computed_cases, 30);
 }
 
 TEST_P(Conv2d, one_dimension_and_no_output) {

@@ -138,8 +138,8 @@ TEST(TuningCandidates, ConvolutionsInEveryFormAgree) {
   depthwise.groups = 24;
   depthwise.stride = {2, 2};
   depthwise.pad = {2, 2};
-  seen.merge(expect_all_ways_agree(depthwise, DType::f32, DType::f32,
-                                   conv_dims(2, 24, 11, 24, 1, 5, 6)));
+  seen.merge(
+      expect_all_ways_agree(depthwise, DType::f32, DType::f32, conv_dims(2, 24, 11, 24, 1, 5, 6)));
   EXPECT_EQ(seen, (std::set{Form::by_rule, Form::pixels, Form::rows, Form::direct, Form::columns,
                             Form::shifts, Form::channels}));
 }

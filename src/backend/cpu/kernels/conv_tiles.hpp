@@ -167,7 +167,7 @@ struct ConvSizes {
   // Weights are read one by one, pixels in vectors: few taps leave little work between moving
   // finished pixels into planes in the other form, and channels may not fill vectors there.
   GEX_IN_EVERY_VARIANT constexpr bool shifts_pay() const {
-    if (out_h * out_w <= 4 * 16) return false;
+    if (out_h * out_w <= 4 * 16 || is_plain_product()) return false;
     if (is_thin()) return in >= 16;
     return !fills_channels() || depth() <= kFewTaps;
   }
@@ -197,12 +197,13 @@ struct ConvSizes {
     return kernel_h == 1 && kernel_w == 1 && stride[0] == 1 && stride[1] == 1 && in_place() &&
            dense && out_w == width && out_h == height;
   }
-  // If depth is small, transposing finished pixels into planes would take a large part of the time;
-  // but the pixels of a plane must fill vectors.
+  // If depth is small, transposing finished pixels into planes would take a large part of the time,
+  // and channels may not fill vectors; but the pixels of a plane must fill vectors.
   GEX_IN_EVERY_VARIANT constexpr bool product_pays() const {
     constexpr std::int64_t lanes = 16;
     const std::int64_t pixels = out_h * out_w;
-    return in <= kShallow && pixels * 10 >= (pixels + lanes - 1) / lanes * lanes * 9;
+    return (in <= kShallow || !fills_channels()) &&
+           pixels * 10 >= (pixels + lanes - 1) / lanes * lanes * 9;
   }
 
   // Costs of one image in multiplications of vectors, one cycle each at best, as measured: sums,
@@ -239,12 +240,11 @@ struct ConvSizes {
         return !computed && has_row_taps() && adjacent && stride[0] <= 2 && in > 0 && out_w > 0 &&
                out_w <= kRowPixels;
       case Form::shifts:
-        return depth() > 0 && depth() <= kConvDepth && out_w > 0 &&
-               stride[0] <= kShiftStride && stride[1] <= kShiftStride &&
-               shifted_columns() >= smallest_run();
+        return depth() > 0 && depth() <= kConvDepth && out_w > 0 && stride[0] <= kShiftStride &&
+               stride[1] <= kShiftStride && shifted_columns() >= smallest_run();
       case Form::channels:
-        return !computed && in == 1 && out == 1 && groups >= kFewestChannels && dense &&
-               taps > 0 && taps <= kChannelTaps && out_h > 0 && out_w > 0 && channel_rows() > 0;
+        return !computed && in == 1 && out == 1 && groups >= kFewestChannels && dense && taps > 0 &&
+               taps <= kChannelTaps && out_h > 0 && out_w > 0 && channel_rows() > 0;
       case Form::direct:
         return !computed && is_thin() && taps <= kDirectTaps && slots(1) <= kDirectSlots &&
                out * in * taps <= kDirectWeights;

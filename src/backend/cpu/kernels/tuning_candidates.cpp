@@ -14,10 +14,9 @@ namespace {
 
 using i64 = std::int64_t;
 
-constexpr const char* kFormNames[] = {"by_rule",  "packed",      "in_place", "turned",
-                                      "few_rows", "few_columns", "pixels",   "rows",
-                                      "direct",   "columns",     "product",  "winograd",
-                                      "shifts",   "channels"};
+constexpr const char* kFormNames[] = {"by_rule",     "packed",   "in_place", "turned",  "few_rows",
+                                      "few_columns", "pixels",   "rows",     "direct",  "columns",
+                                      "product",     "winograd", "shifts",   "channels"};
 
 MatmulSizes sizes_of(const MatmulProblem& p, std::span<const i64> dims) {
   return matmul_sizes(p.a, p.b, p.b_packed, p.any_rows, p.computed != 0, dims.data());

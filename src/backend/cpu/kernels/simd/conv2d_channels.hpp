@@ -1,7 +1,7 @@
 #pragma once
 // Depthwise convolution with a channel in each lane: planes of one vector's worth of channels are
-// transposed into a padded image of vectors, so that kernels of any size, stride and dilation run at
-// the same speed, and planes of a few pixels fill vectors.
+// transposed into a padded image of vectors, so that kernels of any size, stride and dilation run
+// at the same speed, and planes of a few pixels fill vectors.
 
 #include "backend/cpu/kernels/conv_tiles.hpp"
 #include "backend/cpu/kernels/simd/columns.hpp"
@@ -16,8 +16,8 @@ struct ChannelTaps {
   i64 height, width, row_step, col_step, pixel_step;
 };
 
-// out[P vectors] = sums over all taps for P adjacent pixels. kStep: vectors between their inputs, 0:
-// as in `taps`.
+// out[P vectors] = sums over all taps for P adjacent pixels. kStep: vectors between their inputs,
+// 0: as in `taps`.
 template <class T, int P, int kStep>
 void channel_kernel(const ChannelTaps& taps, const T* __restrict image, const T* __restrict weights,
                     T* __restrict out) {
@@ -83,9 +83,8 @@ struct ChannelConv {
   T* finished() const { return scratch.tile + kRoom; }
   T* weights() const { return scratch.tile + 2 * kRoom; }
 
-  // Planes first .. first + count - 1, counted over all images; pixels [col0, col1) of the first and
-  // the last one are cut by the caller. finish(values, plane, planes, pixel, pixels): of adjacent
-  // planes, all their pixels.
+  // Planes [first, last), counted over all images. finish(values, plane, planes, pixel, pixels):
+  // the same pixels of adjacent planes, one plane after the other.
   template <class Finish>
   void run(const MatrixView& w, i64 first, i64 last, const Finish& finish) const {
     const i64 rows_at_once = smaller(sizes.channel_rows(), columns.out_h);
@@ -114,8 +113,8 @@ struct ChannelConv {
       if (dense) return transpose_in(of, taps, [&](i64 tap) { return weights() + tap * kWidth; });
       for (i64 tap = 0; tap < taps; ++tap)
         for (i64 j = 0; j < kWidth; ++j)
-          weights()[tap * kWidth + j] = widen(of[j][tap / columns.kernel_w * w_strides[2] +
-                                                    tap % columns.kernel_w * w_strides[3]]);
+          weights()[tap * kWidth + j] = widen(
+              of[j][tap / columns.kernel_w * w_strides[2] + tap % columns.kernel_w * w_strides[3]]);
     });
   }
 
@@ -194,8 +193,8 @@ struct ChannelConv {
     }
   }
 
-  // finished()[lane][pixel]. The last pixels first, and lanes in order: vectors that extend into the
-  // next plane are overwritten there.
+  // finished()[lane][pixel]. The last pixels first, and lanes in order: vectors that extend into
+  // the next plane are overwritten there.
   void store_planes(i64 count, i64 pixels) const {
     for (i64 i = round_up(pixels, kWidth) - kWidth; i >= 0; i -= kWidth) {
       Vec<T> rows[kWidth];

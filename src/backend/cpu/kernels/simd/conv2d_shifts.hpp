@@ -1,8 +1,8 @@
 #pragma once
 // Convolution of few channels as a matmul of weights with pixels, without a column matrix: in a
 // padded copy of the image, whose rows and columns are sorted by their remainder by the stride,
-// what a tap reads for adjacent pixels is adjacent, also across the ends of rows. Results are planes
-// at once; values between the rows are dropped.
+// what a tap reads for adjacent pixels is adjacent, also across the ends of rows. Results are
+// planes at once; values between the rows are dropped.
 
 #include "backend/cpu/kernels/simd/conv2d_pixels.hpp"
 #include "backend/cpu/kernels/simd/lane_range.hpp"
@@ -96,7 +96,8 @@ struct ShiftConv {
 
   // image[channel][remainder of the row][remainder of the column][row][column]
   void copy(i64 plane, const Window& w) const {
-    const i64 size = w.copied_rows * w.copied_columns, parts = context.stride[0] * context.stride[1];
+    const i64 size = w.copied_rows * w.copied_columns,
+              parts = context.stride[0] * context.stride[1];
     T* end = space.image + sizes.in * parts * size;
     if (columns.computed)
       copy_computed(plane, w);
@@ -188,12 +189,10 @@ struct ShiftConv {
     for (i64 y = 0, tap = 0; y < columns.kernel_h; ++y)
       for (i64 x = 0; x < columns.kernel_w; ++x, ++tap) {
         const i64 at_y = y * context.dilation[0], at_x = x * context.dilation[1];
-        const i64 part =
-            at_y % context.stride[0] * context.stride[1] + at_x % context.stride[1];
-        i64 offset = part * size + at_y / context.stride[0] * w.copied_columns +
-                     at_x / context.stride[1];
-        for (i64 c = 0; c < sizes.in; ++c, offset += step_c)
-          space.offsets[c * taps + tap] = offset;
+        const i64 part = at_y % context.stride[0] * context.stride[1] + at_x % context.stride[1];
+        i64 offset =
+            part * size + at_y / context.stride[0] * w.copied_columns + at_x / context.stride[1];
+        for (i64 c = 0; c < sizes.in; ++c, offset += step_c) space.offsets[c * taps + tap] = offset;
       }
   }
 
@@ -209,12 +208,9 @@ struct ShiftConv {
       const T* panels = space.panels_of(w, row, height);
       for (i64 y = 0; y < window.rows; y += rows_at_once)
         for (i64 x = 0; x < window.columns; x += columns_at_once) {
-          const Window block = {y,
-                                smaller(rows_at_once, window.rows - y),
-                                x,
-                                smaller(columns_at_once, window.columns - x),
-                                0,
-                                window.copied_columns};
+          const Window block = {y, smaller(rows_at_once, window.rows - y),
+                                x, smaller(columns_at_once, window.columns - x),
+                                0, window.copied_columns};
           const i64 col = (window.y + y) * columns.out_w + window.x + x;
           for (i64 r = 0; r < height; r += kPanel<T>)
             for_each_row_group(r, smaller(r + kPanel<T>, height), [&](i64 first, int count) {
