@@ -18,6 +18,20 @@ bool has_many_short_rows(const Shape& shape) {
   return !elements.is_const() || elements.constant() > kMany;
 }
 
+// Whether it reads a large tensor across its rows: each call of a prologue would touch a cache line
+// for every element, where a kernel of its own goes through blocks of both tensors.
+bool reads_across_rows(const loop::Kernel& kernel) {
+  constexpr std::int64_t kLarge = 64 * 1024;
+  if (kernel.grid.empty() || !known_lt(kLarge, kernel.grid_size()).value_or(true)) return false;
+  const Dim along = kernel.grid.back().index;
+  return std::ranges::any_of(kernel.stages.front().exprs, [&](const loop::Expr& e) {
+    if (e.kind != loop::Expr::Kind::load) return false;
+    const loop::Buffer& buffer = kernel.buffers[static_cast<std::size_t>(e.buffer)];
+    const auto parts = affine_in(loop::linear_offset(buffer, e.index), along);
+    return parts && !(parts->coefficient == Dim(0)) && !(parts->coefficient == Dim(1));
+  });
+}
+
 }  // namespace
 
 std::vector<int> computable_operands(const Node& node) {
@@ -76,6 +90,7 @@ LoweredCluster lower_prologue(const Node& problem, const ClusterPrologue& prolog
     return refuse("it reads too many tensors");
   if (lowered.kernel.stages.size() != 1 || !(lowered.kernel.scratch_bytes() == Dim(0)))
     return refuse("it is more than one loop");
+  if (reads_across_rows(lowered.kernel)) return refuse("it reads a tensor across its rows");
   // Elements are rounded as if stored, then widened to the accumulator type, including a mask's.
   const DType dtype = problem.input(0)->type().dtype == DType::f64 ? DType::f64 : DType::f32;
   loop::Stage& stage = lowered.kernel.stages.front();

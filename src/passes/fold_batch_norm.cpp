@@ -20,9 +20,19 @@ struct NormedConv {
   Node* biased = nullptr;  // the addition between them, or null
 };
 
+// Above a reshape that only removes an axis of one row, as 1-d convolutions have it; else `v`.
+const Value* with_height(const Value* v) {
+  const Node* node = v->producer();
+  if (node == nullptr || !node->is("reshape") || !used_once(v)) return v;
+  Shape from = node->input(0)->type().shape;
+  if (from.size() != 4 || !(from[2] == Dim(1))) return v;
+  from.erase(from.begin() + 2);
+  return from == v->type().shape ? node->input(0) : v;
+}
+
 std::optional<NormedConv> match(Node& norm) {
   NormedConv found{.norm = &norm};
-  const Value* x = norm.input(0);
+  const Value* x = with_height(norm.input(0));
   Node* producer = x->producer();
   if (producer != nullptr && producer->is("add") && used_once(x)) {
     found.biased = producer;
@@ -66,7 +76,7 @@ Value* normed_conv(Graph& g, const NormedConv& m) {
   Value* y =
       ops::conv2d(g, m.conv->input(0), ops::cast(g, filters, DType::f32), m.conv->as<ops::Conv>());
   Value* bias = ops::cast(g, ops::reshape(g, shift, {channels, Dim(1), Dim(1)}), DType::f32);
-  return ops::add(g, y, bias);
+  return ops::reshape(g, ops::add(g, y, bias), norm.output()->type().shape);
 }
 
 bool fold(Graph& graph, Node& norm, PassContext& context) {

@@ -10,12 +10,36 @@
 namespace gex::passes {
 namespace {
 
-bool used_once(const Value* v) { return v->uses().size() == 1 && v->uses()[0].node != nullptr; }
+// By one node; uses by `guard`, if any, do not count.
+bool used_once(const Value* v, const Node* guard = nullptr) {
+  std::size_t count = 0;
+  for (const Use& use : v->uses()) {
+    if (use.node == nullptr) return false;
+    count += use.node != guard;
+  }
+  return count == 1;
+}
 
 // Follows reshapes and expansions that keep all elements in order; every step has no other user.
-Value* skip_reshapes(Value* v) {
-  while (v->producer() != nullptr && v->producer()->is("reshape") && used_once(v))
+Value* skip_reshapes(Value* v, const Node* guard = nullptr) {
+  while (v->producer() != nullptr && v->producer()->is("reshape") && used_once(v, guard))
     v = v->producer()->input(0);
+  return v;
+}
+
+// Of x * number, or a reshape of it, x in the shape of `v`; multiplies `scale` by the number.
+Value* without_scale(Graph& graph, Value* v, double& scale) {
+  const Value* product = v;
+  while (product->producer() != nullptr && product->producer()->is("reshape"))
+    product = product->producer()->input(0);
+  const Node* mul = product->producer();
+  if (mul == nullptr || !mul->is("mul")) return v;
+  for (std::size_t k = 0; k < 2; ++k) {
+    const std::optional<double> factor = splat(mul->input(1 - k));
+    if (!factor || !(mul->input(k)->type().shape == product->type().shape)) continue;
+    scale *= *factor;
+    return ops::reshape(graph, mul->input(k), v->type().shape);
+  }
   return v;
 }
 
@@ -85,16 +109,17 @@ struct Scores {
   Node* softmax = nullptr;
   Node* matmul = nullptr;
   Value* mask = nullptr;
-  bool mask_hides = false;  // a boolean mask that is true for hidden keys
+  bool mask_hides = false;      // a boolean mask that is true for hidden keys
+  const Node* guard = nullptr;  // logits == -inf, by which fully masked rows give zeros, not NaN
   double scale = 1;
   Value* scale_value = nullptr;  // a scale known only at run time: one element
 };
 
 // Below the mask: a matmul, reshaped and scaled.
 bool find_product(Value* v, Scores& scores) {
-  v = skip_reshapes(v);
+  v = skip_reshapes(v, scores.guard);
   Node* node = v->producer();
-  if (node == nullptr || !used_once(v)) return false;
+  if (node == nullptr || !used_once(v, scores.guard)) return false;
   if (node->is("mul") || node->is("div")) {
     for (std::size_t k = 0; k < (node->is("mul") ? 2u : 1u); ++k) {
       std::optional<double> factor = splat(node->input(1 - k));
@@ -133,16 +158,35 @@ bool find_hidden(const Node& where, Scores& scores) {
   return true;
 }
 
+// Of where(all(logits == -inf), 0, softmax(logits)), the comparison; else null.
+const Node* guard_of(const Node& where) {
+  if (!where.is("where") || splat(where.input(1)) != 0.0) return nullptr;
+  const Node* softmax = where.input(2)->producer();
+  const Node* all = where.input(0)->producer();
+  if (softmax == nullptr || !softmax->is("softmax") || all == nullptr || !all->is("reduce_all") ||
+      !used_once(where.input(0)))
+    return nullptr;
+  const auto over = all->as<ops::Reduce>();
+  const Node* equal = all->input(0)->producer();
+  if (!over.keepdim || over.axes != ops::Ints{softmax->as<ops::Axis>().axis} || equal == nullptr ||
+      !equal->is("eq") || !used_once(all->input(0)) || equal->input(0) != softmax->input(0) ||
+      splat(equal->input(1)) != -std::numeric_limits<double>::infinity())
+    return nullptr;
+  return equal;
+}
+
 std::optional<Scores> find_scores(Value* probabilities) {
   Value* v = skip_reshapes(probabilities);
   Scores scores;
+  if (v->producer() == nullptr || !used_once(v)) return std::nullopt;
+  scores.guard = guard_of(*v->producer());
+  if (scores.guard != nullptr) v = v->producer()->input(2);
   scores.softmax = v->producer();
-  if (scores.softmax == nullptr || !scores.softmax->is("softmax") || !used_once(v))
-    return std::nullopt;
+  if (!scores.softmax->is("softmax") || !used_once(v)) return std::nullopt;
   const auto rank = static_cast<std::int64_t>(v->type().rank());
   if (rank < 2 || rank > 4 || scores.softmax->as<ops::Axis>().axis != rank - 1) return std::nullopt;
   Value* logits = scores.softmax->input(0);
-  if (!used_once(logits)) return std::nullopt;
+  if (!used_once(logits, scores.guard)) return std::nullopt;
   if (find_product(logits, scores)) return scores;
   Node* add = logits->producer();
   if (add == nullptr) return std::nullopt;
@@ -159,6 +203,23 @@ std::optional<Scores> find_scores(Value* probabilities) {
   return std::nullopt;
 }
 
+// Attention over operands of the two matmuls; `shape`: of the scores, [B, H, Sq, Sk].
+Value* attend_by_heads(Graph& graph, Value* q, Value* k, Value* v, Value* mask, const Shape& shape,
+                       const ops::Attention& attrs) {
+  const Dim width = q->type().shape.back(), value_width = v->type().shape.back();
+  Heads heads(graph, shape[0], shape[1]);
+  Value* q4 = ops::reshape(graph, q, {shape[0], shape[1], shape[2], width});
+  Value* k4 = heads.as_keys(k, shape[3], width, true);
+  Value* v4 = heads.as_keys(v, shape[3], value_width, false);
+  if (!(k4->type().shape[1] == v4->type().shape[1])) {
+    // Only one of the two is repeated: use both as they are.
+    k4 = ops::reshape(graph, ops::swap_axes(graph, k, -2, -1),
+                      {shape[0], shape[1], shape[3], width});
+    v4 = ops::reshape(graph, v, {shape[0], shape[1], shape[3], value_width});
+  }
+  return ops::attention(graph, q4, k4, v4, mask, attrs);
+}
+
 bool replace(Graph& graph, Node& product) {
   DType dtype = product.output()->type().dtype;
   if ((dtype != DType::f32 && dtype != DType::f64) || product.input(0)->type().dtype != dtype)
@@ -167,7 +228,8 @@ bool replace(Graph& graph, Node& product) {
   if (!scores || scores->softmax->output()->type().dtype != dtype) return false;
   Shape shape = scores->softmax->output()->type().shape;  // [B, H, Sq, Sk]
   const int rank = scores->softmax->output()->type().rank();
-  const bool bare = scores->scale == 1 && scores->scale_value == nullptr && !scores->mask;
+  const bool bare = scores->scale == 1 && scores->scale_value == nullptr && !scores->mask &&
+                    scores->guard == nullptr;
   // Two matrices and a softmax may as well be a classifier, for which matmuls are faster.
   if (rank == 2 && bare) return false;
   while (shape.size() < 4) shape.insert(shape.begin(), Dim(1));
@@ -189,7 +251,12 @@ bool replace(Graph& graph, Node& product) {
   graph.set_location(product.location());
   Value* mask = scores->mask;
   if (scores->mask_hides) mask = ops::apply(graph, "bit_not", {mask});
-  const ops::Attention attrs{.scale = scores->scale, .nan_if_fully_masked = true};
+  double scale = scores->scale;
+  q = without_scale(graph, q, scale);
+  k = without_scale(graph, k, scale);
+  if (scores->scale_value != nullptr)
+    q = ops::mul(graph, q, ops::reshape(graph, scores->scale_value, {}));
+  const ops::Attention attrs{.scale = scale, .nan_if_fully_masked = scores->guard == nullptr};
   const auto finish = [&](Value* out) {
     graph.set_location({});
     // The last node first: if labels differ, those of the result win.
@@ -200,23 +267,9 @@ bool replace(Graph& graph, Node& product) {
   // Attention accepts operands without batch or heads.
   if (rank < 4 && q->type().rank() == rank && k->type().rank() == rank &&
       v->type().rank() == rank) {
-    if (scores->scale_value != nullptr)
-      q = ops::mul(graph, q, ops::reshape(graph, scores->scale_value, {}));
     return finish(ops::attention(graph, q, ops::swap_axes(graph, k, -2, -1), v, mask, attrs));
   }
-  Heads heads(graph, shape[0], shape[1]);
-  Value* q4 = ops::reshape(graph, q, {shape[0], shape[1], shape[2], width});
-  if (scores->scale_value != nullptr)
-    q4 = ops::mul(graph, q4, ops::reshape(graph, scores->scale_value, {}));
-  Value* k4 = heads.as_keys(k, shape[3], width, true);
-  Value* v4 = heads.as_keys(v, shape[3], value_width, false);
-  if (!(k4->type().shape[1] == v4->type().shape[1])) {
-    // Only one of the two is repeated: use both as they are.
-    k4 = ops::reshape(graph, ops::swap_axes(graph, k, -2, -1),
-                      {shape[0], shape[1], shape[3], width});
-    v4 = ops::reshape(graph, v, {shape[0], shape[1], shape[3], value_width});
-  }
-  Value* out = ops::attention(graph, q4, k4, v4, mask, attrs);
+  Value* out = attend_by_heads(graph, q, k, v, mask, shape, attrs);
   return finish(ops::reshape(graph, out, product.output()->type().shape));
 }
 

@@ -218,6 +218,26 @@ TEST(Prologue, NotForManyShortRows) {
 }
 
 // What the prologue reads must not be overwritten by the matmul's result.
+// A prologue is called along rows of the image, and would touch a cache line for every element of
+// y.
+TEST(Prologue, NotForALargeTensorReadAcrossItsRows) {
+  for (const std::int64_t channels : {8, 96}) {
+    const std::string c = std::to_string(channels);
+    Result r = check(
+        "graph main(%x: f32[1, " + c + ", 30, 30], %y: f32[1, 30, 30, " + c + "], %w: f32[8, " + c +
+            R"(, 2, 2]) -> (f32[1, 8, 15, 15]) {
+  %t = transpose(%y) {perm = [0, 3, 1, 2]} : f32[1, )" +
+            c + R"(, 30, 30]
+  %a = add(%x, %t) : f32[1, )" +
+            c + R"(, 30, 30]
+  %d = conv2d(%a, %w) {stride = [2, 2]} : f32[1, 8, 15, 15]
+  return %d
+})",
+        {f32({1, channels, 30, 30}), f32({1, 30, 30, channels}), f32({8, channels, 2, 2})}, 1e-4);
+    EXPECT_EQ(r.launches, channels == 8 ? 1 : 2) << r.compiled.report.kernel_text;
+  }
+}
+
 TEST(Prologue, ATiedInputThatItReadsIsNotWrittenInPlace) {
   Result r =
       check(R"(graph main(%x: f32[20, 400], %w: f32[400, 400]) -> (f32[20, 400]) ties(0 -> 0) {

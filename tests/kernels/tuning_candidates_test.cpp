@@ -134,7 +134,14 @@ TEST(TuningCandidates, ConvolutionsInEveryFormAgree) {
       seen.merge(expect_all_ways_agree(problem, DType::f32, DType::f32,
                                        conv_dims(1, 16, 11, out_channels, 16 / groups, 3, 5)));
     }
-  EXPECT_EQ(seen, (std::set{Form::by_rule, Form::pixels, Form::rows, Form::direct, Form::columns}));
+  Conv2dProblem depthwise;
+  depthwise.groups = 24;
+  depthwise.stride = {2, 2};
+  depthwise.pad = {2, 2};
+  seen.merge(
+      expect_all_ways_agree(depthwise, DType::f32, DType::f32, conv_dims(2, 24, 11, 24, 1, 5, 6)));
+  EXPECT_EQ(seen, (std::set{Form::by_rule, Form::pixels, Form::rows, Form::direct, Form::columns,
+                            Form::shifts, Form::channels}));
 }
 
 // Each form leaves different contents in its scratch: using the wrong form shows.

@@ -252,20 +252,22 @@ def test_buffers_keep_their_place_but_not_their_contents() -> None:
     torch.testing.assert_close(call(x), x * 4)
 
 
-def normed_conv(bias: bool, affine: bool) -> nn.Module:
-    norm = nn.BatchNorm2d(8, affine=affine)
+def normed_conv(bias: bool, affine: bool, axes: int = 2) -> nn.Module:
+    norm = (nn.BatchNorm1d if axes == 1 else nn.BatchNorm2d)(8, affine=affine)
     norm.running_mean.normal_()
     norm.running_var.uniform_(0.5, 2)
     if affine:
         nn.init.normal_(norm.weight)
         nn.init.normal_(norm.bias)
-    return nn.Sequential(nn.Conv2d(3, 8, 3, bias=bias), norm, nn.ReLU()).eval()
+    conv = (nn.Conv1d if axes == 1 else nn.Conv2d)(3, 8, 3, bias=bias)
+    return nn.Sequential(conv, norm, nn.ReLU()).eval()
 
 
+@pytest.mark.parametrize("axes", [1, 2])
 @pytest.mark.parametrize("affine", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
-def test_a_batch_norm_becomes_part_of_the_weights(bias: bool, affine: bool) -> None:
-    model, x = normed_conv(bias, affine), torch.randn(2, 3, 12, 12)
+def test_a_batch_norm_becomes_part_of_the_weights(bias: bool, affine: bool, axes: int) -> None:
+    model, x = normed_conv(bias, affine, axes), torch.randn(2, 3, *[12] * axes)
     call, runner = compiled(model, x)
     assert runner.counters["pass.fold-batch-norm"] == 1
     assert runner.counters["folded_with_frozen"] > 0

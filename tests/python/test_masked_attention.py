@@ -6,6 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import gex
+
 BATCH, HEADS, LENGTH, HEAD = 2, 3, 7, 8
 # The padded places of each sequence: queries there see no key under a causal mask.
 PADDING = (0, 4)
@@ -103,6 +105,25 @@ def test_a_mask_of_less_than_full_rank(kind: str) -> None:
     expected = gradients(attend, torch.float32, LENGTH, mask)
     actual = gradients(torch.compile(attend, backend="gex"), torch.float32, LENGTH, mask)
     compare(actual, expected, torch.float32)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_heads_whose_elements_are_apart_are_attention(masked: bool) -> None:
+    """PyTorch composes this attention of operations, as images of [channel, pixel] need it."""
+
+    def attend(x, mask):
+        q, k, v = x.unflatten(1, (3, HEADS, HEAD)).transpose(-1, -2).unbind(1)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(-1, -2)
+
+    x = torch.randn(BATCH, 3 * HEADS * HEAD, LENGTH)
+    seen = torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril()
+    seen[1] = False
+    mask = torch.zeros(seen.shape).masked_fill(~seen, float("-inf")) if masked else None
+    with torch.no_grad(), gex.collect() as graphs:
+        actual = torch.compile(attend, backend="gex", fullgraph=True)(x, mask)
+        torch.testing.assert_close(actual, attend(x, mask), rtol=1e-5, atol=1e-5)
+    names = [step["name"] for steps in graphs[0].runner.steps for step in steps]
+    assert "attention" in names and not any("matmul" in name for name in names), names
 
 
 def test_a_mask_that_is_trained() -> None:

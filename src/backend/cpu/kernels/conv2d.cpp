@@ -83,8 +83,7 @@ std::optional<ConvSizes> conv2d_constant_sizes(const Conv2dProblem& p,
 
 bool conv2d_packs_weights(const Conv2dProblem& problem, const ConvSizes& sizes) {
   const Form rule = sizes.by_rule();
-  return has_packed_form(problem) &&
-         (sizes.winograd_pays() || rule == Form::pixels || rule == Form::product);
+  return has_packed_form(problem) && (sizes.winograd_pays() || reads_panels(rule));
 }
 
 Dim conv2d_pack_grid(const Conv2dProblem& problem, Dim out_channels) {

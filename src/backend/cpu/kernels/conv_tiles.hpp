@@ -44,6 +44,16 @@ inline constexpr std::int64_t kDirectTaps = 128;
 inline constexpr std::int64_t kDirectSlots = 128;
 inline constexpr std::int64_t kDirectWeights = kTileElements - kThinGroup * kDirectRows * kTileCols;
 
+// Form::shifts: elements after the copy of the image that a vector may read.
+inline constexpr std::int64_t kShiftSlack = 64;
+inline constexpr std::int64_t kShiftStride = 4;  // at most
+inline constexpr std::int64_t kFewTaps = 40;     // of all channels: it is faster for any result
+
+// Form::channels: pixels of the padded image at a time, taps at most, and the fewest channels.
+inline constexpr std::int64_t kChannelPixels = 3000;
+inline constexpr std::int64_t kChannelTaps = 1024;
+inline constexpr std::int64_t kFewestChannels = 8;
+
 // Form::winograd: results of a tile on a side, positions of its transformed inputs, and elements of
 // all buffers together.
 inline constexpr std::int64_t kWinogradTile = 4;
@@ -72,6 +82,7 @@ struct ConvSizes {
   bool adjacent;   // the pixels of an input row are adjacent
   bool dense;      // and its rows are: a plane is one run of pixels
   bool plain_f32;  // an f32 image in memory, a single group
+  std::int64_t groups;
 
   GEX_IN_EVERY_VARIANT constexpr std::int64_t depth() const { return in * kernel_h * kernel_w; }
   // Columns of the input needed for all output columns, and rows needed for some output rows.
@@ -122,17 +133,77 @@ struct ConvSizes {
            dilation[0] == 1 && dilation[1] == 1 && in <= kRowGroup && out <= kRowGroup;
   }
 
+  // Form::shifts: distance from the first to the last tap among rows or columns with the same
+  // remainder by the stride.
+  GEX_IN_EVERY_VARIANT constexpr std::int64_t shift_reach(int axis) const {
+    return ((axis == 0 ? kernel_h : kernel_w) - 1) * dilation[axis] / stride[axis];
+  }
+  // Rows of the result, of some columns, whose input fits the copy; 0: not even one.
+  GEX_IN_EVERY_VARIANT constexpr std::int64_t shifted_rows(std::int64_t columns) const {
+    const std::int64_t row = in * stride[0] * stride[1] * (columns + shift_reach(1));
+    const std::int64_t rows = (kConvImage - kShiftSlack) / (row > 0 ? row : 1) - shift_reach(0);
+    return rows < 0 ? 0 : rows;
+  }
+  // Columns of one row of the result whose input fits.
+  GEX_IN_EVERY_VARIANT constexpr std::int64_t shifted_columns() const {
+    const std::int64_t column = in * stride[0] * stride[1] * (shift_reach(0) + 1);
+    const std::int64_t columns =
+        (kConvImage - kShiftSlack) / (column > 0 ? column : 1) - shift_reach(1);
+    return columns < 0 ? 0 : columns < out_w ? columns : out_w;
+  }
+
+  // Whether a tap reads rows or columns with this remainder.
+  GEX_IN_EVERY_VARIANT constexpr bool is_shifted(int axis, std::int64_t part) const {
+    const std::int64_t taps = axis == 0 ? kernel_h : kernel_w;
+    for (std::int64_t k = 0; k < taps && k < stride[axis]; ++k)
+      if (k * dilation[axis] % stride[axis] == part) return true;
+    return false;
+  }
+  // A 1x1 kernel that meets each pixel, also of a computed image.
+  GEX_IN_EVERY_VARIANT constexpr bool is_plain_window() const {
+    return kernel_h == 1 && kernel_w == 1 && stride[0] == 1 && stride[1] == 1 && pad[0] == 0 &&
+           pad[1] == 0 && dense && out_w == width && out_h == height;
+  }
+  // Weights are read one by one, pixels in vectors: few taps leave little work between moving
+  // finished pixels into planes in the other form, and channels may not fill vectors there.
+  GEX_IN_EVERY_VARIANT constexpr bool shifts_pay() const {
+    if (out_h * out_w <= 4 * 16 || is_plain_product()) return false;
+    if (is_thin()) return in >= 16;
+    return !fills_channels() || depth() <= kFewTaps;
+  }
+  // Channels fill vectors about as well as pixels would.
+  GEX_IN_EVERY_VARIANT constexpr bool fills_channels() const {
+    constexpr std::int64_t lanes = 16;
+    return out * 8 >= (out + lanes - 1) / lanes * lanes * 7;
+  }
+
+  // Whether Form::channels is faster than Form::rows, which is good at rows that fill vectors and
+  // step by one pixel.
+  GEX_IN_EVERY_VARIANT constexpr bool channels_pay() const {
+    if (!can(Form::rows)) return true;
+    return out_w <= 8 || (kernel_h == 5 && (stride[0] > 1 || out_w <= 12));
+  }
+
+  // Form::channels: rows of the result at a time, whose input and sums fit; 0: not even one.
+  GEX_IN_EVERY_VARIANT constexpr std::int64_t channel_rows() const {
+    const std::int64_t of_x = kChannelPixels / (reach_x() > 0 ? reach_x() : 1) - reach_y(1);
+    const std::int64_t of_sums = kChannelPixels / (out_w > 0 ? out_w : 1);
+    const std::int64_t rows = of_x < 0 ? 0 : of_x / stride[0] + 1;
+    return rows < of_sums ? rows : of_sums;
+  }
+
   // A 1x1 kernel that meets each pixel: the input is a matrix [channel][pixel].
   GEX_IN_EVERY_VARIANT constexpr bool is_plain_product() const {
     return kernel_h == 1 && kernel_w == 1 && stride[0] == 1 && stride[1] == 1 && in_place() &&
            dense && out_w == width && out_h == height;
   }
-  // If depth is small, transposing finished pixels into planes would take a large part of the time;
-  // but the pixels of a plane must fill vectors.
+  // If depth is small, transposing finished pixels into planes would take a large part of the time,
+  // and channels may not fill vectors; but the pixels of a plane must fill vectors.
   GEX_IN_EVERY_VARIANT constexpr bool product_pays() const {
     constexpr std::int64_t lanes = 16;
     const std::int64_t pixels = out_h * out_w;
-    return in <= kShallow && pixels * 10 >= (pixels + lanes - 1) / lanes * lanes * 9;
+    return (in <= kShallow || !fills_channels()) &&
+           pixels * 10 >= (pixels + lanes - 1) / lanes * lanes * 9;
   }
 
   // Costs of one image in multiplications of vectors, one cycle each at best, as measured: sums,
@@ -168,6 +239,12 @@ struct ConvSizes {
       case Form::rows:
         return !computed && has_row_taps() && adjacent && stride[0] <= 2 && in > 0 && out_w > 0 &&
                out_w <= kRowPixels;
+      case Form::shifts:
+        return depth() > 0 && depth() <= kConvDepth && out_w > 0 && stride[0] <= kShiftStride &&
+               stride[1] <= kShiftStride && shifted_columns() >= smallest_run();
+      case Form::channels:
+        return !computed && in == 1 && out == 1 && groups >= kFewestChannels && dense && taps > 0 &&
+               taps <= kChannelTaps && out_h > 0 && out_w > 0 && channel_rows() > 0;
       case Form::direct:
         return !computed && is_thin() && taps <= kDirectTaps && slots(1) <= kDirectSlots &&
                out * in * taps <= kDirectWeights;
@@ -176,12 +253,11 @@ struct ConvSizes {
     }
   }
   GEX_IN_EVERY_VARIANT constexpr Form by_rule() const {
-    // Channels should fill vectors about as well as pixels would in the other form.
-    constexpr std::int64_t lanes = 16;
+    if (can(Form::channels) && channels_pay()) return Form::channels;
     if (can(Form::rows)) return Form::rows;
     if (!is_thin() && can(Form::product) && product_pays()) return Form::product;
-    const bool fills =
-        out_h * out_w <= 4 * lanes || out * 8 >= (out + lanes - 1) / lanes * lanes * 7;
+    if (can(Form::shifts) && shifts_pay()) return Form::shifts;
+    const bool fills = out_h * out_w <= 4 * 16 || fills_channels();
     if (!is_thin() && fills && can(Form::pixels)) return Form::pixels;
     return can(Form::direct) ? Form::direct : Form::columns;
   }
@@ -209,7 +285,8 @@ GEX_IN_EVERY_VARIANT constexpr ConvSizes conv_sizes(DType x, const std::int64_t 
           computed,
           dims[at::x_strides + 3] == 1,
           dims[at::x_strides + 3] == 1 && dims[at::x_strides + 2] == dims[at::w],
-          x == DType::f32 && groups == 1 && !computed};
+          x == DType::f32 && groups == 1 && !computed,
+          groups};
 }
 
 // Per worker, for accumulators of this many bytes: the larger need of the two blocked forms. The

@@ -27,7 +27,14 @@ enum class Form : std::uint8_t {
   columns,      // a matmul of weights with gathered columns
   product,      // 1x1 kernels: a matmul of weights with pixels that are read in place
   winograd,     // 3x3 kernels with transformed weights
+  shifts,       // few channels: a matmul of weights with shifted rows of the image
+  channels,     // depthwise: a channel in each lane
 };
+
+// Whether a convolution in this form can read weights that were packed ahead of time.
+GEX_IN_EVERY_VARIANT constexpr bool reads_panels(Form form) {
+  return form == Form::pixels || form == Form::product || form == Form::shifts;
+}
 
 struct Variant;
 

@@ -14,9 +14,9 @@ namespace {
 
 using i64 = std::int64_t;
 
-constexpr const char* kFormNames[] = {"by_rule",  "packed",      "in_place", "turned",
-                                      "few_rows", "few_columns", "pixels",   "rows",
-                                      "direct",   "columns",     "product",  "winograd"};
+constexpr const char* kFormNames[] = {"by_rule",     "packed",   "in_place", "turned",  "few_rows",
+                                      "few_columns", "pixels",   "rows",     "direct",  "columns",
+                                      "product",     "winograd", "shifts",   "channels"};
 
 MatmulSizes sizes_of(const MatmulProblem& p, std::span<const i64> dims) {
   return matmul_sizes(p.a, p.b, p.b_packed, p.any_rows, p.computed != 0, dims.data());
@@ -38,7 +38,7 @@ Form rule_of(const Conv2dProblem& p, std::span<const i64> dims, int /*vector_byt
   const ConvSizes sizes = sizes_of(p, dims);
   if (p.w_packed && sizes.winograd_pays()) return Form::winograd;
   const Form rule = sizes.by_rule();
-  return p.w_packed && rule != Form::product ? Form::pixels : rule;
+  return p.w_packed && !reads_panels(rule) ? Form::pixels : rule;
 }
 
 std::vector<Form> forms(const MatmulProblem& p, std::span<const i64> dims) {
@@ -49,15 +49,14 @@ std::vector<Form> forms(const MatmulProblem& p, std::span<const i64> dims) {
   return found;
 }
 
-// Weights packed ahead of time can be used by two forms only, transformed ones by one.
+// Weights packed ahead of time can be used by some forms only, transformed ones by one.
 std::vector<Form> forms(const Conv2dProblem& p, std::span<const i64> dims) {
   const ConvSizes sizes = sizes_of(p, dims);
   if (p.w_packed && sizes.winograd_pays()) return {Form::winograd};
   std::vector<Form> found;
-  for (Form form : {Form::product, Form::pixels, Form::rows, Form::direct, Form::columns}) {
-    const bool reads_panels = form == Form::product || form == Form::pixels;
-    if (sizes.can(form) && (reads_panels || !p.w_packed)) found.push_back(form);
-  }
+  for (Form form : {Form::product, Form::pixels, Form::shifts, Form::channels, Form::rows,
+                    Form::direct, Form::columns})
+    if (sizes.can(form) && (reads_panels(form) || !p.w_packed)) found.push_back(form);
   return found;
 }
 

@@ -1,15 +1,18 @@
 #pragma once
-// Y[image] = W * X[image] per group, in one of six forms: narrow groups row by row; thin groups
-// directly, plane by plane where they step by one pixel; 1x1 kernels of few channels as weights
-// times pixels; most others as pixels times channels; the few that don't fit there as a product of
-// W[o][c*kh*kw] with the columns that each output pixel reads, gathered while a panel is packed.
+// Y[image] = W * X[image] per group, in one of the forms of form.hpp: narrow groups row by row or
+// channel by channel; thin groups directly, plane by plane where they step by one pixel; few
+// channels as weights times pixels; most others as pixels times channels; the few that don't fit
+// there as a product of W[o][c*kh*kw] with the columns that each output pixel reads, gathered while
+// a panel is packed.
 
 #include "backend/cpu/kernels/pack_dims.hpp"
 #include "backend/cpu/kernels/simd/columns.hpp"
+#include "backend/cpu/kernels/simd/conv2d_channels.hpp"
 #include "backend/cpu/kernels/simd/conv2d_direct.hpp"
 #include "backend/cpu/kernels/simd/conv2d_pixels.hpp"
 #include "backend/cpu/kernels/simd/conv2d_planes.hpp"
 #include "backend/cpu/kernels/simd/conv2d_rows.hpp"
+#include "backend/cpu/kernels/simd/conv2d_shifts.hpp"
 #include "backend/cpu/kernels/simd/conv2d_winograd.hpp"
 #include "backend/cpu/kernels/simd/gemm.hpp"
 
@@ -54,12 +57,12 @@ struct Conv2d {
         rows(columns, c, scratch, group_in, group_out),
         planes(columns, c, scratch, group_in, group_out) {}
 
-  // Packed weights serve two of the forms.
+  // Packed weights serve some of the forms.
   static Form form_of(const Conv2dContext& c, const ConvSizes& sizes) {
     if (c.form != Form::by_rule) return c.form;
     if (c.w_packed && sizes.winograd_pays()) return Form::winograd;
     const Form rule = sizes.by_rule();
-    return c.w_packed && rule != Form::product ? Form::pixels : rule;
+    return c.w_packed && !reads_panels(rule) ? Form::pixels : rule;
   }
 
   void finish_row(const T* values, i64 image, i64 channel, i64 col, i64 count) {
@@ -138,6 +141,9 @@ struct Conv2d {
       pixels.run(plane(image, group), w, row0, row1, col0, col1, finish);
     else if (form == Form::product)
       pixels.run_product(plane(image, group), w, row0, row1, col0, col1, finish);
+    else if (form == Form::shifts)
+      ShiftConv<T>{pixels, columns, context, sizes}.run(plane(image, group), w, row0, row1, col0,
+                                                        col1, finish);
     else if (form == Form::rows)
       rows.run(plane(image, group), w, ws, col0, col1, finish);
     else if (form == Form::direct && planes.fits())
@@ -162,6 +168,25 @@ struct Conv2d {
     }
   }
 
+  // Whole planes, several at a time; units of the first and the last may belong to other workers.
+  void run_channels(i64 begin, i64 end, i64 col_units) {
+    const i64 first = begin / col_units, last = ceil_div(end, col_units);
+    const MatrixView w = {buffers[1], context.w, 0, 0, 0};
+    const ChannelConv<T> conv = {columns, context, sizes, scratch, ws, dims[conv2d_dims::o]};
+    conv.run(w, first, last, [&](const T* values, i64 plane, i64 count, i64 col, i64 pixels) {
+      const bool mine = plane * col_units >= begin && (plane + count) * col_units <= end;
+      if (mine && pixels == cols && context.epilogue.fn)
+        return epilogue.run(values, plane * cols, count * cols);
+      for (i64 p = plane; p < plane + count; ++p, values += pixels) {
+        const i64 from = larger(col, (begin - p * col_units) * kConvUnitPixels);
+        const i64 to = smaller(col + pixels, (end - p * col_units) * kConvUnitPixels);
+        if (from < to)
+          finish_row(values + from - col, p / dims[conv2d_dims::o], p % dims[conv2d_dims::o], from,
+                     to - from);
+      }
+    });
+  }
+
   void run(i64 begin, i64 end) {
     const i64 row_units = ceil_div(group_out, kConvUnitChannels);
     const i64 col_units = ceil_div(cols, kConvUnitPixels);
@@ -172,7 +197,9 @@ struct Conv2d {
       run_rectangle(batch, r0 * kConvUnitChannels, smaller(r1 * kConvUnitChannels, group_out),
                     c0 * kConvUnitPixels, smaller(c1 * kConvUnitPixels, cols));
     };
-    if (form == Form::direct || form == Form::rows) {
+    if (form == Form::channels) {
+      if (begin < end) run_channels(begin, end, col_units);
+    } else if (form == Form::direct || form == Form::rows) {
       // Such groups are one unit high, so whole planes follow one another.
       i64 batch = begin / col_units, unit = begin % col_units;
       for (i64 left = end - begin; left > 0; ++batch, unit = 0) {
