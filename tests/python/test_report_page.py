@@ -89,7 +89,12 @@ def test_five_thousand_nodes_are_drawn_within_a_frame(tmp_path: pathlib.Path) ->
         gexApp.open('graph');
         const view = gexApp.view;
         view.setLevel('tensors');
-        view.expandAll(true);
+        let layout = Infinity;
+        for (let k = 0; k < 3; k++) {
+          const start = performance.now();
+          view.expandAll(true);
+          layout = Math.min(layout, performance.now() - start);
+        }
         const ctx = view.surface.ctx, fastest = [];
         const best = draw => {
           let least = Infinity;
@@ -111,7 +116,7 @@ def test_five_thousand_nodes_are_drawn_within_a_frame(tmp_path: pathlib.Path) ->
           view.zoom(zoom, 400, 400);
           fastest.push([view.scale, best(() => { view.dy -= 7; view.surface.paint(); })]);
         }
-        return {nodes: view.vertices.length, width: view.surface.width, boxes, fastest};
+        return {nodes: view.vertices.length, width: view.surface.width, boxes, fastest, layout};
         """,
         tmp_path,
     )
@@ -120,6 +125,7 @@ def test_five_thousand_nodes_are_drawn_within_a_frame(tmp_path: pathlib.Path) ->
     # as many bare boxes take.
     limit = max(16, 2 * result["boxes"])
     assert all(best < limit for _, best in result["fastest"]), result
+    assert result["layout"] < 20 * limit, result  # "Expand", once a click
 
 
 def test_a_comparison_shows_what_changed(tmp_path: pathlib.Path) -> None:
