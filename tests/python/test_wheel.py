@@ -142,10 +142,10 @@ def test_editable_install_runs_the_sources(
         **build_environment(sources),
     )
     out = run(
-        *[own, "-c", "import gex, gex.torch_backend; print(gex.torch_backend.__file__)"],
+        *[own, "-c", "import gex.dynamo.backends as module; print(module.__file__)"],
         cwd=tmp_path,
     )
-    assert pathlib.Path(out.strip()) == sources / "python" / "gex" / "torch_backend.py"
+    assert pathlib.Path(out.strip()) == sources / "python" / "gex" / "dynamo" / "backends.py"
     out = run(own, DEMO, "--layers", "1", "--tokens", "2", cwd=tmp_path, **BARE)
     assert "prompts with the same tokens: 3 of 3" in out
     (tmp_path / "in.gex").write_text("graph g(%x: f32[2]) -> (f32[2]) { return %x }")
