@@ -42,6 +42,25 @@ def test_every_view_opens_in_both_themes(tmp_path: pathlib.Path) -> None:
     assert all(length > 100 for length in result.values()), result
 
 
+def test_passes_that_changed_nothing_are_one_row(tmp_path: pathlib.Path) -> None:
+    shown = model()
+    passes = shown["graphs"][0]["passes"]
+    idle = {"changed": False, "count": 0, "before": 1, "after": 1, "seconds": 0.001}
+    passes += [{"name": name, **idle} for name in ("sink", "merge", "sink")]
+    result = browser.run(
+        page(shown),
+        """
+        gexApp.open('decisions');
+        await frame();
+        const table = document.querySelector('table');
+        return [...table.querySelectorAll('tr')].map(row => row.innerText);
+        """,
+        tmp_path,
+    )
+    assert len(result) == 1 + 5 + 1
+    assert result[-1].split("\t")[:2] == ["2 passes changed nothing", "3"]
+
+
 def test_links_lead_from_a_node_to_its_kernel_its_step_and_back(tmp_path: pathlib.Path) -> None:
     result = browser.run(
         page(model()),
