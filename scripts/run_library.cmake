@@ -6,11 +6,14 @@ foreach(name base target nvidia problems types loop program plan runtime kernel_
 endforeach()
 
 # Large sources that run once for each program that is loaded: small code, so that libgex_run has at
-# most 4 MiB. Its objects are those of libgex.
-foreach(path loop/parse loop/print loop/verify program/parse program/verify problems/problem
-             deploy/model cache/access_bounds cache/bounds_check)
-  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/${path}.cpp PROPERTIES COMPILE_OPTIONS -Os)
-endforeach()
+# most 4 MiB. Its objects are those of libgex. Not in unity builds, which the demo and wheels use: both
+# are without libgex_run, and a source with options of its own is compiled alone.
+if(NOT GEX_UNITY)
+  foreach(path loop/parse loop/print loop/verify program/parse program/verify problems/problem
+               deploy/model cache/access_bounds cache/bounds_check)
+    set_source_files_properties(${CMAKE_SOURCE_DIR}/src/${path}.cpp PROPERTIES COMPILE_OPTIONS -Os)
+  endforeach()
+endif()
 
 # A fifth of the size, for x86-64 processors without AVX2: see src/deploy/run_only/processor.cpp.
 set(GEX_RUN_WITHOUT "nothing")

@@ -1,22 +1,8 @@
 # gex_unity(TARGET): with GEX_UNITY, sources of one folder of src are compiled together, in chunks of
 # about GEX_UNITY_BYTES. Most of a source's compile time goes to headers, which a chunk reads once.
 # Sources with compile options or definitions of their own stay alone: CMake takes care of that.
-set(GEX_UNITY_BYTES 64000)
-# Names in unnamed namespaces meet in a chunk. Rename one of two that clash, or list its source here.
-set(GEX_UNITY_ALONE
-  backend/cuda/attention_text.cpp
-  backend/cuda/conv2d_text.cpp
-  backend/cuda/matmul_text.cpp
-  backend/cuda/sort_text.cpp
-  frontend/onnx/importer.cpp
-  frontend/onnx/model.cpp
-  frontend/onnx/ops_microsoft.cpp
-  frontend/onnx/ops_ml.cpp
-  frontend/onnx/ops_training.cpp
-  cache/problem_bounds.cpp
-  cache/store_folder.cpp
-  backend/cpu/llvm/math_log.cpp
-  frontend/python/runner.cpp)
+set(GEX_UNITY_BYTES 128000)
+# Names in unnamed namespaces meet in a chunk: scripts/check_unity.py finds those that clash.
 
 function(gex_unity target)
   if(NOT GEX_UNITY)
@@ -38,10 +24,6 @@ function(gex_unity target)
     elseif(bytes GREATER GEX_UNITY_BYTES)
       math(EXPR chunk "${chunk} + 1")
       set(bytes 0)
-    endif()
-    if(name IN_LIST GEX_UNITY_ALONE)
-      set_source_files_properties(${path} TARGET_DIRECTORY ${target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-      continue()
     endif()
     math(EXPR bytes "${bytes} + ${size}")
     set_source_files_properties(${path} TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP ${layer}_${chunk})

@@ -1,7 +1,7 @@
 #include "base/strided_copy.hpp"
 
+#include <algorithm>
 #include <cstring>
-#include <vector>
 
 namespace gex {
 
@@ -30,6 +30,13 @@ void copy_elements(std::size_t element_bytes, std::span<const std::int64_t> shap
     while (d > 0 && ++index[d - 1] == shape[d - 1]) index[--d] = 0;
     if (d == 0) return;
   }
+}
+
+std::vector<std::int64_t> dense_strides_of(std::span<const std::int64_t> shape) {
+  std::vector<std::int64_t> strides(shape.size(), 1);
+  for (std::size_t d = shape.size(); d-- > 1;)
+    strides[d - 1] = strides[d] * std::max<std::int64_t>(shape[d], 1);
+  return strides;
 }
 
 }  // namespace gex

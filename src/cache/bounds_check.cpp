@@ -35,7 +35,7 @@ Dim extent(const std::vector<Dim>& shape, const std::vector<Dim>& strides) {
   return last + 1;
 }
 
-Dim width_of(DType dtype) { return Dim(static_cast<std::int64_t>(size_of(dtype))); }
+Dim bytes_each(DType dtype) { return Dim(static_cast<std::int64_t>(size_of(dtype))); }
 
 class SizeCheck {
  public:
@@ -99,7 +99,7 @@ class SizeCheck {
   // Memory that the caller allocates for a tensor of this shape.
   void memory_of_tensor(const std::string& name, Dim bytes, DType dtype,
                         const std::vector<Dim>& shape, const std::vector<Dim>& strides) {
-    require(le(bytes, extent(shape, strides) * width_of(dtype)), name, " of ", bytes,
+    require(le(bytes, extent(shape, strides) * bytes_each(dtype)), name, " of ", bytes,
             " bytes may be larger than its tensor");
   }
 
@@ -111,13 +111,13 @@ class SizeCheck {
     Dim room;
     if (o.kind == Kind::input_view) {
       const program::InputDesc& input = program_.inputs[at];
-      room = extent(input.shape, input.strides) * width_of(input.dtype);
+      room = extent(input.shape, input.strides) * bytes_each(input.dtype);
     } else {
       const program::OutputDesc& base = program_.outputs[at];
-      room = extent(base.shape, base.strides) * width_of(base.dtype);
+      room = extent(base.shape, base.strides) * bytes_each(base.dtype);
     }
     require(
-        le(0, o.offset) && le((o.offset + extent(o.shape, o.strides)) * width_of(o.dtype), room),
+        le(0, o.offset) && le((o.offset + extent(o.shape, o.strides)) * bytes_each(o.dtype), room),
         "output ", k, " \"", o.name, "\" may be outside the memory that it is a view of");
   }
 
@@ -138,12 +138,12 @@ class SizeCheck {
   void check(const program::Call& call) {
     for (const program::TensorView& view : call.inputs)
       require(le(0, view.offset) &&
-                  le((view.offset + extent(view.shape, view.strides)) * width_of(view.dtype),
+                  le((view.offset + extent(view.shape, view.strides)) * bytes_each(view.dtype),
                      desc(view.buffer).bytes),
               where_, ": the call \"", call.name, "\" may access memory outside %", view.buffer);
   }
   void check(const program::Bind& bind) {
-    require(le(width_of(desc(bind.buffer).dtype), desc(bind.buffer).bytes), where_, ": %",
+    require(le(bytes_each(desc(bind.buffer).dtype), desc(bind.buffer).bytes), where_, ": %",
             bind.buffer, " may be too small for a number");
   }
   void condition(BufferId id) {

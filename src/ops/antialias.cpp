@@ -36,9 +36,10 @@ Value* cubic(Graph& g, Value* d) {
 constexpr Filter kFilters[] = {{"bilinear", 1, triangle}, {"bicubic", 2, cubic}};
 
 // One axis of `in` elements resampled to `out`.
-class Axis {
+class AntialiasedAxis {
  public:
-  Axis(Graph& g, const Filter& filter, std::int64_t in, std::int64_t out, double scale, DType t)
+  AntialiasedAxis(Graph& g, const Filter& filter, std::int64_t in, std::int64_t out, double scale,
+                  DType t)
       : g_(g), filter_(filter), in_(in), t_(t) {
     const double support = filter.reach * std::max(scale, 1.0);
     taps_ = std::min(in, static_cast<std::int64_t>(std::ceil(support)) * 2 + 1);
@@ -99,10 +100,10 @@ double scale_of(std::int64_t in, std::int64_t out, bool align_corners, double wa
 }
 
 // The axes [H, W] of images `in` and `out`; nothing if a size is unknown.
-std::vector<Axis> axes_of(AtenCall& c, const Filter& filter, const Shape& in, const Shape& out,
-                          bool align_corners, std::size_t scales) {
+std::vector<AntialiasedAxis> axes_of(AtenCall& c, const Filter& filter, const Shape& in,
+                                     const Shape& out, bool align_corners, std::size_t scales) {
   const DType t = c.result().dtype;
-  std::vector<Axis> axes;
+  std::vector<AntialiasedAxis> axes;
   if (t != DType::f32 && t != DType::f64) return axes;
   for (std::size_t k = 0; k < 2; ++k) {
     const auto from = in[2 + k].as_const(), to = out[2 + k].as_const();

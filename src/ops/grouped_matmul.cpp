@@ -27,7 +27,7 @@ Type grouped_type(const InferContext& c) {
   return Type::tensor(c.in(0).dtype, {a[0], b[2]});
 }
 
-Type weight_grad_type(const InferContext& c) {
+Type grouped_weight_grad_type(const InferContext& c) {
   require_dtype(c, 0, floating);
   require_same_dtype(c, 0, 1);
   require_dtype(c, 2, [](DType d) { return d == DType::i32 || d == DType::i64; });
@@ -63,7 +63,7 @@ std::vector<Value*> expand_grouped(Graph& g, const Node& n) {
 
 // Each group with all rows, where rows of other groups are zeroed on both sides: their contents
 // must not matter.
-std::vector<Value*> expand_weight_grad(Graph& g, const Node& n) {
+std::vector<Value*> expand_grouped_weight_grad(Graph& g, const Node& n) {
   Value *a = n.input(0), *grad = n.input(1);
   const Dim rows = a->type().shape[0], groups = n.input(2)->type().shape[0];
   Value* group = group_of_rows(g, n.input(2), rows);
@@ -143,8 +143,8 @@ void register_grouped_matmul() {
              "[T, N] of its result: [G, K, N], zeros for groups without rows.")
       .in({"a", "grad", "ends"})
       .traits(Trait::pure | Trait::contraction)
-      .infer_one(weight_grad_type)
-      .expand(expand_weight_grad)
+      .infer_one(grouped_weight_grad_type)
+      .expand(expand_grouped_weight_grad)
       .problem(grouped_weight_grad_rule())
       .aten("gex.grouped_mm_weight_grad.default", import_weight_grad)
       .sample([] {

@@ -8,7 +8,7 @@ namespace gex::ops {
 namespace {
 
 // A neighbour of each position: its index (i64) and weight; null: 1.
-struct Neighbour {
+struct WeightedPlace {
   Value* at;
   Value* weight;
 };
@@ -31,7 +31,7 @@ class Places {
     }
   }
 
-  std::vector<Neighbour> neighbours(const std::string& mode) {
+  std::vector<WeightedPlace> neighbours(const std::string& mode) {
     if (mode == "linear") return linear();
     if (mode == "cubic") return cubic();
     return {{clamped(floor(g_, at_)), nullptr}};
@@ -48,7 +48,7 @@ class Places {
     return minimum(g_, relu(g_, sub(g_, x, before)), number(1));
   }
 
-  std::vector<Neighbour> linear() {
+  std::vector<WeightedPlace> linear() {
     Value* x = relu(g_, at_);
     Value* before = minimum(g_, floor(g_, x), cast(g_, last_, t_));
     Value* after_share = share(x, before);
@@ -56,13 +56,13 @@ class Places {
             {clamped(add(g_, before, 1)), after_share}};
   }
 
-  std::vector<Neighbour> cubic() {
+  std::vector<WeightedPlace> cubic() {
     Value* before = floor(g_, at_);
     Value* after_share = share(at_, before);
     Value* rest = sub(g_, number(1), after_share);
     Value* weights[] = {far(add(g_, after_share, 1)), near(after_share), near(rest),
                         far(add(g_, rest, 1))};
-    std::vector<Neighbour> all;
+    std::vector<WeightedPlace> all;
     for (int k = 0; k < 4; ++k) all.push_back({clamped(add(g_, before, k - 1)), weights[k]});
     return all;
   }
@@ -102,7 +102,7 @@ Value* resampled_gradient(Graph& g, Value* grad, std::size_t axis, Dim in,
   Shape along(shape.size() - axis, 1);
   along[0] = out;
   // Places in f32, as PyTorch has them, or f64 for f64.
-  for (const Neighbour& n :
+  for (const WeightedPlace& n :
        Places(g, form, in, out, nearest ? DType::f32 : t).neighbours(form.mode)) {
     Value* part = n.weight == nullptr ? grad : mul(g, grad, reshape(g, n.weight, along));
     sum = index_put(g, sum, part, {n.at}, {static_cast<std::int64_t>(axis)}, "add");

@@ -12,7 +12,7 @@ bool is_known(const Value* v, const PassContext& context) {
   return context.is_frozen(v) || (v->producer() != nullptr && v->producer()->is("constant"));
 }
 
-bool used_once(const Value* v) { return v->uses().size() == 1; }
+bool has_one_use(const Value* v) { return v->uses().size() == 1; }
 
 struct NormedConv {
   Node* norm = nullptr;
@@ -34,12 +34,12 @@ std::optional<NormedConv> match(Node& norm) {
   NormedConv found{.norm = &norm};
   const Value* x = with_height(norm.input(0));
   Node* producer = x->producer();
-  if (producer != nullptr && producer->is("add") && used_once(x)) {
+  if (producer != nullptr && producer->is("add") && has_one_use(x)) {
     found.biased = producer;
     x = producer->input(0);
     producer = x->producer();
   }
-  if (producer == nullptr || !producer->is("conv2d") || !used_once(x)) return std::nullopt;
+  if (producer == nullptr || !producer->is("conv2d") || !has_one_use(x)) return std::nullopt;
   found.conv = producer;
   return found;
 }

@@ -4,14 +4,11 @@
 
 #include <gex/gex.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
-#include <unistd.h>
 #include <gex/es.hpp>
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
+#include "../runtime/fake_cuda/inner_run.hpp"
 #include "compile/compile.hpp"
 #include "compile/execute.hpp"
 #include "ir/text/text.hpp"
@@ -202,27 +199,10 @@ graph main(%x: f32[40, k], %w: f32[k, 5]) -> (f32[40, 5]) {
 
 TEST(TargetOption, WorksOverADriverOnTheHost) {
   if (gpu_is_there()) GTEST_SKIP() << "a CUDA driver is there: OnCuda runs over it directly";
-  char folder_name[] = "/tmp/gex_fake_driver_XXXXXX";
-  ASSERT_NE(mkdtemp(folder_name), nullptr);
-  const std::string folder = folder_name;
-  ASSERT_EQ(std::system(("c++ -std=c++20 -O1 -shared -fPIC -o " + folder + "/libcuda.so.1 " +
-                         GEX_TEST_DATA + "/../runtime/fake_cuda/fake_cuda.cpp && ln -s " +
-                         "libcuda.so.1 " + folder + "/libnvrtc.so && ln -s libcuda.so.1 " + folder +
-                         "/libcublas.so")
-                            .c_str()),
-            0);
-  char self[4096] = {};
-  ASSERT_GT(readlink("/proc/self/exe", self, sizeof self - 1), 0);
-  const std::string log = folder + "/log";
-  const int status = std::system(("GEX_FAKE_CUDA_PROTECT=1 GEX_CUDA_LIBRARY_PATH=" + folder + " " +
-                                  self + " --gtest_filter='OnCuda.*' > " + log + " 2>&1")
-                                     .c_str());
-  std::ostringstream text;
-  text << std::ifstream(log).rdbuf();
-  EXPECT_EQ(status, 0) << text.str();
-  EXPECT_NE(text.str().find("[  PASSED  ] 8 tests"), std::string::npos) << text.str();
-  EXPECT_EQ(text.str().find("SKIPPED"), std::string::npos) << text.str();
-  EXPECT_EQ(std::system(("rm -r " + folder).c_str()), 0);
+  const InnerRun run = run_over_fake_cuda("GEX_FAKE_CUDA_PROTECT=1", "OnCuda.*");
+  EXPECT_EQ(run.status, 0) << run.output;
+  EXPECT_NE(run.output.find("[  PASSED  ] 8 tests"), std::string::npos) << run.output;
+  EXPECT_EQ(run.output.find("SKIPPED"), std::string::npos) << run.output;
 }
 
 }  // namespace

@@ -2,13 +2,10 @@
 // once more with a driver library that runs the generated kernels on the host.
 
 #include <dlfcn.h>
-#include <stdlib.h>
-#include <unistd.h>
 
-#include <fstream>
-#include <sstream>
 #include <tuple>
 
+#include "../runtime/fake_cuda/inner_run.hpp"
 #include "harness.hpp"
 
 namespace gex::test {
@@ -258,32 +255,15 @@ TEST(Cuda, GraphsGiveTheInterpretersResults) {
   if (is_inner_run()) GTEST_SKIP() << "the tests themselves run here";
   if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) != nullptr)
     GTEST_SKIP() << "a CUDA driver is there: tests/gpu runs graphs on the device";
-  char folder_name[] = "/tmp/gex_fake_driver_XXXXXX";
-  ASSERT_NE(mkdtemp(folder_name), nullptr);
-  const std::string folder = folder_name;
-  ASSERT_EQ(std::system(("c++ -std=c++20 -O1 -shared -fPIC -o " + folder + "/libcuda.so.1 " +
-                         GEX_TEST_DATA + "/../runtime/fake_cuda/fake_cuda.cpp && ln -s " +
-                         "libcuda.so.1 " + folder + "/libnvrtc.so && ln -s libcuda.so.1 " + folder +
-                         "/libcublas.so")
-                            .c_str()),
-            0);
-  char self[4096] = {};
-  ASSERT_GT(readlink("/proc/self/exe", self, sizeof self - 1), 0);
   // Calls that run beside each other once more over a driver that runs late and out of order.
   const std::tuple<std::string, std::string, std::string> runs[] = {
       {"", "CudaOnHost.*", "[  PASSED  ] 5 tests"},
-      {"GEX_FAKE_CUDA_LAZY=1 ", "CudaOnHost.CallsOfTheLibrary*", "[  PASSED  ] 1 test"}};
+      {"GEX_FAKE_CUDA_LAZY=1", "CudaOnHost.CallsOfTheLibrary*", "[  PASSED  ] 1 test"}};
   for (const auto& [mode, filter, passed] : runs) {
-    const int status =
-        std::system((mode + "GEX_TEST_CUDA_ON_HOST=1 GEX_CUDA_LIBRARY_PATH=" + folder + " " + self +
-                     " --gtest_filter='" + filter + "' > " + folder + "/log 2>&1")
-                        .c_str());
-    std::ostringstream text;
-    text << std::ifstream(folder + "/log").rdbuf();
-    EXPECT_EQ(status, 0) << mode << text.str();
-    EXPECT_NE(text.str().find(passed), std::string::npos) << mode << text.str();
+    const InnerRun run = run_over_fake_cuda(mode + " GEX_TEST_CUDA_ON_HOST=1", filter);
+    EXPECT_EQ(run.status, 0) << mode << run.output;
+    EXPECT_NE(run.output.find(passed), std::string::npos) << mode << run.output;
   }
-  EXPECT_EQ(std::system(("rm -r " + folder).c_str()), 0);
 }
 
 }  // namespace

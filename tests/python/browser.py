@@ -69,11 +69,13 @@ def measure(page: str, script: str, folder: pathlib.Path, seconds: int = 60) -> 
     return answer["result"]
 
 
-def screenshot(page: pathlib.Path, fragment: str, to: pathlib.Path, dark: bool = False) -> None:
+def screenshot(
+    page: pathlib.Path, fragment: str, to: pathlib.Path, dark: bool = False, height: int = 900
+) -> None:
     """A picture of the page as it opens at #fragment."""
     _chromium(
         60,
-        "--window-size=1440,900",
+        f"--window-size=1440,{height}",
         "--hide-scrollbars",
         "--virtual-time-budget=4000",
         f"--screenshot={to}",

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 import torch
 
+import fake_gpu
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 ENVIRONMENT = ROOT / "docs" / "environment.md"
 GEX = pathlib.Path(os.environ.get("GEX_BUILD_DIR", ROOT / "build")) / "bin" / "gex"
@@ -546,12 +548,7 @@ def test_cuda_gives_the_results_of_the_cpu(
     graph: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not torch.cuda.is_available():  # a driver that computes on the host
-        source = ROOT / "tests" / "runtime" / "fake_cuda" / "fake_cuda.cpp"
-        library = tmp_path / "libcuda.so.1"
-        command = ["c++", "-std=c++20", "-O1", "-shared", "-fPIC", "-o", library, source]
-        subprocess.run(command, check=True, timeout=120)
-        for name in ("libnvrtc.so", "libcublas.so"):
-            (tmp_path / name).symlink_to(library.name)
+        fake_gpu.environment(tmp_path)
         monkeypatch.setenv("GEX_CUDA_LIBRARY_PATH", str(tmp_path))
         monkeypatch.setenv("GEX_FAKE_CUDA_PROTECT", "1")
     folders = {}

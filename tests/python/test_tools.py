@@ -116,6 +116,28 @@ def test_nvidias_tools_get_ranges_only_where_one_runs(tmp_path: pathlib.Path) ->
     assert "push" not in run(MODEL, **folder).stderr
 
 
+ITT = """
+#include <stdio.h>
+typedef struct { unsigned long long numbers[3]; } id;
+void* __itt_domain_create(const char* name) { return (void*)name; }
+void* __itt_string_handle_create(const char* name) { return (void*)name; }
+void __itt_task_begin(const void* domain, id task, id parent, void* name) {
+  fprintf(stderr, "begin %s %s %llu\\n", (const char*)domain, (const char*)name, task.numbers[2] + parent.numbers[0]);
+}
+void __itt_task_end(const void* domain) { fprintf(stderr, "end %s\\n", (const char*)domain); }
+"""  # noqa: E501
+
+
+def test_vtune_gets_ranges_only_where_it_runs(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "itt.c").write_text(ITT)
+    library = tmp_path / "libittnotify_collector.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "itt.c"], check=True)
+    watched = run(MODEL, INTEL_LIBITTNOTIFY64=str(library)).stderr.splitlines()
+    found = [line for line in watched if line.startswith(("begin gex", "end gex"))]
+    assert found == ["begin gex graph_1 0", "end gex"]
+    assert "begin gex" not in run(MODEL).stderr
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

@@ -74,11 +74,13 @@ def test_wheel_is_small_and_needs_only_what_every_linux_has(
     wheel: pathlib.Path, site: pathlib.Path
 ) -> None:
     assert wheel.stat().st_size <= 60 * 2**20
-    ours = sorted((site / "gex").rglob("*.so"))
-    assert [path.name for path in ours if path.name.startswith("lib")] == [
-        "libgex.so",
-        "libgex_llvm.so",
-    ]
+    names = [path.name for path in sorted((site / "gex").glob("lib*.so*"))]
+    versioned = ["libgex.so.0.1", "libgex_core.so.0.1", "libgex_llvm.so"]
+    assert names == ["libgex.so", *versioned]
+    # For the linker: wheels have no symbolic links.
+    assert (site / "gex" / "libgex.so").read_text() == "INPUT(libgex.so.0.1)\n"
+    ours = [site / "gex" / name for name in versioned] + [*(site / "gex").glob("_gex*.so")]
+    assert len(ours) == 4
     usual = ("libgex.so", "libgex_core.so", "libc.so", "libm.so", "libstdc++.so", "libgcc_s.so")
     usual += ("ld-linux", "libpthread.so", "libdl.so", "librt.so")
     for library in [*ours, site / "gex" / "bin" / "gex"]:
@@ -142,10 +144,10 @@ def test_editable_install_runs_the_sources(
         **build_environment(sources),
     )
     out = run(
-        *[own, "-c", "import gex, gex.torch_backend; print(gex.torch_backend.__file__)"],
+        *[own, "-c", "import gex.dynamo.backends as module; print(module.__file__)"],
         cwd=tmp_path,
     )
-    assert pathlib.Path(out.strip()) == sources / "python" / "gex" / "torch_backend.py"
+    assert pathlib.Path(out.strip()) == sources / "python" / "gex" / "dynamo" / "backends.py"
     out = run(own, DEMO, "--layers", "1", "--tokens", "2", cwd=tmp_path, **BARE)
     assert "prompts with the same tokens: 3 of 3" in out
     (tmp_path / "in.gex").write_text("graph g(%x: f32[2]) -> (f32[2]) { return %x }")

@@ -2,8 +2,8 @@
 
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 
+#include "../json.hpp"
 #include "base/error.hpp"
 
 namespace gex::serve {
@@ -270,21 +270,6 @@ void append_digits(std::string& out, T value) {
 void append_number(std::string& out, double value) { append_digits(out, value); }
 void append_number(std::string& out, float value) { append_digits(out, value); }
 
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      char code[8];
-      std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(c));
-      out += code;
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
-}
+std::string quoted(std::string_view text) { return tool::json_text(std::string(text)); }
 
 }  // namespace gex::serve

@@ -12,7 +12,7 @@
 
 namespace gex::backend::cuda {
 
-namespace at_dim = problems::attention_dims;
+namespace attention_dim = problems::attention_dims;
 
 namespace {
 
@@ -48,7 +48,7 @@ constexpr std::string_view kBind = R"cuda(
   GEX_DECLARE_LOCALS
 )cuda";
 
-constexpr std::string_view kBody = R"cuda(
+constexpr std::string_view kAttentionBody = R"cuda(
   const int D = (int)s.head, DV = (int)s.value, thread = (int)threadIdx.x;
   Acc* const q = (Acc*)gex_locals;                 // [kQueries][D]
   Acc* const k = q + kQueries * D;                 // [kKeys][D + 1]
@@ -134,7 +134,7 @@ constexpr std::string_view kBody = R"cuda(
 )cuda";
 
 // One result for each thread, in a persistent kernel, whose code must stay small.
-constexpr std::string_view kPlainBody = R"cuda(
+constexpr std::string_view kPlainAttentionBody = R"cuda(
   const Acc infinity = (Acc)f32_of_bits(0x7f800000u);
   const Acc scale = kHasScale ? (Acc)scale_value() : (Acc)1 / sqrt_of((Acc)s.head);
 #pragma unroll 1
@@ -167,7 +167,7 @@ constexpr std::string_view kPlainBody = R"cuda(
 )cuda";
 
 // Which tensor-core kernels support all possible sizes.
-struct MmaPlan {
+struct AttentionPlan {
   bool decode = false, few_rows = false, prefill = false;  // forms that the sizes may need
   std::int64_t head = 0, value = 0;
   int stages = 2, splits = 1;
@@ -203,33 +203,37 @@ struct MmaPlan {
   }
 };
 
-MmaPlan mma_plan(const problems::AttentionProblem& p, std::span<const Dim> dims,
-                 const DeviceLimits& limits) {
-  MmaPlan plan;
-  const auto head = dims[at_dim::head_size].as_const(), value = dims[at_dim::value_size].as_const();
+AttentionPlan mma_plan(const problems::AttentionProblem& p, std::span<const Dim> dims,
+                       const DeviceLimits& limits) {
+  AttentionPlan plan;
+  const auto head = dims[attention_dim::head_size].as_const(),
+             value = dims[attention_dim::value_size].as_const();
   const auto fits = [](const std::optional<std::int64_t>& size) {
     return size && *size > 0 && *size % 16 == 0 && *size <= 256;
   };
   if (!is_low_float(p.qkv) || !fits(head) || !fits(value)) return plan;
   for (int k = 0; k < 3; ++k)
-    if (!(dims[static_cast<std::size_t>(at_dim::q_strides + 4 * k + 3)] == Dim(1))) return plan;
+    if (!(dims[static_cast<std::size_t>(attention_dim::q_strides + 4 * k + 3)] == Dim(1)))
+      return plan;
   plan.head = *head;
   plan.value = *value;
-  const Dim rows = floordiv(dims[at_dim::heads], dims[at_dim::kv_heads]) * dims[at_dim::queries];
-  plan.decode = rows.range().lo <= MmaPlan::kDecodeRows;
-  if (rows.range().hi > MmaPlan::kDecodeRows) {
+  const Dim rows = floordiv(dims[attention_dim::heads], dims[attention_dim::kv_heads]) *
+                   dims[attention_dim::queries];
+  plan.decode = rows.range().lo <= AttentionPlan::kDecodeRows;
+  if (rows.range().hi > AttentionPlan::kDecodeRows) {
     const std::int64_t block_rows = prefill_rows(*value, plan.decode);
     const DimRange blocks =
-        (dims[at_dim::batch] * dims[at_dim::kv_heads] * ceildiv(rows, block_rows)).range();
+        (dims[attention_dim::batch] * dims[attention_dim::kv_heads] * ceildiv(rows, block_rows))
+            .range();
     plan.few_rows = 2 * std::min<std::int64_t>(blocks.lo, 1 << 30) <= limits.multiprocessors;
     plan.prefill = 2 * std::min<std::int64_t>(blocks.hi, 1 << 30) > limits.multiprocessors;
   }
   // Two blocks fit on a multiprocessor, so that all clusters of a decode run at once.
   plan.stages = *head > 128 || *value > 128 || !plan.decode ? 2 : 3;
   if (plan.decode) {
-    const Dim units = dims[at_dim::batch] * dims[at_dim::kv_heads];
+    const Dim units = dims[attention_dim::batch] * dims[attention_dim::kv_heads];
     const std::int64_t tiles =
-        (std::min<std::int64_t>(dims[at_dim::keys].range().hi, 1 << 30) + 63) / 64;
+        (std::min<std::int64_t>(dims[attention_dim::keys].range().hi, 1 << 30) + 63) / 64;
     // Joining the blocks of a cluster takes as long as a few tiles.
     constexpr std::int64_t kTilesEach = 4;
     while (plan.splits < 8 && kTilesEach * plan.splits <= tiles &&
@@ -239,7 +243,7 @@ MmaPlan mma_plan(const problems::AttentionProblem& p, std::span<const Dim> dims,
   return plan;
 }
 
-void declare_mma(ProblemText& out, const problems::AttentionProblem& p, const MmaPlan& plan) {
+void declare_mma(ProblemText& out, const problems::AttentionProblem& p, const AttentionPlan& plan) {
   out.constant("kBf16", p.qkv == DType::bf16 ? 1 : 0);
   out.constant("kHead", plan.head);
   out.constant("kValue", plan.value);
@@ -259,16 +263,16 @@ void declare_mma(ProblemText& out, const problems::AttentionProblem& p, const Mm
 std::int64_t slice_size(const problems::AttentionProblem& p, std::span<const Dim> dims,
                         const DeviceLimits& limits) {
   constexpr std::int64_t kMostKeys = 1024;
-  const auto head = dims[at_dim::head_size].as_const(), value = dims[at_dim::value_size].as_const();
-  const Dim rows = floordiv(dims[at_dim::heads], dims[at_dim::kv_heads]) * dims[at_dim::queries];
-  const auto units = (dims[at_dim::batch] * dims[at_dim::kv_heads]).as_const();
+  const auto head = dims[attention_dim::head_size].as_const(), value = dims[attention_dim::value_size].as_const();
+  const Dim rows = floordiv(dims[attention_dim::heads], dims[attention_dim::kv_heads]) * dims[attention_dim::queries];
+  const auto units = (dims[attention_dim::batch] * dims[attention_dim::kv_heads]).as_const();
   const bool fits = is_low_float(p.qkv) && head && value && units && *head > 0 && *head % 32 == 0 &&
                     *head <= 256 && *value > 0 && *value % 8 == 0 && rows.range().lo >= 1 &&
-                    rows.range().hi <= MmaPlan::kDecodeRows &&
-                    dims[at_dim::keys].range().hi <= kMostKeys &&
-                    dims[at_dim::keys].range().lo >= 1 && !problems::contains(p.computed, 1) &&
-                    !problems::contains(p.computed, 2) && dims[at_dim::q_strides + 3] == Dim(1) &&
-                    dims[at_dim::k_strides + 3] == Dim(1);
+                    rows.range().hi <= AttentionPlan::kDecodeRows &&
+                    dims[attention_dim::keys].range().hi <= kMostKeys &&
+                    dims[attention_dim::keys].range().lo >= 1 && !problems::contains(p.computed, 1) &&
+                    !problems::contains(p.computed, 2) && dims[attention_dim::q_strides + 3] == Dim(1) &&
+                    dims[attention_dim::k_strides + 3] == Dim(1);
   if (!fits) return 0;
   std::int64_t slice = 8;
   while (slice < 32 && *value % (slice * 2) == 0 &&
@@ -279,8 +283,8 @@ std::int64_t slice_size(const problems::AttentionProblem& p, std::span<const Dim
 
 KernelText sliced(ProblemText& out, const problems::AttentionProblem& p, std::span<const Dim> dims,
                   const DeviceLimits& limits, std::int64_t slice, Dim shared) {
-  const std::int64_t head = dims[at_dim::head_size].constant();
-  const std::int64_t value = dims[at_dim::value_size].constant();
+  const std::int64_t head = dims[attention_dim::head_size].constant();
+  const std::int64_t value = dims[attention_dim::value_size].constant();
   out.constant("kBf16", p.qkv == DType::bf16 ? 1 : 0);
   out.constant("kHead", head);
   out.constant("kValue", value);
@@ -291,10 +295,10 @@ KernelText sliced(ProblemText& out, const problems::AttentionProblem& p, std::sp
       "  if (aligned_slices(s, load_q, load_k))\n"
       "    return attend_slices(s, load_q, load_k, load_v, load_mask, done, block, "
       "(char*)gex_locals);\n";
-  const Dim units = dims[at_dim::batch] * dims[at_dim::kv_heads] * Dim(value / slice);
+  const Dim units = dims[attention_dim::batch] * dims[attention_dim::kv_heads] * Dim(value / slice);
   const Dim own = slice_attention_bytes(head, slice);
   KernelText text =
-      out.done(str(kBind, body, limits.persistent ? kPlainBody : kBody), kSliceThreads,
+      out.done(str(kBind, body, limits.persistent ? kPlainAttentionBody : kAttentionBody), kSliceThreads,
                capped_grid(units, limits, 2), limits.persistent ? own : max(shared, own), 0);
   text.phase = std::all_of(dims.begin(), dims.end(), [](Dim dim) { return dim.is_const(); });
   std::vector<bool> operands = {true, false, false};
@@ -327,7 +331,7 @@ KernelText attention_text(const problems::AttentionProblem& p, const AttachedKer
   const bool has_mask = p.mask != problems::MaskKind::none;
   ProblemText out("gex_attention", attached, has_mask ? 4 : 3, 1, false, dims, limits);
   const std::int64_t element = p.qkv == DType::f64 ? 8 : 4;
-  const Dim head = dims[at_dim::head_size], value = dims[at_dim::value_size];
+  const Dim head = dims[attention_dim::head_size], value = dims[attention_dim::value_size];
   const Block block = choose_block(head, value, element, limits.shared_bytes);
   const Dim shared = shared_bytes(block, head, value, element);
   if (shared.is_const() && shared.constant() > limits.shared_bytes)
@@ -356,18 +360,19 @@ KernelText attention_text(const problems::AttentionProblem& p, const AttachedKer
   scale << std::hexfloat << p.scale.value_or(0.0);
   out.text += "GEX_FN double scale_value() { return " + scale.str() + "; }\n";
   out.text += kDeclarations;
-  const Dim work = dims[at_dim::batch] * dims[at_dim::heads] *
-                   ceildiv(dims[at_dim::queries], Dim(block.queries));
+  const Dim work = dims[attention_dim::batch] * dims[attention_dim::heads] *
+                   ceildiv(dims[attention_dim::queries], Dim(block.queries));
   if (slice > 0) return sliced(out, p, dims, limits, slice, shared);
   std::string body(kBind);
-  const MmaPlan plan = mma_plan(p, dims, limits);
+  const AttentionPlan plan = mma_plan(p, dims, limits);
   if (!plan.any())
-    return out.done(body + std::string(kBody), kThreads, capped_grid(work, limits, 8), shared, 0);
+    return out.done(body + std::string(kAttentionBody), kThreads, capped_grid(work, limits, 8),
+                    shared, 0);
   declare_mma(out, p, plan);
   body += plan.body();
   // The grid is a multiple of the cluster size.
   const Dim clusters = min(work, Dim(limits.multiprocessors * 2 / plan.splits));
-  return out.done(body + std::string(kBody), kThreads, clusters * Dim(plan.splits),
+  return out.done(body + std::string(kAttentionBody), kThreads, clusters * Dim(plan.splits),
                   max(shared, Dim(plan.shared_bytes())), 0, 1, plan.splits);
 }
 

@@ -6,13 +6,13 @@
 
 namespace gex::backend::cuda {
 
-namespace at_dim = problems::conv2d_dims;
+namespace conv_dim = problems::conv2d_dims;
 
 namespace {
 
-constexpr int kBlocksEach = 8;  // on one multiprocessor
+constexpr int kConvBlocksEach = 8;  // on one multiprocessor
 
-constexpr std::string_view kSizes = R"cuda(
+constexpr std::string_view kConvSizes = R"cuda(
 struct Sizes {
   i64 images, channels, height, width, outputs, out_height, out_width, taps_y, taps_x;
   i64 x[4], w[4], y[4];  // strides
@@ -128,7 +128,7 @@ struct Task {
 };
 )cuda";
 
-constexpr std::string_view kBody = R"cuda(
+constexpr std::string_view kConvBody = R"cuda(
   Task task;
   task.image.bind(words);
   task.weights.bind(words);
@@ -168,11 +168,12 @@ KernelText conv_text(const problems::Conv2dProblem& p, const Form& form,
   out.constant("kGroups", p.groups);
   out.constant("kMultiprocessors", limits.multiprocessors);
   out.constant("kRightByDepth", form.right_by_depth ? 1 : 0);
-  out.text += kSizes;
+  out.text += kConvSizes;
   out.text += form.task;
   out.tile_product(p.x);
   const Dim work = Dim(p.groups) * ceildiv(form.rows, kTileRows) * ceildiv(form.cols, kTileCols);
-  return out.done(std::string(kBody), kTileThreads, capped_grid(work, limits, kBlocksEach), 0, 0);
+  return out.done(std::string(kConvBody), kTileThreads, capped_grid(work, limits, kConvBlocksEach),
+                  0, 0);
 }
 
 Dim per_group(Dim channels, const problems::Conv2dProblem& p) {
@@ -184,8 +185,8 @@ Dim per_group(Dim channels, const problems::Conv2dProblem& p) {
 KernelText conv2d_text(const problems::Conv2dProblem& p, const AttachedKernels& attached,
                        std::span<const Dim> dims, const DeviceLimits& limits) {
   return conv_text(p,
-                   {"gex_conv2d", kForward, 0, 1, p.x, p.w, p.y, per_group(dims[at_dim::o], p),
-                    dims[at_dim::n] * dims[at_dim::oh] * dims[at_dim::ow], false},
+                   {"gex_conv2d", kForward, 0, 1, p.x, p.w, p.y, per_group(dims[conv_dim::o], p),
+                    dims[conv_dim::n] * dims[conv_dim::oh] * dims[conv_dim::ow], false},
                    attached, dims, limits);
 }
 
@@ -193,8 +194,8 @@ KernelText conv2d_weight_grad_text(const problems::Conv2dProblem& p, std::span<c
                                    const DeviceLimits& limits) {
   return conv_text(
       p,
-      {"gex_conv2d_weight_grad", kWeightGrad, 0, 1, p.x, p.w, p.y, per_group(dims[at_dim::o], p),
-       per_group(dims[at_dim::c], p) * dims[at_dim::kh] * dims[at_dim::kw], true},
+      {"gex_conv2d_weight_grad", kWeightGrad, 0, 1, p.x, p.w, p.y, per_group(dims[conv_dim::o], p),
+       per_group(dims[conv_dim::c], p) * dims[conv_dim::kh] * dims[conv_dim::kw], true},
       {}, dims, limits);
 }
 
@@ -202,8 +203,8 @@ KernelText conv2d_input_grad_text(const problems::Conv2dProblem& p, std::span<co
                                   const DeviceLimits& limits) {
   return conv_text(
       p,
-      {"gex_conv2d_input_grad", kInputGrad, 0, 1, p.y, p.w, p.x, per_group(dims[at_dim::c], p),
-       dims[at_dim::n] * dims[at_dim::h] * dims[at_dim::w], false},
+      {"gex_conv2d_input_grad", kInputGrad, 0, 1, p.y, p.w, p.x, per_group(dims[conv_dim::c], p),
+       dims[conv_dim::n] * dims[conv_dim::h] * dims[conv_dim::w], false},
       {}, dims, limits);
 }
 

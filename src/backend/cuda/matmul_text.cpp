@@ -10,14 +10,14 @@
 
 namespace gex::backend::cuda {
 
-namespace at_dim = problems::matmul_dims;
+namespace matmul_dim = problems::matmul_dims;
 
 namespace {
 
 constexpr int kBlocksEach = 8;  // on one multiprocessor
 
 Dim tiles(std::span<const Dim> dims) {
-  return ceildiv(dims[at_dim::m], kTileRows) * ceildiv(dims[at_dim::n], kTileCols);
+  return ceildiv(dims[matmul_dim::m], kTileRows) * ceildiv(dims[matmul_dim::n], kTileCols);
 }
 
 // The sizes and strides of a matmul launch.
@@ -239,8 +239,8 @@ struct MmaTile {
                ", ", split, ">(task, block, shared);");
   }
   Dim count(std::span<const Dim> dims) const {
-    return dims[at_dim::batch0] * dims[at_dim::batch1] * ceildiv(dims[at_dim::m], rows) *
-           ceildiv(dims[at_dim::n], cols);
+    return dims[matmul_dim::batch0] * dims[matmul_dim::batch1] *
+           ceildiv(dims[matmul_dim::m], rows) * ceildiv(dims[matmul_dim::n], cols);
   }
 };
 
@@ -271,17 +271,17 @@ struct MmaPlan {
   Dim shared_bytes(std::span<const Dim> dims) const {
     Dim bytes = 0;
     for (const MmaTile& tile : tiles) bytes = max(bytes, Dim(tile.bytes()));
-    const Dim pitch = ceildiv(dims[at_dim::k], 64) * 64 + 32;
+    const Dim pitch = ceildiv(dims[matmul_dim::k], 64) * 64 + 32;
     if (stream)
-      bytes = max(bytes, min(min(dims[at_dim::m], Dim(kStreamRows)) * pitch * 2 + kJoinBytes,
+      bytes = max(bytes, min(min(dims[matmul_dim::m], Dim(kStreamRows)) * pitch * 2 + kJoinBytes,
                              Dim(kStreamBytes)));
     return bytes;
   }
 
   // The grid is a multiple of the cluster size; blocks without work exit at once.
   Dim grid(std::span<const Dim> dims) const {
-    Dim most = stream ? dims[at_dim::batch0] * dims[at_dim::batch1] *
-                            ceildiv(dims[at_dim::n], stream_columns)
+    Dim most = stream ? dims[matmul_dim::batch0] * dims[matmul_dim::batch1] *
+                            ceildiv(dims[matmul_dim::n], stream_columns)
                       : Dim(0);
     if (!tiles.empty()) most = max(most, tiles.front().count(dims));
     const int most_blocks = tiles.empty() ? multiprocessors : multiprocessors * 2 / split();
@@ -330,7 +330,7 @@ struct MmaPlan {
 // Tiles for sizes that are constants, and a pair of them to choose from at run time otherwise.
 std::vector<MmaTile> choose_tiles(const problems::MatmulProblem& p, std::span<const Dim> dims,
                                   const DeviceLimits& limits) {
-  const auto rows = dims[at_dim::m].as_const(), depth = dims[at_dim::k].as_const();
+  const auto rows = dims[matmul_dim::m].as_const(), depth = dims[matmul_dim::k].as_const();
   const auto large = kLargeTile.count(dims).as_const();
   if (!rows || !depth || !large) return {kSmallTile, kMiddleTile};
   if (*large >= limits.multiprocessors * 3 / 4) return {kLargeTile};
@@ -357,23 +357,27 @@ MmaPlan mma_plan(const problems::MatmulProblem& p, std::span<const Dim> dims,
   plan.computed = p.computed != 0;
   const bool left_computed = problems::contains(p.computed, 0);
   const bool right_computed = problems::contains(p.computed, 1);
-  const int left = contiguous_axis(dims[at_dim::a_strides + 3], dims[at_dim::a_strides + 2]);
-  const int right = contiguous_axis(dims[at_dim::b_strides + 2], dims[at_dim::b_strides + 3]);
+  const int left =
+      contiguous_axis(dims[matmul_dim::a_strides + 3], dims[matmul_dim::a_strides + 2]);
+  const int right =
+      contiguous_axis(dims[matmul_dim::b_strides + 2], dims[matmul_dim::b_strides + 3]);
   plan.left_by_depth = left_computed || left == 1;
   plan.right_by_depth = right_computed || right == 1;
-  const DimRange rows = dims[at_dim::m].range();
+  const DimRange rows = dims[matmul_dim::m].range();
   plan.stream = !p.any_rows && right == 1 && !right_computed && rows.lo <= MmaPlan::kStreamRows;
-  const bool fits = std::min<std::int64_t>(dims[at_dim::k].range().hi, 1 << 30) *
+  const bool fits = std::min<std::int64_t>(dims[matmul_dim::k].range().hi, 1 << 30) *
                         std::min(rows.hi, MmaPlan::kStreamRows) <=
                     (MmaPlan::kStreamBytes - MmaPlan::kJoinBytes) / 2 - 96 * MmaPlan::kStreamRows;
   // Wide tiles where every block gets several of them: narrow ones spread the columns more evenly.
   constexpr std::int64_t kWideTilesEach = 4;
-  const auto columns = (dims[at_dim::batch0] * dims[at_dim::batch1] * dims[at_dim::n]).as_const();
+  const auto columns =
+      (dims[matmul_dim::batch0] * dims[matmul_dim::batch1] * dims[matmul_dim::n]).as_const();
   if (columns && *columns <= std::int64_t{16} * limits.multiprocessors * kWideTilesEach)
     plan.stream_columns = 8;
   if (plan.stream && fits && rows.hi <= MmaPlan::kStreamRows) return plan;
   // It is known not to fit for constant sizes.
-  plan.stream = plan.stream && (fits || !dims[at_dim::m].is_const() || !dims[at_dim::k].is_const());
+  plan.stream =
+      plan.stream && (fits || !dims[matmul_dim::m].is_const() || !dims[matmul_dim::k].is_const());
   if ((left == 0 && !left_computed) || (right == 0 && !right_computed)) return plan;
   plan.tiles = choose_tiles(p, dims, limits);
   return plan;
@@ -386,15 +390,15 @@ std::optional<KernelText::Product> phase_product(const problems::MatmulProblem& 
   if (std::any_of(dims.begin(), dims.end(), [](Dim dim) { return !dim.is_const(); }))
     return std::nullopt;
   const auto at = [&](int i) { return dims[static_cast<std::size_t>(i)].constant(); };
-  KernelText::Product product{at(at_dim::m),      at(at_dim::n),
-                              at(at_dim::k),      at(at_dim::b_strides + 3),
+  KernelText::Product product{at(matmul_dim::m),      at(matmul_dim::n),
+                              at(matmul_dim::k),      at(matmul_dim::b_strides + 3),
                               p.a == DType::bf16, problems::contains(p.computed, 0)};
   const bool dense =
-      product.computed || (at(at_dim::a_strides + 3) == 1 &&
-                           (product.rows == 1 || at(at_dim::a_strides + 2) == product.depth));
+      product.computed || (at(matmul_dim::a_strides + 3) == 1 &&
+                           (product.rows == 1 || at(matmul_dim::a_strides + 2) == product.depth));
   constexpr std::int64_t kMostRows = 8, kMostBytes = 64 * 1024;
   if (p.a != p.b || !is_low_float(p.a) || p.any_rows || problems::contains(p.computed, 1) ||
-      !dense || at(at_dim::batch0) * at(at_dim::batch1) != 1 || at(at_dim::b_strides + 2) != 1 ||
+      !dense || at(matmul_dim::batch0) * at(matmul_dim::batch1) != 1 || at(matmul_dim::b_strides + 2) != 1 ||
       product.rows < 1 || product.rows > kMostRows || product.cols < 1 || product.depth < 8 ||
       (product.depth | product.stride) % 8 != 0 || product.rows * product.depth * 2 > kMostBytes)
     return std::nullopt;
@@ -428,9 +432,10 @@ constexpr std::int64_t kF32StreamRows = 16, kF32StreamBytes = 64 * 1024;
 // Shared memory of stream_f32, or nothing if the matmul cannot use it.
 std::optional<Dim> f32_stream_bytes(const problems::MatmulProblem& p, std::span<const Dim> dims) {
   if (p.a != DType::f32 || p.b != DType::f32 || p.any_rows || problems::contains(p.computed, 1) ||
-      !(dims[at_dim::b_strides + 2] == Dim(1)) || dims[at_dim::m].range().lo > kF32StreamRows)
+      !(dims[matmul_dim::b_strides + 2] == Dim(1)) ||
+      dims[matmul_dim::m].range().lo > kF32StreamRows)
     return std::nullopt;
-  return min(min(dims[at_dim::m], Dim(kF32StreamRows)) * dims[at_dim::k] * Dim(4),
+  return min(min(dims[matmul_dim::m], Dim(kF32StreamRows)) * dims[matmul_dim::k] * Dim(4),
              Dim(kF32StreamBytes));
 }
 
@@ -493,7 +498,7 @@ KernelText matmul_text(const problems::MatmulProblem& problem, const AttachedKer
   if (limits.persistent && is_low_float(problem.a)) return phase_text(out, problem, dims);
   declare_operands(out, problem);
   std::string body = "  Product task;\n  task.bind(words, dims);\n";
-  const Dim batches = dims[at_dim::batch0] * dims[at_dim::batch1];
+  const Dim batches = dims[matmul_dim::batch0] * dims[matmul_dim::batch1];
   const Dim work = batches * tiles(dims);
   MmaPlan plan = mma_plan(problem, dims, limits);
   plan.waits = plan.stream && limits.dependent_launch && attached.constant_right;
@@ -506,7 +511,7 @@ KernelText matmul_text(const problems::MatmulProblem& problem, const AttachedKer
             kF32StreamBytes, ")\n    return stream_f32(task, block, (float*)gex_locals);\n");
     KernelText text = out.done(
         body + std::string(kTilesBody), kTileThreads,
-        capped_grid(max(work, batches * ceildiv(dims[at_dim::n], 16)), limits, 4), *bytes, 0);
+        capped_grid(max(work, batches * ceildiv(dims[matmul_dim::n], 16)), limits, 4), *bytes, 0);
     set_phase(text, out, problem, dims);
     return text;
   }
@@ -537,8 +542,8 @@ KernelText grouped_text(const problems::GroupedMatmulProblem& problem, std::span
   out.constant("kGroupedCols", mma ? kSmallTile.cols : kTileCols);
   if (mma) declare_mma(out, by_tiles, plan);
   out.text += mma ? kGroupedMma : kGroupedPlain;
-  const Dim work = (floordiv(dims[at_dim::m], kTileRows) + dims[at_dim::count] + 1) *
-                   ceildiv(dims[at_dim::n], mma ? kSmallTile.cols : kTileCols);
+  const Dim work = (floordiv(dims[matmul_dim::m], kTileRows) + dims[matmul_dim::count] + 1) *
+                   ceildiv(dims[matmul_dim::n], mma ? kSmallTile.cols : kTileCols);
   return out.done(std::string(kGroupedBody), kTileThreads, capped_grid(work, limits, mma ? 2 : 8),
                   mma ? kSmallTile.bytes() : 0, 0);
 }
@@ -549,7 +554,7 @@ KernelText grouped_grad_text(const problems::GroupedMatmulProblem& problem,
   ProblemText out("gex_grouped_weight_grad", none, 3, 1, false, dims, limits);
   declare_operands(out, problem.product);
   out.text += str("typedef ", problem.ends == DType::i64 ? "i64" : "int", " Ends;\n");
-  const Dim work = dims[at_dim::count] * tiles(dims);
+  const Dim work = dims[matmul_dim::count] * tiles(dims);
   return out.done(std::string(kGroupedGradBody), kTileThreads,
                   capped_grid(work, limits, kBlocksEach), 0, 0);
 }

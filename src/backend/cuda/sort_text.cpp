@@ -12,7 +12,7 @@
 
 namespace gex::backend::cuda {
 
-namespace at_dim = problems::sort_dims;
+namespace sort_dim = problems::sort_dims;
 
 namespace {
 
@@ -156,7 +156,7 @@ constexpr std::int64_t kSelectMost = 1024;  // elements that are selected, then 
 constexpr std::int64_t kSelectBytes = 32 * 256 * 4 + 512;
 
 bool can_select(std::span<const Dim> dims) {
-  return dims[at_dim::kept].range().lo <= kSelectMost && dims[at_dim::length].range().hi > 4096;
+  return dims[sort_dim::kept].range().lo <= kSelectMost && dims[sort_dim::length].range().hi > 4096;
 }
 
 std::string body_text(const problems::SortProblem& p, int buffers, std::int64_t shared_items,
@@ -173,14 +173,14 @@ std::string body_text(const problems::SortProblem& p, int buffers, std::int64_t 
   out += str("  Item* const items = selects || length <= ", shared_items,
              " ? (Item*)gex_locals : (Item*)words[", buffers - 1,
              "] + (i64)block.index * length;\n  const i64 rows = 1");
-  for (int d = 0; d < rank; ++d) out += str(" * dims[", at_dim::sizes + d, "]");
+  for (int d = 0; d < rank; ++d) out += str(" * dims[", sort_dim::sizes + d, "]");
   out += ";\n  for (i64 row = block.index; row < rows; row += block.count) {\n";
   out += "    i64 rest = row, from = 0, to_values = 0, to_indices = 0;\n";
-  const int xs = at_dim::x_strides(rank);
-  const int vs = at_dim::result_strides(rank, 0);
-  const int is = at_dim::result_strides(rank, p.values ? 1 : 0);
+  const int xs = sort_dim::x_strides(rank);
+  const int vs = sort_dim::result_strides(rank, 0);
+  const int is = sort_dim::result_strides(rank, p.values ? 1 : 0);
   for (int d = rank; d-- > 0;) {
-    out += str("    { const i64 size = dims[", at_dim::sizes + d,
+    out += str("    { const i64 size = dims[", sort_dim::sizes + d,
                "], i = rest % size; rest /= size; from += i * dims[", xs + d, "];");
     if (p.values) out += str(" to_values += i * dims[", vs + d, "];");
     if (p.indices) out += str(" to_indices += i * dims[", is + d, "];");
@@ -208,15 +208,16 @@ KernelText sort_text(const problems::SortProblem& p, std::span<const Dim> dims,
                      const DeviceLimits& limits) {
   const std::int64_t item = is_wide(p.dtype) ? 16 : 8;
   const std::int64_t shared_items = (limits.shared_bytes - 4096) / item;
-  const Dim length = dims[at_dim::length];
+  const Dim length = dims[sort_dim::length];
   Dim rows = 1;
-  for (int d = 0; d < p.batch_rank; ++d) rows *= dims[static_cast<std::size_t>(at_dim::sizes + d)];
+  for (int d = 0; d < p.batch_rank; ++d)
+    rows *= dims[static_cast<std::size_t>(sort_dim::sizes + d)];
   const Dim grid = capped_grid(rows, limits, 4);
   // 0 if every row fits into shared memory.
   const Dim too_long = min(floordiv(length, Dim(shared_items + 1)), Dim(1));
   const bool select = can_select(dims);
   const bool always_selects =
-      dims[at_dim::kept].range().hi <= kSelectMost && length.range().lo > 4096;
+      dims[sort_dim::kept].range().hi <= kSelectMost && length.range().lo > 4096;
   const Dim workspace = length.range().hi <= shared_items || always_selects
                             ? Dim(0)
                             : too_long * grid * length * Dim(item);

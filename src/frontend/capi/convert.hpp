@@ -38,7 +38,6 @@ struct TensorView {
   std::string text() const;  // "f32[2, 3]"
   bool empty() const;
 };
-std::vector<std::int64_t> dense_strides_of(const std::vector<std::int64_t>& shape);
 // `data` may be null only if the tensor is empty or `need_data` is false.
 TensorView to_view(const gex_tensor& tensor, bool need_data, const std::string& what);
 HostTensor to_host(const TensorView& view);

@@ -42,13 +42,6 @@ std::string TensorView::text() const {
 
 bool TensorView::empty() const { return std::find(shape.begin(), shape.end(), 0) != shape.end(); }
 
-std::vector<std::int64_t> dense_strides_of(const std::vector<std::int64_t>& shape) {
-  std::vector<std::int64_t> strides(shape.size(), 1);
-  for (std::size_t d = shape.size(); d-- > 1;)
-    strides[d - 1] = strides[d] * std::max<std::int64_t>(shape[d], 1);
-  return strides;
-}
-
 TensorView to_view(const gex_tensor& tensor, bool need_data, const std::string& what) {
   if (tensor.struct_size < sizeof(gex_tensor))
     fail(ErrorCode::invalid_argument, what, ": struct_size is ", tensor.struct_size, ", expected ",

@@ -10,7 +10,7 @@
 namespace gex::onnx {
 namespace {
 
-constexpr int kDeepest = 64;
+constexpr int kDeepestCalls = 64;
 constexpr std::int64_t kCopied = 64;  // known values up to this size are not inputs of inner graphs
 
 std::string described(const NodeProto& node) {
@@ -263,7 +263,7 @@ std::vector<Item> ImportState::call_function(const FunctionProto& function, cons
 }
 
 void ImportState::import_node(const NodeProto& node, Scope& scope) {
-  if (depth_ >= kDeepest)
+  if (depth_ >= kDeepestCalls)
     fail(ErrorCode::unsupported, "functions or graphs nested too deeply at ", described(node));
   struct Inside {
     ImportState& state;

@@ -10,7 +10,7 @@
 namespace gex::onnx {
 namespace {
 
-constexpr std::int64_t kUnrolled = 8;  // loop iterations that are unrolled
+constexpr std::int64_t kUnrolledIterations = 8;  // loop iterations that are unrolled
 
 bool all_tensors(const Items& items) {
   return std::ranges::all_of(items, [](const Item& i) { return i.kind == Item::Kind::tensor; });
@@ -303,7 +303,7 @@ Items loop_row(Row& r) {
     r.refuse("the body has too few inputs or outputs");
   spec.scans = spec.body.outputs.size() - 1 - spec.states.size();
   const HostTensor* turns = spec.limit != nullptr ? r.state.known(spec.limit) : nullptr;
-  if (turns != nullptr && turns->get_int(0) <= kUnrolled)
+  if (turns != nullptr && turns->get_int(0) <= kUnrolledIterations)
     if (auto items = unrolled_loop(r, spec, false)) return *items;
   if (auto items = NativeLoop(r, spec).run()) return *items;
   return *unrolled_loop(r, spec, true);

@@ -11,7 +11,7 @@
 namespace gex::onnx {
 namespace {
 
-constexpr const char* kDomain = "com.microsoft";
+constexpr const char* kMicrosoft = "com.microsoft";
 
 Expr normed(Expr x, bool centre, double eps) {
   const Ints last{x.rank() - 1};
@@ -153,7 +153,7 @@ Items group_query(Row& r) {
           Item::tensor(h.k, r.elem()), Item::tensor(h.v, r.elem())};
 }
 
-Items rotary(Row& r) {  // input, position_ids, cos, sin
+Items microsoft_rotary(Row& r) {  // input, position_ids, cos, sin
   const bool flat = r.rank() == 3;
   Graph& g = r.g;
   std::int64_t heads = r.int_attr("num_heads", 0);
@@ -286,7 +286,7 @@ Items dynamic_quantize_matmul(Row& r) {
 }  // namespace
 
 void add_microsoft_rows() {
-  const auto add = [](const char* op, RowFunction row) { add_row(kDomain, op, std::move(row)); };
+  const auto add = [](const char* op, RowFunction row) { add_row(kMicrosoft, op, std::move(row)); };
   add("SkipLayerNormalization", [](Row& r) { return skip_norm(r, true); });
   add("SkipSimplifiedLayerNormalization", [](Row& r) { return skip_norm(r, false); });
   add_row("SimplifiedLayerNormalization", simplified_norm);
@@ -301,7 +301,7 @@ void add_microsoft_rows() {
   add("FusedMatMul", fused_matmul);
   add("MultiHeadAttention", multi_head);
   add("GroupQueryAttention", group_query);
-  add("RotaryEmbedding", rotary);
+  add("RotaryEmbedding", microsoft_rotary);
   add("MatMulNBits", matmul_bits);
   add("QLinearAdd", [](Row& r) { return qlinear_binary(r, "add"); });
   add("QLinearMul", [](Row& r) { return qlinear_binary(r, "mul"); });

@@ -12,7 +12,7 @@
 namespace gex::onnx {
 namespace {
 
-constexpr const char* kDomain = "ai.onnx.ml";
+constexpr const char* kClassical = "ai.onnx.ml";
 
 Expr row_of(Graph& g, const std::vector<double>& values, DType t) {
   HostTensor tensor(DType::f64, {static_cast<std::int64_t>(values.size())});
@@ -330,7 +330,7 @@ Items one_hot_encoder(Row& r) {
 }  // namespace
 
 void add_ml_rows() {
-  const auto add = [](const char* op, RowFunction row) { add_row(kDomain, op, std::move(row)); };
+  const auto add = [](const char* op, RowFunction row) { add_row(kClassical, op, std::move(row)); };
   add_svm_rows();
   add("ArrayFeatureExtractor", feature_extractor);
   add("Binarizer", binarizer);

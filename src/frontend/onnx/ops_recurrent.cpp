@@ -10,7 +10,7 @@
 namespace gex::onnx {
 namespace {
 
-constexpr std::int64_t kUnrolled = 32;  // steps that are unrolled
+constexpr std::int64_t kUnrolledSteps = 32;  // steps that are unrolled
 
 struct Activation {
   std::string name;
@@ -246,7 +246,7 @@ class Recurrent {
     Expr h0 = initial(5, d);
     Expr c0 = cell_.kind == "LSTM" ? initial(6, d) : h0;
     const auto length = xw.shape()[0].as_const();
-    if (length && *length <= kUnrolled)
+    if (length && *length <= kUnrolledSteps)
       return unrolled(cell_, xw, h0, c0, weights, lengths, backwards, *length);
     return looped(cell_, xw, h0, c0, weights, lengths, backwards);
   }

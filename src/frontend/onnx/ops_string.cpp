@@ -14,7 +14,7 @@ namespace {
 using Tensors = std::span<const HostTensor>;
 using Integers = std::span<const std::int64_t>;
 
-Items concat(Row& r) {
+Items string_concat(Row& r) {
   const Shape shape = broadcast_shapes(r.shape(0), r.shape(1), "StringConcat");
   Value *a = ops::expand(r.g, r.in(0), shape), *b = ops::expand(r.g, r.in(1), shape);
   return r.one(r.host_call("", {a, b}, {Type::tensor(DType::i64, shape)}, [](Tensors in, Integers) {
@@ -259,7 +259,7 @@ Items tf_idf(Row& r) {
 }  // namespace
 
 void add_string_rows() {
-  add_row("StringConcat", concat);
+  add_row("StringConcat", string_concat);
   add_row("RegexFullMatch", full_match);
   add_row("StringSplit", string_split);
   add_row("StringNormalizer", string_normalizer);

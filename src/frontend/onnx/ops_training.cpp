@@ -5,7 +5,7 @@
 namespace gex::onnx {
 namespace {
 
-constexpr const char* kDomain = "ai.onnx.preview.training";
+constexpr const char* kTraining = "ai.onnx.preview.training";
 
 // Inputs are the learning rate, the number of updates so far, then lists of equal length.
 struct Optimiser {
@@ -84,9 +84,9 @@ Items momentum(Row& r) {
 }  // namespace
 
 void add_training_rows() {
-  add_row(kDomain, "Adagrad", adagrad);
-  add_row(kDomain, "Adam", adam);
-  add_row(kDomain, "Momentum", momentum);
+  add_row(kTraining, "Adagrad", adagrad);
+  add_row(kTraining, "Adam", adam);
+  add_row(kTraining, "Momentum", momentum);
 }
 
 }  // namespace gex::onnx

@@ -40,7 +40,7 @@ std::vector<Value*> import_trunc(AtenCall& c) {
   return one(apply(c.graph(), "trunc", {div(c.graph(), operand(c, 0, t), operand(c, 1, t))}));
 }
 
-std::vector<Value*> import_mode(AtenCall& c) {  // a, b, rounding mode
+std::vector<Value*> import_rounded_division(AtenCall& c) {  // a, b, rounding mode
   if (c.none(2)) return import_binary("div")(c);
   return c.string(2) == "floor" ? import_floor(c) : import_trunc(c);
 }
@@ -48,8 +48,8 @@ std::vector<Value*> import_mode(AtenCall& c) {  // a, b, rounding mode
 }  // namespace
 
 void register_division_rows() {
-  register_aten_row("aten.div.Tensor_mode", import_mode);
-  register_aten_row("aten.div.Scalar_mode", import_mode);
+  register_aten_row("aten.div.Tensor_mode", import_rounded_division);
+  register_aten_row("aten.div.Scalar_mode", import_rounded_division);
   register_aten_row("aten.floor_divide.default", import_floor);
   register_aten_row("aten.floor_divide.Scalar", import_floor);
   register_aten_facts({"aten.div", "aten.floor_divide"}, {.divisor = 1});

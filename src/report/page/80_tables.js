@@ -23,7 +23,7 @@ class OverviewView {
         card(count(graph.steps.filter(s => s.kind === 'launch').length), 'launches', `from ${count(graph.nodes.length)} nodes`),
         graph.timeline ? card([round(flops / graph.ns), el('small', {}, 'GFLOP/s')], 'while it runs', graph.onDevice ? '' : `${percent(flops / graph.ns / graph.machine.gflops)} of ${round(graph.machine.gflops)} measured`) : null,
         card(bytes(memory.total), 'memory for temporaries', `lower bound ${bytes(memory.lower_bound)}`),
-        card(bytes(memory.outside.constant || memory.outside.input || 0), memory.outside.constant ? 'weights and constants' : 'inputs, including weights'),
+        card(bytes(memory.outside.constant || memory.outside.input || 0), memory.outside.constant ? 'weights and constants' : 'inputs and weights'),
         fallbacks.length ? card(String(fallbacks.length), 'ops through PyTorch', 'see Decisions') : null,
         report.first_call.length ? card(time(1e9 * report.first_call.reduce((s, p) => s + p[1], 0)), 'first call') : null),
       el('div', {class: 'cols', style: 'margin-top:18px'},
@@ -81,8 +81,11 @@ function passTable(graph) {
   const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
   svg.setAttribute('viewBox', `0 0 ${W} ${H}`); svg.setAttribute('preserveAspectRatio', 'none'); svg.style.cssText = 'width:100%;height:84px;display:block';
   svg.innerHTML = `<path d="${line}L${W},${H}L0,${H}Z" fill="var(--accent-soft)"/><path d="${line}" fill="none" stroke="var(--accent)" stroke-width="2" vector-effect="non-scaling-stroke"/>`;
+  const effective = [...rows.values()].filter(r => r.count || r.delta).sort((a, b) => b.seconds - a.seconds);
+  const idle = [...rows.values()].filter(r => !r.count && !r.delta), sum = key => idle.reduce((s, r) => s + r[key], 0);
+  const together = idle.length ? [{name: el('span', {class: 'muted', title: idle.map(r => r.name).join(', ')}, `${idle.length} passes changed nothing`), runs: sum('runs'), count: 0, delta: 0, seconds: sum('seconds')}] : [];
   return el('div', {}, el('div', {class: 'panel', style: 'padding:10px 14px;margin-bottom:12px'}, el('div', {class: 'muted', style: 'font-size:12px'}, `nodes over ${graph.passes.length} runs of passes: ${count(points[0])} → ${count(points[points.length - 1])}`), svg),
-    table(['pass', 'runs', 'did', 'nodes', 'time'], [...rows.values()].sort((a, b) => b.seconds - a.seconds).map(r => [r.name, count(r.runs), r.count ? count(r.count) : el('span', {class: 'muted'}, '–'),
+    table(['pass', 'runs', 'did', 'nodes', 'time'], [...effective, ...together].map(r => [r.name, count(r.runs), r.count ? count(r.count) : el('span', {class: 'muted'}, '–'),
       r.delta ? el('span', {class: r.delta < 0 ? 'down' : ''}, (r.delta > 0 ? '+' : '') + count(r.delta)) : el('span', {class: 'muted'}, '±0'), time(r.seconds * 1e9)]), [1, 2, 3, 4]));
 }
 

@@ -10,16 +10,9 @@
 namespace gex::runtime {
 namespace {
 
-std::vector<std::int64_t> dense_strides(std::span<const std::int64_t> shape) {
-  std::vector<std::int64_t> strides(shape.size(), 1);
-  for (std::size_t d = strides.size(); d-- > 1;)
-    strides[d - 1] = strides[d] * std::max<std::int64_t>(shape[d], 1);
-  return strides;
-}
-
 HostTensor dense_copy(const TensorRef& ref) {
   HostTensor out(ref.dtype, {ref.shape.begin(), ref.shape.end()});
-  const std::vector<std::int64_t> strides = dense_strides(ref.shape);
+  const std::vector<std::int64_t> strides = dense_strides_of(ref.shape);
   if (out.numel() > 0)
     copy_elements(size_of(ref.dtype), ref.shape, static_cast<const std::byte*>(ref.data),
                   ref.strides, out.data(), strides);
@@ -74,7 +67,7 @@ void HostCalls::run_kernel(const program::Call& call, std::span<const TensorRef>
         fail(ErrorCode::unsupported, "kernel '", named.name,
              "': sizes of its results must follow from those of its inputs");
     results.emplace_back(ref.dtype, std::vector<std::int64_t>(ref.shape.begin(), ref.shape.end()));
-    strides.push_back(dense_strides(ref.shape));
+    strides.push_back(dense_strides_of(ref.shape));
   }
   for (std::size_t k = 0; k < results.size(); ++k)
     places.push_back({results[k].data(), results[k].dtype(), results[k].shape(), strides[k]});

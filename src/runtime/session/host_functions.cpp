@@ -6,26 +6,26 @@
 namespace gex::runtime {
 namespace {
 
-struct Table {
+struct HostFunctionTable {
   std::mutex mutex;
   std::map<std::string, HostFunction> functions;  // addresses of elements must stay valid
 };
 
-Table& table() {
-  static Table the_table;
+HostFunctionTable& table() {
+  static HostFunctionTable the_table;
   return the_table;
 }
 
 }  // namespace
 
 void register_host_function(const std::string& name, HostFunction function) {
-  Table& t = table();
+  HostFunctionTable& t = table();
   const std::lock_guard lock(t.mutex);
   t.functions.emplace(name, std::move(function));
 }
 
 const HostFunction* find_host_function(const std::string& name) {
-  Table& t = table();
+  HostFunctionTable& t = table();
   const std::lock_guard lock(t.mutex);
   const auto found = t.functions.find(name);
   return found == t.functions.end() ? nullptr : &found->second;

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "base/strided_copy.hpp"
 #include "program/solve_size.hpp"
 
 namespace gex::runtime {
@@ -37,13 +38,6 @@ std::string actual_text(const InputDesc& desc, const InputArg& arg) {
 
 bool is_empty(const TensorRef& tensor) {
   return std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end();
-}
-
-std::vector<std::int64_t> dense_strides(std::span<const std::int64_t> shape) {
-  std::vector<std::int64_t> strides(shape.size(), 1);
-  for (std::size_t axis = strides.size(); axis-- > 1;)
-    strides[axis - 1] = strides[axis] * shape[axis];
-  return strides;
 }
 
 }  // namespace
@@ -266,7 +260,7 @@ void InputMatcher::check_dense(int input, const InputArg& arg) const {
   for (std::size_t axis = tensor.shape.size(); axis-- > 0;) {
     if (tensor.shape[axis] != 1 && tensor.strides[axis] != dense)
       fail_layout({input, Rule::Where::stride, static_cast<int>(axis), 0}, arg,
-                  dense_strides(tensor.shape));
+                  dense_strides_of(tensor.shape));
     dense *= tensor.shape[axis];
   }
 }

@@ -7,7 +7,6 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
-#include "nvidia/api.hpp"
 #include "runtime/background/background.hpp"
 #include "runtime/background/fork.hpp"
 #include "runtime/background/static_code.hpp"
@@ -17,6 +16,7 @@
 #include "runtime/session/executor.hpp"
 #include "runtime/session/inputs.hpp"
 #include "runtime/session/staged_call.hpp"
+#include "runtime/session/tool_range.hpp"
 
 namespace gex::runtime {
 
@@ -340,7 +340,7 @@ std::string Session::State::reason_for(std::span<const std::int64_t> key,
 }
 
 void Session::State::run(std::span<const InputArg> inputs, Host& host) {
-  const nvidia::ToolRange range(image.program->name.c_str());
+  const ToolRange range(image.program->name.c_str());
   // Only used until the frame has the sizes: a nested call may overwrite them later.
   thread_local Key key, gear_key;
   key.resize(static_cast<std::size_t>(image.num_input_symbols()));

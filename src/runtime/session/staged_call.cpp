@@ -42,13 +42,6 @@ bool has_no_gaps(std::span<const std::int64_t> shape, std::span<const std::int64
   return true;
 }
 
-std::vector<std::int64_t> dense_strides_of(std::span<const std::int64_t> shape) {
-  std::vector<std::int64_t> strides(shape.size(), 1);
-  for (std::size_t d = shape.size(); d-- > 1;)
-    strides[d - 1] = strides[d] * std::max<std::int64_t>(shape[d], 1);
-  return strides;
-}
-
 }  // namespace
 
 StagingBlocks::~StagingBlocks() { free_idle(); }

@@ -11,11 +11,11 @@ namespace {
 
 constexpr std::string_view kPrefix = "kernel ";
 
-struct Table {
+struct UserKernelTable {
   std::mutex mutex;
   std::map<std::string, UserKernel, std::less<>> kernels;  // addresses of elements must stay valid
-  static Table& get() {
-    static auto* const table = new Table;  // calls may come after static destructors
+  static UserKernelTable& get() {
+    static auto* const table = new UserKernelTable;  // calls may come after static destructors
     return *table;
   }
 };
@@ -26,20 +26,20 @@ void register_user_kernel(const std::string& name, UserKernel kernel) {
   if (name.empty() || name.find(' ') != std::string::npos)
     fail(ErrorCode::invalid_argument, "'", name,
          "' is not a valid kernel name: it must be non-empty and contain no spaces");
-  Table& table = Table::get();
+  UserKernelTable& table = UserKernelTable::get();
   const std::lock_guard lock(table.mutex);
   if (!table.kernels.emplace(name, std::move(kernel)).second)
     fail(ErrorCode::invalid_argument, "there is a kernel '", name, "' already");
 }
 
 bool has_user_kernel(std::string_view name) {
-  Table& table = Table::get();
+  UserKernelTable& table = UserKernelTable::get();
   const std::lock_guard lock(table.mutex);
   return table.kernels.find(name) != table.kernels.end();
 }
 
 const UserKernel& user_kernel(const std::string& name) {
-  Table& table = Table::get();
+  UserKernelTable& table = UserKernelTable::get();
   const std::lock_guard lock(table.mutex);
   const auto found = table.kernels.find(name);
   if (found == table.kernels.end())

@@ -1,17 +1,39 @@
 # Hand-written kernels are compiled once for each variant of the machine; cpuid picks at run time.
 set(GEX_KERNEL_FLAGS -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wno-psabi)
 set(GEX_KERNEL_DIR ${CMAKE_SOURCE_DIR}/src/backend/cpu/kernels)
-set_source_files_properties(${GEX_KERNEL_DIR}/variant_baseline.cpp PROPERTIES
-  COMPILE_OPTIONS "${GEX_KERNEL_FLAGS}")
+set(GEX_KERNEL_VARIANTS baseline)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
-  set_source_files_properties(${GEX_KERNEL_DIR}/variant_avx2.cpp PROPERTIES
-    COMPILE_OPTIONS "${GEX_KERNEL_FLAGS};-mavx2;-mfma;-mf16c")
-  set_source_files_properties(${GEX_KERNEL_DIR}/variant_avx512.cpp PROPERTIES
-    COMPILE_OPTIONS "${GEX_KERNEL_FLAGS};-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl")
+  set(GEX_KERNEL_FLAGS_avx2 -mavx2 -mfma -mf16c)
+  set(GEX_KERNEL_FLAGS_avx512 ${GEX_KERNEL_FLAGS_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
+  set(GEX_KERNEL_FLAGS_avx512_bf16 ${GEX_KERNEL_FLAGS_avx512} -mavx512bf16)
+  set(GEX_KERNEL_VARIANTS avx512 avx2 baseline)
+  set_source_files_properties(${GEX_KERNEL_DIR}/bf16_pairs.cpp PROPERTIES COMPILE_DEFINITIONS GEX_KERNELS_X86)
   set_source_files_properties(${GEX_KERNEL_DIR}/variant_avx512_bf16.cpp PROPERTIES
-    COMPILE_OPTIONS "${GEX_KERNEL_FLAGS};-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512bf16")
-  set_source_files_properties(${GEX_KERNEL_DIR}/variants.cpp ${GEX_KERNEL_DIR}/bf16_pairs.cpp PROPERTIES
-    COMPILE_DEFINITIONS GEX_KERNELS_X86)
+    COMPILE_OPTIONS "${GEX_KERNEL_FLAGS};${GEX_KERNEL_FLAGS_avx512_bf16}")
 else()
   list(FILTER GEX_SOURCES EXCLUDE REGEX "src/backend/cpu/kernels/variant_avx")
 endif()
+
+# GEX_NATIVE_KERNELS: the best variant of this machine, as variants.cpp would pick it.
+if(GEX_NATIVE_KERNELS AND EXISTS /proc/cpuinfo AND "avx2" IN_LIST GEX_KERNEL_VARIANTS)
+  file(STRINGS /proc/cpuinfo flags REGEX "^flags" LIMIT_COUNT 1)
+  if(flags MATCHES " avx512f" AND flags MATCHES " avx512bw" AND flags MATCHES " avx512dq" AND flags MATCHES " avx512vl")
+    set(GEX_KERNEL_VARIANTS avx512)
+  elseif(flags MATCHES " avx2" AND flags MATCHES " fma" AND flags MATCHES " f16c")
+    set(GEX_KERNEL_VARIANTS avx2)
+  else()
+    set(GEX_KERNEL_VARIANTS baseline)
+  endif()
+endif()
+set(definitions "")
+foreach(variant avx512 avx2 baseline)
+  if(variant IN_LIST GEX_KERNEL_VARIANTS)
+    string(TOUPPER GEX_KERNELS_${variant} definition)
+    list(APPEND definitions ${definition})
+    set_source_files_properties(${GEX_KERNEL_DIR}/variant_${variant}.cpp PROPERTIES
+      COMPILE_OPTIONS "${GEX_KERNEL_FLAGS};${GEX_KERNEL_FLAGS_${variant}}")
+  else()
+    list(FILTER GEX_SOURCES EXCLUDE REGEX "src/backend/cpu/kernels/variant_${variant}[.]cpp")
+  endif()
+endforeach()
+set_source_files_properties(${GEX_KERNEL_DIR}/variants.cpp PROPERTIES COMPILE_DEFINITIONS "${definitions}")

@@ -36,6 +36,8 @@ llvm::Value* atan(Ir& ir, llvm::Value* x);
 llvm::Value* atan2(Ir& ir, llvm::Value* y, llvm::Value* x);
 llvm::Value* pow(Ir& ir, llvm::Value* x, llvm::Value* y);
 
+// f64 rounded to f32.
+llvm::Value* to_f32(Ir& ir, llvm::Value* x);
 // x limited to [lo, hi]; NaN stays NaN.
 llvm::Value* clamp(Ir& ir, llvm::Value* x, double lo, double hi);
 

@@ -60,6 +60,8 @@ Value* power_of_two(Ir& ir, Value* n) {
 
 }  // namespace
 
+Value* to_f32(Ir& ir, Value* x) { return ir.b.CreateFPTrunc(x, Ir::like(x, ir.b.getFloatTy())); }
+
 Value* clamp(Ir& ir, Value* x, double lo, double hi) {
   Value* top = ir.real(x, hi);
   Value* bottom = ir.real(x, lo);

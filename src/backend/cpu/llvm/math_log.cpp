@@ -12,12 +12,12 @@ namespace {
 constexpr double kLn2 = 0.69314718055994531;
 
 // x = 2^e * (1 + f) with f in [sqrt(1/2) - 1, sqrt(2) - 1]; x finite and positive.
-struct Split {
+struct LogParts {
   Value* e;  // float
   Value* f;
 };
 
-Split split(Ir& ir, Value* x) {
+LogParts split_exponent(Ir& ir, Value* x) {
   auto& b = ir.b;
   Value* denormal = b.CreateFCmpOLT(x, ir.real(x, 0x1p-126));
   x = b.CreateSelect(denormal, b.CreateFMul(x, ir.real(x, 0x1p24)), x);
@@ -95,12 +95,10 @@ Value* exp_f64(Ir& ir, Value* x) {
   return exp2_f64(ir, ir.b.CreateFMul(d, ir.real(d, 1 / kLn2)));
 }
 
-Value* to_f32(Ir& ir, Value* d) { return ir.b.CreateFPTrunc(d, Ir::like(d, ir.b.getFloatTy())); }
-
 }  // namespace
 
 Value* log(Ir& ir, Value* x) {
-  Split s = split(ir, x);
+  LogParts s = split_exponent(ir, x);
   // Small parts first; e*ln2 in two parts keeps its error out of the sum.
   Value* low = ir.fma(s.e, ir.real(x, 1.42860682030941723e-6), log_tail(ir, s.f));
   Value* sum = ir.b.CreateFAdd(low, s.f);
@@ -108,14 +106,14 @@ Value* log(Ir& ir, Value* x) {
 }
 
 Value* log2(Ir& ir, Value* x) {
-  Split s = split(ir, x);
+  LogParts s = split_exponent(ir, x);
   Value* log = ir.b.CreateFAdd(log_tail(ir, s.f), s.f);
   return with_ends(ir, x, ir.fma(log, ir.real(x, 1 / kLn2), s.e));
 }
 
 Value* log10(Ir& ir, Value* x) {
   constexpr double kLog10Of2High = 0.301025390625, kLog10Of2Low = 4.6050389811952113e-6;
-  Split s = split(ir, x);
+  LogParts s = split_exponent(ir, x);
   Value* log = ir.b.CreateFAdd(log_tail(ir, s.f), s.f);
   Value* low =
       ir.fma(log, ir.real(x, 0.43429448190325183), ir.b.CreateFMul(s.e, ir.real(x, kLog10Of2Low)));

@@ -14,7 +14,6 @@ namespace {
 constexpr double kPi = 3.14159265358979323846;
 
 Value* to_f64(Ir& ir, Value* x) { return ir.b.CreateFPExt(x, Ir::like(x, ir.b.getDoubleTy())); }
-Value* to_f32(Ir& ir, Value* d) { return ir.b.CreateFPTrunc(d, Ir::like(d, ir.b.getFloatTy())); }
 
 // atan(t) in f64 for 0 <= t <= 1, to about 36 bits.
 Value* atan_unit(Ir& ir, Value* t) {

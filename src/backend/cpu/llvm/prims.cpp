@@ -29,7 +29,7 @@ Value* real_fmod(Ir& ir, Value* x, Value* y) {
 }
 
 // The remainder is nonzero and its sign differs from the divisor's.
-Value* wrong_sign(Ir& ir, Value* m, Value* y) {
+Value* real_has_wrong_sign(Ir& ir, Value* m, Value* y) {
   Value* zero = ir.real(m, 0);
   Value* differs = ir.b.CreateXor(ir.b.CreateFCmpOLT(y, zero), ir.b.CreateFCmpOLT(m, zero));
   return ir.b.CreateAnd(ir.b.CreateFCmpUNE(m, zero), differs);
@@ -37,7 +37,7 @@ Value* wrong_sign(Ir& ir, Value* m, Value* y) {
 
 Value* real_mod(Ir& ir, Value* x, Value* y) {
   Value* m = real_fmod(ir, x, y);
-  return ir.b.CreateSelect(wrong_sign(ir, m, y), ir.b.CreateFAdd(m, y), m);
+  return ir.b.CreateSelect(real_has_wrong_sign(ir, m, y), ir.b.CreateFAdd(m, y), m);
 }
 
 Value* real_floordiv(Ir& ir, Value* x, Value* y) {
@@ -46,7 +46,7 @@ Value* real_floordiv(Ir& ir, Value* x, Value* y) {
   Value* one = ir.real(x, 1);
   Value* m = real_fmod(ir, x, y);
   Value* q = b.CreateFDiv(b.CreateFSub(x, m), y);
-  q = b.CreateSelect(wrong_sign(ir, m, y), b.CreateFSub(q, one), q);
+  q = b.CreateSelect(real_has_wrong_sign(ir, m, y), b.CreateFSub(q, one), q);
   Value* f = ir.unary(Intrinsic::floor, q);
   Value* high = b.CreateFCmpOGT(b.CreateFSub(q, f), ir.real(x, 0.5));
   Value* whole = b.CreateSelect(high, b.CreateFAdd(f, one), f);

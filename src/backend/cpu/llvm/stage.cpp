@@ -16,12 +16,6 @@ using loop::Expr;
 using loop::ExprId;
 using loop::Store;
 
-namespace {
-
-std::size_t at(ExprId id) { return static_cast<std::size_t>(id); }
-
-}  // namespace
-
 int code_size(const loop::Stage& stage) {
   int size = 0;
   for (const Expr& e : stage.exprs)

@@ -20,6 +20,7 @@ class StageEmitter : private ValueSource {
   void run();
 
  private:
+  static std::size_t at(loop::ExprId id) { return static_cast<std::size_t>(id); }
   Place place_of(loop::ExprId id) override;
   llvm::Value* value_of(loop::ExprId id) override;
 

@@ -14,12 +14,6 @@ using llvm::Value;
 using loop::Expr;
 using loop::ExprId;
 
-namespace {
-
-std::size_t at(ExprId id) { return static_cast<std::size_t>(id); }
-
-}  // namespace
-
 void StageEmitter::start_accumulators() {
   accumulators_.clear();
   const auto& states = stage_.reduction->accumulators;

@@ -15,7 +15,7 @@ namespace gex::runtime {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 
 }  // namespace
 
@@ -36,7 +36,7 @@ void* CpuDevice::allocate(std::size_t bytes) {
            " bytes; free memory");
     return memory;
   }
-  const std::size_t alignment = bytes >= kHugePage ? kHugePage : 64;
+  const std::size_t alignment = bytes >= kHugePageBytes ? kHugePageBytes : 64;
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   void* memory = bytes <= total_memory()
                      ? std::aligned_alloc(alignment, std::max(rounded, alignment))
@@ -44,7 +44,8 @@ void* CpuDevice::allocate(std::size_t bytes) {
   if (memory == nullptr)
     fail(ErrorCode::out_of_memory, "cannot allocate an arena of ", bytes,
          " bytes; use smaller inputs or free memory");
-  if (alignment == kHugePage) madvise(memory, rounded, MADV_HUGEPAGE);  // a hint; may be refused
+  if (alignment == kHugePageBytes)
+    madvise(memory, rounded, MADV_HUGEPAGE);  // a hint; may be refused
   return memory;
 }
 
