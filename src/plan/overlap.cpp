@@ -20,8 +20,10 @@ namespace {
 constexpr int kMostStreams = 8;
 // With less work than this, the driver runs all of it on the calling thread.
 constexpr std::int64_t kWorkWorthOverlap = 1280 * 1024;
-// A launch with less work than this runs on one thread; sharing one costs about this much.
+// A launch with less work than this runs on one thread.
 constexpr std::int64_t kWorkWorthThreads = 32 * 1024;
+// Sharing a launch between threads and waiting for the last of them.
+constexpr std::int64_t kShareCost = 64 * 1024;
 // Starting a step of a stream, and starting and ending the whole schedule.
 constexpr std::int64_t kStepCost = 16 * 1024, kScheduleCost = 128 * 1024;
 
@@ -45,8 +47,7 @@ std::optional<Cost> cost_of(const Step& step, int threads) {
 
 std::int64_t time_in_order(const std::vector<Cost>& costs) {
   std::int64_t time = 0;
-  for (const Cost& cost : costs)
-    time += cost.work / cost.parts + (cost.parts > 1 ? kWorkWorthThreads : 0);
+  for (const Cost& cost : costs) time += cost.work / cost.parts + (cost.parts > 1 ? kShareCost : 0);
   return time;
 }
 
