@@ -75,8 +75,6 @@ def test_case_62_a_bundle_holds_models_by_name(tmp_path: pathlib.Path) -> None:
         np.testing.assert_array_equal(session(A, B), wanted)
     with pytest.raises(RunError, match=r"add.*mul"):
         Model(tmp_path / "both.gexe", model="sub", trust=True)
-    with pytest.raises(RunError, match=r"add.*mul"):
-        Model(tmp_path / "both.gexe", trust=True)
 
 
 def test_case_62_an_exported_module_runs_without_the_framework(tmp_path: pathlib.Path) -> None:
