@@ -216,8 +216,10 @@ Command declared() {
 int run_words(const std::vector<std::string>& words) {
   const Command command = declared();
   const Arguments arguments(command, words);
-  if (!arguments.files().empty() && arguments.files().front().ends_with(".pt2"))
+  if (!arguments.files().empty() && arguments.files().front().ends_with(".pt2")) {
+    check_exists(arguments.files().front());
     return run_python_module("gex.export.convert", words);
+  }
   return run(arguments);
 }
 

@@ -1,13 +1,13 @@
 #include "files.hpp"
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 
 #include "base/error.hpp"
+#include "base/file_problem.hpp"
 #include "frontend/onnx/export.hpp"
 #include "frontend/onnx/importer.hpp"
 
@@ -16,13 +16,18 @@ namespace gex::tool {
 std::string read_file(const std::string& path) {
   if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
   if (std::filesystem::is_directory(path))
-    fail(ErrorCode::io_error, path, " is a folder, not a file");
+    fail(ErrorCode::io_error, path, " is a folder, not a file; name a file in it");
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file) fail(ErrorCode::io_error, "can't read ", path, ": ", std::strerror(errno));
+  if (!file) fail(ErrorCode::io_error, "can't read ", path, ": ", file_problem(path, errno));
   std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  if (file.bad()) fail(ErrorCode::io_error, "can't read ", path, ": ", std::strerror(errno));
+  if (file.bad()) fail(ErrorCode::io_error, "can't read ", path, ": ", file_problem(path, errno));
   return bytes;
+}
+
+void check_exists(const std::string& path) {
+  if (!std::filesystem::exists(path))
+    fail(ErrorCode::io_error, "can't read ", path, ": ", file_problem(path, ENOENT));
 }
 
 void write_file(const std::string& path, std::string_view bytes) {
@@ -30,7 +35,7 @@ void write_file(const std::string& path, std::string_view bytes) {
   std::ofstream file(path, std::ios::binary);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   file.close();
-  if (!file) fail(ErrorCode::io_error, "can't write ", path, ": ", std::strerror(errno));
+  if (!file) fail(ErrorCode::io_error, "can't write ", path, ": ", file_problem(path, errno));
 }
 
 void make_folder(const std::string& path) {

@@ -10,6 +10,7 @@
 namespace gex::tool {
 
 std::string read_file(const std::string& path);  // "-": standard input
+void check_exists(const std::string& path);      // for files that another program reads
 void write_file(const std::string& path, std::string_view bytes);
 void make_folder(const std::string& path);  // if it does not exist
 

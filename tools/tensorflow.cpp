@@ -35,7 +35,7 @@ std::string kind_of(const fs::path& path) {
            " has no saved_model.pb: it is not a SavedModel");
     return "--saved-model";
   }
-  if (!fs::exists(path, error)) fail(ErrorCode::io_error, "there is no file ", path.string());
+  check_exists(path.string());
   return path.extension() == ".pb" ? "--graphdef" : "--keras";
 }
 

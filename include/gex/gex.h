@@ -275,6 +275,18 @@ typedef struct gex_op {
 #define GEX_OP_INIT {sizeof(gex_op), 0, NULL, NULL, NULL, 0, NULL, NULL, NULL, 0, NULL}
 GEX_API gex_status gex_register_op(const gex_op* op);
 
+/* Registers a user-defined op whose body is the text of a loop kernel; it fuses with its
+ * neighbours. Parameters `in` of the kernel are the inputs of the op, `out` its results. It has one
+ * stage without a reduction, which stores each result once, at the indices of the grid: symbols n
+ *   kernel k(x: in f32[n], y: out f32[n]) grid(i < n) {
+ *     stage {
+ *       v0 = load x[i] : f32
+ *       v1 = tanh v0 : f32
+ *       store y[i] = v1
+ *     }
+ *   } */
+GEX_API gex_status gex_register_loop_op(const char* name, const char* doc, const char* text);
+
 /* --- programs -------------------------------------------------------------------------------- */
 
 typedef struct gex_program gex_program;

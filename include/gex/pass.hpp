@@ -135,6 +135,7 @@ class Match {
     detail::Check(gex_match_counts(match_, &count, nullptr, nullptr));
     return count;
   }
+  const gex_match* handle() const { return match_; }
   // Creates constants and nodes in the current graph; must not create inputs or outputs.
   EsGraphBuilder& Builder() const { return graph_.builder(); }
   // A copy of a prebuilt graph whose inputs are the match's inputs.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gex._gex import Error, InternalError, UserError
 
 __all__ = [
+    "BranchOnData",
     "CallNotAllowed",
     "Error",
     "FallbackWarning",
@@ -28,6 +29,16 @@ class CallNotAllowed(RuntimeError):
 
 class GraphNotSupported(Exception):
     """The graph as a whole can't be imported, so it runs through PyTorch."""
+
+
+class BranchOnData(RuntimeError):
+    """A model that is compiled ahead of its calls branches on the contents of a tensor."""
+
+    def __init__(self, where: str, line: str) -> None:
+        super().__init__(
+            f"{where}: `{line}` depends on the contents of a tensor, which are not known when the "
+            "model is compiled; use torch.cond or torch.where"
+        )
 
 
 class FallbackWarning(UserWarning):

@@ -6,6 +6,7 @@
 
 #include "backend/backend.hpp"
 #include "base/error.hpp"
+#include "base/thread_pool.hpp"
 #include "ir/builtin_ops.hpp"
 #include "ir/text/print_short.hpp"
 #include "passes/engine/user_passes.hpp"
@@ -53,6 +54,8 @@ bool add_options(Digester& key, const CompileOptions& options) {
   key.add(variable("GEX_PASSES"));
   key.add(keeps_subnormals(options)).add(makes_super_kernels(options));
   add_to_key(key, options);
+  // Whether branches overlap depends on the number of threads (plan/overlap.hpp).
+  if (options.streams == 0) key.add(std::int64_t{ThreadPool::global().threads()});
   key.add(static_cast<std::int64_t>(options.frozen.size()));
   for (const auto& [graph_input, memory, contents] : options.frozen)
     key.add(graph_input).add(contents);

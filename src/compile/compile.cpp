@@ -378,6 +378,7 @@ Compiled compile_graph(std::unique_ptr<Graph> graph, const Signature& signature,
   for (const lower::Remark& remark : emitted.remarks) {
     report.remarks.push_back(str("not fused: ", remark.node, ": ", remark.reason));
   }
+  if (!emitted.overlap.empty()) report.remarks.push_back(std::move(emitted.overlap));
   write_origins(emitted, numbers, report.origins);
   timer.done("fuse");
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -10,6 +11,7 @@
 #include "backend/cpu/attached.hpp"
 #include "backend/parsed_codes.hpp"
 #include "base/error.hpp"
+#include "base/file_problem.hpp"
 #include "cache/atomic_file.hpp"
 #include "cache/bounds_check.hpp"
 #include "cache/mapped_file.hpp"
@@ -237,7 +239,7 @@ Digest digest_of_weights(const std::vector<Metadata>& models, std::string_view w
 OpenFile open_model_file(const std::string& path) {
   try {
     const std::optional<FileHandle> file = open_regular_file(AT_FDCWD, path, Links::follow);
-    if (!file) fail(ErrorCode::io_error, "there is no such file");
+    if (!file) fail(ErrorCode::io_error, file_problem(path, ENOENT));
     auto mapped = std::make_shared<const MappedFile>(*file);
     const std::string_view bytes = mapped->bytes();
     return {std::move(mapped), bytes};

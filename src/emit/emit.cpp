@@ -1,5 +1,7 @@
 #include "emit/emit.hpp"
 
+#include "base/thread_pool.hpp"
+
 #include "emit/boundary.hpp"
 #include "emit/concatenations.hpp"
 #include "emit/frozen_inputs.hpp"
@@ -9,6 +11,7 @@
 #include "emit/steps.hpp"
 #include "emit/ties.hpp"
 #include "plan/merge_launches.hpp"
+#include "plan/overlap.hpp"
 #include "plan/streams.hpp"
 #include "plan/super_kernels.hpp"
 
@@ -25,6 +28,7 @@ class Emitter {
   Emitted run();
 
  private:
+  void choose_streams();
   void merge_launches();
   void make_super_kernels();
   void emit_graph(Graph& graph, int segment);
@@ -68,7 +72,7 @@ Emitted Emitter::run() {
   state_.segment = state_.program.main.back();
   ties_.emit_copies();
   boundary_.finish_outputs();
-  if (state_.options.streams > 1) plan::spread_over_streams(state_.program, state_.options.streams);
+  choose_streams();
   plan::synchronise_streams(state_.program);
   merge_launches();
   make_super_kernels();
@@ -78,6 +82,17 @@ Emitted Emitter::run() {
   state_.program.counters.push_back(
       {"kernels", static_cast<std::int64_t>(state_.program.codes.size())});
   return std::move(state_.out);
+}
+
+void Emitter::choose_streams() {
+  if (state_.options.streams > 1) plan::spread_over_streams(state_.program, state_.options.streams);
+  if (state_.options.streams != 0 || !state_.target.is_cpu()) return;
+  const plan::Overlap overlap =
+      plan::overlap_branches(state_.program, ThreadPool::global().threads());
+  if (overlap.runs == 0) return;
+  state_.out.overlap = str(
+      overlap.overlapped > 0 ? "branches overlap" : "branches run one after the other",
+      ": estimated work ", overlap.with_streams, " with streams, ", overlap.in_order, " without");
 }
 
 void Emitter::merge_launches() {

@@ -24,6 +24,7 @@ struct Emitted {
   program::Program program;
   std::string kernel_text;  // every fused graph, subgraphs included
   std::vector<lower::Remark> remarks;
+  std::string overlap;  // what was decided about independent branches; empty if there are none
   std::int64_t operators = 0;                      // nodes that compute something, before fusion
   std::vector<compile_detail::FrozenSlot> frozen;  // contents of the program's frozen constants
   std::vector<EmittedUnit> units;

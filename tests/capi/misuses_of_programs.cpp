@@ -188,6 +188,12 @@ std::vector<Misuse> misuses_of_programs() {
          return gex_register_op(&op);
        },
        "expand_with"},
+      {"gex_register_loop_op", "no name",
+       [](Valid&) { return gex_register_loop_op(nullptr, nullptr, "kernel"); }, "NULL"},
+      {"gex_register_loop_op", "no text",
+       [](Valid&) { return gex_register_loop_op("bad_input.loop", nullptr, nullptr); }, "NULL"},
+      {"gex_register_loop_op", "a text that is no kernel",
+       [](Valid&) { return gex_register_loop_op("bad_input.loop", nullptr, "nothing"); }, "kernel"},
       {"gex_program_report", "no place",
        [](Valid& v) { return gex_program_report(v.p(), nullptr); }, "NULL"},
       {"gex_program_counters", "a struct that was not set up",

@@ -70,5 +70,35 @@ INSTANTIATE_TEST_SUITE_P(
                     Example{"es_custom_op", {1}, "a wrong shape: my.scaled_tanh"}),
     [](const auto& info) { return std::string(info.param.name); });
 
+// Programs written for GE compile unchanged, and their passes take effect.
+TEST(GeSamples, AFusionPassReplacesWhatItsRequirementsAllow) {
+  const std::string output = output_of("ge_add_zero_pass");
+  EXPECT_NE(output.find(R"("AddZeroPass": {"match_times": "2", "effect_times": "1"})"),
+            std::string::npos)
+      << output;
+  EXPECT_NE(output.find("\n2 3 4 5\n"), std::string::npos) << output;
+}
+
+TEST(GeSamples, CapturedTensorsHaveTypesAndAttributes) {
+  const std::string output = output_of("ge_matmul_add_pass");
+  const std::size_t floats =
+      output.find(R"("MatMulAddPass": {"match_times": "1", "effect_times": "1"})");
+  const std::size_t integers =
+      output.find(R"("MatMulAddPass": {"match_times": "1", "effect_times": "0"})");
+  ASSERT_NE(floats, std::string::npos) << output;
+  EXPECT_NE(integers, std::string::npos) << output;
+  EXPECT_LT(floats, integers);
+  EXPECT_NE(output.find("\n8\n12\n18\n26\n"), std::string::npos) << output;
+}
+
+TEST(GeSamples, ADecomposePassSplitsAGroupedConvolution) {
+  const std::string output = output_of("ge_grouped_conv_pass");
+  EXPECT_NE(output.find(R"("GroupedConvPass": {"match_times": "1", "effect_times": "1"})"),
+            std::string::npos)
+      << output;
+  EXPECT_NE(output.find("cat(%Conv2d"), std::string::npos) << output;
+  EXPECT_NE(output.find("4 4 4 4 4 4 4 4 4 4 4 4 4 4 4 4"), std::string::npos) << output;
+}
+
 }  // namespace
 }  // namespace gex::test

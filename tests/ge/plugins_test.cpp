@@ -80,6 +80,17 @@ TEST(UserPasses, plugins_are_loaded_by_the_first_compile) {
   UnregisterPass("plugin-add-zero");
 }
 
+TEST(UserPasses, an_op_of_a_plugin_fuses_with_its_neighbours) {
+  const Plugins plugins(plugin("loop_op"));
+  compiled(adds("f32[](0.0)"));  // loads it
+  const Program program = compiled(
+      "graph main(%x: f32[3]) -> (f32[3]) {\n  %a = neg(%x) : f32[3]\n  %b = plugin.cube(%a) : "
+      "f32[3]\n  %c = abs(%b) : f32[3]\n  return %c\n}");
+  EXPECT_EQ(program.Run({Tensor::Of<float>({3}, {1, -2, 3})})[0].ToVector<float>(),
+            (std::vector<float>{1, 8, 27}));
+  EXPECT_EQ(count(program.Print(Level::program), "  launch "), 1);
+}
+
 TEST(UserPasses, missing_and_broken_plugins_are_named) {
   const auto problem = [](const std::string& list) {
     const Plugins plugins(list);

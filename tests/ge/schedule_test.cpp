@@ -173,8 +173,13 @@ TEST(GeCase, N58_FourEqualBranchesAreSpreadOverFourStreamsWithFewEvents) {
     options.streams = streams;
     Ready program(text, options);
     const program::Program& made = *program.compiled.program;
-    EXPECT_EQ(made.num_streams, std::max(streams, 1)) << print(made);
-    if (streams < 2) {
+    if (streams > 0) {
+      EXPECT_EQ(made.num_streams, streams) << print(made);
+    }
+    if (streams == 0) {  // as is estimated to be faster with the threads of this machine
+      EXPECT_LE(made.num_streams, 4) << print(made);
+      EXPECT_EQ(made.num_events > 0, made.num_streams > 1) << print(made);
+    } else if (streams == 1) {
       EXPECT_EQ(made.num_events, 0) << print(made);
     } else {
       EXPECT_GE(made.num_events, 1) << print(made);

@@ -127,3 +127,98 @@ def test_a_pass_may_make_nodes_of_it() -> None:
     finally:
         passes.unregister("test-cubes")
     np.testing.assert_array_equal(y, np.full(4, 54))
+
+
+# --- bodies in loop text --------------------------------------------------------------------------
+
+SWISH = """symbols n, m
+kernel swish(x: in f32[n, m], s: in f32[m], y: out f32[n, m]) grid(i < n, j < m) {
+  stage {
+    v0 = load x[i, j] : f32
+    v1 = load s[j] : f32
+    v2 = mul v0, v1 : f32
+    v3 = sigmoid v2 : f32
+    v4 = mul v0, v3 : f32
+    store y[i, j] = v4
+  }
+}
+"""
+
+
+def test_a_body_in_loop_text_fuses_with_its_neighbours() -> None:
+    swish = es.register_loop_op(next(_names), SWISH, "x * sigmoid(s * x)")
+    assert swish.__doc__ == "x * sigmoid(s * x)"
+    builder = es.EsGraphBuilder("g")
+    x = builder.CreateInput(0, "x", "f32", ["s0", 4])
+    scale = builder.CreateInput(1, "scale", "f32", [4])
+    graph = builder.Build([es.tanh(swish(x + 1.0, scale)) * 2.0])
+    assert es.Graph.parse(graph.print()).print() == graph.print()
+    a = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
+    b = np.linspace(0, 1, 4, dtype=np.float32)
+    expected = np.tanh((a + 1) / (1 + np.exp(-(a + 1) * b))) * 2
+    for options in ({}, {"generate_code": False}, {"level": 0, "fuse": False}):
+        np.testing.assert_allclose(run(graph, a, b, **options)[0], expected, rtol=1e-5, atol=1e-6)
+    program = graph.compile()
+    program.run([a, b])
+    assert program.counters()["launches"] == 1
+
+
+def test_a_body_in_loop_text_with_two_results() -> None:
+    name = next(_names)
+    both = es.register_loop_op(
+        name,
+        """symbols n
+kernel both(x: in f32[n], low: out f32[n], high: out i64[n]) grid(i < n) {
+  stage {
+    v0 = load x[i] : f32
+    v1 = const 0.5 : f32
+    v2 = sub v0, v1 : f32
+    v3 = index n - 1 - i
+    v4 = cast v2 : i64
+    v5 = add v3, v4 : i64
+    store low[i] = v2
+    store high[i] = v5
+  }
+}
+""",
+    )
+    builder = es.EsGraphBuilder("g")
+    graph = builder.Build(both(builder.CreateInput(0, "x", "f32", ["n"])))
+    low, high = run(graph, np.array([1, 2.5, 4], np.float32))
+    np.testing.assert_array_equal(low, [0.5, 2, 3.5])
+    np.testing.assert_array_equal(high, [2, 3, 3])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("load x[i, j]", "load x[i, j + 1]"), "can't be proven to be less than m"),
+        (("store y[i, j]", "store y[i, 0]"), "at the indices of the grid"),
+        (("symbols n, m", "symbols n, m, k"), None),
+        (("v1 = load s[j]", "v1 = load y[i, j]"), "loads from its output|reads"),
+        (("grid(i < n, j < m)", "grid(i < n)"), "j"),
+        (("kernel swish", "colonel swish"), "colonel|kernel"),
+    ],
+)
+def test_loop_texts_are_checked(change: tuple[str, str], message: str | None) -> None:
+    text = SWISH.replace(*change)
+    assert text != SWISH
+    if message is None:
+        es.register_loop_op(next(_names), text)
+        return
+    with pytest.raises(es.EsError, match=message):
+        es.register_loop_op(next(_names), text)
+
+
+def test_operands_of_a_loop_text_are_checked() -> None:
+    swish = es.register_loop_op(next(_names), SWISH)
+    builder = es.EsGraphBuilder("g")
+    x = builder.CreateInput(0, "x", "f32", [2, 4])
+    with pytest.raises(es.EsError, match="axis 0 must have the size 4"):
+        swish(x, builder.CreateInput(1, "s", "f32", [3]))
+    with pytest.raises(es.EsError, match="f32 with 2 axes"):
+        swish(builder.CreateInput(2, "y", "f32", [4]), builder.CreateInput(3, "t", "f32", [4]))
+    with pytest.raises(es.EsError, match="already"):
+        name = next(_names)
+        es.register_loop_op(name, SWISH)
+        es.register_loop_op(name, SWISH)

@@ -165,7 +165,7 @@ def test_damaged_files_are_one_clear_error(file: pathlib.Path, tmp_path: pathlib
     other = tmp_path / "other.gexe"
     other.write_bytes(b"not a model")
     assert "not a gex model file" in refused("inspect", other)
-    assert "no such file" in refused("inspect", tmp_path / "missing.gexe")
+    assert "No such file" in refused("inspect", tmp_path / "missing.gexe")
 
 
 def test_text_of_a_graph_becomes_a_model(tmp_path: pathlib.Path) -> None:

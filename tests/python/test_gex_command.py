@@ -562,3 +562,42 @@ def test_cuda_gives_the_results_of_the_cpu(
     explained = gex("explain", graph, "--dim=s0=4", "--target=cuda:0")
     assert explained.returncode == 0, explained.stderr
     assert "nvrtc" in explained.stdout
+
+
+# Every command that opens a file, with a file that is missing: <> is its name.
+MISSING = [
+    *(f"{command} <>.gex" for command in ("opt", "run", "dump", "explain", "report", "profile")),
+    *(f"{command} <>.gex" for command in ("bench", "reduce", "compile -o out.gexe")),
+    *(f"{command} <>.onnx" for command in ("run", "bench", "report", "compile -o out.gexe")),
+    *(f"{command} <>.gexe" for command in ("run", "bench", "inspect", "serve", "serve --port=0")),
+    "serve name=<>.gexe",
+    "compile -o out.gexe <>.pt2",
+    "compile -o out.gexe <>.pb",
+    "update <>.gexe",
+    "run in.gex --dim s0=1 --input x=<>.npy --input w=ones",
+    "run in.gex --dim s0=1 --switches <>.json",
+]
+
+
+@pytest.mark.parametrize("words", MISSING)
+def test_a_missing_file_is_named_with_the_reason_and_advice(
+    words: str, graph: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(graph.parent)
+    relative = fails(*words.replace("<>", "absent").split())
+    assert "absent." in relative
+    assert "No such file or directory; check the name" in relative
+    assert f"relative paths start at '{graph.parent}'" in relative
+    elsewhere = fails(*words.replace("<>", "nowhere/absent").split())
+    assert "; its folder 'nowhere' does not exist" in elsewhere
+
+
+@pytest.mark.parametrize("command", ["opt", "run", "bench", "inspect"])
+def test_a_folder_is_no_file(command: str, tmp_path: pathlib.Path) -> None:
+    assert "is a folder, not a" in fails(command, tmp_path)
+
+
+def test_an_output_in_a_missing_folder(graph: pathlib.Path) -> None:
+    assert "its folder 'nowhere' does not exist" in fails(
+        "dump", graph, "--onnx", "nowhere/out.onnx"
+    )

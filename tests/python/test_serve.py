@@ -361,7 +361,7 @@ def test_mistakes_of_the_command_line(folder: pathlib.Path) -> None:
         return made.stderr
 
     file = folder / "double.gexe"
-    assert "no such file" in refused(folder / "missing.gexe")
+    assert "No such file" in refused(folder / "missing.gexe")
     assert "two models" in refused(file, file, "--trust")
     assert "--queue is at least 1" in refused(file, "--queue", "0")
     with socket.socket() as taken:

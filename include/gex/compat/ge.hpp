@@ -3,6 +3,7 @@
 // EsGraphBuilder compile unchanged with this header and link with -lgex only. Where GE returns a
 // null holder or a status, this throws gex::es::Error on the line of the mistake.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -78,6 +79,7 @@ using graphStatus = std::uint32_t;
 using Status = std::uint32_t;
 inline constexpr graphStatus GRAPH_SUCCESS = 0;
 inline constexpr graphStatus GRAPH_FAILED = 0xFFFFFFFF;
+inline constexpr graphStatus GRAPH_NOT_CHANGED = 1343242304;
 inline constexpr Status SUCCESS = 0;
 inline constexpr Status FAILED = 0xFFFFFFFF;
 
@@ -132,6 +134,11 @@ class TensorDesc {
     CheckFormat(format);
     format_ = format;
   }
+  // Layouts in memory are those of the shape.
+  void SetOriginFormat(Format format) { SetFormat(format); }
+  Format GetOriginFormat() const { return format_; }
+  void SetOriginShape(const Shape& shape) { shape_ = shape; }
+  const Shape& GetOriginShape() const { return shape_; }
 
  private:
   Shape shape_;
@@ -143,12 +150,50 @@ namespace es {
 
 using gex::es::EsTensorHolder;
 
+namespace detail {
+
+// What inputs without a type become, on this thread: those of a pattern match anything, those of a
+// replacement have the types of the tensors that they are replaced by.
+struct InputTypes {
+  bool in_pattern = false;
+  std::vector<EsTensorHolder> matched;
+
+  static InputTypes& OfThisThread() {
+    static thread_local InputTypes types;
+    return types;
+  }
+};
+
+}  // namespace detail
+
 class EsGraphBuilder : public gex::es::EsGraphBuilder {
  public:
   using Base = gex::es::EsGraphBuilder;
   using Base::Base;
   using Base::CreateConst;
   using Base::CreateInput;
+
+  EsTensorHolder CreateInput(std::int64_t index) { return CreateInput(index, nullptr); }
+  EsTensorHolder CreateInput(std::int64_t index, const char* name) {
+    const detail::InputTypes& types = detail::InputTypes::OfThisThread();
+    if (types.in_pattern)  // a matrix of one element can be an operand of most ops
+      return CreateInput(index, name, gex::es::DType::f32, {1, 1});
+    if (index >= 0 && index < static_cast<std::int64_t>(types.matched.size()))
+      return CreateInputLike(index, types.matched[static_cast<std::size_t>(index)]);
+    return Base::CreateInput(index, name);
+  }
+  template <std::size_t N>
+  std::array<EsTensorHolder, N> CreateInputs(std::int64_t start = 0) {
+    std::array<EsTensorHolder, N> inputs;
+    for (std::size_t k = 0; k < N; ++k)
+      inputs[k] = CreateInput(start + static_cast<std::int64_t>(k));
+    return inputs;
+  }
+  std::vector<EsTensorHolder> CreateInputs(std::int64_t count, std::int64_t start = 0) {
+    std::vector<EsTensorHolder> inputs;
+    for (std::int64_t k = 0; k < count; ++k) inputs.push_back(CreateInput(start + k));
+    return inputs;
+  }
 
   EsTensorHolder CreateInput(std::int64_t index, const char* name, const char* type) {
     if (type != nullptr && std::string(type) != "Data")

@@ -1,7 +1,6 @@
 #pragma once
-// Ops under GE's names if those differ from gex's own (gex/es/ops.hpp). Names that are the same
-// (Add, Relu, Sigmoid, ...) are found through their operands, so `using namespace ge::es` is
-// enough.
+// Ops under GE's names. Those of gex's own ops with the same name (gex/es/ops.hpp) are listed here
+// so that es::Add finds them too.
 
 #include <cstdint>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "gex/compat/ge.hpp"
 #include "gex/es.hpp"
+#include "gex/pass.hpp"
 
 namespace ge::es {
 
@@ -63,11 +63,69 @@ inline gex::es::Size Product(const Sizes& sizes, std::int64_t first, std::int64_
   }
   return expression;
 }
+// The value of a constant of one integer.
+inline std::int64_t Number(const char* op, const EsTensorHolder& x) {
+  const gex::es::Tensor value = gex::es::ConstantOf(x);
+  if (value.size() == 1 && value.dtype() == gex::es::DType::i32)
+    return value.ToVector<std::int32_t>()[0];
+  if (value.size() == 1 && value.dtype() == gex::es::DType::i64)
+    return value.ToVector<std::int64_t>()[0];
+  throw gex::es::Error(GEX_TYPE_MISMATCH,
+                       std::string(op) + ": the axis is one i32 or i64, got " + x.type());
+}
 inline EsTensorHolder Full(const EsTensorHolder& like, double value) {
   return gex::es::Add(gex::es::Mul(like, 0.0), value);
 }
 
 }  // namespace detail
+
+// The same names in both.
+using gex::es::Abs;
+using gex::es::Acos;
+using gex::es::Add;
+using gex::es::Asin;
+using gex::es::Atan;
+using gex::es::Ceil;
+using gex::es::Cos;
+using gex::es::Cosh;
+using gex::es::Div;
+using gex::es::Elu;
+using gex::es::Erf;
+using gex::es::Exp;
+using gex::es::Expm1;
+using gex::es::Floor;
+using gex::es::FloorDiv;
+using gex::es::Gelu;
+using gex::es::LeakyRelu;
+using gex::es::Log;
+using gex::es::Log1p;
+using gex::es::Maximum;
+using gex::es::Minimum;
+using gex::es::Mish;
+using gex::es::Mod;
+using gex::es::Mul;
+using gex::es::Neg;
+using gex::es::Pow;
+using gex::es::Reciprocal;
+using gex::es::Relu;
+using gex::es::Reshape;
+using gex::es::Round;
+using gex::es::Rsqrt;
+using gex::es::Sigmoid;
+using gex::es::Sign;
+using gex::es::Silu;
+using gex::es::Sin;
+using gex::es::Sinh;
+using gex::es::Softplus;
+using gex::es::Sqrt;
+using gex::es::Sub;
+using gex::es::Tan;
+using gex::es::Tanh;
+using gex::es::Transpose;
+using gex::es::Trunc;
+
+// A constant in a pattern that matches any constant, unless values of constants are matched.
+inline EsTensorHolder Const(EsGraphBuilder& builder) { return builder.CreateScalar(0.0f); }
 
 // --- matmul, conv --------------------------------------------------------------------------------
 
@@ -111,6 +169,39 @@ inline EsTensorHolder Conv2D(const EsTensorHolder& x, const EsTensorHolder& filt
                       detail::OfPixels("Conv2D: dilations", dilations), groups);
   if (detail::IsAbsent(bias)) return y;
   return gex::es::Add(y, gex::es::Reshape(bias, {bias.holder().sizes().at(0), 1, 1}));
+}
+// GE's full list of parameters: the offset is that of quantised products, which are not supported.
+inline EsTensorHolder Conv2D(const EsTensorHolder& x, const EsTensorHolder& filter,
+                             const EsTensorLike& bias, const EsTensorLike& offset_w,
+                             const Axes& strides, const Axes& pads,
+                             const Axes& dilations = {1, 1, 1, 1}, std::int64_t groups = 1,
+                             const char* data_format = "NCHW") {
+  if (!detail::IsAbsent(offset_w))
+    throw gex::es::Error(GEX_UNSUPPORTED, "Conv2D: offset_w is not supported; pass nullptr");
+  if (std::string(data_format) != "NCHW")
+    throw gex::es::Error(GEX_UNSUPPORTED, std::string("Conv2D: data_format is ") + data_format +
+                                              "; only NCHW is supported");
+  return Conv2D(x, filter, bias, strides, pads, dilations, groups);
+}
+// alpha * a @ b + beta * c, as one node until composite ops are expanded.
+inline EsTensorHolder GEMM(const EsTensorHolder& a, const EsTensorHolder& b,
+                           const EsTensorHolder& c, const EsTensorLike& alpha,
+                           const EsTensorLike& beta, bool transpose_a = false,
+                           bool transpose_b = false) {
+  static const bool registered = [] {
+    gex::es::RegisterOp(
+        "ge.gemm", "alpha * a @ b + beta * c", {"a", "b", "c", "alpha", "beta"},
+        [](gex::es::EsGraphBuilder&, const std::vector<EsTensorHolder>& x) {
+          return std::vector<EsTensorHolder>{gex::es::Add(
+              gex::es::Mul(gex::es::Matmul(x[0], x[1]), x[3]), gex::es::Mul(x[2], x[4]))};
+        });
+    return true;
+  }();
+  (void)registered;
+  return gex::es::detail::Op("ge.gemm",
+                             {detail::Turned("GEMM", a, transpose_a),
+                              detail::Turned("GEMM", b, transpose_b), c, alpha, beta},
+                             {}, 1, true)[0];
 }
 inline EsTensorHolder BiasAdd(const EsTensorHolder& x, const EsTensorHolder& bias) {
   if (x.rank() <= 2) return gex::es::Add(x, bias);
@@ -275,6 +366,20 @@ inline EsTensorHolder ConcatD(const std::vector<EsTensorLike>& x, std::int64_t c
 inline std::vector<EsTensorHolder> Split(std::int64_t split_dim, const EsTensorHolder& x,
                                          std::int64_t num_split) {
   return gex::es::Split(x, num_split, split_dim);
+}
+// The axis as a constant; the number of outputs is given twice in GE.
+inline std::vector<EsTensorHolder> Split(const EsTensorHolder& split_dim, const EsTensorHolder& x,
+                                         std::int64_t num_split, std::int64_t y_num) {
+  if (y_num != num_split)
+    throw gex::es::Error(GEX_INVALID_ARGUMENT, "Split: num_split is " + std::to_string(num_split) +
+                                                   ", but " + std::to_string(y_num) +
+                                                   " outputs are asked for");
+  return gex::es::Split(x, num_split, detail::AxisOf(x, detail::Number("Split", split_dim)));
+}
+inline EsTensorHolder Concat(const EsTensorHolder& concat_dim, const std::vector<EsTensorHolder>& x,
+                             std::int64_t N = 0) {
+  return ConcatV2(std::vector<EsTensorLike>(x.begin(), x.end()),
+                  detail::Number("Concat", concat_dim), N);
 }
 inline std::vector<EsTensorHolder> SplitD(const EsTensorHolder& x, std::int64_t split_dim,
                                           std::int64_t num_split) {

@@ -61,7 +61,8 @@ inline Status GEFinalize() { return SUCCESS; }
 
 class Session {
  public:
-  explicit Session(const Options& /*options*/ = {}) {}
+  Session() = default;
+  explicit Session(const Options& /*options*/) {}
 
   Status AddGraph(std::uint32_t id, const Graph& graph, const Options& /*options*/ = {}) {
     if (programs_.contains(id))

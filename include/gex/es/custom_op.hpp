@@ -139,4 +139,11 @@ inline void RegisterOp(const std::string& name, const std::string& doc,
                                       const OpAttrs&) { return body(builder, operands); });
 }
 
+// Registers an op whose body is the text of a loop kernel, so that it fuses; see
+// gex_register_loop_op.
+inline void RegisterLoopOp(const std::string& name, const std::string& doc,
+                           const std::string& text) {
+  detail::Check(gex_register_loop_op(name.c_str(), doc.c_str(), text.c_str()));
+}
+
 }  // namespace gex::es

@@ -151,6 +151,9 @@ class EsTensorHolder {
   }
   bool empty() const { return building_ == nullptr; }
   gex_value value() const { return value_; }
+  // The node that makes this value, for interfaces that take nodes.
+  class Producer;
+  Producer GetProducer() const;
 
  private:
   friend struct detail::Access;
@@ -165,6 +168,29 @@ class EsTensorHolder {
   detail::BuildingPtr building_;
   gex_value value_ = GEX_NO_VALUE;
 };
+
+// Behaves like a pointer to a node. The types of a node are determined by its op and its operands:
+// descriptions that are given to it are accepted without effect.
+class EsTensorHolder::Producer {
+ public:
+  explicit Producer(EsTensorHolder result) : result_(std::move(result)) {}
+
+  const EsTensorHolder& operator*() const { return result_; }
+  const Producer* operator->() const { return this; }
+  template <class Desc>
+  gex_status UpdateInputDesc(std::int32_t /*index*/, const Desc& /*desc*/) const {
+    return GEX_OK;
+  }
+  template <class Desc>
+  gex_status UpdateOutputDesc(std::int32_t /*index*/, const Desc& /*desc*/) const {
+    return GEX_OK;
+  }
+
+ private:
+  EsTensorHolder result_;
+};
+
+inline EsTensorHolder::Producer EsTensorHolder::GetProducer() const { return Producer(*this); }
 
 inline EsTensorHolder detail::Access::Holder(BuildingPtr building, gex_value value) {
   return {std::move(building), value};

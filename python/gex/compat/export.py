@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +13,18 @@ import torch
 from torch.export import ExportedProgram
 from torch.export._trace import _export
 from torch.export.exported_program import _decompose_exported_program
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from gex.compat.fake_tensors import unset_fake_temporarily
+from gex.errors import BranchOnData
+
+
+def _line_of_user(error: BaseException) -> traceback.FrameSummary | None:
+    """The innermost line of the traceback that belongs to neither PyTorch nor gex."""
+    own = (os.path.dirname(torch.__file__), os.path.dirname(os.path.dirname(__file__)))
+    frames = traceback.extract_tb(error.__traceback__)
+    outside = [f for f in frames if f.filename.endswith(".py") and not f.filename.startswith(own)]
+    return outside[-1] if outside else None
 
 
 def exported(
@@ -21,7 +33,13 @@ def exported(
     """The result of `torch.export.export` and `without_composites`, traced once instead of
     twice."""
     with _quiet():
-        return _export(module, args, kwargs, dynamic_shapes, strict=False, pre_dispatch=False)
+        try:
+            return _export(module, args, kwargs, dynamic_shapes, strict=False, pre_dispatch=False)
+        except GuardOnDataDependentSymNode as error:
+            place = _line_of_user(error)
+            if place is None:
+                raise
+            raise BranchOnData(f"{place.filename}:{place.lineno}", place.line or "") from error
 
 
 def without_composites(program: ExportedProgram) -> ExportedProgram:

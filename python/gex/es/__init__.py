@@ -13,7 +13,7 @@ Errors are raised on the line that causes them.
 from gex._gex import DType, EsError
 from gex.es.builder import EsGraphBuilder, GraphBuilder
 from gex.es.control import for_, if_, if_graphs, while_
-from gex.es.custom_op import register_op
+from gex.es.custom_op import register_loop_op, register_op
 from gex.es.graph import Graph, Program, compile_options
 from gex.es.holder import TensorHolder, assign, attr_scope, control_dependency_scope
 from gex.es.ops import *  # noqa: F403
@@ -38,6 +38,7 @@ __all__ = [
     "for_",
     "if_",
     "if_graphs",
+    "register_loop_op",
     "register_op",
     "split",
     "while_",

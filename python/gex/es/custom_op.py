@@ -62,6 +62,32 @@ def register_op(name: str) -> Callable[[Callable[..., Result]], Callable[..., An
     return register
 
 
+def register_loop_op(name: str, text: str, doc: str = "") -> Callable[..., Any]:
+    """Registers an op whose body is the text of a loop kernel; returns a function for its nodes.
+
+    Parameters `in` of the kernel are the inputs, `out` the results. There is one stage without a
+    reduction, which stores each result once, at the indices of the grid; so the op fuses with its
+    neighbours and runs on every target::
+
+        squared = es.register_loop_op("my.squared", \"\"\"symbols n
+        kernel k(x: in f32[n], y: out f32[n]) grid(i < n) {
+          stage {
+            v0 = load x[i] : f32
+            v1 = mul v0, v0 : f32
+            store y[i] = v1
+          }
+        }\"\"\")
+    """
+    _es.register_loop_op(name, doc, text)
+
+    def apply(*operands: Any) -> TensorHolder | list[TensorHolder]:
+        results = holder.apply(name, list(operands), {}, None, alike=True)
+        return results[0] if len(results) == 1 else results
+
+    apply.__doc__ = doc or None
+    return apply
+
+
 def _declared(name: str, signature: inspect.Signature) -> tuple[list[str], dict[str, Any]]:
     """Inputs in the C interface's notation, and attributes."""
     inputs: list[str] = []

@@ -140,14 +140,20 @@ class GraphReport:
         ]
 
     def _streams(self) -> list[str]:
-        """Side streams: number of nodes, and waits between streams due to events."""
-        return [
-            f"  stream {stream}: {self.streams.nodes[stream]} nodes, joined before the results"
-            for stream in self.streams.side
-        ] + [
-            f"  stream {waiting or 'of the caller'} waits for {awaited or 'that of the caller'}"
-            for waiting, awaited in self.streams.waits
-        ]
+        """Side streams: number of nodes, waits between streams due to events, and whether
+        independent branches overlap."""
+        remarks = self.runner.remarks if self.runner is not None else []
+        return (
+            [f"  {remark}" for remark in remarks if remark.startswith("branches ")]
+            + [
+                f"  stream {stream}: {self.streams.nodes[stream]} nodes, joined before the results"
+                for stream in self.streams.side
+            ]
+            + [
+                f"  stream {waiting or 'of the caller'} waits for {awaited or 'that of the caller'}"
+                for waiting, awaited in self.streams.waits
+            ]
+        )
 
     def _limits(self) -> list[str]:
         return [

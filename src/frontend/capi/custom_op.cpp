@@ -8,6 +8,7 @@
 #include "frontend/capi/convert.hpp"
 #include "frontend/capi/handles.hpp"
 #include "ir/text/text.hpp"
+#include "ops/core/loop_text_op.hpp"
 
 using namespace gex;
 using namespace gex::capi;
@@ -181,5 +182,15 @@ extern "C" gex_status gex_register_op(const gex_op* given) {
       return expand_node(custom, graph, node);
     };
     register_op(std::move(def));
+  });
+}
+
+extern "C" gex_status gex_register_loop_op(const char* name, const char* doc, const char* text) {
+  return guarded([&] {
+    const std::string op = &required(name, "name");
+    if (!is_identifier(op))
+      fail(ErrorCode::invalid_argument, "'", op,
+           "' can't name an op: letters, digits, '_' and '.', a letter or '_' first");
+    ops::register_loop_text_op(op, doc == nullptr ? "" : doc, &required(text, "text"));
   });
 }

@@ -5,10 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <filesystem>
 
 #include "base/error.hpp"
+#include "base/file_problem.hpp"
 #include "frontend/onnx/wire.hpp"
 
 namespace gex::onnx {
@@ -319,7 +321,7 @@ Bytes map_file(const std::string& path) {
     }
   };
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) fail(ErrorCode::io_error, "can't open '", path, "'");
+  if (file < 0) fail(ErrorCode::io_error, "can't read ", path, ": ", file_problem(path, errno));
   struct stat info{};
   const bool regular = ::fstat(file, &info) == 0 && S_ISREG(info.st_mode);
   auto mapping = std::make_shared<Mapping>();

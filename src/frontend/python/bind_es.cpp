@@ -364,6 +364,7 @@ void bind_es(nb::module_& m) {
   nb::module_ sub = m.def_submodule("es", "The builder behind gex.es.");
   bind_holder(sub);
   bind_builder(sub);
+  sub.def("register_loop_op", es::RegisterLoopOp);
   bind_graph(sub);
 }
 

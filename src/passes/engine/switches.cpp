@@ -1,10 +1,12 @@
 #include "passes/engine/switches.hpp"
 
 #include <cctype>
+#include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 
+#include "base/file_problem.hpp"
 #include "base/suggest.hpp"
 
 namespace gex::passes {
@@ -124,10 +126,12 @@ SwitchList parse_switches(std::string_view text, std::string_view where) {
 }
 
 SwitchList read_switch_file(const std::string& path) {
+  errno = 0;
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
-  if (!file) fail(ErrorCode::io_error, "can't read the switch file ", path);
+  if (!file)
+    fail(ErrorCode::io_error, "can't read the switch file ", path, ": ", file_problem(path, errno));
   return SwitchFile(text.view(), path).read();
 }
 

@@ -1,0 +1,12 @@
+#pragma once
+// Why a file can't be opened, and what to do about it.
+
+#include <string>
+
+namespace gex {
+
+// The text of an errno with advice: "No such file or directory; check the name: relative paths
+// start at '/home/me'".
+std::string file_problem(const std::string& path, int error);
+
+}  // namespace gex
