@@ -38,14 +38,18 @@ void dot_tile(i64 depth, const E* __restrict a, const E* __restrict w, i64 strid
 template <class E>
 void dot_rows(i64 rows, i64 depth, const E* a, const E* w, i64 stride, float* sums,
               i64 sums_stride) {
-  i64 r = 0;
-  for (; r + kDotRows <= rows; r += kDotRows)
-    dot_tile<E, kDotRows>(depth, a + r * stride, w, stride, sums + r * sums_stride, sums_stride);
   using Fn = void (*)(i64, const E*, const E*, i64, float*, i64);
-  static constexpr Fn rest[] = {&dot_tile<E, 1>, &dot_tile<E, 2>, &dot_tile<E, 3>, &dot_tile<E, 4>,
-                                &dot_tile<E, 5>};
-  if (r < rows)
-    rest[rows - r - 1](depth, a + r * stride, w, stride, sums + r * sums_stride, sums_stride);
+  static constexpr Fn table[] = {&dot_tile<E, 1>, &dot_tile<E, 2>, &dot_tile<E, 3>,
+                                 &dot_tile<E, 4>, &dot_tile<E, 5>, &dot_tile<E, 6>};
+  static_assert(kDotRows <= 6);
+  // Blocks of about the same size.
+  for (i64 blocks = ceil_div(rows, kDotRows); blocks > 0; --blocks) {
+    const i64 count = ceil_div(rows, blocks);
+    table[count - 1](depth, a, w, stride, sums, sums_stride);
+    a += count * stride;
+    sums += count * sums_stride;
+    rows -= count;
+  }
 }
 
 // One launch, or a range of its grid.

@@ -40,6 +40,7 @@ struct QuantisedOperands {
   const i64* dims;
   i64 depth, padded, group, groups;
   QuantisedSpace space;
+  HalfBytes halves;
 
   QuantisedOperands(const QuantisedContext& c, void* const* b, const i64* d, std::byte* scratch)
       : context(c),
@@ -50,7 +51,8 @@ struct QuantisedOperands {
         group(c.group == 0 ? larger(depth, i64{1}) : c.group),
         groups(ceil_div(depth, group)),
         space(scratch, smaller(d[quantised_dims::m], kQuantisedRows), padded,
-              round_up(groups, kQuantisedBlock)) {}
+              round_up(groups, kQuantisedBlock)),
+        halves(c.zero) {}
 
   // Whether the weights of a column are adjacent; else those of one k are.
   bool along_depth() const { return dims[quantised_dims::q_strides + 1] == 1; }
@@ -203,6 +205,10 @@ struct QuantisedOperands {
       return mul_add(exact, splat(scale), splat(offset));
     };
     i64 k = begin;
+    // Numbers that are scaled last.
+    if (scale == 1 && offset == 0 && context.zero == 0)
+      for (; k + 2 * lanes <= end; k += 2 * lanes)
+        store_two(to + k, to_float(load_bytes(q + k)), to_float(load_bytes(q + k + lanes)));
     for (; k + 2 * lanes <= end; k += 2 * lanes)
       store_two(to + k, numbers(q + k), numbers(q + k + lanes));
     return k;
@@ -212,7 +218,6 @@ struct QuantisedOperands {
   i64 widen_halves(E* to, Bytes q, i64 begin, i64 end, float scale, float offset) const {
     constexpr i64 lanes = kLanes<float>, block = 2 * lanes;
     if (begin % block != 0) return begin;
-    const HalfBytes halves(context.zero);
     i64 k = begin;
     for (; k + block <= end; k += block) {
       Vec<float> first, second;

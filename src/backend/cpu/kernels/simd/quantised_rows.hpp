@@ -12,7 +12,7 @@ static_assert(kRowColumns <= kQuantisedWidened);
 
 // Each of the following adds the products of `step` weights at q with R rows to sums[R].
 
-template <class Q, int kVectors>
+template <class Q, int kVectors, bool kCentred>
 struct ByteSteps {
   using Element = float;
   static constexpr i64 step = kVectors * kLanes<float>;
@@ -26,8 +26,7 @@ struct ByteSteps {
     for (int v = 0; v < kVectors; ++v) {
       const i64 k = v * kLanes<float>;
       VecI32 numbers = load_bytes(reinterpret_cast<const Q*>(q) + k);
-      // Products of bytes with a zero point are rare.
-      if (zero != 0) numbers -= zero;
+      if constexpr (kCentred) numbers -= zero;
       const Vec<float> w = to_float(numbers);
 #pragma GCC unroll 2
       for (int r = 0; r < R; ++r) sums[r] = mul_add(load<float>(a + r * stride + k), w, sums[r]);
@@ -64,45 +63,93 @@ struct HalfByteSteps {
 
 #if defined(__AVX512BF16__)
 
-// Dot products of bf16, into which halves of bytes are converted by a table. kGroups: 2 if a step
-// consists of two groups.
-template <int kGroups>
-struct HalfBytePairs {
+// Dot products of bf16. Half a byte h becomes 128 + h by setting the other bits of the number, and
+// 16 * (128 + h) for the upper half of a byte: `starts` subtracts what is too much. Words of the
+// weights have two bytes, so each of their parts is multiplied by every second (bytes) or fourth
+// (halves of bytes) element of a row. kGroups: those of a step, if it consists of several.
+template <int kBits, int kGroups>
+struct PairSteps {
   using Element = BF16;
-  static constexpr i64 step = 64;
-  static constexpr i64 step_bytes = 32;
+  static constexpr i64 step_bytes = 64;
+  static constexpr i64 step = step_bytes * 8 / kBits;
+  static constexpr i64 parts = kBits == 4 ? 4 : 2;  // of the elements of a step
   static constexpr int groups = kGroups;
-  __m512i table;
+  float excess;     // of a number
+  int upper_bits;   // set in the upper half of a byte
 
-  explicit HalfBytePairs(i64 zero) {
-    alignas(64) std::uint16_t numbers[32];
-    // Twice: the index has one bit more than half a byte.
-    for (int i = 0; i < 32; ++i) numbers[i] = f32_to_bf16(static_cast<float>(i % 16 - zero));
-    table = _mm512_load_si512(numbers);
+  PairSteps(i64 zero, bool is_signed)
+      : excess(static_cast<float>(zero + (kBits == 4 ? 128 : is_signed ? 2304 : 2176))),
+        upper_bits(kBits == 4 ? 0x4300 : is_signed ? 0x4508 : 0x4500) {}
+
+  static GEX_INLINE i64 place(i64 k) {
+    const i64 j = k % step;
+    return k - j + j % parts * (step / parts) + j / parts;
+  }
+  template <int kShift>
+  static GEX_INLINE __m512bh half(__m512i words, int bits) {
+    typedef std::uint16_t Words __attribute__((vector_size(64)));
+    const auto moved = reinterpret_cast<__m512i>(reinterpret_cast<Words>(words) >> kShift);
+    return reinterpret_cast<__m512bh>(_mm512_ternarylogic_epi32(
+        moved, _mm512_set1_epi16(15), _mm512_set1_epi16(static_cast<short>(bits)), 0x6a));
   }
   template <int R>
   GEX_INLINE void add(Vec<float> (&sums)[R], Bytes q, const BF16* a, i64 stride) const {
-    typedef std::uint16_t Index __attribute__((vector_size(64)));
-    typedef std::uint8_t Stored __attribute__((vector_size(32), aligned(1), may_alias));
-    const Index index = __builtin_convertvector(*reinterpret_cast<const Stored*>(q), Index);
-    const auto numbers = [&](Index of) __attribute__((always_inline)) {
-      return reinterpret_cast<__m512bh>(
-          _mm512_maskz_permutexvar_epi16(~__mmask32{0}, reinterpret_cast<__m512i>(of), table));
-    };
-    const __m512bh first = numbers(index), second = numbers(index >> 4);
+    const __m512i words = _mm512_loadu_si512(q);
+    const __m512bh weights[4] = {half<0>(words, 0x4300), half<4>(words, upper_bits),
+                                 half<8>(words, 0x4300), half<12>(words, upper_bits)};
 #pragma GCC unroll 2
     for (int r = 0; r < R; ++r) {
-      const BF16* left = a + r * stride;
-      const auto even = reinterpret_cast<__m512bh>(_mm512_loadu_si512(left));
-      const auto odd = reinterpret_cast<__m512bh>(_mm512_loadu_si512(left + 32));
-      sums[r] = _mm512_dpbf16_ps(_mm512_dpbf16_ps(sums[r], even, first), odd, second);
+      __m512bh left[4];
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i)
+        left[i] = reinterpret_cast<__m512bh>(
+            _mm512_loadu_si512(a + r * stride + i * parts / 4 * (step / parts)));
+      // Two chains: the instruction takes long.
+      const __m512 other =
+          _mm512_dpbf16_ps(_mm512_dpbf16_ps(__m512{}, left[0], weights[0]), left[2], weights[2]);
+      sums[r] = _mm512_dpbf16_ps(_mm512_dpbf16_ps(sums[r], left[1], weights[1]), left[3],
+                                 weights[3]);
+      sums[r] += other;
     }
   }
   GEX_INLINE static Vec<float> scale_of(const float* scales) {
     if constexpr (kGroups == 1) return splat(*scales);
-    return _mm512_mask_blend_ps(0xff00, _mm512_set1_ps(scales[0]), _mm512_set1_ps(scales[1]));
+    const VecIndex<float> lane_groups = lane_numbers<float>() / (16 / kGroups);
+    return _mm512_maskz_permutexvar_ps(
+        0xffff, reinterpret_cast<__m512i>(lane_groups),
+        _mm512_maskz_loadu_ps(static_cast<__mmask16>((1 << kGroups) - 1), scales));
   }
 };
+
+// Rows in the order of the steps, and the sums that groups begin with: [row][group][lanes].
+template <class Steps>
+void prepare_pairs(const QuantisedOperands& o, const Steps& steps, i64 row, i64 height) {
+  const i64* strides = o.dims + quantised_dims::a_strides;
+  auto* to = reinterpret_cast<BF16*>(o.space.left);
+  auto* starts = reinterpret_cast<float*>(o.space.weights);
+  const i64 group = larger(o.group, Steps::step), groups = ceil_div(o.depth, group);
+  constexpr i64 lane_elements = Steps::step / 16;
+  for (i64 r = 0; r < height; ++r) {
+    const BF16* from = static_cast<const BF16*>(o.buffers[0]) + (row + r) * strides[0];
+    float* of_row = starts + r * groups * 16;
+    for (i64 i = 0; i < groups * 16; ++i) of_row[i] = 0;
+    for (i64 k = 0; k < o.depth; ++k) {
+      const BF16 value = from[k * strides[1]];
+      to[r * o.padded + Steps::place(k)] = value;
+      of_row[k / group * 16 + k % Steps::step / lane_elements] -= steps.excess * widen(value);
+    }
+  }
+}
+
+template <class Steps>
+constexpr bool kHasStarts = false;
+template <int kBits, int kGroups>
+constexpr bool kHasStarts<PairSteps<kBits, kGroups>> = true;
+
+#else
+
+template <class Steps>
+constexpr bool kHasStarts = false;
 
 #endif
 
@@ -117,10 +164,19 @@ void few_rows_block(const QuantisedOperands& o, const Steps& steps, i64 n, i64 r
   for (int c = 0; c < C; ++c) o.read_scales(o.space.scales + c * scales_stride, n + c);
   const i64 group_steps = larger(o.group / Steps::step, i64{1});
   const i64 ahead = C * q_stride * ceil_div(kFetchBytes, larger(C * q_stride, i64{1}));
+  const i64 starts = ceil_div(o.groups, i64{Steps::groups});
+  const float* start = reinterpret_cast<const float*>(o.space.weights);
   Vec<float> totals[C][R] = {};
   i64 k = 0;
   for (i64 g = 0; g < o.groups; g += Steps::groups) {
     Vec<float> parts[C][R] = {};
+    if constexpr (kHasStarts<Steps>) {
+#pragma GCC unroll 4
+      for (int c = 0; c < C; ++c)
+#pragma GCC unroll 2
+        for (int r = 0; r < R; ++r) parts[c][r] = load<float>(start + r * starts * 16);
+      start += 16;
+    }
     // The last group may be shorter.
     const i64 end = smaller(k + group_steps * Steps::step, o.depth);
     for (; k < end; k += Steps::step) {
@@ -232,22 +288,39 @@ struct FewRows {
       (height == 1 ? few_rows_along_columns<Q, 1> : few_rows_along_columns<Q, 2>)(o, column, width);
       return true;
     }
-    return by(ByteSteps<Q, 4>{zero}) || by(ByteSteps<Q, 1>{zero});
+#if defined(__AVX512BF16__)
+    if (by_pairs<8>()) return true;
+#endif
+    if (zero == 0) return by(ByteSteps<Q, 4, false>{0}) || by(ByteSteps<Q, 1, false>{0});
+    return by(ByteSteps<Q, 4, true>{zero}) || by(ByteSteps<Q, 1, true>{zero});
   }
   bool half_bytes() {
 #if defined(__AVX512BF16__)
-    if (o.context.a == DType::bf16) {
-      if (by(HalfBytePairs<1>(o.context.zero))) return true;
-      if (o.group == 32 && o.depth % 64 == 0) {
-        prepare<BF16>();
-        few_rows_by(o, HalfBytePairs<2>(o.context.zero), height, column, width);
-        return true;
-      }
-    }
+    if (by_pairs<4>()) return true;
 #endif
-    const HalfBytes halves(o.context.zero);
-    return by(HalfByteSteps<2>{halves}) || by(HalfByteSteps<1>{halves});
+    return by(HalfByteSteps<2>{o.halves}) || by(HalfByteSteps<1>{o.halves});
   }
+#if defined(__AVX512BF16__)
+  template <int kBits>
+  bool by_pairs() {
+    constexpr i64 step = PairSteps<kBits, 1>::step;
+    if (o.context.a != DType::bf16 || o.depth % step != 0) return false;
+    if (o.group % step == 0) return by_pairs_of<PairSteps<kBits, 1>>();
+    if (o.group * 2 == step) return by_pairs_of<PairSteps<kBits, 2>>();
+    if (o.group * 4 == step) return by_pairs_of<PairSteps<kBits, 4>>();
+    return false;
+  }
+  template <class Steps>
+  bool by_pairs_of() {
+    const Steps steps(o.context.zero, o.context.is_signed);
+    if (first) {
+      prepare_pairs(o, steps, row, height);
+      sum_groups();
+    }
+    few_rows_by(o, steps, height, column, width);
+    return true;
+  }
+#endif
   template <class Steps>
   bool by(const Steps& steps) {
     if (!fits(Steps::step)) return false;
@@ -260,6 +333,9 @@ struct FewRows {
   void prepare() {
     if (!first) return;
     o.prepare<E>(reinterpret_cast<E*>(o.space.left), row, height);
+    sum_groups();
+  }
+  void sum_groups() const {
     if (!o.context.has_offset) return;
     const i64* strides = o.dims + quantised_dims::a_strides;
     with_storage<float>(o.context.a, o.buffers[0], [&](auto* data) {
