@@ -327,6 +327,7 @@ void run_passes(Graph& graph, const CompileOptions& options, const Target& targe
     pass_options.disabled.push_back("integer-products");
     pass_options.enabled.push_back("expand-integer-products");
     pass_options.disabled.push_back("quantised-products");
+    pass_options.enabled.push_back("quantised-products-of-few-rows");
     pass_options.enabled.push_back("expand-quantised-products");
   }
   for (const FrozenInput& input : options.frozen)

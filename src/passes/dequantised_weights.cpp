@@ -70,6 +70,7 @@ class Reader {
 
   bool take(WeightParameter& to, Value* value, const Node& reader) {
     if (to.value != nullptr) return false;
+    value = before_widening(value);
     to = {value, value->type().shape, reader.output()->type().shape, result_.inputs_last};
     // As many entries as weights, each repeated: [..., 1] expanded, then reshaped.
     const Node* flat = value->producer();
@@ -81,6 +82,16 @@ class Reader {
     to.shape = to.value->type().shape;
     to.weights = repeated->output()->type().shape;
     return true;
+  }
+
+  static Value* before_widening(Value* v) {
+    while (v->producer() != nullptr && v->producer()->is("cast")) {
+      const DType from = v->producer()->input(0)->type().dtype;
+      const bool exact = is_int(from) || (size_of(from) == 2 && v->type().dtype == DType::f32);
+      if (!exact) break;
+      v = v->producer()->input(0);
+    }
+    return v;
   }
 
   static bool leads_to_integers(const Value* v) {

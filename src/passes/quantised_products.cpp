@@ -12,6 +12,15 @@
 namespace gex::passes {
 namespace {
 
+// Whether a product has surely few rows.
+bool has_few_rows(const Node& node) {
+  constexpr std::int64_t kFewRows = 16;
+  Shape rows = node.output()->type().shape;
+  rows.pop_back();
+  const auto count = product(rows).as_const();
+  return count && *count <= kFewRows;
+}
+
 class QuantisedRewriter {
  public:
   QuantisedRewriter(Graph& graph, Node& node, PassContext& context)
@@ -31,8 +40,11 @@ class QuantisedRewriter {
     Value* q = numbers(*found);
     if (q == nullptr) return nullptr;
     Value* scale = nullptr;
-    if (found->scale.value != nullptr) scale = parameter(found->scale, found->scale.value->type().dtype);
-    if (scale != nullptr && scale->type().dtype == DType::f64) return nullptr;
+    if (found->scale.value != nullptr) {
+      const DType stored = found->scale.value->type().dtype;
+      if (stored == DType::f64) return nullptr;
+      scale = parameter(found->scale, is_float(stored) ? stored : DType::f32);
+    }
     Value* offset = offsets(*found, scale);
     attrs_.wide = node_.as<ops::Matmul>().wide;
     return ops::quantised_linear(g_, x, q, scale, offset, attrs_);
@@ -158,18 +170,27 @@ bool rewrite_quantised(Graph& graph, Node& node, PassContext& context) {
   return true;
 }
 
-}  // namespace
-
-bool quantised_products(Graph& graph, PassContext& context) {
+bool rewrite_all(Graph& graph, PassContext& context, bool few_rows) {
   bool changed = false;
   for (Node& node : graph.nodes()) {
-    for (const auto& subgraph : node.subgraphs()) changed |= quantised_products(*subgraph, context);
+    for (const auto& subgraph : node.subgraphs()) changed |= rewrite_all(*subgraph, context, few_rows);
     if (!node.is("matmul") || node.output()->uses().empty()) continue;
+    if (few_rows && !has_few_rows(node)) continue;
     if (!rewrite_quantised(graph, node, context)) continue;
     context.count();
     changed = true;
   }
   return changed;
+}
+
+}  // namespace
+
+bool quantised_products(Graph& graph, PassContext& context) {
+  return rewrite_all(graph, context, false);
+}
+
+bool quantised_products_of_few_rows(Graph& graph, PassContext& context) {
+  return rewrite_all(graph, context, true);
 }
 
 bool expand_quantised_products(Graph& graph, PassContext& context) {
@@ -178,6 +199,7 @@ bool expand_quantised_products(Graph& graph, PassContext& context) {
     for (const auto& subgraph : node->subgraphs())
       changed |= expand_quantised_products(*subgraph, context);
     if (!node->is("quantised_matmul") || node->output()->uses().empty()) continue;
+    if (has_few_rows(*node)) continue;
     InsertBefore here(graph, node);
     graph.set_location(node->location());
     Value* y = ops::expand_node(graph, *node).at(0);

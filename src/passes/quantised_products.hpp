@@ -10,7 +10,10 @@
 namespace gex::passes {
 
 bool quantised_products(Graph& graph, PassContext& context);
-// For targets without kernels for them.
+// Only products of so few rows that reading the weights is their cost, for targets that have
+// kernels for those alone.
+bool quantised_products_of_few_rows(Graph& graph, PassContext& context);
+// Expands the others.
 bool expand_quantised_products(Graph& graph, PassContext& context);
 
 }  // namespace gex::passes
