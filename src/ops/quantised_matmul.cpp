@@ -17,7 +17,8 @@ bool is_narrow_float(DType dtype) { return is_float(dtype) && dtype != DType::f6
 void require_parameters(const InferContext& c, std::size_t input, Dim rows, Dim groups) {
   require_rank(c, input, 2);
   const Shape& shape = c.in(input).shape;
-  const bool fits = (shape[0] == Dim(1) || assume_eq(shape[0], rows)) && assume_eq(shape[1], groups);
+  const bool fits =
+      (shape[0] == Dim(1) || assume_eq(shape[0], rows)) && assume_eq(shape[1], groups);
   if (!fits)
     fail(ErrorCode::shape_mismatch, c.op_name, ": input ", input, " is ", c.in(input),
          "; it needs ", groups, " entries for each of ", rows, " columns, or for all of them");

@@ -139,7 +139,8 @@ class Reader {
     if (node->is("cast") && wide && is_int(node->input(0)->type().dtype) &&
         size_of(node->input(0)->type().dtype) <= size_of(dtype))
       return integer(node->input(0));
-    if (!node->is("sub") || (!wide && !centred_bytes) || result_.zero.value != nullptr) return false;
+    if (!node->is("sub") || (!wide && !centred_bytes) || result_.zero.value != nullptr)
+      return false;
     if (node->input(0)->type().shape != v->type().shape) return false;
     return take(result_.zero, node->input(1), *node) && integer(node->input(0));
   }
@@ -182,7 +183,8 @@ std::optional<Entries> entries_of(const WeightParameter& p, Dim outputs) {
   if (!p.inputs_last) {
     if (axes == 0 || !(p.weights.back() == outputs)) return std::nullopt;
     --axes;
-    e.per_output = shape[axes] == p.weights[axes] && !(shape[axes] == Dim(1) && !(outputs == Dim(1)));
+    e.per_output =
+        shape[axes] == p.weights[axes] && !(shape[axes] == Dim(1) && !(outputs == Dim(1)));
     if (!e.per_output && !(shape[axes] == Dim(1))) return std::nullopt;
   }
   bool repeats = false;
@@ -214,8 +216,7 @@ std::optional<std::int64_t> group_of(const WeightParameter& p, Dim outputs, Dim 
   return repeated;
 }
 
-Value* by_outputs(Graph& g, const WeightParameter& p, Dim outputs, Dim inputs,
-                  std::int64_t group) {
+Value* by_outputs(Graph& g, const WeightParameter& p, Dim outputs, Dim inputs, std::int64_t group) {
   const Entries e = *entries_of(p, outputs);
   const std::int64_t own = *group_of(p, outputs, inputs);
   const Dim groups = own == 0 ? Dim(1) : floordiv(inputs, own);

@@ -9,10 +9,10 @@ namespace gex::passes {
 
 // Numbers of a parameter: one for all, for each output, or for each group of inputs of an output.
 struct WeightParameter {
-  Value* value = nullptr;  // [outputs or 1, groups] after by_outputs(); null: there is none
-  Shape shape;             // broadcast to `weights`
-  Shape weights;           // of the elementwise node that reads it
-  bool inputs_last = true; // order of the weights' elements in that node
+  Value* value = nullptr;   // [outputs or 1, groups] after by_outputs(); null: there is none
+  Shape shape;              // broadcast to `weights`
+  Shape weights;            // of the elementwise node that reads it
+  bool inputs_last = true;  // order of the weights' elements in that node
 };
 
 struct DequantisedWeights {

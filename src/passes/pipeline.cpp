@@ -39,10 +39,8 @@ const std::vector<Pass>& builtin_passes() {
        "8-bit integers",
        Stage::early, 2, integer_products},
       // After them: weights alone are quantised.
-      {"quantised-products", "matmuls with dequantised weights read the quantised ones",
-       Stage::early, 2, quantised_products},
-      {"quantised-products-of-few-rows", "likewise for targets with kernels for few rows alone",
-       Stage::early, kOnRequest, quantised_products_of_few_rows},
+      quantised_products(),
+      quantised_products_of_few_rows(),
       recognise_silu(),
       recognise_norm(),
       {"recognise-attention", "matmul, scale, mask, softmax, matmul become attention", Stage::early,
@@ -72,9 +70,7 @@ const std::vector<Pass>& builtin_passes() {
       // what their expansions share or leave unused is removed. Level 0: required for lowering.
       {"expand-integer-products", "products of 8-bit integers for targets without kernels for them",
        Stage::late, kOnRequest, expand_integer_products},
-      {"expand-quantised-products",
-       "products of many rows with quantised weights, for targets without kernels for them",
-       Stage::late, kOnRequest, expand_quantised_products},
+      expand_quantised_products(),
       {"expand", "expands composite ops", Stage::late, 0, expand_composites},
       {"late-canonicalise", "removes identities that expansions made", Stage::late, 1,
        canonicalise},

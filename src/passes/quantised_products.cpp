@@ -56,12 +56,13 @@ class QuantisedRewriter {
     for (const WeightParameter* p : {&w.scale, &w.zero, &w.offset}) {
       const auto group = group_of(*p, outputs_, inputs_);
       if (!group) {
-        context_.remark(node_, "not a product with quantised weights: scales or zero points vary "
-                               "in another way than by groups of inputs");
+        context_.remark(node_,
+                        "not a product with quantised weights: scales or zero points vary "
+                        "in another way than by groups of inputs");
         return false;
       }
-      attrs_.group = attrs_.group == 0 || *group == 0 ? attrs_.group + *group
-                                                       : std::gcd(attrs_.group, *group);
+      attrs_.group =
+          attrs_.group == 0 || *group == 0 ? attrs_.group + *group : std::gcd(attrs_.group, *group);
     }
     return true;
   }
@@ -72,8 +73,9 @@ class QuantisedRewriter {
     attrs_.bits = 4;
     if (Value* bytes = packed_already(w)) return bytes;
     if (!computed_once(w.numbers)) {
-      context_.remark(node_, "not a product with quantised weights: halves of bytes are in another "
-                             "order and would be rearranged at each call; freeze the weights");
+      context_.remark(node_,
+                      "not a product with quantised weights: halves of bytes are in another "
+                      "order and would be rearranged at each call; freeze the weights");
       return nullptr;
     }
     return ops::pack_halves(g_, in_two_axes(w.numbers, w.inputs_last));
@@ -137,7 +139,8 @@ class QuantisedRewriter {
     if (w.offset.value != nullptr) sum = parameter(w.offset, DType::f32);
     if (w.zero.value == nullptr) return sum;
     const Node* one = w.zero.value->producer();
-    while (one != nullptr && (one->is("cast") || one->is("reshape"))) one = one->input(0)->producer();
+    while (one != nullptr && (one->is("cast") || one->is("reshape")))
+      one = one->input(0)->producer();
     if (one != nullptr && one->is("full")) {
       const double number = one->as<ops::Full>().value;
       attrs_.zero = static_cast<std::int64_t>(number);
@@ -173,7 +176,8 @@ bool rewrite_quantised(Graph& graph, Node& node, PassContext& context) {
 bool rewrite_all(Graph& graph, PassContext& context, bool few_rows) {
   bool changed = false;
   for (Node& node : graph.nodes()) {
-    for (const auto& subgraph : node.subgraphs()) changed |= rewrite_all(*subgraph, context, few_rows);
+    for (const auto& subgraph : node.subgraphs())
+      changed |= rewrite_all(*subgraph, context, few_rows);
     if (!node.is("matmul") || node.output()->uses().empty()) continue;
     if (few_rows && !has_few_rows(node)) continue;
     if (!rewrite_quantised(graph, node, context)) continue;
@@ -183,21 +187,10 @@ bool rewrite_all(Graph& graph, PassContext& context, bool few_rows) {
   return changed;
 }
 
-}  // namespace
-
-bool quantised_products(Graph& graph, PassContext& context) {
-  return rewrite_all(graph, context, false);
-}
-
-bool quantised_products_of_few_rows(Graph& graph, PassContext& context) {
-  return rewrite_all(graph, context, true);
-}
-
-bool expand_quantised_products(Graph& graph, PassContext& context) {
+bool expand_all(Graph& graph, PassContext& context) {
   bool changed = false;
   for (Node* node = graph.first(); node != nullptr; node = node->next()) {
-    for (const auto& subgraph : node->subgraphs())
-      changed |= expand_quantised_products(*subgraph, context);
+    for (const auto& subgraph : node->subgraphs()) changed |= expand_all(*subgraph, context);
     if (!node->is("quantised_matmul") || node->output()->uses().empty()) continue;
     if (has_few_rows(*node)) continue;
     InsertBefore here(graph, node);
@@ -210,6 +203,26 @@ bool expand_quantised_products(Graph& graph, PassContext& context) {
     changed = true;
   }
   return changed;
+}
+
+}  // namespace
+
+Pass quantised_products() {
+  return {"quantised-products", "matmuls with dequantised weights read the quantised ones",
+          Stage::early, 2,
+          [](Graph& graph, PassContext& context) { return rewrite_all(graph, context, false); }};
+}
+
+Pass quantised_products_of_few_rows() {
+  return {"quantised-products-of-few-rows", "likewise for targets with kernels for few rows alone",
+          Stage::early, kOnRequest,
+          [](Graph& graph, PassContext& context) { return rewrite_all(graph, context, true); }};
+}
+
+Pass expand_quantised_products() {
+  return {"expand-quantised-products",
+          "products of many rows with quantised weights, for targets without kernels for them",
+          Stage::late, kOnRequest, expand_all};
 }
 
 }  // namespace gex::passes

@@ -9,11 +9,11 @@
 
 namespace gex::passes {
 
-bool quantised_products(Graph& graph, PassContext& context);
+Pass quantised_products();
 // Only products of so few rows that reading the weights is their cost, for targets that have
 // kernels for those alone.
-bool quantised_products_of_few_rows(Graph& graph, PassContext& context);
+Pass quantised_products_of_few_rows();
 // Expands the others.
-bool expand_quantised_products(Graph& graph, PassContext& context);
+Pass expand_quantised_products();
 
 }  // namespace gex::passes

@@ -40,9 +40,8 @@ void fields_of(Visit& visit, AnyProblem& p) {
 }
 
 constexpr const char* kNames[] = {
-    "matmul",    "conv2d", "conv2d_weight_grad", "conv2d_input_grad",
-    "attention", "sort",   "grouped_matmul",     "grouped_weight_grad",
-    "quantised_matmul"};
+    "matmul", "conv2d",         "conv2d_weight_grad",  "conv2d_input_grad", "attention",
+    "sort",   "grouped_matmul", "grouped_weight_grad", "quantised_matmul"};
 static_assert(std::size(kNames) == std::variant_size_v<Problem>);
 
 struct Writer {

@@ -205,8 +205,7 @@ int operand_count(const Problem& problem) {
   if (const auto* p = std::get_if<problems::AttentionProblem>(&problem))
     return p->mask == MaskKind::none ? 3 : 4;
   if (std::holds_alternative<problems::SortProblem>(problem)) return 1;
-  if (const auto* p = std::get_if<problems::QuantisedMatmulProblem>(&problem))
-    return p->operands();
+  if (const auto* p = std::get_if<problems::QuantisedMatmulProblem>(&problem)) return p->operands();
   return problems::dims_count(problem) == problems::matmul_dims::count + 1 ? 3 : 2;
 }
 

@@ -54,7 +54,8 @@ struct Launch {
       number = static_cast<double>(q.get_int(sizes.turned ? k * sizes.n + n : n * sizes.k + k));
     number -= static_cast<double>(problem.zero);
     const i64 g = sizes.group == 0 ? 0 : k / sizes.group;
-    if (problem.has_scale) number *= scale.get(sizes.scale_turned ? g * sizes.n + n : n * groups + g);
+    if (problem.has_scale)
+      number *= scale.get(sizes.scale_turned ? g * sizes.n + n : n * groups + g);
     return problem.has_offset ? number + offset.get(n * groups + g) : number;
   }
 
@@ -88,21 +89,12 @@ struct Launch {
 };
 
 const Case kCases[] = {
-    {1, 1, 1},
-    {1, 65, 64},
-    {1, 130, 256, 32},
-    {2, 70, 256, 64},
-    {2, 9, 192, 128},       // the last group is shorter
-    {1, 17, 100, 32},       // and no whole step
-    {3, 66, 37, 16},
-    {7, 21, 130, 48},
-    {61, 70, 96, 32},
-    {125, 5, 64},
-    {13, 64, 200, 24},      // groups begin inside of a vector
-    {2, 3, 5, 1},
-    {4, 6, 0},
-    {1, 200, 66, 2},
-    {2, 33, 320, 160},
+    {1, 1, 1},         {1, 65, 64},      {1, 130, 256, 32}, {2, 70, 256, 64},
+    {2, 9, 192, 128},  // the last group is shorter
+    {1, 17, 100, 32},  // and no whole step
+    {3, 66, 37, 16},   {7, 21, 130, 48}, {61, 70, 96, 32},  {125, 5, 64},
+    {13, 64, 200, 24},  // groups begin inside of a vector
+    {2, 3, 5, 1},      {4, 6, 0},        {1, 200, 66, 2},   {2, 33, 320, 160},
 };
 
 QuantisedMatmulProblem problem_of(i64 bits, DType q, DType a) {

@@ -11,7 +11,7 @@ namespace {
 namespace at_dim = problems::quantised_dims;
 
 constexpr int kThreads = 256;
-constexpr std::int64_t kRows = 4;            // that share what is read of the weights
+constexpr std::int64_t kRows = 4;             // that share what is read of the weights
 constexpr std::int64_t kStagedBytes = 98304;  // at most, of shared memory
 
 // Sizes, operands, and single weights.
@@ -173,7 +173,9 @@ KernelText quantised_text(const problems::QuantisedMatmulProblem& p,
   const Dim staged = padded * Dim(kRows * 4);
   std::string body = str(
       "  Quantised task;\n  task.bind(words, dims);\n  GEX_DECLARE_LOCALS\n"
-      "  const i64 piece = ", piece, ";\n"
+      "  const i64 piece = ",
+      piece,
+      ";\n"
       "  const bool whole = task.qs[1] == 1 && task.qs[0] % 16 == 0 && (i64)task.q % 16 == 0 &&\n"
       "      task.depth % piece == 0 && kGroup % piece == 0;\n"
       "  const i64 staged = (task.depth + piece * 32 - 1) / (piece * 32) * (piece * 32) * ",

@@ -15,8 +15,7 @@ Value* quantised_linear(Graph& g, Value* x, Value* q, Value* scale, Value* offse
   if (shape.size() == 2) return quantised_matmul(g, x, q, scale, offset, attrs);
   const Dim depth = shape.back();
   shape.pop_back();
-  Value* y =
-      quantised_matmul(g, reshape(g, x, {product(shape), depth}), q, scale, offset, attrs);
+  Value* y = quantised_matmul(g, reshape(g, x, {product(shape), depth}), q, scale, offset, attrs);
   shape.push_back(y->type().shape[1]);
   return reshape(g, y, std::move(shape));
 }

@@ -13,9 +13,9 @@ struct QuantisedMatmul {
   std::int64_t zero = 0;
   bool wide = false;  // the result is f32
   static constexpr auto fields() {
-    return std::tuple{
-        field("bits", &QuantisedMatmul::bits), field("group", &QuantisedMatmul::group),
-        field("zero", &QuantisedMatmul::zero), field("wide", &QuantisedMatmul::wide)};
+    return std::tuple{field("bits", &QuantisedMatmul::bits),
+                      field("group", &QuantisedMatmul::group),
+                      field("zero", &QuantisedMatmul::zero), field("wide", &QuantisedMatmul::wide)};
   }
 };
 

@@ -10,7 +10,7 @@ namespace gex::kernels {
 namespace avx512_bf16 {
 extern const RangeFn matmul_by_pairs;
 extern const RangeFn quantised_by_pairs;
-}
+}  // namespace avx512_bf16
 
 namespace {
 

@@ -11,8 +11,8 @@ namespace {
 bool is_narrow_float(DType dtype) { return is_float(dtype) && dtype != DType::f64; }
 
 void check_quantised(const QuantisedMatmulProblem& p, bool has_epilogue) {
-  const bool stored = p.bits == 8 ? p.q == DType::i8 || p.q == DType::u8
-                                  : p.bits == 4 && p.q == DType::u8;
+  const bool stored =
+      p.bits == 8 ? p.q == DType::i8 || p.q == DType::u8 : p.bits == 4 && p.q == DType::u8;
   if (!stored)
     fail(ErrorCode::unsupported, "quantised_matmul kernel: weights of ", p.bits, " bits in ", p.q,
          "; they must be 8 bits in i8 or u8, or 4 bits in u8");
@@ -44,11 +44,10 @@ Dim quantised_matmul_scratch_bytes(const QuantisedMatmulProblem& problem, Dim m,
 program::Callable make_quantised_matmul(const QuantisedMatmulProblem& problem,
                                         const Attached& attached, const Variant* variant) {
   check_quantised(problem, attached.epilogue.has_value());
-  const QuantisedContext context{problem.a,          problem.scale,     problem.c,
-                                 problem.q == DType::i8, problem.bits,  problem.group,
-                                 problem.zero,       problem.has_scale, problem.has_offset,
-                                 problem.any_rows,   problem.operands(),
-                                 epilogue_call(attached.epilogue)};
+  const QuantisedContext context{
+      problem.a,          problem.scale,    problem.c,          problem.q == DType::i8,
+      problem.bits,       problem.group,    problem.zero,       problem.has_scale,
+      problem.has_offset, problem.any_rows, problem.operands(), epilogue_call(attached.epilogue)};
   const Variant& chosen = choose_variant(variant);
   RangeFn fn = chosen.quantised_matmul;
   if (&chosen == usable_variants().front() && problem.a == DType::bf16 && !problem.keep_subnormals)

@@ -75,7 +75,8 @@ struct QuantisedLaunch : QuantisedOperands {
       prepared = row;
       if (!few_rows(*this, row, height, column, width, first))
         widened(row, height, column, width, first);
-      for (i64 r = 0; r < height; ++r) finish_row(row + r, column, width, space.sums + r * kQuantisedColumns);
+      for (i64 r = 0; r < height; ++r)
+        finish_row(row + r, column, width, space.sums + r * kQuantisedColumns);
     }
   }
 

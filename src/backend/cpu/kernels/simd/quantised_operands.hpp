@@ -15,7 +15,7 @@ struct QuantisedSpace {
   float* sums;         // [rows][kQuantisedColumns]
   float* scales;       // of kQuantisedWidened columns, likewise the offsets
   float* offsets;
-  float* group_sums;   // of kQuantisedFewRows rows of A
+  float* group_sums;  // of kQuantisedFewRows rows of A
   std::byte* rest;
 
   QuantisedSpace(std::byte* scratch, i64 rows, i64 padded, i64 groups) {
@@ -57,9 +57,7 @@ struct QuantisedOperands {
   // Whether the weights of a column are adjacent; else those of one k are.
   bool along_depth() const { return dims[quantised_dims::q_strides + 1] == 1; }
   // Whether columns are scaled after their sums: exact in every element type.
-  bool scales_last() const {
-    return context.has_scale && !context.has_offset && groups == 1;
-  }
+  bool scales_last() const { return context.has_scale && !context.has_offset && groups == 1; }
   Bytes column(i64 n) const {
     return static_cast<Bytes>(buffers[1]) + n * dims[quantised_dims::q_strides];
   }
@@ -152,9 +150,9 @@ struct QuantisedOperands {
       if (context.bits == 4)
         k = widen_halves(to, q, begin, end, scale, offset);
       else if (along_depth())
-        k = context.is_signed
-                ? widen_bytes(to, reinterpret_cast<const std::int8_t*>(q), begin, end, scale, offset)
-                : widen_bytes(to, q, begin, end, scale, offset);
+        k = context.is_signed ? widen_bytes(to, reinterpret_cast<const std::int8_t*>(q), begin, end,
+                                            scale, offset)
+                              : widen_bytes(to, q, begin, end, scale, offset);
       for (; k < end; ++k)
         copy(to + (context.bits == 4 ? PairOrder<E>::place(k) : k), number(q, k) * scale + offset);
     }

@@ -74,12 +74,16 @@ struct PairSteps {
   static constexpr i64 step = step_bytes * 8 / kBits;
   static constexpr i64 parts = kBits == 4 ? 4 : 2;  // of the elements of a step
   static constexpr int groups = kGroups;
-  float excess;     // of a number
-  int upper_bits;   // set in the upper half of a byte
+  float excess;    // of a number
+  int upper_bits;  // set in the upper half of a byte
 
   PairSteps(i64 zero, bool is_signed)
-      : excess(static_cast<float>(zero + (kBits == 4 ? 128 : is_signed ? 2304 : 2176))),
-        upper_bits(kBits == 4 ? 0x4300 : is_signed ? 0x4508 : 0x4500) {}
+      : excess(static_cast<float>(zero + (kBits == 4  ? 128
+                                          : is_signed ? 2304
+                                                      : 2176))),
+        upper_bits(kBits == 4  ? 0x4300
+                   : is_signed ? 0x4508
+                               : 0x4500) {}
 
   static GEX_INLINE i64 place(i64 k) {
     const i64 j = k % step;
@@ -94,7 +98,8 @@ struct PairSteps {
   }
   template <int R>
   GEX_INLINE void add(Vec<float> (&sums)[R], Bytes q, const BF16* a, i64 stride) const {
-    const __m512i words = _mm512_loadu_si512(q);
+    __m512i words = _mm512_loadu_si512(q);
+    asm("" : "+v"(words));  // loaded once, not by each operation
     const __m512bh weights[4] = {half<0>(words, 0x4300), half<4>(words, upper_bits),
                                  half<8>(words, 0x4300), half<12>(words, upper_bits)};
 #pragma GCC unroll 2
@@ -107,8 +112,8 @@ struct PairSteps {
       // Two chains: the instruction takes long.
       const __m512 other =
           _mm512_dpbf16_ps(_mm512_dpbf16_ps(__m512{}, left[0], weights[0]), left[2], weights[2]);
-      sums[r] = _mm512_dpbf16_ps(_mm512_dpbf16_ps(sums[r], left[1], weights[1]), left[3],
-                                 weights[3]);
+      sums[r] =
+          _mm512_dpbf16_ps(_mm512_dpbf16_ps(sums[r], left[1], weights[1]), left[3], weights[3]);
       sums[r] += other;
     }
   }
@@ -215,8 +220,7 @@ void few_rows_by(QuantisedOperands& o, const Steps& steps, i64 height, i64 colum
   i64 c = 0;
   const auto blocks = [&](auto one_row, auto two_rows, i64 at_once) __attribute__((always_inline)) {
     for (; c + at_once <= width; c += at_once)
-      (height == 1 ? one_row : two_rows)(o, steps, column + c, kQuantisedColumns,
-                                         o.space.sums + c);
+      (height == 1 ? one_row : two_rows)(o, steps, column + c, kQuantisedColumns, o.space.sums + c);
   };
   blocks(&few_rows_block<1, kRowColumns, Steps>, &few_rows_block<2, kRowColumns, Steps>,
          kRowColumns);
@@ -269,7 +273,7 @@ struct FewRows {
   bool run() {
     const QuantisedContext& c = o.context;
     if (o.dims[quantised_dims::m] > kQuantisedFewRows || c.any_rows || o.depth == 0) return false;
-    const bool done = c.bits == 4    ? half_bytes()
+    const bool done = c.bits == 4   ? half_bytes()
                       : c.is_signed ? bytes<std::int8_t>()
                                     : bytes<std::uint8_t>();
     if (done && c.has_offset) add_offsets(o, height, column, width);

@@ -57,8 +57,8 @@ using VecI32 = VecTraits<float, std::int32_t>::type;
 // By intrinsics where there are any: compilers convert bytes in several steps, or one by one.
 GEX_INLINE VecI32 load_bytes(const std::int8_t* q) {
 #if defined(__AVX512F__)
-  return reinterpret_cast<VecI32>(_mm512_maskz_cvtepi8_epi32(
-      0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(q))));
+  return reinterpret_cast<VecI32>(
+      _mm512_maskz_cvtepi8_epi32(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(q))));
 #elif defined(__AVX2__)
   return reinterpret_cast<VecI32>(
       _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(q))));
@@ -69,8 +69,8 @@ GEX_INLINE VecI32 load_bytes(const std::int8_t* q) {
 }
 GEX_INLINE VecI32 load_bytes(const std::uint8_t* q) {
 #if defined(__AVX512F__)
-  return reinterpret_cast<VecI32>(_mm512_maskz_cvtepu8_epi32(
-      0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(q))));
+  return reinterpret_cast<VecI32>(
+      _mm512_maskz_cvtepu8_epi32(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(q))));
 #elif defined(__AVX2__)
   return reinterpret_cast<VecI32>(
       _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(q))));
