@@ -98,8 +98,7 @@ struct PairSteps {
   }
   template <int R>
   GEX_INLINE void add(Vec<float> (&sums)[R], Bytes q, const BF16* a, i64 stride) const {
-    __m512i words = _mm512_loadu_si512(q);
-    asm("" : "+v"(words));  // loaded once, not by each operation
+    const __m512i words = _mm512_loadu_si512(q);
     const __m512bh weights[4] = {half<0>(words, 0x4300), half<4>(words, upper_bits),
                                  half<8>(words, 0x4300), half<12>(words, upper_bits)};
 #pragma GCC unroll 2
