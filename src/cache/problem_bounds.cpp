@@ -9,6 +9,7 @@
 #include "backend/cpu/kernels/grouped_matmul.hpp"
 #include "backend/cpu/kernels/integer_product.hpp"
 #include "backend/cpu/kernels/matmul.hpp"
+#include "backend/cpu/kernels/quantised_matmul.hpp"
 #include "backend/cpu/kernels/sort.hpp"
 #include "base/error.hpp"
 #include "cache/access_bounds.hpp"
@@ -328,6 +329,20 @@ class ProblemProof {
     operand(3, p.product.c, {groups, Dim(1), m, n}, at::c_strides, true);
     work(kernels::matmul_grid(p.product, Dim(1), m, n, k),
          kernels::grouped_matmul_scratch_bytes(p));
+  }
+
+  void check(const problems::QuantisedMatmulProblem& p) {
+    namespace at = problems::quantised_dims;
+    if (!has(p.operands() + (at_.epilogue != nullptr ? 0 : 1), at::count)) return;
+    const Dim m = dim(at::m), n = dim(at::n), k = dim(at::k);
+    const Dim groups = p.group == 0 ? min(k, Dim(1)) : ceildiv(k, p.group);
+    operand(0, p.a, {m, k}, at::a_strides);
+    operand(1, p.q, {n, p.bits == 4 ? ceildiv(k, 2) : k}, at::q_strides);
+    if (p.has_scale) operand(2, p.scale, {n, groups}, at::scale_strides);
+    if (p.has_offset) operand(p.operands() - 1, DType::f32, {n, groups}, at::offset_strides);
+    if (at_.epilogue == nullptr) operand(p.operands(), p.c, {m, n}, at::c_strides, true);
+    epilogue(p.operands(), at::count, m * n, p.a);
+    work(kernels::quantised_matmul_grid(m, n), kernels::quantised_matmul_scratch_bytes(p, m, k));
   }
 
   const program::Program& program_;

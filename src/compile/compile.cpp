@@ -326,6 +326,9 @@ void run_passes(Graph& graph, const CompileOptions& options, const Target& targe
   if (!target.is_cpu()) {
     pass_options.disabled.push_back("integer-products");
     pass_options.enabled.push_back("expand-integer-products");
+    pass_options.disabled.push_back("quantised-products");
+    pass_options.enabled.push_back("quantised-products-of-few-rows");
+    pass_options.enabled.push_back("expand-quantised-products");
   }
   for (const FrozenInput& input : options.frozen)
     if (input.contents) pass_options.settings.frozen_inputs.push_back(input.graph_input);

@@ -139,7 +139,7 @@ void register_compare() {
       .tested(0, 6)
       .define();
   binary("shr", Prim::shr, "a shifted right by b bits, keeping the sign.", integers)
-      .aten({"aten.bitwise_right_shift.Tensor", "aten.__rshift__.Scalar"})
+      .aten({"aten.bitwise_right_shift.Tensor", "aten.__rshift__.Scalar", "aten.__rshift__.Tensor"})
       .tested(0, 6)
       .define();
   register_where();

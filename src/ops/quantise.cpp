@@ -5,6 +5,7 @@
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
 #include "ops/core/integer_products.hpp"
+#include "ops/core/quantised_products.hpp"
 #include "ops/core/samples.hpp"
 #include "ops/rows/rows.hpp"
 
@@ -136,6 +137,7 @@ std::function<OpSample()> scaled_sample(const char* name) {
 
 void register_quantise() {
   register_integer_products();
+  register_quantised_products();
   Definition("quantise", "round(x / scale) + zero_point, between low and high, as integers.")
       .in({"x", "scale", "zero_point"})
       .attrs<Quantise>()

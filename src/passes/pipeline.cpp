@@ -13,6 +13,7 @@
 #include "passes/inline_control.hpp"
 #include "passes/integer_products.hpp"
 #include "passes/merge_matmuls.hpp"
+#include "passes/quantised_products.hpp"
 #include "passes/recognise_attention.hpp"
 #include "passes/recognise_norm.hpp"
 #include "passes/recognise_silu.hpp"
@@ -37,6 +38,9 @@ const std::vector<Pass>& builtin_passes() {
        "matmuls and convolutions of dequantised tensors become products of "
        "8-bit integers",
        Stage::early, 2, integer_products},
+      // After them: weights alone are quantised.
+      quantised_products(),
+      quantised_products_of_few_rows(),
       recognise_silu(),
       recognise_norm(),
       {"recognise-attention", "matmul, scale, mask, softmax, matmul become attention", Stage::early,
@@ -66,6 +70,7 @@ const std::vector<Pass>& builtin_passes() {
       // what their expansions share or leave unused is removed. Level 0: required for lowering.
       {"expand-integer-products", "products of 8-bit integers for targets without kernels for them",
        Stage::late, kOnRequest, expand_integer_products},
+      expand_quantised_products(),
       {"expand", "expands composite ops", Stage::late, 0, expand_composites},
       {"late-canonicalise", "removes identities that expansions made", Stage::late, 1,
        canonicalise},

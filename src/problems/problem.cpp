@@ -30,6 +30,9 @@ void fields_of(Visit& visit, AnyProblem& p) {
     each(p.dtype, p.descending, p.ties, p.batch_rank, p.values, p.indices);
   } else if constexpr (std::is_same_v<P, GroupedWeightGradProblem>) {
     fields_of(visit, p.grouped);
+  } else if constexpr (std::is_same_v<P, QuantisedMatmulProblem>) {
+    each(p.a, p.q, p.bits, p.group, p.zero, p.has_scale, p.scale, p.has_offset, p.c, p.any_rows,
+         p.keep_subnormals);
   } else {
     fields_of(visit, p.product);
     each(p.ends);
@@ -37,8 +40,8 @@ void fields_of(Visit& visit, AnyProblem& p) {
 }
 
 constexpr const char* kNames[] = {
-    "matmul",    "conv2d", "conv2d_weight_grad", "conv2d_input_grad",
-    "attention", "sort",   "grouped_matmul",     "grouped_weight_grad"};
+    "matmul", "conv2d",         "conv2d_weight_grad",  "conv2d_input_grad", "attention",
+    "sort",   "grouped_matmul", "grouped_weight_grad", "quantised_matmul"};
 static_assert(std::size(kNames) == std::variant_size_v<Problem>);
 
 struct Writer {
@@ -119,7 +122,8 @@ OperandSet computed_operands(const Problem& problem) {
 bool takes_attached_kernels(const Problem& problem) {
   return std::holds_alternative<MatmulProblem>(problem) ||
          std::holds_alternative<Conv2dProblem>(problem) ||
-         std::holds_alternative<AttentionProblem>(problem);
+         std::holds_alternative<AttentionProblem>(problem) ||
+         std::holds_alternative<QuantisedMatmulProblem>(problem);
 }
 
 int dims_count(const Problem& problem) {
@@ -132,6 +136,7 @@ int dims_count(const Problem& problem) {
                                              : attention_dims::count_with_mask;
   if (const auto* sort = std::get_if<SortProblem>(&problem))
     return sort_dims::count(sort->batch_rank, (sort->values ? 1 : 0) + (sort->indices ? 1 : 0));
+  if (std::holds_alternative<QuantisedMatmulProblem>(problem)) return quantised_dims::count;
   return std::holds_alternative<MatmulProblem>(problem) ? matmul_dims::count
                                                         : matmul_dims::count + 1;
 }

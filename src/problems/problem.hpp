@@ -9,13 +9,15 @@
 #include "problems/conv2d.hpp"
 #include "problems/grouped_matmul.hpp"
 #include "problems/matmul.hpp"
+#include "problems/quantised_matmul.hpp"
 #include "problems/sort.hpp"
 
 namespace gex::problems {
 
 using Problem =
     std::variant<MatmulProblem, Conv2dProblem, Conv2dWeightGradProblem, Conv2dInputGradProblem,
-                 AttentionProblem, SortProblem, GroupedMatmulProblem, GroupedWeightGradProblem>;
+                 AttentionProblem, SortProblem, GroupedMatmulProblem, GroupedWeightGradProblem,
+                 QuantisedMatmulProblem>;
 
 OperandSet computed_operands(const Problem& problem);
 // Whether its kernels take an epilogue and prologues.

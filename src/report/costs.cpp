@@ -72,6 +72,16 @@ std::optional<Cost> traffic(const problems::Problem& problem, std::span<const st
       cost.written = size(p->out) * product(dims, {d::batch, d::heads, d::queries, d::value_size});
     return cost;
   }
+  if (const auto* p = std::get_if<problems::QuantisedMatmulProblem>(&problem)) {
+    namespace d = problems::quantised_dims;
+    Cost cost;
+    cost.read = product(dims, {d::m, d::k}) * size(p->a) +
+                product(dims, {d::n, d::k}) * static_cast<double>(p->bits) / 8;
+    if (p->has_scale && p->group > 0)
+      cost.read += product(dims, {d::n, d::k}) / static_cast<double>(p->group) * size(p->scale);
+    if (!has_epilogue) cost.written = product(dims, {d::m, d::n}) * size(p->c);
+    return cost;
+  }
   return std::nullopt;
 }
 

@@ -170,6 +170,51 @@ class Builder {
     }
   }
 
+  // m, n, k
+  ProblemCase& quantised(const std::string& name, const problems::QuantisedMatmulProblem& p,
+                         const Sizes& s, bool turned = false) {
+    ProblemCase& c = start(name, p);
+    const int64_t m = s[0], n = s[1], k = s[2];
+    const int64_t stored = p.bits == 4 ? (k + 1) / 2 : k;
+    const int64_t entries = p.group == 0 ? 1 : (k + p.group - 1) / p.group;
+    c.dims = s;
+    append(c.dims, {k, 1, turned ? 1 : stored, turned ? n : 1});
+    append(c.dims, {entries, 1, entries, 1, n, 1});
+    buffer(c, p.a, m * k);
+    buffer(c, p.q, n * stored);
+    for (int64_t i = 0; p.bits == 4 && i < n * stored; ++i)
+      c.buffers.back().set(i, static_cast<double>(i * 37 % 256));
+    if (p.has_scale) buffer(c, p.scale, n * entries);
+    if (p.has_offset) buffer(c, DType::f32, n * entries);
+    buffer(c, p.c, m * n, true);
+    c.tolerance = 2e-5 * std::sqrt(static_cast<double>(k) + 1);
+    return c;
+  }
+
+  void quantised_products() {
+    for (const DType a : {DType::f32, DType::f16, DType::bf16})
+      for (const int64_t bits : {8, 4}) {
+        problems::QuantisedMatmulProblem p;
+        p.a = p.scale = p.c = a;
+        p.bits = bits;
+        p.q = bits == 4 ? DType::u8 : DType::i8;
+        p.zero = bits == 4 ? 8 : 0;
+        p.has_scale = true;
+        quantised("quantised", p, {1, 40, 1024});
+        epilogue(quantised("quantised, epilogue", p, {5, 24, 128}), a, 5, 24);
+        p.group = 32;
+        quantised("quantised in groups", p, {3, 17, 192});
+        p.has_offset = true;
+        quantised("quantised with offsets", p, {6, 9, 96});
+        quantised("quantised, odd", p, {2, 5, 41});
+        if (bits == 8) quantised("quantised, turned", p, {2, 33, 64}, true);
+      }
+    problems::QuantisedMatmulProblem plain;
+    plain.q = DType::u8;
+    plain.zero = 3;
+    quantised("quantised without scales", plain, {4, 8, 64});
+  }
+
   void groups() {
     for (const DType dtype : {DType::f32, DType::f16}) {
       for (const DType ends : {DType::i64, DType::i32}) {
@@ -389,6 +434,7 @@ std::vector<ProblemCase> problem_cases() {
   Builder b;
   b.products();
   b.attached_products();
+  b.quantised_products();
   b.groups();
   b.convolutions();
   b.attentions();

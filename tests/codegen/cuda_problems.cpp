@@ -37,6 +37,25 @@ void matmul(const int64_t* d, const Read& read, const Emit& emit) {
         }
 }
 
+void quantised(const problems::QuantisedMatmulProblem& p, const int64_t* d, const Read& read,
+               const Emit& emit) {
+  for (int64_t r = 0, point = 0; r < d[0]; ++r)
+    for (int64_t c = 0; c < d[1]; ++c, ++point) {
+      double sum = 0;
+      for (int64_t k = 0; k < d[2]; ++k) {
+        const int64_t group = p.group == 0 ? 0 : k / p.group;
+        const bool halves = p.bits == 4;
+        double number = read(1, c * d[5] + (halves ? k / 2 : k) * d[6]);
+        if (halves) number = static_cast<double>(static_cast<int64_t>(number) >> (k % 2 * 4) & 15);
+        number -= static_cast<double>(p.zero);
+        if (p.has_scale) number *= read(2, c * d[7] + group * d[8]);
+        if (p.has_offset) number += read(p.operands() - 1, c * d[9] + group * d[10]);
+        sum += read(0, r * d[3] + k * d[4]) * number;
+      }
+      emit(point, r * d[11] + c * d[12], sum, 0);
+    }
+}
+
 void grouped(const int64_t* d, const Read& read, const Emit& emit) {
   for (int64_t r = 0; r < d[2]; ++r) {
     int64_t group = 0;
@@ -153,6 +172,8 @@ void compute(const Problem& problem, const int64_t* d, const Read& read, const E
   if (const auto* p = std::get_if<problems::AttentionProblem>(&problem))
     return attention(*p, d, read, emit);
   if (const auto* p = std::get_if<problems::SortProblem>(&problem)) return sort(*p, d, read, emit);
+  if (const auto* p = std::get_if<problems::QuantisedMatmulProblem>(&problem))
+    return quantised(*p, d, read, emit);
   if (std::holds_alternative<problems::GroupedMatmulProblem>(problem))
     return grouped(d, read, emit);
   if (std::holds_alternative<problems::GroupedWeightGradProblem>(problem))
@@ -184,6 +205,7 @@ int operand_count(const Problem& problem) {
   if (const auto* p = std::get_if<problems::AttentionProblem>(&problem))
     return p->mask == MaskKind::none ? 3 : 4;
   if (std::holds_alternative<problems::SortProblem>(problem)) return 1;
+  if (const auto* p = std::get_if<problems::QuantisedMatmulProblem>(&problem)) return p->operands();
   return problems::dims_count(problem) == problems::matmul_dims::count + 1 ? 3 : 2;
 }
 

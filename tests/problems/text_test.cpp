@@ -21,7 +21,9 @@ TEST(ProblemText, parses_back_to_the_same_problem) {
                          attention,
                          SortProblem{DType::i32, true, Ties::as_sort, 3, false, true},
                          GroupedMatmulProblem{{}, DType::i32},
-                         GroupedWeightGradProblem{{{}, DType::i32}}};
+                         GroupedWeightGradProblem{{{}, DType::i32}},
+                         QuantisedMatmulProblem{DType::bf16, DType::u8, 4, 32, -8, true, DType::f16,
+                                                true, DType::bf16, true, true}};
   for (const Problem& problem : all)
     EXPECT_EQ(parse_problem(print(problem)), problem) << print(problem);
   AttentionProblem near = attention;

@@ -10,6 +10,7 @@
 #include "backend/cpu/kernels/grouped_matmul.hpp"
 #include "backend/cpu/kernels/integer_product.hpp"
 #include "backend/cpu/kernels/matmul.hpp"
+#include "backend/cpu/kernels/quantised_matmul.hpp"
 #include "backend/cpu/kernels/sort.hpp"
 #include "backend/cpu/kernels/tiles.hpp"
 #include "base/error.hpp"
@@ -79,6 +80,11 @@ struct Planner {
     namespace dims = problems::matmul_dims;
     return {kernels::matmul_grid(p.grouped.product, 1, at(dims::m), at(dims::n), at(dims::k)),
             kernels::grouped_matmul_scratch_bytes(p.grouped), 0};
+  }
+  LaunchPlan operator()(const problems::QuantisedMatmulProblem& p) const {
+    namespace dims = problems::quantised_dims;
+    return {kernels::quantised_matmul_grid(at(dims::m), at(dims::n)),
+            kernels::quantised_matmul_scratch_bytes(p, at(dims::m), at(dims::k)), 0};
   }
 };
 

@@ -168,6 +168,9 @@ struct EmitProblem {
   KernelText operator()(const problems::GroupedWeightGradProblem& p) const {
     return grouped_grad_text(p.grouped, dims, limits);
   }
+  KernelText operator()(const problems::QuantisedMatmulProblem& p) const {
+    return quantised_text(p, attached, dims, limits);
+  }
 };
 
 }  // namespace

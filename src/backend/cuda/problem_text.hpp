@@ -63,6 +63,9 @@ KernelText grouped_text(const problems::GroupedMatmulProblem& problem, std::span
                         const DeviceLimits& limits);
 KernelText grouped_grad_text(const problems::GroupedMatmulProblem& problem,
                              std::span<const Dim> dims, const DeviceLimits& limits);
+KernelText quantised_text(const problems::QuantisedMatmulProblem& problem,
+                          const AttachedKernels& attached, std::span<const Dim> dims,
+                          const DeviceLimits& limits);
 KernelText conv2d_text(const problems::Conv2dProblem& problem, const AttachedKernels& attached,
                        std::span<const Dim> dims, const DeviceLimits& limits);
 KernelText conv2d_weight_grad_text(const problems::Conv2dProblem& problem,

@@ -1,12 +1,14 @@
 // com.microsoft: operators of optimised and quantised models.
 
 #include <cmath>
+#include <optional>
 
 #include "frontend/onnx/attention.hpp"
 #include "frontend/onnx/expr.hpp"
 #include "frontend/onnx/matmul.hpp"
 #include "frontend/onnx/quant.hpp"
 #include "ops/core/integer_products.hpp"
+#include "ops/core/quantised_products.hpp"
 
 namespace gex::onnx {
 namespace {
@@ -201,21 +203,37 @@ Items matmul_bits(Row& r) {
     Expr all(g, parts.size() == 1 ? parts[0] : ops::cat(g, parts, 2));
     return slice(reshape(all, {Dim(n), all.shape()[1] * Dim(each)}), 1, 0, count);
   };
-  Expr a = wide(r, 0);
-  const DType w = a.dtype();
-  Expr q = reshape(unpacked(expr(r, 1), blocks * block), {Dim(n), Dim(blocks), Dim(block)}).to(w);
-  Expr scale = reshape(expr(r, 2).to(w), {Dim(n), Dim(blocks), Dim(1)});
-  Expr zero = q.number(static_cast<double>(1 << (bits - 1)));
+  Expr scale = reshape(expr(r, 2), {Dim(n), Dim(blocks)});
+  const double middle = 1 << (bits - 1);
+  std::optional<Expr> zero;
   if (r.has(3)) {
-    if (gex::is_float(r.dtype(3)))
-      zero = reshape(expr(r, 3).to(w), {Dim(n), Dim(blocks), Dim(1)});
-    else
-      zero = reshape(unpacked(expr(r, 3), blocks), {Dim(n), Dim(blocks), Dim(1)}).to(w);
+    const bool is_real = gex::is_float(r.dtype(3));
+    zero = is_real ? reshape(expr(r, 3), {Dim(n), Dim(blocks)}) : unpacked(expr(r, 3), blocks);
   }
-  Expr weights = slice(reshape((q - zero) * scale, {Dim(n), Dim(blocks * block)}), 1, 0, k);
-  Expr y = matmul(a, transpose(weights, {1, 0}));
-  if (r.has(5)) y = y + expr(r, 5).to(w);
-  return r.one(y.to(r.dtype()));
+  const DType t = r.dtype();
+  const bool has_kernel = bits != 2 && r.rank() >= 2 && t != DType::f64;
+  std::optional<Expr> y;
+  if (has_kernel) {
+    ops::QuantisedMatmul attrs{bits, blocks == 1 ? 0 : block, 0, true};
+    std::optional<Expr> offset;
+    if (zero)
+      offset = zero->to(DType::f32) * scale.to(DType::f32) * -1.0;
+    else
+      attrs.zero = static_cast<std::int64_t>(middle);
+    Expr q = slice(reshape(expr(r, 1), {Dim(n), Dim(blocks * block / each)}), 1, 0,
+                   (k + each - 1) / each);
+    y = Expr(g, ops::quantised_linear(g, r.in(0), q, scale, offset ? offset->v : nullptr, attrs));
+  } else {
+    Expr a = wide(r, 0);
+    const Shape grouped{Dim(n), Dim(blocks), Dim(block)}, each_group{Dim(n), Dim(blocks), Dim(1)};
+    Expr q = reshape(unpacked(expr(r, 1), blocks * block), grouped).to(a.dtype());
+    Expr centred_q = zero ? q - reshape(zero->to(a.dtype()), each_group) : q - middle;
+    Expr weights = reshape(centred_q * reshape(scale.to(a.dtype()), each_group),
+                           {Dim(n), Dim(blocks * block)});
+    y = matmul(a, transpose(slice(weights, 1, 0, k), {1, 0}));
+  }
+  if (r.has(5)) y = *y + expr(r, 5).to(y->dtype());
+  return r.one(y->to(t));
 }
 
 Expr real_number(const Row& r, std::size_t x, std::size_t scale, std::size_t zero) {

@@ -9,28 +9,36 @@ namespace gex::kernels {
 
 namespace avx512_bf16 {
 extern const RangeFn matmul_by_pairs;
-}
+extern const RangeFn quantised_by_pairs;
+}  // namespace avx512_bf16
 
 namespace {
 
-bool has_pairs() {
+bool find_pairs() {
   __builtin_cpu_init();
   return cpu_level_limit() >= 4 && __builtin_cpu_supports("avx512bf16") &&
          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512vl");
 }
 
+bool has_pairs() {
+  static const bool here = find_pairs();
+  return here;
+}
+
 }  // namespace
 
 RangeFn bf16_pairs(const MatmulProblem& problem) {
-  static const bool here = has_pairs();
   const bool fits = problem.a == DType::bf16 && problem.b == DType::bf16;
-  return here && fits && !problem.keep_subnormals ? avx512_bf16::matmul_by_pairs : nullptr;
+  return has_pairs() && fits && !problem.keep_subnormals ? avx512_bf16::matmul_by_pairs : nullptr;
 }
+
+RangeFn quantised_by_pairs() { return has_pairs() ? avx512_bf16::quantised_by_pairs : nullptr; }
 
 #else
 
 RangeFn bf16_pairs(const MatmulProblem&) { return nullptr; }
+RangeFn quantised_by_pairs() { return nullptr; }
 
 #endif
 

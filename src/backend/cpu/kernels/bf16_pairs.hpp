@@ -11,5 +11,7 @@ namespace gex::kernels {
 // The kernel for this problem on this machine, or null. Context, buffers, dims, grid and scratch
 // are those of a matmul.
 RangeFn bf16_pairs(const MatmulProblem& problem);
+// Likewise for matmuls of bf16 rows with quantised weights (quantised_matmul.hpp).
+RangeFn quantised_by_pairs();
 
 }  // namespace gex::kernels

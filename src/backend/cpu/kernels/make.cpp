@@ -4,6 +4,7 @@
 #include "backend/cpu/kernels/conv2d.hpp"
 #include "backend/cpu/kernels/grouped_matmul.hpp"
 #include "backend/cpu/kernels/matmul.hpp"
+#include "backend/cpu/kernels/quantised_matmul.hpp"
 #include "backend/cpu/kernels/sort.hpp"
 #include "base/error.hpp"
 
@@ -36,6 +37,9 @@ struct Maker {
   }
   program::Callable operator()(const problems::GroupedWeightGradProblem& p) const {
     return make_grouped_weight_grad(p.grouped);
+  }
+  program::Callable operator()(const problems::QuantisedMatmulProblem& p) const {
+    return make_quantised_matmul(p, attached);
   }
 };
 

@@ -61,6 +61,16 @@ struct AttentionContext {
   PrologueCall prologues[4];  // of Q, K, V, mask
 };
 
+// See problems/quantised_matmul.hpp.
+struct QuantisedContext {
+  DType a, scale, c;
+  bool is_signed;
+  std::int64_t bits, group, zero;
+  bool has_scale, has_offset, any_rows;
+  int operands;  // buffers before the result
+  EpilogueCall epilogue;
+};
+
 // All kernels of one variant.
 struct Variant {
   const char* name;
@@ -72,6 +82,7 @@ struct Variant {
   RangeFn conv2d_weight_grad;
   RangeFn conv2d_input_grad;
   RangeFn attention;
+  RangeFn quantised_matmul;
 };
 
 }  // namespace gex::kernels

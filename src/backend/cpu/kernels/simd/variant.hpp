@@ -6,6 +6,7 @@
 #include "backend/cpu/kernels/simd/conv2d_input_grad.hpp"
 #include "backend/cpu/kernels/simd/conv2d_weight_grad.hpp"
 #include "backend/cpu/kernels/simd/matmul.hpp"
+#include "backend/cpu/kernels/simd/quantised.hpp"
 
 #define GEX_VARIANT_TEXT_OF(name) #name
 #define GEX_VARIANT_TEXT(name) GEX_VARIANT_TEXT_OF(name)
@@ -21,6 +22,7 @@ const Variant variant = {GEX_VARIANT_TEXT(GEX_VARIANT),
                          &conv2d_pack,
                          &conv2d_weight_grad,
                          &conv2d_input_grad,
-                         &attention};
+                         &attention,
+                         &quantised_matmul};
 
 }  // namespace gex::kernels::GEX_VARIANT
