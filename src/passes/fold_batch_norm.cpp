@@ -23,7 +23,7 @@ struct NormedConv {
 // Above a reshape that only removes an axis of one row, as 1-d convolutions have it; else `v`.
 const Value* with_height(const Value* v) {
   const Node* node = v->producer();
-  if (node == nullptr || !node->is("reshape") || !used_once(v)) return v;
+  if (node == nullptr || !node->is("reshape") || !has_one_use(v)) return v;
   Shape from = node->input(0)->type().shape;
   if (from.size() != 4 || !(from[2] == Dim(1))) return v;
   from.erase(from.begin() + 2);

@@ -23,12 +23,12 @@ constexpr int kLeastPhases = 8, kLeastProducts = 4;
 // block repeats may read or write.
 constexpr std::int64_t kMostStaged = 24 * 1024, kMostRepeated = 8 * 1024;
 constexpr std::int64_t kMostRepeatedWork = 64 * 1024;
-constexpr std::int64_t kPiece = 8;        // bytes that are exchanged at once, without flags
-constexpr std::int64_t kAlignment = 128;  // of values in exchanged memory
-constexpr std::size_t kMostWords = 200;   // of a phase
+constexpr std::int64_t kPiece = 8;                // bytes that are exchanged at once, without flags
+constexpr std::int64_t kExchangeAlignment = 128;  // of values in exchanged memory
+constexpr std::size_t kMostWords = 200;           // of a phase
 
 std::int64_t rounded(std::int64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return (bytes + kExchangeAlignment - 1) / kExchangeAlignment * kExchangeAlignment;
 }
 
 // Bytes of a buffer that is dense, or nothing.
@@ -44,7 +44,7 @@ std::optional<std::int64_t> dense_bytes(const BufferDesc& desc) {
   return elements * static_cast<std::int64_t>(size_of(desc.dtype));
 }
 
-struct Access {
+struct BufferUse {
   int launch;  // of the sequence
   std::size_t position;
   BufferId buffer;
@@ -93,7 +93,7 @@ class Sequence {
 
   // ---- exchanged buffers ----
 
-  bool can_be_exchanged(BufferId root, const std::vector<Access>& accesses) const {
+  bool can_be_exchanged(BufferId root, const std::vector<BufferUse>& accesses) const {
     const BufferDesc& memory = desc(root);
     const auto bytes = memory.bytes.as_const();
     const std::size_t element = size_of(memory.dtype);
@@ -102,7 +102,7 @@ class Sequence {
     if (uses_.at(root) != static_cast<int>(accesses.size())) return false;
     std::int64_t written = 0;
     std::set<std::int64_t> starts;
-    for (const Access& access : accesses) {
+    for (const BufferUse& access : accesses) {
       const BufferDesc& view = desc(access.buffer);
       const auto dense = dense_bytes(view);
       const auto offset = program::offset_from_root(program_, access.buffer).as_const();
@@ -119,9 +119,10 @@ class Sequence {
     return written == *bytes && !starts.empty();
   }
 
-  static bool writes_and_reads(int launch, const std::vector<Access>& accesses) {
-    return std::any_of(accesses.begin(), accesses.end(),
-                       [&](const Access& other) { return other.launch == launch && !other.write; });
+  static bool writes_and_reads(int launch, const std::vector<BufferUse>& accesses) {
+    return std::any_of(accesses.begin(), accesses.end(), [&](const BufferUse& other) {
+      return other.launch == launch && !other.write;
+    });
   }
 
   void choose_exchanged() {
@@ -132,9 +133,9 @@ class Sequence {
   // ---- launches that every block repeats ----
 
   bool is_written(BufferId root) const {
-    const std::vector<Access>& accesses = accesses_.at(root);
+    const std::vector<BufferUse>& accesses = accesses_.at(root);
     return std::any_of(accesses.begin(), accesses.end(),
-                       [](const Access& access) { return access.write; });
+                       [](const BufferUse& access) { return access.write; });
   }
 
   bool can_be_recomputed(int i) const {
@@ -155,8 +156,8 @@ class Sequence {
     }
     if (result < 0) return false;
     // It pays in front of products, which wait for their weights meanwhile.
-    const std::vector<Access>& accesses = accesses_.at(result);
-    return std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    const std::vector<BufferUse>& accesses = accesses_.at(result);
+    return std::all_of(accesses.begin(), accesses.end(), [&](const BufferUse& access) {
       return access.write || launches_[index(access.launch)]->matrix;
     });
   }
@@ -167,7 +168,7 @@ class Sequence {
       if (!can_be_recomputed(i)) continue;
       const BufferId result = result_of(i);
       std::set<int> readers;
-      for (const Access& access : accesses_.at(result))
+      for (const BufferUse& access : accesses_.at(result))
         if (!access.write) readers.insert(groups_[index(access.launch)]);
       if (std::any_of(readers.begin(), readers.end(),
                       [&](int group) { return producer_of_group.contains(group); }))
@@ -219,7 +220,7 @@ class Sequence {
     // A repeated launch belongs to the first phase that reads its result.
     for (int i = count() - 1; i >= 0; --i)
       if (launches_[index(i)]->recomputed)
-        for (const Access& access : accesses_.at(result_of(i)))
+        for (const BufferUse& access : accesses_.at(result_of(i)))
           if (!access.write) {
             launches_[index(i)]->phase = launches_[index(access.launch)]->phase;
             break;
@@ -230,8 +231,8 @@ class Sequence {
   void order_phases() {
     for (const auto& [root, accesses] : accesses_) {
       if (exchanged_.contains(root) || repeated_.contains(root) || !is_written(root)) continue;
-      for (const Access& later : accesses)
-        for (const Access& earlier : accesses) {
+      for (const BufferUse& later : accesses)
+        for (const BufferUse& earlier : accesses) {
           Launch& launch = *launches_[index(later.launch)];
           const int phase = launches_[index(earlier.launch)]->phase;
           if (phase < launch.phase && (later.write || earlier.write))
@@ -256,7 +257,7 @@ class Sequence {
     }
     std::set<BufferId> views;
     for (const auto& [root, accesses] : accesses_)
-      for (const Access& access : accesses)
+      for (const BufferUse& access : accesses)
         if (exchanged_.contains(root)) views.insert(access.buffer);
     views.insert(exchanged_.begin(), exchanged_.end());
     for (BufferId view : views) {
@@ -275,9 +276,9 @@ class Sequence {
   const SuperKernelOptions& options_;
   const std::map<BufferId, int>& uses_;
   std::vector<Launch*> launches_;
-  std::vector<int> groups_;                           // by launch
-  std::map<BufferId, std::vector<Access>> accesses_;  // by root
-  std::set<BufferId> exchanged_, repeated_;           // roots
+  std::vector<int> groups_;                              // by launch
+  std::map<BufferId, std::vector<BufferUse>> accesses_;  // by root
+  std::set<BufferId> exchanged_, repeated_;              // roots
   int phases_ = 0;
 };
 

@@ -263,15 +263,18 @@ void declare_mma(ProblemText& out, const problems::AttentionProblem& p, const At
 std::int64_t slice_size(const problems::AttentionProblem& p, std::span<const Dim> dims,
                         const DeviceLimits& limits) {
   constexpr std::int64_t kMostKeys = 1024;
-  const auto head = dims[attention_dim::head_size].as_const(), value = dims[attention_dim::value_size].as_const();
-  const Dim rows = floordiv(dims[attention_dim::heads], dims[attention_dim::kv_heads]) * dims[attention_dim::queries];
+  const auto head = dims[attention_dim::head_size].as_const(),
+             value = dims[attention_dim::value_size].as_const();
+  const Dim rows = floordiv(dims[attention_dim::heads], dims[attention_dim::kv_heads]) *
+                   dims[attention_dim::queries];
   const auto units = (dims[attention_dim::batch] * dims[attention_dim::kv_heads]).as_const();
   const bool fits = is_low_float(p.qkv) && head && value && units && *head > 0 && *head % 32 == 0 &&
                     *head <= 256 && *value > 0 && *value % 8 == 0 && rows.range().lo >= 1 &&
                     rows.range().hi <= AttentionPlan::kDecodeRows &&
                     dims[attention_dim::keys].range().hi <= kMostKeys &&
-                    dims[attention_dim::keys].range().lo >= 1 && !problems::contains(p.computed, 1) &&
-                    !problems::contains(p.computed, 2) && dims[attention_dim::q_strides + 3] == Dim(1) &&
+                    dims[attention_dim::keys].range().lo >= 1 &&
+                    !problems::contains(p.computed, 1) && !problems::contains(p.computed, 2) &&
+                    dims[attention_dim::q_strides + 3] == Dim(1) &&
                     dims[attention_dim::k_strides + 3] == Dim(1);
   if (!fits) return 0;
   std::int64_t slice = 8;
@@ -297,9 +300,9 @@ KernelText sliced(ProblemText& out, const problems::AttentionProblem& p, std::sp
       "(char*)gex_locals);\n";
   const Dim units = dims[attention_dim::batch] * dims[attention_dim::kv_heads] * Dim(value / slice);
   const Dim own = slice_attention_bytes(head, slice);
-  KernelText text =
-      out.done(str(kBind, body, limits.persistent ? kPlainAttentionBody : kAttentionBody), kSliceThreads,
-               capped_grid(units, limits, 2), limits.persistent ? own : max(shared, own), 0);
+  KernelText text = out.done(
+      str(kBind, body, limits.persistent ? kPlainAttentionBody : kAttentionBody), kSliceThreads,
+      capped_grid(units, limits, 2), limits.persistent ? own : max(shared, own), 0);
   text.phase = std::all_of(dims.begin(), dims.end(), [](Dim dim) { return dim.is_const(); });
   std::vector<bool> operands = {true, false, false};
   if (p.mask != problems::MaskKind::none) operands.push_back(p.mask != problems::MaskKind::boolean);

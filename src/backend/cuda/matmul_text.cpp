@@ -390,17 +390,18 @@ std::optional<KernelText::Product> phase_product(const problems::MatmulProblem& 
   if (std::any_of(dims.begin(), dims.end(), [](Dim dim) { return !dim.is_const(); }))
     return std::nullopt;
   const auto at = [&](int i) { return dims[static_cast<std::size_t>(i)].constant(); };
-  KernelText::Product product{at(matmul_dim::m),      at(matmul_dim::n),
-                              at(matmul_dim::k),      at(matmul_dim::b_strides + 3),
+  KernelText::Product product{at(matmul_dim::m),  at(matmul_dim::n),
+                              at(matmul_dim::k),  at(matmul_dim::b_strides + 3),
                               p.a == DType::bf16, problems::contains(p.computed, 0)};
   const bool dense =
       product.computed || (at(matmul_dim::a_strides + 3) == 1 &&
                            (product.rows == 1 || at(matmul_dim::a_strides + 2) == product.depth));
   constexpr std::int64_t kMostRows = 8, kMostBytes = 64 * 1024;
   if (p.a != p.b || !is_low_float(p.a) || p.any_rows || problems::contains(p.computed, 1) ||
-      !dense || at(matmul_dim::batch0) * at(matmul_dim::batch1) != 1 || at(matmul_dim::b_strides + 2) != 1 ||
-      product.rows < 1 || product.rows > kMostRows || product.cols < 1 || product.depth < 8 ||
-      (product.depth | product.stride) % 8 != 0 || product.rows * product.depth * 2 > kMostBytes)
+      !dense || at(matmul_dim::batch0) * at(matmul_dim::batch1) != 1 ||
+      at(matmul_dim::b_strides + 2) != 1 || product.rows < 1 || product.rows > kMostRows ||
+      product.cols < 1 || product.depth < 8 || (product.depth | product.stride) % 8 != 0 ||
+      product.rows * product.depth * 2 > kMostBytes)
     return std::nullopt;
   return product;
 }

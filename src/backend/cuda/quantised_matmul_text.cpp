@@ -10,7 +10,7 @@ namespace {
 
 namespace at_dim = problems::quantised_dims;
 
-constexpr int kThreads = 256;
+constexpr int kQuantisedThreads = 256;
 constexpr std::int64_t kRows = 4;             // that share what is read of the weights
 constexpr std::int64_t kStagedBytes = 98304;  // at most, of shared memory
 
@@ -182,7 +182,8 @@ KernelText quantised_text(const problems::QuantisedMatmulProblem& p,
       kRows * 4, ";\n  if (whole && staged <= ", kStagedBytes,
       ") by_pieces(task, block, (float*)gex_locals);\n  else one_by_one(task, block);\n");
   const Dim units = ceildiv(dims[at_dim::m] * dims[at_dim::n], 8);
-  return out.done(body, kThreads, capped_grid(units, limits, 4), min(staged, Dim(kStagedBytes)), 0);
+  return out.done(body, kQuantisedThreads, capped_grid(units, limits, 4),
+                  min(staged, Dim(kStagedBytes)), 0);
 }
 
 }  // namespace gex::backend::cuda

@@ -126,6 +126,17 @@ std::string VectorWriter::vector_type(const Access& access, int width) const {
          std::to_string(width) + ">";
 }
 
+void VectorWriter::store_vectors(const Plan& wide) {
+  for (const Access& a : wide.accesses) {
+    const std::string buffer = "b" + std::to_string(a.buffer);
+    if (a.is_store && is_exchanged(a.buffer))
+      line("put(" + buffer + ", " + dim(a.offset) + ", " + a.name + ");");
+    else if (a.is_store)
+      line("*(" + vector_type(a, wide.width) + "*)(" + buffer + " + " + dim(a.offset) +
+           ") = " + a.name + ";");
+  }
+}
+
 void VectorWriter::vector_loops(const Stage& stage, const std::vector<Range>& ranges,
                                 const std::string& start, const std::string& step,
                                 const std::function<void()>& inner) {
@@ -180,14 +191,7 @@ void VectorWriter::vector_loops(const Stage& stage, const std::vector<Range>& ra
   active_.clear();
   close();
   names_[ranges.back().index] = last;
-  for (const Access& a : wide.accesses) {
-    const std::string buffer = "b" + std::to_string(a.buffer);
-    if (a.is_store && is_exchanged(a.buffer))
-      line("put(" + buffer + ", " + dim(a.offset) + ", " + a.name + ");");
-    else if (a.is_store)
-      line("*(" + vector_type(a, wide.width) + "*)(" + buffer + " + " + dim(a.offset) +
-           ") = " + a.name + ";");
-  }
+  store_vectors(wide);
   close();
   close();
   loops(ranges, "left" + id + " + " + start, step, inner);

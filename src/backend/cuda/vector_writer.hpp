@@ -36,6 +36,7 @@ class VectorWriter : public BodyWriter {
   Plan plan(const loop::Stage& stage, const std::vector<loop::Range>& ranges);
   bool add_access(const loop::Stage& stage, int buffer, const std::vector<Dim>& index,
                   bool is_store, Dim inner, Plan& out);
+  void store_vectors(const Plan& wide);
   bool depends_on(const loop::Stage& stage, loop::ExprId id, Dim index) const;
   const Access* find(int buffer, const std::vector<Dim>& index, bool is_store) const;
   std::string vector_type(const Access& access, int width) const;
