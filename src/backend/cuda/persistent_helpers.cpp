@@ -173,21 +173,23 @@ GEX_FN void multiply_slots(const ProductTask& task, const SlotPlan& plan, int pa
   int tile = 0, round = pass * kSlots;
 #pragma unroll
   for (int s = 0; s < kSlots; ++s) {
-    if (tile >= plan.tiles) break;
-    float sum[4] = {};
+    // Two chains of products, and no branch around them: those of several slots overlap.
+    float sum[2][4] = {};
 #pragma unroll
     for (int u = 0; u < 4; ++u) {
       const int k = (round * 8 + warp) * 128 + u * 32 + t * 8;
       uint4 x = {0, 0, 0, 0};
       if (g < task.rows && k < task.depth) x = *(const uint4*)(task.x + g * task.depth + k);
       const u32 first[4] = {w[s][u].x, 0, w[s][u].y, 0}, second[4] = {w[s][u].z, 0, w[s][u].w, 0};
-      mma_16816<bf16>(sum, first, x.x, x.y);
-      mma_16816<bf16>(sum, second, x.z, x.w);
+      mma_16816<bf16>(sum[u % 2], first, x.x, x.y);
+      mma_16816<bf16>(sum[u % 2], second, x.z, x.w);
     }
     float* const to = sums + (s * 8 + warp) * 64;
 #pragma unroll
-    for (int e = 0; e < 2; ++e)
-      if (t * 2 + e < task.rows) to[(t * 2 + e) * 8 + g] = pass == 0 ? sum[e] : to[(t * 2 + e) * 8 + g] + sum[e];
+    for (int e = 0; e < 2; ++e) {
+      const float value = sum[0][e] + sum[1][e];
+      if (t * 2 + e < task.rows) to[(t * 2 + e) * 8 + g] = pass == 0 ? value : to[(t * 2 + e) * 8 + g] + value;
+    }
     if (++round == plan.rounds) round = 0, ++tile;
   }
 }

@@ -335,11 +335,11 @@ GEX_FN void product_phase(const PhaseEntry& phase, const i64* mine, u32* counter
     }
     __syncthreads();
 #pragma unroll 1
-    for (int e = (int)threadIdx.x; e < plan.tiles * task.rows * 8; e += 256) {
-      const int tile = e / (task.rows * 8), inside = e % (task.rows * 8), row = inside / 8;
-      const int col = (task.index + (group * plan.tiles + tile) * task.count) * 8 + inside % 8;
-      if (col >= task.cols) continue;
-      const float sum = aligned ? join_slots(plan, sums, tile, inside) : ()",
+    for (int e = (int)threadIdx.x; e < task.rows * 64; e += 256) {  // [row][at most 8 tiles][column]
+      const int row = e / 64, tile = e / 8 % 8;
+      const int col = (task.index + (group * plan.tiles + tile) * task.count) * 8 + e % 8;
+      if (tile >= plan.tiles || col >= task.cols) continue;
+      const float sum = aligned ? join_slots(plan, sums, tile, row * 8 + e % 8) : ()",
                by_type("plain_product", "(task, row, col)"), R"();
       switch (phase.kind) {
 )",
@@ -365,19 +365,21 @@ GEX_FN void product_phase(const PhaseEntry& phase, const i64* mine, u32* counter
         staging_, ";\n  __shared__ i64 copied[2][", kMostPhaseWords, "], patched[", kMostPhaseWords,
         "];\n",
         R"(  u32* const counters = (u32*)words[-2];
-  copied[0][threadIdx.x] = phase_word(kPhases[0], words, (int)threadIdx.x);
+  // The words of a phase are requested two phases ahead.
+  const int thread = (int)threadIdx.x, last = )",
+        phases_.size() - 1, R"(;
+  copied[0][thread] = phase_word(kPhases[0], words, thread);
+  i64 next = phase_word(kPhases[last < 1 ? last : 1], words, thread);
   __syncthreads();
 #pragma unroll 1
-  for (int p = 0; p < )",
-        phases_.size(), R"(; ++p) {
+  for (int p = 0; p <= last; ++p) {
     const PhaseEntry phase = kPhases[p];
     const i64* const mine = copied[p & 1];
-    i64 next = 0;
-    if (p + 1 < )",
-        phases_.size(), R"() next = phase_word(kPhases[p + 1], words, (int)threadIdx.x);
+    const i64 after_next = phase_word(kPhases[p + 2 < last ? p + 2 : last], words, thread);
     )",
         products_.empty() ? others : str("if (phase.product) ", product, "    else ", others),
-        R"(    copied[(p + 1) & 1][threadIdx.x] = next;
+        R"(    copied[(p + 1) & 1][thread] = next;
+    next = after_next;
     if (phase.ends) end_phase(counters + p);
     __syncthreads();
   }
