@@ -14,6 +14,11 @@ CALL_FILE = eval_frame.__file__  # has the function that calls compiled code
 CALL_FUNCTION = "compile_wrapper"
 
 
+def disallow_in_graph(function: Callable[..., Any]) -> None:
+    """Dynamo breaks graphs at calls of the function."""
+    torch._dynamo.disallow_in_graph(function)
+
+
 def debug_folder() -> str:
     """TORCH_COMPILE_DEBUG's folder of this process."""
     return torch._dynamo.utils.get_debug_dir()

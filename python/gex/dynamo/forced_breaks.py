@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from gex.compat.dynamo import disallow_in_graph
 from gex.compat.indexing_breaks import break_at_indexing, has_slice
 
 VARIABLE = "BREAK_GRAPH_OP_LIST"
@@ -18,7 +19,7 @@ VARIABLE = "BREAK_GRAPH_OP_LIST"
 
 def _break_at_function(function: Callable[..., Any]) -> Callable[[], None]:
     def install() -> None:
-        torch.compiler.disallow_in_graph(function)
+        disallow_in_graph(function)
 
     return install
 
