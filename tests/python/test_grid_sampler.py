@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import gex
+from gex.importer import grid_sampler
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -44,3 +45,28 @@ def test_gradients_of_the_grid_are_those_of_eager_and_of_the_image_within_its_ro
         # Eager rounds after each of up to some dozens of additions to a pixel.
         error = (of_image.double() - want_of_image.double()).abs().max()
         assert error <= 8 * torch.finfo(dtype).eps * want_of_image.double().abs().max()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("mode", [0, 1, 2], ids=["bilinear", "nearest", "bicubic"])
+def test_where_eager_computes_in_f32_results_are_rounded_once(monkeypatch, dtype, mode):
+    """As on CUDA, whose eager mode differs from the CPU's."""
+    monkeypatch.setattr(grid_sampler, "_computes_in_f32", lambda image: True)
+    torch.manual_seed(0)
+    image = torch.randn(2, 3, 13, 17).to(dtype)
+    grid = (torch.rand(2, 9, 21, 2) * 2.4 - 1.2).to(dtype)
+    grad = torch.randn(2, 3, 9, 21).to(dtype)
+    rest = (mode, 1, False)
+    want = torch.grid_sampler_2d(image.float(), grid.float(), *rest)
+    got = grid_sampler.grid_sampler_2d(image, grid, *rest)
+    assert got.dtype == dtype
+    torch.testing.assert_close(got, want.to(dtype), rtol=torch.finfo(dtype).eps, atol=1e-6)
+    wide = torch.ops.aten.grid_sampler_2d_backward(
+        grad.float(), image.float(), grid.float(), *rest, [True, True]
+    )
+    narrow = grid_sampler.grid_sampler_2d_backward(grad, image, grid, *rest, [True, True])
+    for value, reference in zip(narrow, wide):
+        assert value is not None and value.dtype == dtype
+        torch.testing.assert_close(
+            value, reference.to(dtype), rtol=4 * torch.finfo(dtype).eps, atol=1e-3
+        )

@@ -1,11 +1,12 @@
 # Written by scripts/stubs.py.
 """The C++ side of gex."""
 
-from typing import Any
-from collections.abc import Mapping, Sequence
 import enum
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from gex._gex import es as es, passes as passes
+from gex._gex import es as es
+from gex._gex import passes as passes
 
 class Error(RuntimeError):
     pass

@@ -1,8 +1,8 @@
 # Written by scripts/stubs.py.
 """The builder behind gex.es."""
 
-from typing import Any
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import gex._gex
 

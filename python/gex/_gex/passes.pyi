@@ -1,8 +1,8 @@
 # Written by scripts/stubs.py.
 """Implementation of gex.passes."""
 
-from typing import Any
 from collections.abc import Sequence
+from typing import Any
 
 import gex._gex.es
 

@@ -1,7 +1,8 @@
-"""grid_sampler_2d and its gradients on 16-bit floats with eager's rounding after every step.
+"""grid_sampler_2d and its gradients on 16-bit floats with eager's rounding: after every step on the
+CPU, once on CUDA, where eager computes in f32.
 
-PyTorch's decomposition computes in f32 and rounds once, which is more accurate but differs too much
-from eager: mode nearest selects another pixel.
+PyTorch's decomposition computes in f32 everywhere, which differs too much from eager on the CPU:
+mode nearest selects another pixel.
 """
 
 from __future__ import annotations
@@ -105,7 +106,20 @@ def _cubic_weights(t: torch.Tensor) -> list[torch.Tensor]:
     return [far(t + 1), near(t), near(1 - t), far(2 - t)]
 
 
+def _computes_in_f32(image: torch.Tensor) -> bool:
+    return image.device.type == "cuda" and image.dtype in (torch.float16, torch.bfloat16)
+
+
 def grid_sampler_2d(
+    image: torch.Tensor, grid: torch.Tensor, mode: int, padding: int, align_corners: bool
+) -> torch.Tensor:
+    if _computes_in_f32(image):
+        wide = _sampled(image.float(), grid.float(), mode, padding, align_corners)
+        return wide.to(image.dtype)
+    return _sampled(image, grid, mode, padding, align_corners)
+
+
+def _sampled(
     image: torch.Tensor, grid: torch.Tensor, mode: int, padding: int, align_corners: bool
 ) -> torch.Tensor:
     columns = _Axis(image.shape[3], padding, align_corners, image)
@@ -163,6 +177,22 @@ class _Scatter:
 
 
 def grid_sampler_2d_backward(
+    grad: torch.Tensor,
+    image: torch.Tensor,
+    grid: torch.Tensor,
+    mode: int,
+    padding: int,
+    align_corners: bool,
+    output_mask: list[bool],
+) -> tuple[torch.Tensor | None, torch.Tensor]:
+    if not _computes_in_f32(image):
+        return _gradients(grad, image, grid, mode, padding, align_corners, output_mask)
+    wide = (grad.float(), image.float(), grid.float())
+    of_image, of_grid = _gradients(*wide, mode, padding, align_corners, output_mask)
+    return None if of_image is None else of_image.to(image.dtype), of_grid.to(grid.dtype)
+
+
+def _gradients(
     grad: torch.Tensor,
     image: torch.Tensor,
     grid: torch.Tensor,
