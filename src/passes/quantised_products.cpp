@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "ir/label_propagation.hpp"
 #include "ops/core/build.hpp"
@@ -12,13 +13,23 @@
 namespace gex::passes {
 namespace {
 
+// The number of rows of a product if it is a constant.
+std::optional<std::int64_t> rows_of(const Node& node) {
+  Shape rows = node.output()->type().shape;
+  rows.pop_back();
+  return product(rows).as_const();
+}
+
 // Whether a product has surely few rows.
 bool has_few_rows(const Node& node) {
   constexpr std::int64_t kFewRows = 16;
-  Shape rows = node.output()->type().shape;
-  rows.pop_back();
-  const auto count = product(rows).as_const();
-  return count && *count <= kFewRows;
+  return rows_of(node).value_or(kFewRows + 1) <= kFewRows;
+}
+
+// Whether weights that are widened once, not in every call, are surely faster.
+bool has_many_rows(const Node& node) {
+  constexpr std::int64_t kManyRows = 9;
+  return rows_of(node).value_or(0) >= kManyRows;
 }
 
 class QuantisedRewriter {
@@ -31,7 +42,7 @@ class QuantisedRewriter {
     const DType dtype = x->type().dtype;
     const bool fits = weights->type().rank() == 2 &&
                       (dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16);
-    if (!fits) return nullptr;
+    if (!fits || (has_many_rows(node_) && computed_once(weights))) return nullptr;
     inputs_ = weights->type().shape[0];
     outputs_ = weights->type().shape[1];
     auto found = dequantised_weights(weights);

@@ -140,7 +140,9 @@ def test_form(form: Form, dtype: torch.dtype) -> None:
         x = torch.randn(shape).to(dtype)
         compiled = gex.compile(model, (x,))
         check(compiled, model, x)
-        assert reads_quantised(compiled.report.runner.text("program")), shape
+        # Frozen weights are widened once where there are many rows; the operator stays as it is.
+        expected = x.numel() // INPUTS <= 8 or form is int8_operator
+        assert reads_quantised(compiled.report.runner.text("program")) == expected, shape
 
 
 def test_dynamic_rows() -> None:
