@@ -89,6 +89,10 @@ CASES: dict[str, Case] = {
     "aten.bitwise_right_shift.Tensor": one(lambda t: (t(3), t(3, low=0, high=4))),
     "aten.__lshift__.Scalar": one(lambda t: (t.positive(3), 2)),
     "aten.__rshift__.Scalar": one(lambda t: (t(3, low=0, high=90), 2)),
+    "aten.__rshift__.Tensor": one(lambda t: (t(3, low=0, high=90), t(3, low=0, high=4))),
+    "aten._weight_int8pack_mm.default": one(
+        lambda t: (t(3, 32), torch.arange(-64, 64, dtype=torch.int8).reshape(4, 32), t(4))
+    ),
     "aten.max.other": r.extremum_other,
     "aten.min.other": r.extremum_other,
     "aten.acosh.default": one(lambda t: (t(3, low=1.2, high=9),)),
