@@ -74,8 +74,8 @@ class Sequence {
   // Returns the buffer of the exchanged memory, or -1 if the sequence is left alone.
   BufferId run() {
     choose_exchanged();
-    choose_recomputed();
     limit_staging();
+    choose_recomputed();  // last: launches that are repeated read no memory that phases write
     number_phases();
     const auto products = std::count_if(launches_.begin(), launches_.end(),
                                         [](const Launch* launch) { return launch->matrix; });
@@ -100,8 +100,7 @@ class Sequence {
     if (memory.kind != BufferDesc::Kind::temp || !bytes || element < 2 || element > 8) return false;
     // Nothing outside of the sequence reads or writes it.
     if (uses_.at(root) != static_cast<int>(accesses.size())) return false;
-    std::int64_t written = 0;
-    std::set<std::int64_t> starts;
+    std::map<std::int64_t, std::int64_t> written;  // bytes by offset
     for (const BufferUse& access : accesses) {
       const BufferDesc& view = desc(access.buffer);
       const auto dense = dense_bytes(view);
@@ -111,12 +110,16 @@ class Sequence {
           !options_.can_exchange(*launches_[index(access.launch)], access.position))
         return false;
       if (!access.write) continue;
-      // Written parts begin at different places and add up to the whole.
-      if (!starts.insert(*offset).second) return false;
-      written += *dense;
+      if (!written.emplace(*offset, *dense).second) return false;
       if (writes_and_reads(access.launch, accesses)) return false;
     }
-    return written == *bytes && !starts.empty();
+    // Every element is written once: readers wait for all of them.
+    std::int64_t end = 0;
+    for (const auto& [offset, size] : written) {
+      if (offset != end) return false;
+      end += size;
+    }
+    return end == *bytes && end > 0;
   }
 
   static bool writes_and_reads(int launch, const std::vector<BufferUse>& accesses) {
@@ -248,6 +251,9 @@ class Sequence {
     // Counters: a backend may divide the launches of a phase.
     std::int64_t bytes = rounded(std::int64_t{4} * count());
     const auto id = static_cast<BufferId>(program_.buffers.size());
+    std::vector<BufferId> values;  // and all their views
+    for (BufferId value = 0; value < id; ++value)
+      if (exchanged_.contains(program::root_of(program_, value))) values.push_back(value);
     for (BufferId root : exchanged_) {
       BufferDesc& value = program_.buffers[index(root)];
       const std::int64_t size = value.bytes.constant();
@@ -255,16 +261,11 @@ class Sequence {
       value.alias_offset = bytes;
       bytes += rounded(2 * size);
     }
-    std::set<BufferId> views;
-    for (const auto& [root, accesses] : accesses_)
-      for (const BufferUse& access : accesses)
-        if (exchanged_.contains(root)) views.insert(access.buffer);
-    views.insert(exchanged_.begin(), exchanged_.end());
-    for (BufferId view : views) {
-      BufferDesc& value = program_.buffers[index(view)];
-      value.exchanged = true;
-      value.bytes = value.bytes * Dim(2);
-      if (!exchanged_.contains(view)) value.alias_offset = value.alias_offset * Dim(2);
+    for (BufferId value : values) {
+      BufferDesc& doubled = program_.buffers[index(value)];
+      doubled.exchanged = true;
+      doubled.bytes = doubled.bytes * Dim(2);
+      if (!exchanged_.contains(value)) doubled.alias_offset = doubled.alias_offset * Dim(2);
     }
     memory.shape = {bytes};
     memory.bytes = bytes;
@@ -323,6 +324,7 @@ class SuperKernels {
   // The end of the longest sequence of whole groups that can be phases.
   std::size_t end_of_sequence(const std::vector<Step>& steps, std::size_t first) const {
     std::size_t end = first;
+    if (continues(steps[first])) return first;  // the rest of a group that can't be one
     while (end < steps.size()) {
       std::size_t next = end, words = 0;
       bool fits = true;
