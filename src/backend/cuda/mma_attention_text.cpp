@@ -53,6 +53,12 @@ GEX_FN void load_rows(u32 tile, const Operand& operand, i64 first, i64 row_strid
 // multiprocessors idle: a block takes 16 rows, and its warps share each tile. kDecode: at most 16 rows
 // in all; the blocks of a cluster share the keys, too.
 enum Form { kPrefill, kFewRows, kDecode };
+// The head and the query of a row. 32 bits (aligned_operands): a 64-bit division takes longer than a tile's product.
+struct RowOf { u32 head, query; };
+GEX_FN RowOf row_of(i64 row, i64 queries) {
+  const u32 head = (u32)row / (u32)queries;
+  return {head, (u32)row - head * (u32)queries};
+}
 template <Form form>
 GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const Value& load_v,
                    const Mask& load_mask, const Finish& done, Blocks block, char* shared) {
@@ -62,17 +68,20 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
   const float scale = (kHasScale ? (float)scale_value() : 1.0f / sqrtf((float)s.head)) * log2e;
   const i64 group = s.heads / s.kv_heads, rows = group * s.queries;
   const bool by_keys = form != kPrefill;  // the warps of a block share the keys of a tile
-  const int RT = by_keys ? 1 : kRowTiles, splits = form == kDecode ? kSplits : 1;
+  const int RT = by_keys ? 1 : kRowTiles;
+  constexpr int splits = form == kDecode ? kSplits : 1;
   const int block_rows = by_keys ? 16 : kBlockRows;
   const i64 row_blocks = form == kDecode ? 1 : (rows + block_rows - 1) / block_rows, units = s.batch * s.kv_heads * row_blocks;
   // Pieces of 8 keys that a warp takes at once; half a tile where long rows leave few registers.
   const int NT = by_keys ? 2 : kValue > 128 || RT == 2 ? 4 : 8, passes = by_keys ? 1 : 8 / NT;
   const u32 q_tile = shared_address(shared), ring = q_tile + kQueryBytes;
   for (i64 unit = block.index / splits; unit < units; unit += block.count / splits) {
-    const i64 b = unit / (s.kv_heads * row_blocks), kv = unit / row_blocks % s.kv_heads;
-    const i64 row0 = unit % row_blocks * block_rows;
+    const i64 of_head = row_blocks == 1 ? unit : unit / row_blocks;  // of all batches
+    const i64 b = of_head / s.kv_heads, kv = of_head - b * s.kv_heads;
+    const i64 row0 = (unit - of_head * row_blocks) * block_rows;
     const i64 last_row = int_min(row0 + block_rows, rows) - 1;
-    const i64 key_end = s.visible(row0 / s.queries == last_row / s.queries ? last_row % s.queries : s.queries - 1);
+    const RowOf last = row_of(last_row, s.queries);
+    const i64 key_end = s.visible(row_of(row0, s.queries).head == last.head ? last.query : s.queries - 1);
     const i64 tiles = (key_end + 63) / 64, share = (tiles + splits - 1) / splits;
     const i64 from = splits > 1 ? int_min(cluster_rank() * share, tiles) : 0;
     const int steps = (int)int_min(share, tiles - from);
@@ -92,7 +101,8 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
       const i64 row = row0 + r;
       uint4 v = {0, 0, 0, 0};
       if (row < rows) {
-        const i64 offset = b * s.q[0] + (kv * group + row / s.queries) * s.q[1] + row % s.queries * s.q[2] + at * 8;
+        const RowOf of = row_of(row, s.queries);
+        const i64 offset = b * s.q[0] + (kv * group + of.head) * s.q[1] + of.query * s.q[2] + at * 8;
         if (kQueryComputed) {
           v.x = to_halves<kBf16>(load_q(offset), load_q(offset + 1));
           v.y = to_halves<kBf16>(load_q(offset + 2), load_q(offset + 3));
@@ -112,9 +122,10 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
     for (int r = 0; r < RT; ++r)
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const i64 row = row0 + warp_row + r * 16 + g + h * 8, query = row % s.queries;
-        mask_first[r][h] = b * s.mask[0] + (kv * group + row / s.queries) * s.mask[1] + query * s.mask[2];
-        end[r][h] = row < rows ? (int)s.visible(query) : 0;
+        const i64 row = row0 + warp_row + r * 16 + g + h * 8;
+        const RowOf of = row_of(row, s.queries);
+        mask_first[r][h] = b * s.mask[0] + (kv * group + of.head) * s.mask[1] + of.query * s.mask[2];
+        end[r][h] = row < rows ? (int)s.visible(of.query) : 0;
         all_see = end[r][h] < all_see ? end[r][h] : all_see;
       }
     float top[RT][2], total[RT][2], out[RT][kValue / 8][4];
@@ -264,7 +275,8 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
         for (int h = 0; h < 2; ++h) {
           const i64 row = row0 + warp_row + r * 16 + g + h * 8;
           if (row >= rows) continue;
-          const i64 head = kv * group + row / s.queries, query = row % s.queries;
+          const RowOf of = row_of(row, s.queries);
+          const i64 head = kv * group + of.head, query = of.query;
           const i64 point = ((b * s.heads + head) * s.queries + query) * kValue + t * 2;
           const i64 offset = b * s.out[0] + head * s.out[1] + query * s.out[2] + t * 2 * s.out[3];
           const bool hidden = total[r][h] == 0.0f && !(kNanIfMasked && s.keys > 0);
@@ -286,6 +298,7 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
     float* const block_sums = totals + 64;       // [16][kValue]
     float* const block_tops = block_sums + 16 * kValue;
     float* const block_totals = block_tops + 16;
+    float* const factors = block_totals + 16;    // [16][4], of the warps
     // Rows past the last are left out: there are few, and others would collide in the same banks.
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
@@ -298,42 +311,57 @@ GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const
       if (t == 0) tops[r] = top[0][h], totals[r] = total[0][h];
     }
     __syncthreads();
-    for (int e = thread; e < own_rows * kValue; e += 128) {
-      const int r = e / kValue;
-      float highest = -infinity, sum = 0.0f, all = 0.0f;
-      for (int w = 0; w < 4; ++w) highest = tops[w * 16 + r] > highest ? tops[w * 16 + r] : highest;
+    if (thread < own_rows) {
+      float highest = -infinity, all = 0.0f;
+#pragma unroll
+      for (int w = 0; w < 4; ++w) highest = tops[w * 16 + thread] > highest ? tops[w * 16 + thread] : highest;
       const float base = highest == -infinity ? 0.0f : highest;
+#pragma unroll
       for (int w = 0; w < 4; ++w) {
-        const float factor = fast_exp2(tops[w * 16 + r] - base);
-        sum += sums[(w * 16) * kValue + e] * factor;
-        all += totals[w * 16 + r] * factor;
+        factors[thread * 4 + w] = fast_exp2(tops[w * 16 + thread] - base);
+        all += totals[w * 16 + thread] * factors[thread * 4 + w];
       }
-      block_sums[e] = sum;
-      if (e % kValue == 0) block_tops[r] = highest, block_totals[r] = all;
+      block_tops[thread] = highest, block_totals[thread] = all;
     }
-    if (splits == 1) __syncthreads(); else cluster_sync();
-    const u32 rank = splits == 1 ? 0 : cluster_rank();
-    const auto of_block = [&](const float* p, u32 other) { return splits == 1 ? *p : cluster_float(p, other); };
-    for (int e = (int)rank * 128 + thread; e < own_rows * kValue; e += 128 * splits) {
-      const int r = e / kValue;
-      float highest = -infinity, sum = 0.0f, all = 0.0f;
-      for (u32 c = 0; c < (u32)splits; ++c) {
-        const float v = of_block(block_tops + r, c);
-        highest = v > highest ? v : highest;
-      }
-      const float base = highest == -infinity ? 0.0f : highest;
-      for (u32 c = 0; c < (u32)splits; ++c) {
-        const float factor = fast_exp2(of_block(block_tops + r, c) - base);
-        sum += of_block(block_sums + e, c) * factor;
-        all += of_block(block_totals + r, c) * factor;
-      }
-      const i64 head = kv * group + (row0 + r) / s.queries, query = (row0 + r) % s.queries;
+    __syncthreads();
+    const auto sum_of_warps = [&](int e) {
+      float sum = 0.0f;
+#pragma unroll
+      for (int w = 0; w < 4; ++w) sum += sums[(w * 16) * kValue + e] * factors[e / kValue * 4 + w];
+      return sum;
+    };
+    const auto finish = [&](int e, float sum, float all) {
+      const RowOf of = row_of(row0 + e / kValue, s.queries);
+      const i64 head = kv * group + of.head, query = of.query;
       const bool hidden = all == 0.0f && !(kNanIfMasked && s.keys > 0);
       done(((b * s.heads + head) * s.queries + query) * kValue + e % kValue,
            b * s.out[0] + head * s.out[1] + query * s.out[2] + e % kValue * s.out[3],
            hidden ? 0.0f : sum * (1.0f / all));
+    };
+    if constexpr (splits == 1) {
+#pragma unroll 4
+      for (int e = thread; e < own_rows * kValue; e += 128) finish(e, sum_of_warps(e), block_totals[e / kValue]);
+      __syncthreads();
+      continue;
     }
-    if (splits == 1) __syncthreads(); else cluster_sync();
+    for (int e = thread; e < own_rows * kValue; e += 128) block_sums[e] = sum_of_warps(e);
+    cluster_sync();
+    for (int e = (int)cluster_rank() * 128 + thread; e < own_rows * kValue; e += 128 * splits) {
+      const int r = e / kValue;
+      float highest = -infinity, sum = 0.0f, all = 0.0f;
+      for (u32 c = 0; c < (u32)splits; ++c) {
+        const float v = cluster_float(block_tops + r, c);
+        highest = v > highest ? v : highest;
+      }
+      const float base = highest == -infinity ? 0.0f : highest;
+      for (u32 c = 0; c < (u32)splits; ++c) {
+        const float factor = fast_exp2(cluster_float(block_tops + r, c) - base);
+        sum += cluster_float(block_sums + e, c) * factor;
+        all += cluster_float(block_totals + r, c) * factor;
+      }
+      finish(e, sum, all);
+    }
+    cluster_sync();
   }
 }
 
@@ -342,7 +370,7 @@ GEX_FN bool aligned_operands(const Sizes& s, const Query& q, const Key& k, const
   if (!kQueryComputed) bits |= (i64)q.memory() | 2 * (s.q[0] | s.q[1] | s.q[2]);
   if (!kKeyComputed) bits |= (i64)k.memory() | 2 * (s.k[0] | s.k[1] | s.k[2]);
   if (!kValueComputed) bits |= (i64)v.memory() | 2 * (s.v[0] | s.v[1] | s.v[2]);
-  return bits % 16 == 0;
+  return bits % 16 == 0 && s.heads / s.kv_heads * s.queries < 0x7fffff00;
 }
 )cuda";
 }

@@ -20,7 +20,7 @@ constexpr std::int64_t prefill_rows(std::int64_t value, bool decode) {
 constexpr std::int64_t mma_attention_bytes(std::int64_t head, std::int64_t value, int stages,
                                            bool decode, bool prefill) {
   const std::int64_t h = (head + 63) / 64 * 128, v = (value + 63) / 64 * 128;
-  const std::int64_t merge = (80 * value + 160) * 4;  // of the states of warps and blocks
+  const std::int64_t merge = (80 * value + 224) * 4;  // of the states of warps and blocks
   const std::int64_t ring = 64 * (h + v) * stages;
   const std::int64_t rows = prefill ? prefill_rows(value, decode) : 16;
   return rows * h + (ring > merge ? ring : merge);
