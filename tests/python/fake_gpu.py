@@ -1,8 +1,9 @@
 """Programs for CUDA without a GPU: a driver library that computes on the host, tensors of the CPU.
 
 What a process needs: `environment(folder)` in its environment, and `install()` before it compiles.
-Kernels are generated, compiled (by the host's compiler) and launched as on a GPU. `pytest --fake-gpu`
-does both, so that ordinary tests run this way.
+Kernels are generated, compiled (by the host's compiler) and launched as on a GPU. With
+`pytest --fake-gpu`
+ordinary tests run this way.
 """
 
 from __future__ import annotations
@@ -27,9 +28,7 @@ def environment(folder: Path) -> dict[str, str]:
     for name in ("libnvrtc.so", "libcublas.so"):
         (folder / name).symlink_to(library.name)
     _KERNELS.mkdir(parents=True, exist_ok=True)
-    return dict(
-        os.environ, GEX_CUDA_LIBRARY_PATH=str(folder), GEX_FAKE_CUDA_CACHE=str(_KERNELS)
-    )
+    return dict(os.environ, GEX_CUDA_LIBRARY_PATH=str(folder), GEX_FAKE_CUDA_CACHE=str(_KERNELS))
 
 
 def install() -> None:

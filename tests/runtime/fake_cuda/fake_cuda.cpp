@@ -299,7 +299,10 @@ std::string host_text(const std::string& source) {
     const auto count = 1 + std::count(parameters.begin(), parameters.end(), ',');
     text << "\nextern \"C\" { int " << name << "_parameters = " << count << "; int " << name
          << "_cluster = "
-         << (clustered ? cluster[1].str() : name == "gex_super_kernel" ? "0" : "1") << "; }\n";
+         << (clustered                    ? cluster[1].str()
+             : name == "gex_super_kernel" ? "0"
+                                          : "1")
+         << "; }\n";
   }
   if (generated) text << gex::codegen::kEmulatedRun;
   return text.str();
@@ -544,8 +547,7 @@ int nvrtcDestroyProgram(Program** program) { return delete *program, 0; }
 int nvrtcCompileProgram(Program* program, int, const char* const*) {
   const std::string text = host_text(program->source);
   const char* cache = getenv("GEX_FAKE_CUDA_CACHE");
-  const std::string kept =
-      cache == nullptr ? "" : std::string(cache) + "/" + name_of(text) + ".so";
+  const std::string kept = cache == nullptr ? "" : std::string(cache) + "/" + name_of(text) + ".so";
   if (cache != nullptr && access(kept.c_str(), R_OK) == 0) {
     program->image = contents(kept);
     return 0;
