@@ -1,9 +1,8 @@
 """Programs for CUDA without a GPU: a driver library that computes on the host, tensors of the CPU.
 
 What a process needs: `environment(folder)` in its environment, and `install()` before it compiles.
-Kernels are generated, compiled (by the host's compiler) and launched as on a GPU. With
-`pytest --fake-gpu`
-ordinary tests run this way.
+Kernels are generated, compiled (by the host's compiler) and launched as on a GPU.
+`pytest --fake-gpu` runs ordinary tests this way.
 """
 
 from __future__ import annotations
