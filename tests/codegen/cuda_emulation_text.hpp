@@ -10,16 +10,13 @@ namespace gex::codegen {
 // barriers show.
 inline const char* const kEmulation = R"(
 #define GEX_EMULATED
-#include <ucontext.h>
-#include <cmath>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <atomic>
-#include <memory>
-#include <thread>
-#include <vector>
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 struct Dim3 { unsigned x; };
 static thread_local Dim3 threadIdx, blockIdx, blockDim, gridDim;
 static thread_local unsigned char* block_locals[16];
@@ -40,14 +37,37 @@ static thread_local unsigned rank_of_thread, cluster_size;  // of the running th
 
 struct Barrier { unsigned size, arrived, generation; };
 static thread_local Barrier block_barriers[16], cluster_barrier, warp_barriers[16][32];
-static thread_local ucontext_t scheduler, fibers[4096];
-static thread_local bool finished[4096];
+struct PendingCopy { void* to; const void* from; bool valid; int group; };
+struct ThreadState {
+  void* stack;  // where it goes on
+  bool finished;
+  unsigned long long shown[8];  // to its warp
+  // Copies arrive no earlier than the thread waits for them.
+  PendingCopy* pending;
+  int num_pending, room, committed;
+};
+static thread_local ThreadState* threads_of_cluster;
+static thread_local void* scheduler;
+// Keeps the registers that functions keep, and goes on with another stack.
+extern "C" void gex_switch_stack(void** from, void* to);
+#ifdef __x86_64__
+asm(".text\n.local gex_switch_stack\n.type gex_switch_stack, @function\ngex_switch_stack:\n"
+    "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
+    "movq %rsp, (%rdi)\nmovq %rsi, %rsp\n"
+    "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n");
+static void* new_stack(unsigned char* top, void (*entry)()) {
+  void** words = reinterpret_cast<void**>(reinterpret_cast<uintptr_t>(top) / 16 * 16);
+  words[-2] = reinterpret_cast<void*>(entry);
+  return words - 8;
+}
+#else
+#error "the emulation of CUDA has no switch of stacks for this processor"
+#endif
 // The number of the running thread in its cluster.
 static unsigned self_number() { return rank_of_thread * blockDim.x + threadIdx.x; }
 static thread_local unsigned long long progress;
 static void __attribute__((noinline)) yield_thread() {
-  const unsigned self = self_number();
-  swapcontext(&fibers[self], &scheduler);
+  gex_switch_stack(&threads_of_cluster[self_number()].stack, scheduler);
 }
 static void __attribute__((noinline)) wait_at(Barrier& b) {
   if (++b.arrived == b.size) {
@@ -68,16 +88,15 @@ static float cluster_float(const float* p, unsigned rank) {
 }
 
 // Warp operations: every lane shows a value, then reads those of others.
-static thread_local unsigned long long shown[4096][8];
-template <class T> static T* show(const T& value) {
-  static_assert(sizeof(T) <= sizeof shown[0]);
-  memcpy(shown[self_number()], &value, sizeof(T));
+template <class T> static void show(const T& value) {
+  ThreadState& self = threads_of_cluster[self_number()];
+  static_assert(sizeof(T) <= sizeof self.shown);
+  memcpy(self.shown, &value, sizeof(T));
   __syncwarp();
-  return reinterpret_cast<T*>(shown[self_number() / 32 * 32]);
 }
 template <class T> static T shown_by(unsigned lane) {
   T value;
-  memcpy(&value, shown[self_number() / 32 * 32 + lane % 32], sizeof(T));
+  memcpy(&value, threads_of_cluster[self_number() / 32 * 32 + lane % 32].shown, sizeof(T));
   return value;
 }
 template <class T> static T __shfl_sync(unsigned, T value, int lane, int = 32) {
@@ -111,7 +130,7 @@ template <class T, class U> static T atomicAdd(T* p, U v) { const T old = *p; *p
 static void __threadfence() {}
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 struct alignas(16) float4 { float x, y, z, w; };
-namespace gex { float f16_to_f32(std::uint16_t); std::uint16_t f32_to_f16(float); }
+namespace gex { float f16_to_f32(uint16_t); uint16_t f32_to_f16(float); }
 static float of_f16(unsigned short h) { return gex::f16_to_f32(h); }
 static unsigned short to_f16(float f) { return gex::f32_to_f16(f); }
 
@@ -177,10 +196,6 @@ static void load_8x8(unsigned (&r)[4], unsigned row_at, bool transposed) {
 static void load_matrices(unsigned (&r)[4], unsigned row) { load_8x8(r, row, false); }
 static void load_matrices_transposed(unsigned (&r)[4], unsigned row) { load_8x8(r, row, true); }
 
-// Copies arrive no earlier than a thread waits for them.
-struct PendingCopy { void* to; const void* from; bool valid; int group; };
-static thread_local std::vector<PendingCopy> pending[4096];
-static thread_local int committed[4096];
 static void store_shared(unsigned to, const uint4& v) { memcpy(gex_locals + to, &v, 16); }
 static void store_shared(unsigned to, unsigned short v) { memcpy(gex_locals + to, &v, 2); }
 static void copy_async(unsigned place, const void* from, bool valid) {
@@ -189,18 +204,24 @@ static void copy_async(unsigned place, const void* from, bool valid) {
     fprintf(stderr, "an unaligned copy\n");
     abort();
   }
-  pending[self_number()].push_back({to, from, valid, committed[self_number()]});
+  ThreadState& self = threads_of_cluster[self_number()];
+  if (self.num_pending == self.room) {
+    self.room = self.room * 2 + 16;
+    self.pending = static_cast<PendingCopy*>(realloc(self.pending, self.room * sizeof(PendingCopy)));
+  }
+  self.pending[self.num_pending++] = {to, from, valid, self.committed};
 }
-static void commit_copies() { ++committed[self_number()]; }
+static void commit_copies() { ++threads_of_cluster[self_number()].committed; }
 template <int groups> static void wait_copies() {
-  auto& mine = pending[self_number()];
-  std::vector<PendingCopy> later;
-  for (const PendingCopy& copy : mine) {
-    if (copy.group >= committed[self_number()] - groups) later.push_back(copy);
+  ThreadState& self = threads_of_cluster[self_number()];
+  int later = 0;
+  for (int i = 0; i < self.num_pending; ++i) {
+    const PendingCopy copy = self.pending[i];
+    if (copy.group >= self.committed - groups) self.pending[later++] = copy;
     else if (copy.valid) memcpy(copy.to, copy.from, 16);
     else memset(copy.to, 0, 16);
   }
-  mine = later;
+  self.num_pending = later;
 }
 static void wait_all_copies() {
   commit_copies();
@@ -226,7 +247,7 @@ static unsigned load_acquire(const unsigned* p) { return __atomic_load_n(p, __AT
 // Other threads of the block may be what this one waits for.
 static void poll_again() {
   ++progress;
-  std::this_thread::yield();
+  sched_yield();
   yield_thread();
 }
 static bool is_shared(const void*) { return true; }
@@ -243,11 +264,10 @@ inline const char* const kEmulatedRun = R"(
 static thread_local void (*running)(const i64*);
 static thread_local const i64* running_words;
 static void run_thread() {
-  const unsigned self = self_number();
   running(running_words);
-  finished[self] = true;
+  threads_of_cluster[self_number()].finished = true;
   ++progress;
-  for (;;) swapcontext(&fibers[self], &scheduler);
+  for (;;) yield_thread();
 }
 static void run_cluster(unsigned first_block, unsigned threads, unsigned char* stacks, size_t stack) {
   cluster_barrier = {threads * cluster_size, 0, 0};
@@ -258,24 +278,21 @@ static void run_cluster(unsigned first_block, unsigned threads, unsigned char* s
   }
   const unsigned all = threads * cluster_size;
   for (unsigned t = 0; t < all; ++t) {
-    finished[t] = false;
-    getcontext(&fibers[t]);
-    fibers[t].uc_stack.ss_sp = stacks + t * stack;
-    fibers[t].uc_stack.ss_size = stack;
-    fibers[t].uc_link = nullptr;
-    makecontext(&fibers[t], run_thread, 0);
+    threads_of_cluster[t].finished = false;
+    threads_of_cluster[t].stack = new_stack(stacks + (t + 1) * stack, run_thread);
   }
   for (bool live = true; live;) {
     live = false;
     const unsigned long long before = progress;
     for (unsigned i = 0; i < all; ++i) {
       const unsigned t = first_block / cluster_size % 2 ? all - 1 - i : i;
-      if (finished[t]) continue;
+      ThreadState& thread = threads_of_cluster[t];
+      if (thread.finished) continue;
       rank_of_thread = t / threads;
       threadIdx.x = t % threads;
       blockIdx.x = first_block + rank_of_thread;
-      swapcontext(&scheduler, &fibers[t]);
-      live = live || !finished[t];
+      gex_switch_stack(&scheduler, thread.stack);
+      live = live || !thread.finished;
     }
     if (live && progress == before) {
       fprintf(stderr, "a barrier that not all threads of block %u reach\n", blockIdx.x);
@@ -286,11 +303,14 @@ static void run_cluster(unsigned first_block, unsigned threads, unsigned char* s
 // Runs blocks first, first + step, ...
 static void run_blocks(void (*kernel)(const i64*), const i64* words, unsigned first, unsigned step, unsigned blocks,
                        unsigned threads, long long shared, unsigned cluster) {
-  const size_t stack = 256 << 10;
-  std::unique_ptr<unsigned char[]> stacks(new unsigned char[stack * threads * cluster]);
-  const size_t part = (static_cast<size_t>(shared) + 255) / 128 * 128;
-  std::vector<unsigned char> memory(part * cluster + 128);
-  unsigned char* base = reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(memory.data()) + 127) / 128 * 128);
+  // Those of 256 threads are small enough for the heap, which keeps the memory for the next launch.
+  const size_t stack = 96 << 10, all = threads * cluster;
+  auto* stacks = static_cast<unsigned char*>(malloc(stack * all));
+  for (size_t t = 0; t < all; ++t) memset(stacks + t * stack, 0xa5, 8);
+  threads_of_cluster = static_cast<ThreadState*>(calloc(all, sizeof(ThreadState)));
+  const size_t part = (static_cast<size_t>(shared) + 255) / 128 * 128, bytes = part * cluster + 128;
+  auto* memory = static_cast<unsigned char*>(malloc(bytes));
+  unsigned char* base = reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(memory) + 127) / 128 * 128);
   running = kernel;
   running_words = words;
   gridDim.x = blocks;
@@ -298,22 +318,45 @@ static void run_blocks(void (*kernel)(const i64*), const i64* words, unsigned fi
   cluster_size = cluster;
   if (blocks % cluster) { fprintf(stderr, "part of a cluster\n"); abort(); }
   for (unsigned block = first; block < blocks; block += step) {
-    memset(memory.data(), 0xff, memory.size());
+    memset(memory, 0xff, bytes);
     for (unsigned c = 0; c < cluster; ++c) block_locals[c] = base + c * part;
-    run_cluster(block, threads, stacks.get(), stack);
+    run_cluster(block, threads, stacks, stack);
     for (unsigned c = 0; c < cluster; ++c)
       for (size_t i = static_cast<size_t>(shared); i < part; ++i)
         if (block_locals[c][i] != 0xff) { fprintf(stderr, "a store behind shared memory\n"); abort(); }
   }
+  for (size_t t = 0; t < all; ++t) {
+    free(threads_of_cluster[t].pending);
+    for (size_t i = 0; i < 8; ++i)
+      if (stacks[t * stack + i] != 0xa5) { fprintf(stderr, "a stack is too small\n"); abort(); }
+  }
+  free(stacks);
+  free(threads_of_cluster);
+  free(memory);
+}
+struct PersistentBlock {
+  void (*kernel)(const i64*);
+  const i64* words;
+  unsigned block, blocks, threads;
+  long long shared;
+  pthread_t thread;
+};
+static void* run_persistent(void* argument) {
+  const PersistentBlock& b = *static_cast<PersistentBlock*>(argument);
+  run_blocks(b.kernel, b.words, b.block, b.blocks, b.blocks, b.threads, b.shared, 1);
+  return nullptr;
 }
 // cluster 0: a persistent kernel.
 extern "C" void run_kernel(void (*kernel)(const i64*), const i64* words, unsigned blocks,
                            unsigned threads, long long shared, unsigned cluster) {
   if (cluster > 0) return run_blocks(kernel, words, 0, cluster, blocks, threads, shared, cluster);
-  std::vector<std::thread> all;
-  for (unsigned block = 0; block < blocks; ++block)
-    all.emplace_back([=] { run_blocks(kernel, words, block, blocks, blocks, threads, shared, 1); });
-  for (std::thread& one : all) one.join();
+  auto* all = static_cast<PersistentBlock*>(calloc(blocks, sizeof(PersistentBlock)));
+  for (unsigned block = 0; block < blocks; ++block) {
+    all[block] = {kernel, words, block, blocks, threads, shared, {}};
+    if (pthread_create(&all[block].thread, nullptr, run_persistent, &all[block])) abort();
+  }
+  for (unsigned block = 0; block < blocks; ++block) pthread_join(all[block].thread, nullptr);
+  free(all);
 }
 )";
 

@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 import importlib
+import os
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch.utils._pytree import tree_leaves
 
+import fake_gpu
 import gex
 from gex.fx_stage import replacements
 
 TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--fake-gpu",
+        action="store_true",
+        help="compile for CUDA, with a driver library that computes on the host",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--fake-gpu"):
+        folder = tempfile.TemporaryDirectory(prefix="gex_fake_gpu_")
+        config.add_cleanup(folder.cleanup)
+        os.environ.update(fake_gpu.environment(Path(folder.name)))
+        fake_gpu.install()
 
 
 @pytest.fixture(autouse=True)

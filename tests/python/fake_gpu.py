@@ -2,6 +2,7 @@
 
 What a process needs: `environment(folder)` in its environment, and `install()` before it compiles.
 Kernels are generated, compiled (by the host's compiler) and launched as on a GPU.
+`pytest --fake-gpu` runs ordinary tests this way.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-_SOURCE = Path(__file__).resolve().parents[1] / "runtime" / "fake_cuda" / "fake_cuda.cpp"
+_ROOT = Path(__file__).resolve().parents[2]
+_SOURCE = _ROOT / "tests" / "runtime" / "fake_cuda" / "fake_cuda.cpp"
+# Kernels that the driver library has compiled, by their text; kept between runs.
+_KERNELS = _ROOT / "build" / "fake_gpu_kernels"
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -22,7 +26,8 @@ def environment(folder: Path) -> dict[str, str]:
     subprocess.run(command, check=True)
     for name in ("libnvrtc.so", "libcublas.so"):
         (folder / name).symlink_to(library.name)
-    return dict(os.environ, GEX_CUDA_LIBRARY_PATH=str(folder))
+    _KERNELS.mkdir(parents=True, exist_ok=True)
+    return dict(os.environ, GEX_CUDA_LIBRARY_PATH=str(folder), GEX_FAKE_CUDA_CACHE=str(_KERNELS))
 
 
 def install() -> None:

@@ -1,15 +1,17 @@
 // A CUDA driver, NVRTC and cuBLAS that run on the host, with the entry points that gex opens:
 // enough to put the CUDA drivers through the conformance suite where there is no GPU. Device memory
 // is host memory (filled with garbage; with GEX_FAKE_CUDA_PROTECT=1 it can't be touched but by what
-// the driver runs, so that host code that follows a device pointer ends with a signal), "cubin" is
-// the path of a shared library that the host's compiler made, kernels run block by block on one
+// the driver runs, so that host code that follows a device pointer ends with a signal), a "cubin"
+// is a shared library that the host's compiler made, kernels run block by block on one
 // thread, captured streams collect functions. With GEX_FAKE_CUDA_LAZY=1 nothing runs before
 // somebody waits, and then streams made later run first as far as events allow: steps that lack one
 // go wrong.
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -74,7 +76,7 @@ struct Graph {
   Items items;
 };
 struct Program {
-  std::string source, log, library;
+  std::string source, log, image;
 };
 struct Handle {
   Stream* stream = nullptr;
@@ -261,6 +263,51 @@ std::string work_folder() {
   return folder;
 }
 
+std::string contents(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+// Other processes see the whole file or none.
+void keep(const std::string& path, const std::string& text) {
+  const std::string unfinished = path + "." + std::to_string(getpid());
+  std::ofstream(unfinished, std::ios::binary) << text;
+  rename(unfinished.c_str(), path.c_str());
+}
+
+std::string name_of(const std::string& text) {
+  const std::hash<std::string> hash;
+  std::ostringstream name;
+  name << std::hex << hash(text) << "_" << hash(text + "again");
+  return name.str();
+}
+
+// The kernels with what CUDA provides to them, and a description of each.
+std::string host_text(const std::string& source) {
+  // Generated kernels begin with the prelude, and need threads that meet at barriers.
+  const bool generated = source.find("GEX_FN") != std::string::npos;
+  std::ostringstream text;
+  text << (generated ? gex::codegen::kEmulation : kEmulation) << source;
+  static const std::regex kernels(R"(__global__ void((?: __\w+__\([^)]*\))*) (\w+)\(([^)]*)\))");
+  static const std::regex clusters(R"(__cluster_dims__\((\d+))");
+  std::sregex_iterator found(source.begin(), source.end(), kernels), end;
+  for (; found != end; ++found) {
+    const std::string attributes = (*found)[1], name = (*found)[2], parameters = (*found)[3];
+    std::smatch cluster;
+    const bool clustered = std::regex_search(attributes, cluster, clusters);
+    const auto count = 1 + std::count(parameters.begin(), parameters.end(), ',');
+    text << "\nextern \"C\" { int " << name << "_parameters = " << count << "; int " << name
+         << "_cluster = "
+         << (clustered                    ? cluster[1].str()
+             : name == "gex_super_kernel" ? "0"
+                                          : "1")
+         << "; }\n";
+  }
+  if (generated) text << gex::codegen::kEmulatedRun;
+  return text.str();
+}
+
 }  // namespace
 
 extern "C" {
@@ -363,7 +410,14 @@ int cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
 }
 
 int cuModuleLoadData(Module** module, const void* image) {
-  void* library = dlopen(static_cast<const char*>(image), RTLD_NOW | RTLD_LOCAL);
+  // The table of sections is the last part of the file.
+  const auto& header = *static_cast<const Elf64_Ehdr*>(image);
+  const std::size_t bytes = header.e_shoff + std::size_t{header.e_shentsize} * header.e_shnum;
+  static std::atomic<int> number{0};  // libraries are known by their path
+  const std::string path = work_folder() + "/image" + std::to_string(number++) + ".so";
+  keep(path, std::string(static_cast<const char*>(image), bytes));
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  unlink(path.c_str());
   if (library == nullptr) return std::fprintf(stderr, "%s\n", dlerror()), 200;
   *module = new Module{library, {}};
   return 0;
@@ -481,45 +535,33 @@ int nvrtcCreateProgram(Program** program, const char* source, const char*, int, 
                        const char* const*) {
   return *program = new Program{source, "", ""}, 0;
 }
-int nvrtcVersion(int* major, int* minor) { return *major = 13, *minor = 0, 0; }
+// Images that caches keep are of the emulation that made them.
+int nvrtcVersion(int* major, int* minor) {
+  static const std::size_t texts = std::hash<std::string>()(
+      std::string(kEmulation) + gex::codegen::kEmulation + gex::codegen::kEmulatedRun);
+  return *major = 13, *minor = static_cast<int>(texts % 1'000'000'000), 0;
+}
 int nvrtcDestroyProgram(Program** program) { return delete *program, 0; }
 
+// With GEX_FAKE_CUDA_CACHE images are kept in that folder, by the text that they were made of.
 int nvrtcCompileProgram(Program* program, int, const char* const*) {
-  static std::mutex mutex;
-  static int number = 0;
-  std::string stem;
-  {
-    const std::lock_guard lock(mutex);
-    stem = work_folder() + "/kernel" + std::to_string(number++);
+  const std::string text = host_text(program->source);
+  const char* cache = getenv("GEX_FAKE_CUDA_CACHE");
+  const std::string kept = cache == nullptr ? "" : std::string(cache) + "/" + name_of(text) + ".so";
+  if (cache != nullptr && access(kept.c_str(), R_OK) == 0) {
+    program->image = contents(kept);
+    return 0;
   }
-  std::ofstream file(stem + ".cpp");
-  // Generated kernels begin with the prelude, and need threads that meet at barriers.
-  const bool generated = program->source.find("GEX_FN") != std::string::npos;
-  file << (generated ? gex::codegen::kEmulation : kEmulation) << program->source;
-  static const std::regex kernels(R"(__global__ void((?: __\w+__\([^)]*\))*) (\w+)\(([^)]*)\))");
-  static const std::regex clusters(R"(__cluster_dims__\((\d+))");
-  std::sregex_iterator found(program->source.begin(), program->source.end(), kernels), end;
-  for (; found != end; ++found) {
-    const std::string attributes = (*found)[1], parameters = (*found)[3];
-    std::smatch cluster;
-    const bool clustered = std::regex_search(attributes, cluster, clusters);
-    file << "\nextern \"C\" { int " << (*found)[2]
-         << "_parameters = " << 1 + std::count(parameters.begin(), parameters.end(), ',')
-         << "; int " << (*found)[2] << "_cluster = "
-         << (clustered                           ? cluster[1].str()
-             : (*found)[2] == "gex_super_kernel" ? "0"
-                                                 : "1")
-         << "; }\n";
-  }
-  if (generated) file << gex::codegen::kEmulatedRun;
-  file.close();
-  program->library = stem + ".so";
-  const std::string command = "c++ -std=c++20 -O0 -w -shared -fPIC -pthread -o " +
-                              program->library + " " + stem + ".cpp > " + stem + ".log 2>&1";
+  static std::atomic<int> number{0};
+  const std::string stem = work_folder() + "/kernel" + std::to_string(number++);
+  std::ofstream(stem + ".cpp") << text;
+  const std::string command = "c++ -std=c++20 -O0 -w -shared -fPIC -pthread -o " + stem + ".so " +
+                              stem + ".cpp > " + stem + ".log 2>&1";
   const bool good = system(command.c_str()) == 0;
-  std::ostringstream log;
-  log << std::ifstream(stem + ".log").rdbuf();
-  program->log = log.str();
+  program->log = contents(stem + ".log");
+  if (good) program->image = contents(stem + ".so");
+  for (const char* ending : {".cpp", ".log", ".so"}) unlink((stem + ending).c_str());
+  if (good && cache != nullptr) keep(kept, program->image);
   return good ? 0 : 6;
 }
 int nvrtcGetProgramLogSize(Program* program, std::size_t* bytes) {
@@ -529,10 +571,10 @@ int nvrtcGetProgramLog(Program* program, char* text) {
   return std::memcpy(text, program->log.c_str(), program->log.size() + 1), 0;
 }
 int nvrtcGetCUBINSize(Program* program, std::size_t* bytes) {
-  return *bytes = program->library.size() + 1, 0;
+  return *bytes = program->image.size(), 0;
 }
 int nvrtcGetCUBIN(Program* program, char* data) {
-  return std::memcpy(data, program->library.c_str(), program->library.size() + 1), 0;
+  return std::memcpy(data, program->image.data(), program->image.size()), 0;
 }
 
 // ---- cuBLAS ----
