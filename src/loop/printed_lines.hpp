@@ -11,9 +11,9 @@ struct Kernel;
 // Lines are counted from 1.
 struct StageLines {
   int stage = 0;
-  int combine = 0;            // 0 without a reduction
-  std::vector<int> exprs;     // in the order of Stage::exprs
-  std::vector<int> stores;    // in the order of Stage::stores
+  int combine = 0;          // 0 without a reduction
+  std::vector<int> exprs;   // in the order of Stage::exprs
+  std::vector<int> stores;  // in the order of Stage::stores
 };
 
 struct PrintedKernel {

@@ -150,8 +150,8 @@ std::string symbol_file(std::span<const NamedCode> functions) {
     add(lines, ".debug_line", SHT_PROGBITS, tables.lines);
   }
   const std::uint32_t own_name = sections.add(".shstrtab");
-  headers[section_names] = contents(own_name, SHT_STRTAB, sizeof(Elf64_Ehdr) + body.size(),
-                                    sections.bytes().size());
+  headers[section_names] =
+      contents(own_name, SHT_STRTAB, sizeof(Elf64_Ehdr) + body.size(), sections.bytes().size());
   body += sections.bytes();
 
   Elf64_Ehdr file = file_header();

@@ -100,8 +100,7 @@ std::map<std::string, FunctionLines> lines_of_functions(const llvm::object::Obje
     if (!name || !address || !section || *section == object.section_end()) continue;
     const llvm::DILineInfoTable table = context->getLineInfoForAddressRange(
         {*address, (*section)->getIndex()}, bytes,
-        llvm::DILineInfoSpecifier(
-            llvm::DILineInfoSpecifier::FileLineInfoKind::AbsoluteFilePath));
+        llvm::DILineInfoSpecifier(llvm::DILineInfoSpecifier::FileLineInfoKind::AbsoluteFilePath));
     FunctionLines lines;
     for (const auto& [at, info] : table) {
       if (info.Line == 0) continue;

@@ -89,7 +89,7 @@ void add_unit(Bytes& info, const NamedCode& function, std::size_t lines_at) {
 
 void add_lines(Bytes& lines, const NamedCode& function) {
   Bytes header;
-  header.byte(1).byte(1).byte(1);            // bytes and operations of an instruction; statements
+  header.byte(1).byte(1).byte(1);  // bytes and operations of an instruction; statements
   header.byte(static_cast<std::uint8_t>(-5)).byte(14);  // of special opcodes, which are not used
   header.byte(13);
   for (const unsigned operands : {0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1}) header.byte(operands);
