@@ -40,7 +40,7 @@ std::string loop_file(const std::string& label, const std::string& text) {
       (folder / str(file_part(label), "-", digester.digest().hex().substr(0, 12), ".loop"))
           .string();
   try {
-    std::filesystem::create_directories(folder);
+    std::filesystem::create_directory(folder);  // not its parents: a wrong path is told
     if (std::filesystem::exists(path)) return path;
     AtomicFile file(AT_FDCWD, path, 0644);
     file.write(text);
