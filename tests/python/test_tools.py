@@ -1,4 +1,4 @@
-"""Kernels under their names and lines in perf and gdb, ranges for NVIDIA's tools, progress, notebooks."""
+"""Kernels by name and line in perf and gdb, ranges for NVIDIA's tools, progress, notebooks."""
 
 from __future__ import annotations
 
