@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "loop/combines.hpp"
+#include "loop/printed_lines.hpp"
 #include "loop/walk.hpp"
 
 namespace gex::loop {
@@ -60,8 +61,9 @@ class Printer {
  public:
   explicit Printer(const Kernel& kernel) : kernel_(kernel) {}
 
-  std::string run() {
+  PrintedKernel run() {
     symbols();
+    lines_.kernel = line();
     out_ += str("kernel ", kernel_.name, "(");
     auto params = static_cast<std::size_t>(kernel_.num_params());
     for (std::size_t i = 0; i < params; ++i) {
@@ -76,7 +78,8 @@ class Printer {
     for (std::size_t i = params; i < kernel_.buffers.size(); ++i)
       out_ += str("  local ", kernel_.buffers[i].name, ": ", buffer_text(kernel_.buffers[i]), "\n");
     for (const Stage& stage : kernel_.stages) print(stage);
-    return out_ + "}\n";
+    lines_.text = out_ + "}\n";
+    return std::move(lines_);
   }
 
  private:
@@ -93,7 +96,14 @@ class Printer {
     return str(kernel_.buffers[static_cast<std::size_t>(buffer)].name, "[", list_text(index), "]");
   }
 
+  // The line that is written next.
+  int line() {
+    for (; counted_ < out_.size(); ++counted_) line_ += out_[counted_] == '\n';
+    return line_;
+  }
+
   void print(const Stage& stage) {
+    lines_.stages.emplace_back().stage = line();
     out_ += "  stage";
     if (!stage.name.empty()) out_ += " " + stage.name;
     if (!stage.domain.empty()) out_ += " domain" + ranges_text(stage.domain);
@@ -107,13 +117,17 @@ class Printer {
         print(*stage.reduction);
         declared = true;
       }
+      lines_.stages.back().exprs.push_back(line());
       print("    ", i, stage.exprs[i], stage.reduction ? &stage.reduction->accumulators : nullptr);
       if (auto it = promised.find(static_cast<ExprId>(i)); it != promised.end())
         out_ += range_text(it->second);
       out_ += "\n";
     }
     if (!declared) print(*stage.reduction);
-    for (const Store& s : stage.stores) print(s);
+    for (const Store& s : stage.stores) {
+      lines_.stages.back().stores.push_back(line());
+      print(s);
+    }
     out_ += "  }\n";
   }
 
@@ -170,6 +184,7 @@ class Printer {
       out_ += str("    acc ", a.name, ": ", a.dtype, " = ",
                   constant_text(a.dtype, a.init, a.init_int), " <- v", r.elements[i], "\n");
     }
+    lines_.stages.back().combine = line();
     std::vector<std::string_view> names;
     if (spell(r, 0, names)) {
       out_ += "    combine ";
@@ -226,10 +241,15 @@ class Printer {
 
   const Kernel& kernel_;
   std::string out_;
+  PrintedKernel lines_;
+  int line_ = 1;
+  std::size_t counted_ = 0;  // characters whose line ends line_ includes
 };
 
 }  // namespace
 
-std::string print(const Kernel& kernel) { return Printer(kernel).run(); }
+std::string print(const Kernel& kernel) { return Printer(kernel).run().text; }
+
+PrintedKernel print_with_lines(const Kernel& kernel) { return Printer(kernel).run(); }
 
 }  // namespace gex::loop

@@ -108,11 +108,18 @@ def test_five_thousand_nodes_are_drawn_within_a_frame(tmp_path: pathlib.Path) ->
         gexApp.open('graph');
         const view = gexApp.view;
         view.setLevel('tensors');
-        let layout = Infinity;
-        for (let k = 0; k < 3; k++) {
-          const start = performance.now();
-          view.expandAll(true);
-          layout = Math.min(layout, performance.now() - start);
+        const before = view.vertices.length, tries = [];
+        for (let k = 0; k < 6; k++) {
+          view.expandAll(false);
+          const slices = [];
+          const timed = work => {
+            const start = performance.now();
+            work();
+            slices.push(performance.now() - start);
+          };
+          timed(() => view.expandAll(true));
+          while (!view.slices.ended) timed(() => view.slices.work());
+          tries.push(slices);
         }
         const ctx = view.surface.ctx, fastest = [];
         const best = draw => {
@@ -135,7 +142,7 @@ def test_five_thousand_nodes_are_drawn_within_a_frame(tmp_path: pathlib.Path) ->
           view.zoom(zoom, 400, 400);
           fastest.push([view.scale, best(() => { view.dy -= 7; view.surface.paint(); })]);
         }
-        return {nodes: view.vertices.length, width: view.surface.width, boxes, fastest, layout};
+        return {nodes: view.vertices.length, width: view.surface.width, boxes, fastest, before, tries};
         """,
         tmp_path,
     )
@@ -144,7 +151,9 @@ def test_five_thousand_nodes_are_drawn_within_a_frame(tmp_path: pathlib.Path) ->
     # as many bare boxes take.
     limit = max(16, 2 * result["boxes"])
     assert all(best < limit for _, best in result["fastest"]), result
-    assert result["layout"] < 20 * limit, result  # "Expand", once a click
+    # "Expand" works in slices, so that the page answers: the best try's longest one counts.
+    assert result["before"] < 100 and all(len(slices) > 1 for slices in result["tries"]), result
+    assert min(max(slices) for slices in result["tries"]) < 3 * limit, result
 
 
 def test_a_comparison_shows_what_changed(tmp_path: pathlib.Path) -> None:

@@ -1,4 +1,4 @@
-"""Kernels under their names in perf and gdb, ranges for NVIDIA's tools, progress, notebooks."""
+"""Kernels by name and line in perf and gdb, ranges for NVIDIA's tools, progress, notebooks."""
 
 from __future__ import annotations
 
@@ -62,23 +62,71 @@ def run(script: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def test_perf_gets_names_and_code_of_kernels(tmp_path: pathlib.Path) -> None:
-    run(MODEL, GEX_JITDUMP=str(tmp_path))
-    (file,) = tmp_path.glob("jit-*.dump")
+def records_of(file: pathlib.Path) -> tuple[dict[str, int], dict[int, list[tuple[int, str]]]]:
+    """Bytes of code by name; lines of code by its address: offset's line and file."""
     data = file.read_bytes()
     magic, version, header = struct.unpack_from("III", data)
     assert (magic, version, header) == (0x4A695444, 1, 40)
     assert file.name == f"jit-{struct.unpack_from('I', data, 20)[0]}.dump"
-    found, at = {}, header
+    codes: dict[str, int] = {}
+    lines: dict[int, list[tuple[int, str]]] = {}
+    at = header
     while at < len(data):
-        kind, size, _, _, _, address, code_address, code = struct.unpack_from("<IIQIIQQQ", data, at)
-        assert kind == 0 and address == code_address
-        name = data[at + 56 : data.index(b"\0", at + 56)]
-        assert size == 56 + len(name) + 1 + code
-        found[name.decode()] = code
+        kind, size = struct.unpack_from("<II", data, at)
+        if kind == 2:
+            address, count = struct.unpack_from("<QQ", data, at + 16)
+            entry, found = at + 32, []
+            for _ in range(count):
+                place, line, _ = struct.unpack_from("<QII", data, entry)
+                end = data.index(b"\0", entry + 16)
+                assert place >= address
+                found.append((line, data[entry + 16 : end].decode()))
+                entry = end + 1
+            assert entry == at + size
+            lines[address] = found
+        else:
+            address, code_address, code = struct.unpack_from("<QQQ", data, at + 24)
+            name = data[at + 56 : data.index(b"\0", at + 56)]
+            assert kind == 0 and address == code_address and address in lines
+            assert size == 56 + len(name) + 1 + code
+            codes[name.decode()] = code
         at += size
-    assert set(found) == {"gex::matmul epilogue", "gex::reduce_max+sub+exp+reduce_sum+div"}
-    assert all(code > 50 for code in found.values())
+    return codes, lines
+
+
+def test_perf_gets_names_code_and_lines_of_kernels(tmp_path: pathlib.Path) -> None:
+    run(MODEL, GEX_JITDUMP=str(tmp_path))
+    (file,) = tmp_path.glob("jit-*.dump")
+    codes, lines = records_of(file)
+    assert set(codes) == {"gex::matmul epilogue", "gex::reduce_max+sub+exp+reduce_sum+div"}
+    assert all(code > 50 for code in codes.values())
+    texts = [
+        {pathlib.Path(name).read_text().splitlines()[line - 1].strip() for line, name in of_code}
+        for of_code in lines.values()
+    ]
+    (softmax,) = (text for text in texts if "combine max" in text)
+    assert any(line.startswith("v3 = exp") for line in softmax)
+    assert any(line.startswith("store b1[") for line in softmax)
+
+
+def test_gdb_stops_at_lines_of_the_loop_ir(tmp_path: pathlib.Path) -> None:
+    gdb = shutil.which("gdb")
+    if gdb is None:
+        pytest.skip("no gdb here: apt-get install gdb")
+    name = "gex::reduce_max+sub+exp+reduce_sum+div"
+    commands = ["set breakpoint pending on", f"break '{name}'", "run", "backtrace 1", "list"]
+    words = [word for command in commands for word in ("-ex", command)]
+    done = subprocess.run(
+        [gdb, "-q", "-batch", *words, "--args", sys.executable, "-c", MODEL],
+        env={**os.environ, "GEX_JITDUMP": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    if "ptrace" in done.stderr and name not in done.stdout.split("Starting program", 1)[-1]:
+        pytest.skip("gdb may not trace processes here")
+    assert f"{name} () at {tmp_path}/loops/" in done.stdout, done.stdout + done.stderr
+    assert "stage reduce" in done.stdout
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: pathlib.Path) -> None:

@@ -1,13 +1,14 @@
 // A layered layout: ranks from top to bottom, few crossings, neighbours above each other.
 // `vertices`: {w, h, order}; `edges`: pairs of indices. Sets x and y (centres).
+// A generator, so that the page can answer in between: see Slices.
 const kRankGap = 34, kSideGap = 18;
 
-function layout(vertices, edges) {
+function* layoutSteps(vertices, edges) {
   const parts = connectedParts(vertices.length, edges);
   let right = 0, tall = 0, top = 0, widest = 0;
-  parts.forEach((part, number) => {
+  for (const [number, part] of parts.entries()) {
     const index = new Map(part.vertices.map((v, k) => [v, k])), own = part.vertices.map(v => vertices[v]);
-    layoutConnected(own, part.edges.map(([a, b]) => [index.get(a), index.get(b)]));
+    yield* layoutConnected(own, part.edges.map(([a, b]) => [index.get(a), index.get(b)]));
     const x0 = Math.min(...own.map(v => v.x - v.w / 2)), x1 = Math.max(...own.map(v => v.x + v.w / 2));
     const y0 = Math.min(...own.map(v => v.y - v.h / 2)), y1 = Math.max(...own.map(v => v.y + v.h / 2));
     // The largest component comes first, the others are stacked beside it.
@@ -16,7 +17,8 @@ function layout(vertices, edges) {
     for (const v of own) { v.x += right - x0; v.y += top - y0; v.gutter += right - x0; v.column += 1000 * number; }
     widest = Math.max(widest, x1 - x0);
     if (number === 0) { right = widest + kColumnGap; widest = 0; } else top += y1 - y0 + 2 * kRankGap;
-  });
+    yield;
+  }
 }
 
 function connectedParts(n, edges) {
@@ -29,7 +31,7 @@ function connectedParts(n, edges) {
   return [...parts.values()].sort((a, b) => b.vertices.length - a.vertices.length);
 }
 
-function layoutConnected(vertices, edges) {
+function* layoutConnected(vertices, edges) {
   const n = vertices.length;
   const below = Array.from({length: n}, () => []), above = Array.from({length: n}, () => []);
   for (const [a, b] of edges) {
@@ -45,14 +47,15 @@ function layoutConnected(vertices, edges) {
   const ranks = [];
   for (const v of byOrder) (ranks[rank[v]] = ranks[rank[v]] || []).push(v);
   for (let r = 0; r < ranks.length; r++) ranks[r] = ranks[r] || [];
-  reduceCrossings(ranks, above, below, n);
+  yield;
+  yield* reduceCrossings(ranks, above, below, n);
   let y = 0;
   for (const row of ranks) {
     const height = Math.max(0, ...row.map(v => vertices[v].h));
     for (const v of row) vertices[v].y = y + height / 2;
     if (row.length) y += height + kRankGap;
   }
-  placeSideways(ranks, vertices, above, below);
+  yield* placeSideways(ranks, vertices, above, below);
   fold(ranks, vertices, y);
 }
 
@@ -82,7 +85,7 @@ function fold(ranks, vertices, height) {
   }
 }
 
-function reduceCrossings(ranks, above, below, n) {
+function* reduceCrossings(ranks, above, below, n) {
   const place = new Float64Array(n);
   ranks.forEach(row => row.forEach((v, k) => { place[v] = k; }));
   const sweep = (rows, neighbours) => {
@@ -94,10 +97,10 @@ function reduceCrossings(ranks, above, below, n) {
     }
   };
   const backwards = [...ranks].reverse();
-  for (let k = 0; k < 4; k++) { sweep(ranks, above); sweep(backwards, below); }
+  for (let k = 0; k < 4; k++) { sweep(ranks, above); yield; sweep(backwards, below); yield; }
 }
 
-function placeSideways(ranks, vertices, above, below) {
+function* placeSideways(ranks, vertices, above, below) {
   for (const row of ranks) {
     let x = 0;
     for (const v of row) { vertices[v].x = x + vertices[v].w / 2; x += vertices[v].w + kSideGap; }
@@ -119,5 +122,26 @@ function placeSideways(ranks, vertices, above, below) {
     }
   };
   const backwards = [...ranks].reverse();
-  for (let k = 0; k < 5; k++) { sweep(ranks, above, below); sweep(backwards, below, above); }
+  for (let k = 0; k < 5; k++) { sweep(ranks, above, below); yield; sweep(backwards, below, above); yield; }
+}
+
+// Long work in parts, between which the page draws and answers. `steps` is a generator; `finish` is
+// called after its last step.
+const kSliceMs = 12;
+
+class Slices {
+  constructor(steps, finish) {
+    this.steps = steps;
+    this.finish = finish;
+    this.ended = false;  // or replaced by other work
+  }
+  work(milliseconds = kSliceMs) {
+    const end = performance.now() + milliseconds;
+    while (!this.ended) {
+      if (this.steps.next().done) { this.ended = true; this.finish(); } else if (performance.now() > end) return;
+    }
+  }
+  workLater() {
+    setTimeout(() => { this.work(); if (!this.ended) this.workLater(); });
+  }
 }

@@ -1,6 +1,7 @@
 // The graph view: a canvas with pan, zoom, groups and search, and a panel with details of the
 // selected item.
 const kShownAtFirst = 48;
+const kAtOnce = 1000;  // so many vertices are arranged at once, more in slices
 const kReadable = 0.32;  // below this scale vertices have no text and are only rectangles
 
 class GraphView {
@@ -59,7 +60,7 @@ class GraphView {
     for (const group of this.groups.byKey.values()) for (const k of group.items) this.groupOf[k] = group;
     this.collapsed = new Set();
     this.collapseToFit();
-    this.arrange();
+    this.arrangeAtOnce();
     if (!keep) { this.selected = null; this.fit(); this.fillSide(); }
   }
   // Opens groups from the outermost inwards until the screen has enough items. Of equal groups only
@@ -80,13 +81,11 @@ class GraphView {
   }
   expandAll(open) {
     this.collapsed = new Set(open ? [] : [...this.groups.root.children.values()].map(g => g.key));
-    this.arrange();
-    this.fit();
+    this.arrange(() => this.fit());
   }
   toggle(key) {
     if (this.collapsed.has(key)) this.collapsed.delete(key); else this.collapsed.add(key);
-    this.arrange();
-    this.surface.request();
+    this.arrange(() => this.surface.request());
   }
 
   // What is drawn for an item: itself, or the outermost closed group around it.
@@ -95,10 +94,20 @@ class GraphView {
     for (let group = this.groupOf[k]; group && group.key; group = group.parent) if (this.collapsed.has(group.key)) found = group;
     return found;
   }
-  arrange() {
-    const start = performance.now();
-    this.vertices = [];
-    this.vertexOf = new Int32Array(this.items.length);
+  // Until a large graph is arranged, the old picture stays. `then` is called after that.
+  arrange(then) {
+    const next = this.collect();
+    if (this.slices) this.slices.ended = true;
+    this.slices = new Slices(layoutSteps(next.vertices, next.lines), () => { Object.assign(this, next); this.over = null; this.frameGroups(); then(); });
+    if (next.vertices.length > kAtOnce) this.slices.workLater(); else this.slices.work(Infinity);
+  }
+  arrangeAtOnce() {
+    this.arrange(() => {});
+    this.slices.work(Infinity);
+  }
+  // What is to be drawn, without positions.
+  collect() {
+    const vertices = [], vertexOf = new Int32Array(this.items.length);
     const ofGroup = new Map(), ctx = this.surface.ctx, widths = new Map();
     // Repeated layers have the same labels.
     const widthOf = label => {
@@ -109,31 +118,33 @@ class GraphView {
     this.items.forEach((item, k) => {
       const group = this.standIn(k);
       if (!group) {
-        this.vertexOf[k] = this.vertices.length;
+        vertexOf[k] = vertices.length;
         const width = Math.min(230, Math.max(84, widthOf(item.label) + 26, item.sub.length * 6.3 + 22));
-        this.vertices.push({item: k, key: item.key, label: item.label, sub: item.sub, kind: item.kind, ns: item.ns, w: width, h: item.kind === 'input' ? 34 : 44, order: k});
+        vertices.push({item: k, key: item.key, label: item.label, sub: item.sub, kind: item.kind, ns: item.ns, w: width, h: item.kind === 'input' ? 34 : 44, order: k});
         return;
       }
       if (!ofGroup.has(group.key)) {
-        ofGroup.set(group.key, this.vertices.length);
+        ofGroup.set(group.key, vertices.length);
         const repeats = group.repeats && group.children.size === group.repeats ? ` ×${group.repeats}` : '';
         const width = Math.min(260, Math.max(158, widthOf(group.name + repeats) + 34));
-        this.vertices.push({group, key: group.key, label: group.name + repeats, sub: '', kind: 'group', ns: 0, w: width, h: 52, order: k, stack: !!group.repeats});
+        vertices.push({group, key: group.key, label: group.name + repeats, sub: '', kind: 'group', ns: 0, w: width, h: 52, order: k, stack: !!group.repeats});
       }
-      const vertex = this.vertices[ofGroup.get(group.key)];
+      const vertex = vertices[ofGroup.get(group.key)];
       vertex.ns += item.ns;
-      this.vertexOf[k] = ofGroup.get(group.key);
+      vertexOf[k] = ofGroup.get(group.key);
     });
-    for (const v of this.vertices) if (v.group) v.sub = many(v.group.all.length, this.level === 'tensors' ? 'node' : this.level === 'kernels' ? 'kernel' : 'step') + (v.ns ? ' · ' + time(v.ns) : '');
-    const seen = new Set();
-    this.lines = [];
+    for (const v of vertices) if (v.group) v.sub = many(v.group.all.length, this.level === 'tensors' ? 'node' : this.level === 'kernels' ? 'kernel' : 'step') + (v.ns ? ' · ' + time(v.ns) : '');
+    const seen = new Set(), lines = [];
     for (const [a, b] of this.edges) {
-      const from = this.vertexOf[a], to = this.vertexOf[b], key = from * this.vertices.length + to;
+      const from = vertexOf[a], to = vertexOf[b], key = from * vertices.length + to;
       if (from === to || seen.has(key)) continue;
       seen.add(key);
-      this.lines.push([from, to]);
+      lines.push([from, to]);
     }
-    layout(this.vertices, this.lines);
+    return {vertices, vertexOf, lines};
+  }
+  // Frames around the open groups, and the bounds of everything.
+  frameGroups() {
     this.frames = [];
     for (const group of this.groups.byKey.values()) {
       if (!group.key || this.collapsed.has(group.key) || (group.parent && this.hiddenGroup(group.parent))) continue;
@@ -160,7 +171,6 @@ class GraphView {
       outer.toldBy = frame;
     }
     this.bounds = this.vertices.reduce((b, v) => [Math.min(b[0], v.x - v.w / 2), Math.min(b[1], v.y - v.h / 2), Math.max(b[2], v.x + v.w / 2), Math.max(b[3], v.y + v.h / 2)], [Infinity, Infinity, -Infinity, -Infinity]);
-    this.layoutMs = performance.now() - start;
   }
   hiddenGroup(group) {
     for (let g = group; g && g.key; g = g.parent) if (this.collapsed.has(g.key)) return true;
@@ -248,7 +258,7 @@ class GraphView {
     if (k === undefined) return false;
     let opened = false;
     for (let group = this.groupOf[k]; group && group.key; group = group.parent) opened = this.collapsed.delete(group.key) || opened;
-    if (opened) this.arrange();
+    if (opened) this.arrangeAtOnce();
     this.selected = key;
     history.replaceState(null, '', '#graph:' + key);
     if (centre || opened) this.centre(this.vertices[this.vertexOf[k]]);

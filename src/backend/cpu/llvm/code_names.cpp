@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/cpu/llvm/jitdump.hpp"
+#include "backend/cpu/llvm/line_tables.hpp"
 
 // gdb's JIT interface: it reads the list and sets a breakpoint on the function. The names and the
 // layout are gdb's. They are protected so that they are not those of an LLVM in the same process.
@@ -67,7 +68,17 @@ void append(std::string& out, const T& value) {
 }
 
 // Sections of the file; .text has no contents: it says where the code is.
-enum Section : std::uint16_t { none, text, symbols, strings, section_names, number_of_sections };
+enum Section : std::uint16_t {
+  none,
+  text,
+  symbols,
+  strings,
+  section_names,
+  abbreviations,
+  info,
+  lines,
+  number_of_sections
+};
 
 Elf64_Shdr contents(std::uint32_t name, std::uint32_t type, std::size_t offset, std::size_t bytes) {
   Elf64_Shdr header{};
@@ -79,7 +90,22 @@ Elf64_Shdr contents(std::uint32_t name, std::uint32_t type, std::size_t offset, 
   return header;
 }
 
-// An ELF file with nothing but symbols.
+Elf64_Ehdr file_header() {
+  Elf64_Ehdr file{};
+  std::memcpy(file.e_ident, ELFMAG, SELFMAG);
+  file.e_ident[EI_CLASS] = ELFCLASS64;
+  file.e_ident[EI_DATA] = ELFDATA2LSB;
+  file.e_ident[EI_VERSION] = EV_CURRENT;
+  file.e_type = ET_REL;
+  file.e_machine = kMachine;
+  file.e_version = EV_CURRENT;
+  file.e_ehsize = sizeof file;
+  file.e_shentsize = sizeof(Elf64_Shdr);
+  file.e_shstrndx = section_names;
+  return file;
+}
+
+// An ELF file with nothing but symbols and, where they are known, lines.
 std::string symbol_file(std::span<const NamedCode> functions) {
   std::uintptr_t first = UINTPTR_MAX, last = 0;
   for (const NamedCode& function : functions) {
@@ -98,40 +124,43 @@ std::string symbol_file(std::span<const NamedCode> functions) {
     symbol.st_size = function.bytes;
     append(table, symbol);
   }
+  std::string body;  // what follows the file's header
   Elf64_Shdr headers[number_of_sections] = {};
-  const std::size_t begin = sizeof(Elf64_Ehdr);
-  headers[text] = contents(sections.add(".text"), SHT_NOBITS, begin, last - first);
+  const auto add = [&](Section section, const char* name, std::uint32_t type,
+                       const std::string& bytes) {
+    headers[section] =
+        contents(sections.add(name), type, sizeof(Elf64_Ehdr) + body.size(), bytes.size());
+    body += bytes;
+  };
+  add(text, ".text", SHT_NOBITS, "");
+  headers[text].sh_size = last - first;
   headers[text].sh_flags = SHF_ALLOC | SHF_EXECINSTR;
   headers[text].sh_addr = first;
-  headers[symbols] = contents(sections.add(".symtab"), SHT_SYMTAB, begin, table.size());
+  add(symbols, ".symtab", SHT_SYMTAB, table);
   headers[symbols].sh_link = strings;
   headers[symbols].sh_info = 1;  // the first global symbol
   headers[symbols].sh_entsize = sizeof(Elf64_Sym);
   headers[symbols].sh_addralign = alignof(Elf64_Sym);
-  const std::size_t after_table = begin + table.size();
-  headers[strings] =
-      contents(sections.add(".strtab"), SHT_STRTAB, after_table, names.bytes().size());
+  add(strings, ".strtab", SHT_STRTAB, names.bytes());
+  const LineTables tables = line_tables(functions);
+  const bool has_lines = !tables.info.empty();
+  if (has_lines) {
+    add(abbreviations, ".debug_abbrev", SHT_PROGBITS, tables.abbreviations);
+    add(info, ".debug_info", SHT_PROGBITS, tables.info);
+    add(lines, ".debug_line", SHT_PROGBITS, tables.lines);
+  }
   const std::uint32_t own_name = sections.add(".shstrtab");
-  const std::size_t after_names = after_table + names.bytes().size();
-  headers[section_names] = contents(own_name, SHT_STRTAB, after_names, sections.bytes().size());
+  headers[section_names] =
+      contents(own_name, SHT_STRTAB, sizeof(Elf64_Ehdr) + body.size(), sections.bytes().size());
+  body += sections.bytes();
 
-  Elf64_Ehdr file{};
-  std::memcpy(file.e_ident, ELFMAG, SELFMAG);
-  file.e_ident[EI_CLASS] = ELFCLASS64;
-  file.e_ident[EI_DATA] = ELFDATA2LSB;
-  file.e_ident[EI_VERSION] = EV_CURRENT;
-  file.e_type = ET_REL;
-  file.e_machine = kMachine;
-  file.e_version = EV_CURRENT;
-  file.e_ehsize = sizeof file;
-  file.e_shoff = after_names + sections.bytes().size();
-  file.e_shentsize = sizeof(Elf64_Shdr);
-  file.e_shnum = number_of_sections;
-  file.e_shstrndx = section_names;
+  Elf64_Ehdr file = file_header();
+  file.e_shoff = sizeof file + body.size();
+  file.e_shnum = has_lines ? number_of_sections : abbreviations;
   std::string out;
   append(out, file);
-  out += table + names.bytes() + sections.bytes();
-  append(out, headers);
+  out += body;
+  out.append(reinterpret_cast<const char*>(headers), file.e_shnum * sizeof headers[0]);
   return out;
 }
 

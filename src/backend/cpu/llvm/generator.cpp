@@ -18,6 +18,7 @@
 
 #include "backend/cpu/generator.hpp"
 #include "backend/cpu/llvm/code_cache.hpp"
+#include "backend/cpu/llvm/debug_lines.hpp"
 #include "backend/cpu/llvm/gate.hpp"
 #include "backend/cpu/llvm/jit.hpp"
 #include "backend/cpu/llvm/kernel_emitter.hpp"
@@ -48,7 +49,7 @@ std::string stored_key(const Job& job) {
   return key;
 }
 
-void emit(Ir& ir, const Job& job) {
+void emit(Ir& ir, const Job& job, DebugLines* lines) {
   if (job.fast_math) {
     llvm::FastMathFlags flags;
     flags.setAllowContract();
@@ -59,16 +60,22 @@ void emit(Ir& ir, const Job& job) {
   }
   Kernel merged = merge_loops(drop_dead_stores(job.kernel));
   KernelPlan plan = make_plan(merged, ir.target.lanes());
-  emit_kernel(ir, specialise(merged, job.constants), job.symbols, plan, job.name);
+  emit_kernel(ir, specialise(merged, job.constants), job.symbols, plan, job.name, lines);
 }
 
 std::unique_ptr<llvm::Module> emit_module(llvm::LLVMContext& context, Compiler& compiler,
-                                          std::span<const JobPtr> jobs,
+                                          std::span<const JobPtr> jobs, bool with_lines,
                                           const Target& target = host_target()) {
   auto module = std::make_unique<llvm::Module>(jobs[0]->name, context);
   compiler.prepare(*module);
   Ir ir(*module, target);
-  for (const JobPtr& job : jobs) emit(ir, *job);
+  std::optional<DebugLines> lines;
+  if (with_lines) lines.emplace(*module);
+  for (const JobPtr& job : jobs) {
+    if (lines) lines->set_label(job->label);
+    emit(ir, *job, lines ? &*lines : nullptr);
+  }
+  if (lines) lines->finish();
   return module;
 }
 
@@ -97,7 +104,7 @@ void link_jobs(std::unique_ptr<llvm::MemoryBuffer> object, std::span<const JobPt
 
 void compile_jobs(Compiler& compiler, std::span<const JobPtr> jobs) {
   llvm::LLVMContext context;
-  auto module = emit_module(context, compiler, jobs);
+  auto module = emit_module(context, compiler, jobs, !folder_of_lines().empty());
   check(*module);
   compiler.optimise(*module);
   auto object = compiler.object(*module);
@@ -121,7 +128,7 @@ bool load_job(const JobPtr& job) {
 
 std::string object_for(const JobPtr& job, Compiler& compiler, const Target& target) {
   llvm::LLVMContext context;
-  auto module = emit_module(context, compiler, {&job, 1}, target);
+  auto module = emit_module(context, compiler, {&job, 1}, false, target);
   check(*module);
   compiler.optimise(*module);
   return compiler.object(*module)->getBuffer().str();
@@ -199,7 +206,7 @@ class LlvmGenerator final : public Generator {
     CompilerPool& compilers = compilers_for(*job);
     auto compiler = compilers.take();
     llvm::LLVMContext context;
-    auto module = emit_module(context, *compiler, {&job, 1});
+    auto module = emit_module(context, *compiler, {&job, 1}, false);
     std::string text;
     if (what != Dump::ir) compiler->optimise(*module);
     if (what == Dump::assembly) {
@@ -267,7 +274,9 @@ class LlvmGenerator final : public Generator {
         break;
       }
     }
-    w.job->objects = cached ? options.objects : nullptr;
+    // Code with lines refers to files of this process's folder, so it is not stored.
+    const bool stored = cached && folder_of_lines().empty();
+    w.job->objects = stored ? options.objects : nullptr;
     w.job->name = w.job->objects ? kStoredName : str("gex_kernel_", next_name_++);
     if (cached) {
       Gate::Pass open;

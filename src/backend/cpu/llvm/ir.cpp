@@ -107,6 +107,7 @@ Value* Ir::helper(const std::string& name, llvm::ArrayRef<Value*> args, llvm::Ty
     function->setMemoryEffects(llvm::MemoryEffects::none());
     llvm::IRBuilderBase::InsertPointGuard guard(b);
     b.SetInsertPoint(llvm::BasicBlock::Create(b.getContext(), "entry", function));
+    b.SetCurrentDebugLocation({});  // lines belong to the kernel's function
     std::vector<Value*> inner;
     for (auto& a : function->args()) inner.push_back(&a);
     b.CreateRet(body(inner));

@@ -3,6 +3,7 @@
 // LLVM type says, and every helper works on both.
 
 #include <llvm/IR/Constants.h>
+#include <llvm/IR/DebugInfoMetadata.h>
 #include <llvm/IR/DerivedTypes.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Intrinsics.h>
@@ -77,6 +78,26 @@ class Ir {
   // Applies a scalar C function to each lane.
   llvm::Value* call_each_lane(const std::string& function, llvm::ArrayRef<llvm::Value*> args);
   void set_attributes(llvm::Function& function) const;
+
+  // The function that lines belong to; null: code without lines.
+  llvm::DISubprogram* debug_function = nullptr;
+};
+
+// While it lives, code is emitted for that line of the kernel's text. Line 0: the line stays.
+class AtLine {
+ public:
+  AtLine(Ir& ir, int line) : ir_(ir), before_(ir.b.getCurrentDebugLocation()) {
+    if (ir.debug_function == nullptr || line == 0) return;
+    ir.b.SetCurrentDebugLocation(llvm::DILocation::get(
+        ir.b.getContext(), static_cast<unsigned>(line), 0, ir.debug_function));
+  }
+  ~AtLine() { ir_.b.SetCurrentDebugLocation(before_); }
+  AtLine(const AtLine&) = delete;
+  AtLine& operator=(const AtLine&) = delete;
+
+ private:
+  Ir& ir_;
+  llvm::DebugLoc before_;
 };
 
 }  // namespace gex::codegen

@@ -30,6 +30,7 @@
 #include <mutex>
 
 #include "backend/cpu/llvm/code_names.hpp"
+#include "backend/cpu/llvm/debug_lines.hpp"
 #include "backend/cpu/llvm/gate.hpp"
 #include "base/error.hpp"
 
@@ -233,10 +234,9 @@ std::string Compiler::assembly(llvm::Module& module) {
 namespace {
 
 // By the name of the function, of those that the object defines.
-std::map<std::string, std::size_t> sizes_of_functions(const llvm::MemoryBuffer& object) {
-  auto file = must(llvm::object::ObjectFile::createObjectFile(object.getMemBufferRef()), "object");
+std::map<std::string, std::size_t> sizes_of_functions(const llvm::object::ObjectFile& object) {
   std::map<std::string, std::size_t> sizes;
-  for (const auto& [symbol, bytes] : llvm::object::computeSymbolSizes(*file)) {
+  for (const auto& [symbol, bytes] : llvm::object::computeSymbolSizes(object)) {
     const auto kind = must(symbol.getType(), "type of a symbol");
     if (kind == llvm::object::SymbolRef::ST_Function)
       sizes.emplace(must(symbol.getName(), "name of a function").str(), bytes);
@@ -249,7 +249,11 @@ std::map<std::string, std::size_t> sizes_of_functions(const llvm::MemoryBuffer& 
 LinkedCode link(std::unique_ptr<llvm::MemoryBuffer> object,
                 std::span<const FunctionNames> functions) {
   auto& j = jit();
-  const std::map<std::string, std::size_t> sizes = sizes_of_functions(*object);
+  const auto file =
+      must(llvm::object::ObjectFile::createObjectFile(object->getMemBufferRef()), "object");
+  const std::map<std::string, std::size_t> sizes = sizes_of_functions(*file);
+  std::map<std::string, FunctionLines> lines;
+  if (!folder_of_lines().empty()) lines = lines_of_functions(*file);
   // A scope of its own: functions of different objects may have the same name.
   static std::atomic<std::int64_t> number{0};
   auto& scope =
@@ -267,7 +271,8 @@ LinkedCode link(std::unique_ptr<llvm::MemoryBuffer> object,
   for (const FunctionNames& function : functions) {
     void* const address = must(j.lookup(scope, function.symbol), "linking").toPtr<void*>();
     result.functions.push_back(address);
-    named.push_back({function.shown, address, sizes.at(function.symbol)});
+    named.push_back(
+        {function.shown, address, sizes.at(function.symbol), std::move(lines[function.symbol])});
   }
   // Destroyed before the code is.
   struct Owner {

@@ -8,12 +8,12 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <mutex>
 #include <string>
 
+#include "backend/cpu/llvm/debug_lines.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 
@@ -42,6 +42,20 @@ struct CodeLoaded {
   std::uint64_t code_address = 0;
   std::uint64_t code_bytes = 0;
   std::uint64_t number = 0;
+};
+
+struct LinesOfCode {
+  std::uint32_t kind = 2;  // JIT_CODE_DEBUG_INFO
+  std::uint32_t bytes = 0;
+  std::uint64_t time = 0;
+  std::uint64_t code_address = 0;
+  std::uint64_t entries = 0;
+};
+
+struct LineEntry {  // the name of the file follows
+  std::uint64_t address = 0;
+  std::uint32_t line = 0;
+  std::uint32_t column = 0;
 };
 
 // The clock of `perf record -k mono`.
@@ -79,6 +93,7 @@ class JitDump {
   bool is_of_this_process() const { return process_ == getpid(); }
 
   void add(const NamedCode& function) {
+    add_lines(function);
     CodeLoaded record;
     record.bytes =
         static_cast<std::uint32_t>(sizeof record + function.name.size() + 1 + function.bytes);
@@ -95,6 +110,25 @@ class JitDump {
   }
 
  private:
+  // The record stands before that of the code.
+  void add_lines(const NamedCode& function) {
+    if (function.lines.starts.empty()) return;
+    LinesOfCode record;
+    record.time = now();
+    record.code_address = reinterpret_cast<std::uintptr_t>(function.address);
+    record.entries = function.lines.starts.size();
+    std::string entries;
+    for (const LineStart& start : function.lines.starts) {
+      LineEntry entry;
+      entry.address = record.code_address + start.offset;
+      entry.line = start.line;
+      entries.append(reinterpret_cast<const char*>(&entry), sizeof entry);
+      entries.append(function.lines.file).push_back('\0');
+    }
+    record.bytes = static_cast<std::uint32_t>(sizeof record + entries.size());
+    write(std::string(reinterpret_cast<const char*>(&record), sizeof record) + entries);
+  }
+
   void write(std::string_view bytes) {
     while (usable_ && !bytes.empty()) {
       const ssize_t written = ::write(file_, bytes.data(), bytes.size());
@@ -118,10 +152,7 @@ class JitDump {
 }  // namespace
 
 void write_jitdump(std::span<const NamedCode> functions) {
-  static const std::string folder = [] {
-    const char* text = std::getenv("GEX_JITDUMP");
-    return std::string(text == nullptr ? "" : text);
-  }();
+  const std::string& folder = folder_of_lines();
   if (folder.empty()) return;
   static std::mutex mutex;
   static JitDump* file = nullptr;  // never closed: its mapping must stay as long as the process

@@ -1,6 +1,6 @@
 #pragma once
-// GEX_JITDUMP=FOLDER: a file jit-PID.dump there, from which `perf inject --jit` takes the names and
-// the machine code of kernels.
+// GEX_JITDUMP=FOLDER: a file jit-PID.dump there, from which `perf inject --jit` takes the names,
+// the machine code and the lines of kernels.
 
 #include <span>
 

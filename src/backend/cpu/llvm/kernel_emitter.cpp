@@ -1,5 +1,6 @@
 #include "backend/cpu/llvm/kernel_emitter.hpp"
 
+#include "backend/cpu/llvm/debug_lines.hpp"
 #include "backend/cpu/llvm/stage.hpp"
 
 namespace gex::codegen {
@@ -12,16 +13,22 @@ namespace {
 class KernelEmitter {
  public:
   KernelEmitter(Ir& ir, const Kernel& kernel, const std::vector<Dim>& symbols,
-                const KernelPlan& plan, const std::string& name)
+                const KernelPlan& plan, const std::string& name, DebugLines* lines)
       : ir_(ir),
         kernel_(kernel),
         plan_(plan),
         function_(make_function(name)),
         scope_(ir, function_->getArg(2), symbols),
-        memory_(scope_, kernel, function_->getArg(1), function_->getArg(5), plan.lanes_are_points) {
+        memory_(scope_, kernel, function_->getArg(1), function_->getArg(5), plan.lanes_are_points),
+        lines_(lines == nullptr ? KernelLines{} : lines->start(kernel, *function_)) {
+    ir_.debug_function = lines_.function;
   }
+  ~KernelEmitter() { ir_.debug_function = nullptr; }
+  KernelEmitter(const KernelEmitter&) = delete;
+  KernelEmitter& operator=(const KernelEmitter&) = delete;
 
   void run() {
+    const AtLine line(ir_, lines_.text.kernel);
     auto* start = llvm::BasicBlock::Create(ir_.b.getContext(), "start", function_);
     auto* done = llvm::BasicBlock::Create(ir_.b.getContext(), "done", function_);
     Value* begin = function_->getArg(3);
@@ -58,7 +65,8 @@ class KernelEmitter {
   void run_stages() {
     for (std::size_t s = 0; s < kernel_.stages.size(); ++s)
       StageEmitter(scope_, memory_, kernel_, kernel_.stages[s], plan_.stages[s],
-                   plan_.lanes_are_points)
+                   plan_.lanes_are_points,
+                   lines_.function == nullptr ? nullptr : &lines_.text.stages[s])
           .run();
   }
 
@@ -188,13 +196,14 @@ class KernelEmitter {
   llvm::Function* function_;
   Scope scope_;
   Memory memory_;
+  KernelLines lines_;
 };
 
 }  // namespace
 
 void emit_kernel(Ir& ir, const Kernel& kernel, const std::vector<Dim>& symbols,
-                 const KernelPlan& plan, const std::string& name) {
-  KernelEmitter(ir, kernel, symbols, plan, name).run();
+                 const KernelPlan& plan, const std::string& name, DebugLines* lines) {
+  KernelEmitter(ir, kernel, symbols, plan, name, lines).run();
 }
 
 }  // namespace gex::codegen

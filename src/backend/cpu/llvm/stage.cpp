@@ -24,13 +24,15 @@ int code_size(const loop::Stage& stage) {
 }
 
 StageEmitter::StageEmitter(Scope& scope, Memory& memory, const loop::Kernel& kernel,
-                           const loop::Stage& stage, const StagePlan& plan, bool lanes_are_points)
+                           const loop::Stage& stage, const StagePlan& plan, bool lanes_are_points,
+                           const loop::StageLines* lines)
     : scope_(scope),
       ir_(scope.ir),
       memory_(memory),
       kernel_(kernel),
       stage_(stage),
       plan_(plan),
+      lines_(lines),
       lanes_are_points_(lanes_are_points),
       scan_(stage.reduction && stage.reduction->scan),
       tail_(code_size(stage) > kMergedTailSize ? Tail::merged : Tail::separate),
@@ -112,7 +114,10 @@ Value* StageEmitter::value_of(ExprId id) {
   Value*& known = values_[at(id)];
   if (known) return known;
   Place p = place_of(id);
-  Value* v = scope_.at(p.level, [&] { return emit(stage_.exprs[at(id)], p.varying); });
+  Value* v = scope_.at(p.level, [&] {
+    const AtLine line(ir_, line_of(id));
+    return emit(stage_.exprs[at(id)], p.varying);
+  });
   return values_[at(id)] = v;
 }
 
@@ -166,7 +171,10 @@ Dim StageEmitter::offset(int buffer, const std::vector<Dim>& index) const {
   return loop::linear_offset(kernel_.buffers[at(buffer)], index);
 }
 
-void StageEmitter::run() { run_loops(0); }
+void StageEmitter::run() {
+  const AtLine line(ir_, lines_ ? lines_->stage : 0);
+  run_loops(0);
+}
 
 void StageEmitter::run_loops(std::size_t depth) {
   int level = scope_.level();
@@ -177,10 +185,10 @@ void StageEmitter::run_loops(std::size_t depth) {
   } else if (folds) {
     auto stores = prepare_stores(level, false);
     fold_element();
-    for (const auto& s : stores) memory_.commit(s);
+    commit(stores);
     if (scan_) {
       in_element_ = true;
-      for (const auto& s : prepare_stores(level, true)) memory_.commit(s);
+      commit(prepare_stores(level, true));
       forget(level);
       in_element_ = false;
     }
@@ -189,8 +197,8 @@ void StageEmitter::run_loops(std::size_t depth) {
   if (folds && depth == domains_) finish_accumulators();
   auto stores = prepare_stores(level, false);
   auto later = prepare_stores(level, true);
-  for (const auto& s : stores) memory_.commit(s);
-  for (const auto& s : later) memory_.commit(s);
+  commit(stores);
+  commit(later);
 }
 
 void StageEmitter::run_loop(std::size_t depth) {
@@ -264,11 +272,19 @@ std::vector<Memory::Pending> StageEmitter::prepare_stores(int level, bool after)
   for (const Store& s : stage_.stores) {
     Place p = store_place(s);
     if (p.level != level || reads_accumulator(s) != after) continue;
+    const AtLine line(ir_, line_of(s));
     Value* pred = s.pred == loop::kNoExpr ? nullptr : value_of(s.pred);
     pending.push_back(
         memory_.prepare(s, offset(s.buffer, s.index), value_of(s.value), pred, p.varying));
   }
   return pending;
+}
+
+void StageEmitter::commit(const std::vector<Memory::Pending>& stores) {
+  for (const Memory::Pending& pending : stores) {
+    const AtLine line(ir_, line_of(*pending.store));
+    memory_.commit(pending);
+  }
 }
 
 }  // namespace gex::codegen

@@ -7,14 +7,16 @@
 #include "backend/cpu/llvm/loops.hpp"
 #include "backend/cpu/llvm/memory.hpp"
 #include "backend/cpu/llvm/plan.hpp"
+#include "loop/printed_lines.hpp"
 
 namespace gex::codegen {
 
 class StageEmitter : private ValueSource {
  public:
   // The scope is at the level of the grid point; if lanes are points, that level is varying.
+  // `lines` is null for code without lines.
   StageEmitter(Scope& scope, Memory& memory, const loop::Kernel& kernel, const loop::Stage& stage,
-               const StagePlan& plan, bool lanes_are_points);
+               const StagePlan& plan, bool lanes_are_points, const loop::StageLines* lines);
   ~StageEmitter() override;
 
   void run();
@@ -57,7 +59,15 @@ class StageEmitter : private ValueSource {
   Place store_place(const loop::Store& store);
   bool reads_accumulator(const loop::Store& store) const;
   std::vector<Memory::Pending> prepare_stores(int level, bool after);
+  void commit(const std::vector<Memory::Pending>& stores);
   Dim offset(int buffer, const std::vector<Dim>& index) const;
+
+  // --- lines of the kernel's text; 0 without lines ---
+  int line_of(loop::ExprId id) const { return lines_ ? lines_->exprs[at(id)] : 0; }
+  int line_of(const loop::Store& store) const {
+    return lines_ ? lines_->stores[static_cast<std::size_t>(&store - stage_.stores.data())] : 0;
+  }
+  int line_of_combine() const { return lines_ ? lines_->combine : 0; }
 
   struct Loop {
     Dim index;
@@ -75,6 +85,7 @@ class StageEmitter : private ValueSource {
   const loop::Kernel& kernel_;
   const loop::Stage& stage_;
   StagePlan plan_;
+  const loop::StageLines* lines_;
   bool lanes_are_points_;
   bool scan_;
   bool lanes_reduce_ = false;  // lanes are elements of one reduction

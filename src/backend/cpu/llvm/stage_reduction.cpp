@@ -15,6 +15,7 @@ using loop::Expr;
 using loop::ExprId;
 
 void StageEmitter::start_accumulators() {
+  const AtLine line(ir_, line_of_combine());
   accumulators_.clear();
   const auto& states = stage_.reduction->accumulators;
   auto append = [&](bool wide) {
@@ -70,6 +71,7 @@ Carried StageEmitter::combine(const loop::Combine& body, llvm::ArrayRef<Value*> 
 }
 
 void StageEmitter::fold_element() {
+  const AtLine line(ir_, line_of_combine());
   const auto& reduction = *stage_.reduction;
   std::size_t n = num_accumulators();
   Carried element;
@@ -124,6 +126,7 @@ void StageEmitter::count_steps(Value* extent) {
 }
 
 void StageEmitter::merge_block() {
+  const AtLine line(ir_, line_of_combine());
   const auto& states = stage_.reduction->accumulators;
   std::size_t n = states.size(), wide = num_partials();
   Carried merged = combine(wide_combine_, llvm::ArrayRef<Value*>(accumulators_).slice(wide, n),
@@ -188,6 +191,7 @@ Carried StageEmitter::merge_lanes(const loop::Combine& body, Carried state) {
 // Partials and lanes are merged in one fixed tree; for a fold longer than a block in f64. A short
 // fold is not, to cost nothing; for unknown sizes the two cases are distinguished at run time.
 void StageEmitter::finish_accumulators() {
+  const AtLine line(ir_, line_of_combine());
   unrounded_.clear();
   Carried part = merge_partials();
   Carried block = lanes_reduce_ ? merge_lanes(stage_.reduction->combine, part) : part;
