@@ -134,8 +134,7 @@ std::vector<std::string> levels_of(const Arguments& arguments) {
 void choose_gpu(const Arguments& arguments) {
   const bool is_cpu = parse_target(compile_options(arguments).target).is_cpu();
   const auto architecture = arguments.value("--gpu");
-  if (is_cpu && architecture)
-    fail(ErrorCode::invalid_argument, "--gpu is for --target cuda");
+  if (is_cpu && architecture) fail(ErrorCode::invalid_argument, "--gpu is for --target cuda");
   if (!is_cpu && arguments.has("--cpu"))
     fail(ErrorCode::invalid_argument, "--cpu is for --target cpu; use --gpu sm_90");
   if (architecture) backend::cuda::compile_for(*architecture);

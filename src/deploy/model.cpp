@@ -118,8 +118,8 @@ void add_machine_code(const Container& container, std::size_t number, const Load
       container.section(section_name(number, str(kCodeSections, level)));
   model.code = str("machine code (", level, ")");
   if (program->target != "cpu") {
-    model.executable = std::make_shared<const program::Executable>(
-        parse_device_code(section, std::move(program)));
+    model.executable =
+        std::make_shared<const program::Executable>(parse_device_code(section, std::move(program)));
     return;
   }
   const CodeImage image = parse_code_image(section);

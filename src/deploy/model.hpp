@@ -47,7 +47,7 @@ Metadata parse_metadata(std::string_view bytes);  // UserError(parse_error)
 
 // Names of sections. A file with several models numbers them from 0 on.
 std::string section_name(std::size_t model, std::string_view what);  // "0/program", "0/code.v3"
-inline constexpr std::string_view kCodeSections = "code.";  // then the level: "0/code.v3"
+inline constexpr std::string_view kCodeSections = "code.";           // then the level: "0/code.v3"
 inline constexpr std::string_view kWeightsSection = "weights";
 inline constexpr std::string_view kUpdatableSection = "updatable";  // of a model; may be absent
 
@@ -73,7 +73,7 @@ struct Model {
   std::shared_ptr<program::Specialiser> specialiser;  // may be null
   std::vector<std::shared_ptr<const void>> frozen;    // for SessionOptions
   runtime::GearOptions gears;
-  std::string code;                 // what runs: "machine code (v4)", "llvm (znver4, ...)"
+  std::string code;  // what runs: "machine code (v4)", "llvm (znver4, ...)"
   // Processor levels and GPU architectures that the file has machine code for.
   std::vector<std::string> levels;
   std::uint64_t weight_bytes = 0;

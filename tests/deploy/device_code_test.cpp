@@ -1,8 +1,9 @@
-// Model files for a GPU: one process compiles, others load the file and compile nothing. Where there
-// is no GPU this binary runs itself once more with a driver library that computes on the host.
+// Model files for a GPU: one process compiles, others load the file and compile nothing. Where
+// there is no GPU this binary runs itself once more with a driver library that computes on the
+// host.
 
-#include "../runtime/fake_cuda/inner_run.hpp"
 #include "deploy/device_code.hpp"
+#include "../runtime/fake_cuda/inner_run.hpp"
 #include "harness.hpp"
 
 namespace gex::test {

@@ -8,8 +8,8 @@ namespace gex::backend::cuda {
 
 const Backend& backend();
 
-// From now on the process compiles for this architecture ("sm_90") instead of its device's: for files
-// that run on other machines. UserError if gex does not support it.
+// From now on the process compiles for this architecture ("sm_90") instead of its device's: for
+// files that run on other machines. UserError if gex does not support it.
 void compile_for(const std::string& architecture);
 
 // The CUDA text of each code of a Program; empty where the vendor's library computes it.

@@ -5,8 +5,8 @@
 // the path of a shared library that the host's compiler made, kernels run block by block on one
 // thread, captured streams collect functions. With GEX_FAKE_CUDA_LAZY=1 nothing runs before
 // somebody waits, and then streams made later run first as far as events allow: steps that lack one
-// go wrong. Libraries of kernels stay in GEX_FAKE_CUDA_FOLDER, if it is set, for later processes; with
-// GEX_FAKE_NO_NVRTC=1 nothing can be compiled.
+// go wrong. Libraries of kernels stay in GEX_FAKE_CUDA_FOLDER, if it is set, for later processes;
+// with GEX_FAKE_NO_NVRTC=1 nothing can be compiled.
 
 #include <dlfcn.h>
 #include <stdlib.h>
