@@ -62,7 +62,7 @@ gex_layer(bounds "cache/(access_bounds|bounds_check|problem_bounds)[.]cpp"
           NEEDS kernels loop problems program base)
 gex_objects(model_files OBJECT "deploy/[a-z_]+[.]cpp")
 gex_layer(run "deploy/run_only/(processor|text_code)[.]cpp" WITH model_files
-          NEEDS runtime kernel_interp bounds codes files program base)
+          NEEDS runtime kernel_interp bounds codes files program nvidia target base)
 
 # The compiler.
 gex_layer(ir "ir/" NEEDS types base)
@@ -79,7 +79,7 @@ gex_layer(emit "emit/" NEEDS options backend lower plan ops ir types loop progra
 gex_layer(compile "(compile|cache)/" NEEDS emit options lower backend store bounds codes files passes ops ir types
           execute runtime program problems target base)
 gex_layer(deploy "deploy/build/" WITH model_files
-          NEEDS compile backend store bounds codes files runtime program base)
+          NEEDS compile backend store bounds codes files runtime program nvidia target base)
 gex_layer(report "report/" NEEDS compile backend plan loop problems program runtime types base)
 gex_layer(fx "frontend/fx/" NEEDS ops ir types base)
 gex_layer(onnx "frontend/onnx/" NEEDS compile execute interp ops ir types runtime base)

@@ -3,14 +3,19 @@ set(GEX_RUN_OBJECTS "")
 foreach(name base target nvidia problems types loop program plan runtime kernel_interp kernels codes files bounds
         model_files run capi_run)
   list(APPEND GEX_RUN_OBJECTS $<TARGET_OBJECTS:gex_layer_${name}>)
+  if(NOT name STREQUAL "kernels")  # the linker drops functions that only the compiler uses
+    target_compile_options(gex_layer_${name} PRIVATE -ffunction-sections)
+  endif()
 endforeach()
 
-# Large sources that run once for each program that is loaded: small code, so that libgex_run stays small (4.6 MiB now,
-# 4 MiB before quantised weights and more convolution forms). Its objects are those of libgex. Not in unity builds, which the demo and wheels use: both
-# are without libgex_run, and a source with options of its own is compiled alone.
+# Large sources that run once for each program that is loaded: small code, so that libgex_run stays below 4 MiB. Its objects
+# are those of libgex. Not in unity builds, which the demo and wheels use: both are without libgex_run, and a source with
+# options of its own is compiled alone.
 if(NOT GEX_UNITY)
-  foreach(path loop/parse loop/print loop/verify program/parse program/verify problems/problem
-               deploy/model cache/access_bounds cache/bounds_check)
+  foreach(path loop/parse loop/print loop/single_op loop/verify nvidia/api program/artefact program/parse program/print
+               program/verify problems/problem plan/report plan/super_kernels deploy/code_image deploy/container
+               deploy/device_code deploy/metadata deploy/model deploy/signature cache/access_bounds cache/bounds_check
+               cache/problem_bounds frontend/capi/model)
     set_source_files_properties(${CMAKE_SOURCE_DIR}/src/${path}.cpp PROPERTIES COMPILE_OPTIONS -Os)
   endforeach()
 endif()

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "backend/cuda/cuda_backend.hpp"
 #include "base/error.hpp"
 #include "commands.hpp"
 #include "compile/index_checks.hpp"
@@ -16,6 +17,7 @@
 #include "model_file.hpp"
 #include "python_module.hpp"
 #include "shapes.hpp"
+#include "target/target.hpp"
 #include "tensorflow.hpp"
 
 namespace gex::tool {
@@ -128,6 +130,16 @@ std::vector<std::string> levels_of(const Arguments& arguments) {
   return levels;
 }
 
+// Which of --cpu and --gpu is for the target of --target.
+void choose_gpu(const Arguments& arguments) {
+  const bool is_cpu = parse_target(compile_options(arguments).target).is_cpu();
+  const auto architecture = arguments.value("--gpu");
+  if (is_cpu && architecture) fail(ErrorCode::invalid_argument, "--gpu is for --target cuda");
+  if (!is_cpu && arguments.has("--cpu"))
+    fail(ErrorCode::invalid_argument, "--cpu is for --target cpu; use --gpu sm_90");
+  if (architecture) backend::cuda::compile_for(*architecture);
+}
+
 Built build(const std::string& file, const Arguments& arguments, const CompileOptions& options) {
   if (is_onnx(file)) return build_onnx(file, arguments, options);
   if (!is_tensorflow(file)) return build_graph(file, arguments, options);
@@ -138,8 +150,6 @@ Built build(const std::string& file, const Arguments& arguments, const CompileOp
 // One model has the name of the file that is written, several those of their own files.
 std::vector<Built> build_all(const Arguments& arguments, const std::string& path) {
   const CompileOptions options = cached(compile_options(arguments));
-  if (options.target != "cpu")
-    fail(ErrorCode::unsupported, "--target ", options.target, ": model files are for the CPU");
   const bool single = arguments.files().size() == 1;
   if (!single && arguments.has("--name"))
     fail(ErrorCode::invalid_argument, "--name is for one model; several have their files' names");
@@ -169,6 +179,7 @@ int run(const Arguments& arguments) {
              : std::filesystem::path(arguments.file()).replace_extension(".gexe").string();
   deploy::SaveOptions save;
   save.levels = levels_of(arguments);
+  choose_gpu(arguments);
   save.key = key_given(arguments);
   const std::vector<Built> built = build_all(arguments, path);
   std::vector<deploy::NewModel> models;
@@ -180,7 +191,7 @@ int run(const Arguments& arguments) {
               << "\n";
   std::cout << path << ": " << report.file_bytes << " bytes, " << report.weight_bytes
             << " of weights, " << report.code_bytes << " of machine code for";
-  for (const std::string& level : save.levels) std::cout << " " << level;
+  for (const std::string& level : report.levels) std::cout << " " << level;
   std::cout << "\n";
   return 0;
 }
@@ -190,7 +201,8 @@ Command declared() {
       "compile",
       "MODEL.onnx|GRAPH.gex|PROGRAM.pt2|SAVED_MODEL/... -o MODEL.gexe [options]",
       "compiles a model ahead of time into one file",
-      "The file holds the program, machine code for the named processors, the weights and the\n"
+      "The file holds the program, machine code for the named processors (with --target cuda\n"
+      "for a GPU; loading it then needs neither NVRTC nor a compiler), the weights and the\n"
       "names, types and sizes of inputs and outputs. gex run, gex bench, gex serve, gex.load\n"
       "and the C and C++ interface load it in milliseconds, without a compiler and without\n"
       "Python. docs/artifact.md has the format. Sizes of --shape are numbers, ranges (1..32) or\n"
@@ -202,6 +214,7 @@ Command declared() {
           {{"-o", "FILE", "where to write it (the model's name with .gexe)"},
            {"--output", "FILE", "the same"},
            {"--cpu", "v2,v3,v4", "x86-64 levels to generate machine code for (v3,v4)"},
+           {"--gpu", "sm_90", "architecture, for --target cuda (this machine's, else sm_90)"},
            {"--shape", "NAME=SIZES", "sizes of an input: 1..32,3,224,224; may be repeated"},
            {"--gears", "SIZE=1,8,32", "sizes that calls are rounded up to, or auto"},
            {"--name", "NAME", "of the model (the file's)"},

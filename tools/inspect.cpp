@@ -4,7 +4,6 @@
 
 #include "base/error.hpp"
 #include "commands.hpp"
-#include "deploy/code_image.hpp"
 #include "deploy/model.hpp"
 #include "json.hpp"
 
@@ -68,10 +67,7 @@ std::vector<Entry> entries_of(const Container& container) {
     const std::size_t k = entries.size();
     Entry entry{deploy::parse_metadata(container.section(deploy::section_name(k, "meta"))),
                 program::parse_program(container.section(deploy::section_name(k, "program"))),
-                {}};
-    for (std::string_view level : deploy::known_levels())
-      if (container.has(deploy::section_name(k, str("code.", level))))
-        entry.levels.emplace_back(level);
+                deploy::code_levels(container, k)};
     entries.push_back(std::move(entry));
   }
   return entries;
@@ -88,7 +84,8 @@ void print_json(const Container& container, const std::vector<Entry>& entries) {
                      {"source", json_text(entry.metadata.source)},
                      {"inputs", tensor_json(entry.program.inputs, entry.metadata.inputs)},
                      {"outputs", tensor_json(entry.program.outputs, entry.metadata.outputs)},
-                     {"cpu", json_list(levels)},
+                     {"target", json_text(entry.program.target)},
+                     {"code", json_list(levels)},
                      {"steps", str(steps_of(entry.program))},
                      {"kernels", str(entry.program.kernels.size())},
                      {"weights", str(entry.metadata.weights.size())}}));

@@ -1,5 +1,7 @@
 // The metadata section: names, types, places of weights, gears.
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "deploy/model.hpp"
 #include "program/bytes.hpp"
@@ -114,6 +116,15 @@ Metadata parse_metadata(std::string_view bytes) {
 }
 
 std::string section_name(std::size_t model, std::string_view what) { return str(model, "/", what); }
+
+std::vector<std::string> code_levels(const Container& container, std::size_t model) {
+  const std::string prefix = section_name(model, kCodeSections);
+  std::vector<std::string> levels;
+  for (const Section& section : container.sections())
+    if (section.name.starts_with(prefix)) levels.push_back(section.name.substr(prefix.size()));
+  std::ranges::sort(levels);
+  return levels;
+}
 
 std::vector<std::string> model_names(const Container& container) {
   std::vector<std::string> names;

@@ -16,10 +16,12 @@
 #include "cache/bounds_check.hpp"
 #include "cache/mapped_file.hpp"
 #include "deploy/code_image.hpp"
+#include "deploy/device_code.hpp"
 #include "deploy/signature.hpp"
 #include "deploy/text_code.hpp"
 #include "runtime/session/index_check.hpp"
 #include "runtime/session/user_kernels.hpp"
+#include "target/target.hpp"
 
 namespace gex::deploy {
 
@@ -81,23 +83,22 @@ void check_steps(const Program& program) {
          "; load the library that has them first (gex_load_kernels, --kernels)");
 }
 
-std::vector<std::string> levels_in(const Container& container, std::size_t model) {
-  std::vector<std::string> levels;
-  for (std::string_view level : known_levels())
-    if (container.has(section_name(model, str("code.", level)))) levels.emplace_back(level);
-  return levels;
-}
-
-// The processor level whose machine code to run. UserError if there is none.
-std::string choose_level(const std::vector<std::string>& levels, const std::string& wanted) {
+// The processor level or GPU architecture whose code to run. UserError if there is none.
+std::string choose_level(const std::vector<std::string>& levels, const std::string& wanted,
+                         const Program& program) {
+  const bool is_cpu = program.target == "cpu";
   std::string best;
-  for (const std::string& level : levels)
-    if (runs_here(level) && (wanted.empty() || wanted == level)) best = level;
+  for (const std::string& level : levels) {
+    const bool runs = is_cpu ? !is_architecture(level) && runs_here(level)
+                             : is_architecture(level) && runs_on_device(level, program.target);
+    if (runs && (wanted.empty() || wanted == level)) best = level;
+  }
   if (best.empty())
     fail(ErrorCode::unsupported, "it has machine code for ",
          levels.empty() ? "no processor" : listed(levels),
-         wanted.empty() ? ", none of which this processor runs" : ", not for " + wanted,
-         "; compile the model with --cpu for this machine, or load it without trust");
+         wanted.empty() ? ", none of which this machine runs" : ", not for " + wanted,
+         is_cpu ? "; compile the model with --cpu for this machine, or load it without trust"
+                : "; compile the model with --gpu for the GPU of this machine");
   return best;
 }
 
@@ -112,9 +113,16 @@ void refuse_unproven(const std::vector<std::string>& problems) {
 
 void add_machine_code(const Container& container, std::size_t number, const LoadOptions& options,
                       std::shared_ptr<const Program> program, Model& model) {
-  const std::string level = choose_level(model.levels, options.level);
-  const CodeImage image =
-      parse_code_image(container.section(section_name(number, str("code.", level))));
+  const std::string level = choose_level(model.levels, options.level, *program);
+  const std::string_view section =
+      container.section(section_name(number, str(kCodeSections, level)));
+  model.code = str("machine code (", level, ")");
+  if (program->target != "cpu") {
+    model.executable =
+        std::make_shared<const program::Executable>(parse_device_code(section, std::move(program)));
+    return;
+  }
+  const CodeImage image = parse_code_image(section);
   if (image.kernels.size() != program->kernels.size())
     fail(ErrorCode::parse_error, "it has machine code of ", image.kernels.size(), " kernels, but ",
          program->kernels.size(), " kernels");
@@ -123,11 +131,14 @@ void add_machine_code(const Container& container, std::size_t number, const Load
       backend::cpu::functions_of_codes(backend::parse_problems(*program), load_code(image));
   executable->program = std::move(program);
   model.executable = std::move(executable);
-  model.code = str("machine code (", level, ")");
 }
 
 void add_text_code(std::shared_ptr<const Program> program, const LoadOptions& options,
                    Model& model) {
+  if (program->target != "cpu")
+    fail(ErrorCode::unsupported, "it is for ", program->target,
+         ", and the code of GPUs runs only with trust; load it with trust or a key if you know "
+         "where it comes from");
   refuse_unproven(unproven_parts(*program, backend::parse_codes(*program)));
   TextCode code = code_of_text(std::move(program), model.metadata.fast_math, options.autotune);
   model.executable = std::make_shared<const program::Executable>(std::move(code.executable));
@@ -188,15 +199,13 @@ std::shared_ptr<const Model> load(std::shared_ptr<const void> owner, std::string
   auto program = std::make_shared<const Program>(
       program::parse_program(container.section(section_name(number, "program"))));
   program::verify(*program);
-  if (program->target != "cpu")
-    fail(ErrorCode::unsupported, "it was compiled for ", program->target,
-         "; model files are for the CPU");
+  parse_target(program->target);  // UserError for one that this version does not know
   const std::string_view weights =
       container.has(kWeightsSection) ? container.section(kWeightsSection) : std::string_view();
   check_slots(*program, model->metadata, weights);
   check_steps(*program);
   if (options.check_weights) check_weights(model->metadata, weights);
-  model->levels = levels_in(container, number);
+  model->levels = code_levels(container, number);
   model->inputs = infos(program->inputs, model->metadata.inputs, "input");
   model->outputs = infos(program->outputs, model->metadata.outputs, "output");
   model->gears = gears_of(*program, model->metadata.gears);

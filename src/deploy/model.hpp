@@ -47,6 +47,7 @@ Metadata parse_metadata(std::string_view bytes);  // UserError(parse_error)
 
 // Names of sections. A file with several models numbers them from 0 on.
 std::string section_name(std::size_t model, std::string_view what);  // "0/program", "0/code.v3"
+inline constexpr std::string_view kCodeSections = "code.";           // then the level: "0/code.v3"
 inline constexpr std::string_view kWeightsSection = "weights";
 inline constexpr std::string_view kUpdatableSection = "updatable";  // of a model; may be absent
 
@@ -60,8 +61,8 @@ struct LoadOptions {
   std::string key;
   bool check_weights = false;  // read all weights once and compare their checksums
   bool autotune = false;       // used only if texts are compiled
-  std::string
-      level;  // processor level of the machine code; empty: the highest that this machine supports
+  // Processor level or GPU architecture of the machine code; empty: the best that runs here.
+  std::string level;
   std::string model;  // by name; empty: the first
 };
 
@@ -72,8 +73,9 @@ struct Model {
   std::shared_ptr<program::Specialiser> specialiser;  // may be null
   std::vector<std::shared_ptr<const void>> frozen;    // for SessionOptions
   runtime::GearOptions gears;
-  std::string code;                 // what runs: "machine code (v4)", "llvm (znver4, ...)"
-  std::vector<std::string> levels;  // processor levels that the file has machine code for
+  std::string code;  // what runs: "machine code (v4)", "llvm (znver4, ...)"
+  // Processor levels and GPU architectures that the file has machine code for.
+  std::vector<std::string> levels;
   std::uint64_t weight_bytes = 0;
 
   const program::Program& program() const { return *executable->program; }
@@ -90,6 +92,10 @@ void check_weights(const Metadata& metadata, std::string_view weights);
 
 // The digest of all weights of all models of a file, for signatures.
 Digest digest_of_weights(const std::vector<Metadata>& models, std::string_view weights);
+
+// Processor levels and GPU architectures that a model of a file has code for, from the lowest to
+// the highest.
+std::vector<std::string> code_levels(const Container& container, std::size_t model);
 
 // Names of the models in a file.
 std::vector<std::string> model_names(const Container& container);

@@ -97,7 +97,8 @@ def test_inspect_shows_inputs_outputs_and_processors(file: pathlib.Path) -> None
     (model,) = told["models"]
     assert model["inputs"] == [{"name": "x", "dtype": "f32", "shape": ["batch", 3, 8, 8]}]
     assert model["outputs"] == [{"name": "p", "dtype": "f32", "shape": ["batch", 10]}]
-    assert model["cpu"] == ["v2", "v3", "v4"]
+    assert model["target"] == "cpu"
+    assert model["code"] == ["v2", "v3", "v4"]
     assert model["source"] == "net.onnx"
 
 

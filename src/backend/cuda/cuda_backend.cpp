@@ -4,6 +4,7 @@
 #include <charconv>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "backend/cuda/kernel_text.hpp"
 #include "backend/cuda/nvrtc.hpp"
@@ -14,7 +15,7 @@
 #include "base/error.hpp"
 #include "cache/object_store.hpp"
 #include "loop/kernel.hpp"
-#include "nvidia/api.hpp"
+#include "nvidia/device.hpp"
 #include "problems/matmul_sizes.hpp"
 
 namespace gex::backend::cuda {
@@ -24,7 +25,11 @@ namespace {
 constexpr const char* kLibrary = "cublas";
 // The architecture that code is compiled for if there is no device to query.
 constexpr const char* kDefaultArchitecture = "sm_90";
-constexpr int kDefaultMultiprocessors = 132;
+
+std::string& named_architecture() {
+  static auto* name = new std::string;
+  return *name;
+}
 
 // "sm_90" -> 90; 0 for names of another form.
 int compute_capability(std::string_view architecture) {
@@ -34,6 +39,16 @@ int compute_capability(std::string_view architecture) {
     std::from_chars(architecture.data() + kPrefix.size(), architecture.data() + architecture.size(),
                     number);
   return number;
+}
+
+// Of devices in data centres: grids are chosen for them.
+int usual_multiprocessors(std::string_view architecture) {
+  constexpr std::pair<int, int> kKnown[] = {{70, 80}, {80, 108}, {86, 84}, {89, 142}, {90, 132}};
+  constexpr int kNewer = 148;
+  const int capability = compute_capability(architecture);
+  for (const auto& [known, multiprocessors] : kKnown)
+    if (capability <= known) return multiprocessors;
+  return kNewer;
 }
 
 DeviceLimits limits_of(const Target& target) {
@@ -85,27 +100,25 @@ struct CanonicalKernels {
 class CudaBackend final : public Backend {
  public:
   Target describe(Target target) const override {
-    std::string why_not;
-    const nvidia::DriverApi* api = nvidia::driver_api(why_not);
-    int count = 0;
-    if (api == nullptr || api->init(0) != 0 || api->device_count(&count) != 0 || count == 0) {
+    if (const std::string& named = named_architecture(); !named.empty()) {
+      target.architecture = named;
+      target.multiprocessors = usual_multiprocessors(named);
+      return target;
+    }
+    const int count = nvidia::device_count();
+    if (count == 0) {
       target.architecture = kDefaultArchitecture;
-      target.multiprocessors = kDefaultMultiprocessors;
+      target.multiprocessors = usual_multiprocessors(kDefaultArchitecture);
       return target;
     }
     if (target.device >= count)
       fail(ErrorCode::invalid_argument, "there is no device ", target.text(), "; there are ", count,
            " CUDA devices");
-    int device = 0, major = 0, minor = 0, multiprocessors = 0;
-    const bool known =
-        api->device_get(&device, target.device) == 0 &&
-        api->device_attribute(&major, nvidia::kAttributeComputeMajor, device) == 0 &&
-        api->device_attribute(&minor, nvidia::kAttributeComputeMinor, device) == 0 &&
-        api->device_attribute(&multiprocessors, nvidia::kAttributeMultiprocessors, device) == 0;
-    if (!known)
+    const auto device = nvidia::device_properties(target.device);
+    if (!device)
       fail(ErrorCode::device_error, "the CUDA driver returned no properties of ", target.text());
-    target.architecture = str("sm_", major, minor);
-    target.multiprocessors = multiprocessors;
+    target.architecture = str("sm_", device->major, device->minor);
+    target.multiprocessors = device->multiprocessors;
     return target;
   }
 
@@ -330,6 +343,13 @@ class CudaBackend final : public Backend {
 const Backend& backend() {
   static const auto* instance = new CudaBackend;
   return *instance;
+}
+
+void compile_for(const std::string& architecture) {
+  if (compute_capability(architecture) < 70)
+    fail(ErrorCode::invalid_argument, "'", architecture,
+         "' is no GPU architecture that gex supports: use sm_70 or newer, such as sm_90");
+  named_architecture() = architecture;
 }
 
 std::vector<std::string> texts_of(const program::Program& program) {

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "backend/backend.hpp"
 #include "backend/cpu/generator.hpp"
 #include "backend/parsed_codes.hpp"
 #include "base/digest.hpp"
@@ -11,6 +12,7 @@
 #include "cache/atomic_file.hpp"
 #include "cache/bounds_check.hpp"
 #include "deploy/build/elf_objects.hpp"
+#include "deploy/device_code.hpp"
 #include "deploy/signature.hpp"
 #include "program/bytes.hpp"
 #include "runtime/session/index_check.hpp"
@@ -126,6 +128,22 @@ std::string machine_code(const std::vector<loop::Kernel>& kernels, bool fast_mat
   return serialise(link_objects(generator->objects(kernels, options, level)));
 }
 
+// By level. Code for a GPU exists already, for the architecture that the program was compiled for.
+std::vector<std::pair<std::string, std::string>> codes_of(const Compiled& compiled,
+                                                          const std::vector<loop::Kernel>& kernels,
+                                                          const SaveOptions& options) {
+  std::vector<std::pair<std::string, std::string>> codes;
+  const std::string& target = compiled.program->target;
+  if (target != "cpu") {
+    codes.emplace_back(backend::find_target(target).architecture,
+                       serialise_device_code(*compiled.executable));
+    return codes;
+  }
+  for (const std::string& level : options.levels)
+    codes.emplace_back(level, machine_code(kernels, compiled.fast_math, level));
+  return codes;
+}
+
 // The slots of weights that may be replaced, each a u64.
 std::string updatable_slots(const NewModel& model, const Metadata& metadata) {
   program::ByteWriter slots;
@@ -183,9 +201,6 @@ SaveReport save_models(const std::vector<NewModel>& models, const SaveOptions& o
   std::vector<Metadata> written;
   for (std::size_t k = 0; k < models.size(); ++k) {
     const Compiled& compiled = *models[k].compiled;
-    if (compiled.program->target != "cpu")
-      fail(ErrorCode::unsupported, "model files are for the CPU, the program is for ",
-           compiled.program->target);
     refuse_calls(*compiled.program);
     Metadata metadata = models[k].metadata;
     metadata.engine = version();
@@ -199,10 +214,10 @@ SaveReport save_models(const std::vector<NewModel>& models, const SaveOptions& o
     if (const std::string slots = updatable_slots(models[k], metadata); !slots.empty())
       contents.emplace_back(section_name(k, kUpdatableSection), slots);
     contents.emplace_back(section_name(k, "program"), program::print(program));
-    for (const std::string& level : options.levels) {
-      contents.emplace_back(section_name(k, "code." + level),
-                            machine_code(codes.kernels, compiled.fast_math, level));
-      report.code_bytes += contents.back().second.size();
+    for (auto& [level, bytes] : codes_of(compiled, codes.kernels, options)) {
+      report.code_bytes += bytes.size();
+      report.levels.insert(level);
+      contents.emplace_back(section_name(k, str(kCodeSections, level)), std::move(bytes));
     }
   }
   report.file_bytes =

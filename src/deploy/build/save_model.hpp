@@ -12,8 +12,9 @@
 namespace gex::deploy {
 
 struct SaveOptions {
-  std::vector<std::string> levels = {"v3", "v4"};  // processors that get machine code
-  std::string key;                                 // signs the file; empty: no signature
+  // Processors that get machine code. Programs for a GPU have code for one architecture already.
+  std::vector<std::string> levels = {"v3", "v4"};
+  std::string key;  // signs the file; empty: no signature
 };
 
 // One model of a file. Of the metadata: name, source, names and types of inputs and outputs, gears.
@@ -29,6 +30,7 @@ struct SaveReport {
   // Why it can't be proven that the program stays inside its memory; such a file loads only with
   // trust.
   std::vector<std::string> unproven;
+  std::set<std::string> levels;  // that the file has machine code for
   std::uint64_t file_bytes = 0, weight_bytes = 0, code_bytes = 0;
 };
 

@@ -151,7 +151,7 @@ gex_status gex_session_create(const gex_model* model, const gex_session_options*
     settings.gears = from.gears;
     settings.static_code = given.static_code != 0;
     settings.frozen = from.frozen;
-    settings.device = device_of(resources, "cpu", made->memory);
+    settings.device = device_of(resources, from.program().target, made->memory);
     made->session = std::make_unique<runtime::Session>(from.executable, settings, from.specialiser);
     *session = made.release();
   });

@@ -5,7 +5,8 @@
 // is a shared library that the host's compiler made, kernels run block by block on one
 // thread, captured streams collect functions. With GEX_FAKE_CUDA_LAZY=1 nothing runs before
 // somebody waits, and then streams made later run first as far as events allow: steps that lack one
-// go wrong.
+// go wrong. Libraries of kernels stay in GEX_FAKE_CUDA_FOLDER, if it is set, for later processes;
+// with GEX_FAKE_NO_NVRTC=1 nothing can be compiled.
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -253,6 +254,7 @@ extern "C" void gex_set_grid(unsigned block, unsigned grid) { blockIdx.x = block
 
 std::string work_folder() {
   static const std::string folder = [] {
+    if (const char* kept = getenv("GEX_FAKE_CUDA_FOLDER")) return std::string(kept);
     char name[] = "/tmp/gex_fake_cuda_XXXXXX";
     const std::string made = mkdtemp(name);
     static std::string to_remove;
@@ -533,6 +535,7 @@ int cuGraphLaunch(Graph* exec, Stream* stream) {
 
 int nvrtcCreateProgram(Program** program, const char* source, const char*, int, const char* const*,
                        const char* const*) {
+  if (getenv("GEX_FAKE_NO_NVRTC") != nullptr) return 1;
   return *program = new Program{source, "", ""}, 0;
 }
 // Images that caches keep are of the emulation that made them.

@@ -111,7 +111,7 @@ struct ConvInputGrad {
     }
   }
 
-  void widen_weights(i64 offset) const {
+  GEX_NOINLINE void widen_weights(i64 offset) const {
     T* to = weights();
     with_storage<T>(context.w, buffers[1], [&](auto* base) {
       for (i64 o = 0; o < group_out; ++o)
@@ -122,7 +122,7 @@ struct ConvInputGrad {
     });
   }
 
-  bool has_finite_weights() const {
+  GEX_NOINLINE bool has_finite_weights() const {
     T sum{};
     for (i64 i = 0; i < group_out * taps * taps; ++i) sum += weights()[i] * T{};
     return sum == T{};
@@ -131,7 +131,7 @@ struct ConvInputGrad {
   // Vectors read zeros beside a row of G; a zero times a NaN or infinite weight is not zero, so
   // those weights take this scalar path.
   template <class S>
-  void sum_one_by_one(const S* planes, i64 y, i64 rows) const {
+  GEX_NOINLINE void sum_one_by_one(const S* planes, i64 y, i64 rows) const {
     for (i64 at = 0; at < rows * width; ++at) {
       const i64 row = y + at / width + context.pad[0], col = at % width + context.pad[1];
       T sum{};
@@ -196,7 +196,7 @@ struct ConvInputGrad {
     V::store(out + V::lanes, __builtin_shuffle(sum[0], sum[1], from + V::lanes / 2));
   }
 
-  void store_rows(i64 offset, i64 rows) const {
+  GEX_NOINLINE void store_rows(i64 offset, i64 rows) const {
     if (xs[2] == width * xs[3])
       return store_row(finished(), rows * width, context.x, buffers[2], offset, xs[3]);
     for (i64 r = 0; r < rows; ++r)

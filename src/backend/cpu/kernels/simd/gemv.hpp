@@ -53,8 +53,11 @@ GEX_INLINE void dot_block(i64 depth, const T* __restrict a, i64 a_stride, const 
         acc[r][c] = mul_add(load_part<T>(a + r * a_stride + k, depth - k), right, acc[r][c]);
     }
   }
+  Vec<T> copies[R * C];
+#pragma GCC unroll 32
+  for (int i = 0; i < R * C; ++i) copies[i] = acc[i / C][i % C];
   T sums[R * C];
-  sum_lanes_of_each<T, R * C>(&acc[0][0], sums);
+  sum_lanes_of_copies<T, R * C>(copies, sums);
   for (int r = 0; r < R; ++r) {
     for (int c = 0; c < C; ++c) {
       T* out = tile + r * tile_stride + c;
@@ -90,15 +93,15 @@ void multiply_few_by_dots(i64 rows, i64 cols, i64 depth, const T* a, i64 a_strid
 }
 
 // tile[R][one vector] += a[R][K] * b[K][one vector]
-template <class T, class S, int R, int K, bool whole>
+template <class T, class S, int R, int K>
 GEX_INLINE void axpy_block(const T* __restrict a, i64 a_stride, const S* __restrict b, i64 b_stride,
-                           i64 ahead, T* __restrict tile, i64 tile_stride, i64 count) {
+                           i64 ahead, T* __restrict tile, i64 tile_stride) {
   Vec<T> acc[R];
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) acc[r] = load<T>(tile + r * tile_stride);
 #pragma GCC unroll 8
   for (int k = 0; k < K; ++k) {
-    const Vec<T> right = whole ? load<T>(b + k * b_stride) : load_part<T>(b + k * b_stride, count);
+    const Vec<T> right = load<T>(b + k * b_stride);
     fetch(b + ahead + k * b_stride);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) acc[r] = mul_add(splat(a[r * a_stride + k]), right, acc[r]);
@@ -107,30 +110,42 @@ GEX_INLINE void axpy_block(const T* __restrict a, i64 a_stride, const S* __restr
   for (int r = 0; r < R; ++r) store(tile + r * tile_stride, acc[r]);
 }
 
-template <class T, class S, int R, int K>
-GEX_INLINE void axpy_columns(i64 cols, const T* a, i64 a_stride, const S* b, i64 b_stride,
-                             i64 ahead, T* tile, i64 tile_stride) {
-  constexpr int lanes = kLanes<T>;
-  i64 c = 0;
-  for (; c + lanes <= cols; c += lanes)
-    axpy_block<T, S, R, K, true>(a, a_stride, b + c, b_stride, ahead, tile + c, tile_stride, lanes);
-  if (c < cols)
-    axpy_block<T, S, R, K, false>(a, a_stride, b + c, b_stride, ahead, tile + c, tile_stride,
-                                  cols - c);
+// The same for any depth and for a vector of which b has only `count` columns: the rest of a
+// matrix.
+template <class T, class S, int R>
+GEX_NOINLINE void axpy_rest(i64 depth, const T* __restrict a, i64 a_stride, const S* __restrict b,
+                            i64 b_stride, T* __restrict tile, i64 tile_stride, i64 count) {
+  Vec<T> acc[R];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) acc[r] = load<T>(tile + r * tile_stride);
+#pragma GCC unroll 1
+  for (i64 k = 0; k < depth; ++k) {
+    const S* row = b + k * b_stride;
+    const Vec<T> right = count == kLanes<T> ? load<T>(row) : load_part<T>(row, count);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) acc[r] = mul_add(splat(a[r * a_stride + k]), right, acc[r]);
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) store(tile + r * tile_stride, acc[r]);
 }
 
 template <class T, class S, int R>
 void axpy_rows_of(i64 cols, i64 depth, const T* a, i64 a_stride, const S* b, i64 b_stride, T* tile,
                   i64 tile_stride) {
-  constexpr int K = 8;
+  constexpr int K = 8, lanes = kLanes<T>;
   const i64 ahead = fetch_distance<S>(K, b_stride);
-  i64 k = 0;
-  for (; k + K <= depth; k += K)
-    axpy_columns<T, S, R, K>(cols, a + k, a_stride, b + k * b_stride, b_stride, ahead, tile,
-                             tile_stride);
-  for (; k < depth; ++k)
-    axpy_columns<T, S, R, 1>(cols, a + k, a_stride, b + k * b_stride, b_stride, ahead, tile,
-                             tile_stride);
+  const i64 whole_cols = cols / lanes * lanes, whole_depth = depth / K * K;
+  for (i64 k = 0; k < whole_depth; k += K) {
+    const S* rows = b + k * b_stride;
+    for (i64 c = 0; c < whole_cols; c += lanes)
+      axpy_block<T, S, R, K>(a + k, a_stride, rows + c, b_stride, ahead, tile + c, tile_stride);
+  }
+  for (i64 c = 0; c < cols; c += lanes) {
+    const i64 k = c < whole_cols ? whole_depth : 0;
+    if (k < depth)
+      axpy_rest<T, S, R>(depth - k, a + k, a_stride, b + k * b_stride + c, b_stride, tile + c,
+                         tile_stride, smaller(cols - c, i64{lanes}));
+  }
 }
 
 // tile[rows][cols] += a[rows][depth] * b, where b[depth][cols] is contiguous along its columns.

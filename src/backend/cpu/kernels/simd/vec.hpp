@@ -21,6 +21,8 @@
 #include "base/half.hpp"
 
 #define GEX_INLINE inline __attribute__((always_inline))
+// For what many functions call but none often: one copy of its code.
+#define GEX_NOINLINE __attribute__((noinline))
 
 namespace gex::kernels::GEX_VARIANT {
 namespace {
@@ -175,7 +177,29 @@ GEX_INLINE void store_narrow(T* p, Vec<T> value) {
 template <class T, class S>
 GEX_INLINE Vec<T> load_part(const S* p, i64 count) {
   alignas(kVectorBytes) S lanes[kLanes<T>] = {};
+#if defined(__AVX512F__)
+  const auto mask = static_cast<__mmask16>((1u << count) - 1);
+  if constexpr (sizeof(S) == 8)
+    _mm512_store_pd(lanes, _mm512_maskz_loadu_pd(static_cast<__mmask8>(mask), p));
+  else if constexpr (sizeof(S) == 4)
+    _mm512_store_ps(lanes, _mm512_maskz_loadu_ps(mask, p));
+  else
+    _mm256_store_si256(reinterpret_cast<__m256i*>(lanes), _mm256_maskz_loadu_epi16(mask, p));
+#elif defined(__AVX2__)
+  typedef std::int32_t Numbers __attribute__((vector_size(32)));
+  typedef long long LongNumbers __attribute__((vector_size(32)));
+  if constexpr (sizeof(S) == 8) {
+    const LongNumbers mask = LongNumbers{0, 1, 2, 3} < count;
+    _mm256_store_pd(lanes, _mm256_maskload_pd(p, reinterpret_cast<__m256i>(mask)));
+  } else if constexpr (sizeof(S) == 4) {
+    const Numbers mask = Numbers{0, 1, 2, 3, 4, 5, 6, 7} < static_cast<std::int32_t>(count);
+    _mm256_store_ps(lanes, _mm256_maskload_ps(p, reinterpret_cast<__m256i>(mask)));
+  } else {
+    for (i64 i = 0; i < count; ++i) lanes[i] = p[i];
+  }
+#else
   for (i64 i = 0; i < count; ++i) lanes[i] = p[i];
+#endif
   return load<T>(lanes);
 }
 template <class T>
@@ -269,6 +293,13 @@ GEX_INLINE void sum_lanes_of_each(Vec<T>* v, T* out) {
 #pragma GCC unroll 16
   for (int i = 0; i < count; ++i) out[i] = v[0][i * (lanes / count)];
   if constexpr (N > count) sum_lanes_of_each<T, N - count>(v + count, out + count);
+}
+
+// The same as one function for all who have N sums; `v` must be a copy, since what a function gets
+// by address does not stay in registers.
+template <class T, int N>
+GEX_NOINLINE void sum_lanes_of_copies(Vec<T>* v, T* out) {
+  sum_lanes_of_each<T, N>(v, out);
 }
 
 }  // namespace
