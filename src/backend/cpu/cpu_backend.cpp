@@ -135,10 +135,9 @@ std::optional<PackedOperand> pack_weights(Conv2dProblem& problem,
   for (int k = 0; k < 4; ++k)
     dims.push_back(launch_dims[static_cast<std::size_t>(at::w_strides + k)].constant());
   dims.push_back(problem.winograd ? 1 : 0);
-  return PackedOperand{
-      str("conv2d ", problem.groups), problem.w,
-      kernels::conv2d_packed_elements(problem, out, sizes->depth()).constant(),
-      std::move(dims), kernels::conv2d_pack_grid(problem, out).constant()};
+  return PackedOperand{str("conv2d ", problem.groups), problem.w,
+                       kernels::conv2d_packed_elements(problem, out, sizes->depth()).constant(),
+                       std::move(dims), kernels::conv2d_pack_grid(problem, out).constant()};
 }
 
 class CpuBackend final : public Backend {
@@ -166,7 +165,8 @@ class CpuBackend final : public Backend {
                                             const PackOptions& options) const override {
     if (operand != 1) return std::nullopt;
     if (auto* matmul = std::get_if<MatmulProblem>(&problem)) return pack_right(*matmul, dims);
-    if (auto* conv = std::get_if<Conv2dProblem>(&problem)) return pack_weights(*conv, dims, options);
+    if (auto* conv = std::get_if<Conv2dProblem>(&problem))
+      return pack_weights(*conv, dims, options);
     return std::nullopt;
   }
 

@@ -128,10 +128,10 @@ std::optional<Trial> trial(Conv2dProblem p, std::span<const i64> dims) {
   p.y = p.x == DType::f64 ? DType::f64 : DType::f32;
   Trial t;
   t.dims.assign(dims.begin(), dims.begin() + at::count);
-  const auto w = p.w_packed
-                     ? conv2d_packed_elements(p, dims[at::o], depth * dims[at::kh] * dims[at::kw])
-                           .constant()
-                     : elements(at::w_strides, dims[at::o], depth, dims[at::kh], dims[at::kw]);
+  const auto w =
+      p.w_packed
+          ? conv2d_packed_elements(p, dims[at::o], depth * dims[at::kh] * dims[at::kw]).constant()
+          : elements(at::w_strides, dims[at::o], depth, dims[at::kh], dims[at::kw]);
   const auto y = elements(at::y_strides, dims[at::n], dims[at::o], dims[at::oh], dims[at::ow]);
   if (!set_bytes(
           t, {{elements(at::x_strides, dims[at::n], dims[at::c], dims[at::h], dims[at::w]), p.x},
